@@ -1,0 +1,47 @@
+# regard_room(name dependency...): src/<name>/*.cpp as the static library regard_<name>.
+# Dependencies that are rooms are written by their room's name.
+function(regard_room name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(NOT sources)
+    add_library(regard_${name} INTERFACE)
+    set(scope INTERFACE)
+  else()
+    add_library(regard_${name} STATIC ${sources})
+    set(scope PUBLIC)
+  endif()
+  target_include_directories(regard_${name} ${scope} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+                                                     ${PROJECT_SOURCE_DIR})
+  foreach(dependency ${ARGN})
+    if(EXISTS ${PROJECT_SOURCE_DIR}/src/${dependency})
+      target_link_libraries(regard_${name} ${scope} regard_${dependency})
+    else()
+      target_link_libraries(regard_${name} ${scope} ${dependency})
+    endif()
+  endforeach()
+  target_link_libraries(regard_${name} ${scope} Threads::Threads)
+endfunction()
+
+# regard_embed(target folder...): every file below the folders as a string constant in one library.
+function(regard_embed target)
+  set(files)
+  foreach(folder ${ARGN})
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${folder}/*)
+    list(APPEND files ${found})
+  endforeach()
+  list(SORT files)
+  set(output ${PROJECT_BINARY_DIR}/embedded_files.cpp)
+  set(list_file ${PROJECT_BINARY_DIR}/embedded_files.txt)
+  list(JOIN files "\n" lines)
+  file(GENERATE OUTPUT ${list_file} CONTENT "${lines}\n")
+  list(TRANSFORM files PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE inputs)
+  add_custom_command(
+    OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DLIST=${list_file} -DROOT=${PROJECT_SOURCE_DIR} -DOUTPUT=${output} -P
+            ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${inputs} ${list_file} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    COMMENT "Embedding kernels, targets and profiles")
+  add_library(${target} STATIC ${output})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PRIVATE tl::expected)
+endfunction()

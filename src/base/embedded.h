@@ -1,0 +1,24 @@
+// Files of this repository that travel inside the library: kernels/**, targets/*.toml, profiles/*.toml.
+// With the setting REGARD_DATA_DIR they are read from that folder instead (for work on kernels).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace regard {
+
+struct EmbeddedFile {
+  std::string_view path;  ///< relative to the repository, e.g. "kernels/cpu/forward.cpp"
+  std::string_view text;
+};
+
+/// All embedded files in path order (generated at build time by cmake/embed.cmake).
+std::span<const EmbeddedFile> embedded_files();
+
+/// The text of one file; REGARD_DATA_DIR wins over the embedded copy. Error `invalid` when there is none.
+Result<std::string> data_file(std::string_view path);
+
+}  // namespace regard

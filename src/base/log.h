@@ -1,0 +1,13 @@
+// Lines for people on stderr, by topic; silent unless REGARD_LOG names the topic. Warnings always show, once each.
+#pragma once
+
+#include <string_view>
+
+namespace regard {
+
+bool log_enabled(std::string_view topic);
+void log_line(std::string_view topic, std::string_view text);
+/// Prints "regard: <text>" once per distinct text and process.
+void warn_once(std::string_view text);
+
+}  // namespace regard

@@ -1,0 +1,39 @@
+// Errors are values: a function that can fail returns Result<T>, and the error is one sentence a user can act on.
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace regard {
+
+/// What kind of failure it was. The C ABI's `regard_status` has the same values (a test pins them).
+enum class ErrorKind : int {
+  invalid = 1,    ///< the caller's input is wrong: text, JSON, tensor, setting, file
+  refused = 2,    ///< the input is valid, and nothing here solves it; the message says what would
+  no_kernel = 3,  ///< a plan exists, but no kernel could be had: the message lists where it was searched
+  no_memory = 4,  ///< an allocation failed
+  internal = 5,   ///< a defect of Regard
+};
+
+struct Error {
+  ErrorKind kind;
+  std::string message;  ///< one sentence: what was wrong and what would work
+};
+
+template <class T>
+using Result = tl::expected<T, Error>;
+
+using Status = tl::expected<void, Error>;
+
+inline tl::unexpected<Error> fail(ErrorKind kind, std::string message) {
+  return tl::unexpected<Error>(Error{kind, std::move(message)});
+}
+inline tl::unexpected<Error> invalid(std::string message) {
+  return fail(ErrorKind::invalid, std::move(message));
+}
+inline tl::unexpected<Error> refused(std::string message) {
+  return fail(ErrorKind::refused, std::move(message));
+}
+
+}  // namespace regard

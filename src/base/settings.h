@@ -1,0 +1,59 @@
+// The one table of settings. Each is an environment variable read once, at first use; docs/settings.md and
+// `regard info` are generated from this table. Parsing is strict: a value that is not understood is an error,
+// and an unknown REGARD_* name is reported.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace regard {
+
+// X(member, type, environment name, default, one sentence of documentation)
+// Types: Switch (0/off/false/no, 1/on/true/yes), Text, Number (non-negative integer).
+#define REGARD_SETTINGS(X)                                                                                   \
+  X(jit, Switch, "REGARD_JIT", true, "Compile kernels on demand; off refuses with the key and what was searched.") \
+  X(cache_dir, Text, "REGARD_CACHE_DIR", "", "Folder of the kernel cache; empty means the user's cache folder.")  \
+  X(cache_bytes, Number, "REGARD_CACHE_BYTES", 1073741824, "Size bound of the cache; least recently used entries go first.") \
+  X(cache, Switch, "REGARD_CACHE", true, "Read and write the kernel cache.")                                 \
+  X(strict, Switch, "REGARD_STRICT", false, "Refuse instead of falling to a slower family.")                 \
+  X(verify, Text, "REGARD_VERIFY", "", "Run a second path (a family, a target or 'oracle') beside each call and report the difference.") \
+  X(cpu_target, Text, "REGARD_CPU_TARGET", "", "Highest CPU target to use, e.g. cpu-avx2; empty means the best of this machine.") \
+  X(disable, Text, "REGARD_DISABLE", "", "Comma-separated families or kernels that must not be used.")       \
+  X(threads, Number, "REGARD_THREADS", 0, "Threads of the CPU targets; 0 means all cores this process may use.") \
+  X(cxx, Text, "REGARD_CXX", "", "Host compiler for CPU kernels; empty searches c++, g++, clang++ on PATH.")  \
+  X(data_dir, Text, "REGARD_DATA_DIR", "", "Read kernels/, targets/ and profiles/ from this folder instead of the built-in copies.") \
+  X(log, Text, "REGARD_LOG", "", "Comma-separated topics reported on stderr: plan, compile, cache, launch, all.") \
+  X(lock_seconds, Number, "REGARD_LOCK_SECONDS", 60, "How long to wait for another process that compiles the same kernel.") \
+  X(compile_jobs, Number, "REGARD_COMPILE_JOBS", 0, "Compiles at a time; 0 derives it from cores and free memory.")
+
+struct Settings {
+  using Switch = bool;
+  using Text = std::string;
+  using Number = std::int64_t;
+#define REGARD_MEMBER(member, type, env, default_value, doc) type member = default_value;
+  REGARD_SETTINGS(REGARD_MEMBER)
+#undef REGARD_MEMBER
+};
+
+/// Name, type, default and documentation of each setting, for `regard info`, docs and tests.
+struct SettingInfo {
+  std::string_view name, type, default_text, doc;
+};
+std::span<const SettingInfo> setting_table();
+
+/// Parses an environment ("NAME=value" strings). Errors name the variable, the value and what would work;
+/// unknown REGARD_* names are appended to `warnings`.
+Result<Settings> parse_settings(std::span<const std::string> environment, std::vector<std::string>& warnings);
+
+/// The settings of this process, read at first use. An error here is returned by every call that needs them.
+const Result<Settings>& settings();
+
+/// The value of each setting in force as text, in table order.
+std::vector<std::string> setting_values(const Settings&);
+
+}  // namespace regard

@@ -1,0 +1,41 @@
+// The CPU as a device: load a shared object from memory, run a grid of blocks over threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace regard {
+struct Arguments;
+}
+
+namespace regard::cpu {
+
+using KernelFunction = void (*)(const Arguments*, long long block, void* scratch);
+
+/// A loaded binary; unloaded with the last reference.
+class Module {
+ public:
+  virtual ~Module() = default;
+  virtual KernelFunction function() const = 0;
+};
+
+/// Loads exactly these bytes (memfd, so that nothing can change between check and load) and finds `symbol`.
+Result<std::shared_ptr<Module>> load(std::span<const std::byte> binary, const std::string& symbol);
+
+/// Runs blocks [0, grid) on up to `threads` threads; thread t gets scratch + t * scratch_bytes. Blocks are taken in
+/// order. Nested calls and forked children work. Allocates nothing after the first call of a thread count.
+void run_grid(KernelFunction, const Arguments&, std::int64_t grid, int threads, void* scratch,
+              std::int64_t scratch_bytes);
+
+/// Cores this process may use (affinity and cgroup quota).
+int usable_cores();
+
+/// cpuid names of this machine, as in /proc/cpuinfo: "avx2", "fma", "f16c", "avx512f", "avx512_bf16", ...
+std::span<const std::string> cpu_flags();
+
+}  // namespace regard::cpu

@@ -1,0 +1,22 @@
+// Kernels compiled into the library by the builder (src/build) from the default manifest.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "device/cpu.h"
+
+namespace regard {
+
+struct BuiltInKernel {
+  std::string_view key;  ///< print(KernelKey)
+  cpu::KernelFunction function;
+};
+
+/// Sorted by key. Generated; empty in tools that are built before the kernels are (src/kernel/no_built_in.cpp).
+std::span<const BuiltInKernel> built_in_kernels();
+
+/// nullptr when the library has no such kernel.
+cpu::KernelFunction find_built_in(std::string_view key);
+
+}  // namespace regard

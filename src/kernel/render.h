@@ -1,0 +1,22 @@
+// KernelKey -> one self-contained source: the command that compiles it by hand, the key as constants, then the
+// algorithm with our own headers put in place. What is compiled is exactly this text, so its hash is the identity.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/kernel_key.h"
+#include "plan/target.h"
+
+namespace regard {
+
+struct Rendered {
+  std::string source;
+  std::vector<std::string> options;  ///< compiler options of the target, canonical order
+  std::string symbol;                ///< the entry: "regard_" + 16 hex digits of the key text's hash
+};
+
+Result<Rendered> render(const KernelKey&);
+
+}  // namespace regard

@@ -1,0 +1,47 @@
+// KernelKey = canonical Signature + Algorithm + Target. Its text is a kernel's identity.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "problem/problem.h"
+
+namespace regard {
+
+// X(name, default, documentation): integers that a kernel is compiled with, beyond its signature. Declared once;
+// text, JSON, the rendered constants and the tile tables derive from this list.
+#define REGARD_ALGORITHM_FIELDS(X)                                                          \
+  X(block_q, 0, "query rows per block")                                                     \
+  X(block_k, 0, "keys per step of the inner loop")                                          \
+  X(warps, 0, "gpu: warps (wavefronts) per block")                                          \
+  X(stages, 0, "gpu: depth of the load pipeline")                                           \
+  X(cluster, 0, "gpu: blocks per cluster")                                                  \
+  X(group, 0, "query heads of one K/V head handled by one block (decode, packed GQA)")
+
+struct Algorithm {
+  /// Stem of the source: kernels/<room>/<kernel>.cpp, e.g. "forward", "decode", "combine", "backward".
+  std::string kernel;
+#define REGARD_MEMBER(name, default_value, doc) std::int64_t name = default_value;
+  REGARD_ALGORITHM_FIELDS(REGARD_MEMBER)
+#undef REGARD_MEMBER
+  friend bool operator==(const Algorithm&, const Algorithm&) = default;
+};
+
+struct KernelKey {
+  Signature signature;  ///< canonical: fields the kernel does not depend on are at their default
+  Algorithm algorithm;
+  std::string target;
+  friend bool operator==(const KernelKey&, const KernelKey&) = default;
+};
+
+/// "cpu-avx512bf16 forward block_q=64 block_k=96 | fwd bf16 d=128 dv=128 mask=window softcap": parses back.
+std::string print(const KernelKey&);
+Result<KernelKey> parse_kernel_key(std::string_view text);
+
+/// The signature a kernel of this stem is compiled for: what it reads at run time anyway goes to its default
+/// (CPU: lse, varlen, lengths, ranges, sink, the diagonal), the combine stage forgets masks, and so on.
+Signature canonical(const Signature&, std::string_view kernel, std::string_view target);
+
+}  // namespace regard

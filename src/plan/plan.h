@@ -1,0 +1,73 @@
+// plan(problem, target): how a problem is solved. Pure: no file, no driver, no global state.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/kernel_key.h"
+#include "plan/target.h"
+#include "problem/problem.h"
+
+namespace regard {
+
+enum class Family : std::uint8_t { forward, split_kv, backward, append_kv, paged, batch_prefill };
+std::string_view word(Family);
+
+struct Stage {
+  KernelKey kernel;
+  std::int64_t grid = 0;           ///< blocks; each runs independently
+  std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
+};
+
+/// Parts of the workspace, in this order, each 64-byte aligned. 0 bytes = not needed.
+enum class Part : std::uint8_t { partial_o, partial_lse, delta, grad_q_partial, grad_bias_partial, scratch, count };
+
+struct Workspace {
+  std::array<std::int64_t, static_cast<std::size_t>(Part::count)> offset{}, bytes{};
+  std::int64_t total = 0;
+};
+
+struct Plan {
+  Problem problem;
+  const Target* target = nullptr;
+  Family family = Family::forward;
+  std::vector<Stage> stages;  ///< 1 to 3, run in order
+  std::int64_t splits = 1;    ///< parts of the key range
+  std::int64_t split_keys = 0;
+  int threads = 1;            ///< cpu: how many run the grid; sizes the scratch
+  Workspace workspace;
+  double cost_seconds = 0;    ///< the cost model's estimate
+};
+
+struct PlanOptions {
+  int threads = 1;                 ///< cpu
+  std::string family;              ///< empty: any; else only candidates of this family or kernel
+  std::vector<std::string> disabled;  ///< families or kernels that must not be used
+  bool strict = false;             ///< refuse a fall to a slower family
+};
+
+/// One candidate and what became of it.
+struct Verdict {
+  std::string candidate;  ///< its name, e.g. "split_kv: decode + combine" or "forward block_q=64 block_k=96"
+  std::string rule;       ///< name of the rule that refused; empty when accepted
+  std::string reason;     ///< why, and what would work; for an accepted one its estimated cost
+  bool accepted = false, chosen = false;
+};
+
+struct Explanation {
+  std::string problem, target;
+  std::vector<Verdict> verdicts;
+  std::string refusal;  ///< the sentence, when nothing was accepted
+};
+
+/// The best plan, or a refusal whose message names the reasons. `explanation` may be null.
+Result<Plan> plan(const Problem&, const Target&, const PlanOptions&, Explanation* explanation = nullptr);
+
+std::string to_json(const Plan&);
+std::string to_json(const Explanation&);
+std::string to_text(const Explanation&);
+
+}  // namespace regard
