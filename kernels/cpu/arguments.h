@@ -1,5 +1,5 @@
-// What every CPU kernel is called with. The engine fills it (src/engine/bind.cpp); kernels read it. This file is
-// part of every rendered source, so a change here changes every kernel's identity.
+// What every CPU kernel is called with. The engine fills it (src/engine/bind.cpp); kernels read it. This file
+// is part of every rendered source, so a change here changes every kernel's identity.
 #pragma once
 
 namespace regard {
@@ -19,53 +19,55 @@ struct Rows {
 };
 
 struct Arguments {
-  Rows q, k, v, o;                      // in the problem's dtype; o in `out`
+  Rows q, k, v, o;  // in the problem's dtype; o in `out`
   Rows grad_o, grad_q, grad_k, grad_v;
-  Rows bias, grad_bias;                 // bias in dtype of Q (fp32 for fp8)
-  Rows lse;                             // fp32; data may be null in forward. varlen: [hq, tq]
-  Rows bits;                            // u32 words; null: absent
-  Rows dropout_mask;                    // u8 out; null: absent
-  const float* alibi;                   // slopes; null: absent
-  i64 alibi_batch;                      // 0 for [hq], hq for [b,hq]
-  const float* sink;                    // learned sink [hq]; null: absent
+  Rows bias, grad_bias;  // bias in dtype of Q (fp32 for fp8)
+  Rows lse;              // fp32; data may be null in forward. varlen: [hq, tq]
+  Rows bits;             // u32 words; null: absent
+  Rows dropout_mask;     // u8 out; null: absent
+  const float* alibi;    // slopes; null: absent
+  i64 alibi_batch;       // 0 for [hq], hq for [b,hq]
+  const float* sink;     // learned sink [hq]; null: absent
   float* grad_sink;
-  const i32* offsets_q;                 // [b+1] physical offsets; null: dense
+  const i32* offsets_q;  // [b+1] physical offsets; null: dense
   const i32* offsets_k;
-  const i32* lengths_q;                 // [b] logical lengths; null: physical ones
+  const i32* lengths_q;  // [b] logical lengths; null: physical ones
   const i32* lengths_k;
-  const i32* ranges;                    // [1|b, sq, 2] or [tq, 2]; null: absent
-  i64 ranges_batch;                     // elements per batch; 0 when broadcast. varlen: rows count over tokens
-  const float* descale_q;               // null: 1. index batch * descale_batch + kv_head * descale_head
+  const i32* ranges;       // [1|b, sq, 2] or [tq, 2]; null: absent
+  i64 ranges_batch;        // elements per batch; 0 when broadcast. varlen: rows count over tokens
+  const float* descale_q;  // null: 1. index batch * descale_batch + kv_head * descale_head
   const float* descale_k;
   const float* descale_v;
   i64 descale_batch, descale_head;
 
-  i64 b, hq, hk, sq, sk;                // sq, sk: longest, with varlen
+  i64 b, hq, hk, sq, sk;  // sq, sk: longest, with varlen
   i32 d, dv;
-  i32 dtype, out, bias_dtype;           // enum DType of src/problem/problem.h (fp32 0, bf16 1, fp16 2, fp8 3, fp8_e5m2 4)
-  i32 positional;                       // 1: window_left, window_right, sink_tokens apply
-  i32 top_left;                         // 1: the diagonal starts at (0,0), else it ends at (sq,sk)
-  i64 window_left, window_right;        // -1: unbounded. causal is (-1, 0)
-  i64 sink_tokens;                      // first keys visible left of the window
+  i32 dtype, out,
+      bias_dtype;  // enum DType of src/problem/problem.h (fp32 0, bf16 1, fp16 2, fp8 3, fp8_e5m2 4)
+  i32 positional;  // 1: window_left, window_right, sink_tokens apply
+  i32 top_left;    // 1: the diagonal starts at (0,0), else it ends at (sq,sk)
+  i64 window_left, window_right;  // -1: unbounded. causal is (-1, 0)
+  i64 sink_tokens;                // first keys visible left of the window
   float scale;
-  float softcap;                        // 0: off
-  float dropout_scale;                  // 1 / true keep probability; 1 without dropout
-  i32 dropout_keep;                     // keep iff random byte <= dropout_keep; 255 without dropout
+  float softcap;        // 0: off
+  float dropout_scale;  // 1 / true keep probability; 1 without dropout
+  i32 dropout_keep;     // keep iff random byte <= dropout_keep; 255 without dropout
   u64 seed, offset;
 
   // Workspace, laid out by the plan (src/plan/workspace.h).
-  i64 splits;                           // parts of the key range, 1 = none
-  i64 split_keys;                       // keys per part
-  float* partial_o;                     // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
-  float* partial_lse;                   // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
-  float* delta;                         // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
-  float* grad_q_partial;                // backward: [splits, b, hq, sq, d] (varlen [splits, hq, tq, d])
-  float* grad_bias_partial;             // backward: fp32 image of a broadcast bias gradient
-  i64 tq, tk;                           // total tokens: b * sq dense
+  i64 splits;                // parts of the key range, 1 = none
+  i64 split_keys;            // keys per part
+  float* partial_o;          // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
+  float* partial_lse;        // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
+  float* delta;              // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
+  float* grad_q_partial;     // backward: [splits, b, hq, sq, d] (varlen [splits, hq, tq, d])
+  float* grad_bias_partial;  // backward: fp32 image of a broadcast bias gradient
+  i64 tq, tk;                // total tokens: b * sq dense
 };
 
 }  // namespace regard
 
 /// One block of the grid. `scratch` is this thread's own, 64-byte aligned, of the size the plan gives.
-#define REGARD_KERNEL(name) \
-  extern "C" __attribute__((visibility("default"))) void name(const regard::Arguments* arguments, long long block, void* scratch)
+#define REGARD_KERNEL(name)                                                                       \
+  extern "C" __attribute__((visibility("default"))) void name(const regard::Arguments* arguments, \
+                                                              long long block, void* scratch)

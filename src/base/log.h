@@ -1,4 +1,5 @@
-// Lines for people on stderr, by topic; silent unless REGARD_LOG names the topic. Warnings always show, once each.
+// Lines for people on stderr, by topic; silent unless REGARD_LOG names the topic. Warnings always show, once
+// each.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,5 @@
-// Errors are values: a function that can fail returns Result<T>, and the error is one sentence a user can act on.
+// Errors are values: a function that can fail returns Result<T>, and the error is one sentence a user can act
+// on.
 #pragma once
 
 #include <string>

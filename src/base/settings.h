@@ -16,20 +16,30 @@ namespace regard {
 // X(member, type, environment name, default, one sentence of documentation)
 // Types: Switch (0/off/false/no, 1/on/true/yes), Text, Number (non-negative integer).
 #define REGARD_SETTINGS(X)                                                                                   \
-  X(jit, Switch, "REGARD_JIT", true, "Compile kernels on demand; off refuses with the key and what was searched.") \
-  X(cache_dir, Text, "REGARD_CACHE_DIR", "", "Folder of the kernel cache; empty means the user's cache folder.")  \
-  X(cache_bytes, Number, "REGARD_CACHE_BYTES", 1073741824, "Size bound of the cache; least recently used entries go first.") \
+  X(jit, Switch, "REGARD_JIT", true,                                                                         \
+    "Compile kernels on demand; off refuses with the key and what was searched.")                            \
+  X(cache_dir, Text, "REGARD_CACHE_DIR", "",                                                                 \
+    "Folder of the kernel cache; empty means the user's cache folder.")                                      \
+  X(cache_bytes, Number, "REGARD_CACHE_BYTES", 1073741824,                                                   \
+    "Size bound of the cache; least recently used entries go first.")                                        \
   X(cache, Switch, "REGARD_CACHE", true, "Read and write the kernel cache.")                                 \
   X(strict, Switch, "REGARD_STRICT", false, "Refuse instead of falling to a slower family.")                 \
-  X(verify, Text, "REGARD_VERIFY", "", "Run a second path (a family, a target or 'oracle') beside each call and report the difference.") \
-  X(cpu_target, Text, "REGARD_CPU_TARGET", "", "Highest CPU target to use, e.g. cpu-avx2; empty means the best of this machine.") \
+  X(verify, Text, "REGARD_VERIFY", "",                                                                       \
+    "Run a second path (a family, a target or 'oracle') beside each call and report the difference.")        \
+  X(cpu_target, Text, "REGARD_CPU_TARGET", "",                                                               \
+    "Highest CPU target to use, e.g. cpu-avx2; empty means the best of this machine.")                       \
   X(disable, Text, "REGARD_DISABLE", "", "Comma-separated families or kernels that must not be used.")       \
-  X(threads, Number, "REGARD_THREADS", 0, "Threads of the CPU targets; 0 means all cores this process may use.") \
-  X(cxx, Text, "REGARD_CXX", "", "Host compiler for CPU kernels; empty searches c++, g++, clang++ on PATH.")  \
-  X(data_dir, Text, "REGARD_DATA_DIR", "", "Read kernels/, targets/ and profiles/ from this folder instead of the built-in copies.") \
-  X(log, Text, "REGARD_LOG", "", "Comma-separated topics reported on stderr: plan, compile, cache, launch, all.") \
-  X(lock_seconds, Number, "REGARD_LOCK_SECONDS", 60, "How long to wait for another process that compiles the same kernel.") \
-  X(compile_jobs, Number, "REGARD_COMPILE_JOBS", 0, "Compiles at a time; 0 derives it from cores and free memory.")
+  X(threads, Number, "REGARD_THREADS", 0,                                                                    \
+    "Threads of the CPU targets; 0 means all cores this process may use.")                                   \
+  X(cxx, Text, "REGARD_CXX", "", "Host compiler for CPU kernels; empty searches c++, g++, clang++ on PATH.") \
+  X(data_dir, Text, "REGARD_DATA_DIR", "",                                                                   \
+    "Read kernels/, targets/ and profiles/ from this folder instead of the built-in copies.")                \
+  X(log, Text, "REGARD_LOG", "",                                                                             \
+    "Comma-separated topics reported on stderr: plan, compile, cache, launch, all.")                         \
+  X(lock_seconds, Number, "REGARD_LOCK_SECONDS", 60,                                                         \
+    "How long to wait for another process that compiles the same kernel.")                                   \
+  X(compile_jobs, Number, "REGARD_COMPILE_JOBS", 0,                                                          \
+    "Compiles at a time; 0 derives it from cores and free memory.")
 
 struct Settings {
   using Switch = bool;

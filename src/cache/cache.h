@@ -1,4 +1,5 @@
-// The content-addressed store of compiled kernels (DESIGN section 7). It knows bytes and keys, not what they mean.
+// The content-addressed store of compiled kernels (DESIGN section 7). It knows bytes and keys, not what they
+// mean.
 #pragma once
 
 #include <cstddef>
@@ -15,28 +16,28 @@
 namespace regard {
 
 struct CacheEntry {
-  std::string manifest;            ///< JSON, for people and `regard cache list`
+  std::string manifest;  ///< JSON, for people and `regard cache list`
   std::vector<std::byte> payload;
 };
 
 struct CacheEntryInfo {
-  std::string key;                 ///< hex
+  std::string key;  ///< hex
   std::string manifest;
   std::int64_t bytes = 0;
   std::int64_t used_unix_seconds = 0;
-  std::string problem;             ///< empty, or why verify calls it bad
+  std::string problem;  ///< empty, or why verify calls it bad
 };
 
 struct CacheStat {
   std::string directory;
-  std::string state;               ///< "ok", or the sentence that says why it is not used
+  std::string state;  ///< "ok", or the sentence that says why it is not used
   std::int64_t entries = 0, bytes = 0, bound_bytes = 0, litter = 0;
 };
 
 class Cache {
  public:
-  /// `directory` may not exist yet. A directory that others can write, or that belongs to someone else, is refused
-  /// with a sentence in state(); the cache then misses and publishes nothing.
+  /// `directory` may not exist yet. A directory that others can write, or that belongs to someone else, is
+  /// refused with a sentence in state(); the cache then misses and publishes nothing.
   Cache(std::string directory, std::int64_t bound_bytes, double lock_seconds);
 
   const std::string& directory() const { return directory_; }
@@ -47,15 +48,16 @@ class Cache {
   /// Best effort: false (and one warning per process) when it could not be written.
   bool publish(const Digest& key, const CacheEntry&);
 
-  /// find, else make() exactly once among threads and processes that ask for this key at the same time, publish.
-  /// The caller gets what make() gave even when publishing failed. `from_cache` tells which it was.
-  Result<CacheEntry> get(const Digest& key, const std::function<Result<CacheEntry>()>& make, bool* from_cache);
+  /// find, else make() exactly once among threads and processes that ask for this key at the same time,
+  /// publish. The caller gets what make() gave even when publishing failed. `from_cache` tells which it was.
+  Result<CacheEntry> get(const Digest& key, const std::function<Result<CacheEntry>()>& make,
+                         bool* from_cache);
 
   std::vector<CacheEntryInfo> list();
   CacheStat stat();
   std::vector<CacheEntryInfo> verify();  ///< reads every entry; `problem` says what is wrong with a bad one
-  CacheStat gc();                        ///< removes litter and bad entries, then least recently used ones over the bound
-  CacheStat clean();                     ///< removes every entry
+  CacheStat gc();     ///< removes litter and bad entries, then least recently used ones over the bound
+  CacheStat clean();  ///< removes every entry
 
  private:
   std::string directory_;
@@ -63,7 +65,8 @@ class Cache {
   double lock_seconds_;
 };
 
-/// REGARD_CACHE_DIR, else XDG_CACHE_HOME/regard, else HOME/.cache/regard, else a folder of the user's in /tmp.
+/// REGARD_CACHE_DIR, else XDG_CACHE_HOME/regard, else HOME/.cache/regard, else a folder of the user's in
+/// /tmp.
 std::string default_cache_directory();
 
 }  // namespace regard

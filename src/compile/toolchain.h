@@ -1,5 +1,5 @@
-// A toolchain turns a rendered source into a binary. The host C++ compiler makes shared objects for CPU targets;
-// NVRTC, nvcc and HIP take their places here later.
+// A toolchain turns a rendered source into a binary. The host C++ compiler makes shared objects for CPU
+// targets; NVRTC, nvcc and HIP take their places here later.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,25 @@
 namespace regard {
 
 struct CompileRequest {
-  std::string name;                  ///< file stem of the kept source and of messages: letters, digits, _ and -
+  std::string name;  ///< file stem of the kept source and of messages: letters, digits, _ and -
   std::string source;
   std::vector<std::string> options;  ///< of the target
 };
 
 struct Compiled {
   std::vector<std::byte> binary;
-  std::string log;      ///< the compiler's whole output, warnings included
+  std::string log;  ///< the compiler's whole output, warnings included
   double seconds = 0;
 };
 
 class Toolchain {
  public:
   virtual ~Toolchain() = default;
-  virtual std::string name() const = 0;      ///< "c++ (/usr/bin/g++)"
-  virtual std::string identity() const = 0;  ///< path-free: vendor, version, build string, options it always adds
-  /// On failure the message holds the command, the exit code, the compiler's log and where the source was kept.
+  virtual std::string name() const = 0;  ///< "c++ (/usr/bin/g++)"
+  virtual std::string identity()
+      const = 0;  ///< path-free: vendor, version, build string, options it always adds
+  /// On failure the message holds the command, the exit code, the compiler's log and where the source was
+  /// kept.
   virtual Result<Compiled> compile(const CompileRequest&) = 0;
 };
 

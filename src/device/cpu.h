@@ -27,8 +27,9 @@ class Module {
 /// Loads exactly these bytes (memfd, so that nothing can change between check and load) and finds `symbol`.
 Result<std::shared_ptr<Module>> load(std::span<const std::byte> binary, const std::string& symbol);
 
-/// Runs blocks [0, grid) on up to `threads` threads; thread t gets scratch + t * scratch_bytes. Blocks are taken in
-/// order. Nested calls and forked children work. Allocates nothing after the first call of a thread count.
+/// Runs blocks [0, grid) on up to `threads` threads; thread t gets scratch + t * scratch_bytes. Blocks are
+/// taken in order. Nested calls and forked children work. Allocates nothing after the first call of a thread
+/// count.
 void run_grid(KernelFunction, const Arguments&, std::int64_t grid, int threads, void* scratch,
               std::int64_t scratch_bytes);
 

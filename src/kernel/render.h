@@ -1,5 +1,6 @@
-// KernelKey -> one self-contained source: the command that compiles it by hand, the key as constants, then the
-// algorithm with our own headers put in place. What is compiled is exactly this text, so its hash is the identity.
+// KernelKey -> one self-contained source: the command that compiles it by hand, the key as constants, then
+// the algorithm with our own headers put in place. What is compiled is exactly this text, so its hash is the
+// identity.
 #pragma once
 
 #include <span>

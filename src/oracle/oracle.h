@@ -18,7 +18,8 @@ using Outputs = std::map<regard_role, std::vector<double>>;
 
 struct Options {
   int threads = 1;
-  /// Forward only: compute at most this many query rows per (batch, head), spread evenly; the rest is NaN. 0 = all.
+  /// Forward only: compute at most this many query rows per (batch, head), spread evenly; the rest is NaN. 0
+  /// = all.
   std::int64_t max_rows = 0;
 };
 

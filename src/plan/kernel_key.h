@@ -10,14 +10,14 @@
 
 namespace regard {
 
-// X(name, default, documentation): integers that a kernel is compiled with, beyond its signature. Declared once;
-// text, JSON, the rendered constants and the tile tables derive from this list.
-#define REGARD_ALGORITHM_FIELDS(X)                                                          \
-  X(block_q, 0, "query rows per block")                                                     \
-  X(block_k, 0, "keys per step of the inner loop")                                          \
-  X(warps, 0, "gpu: warps (wavefronts) per block")                                          \
-  X(stages, 0, "gpu: depth of the load pipeline")                                           \
-  X(cluster, 0, "gpu: blocks per cluster")                                                  \
+// X(name, default, documentation): integers that a kernel is compiled with, beyond its signature. Declared
+// once; text, JSON, the rendered constants and the tile tables derive from this list.
+#define REGARD_ALGORITHM_FIELDS(X)                 \
+  X(block_q, 0, "query rows per block")            \
+  X(block_k, 0, "keys per step of the inner loop") \
+  X(warps, 0, "gpu: warps (wavefronts) per block") \
+  X(stages, 0, "gpu: depth of the load pipeline")  \
+  X(cluster, 0, "gpu: blocks per cluster")         \
   X(group, 0, "query heads of one K/V head handled by one block (decode, packed GQA)")
 
 struct Algorithm {

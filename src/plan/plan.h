@@ -23,7 +23,15 @@ struct Stage {
 };
 
 /// Parts of the workspace, in this order, each 64-byte aligned. 0 bytes = not needed.
-enum class Part : std::uint8_t { partial_o, partial_lse, delta, grad_q_partial, grad_bias_partial, scratch, count };
+enum class Part : std::uint8_t {
+  partial_o,
+  partial_lse,
+  delta,
+  grad_q_partial,
+  grad_bias_partial,
+  scratch,
+  count
+};
 
 struct Workspace {
   std::array<std::int64_t, static_cast<std::size_t>(Part::count)> offset{}, bytes{};
@@ -37,16 +45,16 @@ struct Plan {
   std::vector<Stage> stages;  ///< 1 to 3, run in order
   std::int64_t splits = 1;    ///< parts of the key range
   std::int64_t split_keys = 0;
-  int threads = 1;            ///< cpu: how many run the grid; sizes the scratch
+  int threads = 1;  ///< cpu: how many run the grid; sizes the scratch
   Workspace workspace;
-  double cost_seconds = 0;    ///< the cost model's estimate
+  double cost_seconds = 0;  ///< the cost model's estimate
 };
 
 struct PlanOptions {
-  int threads = 1;                 ///< cpu
-  std::string family;              ///< empty: any; else only candidates of this family or kernel
+  int threads = 1;                    ///< cpu
+  std::string family;                 ///< empty: any; else only candidates of this family or kernel
   std::vector<std::string> disabled;  ///< families or kernels that must not be used
-  bool strict = false;             ///< refuse a fall to a slower family
+  bool strict = false;                ///< refuse a fall to a slower family
 };
 
 /// One candidate and what became of it.

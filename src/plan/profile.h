@@ -1,4 +1,5 @@
-// A profile: a named set of signatures, e.g. all that flash_attn can ask for. Data, read from profiles/<name>.toml.
+// A profile: a named set of signatures, e.g. all that flash_attn can ask for. Data, read from
+// profiles/<name>.toml.
 #pragma once
 
 #include <string>

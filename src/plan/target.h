@@ -14,27 +14,28 @@ namespace regard {
 enum class TargetKind : std::uint8_t { cpu, cuda, hip };
 
 struct Target {
-  std::string name;                  ///< "cpu-avx512", "sm_90a", "gfx942"
+  std::string name;  ///< "cpu-avx512", "sm_90a", "gfx942"
   TargetKind kind = TargetKind::cpu;
-  std::string doc;                   ///< one sentence
-  std::vector<DType> dtypes;         ///< input types with a kernel path
-  std::vector<std::string> features; ///< "bf16_dot", "f16c", "avx512", "wgmma", "tma", ... tested by rules
-  std::vector<std::string> options;  ///< compiler options in canonical order, e.g. "-march=x86-64-v4"
-  std::vector<std::string> cpu_flags;///< cpu: what the machine must report (cpuid names) to run this
-  int preference = 0;                ///< the highest that the machine can run is the default
-  int vector_bytes = 16;             ///< cpu: width of a vector register
-  int max_threads_per_block = 0;     ///< gpu
-  std::int64_t shared_memory = 0;    ///< gpu: bytes per block
-  int registers = 0;                 ///< gpu: 32-bit registers per multiprocessor
-  int wave = 0;                      ///< gpu: lanes per warp or wavefront
+  std::string doc;                     ///< one sentence
+  std::vector<DType> dtypes;           ///< input types with a kernel path
+  std::vector<std::string> features;   ///< "bf16_dot", "f16c", "avx512", "wgmma", "tma", ... tested by rules
+  std::vector<std::string> options;    ///< compiler options in canonical order, e.g. "-march=x86-64-v4"
+  std::vector<std::string> cpu_flags;  ///< cpu: what the machine must report (cpuid names) to run this
+  int preference = 0;                  ///< the highest that the machine can run is the default
+  int vector_bytes = 16;               ///< cpu: width of a vector register
+  int max_threads_per_block = 0;       ///< gpu
+  std::int64_t shared_memory = 0;      ///< gpu: bytes per block
+  int registers = 0;                   ///< gpu: 32-bit registers per multiprocessor
+  int wave = 0;                        ///< gpu: lanes per warp or wavefront
 
   /// One row of the tile table: an algorithm proposal for a kernel of this target.
   struct Tile {
-    std::string kernel;              ///< "forward", "decode", "backward", ...
+    std::string kernel;  ///< "forward", "decode", "backward", ...
     std::vector<DType> dtypes;
     std::int64_t max_d = 0, max_dv = 0;
-    std::map<std::string, std::int64_t> values;  ///< "block_q", "block_k", "warps", "stages", ... (Algorithm fields)
-    int line = 0;                    ///< where it stands in the TOML, for messages
+    std::map<std::string, std::int64_t>
+        values;    ///< "block_q", "block_k", "warps", "stages", ... (Algorithm fields)
+    int line = 0;  ///< where it stands in the TOML, for messages
   };
   std::vector<Tile> tiles;
 

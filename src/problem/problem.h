@@ -14,55 +14,55 @@
 namespace regard {
 
 // Each enumeration lists X(enumerator, "word in problem text and JSON", "what it means").
-#define REGARD_PASS(X)                                                    \
-  X(fwd, "fwd", "forward: O and, when asked, LSE")                        \
+#define REGARD_PASS(X)                                                              \
+  X(fwd, "fwd", "forward: O and, when asked, LSE")                                  \
   X(bwd, "bwd", "backward: gradients of Q, K, V and, when asked, of bias and sink") \
   X(append, "append", "write new keys and values into a cache, with optional RoPE")
 
-#define REGARD_DTYPE(X)                                                   \
-  X(fp32, "fp32", "32-bit float")                                         \
-  X(bf16, "bf16", "bfloat16")                                             \
-  X(fp16, "fp16", "IEEE half")                                            \
-  X(fp8, "fp8", "8-bit float e4m3 (finite, NaN, no infinity)")            \
+#define REGARD_DTYPE(X)                                        \
+  X(fp32, "fp32", "32-bit float")                              \
+  X(bf16, "bf16", "bfloat16")                                  \
+  X(fp16, "fp16", "IEEE half")                                 \
+  X(fp8, "fp8", "8-bit float e4m3 (finite, NaN, no infinity)") \
   X(fp8_e5m2, "fp8_e5m2", "8-bit float e5m2")
 
-#define REGARD_MASK(X)                                                    \
-  X(none, "none", "every key is visible")                                 \
-  X(causal, "causal", "bottom-right: key j is visible to query i when j <= i + sk - sq") \
+#define REGARD_MASK(X)                                                                       \
+  X(none, "none", "every key is visible")                                                    \
+  X(causal, "causal", "bottom-right: key j is visible to query i when j <= i + sk - sq")     \
   X(causal_top_left, "causal_top_left", "top-left: key j is visible to query i when j <= i") \
-  X(window, "window", "window:L,R around the bottom-right diagonal; -1 is unbounded") \
+  X(window, "window", "window:L,R around the bottom-right diagonal; -1 is unbounded")        \
   X(window_top_left, "window_top_left", "window:L,R,top_left around the top-left diagonal")
 
-#define REGARD_BIAS(X)                                                    \
-  X(none, "none", "no bias")                                              \
-  X(one_one, "11", "elementwise [1,1,sq,sk]")                             \
-  X(one_head, "1h", "elementwise [1,hq,sq,sk]")                           \
-  X(batch_one, "b1", "elementwise [b,1,sq,sk]")                           \
-  X(batch_head, "bh", "elementwise [b,hq,sq,sk]")                         \
-  X(alibi, "alibi", "ALiBi, slopes fp32 [hq]")                            \
+#define REGARD_BIAS(X)                            \
+  X(none, "none", "no bias")                      \
+  X(one_one, "11", "elementwise [1,1,sq,sk]")     \
+  X(one_head, "1h", "elementwise [1,hq,sq,sk]")   \
+  X(batch_one, "b1", "elementwise [b,1,sq,sk]")   \
+  X(batch_head, "bh", "elementwise [b,hq,sq,sk]") \
+  X(alibi, "alibi", "ALiBi, slopes fp32 [hq]")    \
   X(alibi_batch, "alibi_b", "ALiBi, slopes fp32 [b,hq]")
 
-#define REGARD_DESCALE(X)                                                 \
-  X(none, "none", "no descale factors")                                   \
-  X(tensor, "tensor", "one fp32 factor for each of Q, K, V")              \
+#define REGARD_DESCALE(X)                                    \
+  X(none, "none", "no descale factors")                      \
+  X(tensor, "tensor", "one fp32 factor for each of Q, K, V") \
   X(head, "head", "fp32 [b,hk] factors for each of Q, K, V")
 
-#define REGARD_PAGE_TABLE(X)                                              \
-  X(vllm, "vllm", "block table int32 [b, blocks] and lengths")            \
+#define REGARD_PAGE_TABLE(X)                                   \
+  X(vllm, "vllm", "block table int32 [b, blocks] and lengths") \
   X(sglang, "sglang", "page index list with offsets and last-page lengths")
 
-#define REGARD_KV_LAYOUT(X)                                               \
-  X(linear, "linear", "pages [pages, page, hk, d]")                       \
+#define REGARD_KV_LAYOUT(X)                         \
+  X(linear, "linear", "pages [pages, page, hk, d]") \
   X(vectorized, "vectorized", "K [pages, hk, d/x, page, x], V [pages, hk, page/x, dv, x], x = 16 bytes")
 
-#define REGARD_ROPE(X)                                                    \
-  X(none, "none", "no rotary embedding")                                  \
-  X(interleaved, "interleaved", "pairs (0,1), (2,3), ...")                \
+#define REGARD_ROPE(X)                                     \
+  X(none, "none", "no rotary embedding")                   \
+  X(interleaved, "interleaved", "pairs (0,1), (2,3), ...") \
   X(half, "half", "pairs (i, i + rotary/2), as in GPT-NeoX")
 
-#define REGARD_LAYOUT(X)                                                  \
+#define REGARD_LAYOUT(X)                                                   \
   X(bshd, "bshd", "[b,s,h,d] in memory where the caller gives no strides") \
-  X(bhsd, "bhsd", "[b,h,s,d]")                                            \
+  X(bhsd, "bhsd", "[b,h,s,d]")                                             \
   X(sbhd, "sbhd", "[s,b,h,d]")
 
 #define REGARD_ENUMERATOR(name, word, doc) name,
@@ -95,47 +95,49 @@ using OptionalScale = std::optional<double>;
 //   SIGNATURE  changes the function computed or the code compiled
 //   PRESENCE   the number is shape; whether it differs from its default is signature
 //   SHAPE      a number known at call time
-// A bool prints as its bare name, pass and dtype as their bare words, the rest as name=value. Composite words:
-// h sets hq and hk, s sets sq and sk, d sets d and dv, mask=window:L,R[,top_left][,sink=N] sets the window fields.
-#define REGARD_PROBLEM_FIELDS(X)                                                                             \
-  X(SIGNATURE, Pass, pass, Pass::fwd, "fwd, bwd or append")                                                  \
-  X(SIGNATURE, DType, dtype, DType::bf16, "type of Q, K and V")                                              \
-  X(SIGNATURE, DType, out, DType::bf16, "type of O; by default that of Q, bf16 for fp8 inputs")              \
-  X(SIGNATURE, std::int64_t, d, 0, "head dimension of Q and K; also sets dv where dv is not given")          \
-  X(SIGNATURE, std::int64_t, dv, 0, "head dimension of V and O")                                             \
-  X(SIGNATURE, bool, varlen, false, "packed sequences [tokens, heads, dim] with cumulative offsets")         \
-  X(SIGNATURE, bool, lengths, false, "logical lengths per sequence stand beside the physical ones")          \
-  X(SIGNATURE, Mask, mask, Mask::none, "which keys a query sees by position")                                \
-  X(SIGNATURE, bool, ranges, false, "int32 [1|b, sq, 2]: each query row sees only keys [lo, hi)")            \
-  X(SIGNATURE, bool, bits, false, "uint32 [1|b, 1|hq, sq, ceil(sk/32)]: packed visibility bits")             \
-  X(SIGNATURE, Bias, bias, Bias::none, "added to the scaled scores")                                         \
-  X(SIGNATURE, bool, dbias, false, "backward also writes the gradient of the elementwise bias")              \
-  X(SIGNATURE, bool, sink, false, "learned sink: fp32 [hq], an extra logit in the softmax denominator")      \
-  X(SIGNATURE, bool, lse, false, "forward also writes LSE, fp32, natural log")                               \
-  X(SIGNATURE, bool, dropout_mask, false, "forward also writes the dropout mask, uint8 [b,hq,sq,sk], 1 = kept") \
-  X(SIGNATURE, bool, deterministic, false, "backward gives the same bits on every run")                      \
-  X(SIGNATURE, bool, batch_invariant, false, "a row's bits do not depend on what else is in the batch")      \
-  X(SIGNATURE, Descale, descale, Descale::none, "fp8 descale factors")                                       \
-  X(SIGNATURE, std::int64_t, paged, 0, "page size of a paged KV cache; 0 means not paged")                   \
-  X(SIGNATURE, PageTable, table, PageTable::vllm, "kind of page table")                                      \
-  X(SIGNATURE, KvLayout, kv_layout, KvLayout::linear, "memory layout of the pages")                          \
-  X(SIGNATURE, Rope, rope, Rope::none, "rotary embedding applied by append")                                 \
-  X(SIGNATURE, std::int64_t, rotary, 0, "how many leading dimensions rope rotates")                          \
-  X(PRESENCE, double, softcap, 0.0, "S = softcap * tanh(S / softcap); 0 is off")                             \
-  X(PRESENCE, double, dropout, 0.0, "probability of dropping a weight, in [0, 1)")                           \
-  X(SHAPE, std::int64_t, b, 1, "batch")                                                                      \
-  X(SHAPE, std::int64_t, hq, 1, "query heads")                                                               \
-  X(SHAPE, std::int64_t, hk, 1, "key/value heads; hq must be a multiple")                                    \
-  X(SHAPE, std::int64_t, sq, 0, "query length; with varlen the longest")                                     \
-  X(SHAPE, std::int64_t, sk, 0, "key length; with varlen the longest")                                       \
-  X(SHAPE, std::int64_t, tq, 0, "total query tokens (varlen); 0 means b * sq")                               \
-  X(SHAPE, std::int64_t, tk, 0, "total key tokens (varlen); 0 means b * sk")                                 \
-  X(SHAPE, std::int64_t, snew, 0, "new tokens per sequence (append)")                                        \
-  X(SHAPE, std::int64_t, window_left, -1, "keys visible left of the diagonal; -1 is unbounded")              \
-  X(SHAPE, std::int64_t, window_right, -1, "keys visible right of the diagonal; -1 is unbounded")            \
-  X(SHAPE, std::int64_t, sink_tokens, 0, "first keys that stay visible left of the window")                  \
-  X(SHAPE, OptionalScale, scale, std::nullopt, "factor of Q K^T; by default 1/sqrt(d)")                      \
-  X(SHAPE, std::int64_t, splits, 0, "parts of the key length; 0 lets the plan choose")                       \
+// A bool prints as its bare name, pass and dtype as their bare words, the rest as name=value. Composite
+// words: h sets hq and hk, s sets sq and sk, d sets d and dv, mask=window:L,R[,top_left][,sink=N] sets the
+// window fields.
+#define REGARD_PROBLEM_FIELDS(X)                                                                        \
+  X(SIGNATURE, Pass, pass, Pass::fwd, "fwd, bwd or append")                                             \
+  X(SIGNATURE, DType, dtype, DType::bf16, "type of Q, K and V")                                         \
+  X(SIGNATURE, DType, out, DType::bf16, "type of O; by default that of Q, bf16 for fp8 inputs")         \
+  X(SIGNATURE, std::int64_t, d, 0, "head dimension of Q and K; also sets dv where dv is not given")     \
+  X(SIGNATURE, std::int64_t, dv, 0, "head dimension of V and O")                                        \
+  X(SIGNATURE, bool, varlen, false, "packed sequences [tokens, heads, dim] with cumulative offsets")    \
+  X(SIGNATURE, bool, lengths, false, "logical lengths per sequence stand beside the physical ones")     \
+  X(SIGNATURE, Mask, mask, Mask::none, "which keys a query sees by position")                           \
+  X(SIGNATURE, bool, ranges, false, "int32 [1|b, sq, 2]: each query row sees only keys [lo, hi)")       \
+  X(SIGNATURE, bool, bits, false, "uint32 [1|b, 1|hq, sq, ceil(sk/32)]: packed visibility bits")        \
+  X(SIGNATURE, Bias, bias, Bias::none, "added to the scaled scores")                                    \
+  X(SIGNATURE, bool, dbias, false, "backward also writes the gradient of the elementwise bias")         \
+  X(SIGNATURE, bool, sink, false, "learned sink: fp32 [hq], an extra logit in the softmax denominator") \
+  X(SIGNATURE, bool, lse, false, "forward also writes LSE, fp32, natural log")                          \
+  X(SIGNATURE, bool, dropout_mask, false,                                                               \
+    "forward also writes the dropout mask, uint8 [b,hq,sq,sk], 1 = kept")                               \
+  X(SIGNATURE, bool, deterministic, false, "backward gives the same bits on every run")                 \
+  X(SIGNATURE, bool, batch_invariant, false, "a row's bits do not depend on what else is in the batch") \
+  X(SIGNATURE, Descale, descale, Descale::none, "fp8 descale factors")                                  \
+  X(SIGNATURE, std::int64_t, paged, 0, "page size of a paged KV cache; 0 means not paged")              \
+  X(SIGNATURE, PageTable, table, PageTable::vllm, "kind of page table")                                 \
+  X(SIGNATURE, KvLayout, kv_layout, KvLayout::linear, "memory layout of the pages")                     \
+  X(SIGNATURE, Rope, rope, Rope::none, "rotary embedding applied by append")                            \
+  X(SIGNATURE, std::int64_t, rotary, 0, "how many leading dimensions rope rotates")                     \
+  X(PRESENCE, double, softcap, 0.0, "S = softcap * tanh(S / softcap); 0 is off")                        \
+  X(PRESENCE, double, dropout, 0.0, "probability of dropping a weight, in [0, 1)")                      \
+  X(SHAPE, std::int64_t, b, 1, "batch")                                                                 \
+  X(SHAPE, std::int64_t, hq, 1, "query heads")                                                          \
+  X(SHAPE, std::int64_t, hk, 1, "key/value heads; hq must be a multiple")                               \
+  X(SHAPE, std::int64_t, sq, 0, "query length; with varlen the longest")                                \
+  X(SHAPE, std::int64_t, sk, 0, "key length; with varlen the longest")                                  \
+  X(SHAPE, std::int64_t, tq, 0, "total query tokens (varlen); 0 means b * sq")                          \
+  X(SHAPE, std::int64_t, tk, 0, "total key tokens (varlen); 0 means b * sk")                            \
+  X(SHAPE, std::int64_t, snew, 0, "new tokens per sequence (append)")                                   \
+  X(SHAPE, std::int64_t, window_left, -1, "keys visible left of the diagonal; -1 is unbounded")         \
+  X(SHAPE, std::int64_t, window_right, -1, "keys visible right of the diagonal; -1 is unbounded")       \
+  X(SHAPE, std::int64_t, sink_tokens, 0, "first keys that stay visible left of the window")             \
+  X(SHAPE, OptionalScale, scale, std::nullopt, "factor of Q K^T; by default 1/sqrt(d)")                 \
+  X(SHAPE, std::int64_t, splits, 0, "parts of the key length; 0 lets the plan choose")                  \
   X(SHAPE, Layout, layout, Layout::bshd, "how tensors lie in memory where the caller gives no strides")
 
 struct Problem {
@@ -145,12 +147,14 @@ struct Problem {
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
-/// The part of a Problem that a kernel is compiled for. Derived, never filled by hand from a Problem's fields.
+/// The part of a Problem that a kernel is compiled for. Derived, never filled by hand from a Problem's
+/// fields.
 struct Signature {
 #define REGARD_MEMBER_SIGNATURE(type, name, default_value) type name = default_value;
 #define REGARD_MEMBER_PRESENCE(type, name, default_value) bool name = false;
 #define REGARD_MEMBER_SHAPE(type, name, default_value)
-#define REGARD_MEMBER(category, type, name, default_value, doc) REGARD_MEMBER_##category(type, name, default_value)
+#define REGARD_MEMBER(category, type, name, default_value, doc) \
+  REGARD_MEMBER_##category(type, name, default_value)
   REGARD_PROBLEM_FIELDS(REGARD_MEMBER)
 #undef REGARD_MEMBER
 #undef REGARD_MEMBER_SIGNATURE
@@ -161,27 +165,28 @@ struct Signature {
 
 Signature signature(const Problem&);
 
-/// One line, e.g. "fwd bf16 b=2 hq=16 hk=4 sq=1024 sk=1024 d=128 mask=causal". Canonical: equal problems print
-/// equal text, and parse(print(p)) == p.
+/// One line, e.g. "fwd bf16 b=2 hq=16 hk=4 sq=1024 sk=1024 d=128 mask=causal". Canonical: equal problems
+/// print equal text, and parse(print(p)) == p.
 std::string print(const Problem&);
 /// The signature's words alone: "fwd bf16 d=128 mask=causal softcap". A presence field prints as a bare word.
 std::string print(const Signature&);
 
-/// Parses problem text; order is free. Does not validate (see validate); an unknown word is an error that names
-/// the nearest one, a word given twice with different values is an error too.
+/// Parses problem text; order is free. Does not validate (see validate); an unknown word is an error that
+/// names the nearest one, a word given twice with different values is an error too.
 Result<Problem> parse(std::string_view text);
 /// Applies one more word, e.g. "sq=4096", to a problem.
 Status apply(Problem&, std::string_view word);
 Result<Signature> parse_signature(std::string_view text);
 
-std::string to_json(const Problem&);                       ///< every field by name, one line
-Result<Problem> problem_from_json(std::string_view json);  ///< strict: unknown keys and wrong types are errors
+std::string to_json(const Problem&);  ///< every field by name, one line
+Result<Problem> problem_from_json(
+    std::string_view json);  ///< strict: unknown keys and wrong types are errors
 
 std::size_t hash(const Problem&);
 std::size_t hash(const Signature&);
 
-/// Everything that makes no sense for any target: sizes, head groups, dtypes, features that exclude each other.
-/// The message is one sentence with the offending words and what would work.
+/// Everything that makes no sense for any target: sizes, head groups, dtypes, features that exclude each
+/// other. The message is one sentence with the offending words and what would work.
 Status validate(const Problem&);
 
 std::size_t bytes_of(DType);

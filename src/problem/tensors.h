@@ -1,4 +1,5 @@
-// Which tensors a problem takes and gives: one function that binding, validation, CLI, Python and oracle share.
+// Which tensors a problem takes and gives: one function that binding, validation, CLI, Python and oracle
+// share.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,40 @@
+#include "base/log.h"
+
+#include <cstdio>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "base/settings.h"
+
+namespace regard {
+
+bool log_enabled(std::string_view topic) {
+  const Result<Settings>& current = settings();
+  if (!current || current->log.empty()) return false;
+  std::string_view rest = current->log;
+  while (!rest.empty()) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view item = rest.substr(0, comma);
+    if (item == topic || item == "all") return true;
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
+void log_line(std::string_view topic, std::string_view text) {
+  if (!log_enabled(topic)) return;
+  std::fprintf(stderr, "regard %.*s: %.*s\n", static_cast<int>(topic.size()), topic.data(),
+               static_cast<int>(text.size()), text.data());
+}
+
+void warn_once(std::string_view text) {
+  static std::mutex mutex;
+  static std::set<std::string, std::less<>> seen;
+  const std::lock_guard lock(mutex);
+  if (!seen.emplace(text).second) return;
+  std::fprintf(stderr, "regard: %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+}  // namespace regard

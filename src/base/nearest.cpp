@@ -1,0 +1,53 @@
+#include "base/nearest.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace regard {
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string_view best;
+  std::size_t best_distance = ~std::size_t{0};
+  for (std::string_view candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view word, std::span<const std::string_view> candidates) {
+  const std::string_view best = nearest(word, candidates);
+  // "Near" means that more than half of the longer word is kept.
+  if (!best.empty() && 2 * edit_distance(word, best) <= std::max(word.size(), best.size())) {
+    return "; did you mean '" + std::string(best) + "'?";
+  }
+  std::string text = "; one of: ";
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::string(candidates[i]);
+  }
+  return text;
+}
+
+}  // namespace regard

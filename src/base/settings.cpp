@@ -1,0 +1,124 @@
+#include "base/settings.h"
+
+#include <unistd.h>
+#include <charconv>
+
+#include "base/log.h"
+#include "base/nearest.h"
+
+extern char** environ;  // NOLINT: POSIX
+
+namespace regard {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+Status read(std::string_view name, std::string_view value, bool& out) {
+  const std::string word = lower(value);
+  for (std::string_view yes : {"1", "on", "true", "yes"}) {
+    if (word == yes) return out = true, Status{};
+  }
+  for (std::string_view no : {"0", "off", "false", "no"}) {
+    if (word == no) return out = false, Status{};
+  }
+  return invalid(std::string(name) + "='" + std::string(value) +
+                 "' is not understood; use 1, on, true or yes, or 0, off, false or no");
+}
+
+Status read(std::string_view, std::string_view value, std::string& out) {
+  out = value;
+  return {};
+}
+
+Status read(std::string_view name, std::string_view value, std::int64_t& out) {
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out);
+  if (error != std::errc{} || end != value.data() + value.size() || out < 0) {
+    return invalid(std::string(name) + "='" + std::string(value) + "' is not a whole number of 0 or more");
+  }
+  return {};
+}
+
+std::string text_of(bool value) {
+  return value ? "on" : "off";
+}
+std::string text_of(const std::string& value) {
+  return value;
+}
+std::string text_of(std::int64_t value) {
+  return std::to_string(value);
+}
+
+}  // namespace
+
+std::span<const SettingInfo> setting_table() {
+  static const Settings defaults;
+  static const std::vector<std::string> texts = setting_values(defaults);
+  static const std::vector<SettingInfo> table = [] {
+    std::vector<SettingInfo> rows;
+#define REGARD_ROW(member, type, env, default_value, doc) \
+  rows.push_back({env, #type, texts[rows.size()], doc});
+    REGARD_SETTINGS(REGARD_ROW)
+#undef REGARD_ROW
+    return rows;
+  }();
+  return table;
+}
+
+std::vector<std::string> setting_values(const Settings& current) {
+  std::vector<std::string> values;
+#define REGARD_VALUE(member, type, env, default_value, doc) values.push_back(text_of(current.member));
+  REGARD_SETTINGS(REGARD_VALUE)
+#undef REGARD_VALUE
+  return values;
+}
+
+Result<Settings> parse_settings(std::span<const std::string> environment,
+                                std::vector<std::string>& warnings) {
+  static constexpr std::string_view names[] = {
+#define REGARD_NAME(member, type, env, default_value, doc) env,
+      REGARD_SETTINGS(REGARD_NAME)
+#undef REGARD_NAME
+  };
+  Settings parsed;
+  for (const std::string& variable : environment) {
+    if (!variable.starts_with("REGARD_")) continue;
+    const std::size_t equals = variable.find('=');
+    const std::string_view name = std::string_view(variable).substr(0, equals);
+    const std::string_view value =
+        equals == std::string::npos ? std::string_view() : std::string_view(variable).substr(equals + 1);
+    Status status;
+    bool known = false;
+#define REGARD_READ(member, type, env, default_value, doc)         \
+  if (name == env) {                                               \
+    known = true;                                                  \
+    if (!value.empty()) status = read(name, value, parsed.member); \
+  }
+    REGARD_SETTINGS(REGARD_READ)
+#undef REGARD_READ
+    if (!status) return tl::unexpected(status.error());
+    if (!known) warnings.push_back("unknown setting " + std::string(name) + suggestion(name, names));
+  }
+  return parsed;
+}
+
+const Result<Settings>& settings() {
+  static const Result<Settings> current = [] {
+    std::vector<std::string> environment;
+    for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+      environment.emplace_back(*variable);
+    }
+    std::vector<std::string> warnings;
+    Result<Settings> parsed = parse_settings(environment, warnings);
+    for (const std::string& warning : warnings) warn_once(warning);
+    return parsed;
+  }();
+  return current;
+}
+
+}  // namespace regard
