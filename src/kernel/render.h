@@ -20,4 +20,7 @@ struct Rendered {
 
 Result<Rendered> render(const KernelKey&);
 
+/// The entry point's name, without rendering.
+std::string symbol_of(const KernelKey&);
+
 }  // namespace regard

@@ -1,6 +1,7 @@
 // A target: what kernels are compiled for. Data, read from targets/<name>.toml.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -10,6 +11,10 @@
 #include "problem/problem.h"
 
 namespace regard {
+
+/// What a CPU kernel may test at compile time: `target::<feature>` in its block of constants.
+inline constexpr std::array<std::string_view, 6> cpu_features = {"fma",    "f16c",     "avx2",
+                                                                 "avx512", "bf16_dot", "amx"};
 
 enum class TargetKind : std::uint8_t { cpu, cuda, hip };
 

@@ -1,0 +1,95 @@
+#include "kernel/constants.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace regard {
+namespace {
+
+#define REGARD_ENUMERATOR(name, word, doc) " " #name ","
+constexpr std::string_view enumerations =
+    "enum class Pass {" REGARD_PASS(REGARD_ENUMERATOR) " };\n"
+    "enum class DType {" REGARD_DTYPE(REGARD_ENUMERATOR) " };\n"
+    "enum class Mask {" REGARD_MASK(REGARD_ENUMERATOR) " };\n"
+    "enum class Bias {" REGARD_BIAS(REGARD_ENUMERATOR) " };\n"
+    "enum class Descale {" REGARD_DESCALE(REGARD_ENUMERATOR) " };\n"
+    "enum class PageTable {" REGARD_PAGE_TABLE(REGARD_ENUMERATOR) " };\n"
+    "enum class KvLayout {" REGARD_KV_LAYOUT(REGARD_ENUMERATOR) " };\n"
+    "enum class Rope {" REGARD_ROPE(REGARD_ENUMERATOR) " };\n";
+#undef REGARD_ENUMERATOR
+
+// The C++ text of a constant's value and type.
+#define REGARD_CASE(name, word, doc) \
+  case Enum::name:                   \
+    return prefix + #name;
+#define REGARD_VALUE(type, LIST)                      \
+  std::string value_text(type value) {                \
+    using Enum = type;                                \
+    const std::string prefix = #type "::";            \
+    switch (value) { LIST(REGARD_CASE) }              \
+    return prefix;                                    \
+  }                                                   \
+  [[maybe_unused]] std::string_view type_text(type) { \
+    return #type;                                     \
+  }
+REGARD_VALUE(Pass, REGARD_PASS)
+REGARD_VALUE(DType, REGARD_DTYPE)
+REGARD_VALUE(Mask, REGARD_MASK)
+REGARD_VALUE(Bias, REGARD_BIAS)
+REGARD_VALUE(Descale, REGARD_DESCALE)
+REGARD_VALUE(PageTable, REGARD_PAGE_TABLE)
+REGARD_VALUE(KvLayout, REGARD_KV_LAYOUT)
+REGARD_VALUE(Rope, REGARD_ROPE)
+#undef REGARD_VALUE
+#undef REGARD_CASE
+
+std::string value_text(bool value) {
+  return value ? "true" : "false";
+}
+std::string_view type_text(bool) {
+  return "bool";
+}
+std::string value_text(std::int64_t value) {
+  return std::to_string(value);
+}
+std::string_view type_text(std::int64_t) {
+  return "long long";
+}
+
+template <class T>
+void add(std::string& text, std::string_view name, T value) {
+  text += fmt::format("constexpr {} {} = {};\n", type_text(value), name, value_text(value));
+}
+
+}  // namespace
+
+std::string constants(const KernelKey& key, const Target& target) {
+  std::string text = "\nnamespace regard {\n\n";
+  text += enumerations;
+
+  text += "\nnamespace key {\n";
+#define REGARD_ADD_SIGNATURE(name) add(text, #name, key.signature.name);
+#define REGARD_ADD_PRESENCE(name) add(text, #name, key.signature.name);
+#define REGARD_ADD_SHAPE(name)
+#define REGARD_ADD(category, type, name, default_value, doc) REGARD_ADD_##category(name)
+  REGARD_PROBLEM_FIELDS(REGARD_ADD)
+#undef REGARD_ADD
+#undef REGARD_ADD_SIGNATURE
+#undef REGARD_ADD_PRESENCE
+#undef REGARD_ADD_SHAPE
+#define REGARD_ADD(name, default_value, doc) add(text, #name, key.algorithm.name);
+  REGARD_ALGORITHM_FIELDS(REGARD_ADD)
+#undef REGARD_ADD
+  text += "}  // namespace key\n";
+
+  text += "\nnamespace target {\n";
+  if (target.kind == TargetKind::cpu) {
+    add(text, "vector_bytes", std::int64_t{target.vector_bytes});
+    for (std::string_view feature : cpu_features) add(text, feature, target.has(feature));
+  }
+  text += "}  // namespace target\n\n}  // namespace regard\n";
+  return text;
+}
+
+}  // namespace regard

@@ -1,0 +1,12 @@
+// Options that every CPU kernel is compiled with, in canonical order; a target adds its own behind them.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace regard {
+
+inline constexpr std::array<std::string_view, 6> host_options = {
+    "-std=c++20", "-O2", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-fvisibility=hidden"};
+
+}  // namespace regard

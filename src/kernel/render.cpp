@@ -1,0 +1,70 @@
+#include "kernel/render.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/digest.h"
+#include "base/embedded.h"
+#include "kernel/constants.h"
+#include "kernel/host_options.h"
+
+namespace regard {
+namespace {
+
+/// The folder of `kernels/` that holds a target's sources.
+std::string_view folder_of(const Target& target) {
+  if (target.kind == TargetKind::cpu) return "cpu";
+  return target.has("wgmma") ? "sm90" : "portable";
+}
+
+/// Appends a file with its `#include "..."` lines replaced by the files they name, each once.
+Status inline_file(std::string_view path, std::set<std::string, std::less<>>& done, std::string& out) {
+  if (!done.emplace(path).second) return {};
+  const Result<std::string> text = data_file(path);
+  if (!text) return tl::unexpected(text.error());
+  out += fmt::format("\n// ---- {}\n", path);
+  std::string_view rest = *text;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find('\n');
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    constexpr std::string_view include = "#include \"";
+    if (line == "#pragma once") continue;
+    if (line.starts_with(include)) {
+      const std::string_view name = line.substr(include.size(), line.rfind('"') - include.size());
+      if (Status status = inline_file(name, done, out); !status) return status;
+      continue;
+    }
+    out.append(line).append("\n");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string symbol_of(const KernelKey& key) {
+  return "regard_" + sha256(print(key)).hex().substr(0, 16);
+}
+
+Result<Rendered> render(const KernelKey& key) {
+  const Result<const Target*> target = find_target(key.target);
+  if (!target) return tl::unexpected(target.error());
+
+  Rendered rendered;
+  rendered.symbol = symbol_of(key);
+  rendered.options.assign(host_options.begin(), host_options.end());
+  rendered.options.insert(rendered.options.end(), (*target)->options.begin(), (*target)->options.end());
+
+  std::string& source = rendered.source;
+  source = fmt::format("// c++ {} -shared -o {}.so {}.cpp\n// {}\n\n", fmt::join(rendered.options, " "),
+                       rendered.symbol, rendered.symbol, print(key));
+  source += fmt::format("#define REGARD_SYMBOL {}\n", rendered.symbol);
+  source += constants(key, **target);
+  std::set<std::string, std::less<>> done;
+  const std::string path = fmt::format("kernels/{}/{}.cpp", folder_of(**target), key.algorithm.kernel);
+  if (Status status = inline_file(path, done, source); !status) return tl::unexpected(status.error());
+  return rendered;
+}
+
+}  // namespace regard
