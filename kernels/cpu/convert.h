@@ -1,0 +1,145 @@
+// Between the dtypes in memory and fp32 lanes; to nearest even on the way back.
+#pragma once
+
+#include "kernels/cpu/vector.h"
+
+namespace regard {
+
+template <DType dtype>
+constexpr int bytes_of = dtype == DType::fp32                           ? 4
+                         : dtype == DType::bf16 || dtype == DType::fp16 ? 2
+                                                                        : 1;
+
+/// fp16 bits as fp32: moved to fp32's place, then scaled by 2^112, which is exact for subnormals too.
+template <class Word, class Float>
+REGARD_INLINE Float float_of_half_bits(Word half) {
+  const Word moved = (half & 0x7fffu) << 13;
+  const Word sign = (half & 0x8000u) << 16;
+  const Float scaled = bits_as<Float>(moved) * 0x1p112f;
+  // Infinity and NaN had all exponent bits set; they must have so again.
+  const Word special = bits_as<Word>((half & 0x7c00u) == 0x7c00u ? Word{} + 0x7f800000u : Word{});
+  return bits_as<Float>(bits_as<Word>(scaled) | special | sign);
+}
+
+/// fp32 as fp16 bits, to nearest even.
+template <class Word, class Float>
+REGARD_INLINE Word half_bits_of_float(Float value) {
+  const Word all = bits_as<Word>(value);
+  const Word sign = (all >> 16) & 0x8000u;
+  const Word magnitude = all & 0x7fffffffu;
+  // Below 2^-14 the sum with 0.5 leaves the subnormal's bits, rounded, at the bottom of the word.
+  const Word subnormal = bits_as<Word>(bits_as<Float>(magnitude) + 0.5f) - 0x3f000000u;
+  const Word normal = (magnitude + 0xc8000fffu + ((magnitude >> 13) & 1u)) >> 13;
+  const Word special = magnitude > 0x7f800000u ? Word{} + 0x7e00u : Word{} + 0x7c00u;
+  const Word finite = magnitude < 0x38800000u ? subnormal : normal;
+  return sign | (magnitude >= 0x477ff000u ? special : finite);
+}
+
+/// fp32 as bf16 bits, to nearest even; NaN stays NaN.
+template <class Word, class Float>
+REGARD_INLINE Word bfloat_bits_of_float(Float value) {
+  const Word all = bits_as<Word>(value);
+  const Word rounded = (all + 0x7fffu + ((all >> 16) & 1u)) >> 16;
+  return (all & 0x7fffffffu) > 0x7f800000u ? (all >> 16) | 0x40u : rounded;
+}
+
+/// e4m3: bias 7, no infinity, NaN is all ones. e5m2 is the upper half of an fp16.
+inline float float_of_e4m3(u8 bits) {
+  const u32 sign = (bits & 0x80u) << 24, exponent = (bits >> 3) & 15u, mantissa = bits & 7u;
+  if ((bits & 0x7f) == 0x7f) return __builtin_nanf("");
+  if (exponent == 0) return bits_as<float>(bits_as<u32>(static_cast<float>(mantissa) * 0x1p-9f) | sign);
+  return bits_as<float>(sign | ((exponent + 120) << 23) | (mantissa << 20));
+}
+
+/// One element.
+template <DType dtype>
+REGARD_INLINE float load_scalar(const void* data, i64 index) {
+  if constexpr (dtype == DType::fp32) {
+    return static_cast<const float*>(data)[index];
+  } else if constexpr (dtype == DType::bf16) {
+    return bits_as<float>(static_cast<u32>(static_cast<const u16*>(data)[index]) << 16);
+  } else if constexpr (dtype == DType::fp16) {
+    return float_of_half_bits<u32, float>(static_cast<const u16*>(data)[index]);
+  } else if constexpr (dtype == DType::fp8) {
+    return float_of_e4m3(static_cast<const u8*>(data)[index]);
+  } else {
+    return float_of_half_bits<u32, float>(static_cast<u32>(static_cast<const u8*>(data)[index]) << 8);
+  }
+}
+
+template <DType dtype>
+REGARD_INLINE void store_scalar(void* data, i64 index, float value) {
+  static_assert(dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16, "no fp8 outputs");
+  if constexpr (dtype == DType::fp32) {
+    static_cast<float*>(data)[index] = value;
+  } else if constexpr (dtype == DType::bf16) {
+    static_cast<u16*>(data)[index] = static_cast<u16>(bfloat_bits_of_float<u32>(value));
+  } else {
+    static_cast<u16*>(data)[index] = static_cast<u16>(half_bits_of_float<u32>(value));
+  }
+}
+
+/// `lanes` consecutive elements.
+template <DType dtype>
+REGARD_INLINE Floats load_floats(const void* from) {
+  if constexpr (dtype == DType::fp32) {
+    return load<Floats>(from);
+  } else if constexpr (dtype == DType::bf16) {
+    return bits_as<Floats>(__builtin_convertvector(load<Halves>(from), Words) << 16);
+  } else if constexpr (dtype == DType::fp16) {
+    const Halves halves = load<Halves>(from);
+    if constexpr (target::f16c) {
+      Floats result;
+      asm("vcvtph2ps %1, %0" : "=v"(result) : "v"(halves));
+      return result;
+    } else {
+      return float_of_half_bits<Words, Floats>(__builtin_convertvector(halves, Words));
+    }
+  } else {
+    Floats result;
+    for (int i = 0; i < lanes; ++i) result[i] = load_scalar<dtype>(from, i);
+    return result;
+  }
+}
+
+/// The 16-bit patterns of `lanes` numbers as bf16.
+REGARD_INLINE Halves bfloats(Floats values) {
+  if constexpr (target::bf16_dot) {
+    Halves result;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(result) : "v"(values));
+    return result;
+  } else {
+    return __builtin_convertvector(bfloat_bits_of_float<Words>(values), Halves);
+  }
+}
+
+template <DType dtype>
+REGARD_INLINE void store_floats(void* to, Floats values) {
+  static_assert(dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16, "no fp8 outputs");
+  if constexpr (dtype == DType::fp32) {
+    store(to, values);
+  } else if constexpr (dtype == DType::bf16) {
+    store(to, bfloats(values));
+  } else if constexpr (target::f16c) {
+    Halves halves;
+    asm("vcvtps2ph $0, %1, %0" : "=v"(halves) : "v"(values));
+    store(to, halves);
+  } else {
+    store(to, __builtin_convertvector(half_bits_of_float<Words>(values), Halves));
+  }
+}
+
+/// The first `count` elements, zeros behind them; nothing past them is read.
+template <DType dtype>
+REGARD_INLINE Floats load_floats(const void* from, i64 count) {
+  Floats result{};
+  for (i64 i = 0; i < count; ++i) result[i] = load_scalar<dtype>(from, i);
+  return result;
+}
+
+template <DType dtype>
+REGARD_INLINE void store_floats(void* to, Floats values, i64 count) {
+  for (i64 i = 0; i < count; ++i) store_scalar<dtype>(to, i, values[i]);
+}
+
+}  // namespace regard

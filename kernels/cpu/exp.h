@@ -1,0 +1,84 @@
+// Exponential, logarithm and hyperbolic tangent of vectors, to about the precision of fp32.
+#pragma once
+
+#include "kernels/cpu/vector.h"
+
+namespace regard {
+
+constexpr float log2_of_e = 1.44269504088896340736f;
+constexpr float log_of_2 = 0.69314718055994530942f;
+
+enum class Precision {
+  bf16,  // relative error 7.5e-5, below half a unit of bf16
+  fp32   // 1.5e-7
+};
+
+/// 2^x for x up to 127; exactly 0 for -infinity, NaN for NaN. Results below 2^-126 may be flushed to 0.
+template <Precision precision = Precision::fp32>
+REGARD_INLINE Floats exp2(Floats x) {
+  Floats fraction, floor;
+  if constexpr (target::avx512) {
+    asm("vreduceps $1, %1, %0" : "=v"(fraction) : "v"(x));  // x - floor(x); 0 for an infinite x
+  } else {
+    const Floats bounded = max(x, broadcast(-127.0f));
+    if constexpr (target::avx2) {
+      asm("vroundps $1, %1, %0" : "=v"(floor) : "v"(bounded));
+    } else {
+      const Floats near = __builtin_convertvector(__builtin_convertvector(bounded, Ints), Floats);
+      floor = near + __builtin_convertvector(near > bounded, Floats);
+    }
+    fraction = bounded - floor;
+  }
+  Floats power;  // 2^fraction
+  if constexpr (precision == Precision::bf16) {
+    power = ((0.07802452147006989f * fraction + 0.22606715559959412f) * fraction + 0.6958335638046265f) *
+                fraction +
+            0.9999251961708069f;
+  } else {
+    power = ((((0.0018775766948238015f * fraction + 0.00898933969438076f) * fraction + 0.05582631751894951f) *
+                  fraction +
+              0.24015361070632935f) *
+                 fraction +
+             0.6931530833244324f) *
+                fraction +
+            0.9999999403953552f;
+  }
+  if constexpr (target::avx512) {
+    asm("vscalefps %1, %0, %0" : "+v"(power) : "v"(x));  // times 2^floor(x)
+    return power;
+  } else {
+    const Ints exponent = __builtin_convertvector(floor, Ints) << 23;
+    const Floats scaled = bits_as<Floats>(bits_as<Ints>(power) + exponent);
+    return select(x < -126.0f, Floats{}, select(x == x, scaled, x));
+  }
+}
+
+/// Natural logarithm of normal positive numbers.
+REGARD_INLINE Floats log(Floats x) {
+  // x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh((m - 1) / (m + 1)).
+  const Ints moved = bits_as<Ints>(x) - 0x3f3504f3;
+  const Ints exponent = moved >> 23;
+  const Floats m = bits_as<Floats>((moved & 0x7fffff) + 0x3f3504f3);
+  const Floats t = (m - 1.0f) / (m + 1.0f), square = t * t;
+  const Floats series =
+      (((square * (1 / 9.0f) + 1 / 7.0f) * square + 1 / 5.0f) * square + 1 / 3.0f) * square + 1.0f;
+  return 2.0f * t * series + __builtin_convertvector(exponent, Floats) * log_of_2;
+}
+
+REGARD_INLINE Floats tanh(Floats x) {
+  const Floats magnitude = bits_as<Floats>(bits_as<Ints>(x) & 0x7fffffff);
+  const Ints sign = bits_as<Ints>(x) & ~0x7fffffff;
+  // Near 0 the quotient of exponentials would lose all digits; x times a polynomial in x^2 does not.
+  const Floats square = x * x;
+  const Floats small =
+      x *
+      ((((0.015050944872200489f * square - 0.051821865141391754f) * square + 0.1330452561378479f) * square -
+        0.3333195447921753f) *
+           square +
+       0.9999998807907104f);
+  const Floats bounded = select(magnitude > 20.0f, broadcast(20.0f), magnitude);
+  const Floats large = 1.0f - 2.0f / (exp2(bounded * (2 * log2_of_e)) + 1.0f);
+  return select(magnitude < 0.625f, small, bits_as<Floats>(bits_as<Ints>(large) | sign));
+}
+
+}  // namespace regard

@@ -1,0 +1,94 @@
+// Vectors as the compiler knows them: `lanes` 32-bit lanes of the target's width, with one-line wrappers for
+// the few instructions that neither g++ nor clang++ makes of plain arithmetic.
+#pragma once
+
+#include "kernels/cpu/arguments.h"
+
+#define REGARD_INLINE inline __attribute__((always_inline))
+
+namespace regard {
+
+constexpr int lanes = target::vector_bytes / 4;
+
+typedef float Floats __attribute__((vector_size(target::vector_bytes)));
+typedef i32 Ints __attribute__((vector_size(target::vector_bytes)));
+typedef u32 Words __attribute__((vector_size(target::vector_bytes)));
+typedef u64 Doublewords __attribute__((vector_size(target::vector_bytes)));
+typedef u16 Halves __attribute__((vector_size(target::vector_bytes / 2)));  // as many lanes, 16 bits each
+
+constexpr float infinity = __builtin_inff();
+
+template <class To, class From>
+REGARD_INLINE To bits_as(From from) {
+  return __builtin_bit_cast(To, from);
+}
+
+/// Unaligned, and free to look at any type.
+template <class Vector>
+REGARD_INLINE Vector load(const void* from) {
+  Vector vector;
+  __builtin_memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+
+template <class Vector>
+REGARD_INLINE void store(void* to, Vector vector) {
+  __builtin_memcpy(to, &vector, sizeof vector);
+}
+
+REGARD_INLINE Ints broadcast(i32 value) {
+  return Ints{} + value;
+}
+REGARD_INLINE Words broadcast(u32 value) {
+  return Words{} + value;
+}
+/// By way of integers: what the 32 bits mean, a float or a pair of bf16, does not matter.
+REGARD_INLINE Floats broadcast(float value) {
+  return bits_as<Floats>(broadcast(bits_as<i32>(value)));
+}
+
+/// 0, 1, 2, ...
+REGARD_INLINE Ints lane_numbers() {
+  Ints numbers;
+  for (int i = 0; i < lanes; ++i) numbers[i] = i;
+  return numbers;
+}
+
+/// Comparisons of vectors give masks: lanes of -1 and 0.
+REGARD_INLINE Floats select(Ints mask, Floats yes, Floats no) {
+  return bits_as<Floats>((mask & bits_as<Ints>(yes)) | (~mask & bits_as<Ints>(no)));
+}
+
+REGARD_INLINE bool any(Ints mask) {
+  i32 found = 0;
+  for (int i = 0; i < lanes; ++i) found |= mask[i];
+  return found != 0;
+}
+
+/// b where either is NaN, as the instruction has it.
+REGARD_INLINE Floats max(Floats a, Floats b) {
+  if constexpr (target::avx2) {
+    Floats result;
+    asm("vmaxps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));
+    return result;
+  } else {
+    return select(a > b, a, b);
+  }
+}
+
+template <class Number>
+constexpr Number smaller(Number a, Number b) {
+  return a < b ? a : b;
+}
+template <class Number>
+constexpr Number larger(Number a, Number b) {
+  return a > b ? a : b;
+}
+constexpr i64 ceil_divide(i64 a, i64 b) {
+  return (a + b - 1) / b;
+}
+constexpr i64 round_up(i64 a, i64 multiple) {
+  return ceil_divide(a, multiple) * multiple;
+}
+
+}  // namespace regard
