@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/machine.h"
 #include "base/result.h"
 
 namespace regard {
@@ -28,13 +29,12 @@ class Module {
 Result<std::shared_ptr<Module>> load(std::span<const std::byte> binary, const std::string& symbol);
 
 /// Runs blocks [0, grid) on up to `threads` threads; thread t gets scratch + t * scratch_bytes. Blocks are
-/// taken in order. Nested calls and forked children work. Allocates nothing after the first call of a thread
-/// count.
+/// taken in order. Nested calls, calls from many threads at once and forked children work. Allocates nothing
+/// after the first call of a thread count (in a forked child it starts threads for each call).
 void run_grid(KernelFunction, const Arguments&, std::int64_t grid, int threads, void* scratch,
               std::int64_t scratch_bytes);
 
-/// Cores this process may use (affinity and cgroup quota).
-int usable_cores();
+using regard::usable_cores;
 
 /// cpuid names of this machine, as in /proc/cpuinfo: "avx2", "fma", "f16c", "avx512f", "avx512_bf16", ...
 std::span<const std::string> cpu_flags();

@@ -1,0 +1,140 @@
+// Loads a shared object from bytes in memory.
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "device/cpu.h"
+
+namespace regard::cpu {
+namespace {
+
+class LoadedModule final : public Module {
+ public:
+  LoadedModule(void* handle, KernelFunction function) : handle_(handle), function_(function) {}
+  ~LoadedModule() override { dlclose(handle_); }
+  LoadedModule(const LoadedModule&) = delete;
+  LoadedModule& operator=(const LoadedModule&) = delete;
+  KernelFunction function() const override { return function_; }
+
+ private:
+  void* handle_;
+  KernelFunction function_;
+};
+
+#if defined(__x86_64__)
+constexpr Elf64_Half this_machine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr Elf64_Half this_machine = EM_AARCH64;
+#else
+#error "name this machine's ELF number here"
+#endif
+
+// The loader of libc maps what the headers say and dies on a page fault where the file is shorter: look
+// first.
+const char* defect(std::span<const std::byte> binary) {
+  Elf64_Ehdr header;
+  if (binary.size() < sizeof header) return "it is too short";
+  std::memcpy(&header, binary.data(), sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return "it is not an ELF file";
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != this_machine) {
+    return "it was compiled for another machine";
+  }
+  if (header.e_type != ET_DYN) return "it is not a shared object";
+  const std::uint64_t size = binary.size();
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phoff > size ||
+      std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr) > size - header.e_phoff) {
+    return "its program headers are damaged";
+  }
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, binary.data() + header.e_phoff + i * sizeof segment, sizeof segment);
+    if (segment.p_type != PT_LOAD && segment.p_type != PT_DYNAMIC) continue;
+    if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset) return "it is truncated";
+  }
+  return nullptr;
+}
+
+bool write_all(int file, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+// libc takes two paths of the same text for the same library, and file numbers are used again: a module
+// loaded earlier through the number of ours would be returned in its place. So each path is spelled
+// differently.
+std::string unique_path(int file) {
+  static std::atomic<std::uint64_t> loads{0};
+  std::string path = "/proc/self/fd/";
+  for (std::uint64_t n = ++loads; n != 0; n >>= 1) path += (n & 1) != 0 ? ".//" : "./";
+  return path + std::to_string(file);
+}
+
+void* open_sealed_memory(std::span<const std::byte> binary, const std::string& symbol, std::string& error) {
+  const int file = memfd_create(symbol.substr(0, 200).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  void* handle = nullptr;
+  if (file < 0 || !write_all(file, binary) ||
+      fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    error = std::string("a file in memory: ") + std::strerror(errno);
+  } else {
+    handle = dlopen(unique_path(file).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) error = dlerror();
+  }
+  if (file >= 0) close(file);
+  return handle;
+}
+
+// For machines whose policy forbids running files in memory.
+void* open_temporary_file(std::span<const std::byte> binary, std::string& error) {
+  const char* folder = std::getenv("TMPDIR");
+  std::string path = (folder != nullptr && *folder == '/' ? std::string(folder) : "/tmp") + "/regard-XXXXXX";
+  const int file = mkostemp(path.data(), O_CLOEXEC);  // mode 0600, a name that did not exist
+  if (file < 0) {
+    error += "; a temporary file " + path + ": " + std::strerror(errno);
+    return nullptr;
+  }
+  void* handle = nullptr;
+  if (!write_all(file, binary)) {
+    error += "; a temporary file " + path + ": " + std::strerror(errno);
+  } else {
+    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) error += std::string("; ") + dlerror();
+  }
+  unlink(path.c_str());
+  close(file);
+  return handle;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Module>> load(std::span<const std::byte> binary, const std::string& symbol) {
+  if (const char* why = defect(binary)) {
+    return fail(ErrorKind::no_kernel, "the binary of kernel '" + symbol + "' cannot be loaded: " + why);
+  }
+  std::string error;
+  void* handle = open_sealed_memory(binary, symbol, error);
+  if (handle == nullptr) handle = open_temporary_file(binary, error);
+  if (handle == nullptr) {
+    return fail(ErrorKind::no_kernel, "the binary of kernel '" + symbol + "' cannot be loaded: " + error);
+  }
+  void* const address = dlsym(handle, symbol.c_str());
+  if (address == nullptr) {
+    dlclose(handle);
+    return fail(ErrorKind::no_kernel, "the binary of kernel '" + symbol + "' has no symbol of that name");
+  }
+  return std::make_shared<LoadedModule>(handle, reinterpret_cast<KernelFunction>(address));
+}
+
+}  // namespace regard::cpu

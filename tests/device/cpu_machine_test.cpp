@@ -1,0 +1,83 @@
+#include <gtest/gtest.h>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "base/machine.h"
+#include "device/cpu.h"
+
+namespace regard::cpu {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Cgroup : public testing::Test {
+ protected:
+  Cgroup() {
+    std::string name = testing::TempDir() + "/regard-cgroup-XXXXXX";
+    root_ = mkdtemp(name.data());
+  }
+  ~Cgroup() override { fs::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    fs::create_directories(fs::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text << '\n';
+  }
+  std::string root_;
+};
+
+TEST_F(Cgroup, WithoutFilesThereIsNoLimit) {
+  EXPECT_EQ(cgroup_cores(root_), 0);
+  EXPECT_EQ(cgroup_memory(root_), -1);
+}
+
+TEST_F(Cgroup, TheSmallestQuotaOnTheWayUpCounts) {
+  write("/proc/self/cgroup", "0::/a/b");
+  write("/sys/fs/cgroup/a/b/cpu.max", "max 100000");
+  write("/sys/fs/cgroup/a/cpu.max", "250000 100000");
+  write("/sys/fs/cgroup/cpu.max", "400000 100000");
+  EXPECT_EQ(cgroup_cores(root_), 3);  // 2.5, rounded up
+}
+
+TEST_F(Cgroup, AContainerSeesOnlyItsRoot) {
+  write("/proc/self/cgroup", "0::/docker/not-visible-from-here");
+  write("/sys/fs/cgroup/cpu.max", "50000 100000");
+  write("/sys/fs/cgroup/memory.max", "1000");
+  write("/sys/fs/cgroup/memory.current", "400");
+  EXPECT_EQ(cgroup_cores(root_), 1);
+  EXPECT_EQ(cgroup_memory(root_), 600);
+}
+
+TEST_F(Cgroup, UnlimitedMemoryIsNoLimit) {
+  write("/proc/self/cgroup", "0::/");
+  write("/sys/fs/cgroup/memory.max", "max");
+  write("/sys/fs/cgroup/memory.current", "400");
+  EXPECT_EQ(cgroup_memory(root_), -1);
+}
+
+TEST_F(Cgroup, VersionOneIsRead) {
+  write("/proc/self/cgroup", "5:memory:/job\n4:cpu,cpuacct:/job\n1:name=systemd:/job");
+  write("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "200000");
+  write("/sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000");
+  write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1");
+  write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000");
+  write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "5000");
+  write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "6000");
+  EXPECT_EQ(cgroup_cores(root_), 2);
+  EXPECT_EQ(cgroup_memory(root_), 0);
+}
+
+TEST(Machine, HasCoresMemoryAndFlags) {
+  EXPECT_GE(usable_cores(), 1);
+  EXPECT_GT(available_memory(), 1 << 20);
+  const std::span<const std::string> flags = cpu_flags();
+  ASSERT_FALSE(flags.empty());
+  EXPECT_EQ(std::set<std::string>(flags.begin(), flags.end()).count(flags[0]), 1u);
+#if defined(__x86_64__)
+  EXPECT_NE(std::ranges::find(flags, "sse2"), flags.end());
+#endif
+}
+
+}  // namespace
+}  // namespace regard::cpu
