@@ -1,0 +1,88 @@
+# What is installed: the shared library `regard`, the command `regard`, headers, the CMake package, pkg-config.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# The command's parts, without main: a static library so that tests can link them. They know the public API and,
+# from the base room, errors as values and the nearest word.
+file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cpp)
+list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
+add_library(regard_cli_objects STATIC ${cli_sources} ${PROJECT_SOURCE_DIR}/src/base/nearest.cpp)
+target_include_directories(regard_cli_objects PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(regard_cli_objects PUBLIC fmt::fmt nlohmann_json::nlohmann_json tl::expected CLI11::CLI11
+                                                Threads::Threads)
+
+if(NOT TARGET regard_engine)
+  return()
+endif()
+
+# The exported symbols are the functions that regard.h declares, and nothing else: not what the static libraries
+# inside happen to make visible, and not the compiled-in kernels.
+set(public_header ${PROJECT_SOURCE_DIR}/include/regard/regard.h)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${public_header})
+file(STRINGS ${public_header} declarations REGEX "^REGARD_API ")
+set(exports)
+foreach(declaration ${declarations})
+  string(REGEX MATCH "regard_[a-z_0-9]+ *\\(" name "${declaration}")
+  string(REGEX REPLACE " *\\($" "" name "${name}")
+  string(APPEND exports "    ${name};\n")
+endforeach()
+set(version_script ${PROJECT_BINARY_DIR}/regard.map)
+file(CONFIGURE OUTPUT ${version_script} CONTENT "REGARD_${PROJECT_VERSION_MAJOR} {\n  global:\n${exports}  local: *;\n};\n")
+
+# The engine is the C ABI's implementation: all its objects go in, the other rooms give what those need.
+add_library(regard SHARED $<TARGET_OBJECTS:regard_engine>)
+target_link_libraries(regard PRIVATE regard_engine)
+target_link_options(regard PRIVATE -Wl,--version-script=${version_script} -Wl,--as-needed -Wl,--exclude-libs,ALL)
+if(NOT REGARD_SANITIZE)
+  target_link_options(regard PRIVATE -Wl,--no-undefined)
+endif()
+target_include_directories(regard PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(regard INTERFACE c_std_11)
+set_target_properties(regard PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+                                        LINK_DEPENDS ${version_script} LINKER_LANGUAGE CXX)
+
+if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
+  add_executable(regard_cli ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
+  target_link_libraries(regard_cli PRIVATE regard_cli_objects regard)
+  target_link_options(regard_cli PRIVATE -Wl,--as-needed)
+  # The command finds its library beside itself after `make install` into any prefix, and after a move.
+  file(RELATIVE_PATH to_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+  set_target_properties(regard_cli PROPERTIES OUTPUT_NAME regard INSTALL_RPATH "$ORIGIN/${to_libraries}")
+
+  set(completion_folder ${PROJECT_BINARY_DIR}/completion)
+  file(MAKE_DIRECTORY ${completion_folder})
+  set(completion_files)
+  foreach(shell bash zsh fish)
+    list(APPEND completion_files ${completion_folder}/regard.${shell})
+    add_custom_command(OUTPUT ${completion_folder}/regard.${shell}
+                       COMMAND regard_cli completion ${shell} > ${completion_folder}/regard.${shell}
+                       DEPENDS regard_cli regard)
+  endforeach()
+  add_custom_target(regard_completion ALL DEPENDS ${completion_files})
+
+  install(TARGETS regard_cli RUNTIME)
+  install(FILES ${completion_folder}/regard.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+          RENAME regard)
+  install(FILES ${completion_folder}/regard.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
+          RENAME _regard)
+  install(FILES ${completion_folder}/regard.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()
+
+install(TARGETS regard EXPORT regard_targets LIBRARY)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/regard TYPE INCLUDE)
+
+# find_package(regard) gives regard::regard. The library's own dependencies are its private affair.
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/regard)
+install(EXPORT regard_targets NAMESPACE regard:: DESTINATION ${package_folder})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/regard-config.cmake.in
+                              ${PROJECT_BINARY_DIR}/regard-config.cmake INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/regard-config-version.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/regard-config.cmake ${PROJECT_BINARY_DIR}/regard-config-version.cmake
+        DESTINATION ${package_folder})
+
+# The prefix in regard.pc is relative to the file itself, so that an installed tree may be moved.
+set(pkgconfig_folder ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH to_prefix ${pkgconfig_folder} ${CMAKE_INSTALL_PREFIX})
+configure_file(${PROJECT_SOURCE_DIR}/cmake/regard.pc.in ${PROJECT_BINARY_DIR}/regard.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/regard.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

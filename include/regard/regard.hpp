@@ -1,0 +1,247 @@
+// Regard in C++20: a thin face over regard.h. Header-only; link with regard::regard.
+//
+//   regard::Problem problem("fwd bf16 b=2 h=16 s=1024 d=128 mask=causal");
+//   regard::Arguments arguments;
+//   arguments.set(REGARD_Q, regard::bf16(q, {2, 1024, 16, 128}));    // K, V, O likewise
+//   regard::attention(problem, arguments);
+//
+// The tensors are views of the caller's memory: nothing is copied and nothing is owned. What fails throws
+// regard::error, whose what() is one sentence: what was wrong and what would work.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "regard/regard.h"
+
+namespace regard {
+
+/// The one exception type. `status()` tells bad input from a refusal from a defect.
+class error : public std::runtime_error {
+ public:
+  error(regard_status status, const std::string& sentence) : std::runtime_error(sentence), status_(status) {}
+  regard_status status() const noexcept { return status_; }
+
+ private:
+  regard_status status_;
+};
+
+namespace detail {
+
+inline void require(regard_status status) {
+  if (status != REGARD_OK) throw error(status, regard_status_message());
+}
+
+/// Owns a string that the C ABI handed out.
+struct String {
+  char* text = nullptr;
+  String() = default;
+  String(const String&) = delete;
+  String& operator=(const String&) = delete;
+  ~String() { regard_string_free(text); }
+  std::string copy() const { return text == nullptr ? std::string() : std::string(text); }
+};
+
+struct Destroy {
+  void operator()(regard_problem* problem) const noexcept { regard_problem_destroy(problem); }
+  void operator()(regard_plan* plan) const noexcept { regard_plan_destroy(plan); }
+};
+
+}  // namespace detail
+
+// ---- tensors -------------------------------------------------------------------------------------------
+
+using Tensor = regard_tensor;
+
+/// A view of `data`. Strides are in elements; without them the tensor is contiguous, last dimension fastest.
+inline Tensor tensor(void* data, regard_dtype dtype, std::initializer_list<std::int64_t> shape,
+                     std::initializer_list<std::int64_t> strides = {}) {
+  constexpr std::size_t most = sizeof(Tensor::shape) / sizeof(Tensor::shape[0]);
+  if (shape.size() == 0 || shape.size() > most) {
+    throw error(REGARD_INVALID, "a tensor has 1 to 4 dimensions, not " + std::to_string(shape.size()));
+  }
+  if (strides.size() != 0 && strides.size() != shape.size()) {
+    throw error(REGARD_INVALID, "a tensor needs one stride for each of its " + std::to_string(shape.size()) +
+                                    " dimensions, not " + std::to_string(strides.size()));
+  }
+  Tensor result{};
+  result.data = data;
+  result.dtype = dtype;
+  result.rank = static_cast<std::int32_t>(shape.size());
+  std::int64_t contiguous = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    result.shape[i] = shape.begin()[i];
+    result.strides[i] = strides.size() == 0 ? contiguous : strides.begin()[i];
+    contiguous *= shape.begin()[i];
+  }
+  return result;
+}
+
+/// Contiguous views by type. The 16 and 8-bit floats have no C++20 type of their own, so any pointer will do.
+inline Tensor fp32(float* data, std::initializer_list<std::int64_t> shape) {
+  return tensor(data, REGARD_FP32, shape);
+}
+inline Tensor bf16(void* data, std::initializer_list<std::int64_t> shape) {
+  return tensor(data, REGARD_BF16, shape);
+}
+inline Tensor fp16(void* data, std::initializer_list<std::int64_t> shape) {
+  return tensor(data, REGARD_FP16, shape);
+}
+inline Tensor int32(std::int32_t* data, std::initializer_list<std::int64_t> shape) {
+  return tensor(data, REGARD_INT32, shape);
+}
+
+/// The tensors of one call, by role, and the dropout seed and offset.
+class Arguments {
+ public:
+  Arguments() { c_.size = sizeof(regard_arguments); }
+  Arguments& set(regard_role role, const Tensor& tensor) {
+    c_.tensor[role] = tensor;
+    return *this;
+  }
+  Arguments& dropout(std::uint64_t seed, std::uint64_t offset = 0) {
+    c_.seed = seed;
+    c_.offset = offset;
+    return *this;
+  }
+  const Tensor& operator[](regard_role role) const noexcept { return c_.tensor[role]; }
+  const regard_arguments* get() const noexcept { return &c_; }
+
+ private:
+  regard_arguments c_{};
+};
+
+// ---- problem -------------------------------------------------------------------------------------------
+
+/// What is to be computed: one line of problem text (docs/problem.md), parsed and validated.
+class Problem {
+ public:
+  explicit Problem(const std::string& text) {
+    regard_problem* problem = nullptr;
+    detail::require(regard_problem_parse(text.c_str(), &problem));
+    handle_.reset(problem);
+  }
+  static Problem from_json(const std::string& json) {
+    regard_problem* problem = nullptr;
+    detail::require(regard_problem_from_json(json.c_str(), &problem));
+    return Problem(problem);
+  }
+
+  std::string text() const { return regard_problem_text(get()); }  ///< canonical; parses back
+  std::string json() const { return regard_problem_json(get()); }
+  double flops() const { return regard_problem_flops(get()); }  ///< visible pairs only
+
+  /// How the problem uses a role, and the dtype, shape and strides it expects there (data is null).
+  struct Expected {
+    regard_use use = REGARD_UNUSED;
+    Tensor tensor{};
+  };
+  Expected expected(regard_role role) const {
+    Expected result;
+    detail::require(regard_problem_tensor(get(), role, &result.use, &result.tensor));
+    return result;
+  }
+
+  const regard_problem* get() const noexcept { return handle_.get(); }
+
+ private:
+  explicit Problem(regard_problem* problem) : handle_(problem) {}
+  std::unique_ptr<regard_problem, detail::Destroy> handle_;
+};
+
+// ---- plan and run --------------------------------------------------------------------------------------
+
+/// Where and how to run. The defaults let Regard choose.
+struct Options {
+  std::string target;        ///< e.g. "cpu-avx2"; empty: the best of this machine
+  std::string family;        ///< only this family or kernel, e.g. "generic"; empty: any
+  std::int32_t threads = 0;  ///< 0: REGARD_THREADS or all cores
+
+  /// Valid as long as this object is.
+  regard_plan_options c() const {
+    regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+    options.target = target.empty() ? nullptr : target.c_str();
+    options.family = family.empty() ? nullptr : family.c_str();
+    options.threads = threads;
+    return options;
+  }
+};
+
+/// How a problem is solved. Make it once, run it often, from any thread.
+class Plan {
+ public:
+  explicit Plan(const Problem& problem, const Options& options = {}) {
+    const regard_plan_options c_options = options.c();
+    regard_plan* plan = nullptr;
+    detail::require(regard_plan_create(problem.get(), &c_options, &plan));
+    handle_.reset(plan);
+  }
+
+  /// Gets every kernel now (embedded, cached or compiled), so that the first run does not have to.
+  void prepare() { detail::require(regard_plan_prepare(get())); }
+  std::int64_t workspace_bytes() const { return regard_plan_workspace_bytes(get()); }
+  std::string json() const {
+    detail::String json;
+    detail::require(regard_plan_json(get(), &json.text));
+    return json.copy();
+  }
+
+  /// Runs all stages in a workspace of the caller's, at least workspace_bytes() long and 64-byte aligned.
+  void run(const Arguments& arguments, void* workspace, std::int64_t bytes, void* stream = nullptr) const {
+    detail::require(regard_plan_run(get(), arguments.get(), workspace, bytes, stream));
+  }
+
+  regard_plan* get() const noexcept { return handle_.get(); }
+
+ private:
+  std::unique_ptr<regard_plan, detail::Destroy> handle_;
+};
+
+/// Memory for Plan::run, aligned as it must be.
+class Workspace {
+ public:
+  explicit Workspace(const Plan& plan) : Workspace(plan.workspace_bytes()) {}
+  explicit Workspace(std::int64_t bytes)
+      : data_(bytes == 0 ? nullptr : ::operator new(static_cast<std::size_t>(bytes), alignment)),
+        bytes_(bytes) {}
+  void* data() const noexcept { return data_.get(); }
+  std::int64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  static constexpr std::align_val_t alignment{64};
+  struct Free {
+    void operator()(void* data) const noexcept { ::operator delete(data, alignment); }
+  };
+  std::unique_ptr<void, Free> data_;
+  std::int64_t bytes_;
+};
+
+/// Plan (remembered by Regard), workspace and run in one call.
+inline void attention(const Problem& problem, const Arguments& arguments, const Options& options = {}) {
+  const regard_plan_options c_options = options.c();
+  detail::require(regard_attention(problem.get(), &c_options, arguments.get()));
+}
+
+/// Every candidate with its verdict; format is "text" or "json".
+inline std::string explain(const Problem& problem, const Options& options = {},
+                           const std::string& format = "text") {
+  const regard_plan_options c_options = options.c();
+  detail::String text;
+  detail::require(regard_explain(problem.get(), &c_options, format.c_str(), &text.text));
+  return text.copy();
+}
+
+/// The outputs in `arguments` against the fp64 oracle: JSON, per output its errors, tolerance and "ok".
+inline std::string check(const Problem& problem, const Arguments& arguments) {
+  detail::String report;
+  detail::require(regard_check(problem.get(), arguments.get(), &report.text));
+  return report.copy();
+}
+
+}  // namespace regard

@@ -1,0 +1,22 @@
+// The safetensors format: pure functions over bytes, strict, no file access.
+#pragma once
+
+#include <string>
+
+#include "cli/element.h"
+
+namespace regard::cli {
+
+struct NamedArray {
+  std::string name;
+  ArrayView array;
+};
+
+/// The arrays in `file`, in the order of their data. As the format demands, they fill the file without holes,
+/// overlaps or duplicate names; anything else is an error.
+Result<std::vector<NamedArray>> read_safetensors(std::span<const std::byte> file);
+
+/// What goes before the data, which follows in the order of `arrays` (their `bytes` are not read).
+std::string safetensors_header(std::span<const NamedArray> arrays);
+
+}  // namespace regard::cli
