@@ -165,8 +165,9 @@ struct Signature {
 
 Signature signature(const Problem&);
 
-/// One line, e.g. "fwd bf16 b=2 hq=16 hk=4 sq=1024 sk=1024 d=128 mask=causal". Canonical: equal problems
-/// print equal text, and parse(print(p)) == p.
+/// One line, e.g. "fwd bf16 b=2 hq=16 hk=4 s=1024 d=128 mask=causal": pass, dtype and sizes always (h=, s= or
+/// d= where the pair is equal), then the fields that differ from their default, in list order. Canonical:
+/// equal problems print equal text, and parse(print(p)) == p.
 std::string print(const Problem&);
 /// The signature's words alone: "fwd bf16 d=128 mask=causal softcap". A presence field prints as a bare word.
 std::string print(const Signature&);

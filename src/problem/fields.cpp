@@ -1,0 +1,68 @@
+#include "problem/fields.h"
+
+#include <bit>
+
+namespace regard {
+
+std::span<const FieldInfo> field_table() {
+  static constexpr FieldInfo table[] = {
+#define REGARD_ROW(category, type, name, default_value, doc) {#name, Category::category, doc},
+      REGARD_PROBLEM_FIELDS(REGARD_ROW)
+#undef REGARD_ROW
+  };
+  return table;
+}
+
+Signature signature(const Problem& problem) {
+  Signature result;
+#define REGARD_COPY_SIGNATURE(name, default_value) result.name = problem.name;
+#define REGARD_COPY_PRESENCE(name, default_value) result.name = problem.name != default_value;
+#define REGARD_COPY_SHAPE(name, default_value)
+#define REGARD_COPY(category, type, name, default_value, doc) REGARD_COPY_##category(name, (default_value))
+  REGARD_PROBLEM_FIELDS(REGARD_COPY)
+#undef REGARD_COPY
+#undef REGARD_COPY_SIGNATURE
+#undef REGARD_COPY_PRESENCE
+#undef REGARD_COPY_SHAPE
+  return result;
+}
+
+namespace {
+
+void mix(std::size_t& seed, std::uint64_t value) {
+  // splitmix64's finaliser: every input bit reaches every output bit.
+  value += seed + 0x9E3779B97F4A7C15u;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
+  seed = value ^ (value >> 31);
+}
+
+template <class Value>
+void mix_value(std::size_t& seed, const Value& value) {
+  if constexpr (std::is_same_v<Value, double>) {
+    mix(seed, std::bit_cast<std::uint64_t>(value + 0.0));  // -0.0 equals 0.0, so both must hash alike
+  } else if constexpr (std::is_same_v<Value, OptionalScale>) {
+    mix(seed, value.has_value());
+    if (value) mix_value(seed, *value);
+  } else {
+    mix(seed, static_cast<std::uint64_t>(value));
+  }
+}
+
+template <class Record>
+std::size_t hash_fields(const Record& record) {
+  std::size_t seed = 0;
+  for_each_field(record, [&](Field, const auto& value) { mix_value(seed, value); });
+  return seed;
+}
+
+}  // namespace
+
+std::size_t hash(const Problem& problem) {
+  return hash_fields(problem);
+}
+std::size_t hash(const Signature& signature) {
+  return hash_fields(signature);
+}
+
+}  // namespace regard

@@ -1,0 +1,75 @@
+// Numbers that follow from a problem: sizes of types, the scale, visible pairs, operations.
+#include <algorithm>
+#include <cmath>
+
+#include "problem/problem.h"
+
+namespace regard {
+namespace {
+
+/// Sum of min(max(i + start, 0), limit) over i in [0, rows): exact in closed form, as rows may be billions.
+double clamped_sum(std::int64_t rows, std::int64_t start, std::int64_t limit) {
+  const auto inside = [&](std::int64_t row) { return std::clamp<std::int64_t>(row, 0, rows); };
+  if (limit <= 0) return 0;
+  const std::int64_t first = inside(-start);        // first row above 0
+  const std::int64_t full = inside(limit - start);  // first row at the limit
+  const double ramp_rows = static_cast<double>(full - first);
+  const double ramp =
+      ramp_rows * (static_cast<double>(first + start) + static_cast<double>(full - 1 + start)) / 2;
+  return (full > first ? ramp : 0) + static_cast<double>(rows - full) * static_cast<double>(limit);
+}
+
+}  // namespace
+
+std::size_t bytes_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return 4;
+    case DType::bf16:
+    case DType::fp16:
+      return 2;
+    case DType::fp8:
+    case DType::fp8_e5m2:
+      return 1;
+  }
+  return 0;
+}
+
+DType default_out(DType input) {
+  return bytes_of(input) == 1 ? DType::bf16 : input;
+}
+
+double scale_of(const Problem& p) {
+  return p.scale ? *p.scale : 1.0 / std::sqrt(static_cast<double>(p.d));
+}
+
+bool has_elementwise_bias(Bias bias) {
+  return bias != Bias::none && !has_alibi(bias);
+}
+bool has_alibi(Bias bias) {
+  return bias == Bias::alibi || bias == Bias::alibi_batch;
+}
+
+double visible_pairs(const Problem& p) {
+  const bool causal = p.mask == Mask::causal || p.mask == Mask::causal_top_left;
+  const bool top_left = p.mask == Mask::causal_top_left || p.mask == Mask::window_top_left;
+  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
+  const std::int64_t diagonal = top_left ? 0 : p.sk - p.sq;
+  const std::int64_t left = window ? p.window_left : -1;
+  const std::int64_t right = causal ? 0 : window ? p.window_right : -1;
+  // Row i sees [first, last) and, left of it, the sink tokens; all three are clamped lines in i.
+  const double all = static_cast<double>(p.sq) * static_cast<double>(p.sk);
+  const double last = right < 0 ? all : clamped_sum(p.sq, diagonal + right + 1, p.sk);
+  const double first = left < 0 ? 0 : clamped_sum(p.sq, diagonal - left, p.sk);
+  const double sink = left < 0 ? 0 : clamped_sum(p.sq, diagonal - left, std::min(p.sink_tokens, p.sk));
+  return last - first + sink;
+}
+
+double flops(const Problem& p) {
+  if (p.pass == Pass::append) return 0;
+  const double forward = 2.0 * static_cast<double>(p.b) * static_cast<double>(p.hq) * visible_pairs(p) *
+                         static_cast<double>(p.d + p.dv);
+  return p.pass == Pass::bwd ? 2.5 * forward : forward;
+}
+
+}  // namespace regard

@@ -1,0 +1,233 @@
+// Problem and Signature from text. Each word sets one or more fields; a field that two words set differently
+// is an error that names both.
+#include <array>
+#include <vector>
+
+#include "base/nearest.h"
+#include "problem/fields.h"
+#include "problem/values.h"
+
+namespace regard {
+namespace {
+
+struct Composite {
+  std::string_view word;
+  Field first, second;
+};
+constexpr Composite composites[] = {{"h", Field::hq, Field::hk}, {"s", Field::sq, Field::sk}};
+
+std::string quoted(std::string_view text) {
+  return "'" + std::string(text) + "'";
+}
+
+std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find_first_of(separators);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+template <class Record>
+class Reader {
+ public:
+  explicit Reader(Record& record) : record_(record), out_follows_(record.out == default_out(record.dtype)) {}
+
+  Status read(std::string_view word) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos) return read_bare(word);
+    return read_pair(word, word.substr(0, equals), word.substr(equals + 1));
+  }
+
+  /// Fields that follow others where they are not given themselves.
+  void finish() {
+    if (given(Field::dtype) && !given(Field::out) && out_follows_) record_.out = default_out(record_.dtype);
+    if (given(Field::d) && !given(Field::dv)) record_.dv = record_.d;
+    if (given(Field::dv) && !given(Field::d) && record_.d == 0) record_.d = record_.dv;
+    if constexpr (is_problem) {
+      static constexpr Problem defaults;
+      if (given(Field::mask)) {  // a new mask does not inherit an old window
+        if (!given(Field::window_left)) record_.window_left = defaults.window_left;
+        if (!given(Field::window_right)) record_.window_right = defaults.window_right;
+        if (!given(Field::sink_tokens)) record_.sink_tokens = defaults.sink_tokens;
+      }
+    }
+  }
+
+ private:
+  static constexpr bool is_problem = std::is_same_v<Record, Problem>;
+
+  std::string_view& source(Field field) { return source_[static_cast<std::size_t>(field)]; }
+  bool given(Field field) { return !source(field).empty(); }
+
+  template <class Value>
+  Status set(Field field, Value& member, const Value& value, std::string_view word) {
+    if (given(field) && member != value) {
+      return invalid(quoted(source(field)) + " and " + quoted(word) + " disagree about " +
+                     std::string(info(field).name) + "; give it once");
+    }
+    member = value;
+    source(field) = word;
+    return {};
+  }
+
+  /// Reads `text` into the field; fields that the record does not have are unknown words.
+  Status set_text(Field wanted, std::string_view text, std::string_view word) {
+    Status status = unknown(word, info(wanted).name);
+    for_each_field(record_, [&](Field field, auto& member) {
+      if (field != wanted) return;
+      using Value = std::remove_reference_t<decltype(member)>;
+      if constexpr (std::is_same_v<Value, bool>) {
+        status = invalid(quoted(word) + ": " + std::string(info(field).name) +
+                         " takes no value; write it alone or leave it out");
+      } else {
+        Value value = member;
+        status = read_value(info(field).name, text, value);
+        if (status) status = set(field, member, value, word);
+      }
+    });
+    return status;
+  }
+
+  Status read_pair(std::string_view word, std::string_view name, std::string_view text) {
+    if (name == "mask") return read_mask(word, text);
+    if (name == "splits" && text == "auto") text = "0";
+    if constexpr (is_problem) {
+      for (const Composite& composite : composites) {
+        if (name != composite.word) continue;
+        if (Status status = read_size(composite, text, word); !status) return status;
+        return {};
+      }
+    }
+    for (std::size_t i = 0; i < field_table().size(); ++i) {
+      if (name == field_table()[i].name) return set_text(static_cast<Field>(i), text, word);
+    }
+    return unknown(word, name);
+  }
+
+  Status read_size(const Composite& composite, std::string_view text, std::string_view word) {
+    std::int64_t value = 0;  // read once, so that a bad number is named by the word the caller wrote
+    if (Status status = read_value(composite.word, text, value); !status) return status;
+    if (Status status = set_text(composite.first, text, word); !status) return status;
+    return set_text(composite.second, text, word);
+  }
+
+  Status read_bare(std::string_view word) {
+    if (const auto pass = from_word<Pass>(word)) return set(Field::pass, record_.pass, *pass, word);
+    if (const auto dtype = from_word<DType>(word)) return set(Field::dtype, record_.dtype, *dtype, word);
+    Status status = unknown(word, word);
+    for_each_field(record_, [&](Field field, auto& member) {
+      using Value = std::remove_reference_t<decltype(member)>;
+      if constexpr (std::is_same_v<Value, bool>) {
+        if (word == info(field).name) status = set(field, member, true, word);
+      } else {
+        if (word == info(field).name) {
+          status = invalid(quoted(word) + " needs a value: " + std::string(word) + "=..., " +
+                           std::string(info(field).doc));
+        }
+        if constexpr (std::is_enum_v<Value>) {
+          if (word != "none" && from_word<Value>(word)) {
+            status = invalid("unknown word " + quoted(word) + "; did you mean '" +
+                             std::string(info(field).name) + "=" + std::string(word) + "'?");
+          }
+        }
+      }
+    });
+    return status;
+  }
+
+  Status read_mask(std::string_view word, std::string_view text) {
+    const bool window = text.starts_with("window");
+    if constexpr (!is_problem) {
+      return set_text(Field::mask, text, word);
+    } else {
+      if (!window) return set_text(Field::mask, text, word);
+      if (!text.starts_with("window:")) {
+        return invalid(quoted(word) + " needs its numbers: mask=window:L,R[,top_left][,sink=N]");
+      }
+      return read_window(word, text.substr(std::string_view("window:").size()));
+    }
+  }
+
+  Status read_window(std::string_view word, std::string_view text) {
+    const std::vector<std::string_view> parts = split(text, ",");
+    std::int64_t left = 0, right = 0, sink = 0;
+    Mask mask = Mask::window;
+    if (parts.size() < 2) {
+      return invalid(quoted(word) +
+                     " needs two numbers, left and right: mask=window:L,R[,top_left][,sink=N]");
+    }
+    if (Status status = read_value("window left", parts[0], left); !status) return status;
+    if (Status status = read_value("window right", parts[1], right); !status) return status;
+    for (std::size_t i = 2; i < parts.size(); ++i) {
+      if (parts[i] == "top_left" && mask == Mask::window) {
+        mask = Mask::window_top_left;
+      } else if (parts[i].starts_with("sink=") && sink == 0) {
+        if (Status status = read_value("sink", parts[i].substr(5), sink); !status) return status;
+      } else {
+        return invalid(quoted(parts[i]) + " in " + quoted(word) +
+                       " is not understood; a window is mask=window:L,R[,top_left][,sink=N]");
+      }
+    }
+    if (Status status = set(Field::mask, record_.mask, mask, word); !status) return status;
+    if (Status status = set(Field::window_left, record_.window_left, left, word); !status) return status;
+    if (Status status = set(Field::window_right, record_.window_right, right, word); !status) return status;
+    return set(Field::sink_tokens, record_.sink_tokens, sink, word);
+  }
+
+  Status unknown(std::string_view word, std::string_view name) {
+    std::vector<std::string_view> candidates;
+    for_each_field(record_, [&](Field field, const auto&) { candidates.push_back(info(field).name); });
+    if constexpr (is_problem) {
+      for (const Composite& composite : composites) candidates.push_back(composite.word);
+    }
+    if (word == name) {
+      for (const WordInfo& row : words_of<Pass>()) candidates.push_back(row.word);
+      for (const WordInfo& row : words_of<DType>()) candidates.push_back(row.word);
+    }
+    const std::string_view kind = is_problem ? "word" : "signature word";
+    return invalid("unknown " + std::string(kind) + " " + quoted(word) + suggestion(name, candidates));
+  }
+
+  Record& record_;
+  bool out_follows_;
+  std::array<std::string_view, static_cast<std::size_t>(Field::count)> source_{};
+};
+
+template <class Record>
+Result<Record> parse_record(std::string_view text, std::string_view example) {
+  Record record;
+  Reader<Record> reader(record);
+  bool empty = true;
+  for (std::string_view word : split(text, " \t\r\n")) {
+    if (word.empty()) continue;
+    empty = false;
+    if (Status status = reader.read(word); !status) return tl::unexpected(status.error());
+  }
+  if (empty) return invalid("the text is empty; write for example '" + std::string(example) + "'");
+  reader.finish();
+  return record;
+}
+
+}  // namespace
+
+Result<Problem> parse(std::string_view text) {
+  return parse_record<Problem>(text, "fwd bf16 b=2 h=16 s=1024 d=128 mask=causal");
+}
+
+Result<Signature> parse_signature(std::string_view text) {
+  return parse_record<Signature>(text, "fwd bf16 d=128 mask=causal");
+}
+
+Status apply(Problem& problem, std::string_view word) {
+  Problem changed = problem;
+  Reader<Problem> reader(changed);
+  if (Status status = reader.read(word); !status) return status;
+  reader.finish();
+  problem = changed;
+  return {};
+}
+
+}  // namespace regard

@@ -1,0 +1,324 @@
+// The roles of tensors, declared once: name, when a problem uses it, dtype and shape.
+#include <algorithm>
+
+#include "base/nearest.h"
+#include "problem/tensors.h"
+
+namespace regard {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+regard_use input_if(bool used) {
+  return used ? REGARD_INPUT : REGARD_UNUSED;
+}
+regard_use output_if(bool used) {
+  return used ? REGARD_OUTPUT : REGARD_UNUSED;
+}
+regard_use optional_if(bool used) {
+  return used ? REGARD_OPTIONAL_INPUT : REGARD_UNUSED;
+}
+bool forward(const Problem& p) {
+  return p.pass == Pass::fwd;
+}
+bool backward(const Problem& p) {
+  return p.pass == Pass::bwd;
+}
+
+/// A product that stays at the largest number instead of wrapping; validate() refuses such problems.
+std::int64_t product(std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
+}
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+std::int64_t query_tokens(const Problem& p) {
+  return p.tq != 0 ? p.tq : product(p.b, p.sq);
+}
+std::int64_t key_tokens(const Problem& p) {
+  return p.tk != 0 ? p.tk : product(p.b, p.sk);
+}
+
+Shape query_rows(const Problem& p, std::int64_t dim) {
+  return p.varlen ? Shape{query_tokens(p), p.hq, dim} : Shape{p.b, p.sq, p.hq, dim};
+}
+Shape key_rows(const Problem& p, std::int64_t dim) {
+  if (p.paged > 0) return {product(p.b, ceil_div(p.sk, p.paged)), p.paged, p.hk, dim};
+  return p.varlen ? Shape{key_tokens(p), p.hk, dim} : Shape{p.b, p.sk, p.hk, dim};
+}
+
+Shape like_q(const Problem& p) {
+  return query_rows(p, p.d);
+}
+Shape like_k(const Problem& p) {
+  return key_rows(p, p.d);
+}
+Shape like_v(const Problem& p) {
+  return key_rows(p, p.dv);
+}
+Shape like_o(const Problem& p) {
+  return query_rows(p, p.dv);
+}
+Shape lse_shape(const Problem& p) {
+  return p.varlen ? Shape{p.hq, query_tokens(p)} : Shape{p.b, p.hq, p.sq};
+}
+Shape bias_shape(const Problem& p) {
+  const bool batches = p.bias == Bias::batch_one || p.bias == Bias::batch_head;
+  const bool heads = p.bias == Bias::one_head || p.bias == Bias::batch_head;
+  return {batches ? p.b : 1, heads ? p.hq : 1, p.sq, p.sk};
+}
+Shape alibi_shape(const Problem& p) {
+  return p.bias == Bias::alibi_batch ? Shape{p.b, p.hq} : Shape{p.hq};
+}
+Shape per_head(const Problem& p) {
+  return {p.hq};
+}
+Shape per_sequence(const Problem& p) {
+  return {p.b};
+}
+Shape sequence_bounds(const Problem& p) {
+  return {p.b + 1};
+}
+Shape ranges_shape(const Problem& p) {
+  return p.varlen ? Shape{query_tokens(p), 2} : Shape{p.b, p.sq, 2};
+}
+Shape bits_shape(const Problem& p) {
+  return {p.b, p.hq, p.sq, ceil_div(p.sk, 32)};
+}
+Shape dropout_mask_shape(const Problem& p) {
+  return p.varlen ? Shape{p.hq, query_tokens(p), p.sk} : Shape{p.b, p.hq, p.sq, p.sk};
+}
+Shape descale_shape(const Problem& p) {
+  return p.descale == Descale::head ? Shape{p.b, p.hk} : Shape{1};
+}
+Shape pair_shape(const Problem&) {
+  return {2};
+}
+
+regard_dtype in_dtype(const Problem& p) {
+  return c_dtype(p.dtype);
+}
+regard_dtype out_dtype(const Problem& p) {
+  return c_dtype(p.out);
+}
+regard_dtype bias_dtype(const Problem& p) {
+  return bytes_of(p.dtype) == 1 ? REGARD_FP32 : c_dtype(p.dtype);
+}
+template <regard_dtype dtype>
+regard_dtype always(const Problem&) {
+  return dtype;
+}
+
+regard_use use_q(const Problem&) {
+  return REGARD_INPUT;
+}
+regard_use use_o(const Problem& p) {
+  return forward(p) ? REGARD_OUTPUT : input_if(backward(p));
+}
+regard_use use_lse(const Problem& p) {
+  return backward(p) ? REGARD_INPUT : output_if(forward(p) && p.lse);
+}
+regard_use use_grad_o(const Problem& p) {
+  return input_if(backward(p));
+}
+regard_use use_grad(const Problem& p) {
+  return output_if(backward(p));
+}
+regard_use use_bias(const Problem& p) {
+  return input_if(has_elementwise_bias(p.bias));
+}
+regard_use use_grad_bias(const Problem& p) {
+  return output_if(p.dbias);
+}
+regard_use use_alibi(const Problem& p) {
+  return input_if(has_alibi(p.bias));
+}
+regard_use use_sink(const Problem& p) {
+  return input_if(p.sink);
+}
+regard_use use_grad_sink(const Problem& p) {
+  return output_if(p.sink && backward(p));
+}
+regard_use use_offsets_q(const Problem& p) {
+  return input_if(p.varlen);
+}
+regard_use use_offsets_k(const Problem& p) {
+  return input_if(p.varlen && p.paged == 0);
+}
+regard_use use_lengths(const Problem& p) {
+  return optional_if(p.lengths);
+}
+regard_use use_ranges(const Problem& p) {
+  return input_if(p.ranges);
+}
+regard_use use_bits(const Problem& p) {
+  return input_if(p.bits);
+}
+regard_use use_dropout_mask(const Problem& p) {
+  return output_if(p.dropout_mask);
+}
+regard_use use_descale(const Problem& p) {
+  return input_if(p.descale != Descale::none);
+}
+regard_use use_seed(const Problem& p) {
+  return optional_if(p.dropout > 0);
+}
+
+/// How a role lies in memory where the caller gives no strides, and which freedom the caller has.
+enum class Kind : std::uint8_t {
+  rows,       ///< [b, s, h, d] in the problem's layout; any strides with a contiguous last dimension
+  plain,      ///< row-major; any strides with a contiguous last dimension
+  broadcast,  ///< plain, and the leading dimensions may be 1
+  packed,     ///< row-major without gaps
+};
+
+struct Role {
+  regard_role role;
+  std::string_view name;
+  regard_use (*use)(const Problem&);
+  regard_dtype (*dtype)(const Problem&);
+  Shape (*shape)(const Problem&);
+  Kind kind;
+};
+
+constexpr Role roles[] = {
+    {REGARD_Q, "q", use_q, in_dtype, like_q, Kind::rows},
+    {REGARD_K, "k", use_q, in_dtype, like_k, Kind::rows},
+    {REGARD_V, "v", use_q, in_dtype, like_v, Kind::rows},
+    {REGARD_O, "o", use_o, out_dtype, like_o, Kind::rows},
+    {REGARD_LSE, "lse", use_lse, always<REGARD_FP32>, lse_shape, Kind::plain},
+    {REGARD_GRAD_O, "grad_o", use_grad_o, out_dtype, like_o, Kind::rows},
+    {REGARD_GRAD_Q, "grad_q", use_grad, in_dtype, like_q, Kind::rows},
+    {REGARD_GRAD_K, "grad_k", use_grad, in_dtype, like_k, Kind::rows},
+    {REGARD_GRAD_V, "grad_v", use_grad, in_dtype, like_v, Kind::rows},
+    {REGARD_BIAS, "bias", use_bias, bias_dtype, bias_shape, Kind::plain},
+    {REGARD_GRAD_BIAS, "grad_bias", use_grad_bias, bias_dtype, bias_shape, Kind::plain},
+    {REGARD_ALIBI, "alibi", use_alibi, always<REGARD_FP32>, alibi_shape, Kind::packed},
+    {REGARD_SINK, "sink", use_sink, always<REGARD_FP32>, per_head, Kind::packed},
+    {REGARD_GRAD_SINK, "grad_sink", use_grad_sink, always<REGARD_FP32>, per_head, Kind::packed},
+    {REGARD_OFFSETS_Q, "offsets_q", use_offsets_q, always<REGARD_INT32>, sequence_bounds, Kind::packed},
+    {REGARD_OFFSETS_K, "offsets_k", use_offsets_k, always<REGARD_INT32>, sequence_bounds, Kind::packed},
+    {REGARD_LENGTHS_Q, "lengths_q", use_lengths, always<REGARD_INT32>, per_sequence, Kind::packed},
+    {REGARD_LENGTHS_K, "lengths_k", use_lengths, always<REGARD_INT32>, per_sequence, Kind::packed},
+    {REGARD_RANGES, "ranges", use_ranges, always<REGARD_INT32>, ranges_shape, Kind::broadcast},
+    {REGARD_BITS, "bits", use_bits, always<REGARD_UINT32>, bits_shape, Kind::broadcast},
+    {REGARD_DROPOUT_MASK, "dropout_mask", use_dropout_mask, always<REGARD_UINT8>, dropout_mask_shape,
+     Kind::plain},
+    {REGARD_DESCALE_Q, "descale_q", use_descale, always<REGARD_FP32>, descale_shape, Kind::packed},
+    {REGARD_DESCALE_K, "descale_k", use_descale, always<REGARD_FP32>, descale_shape, Kind::packed},
+    {REGARD_DESCALE_V, "descale_v", use_descale, always<REGARD_FP32>, descale_shape, Kind::packed},
+    {REGARD_SEED, "seed", use_seed, always<REGARD_UINT64>, pair_shape, Kind::packed},
+};
+static_assert(std::size(roles) == REGARD_ROLE_COUNT);
+constexpr bool roles_are_in_order() {
+  for (std::size_t i = 0; i < std::size(roles); ++i) {
+    if (roles[i].role != static_cast<regard_role>(i)) return false;
+  }
+  return true;
+}
+static_assert(roles_are_in_order());
+
+/// Strides of dimensions that lie in memory in `order`, outermost first.
+Shape strides_in_order(const Shape& shape, const std::vector<std::size_t>& order) {
+  Shape strides(shape.size());
+  std::int64_t next = 1;
+  for (std::size_t i = order.size(); i-- > 0;) {
+    strides[order[i]] = next;
+    next = product(next, std::max<std::int64_t>(shape[order[i]], 1));
+  }
+  return strides;
+}
+
+std::vector<std::size_t> memory_order(const Problem& p, const Role& role, std::size_t rank) {
+  if (role.kind == Kind::rows && rank == 4) {
+    if (p.layout == Layout::bhsd) return {0, 2, 1, 3};
+    if (p.layout == Layout::sbhd) return {1, 0, 2, 3};
+  }
+  std::vector<std::size_t> order(rank);
+  for (std::size_t i = 0; i < rank; ++i) order[i] = i;
+  return order;
+}
+
+/// The leading dimensions of ranges [b, sq, 2] and bits [b, hq, sq, words] may be 1.
+std::vector<bool> broadcast_dimensions(const Problem& p, const Role& role, std::size_t rank) {
+  std::vector<bool> dimensions(rank, false);
+  if (role.kind != Kind::broadcast) return dimensions;
+  if (role.role == REGARD_RANGES) {
+    dimensions[0] = !p.varlen;
+  } else {
+    dimensions[0] = dimensions[1] = true;
+  }
+  return dimensions;
+}
+
+}  // namespace
+
+std::string_view role_name(regard_role role) {
+  const auto index = static_cast<std::size_t>(role);
+  return index < std::size(roles) ? roles[index].name : std::string_view{};
+}
+
+Result<regard_role> role_from_name(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Role& role : roles) {
+    if (role.name == name) return role.role;
+    names.push_back(role.name);
+  }
+  return invalid("unknown tensor '" + std::string(name) + "'" + suggestion(name, names));
+}
+
+TensorSpec tensor_spec(const Problem& problem, regard_role wanted) {
+  TensorSpec spec;
+  spec.role = wanted;
+  spec.name = role_name(wanted);
+  if (spec.name.empty()) return spec;
+  const Role& role = roles[static_cast<std::size_t>(wanted)];
+  spec.use = role.use(problem);
+  spec.dtype = role.dtype(problem);
+  spec.shape = role.shape(problem);
+  spec.strides = strides_in_order(spec.shape, memory_order(problem, role, spec.shape.size()));
+  spec.broadcast = broadcast_dimensions(problem, role, spec.shape.size());
+  spec.packed = role.kind == Kind::packed;
+  return spec;
+}
+
+std::size_t bytes_of(regard_dtype dtype) {
+  switch (dtype) {
+    case REGARD_FP32:
+    case REGARD_INT32:
+    case REGARD_UINT32:
+      return 4;
+    case REGARD_BF16:
+    case REGARD_FP16:
+      return 2;
+    case REGARD_FP8:
+    case REGARD_FP8_E5M2:
+    case REGARD_UINT8:
+      return 1;
+    case REGARD_UINT64:
+      return 8;
+  }
+  return 0;
+}
+
+std::string_view word(regard_dtype dtype) {
+  switch (dtype) {
+    case REGARD_INT32:
+      return "int32";
+    case REGARD_UINT32:
+      return "uint32";
+    case REGARD_UINT8:
+      return "uint8";
+    case REGARD_UINT64:
+      return "uint64";
+    default:
+      return word(static_cast<DType>(dtype));
+  }
+}
+
+regard_dtype c_dtype(DType dtype) {
+  return static_cast<regard_dtype>(dtype);  // the first five have the same values (a test pins them)
+}
+
+}  // namespace regard

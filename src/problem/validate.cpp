@@ -1,0 +1,317 @@
+// What makes no sense on any target. Each rule is a small function that accepts or says why not and what
+// would work; the list at the end is read from top to bottom.
+#include <cmath>
+
+#include "problem/tensors.h"
+#include "problem/values.h"
+
+namespace regard {
+namespace {
+
+std::string pair(std::string_view name, std::string_view value) {
+  return std::string(name) + "=" + std::string(value);
+}
+template <class Value>
+std::string pair(std::string_view name, const Value& value) {
+  return pair(name, std::string_view(value_text(value)));
+}
+
+Status at_least(std::string_view name, std::int64_t value, std::int64_t least) {
+  if (value >= least) return {};
+  return invalid(pair(name, value) + " is too small; " + std::string(name) + " is at least " +
+                 std::to_string(least));
+}
+
+// Windows and sizes are added to each other; below this bound no such sum leaves 64 bits.
+constexpr std::int64_t largest_size = std::int64_t{1} << 61;
+
+Status sizes(const Problem& p) {
+  struct Size {
+    std::string_view name;
+    std::int64_t value, least;
+  };
+  const Size table[] = {
+      {"b", p.b, 1},
+      {"hq", p.hq, 1},
+      {"hk", p.hk, 1},
+      {"sq", p.sq, 0},
+      {"sk", p.sk, 0},
+      {"d", p.d, 1},
+      {"dv", p.dv, 1},
+      {"tq", p.tq, 0},
+      {"tk", p.tk, 0},
+      {"snew", p.snew, 0},
+      {"splits", p.splits, 0},
+      {"paged", p.paged, 0},
+      {"rotary", p.rotary, 0},
+      {"sink", p.sink_tokens, 0},
+      {"window left", p.window_left, -1},
+      {"window right", p.window_right, -1},
+  };
+  for (const Size& size : table) {
+    if (Status status = at_least(size.name, size.value, size.least); !status) return status;
+    if (size.value > largest_size) {
+      return invalid(pair(size.name, size.value) +
+                     " is too large; it is at most 2^61 (a window may be -1, unbounded)");
+    }
+  }
+  return {};
+}
+
+Status head_groups(const Problem& p) {
+  if (p.hq % p.hk == 0) return {};
+  return invalid(pair("hq", p.hq) + " is not a multiple of " + pair("hk", p.hk) +
+                 "; each key/value head serves the same number of query heads");
+}
+
+Status head_dims(const Problem& p) {
+  if (p.d == 576 && p.dv == 512) return {};  // absorbed MLA
+  if (p.d <= 512 && p.dv <= 512) return {};
+  return invalid(pair("d", p.d) + " " + pair("dv", p.dv) +
+                 " is too large; d and dv are 1 to 512, or d=576 with dv=512");
+}
+
+Status output_dtype(const Problem& p) {
+  const bool eight_bits = bytes_of(p.dtype) == 1;
+  if (!eight_bits && p.out != p.dtype) {
+    return invalid(pair("out", p.out) + " does not go with " + std::string(word(p.dtype)) +
+                   " inputs; their output has the same type, so leave out= away");
+  }
+  if (eight_bits && bytes_of(p.out) == 1 && p.out != p.dtype) {
+    return invalid(pair("out", p.out) + " does not go with " + std::string(word(p.dtype)) +
+                   " inputs; use bf16, fp16, fp32 or the input's own type");
+  }
+  return {};
+}
+
+Status eight_bit_inputs(const Problem& p) {
+  const bool eight_bits = bytes_of(p.dtype) == 1;
+  if (eight_bits && p.pass == Pass::bwd) {
+    return invalid("bwd does not take " + std::string(word(p.dtype)) + "; backward is bf16, fp16 or fp32");
+  }
+  if (p.descale != Descale::none && (!eight_bits || p.pass != Pass::fwd)) {
+    return invalid(pair("descale", p.descale) +
+                   " needs fwd with fp8 or fp8_e5m2 inputs; leave descale out or change the dtype");
+  }
+  return {};
+}
+
+Status positional_mask(const Problem& p) {
+  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
+  if (window) return {};
+  if (p.window_left != -1 || p.window_right != -1) {
+    return invalid("window numbers need a window: " + pair("mask", p.mask) +
+                   " takes none, mask=window:L,R takes them");
+  }
+  if (p.sink_tokens != 0) {
+    return invalid(pair("sink_tokens", p.sink_tokens) +
+                   " needs a window, as sink tokens stay visible left of it: mask=window:L,R,sink=N");
+  }
+  return {};
+}
+
+Status score_modifiers(const Problem& p) {
+  if (!std::isfinite(p.softcap) || p.softcap < 0) {
+    return invalid(pair("softcap", p.softcap) +
+                   " is not a cap; it is a finite number above 0, or 0 for none");
+  }
+  if (p.softcap > 0 && p.bias != Bias::none) {
+    return invalid(pair("softcap", p.softcap) + " does not go with " + pair("bias", p.bias) +
+                   "; use one of the two");
+  }
+  if (p.scale && !std::isfinite(*p.scale)) {
+    return invalid(pair("scale", p.scale) + " is not finite; leave it out for 1/sqrt(d)");
+  }
+  return {};
+}
+
+Status bias_gradient(const Problem& p) {
+  if (!p.dbias) return {};
+  if (p.pass != Pass::bwd) return invalid("dbias needs bwd; a forward problem writes no gradients");
+  if (has_alibi(p.bias)) {
+    return invalid("dbias does not go with " + pair("bias", p.bias) +
+                   ": ALiBi slopes have no gradient here; use an elementwise bias such as bias=bh");
+  }
+  if (p.bias == Bias::none) return invalid("dbias needs an elementwise bias, such as bias=bh");
+  return {};
+}
+
+Status dropout(const Problem& p) {
+  if (!(p.dropout >= 0 && p.dropout < 1)) {
+    return invalid(pair("dropout", p.dropout) + " is outside [0, 1); 0 is off, 1 would drop everything");
+  }
+  if (!p.dropout_mask) return {};
+  if (p.dropout == 0) return invalid("dropout_mask needs dropout, such as dropout=0.1");
+  if (p.pass != Pass::fwd) return invalid("dropout_mask needs fwd; only forward writes the mask");
+  return {};
+}
+
+Status forward_only(const Problem& p) {
+  if (p.pass == Pass::fwd) return {};
+  const std::string pass(word(p.pass));
+  if (p.lse) return invalid("lse does not go with " + pass + "; only fwd writes LSE (bwd always reads it)");
+  if (p.batch_invariant)
+    return invalid("batch_invariant does not go with " + pass + "; it is a promise of fwd");
+  if (p.splits != 0)
+    return invalid(pair("splits", p.splits) + " does not go with " + pass + "; only fwd splits the keys");
+  return {};
+}
+
+Status splits(const Problem& p) {
+  if (p.splits > 128) return invalid(pair("splits", p.splits) + " is too many; use 1 to 128, or auto");
+  if (p.splits > 1 && p.batch_invariant) {
+    return invalid(pair("splits", p.splits) +
+                   " does not go with batch_invariant, as it divides the longest length of the batch; use "
+                   "splits=1 or auto");
+  }
+  return {};
+}
+
+Status packed_sequences(const Problem& p) {
+  if (p.varlen) {
+    if (p.layout != Layout::bshd) {
+      return invalid(pair("layout", p.layout) +
+                     " does not go with varlen, whose tensors are [tokens, heads, dim]; leave layout out");
+    }
+    return {};
+  }
+  if (p.tq != 0) return invalid(pair("tq", p.tq) + " needs varlen; dense problems have b * sq query tokens");
+  if (p.tk != 0) return invalid(pair("tk", p.tk) + " needs varlen; dense problems have b * sk key tokens");
+  return {};
+}
+
+/// Offsets, lengths and ranges are int32.
+Status thirty_two_bit_positions(const Problem& p) {
+  if (!p.varlen && !p.lengths && !p.ranges) return {};
+  const std::string_view reason = p.varlen ? "varlen" : p.lengths ? "lengths" : "ranges";
+  for (const regard_role role : {REGARD_Q, REGARD_K}) {
+    const std::vector<std::int64_t> shape = tensor_spec(p, role).shape;
+    const std::int64_t rows = p.varlen ? shape[0] : role == REGARD_Q ? p.sq : p.sk;
+    if (rows > INT32_MAX) {
+      return invalid(std::to_string(rows) + (role == REGARD_Q ? " query" : " key") +
+                     std::string(" rows are too many for ") + std::string(reason) +
+                     ", whose int32 positions end at 2147483647");
+    }
+  }
+  return {};
+}
+
+Status paged_cache(const Problem& p) {
+  if (p.paged == 0) {
+    if (p.table != PageTable::vllm)
+      return invalid(pair("table", p.table) + " needs a paged cache, such as paged=16");
+    if (p.kv_layout != KvLayout::linear) {
+      return invalid(pair("kv_layout", p.kv_layout) + " needs a paged cache, such as paged=16");
+    }
+    return {};
+  }
+  if ((p.paged & (p.paged - 1)) != 0) {
+    return invalid(pair("paged", p.paged) + " is not a power of two; use for example paged=16");
+  }
+  if (p.pass == Pass::bwd)
+    return invalid(pair("paged", p.paged) + " does not go with bwd; a KV cache is for fwd and append");
+  if (p.kv_layout == KvLayout::vectorized) {
+    const std::int64_t x = 16 / static_cast<std::int64_t>(bytes_of(p.dtype));
+    for (const auto& [name, value] :
+         {std::pair("paged", p.paged), std::pair("d", p.d), std::pair("dv", p.dv)}) {
+      if (value % x == 0) continue;
+      return invalid(pair(name, value) + " is not a multiple of " + std::to_string(x) +
+                     ", as kv_layout=vectorized needs with " + std::string(word(p.dtype)) +
+                     "; use kv_layout=linear");
+    }
+  }
+  return {};
+}
+
+Status rotary_embedding(const Problem& p) {
+  if (p.rope == Rope::none) {
+    if (p.rotary != 0) return invalid(pair("rotary", p.rotary) + " needs rope=interleaved or rope=half");
+    return {};
+  }
+  if (p.pass != Pass::append)
+    return invalid(pair("rope", p.rope) + " needs append; other passes take rotated inputs");
+  if (bytes_of(p.dtype) == 1)
+    return invalid(pair("rope", p.rope) + " does not go with " + std::string(word(p.dtype)) +
+                   "; append bf16, fp16 or fp32");
+  if (p.rotary == 0 || p.rotary % 16 != 0 || p.rotary > p.d) {
+    return invalid(pair("rotary", p.rotary) + " is not a multiple of 16 between 16 and " + pair("d", p.d));
+  }
+  return {};
+}
+
+Status appending(const Problem& p) {
+  if (p.pass != Pass::append) {
+    if (p.snew != 0) return invalid(pair("snew", p.snew) + " needs append; only append writes new tokens");
+    return {};
+  }
+  if (p.snew < 1 || p.snew > p.sk) {
+    return invalid(pair("snew", p.snew) + " new tokens do not fit; append writes 1 to " + pair("sk", p.sk) +
+                   " tokens per sequence");
+  }
+  struct Excluded {
+    bool used;
+    std::string_view word;
+  };
+  const Excluded excluded[] = {
+      {p.varlen, "varlen"},       {p.ranges, "ranges"},
+      {p.bits, "bits"},           {p.bias != Bias::none, "bias"},
+      {p.sink, "sink"},           {p.softcap > 0, "softcap"},
+      {p.dropout > 0, "dropout"}, {p.scale.has_value(), "scale"},
+  };
+  for (const Excluded& feature : excluded) {
+    if (!feature.used) continue;
+    return invalid(std::string(feature.word) +
+                   " does not go with append, which computes no attention; leave it out");
+  }
+  return {};
+}
+
+/// Every tensor must fit in 64-bit byte addresses.
+Status tensor_sizes(const Problem& p) {
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+    const TensorSpec spec = tensor_spec(p, static_cast<regard_role>(i));
+    if (spec.use == REGARD_UNUSED) continue;
+    std::int64_t bytes = static_cast<std::int64_t>(bytes_of(spec.dtype));
+    bool overflow = false;
+    for (const std::int64_t size : spec.shape) {
+      overflow |= size == INT64_MAX || __builtin_mul_overflow(bytes, size, &bytes);
+    }
+    if (overflow) {
+      return invalid("tensor '" + std::string(spec.name) +
+                     "' of this problem has more than 2^63 bytes; use smaller sizes");
+    }
+  }
+  return {};
+}
+
+using Rule = Status (*)(const Problem&);
+constexpr Rule rules[] = {
+    sizes,
+    head_groups,
+    head_dims,
+    output_dtype,
+    eight_bit_inputs,
+    positional_mask,
+    score_modifiers,
+    bias_gradient,
+    dropout,
+    forward_only,
+    splits,
+    packed_sequences,
+    paged_cache,
+    rotary_embedding,
+    appending,
+    tensor_sizes,
+    thirty_two_bit_positions,
+};
+
+}  // namespace
+
+Status validate(const Problem& problem) {
+  for (const Rule rule : rules) {
+    if (Status status = rule(problem); !status) return status;
+  }
+  return {};
+}
+
+}  // namespace regard

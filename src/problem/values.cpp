@@ -1,0 +1,67 @@
+#include "problem/values.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include "base/nearest.h"
+
+namespace regard {
+namespace {
+
+Status not_a_number(std::string_view name, std::string_view text, std::string_view wanted) {
+  return invalid(std::string(name) + "=" + std::string(text) + " is not " + std::string(wanted));
+}
+
+}  // namespace
+
+std::string value_text(bool value) {
+  return value ? "on" : "off";
+}
+std::string value_text(std::int64_t value) {
+  return std::to_string(value);
+}
+std::string value_text(double value) {
+  std::array<char, 32> buffer;
+  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value + 0.0);
+  return {buffer.data(), end};
+}
+std::string value_text(const OptionalScale& value) {
+  return value ? value_text(*value) : "default";
+}
+
+Status read_value(std::string_view name, std::string_view text, std::int64_t& value) {
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error == std::errc::result_out_of_range) {
+    return not_a_number(name, text, "below 2^63, the largest size there is");
+  }
+  if (error != std::errc{} || end != last) return not_a_number(name, text, "a whole number");
+  return {};
+}
+
+Status read_value(std::string_view name, std::string_view text, double& value) {
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc{} || end != last || !std::isfinite(value)) {
+    return not_a_number(name, text, "a finite number such as 0.125");
+  }
+  return {};
+}
+
+Status read_value(std::string_view name, std::string_view text, OptionalScale& value) {
+  double number = 0;
+  if (Status status = read_value(name, text, number); !status) return status;
+  value = number;
+  return {};
+}
+
+Status unknown_value(std::string_view name, std::string_view text, std::span<const WordInfo> words) {
+  std::vector<std::string_view> candidates;
+  for (const WordInfo& row : words) candidates.push_back(row.word);
+  return invalid("unknown " + std::string(name) + " '" + std::string(text) + "'" +
+                 suggestion(text, candidates));
+}
+
+}  // namespace regard

@@ -1,0 +1,24 @@
+// The words of each enumeration, derived from the lists in problem.h.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "problem/problem.h"
+
+namespace regard {
+
+struct WordInfo {
+  std::string_view word, doc;
+};
+
+/// The words of an enumeration, in the order of its enumerators.
+template <class Enum>
+std::span<const WordInfo> words_of();
+
+/// The enumerator of a word; dtypes also have aliases such as "half" or "e4m3".
+template <class Enum>
+std::optional<Enum> from_word(std::string_view word);
+
+}  // namespace regard
