@@ -12,14 +12,21 @@
 
 namespace regard::oracle {
 
-/// Values in row-major order of the role's logical shape (tensor_spec). Elements that the problem leaves
-/// untouched (rows past a logical length) are NaN and are skipped by `compare`.
-using Outputs = std::map<regard_role, std::vector<double>>;
+/// One output, in row-major order of the role's logical shape (tensor_spec).
+struct Output {
+  /// The exact result. NaN where a kernel must leave the element alone (rows past a logical length) or may
+  /// write what it likes (dropout mask of a pair that is not visible): `compare` skips it.
+  std::vector<double> value;
+  /// What a well-made kernel of these types is expected to err by, before the output itself is rounded
+  /// (docs/tolerances.md).
+  std::vector<double> error;
+};
+using Outputs = std::map<regard_role, Output>;
 
 struct Options {
   int threads = 1;
-  /// Forward only: compute at most this many query rows per (batch, head), spread evenly; the rest is NaN. 0
-  /// = all.
+  /// Forward only: compute at most this many query rows per (batch, head), spread evenly; the rest is NaN.
+  /// 0 means all.
   std::int64_t max_rows = 0;
 };
 
@@ -29,9 +36,12 @@ Result<Outputs> run(const Problem&, const regard_arguments&, const Options& = {}
 
 struct Comparison {
   regard_role role;
-  double max_absolute = 0, max_relative = 0, tolerance_absolute = 0, tolerance_relative = 0;
+  double max_absolute = 0, max_relative = 0;  ///< relative: where the reference is not tiny
+  double worst = 0;                           ///< largest error as a part of its tolerance; wrong above 1
+  double tolerance = 0;                       ///< the tolerance at the largest absolute error
   std::int64_t compared = 0, wrong = 0;
   std::int64_t first_wrong = -1;  ///< flat index in the logical shape
+  double first_expected = 0, first_actual = 0;
   bool ok = false;
 };
 

@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/number.h"
+#include "oracle/oracle.h"
+#include "oracle/tolerance.h"
+
+namespace regard::oracle {
+namespace {
+
+/// Memory offsets of a strided tensor's elements in row-major order.
+class Walk {
+ public:
+  explicit Walk(const regard_tensor& tensor) : tensor_(tensor) {}
+  std::int64_t offset() const { return offset_; }
+  void next() {
+    for (int dimension = tensor_.rank; dimension-- > 0;) {
+      offset_ += tensor_.strides[dimension];
+      if (++at_[dimension] < tensor_.shape[dimension]) return;
+      offset_ -= tensor_.strides[dimension] * tensor_.shape[dimension];
+      at_[dimension] = 0;
+    }
+  }
+
+ private:
+  const regard_tensor& tensor_;
+  std::int64_t at_[4] = {}, offset_ = 0;
+};
+
+void compare_element(double actual, double exact, double expected_error, regard_dtype dtype, std::int64_t i,
+                     Comparison& result) {
+  ++result.compared;
+  double absolute = std::fabs(actual - exact), allowed = tolerance(dtype, exact, expected_error);
+  if (actual == exact) absolute = 0;  // equal infinities too
+  // What overflows the output's type is stored as infinity, or as the largest number where there is none.
+  const double largest = format(dtype).largest();
+  if (std::fabs(exact) + allowed > largest && std::fabs(actual) >= largest && actual * exact > 0)
+    absolute = 0;
+  const bool wrong = !(absolute <= allowed);  // NaN is wrong
+  if (wrong && result.wrong++ == 0) {
+    result.first_wrong = i;
+    result.first_expected = exact;
+    result.first_actual = actual;
+  }
+  const double part = absolute / std::max(allowed, 1e-300);
+  result.worst = std::isnan(part) ? infinity : std::max(result.worst, part);
+  if (absolute > result.max_absolute || std::isnan(absolute)) {
+    result.max_absolute = std::isnan(absolute) ? infinity : absolute;
+    result.tolerance = allowed;
+  }
+  if (std::isfinite(exact) && std::fabs(exact) > allowed && std::isfinite(absolute))
+    result.max_relative = std::max(result.max_relative, absolute / std::fabs(exact));
+}
+
+}  // namespace
+
+std::vector<Comparison> compare(const Problem& problem, const regard_arguments& arguments,
+                                const Outputs& outputs) {
+  std::vector<Comparison> results;
+  for (const auto& [role, output] : outputs) {
+    const regard_tensor& tensor = arguments.tensor[role];
+    if (!tensor.data) continue;
+    Comparison result{};
+    result.role = role;
+    Walk walk(tensor);
+    for (std::size_t i = 0; i < output.value.size(); ++i, walk.next())
+      if (!std::isnan(output.value[i]))
+        compare_element(decode(tensor.dtype, tensor.data, walk.offset()), output.value[i], output.error[i],
+                        tensor.dtype, static_cast<std::int64_t>(i), result);
+    result.ok = result.wrong == 0;
+    results.push_back(result);
+  }
+  static_cast<void>(problem);
+  return results;
+}
+
+}  // namespace regard::oracle

@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/passes.h"
+#include "oracle/row.h"
+#include "oracle/sums.h"
+#include "oracle/tolerance.h"
+#include "oracle/writer.h"
+
+namespace regard::oracle {
+namespace {
+
+/// At most `limit` of `rows` rows, evenly spread, the first and the last among them.
+std::vector<std::int64_t> sampled_rows(std::int64_t rows, std::int64_t limit) {
+  std::vector<std::int64_t> result;
+  const std::int64_t count = limit > 0 ? std::min(rows, limit) : rows;
+  for (std::int64_t n = 0; n < count; ++n)
+    result.push_back(count == 1 ? rows - 1 : n * (rows - 1) / (count - 1));
+  return result;
+}
+
+}  // namespace
+
+Outputs forward(const Inputs& inputs, const Options& options) {
+  const Problem& problem = inputs.problem();
+  const Precision precision(problem);
+  Outputs outputs;
+  const Writer write_o(problem, REGARD_O, outputs), write_lse(problem, REGARD_LSE, outputs),
+      write_mask(problem, REGARD_DROPOUT_MASK, outputs);
+
+  for_each_head(problem.b, problem.hq, options.threads, [&](std::int64_t b, std::int64_t h) {
+    const Sequence& sequence = inputs.sequence(b);
+    const Matrix q = inputs.matrix(REGARD_Q, b, h);
+    const Matrix k = inputs.matrix(REGARD_K, b, inputs.kv_head(h));
+    const Matrix v = inputs.matrix(REGARD_V, b, inputs.kv_head(h));
+    const double largest_k = largest_norm(k);
+    Sums o(1, problem.dv);
+    Row row;
+    for (const std::int64_t i : sampled_rows(sequence.sq, options.max_rows)) {
+      compute_row(inputs, b, h, i, q.row(i), k, largest_k, row);
+      const double relative = precision.weight(row.largest_logit, row.lse, sequence.sk);
+      o.clear();
+      for (std::int64_t j = 0; j < sequence.sk; ++j) {
+        const auto at = static_cast<std::size_t>(j);
+        if (!row.visible[at]) continue;
+        write_mask.set(b, h, sequence.first_q + i, j, row.keep[at] > 0, 0);
+        const double weight = row.weight[at] * row.keep[at];
+        if (weight != 0) o.add(0, weight, (precision.product + relative) * weight, v.row(j));
+      }
+      for (std::int64_t c = 0; c < problem.dv; ++c) {
+        const double value = o.value.row(0)[c];
+        write_o.set(b, h, sequence.first_q + i, c, value, o.error(0, c) + relative * std::fabs(value));
+      }
+      write_lse.set(b, h, sequence.first_q + i, 0, row.lse, relative);
+    }
+  });
+  return outputs;
+}
+
+}  // namespace regard::oracle

@@ -1,0 +1,73 @@
+// A problem's inputs as plain numbers: where each sequence lies, which key a query sees, what is added to a
+// score. The only file here that knows about strides, broadcasting, varlen and dtypes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "problem/problem.h"
+#include "regard/regard.h"
+
+namespace regard::oracle {
+
+/// Where the element (batch, head, row, 0) of a role lies. Broadcast dimensions have stride 0; the columns
+/// are contiguous.
+struct Index {
+  std::int64_t batch = 0, head = 0, row = 0;
+  std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t r) const {
+    return b * batch + h * head + r * row;
+  }
+};
+Index index_of(regard_role, int rank, const std::int64_t* shape, const std::int64_t* strides);
+
+/// One sequence of the batch: its logical lengths and where its first token lies (0 when dense).
+struct Sequence {
+  std::int64_t sq = 0, sk = 0, first_q = 0, first_k = 0;
+};
+
+/// Rows of numbers.
+struct Matrix {
+  std::int64_t rows = 0, columns = 0;
+  std::vector<double> values;
+  double* row(std::int64_t i) { return values.data() + i * columns; }
+  const double* row(std::int64_t i) const { return values.data() + i * columns; }
+};
+
+class Inputs {
+ public:
+  Inputs(const Problem&, const regard_arguments&);
+
+  const Problem& problem() const { return problem_; }
+  const Sequence& sequence(std::int64_t batch) const { return sequences_[static_cast<std::size_t>(batch)]; }
+  std::int64_t kv_head(std::int64_t head) const { return head / (problem_.hq / problem_.hk); }
+
+  /// The sequence's rows of Q, K, V or grad_o of one head, multiplied with their descale factor.
+  Matrix matrix(regard_role, std::int64_t batch, std::int64_t head) const;
+
+  /// Whether query i of the sequence sees its key j: position, ranges and bits all allow it.
+  bool visible(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
+  /// What is added to the scaled, capped score: elementwise bias or ALiBi.
+  double bias(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
+  /// The learned sink's logit; -inf without one.
+  double sink(std::int64_t head) const;
+  /// Whether dropout keeps the weight.
+  bool kept(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
+  /// 1 / the true probability of being kept.
+  double dropout_scale() const { return 256.0 / (keep_ + 1); }
+
+ private:
+  bool visible_by_position(const Sequence&, std::int64_t i, std::int64_t j) const;
+  bool given(regard_role role) const { return arguments_.tensor[role].data != nullptr; }
+  double read(regard_role, std::int64_t batch, std::int64_t head, std::int64_t row,
+              std::int64_t column) const;
+  double descale(regard_role, std::int64_t batch, std::int64_t kv_head) const;
+
+  const Problem& problem_;
+  const regard_arguments& arguments_;
+  Index index_[REGARD_ROLE_COUNT];
+  std::vector<Sequence> sequences_;
+  std::uint64_t seed_ = 0, offset_ = 0;
+  int keep_ = 255;
+};
+
+}  // namespace regard::oracle

@@ -1,0 +1,149 @@
+#include "oracle/number.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+namespace regard::oracle {
+namespace {
+
+template <class T>
+T load(const void* data, std::int64_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const T*>(data) + index, sizeof value);
+  return value;
+}
+
+/// Every number of a format of at most 16 bits.
+std::vector<double> table(const Format& format) {
+  std::vector<double> values(std::size_t{1} << (1 + format.exponent_bits + format.mantissa_bits));
+  for (std::uint32_t bits = 0; bits < values.size(); ++bits) values[bits] = decode_bits(format, bits);
+  return values;
+}
+
+template <class T>
+void store(void* data, std::int64_t index, T value) {
+  std::memcpy(static_cast<T*>(data) + index, &value, sizeof value);
+}
+
+}  // namespace
+
+double Format::unit() const {
+  return std::ldexp(1.0, -mantissa_bits - 1);
+}
+double Format::floor() const {
+  return std::ldexp(1.0, smallest_exponent() - mantissa_bits - 1);
+}
+double Format::largest() const {
+  // e4m3 uses the highest exponent for numbers too, all but the all-ones mantissa.
+  const double significand = 2.0 - std::ldexp(1.0, infinity ? -mantissa_bits : 1 - mantissa_bits);
+  return std::ldexp(significand, infinity ? bias() : bias() + 1);
+}
+
+Format format(regard_dtype dtype) {
+  switch (dtype) {
+    case REGARD_BF16:
+      return {8, 7, true};
+    case REGARD_FP16:
+      return {5, 10, true};
+    case REGARD_FP8:
+      return {4, 3, false};
+    case REGARD_FP8_E5M2:
+      return {5, 2, true};
+    default:
+      return {8, 23, true};
+  }
+}
+
+double decode_bits(const Format& format, std::uint32_t bits) {
+  const std::uint32_t ones_exponent = (1u << format.exponent_bits) - 1;
+  const std::uint32_t ones_mantissa = (1u << format.mantissa_bits) - 1;
+  const std::uint32_t mantissa = bits & ones_mantissa;
+  const std::uint32_t exponent = (bits >> format.mantissa_bits) & ones_exponent;
+  const double sign = (bits >> (format.exponent_bits + format.mantissa_bits)) & 1 ? -1 : 1;
+  if (exponent == ones_exponent) {
+    if (format.infinity) return mantissa == 0 ? sign * infinity : nan;
+    if (mantissa == ones_mantissa) return nan;
+  }
+  const double fraction = std::ldexp(mantissa, -format.mantissa_bits);
+  if (exponent == 0) return sign * std::ldexp(fraction, format.smallest_exponent());
+  return sign * std::ldexp(1 + fraction, static_cast<int>(exponent) - format.bias());
+}
+
+std::uint32_t encode_bits(const Format& format, double value) {
+  const int m = format.mantissa_bits;
+  const std::uint32_t sign = std::signbit(value) ? 1u << (format.exponent_bits + m) : 0;
+  const std::uint32_t ones_exponent = (1u << format.exponent_bits) - 1;
+  if (std::isnan(value)) return sign | (ones_exponent << m) | ((1u << m) - 1);
+  double magnitude = std::fabs(value);
+  if (magnitude == 0) return sign;
+  int exponent = std::isinf(magnitude) ? 0 : std::max(std::ilogb(magnitude), format.smallest_exponent());
+  // The value in units of its last place: nearbyint rounds to even.
+  magnitude = std::ldexp(std::nearbyint(std::ldexp(magnitude, m - exponent)), exponent - m);
+  if (magnitude > format.largest()) {
+    if (format.infinity) return sign | (ones_exponent << m);
+    magnitude = format.largest();
+  }
+  if (magnitude == 0) return sign;
+  exponent = std::ilogb(magnitude);
+  if (exponent < format.smallest_exponent())  // subnormal
+    return sign | static_cast<std::uint32_t>(std::ldexp(magnitude, m - format.smallest_exponent()));
+  const auto mantissa = static_cast<std::uint32_t>(std::ldexp(magnitude, m - exponent)) - (1u << m);
+  return sign | (static_cast<std::uint32_t>(exponent + format.bias()) << m) | mantissa;
+}
+
+double decode(regard_dtype dtype, const void* data, std::int64_t index) {
+  switch (dtype) {
+    case REGARD_FP32:
+      return load<float>(data, index);
+    case REGARD_BF16: {
+      static const std::vector<double> values = table(format(REGARD_BF16));
+      return values[load<std::uint16_t>(data, index)];
+    }
+    case REGARD_FP16: {
+      static const std::vector<double> values = table(format(REGARD_FP16));
+      return values[load<std::uint16_t>(data, index)];
+    }
+    case REGARD_FP8: {
+      static const std::vector<double> values = table(format(REGARD_FP8));
+      return values[load<std::uint8_t>(data, index)];
+    }
+    case REGARD_FP8_E5M2: {
+      static const std::vector<double> values = table(format(REGARD_FP8_E5M2));
+      return values[load<std::uint8_t>(data, index)];
+    }
+    case REGARD_INT32:
+      return load<std::int32_t>(data, index);
+    case REGARD_UINT32:
+      return load<std::uint32_t>(data, index);
+    case REGARD_UINT8:
+      return load<std::uint8_t>(data, index);
+    case REGARD_UINT64:
+      return static_cast<double>(load<std::uint64_t>(data, index));
+  }
+  return nan;
+}
+
+void encode(regard_dtype dtype, void* data, std::int64_t index, double value) {
+  switch (dtype) {
+    case REGARD_FP32:
+      return store(data, index, static_cast<float>(value));
+    case REGARD_BF16:
+    case REGARD_FP16:
+      return store(data, index, static_cast<std::uint16_t>(encode_bits(format(dtype), value)));
+    case REGARD_FP8:
+    case REGARD_FP8_E5M2:
+      return store(data, index, static_cast<std::uint8_t>(encode_bits(format(dtype), value)));
+    case REGARD_INT32:
+      return store(data, index, static_cast<std::int32_t>(value));
+    case REGARD_UINT32:
+      return store(data, index, static_cast<std::uint32_t>(value));
+    case REGARD_UINT8:
+      return store(data, index, static_cast<std::uint8_t>(value));
+    case REGARD_UINT64:
+      return store(data, index, static_cast<std::uint64_t>(value));
+  }
+}
+
+}  // namespace regard::oracle

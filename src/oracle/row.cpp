@@ -1,0 +1,84 @@
+#include "oracle/row.h"
+
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/number.h"
+
+namespace regard::oracle {
+
+double dot(const double* a, const double* b, std::int64_t count) {
+  double sums[8] = {};  // independent sums, so that the compiler can use vectors
+  std::int64_t c = 0;
+  for (; c + 8 <= count; c += 8)
+    for (int lane = 0; lane < 8; ++lane) sums[lane] += a[c + lane] * b[c + lane];
+  for (; c < count; ++c) sums[0] += a[c] * b[c];
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+double norm(const double* a, std::int64_t count) {
+  return std::sqrt(dot(a, a, count));
+}
+
+double largest_norm(const Matrix& matrix) {
+  double largest = 0;
+  for (std::int64_t i = 0; i < matrix.rows; ++i)
+    largest = std::max(largest, norm(matrix.row(i), matrix.columns));
+  return largest;
+}
+
+void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, std::int64_t i, const double* q,
+                 const Matrix& k, double largest_k, Row& row) {
+  const Problem& problem = inputs.problem();
+  const double scale = scale_of(problem), cap = problem.softcap, sink = inputs.sink(head);
+  const auto keys = static_cast<std::size_t>(k.rows);
+  row.weight.assign(keys, 0);
+  row.keep.assign(keys, 1);
+  row.slope.assign(keys, 1);
+  row.visible.assign(keys, 0);
+  row.largest_logit = std::fabs(scale) * norm(q, k.columns) * largest_k;
+
+  std::vector<double>& score = row.weight;
+  double largest = sink;
+  for (std::size_t j = 0; j < keys; ++j) {
+    const auto column = static_cast<std::int64_t>(j);
+    score[j] = -infinity;
+    if (!inputs.visible(batch, head, i, column)) continue;
+    row.visible[j] = 1;
+    score[j] = scale * dot(q, k.row(column), k.columns);
+    if (cap > 0) {
+      const double t = std::tanh(score[j] / cap);
+      score[j] = cap * t;
+      row.slope[j] = 1 - t * t;
+    }
+    score[j] += inputs.bias(batch, head, i, column);
+    largest = std::isnan(score[j]) ? nan : std::max(largest, score[j]);
+    if (problem.dropout > 0) row.keep[j] = inputs.kept(batch, head, i, column) ? inputs.dropout_scale() : 0;
+  }
+
+  if (largest == -infinity) {  // no key and no sink: there is nothing to normalise
+    std::fill(row.weight.begin(), row.weight.end(), 0);
+    row.lse = -infinity;
+    row.sink_weight = 0;
+    return;
+  }
+  double sum = std::exp(sink - largest);
+  for (const double s : score) sum += std::exp(s - largest);
+  row.lse = largest + std::log(sum);
+  row.sink_weight = std::exp(sink - row.lse);
+  for (double& s : score) s = std::exp(s - row.lse);
+}
+
+void for_each_head(std::int64_t batches, std::int64_t heads, int threads,
+                   const std::function<void(std::int64_t, std::int64_t)>& body) {
+  tbb::task_arena arena(std::max(threads, 1));
+  arena.execute([&] {
+    tbb::parallel_for(std::int64_t{0}, batches * heads,
+                      [&](std::int64_t pair) { body(pair / heads, pair % heads); });
+  });
+}
+
+}  // namespace regard::oracle

@@ -1,0 +1,34 @@
+// Sums of products that know how wrong a kernel's sum may be: independent errors add up as squares.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "oracle/inputs.h"
+
+namespace regard::oracle {
+
+struct Sums {
+  Matrix value, variance;
+
+  Sums(std::int64_t rows, std::int64_t columns) : value{rows, columns, {}}, variance{rows, columns, {}} {
+    clear();
+  }
+  void clear() {
+    value.values.assign(static_cast<std::size_t>(value.rows * value.columns), 0);
+    variance.values.assign(value.values.size(), 0);
+  }
+  /// Adds factor * x to a row; the factor is known to `error`, absolutely.
+  void add(std::int64_t row, double factor, double error, const double* x) {
+    double* values = value.row(row);
+    double* variances = variance.row(row);
+    const double square = error * error;
+    for (std::int64_t c = 0; c < value.columns; ++c) {
+      values[c] += factor * x[c];
+      variances[c] += square * x[c] * x[c];
+    }
+  }
+  double error(std::int64_t row, std::int64_t c) const { return std::sqrt(variance.row(row)[c]); }
+};
+
+}  // namespace regard::oracle

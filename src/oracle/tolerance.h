@@ -1,0 +1,31 @@
+// The one place of tolerances: what a well-made kernel may err by. docs/tolerances.md tells the reasoning.
+#pragma once
+
+#include <cstdint>
+
+#include "problem/problem.h"
+#include "regard/regard.h"
+
+namespace regard::oracle {
+
+/// Errors are compared with this many times the expected one: about 7 standard deviations of a sum of
+/// independent roundings, each uniform within half a unit.
+constexpr double safety = 4;
+
+/// Relative errors of one rounding, and of the steps of a kernel that computes in fp32.
+struct Precision {
+  explicit Precision(const Problem&);
+
+  double product;  ///< P and dS may be rounded to the type of the inputs before a matrix product
+  double step;     ///< one fp32 rounding
+
+  /// Relative error of a weight exp(s - lse): the scores are fp32 numbers whose own rounding grows with their
+  /// magnitude, and `terms` roundings of a running fp32 sum add up like a random walk.
+  double weight(double largest_logit, double lse, std::int64_t terms) const;
+};
+
+/// The largest error allowed for one element, from the exact value and the error expected before it was
+/// stored as `dtype`.
+double tolerance(regard_dtype dtype, double exact, double expected_error);
+
+}  // namespace regard::oracle
