@@ -1,0 +1,58 @@
+// The module regard._core: the C ABI with Python's manners. What a caller sees is python/regard/*.py.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+
+#include "plan.h"
+#include "problem.h"
+#include "status.h"
+#include "tensors.h"
+
+namespace nb = nanobind;
+using namespace regard::python;
+
+NB_MODULE(_core, module) {
+  module.doc() = "Binding of Regard's C ABI. Use the package regard.";
+  declare_problem(module);
+  declare_plan(module);
+
+  nb::list roles;
+  for (int role = 0; role < REGARD_ROLE_COUNT; ++role)
+    roles.append(nb::str(regard_role_name(static_cast<regard_role>(role))));
+  module.attr("ROLES") = nb::tuple(roles);
+  module.attr("VERSION") = regard_version();
+
+  module.def("empty", &empty, nb::arg("shape"), nb::arg("dtype"), nb::arg("zeros"),
+             nb::sig("def empty(shape: collections.abc.Sequence[int], dtype: str, zeros: bool) -> object"),
+             "A new aligned array for any DLPack consumer.");
+  module.def("words", [] {
+    char* json = nullptr;
+    check(regard_problem_words(&json));
+    return take_string(json);
+  });
+  module.def("info", [] {
+    char* json = nullptr;
+    check(regard_info(&json));
+    return take_string(json);
+  });
+  module.def(
+      "list",
+      [](std::optional<std::string> target, std::optional<std::string> profile) {
+        char* json = nullptr;
+        check(regard_list(target ? target->c_str() : nullptr, profile ? profile->c_str() : nullptr, &json));
+        return take_string(json);
+      },
+      nb::arg("target").none(), nb::arg("profile").none());
+  module.def(
+      "cache",
+      [](const std::string& verb) {
+        char* json = nullptr;
+        check(regard_cache(verb.c_str(), &json));
+        return take_string(json);
+      },
+      nb::arg("verb"));
+}

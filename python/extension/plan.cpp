@@ -1,0 +1,178 @@
+#include "plan.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "status.h"
+
+namespace regard::python {
+namespace {
+
+constexpr std::int64_t kept_bytes = std::int64_t{64} << 20;
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<void, Free>;
+
+Memory allocate(std::int64_t bytes) {
+  Memory memory(std::aligned_alloc(64, static_cast<std::size_t>((bytes + 63) / 64 * 64)));
+  if (!memory) raise(REGARD_NO_MEMORY, "no memory for a workspace of " + std::to_string(bytes) + " bytes");
+  return memory;
+}
+
+// A thread keeps one workspace of up to 64 MiB, so that repeated calls touch warm pages; larger ones live for
+// one call. Nested calls on a thread do not happen: the extension calls nothing back while it runs.
+struct Workspace {
+  Memory once;
+  void* data = nullptr;
+
+  explicit Workspace(std::int64_t bytes) {
+    thread_local Memory kept;
+    thread_local std::int64_t size = 0;
+    if (bytes == 0) return;
+    if (bytes > kept_bytes) {
+      once = allocate(bytes);
+      data = once.get();
+      return;
+    }
+    if (bytes > size) {
+      kept.reset();
+      size = 0;
+      kept = allocate(bytes);
+      size = bytes;
+    }
+    data = kept.get();
+  }
+};
+
+void bind(Binding& binding, regard_arguments& arguments, nb::handle seed, std::uint64_t offset,
+          const nb::dict& tensors) {
+  binding.bind(tensors);
+  const bool number = PyLong_Check(seed.ptr()) != 0;
+  if (!number && !seed.is_none()) {
+    nb::dict array;
+    array["seed"] = seed;
+    binding.bind(array);
+  }
+  arguments = binding.arguments();
+  arguments.offset = offset;
+  if (number) arguments.seed = nb::cast<std::uint64_t>(seed);
+}
+
+}  // namespace
+
+Plan::Plan(nb::object problem, const PlanOptions& options) : problem_(std::move(problem)) {
+  const Problem& what = nb::cast<const Problem&>(problem_);
+  const regard_plan_options c = options.c();
+  check(regard_plan_create(what.handle(), &c, &handle_));
+}
+
+nb::str Plan::json() const {
+  char* json = nullptr;
+  check(regard_plan_json(handle_, &json));
+  return take_string(json);
+}
+
+void Plan::prepare() {
+  regard_status status;
+  {
+    nb::gil_scoped_release unlocked;
+    status = regard_plan_prepare(handle_);
+  }
+  check(status);
+}
+
+void Plan::run(nb::handle seed, std::uint64_t offset, nb::handle workspace, const nb::dict& tensors) const {
+  const Problem& what = nb::cast<const Problem&>(problem_);
+  Binding binding(what.handle(), what.order());
+  regard_arguments arguments;
+  bind(binding, arguments, seed, offset, tensors);
+
+  const bool own = workspace.is_none();
+  Workspace memory(own ? workspace_bytes() : 0);
+  void* data = memory.data;
+  std::int64_t bytes = own ? workspace_bytes() : 0;
+  nb::ndarray<nb::c_contig, nb::device::cpu> theirs;
+  if (!own) {
+    if (!nb::try_cast(workspace, theirs, false))
+      raise(REGARD_INVALID, "workspace must be a contiguous, writable array on the CPU of at least " +
+                                std::to_string(workspace_bytes()) + " bytes");
+    data = theirs.data();
+    bytes = static_cast<std::int64_t>(theirs.nbytes());
+  }
+  regard_status status;
+  {
+    nb::gil_scoped_release unlocked;
+    status = regard_plan_run(handle_, &arguments, data, bytes, nullptr);
+  }
+  check(status);
+}
+
+void declare_plan(nb::module_& module) {
+  nb::class_<Plan>(module, "Plan", "How a problem will be computed: kernels, grids and workspace. Made by regard.plan.")
+      .def("__init__",
+           [](Plan* self, nb::object problem, std::optional<std::string> target, std::optional<std::string> family,
+              int threads) {
+             new (self) Plan(std::move(problem), {std::move(target), std::move(family), threads});
+           },
+           nb::arg("problem"), nb::arg("target") = nb::none(), nb::arg("family") = nb::none(), nb::arg("threads") = 0,
+           nb::sig("def __init__(self, problem: Problem, target: str | None = None, family: str | None = None, "
+                   "threads: int = 0) -> None"))
+      .def_prop_ro("problem", &Plan::problem, nb::sig("def problem(self) -> Problem"))
+      .def_prop_ro("workspace_bytes", &Plan::workspace_bytes, "Bytes of scratch memory that a run needs.")
+      .def_prop_ro("json", &Plan::json, "Target, family and stages; once prepared also where each kernel came from.")
+      .def("prepare", &Plan::prepare,
+           "Gets every kernel now (compiled in, cached or compiled), so that the first run does not have to.\n\n"
+           "Raises NoKernelError when one cannot be had.")
+      .def("run", &Plan::run, nb::arg("seed") = 0, nb::arg("offset") = 0, nb::arg("workspace") = nb::none(),
+           nb::arg("tensors"),
+           nb::sig("def run(self, *, seed: object = 0, offset: int = 0, workspace: object = None, "
+                   "**tensors: object) -> None"),
+           R"(Runs the plan on arrays that are there already: plan.run(q=q, k=k, v=v, o=o).
+
+The keywords are the names in plan.problem.tensors, inputs and outputs; axes are in the order of the
+problem's layout. Nothing is copied: any strides, as long as the last dimension is contiguous.
+seed is an integer or a uint64 array [2] of seed and offset. The global interpreter lock is released while
+kernels run. Without a workspace the thread's own is used (kept between calls up to 64 MiB).
+
+Raises InvalidError (a ValueError) with one sentence for an array that does not fit the problem.)")
+      .def("__repr__", [](const Plan& plan) {
+        return "regard.Plan('" + nb::cast<const Problem&>(plan.problem()).text() + "')";
+      });
+
+  module.def(
+      "explain",
+      [](const Problem& problem, std::optional<std::string> target, std::optional<std::string> family, int threads,
+         const std::string& format) {
+        const PlanOptions options{std::move(target), std::move(family), threads};
+        const regard_plan_options c = options.c();
+        char* text = nullptr;
+        check(regard_explain(problem.handle(), &c, format.c_str(), &text));
+        return take_string(text);
+      },
+      nb::arg("problem"), nb::arg("target").none(), nb::arg("family").none(), nb::arg("threads"), nb::arg("format"));
+  module.def(
+      "check",
+      [](const Problem& problem, nb::handle seed, std::uint64_t offset, const nb::dict& tensors) {
+        Binding binding(problem.handle(), problem.order());
+        regard_arguments arguments;
+        bind(binding, arguments, seed, offset, tensors);
+        char* report = nullptr;
+        regard_status status;
+        {
+          nb::gil_scoped_release unlocked;
+          status = regard_check(problem.handle(), &arguments, &report);
+        }
+        check(status);
+        return take_string(report);
+      },
+      nb::arg("problem"), nb::arg("seed"), nb::arg("offset"), nb::arg("tensors"),
+      nb::sig("def check(problem: Problem, seed: object, offset: int, tensors: dict[str, object]) -> str"));
+}
+
+}  // namespace regard::python

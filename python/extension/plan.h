@@ -1,0 +1,46 @@
+// Plan as Python sees it, and the calls that take tensors.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "problem.h"
+#include "regard/regard.h"
+
+namespace regard::python {
+
+/// Keyword options that say where and how to run; keeps the strings alive that the C struct points to.
+struct PlanOptions {
+  std::optional<std::string> target;
+  std::optional<std::string> family;
+  int threads = 0;
+  regard_plan_options c() const {
+    return {sizeof(regard_plan_options), target ? target->c_str() : nullptr, family ? family->c_str() : nullptr,
+            threads};
+  }
+};
+
+class Plan {
+ public:
+  Plan(nb::object problem, const PlanOptions& options);
+  Plan(const Plan&) = delete;
+  ~Plan() { regard_plan_destroy(handle_); }
+
+  nb::object problem() const { return problem_; }
+  std::int64_t workspace_bytes() const { return regard_plan_workspace_bytes(handle_); }
+  nb::str json() const;
+  void prepare();
+  /// `workspace` None: memory that this thread keeps for its next call.
+  void run(nb::handle seed, std::uint64_t offset, nb::handle workspace, const nb::dict& tensors) const;
+
+ private:
+  nb::object problem_;  // a Problem; shared with Python
+  regard_plan* handle_ = nullptr;
+};
+
+void declare_plan(nb::module_& module);
+
+}  // namespace regard::python

@@ -1,0 +1,126 @@
+#include "problem.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "status.h"
+
+namespace regard::python {
+namespace {
+
+const char* word(regard_use use) {
+  switch (use) {
+    case REGARD_INPUT: return "input";
+    case REGARD_OUTPUT: return "output";
+    case REGARD_OPTIONAL_INPUT: return "optional";
+    case REGARD_UNUSED: break;
+  }
+  return "unused";
+}
+
+TensorSpec spec_of(regard_role role, regard_use use, const regard_tensor& tensor, const AxisOrder& order) {
+  TensorSpec spec{regard_role_name(role), word(use), dtype_word(tensor.dtype), {}};
+  spec.shape.assign(tensor.shape, tensor.shape + tensor.rank);
+  if (follows_layout(role, tensor.rank))
+    for (int axis = 0; axis < tensor.rank; ++axis) spec.shape[order[axis]] = tensor.shape[axis];
+  return spec;
+}
+
+}  // namespace
+
+Problem::Problem(regard_problem* handle) : handle_(handle) {
+  nb::object fields = nb::module_::import_("json").attr("loads")(json());
+  order_ = axis_order(nb::cast<std::string>(fields["layout"]));
+}
+
+regard_problem* Problem::parse(std::string text, const nb::dict& words) {
+  for (auto [name, value] : words) {
+    if (value.is_none() || value.is(nb::handle(Py_False))) continue;
+    const std::string key = nb::cast<std::string>(nb::str(name));
+    if (!text.empty()) text += ' ';
+    if (value.is(nb::handle(Py_True)))
+      text += key;
+    else if (key == "dtype")  // problem text has bare words for dtype and pass
+      text += nb::cast<std::string>(nb::str(value));
+    else
+      text += key + "=" + nb::cast<std::string>(nb::str(value));
+  }
+  regard_problem* problem = nullptr;
+  check(regard_problem_parse(text.c_str(), &problem));
+  return problem;
+}
+
+nb::dict Problem::tensors() const {
+  nb::dict result;
+  for (int index = 0; index < REGARD_ROLE_COUNT; ++index) {
+    const auto role = static_cast<regard_role>(index);
+    regard_use use = REGARD_UNUSED;
+    regard_tensor tensor{};
+    check(regard_problem_tensor(handle_, role, &use, &tensor));
+    if (use == REGARD_UNUSED) continue;
+    TensorSpec spec = spec_of(role, use, tensor, order_);
+    nb::str name(spec.name.c_str());
+    result[name] = nb::cast(std::move(spec));
+  }
+  return result;
+}
+
+void declare_problem(nb::module_& module) {
+  nb::class_<TensorSpec>(module, "TensorSpec", "What a problem expects of one tensor.")
+      .def_ro("name", &TensorSpec::name, "The tensor's name, e.g. 'q' or 'grad_bias'.")
+      .def_ro("use", &TensorSpec::use, "'input', 'output' or 'optional'.")
+      .def_ro("dtype", &TensorSpec::dtype, "'fp32', 'bf16', 'fp16', 'fp8', 'fp8_e5m2', 'int32', 'uint32', ...")
+      .def_prop_ro(
+          "shape", [](const TensorSpec& spec) { return nb::tuple(nb::cast(spec.shape)); },
+          nb::sig("def shape(self) -> tuple[int, ...]"), "Axes in the order that the problem's layout names.")
+      .def("__repr__", [](const TensorSpec& spec) {
+        std::string text = spec.name + ": " + spec.use + " " + spec.dtype + "[";
+        for (std::size_t axis = 0; axis < spec.shape.size(); ++axis)
+          text += (axis != 0 ? "," : "") + std::to_string(spec.shape[axis]);
+        return text + "]";
+      });
+
+  nb::class_<Problem>(module, "Problem", R"(What is to be computed.
+
+Problem("fwd bf16 b=2 h=16 s=1024 d=128 mask=causal")
+Problem("fwd", dtype="bf16", b=2, h=16, s=1024, d=128, mask="causal", lse=True)
+
+The words are those of problem text (docs/problem.md); keywords add words to the text. Problems are
+immutable, hashable and equal when they ask for the same thing, however they were written.
+
+Raises InvalidError (a ValueError) with one sentence for an unknown word, a bad number or sizes that make
+no sense.)")
+      .def("__init__",
+           [](Problem* self, const std::string& text, const nb::kwargs& words) {
+             new (self) Problem(Problem::parse(text, words));
+           },
+           nb::arg("text") = "", nb::arg("words"),
+           nb::sig("def __init__(self, text: str = '', **words: str | int | float | bool | None) -> None"))
+      .def_static(
+          "from_json",
+          [](const std::string& json) {
+            regard_problem* problem = nullptr;
+            check(regard_problem_from_json(json.c_str(), &problem));
+            return new Problem(problem);
+          },
+          nb::arg("json"), nb::rv_policy::take_ownership, "The problem of a JSON object as Problem.json prints it.")
+      .def_prop_ro("text", &Problem::text, "Canonical problem text: one line, Problem(p.text) == p.")
+      .def_prop_ro("json", &Problem::json, "Every field by name, as one line of JSON.")
+      .def_prop_ro("flops", &Problem::flops, "Floating-point operations; with a mask only visible pairs count.")
+      .def_prop_ro("tensors", &Problem::tensors, nb::sig("def tensors(self) -> dict[str, TensorSpec]"),
+                   "The tensors that the problem takes and gives, by name.")
+      .def("__str__", &Problem::text)
+      .def("__repr__", [](const Problem& problem) { return "regard.Problem('" + problem.text() + "')"; })
+      .def("__hash__", [](const Problem& problem) { return nb::hash(nb::str(problem.text().c_str())); })
+      .def("__eq__",
+           [](const Problem& problem, nb::handle other) {
+             Problem* right = nullptr;
+             return nb::try_cast<Problem*>(other, right, false) && right != nullptr && problem.text() == right->text();
+           },
+           nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__reduce__", [](nb::object self) {
+        return nb::make_tuple(self.type(), nb::make_tuple(self.attr("text")));
+      });
+}
+
+}  // namespace regard::python

@@ -1,0 +1,46 @@
+// Problem and TensorSpec as Python sees them.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "regard/regard.h"
+#include "tensors.h"
+
+namespace regard::python {
+
+/// What a problem expects of one tensor, axes in the order that the problem's layout names.
+struct TensorSpec {
+  std::string name;
+  std::string use;  // "input", "output" or "optional"
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+};
+
+class Problem {
+ public:
+  explicit Problem(regard_problem* handle);  ///< takes the handle over
+  Problem(const Problem&) = delete;
+  ~Problem() { regard_problem_destroy(handle_); }
+
+  /// Problem text with more words behind it: True adds the bare word, None and False nothing.
+  static regard_problem* parse(std::string text, const nb::dict& words);
+
+  const regard_problem* handle() const { return handle_; }
+  const AxisOrder& order() const { return order_; }
+  std::string text() const { return regard_problem_text(handle_); }
+  std::string json() const { return regard_problem_json(handle_); }
+  double flops() const { return regard_problem_flops(handle_); }
+  nb::dict tensors() const;
+
+ private:
+  regard_problem* handle_;
+  AxisOrder order_{};
+};
+
+void declare_problem(nb::module_& module);
+
+}  // namespace regard::python

@@ -1,0 +1,28 @@
+// A failed call of the C ABI becomes the Python exception of its status; the message is the sentence as it is.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+
+#include "regard/regard.h"
+
+namespace regard::python {
+
+namespace nb = nanobind;
+
+/// Raises the class that regard.errors.BY_STATUS names for `status`.
+[[noreturn]] void raise(regard_status status, const std::string& sentence);
+
+inline void check(regard_status status) {
+  if (status != REGARD_OK) raise(status, regard_status_message());
+}
+
+/// Takes over a string that the C ABI handed out.
+inline nb::str take_string(char* text) {
+  nb::str result(text != nullptr ? text : "");
+  regard_string_free(text);
+  return result;
+}
+
+}  // namespace regard::python

@@ -1,0 +1,199 @@
+#include "tensors.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "status.h"
+
+namespace regard::python {
+namespace {
+
+using nb::dlpack::dtype_code;
+
+struct DTypeRow {
+  regard_dtype dtype;
+  const char* word;
+  dtype_code code;
+  int bits;
+};
+constexpr DTypeRow dtypes[] = {
+    {REGARD_FP32, "fp32", dtype_code::Float, 32},
+    {REGARD_BF16, "bf16", dtype_code::Bfloat, 16},
+    {REGARD_FP16, "fp16", dtype_code::Float, 16},
+    {REGARD_FP8, "fp8", static_cast<dtype_code>(10), 8},            // DLPack's float8_e4m3fn
+    {REGARD_FP8_E5M2, "fp8_e5m2", static_cast<dtype_code>(12), 8},  // DLPack's float8_e5m2
+    {REGARD_INT32, "int32", dtype_code::Int, 32},
+    {REGARD_UINT32, "uint32", dtype_code::UInt, 32},
+    {REGARD_UINT8, "uint8", dtype_code::UInt, 8},
+    {REGARD_UINT64, "uint64", dtype_code::UInt, 64},
+};
+
+const DTypeRow& row_of(regard_dtype dtype) {
+  for (const DTypeRow& row : dtypes)
+    if (row.dtype == dtype) return row;
+  return dtypes[0];
+}
+
+std::string describe(nb::dlpack::dtype type) {
+  const char* kind = "type";
+  switch (static_cast<dtype_code>(type.code)) {
+    case dtype_code::Int: kind = "int"; break;
+    case dtype_code::UInt: kind = "uint"; break;
+    case dtype_code::Float: kind = "float"; break;
+    case dtype_code::Bfloat: kind = "bfloat"; break;
+    case dtype_code::Complex: kind = "complex"; break;
+    case dtype_code::Bool: return "bool";
+    default: kind = "float8 or another type of bits: "; break;
+  }
+  return kind + std::to_string(type.bits);
+}
+
+// Integers may stand for a type that the array library lacks: bf16 and fp8 in NumPy, uint32 and uint64 elsewhere.
+bool stands_for(nb::dlpack::dtype type, const DTypeRow& expected) {
+  const auto code = static_cast<dtype_code>(type.code);
+  const bool integer = code == dtype_code::Int || code == dtype_code::UInt;
+  const bool byte_flag = code == dtype_code::Bool && expected.dtype == REGARD_UINT8;
+  const bool needs_storage = expected.dtype != REGARD_FP32 && expected.dtype != REGARD_FP16 &&
+                             expected.dtype != REGARD_INT32;
+  return type.bits == expected.bits && ((integer && needs_storage) || byte_flag);
+}
+
+regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, const char* name) {
+  if (stands_for(type, expected)) return expected.dtype;
+  for (const DTypeRow& row : dtypes)
+    if (static_cast<std::uint8_t>(row.code) == type.code && row.bits == type.bits && type.lanes == 1)
+      return row.dtype;
+  raise(REGARD_INVALID,
+        std::string(name) + " has dtype " + describe(type) + " where the problem takes " + expected.word);
+}
+
+// nanobind says only that an import failed; the producer's own reason is worth more.
+[[noreturn]] void refuse_array(nb::handle array, const char* name) {
+  const std::string type = nb::cast<std::string>(nb::str(array.type().attr("__name__")));
+  if (!nb::ndarray_check(array)) {
+    const std::string sentence =
+        std::string(name) + " must be a NumPy array or another DLPack array, not " + type;
+    PyErr_SetString(PyExc_TypeError, sentence.c_str());
+    throw nb::python_error();
+  }
+  raise(REGARD_INVALID, std::string(name) + " is an array of type " + type +
+                            " whose memory cannot be taken through DLPack: its dtype or byte order has no "
+                            "counterpart; pass fp32, bf16, fp16 or fp8 in native byte order");
+}
+
+// ml_dtypes' NumPy arrays have types that neither DLPack nor the buffer protocol of NumPy exports.
+nb::object exportable(nb::handle array) {
+  if (!nb::hasattr(array, "dtype") || !nb::hasattr(array, "view")) return nb::borrow(array);
+  nb::object type = array.attr("dtype");
+  if (!nb::hasattr(type, "kind") || nb::cast<std::string>(nb::str(type.attr("kind"))) != "V")
+    return nb::borrow(array);
+  const int bytes = nb::cast<int>(type.attr("itemsize"));
+  if (bytes != 1 && bytes != 2) return nb::borrow(array);
+  return array.attr("view")(bytes == 2 ? "uint16" : "uint8");
+}
+
+template <class Array>
+bool import(nb::handle array, Array& result) {
+  return nb::try_cast<Array>(array, result, false);
+}
+
+alignas(64) char nothing[64];  // what empty arrays without memory point to: a null pointer would mean absent
+
+}  // namespace
+
+const char* dtype_word(regard_dtype dtype) { return row_of(dtype).word; }
+
+regard_dtype dtype_from_word(std::string_view word) {
+  for (const DTypeRow& row : dtypes)
+    if (row.word == word) return row.dtype;
+  raise(REGARD_INVALID, "unknown dtype '" + std::string(word) + "'; dtypes are fp32, bf16, fp16, fp8, fp8_e5m2");
+}
+
+regard_role role_from_name(std::string_view name) {
+  for (int role = 0; role < REGARD_ROLE_COUNT; ++role)
+    if (name == regard_role_name(static_cast<regard_role>(role))) return static_cast<regard_role>(role);
+  return REGARD_ROLE_COUNT;
+}
+
+AxisOrder axis_order(std::string_view layout) {
+  AxisOrder order{};
+  const std::string_view logical = "bshd";
+  for (std::size_t axis = 0; axis < 4; ++axis) order[axis] = static_cast<int>(layout.find(logical[axis]));
+  return order;
+}
+
+bool follows_layout(regard_role role, int rank) {
+  const bool sequence = (role >= REGARD_Q && role <= REGARD_O) || (role >= REGARD_GRAD_O && role <= REGARD_GRAD_V);
+  return sequence && rank == 4;
+}
+
+void Binding::bind(const nb::dict& arrays) {
+  for (auto [key, value] : arrays) {
+    const char* name = PyUnicode_AsUTF8(key.ptr());
+    if (name == nullptr) throw nb::python_error();
+    if (value.is_none()) continue;
+    const regard_role role = role_from_name(name);
+    if (role == REGARD_ROLE_COUNT) {
+      std::string sentence = "unknown tensor '" + std::string(name) + "'; tensors are";
+      for (int known = 0; known < REGARD_ROLE_COUNT; ++known)
+        sentence += std::string(known != 0 ? ", " : " ") + regard_role_name(static_cast<regard_role>(known));
+      raise(REGARD_INVALID, sentence);
+    }
+    bind(role, value);
+  }
+}
+
+void Binding::bind(regard_role role, nb::handle array) {
+  const char* name = regard_role_name(role);
+  regard_use use = REGARD_UNUSED;
+  regard_tensor expected{};
+  check(regard_problem_tensor(problem_, role, &use, &expected));
+  if (nb::hasattr(array, "requires_grad") && nb::cast<bool>(nb::bool_(array.attr("requires_grad"))))
+    raise(REGARD_INVALID, std::string(name) + " requires a gradient, which this call would not record: pass " +
+                              name + ".detach() and call regard.attention_backward for gradients");
+
+  nb::object source = exportable(array);
+  nb::ndarray<nb::ro> view;
+  if (!import(source, view)) refuse_array(array, name);
+  if (view.device_type() != nb::device::cpu::value)
+    raise(REGARD_INVALID, std::string(name) + " is not in host memory: CPU targets take arrays on the CPU");
+  if (use == REGARD_OUTPUT) {
+    nb::ndarray<> writable;
+    if (!import(source, writable)) raise(REGARD_INVALID, std::string(name) + " is an output but its array is read-only");
+    view = nb::ndarray<nb::ro>(writable);
+  }
+  const int rank = static_cast<int>(view.ndim());
+  if (rank < 1 || rank > 4)
+    raise(REGARD_INVALID, std::string(name) + " has " + std::to_string(rank) + " dimensions; tensors have 1 to 4");
+
+  regard_tensor& tensor = arguments_.tensor[role];
+  tensor.data = const_cast<void*>(static_cast<const void*>(view.data()));
+  if (tensor.data == nullptr) tensor.data = nothing;
+  tensor.dtype = dtype_of(view.dtype(), row_of(expected.dtype), name);
+  tensor.rank = rank;
+  for (int axis = 0; axis < rank; ++axis) {
+    const int from = follows_layout(role, rank) ? order_[axis] : axis;
+    tensor.shape[axis] = static_cast<int64_t>(view.shape(from));
+    tensor.strides[axis] = view.stride(from);
+  }
+  owners_.push_back(std::move(view));
+}
+
+nb::object empty(const std::vector<std::size_t>& shape, std::string_view dtype, bool zeros) {
+  const DTypeRow& row = row_of(dtype_from_word(dtype));
+  std::size_t bytes = static_cast<std::size_t>(row.bits) / 8;
+  for (std::size_t extent : shape) bytes *= extent;
+  bytes = (bytes + 64) / 64 * 64;
+  void* memory = std::aligned_alloc(64, bytes);
+  if (memory == nullptr) raise(REGARD_NO_MEMORY, "no memory for an array of " + std::to_string(bytes) + " bytes");
+  if (zeros) std::memset(memory, 0, bytes);
+  nb::capsule owner(memory, [](void* pointer) noexcept { std::free(pointer); });
+  nb::dlpack::dtype type{static_cast<std::uint8_t>(row.code), static_cast<std::uint8_t>(row.bits), 1};
+  nb::ndarray<nb::array_api> array(memory, shape.size(), shape.data(), owner, nullptr, type,
+                                   nb::device::cpu::value);
+  return nb::cast(array);
+}
+
+}  // namespace regard::python

@@ -1,0 +1,54 @@
+// Arrays of Python as regard_tensor views, without copies, in both directions.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "regard/regard.h"
+
+namespace regard::python {
+
+namespace nb = nanobind;
+
+/// The order of a [batch, sequence, head, dim] tensor's axes as the Python caller indexes it: entry i is the
+/// axis of the caller's array that holds logical axis i. An array is indexed in the order of the problem's
+/// `layout`, so that a contiguous array always is what that layout means.
+using AxisOrder = std::array<int, 4>;
+AxisOrder axis_order(std::string_view layout);
+
+/// Whether `layout` reorders this role's axes: Q, K, V, O and their gradients, when they have all four.
+bool follows_layout(regard_role role, int rank);
+
+/// regard_tensors of Python arrays, and the references that keep those alive until the call is over.
+class Binding {
+ public:
+  Binding(const regard_problem* problem, const AxisOrder& order) : problem_(problem), order_(order) {}
+
+  /// Binds every keyword that names a role; `seed` may also be a plain integer.
+  void bind(const nb::dict& arrays);
+  const regard_arguments& arguments() const { return arguments_; }
+
+ private:
+  void bind(regard_role role, nb::handle array);
+
+  const regard_problem* problem_;
+  AxisOrder order_;
+  regard_arguments arguments_ = REGARD_ARGUMENTS_INIT;
+  std::vector<nb::ndarray<nb::ro>> owners_;
+};
+
+/// The word of a dtype in problem text and messages, and back.
+const char* dtype_word(regard_dtype dtype);
+regard_dtype dtype_from_word(std::string_view word);
+
+/// A new 64-byte aligned array that any DLPack consumer can take over.
+nb::object empty(const std::vector<std::size_t>& shape, std::string_view dtype, bool zeros);
+
+/// The role of a name, or REGARD_ROLE_COUNT.
+regard_role role_from_name(std::string_view name);
+
+}  // namespace regard::python
