@@ -114,20 +114,26 @@ void Plan::run(nb::handle seed, std::uint64_t offset, nb::handle workspace, cons
 }
 
 void declare_plan(nb::module_& module) {
-  nb::class_<Plan>(module, "Plan", "How a problem will be computed: kernels, grids and workspace. Made by regard.plan.")
-      .def("__init__",
-           [](Plan* self, nb::object problem, std::optional<std::string> target, std::optional<std::string> family,
-              int threads) {
-             new (self) Plan(std::move(problem), {std::move(target), std::move(family), threads});
-           },
-           nb::arg("problem"), nb::arg("target") = nb::none(), nb::arg("family") = nb::none(), nb::arg("threads") = 0,
-           nb::sig("def __init__(self, problem: Problem, target: str | None = None, family: str | None = None, "
-                   "threads: int = 0) -> None"))
+  nb::class_<Plan>(module, "Plan",
+                   "How a problem will be computed: kernels, grids and workspace. Made by regard.plan.")
+      .def(
+          "__init__",
+          [](Plan* self, nb::object problem, std::optional<std::string> target,
+             std::optional<std::string> family, int threads) {
+            new (self) Plan(std::move(problem), {std::move(target), std::move(family), threads});
+          },
+          nb::arg("problem"), nb::arg("target") = nb::none(), nb::arg("family") = nb::none(),
+          nb::arg("threads") = 0,
+          nb::sig(
+              "def __init__(self, problem: Problem, target: str | None = None, family: str | None = None, "
+              "threads: int = 0) -> None"))
       .def_prop_ro("problem", &Plan::problem, nb::sig("def problem(self) -> Problem"))
       .def_prop_ro("workspace_bytes", &Plan::workspace_bytes, "Bytes of scratch memory that a run needs.")
-      .def_prop_ro("json", &Plan::json, "Target, family and stages; once prepared also where each kernel came from.")
+      .def_prop_ro("json", &Plan::json,
+                   "Target, family and stages; once prepared also where each kernel came from.")
       .def("prepare", &Plan::prepare,
-           "Gets every kernel now (compiled in, cached or compiled), so that the first run does not have to.\n\n"
+           "Gets every kernel now (compiled in, cached or compiled), so that the first run does not have "
+           "to.\n\n"
            "Raises NoKernelError when one cannot be had.")
       .def("run", &Plan::run, nb::arg("seed") = 0, nb::arg("offset") = 0, nb::arg("workspace") = nb::none(),
            nb::arg("tensors"),
@@ -147,15 +153,16 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
 
   module.def(
       "explain",
-      [](const Problem& problem, std::optional<std::string> target, std::optional<std::string> family, int threads,
-         const std::string& format) {
+      [](const Problem& problem, std::optional<std::string> target, std::optional<std::string> family,
+         int threads, const std::string& format) {
         const PlanOptions options{std::move(target), std::move(family), threads};
         const regard_plan_options c = options.c();
         char* text = nullptr;
         check(regard_explain(problem.handle(), &c, format.c_str(), &text));
         return take_string(text);
       },
-      nb::arg("problem"), nb::arg("target").none(), nb::arg("family").none(), nb::arg("threads"), nb::arg("format"));
+      nb::arg("problem"), nb::arg("target").none(), nb::arg("family").none(), nb::arg("threads"),
+      nb::arg("format"));
   module.def(
       "check",
       [](const Problem& problem, nb::handle seed, std::uint64_t offset, const nb::dict& tensors) {

@@ -18,8 +18,8 @@ struct PlanOptions {
   std::optional<std::string> family;
   int threads = 0;
   regard_plan_options c() const {
-    return {sizeof(regard_plan_options), target ? target->c_str() : nullptr, family ? family->c_str() : nullptr,
-            threads};
+    return {sizeof(regard_plan_options), target ? target->c_str() : nullptr,
+            family ? family->c_str() : nullptr, threads};
   }
 };
 

@@ -10,10 +10,14 @@ namespace {
 
 const char* word(regard_use use) {
   switch (use) {
-    case REGARD_INPUT: return "input";
-    case REGARD_OUTPUT: return "output";
-    case REGARD_OPTIONAL_INPUT: return "optional";
-    case REGARD_UNUSED: break;
+    case REGARD_INPUT:
+      return "input";
+    case REGARD_OUTPUT:
+      return "output";
+    case REGARD_OPTIONAL_INPUT:
+      return "optional";
+    case REGARD_UNUSED:
+      break;
   }
   return "unused";
 }
@@ -69,7 +73,8 @@ void declare_problem(nb::module_& module) {
   nb::class_<TensorSpec>(module, "TensorSpec", "What a problem expects of one tensor.")
       .def_ro("name", &TensorSpec::name, "The tensor's name, e.g. 'q' or 'grad_bias'.")
       .def_ro("use", &TensorSpec::use, "'input', 'output' or 'optional'.")
-      .def_ro("dtype", &TensorSpec::dtype, "'fp32', 'bf16', 'fp16', 'fp8', 'fp8_e5m2', 'int32', 'uint32', ...")
+      .def_ro("dtype", &TensorSpec::dtype,
+              "'fp32', 'bf16', 'fp16', 'fp8', 'fp8_e5m2', 'int32', 'uint32', ...")
       .def_prop_ro(
           "shape", [](const TensorSpec& spec) { return nb::tuple(nb::cast(spec.shape)); },
           nb::sig("def shape(self) -> tuple[int, ...]"), "Axes in the order that the problem's layout names.")
@@ -90,12 +95,13 @@ immutable, hashable and equal when they ask for the same thing, however they wer
 
 Raises InvalidError (a ValueError) with one sentence for an unknown word, a bad number or sizes that make
 no sense.)")
-      .def("__init__",
-           [](Problem* self, const std::string& text, const nb::kwargs& words) {
-             new (self) Problem(Problem::parse(text, words));
-           },
-           nb::arg("text") = "", nb::arg("words"),
-           nb::sig("def __init__(self, text: str = '', **words: str | int | float | bool | None) -> None"))
+      .def(
+          "__init__",
+          [](Problem* self, const std::string& text, const nb::kwargs& words) {
+            new (self) Problem(Problem::parse(text, words));
+          },
+          nb::arg("text") = "", nb::arg("words"),
+          nb::sig("def __init__(self, text: str = '', **words: str | int | float | bool | None) -> None"))
       .def_static(
           "from_json",
           [](const std::string& json) {
@@ -103,24 +109,27 @@ no sense.)")
             check(regard_problem_from_json(json.c_str(), &problem));
             return new Problem(problem);
           },
-          nb::arg("json"), nb::rv_policy::take_ownership, "The problem of a JSON object as Problem.json prints it.")
+          nb::arg("json"), nb::rv_policy::take_ownership,
+          "The problem of a JSON object as Problem.json prints it.")
       .def_prop_ro("text", &Problem::text, "Canonical problem text: one line, Problem(p.text) == p.")
       .def_prop_ro("json", &Problem::json, "Every field by name, as one line of JSON.")
-      .def_prop_ro("flops", &Problem::flops, "Floating-point operations; with a mask only visible pairs count.")
+      .def_prop_ro("flops", &Problem::flops,
+                   "Floating-point operations; with a mask only visible pairs count.")
       .def_prop_ro("tensors", &Problem::tensors, nb::sig("def tensors(self) -> dict[str, TensorSpec]"),
                    "The tensors that the problem takes and gives, by name.")
       .def("__str__", &Problem::text)
       .def("__repr__", [](const Problem& problem) { return "regard.Problem('" + problem.text() + "')"; })
       .def("__hash__", [](const Problem& problem) { return nb::hash(nb::str(problem.text().c_str())); })
-      .def("__eq__",
-           [](const Problem& problem, nb::handle other) {
-             Problem* right = nullptr;
-             return nb::try_cast<Problem*>(other, right, false) && right != nullptr && problem.text() == right->text();
-           },
-           nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
-      .def("__reduce__", [](nb::object self) {
-        return nb::make_tuple(self.type(), nb::make_tuple(self.attr("text")));
-      });
+      .def(
+          "__eq__",
+          [](const Problem& problem, nb::handle other) {
+            Problem* right = nullptr;
+            return nb::try_cast<Problem*>(other, right, false) && right != nullptr &&
+                   problem.text() == right->text();
+          },
+          nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__reduce__",
+           [](nb::object self) { return nb::make_tuple(self.type(), nb::make_tuple(self.attr("text"))); });
 }
 
 }  // namespace regard::python

@@ -1,4 +1,5 @@
-// A failed call of the C ABI becomes the Python exception of its status; the message is the sentence as it is.
+// A failed call of the C ABI becomes the Python exception of its status; the message is the sentence as it
+// is.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -39,24 +39,38 @@ const DTypeRow& row_of(regard_dtype dtype) {
 std::string describe(nb::dlpack::dtype type) {
   const char* kind = "type";
   switch (static_cast<dtype_code>(type.code)) {
-    case dtype_code::Int: kind = "int"; break;
-    case dtype_code::UInt: kind = "uint"; break;
-    case dtype_code::Float: kind = "float"; break;
-    case dtype_code::Bfloat: kind = "bfloat"; break;
-    case dtype_code::Complex: kind = "complex"; break;
-    case dtype_code::Bool: return "bool";
-    default: kind = "float8 or another type of bits: "; break;
+    case dtype_code::Int:
+      kind = "int";
+      break;
+    case dtype_code::UInt:
+      kind = "uint";
+      break;
+    case dtype_code::Float:
+      kind = "float";
+      break;
+    case dtype_code::Bfloat:
+      kind = "bfloat";
+      break;
+    case dtype_code::Complex:
+      kind = "complex";
+      break;
+    case dtype_code::Bool:
+      return "bool";
+    default:
+      kind = "float8 or another type of bits: ";
+      break;
   }
   return kind + std::to_string(type.bits);
 }
 
-// Integers may stand for a type that the array library lacks: bf16 and fp8 in NumPy, uint32 and uint64 elsewhere.
+// Integers may stand for a type that the array library lacks: bf16 and fp8 in NumPy, uint32 and uint64
+// elsewhere.
 bool stands_for(nb::dlpack::dtype type, const DTypeRow& expected) {
   const auto code = static_cast<dtype_code>(type.code);
   const bool integer = code == dtype_code::Int || code == dtype_code::UInt;
   const bool byte_flag = code == dtype_code::Bool && expected.dtype == REGARD_UINT8;
-  const bool needs_storage = expected.dtype != REGARD_FP32 && expected.dtype != REGARD_FP16 &&
-                             expected.dtype != REGARD_INT32;
+  const bool needs_storage =
+      expected.dtype != REGARD_FP32 && expected.dtype != REGARD_FP16 && expected.dtype != REGARD_INT32;
   return type.bits == expected.bits && ((integer && needs_storage) || byte_flag);
 }
 
@@ -103,12 +117,15 @@ alignas(64) char nothing[64];  // what empty arrays without memory point to: a n
 
 }  // namespace
 
-const char* dtype_word(regard_dtype dtype) { return row_of(dtype).word; }
+const char* dtype_word(regard_dtype dtype) {
+  return row_of(dtype).word;
+}
 
 regard_dtype dtype_from_word(std::string_view word) {
   for (const DTypeRow& row : dtypes)
     if (row.word == word) return row.dtype;
-  raise(REGARD_INVALID, "unknown dtype '" + std::string(word) + "'; dtypes are fp32, bf16, fp16, fp8, fp8_e5m2");
+  raise(REGARD_INVALID,
+        "unknown dtype '" + std::string(word) + "'; dtypes are fp32, bf16, fp16, fp8, fp8_e5m2");
 }
 
 regard_role role_from_name(std::string_view name) {
@@ -125,7 +142,8 @@ AxisOrder axis_order(std::string_view layout) {
 }
 
 bool follows_layout(regard_role role, int rank) {
-  const bool sequence = (role >= REGARD_Q && role <= REGARD_O) || (role >= REGARD_GRAD_O && role <= REGARD_GRAD_V);
+  const bool sequence =
+      (role >= REGARD_Q && role <= REGARD_O) || (role >= REGARD_GRAD_O && role <= REGARD_GRAD_V);
   return sequence && rank == 4;
 }
 
@@ -151,8 +169,9 @@ void Binding::bind(regard_role role, nb::handle array) {
   regard_tensor expected{};
   check(regard_problem_tensor(problem_, role, &use, &expected));
   if (nb::hasattr(array, "requires_grad") && nb::cast<bool>(nb::bool_(array.attr("requires_grad"))))
-    raise(REGARD_INVALID, std::string(name) + " requires a gradient, which this call would not record: pass " +
-                              name + ".detach() and call regard.attention_backward for gradients");
+    raise(REGARD_INVALID, std::string(name) +
+                              " requires a gradient, which this call would not record: pass " + name +
+                              ".detach() and call regard.attention_backward for gradients");
 
   nb::object source = exportable(array);
   nb::ndarray<nb::ro> view;
@@ -161,12 +180,14 @@ void Binding::bind(regard_role role, nb::handle array) {
     raise(REGARD_INVALID, std::string(name) + " is not in host memory: CPU targets take arrays on the CPU");
   if (use == REGARD_OUTPUT) {
     nb::ndarray<> writable;
-    if (!import(source, writable)) raise(REGARD_INVALID, std::string(name) + " is an output but its array is read-only");
+    if (!import(source, writable))
+      raise(REGARD_INVALID, std::string(name) + " is an output but its array is read-only");
     view = nb::ndarray<nb::ro>(writable);
   }
   const int rank = static_cast<int>(view.ndim());
   if (rank < 1 || rank > 4)
-    raise(REGARD_INVALID, std::string(name) + " has " + std::to_string(rank) + " dimensions; tensors have 1 to 4");
+    raise(REGARD_INVALID,
+          std::string(name) + " has " + std::to_string(rank) + " dimensions; tensors have 1 to 4");
 
   regard_tensor& tensor = arguments_.tensor[role];
   tensor.data = const_cast<void*>(static_cast<const void*>(view.data()));
@@ -187,7 +208,8 @@ nb::object empty(const std::vector<std::size_t>& shape, std::string_view dtype, 
   for (std::size_t extent : shape) bytes *= extent;
   bytes = (bytes + 64) / 64 * 64;
   void* memory = std::aligned_alloc(64, bytes);
-  if (memory == nullptr) raise(REGARD_NO_MEMORY, "no memory for an array of " + std::to_string(bytes) + " bytes");
+  if (memory == nullptr)
+    raise(REGARD_NO_MEMORY, "no memory for an array of " + std::to_string(bytes) + " bytes");
   if (zeros) std::memset(memory, 0, bytes);
   nb::capsule owner(memory, [](void* pointer) noexcept { std::free(pointer); });
   nb::dlpack::dtype type{static_cast<std::uint8_t>(row.code), static_cast<std::uint8_t>(row.bits), 1};

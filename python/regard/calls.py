@@ -1,0 +1,228 @@
+"""attention and attention_backward: arrays in, arrays out.
+
+A call writes its problem text from shapes and options, and takes the plan that this text was given before. The
+plan is remembered for the last 1024 texts, so that a repeated call costs microseconds.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from . import _core
+from .arrays import as_kind, dtype_word, empty_like_kind, longest
+from .errors import InvalidError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import Options
+
+A = TypeVar("A")
+
+_ROLES = frozenset(_core.ROLES)
+_DRAWN = "seed"  # a tensor when it is an array, else a number
+
+
+class _Call:
+    """A plan and what is needed to give it its outputs."""
+
+    def __init__(self, text: str, target: str | None, family: str | None, threads: int) -> None:
+        problem = _core.Problem(text)
+        self.plan = _core.Plan(problem, target, family, threads)
+        self.outputs = [spec for spec in problem.tensors.values() if spec.use == "output"]
+
+
+_call = lru_cache(maxsize=1024)(_Call)
+
+
+def _bias_word(bias: Any) -> str:
+    if len(bias.shape) != 4:
+        raise InvalidError(f"bias has shape {list(bias.shape)}; it must be [1|b, 1|hq, sq, sk]")
+    return "bias=" + ("1" if bias.shape[0] == 1 else "b") + ("1" if bias.shape[1] == 1 else "h")
+
+
+# What the presence of a tensor adds to the problem.
+_IMPLIES: dict[str, Any] = {
+    "bias": _bias_word,
+    "alibi": lambda slopes: "bias=alibi" if len(slopes.shape) == 1 else "bias=alibi_b",
+    "sink": lambda _: "sink",
+    "ranges": lambda _: "ranges",
+    "bits": lambda _: "bits",
+    "lse": lambda _: "lse",
+    "dropout_mask": lambda _: "dropout_mask",
+    "grad_bias": lambda _: "dbias",
+    "lengths_q": lambda _: "lengths",
+    "lengths_k": lambda _: "lengths",
+    "descale_q": lambda factors: "descale=tensor" if len(factors.shape) == 1 else "descale=head",
+}
+
+
+def _mask_word(options: dict[str, Any]) -> str | None:
+    """mask=..., from `mask` or from `causal`, `window` and `sink_tokens` together."""
+    causal = options.pop("causal", False)
+    window = options.pop("window", None)
+    sink_tokens = options.pop("sink_tokens", 0)
+    if causal is False and window is None and not sink_tokens:
+        return None
+    if "mask" in options:
+        raise InvalidError("mask= says all of it: give either mask or causal, window and sink_tokens")
+    if causal not in (True, False, "top_left"):
+        raise InvalidError(f"causal is {causal!r}; it must be True (bottom-right), 'top_left' or False")
+    top_left = causal == "top_left"
+    if window is None and not sink_tokens:
+        return "mask=causal_top_left" if top_left else "mask=causal"
+    try:
+        left, right = (-1, -1) if window is None else window
+    except (TypeError, ValueError):
+        raise InvalidError(f"window is {window!r}; it must be a pair (left, right), -1 for unbounded") from None
+    if causal is not False:
+        right = 0
+    word = f"mask=window:{left},{right}" + (",top_left" if top_left else "")
+    return word + (f",sink={sink_tokens}" if sink_tokens else "")
+
+
+def _shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:
+    """The sizes of the problem. Whether all arrays agree with them is checked where the plan runs."""
+    varlen = "offsets_q" in tensors or "offsets_k" in tensors
+    layout = options.get("layout", "bshd")
+    if not varlen and sorted(layout) != sorted("bshd"):
+        raise InvalidError(f"layout is {layout!r}; it must be 'bshd', 'bhsd' or 'sbhd'")
+    axes = "shd" if varlen else layout
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        if not hasattr(array, "shape"):
+            kind = type(array).__name__
+            raise TypeError(f"{name} must be a NumPy array or another DLPack array, not {kind}")
+        if len(array.shape) != len(axes):
+            raise InvalidError(
+                f"{name} has shape {list(array.shape)}; it must have {len(axes)} dimensions ("
+                + ("[tokens, heads, dim] as offsets_q and offsets_k are given)" if varlen else f"layout {axes})")
+            )
+    s, h, d = axes.index("s"), axes.index("h"), axes.index("d")
+    words = [f"hq={q.shape[h]} hk={k.shape[h]} d={q.shape[d]} dv={v.shape[d]}"]
+    if not varlen:
+        return [*words, f"b={q.shape[axes.index('b')]} sq={q.shape[s]} sk={k.shape[s]}"]
+    for name in ("offsets_q", "offsets_k"):
+        if name not in tensors:
+            raise InvalidError(f"packed sequences need offsets_q and offsets_k; {name} is missing")
+    if "sq" not in options:
+        options["sq"] = longest("offsets_q", tensors["offsets_q"])
+    if "sk" not in options:
+        options["sk"] = longest("offsets_k", tensors["offsets_k"])
+    return [*words, f"varlen b={len(tensors['offsets_q']) - 1} tq={q.shape[s]} tk={k.shape[s]}"]
+
+
+def _run(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Splits options into tensors and words, plans, allocates what is missing, runs."""
+    target, family = options.pop("target", None), options.pop("family", None)
+    threads, offset, seed = options.pop("threads", 0), options.pop("offset", 0), options.pop(_DRAWN, 0)
+    q = inputs["q"]
+    dtype = options.pop("dtype", None) or dtype_word("q", q)
+
+    tensors, implied = inputs, set()
+    for name in [name for name in options if name in _ROLES]:
+        value = options.pop(name)
+        if value is None or value is False:
+            continue
+        if name in _IMPLIES:
+            implied.add(_IMPLIES[name](value))
+        if value is not True:
+            tensors[name] = value
+    mask = _mask_word(options)
+    words = [pass_, dtype, *_shape_words(q, inputs["k"], inputs["v"], options, tensors), *sorted(implied)]
+    if mask:
+        words.append(mask)
+    for name, value in options.items():
+        if value is True:
+            words.append(name)
+        elif value is not None and value is not False:
+            words.append(f"{name}={value}")
+
+    call = _call(" ".join(words), target, family, threads)
+    given = {spec.name: tensors[spec.name] for spec in call.outputs if spec.name in tensors}
+    # Rows past a logical length are left as they are: in arrays made here they are zero.
+    zeros = "offsets_q" in tensors or "lengths_q" in tensors or "lengths_k" in tensors
+    fresh = {spec.name: empty_like_kind(q, dtype, spec, zeros) for spec in call.outputs if spec.name not in given}
+    call.plan.run(seed=seed, offset=offset, **{**tensors, **fresh})
+    results = tuple(given[spec.name] if spec.name in given else as_kind(q, fresh[spec.name]) for spec in call.outputs)
+    return results[0] if len(results) == 1 else results
+
+
+@overload
+def attention(
+    q: A,
+    k: A,
+    v: A,
+    *,
+    lse: Literal[False] = ...,
+    dropout_mask: Literal[False] = ...,
+    **options: Unpack[Options],
+) -> A: ...
+@overload
+def attention(
+    q: A, k: A, v: A, *, lse: A | bool = ..., dropout_mask: A | bool = ..., **options: Unpack[Options]
+) -> tuple[A, ...]: ...
+def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = False, **options: Any) -> Any:
+    """Fused attention: softmax(scale Q K^T + ...) V.
+
+    q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: fp32, bf16, fp16 or fp8 arrays of NumPy or of any
+    library that speaks DLPack, in host memory. hq is a multiple of hk. Any strides do, without a copy, as long as
+    the last dimension is contiguous; layout="bhsd" or "sbhd" names another order of the axes. With offsets_q and
+    offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads, dim].
+
+    Returns o, [b, sq, hq, dv] in the same layout, an array of the same library; (o, lse) with lse=True, where lse
+    is fp32 [b, hq, sq] (packed: [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for
+    tests. `out`, `lse` and `dropout_mask` may be arrays to write to.
+
+    A row that sees no key gives O = 0 and LSE = -inf. In arrays made here, rows past a logical length are 0.
+
+    Options (regard.options.Options lists them with shapes): causal, window, sink_tokens or mask; ranges, bits;
+    scale, softcap, bias, alibi, sink; dropout with seed and offset; lengths_q, lengths_k; descale_q, descale_k,
+    descale_v; layout, dtype, out; batch_invariant; splits, target, family, threads. NumPy has no bfloat16:
+    arrays of ml_dtypes work, and uint16 arrays do with dtype="bf16".
+
+    Raises InvalidError (a ValueError) for input that makes no sense, RefusedError (a NotImplementedError) for
+    what nothing here solves, NoKernelError (a RuntimeError), NoMemoryError (a MemoryError). See regard.errors.
+    """
+    out = options.pop("out", None)
+    if isinstance(out, str):
+        options["out"] = out
+    elif out is not None:
+        options["o"] = out
+    options["lse"] = lse
+    options["dropout_mask"] = dropout_mask
+    return _run("fwd", {"q": q, "k": k, "v": v}, options)
+
+
+def attention_backward(
+    grad_o: A,
+    q: A,
+    k: A,
+    v: A,
+    o: A,
+    lse: A,
+    *,
+    grad_q: A | None = None,
+    grad_k: A | None = None,
+    grad_v: A | None = None,
+    grad_bias: A | bool = False,
+    grad_sink: A | None = None,
+    **options: Unpack[Options],
+) -> tuple[A, ...]:
+    """Gradients of `attention`, from its inputs, its results o and lse, and the gradient of o.
+
+    The options are those of the forward call, and must be the same: dropout needs the same seed and offset.
+
+    Returns (grad_q, grad_k, grad_v), then grad_bias if it is asked for (True, or an array to write to), then
+    grad_sink if there is a sink. grad_k and grad_v are summed over the query heads of a group; grad_bias over the
+    dimensions that bias broadcasts. The other gradients may also be arrays to write to.
+
+    deterministic=True gives the same bits on every run.
+
+    Raises as `attention` does.
+    """
+    named: dict[str, Any] = dict(options)
+    named.update(grad_q=grad_q, grad_k=grad_k, grad_v=grad_v, grad_bias=grad_bias, grad_sink=grad_sink)
+    inputs = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "grad_o": grad_o}
+    results: tuple[A, ...] = _run("bwd", inputs, named)
+    return results

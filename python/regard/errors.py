@@ -1,0 +1,48 @@
+"""The exceptions of Regard. Each message is one sentence: what was wrong and what would work.
+
+==================  =====================  ===========================================================
+class               is also a              raised when
+==================  =====================  ===========================================================
+`InvalidError`      `ValueError`           the input is wrong: text, JSON, an array, a setting, a file
+`RefusedError`      `NotImplementedError`  the input is valid and nothing here solves it
+`NoKernelError`     `RuntimeError`         planned, but no kernel could be had
+`NoMemoryError`     `MemoryError`          an allocation failed
+`InternalError`     `RuntimeError`         a defect of Regard
+==================  =====================  ===========================================================
+
+All derive from `RegardError`. An argument that is no array at all is a plain `TypeError`.
+"""
+
+
+class RegardError(Exception):
+    """Base of every exception that Regard raises itself."""
+
+
+class InvalidError(RegardError, ValueError):
+    """The input is wrong: text, JSON, an array, a setting or a file."""
+
+
+class RefusedError(RegardError, NotImplementedError):
+    """The input is valid and nothing here solves it; the message says what would."""
+
+
+class NoKernelError(RegardError, RuntimeError):
+    """A plan exists, but no kernel could be had; the message lists where it was searched."""
+
+
+class NoMemoryError(RegardError, MemoryError):
+    """An allocation failed."""
+
+
+class InternalError(RegardError, RuntimeError):
+    """A defect of Regard: please report the message."""
+
+
+#: The class of each status name of the C ABI; the extension raises from this table.
+BY_STATUS = {
+    "invalid": InvalidError,
+    "refused": RefusedError,
+    "no_kernel": NoKernelError,
+    "no_memory": NoMemoryError,
+    "internal": InternalError,
+}

@@ -1,0 +1,96 @@
+"""What comes before and beside a call: plans, explanations, and what is here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, overload
+
+from . import _core
+from ._core import Plan, Problem
+
+
+def _problem(problem: Problem | str) -> Problem:
+    return problem if isinstance(problem, Problem) else Problem(problem)
+
+
+def plan(problem: Problem | str, target: str | None = None, family: str | None = None, threads: int = 0) -> Plan:
+    """Decides how `problem` is computed.
+
+    target: a target of this machine such as "cpu-avx2"; None takes the best one.
+    family: only this family or kernel, e.g. "generic", so that one can be checked against another.
+    threads: 0 takes REGARD_THREADS, or all cores.
+
+    Raises InvalidError for wrong text or an unknown target, RefusedError when nothing here solves the problem.
+    """
+    return Plan(_problem(problem), target, family, threads)
+
+
+@overload
+def explain(
+    problem: Problem | str,
+    target: str | None = ...,
+    family: str | None = ...,
+    threads: int = ...,
+    *,
+    format: Literal["text"] = ...,
+) -> str: ...
+@overload
+def explain(
+    problem: Problem | str,
+    target: str | None = ...,
+    family: str | None = ...,
+    threads: int = ...,
+    *,
+    format: Literal["json"],
+) -> dict[str, Any]: ...
+def explain(
+    problem: Problem | str,
+    target: str | None = None,
+    family: str | None = None,
+    threads: int = 0,
+    *,
+    format: str = "text",
+) -> str | dict[str, Any]:
+    """Every candidate for `problem` with its verdict: why it was chosen, or why it lost.
+
+    A refusal of the whole problem is no error here: the explanation says it.
+    format: "text" gives a page to read, "json" a dict.
+    """
+    text = _core.explain(_problem(problem), target, family, threads, format)
+    return json.loads(text) if format == "json" else text
+
+
+def check(problem: Problem | str, *, seed: Any = 0, offset: int = 0, **tensors: Any) -> dict[str, Any]:
+    """Compares outputs with the fp64 oracle, which computes them anew from the inputs.
+
+    The keywords are those of `Plan.run`: inputs and the outputs to be judged. The report says for every output
+    the largest absolute and relative error, the tolerance, and "ok".
+
+    Raises InvalidError for arrays that do not fit the problem; a failed check is no error.
+    """
+    report: dict[str, Any] = json.loads(_core.check(_problem(problem), seed, offset, tensors))
+    return report
+
+
+def info() -> dict[str, Any]:
+    """This machine, its targets, the compilers found, the settings in force, and counts by tier."""
+    result: dict[str, Any] = json.loads(_core.info())
+    return result
+
+
+def list(target: str | None = None, profile: str | None = None) -> Any:
+    """The kernels that are here, by target, profile and tier.
+
+    Raises InvalidError for an unknown target or profile.
+    """
+    return json.loads(_core.list(target, profile))
+
+
+def cache(verb: Literal["list", "stat", "verify", "gc", "clean"]) -> Any:
+    """Looks into or tidies the cache of compiled kernels."""
+    return json.loads(_core.cache(verb))
+
+
+def words() -> Any:
+    """Every word of problem text with its documentation."""
+    return json.loads(_core.words())
