@@ -1,0 +1,312 @@
+// Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
+//
+// A block is key::block_q query rows of one (batch, head) against one part of the keys. It walks the keys in
+// steps of key::block_k: K and V of a step are packed once, then each tile of 64 query rows takes
+//   scores   S^T[key][row] = K Q^T      lanes are query rows, so that softmax needs no sum across lanes
+//   softmax  P^T[key][row], running maximum and sum of each row
+//   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
+#include "kernels/cpu/dropout.h"
+#include "kernels/cpu/forward_layout.h"
+#include "kernels/cpu/pack.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/scores.h"
+
+namespace regard {
+namespace {
+
+constexpr i64 width = ForwardLayout::padded(key::dv);
+constexpr ForwardLayout layout(pairs, key::d, key::dv, key::block_q, key::block_k, elementwise_bias);
+static_assert(key::block_q % tile == 0 && key::block_k % (2 * tile_rows) == 0);
+static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of bits serve 32 keys");
+
+constexpr Precision precision = key::dtype == DType::fp32 ? Precision::fp32 : Precision::bf16;
+
+/// One tile of query rows: what stays from step to step.
+struct QueryTile {
+  float maximum[tile];  // of the row's scores so far, in units of log 2
+  float sum[tile];      // of 2^(score - maximum)
+  TileRows<tile> visible;
+  float* q;       // packed: [depth(d)][tile]
+  float* output;  // [tile][width], not yet divided by the sum
+  i64 first_row, rows;
+  bool started;  // output holds something
+};
+
+/// S^T of the keys [begin, end) and the raw maximum of each row.
+void compute_scores(float* scores, const float* keys, const float* q, i64 begin, i64 end, float* maximum) {
+  constexpr i64 key_stride = depth(key::d);
+  for (i64 lane = 0; lane < tile; lane += tile_vectors * lanes) {
+    Floats largest[tile_vectors];
+    REGARD_UNROLL
+    for (int v = 0; v < tile_vectors; ++v) largest[v] = broadcast(-infinity);
+    for (i64 key = begin; key < end; key += tile_rows) {
+      Tile<tile_rows, tile_vectors> product;
+      product.clear();
+      product.add_product(keys + key * key_stride, key_stride, 1, q + lane, tile, key_stride);
+      product.store_to(scores + key * tile + lane, tile);
+      REGARD_UNROLL
+      for (int r = 0; r < tile_rows; ++r) {
+        REGARD_UNROLL
+        for (int v = 0; v < tile_vectors; ++v) largest[v] = max(largest[v], product.sum[r][v]);
+      }
+    }
+    REGARD_UNROLL
+    for (int v = 0; v < tile_vectors; ++v) store(maximum + lane + v * lanes, largest[v]);
+  }
+}
+
+/// P^T in place of S^T, as an operand of the product with V: [depth(key)][tile]. `unit` turns scores into
+/// units of log 2. `rescale` gets the factor of what a row has summed up so far; returns whether any is
+/// not 1.
+bool softmax(const Head& head, QueryTile& rows, float* scores, const float* largest, i64 first_key, i64 begin,
+             i64 end, float unit, float* rescale) {
+  Ints changed{};
+  for (i64 lane = 0; lane < tile; lane += lanes) {
+    const Floats before = load<Floats>(rows.maximum + lane);
+    const Floats maximum = max(before, load<Floats>(largest + lane) * unit);
+    // A row that has seen no key yet has maximum -infinity; -infinity - -infinity would be NaN.
+    const Floats zero = select(maximum == -infinity, Floats{}, maximum);
+    // Exactly 1 where the maximum stays: in a long row the error of a factor near 1 would add up.
+    const Floats factor = select(maximum == before, broadcast(1.0f), exp2<precision>(before - zero));
+    changed |= maximum != before;
+    Floats sum = load<Floats>(rows.sum + lane) * factor;
+
+    DropoutLanes dropout(head, rows.first_row + lane);
+    const auto weight = [&](i64 key) {
+      const Floats p = exp2<precision>(load<Floats>(scores + key * tile + lane) * unit - zero);
+      sum += p;
+      if constexpr (key::dropout) return select(dropout.kept(first_key + key), p, Floats{});
+      return p;
+    };
+    for (i64 key = begin; key < end; key += 2) {
+      const Floats low = weight(key), high = weight(key + 1);
+      if constexpr (pairs) {
+        store(scores + key / 2 * tile + lane, pair_of(low, high));
+      } else {
+        store(scores + key * tile + lane, low);
+        store(scores + (key + 1) * tile + lane, high);
+      }
+    }
+    store(rows.maximum + lane, maximum);
+    store(rows.sum + lane, sum);
+    store(rescale + lane, factor);
+  }
+  return any(changed);
+}
+
+template <int rows, int vectors>
+REGARD_INLINE void add_values_tile(float* output, const float* weights, const float* values, i64 count,
+                                   bool started, const float* rescale) {
+  Tile<rows, vectors> product;
+  if (started) {
+    product.load_from(output, width);
+    if (rescale) product.scale_rows(rescale);
+  } else {
+    product.clear();
+  }
+  product.add_product(weights, 1, tile, values, width, count);
+  product.store_to(output, width);
+}
+
+template <int vectors>
+void add_values_columns(float* output, const float* weights, const float* values, i64 count, bool started,
+                        const float* rescale) {
+  i64 row = 0;
+  for (; row + tile_rows <= tile; row += tile_rows)
+    add_values_tile<tile_rows, vectors>(output + row * width, weights + row, values, count, started,
+                                        rescale ? rescale + row : nullptr);
+  add_values_tile<tile % tile_rows, vectors>(output + row * width, weights + row, values, count, started,
+                                             rescale ? rescale + row : nullptr);
+}
+
+/// O = O * rescale + P V over `count` operand elements of depth. `rescale` null: 1.
+void add_values(float* output, const float* weights, const float* values, i64 count, bool started,
+                const float* rescale) {
+  constexpr i64 step = tile_vectors * lanes;
+  i64 column = 0;
+  for (; column + step <= width; column += step)
+    add_values_columns<tile_vectors>(output + column, weights, values + column, count, started, rescale);
+  constexpr int rest = static_cast<int>(width % step / lanes);
+  if constexpr (rest != 0)
+    add_values_columns<rest>(output + column, weights, values + column, count, started, rescale);
+}
+
+/// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace.
+void store_tile(const Head& head, const QueryTile& rows, i64 split) {
+  const Arguments& a = head.arguments;
+  if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
+  float inverse[tile], lse[tile];
+  for (i64 lane = 0; lane < tile; lane += lanes) {
+    const Floats maximum = load<Floats>(rows.maximum + lane), sum = load<Floats>(rows.sum + lane);
+    const Ints seen = maximum != -infinity;
+    store(inverse + lane, select(seen, a.dropout_scale / sum, Floats{}));
+    store(lse + lane, select(seen, maximum * log_of_2 + log(sum), broadcast(-infinity)));
+  }
+  for (i64 i = 0; i < rows.rows; ++i) {
+    const i64 row = rows.first_row + i;
+    const float* output = rows.output + i * width;
+    if (a.splits > 1) {
+      const i64 place = split * head.row_count() + head.row_number(row);
+      store_row<DType::fp32, key::dv>(reinterpret_cast<u8*>(a.partial_o + place * key::dv), output,
+                                      inverse[i]);
+      a.partial_lse[place] = lse[i];
+    } else {
+      store_row<key::out, key::dv>(head.o(row), output, inverse[i]);
+      if (a.lse.data) *head.lse(row) = lse[i];
+    }
+  }
+}
+
+/// Which rows, head and part of the keys a block has.
+struct Work {
+  i64 batch, head, first_row, split;
+
+  Work(const Arguments& a, i64 block) {
+    const i64 row_blocks = ceil_divide(a.sq, key::block_q);
+    split = block % a.splits;
+    block /= a.splits;
+    i64 row_block;
+    if (key::mask != Mask::none && a.positional) {
+      // Under a causal mask the last rows see most keys: they go first, so that no thread is left with one.
+      row_block = row_blocks - 1 - block / (a.b * a.hq);
+      block %= a.b * a.hq;
+    } else {
+      row_block = block % row_blocks;
+      block /= row_blocks;
+    }
+    first_row = row_block * key::block_q;
+    batch = block / a.hq;
+    head = block % a.hq;
+  }
+};
+
+/// The scratch memory of a thread, divided.
+struct Scratch {
+  float *keys, *values, *scores, *bias;
+  float *q, *output;  // of the first tile
+
+  explicit Scratch(void* memory) {
+    u8* at = static_cast<u8*>(memory);
+    const auto take = [&at](i64 bytes) {
+      at += bytes;
+      return reinterpret_cast<float*>(at - bytes);
+    };
+    keys = take(layout.keys);
+    values = take(layout.values);
+    scores = take(layout.scores);
+    bias = take(layout.bias);
+    q = take(layout.q * layout.tiles);
+    output = take(layout.output * layout.tiles);
+  }
+};
+
+class Block {
+ public:
+  Block(const Arguments& a, const Work& work, void* memory)
+      : a_(a), head_(a, work.batch, work.head), split_(work.split), scratch_(memory) {
+    const i64 rows = smaller(key::block_q, head_.sequence.sq - work.first_row);
+    for (; tile_count_ * tile < rows; ++tile_count_)
+      start(tiles_[tile_count_], work.first_row + tile_count_ * tile,
+            smaller(tile, rows - tile_count_ * tile));
+  }
+
+  void run() {
+    i64 begin = head_.sequence.sk, end = 0;
+    for (i64 t = 0; t < tile_count_; ++t) {
+      begin = smaller(begin, tiles_[t].visible.first);
+      end = larger(end, tiles_[t].visible.last);
+    }
+    if (a_.splits > 1) {
+      begin = larger(begin, split_ * a_.split_keys);
+      end = smaller(end, (split_ + 1) * a_.split_keys);
+    }
+    for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) step(key, end);
+    for (i64 t = 0; t < tile_count_; ++t) store_tile(head_, tiles_[t], split_);
+    if (key::dropout && a_.dropout_mask.data && tile_count_ > 0)
+      write_dropout_mask(
+          head_, tiles_[0].first_row,
+          tiles_[tile_count_ - 1].first_row + tiles_[tile_count_ - 1].rows - tiles_[0].first_row);
+  }
+
+ private:
+  void start(QueryTile& rows, i64 first_row, i64 count) {
+    rows.first_row = first_row;
+    rows.rows = count;
+    rows.started = false;
+    rows.q = scratch_.q + tile_count_ * layout.q / 4;
+    rows.output = scratch_.output + tile_count_ * layout.output / 4;
+    rows.visible.find(a_, head_.sequence, first_row, count);
+    pack_transposed<key::d, tile>(rows.q, head_.q(first_row), a_.q.row, count);
+    // A learned sink is a key seen before all others, with no value. With parts, the merge adds it.
+    const float sink = a_.splits > 1 ? -infinity : head_.sink();
+    for (i64 lane = 0; lane < tile; lane += lanes) {
+      store(rows.maximum + lane, broadcast(sink));
+      store(rows.sum + lane, broadcast(sink == -infinity ? 0.0f : 1.0f));
+    }
+  }
+
+  /// The keys [first_key, first_key + block_k), as far as they lie before `end`.
+  void step(i64 first_key, i64 end) {
+    bool packed = false;
+    for (i64 t = 0; t < tile_count_; ++t) {
+      QueryTile& rows = tiles_[t];
+      const i64 last = smaller(smaller(end, rows.visible.last), first_key + key::block_k);
+      if (!rows.visible.sees_any(first_key, last)) continue;
+      ScoreTile part;
+      part.scores = scratch_.scores;
+      part.first_row = rows.first_row;
+      part.rows = rows.rows;
+      part.first_key = first_key;
+      part.begin = larger<i64>(rows.visible.first - first_key, 0) / tile_rows * tile_rows;
+      part.end = round_up(last - first_key, tile_rows);
+      if constexpr (key::bits) {
+        if (!load_bits(head_, part)) continue;
+      }
+      if (!packed) pack(first_key);
+      packed = true;
+      add(rows, part);
+    }
+  }
+
+  void pack(i64 first_key) {
+    const i64 count = smaller(key::block_k, head_.sequence.sk - first_key);
+    pack_rows<key::d>(scratch_.keys, head_.k(first_key), a_.k.row, count, key::block_k);
+    pack_columns<key::dv, width>(scratch_.values, head_.v(first_key), a_.v.row, count, key::block_k);
+  }
+
+  /// One tile of rows against the keys of one step.
+  void add(QueryTile& rows, ScoreTile& part) {
+    float maximum[tile], rescale[tile];
+    compute_scores(part.scores, scratch_.keys, rows.q, part.begin, part.end, maximum);
+
+    const bool masked = !rows.visible.sees_all(part.first_key + part.begin, part.first_key + part.end);
+    // The softmax applies a positive scale for nothing; the largest score is then the largest product.
+    const bool scale_late = !changes_scores && a_.scale > 0;
+    if (elementwise_bias) load_bias(head_, part, scratch_.bias);
+    if (masked || key::bits || !scale_late)
+      modify_scores(head_, part, rows.visible, scale_late ? 1.0f : a_.scale, masked, maximum);
+
+    const float unit = scale_late ? a_.scale * log2_of_e : log2_of_e;
+    const bool changed =
+        softmax(head_, rows, part.scores, maximum, part.first_key, part.begin, part.end, unit, rescale);
+    const i64 first = depth(part.begin);
+    add_values(rows.output, part.scores + first * tile, scratch_.values + first * width,
+               depth(part.end) - first, rows.started, changed ? rescale : nullptr);
+    rows.started = true;
+  }
+
+  const Arguments& a_;
+  Head head_;
+  i64 split_;
+  Scratch scratch_;
+  QueryTile tiles_[key::block_q / tile];
+  i64 tile_count_ = 0;
+};
+
+}  // namespace
+}  // namespace regard
+
+REGARD_KERNEL(REGARD_SYMBOL) {
+  const regard::Work work(*arguments, block);
+  regard::Block(*arguments, work, scratch).run();
+}

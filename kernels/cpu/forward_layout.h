@@ -1,0 +1,32 @@
+// How forward.cpp divides the scratch memory of a thread. The plan sizes the scratch with the same constants.
+#pragma once
+
+#include "kernels/cpu/arguments.h"
+
+namespace regard {
+
+/// Sizes in bytes; every part starts at a multiple of 64.
+struct ForwardLayout {
+  static constexpr i64 tile = 64;  // query rows that are computed together
+
+  i64 q, output, keys, values, scores, bias;  // of one part
+  i64 tiles;
+
+  /// `pairs`: two bf16 in one 32-bit element (kernels/cpu/product.h).
+  constexpr ForwardLayout(bool pairs, i64 d, i64 dv, i64 block_q, i64 block_k, bool with_bias)
+      : q((pairs ? (d + 1) / 2 : d) * tile * 4),
+        output(padded(dv) * tile * 4),
+        keys(aligned((pairs ? (d + 1) / 2 : d) * block_k * 4)),
+        values((pairs ? (block_k + 1) / 2 : block_k) * padded(dv) * 4),
+        scores(block_k * tile * 4),
+        bias(with_bias ? block_k * tile * 4 : 0),
+        tiles(block_q / tile) {}
+
+  /// Columns of O and V: whole vectors on every target.
+  static constexpr i64 padded(i64 dv) { return (dv + 15) / 16 * 16; }
+  static constexpr i64 aligned(i64 bytes) { return (bytes + 63) / 64 * 64; }
+
+  constexpr i64 total() const { return tiles * (q + output) + keys + values + scores + bias; }
+};
+
+}  // namespace regard

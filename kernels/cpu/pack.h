@@ -1,0 +1,89 @@
+// Copies of Q, K and V as operands of a product (product.h): converted, padded with zeros, never reading past
+// the end of a row.
+#pragma once
+
+#include "kernels/cpu/product.h"
+
+namespace regard {
+
+/// Operand element k of a row of `n` numbers.
+REGARD_INLINE u32 operand(const void* row, i64 n, i64 k) {
+  if constexpr (pairs) {
+    const u16* numbers = static_cast<const u16*>(row) + 2 * k;
+    return 2 * k + 1 < n ? numbers[0] | (static_cast<u32>(numbers[1]) << 16) : numbers[0];
+  } else {
+    return bits_as<u32>(load_scalar<key::dtype>(row, k));
+  }
+}
+
+/// The address of row `row` of a matrix whose rows are `stride` elements apart.
+REGARD_INLINE const u8* row_address(const u8* matrix, i64 stride, i64 row) {
+  return matrix + row * stride * bytes_of<key::dtype>;
+}
+
+/// to[row][depth(n)]: an A operand, rows in memory order. Rows behind `rows` up to `capacity` become 0.
+template <i64 n>
+void pack_rows(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
+  constexpr i64 width = depth(n);
+  for (i64 row = 0; row < rows; ++row, to += width) {
+    const u8* numbers = row_address(from, stride, row);
+    if constexpr (pairs) {
+      __builtin_memcpy(to, numbers, n / 2 * 4);
+      if constexpr (n % 2 != 0) to[width - 1] = bits_as<float>(operand(numbers, n, width - 1));
+    } else {
+      constexpr i64 whole = n / lanes * lanes;
+      for (i64 k = 0; k < whole; k += lanes)
+        store(to + k, load_floats<key::dtype>(numbers + k * bytes_of<key::dtype>));
+      for (i64 k = whole; k < n; ++k) to[k] = load_scalar<key::dtype>(numbers, k);
+    }
+  }
+  __builtin_memset(to, 0, (capacity - rows) * width * 4);
+}
+
+/// to[depth(n)][columns]: a B operand whose columns are the rows in memory; n numbers of each row lie along
+/// k. Columns behind `rows` become 0.
+template <i64 n, i64 columns>
+void pack_transposed(float* to, const u8* from, i64 stride, i64 rows) {
+  constexpr i64 height = depth(n);
+  if (rows < columns) __builtin_memset(to, 0, height * columns * 4);
+  for (i64 row = 0; row < rows; ++row) {
+    const u8* numbers = row_address(from, stride, row);
+    for (i64 k = 0; k < height; ++k) to[k * columns + row] = bits_as<float>(operand(numbers, n, k));
+  }
+}
+
+/// to[depth(capacity)][width]: a B operand with the rows in memory along k and their n numbers as columns.
+/// Rows behind `rows` up to `capacity` and columns behind n become 0.
+template <i64 n, i64 width>
+void pack_columns(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
+  constexpr i64 whole = n / lanes * lanes;
+  constexpr i64 step = pairs ? 2 : 1;
+  for (i64 row = 0; row < capacity; row += step, to += width) {
+    if (row >= rows) {
+      __builtin_memset(to, 0, width * 4);
+      continue;
+    }
+    const u8* first = row_address(from, stride, row);
+    if constexpr (pairs) {
+      const u16* low = reinterpret_cast<const u16*>(first);
+      const u16* high = reinterpret_cast<const u16*>(row_address(from, stride, row + 1));
+      const bool both = row + 1 < rows;
+      if (!both) high = low;
+      const Words keep = broadcast(both ? 0xffffffffu : 0xffffu);
+      for (i64 column = 0; column < whole; column += lanes) {
+        const Words a = __builtin_convertvector(load<Halves>(low + column), Words);
+        const Words b = __builtin_convertvector(load<Halves>(high + column), Words);
+        store(to + column, (a | (b << 16)) & keep);
+      }
+      for (i64 column = whole; column < n; ++column)
+        to[column] = bits_as<float>(low[column] | (both ? static_cast<u32>(high[column]) << 16 : 0));
+    } else {
+      for (i64 column = 0; column < whole; column += lanes)
+        store(to + column, load_floats<key::dtype>(first + column * bytes_of<key::dtype>));
+      for (i64 column = whole; column < n; ++column) to[column] = load_scalar<key::dtype>(first, column);
+    }
+    for (i64 column = n; column < width; ++column) to[column] = 0;
+  }
+}
+
+}  // namespace regard

@@ -1,0 +1,98 @@
+// The matrix product inside every kernel: C[row][column] (+)= sum over k of A[row][k] * B[k][column], with A
+// broadcast element by element and B and C in vectors along their columns.
+//
+// Operands are arrays of 32-bit elements of depth k: single floats, or, where the target multiplies such
+// pairs, two bf16 that are neighbours along k (the lower k in the lower half).
+#pragma once
+
+#include "kernels/cpu/convert.h"
+
+#ifdef __clang__
+#define REGARD_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define REGARD_UNROLL _Pragma("GCC unroll 64")
+#endif
+
+namespace regard {
+
+constexpr bool pairs = key::dtype == DType::bf16 && target::bf16_dot;
+
+/// How many operand elements n numbers take.
+constexpr i64 depth(i64 n) {
+  return pairs ? ceil_divide(n, 2) : n;
+}
+
+REGARD_INLINE void multiply_add(Floats& sum, Floats a, Floats b) {
+  if constexpr (pairs)
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  else
+    sum += a * b;
+}
+
+/// Two neighbours along k as one operand element.
+REGARD_INLINE Floats pair_of(Floats low, Floats high) {
+  const Words a = __builtin_convertvector(bfloats(low), Words);
+  const Words b = __builtin_convertvector(bfloats(high), Words);
+  return bits_as<Floats>(a | (b << 16));
+}
+
+/// What fits the registers: 24 sums of 32 registers with AVX-512, 12 of 16 else.
+constexpr int tile_rows = 6;
+constexpr int tile_vectors = target::avx512 ? 4 : 2;
+
+/// rows x vectors sums that live in registers.
+template <int rows, int vectors>
+struct Tile {
+  Floats sum[rows][vectors];
+
+  REGARD_INLINE void clear() {
+    REGARD_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      REGARD_UNROLL
+      for (int v = 0; v < vectors; ++v) sum[r][v] = Floats{};
+    }
+  }
+
+  REGARD_INLINE void load_from(const float* c, i64 row_stride) {
+    REGARD_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      REGARD_UNROLL
+      for (int v = 0; v < vectors; ++v) sum[r][v] = load<Floats>(c + r * row_stride + v * lanes);
+    }
+  }
+
+  /// Row r times factor[r].
+  REGARD_INLINE void scale_rows(const float* factor) {
+    REGARD_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      REGARD_UNROLL
+      for (int v = 0; v < vectors; ++v) sum[r][v] *= broadcast(factor[r]);
+    }
+  }
+
+  REGARD_INLINE void store_to(float* c, i64 row_stride) const {
+    REGARD_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      REGARD_UNROLL
+      for (int v = 0; v < vectors; ++v) store(c + r * row_stride + v * lanes, sum[r][v]);
+    }
+  }
+
+  /// A[row][k] is at a[row * row_stride + k * depth_stride], B[k] at b[k * b_stride].
+  REGARD_INLINE void add_product(const float* a, i64 row_stride, i64 depth_stride, const float* b,
+                                 i64 b_stride, i64 count) {
+    for (i64 k = 0; k < count; ++k) {
+      Floats columns[vectors];
+      REGARD_UNROLL
+      for (int v = 0; v < vectors; ++v) columns[v] = load<Floats>(b + k * b_stride + v * lanes);
+      REGARD_UNROLL
+      for (int r = 0; r < rows; ++r) {
+        const Floats element = broadcast(a[r * row_stride + k * depth_stride]);
+        REGARD_UNROLL
+        for (int v = 0; v < vectors; ++v) multiply_add(sum[r][v], element, columns[v]);
+      }
+    }
+  }
+};
+
+}  // namespace regard

@@ -1,0 +1,91 @@
+// What happens to a tile of scores between the product and the softmax: softcap, mask, bias. The one seam
+// where scores are changed.
+#pragma once
+
+#include "kernels/cpu/head.h"
+#include "kernels/cpu/product.h"
+
+namespace regard {
+
+/// Scores of a tile lie as [key][tile]: one lane per query row.
+constexpr i64 tile = 64;
+
+constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
+constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
+/// More than a factor and a mask lies between Q K^T and the softmax.
+constexpr bool changes_scores = key::softcap || alibi || elementwise_bias;
+
+/// The part of a tile that is worked on, [begin, end) of the step's keys, and the side inputs of just this
+/// part.
+struct ScoreTile {
+  float* scores;
+  i64 first_row, rows;  // rows behind the last repeat it
+  i64 first_key;        // of the step
+  i64 begin, end;
+  const float* bias;                      // [key][tile], see load_bias
+  u32 bits[key::block_k / 32 + 1][tile];  // see load_bits
+};
+
+/// The tile's words of the packed visibility bits, one word per row and 32 keys; false when none is set.
+inline bool load_bits(const Head& head, ScoreTile& part) {
+  u32 found = 0;
+  for (i64 word = part.begin / 32; word * 32 < part.end; ++word) {
+    const bool exists = part.first_key + word * 32 < head.sequence.sk;
+    for (i64 i = 0; i < tile; ++i) {
+      const i64 row = part.first_row + smaller(i, part.rows - 1);
+      const u32* words = row_of<const u32>(head.arguments.bits, head.batch, head.head, row);
+      part.bits[word][i] = exists ? words[part.first_key / 32 + word] : 0;
+      found |= part.bits[word][i];
+    }
+  }
+  return found != 0;
+}
+
+/// Elementwise bias with its rows in lanes.
+inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
+  const i64 keys = smaller(part.end, head.sequence.sk - part.first_key);
+  for (i64 i = 0; i < tile; ++i) {
+    const i64 row = part.first_row + smaller(i, part.rows - 1);
+    const u8* from = head.address<key::dtype>(head.arguments.bias, head.head, row);
+    for (i64 key = part.begin; key < keys; ++key)
+      bias[key * tile + i] = load_scalar<key::dtype>(from, part.first_key + key);
+    for (i64 key = larger(keys, part.begin); key < part.end; ++key) bias[key * tile + i] = 0;
+  }
+  part.bias = bias;
+}
+
+/// Scores as the softmax takes them, and the largest of each row. `scale` is 1 where the softmax applies it.
+/// `masked`: some row does not see some of the keys.
+inline void modify_scores(const Head& head, const ScoreTile& part, const TileRows<tile>& visible, float scale,
+                          bool masked, float* maximum) {
+  const Arguments& a = head.arguments;
+  const float inverse_cap = 1 / a.softcap;
+  const float slope = alibi ? head.alibi_slope() : 0;
+  const i64 bottom_right = head.sequence.sk - head.sequence.sq;
+  for (i64 lane = 0; lane < tile; lane += lanes) {
+    Floats largest = broadcast(-infinity);
+    for (i64 key = part.begin; key < part.end; ++key) {
+      float* place = part.scores + key * tile + lane;
+      Floats s = load<Floats>(place) * scale;
+      if constexpr (key::softcap) s = a.softcap * tanh(s * inverse_cap);
+      if constexpr (elementwise_bias) s += load<Floats>(part.bias + key * tile + lane);
+      if constexpr (alibi) {
+        const i64 diagonal = part.first_row + lane + bottom_right - part.first_key - key;
+        const Floats distance = __builtin_convertvector(lane_numbers() + static_cast<i32>(diagonal), Floats);
+        s -= slope * select(distance < 0.0f, -distance, distance);
+      }
+      // Behind the bias: whatever stands in the bias of an invisible key, the key stays invisible.
+      if (masked)
+        s = select(visible.visible(static_cast<int>(lane), part.first_key + key), s, broadcast(-infinity));
+      if constexpr (key::bits) {
+        const Words word = load<Words>(part.bits[key / 32] + lane) >> static_cast<u32>(key % 32);
+        s = select(-bits_as<Ints>(word & 1u), s, broadcast(-infinity));
+      }
+      store(place, s);
+      largest = max(largest, s);
+    }
+    store(maximum + lane, largest);
+  }
+}
+
+}  // namespace regard
