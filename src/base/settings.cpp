@@ -78,6 +78,15 @@ std::vector<std::string> setting_values(const Settings& current) {
   return values;
 }
 
+std::string settings_markdown() {
+  std::string markdown = "| variable | type | default | meaning |\n|---|---|---|---|\n";
+  for (const SettingInfo& row : setting_table()) {
+    markdown += "| `" + std::string(row.name) + "` | " + lower(row.type) + " | " +
+                std::string(row.default_text) + " | " + std::string(row.doc) + " |\n";
+  }
+  return markdown;
+}
+
 Result<Settings> parse_settings(std::span<const std::string> environment,
                                 std::vector<std::string>& warnings) {
   static constexpr std::string_view names[] = {

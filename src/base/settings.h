@@ -56,6 +56,9 @@ struct SettingInfo {
 };
 std::span<const SettingInfo> setting_table();
 
+/// The table of docs/settings.md.
+std::string settings_markdown();
+
 /// Parses an environment ("NAME=value" strings). Errors name the variable, the value and what would work;
 /// unknown REGARD_* names are appended to `warnings`.
 Result<Settings> parse_settings(std::span<const std::string> environment, std::vector<std::string>& warnings);

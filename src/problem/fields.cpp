@@ -13,6 +13,16 @@ std::span<const FieldInfo> field_table() {
   return table;
 }
 
+std::span<const Composite> composite_table() {
+  static constexpr Composite table[] = {
+      {"h", "h=N", "sets hq and hk", Field::hq, Field::hk},
+      {"s", "s=N", "sets sq and sk", Field::sq, Field::sk},
+      {"mask", "mask=window:L,R[,top_left][,sink=N]", "sets mask, window_left, window_right and sink_tokens",
+       Field::window_left, Field::window_right},
+  };
+  return table;
+}
+
 Signature signature(const Problem& problem) {
   Signature result;
 #define REGARD_COPY_SIGNATURE(name, default_value) result.name = problem.name;

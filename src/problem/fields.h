@@ -32,6 +32,13 @@ inline const FieldInfo& info(Field field) {
   return field_table()[static_cast<std::size_t>(field)];
 }
 
+/// A word that sets two fields; the mask's window, which sets four, is read by hand and only documented here.
+struct Composite {
+  std::string_view name, word, doc;
+  Field first, second;
+};
+std::span<const Composite> composite_table();
+
 /// Calls visit(Field, member...) for every member that the records have, in list order; with several records
 /// of one type their members stand beside each other.
 template <class Visitor, class... Problems>

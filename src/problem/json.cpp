@@ -74,6 +74,8 @@ Result<Json> parse_object(std::string_view text) {
   } catch (const Json::parse_error& error) {
     return invalid("the problem's JSON is not valid at byte " + std::to_string(error.byte) +
                    "; it is one object, for example {\"pass\": \"fwd\"}");
+  } catch (const Json::out_of_range&) {
+    return invalid("the problem's JSON has a number that no field can hold; numbers stay below 2^63");
   }
 }
 

@@ -10,12 +10,6 @@
 namespace regard {
 namespace {
 
-struct Composite {
-  std::string_view word;
-  Field first, second;
-};
-constexpr Composite composites[] = {{"h", Field::hq, Field::hk}, {"s", Field::sq, Field::sk}};
-
 std::string quoted(std::string_view text) {
   return "'" + std::string(text) + "'";
 }
@@ -75,9 +69,11 @@ class Reader {
 
   /// Reads `text` into the field; fields that the record does not have are unknown words.
   Status set_text(Field wanted, std::string_view text, std::string_view word) {
-    Status status = unknown(word, info(wanted).name);
+    Status status;
+    bool found = false;
     for_each_field(record_, [&](Field field, auto& member) {
       if (field != wanted) return;
+      found = true;
       using Value = std::remove_reference_t<decltype(member)>;
       if constexpr (std::is_same_v<Value, bool>) {
         status = invalid(quoted(word) + ": " + std::string(info(field).name) +
@@ -88,17 +84,15 @@ class Reader {
         if (status) status = set(field, member, value, word);
       }
     });
-    return status;
+    return found ? status : unknown(word, info(wanted).name);
   }
 
   Status read_pair(std::string_view word, std::string_view name, std::string_view text) {
     if (name == "mask") return read_mask(word, text);
     if (name == "splits" && text == "auto") text = "0";
     if constexpr (is_problem) {
-      for (const Composite& composite : composites) {
-        if (name != composite.word) continue;
-        if (Status status = read_size(composite, text, word); !status) return status;
-        return {};
+      for (const Composite& composite : composite_table()) {
+        if (name == composite.name) return read_size(composite, text, word);
       }
     }
     for (std::size_t i = 0; i < field_table().size(); ++i) {
@@ -109,7 +103,7 @@ class Reader {
 
   Status read_size(const Composite& composite, std::string_view text, std::string_view word) {
     std::int64_t value = 0;  // read once, so that a bad number is named by the word the caller wrote
-    if (Status status = read_value(composite.word, text, value); !status) return status;
+    if (Status status = read_value(composite.name, text, value); !status) return status;
     if (Status status = set_text(composite.first, text, word); !status) return status;
     return set_text(composite.second, text, word);
   }
@@ -117,25 +111,23 @@ class Reader {
   Status read_bare(std::string_view word) {
     if (const auto pass = from_word<Pass>(word)) return set(Field::pass, record_.pass, *pass, word);
     if (const auto dtype = from_word<DType>(word)) return set(Field::dtype, record_.dtype, *dtype, word);
-    Status status = unknown(word, word);
+    std::optional<Status> status;
     for_each_field(record_, [&](Field field, auto& member) {
       using Value = std::remove_reference_t<decltype(member)>;
+      const std::string_view name = info(field).name;
       if constexpr (std::is_same_v<Value, bool>) {
-        if (word == info(field).name) status = set(field, member, true, word);
-      } else {
-        if (word == info(field).name) {
-          status = invalid(quoted(word) + " needs a value: " + std::string(word) + "=..., " +
-                           std::string(info(field).doc));
-        }
-        if constexpr (std::is_enum_v<Value>) {
-          if (word != "none" && from_word<Value>(word)) {
-            status = invalid("unknown word " + quoted(word) + "; did you mean '" +
-                             std::string(info(field).name) + "=" + std::string(word) + "'?");
-          }
+        if (word == name) status = set(field, member, true, word);
+      } else if (word == name) {
+        status = invalid(quoted(word) + " needs a value: " + std::string(word) + "=..., " +
+                         std::string(info(field).doc));
+      } else if constexpr (std::is_enum_v<Value>) {
+        if (word != "none" && from_word<Value>(word)) {
+          status = invalid("unknown word " + quoted(word) + "; did you mean '" + std::string(name) + "=" +
+                           std::string(word) + "'?");
         }
       }
     });
-    return status;
+    return status ? *status : unknown(word, word);
   }
 
   Status read_mask(std::string_view word, std::string_view text) {
@@ -181,7 +173,7 @@ class Reader {
     std::vector<std::string_view> candidates;
     for_each_field(record_, [&](Field field, const auto&) { candidates.push_back(info(field).name); });
     if constexpr (is_problem) {
-      for (const Composite& composite : composites) candidates.push_back(composite.word);
+      for (const Composite& composite : composite_table()) candidates.push_back(composite.name);
     }
     if (word == name) {
       for (const WordInfo& row : words_of<Pass>()) candidates.push_back(row.word);

@@ -3,10 +3,7 @@
 namespace regard {
 namespace {
 
-struct Alias {
-  std::string_view alias, word;
-};
-constexpr Alias dtype_aliases[] = {
+constexpr Alias aliases[] = {
     {"f32", "fp32"},     {"float32", "fp32"}, {"float", "fp32"},    {"bfloat16", "bf16"},
     {"f16", "fp16"},     {"float16", "fp16"}, {"half", "fp16"},     {"e4m3", "fp8"},
     {"fp8_e4m3", "fp8"}, {"bf8", "fp8_e5m2"}, {"e5m2", "fp8_e5m2"},
@@ -15,7 +12,7 @@ constexpr Alias dtype_aliases[] = {
 template <class Enum>
 std::string_view canonical_word(std::string_view word) {
   if constexpr (std::is_same_v<Enum, DType>) {
-    for (const Alias& alias : dtype_aliases) {
+    for (const Alias& alias : aliases) {
       if (word == alias.alias) return alias.word;
     }
   }
@@ -33,6 +30,10 @@ std::optional<Enum> find_word(std::string_view word) {
 }
 
 }  // namespace
+
+std::span<const Alias> dtype_aliases() {
+  return aliases;
+}
 
 #define REGARD_WORD(name, text, doc) WordInfo{text, doc},
 #define REGARD_WORDS(Type, LIST)                                                 \

@@ -1,0 +1,95 @@
+#include "base/settings.h"
+
+#include <gmock/gmock.h>
+
+#include "generated_docs.h"
+
+namespace regard {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Parsed {
+  Result<Settings> settings;
+  std::vector<std::string> warnings;
+};
+
+Parsed parsed(const std::vector<std::string>& environment) {
+  Parsed result;
+  result.settings = parse_settings(environment, result.warnings);
+  return result;
+}
+
+TEST(Settings, SwitchesAreStrict) {
+  for (const char* yes : {"1", "on", "true", "yes", "ON", "True"}) {
+    EXPECT_TRUE(parsed({"REGARD_STRICT=" + std::string(yes)}).settings->strict) << yes;
+  }
+  for (const char* no : {"0", "off", "false", "no", "OFF"}) {
+    EXPECT_FALSE(parsed({"REGARD_JIT=" + std::string(no)}).settings->jit) << no;
+  }
+  for (const char* neither : {"2", "maybe", "y", " on"}) {
+    const Parsed result = parsed({"REGARD_JIT=" + std::string(neither)});
+    ASSERT_FALSE(result.settings) << neither;
+    EXPECT_EQ(result.settings.error().message, "REGARD_JIT='" + std::string(neither) +
+                                                   "' is not understood; use 1, on, true or yes, or 0, off, "
+                                                   "false or no");
+  }
+}
+
+TEST(Settings, NumbersAreWholeAndNotNegative) {
+  EXPECT_EQ(parsed({"REGARD_THREADS=12"}).settings->threads, 12);
+  for (const char* bad : {"-1", "1.5", "1e3", "many", "0x10", "99999999999999999999"}) {
+    const Parsed result = parsed({"REGARD_THREADS=" + std::string(bad)});
+    ASSERT_FALSE(result.settings) << bad;
+    EXPECT_THAT(result.settings.error().message,
+                HasSubstr("REGARD_THREADS='" + std::string(bad) + "' is not"));
+  }
+}
+
+TEST(Settings, TextIsTakenAsItIs) {
+  EXPECT_EQ(parsed({"REGARD_CACHE_DIR=/a b/c=d"}).settings->cache_dir, "/a b/c=d");
+}
+
+TEST(Settings, AnEmptyValueIsTheDefault) {
+  const Parsed result = parsed({"REGARD_JIT=", "REGARD_THREADS="});
+  EXPECT_TRUE(result.settings->jit);
+  EXPECT_EQ(result.settings->threads, 0);
+}
+
+TEST(Settings, UnknownNamesAreReportedWithTheNearest) {
+  const Parsed result = parsed({"REGARD_THREAD=4", "HOME=/root", "MY_REGARD_JIT=x"});
+  ASSERT_TRUE(result.settings);
+  EXPECT_THAT(result.warnings, ElementsAre("unknown setting REGARD_THREAD; did you mean 'REGARD_THREADS'?"));
+  EXPECT_THAT(parsed({"REGARD_JIT=on"}).warnings, IsEmpty());
+}
+
+TEST(Settings, TableAndValuesStandInOneOrder) {
+  Settings changed;
+  changed.threads = 7;
+  const std::vector<std::string> values = setting_values(changed);
+  ASSERT_EQ(values.size(), setting_table().size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const SettingInfo& row = setting_table()[i];
+    EXPECT_EQ(values[i], row.name == "REGARD_THREADS" ? "7" : row.default_text) << row.name;
+    EXPECT_FALSE(row.doc.empty()) << row.name;
+  }
+}
+
+TEST(Settings, EverySettingCanBeGiven) {
+  for (const SettingInfo& row : setting_table()) {
+    const std::string value = row.type == "Switch" ? (row.default_text == "on" ? "off" : "on") : "5";
+    const Parsed result = parsed({std::string(row.name) + "=" + value});
+    ASSERT_TRUE(result.settings) << row.name;
+    EXPECT_THAT(setting_values(*result.settings), testing::Contains(value)) << row.name;
+    EXPECT_NE(setting_values(*result.settings), setting_values(Settings{})) << row.name;
+  }
+}
+
+TEST(Settings, DocsAreTheTable) {
+  expect_generated_docs("settings.md", settings_markdown());
+}
+
+}  // namespace
+}  // namespace regard

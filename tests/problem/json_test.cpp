@@ -1,0 +1,56 @@
+#include <gmock/gmock.h>
+
+#include "random_problem.h"
+
+namespace regard {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ProblemJson, RoundTripsRandomProblems) {
+  std::mt19937_64 random(4);
+  for (int i = 0; i < 10000; ++i) {
+    const Problem problem = random_record<Problem>(random);
+    const std::string json = to_json(problem);
+    const Result<Problem> again = problem_from_json(json);
+    ASSERT_TRUE(again) << json << ": " << again.error().message;
+    ASSERT_EQ(*again, problem) << json;
+  }
+}
+
+TEST(ProblemJson, MissingFieldsTakeTheirDefault) {
+  const Result<Problem> problem =
+      problem_from_json(R"({"dtype": "fp16", "d": 64, "hq": 4, "hk": 2, "sq": 8})");
+  ASSERT_TRUE(problem) << problem.error().message;
+  EXPECT_EQ(print(*problem), "fwd fp16 b=1 hq=4 hk=2 sq=8 sk=0 d=64");
+}
+
+TEST(ProblemJson, RefusesInOneSentence) {
+  const std::pair<const char*, const char*> table[] = {
+      {"", "not valid at byte"},
+      {"{", "not valid at byte"},
+      {"[1]", "is one object"},
+      {"7", "is one object"},
+      {R"({"causal": true})", "unknown key \"causal\" in a problem's JSON"},
+      {R"({"maks": "none"})", "did you mean 'mask'?"},
+      {R"({"h": 4})", "unknown key \"h\""},
+      {R"({"b": 1, "b": 2})", "\"b\" stands twice"},
+      {R"({"b": "1"})", "\"b\": \"1\" is not a whole number"},
+      {R"({"b": 1.0})", "\"b\": 1.0 is not a whole number"},
+      {R"({"b": 9223372036854775808})", "is not a whole number below 2^63"},
+      {R"({"scale": 1e400})", "a number that no field can hold"},
+      {R"({"lse": 1})", "\"lse\": 1 is not true or false"},
+      {R"({"mask": "causl"})", "unknown mask 'causl'; did you mean 'causal'?"},
+      {R"({"mask": 1})", "\"mask\": 1 is not a word in quotes"},
+      {R"({"dropout": "0.1"})", "\"dropout\": \"0.1\" is not a number"},
+      {R"({"scale": "x"})", "\"scale\": \"x\" is not a number"},
+  };
+  for (const auto& [json, message] : table) {
+    const Result<Problem> problem = problem_from_json(json);
+    ASSERT_FALSE(problem) << json;
+    EXPECT_THAT(problem.error().message, HasSubstr(message)) << json;
+  }
+}
+
+}  // namespace
+}  // namespace regard

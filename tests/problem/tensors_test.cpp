@@ -1,0 +1,213 @@
+#include "problem/tensors.h"
+
+#include <gmock/gmock.h>
+
+#include "tensor_set.h"
+
+namespace regard {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TensorSpec spec(const char* text, regard_role role) {
+  return tensor_spec(*parse(text), role);
+}
+
+TEST(TensorSpec, DenseShapesAndLayouts) {
+  const char* text = "fwd bf16 b=2 hq=6 hk=3 sq=5 sk=7 d=16 dv=8";
+  EXPECT_THAT(spec(text, REGARD_Q).shape, ElementsAre(2, 5, 6, 16));
+  EXPECT_THAT(spec(text, REGARD_K).shape, ElementsAre(2, 7, 3, 16));
+  EXPECT_THAT(spec(text, REGARD_V).shape, ElementsAre(2, 7, 3, 8));
+  EXPECT_THAT(spec(text, REGARD_O).shape, ElementsAre(2, 5, 6, 8));
+  EXPECT_THAT(spec(text, REGARD_Q).strides, ElementsAre(480, 96, 16, 1));
+  const std::string bhsd = std::string(text) + " layout=bhsd", sbhd = std::string(text) + " layout=sbhd";
+  EXPECT_THAT(spec(bhsd.c_str(), REGARD_Q).shape, ElementsAre(2, 5, 6, 16));
+  EXPECT_THAT(spec(bhsd.c_str(), REGARD_Q).strides, ElementsAre(480, 16, 80, 1));
+  EXPECT_THAT(spec(sbhd.c_str(), REGARD_Q).strides, ElementsAre(96, 192, 16, 1));
+}
+
+TEST(TensorSpec, VarlenIsPackedTokens) {
+  const char* text = "fwd bf16 b=3 hq=4 hk=2 sq=5 sk=7 d=16 varlen tq=11 lengths lse ranges bits bias=11";
+  EXPECT_THAT(spec(text, REGARD_Q).shape, ElementsAre(11, 4, 16));
+  EXPECT_THAT(spec(text, REGARD_K).shape, ElementsAre(21, 2, 16));
+  EXPECT_THAT(spec(text, REGARD_LSE).shape, ElementsAre(4, 11));
+  EXPECT_THAT(spec(text, REGARD_OFFSETS_Q).shape, ElementsAre(4));
+  EXPECT_THAT(spec(text, REGARD_LENGTHS_K).shape, ElementsAre(3));
+  EXPECT_THAT(spec(text, REGARD_RANGES).shape, ElementsAre(11, 2));
+  EXPECT_THAT(spec(text, REGARD_BITS).shape, ElementsAre(3, 4, 5, 1));
+  EXPECT_THAT(spec(text, REGARD_BIAS).shape, ElementsAre(1, 1, 5, 7));
+  EXPECT_EQ(spec(text, REGARD_OFFSETS_Q).use, REGARD_INPUT);
+  EXPECT_EQ(spec(text, REGARD_LENGTHS_Q).use, REGARD_OPTIONAL_INPUT);
+}
+
+TEST(TensorSpec, OtherShapes) {
+  const char* text =
+      "fwd bf16 b=2 hq=4 hk=2 sq=5 sk=65 d=16 lse ranges bits bias=1h dropout=0.1 dropout_mask sink";
+  EXPECT_THAT(spec(text, REGARD_LSE).shape, ElementsAre(2, 4, 5));
+  EXPECT_THAT(spec(text, REGARD_RANGES).shape, ElementsAre(2, 5, 2));
+  EXPECT_THAT(spec(text, REGARD_BITS).shape, ElementsAre(2, 4, 5, 3));
+  EXPECT_THAT(spec(text, REGARD_BIAS).shape, ElementsAre(1, 4, 5, 65));
+  EXPECT_THAT(spec(text, REGARD_DROPOUT_MASK).shape, ElementsAre(2, 4, 5, 65));
+  EXPECT_THAT(spec(text, REGARD_SINK).shape, ElementsAre(4));
+  EXPECT_THAT(spec(text, REGARD_SEED).shape, ElementsAre(2));
+  EXPECT_THAT(spec("fwd b=2 h=4 s=8 d=16 bias=b1", REGARD_BIAS).shape, ElementsAre(2, 1, 8, 8));
+  EXPECT_THAT(spec("fwd b=2 h=4 s=8 d=16 bias=bh", REGARD_BIAS).shape, ElementsAre(2, 4, 8, 8));
+  EXPECT_THAT(spec("fwd b=2 h=4 s=8 d=16 bias=alibi", REGARD_ALIBI).shape, ElementsAre(4));
+  EXPECT_THAT(spec("fwd b=2 h=4 s=8 d=16 bias=alibi_b", REGARD_ALIBI).shape, ElementsAre(2, 4));
+  EXPECT_THAT(spec("fwd fp8 b=2 h=4 s=8 d=16 descale=tensor", REGARD_DESCALE_V).shape, ElementsAre(1));
+  EXPECT_THAT(spec("fwd fp8 b=2 hq=4 hk=2 s=8 d=16 descale=head", REGARD_DESCALE_Q).shape, ElementsAre(2, 2));
+  EXPECT_THAT(spec("fwd b=2 h=4 sq=1 sk=33 d=16 paged=16", REGARD_K).shape, ElementsAre(6, 16, 4, 16));
+}
+
+TEST(TensorSpec, DTypes) {
+  EXPECT_EQ(spec("fwd fp8 h=1 s=8 d=16 bias=11", REGARD_O).dtype, REGARD_BF16);
+  EXPECT_EQ(spec("fwd fp8 h=1 s=8 d=16 bias=11", REGARD_BIAS).dtype, REGARD_FP32);
+  EXPECT_EQ(spec("fwd fp16 h=1 s=8 d=16 bias=11", REGARD_BIAS).dtype, REGARD_FP16);
+  EXPECT_EQ(spec("bwd fp16 h=1 s=8 d=16", REGARD_LSE).dtype, REGARD_FP32);
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16, DType::fp8, DType::fp8_e5m2}) {
+    EXPECT_EQ(word(c_dtype(dtype)), word(dtype));
+    EXPECT_EQ(bytes_of(c_dtype(dtype)), bytes_of(dtype));
+  }
+  EXPECT_EQ(c_dtype(DType::fp8_e5m2), REGARD_FP8_E5M2);
+}
+
+TEST(TensorSpec, UseFollowsThePass) {
+  const char* forward = "fwd b=1 h=2 s=8 d=16 sink";
+  const char* backward = "bwd b=1 h=2 s=8 d=16 sink bias=11 dbias";
+  EXPECT_EQ(spec(forward, REGARD_O).use, REGARD_OUTPUT);
+  EXPECT_EQ(spec(forward, REGARD_LSE).use, REGARD_UNUSED);
+  EXPECT_EQ(spec(forward, REGARD_GRAD_SINK).use, REGARD_UNUSED);
+  EXPECT_EQ(spec(backward, REGARD_O).use, REGARD_INPUT);
+  EXPECT_EQ(spec(backward, REGARD_LSE).use, REGARD_INPUT);
+  EXPECT_EQ(spec(backward, REGARD_GRAD_Q).use, REGARD_OUTPUT);
+  EXPECT_EQ(spec(backward, REGARD_GRAD_SINK).use, REGARD_OUTPUT);
+  EXPECT_EQ(spec(backward, REGARD_GRAD_BIAS).use, REGARD_OUTPUT);
+  EXPECT_EQ(spec("bwd b=1 h=2 s=8 d=16 bias=11", REGARD_GRAD_BIAS).use, REGARD_UNUSED);
+  EXPECT_EQ(spec("fwd b=1 h=2 s=8 d=16 dropout=0.1", REGARD_SEED).use, REGARD_OPTIONAL_INPUT);
+}
+
+TEST(Roles, NamesReadBack) {
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+    const auto role = static_cast<regard_role>(i);
+    ASSERT_FALSE(role_name(role).empty()) << i;
+    EXPECT_EQ(*role_from_name(role_name(role)), role);
+  }
+  EXPECT_TRUE(role_name(REGARD_ROLE_COUNT).empty());
+  const Result<regard_role> unknown = role_from_name("gard_q");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().message, "unknown tensor 'gard_q'; did you mean 'grad_q'?");
+}
+
+/// A problem whose tensors `change` spoils, and the words of the refusal.
+struct Spoiled {
+  const char* problem;
+  void (*change)(TensorSet&);
+  const char* message;
+};
+
+class CheckTensors : public ::testing::TestWithParam<Spoiled> {};
+
+TEST_P(CheckTensors, RefusesOnlyTheSpoiledOnes) {
+  const Spoiled& c = GetParam();
+  TensorSet tensors(*parse(c.problem));
+  const Status fine = check_tensors(tensors.problem, tensors.arguments);
+  ASSERT_TRUE(fine) << c.problem << ": " << fine.error().message;
+  c.change(tensors);
+  const Status refusal = check_tensors(tensors.problem, tensors.arguments);
+  ASSERT_FALSE(refusal) << c.problem << ": " << c.message;
+  EXPECT_EQ(refusal.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(refusal.error().message, HasSubstr(c.message)) << c.problem;
+}
+
+constexpr char dense[] = "fwd bf16 b=2 hq=4 hk=2 sq=5 sk=7 d=16 lse";
+constexpr char everything[] =
+    "fwd bf16 b=2 hq=4 hk=2 sq=5 sk=40 d=16 bias=bh ranges bits dropout=0.5 dropout_mask sink lengths";
+const Spoiled spoiled[] = {
+    {dense, [](TensorSet& t) { t[REGARD_K].data = nullptr; },
+     "tensor 'k' is missing (null); the problem needs it as bf16 [2, 7, 2, 16]"},
+    {dense, [](TensorSet& t) { t[REGARD_LSE].data = nullptr; }, "tensor 'lse' is missing"},
+    {dense, [](TensorSet& t) { t[REGARD_BIAS] = t[REGARD_Q]; }, "tensor 'bias' is given, but 'fwd bf16"},
+    {dense, [](TensorSet& t) { t[REGARD_K].dtype = REGARD_FP16; },
+     "tensor 'k' is fp16; the problem needs bf16"},
+    {dense, [](TensorSet& t) { t[REGARD_LSE].dtype = REGARD_BF16; },
+     "tensor 'lse' is bf16; the problem needs fp32"},
+    {dense, [](TensorSet& t) { t[REGARD_Q].dtype = static_cast<regard_dtype>(99); }, "an unknown dtype"},
+    {dense, [](TensorSet& t) { t[REGARD_K].shape[3] = 8; },
+     "tensor 'k' has shape [2, 7, 2, 8]; it must be [2, 7, 2, 16], so dimension 3 is wrong"},
+    {dense, [](TensorSet& t) { t[REGARD_K].shape[2] = 4; }, "dimension 2 is wrong"},
+    {dense, [](TensorSet& t) { t[REGARD_Q].shape[0] = -2; }, "dimension 0 is wrong"},
+    {dense, [](TensorSet& t) { t[REGARD_Q].rank = 3; },
+     "tensor 'q' has rank 3; it must be bf16 [2, 5, 4, 16]"},
+    {dense, [](TensorSet& t) { t[REGARD_Q].rank = 0; }, "tensor 'q' has rank 0"},
+    {dense, [](TensorSet& t) { t[REGARD_Q].rank = 5; }, "tensor 'q' has rank 5"},
+    {dense, [](TensorSet& t) { t[REGARD_Q].strides[3] = 2; }, "the last dimension must be contiguous"},
+    {dense, [](TensorSet& t) { t[REGARD_Q].strides[3] = 0; }, "the last dimension must be contiguous"},
+    {dense, [](TensorSet& t) { t[REGARD_Q].strides[1] = -64; }, "negative strides are not supported"},
+    {dense, [](TensorSet& t) { t[REGARD_Q].strides[1] = 8; },
+     "where elements overlap; row-major strides would be"},
+    {dense, [](TensorSet& t) { t[REGARD_O].strides[0] = 0; }, "where elements overlap"},
+    {dense, [](TensorSet& t) { t[REGARD_Q].strides[0] = INT64_MAX; }, "reach past 2^63 bytes"},
+    {dense, [](TensorSet& t) { t[REGARD_Q].strides[0] = INT64_MAX / 2; }, "reach past 2^63 bytes"},
+    {dense, [](TensorSet& t) { t.move(REGARD_Q, 1); }, "does not start at a multiple of 2 bytes"},
+    {everything, [](TensorSet& t) { t[REGARD_BIAS].shape[0] = 1; }, "tensor 'bias' has shape [1, 4, 5, 40]"},
+    {everything, [](TensorSet& t) { t[REGARD_BITS].shape[3] = 1; }, "tensor 'bits' has shape [2, 4, 5, 1]"},
+    {everything, [](TensorSet& t) { t[REGARD_RANGES].strides[1] = 4, t[REGARD_RANGES].strides[0] = 20; },
+     "row stride 4"},
+    {everything, [](TensorSet& t) { t[REGARD_SINK].strides[0] = 2; },
+     "the last dimension must be contiguous"},
+    {everything, [](TensorSet& t) { t[REGARD_LENGTHS_Q].data = t[REGARD_LENGTHS_K].data = nullptr; },
+     "neither lengths_q nor lengths_k is given"},
+    {"fwd fp8 b=2 h=4 s=8 d=16 descale=head", [](TensorSet& t) { t[REGARD_DESCALE_K].strides[0] = 8; },
+     "it must be contiguous, with strides [4, 1]"},
+    {"fwd b=2 h=4 s=8 d=16 varlen", [](TensorSet& t) { t[REGARD_OFFSETS_K].data = nullptr; },
+     "tensor 'offsets_k' is missing"},
+    {"fwd b=2 h=4 s=8 d=16 varlen", [](TensorSet& t) { t[REGARD_OFFSETS_K].shape[0] = 2; },
+     "tensor 'offsets_k' has shape [2]; it must be [3]"},
+    {"bwd b=2 h=4 s=8 d=16", [](TensorSet& t) { t[REGARD_GRAD_V].strides[1] = 0; }, "where elements overlap"},
+};
+INSTANTIATE_TEST_SUITE_P(Tensors, CheckTensors, ::testing::ValuesIn(spoiled));
+
+/// Unusual tensors that are right.
+TEST(CheckTensorsAccepts, AnyLayoutThatNests) {
+  for (const char* layout : {"", " layout=bhsd", " layout=sbhd"}) {
+    TensorSet tensors(*parse("bwd bf16 b=2 hq=4 hk=2 sq=5 sk=7 d=16 dv=24" + std::string(layout)));
+    EXPECT_TRUE(check_tensors(tensors.problem, tensors.arguments)) << layout;
+  }
+  TensorSet tensors(*parse(dense));
+  tensors[REGARD_Q].strides[2] = 48;  // a slice of packed q, k, v
+  tensors[REGARD_Q].strides[1] = 192;
+  tensors[REGARD_Q].strides[0] = 960;
+  EXPECT_TRUE(check_tensors(tensors.problem, tensors.arguments));
+}
+
+TEST(CheckTensorsAccepts, ExpandedInputs) {
+  TensorSet tensors(*parse(everything));
+  tensors[REGARD_BITS].shape[0] = tensors[REGARD_BITS].shape[1] = 1;
+  tensors[REGARD_BITS].strides[0] = tensors[REGARD_BITS].strides[1] = 0;
+  tensors[REGARD_RANGES].shape[0] = 1;
+  tensors[REGARD_RANGES].strides[0] = 0;
+  tensors[REGARD_BIAS].strides[0] = 0;
+  tensors[REGARD_K].strides[2] = 0;
+  tensors[REGARD_LENGTHS_Q].data = nullptr;
+  const Status status = check_tensors(tensors.problem, tensors.arguments);
+  EXPECT_TRUE(status) << status.error().message;
+}
+
+TEST(CheckTensorsAccepts, StridesOfDimensionsOfOne) {
+  TensorSet tensors(*parse("fwd bf16 b=1 hq=4 hk=1 sq=1 sk=7 d=16"));
+  for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_O}) tensors[role].strides[0] = -7;
+  tensors[REGARD_O].strides[1] = 0;
+  const Status status = check_tensors(tensors.problem, tensors.arguments);
+  EXPECT_TRUE(status) << status.error().message;
+}
+
+TEST(CheckTensorsAccepts, NullWhereNothingIs) {
+  TensorSet tensors(*parse("fwd bf16 b=2 h=4 sq=5 sk=0 d=16"));
+  tensors[REGARD_K].data = tensors[REGARD_V].data = nullptr;
+  const Status status = check_tensors(tensors.problem, tensors.arguments);
+  EXPECT_TRUE(status) << status.error().message;
+}
+
+}  // namespace
+}  // namespace regard
