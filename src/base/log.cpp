@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <mutex>
 #include <set>
@@ -23,10 +25,19 @@ bool log_enabled(std::string_view topic) {
   return false;
 }
 
-void log_line(std::string_view topic, std::string_view text) {
-  if (!log_enabled(topic)) return;
+namespace {
+void print(std::string_view topic, std::string_view text) {
   std::fprintf(stderr, "regard %.*s: %.*s\n", static_cast<int>(topic.size()), topic.data(),
                static_cast<int>(text.size()), text.data());
+}
+}  // namespace
+
+void log_line(std::string_view topic, std::string_view text) {
+  if (log_enabled(topic)) print(topic, text);
+}
+
+void tell(std::string_view topic, std::string_view text) {
+  if (log_enabled(topic) || isatty(STDERR_FILENO) == 1) print(topic, text);
 }
 
 void warn_once(std::string_view text) {

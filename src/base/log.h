@@ -8,6 +8,8 @@ namespace regard {
 
 bool log_enabled(std::string_view topic);
 void log_line(std::string_view topic, std::string_view text);
+/// As log_line, and also when stderr is a terminal: for what a person would otherwise wait for in the dark.
+void tell(std::string_view topic, std::string_view text);
 /// Prints "regard: <text>" once per distinct text and process.
 void warn_once(std::string_view text);
 

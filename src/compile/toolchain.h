@@ -14,7 +14,7 @@ namespace regard {
 struct CompileRequest {
   std::string name;  ///< file stem of the kept source and of messages: letters, digits, _ and -
   std::string source;
-  std::vector<std::string> options;  ///< of the target
+  std::vector<std::string> options;  ///< all of Rendered::options
 };
 
 struct Compiled {
@@ -26,11 +26,12 @@ struct Compiled {
 class Toolchain {
  public:
   virtual ~Toolchain() = default;
-  virtual std::string name() const = 0;  ///< "c++ (/usr/bin/g++)"
-  virtual std::string identity()
-      const = 0;  ///< path-free: vendor, version, build string, options it always adds
-  /// On failure the message holds the command, the exit code, the compiler's log and where the source was
-  /// kept.
+  /// For people: "c++ (/usr/bin/c++)".
+  virtual std::string name() const = 0;
+  /// Path-free, for cache keys: vendor, version, build string, machine, and the options it always adds.
+  virtual std::string identity() const = 0;
+  /// Waits until one of the few compiles at a time is free. On failure the message holds the command, the
+  /// exit code, the compiler's log and where the source was kept.
   virtual Result<Compiled> compile(const CompileRequest&) = 0;
 };
 

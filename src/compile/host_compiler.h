@@ -1,0 +1,27 @@
+// The host C++ compiler as a toolchain: shared objects for CPU targets.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compile/toolchain.h"
+
+namespace regard {
+
+/// The whole command: compiler, options (Rendered::options), then what makes a shared object of one source.
+std::vector<std::string> host_compile_command(const std::string& compiler,
+                                              const std::vector<std::string>& options,
+                                              const std::string& source, const std::string& output);
+
+/// `setting` (REGARD_CXX: a program, without options) or else the first of c++, g++, clang++ on `path` that
+/// runs. A compile that takes longer than `limit_seconds` is killed.
+Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting, const std::string& path,
+                                                      double limit_seconds = 300);
+
+/// What identifies a compiler in the text that `-v` prints; no paths, nothing of how it was called. Empty
+/// when that is not a compiler's text.
+std::string compiler_identity(std::string_view verbose_text);
+
+}  // namespace regard

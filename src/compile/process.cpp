@@ -1,0 +1,193 @@
+#include "compile/process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+#include <thread>
+
+extern char** environ;  // NOLINT: POSIX
+
+namespace regard {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() { close_now(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+  void close_now() {
+    if (number_ >= 0) close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_;
+};
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> list;
+  for (std::string& word : words) list.push_back(word.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+std::vector<std::string> english_environment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    if (!std::string_view(*variable).starts_with("LC_ALL=")) variables.emplace_back(*variable);
+  }
+  variables.emplace_back("LC_ALL=C");
+  return variables;
+}
+
+// The program becomes the leader of its own process group, so that its children can be killed with it.
+int spawn(std::vector<std::string> command, const std::string& folder, int output, pid_t& process) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 34)
+  // Our own files close on exec; those that the host program opened without that flag are closed here.
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+#endif
+#endif
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  std::vector<std::string> environment = english_environment();
+  const int error = posix_spawn(&process, command[0].c_str(), &actions, &attributes, pointers(command).data(),
+                                pointers(environment).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+// Reads what is there; false at the end of the stream.
+bool drain(int file, std::string& output) {
+  char buffer[8192];
+  while (true) {
+    const ssize_t count = read(file, buffer, sizeof buffer);
+    if (count > 0) {
+      output.append(buffer, static_cast<std::size_t>(count));
+    } else if (count == 0 || errno != EINTR) {
+      return count != 0 && errno == EAGAIN;
+    }
+  }
+}
+
+enum class State { running, ended, lost };
+
+State state_of(pid_t process, int& status) {
+  pid_t found;
+  do {
+    found = waitpid(process, &status, WNOHANG);
+  } while (found < 0 && errno == EINTR);
+  return found == 0 ? State::running : found == process ? State::ended : State::lost;
+}
+
+void describe(State state, int status, bool killed, double limit, Finished& finished) {
+  if (killed) {
+    finished.how = fmt::format("killed after {} s", limit);
+  } else if (state == State::lost) {
+    // The host program ignores SIGCHLD or waits for all children itself: what was produced has to tell.
+    finished.how = "exit code unknown";
+    finished.succeeded = true;
+  } else if (WIFEXITED(status)) {
+    finished.how = fmt::format("exit code {}", WEXITSTATUS(status));
+    finished.succeeded = WEXITSTATUS(status) == 0;
+  } else {
+    finished.how = fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  }
+}
+
+}  // namespace
+
+Result<Finished> run_process(const std::vector<std::string>& command, const std::string& folder,
+                             const ProcessLimits& limits) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return fail(ErrorKind::no_kernel, fmt::format("cannot run {}: {}", command[0], std::strerror(errno)));
+  }
+  const Descriptor ours(ends[0]);
+  Descriptor theirs(ends[1]);
+  fcntl(ours.number(), F_SETFL, O_NONBLOCK);
+
+  const Clock::time_point start = Clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  pid_t process = -1;
+  if (const int error = spawn(command, folder, theirs.number(), process); error != 0) {
+    return fail(ErrorKind::no_kernel, fmt::format("cannot run {}: {}", command[0], std::strerror(error)));
+  }
+  theirs.close_now();
+
+  // The end of the stream normally tells that the program ended. A child of it that lives on (a compile
+  // server) may hold the stream open, so the program itself is looked at too.
+  Finished finished;
+  bool open = true, killed = false, told = false;
+  int status = 0;
+  State state = State::running;
+  while (state == State::running) {
+    if (open) {
+      pollfd events{ours.number(), POLLIN, 0};
+      poll(&events, 1, 20);
+      open = drain(ours.number(), finished.output);
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    state = state_of(process, status);
+    if (!told && limits.slow && elapsed() > limits.slow_seconds) {
+      told = true;
+      limits.slow();
+    }
+    if (state == State::running && !killed && elapsed() > limits.seconds) {
+      killed = true;
+      kill(-process, SIGKILL);
+    }
+  }
+  if (open) drain(ours.number(), finished.output);
+  finished.seconds = elapsed();
+  describe(state, status, killed, limits.seconds, finished);
+  return finished;
+}
+
+std::string shell_text(const std::vector<std::string>& command) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  std::string text;
+  for (const std::string& word : command) {
+    if (!text.empty()) text += ' ';
+    if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += '\'';
+  }
+  return text;
+}
+
+}  // namespace regard

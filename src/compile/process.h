@@ -1,0 +1,33 @@
+// Runs a program and waits for it: no shell, nothing inherited but what is said here, never for ever.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace regard {
+
+struct Finished {
+  bool succeeded = false;
+  std::string how;     ///< "exit code 1", "signal 11 (Segmentation fault)", "killed after 300 s"
+  std::string output;  ///< both streams, as they came
+  double seconds = 0;
+};
+
+struct ProcessLimits {
+  double seconds = 300;       ///< then the program and its children are killed
+  double slow_seconds = 0.3;  ///< then `slow` is called, once
+  std::function<void()> slow = {};
+};
+
+/// `command[0]` is an absolute path. The working folder is `folder`, standard input is empty, messages are
+/// English, and all signals are as at the start of a program. An error means that it could not be started.
+Result<Finished> run_process(const std::vector<std::string>& command, const std::string& folder,
+                             const ProcessLimits& limits = {});
+
+/// As one would type it: words with spaces and the like in quotes.
+std::string shell_text(const std::vector<std::string>& command);
+
+}  // namespace regard

@@ -1,0 +1,256 @@
+#include "compile/host_compiler.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "compile/job_gate.h"
+#include "compile/process.h"
+#include "kernel/host_options.h"
+
+namespace regard {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+const char* const answer =
+    "extern \"C\" __attribute__((visibility(\"default\"))) int answer() { return 42; }\n";
+
+CompileRequest request(const std::string& source) {
+  return {"kernel", source, {host_options.begin(), host_options.end()}};
+}
+
+/// A folder of the test's own, which is also TMPDIR; both end with the test.
+class HostCompiler : public testing::Test {
+ protected:
+  HostCompiler() {
+    std::string name = testing::TempDir() + "/regard ünder test XXXXXX";
+    folder_ = mkdtemp(name.data());
+    temporary_ = folder_ + "/temporary files";
+    fs::create_directory(temporary_);
+    if (const char* before = std::getenv("TMPDIR")) tmpdir_before_ = before;
+    setenv("TMPDIR", temporary_.c_str(), 1);
+  }
+  ~HostCompiler() override {
+    tmpdir_before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", tmpdir_before_.c_str(), 1);
+    fs::remove_all(folder_);
+  }
+  /// A program that answers `-v` like a compiler and else runs `body`.
+  std::string fake(const std::string& name, const std::string& body) {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path)
+        << "#!/bin/sh\nif [ \"$1\" = -v ]; then echo 'fake version 1.0 (build 7)' >&2; exit 0; fi\n"
+        << body << '\n';
+    fs::permissions(path, fs::perms::owner_all);
+    return path;
+  }
+  std::unique_ptr<Toolchain> compiler(const std::string& setting, double limit_seconds = 300) {
+    Result<std::unique_ptr<Toolchain>> found =
+        find_host_compiler(setting, std::getenv("PATH"), limit_seconds);
+    if (!found) ADD_FAILURE() << found.error().message;
+    return found ? std::move(*found) : nullptr;
+  }
+  bool temporary_is_empty() const { return fs::is_empty(temporary_); }
+
+  std::string folder_, temporary_, tmpdir_before_;
+};
+
+TEST_F(HostCompiler, MakesTheSameBytesEachTimeAndLeavesNothing) {
+  const auto cxx = compiler("");
+  const Result<Compiled> first = cxx->compile(request(answer));
+  const Result<Compiled> second = cxx->compile(request(answer));
+  ASSERT_TRUE(first) << first.error().message;
+  ASSERT_TRUE(second) << second.error().message;
+  ASSERT_GT(first->binary.size(), 1000u);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(first->binary.data()), 4),
+            "\x7f"
+            "ELF");
+  EXPECT_TRUE(first->binary == second->binary);
+  EXPECT_GT(first->seconds, 0);
+  EXPECT_TRUE(temporary_is_empty());
+}
+
+TEST_F(HostCompiler, WarningsOfAGoodCompileAreInTheLog) {
+  const Result<Compiled> compiled =
+      compiler("")->compile(request(std::string(answer) + "#warning look here\n"));
+  ASSERT_TRUE(compiled);
+  EXPECT_THAT(compiled->log, HasSubstr("look here"));
+}
+
+TEST_F(HostCompiler, AFailureSaysEverythingAndKeepsTheSource) {
+  const std::string source = std::string(answer) + "int broken( {\n";
+  const Result<Compiled> failed = compiler("")->compile(request(source));
+  ASSERT_FALSE(failed);
+  const std::string& message = failed.error().message;
+  EXPECT_EQ(failed.error().kind, ErrorKind::no_kernel);
+  EXPECT_THAT(message, HasSubstr("exit code 1"));
+  EXPECT_THAT(message, HasSubstr("-std=c++20 -O2"));
+  EXPECT_THAT(message, HasSubstr("error: "));
+  std::vector<std::string> kept;
+  for (const auto& entry : fs::recursive_directory_iterator(temporary_)) {
+    if (entry.is_regular_file()) kept.push_back(entry.path());
+  }
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_THAT(message, HasSubstr("'" + kept[0] + "'"));
+  std::ifstream file(kept[0]);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), source);
+}
+
+TEST_F(HostCompiler, BothStreamsAndASignalAreReported) {
+  const auto cxx = compiler(fake("crashes", "echo to-output; echo to-error >&2; kill -SEGV $$"));
+  const Result<Compiled> failed = cxx->compile(request(answer));
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message, HasSubstr("signal 11 (Segmentation fault)"));
+  EXPECT_THAT(failed.error().message, HasSubstr("to-output"));
+  EXPECT_THAT(failed.error().message, HasSubstr("to-error"));
+}
+
+TEST_F(HostCompiler, SuccessWithoutOutputIsAFailure) {
+  const Result<Compiled> failed = compiler(fake("lazy", "exit 0"))->compile(request(answer));
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message, HasSubstr("no output, exit code 0"));
+}
+
+TEST_F(HostCompiler, AHangingCompileIsKilledWithItsChildren) {
+  const std::string mark = folder_ + "/child";
+  const auto cxx = compiler(fake("hangs", "sh -c 'echo $$ > \"" + mark + "\"; exec sleep 60' & wait"), 0.5);
+  const Result<Compiled> failed = cxx->compile(request(answer));
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message, HasSubstr("killed after 0.5 s"));
+  pid_t child = 0;
+  std::ifstream(mark) >> child;
+  ASSERT_GT(child, 1);
+  bool gone = false;
+  for (int i = 0; i < 200 && !gone; ++i) {  // killed, though nobody may have collected it yet
+    std::string state;
+    std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+    std::getline(stat, state);
+    gone = state.empty() || state.find(") Z") != std::string::npos;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(gone);
+}
+
+TEST_F(HostCompiler, ACompileServerThatLivesOnIsNotWaitedFor) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto cxx = compiler(fake("server", "sleep 5 &\nexec c++ \"$@\""));
+  EXPECT_TRUE(cxx->compile(request(answer)));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+TEST_F(HostCompiler, ChildrenInheritNoFiles) {
+  const int leaked = open("/dev/null", O_RDONLY);  // without O_CLOEXEC, as a careless host program would
+  const auto cxx = compiler(fake("looks", "ls /proc/self/fd >&2; exit 3"));
+  const Result<Compiled> failed = cxx->compile(request(answer));
+  close(leaked);
+  ASSERT_FALSE(failed);
+  // 0, 1, 2 and the folder that ls has open.
+  EXPECT_THAT(failed.error().message, testing::EndsWith("said:\n0\n1\n2\n3\n"));
+}
+
+TEST_F(HostCompiler, WorksWhereTheProgramIgnoresItsChildren) {
+  struct sigaction ignore = {}, before;
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGCHLD, &ignore, &before);
+  const auto cxx = compiler("");
+  const Result<Compiled> good = cxx->compile(request(answer));
+  const Result<Compiled> bad = cxx->compile(request("int broken( {\n"));
+  sigaction(SIGCHLD, &before, nullptr);
+  EXPECT_TRUE(good);
+  EXPECT_FALSE(bad);
+}
+
+TEST_F(HostCompiler, ATemporaryFolderThatCannotBeWrittenIsNamed) {
+  const auto cxx = compiler("");
+  setenv("TMPDIR", "/nonexistent/folder", 1);
+  const Result<Compiled> failed = cxx->compile(request(answer));
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message, HasSubstr("'/nonexistent/folder'"));
+  EXPECT_THAT(failed.error().message, HasSubstr("set TMPDIR"));
+}
+
+TEST_F(HostCompiler, WithoutACompilerTheErrorSaysWhatWasSearchedAndWhatToInstall) {
+  const auto none = find_host_compiler("", folder_ + ":/nonexistent");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("searched c++, g++, clang++ on PATH (" + folder_));
+  EXPECT_THAT(none.error().message, HasSubstr("install g++ or set REGARD_CXX"));
+}
+
+TEST_F(HostCompiler, ABadSettingIsNamedAndNothingElseIsTaken) {
+  for (const std::string& setting :
+       {std::string("/nonexistent/c++"), std::string("g++ -m32"), std::string("/bin/true")}) {
+    const auto none = find_host_compiler(setting, std::getenv("PATH"));
+    ASSERT_FALSE(none) << setting;
+    EXPECT_THAT(none.error().message, HasSubstr("REGARD_CXX='" + setting + "'"));
+  }
+}
+
+TEST_F(HostCompiler, AnUnusableCompilerOnThePathIsPassedOver) {
+  std::ofstream(folder_ + "/c++") << "#!/bin/sh\nexit 1\n";
+  fs::permissions(folder_ + "/c++", fs::perms::owner_all);
+  fake("g++", "exit 0");
+  const auto found = find_host_compiler("", folder_);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ((*found)->name(), "g++ (" + folder_ + "/g++)");
+}
+
+TEST_F(HostCompiler, TheIdentityHasNoPath) {
+  const std::string here = compiler(fake("one", "exit 0"))->identity();
+  fs::create_directory(folder_ + "/elsewhere");
+  EXPECT_EQ(here, compiler(fake("elsewhere/two", "exit 0"))->identity());
+  EXPECT_THAT(here, HasSubstr("fake version 1.0 (build 7)"));
+  EXPECT_THAT(here, HasSubstr("-shared"));
+  EXPECT_THAT(compiler("")->identity(), Not(HasSubstr("/usr/")));
+}
+
+TEST(CompilerIdentity, TakesVersionAndMachine) {
+  EXPECT_EQ(compiler_identity("Using built-in specs.\nCOLLECT_GCC=/usr/bin/g++\nTarget: x86_64-linux-gnu\n"
+                              "Configured with: ../src/configure --with version 3 --prefix=/usr\n"
+                              "gcc version 12.2.0 (Debian 12.2.0-14+deb12u1) \n"),
+            "gcc version 12.2.0 (Debian 12.2.0-14+deb12u1); Target: x86_64-linux-gnu");
+  EXPECT_EQ(compiler_identity("Debian clang version 19.1.7 (3~deb12u1)\nTarget: x86_64-pc-linux-gnu\n"
+                              "Thread model: posix\nInstalledDir: /usr/lib/llvm-19/bin\n"),
+            "Debian clang version 19.1.7 (3~deb12u1); Target: x86_64-pc-linux-gnu");
+  EXPECT_EQ(compiler_identity("hello\n"), "");
+}
+
+TEST(CompileCommand, PastesIntoAShell) {
+  EXPECT_EQ(shell_text(host_compile_command("/opt/my tools/c++", {"-O2"}, "a.cpp", "it's.so")),
+            "'/opt/my tools/c++' -O2 -shared -x c++ -o 'it'\\''s.so' a.cpp");
+}
+
+TEST(CompileJobs, AreBoundedByCoresAndMemory) {
+  EXPECT_EQ(compile_jobs(0, 64, 100'000'000'000), 64);
+  EXPECT_EQ(compile_jobs(0, 64, 1'000'000'000), 3);
+  EXPECT_EQ(compile_jobs(0, 8, 0), 1);
+  EXPECT_EQ(compile_jobs(5, 1, 0), 5);
+}
+
+TEST(Toolchain, GpuTargetsAreRefusedInASentence) {
+  Target target;
+  target.name = "sm_90a";
+  target.kind = TargetKind::cuda;
+  const Result<Toolchain*> none = toolchain_for(target);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("sm_90a"));
+}
+
+TEST(Toolchain, IsFoundOnce) {
+  const Target cpu;
+  const Result<Toolchain*> first = toolchain_for(cpu);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(*first, *toolchain_for(cpu));
+}
+
+}  // namespace
+}  // namespace regard
