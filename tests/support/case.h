@@ -1,0 +1,69 @@
+// A problem with memory: every tensor it takes, filled with random numbers, and every tensor it gives,
+// poisoned and guarded, so that a test sees what a kernel left out and what it wrote where it must not.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "oracle/oracle.h"
+#include "problem/problem.h"
+#include "problem/tensors.h"
+#include "regard/regard.h"
+
+namespace regard::test {
+
+struct CaseOptions {
+  std::uint64_t seed = 1;
+  double q_scale = 1;           ///< Q is this many times a normal deviate: large ones give huge logits
+  double bias_offset = 0;       ///< added to every bias: -30000 makes all logits hugely negative
+  double sink_offset = 0;       ///< added to every learned sink
+  bool padded_rows = false;     ///< rows of all tensors lie apart, and what lies between them is NaN
+  bool broadcast = false;       ///< ranges and bits have size 1 in their leading dimensions
+  bool only_lengths_k = false;  ///< leaves the optional lengths_q away
+};
+
+class Case {
+ public:
+  explicit Case(const std::string& text, const CaseOptions& options = {});
+
+  const Problem& problem() const { return problem_; }
+  const regard_arguments& arguments() const { return arguments_; }
+  regard_arguments& arguments() { return arguments_; }
+  /// What to print when a test fails: the problem text, and how the numbers were made.
+  std::string description() const;
+
+  double get(regard_role, std::int64_t flat_index) const;
+  void set(regard_role, std::int64_t flat_index, double value);
+  std::int64_t count(regard_role) const;  ///< elements in the logical shape
+  /// Every element as its bytes, for tests of bit-identity.
+  std::vector<std::uint8_t> bytes(regard_role) const;
+
+  /// Fills the outputs with NaN again.
+  void poison_outputs();
+  /// Backward reads the O and LSE of a forward pass: the oracle's, rounded to their types.
+  void compute_forward_inputs(int threads = 1);
+
+  /// Runs nothing: looks at what a kernel left in the outputs. Empty when they are right; else sentences.
+  std::string mistakes(const oracle::Outputs& expected) const;
+
+ private:
+  struct Buffer {
+    std::vector<std::uint8_t> memory;
+    std::int64_t bytes = 0;  ///< between the guards
+  };
+
+  void allocate(const TensorSpec&);
+  void fill(const TensorSpec&);
+  std::int64_t offset_of(regard_role, std::int64_t flat_index) const;
+  std::string broken_guards(regard_role) const;
+
+  Problem problem_;
+  CaseOptions options_;
+  regard_arguments arguments_ = REGARD_ARGUMENTS_INIT;
+  std::array<Buffer, REGARD_ROLE_COUNT> buffers_;
+};
+
+}  // namespace regard::test
