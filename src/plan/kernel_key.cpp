@@ -1,0 +1,79 @@
+#include "plan/kernel_key.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <vector>
+
+#include "base/nearest.h"
+
+namespace regard {
+
+std::string print(const KernelKey& key) {
+  std::string text = key.target + " " + key.algorithm.kernel;
+#define REGARD_PRINT(name, default_value, doc) \
+  if (key.algorithm.name != default_value) text += fmt::format(" " #name "={}", key.algorithm.name);
+  REGARD_ALGORITHM_FIELDS(REGARD_PRINT)
+#undef REGARD_PRINT
+  return text + " | " + print(key.signature);
+}
+
+namespace {
+
+Status read_algorithm_word(std::string_view word, Algorithm& algorithm) {
+  static constexpr std::string_view names[] = {
+#define REGARD_NAME(name, default_value, doc) #name,
+      REGARD_ALGORITHM_FIELDS(REGARD_NAME)
+#undef REGARD_NAME
+  };
+  const std::size_t equals = word.find('=');
+  const std::string_view name = word.substr(0, equals);
+  const std::string_view value =
+      equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool is_number = error == std::errc{} && end == value.data() + value.size() && !value.empty();
+#define REGARD_READ(field, default_value, doc)                                                          \
+  if (name == #field) {                                                                                 \
+    if (!is_number) return invalid(fmt::format("'{}' needs a whole number, e.g. " #field "=64", word)); \
+    algorithm.field = number;                                                                           \
+    return {};                                                                                          \
+  }
+  REGARD_ALGORITHM_FIELDS(REGARD_READ)
+#undef REGARD_READ
+  return invalid(fmt::format("unknown word '{}' in a kernel key{}", word, suggestion(name, names)));
+}
+
+}  // namespace
+
+Result<KernelKey> parse_kernel_key(std::string_view text) {
+  const std::size_t bar = text.find(" | ");
+  if (bar == std::string_view::npos) {
+    return invalid(
+        fmt::format("'{}' is no kernel key; one reads 'target kernel block_q=64 | fwd bf16 d=128'", text));
+  }
+  KernelKey key;
+  std::vector<std::string_view> words;
+  std::string_view rest = text.substr(0, bar);
+  while (!rest.empty()) {
+    const std::size_t space = rest.find(' ');
+    words.push_back(rest.substr(0, space));
+    rest.remove_prefix(space == std::string_view::npos ? rest.size() : space + 1);
+  }
+  if (words.size() < 2) {
+    return invalid(
+        fmt::format("'{}' does not begin with a target and a kernel, e.g. 'cpu-avx2 forward'", text));
+  }
+  key.target = words[0];
+  key.algorithm.kernel = words[1];
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    if (Status status = read_algorithm_word(words[i], key.algorithm); !status)
+      return tl::unexpected(status.error());
+  }
+  const Result<Signature> signature = parse_signature(text.substr(bar + 3));
+  if (!signature) return tl::unexpected(signature.error());
+  key.signature = *signature;
+  return key;
+}
+
+}  // namespace regard

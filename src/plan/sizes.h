@@ -1,0 +1,36 @@
+// Element and byte counts in 64 bits that refuse to wrap.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+
+#include "plan/plan.h"
+
+namespace regard {
+
+constexpr std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) {
+  return ceil_divide(a, b) * b;
+}
+
+/// The product, or the largest int64 when it does not fit (`lay_out` then refuses).
+constexpr std::int64_t product(std::initializer_list<std::int64_t> factors) {
+  std::int64_t result = 1;
+  for (std::int64_t factor : factors) {
+    if (__builtin_mul_overflow(result, factor, &result)) return std::numeric_limits<std::int64_t>::max();
+  }
+  return result;
+}
+
+/// Sets a part's size; call lay_out afterwards.
+inline void need(Workspace& workspace, Part part, std::int64_t bytes) {
+  workspace.bytes[static_cast<std::size_t>(part)] = bytes;
+}
+
+/// Places the parts one behind the other, each at a multiple of 64 bytes.
+Status lay_out(Workspace&);
+
+}  // namespace regard

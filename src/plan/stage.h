@@ -1,0 +1,38 @@
+// A stage from its parts.
+#pragma once
+
+#include "plan/plan.h"
+#include "plan/sizes.h"
+
+namespace regard {
+
+/// The stage of `kernel` on `target` with the tile's numbers, its signature canonical.
+inline Stage stage_of(const Problem& problem, const Target& target, std::string_view kernel,
+                      const Target::Tile* tile, std::int64_t grid, std::int64_t scratch_bytes) {
+  Stage stage;
+  stage.kernel.target = target.name;
+  stage.kernel.algorithm.kernel = kernel;
+  if (tile != nullptr) {
+#define REGARD_COPY(name, default_value, doc)                                   \
+  if (const auto value = tile->values.find(#name); value != tile->values.end()) \
+    stage.kernel.algorithm.name = value->second;
+    REGARD_ALGORITHM_FIELDS(REGARD_COPY)
+#undef REGARD_COPY
+  }
+  stage.kernel.signature = canonical(signature(problem), kernel, target.name);
+  stage.grid = grid;
+  stage.scratch_bytes = round_up(scratch_bytes, 64);
+  return stage;
+}
+
+inline std::int64_t value_of(const Target::Tile& tile, std::string_view name) {
+  const auto found = tile.values.find(std::string(name));
+  return found == tile.values.end() ? 0 : found->second;
+}
+
+/// Rows of the whole problem: tokens when packed.
+inline std::int64_t query_tokens(const Problem& p) {
+  return p.tq > 0 ? p.tq : product({p.b, p.sq});
+}
+
+}  // namespace regard

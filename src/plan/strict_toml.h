@@ -1,0 +1,125 @@
+// Reading TOML strictly: an unknown key or a wrong type is an error with file, line and the nearest right
+// word. Only the .cpp files that read data include this (toml++ is a heavy header).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <toml++/toml.h>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/nearest.h"
+#include "base/result.h"
+#include "problem/words.h"
+
+namespace regard {
+
+/// One value of a TOML file, with what an error message needs.
+struct TomlValue {
+  const toml::node& node;
+  std::string_view file, key;
+
+  std::string where() const { return fmt::format("{}:{}", file, node.source().begin.line); }
+
+  tl::unexpected<Error> wrong(std::string_view expected) const {
+    return invalid(fmt::format("{}: '{}' must be {}", where(), key, expected));
+  }
+
+  Status text(std::string& out) const {
+    const auto value = node.value_exact<std::string>();
+    if (!value) return wrong("a string");
+    out = *value;
+    return {};
+  }
+
+  template <class Integer>
+  Status number(Integer& out) const {
+    const auto value = node.value_exact<std::int64_t>();
+    if (!value) return wrong("a whole number");
+    out = static_cast<Integer>(*value);
+    return {};
+  }
+
+  Status texts(std::vector<std::string>& out) const {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) return wrong("a list of strings");
+    for (const toml::node& item : *array) {
+      out.emplace_back();
+      if (Status status = TomlValue{item, file, key}.text(out.back()); !status) return status;
+    }
+    return {};
+  }
+
+  /// A string that must be one of `words`.
+  Status word(std::string& out, std::span<const std::string_view> words) const {
+    if (Status status = text(out); !status) return status;
+    for (std::string_view known : words) {
+      if (out == known) return {};
+    }
+    return invalid(fmt::format("{}: '{}' is no {}{}", where(), out, key, suggestion(out, words)));
+  }
+
+  /// A list of an enumeration's words.
+  template <class Enum>
+  Status words(std::vector<Enum>& out) const {
+    std::vector<std::string> names;
+    if (Status status = texts(names); !status) return status;
+    for (const std::string& name : names) {
+      const std::optional<Enum> value = from_word<Enum>(name);
+      if (!value) {
+        std::vector<std::string_view> known;
+        for (const WordInfo& info : words_of<Enum>()) known.push_back(info.word);
+        return invalid(
+            fmt::format("{}: '{}' is no value of '{}'{}", where(), name, key, suggestion(name, known)));
+      }
+      out.push_back(*value);
+    }
+    return {};
+  }
+};
+
+using TomlReader = std::function<Status(const TomlValue&)>;
+
+/// Gives each key of `table` to its reader.
+inline Status read_table(const toml::table& table, std::string_view file,
+                         const std::map<std::string_view, TomlReader>& readers) {
+  for (const auto& [key, node] : table) {
+    const TomlValue value{node, file, key.str()};
+    const auto reader = readers.find(key.str());
+    if (reader == readers.end()) {
+      std::vector<std::string_view> known;
+      for (const auto& [name, unused] : readers) known.push_back(name);
+      return invalid(
+          fmt::format("{}: unknown key '{}'{}", value.where(), key.str(), suggestion(key.str(), known)));
+    }
+    if (Status status = reader->second(value); !status) return status;
+  }
+  return {};
+}
+
+/// A list of tables, each given to `read` with its line.
+inline Status read_tables(const TomlValue& value,
+                          const std::function<Status(const toml::table&, int)>& read) {
+  const toml::array* array = value.node.as_array();
+  if (array == nullptr) return value.wrong("a list of tables ([[...]])");
+  for (const toml::node& item : *array) {
+    const toml::table* table = item.as_table();
+    if (table == nullptr) return value.wrong("a list of tables ([[...]])");
+    if (Status status = read(*table, static_cast<int>(item.source().begin.line)); !status) return status;
+  }
+  return {};
+}
+
+inline Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error& error) {
+    return invalid(fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
+  }
+}
+
+}  // namespace regard
