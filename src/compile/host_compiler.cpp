@@ -1,5 +1,6 @@
 #include "compile/host_compiler.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/write_file.h"
 #include "compile/job_gate.h"
 #include "compile/process.h"
 
@@ -54,9 +56,13 @@ class ScratchFolder {
 };
 
 bool write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  return file.flush().good();
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  const bool written = write_all(file, std::as_bytes(std::span(text)));
+  const int error = errno;
+  close(file);
+  errno = error;
+  return written;
 }
 
 std::vector<std::byte> read_file(const std::string& path) {

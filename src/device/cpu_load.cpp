@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/write_file.h"
 #include "device/cpu.h"
 
 namespace regard::cpu {
@@ -60,16 +61,6 @@ const char* defect(std::span<const std::byte> binary) {
     if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset) return "it is truncated";
   }
   return nullptr;
-}
-
-bool write_all(int file, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return true;
 }
 
 // libc takes two paths of the same text for the same library, and file numbers are used again: a module
