@@ -22,11 +22,15 @@ constexpr i64 depth(i64 n) {
   return pairs ? ceil_divide(n, 2) : n;
 }
 
-REGARD_INLINE void multiply_add(Floats& sum, Floats a, Floats b) {
-  if constexpr (pairs)
-    asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
-  else
-    sum += a * b;
+/// sum + a * b. By value: g++ would keep a variable whose address an asm statement has seen in memory.
+REGARD_INLINE Floats multiply_add(Floats sum, Floats a, Floats b) {
+  if constexpr (pairs) {
+    Floats result;
+    asm("vdpbf16ps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b), "0"(sum));
+    return result;
+  } else {
+    return sum + a * b;
+  }
 }
 
 /// Two neighbours along k as one operand element.
@@ -89,7 +93,7 @@ struct Tile {
       for (int r = 0; r < rows; ++r) {
         const Floats element = broadcast(a[r * row_stride + k * depth_stride]);
         REGARD_UNROLL
-        for (int v = 0; v < vectors; ++v) multiply_add(sum[r][v], element, columns[v]);
+        for (int v = 0; v < vectors; ++v) sum[r][v] = multiply_add(sum[r][v], element, columns[v]);
       }
     }
   }
