@@ -19,8 +19,6 @@ constexpr ForwardLayout layout(pairs, key::d, key::dv, key::block_q, key::block_
 static_assert(key::block_q % tile == 0 && key::block_k % (2 * tile_rows) == 0);
 static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of bits serve 32 keys");
 
-constexpr Precision precision = key::dtype == DType::fp32 ? Precision::fp32 : Precision::bf16;
-
 /// One tile of query rows: what stays from step to step.
 struct QueryTile {
   float maximum[tile];  // of the row's scores so far, in units of log 2
@@ -67,13 +65,13 @@ bool softmax(const Head& head, QueryTile& rows, float* scores, const float* larg
     // A row that has seen no key yet has maximum -infinity; -infinity - -infinity would be NaN.
     const Floats zero = select(maximum == -infinity, Floats{}, maximum);
     // Exactly 1 where the maximum stays: in a long row the error of a factor near 1 would add up.
-    const Floats factor = select(maximum == before, broadcast(1.0f), exp2<precision>(before - zero));
+    const Floats factor = select(maximum == before, broadcast(1.0f), exp2(before - zero));
     changed |= maximum != before;
     Floats sum = load<Floats>(rows.sum + lane) * factor;
 
     DropoutLanes dropout(head, rows.first_row + lane);
     const auto weight = [&](i64 key) {
-      const Floats p = exp2<precision>(load<Floats>(scores + key * tile + lane) * unit - zero);
+      const Floats p = exp2(load<Floats>(scores + key * tile + lane) * unit - zero);
       sum += p;
       if constexpr (key::dropout) return select(dropout.kept(first_key + key), p, Floats{});
       return p;

@@ -2,13 +2,14 @@
 // where scores are changed.
 #pragma once
 
+#include "kernels/cpu/forward_layout.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/product.h"
 
 namespace regard {
 
 /// Scores of a tile lie as [key][tile]: one lane per query row.
-constexpr i64 tile = 64;
+constexpr i64 tile = ForwardLayout::tile;
 
 constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
 constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
