@@ -180,6 +180,15 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
       },
       nb::arg("problem"), nb::arg("seed"), nb::arg("offset"), nb::arg("tensors"),
       nb::sig("def check(problem: Problem, seed: object, offset: int, tensors: dict[str, object]) -> str"));
+  module.def(
+      "addresses",
+      [](const Problem& problem, const nb::dict& tensors) {
+        Binding binding(problem.handle(), problem.order());
+        binding.bind(tensors);
+        return binding.addresses();
+      },
+      nb::arg("problem"), nb::arg("tensors"),
+      nb::sig("def addresses(problem: Problem, tensors: dict[str, object]) -> dict[str, int]"));
 }
 
 }  // namespace regard::python

@@ -202,6 +202,16 @@ void Binding::bind(regard_role role, nb::handle array) {
   owners_.push_back(std::move(view));
 }
 
+nb::dict Binding::addresses() const {
+  nb::dict result;
+  for (int role = 0; role < REGARD_ROLE_COUNT; ++role) {
+    const void* data = arguments_.tensor[role].data;
+    const char* name = regard_role_name(static_cast<regard_role>(role));
+    if (data != nullptr) result[name] = nb::int_(reinterpret_cast<std::uintptr_t>(data));
+  }
+  return result;
+}
+
 nb::object empty(const std::vector<std::size_t>& shape, std::string_view dtype, bool zeros) {
   const DTypeRow& row = row_of(dtype_from_word(dtype));
   std::size_t bytes = static_cast<std::size_t>(row.bits) / 8;

@@ -31,6 +31,8 @@ class Binding {
   /// Binds every keyword that names a role; `seed` may also be a plain integer.
   void bind(const nb::dict& arrays);
   const regard_arguments& arguments() const { return arguments_; }
+  nb::dict addresses()
+      const;  ///< where each bound tensor lies, so that a test can prove that nothing was copied
 
  private:
   void bind(regard_role role, nb::handle array);

@@ -1,0 +1,154 @@
+"""Bad input is one sentence that names what was wrong, of the documented class."""
+
+import json
+
+import numpy
+import pytest
+
+import regard
+
+ZEROS = numpy.zeros
+
+
+def f32(*shape):
+    return ZEROS(shape, "float32")
+
+
+GOOD = f32(1, 8, 4, 16)
+OFFSETS = numpy.array([0, 4, 8], "int32")
+PACKED = f32(8, 2, 16)
+
+# name: (call, class, words that the sentence has)
+CASES = {
+    "dtype of q": (lambda: regard.attention(GOOD.astype("float64"), GOOD, GOOD), ValueError, ["q", "float64"]),
+    "dtype mix": (lambda: regard.attention(GOOD, GOOD.astype("float16"), GOOD), ValueError, ["'k'", "fp16", "fp32"]),
+    "integers": (lambda: regard.attention(*[ZEROS((1, 8, 4, 16), "uint16")] * 3), ValueError, ["q", "dtype='bf16'"]),
+    "no array": (lambda: regard.attention([1, 2], GOOD, GOOD), TypeError, ["q", "list"]),
+    "no array k": (lambda: regard.attention(GOOD, "k", GOOD), TypeError, ["k", "str"]),
+    "head dims differ": (lambda: regard.attention(GOOD, f32(1, 8, 4, 8), GOOD), ValueError, ["'k'", "8", "16"]),
+    "batches differ": (lambda: regard.attention(GOOD, f32(2, 8, 4, 16), GOOD), ValueError, ["'k'", "2"]),
+    "heads": (lambda: regard.attention(GOOD, *[f32(1, 8, 3, 16)] * 2), ValueError, ["hq=4", "hk=3", "multiple"]),
+    "rank": (lambda: regard.attention(GOOD[0], GOOD, GOOD), ValueError, ["q", "4 dimensions"]),
+    "last dimension": (
+        lambda: regard.attention(f32(1, 8, 4, 32)[..., ::2], GOOD, GOOD),
+        ValueError,
+        ["'q'", "contiguous"],
+    ),
+    "head dim too large": (lambda: regard.attention(*[f32(1, 1, 1, 600)] * 3), ValueError, ["600", "512"]),
+    "negative size": (lambda: regard.Problem("fwd fp32 b=-1 h=1 s=8 d=8"), ValueError, ["b=-1"]),
+    "overflow": (
+        lambda: regard.Problem("fwd fp32 b=4000000000 h=4000000000 s=4000000000 d=8"),
+        ValueError,
+        ["2^63"],
+    ),
+    "offsets decrease": (
+        lambda: regard.attention(
+            *[PACKED] * 3, offsets_q=numpy.array([0, 6, 5], "int32"), offsets_k=OFFSETS, sq=8, sk=8
+        ),
+        ValueError,
+        ["offsets_q", "decrease"],
+    ),
+    "offsets start": (
+        lambda: regard.attention(*[PACKED] * 3, offsets_q=numpy.array([1, 4, 8], "int32"), offsets_k=OFFSETS),
+        ValueError,
+        ["offsets_q", "start at 0"],
+    ),
+    "offsets too far": (
+        lambda: regard.attention(*[PACKED] * 3, offsets_q=numpy.array([0, 4, 9], "int32"), offsets_k=OFFSETS),
+        ValueError,
+        ["offsets_q", "9"],
+    ),
+    "offsets int64": (
+        lambda: regard.attention(*[PACKED] * 3, offsets_q=OFFSETS.astype("int64"), offsets_k=OFFSETS),
+        ValueError,
+        ["offsets_q", "int64", "int32"],
+    ),
+    "offsets alone": (lambda: regard.attention(*[PACKED] * 3, offsets_q=OFFSETS), ValueError, ["offsets_k"]),
+    "dropout": (lambda: regard.attention(GOOD, GOOD, GOOD, dropout=1.0), ValueError, ["dropout=1", "[0, 1)"]),
+    "negative dropout": (lambda: regard.attention(GOOD, GOOD, GOOD, dropout=-0.5), ValueError, ["dropout=-0.5"]),
+    "softcap and bias": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, softcap=5.0, bias=f32(1, 1, 8, 8)),
+        ValueError,
+        ["softcap", "bias"],
+    ),
+    "bias shape": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=f32(1, 1, 8, 9)), ValueError, ["'bias'", "9"]),
+    "bias rank": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=f32(8, 8)), ValueError, ["bias", "[8, 8]"]),
+    "unknown option": (lambda: regard.attention(GOOD, GOOD, GOOD, dropuot=0.1), ValueError, ["dropuot", "'dropout'"]),
+    "unknown word": (lambda: regard.Problem("fwd fp32 b=1 h=1 s=8 d=8 mask=casual"), ValueError, ["casual", "causal"]),
+    "unknown json": (lambda: regard.Problem.from_json('{"bb": 1}'), ValueError, ["bb"]),
+    "no json": (lambda: regard.Problem.from_json("{"), ValueError, ["JSON"]),
+    "unknown tensor": (
+        lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(q=GOOD, kk=GOOD),
+        ValueError,
+        ["kk"],
+    ),
+    "missing tensor": (lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(q=GOOD, k=GOOD), ValueError, ["'v'"]),
+    "tensor too many": (
+        lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(q=GOOD, k=GOOD, v=GOOD, o=GOOD.copy(), sink=f32(4)),
+        ValueError,
+        ["'sink'", "does not use it"],
+    ),
+    "small workspace": (
+        lambda: regard.plan("fwd fp32 b=1 h=4 sq=1 sk=9000 d=16 splits=4").run(
+            q=f32(1, 1, 4, 16),
+            k=f32(1, 9000, 4, 16),
+            v=f32(1, 9000, 4, 16),
+            o=f32(1, 1, 4, 16),
+            workspace=ZEROS(1, "uint8"),
+        ),
+        ValueError,
+        ["workspace"],
+    ),
+    "unknown target": (lambda: regard.attention(GOOD, GOOD, GOOD, target="cpu-avx3"), ValueError, ["cpu-avx3"]),
+    "unknown family": (lambda: regard.attention(GOOD, GOOD, GOOD, family="genric"), ValueError, ["genric"]),
+    "gpu target": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, target="sm_90a"),
+        NotImplementedError,
+        ["sm_90a"],
+    ),
+    "layout": (lambda: regard.attention(GOOD, GOOD, GOOD, layout="bsdh"), ValueError, ["layout", "bsdh"]),
+    "mask twice": (lambda: regard.attention(GOOD, GOOD, GOOD, mask="causal", causal=True), ValueError, ["mask"]),
+    "window": (lambda: regard.attention(GOOD, GOOD, GOOD, window=128), ValueError, ["window", "128", "pair"]),
+    "causal": (lambda: regard.attention(GOOD, GOOD, GOOD, causal="bottom"), ValueError, ["causal", "bottom"]),
+    "unknown verb": (lambda: regard.cache("cleen"), ValueError, ["cleen", "clean"]),
+    "unknown profile": (lambda: regard.list(profile="flesh"), ValueError, ["flesh", "flash"]),
+    "unknown format": (lambda: regard.explain("fwd fp32 b=1 h=1 s=8 d=8", format="yaml"), ValueError, ["yaml"]),
+    "read-only output": (lambda: regard.attention(GOOD, GOOD, GOOD, out=read_only()), ValueError, ["o", "read-only"]),
+    "byte order": (lambda: regard.attention(GOOD, GOOD.astype(">f4"), GOOD), ValueError, ["k", "byte order"]),
+}
+
+
+def read_only():
+    o = GOOD.copy()
+    o.flags.writeable = False
+    return o
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_is_one_sentence(name):
+    call, kind, words = CASES[name]
+    with pytest.raises(kind) as caught:
+        call()
+    sentence = str(caught.value)
+    for word in words:
+        assert word in sentence, sentence
+    assert "\n" not in sentence.strip()
+    if kind is not TypeError:
+        assert isinstance(caught.value, regard.RegardError)
+
+
+def test_every_status_has_a_class_of_the_builtin_kind():
+    kinds = {
+        "InvalidError": ValueError,
+        "RefusedError": NotImplementedError,
+        "NoKernelError": RuntimeError,
+        "NoMemoryError": MemoryError,
+        "InternalError": RuntimeError,
+    }
+    for name, kind in kinds.items():
+        assert issubclass(getattr(regard, name), (kind, regard.RegardError))
+
+
+def test_a_refusal_is_explained():
+    explanation = regard.explain("fwd bf16 b=1 h=1 s=64 d=64", "sm_90a", format="json")
+    assert json.dumps(explanation)

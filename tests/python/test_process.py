@@ -1,0 +1,101 @@
+"""Processes and threads: imports are quick and bring nothing along; threads and forks work."""
+
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+
+import regard
+
+
+def run(code, **settings):
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **settings}, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_import_brings_no_framework():
+    code = "import sys, regard; print([name for name in ('torch', 'jax', 'ml_dtypes') if name in sys.modules])"
+    assert run(code).strip() == "[]"
+
+
+def test_import_time(record_property, capsys):
+    code = "import time, numpy; t = time.perf_counter(); import regard; print(time.perf_counter() - t)"
+    seconds = statistics.median(float(run(code)) for _ in range(5))
+    record_property("import_ms", seconds * 1e3)
+    with capsys.disabled():
+        print(f"\nimport regard: {seconds * 1e3:.1f} ms beyond NumPy's own time (budget 100 ms)")
+
+
+def attend():
+    random = numpy.random.default_rng(0)
+    q = random.standard_normal((2, 128, 4, 64)).astype("float32")
+    return regard.attention(q, q, q, causal=True)
+
+
+def test_threads_share_plans():
+    expected = attend()
+    wrong = []
+
+    def work():
+        for _ in range(20):
+            if not (attend() == expected).all():
+                wrong.append(threading.get_ident())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def child(queue):
+    queue.put(attend())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_works_after_the_parent_ran():
+    expected = attend()
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=child, args=(queue,))
+    process.start()
+    result = queue.get(timeout=60)
+    process.join(timeout=60)
+    assert process.exitcode == 0
+    assert (result == expected).all()
+    assert (attend() == expected).all()
+
+
+def test_other_threads_run_while_a_kernel_does():
+    """The interpreter lock is released: a Python thread makes progress during one long call."""
+    q = numpy.zeros((1, 4096, 8, 64), "float32")
+    o = numpy.empty_like(q)
+    plan = regard.plan("fwd fp32 b=1 h=8 s=4096 d=64", threads=1)
+    plan.prepare()
+    running, ticks = threading.Event(), [0]
+
+    def count():
+        while not running.is_set():
+            ticks[0] += 1
+            running.wait(0.001)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    before = ticks[0]
+    plan.run(q=q, k=q, v=q, o=o)
+    during = ticks[0] - before
+    running.set()
+    counter.join()
+    assert during >= 2
+
+
+def test_a_setting_chooses_threads_and_unknown_ones_do_no_harm():
+    code = "import regard, numpy; q = numpy.ones((1, 8, 1, 8), 'float32'); print(regard.attention(q, q, q).sum())"
+    assert float(run(code, REGARD_THREADS="1")) == pytest.approx(64)

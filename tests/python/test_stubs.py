@@ -1,0 +1,75 @@
+"""Types: the stubs are there and strict checking of a small program passes, and fails where it should."""
+
+import importlib.util
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard import _core, options
+
+SAMPLE = """
+import numpy
+import regard
+
+q = numpy.zeros((1, 8, 2, 16), numpy.float32)
+o = regard.attention(q, q, q, causal=True, window=(4, 0))
+o.sum()
+results = regard.attention(q, q, q, lse=True)
+lse = results[1]
+lse.sum()
+grads = regard.attention_backward(o, q, q, q, o, lse, causal=True)
+text: str = regard.explain("fwd fp32 b=1 h=1 s=8 d=8")
+report: dict[str, object] = regard.check(regard.Problem("fwd fp32"), q=q)
+plan = regard.plan("fwd fp32 b=1 h=1 s=8 d=8", threads=2)
+size: int = plan.workspace_bytes
+plan.run(q=q, k=q, v=q, o=o, seed=3)
+flops: float = plan.problem.flops
+shape: tuple[int, ...] = plan.problem.tensors["q"].shape
+"""
+
+
+def check(folder, source):
+    (folder / "sample.py").write_text(source)
+    package = Path(regard.__file__).parent.parent
+    return subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "sample.py"],
+        cwd=folder,
+        env={**os.environ, "MYPYPATH": str(package)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
+def test_a_typed_program_passes_strict_checking(tmp_path):
+    result = check(tmp_path, SAMPLE)
+    assert result.returncode == 0, result.stdout
+    result = check(tmp_path, SAMPLE + "regard.attention(q, q, q, causul=True)\n")
+    assert "causul" in result.stdout
+
+
+def test_the_package_is_marked_as_typed():
+    folder = Path(regard.__file__).parent
+    assert (folder / "py.typed").exists()
+    assert "class Plan" in (folder / "_core.pyi").read_text()
+
+
+def test_options_are_the_library_s_tensors_and_words():
+    """What Options lists is what the library knows: no tensor or word is missing, none is invented."""
+    words = {word.get("name", word.get("word")) for word in regard.words()}
+    typed = set(options.Options.__annotations__)
+    conveniences = {"causal", "target", "family", "threads", "window", "offset", "out", "dtype", "sink_tokens"}
+    assert typed - conveniences <= words | set(_core.ROLES)
+    given_otherwise = {"q", "k", "v", "o", "lse", "dropout_mask", "grad_o", "grad_q", "grad_k", "grad_v"}
+    assert set(_core.ROLES) - given_otherwise - {"grad_bias", "grad_sink"} <= typed
+
+
+def test_public_functions_are_documented():
+    for name in regard.__all__:
+        if inspect.isroutine(getattr(regard, name)) or inspect.isclass(getattr(regard, name)):
+            assert inspect.getdoc(getattr(regard, name)), name
