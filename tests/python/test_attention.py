@@ -2,8 +2,8 @@
 
 import numpy
 import pytest
-import reference
 
+import reference
 import regard
 
 B, HQ, HK, SQ, SK, D, DV = 2, 4, 2, 37, 65, 24, 40
