@@ -1,0 +1,54 @@
+"""The machine a benchmark runs on, and what a call takes of its memory."""
+
+from __future__ import annotations
+
+import gc
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return " ".join(line.partition(":")[2].split())
+    return "unknown CPU"
+
+
+def slug(threads: int) -> str:
+    """The CPU model and the cores used: no host name."""
+    model = re.sub(r"\((r|tm)\)|\bcpu\b|@.*|processor", "", cpu_model(), flags=re.IGNORECASE)
+    return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") + f"-{threads}-cores"
+
+
+def commit() -> str:
+    """The commit measured, marked when the working tree differs from it."""
+
+    def git(*arguments: str) -> str:
+        result = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+        return result.stdout.strip() if result.returncode == 0 else ""
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":!bench/results", ":!README.md")
+    return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
+
+
+def _status(field: str) -> int:
+    match = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(match[1]) * 1024 if match else 0
+
+
+def peak_bytes(call: Callable[[], object]) -> int | None:
+    """How far the resident memory of this process rises above its start while `call` runs and its result lives."""
+    gc.collect()
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+    except OSError:
+        return None
+    before = _status("VmRSS")
+    result = call()
+    peak = _status("VmHWM")
+    del result
+    return max(peak - before, 0)
