@@ -45,3 +45,23 @@ function(regard_embed target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PRIVATE tl::expected)
 endfunction()
+
+# regard_built_in_kernels(target PROFILE name TARGETS name...): the profile's kernels as one static library.
+function(regard_built_in_kernels target)
+  cmake_parse_arguments(arg "" "PROFILE" "TARGETS" ${ARGN})
+  set(folder ${PROJECT_BINARY_DIR}/built_in)
+  set(archive ${folder}/kernels.a)
+  set(table ${folder}/built_in_table.cpp)
+  list(JOIN arg_TARGETS "," targets)
+  add_custom_command(
+    OUTPUT ${archive} ${table}
+    COMMAND regard-build --profile ${arg_PROFILE} --targets ${targets} --compiler ${CMAKE_CXX_COMPILER} --output
+            ${folder} --objects ${folder}/objects.txt
+    COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
+    COMMAND ${CMAKE_AR} qcs ${archive} @${folder}/objects.txt
+    DEPENDS regard-build
+    COMMENT "Compiling the built-in kernels")
+  add_library(${target} STATIC ${table})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PUBLIC ${archive} PRIVATE tl::expected)
+endfunction()

@@ -1,0 +1,25 @@
+// Ahead of time: every kernel of a list is rendered, compiled to an object by the host compiler, and named in
+// a table.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "plan/kernel_key.h"
+
+namespace regard::build {
+
+struct Order {
+  std::vector<KernelKey> kernels;
+  std::string compiler;  ///< absolute path
+  std::string folder;    ///< everything is written below it, nothing elsewhere
+  int jobs = 1;
+};
+
+/// Writes <folder>/<symbol>.cpp and .o for each kernel, and <folder>/built_in_table.cpp which defines
+/// regard::built_in_kernels(). What has not changed is not compiled again. Every kernel is tried; the error
+/// lists all failures. The result is the list of object files, sorted by kernel.
+Result<std::vector<std::string>> build(const Order&);
+
+}  // namespace regard::build

@@ -1,0 +1,50 @@
+// regard-build: compiles a profile's CPU kernels into objects and writes the table that names them.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "build/builder.h"
+#include "plan/profile.h"
+
+namespace {
+
+int complain(const regard::Error& error) {
+  std::fprintf(stderr, "regard-build: %s\n", error.message.c_str());
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Compile a profile's CPU kernels ahead of time"};
+  std::string profile_name = "default";
+  std::vector<std::string> target_names;
+  regard::build::Order order;
+  order.jobs = static_cast<int>(std::thread::hardware_concurrency());
+  std::string objects_file;
+  app.add_option("--profile", profile_name, "which signatures");
+  app.add_option("--targets", target_names, "comma-separated CPU targets")->delimiter(',')->required();
+  app.add_option("--compiler", order.compiler, "host C++ compiler")->required();
+  app.add_option("--output", order.folder, "folder for sources, objects and the table")->required();
+  app.add_option("--objects", objects_file, "write the list of objects here, one a line")->required();
+  app.add_option("--jobs", order.jobs, "compiles at a time");
+  CLI11_PARSE(app, argc, argv);
+
+  const auto profile = regard::find_profile(profile_name);
+  if (!profile) return complain(profile.error());
+  for (const std::string& name : target_names) {
+    const auto target = regard::find_target(name);
+    if (!target) return complain(target.error());
+    const auto keys = regard::kernels_of(**profile, **target);
+    if (!keys) return complain(keys.error());
+    order.kernels.insert(order.kernels.end(), keys->begin(), keys->end());
+  }
+  const auto objects = regard::build::build(order);
+  if (!objects) return complain(objects.error());
+  std::ofstream(objects_file) << fmt::format("{}\n", fmt::join(*objects, "\n"));
+  return 0;
+}

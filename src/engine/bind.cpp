@@ -1,0 +1,147 @@
+#include "engine/bind.h"
+
+#include <cmath>
+
+namespace regard {
+namespace {
+
+using Tensor = regard_tensor;
+
+bool present(const Tensor& tensor) {
+  return tensor.data != nullptr;
+}
+
+template <class T>
+T* pointer(const Tensor& tensor) {
+  return static_cast<T*>(tensor.data);
+}
+
+/// The stride of a dimension that may be broadcast.
+i64 stride_or_zero(const Tensor& tensor, int dimension) {
+  return tensor.shape[dimension] == 1 ? 0 : tensor.strides[dimension];
+}
+
+/// [b, s, h, d] or, packed, [t, h, d].
+Rows sequence_rows(const Tensor& tensor) {
+  if (tensor.rank == 4) return {tensor.data, tensor.strides[0], tensor.strides[2], tensor.strides[1]};
+  return {tensor.data, 0, tensor.strides[1], tensor.strides[0]};
+}
+
+/// [b, h, s] or, packed, [h, t].
+Rows head_rows(const Tensor& tensor) {
+  if (tensor.rank == 3) return {tensor.data, tensor.strides[0], tensor.strides[1], tensor.strides[2]};
+  return {tensor.data, 0, tensor.strides[0], tensor.strides[1]};
+}
+
+/// [1|b, 1|h, s, n] or, packed, [1|h, t, n].
+Rows score_rows(const Tensor& tensor) {
+  if (tensor.rank == 4) {
+    return {tensor.data, stride_or_zero(tensor, 0), stride_or_zero(tensor, 1), tensor.strides[2]};
+  }
+  return {tensor.data, 0, stride_or_zero(tensor, 0), tensor.strides[1]};
+}
+
+template <class T>
+T* part(const Plan& plan, void* workspace, Part which) {
+  const auto index = static_cast<std::size_t>(which);
+  if (plan.workspace.bytes[index] == 0) return nullptr;
+  return reinterpret_cast<T*>(static_cast<char*>(workspace) + plan.workspace.offset[index]);
+}
+
+void bind_sizes(const Problem& p, Arguments& a) {
+  a.b = p.b;
+  a.hq = p.hq;
+  a.hk = p.hk;
+  a.sq = p.sq;
+  a.sk = p.sk;
+  a.tq = p.tq > 0 ? p.tq : p.b * p.sq;
+  a.tk = p.tk > 0 ? p.tk : p.b * p.sk;
+  a.d = static_cast<i32>(p.d);
+  a.dv = static_cast<i32>(p.dv);
+  a.dtype = static_cast<i32>(p.dtype);
+  a.out = static_cast<i32>(p.out);
+  a.bias_dtype = static_cast<i32>(bytes_of(p.dtype) == 1 ? DType::fp32 : p.dtype);
+}
+
+void bind_mask(const Problem& p, Arguments& a) {
+  a.positional = p.mask != Mask::none;
+  a.top_left = p.mask == Mask::causal_top_left || p.mask == Mask::window_top_left;
+  const bool causal = p.mask == Mask::causal || p.mask == Mask::causal_top_left;
+  a.window_left = causal ? -1 : p.window_left;
+  a.window_right = causal ? 0 : p.window_right;
+  a.sink_tokens = p.sink_tokens;
+}
+
+void bind_dropout(const Problem& p, const regard_arguments& given, Arguments& a) {
+  a.seed = given.seed;
+  a.offset = given.offset;
+  if (const Tensor& seed = given.tensor[REGARD_SEED]; present(seed)) {
+    a.seed = pointer<u64>(seed)[0];
+    a.offset = pointer<u64>(seed)[1];
+  }
+  a.dropout_keep = 255;
+  a.dropout_scale = 1;
+  if (p.dropout > 0) {
+    // A random byte keeps a weight when it is at most `keep`: probability (keep + 1) / 256
+    // (docs/semantics.md).
+    a.dropout_keep = static_cast<i32>(std::floor((1.0 - p.dropout) * 255.0));
+    a.dropout_scale = 256.0f / static_cast<float>(a.dropout_keep + 1);
+  }
+}
+
+}  // namespace
+
+Arguments bind(const Plan& plan, const regard_arguments& given, void* workspace) {
+  const Problem& p = plan.problem;
+  const auto& t = given.tensor;
+  Arguments a{};
+  bind_sizes(p, a);
+  bind_mask(p, a);
+  bind_dropout(p, given, a);
+
+  const auto sequences = [&t](regard_role role) {
+    return present(t[role]) ? sequence_rows(t[role]) : Rows{};
+  };
+  const auto scores = [&t](regard_role role) { return present(t[role]) ? score_rows(t[role]) : Rows{}; };
+  a.q = sequences(REGARD_Q);
+  a.k = sequences(REGARD_K);
+  a.v = sequences(REGARD_V);
+  a.o = sequences(REGARD_O);
+  a.grad_o = sequences(REGARD_GRAD_O);
+  a.grad_q = sequences(REGARD_GRAD_Q);
+  a.grad_k = sequences(REGARD_GRAD_K);
+  a.grad_v = sequences(REGARD_GRAD_V);
+  a.lse = present(t[REGARD_LSE]) ? head_rows(t[REGARD_LSE]) : Rows{};
+  a.bias = scores(REGARD_BIAS);
+  a.grad_bias = scores(REGARD_GRAD_BIAS);
+  a.bits = scores(REGARD_BITS);
+  a.dropout_mask = scores(REGARD_DROPOUT_MASK);
+  a.alibi = pointer<const float>(t[REGARD_ALIBI]);
+  a.alibi_batch = p.bias == Bias::alibi_batch ? t[REGARD_ALIBI].strides[0] : 0;
+  a.sink = pointer<const float>(t[REGARD_SINK]);
+  a.grad_sink = pointer<float>(t[REGARD_GRAD_SINK]);
+  a.offsets_q = pointer<const i32>(t[REGARD_OFFSETS_Q]);
+  a.offsets_k = pointer<const i32>(t[REGARD_OFFSETS_K]);
+  a.lengths_q = pointer<const i32>(t[REGARD_LENGTHS_Q]);
+  a.lengths_k = pointer<const i32>(t[REGARD_LENGTHS_K]);
+  a.ranges = pointer<const i32>(t[REGARD_RANGES]);
+  a.ranges_batch = t[REGARD_RANGES].rank == 3 ? stride_or_zero(t[REGARD_RANGES], 0) : 0;
+  a.descale_q = pointer<const float>(t[REGARD_DESCALE_Q]);
+  a.descale_k = pointer<const float>(t[REGARD_DESCALE_K]);
+  a.descale_v = pointer<const float>(t[REGARD_DESCALE_V]);
+  a.descale_batch = p.descale == Descale::head ? t[REGARD_DESCALE_Q].strides[0] : 0;
+  a.descale_head = p.descale == Descale::head ? 1 : 0;
+  a.scale = static_cast<float>(scale_of(p));
+  a.softcap = static_cast<float>(p.softcap);
+
+  a.splits = plan.splits;
+  a.split_keys = plan.split_keys;
+  a.partial_o = part<float>(plan, workspace, Part::partial_o);
+  a.partial_lse = part<float>(plan, workspace, Part::partial_lse);
+  a.delta = part<float>(plan, workspace, Part::delta);
+  a.grad_q_partial = part<float>(plan, workspace, Part::grad_q_partial);
+  a.grad_bias_partial = part<float>(plan, workspace, Part::grad_bias_partial);
+  return a;
+}
+
+}  // namespace regard

@@ -1,0 +1,122 @@
+#include <cstdlib>
+
+#include "engine/describe.h"
+#include "engine/handles.h"
+#include "engine/machine.h"
+#include "engine/memory.h"
+#include "engine/run.h"
+#include "engine/verify.h"
+#include "oracle/check.h"
+#include "problem/tensors.h"
+
+using namespace regard;         // NOLINT: the C ABI's implementation
+using namespace regard::c_api;  // NOLINT
+
+regard_status regard_plan_create(const regard_problem* problem, const regard_plan_options* options,
+                                 regard_plan** plan) {
+  return guarded([&] {
+    if (problem == nullptr) return report(null_argument("problem").value());
+    if (plan == nullptr) return report(null_argument("plan").value());
+    const Result<EngineOptions> chosen = engine_options(options);
+    if (!chosen) return report(chosen.error());
+    Result<std::shared_ptr<PreparedPlan>> prepared = prepared_plan(problem->problem, *chosen);
+    if (!prepared) return report(prepared.error());
+    *plan = new regard_plan{std::move(*prepared)};
+    return REGARD_OK;
+  });
+}
+
+void regard_plan_destroy(regard_plan* plan) {
+  delete plan;
+}
+
+regard_status regard_plan_prepare(regard_plan* plan) {
+  return guarded([&] {
+    if (plan == nullptr) return report(null_argument("plan").value());
+    const auto ready = plan->prepared->ready();
+    return ready ? REGARD_OK : report(ready.error());
+  });
+}
+
+int64_t regard_plan_workspace_bytes(const regard_plan* plan) {
+  return plan == nullptr ? 0 : plan->prepared->workspace_bytes();
+}
+
+regard_status regard_plan_json(const regard_plan* plan, char** json) {
+  return guarded([&] {
+    if (plan == nullptr) return report(null_argument("plan").value());
+    if (json == nullptr) return report(null_argument("json").value());
+    return give(describe(*plan->prepared), json);
+  });
+}
+
+regard_status regard_explain(const regard_problem* problem, const regard_plan_options* options,
+                             const char* format, char** explanation) {
+  return guarded([&] {
+    if (problem == nullptr) return report(null_argument("problem").value());
+    if (explanation == nullptr) return report(null_argument("explanation").value());
+    const std::string_view wanted = format == nullptr ? "text" : format;
+    if (wanted != "text" && wanted != "json") {
+      return report(REGARD_INVALID, fmt::format("format '{}' does not exist; use text or json", wanted));
+    }
+    const Result<EngineOptions> chosen = engine_options(options);
+    if (!chosen) return report(chosen.error());
+    const Result<PlanRequest> request = plan_request(*chosen);
+    if (!request) return report(request.error());
+    Explanation explained;
+    const Result<Plan> made = plan(problem->problem, *request->target, request->options, &explained);
+    if (!made && explained.refusal.empty()) explained.refusal = made.error().message;
+    return give(wanted == "json" ? to_json(explained) : to_text(explained), explanation);
+  });
+}
+
+regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* arguments, void* workspace,
+                              int64_t workspace_bytes, void* stream) {
+  return guarded([&] {
+    if (plan == nullptr) return report(null_argument("plan").value());
+    if (Status status = check_arguments_size(arguments); !status) return report(status.error());
+    if (stream != nullptr) return report(REGARD_INVALID, "a CPU target takes no stream; pass NULL");
+    if (Status status = run(*plan->prepared, *arguments, workspace, workspace_bytes); !status) {
+      return report(status.error());
+    }
+    if (Status status = verify_if_asked(*plan->prepared, *arguments); !status) return report(status.error());
+    return REGARD_OK;
+  });
+}
+
+regard_status regard_attention(const regard_problem* problem, const regard_plan_options* options,
+                               const regard_arguments* arguments) {
+  return guarded([&] {
+    if (problem == nullptr) return report(null_argument("problem").value());
+    if (Status status = check_arguments_size(arguments); !status) return report(status.error());
+    const Result<EngineOptions> chosen = engine_options(options);
+    if (!chosen) return report(chosen.error());
+    const Result<std::shared_ptr<PreparedPlan>> prepared = prepared_plan(problem->problem, *chosen);
+    if (!prepared) return report(prepared.error());
+    const Result<AlignedMemory> workspace = aligned_memory((*prepared)->workspace_bytes());
+    if (!workspace) return report(workspace.error());
+    if (Status status = run(**prepared, *arguments, workspace->get(), (*prepared)->workspace_bytes());
+        !status) {
+      return report(status.error());
+    }
+    if (Status status = verify_if_asked(**prepared, *arguments); !status) return report(status.error());
+    return REGARD_OK;
+  });
+}
+
+regard_status regard_check(const regard_problem* problem, const regard_arguments* arguments,
+                           char** report_json) {
+  return guarded([&] {
+    if (problem == nullptr) return report(null_argument("problem").value());
+    if (report_json == nullptr) return report(null_argument("report").value());
+    if (Status status = check_arguments_size(arguments); !status) return report(status.error());
+    if (Status status = check_tensors(problem->problem, *arguments); !status) return report(status.error());
+    if (Status status = check_host_values(problem->problem, *arguments); !status)
+      return report(status.error());
+    const Result<int> threads = thread_count(0);
+    if (!threads) return report(threads.error());
+    const Result<std::string> checked = oracle::check_report(problem->problem, *arguments, *threads);
+    if (!checked) return report(checked.error());
+    return give(*checked, report_json);
+  });
+}

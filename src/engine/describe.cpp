@@ -1,0 +1,186 @@
+#include "engine/describe.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/nearest.h"
+#include "base/settings.h"
+#include "compile/toolchain.h"
+#include "engine/built_in.h"
+#include "engine/counters.h"
+#include "engine/machine.h"
+#include "plan/profile.h"
+
+namespace regard {
+namespace {
+
+using nlohmann::json;
+
+json describe_target(const Target& target) {
+  const Status can_run = runnable(target);
+  json row = {{"name", target.name},
+              {"doc", target.doc},
+              {"kernels", !target.tiles.empty()},
+              {"runs_here", can_run.has_value()}};
+  row["kind"] = target.kind == TargetKind::cpu ? "cpu" : target.kind == TargetKind::cuda ? "cuda" : "hip";
+  if (!can_run) row["why_not"] = can_run.error().message;
+  return row;
+}
+
+json describe_compiler() {
+  const Result<const Target*> generic = find_target("cpu-generic");
+  if (!generic) return {{"error", generic.error().message}};
+  const Result<Toolchain*> host = toolchain_for(**generic);
+  if (!host) return {{"error", host.error().message}};
+  return {{"name", (*host)->name()}, {"identity", (*host)->identity()}};
+}
+
+json describe_settings(const Settings& current) {
+  json rows = json::array();
+  const std::vector<std::string> values = setting_values(current);
+  for (const SettingInfo& info : setting_table()) {
+    rows.push_back({{"name", info.name},
+                    {"value", values[rows.size()]},
+                    {"default", info.default_text},
+                    {"type", info.type},
+                    {"doc", info.doc}});
+  }
+  return rows;
+}
+
+json describe(const CacheStat& stat) {
+  return {{"directory", stat.directory},     {"state", stat.state},
+          {"entries", stat.entries},         {"bytes", stat.bytes},
+          {"bound_bytes", stat.bound_bytes}, {"litter", stat.litter}};
+}
+
+json describe(const CacheEntryInfo& entry) {
+  json row = {{"key", entry.key}, {"bytes", entry.bytes}, {"used", entry.used_unix_seconds}};
+  if (!entry.problem.empty()) row["problem"] = entry.problem;
+  row["manifest"] = json::parse(entry.manifest, nullptr, false);
+  return row;
+}
+
+json describe_counters() {
+  json row = json::object();
+#define REGARD_COUNTER(name, doc) row[#name] = counters().name.load();
+  REGARD_COUNTERS(REGARD_COUNTER)
+#undef REGARD_COUNTER
+  return row;
+}
+
+/// Kernel texts in the cache, by their manifests.
+std::vector<std::string> cached_kernels() {
+  std::vector<std::string> keys;
+  const Result<Cache*> cache = process_cache();
+  if (!cache) return keys;
+  for (const CacheEntryInfo& entry : (*cache)->list()) {
+    const json manifest = json::parse(entry.manifest, nullptr, false);
+    if (manifest.is_object() && manifest.contains("kernel"))
+      keys.push_back(manifest["kernel"].get<std::string>());
+  }
+  return keys;
+}
+
+}  // namespace
+
+std::string describe(const PreparedPlan& prepared) {
+  const PreparedPlan::Ready* ready = prepared.ready_if_prepared();
+  json plan = json::parse(to_json(ready != nullptr ? *ready->plan : prepared.best()));
+  plan["workspace_bytes"] = prepared.workspace_bytes();
+  if (ready != nullptr) {
+    for (std::size_t i = 0; i < ready->kernels.size(); ++i) {
+      plan["stages"][i]["tier"] = word(ready->kernels[i]->tier);
+      plan["stages"][i]["seconds"] = ready->kernels[i]->seconds;
+    }
+    if (!ready->fallback_reason.empty()) plan["fallback_reason"] = ready->fallback_reason;
+  }
+  return plan.dump();
+}
+
+Result<std::string> describe_machine() {
+  const Result<Settings>& current = settings();
+  if (!current) return tl::unexpected(current.error());
+  const Result<std::vector<Target>>& all = targets();
+  if (!all) return tl::unexpected(all.error());
+  const Result<const Target*> best = best_target();
+  if (!best) return tl::unexpected(best.error());
+  const Result<int> threads = thread_count(0);
+  if (!threads) return tl::unexpected(threads.error());
+
+  json info;
+  info["version"] = REGARD_VERSION;
+  info["machine"] = {{"cpu", cpu_model()}, {"cores", cpu::usable_cores()}, {"threads", *threads}};
+  info["target"] = (*best)->name;
+  for (const Target& target : *all) info["targets"].push_back(describe_target(target));
+  info["compiler"] = describe_compiler();
+  info["settings"] = describe_settings(*current);
+  const Result<Cache*> cache = process_cache();
+  info["cache"] = cache ? describe((*cache)->stat()) : json{{"state", cache.error().message}};
+  info["built_in_kernels"] = built_in_kernels().size();
+  info["counters"] = describe_counters();
+  return info.dump();
+}
+
+Result<std::string> list_kernels(std::string_view target_name, std::string_view profile_name) {
+  const Result<std::vector<Target>>& all = targets();
+  if (!all) return tl::unexpected(all.error());
+  if (!target_name.empty()) {
+    if (const Result<const Target*> known = find_target(target_name); !known)
+      return tl::unexpected(known.error());
+  }
+  const std::vector<std::string> in_cache = cached_kernels();
+  json rows = json::array();
+  const auto add = [&](const std::string& key, std::string_view tier) {
+    rows.push_back({{"kernel", key}, {"target", key.substr(0, key.find(' '))}, {"tier", tier}});
+  };
+  const auto wanted = [&](std::string_view key) {
+    return target_name.empty() || (key.starts_with(target_name) && key[target_name.size()] == ' ');
+  };
+
+  if (profile_name.empty()) {
+    for (const BuiltInKernel& kernel : built_in_kernels()) {
+      if (wanted(kernel.key)) add(std::string(kernel.key), word(Tier::built_in));
+    }
+    for (const std::string& key : in_cache) {
+      if (wanted(key)) add(key, word(Tier::cache));
+    }
+    return rows.dump();
+  }
+  const Result<const Profile*> profile = find_profile(profile_name);
+  if (!profile) return tl::unexpected(profile.error());
+  for (const Target& target : *all) {
+    if (!target_name.empty() && target.name != target_name) continue;
+    if (target.kind != TargetKind::cpu && target_name.empty())
+      continue;  // only by name: they have no kernels yet
+    const Result<std::vector<KernelKey>> keys = kernels_of(**profile, target);
+    if (!keys) return tl::unexpected(keys.error());
+    for (const KernelKey& key : *keys) {
+      const std::string text = print(key);
+      const bool cached = std::find(in_cache.begin(), in_cache.end(), text) != in_cache.end();
+      add(text,
+          find_built_in(text) != nullptr ? word(Tier::built_in) : word(cached ? Tier::cache : Tier::compile));
+    }
+  }
+  return rows.dump();
+}
+
+Result<std::string> cache_verb(std::string_view verb) {
+  const Result<Cache*> cache = process_cache();
+  if (!cache) return tl::unexpected(cache.error());
+  if (verb == "list" || verb == "verify") {
+    json rows = json::array();
+    for (const CacheEntryInfo& entry : verb == "list" ? (*cache)->list() : (*cache)->verify()) {
+      rows.push_back(describe(entry));
+    }
+    return rows.dump();
+  }
+  if (verb == "stat") return describe((*cache)->stat()).dump();
+  if (verb == "gc") return describe((*cache)->gc()).dump();
+  if (verb == "clean") return describe((*cache)->clean()).dump();
+  static constexpr std::string_view verbs[] = {"list", "stat", "verify", "gc", "clean"};
+  return invalid(fmt::format("unknown cache verb '{}'{}", verb, suggestion(verb, verbs)));
+}
+
+}  // namespace regard

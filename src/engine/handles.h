@@ -1,0 +1,56 @@
+// The C ABI's handles and how its functions report failure.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "engine/prepared.h"
+#include "problem/problem.h"
+#include "regard/regard.h"
+
+struct regard_problem {
+  regard::Problem problem;
+  std::string text, json;
+};
+
+struct regard_plan {
+  std::shared_ptr<regard::PreparedPlan> prepared;
+};
+
+namespace regard::c_api {
+
+/// Keeps the sentence for regard_status_message on this thread.
+regard_status report(const Error&);
+regard_status report(regard_status, std::string message);
+
+/// Runs `body` (a callable that returns regard_status); no exception leaves the library.
+template <class Body>
+regard_status guarded(Body&& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return report(REGARD_NO_MEMORY, "out of memory");
+  } catch (const std::exception& error) {
+    return report(REGARD_INTERNAL, fmt::format("unexpected failure inside Regard: {}", error.what()));
+  }
+}
+
+/// A copy that the caller frees with regard_string_free.
+regard_status give(const std::string& text, char** out);
+
+/// The options of a call; null means defaults. A size this library does not know is an error.
+Result<EngineOptions> engine_options(const regard_plan_options*);
+
+Status check_arguments_size(const regard_arguments*);
+
+inline tl::unexpected<Error> null_argument(std::string_view name) {
+  return invalid(fmt::format("{} is a null pointer", name));
+}
+
+}  // namespace regard::c_api

@@ -1,0 +1,93 @@
+#include "engine/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+#include "base/settings.h"
+#include "device/cpu.h"
+
+namespace regard {
+
+Status runnable(const Target& target) {
+  if (target.kind != TargetKind::cpu) {
+    return refused(
+        fmt::format("target {} needs a GPU driver, and this build of Regard runs CPU targets only; plan and "
+                    "explain work for it",
+                    target.name));
+  }
+  const auto flags = cpu::cpu_flags();
+  for (const std::string& flag : target.cpu_flags) {
+    if (std::find(flags.begin(), flags.end(), flag) == flags.end()) {
+      return refused(
+          fmt::format("this machine cannot run target {}: its CPU has no {}; cpu-generic runs everywhere",
+                      target.name, flag));
+    }
+  }
+  return {};
+}
+
+namespace {
+
+Result<const Target*> find_best() {
+  const Result<Settings>& current = settings();
+  if (!current) return tl::unexpected(current.error());
+  const Result<std::vector<Target>>& all = targets();
+  if (!all) return tl::unexpected(all.error());
+
+  int highest = std::numeric_limits<int>::max();
+  if (!current->cpu_target.empty()) {
+    const Result<const Target*> cap = find_target(current->cpu_target);
+    if (!cap) return invalid("REGARD_CPU_TARGET: " + cap.error().message);
+    if ((*cap)->kind != TargetKind::cpu) {
+      return invalid(
+          fmt::format("REGARD_CPU_TARGET={} is no CPU target; use cpu-generic, cpu-avx2, ...", (*cap)->name));
+    }
+    highest = (*cap)->preference;
+  }
+  const Target* best = nullptr;
+  for (const Target& target : *all) {
+    if (target.kind != TargetKind::cpu || target.tiles.empty() || target.preference > highest) continue;
+    if (!runnable(target)) continue;
+    if (best == nullptr || target.preference > best->preference) best = &target;
+  }
+  if (best == nullptr)
+    return fail(ErrorKind::internal, "no CPU target runs on this machine, not even cpu-generic");
+  return best;
+}
+
+}  // namespace
+
+Result<const Target*> best_target() {
+  static const Result<const Target*> best = find_best();
+  return best;
+}
+
+Result<int> thread_count(int requested) {
+  constexpr int most = 4096;
+  if (requested < 0 || requested > most) {
+    return invalid(
+        fmt::format("threads={} is out of range; use 1 to {}, or 0 for all cores", requested, most));
+  }
+  if (requested > 0) return requested;
+  const Result<Settings>& current = settings();
+  if (!current) return tl::unexpected(current.error());
+  if (current->threads > most) {
+    return invalid(fmt::format("REGARD_THREADS={} is out of range; use 1 to {}, or 0 for all cores",
+                               current->threads, most));
+  }
+  static const int cores = cpu::usable_cores();
+  return current->threads > 0 ? static_cast<int>(current->threads) : cores;
+}
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown CPU";
+}
+
+}  // namespace regard

@@ -1,0 +1,23 @@
+// What this machine can run.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "plan/target.h"
+
+namespace regard {
+
+/// Nothing when this machine can run the target's kernels, else the sentence that says what is missing.
+Status runnable(const Target&);
+
+/// The most preferred target with kernels that this machine can run, not above REGARD_CPU_TARGET.
+Result<const Target*> best_target();
+
+/// Threads for CPU targets: `requested`, else REGARD_THREADS, else all cores this process may use.
+Result<int> thread_count(int requested);
+
+/// "AMD EPYC 9654", or "unknown CPU" where the system does not say.
+std::string cpu_model();
+
+}  // namespace regard

@@ -1,0 +1,91 @@
+// Problems seen before: a fixed open-addressing table of immutable entries behind atomic pointers. Entries
+// are added, never changed or freed, so a reader needs no lock; a full neighbourhood means planning again,
+// which is still right.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "engine/counters.h"
+#include "engine/prepared.h"
+
+namespace regard {
+namespace {
+
+struct Entry {
+  std::size_t hash;
+  Problem problem;
+  std::string target, family;
+  int threads;
+  std::shared_ptr<PreparedPlan> plan;
+
+  bool matches(std::size_t other_hash, const Problem& other, const EngineOptions& options) const {
+    return hash == other_hash && threads == options.threads && target == options.target &&
+           family == options.family && problem == other;
+  }
+};
+
+constexpr std::size_t slots = 4096;
+constexpr std::size_t probes = 16;
+std::array<std::atomic<const Entry*>, slots> table;
+
+std::size_t hash_of(const Problem& problem, const EngineOptions& options) {
+  std::size_t value = hash(problem);
+  const auto mix = [&value](std::size_t more) { value = (value ^ more) * 0x9E3779B97F4A7C15ull; };
+  mix(std::hash<std::string_view>{}(options.target));
+  mix(std::hash<std::string_view>{}(options.family));
+  mix(static_cast<std::size_t>(options.threads));
+  return value;
+}
+
+bool is_generic(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
+    return stage.kernel.algorithm.kernel.starts_with("generic_");
+  });
+}
+
+Result<std::shared_ptr<PreparedPlan>> make(const Problem& problem, const EngineOptions& options) {
+  const Result<PlanRequest> request = plan_request(options);
+  if (!request) return tl::unexpected(request.error());
+  Result<Plan> best = plan(problem, *request->target, request->options);
+  if (!best) return tl::unexpected(best.error());
+  std::optional<Plan> fallback;
+  if (options.family.empty() && !request->options.strict && !is_generic(*best)) {
+    PlanOptions generic = request->options;
+    generic.family = "generic";
+    if (Result<Plan> other = plan(problem, *request->target, generic)) fallback = std::move(*other);
+  }
+  ++counters().plans;
+  return std::make_shared<PreparedPlan>(std::move(*best), std::move(fallback));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<PreparedPlan>> prepared_plan(const Problem& problem, const EngineOptions& options) {
+  const std::size_t key = hash_of(problem, options);
+  for (std::size_t probe = 0; probe < probes; ++probe) {
+    const Entry* entry = table[(key + probe) % slots].load(std::memory_order_acquire);
+    if (entry == nullptr) break;
+    if (entry->matches(key, problem, options)) {
+      ++counters().plan_hits;
+      return entry->plan;
+    }
+  }
+
+  Result<std::shared_ptr<PreparedPlan>> made = make(problem, options);
+  if (!made) return made;
+  auto entry = std::make_unique<Entry>(
+      Entry{key, problem, std::string(options.target), std::string(options.family), options.threads, *made});
+  for (std::size_t probe = 0; probe < probes; ++probe) {
+    std::atomic<const Entry*>& slot = table[(key + probe) % slots];
+    const Entry* expected = nullptr;
+    if (slot.compare_exchange_strong(expected, entry.get(), std::memory_order_acq_rel)) {
+      entry.release();
+      return made;
+    }
+    if (expected->matches(key, problem, options)) return expected->plan;  // another thread was first
+  }
+  return made;
+}
+
+}  // namespace regard

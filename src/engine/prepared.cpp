@@ -1,0 +1,79 @@
+#include "engine/prepared.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "engine/counters.h"
+#include "engine/machine.h"
+
+namespace regard {
+namespace {
+
+Result<PreparedPlan::Ready> kernels_of(const Plan& plan) {
+  PreparedPlan::Ready ready{&plan, {}, {}};
+  for (const Stage& stage : plan.stages) {
+    Result<std::shared_ptr<const LoadedKernel>> kernel = resolve(stage.kernel);
+    if (!kernel) return tl::unexpected(kernel.error());
+    ready.kernels.push_back(std::move(*kernel));
+  }
+  return ready;
+}
+
+}  // namespace
+
+PreparedPlan::PreparedPlan(Plan best, std::optional<Plan> fallback)
+    : best_(std::move(best)), fallback_(std::move(fallback)) {}
+
+std::int64_t PreparedPlan::workspace_bytes() const {
+  return std::max(best_.workspace.total, fallback_ ? fallback_->workspace.total : 0);
+}
+
+Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
+  if (const Ready* known = ready_if_prepared()) return known;
+  const std::lock_guard lock(mutex_);
+  if (const Ready* known = ready_if_prepared()) return known;
+
+  Result<Ready> found = kernels_of(best_);
+  if (!found && found.error().kind == ErrorKind::no_kernel && fallback_) {
+    const std::string why = found.error().message;
+    found = kernels_of(*fallback_);
+    if (found) {
+      found->fallback_reason = why;
+      ++counters().fallbacks;
+      if (fallback_->cost_seconds > 2 * best_.cost_seconds) {
+        warn_once(fmt::format("the generic kernels answer '{}', which is expected to be slow: {}",
+                              print(best_.problem), why));
+      }
+    }
+  }
+  if (!found) return tl::unexpected(found.error());
+  owner_ = std::make_unique<const Ready>(std::move(*found));
+  ready_.store(owner_.get(), std::memory_order_release);
+  return owner_.get();
+}
+
+Result<PlanRequest> plan_request(const EngineOptions& options) {
+  const Result<Settings>& current = settings();
+  if (!current) return tl::unexpected(current.error());
+  const Result<const Target*> target = options.target.empty() ? best_target() : find_target(options.target);
+  if (!target) return tl::unexpected(target.error());
+  const Result<int> threads = thread_count(options.threads);
+  if (!threads) return tl::unexpected(threads.error());
+
+  PlanRequest request{*target, {}};
+  request.options.threads = *threads;
+  request.options.family = options.family;
+  request.options.strict = current->strict;
+  std::string_view rest = current->disable;
+  while (!rest.empty()) {
+    const std::size_t comma = rest.find(',');
+    request.options.disabled.emplace_back(rest.substr(0, comma));
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  }
+  return request;
+}
+
+}  // namespace regard

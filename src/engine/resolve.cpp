@@ -1,0 +1,176 @@
+#include "engine/resolve.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "compile/toolchain.h"
+#include "engine/built_in.h"
+#include "engine/counters.h"
+#include "engine/machine.h"
+#include "kernel/render.h"
+
+namespace regard {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Loaded = Result<std::shared_ptr<const LoadedKernel>>;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Changes whenever the meaning of a cache entry does.
+constexpr int entry_schema = 1;
+
+Digest identity_of(const KernelKey& key, const Rendered& rendered, const Toolchain& toolchain) {
+  return sha256(fmt::format("{}\n{}\n{}\n{}\n{}", entry_schema, key.target, toolchain.identity(),
+                            fmt::join(rendered.options, " "), rendered.source));
+}
+
+std::string manifest_of(const KernelKey& key, const Rendered& rendered, const Toolchain& toolchain,
+                        double seconds) {
+  nlohmann::json manifest;
+  manifest["kernel"] = print(key);
+  manifest["target"] = key.target;
+  manifest["symbol"] = rendered.symbol;
+  manifest["compiler"] = toolchain.identity();
+  manifest["options"] = rendered.options;
+  manifest["compile_seconds"] = seconds;
+  return manifest.dump();
+}
+
+Result<CacheEntry> compile(const KernelKey& key, const Rendered& rendered, Toolchain& toolchain) {
+  const Result<Compiled> compiled = toolchain.compile({rendered.symbol, rendered.source, rendered.options});
+  if (!compiled) return tl::unexpected(compiled.error());
+  log_line("compile", fmt::format("{} in {:.2f} s", print(key), compiled->seconds));
+  return CacheEntry{manifest_of(key, rendered, toolchain, compiled->seconds), compiled->binary};
+}
+
+tl::unexpected<Error> not_available(const KernelKey& key, std::string_view why) {
+  return fail(ErrorKind::no_kernel,
+              fmt::format("kernel '{}' is not built into the library and {}", print(key), why));
+}
+
+/// A cached or newly compiled kernel, loaded.
+Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start) {
+  const Result<Settings>& current = settings();
+  if (!current) return tl::unexpected(current.error());
+  const Result<Rendered> rendered = render(key);
+  if (!rendered) return tl::unexpected(rendered.error());
+  const Result<Toolchain*> toolchain = toolchain_for(target);
+  if (!toolchain) return not_available(key, "cannot be compiled: " + toolchain.error().message);
+  const Result<Cache*> cache = process_cache();
+  if (!cache) return tl::unexpected(cache.error());
+  const Digest digest = identity_of(key, *rendered, **toolchain);
+
+  const auto load = [&](const CacheEntry& entry, Tier tier) -> Loaded {
+    Result<std::shared_ptr<cpu::Module>> module = cpu::load(entry.payload, rendered->symbol);
+    if (!module) return tl::unexpected(module.error());
+    return std::make_shared<const LoadedKernel>(
+        LoadedKernel{print(key), (*module)->function(), *module, tier, seconds_since(start)});
+  };
+
+  if (!current->jit) {
+    if (current->cache) {
+      if (const std::optional<CacheEntry> entry = (*cache)->find(digest)) return load(*entry, Tier::cache);
+    }
+    return not_available(key,
+                         fmt::format("not in the cache ({}), and REGARD_JIT=off forbids compiling it; switch "
+                                     "REGARD_JIT on once, or add the variant to the manifest",
+                                     current->cache ? (*cache)->directory() : "switched off"));
+  }
+  const auto make = [&] { return compile(key, *rendered, **toolchain); };
+  if (current->cache) {
+    bool from_cache = false;
+    const Result<CacheEntry> entry = (*cache)->get(digest, make, &from_cache);
+    if (!entry) return tl::unexpected(entry.error());
+    Loaded loaded = load(*entry, from_cache ? Tier::cache : Tier::compile);
+    if (loaded || !from_cache) return loaded;
+    log_line("cache", fmt::format("entry {} does not load and is compiled again: {}", digest.hex(),
+                                  loaded.error().message));
+  }
+  const Result<CacheEntry> made = make();
+  if (!made) return tl::unexpected(made.error());
+  return load(*made, Tier::compile);
+}
+
+Loaded resolve_once(const KernelKey& key) {
+  const Clock::time_point start = Clock::now();
+  const Result<const Target*> target = find_target(key.target);
+  if (!target) return tl::unexpected(target.error());
+  if (Status status = runnable(**target); !status) return tl::unexpected(status.error());
+  const std::string text = print(key);
+  if (const cpu::KernelFunction function = find_built_in(text)) {
+    ++counters().built_in;
+    return std::make_shared<const LoadedKernel>(
+        LoadedKernel{text, function, nullptr, Tier::built_in, seconds_since(start)});
+  }
+  Loaded loaded = fetch(key, **target, start);
+  if (!loaded) {
+    ++counters().failed;
+  } else {
+    ++((*loaded)->tier == Tier::cache ? counters().cached : counters().compiled);
+  }
+  return loaded;
+}
+
+struct Slot {
+  std::mutex mutex;
+  std::optional<Loaded> answer;
+};
+
+}  // namespace
+
+std::string_view word(Tier tier) {
+  switch (tier) {
+    case Tier::built_in:
+      return "built-in";
+    case Tier::cache:
+      return "cache";
+    case Tier::compile:
+      return "compile";
+  }
+  return "?";
+}
+
+Counters& counters() {
+  static Counters all;
+  return all;
+}
+
+Result<Cache*> process_cache() {
+  static const Result<std::unique_ptr<Cache>> cache = []() -> Result<std::unique_ptr<Cache>> {
+    const Result<Settings>& current = settings();
+    if (!current) return tl::unexpected(current.error());
+    return std::make_unique<Cache>(default_cache_directory(), current->cache_bytes,
+                                   static_cast<double>(current->lock_seconds));
+  }();
+  if (!cache) return tl::unexpected(cache.error());
+  return cache->get();
+}
+
+Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
+  static std::mutex mutex;
+  // Never destroyed: kernels may run until the very end of the process.
+  static auto& slots = *new std::map<std::string, std::shared_ptr<Slot>, std::less<>>;
+
+  std::shared_ptr<Slot> slot;
+  {
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<Slot>& entry = slots[print(key)];
+    if (!entry) entry = std::make_shared<Slot>();
+    slot = entry;
+  }
+  const std::lock_guard lock(slot->mutex);
+  if (!slot->answer) slot->answer = resolve_once(key);
+  return *slot->answer;
+}
+
+}  // namespace regard

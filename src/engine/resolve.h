@@ -1,0 +1,34 @@
+// KernelKey -> function that can be called, through the tiers: built into the library, cache, compile.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "cache/cache.h"
+#include "device/cpu.h"
+#include "plan/kernel_key.h"
+
+namespace regard {
+
+enum class Tier : std::uint8_t { built_in, cache, compile };
+std::string_view word(Tier);
+
+struct LoadedKernel {
+  std::string key;
+  cpu::KernelFunction function = nullptr;
+  std::shared_ptr<cpu::Module> module;  ///< null for built-in kernels
+  Tier tier = Tier::built_in;
+  double seconds = 0;  ///< what finding, loading or compiling it took
+};
+
+/// Single flight per key; the answer, a failure too, is kept for the life of the process. The error says
+/// every place searched and what would make the kernel available.
+Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey&);
+
+/// The process's cache, by the settings; an error only when the settings are bad.
+Result<Cache*> process_cache();
+
+}  // namespace regard

@@ -1,0 +1,43 @@
+#include "engine/run.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "engine/bind.h"
+#include "engine/counters.h"
+#include "problem/tensors.h"
+
+namespace regard {
+
+Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspace,
+           std::int64_t workspace_bytes) {
+  const Problem& problem = prepared.best().problem;
+  if (Status status = check_tensors(problem, given); !status) return status;
+  if (Status status = check_host_values(problem, given); !status) return status;
+  const std::int64_t needed = prepared.workspace_bytes();
+  if (workspace_bytes < needed || (needed > 0 && workspace == nullptr)) {
+    return invalid(
+        fmt::format("the workspace has {} bytes and the plan needs {} (regard_plan_workspace_bytes)",
+                    workspace == nullptr ? 0 : workspace_bytes, needed));
+  }
+  if (reinterpret_cast<std::uintptr_t>(workspace) % 64 != 0) {
+    return invalid("the workspace is not aligned to 64 bytes; allocate it with aligned_alloc(64, ...)");
+  }
+
+  const Result<const PreparedPlan::Ready*> ready = prepared.ready();
+  if (!ready) return tl::unexpected(ready.error());
+  const Plan& plan = *(*ready)->plan;
+  const Arguments arguments = bind(plan, given, workspace);
+  char* scratch =
+      static_cast<char*>(workspace) + plan.workspace.offset[static_cast<std::size_t>(Part::scratch)];
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const Stage& stage = plan.stages[i];
+    log_line("launch", (*ready)->kernels[i]->key);
+    cpu::run_grid((*ready)->kernels[i]->function, arguments, stage.grid, plan.threads, scratch,
+                  stage.scratch_bytes);
+  }
+  counters().runs.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+}  // namespace regard

@@ -1,0 +1,14 @@
+// REGARD_VERIFY: a second path (a family, a target or the oracle) beside the live call; the difference is
+// reported.
+#pragma once
+
+#include "engine/prepared.h"
+#include "regard/regard.h"
+
+namespace regard {
+
+/// Does nothing unless REGARD_VERIFY is set. The live outputs are never touched; the report goes to stderr.
+/// An error only where the setting names nothing that exists.
+Status verify_if_asked(const PreparedPlan& live, const regard_arguments&);
+
+}  // namespace regard

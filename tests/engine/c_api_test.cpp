@@ -1,0 +1,209 @@
+// The C ABI's contract: statuses, sentences, handles, and the road of one call.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "regard/regard.h"
+
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string message() {
+  return regard_status_message();
+}
+
+struct Problem {
+  explicit Problem(const char* text) {
+    EXPECT_EQ(regard_problem_parse(text, &handle), REGARD_OK) << text << ": " << message();
+  }
+  ~Problem() { regard_problem_destroy(handle); }
+  regard_problem* handle = nullptr;
+};
+
+/// fp32 inputs and outputs of a small forward problem, by the library's own specification.
+struct Call {
+  explicit Call(const Problem& problem) {
+    for (int index = 0; index < REGARD_ROLE_COUNT; ++index) {
+      regard_use use;
+      regard_tensor tensor;
+      EXPECT_EQ(regard_problem_tensor(problem.handle, static_cast<regard_role>(index), &use, &tensor),
+                REGARD_OK);
+      if (use == REGARD_UNUSED || use == REGARD_OPTIONAL_INPUT) continue;
+      std::size_t elements = 1;
+      for (int i = 0; i < tensor.rank; ++i) elements *= static_cast<std::size_t>(tensor.shape[i]);
+      memory.emplace_back(elements);
+      for (std::size_t i = 0; i < elements; ++i)
+        memory.back()[i] = std::sin(static_cast<float>(i * 7 + index));
+      tensor.data = memory.back().data();
+      arguments.tensor[index] = tensor;
+    }
+  }
+  float* data(regard_role role) { return static_cast<float*>(arguments.tensor[role].data); }
+  std::vector<std::vector<float>> memory;
+  regard_arguments arguments = REGARD_ARGUMENTS_INIT;
+};
+
+TEST(CApi, StatusValuesAreTheErrorKinds) {
+  EXPECT_EQ(static_cast<int>(regard::ErrorKind::invalid), REGARD_INVALID);
+  EXPECT_EQ(static_cast<int>(regard::ErrorKind::refused), REGARD_REFUSED);
+  EXPECT_EQ(static_cast<int>(regard::ErrorKind::no_kernel), REGARD_NO_KERNEL);
+  EXPECT_EQ(static_cast<int>(regard::ErrorKind::no_memory), REGARD_NO_MEMORY);
+  EXPECT_EQ(static_cast<int>(regard::ErrorKind::internal), REGARD_INTERNAL);
+}
+
+TEST(CApi, NullPointersAreSentences) {
+  regard_problem* problem = nullptr;
+  EXPECT_EQ(regard_problem_parse(nullptr, &problem), REGARD_INVALID);
+  EXPECT_EQ(message(), "text is a null pointer");
+  EXPECT_EQ(regard_problem_parse("fwd", nullptr), REGARD_INVALID);
+  EXPECT_EQ(regard_plan_create(nullptr, nullptr, nullptr), REGARD_INVALID);
+  EXPECT_EQ(regard_plan_run(nullptr, nullptr, nullptr, 0, nullptr), REGARD_INVALID);
+  regard_problem_destroy(nullptr);
+  regard_plan_destroy(nullptr);
+  regard_string_free(nullptr);
+}
+
+TEST(CApi, AnUnknownWordNamesTheNearest) {
+  regard_problem* problem = nullptr;
+  EXPECT_EQ(regard_problem_parse("fwd bf16 s=64 d=64 mask=causl", &problem), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("causal"));
+}
+
+TEST(CApi, ForwardRunsAndIsChecked) {
+  const Problem problem("fwd fp32 b=2 h=3 s=70 d=40 mask=causal lse");
+  Call call(problem);
+  ASSERT_EQ(regard_attention(problem.handle, nullptr, &call.arguments), REGARD_OK) << message();
+  char* report = nullptr;
+  ASSERT_EQ(regard_check(problem.handle, &call.arguments, &report), REGARD_OK) << message();
+  EXPECT_TRUE(nlohmann::json::parse(report)["ok"].get<bool>()) << report;
+  // The first row of a causal square problem sees one key: its output is that value.
+  EXPECT_FLOAT_EQ(call.data(REGARD_O)[0], call.data(REGARD_V)[0]);
+  call.data(REGARD_O)[5] += 1;
+  regard_string_free(report);
+  ASSERT_EQ(regard_check(problem.handle, &call.arguments, &report), REGARD_OK);
+  EXPECT_FALSE(nlohmann::json::parse(report)["ok"].get<bool>()) << "a wrong output must fail the check";
+  regard_string_free(report);
+}
+
+TEST(CApi, AWrongWorkspaceIsRefused) {
+  const Problem problem("fwd fp32 h=2 s=64 d=64");
+  Call call(problem);
+  regard_plan* plan = nullptr;
+  ASSERT_EQ(regard_plan_create(problem.handle, nullptr, &plan), REGARD_OK) << message();
+  const std::int64_t bytes = regard_plan_workspace_bytes(plan);
+  ASSERT_GT(bytes, 0);
+  std::vector<char> memory(static_cast<std::size_t>(bytes) + 128);
+  char* aligned = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+  EXPECT_EQ(regard_plan_run(plan, &call.arguments, aligned, bytes - 1, nullptr), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("workspace"));
+  EXPECT_EQ(regard_plan_run(plan, &call.arguments, aligned + 4, bytes, nullptr), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("64 bytes"));
+  EXPECT_EQ(regard_plan_run(plan, &call.arguments, aligned, bytes, aligned), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("stream"));
+  EXPECT_EQ(regard_plan_run(plan, &call.arguments, aligned, bytes, nullptr), REGARD_OK) << message();
+  regard_plan_destroy(plan);
+}
+
+TEST(CApi, AStructOfAnotherSizeIsRefused) {
+  const Problem problem("fwd fp32 h=1 s=8 d=8");
+  Call call(problem);
+  call.arguments.size = 8;
+  EXPECT_EQ(regard_attention(problem.handle, nullptr, &call.arguments), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("REGARD_ARGUMENTS_INIT"));
+}
+
+TEST(CApi, AMissingTensorIsNamed) {
+  const Problem problem("fwd fp32 h=1 s=8 d=8");
+  Call call(problem);
+  call.arguments.tensor[REGARD_V].data = nullptr;
+  EXPECT_EQ(regard_attention(problem.handle, nullptr, &call.arguments), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("v"));
+}
+
+TEST(CApi, GpuTargetsPlanToARefusalAndExplain) {
+  const Problem problem("fwd bf16 b=2 h=16 s=1024 d=128 mask=causal");
+  for (const char* target : {"sm_90a", "sm_80", "gfx942", "gfx1201"}) {
+    regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+    options.target = target;
+    regard_plan* plan = nullptr;
+    EXPECT_EQ(regard_plan_create(problem.handle, &options, &plan), REGARD_REFUSED) << target;
+    EXPECT_THAT(message(), HasSubstr(target));
+    char* text = nullptr;
+    ASSERT_EQ(regard_explain(problem.handle, &options, "json", &text), REGARD_OK) << message();
+    EXPECT_FALSE(nlohmann::json::parse(text)["verdicts"].empty());
+    regard_string_free(text);
+  }
+}
+
+TEST(CApi, UnknownTargetNamesTheNearest) {
+  const Problem problem("fwd bf16 h=1 s=64 d=64");
+  regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+  options.target = "cpu-avx215";
+  regard_plan* plan = nullptr;
+  EXPECT_EQ(regard_plan_create(problem.handle, &options, &plan), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("cpu-avx"));
+}
+
+TEST(CApi, AProblemSeenBeforeIsRemembered) {
+  const Problem problem("fwd fp32 h=2 s=33 d=64");
+  const auto hits = [] {
+    char* info = nullptr;
+    EXPECT_EQ(regard_info(&info), REGARD_OK) << message();
+    const auto parsed = nlohmann::json::parse(info);
+    regard_string_free(info);
+    return parsed["counters"]["plan_hits"].get<long>();
+  };
+  const long before = hits();
+  for (int i = 0; i < 3; ++i) {
+    regard_plan* plan = nullptr;
+    ASSERT_EQ(regard_plan_create(problem.handle, nullptr, &plan), REGARD_OK);
+    regard_plan_destroy(plan);
+  }
+  EXPECT_EQ(hits(), before + 2);
+}
+
+TEST(CApi, ManyThreadsShareOnePlan) {
+  const Problem problem("fwd fp32 b=1 h=2 s=65 d=33 mask=causal");
+  Call reference(problem);
+  ASSERT_EQ(regard_attention(problem.handle, nullptr, &reference.arguments), REGARD_OK) << message();
+  std::vector<std::thread> threads;
+  std::vector<int> equal(8, 0);
+  for (std::size_t t = 0; t < equal.size(); ++t) {
+    threads.emplace_back([&, t] {
+      Call call(problem);
+      for (int i = 0; i < 10; ++i) {
+        if (regard_attention(problem.handle, nullptr, &call.arguments) != REGARD_OK) return;
+      }
+      equal[t] = std::equal(call.data(REGARD_O), call.data(REGARD_O) + 2 * 65 * 33, reference.data(REGARD_O));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(equal, ::testing::Each(1));
+}
+
+TEST(CApi, ListsAndCacheVerbsAnswerInJson) {
+  char* text = nullptr;
+  ASSERT_EQ(regard_list(nullptr, nullptr, &text), REGARD_OK) << message();
+  EXPECT_GT(nlohmann::json::parse(text).size(), 20u);
+  regard_string_free(text);
+  ASSERT_EQ(regard_list("cpu-avx2", "flash", &text), REGARD_OK) << message();
+  EXPECT_GT(nlohmann::json::parse(text).size(), 10u);
+  regard_string_free(text);
+  EXPECT_EQ(regard_list(nullptr, "flsh", &text), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("flash"));
+  ASSERT_EQ(regard_cache("stat", &text), REGARD_OK) << message();
+  EXPECT_TRUE(nlohmann::json::parse(text).contains("entries"));
+  regard_string_free(text);
+  EXPECT_EQ(regard_cache("purge", &text), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("clean"));
+}
+
+}  // namespace

@@ -1,0 +1,138 @@
+// Where kernels come from: the same key gives the same bits from every tier, and each refusal says what was
+// searched. Settings are read once per process, so each case runs in a process of its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "compile/toolchain.h"
+#include "engine/built_in.h"
+#include "engine/resolve.h"
+#include "kernel/render.h"
+#include "plan/profile.h"
+#include "regard/regard.h"
+
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string fresh_folder() {
+  std::string name = (std::filesystem::temp_directory_path() / "regard resolve XXXXXX").string();
+  return mkdtemp(name.data());
+}
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+/// Runs `Child.Run` of this test program in a process of its own, with more environment; returns what it
+/// printed.
+std::string in_child(const Environment& environment) {
+  std::string command = "env RESOLVE_TEST_CHILD=1";
+  for (const auto& [name, value] : environment) command += " " + name + "='" + value + "'";
+  command +=
+      " '" + std::filesystem::read_symlink("/proc/self/exe").string() + "' --gtest_filter=Child.Run 2>&1";
+  FILE* child = popen(command.c_str(), "r");
+  std::string text;
+  char buffer[4096];
+  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, child)) > 0;) text.append(buffer, n);
+  EXPECT_EQ(pclose(child), 0) << text;
+  return text;
+}
+
+constexpr const char* not_built_in = "fwd fp32 h=1 s=40 d=23 mask=causal";
+
+/// "tier" of the first stage, then the outputs' bits; or the refusal.
+void run_and_print(const char* text) {
+  regard_problem* problem = nullptr;
+  regard_plan* plan = nullptr;
+  if (regard_problem_parse(text, &problem) != REGARD_OK ||
+      regard_plan_create(problem, nullptr, &plan) != REGARD_OK || regard_plan_prepare(plan) != REGARD_OK) {
+    std::printf("%s", regard_status_message());
+    return;
+  }
+  std::vector<float> q(40 * 23), o(40 * 23, 0.f);
+  for (std::size_t i = 0; i < q.size(); ++i) q[i] = std::sin(static_cast<float>(i));
+  regard_arguments arguments = REGARD_ARGUMENTS_INIT;
+  for (regard_role role : {REGARD_Q, REGARD_K, REGARD_V, REGARD_O}) {
+    regard_use use;
+    regard_problem_tensor(problem, role, &use, &arguments.tensor[role]);
+    arguments.tensor[role].data = role == REGARD_O ? o.data() : q.data();
+  }
+  char* json = nullptr;
+  regard_plan_json(plan, &json);
+  if (regard_attention(problem, nullptr, &arguments) != REGARD_OK) {
+    std::printf("%s", regard_status_message());
+    return;
+  }
+  std::printf("%s\n--\n", json);
+  for (float value : o) std::printf("%a ", static_cast<double>(value));
+  std::printf("bits end\n");
+}
+
+std::string bits(const std::string& text) {
+  const std::size_t start = text.find("--\n");
+  return start == std::string::npos ? text : text.substr(start, text.rfind("bits end") - start);
+}
+
+TEST(Child, Run) {
+  if (std::getenv("RESOLVE_TEST_CHILD") != nullptr) run_and_print(not_built_in);
+}
+
+TEST(Resolve, CompiledThenCachedGivesTheSameBits) {
+  const std::string folder = fresh_folder();
+  const std::string first = in_child({{"REGARD_CACHE_DIR", folder}});
+  const std::string second = in_child({{"REGARD_CACHE_DIR", folder}});
+  EXPECT_THAT(first, HasSubstr("\"tier\":\"compile\""));
+  EXPECT_THAT(second, HasSubstr("\"tier\":\"cache\""));
+  EXPECT_EQ(bits(first), bits(second));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Resolve, ABuiltInKernelCompiledAgainGivesTheSameCode) {
+  const auto profile = regard::find_profile("default");
+  ASSERT_TRUE(profile) << profile.error().message;
+  const auto target = regard::find_target("cpu-generic");
+  ASSERT_TRUE(target);
+  const auto keys = regard::kernels_of(**profile, **target);
+  ASSERT_TRUE(keys) << keys.error().message;
+  ASSERT_FALSE(keys->empty());
+  for (const regard::KernelKey& key : *keys) {
+    EXPECT_NE(regard::find_built_in(print(key)), nullptr) << print(key);
+  }
+}
+
+TEST(Resolve, WithoutAnyCompilerTheGenericKernelAnswers) {
+  const std::string text =
+      in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_CXX", "/no/such/compiler"}});
+  EXPECT_THAT(text, HasSubstr("generic_forward"));
+  EXPECT_THAT(text, HasSubstr("fallback_reason"));
+}
+
+TEST(Resolve, StrictRefusesInsteadOfFallingBack) {
+  const std::string text =
+      in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_JIT", "off"}, {"REGARD_STRICT", "1"}});
+  EXPECT_THAT(text, HasSubstr("REGARD_JIT=off"));
+  EXPECT_THAT(text, HasSubstr("not in the cache"));
+}
+
+TEST(Resolve, AnUnwritableCacheStillComputes) {
+  const std::string text = in_child({{"REGARD_CACHE_DIR", "/proc/regard"}});
+  EXPECT_THAT(text, HasSubstr("\"tier\":\"compile\""));
+}
+
+TEST(Resolve, ABadSettingIsASentence) {
+  const std::string text = in_child({{"REGARD_JIT", "maybe"}});
+  EXPECT_THAT(text, HasSubstr("REGARD_JIT='maybe' is not understood"));
+}
+
+TEST(Resolve, ACappedTargetIsUsed) {
+  const std::string text =
+      in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_CPU_TARGET", "cpu-avx2"}});
+  EXPECT_THAT(text, HasSubstr("cpu-avx2"));
+}
+
+}  // namespace
