@@ -29,10 +29,10 @@ struct Head {
   Sums &grad_k, &grad_v;
   const Writer &write_q, &write_bias, &write_sink;
 
-  void run(std::int64_t b, std::int64_t h);
+  void run(std::int64_t b, std::int64_t h, const Options& options);
 };
 
-void Head::run(std::int64_t b, std::int64_t h) {
+void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
   const Problem& problem = inputs.problem();
   const Sequence& sequence = inputs.sequence(b);
   const Matrix q = inputs.matrix(REGARD_Q, b, h), grad_o = inputs.matrix(REGARD_GRAD_O, b, h);
@@ -42,7 +42,7 @@ void Head::run(std::int64_t b, std::int64_t h) {
   Row row;
   Sums o(1, problem.dv), grad_q(1, problem.d), mean_k(1, problem.d);
 
-  for (std::int64_t i = 0; i < sequence.sq; ++i) {
+  for (const std::int64_t i : spread(sequence.sq, options.max_rows)) {
     const double* d_o = grad_o.row(i);
     compute_row(inputs, b, h, i, q.row(i), k, largest_k, row);
     const double relative = precision.weight(row.largest_logit, row.lse, terms);
@@ -118,20 +118,28 @@ void take_roots(Outputs& outputs, regard_role role) {
 Outputs backward(const Inputs& inputs, const Options& options) {
   const Problem& problem = inputs.problem();
   Outputs outputs;
-  const Writer write_q(problem, REGARD_GRAD_Q, outputs), write_k(problem, REGARD_GRAD_K, outputs),
-      write_v(problem, REGARD_GRAD_V, outputs), write_bias(problem, REGARD_GRAD_BIAS, outputs, 0),
-      write_sink(problem, REGARD_GRAD_SINK, outputs, 0);
+  const Writer write_q(problem, REGARD_GRAD_Q, outputs);
+  Writer write_k, write_v, write_bias, write_sink;
+  if (options.max_rows == 0) {
+    write_k = Writer(problem, REGARD_GRAD_K, outputs);
+    write_v = Writer(problem, REGARD_GRAD_V, outputs);
+  }
+  if (options.max_rows == 0 && options.max_heads == 0) {
+    write_bias = Writer(problem, REGARD_GRAD_BIAS, outputs, 0);
+    write_sink = Writer(problem, REGARD_GRAD_SINK, outputs, 0);
+  }
 
-  for_each_head(problem.b, problem.hk, options.threads, [&](std::int64_t b, std::int64_t kv_head) {
+  const auto head = [&](std::int64_t b, std::int64_t kv_head) {
     const Matrix k = inputs.matrix(REGARD_K, b, kv_head), v = inputs.matrix(REGARD_V, b, kv_head);
     Sums grad_k(k.rows, problem.d), grad_v(v.rows, problem.dv);
-    Head head{inputs,  Precision(problem), k,         v, largest_norm(k), largest_norm(v), grad_k, grad_v,
+    Head work{inputs,  Precision(problem), k,         v, largest_norm(k), largest_norm(v), grad_k, grad_v,
               write_q, write_bias,         write_sink};
     const std::int64_t group = problem.hq / problem.hk;
-    for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) head.run(b, h);
+    for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) work.run(b, h, options);
     write_keys(grad_k, b, kv_head, inputs.sequence(b).first_k, write_k);
     write_keys(grad_v, b, kv_head, inputs.sequence(b).first_k, write_v);
-  });
+  };
+  for_each_head(problem.b, problem.hk, options.max_heads, options.threads, head);
   take_roots(outputs, REGARD_GRAD_BIAS);
   take_roots(outputs, REGARD_GRAD_SINK);
   return outputs;

@@ -1,4 +1,4 @@
-// The report behind regard_check.
+// A call's outputs judged by the oracle, as a report for people and programs.
 #pragma once
 
 #include <string>
@@ -9,7 +9,12 @@
 
 namespace regard::oracle {
 
-/// Compares the outputs in the tensors with the oracle's: JSON with "ok" and a row per output.
+/// {"ok": true, "sampled": false, "skipped": [],
+///  "outputs": {"o": {"max_absolute": .., "max_relative": .., "tolerance": .., "worst": .., "compared": ..,
+///                    "wrong": .., "ok": ..}, ..}}
+/// tolerance: the one at the largest absolute error; worst: the largest error as a part of its own tolerance.
+/// A large problem is sampled so that the check takes seconds: some rows of each head forward, some heads (or
+/// rows of grad_q) backward; outputs that would need all of them are named in "skipped".
 Result<std::string> check_report(const Problem&, const regard_arguments&, int threads);
 
 }  // namespace regard::oracle

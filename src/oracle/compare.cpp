@@ -34,7 +34,8 @@ void compare_element(double actual, double exact, double expected_error, regard_
   if (actual == exact) absolute = 0;  // equal infinities too
   // What overflows the output's type is stored as infinity, or as the largest number where there is none.
   const double largest = format(dtype).largest();
-  if (std::fabs(exact) + allowed > largest && std::fabs(actual) >= largest && actual * exact > 0)
+  if (std::isfinite(exact) && std::fabs(exact) + allowed > largest && std::fabs(actual) >= largest &&
+      actual * exact > 0)
     absolute = 0;
   const bool wrong = !(absolute <= allowed);  // NaN is wrong
   if (wrong && result.wrong++ == 0) {

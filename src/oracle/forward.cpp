@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 
 #include "oracle/passes.h"
@@ -8,18 +7,6 @@
 #include "oracle/writer.h"
 
 namespace regard::oracle {
-namespace {
-
-/// At most `limit` of `rows` rows, evenly spread, the first and the last among them.
-std::vector<std::int64_t> sampled_rows(std::int64_t rows, std::int64_t limit) {
-  std::vector<std::int64_t> result;
-  const std::int64_t count = limit > 0 ? std::min(rows, limit) : rows;
-  for (std::int64_t n = 0; n < count; ++n)
-    result.push_back(count == 1 ? rows - 1 : n * (rows - 1) / (count - 1));
-  return result;
-}
-
-}  // namespace
 
 Outputs forward(const Inputs& inputs, const Options& options) {
   const Problem& problem = inputs.problem();
@@ -28,7 +15,7 @@ Outputs forward(const Inputs& inputs, const Options& options) {
   const Writer write_o(problem, REGARD_O, outputs), write_lse(problem, REGARD_LSE, outputs),
       write_mask(problem, REGARD_DROPOUT_MASK, outputs);
 
-  for_each_head(problem.b, problem.hq, options.threads, [&](std::int64_t b, std::int64_t h) {
+  for_each_head(problem.b, problem.hq, 0, options.threads, [&](std::int64_t b, std::int64_t h) {
     const Sequence& sequence = inputs.sequence(b);
     const Matrix q = inputs.matrix(REGARD_Q, b, h);
     const Matrix k = inputs.matrix(REGARD_K, b, inputs.kv_head(h));
@@ -36,7 +23,7 @@ Outputs forward(const Inputs& inputs, const Options& options) {
     const double largest_k = largest_norm(k);
     Sums o(1, problem.dv);
     Row row;
-    for (const std::int64_t i : sampled_rows(sequence.sq, options.max_rows)) {
+    for (const std::int64_t i : spread(sequence.sq, options.max_rows)) {
       compute_row(inputs, b, h, i, q.row(i), k, largest_k, row);
       const double relative = precision.weight(row.largest_logit, row.lse, sequence.sk);
       o.clear();

@@ -25,9 +25,12 @@ using Outputs = std::map<regard_role, Output>;
 
 struct Options {
   int threads = 1;
-  /// Forward only: compute at most this many query rows per (batch, head), spread evenly; the rest is NaN.
-  /// 0 means all.
+  /// Compute at most this many query rows per head, spread evenly; the other rows are NaN. 0 means all.
+  /// Backward then gives grad_q alone, as the other gradients are sums over all rows.
   std::int64_t max_rows = 0;
+  /// Backward only: compute at most this many (batch, K/V head) pairs, spread evenly; the others are NaN, and
+  /// gradients that are sums over heads are left out. 0 means all.
+  std::int64_t max_heads = 0;
 };
 
 /// Forward: o, lse, dropout_mask. Backward: grad_q, grad_k, grad_v and, when asked, grad_bias, grad_sink; it

@@ -72,12 +72,20 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   for (double& s : score) s = std::exp(s - row.lse);
 }
 
-void for_each_head(std::int64_t batches, std::int64_t heads, int threads,
+std::vector<std::int64_t> spread(std::int64_t count, std::int64_t limit) {
+  std::vector<std::int64_t> chosen;
+  const std::int64_t n = limit > 0 ? std::min(count, limit) : count;
+  for (std::int64_t i = 0; i < n; ++i) chosen.push_back(n == 1 ? count - 1 : i * (count - 1) / (n - 1));
+  return chosen;
+}
+
+void for_each_head(std::int64_t batches, std::int64_t heads, std::int64_t limit, int threads,
                    const std::function<void(std::int64_t, std::int64_t)>& body) {
+  const std::vector<std::int64_t> pairs = spread(batches * heads, limit);
   tbb::task_arena arena(std::max(threads, 1));
   arena.execute([&] {
-    tbb::parallel_for(std::int64_t{0}, batches * heads,
-                      [&](std::int64_t pair) { body(pair / heads, pair % heads); });
+    tbb::parallel_for(std::size_t{0}, pairs.size(),
+                      [&](std::size_t i) { body(pairs[i] / heads, pairs[i] % heads); });
   });
 }
 

@@ -27,8 +27,11 @@ double dot(const double* a, const double* b, std::int64_t count);
 double norm(const double* a, std::int64_t count);
 double largest_norm(const Matrix&);
 
-/// Calls body(batch, head) for every pair, spread over threads.
-void for_each_head(std::int64_t batches, std::int64_t heads, int threads,
+/// At most `limit` of `count` things, evenly spread, the first and the last among them; all when limit is 0.
+std::vector<std::int64_t> spread(std::int64_t count, std::int64_t limit);
+
+/// Calls body(batch, head) for at most `limit` pairs (0: for all), on several threads.
+void for_each_head(std::int64_t batches, std::int64_t heads, std::int64_t limit, int threads,
                    const std::function<void(std::int64_t, std::int64_t)>& body);
 
 }  // namespace regard::oracle

@@ -12,6 +12,7 @@ namespace regard::oracle {
 /// Does nothing for a role that the problem does not write.
 class Writer {
  public:
+  Writer() = default;
   Writer(const Problem& problem, regard_role role, Outputs& outputs, double initial = nan) {
     const TensorSpec spec = tensor_spec(problem, role);
     if (spec.use != REGARD_OUTPUT) return;

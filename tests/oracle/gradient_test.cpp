@@ -50,7 +50,7 @@ TEST_P(Gradients, AreCentralDifferences) {
     options.padded_rows = padded;
     Case c(GetParam(), options);
     SCOPED_TRACE(c.description());
-    const auto outputs = oracle::run(c.problem(), c.arguments(), {2, 0});
+    const auto outputs = oracle::run(c.problem(), c.arguments(), {2, 0, 0});
     ASSERT_TRUE(outputs) << outputs.error().message;
     check_gradient(c, REGARD_Q, outputs->at(REGARD_GRAD_Q).value);
     check_gradient(c, REGARD_K, outputs->at(REGARD_GRAD_K).value);

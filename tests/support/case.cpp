@@ -210,7 +210,7 @@ void Case::compute_forward_inputs(int threads) {
   forward.pass = Pass::fwd;
   forward.lse = true;
   forward.dbias = forward.deterministic = false;
-  const auto outputs = must(oracle::run(forward, arguments_, {threads, 0}), print(forward));
+  const auto outputs = must(oracle::run(forward, arguments_, {threads, 0, 0}), print(forward));
   for (const regard_role role : {REGARD_O, REGARD_LSE}) {
     const std::vector<double>& values = outputs.at(role).value;
     for (std::size_t i = 0; i < values.size(); ++i)

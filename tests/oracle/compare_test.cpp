@@ -1,0 +1,155 @@
+// What the comparison lets through, and what it must not.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "oracle/check.h"
+#include "oracle/number.h"
+#include "oracle/oracle.h"
+#include "support/case.h"
+
+namespace regard::test {
+namespace {
+
+/// Writes the oracle's own answer, rounded, into the outputs.
+oracle::Outputs answer(Case& c) {
+  const oracle::Outputs outputs = oracle::run(c.problem(), c.arguments(), {2, 0, 0}).value();
+  for (const auto& [role, output] : outputs)
+    for (std::size_t i = 0; i < output.value.size(); ++i)
+      if (!std::isnan(output.value[i])) c.set(role, static_cast<std::int64_t>(i), output.value[i]);
+  return outputs;
+}
+
+TEST(Compare, AcceptsTheRoundedAnswerOfEveryOutput) {
+  for (const char* text :
+       {"fwd fp32 b=2 h=2 s=40 d=16 lse mask=causal", "fwd bf16 b=1 h=2 sq=30 sk=20 d=8 lse mask=causal",
+        "fwd fp16 b=1 h=2 s=20 d=8 dropout=0.2 dropout_mask", "fwd fp8 b=1 h=2 s=20 d=8 out=fp8 lse",
+        "fwd bf16 b=3 h=2 s=20 d=8 varlen lengths lse", "bwd bf16 b=2 h=2 s=40 d=16 bias=1h dbias sink",
+        "bwd fp32 b=3 h=2 s=20 d=8 varlen lengths"}) {
+    CaseOptions options;
+    options.padded_rows = true;
+    Case c(text, options);
+    const oracle::Outputs expected = answer(c);
+    EXPECT_EQ(c.mistakes(expected), "") << c.description();
+    for (const oracle::Comparison& result : oracle::compare(c.problem(), c.arguments(), expected))
+      EXPECT_GT(result.compared, 0) << role_name(result.role);
+  }
+}
+
+TEST(Compare, MissesNoUnwrittenElement) {
+  Case c("fwd bf16 b=1 h=1 s=8 d=4 lse");
+  const oracle::Outputs expected = answer(c);
+  c.poison_outputs();
+  const auto results = oracle::compare(c.problem(), c.arguments(), expected);
+  EXPECT_EQ(results.at(0).wrong, 32);
+  EXPECT_EQ(results.at(1).wrong, 8);
+}
+
+TEST(Compare, MinusInfinityMustBeExact) {
+  Case c("fwd fp32 b=1 h=1 sq=3 sk=2 d=4 mask=causal lse");
+  const oracle::Outputs expected = answer(c);
+  ASSERT_EQ(c.get(REGARD_LSE, 0), -oracle::infinity);
+  for (const double wrong : {-1e30, oracle::infinity, 0.0}) {
+    c.set(REGARD_LSE, 0, wrong);
+    EXPECT_NE(c.mistakes(expected), "") << wrong;
+  }
+  c.set(REGARD_LSE, 0, -oracle::infinity);
+  c.set(REGARD_LSE, 1, -oracle::infinity);
+  EXPECT_NE(c.mistakes(expected), "");
+}
+
+TEST(Compare, SeesOneKeyTooFew) {
+  // The last key of a long row weighs little; forgetting it must not hide behind the rounding of bf16.
+  for (const char* text : {"fwd bf16 b=1 h=1 sq=8 sk=256 d=32", "fwd fp16 b=1 h=1 sq=8 sk=512 d=32",
+                           "fwd fp32 b=1 h=1 sq=8 sk=4096 d=32", "bwd bf16 b=1 h=1 sq=16 sk=128 d=32"}) {
+    Case whole(text);
+    answer(whole);
+    Problem shorter = whole.problem();
+    shorter.sk -= 1;
+    regard_arguments arguments = whole.arguments();
+    for (const regard_role role : {REGARD_K, REGARD_V, REGARD_GRAD_K, REGARD_GRAD_V})
+      if (arguments.tensor[role].data) arguments.tensor[role].shape[1] -= 1;
+    const auto expected = oracle::run(shorter, arguments).value();
+    EXPECT_GT(oracle::compare(shorter, arguments, expected).at(0).wrong, 0) << text;
+  }
+}
+
+TEST(Compare, SeesWritesPastALogicalLength) {
+  Case c("fwd fp32 b=1 h=1 s=8 d=4 lengths");
+  c.set(REGARD_LENGTHS_Q, 0, 5);
+  const oracle::Outputs expected = answer(c);
+  EXPECT_EQ(c.mistakes(expected), "");
+  c.set(REGARD_O, 6 * 4, 0);
+  EXPECT_NE(c.mistakes(expected).find("past a logical length"), std::string::npos);
+}
+
+TEST(Compare, SeesWritesBetweenRows) {
+  CaseOptions options;
+  options.padded_rows = true;
+  Case c("fwd fp32 b=1 h=1 s=8 d=4", options);
+  const oracle::Outputs expected = answer(c);
+  static_cast<float*>(c.arguments().tensor[REGARD_O].data)[4] = 0;
+  EXPECT_NE(c.mistakes(expected).find("outside of the tensor"), std::string::npos);
+}
+
+TEST(Compare, OverflowOfTheOutputTypeIsItsInfinity) {
+  Case c("fwd fp16 b=1 h=1 s=4 d=4");
+  oracle::Outputs expected = answer(c);
+  expected.at(REGARD_O).value[0] = 1e6;
+  c.set(REGARD_O, 0, oracle::infinity);
+  EXPECT_EQ(c.mistakes(expected), "");
+  c.set(REGARD_O, 0, -oracle::infinity);
+  EXPECT_NE(c.mistakes(expected), "");
+}
+
+TEST(CheckReport, SaysWhatIsWrong) {
+  Case c("fwd bf16 b=1 h=2 s=16 d=8 lse");
+  answer(c);
+  auto report = nlohmann::json::parse(oracle::check_report(c.problem(), c.arguments(), 2).value());
+  EXPECT_TRUE(report["ok"]);
+  EXPECT_FALSE(report["sampled"]);
+  EXPECT_EQ(report["outputs"]["o"]["compared"], 256);
+  c.set(REGARD_O, 3, 100);
+  c.set(REGARD_LSE, 0, oracle::nan);
+  report = nlohmann::json::parse(oracle::check_report(c.problem(), c.arguments(), 2).value());
+  EXPECT_FALSE(report["ok"]);
+  EXPECT_EQ(report["outputs"]["o"]["wrong"], 1);
+  EXPECT_FALSE(report["outputs"]["lse"]["ok"]);
+}
+
+TEST(CheckReport, SamplesWhatIsLarge) {
+  // Nothing is computed here: the poisoned outputs are all wrong, wherever the check looks.
+  Case forward("fwd fp32 b=1 h=2 s=32768 d=8 lse");
+  auto report =
+      nlohmann::json::parse(oracle::check_report(forward.problem(), forward.arguments(), 2).value());
+  EXPECT_TRUE(report["sampled"]);
+  EXPECT_FALSE(report["ok"]);
+  EXPECT_GT(report["outputs"]["lse"]["compared"], 100);
+  EXPECT_LT(report["outputs"]["lse"]["compared"], 2 * 32768);
+}
+
+TEST(CheckReport, SampledGradientsAreThoseOfTheWhole) {
+  Case c("bwd fp32 b=2 hq=4 hk=2 s=20 d=8 sink");
+  const auto whole = oracle::run(c.problem(), c.arguments()).value();
+  const auto heads = oracle::run(c.problem(), c.arguments(), {1, 0, 2}).value();
+  const auto rows = oracle::run(c.problem(), c.arguments(), {1, 7, 1}).value();
+  EXPECT_EQ(heads.count(REGARD_GRAD_SINK), 0u);
+  EXPECT_EQ(rows.count(REGARD_GRAD_K), 0u);
+  for (const auto* some : {&heads, &rows}) {
+    for (const auto& [role, output] : *some) {
+      std::size_t computed = 0;
+      for (std::size_t i = 0; i < output.value.size(); ++i) {
+        if (std::isnan(output.value[i])) continue;
+        EXPECT_EQ(output.value[i], whole.at(role).value[i]);
+        ++computed;
+      }
+      EXPECT_GT(computed, 0u);
+      EXPECT_LT(computed, output.value.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace regard::test
