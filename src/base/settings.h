@@ -18,6 +18,8 @@ namespace regard {
 #define REGARD_SETTINGS(X)                                                                                   \
   X(jit, Switch, "REGARD_JIT", true,                                                                         \
     "Compile kernels on demand; off refuses with the key and what was searched.")                            \
+  X(built_in, Switch, "REGARD_BUILT_IN", true,                                                               \
+    "Use the kernels compiled into the library; off takes them from the cache or compiles them.")            \
   X(cache_dir, Text, "REGARD_CACHE_DIR", "",                                                                 \
     "Folder of the kernel cache; empty means the user's cache folder.")                                      \
   X(cache_bytes, Number, "REGARD_CACHE_BYTES", 1073741824,                                                   \

@@ -106,8 +106,10 @@ Loaded resolve_once(const KernelKey& key) {
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
   if (Status status = runnable(**target); !status) return tl::unexpected(status.error());
+  const Result<Settings>& current = settings();
+  if (!current) return tl::unexpected(current.error());
   const std::string text = print(key);
-  if (const cpu::KernelFunction function = find_built_in(text)) {
+  if (const cpu::KernelFunction function = current->built_in ? find_built_in(text) : nullptr) {
     ++counters().built_in;
     return std::make_shared<const LoadedKernel>(
         LoadedKernel{text, function, nullptr, Tier::built_in, seconds_since(start)});
