@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
@@ -17,6 +18,7 @@ using namespace regard::python;
 
 NB_MODULE(_core, module) {
   module.doc() = "Binding of Regard's C ABI. Use the package regard.";
+  nb::set_leak_warnings(false);  // plans that live until the interpreter ends are no leak
   declare_problem(module);
   declare_plan(module);
 

@@ -87,7 +87,7 @@ void Plan::prepare() {
   check(status);
 }
 
-void Plan::run(nb::handle seed, std::uint64_t offset, nb::handle workspace, const nb::dict& tensors) const {
+void Plan::run(nb::handle seed, std::uint64_t offset, nb::handle workspace, const nb::kwargs& tensors) const {
   const Problem& what = nb::cast<const Problem&>(problem_);
   Binding binding(what.handle(), what.order());
   regard_arguments arguments;

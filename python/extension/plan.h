@@ -34,7 +34,7 @@ class Plan {
   nb::str json() const;
   void prepare();
   /// `workspace` None: memory that this thread keeps for its next call.
-  void run(nb::handle seed, std::uint64_t offset, nb::handle workspace, const nb::dict& tensors) const;
+  void run(nb::handle seed, std::uint64_t offset, nb::handle workspace, const nb::kwargs& tensors) const;
 
  private:
   nb::object problem_;  // a Problem; shared with Python

@@ -102,7 +102,7 @@ def test_the_oracle_accepts_pytorch_s_fp64_results(name):
         inputs["bias"] = bias
     results = {"o": o.detach().float(), "lse": lse.detach().float()}
     assert all_right(regard.check(f"fwd {sizes} lse", **inputs, **results))
-    backward = dict(zip(("grad_q", "grad_k", "grad_v", "grad_bias"), [grad.float() for grad in grads]))
+    backward = dict(zip(("grad_q", "grad_k", "grad_v", "grad_bias"), [grad.float().contiguous() for grad in grads]))
     problem = f"bwd {sizes} {'dbias' if bias is not None else ''}"
     assert all_right(regard.check(problem, **inputs, **results, grad_o=grad_o, **backward))
     for name in backward:
