@@ -1,0 +1,75 @@
+"""The examples of README.md run as written, against an installed library."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build" / "release"))
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCKS = FENCE.findall((ROOT / "README.md").read_text())
+
+
+def blocks(language):
+    found = [text for name, text in BLOCKS if name == language]
+    assert found, f"README.md has no {language} example"
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    prefix = tmp_path_factory.mktemp("prefix")
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
+    return prefix
+
+
+def environment(prefix):
+    libraries = next(prefix.glob("lib*/**/libregard.so")).parent
+    return {
+        **os.environ,
+        "PATH": f"{prefix / 'bin'}:{os.environ['PATH']}",
+        "LD_LIBRARY_PATH": str(libraries),
+        "PKG_CONFIG_PATH": str(libraries / "pkgconfig"),
+    }
+
+
+def run(command, prefix, **options):
+    return subprocess.run(
+        command, env=environment(prefix), check=True, capture_output=True, text=True, timeout=300, **options
+    ).stdout
+
+
+def build_and_run(source, compiler, prefix):
+    program = source.with_suffix("")
+    flags = run(["pkg-config", "--cflags", "--libs", "regard"], prefix).split()
+    run([*compiler, "-Wall", "-Wextra", "-Werror", "-o", program, source, *flags], prefix)
+    return run([program], prefix)
+
+
+def test_c_example(installed, tmp_path):
+    source = tmp_path / "example.c"
+    source.write_text(blocks("c")[0])
+    assert "mask=causal: o[0] = 0" in build_and_run(source, ["cc"], installed)
+
+
+def test_cpp_example(installed, tmp_path):
+    source = tmp_path / "example.cpp"
+    source.write_text(blocks("cpp")[0])
+    assert "o[0] = 0.5" in build_and_run(source, ["c++", "-std=c++20"], installed)
+
+
+@pytest.mark.parametrize("line", [line for text in blocks("sh") for line in text.splitlines() if line.strip()])
+def test_command_example(installed, line):
+    assert run(["sh", "-c", line], installed).strip()
+
+
+def test_python_example(tmp_path):
+    script = tmp_path / "example.py"
+    script.write_text(blocks("python")[0])
+    shown = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert shown.returncode == 0, shown.stderr
+    assert "forward" in shown.stdout
