@@ -22,15 +22,20 @@ NB_MODULE(_core, module) {
   declare_problem(module);
   declare_plan(module);
 
-  nb::list roles;
-  for (int role = 0; role < REGARD_ROLE_COUNT; ++role)
-    roles.append(nb::str(regard_role_name(static_cast<regard_role>(role))));
-  module.attr("ROLES") = nb::tuple(roles);
   module.attr("VERSION") = regard_version();
 
   module.def("empty", &empty, nb::arg("shape"), nb::arg("dtype"), nb::arg("zeros"),
              nb::sig("def empty(shape: collections.abc.Sequence[int], dtype: str, zeros: bool) -> object"),
              "A new aligned array for any DLPack consumer.");
+  module.def(
+      "roles",
+      [] {
+        nb::list names;
+        for (int role = 0; role < REGARD_ROLE_COUNT; ++role)
+          names.append(nb::str(regard_role_name(static_cast<regard_role>(role))));
+        return nb::tuple(names);
+      },
+      nb::sig("def roles() -> tuple[str, ...]"), "The names of all tensors.");
   module.def("words", [] {
     char* json = nullptr;
     check(regard_problem_words(&json));

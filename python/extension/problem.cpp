@@ -128,8 +128,10 @@ no sense.)")
                    problem.text() == right->text();
           },
           nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
-      .def("__reduce__",
-           [](nb::object self) { return nb::make_tuple(self.type(), nb::make_tuple(self.attr("text"))); });
+      .def(
+          "__reduce__",
+          [](nb::object self) { return nb::make_tuple(self.type(), nb::make_tuple(self.attr("text"))); },
+          nb::sig("def __reduce__(self) -> tuple[type, tuple[str]]"));
 }
 
 }  // namespace regard::python

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
-_ROLES = frozenset(_core.ROLES)
+_ROLES = frozenset(_core.roles())
 _DRAWN = "seed"  # a tensor when it is an array, else a number
 
 

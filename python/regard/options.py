@@ -1,6 +1,6 @@
 """The keyword options of `attention` and `attention_backward`, for type checkers and readers.
 
-At run time an option is either the name of a tensor (`_core.ROLES`), a word of problem text (`regard.words()`) or
+At run time an option is either the name of a tensor (`_core.roles()`), a word of problem text (`regard.words()`) or
 one of the few conveniences below; so a new word of problem text works here the day it exists. A test compares
 this list with the library's own.
 """
