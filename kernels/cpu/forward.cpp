@@ -10,11 +10,11 @@
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scores.h"
+#include "kernels/cpu/values.h"
 
 namespace regard {
 namespace {
 
-constexpr i64 width = ForwardLayout::padded(key::dv);
 constexpr ForwardLayout layout(pairs, key::d, key::dv, key::block_q, key::block_k, elementwise_bias);
 static_assert(key::block_q % tile == 0 && key::block_k % (2 * tile_rows) == 0);
 static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of bits serve 32 keys");
@@ -90,43 +90,6 @@ bool softmax(const Head& head, QueryTile& rows, float* scores, const float* larg
     store(rescale + lane, factor);
   }
   return any(changed);
-}
-
-template <int rows, int vectors>
-REGARD_INLINE void add_values_tile(float* output, const float* weights, const float* values, i64 count,
-                                   bool started, const float* rescale) {
-  Tile<rows, vectors> product;
-  if (started) {
-    product.load_from(output, width);
-    if (rescale) product.scale_rows(rescale);
-  } else {
-    product.clear();
-  }
-  product.add_product(weights, 1, tile, values, width, count);
-  product.store_to(output, width);
-}
-
-template <int vectors>
-void add_values_columns(float* output, const float* weights, const float* values, i64 count, bool started,
-                        const float* rescale) {
-  i64 row = 0;
-  for (; row + tile_rows <= tile; row += tile_rows)
-    add_values_tile<tile_rows, vectors>(output + row * width, weights + row, values, count, started,
-                                        rescale ? rescale + row : nullptr);
-  add_values_tile<tile % tile_rows, vectors>(output + row * width, weights + row, values, count, started,
-                                             rescale ? rescale + row : nullptr);
-}
-
-/// O = O * rescale + P V over `count` operand elements of depth. `rescale` null: 1.
-void add_values(float* output, const float* weights, const float* values, i64 count, bool started,
-                const float* rescale) {
-  constexpr i64 step = tile_vectors * lanes;
-  i64 column = 0;
-  for (; column + step <= width; column += step)
-    add_values_columns<tile_vectors>(output + column, weights, values + column, count, started, rescale);
-  constexpr int rest = static_cast<int>(width % step / lanes);
-  if constexpr (rest != 0)
-    add_values_columns<rest>(output + column, weights, values + column, count, started, rescale);
 }
 
 /// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace.
@@ -288,8 +251,8 @@ class Block {
     const bool changed =
         softmax(head_, rows, part.scores, maximum, part.first_key, part.begin, part.end, unit, rescale);
     const i64 first = depth(part.begin);
-    add_values(rows.output, part.scores + first * tile, scratch_.values + first * width,
-               depth(part.end) - first, rows.started, changed ? rescale : nullptr);
+    add_values<tile>({rows.output, part.scores + first * tile, scratch_.values + first * width,
+                      depth(part.end) - first, rows.started, changed ? rescale : nullptr});
     rows.started = true;
   }
 

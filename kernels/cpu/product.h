@@ -36,9 +36,8 @@ REGARD_INLINE Floats multiply_add(Floats sum, Floats a, Floats b) {
 /// Two neighbours along k as one operand element: two bf16.
 REGARD_INLINE Floats pair_of(Floats low, Floats high) {
   if constexpr (target::bf16_dot && target::avx512) {
-    typedef u16 Numbers __attribute__((vector_size(64)));
-    constexpr Numbers interleave = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                    8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    // 16-bit numbers 0, 16, 1, 17, ...
+    const Words interleave = bits_as<Words>(lane_numbers()) * 0x10001u + (lanes << 16);
     Floats numbers, result;
     asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(numbers) : "v"(low), "v"(high));
     asm("vpermw %1, %2, %0" : "=v"(result) : "v"(numbers), "v"(interleave));

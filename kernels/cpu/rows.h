@@ -80,13 +80,14 @@ struct TileRows {
   i64 all_first, all_last;    // every row sees every key of [all_first, all_last)
   i64 sink_last, left_first;  // some row may see a key before sink_last; none in [sink_last, left_first)
 
-  void find(const Arguments& a, const Sequence& sequence, i64 first_row, i64 count) {
+  /// Lane i holds the row `row_of_lane(i)`.
+  template <class RowOfLane>
+  void find(const Arguments& a, const Sequence& sequence, RowOfLane row_of_lane) {
     first = left_first = sequence.sk;
     last = all_first = sink_last = 0;
     all_last = sequence.sk;
     for (i64 i = 0; i < capacity; ++i) {
-      // Lanes behind the last row repeat it: they cost nothing and are never stored.
-      const VisibleKeys keys = visible_keys(a, sequence, first_row + smaller(i, count - 1));
+      const VisibleKeys keys = visible_keys(a, sequence, row_of_lane(i));
       lo[i] = static_cast<i32>(keys.lo);
       hi[i] = static_cast<i32>(keys.hi);
       sink_lo[i] = static_cast<i32>(keys.sink_lo);
@@ -101,18 +102,25 @@ struct TileRows {
     }
   }
 
+  /// Consecutive rows. Lanes behind the last one repeat it: they cost nothing and are never stored.
+  void find(const Arguments& a, const Sequence& sequence, i64 first_row, i64 count) {
+    find(a, sequence, [=](i64 lane) { return first_row + smaller(lane, count - 1); });
+  }
+
   bool sees_any(i64 key, i64 end) const {
     return key < last && end > first && (key < sink_last || end > left_first);
   }
   bool sees_all(i64 key, i64 end) const { return key >= all_first && end <= all_last; }
 
-  /// Which of the lanes [lane, lane + lanes) see a key.
-  REGARD_INLINE Ints visible(int lane, i64 key) const {
-    const Ints j = broadcast(static_cast<i32>(key));
-    Ints result = (j >= load<Ints>(lo + lane)) & (j < load<Ints>(hi + lane));
+  /// Which of the lanes [lane, lane + lanes) see the key that `keys` has for them.
+  REGARD_INLINE Ints visible(int lane, Ints keys) const {
+    Ints result = (keys >= load<Ints>(lo + lane)) & (keys < load<Ints>(hi + lane));
     if constexpr (key::mask != Mask::none)
-      result |= (j >= load<Ints>(sink_lo + lane)) & (j < load<Ints>(sink_hi + lane));
+      result |= (keys >= load<Ints>(sink_lo + lane)) & (keys < load<Ints>(sink_hi + lane));
     return result;
+  }
+  REGARD_INLINE Ints visible(int lane, i64 key) const {
+    return visible(lane, broadcast(static_cast<i32>(key)));
   }
 };
 

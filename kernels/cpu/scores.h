@@ -55,26 +55,34 @@ inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
   part.bias = bias;
 }
 
+/// The seam: one vector of scores from Q K^T to the softmax, but for the mask. `distance` is that of each
+/// lane's key from the diagonal.
+REGARD_INLINE Floats modify(const Arguments& a, Floats s, float scale, Floats bias, Floats slope,
+                            Ints distance) {
+  s *= scale;
+  if constexpr (key::softcap) s = a.softcap * tanh(s / a.softcap);
+  if constexpr (elementwise_bias) s += bias;
+  if constexpr (alibi) {
+    const Floats signed_distance = __builtin_convertvector(distance, Floats);
+    s -= slope * max(signed_distance, -signed_distance);
+  }
+  return s;
+}
+
 /// Scores as the softmax takes them, and the largest of each row. `scale` is 1 where the softmax applies it.
 /// `masked`: some row does not see some of the keys.
 inline void modify_scores(const Head& head, const ScoreTile& part, const TileRows<tile>& visible, float scale,
                           bool masked, float* maximum) {
-  const Arguments& a = head.arguments;
-  const float inverse_cap = 1 / a.softcap;
-  const float slope = alibi ? head.alibi_slope() : 0;
+  const Floats slope = broadcast(alibi ? head.alibi_slope() : 0.0f);
   const i64 bottom_right = head.sequence.sk - head.sequence.sq;
   for (i64 lane = 0; lane < tile; lane += lanes) {
     Floats largest = broadcast(-infinity);
     for (i64 key = part.begin; key < part.end; ++key) {
       float* place = part.scores + key * tile + lane;
-      Floats s = load<Floats>(place) * scale;
-      if constexpr (key::softcap) s = a.softcap * tanh(s * inverse_cap);
-      if constexpr (elementwise_bias) s += load<Floats>(part.bias + key * tile + lane);
-      if constexpr (alibi) {
-        const i64 diagonal = part.first_row + lane + bottom_right - part.first_key - key;
-        const Floats distance = __builtin_convertvector(lane_numbers() + static_cast<i32>(diagonal), Floats);
-        s -= slope * select(distance < 0.0f, -distance, distance);
-      }
+      const i64 diagonal = part.first_row + lane + bottom_right - part.first_key - key;
+      const Ints distance = lane_numbers() + static_cast<i32>(diagonal);
+      const Floats bias = elementwise_bias ? load<Floats>(part.bias + key * tile + lane) : Floats{};
+      Floats s = modify(head.arguments, load<Floats>(place), scale, bias, slope, distance);
       // Behind the bias: whatever stands in the bias of an invisible key, the key stays invisible.
       if (masked)
         s = select(visible.visible(static_cast<int>(lane), part.first_key + key), s, broadcast(-infinity));

@@ -1,0 +1,61 @@
+// Merges what the parts of a split key range gave: O = sum of O_part * exp(LSE_part - LSE). The learned sink,
+// which no part knows of, is added here, once.
+#include "kernels/cpu/combine_layout.h"
+#include "kernels/cpu/head.h"
+
+namespace regard {
+namespace {
+
+/// log of the sum of exp over the parts and the sink; -infinity when all are.
+float merged_lse(const Head& head, i64 place, float sink) {
+  const Arguments& a = head.arguments;
+  float maximum = sink;
+  for (i64 split = 0; split < a.splits; ++split)
+    maximum = larger(maximum, a.partial_lse[split * head.row_count() + place]);
+  if (maximum == -infinity) return maximum;
+  Floats sum = exp2(broadcast((sink - maximum) * log2_of_e));
+  for (i64 split = 0; split < a.splits; ++split)
+    sum += exp2(broadcast((a.partial_lse[split * head.row_count() + place] - maximum) * log2_of_e));
+  return maximum + log(sum)[0];
+}
+
+void merge_row(const Head& head, i64 row) {
+  const Arguments& a = head.arguments;
+  const i64 place = head.row_number(row);
+  const float lse = merged_lse(head, place, a.sink ? a.sink[head.head] : -infinity);
+  if (a.lse.data) *head.lse(row) = lse;
+
+  const i64 dv = a.dv;
+  for (i64 column = 0; column < dv; column += lanes) {
+    const i64 count = smaller<i64>(lanes, dv - column);
+    Floats sum{};
+    for (i64 split = 0; split < a.splits; ++split) {
+      const i64 partial = split * head.row_count() + place;
+      // A part without a visible key has the weight 0; its O is 0 too.
+      const Floats weight = a.partial_lse[partial] == -infinity
+                                ? Floats{}
+                                : exp2(broadcast((a.partial_lse[partial] - lse) * log2_of_e));
+      const float* from = a.partial_o + partial * dv + column;
+      sum += weight * (count == lanes ? load<Floats>(from) : load_floats<DType::fp32>(from, count));
+    }
+    u8* to = head.o(row) + column * bytes_of<key::out>;
+    if (count == lanes)
+      store_floats<key::out>(to, sum);
+    else
+      store_floats<key::out>(to, sum, count);
+  }
+}
+
+}  // namespace
+}  // namespace regard
+
+REGARD_KERNEL(REGARD_SYMBOL) {
+  using namespace regard;
+  static_cast<void>(scratch);
+  const i64 row_blocks = ceil_divide(arguments->sq, combine_rows);
+  const i64 first_row = block % row_blocks * combine_rows;
+  const i64 head_index = block / row_blocks;
+  const Head head(*arguments, head_index / arguments->hq, head_index % arguments->hq);
+  for (i64 row = first_row; row < smaller(first_row + combine_rows, head.sequence.sq); ++row)
+    merge_row(head, row);
+}

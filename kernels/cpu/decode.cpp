@@ -1,0 +1,307 @@
+// Forward attention of few query rows against many keys. K and V are read once for all query rows of their
+// head (key::group of them, over the heads that share K and V and the rows of each): the memory is the limit.
+//
+// A block is one (batch, K/V head) and one part of the keys. The rows of K are multiplied as they lie, along
+// d: a vector of scores is `lanes / rows` keys by `rows` query rows, the sums of as many vectors of products.
+#include "kernels/cpu/decode_layout.h"
+#include "kernels/cpu/pack.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/scores.h"
+#include "kernels/cpu/transpose.h"
+#include "kernels/cpu/values.h"
+
+namespace regard {
+namespace {
+
+constexpr int rows = static_cast<int>(key::group);
+constexpr int keys_per_vector = lanes / rows;
+/// Keys come as even and odd ones where the product with V takes pairs of them.
+constexpr int ways = pairs ? 2 : 1;
+constexpr i64 chunk = ways * keys_per_vector;
+constexpr DecodeLayout layout(pairs, key::d, key::dv, rows, key::block_k);
+static_assert(rows > 0 && lanes % rows == 0 && key::block_k % chunk == 0 && !key::dropout);
+
+/// Numbers of K or Q in one vector of operands, and those of the last one if it is not whole.
+constexpr i64 numbers = pairs ? 2 * lanes : lanes;
+constexpr i64 whole_vectors = key::d / numbers, rest = key::d % numbers;
+
+template <i64 count>
+REGARD_INLINE Floats load_operands(const u8* from) {
+  constexpr i64 bytes = bytes_of<key::dtype>;
+  u8 padded[numbers * bytes];
+  if constexpr (count < numbers) {
+    __builtin_memset(padded, 0, sizeof padded);
+    __builtin_memcpy(padded, from, count * bytes);
+    from = padded;
+  }
+  if constexpr (pairs)
+    return load<Floats>(from);
+  else
+    return load_floats<key::dtype>(from);
+}
+
+template <int distance, int... lane>
+REGARD_INLINE Floats merge_sums(Floats a, Floats b, Numbers<lane...>) {
+  return __builtin_shufflevector(a, b, (lane & distance ? lanes + lane : lane)...) +
+         __builtin_shufflevector(a, b, (lane & distance ? lanes + (lane ^ distance) : lane ^ distance)...);
+}
+
+/// Lane i of the result is the sum of the lanes of vectors[i].
+template <int count = lanes>
+REGARD_INLINE Floats sums_of(Floats (&vectors)[lanes]) {
+  if constexpr (count == 1) {
+    return vectors[0];
+  } else {
+    REGARD_UNROLL
+    for (int i = 0; i < count / 2; ++i)
+      vectors[i] = merge_sums<count / 2>(vectors[i], vectors[i + count / 2], NumbersBelow<lanes>::type());
+    return sums_of<count / 2>(vectors);
+  }
+}
+
+template <int distance, int... lane>
+REGARD_INLINE Floats swap_lanes(Floats x, Numbers<lane...>) {
+  return __builtin_shufflevector(x, x, (lane ^ distance)...);
+}
+
+/// The largest, or the sum, over the lanes of one query row, in all of these lanes.
+template <int distance = rows>
+REGARD_INLINE Floats max_of_row(Floats x) {
+  if constexpr (distance >= lanes)
+    return x;
+  else
+    return max_of_row<2 * distance>(max(x, swap_lanes<distance>(x, NumbersBelow<lanes>::type())));
+}
+template <int distance = rows>
+REGARD_INLINE Floats sum_of_row(Floats x) {
+  if constexpr (distance >= lanes)
+    return x;
+  else
+    return sum_of_row<2 * distance>(x + swap_lanes<distance>(x, NumbersBelow<lanes>::type()));
+}
+
+class Block {
+ public:
+  Block(const Arguments& a, i64 batch, i64 kv_head, i64 split, void* memory)
+      : a_(a), heads_per_kv_(a.hq / a.hk), first_(a, batch, kv_head * heads_per_kv_), split_(split) {
+    u8* at = static_cast<u8*>(memory);
+    const auto take = [&at](i64 bytes) {
+      at += bytes;
+      return reinterpret_cast<float*>(at - bytes);
+    };
+    q_ = take(layout.q);
+    output_ = take(layout.output);
+    values_ = take(layout.values);
+    scores_ = take(layout.scores);
+    used_rows_ = heads_per_kv_ * first_.sequence.sq;
+  }
+
+  void run() {
+    if (used_rows_ == 0) return;
+    start();
+    i64 begin = visible_.first, end = visible_.last;
+    if (a_.splits > 1) {
+      begin = larger(begin, split_ * a_.split_keys);
+      end = smaller(end, (split_ + 1) * a_.split_keys);
+    }
+    for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) {
+      const i64 last = smaller(key + key::block_k, end);
+      if (visible_.sees_any(key, last)) step(key, last - key);
+    }
+    finish();
+  }
+
+ private:
+  /// The query rows of the group: all rows of the first head, then those of the next.
+  i64 head_of(i64 row) const { return first_.head + smaller(row, used_rows_ - 1) / first_.sequence.sq; }
+  i64 row_of(i64 row) const { return smaller(row, used_rows_ - 1) % first_.sequence.sq; }
+
+  void start() {
+    visible_.find(a_, first_.sequence, [this](i64 lane) { return row_of(lane % rows); });
+    __builtin_memset(q_, 0, layout.q);
+    __builtin_memset(output_, 0, layout.output);
+    for (i64 row = 0; row < used_rows_; ++row) {
+      const u8* from = Head(a_, first_.batch, head_of(row)).q(row_of(row));
+      float* to = q_ + row * layout.q_stride;
+      for (i64 v = 0; v < whole_vectors; ++v)
+        store(to + v * lanes, load_operands<numbers>(from + v * numbers * bytes_of<key::dtype>));
+      if constexpr (rest != 0)
+        store(to + whole_vectors * lanes,
+              load_operands<rest>(from + whole_vectors * numbers * bytes_of<key::dtype>));
+    }
+    for (int lane = 0; lane < lanes; ++lane) {
+      const Head head(a_, first_.batch, head_of(lane % rows));
+      const i64 row = row_of(lane % rows);
+      // A learned sink is a key seen before all others, with no value. With parts, the merge adds it.
+      const float sink = a_.splits > 1 ? -infinity : head.sink();
+      maximum_[lane] = sink;
+      sum_[lane] = lane < rows && sink != -infinity ? 1 : 0;
+      slope_[lane] = alibi ? head.alibi_slope() : 0;
+      key_of_lane_[lane] = ways * (lane / rows);
+      diagonal_[lane] = static_cast<i32>(row + first_.sequence.sk - first_.sequence.sq);
+    }
+  }
+
+  void step(i64 first_key, i64 count) {
+    const i64 end = round_up(count, chunk);
+    if (key::bits && !sees_bits(first_key, count)) return;
+    compute_scores(first_key, count);
+
+    const bool masked = !visible_.sees_all(first_key, first_key + end);
+    const bool scale_late = !changes_scores && a_.scale > 0;
+    if (masked || key::bits || !scale_late)
+      modify_scores(first_key, count, scale_late ? 1.0f : a_.scale, masked);
+
+    float rescale[lanes];
+    const bool changed = softmax(end / chunk, scale_late ? a_.scale * log2_of_e : log2_of_e, rescale);
+    pack_columns<key::dv, width>(values_, first_.v(first_key), a_.v.row, count, end);
+    add_values<rows>({output_, scores_, values_, depth(end), true, changed ? rescale : nullptr});
+  }
+
+  /// Scores of a step lie as [chunk][way][lanes]: lane l of a way is query row l % rows and the chunk's key
+  /// ways * (l / rows) + way.
+  void compute_scores(i64 first_key, i64 count) {
+    float* to = scores_;
+    for (i64 key = 0; key < count; key += chunk)
+      for (int way = 0; way < ways; ++way, to += lanes) {
+        const u8* k[keys_per_vector];
+        REGARD_UNROLL
+        for (int i = 0; i < keys_per_vector;
+             ++i)  // what lies behind the last key is masked, but must be readable
+          k[i] = row_address(first_.k(first_key), a_.k.row, smaller(key + ways * i + way, count - 1));
+        Floats products[lanes];
+        REGARD_UNROLL
+        for (int i = 0; i < lanes; ++i) products[i] = Floats{};
+        for (i64 v = 0; v < whole_vectors; ++v) add_products<numbers>(products, k, v);
+        if constexpr (rest != 0) add_products<rest>(products, k, whole_vectors);
+        store(to, sums_of(products));
+      }
+  }
+
+  template <i64 count>
+  REGARD_INLINE void add_products(Floats (&products)[lanes], const u8* const (&k)[keys_per_vector], i64 v) {
+    Floats keys[keys_per_vector];
+    REGARD_UNROLL
+    for (int i = 0; i < keys_per_vector; ++i)
+      keys[i] = load_operands<count>(k[i] + v * numbers * bytes_of<key::dtype>);
+    REGARD_UNROLL
+    for (int row = 0; row < rows; ++row) {
+      const Floats q = load<Floats>(q_ + row * layout.q_stride + v * lanes);
+      REGARD_UNROLL
+      for (int i = 0; i < keys_per_vector; ++i)
+        products[i * rows + row] = multiply_add(products[i * rows + row], q, keys[i]);
+    }
+  }
+
+  void modify_scores(i64 first_key, i64 count, float scale, bool masked) {
+    float* place = scores_;
+    for (i64 key = 0; key < count; key += chunk)
+      for (int way = 0; way < ways; ++way, place += lanes) {
+        const i64 base = first_key + key + way;
+        const Ints keys = load<Ints>(key_of_lane_) + static_cast<i32>(base);
+        Floats bias{};
+        if constexpr (elementwise_bias) bias = bias_of(base);
+        Floats s =
+            modify(a_, load<Floats>(place), scale, bias, load<Floats>(slope_), load<Ints>(diagonal_) - keys);
+        if (masked) s = select(visible_.visible(0, keys), s, broadcast(-infinity));
+        if constexpr (key::bits) s = select(bits_of(base), s, broadcast(-infinity));
+        store(place, s);
+      }
+  }
+
+  Floats bias_of(i64 first_key) const {
+    Floats bias{};
+    for (int lane = 0; lane < lanes; ++lane) {
+      const i64 key = first_key + key_of_lane_[lane];
+      const Head head(a_, first_.batch, head_of(lane % rows));
+      if (key < first_.sequence.sk)
+        bias[lane] =
+            load_scalar<key::dtype>(head.address<key::dtype>(a_.bias, head.head, row_of(lane % rows)), key);
+    }
+    return bias;
+  }
+
+  const u32* words_of(int row) const {
+    return regard::row_of<const u32>(a_.bits, first_.batch, head_of(row), row_of(row));
+  }
+  Ints bits_of(i64 first_key) const {
+    Ints visible{};
+    for (int lane = 0; lane < lanes; ++lane) {
+      const i64 key = first_key + key_of_lane_[lane];
+      if (key < first_.sequence.sk)
+        visible[lane] = (words_of(lane % rows)[key / 32] >> (key % 32)) & 1 ? -1 : 0;
+    }
+    return visible;
+  }
+  bool sees_bits(i64 first_key, i64 count) const {
+    for (int row = 0; row < used_rows_; ++row)
+      for (i64 word = first_key / 32; word * 32 < first_key + count; ++word)
+        if (words_of(row)[word]) return true;
+    return false;
+  }
+
+  /// Weights in place of the scores, as operands: [depth(key)][rows]. See softmax of forward.cpp.
+  bool softmax(i64 chunks, float unit, float* rescale) {
+    Floats largest = broadcast(-infinity);
+    for (i64 i = 0; i < chunks * ways; ++i) largest = max(largest, load<Floats>(scores_ + i * lanes));
+    const Floats before = load<Floats>(maximum_);
+    const Floats maximum = max(before, max_of_row(largest) * unit);
+    const Floats zero = select(maximum == -infinity, Floats{}, maximum);
+    const Floats factor = select(maximum == before, broadcast(1.0f), exp2(before - zero));
+    Floats sum = load<Floats>(sum_) * factor;
+    for (i64 i = 0; i < chunks; ++i) {
+      Floats p[ways];
+      REGARD_UNROLL
+      for (int way = 0; way < ways; ++way) {
+        p[way] = exp2(load<Floats>(scores_ + (i * ways + way) * lanes) * unit - zero);
+        sum += p[way];
+      }
+      store(scores_ + i * lanes, pairs ? pair_of(p[0], p[ways - 1]) : p[0]);
+    }
+    store(maximum_, maximum);
+    store(sum_, sum);
+    store(rescale, factor);
+    return any(maximum != before);
+  }
+
+  void finish() {
+    const Floats maximum = load<Floats>(maximum_), sum = sum_of_row(load<Floats>(sum_));
+    const Ints seen = maximum != -infinity;
+    float inverse[lanes], lse[lanes];
+    store(inverse, select(seen, 1.0f / sum, Floats{}));
+    store(lse, select(seen, maximum * log_of_2 + log(sum), broadcast(-infinity)));
+    for (i64 r = 0; r < used_rows_; ++r) {
+      const Head head(a_, first_.batch, head_of(r));
+      const i64 row = row_of(r);
+      const float* output = output_ + r * width;
+      if (a_.splits > 1) {
+        const i64 place = split_ * head.row_count() + head.row_number(row);
+        store_row<DType::fp32, key::dv>(reinterpret_cast<u8*>(a_.partial_o + place * key::dv), output,
+                                        inverse[r]);
+        a_.partial_lse[place] = lse[r];
+      } else {
+        store_row<key::out, key::dv>(head.o(row), output, inverse[r]);
+        if (a_.lse.data) *head.lse(row) = lse[r];
+      }
+    }
+  }
+
+  const Arguments& a_;
+  i64 heads_per_kv_;
+  Head first_;  // the first query head of the group
+  i64 split_, used_rows_;
+  TileRows<lanes> visible_;
+  float *q_, *output_, *values_, *scores_;
+  // One lane per query row and key of a chunk, as in a vector of scores.
+  float maximum_[lanes], sum_[lanes], slope_[lanes];
+  i32 key_of_lane_[lanes], diagonal_[lanes];
+};
+
+}  // namespace
+}  // namespace regard
+
+REGARD_KERNEL(REGARD_SYMBOL) {
+  using namespace regard;
+  const i64 split = block % arguments->splits, group = block / arguments->splits;
+  Block(*arguments, group / arguments->hk, group % arguments->hk, split, scratch).run();
+}

@@ -1,0 +1,24 @@
+// How decode.cpp divides the scratch memory of a thread. The plan sizes the scratch with the same constants.
+#pragma once
+
+#include "kernels/cpu/forward_layout.h"
+
+namespace regard {
+
+/// Sizes in bytes; every part starts at a multiple of 64.
+struct DecodeLayout {
+  i64 q_stride;  // floats from row to row of Q
+  i64 q, output, values, scores;
+
+  /// `rows`: query rows of one K/V head, key::group.
+  constexpr DecodeLayout(bool pairs, i64 d, i64 dv, i64 rows, i64 block_k)
+      : q_stride(ForwardLayout::padded(pairs ? (d + 1) / 2 : d)),
+        q(rows * q_stride * 4),
+        output(rows * ForwardLayout::padded(dv) * 4),
+        values((pairs ? (block_k + 1) / 2 : block_k) * ForwardLayout::padded(dv) * 4),
+        scores(ForwardLayout::aligned(block_k * rows * 4)) {}
+
+  constexpr i64 total() const { return q + output + values + scores; }
+};
+
+}  // namespace regard

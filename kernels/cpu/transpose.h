@@ -1,0 +1,37 @@
+// A square of lanes x lanes 32-bit elements, transposed in registers.
+#pragma once
+
+#include "kernels/cpu/product.h"
+
+namespace regard {
+
+template <int... number>
+struct Numbers {};
+template <int count, int... number>
+struct NumbersBelow : NumbersBelow<count - 1, count - 1, number...> {};
+template <int... number>
+struct NumbersBelow<0, number...> {
+  using type = Numbers<number...>;
+};
+
+/// Swaps the off-diagonal squares of `size` in every square of 2 * size that the rows a and b cross.
+template <int size, int... lane>
+REGARD_INLINE void swap_squares(Floats& a, Floats& b, Numbers<lane...>) {
+  const Floats upper = __builtin_shufflevector(a, b, (lane & size ? lanes + lane - size : lane)...);
+  b = __builtin_shufflevector(a, b, (lane & size ? lanes + lane : lane + size)...);
+  a = upper;
+}
+
+template <int size>
+REGARD_INLINE void transpose_squares(Floats (&rows)[lanes]) {
+  REGARD_UNROLL
+  for (int row = 0; row < lanes; ++row)
+    if ((row & size) == 0) swap_squares<size>(rows[row], rows[row + size], NumbersBelow<lanes>::type());
+  if constexpr (size > 1) transpose_squares<size / 2>(rows);
+}
+
+REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
+  transpose_squares<lanes / 2>(rows);
+}
+
+}  // namespace regard
