@@ -244,4 +244,35 @@ inline std::string check(const Problem& problem, const Arguments& arguments) {
   return report.copy();
 }
 
+// ---- what is here --------------------------------------------------------------------------------------
+
+/// Machine, targets, compilers, settings, counters: JSON.
+inline std::string info() {
+  detail::String json;
+  detail::require(regard_info(&json.text));
+  return json.copy();
+}
+
+/// Kernels by target and profile (empty: no filter): JSON.
+inline std::string list(const std::string& target = {}, const std::string& profile = {}) {
+  detail::String json;
+  detail::require(regard_list(target.empty() ? nullptr : target.c_str(),
+                              profile.empty() ? nullptr : profile.c_str(), &json.text));
+  return json.copy();
+}
+
+/// The kernel cache: "list", "stat", "verify", "gc" or "clean"; JSON.
+inline std::string cache(const std::string& verb) {
+  detail::String json;
+  detail::require(regard_cache(verb.c_str(), &json.text));
+  return json.copy();
+}
+
+/// Every word of problem text with its documentation: JSON.
+inline std::string problem_words() {
+  detail::String json;
+  detail::require(regard_problem_words(&json.text));
+  return json.copy();
+}
+
 }  // namespace regard

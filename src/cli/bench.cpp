@@ -1,0 +1,142 @@
+// regard bench: problems measured in turn, one JSON object a line (the format of bench/results/).
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/failure.h"
+#include "cli/job.h"
+#include "cli/timing.h"
+#include "cli/verbs.h"
+
+namespace regard::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What is measured: one problem on one target by one family.
+struct Cell {
+  std::unique_ptr<Job> job;
+  std::string refusal;  ///< why there is no job
+  std::string problem;
+  int calls = 1;
+  std::vector<double> samples;
+};
+
+/// Several problems on the command line are quoted, one an argument; unquoted words are one problem.
+std::vector<std::string> problems_on_command_line(const std::vector<std::string>& words) {
+  const bool quoted =
+      std::ranges::any_of(words, [](const std::string& word) { return word.find(' ') != std::string::npos; });
+  if (quoted || words.empty()) return words;
+  return {fmt::format("{}", fmt::join(words, " "))};
+}
+
+/// One problem a line; empty lines and lines that start with # are skipped.
+std::vector<std::string> problems_in(std::istream& file) {
+  std::vector<std::string> problems;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find_first_not_of(" \t\r") != std::string::npos && line[0] != '#') problems.push_back(line);
+  }
+  return problems;
+}
+
+std::vector<std::string> all_problems(const Request& request) {
+  std::vector<std::string> problems = problems_on_command_line(request.words);
+  if (request.problems == "-") {
+    std::ranges::copy(problems_in(std::cin), std::back_inserter(problems));
+  } else if (!request.problems.empty()) {
+    std::ifstream file(request.problems);
+    if (!file) fail_with(fmt::format("cannot read {}: {}", request.problems, std::strerror(errno)));
+    std::ranges::copy(problems_in(file), std::back_inserter(problems));
+  }
+  if (problems.empty()) fail_with("a problem is missing, such as: fwd bf16 h=16 s=1024 d=128 mask=causal");
+  return problems;
+}
+
+/// A refusal is a cell without a time; anything else ends the bench.
+Cell make_cell(const Problem& problem, const Request& request, const regard::Options& where) {
+  Cell cell;
+  cell.problem = problem.text();
+  try {
+    cell.job = std::make_unique<Job>(problem, request, where);
+  } catch (const error& refused) {
+    if (refused.status() != REGARD_REFUSED && refused.status() != REGARD_NO_KERNEL) throw;
+    cell.refusal = refused.what();
+    return cell;
+  }
+  cell.problem = cell.job->problem.text();
+  cell.job->run();  // the first touches the memory
+  cell.calls = calls_per_sample(milliseconds([&] { cell.job->run(); }));
+  return cell;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+Json line_of(const Cell& cell, const std::string& machine, const std::string& commit) {
+  Json line = {{"problem", cell.problem},
+               {"measure", cell.problem.substr(0, cell.problem.find(' '))},
+               {"machine", machine},
+               {"date", today()},
+               {"commit", commit.empty() ? Json(nullptr) : Json(commit)}};
+  if (!cell.job) {
+    line["regard_ms"] = nullptr;
+    line["refused"] = cell.refusal;
+    return line;
+  }
+  const double ms = median(cell.samples);
+  const Json plan = Json::parse(cell.job->plan.json());
+  Json kernels = Json::array(), sources = Json::array();
+  for (const Json& stage : plan.at("stages")) {
+    kernels.push_back(stage.value("kernel", ""));
+    sources.push_back(stage.value("tier", ""));
+  }
+  line["regard_ms"] = ms;
+  line["samples_ms"] = cell.samples;
+  line["gflops"] = cell.job->flops() / ms / 1e6;
+  line["gbps"] = static_cast<double>(cell.job->tensors.bytes()) / ms / 1e6;
+  line["peers"] = Json::object();
+  line["ceilings"] = Json::object();
+  line["target"] = plan.value("target", "");
+  line["threads"] = plan.value("threads", 1);
+  line["kernel"] = fmt::format("{}", fmt::join(kernels.get<std::vector<std::string>>(), " + "));
+  line["source"] = fmt::format("{}", fmt::join(sources.get<std::vector<std::string>>(), " + "));
+  line["peak_bytes"] = cell.job->bytes();
+  return line;
+}
+
+}  // namespace
+
+Answer bench_verb(const Request& request) {
+  const std::vector<std::string> any = {""};
+  std::vector<Cell> cells;
+  for (const std::string& text : all_problems(request)) {
+    for (const std::string& target : request.targets.empty() ? any : request.targets) {
+      for (const std::string& family : request.families.empty() ? any : request.families) {
+        cells.push_back(make_cell(Problem(text), request, {target, family, request.threads}));
+      }
+    }
+  }
+  for (int round = 0; round < request.rounds; ++round) {
+    for (Cell& cell : cells) {
+      if (cell.job) cell.samples.push_back(milliseconds([&] { cell.job->run(); }, cell.calls));
+    }
+  }
+  const Json machine = Json::parse(regard::info()).value("machine", Json::object());
+  Answer answer;
+  for (const Cell& cell : cells) {
+    answer.text += line_of(cell, machine.value("cpu", "unknown"), request.commit).dump() + "\n";
+    if (!cell.job) answer.exit_code = exit_refused;
+  }
+  return answer;
+}
+
+}  // namespace regard::cli

@@ -1,0 +1,55 @@
+// regard cache: the store of compiled kernels.
+#include <fmt/format.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "cli/text.h"
+#include "cli/verbs.h"
+#include "regard/regard.hpp"
+
+namespace regard::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string date(const Json& entry) {
+  const std::time_t when = entry.value("used", std::time_t{0});
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", std::localtime(&when));
+  return text;
+}
+
+/// What the entry is, in the words of its manifest.
+std::string kernel_of(const Json& entry) {
+  const auto manifest = entry.find("manifest");
+  return manifest != entry.end() && manifest->is_object() ? cell(*manifest, "kernel") : "";
+}
+
+std::string readable_entries(const Json& entries) {
+  std::vector<std::vector<std::string>> rows = {{"key", "size", "used", "kernel"}};
+  int damaged = 0;
+  for (const Json& entry : entries) {
+    const std::string problem = cell(entry, "problem");
+    if (!problem.empty()) ++damaged;
+    rows.push_back({cell(entry, "key").substr(0, 16), readable_bytes(entry.value("bytes", 0.0)), date(entry),
+                    problem.empty() ? kernel_of(entry) : "DAMAGED: " + problem});
+  }
+  return table(rows) + fmt::format("{} entries{}\n", entries.size(),
+                                   damaged == 0 ? "" : fmt::format(", {} damaged", damaged));
+}
+
+}  // namespace
+
+Answer cache_verb(const Request& request) {
+  const Json answer = Json::parse(regard::cache(request.words.front()));
+  const bool damaged = answer.is_array() && std::ranges::any_of(answer, [](const Json& entry) {
+                         return !cell(entry, "problem").empty();
+                       });
+  const std::string text = request.json        ? answer.dump(2) + "\n"
+                           : answer.is_array() ? readable_entries(answer)
+                                               : readable(answer);
+  return {text, damaged ? exit_check_failed : exit_ok};
+}
+
+}  // namespace regard::cli

@@ -1,0 +1,274 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "base/nearest.h"
+#include "cli/failure.h"
+
+namespace regard::cli {
+namespace {
+
+constexpr const char* top_footer = R"(
+A problem is one line of text; its words may stand in any order (regard help problem):
+  regard run fwd bf16 b=2 h=16 s=1024 d=128 mask=causal
+  regard explain bwd fp16 h=8 s=2048 d=64 dropout=0.1 --target sm_90a
+  regard bench "fwd fp32 h=8 s=512 d=64" "bwd fp32 h=8 s=512 d=64"
+
+Exit codes: 0 ok, 1 a check failed, 2 bad input, 3 refused or no kernel, 4 out of memory or a defect of Regard.
+)";
+
+constexpr const char* run_footer = R"(
+Inputs are random (--seed) where no file is given. Results are checked against an fp64 oracle.
+  regard run fwd bf16 b=2 h=16 s=1024 d=128 mask=causal
+  regard run fwd fp32 h=8 s=512 d=64 lse --q q.npy --k k.npy --v v.npy --out results/
+  regard run bwd fp16 h=8 s=512 d=64 --in call.safetensors --out grads.safetensors
+  regard run fwd bf16 varlen b=3 h=4 s=64 d=64 --lengths-q 5,0,17 --lengths-k 5,9,17
+
+Files hold arrays in the logical shape, whatever the problem's layout is. .npy has no bf16 and no fp8: they are
+read and written as uint16 and uint8 bits. With --convert, files of any float type are rounded to the problem's,
+and results are written as float32. A bwd problem reads O and LSE: from files, else from a forward run.
+)";
+
+constexpr const char* bench_footer = R"(
+Prints one JSON object a line for each problem, target and family: medians of rounds that visit all of them in turn.
+  regard bench fwd bf16 h=16 s=4096 d=128 mask=causal
+  regard bench fwd fp32 h=8 s=512 d=64 --family forward,generic
+  regard bench --problems problems.txt --rounds 15 > results.jsonl
+)";
+
+constexpr const char* explain_footer = R"(
+Answers for every target, also for those that this machine does not have. A refusal is an answer: exit code 0.
+  regard explain fwd bf16 b=1 hq=32 hk=8 sq=1 sk=32768 d=128
+  regard explain fwd fp8 h=16 s=1024 d=128 --target sm_90a --json
+)";
+
+constexpr const char* list_footer = R"(
+  regard list --target cpu-avx2
+  regard list --profile flash --tier compile    # what the profile would compile on demand
+)";
+
+constexpr const char* cache_footer = R"(
+  regard cache list      every entry
+  regard cache stat      folder, entries, bytes, whether it can be used and why not
+  regard cache verify    reads every entry; exit code 1 when one is damaged
+  regard cache gc        removes litter, damaged entries, then the least recently used over the bound
+  regard cache clean     removes every entry
+)";
+
+constexpr const char* completion_footer = R"(
+  source <(regard completion bash)
+  regard completion zsh > "${fpath[1]}/_regard"
+  regard completion fish > ~/.config/fish/completions/regard.fish
+)";
+
+/// CLI11's tree and what it writes to.
+struct CommandLine {
+  CLI::App app{"Fused multi-head attention: plan, run, check and measure it.", "regard"};
+  Request request;
+
+  CLI::App* verb(const char* name, const char* doc, const char* footer) {
+    CLI::App* added = app.add_subcommand(name, doc);
+    added->footer(footer);
+    added->add_flag("--json", request.json, "Print JSON");
+    return added;
+  }
+  void problem(CLI::App* verb) {
+    verb->add_option("problem", request.words, "Problem text, e.g. fwd bf16 h=16 s=1024 d=128 mask=causal");
+  }
+  void where(CLI::App* verb, bool several) {
+    const auto add = [&](const char* name, std::vector<std::string>& value, const std::string& doc) {
+      CLI::Option* option = verb->add_option(name, value, doc + (several ? "; several with commas" : ""));
+      several ? option->delimiter(',') : option->expected(1);
+    };
+    add("--target", request.targets, "Target to use, e.g. cpu-avx2; by default the best of this machine");
+    add("--family", request.families, "Only this family or kernel, e.g. generic");
+    verb->add_option("--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores")
+        ->check(CLI::NonNegativeNumber);
+  }
+
+  void add_run();
+  void add_bench();
+  void add_others();
+
+  CommandLine() {
+    app.set_version_flag("--version", regard_version());
+    app.set_help_flag("-h,--help", "Print this help; after a verb, the help of that verb");
+    app.footer(top_footer);
+    app.get_formatter()->column_width(26);
+    app.require_subcommand(1);
+    add_run();
+    add_bench();
+    add_others();
+  }
+};
+
+void CommandLine::add_run() {
+  CLI::App* run =
+      verb("run", "Run a problem on random inputs or on your files, and check the result", run_footer);
+  problem(run);
+  where(run, false);
+  run->add_option("--in", request.in, "A .safetensors file with tensors called q, k, v, ...");
+  run->add_option("--out", request.out,
+                  "Write results: a folder, a .safetensors file, or .npy for a single result");
+  run->add_flag("--convert", request.convert, "Round files of other float or integer types to the problem's");
+  run->add_option("--lengths-q,--lengths_q", request.lengths_q, "Query lengths, e.g. 5,0,17, or a file");
+  run->add_option("--lengths-k,--lengths_k", request.lengths_k, "Key lengths, likewise");
+  run->add_option("--seed", request.seed, "Seed of random inputs and of dropout")->capture_default_str();
+  run->add_option("--repeat", request.repeat, "Timed runs; 0 to skip the timing")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  run->add_flag("!--no-check", request.check,
+                "Do not compare with the fp64 oracle (slow for large problems)");
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+    const auto role = static_cast<regard_role>(i);
+    // The lengths have their own option above, and --seed is a number: a seed tensor comes with --in.
+    if (role == REGARD_LENGTHS_Q || role == REGARD_LENGTHS_K || role == REGARD_SEED) continue;
+    const std::string name = regard_role_name(role);
+    std::string dashed = name;
+    std::ranges::replace(dashed, '_', '-');
+    run->add_option_function<std::string>(
+           "--" + dashed + (dashed == name ? "" : ",--" + name),
+           [this, role](const std::string& path) { request.files[role] = path; }, "File of " + name)
+        ->type_name("FILE")
+        ->group("Tensors from .npy or .safetensors files");
+  }
+}
+
+void CommandLine::add_bench() {
+  CLI::App* bench =
+      verb("bench", "Measure problems: JSON lines with median time, GFLOP/s and GB/s", bench_footer);
+  problem(bench);
+  where(bench, true);
+  bench->add_option("--problems", request.problems, "File with one problem a line; - is standard input");
+  bench->add_option("--rounds", request.rounds, "Rounds; a time is the median over them")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  bench->add_option("--seed", request.seed, "Seed of the random inputs")->capture_default_str();
+  bench->add_option("--commit", request.commit, "Written into each line as \"commit\"");
+}
+
+void CommandLine::add_others() {
+  CLI::App* explain =
+      verb("explain", "Print every candidate for a problem, with its verdict", explain_footer);
+  problem(explain);
+  where(explain, false);
+
+  CLI::App* list = verb("list", "List kernels: compiled in, cached, or of a profile", list_footer);
+  list->add_option("--target", request.targets, "Only kernels of this target")->expected(1);
+  list->add_option("--profile", request.profile, "The kernels of a profile, e.g. flash, pytorch, all");
+  list->add_option("--tier", request.tier,
+                   "Only kernels that come from this tier, e.g. built_in, cache, compile");
+
+  CLI::App* cache = verb("cache", "Look at and clean the cache of compiled kernels", cache_footer);
+  cache->add_option("verb", request.words, "list, stat, verify, gc or clean")->expected(1)->required();
+
+  verb("info", "Machine, targets, compiler, settings, counters", "");
+
+  CLI::App* help = verb("help", "Help of a verb, or the words of problem text: regard help problem", "");
+  help->add_option("topic", request.words, "A verb, or problem")->expected(0, 1);
+
+  CLI::App* completion =
+      verb("completion", "Print a completion script for bash, zsh or fish", completion_footer);
+  completion->add_option("shell", request.words, "bash, zsh or fish")->expected(1)->required();
+}
+
+/// The long and short names of an option, with dashes.
+std::vector<std::string> names_of(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  return names;
+}
+
+/// CLI11 collects what it does not know and says so at the end; here the first such word is an error that
+/// names the nearest one.
+void refuse_unknown(CLI::App& app, std::span<const std::string> arguments) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
+  const auto refuse = [&](const std::string& what, const std::string& word) {
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    fail_with(what + " '" + word + "'" + suggestion(word, views));
+  };
+  CLI::App* scope = &app;
+  if (!arguments.empty() && !arguments[0].starts_with('-')) {
+    if (std::ranges::find(names, arguments[0]) == names.end()) refuse("unknown verb", arguments[0]);
+    scope = app.get_subcommand(arguments[0]);
+  }
+  names.clear();
+  for (const CLI::Option* option : scope->get_options()) {
+    for (std::string& name : names_of(*option)) names.push_back(std::move(name));
+  }
+  for (const std::string& argument : arguments) {
+    const std::string name = argument.substr(0, argument.find('='));
+    const bool is_option = name.size() > 1 && name[0] == '-' && (name[1] < '0' || name[1] > '9');
+    if (is_option && std::ranges::find(names, name) == names.end()) refuse("unknown option", name);
+  }
+}
+
+/// CLI11's message as one sentence that names what it is about.
+std::string sentence(std::string message) {
+  std::ranges::replace(message, '\n', ' ');
+  while (!message.empty() && (message.back() == ' ' || message.back() == '.')) message.pop_back();
+  return message;
+}
+
+std::string help_of(CLI::App& app, const std::string& name) {
+  CLI::App* verb = name.empty() ? &app : app.get_subcommand(name);
+  return verb->help(name.empty() ? "" : "regard", CLI::AppFormatMode::Normal);
+}
+
+}  // namespace
+
+std::variant<Request, std::string> parse_command_line(std::span<const std::string> arguments) {
+  const auto line = std::make_unique<CommandLine>();
+  refuse_unknown(line->app, arguments);
+  try {
+    // CLI11 takes the arguments last first.
+    line->app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = line->app.get_subcommands();
+    return help_of(line->app, chosen.empty() ? "" : chosen.front()->get_name());
+  } catch (const CLI::CallForVersion&) {
+    return std::string("regard ") + regard_version() + "\n";
+  } catch (const CLI::RequiredError& missing) {
+    if (line->app.get_subcommands().empty()) fail_with("a verb is missing, such as run; see regard --help");
+    fail_with(sentence(missing.what()) + "; see regard " + line->app.get_subcommands().front()->get_name() +
+              " --help");
+  } catch (const CLI::ParseError& wrong) {
+    fail_with(sentence(wrong.what()));
+  }
+  line->request.verb = line->app.get_subcommands().front()->get_name();
+  if (line->request.verb == "help" && (line->request.words.empty() || line->request.words[0] != "problem")) {
+    const std::string topic = line->request.words.empty() ? "" : line->request.words[0];
+    if (!topic.empty()) refuse_unknown(line->app, line->request.words);
+    return help_of(line->app, topic);
+  }
+  return std::move(line->request);
+}
+
+std::vector<VerbInfo> verb_table() {
+  CommandLine line;
+  std::vector<VerbInfo> verbs;
+  for (const CLI::App* verb : line.app.get_subcommands({})) {
+    VerbInfo row{verb->get_name(), verb->get_description(), {}, false, {}};
+    for (const CLI::Option* option : verb->get_options()) {
+      row.takes_problem |= option->get_positional() && option->get_name() == "problem";
+      if (option->get_lnames().empty()) continue;
+      row.options.push_back({"--" + option->get_lnames().front(), option->get_description(),
+                             option->get_items_expected_max() > 0});
+    }
+    if (row.name == "cache") row.words = {"list", "stat", "verify", "gc", "clean"};
+    if (row.name == "completion") row.words = {"bash", "zsh", "fish"};
+    verbs.push_back(std::move(row));
+  }
+  for (VerbInfo& verb : verbs) {
+    if (verb.name != "help") continue;
+    verb.words = {"problem"};
+    for (const VerbInfo& other : verbs) verb.words.push_back(other.name);
+  }
+  return verbs;
+}
+
+}  // namespace regard::cli

@@ -1,0 +1,24 @@
+// regard help problem: the words of problem text, from the library's own declaration of them.
+#include <nlohmann/json.hpp>
+
+#include "cli/text.h"
+#include "cli/verbs.h"
+#include "regard/regard.hpp"
+
+namespace regard::cli {
+
+using Json = nlohmann::json;
+
+Answer help_verb(const Request& request) {
+  const Json words = Json::parse(problem_words());
+  if (request.json) return {words.dump(2) + "\n"};
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& word : words) rows.push_back({"  " + cell(word, "word"), cell(word, "doc")});
+  return {
+      "A problem is one line: the pass, the type and words such as s=1024, in any order. h sets hq and hk, s "
+      "sets sq\n"
+      "and sk, d sets d and dv; what is left out has its default. docs/problem.md says more.\n\n" +
+      table(rows)};
+}
+
+}  // namespace regard::cli

@@ -1,0 +1,15 @@
+// regard info: machine, targets, compiler, settings, counters.
+#include <nlohmann/json.hpp>
+
+#include "cli/text.h"
+#include "cli/verbs.h"
+#include "regard/regard.hpp"
+
+namespace regard::cli {
+
+Answer info_verb(const Request& request) {
+  const nlohmann::json about = nlohmann::json::parse(regard::info());
+  return {request.json ? about.dump(2) + "\n" : readable(about)};
+}
+
+}  // namespace regard::cli

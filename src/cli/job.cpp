@@ -1,0 +1,122 @@
+#include "cli/job.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cstring>
+#include <iostream>
+
+#include "cli/failure.h"
+#include "cli/timing.h"
+
+namespace regard::cli {
+namespace {
+
+std::vector<std::int64_t> integers_of(const LoadedArray& loaded) {
+  std::vector<std::int64_t> numbers(loaded.array.bytes.size() /
+                                    static_cast<std::size_t>(info(loaded.array.element).bytes));
+  value_of(convert(loaded.array.element, loaded.array.bytes, Element::i64,
+                   std::as_writable_bytes(std::span(numbers))),
+           loaded.path);
+  return numbers;
+}
+
+/// --lengths-q takes numbers or a file.
+bool is_list(const std::string& text) {
+  return !text.empty() && (std::isdigit(static_cast<unsigned char>(text[0])) != 0 || text[0] == '-') &&
+         text.find_first_not_of("0123456789,-") == std::string::npos;
+}
+
+GivenSide given_side(const std::map<regard_role, LoadedArray>& files, const std::string& option,
+                     const std::string& text, regard_role offsets, regard_role lengths) {
+  GivenSide given;
+  if (const auto file = files.find(offsets); file != files.end()) given.offsets = integers_of(file->second);
+  if (const auto file = files.find(lengths); file != files.end()) given.lengths = integers_of(file->second);
+  if (is_list(text)) given.lengths = parse_lengths(text, option);
+  return given;
+}
+
+Sequences sequences_of(const Problem& problem, const std::map<regard_role, LoadedArray>& files,
+                       const Request& request) {
+  return choose_sequences(
+      problem, given_side(files, "--lengths-q", request.lengths_q, REGARD_OFFSETS_Q, REGARD_LENGTHS_Q),
+      given_side(files, "--lengths-k", request.lengths_k, REGARD_OFFSETS_K, REGARD_LENGTHS_K), request.seed);
+}
+
+double prepare(Plan& plan) {
+  return milliseconds([&] { plan.prepare(); });
+}
+
+/// A file for a tensor that the problem does not read is a mistake when it is named by itself, and of no
+/// concern among the tensors of one --in file.
+void refuse_unused(const Problem& problem, const Request& request) {
+  for (const auto& [role, path] : request.files) {
+    const regard_use use = problem.expected(role).use;
+    if (use == REGARD_INPUT || use == REGARD_OPTIONAL_INPUT) continue;
+    fail_with(fmt::format("--{} {}: this problem {} {}: {}", regard_role_name(role), path,
+                          use == REGARD_OUTPUT ? "writes" : "has no", regard_role_name(role),
+                          problem.text()));
+  }
+}
+
+/// The tensors; a backward problem's O and LSE come from a forward run where no file gives them.
+Tensors make_tensors(const Problem& problem, const Sequences& sequences,
+                     const std::map<regard_role, LoadedArray>& files, const Request& request,
+                     const regard::Options& where) {
+  refuse_unused(problem, request);
+  Tensors tensors(problem, sequences, files, request.convert, request.seed);
+  if (problem.expected(REGARD_LSE).use != REGARD_INPUT) return tensors;
+  const bool o = files.contains(REGARD_O), lse = files.contains(REGARD_LSE);
+  if (o && lse) return tensors;
+  if (o || lse) {
+    fail_with(
+        fmt::format("backward reads o and lse of one forward run: give both files or none, not {} alone",
+                    o ? "o" : "lse"));
+  }
+  const Problem forward = forward_of(problem);
+  Arguments arguments;
+  arguments.dropout(request.seed);
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+    const auto role = static_cast<regard_role>(i);
+    if (forward.expected(role).use != REGARD_UNUSED) arguments.set(role, tensors.arguments()[role]);
+  }
+  attention(forward, arguments, {where.target, {}, where.threads});
+  return tensors;
+}
+
+}  // namespace
+
+Problem parse_problem(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  if (text.empty()) {
+    fail_with("a problem is missing, such as: fwd bf16 b=2 h=16 s=1024 d=128 mask=causal");
+  }
+  return Problem(text);
+}
+
+std::map<regard_role, LoadedArray> load_files(const Request& request) {
+  std::map<regard_role, LoadedArray> files;
+  if (!request.in.empty()) files = load_roles(request.in);
+  for (const auto& [role, path] : request.files) {
+    files.insert_or_assign(role, load_array(path, regard_role_name(role)));
+  }
+  const auto add_lengths = [&](const std::string& text, regard_role role) {
+    if (!text.empty() && !is_list(text))
+      files.insert_or_assign(role, load_array(text, regard_role_name(role)));
+  };
+  add_lengths(request.lengths_q, REGARD_LENGTHS_Q);
+  add_lengths(request.lengths_k, REGARD_LENGTHS_K);
+  return files;
+}
+
+Job::Job(const Problem& asked, const Request& request, const regard::Options& where)
+    : files(load_files(request)),
+      sequences(sequences_of(asked, files, request)),
+      problem(with_sequences(asked, sequences)),
+      plan(problem, where),
+      prepare_ms(prepare(plan)),
+      tensors(make_tensors(problem, sequences, files, request, where)),
+      workspace(plan) {}
+
+}  // namespace regard::cli

@@ -1,0 +1,41 @@
+// One problem made ready to run: sequences, tensors, plan, kernels and workspace. Shared by `run` and
+// `bench`.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "cli/request.h"
+#include "cli/sequences.h"
+#include "cli/tensors.h"
+#include "regard/regard.hpp"
+
+namespace regard::cli {
+
+/// The problem whose text the words are.
+Problem parse_problem(const std::vector<std::string>& words);
+
+/// The tensors that the command line's files hold, by role.
+std::map<regard_role, LoadedArray> load_files(const Request&);
+
+class Job {
+ public:
+  /// Plans first, so that a refusal comes before any work.
+  Job(const Problem&, const Request&, const regard::Options& where);
+
+  void run() const { plan.run(tensors.arguments(), workspace.data(), workspace.bytes()); }
+
+  /// Inputs, outputs and workspace; the library allocates nothing else during a run.
+  std::int64_t bytes() const { return tensors.bytes() + workspace.bytes(); }
+  double flops() const { return flops_of(problem, sequences); }
+
+  const std::map<regard_role, LoadedArray> files;
+  const Sequences sequences;
+  const Problem problem;  ///< with the tokens of the sequences
+  Plan plan;              ///< prepared
+  const double prepare_ms;
+  const Tensors tensors;
+  const Workspace workspace;
+};
+
+}  // namespace regard::cli

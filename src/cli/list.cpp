@@ -1,0 +1,39 @@
+// regard list: kernels by target, profile and tier.
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/nearest.h"
+#include "cli/failure.h"
+#include "cli/text.h"
+#include "cli/verbs.h"
+
+namespace regard::cli {
+
+using Json = nlohmann::json;
+
+Answer list_verb(const Request& request) {
+  static constexpr std::string_view tiers[] = {"built_in", "bundle", "cache", "compile"};
+  if (!request.tier.empty() && std::ranges::find(tiers, request.tier) == std::end(tiers)) {
+    fail_with(fmt::format("unknown tier '{}'{}", request.tier, suggestion(request.tier, tiers)));
+  }
+  Json kernels = Json::array();
+  for (const Json& row :
+       Json::parse(regard::list(request.targets.empty() ? "" : request.targets[0], request.profile))) {
+    if (request.tier.empty() || cell(row, "tier") == request.tier) kernels.push_back(row);
+  }
+  if (request.json) return {kernels.dump(2) + "\n"};
+
+  std::vector<std::vector<std::string>> rows;
+  std::map<std::string, int> counts;
+  for (const Json& row : kernels) {
+    rows.push_back({cell(row, "tier"), cell(row, "kernel")});
+    ++counts[cell(row, "tier")];
+  }
+  std::string text = table(rows) + fmt::format("{} kernels", kernels.size());
+  for (const auto& [tier, count] : counts) text += fmt::format(", {} {}", count, tier);
+  return {text + "\n"};
+}
+
+}  // namespace regard::cli

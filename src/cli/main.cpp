@@ -1,0 +1,65 @@
+// The `regard` command: parse, answer, print. Everything it does goes through the public API.
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/verbs.h"
+#include "regard/regard.hpp"
+
+namespace {
+
+using namespace regard::cli;  // NOLINT: this is its main program
+
+int exit_code_of(regard_status status) {
+  switch (status) {
+    case REGARD_OK:
+      return exit_ok;
+    case REGARD_INVALID:
+      return exit_bad_input;
+    case REGARD_REFUSED:
+    case REGARD_NO_KERNEL:
+      return exit_refused;
+    default:
+      return exit_internal;
+  }
+}
+
+/// A reader that went away (`regard list | head`) has what it wanted; any other failure to print is told.
+int print(const Answer& answer) {
+  const bool written = std::fwrite(answer.text.data(), 1, answer.text.size(), stdout) == answer.text.size();
+  if ((written && std::fflush(stdout) == 0) || errno == EPIPE) return answer.exit_code;
+  std::fprintf(stderr, "regard: cannot write to standard output: %s\n", std::strerror(errno));
+  return exit_internal;
+}
+
+int fail(const std::string& sentence, int exit_code) {
+  std::fprintf(stderr, "regard: %s\n", sentence.c_str());
+  return exit_code;
+}
+
+Answer answer(const std::vector<std::string>& arguments) {
+  const auto parsed = parse_command_line(arguments);
+  if (const auto* text = std::get_if<std::string>(&parsed)) return {*text};
+  return dispatch(std::get<Request>(parsed));
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write(), seen in print()
+  try {
+    return print(answer({values + 1, values + count}));
+  } catch (const regard::error& error) {
+    return fail(error.what(), exit_code_of(error.status()));
+  } catch (const std::bad_alloc&) {
+    return fail("not enough memory", exit_internal);
+  } catch (const std::exception& error) {
+    return fail(std::string("a defect of Regard: ") + error.what(), exit_internal);
+  }
+}

@@ -1,0 +1,46 @@
+// What the command line says, parsed. Declared to CLI11 in command_line.cpp, read by the verbs.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "regard/regard.h"
+
+namespace regard::cli {
+
+/// Documented in docs/cli.md and in `regard --help`.
+enum ExitCode : int {
+  exit_ok = 0,
+  exit_check_failed = 1,  ///< a result, or a cache entry, is wrong
+  exit_bad_input = 2,     ///< the command line, a problem, a file or a setting
+  exit_refused = 3,       ///< valid, but no plan or no kernel
+  exit_internal = 4,      ///< out of memory, or a defect of Regard
+};
+
+struct Request {
+  std::string verb;
+  bool json = false;
+
+  std::vector<std::string> words;  ///< problem text, or the verb's own words
+  std::vector<std::string> targets, families;
+  int threads = 0;
+
+  // run
+  std::map<regard_role, std::string> files;  ///< --q q.npy and so on
+  std::string in, out, lengths_q, lengths_k;
+  bool convert = false, check = true;
+  std::uint64_t seed = 1;
+  int repeat = 5;
+
+  // bench
+  std::string problems;  ///< file with one problem a line, "-" for standard input
+  std::string commit;
+  int rounds = 7;
+
+  // list
+  std::string profile, tier;
+};
+
+}  // namespace regard::cli

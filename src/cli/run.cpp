@@ -1,0 +1,121 @@
+// regard run: one problem, computed, checked, timed, and written back.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/job.h"
+#include "cli/text.h"
+#include "cli/timing.h"
+#include "cli/verbs.h"
+
+namespace regard::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json lengths_of(const Side& side) {
+  if (!side.lengths.empty()) return side.lengths;
+  Json lengths = Json::array();
+  for (std::size_t i = 1; i < side.offsets.size(); ++i)
+    lengths.push_back(side.offsets[i] - side.offsets[i - 1]);
+  return lengths;
+}
+
+Json timing_of(const Job& job, int repeat, double first_ms) {
+  const int calls = calls_per_sample(first_ms);
+  std::vector<double> samples;
+  for (int i = 0; i < repeat; ++i) samples.push_back(milliseconds([&] { job.run(); }, calls));
+  const double middle = median(samples);
+  return {{"median_ms", middle},
+          {"fastest_ms", *std::ranges::min_element(samples)},
+          {"samples", repeat},
+          {"calls_per_sample", calls},
+          {"gflops", job.flops() / middle / 1e6},
+          {"gbps", static_cast<double>(job.tensors.bytes()) / middle / 1e6}};
+}
+
+std::string numbers(const Json& list) {
+  std::string text = list.dump();
+  return text.substr(1, text.size() - 2);
+}
+
+std::string plan_text(const Json& plan) {
+  std::string text = fmt::format("plan      {} on {}, {} thread{}, workspace {}\n", plan.value("family", "?"),
+                                 plan.value("target", "?"), plan.value("threads", 1),
+                                 plan.value("threads", 1) == 1 ? "" : "s",
+                                 readable_bytes(plan.value("workspace_bytes", 0.0)));
+  for (const Json& stage : plan.value("stages", Json::array())) {
+    const std::string tier = stage.value("tier", "?");
+    const std::string took = stage.contains("seconds") && stage["seconds"].get<double>() > 0
+                                 ? fmt::format(", {}", readable_ms(1e3 * stage["seconds"].get<double>()))
+                                 : "";
+    text += fmt::format("kernel    {} ({}{})\n", stage.value("kernel", "?"), tier, took);
+  }
+  if (plan.contains("fallback_reason")) {
+    text += fmt::format("fallback  {}\n", plan["fallback_reason"].get<std::string>());
+  }
+  return text;
+}
+
+std::string check_text(const Json& check) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& row : check.at("outputs")) {
+    const nlohmann::json plain = row;
+    const auto number = [&](const char* key) { return fmt::format("{:.2g}", row.value(key, 0.0)); };
+    rows.push_back({"check", cell(plain, "output"), row.value("ok", false) ? "ok" : "WRONG",
+                    "max error " + number("max_absolute"), "tolerance " + number("tolerance_absolute")});
+    if (!row.value("ok", false)) {
+      rows.back().push_back(fmt::format("{} of {} elements, the first at {}", row.value("wrong", 0ll),
+                                        row.value("compared", 0ll), row.value("first_wrong", 0ll)));
+    }
+  }
+  return table(rows);
+}
+
+std::string readable_report(const Json& report) {
+  std::string text = fmt::format("problem   {}\n", report["problem"].get<std::string>());
+  if (report.contains("lengths_q")) {
+    text +=
+        fmt::format("lengths   q {}   k {}\n", numbers(report["lengths_q"]), numbers(report["lengths_k"]));
+  }
+  text += plan_text(report["plan"]);
+  if (!report["check"].is_null()) text += check_text(report["check"]);
+  if (!report["time"].is_null()) {
+    const Json& time = report["time"];
+    text += fmt::format("time      {} (median of {}, fastest {})\n", readable_ms(time["median_ms"]),
+                        time["samples"].get<int>(), readable_ms(time["fastest_ms"]));
+    text += fmt::format("rate      {:.4g} GFLOP/s, {:.3g} GB/s\n", time["gflops"].get<double>(),
+                        time["gbps"].get<double>());
+  }
+  for (const Json& path : report["written"]) text += fmt::format("wrote     {}\n", path.get<std::string>());
+  return text;
+}
+
+}  // namespace
+
+Answer run_verb(const Request& request) {
+  const regard::Options where{request.targets.empty() ? "" : request.targets.front(),
+                              request.families.empty() ? "" : request.families.front(), request.threads};
+  const Job job(parse_problem(request.words), request, where);
+  const double first_ms = milliseconds([&] { job.run(); });
+
+  Json report = {
+      {"problem", job.problem.text()}, {"seed", request.seed}, {"plan", Json::parse(job.plan.json())},
+      {"prepare_ms", job.prepare_ms},  {"check", nullptr},     {"time", nullptr},
+      {"written", Json::array()}};
+  if (!job.sequences.q.offsets.empty() || !job.sequences.q.lengths.empty()) {
+    report["lengths_q"] = lengths_of(job.sequences.q);
+    report["lengths_k"] = lengths_of(job.sequences.k);
+  }
+  if (!request.out.empty()) {
+    report["written"] = save_arrays(request.out, outputs_of(job.problem, job.tensors, request.convert));
+  }
+  if (request.check) report["check"] = Json::parse(check(job.problem, job.tensors.arguments()));
+  if (request.repeat > 0) report["time"] = timing_of(job, request.repeat, first_ms);
+
+  const bool wrong = request.check && !report["check"].at("ok").get<bool>();
+  return {request.json ? report.dump(2) + "\n" : readable_report(report),
+          wrong ? exit_check_failed : exit_ok};
+}
+
+}  // namespace regard::cli

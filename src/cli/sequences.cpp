@@ -1,0 +1,161 @@
+#include "cli/sequences.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <numeric>
+
+#include "cli/failure.h"
+#include "cli/random.h"
+
+namespace regard::cli {
+namespace {
+
+using Lengths = std::vector<std::int64_t>;
+
+constexpr std::uint64_t physical_stream = 1000, logical_stream = 1001;  // beside the roles of tensors
+
+/// One side of the problem, in words that its messages need.
+struct Extent {
+  std::string name;  ///< "q" or "k"
+  std::int64_t b, longest, total;
+  bool varlen, lengths;
+};
+
+void check_lengths(const Lengths& lengths, const Extent& extent) {
+  if (static_cast<std::int64_t>(lengths.size()) != extent.b) {
+    fail_with(fmt::format("--lengths-{} names {} sequences and the problem has b={}", extent.name,
+                          lengths.size(), extent.b));
+  }
+  for (const std::int64_t length : lengths) {
+    if (length >= 0 && length <= extent.longest) continue;
+    fail_with(fmt::format("--lengths-{} has {}, outside 0 to s{}={}; raise s{} to the longest", extent.name,
+                          length, extent.name, extent.longest, extent.name));
+  }
+}
+
+/// Random lengths in [0, longest]; the first is the longest, so that the problem's s is met.
+Lengths draw_physical(const Extent& extent, std::uint64_t seed) {
+  const Random random(seed, physical_stream);
+  Lengths lengths(static_cast<std::size_t>(extent.b));
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    lengths[i] = i == 0 ? extent.longest : random.whole(i, extent.longest);
+  }
+  // A given total takes from or adds to the sequences in turn, the last first. What the draw alone would have
+  // given as the total changes nothing: a problem with its tq printed draws the same again.
+  if (extent.total == 0) return lengths;
+  std::int64_t missing = extent.total - std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  for (auto length = lengths.rbegin(); length != lengths.rend(); ++length) {
+    const std::int64_t change = std::clamp(missing, -*length, extent.longest - *length);
+    *length += change;
+    missing -= change;
+  }
+  return lengths;
+}
+
+std::vector<std::int32_t> cumulative(const Lengths& lengths, const Extent& extent) {
+  std::vector<std::int32_t> offsets = {0};
+  std::int64_t sum = 0;
+  for (const std::int64_t length : lengths) {
+    sum += length;
+    if (sum > INT32_MAX)
+      fail_with(fmt::format("more than 2^31 tokens of {} do not fit int32 offsets", extent.name));
+    offsets.push_back(static_cast<std::int32_t>(sum));
+  }
+  return offsets;
+}
+
+Side choose_side(const Extent& extent, const GivenSide& given, std::uint64_t seed) {
+  Side side;
+  if (!given.lengths.empty()) {
+    if (!extent.varlen && !extent.lengths) {
+      fail_with(fmt::format("--lengths-{} needs the word varlen or lengths in the problem", extent.name));
+    }
+    check_lengths(given.lengths, extent);
+  }
+  Lengths physical(static_cast<std::size_t>(extent.b), extent.longest);
+  if (extent.varlen) {
+    if (!given.offsets.empty()) {
+      side.offsets.assign(given.offsets.begin(), given.offsets.end());
+      for (std::size_t i = 0; i < physical.size() && i + 1 < given.offsets.size(); ++i) {
+        physical[i] = given.offsets[i + 1] - given.offsets[i];
+      }
+    } else {
+      if (!extent.lengths && !given.lengths.empty()) {
+        physical = given.lengths;
+      } else if (given.lengths.empty() || extent.total != 0) {
+        physical = draw_physical(extent, seed);
+      }
+      side.offsets = cumulative(physical, extent);
+    }
+  }
+  if (extent.lengths) {
+    const Random random(seed, logical_stream);
+    for (std::size_t i = 0; i < physical.size(); ++i) {
+      const std::int64_t most = std::max<std::int64_t>(std::min(physical[i], extent.longest), 0);
+      side.lengths.push_back(
+          static_cast<std::int32_t>(given.lengths.empty() ? random.whole(i, most) : given.lengths[i]));
+    }
+  }
+  return side;
+}
+
+/// The rows of sequence i that are computed.
+std::int64_t rows_of(const Side& side, std::int64_t longest, std::size_t i) {
+  if (!side.lengths.empty()) return side.lengths[i];
+  return side.offsets.empty() ? longest : side.offsets[i + 1] - side.offsets[i];
+}
+
+}  // namespace
+
+std::vector<std::int64_t> parse_lengths(const std::string& text, const std::string& option) {
+  std::vector<std::int64_t> numbers;
+  const char* next = text.data();
+  const char* const end = text.data() + text.size();
+  while (true) {
+    std::int64_t number = 0;
+    const auto [after, error] = std::from_chars(next, end, number);
+    if (error != std::errc{} || (after != end && *after != ',')) {
+      fail_with(fmt::format("{} takes lengths such as 5,0,17 or a file, not '{}'", option, text));
+    }
+    numbers.push_back(number);
+    if (after == end) return numbers;
+    next = after + 1;
+  }
+}
+
+Sequences choose_sequences(const Problem& problem, const GivenSide& q, const GivenSide& k,
+                           std::uint64_t seed) {
+  const Fields fields = fields_of(problem);
+  return {choose_side({"q", fields.b, fields.sq, fields.tq, fields.varlen, fields.lengths}, q, seed),
+          choose_side({"k", fields.b, fields.sk, fields.tk, fields.varlen, fields.lengths}, k, seed)};
+}
+
+Problem with_sequences(const Problem& problem, const Sequences& sequences) {
+  const Fields fields = fields_of(problem);
+  const auto tokens = [](const Side& side, std::int64_t given) {
+    return given != 0 || side.offsets.empty() ? given : std::int64_t{side.offsets.back()};
+  };
+  return with_tokens(problem, tokens(sequences.q, fields.tq), tokens(sequences.k, fields.tk));
+}
+
+double flops_of(const Problem& problem, const Sequences& sequences) {
+  const bool dense = sequences.q.offsets.empty() && sequences.q.lengths.empty();
+  if (dense) return problem.flops();
+  const Fields fields = fields_of(problem);
+  std::map<std::pair<std::int64_t, std::int64_t>, double> count;  // sequences of each size
+  for (std::size_t i = 0; i < static_cast<std::size_t>(fields.b); ++i) {
+    count[{rows_of(sequences.q, fields.sq, i), rows_of(sequences.k, fields.sk, i)}] += 1;
+  }
+  double total = 0;
+  for (const auto& [size, times] : count) {
+    if (size.first > 0 && size.second > 0) {
+      total += times * one_sequence(problem, size.first, size.second).flops();
+    }
+  }
+  return total;
+}
+
+}  // namespace regard::cli
