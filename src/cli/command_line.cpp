@@ -63,6 +63,31 @@ constexpr const char* completion_footer = R"(
   regard completion fish > ~/.config/fish/completions/regard.fish
 )";
 
+/// "grad_o" as an option is written: "grad-o".
+std::string dashed(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+/// Whether `run` takes a file for the role: it is an input, and not a length (an option of its own, which
+/// also takes numbers) or the seed (--seed is a number; a tensor of it comes with --in).
+bool is_file_option(regard_role role) {
+  switch (role) {
+    case REGARD_GRAD_Q:
+    case REGARD_GRAD_K:
+    case REGARD_GRAD_V:
+    case REGARD_GRAD_BIAS:
+    case REGARD_GRAD_SINK:
+    case REGARD_DROPOUT_MASK:
+    case REGARD_LENGTHS_Q:
+    case REGARD_LENGTHS_K:
+    case REGARD_SEED:
+      return false;
+    default:
+      return true;
+  }
+}
+
 /// CLI11's tree and what it writes to.
 struct CommandLine {
   CLI::App app{"Fused multi-head attention: plan, run, check and measure it.", "regard"};
@@ -113,24 +138,22 @@ void CommandLine::add_run() {
   run->add_option("--out", request.out,
                   "Write results: a folder, a .safetensors file, or .npy for a single result");
   run->add_flag("--convert", request.convert, "Round files of other float or integer types to the problem's");
-  run->add_option("--lengths-q,--lengths_q", request.lengths_q, "Query lengths, e.g. 5,0,17, or a file");
-  run->add_option("--lengths-k,--lengths_k", request.lengths_k, "Key lengths, likewise");
+  run->add_option("--lengths-q", request.lengths_q, "Query lengths, e.g. 5,0,17, or a file");
+  run->add_option("--lengths-k", request.lengths_k, "Key lengths, likewise");
   run->add_option("--seed", request.seed, "Seed of random inputs and of dropout")->capture_default_str();
   run->add_option("--repeat", request.repeat, "Timed runs; 0 to skip the timing")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  run->add_flag("!--no-check", request.check,
-                "Do not compare with the fp64 oracle (slow for large problems)");
+  run->add_flag_callback(
+      "--no-check", [this] { request.check = false; },
+      "Do not compare with the fp64 oracle (slow for large problems)");
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const auto role = static_cast<regard_role>(i);
-    // The lengths have their own option above, and --seed is a number: a seed tensor comes with --in.
-    if (role == REGARD_LENGTHS_Q || role == REGARD_LENGTHS_K || role == REGARD_SEED) continue;
+    if (!is_file_option(role)) continue;
     const std::string name = regard_role_name(role);
-    std::string dashed = name;
-    std::ranges::replace(dashed, '_', '-');
     run->add_option_function<std::string>(
-           "--" + dashed + (dashed == name ? "" : ",--" + name),
-           [this, role](const std::string& path) { request.files[role] = path; }, "File of " + name)
+           "--" + dashed(name), [this, role](const std::string& path) { request.files[role] = path; },
+           "File of " + name)
         ->type_name("FILE")
         ->group("Tensors from .npy or .safetensors files");
   }
@@ -221,7 +244,13 @@ std::string help_of(CLI::App& app, const std::string& name) {
 
 }  // namespace
 
-std::variant<Request, std::string> parse_command_line(std::span<const std::string> arguments) {
+std::variant<Request, std::string> parse_command_line(std::vector<std::string> arguments) {
+  // --grad_o is --grad-o
+  for (std::string& argument : arguments) {
+    if (!argument.starts_with("--")) continue;
+    const std::size_t end = std::min(argument.find('='), argument.size());
+    argument.replace(0, end, dashed(argument.substr(0, end)));
+  }
   const auto line = std::make_unique<CommandLine>();
   refuse_unknown(line->app, arguments);
   try {

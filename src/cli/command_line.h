@@ -1,7 +1,6 @@
 // The command line, declared to CLI11 in one place. This is the only file that knows CLI11.
 #pragma once
 
-#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,7 +10,7 @@
 namespace regard::cli {
 
 /// What was asked: a verb with its options, or text to print (help, version).
-std::variant<Request, std::string> parse_command_line(std::span<const std::string> arguments);
+std::variant<Request, std::string> parse_command_line(std::vector<std::string> arguments);
 
 /// A verb as the shells' completion needs it.
 struct VerbInfo {

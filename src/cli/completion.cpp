@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/nearest.h"
 #include "cli/command_line.h"
@@ -11,11 +12,22 @@
 namespace regard::cli {
 namespace {
 
-/// Words of problem text, as far as they can be known without their values: "causal" is a value, "s=" a word.
+/// The words of problem text: "mask=none|causal" stands for mask=none and mask=causal, "s=N" for s=.
 std::vector<std::string> problem_completions() {
-  std::vector<std::string> words;
-  for (const auto& word : nlohmann::json::parse(problem_words())) words.push_back(word.at("word"));
-  return words;
+  std::vector<std::string> completions;
+  for (const auto& row : nlohmann::json::parse(problem_words())) {
+    const std::string word = row.at("word").get<std::string>();
+    const std::size_t equals = word.find('=');
+    const std::string name = equals == std::string::npos ? "" : word.substr(0, equals + 1);
+    const bool alternatives = word.find('|') != std::string::npos;
+    if (!name.empty() && !alternatives) {
+      completions.push_back(name);
+      continue;
+    }
+    std::istringstream values(word.substr(name.size()));
+    for (std::string value; std::getline(values, value, '|');) completions.push_back(name + value);
+  }
+  return completions;
 }
 
 /// What may follow a verb.

@@ -12,8 +12,10 @@ using Json = nlohmann::json;
 Answer help_verb(const Request& request) {
   const Json words = Json::parse(problem_words());
   if (request.json) return {words.dump(2) + "\n"};
-  std::vector<std::vector<std::string>> rows;
-  for (const Json& word : words) rows.push_back({"  " + cell(word, "word"), cell(word, "doc")});
+  std::vector<std::vector<std::string>> rows = {{"  word", "default", "meaning"}};
+  for (const Json& word : words) {
+    rows.push_back({"  " + cell(word, "word"), cell(word, "default"), cell(word, "doc")});
+  }
   return {
       "A problem is one line: the pass, the type and words such as s=1024, in any order. h sets hq and hk, s "
       "sets sq\n"

@@ -62,7 +62,7 @@ std::string check_text(const Json& check) {
   for (const Json& row : check.at("outputs")) {
     const nlohmann::json plain = row;
     const auto number = [&](const char* key) { return fmt::format("{:.2g}", row.value(key, 0.0)); };
-    rows.push_back({"check", cell(plain, "output"), row.value("ok", false) ? "ok" : "WRONG",
+    rows.push_back({"check", cell(plain, "name"), row.value("ok", false) ? "ok" : "WRONG",
                     "max error " + number("max_absolute"), "tolerance " + number("tolerance_absolute")});
     if (!row.value("ok", false)) {
       rows.back().push_back(fmt::format("{} of {} elements, the first at {}", row.value("wrong", 0ll),

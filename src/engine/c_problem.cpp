@@ -1,7 +1,5 @@
-#include <nlohmann/json.hpp>
-
 #include "engine/handles.h"
-#include "problem/fields.h"
+#include "problem/document.h"
 #include "problem/tensors.h"
 
 using namespace regard;         // NOLINT: the C ABI's implementation
@@ -80,13 +78,6 @@ const char* regard_role_name(regard_role role) {
 regard_status regard_problem_words(char** json) {
   return guarded([&] {
     if (json == nullptr) return report(null_argument("json").value());
-    static constexpr std::string_view categories[] = {"signature", "presence", "shape"};
-    nlohmann::json rows = nlohmann::json::array();
-    for (const FieldInfo& field : field_table()) {
-      rows.push_back({{"word", field.name},
-                      {"category", categories[static_cast<std::size_t>(field.category)]},
-                      {"doc", field.doc}});
-    }
-    return give(rows.dump(), json);
+    return give(word_help_json(), json);
   });
 }
