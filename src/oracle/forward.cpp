@@ -29,8 +29,7 @@ Outputs forward(const Inputs& inputs, const Options& options) {
       o.clear();
       for (std::int64_t j = 0; j < sequence.sk; ++j) {
         const auto at = static_cast<std::size_t>(j);
-        if (!row.visible[at]) continue;
-        write_mask.set(b, h, sequence.first_q + i, j, row.keep[at] > 0, 0);
+        if (write_mask) write_mask.set(b, h, sequence.first_q + i, j, inputs.kept(b, h, i, j), 0);
         const double weight = row.weight[at] * row.keep[at];
         if (weight != 0) o.add(0, weight, (precision.product + relative) * weight, v.row(j));
       }

@@ -14,8 +14,8 @@ namespace regard::oracle {
 
 /// One output, in row-major order of the role's logical shape (tensor_spec).
 struct Output {
-  /// The exact result. NaN where a kernel must leave the element alone (rows past a logical length) or may
-  /// write what it likes (dropout mask of a pair that is not visible): `compare` skips it.
+  /// The exact result; NaN where a kernel must leave the element alone (rows and columns past a logical
+  /// length), which `compare` skips.
   std::vector<double> value;
   /// What a well-made kernel of these types is expected to err by, before the output itself is rounded
   /// (docs/tolerances.md).

@@ -38,7 +38,6 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   row.weight.assign(keys, 0);
   row.keep.assign(keys, 1);
   row.slope.assign(keys, 1);
-  row.visible.assign(keys, 0);
   row.largest_logit = std::fabs(scale) * norm(q, k.columns) * largest_k;
 
   std::vector<double>& score = row.weight;
@@ -47,7 +46,6 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
     const auto column = static_cast<std::int64_t>(j);
     score[j] = -infinity;
     if (!inputs.visible(batch, head, i, column)) continue;
-    row.visible[j] = 1;
     score[j] = scale * dot(q, k.row(column), k.columns);
     if (cap > 0) {
       const double t = std::tanh(score[j] / cap);

@@ -47,6 +47,7 @@ Signature canonical(const Signature& signature, std::string_view kernel, std::st
   if (kernel.starts_with("generic_")) {
     Signature c;
     c.pass = signature.pass;
+    c.mask = Mask::window;  // every mask is compiled in
     return c;
   }
   if (kernel == "combine" || kernel == "backward_delta" || kernel == "backward_convert")

@@ -9,7 +9,7 @@ Result<Plan> cpu_forward(const Problem&, const Target&, const Target::Tile&, con
 Result<Plan> cpu_forward_split(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 Result<Plan> cpu_decode(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 Result<Plan> cpu_generic_forward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
-/// Both backward recipes: they differ in the main kernel and its scratch.
+Result<Plan> cpu_generic_backward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 Result<Plan> cpu_backward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 
 /// How many parts of the key range the decode and split recipes take; rules ask it too.

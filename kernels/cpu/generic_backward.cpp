@@ -1,0 +1,246 @@
+// Backward attention for every valid signature, with dtypes, head dimensions and features known at run time
+// only.
+//
+// One stage and no workspace: each block owns a part of one output and recomputes the scores that it needs,
+// so that nothing is summed across blocks and the same bits come out on every run. A block is one of
+//   grad_q     64 query rows of a head: walks the keys
+//   grad_kv    64 keys of a K/V head: walks the query rows of all heads of the group
+//   grad_bias  64 x 64 elements of a bias matrix: walks the heads that share it
+//   grad_sink  one head: walks its rows
+#include "kernels/cpu/generic_product.h"
+#include "kernels/cpu/generic_scores.h"
+
+namespace regard::generic {
+
+inline void clear(float* sums, i64 count) {
+  __builtin_memset(sums, 0, static_cast<u64>(count) * 4);
+}
+
+/// D = dO . O of row i of the tile. `temporary` holds two rows.
+inline float delta_of(const QueryRows& rows, i64 i, float* temporary) {
+  const Arguments& a = rows.a;
+  const i64 row = rows.sequence.first_q + rows.first + i, width = GenericLayout::padded(a.dv);
+  clear(temporary, 2 * width);
+  load_row(temporary, address(a.o, a.out, rows.batch(), rows.head, row), a.out, a.dv);
+  load_row(temporary + width, address(a.grad_o, a.out, rows.batch(), rows.head, row), a.out, a.dv);
+  Floats sum{};
+  for (i64 c = 0; c < width; c += lanes)
+    sum += load<Floats>(temporary + c) * load<Floats>(temporary + width + c);
+  return sum_of(sum);
+}
+
+inline float lse_of(const QueryRows& rows, i64 i) {
+  return *row_of<const float>(rows.a.lse, rows.batch(), rows.head, rows.sequence.first_q + rows.first + i);
+}
+
+/// One tile of query rows against one step of keys: from Q, K, V and dO to weights and gradients of scores.
+struct Tile {
+  const Arguments& a;
+  i64 width_q, width_v;             // columns of a row of Q and K, and of O and V
+  float *q, *grad_o;                // [row][column]
+  float *k, *v;                     // [key][column]
+  float *k_columns, *v_columns;     // [column][key]
+  float *weights, *grads;           // [row][key]
+  float *bias_row, *keep, *slopes;  // [key]
+  float *sums_k, *sums_v, *sums;    // what a block adds up: like K, like V, like the scores
+  float lse[tile_rows], delta[tile_rows];
+
+  Tile(const Arguments& arguments, float* scratch)
+      : a(arguments), width_q(GenericLayout::padded(a.d)), width_v(GenericLayout::padded(a.dv)) {
+    const GenericLayout layout(a.d, a.dv);
+    const auto take = [&scratch](i64 count) {
+      scratch += count;
+      return scratch - count;
+    };
+    q = take(layout.q);
+    grad_o = take(layout.grad_o);
+    k = take(layout.k);
+    v = take(layout.v);
+    k_columns = take(layout.k_columns);
+    v_columns = take(layout.v_columns);
+    weights = take(layout.scores);
+    grads = take(layout.grads);
+    slopes = take(tile_keys);
+    bias_row = take(tile_keys);
+    keep = take(tile_keys);
+    sums_k = take(layout.k);
+    sums_v = take(layout.v);
+    sums = take(layout.scores);
+  }
+
+  void load_rows(const QueryRows& rows) {
+    load_tile(q, rows.q(), rows.computed());
+    load_tile(grad_o, rows.grad_o(), rows.computed());
+    for (i64 i = 0; i < rows.count; ++i) {
+      delta[i] = delta_of(rows, i, grads);
+      // A row that saw nothing has LSE = -infinity; +infinity makes all its weights exactly 0.
+      lse[i] = lse_of(rows, i) == -infinity ? infinity : lse_of(rows, i);
+    }
+  }
+
+  void load_keys(const Sequence& sequence, i64 kv_head, i64 first_key) {
+    load_tile(k, keys_of(a, a.k, sequence, kv_head, first_key, a.d), tile_keys);
+    load_tile(v, keys_of(a, a.v, sequence, kv_head, first_key, a.dv), tile_keys);
+    transpose_tile(k_columns, k, a.d);
+    transpose_tile(v_columns, v, a.dv);
+  }
+
+  /// `weights` get what multiplies dO, `grads` the gradient of Q K^T but for its scale.
+  void compute(const QueryRows& rows, i64 first_key) {
+    const i64 count = rows.computed();
+    make_product(weights, tile_keys, {q, width_q, 1}, k_columns, tile_keys, count, tile_keys, a.d);
+    make_product(grads, tile_keys, {grad_o, width_v, 1}, v_columns, tile_keys, count, tile_keys, a.dv);
+    for (i64 i = 0; i < rows.count; ++i) {
+      modify_row(rows, i, first_key, weights + i * tile_keys, slopes, bias_row);
+      if (drops(a)) draw_dropout(rows, i, first_key, keep);
+      differentiate_row(i);
+    }
+  }
+
+ private:
+  void differentiate_row(i64 i) {
+    for (i64 key = i * tile_keys; key < (i + 1) * tile_keys; key += lanes) {
+      const Floats p = exp2((load<Floats>(weights + key) - lse[i]) * log2_of_e);
+      Floats weight = p, grad = load<Floats>(grads + key);
+      if (drops(a)) {
+        const Floats factor = load<Floats>(keep + key % tile_keys) * a.dropout_scale;
+        weight *= factor;
+        grad *= factor;
+      }
+      grad = p * (grad - delta[i]);
+      if (a.softcap > 0) grad *= load<Floats>(slopes + key % tile_keys);
+      store(weights + key, weight);
+      store(grads + key, grad);
+    }
+  }
+};
+
+inline void make_grad_q(const Arguments& a, const QueryRows& rows, Tile& tile) {
+  if (rows.count <= 0) return;
+  tile.load_rows(rows);
+  clear(tile.sums_k, tile_rows * tile.width_q);
+  for (i64 key = rows.visible.first / tile_keys * tile_keys; key < rows.visible.last; key += tile_keys) {
+    if (!rows.sees_any(key)) continue;
+    tile.load_keys(rows.sequence, rows.kv_head, key);
+    tile.compute(rows, key);
+    add_product(tile.sums_k, tile.width_q, {tile.grads, tile_keys, 1}, tile.k, tile.width_q, rows.computed(),
+                tile.width_q, tile_keys);
+  }
+  for (i64 i = 0; i < rows.count; ++i)
+    store_row(address(a.grad_q, a.dtype, rows.batch(), rows.head, rows.sequence.first_q + rows.first + i),
+              tile.sums_k + i * tile.width_q, a.scale, a.dtype, a.d);
+}
+
+inline void make_grad_kv(const Arguments& a, i64 batch, i64 kv_head, i64 first_key, Tile& tile) {
+  const Sequence sequence = sequence_of(a, batch);
+  if (first_key >= sequence.sk) return;
+  tile.load_keys(sequence, kv_head, first_key);
+  clear(tile.sums_k, tile_keys * tile.width_q);
+  clear(tile.sums_v, tile_keys * tile.width_v);
+  const i64 group = a.hq / a.hk;
+  for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    for (i64 row = 0; row < sequence.sq; row += tile_rows) {
+      const QueryRows rows(a, batch, head, row);
+      if (!rows.sees_any(first_key)) continue;
+      tile.load_rows(rows);
+      tile.compute(rows, first_key);
+      add_product(tile.sums_v, tile.width_v, {tile.weights, 1, tile_keys}, tile.grad_o, tile.width_v,
+                  tile_keys, tile.width_v, rows.count);
+      add_product(tile.sums_k, tile.width_q, {tile.grads, 1, tile_keys}, tile.q, tile.width_q, tile_keys,
+                  tile.width_q, rows.count);
+    }
+  }
+  for (i64 i = 0; i < smaller(tile_keys, sequence.sk - first_key); ++i) {
+    const i64 row = sequence.first_k + first_key + i;
+    store_row(address(a.grad_k, a.dtype, batch, kv_head, row), tile.sums_k + i * tile.width_q, a.scale,
+              a.dtype, a.d);
+    store_row(address(a.grad_v, a.dtype, batch, kv_head, row), tile.sums_v + i * tile.width_v, 1.0f, a.dtype,
+              a.dv);
+  }
+}
+
+/// The heads that one matrix of the bias is for.
+struct Shared {
+  i64 first_batch, last_batch, first_head, last_head;
+
+  Shared(const Arguments& a, i64 matrix) {
+    const i64 heads = a.grad_bias.head == 0 ? 1 : a.hq;
+    const i64 batch = matrix / heads, head = matrix % heads;
+    first_batch = a.grad_bias.batch == 0 ? 0 : batch;
+    last_batch = a.grad_bias.batch == 0 ? a.b : batch + 1;
+    first_head = a.grad_bias.head == 0 ? 0 : head;
+    last_head = a.grad_bias.head == 0 ? a.hq : head + 1;
+  }
+  static i64 matrices(const Arguments& a) {
+    return a.grad_bias.data ? (a.grad_bias.batch == 0 ? 1 : a.b) * (a.grad_bias.head == 0 ? 1 : a.hq) : 0;
+  }
+};
+
+inline void make_grad_bias(const Arguments& a, const Shared& shared, i64 first_row, i64 first_key, Tile& tile,
+                           float* sums) {
+  clear(sums, tile_rows * tile_keys);
+  for (i64 batch = shared.first_batch; batch < shared.last_batch; ++batch) {
+    for (i64 head = shared.first_head; head < shared.last_head; ++head) {
+      const QueryRows rows(a, batch, head, first_row);
+      if (rows.count <= 0 || !rows.sees_any(first_key)) continue;
+      tile.load_rows(rows);
+      tile.load_keys(rows.sequence, rows.kv_head, first_key);
+      tile.compute(rows, first_key);
+      for (i64 at = 0; at < rows.count * tile_keys; at += lanes)
+        store(sums + at, load<Floats>(sums + at) + load<Floats>(tile.grads + at));
+    }
+  }
+  // The whole matrix is written: pairs that no sequence has get 0.
+  for (i64 i = 0; i < smaller(tile_rows, a.sq - first_row); ++i) {
+    u8* to = address(a.grad_bias, a.bias_dtype, shared.first_batch, shared.first_head, first_row + i);
+    store_row(to + first_key * bytes_of_dtype(a.bias_dtype), sums + i * tile_keys, 1.0f, a.bias_dtype,
+              smaller(tile_keys, a.sk - first_key));
+  }
+}
+
+/// dsink = -sum of exp(sink - LSE) D: the sink's share of each row, and it has no value.
+inline void make_grad_sink(const Arguments& a, i64 head, float* temporary) {
+  const float sink = a.sink[head];
+  double sum = 0;
+  for (i64 batch = 0; batch < a.b && sink != -infinity; ++batch) {
+    for (i64 row = 0;; row += tile_rows) {
+      const QueryRows rows(a, batch, head, row);
+      if (rows.count <= 0) break;
+      for (i64 i = 0; i < rows.count; ++i)
+        sum -=
+            static_cast<double>(exp2_of((sink - lse_of(rows, i)) * log2_of_e)) * delta_of(rows, i, temporary);
+    }
+  }
+  a.grad_sink[head] = static_cast<float>(sum);
+}
+
+}  // namespace regard::generic
+
+REGARD_KERNEL(REGARD_SYMBOL) {
+  using namespace regard;
+  const Arguments& a = *arguments;
+  const i64 row_tiles = ceil_divide(a.sq, generic::tile_rows),
+            key_tiles = ceil_divide(a.sk, generic::tile_keys);
+  const auto grid = GenericLayout::backward_grid(a.b, a.hq, a.hk, a.sq, a.sk, generic::Shared::matrices(a),
+                                                 a.grad_sink != nullptr);
+  generic::Tile tile(a, static_cast<float*>(scratch));
+
+  if (block < grid.grad_q) {
+    const i64 head = block / row_tiles;
+    const generic::QueryRows rows(a, head / a.hq, head % a.hq, block % row_tiles * generic::tile_rows);
+    return generic::make_grad_q(a, rows, tile);
+  }
+  block -= grid.grad_q;
+  if (block < grid.grad_kv) {
+    const i64 head = block / key_tiles;
+    return generic::make_grad_kv(a, head / a.hk, head % a.hk, block % key_tiles * generic::tile_keys, tile);
+  }
+  block -= grid.grad_kv;
+  if (block < grid.grad_bias) {
+    const i64 tiles = row_tiles * key_tiles;
+    return generic::make_grad_bias(a, generic::Shared(a, block / tiles),
+                                   block % tiles / key_tiles * generic::tile_rows,
+                                   block % key_tiles * generic::tile_keys, tile, tile.sums);
+  }
+  generic::make_grad_sink(a, block - grid.grad_bias, tile.grads);
+}

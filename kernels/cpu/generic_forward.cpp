@@ -1,0 +1,139 @@
+// Forward attention for every valid signature, with dtypes, head dimensions and features known at run time
+// only: what always works, and what the faster kernels are checked against.
+//
+// A block is up to 64 query rows of one (batch, head). It walks the visible keys 64 at a time: K and V of a
+// step become fp32 once, then scores, online softmax and the product with V, all in fp32.
+#include "kernels/cpu/generic_product.h"
+#include "kernels/cpu/generic_scores.h"
+
+namespace regard::generic {
+
+class Forward {
+ public:
+  Forward(const Arguments& a, const QueryRows& rows, float* scratch)
+      : a_(a),
+        rows_(rows),
+        layout_(a.d, a.dv),
+        width_q_(GenericLayout::padded(a.d)),
+        width_(GenericLayout::padded(a.dv)) {
+    const auto take = [&scratch](i64 count) {
+      scratch += count;
+      return scratch - count;
+    };
+    q_ = take(layout_.q);
+    output_ = take(layout_.grad_o);
+    k_ = take(layout_.k);
+    k_columns_ = take(layout_.k_columns);
+    v_ = take(layout_.v);
+    scores_ = take(layout_.scores);
+    bias_row_ = take(tile_keys);
+    keep_ = take(tile_keys);
+  }
+
+  void run() {
+    start();
+    for (i64 key = rows_.visible.first / tile_keys * tile_keys; key < rows_.visible.last; key += tile_keys)
+      if (rows_.sees_any(key)) step(key);
+    finish();
+    if (a_.dropout_mask.data) write_dropout_mask();
+  }
+
+ private:
+  void start() {
+    load_tile(q_, rows_.q(), rows_.computed());
+    __builtin_memset(output_, 0, static_cast<u64>(layout_.grad_o) * 4);
+    // A learned sink is a key seen before all others, with no value.
+    const float sink = a_.sink ? a_.sink[rows_.head] : -infinity;
+    for (i64 i = 0; i < tile_rows; ++i) {
+      maximum_[i] = sink;
+      sum_[i] = sink == -infinity ? 0.0f : 1.0f;
+    }
+  }
+
+  void step(i64 first_key) {
+    load_tile(k_, keys_of(a_, a_.k, rows_.sequence, rows_.kv_head, first_key, a_.d), tile_keys);
+    transpose_tile(k_columns_, k_, a_.d);
+    load_tile(v_, keys_of(a_, a_.v, rows_.sequence, rows_.kv_head, first_key, a_.dv), tile_keys);
+
+    make_product(scores_, tile_keys, {q_, width_q_, 1}, k_columns_, tile_keys, rows_.computed(), tile_keys,
+                 a_.d);
+    for (i64 i = 0; i < rows_.count; ++i) {
+      modify_row(rows_, i, first_key, scores_ + i * tile_keys, nullptr, bias_row_);
+      softmax(i, first_key, scores_ + i * tile_keys);
+    }
+    add_product(output_, width_, {scores_, tile_keys, 1}, v_, width_, rows_.computed(), width_, tile_keys);
+  }
+
+  /// Scores of one row become weights exp(score - maximum); what the row has summed up so far follows when
+  /// the maximum grows.
+  void softmax(i64 i, i64 first_key, float* row) {
+    Floats largest = broadcast(maximum_[i]);
+    for (i64 key = 0; key < tile_keys; key += lanes) largest = max(largest, load<Floats>(row + key));
+    const float maximum = largest_of(largest);
+    // A row that has seen no key yet has maximum -infinity; -infinity - -infinity would be NaN.
+    const float zero = maximum == -infinity ? 0.0f : maximum;
+    Floats sum{};
+    for (i64 key = 0; key < tile_keys; key += lanes) {
+      const Floats weight = exp2((load<Floats>(row + key) - zero) * log2_of_e);
+      store(row + key, weight);
+      sum += weight;
+    }
+    if (maximum != maximum_[i]) {
+      const float factor = exp2_of((maximum_[i] - zero) * log2_of_e);
+      sum_[i] *= factor;
+      for (i64 c = 0; c < width_; c += lanes)
+        store(output_ + i * width_ + c, load<Floats>(output_ + i * width_ + c) * factor);
+      maximum_[i] = maximum;
+    }
+    sum_[i] += sum_of(sum);
+    if (drops(a_)) {
+      draw_dropout(rows_, i, first_key, keep_);
+      for (i64 key = 0; key < tile_keys; key += lanes)
+        store(row + key, load<Floats>(row + key) * load<Floats>(keep_ + key));
+    }
+  }
+
+  void finish() {
+    const float scale = a_.dropout_scale * rows_.descale(a_.descale_v);
+    for (i64 i = 0; i < rows_.count; ++i) {
+      const i64 row = rows_.sequence.first_q + rows_.first + i;
+      const bool empty = maximum_[i] == -infinity;
+      store_row(address(a_.o, a_.out, rows_.batch(), rows_.head, row), output_ + i * width_,
+                empty ? 0.0f : scale / sum_[i], a_.out, a_.dv);
+      if (a_.lse.data)
+        *row_of<float>(a_.lse, rows_.batch(), rows_.head, row) =
+            empty ? -infinity : maximum_[i] + log(broadcast(sum_[i]))[0];
+    }
+  }
+
+  /// The mask itself, 1 = kept, for tests: every column of the sequence, whether a row sees it or not.
+  void write_dropout_mask() {
+    for (i64 i = 0; i < rows_.count; ++i) {
+      u8* to =
+          row_of<u8>(a_.dropout_mask, rows_.batch(), rows_.head, rows_.sequence.first_q + rows_.first + i);
+      for (i64 first = 0; first < rows_.sequence.sk; first += tile_keys) {
+        draw_dropout(rows_, i, first, keep_);
+        for (i64 key = 0; key < smaller(tile_keys, rows_.sequence.sk - first); ++key)
+          to[first + key] = keep_[key] > 0 ? 1 : 0;
+      }
+    }
+  }
+
+  const Arguments& a_;
+  const QueryRows& rows_;
+  GenericLayout layout_;
+  i64 width_q_, width_;  // columns of a row of Q and K, and of O and V
+  float *q_, *output_, *k_, *k_columns_, *v_, *scores_, *bias_row_, *keep_;
+  float maximum_[tile_rows], sum_[tile_rows];
+};
+
+}  // namespace regard::generic
+
+REGARD_KERNEL(REGARD_SYMBOL) {
+  using namespace regard;
+  const Arguments& a = *arguments;
+  const i64 tiles = ceil_divide(a.sq, generic::tile_rows);
+  const generic::QueryRows rows(a, block / (tiles * a.hq), block / tiles % a.hq,
+                                block % tiles * generic::tile_rows);
+  if (rows.count > 0) generic::Forward(a, rows, static_cast<float*>(scratch)).run();
+}

@@ -1,0 +1,55 @@
+// How the generic kernels divide a problem into blocks, and the scratch memory of a thread. The plan sizes
+// grid and scratch with the same functions.
+#pragma once
+
+#include "kernels/cpu/arguments.h"
+
+namespace regard {
+
+struct GenericLayout {
+  static constexpr i64 tile_rows = 64;  // query rows that are computed together
+  static constexpr i64 tile_keys = 64;  // keys of one step: whole words of bits, one group of dropout
+
+  /// Columns of a tile: whole vectors on every target.
+  static constexpr i64 padded(i64 columns) { return (columns + 15) / 16 * 16; }
+  static constexpr i64 tiles(i64 rows, i64 tile) { return (rows + tile - 1) / tile; }
+
+  // In floats; every part starts at a multiple of 64 bytes.
+  i64 q, grad_o;             // [row][column]
+  i64 k, v;                  // [key][column]
+  i64 k_columns, v_columns;  // [column][key]
+  i64 scores, grads;         // [row][key]
+  i64 row_of_keys;           // bias, dropout and slope of the softcap, one row at a time
+
+  constexpr GenericLayout(i64 d, i64 dv)
+      : q(tile_rows * padded(d)),
+        grad_o(tile_rows * padded(dv)),
+        k(tile_keys * padded(d)),
+        v(tile_keys * padded(dv)),
+        k_columns(tile_keys * padded(d)),
+        v_columns(tile_keys * padded(dv)),
+        scores(tile_rows * tile_keys),
+        grads(tile_rows * tile_keys),
+        row_of_keys(3 * tile_keys) {}
+
+  constexpr i64 forward_bytes() const { return 4 * (q + grad_o + k + k_columns + v + scores + row_of_keys); }
+  constexpr i64 backward_bytes() const {
+    return 4 * (q + grad_o + 2 * (k + v) + k_columns + v_columns + 2 * scores + grads + row_of_keys);
+  }
+
+  /// Blocks of the backward kernel, one kind behind the other; each writes what no other one does.
+  struct BackwardGrid {
+    i64 grad_q;     // one per tile of query rows of a head
+    i64 grad_kv;    // one per tile of keys of a K/V head
+    i64 grad_bias;  // one per tile of a bias matrix
+    i64 grad_sink;  // one per head
+    constexpr i64 total() const { return grad_q + grad_kv + grad_bias + grad_sink; }
+  };
+  static constexpr BackwardGrid backward_grid(i64 b, i64 hq, i64 hk, i64 sq, i64 sk, i64 bias_matrices,
+                                              bool sink) {
+    const i64 row_tiles = tiles(sq, tile_rows), key_tiles = tiles(sk, tile_keys);
+    return {b * hq * row_tiles, b * hk * key_tiles, bias_matrices * row_tiles * key_tiles, sink ? hq : 0};
+  }
+};
+
+}  // namespace regard

@@ -1,0 +1,151 @@
+// Scores of the generic kernels, [row][key] with lanes = keys: every feature that changes a score, chosen at
+// run time. The one seam where scores are changed.
+#pragma once
+
+#include "kernels/cpu/exp.h"
+#include "kernels/cpu/generic_convert.h"
+#include "kernels/cpu/philox.h"
+#include "kernels/cpu/rows.h"
+
+namespace regard::generic {
+
+constexpr i64 tile_rows = GenericLayout::tile_rows, tile_keys = GenericLayout::tile_keys;
+static_assert(tile_keys == philox::group && tile_keys % 32 == 0);
+
+inline float sum_of(Floats values) {
+  float sum = 0;
+  for (int i = 0; i < lanes; ++i) sum += values[i];
+  return sum;
+}
+inline float largest_of(Floats values) {
+  float largest = values[0];
+  for (int i = 1; i < lanes; ++i) largest = larger(largest, values[i]);
+  return largest;
+}
+inline float exp2_of(float x) {
+  return exp2(broadcast(x))[0];
+}
+
+/// A tile of query rows of one head.
+struct QueryRows {
+  const Arguments& a;
+  Sequence sequence;
+  i64 head, kv_head, first, count;
+  TileRows<static_cast<int>(tile_rows)> visible;
+
+  QueryRows(const Arguments& arguments, i64 batch, i64 query_head, i64 first_row)
+      : a(arguments),
+        sequence(sequence_of(arguments, batch)),
+        head(query_head),
+        kv_head(query_head / (arguments.hq / arguments.hk)),
+        first(first_row),
+        count(smaller(tile_rows, sequence.sq - first_row)) {
+    if (count > 0) visible.find(a, sequence, first, count);
+  }
+
+  i64 batch() const { return sequence.batch; }
+  /// Rows of the matrix products.
+  i64 computed() const { return round_up(count, 4); }
+
+  float descale(const float* factors) const {
+    return factors ? factors[batch() * a.descale_batch + kv_head * a.descale_head] : 1.0f;
+  }
+  float score_scale() const { return a.scale * descale(a.descale_q) * descale(a.descale_k); }
+
+  TileSource q() const { return {a.q, a.dtype, batch(), head, sequence.first_q + first, count, a.d}; }
+  TileSource grad_o() const {
+    return {a.grad_o, a.out, batch(), head, sequence.first_q + first, count, a.dv};
+  }
+
+  const u32* bits(i64 i) const { return row_of<const u32>(a.bits, batch(), head, first + i); }
+
+  /// Whether a look at positions and bits finds a visible key in the step; the first of it is a multiple of
+  /// tile_keys.
+  bool sees_any(i64 first_key) const {
+    const i64 end = smaller(first_key + tile_keys, sequence.sk);
+    if (!visible.sees_any(first_key, end)) return false;
+    if (!a.bits.data) return true;
+    u32 found = 0;
+    for (i64 i = 0; i < count; ++i)
+      for (i64 key = first_key; key < end; key += 32) found |= bits(i)[key / 32];
+    return found != 0;
+  }
+};
+
+/// The keys [first, first + tile_keys) of a K/V head.
+inline TileSource keys_of(const Arguments& a, const Rows& rows, const Sequence& sequence, i64 kv_head,
+                          i64 first, i64 columns) {
+  const i64 count = smaller(tile_keys, sequence.sk - first);
+  return {rows, a.dtype, sequence.batch, kv_head, sequence.first_k + first, count, columns};
+}
+
+/// Which of `lanes` keys row i of the tile sees.
+inline Ints visible_lanes(const QueryRows& rows, i64 i, i64 key) {
+  const Ints j = lane_numbers() + static_cast<i32>(key);
+  const auto& v = rows.visible;
+  Ints seen = ((j >= v.lo[i]) & (j < v.hi[i])) | ((j >= v.sink_lo[i]) & (j < v.sink_hi[i]));
+  if (rows.a.bits.data) {
+    if (key >= rows.sequence.sk) return Ints{};
+    const u32 word = rows.bits(i)[key / 32];
+    Ints bit;
+    for (int lane = 0; lane < lanes; ++lane) bit[lane] = -static_cast<i32>((word >> (key % 32 + lane)) & 1u);
+    seen &= bit;
+  }
+  return seen;
+}
+
+/// Row i of the tile: products of Q and K become scores, -infinity where the key is not visible. `slopes`
+/// gets the derivative of the softcap unless null; `bias_row` is scratch for one row of keys.
+inline void modify_row(const QueryRows& rows, i64 i, i64 first_key, float* scores, float* slopes,
+                       float* bias_row) {
+  const Arguments& a = rows.a;
+  const i64 row = rows.first + i, keys = smaller(tile_keys, rows.sequence.sk - first_key);
+  const float scale = rows.score_scale();
+  const bool masked =
+      a.bits.data || first_key + tile_keys > rows.visible.all_last || first_key < rows.visible.all_first;
+  if (a.bias.data) {
+    const u8* from = address(a.bias, a.bias_dtype, rows.batch(), rows.head, row);
+    load_row(bias_row, from + first_key * bytes_of_dtype(a.bias_dtype), a.bias_dtype, keys);
+    for (i64 key = keys; key < tile_keys; ++key) bias_row[key] = 0;
+  }
+  const float slope = a.alibi ? a.alibi[rows.batch() * a.alibi_batch + rows.head] : 0;
+  const i64 diagonal = row + rows.sequence.sk - rows.sequence.sq;
+  for (i64 key = 0; key < tile_keys; key += lanes) {
+    Floats s = load<Floats>(scores + key) * scale;
+    if (a.softcap > 0) {
+      const Floats t = tanh(s * (1 / a.softcap));
+      s = t * a.softcap;
+      if (slopes) store(slopes + key, 1.0f - t * t);
+    }
+    if (a.bias.data) s += load<Floats>(bias_row + key);
+    if (a.alibi) {
+      const Ints offset = lane_numbers() + static_cast<i32>(first_key + key - diagonal);
+      const Floats distance = __builtin_convertvector(offset, Floats);
+      s -= slope * max(distance, -distance);
+    }
+    if (masked) s = select(visible_lanes(rows, i, first_key + key), s, broadcast(-infinity));
+    store(scores + key, s);
+  }
+}
+
+/// Dropout of row i: 1 where the weight of a key of the step is kept, else 0.
+inline void draw_dropout(const QueryRows& rows, i64 i, i64 first_key, float* keep) {
+  const Arguments& a = rows.a;
+  for (int call = 0; call < philox::calls_per_group; ++call) {
+    u32 words[4] = {static_cast<u32>(a.offset), philox::counter_head(a.offset, rows.batch(), a.hq, rows.head),
+                    static_cast<u32>(rows.first + i), philox::counter_column(first_key + 2 * call)};
+    philox::random_bytes(words, a.seed, [](u32 x, u32 y) { return philox::multiply(x, y); });
+    for (i64 group = 0; group < 16; ++group) {
+      const i64 column = group / 2 * 8 + 2 * call + group % 2;
+      const int byte = philox::byte_of(column);
+      keep[column] =
+          ((words[byte / 4] >> (8 * (byte % 4))) & 255u) <= static_cast<u32>(a.dropout_keep) ? 1.0f : 0.0f;
+    }
+  }
+}
+
+inline bool drops(const Arguments& a) {
+  return a.dropout_keep < 255;
+}
+
+}  // namespace regard::generic
