@@ -57,18 +57,27 @@ std::string plan_text(const Json& plan) {
   return text;
 }
 
+/// A figure of the check; infinities come as text.
+std::string figure(const Json& row, const char* key) {
+  const Json& value = row.at(key);
+  return value.is_number() ? fmt::format("{:.2g}", value.get<double>()) : value.get<std::string>();
+}
+
 std::string check_text(const Json& check) {
   std::vector<std::vector<std::string>> rows;
-  for (const Json& row : check.at("outputs")) {
-    const nlohmann::json plain = row;
-    const auto number = [&](const char* key) { return fmt::format("{:.2g}", row.value(key, 0.0)); };
-    rows.push_back({"check", cell(plain, "name"), row.value("ok", false) ? "ok" : "WRONG",
-                    "max error " + number("max_absolute"), "tolerance " + number("tolerance_absolute")});
-    if (!row.value("ok", false)) {
-      rows.back().push_back(fmt::format("{} of {} elements, the first at {}", row.value("wrong", 0ll),
-                                        row.value("compared", 0ll), row.value("first_wrong", 0ll)));
+  for (const auto& [output, row] : check.at("outputs").items()) {
+    const bool ok = row.at("ok").get<bool>();
+    rows.push_back({"check     " + output, ok ? "ok" : "WRONG", "max error " + figure(row, "max_absolute"),
+                    "relative " + figure(row, "max_relative"), "tolerance " + figure(row, "tolerance")});
+    if (!ok) {
+      rows.back().push_back(fmt::format("{} of {} elements are outside", row.at("wrong").get<std::int64_t>(),
+                                        row.at("compared").get<std::int64_t>()));
+    } else if (check.at("sampled").get<bool>()) {
+      rows.back().push_back(fmt::format("{} elements sampled", row.at("compared").get<std::int64_t>()));
     }
   }
+  for (const Json& output : check.at("skipped"))
+    rows.push_back({"check     " + output.get<std::string>(), "skipped"});
   return table(rows);
 }
 

@@ -1,0 +1,124 @@
+"""The installed library: what is exported, what it needs, and that programs outside the tree build and run with it."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build" / "release"))
+
+
+def run(*command, **options):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def install(prefix, **options):
+    run("cmake", "--install", BUILD, "--prefix", prefix, **options)
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """Installed into one folder and then moved to another, with a space in its name."""
+    first = tmp_path_factory.mktemp("install") / "first"
+    install(first)
+    moved = tmp_path_factory.mktemp("moved") / "a prefix"
+    shutil.move(first, moved)
+    return moved
+
+
+@pytest.fixture(scope="module")
+def library(prefix):
+    return next(prefix.glob("lib*/**/libregard.so"))
+
+
+def pkg_config_environment(library):
+    return {**os.environ, "PKG_CONFIG_PATH": str(library.parent / "pkgconfig")}
+
+
+def test_exported_symbols_are_the_functions_of_the_header(prefix, library):
+    header = (prefix / "include/regard/regard.h").read_text()
+    declared = set(re.findall(r"^REGARD_API[^(]*?(\w+)\(", header, re.MULTILINE))
+    symbols = (line.split() for line in run("nm", "-D", "--defined-only", library).splitlines())
+    exported = {name.partition("@")[0] for _, kind, name in symbols if kind != "A"}
+    assert len(declared) > 20
+    assert exported == declared
+
+
+def test_library_needs_what_is_documented_and_nothing_else(library):
+    documented = {
+        "libtomlplusplus",
+        "libtbb",
+        "libfmt",
+        "libcrypto",
+        "libstdc++",
+        "libm",
+        "libgcc_s",
+        "libc",
+        "ld-linux-x86-64",
+    }
+    needed = re.findall(r"NEEDED.*\[(.*?)\.so", run("readelf", "-d", library))
+    assert set(needed) <= documented
+
+
+def test_library_has_a_version_in_its_name(library):
+    soname = re.search(r"SONAME.*\[(.*)\]", run("readelf", "-d", library)).group(1)
+    assert re.fullmatch(r"libregard\.so\.\d+", soname)
+    assert (library.parent / soname).exists()
+
+
+def test_moved_command_runs(prefix):
+    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    assert "ok" in run(prefix / "bin/regard", "run", "fwd", "fp32", "s=64", "d=32", "--repeat=1", env=environment)
+
+
+def test_c_example_builds_with_pkg_config(library, tmp_path):
+    # A folder without a space: make and pkg-config split flags at spaces.
+    prefix = tmp_path / "prefix"
+    install(prefix)
+    library = next(prefix.glob("lib*/**/libregard.so"))
+    shutil.copytree(ROOT / "examples/c", tmp_path / "c")
+    run("make", "-C", tmp_path / "c", env=pkg_config_environment(library))
+    assert "o = 1, 1.5" in run(tmp_path / "c/attention")
+
+
+def test_cpp_example_builds_with_find_package(prefix, tmp_path):
+    build = tmp_path / "build"
+    run(
+        "cmake", "-S", ROOT / "examples/cpp", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release"
+    )
+    run("cmake", "--build", build)
+    assert "refused: hq=8 is not a multiple of hk=3" in run(build / "attention")
+
+
+def test_package_names_no_dependency_of_the_library(library):
+    for file in (library.parent / "cmake/regard").glob("*.cmake"):
+        text = file.read_text()
+        assert "find_dependency" not in text and "fmt" not in text, file
+
+
+def test_pkg_config_knows_the_version(library):
+    shown = run("pkg-config", "--modversion", "regard", env=pkg_config_environment(library))
+    assert shown.strip() == run(library.parent.parent / "bin/regard", "--version").split()[1]
+
+
+def test_destdir_is_respected(tmp_path):
+    install("/opt/regard", env={**os.environ, "DESTDIR": str(tmp_path)})
+    assert (tmp_path / "opt/regard/bin/regard").exists()
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        "share/bash-completion/completions/regard",
+        "share/zsh/site-functions/_regard",
+        "share/fish/vendor_completions.d/regard.fish",
+    ],
+)
+def test_completions_are_installed(prefix, shell):
+    assert "mask=causal" in (prefix / shell).read_text()
