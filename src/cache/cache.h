@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,10 @@
 #include "base/result.h"
 
 namespace regard {
+
+namespace cache {
+class Flights;
+}
 
 struct CacheEntry {
   std::string manifest;  ///< JSON, for people and `regard cache list`
@@ -31,7 +36,8 @@ struct CacheEntryInfo {
 struct CacheStat {
   std::string directory;
   std::string state;  ///< "ok", or the sentence that says why it is not used
-  std::int64_t entries = 0, bytes = 0, bound_bytes = 0, litter = 0;
+  std::int64_t entries = 0, bytes = 0, bound_bytes = 0;
+  std::int64_t litter = 0;  ///< files being written and lock files: in use now, or left by a killed process
 };
 
 class Cache {
@@ -39,6 +45,7 @@ class Cache {
   /// `directory` may not exist yet. A directory that others can write, or that belongs to someone else, is
   /// refused with a sentence in state(); the cache then misses and publishes nothing.
   Cache(std::string directory, std::int64_t bound_bytes, double lock_seconds);
+  ~Cache();
 
   const std::string& directory() const { return directory_; }
   std::string state() const;
@@ -49,20 +56,24 @@ class Cache {
   bool publish(const Digest& key, const CacheEntry&);
 
   /// find, else make() exactly once among threads and processes that ask for this key at the same time,
-  /// publish. The caller gets what make() gave even when publishing failed. `from_cache` tells which it was.
+  /// publish. The caller gets what make() gave even when publishing failed; what make() throws becomes an
+  /// error. `from_cache` (may be null) tells which it was.
   Result<CacheEntry> get(const Digest& key, const std::function<Result<CacheEntry>()>& make,
                          bool* from_cache);
 
   std::vector<CacheEntryInfo> list();
   CacheStat stat();
   std::vector<CacheEntryInfo> verify();  ///< reads every entry; `problem` says what is wrong with a bad one
-  CacheStat gc();     ///< removes litter and bad entries, then least recently used ones over the bound
-  CacheStat clean();  ///< removes every entry
+  /// Removes litter and bad entries, then least recently used ones over the bound. What is left.
+  CacheStat gc();
+  /// Removes every entry, and litter. What is left.
+  CacheStat clean();
 
  private:
   std::string directory_;
   std::int64_t bound_bytes_;
   double lock_seconds_;
+  std::unique_ptr<cache::Flights> flights_;
 };
 
 /// REGARD_CACHE_DIR, else XDG_CACHE_HOME/regard, else HOME/.cache/regard, else a folder of the user's in

@@ -1,0 +1,73 @@
+// The cache's folder: opened once per operation, checked, and then used through its descriptor only, so that
+// nothing can be put in its place in between.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace regard::cache {
+
+/// An open file; closed with the object.
+class File {
+ public:
+  explicit File(int descriptor = -1) : descriptor_(descriptor) {}
+  File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~File();
+  explicit operator bool() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+/// What a name in the folder stands for.
+struct Named {
+  std::string name;
+  bool regular = false;
+  std::int64_t bytes = 0;
+  std::int64_t used_unix_seconds = 0;  ///< time of last modification: a hit sets it
+};
+
+class Directory {
+ public:
+  /// Error: why it must not or cannot be used. Code is loaded from here, so it has to belong to this user and
+  /// nobody else may be able to write to it.
+  static Result<Directory> open(const std::string& path);
+  /// Makes it, with its parents, when it is not there.
+  static Result<Directory> open_or_make(const std::string& path);
+
+  /// The bytes of a file that passes the same checks, at most `limit` of them; a hit touches it (at most once
+  /// an hour). Error: what is wrong with it; `missing` tells that there is none.
+  Result<std::vector<std::byte>> read(const std::string& name, bool touch, bool& missing,
+                                      std::size_t limit = ~std::size_t{0}) const;
+
+  /// Puts a file with these bytes under this name, in one step for everybody who looks. Error: errno's text.
+  Status write(const std::string& name, const std::vector<std::byte>& bytes) const;
+
+  /// Removes a file, or whatever else stands under that name.
+  void remove(const std::string& name) const;
+
+  std::vector<Named> names() const;
+  const File& file() const { return file_; }
+
+ private:
+  Directory(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
+  std::string path_;
+  File file_;
+};
+
+/// Ends the name of a file that is being written.
+inline constexpr std::string_view temporary_suffix = ".tmp";
+
+/// "ok" or the sentence that says why the folder is not used, or is only read.
+std::string state_of_directory(const std::string& path);
+
+}  // namespace regard::cache

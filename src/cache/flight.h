@@ -1,0 +1,32 @@
+// One thread at a time makes the entry of a key; the others that ask meanwhile get what it made.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "cache/cache.h"
+
+namespace regard::cache {
+
+struct Made {
+  Result<CacheEntry> entry;
+  bool from_cache = false;
+};
+
+class Flights {
+ public:
+  Flights();
+  ~Flights();
+  Flights(const Flights&) = delete;
+  Flights& operator=(const Flights&) = delete;
+
+  /// Calls make() in one of the threads that ask at the same time. What make() throws becomes an error.
+  Made run(const Digest& key, const std::function<Made()>& make);
+
+ private:
+  struct Table;
+  Table& table();
+  std::atomic<Table*> table_;
+};
+
+}  // namespace regard::cache

@@ -1,0 +1,110 @@
+#include "cache/lock.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <span>
+#include <thread>
+
+#include "base/log.h"
+#include "base/write_file.h"
+
+namespace regard::cache {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto poll_interval = std::chrono::milliseconds(10);
+
+enum class Attempt { held, busy, stale, impossible };
+
+// A holder removes the file before it releases it. Who had it open by then gets the lock of a file that
+// nobody else can see any more, and has to begin again with the one that stands there now.
+bool still_named(const Directory& directory, const std::string& name, const File& file) {
+  struct stat ours, named;
+  return fstat(file.descriptor(), &ours) == 0 &&
+         fstatat(directory.file().descriptor(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+}
+
+File open_lock(const Directory& directory, const std::string& name) {
+  File file(
+      openat(directory.file().descriptor(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  struct stat status;
+  if (!file || fstat(file.descriptor(), &status) != 0 || !S_ISREG(status.st_mode)) return File();
+  return file;
+}
+
+Attempt try_lock(const Directory& directory, const std::string& name, const File& file) {
+  while (flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return still_named(directory, name, file) ? Attempt::busy : Attempt::stale;
+    if (errno != EINTR) return Attempt::impossible;  // a file system without locks
+  }
+  return still_named(directory, name, file) ? Attempt::held : Attempt::stale;
+}
+
+std::string identity_of_this_process() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return fmt::format("process {} on {}, since {:%Y-%m-%d %H:%M:%S} UTC", getpid(), host,
+                     fmt::gmtime(std::time(nullptr)));
+}
+
+std::string read_holder(const File& file) {
+  char text[512];
+  const ssize_t count = pread(file.descriptor(), text, sizeof text, 0);
+  return count > 0 ? std::string(text, static_cast<std::size_t>(count)) : "another process";
+}
+
+}  // namespace
+
+ProcessLock::ProcessLock(const Directory& directory, std::string name, double seconds)
+    : directory_(directory), name_(std::move(name)) {
+  const Clock::time_point start = Clock::now();
+  const auto waited = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  bool told = false;
+  File file = open_lock(directory_, name_);
+  while (file) {
+    switch (try_lock(directory_, name_, file)) {
+      case Attempt::held: {
+        const std::string identity = identity_of_this_process();
+        if (ftruncate(file.descriptor(), 0) == 0)
+          write_all(file.descriptor(), std::as_bytes(std::span(identity)));
+        file_ = std::move(file);
+        return;
+      }
+      case Attempt::impossible:
+        return;
+      case Attempt::stale:
+        file = open_lock(directory_, name_);
+        continue;
+      case Attempt::busy:
+        break;
+    }
+    if (waited() >= seconds) {
+      holder_ = read_holder(file);
+      return;
+    }
+    if (!told && waited() > 1) {
+      told = true;
+      tell("cache", "waiting for " + read_holder(file) + ", which makes the same kernel");
+    }
+    std::this_thread::sleep_for(poll_interval);
+  }
+}
+
+ProcessLock::~ProcessLock() {
+  if (!file_) return;
+  if (still_named(directory_, name_, file_)) unlinkat(directory_.file().descriptor(), name_.c_str(), 0);
+  // Said in words, because a child forked meanwhile holds the same lock through its copy of the descriptor.
+  flock(file_.descriptor(), LOCK_UN);
+}
+
+}  // namespace regard::cache

@@ -1,0 +1,33 @@
+// One process at a time makes the entry of a key. The lock is the kernel's (flock), so it ends with its
+// holder, however that ends. The file carries the holder's name for those who wait.
+#pragma once
+
+#include <string>
+
+#include "cache/directory.h"
+
+namespace regard::cache {
+
+inline constexpr std::string_view lock_suffix = ".lock";
+
+class ProcessLock {
+ public:
+  /// Waits at most `seconds`. Without a lock afterwards (the deadline passed, or the folder takes no lock
+  /// files) the caller goes on by itself; `holder()` then names who has it, if anybody does.
+  ProcessLock(const Directory&, std::string name, double seconds);
+  /// Removes the lock file while it is still held, then releases it.
+  ~ProcessLock();
+  ProcessLock(const ProcessLock&) = delete;
+  ProcessLock& operator=(const ProcessLock&) = delete;
+
+  bool held() const { return static_cast<bool>(file_); }
+  const std::string& holder() const { return holder_; }
+
+ private:
+  const Directory& directory_;
+  std::string name_;
+  File file_;
+  std::string holder_;
+};
+
+}  // namespace regard::cache

@@ -1,0 +1,145 @@
+#include "cache/maintenance.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "cache/entry.h"
+#include "cache/lock.h"
+
+namespace regard {
+namespace cache {
+namespace {
+
+constexpr std::string_view entry_suffix = ".regard";
+constexpr std::int64_t litter_seconds = 600;  // nobody writes an entry for ten minutes
+
+std::optional<Digest> key_before(std::string_view name, std::string_view suffix) {
+  if (!name.ends_with(suffix)) return std::nullopt;
+  return parse_digest(name.substr(0, name.size() - suffix.size()));
+}
+
+// "<entry>.<process>.<serial>.tmp": what is being written now, or was when its writer was killed.
+bool is_temporary(std::string_view name) {
+  const std::size_t entry = 64 + entry_suffix.size();
+  return name.ends_with(temporary_suffix) && name.size() > entry && key_of(name.substr(0, entry));
+}
+
+void remove_litter(const Directory& directory, const Named& item) {
+  if (is_temporary(item.name)) {
+    if (std::time(nullptr) - item.used_unix_seconds > litter_seconds) directory.remove(item.name);
+  } else if (key_before(item.name, lock_suffix)) {
+    // Taking the lock at once means that its holder is dead; letting it go removes the file.
+    const ProcessLock lock(directory, item.name, 0);
+  }
+}
+
+std::string problem_of(const Directory& directory, const Named& item, const Digest& key) {
+  bool missing = false;
+  const auto bytes = directory.read(item.name, /*touch=*/false, missing);
+  if (!bytes) return missing ? "it has just been removed" : bytes.error().message;
+  const Result<CacheEntry> entry = decode(key, *bytes);
+  return entry ? "" : entry.error().message;
+}
+
+// `full` reads and checks all of every entry, else only the beginnings are looked at.
+std::vector<CacheEntryInfo> survey(const Result<Directory>& directory, bool full) {
+  std::vector<CacheEntryInfo> infos;
+  if (!directory) return infos;
+  for (const Named& item : directory->names()) {
+    const std::optional<Digest> key = key_of(item.name);
+    if (!key) continue;
+    CacheEntryInfo info{key->hex(), "", item.bytes, item.used_unix_seconds, ""};
+    bool missing = false;
+    constexpr std::size_t beginning = 64 * 1024;
+    const auto bytes = directory->read(item.name, /*touch=*/false, missing, beginning);
+    if (missing) continue;
+    const Result<std::string> manifest =
+        bytes ? decode_manifest(*key, *bytes) : tl::unexpected(bytes.error());
+    if (manifest) info.manifest = *manifest;
+    if (!manifest) info.problem = manifest.error().message;
+    if (full && info.problem.empty()) info.problem = problem_of(*directory, item, *key);
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+}  // namespace
+
+std::string entry_name(const Digest& key) {
+  return key.hex() + std::string(entry_suffix);
+}
+
+std::optional<Digest> key_of(std::string_view name) {
+  return key_before(name, entry_suffix);
+}
+
+void evict(const Directory& directory, std::int64_t bound_bytes, const std::string& keep) {
+  std::vector<Named> entries;
+  std::int64_t total = 0;
+  for (Named& item : directory.names()) {
+    if (!key_of(item.name)) {
+      if (is_temporary(item.name)) remove_litter(directory, item);
+      continue;
+    }
+    total += item.bytes;
+    if (item.name != keep) entries.push_back(std::move(item));
+  }
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Named& a, const Named& b) { return a.used_unix_seconds < b.used_unix_seconds; });
+  for (const Named& item : entries) {
+    if (total <= bound_bytes) return;
+    directory.remove(item.name);  // who has it open reads on undisturbed
+    total -= item.bytes;
+  }
+}
+
+}  // namespace cache
+
+std::vector<CacheEntryInfo> Cache::list() {
+  return cache::survey(cache::Directory::open(directory_), /*full=*/false);
+}
+
+std::vector<CacheEntryInfo> Cache::verify() {
+  return cache::survey(cache::Directory::open(directory_), /*full=*/true);
+}
+
+CacheStat Cache::stat() {
+  CacheStat stat{directory_, state(), 0, 0, bound_bytes_, 0};
+  const Result<cache::Directory> directory = cache::Directory::open(directory_);
+  if (!directory) return stat;
+  for (const cache::Named& item : directory->names()) {
+    if (cache::key_of(item.name)) {
+      ++stat.entries;
+      stat.bytes += item.bytes;
+    } else if (cache::is_temporary(item.name) || cache::key_before(item.name, cache::lock_suffix)) {
+      ++stat.litter;
+    }
+  }
+  return stat;
+}
+
+CacheStat Cache::gc() {
+  if (const Result<cache::Directory> directory = cache::Directory::open(directory_)) {
+    for (const cache::Named& item : directory->names()) {
+      const std::optional<Digest> key = cache::key_of(item.name);
+      if (!key) {
+        cache::remove_litter(*directory, item);
+      } else if (!cache::problem_of(*directory, item, *key).empty()) {
+        directory->remove(item.name);
+      }
+    }
+    cache::evict(*directory, bound_bytes_, "");
+  }
+  return stat();
+}
+
+CacheStat Cache::clean() {
+  if (const Result<cache::Directory> directory = cache::Directory::open(directory_)) {
+    for (const cache::Named& item : directory->names()) {
+      cache::key_of(item.name) ? directory->remove(item.name) : cache::remove_litter(*directory, item);
+    }
+  }
+  return stat();
+}
+
+}  // namespace regard

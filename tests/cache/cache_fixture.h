@@ -1,0 +1,124 @@
+// A cache in a folder of the test's own, whose name has a space and a letter that is not ASCII.
+#pragma once
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cache/cache.h"
+
+namespace regard {
+
+namespace fs = std::filesystem;
+
+inline Digest key_number(int number) {
+  return sha256("key " + std::to_string(number));
+}
+
+/// What belongs to a key here: every byte follows from the number, so that a mix-up shows.
+inline CacheEntry entry_number(int number, std::size_t payload_bytes = 5000) {
+  CacheEntry entry{"{\"number\":" + std::to_string(number) + "}", {}};
+  for (std::size_t i = 0; i < payload_bytes; ++i) {
+    entry.payload.push_back(static_cast<std::byte>((static_cast<std::size_t>(number) * 7 + i * i) % 251));
+  }
+  return entry;
+}
+
+inline bool same(const CacheEntry& a, const CacheEntry& b) {
+  return a.manifest == b.manifest && a.payload == b.payload;
+}
+
+class CacheTest : public testing::Test {
+ protected:
+  CacheTest() {
+    std::string name = fs::temp_directory_path().string() + "/regard cäche test XXXXXX";
+    root_ = mkdtemp(name.data());
+    folder_ = root_ + "/kernels";
+  }
+  ~CacheTest() override { fs::remove_all(root_); }
+
+  Cache open(std::int64_t bound = 1 << 30, double lock_seconds = 30) const {
+    return Cache(folder_, bound, lock_seconds);
+  }
+  std::string path_of(int number) const { return folder_ + "/" + key_number(number).hex() + ".regard"; }
+
+  static std::string read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  static void write(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    chmod(path.c_str(), 0600);
+  }
+  static void set_age(const std::string& path, std::int64_t seconds) {
+    const timespec then{time(nullptr) - seconds, 0};
+    const timespec times[] = {then, then};
+    utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW);
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& item : fs::directory_iterator(folder_)) names.push_back(item.path().filename());
+    return names;
+  }
+
+  /// find is a miss, and get makes, hands out and keeps the right entry.
+  static void expect_replaced(Cache& cache, int number) {
+    EXPECT_FALSE(cache.find(key_number(number)));
+    bool from_cache = true;
+    const Result<CacheEntry> got =
+        cache.get(key_number(number), [&] { return entry_number(number); }, &from_cache);
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_FALSE(from_cache);
+    EXPECT_TRUE(same(*got, entry_number(number)));
+    expect_cached(cache, number);
+  }
+  static void expect_cached(Cache& cache, int number) {
+    const std::optional<CacheEntry> found = cache.find(key_number(number));
+    ASSERT_TRUE(found);
+    EXPECT_TRUE(same(*found, entry_number(number)));
+  }
+
+  std::string root_, folder_;
+};
+
+/// Runs body in a forked process; exit status 99 when it failed a check or threw.
+inline pid_t start(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  try {
+    _exit(body());
+  } catch (...) {
+    _exit(99);
+  }
+}
+
+/// Its exit status; 1000 + signal when one ended it; -1 when it had to be killed after `seconds`.
+inline int wait_for(pid_t child, double seconds = 20) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+      return -1;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+}  // namespace regard

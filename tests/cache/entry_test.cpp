@@ -1,0 +1,184 @@
+// Whatever happens to an entry's file: never a wrong entry, never an error, replaced by the next one made.
+#include <cstring>
+#include <random>
+
+#include "cache/entry.h"
+#include "cache_fixture.h"
+
+namespace regard {
+namespace {
+
+using EntryOnDisk = CacheTest;
+
+void put_byte(const std::string& path, std::size_t place, char byte) {
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(static_cast<std::streamoff>(place))
+      .put(byte);
+}
+
+TEST_F(EntryOnDisk, WhatIsPublishedIsFound) {
+  Cache cache = open();
+  for (int number = 0; number < 5; ++number) {
+    EXPECT_FALSE(cache.find(key_number(number)));
+    EXPECT_TRUE(cache.publish(key_number(number), entry_number(number)));
+  }
+  for (int number = 0; number < 5; ++number) expect_cached(cache, number);
+}
+
+TEST_F(EntryOnDisk, EmptyPartsAreKept) {
+  Cache cache = open();
+  cache.publish(key_number(1), CacheEntry{});
+  const std::optional<CacheEntry> found = cache.find(key_number(1));
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(same(*found, CacheEntry{}));
+}
+
+TEST_F(EntryOnDisk, OneEntryIsOneFileAndNothingElseIsLeft) {
+  Cache cache = open();
+  ASSERT_TRUE(cache.get(key_number(1), [] { return entry_number(1); }, nullptr));
+  EXPECT_THAT(files(), testing::ElementsAre(key_number(1).hex() + ".regard"));
+}
+
+TEST_F(EntryOnDisk, FolderAndFilesArePrivateWhateverTheUmask) {
+  const mode_t before = umask(0);
+  Cache cache = open();
+  cache.publish(key_number(1), entry_number(1));
+  umask(before);
+  struct stat status;
+  stat(folder_.c_str(), &status);
+  EXPECT_EQ(status.st_mode & 07777, 0700u);
+  stat(path_of(1).c_str(), &status);
+  EXPECT_EQ(status.st_mode & 07777, 0600u);
+}
+
+TEST_F(EntryOnDisk, EveryTruncationIsAMiss) {
+  Cache cache = open();
+  cache.publish(key_number(1), entry_number(1));
+  const std::string whole = read(path_of(1));
+  std::vector<std::size_t> lengths;
+  for (std::size_t n = 0; n <= 130; ++n) lengths.push_back(n);  // header, manifest and a little
+  for (std::size_t n = 131; n < whole.size(); n += 211) lengths.push_back(n);
+  for (std::size_t n = whole.size() - 34; n < whole.size(); ++n) lengths.push_back(n);  // checksum
+  for (std::size_t length : lengths) {
+    write(path_of(1), whole.substr(0, length));
+    EXPECT_FALSE(cache.find(key_number(1))) << "cut to " << length << " of " << whole.size();
+  }
+  expect_replaced(cache, 1);
+}
+
+TEST_F(EntryOnDisk, AppendedBytesAreAMiss) {
+  Cache cache = open();
+  cache.publish(key_number(1), entry_number(1));
+  write(path_of(1), read(path_of(1)) + '\0');
+  expect_replaced(cache, 1);
+}
+
+TEST_F(EntryOnDisk, EveryFlippedBitIsAMiss) {
+  Cache cache = open();
+  cache.publish(key_number(1), entry_number(1, 1000));
+  const std::string whole = read(path_of(1));
+  std::mt19937 random(1);
+  std::vector<std::size_t> bits;
+  for (std::size_t bit = 0; bit < 64 * 8; ++bit) bits.push_back(bit);  // all of the header
+  while (bits.size() < 2000) bits.push_back(random() % (whole.size() * 8));
+  for (std::size_t bit : bits) {
+    const char good = whole[bit / 8];
+    put_byte(path_of(1), bit / 8, static_cast<char>(good ^ (1 << (bit % 8))));
+    EXPECT_FALSE(cache.find(key_number(1))) << "bit " << bit;
+    put_byte(path_of(1), bit / 8, good);
+  }
+  expect_cached(cache, 1);
+  put_byte(path_of(1), 100, static_cast<char>(~whole[100]));
+  expect_replaced(cache, 1);
+}
+
+TEST_F(EntryOnDisk, RandomBytesAreAMiss) {
+  Cache cache = open();
+  cache.publish(key_number(1), entry_number(1));
+  std::mt19937 random(2);
+  for (int round = 0; round < 200; ++round) {
+    std::string bytes(random() % 400, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    write(path_of(1), bytes);
+    EXPECT_FALSE(cache.find(key_number(1)));
+  }
+  expect_replaced(cache, 1);
+}
+
+TEST_F(EntryOnDisk, AnotherSchemaIsAMissThoughItsChecksumIsRight) {
+  Cache cache = open();
+  cache.publish(key_number(1), entry_number(1));
+  std::string bytes = read(path_of(1));
+  bytes[8] = 2;
+  bytes.resize(bytes.size() - 32);
+  const Digest sum = sha256(bytes);
+  bytes.append(reinterpret_cast<const char*>(sum.bytes.data()), sum.bytes.size());
+  write(path_of(1), bytes);
+  EXPECT_EQ(cache.verify()[0].problem, "it has schema 2, not 1");
+  expect_replaced(cache, 1);
+}
+
+TEST_F(EntryOnDisk, AGoodEntryUnderAnotherNameIsAMiss) {
+  Cache cache = open();
+  cache.publish(key_number(2), entry_number(2));
+  fs::rename(path_of(2), path_of(1));
+  EXPECT_EQ(cache.verify()[0].problem, "it holds another key than its name says");
+  expect_replaced(cache, 1);
+}
+
+TEST_F(EntryOnDisk, LengthsThatOverflowAreAMiss) {
+  const std::vector<std::byte> good = cache::encode(key_number(1), entry_number(1));
+  for (const auto& [manifest, payload] : std::vector<std::pair<std::uint64_t, std::uint64_t>>{
+           {~0ull, 0}, {0, ~0ull}, {~0ull, 2}, {1ull << 63, 1ull << 63}, {good.size(), 0}}) {
+    std::vector<std::byte> bytes = good;
+    std::memcpy(bytes.data() + 48, &manifest, 8);
+    std::memcpy(bytes.data() + 56, &payload, 8);
+    bytes.resize(bytes.size() - 32);
+    const Digest sum = sha256(bytes);
+    bytes.insert(bytes.end(), reinterpret_cast<const std::byte*>(sum.bytes.data()),
+                 reinterpret_cast<const std::byte*>(sum.bytes.data()) + 32);
+    EXPECT_FALSE(cache::decode(key_number(1), bytes)) << manifest << ' ' << payload;
+  }
+}
+
+TEST_F(EntryOnDisk, ALinkIsNotFollowed) {
+  Cache cache = open();
+  cache.publish(key_number(1), entry_number(1));
+  fs::rename(path_of(1), root_ + "/elsewhere");
+  fs::create_symlink(root_ + "/elsewhere", path_of(1));
+  EXPECT_EQ(cache.verify()[0].problem, "it is a link");
+  expect_replaced(cache, 1);
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(path_of(1))));
+  EXPECT_TRUE(fs::exists(root_ + "/elsewhere"));
+}
+
+TEST_F(EntryOnDisk, AFolderOrPipeInItsPlaceIsReplaced) {
+  Cache cache = open();
+  cache.publish(key_number(1), entry_number(1));
+  fs::remove(path_of(1));
+  fs::create_directories(path_of(1) + "/with/content");
+  EXPECT_EQ(cache.verify()[0].problem, "it is not a file");
+  expect_replaced(cache, 1);
+  fs::remove(path_of(1));
+  mkfifo(path_of(1).c_str(), 0600);
+  expect_replaced(cache, 1);
+}
+
+TEST_F(EntryOnDisk, AnEntryThatOthersCanWriteIsAMiss) {
+  Cache cache = open();
+  for (mode_t mode : {0620, 0602, 0666}) {
+    cache.publish(key_number(1), entry_number(1));
+    chmod(path_of(1).c_str(), mode);
+    expect_replaced(cache, 1);
+  }
+}
+
+TEST_F(EntryOnDisk, AnEntryOfAnotherUserIsAMiss) {
+  Cache cache = open();
+  cache.publish(key_number(1), entry_number(1));
+  if (chown(path_of(1).c_str(), 12345, 12345) != 0) GTEST_SKIP() << "needs root";
+  expect_replaced(cache, 1);
+}
+
+}  // namespace
+}  // namespace regard

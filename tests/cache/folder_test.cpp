@@ -1,0 +1,213 @@
+// Whatever the folder is like: the entry that was made is handed out, and the reason is one sentence.
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "cache_fixture.h"
+
+namespace regard {
+namespace {
+
+using testing::HasSubstr;
+using CacheFolder = CacheTest;
+
+// Makes the entry in spite of the cache, twice, and keeps nothing.
+void expect_made_each_time(Cache& cache) {
+  for (int round = 0; round < 2; ++round) {
+    bool from_cache = true;
+    const Result<CacheEntry> got = cache.get(key_number(1), [] { return entry_number(1); }, &from_cache);
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_FALSE(from_cache);
+    EXPECT_TRUE(same(*got, entry_number(1)));
+  }
+  EXPECT_FALSE(cache.publish(key_number(1), entry_number(1)));
+  EXPECT_FALSE(cache.find(key_number(1)));
+}
+
+TEST_F(CacheFolder, IsMadeWithItsParentsAtTheFirstPublish) {
+  folder_ = root_ + "/a/b/ç d";
+  Cache cache = open();
+  EXPECT_EQ(cache.state(), "ok");
+  EXPECT_FALSE(cache.find(key_number(1)));
+  EXPECT_FALSE(fs::exists(root_ + "/a"));
+  EXPECT_TRUE(cache.publish(key_number(1), entry_number(1)));
+  expect_cached(cache, 1);
+}
+
+TEST_F(CacheFolder, WritableByOthersIsRefusedEvenWhenEntriesAreGood) {
+  for (mode_t mode : {0770, 0702, 01777}) {
+    Cache cache = open();
+    chmod(folder_.c_str(), 0700);
+    ASSERT_TRUE(cache.publish(key_number(1), entry_number(1)));
+    chmod(folder_.c_str(), mode);
+    EXPECT_THAT(cache.state(), HasSubstr("can be written by others"));
+    expect_made_each_time(cache);
+    EXPECT_TRUE(cache.list().empty());
+    cache.clean();
+    EXPECT_TRUE(fs::exists(path_of(1))) << "a folder that is not trusted is left alone";
+  }
+}
+
+TEST_F(CacheFolder, OfAnotherUserIsRefused) {
+  fs::create_directory(folder_);
+  chmod(folder_.c_str(), 0700);
+  if (chown(folder_.c_str(), 12345, 12345) != 0) GTEST_SKIP() << "needs root";
+  Cache cache = open();
+  EXPECT_THAT(cache.state(), HasSubstr("belongs to user 12345"));
+  expect_made_each_time(cache);
+}
+
+TEST_F(CacheFolder, AFileInItsPlaceIsNamed) {
+  write(folder_, "");
+  Cache cache = open();
+  EXPECT_THAT(cache.state(), HasSubstr("'" + folder_ + "' is not used: it is not a folder"));
+  expect_made_each_time(cache);
+}
+
+TEST_F(CacheFolder, BelowAFileItCannotBeMade) {
+  write(root_ + "/file", "");
+  folder_ = root_ + "/file/kernels";
+  Cache cache = open();
+  EXPECT_THAT(cache.state(), HasSubstr("cannot be made in '" + root_ + "/file'"));
+  expect_made_each_time(cache);
+}
+
+TEST_F(CacheFolder, ADanglingLinkIsNamed) {
+  fs::create_symlink(root_ + "/nowhere", folder_);
+  Cache cache = open();
+  EXPECT_THAT(cache.state(), HasSubstr("cannot be opened"));
+  expect_made_each_time(cache);
+}
+
+TEST_F(CacheFolder, ALinkToAFolderOfOursIsFollowed) {
+  fs::create_directory(root_ + "/large disk");
+  chmod((root_ + "/large disk").c_str(), 0700);
+  fs::create_symlink(root_ + "/large disk", folder_);
+  Cache cache = open();
+  EXPECT_EQ(cache.state(), "ok");
+  expect_replaced(cache, 1);
+}
+
+// Runs body as an ordinary user, as root may write everywhere.
+int as_ordinary_user(const std::string& root, const std::function<int()>& body) {
+  return wait_for(start([&] {
+    if (geteuid() == 0) {
+      for (const auto& item : fs::recursive_directory_iterator(root)) {
+        if (lchown(item.path().c_str(), 12345, 12345) != 0) return 77;
+      }
+      if (chown(root.c_str(), 12345, 12345) != 0 || setgid(12345) != 0 || setuid(12345) != 0) return 77;
+    }
+    return body();
+  }));
+}
+
+TEST_F(CacheFolder, ThatIsOnlyReadableIsReadAndNothingIsKept) {
+  Cache cache = open();
+  cache.publish(key_number(2), entry_number(2));
+  const int status = as_ordinary_user(root_, [&] {
+    chmod(folder_.c_str(), 0500);
+    EXPECT_THAT(cache.state(), HasSubstr("is read, but new kernels are not kept: Permission denied"));
+    expect_cached(cache, 2);
+    expect_made_each_time(cache);
+    chmod(folder_.c_str(), 0700);
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  if (status == 77) GTEST_SKIP() << "cannot become another user";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(CacheFolder, AHomeThatCannotBeWrittenIsNamed) {
+  fs::create_directory(root_ + "/home");
+  folder_ = root_ + "/home/.cache/regard";
+  Cache cache = open();
+  const int status = as_ordinary_user(root_, [&] {
+    chmod((root_ + "/home").c_str(), 0500);
+    EXPECT_THAT(cache.state(), HasSubstr("cannot be made in '" + root_ + "/home'"));
+    expect_made_each_time(cache);
+    chmod((root_ + "/home").c_str(), 0700);
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  if (status == 77) GTEST_SKIP() << "cannot become another user";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(CacheFolder, AFullDiskKeepsNothingAndLeavesNoPieces) {
+  fs::create_directory(folder_);
+  if (mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=16k,mode=700") != 0) GTEST_SKIP() << "cannot mount";
+  {
+    Cache cache = open();
+    EXPECT_TRUE(cache.publish(key_number(2), entry_number(2, 1000)));
+    bool from_cache = true;
+    const Result<CacheEntry> got =
+        cache.get(key_number(1), [] { return entry_number(1, 100000); }, &from_cache);
+    EXPECT_TRUE(got && same(*got, entry_number(1, 100000)) && !from_cache);
+    EXPECT_FALSE(cache.find(key_number(1)));
+    EXPECT_THAT(files(), testing::ElementsAre(key_number(2).hex() + ".regard"));
+    const std::optional<CacheEntry> other = cache.find(key_number(2));
+    EXPECT_TRUE(other && same(*other, entry_number(2, 1000)));
+  }
+  EXPECT_EQ(umount(folder_.c_str()), 0);
+}
+
+TEST_F(CacheFolder, AFileSizeLimitIsNoSignal) {
+  const int status = wait_for(start([&] {
+    Cache cache = open();
+    const rlimit limit{2000, 2000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    expect_made_each_time(cache);
+    EXPECT_TRUE(files().empty());
+    return testing::Test::HasFailure() ? 1 : 0;
+  }));
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(CacheFolder, NoMoreDescriptorsMeansNoCache) {
+  const int status = wait_for(start([&] {
+    Cache cache = open();
+    cache.publish(key_number(2), entry_number(2));
+    const rlimit limit{3, 3};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    expect_made_each_time(cache);
+    return testing::Test::HasFailure() ? 1 : 0;
+  }));
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(CacheFolder, TheWarningComesOncePerProcess) {
+  // In a process of its own, as this one has warned before: the test above that publishes in vain most often.
+  const int status = wait_for(start([&] {
+    const int log = ::open((root_ + "/log").c_str(), O_WRONLY | O_CREAT, 0600);
+    dup2(log, STDERR_FILENO);
+    execl("/proc/self/exe", "test_cache", "--gtest_filter=CacheFolder.WritableByOthers*", nullptr);
+    return 98;
+  }));
+  EXPECT_EQ(status, 0);
+  const std::string log = read(root_ + "/log");
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  EXPECT_THAT(log, HasSubstr("can be written by others"));
+}
+
+TEST(DefaultCacheDirectory, FollowsTheEnvironment) {
+  const auto with = [](const char* caches, const char* home) {
+    const pid_t child = start([&] {
+      caches != nullptr ? setenv("XDG_CACHE_HOME", caches, 1) : unsetenv("XDG_CACHE_HOME");
+      home != nullptr ? setenv("HOME", home, 1) : unsetenv("HOME");
+      unsetenv("REGARD_CACHE_DIR");
+      const std::string expected = caches != nullptr && *caches == '/' ? std::string(caches) + "/regard"
+                                   : home != nullptr && *home == '/'
+                                       ? std::string(home) + "/.cache/regard"
+                                       : "/tmp/regard-" + std::to_string(geteuid());
+      return default_cache_directory() == expected ? 0 : 1;
+    });
+    return wait_for(child);
+  };
+  EXPECT_EQ(with("/x/caches", "/x/home"), 0);
+  EXPECT_EQ(with(nullptr, "/x/home"), 0);
+  EXPECT_EQ(with("relative", "/x/home"), 0);
+  EXPECT_EQ(with("", ""), 0);
+  EXPECT_EQ(with(nullptr, nullptr), 0);
+}
+
+}  // namespace
+}  // namespace regard
