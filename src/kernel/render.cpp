@@ -60,6 +60,9 @@ Result<Rendered> render(const KernelKey& key) {
   source = fmt::format("// c++ {} -shared -o {}.so {}.cpp\n// {}\n\n", fmt::join(rendered.options, " "),
                        rendered.symbol, rendered.symbol, print(key));
   source += fmt::format("#define REGARD_SYMBOL {}\n", rendered.symbol);
+  // Kernels that are linked into one library define the same functions for different keys: each gets a
+  // namespace of its own, else the linker would keep one definition for all.
+  source += fmt::format("#define regard {}_kernel\n", rendered.symbol);
   source += constants(key, **target);
   std::set<std::string, std::less<>> done;
   const std::string path = fmt::format("kernels/{}/{}.cpp", folder_of(**target), key.algorithm.kernel);
