@@ -55,12 +55,12 @@ struct Arguments {
   u64 seed, offset;
 
   // Workspace, laid out by the plan (src/plan/workspace.h).
-  i64 splits;                // parts of the key range, 1 = none
-  i64 split_keys;            // keys per part
-  float* partial_o;          // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
-  float* partial_lse;        // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
-  float* delta;              // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
-  float* grad_q_partial;     // backward: [splits, b, hq, sq, d] (varlen [splits, hq, tq, d])
+  i64 splits;             // parts of the key range, 1 = none
+  i64 split_keys;         // keys per part
+  float* partial_o;       // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
+  float* partial_lse;     // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
+  float* delta;           // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
+  float* grad_q_partial;  // backward: [splits, b, hq, sq, d rounded up to 16] (varlen [splits, hq, tq, ..])
   float* grad_bias_partial;  // backward: fp32 image of a broadcast bias gradient
   i64 tq, tk;                // total tokens: b * sq dense
 };

@@ -33,8 +33,10 @@ REGARD_INLINE Floats multiply_add(Floats sum, Floats a, Floats b) {
   }
 }
 
-/// Two neighbours along k as one operand element: two bf16.
-REGARD_INLINE Floats pair_of(Floats low, Floats high) {
+/// Two neighbours along k as one operand element: two bf16. A template, so that clang++ leaves the
+/// instructions of other targets unread.
+template <class Vector>
+REGARD_INLINE Vector pair_of(Vector low, Vector high) {
   if constexpr (target::bf16_dot && target::avx512) {
     // 16-bit numbers 0, 16, 1, 17, ...
     const Words interleave = bits_as<Words>(lane_numbers()) * 0x10001u + (lanes << 16);

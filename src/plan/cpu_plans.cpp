@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "kernels/cpu/forward_layout.h"
+#include "plan/cpu_parts.h"
 #include "plan/stage.h"
 
 namespace regard {
-namespace {
 
 Plan start(const Problem& problem, const Target& target, Family family, const PlanOptions& options) {
   Plan plan;
@@ -30,12 +30,13 @@ bool pairs(const Problem& problem, const Target& target) {
   return problem.dtype == DType::bf16 && target.has("bf16_dot");
 }
 
-/// Parts of `unit` keys each, so that the grid has work for all threads; `blocks` is the grid without splits.
 void split_keys(Plan& plan, std::int64_t splits, std::int64_t unit) {
   const std::int64_t keys = round_up(ceil_divide(std::max<std::int64_t>(plan.problem.sk, 1), splits), unit);
   plan.split_keys = keys;
   plan.splits = ceil_divide(std::max<std::int64_t>(plan.problem.sk, 1), keys);
 }
+
+namespace {
 
 void need_partials(Plan& plan) {
   const Problem& p = plan.problem;

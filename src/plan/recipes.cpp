@@ -12,7 +12,7 @@ std::span<const Recipe> recipes() {
       {"forward_split", "forward", Family::split_kv, Pass::fwd, "forward + combine", nullptr},
       {"generic", "generic_forward", Family::forward, Pass::fwd, "generic_forward", cpu_generic_forward},
       {"backward", "backward", Family::backward, Pass::bwd, "backward_delta + backward + backward_convert",
-       nullptr},
+       cpu_backward},
       {"generic", "generic_backward", Family::backward, Pass::bwd, "generic_backward", cpu_generic_backward},
       {"paged", "paged_forward", Family::paged, Pass::fwd, "paged_forward + combine", nullptr},
       {"batch_prefill", "batch_prefill", Family::batch_prefill, Pass::fwd, "batch_prefill", nullptr},

@@ -1,0 +1,68 @@
+// The gradient of an elementwise bias is dS itself. A bias of its own for every batch and head is written
+// where it belongs; one that is broadcast is summed in an fp32 image, which backward_convert rounds. One
+// block of the grid then covers everything that shares the image's keys, so that the order of the sum is
+// fixed.
+#pragma once
+
+#include "kernels/cpu/backward_tile.h"
+
+namespace regard {
+
+/// The batches or heads that share one bias.
+struct BiasShared {
+  bool batches, heads;
+  bool any() const { return batches || heads; }
+};
+
+inline BiasShared bias_shared(const Arguments& a) {
+  if constexpr (!key::dbias) return {false, false};
+  return {a.grad_bias.batch == 0 && a.b > 1, a.grad_bias.head == 0 && a.hq > 1};
+}
+
+inline float* bias_image(const Arguments& a, i64 batch, i64 head, i64 row) {
+  const BiasShared shared = bias_shared(a);
+  const i64 matrix = (shared.batches ? 0 : batch) * (shared.heads ? 1 : a.hq) + (shared.heads ? 0 : head);
+  return a.grad_bias_partial + (matrix * a.sq + row) * a.sk;
+}
+
+/// Keys that no tile visits have gradient 0: [first, end) of all rows of the image, or of a head's own rows.
+inline void clear_bias_image(const Arguments& a, i64 batch, i64 head, i64 first, i64 end) {
+  for (i64 row = 0; row < a.sq && first < end; ++row)
+    __builtin_memset(bias_image(a, batch, head, row) + first, 0, (end - first) * 4);
+}
+inline void clear_bias_rows(const Head& head, i64 first, i64 end) {
+  constexpr i64 bytes = bytes_of<bias_dtype>;
+  for (i64 row = 0; row < head.sequence.sq && first < end; ++row)
+    __builtin_memset(head.address<bias_dtype>(head.arguments.grad_bias, head.head, row) + first * bytes, 0,
+                     (end - first) * bytes);
+}
+
+/// Writes or adds the tile's dS, [key][query], to rows [query][key].
+inline void store_bias_gradient(const Arguments& a, const TilePlace& place, const float* grad) {
+  constexpr i64 bytes = bytes_of<bias_dtype>;
+  const bool image = bias_shared(a).any();
+  for (i64 query = 0; query < place.queries; query += lanes) {
+    for (i64 first = 0; first < place.keys; first += lanes) {
+      Floats square[lanes];
+      const i64 count = smaller<i64>(lanes, place.keys - first);
+      for (i64 i = 0; i < lanes; ++i)
+        square[i] = i < count ? load<Floats>(grad + (first + i) * block_q + query) : Floats{};
+      transpose(square);
+      for (i64 i = 0; i < lanes && query + i < place.queries; ++i) {
+        const i64 row = place.first_query + query + i, column = place.first_key + first;
+        if (image) {
+          float* const to = bias_image(a, place.head.batch, place.head.head, row) + column;
+          for (i64 k = 0; k < count; ++k) to[k] += square[i][k];
+        } else {
+          u8* const to = place.head.address<bias_dtype>(a.grad_bias, place.head.head, row) + column * bytes;
+          if (count == lanes)
+            store_floats<bias_dtype>(to, square[i]);
+          else
+            store_floats<bias_dtype>(to, square[i], count);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace regard

@@ -1,0 +1,35 @@
+// D = rowsum(dO * O), what every row's dP is measured against: 64 rows of one head per block.
+#include "kernels/cpu/backward_scratch.h"
+#include "kernels/cpu/head.h"
+
+namespace regard {
+namespace {
+
+float row_sum_of_products(const u8* a, const u8* b, i64 n) {
+  constexpr i64 bytes_a = bytes_of<key::dtype>, bytes_b = bytes_of<key::out>;
+  Floats sums{};
+  i64 i = 0;
+  for (; i + lanes <= n; i += lanes)
+    sums += load_floats<key::dtype>(a + i * bytes_a) * load_floats<key::out>(b + i * bytes_b);
+  if (i < n)
+    sums += load_floats<key::dtype>(a + i * bytes_a, n - i) * load_floats<key::out>(b + i * bytes_b, n - i);
+  float sum = 0;
+  for (int lane = 0; lane < lanes; ++lane) sum += sums[lane];
+  return sum;
+}
+
+}  // namespace
+}  // namespace regard
+
+REGARD_KERNEL(REGARD_SYMBOL) {
+  using namespace regard;
+  (void)scratch;
+  const Arguments& a = *arguments;
+  const i64 chunks = ceil_divide(a.sq, rows_per_block);
+  const Head head(a, block / (chunks * a.hq), block / chunks % a.hq);
+  const i64 first = block % chunks * rows_per_block, end = smaller(first + rows_per_block, head.sequence.sq);
+  for (i64 row = first; row < end; ++row) {
+    const u8* const grad_o = head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + row);
+    a.delta[head.row_number(row)] = row_sum_of_products(grad_o, head.o(row), a.dv);
+  }
+}

@@ -1,0 +1,66 @@
+// The sizes that the backward kernels share with the plan: grids, slabs, and what one thread of the main one
+// keeps.
+#pragma once
+
+namespace regard {
+
+/// What the sizes depend on. `pairs`: operands are pairs of bf16 (product.h).
+struct BackwardShape {
+  long long d, dv, block_q, block_k;
+  bool pairs, bits, bias, softcap, dropout;
+};
+
+/// Rows that one block of backward_delta and backward_convert handles.
+constexpr long long rows_per_block = 64;
+
+/// Columns of an fp32 accumulator, and of a row of grad_q_partial: whole vectors on every target.
+constexpr long long padded_columns(long long n) {
+  return (n + 15) / 16 * 16;
+}
+
+/// Where each array starts, in floats. Everything is a multiple of 16 floats.
+struct BackwardScratch {
+  // Of the block of keys. `rows` is an A operand, `columns` and `transposed` are B operands (product.h).
+  long long k_rows, k_columns, v_rows, grad_k, grad_v;
+  // Of the block of queries.
+  long long q_columns, q_transposed, grad_o_columns, grad_o_transposed, lse, delta;
+  // Of the tile: [key][query].
+  long long p, grad_p, operand, operand_pairs, slope, bias, bits, dropout;
+  long long floats;
+
+  constexpr explicit BackwardScratch(const BackwardShape& shape) : floats(0) {
+    const auto depth = [&](long long n) { return shape.pairs ? (n + 1) / 2 : n; };
+    // The B operands lie in panels of 64 columns, the last of them whole.
+    const auto panels = [](long long n) { return (n + 63) / 64 * 64; };
+    const long long tile = shape.block_k * shape.block_q;
+    k_rows = take(shape.block_k * depth(shape.d));
+    k_columns = take(depth(shape.block_k) * panels(shape.d));
+    v_rows = take(shape.block_k * depth(shape.dv));
+    grad_k = take(shape.block_k * padded_columns(shape.d));
+    grad_v = take(shape.block_k * padded_columns(shape.dv));
+    q_columns = take(depth(shape.block_q) * panels(shape.d));
+    q_transposed = take(depth(shape.d) * shape.block_q);
+    grad_o_columns = take(depth(shape.block_q) * panels(shape.dv));
+    grad_o_transposed = take(depth(shape.dv) * shape.block_q);
+    lse = take(shape.block_q);
+    delta = take(shape.block_q);
+    p = take(tile);
+    grad_p = take(tile);
+    operand = take(shape.pairs || shape.dropout ? tile : 0);
+    operand_pairs = take(shape.pairs ? tile : 0);
+    slope = take(shape.softcap ? tile : 0);
+    bias = take(shape.bias ? tile : 0);
+    // The block of keys may begin and end inside a group of columns.
+    bits = take(shape.bits ? (shape.block_k / 32 + 2) * shape.block_q : 0);
+    dropout = take(shape.dropout ? (shape.block_k / 64 + 2) * 16 * shape.block_q : 0);
+  }
+
+ private:
+  constexpr long long take(long long count) {
+    const long long start = floats;
+    floats += (count + 15) / 16 * 16;
+    return start;
+  }
+};
+
+}  // namespace regard

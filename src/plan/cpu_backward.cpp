@@ -1,0 +1,73 @@
+// Backward on the CPU: D per query row, the gradients block of keys by block of keys, then what has to be
+// summed.
+#include <algorithm>
+
+#include "kernels/cpu/backward_scratch.h"
+#include "plan/cpu_parts.h"
+#include "plan/cpu_plans.h"
+#include "plan/stage.h"
+
+namespace regard {
+namespace {
+
+/// Which dimensions share one elementwise bias whose gradient is wanted: it is then summed in one block.
+struct Shared {
+  bool batches, heads;
+  bool any() const { return batches || heads; }
+};
+
+Shared shared_bias_gradient(const Problem& p) {
+  if (!p.dbias) return {false, false};
+  return {p.b > 1 && (p.bias == Bias::one_one || p.bias == Bias::one_head),
+          p.hq > 1 && (p.bias == Bias::one_one || p.bias == Bias::batch_one)};
+}
+
+std::int64_t main_scratch(const Problem& p, const Target& target, const Target::Tile& tile) {
+  const BackwardShape shape{p.d,
+                            p.dv,
+                            value_of(tile, "block_q"),
+                            value_of(tile, "block_k"),
+                            pairs(p, target),
+                            p.bits,
+                            has_elementwise_bias(p.bias),
+                            p.softcap > 0,
+                            p.dropout > 0};
+  return BackwardScratch(shape).floats * 4;
+}
+
+/// Every part of the keys has its own slab of dQ, so there are no more than it takes to keep the threads
+/// busy: twice as many blocks as threads, since under a causal mask the blocks are unequal.
+std::int64_t backward_splits(const Problem& p, const PlanOptions& options, std::int64_t blocks) {
+  if (p.splits > 0) return p.splits;
+  constexpr std::int64_t least_keys = 256;
+  const std::int64_t wanted = ceil_divide(2 * options.threads, std::max<std::int64_t>(blocks, 1));
+  return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(p.sk / least_keys, 1));
+}
+
+}  // namespace
+
+Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Target::Tile& tile,
+                          const PlanOptions& options) {
+  const Problem& p = problem;
+  Plan plan = start(p, target, Family::backward, options);
+  const Shared shared = shared_bias_gradient(p);
+  const std::int64_t blocks = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hk});
+  split_keys(plan, backward_splits(p, options, blocks), value_of(tile, "block_k"));
+
+  const std::int64_t image_heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq});
+  need(plan.workspace, Part::delta, product({p.hq, query_tokens(p), 4}));
+  need(plan.workspace, Part::grad_q_partial,
+       product({plan.splits, p.hq, query_tokens(p), padded_columns(p.d), 4}));
+  if (shared.any()) need(plan.workspace, Part::grad_bias_partial, product({image_heads, p.sq, p.sk, 4}));
+
+  const std::int64_t chunks = ceil_divide(p.sq, rows_per_block);
+  const std::int64_t rows = product({p.b, p.hq, chunks});
+  const std::int64_t image_rows = shared.any() ? product({image_heads, chunks}) : 0;
+  plan.stages = {
+      stage_of(p, target, "backward_delta", nullptr, rows, 0),
+      stage_of(p, target, "backward", &tile, product({blocks, plan.splits}), main_scratch(p, target, tile)),
+      stage_of(p, target, "backward_convert", nullptr, rows + image_rows + (p.sink ? p.hq : 0), 0)};
+  return finish(std::move(plan));
+}
+
+}  // namespace regard
