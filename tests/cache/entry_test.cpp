@@ -75,7 +75,7 @@ TEST_F(EntryOnDisk, AppendedBytesAreAMiss) {
 
 TEST_F(EntryOnDisk, EveryFlippedBitIsAMiss) {
   Cache cache = open();
-  cache.publish(key_number(1), entry_number(1, 1000));
+  cache.publish(key_number(1), entry_number(1));
   const std::string whole = read(path_of(1));
   std::mt19937 random(1);
   std::vector<std::size_t> bits;
