@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "problem/tensors.h"
@@ -24,8 +25,20 @@ bool is_empty(const TensorSpec& spec) {
   return std::find(spec.shape.begin(), spec.shape.end(), 0) != spec.shape.end();
 }
 
-std::string_view dtype_name(regard_dtype dtype) {
-  return bytes_of(dtype) == 0 ? std::string_view("an unknown dtype") : word(dtype);
+/// A C caller can put any number there, which reading as an enumerator would make undefined behaviour.
+std::int64_t dtype_number(const regard_tensor& tensor) {
+  std::underlying_type_t<regard_dtype> number;
+  static_assert(sizeof(number) == sizeof(tensor.dtype));
+  std::memcpy(&number, &tensor.dtype, sizeof(number));
+  return number;
+}
+
+std::string dtype_name(std::int64_t number) {
+  for (const regard_dtype dtype : {REGARD_FP32, REGARD_BF16, REGARD_FP16, REGARD_FP8, REGARD_FP8_E5M2,
+                                   REGARD_INT32, REGARD_UINT32, REGARD_UINT8, REGARD_UINT64}) {
+    if (number == dtype) return std::string(word(dtype));
+  }
+  return "of the unknown dtype " + std::to_string(number);
 }
 
 Status check_presence(const Problem& p, const TensorSpec& spec, const regard_tensor& tensor) {
@@ -40,8 +53,9 @@ Status check_presence(const Problem& p, const TensorSpec& spec, const regard_ten
 }
 
 Status check_dtype(const TensorSpec& spec, const regard_tensor& tensor) {
-  if (tensor.dtype == spec.dtype) return {};
-  return invalid(quoted(spec.name) + " is " + std::string(dtype_name(tensor.dtype)) + "; the problem needs " +
+  const std::int64_t given = dtype_number(tensor);
+  if (given == spec.dtype) return {};
+  return invalid(quoted(spec.name) + " is " + dtype_name(given) + "; the problem needs " +
                  std::string(word(spec.dtype)));
 }
 

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cstring>
+
 #include "tensor_set.h"
 
 namespace regard {
@@ -132,7 +134,7 @@ const Spoiled spoiled[] = {
      "tensor 'k' is fp16; the problem needs bf16"},
     {dense, [](TensorSet& t) { t[REGARD_LSE].dtype = REGARD_BF16; },
      "tensor 'lse' is bf16; the problem needs fp32"},
-    {dense, [](TensorSet& t) { t[REGARD_Q].dtype = static_cast<regard_dtype>(99); }, "an unknown dtype"},
+    {dense, [](TensorSet& t) { std::memset(&t[REGARD_Q].dtype, 0x40, 1); }, "of the unknown dtype 64"},
     {dense, [](TensorSet& t) { t[REGARD_K].shape[3] = 8; },
      "tensor 'k' has shape [2, 7, 2, 8]; it must be [2, 7, 2, 16], so dimension 3 is wrong"},
     {dense, [](TensorSet& t) { t[REGARD_K].shape[2] = 4; }, "dimension 2 is wrong"},
