@@ -45,15 +45,17 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
   for (const std::int64_t i : spread(sequence.sq, options.max_rows)) {
     const double* d_o = grad_o.row(i);
     compute_row(inputs, b, h, i, q.row(i), k, largest_k, row);
-    const double relative = precision.weight(row.largest_logit, row.lse, terms);
+    const double relative = precision.row(row.largest_logit, row.lse, terms);
 
     o.clear();
     for (std::int64_t j = 0; j < sequence.sk; ++j) {
       const auto at = static_cast<std::size_t>(j);
-      const double weight = row.weight[at] * row.keep[at];
-      if (weight == 0) continue;
-      o.add(0, weight, (precision.product + relative) * weight, v.row(j));
-      grad_v.add(j, weight, (precision.product + relative) * weight, d_o);
+      const double weight = row.weight[at], keep = row.keep[at];
+      if (weight * keep == 0) continue;
+      const double error =
+          precision.product * weight + precision.weight(weight, row.log_weight[at], relative);
+      o.add(0, keep * weight, keep * error, v.row(j));
+      grad_v.add(j, keep * weight, keep * error, d_o);
     }
 
     // D comes from the O that forward stored, so it inherits the rounding of O.
@@ -74,7 +76,9 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
       if (weight == 0) continue;
       const double d_p = row.keep[at] * dot(d_o, v.row(j), problem.dv);
       const double d_s = weight * (d_p - delta);
-      const double d_s_error = relative * std::fabs(d_s) + weight * (delta_error + row.keep[at] * fp32_error);
+      const double d_s_error =
+          precision.weight(weight, row.log_weight[at], relative) * std::fabs(d_p - delta) +
+          weight * (delta_error + row.keep[at] * fp32_error);
       if (write_bias) {
         add(write_bias.value(b, h, i, j), d_s);
         add(write_bias.error(b, h, i, j), d_s_error * d_s_error);

@@ -25,13 +25,16 @@ Outputs forward(const Inputs& inputs, const Options& options) {
     Row row;
     for (const std::int64_t i : spread(sequence.sq, options.max_rows)) {
       compute_row(inputs, b, h, i, q.row(i), k, largest_k, row);
-      const double relative = precision.weight(row.largest_logit, row.lse, sequence.sk);
+      const double relative = precision.row(row.largest_logit, row.lse, sequence.sk);
       o.clear();
       for (std::int64_t j = 0; j < sequence.sk; ++j) {
         const auto at = static_cast<std::size_t>(j);
         if (write_mask) write_mask.set(b, h, sequence.first_q + i, j, inputs.kept(b, h, i, j), 0);
-        const double weight = row.weight[at] * row.keep[at];
-        if (weight != 0) o.add(0, weight, (precision.product + relative) * weight, v.row(j));
+        if (row.weight[at] * row.keep[at] == 0) continue;
+        const double weight = row.weight[at];
+        const double error =
+            precision.product * weight + precision.weight(weight, row.log_weight[at], relative);
+        o.add(0, row.keep[at] * weight, row.keep[at] * error, v.row(j));
       }
       for (std::int64_t c = 0; c < problem.dv; ++c) {
         const double value = o.value.row(0)[c];

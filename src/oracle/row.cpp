@@ -36,15 +36,15 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   const double scale = scale_of(problem), cap = problem.softcap, sink = inputs.sink(head);
   const auto keys = static_cast<std::size_t>(k.rows);
   row.weight.assign(keys, 0);
+  row.log_weight.assign(keys, -infinity);
   row.keep.assign(keys, 1);
   row.slope.assign(keys, 1);
   row.largest_logit = std::fabs(scale) * norm(q, k.columns) * largest_k;
 
-  std::vector<double>& score = row.weight;
+  std::vector<double>& score = row.log_weight;
   double largest = sink;
   for (std::size_t j = 0; j < keys; ++j) {
     const auto column = static_cast<std::int64_t>(j);
-    score[j] = -infinity;
     if (!inputs.visible(batch, head, i, column)) continue;
     score[j] = scale * dot(q, k.row(column), k.columns);
     if (cap > 0) {
@@ -58,7 +58,6 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   }
 
   if (largest == -infinity) {  // no key and no sink: there is nothing to normalise
-    std::fill(row.weight.begin(), row.weight.end(), 0);
     row.lse = -infinity;
     row.sink_weight = 0;
     return;
@@ -67,7 +66,10 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   for (const double s : score) sum += std::exp(s - largest);
   row.lse = largest + std::log(sum);
   row.sink_weight = std::exp(sink - row.lse);
-  for (double& s : score) s = std::exp(s - row.lse);
+  for (std::size_t j = 0; j < keys; ++j) {
+    score[j] -= row.lse;
+    row.weight[j] = std::exp(score[j]);
+  }
 }
 
 std::vector<std::int64_t> spread(std::int64_t count, std::int64_t limit) {

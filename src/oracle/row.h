@@ -10,9 +10,10 @@
 namespace regard::oracle {
 
 struct Row {
-  std::vector<double> weight;  ///< P before dropout; 0 where the key is not visible
-  std::vector<double> keep;    ///< what dropout multiplies the weight with: 0 or 1 / keep probability
-  std::vector<double> slope;   ///< derivative of the soft cap: 1 without one
+  std::vector<double> weight;      ///< P before dropout; 0 where the key is not visible
+  std::vector<double> log_weight;  ///< score - LSE, -infinity where the key is not visible
+  std::vector<double> keep;        ///< what dropout multiplies the weight with: 0 or 1 / keep probability
+  std::vector<double> slope;       ///< derivative of the soft cap: 1 without one
   double lse = 0;
   double sink_weight = 0;    ///< the learned sink's part of the softmax
   double largest_logit = 0;  ///< bound of |scale * q k| of the row, for the tolerance

@@ -1,6 +1,7 @@
 #include "oracle/tolerance.h"
 
 #include <cmath>
+#include <limits>
 
 #include "oracle/number.h"
 
@@ -9,9 +10,13 @@ namespace regard::oracle {
 Precision::Precision(const Problem& problem)
     : product(format(static_cast<regard_dtype>(problem.dtype)).unit()), step(format(REGARD_FP32).unit()) {}
 
-double Precision::weight(double largest_logit, double lse, std::int64_t terms) const {
+double Precision::row(double largest_logit, double lse, std::int64_t terms) const {
   const double sums = std::sqrt(static_cast<double>(terms));
   return step * (4 + sums + 2 * largest_logit + (std::isfinite(lse) ? 2 * std::fabs(lse) : 0));
+}
+
+double Precision::weight(double weight, double log_weight, double row_error) const {
+  return weight * (row_error - 2 * step * log_weight) + std::numeric_limits<float>::min();
 }
 
 double tolerance(regard_dtype dtype, double exact, double expected_error) {

@@ -19,9 +19,14 @@ struct Precision {
   double product;  ///< P and dS may be rounded to the type of the inputs before a matrix product
   double step;     ///< one fp32 rounding
 
-  /// Relative error of a weight exp(s - lse): the scores are fp32 numbers whose own rounding grows with their
-  /// magnitude, and `terms` roundings of a running fp32 sum add up like a random walk.
-  double weight(double largest_logit, double lse, std::int64_t terms) const;
+  /// Relative error that all weights exp(score - LSE) of a row share: the scores are fp32 numbers whose own
+  /// rounding grows with their magnitude, and `terms` roundings of a running fp32 sum add up like a random
+  /// walk.
+  double row(double largest_logit, double lse, std::int64_t terms) const;
+
+  /// Error of one weight of a row: the further it lies below the largest, the larger the number that went
+  /// through the exponential; and what is not a normal number may be flushed to zero.
+  double weight(double weight, double log_weight, double row_error) const;
 };
 
 /// The largest error allowed for one element, from the exact value and the error expected before it was

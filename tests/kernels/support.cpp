@@ -1,0 +1,76 @@
+#include "kernels/support.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "device/cpu.h"
+#include "plan/target.h"
+
+namespace regard::test {
+
+std::vector<std::string> runnable_targets() {
+  const auto flags = cpu::cpu_flags();
+  std::vector<const Target*> found;
+  for (const Target& target : targets().value()) {
+    const bool runs = std::all_of(
+        target.cpu_flags.begin(), target.cpu_flags.end(),
+        [&](const std::string& flag) { return std::find(flags.begin(), flags.end(), flag) != flags.end(); });
+    if (target.kind == TargetKind::cpu && runs && !target.tiles.empty()) found.push_back(&target);
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Target* a, const Target* b) { return a->preference > b->preference; });
+  std::vector<std::string> names;
+  for (const Target* target : found) names.push_back(target->name);
+  return names;
+}
+
+std::string run(Case& c, const Path& path) {
+  regard_problem* problem = nullptr;
+  regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+  options.target = path.target.empty() ? nullptr : path.target.c_str();
+  options.family = path.family.empty() ? nullptr : path.family.c_str();
+  options.threads = path.threads;
+  regard_status status = regard_problem_parse(print(c.problem()).c_str(), &problem);
+  if (status == REGARD_OK) status = regard_attention(problem, &options, &c.arguments());
+  regard_problem_destroy(problem);
+  return status == REGARD_OK ? "" : regard_status_message();
+}
+
+void expect_right(const std::string& text, const Path& path, const CaseOptions& options) {
+  Case c(text, options);
+  const std::string refusal = run(c, path);
+  if (!refusal.empty()) {
+    ADD_FAILURE() << c.description() << " on " << path.target << " " << path.family << ": " << refusal;
+    return;
+  }
+  const auto expected = oracle::run(c.problem(), c.arguments(), {2, 0, 0});
+  ASSERT_TRUE(expected) << expected.error().message;
+  const std::string mistakes = c.mistakes(*expected);
+  if (!mistakes.empty())
+    ADD_FAILURE() << c.description() << " on " << path.target << " " << path.family << ":\n" << mistakes;
+}
+
+void expect_all_right(const std::vector<std::string>& texts, const Path& path, const CaseOptions& options) {
+  for (const std::string& text : texts) expect_right(text, path, options);
+}
+
+void expect_same_bits(const std::string& text, const Path& first, const Path& second) {
+  Case c(text);
+  ASSERT_EQ(run(c, first), "") << c.description();
+  std::vector<std::vector<std::uint8_t>> bytes;
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+    const auto role = static_cast<regard_role>(i);
+    if (tensor_spec(c.problem(), role).use == REGARD_OUTPUT) bytes.push_back(c.bytes(role));
+  }
+  c.poison_outputs();
+  ASSERT_EQ(run(c, second), "") << c.description();
+  std::size_t n = 0;
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+    const auto role = static_cast<regard_role>(i);
+    if (tensor_spec(c.problem(), role).use != REGARD_OUTPUT) continue;
+    EXPECT_TRUE(c.bytes(role) == bytes[n++]) << c.description() << ": " << role_name(role);
+  }
+}
+
+}  // namespace regard::test

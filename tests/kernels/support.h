@@ -1,0 +1,33 @@
+// Table-driven kernel tests: a line of problem text, run on a target through the C ABI, judged by the oracle.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/case.h"
+
+namespace regard::test {
+
+struct Path {
+  std::string target;  ///< "cpu-avx2"; empty: the best of this machine
+  std::string family;  ///< "generic", "forward", ...; empty: any
+  int threads = 2;
+};
+
+/// CPU targets that this machine can run, best first.
+std::vector<std::string> runnable_targets();
+
+/// Runs the call once; empty, or the status's sentence.
+std::string run(Case&, const Path&);
+
+/// Runs the problem and expects every output within tolerance, nothing written outside of it. The failure
+/// message holds the problem text, which pastes into `regard run`.
+void expect_right(const std::string& text, const Path&, const CaseOptions& = {});
+
+/// The same for many problems.
+void expect_all_right(const std::vector<std::string>& texts, const Path&, const CaseOptions& = {});
+
+/// Two runs give the same bits.
+void expect_same_bits(const std::string& text, const Path& first, const Path& second);
+
+}  // namespace regard::test
