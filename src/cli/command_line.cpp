@@ -110,7 +110,7 @@ struct CommandLine {
     add("--target", request.targets, "Target to use, e.g. cpu-avx2; by default the best of this machine");
     add("--family", request.families, "Only this family or kernel, e.g. generic");
     verb->add_option("--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::Range(0, 1000000));
   }
 
   void add_run();
@@ -143,7 +143,7 @@ void CommandLine::add_run() {
   run->add_option("--seed", request.seed, "Seed of random inputs and of dropout")->capture_default_str();
   run->add_option("--repeat", request.repeat, "Timed runs; 0 to skip the timing")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1000000));
   run->add_flag_callback(
       "--no-check", [this] { request.check = false; },
       "Do not compare with the fp64 oracle (slow for large problems)");
@@ -167,7 +167,7 @@ void CommandLine::add_bench() {
   bench->add_option("--problems", request.problems, "File with one problem a line; - is standard input");
   bench->add_option("--rounds", request.rounds, "Rounds; a time is the median over them")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1000000));
   bench->add_option("--seed", request.seed, "Seed of the random inputs")->capture_default_str();
   bench->add_option("--commit", request.commit, "Written into each line as \"commit\"");
 }
@@ -182,7 +182,7 @@ void CommandLine::add_others() {
   list->add_option("--target", request.targets, "Only kernels of this target")->expected(1);
   list->add_option("--profile", request.profile, "The kernels of a profile, e.g. flash, pytorch, all");
   list->add_option("--tier", request.tier,
-                   "Only kernels that come from this tier, e.g. built_in, cache, compile");
+                   "Only kernels that come from this tier, built-in, cache or compile");
 
   CLI::App* cache = verb("cache", "Look at and clean the cache of compiled kernels", cache_footer);
   cache->add_option("verb", request.words, "list, stat, verify, gc or clean")->expected(1)->required();
@@ -265,6 +265,9 @@ std::variant<Request, std::string> parse_command_line(std::vector<std::string> a
     if (line->app.get_subcommands().empty()) fail_with("a verb is missing, such as run; see regard --help");
     fail_with(sentence(missing.what()) + "; see regard " + line->app.get_subcommands().front()->get_name() +
               " --help");
+  } catch (const CLI::ArgumentMismatch& missing) {
+    const std::string message = missing.what();
+    fail_with(message.substr(0, message.find(':')) + " needs a value");
   } catch (const CLI::ParseError& wrong) {
     fail_with(sentence(wrong.what()));
   }

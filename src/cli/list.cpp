@@ -14,7 +14,7 @@ namespace regard::cli {
 using Json = nlohmann::json;
 
 Answer list_verb(const Request& request) {
-  static constexpr std::string_view tiers[] = {"built_in", "bundle", "cache", "compile"};
+  static constexpr std::string_view tiers[] = {"built-in", "cache", "compile"};
   if (!request.tier.empty() && std::ranges::find(tiers, request.tier) == std::end(tiers)) {
     fail_with(fmt::format("unknown tier '{}'{}", request.tier, suggestion(request.tier, tiers)));
   }
