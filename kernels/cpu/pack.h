@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/transpose.h"
 
 namespace regard {
 
@@ -40,15 +41,39 @@ void pack_rows(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
   __builtin_memset(to, 0, (capacity - rows) * width * 4);
 }
 
+/// `lanes` operand elements of a row, from element k on.
+REGARD_INLINE Floats load_operands(const u8* row, i64 k) {
+  if constexpr (pairs)
+    return load<Floats>(row + k * 4);
+  else
+    return load_floats<key::dtype>(row + k * bytes_of<key::dtype>);
+}
+
 /// to[depth(n)][columns]: a B operand whose columns are the rows in memory; n numbers of each row lie along
 /// k. Columns behind `rows` become 0.
 template <i64 n, i64 columns>
 void pack_transposed(float* to, const u8* from, i64 stride, i64 rows) {
   constexpr i64 height = depth(n);
-  if (rows < columns) __builtin_memset(to, 0, height * columns * 4);
-  for (i64 row = 0; row < rows; ++row) {
-    const u8* numbers = row_address(from, stride, row);
-    for (i64 k = 0; k < height; ++k) to[k * columns + row] = bits_as<float>(operand(numbers, n, k));
+  constexpr i64 whole = (pairs ? n / 2 : n) / lanes * lanes;
+  for (i64 column = 0; column < columns; column += lanes) {
+    const i64 count = larger<i64>(0, smaller<i64>(lanes, rows - column));
+    for (i64 k = 0; k < whole; k += lanes) {
+      Floats square[lanes];
+      if (count == lanes) {
+        REGARD_UNROLL
+        for (i64 i = 0; i < lanes; ++i) square[i] = load_operands(row_address(from, stride, column + i), k);
+      } else {
+        for (i64 i = 0; i < lanes; ++i)
+          square[i] = i < count ? load_operands(row_address(from, stride, column + i), k) : Floats{};
+      }
+      transpose(square);
+      REGARD_UNROLL
+      for (i64 i = 0; i < lanes; ++i) store(to + (k + i) * columns + column, square[i]);
+    }
+    for (i64 k = whole; k < height; ++k)
+      for (i64 i = 0; i < lanes; ++i)
+        to[k * columns + column + i] =
+            i < count ? bits_as<float>(operand(row_address(from, stride, column + i), n, k)) : 0.0f;
   }
 }
 
