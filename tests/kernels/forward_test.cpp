@@ -1,0 +1,153 @@
+// Forward kernels against the oracle: every feature alone and in pairs, odd sizes, every target.
+#include <gtest/gtest.h>
+
+#include "kernels/table.h"
+
+namespace regard::test {
+namespace {
+
+TEST(Forward, EveryTypeAndOddHeadDimension) {
+  std::vector<Entry> entries;
+  for (const char* dtype : {"fp32", "bf16", "fp16"})
+    for (const char* dims : {"d=1", "d=7", "d=40", "d=59", "d=64", "d=96 dv=111", "d=128", "d=192 dv=128"})
+      entries.push_back({std::string("fwd ") + dtype + " lse b=1 h=2 sq=70 sk=131 " + dims});
+  expect_right(entries, runnable_targets());
+}
+
+TEST(Forward, LargeHeadDimensions) {
+  expect_right({{"fwd bf16 lse h=1 s=130 d=256 mask=causal"},
+                {"fwd fp32 lse h=1 s=130 d=256 mask=causal"},
+                {"fwd bf16 lse h=1 s=130 d=512 dv=500 mask=causal"},
+                {"fwd fp32 lse h=1 sq=67 sk=200 d=511 dv=512"},
+                {"fwd fp16 lse h=1 s=130 d=512 mask=causal"}});
+}
+
+// The lengths around whole tiles, with the mask that has a tail on both sides.
+TEST(Forward, Tails) {
+  std::vector<Entry> entries;
+  for (const char* dtype : {"fp32", "bf16"})
+    for (int sk : {1, 63, 64, 65, 127, 129, 191, 255, 256})
+      for (const char* rest : {"sq=1", "sq=65 mask=causal", "sq=128 mask=window:30,3"})
+        entries.push_back(
+            {std::string("fwd ") + dtype + " lse h=2 d=64 splits=1 sk=" + std::to_string(sk) + " " + rest});
+  expect_right(entries);
+}
+
+const char* const masks[] = {"mask=none",
+                             "mask=causal",
+                             "mask=causal_top_left",
+                             "mask=window:20,5",
+                             "mask=window:0,0",
+                             "mask=window:-1,10,top_left",
+                             "mask=window:15,0,sink=3",
+                             "mask=window:15,0,top_left,sink=70",
+                             "ranges",
+                             "mask=causal ranges",
+                             "mask=window:40,0,sink=5 ranges",
+                             "bits",
+                             "mask=causal bits",
+                             "mask=window:40,0,sink=5 bits ranges"};
+
+TEST(Forward, EveryMaskOnEveryShape) {
+  std::vector<Entry> entries;
+  for (const char* mask : masks)
+    for (const char* shape : {"sq=200 sk=200", "sq=70 sk=300", "sq=300 sk=70"})
+      entries.push_back({std::string("fwd fp32 lse b=2 hq=4 hk=2 d=40 splits=1 ") + mask + " " + shape});
+  expect_right(entries);
+}
+
+TEST(Forward, MasksOnEveryTarget) {
+  std::vector<Entry> entries;
+  for (const char* mask : {"mask=window:15,0,sink=3", "bits", "mask=causal bits ranges"})
+    for (const char* dtype : {"fp32", "bf16"})
+      entries.push_back({std::string("fwd ") + dtype + " lse b=1 h=2 d=64 splits=1 sq=130 sk=200 " + mask});
+  expect_right(entries, runnable_targets());
+}
+
+TEST(Forward, ScoreModifiersAloneAndWithMasks) {
+  std::vector<Entry> entries;
+  for (const char* modifier :
+       {"softcap=5", "bias=11", "bias=1h", "bias=b1", "bias=bh", "bias=alibi", "bias=alibi_b",
+        "dropout=0.3 dropout_mask", "sink", "scale=0.3", "scale=-0.2", "scale=0"})
+    for (const char* mask :
+         {"mask=none", "mask=causal", "mask=window:15,0,sink=3", "mask=causal bits", "ranges"})
+      entries.push_back(
+          {std::string("fwd bf16 lse b=2 hq=4 hk=2 sq=100 sk=210 d=64 splits=1 ") + modifier + " " + mask});
+  expect_right(entries);
+}
+
+TEST(Forward, ScoreModifiersOnEveryTarget) {
+  std::vector<Entry> entries;
+  for (const char* modifier : {"softcap=5 dropout=0.2 dropout_mask sink", "bias=bh dropout=0.5 dropout_mask",
+                               "bias=alibi_b sink mask=causal"})
+    for (const char* dtype : {"fp32", "fp16"})
+      entries.push_back(
+          {std::string("fwd ") + dtype + " lse b=2 h=2 sq=70 sk=140 d=64 splits=1 " + modifier});
+  expect_right(entries, runnable_targets());
+}
+
+TEST(Forward, PackedSequences) {
+  std::vector<Entry> entries;
+  for (const char* rest :
+       {"", "mask=causal", "lengths", "lengths mask=causal", "lengths mask=window:20,0,sink=4", "ranges",
+        "sink", "lengths bias=alibi", "softcap=3 mask=causal_top_left", "dropout=0.2 dropout_mask"})
+    entries.push_back(
+        {std::string("fwd bf16 lse varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=64 splits=1 ") + rest});
+  expect_right(entries);
+}
+
+TEST(Forward, DenseWithLengths) {
+  std::vector<Entry> entries;
+  for (const char* rest :
+       {"", "mask=causal", "mask=window:20,7,sink=2", "bits", "bias=bh", "sink mask=causal"})
+    for (bool only_k : {false, true}) {
+      Entry entry{std::string("fwd fp32 lse lengths b=4 h=2 sq=90 sk=130 d=32 splits=1 ") + rest};
+      entry.options.only_lengths_k = only_k;
+      entries.push_back(entry);
+    }
+  expect_right(entries);
+}
+
+TEST(Forward, NoKeysAndNoRows) {
+  expect_right({{"fwd fp32 lse b=2 h=2 sq=70 sk=0 d=32"},
+                {"fwd fp32 lse sink b=2 h=2 sq=70 sk=0 d=32"},
+                {"fwd bf16 lse b=2 h=2 sq=0 sk=70 d=32"},
+                {"fwd bf16 lse b=2 h=2 sq=200 sk=3 d=32 mask=causal"},
+                {"fwd bf16 lse sink b=2 h=2 sq=200 sk=3 d=32 mask=causal"}});
+}
+
+// True -infinity: rows whose logits are all hugely negative, and rows that one huge logit decides.
+TEST(Forward, ExtremeLogits) {
+  std::vector<Entry> entries;
+  for (const char* rest : {"fwd fp32 lse h=2 sq=70 sk=200 d=64 splits=1 bias=bh",
+                           "fwd bf16 lse h=2 sq=70 sk=200 d=64 splits=1 bias=bh mask=causal",
+                           "fwd fp32 lse h=2 sq=70 sk=200 d=64 splits=1 bias=bh bits sink"}) {
+    entries.push_back({rest});
+    entries.back().options.bias_offset = -30000;
+  }
+  for (const char* rest :
+       {"fwd fp32 lse h=2 sq=70 sk=200 d=64 splits=1", "fwd bf16 lse h=2 sq=70 sk=200 d=64 splits=1",
+        "fwd bf16 lse h=2 sq=70 sk=200 d=64 splits=1 mask=causal",
+        "fwd bf16 lse h=2 sq=70 sk=200 d=64 splits=1 softcap=30"}) {
+    entries.push_back({rest});
+    entries.back().options.q_scale = 1000;
+  }
+  entries.push_back({"fwd fp32 lse h=2 sq=70 sk=200 d=64 splits=1 sink"});
+  entries.back().options.sink_offset = 50;
+  expect_right(entries, runnable_targets());
+}
+
+TEST(Forward, LayoutsAndPaddedRows) {
+  std::vector<Entry> entries;
+  for (const char* layout : {"layout=bshd", "layout=bhsd", "layout=sbhd"})
+    for (const char* rest : {"fp32 d=40 mask=causal", "bf16 d=59", "bf16 d=64 bias=1h bits"}) {
+      Entry entry{std::string("fwd lse b=2 hq=4 hk=1 sq=70 sk=140 splits=1 ") + layout + " " + rest};
+      entry.options.padded_rows = true;
+      entry.options.broadcast = true;
+      entries.push_back(entry);
+    }
+  expect_right(entries);
+}
+
+}  // namespace
+}  // namespace regard::test
