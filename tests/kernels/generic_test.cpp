@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/support.h"
+#include "oracle/tolerance.h"
 
 namespace regard::test {
 namespace {
@@ -127,6 +128,34 @@ TEST_P(Generic, SameBitsForAnyNumberOfThreads) {
   const Path one{GetParam(), "generic", 1}, two{GetParam(), "generic", 2};
   expect_same_bits("fwd bf16 b=2 h=3 s=150 d=32 mask=causal lse", one, two);
   expect_same_bits("bwd bf16 b=2 hq=4 hk=2 s=150 d=32 bias=11 dbias sink deterministic", one, two);
+}
+
+/// Two independent ways to the same result: their difference is at most the sum of what both may err by.
+void expect_agreement(const std::string& text, const Path& path) {
+  Case c(text);
+  Path generic = path;
+  generic.family = "generic";
+  ASSERT_EQ(run(c, generic), "") << c.description();
+  oracle::Outputs expected = oracle::run(c.problem(), c.arguments(), {2, 0, 0}).value();
+  for (auto& [role, output] : expected) {
+    for (std::size_t i = 0; i < output.value.size(); ++i) {
+      output.error[i] +=
+          oracle::tolerance(c.arguments().tensor[role].dtype, output.value[i], output.error[i]);
+      output.value[i] = c.get(role, static_cast<std::int64_t>(i));
+    }
+  }
+  c.poison_outputs();
+  ASSERT_EQ(run(c, path), "") << c.description();
+  EXPECT_EQ(c.mistakes(expected), "") << c.description() << " on " << path.target << " " << path.family;
+}
+
+TEST_P(Generic, AgreesWithTheSpecialisedKernels) {
+  for (const std::string dtype : {"fp32", "bf16", "fp16"}) {
+    for (const char* feature : {"", "mask=causal", "mask=causal bias=bh dropout=0.1 sink"}) {
+      expect_agreement("fwd " + dtype + " b=2 h=2 s=150 d=64 lse " + feature, {GetParam(), "forward", 2});
+      expect_agreement("bwd " + dtype + " b=2 h=2 s=150 d=64 " + feature, {GetParam(), "backward", 2});
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Generic, testing::ValuesIn(runnable_targets()), [](const auto& info) {
