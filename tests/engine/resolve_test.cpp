@@ -135,4 +135,25 @@ TEST(Resolve, ACappedTargetIsUsed) {
   EXPECT_THAT(text, HasSubstr("cpu-avx2"));
 }
 
+TEST(Verify, AnotherFamilyRunsBesideTheCall) {
+  const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_VERIFY", "generic"}});
+  EXPECT_THAT(text, HasSubstr("beside generic: o differs by at most"));
+}
+
+TEST(Verify, AnotherTargetRunsBesideTheCall) {
+  const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_VERIFY", "cpu-generic"}});
+  EXPECT_THAT(text, HasSubstr("beside cpu-generic: o differs by at most"));
+}
+
+TEST(Verify, TheOracleRunsBesideTheCall) {
+  const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_VERIFY", "oracle"}});
+  EXPECT_THAT(text, HasSubstr("beside oracle"));
+  EXPECT_THAT(text, HasSubstr("\"ok\":true"));
+}
+
+TEST(Verify, ANameThatIsNothingIsReported) {
+  const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_VERIFY", "fastest"}});
+  EXPECT_THAT(text, HasSubstr("fastest"));
+}
+
 }  // namespace
