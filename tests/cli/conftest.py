@@ -1,0 +1,68 @@
+"""The command as a user runs it: a process with arguments, an environment, an exit code and two streams."""
+
+import json
+import os
+import pathlib
+import subprocess
+import types
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build" / "release")).absolute()
+COMMAND = os.environ.get("REGARD_BIN", str(BUILD / "regard"))
+
+# A problem whose kernels are compiled into the library, small enough to take no time.
+FORWARD = "fwd fp32 b=2 hq=4 hk=2 s=32 d=64 mask=causal lse"
+BACKWARD = "bwd fp32 b=2 hq=4 hk=2 s=32 d=64 mask=causal"
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def regard(cache, tmp_path):
+    """regard("run", FORWARD, ...) runs the command in an empty folder and gives returncode, stdout, stderr."""
+
+    def run(*arguments, **settings):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
+        environment |= {"REGARD_CACHE_DIR": str(cache), **settings}
+        words = [
+            str(word)
+            for argument in arguments
+            for word in (argument.split() if isinstance(argument, str) else [argument])
+        ]
+        done = subprocess.run(
+            [COMMAND, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
+        )
+        return types.SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def regard_json(regard):
+    """The parsed --json output of a call that must succeed."""
+
+    def run(*arguments, **settings):
+        done = regard(*arguments, "--json", **settings)
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+    return run
+
+
+@pytest.fixture
+def refused(regard):
+    """The one sentence of a call that must fail with `code`."""
+
+    def run(*arguments, code=2, **settings):
+        done = regard(*arguments, **settings)
+        assert done.code == code, (done.code, done.out, done.err)
+        assert done.out == ""
+        assert done.err.startswith("regard: ") and done.err.count("\n") == 1, done.err
+        return done.err
+
+    return run

@@ -1,0 +1,74 @@
+"""Bad input is one sentence on standard error and exit code 2; a valid problem that nothing solves is 3."""
+
+import pytest
+
+CASES = [
+    ("rnu", "unknown verb 'rnu'; did you mean 'run'?"),
+    ("", "a verb is missing"),
+    ("run", "a problem is missing"),
+    ("run --repaet=3 fwd s=8 d=64", "unknown option '--repaet'; did you mean '--repeat'?"),
+    ("run fwd s=8 d=64 --repeat", "--repeat needs a value"),
+    ("run fwd s=8 d=64 --repeat=x", "--repeat: Value x not in range"),
+    ("run fwd s=8 d=64 --threads=-1", "--threads: Value -1 not in range"),
+    ("run fwd fp32 s=8 d=64 hqq=4", "unknown word 'hqq=4'; did you mean 'hq'?"),
+    ("run fwd fp32 s=8 d=64 mask=casual", "did you mean 'causal'?"),
+    ("run fwd fp31 s=8 d=64", "did you mean 'fp32'?"),
+    ("run fwd fp32 hq=8 hk=3 s=8 d=64", "hq=8 is not a multiple of hk=3"),
+    ("run fwd fp32 s=8 d=64 dropout=1.5", "dropout=1.5 is outside [0, 1)"),
+    ("run fwd fp32 s=8 d=64 softcap=5 bias=bh", "softcap=5 does not go with bias=bh"),
+    ("run fwd fp32 s=8 d=600", "d=600"),
+    ("run fwd fp32 s=-8 d=64", "-8"),
+    ("run fwd fp32 s=99999999999999999999 d=64", "99999999999999999999"),
+    ("run fwd fp32 s=8 d=64 --lengths-q 1,2", "--lengths-q needs the word varlen or lengths"),
+    ("run fwd fp32 varlen b=3 s=8 d=64 --lengths-q 1,2", "names 2 sequences and the problem has b=3"),
+    ("run fwd fp32 varlen b=2 s=8 d=64 --lengths-q 1,9", "has 9, outside 0 to sq=8"),
+    ("run fwd fp32 varlen b=2 s=8 d=64 --lengths-q 1,,2", "takes lengths such as 5,0,17"),
+    ("run fwd fp32 s=8 d=64 --target=cpu-axv2", "unknown target 'cpu-axv2'; did you mean 'cpu-avx2'?"),
+    ("explain fwd fp32 s=8 d=64 --target=cpu-axv2", "unknown target 'cpu-axv2'; did you mean 'cpu-avx2'?"),
+    ("list --profile=defualt", "unknown profile 'defualt'; did you mean 'default'?"),
+    ("list --target=cpu-axv2", "unknown target 'cpu-axv2'; did you mean 'cpu-avx2'?"),
+    ("list --tier=compiled", "unknown tier 'compiled'; did you mean 'compile'?"),
+    ("cache", "verb is required"),
+    ("cache lst", "unknown cache verb 'lst'; did you mean 'list'?"),
+    ("completion bsh", "no completion for 'bsh'; did you mean 'bash'?"),
+    ("help rnu", "unknown verb 'rnu'; did you mean 'run'?"),
+    ("bench --problems=nowhere.txt", "cannot read nowhere.txt: No such file"),
+    ("bench", "a problem is missing"),
+]
+
+
+@pytest.mark.parametrize(("line", "sentence"), CASES, ids=[line or "nothing" for line, _ in CASES])
+def test_one_sentence(refused, line, sentence):
+    assert sentence in refused(line)
+
+
+def test_unknown_family_is_refused(refused):
+    assert "'gneric'" in refused("run fwd fp32 s=8 d=64 --family=gneric", code=3)
+
+
+def test_valid_problem_without_a_kernel_is_refused(refused):
+    assert "paged" in refused("run fwd bf16 b=1 h=2 sq=1 sk=64 d=64 paged=16", code=3)
+
+
+def test_tensors_larger_than_the_machine_are_one_sentence(refused):
+    assert "GiB of this machine" in refused("run fwd fp32 b=100000 s=1000000 d=512 --no-check", code=4)
+
+
+@pytest.mark.parametrize("verb", ["info", "list", "run fwd fp32 s=8 d=64"])
+def test_setting_that_is_not_understood(refused, verb):
+    assert "REGARD_JIT='maybe' is not understood" in refused(verb, REGARD_JIT="maybe")
+
+
+def test_unknown_setting_is_reported_and_the_run_goes_on(regard):
+    shown = regard("run fwd fp32 s=8 d=64 --repeat=0", REGARD_JTI="off")
+    assert shown.code == 0 and "unknown setting REGARD_JTI; did you mean 'REGARD_JIT'?" in shown.err
+
+
+def test_unwritable_cache_is_reported_and_the_run_goes_on(regard):
+    shown = regard("run fwd fp32 s=8 d=20", REGARD_CACHE_DIR="/proc/nowhere")
+    assert shown.code == 0 and "'/proc/nowhere' is not used" in shown.err
+
+
+def test_no_compiler_falls_back_to_the_generic_kernel(regard, tmp_path):
+    shown = regard("run fwd fp32 s=8 d=22", REGARD_CXX="/nowhere/c++", REGARD_CACHE_DIR=str(tmp_path / "empty"))
+    assert shown.code == 0 and "/nowhere/c++" in shown.out + shown.err and "generic_forward" in shown.out
