@@ -114,7 +114,7 @@ def main() -> int:
             lines.write(json.dumps(result) + "\n")
             lines.flush()
             best = min(result["peers"].values())
-            ceiling = ", ".join(f"{name} {value:.0f}" for name, value in result["ceilings"].items())
+            ceiling = ", ".join(f"{name} {value:.3g}" for name, value in result["ceilings"].items())
             print(
                 f"[{number}/{len(cells)}] {cell.name:32} {result['regard_ms']:9.2f} ms "
                 f"{cell.flops / result['regard_ms'] / 1e6:7.1f} GFLOP/s  {best / result['regard_ms']:6.2f} x PyTorch  "

@@ -89,12 +89,8 @@ CASES = {
         ["'sink'", "does not use it"],
     ),
     "small workspace": (
-        lambda: regard.plan("fwd fp32 b=1 h=4 sq=1 sk=9000 d=16 splits=4").run(
-            q=f32(1, 1, 4, 16),
-            k=f32(1, 9000, 4, 16),
-            v=f32(1, 9000, 4, 16),
-            o=f32(1, 1, 4, 16),
-            workspace=ZEROS(1, "uint8"),
+        lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(
+            q=GOOD, k=GOOD, v=GOOD, o=GOOD.copy(), workspace=ZEROS(1, "uint8")
         ),
         ValueError,
         ["workspace"],
