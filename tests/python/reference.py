@@ -3,6 +3,8 @@
 Arrays are [b, h, s, d] here. `visible` is bool [b, hq, sq, sk].
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

@@ -116,3 +116,28 @@ def test_results_have_the_inputs_type(random, dtype):
     o, lse = regard.attention(q, q, q, lse=True)
     assert type(o) is numpy.ndarray
     assert (o.dtype, lse.dtype) == (q.dtype, numpy.float32)
+
+
+def test_torch_s_eight_bit_type_is_taken_as_it_is():
+    torch = pytest.importorskip("torch")
+    q = torch.randn(1, 40, 2, 64).to(torch.float8_e4m3fn)
+    as_bytes = q.view(torch.uint8)
+    assert torch.equal(regard.attention(q, q, q), regard.attention(as_bytes, as_bytes, as_bytes, dtype="fp8"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_arrays_of_jax(random, dtype):
+    jax = pytest.importorskip("jax")
+    q = jax.numpy.asarray(array(random, 1, 10, 3, 64)).astype(dtype)
+    o, lse = regard.attention(q, q, q, lse=True)
+    assert isinstance(o, jax.Array) and o.dtype == q.dtype and lse.shape == (1, 3, 10)
+    expected = regard.attention(*[numpy.asarray(q, "float32")] * 3)
+    numpy.testing.assert_allclose(numpy.asarray(o, "float32"), expected, atol=2e-2, rtol=2e-2)
+
+
+def test_broadcast_inputs_are_taken_as_they_are(random):
+    q = array(random, 3, 8, 4, 16)
+    k = numpy.broadcast_to(array(random, 1, 20, 1, 16), (3, 20, 4, 16))
+    bias = numpy.broadcast_to(array(random, 1, 1, 1, 20), (1, 1, 8, 20))
+    expected = regard.attention(q, k.copy(), k.copy(), bias=bias.copy())
+    assert (regard.attention(q, k, k, bias=bias) == expected).all()
