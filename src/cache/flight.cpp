@@ -77,9 +77,8 @@ Made Flights::run(const Digest& key, const std::function<Made()>& make) {
     std::shared_ptr<Flight>& entry = table.flights[key];
     if (entry != nullptr) {
       flight = entry;
-      if (flight->pilot == std::this_thread::get_id()) {  // make() asks for its own key: no use in waiting
-        lock.unlock();
-        return guarded(make);
+      if (flight->pilot == std::this_thread::get_id()) {
+        return Made{fail(ErrorKind::internal, "a kernel was asked for while the same thread was making it")};
       }
       table.landed.wait(lock, [&] { return flight->made.has_value(); });
       return *flight->made;
