@@ -1,5 +1,13 @@
-import numpy
+import os
+import tempfile
+
 import pytest
+
+# Kernels are compiled anew in every session and kept out of the user's cache.
+_cache = tempfile.TemporaryDirectory(prefix="regard-tests-")
+os.environ["REGARD_CACHE_DIR"] = _cache.name
+
+import numpy  # noqa: E402
 
 
 @pytest.fixture

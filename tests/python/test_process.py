@@ -96,6 +96,29 @@ def test_other_threads_run_while_a_kernel_does():
     assert during >= 2
 
 
-def test_a_setting_chooses_threads_and_unknown_ones_do_no_harm():
-    code = "import regard, numpy; q = numpy.ones((1, 8, 1, 8), 'float32'); print(regard.attention(q, q, q).sum())"
-    assert float(run(code, REGARD_THREADS="1")) == pytest.approx(64)
+# Needs a kernel that is not compiled into the library: a head dimension that nobody uses.
+ODD_CALL = """
+import numpy, regard
+q = numpy.ones((1, 8, 1, 24), "float32")
+try:
+    print(regard.attention(q, q, q, causal=True, softcap=3.0).sum())
+except regard.RegardError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"REGARD_JIT": "off", "REGARD_STRICT": "1"}, ["NoKernelError", "REGARD_JIT=off"]),
+        ({"REGARD_CXX": "/nowhere/c++", "REGARD_STRICT": "1"}, ["NoKernelError", "/nowhere/c++"]),
+        ({"REGARD_THREADS": "many"}, ["InvalidError", "REGARD_THREADS='many'"]),
+        ({"REGARD_JIT": "off"}, ["192"]),  # the generic kernel is always there
+        ({"REGARD_CACHE_DIR": "/proc/nothing"}, ["192"]),  # compiled, used and not kept
+        ({"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_THREADS": "1"}, ["192"]),
+    ],
+)
+def test_settings_act_on_calls(settings, words, tmp_path):
+    shown = run(ODD_CALL, **{"REGARD_CACHE_DIR": str(tmp_path / "cache"), **settings})
+    for word in words:
+        assert word in shown
