@@ -58,16 +58,22 @@ TEST_F(Flight, EightProcessesMakeAKeyOnce) {
 }
 
 TEST_F(Flight, EightProcessesMakeDifferentKeysSideBySide) {
-  const auto begin = std::chrono::steady_clock::now();
   std::vector<pid_t> children;
-  for (int i = 0; i < 8; ++i) children.push_back(start_getter(i, 1000));
-  for (pid_t child : children) EXPECT_EQ(wait_for(child), 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));  // one after the other
-  Cache cache = open();
-  for (int i = 0; i < 8; ++i) {
-    EXPECT_EQ(makes(i), 1);
-    expect_cached(cache, i);
+  for (int number = 0; number < 8; ++number) {
+    children.push_back(start([=, this] {
+      Cache cache = open();
+      const auto make_when_all_are_at_it = [&] {
+        const Result<CacheEntry> made = make(number, 0);
+        for (int other = 0; other < 8; ++other) wait_for_make(other);
+        return made;
+      };
+      const auto got = cache.get(key_number(number), make_when_all_are_at_it, nullptr);
+      return got && same(*got, entry_number(number)) && makes((number + 1) % 8) == 1 ? 0 : 1;
+    }));
   }
+  for (pid_t child : children) EXPECT_EQ(wait_for(child), 0);
+  Cache cache = open();
+  for (int number = 0; number < 8; ++number) expect_cached(cache, number);
 }
 
 TEST_F(Flight, EightThreadsMakeAKeyOnce) {
@@ -155,9 +161,7 @@ TEST_F(Flight, AKilledHolderIsFollowedAtOnce) {
   EXPECT_EQ(makes(1), 1) << "the second one waits";
   EXPECT_THAT(read(lock_path(1)), HasSubstr("process " + std::to_string(holder)));
   kill(holder, SIGKILL);
-  const auto killed = std::chrono::steady_clock::now();
-  EXPECT_EQ(wait_for(waiter), 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::seconds(5));
+  EXPECT_EQ(wait_for(waiter, 20), 0) << "its deadline is 30 s";
   EXPECT_EQ(wait_for(holder), 1000 + SIGKILL);
   EXPECT_EQ(makes(1), 2);
   EXPECT_FALSE(fs::exists(lock_path(1)));
