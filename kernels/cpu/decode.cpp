@@ -162,7 +162,8 @@ class Block {
   /// ways * (l / rows) + way.
   void compute_scores(i64 first_key, i64 count) {
     float* to = scores_;
-    for (i64 key = 0; key < count; key += chunk)
+    for (i64 key = 0; key < count; key += chunk) {
+      fetch_ahead(first_key + key);
       for (int way = 0; way < ways; ++way, to += lanes) {
         const u8* k[keys_per_vector];
         REGARD_UNROLL
@@ -176,6 +177,20 @@ class Block {
         if constexpr (rest != 0) add_products<rest>(products, k, whole_vectors);
         store(to, sums_of(products));
       }
+    }
+  }
+
+  /// Rows of one head lie apart where tensors are [b, s, h, d], which hardware does not foresee: V of these
+  /// keys is wanted after their scores, K of the keys behind them next. (Inline: g++ drops calls that only
+  /// prefetch.)
+  REGARD_INLINE void fetch_ahead(i64 key) const {
+    for (i64 i = 0; i < chunk; ++i) {
+      const u8* k = first_.k(key + key::block_k / 2 + i);
+      const u8* v = first_.v(key + i);
+      for (i64 byte = 0; byte < key::d * bytes_of<key::dtype>; byte += 64) __builtin_prefetch(k + byte, 0, 2);
+      for (i64 byte = 0; byte < key::dv * bytes_of<key::dtype>; byte += 64)
+        __builtin_prefetch(v + byte, 0, 2);
+    }
   }
 
   template <i64 count>
@@ -302,6 +317,8 @@ class Block {
 
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
-  const i64 split = block % arguments->splits, group = block / arguments->splits;
-  Block(*arguments, group / arguments->hk, group % arguments->hk, split, scratch).run();
+  // Heads first: where tensors are [b, s, h, d], the heads of one part of the keys lie on the same pages.
+  const i64 kv_head = block % arguments->hk, rest_of_block = block / arguments->hk;
+  const i64 split = rest_of_block % arguments->splits, batch = rest_of_block / arguments->splits;
+  Block(*arguments, batch, kv_head, split, scratch).run();
 }
