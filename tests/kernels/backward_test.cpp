@@ -1,0 +1,180 @@
+// Backward kernels against the oracle: every feature alone and in pairs, odd sizes, every target.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "kernels/support.h"
+
+namespace regard::test {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+struct Entry {
+  std::string text;
+  CaseOptions options = {};
+};
+
+/// Every head with every tail, as "bwd head tail".
+std::vector<Entry> product(const Texts& heads, const Texts& tails, const CaseOptions& options = {}) {
+  std::vector<Entry> entries;
+  for (const std::string& head : heads)
+    for (const std::string& tail : tails) entries.push_back({"bwd " + head + " " + tail, options});
+  return entries;
+}
+
+/// Every entry by the backward kernel of every given target; two at a time, since most have to be compiled.
+void expect_right(const std::vector<Entry>& entries, const Texts& targets = {runnable_targets().front()}) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < entries.size() * targets.size();) {
+      const Entry& entry = entries[i % entries.size()];
+      test::expect_right(entry.text, {targets[i / entries.size()], "backward", 1}, entry.options);
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+}
+
+const Texts masks = {"mask=none",
+                     "mask=causal",
+                     "mask=causal_top_left",
+                     "mask=window:20,5",
+                     "mask=window:0,0",
+                     "mask=window:-1,10,top_left",
+                     "mask=window:15,0,sink=3",
+                     "mask=window:15,0,top_left,sink=70",
+                     "ranges",
+                     "mask=causal ranges",
+                     "mask=window:40,0,sink=5 ranges",
+                     "bits",
+                     "mask=causal bits",
+                     "mask=window:40,0,sink=5 bits ranges"};
+
+TEST(Backward, EveryTypeAndOddHeadDimension) {
+  expect_right(product({"fp32 h=1 sq=70 sk=131", "bf16 h=1 sq=70 sk=131", "fp16 h=1 sq=70 sk=131"},
+                       {"d=1", "d=7", "d=40", "d=59", "d=64", "d=96 dv=111", "d=128", "d=192 dv=128"}),
+               runnable_targets());
+}
+
+TEST(Backward, LargeHeadDimensions) {
+  expect_right(product({"fp32 h=1 sq=67 sk=200", "bf16 h=1 sq=67 sk=200 mask=causal"},
+                       {"d=256", "d=512 dv=500", "d=63 dv=512"}));
+}
+
+// The lengths around whole tiles, with masks that have a tail on both sides.
+TEST(Backward, Tails) {
+  Texts lengths;
+  for (int sk : {1, 63, 64, 65, 127, 129, 191, 192, 193, 255, 400})
+    lengths.push_back("sk=" + std::to_string(sk));
+  for (const char* rest : {"sq=1", "sq=63", "sq=65 mask=causal", "sq=128 mask=window:30,3"})
+    expect_right(
+        product({std::string("fp32 h=2 d=64 ") + rest, std::string("bf16 h=2 d=64 ") + rest}, lengths));
+}
+
+TEST(Backward, EveryMaskOnEveryShape) {
+  for (const char* shape : {"sq=200 sk=200", "sq=70 sk=300", "sq=300 sk=70"})
+    expect_right(product({std::string("fp32 b=2 hq=4 hk=2 d=40 ") + shape}, masks));
+}
+
+TEST(Backward, MasksOnEveryTarget) {
+  expect_right(product({"fp32 h=2 d=64 sq=130 sk=200", "bf16 h=2 d=64 sq=130 sk=200"},
+                       {"mask=window:15,0,sink=3", "bits", "mask=causal bits ranges"}),
+               runnable_targets());
+}
+
+TEST(Backward, ScoreModifiersAloneAndWithMasks) {
+  for (const char* modifier : {"softcap=5", "bias=11", "bias=1h", "bias=b1", "bias=bh", "bias=alibi",
+                               "bias=alibi_b", "dropout=0.3", "sink", "scale=0.3", "scale=-0.2", "scale=0"})
+    expect_right(
+        product({std::string("bf16 b=2 hq=4 hk=2 sq=100 sk=210 d=64 ") + modifier},
+                {"mask=none", "mask=causal", "mask=window:15,0,sink=3", "mask=causal bits", "ranges"}));
+}
+
+TEST(Backward, ScoreModifiersInPairsOnEveryTarget) {
+  expect_right(product({"fp32 b=2 h=2 sq=70 sk=140 d=64", "bf16 b=2 h=2 sq=70 sk=140 d=40"},
+                       {"softcap=5 dropout=0.2 sink", "bias=bh dbias dropout=0.5 sink",
+                        "bias=alibi_b sink mask=causal"}),
+               runnable_targets());
+}
+
+// One gradient per broadcast shape, written in place or summed over what shares the bias.
+TEST(Backward, BiasGradients) {
+  for (const char* bias : {"bias=11 dbias", "bias=1h dbias", "bias=b1 dbias", "bias=bh dbias"})
+    for (const char* shape : {"b=3 hq=4 hk=2 sq=70 sk=210", "b=1 hq=4 hk=4 sq=130 sk=31", "b=2 h=1 s=65"})
+      expect_right(product(
+          {std::string("fp32 d=32 ") + shape + " " + bias, std::string("bf16 d=32 ") + shape + " " + bias},
+          {"mask=none", "mask=window:10,2,sink=1", "bits dropout=0.1", "lengths", "splits=2"}));
+}
+
+TEST(Backward, PackedSequences) {
+  expect_right(product(
+      {"bf16 varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=64",
+       "fp32 varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=40 splits=2"},
+      {"", "mask=causal", "lengths", "lengths mask=causal", "lengths mask=window:20,0,sink=4", "ranges",
+       "sink", "lengths sink bias=alibi", "softcap=3 mask=causal_top_left", "dropout=0.2"}));
+}
+
+TEST(Backward, DenseWithLengths) {
+  for (bool only_k : {false, true}) {
+    CaseOptions options;
+    options.only_lengths_k = only_k;
+    expect_right(
+        product({"fp32 lengths b=4 h=2 sq=90 sk=130 d=32"},
+                {"", "mask=causal", "mask=window:20,7,sink=2", "bits", "bias=bh dbias", "sink mask=causal"},
+                options));
+  }
+}
+
+TEST(Backward, QueryHeadsOfAGroupAreSummed) {
+  expect_right(product({"fp32 b=2 s=100 d=40", "bf16 b=2 s=100 d=64"},
+                       {"hq=6 hk=1", "hq=6 hk=2 mask=causal", "hq=3 hk=3", "hq=8 hk=2 sink splits=3"}));
+}
+
+TEST(Backward, NoKeysAndNoRows) {
+  expect_right(product({"fp32 b=2 h=2 d=32", "bf16 b=2 h=2 d=32 sink"},
+                       {"sq=70 sk=0", "sq=0 sk=70", "sq=200 sk=3 mask=causal", "sq=3 sk=200 mask=causal"}));
+}
+
+// True -infinity: rows whose logits are all hugely negative, and rows that one huge logit decides.
+TEST(Backward, ExtremeLogits) {
+  CaseOptions negative;
+  negative.bias_offset = -30000;
+  expect_right(product({"fp32 h=2 sq=70 sk=200 d=64 bias=bh"}, {"", "mask=causal", "bits sink"}, negative),
+               runnable_targets());
+  CaseOptions huge;
+  huge.q_scale = 1000;
+  expect_right(product({"fp32 h=2 sq=70 sk=200 d=64", "bf16 h=2 sq=70 sk=200 d=64"},
+                       {"", "mask=causal", "softcap=30"}, huge),
+               runnable_targets());
+  CaseOptions sink;
+  sink.sink_offset = 50;
+  expect_right(product({"fp32 h=2 sq=70 sk=200 d=64 sink"}, {"", "mask=causal"}, sink));
+}
+
+TEST(Backward, LayoutsAndPaddedRows) {
+  CaseOptions options;
+  options.padded_rows = true;
+  options.broadcast = true;
+  expect_right(
+      product({"fp32 b=2 hq=4 hk=1 sq=70 sk=140 d=40 mask=causal", "bf16 b=2 hq=4 hk=1 sq=70 sk=140 d=59",
+               "bf16 b=2 hq=4 hk=1 sq=70 sk=140 d=64 bias=1h dbias bits"},
+              {"layout=bshd", "layout=bhsd", "layout=sbhd"}, options));
+}
+
+TEST(Backward, SameBitsOnEveryRunAndForAnyNumberOfThreads) {
+  for (const char* text :
+       {"bwd bf16 deterministic b=2 hq=4 hk=2 s=300 d=64 mask=causal sink splits=2",
+        "bwd fp32 deterministic b=3 h=2 s=130 d=40 bias=11 dbias splits=2",
+        "bwd bf16 deterministic varlen b=4 h=2 sq=200 sk=200 tq=500 tk=500 d=64 dropout=0.1 splits=2"}) {
+    const std::string target = runnable_targets().front();
+    for (int repeat = 0; repeat < 5; ++repeat)
+      expect_same_bits(text, {target, "backward", 1}, {target, "backward", 2});
+  }
+}
+
+}  // namespace
+}  // namespace regard::test
