@@ -25,14 +25,15 @@ inline float* bias_image(const Arguments& a, i64 batch, i64 head, i64 row) {
   return a.grad_bias_partial + (matrix * a.sq + row) * a.sk;
 }
 
-/// Keys that no tile visits have gradient 0: [first, end) of all rows of the image, or of a head's own rows.
+/// Keys that no tile visits, and rows behind the sequence, have gradient 0: the columns [first, end) of a
+/// matrix.
 inline void clear_bias_image(const Arguments& a, i64 batch, i64 head, i64 first, i64 end) {
   for (i64 row = 0; row < a.sq && first < end; ++row)
     __builtin_memset(bias_image(a, batch, head, row) + first, 0, (end - first) * 4);
 }
 inline void clear_bias_rows(const Head& head, i64 first, i64 end) {
   constexpr i64 bytes = bytes_of<bias_dtype>;
-  for (i64 row = 0; row < head.sequence.sq && first < end; ++row)
+  for (i64 row = 0; row < head.arguments.sq && first < end; ++row)
     __builtin_memset(head.address<bias_dtype>(head.arguments.grad_bias, head.head, row) + first * bytes, 0,
                      (end - first) * bytes);
 }

@@ -38,9 +38,9 @@ std::int64_t main_scratch(const Problem& p, const Target& target, const Target::
 /// Every part of the keys has its own slab of dQ, so there are no more than it takes to keep the threads
 /// busy: twice as many blocks as threads, since under a causal mask the blocks are unequal.
 std::int64_t backward_splits(const Problem& p, const PlanOptions& options, std::int64_t blocks) {
-  if (p.splits > 0) return p.splits;
   constexpr std::int64_t least_keys = 256;
-  const std::int64_t wanted = ceil_divide(2 * options.threads, std::max<std::int64_t>(blocks, 1));
+  const std::int64_t threads = p.deterministic ? 8 : options.threads;
+  const std::int64_t wanted = ceil_divide(2 * threads, std::max<std::int64_t>(blocks, 1));
   return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(p.sk / least_keys, 1));
 }
 

@@ -107,15 +107,24 @@ TEST(Backward, BiasGradients) {
     for (const char* shape : {"b=3 hq=4 hk=2 sq=70 sk=210", "b=1 hq=4 hk=4 sq=130 sk=31", "b=2 h=1 s=65"})
       expect_right(product(
           {std::string("fp32 d=32 ") + shape + " " + bias, std::string("bf16 d=32 ") + shape + " " + bias},
-          {"mask=none", "mask=window:10,2,sink=1", "bits dropout=0.1", "lengths", "splits=2"}));
+          {"mask=none", "mask=window:10,2,sink=1", "bits dropout=0.1", "lengths"}));
 }
 
 TEST(Backward, PackedSequences) {
   expect_right(product(
       {"bf16 varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=64",
-       "fp32 varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=40 splits=2"},
+       "fp32 varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=40"},
       {"", "mask=causal", "lengths", "lengths mask=causal", "lengths mask=window:20,0,sink=4", "ranges",
        "sink", "lengths sink bias=alibi", "softcap=3 mask=causal_top_left", "dropout=0.2"}));
+}
+
+// Few heads and many keys: the plan cuts the keys into parts, each with its own sum for dQ.
+TEST(Backward, PartsOfTheKeys) {
+  expect_right(
+      product({"fp32 d=40 h=1 sq=70 sk=700", "bf16 d=64 hq=2 hk=1 sq=70 sk=900"},
+              {"", "mask=causal", "mask=window:30,0,sink=4", "bits ranges", "bias=11 dbias", "sink"}));
+  expect_right(
+      product({"bf16 varlen b=2 h=1 sq=90 sk=900 tq=100 tk=1000 d=64"}, {"", "lengths mask=causal"}));
 }
 
 TEST(Backward, DenseWithLengths) {
@@ -131,7 +140,7 @@ TEST(Backward, DenseWithLengths) {
 
 TEST(Backward, QueryHeadsOfAGroupAreSummed) {
   expect_right(product({"fp32 b=2 s=100 d=40", "bf16 b=2 s=100 d=64"},
-                       {"hq=6 hk=1", "hq=6 hk=2 mask=causal", "hq=3 hk=3", "hq=8 hk=2 sink splits=3"}));
+                       {"hq=6 hk=1", "hq=6 hk=2 mask=causal", "hq=3 hk=3", "hq=8 hk=2 sink"}));
 }
 
 TEST(Backward, NoKeysAndNoRows) {
@@ -167,9 +176,9 @@ TEST(Backward, LayoutsAndPaddedRows) {
 
 TEST(Backward, SameBitsOnEveryRunAndForAnyNumberOfThreads) {
   for (const char* text :
-       {"bwd bf16 deterministic b=2 hq=4 hk=2 s=300 d=64 mask=causal sink splits=2",
-        "bwd fp32 deterministic b=3 h=2 s=130 d=40 bias=11 dbias splits=2",
-        "bwd bf16 deterministic varlen b=4 h=2 sq=200 sk=200 tq=500 tk=500 d=64 dropout=0.1 splits=2"}) {
+       {"bwd bf16 deterministic b=2 hq=4 hk=2 s=300 d=64 mask=causal sink",
+        "bwd fp32 deterministic b=3 h=2 s=130 d=40 bias=11 dbias", "bwd fp32 deterministic h=1 s=800 d=40",
+        "bwd bf16 deterministic varlen b=4 h=2 sq=200 sk=200 tq=500 tk=500 d=64 dropout=0.1"}) {
     const std::string target = runnable_targets().front();
     for (int repeat = 0; repeat < 5; ++repeat)
       expect_same_bits(text, {target, "backward", 1}, {target, "backward", 2});
