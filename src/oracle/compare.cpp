@@ -27,8 +27,19 @@ class Walk {
   std::int64_t at_[4] = {}, offset_ = 0;
 };
 
-void compare_element(double actual, double exact, double expected_error, regard_dtype dtype, std::int64_t i,
-                     Comparison& result) {
+/// Root mean square of the finite elements: what counts as a number of ordinary size in this output.
+double ordinary_size(const std::vector<double>& values) {
+  double sum = 0, count = 0;
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    sum += value * value;
+    ++count;
+  }
+  return count > 0 ? std::sqrt(sum / count) : 0;
+}
+
+void compare_element(double actual, double exact, double expected_error, regard_dtype dtype, double ordinary,
+                     std::int64_t i, Comparison& result) {
   ++result.compared;
   double absolute = std::fabs(actual - exact), allowed = tolerance(dtype, exact, expected_error);
   if (actual == exact) absolute = 0;  // equal infinities too
@@ -49,7 +60,7 @@ void compare_element(double actual, double exact, double expected_error, regard_
     result.max_absolute = std::isnan(absolute) ? infinity : absolute;
     result.tolerance = allowed;
   }
-  if (std::isfinite(exact) && std::fabs(exact) > allowed && std::isfinite(absolute))
+  if (std::isfinite(exact) && exact != 0 && std::fabs(exact) >= ordinary && std::isfinite(absolute))
     result.max_relative = std::max(result.max_relative, absolute / std::fabs(exact));
 }
 
@@ -64,10 +75,11 @@ std::vector<Comparison> compare(const Problem& problem, const regard_arguments& 
     Comparison result{};
     result.role = role;
     Walk walk(tensor);
+    const double ordinary = ordinary_size(output.value);
     for (std::size_t i = 0; i < output.value.size(); ++i, walk.next())
       if (!std::isnan(output.value[i]))
         compare_element(decode(tensor.dtype, tensor.data, walk.offset()), output.value[i], output.error[i],
-                        tensor.dtype, static_cast<std::int64_t>(i), result);
+                        tensor.dtype, ordinary, static_cast<std::int64_t>(i), result);
     result.ok = result.wrong == 0;
     results.push_back(result);
   }

@@ -39,7 +39,7 @@ Result<Outputs> run(const Problem&, const regard_arguments&, const Options& = {}
 
 struct Comparison {
   regard_role role;
-  double max_absolute = 0, max_relative = 0;  ///< relative: where the reference is not tiny
+  double max_absolute = 0, max_relative = 0;  ///< relative: where the reference is at least its rms
   double worst = 0;                           ///< largest error as a part of its tolerance; wrong above 1
   double tolerance = 0;                       ///< the tolerance at the largest absolute error
   std::int64_t compared = 0, wrong = 0;

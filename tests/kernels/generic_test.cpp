@@ -130,6 +130,11 @@ TEST_P(Generic, SameBitsForAnyNumberOfThreads) {
   expect_same_bits("bwd bf16 b=2 hq=4 hk=2 s=150 d=32 bias=11 dbias sink deterministic", one, two);
 }
 
+TEST(GenericLong, SequencesTakeLinearMemoryAndSkipMaskedTiles) {
+  // 2^32 pairs: computing them all, or storing them, would not end.
+  expect_right("fwd bf16 h=1 s=65536 d=8 mask=window:100,0,sink=4 lse", {"", "generic", 2});
+}
+
 /// Two independent ways to the same result: their difference is at most the sum of what both may err by.
 void expect_agreement(const std::string& text, const Path& path) {
   Case c(text);

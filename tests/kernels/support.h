@@ -21,7 +21,8 @@ std::vector<std::string> runnable_targets();
 std::string run(Case&, const Path&);
 
 /// Runs the problem and expects every output within tolerance, nothing written outside of it. The failure
-/// message holds the problem text, which pastes into `regard run`.
+/// message holds the problem text, which pastes into `regard run`. Of a large forward problem some rows are
+/// judged.
 void expect_right(const std::string& text, const Path&, const CaseOptions& = {});
 
 /// The same for many problems.

@@ -47,7 +47,8 @@ class Case {
   void compute_forward_inputs(int threads = 1);
 
   /// Runs nothing: looks at what a kernel left in the outputs. Empty when they are right; else sentences.
-  std::string mistakes(const oracle::Outputs& expected) const;
+  /// `sampled`: NaN in `expected` also stands for what was not computed, so it tells nothing.
+  std::string mistakes(const oracle::Outputs& expected, bool sampled = false) const;
 
  private:
   struct Buffer {
