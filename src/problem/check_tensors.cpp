@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <optional>
 
 #include "problem/tensors.h"
 
@@ -79,63 +79,79 @@ struct Dimension {
 };
 
 /// Dimensions that move through memory, smallest stride first.
-std::vector<Dimension> moving_dimensions(const regard_tensor& tensor) {
-  std::vector<Dimension> dimensions;
-  for (std::int32_t i = 0; i < tensor.rank; ++i) {
-    if (tensor.shape[i] > 1) dimensions.push_back({tensor.shape[i], tensor.strides[i]});
+struct Moving {
+  std::array<Dimension, 4> dimensions{};
+  std::size_t count = 0;
+
+  explicit Moving(const regard_tensor& tensor) {
+    for (std::int32_t i = 0; i < tensor.rank; ++i) {
+      if (tensor.shape[i] > 1) insert({tensor.shape[i], tensor.strides[i]});
+    }
   }
-  std::sort(dimensions.begin(), dimensions.end(),
-            [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
-  return dimensions;
+
+ private:
+  void insert(const Dimension& added) {
+    std::size_t place = count++;
+    for (; place > 0 && dimensions[place - 1].stride > added.stride; --place) {
+      dimensions[place] = dimensions[place - 1];
+    }
+    dimensions[place] = added;
+  }
+};
+
+/// `end` moved on to one past the last element that the dimension reaches; false on overflow.
+bool reach(std::int64_t& end, const Dimension& dimension) {
+  std::int64_t distance = 0;
+  return !__builtin_mul_overflow(dimension.size - 1, dimension.stride, &distance) &&
+         !__builtin_add_overflow(end, distance, &end);
 }
 
-/// Elements from the first to one past the last, when `dimensions` nest without overlap; nullopt on overflow.
-std::optional<std::int64_t> extent(const std::vector<Dimension>& dimensions) {
+enum class Fault : std::uint8_t { none, last_not_contiguous, negative, too_far, gaps, overlap };
+
+/// What is wrong with the strides of a tensor whose shape is right.
+Fault find_fault(const TensorSpec& spec, const regard_tensor& tensor) {
+  const std::size_t rank = spec.shape.size();
+  if (tensor.shape[rank - 1] > 1 && tensor.strides[rank - 1] != 1) return Fault::last_not_contiguous;
+  const Moving moving(tensor);
+  // Reading one element for many indices is a broadcast; writing it would be a race.
+  const bool may_broadcast = spec.use != REGARD_OUTPUT;
   std::int64_t end = 1;
-  for (const Dimension& dimension : dimensions) {
-    std::int64_t reach = 0;
-    if (__builtin_mul_overflow(dimension.size - 1, dimension.stride, &reach)) return std::nullopt;
-    if (__builtin_add_overflow(end, reach, &end)) return std::nullopt;
+  Fault fault = Fault::none;
+  for (std::size_t i = 0; i < moving.count; ++i) {
+    const Dimension& dimension = moving.dimensions[i];
+    if (dimension.stride < 0) return Fault::negative;
+    if (dimension.stride == 0 && may_broadcast) continue;
+    if (dimension.stride < end) fault = Fault::overlap;
+    if (!reach(end, dimension)) return Fault::too_far;
   }
-  return end;
+  if (__builtin_mul_overflow(end, static_cast<std::int64_t>(bytes_of(spec.dtype)), &end))
+    return Fault::too_far;
+  for (std::size_t i = 0; spec.packed && i < rank; ++i) {
+    if (tensor.shape[i] > 1 && tensor.strides[i] != spec.strides[i]) return Fault::gaps;
+  }
+  return fault;
 }
 
 Status check_strides(const TensorSpec& spec, const regard_tensor& tensor) {
+  const Fault fault = find_fault(spec, tensor);
+  if (fault == Fault::none) return {};
   const std::size_t rank = spec.shape.size();
   const std::string strides = quoted(spec.name) + " has strides " + list(tensor.strides, rank);
-  if (tensor.shape[rank - 1] > 1 && tensor.strides[rank - 1] != 1) {
-    return invalid(strides +
-                   "; the last dimension must be contiguous (stride 1), so make it contiguous first");
-  }
-  const std::vector<Dimension> dimensions = moving_dimensions(tensor);
-  if (!dimensions.empty() && dimensions.front().stride < 0) {
-    return invalid(strides + "; negative strides are not supported, so make it contiguous first");
-  }
-  std::int64_t bytes = 0;
-  const std::optional<std::int64_t> elements = extent(dimensions);
-  if (!elements ||
-      __builtin_mul_overflow(*elements, static_cast<std::int64_t>(bytes_of(spec.dtype)), &bytes)) {
-    return invalid(strides + " that reach past 2^63 bytes; strides count elements");
-  }
-  if (spec.packed) {
-    for (std::size_t i = 0; i < rank; ++i) {
-      if (tensor.shape[i] == 1 || tensor.strides[i] == spec.strides[i]) continue;
-      return invalid(strides + "; it must be contiguous, with strides " + list(spec.strides.data(), rank));
-    }
-  }
-  // Reading one element for many indices is a broadcast; writing it would be a race.
-  const bool may_broadcast = spec.use != REGARD_OUTPUT;
-  std::vector<Dimension> inner;
-  for (const Dimension& dimension : dimensions) {
-    if (dimension.stride == 0 && may_broadcast) continue;
-    if (dimension.stride < *extent(inner)) {
+  const std::string row_major = list(spec.strides.data(), rank);
+  switch (fault) {
+    case Fault::last_not_contiguous:
+      return invalid(strides +
+                     "; the last dimension must be contiguous (stride 1), so make it contiguous first");
+    case Fault::negative:
+      return invalid(strides + "; negative strides are not supported, so make it contiguous first");
+    case Fault::too_far:
+      return invalid(strides + " that reach past 2^63 bytes; strides count elements");
+    case Fault::gaps:
+      return invalid(strides + "; it must be contiguous, with strides " + row_major);
+    default:
       return invalid(strides + " for shape " + list(tensor.shape, rank) +
-                     ", where elements overlap; row-major strides would be " +
-                     list(spec.strides.data(), rank));
-    }
-    inner.push_back(dimension);
+                     ", where elements overlap; strides without gaps would be " + row_major);
   }
-  return {};
 }
 
 Status check_alignment(const TensorSpec& spec, const regard_tensor& tensor) {
@@ -168,7 +184,9 @@ Status check_tensor(const Problem& p, const TensorSpec& spec, const regard_tenso
 
 Status check_tensors(const Problem& problem, const regard_arguments& arguments) {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
-    const TensorSpec spec = tensor_spec(problem, static_cast<regard_role>(i));
+    const auto role = static_cast<regard_role>(i);
+    if (arguments.tensor[i].data == nullptr && tensor_use(problem, role) == REGARD_UNUSED) continue;
+    const TensorSpec spec = tensor_spec(problem, role);
     if (Status status = check_tensor(problem, spec, arguments.tensor[i]); !status) return status;
   }
   const bool no_lengths = arguments.tensor[REGARD_LENGTHS_Q].data == nullptr &&

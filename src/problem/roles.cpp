@@ -7,7 +7,7 @@
 namespace regard {
 namespace {
 
-using Shape = std::vector<std::int64_t>;
+using Shape = Dimensions;
 
 regard_use input_if(bool used) {
   return used ? REGARD_INPUT : REGARD_UNUSED;
@@ -219,37 +219,32 @@ constexpr bool roles_are_in_order() {
 }
 static_assert(roles_are_in_order());
 
-/// Strides of dimensions that lie in memory in `order`, outermost first.
-Shape strides_in_order(const Shape& shape, const std::vector<std::size_t>& order) {
-  Shape strides(shape.size());
+/// Dimensions from the outermost in memory to the innermost.
+using Order = std::array<std::size_t, 4>;
+
+Order memory_order(const Problem& p, const Role& role, std::size_t rank) {
+  if (role.kind == Kind::rows && rank == 4) {
+    if (p.layout == Layout::bhsd) return {0, 2, 1, 3};
+    if (p.layout == Layout::sbhd) return {1, 0, 2, 3};
+  }
+  return {0, 1, 2, 3};
+}
+
+Shape strides_in_order(const Shape& shape, const Order& order) {
+  Shape strides = Shape::of_size(shape.size());
   std::int64_t next = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
+  for (std::size_t i = shape.size(); i-- > 0;) {
     strides[order[i]] = next;
     next = product(next, std::max<std::int64_t>(shape[order[i]], 1));
   }
   return strides;
 }
 
-std::vector<std::size_t> memory_order(const Problem& p, const Role& role, std::size_t rank) {
-  if (role.kind == Kind::rows && rank == 4) {
-    if (p.layout == Layout::bhsd) return {0, 2, 1, 3};
-    if (p.layout == Layout::sbhd) return {1, 0, 2, 3};
-  }
-  std::vector<std::size_t> order(rank);
-  for (std::size_t i = 0; i < rank; ++i) order[i] = i;
-  return order;
-}
-
 /// The leading dimensions of ranges [b, sq, 2] and bits [b, hq, sq, words] may be 1.
-std::vector<bool> broadcast_dimensions(const Problem& p, const Role& role, std::size_t rank) {
-  std::vector<bool> dimensions(rank, false);
-  if (role.kind != Kind::broadcast) return dimensions;
-  if (role.role == REGARD_RANGES) {
-    dimensions[0] = !p.varlen;
-  } else {
-    dimensions[0] = dimensions[1] = true;
-  }
-  return dimensions;
+std::array<bool, 4> broadcast_dimensions(const Problem& p, const Role& role) {
+  if (role.kind != Kind::broadcast) return {};
+  if (role.role == REGARD_RANGES) return {!p.varlen};
+  return {true, true};
 }
 
 }  // namespace
@@ -278,9 +273,14 @@ TensorSpec tensor_spec(const Problem& problem, regard_role wanted) {
   spec.dtype = role.dtype(problem);
   spec.shape = role.shape(problem);
   spec.strides = strides_in_order(spec.shape, memory_order(problem, role, spec.shape.size()));
-  spec.broadcast = broadcast_dimensions(problem, role, spec.shape.size());
+  spec.broadcast = broadcast_dimensions(problem, role);
   spec.packed = role.kind == Kind::packed;
   return spec;
+}
+
+regard_use tensor_use(const Problem& problem, regard_role role) {
+  const auto index = static_cast<std::size_t>(role);
+  return index < std::size(roles) ? roles[index].use(problem) : REGARD_UNUSED;
 }
 
 std::size_t bytes_of(regard_dtype dtype) {

@@ -2,7 +2,10 @@
 // share.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,15 +15,45 @@
 
 namespace regard {
 
+/// Up to four numbers, one per dimension, without memory of their own: tensors are checked on every call.
+class Dimensions {
+ public:
+  using value_type = std::int64_t;
+  using const_iterator = const std::int64_t*;
+
+  Dimensions() = default;
+  Dimensions(std::initializer_list<std::int64_t> values) : size_(values.size()) {
+    std::copy(values.begin(), values.end(), values_.begin());
+  }
+  static Dimensions of_size(std::size_t size) {
+    Dimensions dimensions;
+    dimensions.size_ = size;
+    return dimensions;
+  }
+
+  std::size_t size() const { return size_; }
+  std::int64_t* data() { return values_.data(); }
+  const std::int64_t* data() const { return values_.data(); }
+  const std::int64_t* begin() const { return data(); }
+  const std::int64_t* end() const { return data() + size_; }
+  std::int64_t& operator[](std::size_t i) { return values_[i]; }
+  std::int64_t operator[](std::size_t i) const { return values_[i]; }
+  friend bool operator==(const Dimensions&, const Dimensions&) = default;
+
+ private:
+  std::array<std::int64_t, 4> values_{};
+  std::size_t size_ = 0;
+};
+
 struct TensorSpec {
   regard_role role;
   std::string_view name;  ///< "q", "grad_bias", ...
   regard_use use = REGARD_UNUSED;
   regard_dtype dtype = REGARD_FP32;
-  std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> strides;  ///< of the problem's layout, in elements
+  Dimensions shape;
+  Dimensions strides;  ///< of the problem's layout, in elements
   /// Dimensions where the caller's tensor may have size 1 instead, and is then used for all (ranges, bits).
-  std::vector<bool> broadcast;
+  std::array<bool, 4> broadcast{};
   bool packed = false;  ///< row-major without gaps (per-sequence numbers), not any strides
 };
 
@@ -29,6 +62,8 @@ Result<regard_role> role_from_name(std::string_view name);
 
 /// What `problem` expects of `role`. Roles that it does not use come back as REGARD_UNUSED.
 TensorSpec tensor_spec(const Problem& problem, regard_role role);
+/// The `use` of its spec alone.
+regard_use tensor_use(const Problem& problem, regard_role role);
 
 /// Checks a caller's tensors against the problem: presence, dtype, rank, shape, contiguous last dimension,
 /// strides that do not overlap, overflow. The message names the tensor, what it is and what it should be.

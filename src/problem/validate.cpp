@@ -185,7 +185,7 @@ Status thirty_two_bit_positions(const Problem& p) {
   if (!p.varlen && !p.lengths && !p.ranges) return {};
   const std::string_view reason = p.varlen ? "varlen" : p.lengths ? "lengths" : "ranges";
   for (const regard_role role : {REGARD_Q, REGARD_K}) {
-    const std::vector<std::int64_t> shape = tensor_spec(p, role).shape;
+    const Dimensions shape = tensor_spec(p, role).shape;
     const std::int64_t rows = p.varlen ? shape[0] : role == REGARD_Q ? p.sq : p.sk;
     if (rows > INT32_MAX) {
       return invalid(std::to_string(rows) + (role == REGARD_Q ? " query" : " key") +

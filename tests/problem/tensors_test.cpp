@@ -147,7 +147,7 @@ const Spoiled spoiled[] = {
     {dense, [](TensorSet& t) { t[REGARD_Q].strides[3] = 0; }, "the last dimension must be contiguous"},
     {dense, [](TensorSet& t) { t[REGARD_Q].strides[1] = -64; }, "negative strides are not supported"},
     {dense, [](TensorSet& t) { t[REGARD_Q].strides[1] = 8; },
-     "where elements overlap; row-major strides would be"},
+     "where elements overlap; strides without gaps would be"},
     {dense, [](TensorSet& t) { t[REGARD_O].strides[0] = 0; }, "where elements overlap"},
     {dense, [](TensorSet& t) { t[REGARD_Q].strides[0] = INT64_MAX; }, "reach past 2^63 bytes"},
     {dense, [](TensorSet& t) { t[REGARD_Q].strides[0] = INT64_MAX / 2; }, "reach past 2^63 bytes"},
