@@ -53,14 +53,19 @@ function(regard_built_in_kernels target)
   set(archive ${folder}/kernels.a)
   set(table ${folder}/built_in_table.cpp)
   list(JOIN arg_TARGETS "," targets)
-  add_custom_command(
-    OUTPUT ${archive} ${table}
-    COMMAND regard-build --profile ${arg_PROFILE} --targets ${targets} --compiler ${CMAKE_CXX_COMPILER} --output
-            ${folder} --objects ${folder}/objects.txt
-    COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
-    COMMAND ${CMAKE_AR} qcs ${archive} @${folder}/objects.txt
-    DEPENDS regard-build
-    COMMENT "Compiling the built-in kernels")
+  if(REGARD_BUILT_IN_FROM) # another build of the same tree has compiled them
+    set(archive ${REGARD_BUILT_IN_FROM}/built_in/kernels.a)
+    set(table ${REGARD_BUILT_IN_FROM}/built_in/built_in_table.cpp)
+  else()
+    add_custom_command(
+      OUTPUT ${archive} ${table}
+      COMMAND regard-build --profile ${arg_PROFILE} --targets ${targets} --compiler ${CMAKE_CXX_COMPILER} --output
+              ${folder} --objects ${folder}/objects.txt
+      COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
+      COMMAND ${CMAKE_AR} qcs ${archive} @${folder}/objects.txt
+      DEPENDS regard-build
+      COMMENT "Compiling the built-in kernels")
+  endif()
   add_library(${target} STATIC ${table})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${archive} PRIVATE tl::expected)
