@@ -130,10 +130,9 @@ TEST_F(EntryOnDisk, LengthsThatOverflowAreAMiss) {
   const std::vector<std::byte> good = cache::encode(key_number(1), entry_number(1));
   for (const auto& [manifest, payload] : std::vector<std::pair<std::uint64_t, std::uint64_t>>{
            {~0ull, 0}, {0, ~0ull}, {~0ull, 2}, {1ull << 63, 1ull << 63}, {good.size(), 0}}) {
-    std::vector<std::byte> bytes = good;
+    std::vector<std::byte> bytes(good.begin(), good.end() - 32);
     std::memcpy(bytes.data() + 48, &manifest, 8);
     std::memcpy(bytes.data() + 56, &payload, 8);
-    bytes.resize(bytes.size() - 32);
     const Digest sum = sha256(bytes);
     bytes.insert(bytes.end(), reinterpret_cast<const std::byte*>(sum.bytes.data()),
                  reinterpret_cast<const std::byte*>(sum.bytes.data()) + 32);
