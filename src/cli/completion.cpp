@@ -63,7 +63,7 @@ complete -F _regard regard
 }
 
 /// Text in single quotes, as zsh and fish take it, without the characters that zsh's _describe splits at.
-std::string quoted(std::string text) {
+std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) {
     if (c == '\'') {

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <cctype>
-#include <cstring>
-#include <iostream>
 
 #include "cli/failure.h"
 #include "cli/timing.h"
@@ -101,9 +99,11 @@ std::map<regard_role, LoadedArray> load_files(const Request& request) {
   for (const auto& [role, path] : request.files) {
     files.insert_or_assign(role, load_array(path, regard_role_name(role)));
   }
+  // What is said by itself goes before what --in holds.
   const auto add_lengths = [&](const std::string& text, regard_role role) {
-    if (!text.empty() && !is_list(text))
-      files.insert_or_assign(role, load_array(text, regard_role_name(role)));
+    if (text.empty()) return;
+    files.erase(role);
+    if (!is_list(text)) files.emplace(role, load_array(text, regard_role_name(role)));
   };
   add_lengths(request.lengths_q, REGARD_LENGTHS_Q);
   add_lengths(request.lengths_k, REGARD_LENGTHS_K);

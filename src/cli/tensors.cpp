@@ -239,11 +239,6 @@ std::vector<std::byte> Tensors::row_major(regard_role role) const {
   return elements;
 }
 
-void Tensors::copy(regard_role role, const Tensors& from) {
-  const std::vector<std::byte> elements = from.row_major(role);
-  write_row_major(role, elements.data());
-}
-
 std::vector<OutputArray> outputs_of(const Problem& problem, const Tensors& tensors, bool with_convert) {
   std::vector<OutputArray> outputs;
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {

@@ -13,9 +13,9 @@ namespace regard::cli {
 
 class Tensors {
  public:
-  /// Inputs come from `files` where they are given there, from `sequences`, or at random. Outputs are filled
-  /// with NaN, so that an element that a kernel forgets is seen. O and LSE that a backward problem reads are
-  /// filled with NaN too: see `copy`.
+  /// Inputs come from `files` where they are given there, from `sequences`, or at random. Outputs, and the O
+  /// and LSE that a backward problem reads and a forward run is yet to write, are filled with NaN, so that an
+  /// element that a kernel forgets is seen.
   Tensors(const Problem&, const Sequences&, const std::map<regard_role, LoadedArray>& files, bool convert,
           std::uint64_t seed);
 
@@ -23,9 +23,6 @@ class Tensors {
 
   /// The elements of `role` in row-major order of its logical shape.
   std::vector<std::byte> row_major(regard_role role) const;
-
-  /// Takes `role` from other tensors of the same shape.
-  void copy(regard_role role, const Tensors& from);
 
   /// Memory of all tensors.
   std::int64_t bytes() const { return bytes_; }
