@@ -1,0 +1,39 @@
+"""`pip install .` gives a package that stands alone: its library lies beside the extension."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+needed = ("numpy", "nanobind", "scikit_build_core")
+
+PROGRAM = """
+import numpy, regard
+q = numpy.ones((1, 64, 2, 64), "float32")
+assert abs(regard.attention(q, q, q, causal=True) - 1).max() < 1e-5
+print(regard.__file__)
+print([line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if "libregard.so" in line][0])
+"""
+
+
+@pytest.mark.skipif(any(importlib.util.find_spec(name) is None for name in needed), reason=f"needs {', '.join(needed)}")
+def test_the_wheel_stands_alone(tmp_path):
+    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", ROOT, "--no-build-isolation", "--no-deps", "-w", tmp_path], check=True)
+    (wheel,) = tmp_path.glob("regard-*.whl")
+    site = tmp_path / "site packages"  # a path with a space
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--target", site, wheel], check=True)
+    names = {file.name for file in (site / "regard").iterdir()}
+    assert {"py.typed", "_core.pyi", "libregard.so.0"} <= names
+
+    environment = {**os.environ, "PYTHONPATH": str(site), "REGARD_CACHE_DIR": str(tmp_path / "cache")}
+    shown = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    ).stdout
+    package, library = shown.splitlines()
+    assert Path(package).parent == site / "regard"
+    assert Path(library) == site / "regard" / "libregard.so.0"
