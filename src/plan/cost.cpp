@@ -1,35 +1,83 @@
 #include "plan/cost.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "plan/sizes.h"
 
 namespace regard {
 namespace {
 
-/// Floating-point operations per second of one thread: vector lanes, two for a multiply-add, two pipes, at 3
-/// GHz, and what a blocked kernel reaches of that. bf16 pairs double it.
-double thread_rate(const Plan& plan, const Stage& stage) {
-  if (stage.kernel.algorithm.kernel.starts_with("generic_")) return 3e9;
-  const double lanes = plan.target->vector_bytes / 4.0;
-  const double pairs = plan.problem.dtype == DType::bf16 && plan.target->has("bf16_dot") ? 2 : 1;
-  return lanes * 2 * 3e9 * pairs;
+using Seconds = double;
+constexpr double giga = 1e9;
+
+/// Waking the threads for one stage.
+constexpr Seconds stage_overhead = 5e-6;
+/// The kernels with run-time flags do about one multiply-add at a time.
+constexpr double generic_flops_per_second = 1.5 * giga;
+/// Where the target's table says nothing.
+constexpr double default_flops_per_second = 10 * giga;
+constexpr double default_bytes_per_second = 10 * giga;
+
+double flops_per_second(const Plan& plan) {
+  const auto rate = plan.target->gflops.find(plan.problem.dtype);
+  return rate == plan.target->gflops.end() ? default_flops_per_second : rate->second * giga;
+}
+
+double bytes_per_second(const Plan& plan) {
+  const double rate = plan.target->gigabytes_per_second;
+  return rate > 0 ? rate * giga : default_bytes_per_second;
+}
+
+bool is_main(std::string_view kernel) {
+  return kernel != "combine" && kernel != "backward_delta" && kernel != "backward_convert";
+}
+
+/// Blocks run in rounds of one per thread; in the last round some threads idle.
+double busy_threads(const Plan& plan, const Stage& stage) {
+  const double grid = static_cast<double>(std::max<std::int64_t>(stage.grid, 1));
+  return grid / std::ceil(grid / plan.threads);
+}
+
+/// Computed as whole tiles of block_q rows, and at the rate of vectors over rows (decode: over the head
+/// dimension).
+Seconds arithmetic(const Plan& plan, const Stage& stage) {
+  const Problem& p = plan.problem;
+  const std::string& kernel = stage.kernel.algorithm.kernel;
+  if (kernel.starts_with("generic_")) return flops(p) / generic_flops_per_second;
+  const bool decode = kernel == "decode";
+  const Algorithm& algorithm = stage.kernel.algorithm;
+  const double rows = static_cast<double>(std::max<std::int64_t>(decode ? p.hq / p.hk * p.sq : p.sq, 1));
+  const double block_q =
+      static_cast<double>(std::max<std::int64_t>(decode ? algorithm.group : algorithm.block_q, 1));
+  const double padding = std::ceil(rows / block_q) * block_q / rows;
+  // Without a tile of rows, every multiply-add waits for a load.
+  const double efficiency = decode ? 0.25 : 1;
+  return flops(p) * padding / (flops_per_second(plan) * efficiency);
+}
+
+/// K and V are read once by decode, once per query head otherwise.
+Seconds traffic(const Plan& plan, const Stage& stage) {
+  const Problem& p = plan.problem;
+  const double heads = static_cast<double>(stage.kernel.algorithm.kernel == "decode" ? p.hk : p.hq);
+  const double keys = static_cast<double>(p.tk > 0 ? p.tk : product({p.b, p.sk}));
+  return keys * heads * static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype)) /
+         bytes_per_second(plan);
 }
 
 }  // namespace
 
 double cost_seconds(const Plan& plan) {
-  constexpr double stage_overhead = 5e-6;  // waking the threads
-  constexpr double bytes_per_second = 20e9;
-  double seconds = 0;
+  Seconds total = 0;
   for (const Stage& stage : plan.stages) {
-    const std::string& kernel = stage.kernel.algorithm.kernel;
-    seconds += stage_overhead;
-    if (kernel == "combine" || kernel == "backward_delta" || kernel == "backward_convert") continue;
-    const double busy =
-        std::min<double>(plan.threads, static_cast<double>(std::max<std::int64_t>(stage.grid, 1)));
-    seconds += flops(plan.problem) / (thread_rate(plan, stage) * busy);
+    total += stage_overhead;
+    if (!is_main(stage.kernel.algorithm.kernel)) continue;
+    total += std::max(arithmetic(plan, stage), traffic(plan, stage)) / busy_threads(plan, stage);
   }
-  seconds += static_cast<double>(plan.workspace.total) / bytes_per_second;
-  return seconds;
+  // What one stage leaves for the next is written once and read once.
+  const std::int64_t scratch = plan.workspace.bytes[static_cast<std::size_t>(Part::scratch)];
+  return total +
+         2 * static_cast<double>(plan.workspace.total - scratch) / (bytes_per_second(plan) * plan.threads);
 }
 
 }  // namespace regard

@@ -1,11 +1,12 @@
-// What a plan is expected to cost.
+// What a plan is expected to cost: floating-point operations and bytes moved, at the rates in the target's
+// table.
 #pragma once
 
 #include "plan/plan.h"
 
 namespace regard {
 
-/// Seconds, from floating-point operations and bytes moved at the target's rates.
+/// Seconds; good for choosing between candidates, not a promise.
 double cost_seconds(const Plan&);
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-// Grids, scratch and workspace of the CPU kernels, one function per recipe.
+// Grids, scratch and workspace of the CPU kernels: one function per recipe, one file per kernel.
 #pragma once
 
 #include "plan/plan.h"
@@ -12,8 +12,6 @@ Result<Plan> cpu_generic_forward(const Problem&, const Target&, const Target::Ti
 Result<Plan> cpu_generic_backward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 Result<Plan> cpu_backward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 
-/// How many parts of the key range the decode and split recipes take; rules ask it too.
-std::int64_t decode_splits(const Problem&, const PlanOptions&);
 /// Query rows that share a K/V head: what the decode kernel handles at once.
 std::int64_t group_rows(const Problem&);
 

@@ -12,12 +12,18 @@ namespace regard {
 
 // X(name, default, documentation): integers that a kernel is compiled with, beyond its signature. Declared
 // once; text, JSON, the rendered constants and the tile tables derive from this list.
-#define REGARD_ALGORITHM_FIELDS(X)                 \
-  X(block_q, 0, "query rows per block")            \
-  X(block_k, 0, "keys per step of the inner loop") \
-  X(warps, 0, "gpu: warps (wavefronts) per block") \
-  X(stages, 0, "gpu: depth of the load pipeline")  \
-  X(cluster, 0, "gpu: blocks per cluster")         \
+#define REGARD_ALGORITHM_FIELDS(X)                                                                     \
+  X(block_q, 0, "query rows per block")                                                                \
+  X(block_k, 0, "keys per step of the inner loop")                                                     \
+  X(block_d, 0, "gpu: head dimensions per step of Q K^T; 0 means all at once")                         \
+  X(block_dv, 0, "gpu: columns of V per step of P V; 0 means all at once")                             \
+  X(step_k, 0, "gpu: keys per step of P V; 0 means block_k")                                           \
+  X(padded_d, 0, "gpu: head dimension of the Q tile in registers; 0 means max_d")                      \
+  X(warps, 0, "gpu: warps (wavefronts) per block")                                                     \
+  X(warp_groups, 0, "gpu: groups of warps that take turns; 0 means one")                               \
+  X(stages, 0, "gpu: depth of the load pipeline")                                                      \
+  X(cluster, 0, "gpu: blocks per cluster")                                                             \
+  X(occupancy, 0, "gpu: blocks per multiprocessor to leave registers for; 0 lets the compiler choose") \
   X(group, 0, "query heads of one K/V head handled by one block (decode, packed GQA)")
 
 struct Algorithm {

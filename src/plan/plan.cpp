@@ -1,51 +1,93 @@
+// From a problem to a plan: list the candidates, ask the rules, size the plans, rank them.
 #include "plan/plan.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "base/nearest.h"
 #include "plan/cost.h"
+#include "plan/refusal.h"
 #include "plan/rules.h"
+#include "plan/tuning.h"
 
 namespace regard {
 namespace {
 
-std::vector<Candidate> candidates(const Problem& problem, const Target& target) {
-  std::vector<Candidate> list;
-  for (const Recipe& recipe : recipes()) {
-    if (recipe.pass != problem.pass) continue;
-    bool any = false;
-    for (const Target::Tile& tile : target.tiles) {
-      if (tile.kernel != recipe.kernel) continue;
-      list.push_back({&recipe, &tile});
-      any = true;
-    }
-    if (!any) list.push_back({&recipe, nullptr});
+Status known_words(const PlanOptions& options) {
+  const auto check = [](std::string_view name) -> Status {
+    const auto words = recipe_words();
+    if (name.empty() || std::find(words.begin(), words.end(), name) != words.end()) return {};
+    return invalid(fmt::format("unknown family or kernel '{}'{}", name, suggestion(name, words)));
+  };
+  if (Status status = check(options.family); !status) return status;
+  for (const std::string& name : options.disabled) {
+    if (Status status = check(name); !status) return status;
   }
-  return list;
+  return {};
 }
 
-/// The verdict of the first rule that refuses.
-Verdict judge(const Question& question) {
+void refuse(Verdict& verdict, std::string_view rule, std::string reason) {
+  verdict.accepted = verdict.chosen = false;
+  verdict.rule = rule;
+  verdict.reason = std::move(reason);
+}
+
+/// A candidate on its way: the rules, then its plan.
+struct Trial {
+  Candidate candidate;
   Verdict verdict;
-  verdict.candidate = name_of(question.candidate);
+  std::optional<Plan> plan;
+};
+
+Trial try_candidate(const Problem& problem, const Target& target, const PlanOptions& options,
+                    const Candidate& candidate) {
+  Trial trial{candidate, {}, {}};
+  trial.verdict.candidate = name_of(candidate);
+  const Question question{problem, target, candidate, options};
   for (const Rule& rule : rules()) {
     if (Refusal refusal = rule.check(question)) {
-      verdict.rule = rule.name;
-      verdict.reason = std::move(*refusal);
-      return verdict;
+      refuse(trial.verdict, rule.name, std::move(*refusal));
+      return trial;
     }
   }
-  verdict.accepted = true;
-  return verdict;
+  Result<Plan> made = candidate.recipe->make(problem, target, *candidate.tile, options);
+  if (!made) {
+    refuse(trial.verdict, "sizes_fit", made.error().message);
+    return trial;
+  }
+  trial.plan = std::move(*made);
+  trial.plan->cost_seconds = cost_seconds(*trial.plan);
+  trial.verdict.accepted = true;
+  trial.verdict.reason = fmt::format("about {:.3g} ms", trial.plan->cost_seconds * 1e3);
+  return trial;
 }
 
-std::string refusal_of(const Problem& problem, const Target& target, const std::vector<Verdict>& verdicts) {
-  std::string reasons;
-  for (const Verdict& verdict : verdicts) {
-    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", verdict.candidate, verdict.reason);
+/// Tuning record, then cost, then table order. With batch_invariant only the order counts, as the cost
+/// depends on the batch.
+Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>& trials) {
+  const std::string tuned = tuned_candidate(problem, target);
+  Trial* best = nullptr;
+  for (Trial& trial : trials) {
+    if (!trial.plan) continue;
+    if (!tuned.empty() && trial.verdict.candidate == tuned) return &trial;
+    if (best == nullptr)
+      best = &trial;
+    else if (!problem.batch_invariant && trial.plan->cost_seconds < best->plan->cost_seconds)
+      best = &trial;
   }
-  return fmt::format("no plan for '{}' on {}: {}", print(problem), target.name, reasons);
+  return best;
+}
+
+/// Why the faster kernels said no, for a strict caller.
+std::string strict_reason(const std::vector<Trial>& trials) {
+  std::string reasons;
+  for (const Trial& trial : trials) {
+    if (trial.plan || trial.verdict.rule == "family_matches" || is_generic(*trial.candidate.recipe)) continue;
+    reasons += fmt::format("; {}: {}", trial.verdict.candidate, trial.verdict.reason);
+  }
+  return "REGARD_STRICT forbids the slower generic kernel" + reasons;
 }
 
 }  // namespace
@@ -71,33 +113,28 @@ std::string_view word(Family family) {
 Result<Plan> plan(const Problem& problem, const Target& target, const PlanOptions& options,
                   Explanation* explanation) {
   if (Status status = validate(problem); !status) return tl::unexpected(status.error());
-  std::vector<Verdict> verdicts;
-  std::optional<Plan> best;
-  std::size_t chosen = 0;
+  if (Status status = known_words(options); !status) return tl::unexpected(status.error());
+
+  std::vector<Trial> trials;
   for (const Candidate& candidate : candidates(problem, target)) {
-    Verdict verdict = judge({problem, target, candidate, options});
-    if (verdict.accepted) {
-      Result<Plan> made = candidate.recipe->make(problem, target, *candidate.tile, options);
-      if (!made) {
-        verdict.accepted = false;
-        verdict.rule = "sizes_fit";
-        verdict.reason = made.error().message;
-      } else {
-        made->cost_seconds = cost_seconds(*made);
-        verdict.reason = fmt::format("about {:.3g} ms", made->cost_seconds * 1e3);
-        if (!best || made->cost_seconds < best->cost_seconds) {
-          best = std::move(*made);
-          chosen = verdicts.size();
-        }
-      }
-    }
-    verdicts.push_back(std::move(verdict));
+    trials.push_back(try_candidate(problem, target, options, candidate));
   }
-  if (best) verdicts[chosen].chosen = true;
-  const std::string refusal = best ? std::string() : refusal_of(problem, target, verdicts);
+  Trial* best = best_of(problem, target, trials);
+  if (best != nullptr && options.strict && is_generic(*best->candidate.recipe) && options.family.empty()) {
+    refuse(best->verdict, "strict_allows", strict_reason(trials));
+    best = nullptr;
+  }
+  if (best != nullptr) {
+    best->verdict.chosen = true;
+    if (explanation == nullptr) return std::move(*best->plan);
+  }
+
+  std::vector<Verdict> verdicts;
+  for (Trial& trial : trials) verdicts.push_back(std::move(trial.verdict));
+  const std::string refusal = best != nullptr ? std::string() : refusal_of(problem, target, verdicts);
   if (explanation != nullptr) *explanation = {print(problem), target.name, std::move(verdicts), refusal};
-  if (!best) return refused(refusal);
-  return std::move(*best);
+  if (best == nullptr) return refused(refusal);
+  return std::move(*best->plan);
 }
 
 }  // namespace regard

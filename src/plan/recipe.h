@@ -17,21 +17,39 @@ struct Recipe {
   Family family;
   Pass pass;
   std::string_view stages;  ///< for explain: "decode + combine"
-  /// Grid, scratch and workspace for a problem that the rules let through. Null: no kernel exists yet.
+  /// Grid, scratch and workspace on a CPU, for a problem that the rules let through. Null: no such kernel
+  /// yet.
   Result<Plan> (*make)(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 };
 
+/// From top to bottom: where tuning and cost do not decide, the first one wins.
 std::span<const Recipe> recipes();
 
 /// The stems in `stages`: "decode + combine" -> decode, combine.
 std::vector<std::string_view> stage_kernels(const Recipe&);
 
+/// What the option `family` and REGARD_DISABLE may name: recipes, families and kernels.
+std::span<const std::string_view> recipe_words();
+bool goes_by(const Recipe&, std::string_view word);
+
+/// The slower recipe that takes everything.
+inline bool is_generic(const Recipe& recipe) {
+  return recipe.name == "generic";
+}
+
 struct Candidate {
   const Recipe* recipe;
-  const Target::Tile* tile;  ///< null where the target has none
+  const Target::Tile* tile;   ///< null where the target has none
+  std::string_view pipeline;  ///< gpu
 };
+
+/// In table order: recipe by recipe, tile by tile, pipeline by pipeline.
+std::vector<Candidate> candidates(const Problem&, const Target&);
 
 /// "decode + combine, block_k=64".
 std::string name_of(const Candidate&);
+
+/// What the problem asks for; a forward problem may also be solved by split_kv.
+Family family_of(const Problem&);
 
 }  // namespace regard

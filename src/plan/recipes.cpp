@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "plan/cpu_plans.h"
 #include "plan/recipe.h"
 
@@ -7,15 +9,15 @@ namespace regard {
 
 std::span<const Recipe> recipes() {
   static constexpr Recipe list[] = {
-      {"decode", "decode", Family::split_kv, Pass::fwd, "decode + combine", nullptr},
+      {"decode", "decode", Family::split_kv, Pass::fwd, "decode + combine", cpu_decode},
       {"forward", "forward", Family::forward, Pass::fwd, "forward", cpu_forward},
-      {"forward_split", "forward", Family::split_kv, Pass::fwd, "forward + combine", nullptr},
+      {"forward_split", "forward", Family::split_kv, Pass::fwd, "forward + combine", cpu_forward_split},
       {"generic", "generic_forward", Family::forward, Pass::fwd, "generic_forward", cpu_generic_forward},
+      {"paged", "paged_forward", Family::paged, Pass::fwd, "paged_forward + combine", nullptr},
+      {"batch_prefill", "batch_prefill", Family::batch_prefill, Pass::fwd, "batch_prefill", nullptr},
       {"backward", "backward", Family::backward, Pass::bwd, "backward_delta + backward + backward_convert",
        cpu_backward},
       {"generic", "generic_backward", Family::backward, Pass::bwd, "generic_backward", cpu_generic_backward},
-      {"paged", "paged_forward", Family::paged, Pass::fwd, "paged_forward + combine", nullptr},
-      {"batch_prefill", "batch_prefill", Family::batch_prefill, Pass::fwd, "batch_prefill", nullptr},
       {"append_kv", "append_kv", Family::append_kv, Pass::append, "append_kv", nullptr},
   };
   return list;
@@ -33,11 +35,53 @@ std::vector<std::string_view> stage_kernels(const Recipe& recipe) {
   return stems;
 }
 
+std::span<const std::string_view> recipe_words() {
+  static const std::vector<std::string_view> words = [] {
+    std::vector<std::string_view> list;
+    for (const Recipe& recipe : recipes()) {
+      for (std::string_view name : {recipe.name, word(recipe.family), recipe.kernel}) {
+        if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
+      }
+    }
+    return list;
+  }();
+  return words;
+}
+
+bool goes_by(const Recipe& recipe, std::string_view name) {
+  return name == recipe.name || name == recipe.kernel || name == word(recipe.family);
+}
+
+std::vector<Candidate> candidates(const Problem& problem, const Target& target) {
+  std::vector<Candidate> list;
+  for (const Recipe& recipe : recipes()) {
+    if (recipe.pass != problem.pass) continue;
+    const std::size_t before = list.size();
+    for (const Target::Tile& tile : target.tiles) {
+      if (tile.kernel != recipe.kernel) continue;
+      for (const std::string& pipeline : tile.pipelines) list.push_back({&recipe, &tile, pipeline});
+      if (tile.pipelines.empty()) list.push_back({&recipe, &tile, {}});
+    }
+    if (list.size() == before) list.push_back({&recipe, nullptr, {}});
+  }
+  return list;
+}
+
 std::string name_of(const Candidate& candidate) {
   std::string name(candidate.recipe->stages);
   if (candidate.tile == nullptr) return name;
+  if (!candidate.pipeline.empty()) {
+    name += fmt::format(" {} d={} dv={}", candidate.pipeline, candidate.tile->max_d, candidate.tile->max_dv);
+  }
   for (const auto& [field, value] : candidate.tile->values) name += fmt::format(" {}={}", field, value);
   return name;
+}
+
+Family family_of(const Problem& p) {
+  if (p.pass == Pass::bwd) return Family::backward;
+  if (p.pass == Pass::append) return Family::append_kv;
+  if (p.paged > 0) return p.varlen ? Family::batch_prefill : Family::paged;
+  return Family::forward;
 }
 
 }  // namespace regard

@@ -25,6 +25,19 @@ constexpr std::int64_t product(std::initializer_list<std::int64_t> factors) {
   return result;
 }
 
+constexpr std::int64_t sum(std::initializer_list<std::int64_t> terms) {
+  std::int64_t result = 0;
+  for (std::int64_t term : terms) {
+    if (__builtin_add_overflow(result, term, &result)) return std::numeric_limits<std::int64_t>::max();
+  }
+  return result;
+}
+
+/// What `product` and `sum` give when the result does not fit.
+constexpr std::int64_t too_large = std::numeric_limits<std::int64_t>::max();
+constexpr const char* too_many_blocks =
+    "the grid of this problem would not fit in 64-bit sizes; use a smaller batch or shorter sequences";
+
 /// Sets a part's size; call lay_out afterwards.
 inline void need(Workspace& workspace, Part part, std::int64_t bytes) {
   workspace.bytes[static_cast<std::size_t>(part)] = bytes;

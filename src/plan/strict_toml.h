@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <toml++/toml.h>
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -44,12 +45,42 @@ struct TomlValue {
     return {};
   }
 
+  Status real(double& out) const {
+    const auto value = node.value<double>();
+    if (!value || !node.is_number()) return wrong("a number");
+    out = *value;
+    return {};
+  }
+
+  Status numbers(std::vector<std::int64_t>& out) const {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) return wrong("a list of whole numbers");
+    for (const toml::node& item : *array) {
+      if (Status status = TomlValue{item, file, key}.number(out.emplace_back()); !status) {
+        return wrong("a list of whole numbers");
+      }
+    }
+    return {};
+  }
+
   Status texts(std::vector<std::string>& out) const {
     const toml::array* array = node.as_array();
     if (array == nullptr) return wrong("a list of strings");
     for (const toml::node& item : *array) {
       out.emplace_back();
       if (Status status = TomlValue{item, file, key}.text(out.back()); !status) return status;
+    }
+    return {};
+  }
+
+  /// A list of strings that must each be one of `words`.
+  Status texts(std::vector<std::string>& out, std::span<const std::string_view> known) const {
+    if (Status status = texts(out); !status) return status;
+    for (const std::string& name : out) {
+      if (std::find(known.begin(), known.end(), name) == known.end()) {
+        return invalid(
+            fmt::format("{}: '{}' is no value of '{}'{}", where(), name, key, suggestion(name, known)));
+      }
     }
     return {};
   }

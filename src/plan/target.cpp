@@ -4,6 +4,8 @@
 
 #include "base/embedded.h"
 #include "plan/kernel_key.h"
+#include "plan/pipelines.h"
+#include "plan/sources.h"
 #include "plan/strict_toml.h"
 
 namespace regard {
@@ -11,13 +13,54 @@ namespace {
 
 constexpr std::string_view kinds[] = {"cpu", "cuda", "hip"};
 
+TargetKind kind_of(std::string_view word) {
+  return word == "cuda" ? TargetKind::cuda : word == "hip" ? TargetKind::hip : TargetKind::cpu;
+}
+
+std::span<const std::string_view> features_of(TargetKind kind) {
+  if (kind == TargetKind::cuda) return cuda_features;
+  if (kind == TargetKind::hip) return hip_features;
+  return cpu_features;
+}
+
+const std::vector<std::string_view>& pipeline_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> list;
+    for (const Pipeline& pipeline : pipelines()) list.push_back(pipeline.name);
+    return list;
+  }();
+  return names;
+}
+
+Status read_rates(const TomlValue& value, std::map<DType, double>& rates) {
+  const toml::table* table = value.node.as_table();
+  if (table == nullptr) return value.wrong("a table of numbers by dtype, such as { fp32 = 100 }");
+  std::map<std::string_view, TomlReader> readers;
+  for (const WordInfo& info : words_of<DType>()) {
+    readers[info.word] = [&rates, word = info.word](const TomlValue& v) {
+      return v.real(rates[*from_word<DType>(word)]);
+    };
+  }
+  return read_table(*table, value.file, readers);
+}
+
+Status read_fragment(const toml::table& table, std::string_view file, int line, Target::Fragment& fragment) {
+  fragment.line = line;
+  return read_table(table, file,
+                    {{"dtypes", [&](const TomlValue& v) { return v.words(fragment.dtypes); }},
+                     {"m", [&](const TomlValue& v) { return v.number(fragment.m); }},
+                     {"n", [&](const TomlValue& v) { return v.number(fragment.n); }},
+                     {"k", [&](const TomlValue& v) { return v.number(fragment.k); }}});
+}
+
 Status read_tile(const toml::table& table, std::string_view file, int line, Target::Tile& tile) {
   tile.line = line;
   std::map<std::string_view, TomlReader> readers = {
-      {"kernel", [&](const TomlValue& v) { return v.text(tile.kernel); }},
+      {"kernel", [&](const TomlValue& v) { return v.word(tile.kernel, kernel_stems()); }},
       {"dtypes", [&](const TomlValue& v) { return v.words(tile.dtypes); }},
       {"max_d", [&](const TomlValue& v) { return v.number(tile.max_d); }},
       {"max_dv", [&](const TomlValue& v) { return v.number(tile.max_dv); }},
+      {"pipelines", [&](const TomlValue& v) { return v.texts(tile.pipelines, pipeline_names()); }},
   };
 #define REGARD_READER(name, default_value, doc) \
   readers[#name] = [&](const TomlValue& v) { return v.number(tile.values[#name]); };
@@ -26,12 +69,51 @@ Status read_tile(const toml::table& table, std::string_view file, int line, Targ
   return read_table(table, file, readers);
 }
 
+/// What the schema alone cannot see: keys that must be there and lists that must agree.
+Status check_target(const Target& target, const toml::table& table, std::string_view file) {
+  for (std::string_view key : {"doc", "kind", "dtypes", "preference"}) {
+    if (!table.contains(key)) return invalid(fmt::format("{}:1: the key '{}' is missing", file, key));
+  }
+  for (const std::string& feature : target.features) {
+    const auto known = features_of(target.kind);
+    if (std::find(known.begin(), known.end(), feature) != known.end()) continue;
+    return invalid(fmt::format("{}:{}: '{}' is no feature of a {} target{}", file,
+                               table.get("features")->source().begin.line, feature, word(target.kind),
+                               suggestion(feature, known)));
+  }
+  for (const Target::Tile& tile : target.tiles) {
+    if (tile.kernel.empty() || tile.dtypes.empty() || tile.max_d <= 0 || tile.max_dv <= 0) {
+      return invalid(fmt::format("{}:{}: a tile needs kernel, dtypes, max_d and max_dv", file, tile.line));
+    }
+    for (const auto& [name, value] : tile.values) {
+      if (value < 0) return invalid(fmt::format("{}:{}: '{}' must not be negative", file, tile.line, name));
+    }
+    for (DType dtype : tile.dtypes) {
+      if (std::find(target.dtypes.begin(), target.dtypes.end(), dtype) != target.dtypes.end()) continue;
+      return invalid(fmt::format("{}:{}: a tile for {}, which 'dtypes' of the target does not list", file,
+                                 tile.line, word(dtype)));
+    }
+    for (const std::string& pipeline : tile.pipelines) {
+      if (std::find(target.pipelines.begin(), target.pipelines.end(), pipeline) != target.pipelines.end())
+        continue;
+      return invalid(
+          fmt::format("{}:{}: a tile for pipeline '{}', which 'pipelines' of the target does not list", file,
+                      tile.line, pipeline));
+    }
+  }
+  return {};
+}
+
 std::string stem_of(std::string_view file) {
   file.remove_prefix(file.find_last_of('/') + 1);
   return std::string(file.substr(0, file.find(".toml")));
 }
 
 }  // namespace
+
+std::string_view word(TargetKind kind) {
+  return kinds[static_cast<std::size_t>(kind)];
+}
 
 bool Target::has(std::string_view feature) const {
   return std::find(features.begin(), features.end(), feature) != features.end();
@@ -56,6 +138,18 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
       {"shared_memory", [&](const TomlValue& v) { return v.number(target.shared_memory); }},
       {"registers", [&](const TomlValue& v) { return v.number(target.registers); }},
       {"wave", [&](const TomlValue& v) { return v.number(target.wave); }},
+      {"units", [&](const TomlValue& v) { return v.number(target.units); }},
+      {"gflops", [&](const TomlValue& v) { return read_rates(v, target.gflops); }},
+      {"gigabytes_per_second", [&](const TomlValue& v) { return v.real(target.gigabytes_per_second); }},
+      {"kernels", [&](const TomlValue& v) { return v.word(target.kernels, source_folders); }},
+      {"pipelines", [&](const TomlValue& v) { return v.texts(target.pipelines, pipeline_names()); }},
+      {"page_sizes", [&](const TomlValue& v) { return v.numbers(target.page_sizes); }},
+      {"fragment",
+       [&](const TomlValue& v) {
+         return read_tables(v, [&](const toml::table& row, int line) {
+           return read_fragment(row, file, line, target.fragments.emplace_back());
+         });
+       }},
       {"tile",
        [&](const TomlValue& v) {
          return read_tables(v, [&](const toml::table& row, int line) {
@@ -64,7 +158,8 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
        }},
   };
   if (Status status = read_table(*table, file, readers); !status) return tl::unexpected(status.error());
-  target.kind = kind == "cuda" ? TargetKind::cuda : kind == "hip" ? TargetKind::hip : TargetKind::cpu;
+  target.kind = kind_of(kind);
+  if (Status status = check_target(target, *table, file); !status) return tl::unexpected(status.error());
   return target;
 }
 

@@ -16,7 +16,14 @@ namespace regard {
 inline constexpr std::array<std::string_view, 6> cpu_features = {"fma",    "f16c",     "avx2",
                                                                  "avx512", "bf16_dot", "amx"};
 
+/// What rules and GPU kernels may test. Each kind of target has one closed list.
+inline constexpr std::array<std::string_view, 6> cuda_features = {"mma",   "cp_async", "tma",
+                                                                  "wgmma", "tcgen05",  "fp8"};
+inline constexpr std::array<std::string_view, 9> hip_features = {"cdna2", "cdna3", "cdna4",  "rdna3", "rdna4",
+                                                                 "mfma",  "wmma",  "trload", "v3"};
+
 enum class TargetKind : std::uint8_t { cpu, cuda, hip };
+std::string_view word(TargetKind);
 
 struct Target {
   std::string name;  ///< "cpu-avx512", "sm_90a", "gfx942"
@@ -29,18 +36,34 @@ struct Target {
   int preference = 0;                  ///< the highest that the machine can run is the default
   int vector_bytes = 16;               ///< cpu: width of a vector register
   int max_threads_per_block = 0;       ///< gpu
-  std::int64_t shared_memory = 0;      ///< gpu: bytes per block
+  std::int64_t shared_memory = 0;      ///< gpu: bytes that one block can ask for
   int registers = 0;                   ///< gpu: 32-bit registers per multiprocessor
   int wave = 0;                        ///< gpu: lanes per warp or wavefront
+  int units = 0;                       ///< gpu: multiprocessors of the chip that the rates below are of
+
+  /// What the cost model knows. cpu: of one core; gpu: of the chip named in `doc`. 0: not supported.
+  std::map<DType, double> gflops;        ///< 1e9 operations per second of a matrix product, by input type
+  double gigabytes_per_second = 0;       ///< of memory
+  std::string kernels = "cpu";           ///< folder of the sources: kernels/<kernels>/<stem>.cpp
+  std::vector<std::string> pipelines;    ///< gpu: ways of loading and multiplying that exist here
+  std::vector<std::int64_t> page_sizes;  ///< gpu: of a paged cache; empty: any power of two
+
+  /// gpu: the shape of one matrix instruction, [m, n, k].
+  struct Fragment {
+    std::vector<DType> dtypes;
+    std::int64_t m = 0, n = 0, k = 0;
+    int line = 0;
+  };
+  std::vector<Fragment> fragments;
 
   /// One row of the tile table: an algorithm proposal for a kernel of this target.
   struct Tile {
     std::string kernel;  ///< "forward", "decode", "backward", ...
     std::vector<DType> dtypes;
     std::int64_t max_d = 0, max_dv = 0;
-    std::map<std::string, std::int64_t>
-        values;    ///< "block_q", "block_k", "warps", "stages", ... (Algorithm fields)
-    int line = 0;  ///< where it stands in the TOML, for messages
+    std::vector<std::string> pipelines;          ///< gpu: each one is a candidate of its own
+    std::map<std::string, std::int64_t> values;  ///< "block_q", "block_k", ... (Algorithm fields)
+    int line = 0;                                ///< where it stands in the TOML, for messages
   };
   std::vector<Tile> tiles;
 

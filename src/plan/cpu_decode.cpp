@@ -1,0 +1,45 @@
+// kernels/cpu/decode.cpp: all query rows of one K/V head per block (the whole group), against one part of the
+// keys, so that K and V are read once.
+#include <algorithm>
+
+#include "kernels/cpu/decode_layout.h"
+#include "plan/cpu_parts.h"
+#include "plan/cpu_plans.h"
+
+namespace regard {
+namespace {
+
+/// Enough parts for two blocks per thread.
+std::int64_t wanted_splits(const Problem& p, int threads) {
+  if (p.splits > 0) return p.splits;
+  const std::int64_t wanted = ceil_divide(2 * threads, std::max<std::int64_t>(product({p.b, p.hk}), 1));
+  return std::clamp<std::int64_t>(wanted, 1,
+                                  std::clamp<std::int64_t>(p.sk / least_split_keys, 1, most_splits));
+}
+
+}  // namespace
+
+std::int64_t group_rows(const Problem& p) {
+  return product({p.hq / p.hk, p.sq});
+}
+
+Result<Plan> cpu_decode(const Problem& problem, const Target& target, const Target::Tile& tile,
+                        const PlanOptions& options) {
+  const Problem& p = problem;
+  Plan plan = start(p, target, Family::split_kv, options);
+  const std::int64_t block_k = value_of(tile, "block_k");
+  if (p.batch_invariant && p.splits == 0) {
+    split_every(plan, invariant_split_keys);
+  } else {
+    split_keys(plan, wanted_splits(p, plan.threads), block_k);
+  }
+  const DecodeLayout layout(pairs(p, target), p.d, p.dv, value_of(tile, "group"), block_k);
+  plan.stages = {stage_of(p, target, "decode", &tile, product({p.b, p.hk, plan.splits}), layout.total())};
+  if (plan.splits > 1) {
+    need_partials(plan);
+    plan.stages.push_back(combine_stage(plan));
+  }
+  return finish(std::move(plan));
+}
+
+}  // namespace regard

@@ -1,0 +1,30 @@
+// What the caller wants: the family of the problem, one asked for by name, ones switched off.
+#include <fmt/format.h>
+
+#include "plan/rules.h"
+
+namespace regard {
+
+Refusal family_matches(const Question& q) {
+  const Recipe& recipe = *q.candidate.recipe;
+  const Family wanted = family_of(q.problem);
+  if (recipe.pass == q.problem.pass && recipe.family == wanted) return {};
+  if (wanted == Family::forward && recipe.family == Family::split_kv) return {};
+  return fmt::format("it solves {} problems, this one is {}", word(recipe.family), word(wanted));
+}
+
+Refusal asked_for(const Question& q) {
+  if (q.options.family.empty() || goes_by(*q.candidate.recipe, q.options.family)) return {};
+  return fmt::format("only '{}' was asked for", q.options.family);
+}
+
+Refusal not_disabled(const Question& q) {
+  for (const std::string& name : q.options.disabled) {
+    if (goes_by(*q.candidate.recipe, name)) {
+      return fmt::format("'{}' is switched off; take it out of REGARD_DISABLE", name);
+    }
+  }
+  return {};
+}
+
+}  // namespace regard

@@ -1,0 +1,110 @@
+// What each family needs of a problem.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/cpu_parts.h"
+#include "plan/cpu_plans.h"
+#include "plan/rules.h"
+#include "plan/stage.h"
+
+namespace regard {
+
+Refusal few_query_rows(const Question& q) {
+  if (q.candidate.recipe->kernel != "decode" || q.candidate.tile == nullptr) return {};
+  const std::int64_t rows = group_rows(q.problem);
+  const std::int64_t group =
+      value_of(*q.candidate.tile, q.target.kind == TargetKind::cpu ? "group" : "block_q");
+  if (rows <= group) return {};
+  return fmt::format("{} query rows share a K/V head, above its {}; the forward kernel takes any number",
+                     rows, group);
+}
+
+Refusal decode_without_dropout(const Question& q) {
+  if (q.candidate.recipe->kernel != "decode" || q.problem.dropout == 0) return {};
+  return std::string("it has no dropout; the forward kernel does");
+}
+
+Refusal splits_allowed(const Question& q) {
+  const Problem& p = q.problem;
+  const Recipe& recipe = *q.candidate.recipe;
+  if (p.pass != Pass::fwd || p.paged > 0) return {};
+  if (recipe.family != Family::split_kv) {
+    if (p.splits <= 1) return {};
+    return fmt::format("it does not split the keys and splits={} was asked for; use splits=auto", p.splits);
+  }
+  if (p.splits == 1) return std::string("it splits the keys and splits=1 was asked for; use splits=auto");
+  if (p.dropout_mask) return std::string("it does not write the dropout mask; the forward kernel does");
+  if (recipe.kernel != "forward" || q.candidate.tile == nullptr || p.splits > 1) return {};
+  const std::int64_t block_q = std::max<std::int64_t>(value_of(*q.candidate.tile, "block_q"), 1);
+  const std::int64_t blocks = product({p.b, p.hq, ceil_divide(p.sq, block_q)});
+  const std::int64_t workers =
+      q.target.kind == TargetKind::cpu ? std::max(q.options.threads, 1) : q.target.units;
+  if (blocks >= workers) {
+    return fmt::format("{} blocks keep {} workers busy without splitting the keys; splits=N forces it",
+                       blocks, workers);
+  }
+  if (p.sk >= 2 * least_split_keys) return {};
+  return fmt::format("{} keys are too few to split; {} are enough, and splits=N forces it", p.sk,
+                     2 * least_split_keys);
+}
+
+Refusal split_is_invariant(const Question& q) {
+  if (!q.problem.batch_invariant || q.candidate.recipe->family != Family::split_kv) return {};
+  if (q.candidate.recipe->kernel != "decode") {
+    return std::string(
+        "with batch_invariant the batch must not decide whether keys are split; forward is not split");
+  }
+  if (!q.problem.varlen) return {};
+  return std::string(
+      "with batch_invariant the longest of the packed sequences must not decide; forward is not split");
+}
+
+Refusal paged_cache(const Question& q) {
+  const Problem& p = q.problem;
+  const Family family = q.candidate.recipe->family;
+  if (family != Family::paged && family != Family::batch_prefill) return {};
+  if (p.paged <= 0) return std::string("it reads a paged cache; give the page size, such as paged=16");
+  if (family == Family::paged && (has_elementwise_bias(p.bias) || p.dropout > 0)) {
+    return std::string(
+        "a paged cache goes with neither an elementwise bias nor dropout; gather the keys for those");
+  }
+  return {};
+}
+
+Refusal batch_prefill_inputs(const Question& q) {
+  const Problem& p = q.problem;
+  if (q.candidate.recipe->family != Family::batch_prefill) return {};
+  if (!p.varlen) return std::string("batch prefill takes packed queries; add varlen");
+  if (p.paged <= 0 || (p.paged & (p.paged - 1)) != 0) {
+    return fmt::format("a page size of {} is not a power of two; use for example paged=16", p.paged);
+  }
+  const auto& sizes = q.target.page_sizes;
+  if (!sizes.empty() && std::find(sizes.begin(), sizes.end(), p.paged) == sizes.end()) {
+    std::string known;
+    for (std::int64_t size : sizes) known += fmt::format("{}{}", known.empty() ? "" : ", ", size);
+    return fmt::format("{} has no kernel for pages of {}; it has them for {}", q.target.name, p.paged, known);
+  }
+  return {};
+}
+
+Refusal append_is_dense(const Question& q) {
+  if (q.candidate.recipe->family != Family::append_kv || !q.problem.varlen) return {};
+  return std::string("append takes [b, snew, heads, dim]; leave varlen away");
+}
+
+Refusal combine_columns(const Question& q) {
+  if (q.candidate.recipe->family != Family::split_kv || q.target.kind == TargetKind::cpu) return {};
+  for (const Target::Tile& tile : q.target.tiles) {
+    if (tile.kernel != "combine" || tile.max_dv < q.problem.dv) continue;
+    if (std::find(tile.dtypes.begin(), tile.dtypes.end(), q.problem.dtype) == tile.dtypes.end()) continue;
+    const std::int64_t columns = value_of(tile, "block_dv");
+    if (columns == 32 && tile.max_dv % columns == 0) return {};
+    return fmt::format("the combine stage works on 32 columns that divide dv, its tile says {} of {}",
+                       columns, tile.max_dv);
+  }
+  return fmt::format("{} has no combine tile for {} and dv={}; split_kv needs both stages", q.target.name,
+                     word(q.problem.dtype), q.problem.dv);
+}
+
+}  // namespace regard

@@ -1,0 +1,44 @@
+// The last rule: everything fits; is there a kernel?
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/rules.h"
+#include "plan/sources.h"
+
+namespace regard {
+namespace {
+
+/// The stem that is missing on a target; empty when the recipe can be cooked there.
+std::string_view missing_kernel(const Recipe& recipe, const Target& target) {
+  const bool in_table = std::any_of(target.tiles.begin(), target.tiles.end(),
+                                    [&](const Target::Tile& tile) { return tile.kernel == recipe.kernel; });
+  if (recipe.make == nullptr || target.kind != TargetKind::cpu || !in_table) return recipe.kernel;
+  for (std::string_view stem : stage_kernels(recipe)) {
+    if (!has_source(target, stem)) return stem;
+  }
+  return {};
+}
+
+/// "; cpu-avx512bf16 has one": the first target that can.
+std::string who_can(const Recipe& recipe) {
+  const Result<std::vector<Target>>& all = targets();
+  if (all) {
+    for (const Target& target : *all) {
+      if (missing_kernel(recipe, target).empty()) return fmt::format("; {} has one", target.name);
+    }
+  }
+  return "; no target has one yet";
+}
+
+}  // namespace
+
+Refusal kernel_exists(const Question& q) {
+  const Recipe& recipe = *q.candidate.recipe;
+  const std::string_view missing = missing_kernel(recipe, q.target);
+  if (missing.empty()) return {};
+  return fmt::format("{} target {}: no {} kernel yet{}", word(q.target.kind), q.target.name, missing,
+                     who_can(recipe));
+}
+
+}  // namespace regard

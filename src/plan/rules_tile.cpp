@@ -1,0 +1,170 @@
+// GPU tiles: what fits the machine and its matrix instructions.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/pipelines.h"
+#include "plan/rules.h"
+#include "plan/stage.h"
+
+namespace regard {
+namespace {
+
+/// The numbers of a GPU tile with their defaults put in.
+struct Numbers {
+  std::int64_t q, k, d, dv, step_k, warps, stages, bytes;
+  Numbers(const Target::Tile& tile, DType dtype)
+      : q(value_of(tile, "block_q")),
+        k(value_of(tile, "block_k")),
+        d(value_of(tile, "block_d")),
+        dv(value_of(tile, "block_dv")),
+        step_k(value_of(tile, "step_k")),
+        warps(value_of(tile, "warps")),
+        stages(std::max<std::int64_t>(value_of(tile, "stages"), 1)),
+        bytes(static_cast<std::int64_t>(bytes_of(dtype))) {
+    if (d == 0) d = tile.max_d;
+    if (dv == 0) dv = tile.max_dv;
+    if (step_k == 0) step_k = k;
+  }
+};
+
+bool has_gpu_tile(const Question& q) {
+  return q.target.kind != TargetKind::cpu && q.candidate.tile != nullptr;
+}
+bool is_cdna(const Target& target) {
+  return target.has("cdna2") || target.has("cdna3") || target.has("cdna4");
+}
+
+/// The first instruction of the target whose shape divides the tile.
+const Target::Fragment* fragment_of(const Target& target, const Numbers& n, DType dtype) {
+  for (const Target::Fragment& f : target.fragments) {
+    if (std::find(f.dtypes.begin(), f.dtypes.end(), dtype) == f.dtypes.end()) continue;
+    if (f.m > 0 && f.n > 0 && f.k > 0 && n.q % f.m == 0 && n.k % f.n == 0 && n.d % f.k == 0) return &f;
+  }
+  return nullptr;
+}
+
+bool computes_scores(const Question& q) {
+  return q.candidate.recipe->family != Family::append_kv;
+}
+
+}  // namespace
+
+Refusal tile_is_complete(const Question& q) {
+  if (!has_gpu_tile(q)) return {};
+  const Target::Tile& tile = *q.candidate.tile;
+  for (std::string_view name : {"block_q", "block_k", "warps"}) {
+    if (value_of(tile, name) <= 0) {
+      return fmt::format("its tile (line {} of targets/{}.toml) does not say {}", tile.line, q.target.name,
+                         name);
+    }
+  }
+  return {};
+}
+
+Refusal launch_fits(const Question& q) {
+  if (!has_gpu_tile(q)) return {};
+  const Target::Tile& tile = *q.candidate.tile;
+  const std::int64_t threads = value_of(tile, "warps") * q.target.wave;
+  if (threads > q.target.max_threads_per_block) {
+    return fmt::format("{} threads per block are above the {} of {}; use fewer warps", threads,
+                       q.target.max_threads_per_block, q.target.name);
+  }
+  for (std::string_view name : {"occupancy", "warp_groups"}) {
+    if (value_of(tile, name) >= 0) continue;
+    return fmt::format("{}={} is negative; it is a count, or 0 for the default", name, value_of(tile, name));
+  }
+  return {};
+}
+
+Refusal shared_memory_fits(const Question& q) {
+  if (!has_gpu_tile(q) || !computes_scores(q)) return {};
+  const Target::Tile& tile = *q.candidate.tile;
+  const Numbers n(tile, q.problem.dtype);
+  const Pipeline* pipeline = find_pipeline(q.candidate.pipeline);
+  std::int64_t bytes;
+  if (q.target.kind == TargetKind::cuda && q.candidate.recipe->family == Family::backward) {
+    // Q and dO of a step, K and V of the block, P and dS between the products.
+    bytes = (n.stages * n.q * (tile.max_d + tile.max_dv) + n.k * (tile.max_d + tile.max_dv) + n.q * n.k) *
+            n.bytes;
+  } else if (q.target.kind == TargetKind::cuda) {
+    // Q (O takes its place at the end), and K and V once per stage.
+    bytes = (n.q * std::max(tile.max_d, tile.max_dv) + n.stages * n.k * (tile.max_d + tile.max_dv)) * n.bytes;
+  } else if (pipeline != nullptr && pipeline->async) {
+    // Three buffers of the larger of a step of K and a step of V.
+    bytes = 3 * std::max(n.k * n.d, n.dv * n.step_k) * n.bytes;
+  } else {
+    bytes = (n.q * n.d + n.k * n.d) * n.bytes;
+  }
+  if (bytes <= q.target.shared_memory) return {};
+  return fmt::format("its tile needs {} bytes of shared memory, {} has {} per block; use a smaller tile",
+                     bytes, q.target.name, q.target.shared_memory);
+}
+
+Refusal steps_divide(const Question& q) {
+  if (!has_gpu_tile(q) || !computes_scores(q)) return {};
+  const Target::Tile& tile = *q.candidate.tile;
+  const Numbers n(tile, q.problem.dtype);
+  const std::int64_t d = std::max(tile.max_d, value_of(tile, "padded_d"));
+  if (n.d <= d && d % n.d == 0) return {};
+  return fmt::format("steps of block_d={} do not divide the head dim {}", n.d, d);
+}
+
+Refusal fragments_divide(const Question& q) {
+  if (!has_gpu_tile(q) || !computes_scores(q) || q.target.fragments.empty()) return {};
+  const Numbers n(*q.candidate.tile, q.problem.dtype);
+  if (fragment_of(q.target, n, q.problem.dtype) != nullptr) return {};
+  return fmt::format("no {} matrix instruction of {} divides a tile of {} queries, {} keys and steps of {}",
+                     word(q.problem.dtype), q.target.name, n.q, n.k, n.d);
+}
+
+Refusal wide_qr_fragments(const Question& q) {
+  if (!has_gpu_tile(q) || !is_cdna(q.target) || q.candidate.pipeline != "qr") return {};
+  const Target::Tile& tile = *q.candidate.tile;
+  const Numbers n(tile, q.problem.dtype);
+  const Target::Fragment* f = fragment_of(q.target, n, q.problem.dtype);
+  if (tile.max_d != 256 || f == nullptr || q.candidate.recipe->family == Family::split_kv) return {};
+  const std::int64_t products = (n.q / f->m) * (n.k / f->n) * (n.d / f->k);
+  if (products % (8 * n.warps) == 0) return {};
+  return fmt::format(
+      "at head dim 256 each of its {} warps needs a multiple of 8 matrix instructions per step, {} are "
+      "not; use a larger block_k",
+      n.warps, products);
+}
+
+Refusal cdna_tile_shape(const Question& q) {
+  if (!has_gpu_tile(q) || !is_cdna(q.target) || q.problem.dtype == DType::fp32) return {};
+  if (q.candidate.recipe->family != Family::forward) return {};
+  const bool async = q.candidate.pipeline == "qr_async";
+  if (!async && q.candidate.pipeline != "qr" && q.candidate.pipeline != "qs") return {};
+  const Target::Tile& tile = *q.candidate.tile;
+  const Numbers n(tile, q.problem.dtype);
+  if (tile.max_d == 128 && tile.max_dv == 128) {
+    if (n.k != 128)
+      return fmt::format("at 128/128 pipeline {} needs block_k=128, not {}", q.candidate.pipeline, n.k);
+    if (async && n.q != 128)
+      return fmt::format("at 128/128 pipeline qr_async needs block_q=128, not {}", n.q);
+    if (!async && n.d == 64) {
+      return fmt::format("at 128/128 pipeline {} needs block_d other than 64, such as 32",
+                         q.candidate.pipeline);
+    }
+    return {};
+  }
+  if (async && n.q != 128) return fmt::format("pipeline qr_async needs block_q=128, not {}", n.q);
+  if (n.q == 64 || n.q == 128 || n.q == 192 || n.q == 256) return {};
+  return fmt::format("pipeline {} needs block_q of 64, 128, 192 or 256, not {}", q.candidate.pipeline, n.q);
+}
+
+Refusal async_loads_are_even(const Question& q) {
+  if (!has_gpu_tile(q) || !is_cdna(q.target) || q.candidate.pipeline != "qr_async") return {};
+  const Numbers n(*q.candidate.tile, q.problem.dtype);
+  // Every lane loads one vector straight into shared memory: 16 bytes on CDNA4, 4 before.
+  const std::int64_t vector = (q.target.has("cdna4") ? 16 : 4) / n.bytes;
+  const std::int64_t step = q.target.wave * n.warps * vector;
+  if (step > 0 && n.k * n.d % step == 0) return {};
+  return fmt::format(
+      "asynchronous loads move {} elements at a time, which do not divide a step of {} keys by {}", step, n.k,
+      n.d);
+}
+
+}  // namespace regard
