@@ -80,14 +80,20 @@ Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>&
   return best;
 }
 
+std::vector<Reason> reasons_of(const std::vector<Trial>& trials) {
+  std::vector<Reason> reasons;
+  for (const Trial& trial : trials) reasons.push_back({trial.candidate.recipe->stages, &trial.verdict});
+  return reasons;
+}
+
 /// Why the faster kernels said no, for a strict caller.
 std::string strict_reason(const std::vector<Trial>& trials) {
-  std::string reasons;
+  std::vector<Reason> reasons;
   for (const Trial& trial : trials) {
     if (trial.plan || trial.verdict.rule == "family_matches" || is_generic(*trial.candidate.recipe)) continue;
-    reasons += fmt::format("; {}: {}", trial.verdict.candidate, trial.verdict.reason);
+    reasons.push_back({trial.candidate.recipe->stages, &trial.verdict});
   }
-  return "REGARD_STRICT forbids the slower generic kernel" + reasons;
+  return "REGARD_STRICT forbids the slower generic kernel; " + told(reasons);
 }
 
 }  // namespace
@@ -129,9 +135,9 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
     if (explanation == nullptr) return std::move(*best->plan);
   }
 
+  const std::string refusal = best != nullptr ? "" : refusal_of(problem, target, reasons_of(trials));
   std::vector<Verdict> verdicts;
   for (Trial& trial : trials) verdicts.push_back(std::move(trial.verdict));
-  const std::string refusal = best != nullptr ? std::string() : refusal_of(problem, target, verdicts);
   if (explanation != nullptr) *explanation = {print(problem), target.name, std::move(verdicts), refusal};
   if (best == nullptr) return refused(refusal);
   return std::move(*best->plan);

@@ -1,9 +1,11 @@
 #include "plan/profile.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/embedded.h"
-#include "plan/recipe.h"
+#include "plan/rules.h"
+#include "plan/stage.h"
 #include "plan/strict_toml.h"
 #include "problem/fields.h"
 
@@ -41,40 +43,87 @@ Status multiply(const TomlValue& value, std::vector<std::string>& texts) {
   return {};
 }
 
-Status expand(const toml::table& table, std::string_view file, int line, std::vector<Signature>& out) {
-  std::map<std::string_view, TomlReader> readers;
+struct SignatureHash {
+  std::size_t operator()(const Signature& signature) const { return hash(signature); }
+};
+using SignatureSet = std::unordered_set<Signature, SignatureHash>;
+
+/// The product of a table's lists. Combinations that make no sense on any target, such as softcap with a
+/// bias, are not part of it.
+Status expand(const toml::table& table, std::string_view file, int line, Profile::Variant& variant) {
   std::vector<std::string> texts = {""};
+  std::map<std::string_view, TomlReader> readers = {
+      {"recipes", [&](const TomlValue& v) { return v.texts(variant.recipes, recipe_words()); }},
+  };
   for (const FieldInfo& field : field_table()) {
     if (field.category == Category::SHAPE) continue;
     readers[field.name] = [&texts](const TomlValue& value) { return multiply(value, texts); };
   }
   if (Status status = read_table(table, file, readers); !status) return status;
+  SignatureSet seen;
+  std::string last_refusal;
   for (const std::string& text : texts) {
     const Result<Signature> signature = parse_signature(text);
     if (!signature) return invalid(fmt::format("{}:{}: {}", file, line, signature.error().message));
-    if (std::find(out.begin(), out.end(), *signature) == out.end()) out.push_back(*signature);
+    if (Status status = validate(example_of(*signature)); !status) {
+      last_refusal = status.error().message;
+      continue;
+    }
+    if (seen.insert(*signature).second) variant.signatures.push_back(*signature);
   }
-  return {};
+  if (!variant.signatures.empty()) return {};
+  return invalid(
+      fmt::format("{}:{}: no combination of this table makes sense: {}", file, line, last_refusal));
+}
+
+std::string stem_of(std::string_view file) {
+  file.remove_prefix(file.find_last_of('/') + 1);
+  return std::string(file.substr(0, file.find(".toml")));
 }
 
 }  // namespace
+
+Problem example_of(const Signature& signature) {
+  Problem problem;
+  problem.b = problem.hq = problem.hk = 2;
+  problem.sq = problem.sk = 64;
+  if (signature.pass == Pass::append) problem.snew = 1;
+#define REGARD_COPY_SIGNATURE(name) problem.name = signature.name;
+#define REGARD_COPY_PRESENCE(name) problem.name = signature.name ? 0.5 : 0;
+#define REGARD_COPY_SHAPE(name)
+#define REGARD_COPY(category, type, name, default_value, doc) REGARD_COPY_##category(name)
+  REGARD_PROBLEM_FIELDS(REGARD_COPY)
+#undef REGARD_COPY
+#undef REGARD_COPY_SIGNATURE
+#undef REGARD_COPY_PRESENCE
+#undef REGARD_COPY_SHAPE
+  return problem;
+}
 
 Result<Profile> parse_profile(std::string_view text, std::string_view file) {
   const Result<toml::table> table = parse_toml(text, file);
   if (!table) return tl::unexpected(table.error());
   Profile profile;
-  profile.name = file.substr(file.find_last_of('/') + 1);
-  profile.name = profile.name.substr(0, profile.name.find(".toml"));
+  profile.name = stem_of(file);
   const std::map<std::string_view, TomlReader> readers = {
       {"doc", [&](const TomlValue& v) { return v.text(profile.doc); }},
+      {"everything", [&](const TomlValue& v) { return v.flag(profile.everything); }},
       {"variants",
        [&](const TomlValue& v) {
          return read_tables(v, [&](const toml::table& row, int line) {
-           return expand(row, file, line, profile.signatures);
+           return expand(row, file, line, profile.variants.emplace_back());
          });
        }},
   };
   if (Status status = read_table(*table, file, readers); !status) return tl::unexpected(status.error());
+  if (profile.doc.empty()) return invalid(fmt::format("{}:1: the key 'doc' is missing", file));
+  if (profile.variants.empty()) return invalid(fmt::format("{}:1: it has no [[variants]]", file));
+  SignatureSet seen;
+  for (const Profile::Variant& variant : profile.variants) {
+    for (const Signature& signature : variant.signatures) {
+      if (seen.insert(signature).second) profile.signatures.push_back(signature);
+    }
+  }
   return profile;
 }
 
@@ -106,36 +155,57 @@ Result<const Profile*> find_profile(std::string_view name) {
 }
 
 bool lets_through(const Profile& profile, const Signature& signature) {
+  if (profile.everything) return validate(example_of(signature)).has_value();
   return std::find(profile.signatures.begin(), profile.signatures.end(), signature) !=
          profile.signatures.end();
 }
 
+namespace {
+
+/// What decides whether and with which kernels a recipe serves a signature: more than the main kernel's
+/// canonical signature only where a rule asks for it.
+Signature needs_of(const Signature& signature, const Recipe& recipe, const Target& target) {
+  Signature needs = canonical(signature, recipe.kernel, target.name);
+  needs.dtype = signature.dtype;
+  needs.out = signature.out;
+  needs.d = signature.d;
+  needs.dv = signature.dv;
+  needs.dropout = signature.dropout;
+  needs.paged = signature.paged;
+  needs.varlen = signature.varlen && signature.paged > 0;
+  return needs;
+}
+
+/// Whether some shape of this signature gets a plan from the candidate, as far as the signature decides.
+bool serves(const Problem& example, const Target& target, const Candidate& candidate) {
+  const PlanOptions any;
+  for (const Rule& rule : rules()) {
+    if (!rule.about_shape && rule.check({example, target, candidate, any})) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Result<std::vector<KernelKey>> kernels_of(const Profile& profile, const Target& target) {
+  // A main kernel's canonical signature decides who serves it, so each one is asked once.
+  std::map<std::pair<const Target::Tile*, std::string_view>, SignatureSet> asked;
   std::map<std::string, KernelKey> keys;
-  const auto add = [&](const Signature& signature, std::string_view kernel, const Target::Tile* tile) {
-    KernelKey key;
-    key.target = target.name;
-    key.signature = canonical(signature, kernel, target.name);
-    key.algorithm.kernel = kernel;
-    if (tile != nullptr) {
-#define REGARD_COPY(name, default_value, doc)                                   \
-  if (const auto value = tile->values.find(#name); value != tile->values.end()) \
-    key.algorithm.name = value->second;
-      REGARD_ALGORITHM_FIELDS(REGARD_COPY)
-#undef REGARD_COPY
-    }
-    keys.emplace(print(key), key);
-  };
-  for (const Signature& signature : profile.signatures) {
-    for (const Recipe& recipe : recipes()) {
-      if (recipe.pass != signature.pass || recipe.make == nullptr) continue;
-      for (const Target::Tile& tile : target.tiles) {
-        const bool takes =
-            std::find(tile.dtypes.begin(), tile.dtypes.end(), signature.dtype) != tile.dtypes.end();
-        if (tile.kernel != recipe.kernel || !takes || signature.d > tile.max_d || signature.dv > tile.max_dv)
+  for (const Profile::Variant& variant : profile.variants) {
+    for (const Signature& signature : variant.signatures) {
+      const Problem example = example_of(signature);
+      for (const Candidate& candidate : candidates(example, target)) {
+        const Recipe& recipe = *candidate.recipe;
+        const bool wanted = std::any_of(variant.recipes.begin(), variant.recipes.end(),
+                                        [&](const std::string& name) { return goes_by(recipe, name); });
+        if (candidate.tile == nullptr || (!variant.recipes.empty() && !wanted)) continue;
+        if (!asked[{candidate.tile, recipe.stages}].insert(needs_of(signature, recipe, target)).second)
           continue;
+        if (!serves(example, target, candidate)) continue;
         for (std::string_view kernel : stage_kernels(recipe)) {
-          add(signature, kernel, kernel == recipe.kernel ? &tile : nullptr);
+          const Target::Tile* tile = kernel == recipe.kernel ? candidate.tile : nullptr;
+          const Stage stage = stage_of(example, target, kernel, tile, 0, 0);
+          keys.emplace(print(stage.kernel), stage.kernel);
         }
       }
     }

@@ -13,9 +13,21 @@ namespace regard {
 
 struct Profile {
   std::string name, doc;
-  std::vector<Signature> signatures;  ///< expanded, without duplicates, in a fixed order
+  bool everything =
+      false;  ///< lets every valid signature through; the variants are what is built ahead of time
+  /// One [[variants]] table, expanded.
+  struct Variant {
+    std::vector<Signature> signatures;
+    std::vector<std::string> recipes;  ///< only plans of these recipes or kernels; empty: of all
+  };
+  std::vector<Variant> variants;
+  std::vector<Signature> signatures;  ///< of all variants, without duplicates, in the order of the file
 };
 
+/// A small problem with this signature.
+Problem example_of(const Signature&);
+
+/// Strict: a schema error names file, line and the nearest right word.
 Result<Profile> parse_profile(std::string_view toml, std::string_view file_name);
 const Result<std::vector<Profile>>& profiles();
 /// Unknown names are errors that name the nearest.

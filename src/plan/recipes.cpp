@@ -49,7 +49,13 @@ std::span<const std::string_view> recipe_words() {
 }
 
 bool goes_by(const Recipe& recipe, std::string_view name) {
-  return name == recipe.name || name == recipe.kernel || name == word(recipe.family);
+  if (name == recipe.name || name == recipe.kernel) return true;
+  // "forward" is a family too, and the generic kernel belongs to it: the narrower meaning wins.
+  const auto list = recipes();
+  const bool narrower = std::any_of(list.begin(), list.end(), [name](const Recipe& other) {
+    return name == other.name || name == other.kernel;
+  });
+  return !narrower && name == word(recipe.family);
 }
 
 std::vector<Candidate> candidates(const Problem& problem, const Target& target) {

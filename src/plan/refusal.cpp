@@ -3,40 +3,42 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace regard {
 namespace {
 
 /// Reasons that only say "not this candidate", as opposed to "not this problem".
-bool is_about_the_choice(const Verdict& verdict) {
-  return verdict.rule == "family_matches" || verdict.rule == "asked_for";
+bool is_about_the_choice(const Reason& reason) {
+  return reason.verdict->rule == "family_matches" || reason.verdict->rule == "asked_for";
+}
+
+const Verdict* first_with_rule(std::span<const Reason> reasons, std::string_view rule) {
+  for (const Reason& reason : reasons) {
+    if (reason.verdict->rule == rule) return reason.verdict;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
-std::string refusal_of(const Problem& problem, const Target& target, const std::vector<Verdict>& verdicts) {
-  const auto start = fmt::format("no plan for '{}' on {}: ", print(problem), target.name);
-  // A candidate that got as far as the last rule says best what is missing.
-  const auto missing = std::find_if(verdicts.begin(), verdicts.end(),
-                                    [](const Verdict& verdict) { return verdict.rule == "kernel_exists"; });
-  const bool all_choice = std::all_of(verdicts.begin(), verdicts.end(), is_about_the_choice);
-  std::vector<std::string> reasons;
-  for (const Verdict& verdict : verdicts) {
-    if (verdict.rule == "kernel_exists" && &verdict != &*missing) continue;
-    if (is_about_the_choice(verdict) && !all_choice) continue;
-    if (target.kind != TargetKind::cpu && missing != verdicts.end() && &verdict != &*missing) continue;
-    const std::string reason = fmt::format("{}: {}", verdict.candidate, verdict.reason);
-    if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) reasons.push_back(reason);
+std::string told(std::span<const Reason> reasons) {
+  const bool only_choice = std::all_of(reasons.begin(), reasons.end(), is_about_the_choice);
+  std::string text;
+  for (std::size_t i = 0; i < reasons.size(); ++i) {
+    const bool more_tiles = i + 1 < reasons.size() && reasons[i + 1].stages == reasons[i].stages;
+    if (more_tiles || (is_about_the_choice(reasons[i]) && !only_choice)) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", reasons[i].stages, reasons[i].verdict->reason);
   }
-  if (missing != verdicts.end() && (target.kind != TargetKind::cpu || reasons.size() == 1)) {
-    return start + missing->reason;
-  }
-  constexpr std::size_t most = 4;
-  const std::size_t more = reasons.size() > most ? reasons.size() - most : 0;
-  reasons.resize(reasons.size() - more);
-  std::string text = fmt::format("{}{}", start, fmt::join(reasons, "; "));
-  if (more > 0) text += fmt::format("; {} more reasons are in explain", more);
   return text;
+}
+
+std::string refusal_of(const Problem& problem, const Target& target, std::span<const Reason> reasons) {
+  const std::string start = fmt::format("no plan for '{}' on {}: ", print(problem), target.name);
+  if (const Verdict* strict = first_with_rule(reasons, "strict_allows")) return start + strict->reason;
+  // A candidate that got as far as the last rule says best what is missing.
+  if (const Verdict* missing = first_with_rule(reasons, "kernel_exists")) return start + missing->reason;
+  return start + told(reasons);
 }
 
 }  // namespace regard

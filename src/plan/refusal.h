@@ -1,13 +1,23 @@
 // One sentence for a problem that no candidate solves.
 #pragma once
 
+#include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "plan/plan.h"
 
 namespace regard {
 
-std::string refusal_of(const Problem&, const Target&, const std::vector<Verdict>&);
+/// Why one candidate lost, under the stages of its recipe; tiles of one recipe are told once.
+struct Reason {
+  std::string_view stages;
+  const Verdict* verdict;
+};
+
+/// "forward: it does not take fp8; ...": one reason per recipe, that of its widest tile.
+std::string told(std::span<const Reason>);
+
+std::string refusal_of(const Problem&, const Target&, std::span<const Reason>);
 
 }  // namespace regard

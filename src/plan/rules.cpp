@@ -4,6 +4,7 @@ namespace regard {
 
 std::span<const Rule> rules() {
 #define REGARD_RULE(name) {#name, name}
+#define REGARD_SHAPE_RULE(name) {#name, name, true}
   static constexpr Rule list[] = {
       REGARD_RULE(family_matches),
       REGARD_RULE(asked_for),
@@ -18,9 +19,9 @@ std::span<const Rule> rules() {
       REGARD_RULE(head_dims_aligned),
       REGARD_RULE(wide_heads_are_plain),
 
-      REGARD_RULE(few_query_rows),
+      REGARD_SHAPE_RULE(few_query_rows),
       REGARD_RULE(decode_without_dropout),
-      REGARD_RULE(splits_allowed),
+      REGARD_SHAPE_RULE(splits_allowed),
       REGARD_RULE(split_is_invariant),
       REGARD_RULE(paged_cache),
       REGARD_RULE(batch_prefill_inputs),
@@ -45,6 +46,7 @@ std::span<const Rule> rules() {
 
       REGARD_RULE(kernel_exists),
   };
+#undef REGARD_SHAPE_RULE
 #undef REGARD_RULE
   return list;
 }

@@ -24,6 +24,7 @@ using Refusal = std::optional<std::string>;
 struct Rule {
   std::string_view name;
   Refusal (*check)(const Question&);
+  bool about_shape = false;  ///< it asks for more than the signature: batch, lengths, splits
 };
 
 /// In the order in which they are asked.

@@ -45,6 +45,13 @@ struct TomlValue {
     return {};
   }
 
+  Status flag(bool& out) const {
+    const auto value = node.value_exact<bool>();
+    if (!value) return wrong("true or false");
+    out = *value;
+    return {};
+  }
+
   Status real(double& out) const {
     const auto value = node.value<double>();
     if (!value || !node.is_number()) return wrong("a number");

@@ -1,0 +1,199 @@
+// Which plan a problem gets, and what a refusal says.
+#include "plan/plan.h"
+
+#include <gmock/gmock.h>
+
+#include "plan/cpu_parts.h"
+#include "plan/recipe.h"
+
+namespace regard {
+namespace {
+
+using testing::HasSubstr;
+
+const Target& target(std::string_view name) {
+  const Result<const Target*> found = find_target(name);
+  if (!found) throw std::runtime_error(found.error().message);
+  return **found;
+}
+
+Problem problem(std::string_view text) {
+  const Result<Problem> parsed = parse(text);
+  if (!parsed) throw std::runtime_error(parsed.error().message);
+  return *parsed;
+}
+
+std::string stages(const Plan& plan) {
+  std::string text;
+  for (const Stage& stage : plan.stages) text += (text.empty() ? "" : " + ") + stage.kernel.algorithm.kernel;
+  return text;
+}
+
+std::string planned(std::string_view text, PlanOptions options = {}, std::string_view on = "cpu-avx512bf16") {
+  const Result<Plan> result = plan(problem(text), target(on), options);
+  return result ? stages(*result) : result.error().message;
+}
+
+TEST(Plan, TakesTheKernelThatFits) {
+  struct Case {
+    std::string_view text, stages;
+    int threads;
+  };
+  const Case cases[] = {
+      {"fwd bf16 b=2 h=16 s=1024 d=128 mask=causal", "forward", 2},
+      {"fwd fp32 b=1 h=1 s=64 d=64", "forward", 8},
+      {"fwd bf16 b=1 hq=32 hk=8 sq=1 sk=16384 d=128", "decode + combine", 8},
+      {"fwd bf16 b=8 hq=32 hk=8 sq=1 sk=256 d=128", "decode", 2},
+      {"fwd bf16 b=1 h=1 sq=64 sk=65536 d=128", "forward + combine", 8},
+      {"fwd bf16 b=1 hq=32 hk=8 sq=1 sk=16384 d=128 splits=1", "forward", 8},
+      {"fwd bf16 b=1 hq=32 hk=8 sq=1 sk=16384 d=128 dropout=0.1", "forward + combine", 64},
+      {"fwd fp8 b=1 h=4 s=256 d=64", "generic_forward", 2},
+      {"fwd bf16 b=1 h=4 s=256 d=576 dv=512", "generic_forward", 2},
+      {"bwd bf16 b=1 h=4 s=256 d=64", "backward_delta + backward + backward_convert", 2},
+      {"bwd fp32 b=1 h=4 s=256 d=576 dv=512", "generic_backward", 2},
+  };
+  for (const Case& c : cases) EXPECT_EQ(planned(c.text, {.threads = c.threads}), c.stages) << c.text;
+}
+
+TEST(Plan, EveryValidProblemHasAPlanOnEveryCpuTargetWithKernels) {
+  for (std::string_view on : {"cpu-generic", "cpu-avx2", "cpu-avx512", "cpu-avx512bf16"}) {
+    for (std::string_view text : {"fwd fp8_e5m2 b=2 hq=4 hk=2 s=100 d=40 descale=head out=fp16 varlen lse",
+                                  "fwd fp16 b=2 h=4 s=7 d=1 dv=512 bits ranges",
+                                  "bwd bf16 b=2 h=4 s=33 d=64 bias=11 dbias sink dropout=0.1",
+                                  "bwd fp16 b=1 hq=6 hk=2 s=33 d=512 softcap=30"}) {
+      EXPECT_TRUE(plan(problem(text), target(on), {.threads = 2})) << on << ": " << text;
+    }
+  }
+}
+
+TEST(Plan, AForcedFamilyIsUsedAndAnUnknownOneIsAnErrorWithTheNearest) {
+  const std::string_view text = "fwd bf16 b=2 h=16 s=1024 d=128";
+  EXPECT_EQ(planned(text, {.family = "generic"}), "generic_forward");
+  EXPECT_EQ(planned(text, {.family = "forward"}), "forward");
+  EXPECT_EQ(planned(text, {.disabled = {"forward"}}), "generic_forward");
+  EXPECT_THAT(planned(text, {.family = "forwrd"}),
+              HasSubstr("unknown family or kernel 'forwrd'; did you mean 'forward'?"));
+  EXPECT_THAT(planned(text, {.disabled = {"generik"}}), HasSubstr("did you mean 'generic'?"));
+}
+
+TEST(Plan, StrictRefusesTheGenericKernelAndSaysWhyTheOthersDid) {
+  const std::string_view text = "fwd fp8 b=1 h=4 s=256 d=64";
+  EXPECT_THAT(planned(text, {.strict = true}), HasSubstr("REGARD_STRICT forbids the slower generic kernel"));
+  EXPECT_THAT(planned(text, {.strict = true}), HasSubstr("forward: it does not take fp8"));
+  EXPECT_EQ(planned(text, {.family = "generic", .strict = true}), "generic_forward");
+  EXPECT_EQ(planned("fwd bf16 b=1 h=4 s=256 d=64", {.strict = true}), "forward");
+}
+
+TEST(Plan, AnswersForEveryTargetThatHasNoKernelsWithASentence) {
+  const Result<std::vector<Target>>& all = targets();
+  ASSERT_TRUE(all) << all.error().message;
+  int without = 0;
+  for (const Target& one : *all) {
+    if (one.kind == TargetKind::cpu && one.name != "cpu-amx") continue;
+    ++without;
+    const bool bf16 = one.name != "sm_75";
+    const std::string type = bf16 ? "bf16" : "fp16";
+    for (const std::string& text :
+         {"fwd " + type + " b=2 h=4 s=1024 d=128 mask=causal", "bwd " + type + " b=2 h=4 s=1024 d=128"}) {
+      const Result<Plan> result = plan(problem(text), one, {});
+      ASSERT_FALSE(result) << one.name;
+      EXPECT_EQ(result.error().kind, ErrorKind::refused);
+      const std::string who = std::string(word(one.kind)) + " target " + one.name;
+      EXPECT_THAT(result.error().message, HasSubstr(who)) << text;
+      EXPECT_THAT(result.error().message, HasSubstr("kernel yet; cpu-avx512bf16 has one")) << text;
+    }
+  }
+  EXPECT_EQ(without, 13);
+}
+
+TEST(Plan, ExplainsTheFamiliesThatHaveNoKernelYet) {
+  struct Case {
+    std::string_view text, stages, family;
+  };
+  const Case cases[] = {
+      {"append bf16 b=2 h=4 sq=0 sk=1024 d=128 snew=1", "append_kv", "append_kv"},
+      {"fwd bf16 b=2 h=4 sq=1 sk=1024 d=128 paged=16", "paged_forward + combine", "paged"},
+      {"fwd bf16 b=2 h=4 sq=64 sk=1024 d=128 paged=16 varlen", "batch_prefill", "batch_prefill"},
+  };
+  for (const Case& c : cases) {
+    for (std::string_view on : {"cpu-avx2", "sm_90a", "sm_80", "gfx942"}) {
+      Explanation explanation;
+      const Result<Plan> result = plan(problem(c.text), target(on), {}, &explanation);
+      ASSERT_FALSE(result) << on << c.text;
+      EXPECT_THAT(result.error().message, HasSubstr("kernel yet; no target has one yet"))
+          << on << ": " << c.text;
+      EXPECT_EQ(explanation.refusal, result.error().message);
+      EXPECT_THAT(to_text(explanation), HasSubstr(std::string(c.stages))) << on;
+    }
+  }
+}
+
+TEST(Plan, ExplanationHasAVerdictForEveryCandidate) {
+  const Problem p = problem("fwd bf16 b=1 hq=32 hk=8 sq=1 sk=16384 d=128");
+  Explanation explanation;
+  ASSERT_TRUE(plan(p, target("cpu-avx512bf16"), {.threads = 2}, &explanation));
+  EXPECT_EQ(explanation.verdicts.size(), candidates(p, target("cpu-avx512bf16")).size());
+  int chosen = 0;
+  for (const Verdict& verdict : explanation.verdicts) {
+    chosen += verdict.chosen;
+    EXPECT_EQ(verdict.accepted, verdict.rule.empty()) << verdict.candidate;
+    EXPECT_FALSE(verdict.reason.empty()) << verdict.candidate;
+  }
+  EXPECT_EQ(chosen, 1);
+  EXPECT_THAT(to_json(explanation), HasSubstr("\"chosen\":true"));
+}
+
+TEST(Plan, SizesThatLeave64BitsAreRefused) {
+  EXPECT_THAT(planned("bwd bf16 b=1 h=1 sq=70000000000000000 sk=64 d=16", {.family = "backward"}), HasSubstr("64-bit"));
+}
+
+TEST(Plan, ForcedSplitsAreTaken) {
+  const Result<Plan> result = plan(problem("fwd bf16 b=1 h=2 s=4096 d=64 splits=4"), target("cpu-avx2"), {});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(stages(*result), "forward + combine");
+  EXPECT_EQ(result->splits, 4);
+}
+
+TEST(Plan, BatchInvariantPlansDoNotLookAtTheBatch) {
+  for (const char* rest : {"hq=8 hk=2 sq=1 sk=20000 d=64", "h=4 s=512 d=64", "h=1 sq=300 sk=90000 d=64"}) {
+    std::string first;
+    for (int batch : {1, 3, 64}) {
+      const std::string text = "fwd bf16 batch_invariant b=" + std::to_string(batch) + " " + rest;
+      const Result<Plan> result = plan(problem(text), target("cpu-avx512"), {.threads = 16});
+      ASSERT_TRUE(result) << result.error().message;
+      const std::string what = stages(*result) + " " + std::to_string(result->split_keys);
+      if (first.empty()) first = what;
+      EXPECT_EQ(what, first) << text;
+    }
+  }
+}
+
+TEST(Plan, WorkspacePartsFollowEachOtherAtMultiplesOf64) {
+  const Result<Plan> result =
+      plan(problem("bwd bf16 b=2 h=3 s=100 d=40 bias=1h dbias"), target("cpu-avx512bf16"), {.threads = 3});
+  ASSERT_TRUE(result) << result.error().message;
+  const Workspace& workspace = result->workspace;
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < workspace.bytes.size(); ++i) {
+    EXPECT_EQ(workspace.offset[i] % 64, 0);
+    EXPECT_GE(workspace.offset[i], end);
+    end = workspace.offset[i] + workspace.bytes[i];
+  }
+  EXPECT_GE(workspace.total, end);
+  const auto bytes = [&](Part part) { return workspace.bytes[static_cast<std::size_t>(part)]; };
+  EXPECT_EQ(bytes(Part::delta), 2 * 3 * 100 * 4);
+  EXPECT_EQ(bytes(Part::grad_q_partial), result->splits * 2 * 3 * 100 * 48 * 4);
+  EXPECT_EQ(bytes(Part::grad_bias_partial), 3 * 100 * 100 * 4);
+  EXPECT_EQ(bytes(Part::partial_o), 0);
+  EXPECT_EQ(bytes(Part::scratch) % 3, 0);
+}
+
+TEST(Plan, PackedSequencesAreSizedByTokens) {
+  const Result<Plan> result =
+      plan(problem("bwd fp32 b=4 h=2 s=100 tq=150 tk=150 d=16 varlen"), target("cpu-avx2"), {});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->workspace.bytes[static_cast<std::size_t>(Part::delta)], 2 * 150 * 4);
+}
+
+}  // namespace
+}  // namespace regard
