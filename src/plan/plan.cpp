@@ -44,7 +44,6 @@ struct Trial {
 Trial try_candidate(const Problem& problem, const Target& target, const PlanOptions& options,
                     const Candidate& candidate) {
   Trial trial{candidate, {}, {}};
-  trial.verdict.candidate = name_of(candidate);
   const Question question{problem, target, candidate, options};
   for (const Rule& rule : rules()) {
     if (Refusal refusal = rule.check(question)) {
@@ -71,7 +70,7 @@ Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>&
   Trial* best = nullptr;
   for (Trial& trial : trials) {
     if (!trial.plan) continue;
-    if (!tuned.empty() && trial.verdict.candidate == tuned) return &trial;
+    if (!tuned.empty() && name_of(trial.candidate) == tuned) return &trial;
     if (best == nullptr)
       best = &trial;
     else if (!problem.batch_invariant && trial.plan->cost_seconds < best->plan->cost_seconds)
@@ -137,7 +136,10 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
 
   const std::string refusal = best != nullptr ? "" : refusal_of(problem, target, reasons_of(trials));
   std::vector<Verdict> verdicts;
-  for (Trial& trial : trials) verdicts.push_back(std::move(trial.verdict));
+  for (Trial& trial : trials) {
+    trial.verdict.candidate = name_of(trial.candidate);
+    verdicts.push_back(std::move(trial.verdict));
+  }
   if (explanation != nullptr) *explanation = {print(problem), target.name, std::move(verdicts), refusal};
   if (best == nullptr) return refused(refusal);
   return std::move(*best->plan);

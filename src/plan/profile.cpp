@@ -1,6 +1,8 @@
 #include "plan/profile.h"
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
 #include <unordered_set>
 
 #include "base/embedded.h"
@@ -127,31 +129,58 @@ Result<Profile> parse_profile(std::string_view text, std::string_view file) {
   return profile;
 }
 
-const Result<std::vector<Profile>>& profiles() {
-  static const Result<std::vector<Profile>> all = []() -> Result<std::vector<Profile>> {
-    std::vector<Profile> parsed;
+namespace {
+
+/// The profiles that travel with the library; each is parsed when it is first asked for, as expanding the
+/// larger ones takes a while.
+struct Shelf {
+  std::string_view path;
+  std::string name;
+  std::once_flag once;
+  Result<Profile> profile = Profile{};
+};
+
+std::deque<Shelf>& shelves() {
+  static std::deque<Shelf> all = [] {
+    std::deque<Shelf> list;
     for (const EmbeddedFile& file : embedded_files()) {
       if (!file.path.starts_with("profiles/")) continue;
-      const Result<std::string> text = data_file(file.path);
-      if (!text) return tl::unexpected(text.error());
-      Result<Profile> profile = parse_profile(*text, file.path);
-      if (!profile) return tl::unexpected(profile.error());
-      parsed.push_back(std::move(*profile));
+      Shelf& shelf = list.emplace_back();
+      shelf.path = file.path;
+      shelf.name = stem_of(file.path);
     }
-    return parsed;
+    return list;
   }();
   return all;
 }
 
-Result<const Profile*> find_profile(std::string_view name) {
-  const Result<std::vector<Profile>>& all = profiles();
-  if (!all) return tl::unexpected(all.error());
+const Result<Profile>& profile_on(Shelf& shelf) {
+  std::call_once(shelf.once, [&shelf] {
+    const Result<std::string> text = data_file(shelf.path);
+    if (text)
+      shelf.profile = parse_profile(*text, shelf.path);
+    else
+      shelf.profile = tl::unexpected(text.error());
+  });
+  return shelf.profile;
+}
+
+}  // namespace
+
+std::vector<std::string_view> profile_names() {
   std::vector<std::string_view> names;
-  for (const Profile& profile : *all) {
-    if (profile.name == name) return &profile;
-    names.push_back(profile.name);
+  for (const Shelf& shelf : shelves()) names.push_back(shelf.name);
+  return names;
+}
+
+Result<const Profile*> find_profile(std::string_view name) {
+  for (Shelf& shelf : shelves()) {
+    if (shelf.name != name) continue;
+    const Result<Profile>& profile = profile_on(shelf);
+    if (!profile) return tl::unexpected(profile.error());
+    return &*profile;
   }
-  return invalid(fmt::format("unknown profile '{}'{}", name, suggestion(name, names)));
+  return invalid(fmt::format("unknown profile '{}'{}", name, suggestion(name, profile_names())));
 }
 
 bool lets_through(const Profile& profile, const Signature& signature) {

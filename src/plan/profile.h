@@ -29,7 +29,7 @@ Problem example_of(const Signature&);
 
 /// Strict: a schema error names file, line and the nearest right word.
 Result<Profile> parse_profile(std::string_view toml, std::string_view file_name);
-const Result<std::vector<Profile>>& profiles();
+std::vector<std::string_view> profile_names();
 /// Unknown names are errors that name the nearest.
 Result<const Profile*> find_profile(std::string_view name);
 bool lets_through(const Profile&, const Signature&);

@@ -31,6 +31,16 @@ std::string who_can(const Recipe& recipe) {
   return "; no target has one yet";
 }
 
+/// who_can for each recipe: the answer never changes, and looking for it takes a while.
+const std::string& who_can_once(const Recipe& recipe) {
+  static const std::vector<std::string> answers = [] {
+    std::vector<std::string> list;
+    for (const Recipe& one : recipes()) list.push_back(who_can(one));
+    return list;
+  }();
+  return answers[static_cast<std::size_t>(&recipe - recipes().data())];
+}
+
 }  // namespace
 
 Refusal kernel_exists(const Question& q) {
@@ -38,7 +48,7 @@ Refusal kernel_exists(const Question& q) {
   const std::string_view missing = missing_kernel(recipe, q.target);
   if (missing.empty()) return {};
   return fmt::format("{} target {}: no {} kernel yet{}", word(q.target.kind), q.target.name, missing,
-                     who_can(recipe));
+                     who_can_once(recipe));
 }
 
 }  // namespace regard
