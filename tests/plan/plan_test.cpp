@@ -144,7 +144,8 @@ TEST(Plan, ExplanationHasAVerdictForEveryCandidate) {
 }
 
 TEST(Plan, SizesThatLeave64BitsAreRefused) {
-  EXPECT_THAT(planned("bwd bf16 b=1 h=1 sq=70000000000000000 sk=64 d=16", {.family = "backward"}), HasSubstr("64-bit"));
+  EXPECT_THAT(planned("bwd bf16 b=1 h=1 sq=70000000000000000 sk=64 d=16", {.family = "backward"}),
+              HasSubstr("64-bit"));
 }
 
 TEST(Plan, ForcedSplitsAreTaken) {

@@ -1,0 +1,142 @@
+// Profiles: what each lets through, exactly how many kernels it needs, and what a mistake in a file says.
+#include "plan/profile.h"
+
+#include <gmock/gmock.h>
+
+namespace regard {
+namespace {
+
+using testing::HasSubstr;
+
+const Profile& profile(std::string_view name) {
+  const Result<const Profile*> found = find_profile(name);
+  if (!found) throw std::runtime_error(found.error().message);
+  return **found;
+}
+
+TEST(Profiles, NeedExactlyTheseKernels) {
+  struct Row {
+    std::string_view profile;
+    std::size_t signatures, generic, avx2, avx512, avx512bf16;
+  };
+  const Row rows[] = {
+      {"aiter", 8500, 792, 924, 1056, 1056},
+      {"all", 2706, 3755, 4331, 4907, 4907},
+      {"default", 24, 47, 53, 59, 59},
+      {"flash", 4152, 440, 512, 584, 584},
+      {"jax", 3024, 731, 839, 947, 947},
+      {"pytorch", 4428, 515, 587, 659, 659},
+      {"transformer_engine", 10472, 424, 488, 552, 552},
+      {"vllm", 2236, 225, 299, 373, 373},
+  };
+  EXPECT_EQ(profile_names().size(), std::size(rows));
+  for (const Row& row : rows) {
+    const Profile& one = profile(row.profile);
+    EXPECT_EQ(one.signatures.size(), row.signatures) << row.profile;
+    const std::pair<std::string_view, std::size_t> expected[] = {{"cpu-generic", row.generic},
+                                                                 {"cpu-avx2", row.avx2},
+                                                                 {"cpu-avx512", row.avx512},
+                                                                 {"cpu-avx512bf16", row.avx512bf16},
+                                                                 {"cpu-amx", 0},
+                                                                 {"sm_90a", 0},
+                                                                 {"gfx942", 0}};
+    for (const auto& [name, count] : expected) {
+      const Result<const Target*> target = find_target(name);
+      ASSERT_TRUE(target);
+      const Result<std::vector<KernelKey>> kernels = kernels_of(one, **target);
+      ASSERT_TRUE(kernels) << kernels.error().message;
+      EXPECT_EQ(kernels->size(), count) << row.profile << " on " << name;
+    }
+  }
+}
+
+TEST(Profiles, LetThroughWhatTheirConsumersAskForAndNothingElse) {
+  struct Case {
+    std::string_view profile, signature;
+    bool passes;
+  };
+  const Case cases[] = {
+      {"flash", "fwd bf16 d=128 mask=causal softcap lse", true},
+      {"flash", "fwd bf16 d=128 bias=bh", false},
+      {"flash", "fwd fp32 d=128", false},
+      {"flash", "fwd bf16 d=128 sink", false},
+      {"pytorch", "bwd fp32 d=64 mask=causal_top_left bias=bh dbias", true},
+      {"pytorch", "fwd bf16 d=64 softcap", false},
+      {"pytorch", "fwd bf16 d=64 bias=alibi", false},
+      {"transformer_engine", "fwd bf16 d=128 mask=window_top_left lse", true},
+      {"transformer_engine", "fwd bf16 d=128", false},
+      {"transformer_engine", "fwd bf16 d=192 dv=128 bias=bh lse", false},
+      {"aiter", "fwd fp8 d=128 descale=tensor", true},
+      {"aiter", "fwd fp8 d=64 descale=tensor", false},
+      {"jax", "bwd fp32 d=64 bias=11 dbias", true},
+      {"jax", "fwd bf16 d=64 sink", false},
+      {"vllm", "fwd bf16 d=128 mask=causal varlen paged=16 sink", true},
+      {"vllm", "bwd bf16 d=128", false},
+      {"default", "fwd fp32 d=64 mask=causal", true},
+      {"default", "fwd fp32 d=96", false},
+      {"all", "bwd bf16 d=77 dv=3 mask=causal bits sink dropout", true},
+      {"all", "bwd fp8 d=64", false},
+      {"all", "fwd bf16 d=64 softcap bias=bh", false},
+  };
+  for (const Case& c : cases) {
+    const Result<Signature> signature = parse_signature(c.signature);
+    ASSERT_TRUE(signature) << c.signature << signature.error().message;
+    EXPECT_EQ(lets_through(profile(c.profile), *signature), c.passes) << c.profile << ": " << c.signature;
+  }
+}
+
+TEST(Profiles, OnlyHaveSignaturesThatMakeSense) {
+  for (std::string_view name : profile_names()) {
+    for (const Signature& signature : profile(name).signatures) {
+      const Status status = validate(example_of(signature));
+      ASSERT_TRUE(status) << name << ": " << print(signature) << ": " << status.error().message;
+    }
+  }
+}
+
+TEST(Profiles, AnUnknownNameNamesTheNearest) {
+  const Result<const Profile*> found = find_profile("pytroch");
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, HasSubstr("unknown profile 'pytroch'; did you mean 'pytorch'?"));
+}
+
+TEST(ProfileFile, OmittedKeysHaveTheirDefaultAndListsMultiply) {
+  const Result<Profile> one = parse_profile(
+      "doc = \"d\"\n[[variants]]\nd = [64, 128]\nmask = [\"none\", \"causal\"]\n", "profiles/mine.toml");
+  ASSERT_TRUE(one) << one.error().message;
+  EXPECT_EQ(one->name, "mine");
+  std::vector<std::string> texts;
+  for (const Signature& signature : one->signatures) texts.push_back(print(signature));
+  EXPECT_THAT(texts, testing::UnorderedElementsAre("fwd bf16 d=64", "fwd bf16 d=64 mask=causal",
+                                                   "fwd bf16 d=128", "fwd bf16 d=128 mask=causal"));
+}
+
+TEST(ProfileFile, AMistakeNamesFileLineAndTheNearestRightWord) {
+  struct Case {
+    std::string_view text, message;
+  };
+  const Case cases[] = {
+      {"doc = \"d\"\n[[variants]]\nd = 64\nmaks = \"causal\"\n",
+       "profiles/mine.toml:4: unknown key 'maks'; did you mean 'mask'?"},
+      {"doc = \"d\"\n[[variants]]\nd = 64\nmask = \"causl\"\n", "did you mean 'causal'?"},
+      {"doc = \"d\"\n[[variants]]\nd = 64\nmask = \"causl\"\n", "profiles/mine.toml:2:"},
+      {"doc = \"d\"\n[[variants]]\nd = 6.5\n", "profiles/mine.toml:3: 'd' must be a string, a whole number"},
+      {"doc = \"d\"\n[[variants]]\nmask = \"causal\"\n",
+       "profiles/mine.toml:2: no combination of this table makes sense"},
+      {"doc = \"d\"\n[[variant]]\nd = 64\n",
+       "profiles/mine.toml:2: unknown key 'variant'; did you mean 'variants'?"},
+      {"doc = \"d\"\n[[variants]]\nd = 64\nrecipes = [\"decod\"]\n",
+       "profiles/mine.toml:4: 'decod' is no value of 'recipes'; did you mean 'decode'?"},
+      {"[[variants]]\nd = 64\n", "the key 'doc' is missing"},
+      {"doc = \"d\"\n", "it has no [[variants]]"},
+      {"doc = \n", "profiles/mine.toml:1:"},
+  };
+  for (const Case& c : cases) {
+    const Result<Profile> one = parse_profile(c.text, "profiles/mine.toml");
+    ASSERT_FALSE(one) << c.text;
+    EXPECT_THAT(one.error().message, HasSubstr(std::string(c.message))) << c.text;
+  }
+}
+
+}  // namespace
+}  // namespace regard

@@ -1,0 +1,125 @@
+// Targets as data: what is there, and what a mistake in a file says.
+#include "plan/target.h"
+
+#include <gmock/gmock.h>
+
+namespace regard {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Targets, AreAllThoseThatTheDesignNames) {
+  const Result<std::vector<Target>>& all = targets();
+  ASSERT_TRUE(all) << all.error().message;
+  std::vector<std::string> names;
+  for (const Target& target : *all) names.push_back(target.name);
+  EXPECT_THAT(names,
+              testing::UnorderedElementsAre("cpu-generic", "cpu-avx2", "cpu-avx512", "cpu-avx512bf16",
+                                            "cpu-amx", "sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100",
+                                            "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"));
+}
+
+TEST(Targets, TheLastInPreferenceOfTheCpuIsTheOneWithoutKernels) {
+  const Result<std::vector<Target>>& all = targets();
+  ASSERT_TRUE(all);
+  std::vector<std::string> cpu;
+  for (const Target& target : *all) {
+    if (target.kind == TargetKind::cpu) cpu.push_back(target.name);
+  }
+  EXPECT_THAT(cpu,
+              testing::ElementsAre("cpu-avx512bf16", "cpu-avx512", "cpu-avx2", "cpu-generic", "cpu-amx"));
+}
+
+TEST(Targets, GpuTargetsHaveTheLimitsThatRulesNeed) {
+  const Result<std::vector<Target>>& all = targets();
+  ASSERT_TRUE(all);
+  for (const Target& target : *all) {
+    if (target.kind == TargetKind::cpu) continue;
+    EXPECT_GT(target.shared_memory, 0) << target.name;
+    EXPECT_GT(target.registers, 0) << target.name;
+    EXPECT_TRUE(target.wave == 32 || target.wave == 64) << target.name;
+    EXPECT_GT(target.units, 0) << target.name;
+    EXPECT_FALSE(target.fragments.empty()) << target.name;
+    EXPECT_FALSE(target.pipelines.empty()) << target.name;
+    for (DType dtype : target.dtypes) EXPECT_GT(target.gflops.at(dtype), 0) << target.name << word(dtype);
+  }
+}
+
+TEST(Targets, AnUnknownNameNamesTheNearest) {
+  const Result<const Target*> found = find_target("gfx924");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(found.error().message, HasSubstr("unknown target 'gfx924'; did you mean 'gfx942'?"));
+}
+
+constexpr std::string_view good = R"(doc = "d"
+kind = "cpu"
+preference = 1
+dtypes = ["fp32"]
+features = ["avx2"]
+vector_bytes = 32
+
+[[tile]]
+kernel = "forward"
+dtypes = ["fp32"]
+max_d = 64
+max_dv = 64
+block_q = 64
+)";
+
+TEST(TargetFile, AGoodOneIsRead) {
+  const Result<Target> target = parse_target(good, "targets/mine.toml");
+  ASSERT_TRUE(target) << target.error().message;
+  EXPECT_EQ(target->name, "mine");
+  ASSERT_EQ(target->tiles.size(), 1u);
+  EXPECT_EQ(target->tiles[0].values.at("block_q"), 64);
+  EXPECT_EQ(target->tiles[0].line, 8);
+}
+
+TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
+  struct Case {
+    std::string_view from, to, message;
+  };
+  const Case cases[] = {
+      {"preference = 1", "prefrence = 1",
+       "targets/mine.toml:3: unknown key 'prefrence'; did you mean 'preference'?"},
+      {"preference = 1", "preference = \"high\"", "targets/mine.toml:3: 'preference' must be a whole number"},
+      {"doc = \"d\"", "doc = 7", "targets/mine.toml:1: 'doc' must be a string"},
+      {"kind = \"cpu\"", "kind = \"cuba\"", "targets/mine.toml:2: 'cuba' is no kind; did you mean 'cuda'?"},
+      {"dtypes = [\"fp32\"]\nf", "dtypes = [\"fp23\"]\nf",
+       "targets/mine.toml:4: 'fp23' is no value of 'dtypes'; did you mean 'fp32'?"},
+      {"dtypes = [\"fp32\"]\nf", "dtypes = \"fp32\"\nf",
+       "targets/mine.toml:4: 'dtypes' must be a list of strings"},
+      {"\"avx2\"", "\"avx3\"",
+       "targets/mine.toml:5: 'avx3' is no feature of a cpu target; did you mean 'avx2'?"},
+      {"block_q = 64", "blok_q = 64", "targets/mine.toml:13: unknown key 'blok_q'; did you mean 'block_q'?"},
+      {"block_q = 64", "block_q = -64", "targets/mine.toml:8: 'block_q' must not be negative"},
+      {"\"forward\"", "\"forwards\"",
+       "targets/mine.toml:9: 'forwards' is no kernel; did you mean 'forward'?"},
+      {"max_d = 64\n", "", "targets/mine.toml:8: a tile needs kernel, dtypes, max_d and max_dv"},
+      {"dtypes = [\"fp32\"]\nmax", "dtypes = [\"bf16\"]\nmax",
+       "targets/mine.toml:8: a tile for bf16, which 'dtypes' of the target does not list"},
+      {"max_dv = 64", "pipelines = [\"qr_asinc\"]",
+       "targets/mine.toml:12: 'qr_asinc' is no value of 'pipelines'; did you mean 'qr_async'?"},
+      {"max_dv = 64", "max_dv = 64\npipelines = [\"qr\"]",
+       "targets/mine.toml:8: a tile for pipeline 'qr', which 'pipelines' of the target does not list"},
+      {"preference = 1\n", "", "targets/mine.toml:1: the key 'preference' is missing"},
+      {"vector_bytes = 32", "gflops = { fp33 = 1.0 }",
+       "targets/mine.toml:6: unknown key 'fp33'; did you mean 'fp32'?"},
+      {"vector_bytes = 32", "gflops = { fp32 = \"fast\" }", "targets/mine.toml:6: 'fp32' must be a number"},
+      {"vector_bytes = 32", "vector_bytes 32", "targets/mine.toml:6:"},
+  };
+  for (const Case& c : cases) {
+    std::string text(good);
+    const std::size_t at = text.find(c.from);
+    ASSERT_NE(at, std::string::npos) << c.from;
+    text.replace(at, c.from.size(), c.to);
+    const Result<Target> target = parse_target(text, "targets/mine.toml");
+    ASSERT_FALSE(target) << c.to;
+    EXPECT_EQ(target.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(target.error().message, HasSubstr(std::string(c.message)));
+  }
+}
+
+}  // namespace
+}  // namespace regard
