@@ -9,8 +9,8 @@
  *   arguments.tensor[REGARD_Q] = ...;                          // K, V, O likewise
  *   regard_plan_run(plan, &arguments, workspace, regard_plan_workspace_bytes(plan), NULL);
  *
- * Every function returns a status and never throws, aborts or prints. Handles may be used from several threads
- * at once. Sizes and strides are int64 in elements. Nothing has to be initialised.
+ * Every function returns a status and never throws, aborts or prints. Handles may be used from several
+ * threads at once. Sizes and strides are int64 in elements. Nothing has to be initialised.
  */
 #ifndef REGARD_REGARD_H
 #define REGARD_REGARD_H
@@ -24,7 +24,7 @@ extern "C" {
 
 #define REGARD_API __attribute__((visibility("default")))
 
-/* ---- status ------------------------------------------------------------------------------------------- */
+/* ---- status ------------------------------------------------------------------------------------------ */
 
 typedef enum regard_status {
   REGARD_OK = 0,
@@ -32,26 +32,26 @@ typedef enum regard_status {
   REGARD_REFUSED = 2,   /* valid input that nothing here solves; the message says what would */
   REGARD_NO_KERNEL = 3, /* planned, but no kernel could be had; the message lists where it was searched */
   REGARD_NO_MEMORY = 4,
-  REGARD_INTERNAL = 5   /* a defect of Regard */
+  REGARD_INTERNAL = 5 /* a defect of Regard */
 } regard_status;
 
 /* "ok", "invalid", "refused", "no_kernel", "no_memory", "internal". */
 REGARD_API const char* regard_status_name(regard_status status);
-/* The sentence of the last failed call on this thread: what was wrong and what would work. Valid until the next
- * failed call on this thread; "" when none failed. */
+/* The sentence of the last failed call on this thread: what was wrong and what would work. Valid until the
+ * next failed call on this thread; "" when none failed. */
 REGARD_API const char* regard_status_message(void);
 REGARD_API const char* regard_version(void); /* "0.1.0" */
 
 /* Strings that a function hands out through `char**` are freed with this. NULL is allowed. */
 REGARD_API void regard_string_free(char* string);
 
-/* ---- tensors ------------------------------------------------------------------------------------------ */
+/* ---- tensors ----------------------------------------------------------------------------------------- */
 
 typedef enum regard_dtype {
   REGARD_FP32 = 0,
   REGARD_BF16 = 1,
   REGARD_FP16 = 2,
-  REGARD_FP8 = 3,      /* e4m3 */
+  REGARD_FP8 = 3, /* e4m3 */
   REGARD_FP8_E5M2 = 4,
   REGARD_INT32 = 16,
   REGARD_UINT32 = 17,
@@ -63,13 +63,13 @@ typedef enum regard_dtype {
 typedef struct regard_tensor {
   void* data;
   regard_dtype dtype;
-  int32_t rank;       /* 1 to 4 */
+  int32_t rank; /* 1 to 4 */
   int64_t shape[4];
   int64_t strides[4]; /* in elements */
 } regard_tensor;
 
-/* What a tensor is to the problem. Shapes are logical; memory order is the strides' affair: dense Q is indexed
- * [b, sq, hq, d] whether it lies as bshd, bhsd or sbhd. Varlen tensors are [tokens, heads, dim]. */
+/* What a tensor is to the problem. Shapes are logical; memory order is the strides' affair: dense Q is
+ * indexed [b, sq, hq, d] whether it lies as bshd, bhsd or sbhd. Varlen tensors are [tokens, heads, dim]. */
 typedef enum regard_role {
   REGARD_Q,            /* [b,sq,hq,d]  | [tq,hq,d]  */
   REGARD_K,            /* [b,sk,hk,d]  | [tk,hk,d]  */
@@ -95,16 +95,21 @@ typedef enum regard_role {
   REGARD_DESCALE_Q,    /* fp32 [1] or [b,hk] */
   REGARD_DESCALE_K,    /* fp32 [1] or [b,hk] */
   REGARD_DESCALE_V,    /* fp32 [1] or [b,hk] */
-  REGARD_SEED,         /* uint64 [2]: dropout seed and offset in memory; absent: the values in regard_arguments */
+  REGARD_SEED, /* uint64 [2]: dropout seed and offset in memory; absent: the values in regard_arguments */
   REGARD_ROLE_COUNT
 } regard_role;
 
 /* "q", "k", ..., "seed": the name used by the CLI, Python and messages. NULL for a bad role. */
 REGARD_API const char* regard_role_name(regard_role role);
 
-typedef enum regard_use { REGARD_UNUSED = 0, REGARD_INPUT = 1, REGARD_OUTPUT = 2, REGARD_OPTIONAL_INPUT = 3 } regard_use;
+typedef enum regard_use {
+  REGARD_UNUSED = 0,
+  REGARD_INPUT = 1,
+  REGARD_OUTPUT = 2,
+  REGARD_OPTIONAL_INPUT = 3
+} regard_use;
 
-/* ---- problem ------------------------------------------------------------------------------------------ */
+/* ---- problem ----------------------------------------------------------------------------------------- */
 
 typedef struct regard_problem regard_problem;
 
@@ -117,57 +122,63 @@ REGARD_API const char* regard_problem_text(const regard_problem* problem);
 REGARD_API const char* regard_problem_json(const regard_problem* problem);
 /* Floating-point operations, visible pairs only; bytes of all inputs and outputs. */
 REGARD_API double regard_problem_flops(const regard_problem* problem);
-/* How the problem uses a role, and the tensor it expects: dtype, rank, shape, and the strides of its layout. */
-REGARD_API regard_status regard_problem_tensor(const regard_problem* problem, regard_role role, regard_use* use,
-                                               regard_tensor* expected);
+/* How the problem uses a role, and the tensor it expects: dtype, rank, shape, strides of its layout. */
+REGARD_API regard_status regard_problem_tensor(const regard_problem* problem, regard_role role,
+                                               regard_use* use, regard_tensor* expected);
 /* Every word of problem text with its documentation, as a JSON array. */
 REGARD_API regard_status regard_problem_words(char** json);
 
-/* ---- plan --------------------------------------------------------------------------------------------- */
+/* ---- plan -------------------------------------------------------------------------------------------- */
 
 typedef struct regard_plan regard_plan;
 
 typedef struct regard_plan_options {
-  size_t size;         /* sizeof(regard_plan_options) */
-  const char* target;  /* NULL: the best target of this machine */
-  const char* family;  /* NULL: any; else only this family or kernel, e.g. "generic" */
-  int32_t threads;     /* CPU targets: 0 = REGARD_THREADS or all cores */
+  size_t size;        /* sizeof(regard_plan_options) */
+  const char* target; /* NULL: the best target of this machine */
+  const char* family; /* NULL: any; else only this family or kernel, e.g. "generic" */
+  int32_t threads;    /* CPU targets: 0 = REGARD_THREADS or all cores */
 } regard_plan_options;
 #define REGARD_PLAN_OPTIONS_INIT {sizeof(regard_plan_options), NULL, NULL, 0}
 
 REGARD_API regard_status regard_plan_create(const regard_problem* problem, const regard_plan_options* options,
                                             regard_plan** plan);
 REGARD_API void regard_plan_destroy(regard_plan* plan);
-/* Gets every kernel of the plan now (embedded, cached or compiled), so that the first run does not have to. */
+/* Gets every kernel of the plan now (embedded, cached or compiled), so that the first run need not. */
 REGARD_API regard_status regard_plan_prepare(regard_plan* plan);
 REGARD_API int64_t regard_plan_workspace_bytes(const regard_plan* plan); /* needs 64-byte alignment */
-/* The plan as JSON: target, family, stages with kernel key, grid, and, once prepared, the tier each came from. */
+/* The plan as JSON: target, family, stages with kernel key, grid, and, once prepared, the tier each came
+ * from. */
 REGARD_API regard_status regard_plan_json(const regard_plan* plan, char** json);
 /* Every candidate with its verdict, for a problem on a target (NULL: this machine's best). A refusal of the
  * whole problem is not an error of this call: the explanation says it. format: "text" or "json". */
 REGARD_API regard_status regard_explain(const regard_problem* problem, const regard_plan_options* options,
                                         const char* format, char** explanation);
 
-/* ---- run ---------------------------------------------------------------------------------------------- */
+/* ---- run --------------------------------------------------------------------------------------------- */
 
 typedef struct regard_arguments {
-  size_t size; /* sizeof(regard_arguments) */
+  size_t size;           /* sizeof(regard_arguments) */
   uint64_t seed, offset; /* dropout, when the SEED tensor is absent */
   regard_tensor tensor[REGARD_ROLE_COUNT];
 } regard_arguments;
-#define REGARD_ARGUMENTS_INIT {sizeof(regard_arguments), 0, 0, {{0}}}
+#define REGARD_ARGUMENTS_INIT                                        \
+  {                                                                  \
+    sizeof(regard_arguments), 0, 0, {{0}} \
+  }
 
 /* Runs all stages. The workspace is the caller's; nothing is allocated. stream is NULL for CPU targets. */
-REGARD_API regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* arguments, void* workspace,
-                                         int64_t workspace_bytes, void* stream);
+REGARD_API regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* arguments,
+                                         void* workspace, int64_t workspace_bytes, void* stream);
 /* Plan (remembered), workspace and run in one call, for those who do not manage workspaces. */
 REGARD_API regard_status regard_attention(const regard_problem* problem, const regard_plan_options* options,
                                           const regard_arguments* arguments);
-/* Compares the outputs in `arguments` with the fp64 oracle computed from its inputs. report: JSON, per output the
- * largest absolute and relative error, the tolerance and "ok". Status is REGARD_OK also when the check fails. */
-REGARD_API regard_status regard_check(const regard_problem* problem, const regard_arguments* arguments, char** report);
+/* Compares the outputs in `arguments` with the fp64 oracle computed from its inputs. report: JSON, per output
+ * the largest absolute and relative error, the tolerance and "ok". Status is REGARD_OK also when the check
+ * fails. */
+REGARD_API regard_status regard_check(const regard_problem* problem, const regard_arguments* arguments,
+                                      char** report);
 
-/* ---- what is here --------------------------------------------------------------------------------------- */
+/* ---- what is here ------------------------------------------------------------------------------------ */
 
 /* Machine, targets, compilers, settings, counters by tier: JSON. */
 REGARD_API regard_status regard_info(char** json);
