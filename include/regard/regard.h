@@ -161,8 +161,8 @@ typedef struct regard_arguments {
   uint64_t seed, offset; /* dropout, when the SEED tensor is absent */
   regard_tensor tensor[REGARD_ROLE_COUNT];
 } regard_arguments;
-#define REGARD_ARGUMENTS_INIT                                        \
-  {                                                                  \
+#define REGARD_ARGUMENTS_INIT             \
+  {                                       \
     sizeof(regard_arguments), 0, 0, {{0}} \
   }
 
