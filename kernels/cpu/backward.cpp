@@ -164,10 +164,12 @@ struct Backward {
 
     multiply<false, block_q, depth(d), 1, depth(d), block_q>(k_rows, part(scratch_layout.q_transposed),
                                                              depth(d), tile.p + from * block_q, count);
-    if (key::bits || !rows.sees_all(place.first_key + from, place.first_key + to))
-      tile.make_probabilities<true>(a, place, rows, from, to);
-    else
-      tile.make_probabilities<false>(a, place, rows, from, to);
+    // Every row sees the keys [clear, masked).
+    const i64 clear = key::bits ? to : smaller(larger(rows.all_first - place.first_key, from), to);
+    const i64 masked = key::bits ? to : smaller(larger(rows.all_last - place.first_key, clear), to);
+    tile.make_probabilities<true>(a, place, rows, from, clear);
+    tile.make_probabilities<false>(a, place, rows, clear, masked);
+    tile.make_probabilities<true>(a, place, rows, masked, to);
     multiply<true, columns_dv, depth(block_q), 1, depth(block_q), columns_dv>(
         tile.operand + from * depth(block_q), part(scratch_layout.grad_o_columns), depth(block_q), grad_v,
         count);

@@ -121,70 +121,19 @@ struct BackwardTile {
   template <bool masked>
   void make_probabilities(const Arguments& a, const TilePlace& place, const TileRows<block_q>& rows, i64 from,
                           i64 to) {
-    constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16 : Precision::fp32;
-    const float slope_of_distance = has_alibi ? place.head.alibi_slope() : 0.0f;
-    const i64 diagonal_of_tile = place.first_query + place.head.sequence.sk - place.head.sequence.sq;
-    for (i64 k = from; k < to; ++k) {
-      const i64 key = place.first_key + k;
-      REGARD_UNROLL
-      for (i64 query = 0; query < block_q; query += lanes) {
-        float* const at = p + k * block_q + query;
-        Floats score = load<Floats>(at);
-        const Floats row_lse = load<Floats>(lse + query);
-        if constexpr (key::softcap) {
-          const Floats capped = tanh(score * (a.scale / a.softcap));
-          store(slope + k * block_q + query, 1.0f - capped * capped);
-          score = capped * a.softcap - row_lse;
-        } else {
-          score = score * a.scale - row_lse;
-        }
-        if constexpr (has_bias) score += load<Floats>(bias + k * block_q + query);
-        if constexpr (has_alibi) {
-          const Ints offset = lane_numbers() + static_cast<i32>(diagonal_of_tile + query - key);
-          const Floats distance = __builtin_convertvector(offset < 0 ? -offset : offset, Floats);
-          score -= distance * slope_of_distance;
-        }
-        Floats weight = exp2<precision>(score * log2_of_e);
-        if constexpr (masked) {
-          Ints visible = rows.visible(static_cast<int>(query), key);
-          if constexpr (key::bits) {
-            const Words word = load<Words>(bits + (key / 32 - place.first_key / 32) * block_q + query);
-            visible &= -bits_as<Ints>((word >> (key % 32)) & 1u);
-          }
-          weight = select(visible, weight, Floats{});
-        }
-        store(at, weight);
-        if constexpr (key::dropout)
-          weight = select(kept(a, random, place.first_key, key, query), weight * a.dropout_scale, Floats{});
-        store_operand(k, query, weight);
-      }
-    }
+    for (i64 k = from; k < to; ++k)
+      for_vectors([&](i64 query) { make_probability<masked>(a, place, rows, k, query); });
   }
 
   /// grad_p holds dO V^T and becomes dS, the gradient of what went into the softmax; the operands get the
   /// gradient of Q K^T but for its scale. `from` and `to` are even.
   void make_score_gradients(const Arguments& a, const TilePlace& place, i64 from, i64 to) {
-    for (i64 k = from; k < to; k += 2) {
-      REGARD_UNROLL
-      for (i64 query = 0; query < block_q; query += lanes) {
-        Floats pair[2];
-        REGARD_UNROLL
-        for (i64 i = 0; i < 2; ++i) {
-          const i64 at = (k + i) * block_q + query;
-          Floats grad = load<Floats>(grad_p + at);
-          if constexpr (key::dropout) {
-            const Ints keep = kept(a, random, place.first_key, place.first_key + k + i, query);
-            grad = select(keep, grad * a.dropout_scale, Floats{});
-          }
-          grad = load<Floats>(p + at) * (grad - load<Floats>(delta + query));
-          if constexpr (key::softcap) grad *= load<Floats>(slope + at);
-          if constexpr (!pairs || key::dbias) store(grad_p + at, grad);
-          if constexpr (pairs) store_operand(k + i, query, grad);
-          pair[i] = grad;
-        }
-        if constexpr (pairs) store(operand_pairs + k / 2 * block_q + query, pair_of(pair[0], pair[1]));
-      }
-    }
+    for (i64 k = from; k < to; k += 2)
+      for_vectors([&](i64 query) {
+        const Floats low = make_score_gradient(a, place, k, query);
+        const Floats high = make_score_gradient(a, place, k + 1, query);
+        if constexpr (pairs) store(operand_pairs + k / 2 * block_q + query, pair_of(low, high));
+      });
   }
 
   /// dS as A operands: rows of keys along the queries, rows of queries along the keys.
@@ -192,11 +141,68 @@ struct BackwardTile {
   const float* grads_by_query() const { return pairs ? operand_pairs : grad_p; }
 
  private:
-  REGARD_INLINE void store_operand(i64 k, i64 query, Floats values) {
+  /// Four vectors in flight hide the latency of exp2; more would only be more code.
+  template <class Function>
+  REGARD_INLINE static void for_vectors(Function function) {
+    for (i64 query = 0; query < block_q; query += 4 * lanes) {
+      REGARD_UNROLL
+      for (i64 i = 0; i < 4; ++i) function(query + i * lanes);
+    }
+  }
+
+  template <bool masked>
+  REGARD_INLINE void make_probability(const Arguments& a, const TilePlace& place,
+                                      const TileRows<block_q>& rows, i64 k, i64 query) {
+    constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16 : Precision::fp32;
+    const i64 at = k * block_q + query, key = place.first_key + k;
+    Floats score = load<Floats>(p + at);
+    const Floats row_lse = load<Floats>(lse + query);
+    if constexpr (key::softcap) {
+      const Floats capped = tanh(score * (a.scale / a.softcap));
+      store(slope + at, 1.0f - capped * capped);
+      score = capped * a.softcap - row_lse;
+    } else {
+      score = score * a.scale - row_lse;
+    }
+    if constexpr (has_bias) score += load<Floats>(bias + at);
+    if constexpr (has_alibi) {
+      const i64 diagonal = place.first_query + place.head.sequence.sk - place.head.sequence.sq;
+      const Ints offset = lane_numbers() + static_cast<i32>(diagonal + query - key);
+      score -= __builtin_convertvector(offset < 0 ? -offset : offset, Floats) * place.head.alibi_slope();
+    }
+    Floats weight = exp2<precision>(score * log2_of_e);
+    if constexpr (masked) {
+      Ints visible = rows.visible(static_cast<int>(query), key);
+      if constexpr (key::bits) {
+        const Words word = load<Words>(bits + (key / 32 - place.first_key / 32) * block_q + query);
+        visible &= -bits_as<Ints>((word >> static_cast<u32>(key % 32)) & 1u);
+      }
+      weight = select(visible, weight, Floats{});
+    }
+    store(p + at, weight);
+    if constexpr (key::dropout)
+      weight = select(kept(a, random, place.first_key, key, query), weight * a.dropout_scale, Floats{});
+    store_operand(at, weight);
+  }
+
+  REGARD_INLINE Floats make_score_gradient(const Arguments& a, const TilePlace& place, i64 k, i64 query) {
+    const i64 at = k * block_q + query;
+    Floats grad = load<Floats>(grad_p + at);
+    if constexpr (key::dropout)
+      grad = select(kept(a, random, place.first_key, place.first_key + k, query), grad * a.dropout_scale,
+                    Floats{});
+    grad = load<Floats>(p + at) * (grad - load<Floats>(delta + query));
+    if constexpr (key::softcap) grad *= load<Floats>(slope + at);
+    if constexpr (!pairs || key::dbias) store(grad_p + at, grad);
+    if constexpr (pairs) store_operand(at, grad);
+    return grad;
+  }
+
+  REGARD_INLINE void store_operand(i64 at, Floats values) {
     if constexpr (pairs)
-      store(reinterpret_cast<u16*>(operand) + k * block_q + query, bfloats(values));
+      store(reinterpret_cast<u16*>(operand) + at, bfloats(values));
     else if constexpr (key::dropout)
-      store(operand + k * block_q + query, values);
+      store(operand + at, values);
   }
 };
 
