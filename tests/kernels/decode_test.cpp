@@ -1,0 +1,83 @@
+// Few query rows against many keys: the decode kernel, key ranges in parts, and their merge.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "kernels/support.h"
+
+namespace regard::test {
+namespace {
+
+[[maybe_unused]] const int strict = setenv("REGARD_STRICT", "1", 1);
+
+const char* const features[] = {"",
+                                "mask=causal",
+                                "mask=window:100,0",
+                                "mask=window:100,0,sink=5",
+                                "ranges",
+                                "bits",
+                                "mask=causal bits ranges",
+                                "softcap=5",
+                                "bias=bh",
+                                "bias=1h mask=causal",
+                                "bias=alibi_b",
+                                "sink",
+                                "sink mask=window:100,0",
+                                "lengths mask=causal sink",
+                                "scale=-0.2",
+                                "scale=0"};
+
+TEST(Decode, EveryFeature) {
+  for (const char* splits : {"splits=3", "splits=0"})
+    for (const char* feature : features)
+      expect_right(std::string("fwd bf16 lse b=2 hq=4 hk=2 sq=2 sk=700 d=64 ") + splits + " " + feature,
+                   {"", "decode"});
+}
+
+TEST(Decode, EveryTarget) {
+  for (const std::string& target : runnable_targets())
+    for (const char* dtype : {"fp32", "bf16", "fp16"})
+      for (const char* rest : {"hq=4 hk=1 d=128", "hq=2 hk=2 d=59 dv=40", "hq=3 hk=1 d=80 mask=causal"})
+        expect_right(std::string("fwd ") + dtype + " lse sq=1 sk=333 splits=2 " + rest, {target, "decode"});
+}
+
+TEST(Decode, GroupsOfQueryRows) {
+  for (const char* heads : {"hq=1 sq=1", "hq=1 sq=5", "hq=2 sq=4", "hq=3 sq=3", "hq=16 sq=1", "hq=4 sq=4"})
+    for (const char* dtype : {"fp32", "bf16"})
+      expect_right(std::string("fwd ") + dtype + " lse b=2 hk=1 sk=300 d=64 mask=causal splits=2 " + heads,
+                   {runnable_targets().front(), "decode"});
+}
+
+TEST(Decode, PackedSequences) {
+  for (const char* rest : {"", "mask=causal", "lengths", "sink mask=causal"})
+    expect_right(
+        std::string("fwd bf16 lse varlen b=4 hq=4 hk=2 sq=3 sk=400 tq=9 tk=1000 d=64 splits=2 ") + rest,
+        {"", "decode"});
+}
+
+TEST(Decode, ExtremeLogits) {
+  CaseOptions negative;
+  negative.bias_offset = -30000;
+  expect_right("fwd fp32 lse h=2 sq=1 sk=500 d=64 bias=bh splits=2", {"", "decode"}, negative);
+  CaseOptions huge;
+  huge.q_scale = 1000;
+  expect_right("fwd bf16 lse h=2 sq=1 sk=500 d=64 splits=2", {"", "decode"}, huge);
+}
+
+// A part of the keys that no row sees weighs nothing; a row that sees no key at all is 0.
+TEST(Parts, OfTheForwardKernel) {
+  for (const char* rest : {"", "mask=causal", "mask=window:70,0,sink=3", "sink mask=window:70,0", "ranges",
+                           "bits", "dropout=0.3", "bias=bh", "sink lengths"})
+    for (const char* dtype : {"fp32", "bf16"})
+      expect_right(std::string("fwd ") + dtype + " lse b=2 h=2 sq=150 sk=700 d=64 splits=3 " + rest,
+                   {"", "forward_split"});
+}
+
+TEST(Parts, MoreThanThereAreKeys) {
+  expect_right("fwd fp32 lse h=2 sq=150 sk=70 d=64 splits=8", {"", "forward_split"});
+  expect_right("fwd fp32 lse h=2 sq=1 sk=70 d=64 splits=8", {"", "decode"});
+  expect_right("fwd fp32 lse sink h=2 sq=1 sk=0 d=64 splits=8", {"", "decode"});
+}
+
+}  // namespace
+}  // namespace regard::test
