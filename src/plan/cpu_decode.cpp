@@ -9,10 +9,15 @@
 namespace regard {
 namespace {
 
+/// Heads of one part of the keys run one after the other; where tensors are [b, s, h, d] they share memory
+/// pages, of which the processor remembers about this many rows.
+constexpr std::int64_t most_part_keys = 2048;
+
 /// Enough parts for two blocks per thread.
 std::int64_t wanted_splits(const Problem& p, int threads) {
   if (p.splits > 0) return p.splits;
-  const std::int64_t wanted = ceil_divide(2 * threads, std::max<std::int64_t>(product({p.b, p.hk}), 1));
+  const std::int64_t for_threads = ceil_divide(2 * threads, std::max<std::int64_t>(product({p.b, p.hk}), 1));
+  const std::int64_t wanted = std::max(for_threads, ceil_divide(p.sk, most_part_keys));
   return std::clamp<std::int64_t>(wanted, 1,
                                   std::clamp<std::int64_t>(p.sk / least_split_keys, 1, most_splits));
 }
