@@ -168,5 +168,30 @@ TEST(Forward, LayoutsAndPaddedRows) {
   expect_right(entries);
 }
 
+// No array of sq x sk numbers anywhere: that would be 16 GiB here.
+TEST(Forward, MemoryIsLinearInTheSequence) {
+  Case c("fwd bf16 lse h=1 s=65536 d=32 mask=window:200,0,sink=4");
+  regard_problem* problem = nullptr;
+  regard_plan* plan = nullptr;
+  ASSERT_EQ(regard_problem_parse(print(c.problem()).c_str(), &problem), REGARD_OK);
+  regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+  options.threads = 2;
+  ASSERT_EQ(regard_plan_create(problem, &options, &plan), REGARD_OK) << regard_status_message();
+  EXPECT_LT(regard_plan_workspace_bytes(plan), std::int64_t{4} << 20);
+  regard_plan_destroy(plan);
+  regard_problem_destroy(problem);
+
+  ASSERT_EQ(run(c, {"", "forward"}), "");
+  oracle::Options sample;
+  sample.threads = 2;
+  sample.max_rows = 64;
+  const auto expected = oracle::run(c.problem(), c.arguments(), sample);
+  ASSERT_TRUE(expected) << expected.error().message;
+  for (const oracle::Comparison& output : oracle::compare(c.problem(), c.arguments(), *expected)) {
+    EXPECT_TRUE(output.ok) << role_name(output.role);
+    EXPECT_GE(output.compared, 64);
+  }
+}
+
 }  // namespace
 }  // namespace regard::test
