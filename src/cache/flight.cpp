@@ -1,7 +1,5 @@
 #include "cache/flight.h"
 
-#include <pthread.h>
-
 #include <condition_variable>
 #include <exception>
 #include <map>
@@ -11,18 +9,10 @@
 #include <optional>
 #include <thread>
 
+#include "base/fork_local.h"
+
 namespace regard::cache {
 namespace {
-
-// Counts forks on the way from the first process to this one. A forked child has its parent's table, but not
-// the threads that would land its flights, and perhaps its mutex in a locked state: it starts with a new one.
-std::atomic<unsigned> forks{0};
-
-void count_forks() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-  (void)registered;
-}
 
 Made guarded(const std::function<Made()>& make) {
   const auto error = [](ErrorKind kind, const std::string& what) { return Made{fail(kind, what)}; };
@@ -42,35 +32,22 @@ struct Flight {
   std::optional<Made> made;
 };
 
-}  // namespace
-
-struct Flights::Table {
-  const unsigned born = forks.load(std::memory_order_relaxed);
+struct Table {
   std::mutex mutex;
   std::condition_variable landed;
   std::map<Digest, std::shared_ptr<Flight>> flights;
 };
 
-Flights::Flights() : table_(nullptr) {
-  count_forks();
-  table_ = new Table;
-}
+}  // namespace
 
-Flights::~Flights() {
-  delete table_.load();
-}
+struct Flights::Tables : ForkLocal<Table> {};
 
-Flights::Table& Flights::table() {
-  Table* current = table_.load();
-  if (current->born == forks.load(std::memory_order_relaxed)) return *current;
-  Table* const fresh = new Table;
-  if (table_.compare_exchange_strong(current, fresh)) return *fresh;  // the parent's is left as it is
-  delete fresh;
-  return *current;
-}
+Flights::Flights() : tables_(std::make_unique<Tables>()) {}
+
+Flights::~Flights() = default;
 
 Made Flights::run(const Digest& key, const std::function<Made()>& make) {
-  Table& table = this->table();
+  Table& table = tables_->get();
   std::shared_ptr<Flight> flight;
   {
     std::unique_lock lock(table.mutex);
@@ -86,7 +63,7 @@ Made Flights::run(const Digest& key, const std::function<Made()>& make) {
     entry = flight = std::make_shared<Flight>();
   }
   Made made = guarded(make);
-  if (&table != &this->table()) return made;  // make() forked, and this is the child
+  if (&table != &tables_->get()) return made;  // make() forked, and this is the child
   {
     const std::lock_guard lock(table.mutex);
     flight->made = made;

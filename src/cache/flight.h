@@ -1,8 +1,8 @@
 // One thread at a time makes the entry of a key; the others that ask meanwhile get what it made.
 #pragma once
 
-#include <atomic>
 #include <functional>
+#include <memory>
 
 #include "cache/cache.h"
 
@@ -24,9 +24,8 @@ class Flights {
   Made run(const Digest& key, const std::function<Made()>& make);
 
  private:
-  struct Table;
-  Table& table();
-  std::atomic<Table*> table_;
+  struct Tables;  // one for each process on the way of forks
+  std::unique_ptr<Tables> tables_;
 };
 
 }  // namespace regard::cache

@@ -27,15 +27,16 @@ Result<PreparedPlan::Ready> kernels_of(const Plan& plan) {
 PreparedPlan::PreparedPlan(Plan best, std::optional<Plan> fallback)
     : best_(std::move(best)), fallback_(std::move(fallback)) {}
 
+PreparedPlan::~PreparedPlan() {
+  delete ready_.load();
+}
+
 std::int64_t PreparedPlan::workspace_bytes() const {
   return std::max(best_.workspace.total, fallback_ ? fallback_->workspace.total : 0);
 }
 
 Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
   if (const Ready* known = ready_if_prepared()) return known;
-  const std::lock_guard lock(mutex_);
-  if (const Ready* known = ready_if_prepared()) return known;
-
   Result<Ready> found = kernels_of(best_);
   if (!found && found.error().kind == ErrorKind::no_kernel && fallback_) {
     const std::string why = found.error().message;
@@ -50,9 +51,12 @@ Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
     }
   }
   if (!found) return tl::unexpected(found.error());
-  owner_ = std::make_unique<const Ready>(std::move(*found));
-  ready_.store(owner_.get(), std::memory_order_release);
-  return owner_.get();
+  // Threads that come here together find the same kernels (resolve is single flight); the first one's stay.
+  auto fresh = std::make_unique<const Ready>(std::move(*found));
+  const Ready* expected = nullptr;
+  if (ready_.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel))
+    return fresh.release();
+  return expected;
 }
 
 Result<PlanRequest> plan_request(const EngineOptions& options) {

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +30,9 @@ class PreparedPlan {
   };
 
   PreparedPlan(Plan best, std::optional<Plan> fallback);
+  ~PreparedPlan();
+  PreparedPlan(const PreparedPlan&) = delete;
+  PreparedPlan& operator=(const PreparedPlan&) = delete;
 
   const Plan& best() const { return best_; }
   /// Enough for whichever plan ends up in use.
@@ -44,8 +46,6 @@ class PreparedPlan {
  private:
   Plan best_;
   std::optional<Plan> fallback_;  ///< the generic kernels, where they may answer instead
-  std::mutex mutex_;
-  std::unique_ptr<const Ready> owner_;
   std::atomic<const Ready*> ready_{nullptr};
 };
 

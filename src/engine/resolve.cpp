@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/fork_local.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "compile/toolchain.h"
@@ -128,6 +129,11 @@ struct Slot {
   std::optional<Loaded> answer;
 };
 
+struct Slots {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Slot>, std::less<>> of_key;
+};
+
 }  // namespace
 
 std::string_view word(Tier tier) {
@@ -159,14 +165,14 @@ Result<Cache*> process_cache() {
 }
 
 Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
-  static std::mutex mutex;
   // Never destroyed: kernels may run until the very end of the process.
-  static auto& slots = *new std::map<std::string, std::shared_ptr<Slot>, std::less<>>;
+  static auto& every = *new ForkLocal<Slots>;
+  Slots& slots = every.get();
 
   std::shared_ptr<Slot> slot;
   {
-    const std::lock_guard lock(mutex);
-    std::shared_ptr<Slot>& entry = slots[print(key)];
+    const std::lock_guard lock(slots.mutex);
+    std::shared_ptr<Slot>& entry = slots.of_key[print(key)];
     if (!entry) entry = std::make_shared<Slot>();
     slot = entry;
   }

@@ -18,9 +18,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
+/// An empty folder, with a space in its name, that goes with the test program.
 std::string fresh_folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "regard resolve XXXXXX").string();
-  return mkdtemp(name.data());
+  static const struct Parent {
+    std::string path = (std::filesystem::temp_directory_path() / "regard resolve XXXXXX").string();
+    Parent() { mkdtemp(path.data()); }
+    ~Parent() { std::filesystem::remove_all(path); }
+  } parent;
+  static int count = 0;
+  const std::string folder = parent.path + "/" + std::to_string(count++);
+  std::filesystem::create_directory(folder);
+  std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
+  return folder;
 }
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
@@ -87,7 +96,6 @@ TEST(Resolve, CompiledThenCachedGivesTheSameBits) {
   EXPECT_THAT(first, HasSubstr("\"tier\":\"compile\""));
   EXPECT_THAT(second, HasSubstr("\"tier\":\"cache\""));
   EXPECT_EQ(bits(first), bits(second));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Resolve, ABuiltInKernelCompiledAgainGivesTheSameBits) {
@@ -102,7 +110,6 @@ TEST(Resolve, ABuiltInKernelCompiledAgainGivesTheSameBits) {
     EXPECT_THAT(second, HasSubstr("\"tier\":\"compile\"")) << target;
     EXPECT_EQ(bits(first), bits(second)) << target;
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Resolve, WithoutAnyCompilerTheGenericKernelAnswers) {
