@@ -111,7 +111,7 @@ class HostCompiler final : public Toolchain {
     std::vector<std::byte> binary;
     if (finished->succeeded) binary = read_file(folder->path() + "/" + output);
     if (binary.empty()) {
-      const std::string kept = source_path;
+      const std::string& kept = source_path;
       folder->keep();
       return fail(
           ErrorKind::no_kernel,
