@@ -65,7 +65,7 @@ regard_status regard_explain(const regard_problem* problem, const regard_plan_op
     if (!request) return report(request.error());
     Explanation explained;
     const Result<Plan> made = plan(problem->problem, *request->target, request->options, &explained);
-    if (!made && explained.refusal.empty()) explained.refusal = made.error().message;
+    if (!made && explained.verdicts.empty()) return report(made.error());
     return give(wanted == "json" ? to_json(explained) : to_text(explained), explanation);
   });
 }

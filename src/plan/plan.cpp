@@ -63,6 +63,13 @@ Trial try_candidate(const Problem& problem, const Target& target, const PlanOpti
   return trial;
 }
 
+/// The generic kernels answer only where no other does: what is compiled and how fast it runs then does not
+/// hang on estimates of tiny problems.
+bool cheaper(const Trial& a, const Trial& b) {
+  const bool generic_a = is_generic(*a.candidate.recipe), generic_b = is_generic(*b.candidate.recipe);
+  return generic_a != generic_b ? generic_b : a.plan->cost_seconds < b.plan->cost_seconds;
+}
+
 /// Tuning record, then cost, then table order. With batch_invariant only the order counts, as the cost
 /// depends on the batch.
 Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>& trials) {
@@ -73,7 +80,7 @@ Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>&
     if (!tuned.empty() && name_of(trial.candidate) == tuned) return &trial;
     if (best == nullptr)
       best = &trial;
-    else if (!problem.batch_invariant && trial.plan->cost_seconds < best->plan->cost_seconds)
+    else if (!problem.batch_invariant && cheaper(trial, *best))
       best = &trial;
   }
   return best;
