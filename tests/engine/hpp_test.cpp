@@ -1,0 +1,123 @@
+// The C++ face: what the C ABI says as a status comes as an exception, and its views compute what they
+// should.
+#include "regard/regard.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace {
+
+using ::testing::HasSubstr;
+
+/// The error that `call` throws; a failure when it throws none.
+template <class Call>
+regard::error error_of(const Call& call) {
+  try {
+    call();
+  } catch (const regard::error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {REGARD_OK, ""};
+}
+
+template <class Call>
+void expect_error(regard_status status, const std::string& word, const Call& call) {
+  const regard::error error = error_of(call);
+  EXPECT_EQ(error.status(), status) << word;
+  EXPECT_THAT(error.what(), HasSubstr(word));
+}
+
+std::vector<float> numbers(std::size_t count, float phase) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = std::sin(static_cast<float>(i) * 0.7f + phase);
+  return values;
+}
+
+bool passes(const regard::Problem& problem, const regard::Arguments& arguments) {
+  return nlohmann::json::parse(regard::check(problem, arguments))["ok"].get<bool>();
+}
+
+TEST(Hpp, ErrorsCarryTheStatusAndTheSentence) {
+  const regard::Problem problem("fwd fp32 h=1 s=8 d=8");
+  expect_error(REGARD_INVALID, "causal", [] { regard::Problem("fwd bf16 s=64 d=64 mask=causl"); });
+  expect_error(REGARD_INVALID, "hq=3", [] { regard::Problem("fwd bf16 hq=3 hk=2 s=64 d=64"); });
+  expect_error(REGARD_INVALID, "softcap", [] { regard::Problem::from_json("{\"sofcap\": 3}"); });
+  expect_error(REGARD_INVALID, "cpu-avx2", [&] { regard::Plan(problem, {.target = "cpu-avx3"}); });
+  expect_error(REGARD_REFUSED, "sm_90a", [&] { regard::Plan(problem, {.target = "sm_90a"}); });
+  expect_error(REGARD_INVALID, "threads=-1", [&] { regard::Plan(problem, {.threads = -1}); });
+  expect_error(REGARD_INVALID, "'q' is missing", [&] { regard::attention(problem, regard::Arguments()); });
+  expect_error(REGARD_INVALID, "yaml", [&] { regard::explain(problem, {}, "yaml"); });
+  expect_error(REGARD_INVALID, "default", [] { regard::list({}, "defualt"); });
+  expect_error(REGARD_INVALID, "list", [] { regard::cache("lst"); });
+}
+
+TEST(Hpp, AnErrorIsARuntimeErrorWhoseSentenceOutlivesTheNextCall) {
+  const regard::error first = error_of([] { regard::Problem("fwd bf16 s=64 d=64 mask=causl"); });
+  error_of([] { regard::Problem("fwd bf16 s=64 d=64 softcap=-1"); });
+  const std::runtime_error& base = first;
+  EXPECT_THAT(base.what(), HasSubstr("causl"));
+}
+
+TEST(Hpp, ATensorIsContiguousUnlessStridesAreGiven) {
+  float data = 0;
+  const regard::Tensor contiguous = regard::fp32(&data, {2, 3, 4, 5});
+  EXPECT_THAT(contiguous.strides, ::testing::ElementsAre(60, 20, 5, 1));
+  EXPECT_EQ(contiguous.rank, 4);
+  EXPECT_EQ(contiguous.dtype, REGARD_FP32);
+  const regard::Tensor strided = regard::tensor(&data, REGARD_BF16, {2, 3}, {8, 1});
+  EXPECT_EQ(strided.strides[0], 8);
+  expect_error(REGARD_INVALID, "not 5", [&] { regard::fp32(&data, {1, 1, 1, 1, 1}); });
+  expect_error(REGARD_INVALID, "not 0", [&] { regard::fp32(&data, {}); });
+  expect_error(REGARD_INVALID, "one stride", [&] { regard::tensor(&data, REGARD_BF16, {2, 3}, {1}); });
+}
+
+TEST(Hpp, AProblemTellsWhatItExpects) {
+  const regard::Problem problem("bwd bf16 b=2 hq=4 hk=2 sq=8 sk=16 d=16");
+  EXPECT_EQ(regard::Problem::from_json(problem.json()).text(), problem.text());
+  const auto k = problem.expected(REGARD_K);
+  EXPECT_EQ(k.use, REGARD_INPUT);
+  EXPECT_THAT(k.tensor.shape, ::testing::ElementsAre(2, 16, 2, 16));
+  EXPECT_EQ(problem.expected(REGARD_GRAD_K).use, REGARD_OUTPUT);
+  EXPECT_EQ(problem.expected(REGARD_BIAS).use, REGARD_UNUSED);
+}
+
+// One sequence: the forward pass writes O and LSE, which the backward pass reads. By attention() and by a
+// plan.
+TEST(Hpp, ForwardAndBackwardAreRight) {
+  constexpr std::int64_t b = 2, s = 33, hq = 4, hk = 2, d = 24;
+  constexpr std::size_t q_size = b * s * hq * d, k_size = b * s * hk * d;
+  const std::string shape = "fp32 b=2 hq=4 hk=2 s=33 d=24 mask=causal";
+  std::vector<float> q = numbers(q_size, 0), k = numbers(k_size, 1), v = numbers(k_size, 2), o(q_size),
+                     lse(b * hq * s);
+  regard::Arguments arguments;
+  arguments.set(REGARD_Q, regard::fp32(q.data(), {b, s, hq, d}))
+      .set(REGARD_K, regard::fp32(k.data(), {b, s, hk, d}))
+      .set(REGARD_V, regard::fp32(v.data(), {b, s, hk, d}))
+      .set(REGARD_O, regard::fp32(o.data(), {b, s, hq, d}))
+      .set(REGARD_LSE, regard::fp32(lse.data(), {b, hq, s}));
+  const regard::Problem forward("fwd lse " + shape);
+  EXPECT_FALSE(passes(forward, arguments)) << "nothing has been computed yet";
+  regard::attention(forward, arguments);
+  EXPECT_TRUE(passes(forward, arguments)) << regard::check(forward, arguments);
+
+  std::vector<float> grad_o = numbers(q_size, 3), grad_q(q_size), grad_k(k_size), grad_v(k_size);
+  arguments.set(REGARD_GRAD_O, regard::fp32(grad_o.data(), {b, s, hq, d}))
+      .set(REGARD_GRAD_Q, regard::fp32(grad_q.data(), {b, s, hq, d}))
+      .set(REGARD_GRAD_K, regard::fp32(grad_k.data(), {b, s, hk, d}))
+      .set(REGARD_GRAD_V, regard::fp32(grad_v.data(), {b, s, hk, d}));
+  const regard::Problem backward("bwd " + shape);
+  regard::Plan plan(backward, {.threads = 2});
+  plan.prepare();
+  const regard::Workspace workspace(plan);
+  expect_error(REGARD_INVALID, "workspace",
+               [&] { plan.run(arguments, workspace.data(), workspace.bytes() - 1); });
+  plan.run(arguments, workspace.data(), workspace.bytes());
+  EXPECT_TRUE(passes(backward, arguments)) << regard::check(backward, arguments);
+}
+
+}  // namespace
