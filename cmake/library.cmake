@@ -11,10 +11,6 @@ target_include_directories(regard_cli_objects PUBLIC ${PROJECT_SOURCE_DIR}/src $
 target_link_libraries(regard_cli_objects PUBLIC fmt::fmt nlohmann_json::nlohmann_json tl::expected CLI11::CLI11
                                                 Threads::Threads)
 
-if(NOT TARGET regard_engine)
-  return()
-endif()
-
 # The exported symbols are the functions that regard.h declares, and nothing else: not what the static libraries
 # inside happen to make visible, and not the compiled-in kernels.
 set(public_header ${PROJECT_SOURCE_DIR}/include/regard/regard.h)
@@ -42,32 +38,30 @@ target_compile_features(regard INTERFACE c_std_11)
 set_target_properties(regard PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                                         LINK_DEPENDS ${version_script} LINKER_LANGUAGE CXX)
 
-if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
-  add_executable(regard_cli ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
-  target_link_libraries(regard_cli PRIVATE regard_cli_objects regard)
-  target_link_options(regard_cli PRIVATE -Wl,--as-needed)
-  # The command finds its library beside itself after `make install` into any prefix, and after a move.
-  file(RELATIVE_PATH to_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-  set_target_properties(regard_cli PROPERTIES OUTPUT_NAME regard INSTALL_RPATH "$ORIGIN/${to_libraries}")
+add_executable(regard_cli ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
+target_link_libraries(regard_cli PRIVATE regard_cli_objects regard)
+target_link_options(regard_cli PRIVATE -Wl,--as-needed)
+# The command finds its library beside itself after `make install` into any prefix, and after a move.
+file(RELATIVE_PATH to_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set_target_properties(regard_cli PROPERTIES OUTPUT_NAME regard INSTALL_RPATH "$ORIGIN/${to_libraries}")
 
-  set(completion_folder ${PROJECT_BINARY_DIR}/completion)
-  file(MAKE_DIRECTORY ${completion_folder})
-  set(completion_files)
-  foreach(shell bash zsh fish)
-    list(APPEND completion_files ${completion_folder}/regard.${shell})
-    add_custom_command(OUTPUT ${completion_folder}/regard.${shell}
-                       COMMAND regard_cli completion ${shell} > ${completion_folder}/regard.${shell}
-                       DEPENDS regard_cli regard)
-  endforeach()
-  add_custom_target(regard_completion ALL DEPENDS ${completion_files})
+set(completion_folder ${PROJECT_BINARY_DIR}/completion)
+file(MAKE_DIRECTORY ${completion_folder})
+set(completion_files)
+foreach(shell bash zsh fish)
+  list(APPEND completion_files ${completion_folder}/regard.${shell})
+  add_custom_command(OUTPUT ${completion_folder}/regard.${shell}
+                     COMMAND regard_cli completion ${shell} > ${completion_folder}/regard.${shell}
+                     DEPENDS regard_cli regard)
+endforeach()
+add_custom_target(regard_completion ALL DEPENDS ${completion_files})
 
-  install(TARGETS regard_cli RUNTIME)
-  install(FILES ${completion_folder}/regard.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-          RENAME regard)
-  install(FILES ${completion_folder}/regard.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
-          RENAME _regard)
-  install(FILES ${completion_folder}/regard.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
-endif()
+install(TARGETS regard_cli RUNTIME)
+install(FILES ${completion_folder}/regard.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        RENAME regard)
+install(FILES ${completion_folder}/regard.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
+        RENAME _regard)
+install(FILES ${completion_folder}/regard.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
 install(TARGETS regard EXPORT regard_targets LIBRARY)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/regard TYPE INCLUDE)

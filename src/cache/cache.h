@@ -1,5 +1,5 @@
-// The content-addressed store of compiled kernels (DESIGN section 7). It knows bytes and keys, not what they
-// mean.
+// The content-addressed store of compiled kernels. It knows bytes and keys, not what
+// they mean.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// The oracle: attention in fp64, written for clarity, every feature, forward and backward (DESIGN section 4).
-// It reads the same tensors a kernel reads and answers in doubles; everything else here is judged against it.
+// The oracle: attention in fp64, written for clarity, every feature, forward and backward
+// (docs/semantics.md). It reads the same tensors a kernel reads and answers in doubles; everything else here
+// is judged against it.
 #pragma once
 
 #include <cstdint>

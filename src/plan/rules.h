@@ -1,5 +1,5 @@
 // Rules: small named functions that accept a candidate or refuse it with a sentence: why, and what would
-// work. docs/rules.md lists them beside the rules of the systems that came before.
+// work. docs/rules.md lists them.
 #pragma once
 
 #include <optional>

@@ -5,7 +5,7 @@
 namespace regard {
 namespace {
 
-/// Visible pairs by the definition of DESIGN section 4, pair by pair.
+/// Visible pairs by the definition of docs/semantics.md, pair by pair.
 double counted_pairs(const Problem& p) {
   const bool top_left = p.mask == Mask::causal_top_left || p.mask == Mask::window_top_left;
   const bool causal = p.mask == Mask::causal || p.mask == Mask::causal_top_left;
