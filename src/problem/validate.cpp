@@ -48,11 +48,13 @@ Status sizes(const Problem& p) {
       {"window left", p.window_left, -1},
       {"window right", p.window_right, -1},
   };
+  if (p.d == 0) return invalid("d is missing; give the head dimension, such as d=64");
   for (const Size& size : table) {
     if (Status status = at_least(size.name, size.value, size.least); !status) return status;
     if (size.value > largest_size) {
-      return invalid(pair(size.name, size.value) +
-                     " is too large; it is at most 2^61 (a window may be -1, unbounded)");
+      const bool window = size.name.starts_with("window");
+      return invalid(pair(size.name, size.value) + " is too large; " + std::string(size.name) +
+                     " is at most 2^61" + (window ? ", or -1 for unbounded" : ""));
     }
   }
   return {};
