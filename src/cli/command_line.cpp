@@ -96,7 +96,7 @@ struct CommandLine {
   CLI::App* verb(const char* name, const char* doc, const char* footer) {
     CLI::App* added = app.add_subcommand(name, doc);
     added->footer(footer);
-    added->add_flag("--json", request.json, "Print JSON");
+    if (std::string_view(name) != "completion") added->add_flag("--json", request.json, "Print JSON");
     return added;
   }
   void problem(CLI::App* verb) {
@@ -105,12 +105,11 @@ struct CommandLine {
   void where(CLI::App* verb, bool several) {
     const auto add = [&](const char* name, std::vector<std::string>& value, const std::string& doc) {
       CLI::Option* option = verb->add_option(name, value, doc + (several ? "; several with commas" : ""));
-      several ? option->delimiter(',') : option->expected(1);
+      several ? option->delimiter(',')->allow_extra_args(false) : option->expected(1);
     };
     add("--target", request.targets, "Target to use, e.g. cpu-avx2; by default the best of this machine");
     add("--family", request.families, "Only this family or kernel, e.g. generic");
-    verb->add_option("--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores")
-        ->check(CLI::Range(0, 1000000));
+    verb->add_option("--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores");
   }
 
   void add_run();

@@ -9,7 +9,7 @@ CASES = [
     ("run --repaet=3 fwd s=8 d=64", "unknown option '--repaet'; did you mean '--repeat'?"),
     ("run fwd s=8 d=64 --repeat", "--repeat needs a value"),
     ("run fwd s=8 d=64 --repeat=x", "--repeat: Value x not in range"),
-    ("run fwd s=8 d=64 --threads=-1", "--threads: Value -1 not in range"),
+    ("run fwd s=8 d=64 --threads=-1", "threads=-1 is out of range; use 1 to 4096, or 0"),
     ("run fwd fp32 s=8 d=64 hqq=4", "unknown word 'hqq=4'; did you mean 'hq'?"),
     ("run fwd fp32 s=8 d=64 mask=casual", "did you mean 'causal'?"),
     ("run fwd fp31 s=8 d=64", "did you mean 'fp32'?"),

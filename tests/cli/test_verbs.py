@@ -25,6 +25,12 @@ def test_bench_writes_one_line_a_problem(regard, tmp_path):
         assert line["regard_ms"] > 0 and line["gflops"] > 0 and line["gbps"] > 0 and line["commit"] == "abc"
 
 
+def test_words_after_an_option_belong_to_the_problem(regard):
+    shown = regard("bench --rounds=1 --target cpu-generic,cpu-avx2 --family generic", FORWARD)
+    lines = [json.loads(line) for line in shown.out.splitlines()]
+    assert [line["target"] for line in lines] == ["cpu-generic", "cpu-avx2"], shown.err
+
+
 def test_bench_compares_families_and_reports_refusals(regard):
     shown = regard("bench", FORWARD, "--family=generic,backward --rounds=1")
     generic, backward = (json.loads(line) for line in shown.out.splitlines())
