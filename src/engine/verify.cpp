@@ -87,8 +87,9 @@ Status verify_beside(const PreparedPlan& live, const regard_arguments& arguments
   }
   const Result<std::shared_ptr<PreparedPlan>> other = prepared_plan(problem, options);
   if (!other) {
+    if (other.error().kind == ErrorKind::invalid) return invalid("REGARD_VERIFY: " + other.error().message);
     report_line(problem, wanted, other.error().message);
-    return other.error().kind == ErrorKind::invalid ? Status(tl::unexpected(other.error())) : Status{};
+    return {};
   }
   const Result<AlignedMemory> workspace = aligned_memory((*other)->workspace_bytes());
   if (!workspace) return tl::unexpected(workspace.error());

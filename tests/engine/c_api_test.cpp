@@ -125,7 +125,7 @@ TEST(CApi, AMissingTensorIsNamed) {
   Call call(problem);
   call.arguments.tensor[REGARD_V].data = nullptr;
   EXPECT_EQ(regard_attention(problem.handle, nullptr, &call.arguments), REGARD_INVALID);
-  EXPECT_THAT(message(), HasSubstr("v"));
+  EXPECT_THAT(message(), HasSubstr("tensor 'v'"));
 }
 
 TEST(CApi, GpuTargetsPlanToARefusalAndExplain) {
