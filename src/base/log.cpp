@@ -2,27 +2,22 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <mutex>
 #include <set>
 #include <string>
 
 #include "base/settings.h"
+#include "base/split.h"
 
 namespace regard {
 
 bool log_enabled(std::string_view topic) {
   const Result<Settings>& current = settings();
   if (!current || current->log.empty()) return false;
-  std::string_view rest = current->log;
-  while (!rest.empty()) {
-    const std::size_t comma = rest.find(',');
-    const std::string_view item = rest.substr(0, comma);
-    if (item == topic || item == "all") return true;
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
-  }
-  return false;
+  return std::ranges::any_of(split(current->log, ","),
+                             [&](std::string_view item) { return item == topic || item == "all"; });
 }
 
 namespace {

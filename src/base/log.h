@@ -6,6 +6,9 @@
 
 namespace regard {
 
+/// The topics; REGARD_LOG takes these, or all.
+#define REGARD_LOG_TOPICS(X) X(plan) X(compile) X(cache) X(launch)
+
 bool log_enabled(std::string_view topic);
 void log_line(std::string_view topic, std::string_view text);
 /// As log_line, and also when stderr is a terminal: for what a person would otherwise wait for in the dark.

@@ -1,10 +1,13 @@
 #include "base/settings.h"
 
 #include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/split.h"
 
 extern char** environ;  // NOLINT: POSIX
 
@@ -40,6 +43,21 @@ Status read(std::string_view name, std::string_view value, std::int64_t& out) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out);
   if (error != std::errc{} || end != value.data() + value.size() || out < 0) {
     return invalid(std::string(name) + "='" + std::string(value) + "' is not a whole number of 0 or more");
+  }
+  return {};
+}
+
+/// A topic that does not exist would be silence for ever.
+Status known_topics(std::string_view topics) {
+  static constexpr std::string_view known[] = {
+#define REGARD_TOPIC(topic) #topic,
+      REGARD_LOG_TOPICS(REGARD_TOPIC)
+#undef REGARD_TOPIC
+          "all"};
+  for (const std::string_view topic : split(topics, ",")) {
+    if (topic.empty() || std::ranges::find(known, topic) != std::end(known)) continue;
+    return invalid("REGARD_LOG has the unknown topic '" + std::string(topic) + "'" +
+                   suggestion(topic, known));
   }
   return {};
 }
@@ -113,6 +131,7 @@ Result<Settings> parse_settings(std::span<const std::string> environment,
     if (!status) return tl::unexpected(status.error());
     if (!known) warnings.push_back("unknown setting " + std::string(name) + suggestion(name, names));
   }
+  if (Status status = known_topics(parsed.log); !status) return tl::unexpected(status.error());
   return parsed;
 }
 

@@ -9,9 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/log.h"
 #include "base/result.h"
 
 namespace regard {
+
+#define REGARD_LOG_TOPIC_LISTED(topic) #topic ", "
 
 // X(member, type, environment name, default, one sentence of documentation)
 // Types: Switch (0/off/false/no, 1/on/true/yes), Text, Number (non-negative integer).
@@ -37,7 +40,7 @@ namespace regard {
   X(data_dir, Text, "REGARD_DATA_DIR", "",                                                                   \
     "Read kernels/, targets/ and profiles/ from this folder instead of the built-in copies.")                \
   X(log, Text, "REGARD_LOG", "",                                                                             \
-    "Comma-separated topics reported on stderr: plan, compile, cache, launch, all.")                         \
+    "Comma-separated topics reported on stderr: " REGARD_LOG_TOPICS(REGARD_LOG_TOPIC_LISTED) "or all.")      \
   X(lock_seconds, Number, "REGARD_LOCK_SECONDS", 60,                                                         \
     "How long to wait for another process that compiles the same kernel.")                                   \
   X(compile_jobs, Number, "REGARD_COMPILE_JOBS", 0,                                                          \

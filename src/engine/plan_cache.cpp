@@ -2,10 +2,12 @@
 // are added, never changed or freed, so a reader needs no lock; a full neighbourhood means planning again,
 // which is still right.
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <array>
 #include <atomic>
 
+#include "base/log.h"
 #include "engine/counters.h"
 #include "engine/prepared.h"
 
@@ -38,10 +40,13 @@ std::size_t hash_of(const Problem& problem, const EngineOptions& options) {
   return value;
 }
 
-bool is_generic(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
-    return stage.kernel.algorithm.kernel.starts_with("generic_");
-  });
+/// "fwd fp32 ... on cpu-avx2: decode + combine".
+std::string summary(const Plan& plan) {
+  std::string stages;
+  for (const Stage& stage : plan.stages) {
+    stages += (stages.empty() ? "" : " + ") + std::string(stage.kernel.algorithm.kernel);
+  }
+  return fmt::format("{} on {}: {}", print(plan.problem), plan.target->name, stages);
 }
 
 Result<std::shared_ptr<PreparedPlan>> make(const Problem& problem, const EngineOptions& options) {
@@ -50,12 +55,13 @@ Result<std::shared_ptr<PreparedPlan>> make(const Problem& problem, const EngineO
   Result<Plan> best = plan(problem, *request->target, request->options);
   if (!best) return tl::unexpected(best.error());
   std::optional<Plan> fallback;
-  if (options.family.empty() && !request->options.strict && !is_generic(*best)) {
+  if (options.family.empty() && !request->options.strict && !best->generic) {
     PlanOptions generic = request->options;
     generic.family = "generic";
     if (Result<Plan> other = plan(problem, *request->target, generic)) fallback = std::move(*other);
   }
   ++counters().plans;
+  if (log_enabled("plan")) log_line("plan", summary(*best));
   return std::make_shared<PreparedPlan>(std::move(*best), std::move(fallback));
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "base/split.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
 
@@ -71,11 +72,8 @@ Result<PlanRequest> plan_request(const EngineOptions& options) {
   request.options.threads = *threads;
   request.options.family = options.family;
   request.options.strict = current->strict;
-  std::string_view rest = current->disable;
-  while (!rest.empty()) {
-    const std::size_t comma = rest.find(',');
-    request.options.disabled.emplace_back(rest.substr(0, comma));
-    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  for (const std::string_view name : split(current->disable, ",")) {
+    if (!name.empty()) request.options.disabled.emplace_back(name);
   }
   return request;
 }

@@ -57,6 +57,7 @@ Trial try_candidate(const Problem& problem, const Target& target, const PlanOpti
     return trial;
   }
   trial.plan = std::move(*made);
+  trial.plan->generic = is_generic(*candidate.recipe);
   trial.plan->cost_seconds = cost_seconds(*trial.plan);
   trial.verdict.accepted = true;
   trial.verdict.reason = fmt::format("about {:.3g} ms", trial.plan->cost_seconds * 1e3);

@@ -42,6 +42,7 @@ struct Plan {
   Problem problem;
   const Target* target = nullptr;
   Family family = Family::forward;
+  bool generic = false;       ///< by the slower kernel that takes everything
   std::vector<Stage> stages;  ///< 1 to 3, run in order
   std::int64_t splits = 1;    ///< parts of the key range
   std::int64_t split_keys = 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "base/split.h"
 #include "problem/fields.h"
 #include "problem/values.h"
 
@@ -12,16 +13,6 @@ namespace {
 
 std::string quoted(std::string_view text) {
   return "'" + std::string(text) + "'";
-}
-
-std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = text.find_first_of(separators);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
 }
 
 template <class Record>

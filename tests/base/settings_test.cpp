@@ -52,6 +52,16 @@ TEST(Settings, TextIsTakenAsItIs) {
   EXPECT_EQ(parsed({"REGARD_CACHE_DIR=/a b/c=d"}).settings->cache_dir, "/a b/c=d");
 }
 
+TEST(Settings, LogTopicsAreStrict) {
+  for (const char* good : {"plan", "compile", "cache", "launch", "all", "plan,cache", "plan,"}) {
+    EXPECT_TRUE(parsed({"REGARD_LOG=" + std::string(good)}).settings) << good;
+  }
+  const Parsed result = parsed({"REGARD_LOG=cache,lanch"});
+  ASSERT_FALSE(result.settings);
+  EXPECT_EQ(result.settings.error().message,
+            "REGARD_LOG has the unknown topic 'lanch'; did you mean 'launch'?");
+}
+
 TEST(Settings, AnEmptyValueIsTheDefault) {
   const Parsed result = parsed({"REGARD_JIT=", "REGARD_THREADS="});
   EXPECT_TRUE(result.settings->jit);
@@ -79,7 +89,8 @@ TEST(Settings, TableAndValuesStandInOneOrder) {
 
 TEST(Settings, EverySettingCanBeGiven) {
   for (const SettingInfo& row : setting_table()) {
-    const std::string value = row.type == "Switch" ? (row.default_text == "on" ? "off" : "on") : "5";
+    const std::string other_switch = row.default_text == "on" ? "off" : "on";
+    const std::string value = row.type == "Switch" ? other_switch : row.name == "REGARD_LOG" ? "all" : "5";
     const Parsed result = parsed({std::string(row.name) + "=" + value});
     ASSERT_TRUE(result.settings) << row.name;
     EXPECT_THAT(setting_values(*result.settings), testing::Contains(value)) << row.name;

@@ -173,6 +173,13 @@ TEST(Resolve, ACappedTargetIsUsed) {
   EXPECT_THAT(text, HasSubstr("cpu-avx2"));
 }
 
+TEST(Log, APlannedProblemIsOneLine) {
+  const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_LOG", "plan"}});
+  const std::string line = "regard plan: fwd fp32 ";
+  EXPECT_THAT(text, HasSubstr(line));
+  EXPECT_EQ(text.find(line), text.rfind(line)) << text;
+}
+
 TEST(Verify, AnotherFamilyRunsBesideTheCall) {
   const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_VERIFY", "generic"}});
   EXPECT_THAT(text, HasSubstr("beside generic: o differs by at most"));
@@ -191,7 +198,9 @@ TEST(Verify, TheOracleRunsBesideTheCall) {
 
 TEST(Verify, ANameThatIsNothingIsReported) {
   const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_VERIFY", "fastest"}});
-  EXPECT_THAT(text, HasSubstr("fastest"));
+  const std::string sentence = "unknown family or kernel 'fastest'";
+  EXPECT_THAT(text, HasSubstr("REGARD_VERIFY: " + sentence));
+  EXPECT_EQ(text.find(sentence), text.rfind(sentence)) << text;
 }
 
 }  // namespace
