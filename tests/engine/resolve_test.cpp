@@ -126,11 +126,11 @@ TEST(Resolve, CompiledThenCachedGivesTheSameBits) {
 }
 
 TEST(Resolve, ABuiltInKernelCompiledAgainGivesTheSameBits) {
-  const std::string folder = fresh_folder();
   for (const char* problem : built_in) {
     for (const char* target : {"cpu-generic", "cpu-avx2", "cpu-avx512", "cpu-avx512bf16"}) {
-      const Environment common = {
-          {"REGARD_CACHE_DIR", folder}, {"REGARD_CPU_TARGET", target}, {"RESOLVE_TEST_PROBLEM", problem}};
+      const Environment common = {{"REGARD_CACHE_DIR", fresh_folder()},
+                                  {"REGARD_CPU_TARGET", target},
+                                  {"RESOLVE_TEST_PROBLEM", problem}};
       Environment without = common;
       without.emplace_back("REGARD_BUILT_IN", "off");
       const std::string first = in_child(common), second = in_child(without);
