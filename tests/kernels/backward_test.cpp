@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <thread>
 
 #include "kernels/support.h"
@@ -187,6 +188,82 @@ TEST(Backward, SameBitsOnEveryRunAndForAnyNumberOfThreads) {
     for (int repeat = 0; repeat < 5; ++repeat)
       expect_same_bits(text, {target, "backward", 1}, {target, "backward", 2});
   }
+}
+
+std::int64_t workspace_bytes(const Problem& p, const Path& path) {
+  regard_problem* problem = nullptr;
+  regard_plan* plan = nullptr;
+  EXPECT_EQ(regard_problem_parse(print(p).c_str(), &problem), REGARD_OK) << regard_status_message();
+  regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+  options.family = path.family.c_str();
+  options.threads = path.threads;
+  EXPECT_EQ(regard_plan_create(problem, &options, &plan), REGARD_OK) << regard_status_message();
+  const std::int64_t bytes = regard_plan_workspace_bytes(plan);
+  regard_plan_destroy(plan);
+  regard_problem_destroy(problem);
+  return bytes;
+}
+
+/// O and LSE by Regard's own forward pass: the oracle takes too long at these lengths.
+void run_forward(Case& c) {
+  Problem forward = c.problem();
+  forward.pass = Pass::fwd;
+  forward.lse = true;
+  regard_arguments arguments = c.arguments();
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i)
+    if (tensor_use(forward, static_cast<regard_role>(i)) == REGARD_UNUSED) arguments.tensor[i] = {};
+  regard_problem* problem = nullptr;
+  ASSERT_EQ(regard_problem_parse(print(forward).c_str(), &problem), REGARD_OK) << regard_status_message();
+  EXPECT_EQ(regard_attention(problem, nullptr, &arguments), REGARD_OK) << regard_status_message();
+  regard_problem_destroy(problem);
+}
+
+/// Checks the gradients of rows [first, first + count) as a problem of its own. Its rows within a window of
+/// an end that is not the sequence's own have neighbours outside of it, and are not looked at.
+void expect_right_between(const Case& c, std::int64_t first, std::int64_t count) {
+  Problem part = c.problem();
+  const std::int64_t window = part.window_left;
+  const std::int64_t from = first == 0 ? 0 : window, to = first + count == part.sq ? count : count - window;
+  part.sq = part.sk = count;
+  regard_arguments arguments = c.arguments();
+  arguments.tensor[REGARD_O] = arguments.tensor[REGARD_LSE] = {};
+  for (regard_tensor& tensor : arguments.tensor) {
+    if (tensor.data == nullptr) continue;
+    tensor.data = static_cast<std::uint8_t*>(tensor.data) +
+                  first * tensor.strides[1] * static_cast<std::int64_t>(bytes_of(tensor.dtype));
+    tensor.shape[1] = count;
+  }
+  auto expected = oracle::run(part, arguments, {2, 0, 0});
+  ASSERT_TRUE(expected) << expected.error().message;
+  for (auto& [role, output] : *expected) {
+    const auto row = static_cast<std::ptrdiff_t>(output.value.size()) / count;
+    std::fill(output.value.begin(), output.value.begin() + from * row, NAN);
+    std::fill(output.value.begin() + to * row, output.value.end(), NAN);
+  }
+  for (const oracle::Comparison& output : oracle::compare(part, arguments, *expected)) {
+    EXPECT_TRUE(output.ok) << role_name(output.role) << " from row " << first << ": " << output.wrong
+                           << " wrong, worst " << output.worst;
+    EXPECT_EQ(output.compared, (to - from) * part.d) << role_name(output.role);
+  }
+}
+
+// No array of sq x sk numbers anywhere: that would be 16 GiB here.
+TEST(Backward, MemoryIsLinearInTheSequence) {
+  CaseOptions options;
+  options.forward_inputs = false;
+  const Path path{"", "backward"};
+  Case c("bwd bf16 h=1 s=65536 d=64 mask=window:100,0", options);
+  const std::int64_t bytes = workspace_bytes(c.problem(), path);
+  EXPECT_LT(bytes, std::int64_t{128} << 20);
+  Problem twice = c.problem();
+  twice.sq = twice.sk = 2 * twice.sq;
+  EXPECT_LE(workspace_bytes(twice, path), 2 * bytes);
+
+  run_forward(c);
+  ASSERT_EQ(run(c, path), "");
+  constexpr std::int64_t rows = 600;
+  for (std::int64_t first : {std::int64_t{0}, std::int64_t{32500}, c.problem().sq - rows})
+    expect_right_between(c, first, rows);
 }
 
 }  // namespace

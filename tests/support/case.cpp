@@ -66,7 +66,7 @@ Case::Case(const std::string& text, const CaseOptions& options)
   }
   arguments_.seed = 0x123456789abcdef0 + options.seed;
   arguments_.offset = 0xfedcba9876543210;
-  if (problem_.pass == Pass::bwd) compute_forward_inputs();
+  if (problem_.pass == Pass::bwd && options.forward_inputs) compute_forward_inputs();
 }
 
 std::string Case::description() const {

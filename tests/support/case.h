@@ -23,6 +23,7 @@ struct CaseOptions {
   bool padded_rows = false;     ///< rows of all tensors lie apart, and what lies between them is NaN
   bool broadcast = false;       ///< ranges and bits have size 1 in their leading dimensions
   bool only_lengths_k = false;  ///< leaves the optional lengths_q away
+  bool forward_inputs = true;   ///< false: leaves O and LSE of a backward problem NaN, for the test to fill
 };
 
 class Case {
