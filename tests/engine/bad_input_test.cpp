@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadProblem{"fwd bf16 s=64 d=64 mask=window:1", "mask=window:1"},
         BadProblem{"fwd bf16 s=64 d=64 sq=65", "'sq=65'"}, BadProblem{"fwd bf16 s=64 d=sixty", "sixty"},
         BadProblem{"fwd bf16 s=64\n\td=64\nmask=cau\x01sal", "mask"},
-        BadProblem{"fwd bf16 hq=3 hk=2 s=64 d=64", "hq=3"}, BadProblem{"fwd bf16 s=64", "d=0"},
+        BadProblem{"fwd bf16 hq=3 hk=2 s=64 d=64", "hq=3"}, BadProblem{"fwd bf16 s=64", "d is missing"},
         BadProblem{"fwd bf16 s=64 d=513", "d=513"}, BadProblem{"fwd bf16 b=-1 s=64 d=64", "b=-1"},
         BadProblem{"fwd bf16 sq=-64 sk=64 d=64", "sq=-64"},
         BadProblem{"fwd bf16 s=99999999999999999999 d=64", "99999999999999999999"},
