@@ -5,12 +5,13 @@
 namespace regard {
 namespace {
 std::atomic<unsigned> forks{0};
-}
+
+// Registered while the library is loaded, not at the first call: that may be the one a fork interrupts.
+[[maybe_unused]] const int registered =
+    pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+}  // namespace
 
 unsigned fork_count() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-  (void)registered;
   return forks.load(std::memory_order_relaxed);
 }
 

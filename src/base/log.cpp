@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "base/fork_local.h"
 #include "base/settings.h"
 #include "base/split.h"
 
@@ -25,6 +26,12 @@ void print(std::string_view topic, std::string_view text) {
   std::fprintf(stderr, "regard %.*s: %.*s\n", static_cast<int>(topic.size()), topic.data(),
                static_cast<int>(text.size()), text.data());
 }
+
+struct Warnings {
+  std::mutex mutex;
+  std::set<std::string, std::less<>> seen;
+};
+ForkLocal<Warnings>& warnings = *new ForkLocal<Warnings>;
 }  // namespace
 
 void log_line(std::string_view topic, std::string_view text) {
@@ -36,10 +43,9 @@ void tell(std::string_view topic, std::string_view text) {
 }
 
 void warn_once(std::string_view text) {
-  static std::mutex mutex;
-  static std::set<std::string, std::less<>> seen;
-  const std::lock_guard lock(mutex);
-  if (!seen.emplace(text).second) return;
+  Warnings& process = warnings.get();
+  const std::lock_guard lock(process.mutex);
+  if (!process.seen.emplace(text).second) return;
   std::fprintf(stderr, "regard: %.*s\n", static_cast<int>(text.size()), text.data());
 }
 

@@ -133,6 +133,7 @@ struct Slots {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Slot>, std::less<>> of_key;
 };
+ForkLocal<Slots>& process_slots = *new ForkLocal<Slots>;
 
 }  // namespace
 
@@ -165,10 +166,7 @@ Result<Cache*> process_cache() {
 }
 
 Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
-  // Never destroyed: kernels may run until the very end of the process.
-  static auto& every = *new ForkLocal<Slots>;
-  Slots& slots = every.get();
-
+  Slots& slots = process_slots.get();
   std::shared_ptr<Slot> slot;
   {
     const std::lock_guard lock(slots.mutex);

@@ -232,6 +232,35 @@ TEST_F(HostCompiler, AnUnusableCompilerOnThePathIsPassedOver) {
   EXPECT_EQ((*found)->name(), "g++ (" + folder_ + "/g++)");
 }
 
+TEST_F(HostCompiler, AForkedChildFindsOneWhileAThreadOfItsParentIsLooking) {
+  const std::string mark = folder_ + "/asked", slow = folder_ + "/c++";
+  std::ofstream(slow) << "#!/bin/sh\necho asked >> '" << mark
+                      << "'\nsleep 1\necho 'fake version 1.0 (build 7)' >&2\n";
+  fs::permissions(slow, fs::perms::owner_all);
+  const auto found = [] { return toolchain_for(Target{}).has_value(); };
+  const pid_t parent = fork();  // a process of its own, where nobody has looked yet
+  if (parent == 0) {
+    unsetenv("REGARD_CXX");
+    setenv("PATH", (folder_ + ":" + std::getenv("PATH")).c_str(), 1);
+    std::thread looks(found);
+    while (!fs::exists(mark)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(30);
+      _exit(found() ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    looks.join();
+    _exit(status == 0 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(parent, &status, 0);
+  EXPECT_EQ(status, 0) << "the child hung or found none";
+  std::ifstream text(mark);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(text), {}), "asked\nasked\n");
+}
+
 TEST_F(HostCompiler, TheIdentityHasNoPath) {
   const std::string here = compiler(fake("one", "exit 0"))->identity();
   fs::create_directory(folder_ + "/elsewhere");
