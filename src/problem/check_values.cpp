@@ -35,6 +35,7 @@ Status check_offsets(const Problem& p, const Side& side) {
 }
 
 Status check_sequences(const Problem& p, const Side& side) {
+  if (side.offsets == nullptr && side.lengths == nullptr) return {};
   for (std::int64_t i = 0; i < p.b; ++i) {
     const std::int64_t physical =
         side.offsets == nullptr ? side.longest : std::int64_t{side.offsets[i + 1]} - side.offsets[i];
