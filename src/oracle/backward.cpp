@@ -129,8 +129,8 @@ Outputs backward(const Inputs& inputs, const Options& options) {
     write_v = Writer(problem, REGARD_GRAD_V, outputs);
   }
   if (options.max_rows == 0 && options.max_heads == 0) {
-    write_bias = Writer(problem, REGARD_GRAD_BIAS, outputs, 0);
-    write_sink = Writer(problem, REGARD_GRAD_SINK, outputs, 0);
+    write_bias = Writer(problem, REGARD_GRAD_BIAS, outputs, true);
+    write_sink = Writer(problem, REGARD_GRAD_SINK, outputs, true);
   }
 
   const auto head = [&](std::int64_t b, std::int64_t kv_head) {

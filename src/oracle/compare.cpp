@@ -48,7 +48,11 @@ void compare_element(double actual, double exact, double expected_error, regard_
   if (std::isfinite(exact) && std::fabs(exact) + allowed > largest && std::fabs(actual) >= largest &&
       actual * exact > 0)
     absolute = 0;
-  const bool wrong = !(absolute <= allowed);  // NaN is wrong
+  if (std::isnan(exact)) {  // the inputs make it NaN, and that must show
+    absolute = std::isnan(actual) ? 0 : infinity;
+    allowed = 0;
+  }
+  const bool wrong = !(absolute <= allowed);  // any other NaN is wrong
   if (wrong && result.wrong++ == 0) {
     result.first_wrong = i;
     result.first_expected = exact;
@@ -77,7 +81,7 @@ std::vector<Comparison> compare(const Problem& problem, const regard_arguments& 
     Walk walk(tensor);
     const double ordinary = ordinary_size(output.value);
     for (std::size_t i = 0; i < output.value.size(); ++i, walk.next())
-      if (!std::isnan(output.value[i]))
+      if (output.has_result(i))
         compare_element(decode(tensor.dtype, tensor.data, walk.offset()), output.value[i], output.error[i],
                         tensor.dtype, ordinary, static_cast<std::int64_t>(i), result);
     result.ok = result.wrong == 0;

@@ -15,22 +15,26 @@ namespace regard::oracle {
 
 /// One output, in row-major order of the role's logical shape (tensor_spec).
 struct Output {
-  /// The exact result; NaN where a kernel must leave the element alone (rows and columns past a logical
-  /// length), which `compare` skips.
+  /// The exact result: NaN where the inputs make it so, and where there is none.
   std::vector<double> value;
   /// What a well-made kernel of these types is expected to err by, before the output itself is rounded
-  /// (docs/tolerances.md).
+  /// (docs/tolerances.md); `no_result` where there is none.
   std::vector<double> error;
+
+  static constexpr double no_result = -1;
+  /// False where a kernel must leave the element alone (rows and columns past a logical length) and where
+  /// Options leave it out: `compare` skips it.
+  bool has_result(std::size_t i) const { return error[i] != no_result; }
 };
 using Outputs = std::map<regard_role, Output>;
 
 struct Options {
   int threads = 1;
-  /// Compute at most this many query rows per head, spread evenly; the other rows are NaN. 0 means all.
+  /// Compute at most this many query rows per head, spread evenly; the others have no result. 0 means all.
   /// Backward then gives grad_q alone, as the other gradients are sums over all rows.
   std::int64_t max_rows = 0;
-  /// Backward only: compute at most this many (batch, K/V head) pairs, spread evenly; the others are NaN, and
-  /// gradients that are sums over heads are left out. 0 means all.
+  /// Backward only: compute at most this many (batch, K/V head) pairs, spread evenly; the others have no
+  /// result, and gradients that are sums over heads are left out. 0 means all.
   std::int64_t max_heads = 0;
 };
 

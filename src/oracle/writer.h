@@ -13,7 +13,8 @@ namespace regard::oracle {
 class Writer {
  public:
   Writer() = default;
-  Writer(const Problem& problem, regard_role role, Outputs& outputs, double initial = nan) {
+  /// Elements that are never set have no result, those of a `sum` over heads are 0.
+  Writer(const Problem& problem, regard_role role, Outputs& outputs, bool sum = false) {
     const TensorSpec spec = tensor_spec(problem, role);
     if (spec.use != REGARD_OUTPUT) return;
     std::int64_t count = 1;
@@ -24,8 +25,8 @@ class Writer {
     }
     index_ = index_of(role, static_cast<int>(spec.shape.size()), spec.shape.data(), strides.data());
     output_ = &outputs[role];
-    output_->value.assign(static_cast<std::size_t>(count), initial);
-    output_->error.assign(static_cast<std::size_t>(count), 0);
+    output_->value.assign(static_cast<std::size_t>(count), sum ? 0 : nan);
+    output_->error.assign(static_cast<std::size_t>(count), sum ? 0 : Output::no_result);
   }
 
   explicit operator bool() const { return output_ != nullptr; }

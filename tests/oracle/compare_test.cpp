@@ -18,7 +18,7 @@ oracle::Outputs answer(Case& c) {
   const oracle::Outputs outputs = oracle::run(c.problem(), c.arguments(), {2, 0, 0}).value();
   for (const auto& [role, output] : outputs)
     for (std::size_t i = 0; i < output.value.size(); ++i)
-      if (!std::isnan(output.value[i])) c.set(role, static_cast<std::int64_t>(i), output.value[i]);
+      if (output.has_result(i)) c.set(role, static_cast<std::int64_t>(i), output.value[i]);
   return outputs;
 }
 
@@ -58,6 +58,25 @@ TEST(Compare, MinusInfinityMustBeExact) {
   c.set(REGARD_LSE, 0, -oracle::infinity);
   c.set(REGARD_LSE, 1, -oracle::infinity);
   EXPECT_NE(c.mistakes(expected), "");
+}
+
+TEST(Compare, NaNOfTheInputsMustShow) {
+  for (const char* text :
+       {"fwd fp32 b=1 h=1 sq=3 sk=4 d=4 lengths lse", "bwd bf16 b=1 h=1 sq=3 sk=4 d=4 lengths"}) {
+    Case c(text);
+    c.set(REGARD_LENGTHS_Q, 0, 2);
+    c.set(REGARD_LENGTHS_K, 0, 4);
+    c.set(REGARD_Q, 4, oracle::nan);  // the second row
+    const oracle::Outputs expected = answer(c);
+    EXPECT_EQ(c.mistakes(expected), "");
+    const regard_role role = c.problem().pass == Pass::fwd ? REGARD_O : REGARD_GRAD_Q;
+    c.set(role, 5, 0.5);
+    const oracle::Comparison result = oracle::compare(c.problem(), c.arguments(), expected).at(0);
+    EXPECT_EQ(result.role, role);
+    EXPECT_EQ(result.compared, 8) << "the third row is past the logical length";
+    EXPECT_EQ(result.wrong, 1);
+    EXPECT_EQ(result.first_wrong, 5);
+  }
 }
 
 TEST(Compare, SeesOneKeyTooFew) {
@@ -141,7 +160,7 @@ TEST(CheckReport, SampledGradientsAreThoseOfTheWhole) {
     for (const auto& [role, output] : *some) {
       std::size_t computed = 0;
       for (std::size_t i = 0; i < output.value.size(); ++i) {
-        if (std::isnan(output.value[i])) continue;
+        if (!output.has_result(i)) continue;
         EXPECT_EQ(output.value[i], whole.at(role).value[i]);
         ++computed;
       }

@@ -212,9 +212,9 @@ void Case::compute_forward_inputs(int threads) {
   forward.dbias = forward.deterministic = false;
   const auto outputs = must(oracle::run(forward, arguments_, {threads, 0, 0}), print(forward));
   for (const regard_role role : {REGARD_O, REGARD_LSE}) {
-    const std::vector<double>& values = outputs.at(role).value;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (!std::isnan(values[i])) set(role, static_cast<std::int64_t>(i), values[i]);
+    const oracle::Output& output = outputs.at(role);
+    for (std::size_t i = 0; i < output.value.size(); ++i)
+      if (output.has_result(i)) set(role, static_cast<std::int64_t>(i), output.value[i]);
   }
 }
 
@@ -251,11 +251,12 @@ std::string Case::mistakes(const oracle::Outputs& expected, bool sampled) const 
       text += line;
     }
     if (sampled) continue;
-    const std::vector<double>& values = expected.at(c.role).value;
+    const oracle::Output& output = expected.at(c.role);
+    const std::size_t elements = output.value.size();
     const std::vector<std::uint8_t> actual = bytes(c.role);
-    const std::size_t size = values.empty() ? 0 : actual.size() / values.size();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!std::isnan(values[i])) continue;
+    const std::size_t size = elements == 0 ? 0 : actual.size() / elements;
+    for (std::size_t i = 0; i < elements; ++i) {
+      if (output.has_result(i)) continue;
       if (std::all_of(actual.begin() + static_cast<std::ptrdiff_t>(i * size),
                       actual.begin() + static_cast<std::ptrdiff_t>((i + 1) * size),
                       [](std::uint8_t byte) { return byte == poison; }))
