@@ -112,17 +112,23 @@ Status positional_mask(const Problem& p) {
   return {};
 }
 
+// Kernels hold both as fp32 and divide the one by the other: within this bound the quotient is finite too.
+constexpr double largest_modifier = 1e18;
+
 Status score_modifiers(const Problem& p) {
-  if (!std::isfinite(p.softcap) || p.softcap < 0) {
+  const bool caps = p.softcap >= 1 / largest_modifier && p.softcap <= largest_modifier;
+  if (!caps && p.softcap != 0) {
     return invalid(pair("softcap", p.softcap) +
-                   " is not a cap; it is a finite number above 0, or 0 for none");
+                   " is not a cap; it is a number between 1e-18 and 1e18, or 0 for none");
   }
   if (p.softcap > 0 && p.bias != Bias::none) {
     return invalid(pair("softcap", p.softcap) + " does not go with " + pair("bias", p.bias) +
                    "; use one of the two");
   }
-  if (p.scale && !std::isfinite(*p.scale)) {
-    return invalid(pair("scale", p.scale) + " is not finite; leave it out for 1/sqrt(d)");
+  if (p.scale && !(std::fabs(*p.scale) <= largest_modifier)) {
+    return invalid(
+        pair("scale", p.scale) +
+        " is not between -1e18 and 1e18, where fp32 scores stay finite; leave it out for 1/sqrt(d)");
   }
   return {};
 }
