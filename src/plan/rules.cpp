@@ -19,6 +19,7 @@ std::span<const Rule> rules() {
       REGARD_RULE(head_dims_aligned),
       REGARD_RULE(wide_heads_are_plain),
 
+      REGARD_SHAPE_RULE(positions_fit),
       REGARD_SHAPE_RULE(few_query_rows),
       REGARD_RULE(decode_without_dropout),
       REGARD_SHAPE_RULE(splits_allowed),

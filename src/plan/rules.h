@@ -46,6 +46,7 @@ Refusal head_dims_aligned(const Question&);
 Refusal wide_heads_are_plain(const Question&);
 
 // rules_family.cpp: what each family needs.
+Refusal positions_fit(const Question&);
 Refusal few_query_rows(const Question&);
 Refusal decode_without_dropout(const Question&);
 Refusal splits_allowed(const Question&);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "plan/cpu_parts.h"
 #include "plan/cpu_plans.h"
@@ -9,6 +10,19 @@
 #include "plan/stage.h"
 
 namespace regard {
+namespace {
+// Of int32, less what a tile may reach past the last row.
+constexpr std::int64_t largest_position = INT32_MAX - 0xffff;
+}  // namespace
+
+Refusal positions_fit(const Question& q) {
+  if (q.target.kind != TargetKind::cpu) return {};
+  const Problem& p = q.problem;
+  if (p.sq <= largest_position && p.sk <= largest_position) return {};
+  const bool queries = p.sq > largest_position;
+  return fmt::format("its positions have 32 bits and {}={} is too large; sequences have at most {} rows",
+                     queries ? "sq" : "sk", queries ? p.sq : p.sk, largest_position);
+}
 
 Refusal few_query_rows(const Question& q) {
   if (q.candidate.recipe->kernel != "decode" || q.candidate.tile == nullptr) return {};
