@@ -7,6 +7,7 @@
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scores.h"
+#include "kernels/cpu/softmax.h"
 #include "kernels/cpu/transpose.h"
 #include "kernels/cpu/values.h"
 
@@ -83,7 +84,11 @@ REGARD_INLINE Floats sum_of_row(Floats x) {
 class Block {
  public:
   Block(const Arguments& a, i64 batch, i64 kv_head, i64 split, void* memory)
-      : a_(a), heads_per_kv_(a.hq / a.hk), first_(a, batch, kv_head * heads_per_kv_), split_(split) {
+      : a_(a),
+        heads_per_kv_(a.hq / a.hk),
+        first_(a, batch, kv_head * heads_per_kv_),
+        split_(split),
+        scale_(a) {
     u8* at = static_cast<u8*>(memory);
     const auto take = [&at](i64 bytes) {
       at += bytes;
@@ -132,10 +137,9 @@ class Block {
     for (int lane = 0; lane < lanes; ++lane) {
       const Head head(a_, first_.batch, head_of(lane % rows));
       const i64 row = row_of(lane % rows);
-      // A learned sink is a key seen before all others, with no value. With parts, the merge adds it.
-      const float sink = a_.splits > 1 ? -infinity : head.sink();
-      maximum_[lane] = sink;
-      sum_[lane] = lane < rows && sink != -infinity ? 1 : 0;
+      sink_[lane] = head.sink();
+      maximum_[lane] = -infinity;
+      sum_[lane] = 0;
       slope_[lane] = alibi ? head.alibi_slope() : 0;
       key_of_lane_[lane] = ways * (lane / rows);
       diagonal_[lane] = static_cast<i32>(row + first_.sequence.sk - first_.sequence.sq);
@@ -148,12 +152,11 @@ class Block {
     compute_scores(first_key, count);
 
     const bool masked = !visible_.sees_all(first_key, first_key + end);
-    const bool scale_late = !changes_scores && a_.scale > 0;
-    if (masked || key::bits || !scale_late)
-      modify_scores(first_key, count, scale_late ? 1.0f : a_.scale, masked);
+    if (masked || key::bits || scale_.before != 1.0f || changes_scores)
+      modify_scores(first_key, count, scale_.before, masked);
 
     float rescale[lanes];
-    const bool changed = softmax(end / chunk, scale_late ? a_.scale * log2_of_e : log2_of_e, rescale);
+    const bool changed = softmax(end / chunk, scale_.in_softmax * log2_of_e, rescale);
     pack_columns<key::dv, width>(values_, first_.v(first_key), a_.v.row, count, end);
     add_values<rows>({output_, scores_, values_, depth(end), true, changed ? rescale : nullptr});
   }
@@ -260,15 +263,15 @@ class Block {
     Floats largest = broadcast(-infinity);
     for (i64 i = 0; i < chunks * ways; ++i) largest = max(largest, load<Floats>(scores_ + i * lanes));
     const Floats before = load<Floats>(maximum_);
-    const Floats maximum = max(before, max_of_row(largest) * unit);
+    const Floats maximum = max(before, max_of_row(largest));
     const Floats zero = select(maximum == -infinity, Floats{}, maximum);
-    const Floats factor = select(maximum == before, broadcast(1.0f), exp2(before - zero));
+    const Floats factor = select(maximum == before, broadcast(1.0f), exp2((before - zero) * unit));
     Floats sum = load<Floats>(sum_) * factor;
     for (i64 i = 0; i < chunks; ++i) {
       Floats p[ways];
       REGARD_UNROLL
       for (int way = 0; way < ways; ++way) {
-        p[way] = exp2(load<Floats>(scores_ + (i * ways + way) * lanes) * unit - zero);
+        p[way] = exp2((load<Floats>(scores_ + (i * ways + way) * lanes) - zero) * unit);
         sum += p[way];
       }
       store(scores_ + i * lanes, pairs ? pair_of(p[0], p[ways - 1]) : p[0]);
@@ -280,11 +283,11 @@ class Block {
   }
 
   void finish() {
-    const Floats maximum = load<Floats>(maximum_), sum = sum_of_row(load<Floats>(sum_));
-    const Ints seen = maximum != -infinity;
+    const SoftmaxEnd end = end_softmax(load<Floats>(maximum_), sum_of_row(load<Floats>(sum_)),
+                                       scale_.in_softmax, load<Floats>(sink_));
     float inverse[lanes], lse[lanes];
-    store(inverse, select(seen, 1.0f / sum, Floats{}));
-    store(lse, select(seen, maximum * log_of_2 + log(sum), broadcast(-infinity)));
+    store(inverse, end.inverse);
+    store(lse, end.lse);
     for (i64 r = 0; r < used_rows_; ++r) {
       const Head head(a_, first_.batch, head_of(r));
       const i64 row = row_of(r);
@@ -305,10 +308,11 @@ class Block {
   i64 heads_per_kv_;
   Head first_;  // the first query head of the group
   i64 split_, used_rows_;
+  Scale scale_;
   TileRows<lanes> visible_;
   float *q_, *output_, *values_, *scores_;
   // One lane per query row and key of a chunk, as in a vector of scores.
-  float maximum_[lanes], sum_[lanes], slope_[lanes];
+  float maximum_[lanes], sum_[lanes], sink_[lanes], slope_[lanes];
   i32 key_of_lane_[lanes], diagonal_[lanes];
 };
 

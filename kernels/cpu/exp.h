@@ -53,7 +53,7 @@ REGARD_INLINE Floats exp2(Floats x) {
   }
 }
 
-/// Natural logarithm of normal positive numbers.
+/// Natural logarithm of normal positive numbers; infinity and NaN stay what they are.
 REGARD_INLINE Floats log(Floats x) {
   // x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh((m - 1) / (m + 1)).
   const Ints moved = bits_as<Ints>(x) - 0x3f3504f3;
@@ -62,7 +62,8 @@ REGARD_INLINE Floats log(Floats x) {
   const Floats t = (m - 1.0f) / (m + 1.0f), square = t * t;
   const Floats series =
       (((square * (1 / 9.0f) + 1 / 7.0f) * square + 1 / 5.0f) * square + 1 / 3.0f) * square + 1.0f;
-  return 2.0f * t * series + __builtin_convertvector(exponent, Floats) * log_of_2;
+  const Floats result = 2.0f * t * series + __builtin_convertvector(exponent, Floats) * log_of_2;
+  return select(x < infinity, result, x);
 }
 
 REGARD_INLINE Floats tanh(Floats x) {

@@ -10,6 +10,7 @@
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scores.h"
+#include "kernels/cpu/softmax.h"
 #include "kernels/cpu/values.h"
 
 namespace regard {
@@ -21,8 +22,8 @@ static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of 
 
 /// One tile of query rows: what stays from step to step.
 struct QueryTile {
-  float maximum[tile];  // of the row's scores so far, in units of log 2
-  float sum[tile];      // of 2^(score - maximum)
+  float maximum[tile];  // of the row's scores so far
+  float sum[tile];      // of 2^((score - maximum) * unit)
   TileRows<tile> visible;
   float* q;       // packed: [depth(d)][tile]
   float* output;  // [tile][width], not yet divided by the sum
@@ -61,17 +62,18 @@ bool softmax(const Head& head, QueryTile& rows, float* scores, const float* larg
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const Floats before = load<Floats>(rows.maximum + lane);
-    const Floats maximum = max(before, load<Floats>(largest + lane) * unit);
+    const Floats maximum = max(before, load<Floats>(largest + lane));
     // A row that has seen no key yet has maximum -infinity; -infinity - -infinity would be NaN.
     const Floats zero = select(maximum == -infinity, Floats{}, maximum);
     // Exactly 1 where the maximum stays: in a long row the error of a factor near 1 would add up.
-    const Floats factor = select(maximum == before, broadcast(1.0f), exp2(before - zero));
+    const Floats factor = select(maximum == before, broadcast(1.0f), exp2((before - zero) * unit));
     changed |= maximum != before;
     Floats sum = load<Floats>(rows.sum + lane) * factor;
 
     DropoutLanes dropout(head, rows.first_row + lane);
     const auto weight = [&](i64 key) {
-      const Floats p = exp2(load<Floats>(scores + key * tile + lane) * unit - zero);
+      // The difference first: it is exact near the maximum, however large the scores are.
+      const Floats p = exp2((load<Floats>(scores + key * tile + lane) - zero) * unit);
       sum += p;
       if constexpr (key::dropout) return select(dropout.kept(first_key + key), p, Floats{});
       return p;
@@ -92,16 +94,17 @@ bool softmax(const Head& head, QueryTile& rows, float* scores, const float* larg
   return any(changed);
 }
 
-/// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace.
-void store_tile(const Head& head, const QueryTile& rows, i64 split) {
+/// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace. `natural`
+/// turns scores into natural units.
+void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural) {
   const Arguments& a = head.arguments;
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   float inverse[tile], lse[tile];
   for (i64 lane = 0; lane < tile; lane += lanes) {
-    const Floats maximum = load<Floats>(rows.maximum + lane), sum = load<Floats>(rows.sum + lane);
-    const Ints seen = maximum != -infinity;
-    store(inverse + lane, select(seen, a.dropout_scale / sum, Floats{}));
-    store(lse + lane, select(seen, maximum * log_of_2 + log(sum), broadcast(-infinity)));
+    const SoftmaxEnd end = end_softmax(load<Floats>(rows.maximum + lane), load<Floats>(rows.sum + lane),
+                                       natural, broadcast(head.sink()));
+    store(inverse + lane, end.inverse * a.dropout_scale);
+    store(lse + lane, end.lse);
   }
   for (i64 i = 0; i < rows.rows; ++i) {
     const i64 row = rows.first_row + i;
@@ -164,7 +167,7 @@ struct Scratch {
 class Block {
  public:
   Block(const Arguments& a, const Work& work, void* memory)
-      : a_(a), head_(a, work.batch, work.head), split_(work.split), scratch_(memory) {
+      : a_(a), head_(a, work.batch, work.head), split_(work.split), scale_(a), scratch_(memory) {
     const i64 rows = smaller(key::block_q, head_.sequence.sq - work.first_row);
     for (; tile_count_ * tile < rows; ++tile_count_)
       start(tiles_[tile_count_], work.first_row + tile_count_ * tile,
@@ -182,7 +185,7 @@ class Block {
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
     for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) step(key, end);
-    for (i64 t = 0; t < tile_count_; ++t) store_tile(head_, tiles_[t], split_);
+    for (i64 t = 0; t < tile_count_; ++t) store_tile(head_, tiles_[t], split_, scale_.in_softmax);
     if (key::dropout && a_.dropout_mask.data && tile_count_ > 0)
       write_dropout_mask(
           head_, tiles_[0].first_row,
@@ -198,11 +201,9 @@ class Block {
     rows.output = scratch_.output + tile_count_ * layout.output / 4;
     rows.visible.find(a_, head_.sequence, first_row, count);
     pack_transposed<key::d, tile>(rows.q, head_.q(first_row), a_.q.row, count);
-    // A learned sink is a key seen before all others, with no value. With parts, the merge adds it.
-    const float sink = a_.splits > 1 ? -infinity : head_.sink();
     for (i64 lane = 0; lane < tile; lane += lanes) {
-      store(rows.maximum + lane, broadcast(sink));
-      store(rows.sum + lane, broadcast(sink == -infinity ? 0.0f : 1.0f));
+      store(rows.maximum + lane, broadcast(-infinity));
+      store(rows.sum + lane, Floats{});
     }
   }
 
@@ -241,13 +242,11 @@ class Block {
     compute_scores(part.scores, scratch_.keys, rows.q, part.begin, part.end, maximum);
 
     const bool masked = !rows.visible.sees_all(part.first_key + part.begin, part.first_key + part.end);
-    // The softmax applies a positive scale for nothing; the largest score is then the largest product.
-    const bool scale_late = !changes_scores && a_.scale > 0;
     if (elementwise_bias) load_bias(head_, part, scratch_.bias);
-    if (masked || key::bits || !scale_late)
-      modify_scores(head_, part, rows.visible, scale_late ? 1.0f : a_.scale, masked, maximum);
+    if (masked || key::bits || scale_.before != 1.0f || changes_scores)
+      modify_scores(head_, part, rows.visible, scale_.before, masked, maximum);
 
-    const float unit = scale_late ? a_.scale * log2_of_e : log2_of_e;
+    const float unit = scale_.in_softmax * log2_of_e;
     const bool changed =
         softmax(head_, rows, part.scores, maximum, part.first_key, part.begin, part.end, unit, rescale);
     const i64 first = depth(part.begin);
@@ -259,6 +258,7 @@ class Block {
   const Arguments& a_;
   Head head_;
   i64 split_;
+  Scale scale_;
   Scratch scratch_;
   QueryTile tiles_[key::block_q / tile];
   i64 tile_count_ = 0;

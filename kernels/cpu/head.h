@@ -38,8 +38,8 @@ struct Head {
   u8* o(i64 row) const { return address<key::out>(arguments.o, head, sequence.first_q + row); }
   float* lse(i64 row) const { return row_of<float>(arguments.lse, batch, head, sequence.first_q + row); }
 
-  /// The learned sink in units of log 2; -infinity without one.
-  float sink() const { return arguments.sink ? arguments.sink[head] * log2_of_e : -infinity; }
+  /// The learned sink; -infinity without one, and for a part of the keys: the merge of the parts adds it.
+  float sink() const { return arguments.sink && arguments.splits <= 1 ? arguments.sink[head] : -infinity; }
   float alibi_slope() const { return arguments.alibi[batch * arguments.alibi_batch + head]; }
 };
 

@@ -16,6 +16,18 @@ constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 /// More than a factor and a mask lies between Q K^T and the softmax.
 constexpr bool changes_scores = key::softcap || alibi || elementwise_bias;
 
+/// Where the factor of Q K^T is applied: by the softmax, which applies a positive one for nothing (the
+/// largest score is then the largest product), or before, where scores are changed.
+struct Scale {
+  float before, in_softmax;
+
+  explicit Scale(const Arguments& a) {
+    const bool late = !changes_scores && a.scale > 0;
+    before = late ? 1.0f : a.scale;
+    in_softmax = late ? a.scale : 1.0f;
+  }
+};
+
 /// The part of a tile that is worked on, [begin, end) of the step's keys, and the side inputs of just this
 /// part.
 struct ScoreTile {

@@ -65,10 +65,11 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   double sum = std::exp(sink - largest);
   for (const double s : score) sum += std::exp(s - largest);
   row.lse = largest + std::log(sum);
-  row.sink_weight = std::exp(sink - row.lse);
+  // Not exp(score - lse): at scores of 1e20 lse has no digits left for the logarithm of the sum.
+  row.sink_weight = std::exp(sink - largest) / sum;
   for (std::size_t j = 0; j < keys; ++j) {
+    row.weight[j] = std::exp(score[j] - largest) / sum;
     score[j] -= row.lse;
-    row.weight[j] = std::exp(score[j]);
   }
 }
 

@@ -156,6 +156,34 @@ TEST(Forward, ExtremeLogits) {
   expect_right(entries, runnable_targets());
 }
 
+// Padding by an additive bias, as frameworks write it: whole steps of keys, and whole rows, at the bottom of
+// the range. A row that is padded throughout is a row like any other.
+TEST(Forward, PaddingByBias) {
+  std::vector<Entry> entries;
+  for (const double padding : {-1e10, -1e30, -3.4028234e38}) {
+    for (const char* rest :
+         {"fwd fp32 lse sq=70 sk=450 d=64 bias=11", "fwd bf16 lse sq=70 sk=450 d=64 bias=11 sink",
+          "fwd fp32 lse hq=4 hk=1 sq=1 sk=450 d=64 bias=1h",
+          "fwd fp32 lse hq=4 hk=1 sq=1 sk=2450 d=64 bias=1h sink splits=2"}) {
+      entries.push_back({rest});
+      entries.back().options.padding = padding;
+      entries.back().options.padded_keys = 400;
+    }
+  }
+  expect_right(entries, runnable_targets());
+}
+
+// Scores so large that one unit in their last place is more than an exponent can hold.
+TEST(Forward, ScoresBeyondTheirOwnPrecision) {
+  std::vector<Entry> entries;
+  for (const char* scale : {" scale=1e7", " scale=1e9", " scale=1e12"})
+    for (const char* rest :
+         {"fwd fp32 lse h=1 sq=64 sk=512 d=64", "fwd bf16 lse h=1 sq=64 sk=512 d=64 mask=causal",
+          "fwd bf16 lse hq=4 hk=1 sq=1 sk=500 d=64"})
+      entries.push_back({std::string(rest) + scale});
+  expect_right(entries, runnable_targets());
+}
+
 TEST(Forward, LayoutsAndPaddedRows) {
   std::vector<Entry> entries;
   for (const char* layout : {"layout=bshd", "layout=bhsd", "layout=sbhd"})

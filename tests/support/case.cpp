@@ -73,6 +73,10 @@ std::string Case::description() const {
   std::string text = "'" + print(problem_) + "' seed=" + std::to_string(options_.seed);
   if (options_.q_scale != 1) text += " q_scale=" + std::to_string(options_.q_scale);
   if (options_.bias_offset != 0) text += " bias_offset=" + std::to_string(options_.bias_offset);
+  if (options_.padded_keys > 0) {
+    text += " padding=" + std::to_string(options_.padding) + " of " + std::to_string(options_.padded_keys) +
+            " keys";
+  }
   if (options_.sink_offset != 0) text += " sink_offset=" + std::to_string(options_.sink_offset);
   if (options_.padded_rows) text += " padded_rows";
   if (options_.broadcast) text += " broadcast";
@@ -154,6 +158,12 @@ void Case::fill(const TensorSpec& spec) {
       break;
     case REGARD_BIAS:
       values = normal(random, n, 1, options_.bias_offset);
+      for (std::int64_t i = 0; options_.padded_keys > 0 && i < n; ++i) {
+        const std::int64_t row = i / problem_.sk % problem_.sq;
+        if (row % 8 == 7 || i % problem_.sk < options_.padded_keys) {
+          values[static_cast<std::size_t>(i)] = options_.padding;
+        }
+      }
       break;
     case REGARD_SINK:
       values = normal(random, n, 1, options_.sink_offset);
