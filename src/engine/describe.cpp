@@ -11,6 +11,7 @@
 #include "engine/counters.h"
 #include "engine/machine.h"
 #include "plan/profile.h"
+#include "plan/recipe.h"
 
 namespace regard {
 namespace {
@@ -21,7 +22,7 @@ json describe_target(const Target& target) {
   const Status can_run = runnable(target);
   json row = {{"name", target.name},
               {"doc", target.doc},
-              {"kernels", !target.tiles.empty()},
+              {"kernels", has_kernels(target)},
               {"runs_here", can_run.has_value()}};
   row["kind"] = target.kind == TargetKind::cpu ? "cpu" : target.kind == TargetKind::cuda ? "cuda" : "hip";
   if (!can_run) row["why_not"] = can_run.error().message;

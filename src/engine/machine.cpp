@@ -8,6 +8,7 @@
 
 #include "base/settings.h"
 #include "device/cpu.h"
+#include "plan/recipe.h"
 
 namespace regard {
 
@@ -49,7 +50,7 @@ Result<const Target*> find_best() {
   }
   const Target* best = nullptr;
   for (const Target& target : *all) {
-    if (target.kind != TargetKind::cpu || target.tiles.empty() || target.preference > highest) continue;
+    if (target.kind != TargetKind::cpu || !has_kernels(target) || target.preference > highest) continue;
     if (!runnable(target)) continue;
     if (best == nullptr || target.preference > best->preference) best = &target;
   }

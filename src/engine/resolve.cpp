@@ -82,10 +82,12 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
     if (current->cache) {
       if (const std::optional<CacheEntry> entry = (*cache)->find(digest)) return load(*entry, Tier::cache);
     }
+    const std::string where = current->cache ? (*cache)->directory() : "switched off";
     return not_available(key,
-                         fmt::format("not in the cache ({}), and REGARD_JIT=off forbids compiling it; switch "
-                                     "REGARD_JIT on once, or add the variant to the manifest",
-                                     current->cache ? (*cache)->directory() : "switched off"));
+                         fmt::format("not in the cache ({}), and REGARD_JIT=off forbids compiling it; run it "
+                                     "once with REGARD_JIT=on, or build the library with '{}' among the "
+                                     "variants of profiles/default.toml",
+                                     where, print(key.signature)));
   }
   const auto make = [&] { return compile(key, *rendered, **toolchain); };
   if (current->cache) {

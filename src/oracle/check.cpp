@@ -35,7 +35,8 @@ Options sample(const Problem& p, int threads) {
     options.max_rows = std::max<std::int64_t>(2, at_least_one(budget / (row_cost(p) * heads)));
     return options;
   }
-  const double group = row_cost(p) * rows * static_cast<double>(p.hq / p.hk);
+  const std::int64_t heads_per_kv = p.hq / p.hk;
+  const double group = row_cost(p) * rows * static_cast<double>(heads_per_kv);
   options.max_heads = at_least_one(budget / group);
   if (group > budget) options.max_rows = std::max<std::int64_t>(2, at_least_one(rows * budget / group));
   return options;

@@ -25,6 +25,9 @@ struct Recipe {
 /// From top to bottom: where tuning and cost do not decide, the first one wins.
 std::span<const Recipe> recipes();
 
+/// Whether anything can be run on the target, or only planned and explained.
+bool has_kernels(const Target&);
+
 /// The stems in `stages`: "decode + combine" -> decode, combine.
 std::vector<std::string_view> stage_kernels(const Recipe&);
 

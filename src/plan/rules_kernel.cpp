@@ -43,6 +43,12 @@ const std::string& who_can_once(const Recipe& recipe) {
 
 }  // namespace
 
+bool has_kernels(const Target& target) {
+  const auto all = recipes();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Recipe& recipe) { return missing_kernel(recipe, target).empty(); });
+}
+
 Refusal kernel_exists(const Question& q) {
   const Recipe& recipe = *q.candidate.recipe;
   const std::string_view missing = missing_kernel(recipe, q.target);
