@@ -79,7 +79,7 @@ TEST(Plan, AForcedFamilyIsUsedAndAnUnknownOneIsAnErrorWithTheNearest) {
 TEST(Plan, StrictRefusesTheGenericKernelAndSaysWhyTheOthersDid) {
   const std::string_view text = "fwd fp8 b=1 h=4 s=256 d=64";
   EXPECT_THAT(planned(text, {.strict = true}), HasSubstr("REGARD_STRICT forbids the slower generic kernel"));
-  EXPECT_THAT(planned(text, {.strict = true}), HasSubstr("forward: it does not take fp8"));
+  EXPECT_THAT(planned(text, {.strict = true}), HasSubstr("it does not take fp8; it takes fp32, bf16, fp16"));
   EXPECT_EQ(planned(text, {.family = "generic", .strict = true}), "generic_forward");
   EXPECT_EQ(planned("fwd bf16 b=1 h=4 s=256 d=64", {.strict = true}), "forward");
 }
