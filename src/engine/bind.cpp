@@ -1,5 +1,6 @@
 #include "engine/bind.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace regard {
@@ -39,6 +40,16 @@ Rows score_rows(const Tensor& tensor) {
     return {tensor.data, stride_or_zero(tensor, 0), stride_or_zero(tensor, 1), tensor.strides[2]};
   }
   return {tensor.data, 0, stride_or_zero(tensor, 0), tensor.strides[1]};
+}
+
+/// What shares a bias also shares its gradient, which kernels see by strides of 0. The problem says so: an
+/// empty tensor may come with any strides.
+Rows grad_bias_rows(const Problem& p, const Tensor& tensor) {
+  if (!p.dbias) return {};
+  const auto stride = [&tensor](int dimension, bool own) {
+    return own ? std::max<i64>(tensor.strides[dimension], 1) : 0;
+  };
+  return {tensor.data, stride(0, has_batches(p.bias)), stride(1, has_heads(p.bias)), tensor.strides[2]};
 }
 
 template <class T>
@@ -113,7 +124,7 @@ Arguments bind(const Plan& plan, const regard_arguments& given, void* workspace)
   a.grad_v = sequences(REGARD_GRAD_V);
   a.lse = present(t[REGARD_LSE]) ? head_rows(t[REGARD_LSE]) : Rows{};
   a.bias = scores(REGARD_BIAS);
-  a.grad_bias = scores(REGARD_GRAD_BIAS);
+  a.grad_bias = grad_bias_rows(p, t[REGARD_GRAD_BIAS]);
   a.bits = scores(REGARD_BITS);
   a.dropout_mask = scores(REGARD_DROPOUT_MASK);
   a.alibi = pointer<const float>(t[REGARD_ALIBI]);

@@ -18,8 +18,7 @@ struct Shared {
 
 Shared shared_bias_gradient(const Problem& p) {
   if (!p.dbias) return {false, false};
-  return {p.b > 1 && (p.bias == Bias::one_one || p.bias == Bias::one_head),
-          p.hq > 1 && (p.bias == Bias::one_one || p.bias == Bias::batch_one)};
+  return {p.b > 1 && !has_batches(p.bias), p.hq > 1 && !has_heads(p.bias)};
 }
 
 std::int64_t main_scratch(const Problem& p, const Target& target, const Target::Tile& tile) {
@@ -58,15 +57,17 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   need(plan.workspace, Part::delta, product({p.hq, query_tokens(p), 4}));
   need(plan.workspace, Part::grad_q_partial,
        product({plan.splits, p.hq, query_tokens(p), padded_columns(p.d), 4}));
-  if (shared.any()) need(plan.workspace, Part::grad_bias_partial, product({image_heads, p.sq, p.sk, 4}));
+  const std::int64_t image_bytes = shared.any() ? product({image_heads, p.sq, p.sk, 4}) : 0;
+  need(plan.workspace, Part::grad_bias_partial, image_bytes);
 
   const std::int64_t chunks = ceil_divide(p.sq, rows_per_block);
   const std::int64_t rows = product({p.b, p.hq, chunks});
-  const std::int64_t image_rows = shared.any() ? product({image_heads, chunks}) : 0;
+  // Without keys there is no image, and no block to round it.
+  const std::int64_t image_rows = image_bytes > 0 ? product({image_heads, chunks}) : 0;
   plan.stages = {
       stage_of(p, target, "backward_delta", nullptr, rows, 0),
       stage_of(p, target, "backward", &tile, product({blocks, plan.splits}), main_scratch(p, target, tile)),
-      stage_of(p, target, "backward_convert", nullptr, rows + image_rows + (p.sink ? p.hq : 0), 0)};
+      stage_of(p, target, "backward_convert", nullptr, sum({rows, image_rows, p.sink ? p.hq : 0}), 0)};
   return finish(std::move(plan));
 }
 

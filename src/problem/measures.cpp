@@ -46,6 +46,12 @@ double scale_of(const Problem& p) {
 bool has_elementwise_bias(Bias bias) {
   return bias != Bias::none && !has_alibi(bias);
 }
+bool has_batches(Bias bias) {
+  return bias == Bias::batch_one || bias == Bias::batch_head;
+}
+bool has_heads(Bias bias) {
+  return bias == Bias::one_head || bias == Bias::batch_head;
+}
 bool has_alibi(Bias bias) {
   return bias == Bias::alibi || bias == Bias::alibi_batch;
 }

@@ -195,6 +195,9 @@ DType default_out(DType input);
 /// The factor of Q K^T: `scale` or 1/sqrt(d) of the unpadded head dimension. The only place that computes it.
 double scale_of(const Problem&);
 bool has_elementwise_bias(Bias);
+/// Whether every batch, or every head, has an elementwise bias of its own; if not, they share one.
+bool has_batches(Bias);
+bool has_heads(Bias);
 bool has_alibi(Bias);
 
 /// Multiply-adds counted as two: 2 b hq sq sk (d + dv) forward, 2.5 times that backward; with a mask only the

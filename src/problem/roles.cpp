@@ -64,9 +64,7 @@ Shape lse_shape(const Problem& p) {
   return p.varlen ? Shape{p.hq, query_tokens(p)} : Shape{p.b, p.hq, p.sq};
 }
 Shape bias_shape(const Problem& p) {
-  const bool batches = p.bias == Bias::batch_one || p.bias == Bias::batch_head;
-  const bool heads = p.bias == Bias::one_head || p.bias == Bias::batch_head;
-  return {batches ? p.b : 1, heads ? p.hq : 1, p.sq, p.sk};
+  return {has_batches(p.bias) ? p.b : 1, has_heads(p.bias) ? p.hq : 1, p.sq, p.sk};
 }
 Shape alibi_shape(const Problem& p) {
   return p.bias == Bias::alibi_batch ? Shape{p.b, p.hq} : Shape{p.hq};

@@ -153,6 +153,13 @@ TEST(Backward, NoKeysAndNoRows) {
                        {"sq=70 sk=0", "sq=0 sk=70", "sq=200 sk=3 mask=causal", "sq=3 sk=200 mask=causal"}));
 }
 
+// A bias without columns has a gradient without elements: nothing sums it, nothing rounds it.
+TEST(Backward, NoKeysWithBiasGradients) {
+  expect_right(
+      product({"bf16 b=2 h=2 sq=64 sk=0 d=64 dbias", "fp32 b=2 hq=4 hk=2 sq=64 sk=0 d=64 dbias sink"},
+              {"bias=11", "bias=1h", "bias=b1", "bias=bh"}));
+}
+
 // True -infinity: rows whose logits are all hugely negative, and rows that one huge logit decides.
 TEST(Backward, ExtremeLogits) {
   CaseOptions negative;

@@ -148,6 +148,16 @@ TEST(Plan, SizesThatLeave64BitsAreRefused) {
               HasSubstr("64-bit"));
 }
 
+TEST(Plan, WithoutKeysNoBlockRoundsAnImageOfTheBiasGradient) {
+  for (const char* bias : {"11", "1h", "b1", "bh"}) {
+    const std::string text = "bwd bf16 b=2 h=2 sq=64 sk=0 d=64 dbias bias=" + std::string(bias);
+    const Result<Plan> result = plan(problem(text), target("cpu-avx2"), {.family = "backward"});
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->workspace.bytes[static_cast<std::size_t>(Part::grad_bias_partial)], 0) << text;
+    EXPECT_EQ(result->stages.back().grid, 2 * 2) << text;
+  }
+}
+
 TEST(Plan, ForcedSplitsAreTaken) {
   const Result<Plan> result = plan(problem("fwd bf16 b=1 h=2 s=4096 d=64 splits=4"), target("cpu-avx2"), {});
   ASSERT_TRUE(result) << result.error().message;
