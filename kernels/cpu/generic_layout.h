@@ -37,18 +37,30 @@ struct GenericLayout {
     return 4 * (q + grad_o + 2 * (k + v) + k_columns + v_columns + 2 * scores + grads + row_of_keys);
   }
 
+  // The largest number where the result does not fit: the plan refuses such a grid.
+  static constexpr i64 largest = 0x7fffffffffffffff;
+  static constexpr i64 product(i64 a, i64 b) {
+    i64 result = 0;
+    return __builtin_mul_overflow(a, b, &result) ? largest : result;
+  }
+  static constexpr i64 sum(i64 a, i64 b) {
+    i64 result = 0;
+    return __builtin_add_overflow(a, b, &result) ? largest : result;
+  }
+
   /// Blocks of the backward kernel, one kind behind the other; each writes what no other one does.
   struct BackwardGrid {
     i64 grad_q;     // one per tile of query rows of a head
     i64 grad_kv;    // one per tile of keys of a K/V head
     i64 grad_bias;  // one per tile of a bias matrix
     i64 grad_sink;  // one per head
-    constexpr i64 total() const { return grad_q + grad_kv + grad_bias + grad_sink; }
+    constexpr i64 total() const { return sum(sum(grad_q, grad_kv), sum(grad_bias, grad_sink)); }
   };
   static constexpr BackwardGrid backward_grid(i64 b, i64 hq, i64 hk, i64 sq, i64 sk, i64 bias_matrices,
                                               bool sink) {
     const i64 row_tiles = tiles(sq, tile_rows), key_tiles = tiles(sk, tile_keys);
-    return {b * hq * row_tiles, b * hk * key_tiles, bias_matrices * row_tiles * key_tiles, sink ? hq : 0};
+    return {product(product(b, hq), row_tiles), product(product(b, hk), key_tiles),
+            product(product(bias_matrices, row_tiles), key_tiles), sink ? hq : 0};
   }
 };
 

@@ -1,5 +1,8 @@
 // The generic kernels: one stage, no workspace but the threads' scratch, whatever the problem.
+#include <utility>
+
 #include "kernels/cpu/generic_layout.h"
+#include "plan/cpu_parts.h"
 #include "plan/cpu_plans.h"
 #include "plan/stage.h"
 
@@ -8,23 +11,14 @@ namespace {
 
 Result<Plan> one_stage(const Problem& problem, const Target& target, Family family,
                        const PlanOptions& options, const Stage& stage) {
-  Plan plan;
-  plan.problem = problem;
-  plan.target = &target;
-  plan.family = family;
-  plan.threads = options.threads;
-  plan.split_keys = problem.sk;
+  Plan plan = start(problem, target, family, options);
   plan.stages = {stage};
-  need(plan.workspace, Part::scratch, product({stage.scratch_bytes, options.threads}));
-  if (Status status = lay_out(plan.workspace); !status) return tl::unexpected(status.error());
-  return plan;
+  return finish(std::move(plan));
 }
 
 std::int64_t bias_matrices(const Problem& p) {
   if (!p.dbias) return 0;
-  const bool batches = p.bias == Bias::batch_one || p.bias == Bias::batch_head;
-  const bool heads = p.bias == Bias::one_head || p.bias == Bias::batch_head;
-  return (batches ? p.b : 1) * (heads ? p.hq : 1);
+  return product({has_batches(p.bias) ? p.b : 1, has_heads(p.bias) ? p.hq : 1});
 }
 
 }  // namespace

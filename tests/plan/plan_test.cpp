@@ -148,6 +148,14 @@ TEST(Plan, SizesThatLeave64BitsAreRefused) {
               HasSubstr("64-bit"));
 }
 
+TEST(Plan, GridsThatLeave64BitsAreRefused) {
+  const std::string_view packed = "varlen b=1000000000000 h=1 sq=2000000000 sk=64 tq=2000000000 tk=64 d=1";
+  for (const char* pass : {"fwd fp32 ", "bwd fp32 "}) {
+    const std::string text = pass + std::string(packed);
+    EXPECT_THAT(planned(text, {.family = "generic"}), HasSubstr(too_many_blocks)) << text;
+  }
+}
+
 TEST(Plan, WithoutKeysNoBlockRoundsAnImageOfTheBiasGradient) {
   for (const char* bias : {"11", "1h", "b1", "bh"}) {
     const std::string text = "bwd bf16 b=2 h=2 sq=64 sk=0 d=64 dbias bias=" + std::string(bias);
