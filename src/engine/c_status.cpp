@@ -5,12 +5,17 @@ namespace {
 thread_local std::string last_message;
 }
 
-regard_status report(regard_status status, std::string message) {
-  last_message = std::move(message);
+regard_status report(regard_status status, std::string_view message, std::string_view detail) noexcept {
+  try {
+    last_message.assign(message).append(detail);
+  } catch (const std::bad_alloc&) {
+    // Short enough to need no memory of its own.
+    last_message = "out of memory";
+  }
   return status;
 }
 
-regard_status report(const Error& error) {
+regard_status report(const Error& error) noexcept {
   return report(static_cast<regard_status>(error.kind), error.message);
 }
 

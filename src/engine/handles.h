@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "engine/prepared.h"
 #include "problem/problem.h"
@@ -25,9 +26,10 @@ struct regard_plan {
 
 namespace regard::c_api {
 
-/// Keeps the sentence for regard_status_message on this thread.
-regard_status report(const Error&);
-regard_status report(regard_status, std::string message);
+/// Keeps the sentence for regard_status_message on this thread. Without memory for it the sentence is
+/// "out of memory".
+regard_status report(const Error&) noexcept;
+regard_status report(regard_status, std::string_view message, std::string_view detail = {}) noexcept;
 
 /// Runs `body` (a callable that returns regard_status); no exception leaves the library.
 template <class Body>
@@ -37,7 +39,9 @@ regard_status guarded(Body&& body) {
   } catch (const std::bad_alloc&) {
     return report(REGARD_NO_MEMORY, "out of memory");
   } catch (const std::exception& error) {
-    return report(REGARD_INTERNAL, fmt::format("unexpected failure inside Regard: {}", error.what()));
+    return report(REGARD_INTERNAL, "unexpected failure inside Regard: ", error.what());
+  } catch (...) {
+    return report(REGARD_INTERNAL, "unexpected failure inside Regard");
   }
 }
 
