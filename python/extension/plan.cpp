@@ -50,10 +50,21 @@ struct Workspace {
   }
 };
 
+std::uint64_t seed_of(nb::handle number) {
+  const nb::object whole = nb::steal(PyNumber_Index(number.ptr()));
+  if (!whole.is_valid()) throw nb::python_error();
+  std::uint64_t seed = 0;
+  if (!nb::try_cast(whole, seed))
+    raise(REGARD_INVALID, "seed is " + nb::cast<std::string>(nb::str(whole)) +
+                              "; a seed is a whole number from 0 to 2^64 - 1");
+  return seed;
+}
+
 void bind(Binding& binding, regard_arguments& arguments, nb::handle seed, std::uint64_t offset,
           const nb::dict& tensors) {
   binding.bind(tensors);
-  const bool number = PyLong_Check(seed.ptr()) != 0;
+  // Arrays look like an index too, but have a length, which NumPy's numbers have not.
+  const bool number = PyIndex_Check(seed.ptr()) != 0 && !nb::hasattr(seed, "__len__");
   if (!number && !seed.is_none()) {
     nb::dict array;
     array["seed"] = seed;
@@ -61,7 +72,7 @@ void bind(Binding& binding, regard_arguments& arguments, nb::handle seed, std::u
   }
   arguments = binding.arguments();
   arguments.offset = offset;
-  if (number) arguments.seed = nb::cast<std::uint64_t>(seed);
+  if (number) arguments.seed = seed_of(seed);
 }
 
 }  // namespace

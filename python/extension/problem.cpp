@@ -32,7 +32,7 @@ TensorSpec spec_of(regard_role role, regard_use use, const regard_tensor& tensor
 
 }  // namespace
 
-Problem::Problem(regard_problem* handle) : handle_(handle) {
+Problem::Problem(regard_problem* handle) : handle_(handle, regard_problem_destroy) {
   nb::object fields = nb::module_::import_("json").attr("loads")(json());
   order_ = axis_order(nb::cast<std::string>(fields["layout"]));
 }
@@ -60,7 +60,7 @@ nb::dict Problem::tensors() const {
     const auto role = static_cast<regard_role>(index);
     regard_use use = REGARD_UNUSED;
     regard_tensor tensor{};
-    check(regard_problem_tensor(handle_, role, &use, &tensor));
+    check(regard_problem_tensor(handle(), role, &use, &tensor));
     if (use == REGARD_UNUSED) continue;
     TensorSpec spec = spec_of(role, use, tensor, order_);
     nb::str name(spec.name.c_str());

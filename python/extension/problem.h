@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,20 +25,19 @@ class Problem {
  public:
   explicit Problem(regard_problem* handle);  ///< takes the handle over
   Problem(const Problem&) = delete;
-  ~Problem() { regard_problem_destroy(handle_); }
 
   /// Problem text with more words behind it: True adds the bare word, None and False nothing.
   static regard_problem* parse(std::string text, const nb::dict& words);
 
-  const regard_problem* handle() const { return handle_; }
+  const regard_problem* handle() const { return handle_.get(); }
   const AxisOrder& order() const { return order_; }
-  std::string text() const { return regard_problem_text(handle_); }
-  std::string json() const { return regard_problem_json(handle_); }
-  double flops() const { return regard_problem_flops(handle_); }
+  std::string text() const { return regard_problem_text(handle()); }
+  std::string json() const { return regard_problem_json(handle()); }
+  double flops() const { return regard_problem_flops(handle()); }
   nb::dict tensors() const;
 
  private:
-  regard_problem* handle_;
+  std::unique_ptr<regard_problem, void (*)(regard_problem*)> handle_;
   AxisOrder order_{};
 };
 

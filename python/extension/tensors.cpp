@@ -1,5 +1,6 @@
 #include "tensors.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -215,7 +216,10 @@ nb::dict Binding::addresses() const {
 nb::object empty(const std::vector<std::size_t>& shape, std::string_view dtype, bool zeros) {
   const DTypeRow& row = row_of(dtype_from_word(dtype));
   std::size_t bytes = static_cast<std::size_t>(row.bits) / 8;
-  for (std::size_t extent : shape) bytes *= extent;
+  bool too_large = false;
+  for (std::size_t extent : shape) too_large |= __builtin_mul_overflow(bytes, extent, &bytes);
+  if (too_large || bytes > PTRDIFF_MAX - 64)
+    raise(REGARD_INVALID, "an array of that shape has 2^63 bytes or more; use smaller sizes");
   bytes = (bytes + 64) / 64 * 64;
   void* memory = std::aligned_alloc(64, bytes);
   if (memory == nullptr)

@@ -66,6 +66,17 @@ CASES = {
     "offsets alone": (lambda: regard.attention(*[PACKED] * 3, offsets_q=OFFSETS), ValueError, ["offsets_k"]),
     "dropout": (lambda: regard.attention(GOOD, GOOD, GOOD, dropout=1.0), ValueError, ["dropout=1", "[0, 1)"]),
     "negative dropout": (lambda: regard.attention(GOOD, GOOD, GOOD, dropout=-0.5), ValueError, ["dropout=-0.5"]),
+    "negative seed": (lambda: regard.attention(GOOD, GOOD, GOOD, dropout=0.5, seed=-1), ValueError, ["seed is -1"]),
+    "seed too large": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, dropout=0.5, seed=2**64),
+        ValueError,
+        ["seed is 18446744073709551616", "2^64 - 1"],
+    ),
+    "memory that wraps": (
+        lambda: regard._core.empty([2**32, 2**31, 2], "fp32", False),
+        ValueError,
+        ["2^63 bytes"],
+    ),
     "softcap and bias": (
         lambda: regard.attention(GOOD, GOOD, GOOD, softcap=5.0, bias=f32(1, 1, 8, 8)),
         ValueError,
@@ -118,6 +129,15 @@ def read_only():
     o = GOOD.copy()
     o.flags.writeable = False
     return o
+
+
+def test_numpy_numbers_are_seeds():
+    def drawn(seed):
+        return regard.attention(GOOD + 1, GOOD, GOOD + 1, dropout=0.5, seed=seed)
+
+    for seed in (numpy.int64(7), numpy.uint64(7), numpy.int32(7)):
+        assert (drawn(seed) == drawn(7)).all()
+    assert (drawn(7) != drawn(8)).any()
 
 
 @pytest.mark.parametrize("name", CASES)
