@@ -156,13 +156,12 @@ struct BackwardTile {
     constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16 : Precision::fp32;
     const i64 at = k * block_q + query, key = place.first_key + k;
     Floats score = load<Floats>(p + at);
-    const Floats row_lse = load<Floats>(lse + query);
     if constexpr (key::softcap) {
       const Floats capped = tanh(score * (a.scale / a.softcap));
       store(slope + at, 1.0f - capped * capped);
-      score = capped * a.softcap - row_lse;
+      score = capped * a.softcap;
     } else {
-      score = score * a.scale - row_lse;
+      score *= a.scale;
     }
     if constexpr (has_bias) score += load<Floats>(bias + at);
     if constexpr (has_alibi) {
@@ -170,7 +169,10 @@ struct BackwardTile {
       const Ints offset = lane_numbers() + static_cast<i32>(diagonal + query - key);
       score -= __builtin_convertvector(offset < 0 ? -offset : offset, Floats) * place.head.alibi_slope();
     }
-    Floats weight = exp2<precision>(score * log2_of_e);
+    // LSE stands for sums of rounded scores, so that the difference of large ones is right only when these
+    // are rounded too. Whatever it was rounded to, a probability is at most 1.
+    const Floats exponent = min(Floats{}, rounded(score) - load<Floats>(lse + query));
+    Floats weight = exp2<precision>(exponent * log2_of_e);
     if constexpr (masked) {
       Ints visible = rows.visible(static_cast<int>(query), key);
       if constexpr (key::bits) {

@@ -76,6 +76,28 @@ REGARD_INLINE Floats max(Floats a, Floats b) {
   }
 }
 
+/// b where either is NaN, as the instruction has it.
+REGARD_INLINE Floats min(Floats a, Floats b) {
+  if constexpr (target::avx2) {
+    Floats result;
+    asm("vminps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));
+    return result;
+  } else {
+    return select(a < b, a, b);
+  }
+}
+
+/// x as fp32 has it: keeps the compiler from making a product and the sum that follows one rounding.
+REGARD_INLINE Floats rounded(Floats x) {
+  if constexpr (target::fma) {
+    Floats result;
+    asm("" : "=v"(result) : "0"(x));  // with "+v", g++ would keep x in memory
+    return result;
+  } else {
+    return x;
+  }
+}
+
 template <class Number>
 constexpr Number smaller(Number a, Number b) {
   return a < b ? a : b;

@@ -160,6 +160,13 @@ TEST(Backward, NoKeysWithBiasGradients) {
               {"bias=11", "bias=1h", "bias=b1", "bias=bh"}));
 }
 
+// The LSE of large scores is rounded to thousands: a probability is still at most 1.
+TEST(Backward, LargeScalesGiveFiniteGradients) {
+  expect_right(product({"fp32 h=1 sq=64 sk=512 d=64 scale=1e9", "bf16 h=1 sq=64 sk=512 d=64 scale=1e9"},
+                       {"", "mask=causal"}),
+               runnable_targets());
+}
+
 // True -infinity: rows whose logits are all hugely negative, and rows that one huge logit decides.
 TEST(Backward, ExtremeLogits) {
   CaseOptions negative;
