@@ -2,12 +2,22 @@
 
 namespace regard::c_api {
 namespace {
+
 thread_local std::string last_message;
+
+/// A sentence stays on one line whatever the caller's words hold. What a compiler said keeps its lines.
+void keep_on_one_line(std::string& message) {
+  for (char& c : message) {
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  }
 }
+
+}  // namespace
 
 regard_status report(regard_status status, std::string_view message, std::string_view detail) noexcept {
   try {
     last_message.assign(message).append(detail);
+    if (status != REGARD_NO_KERNEL) keep_on_one_line(last_message);
   } catch (const std::bad_alloc&) {
     // Short enough to need no memory of its own.
     last_message = "out of memory";

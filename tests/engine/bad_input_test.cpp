@@ -180,7 +180,7 @@ TEST(BadPointer, IsNamedByItsParameter) {
 }
 
 // A defect that is known: the caller's word is quoted as it is, so a line break in it breaks the sentence.
-TEST(BadWord, DISABLED_ALineBreakInItDoesNotReachTheSentence) {
+TEST(BadWord, ALineBreakInItDoesNotReachTheSentence) {
   const Call call("fwd fp32 h=1 s=8 d=8");
   regard_problem* problem = nullptr;
   regard_plan* plan = nullptr;
