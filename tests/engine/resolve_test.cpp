@@ -78,31 +78,34 @@ void fill(std::span<std::uint16_t> memory, regard_dtype dtype) {
 void run_and_print(const char* text) {
   regard_problem* problem = nullptr;
   regard_plan* plan = nullptr;
-  if (regard_problem_parse(text, &problem) != REGARD_OK ||
-      regard_plan_create(problem, nullptr, &plan) != REGARD_OK || regard_plan_prepare(plan) != REGARD_OK) {
-    std::printf("%s", regard_status_message());
-    return;
-  }
+  char* json = nullptr;
   std::vector<std::vector<std::uint16_t>> memory, outputs;
   regard_arguments arguments = REGARD_ARGUMENTS_INIT;
-  for (int role = 0; role < REGARD_ROLE_COUNT; ++role) {
-    regard_use use;
-    regard_tensor& tensor = arguments.tensor[role];
-    regard_problem_tensor(problem, static_cast<regard_role>(role), &use, &tensor);
-    if (use != REGARD_INPUT && use != REGARD_OUTPUT) continue;
-    auto& own = (use == REGARD_OUTPUT ? outputs : memory).emplace_back(halves(tensor));
-    if (use == REGARD_INPUT) fill(own, tensor.dtype);
-    tensor.data = own.data();
-  }
-  char* json = nullptr;
-  regard_plan_json(plan, &json);
-  if (regard_attention(problem, nullptr, &arguments) != REGARD_OK) {
+  const auto run = [&] {
+    if (regard_problem_parse(text, &problem) != REGARD_OK) return false;
+    if (regard_plan_create(problem, nullptr, &plan) != REGARD_OK) return false;
+    if (regard_plan_prepare(plan) != REGARD_OK || regard_plan_json(plan, &json) != REGARD_OK) return false;
+    for (int role = 0; role < REGARD_ROLE_COUNT; ++role) {
+      regard_use use;
+      regard_tensor& tensor = arguments.tensor[role];
+      regard_problem_tensor(problem, static_cast<regard_role>(role), &use, &tensor);
+      if (use != REGARD_INPUT && use != REGARD_OUTPUT) continue;
+      auto& own = (use == REGARD_OUTPUT ? outputs : memory).emplace_back(halves(tensor));
+      if (use == REGARD_INPUT) fill(own, tensor.dtype);
+      tensor.data = own.data();
+    }
+    return regard_attention(problem, nullptr, &arguments) == REGARD_OK;
+  };
+  if (run()) {
+    std::string digests;
+    for (const auto& output : outputs) digests += regard::sha256(std::as_bytes(std::span(output))).hex();
+    std::printf("%s\noutput %s\n", json, digests.c_str());
+  } else {
     std::printf("%s", regard_status_message());
-    return;
   }
-  std::string digests;
-  for (const auto& output : outputs) digests += regard::sha256(std::as_bytes(std::span(output))).hex();
-  std::printf("%s\noutput %s\n", json, digests.c_str());
+  regard_string_free(json);
+  regard_plan_destroy(plan);
+  regard_problem_destroy(problem);
 }
 
 /// The digest of the outputs.
