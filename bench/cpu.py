@@ -23,7 +23,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small cells and few rounds: does it run at all?")
     parser.add_argument("--cells", default="", metavar="WORDS", help="only cells whose name has all words: 'fwd bf16'")
-    parser.add_argument("--rounds", type=int, default=0, help="rounds per cell; by default 5 to 25, about 6 s")
+    parser.add_argument("--rounds", type=int, default=0, help="rounds per cell; by default 5 to 25, about 5 s")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path, help="the file to write; by default by machine and date")
     parser.add_argument("--list", action="store_true", help="print the cells' names")
@@ -33,14 +33,16 @@ def arguments() -> argparse.Namespace:
 options = arguments()
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = str(options.threads)  # before NumPy and PyTorch read them
+# OpenBLAS's idle threads spin for 100 ms by default: Regard and PyTorch then take 1.2 times as long on two cores.
+os.environ["OPENBLAS_THREAD_TIMEOUT"] = "4"
 
 import machine  # noqa: E402
 from cells import Cell, all_cells  # noqa: E402
 
-SECONDS_PER_CELL = 6.0
-# Worker threads of the other libraries spin when they have nothing to do, OpenBLAS's for about 26 ms (2^26 cycles):
-# whoever comes next would run beside them.
-PAUSE = 0.04
+SECONDS_PER_CELL = 5.0
+# Worker threads of the other libraries spin for a while when they have nothing to do; whoever comes next would run
+# beside them.
+PAUSE = 0.02
 
 
 def timed(call: Any) -> float:
