@@ -251,8 +251,9 @@ void expect_right_between(const Case& c, std::int64_t first, std::int64_t count)
   ASSERT_TRUE(expected) << expected.error().message;
   for (auto& [role, output] : *expected) {
     const auto row = static_cast<std::ptrdiff_t>(output.value.size()) / count;
-    std::fill(output.value.begin(), output.value.begin() + from * row, NAN);
-    std::fill(output.value.begin() + to * row, output.value.end(), NAN);
+    constexpr double none = oracle::Output::no_result;
+    std::fill(output.error.begin(), output.error.begin() + from * row, none);
+    std::fill(output.error.begin() + to * row, output.error.end(), none);
   }
   for (const oracle::Comparison& output : oracle::compare(part, arguments, *expected)) {
     EXPECT_TRUE(output.ok) << role_name(output.role) << " from row " << first << ": " << output.wrong
