@@ -40,21 +40,6 @@ void expect_right(const std::vector<Entry>& entries, const Texts& targets = {run
   other.join();
 }
 
-const Texts masks = {"mask=none",
-                     "mask=causal",
-                     "mask=causal_top_left",
-                     "mask=window:20,5",
-                     "mask=window:0,0",
-                     "mask=window:-1,10,top_left",
-                     "mask=window:15,0,sink=3",
-                     "mask=window:15,0,top_left,sink=70",
-                     "ranges",
-                     "mask=causal ranges",
-                     "mask=window:40,0,sink=5 ranges",
-                     "bits",
-                     "mask=causal bits",
-                     "mask=window:40,0,sink=5 bits ranges"};
-
 TEST(Backward, OddHeadDimensionsOnEveryTarget) {
   expect_right(product({"fp32 h=1 sq=70 sk=131", "bf16 h=1 sq=70 sk=131"},
                        {"d=1", "d=7 dv=40", "d=59", "d=64", "d=128", "d=192 dv=128"}),

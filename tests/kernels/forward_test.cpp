@@ -54,24 +54,9 @@ TEST(Forward, Tails) {
   expect_right(entries);
 }
 
-const char* const masks[] = {"mask=none",
-                             "mask=causal",
-                             "mask=causal_top_left",
-                             "mask=window:20,5",
-                             "mask=window:0,0",
-                             "mask=window:-1,10,top_left",
-                             "mask=window:15,0,sink=3",
-                             "mask=window:15,0,top_left,sink=70",
-                             "ranges",
-                             "mask=causal ranges",
-                             "mask=window:40,0,sink=5 ranges",
-                             "bits",
-                             "mask=causal bits",
-                             "mask=window:40,0,sink=5 bits ranges"};
-
 TEST(Forward, EveryMaskOnEveryShape) {
   std::vector<Entry> entries;
-  for (const char* mask : masks)
+  for (const std::string& mask : masks)
     for (const char* shape : {"sq=200 sk=200", "sq=70 sk=300", "sq=300 sk=70"})
       entries.push_back({std::string("fwd fp32 lse b=2 hq=4 hk=2 d=40 ") + mask + " " + shape});
   expect_right(entries);

@@ -8,6 +8,22 @@
 
 namespace regard::test {
 
+/// Every kind of visibility, alone and combined: words to append to a problem.
+inline const std::vector<std::string> masks = {"mask=none",
+                                               "mask=causal",
+                                               "mask=causal_top_left",
+                                               "mask=window:20,5",
+                                               "mask=window:0,0",
+                                               "mask=window:-1,10,top_left",
+                                               "mask=window:15,0,sink=3",
+                                               "mask=window:15,0,top_left,sink=70",
+                                               "ranges",
+                                               "mask=causal ranges",
+                                               "mask=window:40,0,sink=5 ranges",
+                                               "bits",
+                                               "mask=causal bits",
+                                               "mask=window:40,0,sink=5 bits ranges"};
+
 struct Path {
   std::string target;  ///< "cpu-avx2"; empty: the best of this machine
   std::string family;  ///< "generic", "forward", ...; empty: any
