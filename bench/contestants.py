@@ -33,7 +33,11 @@ class Contest:
 
     @property
     def kernels(self) -> list[dict[str, Any]]:
-        return [stage for plan in self.plans for stage in json.loads(plan.json).get("stages", [])]
+        return [stage for plan in self.plans for stage in json.loads(plan.json)["stages"]]
+
+    @property
+    def target(self) -> str:
+        return json.loads(self.plans[0].json)["target"]
 
 
 def contest(cell: Cell, threads: int) -> Contest:

@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+"""The grid of bench/cpu.py where both sides are held to AVX2: what a machine without AVX-512 has.
+
+A process of its own, as the libraries read these settings once. Writes one line of JSON per cell to
+bench/results/avx2-<machine>-<date>.jsonl.
+"""
+
+import os
+import sys
+
+from cells import all_cells
+from grid import measure
+from run import Run
+
+HELD = {
+    "REGARD_CPU_TARGET": "cpu-avx2",
+    "ATEN_CPU_CAPABILITY": "avx2",  # PyTorch's own kernels
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",  # the matrix products that they call
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",  # the ceiling
+}
+
+if __name__ == "__main__":
+    this = Run("avx2", __doc__, seconds=2.0)
+    os.environ.update(HELD)
+    cells = [cell for cell in all_cells(this.quick) if cell.sk != 8192]
+    sys.exit(this.each(cells, lambda cell: measure(cell, this)))

@@ -1,0 +1,131 @@
+"""The benchmarks' bookkeeping: goals, tables, files of results. No timings."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+
+import cost_tables  # noqa: E402
+import goals  # noqa: E402
+import grid_tables  # noqa: E402
+import table  # noqa: E402
+
+
+def grid_line(cell, ms, peer_ms, product=400.0, **more):
+    measure, dtype = cell.split()[:2]
+    return {
+        "cell": cell,
+        "measure": measure,
+        "machine": "a CPU",
+        "threads": 2,
+        "date": "2026-01-31",
+        "commit": "abc",
+        "regard_ms": ms,
+        "peers": {"torch": peer_ms, "torch_other": 2 * peer_ms},
+        "ceilings": {"product": product},
+        "flops": 4e8 * ms,  # 400 GFLOP/s
+        "peak_bytes": 3 << 20,
+        "peer_peak_bytes": None,
+        **more,
+    }
+
+
+def cost_line(item, claim, case, base, cost):
+    origin = {"machine": "a CPU", "threads": 2, "date": "2026-01-31", "commit": "abc"}
+    cell = f"{item} {case}"
+    return {"item": item, "cell": cell, "claim": claim, "case": case, "base": base, "cost": cost, **origin}
+
+
+@pytest.mark.parametrize(
+    ("goal", "value", "met"),
+    [
+        (goals.Goal(1.2), 1.2, True),
+        (goals.Goal(1.2), 1.196, True),  # printed as 1.20
+        (goals.Goal(1.2), 1.19, False),
+        (goals.Goal(1.3, at_least=False), 1.304, True),
+        (goals.Goal(1.3, at_least=False), 1.31, False),
+    ],
+)
+def test_a_goal_judges_what_is_printed(goal, value, met):
+    assert goal.met(value) == met
+    assert (goals.MISSED in goal.marked(value)) != met
+
+
+@pytest.mark.parametrize(
+    ("cell", "more", "limit"),
+    [
+        ("fwd bf16 d64 s512 full", {}, 2.4),
+        ("fwd+bwd fp16 d64 s512 full", {}, 8),
+        ("fwd bf16 d64 s512 causal", {"target": "cpu-amx"}, 1.6),
+        ("fwd+bwd bf16 d64 s8192 full", {"target": "cpu-amx"}, 4),
+        ("fwd bf16 d64 s512 full", {"series": "avx2"}, 1),
+    ],
+)
+def test_the_goal_follows_from_the_cell_the_target_and_the_series(cell, more, limit):
+    assert goals.speed_goal(grid_line(cell, 1, 1, **more)).limit == limit
+
+
+def test_the_worst_cell_stands_beside_its_goal_and_is_marked():
+    lines = [
+        grid_line("fwd bf16 d128 s2048 full", 10, 24),
+        grid_line("fwd bf16 d128 s8192 full", 10, 23, product=500.0),
+    ]
+    text = "\n".join(grid_tables.against_goals(lines))
+    assert "| bf16 fwd, × PyTorch | ≥ 2.4 | 2.30 ✗ | fwd bf16 d128 s8192 full | 1 of 2 |" in text
+    assert "| bf16 fwd, ÷ ceiling | ≥ 0.95 | 0.80 ✗ | fwd bf16 d128 s8192 full | 1 of 2 |" in text
+    assert "| bf16 fwd, geometric mean | ≥ 3 | 2.35 ✗ |  |  |" in text
+
+
+def test_the_full_table_has_the_ceiling_and_the_memory_of_each_cell():
+    text = grid_tables.everything([grid_line("fwd bf16 d128 s2048 full", 10, 24)])
+    assert "| fwd bf16 d128 s2048 full | 10.00 | 24.00 | 2.40 | 400 | 400 GFLOP/s | 1.00 | 3 / – |" in text
+
+
+def test_a_feature_s_cost_stands_in_its_column():
+    lines = [
+        cost_line("fwd fp32 features", "feature", "plain", "plain", 1.0),
+        cost_line("fwd fp32 features", "feature", "ALiBi", "plain", 1.31),
+        cost_line("bwd bf16 causal d64 s2048", "causal", "causal", "full", 0.54),
+    ]
+    text = cost_tables.features(lines)
+    assert "| ALiBi | – | 1.31 ✗ | – | – |" in text
+    assert "| causal d64 s2048 | – | – | 0.54 | – |" in text
+
+
+def test_tables_go_between_their_markers_and_nowhere_else(tmp_path):
+    file = tmp_path / "any.jsonl"
+    file.write_text(json.dumps(grid_line("fwd bf16 d128 s2048 full", 10, 24)) + "\n")
+    page = "a\n<!-- bench:grid -->\nold\n<!-- /bench:grid -->\nb\n<!-- bench:sweep -->\nkept\n<!-- /bench:sweep -->\n"
+    new = table.spliced(page, [file])
+    assert "old" not in new and "2.40" in new
+    assert new.startswith("a\n<!-- bench:grid -->\n") and new.endswith(page[page.index("<!-- /bench:grid") :])
+
+
+@pytest.mark.parametrize("series", ["cpu", "features", "sweep", "scaling"])
+def test_committed_results_can_be_drawn(series):
+    for file in table.newest(series):
+        names = [name for name in table.TABLES if table.TABLES[name][0] == series]
+        assert names and all(table.render(name, [file]) for name in names)
+
+
+def test_a_choice_of_cells_keeps_the_other_lines(tmp_path):
+    """On sizes that take a second; needs PyTorch, as the benchmarks do."""
+    pytest.importorskip("torch")
+    out = tmp_path / "results.jsonl"
+
+    def lines_of(*options):
+        command = [sys.executable, str(BENCH / "scaling.py"), "--quick", "--rounds=1", f"--out={out}", *options]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        return [json.loads(line) for line in out.read_text().splitlines()]
+
+    first = lines_of("--cells=fwd bf16")
+    assert {line["item"] for line in first} == {"fwd bf16 full", "fwd bf16 causal"}
+    both = lines_of("--cells=fwd fp32 causal")
+    assert [line for line in both if line["item"] != "fwd fp32 causal"] == first
+    assert {line["item"] for line in both} == {"fwd bf16 full", "fwd bf16 causal", "fwd fp32 causal"}
+    assert all(line["cost"] > 0 and line["efficiency"] > 0 and line["samples_ms"] for line in both)
