@@ -6,6 +6,7 @@
 // queries of every head of the group, block_q at a time, so that dK and dV are sums in scratch, written once,
 // in one fixed order. Scores are made transposed, [key][query] with one lane per query: the sums over queries
 // (dK, dV) and over keys (dQ) then both find dS as rows to broadcast.
+#include "kernels/cpu/backward_amx.h"
 #include "kernels/cpu/backward_bias.h"
 #include "kernels/cpu/backward_tile.h"
 #include "kernels/cpu/pack.h"
@@ -13,11 +14,7 @@
 namespace regard {
 namespace {
 
-static_assert(block_q % 64 == 0 && block_k % tile_rows == 0 && block_k % 2 == 0);
-
-constexpr i64 d = key::d, dv = key::dv;
-constexpr i64 columns_d = padded_columns(d), columns_dv = padded_columns(dv);
-constexpr i64 panel = tile_vectors * lanes;  // columns of a B operand that lie together
+static_assert(block_q % 64 == 0 && block_k % key_step == 0 && block_k % 2 == 0);
 
 /// C[rows][columns] += A B, or = A B. `height` is the depth that the panels of B are laid out for.
 template <bool add, i64 columns, i64 a_row, i64 a_step, i64 height, i64 c_row, int vectors, int tile_height>
@@ -56,6 +53,7 @@ void multiply_panel(const float* a, const float* b, i64 steps, float* c, i64 row
 
 template <bool add, i64 columns, i64 a_row, i64 a_step, i64 height, i64 c_row>
 void multiply(const float* a, const float* b, i64 steps, float* c, i64 rows) {
+  if constexpr (amx) return multiply_amx<columns>({a, a_row, b, panel, c, c_row, steps, add}, height, rows);
   constexpr int rest = columns % panel / lanes;
   for (i64 column = 0; column + panel <= columns; column += panel)
     multiply_panel<add, columns, a_row, a_step, height, c_row, tile_vectors>(a, b + column * height, steps,
@@ -117,7 +115,10 @@ struct Backward {
 
   void block_of_keys(const Head& first_head, i64 first, i64 keys) {
     pack_rows<d>(part(scratch_layout.k_rows), first_head.k(first), a.k.row, keys, block_k);
-    pack_panels<d, block_k>(part(scratch_layout.k_columns), first_head.k(first), a.k.row, keys);
+    if constexpr (amx)
+      pack_turned<d, block_k>(part(scratch_layout.k_columns), first_head.k(first), a.k.row, keys);
+    else
+      pack_panels<d, block_k>(part(scratch_layout.k_columns), first_head.k(first), a.k.row, keys);
     pack_rows<dv>(part(scratch_layout.v_rows), first_head.v(first), a.v.row, keys, block_k);
     float* const grad_k = part(scratch_layout.grad_k);
     float* const grad_v = part(scratch_layout.grad_v);
@@ -156,7 +157,7 @@ struct Backward {
     // Only the keys that some row of the tile sees; the gradient of a bias is wanted for all of them.
     const i64 first = key::dbias ? 0 : larger<i64>(rows.first - place.first_key, 0);
     const i64 last = key::dbias ? place.keys : smaller(place.keys, rows.last - place.first_key);
-    const i64 from = first / tile_rows * tile_rows, to = round_up(last, tile_rows), count = to - from;
+    const i64 from = first / key_step * key_step, to = round_up(last, key_step), count = to - from;
     float* const k_rows = part(scratch_layout.k_rows) + from * depth(d);
     float* const v_rows = part(scratch_layout.v_rows) + from * depth(dv);
     float* const grad_k = part(scratch_layout.grad_k) + from * columns_d;
@@ -181,9 +182,14 @@ struct Backward {
     multiply<true, columns_d, depth(block_q), 1, depth(block_q), columns_d>(
         tile.grads_by_key() + from * depth(block_q), part(scratch_layout.q_columns), depth(block_q), grad_k,
         count);
-    multiply<true, columns_d, 1, block_q, depth(block_k), columns_d>(
-        tile.grads_by_query() + depth(from) * block_q, part(scratch_layout.k_columns) + depth(from) * panel,
-        depth(count), grad_q(place.head, place.first_query), place.queries);
+    const float* const grads = tile.grads_by_query() + depth(from) * block_q;
+    float* const grad = grad_q(place.head, place.first_query);
+    if constexpr (amx)
+      add_grad_q_amx(grad, part(scratch_layout.k_columns) + depth(from), grads, depth(count), place.queries,
+                     part(scratch_layout.grad_q));
+    else
+      multiply<true, columns_d, 1, block_q, depth(block_k), columns_d>(
+          grads, part(scratch_layout.k_columns) + depth(from) * panel, depth(count), grad, place.queries);
   }
 
   void pack_queries(const TilePlace& place) {
@@ -203,6 +209,7 @@ struct Backward {
 
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
+  [[maybe_unused]] const TileUnit<amx> unit;
   const Arguments& a = *arguments;
   const BiasShared shared = bias_shared(a);
   // The parts of the keys lie outermost: with a causal mask the first ones are the longest.

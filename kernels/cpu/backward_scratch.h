@@ -4,10 +4,11 @@
 
 namespace regard {
 
-/// What the sizes depend on. `pairs`: operands are pairs of bf16 (product.h).
+/// What the sizes depend on. A depth is how many operand elements that many numbers take; `pairs`: they are
+/// pairs of bf16; `amx`: they are multiplied by the tile unit (product.h).
 struct BackwardShape {
-  long long d, dv, block_q, block_k;
-  bool pairs, bits, bias, softcap, dropout;
+  long long d, dv, depth_d, depth_dv, block_q, block_k, depth_q, depth_k;
+  bool pairs, amx, bits, bias, softcap, dropout;
 };
 
 /// Rows that one block of backward_delta and backward_convert handles.
@@ -26,22 +27,23 @@ struct BackwardScratch {
   long long q_columns, q_transposed, grad_o_columns, grad_o_transposed, lse, delta;
   // Of the tile: [key][query].
   long long p, grad_p, operand, operand_pairs, slope, bias, bits, dropout;
+  // dQ^T of the tile, [d][query]: what the tile unit makes.
+  long long grad_q;
   long long floats;
 
   constexpr explicit BackwardScratch(const BackwardShape& shape) : floats(0) {
-    const auto depth = [&](long long n) { return shape.pairs ? (n + 1) / 2 : n; };
     // The B operands lie in panels of 64 columns, the last of them whole.
     const auto panels = [](long long n) { return (n + 63) / 64 * 64; };
     const long long tile = shape.block_k * shape.block_q;
-    k_rows = take(shape.block_k * depth(shape.d));
-    k_columns = take(depth(shape.block_k) * panels(shape.d));
-    v_rows = take(shape.block_k * depth(shape.dv));
+    k_rows = take(shape.block_k * shape.depth_d);
+    k_columns = take(shape.depth_k * panels(shape.d));
+    v_rows = take(shape.block_k * shape.depth_dv);
     grad_k = take(shape.block_k * padded_columns(shape.d));
     grad_v = take(shape.block_k * padded_columns(shape.dv));
-    q_columns = take(depth(shape.block_q) * panels(shape.d));
-    q_transposed = take(depth(shape.d) * shape.block_q);
-    grad_o_columns = take(depth(shape.block_q) * panels(shape.dv));
-    grad_o_transposed = take(depth(shape.dv) * shape.block_q);
+    q_columns = take(shape.depth_q * panels(shape.d));
+    q_transposed = take(shape.depth_d * shape.block_q);
+    grad_o_columns = take(shape.depth_q * panels(shape.dv));
+    grad_o_transposed = take(shape.depth_dv * shape.block_q);
     lse = take(shape.block_q);
     delta = take(shape.block_q);
     p = take(tile);
@@ -52,6 +54,7 @@ struct BackwardScratch {
     bias = take(shape.bias ? tile : 0);
     // The block of keys may begin and end inside a group of columns.
     bits = take(shape.bits ? (shape.block_k / 32 + 2) * shape.block_q : 0);
+    grad_q = take(shape.amx ? padded_columns(shape.d) * shape.block_q : 0);
     dropout = take(shape.dropout ? (shape.block_k / 64 + 2) * 16 * shape.block_q : 0);
   }
 

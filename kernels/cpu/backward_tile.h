@@ -10,12 +10,16 @@
 namespace regard {
 
 constexpr i64 block_q = key::block_q, block_k = key::block_k;
+constexpr i64 d = key::d, dv = key::dv;
+constexpr i64 columns_d = padded_columns(d), columns_dv = padded_columns(dv);
+constexpr i64 panel = tile_vectors * lanes;  // columns of a B operand that lie together
 constexpr bool has_alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
 constexpr bool has_bias = key::bias != Bias::none && !has_alibi;
 constexpr DType bias_dtype = key::dtype;
 
 constexpr BackwardScratch scratch_layout{
-    BackwardShape{key::d, key::dv, block_q, block_k, pairs, key::bits, has_bias, key::softcap, key::dropout}};
+    BackwardShape{key::d, key::dv, depth(key::d), depth(key::dv), block_q, block_k, depth(block_q),
+                  depth(block_k), pairs, amx, key::bits, has_bias, key::softcap, key::dropout}};
 
 /// Where the tile lies: `keys` of its rows are real, `queries` of its columns.
 struct TilePlace {

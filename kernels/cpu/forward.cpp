@@ -5,7 +5,9 @@
 //   scores   S^T[key][row] = K Q^T      lanes are query rows, so that softmax needs no sum across lanes
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
+// With AMX, O is transposed too, until it is stored (forward_amx.h).
 #include "kernels/cpu/dropout.h"
+#include "kernels/cpu/forward_amx.h"
 #include "kernels/cpu/forward_layout.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/rows.h"
@@ -16,8 +18,10 @@
 namespace regard {
 namespace {
 
-constexpr ForwardLayout layout(pairs, key::d, key::dv, key::block_q, key::block_k, elementwise_bias);
-static_assert(key::block_q % tile == 0 && key::block_k % (2 * tile_rows) == 0);
+constexpr ForwardLayout layout(depth(key::d), depth(key::block_k), key::dv, key::block_q, key::block_k,
+                               elementwise_bias);
+static_assert(key::block_q % tile == 0 && key::block_k % (2 * key_step) == 0);
+static_assert(!amx || lanes * width <= key::block_k * tile, "rows of O are turned in the memory of scores");
 static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of bits serve 32 keys");
 
 /// One tile of query rows: what stays from step to step.
@@ -95,8 +99,8 @@ bool softmax(const Head& head, QueryTile& rows, float* scores, const float* larg
 }
 
 /// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace. `natural`
-/// turns scores into natural units.
-void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural) {
+/// turns scores into natural units. `turned`: memory for `lanes` rows.
+void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural, float* turned) {
   const Arguments& a = head.arguments;
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   float inverse[tile], lse[tile];
@@ -109,6 +113,10 @@ void store_tile(const Head& head, const QueryTile& rows, i64 split, float natura
   for (i64 i = 0; i < rows.rows; ++i) {
     const i64 row = rows.first_row + i;
     const float* output = rows.output + i * width;
+    if constexpr (amx) {
+      if (i % lanes == 0) turn_output(turned, rows.output, i);
+      output = turned + i % lanes * width;
+    }
     if (a.splits > 1) {
       const i64 place = split * head.row_count() + head.row_number(row);
       store_row<DType::fp32, key::dv>(reinterpret_cast<u8*>(a.partial_o + place * key::dv), output,
@@ -185,7 +193,8 @@ class Block {
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
     for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) step(key, end);
-    for (i64 t = 0; t < tile_count_; ++t) store_tile(head_, tiles_[t], split_, scale_.in_softmax);
+    for (i64 t = 0; t < tile_count_; ++t)
+      store_tile(head_, tiles_[t], split_, scale_.in_softmax, scratch_.scores);
     if (key::dropout && a_.dropout_mask.data && tile_count_ > 0)
       write_dropout_mask(
           head_, tiles_[0].first_row,
@@ -219,8 +228,8 @@ class Block {
       part.first_row = rows.first_row;
       part.rows = rows.rows;
       part.first_key = first_key;
-      part.begin = larger<i64>(rows.visible.first - first_key, 0) / tile_rows * tile_rows;
-      part.end = round_up(last - first_key, tile_rows);
+      part.begin = larger<i64>(rows.visible.first - first_key, 0) / key_step * key_step;
+      part.end = round_up(last - first_key, key_step);
       if constexpr (key::bits) {
         if (!load_bits(head_, part)) continue;
       }
@@ -233,13 +242,19 @@ class Block {
   void pack(i64 first_key) {
     const i64 count = smaller(key::block_k, head_.sequence.sk - first_key);
     pack_rows<key::d>(scratch_.keys, head_.k(first_key), a_.k.row, count, key::block_k);
-    pack_columns<key::dv, width>(scratch_.values, head_.v(first_key), a_.v.row, count, key::block_k);
+    if constexpr (amx)
+      pack_turned<key::dv, key::block_k>(scratch_.values, head_.v(first_key), a_.v.row, count);
+    else
+      pack_columns<key::dv, width>(scratch_.values, head_.v(first_key), a_.v.row, count, key::block_k);
   }
 
   /// One tile of rows against the keys of one step.
   void add(QueryTile& rows, ScoreTile& part) {
     float maximum[tile], rescale[tile];
-    compute_scores(part.scores, scratch_.keys, rows.q, part.begin, part.end, maximum);
+    if constexpr (amx)
+      compute_scores_amx(part.scores, scratch_.keys, rows.q, part.begin, part.end, maximum);
+    else
+      compute_scores(part.scores, scratch_.keys, rows.q, part.begin, part.end, maximum);
 
     const bool masked = !rows.visible.sees_all(part.first_key + part.begin, part.first_key + part.end);
     if (elementwise_bias) load_bias(head_, part, scratch_.bias);
@@ -250,8 +265,15 @@ class Block {
     const bool changed =
         softmax(head_, rows, part.scores, maximum, part.first_key, part.begin, part.end, unit, rescale);
     const i64 first = depth(part.begin);
-    add_values<tile>({rows.output, part.scores + first * tile, scratch_.values + first * width,
-                      depth(part.end) - first, rows.started, changed ? rescale : nullptr});
+    ValueProduct work{rows.output,  part.scores + first * tile, scratch_.values, depth(part.end) - first,
+                      rows.started, changed ? rescale : nullptr};
+    if constexpr (amx) {
+      work.values += first;
+      add_values_amx(work);
+    } else {
+      work.values += first * width;
+      add_values<tile>(work);
+    }
     rows.started = true;
   }
 
@@ -268,6 +290,7 @@ class Block {
 }  // namespace regard
 
 REGARD_KERNEL(REGARD_SYMBOL) {
+  [[maybe_unused]] const regard::TileUnit<regard::amx> unit;
   const regard::Work work(*arguments, block);
   regard::Block(*arguments, work, scratch).run();
 }

@@ -12,12 +12,12 @@ struct ForwardLayout {
   i64 q, output, keys, values, scores, bias;  // of one part
   i64 tiles;
 
-  /// `pairs`: two bf16 in one 32-bit element (kernels/cpu/product.h).
-  constexpr ForwardLayout(bool pairs, i64 d, i64 dv, i64 block_q, i64 block_k, bool with_bias)
-      : q((pairs ? (d + 1) / 2 : d) * tile * 4),
+  /// `depth`, `key_depth`: operand elements (kernels/cpu/product.h) that d and block_k numbers take.
+  constexpr ForwardLayout(i64 depth, i64 key_depth, i64 dv, i64 block_q, i64 block_k, bool with_bias)
+      : q(depth * tile * 4),
         output(padded(dv) * tile * 4),
-        keys(aligned((pairs ? (d + 1) / 2 : d) * block_k * 4)),
-        values((pairs ? (block_k + 1) / 2 : block_k) * padded(dv) * 4),
+        keys(aligned(depth * block_k * 4)),
+        values(key_depth * padded(dv) * 4),
         scores(block_k * tile * 4),
         bias(with_bias ? block_k * tile * 4 : 0),
         tiles(block_q / tile) {}

@@ -29,8 +29,10 @@ void pack_rows(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
   for (i64 row = 0; row < rows; ++row, to += width) {
     const u8* numbers = row_address(from, stride, row);
     if constexpr (pairs) {
+      constexpr i64 filled = filled_depth(n);
       __builtin_memcpy(to, numbers, n / 2 * 4);
-      if constexpr (n % 2 != 0) to[width - 1] = bits_as<float>(operand(numbers, n, width - 1));
+      if constexpr (n % 2 != 0) to[filled - 1] = bits_as<float>(operand(numbers, n, filled - 1));
+      if constexpr (filled < width) __builtin_memset(to + filled, 0, (width - filled) * 4);
     } else {
       constexpr i64 whole = n / lanes * lanes;
       for (i64 k = 0; k < whole; k += lanes)
@@ -73,7 +75,9 @@ void pack_transposed(float* to, const u8* from, i64 stride, i64 rows) {
     for (i64 k = whole; k < height; ++k)
       for (i64 i = 0; i < lanes; ++i)
         to[k * columns + column + i] =
-            i < count ? bits_as<float>(operand(row_address(from, stride, column + i), n, k)) : 0.0f;
+            i < count && k < filled_depth(n)
+                ? bits_as<float>(operand(row_address(from, stride, column + i), n, k))
+                : 0.0f;
   }
 }
 

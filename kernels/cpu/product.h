@@ -15,11 +15,17 @@
 
 namespace regard {
 
-constexpr bool pairs = key::dtype == DType::bf16 && target::bf16_dot;
+constexpr bool pairs = key::dtype == DType::bf16 && (target::bf16_dot || target::amx);
 
-/// How many operand elements n numbers take.
-constexpr i64 depth(i64 n) {
+/// Products by the tile unit (amx_product.h). Decode is left out: its few rows would not fill a tile.
+constexpr bool amx = pairs && target::amx && key::group == 0;
+
+/// How many operand elements n numbers fill, and how many they take with the zeros behind them.
+constexpr i64 filled_depth(i64 n) {
   return pairs ? ceil_divide(n, 2) : n;
+}
+constexpr i64 depth(i64 n) {
+  return amx ? round_up(filled_depth(n), 16) : filled_depth(n);
 }
 
 /// sum + a * b. By value: g++ would keep a variable whose address an asm statement has seen in memory.
@@ -54,6 +60,9 @@ REGARD_INLINE Vector pair_of(Vector low, Vector high) {
 /// What fits the registers: 24 sums of 32 registers with AVX-512, 12 of 16 else.
 constexpr int tile_rows = 6;
 constexpr int tile_vectors = target::avx512 ? 4 : 2;
+
+/// Keys are computed in multiples of this.
+constexpr int key_step = amx ? 32 : tile_rows;
 
 /// rows x vectors sums that live in registers.
 template <int rows, int vectors>

@@ -39,4 +39,7 @@ using regard::usable_cores;
 /// cpuid names of this machine, as in /proc/cpuinfo: "avx2", "fma", "f16c", "avx512f", "avx512_bf16", ...
 std::span<const std::string> cpu_flags();
 
+/// Asks the operating system, once, to let all threads of this process use the tile registers of AMX.
+Status allow_tiles();
+
 }  // namespace regard::cpu

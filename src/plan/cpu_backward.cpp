@@ -22,11 +22,18 @@ Shared shared_bias_gradient(const Problem& p) {
 }
 
 std::int64_t main_scratch(const Problem& p, const Target& target, const Target::Tile& tile) {
+  const auto depth = [&](std::int64_t n) { return operand_depth(p, target, n); };
+  const std::int64_t block_q = value_of(tile, "block_q"), block_k = value_of(tile, "block_k");
   const BackwardShape shape{p.d,
                             p.dv,
-                            value_of(tile, "block_q"),
-                            value_of(tile, "block_k"),
+                            depth(p.d),
+                            depth(p.dv),
+                            block_q,
+                            block_k,
+                            depth(block_q),
+                            depth(block_k),
                             pairs(p, target),
+                            pairs(p, target) && target.has("amx"),
                             p.bits,
                             has_elementwise_bias(p.bias),
                             p.softcap > 0,

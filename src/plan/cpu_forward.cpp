@@ -14,8 +14,9 @@ std::int64_t row_blocks(const Problem& p, const Target::Tile& tile) {
 
 Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
   const Problem& p = plan.problem;
-  const ForwardLayout layout(pairs(p, *plan.target), p.d, p.dv, value_of(tile, "block_q"),
-                             value_of(tile, "block_k"), has_elementwise_bias(p.bias));
+  const std::int64_t block_k = value_of(tile, "block_k");
+  const ForwardLayout layout(operand_depth(p, *plan.target, p.d), operand_depth(p, *plan.target, block_k),
+                             p.dv, value_of(tile, "block_q"), block_k, has_elementwise_bias(p.bias));
   return stage_of(p, *plan.target, "forward", &tile, product({row_blocks(p, tile), plan.splits}),
                   layout.total());
 }

@@ -28,7 +28,13 @@ Result<Plan> finish(Plan plan) {
 }
 
 bool pairs(const Problem& problem, const Target& target) {
-  return problem.dtype == DType::bf16 && target.has("bf16_dot");
+  return problem.dtype == DType::bf16 && (target.has("bf16_dot") || target.has("amx"));
+}
+
+std::int64_t operand_depth(const Problem& problem, const Target& target, std::int64_t n) {
+  if (!pairs(problem, target)) return n;
+  const std::int64_t elements = ceil_divide(n, std::int64_t{2});
+  return target.has("amx") ? round_up(elements, std::int64_t{16}) : elements;
 }
 
 void split_every(Plan& plan, std::int64_t keys) {

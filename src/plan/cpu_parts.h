@@ -14,6 +14,8 @@ Result<Plan> finish(Plan);
 
 /// Operands of products are pairs of bf16 (kernels/cpu/product.h).
 bool pairs(const Problem&, const Target&);
+/// Operand elements that n numbers take in a forward or backward kernel.
+std::int64_t operand_depth(const Problem&, const Target&, std::int64_t n);
 
 /// Cuts the keys into at most `splits` parts, each a whole number of `unit` keys.
 void split_keys(Plan&, std::int64_t splits, std::int64_t unit);

@@ -20,7 +20,7 @@ std::string_view missing_kernel(const Recipe& recipe, const Target& target) {
   return {};
 }
 
-/// "; cpu-avx512bf16 has one": the first target that can.
+/// "; cpu-amx has one": the first target that can.
 std::string who_can(const Recipe& recipe) {
   const Result<std::vector<Target>>& all = targets();
   if (all) {

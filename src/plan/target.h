@@ -13,8 +13,8 @@
 namespace regard {
 
 /// What a CPU kernel may test at compile time: `target::<feature>` in its block of constants.
-inline constexpr std::array<std::string_view, 6> cpu_features = {"fma",    "f16c",     "avx2",
-                                                                 "avx512", "bf16_dot", "amx"};
+inline constexpr std::array<std::string_view, 7> cpu_features = {"fma",      "f16c", "avx2",        "avx512",
+                                                                 "bf16_dot", "amx",  "amx_emulated"};
 
 /// What rules and GPU kernels may test. Each kind of target has one closed list.
 inline constexpr std::array<std::string_view, 6> cuda_features = {"mma",   "cp_async", "tma",

@@ -1,4 +1,4 @@
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -77,6 +77,13 @@ TEST(Machine, HasCoresMemoryAndFlags) {
 #if defined(__x86_64__)
   EXPECT_NE(std::ranges::find(flags, "sse2"), flags.end());
 #endif
+}
+
+TEST(Machine, LendsTheTileRegistersWhereThereAreAnyAndElseSaysWhyNot) {
+  const bool has_tiles = std::ranges::find(cpu_flags(), "amx_tile") != cpu_flags().end();
+  const Status allowed = allow_tiles();
+  EXPECT_EQ(allowed.has_value(), has_tiles);
+  if (!allowed) EXPECT_THAT(allowed.error().message, testing::HasSubstr("AMX"));
 }
 
 }  // namespace

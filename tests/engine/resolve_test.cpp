@@ -170,7 +170,7 @@ TEST(Resolve, ABadSettingIsASentence) {
   EXPECT_THAT(text, HasSubstr("REGARD_JIT='maybe' is not understood"));
 }
 
-TEST(Resolve, ACapWithoutKernelsOfItsOwnTakesTheBestBelow) {
+TEST(Resolve, ACapAboveTheMachineTakesTheBestBelow) {
   const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_CPU_TARGET", "cpu-amx"}});
   EXPECT_THAT(text, HasSubstr("\"target\":\"cpu-"));
 }

@@ -2,24 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
-#include "device/cpu.h"
-#include "plan/target.h"
+#include "engine/machine.h"
 
 namespace regard::test {
 
 std::vector<std::string> runnable_targets() {
-  const auto flags = cpu::cpu_flags();
   std::vector<const Target*> found;
   for (const Target& target : targets().value()) {
-    const bool runs = std::all_of(
-        target.cpu_flags.begin(), target.cpu_flags.end(),
-        [&](const std::string& flag) { return std::find(flags.begin(), flags.end(), flag) != flags.end(); });
-    if (target.kind == TargetKind::cpu && runs && !target.tiles.empty()) found.push_back(&target);
+    if (runnable(target) && !target.has("amx_emulated")) found.push_back(&target);
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Target* a, const Target* b) { return a->preference > b->preference; });
   std::vector<std::string> names;
   for (const Target* target : found) names.push_back(target->name);
   return names;

@@ -301,7 +301,7 @@ const std::vector<Refused>& refused_scenes() {
       {{"async_loads_are_even", fwd, "gfx942", "forward", "qr_async", tile128({{"block_k", 24}})},
        "do not divide a step of 24 keys by 32"},
       {{"kernel_exists", fwd, "gfx942", "forward"},
-       "hip target gfx942: no forward kernel yet; cpu-avx512bf16 has one"},
+       "hip target gfx942: no forward kernel yet; cpu-amx has one"},
       {{"kernel_exists", paged, "cpu-avx2", "batch_prefill"},
        "no batch_prefill kernel yet; no target has one yet"},
   };

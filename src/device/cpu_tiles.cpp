@@ -1,0 +1,29 @@
+#include <cerrno>
+#include <cstring>
+
+#include "device/cpu.h"
+
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace regard::cpu {
+
+Status allow_tiles() {
+  static const Status status = []() -> Status {
+#if defined(__x86_64__)
+    // From <asm/prctl.h> and the kernel's list of xstate components; older headers do not have them.
+    constexpr long request_permission = 0x1023, tile_data = 18;
+    if (syscall(SYS_arch_prctl, request_permission, tile_data) == 0) return {};
+    return refused(std::string("the operating system does not let this process use the tile registers of "
+                               "AMX (arch_prctl: ") +
+                   std::strerror(errno) + ")");
+#else
+    return refused("this is no x86 processor");
+#endif
+  }();
+  return status;
+}
+
+}  // namespace regard::cpu

@@ -1,0 +1,53 @@
+// The kernels of cpu-amx with the tile unit in plain C++: every layout and tail of the tile products, also on
+// machines without AMX. Where there is AMX, the other tests run cpu-amx as the best target.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "kernels/support.h"
+
+namespace regard::test {
+namespace {
+
+// A kernel that falls to the generic one would pass its test without having run.
+[[maybe_unused]] const int strict = setenv("REGARD_STRICT", "1", 1);
+
+using Texts = std::vector<std::string>;
+
+/// Every head with every tail, as "pass bf16 head tail", forward and backward.
+void expect_right(const Texts& heads, const Texts& tails) {
+  for (const std::string& head : heads) {
+    for (const std::string& tail : tails) {
+      test::expect_right("fwd bf16 lse " + head + " " + tail, {"cpu-amx-emulated", "forward"});
+      test::expect_right("bwd bf16 " + head + " " + tail, {"cpu-amx-emulated", "backward"});
+    }
+  }
+}
+
+TEST(Amx, HeadDimensionsAroundWholeTiles) {
+  expect_right({"h=1 sq=70 sk=131"}, {"d=1", "d=7 dv=40", "d=32", "d=59", "d=64", "d=96 dv=111"});
+  expect_right({"h=1 s=130 mask=causal"}, {"d=192 dv=128", "d=512 dv=500"});
+}
+
+TEST(Amx, LengthsAroundWholeTiles) {
+  Texts lengths;
+  for (int sk : {1, 31, 32, 33, 255, 256, 257, 400, 600}) lengths.push_back("sk=" + std::to_string(sk));
+  expect_right({"h=2 d=64 sq=1", "h=2 d=64 sq=65 mask=causal", "h=2 d=64 sq=300 mask=window:30,3"}, lengths);
+}
+
+TEST(Amx, EveryMaskOnEveryShape) {
+  for (const char* shape : {"sq=200 sk=300", "sq=300 sk=70"})
+    expect_right({std::string("b=2 hq=4 hk=2 d=64 ") + shape}, masks);
+}
+
+TEST(Amx, ScoreModifiers) {
+  expect_right({"b=2 hq=4 hk=2 d=64 sq=100 sk=400 mask=causal"},
+               {"softcap=5", "bias=bh", "bias=alibi", "dropout=0.3", "sink", "scale=-0.2"});
+  expect_right({"varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=64"}, {"", "lengths mask=causal"});
+  test::expect_right("bwd bf16 b=2 h=2 sq=100 sk=400 d=64 bias=11 dbias", {"cpu-amx-emulated", "backward"});
+  test::expect_right("fwd bf16 lse splits=3 h=1 sq=70 sk=1500 d=64 mask=causal",
+                     {"cpu-amx-emulated", "forward_split"});
+}
+
+}  // namespace
+}  // namespace regard::test
