@@ -28,7 +28,9 @@ file(CONFIGURE OUTPUT ${version_script} CONTENT "REGARD_${PROJECT_VERSION_MAJOR}
 # The engine is the C ABI's implementation: all its objects go in, the other rooms give what those need.
 add_library(regard SHARED $<TARGET_OBJECTS:regard_engine>)
 target_link_libraries(regard PRIVATE regard_engine)
-target_link_options(regard PRIVATE -Wl,--version-script=${version_script} -Wl,--as-needed -Wl,--exclude-libs,ALL)
+# It stays loaded after dlclose: threads of its own, and those in a compile, may still be running its code.
+target_link_options(regard PRIVATE -Wl,--version-script=${version_script} -Wl,--as-needed -Wl,--exclude-libs,ALL
+                                   -Wl,-z,nodelete)
 if(NOT REGARD_SANITIZE)
   target_link_options(regard PRIVATE -Wl,--no-undefined)
 endif()

@@ -3,14 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 
 #include "base/fork_local.h"
 #include "base/settings.h"
 #include "base/split.h"
+#include "base/write_file.h"
 
 namespace regard {
 
@@ -22,9 +23,14 @@ bool log_enabled(std::string_view topic) {
 }
 
 namespace {
-void print(std::string_view topic, std::string_view text) {
-  std::fprintf(stderr, "regard %.*s: %.*s\n", static_cast<int>(topic.size()), topic.data(),
-               static_cast<int>(text.size()), text.data());
+// One write for a whole line, so that the lines of several processes do not mix.
+void print(std::string_view head, std::string_view text) {
+  std::string line(head);
+  line.append(": ").append(text).append("\n");
+  write_all(STDERR_FILENO, std::as_bytes(std::span(line)));
+}
+void print_topic(std::string_view topic, std::string_view text) {
+  print("regard " + std::string(topic), text);
 }
 
 struct Warnings {
@@ -35,18 +41,18 @@ ForkLocal<Warnings>& warnings = *new ForkLocal<Warnings>;
 }  // namespace
 
 void log_line(std::string_view topic, std::string_view text) {
-  if (log_enabled(topic)) print(topic, text);
+  if (log_enabled(topic)) print_topic(topic, text);
 }
 
 void tell(std::string_view topic, std::string_view text) {
-  if (log_enabled(topic) || isatty(STDERR_FILENO) == 1) print(topic, text);
+  if (log_enabled(topic) || isatty(STDERR_FILENO) == 1) print_topic(topic, text);
 }
 
 void warn_once(std::string_view text) {
   Warnings& process = warnings.get();
   const std::lock_guard lock(process.mutex);
   if (!process.seen.emplace(text).second) return;
-  std::fprintf(stderr, "regard: %.*s\n", static_cast<int>(text.size()), text.data());
+  print("regard", text);
 }
 
 }  // namespace regard

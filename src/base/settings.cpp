@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/forever.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/split.h"
@@ -75,17 +76,15 @@ std::string text_of(std::int64_t value) {
 }  // namespace
 
 std::span<const SettingInfo> setting_table() {
-  static const Settings defaults;
-  static const std::vector<std::string> texts = setting_values(defaults);
-  static const std::vector<SettingInfo> table = [] {
+  return forever<[] {
+    const std::vector<std::string>& texts = forever<[] { return setting_values(Settings{}); }>();
     std::vector<SettingInfo> rows;
 #define REGARD_ROW(member, type, env, default_value, doc) \
   rows.push_back({env, #type, texts[rows.size()], doc});
     REGARD_SETTINGS(REGARD_ROW)
 #undef REGARD_ROW
     return rows;
-  }();
-  return table;
+  }>();
 }
 
 std::vector<std::string> setting_values(const Settings& current) {
@@ -136,7 +135,7 @@ Result<Settings> parse_settings(std::span<const std::string> environment,
 }
 
 const Result<Settings>& settings() {
-  static const Result<Settings> current = [] {
+  return forever<[] {
     std::vector<std::string> environment;
     for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
       environment.emplace_back(*variable);
@@ -145,8 +144,7 @@ const Result<Settings>& settings() {
     Result<Settings> parsed = parse_settings(environment, warnings);
     for (const std::string& warning : warnings) warn_once(warning);
     return parsed;
-  }();
-  return current;
+  }>();
 }
 
 }  // namespace regard

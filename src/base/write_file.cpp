@@ -10,36 +10,39 @@
 namespace regard {
 namespace {
 
-/// Blocks SIGXFSZ in this thread, and takes back the one that came meanwhile.
-class NoSizeSignal {
+/// Blocks SIGXFSZ and SIGPIPE in this thread, and takes back those that came meanwhile.
+class NoSignals {
  public:
-  NoSizeSignal() {
-    sigemptyset(&size_signal_);
-    sigaddset(&size_signal_, SIGXFSZ);
-    sigset_t pending;
+  NoSignals() {
+    sigset_t pending, blocked;
     sigpending(&pending);
-    pending_before_ = sigismember(&pending, SIGXFSZ) == 1;
-    pthread_sigmask(SIG_BLOCK, &size_signal_, &before_);
+    sigemptyset(&blocked);
+    sigemptyset(&taken_);
+    for (const int signal : {SIGXFSZ, SIGPIPE}) {
+      sigaddset(&blocked, signal);
+      if (sigismember(&pending, signal) != 1) sigaddset(&taken_, signal);
+    }
+    pthread_sigmask(SIG_BLOCK, &blocked, &before_);
   }
-  ~NoSizeSignal() {
+  ~NoSignals() {
     const int error = errno;
     const timespec now{};
-    if (!pending_before_) sigtimedwait(&size_signal_, nullptr, &now);
+    while (sigtimedwait(&taken_, nullptr, &now) > 0) {
+    }
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     errno = error;
   }
-  NoSizeSignal(const NoSizeSignal&) = delete;
-  NoSizeSignal& operator=(const NoSizeSignal&) = delete;
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
 
  private:
-  sigset_t size_signal_, before_;
-  bool pending_before_;
+  sigset_t taken_, before_;
 };
 
 }  // namespace
 
 bool write_all(int file, std::span<const std::byte> bytes) {
-  const NoSizeSignal guard;
+  const NoSignals guard;
   while (!bytes.empty()) {
     const ssize_t written = write(file, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;

@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 
+#include "base/temporary.h"
 #include "base/write_file.h"
 
 namespace regard::cache {
@@ -99,23 +101,29 @@ Result<std::vector<std::byte>> Directory::read(const std::string& name, bool tou
     done += static_cast<std::size_t>(count);
   }
   bytes.resize(done);
-  if (touch && std::time(nullptr) - status.st_mtime > seconds_between_touches) {
+  // A date ahead of the clock, which was set back since, is mended too.
+  if (touch && std::abs(std::time(nullptr) - status.st_mtime) > seconds_between_touches) {
     futimens(file.descriptor(), nullptr);  // where that fails, the entry only looks older than it is
   }
   return bytes;
 }
 
-Status Directory::write(const std::string& name, const std::vector<std::byte>& bytes) const {
+File Directory::make_temporary(const std::string& name, std::string& temporary) const {
   static std::atomic<unsigned> serial{0};
-  std::string temporary;
-  File file;
   // Processes of several containers can have the same number, so the name may be taken.
-  for (int attempt = 0; !file && attempt < 100; ++attempt) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
     temporary = fmt::format("{}.{}.{}{}", name, getpid(), ++serial, temporary_suffix);
-    file = File(openat(file_.descriptor(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!file && errno != EEXIST) break;
+    File file(openat(file_.descriptor(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (file || errno != EEXIST) return file;
   }
+  return File();
+}
+
+Status Directory::write(const std::string& name, const std::vector<std::byte>& bytes) const {
+  std::string temporary;
+  const File file = make_temporary(name, temporary);
   if (!file) return invalid(error_text(errno));
+  mark_in_use(file.descriptor());
   bool written = fchmod(file.descriptor(), 0600) == 0 && write_all(file.descriptor(), bytes) &&
                  fsync(file.descriptor()) == 0;
   const auto rename = [&] {
@@ -134,7 +142,7 @@ Status Directory::write(const std::string& name, const std::vector<std::byte>& b
     return invalid(error_text(error));
   }
   fsync(
-      file_.descriptor());  // some file systems cannot; the entry is whole or absent after a crash either way
+      file_.descriptor());  // some file systems cannot; after a crash the entry is whole or absent either way
   return {};
 }
 

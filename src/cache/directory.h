@@ -59,6 +59,9 @@ class Directory {
   const File& file() const { return file_; }
 
  private:
+  /// A new file beside the one of that name, and what it is called.
+  File make_temporary(const std::string& name, std::string& temporary) const;
+
   Directory(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
   std::string path_;
   File file_;

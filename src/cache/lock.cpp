@@ -27,23 +27,23 @@ enum class Attempt { held, busy, stale, impossible };
 
 // A holder removes the file before it releases it. Who had it open by then gets the lock of a file that
 // nobody else can see any more, and has to begin again with the one that stands there now.
-bool still_named(const Directory& directory, const std::string& name, const File& file) {
+bool still_named(const Directory& directory, const std::string& name, const OwnDescriptor& file) {
   struct stat ours, named;
-  return fstat(file.descriptor(), &ours) == 0 &&
+  return fstat(file.number(), &ours) == 0 &&
          fstatat(directory.file().descriptor(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
          ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }
 
-File open_lock(const Directory& directory, const std::string& name) {
-  File file(
+OwnDescriptor open_lock(const Directory& directory, const std::string& name) {
+  OwnDescriptor file(
       openat(directory.file().descriptor(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   struct stat status;
-  if (!file || fstat(file.descriptor(), &status) != 0 || !S_ISREG(status.st_mode)) return File();
+  if (!file || fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return OwnDescriptor();
   return file;
 }
 
-Attempt try_lock(const Directory& directory, const std::string& name, const File& file) {
-  while (flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0) {
+Attempt try_lock(const Directory& directory, const std::string& name, const OwnDescriptor& file) {
+  while (flock(file.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return still_named(directory, name, file) ? Attempt::busy : Attempt::stale;
     if (errno != EINTR) return Attempt::impossible;  // a file system without locks
   }
@@ -57,9 +57,9 @@ std::string identity_of_this_process() {
                      fmt::gmtime(std::time(nullptr)));
 }
 
-std::string read_holder(const File& file) {
+std::string read_holder(const OwnDescriptor& file) {
   char text[512];
-  const ssize_t count = pread(file.descriptor(), text, sizeof text, 0);
+  const ssize_t count = pread(file.number(), text, sizeof text, 0);
   return count > 0 ? std::string(text, static_cast<std::size_t>(count)) : "another process";
 }
 
@@ -70,13 +70,12 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
   const Clock::time_point start = Clock::now();
   const auto waited = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   bool told = false;
-  File file = open_lock(directory_, name_);
+  OwnDescriptor file = open_lock(directory_, name_);
   while (file) {
     switch (try_lock(directory_, name_, file)) {
       case Attempt::held: {
         const std::string identity = identity_of_this_process();
-        if (ftruncate(file.descriptor(), 0) == 0)
-          write_all(file.descriptor(), std::as_bytes(std::span(identity)));
+        if (ftruncate(file.number(), 0) == 0) write_all(file.number(), std::as_bytes(std::span(identity)));
         file_ = std::move(file);
         return;
       }
@@ -101,10 +100,9 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
 }
 
 ProcessLock::~ProcessLock() {
-  if (!file_) return;
+  if (!file_) return;  // not had, or this is a child forked since
   if (still_named(directory_, name_, file_)) unlinkat(directory_.file().descriptor(), name_.c_str(), 0);
-  // Said in words, because a child forked meanwhile holds the same lock through its copy of the descriptor.
-  flock(file_.descriptor(), LOCK_UN);
+  flock(file_.number(), LOCK_UN);
 }
 
 }  // namespace regard::cache

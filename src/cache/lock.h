@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/own_descriptor.h"
 #include "cache/directory.h"
 
 namespace regard::cache {
@@ -26,7 +27,7 @@ class ProcessLock {
  private:
   const Directory& directory_;
   std::string name_;
-  File file_;
+  OwnDescriptor file_;
   std::string holder_;
 };
 

@@ -1,8 +1,12 @@
 #include "cache/maintenance.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
+#include "base/temporary.h"
 #include "cache/entry.h"
 #include "cache/lock.h"
 
@@ -11,7 +15,7 @@ namespace cache {
 namespace {
 
 constexpr std::string_view entry_suffix = ".regard";
-constexpr std::int64_t litter_seconds = 600;  // nobody writes an entry for ten minutes
+constexpr std::int64_t clock_slack_seconds = 60;  // clocks of several machines differ a little
 
 std::optional<Digest> key_before(std::string_view name, std::string_view suffix) {
   if (!name.ends_with(suffix)) return std::nullopt;
@@ -26,7 +30,9 @@ bool is_temporary(std::string_view name) {
 
 void remove_litter(const Directory& directory, const Named& item) {
   if (is_temporary(item.name)) {
-    if (std::time(nullptr) - item.used_unix_seconds > litter_seconds) directory.remove(item.name);
+    const File file(openat(directory.file().descriptor(), item.name.c_str(),
+                           O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file || is_abandoned(file.descriptor())) directory.remove(item.name);
   } else if (key_before(item.name, lock_suffix)) {
     // Taking the lock at once means that its holder is dead; letting it go removes the file.
     const ProcessLock lock(directory, item.name, 0);
@@ -84,8 +90,12 @@ void evict(const Directory& directory, std::int64_t bound_bytes, const std::stri
     total += item.bytes;
     if (item.name != keep) entries.push_back(std::move(item));
   }
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const Named& a, const Named& b) { return a.used_unix_seconds < b.used_unix_seconds; });
+  // Dates ahead of the clock are from before it was set back; a hit would have mended them, so they are
+  // oldest.
+  const std::int64_t latest = std::time(nullptr) + clock_slack_seconds;
+  std::ranges::stable_sort(entries, {}, [latest](const Named& item) {
+    return std::pair(item.used_unix_seconds <= latest, item.used_unix_seconds);
+  });
   for (const Named& item : entries) {
     if (total <= bound_bytes) return;
     directory.remove(item.name);  // who has it open reads on undisturbed

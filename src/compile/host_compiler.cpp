@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/own_descriptor.h"
+#include "base/temporary.h"
 #include "base/write_file.h"
 #include "compile/job_gate.h"
 #include "compile/process.h"
@@ -26,13 +28,12 @@ namespace fs = std::filesystem;
 // Added to every command, so part of the identity.
 constexpr std::string_view shared_object[] = {"-shared", "-x", "c++"};
 
-/// A private folder that goes away unless it is kept.
+/// A private folder that goes away, with this object or by gc, unless it is kept.
 class ScratchFolder {
  public:
   static Result<ScratchFolder> make() {
-    const char* chosen = std::getenv("TMPDIR");
-    const std::string parent = chosen != nullptr && *chosen == '/' ? chosen : "/tmp";
-    std::string path = parent + "/regard-compile-XXXXXX";
+    const std::string parent = temporary_folder();
+    std::string path = parent + "/" + std::string(temporary_prefix) + "XXXXXX";
     if (mkdtemp(path.data()) == nullptr) {
       return fail(ErrorKind::no_kernel,
                   fmt::format("cannot make a folder for the compile in '{}': {}; set TMPDIR to a folder that "
@@ -41,18 +42,28 @@ class ScratchFolder {
     }
     return ScratchFolder(path);
   }
-  ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  ScratchFolder(ScratchFolder&& other) noexcept
+      : path_(std::exchange(other.path_, {})), mark_(std::move(other.mark_)) {}
   ScratchFolder& operator=(ScratchFolder&&) = delete;
   ~ScratchFolder() {
     std::error_code ignored;
     if (!path_.empty()) fs::remove_all(path_, ignored);
   }
   const std::string& path() const { return path_; }
-  void keep() { path_.clear(); }
+  /// Where it is from now on.
+  std::string keep() {
+    std::string kept = std::exchange(path_, {}), renamed = kept;
+    renamed.replace(renamed.rfind(temporary_prefix), temporary_prefix.size(), kept_prefix);
+    return rename(kept.c_str(), renamed.c_str()) == 0 ? renamed : kept;
+  }
 
  private:
-  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+  explicit ScratchFolder(std::string path)
+      : path_(std::move(path)), mark_(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (mark_) mark_in_use(mark_.number());
+  }
   std::string path_;
+  OwnDescriptor mark_;
 };
 
 bool write_file(const std::string& path, const std::string& text) {
@@ -95,12 +106,16 @@ class HostCompiler final : public Toolchain {
     // Names relative to the folder keep its random name out of the binary: same source, same bytes.
     const std::vector<std::string> command = host_compile_command(path_, request.options, source, output);
 
-    const CompileSlot slot;
+    const CompileSlot slot(limit_seconds_);
     bool slow = false;
-    const ProcessLimits limits{.seconds = limit_seconds_, .slow = [&] {
-                                 slow = true;
-                                 tell("compile", fmt::format("compiling {} with {}", request.name, path_));
-                               }};
+    const ProcessLimits limits{.seconds = limit_seconds_,
+                               .slow =
+                                   [&] {
+                                     slow = true;
+                                     tell("compile",
+                                          fmt::format("compiling {} with {}", request.name, path_));
+                                   },
+                               .environment = {"TMPDIR=" + folder->path()}};
     const Result<Finished> finished = run_process(command, folder->path(), limits);
     if (!finished) return tl::unexpected(finished.error());
     if (slow) {
@@ -111,14 +126,13 @@ class HostCompiler final : public Toolchain {
     std::vector<std::byte> binary;
     if (finished->succeeded) binary = read_file(folder->path() + "/" + output);
     if (binary.empty()) {
-      const std::string& kept = source_path;
-      folder->keep();
+      const std::string kept = folder->keep();
       return fail(
           ErrorKind::no_kernel,
           fmt::format("compiling {} failed ({}); command, to be run in '{}': {}; the source is kept "
-                      "in '{}'; the compiler said:\n{}",
-                      request.name, finished->succeeded ? "no output, " + finished->how : finished->how,
-                      fs::path(kept).parent_path().string(), shell_text(command), kept,
+                      "in '{}/{}'; the compiler said:\n{}",
+                      request.name, finished->succeeded ? "no output, " + finished->how : finished->how, kept,
+                      shell_text(command), kept, source,
                       finished->output.empty() ? "(nothing)" : finished->output));
     }
     return Compiled{std::move(binary), finished->output, finished->seconds};

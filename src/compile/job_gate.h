@@ -1,20 +1,26 @@
-// How many compiles run at a time in this process: bounded by cores and by memory.
+// How many compiles of this user run at a time on this machine: bounded by cores and by memory.
 #pragma once
 
 #include <cstdint>
+
+#include "base/own_descriptor.h"
 
 namespace regard {
 
 /// `asked` (the setting; 0 = none) or what cores and memory allow, at least 1.
 int compile_jobs(std::int64_t asked, int cores, std::int64_t memory_bytes);
 
-/// Holds one of the process's compile slots; waits for it.
+/// Holds one of this process's compile slots, and one of those that all processes share; waits for them, for
+/// the shared one at most `seconds`.
 class CompileSlot {
  public:
-  CompileSlot();
+  explicit CompileSlot(double seconds);
   ~CompileSlot();
   CompileSlot(const CompileSlot&) = delete;
   CompileSlot& operator=(const CompileSlot&) = delete;
+
+ private:
+  OwnDescriptor shared_;
 };
 
 }  // namespace regard

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -44,17 +45,23 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return list;
 }
 
-std::vector<std::string> english_environment() {
-  std::vector<std::string> variables;
+// This process's environment with `changes`, and messages in English.
+std::vector<std::string> environment_with(std::vector<std::string> changes) {
+  changes.emplace_back("LC_ALL=C");
+  std::vector<std::string> variables = changes;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-    if (!std::string_view(*variable).starts_with("LC_ALL=")) variables.emplace_back(*variable);
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('=') + 1);
+    const bool changed = std::ranges::any_of(
+        changes, [name](const std::string& change) { return !name.empty() && change.starts_with(name); });
+    if (!changed) variables.emplace_back(text);
   }
-  variables.emplace_back("LC_ALL=C");
   return variables;
 }
 
 // The program becomes the leader of its own process group, so that its children can be killed with it.
-int spawn(std::vector<std::string> command, const std::string& folder, int output, pid_t& process) {
+int spawn(std::vector<std::string> command, const std::string& folder,
+          const std::vector<std::string>& changes, int output, pid_t& process) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
@@ -77,7 +84,7 @@ int spawn(std::vector<std::string> command, const std::string& folder, int outpu
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  std::vector<std::string> environment = english_environment();
+  std::vector<std::string> environment = environment_with(changes);
   const int error = posix_spawn(&process, command[0].c_str(), &actions, &attributes, pointers(command).data(),
                                 pointers(environment).data());
   posix_spawnattr_destroy(&attributes);
@@ -138,7 +145,7 @@ Result<Finished> run_process(const std::vector<std::string>& command, const std:
   const Clock::time_point start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   pid_t process = -1;
-  if (const int error = spawn(command, folder, theirs.number(), process); error != 0) {
+  if (const int error = spawn(command, folder, limits.environment, theirs.number(), process); error != 0) {
     return fail(ErrorKind::no_kernel, fmt::format("cannot run {}: {}", command[0], std::strerror(error)));
   }
   theirs.close_now();

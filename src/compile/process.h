@@ -20,6 +20,7 @@ struct ProcessLimits {
   double seconds = 300;       ///< then the program and its children are killed
   double slow_seconds = 0.3;  ///< then `slow` is called, once
   std::function<void()> slow = {};
+  std::vector<std::string> environment = {};  ///< "NAME=value", in place of this process's
 };
 
 /// `command[0]` is an absolute path. The working folder is `folder`, standard input is empty, messages are

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/temporary.h"
 #include "base/write_file.h"
 #include "device/cpu.h"
 
@@ -89,13 +90,13 @@ void* open_sealed_memory(std::span<const std::byte> binary, const std::string& s
 
 // For machines whose policy forbids running files in memory.
 void* open_temporary_file(std::span<const std::byte> binary, std::string& error) {
-  const char* folder = std::getenv("TMPDIR");
-  std::string path = (folder != nullptr && *folder == '/' ? std::string(folder) : "/tmp") + "/regard-XXXXXX";
+  std::string path = temporary_folder() + "/" + std::string(temporary_prefix) + "XXXXXX";
   const int file = mkostemp(path.data(), O_CLOEXEC);  // mode 0600, a name that did not exist
   if (file < 0) {
     error += "; a temporary file " + path + ": " + std::strerror(errno);
     return nullptr;
   }
+  mark_in_use(file);
   void* handle = nullptr;
   if (!write_all(file, binary)) {
     error += "; a temporary file " + path + ": " + std::strerror(errno);

@@ -6,6 +6,7 @@
 
 #include "base/nearest.h"
 #include "base/settings.h"
+#include "base/temporary.h"
 #include "compile/toolchain.h"
 #include "engine/built_in.h"
 #include "engine/counters.h"
@@ -178,6 +179,7 @@ Result<std::string> cache_verb(std::string_view verb) {
     return rows.dump();
   }
   if (verb == "stat") return describe((*cache)->stat()).dump();
+  if (verb == "gc" || verb == "clean") remove_abandoned_temporaries();
   if (verb == "gc") return describe((*cache)->gc()).dump();
   if (verb == "clean") return describe((*cache)->clean()).dump();
   static constexpr std::string_view verbs[] = {"list", "stat", "verify", "gc", "clean"};

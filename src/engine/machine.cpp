@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 
+#include "base/forever.h"
 #include "base/settings.h"
 #include "device/cpu.h"
 #include "plan/recipe.h"
@@ -68,8 +69,7 @@ Result<const Target*> find_best() {
 }  // namespace
 
 Result<const Target*> best_target() {
-  static const Result<const Target*> best = find_best();
-  return best;
+  return forever<find_best>();
 }
 
 Result<int> thread_count(int requested) {

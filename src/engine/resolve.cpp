@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/forever.h"
 #include "base/fork_local.h"
 #include "base/log.h"
 #include "base/settings.h"
@@ -47,10 +48,15 @@ std::string manifest_of(const KernelKey& key, const Rendered& rendered, const To
   return manifest.dump();
 }
 
-Result<CacheEntry> compile(const KernelKey& key, const Rendered& rendered, Toolchain& toolchain) {
+/// Compiles and loads it: what does not load is not worth keeping.
+Result<CacheEntry> compile(const KernelKey& key, const Rendered& rendered, Toolchain& toolchain,
+                           std::shared_ptr<cpu::Module>& module) {
   const Result<Compiled> compiled = toolchain.compile({rendered.symbol, rendered.source, rendered.options});
   if (!compiled) return tl::unexpected(compiled.error());
   log_line("compile", fmt::format("{} in {:.2f} s", print(key), compiled->seconds));
+  Result<std::shared_ptr<cpu::Module>> loaded = cpu::load(compiled->binary, rendered.symbol);
+  if (!loaded) return tl::unexpected(loaded.error());
+  module = std::move(*loaded);
   return CacheEntry{manifest_of(key, rendered, toolchain, compiled->seconds), compiled->binary};
 }
 
@@ -71,16 +77,21 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   if (!cache) return tl::unexpected(cache.error());
   const Digest digest = identity_of(key, *rendered, **toolchain);
 
-  const auto load = [&](const CacheEntry& entry, Tier tier) -> Loaded {
-    Result<std::shared_ptr<cpu::Module>> module = cpu::load(entry.payload, rendered->symbol);
-    if (!module) return tl::unexpected(module.error());
+  std::shared_ptr<cpu::Module> module;  // of what was compiled here
+  const auto make = [&] { return compile(key, *rendered, **toolchain, module); };
+  const auto loaded = [&](const std::shared_ptr<cpu::Module>& from, Tier tier) -> Loaded {
     return std::make_shared<const LoadedKernel>(
-        LoadedKernel{print(key), (*module)->function(), *module, tier, seconds_since(start)});
+        LoadedKernel{print(key), from->function(), from, tier, seconds_since(start)});
+  };
+  const auto load = [&](const CacheEntry& entry) -> Loaded {
+    Result<std::shared_ptr<cpu::Module>> cached = cpu::load(entry.payload, rendered->symbol);
+    if (!cached) return tl::unexpected(cached.error());
+    return loaded(*cached, Tier::cache);
   };
 
   if (!current->jit) {
     if (current->cache) {
-      if (const std::optional<CacheEntry> entry = (*cache)->find(digest)) return load(*entry, Tier::cache);
+      if (const std::optional<CacheEntry> entry = (*cache)->find(digest)) return load(*entry);
     }
     const std::string where = current->cache ? (*cache)->directory() : "switched off";
     return not_available(key,
@@ -89,19 +100,19 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
                                      "variants of profiles/default.toml",
                                      where, print(key.signature)));
   }
-  const auto make = [&] { return compile(key, *rendered, **toolchain); };
   if (current->cache) {
-    bool from_cache = false;
-    const Result<CacheEntry> entry = (*cache)->get(digest, make, &from_cache);
+    const Result<CacheEntry> entry = (*cache)->get(digest, make, nullptr);
     if (!entry) return tl::unexpected(entry.error());
-    Loaded loaded = load(*entry, from_cache ? Tier::cache : Tier::compile);
-    if (loaded || !from_cache) return loaded;
+    if (module) return loaded(module, Tier::compile);
+    Loaded cached = load(*entry);
+    if (cached) return cached;
     log_line("cache", fmt::format("entry {} does not load and is compiled again: {}", digest.hex(),
-                                  loaded.error().message));
+                                  cached.error().message));
   }
   const Result<CacheEntry> made = make();
   if (!made) return tl::unexpected(made.error());
-  return load(*made, Tier::compile);
+  if (current->cache) (*cache)->publish(digest, *made);
+  return loaded(module, Tier::compile);
 }
 
 Loaded resolve_once(const KernelKey& key) {
@@ -152,17 +163,17 @@ std::string_view word(Tier tier) {
 }
 
 Counters& counters() {
-  static Counters all;
+  static constinit Counters all;
   return all;
 }
 
 Result<Cache*> process_cache() {
-  static const Result<std::unique_ptr<Cache>> cache = []() -> Result<std::unique_ptr<Cache>> {
+  const auto& cache = forever<[]() -> Result<std::unique_ptr<Cache>> {
     const Result<Settings>& current = settings();
     if (!current) return tl::unexpected(current.error());
     return std::make_unique<Cache>(default_cache_directory(), current->cache_bytes,
                                    static_cast<double>(current->lock_seconds));
-  }();
+  }>();
   if (!cache) return tl::unexpected(cache.error());
   return cache->get();
 }

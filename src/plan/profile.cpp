@@ -141,11 +141,11 @@ struct Shelf {
 };
 
 std::deque<Shelf>& shelves() {
-  static std::deque<Shelf> all = [] {
-    std::deque<Shelf> list;
+  static std::deque<Shelf>& all = *[] {  // never destroyed: threads may plan until the end
+    auto* const list = new std::deque<Shelf>;
     for (const EmbeddedFile& file : embedded_files()) {
       if (!file.path.starts_with("profiles/")) continue;
-      Shelf& shelf = list.emplace_back();
+      Shelf& shelf = list->emplace_back();
       shelf.path = file.path;
       shelf.name = stem_of(file.path);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/forever.h"
 #include "plan/cpu_plans.h"
 #include "plan/recipe.h"
 
@@ -36,7 +37,7 @@ std::vector<std::string_view> stage_kernels(const Recipe& recipe) {
 }
 
 std::span<const std::string_view> recipe_words() {
-  static const std::vector<std::string_view> words = [] {
+  return forever<[] {
     std::vector<std::string_view> list;
     for (const Recipe& recipe : recipes()) {
       for (std::string_view name : {recipe.name, word(recipe.family), recipe.kernel}) {
@@ -44,8 +45,7 @@ std::span<const std::string_view> recipe_words() {
       }
     }
     return list;
-  }();
-  return words;
+  }>();
 }
 
 bool goes_by(const Recipe& recipe, std::string_view name) {

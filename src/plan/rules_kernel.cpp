@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/forever.h"
 #include "plan/rules.h"
 #include "plan/sources.h"
 
@@ -33,11 +34,11 @@ std::string who_can(const Recipe& recipe) {
 
 /// who_can for each recipe: the answer never changes, and looking for it takes a while.
 const std::string& who_can_once(const Recipe& recipe) {
-  static const std::vector<std::string> answers = [] {
+  const std::vector<std::string>& answers = forever<[] {
     std::vector<std::string> list;
     for (const Recipe& one : recipes()) list.push_back(who_can(one));
     return list;
-  }();
+  }>();
   return answers[static_cast<std::size_t>(&recipe - recipes().data())];
 }
 

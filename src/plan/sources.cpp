@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "base/embedded.h"
+#include "base/forever.h"
 #include "plan/recipe.h"
 
 namespace regard {
 
 std::span<const std::string_view> kernel_stems() {
-  static const std::vector<std::string_view> stems = [] {
+  return forever<[] {
     std::vector<std::string_view> list;
     for (const Recipe& recipe : recipes()) {
       for (std::string_view stem : stage_kernels(recipe)) {
@@ -19,13 +20,12 @@ std::span<const std::string_view> kernel_stems() {
       }
     }
     return list;
-  }();
-  return stems;
+  }>();
 }
 
 bool has_source(const Target& target, std::string_view stem) {
   // (folder, stem) of every kernel source; the set is filled once and only read afterwards.
-  static const std::set<std::pair<std::string_view, std::string_view>> sources = [] {
+  const auto& sources = forever<[] {
     std::set<std::pair<std::string_view, std::string_view>> found;
     for (const EmbeddedFile& file : embedded_files()) {
       constexpr std::string_view root = "kernels/";
@@ -36,7 +36,7 @@ bool has_source(const Target& target, std::string_view stem) {
                     file.path.substr(slash + 1, dot - slash - 1));
     }
     return found;
-  }();
+  }>();
   return sources.contains({target.kernels, stem});
 }
 

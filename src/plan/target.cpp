@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/embedded.h"
+#include "base/forever.h"
 #include "plan/kernel_key.h"
 #include "plan/pipelines.h"
 #include "plan/sources.h"
@@ -24,12 +25,11 @@ std::span<const std::string_view> features_of(TargetKind kind) {
 }
 
 const std::vector<std::string_view>& pipeline_names() {
-  static const std::vector<std::string_view> names = [] {
+  return forever<[] {
     std::vector<std::string_view> list;
     for (const Pipeline& pipeline : pipelines()) list.push_back(pipeline.name);
     return list;
-  }();
-  return names;
+  }>();
 }
 
 Status read_rates(const TomlValue& value, std::map<DType, double>& rates) {
@@ -164,7 +164,7 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
 }
 
 const Result<std::vector<Target>>& targets() {
-  static const Result<std::vector<Target>> all = []() -> Result<std::vector<Target>> {
+  return forever<[]() -> Result<std::vector<Target>> {
     std::vector<Target> parsed;
     for (const EmbeddedFile& file : embedded_files()) {
       if (!file.path.starts_with("targets/")) continue;
@@ -178,8 +178,7 @@ const Result<std::vector<Target>>& targets() {
       return a.kind != b.kind ? a.kind < b.kind : a.preference > b.preference;
     });
     return parsed;
-  }();
-  return all;
+  }>();
 }
 
 Result<const Target*> find_target(std::string_view name) {

@@ -4,12 +4,15 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/result.h"
+#include "engine/handles.h"
 #include "regard/regard.h"
 
 namespace {
@@ -57,6 +60,15 @@ TEST(CApi, StatusValuesAreTheErrorKinds) {
   EXPECT_EQ(static_cast<int>(regard::ErrorKind::no_kernel), REGARD_NO_KERNEL);
   EXPECT_EQ(static_cast<int>(regard::ErrorKind::no_memory), REGARD_NO_MEMORY);
   EXPECT_EQ(static_cast<int>(regard::ErrorKind::internal), REGARD_INTERNAL);
+}
+
+TEST(CApi, WhateverIsThrownBecomesAStatus) {
+  EXPECT_EQ(regard::c_api::guarded([]() -> regard_status { throw std::bad_alloc(); }), REGARD_NO_MEMORY);
+  EXPECT_EQ(regard::c_api::guarded([]() -> regard_status { throw std::runtime_error("why"); }),
+            REGARD_INTERNAL);
+  EXPECT_STREQ(regard_status_message(), "unexpected failure inside Regard: why");
+  EXPECT_EQ(regard::c_api::guarded([]() -> regard_status { throw 3; }), REGARD_INTERNAL);
+  EXPECT_STREQ(regard_status_message(), "unexpected failure inside Regard");
 }
 
 TEST(CApi, NullPointersAreSentences) {

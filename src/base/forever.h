@@ -1,0 +1,24 @@
+// Values that are made at first use and live as long as the process.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+namespace regard {
+
+/// What `make` (a function without captures) gives, made when it is first asked for: `return forever<[] { ...
+/// }>();`. It is never destroyed, as other threads may use it until the very end of the process; and it is
+/// made without a lock, as a fork may interrupt the thread that makes it. Threads that come together make it
+/// more than once, and all get the same one.
+template <auto make>
+const auto& forever() {
+  using Value = decltype(make());
+  static constinit std::atomic<const Value*> made{nullptr};
+  if (const Value* value = made.load(std::memory_order_acquire)) return *value;
+  auto fresh = std::make_unique<const Value>(make());
+  const Value* first = nullptr;
+  if (made.compare_exchange_strong(first, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+  return *first;
+}
+
+}  // namespace regard

@@ -1,0 +1,31 @@
+// What the kernel keeps for an open descriptor (a lock, an address) ends when the last copy of it is closed.
+// A forked child has copies of all, so a child that lives on would keep what its dead parent held.
+#pragma once
+
+#include <utility>
+
+namespace regard {
+
+/// A descriptor of this process alone: each forked child closes its copy at once. Closed with the object.
+class OwnDescriptor {
+ public:
+  explicit OwnDescriptor(int number = -1);
+  OwnDescriptor(OwnDescriptor&& other) noexcept
+      : number_(std::exchange(other.number_, -1)), born_(other.born_) {}
+  OwnDescriptor& operator=(OwnDescriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    std::swap(born_, other.born_);
+    return *this;
+  }
+  ~OwnDescriptor();
+
+  /// -1 when there is none, also in a child forked since.
+  int number() const;
+  explicit operator bool() const { return number() >= 0; }
+
+ private:
+  int number_;
+  unsigned born_;  // fork_count() at that time
+};
+
+}  // namespace regard

@@ -1,0 +1,76 @@
+#include "base/temporary.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+namespace regard {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Between the making of a file and its lock.
+constexpr std::time_t unmarked_seconds = 2;
+// Without locks: nobody takes that long to write a file or to compile one.
+constexpr std::time_t unlockable_seconds = 3600;
+constexpr std::time_t kept_seconds = 7 * 24 * 3600;
+
+// Of the date, in either direction: the clock may have been set back since.
+std::time_t age(const struct stat& status) {
+  return std::abs(std::time(nullptr) - status.st_mtime);
+}
+
+bool may_go(const std::string& path, bool kept) {
+  const int file = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return false;
+  struct stat status;
+  const bool ours = fstat(file, &status) == 0 && status.st_uid == geteuid();
+  const bool gone = ours && (kept ? age(status) > kept_seconds : is_abandoned(file));
+  close(file);
+  return gone;
+}
+
+}  // namespace
+
+std::string temporary_folder() {
+  const char* chosen = std::getenv("TMPDIR");
+  return chosen != nullptr && *chosen == '/' ? chosen : "/tmp";
+}
+
+void mark_in_use(int descriptor) {
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EINTR) {
+  }
+}
+
+bool is_abandoned(int descriptor) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) return false;
+  int locked;
+  do {
+    locked = flock(descriptor, LOCK_EX | LOCK_NB);
+  } while (locked != 0 && errno == EINTR);
+  if (locked == 0) return age(status) >= unmarked_seconds;
+  return errno != EWOULDBLOCK && age(status) > unlockable_seconds;
+}
+
+void remove_abandoned_temporaries() {
+  std::error_code ignored;
+  std::vector<fs::path> gone;
+  for (fs::directory_iterator item(temporary_folder(), ignored), end; item != end; item.increment(ignored)) {
+    const std::string name = item->path().filename().string();
+    const bool kept = name.starts_with(kept_prefix);
+    if (!kept && !name.starts_with(temporary_prefix)) continue;
+    if (may_go(item->path().string(), kept)) gone.push_back(item->path());
+  }
+  for (const fs::path& path : gone) fs::remove_all(path, ignored);
+}
+
+}  // namespace regard
