@@ -47,9 +47,11 @@ def compare(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
     times = interleaved(dict(prepared), run.options.seconds * len(prepared), run.rounds, least=3)
     base = comparison.cases[0]
     work = {case.name: case.flops() for case in comparison.cases}
+    if times.others > 0.05:
+        print(f"    disturbed: other processes had {times.others:.0%} of the cores")
     lines = []
     for case in comparison.cases:
-        cost = times.median(case.name) / times.median(base.name)
+        cost = times.ratio(case.name, base.name)
         if comparison.per_flop:
             cost *= work[base.name] / work[case.name]
         lines.append(
@@ -63,6 +65,7 @@ def compare(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
                 "flops": work[case.name],
                 "cost": cost,
                 "rounds": times.rounds,
+                "others": round(times.others, 3),
                 "samples_ms": times.rounded(case.name),
             }
         )

@@ -33,6 +33,7 @@ def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
         "ceilings": {name: work / times.median(name) / 1e6 for name, (_, work) in contest.ceilings.items()},
         "flops": cell.flops,
         "rounds": times.rounds,
+        "others": round(times.others, 3),
         "samples_ms": {name: times.rounded(name) for name in calls},
         "difference": contest.difference,
         "kernel": [stage["kernel"] for stage in contest.kernels],
@@ -43,7 +44,8 @@ def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
     ceilings = ", ".join(f"{name} {value:.3g}" for name, value in line["ceilings"].items())
     print(
         f"    {line['regard_ms']:9.2f} ms {cell.flops / line['regard_ms'] / 1e6:7.1f} GFLOP/s  "
-        f"{min(line['peers'].values()) / line['regard_ms']:6.2f} x PyTorch  ({ceilings}; {times.rounds} rounds)",
+        f"{min(line['peers'].values()) / line['regard_ms']:6.2f} x PyTorch  ({ceilings}; {times.rounds} rounds, "
+        f"others {times.others:.0%})",
         flush=True,
     )
     return [line]

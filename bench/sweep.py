@@ -8,12 +8,14 @@ bench/results/sweep-<machine>-<date>.jsonl; docs/benchmarks.md describes the fie
 from __future__ import annotations
 
 import itertools
+import statistics
 import sys
 from typing import Any
 
 from comparison import Case, Comparison, compare
 from run import Run
 
+HEAD_DIMS = range(8, 257, 8)
 LANES = 16  # of an fp32 vector: head dimensions are padded to it
 
 
@@ -23,23 +25,23 @@ def comparisons(quick: bool) -> list[Comparison]:
         Comparison(
             f"{pass_} {dtype}",
             "sweep",
-            tuple(Case(f"d={d}", f"{pass_} {dtype} b=1 h=4 s={s} d={d} layout=bhsd") for d in range(8, 257, 8)),
+            tuple(Case(f"d={d}", f"{pass_} {dtype} b=1 h=4 s={s} d={d} layout=bhsd") for d in HEAD_DIMS),
         )
         for pass_, dtype in itertools.product(("fwd", "bwd"), ("bf16", "fp32"))
     ]
 
 
 def measure(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
-    """Each line's cost is that of the slower neighbour or itself over the faster, per padded FLOP."""
+    """Each cost is the larger ratio to a neighbour, per padded FLOP; neighbours run one right after the other."""
     lines = compare(comparison, run)
-    per_flop = []
-    for number, line in enumerate(lines, 1):
-        d = 8 * number
-        padded = line["flops"] * (-(-d // LANES) * LANES) / d
-        per_flop.append(line["regard_ms"] / padded)
-    for index, line in enumerate(lines):
-        beside = [per_flop[i] for i in (index - 1, index + 1) if 0 <= i < len(lines)]
-        line.update(base="neighbours", cost=max(max(per_flop[index], x) / min(per_flop[index], x) for x in beside))
+    work = [line["flops"] * (-(-d // LANES) * LANES) / d for line, d in zip(lines, HEAD_DIMS)]
+    steps = []  # between a line and the next
+    for i in range(len(lines) - 1):
+        ratios = [y / x for x, y in zip(lines[i]["samples_ms"], lines[i + 1]["samples_ms"])]
+        step = statistics.median(ratios) * work[i] / work[i + 1]
+        steps.append(max(step, 1 / step))
+    for i, line in enumerate(lines):
+        line.update(base="neighbours", cost=max(steps[max(i - 1, 0) : i + 1]))
     worst = max(lines, key=lambda line: line["cost"])
     print(f"    between neighbours at most {worst['cost']:.2f}, at {worst['case']}")
     return lines

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable
+from pathlib import Path
+from typing import Any
 
 # Worker threads of the other libraries spin for a while when they have nothing to do; whoever comes next would run
 # beside them.
 PAUSE = 0.02
+# A round counts as disturbed when others had more of the cores than this share, beyond what the clock's ticks hide.
+DISTURBED = 0.1
+TICKS = 0.03
 
 
 @dataclass
 class Times:
     samples: dict[str, list[float]]  # ms, by contestant
+    others: float  # share of the cores that other processes and machines had meanwhile
 
     @property
     def rounds(self) -> int:
@@ -22,6 +29,10 @@ class Times:
 
     def median(self, name: str) -> float:
         return statistics.median(self.samples[name])
+
+    def ratio(self, name: str, base: str) -> float:
+        """Median over rounds of the ratio in one round: what slows a whole round cancels out."""
+        return statistics.median(x / y for x, y in zip(self.samples[name], self.samples[base]))
 
     def rounded(self, name: str) -> list[float]:
         return [round(value, 4) for value in self.samples[name]]
@@ -34,14 +45,31 @@ def timed(call: Callable[[], Any]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
+def _others_seconds() -> float:
+    """Core seconds that were not idle and not this process's."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    return busy - time.process_time()
+
+
 def interleaved(calls: dict[str, Callable[[], Any]], seconds: float, rounds: int = 0, least: int = 5) -> Times:
-    """Every call in turn, round by round, for about `seconds` in all, `least` to 25 rounds; or `rounds` rounds."""
+    """Every call in turn, round by round, for about `seconds` in all, `least` to 25 rounds; or `rounds` rounds.
+
+    Of a busy machine twice as many rounds are taken, and the quieter half of them counts.
+    """
     warm = sum(timed(call) for call in calls.values()) / 1e3 + PAUSE * len(calls)
     rounds = rounds or max(least, min(25, int(seconds / warm)))
-    samples: dict[str, list[float]] = {name: [] for name in calls}
+    found: list[tuple[float, dict[str, float]]] = []
     order = list(calls)
-    for _ in range(rounds):
-        for name in order:
-            samples[name].append(timed(calls[name]))
+    quiet = 0
+    while quiet < rounds and len(found) < 2 * rounds:
+        start, others = time.perf_counter(), _others_seconds()
+        times = {name: timed(calls[name]) for name in order}
         order = order[1:] + order[:1]  # nobody always follows the same one
-    return Times(samples)
+        others = _others_seconds() - others
+        capacity = (time.perf_counter() - start) * (os.cpu_count() or 1)
+        quiet += others < DISTURBED * capacity + TICKS
+        found.append((max(others, 0.0) / capacity, times))
+    found = sorted(found, key=lambda round_: round_[0])[:rounds]
+    samples = {name: [times[name] for _, times in found] for name in calls}
+    return Times(samples, statistics.mean(share for share, _ in found))
