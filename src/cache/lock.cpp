@@ -80,6 +80,7 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
         return;
       }
       case Attempt::impossible:
+        unlinkat(directory_.file().descriptor(), name_.c_str(), 0);  // it says nothing to anybody
         return;
       case Attempt::stale:
         file = open_lock(directory_, name_);

@@ -121,6 +121,7 @@ Answer run_verb(const Request& request) {
   }
   if (request.check) report["check"] = Json::parse(check(job.problem, job.tensors.arguments()));
   if (request.repeat > 0) report["time"] = timing_of(job, request.repeat, first_ms);
+  report["counters"] = Json::parse(regard::info()).at("counters");
 
   const bool wrong = request.check && !report["check"].at("ok").get<bool>();
   return {request.json ? report.dump(2) + "\n" : readable_report(report),

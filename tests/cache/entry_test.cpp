@@ -92,6 +92,28 @@ TEST_F(EntryOnDisk, EveryFlippedBitIsAMiss) {
   expect_replaced(cache, 1);
 }
 
+TEST(EntryBytes, AreRefusedWithAnyOfTenThousandBitsFlipped) {
+  std::vector<std::byte> bytes = cache::encode(key_number(1), entry_number(1, 20'000));
+  std::mt19937 random(6);
+  for (int flip = 0; flip < 10'000; ++flip) {
+    const std::size_t bit = random() % (bytes.size() * 8);
+    const std::byte good = bytes[bit / 8];
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    ASSERT_FALSE(cache::decode(key_number(1), bytes)) << "bit " << bit;
+    bytes[bit / 8] = good;
+  }
+  const Result<CacheEntry> entry = cache::decode(key_number(1), bytes);
+  ASSERT_TRUE(entry);
+  EXPECT_TRUE(same(*entry, entry_number(1, 20'000)));
+}
+
+TEST(EntryBytes, AreRefusedAtEveryOtherLength) {
+  const std::vector<std::byte> bytes = cache::encode(key_number(1), entry_number(1, 3000));
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    ASSERT_FALSE(cache::decode(key_number(1), std::span(bytes).first(length))) << length;
+  }
+}
+
 TEST_F(EntryOnDisk, RandomBytesAreAMiss) {
   Cache cache = open();
   cache.publish(key_number(1), entry_number(1));

@@ -1,0 +1,168 @@
+"""Whatever lies in an entry's place: compiled again and replaced, or refused in a sentence; never loaded."""
+
+import os
+import random
+import shutil
+
+import pytest
+
+from conftest import ROOT_USER, sealed
+
+OTHER = "fwd fp32 h=1 s=40 d=31 mask=causal"
+
+
+def cut(length):
+    return lambda data: data[:length]
+
+
+def flip(bit):
+    def damage(data):
+        changed = bytearray(data)
+        place = bit % (8 * len(data))
+        changed[place // 8] ^= 1 << place % 8
+        return bytes(changed)
+
+    return damage
+
+
+def other_schema(data):
+    return sealed(data[:8] + (2).to_bytes(4, "little") + data[12:-32])
+
+
+def other_key_inside(data):
+    return sealed(data[:16] + bytes(32) + data[48:-32])
+
+
+def with_payload(payload):
+    """An entry that is right in all but what it holds."""
+
+    def damage(data):
+        manifest = int.from_bytes(data[48:56], "little")
+        head = data[:56] + len(payload).to_bytes(8, "little") + data[64 : 64 + manifest]
+        return sealed(head + payload)
+
+    return damage
+
+
+random_bits = random.Random(5)
+DAMAGES = {
+    "zero length": cut(0),
+    "one byte": cut(1),
+    "cut in the header": cut(40),
+    "cut after the header": cut(64),
+    "cut in the manifest": cut(100),
+    "cut in the payload": cut(5000),
+    "cut in the checksum": cut(-7),
+    "a byte more": lambda data: data + b"\0",
+    "schema": other_schema,
+    "key": other_key_inside,
+    "no ELF": with_payload(b"not a shared object"),
+    "empty payload": with_payload(b""),
+    **{f"bit flipped, {n}": flip(random_bits.getrandbits(40)) for n in range(25)},
+}
+
+
+def expect_replaced(place, right):
+    done = place.run("run", REGARD_JIT="off")
+    assert done.tier == "built-in"  # nothing was loaded from there
+    assert "generic_forward" in done.plan["stages"][0]["kernel"]
+    assert any(words in done.fallback for words in ("not in the cache", "cannot be loaded", "has no symbol"))
+    place.forget_compiles()
+    done = place.run()
+    assert (done.bits, done.tier, place.compiles, done.warnings) == (right, "compile", 1, [])
+    done = place.run()
+    assert (done.bits, done.tier, place.compiles) == (right, "cache", 1)
+
+
+@pytest.fixture
+def filled(place):
+    assert place.run().tier == "compile"
+    return place
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_entry_is_replaced(filled, right, damage):
+    data = filled.entry.read_bytes()
+    filled.entry.write_bytes(damage(data))
+    expect_replaced(filled, right)
+
+
+def test_the_entry_of_another_kernel_is_replaced(filled, right):
+    mine = filled.entry
+    filled.run("run", OTHER)
+    (other,) = [path for path in filled.entries if path != mine]
+    other.rename(mine)
+    expect_replaced(filled, right)
+
+
+def test_the_binary_of_another_target_is_replaced(filled, right):
+    """Under this key, with a right checksum: its symbol is that of another kernel."""
+    mine, data = filled.entry, filled.entry.read_bytes()
+    filled.run("run", REGARD_CPU_TARGET="cpu-generic")
+    (other,) = [path for path in filled.entries if path != mine]
+    foreign = other.read_bytes()
+    manifest = int.from_bytes(foreign[48:56], "little")
+    mine.write_bytes(with_payload(foreign[64 + manifest : -32])(data))
+    other.unlink()
+    expect_replaced(filled, right)
+
+
+def test_a_link_is_replaced_and_its_target_left_alone(filled, right):
+    mine, elsewhere = filled.entry, filled.folder / "elsewhere"
+    mine.rename(elsewhere)
+    mine.symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+    expect_replaced(filled, right)
+    assert elsewhere.read_bytes() == before
+    assert not mine.is_symlink()
+
+
+def test_a_folder_is_replaced(filled, right):
+    mine = filled.entry
+    mine.unlink()
+    (mine / "with" / "content").mkdir(parents=True)
+    expect_replaced(filled, right)
+    assert mine.is_file()
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_an_entry_that_others_can_write_is_replaced(filled, right, mode):
+    filled.entry.chmod(mode)
+    expect_replaced(filled, right)
+    assert filled.entry.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(not ROOT_USER, reason="only root can give files away")
+def test_an_entry_of_another_user_is_replaced(filled, right):
+    os.chown(filled.entry, 12345, 12345)
+    expect_replaced(filled, right)
+
+
+def expect_not_used(place, right, words):
+    for _ in range(2):
+        done = place.run()
+        assert (done.bits, done.tier) == (right, "compile")
+        (warning,) = done.warnings
+        assert words in warning
+        assert place.verb("stat")["state"] in warning
+    assert place.verb("list") == []
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_a_folder_that_others_can_write_is_not_used(filled, right, mode):
+    filled.cache.chmod(mode)
+    expect_not_used(filled, right, "can be written by others")
+    filled.cache.chmod(0o700)
+    assert filled.run().tier == "cache"
+
+
+@pytest.mark.skipif(not ROOT_USER, reason="only root can give folders away")
+def test_a_folder_of_another_user_is_not_used(filled, right):
+    os.chown(filled.cache, 12345, 12345)
+    expect_not_used(filled, right, "belongs to user 12345")
+
+
+def test_the_folder_may_go_at_any_time(filled, right):
+    shutil.rmtree(filled.cache)
+    assert filled.run().tier == "compile"
+    assert filled.run().tier == "cache"

@@ -1,0 +1,211 @@
+"""Whatever the folder and the system are like: the call computes, and says why nothing is kept in one line."""
+
+import contextlib
+import ctypes
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import ROOT_USER
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def expect_computed_each_time(place, right, *words, **settings):
+    for _ in range(2):
+        done = place.run("run", **settings)
+        assert (done.code, done.bits, done.tier) == (0, right, "compile"), done.error
+        (warning,) = done.warnings
+        for word in words:
+            assert word in warning
+    return done
+
+
+@pytest.fixture
+def may_mount(request):
+    """Root may. Others may in a name space of their own, in which the test then runs."""
+    if ROOT_USER:
+        return
+    inside = ["unshare", "--map-root-user", "--mount"]
+    if shutil.which("unshare") is None or subprocess.run([*inside, "true"], capture_output=True).returncode != 0:
+        pytest.skip("cannot mount a small disk: neither root nor user name spaces here")
+    test = f"{request.path}::{request.node.name}"
+    subprocess.run([*inside, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test], check=True)
+    pytest.skip("passed in a user name space")
+
+
+@contextlib.contextmanager
+def small_disk(folder, kilobytes):
+    folder.mkdir(parents=True, exist_ok=True)
+    options = f"size={kilobytes}k,mode=700".encode()
+    if libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, options) != 0:
+        pytest.skip(f"cannot mount a small disk: {os.strerror(ctypes.get_errno())}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk(may_mount, place, right):
+    with small_disk(place.cache, 8):
+        expect_computed_each_time(place, right, "No space left on device", str(place.cache), "REGARD_CACHE_DIR")
+        assert place.files() == []
+
+
+def test_a_disk_that_others_filled_meanwhile_still_serves_what_is_there(may_mount, place, right):
+    with small_disk(place.cache, 256):
+        assert place.run().tier == "compile"
+        filler = place.cache / "filler"
+        with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1024))
+        assert place.run().tier == "cache"
+        place.entry.write_bytes(b"damaged")
+        expect_computed_each_time(place, right, "No space left on device")
+        filler.unlink()
+        assert place.run().tier == "compile"
+        assert place.run().tier == "cache"
+
+
+def test_no_room_to_compile_in(may_mount, place):
+    """Then the generic kernel answers; the reason is in the plan."""
+    with small_disk(place.temporary, 4):
+        done = place.run()
+        assert (done.code, done.tier) == (0, "built-in")
+        assert "is the disk full?" in done.fallback
+
+
+def as_nobody():
+    os.setgid(12345)
+    os.setuid(12345)
+
+
+@pytest.mark.skipif(not ROOT_USER, reason="needs root to become another user, who may not write everywhere")
+def test_a_folder_that_is_only_read(place, right, tmp_path_factory):
+    assert place.run().tier == "compile"
+    for path in place.folder.parents:  # so that the other user gets there
+        if path.owner() == "root" and path.is_relative_to(tmp_path_factory.getbasetemp().parent):
+            path.chmod(0o755)
+    for path in [place.folder, *place.folder.rglob("*")]:
+        os.chown(path, 12345, 12345)
+    place.cache.chmod(0o500)
+    other = "fwd fp32 h=1 s=40 d=31 mask=causal"
+    store = place.environment["STORE"]
+    os.chmod(store, 0o777)
+    os.chmod(os.path.dirname(store), 0o755)
+    done = place.run("run", preexec_fn=as_nobody)
+    assert (done.bits, done.tier, done.warnings) == (right, "cache", [])
+    for _ in range(2):
+        done = place.run("run", other, preexec_fn=as_nobody)
+        assert done.tier == "compile"
+        (warning,) = done.warnings
+        assert "cannot write" in warning and "Permission denied" in warning
+    place.cache.chmod(0o700)
+
+
+def test_a_folder_that_cannot_be_made(place, right):
+    (place.folder / "file").write_text("")
+    expect_computed_each_time(
+        place, right, "not used", "folder", REGARD_CACHE_DIR=str(place.folder / "file" / "kernels")
+    )
+
+
+def test_a_file_in_its_place(place, right):
+    place.cache.write_text("")
+    expect_computed_each_time(place, right, "is not a folder; remove it or set REGARD_CACHE_DIR")
+
+
+def test_no_home(place, right):
+    nowhere = {"REGARD_CACHE_DIR": None, "XDG_CACHE_HOME": None, "HOME": None}
+    done = place.run("run", REGARD_CACHE="off", **nowhere)
+    folder = done.lines[0]["info"]["cache"]["directory"]
+    assert folder == f"/tmp/regard-{os.geteuid()}"
+    if os.path.exists(folder):
+        pytest.skip(f"{folder} is in use here")
+    try:
+        for tier in ("compile", "cache"):
+            done = place.run("run", **nowhere)
+            assert (done.bits, done.tier, done.warnings) == (right, tier, [])
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_home_that_is_not_there(place, right):
+    home = place.folder / "no" / "höme"
+    settings = {"REGARD_CACHE_DIR": None, "XDG_CACHE_HOME": None, "HOME": str(home)}
+    assert place.run("run", **settings).tier == "compile"
+    done = place.run("run", **settings)
+    assert (done.bits, done.tier) == (right, "cache")
+    assert len(list((home / ".cache" / "regard").glob("*.regard"))) == 1
+
+
+@pytest.mark.parametrize("name", ["a b", "ä/ö ü", "日本語", "'quoted' \"twice\"", "-dash", "new\nline", "$HOME"])
+def test_names_of_any_kind(place, right, name):
+    folder = str(place.folder / name)
+    temporary = place.folder / ("tmp " + name.replace("/", " "))
+    temporary.mkdir()
+    settings = {"REGARD_CACHE_DIR": folder, "TMPDIR": str(temporary)}
+    for tier in ("compile", "cache"):
+        done = place.run("run", **settings)
+        assert (done.bits, done.tier, done.warnings) == (right, tier, [])
+        assert done.lines[0]["info"]["cache"]["directory"] == folder
+
+
+def limit_files(kilobytes):
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (kilobytes * 1024, kilobytes * 1024))
+
+
+def test_a_file_size_limit_is_no_signal(place, right):
+    """At each size: computed, by the compiled kernel or the generic one, and the process lives."""
+    place.run()
+    size = place.entry.stat().st_size // 1024
+    place.entry.unlink()
+    tiers = set()
+    for limit in (0, 1, 8, size - 1, size + 1, 4 * size):
+        done = place.run("run", preexec_fn=limit_files(limit))
+        assert done.code == 0 and done.error == ""
+        assert done.tier != "compile" or done.bits == right
+        assert len(done.warnings) <= 1
+        tiers.add(done.tier)
+        for path in place.entries:
+            assert done.tier == "compile"
+            path.unlink()
+    assert tiers == {"built-in", "compile"}
+    assert place.verb("gc")["litter"] == 0
+    assert place.files() == []
+
+
+def test_lines_on_a_stderr_that_nobody_reads_do_no_harm(place, right):
+    place.cache.write_text("")  # so that there is something to say
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = place.start("run", preexec_fn=lambda: os.dup2(writer, 2))
+    out, _ = process.communicate(timeout=60)
+    os.close(writer)
+    assert process.returncode == 0
+    assert right in out
+
+
+def test_a_clock_that_was_set_back(place, right):
+    """Seen from after that, everything was written in the future."""
+    assert place.run().tier == "compile"
+    ahead = time.time() + 10 * 365 * 24 * 3600
+    used, litter = place.entry, place.cache / f"{place.entry.name}.1.1.tmp"
+    place.run("run", "fwd fp32 h=1 s=40 d=31 mask=causal")
+    (unused,) = [path for path in place.entries if path != used]
+    litter.write_bytes(b"of a killed process")
+    for path in (used, unused, litter):
+        os.utime(path, (ahead, ahead))
+    done = place.run()
+    assert (done.bits, done.tier, done.warnings) == (right, "cache", [])
+    assert abs(used.stat().st_mtime - time.time()) < 60  # a hit mends the date
+    place.run("run", "fwd fp32 h=1 s=40 d=37 mask=causal", REGARD_CACHE_BYTES=str(2 * used.stat().st_size + 9999))
+    assert not litter.exists()
+    assert used.exists() and not unused.exists()  # what was used since is newer
+    done = place.run("run", REGARD_LOCK_SECONDS="1")
+    assert (done.bits, done.tier) == (right, "cache")

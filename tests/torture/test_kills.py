@@ -1,0 +1,127 @@
+"""kill -9 at every system call and at random moments: no bad load, no hang, no litter that gc does not remove."""
+
+import os
+import pathlib
+import random
+import signal
+import time
+
+from conftest import finish, killed_after, wait_until, whole
+
+KILLS = 100
+
+
+def recover(place, right):
+    """The next process gets the right kernel at once, and what lies in the cache is whole."""
+    start = time.monotonic()
+    next_one = place.run()
+    assert next_one.bits == right
+    assert next_one.tier in ("cache", "compile")
+    assert time.monotonic() - start < 10
+    assert whole(place.entry.read_bytes())
+    return next_one.tier
+
+
+def expect_gc_leaves_only_entries(place):
+    wait_until(lambda: place.log.read_text().count("end") == place.compiles)  # compilers outlive the killed
+    time.sleep(2.1)  # so long gc gives those who have just made a file to lock it
+    left = place.verb("gc")
+    assert left["litter"] == 0
+    assert place.files() == [place.entry.name]
+    assert place.litter() == []
+    assert [entry for entry in place.verb("verify") if "problem" in entry] == []
+
+
+def test_killed_at_every_system_call(place, right):
+    """Before and after each write, fsync, rename, lock, spawn and so on of a compile and publish."""
+    counted = place.run("run", KILL_AT="1000000", COUNT_CALLS=str(place.folder / "calls"))
+    assert counted.tier == "compile"
+    calls = int((place.folder / "calls").read_text())
+    assert calls > 30
+    tiers = []
+    for call in range(1, calls + 1):
+        for entry in place.entries:
+            entry.unlink()
+        killed = place.run("run", KILL_AT=str(call))
+        # waitpid polls, so a run may need fewer calls than the one that counted.
+        assert killed.code == -signal.SIGKILL or (call > calls // 2 and killed.bits == right), call
+        tiers.append(recover(place, right))
+    assert set(tiers) == {"cache", "compile"}  # killed before the rename, and after it
+    expect_gc_leaves_only_entries(place)
+
+
+def test_killed_at_random_moments(place, right):
+    chance = random.Random(4)
+    place.run()
+    for round_number in range(KILLS):
+        place.entry.unlink()
+        # Where time is spent: most rounds in the compile, some in what comes before and after it.
+        process = place.start("run", PAUSE=f"{chance.choice((0, 0.01, 0.03))}")
+        time.sleep(chance.uniform(0, 0.06))
+        process.kill()
+        process.communicate()
+        if round_number % 2 == 0 or not place.entries:
+            recover(place, right)
+    expect_gc_leaves_only_entries(place)
+
+
+def test_a_dead_holder_is_followed_at_once(place, right):
+    holder = place.start("run", PAUSE="20")
+    place.wait_for_compile()
+    waiter = place.start("run")
+    time.sleep(0.3)
+    assert waiter.poll() is None
+    assert place.compiles == 1
+    start = time.monotonic()
+    holder.kill()
+    holder.communicate()
+    done = finish(waiter)
+    assert time.monotonic() - start < 3  # the deadline is 60 s
+    assert (done.bits, done.tier, done.warnings) == (right, "compile", [])
+
+
+def forked_children(process):
+    """Those that are not a compiler."""
+    children = pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(one) for one in children if "torture_child" in os.readlink(f"/proc/{one}/exe")]
+
+
+def test_a_dead_holder_is_followed_at_once_though_its_forked_child_lives(place, right):
+    with killed_after(place.start("leave", PAUSE="20")) as holder:
+        place.wait_for_compile()
+        wait_until(lambda: forked_children(holder.pid))
+        (child,) = forked_children(holder.pid)
+        time.sleep(0.1)
+        holder.kill()
+        start = time.monotonic()
+        done = place.run()
+        assert time.monotonic() - start < 3
+        assert (done.bits, done.tier) == (right, "compile")
+        os.kill(child, 0)  # it lives
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_live_holder_is_left_behind_after_the_deadline_and_named(place, right):
+    with killed_after(place.start("run", PAUSE="20")) as holder:
+        place.wait_for_compile()
+        holder.send_signal(signal.SIGSTOP)
+        start = time.monotonic()
+        done = place.run("run", REGARD_LOCK_SECONDS="1")
+        assert 1 <= time.monotonic() - start < 5
+        assert (done.bits, done.tier) == (right, "compile")
+        (line,) = done.warnings
+        assert line.startswith(f"regard: waited 1 s for process {holder.pid} on {os.uname().nodename}, since 2")
+        assert line.endswith("to make a kernel; making it here too")
+        assert place.run().tier == "cache"
+
+
+def test_stopped_compiles_elsewhere_do_not_stop_everybody(place, right):
+    """A killed process gives its place among the compiles back, as the kernel does it."""
+    holders = [place.start("run", f"fwd fp32 h=1 s=16 d={d}", PAUSE="20") for d in (65, 66)]
+    wait_until(lambda: place.compiles == 2)
+    for holder in holders:
+        holder.kill()
+        holder.communicate()
+    start = time.monotonic()
+    assert place.run("run", REGARD_COMPILE_JOBS="2").bits == right
+    assert time.monotonic() - start < 5

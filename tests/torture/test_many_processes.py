@@ -1,0 +1,115 @@
+"""Many processes at once: one compile for one key, a bound on compiles, no partial file ever."""
+
+import os
+import re
+import threading
+import time
+
+from conftest import finish, whole
+
+PROBLEMS = [f"fwd fp32 h=1 s=16 d={d} mask=causal" for d in range(65, 97)]
+
+
+def test_32_processes_and_one_key_are_one_compile_and_32_right_results(place, right):
+    done = [finish(process) for process in [place.start("run", PAUSE="0.3") for _ in range(32)]]
+    assert [one.bits for one in done] == [right] * 32
+    assert place.compiles == 1
+    assert sorted(one.tier for one in done) == ["cache"] * 31 + ["compile"]
+    assert sum(one.counters["compiled"] for one in done) == 1
+    assert sum(one.counters["cached"] for one in done) == 31
+    assert all(one.warnings == [] for one in done)
+    assert place.files() == [place.entry.name]
+    assert place.litter() == []
+
+
+def most_at_once(log):
+    running = most = 0
+    for line in log.splitlines():
+        running += 1 if line.startswith("start") else -1
+        most = max(most, running)
+    assert running == 0
+    return most
+
+
+def test_32_processes_with_a_key_each_compile_two_at_a_time(place):
+    processes = [place.start("run", problem, REGARD_COMPILE_JOBS="2") for problem in PROBLEMS]
+    done = [finish(process, 120) for process in processes]
+    assert [one.tier for one in done] == ["compile"] * 32
+    assert place.compiles == 32
+    assert most_at_once(place.log.read_text()) == 2
+    assert len(place.entries) == 32
+    # The same from the cache, in one process.
+    again = place.run("loop", *PROBLEMS)
+    assert [line["bits"] for line in again.lines] == [one.bits for one in done]
+    assert len({one.bits for one in done}) == 32
+    assert (again.counters["cached"], again.counters["compiled"]) == (32, 0)
+    assert place.litter() == []
+
+
+def test_without_an_explicit_bound_cores_and_memory_bound_the_compiles(place):
+    processes = [place.start("run", problem, PAUSE="0.05") for problem in PROBLEMS[:12]]
+    cores = [finish(process) for process in processes][0].lines[0]["info"]["machine"]["cores"]
+    assert most_at_once(place.log.read_text()) <= cores
+
+
+def test_writers_without_working_locks_are_right_and_show_no_partial_file(place, right):
+    """As on a shared folder over NFS: each compiles for itself, the last one wins."""
+    partial, over = [], threading.Event()
+
+    def look():
+        while not over.is_set():
+            for path in place.cache.glob("*.regard"):
+                if not whole(path.read_bytes()):
+                    partial.append(path)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    done = [finish(process) for process in [place.start("run", NO_LOCKS="1", PAUSE="0.2") for _ in range(8)]]
+    over.set()
+    reader.join()
+    assert [one.bits for one in done] == [right] * 8
+    assert {one.tier for one in done} == {"compile"}  # they all started before the first was done
+    assert not partial
+    assert place.run().tier == "cache"
+    assert place.files() == [place.entry.name]
+
+
+def test_verbs_work_while_others_use_the_cache(place):
+    """And the bound holds: entries come and go under processes that run with them."""
+    first = place.run("loop", *PROBLEMS[:8])
+    expected = {line["plan"]["problem"]: line["bits"] for line in first.lines}
+    bound = str(3 * place.entries[0].stat().st_size)
+    users = [place.start("loop", *(PROBLEMS[:8] * 2)[i:][:8], REGARD_CACHE_BYTES=bound) for i in range(4)]
+    seen = []
+    while any(user.poll() is None for user in users):
+        for verb in ("list", "stat", "verify", "gc", "clean"):
+            answer = place.verb(verb)
+            if verb == "verify":
+                seen += [entry["problem"] for entry in answer if "problem" in entry]
+    for user in users:
+        done = finish(user)
+        assert done.code == 0, done.err
+        assert {line["plan"]["problem"]: line["bits"] for line in done.lines} == expected
+    assert set(seen) <= {"it has just been removed"}
+    assert place.verb("clean")["entries"] == 0
+    assert place.files() == []
+
+
+def test_the_least_recently_used_go_first_and_what_runs_runs_on(place):
+    place.run("loop", *PROBLEMS[:3])
+    first = place.run("run", PROBLEMS[0])
+    sizes = sum(path.stat().st_size for path in place.entries)
+    # Used longest ago: 2, then 1; 0 was used at last.
+    key = {json_kernel(entry): entry["key"] for entry in place.verb("list")}
+    for age, d in ((9000, 67), (8000, 66), (7300, 65)):
+        path = place.cache / f"{key[d]}.regard"
+        os.utime(path, (time.time() - age,) * 2)
+    hit = place.run("run", PROBLEMS[0])  # a hit makes it the newest
+    assert (hit.tier, hit.bits) == ("cache", first.bits)
+    place.run("run", PROBLEMS[3], REGARD_CACHE_BYTES=str(sizes))
+    left = {json_kernel(entry) for entry in place.verb("list")}
+    assert left == {65, 66, 68}
+
+
+def json_kernel(entry):
+    return int(re.search(r" d=(\d+)", entry["manifest"]["kernel"]).group(1))
