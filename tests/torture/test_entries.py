@@ -5,8 +5,7 @@ import random
 import shutil
 
 import pytest
-
-from conftest import ROOT_USER, sealed
+from torture import ROOT_USER, sealed
 
 OTHER = "fwd fp32 h=1 s=40 d=31 mask=causal"
 

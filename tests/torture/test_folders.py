@@ -10,8 +10,7 @@ import sys
 import time
 
 import pytest
-
-from conftest import ROOT_USER
+from torture import ROOT_USER
 
 libc = ctypes.CDLL(None, use_errno=True)
 

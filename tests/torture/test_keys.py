@@ -4,8 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-
-from conftest import LIBRARY, ROOT
+from torture import LIBRARY, ROOT
 
 HEADER = "kernels/cpu/softmax.h"
 KERNEL = "kernels/cpu/forward.cpp"

@@ -6,7 +6,7 @@ import random
 import signal
 import time
 
-from conftest import finish, killed_after, wait_until, whole
+from torture import finish, killed_after, wait_until, whole
 
 KILLS = 100
 

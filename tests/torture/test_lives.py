@@ -10,8 +10,7 @@ import sys
 import time
 
 import pytest
-
-from conftest import BUILD, PROBLEM, ROOT, wait_until
+from torture import BUILD, PROBLEM, ROOT, wait_until
 
 
 def test_a_failing_compile_says_everything_once_per_process(place):

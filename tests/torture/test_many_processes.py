@@ -5,7 +5,7 @@ import re
 import threading
 import time
 
-from conftest import finish, whole
+from torture import finish, whole
 
 PROBLEMS = [f"fwd fp32 h=1 s=16 d={d} mask=causal" for d in range(65, 97)]
 

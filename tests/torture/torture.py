@@ -1,0 +1,152 @@
+"""Processes that use one cache, a compiler that says when it runs, and what breaks them."""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build" / "release")).absolute()
+LIBRARY = BUILD / "libregard.so"
+COMMAND = BUILD / "regard"
+CHILD = BUILD / "tests" / "torture_child"
+SHIM = BUILD / "tests" / "libtorture_shim.so"
+
+PROBLEM = "fwd fp32 h=1 s=40 d=23 mask=causal"  # not compiled into the library: one stage, one kernel
+ROOT_USER = os.geteuid() == 0
+
+
+class Place:
+    """A cache folder, a TMPDIR and a log of compiles, with processes that use them."""
+
+    def __init__(self, folder, store):
+        self.folder = folder
+        self.cache = folder / "kernels"
+        self.temporary = folder / "temporary files"
+        self.temporary.mkdir(parents=True)
+        self.log = folder / "compiles"
+        self.log.touch()
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
+        self.environment = kept | {
+            "REGARD_CACHE_DIR": str(self.cache),
+            "REGARD_CXX": str(HERE / "compiler.sh"),
+            "TMPDIR": str(self.temporary),
+            "COMPILES": str(self.log),
+            "STORE": str(store),
+        }
+
+    def start(self, how, *problems, library=LIBRARY, preexec_fn=None, **settings):
+        environment = {n: str(v) for n, v in (self.environment | settings).items() if v is not None}
+        if "KILL_AT" in settings or "NO_LOCKS" in settings:
+            environment["LD_PRELOAD"] = str(SHIM)
+        return subprocess.Popen(
+            [CHILD, how, library, *(problems or [PROBLEM])],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            preexec_fn=preexec_fn,
+        )
+
+    def run(self, how="run", *problems, **settings):
+        return finish(self.start(how, *problems, **settings))
+
+    def cli(self, *words, **settings):
+        return subprocess.run(
+            [COMMAND, *words], env=self.environment | settings, capture_output=True, text=True, timeout=60
+        )
+
+    def verb(self, verb):
+        done = self.cli("cache", verb, "--json")
+        assert done.returncode in (0, 1), done.stderr
+        return json.loads(done.stdout)
+
+    @property
+    def compiles(self):
+        return self.log.read_text().count("start")
+
+    def forget_compiles(self):
+        self.log.write_text("")
+
+    def wait_for_compile(self):
+        wait_until(lambda: self.compiles > 0)
+
+    @property
+    def entries(self):
+        return sorted(self.cache.glob("*.regard"))
+
+    @property
+    def entry(self):
+        (one,) = self.entries
+        return one
+
+    def files(self):
+        return sorted(path.name for path in self.cache.iterdir())
+
+    def litter(self):
+        return [path.name for path in self.temporary.iterdir()]
+
+
+class Done:
+    """What a finished process printed; `tier`, `bits` and so on are those of its last line."""
+
+    def __init__(self, code, out, err):
+        self.code, self.err = code, err
+        self.lines = [json.loads(line) for line in out.splitlines()]
+        last = self.lines[-1] if self.lines else {}
+        self.bits, self.error = last.get("bits"), last.get("error")
+        self.counters = (last.get("info") or {}).get("counters", {})
+        self.plan = last.get("plan")
+        self.tiers = [stage.get("tier") for stage in (self.plan or {}).get("stages", [])]
+        self.tier = self.tiers[0] if len(self.tiers) == 1 else self.tiers
+        self.fallback = (self.plan or {}).get("fallback_reason")
+
+    @property
+    def warnings(self):
+        return [line for line in self.err.splitlines() if line.startswith("regard")]
+
+
+def finish(process, seconds=60):
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        pytest.fail(f"hangs; so far it said {out!r} {err!r}")
+    return Done(process.returncode, out, err)
+
+
+def wait_until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.002)
+
+
+def sealed(body):
+    """The bytes of an entry with a checksum that is right for them."""
+    return body + hashlib.sha256(body).digest()
+
+
+def whole(data):
+    """Whether these are the bytes of a finished entry."""
+    return len(data) > 96 and data[:8] == b"REGARD\x1a\n" and hashlib.sha256(data[:-32]).digest() == data[-32:]
+
+
+@contextlib.contextmanager
+def killed_after(process):
+    try:
+        yield process
+    finally:
+        for number in (signal.SIGCONT, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, number)
+        process.communicate()
