@@ -4,7 +4,6 @@
 // that waits for the end of its call can then never be kept busy by blocks of somebody else's. A forked child
 // gets none of its parent's threads, and the parent's scheduler may have been copied in the middle of a step;
 // there each call starts plain threads and never touches oneTBB.
-#include <pthread.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -18,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fork_local.h"
 #include "device/cpu.h"
 
 namespace regard::cpu {
@@ -39,8 +39,16 @@ struct Grid {
   }
 };
 
-std::atomic<bool> tbb_used{false};
-std::atomic<bool> tbb_lost{false};  // we are a forked child of a process that had used it
+// Which process works with oneTBB: the number of forks before it, plus one. Claimed before the first call
+// into oneTBB, so that a child forked during that call knows that its copy is not to be touched.
+std::atomic<unsigned> tbb_owner{0};
+
+bool may_use_tbb() {
+  const unsigned self = fork_count() + 1;
+  unsigned owner = tbb_owner.load(std::memory_order_relaxed);
+  if (owner == 0) tbb_owner.compare_exchange_strong(owner, self, std::memory_order_relaxed);
+  return owner == 0 || owner == self;
+}
 
 class IdleArenas {
  public:
@@ -63,28 +71,19 @@ class IdleArenas {
   std::map<int, List> idle_;
 };
 
-IdleArenas& idle_arenas() {
-  static IdleArenas* const arenas = [] {
-    pthread_atfork(nullptr, nullptr, [] {
-      if (tbb_used.load(std::memory_order_relaxed)) tbb_lost.store(true, std::memory_order_relaxed);
-    });
-    return new IdleArenas;  // never deleted: threads may still run when the process exits
-  }();
-  return *arenas;
-}
+// Never deleted: threads may still run when the process exits.
+IdleArenas& idle_arenas = *new IdleArenas;
 
 int most_tbb_threads() {
   return static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
 }
 
 void run_on_tbb(Grid& grid, int threads, int lanes) {
-  IdleArenas& arenas = idle_arenas();
-  tbb_used.store(true, std::memory_order_relaxed);
-  std::unique_ptr<tbb::task_arena> arena = arenas.take(threads);
+  std::unique_ptr<tbb::task_arena> arena = idle_arenas.take(threads);
   arena->execute([&] {
     tbb::parallel_for(0, lanes, [&](int lane) { grid.run_lane(lane); }, tbb::simple_partitioner());
   });
-  arenas.put_back(threads, std::move(arena));
+  idle_arenas.put_back(threads, std::move(arena));
 }
 
 void run_on_new_threads(Grid& grid, int lanes) {
@@ -104,7 +103,7 @@ void run_grid(KernelFunction kernel, const Arguments& arguments, std::int64_t gr
               void* scratch, std::int64_t scratch_bytes) {
   Grid work{kernel, arguments, grid, static_cast<std::byte*>(scratch), scratch_bytes};
   if (threads <= 1 || grid <= 1) return work.run_lane(0);
-  const bool use_tbb = !tbb_lost.load(std::memory_order_relaxed);
+  const bool use_tbb = may_use_tbb();
   // An arena larger than what the process allows makes oneTBB print a warning, and gets no more threads.
   if (use_tbb) threads = std::min(threads, most_tbb_threads());
   const int lanes = static_cast<int>(std::min<std::int64_t>(threads, grid));
