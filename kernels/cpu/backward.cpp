@@ -53,7 +53,8 @@ void multiply_panel(const float* a, const float* b, i64 steps, float* c, i64 row
 
 template <bool add, i64 columns, i64 a_row, i64 a_step, i64 height, i64 c_row>
 void multiply(const float* a, const float* b, i64 steps, float* c, i64 rows) {
-  if constexpr (amx) return multiply_amx<columns>({a, a_row, b, panel, c, c_row, steps, add}, height, rows);
+  if constexpr (amx)
+    return multiply_amx<columns>({rows_of(a, a_row), b, panel, c, c_row, steps, add}, height, rows);
   constexpr int rest = columns % panel / lanes;
   for (i64 column = 0; column + panel <= columns; column += panel)
     multiply_panel<add, columns, a_row, a_step, height, c_row, tile_vectors>(a, b + column * height, steps,
@@ -185,8 +186,8 @@ struct Backward {
     const float* const grads = tile.grads_by_query() + depth(from) * block_q;
     float* const grad = grad_q(place.head, place.first_query);
     if constexpr (amx)
-      add_grad_q_amx(grad, part(scratch_layout.k_columns) + depth(from), grads, depth(count), place.queries,
-                     part(scratch_layout.grad_q));
+      add_grad_q_amx(grad, part(scratch_layout.k_columns) + depth(from) * 16, grads, depth(count),
+                     place.queries, part(scratch_layout.grad_q));
     else
       multiply<true, columns_d, 1, block_q, depth(block_k), columns_d>(
           grads, part(scratch_layout.k_columns) + depth(from) * panel, depth(count), grad, place.queries);

@@ -18,10 +18,11 @@ void multiply_amx(TileProduct product, i64 height, i64 rows) {
 }
 
 /// dQ[query][d] += dS K by way of dQ^T = K^T dS^T, as dS^T is there as a B operand. `keys` is K^T,
-/// [d][depth(block_k)].
+/// as pack_turned leaves it.
 inline void add_grad_q_amx(float* grad_q, const float* keys, const float* grads, i64 steps, i64 queries,
                            float* turned) {
-  multiply({keys, depth(block_k), grads, block_q, turned, block_q, steps, false}, columns_d, block_q);
+  multiply({tiles_of(keys, depth(block_k)), grads, block_q, turned, block_q, steps, false}, columns_d,
+           block_q);
   for (i64 query = 0; query < queries; query += lanes) {
     const i64 count = smaller<i64>(lanes, queries - query);
     for (i64 column = 0; column < columns_d; column += lanes) {

@@ -22,6 +22,7 @@ constexpr ForwardLayout layout(depth(key::d), depth(key::block_k), key::dv, key:
                                elementwise_bias);
 static_assert(key::block_q % tile == 0 && key::block_k % (2 * key_step) == 0);
 static_assert(!amx || lanes * width <= key::block_k * tile, "rows of O are turned in the memory of scores");
+static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "weights and a chunk of scores lie there");
 static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of bits serve 32 keys");
 
 /// One tile of query rows: what stays from step to step.
@@ -58,15 +59,23 @@ void compute_scores(float* scores, const float* keys, const float* q, i64 begin,
   }
 }
 
-/// P^T in place of S^T, as an operand of the product with V: [depth(key)][tile]. `unit` turns scores into
-/// units of log 2. `rescale` gets the factor of what a row has summed up so far; returns whether any is
-/// not 1.
-bool softmax(const Head& head, QueryTile& rows, float* scores, const float* largest, i64 first_key, i64 begin,
-             i64 end, float unit, float* rescale) {
+/// What the next weights are relative to. By chunks of few keys a rescale costs as much as the product, so
+/// that there a maximum is kept until a score exceeds it by more than a factor of 2^8 in weight.
+REGARD_INLINE Floats new_maximum(Floats before, Floats largest, float unit) {
+  if constexpr (!amx) return max(before, largest);
+  const float slack = smaller(8 / unit, 1e30f);  // finite: before may be -infinity
+  return select(largest > before + slack, largest, before);
+}
+
+/// P^T from S^T, as an operand of the product with V: [depth(key)][tile]; it may take the place of S^T.
+/// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
+/// returns whether any is not 1.
+bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const float* largest, float unit,
+             float* weights, float* rescale) {
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const Floats before = load<Floats>(rows.maximum + lane);
-    const Floats maximum = max(before, load<Floats>(largest + lane));
+    const Floats maximum = new_maximum(before, load<Floats>(largest + lane), unit);
     // A row that has seen no key yet has maximum -infinity; -infinity - -infinity would be NaN.
     const Floats zero = select(maximum == -infinity, Floats{}, maximum);
     // Exactly 1 where the maximum stays: in a long row the error of a factor near 1 would add up.
@@ -77,18 +86,18 @@ bool softmax(const Head& head, QueryTile& rows, float* scores, const float* larg
     DropoutLanes dropout(head, rows.first_row + lane);
     const auto weight = [&](i64 key) {
       // The difference first: it is exact near the maximum, however large the scores are.
-      const Floats p = exp2((load<Floats>(scores + key * tile + lane) - zero) * unit);
+      const Floats p = exp2((load<Floats>(part.scores + key * tile + lane) - zero) * unit);
       sum += p;
-      if constexpr (key::dropout) return select(dropout.kept(first_key + key), p, Floats{});
+      if constexpr (key::dropout) return select(dropout.kept(part.first_key + key), p, Floats{});
       return p;
     };
-    for (i64 key = begin; key < end; key += 2) {
+    for (i64 key = part.begin; key < part.end; key += 2) {
       const Floats low = weight(key), high = weight(key + 1);
       if constexpr (pairs) {
-        store(scores + key / 2 * tile + lane, pair_of(low, high));
+        store(weights + key / 2 * tile + lane, pair_of(low, high));
       } else {
-        store(scores + key * tile + lane, low);
-        store(scores + (key + 1) * tile + lane, high);
+        store(weights + key * tile + lane, low);
+        store(weights + (key + 1) * tile + lane, high);
       }
     }
     store(rows.maximum + lane, maximum);
@@ -250,31 +259,52 @@ class Block {
 
   /// One tile of rows against the keys of one step.
   void add(QueryTile& rows, ScoreTile& part) {
-    float maximum[tile], rescale[tile];
+    if (elementwise_bias) load_bias(head_, part, scratch_.bias);
+    if constexpr (amx) return add_in_chunks(rows, part);
+    float rescale[tile];
+    const bool changed = weigh(rows, part, part.scores, rescale);
+    const i64 first = depth(part.begin);
+    add_values<tile>({rows.output, part.scores + first * tile, scratch_.values + first * width,
+                      depth(part.end) - first, rows.started, changed ? rescale : nullptr});
+    rows.started = true;
+  }
+
+  /// From keys to `weights`, by way of part.scores; see softmax.
+  bool weigh(QueryTile& rows, const ScoreTile& part, float* weights, float* rescale) {
+    float maximum[tile];
     if constexpr (amx)
       compute_scores_amx(part.scores, scratch_.keys, rows.q, part.begin, part.end, maximum);
     else
       compute_scores(part.scores, scratch_.keys, rows.q, part.begin, part.end, maximum);
 
     const bool masked = !rows.visible.sees_all(part.first_key + part.begin, part.first_key + part.end);
-    if (elementwise_bias) load_bias(head_, part, scratch_.bias);
     if (masked || key::bits || scale_.before != 1.0f || changes_scores)
       modify_scores(head_, part, rows.visible, scale_.before, masked, maximum);
-
     const float unit = scale_.in_softmax * log2_of_e;
-    const bool changed =
-        softmax(head_, rows, part.scores, maximum, part.first_key, part.begin, part.end, unit, rescale);
-    const i64 first = depth(part.begin);
-    ValueProduct work{rows.output,  part.scores + first * tile, scratch_.values, depth(part.end) - first,
-                      rows.started, changed ? rescale : nullptr};
-    if constexpr (amx) {
-      work.values += first;
-      add_values_amx(work);
-    } else {
-      work.values += first * width;
-      add_values<tile>(work);
+    return softmax(head_, rows, part, maximum, unit, weights, rescale);
+  }
+
+  /// The scores of a chunk stay in the first cache. Their weights wait until those of the whole step are
+  /// there, or until O has to be rescaled.
+  void add_in_chunks(QueryTile& rows, ScoreTile& part) {
+    float* const weights = scratch_.scores;
+    const i64 end = part.end;
+    i64 waiting = part.begin;  // weights from here on are not in O yet
+    const auto add_waiting = [&](i64 until) {
+      if (waiting == until) return;
+      add_values_amx(rows.output, scratch_.values, weights, waiting, until, rows.started);
+      rows.started = true;
+      waiting = until;
+    };
+    for (; part.begin < end; part.begin = part.end) {
+      float rescale[tile];
+      part.end = smaller(round_up(part.begin + 1, chunk), end);
+      part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
+      if (!weigh(rows, part, weights, rescale)) continue;
+      add_waiting(part.begin);
+      if (rows.started) rescale_output(rows.output, rescale);
     }
-    rows.started = true;
+    add_waiting(end);
   }
 
   const Arguments& a_;

@@ -9,43 +9,46 @@
 
 namespace regard {
 
+/// Keys whose scores, for one tile of rows, stay in the first cache.
+constexpr i64 chunk = 64;
+
 /// S^T of the keys [begin, end) and the raw maximum of each row.
 inline void compute_scores_amx(float* scores, const float* keys, const float* q, i64 begin, i64 end,
                                float* maximum) {
   constexpr i64 steps = depth(key::d);
-  constexpr int vectors = 32 / lanes;
-  const TileProduct product{keys, steps, q, tile, scores, tile, steps, false};
-  for (i64 lane = 0; lane < tile; lane += 32) {
-    Floats largest[vectors];
+  const TileProduct product{rows_of(keys, steps), q, tile, scores, tile, steps, false};
+  for (i64 key = begin; key < end; key += key_step) multiply_rows<2>(product, key, tile);
+
+  // Not earlier: to read what the unit has just stored takes long.
+  Floats largest[tile / lanes];
+  REGARD_UNROLL
+  for (int v = 0; v < tile / lanes; ++v) largest[v] = broadcast(-infinity);
+  for (i64 key = begin; key < end; ++key) {
     REGARD_UNROLL
-    for (int v = 0; v < vectors; ++v) largest[v] = broadcast(-infinity);
-    for (i64 key = begin; key < end; key += key_step) {
-      multiply_block<2, 2>(product, key, lane);
-      for (i64 row = key; row < key + key_step; ++row) {
-        REGARD_UNROLL
-        for (int v = 0; v < vectors; ++v)
-          largest[v] = max(largest[v], load<Floats>(scores + row * tile + lane + v * lanes));
-      }
-    }
+    for (int v = 0; v < tile / lanes; ++v)
+      largest[v] = max(largest[v], load<Floats>(scores + key * tile + v * lanes));
+  }
+  REGARD_UNROLL
+  for (int v = 0; v < tile / lanes; ++v) store(maximum + v * lanes, largest[v]);
+}
+
+/// O^T *= rescale: O^T lies as [width][tile].
+inline void rescale_output(float* output, const float* rescale) {
+  for (i64 column = 0; column < width; ++column) {
+    float* const row = output + column * tile;
     REGARD_UNROLL
-    for (int v = 0; v < vectors; ++v) store(maximum + lane + v * lanes, largest[v]);
+    for (i64 lane = 0; lane < tile; lane += lanes)
+      store(row + lane, load<Floats>(row + lane) * load<Floats>(rescale + lane));
   }
 }
 
-/// O^T[column][row] = O^T * rescale + V^T P^T, where `values` is V^T, [width][depth(block_k)], and `output`
-/// is O^T, [width][tile].
-inline void add_values_amx(const ValueProduct& work) {
-  if (work.started && work.rescale) {
-    for (i64 column = 0; column < width; ++column) {
-      float* const row = work.output + column * tile;
-      REGARD_UNROLL
-      for (i64 lane = 0; lane < tile; lane += lanes)
-        store(row + lane, load<Floats>(row + lane) * load<Floats>(work.rescale + lane));
-    }
-  }
-  multiply(
-      {work.values, depth(key::block_k), work.weights, tile, work.output, tile, work.count, work.started},
-      width, tile);
+/// O^T (+)= V^T P^T over the keys [begin, end) of a step, where `values` is V^T as pack_turned leaves it.
+inline void add_values_amx(float* output, const float* values, const float* weights, i64 begin, i64 end,
+                           bool add) {
+  const i64 first = depth(begin);
+  multiply_64_columns({tiles_of(values + first * 16, depth(key::block_k)), weights + first * tile, tile,
+                       output, tile, depth(end) - first, add},
+                      width);
 }
 
 /// Rows [first, first + lanes) of O from O^T.

@@ -17,7 +17,8 @@ REGARD_INLINE Words widened_row(const u8* from, i64 stride, i64 row, i64 rows, i
   return result;
 }
 
-/// to[n rounded up to 16][depth(capacity)]: number c of every row becomes row c.
+/// Number c of every row becomes row c; n of them rounded up to 16, of depth(capacity), as tiles_of() has
+/// them.
 template <i64 n, i64 capacity>
 void pack_turned(float* to, const u8* from, i64 stride, i64 rows) {
   static_assert(pairs && capacity % (2 * lanes) == 0);
@@ -33,7 +34,10 @@ void pack_turned(float* to, const u8* from, i64 stride, i64 rows) {
       }
       transpose(square);
       REGARD_UNROLL
-      for (i64 i = 0; i < lanes; ++i) store(to + (column + i) * depth(capacity) + pair, square[i]);
+      for (i64 i = 0; i < lanes; ++i)
+        store(to + (column + i) / 16 * 16 * depth(capacity) + pair / 16 * 256 + (column + i) % 16 * 16 +
+                  pair % 16,
+              square[i]);
     }
   }
 }
