@@ -72,8 +72,8 @@ typedef struct regard_tensor {
  * indexed [b, sq, hq, d] whether it lies as bshd, bhsd or sbhd. Varlen tensors are [tokens, heads, dim]. */
 typedef enum regard_role {
   REGARD_Q,            /* [b,sq,hq,d]  | [tq,hq,d]  */
-  REGARD_K,            /* [b,sk,hk,d]  | [tk,hk,d]  */
-  REGARD_V,            /* [b,sk,hk,dv] | [tk,hk,dv] */
+  REGARD_K,            /* [b,sk,hk,d]  | [tk,hk,d]  | pages [pages,paged,hk,d]  */
+  REGARD_V,            /* [b,sk,hk,dv] | [tk,hk,dv] | pages [pages,paged,hk,dv] */
   REGARD_O,            /* [b,sq,hq,dv] | [tq,hq,dv]; forward writes it, backward reads it */
   REGARD_LSE,          /* fp32 [b,hq,sq] | [hq,tq]; natural log; forward writes it, backward reads it */
   REGARD_GRAD_O,       /* like O */
@@ -88,7 +88,7 @@ typedef enum regard_role {
   REGARD_OFFSETS_Q,    /* int32 [b+1], cumulative physical offsets, first 0 (varlen) */
   REGARD_OFFSETS_K,    /* int32 [b+1] */
   REGARD_LENGTHS_Q,    /* int32 [b], optional logical lengths (`lengths`) */
-  REGARD_LENGTHS_K,    /* int32 [b] */
+  REGARD_LENGTHS_K,    /* int32 [b]; with new tokens: what the cache holds before them */
   REGARD_RANGES,       /* int32 [1|b, sq, 2] | [tq, 2]: query row sees keys [lo, hi) */
   REGARD_BITS,         /* uint32 [1|b, 1|hq, sq, ceil(sk/32)]: bit j%32 of word j/32 set = key j visible */
   REGARD_DROPOUT_MASK, /* uint8 [b,hq,sq,sk] | [hq,tq,sk]: 1 = kept, for tests */
@@ -96,17 +96,29 @@ typedef enum regard_role {
   REGARD_DESCALE_K,    /* fp32 [1] or [b,hk] */
   REGARD_DESCALE_V,    /* fp32 [1] or [b,hk] */
   REGARD_SEED, /* uint64 [2]: dropout seed and offset in memory; absent: the values in regard_arguments */
+  /* A KV cache: new tokens, where they go, where pages lie. With a cache, K and V are its memory. */
+  REGARD_K_NEW,             /* [b,snew,hk,d]: keys to be written into K */
+  REGARD_V_NEW,             /* [b,snew,hk,dv] */
+  REGARD_ROPE_COS,          /* [sk, rotary/2], dtype of Q: row = position in the cache */
+  REGARD_ROPE_SIN,          /* like ROPE_COS */
+  REGARD_CACHE_INDEX,       /* int32 [b]: which of the `cache` sequences of K and V is sequence i */
+  REGARD_PAGE_TABLE,        /* int32 [b, ceil(sk/paged)]: page of each block of a sequence (table=vllm) */
+  REGARD_PAGE_OFFSETS,      /* int32 [b+1], cumulative page counts, first 0 (table=sglang) */
+  REGARD_PAGE_LIST,         /* int32 [at most b*ceil(sk/paged)]: pages, sequence after sequence */
+  REGARD_LAST_PAGE_LENGTHS, /* int32 [b]: tokens in the last page of each sequence, 1 to paged */
+  /* New roles are added here, at the end: callers built with an older header pass a shorter array. */
   REGARD_ROLE_COUNT
 } regard_role;
 
-/* "q", "k", ..., "seed": the name used by the CLI, Python and messages. NULL for a bad role. */
+/* "q", "k", ..., "page_table": the name used by the CLI, Python and messages. NULL for a bad role. */
 REGARD_API const char* regard_role_name(regard_role role);
 
 typedef enum regard_use {
   REGARD_UNUSED = 0,
   REGARD_INPUT = 1,
   REGARD_OUTPUT = 2,
-  REGARD_OPTIONAL_INPUT = 3
+  REGARD_OPTIONAL_INPUT = 3,
+  REGARD_INPUT_OUTPUT = 4 /* changed in place: a cache that new tokens are written into */
 } regard_use;
 
 /* ---- problem ----------------------------------------------------------------------------------------- */
@@ -150,12 +162,16 @@ REGARD_API int64_t regard_plan_workspace_bytes(const regard_plan* plan); /* need
  * from. */
 REGARD_API regard_status regard_plan_json(const regard_plan* plan, char** json);
 /* Every candidate with its verdict, for a problem on a target (NULL: this machine's best). A refusal of the
- * whole problem is not an error of this call: the explanation says it. format: "text" or "json". */
+ * whole problem is not an error of this call: the explanation says it. format: "text", where refused
+ * candidates are grouped by rule, "all", with a line for each, or "json". */
 REGARD_API regard_status regard_explain(const regard_problem* problem, const regard_plan_options* options,
                                         const char* format, char** explanation);
 
 /* ---- run --------------------------------------------------------------------------------------------- */
 
+/* `size` tells the library which version of this header the caller has, here and in regard_plan_options. A
+ * caller with an older header lacks the roles that came later: they are absent. One with a newer header may
+ * hand over what this library does not know only as zeros. */
 typedef struct regard_arguments {
   size_t size;           /* sizeof(regard_arguments) */
   uint64_t seed, offset; /* dropout, when the SEED tensor is absent */

@@ -228,7 +228,7 @@ inline void attention(const Problem& problem, const Arguments& arguments, const 
   detail::require(regard_attention(problem.get(), &c_options, arguments.get()));
 }
 
-/// Every candidate with its verdict; format is "text" or "json".
+/// Every candidate with its verdict; format is "text", "all" (refused ones are not grouped) or "json".
 inline std::string explain(const Problem& problem, const Options& options = {},
                            const std::string& format = "text") {
   const regard_plan_options c_options = options.c();

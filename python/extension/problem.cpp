@@ -16,6 +16,8 @@ const char* word(regard_use use) {
       return "output";
     case REGARD_OPTIONAL_INPUT:
       return "optional";
+    case REGARD_INPUT_OUTPUT:
+      return "changed";
     case REGARD_UNUSED:
       break;
   }
@@ -72,7 +74,8 @@ nb::dict Problem::tensors() const {
 void declare_problem(nb::module_& module) {
   nb::class_<TensorSpec>(module, "TensorSpec", "What a problem expects of one tensor.")
       .def_ro("name", &TensorSpec::name, "The tensor's name, e.g. 'q' or 'grad_bias'.")
-      .def_ro("use", &TensorSpec::use, "'input', 'output' or 'optional'.")
+      .def_ro("use", &TensorSpec::use,
+              "'input', 'output', 'optional', or 'changed' where it is written in place.")
       .def_ro("dtype", &TensorSpec::dtype,
               "'fp32', 'bf16', 'fp16', 'fp8', 'fp8_e5m2', 'int32', 'uint32', ...")
       .def_prop_ro(

@@ -179,10 +179,10 @@ void Binding::bind(regard_role role, nb::handle array) {
   if (!import(source, view)) refuse_array(array, name);
   if (view.device_type() != nb::device::cpu::value)
     raise(REGARD_INVALID, std::string(name) + " is not in host memory: CPU targets take arrays on the CPU");
-  if (use == REGARD_OUTPUT) {
+  if (use == REGARD_OUTPUT || use == REGARD_INPUT_OUTPUT) {
     nb::ndarray<> writable;
     if (!import(source, writable))
-      raise(REGARD_INVALID, std::string(name) + " is an output but its array is read-only");
+      raise(REGARD_INVALID, std::string(name) + " is written to but its array is read-only");
     view = nb::ndarray<nb::ro>(writable);
   }
   const int rank = static_cast<int>(view.ndim());

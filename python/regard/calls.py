@@ -54,6 +54,7 @@ _IMPLIES: dict[str, Any] = {
     "grad_bias": lambda _: "dbias",
     "lengths_q": lambda _: "lengths",
     "lengths_k": lambda _: "lengths",
+    "k_new": lambda keys: f"snew={keys.shape[1]}",
     "descale_q": lambda factors: "descale=tensor" if len(factors.shape) == 1 else "descale=head",
 }
 

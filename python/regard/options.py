@@ -40,6 +40,24 @@ class Options(TypedDict, total=False):
     lengths_q: Array  # int32 [b] logical lengths
     lengths_k: Array
 
+    # ---- KV cache (plans and explains; kernels are yet to come)
+    k_new: Array  # [b, snew, hk, d], written into k behind lengths_k
+    v_new: Array
+    rope: Literal["interleaved", "half"]
+    rotary: int  # leading dimensions that rope rotates
+    rope_cos: Array  # [sk, rotary/2], dtype of q
+    rope_sin: Array
+    cache: int  # sequences in k and v
+    cache_index: Array  # int32 [b]: which of them
+    paged: int  # page size: k and v are [pages, paged, hk, d]
+    pages: int
+    table: Literal["vllm", "sglang"]
+    kv_layout: Literal["linear", "vectorized"]
+    page_table: Array  # int32 [b, ceil(sk/paged)]
+    page_list: Array  # int32, pages sequence after sequence
+    page_offsets: Array  # int32 [b+1]
+    last_page_lengths: Array  # int32 [b]
+
     # ---- fp8
     descale_q: Array  # fp32 [1] or [b, hk]
     descale_k: Array

@@ -32,7 +32,7 @@ def explain(
     family: str | None = ...,
     threads: int = ...,
     *,
-    format: Literal["text"] = ...,
+    format: Literal["text", "all"] = ...,
 ) -> str: ...
 @overload
 def explain(
@@ -54,7 +54,7 @@ def explain(
     """Every candidate for `problem` with its verdict: why it was chosen, or why it lost.
 
     A refusal of the whole problem is no error here: the explanation says it.
-    format: "text" gives a page to read, "json" a dict.
+    format: "text" gives a page to read, "all" one with a line for every refused candidate, "json" a dict.
     """
     text = _core.explain(_problem(problem), target, family, threads, format)
     return json.loads(text) if format == "json" else text

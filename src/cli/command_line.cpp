@@ -176,6 +176,7 @@ void CommandLine::add_others() {
       verb("explain", "Print every candidate for a problem, with its verdict", explain_footer);
   problem(explain);
   where(explain, false);
+  explain->add_flag("--all", request.all, "Print a line for every refused candidate, not one for each rule");
 
   CLI::App* list = verb("list", "List kernels: compiled in, cached, or of a profile", list_footer);
   list->add_option("--target", request.targets, "Only kernels of this target")->expected(1);

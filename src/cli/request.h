@@ -39,6 +39,9 @@ struct Request {
   std::string commit;
   int rounds = 7;
 
+  // explain
+  bool all = false;  ///< every refused candidate by itself
+
   // list
   std::string profile, tier;
 };

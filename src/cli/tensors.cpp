@@ -243,7 +243,8 @@ std::vector<OutputArray> outputs_of(const Problem& problem, const Tensors& tenso
   std::vector<OutputArray> outputs;
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const auto role = static_cast<regard_role>(i);
-    if (problem.expected(role).use != REGARD_OUTPUT) continue;
+    const regard_use use = problem.expected(role).use;
+    if (use != REGARD_OUTPUT && use != REGARD_INPUT_OUTPUT) continue;
     const Tensor& tensor = tensors.arguments()[role];
     OutputArray output{regard_role_name(role),
                        element_of(tensor.dtype),

@@ -56,8 +56,8 @@ regard_status regard_explain(const regard_problem* problem, const regard_plan_op
     if (problem == nullptr) return report(null_argument("problem").value());
     if (explanation == nullptr) return report(null_argument("explanation").value());
     const std::string_view wanted = format == nullptr ? "text" : format;
-    if (wanted != "text" && wanted != "json") {
-      return report(REGARD_INVALID, fmt::format("format '{}' does not exist; use text or json", wanted));
+    if (wanted != "text" && wanted != "all" && wanted != "json") {
+      return report(REGARD_INVALID, fmt::format("format '{}' does not exist; use text, all or json", wanted));
     }
     const Result<EngineOptions> chosen = engine_options(options);
     if (!chosen) return report(chosen.error());
@@ -66,7 +66,7 @@ regard_status regard_explain(const regard_problem* problem, const regard_plan_op
     Explanation explained;
     const Result<Plan> made = plan(problem->problem, *request->target, request->options, &explained);
     if (!made && explained.verdicts.empty()) return report(made.error());
-    return give(wanted == "json" ? to_json(explained) : to_text(explained), explanation);
+    return give(wanted == "json" ? to_json(explained) : to_text(explained, wanted == "all"), explanation);
   });
 }
 

@@ -46,6 +46,15 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
     case REGARD_LENGTHS_K:  // [b], [b+1]
       return {strides[0], 0, 0};
     case REGARD_SEED:
+    case REGARD_K_NEW:  // a cache is refused before
+    case REGARD_V_NEW:
+    case REGARD_ROPE_COS:
+    case REGARD_ROPE_SIN:
+    case REGARD_CACHE_INDEX:
+    case REGARD_PAGE_TABLE:
+    case REGARD_PAGE_OFFSETS:
+    case REGARD_PAGE_LIST:
+    case REGARD_LAST_PAGE_LENGTHS:
     case REGARD_ROLE_COUNT:
       break;
   }

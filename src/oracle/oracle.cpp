@@ -31,7 +31,7 @@ Status check_inputs(const Problem& problem, const regard_arguments& arguments) {
 }  // namespace
 
 Result<Outputs> run(const Problem& problem, const regard_arguments& arguments, const Options& options) {
-  if (problem.pass == Pass::append || problem.paged > 0)
+  if (writes_cache(problem) || problem.paged > 0)
     return refused(
         "the oracle covers fwd and bwd on contiguous keys; append and paged caches are not in it yet");
   if (const Status status = check_inputs(problem, arguments); !status)

@@ -19,18 +19,29 @@ constexpr double generic_flops_per_second = 1.5 * giga;
 constexpr double default_flops_per_second = 10 * giga;
 constexpr double default_bytes_per_second = 10 * giga;
 
+/// A CPU's table has the rates of one core, a GPU's those of the chip.
+double share(const Plan& plan, double rate) {
+  return plan.target->kind == TargetKind::cpu ? rate : rate / plan.threads;
+}
+
 double flops_per_second(const Plan& plan) {
   const auto rate = plan.target->gflops.find(plan.problem.dtype);
-  return rate == plan.target->gflops.end() ? default_flops_per_second : rate->second * giga;
+  return rate == plan.target->gflops.end() ? default_flops_per_second : share(plan, rate->second * giga);
 }
 
 double bytes_per_second(const Plan& plan) {
   const double rate = plan.target->gigabytes_per_second;
-  return rate > 0 ? rate * giga : default_bytes_per_second;
+  return rate > 0 ? share(plan, rate * giga) : default_bytes_per_second;
 }
 
 bool is_main(std::string_view kernel) {
-  return kernel != "combine" && kernel != "backward_delta" && kernel != "backward_convert";
+  return kernel != "combine" && kernel != "backward_delta" && kernel != "backward_convert" &&
+         kernel != "append_kv";
+}
+
+/// The query rows of a K/V head go through its blocks together.
+bool packs_group(std::string_view kernel) {
+  return kernel == "decode" || kernel == "paged_forward" || kernel == "batch_prefill";
 }
 
 /// Blocks run in rounds of one per thread; in the last round some threads idle.
@@ -47,21 +58,29 @@ Seconds arithmetic(const Plan& plan, const Stage& stage) {
   if (kernel.starts_with("generic_")) return flops(p) / generic_flops_per_second;
   const bool decode = kernel == "decode";
   const Algorithm& algorithm = stage.kernel.algorithm;
-  const double rows = static_cast<double>(std::max<std::int64_t>(decode ? p.hq / p.hk * p.sq : p.sq, 1));
-  const double block_q =
-      static_cast<double>(std::max<std::int64_t>(decode ? algorithm.group : algorithm.block_q, 1));
+  const std::int64_t heads = packs_group(kernel) ? p.hq / p.hk : 1;
+  const double rows = static_cast<double>(std::max<std::int64_t>(product({heads, p.sq}), 1));
+  const double block_q = static_cast<double>(std::max<std::int64_t>({algorithm.group, algorithm.block_q, 1}));
   const double padding = std::ceil(rows / block_q) * block_q / rows;
   // Without a tile of rows, every multiply-add waits for a load.
   const double efficiency = decode ? 0.25 : 1;
   return flops(p) * padding / (flops_per_second(plan) * efficiency);
 }
 
-/// K and V are read once by decode, once per query head otherwise.
+/// K and V are read once where query heads share blocks, else once per query head.
 Seconds traffic(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
-  const double heads = static_cast<double>(stage.kernel.algorithm.kernel == "decode" ? p.hk : p.hq);
+  const double heads = static_cast<double>(packs_group(stage.kernel.algorithm.kernel) ? p.hk : p.hq);
   const double keys = static_cast<double>(p.tk > 0 ? p.tk : product({p.b, p.sk}));
   return keys * heads * static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype)) /
+         bytes_per_second(plan);
+}
+
+/// New keys and values are read and written once.
+Seconds appended(const Plan& plan) {
+  const Problem& p = plan.problem;
+  const double rows = static_cast<double>(p.b) * static_cast<double>(p.snew) * static_cast<double>(p.hk);
+  return 2 * rows * static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype)) /
          bytes_per_second(plan);
 }
 
@@ -71,6 +90,7 @@ double cost_seconds(const Plan& plan) {
   Seconds total = 0;
   for (const Stage& stage : plan.stages) {
     total += stage_overhead;
+    if (stage.kernel.algorithm.kernel == "append_kv") total += appended(plan) / busy_threads(plan, stage);
     if (!is_main(stage.kernel.algorithm.kernel)) continue;
     total += std::max(arithmetic(plan, stage), traffic(plan, stage)) / busy_threads(plan, stage);
   }

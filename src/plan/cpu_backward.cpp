@@ -43,9 +43,9 @@ std::int64_t main_scratch(const Problem& p, const Target& target, const Target::
 
 /// Every part of the keys has its own slab of dQ, so there are no more than it takes to keep the threads
 /// busy: twice as many blocks as threads, since under a causal mask the blocks are unequal.
-std::int64_t backward_splits(const Problem& p, const PlanOptions& options, std::int64_t blocks) {
+std::int64_t backward_splits(const Problem& p, int workers, std::int64_t blocks) {
   constexpr std::int64_t least_keys = 256;
-  const std::int64_t threads = p.deterministic ? 8 : options.threads;
+  const std::int64_t threads = p.deterministic ? 8 : workers;
   const std::int64_t wanted = ceil_divide(2 * threads, std::max<std::int64_t>(blocks, 1));
   return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(p.sk / least_keys, 1));
 }
@@ -55,10 +55,10 @@ std::int64_t backward_splits(const Problem& p, const PlanOptions& options, std::
 Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Target::Tile& tile,
                           const PlanOptions& options) {
   const Problem& p = problem;
-  Plan plan = start(p, target, Family::backward, options);
+  Plan plan = start(p, target, options);
   const Shared shared = shared_bias_gradient(p);
   const std::int64_t blocks = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hk});
-  split_keys(plan, backward_splits(p, options, blocks), value_of(tile, "block_k"));
+  split_keys(plan, backward_splits(p, plan.threads, blocks), value_of(tile, "block_k"));
 
   const std::int64_t image_heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq});
   need(plan.workspace, Part::delta, product({p.hq, query_tokens(p), 4}));

@@ -15,7 +15,6 @@ constexpr std::int64_t most_part_keys = 2048;
 
 /// Enough parts for two blocks per thread.
 std::int64_t wanted_splits(const Problem& p, int threads) {
-  if (p.splits > 0) return p.splits;
   const std::int64_t for_threads = ceil_divide(2 * threads, std::max<std::int64_t>(product({p.b, p.hk}), 1));
   const std::int64_t wanted = std::max(for_threads, ceil_divide(p.sk, most_part_keys));
   return std::clamp<std::int64_t>(wanted, 1,
@@ -31,19 +30,12 @@ std::int64_t group_rows(const Problem& p) {
 Result<Plan> cpu_decode(const Problem& problem, const Target& target, const Target::Tile& tile,
                         const PlanOptions& options) {
   const Problem& p = problem;
-  Plan plan = start(p, target, Family::split_kv, options);
+  Plan plan = start(p, target, options);
   const std::int64_t block_k = value_of(tile, "block_k");
-  if (p.batch_invariant && p.splits == 0) {
-    split_every(plan, invariant_split_keys);
-  } else {
-    split_keys(plan, wanted_splits(p, plan.threads), block_k);
-  }
+  split_as_asked(plan, wanted_splits(p, plan.threads), block_k);
   const DecodeLayout layout(pairs(p, target), p.d, p.dv, value_of(tile, "group"), block_k);
   plan.stages = {stage_of(p, target, "decode", &tile, product({p.b, p.hk, plan.splits}), layout.total())};
-  if (plan.splits > 1) {
-    need_partials(plan);
-    plan.stages.push_back(combine_stage(plan));
-  }
+  combine_parts(plan);
   return finish(std::move(plan));
 }
 

@@ -9,9 +9,9 @@
 namespace regard {
 namespace {
 
-Result<Plan> one_stage(const Problem& problem, const Target& target, Family family,
-                       const PlanOptions& options, const Stage& stage) {
-  Plan plan = start(problem, target, family, options);
+Result<Plan> one_stage(const Problem& problem, const Target& target, const PlanOptions& options,
+                       const Stage& stage) {
+  Plan plan = start(problem, target, options);
   plan.stages = {stage};
   return finish(std::move(plan));
 }
@@ -27,7 +27,7 @@ Result<Plan> cpu_generic_forward(const Problem& problem, const Target& target, c
                                  const PlanOptions& options) {
   const std::int64_t grid =
       product({problem.b, problem.hq, ceil_divide(problem.sq, GenericLayout::tile_rows)});
-  return one_stage(problem, target, Family::forward, options,
+  return one_stage(problem, target, options,
                    stage_of(problem, target, "generic_forward", &tile, grid,
                             GenericLayout(problem.d, problem.dv).forward_bytes()));
 }
@@ -36,7 +36,7 @@ Result<Plan> cpu_generic_backward(const Problem& problem, const Target& target, 
                                   const PlanOptions& options) {
   const auto grid = GenericLayout::backward_grid(problem.b, problem.hq, problem.hk, problem.sq, problem.sk,
                                                  bias_matrices(problem), problem.sink);
-  return one_stage(problem, target, Family::backward, options,
+  return one_stage(problem, target, options,
                    stage_of(problem, target, "generic_backward", &tile, grid.total(),
                             GenericLayout(problem.d, problem.dv).backward_bytes()));
 }

@@ -6,19 +6,23 @@
 
 namespace regard {
 
-Plan start(const Problem& problem, const Target& target, Family family, const PlanOptions& options) {
+int workers(const Target& target, const PlanOptions& options) {
+  return std::max(target.kind == TargetKind::cpu ? options.threads : target.units, 1);
+}
+
+Plan start(const Problem& problem, const Target& target, const PlanOptions& options) {
   Plan plan;
   plan.problem = problem;
   plan.target = &target;
-  plan.family = family;
-  plan.threads = std::max(options.threads, 1);
+  plan.threads = workers(target, options);
   plan.split_keys = problem.sk;
   return plan;
 }
 
 Result<Plan> finish(Plan plan) {
   std::int64_t scratch = 0;
-  for (const Stage& stage : plan.stages) {
+  for (Stage& stage : plan.stages) {
+    if (plan.target->kind != TargetKind::cpu) stage.scratch_bytes = 0;
     scratch = std::max(scratch, stage.scratch_bytes);
     if (stage.grid == too_large) return refused(too_many_blocks);
   }
@@ -37,27 +41,37 @@ std::int64_t operand_depth(const Problem& problem, const Target& target, std::in
   return target.has("amx") ? round_up(elements, std::int64_t{16}) : elements;
 }
 
+namespace {
+
+/// With batch_invariant the keys are cut at multiples of this.
+constexpr std::int64_t invariant_split_keys = 4096;
+
 void split_every(Plan& plan, std::int64_t keys) {
   plan.split_keys = keys;
   plan.splits = ceil_divide(std::max<std::int64_t>(plan.problem.sk, 1), keys);
 }
+
+}  // namespace
 
 void split_keys(Plan& plan, std::int64_t splits, std::int64_t unit) {
   const std::int64_t sk = std::max<std::int64_t>(plan.problem.sk, 1);
   split_every(plan, round_up(ceil_divide(sk, std::max<std::int64_t>(splits, 1)), unit));
 }
 
-void need_partials(Plan& plan) {
+void split_as_asked(Plan& plan, std::int64_t wanted, std::int64_t unit) {
+  const Problem& p = plan.problem;
+  if (p.batch_invariant && p.splits == 0) return split_every(plan, invariant_split_keys);
+  split_keys(plan, p.splits > 0 ? p.splits : wanted, unit);
+}
+
+void combine_parts(Plan& plan) {
+  if (plan.splits == 1) return;
   const Problem& p = plan.problem;
   const std::int64_t rows = product({plan.splits, p.hq, query_tokens(p)});
   need(plan.workspace, Part::partial_o, product({rows, p.dv, 4}));
   need(plan.workspace, Part::partial_lse, product({rows, 4}));
-}
-
-Stage combine_stage(const Plan& plan) {
-  const Problem& p = plan.problem;
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, std::int64_t{combine_rows})});
-  return stage_of(p, *plan.target, "combine", nullptr, grid, 0);
+  plan.stages.push_back(stage_of(p, *plan.target, "combine", nullptr, grid, 0));
 }
 
 }  // namespace regard

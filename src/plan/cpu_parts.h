@@ -6,8 +6,11 @@
 
 namespace regard {
 
+/// How many blocks run at once.
+int workers(const Target&, const PlanOptions&);
+
 /// A plan without stages, the keys in one part.
-Plan start(const Problem&, const Target&, Family, const PlanOptions&);
+Plan start(const Problem&, const Target&, const PlanOptions&);
 
 /// Sizes the scratch for the hungriest stage on every thread and lays the workspace out.
 Result<Plan> finish(Plan);
@@ -19,15 +22,13 @@ std::int64_t operand_depth(const Problem&, const Target&, std::int64_t n);
 
 /// Cuts the keys into at most `splits` parts, each a whole number of `unit` keys.
 void split_keys(Plan&, std::int64_t splits, std::int64_t unit);
-/// Cuts the keys into parts of exactly `keys`.
-void split_every(Plan&, std::int64_t keys);
+/// Likewise into as many as the problem says, else into `wanted`; with batch_invariant at the same keys
+/// whatever the batch is.
+void split_as_asked(Plan&, std::int64_t wanted, std::int64_t unit);
 
-/// fp32 O and LSE of every part, and the stage that merges them.
-void need_partials(Plan&);
-Stage combine_stage(const Plan&);
+/// Where the keys are split: fp32 O and LSE of every part, and the stage that merges them.
+void combine_parts(Plan&);
 
-/// With batch_invariant the keys are cut at multiples of this, whatever the batch is.
-constexpr std::int64_t invariant_split_keys = 4096;
 /// Below this a part costs more to merge than it saves.
 constexpr std::int64_t least_split_keys = 512;
 constexpr std::int64_t most_splits = 128;

@@ -1,4 +1,6 @@
-// Grids, scratch and workspace of the CPU kernels: one function per recipe, one file per kernel.
+// Grids, scratch and workspace of the kernels: one function per kind of plan, one file per kernel. The
+// scratch is that of the CPU kernels; blocks of a GPU have none, and their grids follow from the tile in the
+// same way.
 #pragma once
 
 #include "plan/plan.h"
@@ -11,6 +13,12 @@ Result<Plan> cpu_decode(const Problem&, const Target&, const Target::Tile&, cons
 Result<Plan> cpu_generic_forward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 Result<Plan> cpu_generic_backward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 Result<Plan> cpu_backward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
+
+/// New tokens into the cache, with rotary embedding: alone, or in front of the stages of a forward plan.
+Result<Plan> append_alone(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
+Result<Plan> append_first(Plan);
+/// Its tile, or null where the target's table has none for the problem.
+const Target::Tile* append_tile(const Problem&, const Target&);
 
 /// Query rows that share a K/V head: what the decode kernel handles at once.
 std::int64_t group_rows(const Problem&);

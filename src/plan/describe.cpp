@@ -1,12 +1,17 @@
+// Plans and explanations for people and as JSON.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "plan/plan.h"
 
 namespace regard {
 
-std::string to_json(const Plan& plan) {
+namespace {
+
+nlohmann::json json_of(const Plan& plan) {
   nlohmann::json stages = nlohmann::json::array();
   for (const Stage& stage : plan.stages) {
     stages.push_back(
@@ -15,13 +20,18 @@ std::string to_json(const Plan& plan) {
   return nlohmann::json{{"problem", print(plan.problem)},
                         {"target", plan.target->name},
                         {"family", word(plan.family)},
-                        {"threads", plan.threads},
+                        {plan.target->kind == TargetKind::cpu ? "threads" : "multiprocessors", plan.threads},
                         {"splits", plan.splits},
                         {"split_keys", plan.split_keys},
                         {"workspace_bytes", plan.workspace.total},
                         {"cost_seconds", plan.cost_seconds},
-                        {"stages", stages}}
-      .dump();
+                        {"stages", stages}};
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+  return json_of(plan).dump();
 }
 
 std::string to_json(const Explanation& explanation) {
@@ -35,17 +45,88 @@ std::string to_json(const Explanation& explanation) {
   }
   nlohmann::json json{
       {"problem", explanation.problem}, {"target", explanation.target}, {"verdicts", verdicts}};
+  if (explanation.plan) json["plan"] = json_of(*explanation.plan);
   if (!explanation.refusal.empty()) json["refusal"] = explanation.refusal;
   return json.dump();
 }
 
-std::string to_text(const Explanation& explanation) {
+namespace {
+
+const char* plural(std::int64_t count) {
+  return count == 1 ? "" : "s";
+}
+
+/// What becomes of the problem, stage by stage.
+std::string to_text(const Plan& plan) {
+  const bool cpu = plan.target->kind == TargetKind::cpu;
+  std::string text =
+      fmt::format("plan: {}, {} stage{}, {} {}{}, {} bytes of workspace\n", word(plan.family),
+                  plan.stages.size(), plural(std::ssize(plan.stages)), plan.threads,
+                  cpu ? "thread" : "multiprocessor", plural(plan.threads), plan.workspace.total);
+  if (plan.splits > 1) text += fmt::format("  the keys in {} parts of {}\n", plan.splits, plan.split_keys);
+  for (const Stage& stage : plan.stages) {
+    text += fmt::format("  {}: {} block{}", stage.kernel.algorithm.kernel, stage.grid, plural(stage.grid));
+    if (cpu) text += fmt::format(", {} bytes of scratch per thread", stage.scratch_bytes);
+    text += fmt::format(", kernel '{}'\n", print(stage.kernel));
+  }
+  return text;
+}
+
+/// Candidates that one rule refused: all of one recipe, and all of other families together.
+struct Group {
+  std::string stages, rule;
+  std::vector<const Verdict*> verdicts;
+};
+
+std::vector<Group> groups_of(const std::vector<Verdict>& verdicts) {
+  std::vector<Group> groups;
+  for (const Verdict& verdict : verdicts) {
+    if (verdict.accepted) continue;
+    const std::string stages = verdict.rule == "family_matches" ? "" : verdict.stages;
+    const auto same = [&](const Group& group) {
+      return group.stages == stages && group.rule == verdict.rule;
+    };
+    auto group = std::find_if(groups.begin(), groups.end(), same);
+    if (group == groups.end()) group = groups.insert(group, {stages, verdict.rule, {}});
+    group->verdicts.push_back(&verdict);
+  }
+  return groups;
+}
+
+std::string line(const char* mark, std::string_view candidate, const Verdict& verdict) {
+  const std::string rule = verdict.rule.empty() ? "" : fmt::format(" [{}]", verdict.rule);
+  return fmt::format("  {} {}: {}{}\n", mark, candidate, verdict.reason, rule);
+}
+
+/// The last one speaks for all, as tables go from narrow to wide.
+std::string to_text(const Group& group) {
+  const Verdict& last = *group.verdicts.back();
+  const std::size_t count = group.verdicts.size();
+  if (group.stages.empty()) {
+    std::vector<std::string_view> recipes;
+    for (const Verdict* verdict : group.verdicts) {
+      if (recipes.empty() || recipes.back() != verdict->stages) recipes.push_back(verdict->stages);
+    }
+    return fmt::format("  refused  {} of other families: {} [{}]\n", count, fmt::join(recipes, ", "),
+                       group.rule);
+  }
+  if (count == 1) return line("refused ", last.candidate, last);
+  return line("refused ", fmt::format("{} of {}", count, group.stages), last);
+}
+
+}  // namespace
+
+std::string to_text(const Explanation& explanation, bool all) {
   std::string text = fmt::format("{}\non {}\n", explanation.problem, explanation.target);
   for (const Verdict& verdict : explanation.verdicts) {
+    if (!all && !verdict.accepted) continue;
     const char* mark = verdict.chosen ? "chosen  " : verdict.accepted ? "accepted" : "refused ";
-    text += fmt::format("  {} {}: {}", mark, verdict.candidate, verdict.reason);
-    text += verdict.rule.empty() ? "\n" : fmt::format(" [{}]\n", verdict.rule);
+    text += line(mark, verdict.candidate, verdict);
   }
+  if (!all) {
+    for (const Group& group : groups_of(explanation.verdicts)) text += to_text(group);
+  }
+  if (explanation.plan) text += to_text(*explanation.plan);
   if (!explanation.refusal.empty()) text += explanation.refusal + "\n";
   return text;
 }

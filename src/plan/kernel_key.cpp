@@ -9,13 +9,26 @@
 
 namespace regard {
 
+namespace {
+
+/// Stands for the signature of a kernel that reads all of it at run time, but for the pass.
+constexpr std::string_view any = "any ";
+
+bool takes_any(const KernelKey& key) {
+  return key.algorithm.kernel.starts_with("generic_");
+}
+
+}  // namespace
+
 std::string print(const KernelKey& key) {
   std::string text = key.target + " " + key.algorithm.kernel;
 #define REGARD_PRINT(name, default_value, doc) \
   if (key.algorithm.name != default_value) text += fmt::format(" " #name "={}", key.algorithm.name);
   REGARD_ALGORITHM_FIELDS(REGARD_PRINT)
 #undef REGARD_PRINT
-  return text + " | " + print(key.signature);
+  text += " | ";
+  if (takes_any(key)) return text.append(any).append(word(key.signature.pass));
+  return text + print(key.signature);
 }
 
 namespace {
@@ -70,9 +83,11 @@ Result<KernelKey> parse_kernel_key(std::string_view text) {
     if (Status status = read_algorithm_word(words[i], key.algorithm); !status)
       return tl::unexpected(status.error());
   }
-  const Result<Signature> signature = parse_signature(text.substr(bar + 3));
+  std::string_view words_of_signature = text.substr(bar + 3);
+  if (takes_any(key) && words_of_signature.starts_with(any)) words_of_signature.remove_prefix(any.size());
+  const Result<Signature> signature = parse_signature(words_of_signature);
   if (!signature) return tl::unexpected(signature.error());
-  key.signature = *signature;
+  key.signature = takes_any(key) ? canonical(*signature, key.algorithm.kernel, key.target) : *signature;
   return key;
 }
 

@@ -42,7 +42,8 @@ struct KernelKey {
   friend bool operator==(const KernelKey&, const KernelKey&) = default;
 };
 
-/// "cpu-avx512bf16 forward block_q=64 block_k=96 | fwd bf16 d=128 dv=128 mask=window softcap": parses back.
+/// "cpu-avx512bf16 forward block_q=64 block_k=96 | fwd bf16 d=128 dv=128 mask=window softcap", or, where
+/// everything is read at run time, "cpu-avx2 generic_forward | any fwd": parses back.
 std::string print(const KernelKey&);
 Result<KernelKey> parse_kernel_key(std::string_view text);
 

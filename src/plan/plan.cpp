@@ -8,6 +8,7 @@
 
 #include "base/nearest.h"
 #include "plan/cost.h"
+#include "plan/cpu_plans.h"
 #include "plan/refusal.h"
 #include "plan/rules.h"
 #include "plan/tuning.h"
@@ -34,31 +35,43 @@ void refuse(Verdict& verdict, std::string_view rule, std::string reason) {
   verdict.reason = std::move(reason);
 }
 
-/// A candidate on its way: the rules, then its plan.
+/// A candidate on its way: the rules, then its plan. One that only lacks a kernel has a plan too, and is not
+/// accepted.
 struct Trial {
   Candidate candidate;
   Verdict verdict;
   std::optional<Plan> plan;
 };
 
+Result<Plan> make_plan(const Problem& problem, const Target& target, const PlanOptions& options,
+                       const Candidate& candidate) {
+  const Recipe& recipe = *candidate.recipe;
+  Result<Plan> made = recipe.make(problem, target, *candidate.tile, options);
+  if (!made) return made;
+  made->family = recipe.family;
+  made->generic = is_generic(recipe);
+  if (recipe.appends) made = append_first(std::move(*made));
+  if (made) made->cost_seconds = cost_seconds(*made);
+  return made;
+}
+
 Trial try_candidate(const Problem& problem, const Target& target, const PlanOptions& options,
                     const Candidate& candidate) {
   Trial trial{candidate, {}, {}};
   const Question question{problem, target, candidate, options};
   for (const Rule& rule : rules()) {
-    if (Refusal refusal = rule.check(question)) {
-      refuse(trial.verdict, rule.name, std::move(*refusal));
-      return trial;
-    }
+    Refusal refusal = rule.check(question);
+    if (!refusal) continue;
+    refuse(trial.verdict, rule.name, std::move(*refusal));
+    if (rule.check != kernel_exists || candidate.tile == nullptr) return trial;
   }
-  Result<Plan> made = candidate.recipe->make(problem, target, *candidate.tile, options);
+  Result<Plan> made = make_plan(problem, target, options, candidate);
   if (!made) {
     refuse(trial.verdict, "sizes_fit", made.error().message);
     return trial;
   }
   trial.plan = std::move(*made);
-  trial.plan->generic = is_generic(*candidate.recipe);
-  trial.plan->cost_seconds = cost_seconds(*trial.plan);
+  if (!trial.verdict.rule.empty()) return trial;
   trial.verdict.accepted = true;
   trial.verdict.reason = fmt::format("about {:.3g} ms", trial.plan->cost_seconds * 1e3);
   return trial;
@@ -71,13 +84,13 @@ bool cheaper(const Trial& a, const Trial& b) {
   return generic_a != generic_b ? generic_b : a.plan->cost_seconds < b.plan->cost_seconds;
 }
 
-/// Tuning record, then cost, then table order. With batch_invariant only the order counts, as the cost
-/// depends on the batch.
-Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>& trials) {
+/// Of the accepted ones, or of those that only lack a kernel: tuning record, then cost, then table order.
+/// With batch_invariant only the order counts, as the cost depends on the batch.
+Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>& trials, bool accepted) {
   const std::string tuned = tuned_candidate(problem, target);
   Trial* best = nullptr;
   for (Trial& trial : trials) {
-    if (!trial.plan) continue;
+    if (!trial.plan || trial.verdict.accepted != accepted) continue;
     if (!tuned.empty() && name_of(trial.candidate) == tuned) return &trial;
     if (best == nullptr)
       best = &trial;
@@ -97,7 +110,9 @@ std::vector<Reason> reasons_of(const std::vector<Trial>& trials) {
 std::string strict_reason(const std::vector<Trial>& trials) {
   std::vector<Reason> reasons;
   for (const Trial& trial : trials) {
-    if (trial.plan || trial.verdict.rule == "family_matches" || is_generic(*trial.candidate.recipe)) continue;
+    if (trial.verdict.accepted || trial.verdict.rule == "family_matches" ||
+        is_generic(*trial.candidate.recipe))
+      continue;
     reasons.push_back({trial.candidate.recipe->stages, &trial.verdict});
   }
   return "REGARD_STRICT forbids the slower generic kernel; " + told(reasons);
@@ -132,7 +147,7 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
   for (const Candidate& candidate : candidates(problem, target)) {
     trials.push_back(try_candidate(problem, target, options, candidate));
   }
-  Trial* best = best_of(problem, target, trials);
+  Trial* best = best_of(problem, target, trials, /*accepted=*/true);
   if (best != nullptr && options.strict && is_generic(*best->candidate.recipe) && options.family.empty()) {
     refuse(best->verdict, "strict_allows", strict_reason(trials));
     best = nullptr;
@@ -143,12 +158,16 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
   }
 
   const std::string refusal = best != nullptr ? "" : refusal_of(problem, target, reasons_of(trials));
-  std::vector<Verdict> verdicts;
-  for (Trial& trial : trials) {
-    trial.verdict.candidate = name_of(trial.candidate);
-    verdicts.push_back(std::move(trial.verdict));
+  if (explanation != nullptr) {
+    const Trial* shown = best != nullptr ? best : best_of(problem, target, trials, /*accepted=*/false);
+    *explanation = {print(problem), target.name, {}, {}, refusal};
+    if (shown != nullptr) explanation->plan = shown->plan;
+    for (Trial& trial : trials) {
+      trial.verdict.candidate = name_of(trial.candidate);
+      trial.verdict.stages = trial.candidate.recipe->stages;
+      explanation->verdicts.push_back(std::move(trial.verdict));
+    }
   }
-  if (explanation != nullptr) *explanation = {print(problem), target.name, std::move(verdicts), refusal};
   if (best == nullptr) return refused(refusal);
   return std::move(*best->plan);
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ enum class Part : std::uint8_t {
   delta,
   grad_q_partial,
   grad_bias_partial,
+  rotated_q,
+  new_lengths,
   scratch,
   count
 };
@@ -46,7 +49,7 @@ struct Plan {
   std::vector<Stage> stages;  ///< 1 to 3, run in order
   std::int64_t splits = 1;    ///< parts of the key range
   std::int64_t split_keys = 0;
-  int threads = 1;  ///< cpu: how many run the grid; sizes the scratch
+  int threads = 1;  ///< how many blocks run at once: threads, which size the scratch, or a GPU's units
   Workspace workspace;
   double cost_seconds = 0;  ///< the cost model's estimate
 };
@@ -60,7 +63,8 @@ struct PlanOptions {
 
 /// One candidate and what became of it.
 struct Verdict {
-  std::string candidate;  ///< its name, e.g. "split_kv: decode + combine" or "forward block_q=64 block_k=96"
+  std::string candidate;  ///< its name, e.g. "decode + combine block_k=64" or "forward block_q=64 block_k=96"
+  std::string stages;     ///< the name without the tile
   std::string rule;       ///< name of the rule that refused; empty when accepted
   std::string reason;     ///< why, and what would work; for an accepted one its estimated cost
   bool accepted = false, chosen = false;
@@ -69,6 +73,8 @@ struct Verdict {
 struct Explanation {
   std::string problem, target;
   std::vector<Verdict> verdicts;
+  /// The chosen plan; where kernels are missing, the best one that could be run with them.
+  std::optional<Plan> plan;
   std::string refusal;  ///< the sentence, when nothing was accepted
 };
 
@@ -77,6 +83,7 @@ Result<Plan> plan(const Problem&, const Target&, const PlanOptions&, Explanation
 
 std::string to_json(const Plan&);
 std::string to_json(const Explanation&);
-std::string to_text(const Explanation&);
+/// Refused candidates are grouped by recipe and rule, or, with `all`, have a line each.
+std::string to_text(const Explanation&, bool all = false);
 
 }  // namespace regard

@@ -17,9 +17,9 @@ struct Recipe {
   Family family;
   Pass pass;
   std::string_view stages;  ///< for explain: "decode + combine"
-  /// Grid, scratch and workspace on a CPU, for a problem that the rules let through. Null: no such kernel
-  /// yet.
+  /// Grid, scratch and workspace, for a problem that the rules let through.
   Result<Plan> (*make)(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
+  bool appends = false;  ///< before its other stages, append_kv writes new tokens into the cache
 };
 
 /// From top to bottom: where tuning and cost do not decide, the first one wins.
@@ -40,6 +40,11 @@ inline bool is_generic(const Recipe& recipe) {
   return recipe.name == "generic";
 }
 
+/// Whether the last stage merges parts of the keys.
+inline bool splits_keys(const Recipe& recipe) {
+  return recipe.stages.ends_with("combine");
+}
+
 struct Candidate {
   const Recipe* recipe;
   const Target::Tile* tile;   ///< null where the target has none
@@ -52,7 +57,7 @@ std::vector<Candidate> candidates(const Problem&, const Target&);
 /// "decode + combine, block_k=64".
 std::string name_of(const Candidate&);
 
-/// What the problem asks for; a forward problem may also be solved by split_kv.
+/// What the problem asks for; a forward problem may also be solved by split_kv. New tokens are beside it.
 Family family_of(const Problem&);
 
 }  // namespace regard

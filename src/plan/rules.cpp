@@ -27,6 +27,7 @@ std::span<const Rule> rules() {
       REGARD_RULE(paged_cache),
       REGARD_RULE(batch_prefill_inputs),
       REGARD_RULE(append_is_dense),
+      REGARD_RULE(append_has_a_tile),
       REGARD_RULE(combine_columns),
 
       REGARD_RULE(pipeline_on_target),

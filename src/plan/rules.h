@@ -54,6 +54,7 @@ Refusal split_is_invariant(const Question&);
 Refusal paged_cache(const Question&);
 Refusal batch_prefill_inputs(const Question&);
 Refusal append_is_dense(const Question&);
+Refusal append_has_a_tile(const Question&);
 Refusal combine_columns(const Question&);
 
 // rules_pipeline.cpp: gpu pipelines.
@@ -74,7 +75,7 @@ Refusal wide_qr_fragments(const Question&);
 Refusal cdna_tile_shape(const Question&);
 Refusal async_loads_are_even(const Question&);
 
-// rules_kernel.cpp: last of all.
+// rules_kernel.cpp: last of all, as what it refuses is planned all the same, for explain.
 Refusal kernel_exists(const Question&);
 
 }  // namespace regard

@@ -8,6 +8,11 @@ namespace regard {
 Refusal family_matches(const Question& q) {
   const Recipe& recipe = *q.candidate.recipe;
   const Family wanted = family_of(q.problem);
+  if (recipe.pass == Pass::fwd && recipe.appends != writes_cache(q.problem)) {
+    return std::string(recipe.appends
+                           ? "it writes new tokens first and this problem has none; snew=N are some"
+                           : "it writes no new tokens, and this problem has some");
+  }
   if (recipe.pass == q.problem.pass && recipe.family == wanted) return {};
   if (wanted == Family::forward && recipe.family == Family::split_kv) return {};
   return fmt::format("it solves {} problems, this one is {}", word(recipe.family), word(wanted));

@@ -42,21 +42,21 @@ Refusal decode_without_dropout(const Question& q) {
 Refusal splits_allowed(const Question& q) {
   const Problem& p = q.problem;
   const Recipe& recipe = *q.candidate.recipe;
-  if (p.pass != Pass::fwd || p.paged > 0) return {};
-  if (recipe.family != Family::split_kv) {
+  if (p.pass != Pass::fwd) return {};
+  if (!splits_keys(recipe)) {
     if (p.splits <= 1) return {};
     return fmt::format("it does not split the keys and splits={} was asked for; use splits=auto", p.splits);
   }
+  if (p.paged > 0) return {};  // in one part as well
   if (p.splits == 1) return std::string("it splits the keys and splits=1 was asked for; use splits=auto");
   if (p.dropout_mask) return std::string("it does not write the dropout mask; the forward kernel does");
   if (recipe.kernel != "forward" || q.candidate.tile == nullptr || p.splits > 1) return {};
   const std::int64_t block_q = std::max<std::int64_t>(value_of(*q.candidate.tile, "block_q"), 1);
   const std::int64_t blocks = product({p.b, p.hq, ceil_divide(p.sq, block_q)});
-  const std::int64_t workers =
-      q.target.kind == TargetKind::cpu ? std::max(q.options.threads, 1) : q.target.units;
-  if (blocks >= workers) {
+  const int at_once = workers(q.target, q.options);
+  if (blocks >= at_once) {
     return fmt::format("{} blocks keep {} workers busy without splitting the keys; splits=N forces it",
-                       blocks, workers);
+                       blocks, at_once);
   }
   if (p.sk >= 2 * least_split_keys) return {};
   return fmt::format("{} keys are too few to split; {} are enough, and splits=N forces it", p.sk,
@@ -103,12 +103,21 @@ Refusal batch_prefill_inputs(const Question& q) {
 }
 
 Refusal append_is_dense(const Question& q) {
-  if (q.candidate.recipe->family != Family::append_kv || !q.problem.varlen) return {};
+  const Recipe& recipe = *q.candidate.recipe;
+  if (recipe.family != Family::append_kv && !recipe.appends) return {};
+  if (!q.problem.varlen) return {};
   return std::string("append takes [b, snew, heads, dim]; leave varlen away");
 }
 
+Refusal append_has_a_tile(const Question& q) {
+  if (!q.candidate.recipe->appends || append_tile(q.problem, q.target) != nullptr) return {};
+  return fmt::format(
+      "{} has no append_kv tile for {} with head dims {}/{}, which writes the new tokens first",
+      q.target.name, word(q.problem.dtype), q.problem.d, q.problem.dv);
+}
+
 Refusal combine_columns(const Question& q) {
-  if (q.candidate.recipe->family != Family::split_kv || q.target.kind == TargetKind::cpu) return {};
+  if (!splits_keys(*q.candidate.recipe) || q.target.kind == TargetKind::cpu) return {};
   for (const Target::Tile& tile : q.target.tiles) {
     if (tile.kernel != "combine" || tile.max_dv < q.problem.dv) continue;
     if (std::find(tile.dtypes.begin(), tile.dtypes.end(), q.problem.dtype) == tile.dtypes.end()) continue;
@@ -117,7 +126,7 @@ Refusal combine_columns(const Question& q) {
     return fmt::format("the combine stage works on 32 columns that divide dv, its tile says {} of {}",
                        columns, tile.max_dv);
   }
-  return fmt::format("{} has no combine tile for {} and dv={}; split_kv needs both stages", q.target.name,
+  return fmt::format("{} has no combine tile for {} and dv={}; split keys need both stages", q.target.name,
                      word(q.problem.dtype), q.problem.dv);
 }
 

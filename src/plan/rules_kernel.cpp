@@ -14,7 +14,8 @@ namespace {
 std::string_view missing_kernel(const Recipe& recipe, const Target& target) {
   const bool in_table = std::any_of(target.tiles.begin(), target.tiles.end(),
                                     [&](const Target::Tile& tile) { return tile.kernel == recipe.kernel; });
-  if (recipe.make == nullptr || target.kind != TargetKind::cpu || !in_table) return recipe.kernel;
+  if (recipe.appends && !has_source(target, "append_kv")) return "append_kv";
+  if (target.kind != TargetKind::cpu || !in_table) return recipe.kernel;
   for (std::string_view stem : stage_kernels(recipe)) {
     if (!has_source(target, stem)) return stem;
   }

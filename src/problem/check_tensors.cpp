@@ -46,7 +46,7 @@ Status check_presence(const Problem& p, const TensorSpec& spec, const regard_ten
   if (given && spec.use == REGARD_UNUSED) {
     return invalid(quoted(spec.name) + " is given, but '" + print(p) + "' does not use it; leave it out");
   }
-  if (!given && (spec.use == REGARD_INPUT || spec.use == REGARD_OUTPUT) && !is_empty(spec)) {
+  if (!given && spec.use != REGARD_UNUSED && spec.use != REGARD_OPTIONAL_INPUT && !is_empty(spec)) {
     return invalid(quoted(spec.name) + " is missing (null); the problem needs it as " + expected(spec));
   }
   return {};
@@ -67,9 +67,11 @@ Status check_shape(const TensorSpec& spec, const regard_tensor& tensor) {
   }
   for (std::size_t i = 0; i < rank; ++i) {
     const bool broadcast = spec.broadcast[i] && tensor.shape[i] == 1;
-    if (tensor.shape[i] == spec.shape[i] || broadcast) continue;
+    const bool shorter = spec.shorter && i == 0 && tensor.shape[i] >= 0 && tensor.shape[i] < spec.shape[i];
+    if (tensor.shape[i] == spec.shape[i] || broadcast || shorter) continue;
     return invalid(quoted(spec.name) + " has shape " + list(tensor.shape, rank) + "; it must be " +
-                   list(spec.shape.data(), rank) + ", so dimension " + std::to_string(i) + " is wrong");
+                   list(spec.shape.data(), rank) + (spec.shorter ? " or shorter" : "") + ", so dimension " +
+                   std::to_string(i) + " is wrong");
   }
   return {};
 }
@@ -114,7 +116,7 @@ Fault find_fault(const TensorSpec& spec, const regard_tensor& tensor) {
   if (tensor.shape[rank - 1] > 1 && tensor.strides[rank - 1] != 1) return Fault::last_not_contiguous;
   const Moving moving(tensor);
   // Reading one element for many indices is a broadcast; writing it would be a race.
-  const bool may_broadcast = spec.use != REGARD_OUTPUT;
+  const bool may_broadcast = !is_written(spec.use);
   std::int64_t end = 1;
   Fault fault = Fault::none;
   for (std::size_t i = 0; i < moving.count; ++i) {

@@ -112,7 +112,7 @@ std::string print(const Signature& s) {
   std::string line;
   append(line, word(s.pass));
   append(line, word(s.dtype));
-  append_pair(line, "d", "d", s.d, "dv", s.dv);
+  if (s.d != 0 || s.dv != 0) append_pair(line, "d", "d", s.d, "dv", s.dv);  // a kernel may serve every one
   append_rest(line, s);
   return line;
 }

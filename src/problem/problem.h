@@ -48,12 +48,12 @@ namespace regard {
   X(head, "head", "fp32 [b,hk] factors for each of Q, K, V")
 
 #define REGARD_PAGE_TABLE(X)                                   \
-  X(vllm, "vllm", "block table int32 [b, blocks] and lengths") \
-  X(sglang, "sglang", "page index list with offsets and last-page lengths")
+  X(vllm, "vllm", "page_table int32 [b, blocks], and lengths") \
+  X(sglang, "sglang", "page_list with page_offsets and last_page_lengths")
 
 #define REGARD_KV_LAYOUT(X)                         \
   X(linear, "linear", "pages [pages, page, hk, d]") \
-  X(vectorized, "vectorized", "K [pages, hk, d/x, page, x], V [pages, hk, page/x, dv, x], x = 16 bytes")
+  X(vectorized, "vectorized", "K [pages, hk, d/x, page*x], V [pages, hk, page/x, dv*x], x = 16 bytes")
 
 #define REGARD_ROPE(X)                                     \
   X(none, "none", "no rotary embedding")                   \
@@ -121,7 +121,7 @@ using OptionalScale = std::optional<double>;
   X(SIGNATURE, std::int64_t, paged, 0, "page size of a paged KV cache; 0 means not paged")              \
   X(SIGNATURE, PageTable, table, PageTable::vllm, "kind of page table")                                 \
   X(SIGNATURE, KvLayout, kv_layout, KvLayout::linear, "memory layout of the pages")                     \
-  X(SIGNATURE, Rope, rope, Rope::none, "rotary embedding applied by append")                            \
+  X(SIGNATURE, Rope, rope, Rope::none, "rotary embedding of new keys and of the queries")               \
   X(SIGNATURE, std::int64_t, rotary, 0, "how many leading dimensions rope rotates")                     \
   X(PRESENCE, double, softcap, 0.0, "S = softcap * tanh(S / softcap); 0 is off")                        \
   X(PRESENCE, double, dropout, 0.0, "probability of dropping a weight, in [0, 1)")                      \
@@ -132,7 +132,9 @@ using OptionalScale = std::optional<double>;
   X(SHAPE, std::int64_t, sk, 0, "key length; with varlen the longest")                                  \
   X(SHAPE, std::int64_t, tq, 0, "total query tokens (varlen); 0 means b * sq")                          \
   X(SHAPE, std::int64_t, tk, 0, "total key tokens (varlen); 0 means b * sk")                            \
-  X(SHAPE, std::int64_t, snew, 0, "new tokens per sequence (append)")                                   \
+  X(SHAPE, std::int64_t, snew, 0, "new tokens per sequence, written into the cache K and V first")      \
+  X(SHAPE, std::int64_t, cache, 0, "sequences in the cache, of which cache_index picks b; 0 means b")   \
+  X(SHAPE, std::int64_t, pages, 0, "pages in the cache; 0 means b * ceil(sk / paged)")                  \
   X(SHAPE, std::int64_t, window_left, -1, "keys visible left of the diagonal; -1 is unbounded")         \
   X(SHAPE, std::int64_t, window_right, -1, "keys visible right of the diagonal; -1 is unbounded")       \
   X(SHAPE, std::int64_t, sink_tokens, 0, "first keys that stay visible left of the window")             \
@@ -199,6 +201,10 @@ bool has_elementwise_bias(Bias);
 bool has_batches(Bias);
 bool has_heads(Bias);
 bool has_alibi(Bias);
+/// Whether K and V are a cache that new tokens are written into: by append, or by fwd before it attends.
+inline bool writes_cache(const Problem& p) {
+  return p.snew > 0;
+}
 
 /// Multiply-adds counted as two: 2 b hq sq sk (d + dv) forward, 2.5 times that backward; with a mask only the
 /// visible pairs count (b hq visible_pairs). Sizes are 64-bit, the result is a double.

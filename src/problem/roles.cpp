@@ -18,6 +18,9 @@ regard_use output_if(bool used) {
 regard_use optional_if(bool used) {
   return used ? REGARD_OPTIONAL_INPUT : REGARD_UNUSED;
 }
+regard_use changed_if(bool used) {
+  return used ? REGARD_INPUT_OUTPUT : REGARD_UNUSED;
+}
 bool forward(const Problem& p) {
   return p.pass == Pass::fwd;
 }
@@ -43,19 +46,51 @@ std::int64_t key_tokens(const Problem& p) {
 Shape query_rows(const Problem& p, std::int64_t dim) {
   return p.varlen ? Shape{query_tokens(p), p.hq, dim} : Shape{p.b, p.sq, p.hq, dim};
 }
+std::int64_t most_pages_in_use(const Problem& p) {
+  return product(p.b, ceil_div(p.sk, p.paged));
+}
+std::int64_t pages(const Problem& p) {
+  return p.pages != 0 ? p.pages : most_pages_in_use(p);
+}
+bool is_vectorized(const Problem& p) {
+  return p.paged > 0 && p.kv_layout == KvLayout::vectorized;
+}
+/// Elements in the 16 bytes that vectorized pages keep together.
+std::int64_t elements_together(const Problem& p) {
+  return 16 / static_cast<std::int64_t>(bytes_of(p.dtype));
+}
+
 Shape key_rows(const Problem& p, std::int64_t dim) {
-  if (p.paged > 0) return {product(p.b, ceil_div(p.sk, p.paged)), p.paged, p.hk, dim};
-  return p.varlen ? Shape{key_tokens(p), p.hk, dim} : Shape{p.b, p.sk, p.hk, dim};
+  if (p.paged > 0) return {pages(p), p.paged, p.hk, dim};
+  if (p.varlen) return {key_tokens(p), p.hk, dim};
+  return {p.cache != 0 ? p.cache : p.b, p.sk, p.hk, dim};
 }
 
 Shape like_q(const Problem& p) {
   return query_rows(p, p.d);
 }
 Shape like_k(const Problem& p) {
-  return key_rows(p, p.d);
+  const std::int64_t x = elements_together(p);
+  return is_vectorized(p) ? Shape{pages(p), p.hk, p.d / x, product(p.paged, x)} : key_rows(p, p.d);
 }
 Shape like_v(const Problem& p) {
-  return key_rows(p, p.dv);
+  const std::int64_t x = elements_together(p);
+  return is_vectorized(p) ? Shape{pages(p), p.hk, p.paged / x, product(p.dv, x)} : key_rows(p, p.dv);
+}
+Shape new_keys(const Problem& p) {
+  return {p.b, p.snew, p.hk, p.d};
+}
+Shape new_values(const Problem& p) {
+  return {p.b, p.snew, p.hk, p.dv};
+}
+Shape rope_shape(const Problem& p) {
+  return {p.sk, p.rotary / 2};
+}
+Shape page_table_shape(const Problem& p) {
+  return {p.b, p.paged > 0 ? ceil_div(p.sk, p.paged) : 0};
+}
+Shape page_list_shape(const Problem& p) {
+  return {p.paged > 0 ? most_pages_in_use(p) : 0};
 }
 Shape like_o(const Problem& p) {
   return query_rows(p, p.dv);
@@ -108,8 +143,30 @@ regard_dtype always(const Problem&) {
   return dtype;
 }
 
-regard_use use_q(const Problem&) {
-  return REGARD_INPUT;
+/// append rotates the queries in place; attention over the longer cache leaves them as they are.
+regard_use use_q(const Problem& p) {
+  return p.pass == Pass::append ? changed_if(p.rope != Rope::none) : REGARD_INPUT;
+}
+regard_use use_keys(const Problem& p) {
+  return writes_cache(p) ? REGARD_INPUT_OUTPUT : REGARD_INPUT;
+}
+regard_use use_new_keys(const Problem& p) {
+  return input_if(writes_cache(p));
+}
+regard_use use_rope(const Problem& p) {
+  return input_if(p.rope != Rope::none);
+}
+regard_use use_cache_index(const Problem& p) {
+  return input_if(p.cache > 0);
+}
+bool pages_by(const Problem& p, PageTable table) {
+  return p.paged > 0 && p.table == table;
+}
+regard_use use_page_table(const Problem& p) {
+  return input_if(pages_by(p, PageTable::vllm));
+}
+regard_use use_page_list(const Problem& p) {
+  return input_if(pages_by(p, PageTable::sglang));
 }
 regard_use use_o(const Problem& p) {
   return forward(p) ? REGARD_OUTPUT : input_if(backward(p));
@@ -144,8 +201,12 @@ regard_use use_offsets_q(const Problem& p) {
 regard_use use_offsets_k(const Problem& p) {
   return input_if(p.varlen && p.paged == 0);
 }
-regard_use use_lengths(const Problem& p) {
-  return optional_if(p.lengths);
+regard_use use_lengths_q(const Problem& p) {
+  return optional_if(p.lengths && p.pass != Pass::append);
+}
+/// A list of pages says how long each sequence is.
+regard_use use_lengths_k(const Problem& p) {
+  return optional_if(p.lengths && !pages_by(p, PageTable::sglang));
 }
 regard_use use_ranges(const Problem& p) {
   return input_if(p.ranges);
@@ -169,6 +230,7 @@ enum class Kind : std::uint8_t {
   plain,      ///< row-major; any strides with a contiguous last dimension
   broadcast,  ///< plain, and the leading dimensions may be 1
   packed,     ///< row-major without gaps
+  list,       ///< packed, and may be shorter
 };
 
 struct Role {
@@ -182,8 +244,8 @@ struct Role {
 
 constexpr Role roles[] = {
     {REGARD_Q, "q", use_q, in_dtype, like_q, Kind::rows},
-    {REGARD_K, "k", use_q, in_dtype, like_k, Kind::rows},
-    {REGARD_V, "v", use_q, in_dtype, like_v, Kind::rows},
+    {REGARD_K, "k", use_keys, in_dtype, like_k, Kind::rows},
+    {REGARD_V, "v", use_keys, in_dtype, like_v, Kind::rows},
     {REGARD_O, "o", use_o, out_dtype, like_o, Kind::rows},
     {REGARD_LSE, "lse", use_lse, always<REGARD_FP32>, lse_shape, Kind::plain},
     {REGARD_GRAD_O, "grad_o", use_grad_o, out_dtype, like_o, Kind::rows},
@@ -197,8 +259,8 @@ constexpr Role roles[] = {
     {REGARD_GRAD_SINK, "grad_sink", use_grad_sink, always<REGARD_FP32>, per_head, Kind::packed},
     {REGARD_OFFSETS_Q, "offsets_q", use_offsets_q, always<REGARD_INT32>, sequence_bounds, Kind::packed},
     {REGARD_OFFSETS_K, "offsets_k", use_offsets_k, always<REGARD_INT32>, sequence_bounds, Kind::packed},
-    {REGARD_LENGTHS_Q, "lengths_q", use_lengths, always<REGARD_INT32>, per_sequence, Kind::packed},
-    {REGARD_LENGTHS_K, "lengths_k", use_lengths, always<REGARD_INT32>, per_sequence, Kind::packed},
+    {REGARD_LENGTHS_Q, "lengths_q", use_lengths_q, always<REGARD_INT32>, per_sequence, Kind::packed},
+    {REGARD_LENGTHS_K, "lengths_k", use_lengths_k, always<REGARD_INT32>, per_sequence, Kind::packed},
     {REGARD_RANGES, "ranges", use_ranges, always<REGARD_INT32>, ranges_shape, Kind::broadcast},
     {REGARD_BITS, "bits", use_bits, always<REGARD_UINT32>, bits_shape, Kind::broadcast},
     {REGARD_DROPOUT_MASK, "dropout_mask", use_dropout_mask, always<REGARD_UINT8>, dropout_mask_shape,
@@ -207,6 +269,16 @@ constexpr Role roles[] = {
     {REGARD_DESCALE_K, "descale_k", use_descale, always<REGARD_FP32>, descale_shape, Kind::packed},
     {REGARD_DESCALE_V, "descale_v", use_descale, always<REGARD_FP32>, descale_shape, Kind::packed},
     {REGARD_SEED, "seed", use_seed, always<REGARD_UINT64>, pair_shape, Kind::packed},
+    {REGARD_K_NEW, "k_new", use_new_keys, in_dtype, new_keys, Kind::rows},
+    {REGARD_V_NEW, "v_new", use_new_keys, in_dtype, new_values, Kind::rows},
+    {REGARD_ROPE_COS, "rope_cos", use_rope, in_dtype, rope_shape, Kind::plain},
+    {REGARD_ROPE_SIN, "rope_sin", use_rope, in_dtype, rope_shape, Kind::plain},
+    {REGARD_CACHE_INDEX, "cache_index", use_cache_index, always<REGARD_INT32>, per_sequence, Kind::packed},
+    {REGARD_PAGE_TABLE, "page_table", use_page_table, always<REGARD_INT32>, page_table_shape, Kind::plain},
+    {REGARD_PAGE_OFFSETS, "page_offsets", use_page_list, always<REGARD_INT32>, sequence_bounds, Kind::packed},
+    {REGARD_PAGE_LIST, "page_list", use_page_list, always<REGARD_INT32>, page_list_shape, Kind::list},
+    {REGARD_LAST_PAGE_LENGTHS, "last_page_lengths", use_page_list, always<REGARD_INT32>, per_sequence,
+     Kind::packed},
 };
 static_assert(std::size(roles) == REGARD_ROLE_COUNT);
 constexpr bool roles_are_in_order() {
@@ -221,7 +293,8 @@ static_assert(roles_are_in_order());
 using Order = std::array<std::size_t, 4>;
 
 Order memory_order(const Problem& p, const Role& role, std::size_t rank) {
-  if (role.kind == Kind::rows && rank == 4) {
+  const bool vectorized = (role.role == REGARD_K || role.role == REGARD_V) && is_vectorized(p);
+  if (role.kind == Kind::rows && rank == 4 && !vectorized) {
     if (p.layout == Layout::bhsd) return {0, 2, 1, 3};
     if (p.layout == Layout::sbhd) return {1, 0, 2, 3};
   }
@@ -272,7 +345,8 @@ TensorSpec tensor_spec(const Problem& problem, regard_role wanted) {
   spec.shape = role.shape(problem);
   spec.strides = strides_in_order(spec.shape, memory_order(problem, role, spec.shape.size()));
   spec.broadcast = broadcast_dimensions(problem, role);
-  spec.packed = role.kind == Kind::packed;
+  spec.shorter = role.kind == Kind::list;
+  spec.packed = role.kind == Kind::packed || spec.shorter;
   return spec;
 }
 

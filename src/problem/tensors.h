@@ -54,7 +54,8 @@ struct TensorSpec {
   Dimensions strides;  ///< of the problem's layout, in elements
   /// Dimensions where the caller's tensor may have size 1 instead, and is then used for all (ranges, bits).
   std::array<bool, 4> broadcast{};
-  bool packed = false;  ///< row-major without gaps (per-sequence numbers), not any strides
+  bool packed = false;   ///< row-major without gaps (per-sequence numbers), not any strides
+  bool shorter = false;  ///< the first dimension may be smaller (a list of pages)
 };
 
 std::string_view role_name(regard_role);
@@ -64,6 +65,10 @@ Result<regard_role> role_from_name(std::string_view name);
 TensorSpec tensor_spec(const Problem& problem, regard_role role);
 /// The `use` of its spec alone.
 regard_use tensor_use(const Problem& problem, regard_role role);
+/// Whether a call writes to it.
+inline bool is_written(regard_use use) {
+  return use == REGARD_OUTPUT || use == REGARD_INPUT_OUTPUT;
+}
 
 /// Checks a caller's tensors against the problem: presence, dtype, rank, shape, contiguous last dimension,
 /// strides that do not overlap, overflow. The message names the tensor, what it is and what it should be.

@@ -41,6 +41,8 @@ Status sizes(const Problem& p) {
       {"tq", p.tq, 0},
       {"tk", p.tk, 0},
       {"snew", p.snew, 0},
+      {"cache", p.cache, 0},
+      {"pages", p.pages, 0},
       {"splits", p.splits, 0},
       {"paged", p.paged, 0},
       {"rotary", p.rotary, 0},
@@ -188,13 +190,23 @@ Status packed_sequences(const Problem& p) {
   return {};
 }
 
-/// Offsets, lengths and ranges are int32.
+/// Offsets, lengths, ranges and page numbers are int32.
 Status thirty_two_bit_positions(const Problem& p) {
+  if (p.paged > 0) {
+    const std::int64_t pages = tensor_spec(p, REGARD_K).shape[0];
+    if (pages > INT32_MAX) {
+      return invalid(
+          std::to_string(pages) +
+          " pages are too many for an int32 page table, whose numbers end at 2147483647; use larger "
+          "pages");
+    }
+  }
   if (!p.varlen && !p.lengths && !p.ranges) return {};
   const std::string_view reason = p.varlen ? "varlen" : p.lengths ? "lengths" : "ranges";
   for (const regard_role role : {REGARD_Q, REGARD_K}) {
     const Dimensions shape = tensor_spec(p, role).shape;
-    const std::int64_t rows = p.varlen ? shape[0] : role == REGARD_Q ? p.sq : p.sk;
+    const bool packed = p.varlen && (role == REGARD_Q || p.paged == 0);
+    const std::int64_t rows = packed ? shape[0] : role == REGARD_Q ? p.sq : p.sk;
     if (rows > INT32_MAX) {
       return invalid(std::to_string(rows) + (role == REGARD_Q ? " query" : " key") +
                      std::string(" rows are too many for ") + std::string(reason) +
@@ -211,6 +223,7 @@ Status paged_cache(const Problem& p) {
     if (p.kv_layout != KvLayout::linear) {
       return invalid(pair("kv_layout", p.kv_layout) + " needs a paged cache, such as paged=16");
     }
+    if (p.pages != 0) return invalid(pair("pages", p.pages) + " needs a paged cache, such as paged=16");
     return {};
   }
   if ((p.paged & (p.paged - 1)) != 0) {
@@ -236,8 +249,10 @@ Status rotary_embedding(const Problem& p) {
     if (p.rotary != 0) return invalid(pair("rotary", p.rotary) + " needs rope=interleaved or rope=half");
     return {};
   }
-  if (p.pass != Pass::append)
-    return invalid(pair("rope", p.rope) + " needs append; other passes take rotated inputs");
+  if (!writes_cache(p) && p.pass != Pass::append) {
+    return invalid(pair("rope", p.rope) +
+                   " needs append, or fwd with new tokens such as snew=1; otherwise inputs come rotated");
+  }
   if (bytes_of(p.dtype) == 1)
     return invalid(pair("rope", p.rope) + " does not go with " + std::string(word(p.dtype)) +
                    "; append bf16, fp16 or fp32");
@@ -247,29 +262,54 @@ Status rotary_embedding(const Problem& p) {
   return {};
 }
 
-Status appending(const Problem& p) {
-  if (p.pass != Pass::append) {
-    if (p.snew != 0) return invalid(pair("snew", p.snew) + " needs append; only append writes new tokens");
-    return {};
+/// New tokens, written by append or by fwd before it attends.
+Status new_tokens(const Problem& p) {
+  if (p.snew == 0 && p.pass != Pass::append) {
+    if (p.cache == 0) return {};
+    return invalid(
+        pair("cache", p.cache) +
+        " needs append, or fwd with new tokens such as snew=1; otherwise give the b sequences of K "
+        "and V themselves");
   }
+  if (p.pass == Pass::bwd) return invalid(pair("snew", p.snew) + " needs append or fwd; bwd writes no cache");
   if (p.snew < 1 || p.snew > p.sk) {
     return invalid(pair("snew", p.snew) + " new tokens do not fit; append writes 1 to " + pair("sk", p.sk) +
                    " tokens per sequence");
   }
+  if (p.varlen) {
+    return invalid("varlen does not go with " + pair("snew", p.snew) +
+                   ", as append takes [b, snew, heads, dim]; leave varlen out");
+  }
+  if (p.paged > 0 && p.cache != 0) {
+    return invalid(pair("cache", p.cache) + " does not go with " + pair("paged", p.paged) +
+                   ", whose page table says where sequences lie; leave cache out");
+  }
+  if (p.paged > 0 && p.table == PageTable::sglang) {
+    return invalid(pair("table", p.table) + " does not go with " + pair("snew", p.snew) +
+                   ", as its list ends with the last full page; use table=vllm");
+  }
+  return {};
+}
+
+/// append computes no attention; fwd with new tokens does.
+Status append_alone(const Problem& p) {
+  if (p.pass != Pass::append) return {};
   struct Excluded {
     bool used;
     std::string_view word;
   };
   const Excluded excluded[] = {
-      {p.varlen, "varlen"},       {p.ranges, "ranges"},
-      {p.bits, "bits"},           {p.bias != Bias::none, "bias"},
-      {p.sink, "sink"},           {p.softcap > 0, "softcap"},
-      {p.dropout > 0, "dropout"}, {p.scale.has_value(), "scale"},
+      {p.ranges, "ranges"},           {p.bits, "bits"},
+      {p.bias != Bias::none, "bias"}, {p.sink, "sink"},
+      {p.softcap > 0, "softcap"},     {p.dropout > 0, "dropout"},
+      {p.scale.has_value(), "scale"},
   };
   for (const Excluded& feature : excluded) {
     if (!feature.used) continue;
-    return invalid(std::string(feature.word) +
-                   " does not go with append, which computes no attention; leave it out");
+    return invalid(
+        std::string(feature.word) +
+        " does not go with append, which computes no attention; leave it out, or use fwd with snew=" +
+        value_text(p.snew));
   }
   return {};
 }
@@ -294,23 +334,9 @@ Status tensor_sizes(const Problem& p) {
 
 using Rule = Status (*)(const Problem&);
 constexpr Rule rules[] = {
-    sizes,
-    head_groups,
-    head_dims,
-    output_dtype,
-    eight_bit_inputs,
-    positional_mask,
-    score_modifiers,
-    bias_gradient,
-    dropout,
-    forward_only,
-    splits,
-    packed_sequences,
-    paged_cache,
-    rotary_embedding,
-    appending,
-    tensor_sizes,
-    thirty_two_bit_positions,
+    sizes,           head_groups,      head_dims,  output_dtype, eight_bit_inputs, positional_mask,
+    score_modifiers, bias_gradient,    dropout,    forward_only, splits,           packed_sequences,
+    paged_cache,     rotary_embedding, new_tokens, append_alone, tensor_sizes,     thirty_two_bit_positions,
 };
 
 }  // namespace

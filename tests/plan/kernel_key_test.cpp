@@ -27,6 +27,18 @@ TEST(KernelKey, ParsesBackFromItsText) {
   }
 }
 
+TEST(KernelKey, OfAGenericKernelPromisesEverySignature) {
+  KernelKey key;
+  key.algorithm.kernel = "generic_backward";
+  key.target = "cpu-avx2";
+  key.signature = canonical(*parse_signature("bwd fp16 d=64 softcap"), key.algorithm.kernel, key.target);
+  EXPECT_EQ(print(key), "cpu-avx2 generic_backward | any bwd");
+  const Result<KernelKey> parsed = parse_kernel_key(print(key));
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(*parsed, key);
+  EXPECT_FALSE(parse_kernel_key("cpu-avx2 forward | any fwd"));
+}
+
 TEST(KernelKey, AnUnknownWordNamesTheNearest) {
   const Result<KernelKey> key = parse_kernel_key("cpu-avx2 forward blok_q=64 | fwd bf16 d=64");
   ASSERT_FALSE(key);
@@ -52,10 +64,14 @@ TEST(Canonical, SignaturesCollapseToWhatAKernelDependsOn) {
       {"forward", "fwd bf16 d=64 softcap dropout dropout_mask", "fwd bf16 d=64 softcap dropout"},
       {"decode", "fwd fp16 d=64 dv=32 mask=causal lse", "fwd fp16 d=64 dv=32 mask=window"},
       {"backward", "bwd bf16 d=64 bias=11 dbias deterministic sink", "bwd bf16 d=64 bias=bh dbias"},
-      {"combine", "fwd bf16 d=64 mask=causal lse bias=bh", "fwd bf16 d=0"},
-      {"combine", "fwd fp8 d=64", "fwd bf16 d=0"},
-      {"backward_delta", "bwd fp16 d=64 mask=causal dropout", "bwd fp16 d=0"},
-      {"backward_convert", "bwd fp32 d=64 bias=bh dbias sink", "bwd fp32 d=0"},
+      {"combine", "fwd bf16 d=64 mask=causal lse bias=bh", "fwd bf16"},
+      {"combine", "fwd fp8 d=64", "fwd bf16"},
+      {"backward_delta", "bwd fp16 d=64 mask=causal dropout", "bwd fp16"},
+      {"backward_convert", "bwd fp32 d=64 bias=bh dbias sink", "bwd fp32"},
+      {"paged_forward", "fwd bf16 d=64 mask=causal lse paged=16 table=sglang rope=half",
+       "fwd bf16 d=64 mask=window paged=16 table=sglang"},
+      {"append_kv", "fwd fp16 d=64 mask=causal softcap lse paged=16 table=sglang rope=half rotary=32",
+       "append fp16 d=64 paged=16 rope=half rotary=32"},
   };
   for (const Case& c : cases) {
     const Result<Signature> from = parse_signature(c.from);
@@ -78,8 +94,9 @@ TEST(Canonical, IsItsOwnCanonicalForm) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 500; ++i) {
     const Signature signature = random_record<Signature>(random);
-    for (std::string_view kernel : {"forward", "decode", "combine", "backward", "backward_delta",
-                                    "backward_convert", "generic_forward", "generic_backward"}) {
+    for (std::string_view kernel :
+         {"forward", "decode", "combine", "backward", "backward_delta", "backward_convert", "generic_forward",
+          "generic_backward", "append_kv", "paged_forward", "batch_prefill"}) {
       const Signature once = canonical(signature, kernel, "cpu-avx2");
       EXPECT_EQ(canonical(once, kernel, "cpu-avx2"), once) << kernel << ": " << print(signature);
     }

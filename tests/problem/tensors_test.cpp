@@ -101,6 +101,49 @@ TEST(Roles, NamesReadBack) {
   EXPECT_EQ(unknown.error().message, "unknown tensor 'gard_q'; did you mean 'grad_q'?");
 }
 
+TEST(TensorSpec, APagedCache) {
+  const char* text = "fwd fp16 b=2 hq=4 hk=2 sq=3 sk=33 d=16 dv=24 paged=16";
+  const std::string with_pages = std::string(text) + " pages=50",
+                    sglang = std::string(text) + " table=sglang lengths";
+  const std::string vectorized = std::string(text) + " kv_layout=vectorized layout=bhsd";
+  EXPECT_THAT(spec(text, REGARD_K).shape, ElementsAre(6, 16, 2, 16));
+  EXPECT_THAT(spec(with_pages.c_str(), REGARD_V).shape, ElementsAre(50, 16, 2, 24));
+  EXPECT_THAT(spec(vectorized.c_str(), REGARD_K).shape, ElementsAre(6, 2, 2, 128));
+  EXPECT_THAT(spec(vectorized.c_str(), REGARD_V).shape, ElementsAre(6, 2, 2, 192));
+  EXPECT_THAT(spec(vectorized.c_str(), REGARD_V).strides, ElementsAre(768, 384, 192, 1));
+  EXPECT_THAT(spec(text, REGARD_PAGE_TABLE).shape, ElementsAre(2, 3));
+  EXPECT_EQ(spec(text, REGARD_PAGE_TABLE).use, REGARD_INPUT);
+  EXPECT_EQ(spec(text, REGARD_PAGE_LIST).use, REGARD_UNUSED);
+  EXPECT_EQ(spec(sglang.c_str(), REGARD_PAGE_TABLE).use, REGARD_UNUSED);
+  EXPECT_EQ(spec(sglang.c_str(), REGARD_LENGTHS_K).use, REGARD_UNUSED);
+  EXPECT_EQ(spec(sglang.c_str(), REGARD_LENGTHS_Q).use, REGARD_OPTIONAL_INPUT);
+  EXPECT_THAT(spec(sglang.c_str(), REGARD_PAGE_OFFSETS).shape, ElementsAre(3));
+  EXPECT_THAT(spec(sglang.c_str(), REGARD_PAGE_LIST).shape, ElementsAre(6));
+  EXPECT_THAT(spec(sglang.c_str(), REGARD_LAST_PAGE_LENGTHS).shape, ElementsAre(2));
+  EXPECT_EQ(spec("fwd b=2 h=4 s=8 d=16", REGARD_PAGE_TABLE).use, REGARD_UNUSED);
+}
+
+TEST(TensorSpec, NewTokensChangeTheCache) {
+  const char* append =
+      "append bf16 b=2 hq=4 hk=2 sq=3 sk=33 d=64 dv=32 snew=5 rope=half rotary=32 cache=7 lengths";
+  EXPECT_THAT(spec(append, REGARD_K).shape, ElementsAre(7, 33, 2, 64));
+  EXPECT_THAT(spec(append, REGARD_K_NEW).shape, ElementsAre(2, 5, 2, 64));
+  EXPECT_THAT(spec(append, REGARD_V_NEW).shape, ElementsAre(2, 5, 2, 32));
+  EXPECT_THAT(spec(append, REGARD_ROPE_COS).shape, ElementsAre(33, 16));
+  EXPECT_EQ(spec(append, REGARD_ROPE_SIN).dtype, REGARD_BF16);
+  EXPECT_THAT(spec(append, REGARD_CACHE_INDEX).shape, ElementsAre(2));
+  EXPECT_EQ(spec(append, REGARD_V).use, REGARD_INPUT_OUTPUT);
+  EXPECT_EQ(spec(append, REGARD_Q).use, REGARD_INPUT_OUTPUT);
+  EXPECT_EQ(spec(append, REGARD_O).use, REGARD_UNUSED);
+  EXPECT_EQ(spec(append, REGARD_LENGTHS_Q).use, REGARD_UNUSED);
+  EXPECT_EQ(spec("append b=1 h=1 s=8 d=32 snew=1", REGARD_Q).use, REGARD_UNUSED);
+  const char* attends = "fwd bf16 b=2 hq=4 hk=2 sq=3 sk=33 d=64 snew=5 rope=half rotary=32";
+  EXPECT_EQ(spec(attends, REGARD_K).use, REGARD_INPUT_OUTPUT);
+  EXPECT_EQ(spec(attends, REGARD_Q).use, REGARD_INPUT);
+  EXPECT_EQ(spec(attends, REGARD_O).use, REGARD_OUTPUT);
+  EXPECT_EQ(spec(attends, REGARD_CACHE_INDEX).use, REGARD_UNUSED);
+}
+
 /// A problem whose tensors `change` spoils, and the words of the refusal.
 struct Spoiled {
   const char* problem;
@@ -167,6 +210,21 @@ const Spoiled spoiled[] = {
     {"fwd b=2 h=4 s=8 d=16 varlen", [](TensorSet& t) { t[REGARD_OFFSETS_K].shape[0] = 2; },
      "tensor 'offsets_k' has shape [2]; it must be [3]"},
     {"bwd b=2 h=4 s=8 d=16", [](TensorSet& t) { t[REGARD_GRAD_V].strides[1] = 0; }, "where elements overlap"},
+    {"fwd b=2 h=4 s=8 d=16 snew=1", [](TensorSet& t) { t[REGARD_K].strides[0] = 0; },
+     "where elements overlap"},
+    {"fwd b=2 h=4 s=8 d=16 snew=1", [](TensorSet& t) { t[REGARD_K_NEW].data = nullptr; },
+     "tensor 'k_new' is missing"},
+    {"fwd b=2 h=4 s=8 d=16 snew=1", [](TensorSet& t) { t[REGARD_V].data = nullptr; },
+     "tensor 'v' is missing"},
+    {"append b=2 h=4 s=8 d=32 snew=1 rope=half rotary=16",
+     [](TensorSet& t) { t[REGARD_ROPE_COS].dtype = REGARD_FP32; }, "tensor 'rope_cos' is fp32"},
+    {"fwd b=2 h=4 sq=1 sk=64 d=16 paged=16", [](TensorSet& t) { t[REGARD_PAGE_TABLE].shape[1] = 3; },
+     "tensor 'page_table' has shape [2, 3]; it must be [2, 4]"},
+    {"fwd b=2 h=4 sq=1 sk=64 d=16 paged=16 table=sglang",
+     [](TensorSet& t) { t[REGARD_PAGE_LIST].shape[0] = 9; },
+     "tensor 'page_list' has shape [9]; it must be [8] or shorter"},
+    {"fwd b=2 h=4 sq=1 sk=64 d=16 paged=16 table=sglang",
+     [](TensorSet& t) { t[REGARD_PAGE_LIST].shape[0] = -1; }, "dimension 0 is wrong"},
 };
 INSTANTIATE_TEST_SUITE_P(Tensors, CheckTensors, ::testing::ValuesIn(spoiled));
 
@@ -194,6 +252,15 @@ TEST(CheckTensorsAccepts, ExpandedInputs) {
   tensors[REGARD_LENGTHS_Q].data = nullptr;
   const Status status = check_tensors(tensors.problem, tensors.arguments);
   EXPECT_TRUE(status) << status.error().message;
+}
+
+TEST(CheckTensorsAccepts, AListOfThePagesInUse) {
+  TensorSet tensors(*parse("fwd b=2 h=4 sq=1 sk=64 d=16 paged=16 table=sglang"));
+  for (const std::int64_t used : {0, 3, 8}) {
+    tensors[REGARD_PAGE_LIST].shape[0] = used;
+    const Status status = check_tensors(tensors.problem, tensors.arguments);
+    EXPECT_TRUE(status) << status.error().message;
+  }
 }
 
 TEST(CheckTensorsAccepts, StridesOfDimensionsOfOne) {
