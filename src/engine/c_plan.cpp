@@ -74,12 +74,14 @@ regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* a
                               int64_t workspace_bytes, void* stream) {
   return guarded([&] {
     if (plan == nullptr) return report(null_argument("plan").value());
-    if (Status status = check_arguments_size(arguments); !status) return report(status.error());
+    regard_arguments storage;
+    const Result<const regard_arguments*> known = known_arguments(arguments, storage);
+    if (!known) return report(known.error());
     if (stream != nullptr) return report(REGARD_INVALID, "a CPU target takes no stream; pass NULL");
-    if (Status status = run(*plan->prepared, *arguments, workspace, workspace_bytes); !status) {
+    if (Status status = run(*plan->prepared, **known, workspace, workspace_bytes); !status) {
       return report(status.error());
     }
-    if (Status status = verify_if_asked(*plan->prepared, *arguments); !status) return report(status.error());
+    if (Status status = verify_if_asked(*plan->prepared, **known); !status) return report(status.error());
     return REGARD_OK;
   });
 }
@@ -88,18 +90,19 @@ regard_status regard_attention(const regard_problem* problem, const regard_plan_
                                const regard_arguments* arguments) {
   return guarded([&] {
     if (problem == nullptr) return report(null_argument("problem").value());
-    if (Status status = check_arguments_size(arguments); !status) return report(status.error());
+    regard_arguments storage;
+    const Result<const regard_arguments*> known = known_arguments(arguments, storage);
+    if (!known) return report(known.error());
     const Result<EngineOptions> chosen = engine_options(options);
     if (!chosen) return report(chosen.error());
     const Result<std::shared_ptr<PreparedPlan>> prepared = prepared_plan(problem->problem, *chosen);
     if (!prepared) return report(prepared.error());
     const Result<AlignedMemory> workspace = aligned_memory((*prepared)->workspace_bytes());
     if (!workspace) return report(workspace.error());
-    if (Status status = run(**prepared, *arguments, workspace->get(), (*prepared)->workspace_bytes());
-        !status) {
+    if (Status status = run(**prepared, **known, workspace->get(), (*prepared)->workspace_bytes()); !status) {
       return report(status.error());
     }
-    if (Status status = verify_if_asked(**prepared, *arguments); !status) return report(status.error());
+    if (Status status = verify_if_asked(**prepared, **known); !status) return report(status.error());
     return REGARD_OK;
   });
 }
@@ -109,13 +112,14 @@ regard_status regard_check(const regard_problem* problem, const regard_arguments
   return guarded([&] {
     if (problem == nullptr) return report(null_argument("problem").value());
     if (report_json == nullptr) return report(null_argument("report").value());
-    if (Status status = check_arguments_size(arguments); !status) return report(status.error());
-    if (Status status = check_tensors(problem->problem, *arguments); !status) return report(status.error());
-    if (Status status = check_host_values(problem->problem, *arguments); !status)
-      return report(status.error());
+    regard_arguments storage;
+    const Result<const regard_arguments*> known = known_arguments(arguments, storage);
+    if (!known) return report(known.error());
+    if (Status status = check_tensors(problem->problem, **known); !status) return report(status.error());
+    if (Status status = check_host_values(problem->problem, **known); !status) return report(status.error());
     const Result<int> threads = thread_count(0);
     if (!threads) return report(threads.error());
-    const Result<std::string> checked = oracle::check_report(problem->problem, *arguments, *threads);
+    const Result<std::string> checked = oracle::check_report(problem->problem, **known, *threads);
     if (!checked) return report(checked.error());
     return give(*checked, report_json);
   });

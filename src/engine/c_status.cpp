@@ -1,5 +1,8 @@
 #include "engine/handles.h"
 
+#include <algorithm>
+#include <cstddef>
+
 namespace regard::c_api {
 namespace {
 
@@ -10,6 +13,42 @@ void keep_on_one_line(std::string& message) {
   for (char& c : message) {
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
   }
+}
+
+/// What the library knows of the versions of a struct that callers hand in.
+struct Versions {
+  std::string_view name, initializer;
+  std::size_t first;  ///< size in the first version of the header
+  std::size_t grain;  ///< later ones are longer by multiples of this
+};
+
+/// No version will be this much longer than ours, so a size beyond it is a mistake and nothing is read there.
+constexpr std::size_t most_unknown_bytes = 1 << 16;
+
+/// `given` itself where its version is ours, else `storage` with what both know.
+template <class Struct>
+Result<const Struct*> this_version(const Struct* given, Struct& storage, const Versions& versions) {
+  constexpr std::size_t ours = sizeof(Struct);
+  const std::size_t size = given->size;
+  if (size == ours) return given;
+  const bool possible = size >= versions.first && size <= ours + most_unknown_bytes &&
+                        (size - versions.first) % versions.grain == 0;
+  if (!possible) {
+    return invalid(
+        fmt::format("{}.size is {}, which no version of Regard has (this one has {}); set it with {}",
+                    versions.name, size, ours, versions.initializer));
+  }
+  const char* bytes = reinterpret_cast<const char*>(given);
+  if (size > ours && std::any_of(bytes + ours, bytes + size, [](char byte) { return byte != 0; })) {
+    return invalid(fmt::format(
+        "{}.size is {} and this library knows {} bytes of it, but what lies beyond is not zero; leave "
+        "it out or load a newer Regard",
+        versions.name, size, ours));
+  }
+  storage = {};
+  std::memcpy(&storage, given, std::min(size, ours));
+  storage.size = ours;
+  return &storage;
 }
 
 }  // namespace
@@ -40,24 +79,25 @@ regard_status give(const std::string& text, char** out) {
 Result<EngineOptions> engine_options(const regard_plan_options* options) {
   EngineOptions result;
   if (options == nullptr) return result;
-  if (options->size != sizeof(regard_plan_options)) {
-    return invalid(
-        fmt::format("regard_plan_options.size is {}, this library's is {}; use REGARD_PLAN_OPTIONS_INIT",
-                    options->size, sizeof(regard_plan_options)));
-  }
-  if (options->target != nullptr) result.target = options->target;
-  if (options->family != nullptr) result.family = options->family;
-  result.threads = options->threads;
+  static constexpr Versions versions = {"regard_plan_options", "REGARD_PLAN_OPTIONS_INIT",
+                                        sizeof(regard_plan_options), 1};
+  regard_plan_options storage;
+  const Result<const regard_plan_options*> known = this_version(options, storage, versions);
+  if (!known) return tl::unexpected(known.error());
+  if ((*known)->target != nullptr) result.target = (*known)->target;
+  if ((*known)->family != nullptr) result.family = (*known)->family;
+  result.threads = (*known)->threads;
   return result;
 }
 
-Status check_arguments_size(const regard_arguments* arguments) {
+Result<const regard_arguments*> known_arguments(const regard_arguments* arguments,
+                                                regard_arguments& storage) {
   if (arguments == nullptr) return null_argument("arguments");
-  if (arguments->size != sizeof(regard_arguments)) {
-    return invalid(fmt::format("regard_arguments.size is {}, this library's is {}; use REGARD_ARGUMENTS_INIT",
-                               arguments->size, sizeof(regard_arguments)));
-  }
-  return {};
+  constexpr std::size_t first_roles = REGARD_SEED + 1;
+  static constexpr Versions versions = {
+      "regard_arguments", "REGARD_ARGUMENTS_INIT",
+      offsetof(regard_arguments, tensor) + first_roles * sizeof(regard_tensor), sizeof(regard_tensor)};
+  return this_version(arguments, storage, versions);
 }
 
 }  // namespace regard::c_api

@@ -48,10 +48,13 @@ regard_status guarded(Body&& body) {
 /// A copy that the caller frees with regard_string_free.
 regard_status give(const std::string& text, char** out);
 
-/// The options of a call; null means defaults. A size this library does not know is an error.
+/// The options of a call, of whichever version; null means defaults.
 Result<EngineOptions> engine_options(const regard_plan_options*);
 
-Status check_arguments_size(const regard_arguments*);
+/// The arguments of a call, whichever version of the header its caller was compiled with: roles that he does
+/// not know are absent, and `storage` then holds the copy that says so. What he knows and this library does
+/// not must be zero.
+Result<const regard_arguments*> known_arguments(const regard_arguments*, regard_arguments& storage);
 
 inline tl::unexpected<Error> null_argument(std::string_view name) {
   return invalid(fmt::format("{} is a null pointer", name));

@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -81,6 +84,79 @@ TEST(CApi, NullPointersAreSentences) {
   regard_problem_destroy(nullptr);
   regard_plan_destroy(nullptr);
   regard_string_free(nullptr);
+}
+
+/// The arguments of a caller whose header had another number of roles.
+struct OtherVersion {
+  OtherVersion(const Call& call, std::ptrdiff_t more_roles)
+      : memory(sizeof(regard_arguments) / 8 + 1024),
+        size(sizeof(regard_arguments) + static_cast<std::size_t>(more_roles) * sizeof(regard_tensor)) {
+    std::memcpy(memory.data(), &call.arguments, std::min(size, sizeof(regard_arguments)));
+    std::memcpy(memory.data(), &size, sizeof size);
+    // An older caller's memory ends there; whatever lies behind must not be looked at.
+    char* bytes = reinterpret_cast<char*>(memory.data());
+    std::memset(bytes + size, 0xee, memory.size() * 8 - size);
+  }
+  const regard_arguments* get() const { return reinterpret_cast<const regard_arguments*>(memory.data()); }
+  char* beyond() { return reinterpret_cast<char*>(memory.data()) + sizeof(regard_arguments); }
+  std::vector<std::uint64_t> memory;
+  std::size_t size;
+};
+
+TEST(CApi, ArgumentsOfAnOlderOrNewerHeaderAreUnderstood) {
+  const Problem problem("fwd fp32 b=1 h=2 s=16 d=16");
+  constexpr std::ptrdiff_t first =
+      REGARD_SEED + 1 - REGARD_ROLE_COUNT;  // the first header ended with the seed
+  static_assert(first < 0);
+  for (const std::ptrdiff_t more :
+       {first, first + 1, std::ptrdiff_t{0}, std::ptrdiff_t{1}, std::ptrdiff_t{40}}) {
+    const Call call(problem);
+    OtherVersion other(call, more);
+    EXPECT_EQ(regard_attention(problem.handle, nullptr, other.get()), REGARD_OK) << more << ": " << message();
+    char* report = nullptr;
+    EXPECT_EQ(regard_check(problem.handle, other.get(), &report), REGARD_OK) << more << ": " << message();
+    EXPECT_THAT(report, HasSubstr("\"ok\":true")) << more;
+    regard_string_free(report);
+  }
+}
+
+TEST(CApi, ArgumentsBeyondThisLibraryMustBeZero) {
+  const Problem problem("fwd fp32 b=1 h=2 s=16 d=16");
+  const Call call(problem);
+  OtherVersion newer(call, 2);
+  newer.beyond()[sizeof(regard_tensor)] = 1;
+  EXPECT_EQ(regard_attention(problem.handle, nullptr, newer.get()), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("but what lies beyond is not zero"));
+}
+
+TEST(CApi, ASizeThatNoVersionHasIsASentence) {
+  const Problem problem("fwd fp32 b=1 h=2 s=16 d=16");
+  Call call(problem);
+  const std::size_t first = offsetof(regard_arguments, tensor) + (REGARD_SEED + 1) * sizeof(regard_tensor);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{8}, first - sizeof(regard_tensor), first + 4,
+                                 sizeof(regard_arguments) + 8, ~std::size_t{0}}) {
+    call.arguments.size = size;
+    EXPECT_EQ(regard_attention(problem.handle, nullptr, &call.arguments), REGARD_INVALID) << size;
+    EXPECT_THAT(message(), HasSubstr("which no version of Regard has")) << size;
+  }
+  struct {
+    regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+    std::uint64_t more = 0;
+  } newer;
+  newer.options.size = sizeof newer;
+  const auto create = [&] {
+    regard_plan* plan = nullptr;
+    const regard_status status = regard_plan_create(problem.handle, &newer.options, &plan);
+    regard_plan_destroy(plan);
+    return status;
+  };
+  EXPECT_EQ(create(), REGARD_OK) << message();
+  newer.more = 1;
+  EXPECT_EQ(create(), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("regard_plan_options.size is 40"));
+  newer.options.size = sizeof(regard_plan_options) - 1;
+  EXPECT_EQ(create(), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("set it with REGARD_PLAN_OPTIONS_INIT"));
 }
 
 TEST(CApi, AnUnknownWordNamesTheNearest) {
