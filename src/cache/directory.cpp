@@ -44,6 +44,15 @@ std::string error_text(int error) {
   return std::strerror(error);
 }
 
+/// Whether something can be made in a folder. Tried, as permissions do not say it: root has them all, and
+/// still nothing can be made in /proc or on a file system that is read-only. errno says why not.
+bool can_keep(int folder) {
+  const std::string name = fmt::format(".regard-{}{}", getpid(), temporary_suffix);
+  if (mkdirat(folder, name.c_str(), 0700) != 0) return errno == EEXIST;
+  unlinkat(folder, name.c_str(), AT_REMOVEDIR);
+  return true;
+}
+
 }  // namespace
 
 File::~File() {
@@ -176,14 +185,14 @@ std::string state_of_directory(const std::string& path) {
   if (fs::exists(fs::symlink_status(path, ignored))) {
     const Result<Directory> directory = Directory::open(path);
     if (!directory) return directory.error().message;
-    if (faccessat(directory->file().descriptor(), ".", W_OK, AT_EACCESS) == 0) return "ok";
+    if (can_keep(directory->file().descriptor())) return "ok";
     return fmt::format("the kernel cache '{}' is read, but new kernels are not kept: {}", path,
                        error_text(errno));
   }
   fs::path parent = path;
   while (parent.has_relative_path() && !fs::exists(parent, ignored)) parent = parent.parent_path();
-  if (fs::is_directory(parent, ignored) && faccessat(AT_FDCWD, parent.c_str(), W_OK, AT_EACCESS) == 0)
-    return "ok";
+  const File above(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (above && can_keep(above.descriptor())) return "ok";
   return fmt::format("the kernel cache '{}' is not used: it cannot be made in '{}'", path, parent.string());
 }
 

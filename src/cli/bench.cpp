@@ -121,7 +121,7 @@ Answer bench_verb(const Request& request) {
   for (const std::string& text : all_problems(request)) {
     for (const std::string& target : request.targets.empty() ? any : request.targets) {
       for (const std::string& family : request.families.empty() ? any : request.families) {
-        cells.push_back(make_cell(Problem(text), request, {target, family, request.threads}));
+        cells.push_back(make_cell(parse_problem(text), request, {target, family, request.threads}));
       }
     }
   }

@@ -1,10 +1,14 @@
 #include "cli/job.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cctype>
+#include <sstream>
 
 #include "cli/failure.h"
+#include "cli/fields.h"
 #include "cli/timing.h"
 
 namespace regard::cli {
@@ -41,6 +45,21 @@ Sequences sequences_of(const Problem& problem, const std::map<regard_role, Loade
       given_side(files, "--lengths-k", request.lengths_k, REGARD_OFFSETS_K, REGARD_LENGTHS_K), request.seed);
 }
 
+/// Whether the text sets one of the fields itself.
+bool gives(const std::string& text, std::initializer_list<std::string_view> names) {
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (std::ranges::find(names, word.substr(0, word.find('='))) != names.end()) return true;
+  }
+  return false;
+}
+
+/// The library takes no length as 0; who types a problem has more likely forgotten it.
+[[noreturn]] void refuse_missing_length(const std::string& text, std::string_view name) {
+  fail_with(fmt::format("{} is missing in '{}'; give the sequence length, such as s=1024, or {}=0 for none",
+                        name, text, name));
+}
+
 double prepare(Plan& plan) {
   return milliseconds([&] { plan.prepare(); });
 }
@@ -50,7 +69,7 @@ double prepare(Plan& plan) {
 void refuse_unused(const Problem& problem, const Request& request) {
   for (const auto& [role, path] : request.files) {
     const regard_use use = problem.expected(role).use;
-    if (use == REGARD_INPUT || use == REGARD_OPTIONAL_INPUT) continue;
+    if (use != REGARD_OUTPUT && use != REGARD_UNUSED) continue;
     fail_with(fmt::format("--{} {}: this problem {} {}: {}", regard_role_name(role), path,
                           use == REGARD_OUTPUT ? "writes" : "has no", regard_role_name(role),
                           problem.text()));
@@ -84,13 +103,20 @@ Tensors make_tensors(const Problem& problem, const Sequences& sequences,
 
 }  // namespace
 
-Problem parse_problem(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  if (text.empty()) {
+Problem parse_problem(const std::string& text) {
+  if (text.find_first_not_of(' ') == std::string::npos) {
     fail_with("a problem is missing, such as: fwd bf16 b=2 h=16 s=1024 d=128 mask=causal");
   }
-  return Problem(text);
+  Problem problem(text);
+  const Fields fields = fields_of(problem);
+  const bool attends = fields.pass != "append";
+  if (attends && fields.sq == 0 && !gives(text, {"s", "sq"})) refuse_missing_length(text, "sq");
+  if (fields.sk == 0 && !gives(text, {"s", "sk"})) refuse_missing_length(text, "sk");
+  return problem;
+}
+
+Problem parse_problem(const std::vector<std::string>& words) {
+  return parse_problem(fmt::format("{}", fmt::join(words, " ")));
 }
 
 std::map<regard_role, LoadedArray> load_files(const Request& request) {

@@ -12,7 +12,8 @@
 
 namespace regard::cli {
 
-/// The problem whose text the words are.
+/// The problem of a text that somebody typed, where lengths must not be forgotten.
+Problem parse_problem(const std::string& text);
 Problem parse_problem(const std::vector<std::string>& words);
 
 /// The tensors that the command line's files hold, by role.

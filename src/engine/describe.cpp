@@ -51,10 +51,16 @@ json describe_settings(const Settings& current) {
   return rows;
 }
 
+/// What kernels meet: the setting comes before the folder.
+std::string state_of(const CacheStat& stat) {
+  const Result<Settings>& current = settings();
+  if (!current || current->cache) return stat.state;
+  return "REGARD_CACHE=off: compiled kernels are neither looked up here nor kept";
+}
+
 json describe(const CacheStat& stat) {
-  return {{"directory", stat.directory},     {"state", stat.state},
-          {"entries", stat.entries},         {"bytes", stat.bytes},
-          {"bound_bytes", stat.bound_bytes}, {"litter", stat.litter}};
+  return {{"directory", stat.directory}, {"state", state_of(stat)},         {"entries", stat.entries},
+          {"bytes", stat.bytes},         {"bound_bytes", stat.bound_bytes}, {"litter", stat.litter}};
 }
 
 json describe(const CacheEntryInfo& entry) {

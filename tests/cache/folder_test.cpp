@@ -132,6 +132,20 @@ TEST_F(CacheFolder, AHomeThatCannotBeWrittenIsNamed) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(CacheFolder, WhereNobodyCanMakeFilesIsSaidToRootToo) {
+  EXPECT_THAT(Cache("/proc/regard", 1 << 20, 1).state(), HasSubstr("cannot be made in '/proc'"));
+  if (geteuid() != 0) GTEST_SKIP() << "/proc belongs to root";
+  EXPECT_THAT(Cache("/proc", 1 << 20, 1).state(), HasSubstr("new kernels are not kept"));
+}
+
+TEST_F(CacheFolder, LookingAtItsStateLeavesNothingBehind) {
+  fs::create_directory(folder_);
+  chmod(folder_.c_str(), 0700);
+  Cache cache(folder_, 1 << 20, 1);
+  EXPECT_EQ(cache.state(), "ok");
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
 TEST_F(CacheFolder, AFullDiskKeepsNothingAndLeavesNoPieces) {
   fs::create_directory(folder_);
   if (mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=16k,mode=700") != 0) GTEST_SKIP() << "cannot mount";

@@ -46,6 +46,40 @@ def test_explain_names_candidates_and_the_chosen_one(regard, regard_json):
     assert all(verdict["reason"] for verdict in verdicts if not verdict["accepted"])
 
 
+def test_explain_groups_what_a_rule_refused_and_all_shows_each(regard, regard_json):
+    problem = "fwd bf16 b=1 hq=32 hk=8 sq=1 sk=16384 d=128 --target=gfx942"
+    grouped, every = regard("explain", problem), regard("explain --all", problem)
+    verdicts = regard_json("explain", problem)["verdicts"]
+    assert len(grouped.out.splitlines()) < 25 < len(verdicts) <= len(every.out.splitlines())
+    for verdict in verdicts:
+        assert verdict["candidate"] in every.out
+
+
+@pytest.mark.parametrize(
+    ("problem", "stages"),
+    [
+        ("append bf16 b=2 hq=8 hk=2 sk=1024 d=64 snew=4 rope=half rotary=32", ["append_kv"]),
+        ("fwd bf16 b=1 hq=8 hk=2 sq=1 sk=8192 d=64 snew=1", ["append_kv", "decode", "combine"]),
+        ("fwd bf16 b=1 hq=8 hk=2 sq=1 sk=8192 d=64 paged=16", ["paged_forward", "combine"]),
+        ("fwd bf16 b=2 hq=8 hk=2 sq=64 sk=512 d=64 paged=16 varlen", ["batch_prefill"]),
+    ],
+)
+@pytest.mark.parametrize("target", ["cpu-avx2", "gfx942"])
+def test_a_family_without_kernels_is_planned_explained_and_refused(
+    regard, refused, regard_json, problem, stages, target
+):
+    where = f"--target={target} --threads=2"
+    plan = regard_json("explain", problem, where)["plan"]
+    assert [stage["kernel"].split()[1] for stage in plan["stages"]] == stages
+    assert all(stage["grid"] > 0 for stage in plan["stages"])
+    shown = regard("explain", problem, where)
+    assert shown.code == 0 and f"{plan['workspace_bytes']} bytes of workspace" in shown.out
+    assert f"{stages[0]}: {plan['stages'][0]['grid']} block" in shown.out
+    sentence = f"target {target}: no {stages[0]} kernel yet; no target has one yet"
+    assert sentence in shown.out
+    assert sentence in refused("run", problem, where, code=3)
+
+
 def test_explained_refusal_is_an_answer(regard):
     shown = regard("explain fwd bf16 s=8 d=64 --target=gfx942")
     assert shown.code == 0 and "no forward kernel yet" in shown.out
@@ -71,6 +105,17 @@ def test_cache_life(regard, regard_json, tmp_path):
     assert regard_json("cache verify", **settings)[0].get("problem") is None
     assert regard_json("cache gc", **settings)["entries"] == 1
     assert regard_json("cache clean", **settings)["entries"] == 0
+
+
+def test_cache_stat_tells_why_kernels_are_not_kept(regard_json, tmp_path):
+    def state(**settings):
+        return regard_json("cache stat", **settings)["state"]
+
+    assert state(REGARD_CACHE_DIR=str(tmp_path / "cache")) == "ok"
+    assert "cannot be made in '/proc'" in state(REGARD_CACHE_DIR="/proc/regard")
+    off = {"REGARD_CACHE": "off", "REGARD_CACHE_DIR": str(tmp_path / "cache")}
+    assert "REGARD_CACHE=off" in state(**off)
+    assert regard_json("info", **off)["cache"]["state"] == state(**off)
 
 
 def test_damaged_entry_makes_verify_fail_and_is_replaced(regard, tmp_path):
