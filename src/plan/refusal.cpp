@@ -48,7 +48,7 @@ std::string refusal_of(const Problem& problem, const Target& target, std::span<c
   }
   // A candidate that got as far as the last rule says best what is missing; it names the target itself.
   if (const Verdict* missing = plainest_with_rule(reasons, "kernel_exists")) {
-    return fmt::format("{}: {}", start, missing->reason);
+    return fmt::format("no kernels for '{}': {}", print(problem), missing->reason);
   }
   return fmt::format("{} on {}: {}", start, target.name, told(reasons));
 }
