@@ -54,8 +54,8 @@ def sweep(lines: list[Line]) -> list[str]:
     for title in HEAD:
         head += [f"{title}, GFLOP/s", "÷ neighbour"]
     text = (
-        f"{provenance(lines)} FLOPs as they are, unpadded; beside them the larger ratio to a neighbour per FLOP of d "
-        f"padded to 16: goal {NEIGHBOURS}."
+        f"{provenance(lines)} FLOPs as they are, unpadded; beside them the larger ratio to a neighbour per padded "
+        f"FLOP: goal {NEIGHBOURS}."
     )
     return [text, "", *table(head, rows)]
 

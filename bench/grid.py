@@ -21,7 +21,7 @@ def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
     calls.update({name: call for name, (call, _) in contest.ceilings.items()})
     peak = machine.peak_bytes(contest.regard_fresh)
     peer_peak = machine.peak_bytes(next(iter(contest.peers.values())))
-    times = interleaved(calls, run.options.seconds, run.rounds)
+    times = interleaved(calls, run.threads, run.options.seconds, run.rounds)
     line = {
         "problem": cell.problem(),
         "cell": cell.name,

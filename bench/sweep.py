@@ -16,7 +16,7 @@ from comparison import Case, Comparison, compare
 from run import Run
 
 HEAD_DIMS = range(8, 257, 8)
-LANES = 16  # of an fp32 vector: head dimensions are padded to it
+LANES = 16  # of a vector
 
 
 def comparisons(quick: bool) -> list[Comparison]:
@@ -31,10 +31,22 @@ def comparisons(quick: bool) -> list[Comparison]:
     ]
 
 
+def padded(d: int, pass_: str, dtype: str) -> float:
+    """The head dimension as computed, on average over the products.
+
+    Where it is the columns of a product (one of the two forward, three of the five backward) it fills whole vectors;
+    where the product sums over it, whole pairs of 16-bit numbers.
+    """
+    columns = -(-d // LANES) * LANES
+    depth = d if dtype == "fp32" else d + d % 2
+    share = 1 / 2 if pass_ == "fwd" else 3 / 5
+    return share * columns + (1 - share) * depth
+
+
 def measure(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
     """Each cost is the larger ratio to a neighbour, per padded FLOP; neighbours run one right after the other."""
     lines = compare(comparison, run)
-    work = [line["flops"] * (-(-d // LANES) * LANES) / d for line, d in zip(lines, HEAD_DIMS)]
+    work = [padded(d, *comparison.name.split()) for d in HEAD_DIMS]
     steps = []  # between a line and the next
     for i in range(len(lines) - 1):
         ratios = [y / x for x, y in zip(lines[i]["samples_ms"], lines[i + 1]["samples_ms"])]

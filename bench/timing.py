@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pinning import one_core_each
+
 # Worker threads of the other libraries spin for a while when they have nothing to do; whoever comes next would run
 # beside them.
 PAUSE = 0.02
@@ -52,7 +54,9 @@ def _others_seconds() -> float:
     return busy - time.process_time()
 
 
-def interleaved(calls: dict[str, Callable[[], Any]], seconds: float, rounds: int = 0, least: int = 5) -> Times:
+def interleaved(
+    calls: dict[str, Callable[[], Any]], threads: int, seconds: float, rounds: int = 0, least: int = 5
+) -> Times:
     """Every call in turn, round by round, for about `seconds` in all, `least` to 25 rounds; or `rounds` rounds.
 
     Of a busy machine twice as many rounds are taken, and the quieter half of them counts.
@@ -62,14 +66,15 @@ def interleaved(calls: dict[str, Callable[[], Any]], seconds: float, rounds: int
     found: list[tuple[float, dict[str, float]]] = []
     order = list(calls)
     quiet = 0
-    while quiet < rounds and len(found) < 2 * rounds:
-        start, others = time.perf_counter(), _others_seconds()
-        times = {name: timed(calls[name]) for name in order}
-        order = order[1:] + order[:1]  # nobody always follows the same one
-        others = _others_seconds() - others
-        capacity = (time.perf_counter() - start) * (os.cpu_count() or 1)
-        quiet += others < DISTURBED * capacity + TICKS
-        found.append((max(others, 0.0) / capacity, times))
+    with one_core_each(threads):
+        while quiet < rounds and len(found) < 2 * rounds:
+            start, others = time.perf_counter(), _others_seconds()
+            times = {name: timed(calls[name]) for name in order}
+            order = order[1:] + order[:1]  # nobody always follows the same one
+            others = _others_seconds() - others
+            capacity = (time.perf_counter() - start) * (os.cpu_count() or 1)
+            quiet += others < DISTURBED * capacity + TICKS
+            found.append((max(others, 0.0) / capacity, times))
     found = sorted(found, key=lambda round_: round_[0])[:rounds]
     samples = {name: [times[name] for _, times in found] for name in calls}
     return Times(samples, statistics.mean(share for share, _ in found))
