@@ -28,6 +28,24 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// What the steps of getting a kernel took, for the log.
+class Steps {
+ public:
+  explicit Steps(Clock::time_point start) : last_(start) {}
+  void done(const char* name) {
+    if (!logged_) return;
+    const Clock::time_point now = Clock::now();
+    text_ += fmt::format(" {} {:.3f}", name, std::chrono::duration<double, std::milli>(now - last_).count());
+    last_ = now;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  bool logged_ = log_enabled("cache");
+  Clock::time_point last_;
+  std::string text_;
+};
+
 /// Changes whenever the meaning of a cache entry does.
 constexpr int entry_schema = 1;
 
@@ -71,11 +89,15 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   if (!current) return tl::unexpected(current.error());
   const Result<Rendered> rendered = render(key);
   if (!rendered) return tl::unexpected(rendered.error());
+  Steps steps(start);
+  steps.done("source");
   const Result<Toolchain*> toolchain = toolchain_for(target);
+  steps.done("compiler");
   if (!toolchain) return not_available(key, "cannot be compiled: " + toolchain.error().message);
   const Result<Cache*> cache = process_cache();
   if (!cache) return tl::unexpected(cache.error());
   const Digest digest = identity_of(key, *rendered, **toolchain);
+  steps.done("key");
 
   std::shared_ptr<cpu::Module> module;  // of what was compiled here
   const auto make = [&] { return compile(key, *rendered, **toolchain, module); };
@@ -84,8 +106,11 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
         LoadedKernel{print(key), from->function(), from, tier, seconds_since(start)});
   };
   const auto load = [&](const CacheEntry& entry) -> Loaded {
+    steps.done("entry");
     Result<std::shared_ptr<cpu::Module>> cached = cpu::load(entry.payload, rendered->symbol);
     if (!cached) return tl::unexpected(cached.error());
+    steps.done("load");
+    log_line("cache", fmt::format("{} in ms:{}", print(key), steps.text()));
     return loaded(*cached, Tier::cache);
   };
 
