@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -95,6 +96,8 @@ class HostCompiler final : public Toolchain {
   std::string identity() const override { return identity_; }
 
   Result<Compiled> compile(const CompileRequest& request) override {
+    static std::atomic<bool> cleared{false};  // of what killed processes left, once per process
+    if (!cleared.exchange(true)) remove_abandoned_temporaries();
     Result<ScratchFolder> folder = ScratchFolder::make();
     if (!folder) return tl::unexpected(folder.error());
     const std::string source = request.name + ".cpp", output = request.name + ".so";

@@ -65,6 +65,19 @@ def test_killed_at_random_moments(place, right):
     expect_gc_leaves_only_entries(place)
 
 
+def test_the_next_compile_removes_what_a_killed_one_left(place, right):
+    with killed_after(place.start("run", PAUSE="20")):
+        place.wait_for_compile()
+        (in_use,) = place.litter()
+        os.utime(place.temporary / in_use, (1, 1))
+        assert place.run("run", "fwd fp32 h=1 s=16 d=65").tier == "compile"
+        assert place.litter() == [in_use]  # however old, it is in use
+    assert place.litter() == [in_use]
+    os.utime(place.temporary / in_use, (1, 1))
+    assert place.run().bits == right
+    assert place.litter() == []
+
+
 def test_a_dead_holder_is_followed_at_once(place, right):
     holder = place.start("run", PAUSE="20")
     place.wait_for_compile()
