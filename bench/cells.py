@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# (batch, heads) by sequence length, so that a cell takes 0.02 to 2 s on two cores.
-HEADS = {512: (8, 16), 2048: (2, 8), 8192: (1, 2)}
+Heads = dict[int, tuple[int, int]]  # (batch, heads) by sequence length
+HEADS: Heads = {512: (8, 16), 2048: (2, 8), 8192: (1, 2)}  # a cell takes 0.02 to 2 s on two cores
 # PyTorch's fp16 backward is ten times slower than its bf16 one.
 HEADS_FP16_BACKWARD = {512: (2, 8), 2048: (1, 2), 8192: (1, 2)}
 DTYPES = ("fp32", "bf16", "fp16")
@@ -40,15 +40,15 @@ class Cell:
         return text + (" lse" if self.measure == "fwd+bwd" and pass_ == "fwd" else "")
 
 
-def all_cells(quick: bool = False) -> list[Cell]:
+def all_cells(quick: bool = False, heads: Heads = HEADS) -> list[Cell]:
     """The whole table; quick: its smallest row."""
     cells = []
     for dtype in DTYPES:
         for measure in ("fwd", "fwd+bwd"):
             slow = dtype == "fp16" and measure == "fwd+bwd"
             for d in (64, 128):
-                for s in (512,) if quick else HEADS:
-                    b, h = (HEADS_FP16_BACKWARD if slow else HEADS)[s]
+                for s in (512,) if quick else heads:
+                    b, h = (HEADS_FP16_BACKWARD if slow else heads)[s]
                     if quick:
                         b, h = 1, 4
                     cells += [Cell(measure, dtype, d, s, s, b, h, h, causal) for causal in (False, True)]
