@@ -101,5 +101,5 @@ def ceiling_goal(line: Line) -> Goal | None:
     if causal or s < 2048:
         return None
     if dtype == "bf16":
-        return Goal(0.95)
+        return None if line.get("target") == "cpu-amx" else Goal(0.95)
     return Goal(1.0) if (dtype, line["measure"]) == ("fp32", "fwd") else None

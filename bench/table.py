@@ -33,9 +33,9 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
 
 
 def newest(series: str) -> list[Path]:
-    """One file of each machine, the newest last. File names end in the date."""
+    """One file of each machine, the newest last; of one day the most complete. File names end in the date."""
     found: dict[str, Path] = {}
-    for file in sorted(RESULTS.glob(f"{series}-*.jsonl"), key=lambda file: (file.stem[-10:], file.stat().st_mtime)):
+    for file in sorted(RESULTS.glob(f"{series}-*.jsonl"), key=lambda file: (file.stem[-10:], file.stat().st_size)):
         found.pop(file.stem[:-11], None)
         found[file.stem[:-11]] = file
     return list(found.values())
