@@ -3,13 +3,10 @@
 //
 // A block is one (batch, K/V head) and one part of the keys. The rows of K are multiplied as they lie, along
 // d: a vector of scores is `lanes / rows` keys by `rows` query rows, the sums of as many vectors of products.
-#include "kernels/cpu/decode_layout.h"
-#include "kernels/cpu/pack.h"
+#include "kernels/cpu/decode_values.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scores.h"
 #include "kernels/cpu/softmax.h"
-#include "kernels/cpu/transpose.h"
-#include "kernels/cpu/values.h"
 
 namespace regard {
 namespace {
@@ -17,29 +14,10 @@ namespace {
 constexpr int rows = static_cast<int>(key::group);
 constexpr int keys_per_vector = lanes / rows;
 /// Keys come as even and odd ones where the product with V takes pairs of them.
-constexpr int ways = pairs ? 2 : 1;
 constexpr i64 chunk = ways * keys_per_vector;
 constexpr DecodeLayout layout(pairs, key::d, key::dv, rows, key::block_k);
+constexpr i64 last_part = DepthParts::count - 1;
 static_assert(rows > 0 && lanes % rows == 0 && key::block_k % chunk == 0 && !key::dropout);
-
-/// Numbers of K or Q in one vector of operands, and those of the last one if it is not whole.
-constexpr i64 numbers = pairs ? 2 * lanes : lanes;
-constexpr i64 whole_vectors = key::d / numbers, rest = key::d % numbers;
-
-template <i64 count>
-REGARD_INLINE Floats load_operands(const u8* from) {
-  constexpr i64 bytes = bytes_of<key::dtype>;
-  u8 padded[numbers * bytes];
-  if constexpr (count < numbers) {
-    __builtin_memset(padded, 0, sizeof padded);
-    __builtin_memcpy(padded, from, count * bytes);
-    from = padded;
-  }
-  if constexpr (pairs)
-    return load<Floats>(from);
-  else
-    return load_floats<key::dtype>(from);
-}
 
 template <int distance, int... lane>
 REGARD_INLINE Floats merge_sums(Floats a, Floats b, Numbers<lane...>) {
@@ -96,7 +74,6 @@ class Block {
     };
     q_ = take(layout.q);
     output_ = take(layout.output);
-    values_ = take(layout.values);
     scores_ = take(layout.scores);
     used_rows_ = heads_per_kv_ * first_.sequence.sq;
   }
@@ -128,11 +105,9 @@ class Block {
     for (i64 row = 0; row < used_rows_; ++row) {
       const u8* from = Head(a_, first_.batch, head_of(row)).q(row_of(row));
       float* to = q_ + row * layout.q_stride;
-      for (i64 v = 0; v < whole_vectors; ++v)
-        store(to + v * lanes, load_operands<numbers>(from + v * numbers * bytes_of<key::dtype>));
-      if constexpr (rest != 0)
-        store(to + whole_vectors * lanes,
-              load_operands<rest>(from + whole_vectors * numbers * bytes_of<key::dtype>));
+      for (i64 part = 0; part + 1 < DepthParts::count; ++part)
+        store(to + part * lanes, load_depth<false>(from, part));
+      store(to + last_part * lanes, load_depth<true>(from, last_part));
     }
     for (int lane = 0; lane < lanes; ++lane) {
       const Head head(a_, first_.batch, head_of(lane % rows));
@@ -157,8 +132,15 @@ class Block {
 
     float rescale[lanes];
     const bool changed = softmax(end / chunk, scale_.in_softmax * log2_of_e, rescale);
-    pack_columns<key::dv, width>(values_, first_.v(first_key), a_.v.row, count, end);
-    add_values<rows>({output_, scores_, values_, depth(end), true, changed ? rescale : nullptr});
+    const i64 stride = a_.v.row * bytes_of<key::dtype>;
+    DecodeValues<rows>{output_,
+                       scores_,
+                       first_.v(first_key),
+                       stride,
+                       count,
+                       changed ? rescale : nullptr,
+                       key::block_k * stride}
+        .add();
   }
 
   /// Scores of a step lie as [chunk][way][lanes]: lane l of a way is query row l % rows and the chunk's key
@@ -172,39 +154,37 @@ class Block {
         REGARD_UNROLL
         for (int i = 0; i < keys_per_vector;
              ++i)  // what lies behind the last key is masked, but must be readable
-          k[i] = row_address(first_.k(first_key), a_.k.row, smaller(key + ways * i + way, count - 1));
+          k[i] = first_.k(first_key + smaller(key + ways * i + way, count - 1));
         Floats products[lanes];
         REGARD_UNROLL
         for (int i = 0; i < lanes; ++i) products[i] = Floats{};
-        for (i64 v = 0; v < whole_vectors; ++v) add_products<numbers>(products, k, v);
-        if constexpr (rest != 0) add_products<rest>(products, k, whole_vectors);
+        for (i64 part = 0; part < last_part; ++part) add_products<false>(products, k, part);
+        add_products<true>(products, k, last_part);
         store(to, sums_of(products));
       }
     }
   }
 
-  /// Rows of one head lie apart where tensors are [b, s, h, d], which hardware does not foresee: V of these
-  /// keys is wanted after their scores, K of the keys behind them next. (Inline: g++ drops calls that only
-  /// prefetch.)
+  /// The memory is kept busy all the time: these keys ask for the K of a block later, their V for its V. Into
+  /// the second cache, as the first is too small. (Inline: g++ drops calls that only prefetch.)
   REGARD_INLINE void fetch_ahead(i64 key) const {
+    REGARD_UNROLL
     for (i64 i = 0; i < chunk; ++i) {
-      const u8* k = first_.k(key + key::block_k / 2 + i);
-      const u8* v = first_.v(key + i);
+      const u8* k = first_.k(key + key::block_k + i);
+      REGARD_UNROLL
       for (i64 byte = 0; byte < key::d * bytes_of<key::dtype>; byte += 64) __builtin_prefetch(k + byte, 0, 2);
-      for (i64 byte = 0; byte < key::dv * bytes_of<key::dtype>; byte += 64)
-        __builtin_prefetch(v + byte, 0, 2);
     }
   }
 
-  template <i64 count>
-  REGARD_INLINE void add_products(Floats (&products)[lanes], const u8* const (&k)[keys_per_vector], i64 v) {
+  template <bool last>
+  REGARD_INLINE void add_products(Floats (&products)[lanes], const u8* const (&k)[keys_per_vector],
+                                  i64 part) {
     Floats keys[keys_per_vector];
     REGARD_UNROLL
-    for (int i = 0; i < keys_per_vector; ++i)
-      keys[i] = load_operands<count>(k[i] + v * numbers * bytes_of<key::dtype>);
+    for (int i = 0; i < keys_per_vector; ++i) keys[i] = load_depth<last>(k[i], part);
     REGARD_UNROLL
     for (int row = 0; row < rows; ++row) {
-      const Floats q = load<Floats>(q_ + row * layout.q_stride + v * lanes);
+      const Floats q = load<Floats>(q_ + row * layout.q_stride + part * lanes);
       REGARD_UNROLL
       for (int i = 0; i < keys_per_vector; ++i)
         products[i * rows + row] = multiply_add(products[i * rows + row], q, keys[i]);
@@ -291,7 +271,8 @@ class Block {
     for (i64 r = 0; r < used_rows_; ++r) {
       const Head head(a_, first_.batch, head_of(r));
       const i64 row = row_of(r);
-      const float* output = output_ + r * width;
+      float output[layout.output_stride];
+      store_columns(output, output_ + r * layout.output_stride);
       if (a_.splits > 1) {
         const i64 place = split_ * head.row_count() + head.row_number(row);
         store_row<DType::fp32, key::dv>(reinterpret_cast<u8*>(a_.partial_o + place * key::dv), output,
@@ -310,7 +291,7 @@ class Block {
   i64 split_, used_rows_;
   Scale scale_;
   TileRows<lanes> visible_;
-  float *q_, *output_, *values_, *scores_;
+  float *q_, *output_, *scores_;
   // One lane per query row and key of a chunk, as in a vector of scores.
   float maximum_[lanes], sum_[lanes], sink_[lanes], slope_[lanes];
   i32 key_of_lane_[lanes], diagonal_[lanes];

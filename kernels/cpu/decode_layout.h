@@ -7,18 +7,18 @@ namespace regard {
 
 /// Sizes in bytes; every part starts at a multiple of 64.
 struct DecodeLayout {
-  i64 q_stride;  // floats from row to row of Q
-  i64 q, output, values, scores;
+  i64 q_stride, output_stride;  // floats from row to row
+  i64 q, output, scores;
 
   /// `rows`: query rows of one K/V head, key::group.
   constexpr DecodeLayout(bool pairs, i64 d, i64 dv, i64 rows, i64 block_k)
       : q_stride(ForwardLayout::padded(pairs ? (d + 1) / 2 : d)),
+        output_stride((dv + 31) / 32 * 32),
         q(rows * q_stride * 4),
-        output(rows * ForwardLayout::padded(dv) * 4),
-        values((pairs ? (block_k + 1) / 2 : block_k) * ForwardLayout::padded(dv) * 4),
+        output(rows * output_stride * 4),
         scores(ForwardLayout::aligned(block_k * rows * 4)) {}
 
-  constexpr i64 total() const { return q + output + values + scores; }
+  constexpr i64 total() const { return q + output + scores; }
 };
 
 }  // namespace regard

@@ -37,7 +37,8 @@ TEST(Decode, EveryFeature) {
 TEST(Decode, EveryTarget) {
   for (const std::string& target : runnable_targets())
     for (const char* dtype : {"fp32", "bf16", "fp16"})
-      for (const char* rest : {"hq=4 hk=1 d=128", "hq=2 hk=2 d=59 dv=40", "hq=3 hk=1 d=80 mask=causal"})
+      for (const char* rest : {"hq=4 hk=1 d=128", "hq=2 hk=2 d=59 dv=40", "hq=3 hk=1 d=80 mask=causal",
+                               "hq=4 hk=1 d=13 dv=7", "hq=1 hk=1 d=256 dv=200"})
         expect_right(std::string("fwd ") + dtype + " lse sq=1 sk=333 splits=2 " + rest, {target, "decode"});
 }
 

@@ -1,0 +1,82 @@
+// O = O * rescale + P V for the few query rows of a decode kernel, V as it lies in memory, each number loaded
+// once. O's columns stay in load_columns' order until the end (store_columns).
+#pragma once
+
+#include "kernels/cpu/decode_layout.h"
+#include "kernels/cpu/decode_rows.h"
+
+namespace regard {
+
+template <i64 rows>
+struct DecodeValues {
+  float* output;         // [row][width]
+  const float* weights;  // operands: [key or pair of keys][row]
+  const u8* values;
+  i64 stride;  // bytes from key to key
+  i64 count;
+  const float* rescale;  // per row
+  i64 ahead;             // bytes to what the prefetch asks for
+
+  static constexpr i64 width = DecodeLayout(pairs, key::d, key::dv, rows, key::block_k).output_stride;
+  static constexpr int tile_height = rows < 4 ? rows : 4;
+  /// One row alone needs more sums than four, else each waits for the addition before.
+  static constexpr int tile_parts = (rows == 1 ? 2 : 1) * tile_vectors / ways;
+
+  void add() const {
+    i64 part = 0;
+    for (; part + tile_parts <= ColumnParts::count; part += tile_parts) add_parts<tile_parts>(part);
+    constexpr int rest = static_cast<int>(ColumnParts::count % tile_parts);
+    if constexpr (rest != 0) add_parts<rest>(part);
+  }
+
+ private:
+  template <int parts>
+  void add_parts(i64 part) const {
+    add_tile<parts, true>(0, part);
+    for (int row = tile_height; row < rows; row += tile_height) add_tile<parts, false>(row, part);
+  }
+
+  template <int parts, bool first_use>
+  void add_tile(int row, i64 part) const {
+    constexpr int vectors = parts * ways;
+    Tile<tile_height, vectors> sums;
+    float* place = output + row * width + part * ways * lanes;
+    sums.load_from(place, width);
+    if (rescale) sums.scale_rows(rescale + row);
+    const float* p = weights + row;
+    const u8* v = values;
+    for (i64 key = 0; key + ways <= count; key += ways, v += ways * stride, p += rows) {
+      if constexpr (first_use) fetch_ahead<parts>(v, part);
+      add_keys<true>(sums, p, v, part);
+    }
+    if (count % ways != 0) add_keys<false>(sums, p, v, part);
+    sums.store_to(place, width);
+  }
+
+  template <bool both, int vectors>
+  REGARD_INLINE void add_keys(Tile<tile_height, vectors>& sums, const float* p, const u8* v, i64 part) const {
+    Floats columns[vectors];
+    REGARD_UNROLL
+    for (int i = 0; i < vectors / ways; ++i) load_columns<both>(columns + i * ways, v, stride, part + i);
+    REGARD_UNROLL
+    for (int r = 0; r < tile_height; ++r) {
+      const Floats weight = broadcast(p[r]);
+      REGARD_UNROLL
+      for (int i = 0; i < vectors; ++i) sums.sum[r][i] = multiply_add(sums.sum[r][i], weight, columns[i]);
+    }
+  }
+
+  /// The same numbers of later keys.
+  template <int parts>
+  REGARD_INLINE void fetch_ahead(const u8* v, i64 part) const {
+    const u8* from = v + ahead + ColumnParts::first(part) * bytes_of<key::dtype>;
+    REGARD_UNROLL
+    for (int way = 0; way < ways; ++way) {
+      REGARD_UNROLL
+      for (i64 byte = 0; byte < parts * ColumnParts::bytes; byte += 64)
+        __builtin_prefetch(from + way * stride + byte, 0, 2);
+    }
+  }
+};
+
+}  // namespace regard
