@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/forever.h"
+
 namespace regard {
 namespace {
 
@@ -79,6 +81,12 @@ int affinity_cores() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
+int count_cores() {
+  const int affinity = affinity_cores();
+  const int quota = cgroup_cores("");
+  return std::min(affinity, quota > 0 ? quota : affinity);
+}
+
 }  // namespace
 
 int cgroup_cores(const std::string& root) {
@@ -121,12 +129,7 @@ std::int64_t cgroup_memory(const std::string& root) {
 }
 
 int usable_cores() {
-  static const int cores = [] {
-    const int affinity = affinity_cores();
-    const int quota = cgroup_cores("");
-    return quota > 0 ? std::min(affinity, quota) : affinity;
-  }();
-  return cores;
+  return forever<count_cores>();
 }
 
 std::int64_t available_memory() {

@@ -13,11 +13,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "base/fork_local.h"
+#include "base/lanes.h"
 #include "device/cpu.h"
 
 namespace regard::cpu {
@@ -86,17 +85,6 @@ void run_on_tbb(Grid& grid, int threads, int lanes) {
   idle_arenas.put_back(threads, std::move(arena));
 }
 
-void run_on_new_threads(Grid& grid, int lanes) {
-  std::vector<std::thread> helpers;
-  helpers.reserve(static_cast<std::size_t>(lanes) - 1);
-  try {
-    for (int lane = 1; lane < lanes; ++lane) helpers.emplace_back([&grid, lane] { grid.run_lane(lane); });
-  } catch (const std::system_error&) {  // no more threads to be had: those that we have do the work
-  }
-  grid.run_lane(0);
-  for (std::thread& helper : helpers) helper.join();
-}
-
 }  // namespace
 
 void run_grid(KernelFunction kernel, const Arguments& arguments, std::int64_t grid, int threads,
@@ -112,7 +100,7 @@ void run_grid(KernelFunction kernel, const Arguments& arguments, std::int64_t gr
   } else if (use_tbb) {
     run_on_tbb(work, threads, lanes);
   } else {
-    run_on_new_threads(work, lanes);
+    run_lanes(lanes, [&work](int lane) { work.run_lane(lane); });
   }
 }
 

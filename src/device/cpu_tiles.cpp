@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/forever.h"
 #include "device/cpu.h"
 
 #if defined(__x86_64__)
@@ -11,7 +12,7 @@
 namespace regard::cpu {
 
 Status allow_tiles() {
-  static const Status status = []() -> Status {
+  return forever<[]() -> Status {
 #if defined(__x86_64__)
     // From <asm/prctl.h> and the kernel's list of xstate components; older headers do not have them.
     constexpr long request_permission = 0x1023, tile_data = 18;
@@ -22,8 +23,7 @@ Status allow_tiles() {
 #else
     return refused("this is no x86 processor");
 #endif
-  }();
-  return status;
+  }>();
 }
 
 }  // namespace regard::cpu

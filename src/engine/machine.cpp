@@ -85,8 +85,7 @@ Result<int> thread_count(int requested) {
     return invalid(fmt::format("REGARD_THREADS={} is out of range; use 1 to {}, or 0 for all cores",
                                current->threads, most));
   }
-  static const int cores = cpu::usable_cores();
-  return current->threads > 0 ? static_cast<int>(current->threads) : cores;
+  return current->threads > 0 ? static_cast<int>(current->threads) : cpu::usable_cores();
 }
 
 std::string cpu_model() {

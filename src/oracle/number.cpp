@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/forever.h"
+
 namespace regard::oracle {
 namespace {
 
@@ -15,8 +17,10 @@ T load(const void* data, std::int64_t index) {
   return value;
 }
 
-/// Every number of a format of at most 16 bits.
-std::vector<double> table(const Format& format) {
+/// Every number of a type of at most 16 bits.
+template <regard_dtype dtype>
+std::vector<double> table() {
+  const Format format = oracle::format(dtype);
   std::vector<double> values(std::size_t{1} << (1 + format.exponent_bits + format.mantissa_bits));
   for (std::uint32_t bits = 0; bits < values.size(); ++bits) values[bits] = decode_bits(format, bits);
   return values;
@@ -97,22 +101,14 @@ double decode(regard_dtype dtype, const void* data, std::int64_t index) {
   switch (dtype) {
     case REGARD_FP32:
       return load<float>(data, index);
-    case REGARD_BF16: {
-      static const std::vector<double> values = table(format(REGARD_BF16));
-      return values[load<std::uint16_t>(data, index)];
-    }
-    case REGARD_FP16: {
-      static const std::vector<double> values = table(format(REGARD_FP16));
-      return values[load<std::uint16_t>(data, index)];
-    }
-    case REGARD_FP8: {
-      static const std::vector<double> values = table(format(REGARD_FP8));
-      return values[load<std::uint8_t>(data, index)];
-    }
-    case REGARD_FP8_E5M2: {
-      static const std::vector<double> values = table(format(REGARD_FP8_E5M2));
-      return values[load<std::uint8_t>(data, index)];
-    }
+    case REGARD_BF16:
+      return forever<table<REGARD_BF16>>()[load<std::uint16_t>(data, index)];
+    case REGARD_FP16:
+      return forever<table<REGARD_FP16>>()[load<std::uint16_t>(data, index)];
+    case REGARD_FP8:
+      return forever<table<REGARD_FP8>>()[load<std::uint8_t>(data, index)];
+    case REGARD_FP8_E5M2:
+      return forever<table<REGARD_FP8_E5M2>>()[load<std::uint8_t>(data, index)];
     case REGARD_INT32:
       return load<std::int32_t>(data, index);
     case REGARD_UINT32:

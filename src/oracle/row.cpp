@@ -1,11 +1,10 @@
 #include "oracle/row.h"
 
-#include <oneapi/tbb/parallel_for.h>
-#include <oneapi/tbb/task_arena.h>
-
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
+#include "base/lanes.h"
 #include "oracle/number.h"
 
 namespace regard::oracle {
@@ -83,10 +82,11 @@ std::vector<std::int64_t> spread(std::int64_t count, std::int64_t limit) {
 void for_each_head(std::int64_t batches, std::int64_t heads, std::int64_t limit, int threads,
                    const std::function<void(std::int64_t, std::int64_t)>& body) {
   const std::vector<std::int64_t> pairs = spread(batches * heads, limit);
-  tbb::task_arena arena(std::max(threads, 1));
-  arena.execute([&] {
-    tbb::parallel_for(std::size_t{0}, pairs.size(),
-                      [&](std::size_t i) { body(pairs[i] / heads, pairs[i] % heads); });
+  std::atomic<std::size_t> next{0};
+  // Plain threads, as a forked child may verify too.
+  run_lanes(static_cast<int>(std::clamp<std::size_t>(pairs.size(), 1, std::max(threads, 1))), [&](int) {
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pairs.size();)
+      body(pairs[i] / heads, pairs[i] % heads);
   });
 }
 

@@ -1,11 +1,13 @@
 #include "plan/profile.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
-#include <mutex>
+#include <memory>
 #include <unordered_set>
 
 #include "base/embedded.h"
+#include "base/forever.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
 #include "plan/strict_toml.h"
@@ -136,33 +138,30 @@ namespace {
 struct Shelf {
   std::string_view path;
   std::string name;
-  std::once_flag once;
-  Result<Profile> profile = Profile{};
+  mutable std::atomic<const Result<Profile>*> profile{nullptr};
 };
 
-std::deque<Shelf>& shelves() {
-  static std::deque<Shelf>& all = *[] {  // never destroyed: threads may plan until the end
-    auto* const list = new std::deque<Shelf>;
+const std::deque<Shelf>& shelves() {
+  return forever<[] {
+    std::deque<Shelf> list;
     for (const EmbeddedFile& file : embedded_files()) {
       if (!file.path.starts_with("profiles/")) continue;
-      Shelf& shelf = list->emplace_back();
+      Shelf& shelf = list.emplace_back();
       shelf.path = file.path;
       shelf.name = stem_of(file.path);
     }
     return list;
-  }();
-  return all;
+  }>();
 }
 
-const Result<Profile>& profile_on(Shelf& shelf) {
-  std::call_once(shelf.once, [&shelf] {
-    const Result<std::string> text = data_file(shelf.path);
-    if (text)
-      shelf.profile = parse_profile(*text, shelf.path);
-    else
-      shelf.profile = tl::unexpected(text.error());
-  });
-  return shelf.profile;
+/// Never destroyed and read without a lock, like what `forever` gives.
+const Result<Profile>& profile_on(const Shelf& shelf) {
+  if (const Result<Profile>* read = shelf.profile.load(std::memory_order_acquire)) return *read;
+  const Result<std::string> text = data_file(shelf.path);
+  auto fresh = std::make_unique<const Result<Profile>>(
+      text.and_then([&shelf](const std::string& toml) { return parse_profile(toml, shelf.path); }));
+  const Result<Profile>* first = nullptr;
+  return shelf.profile.compare_exchange_strong(first, fresh.get()) ? *fresh.release() : *first;
 }
 
 }  // namespace
@@ -174,7 +173,7 @@ std::vector<std::string_view> profile_names() {
 }
 
 Result<const Profile*> find_profile(std::string_view name) {
-  for (Shelf& shelf : shelves()) {
+  for (const Shelf& shelf : shelves()) {
     if (shelf.name != name) continue;
     const Result<Profile>& profile = profile_on(shelf);
     if (!profile) return tl::unexpected(profile.error());

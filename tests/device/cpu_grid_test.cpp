@@ -194,6 +194,11 @@ TEST(RunGrid, WorksInAForkedChildAfterTheParentUsedIt) {
 }
 
 TEST(RunGrid, AChildForkedWhileOtherThreadsComputeCanCompute) {
+#if defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
+  // Seen with gdb in the child that hung: it waits for a lock of the sanitizer's own allocator, which another
+  // thread held at the fork. glibc's allocator and clang 19's sanitizer take theirs around a fork.
+  GTEST_SKIP() << "g++'s address sanitizer does not survive a fork beside threads that allocate";
+#endif
   std::atomic<bool> stop{false};
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 3; ++caller) {

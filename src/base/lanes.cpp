@@ -1,0 +1,34 @@
+#include "base/lanes.h"
+
+#include <exception>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace regard {
+
+void run_lanes(int lanes, const std::function<void(int lane)>& work) {
+  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(lanes));
+  const auto run = [&](int lane) {
+    try {
+      work(lane);
+    } catch (...) {
+      thrown[static_cast<std::size_t>(lane)] = std::current_exception();
+    }
+  };
+  std::vector<std::thread> helpers;
+  helpers.reserve(static_cast<std::size_t>(lanes));
+  int started = 1;
+  try {
+    for (; started < lanes; ++started) helpers.emplace_back(run, started);
+  } catch (const std::system_error&) {
+  }
+  run(0);
+  for (int lane = started; lane < lanes; ++lane) run(lane);
+  for (std::thread& helper : helpers) helper.join();
+  for (const std::exception_ptr& one : thrown) {
+    if (one) std::rethrow_exception(one);
+  }
+}
+
+}  // namespace regard

@@ -1,0 +1,35 @@
+#include "base/lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+namespace regard {
+namespace {
+
+TEST(RunLanes, RunsEachLaneOnceAndTheFirstInTheCaller) {
+  std::array<std::atomic<int>, 5> calls{};
+  std::thread::id first;
+  run_lanes(5, [&](int lane) {
+    ++calls[static_cast<std::size_t>(lane)];
+    if (lane == 0) first = std::this_thread::get_id();
+  });
+  for (const std::atomic<int>& count : calls) EXPECT_EQ(count, 1);
+  EXPECT_EQ(first, std::this_thread::get_id());
+}
+
+TEST(RunLanes, PassesOnAnExceptionAfterAllHaveEnded) {
+  std::atomic<int> ended{0};
+  const auto work = [&](int lane) {
+    ++ended;
+    if (lane == 1) throw std::runtime_error("lane 1");
+  };
+  EXPECT_THROW(run_lanes(3, work), std::runtime_error);
+  EXPECT_EQ(ended, 3);
+}
+
+}  // namespace
+}  // namespace regard

@@ -1,0 +1,7 @@
+#include "fuzz/fuzz.h"
+#include "plan/profile.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  (void)regard::parse_profile(regard::fuzz::text(data, size), "fuzz.toml");
+  return 0;
+}

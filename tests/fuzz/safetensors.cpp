@@ -1,0 +1,21 @@
+#include "cli/safetensors.h"
+
+#include "fuzz/fuzz.h"
+
+using namespace regard;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto file = fuzz::bytes(data, size);
+  const Result<std::vector<cli::NamedArray>> arrays = cli::read_safetensors(file);
+  if (!arrays) return 0;
+  for (const cli::NamedArray& named : *arrays) {
+    const cli::ArrayView& array = named.array;
+    const auto bytes = cli::bytes_of(array.element, array.shape);
+    fuzz::demand(bytes && static_cast<std::size_t>(*bytes) == array.bytes.size(), "the shape fills the view");
+    fuzz::demand(
+        array.bytes.empty() || (array.bytes.data() >= file.data() &&
+                                array.bytes.data() + array.bytes.size() <= file.data() + file.size()),
+        "the view lies within the file");
+  }
+  return 0;
+}
