@@ -10,13 +10,15 @@ from run import Run
 from timing import interleaved
 
 
-def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
+def measure(cell: Cell, run: Run, ceilings: bool = True) -> list[dict[str, Any]]:
     import torch
 
     import contestants
 
     torch.set_num_threads(run.threads)
     contest = contestants.contest(cell, run.threads)
+    if not ceilings:
+        contest.ceilings.clear()
     calls = {"regard": contest.regard, **contest.peers}
     calls.update({name: call for name, (call, _) in contest.ceilings.items()})
     peak = machine.peak_bytes(contest.regard_fresh)
@@ -41,10 +43,10 @@ def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
         "peak_bytes": peak,
         "peer_peak_bytes": peer_peak,
     }
-    ceilings = ", ".join(f"{name} {value:.3g}" for name, value in line["ceilings"].items())
+    shown = ", ".join(f"{name} {value:.3g}" for name, value in line["ceilings"].items())
     print(
         f"    {line['regard_ms']:9.2f} ms {cell.flops / line['regard_ms'] / 1e6:7.1f} GFLOP/s  "
-        f"{min(line['peers'].values()) / line['regard_ms']:6.2f} x PyTorch  ({ceilings}; {times.rounds} rounds, "
+        f"{min(line['peers'].values()) / line['regard_ms']:6.2f} x PyTorch  ({shown}; {times.rounds} rounds, "
         f"others {times.others:.0%})",
         flush=True,
     )

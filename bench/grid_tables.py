@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from goals import Goal, ceiling_goal, marked, mean_goal, speed_goal, words
 from markdown import Line, geometric_mean, gflops, provenance, table
 
@@ -30,7 +32,8 @@ def rate(line: Line) -> float:
 
 
 def share(line: Line) -> float:
-    return rate(line) / ceiling(line)
+    """Of the ceiling; not a number where none was measured."""
+    return rate(line) / ceiling(line) if line["ceilings"] else math.nan
 
 
 def groups(lines: list[Line]) -> dict[tuple[str, str], list[Line]]:
