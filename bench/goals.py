@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,8 @@ class Goal:
 
 
 def marked(value: float, goal: Goal | None) -> str:
+    if math.isnan(value):  # not measured
+        return "–"
     return goal.marked(value) if goal else f"{value:.2f}"
 
 
