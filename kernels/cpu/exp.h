@@ -9,8 +9,9 @@ constexpr float log2_of_e = 1.44269504088896340736f;
 constexpr float log_of_2 = 0.69314718055994530942f;
 
 enum class Precision {
-  bf16,  // relative error 7.5e-5, below half a unit of bf16
-  fp32   // 1.5e-7
+  bf16,      // relative error 7.5e-5, below half a unit of bf16
+  bf16_sum,  // 2.7e-6: weights of bf16 whose sum is reported in fp32
+  fp32       // 1.5e-7
 };
 
 /// 2^x for x up to 127; exactly 0 for -infinity, NaN for NaN. Results below 2^-126 may be flushed to 0.
@@ -34,6 +35,12 @@ REGARD_INLINE Floats exp2(Floats x) {
     power = ((0.07802452147006989f * fraction + 0.22606715559959412f) * fraction + 0.6958335638046265f) *
                 fraction +
             0.9999251961708069f;
+  } else if constexpr (precision == Precision::bf16_sum) {
+    power = (((0.013534167781472206f * fraction + 0.052011460065841675f) * fraction + 0.2414427548646927f) *
+                 fraction +
+             0.6930038332939148f) *
+                fraction +
+            1.0000026226043701f;
   } else {
     power = ((((0.0018775766948238015f * fraction + 0.00898933969438076f) * fraction + 0.05582631751894951f) *
                   fraction +

@@ -1,7 +1,7 @@
 // Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
 //
-// A block is key::block_q query rows of one (batch, head) against one part of the keys. It walks the keys in
-// steps of key::block_k: K and V of a step are packed once, then each tile of 64 query rows takes
+// A block is up to key::block_q query rows of one (batch, head) against one part of the keys. It walks the
+// keys in steps of key::block_k: K and V of a step are packed once, then each tile of 64 query rows takes
 //   scores   S^T[key][row] = K Q^T      lanes are query rows, so that softmax needs no sum across lanes
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
@@ -10,10 +10,8 @@
 #include "kernels/cpu/forward_amx.h"
 #include "kernels/cpu/forward_layout.h"
 #include "kernels/cpu/pack.h"
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/scores.h"
+#include "kernels/cpu/reach.h"
 #include "kernels/cpu/softmax.h"
-#include "kernels/cpu/values.h"
 
 namespace regard {
 namespace {
@@ -27,8 +25,8 @@ static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of 
 
 /// One tile of query rows: what stays from step to step.
 struct QueryTile {
-  float maximum[tile];  // of the row's scores so far
-  float sum[tile];      // of 2^((score - maximum) * unit)
+  float reference[tile];  // near the largest of the row's scores so far, -infinity before the first
+  float sum[tile];        // of 2^((score - reference) * unit)
   TileRows<tile> visible;
   float* q;       // packed: [depth(d)][tile]
   float* output;  // [tile][width], not yet divided by the sum
@@ -36,62 +34,83 @@ struct QueryTile {
   bool started;  // output holds something
 };
 
-/// S^T of the keys [begin, end) and the raw maximum of each row.
-void compute_scores(float* scores, const float* keys, const float* q, i64 begin, i64 end, float* maximum) {
-  constexpr i64 key_stride = depth(key::d);
-  for (i64 lane = 0; lane < tile; lane += tile_vectors * lanes) {
-    Floats largest[tile_vectors];
+/// Raises the maximum of each row by the scores of a product.
+template <int vectors>
+REGARD_INLINE void raise_maximum(float* maximum, const Tile<tile_rows, vectors>& product) {
+  REGARD_UNROLL
+  for (int v = 0; v < vectors; ++v) {
+    Floats largest = load<Floats>(maximum + v * lanes);
     REGARD_UNROLL
-    for (int v = 0; v < tile_vectors; ++v) largest[v] = broadcast(-infinity);
-    for (i64 key = begin; key < end; key += tile_rows) {
-      Tile<tile_rows, tile_vectors> product;
-      product.clear();
-      product.add_product(keys + key * key_stride, key_stride, 1, q + lane, tile, key_stride);
-      product.store_to(scores + key * tile + lane, tile);
-      REGARD_UNROLL
-      for (int r = 0; r < tile_rows; ++r) {
-        REGARD_UNROLL
-        for (int v = 0; v < tile_vectors; ++v) largest[v] = max(largest[v], product.sum[r][v]);
-      }
-    }
-    REGARD_UNROLL
-    for (int v = 0; v < tile_vectors; ++v) store(maximum + lane + v * lanes, largest[v]);
+    for (int r = 0; r < tile_rows; ++r) largest = max(largest, product.sum[r][v]);
+    store(maximum + v * lanes, largest);
   }
 }
 
-/// What the next weights are relative to. By chunks of few keys a rescale costs as much as the product, so
-/// that there a maximum is kept until a score exceeds it by more than a factor of 2^8 in weight.
-REGARD_INLINE Floats new_maximum(Floats before, Floats largest, float unit) {
-  if constexpr (!amx) return max(before, largest);
-  const float slack = smaller(8 / unit, 1e30f);  // finite: before may be -infinity
-  return select(largest > before + slack, largest, before);
+/// S^T of tile_rows keys and `vectors` vectors of rows, and the largest of each row if `maximum` is not null.
+template <int vectors>
+void multiply_keys(float* scores, const float* keys, const float* q, float* maximum) {
+  constexpr i64 key_stride = depth(key::d);
+  Tile<tile_rows, vectors> product;
+  product.clear();
+  product.add_product(keys, key_stride, 1, q, tile, key_stride);
+  product.store_to(scores, tile);
+  if (maximum) raise_maximum(maximum, product);
+}
+
+/// The same for the rows of the strips [first, last).
+void multiply_strips(float* scores, const float* keys, const float* q, Reach::Strips rows, float* maximum) {
+  constexpr i64 panel = tile_vectors * lanes;
+  static_assert(strip % panel == 0 || (strip == lanes && panel <= 4 * strip));
+  const auto multiply = [&]<int vectors>(i64 lane) {
+    multiply_keys<vectors>(scores + lane, keys, q + lane, maximum ? maximum + lane : nullptr);
+  };
+  i64 lane = rows.first * strip;
+  const i64 end = rows.last * strip;
+  for (; lane + panel <= end; lane += panel) multiply.template operator()<tile_vectors>(lane);
+  if constexpr (panel > strip) {
+    switch ((end - lane) / strip) {
+      case 1:
+        return multiply.template operator()<1>(lane);
+      case 2:
+        return multiply.template operator()<2>(lane);
+      case 3:
+        return multiply.template operator()<3>(lane);
+    }
+  }
 }
 
 /// P^T from S^T, as an operand of the product with V: [depth(key)][tile]; it may take the place of S^T.
 /// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
 /// returns whether any is not 1.
-bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const float* largest, float unit,
-             float* weights, float* rescale) {
+bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const Reach& reach,
+             const float* maximum, float unit, float* weights, float* rescale) {
+  constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16_sum : Precision::fp32;
+  // Weights are sums of 2^(score - reference): as long as none is too large to be one, the reference may stay
+  // where it is, and with it all that was summed up.
+  constexpr float largest_exponent = 8;
+  const Floats one = rounded(broadcast(1.0f));
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
-    const Floats before = load<Floats>(rows.maximum + lane);
-    const Floats maximum = new_maximum(before, load<Floats>(largest + lane), unit);
-    // A row that has seen no key yet has maximum -infinity; -infinity - -infinity would be NaN.
-    const Floats zero = select(maximum == -infinity, Floats{}, maximum);
-    // Exactly 1 where the maximum stays: in a long row the error of a factor near 1 would add up.
-    const Floats factor = select(maximum == before, broadcast(1.0f), exp2((before - zero) * unit));
-    changed |= maximum != before;
+    const KeySpan keys = reach.weights(lane / strip);
+    const Floats before = load<Floats>(rows.reference + lane), largest = load<Floats>(maximum + lane);
+    const Ints rises = ~((largest - before) * unit <= largest_exponent);  // or is NaN
+    const Floats reference = select(rises, largest, before);
+    // A row that has seen no key yet has reference -infinity; -infinity - -infinity would be NaN.
+    const Floats zero = select(reference == -infinity, Floats{}, reference);
+    // Exactly 1 where the reference stays: in a long row the error of a factor near 1 would add up.
+    const Floats factor = select(rises, exp2((before - zero) * unit), broadcast(1.0f));
+    changed |= rises;
     Floats sum = load<Floats>(rows.sum + lane) * factor;
 
     DropoutLanes dropout(head, rows.first_row + lane);
     const auto weight = [&](i64 key) {
       // The difference first: it is exact near the maximum, however large the scores are.
-      const Floats p = exp2((load<Floats>(part.scores + key * tile + lane) - zero) * unit);
-      sum += p;
+      const Floats p = exp2<precision>((load<Floats>(part.scores + key * tile + lane) - zero) * unit);
+      sum = p * one + sum;  // a multiply-add: the adder is the busier unit here
       if constexpr (key::dropout) return select(dropout.kept(part.first_key + key), p, Floats{});
       return p;
     };
-    for (i64 key = part.begin; key < part.end; key += 2) {
+    for (i64 key = keys.begin; key < keys.end; key += 2) {
       const Floats low = weight(key), high = weight(key + 1);
       if constexpr (pairs) {
         store(weights + key / 2 * tile + lane, pair_of(low, high));
@@ -100,7 +119,7 @@ bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const flo
         store(weights + (key + 1) * tile + lane, high);
       }
     }
-    store(rows.maximum + lane, maximum);
+    store(rows.reference + lane, reference);
     store(rows.sum + lane, sum);
     store(rescale + lane, factor);
   }
@@ -114,7 +133,7 @@ void store_tile(const Head& head, const QueryTile& rows, i64 split, float natura
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   float inverse[tile], lse[tile];
   for (i64 lane = 0; lane < tile; lane += lanes) {
-    const SoftmaxEnd end = end_softmax(load<Floats>(rows.maximum + lane), load<Floats>(rows.sum + lane),
+    const SoftmaxEnd end = end_softmax(load<Floats>(rows.reference + lane), load<Floats>(rows.sum + lane),
                                        natural, broadcast(head.sink()));
     store(inverse + lane, end.inverse * a.dropout_scale);
     store(lse + lane, end.lse);
@@ -143,7 +162,7 @@ struct Work {
   i64 batch, head, first_row, split;
 
   Work(const Arguments& a, i64 block) {
-    const i64 row_blocks = ceil_divide(a.sq, key::block_q);
+    const i64 row_blocks = ceil_divide(a.sq, a.block_rows);
     split = block % a.splits;
     block /= a.splits;
     i64 row_block;
@@ -155,7 +174,7 @@ struct Work {
       row_block = block % row_blocks;
       block /= row_blocks;
     }
-    first_row = row_block * key::block_q;
+    first_row = row_block * a.block_rows;
     batch = block / a.hq;
     head = block % a.hq;
   }
@@ -185,7 +204,7 @@ class Block {
  public:
   Block(const Arguments& a, const Work& work, void* memory)
       : a_(a), head_(a, work.batch, work.head), split_(work.split), scale_(a), scratch_(memory) {
-    const i64 rows = smaller(key::block_q, head_.sequence.sq - work.first_row);
+    const i64 rows = smaller(a.block_rows, head_.sequence.sq - work.first_row);
     for (; tile_count_ * tile < rows; ++tile_count_)
       start(tiles_[tile_count_], work.first_row + tile_count_ * tile,
             smaller(tile, rows - tile_count_ * tile));
@@ -220,7 +239,7 @@ class Block {
     rows.visible.find(a_, head_.sequence, first_row, count);
     pack_transposed<key::d, tile>(rows.q, head_.q(first_row), a_.q.row, count);
     for (i64 lane = 0; lane < tile; lane += lanes) {
-      store(rows.maximum + lane, broadcast(-infinity));
+      store(rows.reference + lane, broadcast(-infinity));
       store(rows.sum + lane, Floats{});
     }
   }
@@ -261,27 +280,54 @@ class Block {
   void add(QueryTile& rows, ScoreTile& part) {
     if (elementwise_bias) load_bias(head_, part, scratch_.bias);
     if constexpr (amx) return add_in_chunks(rows, part);
+    const Reach reach(rows.visible, part.first_key, part.begin, part.end);
     float rescale[tile];
-    const bool changed = weigh(rows, part, part.scores, rescale);
-    const i64 first = depth(part.begin);
-    add_values<tile>({rows.output, part.scores + first * tile, scratch_.values + first * width,
-                      depth(part.end) - first, rows.started, changed ? rescale : nullptr});
+    const bool changed = weigh(rows, part, reach, part.scores, rescale);
+    add_values<tile>({rows.output, part.scores, scratch_.values, depth(part.end), rows.started,
+                      changed ? rescale : nullptr, reach.values});
     rows.started = true;
   }
 
   /// From keys to `weights`, by way of part.scores; see softmax.
-  bool weigh(QueryTile& rows, const ScoreTile& part, float* weights, float* rescale) {
+  bool weigh(QueryTile& rows, const ScoreTile& part, const Reach& reach, float* weights, float* rescale) {
     float maximum[tile];
-    if constexpr (amx)
-      compute_scores_amx(part.scores, scratch_.keys, rows.q, part.begin, part.end, maximum);
-    else
-      compute_scores(part.scores, scratch_.keys, rows.q, part.begin, part.end, maximum);
-
-    const bool masked = !rows.visible.sees_all(part.first_key + part.begin, part.first_key + part.end);
-    if (masked || key::bits || scale_.before != 1.0f || changes_scores)
-      modify_scores(head_, part, rows.visible, scale_.before, masked, maximum);
+    for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
+    if constexpr (amx) {
+      const bool modified = modifies(rows, part, part.begin, part.end);
+      compute_scores_amx(part.scores, scratch_.keys, rows.q, part.begin, part.end,
+                         modified ? nullptr : maximum);
+      if (modified) modify(rows, part, part.begin, part.end, {0, strips}, maximum);
+    } else {
+      compute_scores(rows, part, reach, maximum);
+    }
     const float unit = scale_.in_softmax * log2_of_e;
-    return softmax(head_, rows, part, maximum, unit, weights, rescale);
+    return softmax(head_, rows, part, reach, maximum, unit, weights, rescale);
+  }
+
+  /// S^T of the keys that the rows reach and the largest of each row.
+  void compute_scores(const QueryTile& rows, const ScoreTile& part, const Reach& reach, float* maximum) {
+    for (i64 key = part.begin; key < part.end; key += key_step) {
+      const i64 end = key + key_step;
+      const Reach::Strips reaching = reach.strips_of(key, end);
+      if (reaching.first >= reaching.last) continue;
+      const bool modified = modifies(rows, part, key, end);
+      multiply_strips(part.scores + key * tile, scratch_.keys + key * depth(key::d), rows.q, reaching,
+                      modified ? nullptr : maximum);
+      if (modified) modify(rows, part, key, end, reaching, maximum);
+    }
+  }
+
+  /// Whether the scores of the keys [begin, end) are more than the product.
+  bool modifies(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end) const {
+    return key::bits || changes_scores || scale_.before != 1.0f || masks(rows, part, begin, end);
+  }
+  static bool masks(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end) {
+    return !rows.visible.sees_all(part.first_key + begin, part.first_key + end);
+  }
+  void modify(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end, Reach::Strips reaching,
+              float* maximum) const {
+    modify_scores(head_, part, rows.visible, scale_.before, masks(rows, part, begin, end), begin, end,
+                  reaching.first * strip, reaching.last * strip, maximum);
   }
 
   /// The scores of a chunk stay in the first cache. Their weights wait until those of the whole step are
@@ -300,7 +346,8 @@ class Block {
       float rescale[tile];
       part.end = smaller(round_up(part.begin + 1, chunk), end);
       part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
-      if (!weigh(rows, part, weights, rescale)) continue;
+      const Reach reach(rows.visible, part.first_key, part.begin, part.end);
+      if (!weigh(rows, part, reach, weights, rescale)) continue;
       add_waiting(part.begin);
       if (rows.started) rescale_output(rows.output, rescale);
     }

@@ -81,15 +81,16 @@ REGARD_INLINE Floats modify(const Arguments& a, Floats s, float scale, Floats bi
   return s;
 }
 
-/// Scores as the softmax takes them, and the largest of each row. `scale` is 1 where the softmax applies it.
-/// `masked`: some row does not see some of the keys.
+/// Scores of the keys [begin, end) and the rows of the lanes [first_lane, last_lane) as the softmax takes
+/// them, and the largest of each row. `scale` is 1 where the softmax applies it. `masked`: some row does not
+/// see some of the keys.
 inline void modify_scores(const Head& head, const ScoreTile& part, const TileRows<tile>& visible, float scale,
-                          bool masked, float* maximum) {
+                          bool masked, i64 begin, i64 end, i64 first_lane, i64 last_lane, float* maximum) {
   const Floats slope = broadcast(alibi ? head.alibi_slope() : 0.0f);
   const i64 bottom_right = head.sequence.sk - head.sequence.sq;
-  for (i64 lane = 0; lane < tile; lane += lanes) {
-    Floats largest = broadcast(-infinity);
-    for (i64 key = part.begin; key < part.end; ++key) {
+  for (i64 lane = first_lane; lane < last_lane; lane += lanes) {
+    Floats largest = load<Floats>(maximum + lane);
+    for (i64 key = begin; key < end; ++key) {
       float* place = part.scores + key * tile + lane;
       const i64 diagonal = part.first_row + lane + bottom_right - part.first_key - key;
       const Ints distance = lane_numbers() + static_cast<i32>(diagonal);

@@ -9,14 +9,20 @@ namespace regard {
 /// Row length of V and O in scratch memory.
 constexpr i64 width = ForwardLayout::padded(key::dv);
 
+/// Operand elements [begin, end) of a product's depth.
+struct DepthSpan {
+  i64 begin, end;
+};
+
 /// What one call of add_values takes. `weights` is [depth][row], `values` [depth][width], `output`
 /// [row][width].
 struct ValueProduct {
   float* output;
   const float *weights, *values;
-  i64 count;             // operand elements of depth
-  bool started;          // output holds something
-  const float* rescale;  // per row; null: 1
+  i64 count;                         // operand elements of depth
+  bool started;                      // output holds something
+  const float* rescale;              // per row; null: 1
+  const DepthSpan* spans = nullptr;  // per tile_rows rows: what they need of the depth; null: all
 };
 
 template <i64 rows, int tile_height, int vectors>
@@ -29,7 +35,9 @@ REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column
   } else {
     product.clear();
   }
-  product.add_product(work.weights + row, 1, rows, work.values + column, width, work.count);
+  const DepthSpan span = work.spans ? work.spans[row / tile_rows] : DepthSpan{0, work.count};
+  product.add_product(work.weights + span.begin * rows + row, 1, rows,
+                      work.values + span.begin * width + column, width, span.end - span.begin);
   product.store_to(output, width);
 }
 

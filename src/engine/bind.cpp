@@ -147,6 +147,7 @@ Arguments bind(const Plan& plan, const regard_arguments& given, void* workspace)
 
   a.splits = plan.splits;
   a.split_keys = plan.split_keys;
+  a.block_rows = plan.block_rows;
   a.partial_o = part<float>(plan, workspace, Part::partial_o);
   a.partial_lse = part<float>(plan, workspace, Part::partial_lse);
   a.delta = part<float>(plan, workspace, Part::delta);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/forward_layout.h"
 #include "plan/sizes.h"
 
 namespace regard {
@@ -50,7 +51,7 @@ double busy_threads(const Plan& plan, const Stage& stage) {
   return grid / std::ceil(grid / plan.threads);
 }
 
-/// Computed as whole tiles of block_q rows, and at the rate of vectors over rows (decode: over the head
+/// Computed as whole tiles of rows, and at the rate of vectors over rows (decode: over the head
 /// dimension).
 Seconds arithmetic(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
@@ -60,8 +61,9 @@ Seconds arithmetic(const Plan& plan, const Stage& stage) {
   const Algorithm& algorithm = stage.kernel.algorithm;
   const std::int64_t heads = packs_group(kernel) ? p.hq / p.hk : 1;
   const double rows = static_cast<double>(std::max<std::int64_t>(product({heads, p.sq}), 1));
-  const double block_q = static_cast<double>(std::max<std::int64_t>({algorithm.group, algorithm.block_q, 1}));
-  const double padding = std::ceil(rows / block_q) * block_q / rows;
+  const std::int64_t block_q = kernel == "forward" ? ForwardLayout::tile : algorithm.block_q;
+  const double tile = static_cast<double>(std::max<std::int64_t>({algorithm.group, block_q, 1}));
+  const double padding = std::ceil(rows / tile) * tile / rows;
   // Without a tile of rows, every multiply-add waits for a load.
   const double efficiency = decode ? 0.25 : 1;
   return flops(p) * padding / (flops_per_second(plan) * efficiency);

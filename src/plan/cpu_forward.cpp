@@ -1,5 +1,5 @@
-// kernels/cpu/forward.cpp: block_q query rows of one head per block, against all keys or one part of them.
-// The paged kernels find their keys through a page table and are alike beyond that.
+// kernels/cpu/forward.cpp: up to block_q query rows of one head per block, against all keys or one part of
+// them. The paged kernels find their keys through a page table and are alike beyond that.
 #include <algorithm>
 
 #include "kernels/cpu/forward_layout.h"
@@ -9,10 +9,22 @@
 namespace regard {
 namespace {
 
+/// Many rows share what is packed of K and V, and many blocks keep all threads busy to the end: block_q rows
+/// where that leaves four blocks per thread, fewer otherwise; the blocks of a head of equal size.
+std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threads) {
+  const std::int64_t block_q = value_of(tile, "block_q");
+  if (p.paged > 0) return block_q;
+  constexpr std::int64_t least = ForwardLayout::tile;
+  const std::int64_t share = product({p.b, p.hq, p.sq}) / (4 * threads);
+  const std::int64_t blocks = ceil_divide(p.sq, std::max(std::min(block_q, share), least));
+  return round_up(ceil_divide(p.sq, std::max<std::int64_t>(blocks, 1)), least);
+}
+
 /// Pages are looked up once for all query heads of a K/V head, whose rows share the blocks.
-std::int64_t row_blocks(const Problem& p, const Target::Tile& tile) {
+std::int64_t row_blocks(const Plan& plan) {
+  const Problem& p = plan.problem;
   const std::int64_t heads = p.paged > 0 ? p.hk : p.hq, rows = p.paged > 0 ? group_rows(p) : p.sq;
-  return product({p.b, heads, ceil_divide(rows, value_of(tile, "block_q"))});
+  return rows > 0 ? product({p.b, heads, ceil_divide(rows, plan.block_rows)}) : 0;
 }
 
 Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
@@ -20,13 +32,14 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
   const std::int64_t block_k = value_of(tile, "block_k");
   const ForwardLayout layout(operand_depth(p, *plan.target, p.d), operand_depth(p, *plan.target, block_k),
                              p.dv, value_of(tile, "block_q"), block_k, has_elementwise_bias(p.bias));
-  return stage_of(p, *plan.target, tile.kernel, &tile, product({row_blocks(p, tile), plan.splits}),
+  return stage_of(p, *plan.target, tile.kernel, &tile, product({row_blocks(plan), plan.splits}),
                   layout.total());
 }
 
 /// Enough parts for two blocks per thread.
-std::int64_t wanted_splits(const Problem& p, const Target::Tile& tile, int threads) {
-  const std::int64_t wanted = ceil_divide(2 * threads, std::max<std::int64_t>(row_blocks(p, tile), 1));
+std::int64_t wanted_splits(const Plan& plan) {
+  const Problem& p = plan.problem;
+  const std::int64_t wanted = ceil_divide(2 * plan.threads, std::max<std::int64_t>(row_blocks(plan), 1));
   return std::clamp<std::int64_t>(wanted, 1,
                                   std::clamp<std::int64_t>(p.sk / least_split_keys, 1, most_splits));
 }
@@ -36,6 +49,7 @@ std::int64_t wanted_splits(const Problem& p, const Target::Tile& tile, int threa
 Result<Plan> cpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
                          const PlanOptions& options) {
   Plan plan = start(problem, target, options);
+  plan.block_rows = rows_of_block(problem, tile, plan.threads);
   plan.stages = {forward_stage(plan, tile)};
   return finish(std::move(plan));
 }
@@ -43,7 +57,8 @@ Result<Plan> cpu_forward(const Problem& problem, const Target& target, const Tar
 Result<Plan> cpu_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
                                const PlanOptions& options) {
   Plan plan = start(problem, target, options);
-  split_as_asked(plan, wanted_splits(problem, tile, plan.threads), value_of(tile, "block_k"));
+  plan.block_rows = rows_of_block(problem, tile, plan.threads);
+  split_as_asked(plan, wanted_splits(plan), value_of(tile, "block_k"));
   plan.stages = {forward_stage(plan, tile)};
   combine_parts(plan);
   return finish(std::move(plan));

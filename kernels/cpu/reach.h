@@ -1,0 +1,81 @@
+// Which keys the rows of a tile reach: on the diagonal, or at the edge of a window, a few neighbouring rows
+// skip what none of them sees.
+#pragma once
+
+#include "kernels/cpu/scores.h"
+#include "kernels/cpu/values.h"
+
+namespace regard {
+
+/// Rows whose scores skip keys together: one vector of the widest target.
+constexpr i64 strip = 16;
+constexpr i64 strips = tile / strip;
+/// Rows whose values do: those of one register tile.
+constexpr i64 row_groups = ceil_divide(tile, tile_rows);
+
+/// Keys [begin, end), counted from the first one of a step.
+struct KeySpan {
+  i64 begin, end;
+
+  bool meets(i64 first, i64 last) const { return begin < last && first < end; }
+  void join(const KeySpan& other) {
+    if (other.begin >= other.end) return;
+    const bool empty = begin >= end;
+    begin = empty ? other.begin : smaller(begin, other.begin);
+    end = empty ? other.end : larger(end, other.end);
+  }
+};
+
+/// Of one tile and one step.
+class Reach {
+ public:
+  /// Within the keys [begin, end) of the step that starts at `first_key`.
+  Reach(const TileRows<tile>& rows, i64 first_key, i64 begin, i64 end) {
+    if (amx || rows.sees_all(first_key + begin, first_key + end)) {
+      for (KeySpan& span : strips_) span = {begin, end};
+      for (DepthSpan& span : values) span = depths(begin, end);
+      return;
+    }
+    for (KeySpan& span : strips_) span = {0, 0};
+    for (i64 group = 0; group < row_groups; ++group) {
+      const i64 row = group * tile_rows, last_row = smaller<i64>(row + tile_rows, tile) - 1;
+      KeySpan keys{0, 0};
+      for (i64 i = row; i <= last_row; ++i) {
+        const i64 first = rows.sink_lo[i] < rows.sink_hi[i] ? rows.sink_lo[i] : rows.lo[i];
+        const i64 last = larger(rows.sink_hi[i], rows.hi[i]);
+        keys.join({larger(first - first_key, begin), smaller(last - first_key, end)});
+      }
+      values[group] = depths(keys.begin, keys.end);
+      // The values of a group take the weights of all its rows, which may lie in two strips.
+      for (i64 s = row / strip; s <= last_row / strip; ++s) strips_[s].join(keys);
+    }
+  }
+
+  /// Whole pairs of keys that a strip has weights of.
+  KeySpan weights(i64 s) const { return {strips_[s].begin / 2 * 2, round_up(strips_[s].end, 2)}; }
+
+  /// The strips [first, last) hold all that reach some of the keys [begin, end).
+  struct Strips {
+    i64 first, last;
+  };
+  Strips strips_of(i64 begin, i64 end) const {
+    Strips result{strips, 0};
+    for (i64 s = 0; s < strips; ++s) {
+      if (!strips_[s].meets(begin, end)) continue;
+      result.first = smaller(result.first, s);
+      result.last = s + 1;
+    }
+    return result;
+  }
+
+  DepthSpan values[row_groups];
+
+ private:
+  static DepthSpan depths(i64 begin, i64 end) {
+    return pairs ? DepthSpan{begin / 2, ceil_divide(end, 2)} : DepthSpan{begin, end};
+  }
+
+  KeySpan strips_[strips];
+};
+
+}  // namespace regard
