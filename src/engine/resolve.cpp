@@ -49,8 +49,8 @@ class Steps {
 /// Changes whenever the meaning of a cache entry does.
 constexpr int entry_schema = 1;
 
-Digest identity_of(const KernelKey& key, const Rendered& rendered, const Toolchain& toolchain) {
-  return sha256(fmt::format("{}\n{}\n{}\n{}\n{}", entry_schema, key.target, toolchain.identity(),
+Digest identity_of(const KernelKey& key, const Rendered& rendered, std::string_view compiler) {
+  return sha256(fmt::format("{}\n{}\n{}\n{}\n{}", entry_schema, key.target, compiler,
                             fmt::join(rendered.options, " "), rendered.source));
 }
 
@@ -78,6 +78,22 @@ Result<CacheEntry> compile(const KernelKey& key, const Rendered& rendered, Toolc
   return CacheEntry{manifest_of(key, rendered, toolchain, compiled->seconds), compiled->binary};
 }
 
+/// For a machine without a compiler: the entry that one made elsewhere, or here before. Manifests only
+/// propose compilers; the key, with this library's own source in it, decides.
+std::optional<CacheEntry> made_by_any_compiler(Cache& cache, const KernelKey& key, const Rendered& rendered) {
+  const std::string kernel = print(key);
+  for (const CacheEntryInfo& entry : cache.list()) {
+    const nlohmann::json manifest = nlohmann::json::parse(entry.manifest, nullptr, false);
+    const auto text = [&](const char* name) {
+      const bool there = manifest.is_object() && manifest.contains(name) && manifest[name].is_string();
+      return there ? manifest[name].get<std::string>() : "";
+    };
+    if (text("kernel") != kernel) continue;
+    if (auto found = cache.find(identity_of(key, rendered, text("compiler")))) return found;
+  }
+  return std::nullopt;
+}
+
 tl::unexpected<Error> not_available(const KernelKey& key, std::string_view why) {
   return fail(ErrorKind::no_kernel,
               fmt::format("kernel '{}' is not built into the library and {}", print(key), why));
@@ -93,14 +109,9 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   steps.done("source");
   const Result<Toolchain*> toolchain = toolchain_for(target);
   steps.done("compiler");
-  if (!toolchain) return not_available(key, "cannot be compiled: " + toolchain.error().message);
   const Result<Cache*> cache = process_cache();
   if (!cache) return tl::unexpected(cache.error());
-  const Digest digest = identity_of(key, *rendered, **toolchain);
-  steps.done("key");
 
-  std::shared_ptr<cpu::Module> module;  // of what was compiled here
-  const auto make = [&] { return compile(key, *rendered, **toolchain, module); };
   const auto loaded = [&](const std::shared_ptr<cpu::Module>& from, Tier tier) -> Loaded {
     return std::make_shared<const LoadedKernel>(
         LoadedKernel{print(key), from->function(), from, tier, seconds_since(start)});
@@ -114,6 +125,16 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
     return loaded(*cached, Tier::cache);
   };
 
+  if (!toolchain) {
+    if (current->cache) {
+      if (const auto entry = made_by_any_compiler(**cache, key, *rendered)) return load(*entry);
+    }
+    return not_available(key, "cannot be compiled: " + toolchain.error().message);
+  }
+  const Digest digest = identity_of(key, *rendered, (*toolchain)->identity());
+  steps.done("key");
+  std::shared_ptr<cpu::Module> module;  // of what was compiled here
+  const auto make = [&] { return compile(key, *rendered, **toolchain, module); };
   if (!current->jit) {
     if (current->cache) {
       if (const std::optional<CacheEntry> entry = (*cache)->find(digest)) return load(*entry);

@@ -107,6 +107,19 @@ def test_cache_life(regard, regard_json, tmp_path):
     assert regard_json("cache clean", **settings)["entries"] == 0
 
 
+def test_cached_kernels_outlive_the_compiler(regard_json, tmp_path):
+    def tiers(cache, **settings):
+        report = regard_json(
+            "run fwd fp32 s=8 d=16 --target=cpu-generic --repeat=0", REGARD_CACHE_DIR=str(tmp_path / cache), **settings
+        )
+        return [stage["tier"] for stage in report["plan"]["stages"]], "fallback_reason" in report["plan"]
+
+    assert tiers("cache") == (["compile"], False)
+    assert tiers("cache", REGARD_CXX="/no/compiler") == (["cache"], False)
+    assert tiers("cache", REGARD_CXX="/no/compiler", REGARD_JIT="off") == (["cache"], False)
+    assert tiers("empty", REGARD_CXX="/no/compiler") == (["built-in"], True)
+
+
 def test_cache_stat_tells_why_kernels_are_not_kept(regard_json, tmp_path):
     def state(**settings):
         return regard_json("cache stat", **settings)["state"]
