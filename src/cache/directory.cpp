@@ -47,7 +47,7 @@ std::string error_text(int error) {
 /// Whether something can be made in a folder. Tried, as permissions do not say it: root has them all, and
 /// still nothing can be made in /proc or on a file system that is read-only. errno says why not.
 bool can_keep(int folder) {
-  const std::string name = fmt::format(".regard-{}{}", getpid(), temporary_suffix);
+  const std::string name = fmt::format("{}{}{}", probe_prefix, getpid(), temporary_suffix);
   if (mkdirat(folder, name.c_str(), 0700) != 0) return errno == EEXIST;
   unlinkat(folder, name.c_str(), AT_REMOVEDIR);
   return true;

@@ -69,6 +69,8 @@ class Directory {
 
 /// Ends the name of a file that is being written.
 inline constexpr std::string_view temporary_suffix = ".tmp";
+/// Begins the name of a folder that is made and removed to see whether that can be done.
+inline constexpr std::string_view probe_prefix = ".regard-";
 
 /// "ok" or the sentence that says why the folder is not used, or is only read.
 std::string state_of_directory(const std::string& path);

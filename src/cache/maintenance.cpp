@@ -25,7 +25,8 @@ std::optional<Digest> key_before(std::string_view name, std::string_view suffix)
 // "<entry>.<process>.<serial>.tmp": what is being written now, or was when its writer was killed.
 bool is_temporary(std::string_view name) {
   const std::size_t entry = 64 + entry_suffix.size();
-  return name.ends_with(temporary_suffix) && name.size() > entry && key_of(name.substr(0, entry));
+  if (!name.ends_with(temporary_suffix)) return false;
+  return name.starts_with(probe_prefix) || (name.size() > entry && key_of(name.substr(0, entry)));
 }
 
 void remove_litter(const Directory& directory, const Named& item) {
