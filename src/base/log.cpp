@@ -44,8 +44,12 @@ void log_line(std::string_view topic, std::string_view text) {
   if (log_enabled(topic)) print_topic(topic, text);
 }
 
+bool heard(std::string_view topic) {
+  return log_enabled(topic) || isatty(STDERR_FILENO) == 1;
+}
+
 void tell(std::string_view topic, std::string_view text) {
-  if (log_enabled(topic) || isatty(STDERR_FILENO) == 1) print_topic(topic, text);
+  if (heard(topic)) print_topic(topic, text);
 }
 
 void warn_once(std::string_view text) {

@@ -11,7 +11,9 @@ namespace regard {
 
 bool log_enabled(std::string_view topic);
 void log_line(std::string_view topic, std::string_view text);
-/// As log_line, and also when stderr is a terminal: for what a person would otherwise wait for in the dark.
+/// Whether `tell` prints: the topic is logged, or stderr is a terminal.
+bool heard(std::string_view topic);
+/// For what a person would otherwise wait for in the dark.
 void tell(std::string_view topic, std::string_view text);
 /// Prints "regard: <text>" once per distinct text and process.
 void warn_once(std::string_view text);

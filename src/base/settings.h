@@ -37,6 +37,10 @@ namespace regard {
   X(threads, Number, "REGARD_THREADS", 0,                                                                    \
     "Threads of the CPU targets; 0 means all cores this process may use.")                                   \
   X(cxx, Text, "REGARD_CXX", "", "Host compiler for CPU kernels; empty searches c++, g++, clang++ on PATH.") \
+  X(nvrtc, Text, "REGARD_NVRTC", "",                                                                         \
+    "NVRTC's library or its folder; empty searches the Python package nvidia-cuda-nvrtc, CUDA_HOME, and "    \
+    "the "                                                                                                   \
+    "system's loader.")                                                                                      \
   X(data_dir, Text, "REGARD_DATA_DIR", "",                                                                   \
     "Read kernels/, targets/ and profiles/ from this folder instead of the built-in copies.")                \
   X(log, Text, "REGARD_LOG", "",                                                                             \

@@ -1,25 +1,16 @@
 #include "compile/host_compiler.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <span>
 #include <utility>
 
-#include "base/log.h"
-#include "base/own_descriptor.h"
-#include "base/temporary.h"
-#include "base/write_file.h"
-#include "compile/job_gate.h"
 #include "compile/process.h"
+#include "compile/scratch_folder.h"
 
 namespace regard {
 namespace {
@@ -28,54 +19,6 @@ namespace fs = std::filesystem;
 
 // Added to every command, so part of the identity.
 constexpr std::string_view shared_object[] = {"-shared", "-x", "c++"};
-
-/// A private folder that goes away, with this object or by gc, unless it is kept.
-class ScratchFolder {
- public:
-  static Result<ScratchFolder> make() {
-    const std::string parent = temporary_folder();
-    std::string path = parent + "/" + std::string(temporary_prefix) + "XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) {
-      return fail(ErrorKind::no_kernel,
-                  fmt::format("cannot make a folder for the compile in '{}': {}; set TMPDIR to a folder that "
-                              "can be written",
-                              parent, std::strerror(errno)));
-    }
-    return ScratchFolder(path);
-  }
-  ScratchFolder(ScratchFolder&& other) noexcept
-      : path_(std::exchange(other.path_, {})), mark_(std::move(other.mark_)) {}
-  ScratchFolder& operator=(ScratchFolder&&) = delete;
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  /// Where it is from now on.
-  std::string keep() {
-    std::string kept = std::exchange(path_, {}), renamed = kept;
-    renamed.replace(renamed.rfind(temporary_prefix), temporary_prefix.size(), kept_prefix);
-    return rename(kept.c_str(), renamed.c_str()) == 0 ? renamed : kept;
-  }
-
- private:
-  explicit ScratchFolder(std::string path)
-      : path_(std::move(path)), mark_(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (mark_) mark_in_use(mark_.number());
-  }
-  std::string path_;
-  OwnDescriptor mark_;
-};
-
-bool write_file(const std::string& path, const std::string& text) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return false;
-  const bool written = write_all(file, std::as_bytes(std::span(text)));
-  const int error = errno;
-  close(file);
-  errno = error;
-  return written;
-}
 
 std::vector<std::byte> read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -95,36 +38,17 @@ class HostCompiler final : public Toolchain {
   std::string name() const override { return fmt::format("{} ({})", word_, path_); }
   std::string identity() const override { return identity_; }
 
-  Result<Compiled> compile(const CompileRequest& request) override {
-    static std::atomic<bool> cleared{false};  // of what killed processes left, once per process
-    if (!cleared.exchange(true)) remove_abandoned_temporaries();
+ private:
+  Result<Compiled> run(const CompileRequest& request) override {
     Result<ScratchFolder> folder = ScratchFolder::make();
     if (!folder) return tl::unexpected(folder.error());
     const std::string source = request.name + ".cpp", output = request.name + ".so";
-    const std::string source_path = folder->path() + "/" + source;
-    if (!write_file(source_path, request.source)) {
-      return fail(ErrorKind::no_kernel,
-                  fmt::format("cannot write '{}': {}; is the disk full?", source_path, std::strerror(errno)));
-    }
+    if (Status status = folder->write(source, request.source); !status) return tl::unexpected(status.error());
     // Names relative to the folder keep its random name out of the binary: same source, same bytes.
     const std::vector<std::string> command = host_compile_command(path_, request.options, source, output);
-
-    const CompileSlot slot(limit_seconds_);
-    bool slow = false;
-    const ProcessLimits limits{.seconds = limit_seconds_,
-                               .slow =
-                                   [&] {
-                                     slow = true;
-                                     tell("compile",
-                                          fmt::format("compiling {} with {}", request.name, path_));
-                                   },
-                               .environment = {"TMPDIR=" + folder->path()}};
-    const Result<Finished> finished = run_process(command, folder->path(), limits);
+    const Result<Finished> finished = run_process(
+        command, folder->path(), {.seconds = limit_seconds_, .environment = {"TMPDIR=" + folder->path()}});
     if (!finished) return tl::unexpected(finished.error());
-    if (slow) {
-      tell("compile", fmt::format("{} {} after {:.1f} s", request.name,
-                                  finished->succeeded ? "compiled" : "failed", finished->seconds));
-    }
 
     std::vector<std::byte> binary;
     if (finished->succeeded) binary = read_file(folder->path() + "/" + output);
@@ -138,10 +62,9 @@ class HostCompiler final : public Toolchain {
                       shell_text(command), kept, source,
                       finished->output.empty() ? "(nothing)" : finished->output));
     }
-    return Compiled{std::move(binary), finished->output, finished->seconds};
+    return Compiled{.binary = std::move(binary), .log = finished->output};
   }
 
- private:
   std::string word_, path_, identity_;
   double limit_seconds_;
 };

@@ -18,7 +18,7 @@ std::vector<std::string> host_compile_command(const std::string& compiler,
 /// `setting` (REGARD_CXX: a program, without options) or else the first of c++, g++, clang++ on `path` that
 /// runs. A compile that takes longer than `limit_seconds` is killed.
 Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting, const std::string& path,
-                                                      double limit_seconds = 300);
+                                                      double limit_seconds = compile_limit_seconds);
 
 /// What identifies a compiler in the text that `-v` prints; no paths, nothing of how it was called. Empty
 /// when that is not a compiler's text.

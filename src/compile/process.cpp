@@ -153,7 +153,7 @@ Result<Finished> run_process(const std::vector<std::string>& command, const std:
   // The end of the stream normally tells that the program ended. A child of it that lives on (a compile
   // server) may hold the stream open, so the program itself is looked at too.
   Finished finished;
-  bool open = true, killed = false, told = false;
+  bool open = true, killed = false;
   int status = 0;
   State state = State::running;
   while (state == State::running) {
@@ -165,17 +165,12 @@ Result<Finished> run_process(const std::vector<std::string>& command, const std:
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
     state = state_of(process, status);
-    if (!told && limits.slow && elapsed() > limits.slow_seconds) {
-      told = true;
-      limits.slow();
-    }
     if (state == State::running && !killed && elapsed() > limits.seconds) {
       killed = true;
       kill(-process, SIGKILL);
     }
   }
   if (open) drain(ours.number(), finished.output);
-  finished.seconds = elapsed();
   describe(state, status, killed, limits.seconds, finished);
   return finished;
 }

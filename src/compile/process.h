@@ -1,7 +1,6 @@
 // Runs a program and waits for it: no shell, nothing inherited but what is said here, never for ever.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,18 +12,16 @@ struct Finished {
   bool succeeded = false;
   std::string how;     ///< "exit code 1", "signal 11 (Segmentation fault)", "killed after 300 s"
   std::string output;  ///< both streams, as they came
-  double seconds = 0;
 };
 
 struct ProcessLimits {
-  double seconds = 300;       ///< then the program and its children are killed
-  double slow_seconds = 0.3;  ///< then `slow` is called, once
-  std::function<void()> slow = {};
+  double seconds = 300;                       ///< then the program and its children are killed
   std::vector<std::string> environment = {};  ///< "NAME=value", in place of this process's
 };
 
 /// `command[0]` is an absolute path. The working folder is `folder`, standard input is empty, messages are
-/// English, and all signals are as at the start of a program. An error means that it could not be started.
+/// English, and all signals are as at the start of a program. An error means that it could not be
+/// started.
 Result<Finished> run_process(const std::vector<std::string>& command, const std::string& folder,
                              const ProcessLimits& limits = {});
 

@@ -1,48 +1,21 @@
 #include "compile/toolchain.h"
 
-#include <fmt/format.h>
+#include <chrono>
 
-#include <cstdlib>
-#include <memory>
-#include <mutex>
-#include <optional>
-
-#include "base/fork_local.h"
-#include "base/settings.h"
-#include "compile/host_compiler.h"
+#include "compile/job_gate.h"
+#include "compile/slow_notice.h"
 
 namespace regard {
-namespace {
 
-using Found = Result<std::unique_ptr<Toolchain>>;
-
-Found find_host() {
-  const Result<Settings>& current = settings();
-  if (!current) return tl::unexpected(current.error());
-  const char* path = std::getenv("PATH");
-  return find_host_compiler(current->cxx, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
-}
-
-/// Finding it runs the compiler, which takes a while.
-struct Host {
-  std::mutex mutex;
-  std::optional<Found> found;
-};
-ForkLocal<Host>& process_host = *new ForkLocal<Host>;
-
-}  // namespace
-
-Result<Toolchain*> toolchain_for(const Target& target) {
-  if (target.kind != TargetKind::cpu) {
-    return fail(ErrorKind::no_kernel,
-                fmt::format("kernels for {} cannot be compiled yet: there is no {} toolchain", target.name,
-                            target.kind == TargetKind::cuda ? "CUDA (NVRTC)" : "HIP"));
-  }
-  Host& host = process_host.get();
-  const std::lock_guard lock(host.mutex);
-  if (!host.found) host.found = find_host();
-  if (!*host.found) return tl::unexpected(host.found->error());
-  return (*host.found)->get();
+Result<Compiled> Toolchain::compile(const CompileRequest& request) {
+  const CompileSlot slot(compile_limit_seconds);
+  SlowNotice notice(request.name, name());
+  const auto start = std::chrono::steady_clock::now();
+  Result<Compiled> compiled = run(request);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  notice.end(compiled.has_value(), seconds);
+  if (compiled) compiled->seconds = seconds;
+  return compiled;
 }
 
 }  // namespace regard

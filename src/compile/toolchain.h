@@ -1,15 +1,20 @@
-// A toolchain turns a rendered source into a binary. The host C++ compiler makes shared objects for CPU
-// targets; NVRTC, nvcc and HIP take their places here later.
+// A toolchain turns a rendered source into a binary: the host C++ compiler makes shared objects for CPU
+// targets, NVRTC machine code for CUDA targets. HIP takes its place here later.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "compile/resources.h"
 #include "plan/target.h"
 
 namespace regard {
+
+/// A compile that takes longer is killed where it can be.
+inline constexpr double compile_limit_seconds = 300;
 
 struct CompileRequest {
   std::string name;  ///< file stem of the kept source and of messages: letters, digits, _ and -
@@ -21,6 +26,7 @@ struct Compiled {
   std::vector<std::byte> binary;
   std::string log;  ///< the compiler's whole output, warnings included
   double seconds = 0;
+  std::optional<Resources> resources;  ///< of a GPU kernel
 };
 
 class Toolchain {
@@ -30,9 +36,12 @@ class Toolchain {
   virtual std::string name() const = 0;
   /// Path-free, for cache keys: vendor, version, build string, machine, and the options it always adds.
   virtual std::string identity() const = 0;
-  /// Waits until one of the few compiles at a time is free. On failure the message holds the command, the
-  /// exit code, the compiler's log and where the source was kept.
-  virtual Result<Compiled> compile(const CompileRequest&) = 0;
+  /// Waits until one of the few compiles at a time is free, and tells a person who waits long. On failure the
+  /// message holds the command, the exit code, the compiler's log and where the source was kept.
+  Result<Compiled> compile(const CompileRequest&);
+
+ private:
+  virtual Result<Compiled> run(const CompileRequest&) = 0;
 };
 
 /// The toolchain for a target, found once per process; the error says what was searched and what to install.

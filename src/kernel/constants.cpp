@@ -87,6 +87,8 @@ std::string constants(const KernelKey& key, const Target& target) {
   if (target.kind == TargetKind::cpu) {
     add(text, "vector_bytes", std::int64_t{target.vector_bytes});
     for (std::string_view feature : cpu_features) add(text, feature, target.has(feature));
+  } else if (target.kind == TargetKind::cuda) {
+    for (std::string_view feature : cuda_features) add(text, feature, target.has(feature));
   }
   text += "}  // namespace target\n\n}  // namespace regard\n";
   return text;

@@ -12,12 +12,6 @@
 namespace regard {
 namespace {
 
-/// The folder of `kernels/` that holds a target's sources.
-std::string_view folder_of(const Target& target) {
-  if (target.kind == TargetKind::cpu) return "cpu";
-  return target.has("wgmma") ? "sm90" : "portable";
-}
-
 /// Appends a file with its `#include "..."` lines replaced by the files they name, each once.
 Status inline_file(std::string_view path, std::set<std::string, std::less<>>& done, std::string& out) {
   if (!done.emplace(path).second) return {};
@@ -51,21 +45,26 @@ Result<Rendered> render(const KernelKey& key) {
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
 
+  const bool cpu = (*target)->kind == TargetKind::cpu;
+
   Rendered rendered;
   rendered.symbol = symbol_of(key);
-  rendered.options.assign(host_options.begin(), host_options.end());
+  if (cpu) rendered.options.assign(host_options.begin(), host_options.end());
   rendered.options.insert(rendered.options.end(), (*target)->options.begin(), (*target)->options.end());
 
   std::string& source = rendered.source;
-  source = fmt::format("// c++ {} -shared -o {}.so {}.cpp\n// {}\n\n", fmt::join(rendered.options, " "),
-                       rendered.symbol, rendered.symbol, print(key));
+  const std::string options = fmt::format("{}", fmt::join(rendered.options, " "));
+  source = cpu ? fmt::format("// c++ {0} -shared -o {1}.so {1}.cpp\n", options, rendered.symbol)
+               : fmt::format("// nvcc {0} -cubin -o {1}.cubin {1}.cu\n", options, rendered.symbol);
+  source += fmt::format("// {}\n\n", print(key));
   source += fmt::format("#define REGARD_SYMBOL {}\n", rendered.symbol);
   // Kernels that are linked into one library define the same functions for different keys: each gets a
   // namespace of its own, else the linker would keep one definition for all.
   source += fmt::format("#define regard {}_kernel\n", rendered.symbol);
   source += constants(key, **target);
   std::set<std::string, std::less<>> done;
-  const std::string path = fmt::format("kernels/{}/{}.cpp", folder_of(**target), key.algorithm.kernel);
+  const std::string path =
+      fmt::format("kernels/{}/{}.{}", (*target)->kernels, key.algorithm.kernel, cpu ? "cpp" : "cu");
   if (Status status = inline_file(path, done, source); !status) return tl::unexpected(status.error());
   return rendered;
 }

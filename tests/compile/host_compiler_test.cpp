@@ -293,13 +293,13 @@ TEST(CompileJobs, AreBoundedByCoresAndMemory) {
   EXPECT_EQ(compile_jobs(5, 1, 0), 5);
 }
 
-TEST(Toolchain, GpuTargetsAreRefusedInASentence) {
+TEST(Toolchain, HipTargetsAreRefusedInASentence) {
   Target target;
-  target.name = "sm_90a";
-  target.kind = TargetKind::cuda;
+  target.name = "gfx942";
+  target.kind = TargetKind::hip;
   const Result<Toolchain*> none = toolchain_for(target);
   ASSERT_FALSE(none);
-  EXPECT_THAT(none.error().message, HasSubstr("sm_90a"));
+  EXPECT_THAT(none.error().message, HasSubstr("gfx942"));
 }
 
 TEST(Toolchain, IsFoundOnce) {

@@ -1,0 +1,49 @@
+// mbarrier: counts arrivals and bytes; waiters name the parity of the phase that they wait for.
+#pragma once
+
+#include "kernels/sm90/ptx/types.h"
+
+namespace regard {
+
+class Barrier {
+ public:
+  /// By one thread; `make_visible` and a __syncthreads stand between this and the first use.
+  REGARD_DEVICE void init(u32 arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address()), "r"(arrivals) : "memory");
+  }
+  REGARD_DEVICE static void make_visible() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+
+  REGARD_DEVICE void arrive() {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address()) : "memory");
+  }
+  /// Arrives, and the phase also waits for `bytes` of loads.
+  REGARD_DEVICE void expect(u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes)
+                 : "memory");
+  }
+  /// Returns at once for the parity before the first phase, 1.
+  REGARD_DEVICE void wait(u32 parity) {
+    asm volatile(
+        "{\n .reg .pred done;\n"
+        "WAIT:\n mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n @!done bra WAIT;\n}" ::"r"(
+            address()),
+        "r"(parity)
+        : "memory");
+  }
+  REGARD_DEVICE u32 address() const { return shared_address(this); }
+
+ private:
+  u64 state_;
+};
+
+/// Hardware barriers by number, between two warpgroups: one arrives, the other waits for it.
+REGARD_DEVICE void named_arrive(i32 number) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(number) : "memory");
+}
+REGARD_DEVICE void named_sync(i32 number) {
+  asm volatile("bar.sync %0, 256;" ::"r"(number) : "memory");
+}
+
+}  // namespace regard

@@ -1,0 +1,39 @@
+// Loads of tiles by the tensor memory accelerator, and registers moved between warpgroups.
+#pragma once
+
+#include "kernels/sm90/ptx/barrier.h"
+
+namespace regard {
+
+/// What cuTensorMapEncodeTiled writes: a tensor seen as [batch, head, row, column], boxes of 64 columns
+/// swizzled by 128 bytes, zeros outside.
+struct alignas(64) TensorMap {
+  u64 words[16];
+};
+
+REGARD_DEVICE void prefetch(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+/// One box into shared memory; `full` counts its bytes.
+REGARD_DEVICE void load_box(u32 to, const TensorMap& map, const Barrier& full, i32 column, i32 row, i32 head,
+                            i32 batch) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+      "%6}], "
+      "[%2];" ::"r"(to),
+      "l"(&map), "r"(full.address()), "r"(column), "r"(row), "r"(head), "r"(batch)
+      : "memory");
+}
+
+/// Registers per thread from here on; both by whole warpgroups.
+template <int count>
+REGARD_DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count>
+REGARD_DEVICE void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+}  // namespace regard

@@ -1,0 +1,145 @@
+// Products of a warpgroup: C[64][n] (+)= A B in bf16 with fp32 sums, asynchronous.
+//
+// A thread holds rows `lane / 4` and that plus 8 of its warp's 16, in every group of 8 columns two
+// neighbours: c[4 * group + 2 * half + j] is row + 8 * half, column 8 * group + 2 * (lane % 4) + j.
+#pragma once
+
+#include "kernels/sm90/ptx/types.h"
+
+namespace regard {
+
+/// Registers of operands that the compiler moved have arrived; stands before the first product of a group.
+REGARD_DEVICE void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+/// Ends a group.
+REGARD_DEVICE void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Until at most the last `pending` groups go on.
+template <int pending>
+REGARD_DEVICE void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+
+/// An operand in shared memory, in rows of 128 swizzled bytes. `leading`: from one block of 64 columns to the
+/// next, of an operand whose rows are k; other operands ignore it.
+REGARD_DEVICE u64 operand(u32 address, u32 leading) {
+  constexpr u64 eight_rows = 1024, swizzle_128 = 1;
+  return (address & 0x3ffff) >> 4 | static_cast<u64>(leading >> 4) << 16 | eight_rows >> 4 << 32 |
+         swizzle_128 << 62;
+}
+
+template <int n>
+struct Wgmma;
+
+// Numbers of operands in an instruction's text, and the sums that they stand for, by eights.
+#define REGARD_NUMBERS_0 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define REGARD_NUMBERS_1 "%8, %9, %10, %11, %12, %13, %14, %15"
+#define REGARD_NUMBERS_2 "%16, %17, %18, %19, %20, %21, %22, %23"
+#define REGARD_NUMBERS_3 "%24, %25, %26, %27, %28, %29, %30, %31"
+#define REGARD_NUMBERS_4 "%32, %33, %34, %35, %36, %37, %38, %39"
+#define REGARD_NUMBERS_5 "%40, %41, %42, %43, %44, %45, %46, %47"
+#define REGARD_NUMBERS_6 "%48, %49, %50, %51, %52, %53, %54, %55"
+#define REGARD_NUMBERS_7 "%56, %57, %58, %59, %60, %61, %62, %63"
+#define REGARD_NUMBERS_8 "%64, %65, %66, %67, %68, %69, %70, %71"
+#define REGARD_NUMBERS_9 "%72, %73, %74, %75, %76, %77, %78, %79"
+#define REGARD_NUMBERS_10 "%80, %81, %82, %83, %84, %85, %86, %87"
+#define REGARD_NUMBERS_11 "%88, %89, %90, %91, %92, %93, %94, %95"
+#define REGARD_NUMBERS_12 "%96, %97, %98, %99, %100, %101, %102, %103"
+#define REGARD_NUMBERS_13 "%104, %105, %106, %107, %108, %109, %110, %111"
+#define REGARD_NUMBERS_14 "%112, %113, %114, %115, %116, %117, %118, %119"
+#define REGARD_NUMBERS_15 "%120, %121, %122, %123, %124, %125, %126, %127"
+#define REGARD_SUMS(i)                                                                        \
+  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
+      "+f"(c[i + 6]), "+f"(c[i + 7])
+
+// _0 to _4: the numbers behind the sums.
+#define REGARD_WGMMA(n, numbers, _0, _1, _2, _3, _4, ...)                                                 \
+  template <>                                                                                             \
+  struct Wgmma<n> {                                                                                       \
+    /** A and B in shared memory, k contiguous in both; adds where `add` is not 0. */                     \
+    REGARD_DEVICE static void shared(float (&c)[n / 2], u64 a, u64 b, u32 add) {                          \
+      asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, " _2 ", 0;\n wgmma.mma_async.sync.aligned.m64n" #n \
+                   "k16.f32.bf16.bf16 {" numbers "}, " _0 ", " _1 ", p, 1, 1, 0, 0;\n}"                   \
+                   : __VA_ARGS__                                                                          \
+                   : "l"(a), "l"(b), "r"(add));                                                           \
+    }                                                                                                     \
+    /** A in registers; the rows of B are k. Always adds. */                                              \
+    REGARD_DEVICE static void registers(float (&c)[n / 2], const u32 (&a)[4], u64 b) {                    \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" numbers "}, {" _0 ", " _1 \
+                   ", " _2 ", " _3 "}, " _4 ", 1, 1, 1, 1;"                                               \
+                   : __VA_ARGS__                                                                          \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                 \
+    }                                                                                                     \
+  }
+REGARD_WGMMA(64, REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3, "%32",
+             "%33", "%34", "%35", "%36", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16), REGARD_SUMS(24));
+REGARD_WGMMA(80,
+             REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
+                              ", " REGARD_NUMBERS_4,
+             "%40", "%41", "%42", "%43", "%44", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             REGARD_SUMS(24), REGARD_SUMS(32));
+REGARD_WGMMA(96,
+             REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
+                              ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5,
+             "%48", "%49", "%50", "%51", "%52", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40));
+REGARD_WGMMA(112,
+             REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
+                              ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6,
+             "%56", "%57", "%58", "%59", "%60", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48));
+REGARD_WGMMA(128,
+             REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
+                              ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
+                              ", " REGARD_NUMBERS_7,
+             "%64", "%65", "%66", "%67", "%68", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56));
+REGARD_WGMMA(176,
+             REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
+                              ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
+                              ", " REGARD_NUMBERS_7 ", " REGARD_NUMBERS_8 ", " REGARD_NUMBERS_9
+                              ", " REGARD_NUMBERS_10,
+             "%88", "%89", "%90", "%91", "%92", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
+             REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80));
+REGARD_WGMMA(192,
+             REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
+                              ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
+                              ", " REGARD_NUMBERS_7 ", " REGARD_NUMBERS_8 ", " REGARD_NUMBERS_9
+                              ", " REGARD_NUMBERS_10 ", " REGARD_NUMBERS_11,
+             "%96", "%97", "%98", "%99", "%100", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
+             REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80), REGARD_SUMS(88));
+REGARD_WGMMA(256,
+             REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
+                              ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
+                              ", " REGARD_NUMBERS_7 ", " REGARD_NUMBERS_8 ", " REGARD_NUMBERS_9
+                              ", " REGARD_NUMBERS_10 ", " REGARD_NUMBERS_11 ", " REGARD_NUMBERS_12
+                              ", " REGARD_NUMBERS_13 ", " REGARD_NUMBERS_14 ", " REGARD_NUMBERS_15,
+             "%128", "%129", "%130", "%131", "%132", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
+             REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80), REGARD_SUMS(88), REGARD_SUMS(96),
+             REGARD_SUMS(104), REGARD_SUMS(112), REGARD_SUMS(120));
+#undef REGARD_WGMMA
+#undef REGARD_SUMS
+
+#undef REGARD_NUMBERS_0
+#undef REGARD_NUMBERS_1
+#undef REGARD_NUMBERS_2
+#undef REGARD_NUMBERS_3
+#undef REGARD_NUMBERS_4
+#undef REGARD_NUMBERS_5
+#undef REGARD_NUMBERS_6
+#undef REGARD_NUMBERS_7
+#undef REGARD_NUMBERS_8
+#undef REGARD_NUMBERS_9
+#undef REGARD_NUMBERS_10
+#undef REGARD_NUMBERS_11
+#undef REGARD_NUMBERS_12
+#undef REGARD_NUMBERS_13
+#undef REGARD_NUMBERS_14
+#undef REGARD_NUMBERS_15
+
+}  // namespace regard

@@ -1,0 +1,72 @@
+// The toolchain of each kind of target, found once per process.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "base/fork_local.h"
+#include "base/settings.h"
+#include "compile/host_compiler.h"
+#include "compile/nvrtc.h"
+#include "compile/toolchain.h"
+
+namespace regard {
+namespace {
+
+using Found = Result<std::unique_ptr<Toolchain>>;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+Found find_host(const Settings& current) {
+  const std::string path = environment("PATH");
+  return find_host_compiler(current.cxx, !path.empty() ? path : "/usr/local/bin:/usr/bin:/bin");
+}
+
+Found find_nvrtc(const Settings& current) {
+  const std::string cuda_home = environment("CUDA_HOME");
+  const Result<NvrtcLibrary> library = open_nvrtc(nvrtc_places(current.nvrtc, package_folders(), cuda_home));
+  if (!library) return tl::unexpected(library.error());
+  return make_nvrtc(*library);
+}
+
+/// Finding one runs or loads a compiler, which takes a while.
+struct Slot {
+  std::mutex mutex;
+  std::optional<Found> found;
+
+  Result<Toolchain*> get(Found (*find)(const Settings&)) {
+    const Result<Settings>& current = settings();
+    if (!current) return tl::unexpected(current.error());
+    const std::lock_guard lock(mutex);
+    if (!found) found = find(*current);
+    if (!*found) return tl::unexpected(found->error());
+    return (*found)->get();
+  }
+};
+struct Slots {
+  Slot host, nvrtc;
+};
+ForkLocal<Slots>& process_slots = *new ForkLocal<Slots>;
+
+}  // namespace
+
+Result<Toolchain*> toolchain_for(const Target& target) {
+  Slots& slots = process_slots.get();
+  switch (target.kind) {
+    case TargetKind::cpu:
+      return slots.host.get(find_host);
+    case TargetKind::cuda:
+      return slots.nvrtc.get(find_nvrtc);
+    case TargetKind::hip:
+      break;
+  }
+  return fail(ErrorKind::no_kernel,
+              fmt::format("kernels for {} cannot be compiled yet: there is no HIP toolchain", target.name));
+}
+
+}  // namespace regard

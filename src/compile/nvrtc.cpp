@@ -1,0 +1,123 @@
+#include "compile/nvrtc.h"
+
+#include <fmt/format.h>
+
+#include <span>
+
+#include "base/split.h"
+#include "compile/scratch_folder.h"
+
+namespace regard {
+namespace {
+
+/// Always added: ptxas tells what the kernel takes (compile/resources.h).
+constexpr const char* verbose = "--ptxas-options=--verbose";
+
+/// One compile; destroyed with its scope.
+class Program {
+ public:
+  Program(const NvrtcLibrary& nvrtc, const std::string& source, const std::string& name) : nvrtc_(nvrtc) {
+    result_ = nvrtc.nvrtcCreateProgram(&program_, source.c_str(), name.c_str(), 0, nullptr, nullptr);
+  }
+  ~Program() {
+    if (program_ != nullptr) nvrtc_.nvrtcDestroyProgram(&program_);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  bool compile(std::span<const char* const> options) {
+    if (result_ != 0) return false;
+    result_ = nvrtc_.nvrtcCompileProgram(program_, static_cast<int>(options.size()), options.data());
+    return result_ == 0;
+  }
+  std::string error() const { return nvrtc_.nvrtcGetErrorString(result_); }
+  std::string log() const { return text(nvrtc_.nvrtcGetProgramLogSize, nvrtc_.nvrtcGetProgramLog); }
+  std::string ptx() const { return text(nvrtc_.nvrtcGetPTXSize, nvrtc_.nvrtcGetPTX); }
+  std::vector<std::byte> cubin() const {
+    std::size_t size = 0;
+    if (nvrtc_.nvrtcGetCUBINSize(program_, &size) != 0) return {};
+    std::vector<std::byte> bytes(size);
+    if (nvrtc_.nvrtcGetCUBIN(program_, reinterpret_cast<char*>(bytes.data())) != 0) return {};
+    return bytes;
+  }
+
+ private:
+  std::string text(int (*size_of)(NvrtcProgram, std::size_t*), int (*copy)(NvrtcProgram, char*)) const {
+    std::size_t size = 0;
+    if (program_ == nullptr || size_of(program_, &size) != 0 || size == 0) return "";
+    std::string copied(size, '\0');
+    if (copy(program_, copied.data()) != 0) return "";
+    copied.resize(copied.find('\0'));  // its size counts the end mark
+    return copied;
+  }
+
+  const NvrtcLibrary& nvrtc_;
+  NvrtcProgram program_ = nullptr;
+  int result_ = 0;
+};
+
+class Nvrtc final : public Toolchain {
+ public:
+  Nvrtc(NvrtcLibrary library, std::string identity)
+      : library_(std::move(library)), identity_(fmt::format("{}; {}", identity, verbose)) {}
+
+  std::string name() const override { return fmt::format("NVRTC ({})", library_.path); }
+  std::string identity() const override { return identity_; }
+
+ private:
+  Result<Compiled> run(const CompileRequest& request) override {
+    std::vector<const char*> options;
+    for (const std::string& option : request.options) options.push_back(option.c_str());
+    options.push_back(verbose);
+
+    Program program(library_, request.source, request.name + ".cu");
+    const bool succeeded = program.compile(options);
+    Compiled compiled{.log = program.log()};
+    if (succeeded) compiled.binary = program.cubin();
+    if (compiled.binary.empty()) {
+      return fail(ErrorKind::no_kernel,
+                  fmt::format("compiling {} failed ({}); options: {}; {}; the compiler said:\n{}",
+                              request.name, succeeded ? "no machine code" : program.error(),
+                              fmt::join(options, " "), keep_source(request.name + ".cu", request.source),
+                              compiled.log.empty() ? "(nothing)" : compiled.log));
+    }
+    const Result<Resources> resources = parse_ptxas_log(compiled.log);
+    if (!resources) return tl::unexpected(resources.error());
+    compiled.resources = *resources;
+    return compiled;
+  }
+
+  NvrtcLibrary library_;
+  std::string identity_;
+};
+
+}  // namespace
+
+std::string nvrtc_identity(std::string_view ptx) {
+  std::string release, build;
+  for (const std::string_view line : split(ptx, "\n")) {
+    constexpr std::string_view build_words = "Compiler Build ID: ", release_words = "compilation tools, ";
+    if (const std::size_t at = line.find(build_words); at != std::string_view::npos) {
+      build = line.substr(at + build_words.size());
+    } else if (const std::size_t tools = line.find(release_words); tools != std::string_view::npos) {
+      release = line.substr(tools + release_words.size());
+    }
+  }
+  return release.empty() || build.empty() ? "" : fmt::format("NVRTC {}; {}", release, build);
+}
+
+Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary& library) {
+  Program empty(library, "extern \"C\" __global__ void empty() {}", "empty.cu");
+  if (!empty.compile({})) {
+    return fail(ErrorKind::no_kernel, fmt::format("NVRTC in '{}' does not compile an empty kernel ({}): {}",
+                                                  library.path, empty.error(), empty.log()));
+  }
+  const std::string identity = nvrtc_identity(empty.ptx());
+  if (identity.empty()) {
+    return fail(ErrorKind::no_kernel,
+                fmt::format("NVRTC in '{}' does not say which build it is", library.path));
+  }
+  return std::make_unique<Nvrtc>(library, identity);
+}
+
+}  // namespace regard

@@ -1,0 +1,18 @@
+// NVRTC as a toolchain: machine code for CUDA targets, compiled in this process. No driver, no toolkit, no
+// header.
+#pragma once
+
+#include <memory>
+
+#include "compile/nvrtc_library.h"
+#include "compile/toolchain.h"
+
+namespace regard {
+
+/// The identity holds NVRTC's build, read from what it compiles.
+Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary&);
+
+/// What names a build of NVRTC in the PTX that it writes: "release 13.0, V13.0.88; CL-36424714".
+std::string nvrtc_identity(std::string_view ptx);
+
+}  // namespace regard

@@ -1,0 +1,110 @@
+#include "compile/nvrtc_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iterator>
+
+namespace regard {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The newest version first; what has another number may have other functions.
+constexpr std::string_view sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
+
+std::string last_error() {
+  const char* text = dlerror();
+  return text != nullptr ? text : "unknown error";
+}
+
+/// NVRTC opens its builtins by a bare name, which the loader does not find outside its own folders. An open
+/// library of that name is found.
+void open_builtins(const fs::path& folder) {
+  std::error_code ignored;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder, ignored)) {
+    const std::string name = file.path().filename().string();
+    if (name.starts_with("libnvrtc-builtins.so")) dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+}
+
+Result<NvrtcLibrary> open(const std::string& path) {
+  if (path.find('/') != std::string::npos) open_builtins(fs::path(path).parent_path());
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return fail(ErrorKind::no_kernel, last_error());
+  NvrtcLibrary library;
+  library.path = path;
+#define REGARD_FIND(result, name, parameters)                                  \
+  library.name = reinterpret_cast<result(*) parameters>(dlsym(handle, #name)); \
+  if (library.name == nullptr)                                                 \
+    return fail(ErrorKind::no_kernel, fmt::format("'{}' has no function " #name, path));
+  REGARD_NVRTC_FUNCTIONS(REGARD_FIND)
+#undef REGARD_FIND
+  return library;
+}
+
+/// The files of a place that could be NVRTC.
+std::vector<std::string> files_of(const NvrtcPlace& place) {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  if (place.path.empty()) {
+    files.assign(std::begin(sonames), std::end(sonames));
+  } else if (!fs::is_directory(place.path, ignored)) {
+    files.push_back(place.path);
+  } else {
+    for (const std::string_view name : sonames) {
+      const fs::path file = fs::path(place.path) / name;
+      if (fs::exists(file, ignored)) files.push_back(file.string());
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
+std::vector<NvrtcPlace> nvrtc_places(const std::string& setting, std::span<const std::string> packages,
+                                     const std::string& cuda_home) {
+  if (!setting.empty()) return {{"REGARD_NVRTC", setting}};
+  std::vector<NvrtcPlace> places;
+  for (const std::string& folder : packages) {
+    for (const std::string_view inside : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}) {
+      places.push_back({"the Python package nvidia-cuda-nvrtc", fmt::format("{}/{}", folder, inside)});
+    }
+  }
+  if (!cuda_home.empty()) {
+    for (const std::string_view inside : {"lib64", "lib"}) {
+      places.push_back({"CUDA_HOME", fmt::format("{}/{}", cuda_home, inside)});
+    }
+  }
+  places.push_back({"the system's loader", ""});
+  return places;
+}
+
+std::vector<std::string> package_folders() {
+  Dl_info self{};
+  if (dladdr(reinterpret_cast<const void*>(&package_folders), &self) == 0 || self.dli_fname == nullptr)
+    return {};
+  return {fs::absolute(self.dli_fname).parent_path().parent_path().string()};
+}
+
+Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcPlace> places) {
+  std::string searched;
+  for (const NvrtcPlace& place : places) {
+    const std::vector<std::string> files = files_of(place);
+    std::string why = "none there";
+    for (const std::string& file : files) {
+      Result<NvrtcLibrary> library = open(file);
+      if (library) return library;
+      why = library.error().message;
+    }
+    searched += fmt::format("{}{}{} ({})", searched.empty() ? "" : "; ", place.what,
+                            place.path.empty() ? "" : fmt::format(" '{}'", place.path), why);
+  }
+  return fail(ErrorKind::no_kernel,
+              fmt::format("no NVRTC (CUDA's run-time compiler); searched {}; install it with 'pip install "
+                          "nvidia-cuda-nvrtc' or set REGARD_NVRTC to libnvrtc.so.13",
+                          searched));
+}
+
+}  // namespace regard

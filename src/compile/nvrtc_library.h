@@ -1,0 +1,56 @@
+// NVRTC's shared library, opened at run time: where it is looked for, and the few functions that are used.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace regard {
+
+/// NVRTC's handle; its type is the library's own business.
+using NvrtcProgram = void*;
+
+// X(result, name, parameters): the functions as NVRTC's reference declares them.
+#define REGARD_NVRTC_FUNCTIONS(X)                                                                \
+  X(int, nvrtcVersion, (int* major, int* minor))                                                 \
+  X(const char*, nvrtcGetErrorString, (int result))                                              \
+  X(int, nvrtcCreateProgram,                                                                     \
+    (NvrtcProgram*, const char* source, const char* name, int headers, const char* const* texts, \
+     const char* const* names))                                                                  \
+  X(int, nvrtcDestroyProgram, (NvrtcProgram*))                                                   \
+  X(int, nvrtcCompileProgram, (NvrtcProgram, int count, const char* const* options))             \
+  X(int, nvrtcGetPTXSize, (NvrtcProgram, std::size_t*))                                          \
+  X(int, nvrtcGetPTX, (NvrtcProgram, char*))                                                     \
+  X(int, nvrtcGetCUBINSize, (NvrtcProgram, std::size_t*))                                        \
+  X(int, nvrtcGetCUBIN, (NvrtcProgram, char*))                                                   \
+  X(int, nvrtcGetProgramLogSize, (NvrtcProgram, std::size_t*))                                   \
+  X(int, nvrtcGetProgramLog, (NvrtcProgram, char*))
+
+struct NvrtcLibrary {
+  std::string path;  ///< as it was opened
+#define REGARD_MEMBER(result, name, parameters) result(*name) parameters = nullptr;
+  REGARD_NVRTC_FUNCTIONS(REGARD_MEMBER)
+#undef REGARD_MEMBER
+};
+
+/// Where NVRTC is looked for, most wanted first. A place is a file, or a folder that may have one.
+struct NvrtcPlace {
+  std::string what;  ///< for messages: "REGARD_NVRTC", "the Python package nvidia-cuda-nvrtc", ...
+  std::string path;  ///< empty: the system's loader decides
+};
+
+/// `setting` alone when it is not empty; else the wheel nvidia-cuda-nvrtc in any of `packages` (folders like
+/// site-packages), CUDA_HOME (`cuda_home`, may be empty), and the system's loader.
+std::vector<NvrtcPlace> nvrtc_places(const std::string& setting, std::span<const std::string> packages,
+                                     const std::string& cuda_home);
+
+/// Folders of Python packages that belong to this process: the one this library is installed in as a package.
+std::vector<std::string> package_folders();
+
+/// The first that opens. It stays open for the life of the process. The error lists what was searched.
+Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcPlace>);
+
+}  // namespace regard

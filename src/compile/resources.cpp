@@ -1,0 +1,58 @@
+#include "compile/resources.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/split.h"
+
+namespace regard {
+namespace {
+
+/// The number right before `words` in a line like "0 bytes stack frame, 8 bytes spill stores"; 0 without.
+std::int64_t number_before(std::string_view line, std::string_view words) {
+  const std::size_t at = line.find(words);
+  if (at == std::string_view::npos) return 0;
+  std::size_t start = at;
+  while (start > 0 && line[start - 1] >= '0' && line[start - 1] <= '9') --start;
+  std::int64_t value = 0;
+  std::from_chars(line.data() + start, line.data() + at, value);
+  return value;
+}
+
+/// "Used 10 registers, used 1 barriers, 2048 bytes smem": here the number stands behind the verb.
+std::int64_t number_after(std::string_view line, std::string_view words) {
+  const std::size_t at = line.find(words);
+  if (at == std::string_view::npos) return 0;
+  std::int64_t value = 0;
+  std::from_chars(line.data() + at + words.size(), line.data() + line.size(), value);
+  return value;
+}
+
+}  // namespace
+
+Result<Resources> parse_ptxas_log(std::string_view log) {
+  Resources resources;
+  int kernels = 0;
+  for (const std::string_view line : split(log, "\n")) {
+    if (line.find("Compiling entry function") != std::string_view::npos) ++kernels;
+    if (line.find("bytes stack frame") != std::string_view::npos) {
+      // Functions that are not inlined have lines of their own: the worst counts.
+      resources.stack_bytes = std::max(resources.stack_bytes, number_before(line, " bytes stack frame"));
+      resources.spill_store_bytes += number_before(line, " bytes spill stores");
+      resources.spill_load_bytes += number_before(line, " bytes spill loads");
+    }
+    if (line.find("Used ") != std::string_view::npos) {
+      resources.registers = number_after(line, "Used ");
+      resources.barriers = number_after(line, "used ");
+      resources.shared_bytes = number_before(line, " bytes smem");
+    }
+    if (line.find("(C75") != std::string_view::npos) resources.performance_warnings.emplace_back(line);
+  }
+  if (kernels != 1 || resources.registers == 0) {
+    return fail(ErrorKind::internal, "the compiler's log reports on " + std::to_string(kernels) +
+                                         " kernels, not on one with its registers");
+  }
+  return resources;
+}
+
+}  // namespace regard

@@ -1,0 +1,68 @@
+#include "compile/scratch_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <span>
+
+#include "base/temporary.h"
+#include "base/write_file.h"
+
+namespace regard {
+
+ScratchFolder::ScratchFolder(std::string path)
+    : path_(std::move(path)), mark_(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (mark_) mark_in_use(mark_.number());
+}
+
+Result<ScratchFolder> ScratchFolder::make() {
+  static std::atomic<bool> cleared{false};  // of what killed processes left, once per process
+  if (!cleared.exchange(true)) remove_abandoned_temporaries();
+  const std::string parent = temporary_folder();
+  std::string path = parent + "/" + std::string(temporary_prefix) + "XXXXXX";
+  if (mkdtemp(path.data()) == nullptr) {
+    return fail(ErrorKind::no_kernel, fmt::format("cannot make a folder for the compile in '{}': {}; set "
+                                                  "TMPDIR to a folder that can be written",
+                                                  parent, std::strerror(errno)));
+  }
+  return ScratchFolder(path);
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+std::string ScratchFolder::keep() {
+  std::string kept = std::exchange(path_, {}), renamed = kept;
+  renamed.replace(renamed.rfind(temporary_prefix), temporary_prefix.size(), kept_prefix);
+  return rename(kept.c_str(), renamed.c_str()) == 0 ? renamed : kept;
+}
+
+Status ScratchFolder::write(const std::string& name, const std::string& text) const {
+  const std::string path = path_ + "/" + name;
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const bool written = file >= 0 && write_all(file, std::as_bytes(std::span(text)));
+  const int error = errno;
+  if (file >= 0) close(file);
+  if (written) return {};
+  return fail(ErrorKind::no_kernel,
+              fmt::format("cannot write '{}': {}; is the disk full?", path, std::strerror(error)));
+}
+
+std::string keep_source(const std::string& name, const std::string& source) {
+  Result<ScratchFolder> folder = ScratchFolder::make();
+  if (!folder) return "the source is not kept: " + folder.error().message;
+  if (Status status = folder->write(name, source); !status)
+    return "the source is not kept: " + status.error().message;
+  return fmt::format("the source is kept in '{}/{}'", folder->keep(), name);
+}
+
+}  // namespace regard

@@ -1,0 +1,37 @@
+// A private folder for a compile: gone afterwards, or kept for the person who has to look into a failure.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/own_descriptor.h"
+#include "base/result.h"
+
+namespace regard {
+
+/// Goes away with this object, or by gc, unless it is kept.
+class ScratchFolder {
+ public:
+  /// In TMPDIR, or /tmp.
+  static Result<ScratchFolder> make();
+  ScratchFolder(ScratchFolder&& other) noexcept
+      : path_(std::exchange(other.path_, {})), mark_(std::move(other.mark_)) {}
+  ScratchFolder& operator=(ScratchFolder&&) = delete;
+  ~ScratchFolder();
+
+  const std::string& path() const { return path_; }
+  /// Writes a new file; `name` is relative to the folder.
+  Status write(const std::string& name, const std::string& text) const;
+  /// Where it is from now on.
+  std::string keep();
+
+ private:
+  explicit ScratchFolder(std::string path);
+  std::string path_;
+  OwnDescriptor mark_;
+};
+
+/// Keeps a source that did not compile, for a look at it: "the source is kept in '...'", or why it is not.
+std::string keep_source(const std::string& name, const std::string& source);
+
+}  // namespace regard

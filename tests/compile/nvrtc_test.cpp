@@ -1,0 +1,171 @@
+// With the real NVRTC.
+#include "compile/nvrtc.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "compile/test_nvrtc.h"
+#include "plan/target.h"
+
+namespace regard {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const char* const doubling =
+    "extern \"C\" __global__ void doubling(float* x) { x[threadIdx.x] = x[threadIdx.x] * 2.f; }\n";
+
+CompileRequest request(const std::string& source, const std::string& architecture = "sm_90a") {
+  return {"kernel", source, {"--gpu-architecture=" + architecture, "-std=c++20"}};
+}
+
+TEST(Nvrtc, CompilesMachineCodeForEveryCudaTarget) {
+  const std::unique_ptr<Toolchain> compiler = test_toolchain();
+  int compiled = 0;
+  for (const Target& target : targets().value()) {
+    if (target.kind != TargetKind::cuda) continue;
+    const Result<Compiled> result = compiler->compile({"kernel", doubling, target.options});
+    ASSERT_TRUE(result) << target.name << ": " << result.error().message;
+    ASSERT_GE(result->binary.size(), 4u);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(result->binary.data()), 4),
+              "\x7f"
+              "ELF")
+        << target.name;
+    ++compiled;
+  }
+  EXPECT_GE(compiled, 7);
+}
+
+TEST(Nvrtc, ReportsWhatTheKernelTakes) {
+  const std::unique_ptr<Toolchain> compiler = test_toolchain();
+  const Result<Compiled> plain = compiler->compile(request(doubling));
+  ASSERT_TRUE(plain) << plain.error().message;
+  ASSERT_TRUE(plain->resources);
+  EXPECT_GT(plain->resources->registers, 0);
+  EXPECT_FALSE(plain->resources->spills());
+  EXPECT_EQ(plain->resources->stack_bytes, 0);
+  EXPECT_THAT(plain->resources->performance_warnings, IsEmpty());
+
+  // 300 values that all live at once do not fit into the 255 registers of a thread.
+  const Result<Compiled> crowded = compiler->compile(
+      request("extern \"C\" __global__ void crowded(float* x) {\n"
+              "  float v[300];\n"
+              "#pragma unroll\n  for (int i = 0; i < 300; ++i) v[i] = x[i * 32 + threadIdx.x];\n"
+              "  __syncthreads();\n"
+              "#pragma unroll\n  for (int i = 0; i < 300; ++i) x[i * 33 + threadIdx.x] = v[299 - i];\n}\n"));
+  ASSERT_TRUE(crowded) << crowded.error().message;
+  EXPECT_TRUE(crowded->resources->spills());
+
+  const Result<Compiled> shared = compiler->compile(
+      request("extern \"C\" __global__ void shared(float* x) { __shared__ float s[512]; s[threadIdx.x] = *x; "
+              "__syncthreads(); *x = s[511 - threadIdx.x]; }\n"));
+  ASSERT_TRUE(shared) << shared.error().message;
+  EXPECT_EQ(shared->resources->shared_bytes, 2048);
+}
+
+TEST(Nvrtc, TheSameSourceGivesTheSameBytes) {
+  const std::unique_ptr<Toolchain> compiler = test_toolchain();
+  const Result<Compiled> first = compiler->compile(request(doubling)),
+                         second = compiler->compile(request(doubling));
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->binary, second->binary);
+  const Result<Compiled> other = compiler->compile(request(doubling, "sm_80"));
+  ASSERT_TRUE(other);
+  EXPECT_NE(first->binary, other->binary);
+}
+
+TEST(Nvrtc, ThreadsCompileAtOnce) {
+  const std::unique_ptr<Toolchain> compiler = test_toolchain();
+  const std::vector<std::byte> expected = compiler->compile(request(doubling)).value().binary;
+  std::atomic<int> right{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      const Result<Compiled> result = compiler->compile(request(doubling));
+      right += result && result->binary == expected;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 4);
+}
+
+TEST(Nvrtc, IdentityNamesTheBuildAndNoPath) {
+  const std::string identity = test_toolchain()->identity();
+  EXPECT_THAT(identity, AllOf(HasSubstr("NVRTC release "), HasSubstr("CL-")));
+  EXPECT_EQ(identity.find('/'), std::string::npos) << identity;
+  EXPECT_EQ(nvrtc_identity("// Compiler Build ID: CL-1\n// Cuda compilation tools, release 9.9, V9.9.1\n"),
+            "NVRTC release 9.9, V9.9.1; CL-1");
+  EXPECT_EQ(nvrtc_identity("// nothing of the kind\n"), "");
+}
+
+TEST(Nvrtc, AFailureHasTheLogTheOptionsAndTheKeptSource) {
+  const std::unique_ptr<Toolchain> compiler = test_toolchain();
+  const Result<Compiled> result =
+      compiler->compile(request("extern \"C\" __global__ void wrong() { nonsense; }\n"));
+  ASSERT_FALSE(result);
+  const std::string& message = result.error().message;
+  EXPECT_THAT(message, AllOf(HasSubstr("NVRTC_ERROR_COMPILATION"), HasSubstr("\"nonsense\" is undefined"),
+                             HasSubstr("--gpu-architecture=sm_90a")));
+  const std::string words = "the source is kept in '";
+  const std::size_t start = message.find(words) + words.size();
+  const fs::path kept = message.substr(start, message.find('\'', start) - start);
+  std::ifstream file(kept);
+  const std::string source(std::istreambuf_iterator<char>(file), {});
+  EXPECT_THAT(source, HasSubstr("nonsense"));
+  fs::remove_all(kept.parent_path());
+}
+
+TEST(Nvrtc, IsSearchedInOrderAndTheSettingStandsAlone) {
+  const auto paths = [](const std::vector<NvrtcPlace>& places) {
+    std::vector<std::string> list;
+    for (const NvrtcPlace& place : places) list.push_back(place.path);
+    return list;
+  };
+  const std::vector<std::string> packages = {"/site-packages"};
+  EXPECT_THAT(paths(nvrtc_places("", packages, "/cuda")),
+              testing::ElementsAre("/site-packages/nvidia/cu13/lib", "/site-packages/nvidia/cuda_nvrtc/lib",
+                                   "/cuda/lib64", "/cuda/lib", ""));
+  EXPECT_THAT(paths(nvrtc_places("/mine.so", packages, "/cuda")), testing::ElementsAre("/mine.so"));
+}
+
+TEST(Nvrtc, WhatIsNotThereIsOneSentenceWithAllPlaces) {
+  const std::vector<NvrtcPlace> places = {{"CUDA_HOME", "/nonexistent/lib64"}};
+  const Result<NvrtcLibrary> missing = open_nvrtc(places);
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message,
+              AllOf(HasSubstr("CUDA_HOME '/nonexistent/lib64'"), HasSubstr("pip install nvidia-cuda-nvrtc")));
+  // A library that is something else.
+  const Result<NvrtcLibrary> wrong = open_nvrtc(nvrtc_places("libm.so.6", {}, ""));
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message, HasSubstr("has no function nvrtcVersion"));
+}
+
+TEST(PtxasLog, IsReadLineByLine) {
+  const Result<Resources> read = parse_ptxas_log(
+      "ptxas info    : 0 bytes gmem\n"
+      "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n"
+      "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n"
+      "ptxas info    : Function properties for k\n"
+      "ptxas         .     16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
+      "ptxas info    : Used 168 registers, used 2 barriers, 1024 bytes smem, 400 bytes cmem[0]\n");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->registers, 168);
+  EXPECT_EQ(read->stack_bytes, 16);
+  EXPECT_EQ(read->spill_store_bytes, 8);
+  EXPECT_EQ(read->spill_load_bytes, 12);
+  EXPECT_EQ(read->shared_bytes, 1024);
+  EXPECT_EQ(read->barriers, 2);
+  EXPECT_THAT(read->performance_warnings, testing::ElementsAre(HasSubstr("C7510")));
+  EXPECT_FALSE(parse_ptxas_log("nothing of a kernel"));
+}
+
+}  // namespace
+}  // namespace regard
