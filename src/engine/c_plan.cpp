@@ -19,34 +19,35 @@ regard_status regard_plan_create(const regard_problem* problem, const regard_pla
     if (plan == nullptr) return report(null_argument("plan").value());
     const Result<EngineOptions> chosen = engine_options(options);
     if (!chosen) return report(chosen.error());
-    Result<std::shared_ptr<PreparedPlan>> prepared = prepared_plan(problem->problem, *chosen);
+    Result<SharedPlan> prepared = prepared_plan(problem->problem, *chosen);
     if (!prepared) return report(prepared.error());
-    *plan = new regard_plan{std::move(*prepared)};
+    *plan = handle_of(std::move(*prepared));
     return REGARD_OK;
   });
 }
 
 void regard_plan_destroy(regard_plan* plan) {
-  delete plan;
+  if (plan == nullptr) return;
+  const SharedPlan given_back = SharedPlan::taken(plan_of(plan));
 }
 
 regard_status regard_plan_prepare(regard_plan* plan) {
   return guarded([&] {
     if (plan == nullptr) return report(null_argument("plan").value());
-    const auto ready = plan->prepared->ready();
+    const auto ready = plan_of(plan)->ready();
     return ready ? REGARD_OK : report(ready.error());
   });
 }
 
 int64_t regard_plan_workspace_bytes(const regard_plan* plan) {
-  return plan == nullptr ? 0 : plan->prepared->workspace_bytes();
+  return plan == nullptr ? 0 : plan_of(plan)->workspace_bytes();
 }
 
 regard_status regard_plan_json(const regard_plan* plan, char** json) {
   return guarded([&] {
     if (plan == nullptr) return report(null_argument("plan").value());
     if (json == nullptr) return report(null_argument("json").value());
-    return give(describe(*plan->prepared), json);
+    return give(describe(*plan_of(plan)), json);
   });
 }
 
@@ -78,10 +79,10 @@ regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* a
     const Result<const regard_arguments*> known = known_arguments(arguments, storage);
     if (!known) return report(known.error());
     if (stream != nullptr) return report(REGARD_INVALID, "a CPU target takes no stream; pass NULL");
-    if (Status status = run(*plan->prepared, **known, workspace, workspace_bytes); !status) {
+    if (Status status = run(*plan_of(plan), **known, workspace, workspace_bytes); !status) {
       return report(status.error());
     }
-    if (Status status = verify_if_asked(*plan->prepared, **known); !status) return report(status.error());
+    if (Status status = verify_if_asked(*plan_of(plan), **known); !status) return report(status.error());
     return REGARD_OK;
   });
 }
@@ -95,7 +96,7 @@ regard_status regard_attention(const regard_problem* problem, const regard_plan_
     if (!known) return report(known.error());
     const Result<EngineOptions> chosen = engine_options(options);
     if (!chosen) return report(chosen.error());
-    const Result<std::shared_ptr<PreparedPlan>> prepared = prepared_plan(problem->problem, *chosen);
+    const Result<SharedPlan> prepared = prepared_plan(problem->problem, *chosen);
     if (!prepared) return report(prepared.error());
     const Result<AlignedMemory> workspace = aligned_memory((*prepared)->workspace_bytes());
     if (!workspace) return report(workspace.error());

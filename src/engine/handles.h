@@ -20,11 +20,18 @@ struct regard_problem {
   std::string text, json;
 };
 
-struct regard_plan {
-  std::shared_ptr<regard::PreparedPlan> prepared;
-};
-
 namespace regard::c_api {
+
+/// A plan's handle is the plan itself, with one of its shares; the name stays without a definition.
+inline regard_plan* handle_of(SharedPlan plan) {
+  return reinterpret_cast<regard_plan*>(plan.release());
+}
+inline PreparedPlan* plan_of(regard_plan* handle) {
+  return reinterpret_cast<PreparedPlan*>(handle);
+}
+inline PreparedPlan* plan_of(const regard_plan* handle) {
+  return plan_of(const_cast<regard_plan*>(handle));  // what a plan prepares once is no change to its user
+}
 
 /// Keeps the sentence for regard_status_message on this thread. Without memory for it the sentence is
 /// "out of memory".

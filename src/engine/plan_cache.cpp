@@ -19,7 +19,7 @@ struct Entry {
   Problem problem;
   std::string target, family;
   int threads;
-  std::shared_ptr<PreparedPlan> plan;
+  SharedPlan plan;
 
   bool matches(std::size_t other_hash, const Problem& other, const EngineOptions& options) const {
     return hash == other_hash && threads == options.threads && target == options.target &&
@@ -49,7 +49,7 @@ std::string summary(const Plan& plan) {
   return fmt::format("{} on {}: {}", print(plan.problem), plan.target->name, stages);
 }
 
-Result<std::shared_ptr<PreparedPlan>> make(const Problem& problem, const EngineOptions& options) {
+Result<SharedPlan> make(const Problem& problem, const EngineOptions& options) {
   const Result<PlanRequest> request = plan_request(options);
   if (!request) return tl::unexpected(request.error());
   Result<Plan> best = plan(problem, *request->target, request->options);
@@ -62,12 +62,12 @@ Result<std::shared_ptr<PreparedPlan>> make(const Problem& problem, const EngineO
   }
   ++counters().plans;
   if (log_enabled("plan")) log_line("plan", summary(*best));
-  return std::make_shared<PreparedPlan>(std::move(*best), std::move(fallback));
+  return SharedPlan(new PreparedPlan(std::move(*best), std::move(fallback)));
 }
 
 }  // namespace
 
-Result<std::shared_ptr<PreparedPlan>> prepared_plan(const Problem& problem, const EngineOptions& options) {
+Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& options) {
   const std::size_t key = hash_of(problem, options);
   for (std::size_t probe = 0; probe < probes; ++probe) {
     const Entry* entry = table[(key + probe) % slots].load(std::memory_order_acquire);
@@ -78,7 +78,7 @@ Result<std::shared_ptr<PreparedPlan>> prepared_plan(const Problem& problem, cons
     }
   }
 
-  Result<std::shared_ptr<PreparedPlan>> made = make(problem, options);
+  Result<SharedPlan> made = make(problem, options);
   if (!made) return made;
   auto entry = std::make_unique<Entry>(
       Entry{key, problem, std::string(options.target), std::string(options.family), options.threads, *made});

@@ -26,7 +26,7 @@ Result<PreparedPlan::Ready> kernels_of(const Plan& plan) {
 }  // namespace
 
 PreparedPlan::PreparedPlan(Plan best, std::optional<Plan> fallback)
-    : best_(std::move(best)), fallback_(std::move(fallback)) {}
+    : best_(std::move(best)), specs_(tensor_specs(best_.problem)), fallback_(std::move(fallback)) {}
 
 PreparedPlan::~PreparedPlan() {
   delete ready_.load();

@@ -6,10 +6,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/resolve.h"
 #include "plan/plan.h"
+#include "problem/tensors.h"
 
 namespace regard {
 
@@ -35,6 +37,7 @@ class PreparedPlan {
   PreparedPlan& operator=(const PreparedPlan&) = delete;
 
   const Plan& best() const { return best_; }
+  const TensorSpecs& specs() const { return specs_; }
   /// Enough for whichever plan ends up in use.
   std::int64_t workspace_bytes() const;
 
@@ -44,14 +47,50 @@ class PreparedPlan {
   const Ready* ready_if_prepared() const { return ready_.load(std::memory_order_acquire); }
 
  private:
+  friend class SharedPlan;
+
+  std::atomic<std::int64_t> owners_{0};
   Plan best_;
+  TensorSpecs specs_;
   std::optional<Plan> fallback_;  ///< the generic kernels, where they may answer instead
   std::atomic<const Ready*> ready_{nullptr};
 };
 
+/// One of a plan's owners. The count lies in the plan, so that the C ABI's handle is the plan itself and
+/// making one allocates nothing.
+class SharedPlan {
+ public:
+  explicit SharedPlan(PreparedPlan* plan) : plan_(plan) {
+    plan_->owners_.fetch_add(1, std::memory_order_relaxed);
+  }
+  SharedPlan(const SharedPlan& other) : SharedPlan(other.plan_) {}
+  SharedPlan(SharedPlan&& other) noexcept : plan_(std::exchange(other.plan_, nullptr)) {}
+  SharedPlan& operator=(SharedPlan other) noexcept {
+    std::swap(plan_, other.plan_);
+    return *this;
+  }
+  ~SharedPlan() {
+    if (plan_ != nullptr && plan_->owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete plan_;
+  }
+
+  PreparedPlan* operator->() const { return plan_; }
+  PreparedPlan& operator*() const { return *plan_; }
+
+  /// Leaves this owner's share to the caller, who gives it back with `taken`.
+  PreparedPlan* release() { return std::exchange(plan_, nullptr); }
+  static SharedPlan taken(PreparedPlan* plan) {
+    SharedPlan shared(plan);
+    plan->owners_.fetch_sub(1, std::memory_order_relaxed);
+    return shared;
+  }
+
+ private:
+  PreparedPlan* plan_;
+};
+
 /// The remembered plan of a problem, or a new one. A problem seen before costs one hash and one comparison,
 /// no lock and no allocation.
-Result<std::shared_ptr<PreparedPlan>> prepared_plan(const Problem&, const EngineOptions&);
+Result<SharedPlan> prepared_plan(const Problem&, const EngineOptions&);
 
 /// The target and plan options that EngineOptions and the settings stand for.
 struct PlanRequest {

@@ -12,7 +12,7 @@ namespace regard {
 Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspace,
            std::int64_t workspace_bytes) {
   const Problem& problem = prepared.best().problem;
-  if (Status status = check_tensors(problem, given); !status) return status;
+  if (Status status = check_tensors(problem, prepared.specs(), given); !status) return status;
   if (Status status = check_host_values(problem, given); !status) return status;
   const std::int64_t needed = prepared.workspace_bytes();
   if (workspace_bytes < needed || (needed > 0 && workspace == nullptr)) {

@@ -85,7 +85,7 @@ Status verify_beside(const PreparedPlan& live, const regard_arguments& arguments
     options.target = live.best().target->name;
     options.family = wanted;
   }
-  const Result<std::shared_ptr<PreparedPlan>> other = prepared_plan(problem, options);
+  const Result<SharedPlan> other = prepared_plan(problem, options);
   if (!other) {
     if (other.error().kind == ErrorKind::invalid) return invalid("REGARD_VERIFY: " + other.error().message);
     report_line(problem, wanted, other.error().message);

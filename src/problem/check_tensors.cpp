@@ -185,11 +185,14 @@ Status check_tensor(const Problem& p, const TensorSpec& spec, const regard_tenso
 }  // namespace
 
 Status check_tensors(const Problem& problem, const regard_arguments& arguments) {
-  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
-    const auto role = static_cast<regard_role>(i);
-    if (arguments.tensor[i].data == nullptr && tensor_use(problem, role) == REGARD_UNUSED) continue;
-    const TensorSpec spec = tensor_spec(problem, role);
-    if (Status status = check_tensor(problem, spec, arguments.tensor[i]); !status) return status;
+  return check_tensors(problem, tensor_specs(problem), arguments);
+}
+
+Status check_tensors(const Problem& problem, const TensorSpecs& specs, const regard_arguments& arguments) {
+  for (const TensorSpec& spec : specs) {
+    const regard_tensor& tensor = arguments.tensor[spec.role];
+    if (tensor.data == nullptr && spec.use == REGARD_UNUSED) continue;
+    if (Status status = check_tensor(problem, spec, tensor); !status) return status;
   }
   const bool no_lengths = arguments.tensor[REGARD_LENGTHS_Q].data == nullptr &&
                           arguments.tensor[REGARD_LENGTHS_K].data == nullptr;

@@ -350,6 +350,12 @@ TensorSpec tensor_spec(const Problem& problem, regard_role wanted) {
   return spec;
 }
 
+TensorSpecs tensor_specs(const Problem& problem) {
+  TensorSpecs specs;
+  for (const Role& role : roles) specs[role.role] = tensor_spec(problem, role.role);
+  return specs;
+}
+
 regard_use tensor_use(const Problem& problem, regard_role role) {
   const auto index = static_cast<std::size_t>(role);
   return index < std::size(roles) ? roles[index].use(problem) : REGARD_UNUSED;

@@ -75,6 +75,11 @@ inline bool is_written(regard_use use) {
 /// Looks at no element, so it is as right for device memory.
 Status check_tensors(const Problem& problem, const regard_arguments& arguments);
 
+/// What a problem expects of every role, for callers who check many calls of one problem.
+using TensorSpecs = std::array<TensorSpec, REGARD_ROLE_COUNT>;
+TensorSpecs tensor_specs(const Problem& problem);
+Status check_tensors(const Problem& problem, const TensorSpecs& specs, const regard_arguments& arguments);
+
 /// Where tensors are readable on the host: cumulative offsets that start at 0, never decrease and end within
 /// the tokens; logical lengths within the physical ones; no sequence longer than sq or sk. Call after
 /// check_tensors.
