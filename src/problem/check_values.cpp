@@ -1,6 +1,8 @@
 // Checks of numbers inside tensors that lie in host memory.
 #include "problem/tensors.h"
 
+#include <algorithm>
+
 namespace regard {
 namespace {
 
@@ -132,9 +134,12 @@ Status check_cache(const Problem& p, const regard_arguments& arguments) {
 }  // namespace
 
 Status check_host_values(const Problem& p, const regard_arguments& arguments) {
-  const bool dense = arguments.tensor[REGARD_OFFSETS_Q].data == nullptr &&
-                     arguments.tensor[REGARD_OFFSETS_K].data == nullptr;
-  if (dense && !p.lengths) return {};
+  constexpr regard_role read_here[] = {REGARD_OFFSETS_Q, REGARD_OFFSETS_K,         REGARD_LENGTHS_Q,
+                                       REGARD_LENGTHS_K, REGARD_PAGE_TABLE,        REGARD_PAGE_OFFSETS,
+                                       REGARD_PAGE_LIST, REGARD_LAST_PAGE_LENGTHS, REGARD_CACHE_INDEX};
+  const bool any = std::ranges::any_of(
+      read_here, [&](regard_role role) { return arguments.tensor[role].data != nullptr; });
+  if (!any && !p.lengths) return {};  // the usual dense call is over at once
   const auto tokens = [&](regard_role role) { return tensor_spec(p, role).shape[0]; };
   const Side sides[] = {
       {"q", p.sq, tokens(REGARD_Q), integers(arguments, REGARD_OFFSETS_Q),

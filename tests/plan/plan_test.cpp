@@ -129,7 +129,7 @@ const Unbuilt unbuilt[] = {
      "append_kv",
      {1, 4, 8},
      2 * 8 * (128 * 4 + 4) + 8 * 128 * 2 + 64},
-    {"fwd bf16 b=2 h=4 s=256 d=64 mask=causal snew=256", "append_kv + forward", "append_kv", {8, 16}, 0},
+    {"fwd bf16 b=2 h=4 s=256 d=64 mask=causal snew=256", "append_kv + forward", "append_kv", {8, 8}, 0},
     {"fwd bf16 b=1 h=2 sq=1 sk=4096 d=128 snew=1 paged=16",
      "append_kv + paged_forward + combine",
      "append_kv",
