@@ -55,13 +55,15 @@ struct Arguments {
   u64 seed, offset;
 
   // Workspace, laid out by the plan (src/plan/workspace.h).
-  i64 splits;             // parts of the key range, 1 = none
-  i64 split_keys;         // keys per part
-  i64 block_rows;         // forward: query rows per block, whole tiles, at most key::block_q
-  float* partial_o;       // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
-  float* partial_lse;     // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
-  float* delta;           // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
-  float* grad_q_partial;  // backward: [splits, b, hq, sq, d rounded up to 16] (varlen [splits, hq, tq, ..])
+  i64 splits;                // parts of the key range, 1 = none
+  i64 split_keys;            // keys per part
+  i64 block_rows;            // forward: query rows per block, whole tiles, at most key::block_q
+  float* partial_o;          // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
+  float* partial_lse;        // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
+  float* delta;              // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
+  float* grad_q_sum;         // backward: [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..])
+  i64* progress;             // backward: [b, hk, blocks of keys], 64 bytes apart (backward_order.h)
+  i64 key_blocks;            // how many those are
   float* grad_bias_partial;  // backward: fp32 image of a broadcast bias gradient
   i64 tq, tk;                // total tokens: b * sq dense
 };

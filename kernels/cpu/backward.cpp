@@ -1,70 +1,20 @@
-// Backward: dK, dV, and dQ in fp32 slabs, one per part of the keys.
+// Backward: dK, dV and dQ.
 //
 //   P = exp(S - LSE)    dV = P^T dO    dP = dO V^T    dS = P (dP - D)    dK = scale dS^T Q    dQ = scale dS K
 //
-// A block of the grid owns the keys of one part of one K/V head. For each block_k of them it walks over the
-// queries of every head of the group, block_q at a time, so that dK and dV are sums in scratch, written once,
-// in one fixed order. Scores are made transposed, [key][query] with one lane per query: the sums over queries
+// A block of the grid owns the keys of one part of one K/V head: all of them, or block_k. For each block_k it
+// walks over the queries of every head of the group, block_q at a time, so that dK and dV are sums in
+// scratch, written once, in one fixed order. dQ is a sum in the workspace that blocks of keys add to in turn
+// (backward_order.h). Scores are made transposed, [key][query] with one lane per query: the sums over queries
 // (dK, dV) and over keys (dQ) then both find dS as rows to broadcast.
 #include "kernels/cpu/backward_amx.h"
 #include "kernels/cpu/backward_bias.h"
-#include "kernels/cpu/backward_tile.h"
+#include "kernels/cpu/backward_order.h"
+#include "kernels/cpu/backward_scores.h"
 #include "kernels/cpu/pack.h"
 
 namespace regard {
 namespace {
-
-static_assert(block_q % 64 == 0 && block_k % key_step == 0 && block_k % 2 == 0);
-
-/// C[rows][columns] += A B, or = A B. `height` is the depth that the panels of B are laid out for.
-template <bool add, i64 columns, i64 a_row, i64 a_step, i64 height, i64 c_row, int vectors, int tile_height>
-REGARD_INLINE void multiply_rows(const float* a, const float* b, i64 steps, float* c) {
-  Tile<tile_height, vectors> tile;
-  tile.clear();
-  tile.add_product(a, a_row, a_step, b, panel, steps);
-  if constexpr (add) {
-    REGARD_UNROLL
-    for (int r = 0; r < tile_height; ++r) {
-      REGARD_UNROLL
-      for (int v = 0; v < vectors; ++v) tile.sum[r][v] += load<Floats>(c + r * c_row + v * lanes);
-    }
-  }
-  tile.store_to(c, c_row);
-}
-
-template <bool add, i64 columns, i64 a_row, i64 a_step, i64 height, i64 c_row, int vectors>
-void multiply_panel(const float* a, const float* b, i64 steps, float* c, i64 rows) {
-  i64 row = 0;
-  for (; row + tile_rows <= rows; row += tile_rows)
-    multiply_rows<add, columns, a_row, a_step, height, c_row, vectors, tile_rows>(a + row * a_row, b, steps,
-                                                                                  c + row * c_row);
-  if constexpr (a_row == 1) {  // rows are queries: their number is anything
-    constexpr int rest = block_q % tile_rows;
-    if (rest != 0 && row + rest <= rows) {
-      multiply_rows<add, columns, a_row, a_step, height, c_row, vectors, rest ? rest : 1>(
-          a + row * a_row, b, steps, c + row * c_row);
-      row += rest;
-    }
-    for (; row < rows; ++row)
-      multiply_rows<add, columns, a_row, a_step, height, c_row, vectors, 1>(a + row * a_row, b, steps,
-                                                                            c + row * c_row);
-  }
-}
-
-template <bool add, i64 columns, i64 a_row, i64 a_step, i64 height, i64 c_row>
-void multiply(const float* a, const float* b, i64 steps, float* c, i64 rows) {
-  if constexpr (amx)
-    return multiply_amx<columns>({rows_of(a, a_row), b, panel, c, c_row, steps, add}, height, rows);
-  constexpr int rest = columns % panel / lanes;
-  for (i64 column = 0; column + panel <= columns; column += panel)
-    multiply_panel<add, columns, a_row, a_step, height, c_row, tile_vectors>(a, b + column * height, steps,
-                                                                             c + column, rows);
-  if constexpr (rest != 0) {
-    constexpr i64 column = columns - columns % panel;
-    multiply_panel<add, columns, a_row, a_step, height, c_row, rest>(a, b + column * height, steps,
-                                                                     c + column, rows);
-  }
-}
 
 /// A B operand with n numbers of each row as columns, panel by panel.
 template <i64 n, i64 capacity>
@@ -90,31 +40,31 @@ void pack_query_lanes(float* to, const u8* from, i64 stride, i64 rows) {
 struct Backward {
   const Arguments& a;
   float* const scratch;
-  const i64 batch, kv_head, split;
+  const i64 batch, kv_head;
   const i64 group = a.hq / a.hk;
-  BackwardTile tile{scratch};
 
   float* part(i64 offset) const { return scratch + offset; }
 
-  /// Rows of the fp32 slab that this part of the keys sums dQ in.
-  float* grad_q(const Head& head, i64 row) const {
-    return a.grad_q_partial + (split * head.row_count() + head.row_number(row)) * columns_d;
-  }
+  /// Rows of the fp32 sum of dQ.
+  float* grad_q(const Head& head, i64 row) const { return a.grad_q_sum + head.row_number(row) * columns_d; }
 
   void run(i64 first_key, i64 end_key) {
-    i64 end = 0;
-    for (i64 i = 0; i < group; ++i) {
-      const Head head(a, batch, kv_head * group + i);
-      __builtin_memset(grad_q(head, 0), 0, head.sequence.sq * columns_d * 4);
-      if constexpr (key::dbias)
-        if (!bias_shared(a).any()) clear_bias_rows(head, first_key, smaller(end_key, a.sk));
-      end = smaller(end_key, head.sequence.sk);
+    const Head head(a, batch, kv_head * group);
+    if constexpr (key::dbias) {
+      if (!bias_shared(a).any())
+        for (i64 i = 0; i < group; ++i)
+          clear_bias_rows(Head(a, batch, kv_head * group + i), first_key, smaller(end_key, a.sk));
     }
-    for (i64 first = first_key; first < end; first += block_k)
-      block_of_keys(Head(a, batch, kv_head * group), first, smaller(block_k, end - first));
+    // dQ of a sequence without keys is 0: a first block of none stores it.
+    const i64 blocks = larger<i64>(1, ceil_divide(head.sequence.sk, block_k));
+    const i64 first = first_key / block_k, end = larger(first + 1, ceil_divide(end_key, block_k));
+    for (i64 block = first; block < smaller(end, blocks); ++block)
+      block_of_keys(head, block, block == blocks - 1);
   }
 
-  void block_of_keys(const Head& first_head, i64 first, i64 keys) {
+  void block_of_keys(const Head& first_head, i64 block, bool last) {
+    const Sequence& sequence = first_head.sequence;
+    const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
     pack_rows<d>(part(scratch_layout.k_rows), first_head.k(first), a.k.row, keys, block_k);
     if constexpr (amx)
       pack_turned<d, block_k>(part(scratch_layout.k_columns), first_head.k(first), a.k.row, keys);
@@ -126,17 +76,28 @@ struct Backward {
     __builtin_memset(grad_k, 0, block_k * columns_d * 4);
     __builtin_memset(grad_v, 0, block_k * columns_dv * 4);
 
-    const Sequence& sequence = first_head.sequence;
-    TileRows<block_q> rows;
+    const Turn turn(a, batch, kv_head, block);
+    VisibleUnits visible;
     for (i64 query = 0; query < sequence.sq; query += block_q) {
-      const i64 queries = smaller(block_q, sequence.sq - query);
-      rows.find(a, sequence, query, queries);
-      if (!rows.sees_any(first, first + keys)) continue;
+      const i64 queries = smaller(block_q, sequence.sq - query), end = query + queries;
+      visible.find(a, sequence, query, queries);
+      const bool any = visible.find_keys(first, keys, queries);
+      if (!any && block > 0 && !last) continue;
       for (i64 i = 0; i < group; ++i) {
         const Head head(a, batch, kv_head * group + i);
-        visit({head, first, keys, query, queries}, rows);
+        const TilePlace place{head, first, keys, query, queries};
+        BackwardTile tile{a, place, visible, scratch};
+        const bool adds = any && make_gradients(tile);
+        turn.wait(end);
+        float* const sums = grad_q(head, query);
+        if (block == 0) __builtin_memset(sums, 0, queries * columns_d * 4);
+        if (adds) add_grad_q(tile, sums);
+        if (last) store_grad_q(place, sums);
       }
+      turn.finish(end);
     }
+    turn.wait(sequence.sq);
+    turn.finish(sequence.sq);
 
     const i64 memory_row = sequence.first_k + first;
     for (i64 i = 0; i < keys; ++i) {
@@ -147,50 +108,108 @@ struct Backward {
     }
   }
 
-  void visit(const TilePlace& place, const TileRows<block_q>& rows) {
+  /// dK, dV, and dS as operands. False when dS is 0.
+  bool make_gradients(BackwardTile& tile) {
+    const TilePlace& place = tile.place;
+    const VisibleUnits& visible = tile.visible;
     if constexpr (key::bits)
-      if (!load_bits(a, place, tile.bits)) return;
-    if constexpr (has_bias) load_bias(a, place, tile.bias);
-    if constexpr (key::dropout) load_random_bytes(a, place, tile.random);
-    load_row_sums(a, place, tile.lse, tile.delta);
+      if (!load_bits(a, place, reinterpret_cast<u32*>(part(scratch_layout.bits)))) return false;
+    if constexpr (has_bias) load_bias(a, place, part(scratch_layout.bias));
+    if constexpr (key::dropout)
+      load_random_bytes(a, place, reinterpret_cast<u32*>(part(scratch_layout.dropout)));
+    tile.load_rows();
     pack_queries(place);
 
-    // Only the keys that some row of the tile sees; the gradient of a bias is wanted for all of them.
-    const i64 first = key::dbias ? 0 : larger<i64>(rows.first - place.first_key, 0);
-    const i64 last = key::dbias ? place.keys : smaller(place.keys, rows.last - place.first_key);
-    const i64 from = first / key_step * key_step, to = round_up(last, key_step), count = to - from;
-    float* const k_rows = part(scratch_layout.k_rows) + from * depth(d);
-    float* const v_rows = part(scratch_layout.v_rows) + from * depth(dv);
-    float* const grad_k = part(scratch_layout.grad_k) + from * columns_d;
-    float* const grad_v = part(scratch_layout.grad_v) + from * columns_dv;
-
-    multiply<false, block_q, depth(d), 1, depth(d), block_q>(k_rows, part(scratch_layout.q_transposed),
-                                                             depth(d), tile.p + from * block_q, count);
-    // Every row sees the keys [clear, masked).
-    const i64 clear = key::bits ? to : smaller(larger(rows.all_first - place.first_key, from), to);
-    const i64 masked = key::bits ? to : smaller(larger(rows.all_last - place.first_key, clear), to);
-    tile.make_probabilities<true>(a, place, rows, from, clear);
-    tile.make_probabilities<false>(a, place, rows, clear, masked);
-    tile.make_probabilities<true>(a, place, rows, masked, to);
-    multiply<true, columns_dv, depth(block_q), 1, depth(block_q), columns_dv>(
-        tile.operand + from * depth(block_q), part(scratch_layout.grad_o_columns), depth(block_q), grad_v,
-        count);
-
-    multiply<false, block_q, depth(dv), 1, depth(dv), block_q>(
-        v_rows, part(scratch_layout.grad_o_transposed), depth(dv), tile.grad_p + from * block_q, count);
-    tile.make_score_gradients(a, place, from, to);
-    if constexpr (key::dbias) store_bias_gradient(a, place, tile.grad_p);
-    multiply<true, columns_d, depth(block_q), 1, depth(block_q), columns_d>(
-        tile.grads_by_key() + from * depth(block_q), part(scratch_layout.q_columns), depth(block_q), grad_k,
-        count);
-    const float* const grads = tile.grads_by_query() + depth(from) * block_q;
-    float* const grad = grad_q(place.head, place.first_query);
+    i64 from = block_k, to = 0;
+    visible.widen(from, to, 0, units);
     if constexpr (amx)
-      add_grad_q_amx(grad, part(scratch_layout.k_columns) + depth(from) * 16, grads, depth(count),
-                     place.queries, part(scratch_layout.grad_q));
+      compute_scores_amx(tile, from, to);
     else
-      multiply<true, columns_d, 1, block_q, depth(block_k), columns_d>(
-          grads, part(scratch_layout.k_columns) + depth(from) * panel, depth(count), grad, place.queries);
+      compute_scores(tile, from, to);
+    if constexpr (key::dbias) store_bias_gradient(a, place, tile.grad_bias());
+    add_by_key<columns_dv>(part(scratch_layout.p), part(scratch_layout.grad_o_columns), visible, from, to,
+                           part(scratch_layout.grad_v));
+    add_by_key<columns_d>(part(scratch_layout.grad_s), part(scratch_layout.q_columns), visible, from, to,
+                          part(scratch_layout.grad_k));
+    return true;
+  }
+
+  void store_grad_q(const TilePlace& place, const float* sums) {
+    const Head& head = place.head;
+    const i64 memory_row = head.sequence.first_q + place.first_query;
+    for (i64 i = 0; i < place.queries; ++i)
+      store_row<key::dtype, d>(head.address<key::dtype>(a.grad_q, head.head, memory_row + i),
+                               sums + i * columns_d, a.scale);
+  }
+
+  /// sums[key][columns] += operand[key][query] B[query][columns], over the queries that see the key.
+  template <i64 columns>
+  void add_by_key(const float* operand, const float* b, const VisibleUnits& visible, i64 from, i64 to,
+                  float* sums) {
+    if constexpr (amx)
+      return multiply_amx<columns>({rows_of(operand + from * depth(block_q), depth(block_q)), b, panel,
+                                    sums + from * columns, columns, depth(block_q), true},
+                                   depth(block_q), to - from);
+    for_panels<columns>([&](i64 column, auto vectors) {
+      for (i64 k = from; k < to; k += tile_rows) {
+        i64 first = 0, last = units;
+        while (first < last && !visible.sees(first, k)) ++first;
+        while (last > first && !visible.sees(last - 1, k)) --last;
+        add_product<tile_rows, vectors.value>(
+            operand + k * depth(block_q) + depth(first * unit), depth(block_q), 1,
+            b + column * depth(block_q) + depth(first * unit) * panel, depth((last - first) * unit),
+            sums + k * columns + column, columns);
+      }
+    });
+  }
+
+  /// dQ[query][columns] += dS[key][query] K[key][columns], over the keys that the queries see.
+  void add_grad_q(const BackwardTile& tile, float* sums) {
+    const VisibleUnits& visible = tile.visible;
+    const i64 queries = tile.place.queries;
+    const float* const k_columns = part(scratch_layout.k_columns);
+    if constexpr (amx) {
+      i64 from = block_k, to = 0;
+      visible.widen(from, to, 0, units);
+      return add_grad_q_amx(sums, k_columns + depth(from) * 16, tile.grad_s_pairs() + depth(from) * block_q,
+                            depth(to - from), queries, part(scratch_layout.grad_q));
+    }
+    for_panels<columns_d>([&](i64 column, auto vectors) {
+      const auto add = [&](i64 row, auto rows) {
+        i64 from = block_k, to = 0;
+        visible.widen(from, to, row / unit, (row + rows.value - 1) / unit + 1);
+        if (from < to)
+          add_product<rows.value, vectors.value>(
+              tile.grad_s_pairs() + depth(from) * block_q + row, 1, block_q,
+              k_columns + column * depth(block_k) + depth(from) * panel, depth(to - from),
+              sums + row * columns_d + column, columns_d);
+      };
+      i64 row = 0;
+      for (; row + tile_rows <= queries; row += tile_rows) add(row, Count<tile_rows>{});
+      constexpr int rest = block_q % tile_rows;
+      if (rest != 0 && row + rest <= queries) {
+        add(row, Count < rest != 0 ? rest : 1 > {});
+        row += rest;
+      }
+      for (; row < queries; ++row) add(row, Count<1>{});
+    });
+  }
+
+  template <int rows, int vectors>
+  static void add_product(const float* a, i64 a_row, i64 a_step, const float* b, i64 steps, float* c,
+                          i64 c_row) {
+    Tile<rows, vectors> sums;
+    sums.load_from(c, c_row);
+    sums.add_product(a, a_row, a_step, b, panel, steps);
+    sums.store_to(c, c_row);
+  }
+
+  /// function(first column, number of vectors) for every panel of a B operand.
+  template <i64 columns, class Function>
+  REGARD_INLINE static void for_panels(Function function) {
+    constexpr int rest = columns % panel / lanes;
+    for (i64 column = 0; column + panel <= columns; column += panel) function(column, Count<tile_vectors>{});
+    if constexpr (rest != 0) function(columns - columns % panel, Count<rest>{});
   }
 
   void pack_queries(const TilePlace& place) {
@@ -213,7 +232,8 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   [[maybe_unused]] const TileUnit<amx> unit;
   const Arguments& a = *arguments;
   const BiasShared shared = bias_shared(a);
-  // The parts of the keys lie outermost: with a causal mask the first ones are the longest.
+  // The parts of the keys lie outermost, so that heads take part at the same time and wait less for their
+  // own.
   const i64 batches = shared.batches ? 1 : a.b, heads = shared.heads ? 1 : a.hk;
   const i64 split = block / (batches * heads);
   const i64 batch = block / heads % batches, head = block % heads;
@@ -226,5 +246,5 @@ REGARD_KERNEL(REGARD_SYMBOL) {
       clear_bias_image(a, batch, h, first_key, smaller(end_key, a.sk));
   for (i64 b = batch; b < (shared.batches ? a.b : batch + 1); ++b)
     for (i64 h = head; h < (shared.heads ? a.hk : head + 1); ++h)
-      Backward{a, static_cast<float*>(scratch), b, h, split}.run(first_key, end_key);
+      Backward{a, static_cast<float*>(scratch), b, h}.run(first_key, end_key);
 }

@@ -1,41 +1,24 @@
-// What is left when every block of keys has been through: sums in one fixed order, rounded to the output
-// type. The grid: 64 rows of one head's dQ per block, then 64 rows of a broadcast bias's gradient, then the
-// gradient of one head's learned sink.
+// What is left when every block of keys has been through. The grid: 64 rows of the gradient of a bias that is
+// broadcast per block, then the gradient of one head's learned sink.
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/head.h"
 
 namespace regard {
 namespace {
 
-/// to[i] = factor * (from[i] + from[i + part] + ...), i < n.
-void store_sum(u8* to, const float* from, i64 parts, i64 part, float factor, i64 n) {
+void round_row(u8* to, const float* from, i64 n) {
   i64 i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    Floats sum = load<Floats>(from + i);
-    for (i64 p = 1; p < parts; ++p) sum += load<Floats>(from + p * part + i);
-    store_floats<key::dtype>(to + i * bytes_of<key::dtype>, sum * factor);
-  }
-  for (; i < n; ++i) {
-    float sum = from[i];
-    for (i64 p = 1; p < parts; ++p) sum += from[p * part + i];
-    store_scalar<key::dtype>(to, i, sum * factor);
-  }
-}
-
-void store_grad_q(const Head& head, i64 first) {
-  const Arguments& a = head.arguments;
-  const i64 columns = padded_columns(a.d), part = head.row_count() * columns;
-  for (i64 row = first; row < smaller(first + rows_per_block, head.sequence.sq); ++row)
-    store_sum(head.address<key::dtype>(a.grad_q, head.head, head.sequence.first_q + row),
-              a.grad_q_partial + head.row_number(row) * columns, a.splits, part, a.scale, a.d);
+  for (; i + lanes <= n; i += lanes)
+    store_floats<key::dtype>(to + i * bytes_of<key::dtype>, load<Floats>(from + i));
+  for (; i < n; ++i) store_scalar<key::dtype>(to, i, from[i]);
 }
 
 void store_grad_bias(const Arguments& a, i64 heads, i64 matrix, i64 first) {
   for (i64 row = first; row < smaller(first + rows_per_block, a.sq); ++row) {
     const i64 element =
         matrix / heads * a.grad_bias.batch + matrix % heads * a.grad_bias.head + row * a.grad_bias.row;
-    store_sum(static_cast<u8*>(a.grad_bias.data) + element * bytes_of<key::dtype>,
-              a.grad_bias_partial + (matrix * a.sq + row) * a.sk, 1, 0, 1.0f, a.sk);
+    round_row(static_cast<u8*>(a.grad_bias.data) + element * bytes_of<key::dtype>,
+              a.grad_bias_partial + (matrix * a.sq + row) * a.sk, a.sk);
   }
 }
 
@@ -62,11 +45,6 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   (void)scratch;
   const Arguments& a = *arguments;
   const i64 chunks = ceil_divide(a.sq, rows_per_block);
-
-  if (block < a.b * a.hq * chunks)
-    return store_grad_q(Head(a, block / (chunks * a.hq), block / chunks % a.hq),
-                        block % chunks * rows_per_block);
-  block -= a.b * a.hq * chunks;
 
   if (a.grad_bias_partial) {
     const i64 batches = a.grad_bias.batch == 0 ? 1 : a.b, heads = a.grad_bias.head == 0 ? 1 : a.hq;

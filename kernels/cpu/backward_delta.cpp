@@ -1,5 +1,6 @@
-// D = rowsum(dO * O), what every row's dP is measured against: 64 rows of one head per block.
-#include "kernels/cpu/backward_scratch.h"
+// D = rowsum(dO * O), what every row's dP is measured against: 64 rows of one head per block. The first block
+// of a K/V head also sets back what the main kernel counts its progress with.
+#include "kernels/cpu/backward_order.h"
 #include "kernels/cpu/head.h"
 
 namespace regard {
@@ -27,6 +28,9 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   const Arguments& a = *arguments;
   const i64 chunks = ceil_divide(a.sq, rows_per_block);
   const Head head(a, block / (chunks * a.hq), block / chunks % a.hq);
+  if (block % chunks == 0 && head.head % (a.hq / a.hk) == 0)
+    __builtin_memset(a.progress + head_progress(a, head.batch, head.kv_head), 0,
+                     a.key_blocks * progress_bytes);
   const i64 first = block % chunks * rows_per_block, end = smaller(first + rows_per_block, head.sequence.sq);
   for (i64 row = first; row < end; ++row) {
     const u8* const grad_o = head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + row);

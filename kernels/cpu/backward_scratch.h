@@ -1,4 +1,4 @@
-// The sizes that the backward kernels share with the plan: grids, slabs, and what one thread of the main one
+// The sizes that the backward kernels share with the plan: grids, sums, and what one thread of the main one
 // keeps.
 #pragma once
 
@@ -8,13 +8,16 @@ namespace regard {
 /// pairs of bf16; `amx`: they are multiplied by the tile unit (product.h).
 struct BackwardShape {
   long long d, dv, depth_d, depth_dv, block_q, block_k, depth_q, depth_k;
-  bool pairs, amx, bits, bias, softcap, dropout;
+  bool pairs, amx, bits, bias, dbias, softcap, dropout;
 };
 
 /// Rows that one block of backward_delta and backward_convert handles.
 constexpr long long rows_per_block = 64;
 
-/// Columns of an fp32 accumulator, and of a row of grad_q_partial: whole vectors on every target.
+/// One count of the progress that blocks of keys make (backward_order.h).
+constexpr long long progress_bytes = 64;
+
+/// Columns of an fp32 accumulator, and of a row of grad_q_sum: whole vectors on every target.
 constexpr long long padded_columns(long long n) {
   return (n + 15) / 16 * 16;
 }
@@ -24,11 +27,12 @@ struct BackwardScratch {
   // Of the block of keys. `rows` is an A operand, `columns` and `transposed` are B operands (product.h).
   long long k_rows, k_columns, v_rows, grad_k, grad_v;
   // Of the block of queries.
-  long long q_columns, q_transposed, grad_o_columns, grad_o_transposed, lse, delta;
-  // Of the tile: [key][query].
-  long long p, grad_p, operand, operand_pairs, slope, bias, bits, dropout;
-  // dQ^T of the tile, [d][query]: what the tile unit makes.
-  long long grad_q;
+  long long q_columns, q_transposed, grad_o_columns, grad_o_transposed, lse, lse_log2, delta;
+  // Of both, [key][query]: P and dS as A operands, dS once more with two keys together, dS in fp32 where it
+  // is the gradient of a bias, and what features bring along.
+  long long p, grad_s, grad_s_pairs, grad_bias, bias, bits, dropout;
+  // What the tile unit makes for the whole block: products, their weights and slopes, and dQ^T, [d][query].
+  long long scores, weights, slopes, grad_q;
   long long floats;
 
   constexpr explicit BackwardScratch(const BackwardShape& shape) : floats(0) {
@@ -45,15 +49,18 @@ struct BackwardScratch {
     grad_o_columns = take(shape.depth_q * panels(shape.dv));
     grad_o_transposed = take(shape.depth_dv * shape.block_q);
     lse = take(shape.block_q);
+    lse_log2 = take(shape.block_q);
     delta = take(shape.block_q);
-    p = take(tile);
-    grad_p = take(tile);
-    operand = take(shape.pairs || shape.dropout ? tile : 0);
-    operand_pairs = take(shape.pairs ? tile : 0);
-    slope = take(shape.softcap ? tile : 0);
+    p = take(shape.block_k * shape.depth_q);
+    grad_s = take(shape.block_k * shape.depth_q);
+    grad_s_pairs = take(shape.pairs ? shape.depth_k * shape.block_q : 0);
+    grad_bias = take(shape.pairs && shape.dbias ? tile : 0);
     bias = take(shape.bias ? tile : 0);
     // The block of keys may begin and end inside a group of columns.
     bits = take(shape.bits ? (shape.block_k / 32 + 2) * shape.block_q : 0);
+    scores = take(shape.amx ? tile : 0);
+    weights = take(shape.amx ? tile : 0);
+    slopes = take(shape.amx && shape.softcap ? tile : 0);
     grad_q = take(shape.amx ? padded_columns(shape.d) * shape.block_q : 0);
     dropout = take(shape.dropout ? (shape.block_k / 64 + 2) * 16 * shape.block_q : 0);
   }

@@ -1,5 +1,6 @@
-// One tile of the backward pass, keys x queries with one lane per query: scores become probabilities, and the
-// gradients of probabilities become those of scores. All features that change a score live here.
+// What happens to the scores of a block of keys x queries, [key][query] with one lane per query: they become
+// probabilities, and the gradients of probabilities become those of scores. All features that change a score
+// live here; who makes the products decides where the numbers are meanwhile.
 #pragma once
 
 #include "kernels/cpu/backward_scratch.h"
@@ -19,26 +20,17 @@ constexpr DType bias_dtype = key::dtype;
 
 constexpr BackwardScratch scratch_layout{
     BackwardShape{key::d, key::dv, depth(key::d), depth(key::dv), block_q, block_k, depth(block_q),
-                  depth(block_k), pairs, amx, key::bits, has_bias, key::softcap, key::dropout}};
+                  depth(block_k), pairs, amx, key::bits, has_bias, key::dbias, key::softcap, key::dropout}};
+
+constexpr i64 unit = 2 * lanes;  // queries that are in or out of a tile together
+constexpr i64 units = block_q / unit;
+static_assert(block_q % panel == 0 && panel % unit == 0 && block_k % key_step == 0 && key_step % 2 == 0);
 
 /// Where the tile lies: `keys` of its rows are real, `queries` of its columns.
 struct TilePlace {
   const Head& head;
   i64 first_key, keys, first_query, queries;
 };
-
-/// Per query lane: what the forward pass left behind. Rows that see nothing, and lanes behind the last row,
-/// get LSE = +infinity: all their probabilities become exactly 0.
-inline void load_row_sums(const Arguments& a, const TilePlace& place, float* lse, float* delta) {
-  const Head& head = place.head;
-  for (i64 i = 0; i < block_q; ++i) {
-    const bool real = i < place.queries;
-    const i64 row = place.first_query + (real ? i : 0);
-    const float value = real ? *head.lse(row) : -infinity;
-    lse[i] = value == -infinity ? infinity : value;
-    delta[i] = real ? a.delta[head.row_number(row)] : 0.0f;
-  }
-}
 
 /// bias[key][query] from rows [query][key] in memory.
 inline void load_bias(const Arguments& a, const TilePlace& place, float* bias) {
@@ -103,71 +95,180 @@ REGARD_INLINE Ints kept(const Arguments& a, const u32* bytes, i64 first_key, i64
   return bits_as<Ints>(random) <= a.dropout_keep;
 }
 
-/// The arrays of one tile, in scratch.
+/// Where queries see keys: per unit of them the keys [from, to) of the block, both multiples of key_step.
+struct VisibleUnits {
+  TileRows<unit> rows[units];
+  i64 from[units], to[units];
+
+  void find(const Arguments& a, const Sequence& sequence, i64 first_query, i64 queries) {
+    for (i64 u = 0; u < units; ++u)
+      rows[u].find(a, sequence, first_query + smaller(u * unit, queries - 1),
+                   larger<i64>(1, smaller(unit, queries - u * unit)));
+  }
+
+  /// Whether any query sees any of the keys.
+  bool find_keys(i64 first_key, i64 keys, i64 queries) {
+    bool any = false;
+    for (i64 u = 0; u < units; ++u) {
+      from[u] = to[u] = 0;
+      const bool sees = u * unit < queries && rows[u].sees_any(first_key, first_key + keys);
+      any |= sees;
+      if (!sees && !key::dbias) continue;
+      // The gradient of a bias is wanted for all keys.
+      if (!key::dbias) from[u] = larger<i64>(rows[u].first - first_key, 0) / key_step * key_step;
+      to[u] = round_up(key::dbias ? keys : smaller(keys, rows[u].last - first_key), key_step);
+    }
+    return any;
+  }
+
+  bool sees(i64 u, i64 key) const { return key >= from[u] && key < to[u]; }
+
+  /// Widens [first, last) by what the units [u, end) see.
+  void widen(i64& first, i64& last, i64 u, i64 end) const {
+    for (; u < end; ++u) {
+      if (from[u] == to[u]) continue;
+      first = smaller(first, from[u]);
+      last = larger(last, to[u]);
+    }
+  }
+};
+
+/// 1 - tanh(x)^2 without the difference, which has no digits left where tanh is all but 1.
+REGARD_INLINE Floats tanh_slope(Floats x) {
+  const Floats magnitude = bits_as<Floats>(bits_as<Ints>(x) & 0x7fffffff);
+  const Floats e = exp2(magnitude * (-2 * log2_of_e)), inverse = 1.0f / (1.0f + e);
+  return 4.0f * e * inverse * inverse;
+}
+
+/// One block of queries against one block of keys; all arrays lie in scratch.
 struct BackwardTile {
-  float *lse, *delta, *p, *grad_p, *operand, *operand_pairs, *slope, *bias;
-  u32 *bits, *random;
+  const Arguments& a;
+  const TilePlace& place;
+  const VisibleUnits& visible;
+  float* const scratch;
+  float unit_of_log2 = 0;  // turns products into units of log 2
+  bool moderate = false;   // no LSE is so large that its rounding shows in a bf16 probability
 
-  explicit BackwardTile(float* scratch)
-      : lse(scratch + scratch_layout.lse),
-        delta(scratch + scratch_layout.delta),
-        p(scratch + scratch_layout.p),
-        grad_p(scratch + scratch_layout.grad_p),
-        operand(pairs || key::dropout ? scratch + scratch_layout.operand : p),
-        operand_pairs(scratch + scratch_layout.operand_pairs),
-        slope(scratch + scratch_layout.slope),
-        bias(scratch + scratch_layout.bias),
-        bits(reinterpret_cast<u32*>(scratch + scratch_layout.bits)),
-        random(reinterpret_cast<u32*>(scratch + scratch_layout.dropout)) {}
-
-  /// p holds Q K^T and becomes exp(S - LSE); `operand` becomes what multiplies dO: p after dropout, as an A
-  /// operand. Keys [from, to) of the tile.
-  template <bool masked>
-  void make_probabilities(const Arguments& a, const TilePlace& place, const TileRows<block_q>& rows, i64 from,
-                          i64 to) {
-    for (i64 k = from; k < to; ++k)
-      for_vectors([&](i64 query) { make_probability<masked>(a, place, rows, k, query); });
+  /// What the forward pass left behind, per query lane.
+  void load_rows() {
+    float largest = 0;
+    for (i64 i = 0; i < block_q; ++i) {
+      const bool real = i < place.queries;
+      const i64 row = place.first_query + (real ? i : 0);
+      const float value = real ? *place.head.lse(row) : -infinity;
+      // Rows that see nothing, and lanes behind the last row: all their probabilities become exactly 0.
+      part(scratch_layout.lse)[i] = value == -infinity ? infinity : value;
+      if (value != -infinity) largest = larger(largest, __builtin_fabsf(value));
+      part(scratch_layout.delta)[i] = real ? a.delta[place.head.row_number(row)] : 0.0f;
+    }
+    for (i64 i = 0; i < block_q; i += lanes)
+      store(part(scratch_layout.lse_log2) + i, load<Floats>(part(scratch_layout.lse) + i) * log2_of_e);
+    moderate = largest < 256;
+    unit_of_log2 = a.scale * log2_of_e;
   }
 
-  /// grad_p holds dO V^T and becomes dS, the gradient of what went into the softmax; the operands get the
-  /// gradient of Q K^T but for its scale. `from` and `to` are even.
-  void make_score_gradients(const Arguments& a, const TilePlace& place, i64 from, i64 to) {
-    for (i64 k = from; k < to; k += 2)
-      for_vectors([&](i64 query) {
-        const Floats low = make_score_gradient(a, place, k, query);
-        const Floats high = make_score_gradient(a, place, k + 1, query);
-        if constexpr (pairs) store(operand_pairs + k / 2 * block_q + query, pair_of(low, high));
-      });
+  float* part(i64 offset) const { return scratch + offset; }
+
+  /// Features that are too much code to be unrolled over a whole tile, or ask for exact scores.
+  static constexpr bool modified =
+      key::softcap || has_bias || has_alibi || key::dropout || key::bits || key::dbias;
+  /// The sums of dO V^T start at -D.
+  static constexpr bool starts_at_delta = !key::dropout && !amx;
+  /// P as an operand is all there is of it.
+  static constexpr bool weights_are_p = !pairs && !key::dropout;
+
+  /// Whether the queries of these units see all key_step keys, and nothing else needs care.
+  bool is_plain(i64 first_unit, i64 end_unit, i64 k) const {
+    bool plain = !modified && moderate;
+    for (i64 u = first_unit; u < end_unit; ++u)
+      plain &= visible.rows[u].sees_all(place.first_key + k, place.first_key + k + key_step);
+    return plain;
   }
 
-  /// dS as A operands: rows of keys along the queries, rows of queries along the keys.
-  const float* grads_by_key() const { return pairs ? operand : grad_p; }
-  const float* grads_by_query() const { return pairs ? operand_pairs : grad_p; }
-
- private:
-  /// Four vectors in flight hide the latency of exp2; more would only be more code.
-  template <class Function>
-  REGARD_INLINE static void for_vectors(Function function) {
-    for (i64 query = 0; query < block_q; query += 4 * lanes) {
+  /// One key, some vectors of queries: value(v) of Q K^T becomes `weight`, exp(S - LSE), and P, the operand.
+  /// `slope` gets the derivative of the softcap.
+  template <int vectors, bool careful, class Value>
+  REGARD_INLINE void make_weights(i64 k, i64 query, Value value, float* weight, float* slope) const {
+    REGARD_UNROLL
+    for (int v = 0; v < vectors; v += 2) {
+      Floats both[2];
       REGARD_UNROLL
-      for (i64 i = 0; i < 4; ++i) function(query + i * lanes);
+      for (int i = 0; i < 2; ++i) {
+        const i64 at = (v + i) * lanes;
+        both[i] = probability<careful>(k, query + at, value(v + i), slope + at);
+        if constexpr (!weights_are_p) store(weight + at, both[i]);
+        if constexpr (key::dropout) both[i] = dropped(k, query + at, both[i]);
+      }
+      store_operand(scratch_layout.p, k * block_q + query + v * lanes, both);
     }
   }
 
-  template <bool masked>
-  REGARD_INLINE void make_probability(const Arguments& a, const TilePlace& place,
-                                      const TileRows<block_q>& rows, i64 k, i64 query) {
+  /// Two keys, some vectors of queries: value(key, v) of dO V^T becomes dS, as operands. Rows of `weight` and
+  /// `slope` are `row` apart.
+  template <int vectors, class Value>
+  REGARD_INLINE void make_gradients(i64 k, i64 query, Value value, const float* weight, const float* slope,
+                                    i64 row) const {
+    REGARD_UNROLL
+    for (int v = 0; v < vectors; v += 2) {
+      Floats grad[2][2];
+      REGARD_UNROLL
+      for (int j = 0; j < 2; ++j) {
+        REGARD_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          const i64 at = (v + i) * lanes;
+          Floats x = value(j, v + i);
+          if constexpr (key::dropout) x = dropped(k + j, query + at, x);
+          if constexpr (!starts_at_delta) x -= load<Floats>(part(scratch_layout.delta) + query + at);
+          x *= load<Floats>(weights_are_p ? part(scratch_layout.p) + (k + j) * block_q + query + at
+                                          : weight + j * row + at);
+          if constexpr (key::softcap) x *= load<Floats>(slope + j * row + at);
+          if constexpr (pairs && key::dbias)
+            store(part(scratch_layout.grad_bias) + (k + j) * block_q + query + at, x);
+          grad[j][i] = x;
+        }
+        store_operand(scratch_layout.grad_s, (k + j) * block_q + query + v * lanes, grad[j]);
+      }
+      if constexpr (pairs) {
+        float* const to = part(scratch_layout.grad_s_pairs) + k / 2 * block_q + query + v * lanes;
+        store(to, pair_of(grad[0][0], grad[1][0]));
+        store(to + lanes, pair_of(grad[0][1], grad[1][1]));
+      }
+    }
+  }
+
+  /// Nothing is visible: P and dS are 0.
+  void clear_unit(i64 k, i64 query) const {
+    const Floats zeros[2] = {};
+    for (i64 r = k; r < k + key_step; ++r) {
+      store_operand(scratch_layout.p, r * block_q + query, zeros);
+      store_operand(scratch_layout.grad_s, r * block_q + query, zeros);
+      if (pairs && r % 2 == 0)
+        for (i64 v = 0; v < unit; v += lanes)
+          store(part(scratch_layout.grad_s_pairs) + r / 2 * block_q + query + v, zeros[0]);
+    }
+  }
+
+  /// dS with queries along the rows, and in fp32.
+  const float* grad_s_pairs() const {
+    return part(pairs ? scratch_layout.grad_s_pairs : scratch_layout.grad_s);
+  }
+  const float* grad_bias() const { return part(pairs ? scratch_layout.grad_bias : scratch_layout.grad_s); }
+
+ private:
+  template <bool careful>
+  REGARD_INLINE Floats probability(i64 k, i64 query, Floats score, [[maybe_unused]] float* slope) const {
     constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16 : Precision::fp32;
-    const i64 at = k * block_q + query, key = place.first_key + k;
-    Floats score = load<Floats>(p + at);
+    if constexpr (!careful && precision == Precision::bf16)
+      return exp2<precision>(score * unit_of_log2 - load<Floats>(part(scratch_layout.lse_log2) + query));
+    const i64 key = place.first_key + k;
     if constexpr (key::softcap) {
-      const Floats capped = tanh(score * (a.scale / a.softcap));
-      store(slope + at, 1.0f - capped * capped);
-      score = capped * a.softcap;
+      const Floats x = score * (a.scale / a.softcap);
+      store(slope, tanh_slope(x));
+      score = tanh(x) * a.softcap;
     } else {
       score *= a.scale;
     }
-    if constexpr (has_bias) score += load<Floats>(bias + at);
+    if constexpr (has_bias) score += load<Floats>(part(scratch_layout.bias) + k * block_q + query);
     if constexpr (has_alibi) {
       const i64 diagonal = place.first_query + place.head.sequence.sk - place.head.sequence.sq;
       const Ints offset = lane_numbers() + static_cast<i32>(diagonal + query - key);
@@ -175,40 +276,33 @@ struct BackwardTile {
     }
     // LSE stands for sums of rounded scores, so that the difference of large ones is right only when these
     // are rounded too. Whatever it was rounded to, a probability is at most 1.
-    const Floats exponent = min(Floats{}, rounded(score) - load<Floats>(lse + query));
-    Floats weight = exp2<precision>(exponent * log2_of_e);
-    if constexpr (masked) {
-      Ints visible = rows.visible(static_cast<int>(query), key);
-      if constexpr (key::bits) {
-        const Words word = load<Words>(bits + (key / 32 - place.first_key / 32) * block_q + query);
-        visible &= -bits_as<Ints>((word >> static_cast<u32>(key % 32)) & 1u);
-      }
-      weight = select(visible, weight, Floats{});
+    const Floats exponent = min(Floats{}, rounded(score) - load<Floats>(part(scratch_layout.lse) + query));
+    const Floats weight = exp2<precision>(exponent * log2_of_e);
+    if constexpr (!careful) return weight;
+    Ints seen = visible.rows[query / unit].visible(static_cast<int>(query % unit), key);
+    if constexpr (key::bits) {
+      const i64 word = key / 32 - place.first_key / 32;
+      const Words bits = load<Words>(part(scratch_layout.bits) + word * block_q + query);
+      seen &= -bits_as<Ints>((bits >> static_cast<u32>(key % 32)) & 1u);
     }
-    store(p + at, weight);
-    if constexpr (key::dropout)
-      weight = select(kept(a, random, place.first_key, key, query), weight * a.dropout_scale, Floats{});
-    store_operand(at, weight);
+    return select(seen, weight, Floats{});
   }
 
-  REGARD_INLINE Floats make_score_gradient(const Arguments& a, const TilePlace& place, i64 k, i64 query) {
-    const i64 at = k * block_q + query;
-    Floats grad = load<Floats>(grad_p + at);
-    if constexpr (key::dropout)
-      grad = select(kept(a, random, place.first_key, place.first_key + k, query), grad * a.dropout_scale,
-                    Floats{});
-    grad = load<Floats>(p + at) * (grad - load<Floats>(delta + query));
-    if constexpr (key::softcap) grad *= load<Floats>(slope + at);
-    if constexpr (!pairs || key::dbias) store(grad_p + at, grad);
-    if constexpr (pairs) store_operand(at, grad);
-    return grad;
+  REGARD_INLINE Floats dropped(i64 k, i64 query, Floats x) const {
+    const u32* const random = reinterpret_cast<const u32*>(part(scratch_layout.dropout));
+    return select(kept(a, random, place.first_key, place.first_key + k, query), x * a.dropout_scale,
+                  Floats{});
   }
 
-  REGARD_INLINE void store_operand(i64 at, Floats values) {
+  /// Two neighbouring vectors of a row of an A operand.
+  REGARD_INLINE void store_operand(i64 operand, i64 at, const Floats (&values)[2]) const {
+    float* const to = part(operand);
     if constexpr (pairs)
-      store(reinterpret_cast<u16*>(operand) + at, bfloats(values));
-    else if constexpr (key::dropout)
-      store(operand + at, values);
+      store_bfloats(reinterpret_cast<u16*>(to) + at, values[0], values[1]);
+    else {
+      store(to + at, values[0]);
+      store(to + at + lanes, values[1]);
+    }
   }
 };
 

@@ -225,11 +225,7 @@ REGARD_KERNEL(REGARD_SYMBOL) {
                                                  a.grad_sink != nullptr);
   generic::Tile tile(a, static_cast<float*>(scratch));
 
-  if (block < grid.grad_q) {
-    const i64 head = block / row_tiles;
-    const generic::QueryRows rows(a, head / a.hq, head % a.hq, block % row_tiles * generic::tile_rows);
-    return generic::make_grad_q(a, rows, tile);
-  }
+  if (block < grid.grad_q) return generic::make_grad_q(a, generic::QueryRows::of_block(a, block), tile);
   block -= grid.grad_q;
   if (block < grid.grad_kv) {
     const i64 head = block / key_tiles;

@@ -132,8 +132,6 @@ class Forward {
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
   const Arguments& a = *arguments;
-  const i64 tiles = ceil_divide(a.sq, generic::tile_rows);
-  const generic::QueryRows rows(a, block / (tiles * a.hq), block / tiles % a.hq,
-                                block % tiles * generic::tile_rows);
+  const auto rows = generic::QueryRows::of_block(a, block);
   if (rows.count > 0) generic::Forward(a, rows, static_cast<float*>(scratch)).run();
 }

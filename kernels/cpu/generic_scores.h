@@ -42,6 +42,11 @@ struct QueryRows {
         count(smaller(tile_rows, sequence.sq - first_row)) {
     if (count > 0) visible.find(a, sequence, first, count);
   }
+  /// The tile with this number, tiles of a head together.
+  static QueryRows of_block(const Arguments& a, i64 block) {
+    const i64 tiles = ceil_divide(a.sq, tile_rows), head = block / tiles;
+    return QueryRows(a, head / a.hq, head % a.hq, block % tiles * tile_rows);
+  }
 
   i64 batch() const { return sequence.batch; }
   /// Rows of the matrix products.

@@ -57,6 +57,25 @@ REGARD_INLINE Vector pair_of(Vector low, Vector high) {
   }
 }
 
+/// Two neighbouring vectors as bf16, in order.
+template <class Vector>
+REGARD_INLINE void store_bfloats(u16* to, Vector low, Vector high) {
+  if constexpr (target::bf16_dot && target::avx512) {
+    Floats numbers;
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(numbers) : "v"(low), "v"(high));
+    store(to, numbers);
+  } else {
+    store(to, bfloats(low));
+    store(to + lanes, bfloats(high));
+  }
+}
+
+/// A number that the compiler knows.
+template <int number>
+struct Count {
+  static constexpr int value = number;
+};
+
 /// What fits the registers: 24 sums of 32 registers with AVX-512, 12 of 16 else.
 constexpr int tile_rows = 6;
 constexpr int tile_vectors = target::avx512 ? 4 : 2;

@@ -151,7 +151,9 @@ Arguments bind(const Plan& plan, const regard_arguments& given, void* workspace)
   a.partial_o = part<float>(plan, workspace, Part::partial_o);
   a.partial_lse = part<float>(plan, workspace, Part::partial_lse);
   a.delta = part<float>(plan, workspace, Part::delta);
-  a.grad_q_partial = part<float>(plan, workspace, Part::grad_q_partial);
+  a.grad_q_sum = part<float>(plan, workspace, Part::grad_q_sum);
+  a.progress = part<i64>(plan, workspace, Part::progress);
+  a.key_blocks = plan.key_blocks;
   a.grad_bias_partial = part<float>(plan, workspace, Part::grad_bias_partial);
   return a;
 }

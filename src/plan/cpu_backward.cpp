@@ -1,5 +1,5 @@
-// Backward on the CPU: D per query row, the gradients block of keys by block of keys, then what has to be
-// summed.
+// Backward on the CPU: D per query row, the gradients block of keys by block of keys, then, where asked for,
+// the gradients of a shared bias and of the learned sink.
 #include <algorithm>
 
 #include "kernels/cpu/backward_scratch.h"
@@ -36,18 +36,17 @@ std::int64_t main_scratch(const Problem& p, const Target& target, const Target::
                             pairs(p, target) && target.has("amx"),
                             p.bits,
                             has_elementwise_bias(p.bias),
+                            p.dbias,
                             p.softcap > 0,
                             p.dropout > 0};
   return BackwardScratch(shape).floats * 4;
 }
 
-/// Every part of the keys has its own slab of dQ, so there are no more than it takes to keep the threads
-/// busy: twice as many blocks as threads, since under a causal mask the blocks are unequal.
-std::int64_t backward_splits(const Problem& p, int workers, std::int64_t blocks) {
-  constexpr std::int64_t least_keys = 256;
-  const std::int64_t threads = p.deterministic ? 8 : workers;
-  const std::int64_t wanted = ceil_divide(2 * threads, std::max<std::int64_t>(blocks, 1));
-  return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(p.sk / least_keys, 1));
+/// With many heads each goes to one thread, which keeps its dQ in a near cache. With few every block of keys
+/// is a block of the grid; those of one head take turns in adding to dQ.
+bool splits_keys(int threads, std::int64_t heads) {
+  constexpr std::int64_t enough = 8;  // heads of a thread: at most an eighth is waited for at the end
+  return heads < enough * threads && threads > 1;
 }
 
 }  // namespace
@@ -58,12 +57,14 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   Plan plan = start(p, target, options);
   const Shared shared = shared_bias_gradient(p);
   const std::int64_t blocks = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hk});
-  split_keys(plan, backward_splits(p, plan.threads, blocks), value_of(tile, "block_k"));
+  const std::int64_t block_k = value_of(tile, "block_k");
+  plan.key_blocks = ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k);
+  if (splits_keys(plan.threads, blocks)) split_keys(plan, plan.key_blocks, block_k);
 
   const std::int64_t image_heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq});
   need(plan.workspace, Part::delta, product({p.hq, query_tokens(p), 4}));
-  need(plan.workspace, Part::grad_q_partial,
-       product({plan.splits, p.hq, query_tokens(p), padded_columns(p.d), 4}));
+  need(plan.workspace, Part::grad_q_sum, product({p.hq, query_tokens(p), padded_columns(p.d), 4}));
+  need(plan.workspace, Part::progress, product({p.b, p.hk, plan.key_blocks, progress_bytes}));
   const std::int64_t image_bytes = shared.any() ? product({image_heads, p.sq, p.sk, 4}) : 0;
   need(plan.workspace, Part::grad_bias_partial, image_bytes);
 
@@ -73,8 +74,9 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   const std::int64_t image_rows = image_bytes > 0 ? product({image_heads, chunks}) : 0;
   plan.stages = {
       stage_of(p, target, "backward_delta", nullptr, rows, 0),
-      stage_of(p, target, "backward", &tile, product({blocks, plan.splits}), main_scratch(p, target, tile)),
-      stage_of(p, target, "backward_convert", nullptr, sum({rows, image_rows, p.sink ? p.hq : 0}), 0)};
+      stage_of(p, target, "backward", &tile, product({blocks, plan.splits}), main_scratch(p, target, tile))};
+  if (const std::int64_t left = sum({image_rows, p.sink ? p.hq : 0}); left > 0)
+    plan.stages.push_back(stage_of(p, target, "backward_convert", nullptr, left, 0));
   return finish(std::move(plan));
 }
 

@@ -19,7 +19,7 @@ std::string_view word(Family);
 
 struct Stage {
   KernelKey kernel;
-  std::int64_t grid = 0;           ///< blocks; each runs independently
+  std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one behind it
   std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
 };
 
@@ -28,7 +28,8 @@ enum class Part : std::uint8_t {
   partial_o,
   partial_lse,
   delta,
-  grad_q_partial,
+  grad_q_sum,
+  progress,
   grad_bias_partial,
   rotated_q,
   new_lengths,
@@ -50,6 +51,7 @@ struct Plan {
   std::int64_t splits = 1;    ///< parts of the key range
   std::int64_t split_keys = 0;
   std::int64_t block_rows = 0;  ///< cpu forward: query rows per block
+  std::int64_t key_blocks = 0;  ///< cpu, backward: steps that the keys of a head are walked in
   int threads = 1;  ///< how many blocks run at once: threads, which size the scratch, or a GPU's units
   Workspace workspace;
   double cost_seconds = 0;  ///< the cost model's estimate

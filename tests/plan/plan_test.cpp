@@ -51,7 +51,8 @@ TEST(Plan, TakesTheKernelThatFits) {
       {"fwd bf16 b=1 hq=32 hk=8 sq=1 sk=16384 d=128 dropout=0.1", "forward + combine", 64},
       {"fwd fp8 b=1 h=4 s=256 d=64", "generic_forward", 2},
       {"fwd bf16 b=1 h=4 s=256 d=576 dv=512", "generic_forward", 2},
-      {"bwd bf16 b=1 h=4 s=256 d=64", "backward_delta + backward + backward_convert", 2},
+      {"bwd bf16 b=1 h=4 s=256 d=64", "backward_delta + backward", 2},
+      {"bwd bf16 b=1 h=4 s=256 d=64 sink", "backward_delta + backward + backward_convert", 2},
       {"bwd fp32 b=1 h=4 s=256 d=576 dv=512", "generic_backward", 2},
   };
   for (const Case& c : cases) EXPECT_EQ(planned(c.text, {.threads = c.threads}), c.stages) << c.text;
@@ -230,7 +231,7 @@ TEST(Plan, WithoutKeysNoBlockRoundsAnImageOfTheBiasGradient) {
     const Result<Plan> result = plan(problem(text), target("cpu-avx2"), {.family = "backward"});
     ASSERT_TRUE(result) << result.error().message;
     EXPECT_EQ(result->workspace.bytes[static_cast<std::size_t>(Part::grad_bias_partial)], 0) << text;
-    EXPECT_EQ(result->stages.back().grid, 2 * 2) << text;
+    EXPECT_EQ(result->stages.back().kernel.algorithm.kernel, "backward") << text;
   }
 }
 
@@ -269,10 +270,40 @@ TEST(Plan, WorkspacePartsFollowEachOtherAtMultiplesOf64) {
   EXPECT_GE(workspace.total, end);
   const auto bytes = [&](Part part) { return workspace.bytes[static_cast<std::size_t>(part)]; };
   EXPECT_EQ(bytes(Part::delta), 2 * 3 * 100 * 4);
-  EXPECT_EQ(bytes(Part::grad_q_partial), result->splits * 2 * 3 * 100 * 48 * 4);
+  EXPECT_EQ(bytes(Part::grad_q_sum), 2 * 3 * 100 * 48 * 4);
+  EXPECT_EQ(bytes(Part::progress), 2 * 3 * 64);
   EXPECT_EQ(bytes(Part::grad_bias_partial), 3 * 100 * 100 * 4);
   EXPECT_EQ(bytes(Part::partial_o), 0);
   EXPECT_EQ(bytes(Part::scratch) % 3, 0);
+}
+
+// One fp32 dQ whatever the number of threads is, and one count of progress per block of keys.
+TEST(Plan, BackwardWorkspaceGrowsWithTheRowsAlone) {
+  const auto bytes = [](const std::string& text, int threads) {
+    const Result<Plan> result = plan(problem(text), target("cpu-avx512bf16"), {.threads = threads});
+    EXPECT_TRUE(result) << result.error().message;
+    const auto scratch = result->workspace.bytes[static_cast<std::size_t>(Part::scratch)];
+    return result->workspace.total - scratch;
+  };
+  const std::int64_t one = bytes("bwd bf16 b=1 h=2 s=8192 d=64", 1);
+  EXPECT_LE(one, 2 * 8192 * (64 + 1) * 4 + 2 * 8192);
+  for (int threads : {2, 16, 128}) {
+    EXPECT_EQ(bytes("bwd bf16 b=1 h=2 s=8192 d=64", threads), one);
+    EXPECT_EQ(bytes("bwd bf16 b=1 h=2 s=8192 d=64 deterministic", threads), one);
+    EXPECT_LE(bytes("bwd bf16 b=1 h=2 s=16384 d=64", threads), 2 * one);
+    EXPECT_LE(bytes("bwd bf16 b=1 h=2 s=131072 d=64", threads), 16 * one);
+  }
+}
+
+// Few heads are cut into blocks of keys, so that all threads have work; many are left whole.
+TEST(Plan, BackwardSplitsFewHeads) {
+  const auto splits = [](const std::string& text) {
+    const Result<Plan> result = plan(problem(text), target("cpu-avx512bf16"), {.threads = 16});
+    EXPECT_TRUE(result) << result.error().message;
+    return result->splits;
+  };
+  EXPECT_GE(splits("bwd bf16 b=1 h=2 s=8192 d=64"), 32);
+  EXPECT_EQ(splits("bwd bf16 b=8 h=16 s=512 d=64"), 1);
 }
 
 TEST(Plan, PackedSequencesAreSizedByTokens) {

@@ -1,0 +1,2 @@
+#define REGARD_SYMBOL kernel
+#include "kernels/cpu/.cpp"

@@ -1,0 +1,49 @@
+// Blocks of keys that run at the same time add to the same rows of dQ: one after the other, in the order of
+// the keys, so that there is one sum in memory and its bits do not depend on who was faster.
+//
+// A block waits only for the one before it, which was taken before it (the grid hands blocks out in order):
+// it has ended or is running on another thread, so that the wait ends whatever the number of threads is.
+#pragma once
+
+#include "kernels/cpu/arguments.h"
+#include "kernels/cpu/backward_scratch.h"
+
+extern "C" int sched_yield() noexcept;
+
+namespace regard {
+
+/// Rows of dQ that a block of keys has finished with, each count in a cache line of its own.
+constexpr i64 progress_stride = progress_bytes / 8;
+
+/// Where the counts of one K/V head start.
+inline i64 head_progress(const Arguments& a, i64 batch, i64 kv_head) {
+  return (batch * a.hk + kv_head) * a.key_blocks * progress_stride;
+}
+
+class Turn {
+ public:
+  /// The block of keys with this number, of one K/V head.
+  Turn(const Arguments& a, i64 batch, i64 kv_head, i64 number)
+      : mine_(a.progress + head_progress(a, batch, kv_head) + number * progress_stride),
+        before_(number > 0 ? mine_ - progress_stride : nullptr) {}
+
+  /// Until the block before has finished with the query rows [0, row).
+  void wait(i64 row) const {
+    if (before_ == nullptr || row == 0) return;
+    constexpr int patience = 4000;  // some microseconds; then others may need this core
+    for (int i = 0; __atomic_load_n(before_, __ATOMIC_ACQUIRE) < row; ++i) {
+      if (i >= patience) sched_yield();
+#if defined(__x86_64__)
+      else
+        __builtin_ia32_pause();
+#endif
+    }
+  }
+  /// The rows [0, row) may be added to by the next block.
+  void finish(i64 row) const { __atomic_store_n(mine_, row, __ATOMIC_RELEASE); }
+
+ private:
+  i64 *mine_, *before_;
+};
+
+}  // namespace regard

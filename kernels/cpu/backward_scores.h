@@ -1,0 +1,127 @@
+// P and dS of a block of keys x queries by vector instructions, a tile at a time: what lies between its two
+// products stays in registers or next to them.
+#pragma once
+
+#include "kernels/cpu/backward_tile.h"
+
+namespace regard {
+
+/// tile_rows keys x `vectors` vectors of queries, from (k, query) on.
+template <int vectors, bool careful>
+class ScoreTile {
+ public:
+  ScoreTile(const BackwardTile& tile, i64 k, i64 query) : tile_(tile), k_(k), query_(query) {}
+
+  void make_weights() {
+    const BackwardTile tile = tile_;  // a copy, which no store can change
+    Tile<tile_rows, vectors> product;
+    product.clear();
+    multiply<d>(product, scratch_layout.k_rows, scratch_layout.q_transposed);
+    for_rows(Count<1>(), product, [&](int r, auto value) __attribute__((always_inline)) {
+      tile.template make_weights<vectors, careful>(
+          k_ + r, query_, [&](int v) __attribute__((always_inline)) { return value(0, v); },
+          weights_ + (BackwardTile::weights_are_p ? 0 : r * width), slopes_ + (key::softcap ? r * width : 0));
+    });
+  }
+
+  void make_gradients() {
+    const BackwardTile tile = tile_;
+    Tile<tile_rows, vectors> product;
+    REGARD_UNROLL
+    for (int v = 0; v < vectors; ++v) {
+      Floats start{};
+      if constexpr (BackwardTile::starts_at_delta)
+        start -= load<Floats>(tile.part(scratch_layout.delta) + query_ + v * lanes);
+      REGARD_UNROLL
+      for (int r = 0; r < tile_rows; ++r) product.sum[r][v] = start;
+    }
+    multiply<dv>(product, scratch_layout.v_rows, scratch_layout.grad_o_transposed);
+    for_rows(Count<2>(), product, [&](int r, auto value) __attribute__((always_inline)) {
+      tile.template make_gradients<vectors>(k_ + r, query_, value,
+                                            weights_ + (BackwardTile::weights_are_p ? 0 : r * width),
+                                            slopes_ + (key::softcap ? r * width : 0), width);
+    });
+  }
+
+ private:
+  static constexpr i64 width = vectors * lanes;
+
+  template <i64 n>
+  REGARD_INLINE void multiply(Tile<tile_rows, vectors>& product, i64 rows, i64 columns) {
+    const i64 first = query_ / panel * panel, lane = query_ % panel;  // the panel, and the place in it
+    product.add_product(tile_.part(rows) + k_ * depth(n), depth(n), 1,
+                        tile_.part(columns) + first * depth(n) + lane, panel, depth(n));
+  }
+
+  /// function(r, value) for every step-th row; value(j, v) is vector v of row r + j of the product. Unrolled,
+  /// the product stays in registers; what takes care is rarer or slower, and too much code for that.
+  template <class Step, class Function>
+  REGARD_INLINE void for_rows(Step step, Tile<tile_rows, vectors>& product, Function function) {
+    if constexpr (careful) {
+      product.store_to(sums_, width);
+      for (int r = 0; r < tile_rows; r += step.value)
+        function(r, [&](int j, int v) __attribute__((always_inline)) {
+          return load<Floats>(sums_ + (r + j) * width + v * lanes);
+        });
+    } else {
+      REGARD_UNROLL
+      for (int r = 0; r < tile_rows; r += step.value)
+        function(r, [&](int j, int v) __attribute__((always_inline)) { return product.sum[r + j][v]; });
+    }
+  }
+
+  const BackwardTile& tile_;
+  const i64 k_, query_;
+  alignas(64) float weights_[BackwardTile::weights_are_p ? 1 : tile_rows * width];
+  alignas(64) float sums_[careful ? tile_rows * width : 1];
+  alignas(64) float slopes_[key::softcap ? tile_rows * width : 1];
+};
+
+/// Both products at once, or one of them, of a tile.
+enum class Product { both, scores, gradients };
+
+template <Product product, int vectors, bool careful>
+void compute_tile(const BackwardTile& tile, i64 k, i64 query) {
+  ScoreTile<vectors, careful> scores(tile, k, query);
+  if constexpr (product != Product::gradients) scores.make_weights();
+  if constexpr (product != Product::scores) scores.make_gradients();
+}
+
+/// The keys [from, to) of the block, one panel of queries.
+template <Product product>
+void compute_panel(const BackwardTile& tile, i64 from, i64 to, i64 query) {
+  constexpr bool modified = BackwardTile::modified;
+  const i64 first = query / unit, end = first + panel / unit;
+  for (i64 k = from; k < to; k += tile_rows) {
+    bool whole = true;
+    for (i64 u = first; u < end; ++u) whole &= tile.visible.sees(u, k);
+    if (whole && (modified || tile.is_plain(first, end, k))) {
+      compute_tile<product, tile_vectors, modified>(tile, k, query);
+      continue;
+    }
+    for (i64 u = first; u < end; ++u) {
+      if (tile.visible.sees(u, k))
+        compute_tile<product, unit / lanes, true>(tile, k, u * unit);
+      else
+        tile.clear_unit(k, u * unit);
+    }
+  }
+}
+
+/// The keys [from, to) of the block.
+inline void compute_scores(const BackwardTile& tile, i64 from, i64 to) {
+  // A panel of Q and one of dO should lie in the nearest cache together; else one product at a time.
+  constexpr i64 near_floats = (32 << 10) / 4;
+  constexpr bool split =
+      BackwardTile::weights_are_p && !key::softcap && panel * (depth(d) + depth(dv)) > near_floats;
+  for (i64 query = 0; query < block_q; query += panel) {
+    if constexpr (split) {
+      compute_panel<Product::scores>(tile, from, to, query);
+      compute_panel<Product::gradients>(tile, from, to, query);
+    } else {
+      compute_panel<Product::both>(tile, from, to, query);
+    }
+  }
+}
+
+}  // namespace regard
