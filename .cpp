@@ -1,2 +1,0 @@
-#define REGARD_SYMBOL kernel
-#include "kernels/cpu/.cpp"
