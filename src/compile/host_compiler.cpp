@@ -35,7 +35,7 @@ class HostCompiler final : public Toolchain {
         identity_(fmt::format("{}; {}", version, fmt::join(shared_object, " "))),
         limit_seconds_(limit_seconds) {}
 
-  std::string name() const override { return fmt::format("{} ({})", word_, path_); }
+  std::string name() const override { return word_ == path_ ? path_ : fmt::format("{} ({})", word_, path_); }
   std::string identity() const override { return identity_; }
 
  private:
