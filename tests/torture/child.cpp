@@ -25,12 +25,12 @@ namespace {
 
 /// The functions of the library at this path.
 struct Library {
-#define FUNCTIONS(X)                                                                                 \
-  X(problem_parse)                                                                                   \
-  X(problem_destroy)                                                                                 \
-  X(problem_tensor)                                                                                  \
-  X(plan_create) X(plan_destroy) X(plan_prepare) X(plan_json) X(attention) X(info) X(status_message) \
-      X(string_free)
+#define FUNCTIONS(X) \
+  X(problem_parse)   \
+  X(problem_destroy) \
+  X(problem_tensor)  \
+  X(plan_create)     \
+  X(plan_destroy) X(plan_prepare) X(plan_json) X(attention) X(info) X(status_message) X(string_free)
 #define MEMBER(name) \
   decltype(&regard_##name) name = reinterpret_cast<decltype(name)>(dlsym(handle, "regard_" #name));
   explicit Library(const char* path) : handle(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {}
