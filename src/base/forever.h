@@ -6,6 +6,14 @@
 
 namespace regard {
 
+/// Puts `fresh` there unless another thread was first; gives what stands there for ever.
+template <class T>
+const T& publish(std::atomic<const T*>& place, std::unique_ptr<const T> fresh) {
+  const T* first = nullptr;
+  if (place.compare_exchange_strong(first, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
+  return *first;
+}
+
 /// What `make` (a function without captures) gives, made when it is first asked for: `return forever<[] { ...
 /// }>();`. It is never destroyed, as other threads may use it until the very end of the process; and it is
 /// made without a lock, as a fork may interrupt the thread that makes it. Threads that come together make it
@@ -15,10 +23,7 @@ const auto& forever() {
   using Value = decltype(make());
   static constinit std::atomic<const Value*> made{nullptr};
   if (const Value* value = made.load(std::memory_order_acquire)) return *value;
-  auto fresh = std::make_unique<const Value>(make());
-  const Value* first = nullptr;
-  if (made.compare_exchange_strong(first, fresh.get(), std::memory_order_acq_rel)) return *fresh.release();
-  return *first;
+  return publish(made, std::make_unique<const Value>(make()));
 }
 
 }  // namespace regard

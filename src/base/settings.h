@@ -48,7 +48,7 @@ namespace regard {
   X(lock_seconds, Number, "REGARD_LOCK_SECONDS", 60,                                                         \
     "How long to wait for another process that compiles the same kernel.")                                   \
   X(compile_jobs, Number, "REGARD_COMPILE_JOBS", 0,                                                          \
-    "Compiles at a time; 0 derives it from cores and free memory.")
+    "Compiles at a time, of all processes of a user; 0 derives it from cores and free memory.")
 
 struct Settings {
   using Switch = bool;

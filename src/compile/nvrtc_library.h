@@ -1,7 +1,6 @@
 // NVRTC's shared library, opened at run time: where it is looked for, and the few functions that are used.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/forever.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/split.h"
@@ -53,11 +54,7 @@ Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
   }
   if (!found) return tl::unexpected(found.error());
   // Threads that come here together find the same kernels (resolve is single flight); the first one's stay.
-  auto fresh = std::make_unique<const Ready>(std::move(*found));
-  const Ready* expected = nullptr;
-  if (ready_.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel))
-    return fresh.release();
-  return expected;
+  return &publish(ready_, std::make_unique<const Ready>(std::move(*found)));
 }
 
 Result<PlanRequest> plan_request(const EngineOptions& options) {

@@ -160,8 +160,7 @@ const Result<Profile>& profile_on(const Shelf& shelf) {
   const Result<std::string> text = data_file(shelf.path);
   auto fresh = std::make_unique<const Result<Profile>>(
       text.and_then([&shelf](const std::string& toml) { return parse_profile(toml, shelf.path); }));
-  const Result<Profile>* first = nullptr;
-  return shelf.profile.compare_exchange_strong(first, fresh.get()) ? *fresh.release() : *first;
+  return publish(shelf.profile, std::move(fresh));
 }
 
 }  // namespace

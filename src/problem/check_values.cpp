@@ -1,8 +1,6 @@
 // Checks of numbers inside tensors that lie in host memory.
 #include "problem/tensors.h"
 
-#include <algorithm>
-
 namespace regard {
 namespace {
 
@@ -10,7 +8,7 @@ namespace {
 struct Side {
   std::string_view name;        ///< "q" or "k"
   std::int64_t longest;         ///< sq or sk
-  std::int64_t tokens;          ///< rows of the packed tensor
+  regard_role tensor;           ///< Q or K
   const std::int32_t* offsets;  ///< null when dense
   const std::int32_t* lengths;  ///< null when not given
   std::int64_t added = 0;       ///< tokens that the call itself writes behind the logical length
@@ -30,9 +28,10 @@ Status check_offsets(const Problem& p, const Side& side) {
     return invalid(entry("offsets", side, i + 1, side.offsets[i + 1]) + ", below the " +
                    std::to_string(side.offsets[i]) + " before it; cumulative offsets never decrease");
   }
-  if (side.offsets[p.b] > side.tokens) {
-    return invalid(entry("offsets", side, p.b, side.offsets[p.b]) + ", past the " +
-                   std::to_string(side.tokens) + " tokens of the tensor; the last offset is at most that");
+  const std::int64_t tokens = tensor_spec(p, side.tensor).shape[0];
+  if (side.offsets[p.b] > tokens) {
+    return invalid(entry("offsets", side, p.b, side.offsets[p.b]) + ", past the " + std::to_string(tokens) +
+                   " tokens of the tensor; the last offset is at most that");
   }
   return {};
 }
@@ -134,18 +133,10 @@ Status check_cache(const Problem& p, const regard_arguments& arguments) {
 }  // namespace
 
 Status check_host_values(const Problem& p, const regard_arguments& arguments) {
-  constexpr regard_role read_here[] = {REGARD_OFFSETS_Q, REGARD_OFFSETS_K,         REGARD_LENGTHS_Q,
-                                       REGARD_LENGTHS_K, REGARD_PAGE_TABLE,        REGARD_PAGE_OFFSETS,
-                                       REGARD_PAGE_LIST, REGARD_LAST_PAGE_LENGTHS, REGARD_CACHE_INDEX};
-  const bool any = std::ranges::any_of(
-      read_here, [&](regard_role role) { return arguments.tensor[role].data != nullptr; });
-  if (!any && !p.lengths) return {};  // the usual dense call is over at once
-  const auto tokens = [&](regard_role role) { return tensor_spec(p, role).shape[0]; };
   const Side sides[] = {
-      {"q", p.sq, tokens(REGARD_Q), integers(arguments, REGARD_OFFSETS_Q),
-       integers(arguments, REGARD_LENGTHS_Q)},
-      {"k", p.sk, tokens(REGARD_K), integers(arguments, REGARD_OFFSETS_K),
-       integers(arguments, REGARD_LENGTHS_K), p.snew},
+      {"q", p.sq, REGARD_Q, integers(arguments, REGARD_OFFSETS_Q), integers(arguments, REGARD_LENGTHS_Q)},
+      {"k", p.sk, REGARD_K, integers(arguments, REGARD_OFFSETS_K), integers(arguments, REGARD_LENGTHS_K),
+       p.snew},
   };
   for (const Side& side : sides) {
     if (Status status = check_offsets(p, side); !status) return status;
