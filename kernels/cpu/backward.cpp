@@ -11,6 +11,7 @@
 #include "kernels/cpu/backward_bias.h"
 #include "kernels/cpu/backward_order.h"
 #include "kernels/cpu/backward_scores.h"
+#include "kernels/cpu/kernel.h"
 #include "kernels/cpu/pack.h"
 
 namespace regard {

@@ -2,6 +2,7 @@
 // broadcast per block, then the gradient of one head's learned sink.
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/head.h"
+#include "kernels/cpu/kernel.h"
 
 namespace regard {
 namespace {

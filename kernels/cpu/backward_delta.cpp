@@ -2,6 +2,7 @@
 // of a K/V head also sets back what the main kernel counts its progress with.
 #include "kernels/cpu/backward_order.h"
 #include "kernels/cpu/head.h"
+#include "kernels/cpu/kernel.h"
 
 namespace regard {
 namespace {

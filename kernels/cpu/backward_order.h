@@ -5,7 +5,7 @@
 // it has ended or is running on another thread, so that the wait ends whatever the number of threads is.
 #pragma once
 
-#include "kernels/cpu/arguments.h"
+#include "kernels/arguments.h"
 #include "kernels/cpu/backward_scratch.h"
 
 extern "C" int sched_yield() noexcept;

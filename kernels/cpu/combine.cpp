@@ -2,6 +2,7 @@
 // which no part knows of, is added here, once.
 #include "kernels/cpu/combine_layout.h"
 #include "kernels/cpu/head.h"
+#include "kernels/cpu/kernel.h"
 
 namespace regard {
 namespace {

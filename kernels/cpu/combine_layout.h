@@ -1,7 +1,7 @@
 // The grid of combine.cpp: one block per this many rows of one (batch, head).
 #pragma once
 
-#include "kernels/cpu/arguments.h"
+#include "kernels/arguments.h"
 
 namespace regard {
 

@@ -4,6 +4,7 @@
 // A block is one (batch, K/V head) and one part of the keys. The rows of K are multiplied as they lie, along
 // d: a vector of scores is `lanes / rows` keys by `rows` query rows, the sums of as many vectors of products.
 #include "kernels/cpu/decode_values.h"
+#include "kernels/cpu/kernel.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scores.h"
 #include "kernels/cpu/softmax.h"

@@ -9,6 +9,7 @@
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/forward_amx.h"
 #include "kernels/cpu/forward_layout.h"
+#include "kernels/cpu/kernel.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/reach.h"
 #include "kernels/cpu/softmax.h"

@@ -1,7 +1,7 @@
 // How forward.cpp divides the scratch memory of a thread. The plan sizes the scratch with the same constants.
 #pragma once
 
-#include "kernels/cpu/arguments.h"
+#include "kernels/arguments.h"
 
 namespace regard {
 

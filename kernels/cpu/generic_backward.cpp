@@ -9,6 +9,7 @@
 //   grad_sink  one head: walks its rows
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
+#include "kernels/cpu/kernel.h"
 
 namespace regard::generic {
 

@@ -5,6 +5,7 @@
 // step become fp32 once, then scores, online softmax and the product with V, all in fp32.
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
+#include "kernels/cpu/kernel.h"
 
 namespace regard::generic {
 

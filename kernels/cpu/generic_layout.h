@@ -2,7 +2,7 @@
 // grid and scratch with the same functions.
 #pragma once
 
-#include "kernels/cpu/arguments.h"
+#include "kernels/arguments.h"
 
 namespace regard {
 

@@ -6,7 +6,7 @@
 // shuffle.
 #pragma once
 
-#include "kernels/cpu/arguments.h"
+#include "kernels/arguments.h"
 
 namespace regard::philox {
 

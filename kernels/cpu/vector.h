@@ -2,7 +2,7 @@
 // the few instructions that neither g++ nor clang++ makes of plain arithmetic.
 #pragma once
 
-#include "kernels/cpu/arguments.h"
+#include "kernels/arguments.h"
 
 #define REGARD_INLINE inline __attribute__((always_inline))
 

@@ -1,7 +1,7 @@
 // From the caller's tensors and the plan to what a kernel is called with.
 #pragma once
 
-#include "kernels/cpu/arguments.h"
+#include "kernels/arguments.h"
 #include "plan/plan.h"
 #include "regard/regard.h"
 

@@ -8,6 +8,7 @@
 #include "base/embedded.h"
 #include "kernel/constants.h"
 #include "kernel/host_options.h"
+#include "plan/pipelines.h"
 
 namespace regard {
 namespace {
@@ -63,8 +64,8 @@ Result<Rendered> render(const KernelKey& key) {
   source += fmt::format("#define regard {}_kernel\n", rendered.symbol);
   source += constants(key, **target);
   std::set<std::string, std::less<>> done;
-  const std::string path =
-      fmt::format("kernels/{}/{}.{}", (*target)->kernels, key.algorithm.kernel, cpu ? "cpp" : "cu");
+  const std::string path = fmt::format("kernels/{}/{}.{}", source_folder(key.algorithm.pipeline),
+                                       key.algorithm.kernel, cpu ? "cpp" : "cu");
   if (Status status = inline_file(path, done, source); !status) return tl::unexpected(status.error());
   return rendered;
 }

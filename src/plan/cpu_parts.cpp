@@ -71,7 +71,7 @@ void combine_parts(Plan& plan) {
   need(plan.workspace, Part::partial_o, product({rows, p.dv, 4}));
   need(plan.workspace, Part::partial_lse, product({rows, 4}));
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, std::int64_t{combine_rows})});
-  plan.stages.push_back(stage_of(p, *plan.target, "combine", nullptr, grid, 0));
+  plan.stages.push_back(stage_of(p, *plan.target, "combine", first_tile(*plan.target, "combine"), grid, 0));
 }
 
 }  // namespace regard

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "plan/pipelines.h"
 
 namespace regard {
 
@@ -22,6 +23,7 @@ bool takes_any(const KernelKey& key) {
 
 std::string print(const KernelKey& key) {
   std::string text = key.target + " " + key.algorithm.kernel;
+  if (!key.algorithm.pipeline.empty()) text += " " + key.algorithm.pipeline;
 #define REGARD_PRINT(name, default_value, doc) \
   if (key.algorithm.name != default_value) text += fmt::format(" " #name "={}", key.algorithm.name);
   REGARD_ALGORITHM_FIELDS(REGARD_PRINT)
@@ -79,7 +81,9 @@ Result<KernelKey> parse_kernel_key(std::string_view text) {
   }
   key.target = words[0];
   key.algorithm.kernel = words[1];
-  for (std::size_t i = 2; i < words.size(); ++i) {
+  std::size_t next = 2;
+  if (words.size() > next && find_pipeline(words[next]) != nullptr) key.algorithm.pipeline = words[next++];
+  for (std::size_t i = next; i < words.size(); ++i) {
     if (Status status = read_algorithm_word(words[i], key.algorithm); !status)
       return tl::unexpected(status.error());
   }

@@ -27,8 +27,9 @@ namespace regard {
   X(group, 0, "query heads of one K/V head handled by one block (decode, packed GQA)")
 
 struct Algorithm {
-  /// Stem of the source: kernels/<room>/<kernel>.cpp, e.g. "forward", "decode", "combine", "backward".
+  /// Stem of the source: "forward", "decode", "combine", "backward", ... in the folder of its pipeline.
   std::string kernel;
+  std::string pipeline;  ///< gpu: how tiles are moved and multiplied (plan/pipelines.h)
 #define REGARD_MEMBER(name, default_value, doc) std::int64_t name = default_value;
   REGARD_ALGORITHM_FIELDS(REGARD_MEMBER)
 #undef REGARD_MEMBER
@@ -42,7 +43,8 @@ struct KernelKey {
   friend bool operator==(const KernelKey&, const KernelKey&) = default;
 };
 
-/// "cpu-avx512bf16 forward block_q=64 block_k=96 | fwd bf16 d=128 dv=128 mask=window softcap", or, where
+/// "cpu-avx512bf16 forward block_q=64 block_k=96 | fwd bf16 d=128 dv=128 mask=window softcap", on a GPU
+/// "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 stages=2 | fwd bf16 d=128", or, where
 /// everything is read at run time, "cpu-avx2 generic_forward | any fwd": parses back.
 std::string print(const KernelKey&);
 Result<KernelKey> parse_kernel_key(std::string_view text);

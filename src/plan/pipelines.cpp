@@ -35,4 +35,9 @@ const Pipeline* find_pipeline(std::string_view name) {
   return nullptr;
 }
 
+std::string_view source_folder(std::string_view pipeline) {
+  if (pipeline.empty()) return "cpu";
+  return pipeline == "wgmma_tma" ? "sm90" : "portable";
+}
+
 }  // namespace regard

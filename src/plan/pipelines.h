@@ -18,4 +18,7 @@ std::span<const Pipeline> pipelines();
 /// nullptr for an unknown name.
 const Pipeline* find_pipeline(std::string_view name);
 
+/// Folder of the sources below kernels/; of the CPU's where there is no pipeline.
+std::string_view source_folder(std::string_view pipeline);
+
 }  // namespace regard

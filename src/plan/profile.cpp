@@ -230,7 +230,7 @@ Result<std::vector<KernelKey>> kernels_of(const Profile& profile, const Target& 
           continue;
         if (!serves(example, target, candidate)) continue;
         for (std::string_view kernel : stage_kernels(recipe)) {
-          const Target::Tile* tile = kernel == recipe.kernel ? candidate.tile : nullptr;
+          const Target::Tile* tile = kernel == recipe.kernel ? candidate.tile : first_tile(target, kernel);
           const Stage stage = stage_of(example, target, kernel, tile, 0, 0);
           keys.emplace(print(stage.kernel), stage.kernel);
         }

@@ -47,11 +47,12 @@ inline bool splits_keys(const Recipe& recipe) {
 
 struct Candidate {
   const Recipe* recipe;
-  const Target::Tile* tile;   ///< null where the target has none
-  std::string_view pipeline;  ///< gpu
+  const Target::Tile* tile;  ///< null where the target has none
+
+  std::string_view pipeline() const { return tile == nullptr ? std::string_view() : tile->pipeline; }
 };
 
-/// In table order: recipe by recipe, tile by tile, pipeline by pipeline.
+/// In table order: recipe by recipe, tile by tile.
 std::vector<Candidate> candidates(const Problem&, const Target&);
 
 /// "decode + combine, block_k=64".

@@ -70,11 +70,9 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target) 
     if (recipe.pass != problem.pass) continue;
     const std::size_t before = list.size();
     for (const Target::Tile& tile : target.tiles) {
-      if (tile.kernel != recipe.kernel) continue;
-      for (const std::string& pipeline : tile.pipelines) list.push_back({&recipe, &tile, pipeline});
-      if (tile.pipelines.empty()) list.push_back({&recipe, &tile, {}});
+      if (tile.kernel == recipe.kernel) list.push_back({&recipe, &tile});
     }
-    if (list.size() == before) list.push_back({&recipe, nullptr, {}});
+    if (list.size() == before) list.push_back({&recipe, nullptr});
   }
   return list;
 }
@@ -82,8 +80,9 @@ std::vector<Candidate> candidates(const Problem& problem, const Target& target) 
 std::string name_of(const Candidate& candidate) {
   std::string name(candidate.recipe->stages);
   if (candidate.tile == nullptr) return name;
-  if (!candidate.pipeline.empty()) {
-    name += fmt::format(" {} d={} dv={}", candidate.pipeline, candidate.tile->max_d, candidate.tile->max_dv);
+  if (!candidate.pipeline().empty()) {
+    name +=
+        fmt::format(" {} d={} dv={}", candidate.pipeline(), candidate.tile->max_d, candidate.tile->max_dv);
   }
   for (const auto& [field, value] : candidate.tile->values) name += fmt::format(" {}={}", field, value);
   return name;

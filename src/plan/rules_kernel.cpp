@@ -4,22 +4,30 @@
 #include <algorithm>
 
 #include "base/forever.h"
+#include "plan/pipelines.h"
 #include "plan/rules.h"
 #include "plan/sources.h"
+#include "plan/stage.h"
 
 namespace regard {
 namespace {
 
-/// The stem that is missing on a target; empty when the recipe can be cooked there.
-std::string_view missing_kernel(const Recipe& recipe, const Target& target) {
-  const bool in_table = std::any_of(target.tiles.begin(), target.tiles.end(),
-                                    [&](const Target::Tile& tile) { return tile.kernel == recipe.kernel; });
-  if (recipe.appends && !has_source(target, "append_kv")) return "append_kv";
-  if (target.kind != TargetKind::cpu || !in_table) return recipe.kernel;
+/// The stem that is missing on a target; empty when the candidate can be cooked there.
+std::string_view missing_kernel(const Candidate& candidate, const Target& target) {
+  const Recipe& recipe = *candidate.recipe;
   for (std::string_view stem : stage_kernels(recipe)) {
-    if (!has_source(target, stem)) return stem;
+    const Target::Tile* tile = stem == recipe.kernel ? candidate.tile : first_tile(target, stem);
+    if (target.kind != TargetKind::cpu && stem == recipe.kernel) return stem;
+    if (tile == nullptr && stem == recipe.kernel) return stem;
+    if (!has_source(source_folder(tile == nullptr ? "" : tile->pipeline), stem)) return stem;
   }
   return {};
+}
+
+bool can_cook(const Recipe& recipe, const Target& target) {
+  return std::ranges::any_of(target.tiles, [&](const Target::Tile& tile) {
+    return tile.kernel == recipe.kernel && missing_kernel({&recipe, &tile}, target).empty();
+  });
 }
 
 /// "; cpu-amx has one": the first target that can.
@@ -27,7 +35,7 @@ std::string who_can(const Recipe& recipe) {
   const Result<std::vector<Target>>& all = targets();
   if (all) {
     for (const Target& target : *all) {
-      if (missing_kernel(recipe, target).empty()) return fmt::format("; {} has one", target.name);
+      if (can_cook(recipe, target)) return fmt::format("; {} has one", target.name);
     }
   }
   return "; no target has one yet";
@@ -47,16 +55,14 @@ const std::string& who_can_once(const Recipe& recipe) {
 
 bool has_kernels(const Target& target) {
   const auto all = recipes();
-  return std::any_of(all.begin(), all.end(),
-                     [&](const Recipe& recipe) { return missing_kernel(recipe, target).empty(); });
+  return std::any_of(all.begin(), all.end(), [&](const Recipe& recipe) { return can_cook(recipe, target); });
 }
 
 Refusal kernel_exists(const Question& q) {
-  const Recipe& recipe = *q.candidate.recipe;
-  const std::string_view missing = missing_kernel(recipe, q.target);
+  const std::string_view missing = missing_kernel(q.candidate, q.target);
   if (missing.empty()) return {};
   return fmt::format("{} target {}: no {} kernel yet{}", word(q.target.kind), q.target.name, missing,
-                     who_can_once(recipe));
+                     who_can_once(*q.candidate.recipe));
 }
 
 }  // namespace regard

@@ -11,7 +11,7 @@ namespace regard {
 namespace {
 
 bool is(const Question& q, std::string_view pipeline) {
-  return q.candidate.pipeline == pipeline;
+  return q.candidate.pipeline() == pipeline;
 }
 
 bool is_trload(const Question& q) {
@@ -40,15 +40,15 @@ std::vector<std::string_view> pipelines_of(Family family) {
 }  // namespace
 
 Refusal pipeline_on_target(const Question& q) {
-  if (q.candidate.pipeline.empty()) return {};
+  if (q.candidate.pipeline().empty()) return {};
   const auto& known = q.target.pipelines;
-  if (std::find(known.begin(), known.end(), q.candidate.pipeline) != known.end()) return {};
-  return fmt::format("{} has no pipeline {}; it has {}", q.target.name, q.candidate.pipeline,
+  if (std::find(known.begin(), known.end(), q.candidate.pipeline()) != known.end()) return {};
+  return fmt::format("{} has no pipeline {}; it has {}", q.target.name, q.candidate.pipeline(),
                      fmt::join(known, ", "));
 }
 
 Refusal pipeline_has_features(const Question& q) {
-  const Pipeline* pipeline = find_pipeline(q.candidate.pipeline);
+  const Pipeline* pipeline = find_pipeline(q.candidate.pipeline());
   if (pipeline == nullptr) return {};
   for (std::string_view feature : pipeline->features) {
     if (!q.target.has(feature)) {
@@ -60,16 +60,16 @@ Refusal pipeline_has_features(const Question& q) {
 }
 
 Refusal pipeline_fits_family(const Question& q) {
-  if (q.candidate.pipeline.empty() || q.target.kind != TargetKind::hip) return {};
+  if (q.candidate.pipeline().empty() || q.target.kind != TargetKind::hip) return {};
   const Family family = q.candidate.recipe->family;
   const std::vector<std::string_view> fitting = pipelines_of(family);
-  if (std::find(fitting.begin(), fitting.end(), q.candidate.pipeline) == fitting.end()) {
-    return fmt::format("pipeline {} does not serve {}; use {}", q.candidate.pipeline, word(family),
+  if (std::find(fitting.begin(), fitting.end(), q.candidate.pipeline()) == fitting.end()) {
+    return fmt::format("pipeline {} does not serve {}; use {}", q.candidate.pipeline(), word(family),
                        fmt::join(fitting, " or "));
   }
   if (family == Family::batch_prefill && q.target.has("rdna3") && !is(q, "batch_prefill_gfx11")) {
     return fmt::format("on {} batch prefill is pipeline batch_prefill_gfx11, not {}", q.target.name,
-                       q.candidate.pipeline);
+                       q.candidate.pipeline());
   }
   return {};
 }
@@ -79,7 +79,7 @@ Refusal trload_head_dims(const Question& q) {
   const Target::Tile& tile = *q.candidate.tile;
   const bool v3 = is(q, "qr_async_trload_v3");
   if (tile.max_d == tile.max_dv && (tile.max_d == 128 || (tile.max_d == 64 && !v3))) return {};
-  return fmt::format("pipeline {} is for head dims {}, not {}/{}", q.candidate.pipeline,
+  return fmt::format("pipeline {} is for head dims {}, not {}/{}", q.candidate.pipeline(),
                      v3 ? "128/128" : "64/64 and 128/128", tile.max_d, tile.max_dv);
 }
 

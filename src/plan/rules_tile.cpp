@@ -81,7 +81,7 @@ Refusal shared_memory_fits(const Question& q) {
   if (!has_gpu_tile(q) || !computes_scores(q)) return {};
   const Target::Tile& tile = *q.candidate.tile;
   const Numbers n(tile, q.problem.dtype);
-  const Pipeline* pipeline = find_pipeline(q.candidate.pipeline);
+  const Pipeline* pipeline = find_pipeline(q.candidate.pipeline());
   std::int64_t bytes;
   if (q.target.kind == TargetKind::cuda && q.candidate.recipe->family == Family::backward) {
     // Q and dO of a step, K and V of the block, P and dS between the products.
@@ -119,7 +119,7 @@ Refusal fragments_divide(const Question& q) {
 }
 
 Refusal wide_qr_fragments(const Question& q) {
-  if (!has_gpu_tile(q) || !is_cdna(q.target) || q.candidate.pipeline != "qr") return {};
+  if (!has_gpu_tile(q) || !is_cdna(q.target) || q.candidate.pipeline() != "qr") return {};
   const Target::Tile& tile = *q.candidate.tile;
   const Numbers n(tile, q.problem.dtype);
   const Target::Fragment* f = fragment_of(q.target, n, q.problem.dtype);
@@ -135,28 +135,28 @@ Refusal wide_qr_fragments(const Question& q) {
 Refusal cdna_tile_shape(const Question& q) {
   if (!has_gpu_tile(q) || !is_cdna(q.target) || q.problem.dtype == DType::fp32) return {};
   if (q.candidate.recipe->family != Family::forward) return {};
-  const bool async = q.candidate.pipeline == "qr_async";
-  if (!async && q.candidate.pipeline != "qr" && q.candidate.pipeline != "qs") return {};
+  const bool async = q.candidate.pipeline() == "qr_async";
+  if (!async && q.candidate.pipeline() != "qr" && q.candidate.pipeline() != "qs") return {};
   const Target::Tile& tile = *q.candidate.tile;
   const Numbers n(tile, q.problem.dtype);
   if (tile.max_d == 128 && tile.max_dv == 128) {
     if (n.k != 128)
-      return fmt::format("at 128/128 pipeline {} needs block_k=128, not {}", q.candidate.pipeline, n.k);
+      return fmt::format("at 128/128 pipeline {} needs block_k=128, not {}", q.candidate.pipeline(), n.k);
     if (async && n.q != 128)
       return fmt::format("at 128/128 pipeline qr_async needs block_q=128, not {}", n.q);
     if (!async && n.d == 64) {
       return fmt::format("at 128/128 pipeline {} needs block_d other than 64, such as 32",
-                         q.candidate.pipeline);
+                         q.candidate.pipeline());
     }
     return {};
   }
   if (async && n.q != 128) return fmt::format("pipeline qr_async needs block_q=128, not {}", n.q);
   if (n.q == 64 || n.q == 128 || n.q == 192 || n.q == 256) return {};
-  return fmt::format("pipeline {} needs block_q of 64, 128, 192 or 256, not {}", q.candidate.pipeline, n.q);
+  return fmt::format("pipeline {} needs block_q of 64, 128, 192 or 256, not {}", q.candidate.pipeline(), n.q);
 }
 
 Refusal async_loads_are_even(const Question& q) {
-  if (!has_gpu_tile(q) || !is_cdna(q.target) || q.candidate.pipeline != "qr_async") return {};
+  if (!has_gpu_tile(q) || !is_cdna(q.target) || q.candidate.pipeline() != "qr_async") return {};
   const Numbers n(*q.candidate.tile, q.problem.dtype);
   // Every lane loads one vector straight into shared memory: 16 bytes on CDNA4, 4 before.
   const std::int64_t vector = (q.target.has("cdna4") ? 16 : 4) / n.bytes;

@@ -23,7 +23,7 @@ std::span<const std::string_view> kernel_stems() {
   }>();
 }
 
-bool has_source(const Target& target, std::string_view stem) {
+bool has_source(std::string_view folder, std::string_view stem) {
   // (folder, stem) of every kernel source; the set is filled once and only read afterwards.
   const auto& sources = forever<[] {
     std::set<std::pair<std::string_view, std::string_view>> found;
@@ -37,7 +37,7 @@ bool has_source(const Target& target, std::string_view stem) {
     }
     return found;
   }>();
-  return sources.contains({target.kernels, stem});
+  return sources.contains({folder, stem});
 }
 
 }  // namespace regard

@@ -18,11 +18,20 @@ inline Stage stage_of(const Problem& problem, const Target& target, std::string_
     stage.kernel.algorithm.name = value->second;
     REGARD_ALGORITHM_FIELDS(REGARD_COPY)
 #undef REGARD_COPY
+    stage.kernel.algorithm.pipeline = tile->pipeline;
   }
   stage.kernel.signature = canonical(signature(problem), kernel, target.name);
   stage.grid = grid;
   stage.scratch_bytes = round_up(scratch_bytes, 64);
   return stage;
+}
+
+/// The first tile of a kernel in the target's table, or null.
+inline const Target::Tile* first_tile(const Target& target, std::string_view kernel) {
+  for (const Target::Tile& tile : target.tiles) {
+    if (tile.kernel == kernel) return &tile;
+  }
+  return nullptr;
 }
 
 inline std::int64_t value_of(const Target::Tile& tile, std::string_view name) {

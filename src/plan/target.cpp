@@ -53,20 +53,30 @@ Status read_fragment(const toml::table& table, std::string_view file, int line, 
                      {"k", [&](const TomlValue& v) { return v.number(fragment.k); }}});
 }
 
-Status read_tile(const toml::table& table, std::string_view file, int line, Target::Tile& tile) {
+/// A tile for each of the row's pipelines.
+Status read_tile(const toml::table& table, std::string_view file, int line,
+                 std::vector<Target::Tile>& tiles) {
+  Target::Tile tile;
   tile.line = line;
+  std::vector<std::string> row_pipelines;
   std::map<std::string_view, TomlReader> readers = {
       {"kernel", [&](const TomlValue& v) { return v.word(tile.kernel, kernel_stems()); }},
       {"dtypes", [&](const TomlValue& v) { return v.words(tile.dtypes); }},
       {"max_d", [&](const TomlValue& v) { return v.number(tile.max_d); }},
       {"max_dv", [&](const TomlValue& v) { return v.number(tile.max_dv); }},
-      {"pipelines", [&](const TomlValue& v) { return v.texts(tile.pipelines, pipeline_names()); }},
+      {"pipelines", [&](const TomlValue& v) { return v.texts(row_pipelines, pipeline_names()); }},
   };
 #define REGARD_READER(name, default_value, doc) \
   readers[#name] = [&](const TomlValue& v) { return v.number(tile.values[#name]); };
   REGARD_ALGORITHM_FIELDS(REGARD_READER)
 #undef REGARD_READER
-  return read_table(table, file, readers);
+  if (Status status = read_table(table, file, readers); !status) return status;
+  if (row_pipelines.empty()) row_pipelines.emplace_back();
+  for (std::string& pipeline : row_pipelines) {
+    tile.pipeline = std::move(pipeline);
+    tiles.push_back(tile);
+  }
+  return {};
 }
 
 /// What the schema alone cannot see: keys that must be there and lists that must agree.
@@ -93,12 +103,11 @@ Status check_target(const Target& target, const toml::table& table, std::string_
       return invalid(fmt::format("{}:{}: a tile for {}, which 'dtypes' of the target does not list", file,
                                  tile.line, word(dtype)));
     }
-    for (const std::string& pipeline : tile.pipelines) {
-      if (std::find(target.pipelines.begin(), target.pipelines.end(), pipeline) != target.pipelines.end())
-        continue;
+    const auto& known = target.pipelines;
+    if (!tile.pipeline.empty() && std::find(known.begin(), known.end(), tile.pipeline) == known.end()) {
       return invalid(
           fmt::format("{}:{}: a tile for pipeline '{}', which 'pipelines' of the target does not list", file,
-                      tile.line, pipeline));
+                      tile.line, tile.pipeline));
     }
   }
   return {};
@@ -141,7 +150,6 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
       {"units", [&](const TomlValue& v) { return v.number(target.units); }},
       {"gflops", [&](const TomlValue& v) { return read_rates(v, target.gflops); }},
       {"gigabytes_per_second", [&](const TomlValue& v) { return v.real(target.gigabytes_per_second); }},
-      {"kernels", [&](const TomlValue& v) { return v.word(target.kernels, source_folders); }},
       {"pipelines", [&](const TomlValue& v) { return v.texts(target.pipelines, pipeline_names()); }},
       {"page_sizes", [&](const TomlValue& v) { return v.numbers(target.page_sizes); }},
       {"fragment",
@@ -152,9 +160,8 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
        }},
       {"tile",
        [&](const TomlValue& v) {
-         return read_tables(v, [&](const toml::table& row, int line) {
-           return read_tile(row, file, line, target.tiles.emplace_back());
-         });
+         return read_tables(
+             v, [&](const toml::table& row, int line) { return read_tile(row, file, line, target.tiles); });
        }},
   };
   if (Status status = read_table(*table, file, readers); !status) return tl::unexpected(status.error());

@@ -44,7 +44,6 @@ struct Target {
   /// What the cost model knows. cpu: of one core; gpu: of the chip named in `doc`. 0: not supported.
   std::map<DType, double> gflops;        ///< 1e9 operations per second of a matrix product, by input type
   double gigabytes_per_second = 0;       ///< of memory
-  std::string kernels = "cpu";           ///< folder of the sources: kernels/<kernels>/<stem>.cpp
   std::vector<std::string> pipelines;    ///< gpu: ways of loading and multiplying that exist here
   std::vector<std::int64_t> page_sizes;  ///< gpu: of a paged cache; empty: any power of two
 
@@ -61,7 +60,7 @@ struct Target {
     std::string kernel;  ///< "forward", "decode", "backward", ...
     std::vector<DType> dtypes;
     std::int64_t max_d = 0, max_dv = 0;
-    std::vector<std::string> pipelines;          ///< gpu: each one is a candidate of its own
+    std::string pipeline;  ///< gpu; a row of the file that lists several stands for a tile each
     std::map<std::string, std::int64_t> values;  ///< "block_q", "block_k", ... (Algorithm fields)
     int line = 0;                                ///< where it stands in the TOML, for messages
   };

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "device/cpu.h"
-#include "kernels/cpu/arguments.h"
+#include "kernels/arguments.h"
 
 namespace regard::cpu {
 namespace {

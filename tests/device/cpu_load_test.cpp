@@ -19,7 +19,7 @@
 #include "compile/toolchain.h"
 #include "device/cpu.h"
 #include "kernel/host_options.h"
-#include "kernels/cpu/arguments.h"
+#include "kernels/arguments.h"
 
 namespace regard::cpu {
 namespace {

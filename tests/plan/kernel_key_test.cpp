@@ -17,6 +17,7 @@ TEST(KernelKey, ParsesBackFromItsText) {
     key.signature = random_record<Signature>(random);
     key.algorithm.kernel = i % 2 ? "forward" : "decode";
     key.target = i % 3 ? "cpu-avx2" : "sm_90a";
+    if (i % 3 == 0) key.algorithm.pipeline = "wgmma_tma";
 #define REGARD_RANDOM(name, default_value, doc) \
   if (random() % 2 != 0) key.algorithm.name = static_cast<std::int64_t>(random() % 1000);
     REGARD_ALGORITHM_FIELDS(REGARD_RANDOM)

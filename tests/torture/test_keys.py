@@ -41,7 +41,7 @@ def test_the_same_sources_elsewhere_hit(place, sources, right):
     [
         (HEADER, "#pragma once", "#pragma once\n// a remark"),
         (KERNEL, "namespace", "// a remark\nnamespace"),
-        ("kernels/cpu/arguments.h", "#pragma once", "#pragma once\n"),
+        ("kernels/arguments.h", "#pragma once", "#pragma once\n"),
     ],
 )
 def test_a_changed_header_or_kernel_misses(place, sources, right, name, old, new):

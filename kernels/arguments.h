@@ -1,5 +1,6 @@
-// What every CPU kernel is called with. The engine fills it (src/engine/bind.cpp); kernels read it. This file
-// is part of every rendered source, so a change here changes every kernel's identity.
+// What every kernel is called with, on a GPU with addresses of its memory. The engine fills it
+// (src/engine/bind.cpp); kernels read it. This file is part of every rendered source, so a change here
+// changes every kernel's identity.
 #pragma once
 
 namespace regard {
@@ -69,8 +70,3 @@ struct Arguments {
 };
 
 }  // namespace regard
-
-/// One block of the grid. `scratch` is this thread's own, 64-byte aligned, of the size the plan gives.
-#define REGARD_KERNEL(name)                                                                       \
-  extern "C" __attribute__((visibility("default"))) void name(const regard::Arguments* arguments, \
-                                                              long long block, void* scratch)
