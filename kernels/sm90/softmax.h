@@ -12,17 +12,17 @@ using Scores = float[block_k / 2];
 using Weights = u32[fragments][4];  // pairs, as the next product takes them
 
 /// Two rows of a thread, 8 apart. Weights are 2^(scale_log2 * score - reference).
-struct Rows {
+struct RowState {
   float reference[2] = {-infinity, -infinity};  // -infinity: no key seen yet
   float sum[2] = {0, 0};                        // this thread's columns
 };
 
 /// Scores that their row does not see become -infinity.
-REGARD_DEVICE void mask(Scores& s, i32 first_key, i32 row, const ForwardArguments& a) {
+REGARD_DEVICE void mask(Scores& s, i32 first_key, i32 row, const Sight& sight) {
   const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-    const Visible keys = visible(row + 8 * half, a);
+    const Visible keys = sight.of(row + 8 * half);
     const i32 first = keys.first - column, last = keys.last - column;
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {
@@ -52,7 +52,7 @@ REGARD_DEVICE void exponentials(Scores& s, const float (&raw)[2], const float (&
 /// Against the true maximum; gives the factor of what was summed before. With `careful`, for scores so large
 /// that the rounding of scale * maximum would matter, the maximum is taken off first and the reference is the
 /// raw score.
-REGARD_DEVICE void softmax_exact(Scores& s, Rows& rows, float (&factor)[2], float scale, bool careful) {
+REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], float scale, bool careful) {
   float raw[2], scaled[2], sum[2];
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
@@ -74,7 +74,7 @@ REGARD_DEVICE void softmax_exact(Scores& s, Rows& rows, float (&factor)[2], floa
 }
 
 /// Against the reference as it is: the maximum of this tile is not waited for.
-REGARD_DEVICE void softmax_stale(Scores& s, Rows& rows, float scale) {
+REGARD_DEVICE void softmax_stale(Scores& s, RowState& rows, float scale) {
   const float none[2] = {0, 0};
   float sum[2];
   exponentials(s, none, rows.reference, sum, scale);
@@ -90,7 +90,7 @@ REGARD_DEVICE void pack(Weights& weights, const Scores& s) {
 /// Moves the reference up to the power of two below the highest weight of the last tile: exact, from packed
 /// pairs, in the shadow of the next products. Gives the factor of everything summed so far: infinity where
 /// sums of such weights could overflow, which `overflowed` finds at the end.
-REGARD_DEVICE void follow(const Weights& weights, Rows& rows, float (&factor)[2]) {
+REGARD_DEVICE void follow(const Weights& weights, RowState& rows, float (&factor)[2]) {
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
     u32 most = weights[0][half];
@@ -106,7 +106,7 @@ REGARD_DEVICE void follow(const Weights& weights, Rows& rows, float (&factor)[2]
 
 /// Rows of the warp, a bit each, that have to be done again with `careful`: their sums are not finite, or one
 /// rounding of their reference is more than 16.
-REGARD_DEVICE u32 overflowed(const Rows& rows) {
+REGARD_DEVICE u32 overflowed(const RowState& rows) {
   constexpr float most_reference = 1 << 28;
   u32 bad = 0;
 #pragma unroll

@@ -36,6 +36,8 @@ INSTANTIATE_TEST_SUITE_P(
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | fwd bf16 d=64",
         "sm_90a forward wgmma_tma block_q=192 block_k=128 warps=16 stages=2 | fwd bf16 d=64",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=128",
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=72 "
+        "dv=99",
         "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 | fwd bf16 d=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=112 warps=12 warp_groups=2 stages=2 | fwd bf16 d=192 "
         "dv=128",

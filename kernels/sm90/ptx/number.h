@@ -6,7 +6,7 @@
 namespace regard {
 
 constexpr float infinity = __builtin_bit_cast(float, 0x7f800000);
-constexpr float ln_2 = 0.693147180559945309f;
+constexpr float ln_2 = 0.693147180559945309f, log2_e = 1.44269504088896341f;
 
 /// 2^x, within 2 units in the last place; results below 2^-126 are 0.
 REGARD_DEVICE float exp2(float x) {

@@ -1,12 +1,9 @@
-// Integers and pointers as the instructions want them.
+// Pointers as the instructions want them; integers come with the arguments.
 #pragma once
 
-namespace regard {
+#include "kernels/arguments.h"
 
-using i64 = long long;
-using i32 = int;
-using u64 = unsigned long long;
-using u32 = unsigned int;
+namespace regard {
 
 #define REGARD_DEVICE __device__ __forceinline__
 

@@ -73,6 +73,8 @@ struct Wgmma;
                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                 \
     }                                                                                                     \
   }
+REGARD_WGMMA(32, REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1, "%16", "%17", "%18", "%19", "%20", REGARD_SUMS(0),
+             REGARD_SUMS(8));
 REGARD_WGMMA(64, REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3, "%32",
              "%33", "%34", "%35", "%36", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16), REGARD_SUMS(24));
 REGARD_WGMMA(80,
@@ -80,6 +82,11 @@ REGARD_WGMMA(80,
                               ", " REGARD_NUMBERS_4,
              "%40", "%41", "%42", "%43", "%44", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
              REGARD_SUMS(24), REGARD_SUMS(32));
+REGARD_WGMMA(96,
+             REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
+                              ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5,
+             "%48", "%49", "%50", "%51", "%52", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40));
 REGARD_WGMMA(112,
              REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
                               ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6,
@@ -91,6 +98,13 @@ REGARD_WGMMA(128,
                               ", " REGARD_NUMBERS_7,
              "%64", "%65", "%66", "%67", "%68", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
              REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56));
+REGARD_WGMMA(160,
+             REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
+                              ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
+                              ", " REGARD_NUMBERS_7 ", " REGARD_NUMBERS_8 ", " REGARD_NUMBERS_9,
+             "%80", "%81", "%82", "%83", "%84", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
+             REGARD_SUMS(64), REGARD_SUMS(72));
 REGARD_WGMMA(176,
              REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
                               ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
@@ -99,6 +113,24 @@ REGARD_WGMMA(176,
              "%88", "%89", "%90", "%91", "%92", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
              REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
              REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80));
+REGARD_WGMMA(192,
+             REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
+                              ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
+                              ", " REGARD_NUMBERS_7 ", " REGARD_NUMBERS_8 ", " REGARD_NUMBERS_9
+                              ", " REGARD_NUMBERS_10 ", " REGARD_NUMBERS_11,
+             "%96", "%97", "%98", "%99", "%100", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
+             REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80), REGARD_SUMS(88));
+REGARD_WGMMA(224,
+             REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
+                              ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
+                              ", " REGARD_NUMBERS_7 ", " REGARD_NUMBERS_8 ", " REGARD_NUMBERS_9
+                              ", " REGARD_NUMBERS_10 ", " REGARD_NUMBERS_11 ", " REGARD_NUMBERS_12
+                              ", " REGARD_NUMBERS_13,
+             "%112", "%113", "%114", "%115", "%116", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
+             REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80), REGARD_SUMS(88), REGARD_SUMS(96),
+             REGARD_SUMS(104));
 REGARD_WGMMA(256,
              REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
                               ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6

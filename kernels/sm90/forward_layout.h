@@ -1,0 +1,66 @@
+// What the plan must know of forward.cu: its shared memory, and the tensor maps of Q, K and V. The kernel
+// lays its memory out with the same numbers.
+#pragma once
+
+#include "kernels/arguments.h"
+
+#ifdef __CUDACC__
+#define REGARD_CONSTEXPR __host__ __device__ constexpr
+#else
+#define REGARD_CONSTEXPR constexpr
+#endif
+
+namespace regard {
+
+/// Of one tile. Head dimensions are padded to whole boxes: the tensor maps read zeros there.
+struct Sm90ForwardLayout {
+  static constexpr i64 box_bytes = 128;                    // of a row in a box: what the swizzle spans
+  static constexpr i64 group_rows = 64;                    // query rows of a warpgroup
+  static constexpr i64 alignment = 1024;                   // of a tile: eight rows
+  static constexpr i64 shared_bytes = 232448 - alignment;  // of a block; barriers take the rest
+
+  i64 columns;   // of a box
+  i64 d, dv;     // padded
+  i64 q, k, v;   // bytes of a tile
+  i64 q_stages;  // tiles of Q: the next one loads beside the work on the last where there is room
+  i64 stages;    // of K and of V
+
+  REGARD_CONSTEXPR Sm90ForwardLayout(i64 d_, i64 dv_, i64 block_q, i64 block_k, i64 stages_,
+                                     i64 element_bytes)
+      : columns(box_bytes / element_bytes),
+        d(padded(d_)),
+        dv(padded(dv_)),
+        q(block_q * d * element_bytes),
+        k(block_k * d * element_bytes),
+        v(block_k * dv * element_bytes),
+        q_stages(2 * q + stages_ * (k + v) <= shared_bytes - alignment ? 2 : 1),
+        stages(stages_) {}
+
+  REGARD_CONSTEXPR i64 padded(i64 dimension) const { return (dimension + columns - 1) / columns * columns; }
+  /// Dynamic shared memory; its start is aligned by the kernel.
+  REGARD_CONSTEXPR i64 total() const { return alignment + q_stages * q + stages * (k + v); }
+
+  REGARD_CONSTEXPR static i64 threads(i64 block_q) { return 128 * (block_q / group_rows + 1); }
+};
+
+/// Arguments of cuTensorMapEncodeTiled; strides in bytes, from the second dimension on. Swizzle: 128 bytes;
+/// elements outside are zeros.
+struct Sm90TensorMap {
+  u64 extent[4];
+  u64 stride[3];
+  u32 box[4];
+};
+
+/// A tensor of `count` rows in each of `heads` x `batches`: boxes of `box_rows` rows, group_rows for Q and
+/// block_k for K and V.
+REGARD_CONSTEXPR Sm90TensorMap sm90_tensor_map(const Rows& rows, i64 columns, i64 count, i64 heads,
+                                               i64 batches, i64 box_rows, i64 element_bytes) {
+  const u64 bytes = element_bytes;
+  return {{u64(columns), u64(count), u64(heads), u64(batches)},
+          {u64(rows.row) * bytes, u64(rows.head) * bytes, u64(rows.batch) * bytes},
+          {u32(Sm90ForwardLayout::box_bytes / element_bytes), u32(box_rows), 1, 1}};
+}
+
+}  // namespace regard
+
+#undef REGARD_CONSTEXPR
