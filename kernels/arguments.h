@@ -54,6 +54,7 @@ struct Arguments {
   float dropout_scale;  // 1 / true keep probability; 1 without dropout
   i32 dropout_keep;     // keep iff random byte <= dropout_keep; 255 without dropout
   u64 seed, offset;
+  const u64* seeds;  // gpu: the two, in memory; null: those above
 
   // Workspace, laid out by the plan (src/plan/workspace.h).
   i64 splits;                // parts of the key range, 1 = none

@@ -146,7 +146,7 @@ typedef struct regard_plan regard_plan;
 
 typedef struct regard_plan_options {
   size_t size;        /* sizeof(regard_plan_options) */
-  const char* target; /* NULL: the best target of this machine */
+  const char* target; /* NULL: the best CPU target; "cuda": the best for the current CUDA device */
   const char* family; /* NULL: any; else only this family or kernel, e.g. "generic" */
   int32_t threads;    /* CPU targets: 0 = REGARD_THREADS or all cores */
 } regard_plan_options;
@@ -182,10 +182,14 @@ typedef struct regard_arguments {
     sizeof(regard_arguments), 0, 0, {{0}} \
   }
 
-/* Runs all stages. The workspace is the caller's; nothing is allocated. stream is NULL for CPU targets. */
+/* Runs all stages. The workspace is the caller's; nothing is allocated. On a CPU target it returns when the
+ * outputs are there, and stream is NULL. On a GPU target tensors and workspace are the GPU's memory, all of
+ * one device; the work is put into the stream (a CUstream; NULL: CUDA's default stream) and not waited for. A
+ * stream that captures a graph needs a plan that was prepared on its device before. */
 REGARD_API regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* arguments,
                                          void* workspace, int64_t workspace_bytes, void* stream);
-/* Plan (remembered), workspace and run in one call, for those who do not manage workspaces. */
+/* Plan (remembered), workspace and run in one call, for those who do not manage workspaces; on a GPU in
+ * CUDA's default stream. */
 REGARD_API regard_status regard_attention(const regard_problem* problem, const regard_plan_options* options,
                                           const regard_arguments* arguments);
 /* Compares the outputs in `arguments` with the fp64 oracle computed from its inputs. report: JSON, per output
@@ -193,6 +197,16 @@ REGARD_API regard_status regard_attention(const regard_problem* problem, const r
  * fails. */
 REGARD_API regard_status regard_check(const regard_problem* problem, const regard_arguments* arguments,
                                       char** report);
+
+/* ---- memory ------------------------------------------------------------------------------------------ */
+
+/* Memory of a target (of the calling thread's current device; NULL: the host), aligned to 64 bytes, for
+ * callers who have no allocator for it. Copies go in any direction and are waited for. */
+REGARD_API regard_status regard_memory_allocate(const char* target, int64_t bytes, void** memory);
+REGARD_API regard_status regard_memory_free(void* memory);
+REGARD_API regard_status regard_memory_copy(void* to, const void* from, int64_t bytes);
+/* Returns when all work in a target's stream is done; at once on a CPU target. */
+REGARD_API regard_status regard_stream_wait(const char* target, void* stream);
 
 /* ---- what is here ------------------------------------------------------------------------------------ */
 

@@ -203,24 +203,38 @@ class Plan {
   std::unique_ptr<regard_plan, detail::Destroy> handle_;
 };
 
-/// Memory for Plan::run, aligned as it must be.
-class Workspace {
+/// Memory of a target, aligned as kernels want it; an empty target is the host.
+class Memory {
  public:
-  explicit Workspace(const Plan& plan) : Workspace(plan.workspace_bytes()) {}
-  explicit Workspace(std::int64_t bytes)
-      : data_(bytes == 0 ? nullptr : ::operator new(static_cast<std::size_t>(bytes), alignment)),
-        bytes_(bytes) {}
+  Memory() = default;
+  explicit Memory(std::int64_t bytes, const std::string& target = {}) : bytes_(bytes) {
+    void* memory = nullptr;
+    if (bytes > 0) detail::require(regard_memory_allocate(target.c_str(), bytes, &memory));
+    data_.reset(memory);
+  }
   void* data() const noexcept { return data_.get(); }
   std::int64_t bytes() const noexcept { return bytes_; }
 
  private:
-  static constexpr std::align_val_t alignment{64};
   struct Free {
-    void operator()(void* data) const noexcept { ::operator delete(data, alignment); }
+    void operator()(void* data) const noexcept { regard_memory_free(data); }
   };
   std::unique_ptr<void, Free> data_;
-  std::int64_t bytes_;
+  std::int64_t bytes_ = 0;
 };
+
+/// Memory for Plan::run.
+class Workspace : public Memory {
+ public:
+  explicit Workspace(const Plan& plan, const std::string& target = {})
+      : Memory(plan.workspace_bytes(), target) {}
+  explicit Workspace(std::int64_t bytes, const std::string& target = {}) : Memory(bytes, target) {}
+};
+
+/// From and to any memory, waited for.
+inline void copy(void* to, const void* from, std::int64_t bytes) {
+  detail::require(regard_memory_copy(to, from, bytes));
+}
 
 /// Plan (remembered by Regard), workspace and run in one call.
 inline void attention(const Problem& problem, const Arguments& arguments, const Options& options = {}) {

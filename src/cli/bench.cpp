@@ -70,7 +70,7 @@ Cell make_cell(const Problem& problem, const Request& request, const regard::Opt
   }
   cell.problem = cell.job->problem.text();
   cell.job->run();  // the first touches the memory
-  cell.calls = calls_per_sample(milliseconds([&] { cell.job->run(); }));
+  cell.calls = calls_per_sample(cell.job->run());
   return cell;
 }
 
@@ -127,7 +127,7 @@ Answer bench_verb(const Request& request) {
   }
   for (int round = 0; round < request.rounds; ++round) {
     for (Cell& cell : cells) {
-      if (cell.job) cell.samples.push_back(milliseconds([&] { cell.job->run(); }, cell.calls));
+      if (cell.job) cell.samples.push_back(cell.job->run(cell.calls));
     }
   }
   const Json machine = Json::parse(regard::info()).value("machine", Json::object());

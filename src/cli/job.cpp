@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cli/failure.h"
@@ -60,6 +61,10 @@ bool gives(const std::string& text, std::initializer_list<std::string_view> name
                         name, text, name));
 }
 
+std::string target_of(const Plan& plan) {
+  return nlohmann::json::parse(plan.json()).at("target").get<std::string>();
+}
+
 double prepare(Plan& plan) {
   return milliseconds([&] { plan.prepare(); });
 }
@@ -97,7 +102,8 @@ Tensors make_tensors(const Problem& problem, const Sequences& sequences,
     const auto role = static_cast<regard_role>(i);
     if (forward.expected(role).use != REGARD_UNUSED) arguments.set(role, tensors.arguments()[role]);
   }
-  attention(forward, arguments, {where.target, {}, where.threads});
+  const bool on_cpu = where.target.starts_with("cpu");
+  attention(forward, arguments, {on_cpu ? where.target : "", {}, where.threads});
   return tensors;
 }
 
@@ -143,6 +149,16 @@ Job::Job(const Problem& asked, const Request& request, const regard::Options& wh
       plan(problem, where),
       prepare_ms(prepare(plan)),
       tensors(make_tensors(problem, sequences, files, request, where)),
-      workspace(plan) {}
+      target(target_of(plan)),
+      there(tensors, target),
+      workspace(plan, target) {}
+
+double Job::run(int calls) const {
+  const double sum = milliseconds([&] {
+    for (int i = 0; i < calls; ++i) plan.run(there.arguments(), workspace.data(), workspace.bytes());
+    there.wait();
+  });
+  return sum / calls;
+}
 
 }  // namespace regard::cli

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "cli/on_target.h"
 #include "cli/request.h"
 #include "cli/sequences.h"
 #include "cli/tensors.h"
@@ -24,7 +25,10 @@ class Job {
   /// Plans first, so that a refusal comes before any work.
   Job(const Problem&, const Request&, const regard::Options& where);
 
-  void run() const { plan.run(tensors.arguments(), workspace.data(), workspace.bytes()); }
+  /// Milliseconds of one call, the mean over `calls`.
+  double run(int calls = 1) const;
+  /// The outputs of the last call are in `tensors` then.
+  void fetch() const { there.fetch(); }
 
   /// Inputs, outputs and workspace; the library allocates nothing else during a run.
   std::int64_t bytes() const { return tensors.bytes() + workspace.bytes(); }
@@ -36,6 +40,10 @@ class Job {
   Plan plan;              ///< prepared
   const double prepare_ms;
   const Tensors tensors;
+
+ private:
+  const std::string target;
+  const OnTarget there;
   const Workspace workspace;
 };
 

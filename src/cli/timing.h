@@ -8,13 +8,13 @@
 
 namespace regard::cli {
 
-/// Milliseconds of one call of `work`, the mean over `calls`.
+/// Milliseconds that `work` takes.
 template <class Work>
-double milliseconds(const Work& work, int calls = 1) {
+double milliseconds(const Work& work) {
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < calls; ++i) work();
+  work();
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
-  return taken.count() / calls;
+  return taken.count();
 }
 
 /// How many calls of `once_ms` each make a sample long enough for the clock and short enough for the user.

@@ -83,12 +83,17 @@ void bind_mask(const Problem& p, Arguments& a) {
   a.sink_tokens = p.sink_tokens;
 }
 
-void bind_dropout(const Problem& p, const regard_arguments& given, Arguments& a) {
+void bind_dropout(const Plan& plan, const regard_arguments& given, Arguments& a) {
+  const Problem& p = plan.problem;
   a.seed = given.seed;
   a.offset = given.offset;
   if (const Tensor& seed = given.tensor[REGARD_SEED]; present(seed)) {
-    a.seed = pointer<u64>(seed)[0];
-    a.offset = pointer<u64>(seed)[1];
+    if (plan.target->kind == TargetKind::cpu) {
+      a.seed = pointer<u64>(seed)[0];
+      a.offset = pointer<u64>(seed)[1];
+    } else {
+      a.seeds = pointer<const u64>(seed);
+    }
   }
   a.dropout_keep = 255;
   a.dropout_scale = 1;
@@ -108,7 +113,7 @@ Arguments bind(const Plan& plan, const regard_arguments& given, void* workspace)
   Arguments a{};
   bind_sizes(p, a);
   bind_mask(p, a);
-  bind_dropout(p, given, a);
+  bind_dropout(plan, given, a);
 
   const auto sequences = [&t](regard_role role) {
     return present(t[role]) ? sequence_rows(t[role]) : Rows{};
@@ -155,6 +160,8 @@ Arguments bind(const Plan& plan, const regard_arguments& given, void* workspace)
   a.progress = part<i64>(plan, workspace, Part::progress);
   a.key_blocks = plan.key_blocks;
   a.grad_bias_partial = part<float>(plan, workspace, Part::grad_bias_partial);
+  a.counter = part<u32>(plan, workspace, Part::counter);
+  a.side_by_side = static_cast<i32>(plan.side_by_side);
   return a;
 }
 

@@ -2,9 +2,11 @@
 
 #include "engine/describe.h"
 #include "engine/handles.h"
+#include "engine/host_copy.h"
 #include "engine/machine.h"
 #include "engine/memory.h"
 #include "engine/run.h"
+#include "engine/run_gpu.h"
 #include "engine/verify.h"
 #include "oracle/check.h"
 #include "problem/tensors.h"
@@ -35,7 +37,12 @@ regard_status regard_plan_prepare(regard_plan* plan) {
   return guarded([&] {
     if (plan == nullptr) return report(null_argument("plan").value());
     const auto ready = plan_of(plan)->ready();
-    return ready ? REGARD_OK : report(ready.error());
+    if (!ready) return report(ready.error());
+    if (plan_of(plan)->best().target->kind == TargetKind::cpu) return REGARD_OK;
+    const Result<const cuda::Device*> device = cuda::current_device();
+    if (!device) return REGARD_OK;  // compiled and cached for a machine that has one
+    const Status loaded = load_on_gpu(**ready, **device);
+    return loaded ? REGARD_OK : report(loaded.error());
   });
 }
 
@@ -78,8 +85,7 @@ regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* a
     regard_arguments storage;
     const Result<const regard_arguments*> known = known_arguments(arguments, storage);
     if (!known) return report(known.error());
-    if (stream != nullptr) return report(REGARD_INVALID, "a CPU target takes no stream; pass NULL");
-    if (Status status = run(*plan_of(plan), **known, workspace, workspace_bytes); !status) {
+    if (Status status = run(*plan_of(plan), **known, workspace, workspace_bytes, stream); !status) {
       return report(status.error());
     }
     if (Status status = verify_if_asked(*plan_of(plan), **known); !status) return report(status.error());
@@ -98,10 +104,19 @@ regard_status regard_attention(const regard_problem* problem, const regard_plan_
     if (!chosen) return report(chosen.error());
     const Result<SharedPlan> prepared = prepared_plan(problem->problem, *chosen);
     if (!prepared) return report(prepared.error());
-    const Result<AlignedMemory> workspace = aligned_memory((*prepared)->workspace_bytes());
-    if (!workspace) return report(workspace.error());
-    if (Status status = run(**prepared, **known, workspace->get(), (*prepared)->workspace_bytes()); !status) {
-      return report(status.error());
+    const std::int64_t bytes = (*prepared)->workspace_bytes();
+    if ((*prepared)->best().target->kind == TargetKind::cpu) {
+      const Result<AlignedMemory> workspace = aligned_memory(bytes);
+      if (!workspace) return report(workspace.error());
+      if (Status status = run(**prepared, **known, workspace->get(), bytes); !status)
+        return report(status.error());
+    } else {
+      const Result<const cuda::Device*> device = cuda::device_of((*known)->tensor[REGARD_Q].data, "q");
+      if (!device) return report(device.error());
+      const cuda::OrderedMemory workspace(**device, bytes, nullptr);
+      if (!workspace.status()) return report(workspace.status().error());
+      if (Status status = run(**prepared, **known, workspace.data(), bytes); !status)
+        return report(status.error());
     }
     if (Status status = verify_if_asked(**prepared, **known); !status) return report(status.error());
     return REGARD_OK;
@@ -117,10 +132,13 @@ regard_status regard_check(const regard_problem* problem, const regard_arguments
     const Result<const regard_arguments*> known = known_arguments(arguments, storage);
     if (!known) return report(known.error());
     if (Status status = check_tensors(problem->problem, **known); !status) return report(status.error());
-    if (Status status = check_host_values(problem->problem, **known); !status) return report(status.error());
+    const Result<HostCopy> there = host_copy(**known);
+    if (!there) return report(there.error());
+    if (Status status = check_host_values(problem->problem, there->arguments); !status)
+      return report(status.error());
     const Result<int> threads = thread_count(0);
     if (!threads) return report(threads.error());
-    const Result<std::string> checked = oracle::check_report(problem->problem, **known, *threads);
+    const Result<std::string> checked = oracle::check_report(problem->problem, there->arguments, *threads);
     if (!checked) return report(checked.error());
     return give(*checked, report_json);
   });

@@ -38,6 +38,19 @@ json describe_compiler() {
   return {{"name", (*host)->name()}, {"identity", (*host)->identity()}};
 }
 
+json describe_gpus() {
+  json rows = json::array();
+  const Result<std::vector<cuda::Device>>& all = cuda::devices();
+  if (!all) return rows;
+  for (const cuda::Device& device : *all) {
+    rows.push_back({{"device", device.ordinal},
+                    {"name", device.name},
+                    {"compute_capability", fmt::format("{}.{}", device.major, device.minor)},
+                    {"multiprocessors", device.multiprocessors}});
+  }
+  return rows;
+}
+
 json describe_settings(const Settings& current) {
   json rows = json::array();
   const std::vector<std::string> values = setting_values(current);
@@ -101,6 +114,8 @@ std::string describe(const PreparedPlan& prepared) {
     for (std::size_t i = 0; i < ready->kernels.size(); ++i) {
       plan["stages"][i]["tier"] = word(ready->kernels[i]->tier);
       plan["stages"][i]["seconds"] = ready->kernels[i]->seconds;
+      const std::string& resources = ready->kernels[i]->resources;
+      if (!resources.empty()) plan["stages"][i]["resources"] = json::parse(resources);
     }
     if (!ready->fallback_reason.empty()) plan["fallback_reason"] = ready->fallback_reason;
   }
@@ -122,6 +137,7 @@ Result<std::string> describe_machine() {
   info["machine"] = {{"cpu", cpu_model()}, {"cores", cpu::usable_cores()}, {"threads", *threads}};
   info["target"] = (*best)->name;
   for (const Target& target : *all) info["targets"].push_back(describe_target(target));
+  info["gpus"] = describe_gpus();
   info["compiler"] = describe_compiler();
   info["settings"] = describe_settings(*current);
   const Result<Cache*> cache = process_cache();

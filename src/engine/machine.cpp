@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <limits>
 
@@ -13,12 +14,27 @@
 
 namespace regard {
 
+Status runs_on(const Target& target, const cuda::Device& device) {
+  constexpr std::string_view prefix = "sm_";
+  const std::string_view name = std::string_view(target.name).substr(prefix.size());
+  int number = 0;
+  const char* const end = std::from_chars(name.data(), name.data() + name.size(), number).ptr;
+  const bool exact = end != name.data() + name.size();
+  const int major = number / 10, minor = number % 10;
+  if (device.major == major && (exact ? device.minor == minor : device.minor >= minor)) return {};
+  return refused(fmt::format("target {} does not run on {}, whose compute capability is {}.{}", target.name,
+                             device.name, device.major, device.minor));
+}
+
 Status runnable(const Target& target) {
-  if (target.kind != TargetKind::cpu) {
-    return refused(
-        fmt::format("target {} needs a GPU driver, and this build of Regard runs CPU targets only; plan and "
-                    "explain work for it",
-                    target.name));
+  if (target.kind == TargetKind::hip) {
+    return refused(fmt::format(
+        "target {} cannot be run by this build of Regard; plan and explain work for it", target.name));
+  }
+  if (target.kind == TargetKind::cuda) {
+    const Result<const cuda::Device*> device = cuda::current_device();
+    if (!device) return tl::unexpected(device.error());
+    return runs_on(target, **device);
   }
   const auto flags = cpu::cpu_flags();
   for (const std::string& flag : target.cpu_flags) {
@@ -70,6 +86,18 @@ Result<const Target*> find_best() {
 
 Result<const Target*> best_target() {
   return forever<find_best>();
+}
+
+Result<const Target*> best_cuda_target() {
+  const Result<const cuda::Device*> device = cuda::current_device();
+  if (!device) return tl::unexpected(device.error());
+  const Result<std::vector<Target>>& all = targets();
+  if (!all) return tl::unexpected(all.error());
+  for (const Target& target : *all) {  // the most preferred of a kind comes first
+    if (target.kind == TargetKind::cuda && has_kernels(target) && runs_on(target, **device)) return &target;
+  }
+  return refused(fmt::format("there are no kernels for {}, whose compute capability is {}.{}",
+                             (*device)->name, (*device)->major, (*device)->minor));
 }
 
 Result<int> thread_count(int requested) {

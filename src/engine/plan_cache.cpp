@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "engine/counters.h"
+#include "engine/machine.h"
 #include "engine/prepared.h"
 
 namespace regard {
@@ -67,7 +68,13 @@ Result<SharedPlan> make(const Problem& problem, const EngineOptions& options) {
 
 }  // namespace
 
-Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& options) {
+Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& given) {
+  EngineOptions options = given;
+  if (options.target == "cuda") {  // what that is depends on the thread's device
+    const Result<const Target*> target = best_cuda_target();
+    if (!target) return tl::unexpected(target.error());
+    options.target = (*target)->name;
+  }
   const std::size_t key = hash_of(problem, options);
   for (std::size_t probe = 0; probe < probes; ++probe) {
     const Entry* entry = table[(key + probe) % slots].load(std::memory_order_acquire);

@@ -60,7 +60,9 @@ Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
 Result<PlanRequest> plan_request(const EngineOptions& options) {
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
-  const Result<const Target*> target = options.target.empty() ? best_target() : find_target(options.target);
+  const Result<const Target*> target = options.target.empty()     ? best_target()
+                                       : options.target == "cuda" ? best_cuda_target()
+                                                                  : find_target(options.target);
   if (!target) return tl::unexpected(target.error());
   const Result<int> threads = thread_count(options.threads);
   if (!threads) return tl::unexpected(threads.error());

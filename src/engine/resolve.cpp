@@ -54,28 +54,48 @@ Digest identity_of(const KernelKey& key, const Rendered& rendered, std::string_v
                             fmt::join(rendered.options, " "), rendered.source));
 }
 
+nlohmann::json describe(const Resources& used) {
+  return {{"registers", used.registers},
+          {"stack_bytes", used.stack_bytes},
+          {"spill_bytes", used.spill_store_bytes + used.spill_load_bytes},
+          {"shared_bytes", used.shared_bytes},
+          {"barriers", used.barriers}};
+}
+
 std::string manifest_of(const KernelKey& key, const Rendered& rendered, const Toolchain& toolchain,
-                        double seconds) {
+                        const Compiled& compiled) {
   nlohmann::json manifest;
   manifest["kernel"] = print(key);
   manifest["target"] = key.target;
   manifest["symbol"] = rendered.symbol;
   manifest["compiler"] = toolchain.identity();
   manifest["options"] = rendered.options;
-  manifest["compile_seconds"] = seconds;
+  manifest["compile_seconds"] = compiled.seconds;
+  if (compiled.resources) manifest["resources"] = describe(*compiled.resources);
   return manifest.dump();
 }
 
+/// GPUs get theirs later, each when it is first used there.
+Result<Code> load(const Target& target, const std::vector<std::byte>& binary, const std::string& symbol) {
+  if (target.kind == TargetKind::cuda) {
+    if (Status status = cuda::check_binary(binary, symbol); !status) return tl::unexpected(status.error());
+    return Code{nullptr, nullptr, std::make_shared<const cuda::Kernel>(binary, symbol)};
+  }
+  const Result<std::shared_ptr<cpu::Module>> module = cpu::load(binary, symbol);
+  if (!module) return tl::unexpected(module.error());
+  return Code{(*module)->function(), *module, nullptr};
+}
+
 /// Compiles and loads it: what does not load is not worth keeping.
-Result<CacheEntry> compile(const KernelKey& key, const Rendered& rendered, Toolchain& toolchain,
-                           std::shared_ptr<cpu::Module>& module) {
+Result<CacheEntry> compile(const KernelKey& key, const Target& target, const Rendered& rendered,
+                           Toolchain& toolchain, std::optional<Code>& code) {
   const Result<Compiled> compiled = toolchain.compile({rendered.symbol, rendered.source, rendered.options});
   if (!compiled) return tl::unexpected(compiled.error());
   log_line("compile", fmt::format("{} in {:.2f} s", print(key), compiled->seconds));
-  Result<std::shared_ptr<cpu::Module>> loaded = cpu::load(compiled->binary, rendered.symbol);
+  Result<Code> loaded = load(target, compiled->binary, rendered.symbol);
   if (!loaded) return tl::unexpected(loaded.error());
-  module = std::move(*loaded);
-  return CacheEntry{manifest_of(key, rendered, toolchain, compiled->seconds), compiled->binary};
+  code = std::move(*loaded);
+  return CacheEntry{manifest_of(key, rendered, toolchain, *compiled), compiled->binary};
 }
 
 /// For a machine without a compiler: the entry that one made elsewhere, or here before. Manifests only
@@ -99,6 +119,11 @@ tl::unexpected<Error> not_available(const KernelKey& key, std::string_view why) 
               fmt::format("kernel '{}' is not built into the library and {}", print(key), why));
 }
 
+std::string resources_of(const CacheEntry& entry) {
+  const nlohmann::json manifest = nlohmann::json::parse(entry.manifest, nullptr, false);
+  return manifest.is_object() && manifest.contains("resources") ? manifest["resources"].dump() : "";
+}
+
 /// A cached or newly compiled kernel, loaded.
 Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start) {
   const Result<Settings>& current = settings();
@@ -112,32 +137,32 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   const Result<Cache*> cache = process_cache();
   if (!cache) return tl::unexpected(cache.error());
 
-  const auto loaded = [&](const std::shared_ptr<cpu::Module>& from, Tier tier) -> Loaded {
+  const auto loaded = [&](const Code& code, Tier tier, const CacheEntry& entry) -> Loaded {
     return std::make_shared<const LoadedKernel>(
-        LoadedKernel{print(key), from->function(), from, tier, seconds_since(start)});
+        LoadedKernel{print(key), code, tier, seconds_since(start), resources_of(entry)});
   };
-  const auto load = [&](const CacheEntry& entry) -> Loaded {
+  const auto load_entry = [&](const CacheEntry& entry) -> Loaded {
     steps.done("entry");
-    Result<std::shared_ptr<cpu::Module>> cached = cpu::load(entry.payload, rendered->symbol);
-    if (!cached) return tl::unexpected(cached.error());
+    const Result<Code> code = load(target, entry.payload, rendered->symbol);
+    if (!code) return tl::unexpected(code.error());
     steps.done("load");
     log_line("cache", fmt::format("{} in ms:{}", print(key), steps.text()));
-    return loaded(*cached, Tier::cache);
+    return loaded(*code, Tier::cache, entry);
   };
 
   if (!toolchain) {
     if (current->cache) {
-      if (const auto entry = made_by_any_compiler(**cache, key, *rendered)) return load(*entry);
+      if (const auto entry = made_by_any_compiler(**cache, key, *rendered)) return load_entry(*entry);
     }
     return not_available(key, "cannot be compiled: " + toolchain.error().message);
   }
   const Digest digest = identity_of(key, *rendered, (*toolchain)->identity());
   steps.done("key");
-  std::shared_ptr<cpu::Module> module;  // of what was compiled here
-  const auto make = [&] { return compile(key, *rendered, **toolchain, module); };
+  std::optional<Code> code;  // of what was compiled here
+  const auto make = [&] { return compile(key, target, *rendered, **toolchain, code); };
   if (!current->jit) {
     if (current->cache) {
-      if (const std::optional<CacheEntry> entry = (*cache)->find(digest)) return load(*entry);
+      if (const std::optional<CacheEntry> entry = (*cache)->find(digest)) return load_entry(*entry);
     }
     const std::string where = current->cache ? (*cache)->directory() : "switched off";
     return not_available(key,
@@ -149,8 +174,8 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   if (current->cache) {
     const Result<CacheEntry> entry = (*cache)->get(digest, make, nullptr);
     if (!entry) return tl::unexpected(entry.error());
-    if (module) return loaded(module, Tier::compile);
-    Loaded cached = load(*entry);
+    if (code) return loaded(*code, Tier::compile, *entry);
+    Loaded cached = load_entry(*entry);
     if (cached) return cached;
     log_line("cache", fmt::format("entry {} does not load and is compiled again: {}", digest.hex(),
                                   cached.error().message));
@@ -158,21 +183,23 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   const Result<CacheEntry> made = make();
   if (!made) return tl::unexpected(made.error());
   if (current->cache) (*cache)->publish(digest, *made);
-  return loaded(module, Tier::compile);
+  return loaded(*code, Tier::compile, *made);
 }
 
 Loaded resolve_once(const KernelKey& key) {
   const Clock::time_point start = Clock::now();
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
-  if (Status status = runnable(**target); !status) return tl::unexpected(status.error());
+  if ((*target)->kind == TargetKind::cpu) {  // a GPU's kernels can be made ready on a machine without one
+    if (Status status = runnable(**target); !status) return tl::unexpected(status.error());
+  }
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
   const std::string text = print(key);
   if (const cpu::KernelFunction function = current->built_in ? find_built_in(text) : nullptr) {
     ++counters().built_in;
     return std::make_shared<const LoadedKernel>(
-        LoadedKernel{text, function, nullptr, Tier::built_in, seconds_since(start)});
+        LoadedKernel{text, {function, nullptr, nullptr}, Tier::built_in, seconds_since(start), {}});
   }
   Loaded loaded = fetch(key, **target, start);
   if (!loaded) {

@@ -1,4 +1,4 @@
-// KernelKey -> function that can be called, through the tiers: built into the library, cache, compile.
+// KernelKey -> code that can be launched, through the tiers: built into the library, cache, compile.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "cache/cache.h"
 #include "device/cpu.h"
+#include "device/cuda.h"
 #include "plan/kernel_key.h"
 
 namespace regard {
@@ -16,12 +17,19 @@ namespace regard {
 enum class Tier : std::uint8_t { built_in, cache, compile };
 std::string_view word(Tier);
 
-struct LoadedKernel {
-  std::string key;
+/// What a device runs: one of the two.
+struct Code {
   cpu::KernelFunction function = nullptr;
   std::shared_ptr<cpu::Module> module;  ///< null for built-in kernels
+  std::shared_ptr<const cuda::Kernel> gpu;
+};
+
+struct LoadedKernel {
+  std::string key;
+  Code code;
   Tier tier = Tier::built_in;
-  double seconds = 0;  ///< what finding, loading or compiling it took
+  double seconds = 0;     ///< what finding, loading or compiling it took
+  std::string resources;  ///< gpu: registers, spills, shared memory, ... as JSON (compile/resources.h)
 };
 
 /// Single flight per key; the answer, a failure too, is kept for the life of the process. The error says

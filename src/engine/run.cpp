@@ -5,15 +5,36 @@
 #include "base/log.h"
 #include "engine/bind.h"
 #include "engine/counters.h"
+#include "engine/run_gpu.h"
 #include "problem/tensors.h"
 
 namespace regard {
+namespace {
+
+void run_on_cpu(const PreparedPlan::Ready& ready, const regard_arguments& given, void* workspace) {
+  const Plan& plan = *ready.plan;
+  const Arguments arguments = bind(plan, given, workspace);
+  char* scratch =
+      static_cast<char*>(workspace) + plan.workspace.offset[static_cast<std::size_t>(Part::scratch)];
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const Stage& stage = plan.stages[i];
+    log_line("launch", ready.kernels[i]->key);
+    cpu::run_grid(ready.kernels[i]->code.function, arguments, stage.grid, plan.threads, scratch,
+                  stage.scratch_bytes);
+  }
+}
+
+}  // namespace
 
 Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspace,
-           std::int64_t workspace_bytes) {
+           std::int64_t workspace_bytes, void* stream) {
   const Problem& problem = prepared.best().problem;
+  const bool on_cpu = prepared.best().target->kind == TargetKind::cpu;
+  if (on_cpu && stream != nullptr) return invalid("a CPU target takes no stream; pass NULL");
   if (Status status = check_tensors(problem, prepared.specs(), given); !status) return status;
-  if (Status status = check_host_values(problem, given); !status) return status;
+  if (on_cpu) {
+    if (Status status = check_host_values(problem, given); !status) return status;
+  }
   const std::int64_t needed = prepared.workspace_bytes();
   if (workspace_bytes < needed || (needed > 0 && workspace == nullptr)) {
     return invalid(
@@ -26,15 +47,11 @@ Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspac
 
   const Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
-  const Plan& plan = *(*ready)->plan;
-  const Arguments arguments = bind(plan, given, workspace);
-  char* scratch =
-      static_cast<char*>(workspace) + plan.workspace.offset[static_cast<std::size_t>(Part::scratch)];
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    const Stage& stage = plan.stages[i];
-    log_line("launch", (*ready)->kernels[i]->key);
-    cpu::run_grid((*ready)->kernels[i]->function, arguments, stage.grid, plan.threads, scratch,
-                  stage.scratch_bytes);
+  if (on_cpu) {
+    run_on_cpu(**ready, given, workspace);
+  } else if (Status status = run_on_gpu(**ready, given, workspace, static_cast<cuda::Stream>(stream));
+             !status) {
+    return status;
   }
   counters().runs.fetch_add(1, std::memory_order_relaxed);
   return {};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/settings.h"
+#include "engine/host_copy.h"
 #include "engine/machine.h"
 #include "engine/memory.h"
 #include "engine/run.h"
@@ -114,9 +115,17 @@ Status verify_if_asked(const PreparedPlan& live, const regard_arguments& argumen
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
   if (current->verify.empty()) return {};
+  const bool on_gpu = live.best().target->kind != TargetKind::cpu;
+  if (current->verify != "oracle" && on_gpu) {
+    return refused(fmt::format("REGARD_VERIFY={} compares CPU targets; on a GPU use REGARD_VERIFY=oracle",
+                               current->verify));
+  }
   if (current->verify != "oracle") return verify_beside(live, arguments, current->verify);
-  const Result<std::string> report =
-      oracle::check_report(live.best().problem, arguments, live.best().threads);
+  const Result<HostCopy> there = host_copy(arguments);
+  if (!there) return tl::unexpected(there.error());
+  const Result<int> threads = thread_count(on_gpu ? 0 : live.best().threads);
+  if (!threads) return tl::unexpected(threads.error());
+  const Result<std::string> report = oracle::check_report(live.best().problem, there->arguments, *threads);
   if (!report) return tl::unexpected(report.error());
   report_line(live.best().problem, "oracle", *report);
   return {};

@@ -14,8 +14,10 @@ namespace {
 nlohmann::json json_of(const Plan& plan) {
   nlohmann::json stages = nlohmann::json::array();
   for (const Stage& stage : plan.stages) {
-    stages.push_back(
-        {{"kernel", print(stage.kernel)}, {"grid", stage.grid}, {"scratch_bytes", stage.scratch_bytes}});
+    stages.push_back({{"kernel", print(stage.kernel)},
+                      {"grid", stage.grid},
+                      {"scratch_bytes", stage.scratch_bytes},
+                      {"shared_bytes", stage.shared_bytes}});
   }
   return nlohmann::json{{"problem", print(plan.problem)},
                         {"target", plan.target->name},
@@ -66,6 +68,7 @@ std::string to_text(const Plan& plan) {
   if (plan.splits > 1) text += fmt::format("  the keys in {} parts of {}\n", plan.splits, plan.split_keys);
   for (const Stage& stage : plan.stages) {
     text += fmt::format("  {}: {} block{}", stage.kernel.algorithm.kernel, stage.grid, plural(stage.grid));
+    if (stage.shared_bytes > 0) text += fmt::format(", {} bytes of shared memory", stage.shared_bytes);
     if (cpu) text += fmt::format(", {} bytes of scratch per thread", stage.scratch_bytes);
     text += fmt::format(", kernel '{}'\n", print(stage.kernel));
   }

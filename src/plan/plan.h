@@ -21,6 +21,7 @@ struct Stage {
   KernelKey kernel;
   std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one behind it
   std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
+  std::int64_t shared_bytes = 0;   ///< gpu: dynamic shared memory of one block
 };
 
 /// Parts of the workspace, in this order, each 64-byte aligned. 0 bytes = not needed.
@@ -31,6 +32,7 @@ enum class Part : std::uint8_t {
   grad_q_sum,
   progress,
   grad_bias_partial,
+  counter,
   rotated_q,
   new_lengths,
   scratch,
@@ -50,8 +52,9 @@ struct Plan {
   std::vector<Stage> stages;  ///< 1 to 3, run in order
   std::int64_t splits = 1;    ///< parts of the key range
   std::int64_t split_keys = 0;
-  std::int64_t block_rows = 0;  ///< cpu forward: query rows per block
-  std::int64_t key_blocks = 0;  ///< cpu, backward: steps that the keys of a head are walked in
+  std::int64_t block_rows = 0;    ///< cpu forward: query rows per block
+  std::int64_t key_blocks = 0;    ///< cpu, backward: steps that the keys of a head are walked in
+  std::int64_t side_by_side = 1;  ///< gpu: (batch, head) pairs that are worked on together
   int threads = 1;  ///< how many blocks run at once: threads, which size the scratch, or a GPU's units
   Workspace workspace;
   double cost_seconds = 0;  ///< the cost model's estimate

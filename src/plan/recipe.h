@@ -31,7 +31,7 @@ bool has_kernels(const Target&);
 /// The stems in `stages`: "decode + combine" -> decode, combine.
 std::vector<std::string_view> stage_kernels(const Recipe&);
 
-/// What the option `family` and REGARD_DISABLE may name: recipes, families and kernels.
+/// What the option `family` and REGARD_DISABLE may name: recipes, families, kernels and pipelines.
 std::span<const std::string_view> recipe_words();
 bool goes_by(const Recipe&, std::string_view word);
 
@@ -51,6 +51,9 @@ struct Candidate {
 
   std::string_view pipeline() const { return tile == nullptr ? std::string_view() : tile->pipeline; }
 };
+
+/// Whether its recipe goes by the name, or its pipeline.
+bool goes_by(const Candidate&, std::string_view word);
 
 /// In table order: recipe by recipe, tile by tile.
 std::vector<Candidate> candidates(const Problem&, const Target&);

@@ -4,14 +4,27 @@
 
 #include "base/forever.h"
 #include "plan/cpu_plans.h"
+#include "plan/gpu_plans.h"
+#include "plan/pipelines.h"
 #include "plan/recipe.h"
 
 namespace regard {
+namespace {
+
+using Make = Result<Plan>(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
+
+template <Make* on_cpu, Make* on_gpu>
+Result<Plan> by_kind(const Problem& problem, const Target& target, const Target::Tile& tile,
+                     const PlanOptions& options) {
+  return (target.kind == TargetKind::cpu ? on_cpu : on_gpu)(problem, target, tile, options);
+}
+
+}  // namespace
 
 std::span<const Recipe> recipes() {
   static constexpr Recipe list[] = {
       {"decode", "decode", Family::split_kv, Pass::fwd, "decode + combine", cpu_decode},
-      {"forward", "forward", Family::forward, Pass::fwd, "forward", cpu_forward},
+      {"forward", "forward", Family::forward, Pass::fwd, "forward", by_kind<cpu_forward, gpu_forward>},
       {"forward_split", "forward", Family::split_kv, Pass::fwd, "forward + combine", cpu_forward_split},
       {"generic", "generic_forward", Family::forward, Pass::fwd, "generic_forward", cpu_generic_forward},
       {"paged", "paged_forward", Family::paged, Pass::fwd, "paged_forward + combine", cpu_forward_split},
@@ -49,6 +62,9 @@ std::span<const std::string_view> recipe_words() {
         if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
       }
     }
+    for (const Pipeline& pipeline : pipelines()) {
+      if (std::find(list.begin(), list.end(), pipeline.name) == list.end()) list.push_back(pipeline.name);
+    }
     return list;
   }>();
 }
@@ -62,6 +78,10 @@ bool goes_by(const Recipe& recipe, std::string_view name) {
     return name == other.name || name == other.kernel;
   });
   return !narrower && name == word(recipe.family);
+}
+
+bool goes_by(const Candidate& candidate, std::string_view name) {
+  return goes_by(*candidate.recipe, name) || (!name.empty() && candidate.pipeline() == name);
 }
 
 std::vector<Candidate> candidates(const Problem& problem, const Target& target) {

@@ -19,13 +19,13 @@ Refusal family_matches(const Question& q) {
 }
 
 Refusal asked_for(const Question& q) {
-  if (q.options.family.empty() || goes_by(*q.candidate.recipe, q.options.family)) return {};
+  if (q.options.family.empty() || goes_by(q.candidate, q.options.family)) return {};
   return fmt::format("only '{}' was asked for", q.options.family);
 }
 
 Refusal not_disabled(const Question& q) {
   for (const std::string& name : q.options.disabled) {
-    if (goes_by(*q.candidate.recipe, name)) {
+    if (goes_by(q.candidate, name)) {
       return fmt::format("'{}' is switched off; take it out of REGARD_DISABLE", name);
     }
   }

@@ -74,6 +74,30 @@ Refusal pipeline_fits_family(const Question& q) {
   return {};
 }
 
+Refusal hopper_forward(const Question& q) {
+  if (!is(q, "wgmma_tma") || q.candidate.recipe->kernel != "forward") return {};
+  const Problem& p = q.problem;
+  const std::pair<std::string_view, bool> missing[] = {
+      {"inputs but bf16", p.dtype != DType::bf16 || p.out != DType::bf16},
+      {"head dims that are no multiple of 8", p.d % 8 != 0 || p.dv % 8 != 0},
+      {"packed sequences", p.varlen},
+      {"lengths", p.lengths},
+      {"bias", p.bias != Bias::none},
+      {"bit masks", p.bits},
+      {"row ranges", p.ranges},
+      {"sink tokens", p.sink_tokens > 0},
+      {"learned sink", p.sink},
+      {"softcap", p.softcap > 0},
+      {"dropout", p.dropout > 0},
+      {"split keys", splits_keys(*q.candidate.recipe)},
+      {"scale of 0 or less", !(scale_of(p) > 0)},
+  };
+  for (const auto& [what, asked] : missing) {
+    if (asked) return fmt::format("the Hopper kernel has no {}; the portable one (mma_async) has", what);
+  }
+  return {};
+}
+
 Refusal trload_head_dims(const Question& q) {
   if (!is_trload(q)) return {};
   const Target::Tile& tile = *q.candidate.tile;

@@ -2,14 +2,88 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdlib>
+
+#include "base/split.h"
 #include "engine/machine.h"
 
 namespace regard::test {
 
+namespace {
+
+/// The tensors of a case on a GPU.
+class OnGpu {
+ public:
+  OnGpu(Case& c, const std::string& target) : case_(c), arguments_(c.arguments()) {
+    for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+      const auto role = static_cast<regard_role>(i);
+      const std::span<std::uint8_t> home = c.memory(role);
+      regard_tensor& tensor = arguments_.tensor[i];
+      if (tensor.data == nullptr || home.empty()) continue;
+      const std::int64_t offset = static_cast<std::uint8_t*>(tensor.data) - home.data();
+      expect_ok(regard_memory_allocate(target.c_str(), std::ssize(home), &memory_[i]));
+      if (memory_[i] == nullptr) continue;
+      expect_ok(regard_memory_copy(memory_[i], home.data(), std::ssize(home)));
+      tensor.data = static_cast<std::uint8_t*>(memory_[i]) + offset;
+    }
+  }
+  ~OnGpu() {
+    for (void* memory : memory_) regard_memory_free(memory);
+  }
+  OnGpu(const OnGpu&) = delete;
+  OnGpu& operator=(const OnGpu&) = delete;
+
+  const regard_arguments& arguments() const { return arguments_; }
+
+  /// Everything, so that what was written outside of the outputs is seen too.
+  void fetch() {
+    for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+      const std::span<std::uint8_t> home = case_.memory(static_cast<regard_role>(i));
+      if (memory_[i] != nullptr) expect_ok(regard_memory_copy(home.data(), memory_[i], std::ssize(home)));
+    }
+  }
+
+ private:
+  static void expect_ok(regard_status status) { EXPECT_EQ(status, REGARD_OK) << regard_status_message(); }
+
+  Case& case_;
+  regard_arguments arguments_;
+  std::array<void*, REGARD_ROLE_COUNT> memory_{};
+};
+
+bool is_gpu(const std::string& target) {
+  const Result<const Target*> found = find_target(target);
+  return found && (*found)->kind != TargetKind::cpu;
+}
+
+regard_status attention(const regard_problem* problem, const regard_plan_options& options, Case& c) {
+  if (options.target == nullptr || !is_gpu(options.target))
+    return regard_attention(problem, &options, &c.arguments());
+  OnGpu there(c, options.target);
+  const regard_status status = regard_attention(problem, &options, &there.arguments());
+  if (status == REGARD_OK) there.fetch();
+  return status;
+}
+
+/// REGARD_TEST_TARGETS=sm_90a,sm_80 runs the tests on those instead.
+std::vector<std::string> asked_targets() {
+  std::vector<std::string> names;
+  const char* const text = std::getenv("REGARD_TEST_TARGETS");
+  for (const std::string_view name : split(text == nullptr ? "" : text, ",")) {
+    if (!name.empty()) names.emplace_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
 std::vector<std::string> runnable_targets() {
+  if (std::vector<std::string> asked = asked_targets(); !asked.empty()) return asked;
   std::vector<const Target*> found;
   for (const Target& target : targets().value()) {
-    if (runnable(target) && !target.has("amx_emulated")) found.push_back(&target);
+    if (target.kind == TargetKind::cpu && runnable(target) && !target.has("amx_emulated"))
+      found.push_back(&target);
   }
   std::vector<std::string> names;
   for (const Target* target : found) names.push_back(target->name);
@@ -23,7 +97,7 @@ std::string run(Case& c, const Path& path) {
   options.family = path.family.empty() ? nullptr : path.family.c_str();
   options.threads = path.threads;
   regard_status status = regard_problem_parse(print(c.problem()).c_str(), &problem);
-  if (status == REGARD_OK) status = regard_attention(problem, &options, &c.arguments());
+  if (status == REGARD_OK) status = attention(problem, options, c);
   regard_problem_destroy(problem);
   return status == REGARD_OK ? "" : regard_status_message();
 }

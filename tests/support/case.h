@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ class Case {
   std::int64_t count(regard_role) const;  ///< elements in the logical shape
   /// Every element as its bytes, for tests of bit-identity.
   std::vector<std::uint8_t> bytes(regard_role) const;
+
+  /// The whole memory of a role, guards and gaps included; its tensor points into it. Empty: not used.
+  std::span<std::uint8_t> memory(regard_role role) { return buffers_[role].memory; }
 
   /// Fills the outputs with NaN again.
   void poison_outputs();

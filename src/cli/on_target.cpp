@@ -1,0 +1,41 @@
+#include "cli/on_target.h"
+
+namespace regard::cli {
+namespace {
+
+/// From the first element to behind the last; a CLI tensor has no gaps at its end.
+std::int64_t bytes_of(const Tensor& tensor) {
+  std::int64_t last = 0;
+  for (int i = 0; i < tensor.rank; ++i) {
+    if (tensor.shape[i] == 0) return 1;  // memory of no bytes would count as absent
+    last += (tensor.shape[i] - 1) * tensor.strides[i];
+  }
+  return (last + 1) * info(element_of(tensor.dtype)).bytes;
+}
+
+}  // namespace
+
+OnTarget::OnTarget(const Tensors& tensors, const std::string& target)
+    : target_(target), arguments_(tensors.arguments()) {
+  if (target.starts_with("cpu")) return;
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+    const auto role = static_cast<regard_role>(i);
+    Tensor tensor = arguments_[role];
+    if (tensor.data == nullptr) continue;
+    copies_.push_back({tensor.data, Memory(bytes_of(tensor), target)});
+    const Memory& memory = copies_.back().memory;
+    copy(memory.data(), tensor.data, memory.bytes());
+    tensor.data = memory.data();
+    arguments_.set(role, tensor);
+  }
+}
+
+void OnTarget::wait() const {
+  detail::require(regard_stream_wait(target_.c_str(), nullptr));
+}
+
+void OnTarget::fetch() const {
+  for (const Copy& one : copies_) copy(one.home, one.memory.data(), one.memory.bytes());
+}
+
+}  // namespace regard::cli

@@ -1,0 +1,32 @@
+// The tensors of a call where its target reads them: on the CPU where they are, on a GPU copies.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/tensors.h"
+#include "regard/regard.hpp"
+
+namespace regard::cli {
+
+class OnTarget {
+ public:
+  OnTarget(const Tensors&, const std::string& target);
+
+  const Arguments& arguments() const { return arguments_; }
+  /// Until the target has done everything.
+  void wait() const;
+  /// Copies everything back.
+  void fetch() const;
+
+ private:
+  struct Copy {
+    void* home;
+    Memory memory;
+  };
+  std::string target_;
+  Arguments arguments_;
+  std::vector<Copy> copies_;
+};
+
+}  // namespace regard::cli

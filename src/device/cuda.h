@@ -1,0 +1,123 @@
+// NVIDIA GPUs as devices: what is here, kernels loaded once per device, launches on the caller's stream.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "device/cuda_driver.h"
+
+namespace regard::cuda {
+
+struct Device {
+  int ordinal = 0;
+  std::string name;
+  int major = 0, minor = 0;  ///< compute capability
+  int multiprocessors = 0;
+  std::int64_t shared_memory = 0;  ///< bytes that one block can ask for
+};
+
+constexpr int most_devices = 64;
+
+/// All devices, found once; the error says why there is none.
+const Result<std::vector<Device>>& devices();
+
+/// The device of the calling thread's current context; the first one where there is none.
+Result<const Device*> current_device();
+
+/// The device on which memory lies. `name` is for the message: "q", "the workspace".
+Result<const Device*> device_of(const void* memory, const char* name);
+
+/// Makes a device's primary context current as long as this object lives.
+class Use {
+ public:
+  explicit Use(const Device&);
+  ~Use();
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  bool pushed_ = false;
+  Status status_;
+};
+
+/// A compiled kernel. Its code is loaded into a device when it is first wanted there, and stays.
+class Kernel {
+ public:
+  Kernel(std::vector<std::byte> binary, std::string symbol);
+  ~Kernel();
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+  /// Loads it where it is not yet. The device must be in use.
+  Result<Function> load(const Device&) const;
+  /// The same for a launch: while `stream` records a graph nothing may be loaded, and the error names
+  /// regard_plan_prepare.
+  Result<Function> function(const Device&, Stream) const;
+
+ private:
+  std::vector<std::byte> binary_;
+  std::string symbol_;
+  mutable std::mutex mutex_;
+  mutable std::array<ModuleHandle, most_devices> modules_{};
+  mutable std::array<std::atomic<Function>, most_devices> functions_{};
+};
+
+/// Nothing when these bytes are machine code for some GPU.
+Status check_binary(std::span<const std::byte> binary, const std::string& symbol);
+
+struct Launch {
+  std::int64_t blocks = 0;
+  int threads = 0;  ///< per block
+  std::int64_t shared_bytes = 0;
+  int cluster = 1;  ///< blocks per cluster
+};
+
+/// Puts a launch into the stream; the device must be in use. No blocks: nothing to do.
+Status launch(Function, const Launch&, Stream, std::span<void* const> parameters);
+
+/// A tensor of up to 4 dimensions, the first one contiguous, as boxes of it are copied: swizzled by 128
+/// bytes, zeros beyond its sizes. Strides in bytes, of the second dimension on.
+struct BoxedTensor {
+  void* data = nullptr;
+  TensorMapType type = map_bf16;
+  std::array<std::int64_t, 4> sizes{};
+  std::array<std::int64_t, 3> strides{};
+  std::array<std::int32_t, 4> box{};
+};
+/// `name` is for the message.
+Result<TensorMap> tensor_map(const BoxedTensor&, const char* name);
+
+/// Device memory for those who have no allocator of their own, and copies in any direction, waited for.
+Result<void*> allocate(const Device&, std::int64_t bytes);
+Status release(const Device&, void* memory);
+/// Memory that belongs to a stream's order: it can be given back before the work that uses it is done.
+class OrderedMemory {
+ public:
+  OrderedMemory(const Device&, std::int64_t bytes, Stream);
+  ~OrderedMemory();
+  OrderedMemory(const OrderedMemory&) = delete;
+  OrderedMemory& operator=(const OrderedMemory&) = delete;
+  const Status& status() const { return status_; }
+  void* data() const { return reinterpret_cast<void*>(address_); }
+
+ private:
+  const Device& device_;
+  Stream stream_;
+  Address address_ = 0;
+  Status status_;
+};
+
+/// Until all work in the stream is done.
+Status wait(const Device&, Stream);
+Status copy(const Device&, void* to, const void* from, std::int64_t bytes);
+
+}  // namespace regard::cuda

@@ -1,0 +1,57 @@
+#include "device/cuda_driver.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "base/forever.h"
+
+namespace regard::cuda {
+namespace {
+
+Result<Driver> open() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return refused(
+        "this machine has no NVIDIA driver (libcuda.so.1 was not found); install it, or use a cpu target");
+  }
+  Driver driver;
+#define REGARD_FIND(name, symbol, parameters)                                         \
+  driver.name = reinterpret_cast<Code(*) parameters>(dlsym(library, #symbol));        \
+  if (driver.name == nullptr) {                                                       \
+    return refused("the NVIDIA driver of this machine is too old: it has no " #symbol \
+                   "; CUDA 12 or later is needed");                                   \
+  }
+  REGARD_CUDA_FUNCTIONS(REGARD_FIND)
+#undef REGARD_FIND
+  const Code code = driver.init(0);
+  if (code == no_device) return refused("this machine has an NVIDIA driver and no GPU; use a cpu target");
+  if (code != success) {
+    const char* text = nullptr;
+    driver.error_text(code, &text);
+    return refused(fmt::format("the NVIDIA driver could not be started: {}", text ? text : "unknown error"));
+  }
+  return driver;
+}
+
+}  // namespace
+
+const Result<Driver>& driver() {
+  return forever<open>();
+}
+
+Status check(Code code, const char* what) {
+  if (code == success) return {};
+  const char* name = nullptr;
+  const char* text = nullptr;
+  driver()->error_name(code, &name);
+  driver()->error_text(code, &text);
+  const ErrorKind kind = code == out_of_memory ? ErrorKind::no_memory : ErrorKind::refused;
+  return fail(kind,
+              fmt::format("CUDA could not {}: {} ({}){}", what, text ? text : "unknown error",
+                          name ? name : "no name",
+                          code == not_initialized ? "; a forked child cannot use its parent's CUDA, start it "
+                                                    "with 'spawn' instead"
+                                                  : ""));
+}
+
+}  // namespace regard::cuda

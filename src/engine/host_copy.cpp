@@ -1,0 +1,36 @@
+#include "engine/host_copy.h"
+
+#include "device/cuda.h"
+#include "problem/tensors.h"
+
+namespace regard {
+namespace {
+
+/// From the first element to behind the last.
+std::int64_t extent(const regard_tensor& tensor) {
+  std::int64_t last = 0;
+  for (int i = 0; i < tensor.rank; ++i) {
+    if (tensor.shape[i] == 0) return 0;
+    last += (tensor.shape[i] - 1) * tensor.strides[i];
+  }
+  return (last + 1) * static_cast<std::int64_t>(bytes_of(tensor.dtype));
+}
+
+}  // namespace
+
+Result<HostCopy> host_copy(const regard_arguments& given) {
+  HostCopy copy{given, {}};
+  if (!cuda::devices()) return copy;  // without a GPU nothing lies on one
+  for (regard_tensor& tensor : copy.arguments.tensor) {
+    if (tensor.data == nullptr) continue;
+    const Result<const cuda::Device*> device = cuda::device_of(tensor.data, "");
+    if (!device) continue;
+    std::vector<std::byte>& memory = copy.memory.emplace_back(static_cast<std::size_t>(extent(tensor)));
+    if (Status status = cuda::copy(**device, memory.data(), tensor.data, std::ssize(memory)); !status)
+      return tl::unexpected(status.error());
+    tensor.data = memory.data();
+  }
+  return copy;
+}
+
+}  // namespace regard

@@ -1,0 +1,43 @@
+// kernels/sm90/forward.cu: blocks that stay and take work from a counter.
+#include <algorithm>
+
+#include "kernels/sm90/forward_layout.h"
+#include "plan/cpu_parts.h"
+#include "plan/cpu_plans.h"
+#include "plan/gpu_plans.h"
+
+namespace regard {
+namespace {
+
+/// K and V of the (batch, head) pairs that are worked on together should stay in the second-level cache, of
+/// which this is a part that other traffic leaves alone.
+constexpr std::int64_t cached_bytes = std::int64_t{32} << 20;
+
+std::int64_t pairs_side_by_side(const Problem& p) {
+  const std::int64_t pair =
+      product({std::max<std::int64_t>(p.sk, 1), p.d + p.dv, static_cast<std::int64_t>(bytes_of(p.dtype))});
+  const std::int64_t kv_heads = std::max<std::int64_t>(cached_bytes / pair, 1);
+  return std::min(product({kv_heads, p.hq / p.hk}), std::max<std::int64_t>(product({p.b, p.hq}), 1));
+}
+
+}  // namespace
+
+Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
+                         const PlanOptions& options) {
+  if (tile.pipeline != "wgmma_tma") return cpu_forward(problem, target, tile, options);
+  const Problem& p = problem;
+  Plan plan = start(p, target, options);
+  plan.block_rows = value_of(tile, "block_q");
+  plan.side_by_side = pairs_side_by_side(p);
+  const std::int64_t work = product({p.b, p.hq, ceil_divide(p.sq, plan.block_rows)});
+  if (work == too_large) return refused(too_many_blocks);
+  const Sm90ForwardLayout layout(p.d, p.dv, plan.block_rows, value_of(tile, "block_k"),
+                                 value_of(tile, "stages"), static_cast<std::int64_t>(bytes_of(p.dtype)));
+  Stage stage = stage_of(p, target, "forward", &tile, std::min<std::int64_t>(work, plan.threads), 0);
+  stage.shared_bytes = layout.total();
+  plan.stages = {std::move(stage)};
+  need(plan.workspace, Part::counter, sizeof(std::uint32_t));
+  return finish(std::move(plan));
+}
+
+}  // namespace regard
