@@ -36,18 +36,14 @@ struct TilePlace {
 inline void load_bias(const Arguments& a, const TilePlace& place, float* bias) {
   constexpr i64 bytes = bytes_of<bias_dtype>;
   for (i64 query = 0; query < block_q; query += lanes) {
+    const u8* from[lanes];  // rows behind the last repeat it
+    for (i64 i = 0; i < lanes; ++i) {
+      const i64 row = place.first_query + smaller(query + i, place.queries - 1);
+      from[i] = place.head.address<bias_dtype>(a.bias, place.head.head, row) + place.first_key * bytes;
+    }
     for (i64 first = 0; first < place.keys; first += lanes) {
       Floats square[lanes];
-      const i64 count = smaller<i64>(lanes, place.keys - first);
-      for (int i = 0; i < lanes; ++i) {
-        square[i] = Floats{};
-        if (query + i >= place.queries) continue;
-        const u8* row =
-            place.head.address<bias_dtype>(a.bias, place.head.head, place.first_query + query + i) +
-            (place.first_key + first) * bytes;
-        square[i] = count == lanes ? load_floats<bias_dtype>(row) : load_floats<bias_dtype>(row, count);
-      }
-      transpose(square);
+      load_transposed<bias_dtype>(square, place.keys - first, [&](i64 i) { return from[i] + first * bytes; });
       for (i64 i = 0; i < lanes; ++i)
         if (first + i < block_k) store(bias + (first + i) * block_q + query, square[i]);
     }
@@ -111,12 +107,13 @@ struct VisibleUnits {
     bool any = false;
     for (i64 u = 0; u < units; ++u) {
       from[u] = to[u] = 0;
-      const bool sees = u * unit < queries && rows[u].sees_any(first_key, first_key + keys);
+      KeySpan seen = rows[u].seen(first_key, first_key + keys);
+      const bool sees = u * unit < queries && !seen.empty();
       any |= sees;
       if (!sees && !key::dbias) continue;
-      // The gradient of a bias is wanted for all keys.
-      if (!key::dbias) from[u] = larger<i64>(rows[u].first - first_key, 0) / key_step * key_step;
-      to[u] = round_up(key::dbias ? keys : smaller(keys, rows[u].last - first_key), key_step);
+      if (key::dbias) seen = {first_key, first_key + keys};  // the gradient of a bias is wanted for all keys
+      from[u] = (seen.begin - first_key) / key_step * key_step;
+      to[u] = round_up(seen.end - first_key, key_step);
     }
     return any;
   }

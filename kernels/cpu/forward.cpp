@@ -247,34 +247,47 @@ class Block {
 
   /// The keys [first_key, first_key + block_k), as far as they lie before `end`.
   void step(i64 first_key, i64 end) {
+    end = smaller(end, first_key + key::block_k);
+    KeySpan needed{0, 0};
+    for (i64 t = 0; t < tile_count_; ++t) needed.join(keys_of(tiles_[t], first_key, end));
     bool packed = false;
     for (i64 t = 0; t < tile_count_; ++t) {
       QueryTile& rows = tiles_[t];
-      const i64 last = smaller(smaller(end, rows.visible.last), first_key + key::block_k);
-      if (!rows.visible.sees_any(first_key, last)) continue;
+      const KeySpan keys = keys_of(rows, first_key, end);
+      if (keys.empty()) continue;
       ScoreTile part;
       part.scores = scratch_.scores;
       part.first_row = rows.first_row;
       part.rows = rows.rows;
       part.first_key = first_key;
-      part.begin = larger<i64>(rows.visible.first - first_key, 0) / key_step * key_step;
-      part.end = round_up(last - first_key, key_step);
+      part.begin = keys.begin;
+      part.end = keys.end;
       if constexpr (key::bits) {
         if (!load_bits(head_, part)) continue;
       }
-      if (!packed) pack(first_key);
+      if (!packed) pack(first_key, needed);
       packed = true;
       add(rows, part);
     }
   }
 
-  void pack(i64 first_key) {
-    const i64 count = smaller(key::block_k, head_.sequence.sk - first_key);
-    pack_rows<key::d>(scratch_.keys, head_.k(first_key), a_.k.row, count, key::block_k);
+  /// What a tile computes of the keys [first_key, end), counted from the first.
+  static KeySpan keys_of(const QueryTile& rows, i64 first_key, i64 end) {
+    const KeySpan seen = rows.visible.seen(first_key, end);
+    if (seen.empty()) return {0, 0};
+    return {(seen.begin - first_key) / key_step * key_step, round_up(seen.end - first_key, key_step)};
+  }
+
+  void pack(i64 first_key, KeySpan keys) {
+    const i64 exist = smaller(key::block_k, head_.sequence.sk - first_key);
+    const i64 first = first_key + keys.begin, count = smaller(exist, keys.end) - keys.begin;
+    const i64 capacity = keys.end - keys.begin;
+    pack_rows<key::d>(scratch_.keys + keys.begin * depth(key::d), head_.k(first), a_.k.row, count, capacity);
     if constexpr (amx)
-      pack_turned<key::dv, key::block_k>(scratch_.values, head_.v(first_key), a_.v.row, count);
+      pack_turned<key::dv, key::block_k>(scratch_.values, head_.v(first_key), a_.v.row, exist);
     else
-      pack_columns<key::dv, width>(scratch_.values, head_.v(first_key), a_.v.row, count, key::block_k);
+      pack_columns<key::dv, width>(scratch_.values + depth(keys.begin) * width, head_.v(first), a_.v.row,
+                                   count, capacity);
   }
 
   /// One tile of rows against the keys of one step.

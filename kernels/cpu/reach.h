@@ -13,20 +13,7 @@ constexpr i64 strips = tile / strip;
 /// Rows whose values do: those of one register tile.
 constexpr i64 row_groups = ceil_divide(tile, tile_rows);
 
-/// Keys [begin, end), counted from the first one of a step.
-struct KeySpan {
-  i64 begin, end;
-
-  bool meets(i64 first, i64 last) const { return begin < last && first < end; }
-  void join(const KeySpan& other) {
-    if (other.begin >= other.end) return;
-    const bool empty = begin >= end;
-    begin = empty ? other.begin : smaller(begin, other.begin);
-    end = empty ? other.end : larger(end, other.end);
-  }
-};
-
-/// Of one tile and one step.
+/// Of one tile and one step, whose keys are counted from its first one.
 class Reach {
  public:
   /// Within the keys [begin, end) of the step that starts at `first_key`.

@@ -41,6 +41,18 @@ inline i64 diagonal(const Arguments& a, const Sequence& sequence) {
   return a.top_left ? 0 : sequence.sk - sequence.sq;
 }
 
+/// Keys [begin, end).
+struct KeySpan {
+  i64 begin, end;
+
+  bool empty() const { return begin >= end; }
+  bool meets(i64 first, i64 last) const { return begin < last && first < end; }
+  void join(const KeySpan& other) {
+    if (other.empty()) return;
+    *this = empty() ? other : KeySpan{smaller(begin, other.begin), larger(end, other.end)};
+  }
+};
+
 /// A row sees the keys [lo, hi) and, left of them, the sink tokens [sink_lo, sink_hi).
 struct VisibleKeys {
   i64 lo, hi, sink_lo, sink_hi;
@@ -107,9 +119,12 @@ struct TileRows {
     find(a, sequence, [=](i64 lane) { return first_row + smaller(lane, count - 1); });
   }
 
-  bool sees_any(i64 key, i64 end) const {
-    return key < last && end > first && (key < sink_last || end > left_first);
+  /// Of the keys [key, end) those between the first and the last that some row may see; empty if none.
+  KeySpan seen(i64 key, i64 end) const {
+    const i64 begin = larger(key, key < sink_last ? first : left_first);
+    return {begin, smaller(end, end > left_first ? last : sink_last)};
   }
+  bool sees_any(i64 key, i64 end) const { return !seen(key, end).empty(); }
   bool sees_all(i64 key, i64 end) const { return key >= all_first && end <= all_last; }
 
   /// Which of the lanes [lane, lane + lanes) see the key that `keys` has for them.

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/forward_layout.h"
 #include "kernels/cpu/head.h"
-#include "kernels/cpu/product.h"
+#include "kernels/cpu/transpose.h"
 
 namespace regard {
 
@@ -56,13 +56,22 @@ inline bool load_bits(const Head& head, ScoreTile& part) {
 
 /// Elementwise bias with its rows in lanes.
 inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
-  const i64 keys = smaller(part.end, head.sequence.sk - part.first_key);
-  for (i64 i = 0; i < tile; ++i) {
-    const i64 row = part.first_row + smaller(i, part.rows - 1);
-    const u8* from = head.address<key::dtype>(head.arguments.bias, head.head, row);
-    for (i64 key = part.begin; key < keys; ++key)
-      bias[key * tile + i] = load_scalar<key::dtype>(from, part.first_key + key);
-    for (i64 key = larger(keys, part.begin); key < part.end; ++key) bias[key * tile + i] = 0;
+  static_assert(!elementwise_bias || key::block_k % lanes == 0, "what is loaded are whole squares");
+  constexpr i64 bytes = bytes_of<key::dtype>;
+  const Rows& rows = head.arguments.bias;
+  const i64 keys = head.sequence.sk - part.first_key;
+  for (i64 lane = 0; lane < tile; lane += lanes) {
+    const u8* from[lanes];
+    for (i64 i = 0; i < lanes; ++i) {
+      const i64 row = part.first_row + smaller(lane + i, part.rows - 1);
+      from[i] = head.address<key::dtype>(rows, head.head, row) + part.first_key * bytes;
+    }
+    for (i64 key = part.begin / lanes * lanes; key < part.end; key += lanes) {
+      Floats square[lanes];
+      load_transposed<key::dtype>(square, keys - key, [&](i64 i) { return from[i] + key * bytes; });
+      REGARD_UNROLL
+      for (int i = 0; i < lanes; ++i) store(bias + (key + i) * tile + lane, square[i]);
+    }
   }
   part.bias = bias;
 }

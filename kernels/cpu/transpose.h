@@ -34,4 +34,17 @@ REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
   transpose_squares<lanes / 2>(rows);
 }
 
+/// Vector i becomes number i of `lanes` rows in memory, 0 from number `count` on. `row(i)` is where row i
+/// starts.
+template <DType dtype, class Row>
+REGARD_INLINE void load_transposed(Floats (&square)[lanes], i64 count, Row row) {
+  if (count >= lanes) {
+    REGARD_UNROLL
+    for (int i = 0; i < lanes; ++i) square[i] = load_floats<dtype>(row(i));
+  } else {
+    for (int i = 0; i < lanes; ++i) square[i] = load_floats<dtype>(row(i), count);
+  }
+  transpose(square);
+}
+
 }  // namespace regard

@@ -92,6 +92,8 @@ Problem example_of(const Signature& signature) {
   problem.b = problem.hq = problem.hk = 2;
   problem.sq = problem.sk = 64;
   if (signature.pass == Pass::append) problem.snew = 1;
+  // A window that hides something, so that the kernel is one with a mask.
+  if (signature.mask == Mask::window || signature.mask == Mask::window_top_left) problem.window_left = 0;
 #define REGARD_COPY_SIGNATURE(name) problem.name = signature.name;
 #define REGARD_COPY_PRESENCE(name) problem.name = signature.name ? 0.5 : 0;
 #define REGARD_COPY_SHAPE(name)

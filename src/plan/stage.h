@@ -20,7 +20,9 @@ inline Stage stage_of(const Problem& problem, const Target& target, std::string_
 #undef REGARD_COPY
     stage.kernel.algorithm.pipeline = tile->pipeline;
   }
-  stage.kernel.signature = canonical(signature(problem), kernel, target.name);
+  Signature needed = signature(problem);
+  if (mask_hides_nothing(problem)) needed.mask = Mask::none;
+  stage.kernel.signature = canonical(needed, kernel, target.name);
   stage.grid = grid;
   stage.scratch_bytes = round_up(scratch_bytes, 64);
   return stage;

@@ -43,6 +43,17 @@ double scale_of(const Problem& p) {
   return p.scale ? *p.scale : 1.0 / std::sqrt(static_cast<double>(p.d));
 }
 
+bool mask_hides_nothing(const Problem& p) {
+  if (p.mask == Mask::none) return true;
+  const bool causal = p.mask == Mask::causal || p.mask == Mask::causal_top_left;
+  const bool top_left = p.mask == Mask::causal_top_left || p.mask == Mask::window_top_left;
+  const std::int64_t left = p.window_left, right = causal ? 0 : p.window_right;
+  // The first row sees fewest keys to the right, the last row fewest to the left. From the bottom-right
+  // diagonal these are sq - 1 and sk - 1 away; from the top-left one the other way round.
+  const std::int64_t far_left = (top_left ? p.sq : p.sk) - 1, far_right = (top_left ? p.sk : p.sq) - 1;
+  return (left == -1 || left >= far_left) && (right == -1 || right >= far_right);
+}
+
 bool has_elementwise_bias(Bias bias) {
   return bias != Bias::none && !has_alibi(bias);
 }

@@ -201,6 +201,9 @@ bool has_elementwise_bias(Bias);
 bool has_batches(Bias);
 bool has_heads(Bias);
 bool has_alibi(Bias);
+/// Whether `mask` hides no key from any row, however few of the sq rows and sk keys a sequence has: causal
+/// with one query row, a window that is wider than the sequences.
+bool mask_hides_nothing(const Problem&);
 /// Whether K and V are a cache that new tokens are written into: by append, or by fwd before it attends.
 inline bool writes_cache(const Problem& p) {
   return p.snew > 0;

@@ -56,6 +56,18 @@ TEST(Decode, PackedSequences) {
         {"", "decode"});
 }
 
+TEST(Decode, MasksThatHideNothing) {
+  for (const char* family : {"decode", "forward"})
+    for (const char* mask : {"mask=causal", "mask=window:-1,0", "mask=window:299,0,sink=4"})
+      for (const char* rest : {"", " lengths", " sink", " lengths ranges", " bits"})
+        expect_right(std::string("fwd bf16 lse b=3 hq=4 hk=2 sq=1 sk=300 d=64 ") + mask + rest, {"", family});
+  for (const char* rest : {"", " lengths"})
+    expect_right(std::string("fwd bf16 lse varlen b=4 h=2 sq=1 sk=400 tq=3 tk=1000 d=64 mask=causal") + rest,
+                 {"", "decode"});
+  for (const char* mask : {"mask=window:-1,8", "mask=window:4,8", "mask=window:8,4,top_left"})  // sq > sk
+    expect_right(std::string("fwd bf16 lse b=2 h=2 sq=9 sk=5 d=64 lengths ") + mask, {"", "forward"});
+}
+
 TEST(Decode, ExtremeLogits) {
   CaseOptions negative;
   negative.bias_offset = -30000;

@@ -58,6 +58,36 @@ TEST(Plan, TakesTheKernelThatFits) {
   for (const Case& c : cases) EXPECT_EQ(planned(c.text, {.threads = c.threads}), c.stages) << c.text;
 }
 
+TEST(Plan, AMaskThatHidesNothingCostsNothing) {
+  struct Case {
+    std::string_view words;
+    Mask mask;  // of the kernel
+  };
+  const Case cases[] = {
+      {"sq=1 sk=700 mask=causal", Mask::none},
+      {"sq=1 sk=700 mask=causal lengths", Mask::none},
+      {"sq=1 sk=700 mask=causal varlen tq=2 tk=900", Mask::none},
+      {"sq=1 sk=0 mask=causal", Mask::none},
+      {"sq=1 sk=700 mask=causal ranges", Mask::window},
+      {"sq=2 sk=700 mask=causal", Mask::window},
+      {"sq=1 sk=700 mask=causal_top_left", Mask::window},
+      {"sq=1 sk=700 mask=window:-1,0", Mask::none},
+      {"sq=1 sk=700 mask=window:699,0,sink=4", Mask::none},
+      {"sq=1 sk=700 mask=window:698,0", Mask::window},
+      {"sq=9 sk=700 mask=window:699,8", Mask::none},
+      {"sq=9 sk=700 mask=window:699,7", Mask::window},
+      {"sq=9 sk=700 mask=window:8,699,top_left", Mask::none},
+      {"sq=9 sk=700 mask=window:7,699,top_left", Mask::window},
+      {"sq=9 sk=700 mask=window:8,698,top_left", Mask::window},
+  };
+  for (const Case& c : cases) {
+    const std::string text = "fwd bf16 b=2 h=2 d=64 " + std::string(c.words);
+    const Result<Plan> result = plan(problem(text), target("cpu-avx512bf16"), {});
+    ASSERT_TRUE(result) << text << result.error().message;
+    EXPECT_EQ(result->stages[0].kernel.signature.mask, c.mask) << text;
+  }
+}
+
 TEST(Plan, EveryValidProblemHasAPlanOnEveryCpuTargetWithKernels) {
   for (std::string_view on : {"cpu-generic", "cpu-avx2", "cpu-avx512", "cpu-avx512bf16"}) {
     for (std::string_view text : {"fwd fp8_e5m2 b=2 hq=4 hk=2 s=100 d=40 descale=head out=fp16 varlen lse",
