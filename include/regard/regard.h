@@ -157,6 +157,8 @@ REGARD_API regard_status regard_plan_create(const regard_problem* problem, const
 REGARD_API void regard_plan_destroy(regard_plan* plan);
 /* Gets every kernel of the plan now (embedded, cached or compiled), so that the first run need not. */
 REGARD_API regard_status regard_plan_prepare(regard_plan* plan);
+/* "cpu-avx2", "sm_90a", ...: where it runs. */
+REGARD_API const char* regard_plan_target(const regard_plan* plan);
 REGARD_API int64_t regard_plan_workspace_bytes(const regard_plan* plan); /* needs 64-byte alignment */
 /* The plan as JSON: target, family, stages with kernel key, grid, and, once prepared, the tier each came
  * from. */

@@ -185,6 +185,7 @@ class Plan {
 
   /// Gets every kernel now (embedded, cached or compiled), so that the first run does not have to.
   void prepare() { detail::require(regard_plan_prepare(get())); }
+  std::string target() const { return regard_plan_target(get()); }
   std::int64_t workspace_bytes() const { return regard_plan_workspace_bytes(get()); }
   std::string json() const {
     detail::String json;
@@ -226,8 +227,7 @@ class Memory {
 /// Memory for Plan::run.
 class Workspace : public Memory {
  public:
-  explicit Workspace(const Plan& plan, const std::string& target = {})
-      : Memory(plan.workspace_bytes(), target) {}
+  explicit Workspace(const Plan& plan) : Memory(plan.workspace_bytes(), plan.target()) {}
   explicit Workspace(std::int64_t bytes, const std::string& target = {}) : Memory(bytes, target) {}
 };
 

@@ -27,6 +27,8 @@ NB_MODULE(_core, module) {
   module.def("empty", &empty, nb::arg("shape"), nb::arg("dtype"), nb::arg("zeros"),
              nb::sig("def empty(shape: collections.abc.Sequence[int], dtype: str, zeros: bool) -> object"),
              "A new aligned array for any DLPack consumer.");
+  module.def("on_gpu", &on_gpu, nb::arg("array"), nb::sig("def on_gpu(array: object) -> bool"),
+             "Whether an array lies on a GPU.");
   module.def(
       "roles",
       [] {

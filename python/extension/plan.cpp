@@ -50,6 +50,54 @@ struct Workspace {
   }
 };
 
+bool is_torch(nb::handle array) {
+  return nb::cast<std::string>(array.type().attr("__module__")).starts_with("torch");
+}
+
+// PyTorch's allocator knows the stream of the work; memory from elsewhere is given back when that is done.
+class GpuWorkspace {
+ public:
+  GpuWorkspace(nb::handle q, const char* target, std::int64_t bytes) {
+    if (bytes == 0) return;
+    if (is_torch(q)) {
+      const nb::object torch = nb::module_::import_("torch");
+      array_ = q.attr("new_empty")(nb::make_tuple(bytes), nb::arg("dtype") = torch.attr("uint8"));
+      data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(array_.attr("data_ptr")()));
+    } else {
+      check(regard_memory_allocate(target, bytes, &own_));
+      data_ = own_;
+    }
+  }
+  ~GpuWorkspace() { regard_memory_free(own_); }
+  GpuWorkspace(const GpuWorkspace&) = delete;
+  GpuWorkspace& operator=(const GpuWorkspace&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  nb::object array_;
+  void* own_ = nullptr;
+  void* data_ = nullptr;
+};
+
+// A number, an object that has one (torch.cuda.Stream, or the protocol __cuda_stream__), or None: PyTorch's
+// current stream for its tensors, else CUDA's default one.
+void* stream_of(nb::handle stream, nb::handle q) {
+  nb::object given = nb::borrow(stream);
+  if (given.is_none()) {
+    if (!is_torch(q)) return nullptr;
+    given = nb::module_::import_("torch").attr("cuda").attr("current_stream")(q.attr("device"));
+  }
+  if (nb::hasattr(given, "cuda_stream")) given = given.attr("cuda_stream");
+  if (nb::hasattr(given, "__cuda_stream__"))
+    given = nb::borrow(nb::cast<nb::tuple>(given.attr("__cuda_stream__")())[1]);
+  std::uintptr_t address = 0;
+  if (!nb::try_cast(given, address)) {
+    raise(REGARD_INVALID, "stream is " + nb::cast<std::string>(nb::repr(given)) +
+                              "; it must be the address of a CUDA stream, or an object that has cuda_stream");
+  }
+  return reinterpret_cast<void*>(address);
+}
+
 std::uint64_t seed_of(nb::handle number) {
   const nb::object whole = nb::steal(PyNumber_Index(number.ptr()));
   if (!whole.is_valid()) throw nb::python_error();
@@ -98,28 +146,38 @@ void Plan::prepare() {
   check(status);
 }
 
-void Plan::run(nb::handle seed, std::uint64_t offset, nb::handle workspace, const nb::kwargs& tensors) const {
+void Plan::run(nb::handle seed, std::uint64_t offset, nb::handle workspace, nb::handle stream,
+               const nb::kwargs& tensors) const {
   const Problem& what = nb::cast<const Problem&>(problem_);
-  Binding binding(what.handle(), what.order());
+  const bool gpu = !std::string_view(target()).starts_with("cpu");
+  Binding binding(what.handle(), what.order(), gpu ? Place::gpu : Place::host);
   regard_arguments arguments;
   bind(binding, arguments, seed, offset, tensors);
 
   const bool own = workspace.is_none();
-  Workspace memory(own ? workspace_bytes() : 0);
-  void* data = memory.data;
+  const nb::object q = tensors.contains("q") ? nb::borrow(tensors["q"]) : nb::none();
+  Workspace memory(own && !gpu ? workspace_bytes() : 0);
+  const GpuWorkspace gpu_memory(q, target(), own && gpu ? workspace_bytes() : 0);
+  void* data = gpu ? gpu_memory.data() : memory.data;
   std::int64_t bytes = own ? workspace_bytes() : 0;
-  nb::ndarray<nb::c_contig, nb::device::cpu> theirs;
+  void* const queue = gpu ? stream_of(stream, q) : nullptr;
+  if (!gpu && !stream.is_none()) raise(REGARD_INVALID, "a CPU target takes no stream");
+  nb::ndarray<nb::c_contig> theirs;
   if (!own) {
-    if (!nb::try_cast(workspace, theirs, false))
-      raise(REGARD_INVALID, "workspace must be a contiguous, writable array on the CPU of at least " +
-                                std::to_string(workspace_bytes()) + " bytes");
+    const nb::object taken = gpu && on_gpu(workspace) ? workspace.attr("__dlpack__")(nb::arg("stream") = -1)
+                                                      : nb::borrow(workspace);
+    const bool fits = nb::try_cast(taken, theirs, false);
+    if (!fits || (theirs.device_type() == nb::device::cpu::value) == gpu)
+      raise(REGARD_INVALID, std::string("workspace must be a contiguous, writable array on the ") +
+                                (gpu ? "GPU" : "CPU") + " of at least " + std::to_string(workspace_bytes()) +
+                                " bytes");
     data = theirs.data();
     bytes = static_cast<std::int64_t>(theirs.nbytes());
   }
   regard_status status;
   {
     nb::gil_scoped_release unlocked;
-    status = regard_plan_run(handle_, &arguments, data, bytes, nullptr);
+    status = regard_plan_run(handle_, &arguments, data, bytes, queue);
   }
   check(status);
 }
@@ -139,6 +197,7 @@ void declare_plan(nb::module_& module) {
               "def __init__(self, problem: Problem, target: str | None = None, family: str | None = None, "
               "threads: int = 0) -> None"))
       .def_prop_ro("problem", &Plan::problem, nb::sig("def problem(self) -> Problem"))
+      .def_prop_ro("target", &Plan::target, "Where it runs, e.g. \"cpu-avx2\" or \"sm_90a\".")
       .def_prop_ro("workspace_bytes", &Plan::workspace_bytes, "Bytes of scratch memory that a run needs.")
       .def_prop_ro("json", &Plan::json,
                    "Target, family and stages; once prepared also where each kernel came from.")
@@ -147,15 +206,18 @@ void declare_plan(nb::module_& module) {
            "to.\n\n"
            "Raises NoKernelError when one cannot be had.")
       .def("run", &Plan::run, nb::arg("seed") = 0, nb::arg("offset") = 0, nb::arg("workspace") = nb::none(),
-           nb::arg("tensors"),
+           nb::arg("stream") = nb::none(), nb::arg("tensors"),
            nb::sig("def run(self, *, seed: object = 0, offset: int = 0, workspace: object = None, "
-                   "**tensors: object) -> None"),
+                   "stream: object = None, **tensors: object) -> None"),
            R"(Runs the plan on arrays that are there already: plan.run(q=q, k=k, v=v, o=o).
 
 The keywords are the names in plan.problem.tensors, inputs and outputs; axes are in the order of the
 problem's layout. Nothing is copied: any strides, as long as the last dimension is contiguous.
 seed is an integer or a uint64 array [2] of seed and offset. The global interpreter lock is released while
 kernels run. Without a workspace the thread's own is used (kept between calls up to 64 MiB).
+
+On a GPU target all arrays lie on one GPU, and the work is put into a stream: an address, an object that has
+cuda_stream, or, by default, PyTorch's current stream for its tensors and CUDA's default stream for others.
 
 Raises InvalidError (a ValueError) with one sentence for an array that does not fit the problem.)")
       .def("__repr__", [](const Plan& plan) {

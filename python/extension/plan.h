@@ -32,9 +32,11 @@ class Plan {
   nb::object problem() const { return problem_; }
   std::int64_t workspace_bytes() const { return regard_plan_workspace_bytes(handle_); }
   nb::str json() const;
+  const char* target() const { return regard_plan_target(handle_); }
   void prepare();
-  /// `workspace` None: memory that this thread keeps for its next call.
-  void run(nb::handle seed, std::uint64_t offset, nb::handle workspace, const nb::kwargs& tensors) const;
+  /// `workspace` None: memory that this thread keeps for its next call, or, on a GPU, of the array library.
+  void run(nb::handle seed, std::uint64_t offset, nb::handle workspace, nb::handle stream,
+           const nb::kwargs& tensors) const;
 
  private:
   nb::object problem_;  // a Problem; shared with Python

@@ -99,7 +99,9 @@ regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, const ch
 }
 
 // ml_dtypes' NumPy arrays have types that neither DLPack nor the buffer protocol of NumPy exports.
+// What lies on a GPU is taken without a wait (stream -1): the caller's stream orders the work.
 nb::object exportable(nb::handle array) {
+  if (on_gpu(array)) return array.attr("__dlpack__")(nb::arg("stream") = -1);
   if (!nb::hasattr(array, "dtype") || !nb::hasattr(array, "view")) return nb::borrow(array);
   nb::object type = array.attr("dtype");
   if (!nb::hasattr(type, "kind") || nb::cast<std::string>(nb::str(type.attr("kind"))) != "V")
@@ -148,6 +150,12 @@ bool follows_layout(regard_role role, int rank) {
   return sequence && rank == 4;
 }
 
+bool on_gpu(nb::handle array) {
+  if (!nb::hasattr(array, "__dlpack_device__")) return false;
+  const auto device = nb::cast<nb::tuple>(array.attr("__dlpack_device__")());
+  return nb::cast<int>(nb::int_(device[0])) == nb::device::cuda::value;
+}
+
 void Binding::bind(const nb::dict& arrays) {
   for (auto [key, value] : arrays) {
     const char* name = PyUnicode_AsUTF8(key.ptr());
@@ -177,11 +185,17 @@ void Binding::bind(regard_role role, nb::handle array) {
   nb::object source = exportable(array);
   nb::ndarray<nb::ro> view;
   if (!import(source, view)) refuse_array(array, name);
-  if (view.device_type() != nb::device::cpu::value)
-    raise(REGARD_INVALID, std::string(name) + " is not in host memory: CPU targets take arrays on the CPU");
+  const bool host = view.device_type() == nb::device::cpu::value;
+  if (place_ == Place::host && !host)
+    raise(REGARD_INVALID, std::string(name) +
+                              " is not in host memory: CPU targets take arrays on the CPU; target='cuda' "
+                              "takes them on the GPU");
+  if (place_ == Place::gpu && host)
+    raise(REGARD_INVALID,
+          std::string(name) + " is in host memory: GPU targets take arrays on the GPU; copy it there first");
   if (use == REGARD_OUTPUT || use == REGARD_INPUT_OUTPUT) {
     nb::ndarray<> writable;
-    if (!import(source, writable))
+    if (!import(exportable(array), writable))
       raise(REGARD_INVALID, std::string(name) + " is written to but its array is read-only");
     view = nb::ndarray<nb::ro>(writable);
   }

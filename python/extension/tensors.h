@@ -23,10 +23,14 @@ AxisOrder axis_order(std::string_view layout);
 /// Whether `layout` reorders this role's axes: Q, K, V, O and their gradients, when they have all four.
 bool follows_layout(regard_role role, int rank);
 
+/// Where arrays lie.
+enum class Place { anywhere, host, gpu };
+
 /// regard_tensors of Python arrays, and the references that keep those alive until the call is over.
 class Binding {
  public:
-  Binding(const regard_problem* problem, const AxisOrder& order) : problem_(problem), order_(order) {}
+  Binding(const regard_problem* problem, const AxisOrder& order, Place place = Place::anywhere)
+      : problem_(problem), order_(order), place_(place) {}
 
   /// Binds every keyword that names a role; `seed` may also be a plain integer.
   void bind(const nb::dict& arrays);
@@ -39,6 +43,7 @@ class Binding {
 
   const regard_problem* problem_;
   AxisOrder order_;
+  Place place_;
   regard_arguments arguments_ = REGARD_ARGUMENTS_INIT;
   std::vector<nb::ndarray<nb::ro>> owners_;
 };
@@ -47,7 +52,10 @@ class Binding {
 const char* dtype_word(regard_dtype dtype);
 regard_dtype dtype_from_word(std::string_view word);
 
-/// A new 64-byte aligned array that any DLPack consumer can take over.
+/// Whether an array says that it lies on a GPU.
+bool on_gpu(nb::handle array);
+
+/// A new 64-byte aligned array in host memory that any DLPack consumer can take over.
 nb::object empty(const std::vector<std::size_t>& shape, std::string_view dtype, bool zeros);
 
 /// The role of a name, or REGARD_ROLE_COUNT.

@@ -30,6 +30,7 @@ _STORAGE: dict[str, Any] = {
     "fp8_e5m2": numpy.uint8,
     "uint8": numpy.uint8,
 }
+_TORCH = {word: name for name, word in _WORDS.items()} | {"uint8": "uint8"}
 _word_of_dtype: dict[Any, str] = {}  # dtype objects seen before
 
 
@@ -58,8 +59,19 @@ def is_numpy(array: Any) -> bool:
     return isinstance(array, numpy.ndarray)
 
 
+def on_gpu(array: Any) -> bool:
+    """Whether an array lies on a GPU."""
+    return not is_numpy(array) and _core.on_gpu(array)
+
+
 def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -> Any:
     """Memory for an output beside inputs such as `like`, whose dtype is `word`. See `as_kind`."""
+    if on_gpu(like):
+        if not hasattr(like, "new_empty"):
+            kind = type(like).__name__
+            raise InvalidError(f"outputs for {kind} arrays on a GPU must be given: pass out= and lse= arrays")
+        dtype = like.dtype if spec.dtype == word else getattr(sys.modules["torch"], _TORCH[spec.dtype])
+        return like.new_zeros(spec.shape, dtype=dtype) if zeros else like.new_empty(spec.shape, dtype=dtype)
     if not is_numpy(like):
         return _core.empty(spec.shape, spec.dtype, zeros)
     dtype = like.dtype if spec.dtype == word else _STORAGE[spec.dtype]
@@ -68,7 +80,7 @@ def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -
 
 def as_kind(like: Any, memory: Any) -> Any:
     """The array of `like`'s library over memory of `empty_like_kind`, without a copy."""
-    if is_numpy(like):
+    if is_numpy(like) or isinstance(memory, type(like)):
         return memory
     if hasattr(like, "__array_namespace__"):
         return like.__array_namespace__().from_dlpack(memory)
@@ -78,6 +90,8 @@ def as_kind(like: Any, memory: Any) -> Any:
 
 def longest(name: str, offsets: Any) -> int:
     """The longest sequence of cumulative offsets."""
+    if on_gpu(offsets):
+        raise InvalidError(f"{name} lies on a GPU, and looking at it would wait: give sq and sk, the longest sequences")
     values = numpy.asarray(offsets)
     if values.ndim != 1 or values.size < 2:
         raise InvalidError(f"{name} has shape {list(values.shape)}; it must be int32 [b+1], cumulative, first 0")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _core
-from .arrays import as_kind, dtype_word, empty_like_kind, longest
+from .arrays import as_kind, dtype_word, empty_like_kind, longest, on_gpu
 from .errors import InvalidError
 
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ def _run(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> Any:
     """Splits options into tensors and words, plans, allocates what is missing, runs."""
     target, family = options.pop("target", None), options.pop("family", None)
     threads, offset, seed = options.pop("threads", 0), options.pop("offset", 0), options.pop(_DRAWN, 0)
-    q = inputs["q"]
+    stream, q = options.pop("stream", None), inputs["q"]
+    if target is None and on_gpu(q):
+        target = "cuda"
     dtype = options.pop("dtype", None) or dtype_word("q", q)
 
     tensors, implied = inputs, set()
@@ -144,7 +146,7 @@ def _run(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> Any:
     # Rows past a logical length are left as they are: in arrays made here they are zero.
     zeros = "offsets_q" in tensors or "lengths_q" in tensors or "lengths_k" in tensors
     fresh = {spec.name: empty_like_kind(q, dtype, spec, zeros) for spec in call.outputs if spec.name not in given}
-    call.plan.run(seed=seed, offset=offset, **{**tensors, **fresh})
+    call.plan.run(seed=seed, offset=offset, stream=stream, **{**tensors, **fresh})
     results = tuple(given[spec.name] if spec.name in given else as_kind(q, fresh[spec.name]) for spec in call.outputs)
     return results[0] if len(results) == 1 else results
 
@@ -167,13 +169,16 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     """Fused attention: softmax(scale Q K^T + ...) V.
 
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: fp32, bf16, fp16 or fp8 arrays of NumPy or of any
-    library that speaks DLPack, in host memory. hq is a multiple of hk. Any strides do, without a copy, as long as
-    the last dimension is contiguous; layout="bhsd" or "sbhd" names another order of the axes. With offsets_q and
+    library that speaks DLPack, in host memory or on an NVIDIA GPU. hq is a multiple of hk. Any strides do, without
+    a copy, as long as the last dimension is contiguous; layout="bhsd" or "sbhd" names another order of the axes. With offsets_q and
     offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads, dim].
 
     Returns o, [b, sq, hq, dv] in the same layout, an array of the same library; (o, lse) with lse=True, where lse
     is fp32 [b, hq, sq] (packed: [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for
     tests. `out`, `lse` and `dropout_mask` may be arrays to write to.
+
+    Arrays on a GPU are computed there, in `stream`: an address, an object that has cuda_stream, or, by default,
+    PyTorch's current stream. Nothing is waited for.
 
     A row that sees no key gives O = 0 and LSE = -inf. In arrays made here, rows past a logical length are 0.
 

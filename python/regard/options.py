@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
-    Array = Any  # a NumPy array or another DLPack array in host memory
+    Array = Any  # a NumPy array or another DLPack array
 
 
 class Options(TypedDict, total=False):
@@ -77,3 +77,4 @@ class Options(TypedDict, total=False):
     target: str
     family: str
     threads: int
+    stream: Any  # gpu: an address or an object with cuda_stream; PyTorch's current one if absent

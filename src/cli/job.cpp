@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cli/failure.h"
@@ -59,10 +58,6 @@ bool gives(const std::string& text, std::initializer_list<std::string_view> name
 [[noreturn]] void refuse_missing_length(const std::string& text, std::string_view name) {
   fail_with(fmt::format("{} is missing in '{}'; give the sequence length, such as s=1024, or {}=0 for none",
                         name, text, name));
-}
-
-std::string target_of(const Plan& plan) {
-  return nlohmann::json::parse(plan.json()).at("target").get<std::string>();
 }
 
 double prepare(Plan& plan) {
@@ -149,9 +144,8 @@ Job::Job(const Problem& asked, const Request& request, const regard::Options& wh
       plan(problem, where),
       prepare_ms(prepare(plan)),
       tensors(make_tensors(problem, sequences, files, request, where)),
-      target(target_of(plan)),
-      there(tensors, target),
-      workspace(plan, target) {}
+      there(tensors, plan.target()),
+      workspace(plan) {}
 
 double Job::run(int calls) const {
   const double sum = milliseconds([&] {

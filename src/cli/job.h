@@ -42,7 +42,6 @@ class Job {
   const Tensors tensors;
 
  private:
-  const std::string target;
   const OnTarget there;
   const Workspace workspace;
 };

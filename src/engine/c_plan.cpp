@@ -46,6 +46,10 @@ regard_status regard_plan_prepare(regard_plan* plan) {
   });
 }
 
+const char* regard_plan_target(const regard_plan* plan) {
+  return plan == nullptr ? nullptr : plan_of(plan)->best().target->name.c_str();
+}
+
 int64_t regard_plan_workspace_bytes(const regard_plan* plan) {
   return plan == nullptr ? 0 : plan_of(plan)->workspace_bytes();
 }

@@ -63,7 +63,18 @@ def test_options_are_the_library_s_tensors_and_words():
     """What Options lists is what the library knows: no tensor or word is missing, none is invented."""
     words = {word["word"].partition("=")[0] for word in regard.words()}
     typed = set(options.Options.__annotations__)
-    conveniences = {"causal", "target", "family", "threads", "window", "offset", "out", "dtype", "sink_tokens"}
+    conveniences = {
+        "causal",
+        "target",
+        "family",
+        "threads",
+        "stream",
+        "window",
+        "offset",
+        "out",
+        "dtype",
+        "sink_tokens",
+    }
     assert typed - conveniences <= words | set(_core.roles())
     given_otherwise = {"q", "k", "v", "o", "lse", "dropout_mask", "grad_o", "grad_q", "grad_k", "grad_v"}
     assert set(_core.roles()) - given_otherwise - {"grad_bias", "grad_sink"} <= typed

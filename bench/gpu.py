@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Forward on an NVIDIA GPU beside cuDNN and FlashAttention-2 (PyTorch's SDPA) and FlashAttention-3.
+
+All contestants take turns in one process on the same tensors, [b, s, h, d] in memory, with a cold second-level cache.
+FlashAttention-3 takes part where --fa3 names the unpacked wheel `fa3-fwd`. Outputs are compared before anything is
+timed. Writes a line of JSON per cell to bench/results/gpu-<GPU>-<date>.jsonl; docs/benchmarks.md describes the fields.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.bias import causal_lower_right
+
+import machine
+import regard
+from gpu_cells import Cell, cases, grid
+from gpu_timing import interleaved
+
+Call = Callable[[], Any]
+# Of an output against another contestant's: both round weights to bf16, which moves a result by some units in its
+# last place.
+MOST_DIFFERENCE = 0.02
+
+
+def tensors(cell: Cell) -> tuple[Any, Any, Any]:
+    def make(s: int, h: int, d: int) -> Any:
+        return torch.randn(cell.b, s, h, d, dtype=torch.bfloat16, device="cuda")
+
+    torch.manual_seed(0)
+    return make(cell.sq, cell.hq, cell.d), make(cell.sk, cell.hk, cell.d), make(cell.sk, cell.hk, cell.dv)
+
+
+def of_regard(cell: Cell, q: Any, k: Any, v: Any, family: str | None) -> tuple[Call, Any]:
+    plan = regard.plan(cell.problem, target="cuda", family=family)
+    plan.prepare()
+    o = torch.empty(cell.b, cell.sq, cell.hq, cell.dv, dtype=q.dtype, device="cuda")
+    workspace = torch.empty(max(plan.workspace_bytes, 1), dtype=torch.uint8, device="cuda")
+    stream = torch.cuda.current_stream().cuda_stream
+    return lambda: plan.run(q=q, k=k, v=v, o=o, workspace=workspace, stream=stream), o
+
+
+def of_sdpa(cell: Cell, q: Any, k: Any, v: Any, backend: SDPBackend) -> Call | None:
+    if cell.window >= 0:
+        return None
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    gqa = cell.hq != cell.hk
+    square = cell.sq == cell.sk
+    mask = None if square or not cell.causal else causal_lower_right(cell.sq, cell.sk)
+
+    def call() -> Any:
+        with sdpa_kernel(backend):
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask, is_causal=cell.causal and square, enable_gqa=gqa
+            ).transpose(1, 2)
+
+    try:
+        call()
+    except RuntimeError:
+        return None  # this backend does not take it
+    return call
+
+
+def of_fa3(cell: Cell, q: Any, k: Any, v: Any) -> Call | None:
+    if cell.window >= 0 or not hasattr(torch.ops.fa3_fwd, "fwd"):
+        return None
+    scale = 1 / math.sqrt(cell.d)
+    options = (scale, cell.causal, -1, -1, 0, 0.0, True, None, 0, None, 0)
+    return lambda: torch.ops.fa3_fwd.fwd(q, k, v, *[None] * 20, *options)[0]
+
+
+def difference(a: Any, b: Any) -> float:
+    return float((a.float() - b.float()).abs().max())
+
+
+def measure(cell: Cell, families: list[str], milliseconds: float) -> dict[str, Any]:
+    q, k, v = tensors(cell)
+    calls: dict[str, Call] = {}
+    refused = {}
+    outputs = {}
+    for family in families:
+        name = f"regard {family}".strip()
+        try:
+            calls[name], outputs[name] = of_regard(cell, q, k, v, family or None)
+        except regard.RegardError as error:
+            refused[name] = str(error)
+    peers = {
+        "cudnn": of_sdpa(cell, q, k, v, SDPBackend.CUDNN_ATTENTION),
+        "fa2": of_sdpa(cell, q, k, v, SDPBackend.FLASH_ATTENTION),
+        "fa3": of_fa3(cell, q, k, v),
+    }
+    calls.update({name: call for name, call in peers.items() if call})
+    reference = next((call() for name, call in calls.items() if name in peers), None)
+    differences = {}
+    for name, o in outputs.items():
+        calls[name]()
+        if reference is not None:
+            differences[name] = difference(o, reference)
+            if not differences[name] <= MOST_DIFFERENCE:
+                raise SystemExit(f"{cell.name}: {name} differs from a peer by {differences[name]}")
+    times = interleaved(calls, milliseconds)
+    tflops = {name: cell.flops / statistics.median(samples) / 1e9 for name, samples in times.items()}
+    line: dict[str, Any] = {
+        "cell": cell.name,
+        "problem": cell.problem,
+        "goal": cell.goal,
+        "tflops": {name: round(value, 1) for name, value in tflops.items()},
+        "samples_ms": {name: [round(value, 5) for value in samples] for name, samples in times.items()},
+        "differences": differences,
+        "refused": refused,
+    }
+    if "regard" in tflops and "cudnn" in tflops:
+        line["over_cudnn"] = round(tflops["regard"] / tflops["cudnn"], 4)
+        if cell.goal:
+            line["of_goal"] = round(line["over_cudnn"] / cell.goal, 4)
+    return line
+
+
+def host_times() -> dict[str, Any]:
+    """Microseconds of the host per call, nothing waited for: a tiny problem, enqueued again and again."""
+    cell = Cell("host", "host", 1, 1, 1, 64, 64, 64, 64)
+    q, k, v = tensors(cell)
+    run, _ = of_regard(cell, q, k, v, None)
+    calls: dict[str, Call | None] = {
+        "regard plan.run": run,
+        "regard.attention": lambda: regard.attention(q, k, v),
+        "sdpa": lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v),
+        "fa3": of_fa3(cell, q, k, v),
+    }
+    found = {}
+    for name, call in calls.items():
+        if call is None:
+            continue
+        samples = []
+        for _ in range(7):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(200):
+                call()
+            samples.append((time.perf_counter() - start) / 200 * 1e6)
+        found[name] = round(statistics.median(samples), 2)
+    return {"cell": "host us per call", "host_us": found}
+
+
+def table(line: dict[str, Any]) -> str:
+    figures = "  ".join(f"{name} {value:6.1f}" for name, value in line.get("tflops", {}).items())
+    goal = f"  of goal {line['of_goal']:.3f}" if "of_goal" in line else ""
+    ratio = f"  over cudnn {line['over_cudnn']:.3f}" if "over_cudnn" in line else ""
+    return f"{line['cell']:28} {figures}{ratio}{goal}{line.get('host_us', '')}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--cells", default="", metavar="WORDS", help="only cells whose name has all words: 'd=128 full'"
+    )
+    parser.add_argument("--milliseconds", type=float, default=40, help="of each contestant in each round of a cell")
+    parser.add_argument("--families", default="", help="of Regard, by commas: ',mma_async' adds the portable kernel")
+    parser.add_argument("--fa3", type=Path, help="folder of the unpacked wheel fa3-fwd")
+    parser.add_argument("--out", type=Path, help="the file to write; by default by GPU and date")
+    options = parser.parse_args()
+    if options.fa3:
+        torch.ops.load_library(str(next(options.fa3.glob("fa3_fwd/_C*.so"))))
+    name = torch.cuda.get_device_name()
+    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower())
+    out = options.out or machine.ROOT / "bench/results" / f"gpu-{slug}-{date}.jsonl"
+    origin = {"series": "gpu", "machine": name, "date": date, "commit": machine.commit()}
+    words = options.cells.split()
+    cells = [cell for cell in grid() + cases() if all(word in cell.name.split() for word in words)]
+    if not cells:
+        print(f"no cell has all of the words '{options.cells}'", file=sys.stderr)
+        return 2
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("w") as file:
+        for cell in [None] * (not words) + cells:
+            line = measure(cell, options.families.split(","), options.milliseconds) if cell else host_times()
+            file.write(json.dumps({**line, **origin}) + "\n")
+            file.flush()
+            print(table(line), flush=True)
+    lines = [json.loads(text) for text in out.read_text().splitlines()]
+    of_goal = [line["of_goal"] for line in lines if "of_goal" in line]
+    if of_goal:
+        mean = statistics.geometric_mean(of_goal)
+        print(f"of goal: least {min(of_goal):.3f}, geometric mean {mean:.3f} of {len(of_goal)} cells -> {out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""What is measured on a GPU: the forward grid and the other cases, with the goal of each cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Of the H200, per (head dim, causal): the best of cuDNN, FlashAttention-3 and FlashAttention-4 over cuDNN, for
+# sequences of 512, 1024, ..., 16384. Each cell is to reach 0.97 of its goal, their geometric mean 1.00.
+GOALS = {
+    (64, False): (1.000, 1.000, 1.085, 1.140, 1.152, 1.203),
+    (64, True): (1.000, 1.000, 1.046, 1.092, 1.166, 1.175),
+    (128, False): (1.000, 1.019, 1.055, 1.083, 1.100, 1.116),
+    (128, True): (1.000, 1.100, 1.176, 1.175, 1.189, 1.188),
+    (256, False): (1.014, 1.064, 1.082, 1.096, 1.156, 1.112),
+    (256, True): (1.000, 1.057, 1.133, 1.192, 1.226, 1.213),
+}
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
+TOKENS = 16384  # batch * sequence
+WIDTH = 2048  # heads * head dim
+
+
+@dataclass(frozen=True)
+class Cell:
+    name: str  # words, for --cells
+    series: str  # "grid" or "cases"
+    b: int
+    hq: int
+    hk: int
+    sq: int
+    sk: int
+    d: int
+    dv: int
+    causal: bool = False
+    window: int = -1  # keys visible left of the diagonal
+    goal: float = 0  # over cuDNN; 0: none known
+
+    @property
+    def problem(self) -> str:
+        mask = f" mask=window:{self.window},0" if self.window >= 0 else " mask=causal" if self.causal else ""
+        return f"fwd bf16 b={self.b} hq={self.hq} hk={self.hk} sq={self.sq} sk={self.sk} d={self.d} dv={self.dv}{mask}"
+
+    @property
+    def flops(self) -> float:
+        """Of both products. A causal square counts as half of the full one, as is the field's custom."""
+        pairs = self.b * float(self.sq) * self.sk
+        if self.window >= 0:
+            reach = min(self.window + 1, self.sk)
+            pairs = self.b * (float(self.sq) * reach - reach * (reach - 1) / 2)
+        elif self.causal:
+            pairs /= 2
+        return 2.0 * pairs * self.hq * (self.d + self.dv)
+
+
+def grid() -> list[Cell]:
+    cells = []
+    for (d, causal), goals in GOALS.items():
+        for s, goal in zip(LENGTHS, goals):
+            b, h = TOKENS // s, WIDTH // d
+            name = f"grid d={d} {'causal' if causal else 'full'} s={s}"
+            cells.append(Cell(name, "grid", b, h, h, s, s, d, d, causal, goal=goal))
+    return cells
+
+
+def cases() -> list[Cell]:
+    cells = []
+    for causal, gqa32, gqa64, wide in ((False, 1.115, 1.119, 1.157), (True, 1.225, 1.196, 1.331)):
+        word = "causal" if causal else "full"
+        cells += [
+            Cell(f"cases gqa 32/8 {word}", "cases", 1, 32, 8, 8192, 8192, 128, 128, causal, goal=gqa32),
+            Cell(f"cases gqa 64/8 {word}", "cases", 1, 64, 8, 8192, 8192, 128, 128, causal, goal=gqa64),
+            Cell(f"cases d=192/128 {word}", "cases", 4, 16, 16, 4096, 4096, 192, 128, causal, goal=wide),
+        ]
+    cells.append(Cell("cases short q", "cases", 8, 32, 8, 128, 8192, 128, 128, goal=1.113))
+    cells.append(Cell("cases window", "cases", 1, 16, 16, 16384, 16384, 128, 128, True, window=1024))
+    return cells
