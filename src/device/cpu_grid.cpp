@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/fork_local.h"
+#include "base/handed_over.h"
 #include "base/lanes.h"
 #include "device/cpu.h"
 
@@ -77,11 +78,22 @@ int most_tbb_threads() {
   return static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
 }
 
+/// One lane as oneTBB calls it.
+struct Lane {
+  Grid* grid;
+
+  REGARD_HANDED_OVER void operator()(int lane) const {
+    take_over(grid);
+    grid->run_lane(lane);
+    hand_over(grid);
+  }
+};
+
 void run_on_tbb(Grid& grid, int threads, int lanes) {
   std::unique_ptr<tbb::task_arena> arena = idle_arenas.take(threads);
-  arena->execute([&] {
-    tbb::parallel_for(0, lanes, [&](int lane) { grid.run_lane(lane); }, tbb::simple_partitioner());
-  });
+  hand_over(&grid);
+  arena->execute([&] { tbb::parallel_for(0, lanes, Lane{&grid}, tbb::simple_partitioner()); });
+  take_over(&grid);
   idle_arenas.put_back(threads, std::move(arena));
 }
 

@@ -81,6 +81,8 @@ std::string Case::description() const {
   if (options_.padded_rows) text += " padded_rows";
   if (options_.broadcast) text += " broadcast";
   if (options_.only_lengths_k) text += " only_lengths_k";
+  if (options_.guarded == Guarded::at_start) text += ", no access before each tensor";
+  if (options_.guarded == Guarded::at_end) text += ", no access behind each tensor";
   return text;
 }
 
@@ -110,8 +112,16 @@ void Case::allocate(const TensorSpec& spec) {
   }
   Buffer& buffer = buffers_[spec.role];
   buffer.bytes = extent(tensor) * static_cast<std::int64_t>(bytes_of(spec.dtype));
-  buffer.memory.assign(static_cast<std::size_t>(buffer.bytes + 2 * guard + 64), poison);
-  tensor.data = aligned(buffer.memory);
+  if (options_.guarded != Guarded::no) {
+    buffer.guarded = std::make_unique<GuardedMemory>(std::string(spec.name), buffer.bytes, options_.guarded);
+    buffer.room = buffer.guarded->room();
+    tensor.data = buffer.guarded->data();
+  } else {
+    buffer.memory.resize(static_cast<std::size_t>(buffer.bytes + 2 * guard + 64));
+    buffer.room = buffer.memory;
+    tensor.data = aligned(buffer.memory);
+  }
+  std::ranges::fill(buffer.room, poison);
 }
 
 void Case::fill(const TensorSpec& spec) {
@@ -212,7 +222,7 @@ std::vector<std::uint8_t> Case::bytes(regard_role role) const {
 void Case::poison_outputs() {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i)
     if (tensor_spec(problem_, static_cast<regard_role>(i)).use == REGARD_OUTPUT)
-      std::fill(buffers_[i].memory.begin(), buffers_[i].memory.end(), poison);
+      std::ranges::fill(buffers_[i].room, poison);
 }
 
 void Case::compute_forward_inputs(int threads) {
@@ -232,13 +242,13 @@ std::string Case::broken_guards(regard_role role) const {
   const Buffer& buffer = buffers_[role];
   const regard_tensor& tensor = arguments_.tensor[role];
   const auto size = static_cast<std::int64_t>(bytes_of(tensor.dtype));
-  std::vector<bool> owned(buffer.memory.size(), false);
-  const std::int64_t start = static_cast<const std::uint8_t*>(tensor.data) - buffer.memory.data();
+  std::vector<bool> owned(buffer.room.size(), false);
+  const std::int64_t start = static_cast<const std::uint8_t*>(tensor.data) - buffer.room.data();
   for (std::int64_t i = 0; i < count(role); ++i)
     for (std::int64_t byte = 0; byte < size; ++byte)
       owned[static_cast<std::size_t>(start + offset_of(role, i) * size + byte)] = true;
   for (std::size_t i = 0; i < owned.size(); ++i)
-    if (!owned[i] && buffer.memory[i] != poison)
+    if (!owned[i] && buffer.room[i] != poison)
       return std::string(role_name(role)) + ": wrote outside of the tensor, at byte " +
              std::to_string(static_cast<std::int64_t>(i) - start) + " of " + std::to_string(buffer.bytes) +
              "\n";

@@ -13,6 +13,7 @@
 #include "problem/problem.h"
 #include "problem/tensors.h"
 #include "regard/regard.h"
+#include "support/guarded_memory.h"
 
 namespace regard::test {
 
@@ -22,11 +23,12 @@ struct CaseOptions {
   double bias_offset = 0;  ///< added to every bias: -30000 makes all logits hugely negative
   double padding = 0;      ///< bias of the first `padded_keys` keys, and of all keys in rows 7, 15, ...
   std::int64_t padded_keys = 0;
-  double sink_offset = 0;       ///< added to every learned sink
-  bool padded_rows = false;     ///< rows of all tensors lie apart, and what lies between them is NaN
-  bool broadcast = false;       ///< ranges and bits have size 1 in their leading dimensions
-  bool only_lengths_k = false;  ///< leaves the optional lengths_q away
-  bool forward_inputs = true;   ///< false: leaves O and LSE of a backward problem NaN, for the test to fill
+  double sink_offset = 0;         ///< added to every learned sink
+  bool padded_rows = false;       ///< rows of all tensors lie apart, and what lies between them is NaN
+  bool broadcast = false;         ///< ranges and bits have size 1 in their leading dimensions
+  bool only_lengths_k = false;    ///< leaves the optional lengths_q away
+  Guarded guarded = Guarded::no;  ///< every tensor has exactly its bytes beside a page without access
+  bool forward_inputs = true;     ///< false: leaves O and LSE of a backward problem NaN, for the test to fill
 };
 
 class Case {
@@ -56,17 +58,20 @@ class Case {
   /// Runs nothing: looks at what a kernel left in the outputs. Empty when they are right; else sentences.
   /// `sampled`: NaN in `expected` also stands for what was not computed, so it tells nothing.
   std::string mistakes(const oracle::Outputs& expected, bool sampled = false) const;
+  /// The part of this that needs no expectation: what was written around the output.
+  std::string broken_guards(regard_role) const;
 
  private:
   struct Buffer {
     std::vector<std::uint8_t> memory;
-    std::int64_t bytes = 0;  ///< between the guards
+    std::unique_ptr<GuardedMemory> guarded;  ///< in place of `memory`
+    std::span<std::uint8_t> room;            ///< all of it, with what lies around the tensor
+    std::int64_t bytes = 0;                  ///< the tensor's own
   };
 
   void allocate(const TensorSpec&);
   void fill(const TensorSpec&);
   std::int64_t offset_of(regard_role, std::int64_t flat_index) const;
-  std::string broken_guards(regard_role) const;
 
   Problem problem_;
   CaseOptions options_;

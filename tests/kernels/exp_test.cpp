@@ -1,0 +1,159 @@
+// The exponentials of the CPU kernels against fp64, compiled for every target of this machine as its kernels
+// are. The bounds are the ones that their comment and docs/cpu.md state.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "compile/toolchain.h"
+#include "device/cpu.h"
+#include "kernel/constants.h"
+#include "kernel/host_options.h"
+#include "kernels/support.h"
+
+namespace regard::test {
+namespace {
+
+const std::string root = REGARD_SOURCE_DIR;
+constexpr const char* precisions[] = {"bf16", "bf16_sum", "fp32"};
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(root + "/" + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The number as the comment has it, "7.5e-5".
+std::string stated_bound(const std::string& precision) {
+  const std::string header = text_of("kernels/cpu/exp.h");
+  std::smatch found;
+  const bool there =
+      std::regex_search(header, found, std::regex("\n  " + precision + ",? +// [^\n]*?([0-9.]+e-[0-9]+)"));
+  return there ? found[1].str() : "";
+}
+
+/// exp2 of some precision on some target.
+class Exp2 {
+ public:
+  Exp2(const std::string& target, const std::string& precision) {
+    const Target& described = **find_target(target);
+    KernelKey key;
+    key.target = described.name;
+    const std::string source = constants(key, described) + R"(
+#include "kernels/cpu/exp.h"
+struct Call { const float* x; float* y; };
+extern "C" __attribute__((visibility("default"))) void exp2_of(const void*, long long count, void* given) {
+  const Call call = *static_cast<Call*>(given);
+  for (long long i = 0; i < count; i += regard::lanes)
+    regard::store(call.y + i, regard::exp2<regard::Precision::)" +
+                               precision + R"(>(regard::load<regard::Floats>(call.x + i)));
+}
+)";
+    std::vector<std::string> options(host_options.begin(), host_options.end());
+    options.insert(options.end(), described.options.begin(), described.options.end());
+    options.push_back("-I" + root);
+    const auto compiled = (*toolchain_for(described))->compile({"exp2_of", source, options});
+    if (!compiled) {
+      ADD_FAILURE() << compiled.error().message;
+      return;
+    }
+    module_ = *cpu::load(compiled->binary, "exp2_of");
+  }
+  explicit operator bool() const { return module_ != nullptr; }
+
+  std::vector<float> operator()(const std::vector<float>& x) const {
+    std::vector<float> padded = x, y;
+    padded.resize((x.size() + 15) / 16 * 16);
+    y.resize(padded.size());
+    struct {
+      const float* x;
+      float* y;
+    } call{padded.data(), y.data()};
+    module_->function()(nullptr, static_cast<long long>(padded.size()), &call);
+    y.resize(x.size());
+    return y;
+  }
+
+ private:
+  std::shared_ptr<cpu::Module> module_;
+};
+
+/// Every 61st float from -125 to 127, with both ends and what lies around 0; tiny ones are all 1.
+std::vector<std::vector<float>> samples() {
+  constexpr std::size_t most = 1 << 16;
+  std::vector<std::vector<float>> chunks = {{-125, 127, 0, -0.0f, 1, -1, 1e-40f, -1e-40f}};
+  for (const float end : {-125.0f, 127.0f}) {
+    const auto sign = std::bit_cast<std::uint32_t>(end) & 0x80000000u;
+    for (auto bits = std::bit_cast<std::uint32_t>(0x1p-30f);
+         (bits | sign) < std::bit_cast<std::uint32_t>(end); bits += 61) {
+      if (chunks.back().size() == most || chunks.size() == 1) chunks.emplace_back().reserve(most);
+      chunks.back().push_back(std::bit_cast<float>(bits | sign));
+    }
+  }
+  return chunks;
+}
+
+TEST(Exp2, RelativeErrorIsWithinTheStatedBound) {
+  const std::string page = text_of("docs/cpu.md");
+  struct Variant {
+    std::string name;
+    Exp2 exp2;
+    double bound, worst = 0;
+    float at = 0;
+  };
+  std::vector<Variant> variants;
+  for (const std::string precision : precisions) {
+    const std::string bound = stated_bound(precision);
+    ASSERT_NE(bound, "") << precision;
+    EXPECT_NE(page.find(bound), std::string::npos) << "docs/cpu.md does not name " << bound;
+    for (const std::string& target : runnable_targets()) {
+      variants.push_back({precision + " on " + target, Exp2(target, precision), std::stod(bound)});
+      ASSERT_TRUE(variants.back().exp2);
+    }
+  }
+  std::vector<double> right;
+  for (const std::vector<float>& x : samples()) {
+    right.clear();
+    for (const float one : x) right.push_back(std::exp2(static_cast<double>(one)));
+    for (Variant& variant : variants) {
+      const std::vector<float> y = variant.exp2(x);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const double error = std::abs(y[i] / right[i] - 1);
+        if (error <= variant.worst) continue;
+        variant.worst = std::isnan(error) ? HUGE_VAL : error;
+        variant.at = x[i];
+      }
+    }
+  }
+  for (const Variant& variant : variants) {
+    RecordProperty(variant.name, std::to_string(variant.worst / variant.bound));
+    EXPECT_LE(variant.worst, variant.bound) << variant.name << " at " << variant.at;
+  }
+}
+
+TEST(Exp2, OutsideOfItsRange) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const std::string precision : precisions) {
+    for (const std::string& target : runnable_targets()) {
+      const Exp2 exp2(target, precision);
+      ASSERT_TRUE(exp2);
+      const std::vector<float> y =
+          exp2({-infinity, std::nanf(""), -126, -126.5f, -149, -150, -1000, -3.4e38f});
+      EXPECT_EQ(y[0], 0) << precision << " on " << target;
+      EXPECT_TRUE(std::isnan(y[1])) << precision << " on " << target;
+      for (std::size_t i = 2; i < y.size(); ++i) {
+        EXPECT_GE(y[i], 0) << precision << " on " << target;
+        EXPECT_LE(y[i], 0x1.001p-126f) << precision << " on " << target;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace regard::test
