@@ -61,21 +61,23 @@ std::optional<CacheEntry> Cache::find(const Digest& key) {
   return std::nullopt;
 }
 
-bool Cache::publish(const Digest& key, const CacheEntry& entry) {
+Status Cache::write(const Digest& key, const CacheEntry& entry) {
   const Result<cache::Directory> directory = cache::Directory::open_or_make(directory_);
-  if (!directory) {
-    warn_about(directory.error().message);
-    return false;
-  }
+  if (!directory) return tl::unexpected(directory.error());
   if (const Status written = directory->write(cache::entry_name(key), cache::encode(key, entry)); !written) {
-    warn_about(
+    return invalid(
         fmt::format("compiled kernels are not kept: cannot write to the kernel cache '{}': {}; free "
                     "space there, or set REGARD_CACHE_DIR",
                     directory_, written.error().message));
-    return false;
   }
   cache::evict(*directory, bound_bytes_, cache::entry_name(key));
-  return true;
+  return {};
+}
+
+bool Cache::publish(const Digest& key, const CacheEntry& entry) {
+  const Status written = write(key, entry);
+  if (!written) warn_about(written.error().message);
+  return written.has_value();
 }
 
 Result<CacheEntry> Cache::get(const Digest& key, const std::function<Result<CacheEntry>()>& make,

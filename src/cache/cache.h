@@ -52,7 +52,9 @@ class Cache {
 
   /// A verified entry, or nothing. A bad entry is a miss and is replaced by the next publish.
   std::optional<CacheEntry> find(const Digest& key);
-  /// Best effort: false (and one warning per process) when it could not be written.
+  /// The error says why it could not be written.
+  Status write(const Digest& key, const CacheEntry&);
+  /// The same as best effort: false (and one warning per process) when it could not be written.
   bool publish(const Digest& key, const CacheEntry&);
 
   /// find, else make() exactly once among threads and processes that ask for this key at the same time,

@@ -23,7 +23,9 @@ std::string date(const Json& entry) {
 /// What the entry is, in the words of its manifest.
 std::string kernel_of(const Json& entry) {
   const auto manifest = entry.find("manifest");
-  return manifest != entry.end() && manifest->is_object() ? cell(*manifest, "kernel") : "";
+  if (manifest == entry.end() || !manifest->is_object()) return "";
+  const std::string kernel = cell(*manifest, "kernel");
+  return !kernel.empty() ? kernel : cell(*manifest, "file");  // of a compiler
 }
 
 std::string readable_entries(const Json& entries) {

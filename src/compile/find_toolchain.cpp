@@ -22,12 +22,13 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-Found find_host(const Settings& current) {
+Found find_host(const Settings& current, CompilerMemory* memory) {
   const std::string path = environment("PATH");
-  return find_host_compiler(current.cxx, !path.empty() ? path : "/usr/local/bin:/usr/bin:/bin");
+  return find_host_compiler(current.cxx, !path.empty() ? path : "/usr/local/bin:/usr/bin:/bin",
+                            compile_limit_seconds, memory);
 }
 
-Found find_nvrtc(const Settings& current) {
+Found find_nvrtc(const Settings& current, CompilerMemory*) {
   const std::string cuda_home = environment("CUDA_HOME");
   const Result<NvrtcLibrary> library = open_nvrtc(nvrtc_places(current.nvrtc, package_folders(), cuda_home));
   if (!library) return tl::unexpected(library.error());
@@ -39,11 +40,11 @@ struct Slot {
   std::mutex mutex;
   std::optional<Found> found;
 
-  Result<Toolchain*> get(Found (*find)(const Settings&)) {
+  Result<Toolchain*> get(Found (*find)(const Settings&, CompilerMemory*), CompilerMemory* memory) {
     const Result<Settings>& current = settings();
     if (!current) return tl::unexpected(current.error());
     const std::lock_guard lock(mutex);
-    if (!found) found = find(*current);
+    if (!found) found = find(*current, memory);
     if (!*found) return tl::unexpected(found->error());
     return (*found)->get();
   }
@@ -55,13 +56,13 @@ ForkLocal<Slots>& process_slots = *new ForkLocal<Slots>;
 
 }  // namespace
 
-Result<Toolchain*> toolchain_for(const Target& target) {
+Result<Toolchain*> toolchain_for(const Target& target, CompilerMemory* memory) {
   Slots& slots = process_slots.get();
   switch (target.kind) {
     case TargetKind::cpu:
-      return slots.host.get(find_host);
+      return slots.host.get(find_host, memory);
     case TargetKind::cuda:
-      return slots.nvrtc.get(find_nvrtc);
+      return slots.nvrtc.get(find_nvrtc, memory);
     case TargetKind::hip:
       break;
   }

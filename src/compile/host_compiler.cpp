@@ -97,42 +97,17 @@ std::vector<std::string> host_compile_command(const std::string& compiler,
   return command;
 }
 
-// "gcc version 12.2.0 (Debian 12.2.0-14)", "clang version 19.1.7 (https://... 0123abcd)" and "Target:
-// x86_64-..."
-std::string compiler_identity(std::string_view verbose_text) {
-  std::string version, target;
-  while (!verbose_text.empty()) {
-    const std::size_t end = std::min(verbose_text.find('\n'), verbose_text.size());
-    const std::string line(verbose_text.substr(0, end));
-    verbose_text.remove_prefix(std::min(end + 1, verbose_text.size()));
-    if (line.starts_with("Target:")) {
-      target = line;
-    } else if (version.empty() && !line.starts_with("Configured with") &&
-               line.find(" version ") != std::string::npos) {
-      version = line;
-    }
-  }
-  while (!version.empty() && version.back() == ' ') version.pop_back();
-  return version.empty() ? "" : version + "; " + target;
-}
-
 Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting, const std::string& path,
-                                                      double limit_seconds) {
+                                                      double limit_seconds, CompilerMemory* memory) {
   const std::vector<std::string> words =
       setting.empty() ? std::vector<std::string>{"c++", "g++", "clang++"} : std::vector<std::string>{setting};
   std::string unusable;
   for (const std::string& word : words) {
     const std::string program = find_program(word, path);
     if (program.empty()) continue;
-    const Result<Finished> asked = run_process({program, "-v"}, "/", {.seconds = 20});
-    const std::string version = asked && asked->succeeded ? compiler_identity(asked->output) : "";
-    if (!version.empty()) {
-      return std::make_unique<HostCompiler>(word, program, version, limit_seconds);
-    }
-    unusable += fmt::format("; '{} -v' {}", program,
-                            !asked             ? "cannot be run"
-                            : asked->succeeded ? "names no compiler version"
-                                               : "ended with " + asked->how);
+    const Result<std::string> version = identify_compiler(program, memory);
+    if (version) return std::make_unique<HostCompiler>(word, program, *version, limit_seconds);
+    unusable += fmt::format("; '{} -v' {}", program, version.error().message);
   }
   if (!setting.empty()) {
     return fail(ErrorKind::no_kernel,

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compile/compiler_identity.h"
 #include "compile/toolchain.h"
 
 namespace regard {
@@ -16,12 +17,9 @@ std::vector<std::string> host_compile_command(const std::string& compiler,
                                               const std::string& source, const std::string& output);
 
 /// `setting` (REGARD_CXX: a program, without options) or else the first of c++, g++, clang++ on `path` that
-/// runs. A compile that takes longer than `limit_seconds` is killed.
+/// runs. A compile that takes longer than `limit_seconds` is killed. `memory` may be null.
 Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting, const std::string& path,
-                                                      double limit_seconds = compile_limit_seconds);
-
-/// What identifies a compiler in the text that `-v` prints; no paths, nothing of how it was called. Empty
-/// when that is not a compiler's text.
-std::string compiler_identity(std::string_view verbose_text);
+                                                      double limit_seconds = compile_limit_seconds,
+                                                      CompilerMemory* memory = nullptr);
 
 }  // namespace regard

@@ -44,7 +44,10 @@ class Toolchain {
   virtual Result<Compiled> run(const CompileRequest&) = 0;
 };
 
+class CompilerMemory;
+
 /// The toolchain for a target, found once per process; the error says what was searched and what to install.
-Result<Toolchain*> toolchain_for(const Target&);
+/// `memory` (may be null) saves the first caller from asking a host compiler again what it is.
+Result<Toolchain*> toolchain_for(const Target&, CompilerMemory* memory = nullptr);
 
 }  // namespace regard

@@ -14,6 +14,7 @@
 #include "base/settings.h"
 #include "compile/toolchain.h"
 #include "engine/built_in.h"
+#include "engine/compilers_in_cache.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
 #include "kernel/render.h"
@@ -132,10 +133,11 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   if (!rendered) return tl::unexpected(rendered.error());
   Steps steps(start);
   steps.done("source");
-  const Result<Toolchain*> toolchain = toolchain_for(target);
-  steps.done("compiler");
   const Result<Cache*> cache = process_cache();
   if (!cache) return tl::unexpected(cache.error());
+  CompilersInCache memory(**cache);
+  const Result<Toolchain*> toolchain = toolchain_for(target, current->cache ? &memory : nullptr);
+  steps.done("compiler");
 
   const auto loaded = [&](const Code& code, Tier tier, const CacheEntry& entry) -> Loaded {
     return std::make_shared<const LoadedKernel>(

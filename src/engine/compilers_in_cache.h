@@ -1,0 +1,20 @@
+// What compilers said of themselves, as entries of the kernel cache: checked, evicted and listed as all
+// others.
+#pragma once
+
+#include "cache/cache.h"
+#include "compile/compiler_identity.h"
+
+namespace regard {
+
+class CompilersInCache final : public CompilerMemory {
+ public:
+  explicit CompilersInCache(Cache& cache) : cache_(cache) {}
+  std::optional<std::string> recall(const std::string& file) override;
+  void remember(const std::string& file, const std::string& identity) override;
+
+ private:
+  Cache& cache_;
+};
+
+}  // namespace regard

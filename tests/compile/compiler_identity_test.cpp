@@ -1,0 +1,122 @@
+// A compiler is asked what it is once for as long as its file stays the same, and only if it speaks for
+// itself.
+#include "compile/compiler_identity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "compile/process.h"
+
+namespace regard {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Memory final : CompilerMemory {
+  std::map<std::string, std::string> known;
+  std::optional<std::string> recall(const std::string& file) override {
+    const auto found = known.find(file);
+    return found == known.end() ? std::nullopt : std::optional(found->second);
+  }
+  void remember(const std::string& file, const std::string& identity) override { known[file] = identity; }
+};
+
+class RememberedCompiler : public testing::Test {
+ protected:
+  RememberedCompiler() {
+    std::string name = testing::TempDir() + "/regard ünder test XXXXXX";
+    folder_ = fs::canonical(mkdtemp(name.data()));
+  }
+  ~RememberedCompiler() override { fs::remove_all(folder_); }
+
+  /// A program that answers `-v` as clang does and counts how often it was asked.
+  std::string make(const std::string& version, const std::string& more) {
+    const std::string path = folder_ + "/clang++", source = folder_ + "/clang.cpp";
+    std::ofstream(source) << "#include <stdio.h>\nint main() {\n  FILE* f = fopen(R\"(" << folder_
+                          << "/asked)\", \"a\");\n  fputc('x', f);\n  fclose(f);\n  fputs(R\"(fake version "
+                          << version << "\nTarget: here\n"
+                          << more << ")\", stderr);\n}\n";
+    const auto made = run_process({"/usr/bin/env", "c++", "-o", path + ".new", source}, folder_,
+                                  {.environment = {std::string("PATH=") + std::getenv("PATH")}});
+    EXPECT_TRUE(made && made->succeeded) << (made ? made->output : made.error().message);
+    fs::rename(path + ".new", path);
+    return path;
+  }
+  std::string installed_here() const { return "InstalledDir: " + folder_ + "\n"; }
+  std::string identity(const std::string& program) {
+    const Result<std::string> identity = identify_compiler(program, &memory_);
+    return identity ? *identity : identity.error().message;
+  }
+  std::uintmax_t asked() const {
+    std::error_code none;
+    const std::uintmax_t size = fs::file_size(folder_ + "/asked", none);
+    return none ? 0 : size;
+  }
+
+  std::string folder_;
+  Memory memory_;
+};
+
+TEST_F(RememberedCompiler, HoldsUntilTheCompilerIsReplaced) {
+  const std::string program = make("1.0", installed_here());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(identity(program), "fake version 1.0; Target: here");
+  EXPECT_EQ(asked(), 1u);
+  make("1.1", installed_here());  // of the same size
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(identity(program), "fake version 1.1; Target: here");
+  EXPECT_EQ(asked(), 2u);
+  fs::last_write_time(program, fs::last_write_time(program) + std::chrono::seconds(1));
+  EXPECT_EQ(identity(program), "fake version 1.1; Target: here");
+  EXPECT_EQ(asked(), 3u);
+}
+
+TEST_F(RememberedCompiler, AFileThatWasWrittenToWithItsDateSetBackIsAskedAgain) {
+  const std::string program = make("1.0", installed_here());
+  EXPECT_EQ(identity(program), "fake version 1.0; Target: here");
+  const auto date = fs::last_write_time(program);
+  make("1.1", installed_here());
+  fs::last_write_time(program, date);
+  EXPECT_EQ(identity(program), "fake version 1.1; Target: here");
+}
+
+TEST_F(RememberedCompiler, AnotherNameOfTheSameFileIsAskedToo) {  // clang makes its target of it
+  const std::string program = make("1.0", installed_here()), link = folder_ + "/other-clang++";
+  EXPECT_EQ(identity(program), "fake version 1.0; Target: here");
+  fs::create_symlink(program, link);
+  EXPECT_EQ(identity(link), "fake version 1.0; Target: here");
+  EXPECT_EQ(asked(), 2u);
+  EXPECT_EQ(identity(link), "fake version 1.0; Target: here");
+  EXPECT_EQ(asked(), 2u);
+}
+
+// ccache and the like pass on what the compiler says.
+TEST_F(RememberedCompiler, AWrapperIsAskedEachTime) {
+  for (const std::string& more : {std::string("InstalledDir: /usr/bin\n"), std::string(),
+                                  installed_here() + "Configuration file: /etc/clang.cfg\n"}) {
+    const std::string program = make("1.0", more);
+    const std::uintmax_t before = asked();
+    EXPECT_EQ(identity(program), "fake version 1.0; Target: here");
+    EXPECT_EQ(identity(program), "fake version 1.0; Target: here");
+    EXPECT_EQ(asked(), before + 2) << more;
+  }
+  const std::string script = folder_ + "/script";
+  std::ofstream(script) << "#!/bin/sh\nexec '" << make("1.0", installed_here()) << "' -v\n";
+  fs::permissions(script, fs::perms::owner_all);
+  EXPECT_EQ(identity(script), "fake version 1.0; Target: here");
+  EXPECT_EQ(identity(script), "fake version 1.0; Target: here");
+  EXPECT_TRUE(memory_.known.empty());
+}
+
+TEST_F(RememberedCompiler, WhatIsNoCompilerIsNotRemembered) {
+  EXPECT_THAT(identity("/bin/true"), testing::HasSubstr("names no compiler version"));
+  EXPECT_THAT(identity("/bin/false"), testing::HasSubstr("ended with exit code 1"));
+  EXPECT_TRUE(memory_.known.empty());
+}
+
+}  // namespace
+}  // namespace regard

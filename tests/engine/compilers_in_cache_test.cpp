@@ -1,0 +1,33 @@
+#include "engine/compilers_in_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace regard {
+namespace {
+
+TEST(CompilersInCache, AnotherProcessFindsWhatOneWasTold) {
+  std::string folder = testing::TempDir() + "/regard-compilers-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string file = "/usr/bin/cl\xff, inode 7";
+  {
+    Cache cache(folder, 1 << 20, 1);
+    CompilersInCache compilers(cache);
+    EXPECT_EQ(compilers.recall(file), std::nullopt);
+    compilers.remember(file, "clang version 1; Target: here");
+  }
+  Cache cache(folder, 1 << 20, 1);
+  CompilersInCache compilers(cache);
+  EXPECT_EQ(compilers.recall(file), "clang version 1; Target: here");
+  EXPECT_EQ(compilers.recall(file + " changed"), std::nullopt);
+  ASSERT_EQ(cache.verify().size(), 1u);
+  EXPECT_EQ(cache.verify().front().problem, "");
+  cache.clean();
+  EXPECT_EQ(compilers.recall(file), std::nullopt);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace regard
