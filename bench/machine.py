@@ -27,9 +27,9 @@ def slug(threads: int) -> str:
 
 
 def commit() -> str:
-    """The commit measured, marked when the working tree differs from it; REGARD_COMMIT names it where git cannot."""
-    if "REGARD_COMMIT" in os.environ:
-        return os.environ["REGARD_COMMIT"]
+    """The commit measured, marked when the working tree differs from it; BENCH_COMMIT names it where git cannot."""
+    if "BENCH_COMMIT" in os.environ:
+        return os.environ["BENCH_COMMIT"]
 
     def git(*arguments: str) -> str:
         result = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)

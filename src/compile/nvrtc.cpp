@@ -58,8 +58,10 @@ class Program {
 
 class Nvrtc final : public Toolchain {
  public:
-  Nvrtc(NvrtcLibrary library, std::string identity)
-      : library_(std::move(library)), identity_(fmt::format("{}; {}", identity, verbose)) {}
+  Nvrtc(NvrtcLibrary library, std::string identity, std::vector<const char*> always)
+      : library_(std::move(library)),
+        identity_(fmt::format("{}; {}", identity, fmt::join(always, " "))),
+        always_(std::move(always)) {}
 
   std::string name() const override { return fmt::format("NVRTC ({})", library_.path); }
   std::string identity() const override { return identity_; }
@@ -68,7 +70,7 @@ class Nvrtc final : public Toolchain {
   Result<Compiled> run(const CompileRequest& request) override {
     std::vector<const char*> options;
     for (const std::string& option : request.options) options.push_back(option.c_str());
-    options.push_back(verbose);
+    options.insert(options.end(), always_.begin(), always_.end());
 
     Program program(library_, request.source, request.name + ".cu");
     const bool succeeded = program.compile(options);
@@ -89,6 +91,7 @@ class Nvrtc final : public Toolchain {
 
   NvrtcLibrary library_;
   std::string identity_;
+  std::vector<const char*> always_;  ///< options
 };
 
 }  // namespace
@@ -106,18 +109,35 @@ std::string nvrtc_identity(std::string_view ptx) {
   return release.empty() || build.empty() ? "" : fmt::format("NVRTC {}; {}", release, build);
 }
 
-Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary& library) {
+namespace {
+
+/// What it says of itself when it compiles an empty kernel.
+Result<std::string> ask_identity(const NvrtcLibrary& library, std::span<const char* const> options) {
   Program empty(library, "extern \"C\" __global__ void empty() {}", "empty.cu");
-  if (!empty.compile({})) {
+  if (!empty.compile(options)) {
     return fail(ErrorKind::no_kernel, fmt::format("NVRTC in '{}' does not compile an empty kernel ({}): {}",
                                                   library.path, empty.error(), empty.log()));
   }
-  const std::string identity = nvrtc_identity(empty.ptx());
-  if (identity.empty()) {
-    return fail(ErrorKind::no_kernel,
-                fmt::format("NVRTC in '{}' does not say which build it is", library.path));
+  std::string identity = nvrtc_identity(empty.ptx());
+  if (!identity.empty()) return identity;
+  return fail(ErrorKind::no_kernel,
+              fmt::format("NVRTC in '{}' does not say which build it is", library.path));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary& library) {
+  // NVRTC keeps what it compiled where there is a driver, and then says nothing of registers and spills.
+  // Older versions keep nothing and do not know the option.
+  static constexpr const char* options[] = {verbose, "--no-cache"};
+  std::span<const char* const> always = options;
+  Result<std::string> identity = ask_identity(library, always.last(1));
+  if (!identity) {
+    always = always.first(1);
+    identity = ask_identity(library, {});
   }
-  return std::make_unique<Nvrtc>(library, identity);
+  if (!identity) return tl::unexpected(identity.error());
+  return std::make_unique<Nvrtc>(library, *identity, std::vector<const char*>(always.begin(), always.end()));
 }
 
 }  // namespace regard
