@@ -23,26 +23,43 @@ REGARD_DEVICE void mask(Scores& s, i32 first_key, i32 row, const Sight& sight) {
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
     const Visible keys = sight.of(row + 8 * half);
-    const i32 first = keys.first - column, last = keys.last - column;
+    const i32 first = keys.first - column, last = keys.last - column, sinks = sight.sinks - column;
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {
       const i32 at = i / 2 * 8 + i % 2;
-      if (at >= last || (windowed && at < first)) s[i / 2 * 4 + 2 * half + i % 2] = -infinity;
+      if (at >= last || (windowed && at < first && at >= sinks)) s[i / 2 * 4 + 2 * half + i % 2] = -infinity;
     }
   }
 }
 
-/// Weights, and their sum per row: 2^((s - raw) * scale - scaled). One rounding of a reference serves the
-/// whole row: what it is off by is in the sum too.
-REGARD_DEVICE void exponentials(Scores& s, const float (&raw)[2], const float (&scaled)[2], float (&sum)[2],
-                                float scale) {
+/// What scores are multiplied with, and the soft cap before that.
+class ScoreScale {
+ public:
+  float scale;  // to powers of two
+
+  REGARD_DEVICE explicit ScoreScale(const Arguments& a)
+      : scale(key::softcap ? log2_e : a.scale * log2_e), cap_(a.softcap), inner_(a.scale / a.softcap) {}
+
+  REGARD_DEVICE void cap(Scores& s) const {
+    if constexpr (key::softcap)
+#pragma unroll
+      for (float& x : s) x = cap_ * tanh(x * inner_);
+  }
+
+ private:
+  float cap_, inner_;
+};
+
+/// Weights, and their sum per row: 2^(s * scale - reference). One rounding of a reference serves the whole
+/// row: what it is off by is in the sum too.
+REGARD_DEVICE void exponentials(Scores& s, const float (&reference)[2], float (&sum)[2], float scale) {
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
     float part[2] = {0, 0};
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {
       float& x = s[i / 2 * 4 + 2 * half + i % 2];
-      x = exp2(fmaf(x - raw[half], scale, -scaled[half]));
+      x = exp2(fmaf(x, scale, -reference[half]));
       part[i % 2] += x;
     }
     sum[half] = part[0] + part[1];
@@ -53,58 +70,79 @@ REGARD_DEVICE void exponentials(Scores& s, const float (&raw)[2], const float (&
 /// that the rounding of scale * maximum would matter, the maximum is taken off first and the reference is the
 /// raw score.
 REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], float scale, bool careful) {
-  float raw[2], scaled[2], sum[2];
+  float most[2] = {-infinity, -infinity}, reference[2], sum[2];
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-    float most = -infinity;
 #pragma unroll
     for (i32 i = 0; i < block_k / 8; ++i)
-      most = fmaxf(most, fmaxf(s[4 * i + 2 * half], s[4 * i + 2 * half + 1]));
-    most = quad_max(most);
-    const float before = rows.reference[half], now = fmaxf(before, careful ? most : most * scale);
-    const float safe = now == -infinity ? 0.f : now;
-    raw[half] = careful ? safe : 0.f;
-    scaled[half] = careful ? 0.f : safe;
-    factor[half] = exp2(careful ? (before - safe) * scale : before - safe);
+      most[half] = fmaxf(most[half], fmaxf(s[4 * i + 2 * half], s[4 * i + 2 * half + 1]));
+    most[half] = quad_max(most[half]);
+    const float before = rows.reference[half], now = fmaxf(before, careful ? most[half] : most[half] * scale);
+    reference[half] = now == -infinity ? 0.f : now;
+    factor[half] = exp2(careful ? (before - reference[half]) * scale : before - reference[half]);
     rows.reference[half] = now;
   }
-  exponentials(s, raw, scaled, sum, scale);
+  if (careful) {
+#pragma unroll
+    for (i32 i = 0; i < block_k / 2; ++i) s[i] -= reference[i / 2 % 2];
+    reference[0] = reference[1] = 0;
+  }
+  exponentials(s, reference, sum, scale);
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) rows.sum[half] = rows.sum[half] * factor[half] + sum[half];
 }
 
-/// Against the reference as it is: the maximum of this tile is not waited for.
-REGARD_DEVICE void softmax_stale(Scores& s, RowState& rows, float scale) {
-  const float none[2] = {0, 0};
+/// Against the reference as it is: the maximum of this tile is not waited for. Weights that fp16 does not
+/// hold move the reference at once; gives the factor of what was summed before.
+REGARD_DEVICE void softmax_stale(Scores& s, RowState& rows, float (&factor)[2], float scale) {
   float sum[2];
-  exponentials(s, none, rows.reference, sum, scale);
+  exponentials(s, rows.reference, sum, scale);
+  factor[0] = factor[1] = 1;
+  if constexpr (key::dtype == DType::fp16) {
+    constexpr float most_weight = 1 << 15;
+    if (__any_sync(whole_warp, fmaxf(sum[0], sum[1]) >= most_weight)) {
+#pragma unroll
+      for (i32 half = 0; half < 2; ++half) {
+        const i32 above = min(power_of_two(quad_max(sum[half])) - 14, 120);
+        if (above <= 0) continue;
+        factor[half] = to_the_power(-above);
+        rows.reference[half] += static_cast<float>(above);
+        rows.sum[half] *= factor[half];
+        sum[half] *= factor[half];
+#pragma unroll
+        for (i32 i = 0; i < block_k / 4; ++i) s[i / 2 * 4 + 2 * half + i % 2] *= factor[half];
+      }
+    }
+  }
   rows.sum[0] += sum[0];
   rows.sum[1] += sum[1];
 }
 
 REGARD_DEVICE void pack(Weights& weights, const Scores& s) {
 #pragma unroll
-  for (i32 i = 0; i < block_k / 4; ++i) weights[i / 4][i % 4] = pair(s[2 * i], s[2 * i + 1]);
+  for (i32 i = 0; i < block_k / 4; ++i) weights[i / 4][i % 4] = pair<key::dtype>(s[2 * i], s[2 * i + 1]);
 }
 
+/// Sums up to here are safe to go on with: no product with V, and no sum of such, overflows.
+constexpr i32 most_power = 64;
+
 /// Moves the reference up to the power of two below the highest weight of the last tile: exact, from packed
-/// pairs, in the shadow of the next products. Gives the factor of everything summed so far: infinity where
-/// sums of such weights could overflow, which `overflowed` finds at the end.
+/// pairs, in the shadow of the next products. Gives the factor of everything summed up to that tile.
 REGARD_DEVICE void follow(const Weights& weights, RowState& rows, float (&factor)[2]) {
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
     u32 most = weights[0][half];
 #pragma unroll
-    for (i32 i = 1; i < 2 * fragments; ++i) most = max_pair(most, weights[i / 2][i % 2 * 2 + half]);
-    const i32 exponent = static_cast<i32>(__float_as_uint(quad_max(highest(most))) >> 23) - 127;
-    const i32 above = max(exponent, 0);
-    factor[half] = above > 90 ? infinity : __uint_as_float(static_cast<u32>(127 - above) << 23);
+    for (i32 i = 1; i < 2 * fragments; ++i)
+      most = max_pair<key::dtype>(most, weights[i / 2][i % 2 * 2 + half]);
+    const i32 above = max(power_of_two(quad_max(highest<key::dtype>(most))), 0);
+    factor[half] = above > most_power ? infinity : to_the_power(-above);
     rows.reference[half] += static_cast<float>(above);
     rows.sum[half] *= factor[half];
   }
 }
 
-/// Rows of the warp, a bit each, that have to be done again with `careful`: their sums are not finite, or one
+/// Rows of the warp, a bit each, that have to be done again with `careful`: their sums are too large, or one
 /// rounding of their reference is more than 16.
 REGARD_DEVICE u32 overflowed(const RowState& rows) {
   constexpr float most_reference = 1 << 28;
@@ -112,13 +150,32 @@ REGARD_DEVICE u32 overflowed(const RowState& rows) {
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
     const float reference = rows.reference[half];
-    const bool mine =
-        !(rows.sum[half] < infinity) || (reference != -infinity && !(fabsf(reference) < most_reference));
+    const bool mine = !(rows.sum[half] < to_the_power(most_power)) ||
+                      (reference != -infinity && !(fabsf(reference) < most_reference));
     const u32 threads = __ballot_sync(whole_warp, mine);
+    if (threads == 0) continue;
 #pragma unroll
     for (u32 row = 0; row < 8; ++row) bad |= (threads >> 4 * row & 15) != 0 ? 1u << (row + 8 * half) : 0;
   }
   return bad;
 }
+
+/// What the weights' sum makes of a row: LSE, and the factor of O. The learned sink is one more weight.
+struct RowEnd {
+  float lse, scale;
+
+  REGARD_DEVICE RowEnd(float reference, float sum, i32 head, const Arguments& a) {
+    float kept = 1;
+    if (a.sink != nullptr) {
+      const float sink = a.sink[head] * log2_e, most = fmaxf(reference, sink);
+      const float safe = most == -infinity ? 0.f : most;
+      kept = exp2(reference - safe);
+      sum = sum * kept + exp2(sink - safe);
+      reference = most;
+    }
+    scale = sum == 0 ? 0.f : kept * reciprocal(sum);
+    lse = sum == 0 ? -infinity : ln_2 * (reference + log2(sum));
+  }
+};
 
 }  // namespace regard

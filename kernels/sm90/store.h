@@ -5,6 +5,12 @@
 
 namespace regard {
 
+REGARD_DEVICE void store_16_bytes(void* to, const u32 (&x)[4]) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]),
+               "r"(x[3])
+               : "memory");
+}
+
 /// A step of a 2 x 2 turn: lanes with `bit` give their first and take into it, others the second.
 REGARD_DEVICE void exchange(u32& first, u32& second, u32 bit) {
   const bool upper = threadIdx.x & bit;
@@ -12,34 +18,43 @@ REGARD_DEVICE void exchange(u32& first, u32& second, u32 bit) {
   (upper ? first : second) = other;
 }
 
-/// Eight neighbours at once where they lie on 16 bytes; never past dv.
-REGARD_DEVICE void store_eight(u16* to, const u32 (&x)[4], i32 column) {
-  const bool together = key::dv % 8 == 0 && reinterpret_cast<u64>(to) % 16 == 0;
-  if (together && column < key::dv) *reinterpret_cast<uint4*>(to) = make_uint4(x[0], x[1], x[2], x[3]);
-  if (together) return;
+/// A row of O from the fragments of a quad, scaled and rounded. Each of its threads takes eight neighbours of
+/// every 32 columns.
+template <i32 columns>
+class OutputRow {
+ public:
+  /// Row `half` of the thread's two; by whole warps.
+  REGARD_DEVICE OutputRow(const float (&o)[columns / 2], i32 half, float scale) {
 #pragma unroll
-  for (i32 i = 0; i < 8; ++i)
-    if (column + i < key::dv) to[i] = static_cast<u16>(x[i / 2] >> i % 2 * 16);
-}
-
-/// Row `half` of the thread's two, scaled, rounded, and turned within the quad so that each thread stores
-/// eight neighbours. All threads of a warp take part; those of a row that is not `real` store nothing.
-template <i32 count>
-REGARD_DEVICE void store_row(u16* row, const float (&o)[count], i32 half, float scale, bool real) {
-  const i32 lane = threadIdx.x % 4;
+    for (i32 i = 0; i < columns / 8; ++i)
+      x_[i / 4][i % 4] = pair<key::out>(o[4 * i + 2 * half] * scale, o[4 * i + 2 * half + 1] * scale);
 #pragma unroll
-  for (i32 i = 0; i < count / 4; i += 4) {
-    u32 x[4];
-#pragma unroll
-    for (i32 j = 0; j < 4; ++j)
-      x[j] = pair(o[4 * (i + j) + 2 * half] * scale, o[4 * (i + j) + 2 * half + 1] * scale);
-    exchange(x[0], x[1], 1);
-    exchange(x[2], x[3], 1);
-    exchange(x[0], x[2], 2);
-    exchange(x[1], x[3], 2);
-    const i32 column = (i + lane) * 8;
-    if (real) store_eight(row + column, x, column);
+    for (u32(&eight)[4] : x_) {
+      exchange(eight[0], eight[1], 1);
+      exchange(eight[2], eight[3], 1);
+      exchange(eight[0], eight[2], 2);
+      exchange(eight[1], eight[3], 2);
+    }
   }
-}
+
+  /// Wherever the row lies, and never past dv.
+  REGARD_DEVICE void store(u16* row) const {
+    const i32 first = static_cast<i32>(threadIdx.x % 4) * 8;
+    if (key::dv % 8 == 0 && reinterpret_cast<u64>(row) % 16 == 0) {
+#pragma unroll
+      for (i32 i = 0; i < columns / 32; ++i)
+        if (32 * i + first < key::dv) store_16_bytes(row + 32 * i + first, x_[i]);
+    } else {
+#pragma unroll
+      for (i32 i = 0; i < columns / 4; ++i) {
+        const i32 column = i / 8 * 32 + first + i % 8;
+        if (column < key::dv) row[column] = static_cast<u16>(x_[i / 8][i % 8 / 2] >> i % 2 * 16);
+      }
+    }
+  }
+
+ private:
+  u32 x_[columns / 32][4];
+};
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-// What there is to do: blocks of query rows, the longest first, and the tiles of keys that each one sees.
+// What there is to do: blocks of query rows, and the tiles of keys that each one sees.
 #pragma once
 
 #include "kernels/sm90/ptx/types.h"
@@ -8,47 +8,38 @@ namespace regard {
 constexpr i32 block_q = key::block_q, block_k = key::block_k;
 constexpr bool windowed = key::mask != Mask::none;
 
-struct Work {
-  i32 first_row, head, batch;
+/// Where the rows of one sequence stand in the tensors, and how many there are.
+struct Sequence {
+  i32 batch, first_q, first_k;  // packed: batch 0, and the rows before it
+  i32 sq, sk;
 };
 
-REGARD_DEVICE u32 blocks_of_rows(const Arguments& a) {
-  return (static_cast<u32>(a.sq) + block_q - 1) / block_q;
-}
-REGARD_DEVICE u32 all_work(const Arguments& a) {
-  return blocks_of_rows(a) * static_cast<u32>(a.b) * static_cast<u32>(a.hq);
-}
+/// A block of query rows of one head.
+struct Work {
+  Sequence sequence;
+  i32 head, first_row;
+};
 
-/// `index` < all_work. Neighbours in the order share K and V where they can: a group of (batch, head) pairs
-/// goes through its blocks of rows together. With a mask the last rows see most keys, so they come first.
-REGARD_DEVICE Work work_at(u32 index, const Arguments& a) {
-  const u32 heads = static_cast<u32>(a.hq), pairs = static_cast<u32>(a.b) * heads;
-  const u32 blocks = blocks_of_rows(a), group = static_cast<u32>(a.side_by_side);
-  const u32 first = index / (blocks * group) * group;
-  const u32 size = min(group, pairs - first), rest = index - first * blocks;
-  const u32 block = rest / size, of_pair = first + rest % size;
-  return {static_cast<i32>((windowed ? blocks - 1 - block : block) * block_q),
-          static_cast<i32>(of_pair % heads), static_cast<i32>(of_pair / heads)};
-}
-
-/// Keys [first, last) that a row sees.
+/// Keys [first, last) that a row sees; beside them those before `sinks`, as far as `last`.
 struct Visible {
   i32 first, last;
 };
 
 /// Which keys the rows of a sequence see.
 struct Sight {
+  static constexpr i64 farthest = 1 << 30;
+
   i32 keys;         // of the sequence
   i32 diagonal;     // key of query row 0 on the diagonal
   i32 left, right;  // of the diagonal; negative: unbounded
+  i32 sinks;        // first keys that the left edge does not hide
 
-  static constexpr i64 farthest = 1 << 30;
-
-  REGARD_DEVICE explicit Sight(const Arguments& a)
-      : keys(static_cast<i32>(a.sk)),
-        diagonal(a.top_left ? 0 : static_cast<i32>(a.sk - a.sq)),
+  REGARD_DEVICE Sight(const Sequence& sequence, const Arguments& a)
+      : keys(sequence.sk),
+        diagonal(a.top_left ? 0 : sequence.sk - sequence.sq),
         left(static_cast<i32>(min(a.window_left, farthest))),
-        right(static_cast<i32>(min(a.window_right, farthest))) {}
+        right(static_cast<i32>(min(a.window_right, farthest))),
+        sinks(static_cast<i32>(min(a.sink_tokens, farthest))) {}
 
   REGARD_DEVICE Visible of(i32 row) const {
     Visible seen{0, keys};
@@ -61,19 +52,33 @@ struct Sight {
   }
 };
 
-/// Tiles [first, last) have a key that some row of the block sees; of [whole_first, whole_last) every row
-/// sees every key. They are worked on from the last to the first; below `seen` every row has seen a key
-/// before.
+/// Tiles of keys, worked on from the last to the first: [first, last), which have a key in the window of some
+/// row of the block, then those before `sinks`. Of [whole_first, whole_last) every row sees every key, and
+/// from `seen` down every row has seen a key before.
 struct Tiles {
-  i32 first, last, whole_first, whole_last, seen;
+  i32 first, last, sinks, whole_first, whole_last, seen;
+
+  REGARD_DEVICE i32 start() const { return last - 1; }  // negative: there is none
+  REGARD_DEVICE i32 next(i32 tile) const {
+    return !windowed || tile > first ? tile - 1 : min(tile, sinks) - 1;
+  }
+  REGARD_DEVICE bool whole(i32 tile) const { return (!windowed || tile >= whole_first) && tile < whole_last; }
 };
 
-REGARD_DEVICE Tiles tiles_of(const Work& work, const Sight& sight) {
-  const Visible top = sight.of(work.first_row), bottom = sight.of(work.first_row + block_q - 1);
-  Tiles tiles{top.first / block_k, (bottom.last + block_k - 1) / block_k,
-              (bottom.first + block_k - 1) / block_k, top.last / block_k, 0};
+REGARD_DEVICE i32 tiles_before(i32 key) {
+  return (max(key, 0) + block_k - 1) / block_k;
+}
+
+REGARD_DEVICE Tiles tiles_of(i32 first_row, const Sight& sight) {
+  const Visible top = sight.of(first_row), bottom = sight.of(first_row + block_q - 1);
+  Tiles tiles{top.first / block_k,        tiles_before(bottom.last),  0,
+              tiles_before(bottom.first), max(top.last, 0) / block_k, 0};
+  if (windowed && sight.left >= 0) tiles.sinks = tiles_before(min(sight.sinks, bottom.last));
+  if (bottom.last > top.first)
+    tiles.sinks = min(tiles.sinks, tiles.first);
+  else  // sinks alone, none of them whole
+    tiles.first = tiles.last = tiles.whole_first = tiles.whole_last = tiles.sinks;
   tiles.seen = top.last > tiles.whole_last * block_k ? tiles.whole_last : tiles.whole_last - 1;
-  if (bottom.last <= top.first) tiles.last = tiles.first;
   return tiles;
 }
 

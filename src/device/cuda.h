@@ -67,6 +67,7 @@ class Kernel {
   std::vector<std::byte> binary_;
   std::string symbol_;
   mutable std::mutex mutex_;
+  mutable std::array<ModuleHandle, most_devices> modules_{};
   mutable std::array<std::atomic<Function>, most_devices> functions_{};
 };
 
@@ -83,14 +84,15 @@ struct Launch {
 /// Puts a launch into the stream; the device must be in use. No blocks: nothing to do.
 Status launch(Function, const Launch&, Stream, std::span<void* const> parameters);
 
-/// A tensor of up to 4 dimensions, the first one contiguous, as boxes of it are copied: swizzled by 128
+/// A tensor of up to 5 dimensions, the first one contiguous, as boxes of it are copied: swizzled by 128
 /// bytes, zeros beyond its sizes. Strides in bytes, of the second dimension on.
 struct BoxedTensor {
   void* data = nullptr;
   TensorMapType type = map_bf16;
-  std::array<std::int64_t, 4> sizes{};
-  std::array<std::int64_t, 3> strides{};
-  std::array<std::int32_t, 4> box{};
+  std::uint32_t rank = 0;
+  std::array<std::uint64_t, 5> sizes{};
+  std::array<std::uint64_t, 4> strides{};
+  std::array<std::uint32_t, 5> box{};
 };
 /// `name` is for the message.
 Result<TensorMap> tensor_map(const BoxedTensor&, const char* name);

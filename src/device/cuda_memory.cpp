@@ -57,19 +57,13 @@ Status wait(const Device& device, Stream stream) {
 }
 
 Result<TensorMap> tensor_map(const BoxedTensor& tensor, const char* name) {
-  std::uint64_t sizes[4], strides[3];
-  std::uint32_t box[4], steps[4];
-  for (std::size_t i = 0; i < 4; ++i) {
-    sizes[i] = static_cast<std::uint64_t>(tensor.sizes[i]);
-    box[i] = static_cast<std::uint32_t>(tensor.box[i]);
-    steps[i] = 1;
-  }
-  for (std::size_t i = 0; i < 3; ++i) strides[i] = static_cast<std::uint64_t>(tensor.strides[i]);
+  constexpr std::uint32_t steps[5] = {1, 1, 1, 1, 1};
   TensorMap map;
   constexpr int no_interleave = 0, zeros_outside = 0;
   if (Status status =
-          check(driver()->encode_map(&map, tensor.type, 4, tensor.data, sizes, strides, box, steps,
-                                     no_interleave, swizzle_128_bytes, promote_256_bytes, zeros_outside),
+          check(driver()->encode_map(&map, tensor.type, tensor.rank, tensor.data, tensor.sizes.data(),
+                                     tensor.strides.data(), tensor.box.data(), steps, no_interleave,
+                                     swizzle_128_bytes, promote_256_bytes, zeros_outside),
                 "describe a tensor to the tensor memory unit");
       !status) {
     return fail(status.error().kind, fmt::format("{}: {}", name, status.error().message));

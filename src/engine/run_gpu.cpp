@@ -44,14 +44,21 @@ cuda::TensorMapType map_type(DType dtype) {
 Result<cuda::TensorMap> map_of(const Problem& p, const Rows& rows, const char* name, std::int64_t columns,
                                std::int64_t count, std::int64_t heads, std::int64_t box_rows) {
   const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
-  const Sm90TensorMap wanted =
-      sm90_tensor_map(rows, columns, count, heads, p.varlen ? 1 : p.b, box_rows, bytes);
-  cuda::BoxedTensor tensor{rows.data, map_type(p.dtype), {}, {}, {}};
-  for (std::size_t i = 0; i < 4; ++i) {
-    tensor.sizes[i] = std::max<std::int64_t>(static_cast<std::int64_t>(wanted.extent[i]), 1);
-    tensor.box[i] = static_cast<std::int32_t>(wanted.box[i]);
+  const bool ragged = p.varlen || p.lengths;
+  const std::int64_t batches = p.varlen ? 1 : p.b;
+  if (ragged && batches > 1 && (rows.row == 0 || rows.batch % rows.row != 0)) {
+    return refused(
+        fmt::format("{}: with lengths its batch stride has to be a multiple of its row stride, {} is "
+                    "none of {}",
+                    name, rows.batch, rows.row));
   }
-  for (std::size_t i = 0; i < 3; ++i) tensor.strides[i] = static_cast<std::int64_t>(wanted.stride[i]);
+  const Sm90TensorMap wanted = sm90_tensor_map(rows, columns, count, heads, batches, box_rows, bytes, ragged);
+  cuda::BoxedTensor tensor{rows.data, map_type(p.dtype), wanted.rank, {}, {}, {}};
+  for (std::size_t i = 0; i < 5; ++i) {
+    tensor.sizes[i] = std::max<std::uint64_t>(wanted.extent[i], 1);
+    tensor.box[i] = wanted.box[i];
+  }
+  for (std::size_t i = 0; i < 4; ++i) tensor.strides[i] = wanted.stride[i];
   return cuda::tensor_map(tensor, name);
 }
 

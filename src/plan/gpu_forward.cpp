@@ -29,7 +29,10 @@ Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Tar
   Plan plan = start(p, target, options);
   plan.block_rows = value_of(tile, "block_q");
   plan.side_by_side = pairs_side_by_side(p);
-  const std::int64_t work = product({p.b, p.hq, ceil_divide(p.sq, plan.block_rows)});
+  // Packed sequences may each end with a block that is not full.
+  const std::int64_t blocks = p.varlen ? ceil_divide(p.tq, plan.block_rows) + p.b
+                                       : product({p.b, ceil_divide(p.sq, plan.block_rows)});
+  const std::int64_t work = product({p.hq, blocks});
   if (work == too_large) return refused(too_many_blocks);
   const Sm90ForwardLayout layout(p.d, p.dv, plan.block_rows, value_of(tile, "block_k"),
                                  value_of(tile, "stages"), static_cast<std::int64_t>(bytes_of(p.dtype)));

@@ -20,23 +20,60 @@ REGARD_DEVICE float log2(float x) {
   return y;
 }
 
-/// Two numbers as bf16, rounded to nearest even; `low` in the low half.
+REGARD_DEVICE float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// Within 1e-6 of tanh, relative: a series near 0, where the other form cancels.
+REGARD_DEVICE float tanh(float x) {
+  const float y = x * x;
+  const float far = fmaf(-2.f, reciprocal(1 + exp2(x * (2 * log2_e))), 1.f);
+  float near = fmaf(y, -0.0088632355f, 0.021869488f);
+  near = fmaf(y, near, -0.053968254f);
+  near = fmaf(y, near, 0.13333333f);
+  near = fmaf(y, near, -0.33333333f);
+  return y < 0.16f ? fmaf(x * y, near, x) : far;
+}
+
+/// The exponent of a number that is not negative; subnormals have the least.
+REGARD_DEVICE i32 power_of_two(float x) {
+  return static_cast<i32>(__float_as_uint(x) >> 23) - 127;
+}
+REGARD_DEVICE constexpr float to_the_power(i32 power) {
+  return __builtin_bit_cast(float, static_cast<u32>(127 + power) << 23);
+}
+
+/// Two numbers rounded to nearest even; `low` in the low half.
+template <DType type>
 REGARD_DEVICE u32 pair(float low, float high) {
   u32 both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  if constexpr (type == DType::fp16)
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return both;
 }
+template <DType type>
 REGARD_DEVICE u32 max_pair(u32 a, u32 b) {
   u32 most;
-  asm("max.bf16x2 %0, %1, %2;" : "=r"(most) : "r"(a), "r"(b));
+  if constexpr (type == DType::fp16)
+    asm("max.f16x2 %0, %1, %2;" : "=r"(most) : "r"(a), "r"(b));
+  else
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(most) : "r"(a), "r"(b));
   return most;
 }
 /// The larger one of a pair.
+template <DType type>
 REGARD_DEVICE float highest(u32 both) {
-  return fmaxf(__uint_as_float(both << 16), __uint_as_float(both & 0xffff0000u));
+  if constexpr (type != DType::fp16)
+    return fmaxf(__uint_as_float(both << 16), __uint_as_float(both & 0xffff0000u));
+  float low, high;
+  asm("{\n .reg .b16 l, h;\n mov.b32 {l, h}, %2;\n cvt.f32.f16 %0, l;\n cvt.f32.f16 %1, h;\n}"
+      : "=f"(low), "=f"(high)
+      : "r"(both));
+  return fmaxf(low, high);
 }
-
-constexpr u32 whole_warp = 0xffffffffu;
 
 REGARD_DEVICE float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(whole_warp, x, 1));

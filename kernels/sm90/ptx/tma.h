@@ -1,6 +1,7 @@
 // Loads of tiles by the tensor memory accelerator, and registers moved between warpgroups.
 #pragma once
 
+#include "kernels/sm90/forward_layout.h"
 #include "kernels/sm90/ptx/barrier.h"
 
 namespace regard {
@@ -23,6 +24,20 @@ REGARD_DEVICE void load_box(u32 to, const TensorMap& map, const Barrier& full, i
       "%6}], "
       "[%2];" ::"r"(to),
       "l"(&map), "r"(full.address()), "r"(column), "r"(row), "r"(head), "r"(batch)
+      : "memory");
+}
+
+/// The same of a map whose rows are counted over all sequences: of the `count` rows behind `first`, zeros
+/// past them. forward_layout.h says how such a map is made.
+REGARD_DEVICE void load_ragged_box(u32 to, const TensorMap& map, const Barrier& full, i32 column, i32 row,
+                                   i32 first, i32 count, i32 head) {
+  constexpr i32 most = Sm90TensorMap::most_rows;
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+      "%6, %7}], "
+      "[%2];" ::"r"(to),
+      "l"(&map), "r"(full.address()), "r"(column), "r"(most - count + row), "r"(first + count), "r"(most),
+      "r"(head)
       : "memory");
 }
 

@@ -1,0 +1,179 @@
+// A warpgroup that multiplies: 64 query rows against their tiles of keys.
+//
+// The products of a tile's weights with V run while the next tile's scores become weights, and those weights
+// refer to the maximum of the tiles before (softmax.h), so that nothing waits for a maximum.
+#pragma once
+
+#include "kernels/sm90/ptx/tma.h"
+#include "kernels/sm90/ptx/wgmma.h"
+#include "kernels/sm90/shared.h"
+#include "kernels/sm90/softmax.h"
+#include "kernels/sm90/store.h"
+
+namespace regard {
+
+/// The warpgroups begin their products in turns, so that one's softmax lies beside the other's products.
+constexpr bool alternate = key::warp_groups == 2;
+static_assert(!alternate || consumers == 2);
+
+/// O of a warpgroup: the columns of V in whole turns of four threads that store 8 each.
+constexpr i32 columns = (key::dv + 31) / 32 * 32;
+using Sums = float[columns / 2];
+
+class Consumer {
+ public:
+  REGARD_DEVICE Consumer(const Arguments& a, Shared& shared, Memory memory, i32 warpgroup)
+      : a_(a), shared_(shared), memory_(memory), warpgroup_(warpgroup), scores_(a) {}
+
+  REGARD_DEVICE void run() {
+    if (alternate && warpgroup_ == 1) named_arrive(2);
+#pragma unroll 1
+    for (u32 turn = 0;; ++turn) {
+      shared_.turn_full[turn % 2].wait(turn / 2 % 2);
+      const Turn& given = shared_.turn[turn % 2];
+      if (given.work.head < 0) return;
+      const bool careful = given.careful;
+      RowState rows;
+      Sums o{};
+      if (given.tiles.start() >= 0) multiply(given.work, given.tiles, careful, rows, o);
+      const u32 warp = threadIdx.x / 32 - 4, bad = careful ? 0 : overflowed(rows);
+      store(given.work, rows, o, careful, careful ? shared_.rows[turn % 2][warp] : ~bad);
+      if (threadIdx.x % 32 == 0) shared_.overflowed[turn % 2][warp] = bad;
+      __syncwarp();
+      arrive(shared_.turn_done[turn % 2]);
+    }
+  }
+
+ private:
+  REGARD_DEVICE void multiply(const Work& work, const Tiles tiles, bool careful, RowState& rows, Sums& o) {
+    Scores s;
+    Weights weights;
+    float factor[2], pending[2] = {1, 1};  // of O: now, and once the last weights are in it
+    i32 tile = uniform(tiles.start());
+    shared_.q_full[ring_q_.stage][warpgroup_].wait(ring_q_.parity);
+    begin_scores(s);
+    wgmma_wait<0>();
+    done_with_k();
+    scores_.cap(s);
+    if (!tiles.whole(tile)) hide(s, tile, work);
+    softmax_exact(s, rows, factor, scores_.scale, careful);
+    pack(weights, s);
+#pragma unroll 1
+    while ((tile = tiles.next(tile)) >= 0) {
+      if constexpr (alternate) named_sync(2 + warpgroup_);
+      begin_scores(s);
+      begin_output(o, weights);
+      if constexpr (alternate) named_arrive(2 + (warpgroup_ ^ 1));
+      wgmma_wait<1>();
+      done_with_k();
+      scores_.cap(s);
+      if (!careful && tiles.whole(tile) && tile < tiles.seen) {
+        softmax_stale(s, rows, factor, scores_.scale);
+        finish_output();
+        pack(weights, s);
+        factor[0] *= pending[0], factor[1] *= pending[1];
+        follow(weights, rows, pending);
+        scale(o, factor);
+      } else {
+        if (!tiles.whole(tile)) hide(s, tile, work);
+        softmax_exact(s, rows, factor, scores_.scale, careful);
+        finish_output();
+        pack(weights, s);
+        factor[0] *= pending[0], factor[1] *= pending[1];
+        pending[0] = pending[1] = 1;
+        scale(o, factor);
+      }
+    }
+    done_with_q();
+    begin_output(o, weights);
+    finish_output();
+    scale(o, pending);
+  }
+
+  REGARD_DEVICE void hide(Scores& s, i32 tile, const Work& work) const {
+    mask(s, tile * block_k, row_of(work), Sight(work.sequence, a_));
+  }
+
+  /// S = Q K^T of the next tile, begun.
+  REGARD_DEVICE void begin_scores(Scores& s) {
+    const u64 q = operand(memory_.q(ring_q_.stage, warpgroup_), 0), k = operand(memory_.k(ring_k_.stage), 0);
+    shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
+    wgmma_fence();
+#pragma unroll
+    for (i32 i = 0; i < (key::d + 15) / 16; ++i) {
+      const i32 box = i / 4, inside = i % 4 * 32;
+      Wgmma<block_k>::shared(s, moved(q, box * group_rows * box_bytes + inside),
+                             moved(k, box * block_k * box_bytes + inside), i > 0);
+    }
+    wgmma_commit();
+  }
+  REGARD_DEVICE void done_with_q() {
+    arrive(shared_.q_empty[ring_q_.stage][warpgroup_]);
+    ring_q_.advance();
+  }
+  REGARD_DEVICE void done_with_k() {
+    arrive(shared_.k_empty[ring_k_.stage]);
+    ring_k_.advance();
+  }
+
+  /// O += P V, begun.
+  REGARD_DEVICE void begin_output(Sums& o, const Weights& weights) {
+    const u64 v = operand(memory_.v(ring_v_.stage), block_k * box_bytes);
+    shared_.v_full[ring_v_.stage].wait(ring_v_.parity);
+    wgmma_fence();
+#pragma unroll
+    for (i32 i = 0; i < fragments; ++i)
+      Wgmma<columns>::registers(o, weights[i], moved(v, i * 16 * box_bytes));
+    wgmma_commit();
+  }
+  REGARD_DEVICE void finish_output() {
+    wgmma_wait<0>();
+    arrive(shared_.v_empty[ring_v_.stage]);
+    ring_v_.advance();
+  }
+
+  REGARD_DEVICE static void scale(Sums& o, const float (&factor)[2]) {
+#pragma unroll
+    for (i32 i = 0; i < columns / 2; ++i) o[i] *= factor[i / 2 % 2];
+  }
+
+  /// O and LSE of the rows that have a bit in `wanted`.
+  REGARD_DEVICE void store(const Work& work, const RowState& rows, const Sums& o, bool careful, u32 wanted) {
+    const float to_powers = careful ? scores_.scale : 1;
+    const RowEnd ends[2] = {{rows.reference[0] * to_powers, quad_sum(rows.sum[0]), work.head, a_},
+                            {rows.reference[1] * to_powers, quad_sum(rows.sum[1]), work.head, a_}};
+    const OutputRow<columns> out[2] = {{o, 0, ends[0].scale}, {o, 1, ends[1].scale}};
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half) {
+      const i32 row = row_of(work) + 8 * half;
+      if (row >= work.sequence.sq || (wanted >> (threadIdx.x % 32 / 4 + 8 * half) & 1) == 0) continue;
+      if (a_.lse.data != nullptr && threadIdx.x % 4 == 0) *address<float>(a_.lse, work, row) = ends[half].lse;
+      out[half].store(address<u16>(a_.o, work, row));
+    }
+  }
+  template <class T>
+  REGARD_DEVICE static T* address(const Rows& rows, const Work& work, i32 row) {
+    return static_cast<T*>(rows.data) + work.sequence.batch * rows.batch + work.head * rows.head +
+           (work.sequence.first_q + row) * rows.row;
+  }
+
+  REGARD_DEVICE i32 row_of(const Work& work) const {
+    return work.first_row + warpgroup_ * group_rows +
+           static_cast<i32>(threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4);
+  }
+  REGARD_DEVICE static void arrive(Barrier& barrier) {
+    if (threadIdx.x % 32 == 0) barrier.arrive();
+  }
+  /// The same in every lane, so that it can stand in a uniform register.
+  REGARD_DEVICE static i32 uniform(i32 x) { return __shfl_sync(whole_warp, x, 0); }
+
+  const Arguments& a_;
+  Shared& shared_;
+  Memory memory_;
+  i32 warpgroup_;  // 0 .. consumers - 1
+  ScoreScale scores_;
+  Ring<q_stages> ring_q_;
+  Ring<stages> ring_k_, ring_v_;
+};
+
+}  // namespace regard

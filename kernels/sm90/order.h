@@ -1,0 +1,138 @@
+// In which order blocks of query rows are worked on: the longest first, and beside each other what shares K
+// and V. Each block of threads asks for rising numbers of a common count.
+#pragma once
+
+#include "kernels/sm90/work.h"
+
+namespace regard {
+
+/// Sequences that do not fill their tensors, or stand packed in them.
+REGARD_DEVICE bool ragged(const Arguments& a) {
+  return a.offsets_q != nullptr || a.lengths_q != nullptr || a.lengths_k != nullptr;
+}
+
+REGARD_DEVICE Sequence sequence_at(i32 batch, const Arguments& a) {
+  Sequence s{batch, 0, 0, static_cast<i32>(a.sq), static_cast<i32>(a.sk)};
+  if (a.offsets_q != nullptr) {
+    s.batch = 0;
+    s.first_q = a.offsets_q[batch];
+    s.first_k = a.offsets_k[batch];
+    s.sq = a.offsets_q[batch + 1] - s.first_q;
+    s.sk = a.offsets_k[batch + 1] - s.first_k;
+  }
+  if (a.lengths_q != nullptr) s.sq = a.lengths_q[batch];
+  if (a.lengths_k != nullptr) s.sk = a.lengths_k[batch];
+  return s;
+}
+
+REGARD_DEVICE u32 blocks_of_rows(i32 rows) {
+  return static_cast<u32>(rows + block_q - 1) / block_q;
+}
+
+/// The sequences by falling length: what is left for the end is short. Made by the whole block, where they
+/// are not too many to compare.
+class Ranking {
+ public:
+  static constexpr i32 most = 256;
+
+  REGARD_DEVICE void make(const Arguments& a) {
+    const i32 sequences = static_cast<i32>(a.b);
+    for (i32 i = threadIdx.x; i < sequences; i += blockDim.x) keys_[i] = sequence_at(i, a).sk;
+    __syncthreads();
+    for (i32 i = threadIdx.x; i < sequences; i += blockDim.x) {
+      i32 rank = 0;
+      for (i32 j = 0; j < sequences; ++j) rank += keys_[j] > keys_[i] || (keys_[j] == keys_[i] && j < i);
+      order_[rank] = static_cast<u8>(i);
+    }
+  }
+  REGARD_DEVICE i32 operator[](i32 rank) const { return order_[rank]; }
+
+ private:
+  i32 keys_[most];
+  u8 order_[most];
+};
+
+/// By a whole warp.
+class Order {
+ public:
+  REGARD_DEVICE Order(const Arguments& a, const Ranking& ranking) : a_(a), ranking_(ranking) {
+    const u32 heads = static_cast<u32>(a.hq), sequences = static_cast<u32>(a.b);
+    if (!ragged(a)) {
+      all_ = blocks_of_rows(static_cast<i32>(a.sq)) * sequences * heads;
+      return;
+    }
+    u32 blocks = 0;
+    for (u32 i = threadIdx.x; i < sequences; i += 32) blocks += blocks_of_rows(sequence_at(i, a).sq);
+    all_ = __reduce_add_sync(whole_warp, blocks) * heads;
+  }
+
+  REGARD_DEVICE u32 all() const { return all_; }
+
+  /// `index` < all(), not less than the last one.
+  REGARD_DEVICE Work at(u32 index) {
+    if (!ragged(a_)) {
+      Sequence sequence = sequence_at(0, a_);
+      const u32 heads = static_cast<u32>(a_.hq);
+      const Place place = place_of(index, sequence.sq, static_cast<u32>(a_.b) * heads);
+      sequence.batch = static_cast<i32>(place.pair / heads);
+      return {sequence, static_cast<i32>(place.pair % heads), place.first_row};
+    }
+    const Sequence sequence = find(index);
+    const Place place = place_of(index - before_, sequence.sq, static_cast<u32>(a_.hq));
+    return {sequence, static_cast<i32>(place.pair), place.first_row};
+  }
+
+ private:
+  struct Place {
+    u32 pair;
+    i32 first_row;
+  };
+
+  /// Among the blocks of `pairs` that have `rows` each: a group of pairs goes through its rows together. With
+  /// a mask the last rows see most keys, so they come first.
+  REGARD_DEVICE Place place_of(u32 index, i32 rows, u32 pairs) const {
+    const u32 blocks = blocks_of_rows(rows), group = static_cast<u32>(a_.side_by_side);
+    const u32 first = index / (blocks * group) * group;
+    const u32 size = min(group, pairs - first), rest = index - first * blocks;
+    const u32 block = rest / size;
+    return {first + rest % size, static_cast<i32>((windowed ? blocks - 1 - block : block) * block_q)};
+  }
+
+  /// The sequence that holds `index`: 32 of them are looked at together.
+  REGARD_DEVICE Sequence find(u32 index) {
+    const i32 sequences = static_cast<i32>(a_.b), lane = threadIdx.x;
+#pragma unroll 1
+    while (true) {
+      const i32 rank = rank_ + lane;
+      Sequence mine{};
+      if (rank < sequences) mine = sequence_at(sequences <= Ranking::most ? ranking_[rank] : rank, a_);
+      const u32 blocks = blocks_of_rows(mine.sq) * static_cast<u32>(a_.hq);
+      u32 end = blocks;
+#pragma unroll
+      for (i32 step = 1; step < 32; step *= 2) {
+        const u32 other = __shfl_up_sync(whole_warp, end, step);
+        if (lane >= step) end += other;
+      }
+      const u32 holds = __ballot_sync(whole_warp, index - before_ < end);
+      if (holds == 0) {
+        rank_ += 32;
+        before_ += __shfl_sync(whole_warp, end, 31);
+        continue;
+      }
+      const i32 found = __ffs(holds) - 1;
+      rank_ += found;
+      before_ += __shfl_sync(whole_warp, end - blocks, found);
+      return {__shfl_sync(whole_warp, mine.batch, found), __shfl_sync(whole_warp, mine.first_q, found),
+              __shfl_sync(whole_warp, mine.first_k, found), __shfl_sync(whole_warp, mine.sq, found),
+              __shfl_sync(whole_warp, mine.sk, found)};
+    }
+  }
+
+  const Arguments& a_;
+  const Ranking& ranking_;
+  u32 all_;
+  i32 rank_ = 0;    // of the sequence that the last index was in
+  u32 before_ = 0;  // indices of the sequences before that one
+};
+
+}  // namespace regard

@@ -1,0 +1,90 @@
+// What the warpgroups of a block share: rings of tiles in dynamic shared memory, their barriers, and the
+// turns of work that go from the one that loads to those that multiply.
+#pragma once
+
+#include "kernels/sm90/forward_layout.h"
+#include "kernels/sm90/order.h"
+#include "kernels/sm90/ptx/barrier.h"
+
+namespace regard {
+
+constexpr Sm90ForwardLayout layout(key::d, key::dv, block_q, block_k, key::stages, 2);
+constexpr i32 stages = key::stages, q_stages = layout.q_stages;
+constexpr i32 group_rows = Sm90ForwardLayout::group_rows, box_bytes = Sm90ForwardLayout::box_bytes;
+constexpr i32 consumers = key::warps / 4 - 1, consumer_warps = 4 * consumers;
+static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) && block_k % 16 == 0);
+
+/// A block of work, handed out.
+struct Turn {
+  Work work;  // head -1: there is no more
+  i32 kv_head;
+  Tiles tiles;
+  bool careful;  // rows that overflowed, again
+};
+
+struct Shared {
+  Barrier q_full[q_stages][consumers], q_empty[q_stages][consumers];
+  Barrier k_full[stages], k_empty[stages], v_full[stages], v_empty[stages];
+  // Two turns go on at a time.
+  Barrier turn_full[2], turn_done[2];
+  Turn turn[2];
+  // By warp, the rows (a bit each) that overflowed in a turn, and that a careful turn is to write.
+  u32 overflowed[2][consumer_warps], rows[2][consumer_warps];
+  // Ragged.
+  Ranking ranking;
+  i32 rows_per_batch[3];  // of Q, K and V in memory
+
+  /// By one thread.
+  REGARD_DEVICE void init(const Arguments& a) {
+    rows_per_batch[0] = static_cast<i32>(a.q.batch / a.q.row);
+    rows_per_batch[1] = static_cast<i32>(a.k.batch / a.k.row);
+    rows_per_batch[2] = static_cast<i32>(a.v.batch / a.v.row);
+    for (i32 i = 0; i < q_stages * consumers; ++i) {
+      q_full[0][i].init(1);
+      q_empty[0][i].init(4);
+    }
+    for (i32 i = 0; i < stages; ++i) {
+      k_full[i].init(1);
+      k_empty[i].init(consumer_warps);
+      v_full[i].init(1);
+      v_empty[i].init(consumer_warps);
+    }
+    for (i32 i = 0; i < 2; ++i) {
+      turn_full[i].init(1);
+      turn_done[i].init(consumer_warps);
+      for (u32& rows_of_warp : overflowed[i]) rows_of_warp = 0;
+    }
+    Barrier::make_visible();
+  }
+};
+
+/// Where in a ring of stages one is.
+template <i32 count>
+struct Ring {
+  i32 stage = 0;
+  u32 parity = 0;
+  REGARD_DEVICE void advance() {
+    if (++stage < count) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
+
+/// The rings of Q, K and V, one behind the other.
+class Memory {
+ public:
+  REGARD_DEVICE explicit Memory(const void* dynamic) {
+    constexpr u32 alignment = Sm90ForwardLayout::alignment;
+    start_ = (shared_address(dynamic) + alignment - 1) / alignment * alignment;
+  }
+  REGARD_DEVICE u32 q(i32 stage, i32 warpgroup) const {
+    return start_ + stage * static_cast<u32>(layout.q) + warpgroup * static_cast<u32>(layout.q / consumers);
+  }
+  REGARD_DEVICE u32 k(i32 stage) const { return q(q_stages, 0) + stage * static_cast<u32>(layout.k); }
+  REGARD_DEVICE u32 v(i32 stage) const { return k(stages) + stage * static_cast<u32>(layout.v); }
+
+ private:
+  u32 start_;
+};
+
+}  // namespace regard
