@@ -1,0 +1,26 @@
+// A libcuda.so.1 that computes nothing: two devices whose memory is the host's, and a record of what was
+// asked of them, so that the road to a GPU is tested where none is.
+#pragma once
+
+#include <atomic>
+
+#include "device/cuda_driver.h"
+
+namespace regard::test {
+
+struct FakeDriver {
+  static constexpr int devices = 2;  ///< compute capabilities 9.0 and 8.0
+
+  std::atomic<int> loads[devices]{};  ///< modules loaded
+  std::atomic<int> launches{0}, pushed{0}, popped{0};
+  int capturing = 0;                 ///< what cuStreamIsCapturing says
+  int launch_code = 0;               ///< what a launch gives
+  long long most_bytes = 1ll << 40;  ///< of one allocation
+  void (*on_launch)(const cuda::LaunchConfiguration&, void** parameters) = nullptr;
+};
+
+extern "C" __attribute__((visibility("default"))) FakeDriver* fake_driver();
+/// Makes a device's primary context current on this thread; -1: none.
+extern "C" __attribute__((visibility("default"))) void fake_use(int device);
+
+}  // namespace regard::test

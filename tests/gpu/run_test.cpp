@@ -1,0 +1,245 @@
+// The road to a GPU, with a driver that records instead of computing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "compile/test_nvrtc.h"
+#include "gpu/fake_driver/fake_driver.h"
+#include "kernels/arguments.h"
+#include "regard/regard.h"
+
+namespace regard::test {
+namespace {
+
+// The library finds NVRTC beside an installed package; this program is none.
+[[maybe_unused]] const int found = setenv("REGARD_NVRTC", test_nvrtc().path.c_str(), 0);
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string message() {
+  return regard_status_message();
+}
+
+/// A problem with its tensors and workspace in the memory of one device.
+class Call {
+ public:
+  explicit Call(const char* text, int device = 0, const char* target = "cuda") {
+    fake_use(device);
+    EXPECT_EQ(regard_problem_parse(text, &problem), REGARD_OK) << message();
+    regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+    options.target = target;
+    EXPECT_EQ(regard_plan_create(problem, &options, &plan), REGARD_OK) << message();
+    for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+      regard_use use = REGARD_UNUSED;
+      regard_tensor& tensor = arguments.tensor[i];
+      EXPECT_EQ(regard_problem_tensor(problem, static_cast<regard_role>(i), &use, &tensor), REGARD_OK);
+      if (use != REGARD_UNUSED && use != REGARD_OPTIONAL_INPUT) tensor.data = allocate(1 << 20);
+    }
+    workspace = allocate(std::max<std::int64_t>(regard_plan_workspace_bytes(plan), 1));
+  }
+  ~Call() {
+    for (void* one : memory) EXPECT_EQ(regard_memory_free(one), REGARD_OK) << message();
+    regard_plan_destroy(plan);
+    regard_problem_destroy(problem);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  regard_status run(void* stream = nullptr) const {
+    return regard_plan_run(plan, &arguments, workspace, regard_plan_workspace_bytes(plan), stream);
+  }
+
+  regard_problem* problem = nullptr;
+  regard_plan* plan = nullptr;
+  regard_arguments arguments = REGARD_ARGUMENTS_INIT;
+  void* workspace = nullptr;
+
+ private:
+  void* allocate(std::int64_t bytes) {
+    void* one = nullptr;
+    EXPECT_EQ(regard_memory_allocate("cuda", bytes, &one), REGARD_OK) << message();
+    memory.push_back(one);
+    return one;
+  }
+  std::vector<void*> memory;
+};
+
+constexpr const char* plain = "fwd bf16 lse b=2 hq=8 hk=2 sq=300 sk=500 d=64 mask=causal";
+
+class Gpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    driver.capturing = driver.launch_code = 0;
+    driver.most_bytes = 1ll << 40;
+    driver.on_launch = nullptr;
+  }
+  FakeDriver& driver = *fake_driver();
+};
+
+TEST_F(Gpu, DevicesAreDescribed) {
+  char* text = nullptr;
+  ASSERT_EQ(regard_info(&text), REGARD_OK) << message();
+  const nlohmann::json gpus = nlohmann::json::parse(text).at("gpus");
+  regard_string_free(text);
+  ASSERT_EQ(gpus.size(), 2U);
+  EXPECT_EQ(gpus[0].at("name"), "Fake Hopper");
+  EXPECT_EQ(gpus[1].at("compute_capability"), "8.0");
+}
+
+TEST_F(Gpu, TheTargetCudaIsTheBestOfTheCurrentDevice) {
+  EXPECT_STREQ(regard_plan_target(Call(plain, 0).plan), "sm_90a");
+}
+
+TEST_F(Gpu, ATargetOfAnotherDeviceIsRefused) {
+  fake_use(1);
+  void* memory = nullptr;
+  EXPECT_EQ(regard_memory_allocate("sm_90a", 64, &memory), REGARD_REFUSED);
+  EXPECT_THAT(message(), AllOf(HasSubstr("sm_90a"), HasSubstr("Fake Ampere"), HasSubstr("8.0")));
+}
+
+struct Seen {
+  cuda::LaunchConfiguration configuration;
+  std::array<cuda::TensorMap, 3> maps;
+  Arguments arguments;
+} seen;
+
+TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndAClearedCounter) {
+  const Call call(plain);
+  driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void** parameters) {
+    seen.configuration = configuration;
+    for (int i = 0; i < 3; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
+    seen.arguments = *static_cast<Arguments*>(parameters[3]);
+  };
+  int stream = 0;
+  *static_cast<std::uint32_t*>(call.workspace) = 7;
+  ASSERT_EQ(call.run(&stream), REGARD_OK) << message();
+  EXPECT_EQ(seen.configuration.stream, reinterpret_cast<cuda::Stream>(&stream));
+  EXPECT_GE(seen.configuration.grid[0], 1U);
+  EXPECT_LE(seen.configuration.grid[0], 132U);
+  EXPECT_EQ(seen.configuration.block[0] % 128, 0U);
+  EXPECT_GT(seen.configuration.shared_bytes, 48U << 10);
+  const regard_role roles[] = {REGARD_Q, REGARD_K, REGARD_V};
+  for (int i = 0; i < 3; ++i) {
+    const regard_tensor& tensor = call.arguments.tensor[roles[i]];
+    const std::uint64_t* map = seen.maps[i].opaque;
+    EXPECT_EQ(map[0], reinterpret_cast<std::uint64_t>(tensor.data));
+    // Columns, rows, heads, batches; then bytes from row to row, head to head, batch to batch.
+    EXPECT_THAT(std::vector<std::int64_t>(map + 1, map + 5),
+                testing::ElementsAre(tensor.shape[3], tensor.shape[1], tensor.shape[2], tensor.shape[0]));
+    EXPECT_THAT(std::vector<std::int64_t>(map + 5, map + 8),
+                testing::ElementsAre(2 * tensor.strides[1], 2 * tensor.strides[2], 2 * tensor.strides[0]));
+  }
+  const Arguments& a = seen.arguments;
+  EXPECT_EQ(a.o.data, call.arguments.tensor[REGARD_O].data);
+  EXPECT_EQ(a.lse.data, call.arguments.tensor[REGARD_LSE].data);
+  EXPECT_EQ(a.sq, 300);
+  EXPECT_EQ(a.sk, 500);
+  ASSERT_NE(a.counter, nullptr);
+  EXPECT_EQ(*a.counter, 0U);
+}
+
+TEST_F(Gpu, AKernelIsLoadedOncePerDevice) {
+  const Call call("fwd bf16 b=1 h=2 s=64 d=128");
+  const int before = driver.loads[0];
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 20; ++n) EXPECT_EQ(call.run(), REGARD_OK) << message();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(driver.loads[0], before + 1);
+}
+
+TEST_F(Gpu, TheContextOfTheCallerComesBack) {
+  const Call call(plain);
+  fake_use(1);
+  const int pushed = driver.pushed, popped = driver.popped;
+  EXPECT_EQ(call.run(), REGARD_OK) << message();  // on the device of its tensors
+  EXPECT_EQ(driver.pushed - pushed, 1);
+  EXPECT_EQ(driver.popped - popped, 1);
+  fake_use(0);
+  EXPECT_EQ(call.run(), REGARD_OK) << message();
+  EXPECT_EQ(driver.pushed - pushed, 1);
+}
+
+TEST_F(Gpu, TensorsElsewhereAreRefusedByName) {
+  Call call(plain);
+  alignas(64) static char host[1 << 20];
+  const int launches = driver.launches;
+  for (regard_role role : {REGARD_Q, REGARD_V, REGARD_LSE}) {
+    void* const right = std::exchange(call.arguments.tensor[role].data, host);
+    EXPECT_EQ(call.run(), REGARD_INVALID);
+    EXPECT_THAT(message(),
+                AllOf(testing::StartsWith(regard_role_name(role)), HasSubstr("memory of the host")));
+    call.arguments.tensor[role].data = right;
+  }
+  fake_use(1);
+  void* other = nullptr;
+  ASSERT_EQ(regard_memory_allocate("cuda", 1 << 20, &other), REGARD_OK) << message();
+  void* const right = std::exchange(call.arguments.tensor[REGARD_K].data, other);
+  EXPECT_EQ(call.run(), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("k is on CUDA device 1 and q on device 0"));
+  call.arguments.tensor[REGARD_K].data = right;
+  void* const workspace = std::exchange(call.workspace, host);
+  EXPECT_EQ(call.run(), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("the workspace lies in the memory of the host"));
+  call.workspace = workspace;
+  EXPECT_EQ(regard_memory_free(other), REGARD_OK);
+  EXPECT_EQ(driver.launches, launches);
+}
+
+TEST_F(Gpu, NothingIsLoadedWhileAGraphIsCaptured) {
+  const Call call("fwd bf16 b=1 h=2 s=64 d=256");
+  driver.capturing = 1;
+  EXPECT_EQ(call.run(), REGARD_REFUSED);
+  EXPECT_THAT(message(), HasSubstr("regard_plan_prepare"));
+  ASSERT_EQ(regard_plan_prepare(call.plan), REGARD_OK) << message();
+  EXPECT_EQ(call.run(), REGARD_OK) << message();
+}
+
+TEST_F(Gpu, AFailureOfTheDriverIsItsSentence) {
+  const Call call(plain);
+  driver.launch_code = cuda::out_of_memory;
+  EXPECT_EQ(call.run(), REGARD_NO_MEMORY);
+  EXPECT_THAT(message(), HasSubstr("CUDA could not launch a kernel: out of memory"));
+  driver.launch_code = cuda::not_initialized;
+  EXPECT_EQ(call.run(), REGARD_REFUSED);
+  EXPECT_THAT(message(), HasSubstr("a forked child"));
+  driver.most_bytes = 100;
+  void* memory = nullptr;
+  EXPECT_EQ(regard_memory_allocate("cuda", 101, &memory), REGARD_NO_MEMORY);
+  EXPECT_THAT(message(), AllOf(HasSubstr("Fake Hopper"), HasSubstr("101 bytes")));
+}
+
+TEST_F(Gpu, OneCallBringsItsOwnWorkspace) {
+  const Call call(plain);
+  regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+  options.target = "cuda";
+  const int launches = driver.launches;
+  EXPECT_EQ(regard_attention(call.problem, &options, &call.arguments), REGARD_OK) << message();
+  EXPECT_EQ(driver.launches, launches + 1);
+  driver.most_bytes = 1;
+  EXPECT_EQ(regard_attention(call.problem, &options, &call.arguments), REGARD_NO_MEMORY);
+}
+
+TEST_F(Gpu, ThePlanTellsWhatTheKernelTakes) {
+  const Call call(plain);
+  ASSERT_EQ(regard_plan_prepare(call.plan), REGARD_OK) << message();
+  char* text = nullptr;
+  ASSERT_EQ(regard_plan_json(call.plan, &text), REGARD_OK) << message();
+  const nlohmann::json stage = nlohmann::json::parse(text).at("stages").at(0);
+  regard_string_free(text);
+  EXPECT_GT(stage.at("shared_bytes").get<int>(), 0);
+  EXPECT_GT(stage.at("resources").at("registers").get<int>(), 0);
+  EXPECT_EQ(stage.at("resources").at("spill_bytes").get<int>(), 0);
+}
+
+}  // namespace
+}  // namespace regard::test
