@@ -19,12 +19,9 @@ using Texts = std::vector<std::string>;
 class GuardedWorkspace {
  public:
   GuardedWorkspace(const Plan& plan, Guarded edge) : spread_(plan) {
-    static constexpr const char* names[] = {"partial_o",  "partial_lse", "delta",
-                                            "grad_q_sum", "progress",    "grad_bias_partial",
-                                            "rotated_q",  "new_lengths", "scratch"};
-    static_assert(std::size(names) == static_cast<std::size_t>(Part::count));
-    for (std::size_t i = 0; i < std::size(names); ++i) {
-      parts_[i] = std::make_unique<GuardedMemory>(names[i], plan.workspace.bytes[i], edge);
+    for (std::size_t i = 0; i < std::size(parts_); ++i) {
+      parts_[i] = std::make_unique<GuardedMemory>("part " + std::to_string(i) + " of the workspace",
+                                                  plan.workspace.bytes[i], edge);
       std::ranges::fill(parts_[i]->room(), std::uint8_t{0xff});
       spread_.workspace.offset[i] = parts_[i]->data() - parts_[0]->data();
     }
@@ -46,13 +43,14 @@ std::string run_guarded(Case& c, const Path& path, Guarded edge) {
   const auto ready = (*prepared)->ready();
   if (!ready) return ready.error().message;
   const Plan& plan = *(*ready)->plan;
+  if (plan.target->kind != TargetKind::cpu) return "";  // a GPU has its own checkers of memory
   const GuardedWorkspace workspace(plan, edge);
   const Arguments arguments = workspace.bind(c.arguments());
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];
     const GuardedMemory scratch("scratch", stage.scratch_bytes, edge);
     std::ranges::fill(scratch.room(), std::uint8_t{0xff});
-    const cpu::KernelFunction kernel = (*ready)->kernels[i]->function;
+    const cpu::KernelFunction kernel = (*ready)->kernels[i]->code.function;
     for (std::int64_t block = 0; block < stage.grid; ++block) {
       const std::string fault = fault_of([&] { kernel(&arguments, block, scratch.data()); });
       if (!fault.empty()) return print(stage.kernel) + ", block " + std::to_string(block) + ", " + fault;
