@@ -5,11 +5,6 @@
 
 namespace regard {
 
-template <DType dtype>
-constexpr int bytes_of = dtype == DType::fp32                           ? 4
-                         : dtype == DType::bf16 || dtype == DType::fp16 ? 2
-                                                                        : 1;
-
 /// fp16 bits as fp32: moved to fp32's place, then scaled by 2^112, which is exact for subnormals too.
 template <class Word, class Float>
 REGARD_INLINE Float float_of_half_bits(Word half) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/head.h"
-#include "kernels/cpu/philox.h"
+#include "kernels/philox.h"
 
 namespace regard {
 

@@ -5,7 +5,6 @@
 
 namespace regard {
 
-constexpr float log2_of_e = 1.44269504088896340736f;
 constexpr float log_of_2 = 0.69314718055994530942f;
 
 enum class Precision {

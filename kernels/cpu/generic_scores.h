@@ -4,8 +4,8 @@
 
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/generic_convert.h"
-#include "kernels/cpu/philox.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/philox.h"
 
 namespace regard::generic {
 

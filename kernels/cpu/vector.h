@@ -2,9 +2,7 @@
 // the few instructions that neither g++ nor clang++ makes of plain arithmetic.
 #pragma once
 
-#include "kernels/arguments.h"
-
-#define REGARD_INLINE inline __attribute__((always_inline))
+#include "kernels/numbers.h"
 
 namespace regard {
 
@@ -15,13 +13,6 @@ typedef i32 Ints __attribute__((vector_size(target::vector_bytes)));
 typedef u32 Words __attribute__((vector_size(target::vector_bytes)));
 typedef u64 Doublewords __attribute__((vector_size(target::vector_bytes)));
 typedef u16 Halves __attribute__((vector_size(target::vector_bytes / 2)));  // as many lanes, 16 bits each
-
-constexpr float infinity = __builtin_inff();
-
-template <class To, class From>
-REGARD_INLINE To bits_as(From from) {
-  return __builtin_bit_cast(To, from);
-}
 
 /// Unaligned, and free to look at any type.
 template <class Vector>
@@ -96,21 +87,6 @@ REGARD_INLINE Floats rounded(Floats x) {
   } else {
     return x;
   }
-}
-
-template <class Number>
-constexpr Number smaller(Number a, Number b) {
-  return a < b ? a : b;
-}
-template <class Number>
-constexpr Number larger(Number a, Number b) {
-  return a > b ? a : b;
-}
-constexpr i64 ceil_divide(i64 a, i64 b) {
-  return (a + b - 1) / b;
-}
-constexpr i64 round_up(i64 a, i64 multiple) {
-  return ceil_divide(a, multiple) * multiple;
 }
 
 }  // namespace regard

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/cpu/philox.h"
+#include "kernels/philox.h"
 #include "oracle/number.h"
 
 namespace regard::oracle {

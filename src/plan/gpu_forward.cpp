@@ -3,7 +3,6 @@
 
 #include "kernels/sm90/forward_layout.h"
 #include "plan/cpu_parts.h"
-#include "plan/cpu_plans.h"
 #include "plan/gpu_plans.h"
 
 namespace regard {
@@ -24,7 +23,7 @@ std::int64_t pairs_side_by_side(const Problem& p) {
 
 Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
                          const PlanOptions& options) {
-  if (tile.pipeline != "wgmma_tma") return cpu_forward(problem, target, tile, options);
+  if (tile.pipeline != "wgmma_tma") return portable_forward(problem, target, tile, options);
   const Problem& p = problem;
   Plan plan = start(p, target, options);
   plan.block_rows = value_of(tile, "block_q");

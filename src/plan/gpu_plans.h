@@ -6,5 +6,8 @@
 namespace regard {
 
 Result<Plan> gpu_forward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
+/// Of the portable kernels: all keys at once, or in parts that are merged.
+Result<Plan> portable_forward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
+Result<Plan> portable_forward_split(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 
 }  // namespace regard

@@ -26,9 +26,10 @@ std::span<const Rule> rules() {
       REGARD_RULE(batch_prefill_gfx11),
 
       REGARD_RULE(tile_is_complete),       REGARD_RULE(launch_fits),
-      REGARD_RULE(shared_memory_fits),     REGARD_RULE(steps_divide),
-      REGARD_RULE(fragments_divide),       REGARD_RULE(wide_qr_fragments),
-      REGARD_RULE(cdna_tile_shape),        REGARD_RULE(async_loads_are_even),
+      REGARD_RULE(shared_memory_fits),     REGARD_RULE(accumulators_leave_room),
+      REGARD_RULE(steps_divide),           REGARD_RULE(fragments_divide),
+      REGARD_RULE(wide_qr_fragments),      REGARD_RULE(cdna_tile_shape),
+      REGARD_RULE(async_loads_are_even),
 
       REGARD_RULE(kernel_exists),
   };

@@ -70,6 +70,7 @@ Refusal batch_prefill_gfx11(const Question&);
 Refusal tile_is_complete(const Question&);
 Refusal launch_fits(const Question&);
 Refusal shared_memory_fits(const Question&);
+Refusal accumulators_leave_room(const Question&);
 Refusal steps_divide(const Question&);
 Refusal fragments_divide(const Question&);
 Refusal wide_qr_fragments(const Question&);

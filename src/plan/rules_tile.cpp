@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/portable/forward_layout.h"
 #include "plan/pipelines.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
@@ -30,6 +31,11 @@ struct Numbers {
 
 bool has_gpu_tile(const Question& q) {
   return q.target.kind != TargetKind::cpu && q.candidate.tile != nullptr;
+}
+bool is_portable_forward(const Question& q) {
+  const Target::Tile& tile = *q.candidate.tile;
+  return q.target.kind == TargetKind::cuda && tile.kernel == "forward" &&
+         source_folder(tile.pipeline) == "portable";
 }
 bool is_cdna(const Target& target) {
   return target.has("cdna2") || target.has("cdna3") || target.has("cdna4");
@@ -87,6 +93,10 @@ Refusal shared_memory_fits(const Question& q) {
     // Q and dO of a step, K and V of the block, P and dS between the products.
     bytes = (n.stages * n.q * (tile.max_d + tile.max_dv) + n.k * (tile.max_d + tile.max_dv) + n.q * n.k) *
             n.bytes;
+  } else if (is_portable_forward(q)) {
+    bytes = portable::ForwardLayout(n.bytes, q.problem.d, q.problem.dv, n.q, n.k, value_of(tile, "block_d"),
+                                    value_of(tile, "block_dv"), n.stages)
+                .total();
   } else if (q.target.kind == TargetKind::cuda) {
     // Q (O takes its place at the end), and K and V once per stage.
     bytes = (n.q * std::max(tile.max_d, tile.max_dv) + n.stages * n.k * (tile.max_d + tile.max_dv)) * n.bytes;
@@ -99,6 +109,33 @@ Refusal shared_memory_fits(const Question& q) {
   if (bytes <= q.target.shared_memory) return {};
   return fmt::format("its tile needs {} bytes of shared memory, {} has {} per block; use a smaller tile",
                      bytes, q.target.name, q.target.shared_memory);
+}
+
+Refusal accumulators_leave_room(const Question& q) {
+  if (!has_gpu_tile(q) || !is_portable_forward(q)) return {};
+  const Problem& p = q.problem;
+  const bool bias = has_elementwise_bias(p.bias);
+  if (!bias && !p.bits && p.dropout == 0) return {};
+  const Numbers n(*q.candidate.tile, p.dtype);
+  // Of its rows, spread over the lanes of a warp. What changes a score stands in registers beside them; a
+  // bias, which is loaded ahead, in the most. The figures are where the compiler begins to spill.
+  const std::int64_t rows = n.q / n.warps, scores = rows * n.k / q.target.wave;
+  const std::int64_t all = scores + rows * n.dv / q.target.wave;
+  constexpr std::int64_t most_scores = 64, most_with_bias = 160;
+  if (scores > most_scores)
+    return fmt::format(
+        "each thread of its tile has {} scores, and {} leaves registers for {}; use a smaller block_k",
+        scores,
+        bias     ? "a bias"
+        : p.bits ? "a mask of bits"
+                 : "dropout",
+        most_scores);
+  if (bias && all > most_with_bias)
+    return fmt::format(
+        "each thread of its tile has {} accumulators, and a bias leaves registers for {}; use a smaller "
+        "block_q",
+        all, most_with_bias);
+  return {};
 }
 
 Refusal steps_divide(const Question& q) {

@@ -68,6 +68,7 @@ Tile prefill(Tile changes = {}) {
 }
 
 constexpr std::string_view fwd = "fwd bf16 b=2 h=4 s=1024 d=128";
+constexpr std::string_view biased = "fwd bf16 b=2 h=4 s=1024 d=128 bias=bh";
 constexpr std::string_view bwd = "bwd bf16 b=2 h=4 s=1024 d=128";
 constexpr std::string_view paged = "fwd bf16 b=2 h=4 s=1024 d=128 varlen paged=16";
 
@@ -132,6 +133,10 @@ const std::vector<Scene>& accepted() {
       {"shared_memory_fits", fwd, "gfx950", "forward", "qr_async", tile128({{"block_d", 128}})},
       {"shared_memory_fits", fwd, "sm_90a", "forward", "wgmma_tma",
        tile128({{"block_k", 176}, {"stages", 2}})},
+      {"accumulators_leave_room", fwd, "sm_80", "forward", "mma_async", tile128()},
+      {"accumulators_leave_room", biased, "sm_80", "forward", "mma_async", tile128({{"block_q", 64}})},
+      {"accumulators_leave_room", "fwd fp16 b=1 h=1 s=64 d=128 bits dropout=0.1", "sm_80", "forward",
+       "mma_async", tile128({{"block_k", 64}})},
       {"steps_divide", fwd, "gfx942", "forward", "qr", tile128()},
       {"fragments_divide", fwd, "gfx942", "forward", "qr", tile128()},
       {"wide_qr_fragments", fwd, "gfx942", "forward", "qr", tile128({{"d", 256}, {"dv", 256}})},
@@ -297,6 +302,13 @@ const std::vector<Refused>& refused_scenes() {
        "needs 98304 bytes"},
       {{"shared_memory_fits", fwd, "sm_120", "forward", "mma_async", tile128({{"stages", 2}})},
        "use a smaller tile"},
+      {{"accumulators_leave_room", "fwd fp16 b=1 h=1 s=64 d=64 bits", "sm_80", "forward", "mma_async",
+        tile128({{"d", 64}, {"dv", 64}})},
+       "each thread of its tile has 128 scores, and a mask of bits leaves registers for 64; use a smaller "
+       "block_k"},
+      {{"accumulators_leave_room", biased, "sm_80", "forward", "mma_async", tile128({{"block_k", 64}})},
+       "each thread of its tile has 192 accumulators, and a bias leaves registers for 160; use a smaller "
+       "block_q"},
       {{"steps_divide", fwd, "gfx942", "forward", "qr", tile128({{"block_d", 48}})},
        "steps of block_d=48 do not divide the head dim 128"},
       {{"fragments_divide", fwd, "gfx942", "forward", "qr", tile128({{"block_q", 24}})},

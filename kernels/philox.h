@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/arguments.h"
+#include "kernels/inline.h"
 
 namespace regard::philox {
 
@@ -14,10 +15,10 @@ constexpr i64 group = 64;           // columns that four calls serve
 constexpr int calls_per_group = 4;  // 16 columns each
 
 /// Which of the group's calls serves a column, and which of its 16 bytes.
-constexpr int call_of(i64 column) {
+constexpr REGARD_INLINE int call_of(i64 column) {
   return static_cast<int>(column % 8 / 2);
 }
-constexpr int byte_of(i64 column) {
+constexpr REGARD_INLINE int byte_of(i64 column) {
   return static_cast<int>(column % group / 8 * 2 + column % 2);
 }
 
@@ -25,7 +26,7 @@ struct Product {
   u32 low, high;
 };
 
-inline Product multiply(u32 a, u32 b) {
+REGARD_INLINE Product multiply(u32 a, u32 b) {
   const u64 product = u64{a} * b;
   return {static_cast<u32>(product), static_cast<u32>(product >> 32)};
 }
@@ -33,7 +34,7 @@ inline Product multiply(u32 a, u32 b) {
 /// The 16 bytes, as little-endian words, in place of the counter. `Word` is u32 or a vector of them;
 /// `multiply` gives the two halves of its products with one u32.
 template <class Word, class Multiply>
-inline __attribute__((always_inline)) void random_bytes(Word (&counter)[4], u64 seed, Multiply multiply) {
+REGARD_INLINE void random_bytes(Word (&counter)[4], u64 seed, Multiply multiply) {
   u32 key[2] = {static_cast<u32>(seed), static_cast<u32>(seed >> 32)};
   for (int round = 0; round < 7; ++round) {
     const auto a = multiply(counter[0], 0xD2511F53u);
@@ -48,16 +49,16 @@ inline __attribute__((always_inline)) void random_bytes(Word (&counter)[4], u64 
 }
 
 /// Word 1 of the counter; word 0 is the offset's low half, word 2 the row.
-inline u32 counter_head(u64 offset, i64 batch, i64 heads, i64 head) {
+REGARD_INLINE u32 counter_head(u64 offset, i64 batch, i64 heads, i64 head) {
   return static_cast<u32>(offset >> 32) ^ static_cast<u32>(batch * heads + head);
 }
 /// Word 3 of the counter.
-inline u32 counter_column(i64 column) {
+REGARD_INLINE u32 counter_column(i64 column) {
   return static_cast<u32>(4 * (column / group) + call_of(column));
 }
 
 /// The byte of one element: it is kept iff the byte is at most `keep`, floor((1 - p) * 255).
-inline u8 random_byte(u64 seed, u64 offset, i64 batch, i64 heads, i64 head, i64 row, i64 column) {
+REGARD_INLINE u8 random_byte(u64 seed, u64 offset, i64 batch, i64 heads, i64 head, i64 row, i64 column) {
   u32 words[4] = {static_cast<u32>(offset), counter_head(offset, batch, heads, head), static_cast<u32>(row),
                   counter_column(column)};
   random_bytes(words, seed, multiply);

@@ -1,0 +1,54 @@
+// One (batch, query head) of a call: what every part of a kernel asks about it.
+#pragma once
+
+#include "kernels/sequence.h"
+
+namespace regard {
+
+struct Head {
+  const Arguments& arguments;
+  Sequence sequence;
+  i64 batch, head, kv_head;
+
+  REGARD_INLINE Head(const Arguments& a, i64 batch_index, i64 head_index)
+      : arguments(a),
+        sequence(sequence_of(a, batch_index)),
+        batch(batch_index),
+        head(head_index),
+        kv_head(head_index / (a.hq / a.hk)) {}
+
+  /// Where a row stands among all rows of the workspace's partial results, and how many those are.
+  REGARD_INLINE i64 row_number(i64 row) const {
+    const Arguments& a = arguments;
+    return a.offsets_q ? head * a.tq + sequence.first_q + row : (batch * a.hq + head) * a.sq + row;
+  }
+  REGARD_INLINE i64 row_count() const { return arguments.hq * arguments.tq; }
+
+  /// Addresses in tensors of `dtype`; `row` counts within the sequence.
+  template <DType dtype>
+  REGARD_INLINE u8* address(const Rows& rows, i64 of_head, i64 memory_row) const {
+    const i64 elements = batch * rows.batch + of_head * rows.head + memory_row * rows.row;
+    return static_cast<u8*>(rows.data) + elements * bytes_of<dtype>;
+  }
+  REGARD_INLINE const u8* q(i64 row) const {
+    return address<key::dtype>(arguments.q, head, sequence.first_q + row);
+  }
+  REGARD_INLINE const u8* k(i64 row) const {
+    return address<key::dtype>(arguments.k, kv_head, sequence.first_k + row);
+  }
+  REGARD_INLINE const u8* v(i64 row) const {
+    return address<key::dtype>(arguments.v, kv_head, sequence.first_k + row);
+  }
+  REGARD_INLINE u8* o(i64 row) const { return address<key::out>(arguments.o, head, sequence.first_q + row); }
+  REGARD_INLINE float* lse(i64 row) const {
+    return row_of<float>(arguments.lse, batch, head, sequence.first_q + row);
+  }
+
+  /// The learned sink; -infinity without one, and for a part of the keys: the merge of the parts adds it.
+  REGARD_INLINE float sink() const {
+    return arguments.sink && arguments.splits <= 1 ? arguments.sink[head] : -infinity;
+  }
+  REGARD_INLINE float alibi_slope() const { return arguments.alibi[batch * arguments.alibi_batch + head]; }
+};
+
+}  // namespace regard

@@ -1,0 +1,8 @@
+// Functions that kernels of every make share, and the host where it computes the same.
+#pragma once
+
+#ifdef __CUDACC__
+#define REGARD_INLINE __host__ __device__ __forceinline__
+#else
+#define REGARD_INLINE inline __attribute__((always_inline))
+#endif

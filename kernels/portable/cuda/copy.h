@@ -1,0 +1,62 @@
+// Copies of 16 bytes from global to shared memory that go on beside the arithmetic, in groups; plain ones
+// before sm_80.
+#pragma once
+
+#include "kernels/portable/cuda/thread.h"
+
+namespace regard {
+
+REGARD_DEVICE void store_vector(u32 to, const u32 (&words)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]),
+               "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
+/// Only the first `bytes` are read, the rest become zero. Both addresses are multiples of 16.
+REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
+  if constexpr (target::cp_async) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  } else {
+    u32 words[4] = {};
+    if (bytes == 16) {
+      const uint4 all = *static_cast<const uint4*>(from);
+      words[0] = all.x, words[1] = all.y, words[2] = all.z, words[3] = all.w;
+    } else {
+#pragma unroll
+      for (i32 i = 0; i < 8; ++i)
+        if (2 * i < bytes) words[i / 2] |= u32{static_cast<const u16*>(from)[i]} << 16 * (i % 2);
+    }
+    store_vector(to, words);
+  }
+}
+
+/// Ends a group, which may be empty.
+REGARD_DEVICE void end_copies() {
+  if constexpr (target::cp_async) asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/// Until at most the last `pending` groups of this thread go on.
+template <int pending>
+REGARD_DEVICE void wait_for_copies() {
+  if constexpr (target::cp_async) asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+template <class Vector>
+REGARD_DEVICE Vector load_shared(u32 from);
+template <>
+REGARD_DEVICE float4 load_shared<float4>(u32 from) {
+  float4 x;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "r"(from)
+               : "memory");
+  return x;
+}
+template <>
+REGARD_DEVICE float2 load_shared<float2>(u32 from) {
+  float2 x;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from) : "memory");
+  return x;
+}
+
+}  // namespace regard

@@ -1,0 +1,91 @@
+// Numbers of 8, 16 and 32 bits as fp32 and back, rounded to nearest even; exponentials.
+#pragma once
+
+#include "kernels/portable/cuda/thread.h"
+
+namespace regard {
+
+/// 2^x, within 2 units in the last place; results below 2^-126 are 0.
+REGARD_DEVICE float exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// Two numbers as 16 bits each, `low` in the low half.
+template <DType dtype>
+REGARD_DEVICE u32 pair(float low, float high) {
+  u32 both;
+  if constexpr (dtype == DType::bf16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  } else if constexpr (target::cp_async) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  } else {  // sm_75 converts one at a time
+    asm("{\n .reg .b16 low, high;\n cvt.rn.f16.f32 low, %1;\n cvt.rn.f16.f32 high, %2;\n"
+        " mov.b32 %0, {low, high};\n}"
+        : "=r"(both)
+        : "f"(low), "f"(high));
+  }
+  return both;
+}
+
+/// Two neighbouring fp8 numbers as fp16, which is exact.
+template <DType dtype>
+REGARD_DEVICE u32 halves_of_fp8(u16 both) {
+  u32 halves;
+  if constexpr (dtype == DType::fp8)
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(both));
+  else
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(both));
+  return halves;
+}
+
+REGARD_DEVICE float float_of_half(u16 bits) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+}
+
+template <DType dtype>
+REGARD_DEVICE float load_element(const u8* data, i64 index) {
+  if constexpr (dtype == DType::fp32) {
+    return reinterpret_cast<const float*>(data)[index];
+  } else if constexpr (dtype == DType::bf16) {
+    return bits_as<float>(u32{reinterpret_cast<const u16*>(data)[index]} << 16);
+  } else if constexpr (dtype == DType::fp16) {
+    return float_of_half(reinterpret_cast<const u16*>(data)[index]);
+  } else {
+    return float_of_half(static_cast<u16>(halves_of_fp8<dtype>(data[index])));
+  }
+}
+
+template <DType dtype>
+REGARD_DEVICE void store_element(u8* data, i64 index, float x) {
+  if constexpr (dtype == DType::fp32) {
+    reinterpret_cast<float*>(data)[index] = x;
+  } else if constexpr (bytes_of<dtype> == 2) {
+    reinterpret_cast<u16*>(data)[index] = static_cast<u16>(pair<dtype>(x, 0));
+  } else {
+    u16 both;
+    if constexpr (dtype == DType::fp8)
+      asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(both) : "f"(0.0f), "f"(x));
+    else
+      asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(both) : "f"(0.0f), "f"(x));
+    data[index] = static_cast<u8>(both);
+  }
+}
+
+/// Two neighbours at once; `index` is even and the address a multiple of both.
+template <DType dtype>
+REGARD_DEVICE void store_pair(u8* data, i64 index, float x, float y) {
+  if constexpr (dtype == DType::fp32) {
+    *reinterpret_cast<float2*>(data + 4 * index) = make_float2(x, y);
+  } else if constexpr (bytes_of<dtype> == 2) {
+    *reinterpret_cast<u32*>(data + 2 * index) = pair<dtype>(x, y);
+  } else {
+    store_element<dtype>(data, index, x);
+    store_element<dtype>(data, index + 1, y);
+  }
+}
+
+}  // namespace regard

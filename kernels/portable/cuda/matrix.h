@@ -1,0 +1,59 @@
+// Matrix products of a wave: 16 x 8 sums of fp32 += 16 x 16 by 16 x 8 numbers of 16 bits.
+//
+// Operands come from shared memory as 8 x 8 squares, four at a time: lane l gives the address of row l % 8 of
+// square l / 8.
+#pragma once
+
+#include "kernels/portable/cuda/thread.h"
+
+namespace regard {
+
+/// Of the left operand: squares (rows 0, columns 0), (8, 0), (0, 8), (8, 8).
+using Left = u32[4];
+
+REGARD_DEVICE void load_squares(u32 (&x)[4], u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(address)
+               : "memory");
+}
+/// Each square turned.
+REGARD_DEVICE void load_turned(u32 (&x)[4], u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// Where a lane's row lies in a 16 x 16 operand whose rows are `row` bytes apart: with squares in the order
+/// of Left, and with the second and third changed, which are the two right operands of 8 rows each.
+REGARD_DEVICE u32 place_in_left(u32 row) {
+  return static_cast<u32>(lane() % 16) * row + static_cast<u32>(lane() / 16) * 16;
+}
+REGARD_DEVICE u32 place_in_rights(u32 row) {
+  return static_cast<u32>(lane() / 16 * 8 + lane() % 8) * row + static_cast<u32>(lane() / 8 % 2) * 16;
+}
+
+#define REGARD_MULTIPLY(shape, type, a, ...)                                                       \
+  asm volatile("mma.sync.aligned." shape ".row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, " a \
+               ", {%0, %1, %2, %3};"                                                               \
+               : "+f"(c.x[0][0]), "+f"(c.x[0][1]), "+f"(c.x[1][0]), "+f"(c.x[1][1])                \
+               : __VA_ARGS__)
+
+/// c += a b, where b0 and b1 are the upper and the lower square of b, turned.
+template <DType operand>
+REGARD_DEVICE void multiply_add(Fragment& c, const Left& a, u32 b0, u32 b1) {
+  if constexpr (operand == DType::bf16) {
+    REGARD_MULTIPLY("m16n8k16", "bf16", "{%4, %5, %6, %7}, {%8, %9}", "r"(a[0]), "r"(a[1]), "r"(a[2]),
+                    "r"(a[3]), "r"(b0), "r"(b1));
+  } else if constexpr (target::cp_async) {
+    REGARD_MULTIPLY("m16n8k16", "f16", "{%4, %5, %6, %7}, {%8, %9}", "r"(a[0]), "r"(a[1]), "r"(a[2]),
+                    "r"(a[3]), "r"(b0), "r"(b1));
+  } else {  // sm_75 multiplies half as deep
+    REGARD_MULTIPLY("m16n8k8", "f16", "{%4, %5}, {%6}", "r"(a[0]), "r"(a[1]), "r"(b0));
+    REGARD_MULTIPLY("m16n8k8", "f16", "{%4, %5}, {%6}", "r"(a[2]), "r"(a[3]), "r"(b1));
+  }
+}
+#undef REGARD_MULTIPLY
+
+}  // namespace regard

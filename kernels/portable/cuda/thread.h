@@ -1,0 +1,60 @@
+// What a thread is part of: a block, a wave of 32, and the group of lanes that share rows of a matrix
+// product.
+#pragma once
+
+#include "kernels/numbers.h"
+
+namespace regard {
+
+#define REGARD_DEVICE __device__ __forceinline__
+
+constexpr i32 wave = 32;
+constexpr u32 whole_wave = 0xffffffffu;
+
+/// The thread's number in its block. Read anew each time: what follows from it is cheaper to compute again
+/// than to keep in registers through an inner loop.
+REGARD_DEVICE i32 thread() {
+  i32 number;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+  return number;
+}
+REGARD_DEVICE i32 lane() {
+  return thread() % wave;
+}
+
+/// The address of shared memory as instructions take it.
+REGARD_DEVICE u32 shared_address(const void* pointer) {
+  return static_cast<u32>(__cvta_generic_to_shared(pointer));
+}
+
+REGARD_DEVICE bool any_in_wave(bool x) {
+  return __any_sync(whole_wave, x);
+}
+
+/// The sums of a matrix product of 16 rows by 8 columns, as a wave holds them: x[half][i] of a thread is row
+/// row() + half * row_step, column column() + i. Four neighbouring lanes share their rows.
+struct Fragment {
+  static constexpr i32 rows = 16, columns = 8;
+  static constexpr i32 halves = 2, width = 2;  // rows and columns of a thread
+
+  float x[halves][width];
+
+  /// Of this thread, [0][0]; the others follow at fixed distances.
+  REGARD_DEVICE static i32 row() { return lane() / 4; }
+  REGARD_DEVICE static i32 column() { return lane() % 4 * 2; }
+  static constexpr i32 row_step = 8;  // from half to half; columns are neighbours
+  /// The lane that holds a column of this thread's rows.
+  REGARD_DEVICE static i32 lane_of(i32 column) { return lane() / 4 * 4 + column / 2; }
+  REGARD_DEVICE static bool first_of_row() { return lane() % 4 == 0; }
+};
+
+REGARD_DEVICE float row_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(whole_wave, x, 1));
+  return fmaxf(x, __shfl_xor_sync(whole_wave, x, 2));
+}
+REGARD_DEVICE float row_sum(float x) {
+  x += __shfl_xor_sync(whole_wave, x, 1);
+  return x + __shfl_xor_sync(whole_wave, x, 2);
+}
+
+}  // namespace regard

@@ -1,0 +1,91 @@
+// Dropout of the weights a thread holds: one call of Philox serves its columns of a group of 64 keys.
+#pragma once
+
+#include "kernels/head.h"
+#include "kernels/philox.h"
+#include "kernels/portable/tile.h"
+
+namespace regard {
+
+/// The random bytes of one head.
+struct Random {
+  u64 seed;
+  u32 offset, head;  // words 0 and 1 of the counter
+
+  Random() = default;
+  REGARD_DEVICE explicit Random(const Head& of) {
+    const Arguments& a = of.arguments;
+    seed = a.seeds ? a.seeds[0] : a.seed;
+    const u64 whole = a.seeds ? a.seeds[1] : a.offset;
+    offset = static_cast<u32>(whole);
+    head = philox::counter_head(whole, of.batch, a.hq, of.head);
+  }
+
+  /// The 16 bytes that serve the columns of the group with the same (column % 8) / 2.
+  REGARD_DEVICE void draw(u32 (&words)[4], i32 row, i64 column) const {
+    words[0] = offset;
+    words[1] = head;
+    words[2] = static_cast<u32>(row);
+    words[3] = philox::counter_column(column);
+    philox::random_bytes(words, seed, [](u32 x, u32 y) { return philox::multiply(x, y); });
+  }
+};
+
+REGARD_DEVICE bool is_kept(const u32 (&words)[4], i32 byte, i32 keep) {
+  return static_cast<i32>(words[byte / 4] >> 8 * (byte % 4) & 255u) <= keep;
+}
+
+/// Weights that are not kept become 0; `key` is the first of the tile.
+REGARD_DEVICE void drop(Scores& weights, const Random& random, i32 keep, i32 first_row, i32 key) {
+  constexpr i32 group = philox::group, tiles = smaller(block_k, group) / Fragment::columns;
+  static_assert(block_k % group == 0 || group % block_k == 0);
+  const i32 first_of_thread = first_row + row_in_tile(), first_column = key + Fragment::column();
+#pragma unroll
+  for (i32 m = 0; m < row_tiles; ++m) {
+#pragma unroll
+    for (i32 half = 0; half < Fragment::halves; ++half) {
+#pragma unroll
+      for (i32 first = 0; first < key_tiles; first += tiles) {
+        const i32 column = first_column + first * Fragment::columns;
+        u32 words[4];
+        random.draw(words, first_of_thread + row_offset(m, half), column);
+        // A tile that is a part of a group has a part of the words.
+        u32 own[4];
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i) own[i] = words[i];
+        for (i32 skipped = column % group / block_k; block_k < group && skipped > 0; --skipped) {
+#pragma unroll
+          for (i32 i = 0; i + tiles / 2 < 4; ++i) own[i] = own[i + tiles / 2];
+        }
+#pragma unroll
+        for (i32 n = 0; n < tiles; ++n)
+#pragma unroll
+          for (i32 i = 0; i < Fragment::width; ++i)
+            if (!is_kept(own, 2 * n + i, keep)) weights[m][first + n].x[half][i] = 0;
+      }
+    }
+  }
+}
+
+/// The mask itself, 1 = kept, for tests: every column of the sequence, whether a row sees it or not.
+REGARD_DEVICE void write_dropout_mask(const Head& head, i32 first_row) {
+  const Arguments& a = head.arguments;
+  const Random random(head);
+  const i64 rows = smaller<i64>(block_q, head.sequence.sq - first_row), sk = head.sequence.sk;
+  for (i64 i = 0; i < rows; ++i) {
+    u8* to = row_of<u8>(a.dropout_mask, head.batch, head.head, head.sequence.first_q + first_row + i);
+    // One thread has the columns of one call: 16 of a group.
+    for (i64 pair = 2 * thread(); pair < ceil_divide(sk, philox::group) * 8; pair += 2 * threads) {
+      const i64 first = pair / 8 * philox::group + pair % 8;
+      u32 words[4];
+      random.draw(words, first_row + static_cast<i32>(i), first);
+#pragma unroll
+      for (i32 byte = 0; byte < 16; ++byte) {
+        const i64 column = first + byte / 2 * 8 + byte % 2;
+        if (column < sk) to[column] = is_kept(words, byte, a.dropout_keep);
+      }
+    }
+  }
+}
+
+}  // namespace regard

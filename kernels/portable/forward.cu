@@ -1,0 +1,189 @@
+// Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
+//
+// A block is block_q query rows of one (batch, head) against one part of the keys; a wave has some of the
+// rows and keeps their output in registers. Tiles of K and V come through rings in shared memory while others
+// are multiplied. Tiles that no row sees are skipped, and only those that some row sees in part are masked.
+// The instructions of a make stand in a folder of its own (cuda/); what is here serves all.
+#include "kernels/portable/dropout.h"
+#include "kernels/portable/mask.h"
+#include "kernels/portable/product.h"
+#include "kernels/portable/product_fp32.h"
+#include "kernels/portable/store.h"
+#include "kernels/portable/work.h"
+
+namespace regard {
+
+using Multiply = Products<operand != DType::fp32>;
+
+/// What all threads of a block read now and then. It stands in shared memory, as the inner loop has no
+/// registers for it.
+struct Common {
+  Work work;
+  BlockKeys visible;
+  Source k, v;
+  Bits bits;
+  ScoreBias bias;
+  Random random;
+  Scale scale;
+  i32 sk;
+};
+static_assert(sizeof(Common) <= layout.common);
+
+/// Q, then the ring of K, that of V, what is common, and what rows see.
+struct Memory {
+  u32 q, keys, values;
+  Common* common;
+  VisibleRows visible;
+
+  REGARD_DEVICE explicit Memory(u8* dynamic) : q(shared_address(dynamic)) {
+    keys = q + layout.q;
+    values = keys + stages * layout.keys;
+    u8* behind = dynamic + layout.q + stages * (layout.keys + layout.values);
+    common = reinterpret_cast<Common*>(behind);
+    visible = {&common->visible, reinterpret_cast<RowKeys*>(behind + layout.common)};
+  }
+};
+
+class Block {
+ public:
+  REGARD_DEVICE Block(const Arguments& a, const Memory& memory)
+      : a_(a), memory_(memory), common_(*memory.common) {}
+
+  REGARD_DEVICE void run(const Work& work) {
+    const Head head(a_, work.batch, work.head);
+    if (work.first_row >= head.sequence.sq) return;
+    start(work, head);
+#pragma unroll 1
+    for (i32 column = 0; column < layout.dv; column += block_dv) columns(column);
+    if (key::dropout && a_.dropout_mask.data) write_dropout_mask(head, work.first_row);
+  }
+
+ private:
+  /// Made again where it is asked: the inner loop has no registers for it.
+  REGARD_DEVICE Head head() const { return {a_, common_.work.batch, common_.work.head}; }
+
+  REGARD_DEVICE void start(const Work& work, const Head& head) {
+    if (thread() == 0) {
+      common_.work = work;
+      common_.k = Source(head.k(0), a_.k.row);
+      common_.v = Source(head.v(0), a_.v.row);
+      if constexpr (key::bits) common_.bits = Bits(head, work.first_row);
+      common_.bias = ScoreBias(head, work.first_row);
+      if constexpr (key::dropout) common_.random = Random(head);
+      common_.scale = Scale(head);
+      common_.sk = static_cast<i32>(head.sequence.sk);
+    }
+    const Part rows{work.first_row, static_cast<i32>(head.sequence.sq), 0, key::d};
+    load_tile<block_q, layout.d, layout.row_of_q>(memory_.q, Source(head.q(0), a_.q.row), rows);
+    memory_.visible.find(a_, head.sequence, work.first_row, work.split);
+  }
+
+  /// The first tile from the one at `key` on that some row sees.
+  REGARD_DEVICE i32 tile_from(i32 key) const {
+    key = common_.visible.tile_from(key);
+    if constexpr (key::bits) {
+      while (is_tile(key) && !common_.bits.any(key)) key = common_.visible.tile_from(key + block_k);
+    }
+    return key;
+  }
+  REGARD_DEVICE bool is_tile(i32 key) const { return key < common_.visible.last; }
+
+  /// The present tile and those that follow. Only bits make them dear to find; without, only the first is
+  /// kept.
+  using Tiles = i32[stages + 1];
+  REGARD_DEVICE i32 following(const Tiles& tiles, i32 i) const {
+    if constexpr (key::bits) return tiles[i];
+    i32 key = tiles[0];
+#pragma unroll
+    for (; i > 0; --i) key = tile_from(key + block_k);
+    return key;
+  }
+
+  /// Past the last tile there is nothing to load, but the group counts.
+  REGARD_DEVICE void load_keys(i32 key, i32 slot, i32 first_column) const {
+    if (is_tile(key))
+      load_tile<block_k, block_d, layout.row_of_k>(memory_.keys + slot * layout.keys, common_.k,
+                                                   {key, common_.sk, first_column, key::d});
+    end_copies();
+  }
+  REGARD_DEVICE void load_values(i32 key, i32 slot, i32 first_column) const {
+    if (is_tile(key))
+      load_tile<block_k, block_dv, layout.row_of_v>(memory_.values + slot * layout.values, common_.v,
+                                                    {key, common_.sk, first_column, key::dv});
+    end_copies();
+  }
+
+  /// Scores of the tile in `slot`. K that does not fit at once comes step by step.
+  REGARD_DEVICE void multiply_keys(Scores& s, i32 key, i32 slot) const {
+    const u32 q = memory_.q + thread() / wave * wave_rows * layout.row_of_q;
+#pragma unroll 1
+    for (i32 step = 0; step < steps_d; ++step) {
+      if (step > 0) {
+        __syncthreads();
+        load_keys(key, slot, step * block_d);
+        wait_for_copies<0>();
+        __syncthreads();
+      }
+      Multiply::add_scores(s, q + step * block_d * operand_bytes, memory_.keys + slot * layout.keys);
+    }
+  }
+
+  /// The columns [first_column, first_column + block_dv) of O. Copies of K and of V of a tile are one group
+  /// each, K first; `stages` tiles of K and one less of V are on their way when a tile begins.
+  REGARD_DEVICE void columns(i32 first_column) {
+    constexpr i32 pending = 2 * (stages - 1);
+    Output o = {};
+    RowState rows;
+    Tiles tiles;
+    tiles[0] = tile_from(common_.visible.first / block_k * block_k);
+#pragma unroll
+    for (i32 i = 0; i < stages; ++i) {
+      load_keys(tiles[i], i, 0);
+      if (i + 1 < stages) load_values(tiles[i], i, first_column);
+      tiles[i + 1] = tile_from(tiles[i] + block_k);
+    }
+#pragma unroll 1
+    for (i32 slot = 0; is_tile(tiles[0]); slot = slot + 1 < stages ? slot + 1 : 0) {
+      wait_for_copies<pending>();
+      __syncthreads();  // K is there for all, and nobody reads the last V any more
+      load_values(following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, first_column);
+      Scores s = {};
+      multiply_keys(s, tiles[0], slot);
+      const Scale scale = common_.scale;
+      if (changes_scores || scale.before != 1.0f) change_scores(s, a_, common_.bias, tiles[0], scale.before);
+      if (key::bits || !common_.visible.sees_all(tiles[0]))
+        mask(s, memory_.visible, common_.bits, tiles[0], common_.sk);
+      RowNumbers factor;
+      if (softmax(s, rows, scale.unit, factor)) rescale(o, factor);
+      if constexpr (key::dropout) drop(s, common_.random, a_.dropout_keep, common_.work.first_row, tiles[0]);
+      Multiply::Weights weights;
+      Multiply::pack(weights, s);
+      wait_for_copies<pending>();
+      __syncthreads();  // the same for V, and nobody reads K any more
+      load_keys(following(tiles, stages), slot, 0);
+      Multiply::add_values(o, weights, memory_.values + slot * layout.values);
+      tiles[0] = following(tiles, 1);
+      if constexpr (key::bits) {
+#pragma unroll
+        for (i32 i = 1; i < stages; ++i) tiles[i] = tiles[i + 1];
+        tiles[stages] = tile_from(tiles[stages - 1] + block_k);
+      }
+    }
+    wait_for_copies<0>();
+    __syncthreads();
+    store(head(), common_.work.first_row, common_.work.split, rows, o, first_column, common_.scale.unit);
+  }
+
+  const Arguments& a_;
+  const Memory memory_;
+  Common& common_;
+};
+
+}  // namespace regard
+
+extern "C" __global__ void __launch_bounds__(regard::threads,
+                                             regard::key::occupancy > 0 ? regard::key::occupancy : 1)
+    REGARD_SYMBOL(const __grid_constant__ regard::Arguments arguments) {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  regard::Block(arguments, regard::Memory(dynamic)).run(regard::Work(arguments, blockIdx.x));
+}

@@ -1,0 +1,48 @@
+// How forward.cu divides its block's shared memory. The plan asks for as much with the same constants.
+#pragma once
+
+#include "kernels/arguments.h"
+#include "kernels/inline.h"
+
+namespace regard::portable {
+
+/// Sizes in bytes. Rows of a tile are padded by one vector, so that eight neighbours lie in different banks.
+struct ForwardLayout {
+  static constexpr i64 vector = 16;
+
+  i64 block_d, block_dv;             // columns of K and V that are there at a time, in whole matrix products
+  i64 d, dv;                         // columns, in whole blocks
+  i64 row_of_q, row_of_k, row_of_v;  // from one row to the next
+  i64 q, keys, values, visible, common;  // of one part
+  i64 stages;
+
+  /// `bytes`: of a number of Q, K and V. A step of 0 is all at once.
+  constexpr REGARD_INLINE ForwardLayout(i64 bytes, i64 dim, i64 dim_v, i64 block_q, i64 block_k, i64 step_d,
+                                        i64 step_dv, i64 pipeline)
+      : block_d(step(step_d, dim)),
+        block_dv(step(step_dv, dim_v)),
+        d(whole(dim, block_d)),
+        dv(whole(dim_v, block_dv)),
+        row_of_q(d * operand_bytes(bytes) + vector),
+        row_of_k(block_d * operand_bytes(bytes) + vector),
+        row_of_v(block_dv * operand_bytes(bytes) + vector),
+        q(block_q * row_of_q),
+        keys(block_k * row_of_k),
+        values(block_k * row_of_v),
+        visible(block_q * 16),
+        common(208),
+        stages(pipeline > 0 ? pipeline : 1) {}
+
+  /// As it is multiplied: fp8 as fp16.
+  static constexpr REGARD_INLINE i64 operand_bytes(i64 bytes) { return bytes < 2 ? 2 : bytes; }
+  static constexpr REGARD_INLINE i64 whole(i64 columns, i64 block) {
+    return (columns + block - 1) / block * block;
+  }
+  static constexpr REGARD_INLINE i64 step(i64 asked, i64 columns) {
+    return whole(asked > 0 && asked < columns ? asked : columns, 16);
+  }
+
+  constexpr REGARD_INLINE i64 total() const { return q + stages * (keys + values) + visible + common; }
+};
+
+}  // namespace regard::portable

@@ -1,0 +1,61 @@
+// Scores of keys that their row does not see become -infinity: by position and by the packed bits.
+#pragma once
+
+#include "kernels/head.h"
+#include "kernels/portable/visible.h"
+
+namespace regard {
+
+/// The packed bits of a block of rows of one head.
+struct Bits {
+  const u32* words;  // of the first row
+  i64 pitch;         // words from one row to the next
+  i32 rows, keys;
+
+  Bits() = default;
+  REGARD_DEVICE Bits(const Head& head, i32 first_row)
+      : words(row_of<const u32>(head.arguments.bits, head.batch, head.head, first_row)),
+        pitch(head.arguments.bits.row),
+        rows(static_cast<i32>(smaller<i64>(head.sequence.sq - first_row, block_q))),
+        keys(static_cast<i32>(head.sequence.sk)) {}
+
+  /// Those of 32 keys; 0 behind the last key. Rows behind the last one repeat it.
+  REGARD_DEVICE u32 word(i32 row, i32 key) const {
+    return key < keys ? words[smaller(row, rows - 1) * pitch + key / word_keys] : 0;
+  }
+
+  /// Whether any row sees a key of the tile at `key`; by the whole block of threads.
+  REGARD_DEVICE bool any(i32 key) const {
+    constexpr i32 of_row = block_k / word_keys;
+    u32 found = 0;
+#pragma unroll 1
+    for (i32 i = thread(); i < block_q * of_row; i += threads)
+      found |= word(i / of_row, key + i % of_row * word_keys);
+    return __syncthreads_or(found != 0) != 0;
+  }
+};
+
+/// Behind the bias, so that whatever stands there the score stays masked.
+REGARD_DEVICE void mask(Scores& s, const VisibleRows& visible, const Bits& bits, i32 key, i32 sk) {
+  const i32 first_row = row_in_tile(), first_column = Fragment::column();
+#pragma unroll
+  for (i32 m = 0; m < row_tiles; ++m) {
+#pragma unroll
+    for (i32 half = 0; half < Fragment::halves; ++half) {
+      const i32 row = first_row + row_offset(m, half);
+#pragma unroll
+      for (i32 index = 0; index < block_k / word_keys; ++index) {
+        u32 word = visible.word(row, key + index * word_keys, sk);
+        if constexpr (key::bits) word &= bits.word(row, key + index * word_keys);
+        word >>= first_column;
+#pragma unroll
+        for (i32 at = 0; at < word_keys; ++at) {
+          const i32 n = (index * word_keys + at) / Fragment::columns, i = at % Fragment::columns;
+          if (i < Fragment::width && !(word >> at & 1)) s[m][n].x[half][i] = -infinity;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace regard

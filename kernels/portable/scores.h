@@ -1,0 +1,86 @@
+// What happens to a tile of scores between the product and the softmax, but for the mask: scale, softcap,
+// bias. The one seam where scores are changed.
+#pragma once
+
+#include "kernels/head.h"
+#include "kernels/portable/tile.h"
+
+namespace regard {
+
+constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
+constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
+constexpr DType bias_dtype = bytes_of<key::dtype> == 1 ? DType::fp32 : key::dtype;
+/// More than a factor and a mask lies between Q K^T and the softmax.
+constexpr bool changes_scores = key::softcap || alibi || elementwise_bias;
+
+REGARD_DEVICE float descale(const Head& head, const float* factors) {
+  const Arguments& a = head.arguments;
+  return factors ? factors[head.batch * a.descale_batch + head.kv_head * a.descale_head] : 1.0f;
+}
+
+/// Where the factor of Q K^T is applied: by the softmax, which applies a positive one for nothing (the
+/// largest score is then the largest product), or before, where scores are changed.
+struct Scale {
+  float before;
+  float unit;  // from scores as they are then to logarithms to base 2
+
+  REGARD_DEVICE explicit Scale(const Head& head) {
+    const Arguments& a = head.arguments;
+    const float scale = a.scale * descale(head, a.descale_q) * descale(head, a.descale_k);
+    const bool late = !changes_scores && scale > 0;
+    before = late ? 1.0f : scale;
+    unit = (late ? scale : 1.0f) * log2_of_e;
+  }
+};
+
+/// What is added to the scores of a block of rows of one head.
+struct ScoreBias {
+  const u8* rows;  // elementwise, of the first row
+  i64 pitch;       // bytes from one row to the next
+  i32 last_row;
+  i32 keys;
+  i32 diagonal;  // key that the first row's distance of 0 is at
+  float slope;
+
+  ScoreBias() = default;
+  REGARD_DEVICE ScoreBias(const Head& head, i32 first_row)
+      : rows(elementwise_bias ? head.address<bias_dtype>(head.arguments.bias, head.head, first_row)
+                              : nullptr),
+        pitch(head.arguments.bias.row * bytes_of<bias_dtype>),
+        last_row(static_cast<i32>(smaller<i64>(head.sequence.sq - first_row, block_q)) - 1),
+        keys(static_cast<i32>(head.sequence.sk)),
+        diagonal(first_row + static_cast<i32>(head.sequence.sk - head.sequence.sq)),
+        slope(alibi ? head.alibi_slope() : 0.0f) {}
+
+  /// Of a row of the tile; 0 behind the last key. Rows behind the last one repeat it.
+  REGARD_DEVICE float at(i32 row, i32 key) const {
+    if constexpr (alibi) return -slope * fabsf(static_cast<float>(diagonal + row - key));
+    const u8* from = rows + smaller(row, last_row) * pitch;
+    return key < keys ? load_element<bias_dtype>(from, key) : 0.0f;
+  }
+};
+
+/// The seam; `key` is the first of the tile.
+REGARD_DEVICE void change_scores(Scores& s, const Arguments& a, const ScoreBias& bias, i32 key, float scale) {
+  const i32 first_row = row_in_tile(), first_key = key + Fragment::column();
+  const float inverse_cap = key::softcap ? 1.0f / a.softcap : 0.0f;
+#pragma unroll
+  for (i32 m = 0; m < row_tiles; ++m) {
+#pragma unroll
+    for (i32 half = 0; half < Fragment::halves; ++half) {
+      const i32 row = first_row + row_offset(m, half);
+#pragma unroll
+      for (i32 n = 0; n < key_tiles; ++n) {
+#pragma unroll
+        for (i32 i = 0; i < Fragment::width; ++i) {
+          float& x = s[m][n].x[half][i];
+          x *= scale;
+          if constexpr (key::softcap) x = a.softcap * tanhf(x * inverse_cap);
+          if constexpr (alibi || elementwise_bias) x += bias.at(row, first_key + n * Fragment::columns + i);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace regard

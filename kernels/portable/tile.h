@@ -1,0 +1,121 @@
+// The tile of forward.cu: its sizes, and how rows of a tensor come to shared memory.
+#pragma once
+
+#include "kernels/portable/cuda/copy.h"
+#include "kernels/portable/cuda/element.h"
+#include "kernels/portable/forward_layout.h"
+
+namespace regard {
+
+/// What the numbers of Q, K, V and of the weights are multiplied as: fp8 as fp16, which holds all of it.
+constexpr DType operand = bytes_of<key::dtype> == 1 ? DType::fp16 : key::dtype;
+constexpr i32 operand_bytes = bytes_of<operand>;
+
+constexpr i32 block_q = key::block_q, block_k = key::block_k, threads = key::warps * wave;
+constexpr portable::ForwardLayout layout(bytes_of<key::dtype>, key::d, key::dv, key::block_q, key::block_k,
+                                         key::block_d, key::block_dv, key::stages);
+constexpr i32 block_d = layout.block_d, block_dv = layout.block_dv, stages = layout.stages;
+constexpr i32 steps_d = layout.d / block_d;
+static_assert(steps_d == 1 || stages == 1, "K in parts has one buffer");
+
+/// A wave has whole rows of the tile, so that softmax needs no other wave.
+constexpr i32 wave_rows = block_q / key::warps, row_tiles = wave_rows / Fragment::rows;
+constexpr i32 key_tiles = block_k / Fragment::columns, column_tiles = block_dv / Fragment::columns;
+static_assert(row_tiles > 0 && row_tiles * Fragment::rows * key::warps == block_q && block_k % 16 == 0);
+
+using Scores = Fragment[row_tiles][key_tiles];
+using Output = Fragment[row_tiles][column_tiles];
+using RowNumbers = float[row_tiles][Fragment::halves];
+
+/// This thread's first row within the tile, and where its others are from there.
+REGARD_DEVICE i32 row_in_tile() {
+  return thread() / wave * wave_rows + Fragment::row();
+}
+constexpr REGARD_INLINE i32 row_offset(i32 m, i32 half) {
+  return m * Fragment::rows + half * Fragment::row_step;
+}
+
+/// The two products of attention, by matrix instructions (product.h) or not (product_fp32.h).
+template <bool by_matrix>
+struct Products;
+
+/// Rows of one head of a tensor in global memory.
+struct Source {
+  const u8* rows;
+  i64 pitch;  // bytes from one row to the next
+  bool aligned;
+
+  REGARD_DEVICE Source(const u8* first, i64 stride)
+      : rows(first),
+        pitch(stride * bytes_of<key::dtype>),
+        aligned(operand == key::dtype && (reinterpret_cast<u64>(first) | static_cast<u64>(pitch)) % 16 == 0) {
+  }
+
+  REGARD_DEVICE const u8* at(i32 row, i32 column) const {
+    return rows + row * pitch + column * bytes_of<key::dtype>;
+  }
+};
+
+/// 16 bytes of operands from numbers that may lie anywhere.
+REGARD_DEVICE void convert_vector(u32 to, const u8* from, i32 count) {
+  u32 words[4] = {};
+  constexpr i32 per_vector = 16 / operand_bytes;
+#pragma unroll
+  for (i32 i = 0; i < per_vector; ++i) {
+    if (i >= count) break;
+    if constexpr (operand_bytes == 4)
+      words[i] = reinterpret_cast<const u32*>(from)[i];
+    else if constexpr (bytes_of<key::dtype> == 2)
+      words[i / 2] |= u32{reinterpret_cast<const u16*>(from)[i]} << 16 * (i % 2);
+    else
+      words[i / 2] |= (halves_of_fp8<key::dtype>(from[i]) & 0xffffu) << 16 * (i % 2);
+  }
+  store_vector(to, words);
+}
+
+/// Which rows and columns of a source a tile has; those from the ends on are zero.
+struct Part {
+  i32 first_row, end_row, first_column, end_column;
+
+  /// How many numbers of a vector are there.
+  template <i32 per_vector>
+  REGARD_DEVICE i32 count(i32 row, i32 column) const {
+    const i32 left = first_row + row < end_row ? end_column - first_column - column : 0;
+    return larger(smaller(left, per_vector), 0);
+  }
+};
+
+constexpr REGARD_INLINE i32 power_of_two_in(i32 n) {
+  return n & -n;
+}
+
+/// `rows` rows of `columns` columns to rows of `row_bytes` in shared memory.
+template <i32 rows, i32 columns, i32 row_bytes>
+REGARD_DEVICE void load_tile(u32 to, Source source, const Part& part) {
+  constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
+  const i32 number = thread();
+  if (!source.aligned) {  // rare, and small rather than fast
+#pragma unroll 1
+    for (i32 i = number; i < rows * vectors; i += threads) {
+      const i32 row = i / vectors, column = i % vectors * per_vector;
+      convert_vector(to + static_cast<u32>(row * row_bytes + column * operand_bytes),
+                     source.at(part.first_row + row, part.first_column + column),
+                     part.count<per_vector>(row, column));
+    }
+    return;
+  }
+  constexpr i32 across = smaller(power_of_two_in(vectors), wave), down = threads / across;
+  const i32 row = number / across, column = number % across * per_vector;
+  const u8* from = source.at(part.first_row + row, part.first_column + column);
+  to += static_cast<u32>(row * row_bytes + column * operand_bytes);
+#pragma unroll 8
+  for (i32 i = 0; i < rows; i += down, from += down * source.pitch) {
+    if (rows % down != 0 && row + i >= rows) break;
+#pragma unroll
+    for (i32 c = 0; c < columns; c += across * per_vector)
+      copy_vector(to + static_cast<u32>(i * row_bytes + c * operand_bytes), from + c * operand_bytes,
+                  part.count<per_vector>(row + i, column + c) * operand_bytes);
+  }
+}
+
+}  // namespace regard

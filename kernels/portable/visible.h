@@ -1,0 +1,80 @@
+// Which keys the rows of a block see by position: the tiles that are worth a look, and the keys inside them.
+#pragma once
+
+#include "kernels/portable/tile.h"
+#include "kernels/sequence.h"
+
+namespace regard {
+
+constexpr bool by_position = key::mask != Mask::none;
+constexpr i32 word_keys = 32;
+static_assert(block_k % word_keys == 0);
+
+/// What the rows of a block have in common.
+struct BlockKeys {
+  i32 first, last;            // no row sees a key outside [first, last)
+  i32 all_first, all_last;    // every row sees every key of [all_first, all_last)
+  i32 sink_last, left_first;  // some row may see a key before sink_last; none in [sink_last, left_first)
+
+  REGARD_DEVICE bool sees_all(i32 key) const { return key >= all_first && key + block_k <= all_last; }
+
+  /// The first tile from the one at `key` on with a key that some row sees; `last` or more when there is
+  /// none.
+  REGARD_DEVICE i32 tile_from(i32 key) const {
+    return by_position && key >= sink_last ? larger(key, left_first / block_k * block_k) : key;
+  }
+};
+
+/// A row sees the keys [lo, hi) and, left of them, the sink tokens [sink_lo, sink_hi).
+using RowKeys = int4;
+
+/// In shared memory.
+struct VisibleRows {
+  BlockKeys* common;
+  RowKeys* rows;
+
+  /// By the whole block of threads, for one part of the keys. Rows behind the last one repeat it.
+  REGARD_DEVICE void find(const Arguments& a, const Sequence& sequence, i32 first_row, i64 split) const {
+    const i32 sk = static_cast<i32>(sequence.sk), sq = static_cast<i32>(sequence.sq);
+    const auto inside = [sk](i64 key) { return static_cast<i32>(larger<i64>(smaller<i64>(key, sk), 0)); };
+    if (thread() == 0) *common = by_position ? BlockKeys{sk, 0, 0, sk, 0, sk} : BlockKeys{0, sk, 0, sk, 0, 0};
+    __syncthreads();
+    for (i32 i = thread(); by_position && i < block_q; i += threads) {
+      const VisibleKeys keys = visible_keys(a, sequence, smaller(first_row + i, sq - 1));
+      rows[i] = make_int4(inside(keys.lo), inside(keys.hi), inside(keys.sink_lo), inside(keys.sink_hi));
+      join(rows[i]);
+    }
+    __syncthreads();
+    if (a.splits > 1 && thread() == 0) {
+      common->first = larger(common->first, inside(split * a.split_keys));
+      common->last = smaller(common->last, inside((split + 1) * a.split_keys));
+    }
+    __syncthreads();
+  }
+
+  /// Which of the 32 keys from `key` on a row of the tile sees, a bit each.
+  REGARD_DEVICE u32 word(i32 row_of_tile, i32 key, i32 sk) const {
+    if constexpr (!by_position) return below(sk - key);
+    const RowKeys row = rows[row_of_tile];
+    return (below(row.y - key) & ~below(row.x - key)) | (below(row.w - key) & ~below(row.z - key));
+  }
+
+ private:
+  REGARD_DEVICE static u32 below(i32 count) {
+    return static_cast<u32>((u64{1} << smaller(larger(count, 0), word_keys)) - 1);
+  }
+
+  REGARD_DEVICE void join(const RowKeys& row) const {
+    const bool window = row.x < row.y, sinks = row.z < row.w;
+    atomicMax(&common->all_first, row.x);
+    atomicMin(&common->all_last, row.y);
+    if (window) atomicMin(&common->left_first, row.x);
+    if (window || sinks) {
+      atomicMin(&common->first, sinks ? row.z : row.x);
+      atomicMax(&common->last, larger(window ? row.y : 0, sinks ? row.w : 0));
+    }
+    if (sinks) atomicMax(&common->sink_last, row.w);
+  }
+};
+
+}  // namespace regard

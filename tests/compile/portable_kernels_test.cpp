@@ -1,0 +1,101 @@
+// The portable kernels in the tiles of every CUDA target, as NVRTC compiles them: no GPU is needed to see
+// spills.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/lanes.h"
+#include "compile/nvrtc.h"
+#include "compile/test_nvrtc.h"
+#include "kernel/render.h"
+#include "plan/pipelines.h"
+#include "plan/plan.h"
+#include "plan/stage.h"
+
+namespace regard {
+namespace {
+
+KernelKey key_of(const Target& target, const Target::Tile& tile, const std::string& problem) {
+  const Result<Problem> parsed = parse(problem);
+  EXPECT_TRUE(parsed) << parsed.error().message;
+  return stage_of(*parsed, target, tile.kernel, &tile, 1, 0).kernel;
+}
+
+/// Each tile once without a mask and once with one, in its widest head dimensions.
+std::vector<KernelKey> keys_of_tiles(const Target& target) {
+  std::vector<KernelKey> keys;
+  for (const Target::Tile& tile : target.tiles) {
+    if (tile.kernel != "forward" || source_folder(tile.pipeline) != "portable") continue;
+    for (const char* mask : {"", " mask=causal"})
+      keys.push_back(key_of(target, tile,
+                            fmt::format("fwd {} b=1 h=1 s=1 d={} dv={}{}", word(tile.dtypes.back()),
+                                        tile.max_d, tile.max_dv, mask)));
+  }
+  return keys;
+}
+
+/// What else is compiled in, in the tiles that the plan takes for it, at the head dimensions that leave the
+/// fewest registers to spare.
+std::vector<KernelKey> keys_of_features(const Target& target) {
+  std::vector<KernelKey> keys;
+  for (int d : {64, 128, 256}) {
+    for (const char* features :
+         {"softcap=30", "bias=bh", "bias=alibi mask=causal", "bits", "bits mask=causal", "dropout=0.1",
+          "dropout=0.1 mask=causal", "bits bias=bh", "softcap=30 bits dropout=0.1 mask=causal dv=59",
+          "bias=bh bits dropout=0.1 mask=causal dv=59"}) {
+      const Result<Plan> planned =
+          parse(fmt::format("fwd fp16 b=1 h=1 s=64 d={} {}", d, features)).and_then([&](const Problem& p) {
+            return plan(p, target, {.family = "mma_async"});
+          });
+      EXPECT_TRUE(planned) << planned.error().message;
+      if (planned) keys.push_back(planned->stages.front().kernel);
+    }
+  }
+  return keys;
+}
+
+/// In as many threads as there are cores.
+void expect_no_spills(const std::vector<KernelKey>& keys) {
+  ASSERT_FALSE(keys.empty());
+  const std::unique_ptr<Toolchain> compiler = test_toolchain();
+  std::vector<Result<Compiled>> compiled(keys.size());
+  std::atomic<std::size_t> next{0};
+  run_lanes(static_cast<int>(std::thread::hardware_concurrency()), [&](int) {
+    for (std::size_t i; (i = next.fetch_add(1)) < keys.size();) {
+      const Result<Rendered> rendered = render(keys[i]);
+      compiled[i] = rendered.and_then([&](const Rendered& kernel) {
+        return compiler->compile({kernel.symbol, kernel.source, kernel.options});
+      });
+    }
+  });
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    SCOPED_TRACE(print(keys[i]));
+    ASSERT_TRUE(compiled[i]) << compiled[i].error().message;
+    EXPECT_FALSE(compiled[i]->resources->spills()) << compiled[i]->log;
+    EXPECT_EQ(compiled[i]->resources->stack_bytes, 0) << compiled[i]->log;
+  }
+}
+
+class PortableKernel : public testing::TestWithParam<const char*> {};
+
+TEST_P(PortableKernel, CompilesWithoutSpillsInEveryTile) {
+  expect_no_spills(keys_of_tiles(**find_target(GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, PortableKernel,
+                         testing::Values("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"));
+
+class PortableFeatures : public testing::TestWithParam<const char*> {};
+
+TEST_P(PortableFeatures, CompileWithoutSpills) {
+  expect_no_spills(keys_of_features(**find_target(GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, PortableFeatures, testing::Values("sm_80", "sm_90a"));
+
+}  // namespace
+}  // namespace regard
