@@ -23,11 +23,11 @@ _DTYPES = {
 class Prepared:
     """lengths: of each sequence, for packed problems. A backward problem reads O and LSE of its forward problem."""
 
-    def __init__(self, text: str, threads: int, lengths: tuple[int, ...] = ()) -> None:
+    def __init__(self, text: str, threads: int, lengths: tuple[int, ...] = (), family: str | None = None) -> None:
         problem = regard.Problem(text)
         self.text = text
         self.threads = threads
-        self.plan = regard.plan(problem, threads=threads)
+        self.plan = regard.plan(problem, family=family, threads=threads)
         self.plan.prepare()
         torch.manual_seed(0)
         self.tensors = {name: _filled(spec, lengths) for name, spec in problem.tensors.items()}

@@ -40,8 +40,8 @@ class Times:
         return [round(value, 4) for value in self.samples[name]]
 
 
-def timed(call: Callable[[], Any]) -> float:
-    time.sleep(PAUSE)
+def timed(call: Callable[[], Any], pause: float = PAUSE) -> float:
+    time.sleep(pause)
     start = time.perf_counter()
     call()
     return (time.perf_counter() - start) * 1e3
@@ -55,13 +55,18 @@ def _others_seconds() -> float:
 
 
 def interleaved(
-    calls: dict[str, Callable[[], Any]], threads: int, seconds: float, rounds: int = 0, least: int = 5
+    calls: dict[str, Callable[[], Any]],
+    threads: int,
+    seconds: float,
+    rounds: int = 0,
+    least: int = 5,
+    pause: float = PAUSE,
 ) -> Times:
     """Every call in turn, round by round, for about `seconds` in all, `least` to 25 rounds; or `rounds` rounds.
 
     Of a busy machine twice as many rounds are taken, and the quieter half of them counts.
     """
-    warm = sum(timed(call) for call in calls.values()) / 1e3 + PAUSE * len(calls)
+    warm = sum(timed(call, pause) for call in calls.values()) / 1e3 + pause * len(calls)
     rounds = rounds or max(least, min(25, int(seconds / warm)))
     found: list[tuple[float, dict[str, float]]] = []
     order = list(calls)
@@ -69,7 +74,7 @@ def interleaved(
     with one_core_each(threads):
         while quiet < rounds and len(found) < 2 * rounds:
             start, others = time.perf_counter(), _others_seconds()
-            times = {name: timed(calls[name]) for name in order}
+            times = {name: timed(calls[name], pause) for name in order}
             order = order[1:] + order[:1]  # nobody always follows the same one
             others = _others_seconds() - others
             capacity = (time.perf_counter() - start) * (os.cpu_count() or 1)

@@ -1,8 +1,9 @@
-// Forward attention of few query rows against many keys. K and V are read once for all query rows of their
-// head (key::group of them, over the heads that share K and V and the rows of each): the memory is the limit.
+// Forward attention of few query rows against many keys. K and V are read once for key::group query rows of
+// their head (over the heads that share K and V and the rows of each): the memory is the limit.
 //
-// A block is one (batch, K/V head) and one part of the keys. The rows of K are multiplied as they lie, along
-// d: a vector of scores is `lanes / rows` keys by `rows` query rows, the sums of as many vectors of products.
+// A block is up to key::group rows of one (batch, K/V head) against one part of the keys. The rows of K are
+// multiplied as they lie, along d: a vector of scores is `lanes / rows` keys by `rows` query rows, the sums
+// of as many vectors of products.
 #include "kernels/cpu/decode_values.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/rows.h"
@@ -62,11 +63,12 @@ REGARD_INLINE Floats sum_of_row(Floats x) {
 
 class Block {
  public:
-  Block(const Arguments& a, i64 batch, i64 kv_head, i64 split, void* memory)
+  Block(const Arguments& a, i64 batch, i64 kv_head, i64 row_block, i64 split, void* memory)
       : a_(a),
         heads_per_kv_(a.hq / a.hk),
         first_(a, batch, kv_head * heads_per_kv_),
         split_(split),
+        first_row_(row_block * rows),
         scale_(a) {
     u8* at = static_cast<u8*>(memory);
     const auto take = [&at](i64 bytes) {
@@ -76,11 +78,11 @@ class Block {
     q_ = take(layout.q);
     output_ = take(layout.output);
     scores_ = take(layout.scores);
-    used_rows_ = heads_per_kv_ * first_.sequence.sq;
+    used_rows_ = smaller<i64>(heads_per_kv_ * first_.sequence.sq - first_row_, rows);
   }
 
   void run() {
-    if (used_rows_ == 0) return;
+    if (used_rows_ <= 0) return;
     start();
     i64 begin = visible_.first, end = visible_.last;
     if (a_.splits > 1) {
@@ -95,9 +97,10 @@ class Block {
   }
 
  private:
-  /// The query rows of the group: all rows of the first head, then those of the next.
-  i64 head_of(i64 row) const { return first_.head + smaller(row, used_rows_ - 1) / first_.sequence.sq; }
-  i64 row_of(i64 row) const { return smaller(row, used_rows_ - 1) % first_.sequence.sq; }
+  /// The query rows of a K/V head: all rows of its first head, then those of the next.
+  i64 head_of(i64 row) const { return first_.head + number_of(row) / first_.sequence.sq; }
+  i64 row_of(i64 row) const { return number_of(row) % first_.sequence.sq; }
+  i64 number_of(i64 row) const { return first_row_ + smaller(row, used_rows_ - 1); }
 
   void start() {
     visible_.find(a_, first_.sequence, [this](i64 lane) { return row_of(lane % rows); });
@@ -288,8 +291,8 @@ class Block {
 
   const Arguments& a_;
   i64 heads_per_kv_;
-  Head first_;  // the first query head of the group
-  i64 split_, used_rows_;
+  Head first_;  // the first query head of the K/V head
+  i64 split_, first_row_, used_rows_;
   Scale scale_;
   TileRows<lanes> visible_;
   float *q_, *output_, *scores_;
@@ -303,8 +306,15 @@ class Block {
 
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
-  // Heads first: where tensors are [b, s, h, d], the heads of one part of the keys lie on the same pages.
-  const i64 kv_head = block % arguments->hk, rest_of_block = block / arguments->hk;
-  const i64 split = rest_of_block % arguments->splits, batch = rest_of_block / arguments->splits;
-  Block(*arguments, batch, kv_head, split, scratch).run();
+  const Arguments& a = *arguments;
+  const auto take = [&block](i64 count) {
+    const i64 number = block % count;
+    block /= count;
+    return number;
+  };
+  // Rows first, as they read the same part of K and V; then heads: where tensors are [b, s, h, d], the heads
+  // of one part lie on the same pages.
+  const i64 row_block = take(ceil_divide(a.hq / a.hk * a.sq, rows));
+  const i64 kv_head = take(a.hk), split = take(a.splits);
+  Block(a, block, kv_head, row_block, split, scratch).run();
 }

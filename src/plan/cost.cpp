@@ -25,8 +25,8 @@ double share(const Plan& plan, double rate) {
   return plan.target->kind == TargetKind::cpu ? rate : rate / plan.threads;
 }
 
-double flops_per_second(const Plan& plan) {
-  const auto rate = plan.target->gflops.find(plan.problem.dtype);
+double flops_per_second(const Plan& plan, DType dtype) {
+  const auto rate = plan.target->gflops.find(dtype);
   return rate == plan.target->gflops.end() ? default_flops_per_second : share(plan, rate->second * giga);
 }
 
@@ -51,22 +51,25 @@ double busy_threads(const Plan& plan, const Stage& stage) {
   return grid / std::ceil(grid / plan.threads);
 }
 
-/// Computed as whole tiles of rows, and at the rate of vectors over rows (decode: over the head
-/// dimension).
+/// With few rows the products wait for loads: on a CPU at this rate whatever the dtype (bench/recipes.py).
+double products_per_second(const Plan& plan, std::string_view kernel) {
+  if (kernel != "decode") return flops_per_second(plan, plan.problem.dtype);
+  if (plan.target->kind == TargetKind::cpu) return 0.6 * flops_per_second(plan, DType::fp32);
+  return 0.25 * flops_per_second(plan, plan.problem.dtype);
+}
+
+/// Computed as whole tiles of rows.
 Seconds arithmetic(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
   const std::string& kernel = stage.kernel.algorithm.kernel;
   if (kernel.starts_with("generic_")) return flops(p) / generic_flops_per_second;
-  const bool decode = kernel == "decode";
   const Algorithm& algorithm = stage.kernel.algorithm;
   const std::int64_t heads = packs_group(kernel) ? p.hq / p.hk : 1;
   const double rows = static_cast<double>(std::max<std::int64_t>(product({heads, p.sq}), 1));
   const std::int64_t block_q = kernel == "forward" ? ForwardLayout::tile : algorithm.block_q;
   const double tile = static_cast<double>(std::max<std::int64_t>({algorithm.group, block_q, 1}));
   const double padding = std::ceil(rows / tile) * tile / rows;
-  // Without a tile of rows, every multiply-add waits for a load.
-  const double efficiency = decode ? 0.25 : 1;
-  return flops(p) * padding / (flops_per_second(plan) * efficiency);
+  return flops(p) * padding / products_per_second(plan, kernel);
 }
 
 /// K and V are read once where query heads share blocks, else once per query head.
@@ -76,6 +79,17 @@ Seconds traffic(const Plan& plan, const Stage& stage) {
   const double keys = static_cast<double>(p.tk > 0 ? p.tk : product({p.b, p.sk}));
   return keys * heads * static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype)) /
          bytes_per_second(plan);
+}
+
+/// A CPU's decode kernel computes while K and V are on their way; the others pack them first, for each block
+/// of rows.
+Seconds of_blocks(const Plan& plan, const Stage& stage) {
+  const std::string& kernel = stage.kernel.algorithm.kernel;
+  if (plan.target->kind != TargetKind::cpu || kernel != "forward")
+    return std::max(arithmetic(plan, stage), traffic(plan, stage));
+  const double row_blocks = std::ceil(static_cast<double>(plan.problem.sq) /
+                                      static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));
+  return arithmetic(plan, stage) + 2 * row_blocks * traffic(plan, stage);  // read and written
 }
 
 /// New keys and values are read and written once.
@@ -94,7 +108,7 @@ double cost_seconds(const Plan& plan) {
     total += stage_overhead;
     if (stage.kernel.algorithm.kernel == "append_kv") total += appended(plan) / busy_threads(plan, stage);
     if (!is_main(stage.kernel.algorithm.kernel)) continue;
-    total += std::max(arithmetic(plan, stage), traffic(plan, stage)) / busy_threads(plan, stage);
+    total += of_blocks(plan, stage) / busy_threads(plan, stage);
   }
   // What one stage leaves for the next is written once and read once.
   const std::int64_t scratch = plan.workspace.bytes[static_cast<std::size_t>(Part::scratch)];

@@ -1,5 +1,5 @@
-// kernels/cpu/decode.cpp: all query rows of one K/V head per block (the whole group), against one part of the
-// keys, so that K and V are read once.
+// kernels/cpu/decode.cpp: `group` query rows of one K/V head per block (over all heads that share it),
+// against one part of the keys, so that K and V are read once for them.
 #include <algorithm>
 
 #include "kernels/cpu/decode_layout.h"
@@ -34,7 +34,10 @@ Result<Plan> cpu_decode(const Problem& problem, const Target& target, const Targ
   const std::int64_t block_k = value_of(tile, "block_k");
   split_as_asked(plan, wanted_splits(p, plan.threads), block_k);
   const DecodeLayout layout(pairs(p, target), p.d, p.dv, value_of(tile, "group"), block_k);
-  plan.stages = {stage_of(p, target, "decode", &tile, product({p.b, p.hk, plan.splits}), layout.total())};
+  const std::int64_t group = value_of(tile, "group");  // gpu tiles hold all rows
+  const std::int64_t row_blocks = group > 0 ? ceil_divide(group_rows(p), group) : 1;
+  const std::int64_t grid = product({row_blocks, p.b, p.hk, plan.splits});
+  plan.stages = {stage_of(p, target, "decode", &tile, grid, layout.total())};
   combine_parts(plan);
   return finish(std::move(plan));
 }

@@ -1,9 +1,12 @@
 // Few query rows against many keys: the decode kernel, key ranges in parts, and their merge.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "kernels/support.h"
+#include "plan/stage.h"
 
 namespace regard::test {
 namespace {
@@ -47,6 +50,38 @@ TEST(Decode, GroupsOfQueryRows) {
     for (const char* dtype : {"fp32", "bf16"})
       expect_right(std::string("fwd ") + dtype + " lse b=2 hk=1 sk=300 d=64 mask=causal splits=2 " + heads,
                    {runnable_targets().front(), "decode"});
+}
+
+/// Query rows of the target's largest block.
+std::int64_t most_rows_of_block(const std::string& name) {
+  const Target& target = **find_target(name);
+  const char* const rows = target.kind == TargetKind::cpu ? "group" : "block_q";
+  std::int64_t most = 0;
+  for (const Target::Tile& tile : target.tiles)
+    if (tile.kernel == "decode") most = std::max(most, value_of(tile, rows));
+  return most;
+}
+
+// More rows than a block holds: a second one begins amid the rows of a query head and is not full.
+TEST(Decode, TwoBlocksOfQueryRows) {
+  for (const std::string& target : runnable_targets()) {
+    if ((*find_target(target))->kind != TargetKind::cpu) continue;
+    const std::int64_t rows = most_rows_of_block(target);
+    for (const char* shape : {"fp32 d=7", "bf16 d=40", "fp16 d=111 dv=90"})
+      for (const std::string& mask : masks)
+        for (const char* lengths : {"", " lengths"})
+          expect_right(fmt::format("fwd {} lse b=2 hq=6 hk=2 sq={} sk=150 splits=2 {}{}", shape, rows / 3 + 1,
+                                   mask, lengths),
+                       {target, "decode"});
+    for (const char* rest : {"", " mask=causal lengths", " bias=bh", " sink bias=alibi_b"})
+      expect_right(fmt::format("fwd bf16 lse b=2 h=2 sq={} sk=300 d=64 splits=2{}", 2 * rows, rest),
+                   {target, "decode"});
+    for (const char* rest :
+         {"", " mask=causal", " lengths", " sink mask=window:20,5"})  // some end in the first
+      expect_right(fmt::format("fwd bf16 lse varlen b=4 hq=4 hk=2 sq={} sk=400 tq={} tk=1000 d=64 splits=2{}",
+                               rows, 2 * rows, rest),
+                   {target, "decode"});
+  }
 }
 
 TEST(Decode, PackedSequences) {

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Does the plan choose the fastest recipe? Few query rows against many keys, by each recipe that takes them.
+
+Writes a line of JSON per cell to bench/results/recipes-<machine>-<date>.jsonl: ms by recipe, the one chosen, and `cost`
+(its time over that of the fastest).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from run import Run
+from timing import interleaved
+
+KV_HEADS = 4
+ENOUGH_MS = 2.0  # of one sample: short calls repeat
+# Recipe: the option `family`, and a word that keeps the others of the family away.
+RECIPES = {"decode": ("decode", ""), "forward": ("forward", " splits=1"), "forward_split": ("forward_split", "")}
+
+
+@dataclass(frozen=True)
+class Cell:
+    dtype: str
+    d: int
+    sq: int
+    group: int
+    sk: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.dtype} d{self.d} sq{self.sq} group{self.group} sk{self.sk}"
+
+    @property
+    def problem(self) -> str:
+        heads = f"hq={KV_HEADS * self.group} hk={KV_HEADS}"
+        return f"fwd {self.dtype} b=1 {heads} sq={self.sq} sk={self.sk} d={self.d} layout=bhsd"
+
+
+def cells(quick: bool) -> list[Cell]:
+    lengths = (256,) if quick else (256, 1024, 4096, 16384)
+    rows = (1, 16) if quick else (1, 2, 4, 8, 16, 32)
+    grid = itertools.product(("fp32", "bf16", "fp16"), (64, 128), rows, (1, 4, 8), lengths)
+    return [Cell(*values) for values in grid]
+
+
+def repeated(call: Callable[[], Any], times: int) -> Callable[[], None]:
+    def run() -> None:
+        for _ in range(times):
+            call()
+
+    return run
+
+
+def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
+    import regard
+    from prepared import Prepared
+    from timing import timed
+
+    found = {}
+    for recipe, (family, words) in RECIPES.items():
+        try:
+            found[recipe] = Prepared(cell.problem + words, run.threads, family=family)
+        except regard.RefusedError:
+            continue
+    chosen = json.loads(regard.plan(cell.problem, threads=run.threads).json)
+    kernels = [stage["kernel"] for stage in chosen["stages"]]
+    name = next(recipe for recipe, prepared in found.items() if prepared.described["kernel"] == kernels)
+
+    calls = {recipe: repeated(prepared, 1) for recipe, prepared in found.items()}
+    times = {}
+    for recipe, call in calls.items():
+        call()
+        times[recipe] = max(1, round(ENOUGH_MS / timed(call, 0)))
+    sampled = {recipe: repeated(found[recipe], times[recipe]) for recipe in found}
+    result = interleaved(sampled, run.threads, run.options.seconds, run.rounds, pause=0)
+    ms = {recipe: round(result.median(recipe) / times[recipe], 5) for recipe in found}
+    best = min(ms, key=lambda recipe: ms[recipe])
+    cost = ms[name] / ms[best]
+    if cost > 1.1:
+        print(f"    {name} was chosen and takes {cost:.2f} of {best}: {ms}", flush=True)
+    origin = {"problem": cell.problem, "threads": run.threads, "target": chosen["target"]}
+    others = round(result.others, 3)
+    return [{"cell": cell.name, **origin, "chosen": name, "cost": round(cost, 3), "ms": ms, "others": others}]
+
+
+if __name__ == "__main__":
+    this = Run("recipes", __doc__, seconds=0.12)
+    sys.exit(this.each(cells(this.quick), lambda cell: measure(cell, this)))
