@@ -51,11 +51,14 @@ double busy_threads(const Plan& plan, const Stage& stage) {
   return grid / std::ceil(grid / plan.threads);
 }
 
-/// With few rows the products wait for loads: on a CPU at this rate whatever the dtype (bench/recipes.py).
+/// With few rows the products wait for loads, and go to vectors whatever matrix unit there is: on a CPU at
+/// this rate (bench/recipes.py).
 double products_per_second(const Plan& plan, std::string_view kernel) {
-  if (kernel != "decode") return flops_per_second(plan, plan.problem.dtype);
-  if (plan.target->kind == TargetKind::cpu) return 0.6 * flops_per_second(plan, DType::fp32);
-  return 0.25 * flops_per_second(plan, plan.problem.dtype);
+  const double rate = flops_per_second(plan, plan.problem.dtype);
+  if (kernel != "decode") return rate;
+  if (plan.target->kind == TargetKind::cpu)
+    return 0.6 * std::min(rate, 2 * flops_per_second(plan, DType::fp32));
+  return 0.25 * rate;
 }
 
 /// Computed as whole tiles of rows.
