@@ -275,6 +275,13 @@ inline std::string list(const std::string& target = {}, const std::string& profi
   return json.copy();
 }
 
+/// Gets a kernel, by its text in `list`, into the cache: JSON with tier, seconds and resources.
+inline std::string prepare_kernel(const std::string& kernel) {
+  detail::String json;
+  detail::require(regard_prepare_kernel(kernel.c_str(), &json.text));
+  return json.copy();
+}
+
 /// The kernel cache: "list", "stat", "verify", "gc" or "clean"; JSON.
 inline std::string cache(const std::string& verb) {
   detail::String json;

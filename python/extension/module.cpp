@@ -5,8 +5,11 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "plan.h"
 #include "problem.h"
@@ -16,12 +19,30 @@
 namespace nb = nanobind;
 using namespace regard::python;
 
+namespace {
+
+/// Compilers come as Python packages too; the library cannot ask where those are.
+void tell_package_folders() {
+  std::vector<std::string> folders;
+  for (const nb::handle entry : nb::module_::import_("sys").attr("path")) {
+    std::string folder;
+    if (nb::try_cast(entry, folder) && folder.ends_with("-packages")) folders.push_back(std::move(folder));
+  }
+  std::vector<const char*> texts;
+  for (const std::string& folder : folders) texts.push_back(folder.c_str());
+  texts.push_back(nullptr);  // so that there is an array without any, too
+  check(regard_package_folders(texts.data(), std::ssize(folders)));
+}
+
+}  // namespace
+
 NB_MODULE(_core, module) {
   module.doc() = "Binding of Regard's C ABI. Use the package regard.";
   nb::set_leak_warnings(false);  // plans that live until the interpreter ends are no leak
   declare_problem(module);
   declare_plan(module);
 
+  tell_package_folders();
   module.attr("VERSION") = regard_version();
 
   module.def("empty", &empty, nb::arg("shape"), nb::arg("dtype"), nb::arg("zeros"),

@@ -1,11 +1,6 @@
 #include "compile/compiler_identity.h"
 
-#include <fmt/format.h>
-#include <sys/stat.h>
-
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "compile/process.h"
 
@@ -22,38 +17,17 @@ std::string_view next_line(std::string_view& text) {
   return line;
 }
 
-struct Program {
-  std::string folder;  ///< where its file lies, links followed
-  std::string state;   ///< changes when the file is replaced or written to
-};
-
-/// Nothing for what is no binary: a script may call anything.
-std::optional<Program> examine(const std::string& path) {
-  std::error_code error;
-  const fs::path file = fs::canonical(path, error);
-  char magic[4] = "";
-  struct stat status;
-  if (error || !std::ifstream(file, std::ios::binary).read(magic, sizeof magic) ||
-      std::memcmp(magic, "\177ELF", sizeof magic) != 0 || stat(file.c_str(), &status) != 0) {
-    return std::nullopt;
-  }
-  return Program{file.parent_path(),
-                 fmt::format("{} {} inode {} size {} written {}.{:09} changed {}.{:09}", path, file.string(),
-                             status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec,
-                             status.st_ctim.tv_sec, status.st_ctim.tv_nsec)};
-}
-
 /// Whether what it said holds for as long as its file does. A wrapper such as ccache passes on what a
 /// compiler elsewhere says, and a file of settings may change.
-bool speaks_for_itself(std::string_view verbose_text, const Program& program) {
+bool speaks_for_itself(std::string_view verbose_text, const std::string& program) {
   constexpr std::string_view installed = "InstalledDir: ";
+  std::error_code error;
+  const fs::path folder = fs::canonical(program, error).parent_path();
   bool here = false;
   while (!verbose_text.empty()) {
     const std::string_view line = next_line(verbose_text);
     if (line.starts_with("Configuration file")) return false;
-    std::error_code error;
-    if (line.starts_with(installed))
-      here = fs::canonical(line.substr(installed.size()), error) == program.folder;
+    if (line.starts_with(installed)) here = fs::canonical(line.substr(installed.size()), error) == folder;
   }
   return here;
 }
@@ -80,20 +54,14 @@ std::string compiler_identity(std::string_view verbose_text) {
 // `clang++ -v` takes 20 ms, much longer than loading a kernel from the cache. g++ takes 1 ms and does not say
 // where it lies.
 Result<std::string> identify_compiler(const std::string& path, CompilerMemory* memory) {
-  const std::optional<Program> program = memory != nullptr ? examine(path) : std::nullopt;
-  if (program) {
-    if (std::optional<std::string> identity = memory->recall(program->state)) return *std::move(identity);
-  }
-  const Result<Finished> asked = run_process({path, "-v"}, "/", {.seconds = 20});
-  if (!asked) return invalid("cannot be run");
-  if (!asked->succeeded) return invalid("ended with " + asked->how);
-  const std::string identity = compiler_identity(asked->output);
-  if (identity.empty()) return invalid("names no compiler version");
-  if (program && speaks_for_itself(asked->output, *program)) {
-    const std::optional<Program> after = examine(path);  // it may have been replaced while it was asked
-    if (after && after->state == program->state) memory->remember(program->state, identity);
-  }
-  return identity;
+  return recall_or_ask(memory, path, "", [&]() -> Result<CompilerAnswer> {
+    const Result<Finished> asked = run_process({path, "-v"}, "/", {.seconds = 20});
+    if (!asked) return invalid("cannot be run");
+    if (!asked->succeeded) return invalid("ended with " + asked->how);
+    const std::string identity = compiler_identity(asked->output);
+    if (identity.empty()) return invalid("names no compiler version");
+    return CompilerAnswer{identity, speaks_for_itself(asked->output, path)};
+  });
 }
 
 }  // namespace regard

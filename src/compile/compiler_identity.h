@@ -1,22 +1,13 @@
 // Which compiler a program is: what it says of itself, now or to an earlier process.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "compile/compiler_memory.h"
 
 namespace regard {
-
-/// Keeps what compilers said of themselves between processes. `file` names a program and the state of its
-/// file.
-class CompilerMemory {
- public:
-  virtual ~CompilerMemory() = default;
-  virtual std::optional<std::string> recall(const std::string& file) = 0;
-  virtual void remember(const std::string& file, const std::string& identity) = 0;
-};
 
 /// What identifies a compiler in the text that `-v` prints; no paths, nothing of how it was called. Empty
 /// when that is not a compiler's text.

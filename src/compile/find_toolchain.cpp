@@ -28,11 +28,11 @@ Found find_host(const Settings& current, CompilerMemory* memory) {
                             compile_limit_seconds, memory);
 }
 
-Found find_nvrtc(const Settings& current, CompilerMemory*) {
+Found find_nvrtc(const Settings& current, CompilerMemory* memory) {
   const std::string cuda_home = environment("CUDA_HOME");
   const Result<NvrtcLibrary> library = open_nvrtc(nvrtc_places(current.nvrtc, package_folders(), cuda_home));
   if (!library) return tl::unexpected(library.error());
-  return make_nvrtc(*library);
+  return make_nvrtc(*library, memory);
 }
 
 /// Finding one runs or loads a compiler, which takes a while.

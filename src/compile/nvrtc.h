@@ -4,13 +4,15 @@
 
 #include <memory>
 
+#include "compile/compiler_memory.h"
 #include "compile/nvrtc_library.h"
 #include "compile/toolchain.h"
 
 namespace regard {
 
-/// The identity holds NVRTC's build, read from what it compiles.
-Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary&);
+/// The identity holds NVRTC's build, read from what it compiles, now or in an earlier process; `memory` may
+/// be null.
+Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary&, CompilerMemory* memory = nullptr);
 
 /// What names a build of NVRTC in the PTX that it writes: "release 13.0, V13.0.88; CL-36424714".
 std::string nvrtc_identity(std::string_view ptx);

@@ -3,8 +3,13 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <iterator>
+#include <utility>
+
+#include "base/forever.h"
 
 namespace regard {
 namespace {
@@ -13,6 +18,8 @@ namespace fs = std::filesystem;
 
 /// The newest version first; what has another number may have other functions.
 constexpr std::string_view sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
+
+constinit std::atomic<const std::vector<std::string>*> of_python{nullptr};
 
 std::string last_error() {
   const char* text = dlerror();
@@ -29,18 +36,24 @@ void open_builtins(const fs::path& folder) {
   }
 }
 
+/// The file that a function was loaded from.
+std::string file_of(const void* function) {
+  Dl_info info{};
+  return dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
 Result<NvrtcLibrary> open(const std::string& path) {
   if (path.find('/') != std::string::npos) open_builtins(fs::path(path).parent_path());
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return fail(ErrorKind::no_kernel, last_error());
   NvrtcLibrary library;
-  library.path = path;
 #define REGARD_FIND(result, name, parameters)                                  \
   library.name = reinterpret_cast<result(*) parameters>(dlsym(handle, #name)); \
   if (library.name == nullptr)                                                 \
     return fail(ErrorKind::no_kernel, fmt::format("'{}' has no function " #name, path));
   REGARD_NVRTC_FUNCTIONS(REGARD_FIND)
 #undef REGARD_FIND
+  library.path = file_of(reinterpret_cast<const void*>(library.nvrtcVersion));
   return library;
 }
 
@@ -81,11 +94,18 @@ std::vector<NvrtcPlace> nvrtc_places(const std::string& setting, std::span<const
   return places;
 }
 
+void name_package_folders(std::vector<std::string> folders) {
+  publish(of_python, std::make_unique<const std::vector<std::string>>(std::move(folders)));
+}
+
 std::vector<std::string> package_folders() {
-  Dl_info self{};
-  if (dladdr(reinterpret_cast<const void*>(&package_folders), &self) == 0 || self.dli_fname == nullptr)
-    return {};
-  return {fs::absolute(self.dli_fname).parent_path().parent_path().string()};
+  std::vector<std::string> folders;
+  if (const auto* named = of_python.load(std::memory_order_acquire)) folders = *named;
+  const std::string self = file_of(reinterpret_cast<const void*>(&package_folders));
+  if (self.empty()) return folders;
+  std::string own = fs::absolute(self).parent_path().parent_path().string();
+  if (std::ranges::find(folders, own) == folders.end()) folders.push_back(std::move(own));
+  return folders;
 }
 
 Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcPlace> places) {
@@ -103,7 +123,8 @@ Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcPlace> places) {
   }
   return fail(ErrorKind::no_kernel,
               fmt::format("no NVRTC (CUDA's run-time compiler); searched {}; install it with 'pip install "
-                          "nvidia-cuda-nvrtc' or set REGARD_NVRTC to libnvrtc.so.13",
+                          "nvidia-cuda-nvrtc', or set CUDA_HOME to a CUDA toolkit or REGARD_NVRTC to "
+                          "libnvrtc.so.13",
                           searched));
 }
 

@@ -29,7 +29,7 @@ using NvrtcProgram = void*;
   X(int, nvrtcGetProgramLog, (NvrtcProgram, char*))
 
 struct NvrtcLibrary {
-  std::string path;  ///< as it was opened
+  std::string path;  ///< where it lies
 #define REGARD_MEMBER(result, name, parameters) result(*name) parameters = nullptr;
   REGARD_NVRTC_FUNCTIONS(REGARD_MEMBER)
 #undef REGARD_MEMBER
@@ -46,7 +46,11 @@ struct NvrtcPlace {
 std::vector<NvrtcPlace> nvrtc_places(const std::string& setting, std::span<const std::string> packages,
                                      const std::string& cuda_home);
 
-/// Folders of Python packages that belong to this process: the one this library is installed in as a package.
+/// Says where the Python that runs in this process has its packages; the first call counts.
+void name_package_folders(std::vector<std::string> folders);
+
+/// Folders of Python packages that belong to this process: those of its Python, and the one this library is
+/// installed in as a package.
 std::vector<std::string> package_folders();
 
 /// The first that opens. It stays open for the life of the process. The error lists what was searched.

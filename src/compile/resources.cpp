@@ -28,10 +28,18 @@ std::int64_t number_after(std::string_view line, std::string_view words) {
   return value;
 }
 
+std::int64_t count(std::string_view text, std::string_view words) {
+  std::int64_t found = 0;
+  for (std::size_t at = text.find(words); at != std::string_view::npos; at = text.find(words, at + 1))
+    ++found;
+  return found;
+}
+
 }  // namespace
 
-Result<Resources> parse_ptxas_log(std::string_view log) {
+Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx) {
   Resources resources;
+  resources.wgmma = count(ptx, "wgmma.mma_async");
   int kernels = 0;
   for (const std::string_view line : split(log, "\n")) {
     if (line.find("Compiling entry function") != std::string_view::npos) ++kernels;

@@ -17,13 +17,15 @@ struct Resources {
   std::int64_t spill_load_bytes = 0;   ///< and read back from there
   std::int64_t shared_bytes = 0;       ///< static shared memory per block
   std::int64_t barriers = 0;           ///< named barriers per block
+  std::int64_t wgmma = 0;              ///< matrix products of warpgroups in its text
   /// What ptxas says about speed that it gave away: wgmma instructions in series (C7510 to C7519).
   std::vector<std::string> performance_warnings;
 
   bool spills() const { return spill_store_bytes > 0 || spill_load_bytes > 0; }
 };
 
-/// Reads the log of `ptxas --verbose`. An error when the log reports on no kernel, or on more than one.
-Result<Resources> parse_ptxas_log(std::string_view log);
+/// Reads the log of `ptxas --verbose`; `ptx` is what it was given. An error when the log reports on no
+/// kernel, or on more than one.
+Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx = {});
 
 }  // namespace regard

@@ -47,7 +47,7 @@ class Toolchain {
 class CompilerMemory;
 
 /// The toolchain for a target, found once per process; the error says what was searched and what to install.
-/// `memory` (may be null) saves the first caller from asking a host compiler again what it is.
+/// `memory` (may be null) saves the first caller from asking a compiler again what it is.
 Result<Toolchain*> toolchain_for(const Target&, CompilerMemory* memory = nullptr);
 
 }  // namespace regard

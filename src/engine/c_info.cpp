@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "compile/nvrtc_library.h"
 #include "engine/describe.h"
 #include "engine/handles.h"
 
@@ -24,6 +26,19 @@ regard_status regard_list(const char* target, const char* profile, char** json) 
   return guarded([&] {
     return give_result(list_kernels(target == nullptr ? "" : target, profile == nullptr ? "" : profile),
                        json);
+  });
+}
+
+regard_status regard_prepare_kernel(const char* kernel, char** json) {
+  if (kernel == nullptr) return report(null_argument("kernel").value());
+  return guarded([&] { return give_result(prepare_kernel(kernel), json); });
+}
+
+regard_status regard_package_folders(const char* const* folders, int64_t count) {
+  if (folders == nullptr) return report(null_argument("folders").value());
+  return guarded([&] {
+    name_package_folders({folders, folders + std::max<int64_t>(count, 0)});
+    return REGARD_OK;
   });
 }
 

@@ -5,24 +5,25 @@
 
 namespace regard {
 namespace {
-Digest key_of(const std::string& file) {
-  return sha256("compiler 1\n" + file);
+Digest key_of(const std::string& question) {
+  return sha256("compiler 1\n" + question);
 }
 }  // namespace
 
-std::optional<std::string> CompilersInCache::recall(const std::string& file) {
-  const std::optional<CacheEntry> entry = cache_.find(key_of(file));
+std::optional<std::string> CompilersInCache::recall(const std::string& question) {
+  const std::optional<CacheEntry> entry = cache_.find(key_of(question));
   if (!entry || entry->payload.empty()) return std::nullopt;
   return std::string(reinterpret_cast<const char*>(entry->payload.data()), entry->payload.size());
 }
 
-void CompilersInCache::remember(const std::string& file, const std::string& identity) {
+void CompilersInCache::remember(const std::string& question, const std::string& identity) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(identity));
-  const nlohmann::json manifest = {{"compiler", identity}, {"file", file}};
+  const nlohmann::json manifest = {{"compiler", identity}, {"file", question}};
   // A path need not be UTF-8, as JSON is. In a folder that takes nothing, the compiler is asked again each
   // time.
-  (void)cache_.write(key_of(file), {manifest.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-                                    {bytes.begin(), bytes.end()}});
+  (void)cache_.write(key_of(question),
+                     {manifest.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                      {bytes.begin(), bytes.end()}});
 }
 
 }  // namespace regard

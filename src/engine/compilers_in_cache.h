@@ -3,15 +3,15 @@
 #pragma once
 
 #include "cache/cache.h"
-#include "compile/compiler_identity.h"
+#include "compile/compiler_memory.h"
 
 namespace regard {
 
 class CompilersInCache final : public CompilerMemory {
  public:
   explicit CompilersInCache(Cache& cache) : cache_(cache) {}
-  std::optional<std::string> recall(const std::string& file) override;
-  void remember(const std::string& file, const std::string& identity) override;
+  std::optional<std::string> recall(const std::string& question) override;
+  void remember(const std::string& question, const std::string& identity) override;
 
  private:
   Cache& cache_;

@@ -190,6 +190,16 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
   return rows.dump();
 }
 
+Result<std::string> prepare_kernel(std::string_view text) {
+  const Result<KernelKey> key = parse_kernel_key(text);
+  if (!key) return tl::unexpected(key.error());
+  const Result<std::shared_ptr<const LoadedKernel>> kernel = resolve(*key);
+  if (!kernel) return tl::unexpected(kernel.error());
+  json row = {{"kernel", (*kernel)->key}, {"tier", word((*kernel)->tier)}, {"seconds", (*kernel)->seconds}};
+  if (!(*kernel)->resources.empty()) row["resources"] = json::parse((*kernel)->resources);
+  return row.dump();
+}
+
 Result<std::string> cache_verb(std::string_view verb) {
   const Result<Cache*> cache = process_cache();
   if (!cache) return tl::unexpected(cache.error());

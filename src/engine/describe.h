@@ -14,6 +14,8 @@ std::string describe(const PreparedPlan&);
 Result<std::string> describe_machine();
 /// Kernels of a profile on a target, or, with neither, all built-in and cached ones; each with its tier.
 Result<std::string> list_kernels(std::string_view target, std::string_view profile);
+/// Gets a kernel, by its text, from the tiers: which, how long it took, and what the compiler reported.
+Result<std::string> prepare_kernel(std::string_view kernel);
 /// list, stat, verify, gc, clean.
 Result<std::string> cache_verb(std::string_view verb);
 

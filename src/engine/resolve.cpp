@@ -60,7 +60,9 @@ nlohmann::json describe(const Resources& used) {
           {"stack_bytes", used.stack_bytes},
           {"spill_bytes", used.spill_store_bytes + used.spill_load_bytes},
           {"shared_bytes", used.shared_bytes},
-          {"barriers", used.barriers}};
+          {"barriers", used.barriers},
+          {"wgmma", used.wgmma},
+          {"warnings", used.performance_warnings}};
 }
 
 std::string manifest_of(const KernelKey& key, const Rendered& rendered, const Toolchain& toolchain,

@@ -9,23 +9,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
 
 #include "compile/process.h"
+#include "compile/test_memory.h"
 
 namespace regard {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Memory final : CompilerMemory {
-  std::map<std::string, std::string> known;
-  std::optional<std::string> recall(const std::string& file) override {
-    const auto found = known.find(file);
-    return found == known.end() ? std::nullopt : std::optional(found->second);
-  }
-  void remember(const std::string& file, const std::string& identity) override { known[file] = identity; }
-};
 
 class RememberedCompiler : public testing::Test {
  protected:
@@ -60,7 +51,7 @@ class RememberedCompiler : public testing::Test {
   }
 
   std::string folder_;
-  Memory memory_;
+  TestMemory memory_;
 };
 
 TEST_F(RememberedCompiler, HoldsUntilTheCompilerIsReplaced) {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "compile/test_memory.h"
 #include "compile/test_nvrtc.h"
 #include "plan/target.h"
 
@@ -106,6 +107,30 @@ TEST(Nvrtc, IdentityNamesTheBuildAndNoPath) {
   EXPECT_EQ(nvrtc_identity("// nothing of the kind\n"), "");
 }
 
+// Asking NVRTC costs ten times what loading a kernel from the cache does.
+TEST(Nvrtc, IsAskedWhatItIsOnceForAsLongAsItsFileIsTheSame) {
+  NvrtcLibrary library = test_nvrtc();
+  std::string name = testing::TempDir() + "/regard-nvrtc-XXXXXX";
+  const fs::path folder = mkdtemp(name.data());
+  library.path = folder / "libnvrtc.so";
+  const auto put_there = [&] {
+    fs::copy_file("/bin/true", library.path, fs::copy_options::overwrite_existing);
+  };
+  put_there();  // only its file's state matters
+
+  TestMemory memory;
+  const std::string identity = make_nvrtc(library, &memory).value()->identity();
+  ASSERT_EQ(memory.known.size(), 1u);
+  memory.known.begin()->second = "NVRTC as it was";
+  EXPECT_THAT(make_nvrtc(library, &memory).value()->identity(), testing::StartsWith("NVRTC as it was; "));
+  fs::remove(library.path);
+  put_there();
+  EXPECT_EQ(make_nvrtc(library, &memory).value()->identity(), identity);
+  EXPECT_EQ(memory.known.size(), 2u);
+  EXPECT_EQ(make_nvrtc(library).value()->identity(), identity);
+  fs::remove_all(folder);
+}
+
 TEST(Nvrtc, AFailureHasTheLogTheOptionsAndTheKeptSource) {
   const std::unique_ptr<Toolchain> compiler = test_toolchain();
   const Result<Compiled> result =
@@ -136,16 +161,66 @@ TEST(Nvrtc, IsSearchedInOrderAndTheSettingStandsAlone) {
   EXPECT_THAT(paths(nvrtc_places("/mine.so", packages, "/cuda")), testing::ElementsAre("/mine.so"));
 }
 
-TEST(Nvrtc, WhatIsNotThereIsOneSentenceWithAllPlaces) {
-  const std::vector<NvrtcPlace> places = {{"CUDA_HOME", "/nonexistent/lib64"}};
-  const Result<NvrtcLibrary> missing = open_nvrtc(places);
-  ASSERT_FALSE(missing);
-  EXPECT_THAT(missing.error().message,
-              AllOf(HasSubstr("CUDA_HOME '/nonexistent/lib64'"), HasSubstr("pip install nvidia-cuda-nvrtc")));
+/// A folder with NVRTC's name in a place's subfolder: a link to the real one, or a file that is no library.
+class NvrtcPlaces : public testing::Test {
+ protected:
+  NvrtcPlaces() {
+    std::string name = testing::TempDir() + "/regard-nvrtc-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~NvrtcPlaces() override { fs::remove_all(folder_); }
+
+  void put(const std::string& inside, bool real) const {
+    const fs::path library = folder_ / inside / "libnvrtc.so.13";
+    fs::create_directories(library.parent_path());
+    fs::remove(library);
+    real ? fs::create_symlink(fs::absolute(test_nvrtc().path), library)
+         : (void)(std::ofstream(library) << "no library");
+  }
+  /// The words of a failure; empty when it was found.
+  std::string search(const std::string& setting, bool home = true) const {
+    const std::vector<std::string> packages = {folder_ / "site-packages"};
+    const Result<NvrtcLibrary> found =
+        open_nvrtc(nvrtc_places(setting, packages, home ? (folder_ / "cuda").string() : ""));
+    return found ? "" : found.error().message;
+  }
+  fs::path folder_;
+};
+
+TEST_F(NvrtcPlaces, OneAfterTheOtherUntilOneOpens) {
+  for (const char* inside : {"site-packages/nvidia/cu13/lib", "site-packages/nvidia/cuda_nvrtc/lib",
+                             "cuda/lib64", "cuda/lib", "mine"}) {
+    put(inside, false);
+  }
+  const std::string mine = folder_ / "mine";
+  EXPECT_THAT(search(mine), AllOf(HasSubstr("REGARD_NVRTC '" + mine + "' ("), HasSubstr("file too short")));
+  EXPECT_EQ(search(mine).find("CUDA_HOME '"), std::string::npos);
+  put("mine", true);
+  EXPECT_EQ(search(mine), "");
+  EXPECT_EQ(search(mine + "/libnvrtc.so.13"), "");
+  for (const char* inside :
+       {"site-packages/nvidia/cu13/lib", "site-packages/nvidia/cuda_nvrtc/lib", "cuda/lib64", "cuda/lib"}) {
+    put(inside, true);
+    EXPECT_EQ(search(""), "") << inside;
+    put(inside, false);
+  }
+  // The loader finds what is open already by its name.
+  const NvrtcLibrary open = test_nvrtc();
+  EXPECT_EQ(search("", false), "");
+}
+
+TEST_F(NvrtcPlaces, WhatIsNotThereIsOneSentenceWithAllPlaces) {
+  const std::string message = [] {
+    const Result<NvrtcLibrary> missing = open_nvrtc(std::vector<NvrtcPlace>{
+        {"the Python package nvidia-cuda-nvrtc", "/nonexistent/lib"}, {"CUDA_HOME", "/proc/sys"}});
+    return missing ? "" : missing.error().message;
+  }();
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("searched the Python package nvidia-cuda-nvrtc '/nonexistent/lib' (/non"),
+                    HasSubstr("; CUDA_HOME '/proc/sys' (none there); install it with 'pip install "
+                              "nvidia-cuda-nvrtc'")));
   // A library that is something else.
-  const Result<NvrtcLibrary> wrong = open_nvrtc(nvrtc_places("libm.so.6", {}, ""));
-  ASSERT_FALSE(wrong);
-  EXPECT_THAT(wrong.error().message, HasSubstr("has no function nvrtcVersion"));
+  EXPECT_THAT(search("libm.so.6"), HasSubstr("has no function nvrtcVersion"));
 }
 
 TEST(PtxasLog, IsReadLineByLine) {

@@ -122,7 +122,7 @@ TEST(BadOption, IsASentenceWithTheWord) {
   for (const Row& row :
        {Row{"cpu-avx3", nullptr, 0, "cpu-avx2"},  //        Row{"cpu-generic", "forwad", 0, "forward"},  //
         Row{"cpu-generic", "backward", 0, "backward", REGARD_REFUSED},
-        Row{"cpu-generic", nullptr, -1, "threads=-1"}, Row{"sm_90a", nullptr, 0, "sm_90a", REGARD_REFUSED}}) {
+        Row{"cpu-generic", nullptr, -1, "threads=-1"}, Row{"gfx942", nullptr, 0, "gfx942", REGARD_REFUSED}}) {
     regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
     options.target = row.target;
     options.family = row.family;
@@ -140,6 +140,8 @@ TEST(BadOption, AnUnknownProfileFormatOrVerbIsNamed) {
   expect_refusal(regard_list(nullptr, "defualt", &text), REGARD_INVALID, "default", "profile");
   expect_refusal(regard_list("cpu-avx3", nullptr, &text), REGARD_INVALID, "cpu-avx2", "target");
   expect_refusal(regard_explain(call.problem, nullptr, "yaml", &text), REGARD_INVALID, "yaml", "format");
+  expect_refusal(regard_prepare_kernel("sm_90b forward | fwd bf16 d=64", &text), REGARD_INVALID, "sm_90a",
+                 "target");
   expect_refusal(regard_cache("lst", &text), REGARD_INVALID, "list", "verb");
   EXPECT_EQ(text, nullptr);
 }
@@ -176,6 +178,9 @@ TEST(BadPointer, IsNamedByItsParameter) {
   expect(regard_info(nullptr), "json");
   expect(regard_list(nullptr, nullptr, nullptr), "json");
   expect(regard_cache("stat", nullptr), "json");
+  expect(regard_prepare_kernel(nullptr, &text), "kernel");
+  expect(regard_prepare_kernel("cpu-avx2 forward | fwd fp32 d=64", nullptr), "json");
+  expect(regard_package_folders(nullptr, 1), "folders");
   regard_plan_destroy(made);
 }
 

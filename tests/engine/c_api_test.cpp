@@ -237,6 +237,7 @@ TEST(CApi, AGpuTargetRefusesTensorsOfTheHost) {
   Call call(problem);
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
   options.target = "sm_90a";
+  options.family = "wgmma_tma";  // counts its tiles in the workspace
   regard_plan* plan = nullptr;
   ASSERT_EQ(regard_plan_create(problem.handle, &options, &plan), REGARD_OK) << message();
   EXPECT_GT(regard_plan_workspace_bytes(plan), 0);

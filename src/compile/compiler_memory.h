@@ -1,0 +1,30 @@
+// What compilers said of themselves, kept between processes for as long as their files stay as they are.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+
+namespace regard {
+
+/// `question` names a compiler, the state of its file, and what it was asked.
+class CompilerMemory {
+ public:
+  virtual ~CompilerMemory() = default;
+  virtual std::optional<std::string> recall(const std::string& question) = 0;
+  virtual void remember(const std::string& question, const std::string& identity) = 0;
+};
+
+struct CompilerAnswer {
+  std::string identity;
+  bool lasting = true;  ///< whether it holds for as long as the file does
+};
+
+/// What the compiler in the binary `file` answers, now or to an earlier process; `how` tells apart ways to
+/// ask. `memory` may be null.
+Result<std::string> recall_or_ask(CompilerMemory* memory, const std::string& file, const std::string& how,
+                                  const std::function<Result<CompilerAnswer>()>& ask);
+
+}  // namespace regard
