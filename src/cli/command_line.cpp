@@ -49,6 +49,12 @@ constexpr const char* list_footer = R"(
   regard list --profile flash --tier compile    # what the profile would compile on demand
 )";
 
+constexpr const char* prebuild_footer = R"(
+Needs no GPU. Names every kernel that cannot be compiled (exit code 3) or that the compiler made slow.
+  regard prebuild --target sm_90a,sm_80 --profile flash,pytorch
+  regard prebuild --target sm_120 --profile transformer_engine --sample 10 --strict
+)";
+
 constexpr const char* cache_footer = R"(
   regard cache list      every entry
   regard cache stat      folder, entries, bytes, whether it can be used and why not
@@ -183,6 +189,25 @@ void CommandLine::add_others() {
   list->add_option("--profile", request.profile, "The kernels of a profile, e.g. flash, pytorch, all");
   list->add_option("--tier", request.tier,
                    "Only kernels that come from this tier, built-in, cache or compile");
+
+  CLI::App* prebuild =
+      verb("prebuild", "Compile the kernels of profiles into the cache, for GPUs that are elsewhere too",
+           prebuild_footer);
+  prebuild->add_option("--target", request.targets, "Targets, e.g. sm_90a; several with commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->required();
+  prebuild->add_option("--profile", request.profiles, "Profiles, e.g. flash; several with commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->required();
+  prebuild
+      ->add_option("--sample", request.sample, "Only so many kernels of each target, always the same ones")
+      ->check(CLI::Range(0, 1000000));
+  prebuild->add_option("--threads", request.threads, "Compiles at a time; 0 is all cores");
+  prebuild->add_flag(
+      "--strict", request.strict,
+      "Exit code 1 when a GPU kernel spills, has a stack, lacks its wgmma, or is slow by ptxas's word");
 
   CLI::App* cache = verb("cache", "Look at and clean the cache of compiled kernels", cache_footer);
   cache->add_option("verb", request.words, "list, stat, verify, gc or clean")->expected(1)->required();

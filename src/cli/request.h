@@ -44,6 +44,11 @@ struct Request {
 
   // list
   std::string profile, tier;
+
+  // prebuild
+  std::vector<std::string> profiles;
+  std::size_t sample = 0;  ///< kernels of each target; 0: all
+  bool strict = false;
 };
 
 }  // namespace regard::cli

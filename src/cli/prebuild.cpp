@@ -1,0 +1,145 @@
+// regard prebuild: the kernels of profiles into the cache, before anybody asks for them.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "cli/failure.h"
+#include "cli/text.h"
+#include "cli/verbs.h"
+
+namespace regard::cli {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+/// Evenly spread over a sorted list.
+std::vector<std::string> sample_of(const std::vector<std::string>& kernels, std::size_t size) {
+  if (size == 0 || kernels.size() <= size) return kernels;
+  std::vector<std::string> sample;
+  for (std::size_t i = 0; i < size; ++i) sample.push_back(kernels[i * kernels.size() / size]);
+  return sample;
+}
+
+std::vector<std::string> wanted_kernels(const Request& request) {
+  std::vector<std::string> wanted;
+  for (const std::string& target : request.targets) {
+    std::set<std::string> kernels;  // profiles share many
+    for (const std::string& profile : request.profiles) {
+      for (const Json& row : Json::parse(regard::list(target, profile))) kernels.insert(cell(row, "kernel"));
+    }
+    for (std::string& kernel : sample_of({kernels.begin(), kernels.end()}, request.sample)) {
+      wanted.push_back(std::move(kernel));
+    }
+  }
+  return wanted;
+}
+
+/// What makes a GPU kernel slower than its author meant; empty when nothing does.
+std::string flaws_of(const Json& row) {
+  if (!row.contains("resources")) return "";
+  const Json& used = row["resources"];
+  std::vector<std::string> flaws;
+  if (used.at("spill_bytes") > 0) flaws.push_back(fmt::format("spills {} bytes", cell(used, "spill_bytes")));
+  if (used.at("stack_bytes") > 0)
+    flaws.push_back(fmt::format("has a stack of {} bytes", cell(used, "stack_bytes")));
+  for (const Json& warning : used.at("warnings")) flaws.push_back(warning.get<std::string>());
+  if (cell(row, "kernel").find(" wgmma_") != std::string::npos && used.at("wgmma") == 0) {
+    flaws.emplace_back("has no wgmma instruction");
+  }
+  return fmt::format("{}", fmt::join(flaws, ", "));
+}
+
+Json prepare(const std::string& kernel) {
+  try {
+    Json row = Json::parse(regard::prepare_kernel(kernel));
+    if (const std::string flaws = flaws_of(row); !flaws.empty()) row["flaws"] = flaws;
+    return row;
+  } catch (const error& failure) {
+    return {{"kernel", kernel}, {"error", failure.what()}};
+  }
+}
+
+/// A line on standard error that a terminal overwrites; elsewhere a new one now and then.
+class Progress {
+ public:
+  explicit Progress(std::size_t total) : total_(total) {}
+  void step() {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    const bool last = done_ == total_;
+    if (!terminal_ && !last && Clock::now() - told_ < std::chrono::seconds(10)) return;
+    told_ = Clock::now();
+    const double seconds = std::chrono::duration<double>(told_ - start_).count();
+    std::fprintf(stderr, "%sregard: %zu of %zu kernels, %.0f s%s", terminal_ ? "\r\033[K" : "", done_, total_,
+                 seconds, terminal_ && !last ? "" : "\n");
+  }
+
+ private:
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point told_ = start_;
+  std::mutex mutex_;
+  std::size_t total_, done_ = 0;
+};
+
+int jobs_of(const Request& request) {
+  return request.threads != 0 ? request.threads : Json::parse(regard::info())["machine"]["cores"].get<int>();
+}
+
+Json prepare_all(const std::vector<std::string>& kernels, int jobs) {
+  std::vector<Json> rows(kernels.size());
+  Progress progress(kernels.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < kernels.size();) {
+      rows[i] = prepare(kernels[i]);
+      progress.step();
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (int i = 1; i < jobs; ++i) threads.emplace_back(work);
+  work();
+  threads.clear();  // waits for them
+  return rows;
+}
+
+}  // namespace
+
+Answer prebuild_verb(const Request& request) {
+  const std::vector<std::string> kernels = wanted_kernels(request);
+  const Json rows = prepare_all(kernels, jobs_of(request));
+  int compiled = 0, failed = 0, flawed = 0;
+  double slowest = 0;
+  std::string text;
+  for (const Json& row : rows) {
+    const std::string flaws = cell(row, "flaws"), failure = cell(row, "error");
+    failed += !failure.empty();
+    flawed += !flaws.empty();
+    if (cell(row, "tier") == "compile") {
+      ++compiled;
+      slowest = std::max(slowest, row["seconds"].get<double>());
+    }
+    if (!failure.empty() || !flaws.empty()) {
+      text += fmt::format("{}: {}\n", cell(row, "kernel"), failure.empty() ? flaws : failure);
+    }
+  }
+  const ExitCode code = failed > 0                     ? exit_refused
+                        : request.strict && flawed > 0 ? exit_check_failed
+                                                       : exit_ok;
+  if (request.json) return {rows.dump(2) + "\n", code};
+  text += fmt::format(
+      "{} kernels: {} compiled (the slowest in {:.1f} s), {} there before, {} failed, {} with flaws\n",
+      kernels.size(), compiled, slowest, std::ssize(rows) - compiled - failed, failed, flawed);
+  return {text, code};
+}
+
+}  // namespace regard::cli

@@ -1,0 +1,78 @@
+"""Kernels of profiles into the cache, and what is said of them; NVRTC as a process without Python finds it."""
+
+import json
+import pathlib
+
+import pytest
+
+from conftest import ROOT
+
+WHEELS = [str(folder) for folder in ROOT.glob(".venv/lib/python*/site-packages/nvidia/cu13/lib") if folder.is_dir()]
+ONE = "prebuild --target=sm_90a --profile=flash --sample=1 --strict"
+pytestmark = pytest.mark.skipif(not WHEELS, reason="the wheel nvidia-cuda-nvrtc is not in .venv")
+
+
+def test_a_kernel_is_compiled_once_and_its_resources_are_known(regard, tmp_path):
+    settings = {"REGARD_NVRTC": WHEELS[0], "REGARD_CACHE_DIR": str(tmp_path / "cache")}
+    first, again = (regard(ONE, "--json", **settings) for _ in range(2))
+    assert first.code == again.code == 0, first.err + again.err
+    (row,), (cached,) = json.loads(first.out), json.loads(again.out)
+    assert (row["tier"], cached["tier"]) == ("compile", "cache")
+    assert row["resources"] == cached["resources"] and row["resources"]["registers"] > 0
+    assert row["resources"]["spill_bytes"] == 0 and row["resources"]["warnings"] == []
+    assert "1 of 1 kernels" in first.err
+    assert "1 there before" in regard(ONE, **settings).out
+
+
+def spoilt(tmp_path, source_file, old, new):
+    """The sources with a change in one of them."""
+    data = tmp_path / "data"
+    for name in ("kernels", "targets", "profiles"):
+        for source in (ROOT / name).rglob("*"):
+            if source.is_file():
+                copy = data / source.relative_to(ROOT)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(source.read_bytes())
+    spoiled = data / source_file
+    text = spoiled.read_text()
+    assert old in text
+    spoiled.write_text(text.replace(old, new, 1))
+    return str(data)
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "words"),
+    [
+        ("volatile int waste[400]; waste[threadIdx.x] = 1;", 1, "has a stack of "),
+        ("nonsense;", 3, '"nonsense" is undefined'),
+    ],
+)
+def test_a_flaw_is_named_and_strict_fails(regard, tmp_path, statement, code, words):
+    source = pathlib.Path("kernels/portable/forward.cu")
+    text = (ROOT / source).read_text()
+    entry = text[text.index("__global__") :]
+    opening = entry[: entry.index("{") + 1]  # of the kernel
+    data = spoilt(tmp_path, source, opening, f"{opening}\n  {statement}\n")
+    settings = {"REGARD_NVRTC": WHEELS[0], "REGARD_CACHE_DIR": str(tmp_path / "cache"), "REGARD_DATA_DIR": data}
+    shown = regard("prebuild --target=sm_80 --profile=flash --sample=2", "--strict", **settings)
+    assert (shown.code, words in shown.out) == (code, True), shown.out + shown.err
+    assert regard("prebuild --target=sm_80 --profile=flash --sample=2", **settings).code == (0 if code == 1 else 3)
+
+
+def test_nvrtc_comes_from_cuda_home_and_from_the_loader(regard, tmp_path):
+    (tmp_path / "cuda").mkdir()
+    (tmp_path / "cuda" / "lib64").symlink_to(WHEELS[0])
+    nothing = {"CUDA_HOME": "/nonexistent", "LD_LIBRARY_PATH": ""}
+    for i, settings in enumerate(({"CUDA_HOME": str(tmp_path / "cuda")}, {"LD_LIBRARY_PATH": WHEELS[0]})):
+        shown = regard(ONE, **{**nothing, **settings, "REGARD_CACHE_DIR": str(tmp_path / str(i))})
+        assert shown.code == 0 and "1 compiled" in shown.out, shown.out + shown.err
+    missing = regard(ONE, **nothing, REGARD_CACHE_DIR=str(tmp_path / "none"))
+    assert missing.code == 3
+    for words in ("CUDA_HOME '/nonexistent/lib64'", "the system's loader", "pip install nvidia-cuda-nvrtc"):
+        assert words in missing.out
+
+
+def test_bad_words_are_refused(refused):
+    assert "sm_90a" in refused("prebuild --target=sm_90b --profile=flash")
+    assert "flash" in refused("prebuild --target=sm_90a --profile=flsh")
+    assert "--profile" in refused("prebuild --target=sm_90a")
