@@ -1,0 +1,87 @@
+"""Tests of the GPU road on a GPU: ./dev gpu-test. Each result is a line in tests/gpu/results/<GPU>-<date>.jsonl."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+import here  # noqa: E402
+import machine  # noqa: E402
+
+
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="fewer problems and repeats: about two minutes")
+    parser.addoption("--results", type=Path, help="the file of results; by default by GPU and date")
+
+
+class Results:
+    """Writes a line per test, and a table at the end."""
+
+    def __init__(self, path: Path, origin: dict[str, str]) -> None:
+        self.path, self.origin = path, origin
+        self.counts: dict[str, Counter[str]] = defaultdict(Counter)
+        self.failures: list[str] = []
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report):
+        if report.when != "call" and (report.when != "setup" or report.passed):
+            return
+        file, _, test = report.nodeid.rpartition("/")[2].partition("::")
+        line = {"part": file.removeprefix("test_").removesuffix(".py"), "test": test, "outcome": report.outcome}
+        line |= {"seconds": round(report.duration, 3), **dict(report.user_properties)}
+        if report.failed:
+            line["message"] = re.sub(r"/\S+/", "", report.longreprtext)[-6000:]
+            self.failures.append(f"{line['part']}: {test}")
+        elif report.skipped:
+            line["message"] = str(report.longrepr[2])
+        self.counts[line["part"]][report.outcome] += 1
+        with self.path.open("a") as file:
+            file.write(json.dumps({**line, **self.origin}) + "\n")
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self, terminalreporter):
+        terminalreporter.section("GPU tests")
+        for failure in self.failures:
+            terminalreporter.write_line(f"FAILED {failure}")
+        words = ("passed", "failed", "skipped")
+        terminalreporter.write_line(f"{'part':16}" + "".join(f"{word:>9}" for word in words))
+        for part, counts in self.counts.items():
+            terminalreporter.write_line(f"{part:16}" + "".join(f"{counts[word]:9}" for word in words))
+        terminalreporter.write_line(f"{self.origin['machine']}, commit {self.origin['commit']} -> {self.path}")
+
+
+def pytest_configure(config):
+    gpus = here.info()["gpus"]
+    if not gpus:
+        raise pytest.UsageError("these tests need an NVIDIA GPU with its driver, and this machine has none")
+    name = gpus[0]["name"]
+    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    path = config.getoption("--results") or here.ROOT / f"tests/gpu/results/{slug}-{date}.jsonl"
+    origin = {"machine": name, "date": date, "commit": machine.commit()}
+    config.pluginmanager.register(Results(path.absolute(), origin))
+
+
+def pytest_collection_modifyitems(config, items):
+    """--quick keeps every fourth of a table's rows, and all of a small table."""
+    if not config.getoption("--quick"):
+        return
+    sizes = Counter(item.function for item in items)
+    seen: Counter[object] = Counter()
+    kept = []
+    for item in items:
+        if sizes[item.function] <= 24 or seen[item.function] % 4 == 0:
+            kept.append(item)
+        seen[item.function] += 1
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept

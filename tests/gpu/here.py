@@ -1,0 +1,61 @@
+"""What there is to test on this machine: programs, GPU, targets; and many processes at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "release"
+COMMAND = os.environ.get("GPU_TEST_COMMAND", str(BUILD / "regard"))
+KERNELS = os.environ.get("GPU_TEST_KERNELS", str(BUILD / "tests" / "test_kernels"))
+PIPELINES = ("wgmma_tma", "mma_async")  # as families: Hopper's own kernels, and the portable ones
+REFUSAL = "regard: no plan for "  # of a valid problem that a family does not solve
+SECONDS = 300  # of one process
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, env={**os.environ, **environment}, capture_output=True, text=True, timeout=SECONDS, errors="replace"
+    )
+
+
+def regard(verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return run(COMMAND, verb, *words)
+
+
+@lru_cache
+def info() -> dict[str, Any]:
+    return json.loads(regard("info", "--json").stdout)
+
+
+@lru_cache
+def targets() -> list[str]:
+    """CUDA targets that this machine's GPU runs, best first."""
+    return [row["name"] for row in info()["targets"] if row["kind"] == "cuda" and row["runs_here"]]
+
+
+def sanitizer() -> str | None:
+    return shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+
+
+class Crowd:
+    """Runs every row of a table at once, when the first of them is asked for; kernels compile in the meantime."""
+
+    def __init__(self, rows: list[Any], work: Callable[..., Any]) -> None:
+        self.rows, self.work = rows, work
+        self.futures: dict[Hashable, Future[Any]] = {}
+
+    def result(self, *row: Any) -> Any:
+        if not self.futures:
+            pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+            self.futures = {one: pool.submit(self.work, *one) for one in self.rows}
+            pool.shutdown(wait=False)
+        return self.futures[row].result()

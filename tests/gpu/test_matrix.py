@@ -1,0 +1,33 @@
+"""The kernel tests of the CPU, on the GPU: every feature alone and in pairs against the fp64 oracle, with poisoned
+outputs and guards around them."""
+
+import pytest
+
+from here import KERNELS, Crowd, run, targets
+
+# Memory is that of this process; a GPU's is its own.
+FILTER = "--gtest_filter=Forward.*-*.MemoryIsLinear*"
+
+
+def tests():
+    suite, names = "", []
+    for line in run(KERNELS, FILTER, "--gtest_list_tests").stdout.splitlines():
+        if line.endswith("."):
+            suite = line
+        elif suite and line.startswith("  "):
+            names.append(suite + line.split()[0])
+    return names
+
+
+def check(target, test):
+    return run(KERNELS, f"--gtest_filter={test}", "--gtest_brief=1", REGARD_TEST_TARGETS=target, GTEST_OUTPUT="")
+
+
+ROWS = [(target, test) for target in targets() for test in tests()]
+crowd = Crowd(ROWS, check)
+
+
+@pytest.mark.parametrize(("target", "test"), ROWS)
+def test_kernels(target, test):
+    done = crowd.result(target, test)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]

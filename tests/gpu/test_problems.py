@@ -1,0 +1,53 @@
+"""regard run against the fp64 oracle, by each pipeline that solves the problem."""
+
+import json
+
+import pytest
+
+from here import PIPELINES, REFUSAL, Crowd, regard, targets
+
+DIMS = ("d=64", "d=128", "d=256", "d=192 dv=128", "d=96", "d=40", "d=72 dv=111", "d=8")
+REST = (
+    "b=2 hq=4 hk=2 s=300",
+    "b=2 hq=4 hk=2 sq=513 sk=77 mask=causal",
+    "b=1 hq=4 hk=1 sq=1 sk=1000 mask=causal",
+    "b=2 hq=4 hk=2 sq=128 sk=1024 mask=causal_top_left",
+    "b=2 h=2 s=400 mask=window:30,3",
+    "b=2 h=2 s=400 mask=window:100,-1",
+    "b=1 h=2 s=400 mask=window:40,0,sink=5 softcap=20",
+    "b=2 h=2 sq=200 sk=0",
+    "b=3 hq=4 hk=2 s=200 varlen mask=causal",
+    "b=3 hq=4 hk=2 sq=100 sk=200 lengths mask=causal sink",
+    "b=3 hq=4 hk=2 s=200 varlen lengths bias=alibi",
+    "b=2 h=2 s=200 bias=bh",
+    "b=2 h=2 s=200 dropout=0.2 mask=causal",
+    "b=2 h=2 s=200 bits ranges",
+    "b=2 hq=8 hk=2 sq=3 sk=900 splits=3",
+    "b=2 h=3 s=300 layout=bhsd scale=-0.2",
+)
+
+
+def problems():
+    found = [f"fwd bf16 lse {dims} {rest}" for dims in DIMS for rest in REST]
+    found += [f"fwd fp16 lse d=128 {rest}" for rest in REST]
+    found += [f"fwd fp32 lse d=64 {rest}" for rest in REST]
+    found += [f"fwd bf16 lse d={d} b=1 h=2 s=2048 mask=causal" for d in (64, 128, 256)]
+    return found
+
+
+def check(target, pipeline, problem):
+    return regard("run", problem, f"--target={target}", f"--family={pipeline}", "--repeat=0", "--json")
+
+
+ROWS = [(targets()[0], pipeline, problem) for pipeline in PIPELINES for problem in problems()] if targets() else []
+crowd = Crowd(ROWS, check)
+
+
+@pytest.mark.parametrize(("target", "pipeline", "problem"), ROWS)
+def test_problem(target, pipeline, problem, record_property):
+    done = crowd.result(target, pipeline, problem)
+    if done.stderr.startswith(REFUSAL) and pipeline == "wgmma_tma":
+        pytest.skip("refused by this pipeline")
+    assert done.returncode == 0, done.stderr[-1500:] + done.stdout[-1500:]
+    outputs = json.loads(done.stdout)["check"]["outputs"]
+    record_property("max_error", max(row["max_absolute"] for row in outputs.values()))

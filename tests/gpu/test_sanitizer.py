@@ -1,0 +1,35 @@
+"""A small matrix under NVIDIA's compute-sanitizer."""
+
+import pytest
+
+from here import COMMAND, PIPELINES, REFUSAL, Crowd, regard, run, sanitizer, targets
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+PROBLEMS = (
+    "fwd bf16 lse b=2 hq=4 hk=2 sq=130 sk=200 d=64 mask=causal",
+    "fwd fp16 lse b=1 h=2 s=200 d=128 mask=window:60,3",
+    "fwd bf16 lse b=3 hq=4 hk=2 s=150 d=96 varlen lengths mask=causal",
+    "fwd bf16 b=1 h=2 sq=70 sk=131 d=256 softcap=20",
+)
+FOUND = 99  # exit code
+
+
+def check(tool, pipeline, problem):
+    where = (f"--target={targets()[0]}", f"--family={pipeline}", "--repeat=0")
+    if regard("run", problem, *where).stderr.startswith(REFUSAL):
+        return None
+    return run(sanitizer(), "--tool", tool, "--error-exitcode", str(FOUND), COMMAND, "run", problem, *where)
+
+
+ROWS = [(tool, pipeline, problem) for tool in TOOLS for pipeline in PIPELINES for problem in PROBLEMS]
+crowd = Crowd(ROWS, check)
+
+
+@pytest.mark.skipif(sanitizer() is None, reason="compute-sanitizer is not installed")
+@pytest.mark.parametrize(("tool", "pipeline", "problem"), ROWS)
+def test_clean(tool, pipeline, problem):
+    done = crowd.result(tool, pipeline, problem)
+    if done is None:
+        pytest.skip("refused by this pipeline")
+    assert done.returncode == 0, done.stdout[:3000] + done.stderr[-1000:]
+    assert "ERROR SUMMARY: 0 errors" in done.stdout or "0 hazards" in done.stdout, done.stdout[-1000:]
