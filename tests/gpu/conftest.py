@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 import sys
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,20 @@ def pytest_configure(config):
     path = config.getoption("--results") or here.ROOT / f"tests/gpu/results/{slug}-{date}.jsonl"
     origin = {"machine": name, "date": date, "commit": machine.commit()}
     config.pluginmanager.register(Results(path.absolute(), origin))
+
+
+_pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+
+
+def pytest_collection_finish(session):
+    """What runs in processes of its own starts now, beside the first tests of this one."""
+    for item in session.items:
+        if crowd := getattr(item.module, "crowd", None):
+            crowd.start(tuple(item.callspec.params.values()), _pool)
+
+
+def pytest_sessionfinish():
+    _pool.shutdown(wait=False, cancel_futures=True)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -47,15 +47,14 @@ def sanitizer() -> str | None:
 
 
 class Crowd:
-    """Runs every row of a table at once, when the first of them is asked for; kernels compile in the meantime."""
+    """Does a table's rows in processes of their own, many at once; kernels compile in the meantime."""
 
-    def __init__(self, rows: list[Any], work: Callable[..., Any]) -> None:
-        self.rows, self.work = rows, work
+    def __init__(self, work: Callable[..., Any]) -> None:
+        self.work = work
         self.futures: dict[Hashable, Future[Any]] = {}
 
+    def start(self, row: tuple[Any, ...], pool: ThreadPoolExecutor) -> None:
+        self.futures[row] = pool.submit(self.work, *row)
+
     def result(self, *row: Any) -> Any:
-        if not self.futures:
-            pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
-            self.futures = {one: pool.submit(self.work, *one) for one in self.rows}
-            pool.shutdown(wait=False)
         return self.futures[row].result()

@@ -24,7 +24,7 @@ def check(target, test):
 
 
 ROWS = [(target, test) for target in targets() for test in tests()]
-crowd = Crowd(ROWS, check)
+crowd = Crowd(check)
 
 
 @pytest.mark.parametrize(("target", "test"), ROWS)

@@ -40,7 +40,7 @@ def check(target, pipeline, problem):
 
 
 ROWS = [(targets()[0], pipeline, problem) for pipeline in PIPELINES for problem in problems()] if targets() else []
-crowd = Crowd(ROWS, check)
+crowd = Crowd(check)
 
 
 @pytest.mark.parametrize(("target", "pipeline", "problem"), ROWS)
@@ -48,6 +48,7 @@ def test_problem(target, pipeline, problem, record_property):
     done = crowd.result(target, pipeline, problem)
     if done.stderr.startswith(REFUSAL) and pipeline == "wgmma_tma":
         pytest.skip("refused by this pipeline")
-    assert done.returncode == 0, done.stderr[-1500:] + done.stdout[-1500:]
+    assert done.returncode in (0, 1), done.stderr[-1500:] + done.stdout[-1500:]
     outputs = json.loads(done.stdout)["check"]["outputs"]
+    assert all(row["ok"] for row in outputs.values()), outputs
     record_property("max_error", max(row["max_absolute"] for row in outputs.values()))

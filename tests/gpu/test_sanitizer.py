@@ -22,7 +22,7 @@ def check(tool, pipeline, problem):
 
 
 ROWS = [(tool, pipeline, problem) for tool in TOOLS for pipeline in PIPELINES for problem in PROBLEMS]
-crowd = Crowd(ROWS, check)
+crowd = Crowd(check)
 
 
 @pytest.mark.skipif(sanitizer() is None, reason="compute-sanitizer is not installed")
