@@ -68,7 +68,7 @@ Result<Function> Kernel::function(const Device& device, Stream stream) const {
   if (driver()->is_capturing(stream, &capturing) != success || capturing != 0) {
     return refused(fmt::format(
         "kernel '{}' is not on device {} yet, and nothing can be loaded while a stream is captured; "
-        "call regard_plan_prepare (prepare() in Python) before the capture",
+        "call regard_plan_prepare (prepare() in Python), or run the call once, before the capture",
         symbol_, device.ordinal));
   }
   return load(device);

@@ -4,13 +4,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <optional>
 
 #include "base/log.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
 #include "engine/prepared.h"
+#include "engine/tensor_maps.h"
 
 namespace regard {
 namespace {
@@ -50,17 +53,26 @@ std::string summary(const Plan& plan) {
   return fmt::format("{} on {}: {}", print(plan.problem), plan.target->name, stages);
 }
 
+/// What answers where the best plan's kernels are not to be had or cannot read the tensors.
+std::optional<Plan> fallback_of(const Plan& best, PlanOptions options) {
+  if (best.target->kind == TargetKind::cpu) {
+    if (best.generic) return {};
+    options.family = "generic";
+  } else {
+    if (std::none_of(best.stages.begin(), best.stages.end(), reads_by_tma)) return {};
+    options.family = "mma_async";
+  }
+  Result<Plan> other = plan(best.problem, *best.target, options);
+  return other ? std::optional(std::move(*other)) : std::nullopt;
+}
+
 Result<SharedPlan> make(const Problem& problem, const EngineOptions& options) {
   const Result<PlanRequest> request = plan_request(options);
   if (!request) return tl::unexpected(request.error());
   Result<Plan> best = plan(problem, *request->target, request->options);
   if (!best) return tl::unexpected(best.error());
   std::optional<Plan> fallback;
-  if (options.family.empty() && !request->options.strict && !best->generic) {
-    PlanOptions generic = request->options;
-    generic.family = "generic";
-    if (Result<Plan> other = plan(problem, *request->target, generic)) fallback = std::move(*other);
-  }
+  if (options.family.empty() && !request->options.strict) fallback = fallback_of(*best, request->options);
   ++counters().plans;
   if (log_enabled("plan")) log_line("plan", summary(*best));
   return SharedPlan(new PreparedPlan(std::move(*best), std::move(fallback)));

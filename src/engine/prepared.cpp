@@ -31,6 +31,7 @@ PreparedPlan::PreparedPlan(Plan best, std::optional<Plan> fallback)
 
 PreparedPlan::~PreparedPlan() {
   delete ready_.load();
+  delete fallback_ready_.load();
 }
 
 std::int64_t PreparedPlan::workspace_bytes() const {
@@ -40,21 +41,32 @@ std::int64_t PreparedPlan::workspace_bytes() const {
 Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
   if (const Ready* known = ready_if_prepared()) return known;
   Result<Ready> found = kernels_of(best_);
-  if (!found && found.error().kind == ErrorKind::no_kernel && fallback_) {
-    const std::string why = found.error().message;
-    found = kernels_of(*fallback_);
-    if (found) {
-      found->fallback_reason = why;
-      ++counters().fallbacks;
-      if (fallback_->cost_seconds > 2 * best_.cost_seconds) {
-        warn_once(fmt::format("the generic kernels answer '{}', which is expected to be slow: {}",
-                              print(best_.problem), why));
-      }
-    }
-  }
+  if (!found && found.error().kind == ErrorKind::no_kernel && fallback_)
+    found = kernels_of_fallback(found.error().message);
   if (!found) return tl::unexpected(found.error());
   // Threads that come here together find the same kernels (resolve is single flight); the first one's stay.
   return &publish(ready_, std::make_unique<const Ready>(std::move(*found)));
+}
+
+Result<const PreparedPlan::Ready*> PreparedPlan::fallback_ready(const std::string& why) {
+  if (const Ready* known = fallback_ready_.load(std::memory_order_acquire)) return known;
+  Result<Ready> found = kernels_of_fallback(why);
+  if (!found) return tl::unexpected(found.error());
+  return &publish(fallback_ready_, std::make_unique<const Ready>(std::move(*found)));
+}
+
+Result<PreparedPlan::Ready> PreparedPlan::kernels_of_fallback(const std::string& why) const {
+  Result<Ready> found = kernels_of(*fallback_);
+  if (!found) return found;
+  found->fallback_reason = why;
+  ++counters().fallbacks;
+  if (fallback_->generic && fallback_->cost_seconds > 2 * best_.cost_seconds) {
+    warn_once(fmt::format("the generic kernels answer '{}', which is expected to be slow: {}",
+                          print(best_.problem), why));
+  }
+  if (log_enabled("plan"))
+    log_line("plan", fmt::format("{}: the fallback answers: {}", print(best_.problem), why));
+  return found;
 }
 
 Result<PlanRequest> plan_request(const EngineOptions& options) {

@@ -28,7 +28,7 @@ class PreparedPlan {
   struct Ready {
     const Plan* plan;
     std::vector<std::shared_ptr<const LoadedKernel>> kernels;
-    std::string fallback_reason;  ///< empty, or why the generic kernels answer
+    std::string fallback_reason;  ///< empty, or why the fallback answers
   };
 
   PreparedPlan(Plan best, std::optional<Plan> fallback);
@@ -43,17 +43,22 @@ class PreparedPlan {
 
   /// Gets every kernel at the first call; later calls are one atomic load.
   Result<const Ready*> ready();
+  /// The fallback in place of the best plan, for tensors that the latter cannot read, as `why` says.
+  bool has_fallback() const { return fallback_.has_value(); }
+  Result<const Ready*> fallback_ready(const std::string& why);
   /// nullptr until ready() succeeded.
   const Ready* ready_if_prepared() const { return ready_.load(std::memory_order_acquire); }
 
  private:
   friend class SharedPlan;
 
+  Result<Ready> kernels_of_fallback(const std::string& why) const;
+
   std::atomic<std::int64_t> owners_{0};
   Plan best_;
   TensorSpecs specs_;
-  std::optional<Plan> fallback_;  ///< the generic kernels, where they may answer instead
-  std::atomic<const Ready*> ready_{nullptr};
+  std::optional<Plan> fallback_;  ///< the generic or the portable kernels, where they may answer instead
+  std::atomic<const Ready*> ready_{nullptr}, fallback_ready_{nullptr};
 };
 
 /// One of a plan's owners. The count lies in the plan, so that the C ABI's handle is the plan itself and

@@ -45,11 +45,11 @@ Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspac
     return invalid("the workspace is not aligned to 64 bytes; allocate it with aligned_alloc(64, ...)");
   }
 
-  const Result<const PreparedPlan::Ready*> ready = prepared.ready();
-  if (!ready) return tl::unexpected(ready.error());
   if (on_cpu) {
+    const Result<const PreparedPlan::Ready*> ready = prepared.ready();
+    if (!ready) return tl::unexpected(ready.error());
     run_on_cpu(**ready, given, workspace);
-  } else if (Status status = run_on_gpu(**ready, given, workspace, static_cast<cuda::Stream>(stream));
+  } else if (Status status = run_on_gpu(prepared, given, workspace, static_cast<cuda::Stream>(stream));
              !status) {
     return status;
   }

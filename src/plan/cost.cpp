@@ -16,6 +16,8 @@ constexpr double giga = 1e9;
 constexpr Seconds stage_overhead = 5e-6;
 /// The kernels with run-time flags do about one multiply-add at a time.
 constexpr double generic_flops_per_second = 1.5 * giga;
+/// What warp matrix instructions reach of a rate that stands for warp-group ones (H200: 340 of 650 TFLOP/s).
+constexpr double warp_instructions = 0.52;
 /// Where the target's table says nothing.
 constexpr double default_flops_per_second = 10 * giga;
 constexpr double default_bytes_per_second = 10 * giga;
@@ -45,20 +47,29 @@ bool packs_group(std::string_view kernel) {
   return kernel == "decode" || kernel == "paged_forward" || kernel == "batch_prefill";
 }
 
-/// Blocks run in rounds of one per thread; in the last round some threads idle.
-double busy_threads(const Plan& plan, const Stage& stage) {
-  const double grid = static_cast<double>(std::max<std::int64_t>(stage.grid, 1));
-  return grid / std::ceil(grid / plan.threads);
+/// Blocks that a thread, or a GPU's multiprocessor, needs at once to be busy: one of four warps leaves the
+/// matrix units waiting half of the time.
+double blocks_per_thread(const Plan& plan, const Stage& stage) {
+  return plan.target->kind != TargetKind::cpu && stage.kernel.algorithm.warps <= 4 ? 2 : 1;
 }
 
-/// With few rows the products wait for loads, and go to vectors whatever matrix unit there is: on a CPU at
-/// this rate (bench/recipes.py).
-double products_per_second(const Plan& plan, std::string_view kernel) {
+/// Blocks run in rounds; in the last round some threads idle.
+double busy_threads(const Plan& plan, const Stage& stage) {
+  const double grid = static_cast<double>(std::max<std::int64_t>(stage.grid, 1));
+  const double each = blocks_per_thread(plan, stage);
+  return grid / std::ceil(grid / (each * plan.threads)) / each;
+}
+
+double products_per_second(const Plan& plan, const Algorithm& algorithm) {
   const double rate = flops_per_second(plan, plan.problem.dtype);
-  if (kernel != "decode") return rate;
-  if (plan.target->kind == TargetKind::cpu)
-    return 0.6 * std::min(rate, 2 * flops_per_second(plan, DType::fp32));
-  return 0.25 * rate;
+  if (plan.target->kind == TargetKind::cpu) {
+    // With few rows the products wait for loads, and go to vectors whatever matrix unit there is
+    // (bench/recipes.py).
+    return algorithm.kernel == "decode" ? 0.6 * std::min(rate, 2 * flops_per_second(plan, DType::fp32))
+                                        : rate;
+  }
+  return plan.target->has("wgmma") && !algorithm.pipeline.starts_with("wgmma") ? warp_instructions * rate
+                                                                               : rate;
 }
 
 /// Computed as whole tiles of rows.
@@ -69,10 +80,11 @@ Seconds arithmetic(const Plan& plan, const Stage& stage) {
   const Algorithm& algorithm = stage.kernel.algorithm;
   const std::int64_t heads = packs_group(kernel) ? p.hq / p.hk : 1;
   const double rows = static_cast<double>(std::max<std::int64_t>(product({heads, p.sq}), 1));
-  const std::int64_t block_q = kernel == "forward" ? ForwardLayout::tile : algorithm.block_q;
+  const bool on_cpu = plan.target->kind == TargetKind::cpu;
+  const std::int64_t block_q = kernel == "forward" && on_cpu ? ForwardLayout::tile : algorithm.block_q;
   const double tile = static_cast<double>(std::max<std::int64_t>({algorithm.group, block_q, 1}));
   const double padding = std::ceil(rows / tile) * tile / rows;
-  return flops(p) * padding / products_per_second(plan, kernel);
+  return flops(p) * padding / products_per_second(plan, algorithm);
 }
 
 /// K and V are read once where query heads share blocks, else once per query head.

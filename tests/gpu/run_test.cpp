@@ -29,17 +29,19 @@ std::string message() {
 /// A problem with its tensors and workspace in the memory of one device.
 class Call {
  public:
-  explicit Call(const char* text, int device = 0, const char* target = "cuda") {
+  explicit Call(const char* text, int device = 0, const char* target = "cuda", const char* family = nullptr) {
     fake_use(device);
     EXPECT_EQ(regard_problem_parse(text, &problem), REGARD_OK) << message();
     regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
     options.target = target;
+    options.family = family;
     EXPECT_EQ(regard_plan_create(problem, &options, &plan), REGARD_OK) << message();
     for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
       regard_use use = REGARD_UNUSED;
       regard_tensor& tensor = arguments.tensor[i];
       EXPECT_EQ(regard_problem_tensor(problem, static_cast<regard_role>(i), &use, &tensor), REGARD_OK);
-      if (use != REGARD_UNUSED && use != REGARD_OPTIONAL_INPUT) tensor.data = allocate(1 << 20);
+      const bool lengths = i == REGARD_LENGTHS_K && use != REGARD_UNUSED;
+      if (lengths || (use != REGARD_UNUSED && use != REGARD_OPTIONAL_INPUT)) tensor.data = allocate(1 << 20);
     }
     workspace = allocate(std::max<std::int64_t>(regard_plan_workspace_bytes(plan), 1));
   }
@@ -142,6 +144,59 @@ TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndAClearedCounter) {
   EXPECT_EQ(a.sk, 500);
   ASSERT_NE(a.counter, nullptr);
   EXPECT_EQ(*a.counter, 0U);
+}
+
+/// The tensors that TMA cannot read, one way at a time, and what the refusal says.
+struct Unreadable {
+  const char* text;
+  void (*change)(regard_arguments&);
+  const char* why;
+};
+const Unreadable unreadable[] = {
+    {plain,
+     [](regard_arguments& a) { a.tensor[REGARD_K].data = static_cast<char*>(a.tensor[REGARD_K].data) + 2; },
+     "k does not start at a multiple of 16 bytes"},
+    {plain,
+     [](regard_arguments& a) {
+       a.tensor[REGARD_Q].strides[1] = 513, a.tensor[REGARD_Q].strides[0] = 513 * 300;
+     },
+     "q has a stride of 513 elements"},
+    {plain, [](regard_arguments& a) { a.tensor[REGARD_V].strides[2] = 0; }, "v has a stride of 0 elements"},
+    {"fwd bf16 b=2 hq=8 hk=2 sq=300 sk=500 d=64 lengths",
+     [](regard_arguments& a) { a.tensor[REGARD_K].strides[0] += 8; }, "no multiple of its row stride"},
+};
+
+TEST_F(Gpu, TensorsThatTmaCannotReadTakeThePortableKernel) {
+  for (const Unreadable& one : unreadable) {
+    Call call(one.text);
+    const auto launched_with_maps = [&] {
+      driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void**) {
+        seen.configuration = configuration;
+      };
+      EXPECT_EQ(call.run(), REGARD_OK) << message();
+      return seen.configuration.block[0] == 384;  // three warpgroups; the portable kernel has four warps
+    };
+    EXPECT_TRUE(launched_with_maps());
+    one.change(call.arguments);
+    EXPECT_FALSE(launched_with_maps()) << one.why;
+  }
+}
+
+TEST_F(Gpu, TensorsThatTmaCannotReadAreRefusedWhereItsKernelIsAskedFor) {
+  for (const Unreadable& one : unreadable) {
+    Call call(one.text, 0, "cuda", "wgmma_tma");
+    one.change(call.arguments);
+    EXPECT_EQ(call.run(), REGARD_REFUSED);
+    EXPECT_THAT(message(), AllOf(HasSubstr(one.why), HasSubstr("family=mma_async")));
+  }
+}
+
+TEST_F(Gpu, AnUnusedStrideMayBeAnything) {
+  Call call("fwd bf16 b=1 h=1 sq=1 sk=64 d=64", 0, "cuda", "wgmma_tma");
+  for (const regard_role role : {REGARD_Q, REGARD_K})
+    for (const int dimension : {0, 2}) call.arguments.tensor[role].strides[dimension] = 3;
+  call.arguments.tensor[REGARD_Q].strides[1] = -1;
+  EXPECT_EQ(call.run(), REGARD_OK) << message();
 }
 
 TEST_F(Gpu, AKernelIsLoadedOncePerDevice) {

@@ -1,0 +1,120 @@
+#include "engine/tensor_maps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/sm90/forward_layout.h"
+
+namespace regard {
+namespace {
+
+/// One of Q, K and V.
+struct Tensor {
+  const char* name;
+  Rows rows;
+  std::int64_t columns, count, heads, batches;
+};
+
+/// A dimension of size 1 may have any stride; TMA wants a valid one all the same.
+Tensor with_strides_in_use(Tensor tensor, std::int64_t element_bytes, bool ragged) {
+  const std::int64_t unused = 16 / element_bytes;
+  // A ragged map goes from batch to batch by rows.
+  if (tensor.count <= 1 && !(ragged && tensor.batches > 1)) tensor.rows.row = unused;
+  if (tensor.heads <= 1) tensor.rows.head = unused;
+  if (tensor.batches <= 1) tensor.rows.batch = unused;
+  return tensor;
+}
+
+struct Tensors {
+  Tensor q, k, v;
+};
+
+bool is_ragged(const Problem& p) {
+  return p.varlen || p.lengths;
+}
+
+Tensors tensors_of(const Problem& p, const Arguments& a) {
+  const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
+  const std::int64_t batches = p.varlen ? 1 : p.b, keys = p.varlen ? p.tk : p.sk;
+  const auto used = [&](Tensor tensor) { return with_strides_in_use(tensor, bytes, is_ragged(p)); };
+  Tensors all{used({"q", a.q, p.d, p.varlen ? p.tq : p.sq, p.hq, batches}),
+              used({"k", a.k, p.d, keys, p.hk, batches}), used({"v", a.v, p.dv, keys, p.hk, batches})};
+  if (keys > 0) return all;
+  // Without keys there is no K and no V to describe; nothing is read through their maps then.
+  const std::int64_t unused = 16 / bytes;
+  all.k.rows = all.v.rows = Rows{a.q.data, unused, unused, unused};
+  return all;
+}
+
+Status readable(const Problem& p, const Tensor& tensor) {
+  const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
+  const Rows& rows = tensor.rows;
+  if (reinterpret_cast<std::uintptr_t>(rows.data) % 16 != 0)
+    return refused(
+        fmt::format("{} does not start at a multiple of 16 bytes, which TMA asks for; "
+                    "family=mma_async reads from anywhere",
+                    tensor.name));
+  // The ragged map's limit; without, TMA takes 2^40.
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 34;
+  for (const std::int64_t stride : {rows.row, rows.head, rows.batch}) {
+    if (stride > 0 && stride < most_bytes / bytes && stride * bytes % 16 == 0) continue;
+    return refused(
+        fmt::format("{} has a stride of {} elements, and TMA takes positive multiples of {}; "
+                    "family=mma_async takes any",
+                    tensor.name, stride, 16 / bytes));
+  }
+  if (is_ragged(p) && tensor.batches > 1 && rows.batch % rows.row != 0)
+    return refused(
+        fmt::format("{} has lengths and a batch stride of {}, which is no multiple of its row stride {}; "
+                    "family=mma_async takes any",
+                    tensor.name, rows.batch, rows.row));
+  return {};
+}
+
+cuda::TensorMapType map_type(DType dtype) {
+  if (bytes_of(dtype) == 1) return cuda::map_uint8;
+  return dtype == DType::fp16 ? cuda::map_fp16 : cuda::map_bf16;
+}
+
+Result<cuda::TensorMap> map_of(const Problem& p, const Tensor& tensor, std::int64_t box_rows) {
+  const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
+  const Sm90TensorMap wanted = sm90_tensor_map(tensor.rows, tensor.columns, tensor.count, tensor.heads,
+                                               tensor.batches, box_rows, bytes, is_ragged(p));
+  cuda::BoxedTensor boxed{tensor.rows.data, map_type(p.dtype), wanted.rank, {}, {}, {}};
+  for (std::size_t i = 0; i < 5; ++i) {
+    boxed.sizes[i] = std::max<std::uint64_t>(wanted.extent[i], 1);
+    boxed.box[i] = wanted.box[i];
+  }
+  for (std::size_t i = 0; i < 4; ++i) boxed.strides[i] = wanted.stride[i];
+  return cuda::tensor_map(boxed, tensor.name);
+}
+
+}  // namespace
+
+bool reads_by_tma(const Stage& stage) {
+  return stage.kernel.algorithm.pipeline == "wgmma_tma";
+}
+
+Status tma_reads(const Plan& plan, const Arguments& arguments) {
+  if (std::none_of(plan.stages.begin(), plan.stages.end(), reads_by_tma)) return {};
+  const Tensors all = tensors_of(plan.problem, arguments);
+  for (const Tensor* tensor : {&all.q, &all.k, &all.v})
+    if (Status status = readable(plan.problem, *tensor); !status) return status;
+  return {};
+}
+
+Result<TensorMaps> tensor_maps(const Plan& plan, const Stage& stage, const Arguments& arguments) {
+  const Problem& p = plan.problem;
+  const Tensors all = tensors_of(p, arguments);
+  const std::int64_t block_k = stage.kernel.algorithm.block_k;
+  const Result<cuda::TensorMap> q = map_of(p, all.q, Sm90ForwardLayout::group_rows);
+  if (!q) return tl::unexpected(q.error());
+  const Result<cuda::TensorMap> k = map_of(p, all.k, block_k);
+  if (!k) return tl::unexpected(k.error());
+  const Result<cuda::TensorMap> v = map_of(p, all.v, block_k);
+  if (!v) return tl::unexpected(v.error());
+  return TensorMaps{*q, *k, *v};
+}
+
+}  // namespace regard
