@@ -67,7 +67,6 @@ class Kernel {
   std::vector<std::byte> binary_;
   std::string symbol_;
   mutable std::mutex mutex_;
-  mutable std::array<ModuleHandle, most_devices> modules_{};
   mutable std::array<std::atomic<Function>, most_devices> functions_{};
 };
 
