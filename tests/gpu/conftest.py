@@ -80,7 +80,7 @@ _pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 def pytest_collection_finish(session):
     """What runs in processes of its own starts now, beside the first tests of this one."""
     for item in session.items:
-        if crowd := getattr(item.module, "crowd", None):
+        if (crowd := getattr(item.module, "crowd", None)) and hasattr(item, "callspec"):
             crowd.start(tuple(item.callspec.params.values()), _pool)
 
 
@@ -96,7 +96,7 @@ def pytest_collection_modifyitems(config, items):
     seen: Counter[object] = Counter()
     kept = []
     for item in items:
-        if sizes[item.function] <= 24 or seen[item.function] % 4 == 0:
+        if sizes[item.function] <= 40 or seen[item.function] % 4 == 0:
             kept.append(item)
         seen[item.function] += 1
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])

@@ -9,7 +9,7 @@ from here import KERNELS, Crowd, run, targets
 FILTER = "--gtest_filter=Forward.*-*.MemoryIsLinear*"
 
 
-def tests():
+def names_of_tests():
     suite, names = "", []
     for line in run(KERNELS, FILTER, "--gtest_list_tests").stdout.splitlines():
         if line.endswith("."):
@@ -23,7 +23,7 @@ def check(target, test):
     return run(KERNELS, f"--gtest_filter={test}", "--gtest_brief=1", REGARD_TEST_TARGETS=target, GTEST_OUTPUT="")
 
 
-ROWS = [(target, test) for target in targets() for test in tests()]
+ROWS = [(target, test) for target in targets() for test in names_of_tests()]
 crowd = Crowd(check)
 
 
