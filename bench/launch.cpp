@@ -1,0 +1,134 @@
+// Host time of a call on an NVIDIA GPU beside the driver's own launch of an empty kernel, in turns. One line
+// of JSON: medians in nanoseconds.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "regard/regard.h"
+
+namespace {
+
+[[noreturn]] void stop(const std::string& why) {
+  std::fprintf(stderr, "launch: %s\n", why.c_str());
+  std::exit(1);
+}
+
+void need(regard_status status) {
+  if (status != REGARD_OK) stop(regard_status_message());
+}
+
+/// A function of the driver; their types are those of cuda.h.
+template <class Function>
+Function* driver_function(const char* name) {
+  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  void* const found = library == nullptr ? nullptr : dlsym(library, name);
+  if (found == nullptr) stop(std::string("the NVIDIA driver has no ") + name);
+  return reinterpret_cast<Function*>(found);
+}
+
+/// The primary context, which the library uses too, becomes the thread's: a call then has nothing to switch.
+void use_primary_context() {
+  void* context = nullptr;
+  const bool done = driver_function<int(unsigned)>("cuInit")(0) == 0 &&
+                    driver_function<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, 0) == 0 &&
+                    driver_function<int(void*)>("cuCtxSetCurrent")(context) == 0;
+  if (!done) stop("no CUDA device");
+}
+
+/// An empty kernel of one block and eight bytes of parameters.
+class Empty {
+ public:
+  Empty() {
+    constexpr const char* source =
+        ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry empty(.param .u64 p) { ret; }\n";
+    const auto load = driver_function<int(void**, const void*)>("cuModuleLoadData");
+    const auto get = driver_function<int(void**, void*, const char*)>("cuModuleGetFunction");
+    void* module = nullptr;
+    if (load(&module, source) != 0 || get(&function_, module, "empty") != 0) stop("no empty kernel");
+  }
+
+  void launch() {
+    void* parameters[] = {&argument_};
+    if (launch_(function_, 1, 1, 1, 128, 1, 1, 0, nullptr, parameters, nullptr) != 0) stop("no launch");
+  }
+
+ private:
+  using Launch = int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
+                     void**, void**);
+  Launch* launch_ = driver_function<Launch>("cuLaunchKernel");
+  void* function_ = nullptr;
+  unsigned long long argument_ = 0;
+};
+
+/// A plan with its tensors in the GPU's memory.
+class Call {
+ public:
+  explicit Call(const char* text) {
+    need(regard_problem_parse(text, &problem_));
+    regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+    options.target = "cuda";
+    need(regard_plan_create(problem_, &options, &plan_));
+    for (int role = 0; role < REGARD_ROLE_COUNT; ++role) {
+      regard_use use = REGARD_UNUSED;
+      regard_tensor& tensor = arguments_.tensor[role];
+      need(regard_problem_tensor(problem_, static_cast<regard_role>(role), &use, &tensor));
+      if (use != REGARD_UNUSED && use != REGARD_OPTIONAL_INPUT)
+        need(regard_memory_allocate("cuda", 16 << 20, &tensor.data));
+    }
+    need(regard_memory_allocate("cuda", std::max<std::int64_t>(bytes(), 1), &workspace_));
+    need(regard_plan_prepare(plan_));
+  }
+
+  void run() { need(regard_plan_run(plan_, &arguments_, workspace_, bytes(), nullptr)); }
+
+ private:
+  std::int64_t bytes() const { return regard_plan_workspace_bytes(plan_); }
+
+  regard_problem* problem_ = nullptr;
+  regard_plan* plan_ = nullptr;
+  regard_arguments arguments_ = REGARD_ARGUMENTS_INIT;
+  void* workspace_ = nullptr;
+};
+
+/// Few enough that the driver's queue never fills, which would be the GPU's time.
+constexpr int calls = 200;
+
+template <class Body>
+double nanoseconds(Body&& body) {
+  const auto wait = driver_function<int()>("cuCtxSynchronize");
+  wait();
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) body();
+  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
+  wait();
+  return taken.count() / calls;
+}
+
+double median(std::vector<double> of) {
+  std::nth_element(of.begin(), of.begin() + of.size() / 2, of.end());
+  return of[of.size() / 2];
+}
+
+}  // namespace
+
+int main() {
+  use_primary_context();
+  Empty empty;
+  Call hopper("fwd bf16 b=1 h=1 s=64 d=64"), portable("fwd fp32 b=1 h=1 s=64 d=64");
+  std::array<std::vector<double>, 3> samples;
+  for (int round = 0; round < 41; ++round) {
+    samples[0].push_back(nanoseconds([&] { empty.launch(); }));
+    samples[1].push_back(nanoseconds([&] { hopper.run(); }));
+    samples[2].push_back(nanoseconds([&] { portable.run(); }));
+  }
+  std::printf(R"({"cell": "host ns per call from C", "driver": %.0f, "wgmma_tma": %.0f, "mma_async": %.0f})"
+              "\n",
+              median(samples[0]), median(samples[1]), median(samples[2]));
+  return 0;
+}
