@@ -1,6 +1,6 @@
 // Runs the blocks of a grid over threads: one lane per thread, lanes take the next block from one counter.
 //
-// Threads come from oneTBB. Each call has a task arena to itself, taken from a list of idle ones: a thread
+// Threads come from oneTBB. Each call has a task arena to itself, one that is idle or a new one: a thread
 // that waits for the end of its call can then never be kept busy by blocks of somebody else's. A forked child
 // gets none of its parent's threads, and the parent's scheduler may have been copied in the middle of a step;
 // there each call starts plain threads and never touches oneTBB.
@@ -10,10 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 #include "base/fork_local.h"
 #include "base/handed_over.h"
@@ -50,29 +47,36 @@ bool may_use_tbb() {
   return owner == 0 || owner == self;
 }
 
-class IdleArenas {
- public:
-  std::unique_ptr<tbb::task_arena> take(int threads) {
-    const std::lock_guard lock(mutex_);
-    List& idle = idle_[threads];
-    if (idle.empty()) return std::make_unique<tbb::task_arena>(threads);
-    std::unique_ptr<tbb::task_arena> arena = std::move(idle.back());
-    idle.pop_back();
-    return arena;
-  }
-  void put_back(int threads, std::unique_ptr<tbb::task_arena> arena) {
-    const std::lock_guard lock(mutex_);
-    idle_[threads].push_back(std::move(arena));
-  }
+/// An arena of oneTBB and whether a call is in it. Never deleted, as threads may still run when the process
+/// exits; there are as many as there ever were calls at the same time.
+struct Arena {
+  explicit Arena(int threads) : threads(threads), tasks(threads) {}
 
- private:
-  using List = std::vector<std::unique_ptr<tbb::task_arena>>;
-  std::mutex mutex_;
-  std::map<int, List> idle_;
+  const int threads;
+  tbb::task_arena tasks;
+  std::atomic<bool> taken{true};
+  Arena* next = nullptr;
 };
+constinit std::atomic<Arena*> arenas{nullptr};
 
-// Never deleted: threads may still run when the process exits.
-IdleArenas& idle_arenas = *new IdleArenas;
+struct GiveBack {
+  void operator()(Arena* arena) const { arena->taken.store(false, std::memory_order_release); }
+};
+using LentArena = std::unique_ptr<Arena, GiveBack>;
+
+/// One that no other call is in. Without a lock: the list only grows.
+LentArena lend_arena(int threads) {
+  Arena* const first = arenas.load(std::memory_order_acquire);
+  for (Arena* arena = first; arena != nullptr; arena = arena->next) {
+    if (arena->threads != threads || arena->taken.load(std::memory_order_relaxed)) continue;
+    if (!arena->taken.exchange(true, std::memory_order_acquire)) return LentArena(arena);
+  }
+  Arena* const made = new Arena(threads);
+  made->next = first;
+  while (!arenas.compare_exchange_weak(made->next, made, std::memory_order_acq_rel)) {
+  }
+  return LentArena(made);
+}
 
 int most_tbb_threads() {
   return static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
@@ -90,11 +94,10 @@ struct Lane {
 };
 
 void run_on_tbb(Grid& grid, int threads, int lanes) {
-  std::unique_ptr<tbb::task_arena> arena = idle_arenas.take(threads);
+  const LentArena arena = lend_arena(threads);
   hand_over(&grid);
-  arena->execute([&] { tbb::parallel_for(0, lanes, Lane{&grid}, tbb::simple_partitioner()); });
+  arena->tasks.execute([&] { tbb::parallel_for(0, lanes, Lane{&grid}, tbb::simple_partitioner()); });
   take_over(&grid);
-  idle_arenas.put_back(threads, std::move(arena));
 }
 
 }  // namespace
