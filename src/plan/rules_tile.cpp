@@ -114,15 +114,20 @@ Refusal shared_memory_fits(const Question& q) {
 Refusal accumulators_leave_room(const Question& q) {
   if (!has_gpu_tile(q) || !is_portable_forward(q)) return {};
   const Problem& p = q.problem;
-  const bool bias = has_elementwise_bias(p.bias);
-  if (!bias && !p.bits && p.dropout == 0) return {};
+  const bool bias = has_elementwise_bias(p.bias), bias_and_dropout = p.bias != Bias::none && p.dropout > 0;
+  const bool wide_mask = p.mask != Mask::none && p.d > 128;
+  const bool changed = bias || p.bits || p.dropout > 0;
+  if (!changed && !wide_mask) return {};
   const Numbers n(*q.candidate.tile, p.dtype);
   // Of its rows, spread over the lanes of a warp. What changes a score stands in registers beside them; a
   // bias, which is loaded ahead, in the most. The figures are where the compiler begins to spill.
   const std::int64_t rows = n.q / n.warps, scores = rows * n.k / q.target.wave;
   const std::int64_t all = scores + rows * n.dv / q.target.wave;
-  constexpr std::int64_t most_scores = 64, most_with_bias = 160;
-  if (scores > most_scores)
+  constexpr std::int64_t most_scores = 64;
+  const Pipeline* pipeline = find_pipeline(q.candidate.pipeline());
+  const bool narrow = pipeline != nullptr && !pipeline->async;  // its instructions hold more fragments
+  const std::int64_t most = bias_and_dropout && narrow ? 96 : 160;
+  if (changed && scores > most_scores)
     return fmt::format(
         "each thread of its tile has {} scores, and {} leaves registers for {}; use a smaller block_k",
         scores,
@@ -130,11 +135,15 @@ Refusal accumulators_leave_room(const Question& q) {
         : p.bits ? "a mask of bits"
                  : "dropout",
         most_scores);
-  if (bias && all > most_with_bias)
+  if ((bias || bias_and_dropout || wide_mask) && all > most)
     return fmt::format(
-        "each thread of its tile has {} accumulators, and a bias leaves registers for {}; use a smaller "
+        "each thread of its tile has {} accumulators, and {} leaves registers for {}; use a smaller "
         "block_q",
-        all, most_with_bias);
+        all,
+        bias_and_dropout ? "a bias with dropout"
+        : bias           ? "a bias"
+                         : "a mask at a head dim above 128",
+        most);
   return {};
 }
 
