@@ -16,14 +16,12 @@ namespace regard {
 constexpr bool alternate = key::warp_groups == 2;
 static_assert(!alternate || consumers == 2);
 
-/// O of a warpgroup: the columns of V in whole turns of four threads that store 8 each.
-constexpr i32 columns = (key::dv + 31) / 32 * 32;
 using Sums = float[columns / 2];
 
 class Consumer {
  public:
   REGARD_DEVICE Consumer(const Arguments& a, Shared& shared, Memory memory, i32 warpgroup)
-      : a_(a), shared_(shared), memory_(memory), warpgroup_(warpgroup), scores_(a) {}
+      : a_(a), shared_(shared), memory_(memory), warpgroup_(warpgroup), scores_(a, 1) {}
 
   REGARD_DEVICE void run() {
     if (alternate && warpgroup_ == 1) named_arrive(2);
@@ -33,11 +31,12 @@ class Consumer {
       const Turn& given = shared_.turn[turn % 2];
       if (given.work.head < 0) return;
       const bool careful = given.careful;
+      if constexpr (eight_bits) scores_ = ScoreScale(a_, given.descale_scores);
       RowState rows;
       Sums o{};
       if (given.tiles.start() >= 0) multiply(given.work, given.tiles, careful, rows, o);
       const u32 warp = threadIdx.x / 32 - 4, bad = careful ? 0 : overflowed(rows);
-      store(given.work, rows, o, careful, careful ? shared_.rows[turn % 2][warp] : ~bad);
+      store(given, rows, o, careful ? shared_.rows[turn % 2][warp] : ~bad);
       if (threadIdx.x % 32 == 0) shared_.overflowed[turn % 2][warp] = bad;
       __syncwarp();
       arrive(shared_.turn_done[turn % 2]);
@@ -54,7 +53,7 @@ class Consumer {
     begin_scores(s);
     wgmma_wait<0>();
     done_with_k();
-    scores_.cap(s);
+    scores_.apply(s);
     if (!tiles.whole(tile)) hide(s, tile, work);
     softmax_exact(s, rows, factor, scores_.scale, careful);
     pack(weights, s);
@@ -66,8 +65,9 @@ class Consumer {
       if constexpr (alternate) named_arrive(2 + (warpgroup_ ^ 1));
       wgmma_wait<1>();
       done_with_k();
-      scores_.cap(s);
-      if (!careful && tiles.whole(tile) && tile < tiles.seen) {
+      scores_.apply(s);
+      // Of 8 bits there is no room above the maximum: it has to be the true one.
+      if (!eight_bits && !careful && tiles.whole(tile) && tile < tiles.seen) {
         softmax_stale(s, rows, factor, scores_.scale);
         finish_output();
         pack(weights, s);
@@ -77,6 +77,7 @@ class Consumer {
       } else {
         if (!tiles.whole(tile)) hide(s, tile, work);
         softmax_exact(s, rows, factor, scores_.scale, careful);
+        if constexpr (eight_bits) keep_order();
         finish_output();
         pack(weights, s);
         factor[0] *= pending[0], factor[1] *= pending[1];
@@ -90,6 +91,10 @@ class Consumer {
     scale(o, pending);
   }
 
+  /// A loop that ends at once. Without such an edge the compiler puts most exponentials behind the wait for the
+  /// products, and of 8 bits they take as long as those.
+  REGARD_DEVICE void keep_order() { shared_.transposed_full[ring_v_.stage].wait(ring_v_.parity); }
+
   REGARD_DEVICE void hide(Scores& s, i32 tile, const Work& work) const {
     mask(s, tile * block_k, row_of(work), Sight(work.sequence, a_));
   }
@@ -100,8 +105,8 @@ class Consumer {
     shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
     wgmma_fence();
 #pragma unroll
-    for (i32 i = 0; i < (key::d + 15) / 16; ++i) {
-      const i32 box = i / 4, inside = i % 4 * 32;
+    for (i32 i = 0; i < (key::d * element_bytes + step_bytes - 1) / step_bytes; ++i) {
+      const i32 box = i / steps_per_box, inside = i % steps_per_box * step_bytes;
       Wgmma<block_k>::shared(s, moved(q, box * group_rows * box_bytes + inside),
                              moved(k, box * block_k * box_bytes + inside), i > 0);
     }
@@ -118,17 +123,21 @@ class Consumer {
 
   /// O += P V, begun.
   REGARD_DEVICE void begin_output(Sums& o, const Weights& weights) {
-    const u64 v = operand(memory_.v(ring_v_.stage), block_k * box_bytes);
-    shared_.v_full[ring_v_.stage].wait(ring_v_.parity);
+    const i32 stage = ring_v_.stage;
+    const u64 v = operand(eight_bits ? memory_.transposed(stage) : memory_.v(stage), block_k * box_bytes);
+    (eight_bits ? shared_.transposed_full : shared_.v_full)[stage].wait(ring_v_.parity);
     wgmma_fence();
 #pragma unroll
-    for (i32 i = 0; i < fragments; ++i)
-      Wgmma<columns>::registers(o, weights[i], moved(v, i * 16 * box_bytes));
+    for (i32 i = 0; i < fragments; ++i) {
+      const i32 step = eight_bits ? i / steps_per_box * columns * box_bytes + i % steps_per_box * step_bytes
+                                  : i * 16 * box_bytes;
+      Wgmma<columns>::registers(o, weights[i], moved(v, step));
+    }
     wgmma_commit();
   }
   REGARD_DEVICE void finish_output() {
     wgmma_wait<0>();
-    arrive(shared_.v_empty[ring_v_.stage]);
+    arrive((eight_bits ? shared_.transposed_empty : shared_.v_empty)[ring_v_.stage]);
     ring_v_.advance();
   }
 
@@ -138,11 +147,13 @@ class Consumer {
   }
 
   /// O and LSE of the rows that have a bit in `wanted`.
-  REGARD_DEVICE void store(const Work& work, const RowState& rows, const Sums& o, bool careful, u32 wanted) {
-    const float to_powers = careful ? scores_.scale : 1;
+  REGARD_DEVICE void store(const Turn& given, const RowState& rows, const Sums& o, u32 wanted) {
+    const Work& work = given.work;
+    const float to_powers = given.careful ? scores_.scale : 1,
+                descale = eight_bits ? given.descale_output : 1;
     const RowEnd ends[2] = {{rows.reference[0] * to_powers, quad_sum(rows.sum[0]), work.head, a_},
                             {rows.reference[1] * to_powers, quad_sum(rows.sum[1]), work.head, a_}};
-    const OutputRow<columns> out[2] = {{o, 0, ends[0].scale}, {o, 1, ends[1].scale}};
+    const OutputRow<columns> out[2] = {{o, 0, ends[0].scale * descale}, {o, 1, ends[1].scale * descale}};
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
       const i32 row = row_of(work) + 8 * half;

@@ -1,9 +1,12 @@
-// Forward for Hopper: bf16 and fp16, any positional mask, GQA, packed sequences, soft cap, learned sink, LSE.
+// Forward for Hopper: bf16, fp16 and 8 bits, any positional mask, GQA, packed sequences, soft cap, learned
+// sink, LSE.
 //
 // A persistent block of warpgroups. The first one's first warp takes work from a counter and loads tiles of
-// Q, K and V by TMA; each other one multiplies 64 query rows by wgmma.
+// Q, K and V by TMA; each other one multiplies 64 query rows by wgmma. Of 8 bits the first one's other warps
+// transpose V.
 #include "kernels/sm90/consumer.h"
 #include "kernels/sm90/producer.h"
+#include "kernels/sm90/transposer.h"
 
 extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
@@ -20,7 +23,10 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   // 64 K registers among the warpgroups; the compiler must not need more than each one is given.
   if (warpgroup == 0) {
     give_registers<consumers == 3 ? 32 : 40>();
-    if (threadIdx.x < 32) Producer(q, k, v, arguments, shared, memory).run();
+    if (threadIdx.x < 32)
+      Producer(q, k, v, arguments, shared, memory).run();
+    else if constexpr (eight_bits)
+      Transposer(shared, memory).run();
   } else {
     take_registers<consumers == 3 ? 160 : 232>();
     Consumer(arguments, shared, memory, warpgroup - 1).run();

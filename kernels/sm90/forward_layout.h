@@ -19,11 +19,13 @@ struct Sm90ForwardLayout {
   static constexpr i64 alignment = 1024;                   // of a tile: eight rows
   static constexpr i64 shared_bytes = 232448 - alignment;  // of a block; barriers take the rest
 
-  i64 columns;   // of a box
-  i64 d, dv;     // padded
-  i64 q, k, v;   // bytes of a tile
-  i64 q_stages;  // tiles of Q: the next one loads beside the work on the last where there is room
-  i64 stages;    // of K and of V
+  i64 columns;     // of a box
+  i64 d, dv;       // padded
+  i64 q, k, v;     // bytes of a tile
+  i64 transposed;  // bytes of a tile of V whose columns became rows, boxes of keys; 0 where it multiplies as
+                   // it is
+  i64 q_stages;    // tiles of Q: the next one loads beside the work on the last where there is room
+  i64 stages;      // of K, of V and of transposed V
 
   REGARD_CONSTEXPR Sm90ForwardLayout(i64 d_, i64 dv_, i64 block_q, i64 block_k, i64 stages_,
                                      i64 element_bytes)
@@ -33,12 +35,17 @@ struct Sm90ForwardLayout {
         q(block_q * d * element_bytes),
         k(block_k * d * element_bytes),
         v(block_k * dv * element_bytes),
-        q_stages(2 * q + stages_ * (k + v) <= shared_bytes - alignment ? 2 : 1),
+        transposed(element_bytes > 1
+                       ? 0
+                       : output_columns(dv_) * ((block_k + box_bytes - 1) / box_bytes * box_bytes)),
+        q_stages(2 * q + stages_ * (k + v + transposed) <= shared_bytes - alignment ? 2 : 1),
         stages(stages_) {}
 
   REGARD_CONSTEXPR i64 padded(i64 dimension) const { return (dimension + columns - 1) / columns * columns; }
   /// Dynamic shared memory; its start is aligned by the kernel.
-  REGARD_CONSTEXPR i64 total() const { return alignment + q_stages * q + stages * (k + v); }
+  REGARD_CONSTEXPR i64 total() const { return alignment + q_stages * q + stages * (k + v + transposed); }
+  /// Columns of O that are computed: whole turns of four threads that store 8 each.
+  REGARD_CONSTEXPR static i64 output_columns(i64 dv) { return (dv + 31) / 32 * 32; }
 
   REGARD_CONSTEXPR static i64 threads(i64 block_q) { return 128 * (block_q / group_rows + 1); }
 };

@@ -14,7 +14,6 @@ REGARD_DEVICE bool ragged(const Arguments& a) {
 REGARD_DEVICE Sequence sequence_at(i32 batch, const Arguments& a) {
   Sequence s{batch, 0, 0, static_cast<i32>(a.sq), static_cast<i32>(a.sk)};
   if (a.offsets_q != nullptr) {
-    s.batch = 0;
     s.first_q = a.offsets_q[batch];
     s.first_k = a.offsets_k[batch];
     s.sq = a.offsets_q[batch + 1] - s.first_q;

@@ -90,6 +90,10 @@ class Producer {
       turn.kv_head = work.head / (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       turn.tiles = tiles_of(work.first_row, Sight(work.sequence, a_));
       turn.careful = careful;
+      if constexpr (eight_bits) {
+        turn.descale_scores = descale(a_.descale_q, turn) * descale(a_.descale_k, turn);
+        turn.descale_output = descale(a_.descale_v, turn);
+      }
       shared_.turn_full[turn_ % 2].arrive();
     }
     __syncwarp();
@@ -98,6 +102,11 @@ class Producer {
     else
       load<false>(turn);
     ++turn_;
+  }
+  REGARD_DEVICE float descale(const float* factors, const Turn& turn) const {
+    if (factors == nullptr) return 1;
+    return factors[turn.work.sequence.batch * static_cast<i32>(a_.descale_batch) +
+                   turn.kv_head * static_cast<i32>(a_.descale_head)];
   }
   REGARD_DEVICE void hand_out_end() {
     __syncwarp();

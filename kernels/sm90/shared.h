@@ -8,23 +8,30 @@
 
 namespace regard {
 
-constexpr Sm90ForwardLayout layout(key::d, key::dv, block_q, block_k, key::stages, 2);
+constexpr Sm90ForwardLayout layout(key::d, key::dv, block_q, block_k, key::stages, element_bytes);
 constexpr i32 stages = key::stages, q_stages = layout.q_stages;
 constexpr i32 group_rows = Sm90ForwardLayout::group_rows, box_bytes = Sm90ForwardLayout::box_bytes;
 constexpr i32 consumers = key::warps / 4 - 1, consumer_warps = 4 * consumers;
-static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) && block_k % 16 == 0);
+constexpr i32 transposer_warps = eight_bits ? 3 : 0;  // beside the warp that loads
+constexpr i32 columns = Sm90ForwardLayout::output_columns(key::dv);
+// What one product takes of the head dimension or of keys, and a box has of that.
+constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
+static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
+              block_k * element_bytes % step_bytes == 0);
 
 /// A block of work, handed out.
 struct Turn {
   Work work;  // head -1: there is no more
   i32 kv_head;
   Tiles tiles;
-  bool careful;  // rows that overflowed, again
+  bool careful;                          // rows that overflowed, again
+  float descale_scores, descale_output;  // 8 bits
 };
 
 struct Shared {
   Barrier q_full[q_stages][consumers], q_empty[q_stages][consumers];
   Barrier k_full[stages], k_empty[stages], v_full[stages], v_empty[stages];
+  Barrier transposed_full[stages], transposed_empty[stages];  // 8 bits: V as it multiplies
   // Two turns go on at a time.
   Barrier turn_full[2], turn_done[2];
   Turn turn[2];
@@ -47,11 +54,14 @@ struct Shared {
       k_full[i].init(1);
       k_empty[i].init(consumer_warps);
       v_full[i].init(1);
-      v_empty[i].init(consumer_warps);
+      v_empty[i].init(eight_bits ? transposer_warps : consumer_warps);
+      if constexpr (!eight_bits) continue;
+      transposed_full[i].init(transposer_warps);
+      transposed_empty[i].init(consumer_warps);
     }
     for (i32 i = 0; i < 2; ++i) {
       turn_full[i].init(1);
-      turn_done[i].init(consumer_warps);
+      turn_done[i].init(consumer_warps + transposer_warps);
       for (u32& rows_of_warp : overflowed[i]) rows_of_warp = 0;
     }
     Barrier::make_visible();
@@ -70,7 +80,7 @@ struct Ring {
   }
 };
 
-/// The rings of Q, K and V, one behind the other.
+/// The rings of Q, K, V and transposed V, one behind the other.
 class Memory {
  public:
   REGARD_DEVICE explicit Memory(const void* dynamic) {
@@ -82,6 +92,9 @@ class Memory {
   }
   REGARD_DEVICE u32 k(i32 stage) const { return q(q_stages, 0) + stage * static_cast<u32>(layout.k); }
   REGARD_DEVICE u32 v(i32 stage) const { return k(stages) + stage * static_cast<u32>(layout.v); }
+  REGARD_DEVICE u32 transposed(i32 stage) const {
+    return v(stages) + stage * static_cast<u32>(layout.transposed);
+  }
 
  private:
   u32 start_;

@@ -7,9 +7,12 @@
 
 namespace regard {
 
-constexpr i32 fragments = block_k / 16;
+constexpr i32 fragments = block_k * element_bytes / 32;
 using Scores = float[block_k / 2];
-using Weights = u32[fragments][4];  // pairs, as the next product takes them
+using Weights = u32[fragments][4];  // pairs, of 8 bits fours, as the next product takes them
+
+/// The power of two that the highest weight of a tile becomes. e4m3 ends at 448 and loses digits below 2^-6.
+constexpr float highest_power = eight_bits ? 8 : 0;
 
 /// Two rows of a thread, 8 apart. Weights are 2^(scale_log2 * score - reference).
 struct RowState {
@@ -37,13 +40,28 @@ class ScoreScale {
  public:
   float scale;  // to powers of two
 
-  REGARD_DEVICE explicit ScoreScale(const Arguments& a)
-      : scale(key::softcap ? log2_e : a.scale * log2_e), cap_(a.softcap), inner_(a.scale / a.softcap) {}
+  /// `descale`: of Q times that of K.
+  REGARD_DEVICE ScoreScale(const Arguments& a, float descale)
+      : scale(key::softcap ? log2_e : a.scale * descale * log2_e),
+        cap_(a.softcap),
+        inner_(key::softcap ? a.scale * descale / a.softcap : a.scale * descale) {
+    if constexpr (key::softcap || !eight_bits) return;
+    // With a factor of 0 or less the largest product is not the largest score.
+    if (inner_ > 0)
+      inner_ = 1;
+    else
+      scale = log2_e;
+  }
 
-  REGARD_DEVICE void cap(Scores& s) const {
-    if constexpr (key::softcap)
+  /// What comes before the mask.
+  REGARD_DEVICE void apply(Scores& s) const {
+    if constexpr (key::softcap) {
 #pragma unroll
       for (float& x : s) x = cap_ * tanh(x * inner_);
+    } else if (eight_bits && inner_ != 1) {
+#pragma unroll
+      for (float& x : s) x *= inner_;
+    }
   }
 
  private:
@@ -77,7 +95,8 @@ REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], 
     for (i32 i = 0; i < block_k / 8; ++i)
       most[half] = fmaxf(most[half], fmaxf(s[4 * i + 2 * half], s[4 * i + 2 * half + 1]));
     most[half] = quad_max(most[half]);
-    const float before = rows.reference[half], now = fmaxf(before, careful ? most[half] : most[half] * scale);
+    const float before = rows.reference[half],
+                now = fmaxf(before, careful ? most[half] : most[half] * scale - highest_power);
     reference[half] = now == -infinity ? 0.f : now;
     factor[half] = exp2(careful ? (before - reference[half]) * scale : before - reference[half]);
     rows.reference[half] = now;
@@ -118,9 +137,18 @@ REGARD_DEVICE void softmax_stale(Scores& s, RowState& rows, float (&factor)[2], 
   rows.sum[1] += sum[1];
 }
 
+/// Of 8 bits a product wants four neighbours in a thread, which has two of each of two groups of 8: its key
+/// p = 4 t + 2 g + j is here 8 g + 2 t + j. V is transposed into the same order (transposer.h).
 REGARD_DEVICE void pack(Weights& weights, const Scores& s) {
 #pragma unroll
-  for (i32 i = 0; i < block_k / 4; ++i) weights[i / 4][i % 4] = pair<key::dtype>(s[2 * i], s[2 * i + 1]);
+  for (i32 i = 0; i < 4 * fragments; ++i) {
+    if constexpr (eight_bits) {
+      const i32 first = i / 4 * 16 + i % 4 / 2 * 8 + i % 2 * 2;
+      weights[i / 4][i % 4] = four_e4m3(s[first], s[first + 1], s[first + 4], s[first + 5]);
+    } else {
+      weights[i / 4][i % 4] = pair<key::dtype>(s[2 * i], s[2 * i + 1]);
+    }
+  }
 }
 
 /// Sums up to here are safe to go on with: no product with V, and no sum of such, overflows.

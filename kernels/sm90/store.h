@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/sm90/ptx/number.h"
+#include "kernels/sm90/work.h"
 
 namespace regard {
 
@@ -25,21 +26,15 @@ class OutputRow {
  public:
   /// Row `half` of the thread's two; by whole warps.
   REGARD_DEVICE OutputRow(const float (&o)[columns / 2], i32 half, float scale) {
-#pragma unroll
-    for (i32 i = 0; i < columns / 8; ++i)
-      x_[i / 4][i % 4] = pair<key::out>(o[4 * i + 2 * half] * scale, o[4 * i + 2 * half + 1] * scale);
-#pragma unroll
-    for (u32(&eight)[4] : x_) {
-      exchange(eight[0], eight[1], 1);
-      exchange(eight[2], eight[3], 1);
-      exchange(eight[0], eight[2], 2);
-      exchange(eight[1], eight[3], 2);
-    }
+    if constexpr (eight_bits)
+      take_transposed(o, half, scale);
+    else
+      take(o, half, scale);
   }
 
   /// Wherever the row lies, and never past dv.
   REGARD_DEVICE void store(u16* row) const {
-    const i32 first = static_cast<i32>(threadIdx.x % 4) * 8;
+    const i32 thread = threadIdx.x % 4, first = eight_bits ? thread % 2 * 16 + thread / 2 * 8 : thread * 8;
     if (key::dv % 8 == 0 && reinterpret_cast<u64>(row) % 16 == 0) {
 #pragma unroll
       for (i32 i = 0; i < columns / 32; ++i)
@@ -54,6 +49,32 @@ class OutputRow {
   }
 
  private:
+  REGARD_DEVICE void take(const float (&o)[columns / 2], i32 half, float scale) {
+#pragma unroll
+    for (i32 i = 0; i < columns / 8; ++i)
+      x_[i / 4][i % 4] = pair<key::out>(o[4 * i + 2 * half] * scale, o[4 * i + 2 * half + 1] * scale);
+#pragma unroll
+    for (u32(&eight)[4] : x_) {
+      exchange(eight[0], eight[1], 1);
+      exchange(eight[2], eight[3], 1);
+      exchange(eight[0], eight[2], 2);
+      exchange(eight[1], eight[3], 2);
+    }
+  }
+  /// Columns as transposer.h orders them: a thread has four neighbours of every 16.
+  REGARD_DEVICE void take_transposed(const float (&o)[columns / 2], i32 half, float scale) {
+#pragma unroll
+    for (i32 i = 0; i < columns / 8; ++i) {
+      const i32 at = i / 2 * 8 + i % 2 + 2 * half;
+      x_[i / 4][i % 4] = pair<key::out>(o[at] * scale, o[at + 4] * scale);
+    }
+#pragma unroll
+    for (u32(&eight)[4] : x_) {
+      exchange(eight[0], eight[2], 1);
+      exchange(eight[1], eight[3], 1);
+    }
+  }
+
   u32 x_[columns / 32][4];
 };
 

@@ -6,11 +6,13 @@
 namespace regard {
 
 constexpr i32 block_q = key::block_q, block_k = key::block_k;
+constexpr bool eight_bits = key::dtype == DType::fp8 || key::dtype == DType::fp8_e5m2;
+constexpr i32 element_bytes = eight_bits ? 1 : 2;
 constexpr bool windowed = key::mask != Mask::none;
 
 /// Where the rows of one sequence stand in the tensors, and how many there are.
 struct Sequence {
-  i32 batch, first_q, first_k;  // packed: batch 0, and the rows before it
+  i32 batch, first_q, first_k;  // packed: the rows before it
   i32 sq, sk;
 };
 

@@ -8,11 +8,14 @@
 namespace regard::oracle {
 
 Precision::Precision(const Problem& problem)
-    : product(format(static_cast<regard_dtype>(problem.dtype)).unit()), step(format(REGARD_FP32).unit()) {}
+    : product(format(static_cast<regard_dtype>(problem.dtype)).unit()),
+      step(format(REGARD_FP32).unit()),
+      score(bytes_of(problem.dtype) == 1 ? 0x1p-14 : 0) {}
 
 double Precision::row(double largest_logit, double lse, std::int64_t terms) const {
   const double sums = std::sqrt(static_cast<double>(terms));
-  return step * (4 + sums + 2 * largest_logit + (std::isfinite(lse) ? 2 * std::fabs(lse) : 0));
+  return step * (4 + sums + 2 * largest_logit + (std::isfinite(lse) ? 2 * std::fabs(lse) : 0)) +
+         score * largest_logit;
 }
 
 double Precision::weight(double weight, double log_weight, double row_error) const {

@@ -18,6 +18,7 @@ struct Precision {
 
   double product;  ///< P and dS may be rounded to the type of the inputs before a matrix product
   double step;     ///< one fp32 rounding
+  double score;    ///< Q K^T: matrix units sum products of 8-bit numbers with 14 bits, all others with fp32's
 
   /// Relative error that all weights exp(score - LSE) of a row share: the scores are fp32 numbers whose own
   /// rounding grows with their magnitude, and `terms` roundings of a running fp32 sum add up like a random

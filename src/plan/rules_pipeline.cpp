@@ -77,10 +77,12 @@ Refusal pipeline_fits_family(const Question& q) {
 Refusal hopper_forward(const Question& q) {
   if (!is(q, "wgmma_tma") || q.candidate.recipe->kernel != "forward") return {};
   const Problem& p = q.problem;
+  const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
   const std::pair<std::string_view, bool> missing[] = {
-      {"inputs but bf16 and fp16", p.dtype != DType::bf16 && p.dtype != DType::fp16},
-      {"output of another type", p.out != p.dtype},
-      {"head dims that are no multiple of 8", p.d % 8 != 0 || p.dv % 8 != 0},
+      {"inputs but bf16, fp16 and fp8", bytes > 2},
+      {"output of another type", bytes == 2 && p.out != p.dtype},
+      {"output of 8 or 32 bits from fp8", bytes == 1 && bytes_of(p.out) != 2},
+      {"rows that are no multiple of 16 bytes", p.d * bytes % 16 != 0 || p.dv * bytes % 16 != 0},
       {"lengths where batches lie inside rows", p.lengths && !p.varlen && p.layout == Layout::sbhd},
       {"soft cap at head dims above 192", p.softcap > 0 && p.dv > 192},
       {"bias", p.bias != Bias::none},
@@ -96,10 +98,11 @@ Refusal hopper_forward(const Question& q) {
   // Measured (docs/hopper.md): what a large tile gains, it loses again where a mask cuts it.
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q"),
                      block_k = value_of(*q.candidate.tile, "block_k");
-  if (p.mask != Mask::none && block_q * block_k > std::int64_t{128} * 128) {
+  if ((p.mask != Mask::none || (bytes == 1 && p.softcap > 0)) &&
+      block_q * block_k > std::int64_t{128} * 128) {
     return fmt::format(
-        "its tile of {} queries and {} keys is for problems without a mask; use one of 128 and 128", block_q,
-        block_k);
+        "its tile of {} queries and {} keys is for problems without a mask{}; use one of 128 and 128",
+        block_q, block_k, bytes == 1 ? " and soft cap" : "");
   }
   return {};
 }

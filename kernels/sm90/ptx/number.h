@@ -1,4 +1,4 @@
-// Exponentials, pairs of bf16, and what the four threads of a row agree on.
+// Exponentials, numbers of 8 and 16 bits, and what the four threads of a row agree on.
 #pragma once
 
 #include "kernels/sm90/ptx/types.h"
@@ -53,6 +53,16 @@ REGARD_DEVICE u32 pair(float low, float high) {
   else
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return both;
+}
+/// Four rounded to e4m3, the first in the lowest byte.
+REGARD_DEVICE u32 four_e4m3(float a, float b, float c, float d) {
+  u32 all;
+  asm("{\n .reg .b16 l, h;\n cvt.rn.satfinite.e4m3x2.f32 l, %2, %1;\n cvt.rn.satfinite.e4m3x2.f32 h, %4, "
+      "%3;\n "
+      "mov.b32 %0, {l, h};\n}"
+      : "=r"(all)
+      : "f"(a), "f"(b), "f"(c), "f"(d));
+  return all;
 }
 template <DType type>
 REGARD_DEVICE u32 max_pair(u32 a, u32 b) {

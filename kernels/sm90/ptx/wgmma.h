@@ -1,4 +1,4 @@
-// Products of a warpgroup: C[64][n] (+)= A B of 16-bit numbers with fp32 sums, asynchronous.
+// Products of a warpgroup: C[64][n] (+)= A B of 16-bit or 8-bit numbers with fp32 sums, asynchronous.
 //
 // A thread holds rows `lane / 4` and that plus 8 of its warp's 16, in every group of 8 columns two
 // neighbours: c[4 * group + 2 * half + j] is row + 8 * half, column 8 * group + 2 * (lane % 4) + j.
@@ -35,14 +35,28 @@ REGARD_DEVICE u64 moved(u64 operand, u32 bytes) {
   return static_cast<u32>(operand) + (bytes >> 4) | operand >> 32 << 32;
 }
 
-/// The type of A and B in an instruction's text.
+/// What an instruction's text says of its operands: 32 bytes of k and their types, in products of two tiles
+/// and in those with weights, and behind the operands their signs and which of them stand transposed.
 template <DType>
-struct OperandType {
-  static constexpr char text[] = ".bf16";
+struct Operands {
+  static constexpr char tiles[] = "k16.f32.bf16.bf16", weights[] = "k16.f32.bf16.bf16";
+  static constexpr char tiles_end[] = "1, 1, 0, 0", weights_end[] = "1, 1, 1";
 };
 template <>
-struct OperandType<DType::fp16> {
-  static constexpr char text[] = ".f16";
+struct Operands<DType::fp16> {
+  static constexpr char tiles[] = "k16.f32.f16.f16", weights[] = "k16.f32.f16.f16";
+  static constexpr char tiles_end[] = "1, 1, 0, 0", weights_end[] = "1, 1, 1";
+};
+// Of 8 bits k is contiguous always. Weights are e4m3.
+template <>
+struct Operands<DType::fp8> {
+  static constexpr char tiles[] = "k32.f32.e4m3.e4m3", weights[] = "k32.f32.e4m3.e4m3";
+  static constexpr char tiles_end[] = "1, 1", weights_end[] = "1, 1";
+};
+template <>
+struct Operands<DType::fp8_e5m2> {
+  static constexpr char tiles[] = "k32.f32.e5m2.e5m2", weights[] = "k32.f32.e4m3.e5m2";
+  static constexpr char tiles_end[] = "1, 1", weights_end[] = "1, 1";
 };
 
 template <int n>
@@ -69,57 +83,58 @@ struct Wgmma;
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
       "+f"(c[i + 6]), "+f"(c[i + 7])
 
-// _0 to _5: the numbers behind the sums.
-#define REGARD_WGMMA(n, numbers, _0, _1, _2, _3, _4, _5, ...)                                             \
-  template <>                                                                                             \
-  struct Wgmma<n> {                                                                                       \
-    /** A and B in shared memory, k contiguous in both; adds where `add` is not 0. */                     \
-    REGARD_DEVICE static void shared(float (&c)[n / 2], u64 a, u64 b, u32 add) {                          \
-      asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, " _2 ", 0;\n wgmma.mma_async.sync.aligned.m64n" #n \
-                   "k16.f32" _3 _3 " {" numbers "}, " _0 ", " _1 ", p, 1, 1, 0, 0;\n}"                    \
-                   : __VA_ARGS__                                                                          \
-                   : "l"(a), "l"(b), "r"(add), "C"(OperandType<key::dtype>::text));                       \
-    }                                                                                                     \
-    /** A in registers; the rows of B are k. Always adds. */                                              \
-    REGARD_DEVICE static void registers(float (&c)[n / 2], const u32 (&a)[4], u64 b) {                    \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32" _5 _5 " {" numbers "}, {" _0 ", " _1  \
-                   ", " _2 ", " _3 "}, " _4 ", 1, 1, 1, 1;"                                               \
-                   : __VA_ARGS__                                                                          \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                                  \
-                     "C"(OperandType<key::dtype>::text));                                                 \
-    }                                                                                                     \
+// _0 to _6: the numbers behind the sums.
+#define REGARD_WGMMA(n, numbers, _0, _1, _2, _3, _4, _5, _6, ...)                                            \
+  template <>                                                                                                \
+  struct Wgmma<n> {                                                                                          \
+    /** A and B in shared memory, k contiguous in both; adds where `add` is not 0. */                        \
+    REGARD_DEVICE static void shared(float (&c)[n / 2], u64 a, u64 b, u32 add) {                             \
+      asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, " _2 ", 0;\n wgmma.mma_async.sync.aligned.m64n" #n _3 \
+                   " {" numbers "}, " _0 ", " _1 ", p, " _4 ";\n}"                                           \
+                   : __VA_ARGS__                                                                             \
+                   : "l"(a), "l"(b), "r"(add), "C"(Operands<key::dtype>::tiles),                             \
+                     "C"(Operands<key::dtype>::tiles_end));                                                  \
+    }                                                                                                        \
+    /** A in registers; the rows of B are k, or of 8 bits its columns. Always adds. */                       \
+    REGARD_DEVICE static void registers(float (&c)[n / 2], const u32 (&a)[4], u64 b) {                       \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n _5 " {" numbers "}, {" _0 ", " _1 ", " _2 ", " _3  \
+                   "}, " _4 ", 1, " _6 ";"                                                                   \
+                   : __VA_ARGS__                                                                             \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "C"(Operands<key::dtype>::weights), \
+                     "C"(Operands<key::dtype>::weights_end));                                                \
+    }                                                                                                        \
   }
-REGARD_WGMMA(32, REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1, "%16", "%17", "%18", "%19", "%20", "%21",
+REGARD_WGMMA(32, REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1, "%16", "%17", "%18", "%19", "%20", "%21", "%22",
              REGARD_SUMS(0), REGARD_SUMS(8));
 REGARD_WGMMA(64, REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3, "%32",
-             "%33", "%34", "%35", "%36", "%37", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             "%33", "%34", "%35", "%36", "%37", "%38", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
              REGARD_SUMS(24));
 REGARD_WGMMA(80,
              REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
                               ", " REGARD_NUMBERS_4,
-             "%40", "%41", "%42", "%43", "%44", "%45", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             "%40", "%41", "%42", "%43", "%44", "%45", "%46", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
              REGARD_SUMS(24), REGARD_SUMS(32));
 REGARD_WGMMA(96,
              REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
                               ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5,
-             "%48", "%49", "%50", "%51", "%52", "%53", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             "%48", "%49", "%50", "%51", "%52", "%53", "%54", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
              REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40));
 REGARD_WGMMA(112,
              REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
                               ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6,
-             "%56", "%57", "%58", "%59", "%60", "%61", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             "%56", "%57", "%58", "%59", "%60", "%61", "%62", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
              REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48));
 REGARD_WGMMA(128,
              REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
                               ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
                               ", " REGARD_NUMBERS_7,
-             "%64", "%65", "%66", "%67", "%68", "%69", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             "%64", "%65", "%66", "%67", "%68", "%69", "%70", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
              REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56));
 REGARD_WGMMA(160,
              REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
                               ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
                               ", " REGARD_NUMBERS_7 ", " REGARD_NUMBERS_8 ", " REGARD_NUMBERS_9,
-             "%80", "%81", "%82", "%83", "%84", "%85", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             "%80", "%81", "%82", "%83", "%84", "%85", "%86", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
              REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
              REGARD_SUMS(64), REGARD_SUMS(72));
 REGARD_WGMMA(176,
@@ -127,7 +142,7 @@ REGARD_WGMMA(176,
                               ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
                               ", " REGARD_NUMBERS_7 ", " REGARD_NUMBERS_8 ", " REGARD_NUMBERS_9
                               ", " REGARD_NUMBERS_10,
-             "%88", "%89", "%90", "%91", "%92", "%93", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
+             "%88", "%89", "%90", "%91", "%92", "%93", "%94", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
              REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
              REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80));
 REGARD_WGMMA(192,
@@ -135,29 +150,29 @@ REGARD_WGMMA(192,
                               ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
                               ", " REGARD_NUMBERS_7 ", " REGARD_NUMBERS_8 ", " REGARD_NUMBERS_9
                               ", " REGARD_NUMBERS_10 ", " REGARD_NUMBERS_11,
-             "%96", "%97", "%98", "%99", "%100", "%101", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
-             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
-             REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80), REGARD_SUMS(88));
+             "%96", "%97", "%98", "%99", "%100", "%101", "%102", REGARD_SUMS(0), REGARD_SUMS(8),
+             REGARD_SUMS(16), REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48),
+             REGARD_SUMS(56), REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80), REGARD_SUMS(88));
 REGARD_WGMMA(224,
              REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
                               ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
                               ", " REGARD_NUMBERS_7 ", " REGARD_NUMBERS_8 ", " REGARD_NUMBERS_9
                               ", " REGARD_NUMBERS_10 ", " REGARD_NUMBERS_11 ", " REGARD_NUMBERS_12
                               ", " REGARD_NUMBERS_13,
-             "%112", "%113", "%114", "%115", "%116", "%117", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
-             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
-             REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80), REGARD_SUMS(88), REGARD_SUMS(96),
-             REGARD_SUMS(104));
+             "%112", "%113", "%114", "%115", "%116", "%117", "%118", REGARD_SUMS(0), REGARD_SUMS(8),
+             REGARD_SUMS(16), REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48),
+             REGARD_SUMS(56), REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80), REGARD_SUMS(88),
+             REGARD_SUMS(96), REGARD_SUMS(104));
 REGARD_WGMMA(256,
              REGARD_NUMBERS_0 ", " REGARD_NUMBERS_1 ", " REGARD_NUMBERS_2 ", " REGARD_NUMBERS_3
                               ", " REGARD_NUMBERS_4 ", " REGARD_NUMBERS_5 ", " REGARD_NUMBERS_6
                               ", " REGARD_NUMBERS_7 ", " REGARD_NUMBERS_8 ", " REGARD_NUMBERS_9
                               ", " REGARD_NUMBERS_10 ", " REGARD_NUMBERS_11 ", " REGARD_NUMBERS_12
                               ", " REGARD_NUMBERS_13 ", " REGARD_NUMBERS_14 ", " REGARD_NUMBERS_15,
-             "%128", "%129", "%130", "%131", "%132", "%133", REGARD_SUMS(0), REGARD_SUMS(8), REGARD_SUMS(16),
-             REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48), REGARD_SUMS(56),
-             REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80), REGARD_SUMS(88), REGARD_SUMS(96),
-             REGARD_SUMS(104), REGARD_SUMS(112), REGARD_SUMS(120));
+             "%128", "%129", "%130", "%131", "%132", "%133", "%134", REGARD_SUMS(0), REGARD_SUMS(8),
+             REGARD_SUMS(16), REGARD_SUMS(24), REGARD_SUMS(32), REGARD_SUMS(40), REGARD_SUMS(48),
+             REGARD_SUMS(56), REGARD_SUMS(64), REGARD_SUMS(72), REGARD_SUMS(80), REGARD_SUMS(88),
+             REGARD_SUMS(96), REGARD_SUMS(104), REGARD_SUMS(112), REGARD_SUMS(120));
 #undef REGARD_WGMMA
 #undef REGARD_SUMS
 
