@@ -31,7 +31,8 @@ class Consumer {
       const Turn& given = shared_.turn[turn % 2];
       if (given.work.head < 0) return;
       const bool careful = given.careful;
-      if constexpr (eight_bits) scores_ = ScoreScale(a_, given.descale_scores);
+      if constexpr (eight_bits)
+        scores_ = ScoreScale(a_, descale(a_.descale_q, given) * descale(a_.descale_k, given));
       RowState rows;
       Sums o{};
       if (given.tiles.start() >= 0) multiply(given.work, given.tiles, careful, rows, o);
@@ -91,12 +92,20 @@ class Consumer {
     scale(o, pending);
   }
 
-  /// A loop that ends at once. Without such an edge the compiler puts most exponentials behind the wait for the
-  /// products, and of 8 bits they take as long as those.
+  /// A factor of Q, K or V.
+  REGARD_DEVICE float descale(const float* factors, const Turn& given) const {
+    if (factors == nullptr) return 1;
+    return factors[given.work.sequence.batch * static_cast<i32>(a_.descale_batch) +
+                   given.kv_head * static_cast<i32>(a_.descale_head)];
+  }
+
+  /// A loop that ends at once. Without such an edge the compiler puts most exponentials behind the wait for
+  /// the products, and of 8 bits they take as long as those.
   REGARD_DEVICE void keep_order() { shared_.transposed_full[ring_v_.stage].wait(ring_v_.parity); }
 
   REGARD_DEVICE void hide(Scores& s, i32 tile, const Work& work) const {
-    mask(s, tile * block_k, row_of(work), Sight(work.sequence, a_));
+    const i32 rows[2] = {row_of(work, 0).row, row_of(work, 1).row};
+    mask(s, tile * block_k, rows, Sight(work.sequence, a_));
   }
 
   /// S = Q K^T of the next tile, begun.
@@ -149,28 +158,40 @@ class Consumer {
   /// O and LSE of the rows that have a bit in `wanted`.
   REGARD_DEVICE void store(const Turn& given, const RowState& rows, const Sums& o, u32 wanted) {
     const Work& work = given.work;
-    const float to_powers = given.careful ? scores_.scale : 1,
-                descale = eight_bits ? given.descale_output : 1;
-    const RowEnd ends[2] = {{rows.reference[0] * to_powers, quad_sum(rows.sum[0]), work.head, a_},
-                            {rows.reference[1] * to_powers, quad_sum(rows.sum[1]), work.head, a_}};
-    const OutputRow<columns> out[2] = {{o, 0, ends[0].scale * descale}, {o, 1, ends[1].scale * descale}};
+    const float to_powers = given.careful ? scores_.scale : 1;
+    Row places[2] = {row_of(work, 0), row_of(work, 1)};
+    bool mine[2];
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
-      const i32 row = row_of(work) + 8 * half;
-      if (row >= work.sequence.sq || (wanted >> (threadIdx.x % 32 / 4 + 8 * half) & 1) == 0) continue;
-      if (a_.lse.data != nullptr && threadIdx.x % 4 == 0) *address<float>(a_.lse, work, row) = ends[half].lse;
-      out[half].store(address<u16>(a_.o, work, row));
+      Row& place = places[half];
+      mine[half] = place.row < work.sequence.sq && (wanted >> (threadIdx.x % 32 / 4 + 8 * half) & 1) != 0;
+      if constexpr (!packed_heads) continue;
+      mine[half] = mine[half] && place.head < given.end_head;
+      place.head = min(place.head, given.end_head - 1);
+    }
+    const RowEnd ends[2] = {{rows.reference[0] * to_powers, quad_sum(rows.sum[0]), places[0].head, a_},
+                            {rows.reference[1] * to_powers, quad_sum(rows.sum[1]), places[1].head, a_}};
+    const float factor = eight_bits ? descale(a_.descale_v, given) : 1;
+    const OutputRow<columns> out[2] = {{o, 0, ends[0].scale * factor}, {o, 1, ends[1].scale * factor}};
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half) {
+      if (!mine[half]) continue;
+      const Row& place = places[half];
+      if (a_.lse.data != nullptr && threadIdx.x % 4 == 0)
+        *address<float>(a_.lse, work, place) = ends[half].lse;
+      out[half].store(address<u16>(a_.o, work, place));
     }
   }
   template <class T>
-  REGARD_DEVICE static T* address(const Rows& rows, const Work& work, i32 row) {
-    return static_cast<T*>(rows.data) + work.sequence.batch * rows.batch + work.head * rows.head +
-           (work.sequence.first_q + row) * rows.row;
+  REGARD_DEVICE static T* address(const Rows& rows, const Work& work, const Row& place) {
+    return static_cast<T*>(rows.data) + work.sequence.batch * rows.batch + place.head * rows.head +
+           (work.sequence.first_q + place.row) * rows.row;
   }
 
-  REGARD_DEVICE i32 row_of(const Work& work) const {
-    return work.first_row + warpgroup_ * group_rows +
-           static_cast<i32>(threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4);
+  /// This thread's first or second row.
+  REGARD_DEVICE Row row_of(const Work& work, i32 half) const {
+    return {work, warpgroup_ * group_rows +
+                      static_cast<i32>(threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4) + 8 * half};
   }
   REGARD_DEVICE static void arrive(Barrier& barrier) {
     if (threadIdx.x % 32 == 0) barrier.arrive();

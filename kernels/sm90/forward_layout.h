@@ -47,6 +47,18 @@ struct Sm90ForwardLayout {
   /// Columns of O that are computed: whole turns of four threads that store 8 each.
   REGARD_CONSTEXPR static i64 output_columns(i64 dv) { return (dv + 31) / 32 * 32; }
 
+  /// Rows of a block that belong to one query head. Where rows are few, a block has those of `heads` heads
+  /// that share K and V, and a warpgroup's box of Q those of some; 0: of one, and all of its rows are.
+  REGARD_CONSTEXPR static i64 rows_of_head(i64 block_q, i64 heads) {
+    return heads > 0 ? block_q / heads : block_q;
+  }
+  /// The rows to plan for `rows` of each of `heads`, a power of two; 0 where packing saves no block.
+  REGARD_CONSTEXPR static i64 packed_rows(i64 rows, i64 heads, i64 block_q) {
+    i64 packed = 1;
+    while (packed < rows || (2 * packed <= group_rows && 2 * packed * heads <= block_q)) packed *= 2;
+    return packed <= group_rows && heads > 1 ? packed : 0;
+  }
+
   REGARD_CONSTEXPR static i64 threads(i64 block_q) { return 128 * (block_q / group_rows + 1); }
 };
 
@@ -61,16 +73,17 @@ struct Sm90TensorMap {
   u32 box[5];
 };
 
-/// A tensor of `count` rows in each of `heads` x `batches`: boxes of `box_rows` rows, group_rows for Q and
-/// block_k for K and V. `ragged`, with offsets or lengths: a load must end with its sequence, wherever that
-/// ends in memory; row strides then divide batch strides.
+/// A tensor of `count` rows in each of `heads` x `batches`: boxes of `box_rows` rows of `box_heads` heads,
+/// together group_rows for Q, and block_k of one for K and V. `ragged`, with offsets or lengths: a load must
+/// end with its sequence, wherever that ends in memory; row strides then divide batch strides.
 ///
 /// A ragged map gives address = column + row + end + back + head. `row` counts from most_rows - length, so
 /// that what lies past the length is outside; `end`, the rows up to the sequence's end, moves it into place;
 /// and `back` takes most_rows off again, as most_rows steps of 2^34 - stride are most_rows * -stride modulo
 /// 2^64.
 REGARD_CONSTEXPR Sm90TensorMap sm90_tensor_map(const Rows& rows, i64 columns, i64 count, i64 heads,
-                                               i64 batches, i64 box_rows, i64 element_bytes, bool ragged) {
+                                               i64 batches, i64 box_rows, i64 box_heads, i64 element_bytes,
+                                               bool ragged) {
   const u64 bytes = element_bytes, row = u64(rows.row) * bytes, head = u64(rows.head) * bytes;
   const u32 box_columns = u32(Sm90ForwardLayout::box_bytes / element_bytes);
   const u64 most = Sm90TensorMap::most_rows;
@@ -84,7 +97,7 @@ REGARD_CONSTEXPR Sm90TensorMap sm90_tensor_map(const Rows& rows, i64 columns, i6
   return {4,
           {u64(columns), u64(count), u64(heads), u64(batches), 1},
           {row, head, u64(rows.batch) * bytes, 0},
-          {box_columns, u32(box_rows), 1, 1, 1}};
+          {box_columns, u32(box_rows), u32(box_heads), 1, 1}};
 }
 
 }  // namespace regard

@@ -57,7 +57,7 @@ class Order {
   REGARD_DEVICE Order(const Arguments& a, const Ranking& ranking) : a_(a), ranking_(ranking) {
     const u32 heads = static_cast<u32>(a.hq), sequences = static_cast<u32>(a.b);
     if (!ragged(a)) {
-      all_ = blocks_of_rows(static_cast<i32>(a.sq)) * sequences * heads;
+      all_ = blocks_of_rows(rows(a)) * sequences * (packed_heads ? static_cast<u32>(a.hk) : heads);
       return;
     }
     u32 blocks = 0;
@@ -71,10 +71,12 @@ class Order {
   REGARD_DEVICE Work at(u32 index) {
     if (!ragged(a_)) {
       Sequence sequence = sequence_at(0, a_);
-      const u32 heads = static_cast<u32>(a_.hq);
-      const Place place = place_of(index, sequence.sq, static_cast<u32>(a_.b) * heads);
+      const u32 heads = static_cast<u32>(packed_heads ? a_.hk : a_.hq);
+      const Place place = place_of(index, rows(a_), static_cast<u32>(a_.b) * heads);
       sequence.batch = static_cast<i32>(place.pair / heads);
-      return {sequence, static_cast<i32>(place.pair % heads), place.first_row};
+      const i32 head = static_cast<i32>(place.pair % heads);
+      if constexpr (packed_heads) return {sequence, head * group(a_) + place.first_row / rows_of_head, 0};
+      return {sequence, head, place.first_row};
     }
     const Sequence sequence = find(index);
     const Place place = place_of(index - before_, sequence.sq, static_cast<u32>(a_.hq));
@@ -82,6 +84,14 @@ class Order {
   }
 
  private:
+  /// Query heads of a head of K and V.
+  REGARD_DEVICE static i32 group(const Arguments& a) {
+    return static_cast<i32>(a.hq) / static_cast<i32>(a.hk);
+  }
+  REGARD_DEVICE static i32 rows(const Arguments& a) {
+    return packed_heads ? group(a) * rows_of_head : static_cast<i32>(a.sq);
+  }
+
   struct Place {
     u32 pair;
     i32 first_row;

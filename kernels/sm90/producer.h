@@ -88,12 +88,10 @@ class Producer {
     if (first_lane) {
       turn.work = work;
       turn.kv_head = work.head / (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
+      if constexpr (packed_heads)
+        turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       turn.tiles = tiles_of(work.first_row, Sight(work.sequence, a_));
       turn.careful = careful;
-      if constexpr (eight_bits) {
-        turn.descale_scores = descale(a_.descale_q, turn) * descale(a_.descale_k, turn);
-        turn.descale_output = descale(a_.descale_v, turn);
-      }
       shared_.turn_full[turn_ % 2].arrive();
     }
     __syncwarp();
@@ -102,11 +100,6 @@ class Producer {
     else
       load<false>(turn);
     ++turn_;
-  }
-  REGARD_DEVICE float descale(const float* factors, const Turn& turn) const {
-    if (factors == nullptr) return 1;
-    return factors[turn.work.sequence.batch * static_cast<i32>(a_.descale_batch) +
-                   turn.kv_head * static_cast<i32>(a_.descale_head)];
   }
   REGARD_DEVICE void hand_out_end() {
     __syncwarp();
@@ -146,10 +139,11 @@ class Producer {
     for (i32 i = 0; i < consumers; ++i) {
       shared_.q_empty[stage][i].wait(ring_q_.parity ^ 1);
       if (!first_lane) continue;
-      const Source<ragged> q{q_, s, turn.work.head,
-                             ragged ? s.batch * shared_.rows_per_batch[0] + s.first_q : 0, s.sq};
+      const Row first(turn.work, i * group_rows);
+      const Source<ragged> q{q_, s, first.head, ragged ? s.batch * shared_.rows_per_batch[0] + s.first_q : 0,
+                             s.sq};
       q.template load<layout.q / consumers, group_rows>(memory_.q(stage, i), shared_.q_full[stage][i],
-                                                        turn.work.first_row + i * group_rows);
+                                                        first.row);
     }
     ring_q_.advance();
   }

@@ -21,11 +21,10 @@ static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
 
 /// A block of work, handed out.
 struct Turn {
-  Work work;  // head -1: there is no more
-  i32 kv_head;
+  Work work;              // head -1: there is no more
+  i32 kv_head, end_head;  // end_head: behind the last query head of kv_head
   Tiles tiles;
-  bool careful;                          // rows that overflowed, again
-  float descale_scores, descale_output;  // 8 bits
+  bool careful;  // rows that overflowed, again
 };
 
 struct Shared {

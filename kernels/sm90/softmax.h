@@ -21,11 +21,11 @@ struct RowState {
 };
 
 /// Scores that their row does not see become -infinity.
-REGARD_DEVICE void mask(Scores& s, i32 first_key, i32 row, const Sight& sight) {
+REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Sight& sight) {
   const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-    const Visible keys = sight.of(row + 8 * half);
+    const Visible keys = sight.of(rows[half]);
     const i32 first = keys.first - column, last = keys.last - column, sinks = sight.sinks - column;
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {

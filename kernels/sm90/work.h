@@ -1,6 +1,7 @@
 // What there is to do: blocks of query rows, and the tiles of keys that each one sees.
 #pragma once
 
+#include "kernels/sm90/forward_layout.h"
 #include "kernels/sm90/ptx/types.h"
 
 namespace regard {
@@ -8,6 +9,8 @@ namespace regard {
 constexpr i32 block_q = key::block_q, block_k = key::block_k;
 constexpr bool eight_bits = key::dtype == DType::fp8 || key::dtype == DType::fp8_e5m2;
 constexpr i32 element_bytes = eight_bits ? 1 : 2;
+constexpr i32 rows_of_head = Sm90ForwardLayout::rows_of_head(block_q, key::group);
+constexpr bool packed_heads = key::group > 0;
 constexpr bool windowed = key::mask != Mask::none;
 
 /// Where the rows of one sequence stand in the tensors, and how many there are.
@@ -16,10 +19,19 @@ struct Sequence {
   i32 sq, sk;
 };
 
-/// A block of query rows of one head.
+/// A block of query rows of one head, or of some from `head` on.
 struct Work {
   Sequence sequence;
   i32 head, first_row;
+};
+
+/// A row of a block.
+struct Row {
+  i32 head, row;
+
+  REGARD_DEVICE Row(const Work& work, i32 index)
+      : head(packed_heads ? work.head + index / rows_of_head : work.head),
+        row(work.first_row + (packed_heads ? index % rows_of_head : index)) {}
 };
 
 /// Keys [first, last) that a row sees; beside them those before `sinks`, as far as `last`.
@@ -72,7 +84,7 @@ REGARD_DEVICE i32 tiles_before(i32 key) {
 }
 
 REGARD_DEVICE Tiles tiles_of(i32 first_row, const Sight& sight) {
-  const Visible top = sight.of(first_row), bottom = sight.of(first_row + block_q - 1);
+  const Visible top = sight.of(first_row), bottom = sight.of(first_row + rows_of_head - 1);
   Tiles tiles{top.first / block_k,        tiles_before(bottom.last),  0,
               tiles_before(bottom.first), max(top.last, 0) / block_k, 0};
   if (windowed && sight.left >= 0) tiles.sinks = tiles_before(min(sight.sinks, bottom.last));

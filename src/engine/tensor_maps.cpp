@@ -77,10 +77,11 @@ cuda::TensorMapType map_type(DType dtype) {
   return dtype == DType::fp16 ? cuda::map_fp16 : cuda::map_bf16;
 }
 
-Result<cuda::TensorMap> map_of(const Problem& p, const Tensor& tensor, std::int64_t box_rows) {
+Result<cuda::TensorMap> map_of(const Problem& p, const Tensor& tensor, std::int64_t box_rows,
+                               std::int64_t box_heads = 1) {
   const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
   const Sm90TensorMap wanted = sm90_tensor_map(tensor.rows, tensor.columns, tensor.count, tensor.heads,
-                                               tensor.batches, box_rows, bytes, is_ragged(p));
+                                               tensor.batches, box_rows, box_heads, bytes, is_ragged(p));
   cuda::BoxedTensor boxed{tensor.rows.data, map_type(p.dtype), wanted.rank, {}, {}, {}};
   for (std::size_t i = 0; i < 5; ++i) {
     boxed.sizes[i] = std::max<std::uint64_t>(wanted.extent[i], 1);
@@ -107,8 +108,12 @@ Status tma_reads(const Plan& plan, const Arguments& arguments) {
 Result<TensorMaps> tensor_maps(const Plan& plan, const Stage& stage, const Arguments& arguments) {
   const Problem& p = plan.problem;
   const Tensors all = tensors_of(p, arguments);
-  const std::int64_t block_k = stage.kernel.algorithm.block_k;
-  const Result<cuda::TensorMap> q = map_of(p, all.q, Sm90ForwardLayout::group_rows);
+  const Algorithm& algorithm = stage.kernel.algorithm;
+  const std::int64_t block_k = algorithm.block_k;
+  constexpr std::int64_t group_rows = Sm90ForwardLayout::group_rows;
+  const std::int64_t rows =
+      std::min<std::int64_t>(Sm90ForwardLayout::rows_of_head(algorithm.block_q, algorithm.group), group_rows);
+  const Result<cuda::TensorMap> q = map_of(p, all.q, rows, group_rows / rows);
   if (!q) return tl::unexpected(q.error());
   const Result<cuda::TensorMap> k = map_of(p, all.k, block_k);
   if (!k) return tl::unexpected(k.error());

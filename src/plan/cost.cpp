@@ -43,8 +43,9 @@ bool is_main(std::string_view kernel) {
 }
 
 /// The query rows of a K/V head go through its blocks together.
-bool packs_group(std::string_view kernel) {
-  return kernel == "decode" || kernel == "paged_forward" || kernel == "batch_prefill";
+bool packs_group(const Algorithm& algorithm) {
+  const std::string& kernel = algorithm.kernel;
+  return kernel == "decode" || kernel == "paged_forward" || kernel == "batch_prefill" || algorithm.group > 0;
 }
 
 /// Blocks that a thread, or a GPU's multiprocessor, needs at once to be busy: one of four warps leaves the
@@ -78,7 +79,7 @@ Seconds arithmetic(const Plan& plan, const Stage& stage) {
   const std::string& kernel = stage.kernel.algorithm.kernel;
   if (kernel.starts_with("generic_")) return flops(p) / generic_flops_per_second;
   const Algorithm& algorithm = stage.kernel.algorithm;
-  const std::int64_t heads = packs_group(kernel) ? p.hq / p.hk : 1;
+  const std::int64_t heads = packs_group(algorithm) ? p.hq / p.hk : 1;
   const double rows = static_cast<double>(std::max<std::int64_t>(product({heads, p.sq}), 1));
   const bool on_cpu = plan.target->kind == TargetKind::cpu;
   const std::int64_t block_q = kernel == "forward" && on_cpu ? ForwardLayout::tile : algorithm.block_q;
@@ -90,7 +91,7 @@ Seconds arithmetic(const Plan& plan, const Stage& stage) {
 /// K and V are read once where query heads share blocks, else once per query head.
 Seconds traffic(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
-  const double heads = static_cast<double>(packs_group(stage.kernel.algorithm.kernel) ? p.hk : p.hq);
+  const double heads = static_cast<double>(packs_group(stage.kernel.algorithm) ? p.hk : p.hq);
   const double keys = static_cast<double>(p.tk > 0 ? p.tk : product({p.b, p.sk}));
   return keys * heads * static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype)) /
          bytes_per_second(plan);

@@ -21,22 +21,36 @@ std::int64_t pairs_side_by_side(const Problem& p) {
 
 }  // namespace
 
+std::int64_t rows_of_packed_heads(const Problem& p, std::int64_t block_q) {
+  if (p.varlen || p.lengths) return 0;
+  return Sm90ForwardLayout::packed_rows(p.sq, p.hq / p.hk, block_q);
+}
+
 Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
                          const PlanOptions& options) {
   if (tile.pipeline != "wgmma_tma") return portable_forward(problem, target, tile, options);
   const Problem& p = problem;
   Plan plan = start(p, target, options);
   plan.block_rows = value_of(tile, "block_q");
+  const std::int64_t group = p.hq / p.hk;
+  const std::int64_t packed = rows_of_packed_heads(p, plan.block_rows);
   plan.side_by_side = pairs_side_by_side(p);
   // Packed sequences may each end with a block that is not full.
-  const std::int64_t blocks = p.varlen ? ceil_divide(p.tq, plan.block_rows) + p.b
-                                       : product({p.b, ceil_divide(p.sq, plan.block_rows)});
-  const std::int64_t work = product({p.hq, blocks});
+  std::int64_t blocks = p.varlen ? ceil_divide(p.tq, plan.block_rows) + p.b
+                                 : product({p.b, ceil_divide(p.sq, plan.block_rows)});
+  std::int64_t heads = p.hq;
+  if (packed > 0) {
+    plan.side_by_side = std::max<std::int64_t>(plan.side_by_side / group, 1);
+    blocks = product({p.b, ceil_divide(group * packed, plan.block_rows)});
+    heads = p.hk;
+  }
+  const std::int64_t work = product({heads, blocks});
   if (work == too_large) return refused(too_many_blocks);
   const Sm90ForwardLayout layout(p.d, p.dv, plan.block_rows, value_of(tile, "block_k"),
                                  value_of(tile, "stages"), static_cast<std::int64_t>(bytes_of(p.dtype)));
   Stage stage = stage_of(p, target, "forward", &tile, std::min<std::int64_t>(work, plan.threads), 0);
   stage.shared_bytes = layout.total();
+  if (packed > 0) stage.kernel.algorithm.group = plan.block_rows / packed;
   plan.stages = {std::move(stage)};
   need(plan.workspace, Part::counter, sizeof(std::uint32_t));
   return finish(std::move(plan));

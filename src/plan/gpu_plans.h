@@ -5,6 +5,10 @@
 
 namespace regard {
 
+/// Rows per query head in a block of several heads of one K/V head, as the Hopper kernel packs few rows; 0:
+/// it does not.
+std::int64_t rows_of_packed_heads(const Problem&, std::int64_t block_q);
+
 Result<Plan> gpu_forward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 /// Of the portable kernels: all keys at once, or in parts that are merged.
 Result<Plan> portable_forward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);

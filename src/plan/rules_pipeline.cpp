@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "plan/gpu_plans.h"
 #include "plan/pipelines.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
@@ -98,11 +99,11 @@ Refusal hopper_forward(const Question& q) {
   // Measured (docs/hopper.md): what a large tile gains, it loses again where a mask cuts it.
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q"),
                      block_k = value_of(*q.candidate.tile, "block_k");
-  if ((p.mask != Mask::none || (bytes == 1 && p.softcap > 0)) &&
-      block_q * block_k > std::int64_t{128} * 128) {
+  const bool fp8_is_full = bytes == 1 && (p.softcap > 0 || rows_of_packed_heads(p, block_q) > 0);
+  if ((p.mask != Mask::none || fp8_is_full) && block_q * block_k > std::int64_t{128} * 128) {
     return fmt::format(
         "its tile of {} queries and {} keys is for problems without a mask{}; use one of 128 and 128",
-        block_q, block_k, bytes == 1 ? " and soft cap" : "");
+        block_q, block_k, bytes == 1 ? ", soft cap or packed query heads" : "");
   }
   return {};
 }

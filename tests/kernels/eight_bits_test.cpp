@@ -42,6 +42,11 @@ TEST_P(EightBits, TailsAndNoKeys) {
     expect_right(std::string("fwd fp8 lse h=2 d=128 ") + sizes, path());
 }
 
+TEST_P(EightBits, FewRowsOfManyHeads) {
+  for (const char* rest : {"sq=7", "sq=33 mask=causal descale=head"})
+    expect_right(std::string("fwd fp8 lse b=2 hq=12 hk=2 sk=300 d=128 ") + rest, path());
+}
+
 TEST_P(EightBits, ExtremeScores) {
   CaseOptions huge;
   huge.q_scale = 400;

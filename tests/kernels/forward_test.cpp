@@ -113,6 +113,16 @@ TEST(Forward, DenseWithLengths) {
   expect_right(entries);
 }
 
+// On a GPU query heads that share K and V stand in one block then.
+TEST(Forward, FewRowsOfManyHeads) {
+  std::vector<Entry> entries;
+  for (const char* heads : {"hq=8 hk=2", "hq=12 hk=1", "hq=6 hk=3", "hq=80 hk=2"})
+    for (const char* rows : {"sq=1", "sq=5", "sq=16", "sq=33 sink", "sq=64"})
+      for (const char* rest : {"d=64", "d=128 mask=causal", "d=128 mask=window:70,2,sink=3"})
+        entries.push_back({std::string("fwd bf16 lse b=2 sk=300 ") + heads + " " + rows + " " + rest});
+  expect_right(entries);
+}
+
 TEST(Forward, NoKeysAndNoRows) {
   expect_right({{"fwd fp32 lse b=2 h=2 sq=70 sk=0 d=32"},
                 {"fwd fp32 lse sink b=2 h=2 sq=70 sk=0 d=32"},

@@ -109,6 +109,23 @@ TEST(Plan, AForcedFamilyIsUsedAndAnUnknownOneIsAnErrorWithTheNearest) {
   EXPECT_THAT(planned(text, {.disabled = {"generik"}}), HasSubstr("did you mean 'generic'?"));
 }
 
+TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
+  struct Case {
+    std::string_view shape;
+    std::int64_t heads, blocks;  // per block of 128 rows; 0: one
+  };
+  for (const Case& c :
+       {Case{"hq=32 hk=8 sq=16", 4, 8}, Case{"hq=32 hk=8 sq=1", 4, 8}, Case{"hq=32 hk=8 sq=33", 2, 16},
+        Case{"hq=80 hk=1 sq=3", 32, 3}, Case{"hq=32 hk=8 sq=65", 0, 32}, Case{"hq=8 hk=8 sq=16", 0, 8},
+        Case{"hq=32 hk=8 sq=16 lengths", 0, 32}}) {
+    const Result<Plan> result = plan(problem("fwd bf16 b=1 sk=512 d=128 " + std::string(c.shape)),
+                                     target("sm_90a"), {.family = "wgmma_tma"});
+    ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
+    EXPECT_EQ(result->stages[0].kernel.algorithm.group, c.heads) << c.shape;
+    EXPECT_EQ(result->stages[0].grid, c.blocks) << c.shape;
+  }
+}
+
 TEST(Plan, StrictRefusesTheGenericKernelAndSaysWhyTheOthersDid) {
   const std::string_view text = "fwd fp8 b=1 h=4 s=256 d=64";
   EXPECT_THAT(planned(text, {.strict = true}), HasSubstr("REGARD_STRICT forbids the slower generic kernel"));
