@@ -68,7 +68,7 @@ struct Arguments {
   i64 key_blocks;            // how many those are
   float* grad_bias_partial;  // backward: fp32 image of a broadcast bias gradient
   i64 tq, tk;                // total tokens: b * sq dense
-  u32* counter;              // gpu: of work taken; 0 at launch
+  u32* counter;              // gpu: of work taken, 0 at launch; null: in steps of the grid
   i32 side_by_side;          // gpu: (batch, head) pairs that are worked on together; at least 1
 };
 

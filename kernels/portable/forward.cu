@@ -171,7 +171,7 @@ class Block {
     }
     wait_for_copies<0>();
     __syncthreads();
-    store(head(), common_.work.first_row, common_.work.split, rows, o, first_column, common_.scale.unit);
+    store(head(), common_.work.first_row, common_.work.split, rows, o, first_column, common_.scale.natural);
   }
 
   const Arguments& a_;

@@ -30,7 +30,7 @@ struct ForwardLayout {
         keys(block_k * row_of_k),
         values(block_k * row_of_v),
         visible(block_q * 16),
-        common(208),
+        common(224),
         stages(pipeline > 0 ? pipeline : 1) {}
 
   /// As it is multiplied: fp8 as fp16.

@@ -22,14 +22,16 @@ REGARD_DEVICE float descale(const Head& head, const float* factors) {
 /// largest score is then the largest product), or before, where scores are changed.
 struct Scale {
   float before;
-  float unit;  // from scores as they are then to logarithms to base 2
+  float natural;  // from scores as they are then to natural logarithms
+  float unit;     // and to those to base 2
 
   REGARD_DEVICE explicit Scale(const Head& head) {
     const Arguments& a = head.arguments;
     const float scale = a.scale * descale(head, a.descale_q) * descale(head, a.descale_k);
     const bool late = !changes_scores && scale > 0;
     before = late ? 1.0f : scale;
-    unit = (late ? scale : 1.0f) * log2_of_e;
+    natural = late ? scale : 1.0f;
+    unit = natural * log2_of_e;
   }
 };
 

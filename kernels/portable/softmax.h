@@ -121,16 +121,16 @@ struct SoftmaxEnd {
   float lse;      // natural logarithm; -infinity for a row that sees neither key nor sink
 };
 
-/// The learned sink, in natural units and -infinity without one, joins here: a key with no value.
-REGARD_DEVICE SoftmaxEnd end_softmax(float reference, float sum, float unit, float sink) {
-  constexpr float log_of_2 = 0.69314718055994530942f;
+/// `natural`: from the reference to natural units, in which it is finite wherever a score is. The learned
+/// sink, -infinity without one, joins here: a key with no value.
+REGARD_DEVICE SoftmaxEnd end_softmax(float reference, float sum, float natural, float sink) {
   const bool seen = reference != -infinity;
-  const float top = seen ? reference * unit : -infinity, extra = sink * log2_of_e;
-  const float highest = fmaxf(top, extra);
-  if (highest == -infinity) return {0.0f, -infinity};
-  const float weight = seen ? ::exp2f(top - highest) : 0.0f;
-  const float total = sum * weight + ::exp2f(extra - highest);
-  return {seen ? weight / total : 0.0f, (highest + log2f(total)) * log_of_2};
+  const float top = seen ? reference * natural : -infinity;
+  if (sink == -infinity) return {seen ? 1.0f / sum : 0.0f, seen ? top + logf(sum) : -infinity};
+  const float highest = fmaxf(top, sink);
+  const float weight = seen ? ::exp2f((top - highest) * log2_of_e) : 0.0f;
+  const float total = sum * weight + ::exp2f((sink - highest) * log2_of_e);
+  return {seen ? weight / total : 0.0f, highest + logf(total)};
 }
 
 }  // namespace regard

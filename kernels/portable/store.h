@@ -25,7 +25,7 @@ REGARD_DEVICE void store_row(u8* to, const Fragment (&o)[column_tiles], i32 half
 }
 
 REGARD_DEVICE void store(const Head& head, i32 first_row, i64 split, const RowState& rows, const Output& o,
-                         i32 first_column, float unit) {
+                         i32 first_column, float natural) {
   const Arguments& a = head.arguments;
   const float factor = a.dropout_scale * descale(head, a.descale_v), sink = head.sink();
   const i32 first = first_row + row_in_tile();
@@ -34,7 +34,7 @@ REGARD_DEVICE void store(const Head& head, i32 first_row, i64 split, const RowSt
 #pragma unroll
     for (i32 half = 0; half < Fragment::halves; ++half) {
       const i32 row = first + row_offset(m, half);
-      const SoftmaxEnd end = end_softmax(rows.reference[m][half], row_sum(rows.sum[m][half]), unit, sink);
+      const SoftmaxEnd end = end_softmax(rows.reference[m][half], row_sum(rows.sum[m][half]), natural, sink);
       if (row >= head.sequence.sq) continue;
       const bool writes_lse = first_column == 0 && Fragment::first_of_row();
       if (a.splits > 1) {

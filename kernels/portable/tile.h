@@ -94,7 +94,7 @@ template <i32 rows, i32 columns, i32 row_bytes>
 REGARD_DEVICE void load_tile(u32 to, Source source, const Part& part) {
   constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
   const i32 number = thread();
-  if (!source.aligned) {  // rare, and small rather than fast
+  if (!source.aligned) {  // rare, or fp8: small rather than fast
 #pragma unroll 1
     for (i32 i = number; i < rows * vectors; i += threads) {
       const i32 row = i / vectors, column = i % vectors * per_vector;

@@ -48,6 +48,8 @@ struct VisibleRows {
     if (a.splits > 1 && thread() == 0) {
       common->first = larger(common->first, inside(split * a.split_keys));
       common->last = smaller(common->last, inside((split + 1) * a.split_keys));
+      // A part behind the keys would begin with the last tile, which is another's.
+      if (common->first >= common->last) common->last = 0;
     }
     __syncthreads();
   }

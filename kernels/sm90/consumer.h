@@ -78,7 +78,7 @@ class Consumer {
       } else {
         if (!tiles.whole(tile)) hide(s, tile, work);
         softmax_exact(s, rows, factor, scores_.scale, careful);
-        if constexpr (eight_bits) keep_order();
+        if constexpr (eight_bits && key::d <= 64) keep_order();
         finish_output();
         pack(weights, s);
         factor[0] *= pending[0], factor[1] *= pending[1];

@@ -56,8 +56,12 @@ struct Sm90ForwardLayout {
   REGARD_CONSTEXPR static i64 packed_rows(i64 rows, i64 heads, i64 block_q) {
     i64 packed = 1;
     while (packed < rows || (2 * packed <= group_rows && 2 * packed * heads <= block_q)) packed *= 2;
-    return packed <= group_rows && heads > 1 ? packed : 0;
+    return rows > 0 && packed <= group_rows && heads > 1 ? packed : 0;
   }
+
+  /// Work comes from the counter even where steps of the grid would do: the test would cost the producer of
+  /// four warpgroups a register that it does not have.
+  REGARD_CONSTEXPR static bool always_counts(i64 block_q) { return block_q > 2 * group_rows; }
 
   REGARD_CONSTEXPR static i64 threads(i64 block_q) { return 128 * (block_q / group_rows + 1); }
 };

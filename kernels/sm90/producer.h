@@ -52,8 +52,9 @@ class Producer {
       if (again(turn_ % 2)) {
         hand_out(shared_.turn[turn_ % 2].work, true);
       } else if (fresh < order_.all()) {
-        u32 taken = 0;
-        if (first_lane) taken = atomicInc(a_.counter, order_.all() - 1);  // 0 again after the last
+        u32 taken = fresh;
+        if (first_lane && (Sm90ForwardLayout::always_counts(block_q) || a_.counter != nullptr))
+          taken = atomicInc(a_.counter, order_.all() - 1);  // 0 again after the last
         hand_out(next, false);
         fresh = gridDim.x + __shfl_sync(whole_warp, taken, 0);
         if (fresh < order_.all()) next = order_.at(fresh);

@@ -76,7 +76,10 @@ Result<const Device*> current_device() {
   const Result<std::vector<Device>>& all = devices();
   if (!all) return tl::unexpected(all.error());
   int ordinal = 0;
-  if (driver()->current_device(&ordinal) != success) ordinal = all->front().ordinal;
+  // Asked first, as cuCtxGetDevice without a context is an error, which tools report.
+  Context current = nullptr;
+  driver()->current_context(&current);
+  if (current == nullptr || driver()->current_device(&ordinal) != success) ordinal = all->front().ordinal;
   return device_with(ordinal);
 }
 
@@ -84,18 +87,16 @@ Result<const Device*> device_of(const void* memory, const char* name) {
   const Result<Driver>& opened = driver();
   if (!opened) return tl::unexpected(opened.error());
   const auto address = reinterpret_cast<Address>(memory);
-  unsigned type = 0;
+  unsigned type = memory_unknown;
   int ordinal = 0;
-  if (opened->pointer_attribute(&type, attribute_memory_type, address) != success || type == memory_of_host) {
+  PointerAttribute wanted[] = {attribute_memory_type, attribute_ordinal};
+  void* found[] = {&type, &ordinal};
+  if (opened->pointer_attributes(2, wanted, found, address) != success || type == memory_unknown ||
+      type == memory_of_host) {
     return invalid(
         fmt::format("{} lies in the memory of the host, and a GPU target needs it on the GPU; copy it there, "
-                    "or use a cpu "
-                    "target",
+                    "or use a cpu target",
                     name));
-  }
-  if (Status status = check(opened->pointer_attribute(&ordinal, attribute_ordinal, address), "find a device");
-      !status) {
-    return tl::unexpected(status.error());
   }
   return device_with(ordinal);
 }

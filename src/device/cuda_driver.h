@@ -27,7 +27,7 @@ enum DeviceAttribute : int {
 };
 enum FunctionAttribute : int { attribute_static_shared = 1, attribute_dynamic_shared = 8 };
 enum PointerAttribute : int { attribute_memory_type = 2, attribute_ordinal = 9 };
-constexpr unsigned memory_of_host = 1;
+constexpr unsigned memory_unknown = 0, memory_of_host = 1;
 enum LaunchAttribute : int { attribute_cluster = 4, attribute_overlap = 6 };
 
 struct LaunchValue {
@@ -58,36 +58,36 @@ enum TensorMapSwizzle : int { swizzle_128_bytes = 3 };
 enum TensorMapPromotion : int { promote_256_bytes = 3 };
 
 // X(name, symbol, parameters)
-#define REGARD_CUDA_FUNCTIONS(X)                                                             \
-  X(init, cuInit, (unsigned))                                                                \
-  X(error_name, cuGetErrorName, (Code, const char**))                                        \
-  X(error_text, cuGetErrorString, (Code, const char**))                                      \
-  X(version, cuDriverGetVersion, (int*))                                                     \
-  X(device_count, cuDeviceGetCount, (int*))                                                  \
-  X(device_name, cuDeviceGetName, (char*, int, int))                                         \
-  X(device_attribute, cuDeviceGetAttribute, (int*, DeviceAttribute, int))                    \
-  X(retain_context, cuDevicePrimaryCtxRetain, (Context*, int))                               \
-  X(current_context, cuCtxGetCurrent, (Context*))                                            \
-  X(current_device, cuCtxGetDevice, (int*))                                                  \
-  X(push_context, cuCtxPushCurrent_v2, (Context))                                            \
-  X(pop_context, cuCtxPopCurrent_v2, (Context*))                                             \
-  X(load_module, cuModuleLoadData, (ModuleHandle*, const void*))                             \
-  X(unload_module, cuModuleUnload, (ModuleHandle))                                           \
-  X(module_function, cuModuleGetFunction, (Function*, ModuleHandle, const char*))            \
-  X(function_attribute, cuFuncGetAttribute, (int*, FunctionAttribute, Function))             \
-  X(set_function_attribute, cuFuncSetAttribute, (Function, FunctionAttribute, int))          \
-  X(launch, cuLaunchKernelEx, (const LaunchConfiguration*, Function, void**, void**))        \
-  X(is_capturing, cuStreamIsCapturing, (Stream, int*))                                       \
-  X(synchronize, cuStreamSynchronize, (Stream))                                              \
-  X(pointer_attribute, cuPointerGetAttribute, (void*, PointerAttribute, Address))            \
-  X(allocate, cuMemAlloc_v2, (Address*, std::size_t))                                        \
-  X(release, cuMemFree_v2, (Address))                                                        \
-  X(allocate_ordered, cuMemAllocAsync, (Address*, std::size_t, Stream))                      \
-  X(release_ordered, cuMemFreeAsync, (Address, Stream))                                      \
-  X(copy, cuMemcpy, (Address, Address, std::size_t))                                         \
-  X(fill_ordered, cuMemsetD32Async, (Address, unsigned, std::size_t, Stream))                \
-  X(encode_map, cuTensorMapEncodeTiled,                                                      \
-    (TensorMap*, TensorMapType, unsigned, void*, const std::uint64_t*, const std::uint64_t*, \
+#define REGARD_CUDA_FUNCTIONS(X)                                                                \
+  X(init, cuInit, (unsigned))                                                                   \
+  X(error_name, cuGetErrorName, (Code, const char**))                                           \
+  X(error_text, cuGetErrorString, (Code, const char**))                                         \
+  X(version, cuDriverGetVersion, (int*))                                                        \
+  X(device_count, cuDeviceGetCount, (int*))                                                     \
+  X(device_name, cuDeviceGetName, (char*, int, int))                                            \
+  X(device_attribute, cuDeviceGetAttribute, (int*, DeviceAttribute, int))                       \
+  X(retain_context, cuDevicePrimaryCtxRetain, (Context*, int))                                  \
+  X(current_context, cuCtxGetCurrent, (Context*))                                               \
+  X(current_device, cuCtxGetDevice, (int*))                                                     \
+  X(push_context, cuCtxPushCurrent_v2, (Context))                                               \
+  X(pop_context, cuCtxPopCurrent_v2, (Context*))                                                \
+  X(load_module, cuModuleLoadData, (ModuleHandle*, const void*))                                \
+  X(unload_module, cuModuleUnload, (ModuleHandle))                                              \
+  X(module_function, cuModuleGetFunction, (Function*, ModuleHandle, const char*))               \
+  X(function_attribute, cuFuncGetAttribute, (int*, FunctionAttribute, Function))                \
+  X(set_function_attribute, cuFuncSetAttribute, (Function, FunctionAttribute, int))             \
+  X(launch, cuLaunchKernelEx, (const LaunchConfiguration*, Function, void**, void**))           \
+  X(is_capturing, cuStreamIsCapturing, (Stream, int*))                                          \
+  X(synchronize, cuStreamSynchronize, (Stream))                                                 \
+  X(pointer_attributes, cuPointerGetAttributes, (unsigned, PointerAttribute*, void**, Address)) \
+  X(allocate, cuMemAlloc_v2, (Address*, std::size_t))                                           \
+  X(release, cuMemFree_v2, (Address))                                                           \
+  X(allocate_ordered, cuMemAllocAsync, (Address*, std::size_t, Stream))                         \
+  X(release_ordered, cuMemFreeAsync, (Address, Stream))                                         \
+  X(copy, cuMemcpy, (Address, Address, std::size_t))                                            \
+  X(fill_ordered, cuMemsetD32Async, (Address, unsigned, std::size_t, Stream))                   \
+  X(encode_map, cuTensorMapEncodeTiled,                                                         \
+    (TensorMap*, TensorMapType, unsigned, void*, const std::uint64_t*, const std::uint64_t*,    \
      const std::uint32_t*, const std::uint32_t*, int, TensorMapSwizzle, TensorMapPromotion, int))
 
 struct Driver {

@@ -7,14 +7,14 @@
 namespace regard {
 
 // X(name, documentation)
-#define REGARD_COUNTERS(X)                                    \
-  X(plans, "problems planned")                                \
-  X(plan_hits, "plans found in the plan cache")               \
-  X(built_in, "kernels taken from the library")               \
-  X(cached, "kernels loaded from the cache")                  \
-  X(compiled, "kernels compiled")                             \
-  X(failed, "kernels that could not be had")                  \
-  X(fallbacks, "plans that fell back to the generic kernels") \
+#define REGARD_COUNTERS(X)                                            \
+  X(plans, "problems planned")                                        \
+  X(plan_hits, "plans found in the plan cache")                       \
+  X(built_in, "kernels taken from the library")                       \
+  X(cached, "kernels loaded from the cache")                          \
+  X(compiled, "kernels compiled")                                     \
+  X(failed, "kernels that could not be had")                          \
+  X(fallbacks, "plans that fell back to generic or portable kernels") \
   X(runs, "plans run")
 
 struct Counters {

@@ -66,6 +66,8 @@ Status load_on_gpu(const PreparedPlan::Ready& ready, const cuda::Device& device)
 
 Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* workspace,
                   cuda::Stream stream) {
+  const Problem& problem = prepared.best().problem;
+  if ((problem.varlen ? problem.tq : problem.sq) == 0) return {};  // nothing to write, and perhaps no memory
   Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
   Arguments arguments = bind(*(*ready)->plan, given, workspace);

@@ -1,4 +1,4 @@
-// kernels/sm90/forward.cu: blocks that stay and take work from a counter.
+// kernels/sm90/forward.cu: blocks that stay and take work from a counter, or in turn.
 #include <algorithm>
 
 #include "kernels/sm90/forward_layout.h"
@@ -22,7 +22,8 @@ std::int64_t pairs_side_by_side(const Problem& p) {
 }  // namespace
 
 std::int64_t rows_of_packed_heads(const Problem& p, std::int64_t block_q) {
-  if (p.varlen || p.lengths) return 0;
+  // Packed rows are masked in other tiles, with other rounding.
+  if (p.varlen || p.lengths || p.batch_invariant) return 0;
   return Sm90ForwardLayout::packed_rows(p.sq, p.hq / p.hk, block_q);
 }
 
@@ -52,7 +53,12 @@ Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Tar
   stage.shared_bytes = layout.total();
   if (packed > 0) stage.kernel.algorithm.group = plan.block_rows / packed;
   plan.stages = {std::move(stage)};
-  need(plan.workspace, Part::counter, sizeof(std::uint32_t));
+  // Work of one size, or one piece for each block, needs no counter, which a launch would have to clear
+  // first.
+  const bool uniform = p.mask == Mask::none && !p.varlen && !p.lengths;
+  const bool steps = uniform || work <= plan.threads;
+  if (!steps || Sm90ForwardLayout::always_counts(plan.block_rows))
+    need(plan.workspace, Part::counter, sizeof(std::uint32_t));
   return finish(std::move(plan));
 }
 

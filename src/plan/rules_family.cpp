@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/sm90/forward_layout.h"
 #include "plan/cpu_parts.h"
 #include "plan/cpu_plans.h"
 #include "plan/rules.h"
@@ -16,12 +17,13 @@ constexpr std::int64_t largest_position = INT32_MAX - 0xffff;
 }  // namespace
 
 Refusal positions_fit(const Question& q) {
-  if (q.target.kind != TargetKind::cpu) return {};
   const Problem& p = q.problem;
-  if (p.sq <= largest_position && p.sk <= largest_position) return {};
-  const bool queries = p.sq > largest_position;
+  const bool ragged_maps = q.candidate.pipeline() == "wgmma_tma" && (p.varlen || p.lengths);
+  const std::int64_t most = ragged_maps ? Sm90TensorMap::most_rows : largest_position;
+  if (p.sq <= most && p.sk <= most) return {};
+  const bool queries = p.sq > most;
   return fmt::format("its positions have 32 bits and {}={} is too large; sequences have at most {} rows",
-                     queries ? "sq" : "sk", queries ? p.sq : p.sk, largest_position);
+                     queries ? "sq" : "sk", queries ? p.sq : p.sk, most);
 }
 
 namespace {

@@ -72,7 +72,7 @@ class Call {
   std::vector<void*> memory;
 };
 
-constexpr const char* plain = "fwd bf16 lse b=2 hq=8 hk=2 sq=300 sk=500 d=64 mask=causal";
+constexpr const char* plain = "fwd bf16 lse b=8 hq=8 hk=2 sq=300 sk=500 d=64 mask=causal";
 
 class Gpu : public testing::Test {
  protected:

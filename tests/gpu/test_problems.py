@@ -16,6 +16,8 @@ REST = (
     "b=2 h=2 s=400 mask=window:100,-1",
     "b=1 h=2 s=400 mask=window:40,0,sink=5 softcap=20",
     "b=2 h=2 sq=200 sk=0",
+    "b=2 hq=4 hk=2 sq=0 sk=64",
+    "b=8 hq=8 hk=2 sq=1 sk=8000 lengths",
     "b=3 hq=4 hk=2 s=200 varlen mask=causal",
     "b=3 hq=4 hk=2 sq=100 sk=200 lengths mask=causal sink",
     "b=3 hq=4 hk=2 s=200 varlen lengths bias=alibi",

@@ -10,6 +10,11 @@ PROBLEMS = (
     "fwd fp16 lse b=1 h=2 s=200 d=128 mask=window:60,3",
     "fwd bf16 lse b=3 hq=4 hk=2 s=150 d=96 varlen lengths mask=causal",
     "fwd bf16 b=1 h=2 sq=70 sk=131 d=256 softcap=20",
+    "fwd fp16 lse b=2 h=2 sq=30 sk=300 d=64 lengths splits=3",
+    "fwd fp16 b=1 h=2 sq=70 sk=200 d=40 dv=33 bits bias=bh dropout=0.2 dropout_mask",
+    "fwd fp32 lse b=1 h=2 sq=70 sk=100 d=59 sink mask=causal",
+    "fwd bf16 b=1 h=1 sq=70 sk=100 d=512",
+    "fwd fp8 lse b=1 hq=4 hk=2 sq=20 sk=300 d=128",
 )
 FOUND = 99  # exit code
 
@@ -21,11 +26,12 @@ def check(tool, pipeline, problem):
     return run(sanitizer(), "--tool", tool, "--error-exitcode", str(FOUND), COMMAND, "run", problem, *where)
 
 
+if sanitizer() is None:
+    pytest.skip("compute-sanitizer is not installed", allow_module_level=True)
 ROWS = [(tool, pipeline, problem) for tool in TOOLS for pipeline in PIPELINES for problem in PROBLEMS]
 crowd = Crowd(check)
 
 
-@pytest.mark.skipif(sanitizer() is None, reason="compute-sanitizer is not installed")
 @pytest.mark.parametrize(("tool", "pipeline", "problem"), ROWS)
 def test_clean(tool, pipeline, problem):
     done = crowd.result(tool, pipeline, problem)

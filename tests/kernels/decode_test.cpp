@@ -118,11 +118,22 @@ TEST(Parts, OfTheForwardKernel) {
                            "bits", "dropout=0.3", "bias=bh", "sink lengths"})
     for (const char* dtype : {"fp32", "bf16"})
       expect_right(std::string("fwd ") + dtype + " lse b=2 h=2 sq=150 sk=700 d=64 splits=3 " + rest,
-                   {"", "forward_split"});
+                   {runnable_targets().front(), "forward_split"});
+}
+
+// Parts that lie behind the keys of a short sequence add nothing.
+TEST(Parts, OfSequencesOfManyLengths) {
+  for (const char* rest : {"", "mask=causal", "mask=window:300,0,sink=3"})
+    for (const char* lengths : {"lengths b=8 sq=16 sk=1000", "varlen b=8 sq=16 sk=1000 tq=64 tk=3001"})
+      expect_right(fmt::format("fwd fp16 lse hq=4 hk=2 d=64 splits=4 {} {}", lengths, rest),
+                   {runnable_targets().front(), "forward_split"});
 }
 
 TEST(Parts, MoreThanThereAreKeys) {
-  expect_right("fwd fp32 lse h=2 sq=150 sk=70 d=64 splits=8", {"", "forward_split"});
+  expect_right("fwd fp32 lse h=2 sq=150 sk=70 d=64 splits=8", {runnable_targets().front(), "forward_split"});
+}
+
+TEST(Decode, MorePartsThanThereAreKeys) {
   expect_right("fwd fp32 lse h=2 sq=1 sk=70 d=64 splits=8", {"", "decode"});
   expect_right("fwd fp32 lse sink h=2 sq=1 sk=0 d=64 splits=8", {"", "decode"});
 }

@@ -162,10 +162,12 @@ Code cuStreamIsCapturing(Stream, int* capturing) {
 Code cuStreamSynchronize(Stream) {
   return success;
 }
-Code cuPointerGetAttribute(void* value, PointerAttribute attribute, Address memory) {
+Code cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values, Address memory) {
   const int device = owner_of(memory);
-  if (device < 0) return invalid_value;
-  *static_cast<int*>(value) = attribute == attribute_ordinal ? device : 2;
+  for (unsigned i = 0; i < count; ++i) {
+    const int of_device = attributes[i] == attribute_ordinal ? device : 2;
+    *static_cast<int*>(values[i]) = device < 0 ? 0 : of_device;
+  }
   return success;
 }
 Code cuMemAlloc_v2(Address* memory, std::size_t bytes) {
