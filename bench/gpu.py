@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
+import itertools
 import json
 import math
 import re
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -154,11 +157,16 @@ def host_times() -> dict[str, Any]:
     return {"cell": "host us per call", "host_us": found}
 
 
+def from_c(program: Path) -> dict[str, Any]:
+    line: dict[str, Any] = json.loads(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
+    return line
+
+
 def table(line: dict[str, Any]) -> str:
     figures = "  ".join(f"{name} {value:6.1f}" for name, value in line.get("tflops", {}).items())
     goal = f"  of goal {line['of_goal']:.3f}" if "of_goal" in line else ""
     ratio = f"  over cudnn {line['over_cudnn']:.3f}" if "over_cudnn" in line else ""
-    return f"{line['cell']:28} {figures}{ratio}{goal}{line.get('host_us', '')}"
+    return f"{line['cell']:28} {figures}{ratio}{goal}{line.get('host_us', line.get('host_ns', ''))}"
 
 
 def main() -> int:
@@ -169,6 +177,7 @@ def main() -> int:
     parser.add_argument("--milliseconds", type=float, default=40, help="of each contestant in each round of a cell")
     parser.add_argument("--families", default="", help="of Regard, by commas: ',mma_async' adds the portable kernel")
     parser.add_argument("--fa3", type=Path, help="folder of the unpacked wheel fa3-fwd")
+    parser.add_argument("--launch", type=Path, help="the program bench_launch (bench/launch.cpp): adds its line")
     parser.add_argument("--out", type=Path, help="the file to write; by default by GPU and date")
     options = parser.parse_args()
     if options.fa3:
@@ -184,9 +193,14 @@ def main() -> int:
         print(f"no cell has all of the words '{options.cells}'", file=sys.stderr)
         return 2
     out.parent.mkdir(parents=True, exist_ok=True)
+    measured = itertools.chain(
+        [] if words else [host_times],
+        [functools.partial(from_c, options.launch)] if options.launch else [],
+        (functools.partial(measure, cell, options.families.split(","), options.milliseconds) for cell in cells),
+    )
     with out.open("w") as file:
-        for cell in [None] * (not words) + cells:
-            line = measure(cell, options.families.split(","), options.milliseconds) if cell else host_times()
+        for measurement in measured:
+            line = measurement()
             file.write(json.dumps({**line, **origin}) + "\n")
             file.flush()
             print(table(line), flush=True)

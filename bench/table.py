@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import cost_tables
+import gpu_tables
 import grid_tables
 from markdown import Line
 
@@ -29,6 +30,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "features": ("features", cost_tables.features, True),
     "sweep": ("sweep", cost_tables.sweep, True),
     "scaling": ("scaling", cost_tables.scaling, True),
+    "gpu": ("gpu", gpu_tables.cells, True),
 }
 
 
