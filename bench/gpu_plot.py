@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/gpu.svg from the newest result of bench/gpu.py: rates over the length of the sequence. Needs matplotlib."""
+"""Draws docs/gpu.svg from the newest result of bench/gpu.py, rates over sequence lengths. Needs matplotlib."""
 
 from __future__ import annotations
 
