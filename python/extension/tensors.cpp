@@ -151,6 +151,7 @@ bool follows_layout(regard_role role, int rank) {
 }
 
 bool on_gpu(nb::handle array) {
+  if (const std::optional<bool> known = torch_on_gpu(array)) return *known;
   if (!nb::hasattr(array, "__dlpack_device__")) return false;
   const auto device = nb::cast<nb::tuple>(array.attr("__dlpack_device__")());
   return nb::cast<int>(nb::int_(device[0])) == nb::device::cuda::value;
@@ -182,10 +183,8 @@ void Binding::bind(regard_role role, nb::handle array) {
                               " requires a gradient, which this call would not record: pass " + name +
                               ".detach() and call regard.attention_backward for gradients");
 
-  nb::object source = exportable(array);
-  nb::ndarray<nb::ro> view;
-  if (!import(source, view)) refuse_array(array, name);
-  const bool host = view.device_type() == nb::device::cpu::value;
+  const ArrayView view = view_of(array, name, use == REGARD_OUTPUT || use == REGARD_INPUT_OUTPUT);
+  const bool host = view.device == nb::device::cpu::value;
   if (place_ == Place::host && !host)
     raise(REGARD_INVALID, std::string(name) +
                               " is not in host memory: CPU targets take arrays on the CPU; target='cuda' "
@@ -193,28 +192,45 @@ void Binding::bind(regard_role role, nb::handle array) {
   if (place_ == Place::gpu && host)
     raise(REGARD_INVALID,
           std::string(name) + " is in host memory: GPU targets take arrays on the GPU; copy it there first");
-  if (use == REGARD_OUTPUT || use == REGARD_INPUT_OUTPUT) {
+
+  regard_tensor& tensor = arguments_.tensor[role];
+  tensor.data = view.data;
+  if (tensor.data == nullptr) tensor.data = nothing;
+  tensor.dtype = dtype_of(view.type, row_of(expected.dtype), name);
+  tensor.rank = view.rank;
+  for (int axis = 0; axis < view.rank; ++axis) {
+    const int from = follows_layout(role, view.rank) ? order_[axis] : axis;
+    tensor.shape[axis] = view.shape[from];
+    tensor.strides[axis] = view.strides[from];
+  }
+}
+
+ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
+  if (const std::optional<ArrayView> known = view_of_torch(array); known && known->rank > 0) return *known;
+  nb::object source = exportable(array);
+  nb::ndarray<nb::ro> found;
+  if (!import(source, found)) refuse_array(array, name);
+  if (written) {
     nb::ndarray<> writable;
     if (!import(exportable(array), writable))
       raise(REGARD_INVALID, std::string(name) + " is written to but its array is read-only");
-    view = nb::ndarray<nb::ro>(writable);
+    found = nb::ndarray<nb::ro>(writable);
   }
-  const int rank = static_cast<int>(view.ndim());
-  if (rank < 1 || rank > 4)
+  ArrayView view{const_cast<void*>(static_cast<const void*>(found.data())),
+                 found.dtype(),
+                 found.device_type(),
+                 static_cast<int>(found.ndim()),
+                 {},
+                 {}};
+  if (view.rank < 1 || view.rank > 4)
     raise(REGARD_INVALID,
-          std::string(name) + " has " + std::to_string(rank) + " dimensions; tensors have 1 to 4");
-
-  regard_tensor& tensor = arguments_.tensor[role];
-  tensor.data = const_cast<void*>(static_cast<const void*>(view.data()));
-  if (tensor.data == nullptr) tensor.data = nothing;
-  tensor.dtype = dtype_of(view.dtype(), row_of(expected.dtype), name);
-  tensor.rank = rank;
-  for (int axis = 0; axis < rank; ++axis) {
-    const int from = follows_layout(role, rank) ? order_[axis] : axis;
-    tensor.shape[axis] = static_cast<int64_t>(view.shape(from));
-    tensor.strides[axis] = view.stride(from);
+          std::string(name) + " has " + std::to_string(view.rank) + " dimensions; tensors have 1 to 4");
+  for (int axis = 0; axis < view.rank; ++axis) {
+    view.shape[axis] = static_cast<std::int64_t>(found.shape(axis));
+    view.strides[axis] = found.stride(axis);
   }
-  owners_.push_back(std::move(view));
+  owners_.push_back(std::move(found));
+  return view;
 }
 
 nb::dict Binding::addresses() const {

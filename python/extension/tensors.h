@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "regard/regard.h"
+#include "torch_tensor.h"
 
 namespace regard::python {
 
@@ -40,6 +41,7 @@ class Binding {
 
  private:
   void bind(regard_role role, nb::handle array);
+  ArrayView view_of(nb::handle array, const char* name, bool written);
 
   const regard_problem* problem_;
   AxisOrder order_;

@@ -66,12 +66,12 @@ def on_gpu(array: Any) -> bool:
 
 def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -> Any:
     """Memory for an output beside inputs such as `like`, whose dtype is `word`. See `as_kind`."""
-    if on_gpu(like):
-        if not hasattr(like, "new_empty"):
-            kind = type(like).__name__
-            raise InvalidError(f"outputs for {kind} arrays on a GPU must be given: pass out= and lse= arrays")
+    if hasattr(like, "new_empty"):  # PyTorch
         dtype = like.dtype if spec.dtype == word else getattr(sys.modules["torch"], _TORCH[spec.dtype])
         return like.new_zeros(spec.shape, dtype=dtype) if zeros else like.new_empty(spec.shape, dtype=dtype)
+    if on_gpu(like):
+        kind = type(like).__name__
+        raise InvalidError(f"outputs for {kind} arrays on a GPU must be given: pass out= and lse= arrays")
     if not is_numpy(like):
         return _core.empty(spec.shape, spec.dtype, zeros)
     dtype = like.dtype if spec.dtype == word else _STORAGE[spec.dtype]

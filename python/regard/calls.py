@@ -90,19 +90,24 @@ def _shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[
     if not varlen and sorted(layout) != sorted("bshd"):
         raise InvalidError(f"layout is {layout!r}; it must be 'bshd', 'bhsd' or 'sbhd'")
     axes = "shd" if varlen else layout
+    shapes = []  # asked once: PyTorch makes a new tuple each time
     for name, array in (("q", q), ("k", k), ("v", v)):
-        if not hasattr(array, "shape"):
+        try:
+            shape = array.shape
+        except AttributeError:
             kind = type(array).__name__
-            raise TypeError(f"{name} must be a NumPy array or another DLPack array, not {kind}")
-        if len(array.shape) != len(axes):
+            raise TypeError(f"{name} must be a NumPy array or another DLPack array, not {kind}") from None
+        if len(shape) != len(axes):
             raise InvalidError(
-                f"{name} has shape {list(array.shape)}; it must have {len(axes)} dimensions ("
+                f"{name} has shape {list(shape)}; it must have {len(axes)} dimensions ("
                 + ("[tokens, heads, dim] as offsets_q and offsets_k are given)" if varlen else f"layout {axes})")
             )
+        shapes.append(shape)
+    of_q, of_k, of_v = shapes
     s, h, d = axes.index("s"), axes.index("h"), axes.index("d")
-    words = [f"hq={q.shape[h]} hk={k.shape[h]} d={q.shape[d]} dv={v.shape[d]}"]
+    words = [f"hq={of_q[h]} hk={of_k[h]} d={of_q[d]} dv={of_v[d]}"]
     if not varlen:
-        return [*words, f"b={q.shape[axes.index('b')]} sq={q.shape[s]} sk={k.shape[s]}"]
+        return [*words, f"b={of_q[axes.index('b')]} sq={of_q[s]} sk={of_k[s]}"]
     for name in ("offsets_q", "offsets_k"):
         if name not in tensors:
             raise InvalidError(f"packed sequences need offsets_q and offsets_k; {name} is missing")
@@ -110,7 +115,7 @@ def _shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[
         options["sq"] = longest("offsets_q", tensors["offsets_q"])
     if "sk" not in options:
         options["sk"] = longest("offsets_k", tensors["offsets_k"])
-    return [*words, f"varlen b={len(tensors['offsets_q']) - 1} tq={q.shape[s]} tk={k.shape[s]}"]
+    return [*words, f"varlen b={len(tensors['offsets_q']) - 1} tq={of_q[s]} tk={of_k[s]}"]
 
 
 def _run(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> Any:

@@ -108,10 +108,15 @@ CASES = {
     ),
     "unknown target": (lambda: regard.attention(GOOD, GOOD, GOOD, target="cpu-avx3"), ValueError, ["cpu-avx3"]),
     "unknown family": (lambda: regard.attention(GOOD, GOOD, GOOD, family="genric"), ValueError, ["genric"]),
+    "target without kernels": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, target="gfx942"),
+        NotImplementedError,
+        ["gfx942"],
+    ),
     "gpu target": (
         lambda: regard.attention(GOOD, GOOD, GOOD, target="sm_90a"),
-        NotImplementedError,
-        ["sm_90a"],
+        ValueError,
+        ["q is in host memory", "GPU"],
     ),
     "layout": (lambda: regard.attention(GOOD, GOOD, GOOD, layout="bsdh"), ValueError, ["layout", "bsdh"]),
     "mask twice": (lambda: regard.attention(GOOD, GOOD, GOOD, mask="causal", causal=True), ValueError, ["mask"]),

@@ -146,3 +146,44 @@ def test_results_own_their_memory():
         regard.attention(*(torch.randn(1, 4, 2, 8) for _ in range(3)))
     assert torch.equal(o, kept)
     o.add_(1)  # writable
+
+
+class Labelled(torch.Tensor):
+    """A subclass, which goes by DLPack where plain tensors do not."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_plain_tensors_and_those_by_dlpack_give_the_same_bits(dtype):
+    q, k, v, _ = tensors(4, 2, 50, 70, dtype=dtype)
+    expected = regard.attention(q, k, v, layout="bhsd", causal=True, lse=True)
+    got = regard.attention(*(x.as_subclass(Labelled) for x in (q, k, v)), layout="bhsd", causal=True, lse=True)
+    for one, other in zip(expected, got):
+        assert torch.equal(one, other.as_subclass(torch.Tensor))
+
+
+def test_strides_of_a_tensor_are_its_own():
+    q, k, v, _ = tensors(4, 2, 50, 70, dtype=torch.float32)
+    expected = regard.attention(q, k, v, layout="bhsd")
+    wide = [torch.cat([x, x], dim=-1)[..., : x.shape[-1]] for x in (q, k, v)]
+    out = torch.full((2, 50, 4, 32), torch.nan).transpose(1, 2)
+    result = regard.attention(*wide, layout="bhsd", out=out)
+    assert result is out
+    assert torch.equal(out, expected)
+
+
+def test_the_negative_bit_is_not_lost():
+    q, k, v, _ = tensors(4, 2, 50, 70, dtype=torch.float32)
+    negative = torch.complex(torch.zeros_like(q), -q).conj().imag
+    assert negative.is_neg() and torch.equal(negative, q)
+    with pytest.raises((regard.RegardError, BufferError, RuntimeError)):
+        regard.attention(negative, k, v, layout="bhsd")
+
+
+def test_sparse_tensors_and_those_without_memory_are_refused():
+    q, k, v, _ = tensors(4, 2, 50, 70, dtype=torch.float32)
+    with pytest.raises((regard.RegardError, BufferError, RuntimeError)):
+        regard.attention(q.to_sparse(), k, v, layout="bhsd")
+    with pytest.raises((regard.RegardError, BufferError, RuntimeError, ValueError)):
+        regard.attention(q.to("meta"), k, v, layout="bhsd")
+    with pytest.raises((regard.RegardError, BufferError, RuntimeError)):
+        torch.func.vmap(lambda x: regard.attention(x, k, v, layout="bhsd"))(torch.stack([q, q]))

@@ -1,0 +1,153 @@
+#include "torch_tensor.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace regard::python {
+namespace {
+
+using nb::dlpack::dtype_code;
+
+/// Of torch, made at the first tensor and never given back: modules stay to the end.
+struct Torch {
+  PyObject* tensor;                                                                  // the class
+  PyObject* strided;                                                                 // the layout
+  PyObject *data_ptr, *dtype, *is_cpu, *is_cuda, *is_neg, *layout, *shape, *stride;  // interned names
+
+  explicit Torch(nb::module_ module)
+      : tensor(nb::object(module.attr("Tensor")).release().ptr()),
+        strided(nb::object(module.attr("strided")).release().ptr()),
+        data_ptr(PyUnicode_InternFromString("data_ptr")),
+        dtype(PyUnicode_InternFromString("dtype")),
+        is_cpu(PyUnicode_InternFromString("is_cpu")),
+        is_cuda(PyUnicode_InternFromString("is_cuda")),
+        is_neg(PyUnicode_InternFromString("is_neg")),
+        layout(PyUnicode_InternFromString("layout")),
+        shape(PyUnicode_InternFromString("shape")),
+        stride(PyUnicode_InternFromString("stride")) {
+    // Of AMD's build too is_cuda is true; there DLPack tells the two apart.
+    if (!module.attr("version").attr("hip").is_none()) tensor = nullptr;
+  }
+};
+
+/// nullptr for an array of another class.
+const Torch* torch_of(nb::handle array) {
+  static const Torch* torch = nullptr;
+  PyTypeObject* const type = Py_TYPE(array.ptr());
+  if (torch == nullptr) {
+    if (std::string_view(type->tp_name) != "Tensor") return nullptr;
+    const nb::object modules = nb::module_::import_("sys").attr("modules");
+    if (!nb::cast<nb::dict>(modules).contains("torch")) return nullptr;
+    torch = new Torch(nb::module_::import_("torch"));
+  }
+  return reinterpret_cast<PyObject*>(type) == torch->tensor ? torch : nullptr;
+}
+
+struct Type {
+  std::string_view name;
+  dtype_code code;
+  std::uint8_t bits;
+};
+constexpr Type types[] = {
+    {"torch.float32", dtype_code::Float, 32},
+    {"torch.bfloat16", dtype_code::Bfloat, 16},
+    {"torch.float16", dtype_code::Float, 16},
+    {"torch.float8_e4m3fn", static_cast<dtype_code>(10), 8},
+    {"torch.float8_e5m2", static_cast<dtype_code>(12), 8},
+    {"torch.int32", dtype_code::Int, 32},
+    {"torch.int64", dtype_code::Int, 64},
+    {"torch.uint8", dtype_code::UInt, 8},
+    {"torch.uint32", dtype_code::UInt, 32},
+    {"torch.uint64", dtype_code::UInt, 64},
+    {"torch.bool", dtype_code::Bool, 8},
+};
+
+/// By the object, as its name costs more than all else; there is one object per type.
+std::optional<nb::dlpack::dtype> type_of(nb::handle dtype) {
+  static std::vector<std::pair<PyObject*, nb::dlpack::dtype>>& known =
+      *new std::vector<std::pair<PyObject*, nb::dlpack::dtype>>;
+  for (const auto& [object, type] : known)
+    if (object == dtype.ptr()) return type;
+  const std::string name = nb::cast<std::string>(nb::str(dtype));
+  for (const Type& type : types) {
+    if (type.name != name) continue;
+    known.emplace_back(nb::borrow(dtype).release().ptr(),
+                       nb::dlpack::dtype{static_cast<std::uint8_t>(type.code), type.bits, 1});
+    return known.back().second;
+  }
+  return {};
+}
+
+nb::object attribute(nb::handle array, PyObject* name) {
+  return nb::steal(PyObject_GetAttr(array.ptr(), name));
+}
+nb::object called(nb::handle array, PyObject* name) {
+  return nb::steal(PyObject_CallMethodNoArgs(array.ptr(), name));
+}
+bool is(nb::handle array, PyObject* name) {
+  return attribute(array, name).ptr() == Py_True;
+}
+
+/// A tuple of `rank` integers.
+bool read(nb::handle tuple, int rank, std::array<std::int64_t, 4>& to) {
+  if (!tuple.is_valid() || !PyTuple_Check(tuple.ptr()) || PyTuple_GET_SIZE(tuple.ptr()) != rank) return false;
+  for (int i = 0; i < rank; ++i) {
+    to[static_cast<std::size_t>(i)] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple.ptr(), i));
+    if (PyErr_Occurred() != nullptr) return false;
+  }
+  return true;
+}
+
+std::optional<ArrayView> view(nb::handle array, const Torch& torch) {
+  if (attribute(array, torch.layout).ptr() != torch.strided) return {};
+  if (called(array, torch.is_neg).ptr() != Py_False) return {};
+  ArrayView view;
+  if (is(array, torch.is_cuda))
+    view.device = nb::device::cuda::value;
+  else if (is(array, torch.is_cpu))
+    view.device = nb::device::cpu::value;
+  else
+    return {};
+  const nb::object dtype = attribute(array, torch.dtype);
+  const auto type = dtype.is_valid() ? type_of(dtype) : std::nullopt;
+  if (!type) return {};
+  view.type = *type;
+  const nb::object shape = attribute(array, torch.shape);
+  if (!shape.is_valid() || !PyTuple_Check(shape.ptr()) || PyTuple_GET_SIZE(shape.ptr()) > 4) return {};
+  view.rank = static_cast<int>(PyTuple_GET_SIZE(shape.ptr()));
+  if (!read(shape, view.rank, view.shape)) return {};
+  if (!read(called(array, torch.stride), view.rank, view.strides)) return {};
+  const nb::object address = called(array, torch.data_ptr);
+  if (!address.is_valid()) return {};
+  view.data = PyLong_AsVoidPtr(address.ptr());
+  return view;
+}
+
+}  // namespace
+
+std::optional<ArrayView> view_of_torch(nb::handle array) {
+  const Torch* const torch = torch_of(array);
+  if (torch == nullptr) return {};
+  std::optional<ArrayView> found = view(array, *torch);
+  // What it does not do (tensors under torch.func transforms have no memory, say) DLPack refuses by name.
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    return {};
+  }
+  return found;
+}
+
+std::optional<bool> torch_on_gpu(nb::handle array) {
+  const Torch* const torch = torch_of(array);
+  if (torch == nullptr) return {};
+  const nb::object on_gpu = attribute(array, torch->is_cuda);
+  if (!on_gpu.is_valid()) {
+    PyErr_Clear();
+    return {};
+  }
+  return on_gpu.ptr() == Py_True;
+}
+
+}  // namespace regard::python
