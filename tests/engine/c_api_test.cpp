@@ -233,11 +233,11 @@ TEST(CApi, GpuTargetsWithoutKernelsPlanToARefusalAndExplain) {
 
 // Plans for GPUs are made anywhere; what runs needs a driver, and tensors that lie on the GPU.
 TEST(CApi, AGpuTargetRefusesTensorsOfTheHost) {
-  const Problem problem("fwd bf16 h=1 s=64 d=64");
+  const Problem problem("fwd bf16 h=64 s=512 d=64 mask=causal");
   Call call(problem);
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
   options.target = "sm_90a";
-  options.family = "wgmma_tma";  // counts its tiles in the workspace
+  options.family = "wgmma_tma";  // with a mask its work comes from a counter in the workspace
   regard_plan* plan = nullptr;
   ASSERT_EQ(regard_plan_create(problem.handle, &options, &plan), REGARD_OK) << message();
   EXPECT_GT(regard_plan_workspace_bytes(plan), 0);
