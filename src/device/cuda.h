@@ -92,8 +92,11 @@ struct BoxedTensor {
   std::array<std::uint64_t, 5> sizes{};
   std::array<std::uint64_t, 4> strides{};
   std::array<std::uint32_t, 5> box{};
+
+  friend bool operator==(const BoxedTensor&, const BoxedTensor&) = default;
 };
-/// `name` is for the message.
+/// Remembered per thread, so that a call with the tensors of an earlier one encodes nothing. `name` is for
+/// the message.
 Result<TensorMap> tensor_map(const BoxedTensor&, const char* name);
 
 /// Device memory for those who have no allocator of their own, and copies in any direction, waited for.

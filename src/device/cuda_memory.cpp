@@ -1,4 +1,4 @@
-// Device memory, copies, and tensor maps.
+// Device memory and copies.
 #include <fmt/format.h>
 
 #include "device/cuda.h"
@@ -54,21 +54,6 @@ Status wait(const Device& device, Stream stream) {
   const Use use(device);
   if (!use.status()) return use.status();
   return check(driver()->synchronize(stream), "wait for a stream");
-}
-
-Result<TensorMap> tensor_map(const BoxedTensor& tensor, const char* name) {
-  constexpr std::uint32_t steps[5] = {1, 1, 1, 1, 1};
-  TensorMap map;
-  constexpr int no_interleave = 0, zeros_outside = 0;
-  if (Status status =
-          check(driver()->encode_map(&map, tensor.type, tensor.rank, tensor.data, tensor.sizes.data(),
-                                     tensor.strides.data(), tensor.box.data(), steps, no_interleave,
-                                     swizzle_128_bytes, promote_256_bytes, zeros_outside),
-                "describe a tensor to the tensor memory unit");
-      !status) {
-    return fail(status.error().kind, fmt::format("{}: {}", name, status.error().message));
-  }
-  return map;
 }
 
 }  // namespace regard::cuda

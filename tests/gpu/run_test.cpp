@@ -146,6 +146,32 @@ TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndAClearedCounter) {
   EXPECT_EQ(*a.counter, 0U);
 }
 
+TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
+  Call call(plain);
+  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
+    for (int i = 0; i < 3; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
+  };
+  const auto encoded_by_a_run = [&] {
+    const int before = driver.encoded;
+    EXPECT_EQ(call.run(), REGARD_OK) << message();
+    return driver.encoded - before;
+  };
+  EXPECT_EQ(encoded_by_a_run(), 3);
+  EXPECT_EQ(encoded_by_a_run(), 0);
+  regard_tensor &k = call.arguments.tensor[REGARD_K], &v = call.arguments.tensor[REGARD_V];
+  std::swap(k.data, v.data);  // of one shape: K and V have each other's maps
+  EXPECT_EQ(encoded_by_a_run(), 0);
+  EXPECT_EQ(seen.maps[1].opaque[0], reinterpret_cast<std::uint64_t>(k.data));
+  EXPECT_EQ(seen.maps[2].opaque[0], reinterpret_cast<std::uint64_t>(v.data));
+  // The same memory read another way.
+  k.strides[0] *= 2;
+  EXPECT_EQ(encoded_by_a_run(), 1);
+  EXPECT_EQ(seen.maps[1].opaque[7], 2U * static_cast<std::uint64_t>(k.strides[0]));
+  k.data = static_cast<char*>(k.data) + 16;
+  EXPECT_EQ(encoded_by_a_run(), 1);
+  EXPECT_EQ(seen.maps[1].opaque[0], reinterpret_cast<std::uint64_t>(k.data));
+}
+
 /// The tensors that TMA cannot read, one way at a time, and what the refusal says.
 struct Unreadable {
   const char* text;

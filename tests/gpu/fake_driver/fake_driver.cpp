@@ -194,6 +194,7 @@ Code cuMemsetD32Async(Address memory, unsigned value, std::size_t count, Stream)
 Code cuTensorMapEncodeTiled(TensorMap* map, TensorMapType, unsigned rank, void* data,
                             const std::uint64_t* sizes, const std::uint64_t* strides, const std::uint32_t*,
                             const std::uint32_t*, int, TensorMapSwizzle, TensorMapPromotion, int) {
+  ++state.encoded;
   if (reinterpret_cast<std::uintptr_t>(data) % 16 != 0) return invalid_value;
   for (unsigned i = 0; i + 1 < rank; ++i) {
     if (strides[i] % 16 != 0) return invalid_value;
