@@ -62,8 +62,8 @@ struct Products<false> {
       for (i32 m = 0; m < row_tiles; ++m)
 #pragma unroll
         for (i32 half = 0; half < Fragment::halves; ++half)
-          weight[m][half] = __shfl_sync(whole_wave, weights[m][n].x[half][column % Fragment::width],
-                                        Fragment::lane_of(column));
+          weight[m][half] =
+              from_lane(weights[m][n].x[half][column % Fragment::width], Fragment::lane_of(column));
 #pragma unroll
       for (i32 c = 0; c < column_tiles; ++c) {
         const float2 right =

@@ -55,14 +55,14 @@ class Transposer {
         u32 x[together][4];
 #pragma unroll
         for (i32 j = 0; j < together && i + j < steps; ++j)
-          load_transposed(x[j], source + (i + j) * (32 * box_bytes));
+          load_turned(x[j], source + (i + j) * (32 * box_bytes));
 #pragma unroll
         for (i32 j = 0; j < together && i + j < steps; ++j) {
           constexpr u32 even = 0x6420, odd = 0x7531;  // bytes of two registers
           const i32 step = i + j, box = step / steps_per_box, inside = step % steps_per_box * step_bytes;
-          store_tiles((target ^ inside) + box * (columns * box_bytes), __byte_perm(x[j][0], x[j][1], even),
-                      __byte_perm(x[j][0], x[j][1], odd), __byte_perm(x[j][2], x[j][3], even),
-                      __byte_perm(x[j][2], x[j][3], odd));
+          store_squares((target ^ inside) + box * (columns * box_bytes), __byte_perm(x[j][0], x[j][1], even),
+                        __byte_perm(x[j][0], x[j][1], odd), __byte_perm(x[j][2], x[j][3], even),
+                        __byte_perm(x[j][2], x[j][3], odd));
         }
       }
     }

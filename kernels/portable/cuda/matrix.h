@@ -1,29 +1,14 @@
-// Matrix products of a wave: 16 x 8 sums of fp32 += 16 x 16 by 16 x 8 numbers of 16 bits.
-//
-// Operands come from shared memory as 8 x 8 squares, four at a time: lane l gives the address of row l % 8 of
-// square l / 8.
+// Matrix products of a wave: 16 x 8 sums of fp32 += 16 x 16 by 16 x 8 numbers of 16 bits, whose operands come
+// from shared memory in squares of 8 x 8.
 #pragma once
 
+#include "kernels/cuda/squares.h"
 #include "kernels/portable/cuda/thread.h"
 
 namespace regard {
 
 /// Of the left operand: squares (rows 0, columns 0), (8, 0), (0, 8), (8, 8).
 using Left = u32[4];
-
-REGARD_DEVICE void load_squares(u32 (&x)[4], u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(address)
-               : "memory");
-}
-/// Each square turned.
-REGARD_DEVICE void load_turned(u32 (&x)[4], u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(address)
-               : "memory");
-}
 
 /// Where a lane's row lies in a 16 x 16 operand whose rows are `row` bytes apart: with squares in the order
 /// of Left, and with the second and third changed, which are the two right operands of 8 rows each.

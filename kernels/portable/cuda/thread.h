@@ -2,14 +2,12 @@
 // product.
 #pragma once
 
+#include "kernels/cuda/warp.h"
 #include "kernels/numbers.h"
 
 namespace regard {
 
-#define REGARD_DEVICE __device__ __forceinline__
-
 constexpr i32 wave = 32;
-constexpr u32 whole_wave = 0xffffffffu;
 
 /// The thread's number in its block. Read anew each time: what follows from it is cheaper to compute again
 /// than to keep in registers through an inner loop.
@@ -22,13 +20,12 @@ REGARD_DEVICE i32 lane() {
   return thread() % wave;
 }
 
-/// The address of shared memory as instructions take it.
-REGARD_DEVICE u32 shared_address(const void* pointer) {
-  return static_cast<u32>(__cvta_generic_to_shared(pointer));
-}
-
 REGARD_DEVICE bool any_in_wave(bool x) {
-  return __any_sync(whole_wave, x);
+  return __any_sync(whole_warp, x);
+}
+/// What another lane of the wave has as its `x`.
+REGARD_DEVICE float from_lane(float x, i32 lane) {
+  return __shfl_sync(whole_warp, x, lane);
 }
 
 /// The sums of a matrix product of 16 rows by 8 columns, as a wave holds them: x[half][i] of a thread is row
@@ -48,13 +45,12 @@ struct Fragment {
   REGARD_DEVICE static bool first_of_row() { return lane() % 4 == 0; }
 };
 
+/// Over the lanes that share a row.
 REGARD_DEVICE float row_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(whole_wave, x, 1));
-  return fmaxf(x, __shfl_xor_sync(whole_wave, x, 2));
+  return quad_max(x);
 }
 REGARD_DEVICE float row_sum(float x) {
-  x += __shfl_xor_sync(whole_wave, x, 1);
-  return x + __shfl_xor_sync(whole_wave, x, 2);
+  return quad_sum(x);
 }
 
 }  // namespace regard

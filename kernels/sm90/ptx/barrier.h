@@ -1,7 +1,7 @@
 // mbarrier: counts arrivals and bytes; waiters name the parity of the phase that they wait for.
 #pragma once
 
-#include "kernels/sm90/ptx/types.h"
+#include "kernels/cuda/warp.h"
 
 namespace regard {
 

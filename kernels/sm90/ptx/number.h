@@ -1,19 +1,13 @@
-// Exponentials, numbers of 8 and 16 bits, and what the four threads of a row agree on.
+// Logarithms, tanh, and numbers of 8 and 16 bits, in few instructions.
 #pragma once
 
-#include "kernels/sm90/ptx/types.h"
+#include "kernels/cuda/number.h"
+#include "kernels/numbers.h"
 
 namespace regard {
 
-constexpr float infinity = __builtin_bit_cast(float, 0x7f800000);
-constexpr float ln_2 = 0.693147180559945309f, log2_e = 1.44269504088896341f;
+constexpr float ln_2 = 0.693147180559945309f, log2_e = log2_of_e;
 
-/// 2^x, within 2 units in the last place; results below 2^-126 are 0.
-REGARD_DEVICE float exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 REGARD_DEVICE float log2(float x) {
   float y;
   asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -44,16 +38,6 @@ REGARD_DEVICE constexpr float to_the_power(i32 power) {
   return __builtin_bit_cast(float, static_cast<u32>(127 + power) << 23);
 }
 
-/// Two numbers rounded to nearest even; `low` in the low half.
-template <DType type>
-REGARD_DEVICE u32 pair(float low, float high) {
-  u32 both;
-  if constexpr (type == DType::fp16)
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-}
 /// Four rounded to e4m3, the first in the lowest byte.
 REGARD_DEVICE u32 four_e4m3(float a, float b, float c, float d) {
   u32 all;
@@ -83,15 +67,6 @@ REGARD_DEVICE float highest(u32 both) {
       : "=f"(low), "=f"(high)
       : "r"(both));
   return fmaxf(low, high);
-}
-
-REGARD_DEVICE float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(whole_warp, x, 1));
-  return fmaxf(x, __shfl_xor_sync(whole_warp, x, 2));
-}
-REGARD_DEVICE float quad_sum(float x) {
-  x += __shfl_xor_sync(whole_warp, x, 1);
-  return x + __shfl_xor_sync(whole_warp, x, 2);
 }
 
 }  // namespace regard

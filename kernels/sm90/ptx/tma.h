@@ -6,8 +6,8 @@
 
 namespace regard {
 
-/// What cuTensorMapEncodeTiled writes: a tensor seen as [batch, head, row, column], boxes of 64 columns
-/// swizzled by 128 bytes, zeros outside.
+/// What cuTensorMapEncodeTiled writes: a tensor seen as [batch, head, row, column], boxes of rows of 128
+/// bytes, swizzled, zeros outside.
 struct alignas(64) TensorMap {
   u64 words[16];
 };

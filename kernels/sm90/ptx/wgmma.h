@@ -4,7 +4,7 @@
 // neighbours: c[4 * group + 2 * half + j] is row + 8 * half, column 8 * group + 2 * (lane % 4) + j.
 #pragma once
 
-#include "kernels/sm90/ptx/types.h"
+#include "kernels/cuda/warp.h"
 
 namespace regard {
 

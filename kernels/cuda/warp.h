@@ -1,0 +1,27 @@
+// What kernels for NVIDIA GPUs share: a warp, and the four neighbouring lanes that have a row of a matrix
+// product.
+#pragma once
+
+#include "kernels/arguments.h"
+
+namespace regard {
+
+#define REGARD_DEVICE __device__ __forceinline__
+
+constexpr u32 whole_warp = 0xffffffffu;
+
+/// The address of shared memory as instructions take it.
+REGARD_DEVICE u32 shared_address(const void* pointer) {
+  return static_cast<u32>(__cvta_generic_to_shared(pointer));
+}
+
+REGARD_DEVICE float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(whole_warp, x, 1));
+  return fmaxf(x, __shfl_xor_sync(whole_warp, x, 2));
+}
+REGARD_DEVICE float quad_sum(float x) {
+  x += __shfl_xor_sync(whole_warp, x, 1);
+  return x + __shfl_xor_sync(whole_warp, x, 2);
+}
+
+}  // namespace regard
