@@ -15,6 +15,20 @@ bool is(const Question& q, std::string_view pipeline) {
   return q.candidate.pipeline() == pipeline;
 }
 
+bool is_hopper_forward(const Question& q) {
+  return is(q, "wgmma_tma") && q.candidate.recipe->kernel == "forward";
+}
+
+/// Measured (docs/hopper.md): what a large tile gains, it loses again where a mask cuts it; and of 8 bits it
+/// has no registers to spare.
+Refusal too_large_for(const Question& q, std::string_view what) {
+  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q"),
+                     block_k = value_of(*q.candidate.tile, "block_k");
+  if (block_q * block_k <= std::int64_t{128} * 128) return {};
+  return fmt::format("its tile of {} queries and {} keys is for problems without {}; use one of 128 and 128",
+                     block_q, block_k, what);
+}
+
 bool is_trload(const Question& q) {
   return is(q, "qr_async_trload") || is(q, "qr_async_trload_v3");
 }
@@ -76,7 +90,7 @@ Refusal pipeline_fits_family(const Question& q) {
 }
 
 Refusal hopper_forward(const Question& q) {
-  if (!is(q, "wgmma_tma") || q.candidate.recipe->kernel != "forward") return {};
+  if (!is_hopper_forward(q)) return {};
   const Problem& p = q.problem;
   const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
   const std::pair<std::string_view, bool> missing[] = {
@@ -96,16 +110,20 @@ Refusal hopper_forward(const Question& q) {
   for (const auto& [what, asked] : missing) {
     if (asked) return fmt::format("the Hopper kernel has no {}; the portable one (mma_async) has", what);
   }
-  // Measured (docs/hopper.md): what a large tile gains, it loses again where a mask cuts it.
-  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q"),
-                     block_k = value_of(*q.candidate.tile, "block_k");
-  const bool fp8_is_full = bytes == 1 && (p.softcap > 0 || rows_of_packed_heads(p, block_q) > 0);
-  if ((p.mask != Mask::none || fp8_is_full) && block_q * block_k > std::int64_t{128} * 128) {
-    return fmt::format(
-        "its tile of {} queries and {} keys is for problems without a mask{}; use one of 128 and 128",
-        block_q, block_k, bytes == 1 ? ", soft cap or packed query heads" : "");
-  }
   return {};
+}
+
+Refusal hopper_tile(const Question& q) {
+  if (!is_hopper_forward(q)) return {};
+  const bool eight_bits = bytes_of(q.problem.dtype) == 1;
+  if (q.problem.mask == Mask::none && !(eight_bits && q.problem.softcap > 0)) return {};
+  return too_large_for(q, eight_bits ? "a mask or soft cap" : "a mask");
+}
+
+Refusal hopper_packing(const Question& q) {
+  if (!is_hopper_forward(q) || bytes_of(q.problem.dtype) != 1) return {};
+  if (rows_of_packed_heads(q.problem, value_of(*q.candidate.tile, "block_q")) == 0) return {};
+  return too_large_for(q, "few query rows of many heads");
 }
 
 Refusal trload_head_dims(const Question& q) {
