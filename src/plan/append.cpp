@@ -2,8 +2,8 @@
 // are rotated in the same stage.
 #include <algorithm>
 
-#include "plan/cpu_parts.h"
 #include "plan/cpu_plans.h"
+#include "plan/plan_parts.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/backward_scratch.h"
-#include "plan/cpu_parts.h"
 #include "plan/cpu_plans.h"
+#include "plan/plan_parts.h"
 #include "plan/stage.h"
 
 namespace regard {

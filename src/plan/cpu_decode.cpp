@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/decode_layout.h"
-#include "plan/cpu_parts.h"
 #include "plan/cpu_plans.h"
+#include "plan/plan_parts.h"
 
 namespace regard {
 namespace {
@@ -12,14 +12,6 @@ namespace {
 /// Heads of one part of the keys run one after the other; where tensors are [b, s, h, d] they share memory
 /// pages, of which the processor remembers about this many rows.
 constexpr std::int64_t most_part_keys = 2048;
-
-/// Enough parts for two blocks per thread.
-std::int64_t wanted_splits(const Problem& p, int threads) {
-  const std::int64_t for_threads = ceil_divide(2 * threads, std::max<std::int64_t>(product({p.b, p.hk}), 1));
-  const std::int64_t wanted = std::max(for_threads, ceil_divide(p.sk, most_part_keys));
-  return std::clamp<std::int64_t>(wanted, 1,
-                                  std::clamp<std::int64_t>(p.sk / least_split_keys, 1, most_splits));
-}
 
 }  // namespace
 
@@ -32,7 +24,8 @@ Result<Plan> cpu_decode(const Problem& problem, const Target& target, const Targ
   const Problem& p = problem;
   Plan plan = start(p, target, options);
   const std::int64_t block_k = value_of(tile, "block_k");
-  split_as_asked(plan, wanted_splits(p, plan.threads), block_k);
+  const std::int64_t for_workers = parts_for_workers(plan, product({p.b, p.hk}));
+  split_as_asked(plan, std::max(for_workers, ceil_divide(p.sk, most_part_keys)), block_k);
   const DecodeLayout layout(pairs(p, target), p.d, p.dv, value_of(tile, "group"), block_k);
   const std::int64_t group = value_of(tile, "group");  // gpu tiles hold all rows
   const std::int64_t row_blocks = group > 0 ? ceil_divide(group_rows(p), group) : 1;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/forward_layout.h"
-#include "plan/cpu_parts.h"
 #include "plan/cpu_plans.h"
+#include "plan/plan_parts.h"
 
 namespace regard {
 namespace {
@@ -36,14 +36,6 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
                   layout.total());
 }
 
-/// Enough parts for two blocks per thread.
-std::int64_t wanted_splits(const Plan& plan) {
-  const Problem& p = plan.problem;
-  const std::int64_t wanted = ceil_divide(2 * plan.threads, std::max<std::int64_t>(row_blocks(plan), 1));
-  return std::clamp<std::int64_t>(wanted, 1,
-                                  std::clamp<std::int64_t>(p.sk / least_split_keys, 1, most_splits));
-}
-
 }  // namespace
 
 Result<Plan> cpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
@@ -58,7 +50,7 @@ Result<Plan> cpu_forward_split(const Problem& problem, const Target& target, con
                                const PlanOptions& options) {
   Plan plan = start(problem, target, options);
   plan.block_rows = rows_of_block(problem, tile, plan.threads);
-  split_as_asked(plan, wanted_splits(plan), value_of(tile, "block_k"));
+  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan)), value_of(tile, "block_k"));
   plan.stages = {forward_stage(plan, tile)};
   combine_parts(plan);
   return finish(std::move(plan));

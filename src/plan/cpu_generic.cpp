@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "kernels/cpu/generic_layout.h"
-#include "plan/cpu_parts.h"
 #include "plan/cpu_plans.h"
+#include "plan/plan_parts.h"
 #include "plan/stage.h"
 
 namespace regard {

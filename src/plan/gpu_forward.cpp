@@ -1,9 +1,8 @@
 // kernels/sm90/forward.cu: blocks that stay and take work from a counter, or in turn.
 #include <algorithm>
 
-#include "kernels/sm90/forward_layout.h"
-#include "plan/cpu_parts.h"
 #include "plan/gpu_plans.h"
+#include "plan/plan_parts.h"
 
 namespace regard {
 namespace {
@@ -27,6 +26,15 @@ std::int64_t rows_of_packed_heads(const Problem& p, std::int64_t block_q) {
   return Sm90ForwardLayout::packed_rows(p.sq, p.hq / p.hk, block_q);
 }
 
+Sm90ForwardLayout sm90_layout(const Problem& p, const Target::Tile& tile) {
+  return {p.d,
+          p.dv,
+          value_of(tile, "block_q"),
+          value_of(tile, "block_k"),
+          value_of(tile, "stages"),
+          static_cast<std::int64_t>(bytes_of(p.dtype))};
+}
+
 Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
                          const PlanOptions& options) {
   if (tile.pipeline != "wgmma_tma") return portable_forward(problem, target, tile, options);
@@ -47,10 +55,8 @@ Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Tar
   }
   const std::int64_t work = product({heads, blocks});
   if (work == too_large) return refused(too_many_blocks);
-  const Sm90ForwardLayout layout(p.d, p.dv, plan.block_rows, value_of(tile, "block_k"),
-                                 value_of(tile, "stages"), static_cast<std::int64_t>(bytes_of(p.dtype)));
   Stage stage = stage_of(p, target, "forward", &tile, std::min<std::int64_t>(work, plan.threads), 0);
-  stage.shared_bytes = layout.total();
+  stage.shared_bytes = sm90_layout(p, tile).total();
   if (packed > 0) stage.kernel.algorithm.group = plan.block_rows / packed;
   plan.stages = {std::move(stage)};
   // Work of one size, or one piece for each block, needs no counter, which a launch would have to clear

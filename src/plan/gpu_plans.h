@@ -1,6 +1,8 @@
 // Grids, shared memory and workspace of GPU kernels.
 #pragma once
 
+#include "kernels/portable/forward_layout.h"
+#include "kernels/sm90/forward_layout.h"
 #include "plan/plan.h"
 
 namespace regard {
@@ -8,6 +10,10 @@ namespace regard {
 /// Rows per query head in a block of several heads of one K/V head, as the Hopper kernel packs few rows; 0:
 /// it does not.
 std::int64_t rows_of_packed_heads(const Problem&, std::int64_t block_q);
+
+/// Shared memory of a tile's forward kernel.
+Sm90ForwardLayout sm90_layout(const Problem&, const Target::Tile&);
+portable::ForwardLayout portable_layout(const Problem&, const Target::Tile&);
 
 Result<Plan> gpu_forward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 /// Of the portable kernels: all keys at once, or in parts that are merged.

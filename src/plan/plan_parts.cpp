@@ -1,4 +1,4 @@
-#include "plan/cpu_parts.h"
+#include "plan/plan_parts.h"
 
 #include <algorithm>
 
@@ -45,6 +45,7 @@ namespace {
 
 /// With batch_invariant the keys are cut at multiples of this.
 constexpr std::int64_t invariant_split_keys = 4096;
+constexpr std::int64_t most_splits = 128;
 
 void split_every(Plan& plan, std::int64_t keys) {
   plan.split_keys = keys;
@@ -61,17 +62,26 @@ void split_keys(Plan& plan, std::int64_t splits, std::int64_t unit) {
 void split_as_asked(Plan& plan, std::int64_t wanted, std::int64_t unit) {
   const Problem& p = plan.problem;
   if (p.batch_invariant && p.splits == 0) return split_every(plan, invariant_split_keys);
-  split_keys(plan, p.splits > 0 ? p.splits : wanted, unit);
+  const std::int64_t most = std::clamp<std::int64_t>(p.sk / least_split_keys, 1, most_splits);
+  split_keys(plan, p.splits > 0 ? p.splits : std::clamp<std::int64_t>(wanted, 1, most), unit);
+}
+
+std::int64_t parts_for_workers(const Plan& plan, std::int64_t blocks) {
+  return ceil_divide(2 * plan.threads, std::max<std::int64_t>(blocks, 1));
 }
 
 void combine_parts(Plan& plan) {
   if (plan.splits == 1) return;
   const Problem& p = plan.problem;
-  const std::int64_t rows = product({plan.splits, p.hq, query_tokens(p)});
-  need(plan.workspace, Part::partial_o, product({rows, p.dv, 4}));
-  need(plan.workspace, Part::partial_lse, product({rows, 4}));
-  const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, std::int64_t{combine_rows})});
-  plan.stages.push_back(stage_of(p, *plan.target, "combine", first_tile(*plan.target, "combine"), grid, 0));
+  const std::int64_t partial_rows = product({plan.splits, p.hq, query_tokens(p)});
+  need(plan.workspace, Part::partial_o, product({partial_rows, p.dv, 4}));
+  need(plan.workspace, Part::partial_lse, product({partial_rows, 4}));
+  const Target::Tile* tile = first_tile(*plan.target, "combine");
+  // On a GPU each warp merges a row.
+  const bool on_gpu = plan.target->kind != TargetKind::cpu && tile != nullptr;
+  const std::int64_t rows = on_gpu ? std::max<std::int64_t>(value_of(*tile, "warps"), 1) : combine_rows;
+  const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
+  plan.stages.push_back(stage_of(p, *plan.target, "combine", tile, grid, 0));
 }
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-// What the CPU plans have in common: splitting the keys, sizing the workspace.
+// What plans have in common: splitting the keys, sizing the workspace.
 #pragma once
 
 #include "plan/plan.h"
@@ -6,7 +6,7 @@
 
 namespace regard {
 
-/// How many blocks run at once.
+/// Threads, or a GPU's multiprocessors: how many blocks run at once.
 int workers(const Target&, const PlanOptions&);
 
 /// A plan without stages, the keys in one part.
@@ -15,22 +15,23 @@ Plan start(const Problem&, const Target&, const PlanOptions&);
 /// Sizes the scratch for the hungriest stage on every thread and lays the workspace out.
 Result<Plan> finish(Plan);
 
-/// Operands of products are pairs of bf16 (kernels/cpu/product.h).
+/// On a CPU: operands of products are pairs of bf16 (kernels/cpu/product.h).
 bool pairs(const Problem&, const Target&);
-/// Operand elements that n numbers take in a forward or backward kernel.
+/// On a CPU: operand elements that n numbers take in a forward or backward kernel.
 std::int64_t operand_depth(const Problem&, const Target&, std::int64_t n);
 
 /// Cuts the keys into at most `splits` parts, each a whole number of `unit` keys.
 void split_keys(Plan&, std::int64_t splits, std::int64_t unit);
-/// Likewise into as many as the problem says, else into `wanted`; with batch_invariant at the same keys
-/// whatever the batch is.
+/// Likewise into as many as the problem says, else into `wanted` if they are not too short; with
+/// batch_invariant at the same keys whatever the batch is.
 void split_as_asked(Plan&, std::int64_t wanted, std::int64_t unit);
+/// As many parts of `blocks` as make two blocks per worker.
+std::int64_t parts_for_workers(const Plan&, std::int64_t blocks);
 
 /// Where the keys are split: fp32 O and LSE of every part, and the stage that merges them.
 void combine_parts(Plan&);
 
 /// Below this a part costs more to merge than it saves.
 constexpr std::int64_t least_split_keys = 512;
-constexpr std::int64_t most_splits = 128;
 
 }  // namespace regard

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/sm90/forward_layout.h"
-#include "plan/cpu_parts.h"
 #include "plan/cpu_plans.h"
+#include "plan/plan_parts.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/portable/forward_layout.h"
+#include "plan/gpu_plans.h"
 #include "plan/pipelines.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
@@ -32,10 +32,11 @@ struct Numbers {
 bool has_gpu_tile(const Question& q) {
   return q.target.kind != TargetKind::cpu && q.candidate.tile != nullptr;
 }
-bool is_portable_forward(const Question& q) {
+/// The forward kernel of kernels/<folder> on a CUDA target.
+bool is_cuda_forward(const Question& q, std::string_view folder) {
   const Target::Tile& tile = *q.candidate.tile;
   return q.target.kind == TargetKind::cuda && tile.kernel == "forward" &&
-         source_folder(tile.pipeline) == "portable";
+         source_folder(tile.pipeline) == folder;
 }
 bool is_cdna(const Target& target) {
   return target.has("cdna2") || target.has("cdna3") || target.has("cdna4");
@@ -93,10 +94,10 @@ Refusal shared_memory_fits(const Question& q) {
     // Q and dO of a step, K and V of the block, P and dS between the products.
     bytes = (n.stages * n.q * (tile.max_d + tile.max_dv) + n.k * (tile.max_d + tile.max_dv) + n.q * n.k) *
             n.bytes;
-  } else if (is_portable_forward(q)) {
-    bytes = portable::ForwardLayout(n.bytes, q.problem.d, q.problem.dv, n.q, n.k, value_of(tile, "block_d"),
-                                    value_of(tile, "block_dv"), n.stages)
-                .total();
+  } else if (is_cuda_forward(q, "portable")) {
+    bytes = portable_layout(q.problem, tile).total();
+  } else if (is_cuda_forward(q, "sm90")) {
+    bytes = sm90_layout(q.problem, tile).total();
   } else if (q.target.kind == TargetKind::cuda) {
     // Q (O takes its place at the end), and K and V once per stage.
     bytes = (n.q * std::max(tile.max_d, tile.max_dv) + n.stages * n.k * (tile.max_d + tile.max_dv)) * n.bytes;
@@ -112,22 +113,20 @@ Refusal shared_memory_fits(const Question& q) {
 }
 
 Refusal accumulators_leave_room(const Question& q) {
-  if (!has_gpu_tile(q) || !is_portable_forward(q)) return {};
+  if (!has_gpu_tile(q) || !is_cuda_forward(q, "portable")) return {};
+  // What changes a score stands in registers beside the sums; a bias, which is loaded ahead, in the most.
+  // Above these counts the compiler begins to spill.
+  constexpr std::int64_t most_scores = 64, most_sums = 160;
+  constexpr std::int64_t most_sums_by_plain_loads = 96;  // which pass through registers
   const Problem& p = q.problem;
   const bool bias = has_elementwise_bias(p.bias), bias_and_dropout = p.bias != Bias::none && p.dropout > 0;
   const bool wide_mask = p.mask != Mask::none && p.d > 128;
-  const bool changed = bias || p.bits || p.dropout > 0;
-  if (!changed && !wide_mask) return {};
+
+  // Of a wave's rows, spread over its lanes.
   const Numbers n(*q.candidate.tile, p.dtype);
-  // Of its rows, spread over the lanes of a warp. What changes a score stands in registers beside them; a
-  // bias, which is loaded ahead, in the most. The figures are where the compiler begins to spill.
   const std::int64_t rows = n.q / n.warps, scores = rows * n.k / q.target.wave;
-  const std::int64_t all = scores + rows * n.dv / q.target.wave;
-  constexpr std::int64_t most_scores = 64;
-  const Pipeline* pipeline = find_pipeline(q.candidate.pipeline());
-  const bool narrow = pipeline != nullptr && !pipeline->async;  // its instructions hold more fragments
-  const std::int64_t most = bias_and_dropout && narrow ? 96 : 160;
-  if (changed && scores > most_scores)
+  const std::int64_t sums = scores + rows * n.dv / q.target.wave;
+  if ((bias || p.bits || p.dropout > 0) && scores > most_scores)
     return fmt::format(
         "each thread of its tile has {} scores, and {} leaves registers for {}; use a smaller block_k",
         scores,
@@ -135,11 +134,15 @@ Refusal accumulators_leave_room(const Question& q) {
         : p.bits ? "a mask of bits"
                  : "dropout",
         most_scores);
-  if ((bias || bias_and_dropout || wide_mask) && all > most)
+
+  const Pipeline* pipeline = find_pipeline(q.candidate.pipeline());
+  const bool plain_loads = pipeline != nullptr && !pipeline->async;
+  const std::int64_t most = bias_and_dropout && plain_loads ? most_sums_by_plain_loads : most_sums;
+  if ((bias || bias_and_dropout || wide_mask) && sums > most)
     return fmt::format(
         "each thread of its tile has {} accumulators, and {} leaves registers for {}; use a smaller "
         "block_q",
-        all,
+        sums,
         bias_and_dropout ? "a bias with dropout"
         : bias           ? "a bias"
                          : "a mask at a head dim above 128",

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "plan/cpu_parts.h"
+#include "plan/plan_parts.h"
 #include "plan/recipe.h"
 
 namespace regard {
