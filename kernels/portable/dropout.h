@@ -40,31 +40,27 @@ REGARD_DEVICE void drop(Scores& weights, const Random& random, i32 keep, i32 fir
   constexpr i32 group = philox::group, tiles = smaller(block_k, group) / Fragment::columns;
   static_assert(block_k % group == 0 || group % block_k == 0);
   const i32 first_of_thread = first_row + row_in_tile(), first_column = key + Fragment::column();
+  each_row([&](i32 m, i32 half) {
 #pragma unroll
-  for (i32 m = 0; m < row_tiles; ++m) {
+    for (i32 first = 0; first < key_tiles; first += tiles) {
+      const i32 column = first_column + first * Fragment::columns;
+      u32 words[4];
+      random.draw(words, first_of_thread + row_offset(m, half), column);
+      // A tile that is a part of a group has a part of the words.
+      u32 own[4];
 #pragma unroll
-    for (i32 half = 0; half < Fragment::halves; ++half) {
+      for (i32 i = 0; i < 4; ++i) own[i] = words[i];
+      for (i32 skipped = column % group / block_k; block_k < group && skipped > 0; --skipped) {
 #pragma unroll
-      for (i32 first = 0; first < key_tiles; first += tiles) {
-        const i32 column = first_column + first * Fragment::columns;
-        u32 words[4];
-        random.draw(words, first_of_thread + row_offset(m, half), column);
-        // A tile that is a part of a group has a part of the words.
-        u32 own[4];
-#pragma unroll
-        for (i32 i = 0; i < 4; ++i) own[i] = words[i];
-        for (i32 skipped = column % group / block_k; block_k < group && skipped > 0; --skipped) {
-#pragma unroll
-          for (i32 i = 0; i + tiles / 2 < 4; ++i) own[i] = own[i + tiles / 2];
-        }
-#pragma unroll
-        for (i32 n = 0; n < tiles; ++n)
-#pragma unroll
-          for (i32 i = 0; i < Fragment::width; ++i)
-            if (!is_kept(own, 2 * n + i, keep)) weights[m][first + n].x[half][i] = 0;
+        for (i32 i = 0; i + tiles / 2 < 4; ++i) own[i] = own[i + tiles / 2];
       }
+#pragma unroll
+      for (i32 n = 0; n < tiles; ++n)
+#pragma unroll
+        for (i32 i = 0; i < Fragment::width; ++i)
+          if (!is_kept(own, 2 * n + i, keep)) weights[m][first + n].x[half][i] = 0;
     }
-  }
+  });
 }
 
 /// The mask itself, 1 = kept, for tests: every column of the sequence, whether a row sees it or not.

@@ -66,23 +66,19 @@ struct ScoreBias {
 REGARD_DEVICE void change_scores(Scores& s, const Arguments& a, const ScoreBias& bias, i32 key, float scale) {
   const i32 first_row = row_in_tile(), first_key = key + Fragment::column();
   const float inverse_cap = key::softcap ? 1.0f / a.softcap : 0.0f;
+  each_row([&](i32 m, i32 half) {
+    const i32 row = first_row + row_offset(m, half);
 #pragma unroll
-  for (i32 m = 0; m < row_tiles; ++m) {
+    for (i32 n = 0; n < key_tiles; ++n) {
 #pragma unroll
-    for (i32 half = 0; half < Fragment::halves; ++half) {
-      const i32 row = first_row + row_offset(m, half);
-#pragma unroll
-      for (i32 n = 0; n < key_tiles; ++n) {
-#pragma unroll
-        for (i32 i = 0; i < Fragment::width; ++i) {
-          float& x = s[m][n].x[half][i];
-          x *= scale;
-          if constexpr (key::softcap) x = a.softcap * tanhf(x * inverse_cap);
-          if constexpr (alibi || elementwise_bias) x += bias.at(row, first_key + n * Fragment::columns + i);
-        }
+      for (i32 i = 0; i < Fragment::width; ++i) {
+        float& x = s[m][n].x[half][i];
+        x *= scale;
+        if constexpr (key::softcap) x = a.softcap * tanhf(x * inverse_cap);
+        if constexpr (alibi || elementwise_bias) x += bias.at(row, first_key + n * Fragment::columns + i);
       }
     }
-  }
+  });
 }
 
 }  // namespace regard

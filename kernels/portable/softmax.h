@@ -11,13 +11,10 @@ struct RowState {
   RowNumbers reference, sum;  // -infinity: no key seen yet
 
   REGARD_DEVICE RowState() {
-#pragma unroll
-    for (i32 m = 0; m < row_tiles; ++m)
-#pragma unroll
-      for (i32 half = 0; half < Fragment::halves; ++half) {
-        reference[m][half] = -infinity;
-        sum[m][half] = 0;
-      }
+    each_row([&](i32 m, i32 half) {
+      reference[m][half] = -infinity;
+      sum[m][half] = 0;
+    });
   }
 };
 
@@ -39,69 +36,53 @@ REGARD_DEVICE bool is_huge(float scaled) {
 /// wave has one other than 1.
 REGARD_DEVICE bool raise_references(const Scores& s, RowState& rows, float unit, RowNumbers& factor) {
   bool changed = false;
+  each_row([&](i32 m, i32 half) {
+    float most = -infinity;
 #pragma unroll
-  for (i32 m = 0; m < row_tiles; ++m) {
-#pragma unroll
-    for (i32 half = 0; half < Fragment::halves; ++half) {
-      float most = -infinity;
-#pragma unroll
-      for (i32 n = 0; n < key_tiles; ++n) most = fmaxf(most, fmaxf(s[m][n].x[half][0], s[m][n].x[half][1]));
-      most = row_max(most);
-      const float before = rows.reference[m][half];
-      const bool rises = !((most - before) * unit <= largest_exponent);  // or is NaN
-      const float reference = rises ? fmaxf(most, before) : before;
-      // Of the rounded references, as the weights are of those too.
-      const float now = finite(reference), scaled = now * unit;
-      factor[m][half] =
-          !rises ? 1.0f : exp2(is_huge(scaled) ? (before - now) * unit : before * unit - scaled);
-      rows.reference[m][half] = reference;
-      changed |= rises;
-    }
-  }
+    for (i32 n = 0; n < key_tiles; ++n) most = fmaxf(most, fmaxf(s[m][n].x[half][0], s[m][n].x[half][1]));
+    most = row_max(most);
+    const float before = rows.reference[m][half];
+    const bool rises = !((most - before) * unit <= largest_exponent);  // or is NaN
+    const float reference = rises ? fmaxf(most, before) : before;
+    // Of the new reference as the weights round it. The old one may be multiplied and subtracted in one
+    // instruction, unrounded, and the factor is then off by that rounding: as little as a score is.
+    const float now = finite(reference), scaled = now * unit;
+    factor[m][half] = !rises ? 1.0f : exp2(is_huge(scaled) ? (before - now) * unit : before * unit - scaled);
+    rows.reference[m][half] = reference;
+    changed |= rises;
+  });
   return any_in_wave(changed);
 }
 
 /// Scores of rows with a huge reference are measured from it: behind, it counts as 0.
 REGARD_DEVICE void subtract_huge_references(Scores& s, const RowState& rows, float unit) {
   bool huge = false;
-#pragma unroll
-  for (i32 m = 0; m < row_tiles; ++m)
-#pragma unroll
-    for (i32 half = 0; half < Fragment::halves; ++half)
-      huge |= is_huge(finite(rows.reference[m][half]) * unit);
+  each_row([&](i32 m, i32 half) { huge |= is_huge(finite(rows.reference[m][half]) * unit); });
   if (!any_in_wave(huge)) return;
+  each_row([&](i32 m, i32 half) {
+    const float reference = finite(rows.reference[m][half]);
+    const float taken = is_huge(reference * unit) ? reference : 0.0f;
 #pragma unroll
-  for (i32 m = 0; m < row_tiles; ++m) {
+    for (i32 n = 0; n < key_tiles; ++n)
 #pragma unroll
-    for (i32 half = 0; half < Fragment::halves; ++half) {
-      const float reference = finite(rows.reference[m][half]);
-      const float taken = is_huge(reference * unit) ? reference : 0.0f;
-#pragma unroll
-      for (i32 n = 0; n < key_tiles; ++n)
-#pragma unroll
-        for (i32 i = 0; i < Fragment::width; ++i) s[m][n].x[half][i] -= taken;
-    }
-  }
+      for (i32 i = 0; i < Fragment::width; ++i) s[m][n].x[half][i] -= taken;
+  });
 }
 
 /// Scores become weights; see raise_references for the rest.
 REGARD_DEVICE bool softmax(Scores& s, RowState& rows, float unit, RowNumbers& factor) {
   const bool changed = raise_references(s, rows, unit, factor);
   subtract_huge_references(s, rows, unit);
+  each_row([&](i32 m, i32 half) {
+    const float scaled = finite(rows.reference[m][half]) * unit, offset = is_huge(scaled) ? 0.0f : -scaled;
+    float sum[Fragment::width] = {};
 #pragma unroll
-  for (i32 m = 0; m < row_tiles; ++m) {
+    for (i32 n = 0; n < key_tiles; ++n)
 #pragma unroll
-    for (i32 half = 0; half < Fragment::halves; ++half) {
-      const float scaled = finite(rows.reference[m][half]) * unit, offset = is_huge(scaled) ? 0.0f : -scaled;
-      float sum[Fragment::width] = {};
-#pragma unroll
-      for (i32 n = 0; n < key_tiles; ++n)
-#pragma unroll
-        for (i32 i = 0; i < Fragment::width; ++i)
-          sum[i] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], unit, offset));
-      rows.sum[m][half] = rows.sum[m][half] * factor[m][half] + (sum[0] + sum[1]);
-    }
-  }
+      for (i32 i = 0; i < Fragment::width; ++i)
+        sum[i] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], unit, offset));
+    rows.sum[m][half] = rows.sum[m][half] * factor[m][half] + (sum[0] + sum[1]);
+  });
   return changed;
 }
 

@@ -29,25 +29,21 @@ REGARD_DEVICE void store(const Head& head, i32 first_row, i64 split, const RowSt
   const Arguments& a = head.arguments;
   const float factor = a.dropout_scale * descale(head, a.descale_v), sink = head.sink();
   const i32 first = first_row + row_in_tile();
-#pragma unroll
-  for (i32 m = 0; m < row_tiles; ++m) {
-#pragma unroll
-    for (i32 half = 0; half < Fragment::halves; ++half) {
-      const i32 row = first + row_offset(m, half);
-      const SoftmaxEnd end = end_softmax(rows.reference[m][half], row_sum(rows.sum[m][half]), natural, sink);
-      if (row >= head.sequence.sq) continue;
-      const bool writes_lse = first_column == 0 && Fragment::first_of_row();
-      if (a.splits > 1) {
-        const i64 place = split * head.row_count() + head.row_number(row);
-        store_row<DType::fp32>(reinterpret_cast<u8*>(a.partial_o + place * key::dv), o[m], half, first_column,
-                               end.inverse * factor);
-        if (writes_lse) a.partial_lse[place] = end.lse;
-      } else {
-        store_row<key::out>(head.o(row), o[m], half, first_column, end.inverse * factor);
-        if (writes_lse && a.lse.data) *head.lse(row) = end.lse;
-      }
+  each_row([&](i32 m, i32 half) {
+    const i32 row = first + row_offset(m, half);
+    const SoftmaxEnd end = end_softmax(rows.reference[m][half], row_sum(rows.sum[m][half]), natural, sink);
+    if (row >= head.sequence.sq) return;
+    const bool writes_lse = first_column == 0 && Fragment::first_of_row();
+    if (a.splits > 1) {
+      const i64 place = split * head.row_count() + head.row_number(row);
+      store_row<DType::fp32>(reinterpret_cast<u8*>(a.partial_o + place * key::dv), o[m], half, first_column,
+                             end.inverse * factor);
+      if (writes_lse) a.partial_lse[place] = end.lse;
+    } else {
+      store_row<key::out>(head.o(row), o[m], half, first_column, end.inverse * factor);
+      if (writes_lse && a.lse.data) *head.lse(row) = end.lse;
     }
-  }
+  });
 }
 
 }  // namespace regard

@@ -35,6 +35,15 @@ constexpr REGARD_INLINE i32 row_offset(i32 m, i32 half) {
   return m * Fragment::rows + half * Fragment::row_step;
 }
 
+/// function(m, half) for each of a thread's rows.
+template <class Function>
+REGARD_DEVICE void each_row(Function function) {
+#pragma unroll
+  for (i32 m = 0; m < row_tiles; ++m)
+#pragma unroll
+    for (i32 half = 0; half < Fragment::halves; ++half) function(m, half);
+}
+
 /// The two products of attention, by matrix instructions (product.h) or not (product_fp32.h).
 template <bool by_matrix>
 struct Products;
