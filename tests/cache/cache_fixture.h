@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cache/cache.h"
+#include "support/temporary_folder.h"
 
 namespace regard {
 
@@ -44,13 +45,6 @@ inline bool same(const CacheEntry& a, const CacheEntry& b) {
 
 class CacheTest : public testing::Test {
  protected:
-  CacheTest() {
-    std::string name = fs::temp_directory_path().string() + "/regard cäche test XXXXXX";
-    root_ = mkdtemp(name.data());
-    folder_ = root_ + "/kernels";
-  }
-  ~CacheTest() override { fs::remove_all(root_); }
-
   Cache open(std::int64_t bound = 1 << 30, double lock_seconds = 30) const {
     return Cache(folder_, bound, lock_seconds);
   }
@@ -92,7 +86,9 @@ class CacheTest : public testing::Test {
     EXPECT_TRUE(same(*found, entry_number(number)));
   }
 
-  std::string root_, folder_;
+  const TemporaryFolder own_;
+  const std::string& root_ = own_.path();
+  std::string folder_ = root_ + "/kernels";
 };
 
 /// Runs body in a forked process; exit status 99 when it failed a check or threw.

@@ -12,6 +12,7 @@
 
 #include "compile/process.h"
 #include "compile/test_memory.h"
+#include "support/temporary_folder.h"
 
 namespace regard {
 namespace {
@@ -20,12 +21,6 @@ namespace fs = std::filesystem;
 
 class RememberedCompiler : public testing::Test {
  protected:
-  RememberedCompiler() {
-    std::string name = testing::TempDir() + "/regard ünder test XXXXXX";
-    folder_ = fs::canonical(mkdtemp(name.data()));
-  }
-  ~RememberedCompiler() override { fs::remove_all(folder_); }
-
   /// A program that answers `-v` as clang does and counts how often it was asked.
   std::string make(const std::string& version, const std::string& more) {
     const std::string path = folder_ + "/clang++", source = folder_ + "/clang.cpp";
@@ -50,7 +45,8 @@ class RememberedCompiler : public testing::Test {
     return none ? 0 : size;
   }
 
-  std::string folder_;
+  const TemporaryFolder own_;
+  const std::string& folder_ = own_.path();
   TestMemory memory_;
 };
 

@@ -1,10 +1,9 @@
-// Kernels for CUDA targets as NVRTC compiles them: no GPU is needed to see spills.
+// The Hopper kernel in its tiles.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compile/nvrtc.h"
+#include "compile/compiled_kernel.h"
 #include "compile/test_nvrtc.h"
-#include "kernel/render.h"
 
 namespace regard {
 namespace {
@@ -16,16 +15,10 @@ TEST_P(CudaKernel, CompilesWithoutSpillsAndWithAsynchronousProducts) {
   for (const char* mask : {"", " mask=window"}) {
     const Result<KernelKey> key = parse_kernel_key(std::string(GetParam()) + mask);
     ASSERT_TRUE(key) << key.error().message;
-    const Result<Rendered> rendered = render(*key);
-    ASSERT_TRUE(rendered) << rendered.error().message;
-    const Result<Compiled> compiled =
-        compiler->compile({rendered->symbol, rendered->source, rendered->options});
-    ASSERT_TRUE(compiled) << compiled.error().message;
-    const Resources& resources = *compiled->resources;
-    EXPECT_FALSE(resources.spills()) << compiled->log;
-    EXPECT_EQ(resources.stack_bytes, 0) << compiled->log;
-    EXPECT_THAT(resources.performance_warnings, testing::IsEmpty());
-    EXPECT_THAT(rendered->source, testing::HasSubstr("wgmma.mma_async"));
+    const Result<Compiled> kernel = compiled(*compiler, *key);
+    ASSERT_NO_FATAL_FAILURE(expect_no_spills(kernel));
+    EXPECT_THAT(kernel->resources->performance_warnings, testing::IsEmpty());
+    EXPECT_GT(kernel->resources->wgmma, 0);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "compile/job_gate.h"
 #include "compile/process.h"
 #include "kernel/host_options.h"
+#include "support/temporary_folder.h"
 
 namespace regard {
 namespace {
@@ -35,16 +36,12 @@ CompileRequest request(const std::string& source) {
 class HostCompiler : public testing::Test {
  protected:
   HostCompiler() {
-    std::string name = testing::TempDir() + "/regard ünder test XXXXXX";
-    folder_ = mkdtemp(name.data());
-    temporary_ = folder_ + "/temporary files";
     fs::create_directory(temporary_);
     if (const char* before = std::getenv("TMPDIR")) tmpdir_before_ = before;
     setenv("TMPDIR", temporary_.c_str(), 1);
   }
   ~HostCompiler() override {
     tmpdir_before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", tmpdir_before_.c_str(), 1);
-    fs::remove_all(folder_);
   }
   /// A program that answers `-v` like a compiler and else runs `body`.
   std::string fake(const std::string& name, const std::string& body) {
@@ -63,7 +60,9 @@ class HostCompiler : public testing::Test {
   }
   bool temporary_is_empty() const { return fs::is_empty(temporary_); }
 
-  std::string folder_, temporary_, tmpdir_before_;
+  const TemporaryFolder own_;
+  const std::string folder_ = own_.path(), temporary_ = folder_ + "/temporary files";
+  std::string tmpdir_before_;
 };
 
 TEST_F(HostCompiler, MakesTheSameBytesEachTimeAndLeavesNothing) {

@@ -12,6 +12,7 @@
 #include "compile/test_memory.h"
 #include "compile/test_nvrtc.h"
 #include "plan/target.h"
+#include "support/temporary_folder.h"
 
 namespace regard {
 namespace {
@@ -110,9 +111,8 @@ TEST(Nvrtc, IdentityNamesTheBuildAndNoPath) {
 // Asking NVRTC costs ten times what loading a kernel from the cache does.
 TEST(Nvrtc, IsAskedWhatItIsOnceForAsLongAsItsFileIsTheSame) {
   NvrtcLibrary library = test_nvrtc();
-  std::string name = testing::TempDir() + "/regard-nvrtc-XXXXXX";
-  const fs::path folder = mkdtemp(name.data());
-  library.path = folder / "libnvrtc.so";
+  const TemporaryFolder folder;
+  library.path = folder.path() + "/libnvrtc.so";
   const auto put_there = [&] {
     fs::copy_file("/bin/true", library.path, fs::copy_options::overwrite_existing);
   };
@@ -128,7 +128,6 @@ TEST(Nvrtc, IsAskedWhatItIsOnceForAsLongAsItsFileIsTheSame) {
   EXPECT_EQ(make_nvrtc(library, &memory).value()->identity(), identity);
   EXPECT_EQ(memory.known.size(), 2u);
   EXPECT_EQ(make_nvrtc(library).value()->identity(), identity);
-  fs::remove_all(folder);
 }
 
 TEST(Nvrtc, AFailureHasTheLogTheOptionsAndTheKeptSource) {
@@ -164,12 +163,6 @@ TEST(Nvrtc, IsSearchedInOrderAndTheSettingStandsAlone) {
 /// A folder with NVRTC's name in a place's subfolder: a link to the real one, or a file that is no library.
 class NvrtcPlaces : public testing::Test {
  protected:
-  NvrtcPlaces() {
-    std::string name = testing::TempDir() + "/regard-nvrtc-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~NvrtcPlaces() override { fs::remove_all(folder_); }
-
   void put(const std::string& inside, bool real) const {
     const fs::path library = folder_ / inside / "libnvrtc.so.13";
     fs::create_directories(library.parent_path());
@@ -184,7 +177,8 @@ class NvrtcPlaces : public testing::Test {
         open_nvrtc(nvrtc_places(setting, packages, home ? (folder_ / "cuda").string() : ""));
     return found ? "" : found.error().message;
   }
-  fs::path folder_;
+  const TemporaryFolder own_;
+  const fs::path folder_ = own_.path();
 };
 
 TEST_F(NvrtcPlaces, OneAfterTheOtherUntilOneOpens) {

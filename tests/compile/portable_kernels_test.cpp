@@ -1,17 +1,13 @@
-// The portable kernels in the tiles of every CUDA target, as NVRTC compiles them: no GPU is needed to see
-// spills.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+// The portable kernels in the tiles of every CUDA target.
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
 #include "base/lanes.h"
-#include "compile/nvrtc.h"
+#include "compile/compiled_kernel.h"
 #include "compile/test_nvrtc.h"
-#include "kernel/render.h"
 #include "plan/pipelines.h"
 #include "plan/plan.h"
 #include "plan/stage.h"
@@ -59,31 +55,24 @@ std::vector<KernelKey> keys_of_features(const Target& target) {
 }
 
 /// In as many threads as there are cores.
-void expect_no_spills(const std::vector<KernelKey>& keys) {
+void expect_none_spills(const std::vector<KernelKey>& keys) {
   ASSERT_FALSE(keys.empty());
   const std::unique_ptr<Toolchain> compiler = test_toolchain();
-  std::vector<Result<Compiled>> compiled(keys.size());
+  std::vector<Result<Compiled>> kernels(keys.size());
   std::atomic<std::size_t> next{0};
   run_lanes(static_cast<int>(std::thread::hardware_concurrency()), [&](int) {
-    for (std::size_t i; (i = next.fetch_add(1)) < keys.size();) {
-      const Result<Rendered> rendered = render(keys[i]);
-      compiled[i] = rendered.and_then([&](const Rendered& kernel) {
-        return compiler->compile({kernel.symbol, kernel.source, kernel.options});
-      });
-    }
+    for (std::size_t i; (i = next.fetch_add(1)) < keys.size();) kernels[i] = compiled(*compiler, keys[i]);
   });
   for (std::size_t i = 0; i < keys.size(); ++i) {
     SCOPED_TRACE(print(keys[i]));
-    ASSERT_TRUE(compiled[i]) << compiled[i].error().message;
-    EXPECT_FALSE(compiled[i]->resources->spills()) << compiled[i]->log;
-    EXPECT_EQ(compiled[i]->resources->stack_bytes, 0) << compiled[i]->log;
+    expect_no_spills(kernels[i]);
   }
 }
 
 class PortableKernel : public testing::TestWithParam<const char*> {};
 
 TEST_P(PortableKernel, CompilesWithoutSpillsInEveryTile) {
-  expect_no_spills(keys_of_tiles(**find_target(GetParam())));
+  expect_none_spills(keys_of_tiles(**find_target(GetParam())));
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, PortableKernel,
@@ -92,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, PortableKernel,
 class PortableFeatures : public testing::TestWithParam<const char*> {};
 
 TEST_P(PortableFeatures, CompileWithoutSpills) {
-  expect_no_spills(keys_of_features(**find_target(GetParam())));
+  expect_none_spills(keys_of_features(**find_target(GetParam())));
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, PortableFeatures, testing::Values("sm_80", "sm_90a"));

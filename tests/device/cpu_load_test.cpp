@@ -20,6 +20,7 @@
 #include "device/cpu.h"
 #include "kernel/host_options.h"
 #include "kernels/arguments.h"
+#include "support/temporary_folder.h"
 
 namespace regard::cpu {
 namespace {
@@ -122,20 +123,18 @@ void forbid_memory_files() {
 }
 
 TEST(Load, TakesATemporaryFileWhereFilesInMemoryAreForbidden) {
-  std::string name = testing::TempDir() + "/regard-load-XXXXXX";
-  const std::string folder = mkdtemp(name.data());
+  const TemporaryFolder folder;
   first_binary();
   const pid_t child = fork();
   if (child == 0) {
     forbid_memory_files();
-    setenv("TMPDIR", folder.c_str(), 1);
+    setenv("TMPDIR", folder.path().c_str(), 1);
     const auto module = load(first_binary(), "kernel");
     if (!module || call(**module)[0] != 100) _exit(1);
-    _exit(std::filesystem::is_empty(folder) ? 0 : 2);
+    _exit(std::filesystem::is_empty(folder.path()) ? 0 : 2);
   }
   int status = 0;
   waitpid(child, &status, 0);
-  std::filesystem::remove_all(folder);
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no seccomp here";
   EXPECT_EQ(WEXITSTATUS(status), 0);

@@ -7,6 +7,7 @@
 
 #include "base/machine.h"
 #include "device/cpu.h"
+#include "support/temporary_folder.h"
 
 namespace regard::cpu {
 namespace {
@@ -15,16 +16,12 @@ namespace fs = std::filesystem;
 
 class Cgroup : public testing::Test {
  protected:
-  Cgroup() {
-    std::string name = testing::TempDir() + "/regard-cgroup-XXXXXX";
-    root_ = mkdtemp(name.data());
-  }
-  ~Cgroup() override { fs::remove_all(root_); }
   void write(const std::string& path, const std::string& text) {
     fs::create_directories(fs::path(root_ + path).parent_path());
     std::ofstream(root_ + path) << text << '\n';
   }
-  std::string root_;
+  const TemporaryFolder folder_;
+  const std::string& root_ = folder_.path();
 };
 
 TEST_F(Cgroup, WithoutFilesThereIsNoLimit) {

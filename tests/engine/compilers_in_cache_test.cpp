@@ -1,4 +1,5 @@
 #include "engine/compilers_in_cache.h"
+#include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -9,16 +10,15 @@ namespace regard {
 namespace {
 
 TEST(CompilersInCache, AnotherProcessFindsWhatOneWasTold) {
-  std::string folder = testing::TempDir() + "/regard-compilers-XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const TemporaryFolder folder;
   const std::string file = "/usr/bin/cl\xff, inode 7";
   {
-    Cache cache(folder, 1 << 20, 1);
+    Cache cache(folder.path(), 1 << 20, 1);
     CompilersInCache compilers(cache);
     EXPECT_EQ(compilers.recall(file), std::nullopt);
     compilers.remember(file, "clang version 1; Target: here");
   }
-  Cache cache(folder, 1 << 20, 1);
+  Cache cache(folder.path(), 1 << 20, 1);
   CompilersInCache compilers(cache);
   EXPECT_EQ(compilers.recall(file), "clang version 1; Target: here");
   EXPECT_EQ(compilers.recall(file + " changed"), std::nullopt);
@@ -26,7 +26,6 @@ TEST(CompilersInCache, AnotherProcessFindsWhatOneWasTold) {
   EXPECT_EQ(cache.verify().front().problem, "");
   cache.clean();
   EXPECT_EQ(compilers.recall(file), std::nullopt);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -15,21 +15,18 @@
 
 #include "base/digest.h"
 #include "regard/regard.h"
+#include "support/temporary_folder.h"
 
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// An empty folder, with a space in its name, that goes with the test program.
+/// An empty folder that goes with the test program.
 std::string fresh_folder() {
-  static const struct Parent {
-    std::string path = (std::filesystem::temp_directory_path() / "regard resolve XXXXXX").string();
-    Parent() { mkdtemp(path.data()); }
-    ~Parent() { std::filesystem::remove_all(path); }
-  } parent;
+  static const regard::TemporaryFolder parent;
   static int count = 0;
-  const std::string folder = parent.path + "/" + std::to_string(count++);
+  const std::string folder = parent.path() + "/" + std::to_string(count++);
   std::filesystem::create_directory(folder);
   std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
   return folder;

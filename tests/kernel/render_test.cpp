@@ -16,6 +16,7 @@
 #include "base/embedded.h"
 #include "kernel/constants.h"
 #include "kernel/host_options.h"
+#include "support/temporary_folder.h"
 
 namespace regard {
 namespace {
@@ -143,18 +144,16 @@ TEST(Render, ASourceThatDoesNotExistIsNamed) {
 
 /// The comment's promise: this text alone, with that command, is the kernel.
 TEST(Render, TheCommandCompilesTheSourceByHand) {
-  std::string folder = testing::TempDir() + "/regard by hand XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const TemporaryFolder folder;
   const Rendered kernel = rendered(key_of("backward_delta", "cpu-generic", "bwd fp32 d=64"));
-  const std::string path = folder + "/" + kernel.symbol;
+  const std::string path = folder.path() + "/" + kernel.symbol;
   std::ofstream(path + ".cpp") << kernel.source;
-  EXPECT_EQ(std::system(("cd '" + folder + "' && " + command_of(kernel)).c_str()), 0);
+  EXPECT_EQ(std::system(("cd '" + folder.path() + "' && " + command_of(kernel)).c_str()), 0);
 
   void* library = dlopen((path + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   EXPECT_NE(dlsym(library, kernel.symbol.c_str()), nullptr);
   dlclose(library);
-  fs::remove_all(folder);
 }
 
 }  // namespace
