@@ -9,12 +9,10 @@ timed. Writes a line of JSON per cell to bench/results/gpu-<GPU>-<date>.jsonl; d
 from __future__ import annotations
 
 import argparse
-import datetime
 import functools
 import itertools
 import json
 import math
-import re
 import statistics
 import subprocess
 import sys
@@ -182,11 +180,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.fa3:
         torch.ops.load_library(str(next(options.fa3.glob("fa3_fwd/_C*.so"))))
-    name = torch.cuda.get_device_name()
-    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower())
-    out = options.out or machine.ROOT / "bench/results" / f"gpu-{slug}-{date}.jsonl"
-    origin = {"series": "gpu", "machine": name, "date": date, "commit": machine.commit()}
+    origin = {"series": "gpu", **machine.origin(torch.cuda.get_device_name())}
+    file = f"gpu-{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
+    out = options.out or machine.ROOT / "bench/results" / file
     words = options.cells.split()
     cells = [cell for cell in grid() + cases() if all(word in cell.name.split() for word in words)]
     if not cells:

@@ -1,4 +1,4 @@
-"""Tables and the plot of bench/gpu.py: the forward grid and the other cases on an NVIDIA GPU."""
+"""Tables of bench/gpu.py: the forward grid and the other cases on an NVIDIA GPU."""
 
 from __future__ import annotations
 

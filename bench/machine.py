@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import datetime
 import gc
 import os
 import re
@@ -20,10 +21,15 @@ def cpu_model() -> str:
     return "unknown CPU"
 
 
-def slug(threads: int) -> str:
+def slug(name: str) -> str:
+    """A name in the names of files."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def cpu_slug(threads: int) -> str:
     """The CPU model and the cores used: no host name."""
     model = re.sub(r"\((r|tm)\)|\bcpu\b|@.*|processor", "", cpu_model(), flags=re.IGNORECASE)
-    return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") + f"-{threads}-cores"
+    return f"{slug(model)}-{threads}-cores"
 
 
 def commit() -> str:
@@ -37,6 +43,12 @@ def commit() -> str:
 
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ":!bench/results", ":!README.md")
     return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
+
+
+def origin(name: str) -> dict[str, str]:
+    """What every line of results says: measured on the CPU or GPU `name`, today, at this commit."""
+    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+    return {"machine": name, "date": date, "commit": commit()}
 
 
 def _status(field: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import sys
@@ -39,12 +38,7 @@ class Run:
             os.environ[variable] = str(self.threads)
         # OpenBLAS's idle threads spin for 100 ms by default: on two cores the others then take 1.2 times as long.
         os.environ["OPENBLAS_THREAD_TIMEOUT"] = "4"
-        self._origin = {
-            "series": series,
-            "machine": machine.cpu_model(),
-            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-            "commit": machine.commit(),
-        }
+        self._origin = {"series": series, **machine.origin(machine.cpu_model())}
 
     @property
     def rounds(self) -> int:
@@ -53,7 +47,7 @@ class Run:
     @property
     def file(self) -> Path:
         kind = "quick-" * self.quick + self.series
-        name = f"{kind}-{machine.slug(self.threads)}-{self._origin['date']}.jsonl"
+        name = f"{kind}-{machine.cpu_slug(self.threads)}-{self._origin['date']}.jsonl"
         return self.options.out or machine.ROOT / "bench/results" / name
 
     def each(self, items: Sequence[Named], measure: Callable[[Named], list[dict[str, Any]]]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import re
@@ -66,11 +65,9 @@ def pytest_configure(config):
     gpus = here.info()["gpus"]
     if not gpus:
         raise pytest.UsageError("these tests need an NVIDIA GPU with its driver, and this machine has none")
-    name = gpus[0]["name"]
-    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    path = config.getoption("--results") or here.ROOT / f"tests/gpu/results/{slug}-{date}.jsonl"
-    origin = {"machine": name, "date": date, "commit": machine.commit()}
+    origin = machine.origin(gpus[0]["name"])
+    file = f"{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
+    path = config.getoption("--results") or here.ROOT / "tests/gpu/results" / file
     config.pluginmanager.register(Results(path.absolute(), origin))
 
 
