@@ -1,83 +1,13 @@
 #include "plan.h"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include <cstdlib>
-#include <memory>
-
 #include "status.h"
+#include "workspace.h"
 
 namespace regard::python {
 namespace {
-
-constexpr std::int64_t kept_bytes = std::int64_t{64} << 20;
-
-struct Free {
-  void operator()(void* memory) const { std::free(memory); }
-};
-using Memory = std::unique_ptr<void, Free>;
-
-Memory allocate(std::int64_t bytes) {
-  Memory memory(std::aligned_alloc(64, static_cast<std::size_t>((bytes + 63) / 64 * 64)));
-  if (!memory) raise(REGARD_NO_MEMORY, "no memory for a workspace of " + std::to_string(bytes) + " bytes");
-  return memory;
-}
-
-// A thread keeps one workspace of up to 64 MiB, so that repeated calls touch warm pages; larger ones live for
-// one call. Nested calls on a thread do not happen: the extension calls nothing back while it runs.
-struct Workspace {
-  Memory once;
-  void* data = nullptr;
-
-  explicit Workspace(std::int64_t bytes) {
-    thread_local Memory kept;
-    thread_local std::int64_t size = 0;
-    if (bytes == 0) return;
-    if (bytes > kept_bytes) {
-      once = allocate(bytes);
-      data = once.get();
-      return;
-    }
-    if (bytes > size) {
-      kept.reset();
-      size = 0;
-      kept = allocate(bytes);
-      size = bytes;
-    }
-    data = kept.get();
-  }
-};
-
-bool is_torch(nb::handle array) {
-  return nb::cast<std::string>(array.type().attr("__module__")).starts_with("torch");
-}
-
-// PyTorch's allocator knows the stream of the work; memory from elsewhere is given back when that is done.
-class GpuWorkspace {
- public:
-  GpuWorkspace(nb::handle q, const char* target, std::int64_t bytes) {
-    if (bytes == 0) return;
-    if (is_torch(q)) {
-      const nb::object torch = nb::module_::import_("torch");
-      array_ = q.attr("new_empty")(nb::make_tuple(bytes), nb::arg("dtype") = torch.attr("uint8"));
-      data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(array_.attr("data_ptr")()));
-    } else {
-      check(regard_memory_allocate(target, bytes, &own_));
-      data_ = own_;
-    }
-  }
-  ~GpuWorkspace() { regard_memory_free(own_); }
-  GpuWorkspace(const GpuWorkspace&) = delete;
-  GpuWorkspace& operator=(const GpuWorkspace&) = delete;
-  void* data() const { return data_; }
-
- private:
-  nb::object array_;
-  void* own_ = nullptr;
-  void* data_ = nullptr;
-};
 
 // A number, an object that has one (torch.cuda.Stream, or the protocol __cuda_stream__), or None: PyTorch's
 // current stream for its tensors, else CUDA's default one.
@@ -159,34 +89,14 @@ void Plan::run(nb::handle seed, std::uint64_t offset, nb::handle workspace, nb::
   regard_arguments arguments;
   bind(binding, arguments, seed, offset, tensors);
 
-  const bool own = workspace.is_none();
   const nb::object q = tensors.contains("q") ? nb::borrow(tensors["q"]) : nb::none();
-  Workspace memory(own && !gpu ? workspace_bytes() : 0);
-  const GpuWorkspace gpu_memory(q, target(), own && gpu ? workspace_bytes() : 0);
-  void* data = gpu ? gpu_memory.data() : memory.data;
-  std::int64_t bytes = own ? workspace_bytes() : 0;
-  void* const queue = gpu ? stream_of(stream, q) : nullptr;
+  const Workspace memory(workspace, handle_, gpu, q);
   if (!gpu && !stream.is_none()) raise(REGARD_INVALID, "a CPU target takes no stream");
-  nb::ndarray<nb::c_contig> theirs;
-  if (const auto view = own ? std::nullopt : view_of_torch(workspace);
-      view && view->rank == 1 && view->strides[0] == 1 && (view->device == nb::device::cpu::value) != gpu) {
-    data = view->data;
-    bytes = view->shape[0] * (view->type.bits / 8);
-  } else if (!own) {
-    const nb::object taken = gpu && on_gpu(workspace) ? workspace.attr("__dlpack__")(nb::arg("stream") = -1)
-                                                      : nb::borrow(workspace);
-    const bool fits = nb::try_cast(taken, theirs, false);
-    if (!fits || (theirs.device_type() == nb::device::cpu::value) == gpu)
-      raise(REGARD_INVALID, std::string("workspace must be a contiguous, writable array on the ") +
-                                (gpu ? "GPU" : "CPU") + " of at least " + std::to_string(workspace_bytes()) +
-                                " bytes");
-    data = theirs.data();
-    bytes = static_cast<std::int64_t>(theirs.nbytes());
-  }
+  void* const queue = gpu ? stream_of(stream, q) : nullptr;
   regard_status status;
   {
     nb::gil_scoped_release unlocked;
-    status = regard_plan_run(handle_, &arguments, data, bytes, queue);
+    status = regard_plan_run(handle_, &arguments, memory.data(), memory.bytes(), queue);
   }
   check(status);
 }

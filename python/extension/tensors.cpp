@@ -98,19 +98,6 @@ regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, const ch
                             "counterpart; pass fp32, bf16, fp16 or fp8 in native byte order");
 }
 
-// ml_dtypes' NumPy arrays have types that neither DLPack nor the buffer protocol of NumPy exports.
-// What lies on a GPU is taken without a wait (stream -1): the caller's stream orders the work.
-nb::object exportable(nb::handle array) {
-  if (on_gpu(array)) return array.attr("__dlpack__")(nb::arg("stream") = -1);
-  if (!nb::hasattr(array, "dtype") || !nb::hasattr(array, "view")) return nb::borrow(array);
-  nb::object type = array.attr("dtype");
-  if (!nb::hasattr(type, "kind") || nb::cast<std::string>(nb::str(type.attr("kind"))) != "V")
-    return nb::borrow(array);
-  const int bytes = nb::cast<int>(type.attr("itemsize"));
-  if (bytes != 1 && bytes != 2) return nb::borrow(array);
-  return array.attr("view")(bytes == 2 ? "uint16" : "uint8");
-}
-
 template <class Array>
 bool import(nb::handle array, Array& result) {
   return nb::try_cast<Array>(array, result, false);
@@ -155,6 +142,17 @@ bool on_gpu(nb::handle array) {
   if (!nb::hasattr(array, "__dlpack_device__")) return false;
   const auto device = nb::cast<nb::tuple>(array.attr("__dlpack_device__")());
   return nb::cast<int>(nb::int_(device[0])) == nb::device::cuda::value;
+}
+
+nb::object exportable(nb::handle array) {
+  if (on_gpu(array)) return array.attr("__dlpack__")(nb::arg("stream") = -1);
+  if (!nb::hasattr(array, "dtype") || !nb::hasattr(array, "view")) return nb::borrow(array);
+  nb::object type = array.attr("dtype");
+  if (!nb::hasattr(type, "kind") || nb::cast<std::string>(nb::str(type.attr("kind"))) != "V")
+    return nb::borrow(array);
+  const int bytes = nb::cast<int>(type.attr("itemsize"));
+  if (bytes != 1 && bytes != 2) return nb::borrow(array);
+  return array.attr("view")(bytes == 2 ? "uint16" : "uint8");
 }
 
 void Binding::bind(const nb::dict& arrays) {

@@ -57,6 +57,11 @@ regard_dtype dtype_from_word(std::string_view word);
 /// Whether an array says that it lies on a GPU.
 bool on_gpu(nb::handle array);
 
+/// An array as DLPack takes it. ml_dtypes' NumPy arrays have types that neither DLPack nor the buffer
+/// protocol of NumPy exports; what lies on a GPU is taken without a wait (stream -1), as the caller's stream
+/// orders the work.
+nb::object exportable(nb::handle array);
+
 /// A new 64-byte aligned array in host memory that any DLPack consumer can take over.
 nb::object empty(const std::vector<std::size_t>& shape, std::string_view dtype, bool zeros);
 

@@ -13,11 +13,13 @@ using nb::dlpack::dtype_code;
 /// Of torch, made at the first tensor and never given back: modules stay to the end.
 struct Torch {
   PyObject* tensor;                                                                  // the class
+  bool cuda;                                                                         // and not AMD's build
   PyObject* strided;                                                                 // the layout
   PyObject *data_ptr, *dtype, *is_cpu, *is_cuda, *is_neg, *layout, *shape, *stride;  // interned names
 
   explicit Torch(nb::module_ module)
       : tensor(nb::object(module.attr("Tensor")).release().ptr()),
+        cuda(module.attr("version").attr("hip").is_none()),
         strided(nb::object(module.attr("strided")).release().ptr()),
         data_ptr(PyUnicode_InternFromString("data_ptr")),
         dtype(PyUnicode_InternFromString("dtype")),
@@ -26,23 +28,26 @@ struct Torch {
         is_neg(PyUnicode_InternFromString("is_neg")),
         layout(PyUnicode_InternFromString("layout")),
         shape(PyUnicode_InternFromString("shape")),
-        stride(PyUnicode_InternFromString("stride")) {
-    // Of AMD's build too is_cuda is true; there DLPack tells the two apart.
-    if (!module.attr("version").attr("hip").is_none()) tensor = nullptr;
-  }
+        stride(PyUnicode_InternFromString("stride")) {}
 };
 
-/// nullptr for an array of another class.
-const Torch* torch_of(nb::handle array) {
+/// nullptr as long as nobody has imported it.
+const Torch* loaded_torch() {
   static const Torch* torch = nullptr;
+  if (torch != nullptr) return torch;
+  const nb::object modules = nb::module_::import_("sys").attr("modules");
+  if (nb::cast<nb::dict>(modules).contains("torch")) torch = new Torch(nb::module_::import_("torch"));
+  return torch;
+}
+
+/// nullptr for an array of another class. Of AMD's build too is_cuda is true; there DLPack tells the two
+/// apart.
+const Torch* torch_of(nb::handle array) {
   PyTypeObject* const type = Py_TYPE(array.ptr());
-  if (torch == nullptr) {
-    if (std::string_view(type->tp_name) != "Tensor") return nullptr;
-    const nb::object modules = nb::module_::import_("sys").attr("modules");
-    if (!nb::cast<nb::dict>(modules).contains("torch")) return nullptr;
-    torch = new Torch(nb::module_::import_("torch"));
-  }
-  return reinterpret_cast<PyObject*>(type) == torch->tensor ? torch : nullptr;
+  if (std::string_view(type->tp_name) != "Tensor") return nullptr;
+  const Torch* const torch = loaded_torch();
+  const bool plain = torch != nullptr && reinterpret_cast<PyObject*>(type) == torch->tensor;
+  return plain && torch->cuda ? torch : nullptr;
 }
 
 struct Type {
@@ -137,6 +142,14 @@ std::optional<ArrayView> view_of_torch(nb::handle array) {
     return {};
   }
   return found;
+}
+
+bool is_torch(nb::handle array) {
+  const Torch* const torch = loaded_torch();
+  if (torch == nullptr) return false;
+  const int is = PyObject_IsInstance(array.ptr(), torch->tensor);
+  if (is < 0) PyErr_Clear();
+  return is > 0;
 }
 
 std::optional<bool> torch_on_gpu(nb::handle array) {

@@ -25,6 +25,9 @@ struct ArrayView {
 /// memory): DLPack knows what to say about it.
 std::optional<ArrayView> view_of_torch(nb::handle array);
 
+/// Whether this is a tensor of PyTorch, plain or of a subclass.
+bool is_torch(nb::handle array);
+
 /// Whether this is a plain tensor in a GPU's memory; nothing where view_of_torch has nothing.
 std::optional<bool> torch_on_gpu(nb::handle array);
 

@@ -187,3 +187,18 @@ def test_sparse_tensors_and_those_without_memory_are_refused():
         regard.attention(q.to("meta"), k, v, layout="bhsd")
     with pytest.raises((regard.RegardError, BufferError, RuntimeError)):
         torch.func.vmap(lambda x: regard.attention(x, k, v, layout="bhsd"))(torch.stack([q, q]))
+
+
+@pytest.mark.parametrize("kind", [torch.Tensor, Labelled])
+def test_a_tensor_serves_as_workspace(kind):
+    q, k, v, _ = tensors(4, 2, 50, 70, dtype=torch.float32)
+    plan = regard.plan("fwd fp32 b=2 hq=4 hk=2 sq=50 sk=70 d=32 layout=bhsd")
+    room = torch.empty(2 * plan.workspace_bytes + 128, dtype=torch.uint8)
+    start = -room.data_ptr() % 64
+    o = torch.empty_like(q)
+    plan.run(q=q, k=k, v=v, o=o, workspace=room[start : start + plan.workspace_bytes].as_subclass(kind))
+    assert torch.equal(o, regard.attention(q, k, v, layout="bhsd"))
+    with pytest.raises(ValueError, match="workspace has"):
+        plan.run(q=q, k=k, v=v, o=o, workspace=room[start : start + plan.workspace_bytes - 1].as_subclass(kind))
+    with pytest.raises(ValueError, match="workspace must be a contiguous"):
+        plan.run(q=q, k=k, v=v, o=o, workspace=room[::2].as_subclass(kind))

@@ -1,0 +1,77 @@
+#include "workspace.h"
+
+#include <string>
+
+#include "status.h"
+#include "tensors.h"
+
+namespace regard::python {
+namespace {
+
+constexpr std::int64_t kept_bytes = std::int64_t{64} << 20;
+
+Memory allocate(std::int64_t bytes) {
+  Memory memory(std::aligned_alloc(64, static_cast<std::size_t>((bytes + 63) / 64 * 64)));
+  if (!memory) raise(REGARD_NO_MEMORY, "no memory for a workspace of " + std::to_string(bytes) + " bytes");
+  return memory;
+}
+
+}  // namespace
+
+Workspace::Workspace(nb::handle given, const regard_plan* plan, bool gpu, nb::handle q)
+    : bytes_(regard_plan_workspace_bytes(plan)) {
+  if (!given.is_none())
+    use(given, gpu);
+  else if (bytes_ > 0 && gpu)
+    use_own_gpu(regard_plan_target(plan), q);
+  else if (bytes_ > 0)
+    use_own_host();
+}
+
+void Workspace::use(nb::handle array, bool gpu) {
+  if (const auto view = view_of_torch(array);
+      view && view->rank == 1 && view->strides[0] == 1 && (view->device == nb::device::cpu::value) != gpu) {
+    data_ = view->data;
+    bytes_ = view->shape[0] * (view->type.bits / 8);
+    return;
+  }
+  const bool fits = nb::try_cast(gpu ? exportable(array) : nb::borrow(array), theirs_, false);
+  if (!fits || (theirs_.device_type() == nb::device::cpu::value) == gpu)
+    raise(REGARD_INVALID, std::string("workspace must be a contiguous, writable array on the ") +
+                              (gpu ? "GPU" : "CPU") + " of at least " + std::to_string(bytes_) + " bytes");
+  data_ = theirs_.data();
+  bytes_ = static_cast<std::int64_t>(theirs_.nbytes());
+}
+
+// A thread keeps one workspace of up to 64 MiB, so that repeated calls touch warm pages; larger ones live for
+// one call. Nested calls on a thread do not happen: the extension calls nothing back while it runs.
+void Workspace::use_own_host() {
+  thread_local Memory kept;
+  thread_local std::int64_t size = 0;
+  if (bytes_ > kept_bytes) {
+    once_ = allocate(bytes_);
+    data_ = once_.get();
+    return;
+  }
+  if (bytes_ > size) {
+    kept.reset();
+    size = 0;
+    kept = allocate(bytes_);
+    size = bytes_;
+  }
+  data_ = kept.get();
+}
+
+// PyTorch's allocator knows the stream of the work; memory from elsewhere is given back when that is done.
+void Workspace::use_own_gpu(const char* target, nb::handle q) {
+  if (!is_torch(q)) {
+    check(regard_memory_allocate(target, bytes_, &on_gpu_));
+    data_ = on_gpu_;
+    return;
+  }
+  const nb::object torch = nb::module_::import_("torch");
+  torch_ = q.attr("new_empty")(nb::make_tuple(bytes_), nb::arg("dtype") = torch.attr("uint8"));
+  data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(torch_.attr("data_ptr")()));
+}
+
+}  // namespace regard::python
