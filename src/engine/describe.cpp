@@ -23,9 +23,9 @@ json describe_target(const Target& target) {
   const Status can_run = runnable(target);
   json row = {{"name", target.name},
               {"doc", target.doc},
+              {"kind", word(target.kind)},
               {"kernels", has_kernels(target)},
               {"runs_here", can_run.has_value()}};
-  row["kind"] = target.kind == TargetKind::cpu ? "cpu" : target.kind == TargetKind::cuda ? "cuda" : "hip";
   if (!can_run) row["why_not"] = can_run.error().message;
   return row;
 }
