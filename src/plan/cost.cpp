@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cpu/forward_layout.h"
+#include "plan/gpu_plans.h"
 #include "plan/sizes.h"
 
 namespace regard {
@@ -63,14 +64,10 @@ double busy_threads(const Plan& plan, const Stage& stage) {
 
 double products_per_second(const Plan& plan, const Algorithm& algorithm) {
   const double rate = flops_per_second(plan, plan.problem.dtype);
-  if (plan.target->kind == TargetKind::cpu) {
-    // With few rows the products wait for loads, and go to vectors whatever matrix unit there is
-    // (bench/recipes.py).
-    return algorithm.kernel == "decode" ? 0.6 * std::min(rate, 2 * flops_per_second(plan, DType::fp32))
-                                        : rate;
-  }
-  return plan.target->has("wgmma") && !algorithm.pipeline.starts_with("wgmma") ? warp_instructions * rate
-                                                                               : rate;
+  // With few rows the products wait for loads, and go to vectors whatever matrix unit there is
+  // (bench/recipes.py).
+  const bool waits = plan.target->kind == TargetKind::cpu && algorithm.kernel == "decode";
+  return waits ? 0.6 * std::min(rate, 2 * flops_per_second(plan, DType::fp32)) : rate;
 }
 
 /// Computed as whole tiles of rows.
@@ -95,6 +92,15 @@ Seconds traffic(const Plan& plan, const Stage& stage) {
   const double keys = static_cast<double>(p.tk > 0 ? p.tk : product({p.b, p.sk}));
   return keys * heads * static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype)) /
          bytes_per_second(plan);
+}
+
+/// Both kernels of a chip that has warp-group instructions follow one model, so that the slower one never
+/// looks better for its smaller tiles.
+Seconds of_gpu_forward(const Plan& plan, const Stage& stage) {
+  const bool slower = plan.target->has("wgmma") && !stage.kernel.algorithm.pipeline.starts_with("wgmma");
+  const double busy = busy_threads(plan, stage);
+  const Seconds computed = gpu_forward_seconds(plan, stage, flops_per_second(plan, plan.problem.dtype), busy);
+  return std::max(computed / (slower ? warp_instructions : 1), traffic(plan, stage) / busy);
 }
 
 /// A CPU's decode kernel computes while K and V are on their way; the others pack them first, for each block
@@ -124,7 +130,10 @@ double cost_seconds(const Plan& plan) {
     total += stage_overhead;
     if (stage.kernel.algorithm.kernel == "append_kv") total += appended(plan) / busy_threads(plan, stage);
     if (!is_main(stage.kernel.algorithm.kernel)) continue;
-    total += of_blocks(plan, stage) / busy_threads(plan, stage);
+    const bool on_gpu = plan.target->kind == TargetKind::cuda;
+    total += on_gpu && stage.kernel.algorithm.kernel == "forward"
+                 ? of_gpu_forward(plan, stage)
+                 : of_blocks(plan, stage) / busy_threads(plan, stage);
   }
   // What one stage leaves for the next is written once and read once.
   const std::int64_t scratch = plan.workspace.bytes[static_cast<std::size_t>(Part::scratch)];

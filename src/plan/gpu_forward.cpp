@@ -26,6 +26,14 @@ std::int64_t rows_of_packed_heads(const Problem& p, std::int64_t block_q) {
   return Sm90ForwardLayout::packed_rows(p.sq, p.hq / p.hk, block_q);
 }
 
+std::int64_t sm90_work(const Problem& p, std::int64_t block_q) {
+  const std::int64_t packed = rows_of_packed_heads(p, block_q);
+  if (packed > 0) return product({p.hk, p.b, ceil_divide(p.hq / p.hk * packed, block_q)});
+  // Packed sequences may each end with a block that is not full.
+  if (p.varlen) return product({p.hq, sum({ceil_divide(p.tq, block_q), p.b})});
+  return product({p.hq, p.b, ceil_divide(p.sq, block_q)});
+}
+
 Sm90ForwardLayout sm90_layout(const Problem& p, const Target::Tile& tile) {
   return {p.d,
           p.dv,
@@ -41,19 +49,10 @@ Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Tar
   const Problem& p = problem;
   Plan plan = start(p, target, options);
   plan.block_rows = value_of(tile, "block_q");
-  const std::int64_t group = p.hq / p.hk;
   const std::int64_t packed = rows_of_packed_heads(p, plan.block_rows);
   plan.side_by_side = pairs_side_by_side(p);
-  // Packed sequences may each end with a block that is not full.
-  std::int64_t blocks = p.varlen ? ceil_divide(p.tq, plan.block_rows) + p.b
-                                 : product({p.b, ceil_divide(p.sq, plan.block_rows)});
-  std::int64_t heads = p.hq;
-  if (packed > 0) {
-    plan.side_by_side = std::max<std::int64_t>(plan.side_by_side / group, 1);
-    blocks = product({p.b, ceil_divide(group * packed, plan.block_rows)});
-    heads = p.hk;
-  }
-  const std::int64_t work = product({heads, blocks});
+  if (packed > 0) plan.side_by_side = std::max<std::int64_t>(plan.side_by_side / (p.hq / p.hk), 1);
+  const std::int64_t work = sm90_work(p, plan.block_rows);
   if (work == too_large) return refused(too_many_blocks);
   Stage stage = stage_of(p, target, "forward", &tile, std::min<std::int64_t>(work, plan.threads), 0);
   stage.shared_bytes = sm90_layout(p, tile).total();

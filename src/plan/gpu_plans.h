@@ -11,9 +11,16 @@ namespace regard {
 /// it does not.
 std::int64_t rows_of_packed_heads(const Problem&, std::int64_t block_q);
 
+/// Blocks of query rows that the Hopper kernel works through.
+std::int64_t sm90_work(const Problem&, std::int64_t block_q);
+
 /// Shared memory of a tile's forward kernel.
 Sm90ForwardLayout sm90_layout(const Problem&, const Target::Tile&);
 portable::ForwardLayout portable_layout(const Problem&, const Target::Tile&);
+
+/// What the stage is expected to take by arithmetic; the rate is that of a multiprocessor, of which so many
+/// are `busy`.
+double gpu_forward_seconds(const Plan&, const Stage&, double flops_per_second, double busy);
 
 Result<Plan> gpu_forward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 /// Of the portable kernels: all keys at once, or in parts that are merged.

@@ -8,6 +8,8 @@
 
 #include "base/embedded.h"
 #include "base/forever.h"
+#include "plan/gpu_plans.h"
+#include "plan/pipelines.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
 #include "plan/strict_toml.h"
@@ -191,6 +193,10 @@ bool lets_through(const Profile& profile, const Signature& signature) {
 
 namespace {
 
+bool packs_heads(const Signature& signature) {
+  return !signature.varlen && !signature.lengths && !signature.batch_invariant;
+}
+
 /// What decides whether and with which kernels a recipe serves a signature: more than the main kernel's
 /// canonical signature only where a rule asks for it.
 Signature needs_of(const Signature& signature, const Recipe& recipe, const Target& target) {
@@ -202,6 +208,7 @@ Signature needs_of(const Signature& signature, const Recipe& recipe, const Targe
   needs.dropout = signature.dropout;
   needs.paged = signature.paged;
   needs.varlen = signature.varlen && signature.paged > 0;
+  needs.lengths = target.kind == TargetKind::cuda && !packs_heads(signature);
   return needs;
 }
 
@@ -212,6 +219,22 @@ bool serves(const Problem& example, const Target& target, const Candidate& candi
     if (!rule.about_shape && rule.check({example, target, candidate, any})) return false;
   }
   return true;
+}
+
+/// The kernels for few query rows of several heads per K/V head, up to 16: how many of them share a block is
+/// compiled in.
+std::vector<std::int64_t> packed_heads(Problem example, const Target& target, const Candidate& candidate) {
+  std::vector<std::int64_t> groups;
+  if (candidate.recipe->kernel != "forward" || source_folder(candidate.pipeline()) != "sm90") return groups;
+  const PlanOptions any;
+  const std::int64_t block_q = value_of(*candidate.tile, "block_q");
+  example.sq = 1;
+  for (const std::int64_t heads : {2, 4, 8, 16}) {
+    example.hq = example.hk * heads;
+    const std::int64_t rows = rows_of_packed_heads(example, block_q);
+    if (rows > 0 && !hopper_packing({example, target, candidate, any})) groups.push_back(block_q / rows);
+  }
+  return groups;
 }
 
 }  // namespace
@@ -233,8 +256,13 @@ Result<std::vector<KernelKey>> kernels_of(const Profile& profile, const Target& 
         if (!serves(example, target, candidate)) continue;
         for (std::string_view kernel : stage_kernels(recipe)) {
           const Target::Tile* tile = kernel == recipe.kernel ? candidate.tile : first_tile(target, kernel);
-          const Stage stage = stage_of(example, target, kernel, tile, 0, 0);
-          keys.emplace(print(stage.kernel), stage.kernel);
+          KernelKey key = stage_of(example, target, kernel, tile, 0, 0).kernel;
+          keys.emplace(print(key), key);
+          if (kernel != recipe.kernel) continue;
+          for (const std::int64_t group : packed_heads(example, target, candidate)) {
+            key.algorithm.group = group;
+            keys.emplace(print(key), key);
+          }
         }
       }
     }

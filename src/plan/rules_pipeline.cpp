@@ -19,8 +19,7 @@ bool is_hopper_forward(const Question& q) {
   return is(q, "wgmma_tma") && q.candidate.recipe->kernel == "forward";
 }
 
-/// Measured (docs/hopper.md): what a large tile gains, it loses again where a mask cuts it; and of 8 bits it
-/// has no registers to spare.
+/// A large tile has no registers to spare.
 Refusal too_large_for(const Question& q, std::string_view what) {
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q"),
                      block_k = value_of(*q.candidate.tile, "block_k");
@@ -115,13 +114,24 @@ Refusal hopper_forward(const Question& q) {
 
 Refusal hopper_tile(const Question& q) {
   if (!is_hopper_forward(q)) return {};
-  const bool eight_bits = bytes_of(q.problem.dtype) == 1;
-  if (q.problem.mask == Mask::none && !(eight_bits && q.problem.softcap > 0)) return {};
-  return too_large_for(q, eight_bits ? "a mask or soft cap" : "a mask");
+  const Problem& p = q.problem;
+  const Target::Tile& tile = *q.candidate.tile;
+  const auto takes = [&](const Target::Tile& other) {
+    return other.kernel == tile.kernel && other.pipeline == tile.pipeline && p.d <= other.max_d &&
+           p.dv <= other.max_dv &&
+           std::find(other.dtypes.begin(), other.dtypes.end(), p.dtype) != other.dtypes.end();
+  };
+  for (const Target::Tile& other : q.target.tiles) {
+    if (!takes(other) || other.max_d + other.max_dv >= tile.max_d + tile.max_dv) continue;
+    return fmt::format("its tile is for head dims up to {}/{}; the one for {}/{} holds more keys or stages",
+                       tile.max_d, tile.max_dv, other.max_d, other.max_dv);
+  }
+  const bool full = p.softcap > 0 && bytes_of(p.dtype) == 1;
+  return full ? too_large_for(q, "soft cap") : std::nullopt;
 }
 
 Refusal hopper_packing(const Question& q) {
-  if (!is_hopper_forward(q) || bytes_of(q.problem.dtype) != 1) return {};
+  if (!is_hopper_forward(q)) return {};
   if (rows_of_packed_heads(q.problem, value_of(*q.candidate.tile, "block_q")) == 0) return {};
   return too_large_for(q, "few query rows of many heads");
 }

@@ -1,0 +1,65 @@
+// What forward is expected to take on a GPU: blocks of query rows, each from its tiles of keys.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "plan/gpu_plans.h"
+#include "plan/pipelines.h"
+#include "plan/sizes.h"
+
+namespace regard {
+namespace {
+
+using Seconds = double;
+
+// Of one multiprocessor of an H200, fitted to both tiles of each head dimension at 512 to 16384 keys
+// (docs/hopper.md).
+/// The exponential of a score, as far as matrix products do not hide it.
+constexpr Seconds of_score = 18e-12;
+/// A tile of keys has barriers, maxima, and products that begin and end.
+constexpr Seconds of_tile = 0.2e-6;
+/// A row's first scores and its last output lie beside no other work on it.
+constexpr Seconds of_row = 23e-9;
+/// A block whose Q has one place waits for it.
+constexpr Seconds of_lone_query = 0.17e-6;
+/// A launch before the launch.
+constexpr Seconds of_cleared_counter = 1e-6;
+
+/// Edges that a mask draws through the scores of a block.
+int edges(const Problem& p) {
+  if (mask_hides_nothing(p)) return 0;
+  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
+  return window && p.window_left >= 0 && p.window_right >= 0 ? 2 : 1;
+}
+
+/// Keys that a block computes, on average: an edge moves by a key a row, and ends somewhere in a tile.
+double keys_of_block(const Problem& p, std::int64_t block_q, std::int64_t block_k) {
+  const auto all = static_cast<double>(round_up(p.sk, block_k));
+  const double seen = visible_pairs(p) / static_cast<double>(std::max<std::int64_t>(p.sq, 1));
+  const auto beyond = static_cast<double>(block_q - 1 + block_k - std::gcd(block_q, block_k)) / 2;
+  return edges(p) == 0 ? all : std::min(all, seen + edges(p) * beyond);
+}
+
+}  // namespace
+
+double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_per_second, double busy) {
+  const Problem& p = plan.problem;
+  const Algorithm& a = stage.kernel.algorithm;
+  const auto block_q = static_cast<double>(a.block_q), block_k = static_cast<double>(a.block_k);
+  const Seconds of_pair = 2 * static_cast<double>(p.d + p.dv) / flops_per_second + of_score;
+  const Seconds of_key = block_q * of_pair + of_tile / block_k;
+  const double keys = keys_of_block(p, a.block_q, a.block_k);
+  const Seconds block = block_q * of_row + keys / static_cast<double>(plan.splits) * of_key;
+  if (source_folder(a.pipeline) != "sm90") return block * static_cast<double>(stage.grid) / busy;
+  const Sm90ForwardLayout layout(p.d, p.dv, a.block_q, a.block_k, a.stages,
+                                 static_cast<std::int64_t>(bytes_of(p.dtype)));
+  const Seconds of_work = block + (layout.q_stages == 1 ? of_lone_query : 0);
+  const double rounds = static_cast<double>(sm90_work(p, a.block_q)) / plan.threads;
+  const bool counts = plan.workspace.bytes[static_cast<std::size_t>(Part::counter)] > 0;
+  // In turn, or whoever is free takes the longest that is left.
+  if (edges(p) == 0) return of_work * std::ceil(rounds) + (counts ? of_cleared_counter : 0);
+  const auto longest = static_cast<double>(edges(p) == 1 ? p.sk : 0) * of_key;
+  return std::max(of_work * rounds, longest) + of_cleared_counter;
+}
+
+}  // namespace regard
