@@ -25,10 +25,17 @@ Answer list_verb(const Request& request) {
   }
   if (request.json) return {kernels.dump(2) + "\n"};
 
+  const bool of_gpu = std::ranges::any_of(kernels, [](const Json& row) { return row.contains("resources"); });
   std::vector<std::vector<std::string>> rows;
+  if (of_gpu) rows.push_back({"tier", "registers", "spilled", "stack", "shared", "kernel"});
   std::map<std::string, int> counts;
   for (const Json& row : kernels) {
-    rows.push_back({cell(row, "tier"), cell(row, "kernel")});
+    std::vector<std::string>& cells = rows.emplace_back(1, cell(row, "tier"));
+    const Json used = row.value("resources", Json::object());
+    for (const char* name : {"registers", "spill_bytes", "stack_bytes", "shared_bytes"}) {
+      if (of_gpu) cells.push_back(cell(used, name));
+    }
+    cells.push_back(cell(row, "kernel"));
     ++counts[cell(row, "tier")];
   }
   std::string text = table(rows) + fmt::format("{} kernels", kernels.size());

@@ -1,5 +1,6 @@
 #include <cstdlib>
 
+#include "engine/cached_kernels.h"
 #include "engine/describe.h"
 #include "engine/handles.h"
 #include "engine/host_copy.h"
@@ -78,7 +79,7 @@ regard_status regard_explain(const regard_problem* problem, const regard_plan_op
     Explanation explained;
     const Result<Plan> made = plan(problem->problem, *request->target, request->options, &explained);
     if (!made && explained.verdicts.empty()) return report(made.error());
-    return give(wanted == "json" ? to_json(explained) : to_text(explained, wanted == "all"), explanation);
+    return give(describe(explained, wanted), explanation);
   });
 }
 

@@ -1,4 +1,5 @@
 #include "engine/describe.h"
+#include "engine/cached_kernels.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "base/temporary.h"
 #include "compile/toolchain.h"
 #include "engine/built_in.h"
+#include "engine/cached_kernels.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
 #include "plan/profile.h"
@@ -91,19 +93,6 @@ json describe_counters() {
   return row;
 }
 
-/// Kernel texts in the cache, by their manifests.
-std::vector<std::string> cached_kernels() {
-  std::vector<std::string> keys;
-  const Result<Cache*> cache = process_cache();
-  if (!cache) return keys;
-  for (const CacheEntryInfo& entry : (*cache)->list()) {
-    const json manifest = json::parse(entry.manifest, nullptr, false);
-    if (manifest.is_object() && manifest.contains("kernel"))
-      keys.push_back(manifest["kernel"].get<std::string>());
-  }
-  return keys;
-}
-
 }  // namespace
 
 std::string describe(const PreparedPlan& prepared) {
@@ -154,10 +143,13 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     if (const Result<const Target*> known = find_target(target_name); !known)
       return tl::unexpected(known.error());
   }
-  const std::vector<std::string> in_cache = cached_kernels();
+  const std::map<std::string, std::string> in_cache = cached_kernels();
   json rows = json::array();
   const auto add = [&](const std::string& key, std::string_view tier) {
-    rows.push_back({{"kernel", key}, {"target", key.substr(0, key.find(' '))}, {"tier", tier}});
+    json& row = rows.emplace_back();
+    row = {{"kernel", key}, {"target", key.substr(0, key.find(' '))}, {"tier", tier}};
+    const auto known = in_cache.find(key);
+    if (known != in_cache.end() && !known->second.empty()) row["resources"] = json::parse(known->second);
   };
   const auto wanted = [&](std::string_view key) {
     return target_name.empty() || (key.starts_with(target_name) && key[target_name.size()] == ' ');
@@ -167,7 +159,7 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     for (const BuiltInKernel& kernel : built_in_kernels()) {
       if (wanted(kernel.key)) add(std::string(kernel.key), word(Tier::built_in));
     }
-    for (const std::string& key : in_cache) {
+    for (const auto& [key, resources] : in_cache) {
       if (wanted(key)) add(key, word(Tier::cache));
     }
     return rows.dump();
@@ -182,7 +174,7 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     if (!keys) return tl::unexpected(keys.error());
     for (const KernelKey& key : *keys) {
       const std::string text = print(key);
-      const bool cached = std::find(in_cache.begin(), in_cache.end(), text) != in_cache.end();
+      const bool cached = in_cache.contains(text);
       add(text,
           find_built_in(text) != nullptr ? word(Tier::built_in) : word(cached ? Tier::cache : Tier::compile));
     }

@@ -12,7 +12,8 @@ namespace regard {
 std::string describe(const PreparedPlan&);
 /// Version, machine, targets, compiler, settings, cache, counters.
 Result<std::string> describe_machine();
-/// Kernels of a profile on a target, or, with neither, all built-in and cached ones; each with its tier.
+/// Kernels of a profile on a target, or, with neither, all built-in and cached ones; each with its tier and,
+/// of a cached GPU kernel, its resources.
 Result<std::string> list_kernels(std::string_view target, std::string_view profile);
 /// Gets a kernel, by its text, from the tiers: which, how long it took, and what the compiler reported.
 Result<std::string> prepare_kernel(std::string_view kernel);

@@ -40,6 +40,27 @@ def spoilt(tmp_path, source_file, old, new):
     return str(data)
 
 
+def test_list_and_explain_show_what_a_kernel_takes(regard, regard_json, tmp_path):
+    profile = pathlib.Path("profiles/default.toml")
+    data = spoilt(tmp_path, profile, (ROOT / profile).read_text(), 'doc = "one"\n[[variants]]\nd = 256\n')
+    settings = {"REGARD_NVRTC": WHEELS[0], "REGARD_CACHE_DIR": str(tmp_path / "cache"), "REGARD_DATA_DIR": data}
+    problem = "fwd bf16 b=1 h=1 s=64 d=256 --target=sm_80"
+    (stage,) = regard_json("explain", problem, **settings)["plan"]["stages"]
+    assert "resources" not in stage
+    regard_json("prebuild --target=sm_80 --profile=default", **settings)
+    (stage,) = regard_json("explain", problem, **settings)["plan"]["stages"]
+    used = stage["resources"]
+    assert used["registers"] > 0
+    line = f"{used['registers']} registers, 0 bytes spilled, 0 of stack, {used['shared_bytes']} of static shared memory"
+    assert line in regard("explain", problem, **settings).out
+    for profile in ("", "--profile=default"):
+        rows = {row["kernel"]: row for row in regard_json("list --target=sm_80", profile, **settings)}
+        assert rows[stage["kernel"]]["resources"] == used
+    table = regard("list --target=sm_80", **settings).out.splitlines()
+    assert table[0].split() == ["tier", "registers", "spilled", "stack", "shared", "kernel"]
+    assert any(row.split()[:3] == ["cache", str(used["registers"]), "0"] for row in table)
+
+
 @pytest.mark.parametrize(
     ("statement", "code", "words"),
     [

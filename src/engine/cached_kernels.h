@@ -1,0 +1,21 @@
+// What the cache's manifests say of kernels, for lists and explanations: which are there, and what their
+// compiler reported.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "plan/plan.h"
+
+namespace regard {
+
+/// Kernel texts, each with its resources as JSON (compile/resources.h); empty for a CPU's. Of several entries
+/// for one kernel, the last used one.
+std::map<std::string, std::string> cached_kernels();
+
+/// An explanation as "text", "all" or "json", with the resources of the plan's kernels where the cache has
+/// them.
+std::string describe(const Explanation&, std::string_view format);
+
+}  // namespace regard
