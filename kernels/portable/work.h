@@ -16,11 +16,8 @@ struct Work {
     const i64 heads = a.b * a.hq, row_blocks = ceil_divide(a.sq, block_q);
     i64 index, row_block;
     if (key::mask != Mask::none && a.positional) {
-      // Under a causal mask the last rows see most keys. They go first, so that none is left at the end, for
-      // as many heads side by side as have their K and V in the cache.
-      const i64 bytes = larger<i64>(a.sk * (key::d + key::dv) * bytes_of<key::dtype>, 1);
-      const i64 together = smaller(larger<i64>(cache_bytes / bytes * (a.hq / a.hk), 1), heads);
-      const i64 first = block / (together * row_blocks) * together;
+      // Under a causal mask the last rows see most keys. They go first, so that none is left at the end.
+      const i64 together = a.side_by_side, first = block / (together * row_blocks) * together;
       const i64 here = smaller(together, heads - first);
       block -= first * row_blocks;
       index = first + block % here;
@@ -33,9 +30,6 @@ struct Work {
     head = static_cast<i32>(index % a.hq);
     first_row = static_cast<i32>(row_block * block_q);
   }
-
- private:
-  static constexpr i64 cache_bytes = 16 << 20;  // some of the second-level cache
 };
 
 }  // namespace regard

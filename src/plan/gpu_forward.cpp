@@ -6,19 +6,16 @@
 
 namespace regard {
 namespace {
+/// Of the second-level cache the part that other traffic leaves alone.
+constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
+}  // namespace
 
-/// K and V of the (batch, head) pairs that are worked on together should stay in the second-level cache, of
-/// which this is a part that other traffic leaves alone.
-constexpr std::int64_t cached_bytes = std::int64_t{32} << 20;
-
-std::int64_t pairs_side_by_side(const Problem& p) {
+std::int64_t pairs_side_by_side(const Problem& p, std::int64_t cache_bytes) {
   const std::int64_t pair =
       product({std::max<std::int64_t>(p.sk, 1), p.d + p.dv, static_cast<std::int64_t>(bytes_of(p.dtype))});
-  const std::int64_t kv_heads = std::max<std::int64_t>(cached_bytes / pair, 1);
+  const std::int64_t kv_heads = std::max<std::int64_t>(cache_bytes / pair, 1);
   return std::min(product({kv_heads, p.hq / p.hk}), std::max<std::int64_t>(product({p.b, p.hq}), 1));
 }
-
-}  // namespace
 
 std::int64_t rows_of_packed_heads(const Problem& p, std::int64_t block_q) {
   // Packed rows are masked in other tiles, with other rounding.
@@ -50,7 +47,7 @@ Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Tar
   Plan plan = start(p, target, options);
   plan.block_rows = value_of(tile, "block_q");
   const std::int64_t packed = rows_of_packed_heads(p, plan.block_rows);
-  plan.side_by_side = pairs_side_by_side(p);
+  plan.side_by_side = pairs_side_by_side(p, cache_bytes);
   if (packed > 0) plan.side_by_side = std::max<std::int64_t>(plan.side_by_side / (p.hq / p.hk), 1);
   const std::int64_t work = sm90_work(p, plan.block_rows);
   if (work == too_large) return refused(too_many_blocks);

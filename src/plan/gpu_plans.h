@@ -14,6 +14,10 @@ std::int64_t rows_of_packed_heads(const Problem&, std::int64_t block_q);
 /// Blocks of query rows that the Hopper kernel works through.
 std::int64_t sm90_work(const Problem&, std::int64_t block_q);
 
+/// How many (batch, head) pairs are worked on together: as many as have K and V in `cache_bytes`, and at
+/// least those that share them.
+std::int64_t pairs_side_by_side(const Problem&, std::int64_t cache_bytes);
+
 /// Shared memory of a tile's forward kernel.
 Sm90ForwardLayout sm90_layout(const Problem&, const Target::Tile&);
 portable::ForwardLayout portable_layout(const Problem&, const Target::Tile&);

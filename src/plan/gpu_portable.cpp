@@ -5,6 +5,17 @@
 namespace regard {
 namespace {
 
+/// Some of the second-level cache of any GPU.
+constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
+
+Plan start_portable(const Problem& p, const Target& target, const Target::Tile& tile,
+                    const PlanOptions& options) {
+  Plan plan = start(p, target, options);
+  plan.block_rows = value_of(tile, "block_q");
+  plan.side_by_side = pairs_side_by_side(p, cache_bytes);
+  return plan;
+}
+
 std::int64_t row_blocks(const Problem& p, const Target::Tile& tile) {
   return product({p.b, p.hq, ceil_divide(p.sq, value_of(tile, "block_q"))});
 }
@@ -32,16 +43,14 @@ portable::ForwardLayout portable_layout(const Problem& p, const Target::Tile& ti
 
 Result<Plan> portable_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
                               const PlanOptions& options) {
-  Plan plan = start(problem, target, options);
-  plan.block_rows = value_of(tile, "block_q");
+  Plan plan = start_portable(problem, target, tile, options);
   plan.stages = {forward_stage(plan, tile)};
   return finish(std::move(plan));
 }
 
 Result<Plan> portable_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
                                     const PlanOptions& options) {
-  Plan plan = start(problem, target, options);
-  plan.block_rows = value_of(tile, "block_q");
+  Plan plan = start_portable(problem, target, tile, options);
   split_as_asked(plan, parts_for_workers(plan, row_blocks(problem, tile)), value_of(tile, "block_k"));
   plan.stages = {forward_stage(plan, tile)};
   combine_parts(plan);

@@ -159,6 +159,20 @@ TEST(Plan, OnHopperTheTileFollowsTheLength) {
   }
 }
 
+TEST(Plan, HeadsWhoseKeysFitACacheTogetherAreWorkedOnSideBySide) {
+  struct Case {
+    std::string_view shape;
+    std::int64_t pairs;
+  };
+  for (const Case& c : {Case{"hq=32 hk=8 s=4096", 32}, Case{"h=16 s=4096", 8}, Case{"h=4 s=64", 8},
+                        Case{"hq=32 hk=8 s=65536", 4}, Case{"h=4 sq=64 sk=0", 8}}) {
+    const Result<Plan> result = plan(problem("fwd bf16 b=2 d=128 mask=causal " + std::string(c.shape)),
+                                     target("sm_80"), {.family = "forward"});
+    ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
+    EXPECT_EQ(result->side_by_side, c.pairs) << c.shape;
+  }
+}
+
 TEST(Plan, StrictRefusesTheGenericKernelAndSaysWhyTheOthersDid) {
   const std::string_view text = "fwd fp8 b=1 h=4 s=256 d=64";
   EXPECT_THAT(planned(text, {.strict = true}), HasSubstr("REGARD_STRICT forbids the slower generic kernel"));
