@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import compile_tables
 import cost_tables
 import gpu_tables
 import grid_tables
@@ -31,6 +32,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "sweep": ("sweep", cost_tables.sweep, True),
     "scaling": ("scaling", cost_tables.scaling, True),
     "gpu": ("gpu", gpu_tables.cells, True),
+    "compile": ("compile", compile_tables.compiles, True),
 }
 
 

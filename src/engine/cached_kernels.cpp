@@ -26,7 +26,7 @@ std::map<std::string, std::string> cached_kernels() {
   const Result<Cache*> cache = process_cache();
   if (!cache) return found;
   std::vector<CacheEntryInfo> entries = (*cache)->list();
-  std::ranges::stable_sort(entries, {}, &CacheEntryInfo::used_unix_seconds);
+  std::ranges::sort(entries, {}, &CacheEntryInfo::used_unix_seconds);
   for (const CacheEntryInfo& entry : entries) {
     const json manifest = json::parse(entry.manifest, nullptr, false);
     if (!manifest.is_object() || !manifest.contains("kernel")) continue;
