@@ -6,12 +6,10 @@
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
 // With AMX, O is transposed too, until it is stored (forward_amx.h).
-#include "kernels/cpu/dropout.h"
 #include "kernels/cpu/forward_amx.h"
-#include "kernels/cpu/forward_layout.h"
+#include "kernels/cpu/forward_weights.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/pack.h"
-#include "kernels/cpu/reach.h"
 #include "kernels/cpu/softmax.h"
 
 namespace regard {
@@ -23,29 +21,6 @@ static_assert(key::block_q % tile == 0 && key::block_k % (2 * key_step) == 0);
 static_assert(!amx || lanes * width <= key::block_k * tile, "rows of O are turned in the memory of scores");
 static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "weights and a chunk of scores lie there");
 static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of bits serve 32 keys");
-
-/// One tile of query rows: what stays from step to step.
-struct QueryTile {
-  float reference[tile];  // near the largest of the row's scores so far, -infinity before the first
-  float sum[tile];        // of 2^((score - reference) * unit)
-  TileRows<tile> visible;
-  float* q;       // packed: [depth(d)][tile]
-  float* output;  // [tile][width], not yet divided by the sum
-  i64 first_row, rows;
-  bool started;  // output holds something
-};
-
-/// Raises the maximum of each row by the scores of a product.
-template <int vectors>
-REGARD_INLINE void raise_maximum(float* maximum, const Tile<tile_rows, vectors>& product) {
-  REGARD_UNROLL
-  for (int v = 0; v < vectors; ++v) {
-    Floats largest = load<Floats>(maximum + v * lanes);
-    REGARD_UNROLL
-    for (int r = 0; r < tile_rows; ++r) largest = max(largest, product.sum[r][v]);
-    store(maximum + v * lanes, largest);
-  }
-}
 
 /// S^T of tile_rows keys and `vectors` vectors of rows, and the largest of each row if `maximum` is not null.
 template <int vectors>
@@ -78,53 +53,6 @@ void multiply_strips(float* scores, const float* keys, const float* q, Reach::St
         return multiply.template operator()<3>(lane);
     }
   }
-}
-
-/// P^T from S^T, as an operand of the product with V: [depth(key)][tile]; it may take the place of S^T.
-/// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
-/// returns whether any is not 1.
-bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const Reach& reach,
-             const float* maximum, float unit, float* weights, float* rescale) {
-  constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16_sum : Precision::fp32;
-  // Weights are sums of 2^(score - reference): as long as none is too large to be one, the reference may stay
-  // where it is, and with it all that was summed up.
-  constexpr float largest_exponent = 8;
-  const Floats one = rounded(broadcast(1.0f));
-  Ints changed{};
-  for (i64 lane = 0; lane < tile; lane += lanes) {
-    const KeySpan keys = reach.weights(lane / strip);
-    const Floats before = load<Floats>(rows.reference + lane), largest = load<Floats>(maximum + lane);
-    const Ints rises = ~((largest - before) * unit <= largest_exponent);  // or is NaN
-    const Floats reference = select(rises, largest, before);
-    // A row that has seen no key yet has reference -infinity; -infinity - -infinity would be NaN.
-    const Floats zero = select(reference == -infinity, Floats{}, reference);
-    // Exactly 1 where the reference stays: in a long row the error of a factor near 1 would add up.
-    const Floats factor = select(rises, exp2((before - zero) * unit), broadcast(1.0f));
-    changed |= rises;
-    Floats sum = load<Floats>(rows.sum + lane) * factor;
-
-    DropoutLanes dropout(head, rows.first_row + lane);
-    const auto weight = [&](i64 key) {
-      // The difference first: it is exact near the maximum, however large the scores are.
-      const Floats p = exp2<precision>((load<Floats>(part.scores + key * tile + lane) - zero) * unit);
-      sum = p * one + sum;  // a multiply-add: the adder is the busier unit here
-      if constexpr (key::dropout) return select(dropout.kept(part.first_key + key), p, Floats{});
-      return p;
-    };
-    for (i64 key = keys.begin; key < keys.end; key += 2) {
-      const Floats low = weight(key), high = weight(key + 1);
-      if constexpr (pairs) {
-        store(weights + key / 2 * tile + lane, pair_of(low, high));
-      } else {
-        store(weights + key * tile + lane, low);
-        store(weights + (key + 1) * tile + lane, high);
-      }
-    }
-    store(rows.reference + lane, reference);
-    store(rows.sum + lane, sum);
-    store(rescale + lane, factor);
-  }
-  return any(changed);
 }
 
 /// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace. `natural`
@@ -183,7 +111,7 @@ struct Work {
 
 /// The scratch memory of a thread, divided.
 struct Scratch {
-  float *keys, *values, *scores, *bias;
+  float *keys, *values, *scores, *weights, *bias;
   float *q, *output;  // of the first tile
 
   explicit Scratch(void* memory) {
@@ -195,6 +123,7 @@ struct Scratch {
     keys = take(layout.keys);
     values = take(layout.values);
     scores = take(layout.scores);
+    weights = take(layout.weights);
     bias = take(layout.bias);
     q = take(layout.q * layout.tiles);
     output = take(layout.output * layout.tiles);
@@ -295,27 +224,38 @@ class Block {
     if (elementwise_bias) load_bias(head_, part, scratch_.bias);
     if constexpr (amx) return add_in_chunks(rows, part);
     const Reach reach(rows.visible, part.first_key, part.begin, part.end);
-    float rescale[tile];
-    const bool changed = weigh(rows, part, reach, part.scores, rescale);
-    add_values<tile>({rows.output, part.scores, scratch_.values, depth(part.end), rows.started,
-                      changed ? rescale : nullptr, reach.values});
+    alignas(64) float maximum[tile], rescale[tile];
+    for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
+    bool weighed = false, changed = false;
+    if (weighs_beside_products && !masks(rows, part, part.begin, part.end - key_step))
+      weighed = weigh_beside_products(rows, part, maximum);
+    else
+      compute_scores(rows, part, reach, maximum);
+    if (!weighed) changed = softmax(head_, rows, part, reach, maximum, unit(), part.scores, rescale);
+    add_values<tile>({rows.output, weighed ? scratch_.weights : part.scores, scratch_.values, depth(part.end),
+                      rows.started, changed ? rescale : nullptr, reach.values});
     rows.started = true;
   }
 
-  /// From keys to `weights`, by way of part.scores; see softmax.
-  bool weigh(QueryTile& rows, const ScoreTile& part, const Reach& reach, float* weights, float* rescale) {
-    float maximum[tile];
-    for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
-    if constexpr (amx) {
-      const bool modified = modifies(rows, part, part.begin, part.end);
-      compute_scores_amx(part.scores, scratch_.keys, rows.q, part.begin, part.end,
-                         modified ? nullptr : maximum);
-      if (modified) modify(rows, part, part.begin, part.end, {0, strips}, maximum);
-    } else {
-      compute_scores(rows, part, reach, maximum);
+  /// S^T, the largest of each row, and in one go scratch_.weights. False: there are no weights, as scores
+  /// rose too far above the references, which for a tile's first step are the maxima of its first block.
+  bool weigh_beside_products(QueryTile& rows, const ScoreTile& part, float* maximum) {
+    WeightsBeside weights(rows, unit());
+    for (i64 key = part.begin; key < part.end; key += key_step) {
+      const bool modified = modifies(rows, part, key, key + key_step);
+      const float* keys = scratch_.keys + key * depth(key::d);
+      float* scores = part.scores + key * tile;
+      if (key == part.begin)
+        multiply_keys<tile_vectors>(scores, keys, rows.q, modified ? nullptr : maximum);
+      else
+        weights.multiply_keys(scores, keys, rows.q, modified ? nullptr : maximum,
+                              scratch_.weights + depth(key - key_step) * tile);
+      if (modified) modify(rows, part, key, key + key_step, {0, strips}, maximum);
+      if (key == part.begin && !rows.started) weights.refer_to(maximum);
     }
-    const float unit = scale_.in_softmax * log2_of_e;
-    return softmax(head_, rows, part, reach, maximum, unit, weights, rescale);
+    const i64 last = part.end - key_step;
+    weights.make(part.scores + last * tile, scratch_.weights + depth(last) * tile);
+    return weights.keep(rows, maximum);
   }
 
   /// S^T of the keys that the rows reach and the largest of each row.
@@ -330,6 +270,9 @@ class Block {
       if (modified) modify(rows, part, key, end, reaching, maximum);
     }
   }
+
+  /// What turns scores into units of log 2.
+  float unit() const { return scale_.in_softmax * log2_of_e; }
 
   /// Whether the scores of the keys [begin, end) are more than the product.
   bool modifies(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end) const {
@@ -360,8 +303,14 @@ class Block {
       float rescale[tile];
       part.end = smaller(round_up(part.begin + 1, chunk), end);
       part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
+      alignas(64) float maximum[tile];
+      for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
+      const bool modified = modifies(rows, part, part.begin, part.end);
+      compute_scores_amx(part.scores, scratch_.keys, rows.q, part.begin, part.end,
+                         modified ? nullptr : maximum);
+      if (modified) modify(rows, part, part.begin, part.end, {0, strips}, maximum);
       const Reach reach(rows.visible, part.first_key, part.begin, part.end);
-      if (!weigh(rows, part, reach, weights, rescale)) continue;
+      if (!softmax(head_, rows, part, reach, maximum, unit(), weights, rescale)) continue;
       add_waiting(part.begin);
       if (rows.started) rescale_output(rows.output, rescale);
     }

@@ -9,7 +9,7 @@ namespace regard {
 struct ForwardLayout {
   static constexpr i64 tile = 64;  // query rows that are computed together
 
-  i64 q, output, keys, values, scores, bias;  // of one part
+  i64 q, output, keys, values, scores, weights, bias;  // of one part
   i64 tiles;
 
   /// `depth`, `key_depth`: operand elements (kernels/cpu/product.h) that d and block_k numbers take.
@@ -19,6 +19,7 @@ struct ForwardLayout {
         keys(aligned(depth * block_k * 4)),
         values(key_depth * padded(dv) * 4),
         scores(block_k * tile * 4),
+        weights(key_depth * tile * 4),
         bias(with_bias ? block_k * tile * 4 : 0),
         tiles(block_q / tile) {}
 
@@ -26,7 +27,7 @@ struct ForwardLayout {
   static constexpr i64 padded(i64 dv) { return (dv + 15) / 16 * 16; }
   static constexpr i64 aligned(i64 bytes) { return (bytes + 63) / 64 * 64; }
 
-  constexpr i64 total() const { return tiles * (q + output) + keys + values + scores + bias; }
+  constexpr i64 total() const { return tiles * (q + output) + keys + values + scores + weights + bias; }
 };
 
 }  // namespace regard

@@ -146,6 +146,12 @@ TEST(Forward, ExtremeLogits) {
     entries.push_back({rest});
     entries.back().options.q_scale = 1000;
   }
+  // Scores that rise by more than the softmax lets them in some steps of the keys and not in others.
+  for (const char* rest : {"fwd fp32 lse h=2 sq=70 sk=900 d=64", "fwd bf16 lse h=2 sq=70 sk=900 d=64",
+                           "fwd bf16 lse h=2 sq=70 sk=900 d=24 bits"}) {
+    entries.push_back({rest});
+    entries.back().options.q_scale = 5;
+  }
   entries.push_back({"fwd fp32 lse h=2 sq=70 sk=200 d=64 sink"});
   entries.back().options.sink_offset = 50;
   expect_right(entries, runnable_targets());

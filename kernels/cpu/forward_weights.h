@@ -1,0 +1,166 @@
+// From the scores of a forward kernel to the weights of V: the online softmax.
+#pragma once
+
+#include "kernels/cpu/dropout.h"
+#include "kernels/cpu/reach.h"
+#include "kernels/cpu/softmax.h"
+
+namespace regard {
+
+/// One tile of query rows: what stays from step to step.
+struct QueryTile {
+  alignas(
+      64) float reference[tile];  // near the largest of the row's scores so far, -infinity before the first
+  alignas(64) float sum[tile];    // of 2^((score - reference) * unit)
+  TileRows<tile> visible;
+  float* q;       // packed: [depth(d)][tile]
+  float* output;  // [tile][width], not yet divided by the sum
+  i64 first_row, rows;
+  bool started;  // output holds something
+};
+
+/// Raises the maximum of each row by the scores of a product.
+template <int vectors>
+REGARD_INLINE void raise_maximum(float* maximum, const Tile<tile_rows, vectors>& product) {
+  REGARD_UNROLL
+  for (int v = 0; v < vectors; ++v) {
+    Floats largest = load<Floats>(maximum + v * lanes);
+    REGARD_UNROLL
+    for (int r = 0; r < tile_rows; ++r) largest = max(largest, product.sum[r][v]);
+    store(maximum + v * lanes, largest);
+  }
+}
+
+constexpr Precision weight_precision = key::dtype == DType::bf16 ? Precision::bf16_sum : Precision::fp32;
+
+/// Weights are sums of 2^(score - reference): as long as none is too large to be one, the reference may stay
+/// where it is, and with it all that was summed up.
+constexpr float largest_exponent = 8;
+
+/// Where the reference has to move to the largest score; also where one of them is NaN.
+REGARD_INLINE Ints rises(Floats largest, Floats reference, float unit) {
+  return ~((largest - reference) * unit <= largest_exponent);
+}
+
+/// The difference first: it is exact near the maximum, however large the scores are.
+REGARD_INLINE Floats weight_of(Floats score, Floats reference, float unit) {
+  return exp2<weight_precision>((score - reference) * unit);
+}
+
+/// Weights of the neighbouring keys, of a vector of rows, as operands.
+REGARD_INLINE void store_weights(float* to, Floats low, Floats high) {
+  if constexpr (pairs) {
+    store(to, pair_of(low, high));
+  } else {
+    store(to, low);
+    store(to + tile, high);
+  }
+}
+
+/// P^T from S^T, as an operand of the product with V: [depth(key)][tile]; it may take the place of S^T.
+/// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
+/// returns whether any is not 1.
+bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const Reach& reach,
+             const float* maximum, float unit, float* weights, float* rescale) {
+  const Floats one = rounded(broadcast(1.0f));
+  Ints changed{};
+  for (i64 lane = 0; lane < tile; lane += lanes) {
+    const KeySpan keys = reach.weights(lane / strip);
+    const Floats before = load<Floats>(rows.reference + lane), largest = load<Floats>(maximum + lane);
+    const Ints moves = rises(largest, before, unit);
+    const Floats reference = select(moves, largest, before);
+    // A row that has seen no key yet has reference -infinity; -infinity - -infinity would be NaN.
+    const Floats zero = select(reference == -infinity, Floats{}, reference);
+    // Exactly 1 where the reference stays: in a long row the error of a factor near 1 would add up.
+    const Floats factor = select(moves, exp2((before - zero) * unit), broadcast(1.0f));
+    changed |= moves;
+    Floats sum = load<Floats>(rows.sum + lane) * factor;
+
+    DropoutLanes dropout(head, rows.first_row + lane);
+    const auto weight = [&](i64 key) {
+      const Floats p = weight_of(load<Floats>(part.scores + key * tile + lane), zero, unit);
+      sum = p * one + sum;  // a multiply-add: the adder is the busier unit here
+      if constexpr (key::dropout) return select(dropout.kept(part.first_key + key), p, Floats{});
+      return p;
+    };
+    for (i64 key = keys.begin; key < keys.end; key += 2) {
+      const Floats low = weight(key), high = weight(key + 1);
+      store_weights(weights + depth(key) * tile + lane, low, high);
+    }
+    store(rows.reference + lane, reference);
+    store(rows.sum + lane, sum);
+    store(rescale + lane, factor);
+  }
+  return any(changed);
+}
+
+/// With dropout the weights of a row are wanted one after the other, scores with ALiBi rise all the time, and
+/// without AVX-512 no registers are left.
+constexpr bool weighs_beside_products = target::avx512 && !amx && !key::dropout && !alibi;
+
+/// Weights of each block of key_step keys while the next is multiplied: most of an exponential runs on units
+/// that a product leaves idle. The references have to be known before the scores are.
+class WeightsBeside {
+ public:
+  WeightsBeside(const QueryTile& rows, float unit) : unit_(unit) {
+    for (i64 lane = 0; lane < tile; lane += lanes) {
+      store(reference_ + lane, load<Floats>(rows.reference + lane));
+      store(sum_ + lane, load<Floats>(rows.sum + lane));
+    }
+  }
+
+  /// Before the first block is weighed.
+  void refer_to(const float* maximum) { __builtin_memcpy(reference_, maximum, sizeof reference_); }
+
+  /// The scores of a block, and the weights of the block before, whose scores lie before these.
+  void multiply_keys(float* scores, const float* keys, const float* q, float* maximum, float* weights) {
+    constexpr i64 height = depth(key::d), piece = height / pieces;
+    const float* const before = scores - tile_rows * tile;
+    Tile<tile_rows, tile_vectors> product;
+    product.clear();
+    for (i64 i = 0; i < pieces; ++i) {
+      make_piece(before, weights, i);
+      product.add_product(keys + i * piece, height, 1, q + i * piece * tile, tile, piece);
+    }
+    product.add_product(keys + pieces * piece, height, 1, q + pieces * piece * tile, tile,
+                        height - pieces * piece);
+    product.store_to(scores, tile);
+    if (maximum) raise_maximum(maximum, product);
+  }
+
+  /// Of the last block.
+  void make(const float* scores, float* weights) {
+    for (i64 i = 0; i < pieces; ++i) make_piece(scores, weights, i);
+  }
+
+  /// Whether the references were high enough; then the rows get them, and the sums.
+  bool keep(QueryTile& rows, const float* maximum) const {
+    Ints moves{};
+    for (i64 lane = 0; lane < tile; lane += lanes)
+      moves |= rises(load<Floats>(maximum + lane), load<Floats>(reference_ + lane), unit_);
+    if (any(moves)) return false;
+    __builtin_memcpy(rows.reference, reference_, sizeof reference_);
+    __builtin_memcpy(rows.sum, sum_, sizeof sum_);
+    return true;
+  }
+
+ private:
+  /// A piece: two keys of one vector of rows.
+  static constexpr i64 pieces = tile_rows / 2 * (tile / lanes);
+  static_assert(!weighs_beside_products || tile == tile_vectors * lanes);
+
+  REGARD_INLINE void make_piece(const float* scores, float* weights, i64 i) {
+    const i64 key = i / (tile / lanes) * 2, lane = i % (tile / lanes) * lanes;
+    const float* const from = scores + key * tile + lane;
+    const Floats reference = load<Floats>(reference_ + lane);
+    const Floats low = weight_of(load<Floats>(from), reference, unit_);
+    const Floats high = weight_of(load<Floats>(from + tile), reference, unit_);
+    store(sum_ + lane, load<Floats>(sum_ + lane) + low + high);
+    store_weights(weights + depth(key) * tile + lane, low, high);
+  }
+
+  float unit_;
+  alignas(64) float reference_[tile], sum_[tile];
+};
+
+}  // namespace regard
