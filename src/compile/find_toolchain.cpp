@@ -9,6 +9,7 @@
 #include "base/fork_local.h"
 #include "base/settings.h"
 #include "compile/host_compiler.h"
+#include "compile/nvcc.h"
 #include "compile/nvrtc.h"
 #include "compile/toolchain.h"
 
@@ -22,17 +23,24 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-Found find_host(const Settings& current, CompilerMemory* memory) {
+std::string search_path() {
   const std::string path = environment("PATH");
-  return find_host_compiler(current.cxx, !path.empty() ? path : "/usr/local/bin:/usr/bin:/bin",
-                            compile_limit_seconds, memory);
+  return !path.empty() ? path : "/usr/local/bin:/usr/bin:/bin";
 }
 
-Found find_nvrtc(const Settings& current, CompilerMemory* memory) {
+Found find_host(const Settings& current, CompilerMemory* memory) {
+  return find_host_compiler(current.cxx, search_path(), compile_limit_seconds, memory);
+}
+
+/// NVRTC; nvcc, which is slower, where there is none and the setting names none.
+Found find_cuda(const Settings& current, CompilerMemory* memory) {
   const std::string cuda_home = environment("CUDA_HOME");
   const Result<NvrtcLibrary> library = open_nvrtc(nvrtc_places(current.nvrtc, package_folders(), cuda_home));
-  if (!library) return tl::unexpected(library.error());
-  return make_nvrtc(*library, memory);
+  if (library) return make_nvrtc(*library, memory);
+  if (!current.nvrtc.empty()) return tl::unexpected(library.error());
+  Found nvcc = find_nvcc(cuda_home, search_path(), memory);
+  if (nvcc) return nvcc;
+  return fail(ErrorKind::no_kernel, fmt::format("{}; {}", library.error().message, nvcc.error().message));
 }
 
 /// Finding one runs or loads a compiler, which takes a while.
@@ -50,7 +58,7 @@ struct Slot {
   }
 };
 struct Slots {
-  Slot host, nvrtc;
+  Slot host, cuda;
 };
 ForkLocal<Slots>& process_slots = *new ForkLocal<Slots>;
 
@@ -62,7 +70,7 @@ Result<Toolchain*> toolchain_for(const Target& target, CompilerMemory* memory) {
     case TargetKind::cpu:
       return slots.host.get(find_host, memory);
     case TargetKind::cuda:
-      return slots.nvrtc.get(find_nvrtc, memory);
+      return slots.cuda.get(find_cuda, memory);
     case TargetKind::hip:
       break;
   }

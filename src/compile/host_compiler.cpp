@@ -1,31 +1,16 @@
 #include "compile/host_compiler.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <span>
 #include <utility>
 
-#include "compile/process.h"
-#include "compile/scratch_folder.h"
+#include "compile/compiler_run.h"
 
 namespace regard {
 namespace {
 
-namespace fs = std::filesystem;
-
 // Added to every command, so part of the identity.
 constexpr std::string_view shared_object[] = {"-shared", "-x", "c++"};
-
-std::vector<std::byte> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
 
 class HostCompiler final : public Toolchain {
  public:
@@ -40,50 +25,17 @@ class HostCompiler final : public Toolchain {
 
  private:
   Result<Compiled> run(const CompileRequest& request) override {
-    Result<ScratchFolder> folder = ScratchFolder::make();
-    if (!folder) return tl::unexpected(folder.error());
-    const std::string source = request.name + ".cpp", output = request.name + ".so";
-    if (Status status = folder->write(source, request.source); !status) return tl::unexpected(status.error());
-    // Names relative to the folder keep its random name out of the binary: same source, same bytes.
-    const std::vector<std::string> command = host_compile_command(path_, request.options, source, output);
-    const Result<Finished> finished = run_process(
-        command, folder->path(), {.seconds = limit_seconds_, .environment = {"TMPDIR=" + folder->path()}});
-    if (!finished) return tl::unexpected(finished.error());
-
-    std::vector<std::byte> binary;
-    if (finished->succeeded) binary = read_file(folder->path() + "/" + output);
-    if (binary.empty()) {
-      const std::string kept = folder->keep();
-      return fail(
-          ErrorKind::no_kernel,
-          fmt::format("compiling {} failed ({}); command, to be run in '{}': {}; the source is kept "
-                      "in '{}/{}'; the compiler said:\n{}",
-                      request.name, finished->succeeded ? "no output, " + finished->how : finished->how, kept,
-                      shell_text(command), kept, source,
-                      finished->output.empty() ? "(nothing)" : finished->output));
-    }
-    return Compiled{.binary = std::move(binary), .log = finished->output};
+    CompilerRun run{.source = request.name + ".cpp", .output = request.name + ".so"};
+    run.command = host_compile_command(path_, request.options, run.source, run.output);
+    run.limit_seconds = limit_seconds_;
+    Result<CompilerOutput> made = run_compiler(request, run);
+    if (!made) return tl::unexpected(made.error());
+    return Compiled{.binary = std::move(made->binary), .log = std::move(made->log)};
   }
 
   std::string word_, path_, identity_;
   double limit_seconds_;
 };
-
-/// The absolute path of a program, or empty. A word with a slash is a path; others are searched.
-std::string find_program(const std::string& word, const std::string& path) {
-  const auto runs = [](const fs::path& file) {
-    std::error_code ignored;
-    return fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0;
-  };
-  if (word.find('/') != std::string::npos) return runs(word) ? fs::absolute(word).string() : "";
-  for (std::size_t start = 0; start <= path.size();) {
-    const std::size_t end = std::min(path.find(':', start), path.size());
-    const fs::path file = fs::path(path.substr(start, end - start)) / word;
-    if (end > start && runs(file)) return fs::absolute(file).string();
-    start = end + 1;
-  }
-  return "";
-}
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // A toolchain turns a rendered source into a binary: the host C++ compiler makes shared objects for CPU
-// targets, NVRTC machine code for CUDA targets. HIP takes its place here later.
+// targets, NVRTC, or else nvcc, machine code for CUDA targets. HIP takes its place here later.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,68 @@
+#include "compile/compiler_run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+
+#include "compile/process.h"
+#include "compile/scratch_folder.h"
+
+namespace regard {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+std::string find_program(const std::string& word, const std::string& path) {
+  const auto runs = [](const fs::path& file) {
+    std::error_code ignored;
+    return fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0;
+  };
+  if (word.find('/') != std::string::npos) return runs(word) ? fs::absolute(word).string() : "";
+  for (std::size_t start = 0; start <= path.size();) {
+    const std::size_t end = std::min(path.find(':', start), path.size());
+    const fs::path file = fs::path(path.substr(start, end - start)) / word;
+    if (end > start && runs(file)) return fs::absolute(file).string();
+    start = end + 1;
+  }
+  return "";
+}
+
+Result<CompilerOutput> run_compiler(const CompileRequest& request, const CompilerRun& run) {
+  Result<ScratchFolder> folder = ScratchFolder::make();
+  if (!folder) return tl::unexpected(folder.error());
+  if (Status status = folder->write(run.source, request.source); !status)
+    return tl::unexpected(status.error());
+  const Result<Finished> finished =
+      run_process(run.command, folder->path(),
+                  {.seconds = run.limit_seconds, .environment = {"TMPDIR=" + folder->path()}});
+  if (!finished) return tl::unexpected(finished.error());
+
+  const auto read = [&](const std::string& name) { return read_file(folder->path() + "/" + name); };
+  const std::string binary = finished->succeeded ? read(run.output) : "";
+  if (binary.empty()) {
+    const std::string kept = folder->keep();
+    return fail(ErrorKind::no_kernel,
+                fmt::format("compiling {} failed ({}); command, to be run in '{}': {}; the source is kept "
+                            "in '{}/{}'; the compiler said:\n{}",
+                            request.name, finished->succeeded ? "no output, " + finished->how : finished->how,
+                            kept, shell_text(run.command), kept, run.source,
+                            finished->output.empty() ? "(nothing)" : finished->output));
+  }
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(binary));
+  return CompilerOutput{
+      {bytes.begin(), bytes.end()}, finished->output, run.beside.empty() ? "" : read(run.beside)};
+}
+
+}  // namespace regard

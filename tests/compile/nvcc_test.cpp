@@ -1,0 +1,110 @@
+// With the real nvcc where one is; what is searched and said needs none.
+#include "compile/nvcc.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "compile/test_nvrtc.h"
+#include "kernel/render.h"
+#include "support/temporary_folder.h"
+
+namespace regard {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::unique_ptr<Toolchain> real_nvcc() {
+  Result<std::unique_ptr<Toolchain>> found = find_nvcc("", std::getenv("PATH"));
+  return found ? std::move(*found) : nullptr;
+}
+
+constexpr const char* version =
+    "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release 13.0, V13.0.88\n"
+    "Build cuda_13.0.r13.0/compiler.36424714_0\n";
+
+TEST(Nvcc, IdentityNamesTheBuild) {
+  EXPECT_EQ(nvcc_identity(version), "nvcc release 13.0, V13.0.88; Build cuda_13.0.r13.0/compiler.36424714_0");
+  EXPECT_EQ(nvcc_identity("nvcc: command not found"), "");
+}
+
+class NvccPlaces : public testing::Test {
+ protected:
+  void put(const std::string& inside, const std::string& says) const {
+    const fs::path program = folder_ / inside / "nvcc";
+    fs::create_directories(program.parent_path());
+    std::ofstream(program) << "#!/bin/sh\ncat <<'end'\n" << says << "end\n";
+    fs::permissions(program, fs::perms::owner_all);
+  }
+  std::string found() const {
+    const Result<std::unique_ptr<Toolchain>> nvcc = find_nvcc(folder_ / "cuda", folder_ / "path");
+    return nvcc ? (*nvcc)->name() : nvcc.error().message;
+  }
+  const TemporaryFolder own_;
+  const fs::path folder_ = own_.path();
+};
+
+TEST_F(NvccPlaces, CudaHomeComesBeforeThePath) {
+  EXPECT_THAT(found(), AllOf(HasSubstr("no nvcc either: searched CUDA_HOME '"), HasSubstr("PATH (")));
+  put("path", version);
+  EXPECT_EQ(found(), "nvcc (" + (folder_ / "path/nvcc").string() + ")");
+  put("cuda/bin", version);
+  EXPECT_EQ(found(), "nvcc (" + (folder_ / "cuda/bin/nvcc").string() + ")");
+  put("cuda/bin", "something else\n");
+  EXPECT_EQ(found(), "nvcc (" + (folder_ / "path/nvcc").string() + ")");
+  put("path", "something else\n");
+  EXPECT_THAT(found(), HasSubstr("/path/nvcc --version' does not say which build it is"));
+}
+
+TEST(Nvcc, GivesTheKernelsOfNvrtc) {
+  const std::unique_ptr<Toolchain> nvcc = real_nvcc();
+  if (nvcc == nullptr) GTEST_SKIP() << "there is no nvcc on PATH";
+  const std::unique_ptr<Toolchain> nvrtc = test_toolchain();
+  for (const char* text :
+       {"sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | "
+        "fwd bf16 d=64 mask=window",
+        "sm_80 forward mma_async block_q=64 block_k=64 warps=4 stages=1 | fwd fp16 d=64",
+        "sm_80 combine mma_async block_dv=32 warps=4 | fwd bf16"}) {
+    const Result<KernelKey> key = parse_kernel_key(text);
+    ASSERT_TRUE(key) << key.error().message;
+    const Result<Rendered> rendered = render(*key);
+    ASSERT_TRUE(rendered) << rendered.error().message;
+    const CompileRequest request{rendered->symbol, rendered->source, rendered->options};
+    const Result<Compiled> compiled = nvcc->compile(request), expected = nvrtc->compile(request);
+    ASSERT_TRUE(compiled) << text << compiled.error().message;
+    ASSERT_TRUE(expected) << text << expected.error().message;
+    EXPECT_EQ(nvcc->compile(request).value().binary, compiled->binary) << text;
+    EXPECT_FALSE(compiled->resources->spills()) << text << compiled->log;
+    EXPECT_EQ(compiled->resources->stack_bytes, 0) << text;
+    EXPECT_EQ(compiled->resources->wgmma, expected->resources->wgmma) << text;
+    EXPECT_EQ(compiled->resources->shared_bytes, expected->resources->shared_bytes) << text;
+    const std::string binary(reinterpret_cast<const char*>(compiled->binary.data()), compiled->binary.size());
+    EXPECT_TRUE(
+        binary.starts_with("\x7f"
+                           "ELF"))
+        << text;
+    EXPECT_THAT(binary, HasSubstr(rendered->symbol)) << text;
+  }
+}
+
+TEST(Nvcc, AFailureHasTheCommandTheLogAndTheKeptSource) {
+  const std::unique_ptr<Toolchain> nvcc = real_nvcc();
+  if (nvcc == nullptr) GTEST_SKIP() << "there is no nvcc on PATH";
+  const Result<Compiled> result =
+      nvcc->compile({"wrong", "__global__ void wrong() { nonsense; }\n", {"--gpu-architecture=sm_90a"}});
+  ASSERT_FALSE(result);
+  const std::string& message = result.error().message;
+  EXPECT_THAT(message, AllOf(HasSubstr("exit code"), HasSubstr("-cubin"), HasSubstr("nonsense"),
+                             HasSubstr("the source is kept in '")));
+  const std::string words = "the source is kept in '";
+  const std::size_t start = message.find(words) + words.size();
+  fs::remove_all(fs::path(message.substr(start, message.find('\'', start) - start)).parent_path());
+}
+
+}  // namespace
+}  // namespace regard
