@@ -31,30 +31,40 @@ from gpu_cells import Cell, cases, grid
 from gpu_timing import interleaved
 
 Call = Callable[[], Any]
-# Of an output against another contestant's: both round weights to bf16, which moves a result by some units in its
-# last place.
-MOST_DIFFERENCE = 0.02
+# Of an output against another contestant's: both round weights to bf16, or to 8 bits, which moves a result by some
+# units in its last place.
+MOST_DIFFERENCE = {"bf16": 0.02, "fp8": 0.25}
+DTYPES = {"bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
 
 
 def tensors(cell: Cell) -> tuple[Any, Any, Any]:
     def make(s: int, h: int, d: int) -> Any:
-        return torch.randn(cell.b, s, h, d, dtype=torch.bfloat16, device="cuda")
+        rows = (sum(cell.lengths),) if cell.lengths else (cell.b, s)
+        return torch.randn(*rows, h, d, dtype=torch.bfloat16, device="cuda").to(DTYPES[cell.dtype])
 
     torch.manual_seed(0)
     return make(cell.sq, cell.hq, cell.d), make(cell.sk, cell.hk, cell.d), make(cell.sk, cell.hk, cell.dv)
 
 
+def offsets(cell: Cell) -> Any:
+    """Where packed sequences begin, and the last one ends."""
+    starts = [0, *itertools.accumulate(cell.lengths)]
+    return torch.tensor(starts, dtype=torch.int32, device="cuda") if cell.lengths else None
+
+
 def of_regard(cell: Cell, q: Any, k: Any, v: Any, family: str | None) -> tuple[Call, Any]:
     plan = regard.plan(cell.problem, target="cuda", family=family)
     plan.prepare()
-    o = torch.empty(cell.b, cell.sq, cell.hq, cell.dv, dtype=q.dtype, device="cuda")
+    o = torch.empty(*q.shape[:-1], cell.dv, dtype=torch.bfloat16, device="cuda")
     workspace = torch.empty(max(plan.workspace_bytes, 1), dtype=torch.uint8, device="cuda")
     stream = torch.cuda.current_stream().cuda_stream
-    return lambda: plan.run(q=q, k=k, v=v, o=o, workspace=workspace, stream=stream), o
+    starts = offsets(cell)
+    packed = {} if starts is None else {"offsets_q": starts, "offsets_k": starts}
+    return lambda: plan.run(q=q, k=k, v=v, o=o, **packed, workspace=workspace, stream=stream), o
 
 
 def of_sdpa(cell: Cell, q: Any, k: Any, v: Any, backend: SDPBackend) -> Call | None:
-    if cell.window >= 0:
+    if cell.window >= 0 or cell.lengths or cell.dtype == "fp8":
         return None
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     gqa = cell.hq != cell.hk
@@ -78,8 +88,12 @@ def of_fa3(cell: Cell, q: Any, k: Any, v: Any) -> Call | None:
     if cell.window >= 0 or not hasattr(torch.ops.fa3_fwd, "fwd"):
         return None
     scale = 1 / math.sqrt(cell.d)
+    inputs: list[Any] = [None] * 20
+    if cell.lengths:
+        inputs[4] = inputs[5] = offsets(cell)
+        inputs[9] = inputs[10] = max(cell.lengths)
     options = (scale, cell.causal, -1, -1, 0, 0.0, True, None, 0, None, 0)
-    return lambda: torch.ops.fa3_fwd.fwd(q, k, v, *[None] * 20, *options)[0]
+    return lambda: torch.ops.fa3_fwd.fwd(q, k, v, *inputs, *options)[0]
 
 
 def difference(a: Any, b: Any) -> float:
@@ -109,7 +123,7 @@ def measure(cell: Cell, families: list[str], milliseconds: float) -> dict[str, A
         calls[name]()
         if reference is not None:
             differences[name] = difference(o, reference)
-            if not differences[name] <= MOST_DIFFERENCE:
+            if not differences[name] <= MOST_DIFFERENCE[cell.dtype]:
                 raise SystemExit(f"{cell.name}: {name} differs from a peer by {differences[name]}")
     times = interleaved(calls, milliseconds)
     tflops = {name: cell.flops / statistics.median(samples) / 1e9 for name, samples in times.items()}
@@ -122,10 +136,11 @@ def measure(cell: Cell, families: list[str], milliseconds: float) -> dict[str, A
         "differences": differences,
         "refused": refused,
     }
-    if "regard" in tflops and "cudnn" in tflops:
-        line["over_cudnn"] = round(tflops["regard"] / tflops["cudnn"], 4)
+    if "regard" in tflops and cell.peer in tflops:
+        over = tflops["regard"] / tflops[cell.peer]
+        line[f"over_{cell.peer}"] = round(over, 4)
         if cell.goal:
-            line["of_goal"] = round(line["over_cudnn"] / cell.goal, 4)
+            line["of_goal"] = round(over / cell.goal, 4)
     return line
 
 
@@ -163,7 +178,8 @@ def from_c(program: Path) -> dict[str, Any]:
 def table(line: dict[str, Any]) -> str:
     figures = "  ".join(f"{name} {value:6.1f}" for name, value in line.get("tflops", {}).items())
     goal = f"  of goal {line['of_goal']:.3f}" if "of_goal" in line else ""
-    ratio = f"  over cudnn {line['over_cudnn']:.3f}" if "over_cudnn" in line else ""
+    ratios = [f"  over {peer} {line[f'over_{peer}']:.3f}" for peer in ("cudnn", "fa3") if f"over_{peer}" in line]
+    ratio = "".join(ratios)
     return f"{line['cell']:28} {figures}{ratio}{goal}{line.get('host_us', line.get('host_ns', ''))}"
 
 

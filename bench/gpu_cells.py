@@ -32,17 +32,31 @@ class Cell:
     dv: int
     causal: bool = False
     window: int = -1  # keys visible left of the diagonal
-    goal: float = 0  # over cuDNN; 0: none known
+    dtype: str = "bf16"
+    lengths: tuple[int, ...] = ()  # of packed sequences; sq and sk are then the longest
+    peer: str = "cudnn"  # whom the goal is about
+    goal: float = 0  # over the peer; 0: none known
 
     @property
     def problem(self) -> str:
-        mask = f" mask=window:{self.window},0" if self.window >= 0 else " mask=causal" if self.causal else ""
-        return f"fwd bf16 b={self.b} hq={self.hq} hk={self.hk} sq={self.sq} sk={self.sk} d={self.d} dv={self.dv}{mask}"
+        words = ["fwd", self.dtype, f"b={self.b} hq={self.hq} hk={self.hk} sq={self.sq} sk={self.sk}"]
+        words.append(f"d={self.d} dv={self.dv}")
+        if self.dtype == "fp8":
+            words.append("out=bf16")
+        if self.lengths:
+            words.append(f"varlen tq={sum(self.lengths)} tk={sum(self.lengths)}")
+        if self.window >= 0:
+            words.append(f"mask=window:{self.window},0")
+        elif self.causal:
+            words.append("mask=causal")
+        return " ".join(words)
 
     @property
     def flops(self) -> float:
         """Of both products. A causal square counts as half of the full one, as is the field's custom."""
         pairs = self.b * float(self.sq) * self.sk
+        if self.lengths:
+            pairs = float(sum(length**2 for length in self.lengths))
         if self.window >= 0:
             reach = min(self.window + 1, self.sk)
             pairs = self.b * (float(self.sq) * reach - reach * (reach - 1) / 2)
@@ -61,6 +75,23 @@ def grid() -> list[Cell]:
     return cells
 
 
+# Few long sequences and many short ones.
+SKEWED = (8192, 4096, 2048, 1024, 512, 256, 128, 64, *8 * (8,))
+
+
+def beside_fa3(causal: bool) -> list[Cell]:
+    """What cuDNN does not do here."""
+    word, b, longest = "causal" if causal else "full", len(SKEWED), max(SKEWED)
+    # FlashAttention-4 was a little faster without a mask.
+    options = {"lengths": SKEWED, "peer": "fa3", "goal": 1.0 if causal else 1.005}
+    cells = [Cell(f"cases varlen {word}", "cases", b, 16, 16, longest, longest, 128, 128, causal, **options)]
+    for s in LENGTHS[1:]:
+        b, h = TOKENS // s, WIDTH // 128
+        name = f"cases fp8 {word} s={s}"
+        cells.append(Cell(name, "cases", b, h, h, s, s, 128, 128, causal, dtype="fp8", peer="fa3", goal=1))
+    return cells
+
+
 def cases() -> list[Cell]:
     cells = []
     for causal, gqa32, gqa64, wide in ((False, 1.115, 1.119, 1.157), (True, 1.225, 1.196, 1.331)):
@@ -72,4 +103,8 @@ def cases() -> list[Cell]:
         ]
     cells.append(Cell("cases short q", "cases", 8, 32, 8, 128, 8192, 128, 128, goal=1.113))
     cells.append(Cell("cases window", "cases", 1, 16, 16, 16384, 16384, 128, 128, True, window=1024))
-    return cells
+    cells += [
+        Cell(f"cases sq={sq} sk={sk}", "cases", b, 32, 8, sq, sk, 128, 128, peer="fa3", goal=1)
+        for sq, sk, b in ((16, 8192, 8), (16, 4096, 32), (1, 4096, 32))
+    ]
+    return cells + beside_fa3(causal=False) + beside_fa3(causal=True)
