@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 
 import pytest
 
@@ -83,14 +84,34 @@ def test_a_flaw_is_named_and_strict_fails(regard, tmp_path, statement, code, wor
 def test_nvrtc_comes_from_cuda_home_and_from_the_loader(regard, tmp_path):
     (tmp_path / "cuda").mkdir()
     (tmp_path / "cuda" / "lib64").symlink_to(WHEELS[0])
-    nothing = {"CUDA_HOME": "/nonexistent", "LD_LIBRARY_PATH": ""}
+    nothing = {"CUDA_HOME": "/nonexistent", "LD_LIBRARY_PATH": "", "PATH": str(tmp_path)}
     for i, settings in enumerate(({"CUDA_HOME": str(tmp_path / "cuda")}, {"LD_LIBRARY_PATH": WHEELS[0]})):
         shown = regard(ONE, **{**nothing, **settings, "REGARD_CACHE_DIR": str(tmp_path / str(i))})
         assert shown.code == 0 and "1 compiled" in shown.out, shown.out + shown.err
     missing = regard(ONE, **nothing, REGARD_CACHE_DIR=str(tmp_path / "none"))
     assert missing.code == 3
-    for words in ("CUDA_HOME '/nonexistent/lib64'", "the system's loader", "pip install nvidia-cuda-nvrtc"):
+    remedy = "pip install nvidia-cuda-nvrtc"
+    for words in (
+        "CUDA_HOME '/nonexistent/lib64'",
+        "the system's loader",
+        remedy,
+        "no nvcc either",
+        f"PATH ({tmp_path})",
+    ):
         assert words in missing.out
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
+def test_nvcc_compiles_where_there_is_no_nvrtc(regard, tmp_path):
+    settings = {"CUDA_HOME": "", "LD_LIBRARY_PATH": "", "REGARD_CACHE_DIR": str(tmp_path / "cache")}
+    shown = regard(ONE, **settings)
+    assert shown.code == 0 and "1 compiled" in shown.out, shown.out + shown.err
+    (entry,) = json.loads(regard("cache list --json", **settings).out)
+    assert entry["manifest"]["compiler"].startswith("nvcc release ")
+    # A setting stands alone.
+    assert (
+        regard(ONE, **settings | {"REGARD_NVRTC": str(tmp_path), "REGARD_CACHE_DIR": str(tmp_path / "none")}).code == 3
+    )
 
 
 def test_bad_words_are_refused(refused):

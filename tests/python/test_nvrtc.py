@@ -37,7 +37,11 @@ def test_without_one_the_sentence_names_places_and_remedies(tmp_path):
     for name in ("numpy", "numpy.libs"):
         if os.path.exists(os.path.join(installed, name)):
             (packages / name).symlink_to(os.path.join(installed, name))
-    paths = {"PYTHONPATH": f"{packages}:{os.environ.get('PYTHONPATH', '')}", "CUDA_HOME": str(tmp_path)}
+    paths = {
+        "PYTHONPATH": f"{packages}:{os.environ.get('PYTHONPATH', '')}",
+        "CUDA_HOME": str(tmp_path),
+        "PATH": str(tmp_path),
+    }
     done = prepare(tmp_path, "-S", **paths)
     assert done.returncode != 0
     assert "NoKernelError" in done.stderr
@@ -46,5 +50,6 @@ def test_without_one_the_sentence_names_places_and_remedies(tmp_path):
         f"CUDA_HOME '{tmp_path}/lib64'",
         "the system's loader",
         "pip install nvidia-cuda-nvrtc",
+        "no nvcc either",
     ):
         assert words in done.stderr
