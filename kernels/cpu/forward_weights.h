@@ -31,8 +31,6 @@ REGARD_INLINE void raise_maximum(float* maximum, const Tile<tile_rows, vectors>&
   }
 }
 
-constexpr Precision weight_precision = key::dtype == DType::bf16 ? Precision::bf16_sum : Precision::fp32;
-
 /// Weights are sums of 2^(score - reference): as long as none is too large to be one, the reference may stay
 /// where it is, and with it all that was summed up.
 constexpr float largest_exponent = 8;
@@ -43,8 +41,10 @@ REGARD_INLINE Ints rises(Floats largest, Floats reference, float unit) {
 }
 
 /// The difference first: it is exact near the maximum, however large the scores are.
+template <Precision of_bf16>
 REGARD_INLINE Floats weight_of(Floats score, Floats reference, float unit) {
-  return exp2<weight_precision>((score - reference) * unit);
+  constexpr Precision precision = key::dtype == DType::bf16 ? of_bf16 : Precision::fp32;
+  return exp2<precision>((score - reference) * unit);
 }
 
 /// Weights of the neighbouring keys, of a vector of rows, as operands.
@@ -78,7 +78,8 @@ bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const Rea
 
     DropoutLanes dropout(head, rows.first_row + lane);
     const auto weight = [&](i64 key) {
-      const Floats p = weight_of(load<Floats>(part.scores + key * tile + lane), zero, unit);
+      const Floats p =
+          weight_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, unit);
       sum = p * one + sum;  // a multiply-add: the adder is the busier unit here
       if constexpr (key::dropout) return select(dropout.kept(part.first_key + key), p, Floats{});
       return p;
@@ -153,8 +154,8 @@ class WeightsBeside {
     const i64 key = i / (tile / lanes) * 2, lane = i % (tile / lanes) * lanes;
     const float* const from = scores + key * tile + lane;
     const Floats reference = load<Floats>(reference_ + lane);
-    const Floats low = weight_of(load<Floats>(from), reference, unit_);
-    const Floats high = weight_of(load<Floats>(from + tile), reference, unit_);
+    const Floats low = weight_of<Precision::beside>(load<Floats>(from), reference, unit_);
+    const Floats high = weight_of<Precision::beside>(load<Floats>(from + tile), reference, unit_);
     store(sum_ + lane, load<Floats>(sum_ + lane) + low + high);
     store_weights(weights + depth(key) * tile + lane, low, high);
   }

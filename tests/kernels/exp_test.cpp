@@ -22,7 +22,7 @@ namespace regard::test {
 namespace {
 
 const std::string root = REGARD_SOURCE_DIR;
-constexpr const char* precisions[] = {"bf16", "bf16_sum", "fp32"};
+constexpr const char* precisions[] = {"bf16", "bf16_sum", "beside", "fp32"};
 
 std::string text_of(const std::string& path) {
   std::ifstream file(root + "/" + path);
