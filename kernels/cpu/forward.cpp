@@ -249,12 +249,12 @@ class Block {
         multiply_keys<tile_vectors>(scores, keys, rows.q, modified ? nullptr : maximum);
       else
         weights.multiply_keys(scores, keys, rows.q, modified ? nullptr : maximum,
-                              scratch_.weights + depth(key - key_step) * tile);
+                              scratch_.weights + filled_depth(key - key_step) * tile);
       if (modified) modify(rows, part, key, key + key_step, {0, strips}, maximum);
       if (key == part.begin && !rows.started) weights.refer_to(maximum);
     }
     const i64 last = part.end - key_step;
-    weights.make(part.scores + last * tile, scratch_.weights + depth(last) * tile);
+    weights.make(part.scores + last * tile, scratch_.weights + filled_depth(last) * tile);
     return weights.keep(rows, maximum);
   }
 

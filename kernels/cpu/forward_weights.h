@@ -86,7 +86,7 @@ bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const Rea
     };
     for (i64 key = keys.begin; key < keys.end; key += 2) {
       const Floats low = weight(key), high = weight(key + 1);
-      store_weights(weights + depth(key) * tile + lane, low, high);
+      store_weights(weights + filled_depth(key) * tile + lane, low, high);
     }
     store(rows.reference + lane, reference);
     store(rows.sum + lane, sum);
@@ -157,7 +157,7 @@ class WeightsBeside {
     const Floats low = weight_of<Precision::beside>(load<Floats>(from), reference, unit_);
     const Floats high = weight_of<Precision::beside>(load<Floats>(from + tile), reference, unit_);
     store(sum_ + lane, load<Floats>(sum_ + lane) + low + high);
-    store_weights(weights + depth(key) * tile + lane, low, high);
+    store_weights(weights + filled_depth(key) * tile + lane, low, high);
   }
 
   float unit_;
