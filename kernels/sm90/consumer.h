@@ -35,7 +35,12 @@ class Consumer {
         scores_ = ScoreScale(a_, descale(a_.descale_q, given) * descale(a_.descale_k, given));
       RowState rows;
       Sums o{};
-      if (given.tiles.start() >= 0) multiply(given.work, given.tiles, careful, rows, o);
+      const i32 q_stage = static_cast<i32>(turn % q_stages);
+      shared_.q_full[q_stage][warpgroup_].wait(turn / q_stages % 2);
+      if (given.tiles.start() >= 0)
+        multiply(given.work, given.tiles, careful, q_stage, rows, o);
+      else
+        done_with_q(q_stage);
       const u32 warp = threadIdx.x / 32 - 4, bad = careful ? 0 : overflowed(rows);
       store(given, rows, o, careful ? shared_.rows[turn % 2][warp] : ~bad);
       if (threadIdx.x % 32 == 0) shared_.overflowed[turn % 2][warp] = bad;
@@ -45,13 +50,13 @@ class Consumer {
   }
 
  private:
-  REGARD_DEVICE void multiply(const Work& work, const Tiles tiles, bool careful, RowState& rows, Sums& o) {
+  REGARD_DEVICE void multiply(const Work& work, const Tiles tiles, bool careful, i32 q_stage, RowState& rows,
+                              Sums& o) {
     Scores s;
     Weights weights;
     float factor[2], pending[2] = {1, 1};  // of O: now, and once the last weights are in it
     i32 tile = uniform(tiles.start());
-    shared_.q_full[ring_q_.stage][warpgroup_].wait(ring_q_.parity);
-    begin_scores(s);
+    begin_scores(s, q_stage);
     wgmma_wait<0>();
     done_with_k();
     scores_.apply(s);
@@ -61,7 +66,7 @@ class Consumer {
 #pragma unroll 1
     while ((tile = tiles.next(tile)) >= 0) {
       if constexpr (alternate) named_sync(2 + warpgroup_);
-      begin_scores(s);
+      begin_scores(s, q_stage);
       begin_output(o, weights);
       if constexpr (alternate) named_arrive(2 + (warpgroup_ ^ 1));
       wgmma_wait<1>();
@@ -86,7 +91,7 @@ class Consumer {
         scale(o, factor);
       }
     }
-    done_with_q();
+    done_with_q(q_stage);
     begin_output(o, weights);
     finish_output();
     scale(o, pending);
@@ -109,8 +114,8 @@ class Consumer {
   }
 
   /// S = Q K^T of the next tile, begun.
-  REGARD_DEVICE void begin_scores(Scores& s) {
-    const u64 q = operand(memory_.q(ring_q_.stage, warpgroup_), 0), k = operand(memory_.k(ring_k_.stage), 0);
+  REGARD_DEVICE void begin_scores(Scores& s, i32 q_stage) {
+    const u64 q = operand(memory_.q(q_stage, warpgroup_), 0), k = operand(memory_.k(ring_k_.stage), 0);
     shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
     wgmma_fence();
 #pragma unroll
@@ -121,10 +126,7 @@ class Consumer {
     }
     wgmma_commit();
   }
-  REGARD_DEVICE void done_with_q() {
-    arrive(shared_.q_empty[ring_q_.stage][warpgroup_]);
-    ring_q_.advance();
-  }
+  REGARD_DEVICE void done_with_q(i32 q_stage) { arrive(shared_.q_empty[q_stage][warpgroup_]); }
   REGARD_DEVICE void done_with_k() {
     arrive(shared_.k_empty[ring_k_.stage]);
     ring_k_.advance();
@@ -204,7 +206,6 @@ class Consumer {
   Memory memory_;
   i32 warpgroup_;  // 0 .. consumers - 1
   ScoreScale scores_;
-  Ring<q_stages> ring_q_;
   Ring<stages> ring_k_, ring_v_;
 };
 

@@ -1,11 +1,12 @@
 // Forward for Hopper: bf16, fp16 and 8 bits, any positional mask, GQA, packed sequences, soft cap, learned
 // sink, LSE.
 //
-// A persistent block of warpgroups. The first one's first warp takes work from a counter and loads tiles of
-// Q, K and V by TMA; each other one multiplies 64 query rows by wgmma. Of 8 bits the first one's other warps
-// transpose V.
+// A persistent block of warpgroups. The first one's first warp takes work from a counter and hands it out;
+// its others load tiles of Q, K and V by TMA, or, of 8 bits, transpose V while the first one loads as well.
+// Each other warpgroup multiplies 64 query rows by wgmma.
 #include "kernels/sm90/consumer.h"
-#include "kernels/sm90/producer.h"
+#include "kernels/sm90/loader.h"
+#include "kernels/sm90/scheduler.h"
 #include "kernels/sm90/transposer.h"
 
 extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
@@ -23,10 +24,26 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   // 64 K registers among the warpgroups; the compiler must not need more than each one is given.
   if (warpgroup == 0) {
     give_registers<consumers == 3 ? 32 : 40>();
-    if (threadIdx.x < 32)
-      Producer(q, k, v, arguments, shared, memory).run();
-    else if constexpr (eight_bits)
+    const i32 warp = __shfl_sync(whole_warp, threadIdx.x / 32, 0);
+    if (warp == 0) {
+      Scheduler scheduler(arguments, shared);
+      if constexpr (eight_bits) {
+        AllLoader loader(q, k, v, shared, memory);
+#pragma unroll 1
+        for (u32 turn = 0; scheduler.hand_out(); ++turn) load_turn(loader, shared.turn[turn % 2], arguments);
+      } else {
+        while (scheduler.hand_out()) {
+        }
+      }
+    } else if constexpr (eight_bits) {
       Transposer(shared, memory).run();
+    } else if (warp == 1) {
+      load_turns(QueryLoader(q, shared, memory), arguments, shared);
+    } else if (warp == 2) {
+      load_turns(KeyLoader<false>(k, shared, memory), arguments, shared);
+    } else {
+      load_turns(KeyLoader<true>(v, shared, memory), arguments, shared);
+    }
   } else {
     take_registers<consumers == 3 ? 160 : 232>();
     Consumer(arguments, shared, memory, warpgroup - 1).run();

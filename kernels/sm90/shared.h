@@ -12,7 +12,8 @@ constexpr Sm90ForwardLayout layout(key::d, key::dv, block_q, block_k, key::stage
 constexpr i32 stages = key::stages, q_stages = layout.q_stages;
 constexpr i32 group_rows = Sm90ForwardLayout::group_rows, box_bytes = Sm90ForwardLayout::box_bytes;
 constexpr i32 consumers = key::warps / 4 - 1, consumer_warps = 4 * consumers;
-constexpr i32 transposer_warps = eight_bits ? 3 : 0;  // beside the warp that loads
+// Of the first warpgroup, beside the one that hands out work: those that load, or of 8 bits transpose V.
+constexpr i32 helper_warps = 3;
 constexpr i32 columns = Sm90ForwardLayout::output_columns(key::dv);
 // What one product takes of the head dimension or of keys, and a box has of that.
 constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
@@ -38,7 +39,8 @@ struct Shared {
   u32 overflowed[2][consumer_warps], rows[2][consumer_warps];
   // Ragged.
   Ranking ranking;
-  i32 rows_per_batch[3];  // of Q, K and V in memory
+  i32 rows_per_batch[3];   // of Q, K and V in memory
+  Barrier turn_loaded[2];  // its last K is on the way
 
   /// By one thread.
   REGARD_DEVICE void init(const Arguments& a) {
@@ -53,14 +55,15 @@ struct Shared {
       k_full[i].init(1);
       k_empty[i].init(consumer_warps);
       v_full[i].init(1);
-      v_empty[i].init(eight_bits ? transposer_warps : consumer_warps);
+      v_empty[i].init(eight_bits ? helper_warps : consumer_warps);
       if constexpr (!eight_bits) continue;
-      transposed_full[i].init(transposer_warps);
+      transposed_full[i].init(helper_warps);
       transposed_empty[i].init(consumer_warps);
     }
     for (i32 i = 0; i < 2; ++i) {
       turn_full[i].init(1);
-      turn_done[i].init(consumer_warps + transposer_warps);
+      turn_loaded[i].init(1);
+      turn_done[i].init(consumer_warps + helper_warps);
       for (u32& rows_of_warp : overflowed[i]) rows_of_warp = 0;
     }
     Barrier::make_visible();

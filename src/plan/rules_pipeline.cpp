@@ -126,8 +126,9 @@ Refusal hopper_tile(const Question& q) {
     return fmt::format("its tile is for head dims up to {}/{}; the one for {}/{} holds more keys or stages",
                        tile.max_d, tile.max_dv, other.max_d, other.max_dv);
   }
-  const bool full = p.softcap > 0 && bytes_of(p.dtype) == 1;
-  return full ? too_large_for(q, "soft cap") : std::nullopt;
+  // It takes registers that tiles of 8 bits and those of three warpgroups need.
+  const bool full = bytes_of(p.dtype) == 1 || value_of(tile, "block_q") > 128;
+  return p.softcap > 0 && full ? too_large_for(q, "soft cap") : std::nullopt;
 }
 
 Refusal hopper_packing(const Question& q) {

@@ -28,7 +28,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | fwd bf16 d=64",
         "sm_90a forward wgmma_tma block_q=192 block_k=128 warps=16 stages=3 | fwd bf16 d=64",
-        "sm_90a forward wgmma_tma block_q=192 block_k=128 warps=16 stages=3 | fwd fp16 d=64 softcap",
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | fwd fp16 d=64 "
+        "softcap",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=72 "
         "dv=99",

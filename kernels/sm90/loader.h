@@ -1,0 +1,155 @@
+// What loads tiles of Q, K and V by TMA: each as far ahead as its ring has room.
+#pragma once
+
+#include "kernels/sm90/ptx/tma.h"
+#include "kernels/sm90/shared.h"
+
+namespace regard {
+
+/// One tensor of a block of work, as its tensor map finds it.
+template <bool ragged>
+struct Source {
+  const TensorMap& map;
+  const Sequence& sequence;
+  i32 head;
+  i32 rows_per_batch;  // ragged: of the map
+  i32 first_row;       // ragged: of the sequence in its batch
+  i32 count;           // ragged: rows of the sequence
+
+  /// A tile in boxes, one behind the other. Rows past the end of the sequence are zeros.
+  template <i32 bytes, i32 rows>
+  REGARD_DEVICE void load(u32 to, Barrier& full, i32 row) const {
+    full.expect(bytes);
+#pragma unroll
+    for (i32 box = 0; box < bytes / (rows * box_bytes); ++box) {
+      const u32 place = to + box * rows * box_bytes;
+      const i32 column = box * layout.columns;
+      if constexpr (ragged)
+        load_ragged_box(place, map, full, column, row, sequence.batch * rows_per_batch + first_row, count,
+                        head);
+      else
+        load_box(place, map, full, column, row, head, sequence.batch);
+    }
+  }
+};
+
+/// Q of each turn: each warpgroup's own rows, as soon as it is done with those before.
+class QueryLoader {
+ public:
+  static constexpr bool tells = false;  // when a turn is loaded
+
+  REGARD_DEVICE QueryLoader(const TensorMap& q, Shared& shared, Memory memory)
+      : q_(q), shared_(shared), memory_(memory) {
+    if (threadIdx.x % 32 == 0) prefetch(q_);
+  }
+
+  template <bool ragged>
+  REGARD_DEVICE void load(const Turn& turn) {
+    const i32 stage = ring_.stage;
+    const Sequence& s = turn.work.sequence;
+#pragma unroll 1
+    for (i32 i = 0; i < consumers; ++i) {
+      shared_.q_empty[stage][i].wait(ring_.parity ^ 1);
+      if (threadIdx.x % 32 != 0) continue;
+      const Row first(turn.work, i * group_rows);
+      const Source<ragged> q{q_, s, first.head, shared_.rows_per_batch[0], s.first_q, s.sq};
+      q.template load<layout.q / consumers, group_rows>(memory_.q(stage, i), shared_.q_full[stage][i],
+                                                        first.row);
+    }
+    ring_.advance();
+  }
+
+ private:
+  const TensorMap& q_;
+  Shared& shared_;
+  Memory memory_;
+  Ring<q_stages> ring_;
+};
+
+/// K or V of the tiles of each turn.
+template <bool of_v>
+class KeyLoader {
+ public:
+  static constexpr bool tells = !of_v;
+
+  REGARD_DEVICE KeyLoader(const TensorMap& map, Shared& shared, Memory memory)
+      : map_(map), shared_(shared), memory_(memory) {
+    if (threadIdx.x % 32 == 0) prefetch(map_);
+  }
+
+  template <bool ragged>
+  REGARD_DEVICE void load(const Turn& turn) {
+#pragma unroll 1
+    for (i32 tile = turn.tiles.start(); tile >= 0; tile = turn.tiles.next(tile))
+      load_tile<ragged>(turn, tile);
+  }
+
+  template <bool ragged>
+  REGARD_DEVICE void load_tile(const Turn& turn, i32 tile) {
+    const i32 stage = ring_.stage;
+    (of_v ? shared_.v_empty : shared_.k_empty)[stage].wait(ring_.parity ^ 1);
+    if (threadIdx.x % 32 == 0) {
+      const Sequence& s = turn.work.sequence;
+      const Source<ragged> keys{map_, s, turn.kv_head, shared_.rows_per_batch[of_v ? 2 : 1], s.first_k, s.sk};
+      keys.template load<of_v ? layout.v : layout.k, block_k>(of_v ? memory_.v(stage) : memory_.k(stage),
+                                                              (of_v ? shared_.v_full : shared_.k_full)[stage],
+                                                              tile * block_k);
+    }
+    ring_.advance();
+  }
+
+ private:
+  const TensorMap& map_;
+  Shared& shared_;
+  Memory memory_;
+  Ring<stages> ring_;
+};
+
+/// Q, K and V of each turn by one warp.
+class AllLoader {
+ public:
+  REGARD_DEVICE AllLoader(const TensorMap& q, const TensorMap& k, const TensorMap& v, Shared& shared,
+                          Memory memory)
+      : q_(q, shared, memory), k_(k, shared, memory), v_(v, shared, memory) {}
+
+  template <bool ragged>
+  REGARD_DEVICE void load(const Turn& turn) {
+    q_.template load<ragged>(turn);
+#pragma unroll 1
+    for (i32 tile = turn.tiles.start(); tile >= 0; tile = turn.tiles.next(tile)) {
+      k_.template load_tile<ragged>(turn, tile);
+      v_.template load_tile<ragged>(turn, tile);
+    }
+  }
+
+ private:
+  QueryLoader q_;
+  KeyLoader<false> k_;
+  KeyLoader<true> v_;
+};
+
+template <class Loader>
+REGARD_DEVICE void load_turn(Loader& loader, const Turn& turn, const Arguments& a) {
+  if (ragged(a))
+    loader.template load<true>(turn);
+  else
+    loader.template load<false>(turn);
+}
+
+/// Every turn that is handed out, by one warp.
+template <class Loader>
+REGARD_DEVICE void load_turns(Loader loader, const Arguments& a, Shared& shared) {
+#pragma unroll 1
+  for (u32 turn = 0;; ++turn) {
+    shared.turn_full[turn % 2].wait(turn / 2 % 2);
+    const Turn& given = shared.turn[turn % 2];
+    if (given.work.head < 0) return;
+    load_turn(loader, given, a);
+    __syncwarp();
+    if (threadIdx.x % 32 != 0) continue;
+    if constexpr (Loader::tells) shared.turn_loaded[turn % 2].arrive();
+    shared.turn_done[turn % 2].arrive();
+  }
+}
+
+}  // namespace regard

@@ -1,0 +1,96 @@
+// The warp that takes work and hands it out to all others of the block, in turns.
+#pragma once
+
+#include "kernels/sm90/shared.h"
+
+namespace regard {
+
+class Scheduler {
+ public:
+  REGARD_DEVICE Scheduler(const Arguments& a, Shared& shared)
+      : a_(a), shared_(shared), order_(a, shared.ranking) {}
+
+  /// Hands out a turn; false with the one that says that there is no more. Work is taken as late as loads
+  /// allow, so that what is left for the end is spread evenly. Rows that overflowed in a turn are done again
+  /// two turns later, before anything new.
+  REGARD_DEVICE bool hand_out() {
+    if (!eight_bits && turn_ > 0) shared_.turn_loaded[(turn_ - 1) % 2].wait((turn_ - 1) / 2 % 2);
+    wait_for_place(turn_);
+    if (again(turn_ % 2)) {
+      publish(shared_.turn[turn_ % 2].work, true);
+      return true;
+    }
+    if (used_) take();
+    if (index_ < order_.all()) {
+      publish(order_.at(index_), false);
+      used_ = true;
+      const Tiles& tiles = shared_.turn[(turn_ - 1) % 2].tiles;
+      if (tiles.last - tiles.first <= few_tiles) take();
+      return true;
+    }
+    wait_for_place(turn_ + 1);
+    if (!again((turn_ + 1) % 2)) return publish_end();
+    publish(shared_.turn[(turn_ + 1) % 2].work, true);
+    return true;
+  }
+
+ private:
+  /// So few are done with before the next work would be known.
+  static constexpr i32 few_tiles = 4;
+
+  /// Until the turn two before `next` has ended.
+  REGARD_DEVICE void wait_for_place(u32 next) { shared_.turn_done[next % 2].wait(next / 2 % 2 ^ 1); }
+
+  REGARD_DEVICE void take() {
+    u32 taken = index_;
+    if (first_lane && (Sm90ForwardLayout::always_counts(block_q) || a_.counter != nullptr))
+      taken = atomicInc(a_.counter, order_.all() - 1);  // 0 again after the last
+    index_ = gridDim.x + __shfl_sync(whole_warp, taken, 0);
+    used_ = false;
+  }
+
+  /// Whether rows of the last turn in `slot` overflowed: then this turn does them again.
+  REGARD_DEVICE bool again(u32 slot) {
+    const u32 warp = threadIdx.x;
+    u32 rows = 0;
+    if (warp < consumer_warps) {
+      rows = shared_.overflowed[slot][warp];
+      shared_.overflowed[slot][warp] = 0;
+      shared_.rows[turn_ % 2][warp] = rows;
+    }
+    return __any_sync(whole_warp, rows != 0);
+  }
+
+  REGARD_DEVICE void publish(const Work& work, bool careful) {
+    Turn& turn = shared_.turn[turn_ % 2];
+    __syncwarp();
+    if (first_lane) {
+      turn.work = work;
+      turn.kv_head = work.head / (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
+      if constexpr (packed_heads)
+        turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
+      turn.tiles = tiles_of(work.first_row, Sight(work.sequence, a_));
+      turn.careful = careful;
+      shared_.turn_full[turn_ % 2].arrive();
+    }
+    __syncwarp();
+    ++turn_;
+  }
+  REGARD_DEVICE bool publish_end() {
+    __syncwarp();
+    if (first_lane) {
+      shared_.turn[turn_ % 2].work.head = -1;
+      shared_.turn_full[turn_ % 2].arrive();
+    }
+    return false;
+  }
+
+  const Arguments& a_;
+  Shared& shared_;
+  Order order_;
+  u32 index_ = blockIdx.x, turn_ = 0;
+  bool used_ = false;  // the work of index_ has been handed out
+  const bool first_lane = threadIdx.x == 0;
+};
+
+}  // namespace regard
