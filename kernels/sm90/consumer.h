@@ -35,12 +35,12 @@ class Consumer {
         scores_ = ScoreScale(a_, descale(a_.descale_q, given) * descale(a_.descale_k, given));
       RowState rows;
       Sums o{};
-      const i32 q_stage = static_cast<i32>(turn % q_stages);
-      shared_.q_full[q_stage][warpgroup_].wait(turn / q_stages % 2);
-      if (given.tiles.start() >= 0)
-        multiply(given.work, given.tiles, careful, q_stage, rows, o);
-      else
-        done_with_q(q_stage);
+      if (given.tiles.start() >= 0) {
+        multiply(turn, given.work, given.tiles, careful, rows, o);
+      } else {
+        wait_for_q(turn);
+        done_with_q(turn);
+      }
       const u32 warp = threadIdx.x / 32 - 4, bad = careful ? 0 : overflowed(rows);
       store(given, rows, o, careful ? shared_.rows[turn % 2][warp] : ~bad);
       if (threadIdx.x % 32 == 0) shared_.overflowed[turn % 2][warp] = bad;
@@ -50,13 +50,14 @@ class Consumer {
   }
 
  private:
-  REGARD_DEVICE void multiply(const Work& work, const Tiles tiles, bool careful, i32 q_stage, RowState& rows,
+  REGARD_DEVICE void multiply(u32 turn, const Work& work, const Tiles tiles, bool careful, RowState& rows,
                               Sums& o) {
     Scores s;
     Weights weights;
     float factor[2], pending[2] = {1, 1};  // of O: now, and once the last weights are in it
     i32 tile = uniform(tiles.start());
-    begin_scores(s, q_stage);
+    wait_for_q(turn);
+    begin_scores(s, turn);
     wgmma_wait<0>();
     done_with_k();
     scores_.apply(s);
@@ -66,7 +67,7 @@ class Consumer {
 #pragma unroll 1
     while ((tile = tiles.next(tile)) >= 0) {
       if constexpr (alternate) named_sync(2 + warpgroup_);
-      begin_scores(s, q_stage);
+      begin_scores(s, turn);
       begin_output(o, weights);
       if constexpr (alternate) named_arrive(2 + (warpgroup_ ^ 1));
       wgmma_wait<1>();
@@ -91,7 +92,7 @@ class Consumer {
         scale(o, factor);
       }
     }
-    done_with_q(q_stage);
+    done_with_q(turn);
     begin_output(o, weights);
     finish_output();
     scale(o, pending);
@@ -114,8 +115,8 @@ class Consumer {
   }
 
   /// S = Q K^T of the next tile, begun.
-  REGARD_DEVICE void begin_scores(Scores& s, i32 q_stage) {
-    const u64 q = operand(memory_.q(q_stage, warpgroup_), 0), k = operand(memory_.k(ring_k_.stage), 0);
+  REGARD_DEVICE void begin_scores(Scores& s, u32 turn) {
+    const u64 q = operand(memory_.q(q_stage(turn), warpgroup_), 0), k = operand(memory_.k(ring_k_.stage), 0);
     shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
     wgmma_fence();
 #pragma unroll
@@ -126,7 +127,12 @@ class Consumer {
     }
     wgmma_commit();
   }
-  REGARD_DEVICE void done_with_q(i32 q_stage) { arrive(shared_.q_empty[q_stage][warpgroup_]); }
+  /// Every turn has its Q, in the next place of the ring.
+  REGARD_DEVICE static i32 q_stage(u32 turn) { return static_cast<i32>(turn % q_stages); }
+  REGARD_DEVICE void wait_for_q(u32 turn) {
+    shared_.q_full[q_stage(turn)][warpgroup_].wait(turn / q_stages % 2);
+  }
+  REGARD_DEVICE void done_with_q(u32 turn) { arrive(shared_.q_empty[q_stage(turn)][warpgroup_]); }
   REGARD_DEVICE void done_with_k() {
     arrive(shared_.k_empty[ring_k_.stage]);
     ring_k_.advance();

@@ -24,8 +24,6 @@ class Scheduler {
     if (index_ < order_.all()) {
       publish(order_.at(index_), false);
       used_ = true;
-      const Tiles& tiles = shared_.turn[(turn_ - 1) % 2].tiles;
-      if (tiles.last - tiles.first <= few_tiles) take();
       return true;
     }
     wait_for_place(turn_ + 1);
@@ -35,9 +33,6 @@ class Scheduler {
   }
 
  private:
-  /// So few are done with before the next work would be known.
-  static constexpr i32 few_tiles = 4;
-
   /// Until the turn two before `next` has ended.
   REGARD_DEVICE void wait_for_place(u32 next) { shared_.turn_done[next % 2].wait(next / 2 % 2 ^ 1); }
 
