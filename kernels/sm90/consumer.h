@@ -110,7 +110,9 @@ class Consumer {
   REGARD_DEVICE void keep_order() { shared_.transposed_full[ring_v_.stage].wait(ring_v_.parity); }
 
   REGARD_DEVICE void hide(Scores& s, i32 tile, const Work& work) const {
-    const i32 rows[2] = {row_of(work, 0).row, row_of(work, 1).row};
+    // Rows behind the last one see what it sees, as tiles_of has it.
+    const i32 last = work.sequence.sq - 1,
+              rows[2] = {min(row_of(work, 0).row, last), min(row_of(work, 1).row, last)};
     mask(s, tile * block_k, rows, Sight(work.sequence, a_));
   }
 

@@ -1,5 +1,5 @@
 // What the warpgroups of a block share: rings of tiles in dynamic shared memory, their barriers, and the
-// turns of work that go from the one that loads to those that multiply.
+// turns of work that go from the one that schedules to all others.
 #pragma once
 
 #include "kernels/sm90/forward_layout.h"
@@ -39,8 +39,9 @@ struct Shared {
   u32 overflowed[2][consumer_warps], rows[2][consumer_warps];
   // Ragged.
   Ranking ranking;
-  i32 rows_per_batch[3];   // of Q, K and V in memory
-  Barrier turn_loaded[2];  // its last K is on the way
+  i32 rows_per_batch[3];  // of Q, K and V in memory
+
+  Barrier turn_loaded[2];  // the last K of a turn is on the way
 
   /// By one thread.
   REGARD_DEVICE void init(const Arguments& a) {

@@ -1,8 +1,8 @@
 // What there is to do: blocks of query rows, and the tiles of keys that each one sees.
 #pragma once
 
+#include "kernels/cuda/warp.h"
 #include "kernels/sm90/forward_layout.h"
-#include "kernels/sm90/ptx/types.h"
 
 namespace regard {
 
@@ -83,8 +83,9 @@ REGARD_DEVICE i32 tiles_before(i32 key) {
   return (max(key, 0) + block_k - 1) / block_k;
 }
 
-REGARD_DEVICE Tiles tiles_of(i32 first_row, const Sight& sight) {
-  const Visible top = sight.of(first_row), bottom = sight.of(first_row + rows_of_head - 1);
+/// Rows behind the last one count for nothing: which tiles are whole must not depend on where a block ends.
+REGARD_DEVICE Tiles tiles_of(i32 first_row, i32 rows, const Sight& sight) {
+  const Visible top = sight.of(first_row), bottom = sight.of(min(first_row + rows_of_head, rows) - 1);
   Tiles tiles{top.first / block_k,        tiles_before(bottom.last),  0,
               tiles_before(bottom.first), max(top.last, 0) / block_k, 0};
   if (windowed && sight.left >= 0) tiles.sinks = tiles_before(min(sight.sinks, bottom.last));

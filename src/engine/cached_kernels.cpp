@@ -29,9 +29,10 @@ std::map<std::string, std::string> cached_kernels() {
   std::ranges::sort(entries, {}, &CacheEntryInfo::used_unix_seconds);
   for (const CacheEntryInfo& entry : entries) {
     const json manifest = json::parse(entry.manifest, nullptr, false);
-    if (!manifest.is_object() || !manifest.contains("kernel")) continue;
+    if (!manifest.is_object() || !manifest.contains("kernel") || !manifest["kernel"].is_string()) continue;
+    const auto resources = manifest.find("resources");
     found[manifest["kernel"].get<std::string>()] =
-        manifest.contains("resources") ? manifest["resources"].dump() : "";
+        resources != manifest.end() && resources->is_object() ? resources->dump() : "";
   }
   return found;
 }

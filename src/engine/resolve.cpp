@@ -167,6 +167,7 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   if (!current->jit) {
     if (current->cache) {
       if (const std::optional<CacheEntry> entry = (*cache)->find(digest)) return load_entry(*entry);
+      if (const auto entry = made_by_any_compiler(**cache, key, *rendered)) return load_entry(*entry);
     }
     const std::string where = current->cache ? (*cache)->directory() : "switched off";
     return not_available(key,

@@ -85,11 +85,13 @@ Seconds arithmetic(const Plan& plan, const Stage& stage) {
   return flops(p) * padding / products_per_second(plan, algorithm);
 }
 
-/// K and V are read once where query heads share blocks, else once per query head.
+/// K and V, as far as some row sees them, are read once where query heads share blocks, else once per query
+/// head.
 Seconds traffic(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
   const double heads = static_cast<double>(packs_group(stage.kernel.algorithm) ? p.hk : p.hq);
-  const double keys = static_cast<double>(p.tk > 0 ? p.tk : product({p.b, p.sk}));
+  const double seen = p.sk > 0 ? static_cast<double>(visible_keys(p)) / static_cast<double>(p.sk) : 1;
+  const double keys = seen * static_cast<double>(p.tk > 0 ? p.tk : product({p.b, p.sk}));
   return keys * heads * static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype)) /
          bytes_per_second(plan);
 }

@@ -56,10 +56,11 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
   const Seconds of_work = block + (layout.q_stages == 1 ? of_lone_query : 0);
   const double rounds = static_cast<double>(sm90_work(p, a.block_q)) / plan.threads;
   const bool counts = plan.workspace.bytes[static_cast<std::size_t>(Part::counter)] > 0;
+  const Seconds before = counts ? of_cleared_counter : 0;
   // In turn, or whoever is free takes the longest that is left.
-  if (edges(p) == 0) return of_work * std::ceil(rounds) + (counts ? of_cleared_counter : 0);
-  const auto longest = static_cast<double>(edges(p) == 1 ? p.sk : 0) * of_key;
-  return std::max(of_work * rounds, longest) + of_cleared_counter;
+  if (edges(p) == 0) return before + of_work * std::ceil(rounds);
+  const auto longest = static_cast<double>(edges(p) == 1 ? visible_keys(p) : 0) * of_key;
+  return before + std::max(of_work * rounds, longest);
 }
 
 }  // namespace regard

@@ -98,7 +98,7 @@ Refusal hopper_forward(const Question& q) {
       {"output of 8 or 32 bits from fp8", bytes == 1 && bytes_of(p.out) != 2},
       {"rows that are no multiple of 16 bytes", p.d * bytes % 16 != 0 || p.dv * bytes % 16 != 0},
       {"lengths where batches lie inside rows", p.lengths && !p.varlen && p.layout == Layout::sbhd},
-      {"soft cap at head dims above 192", p.softcap > 0 && p.dv > 192},
+      {"soft cap at head dims above 192", p.softcap > 0 && std::max(p.d, p.dv) > 192},
       {"bias", p.bias != Bias::none},
       {"bit masks", p.bits},
       {"row ranges", p.ranges},

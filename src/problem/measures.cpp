@@ -19,6 +19,20 @@ double clamped_sum(std::int64_t rows, std::int64_t start, std::int64_t limit) {
   return (full > first ? ramp : 0) + static_cast<double>(rows - full) * static_cast<double>(limit);
 }
 
+/// Row i sees keys from i + diagonal - left to i + diagonal + right; negative: as far as there are keys.
+struct Edges {
+  std::int64_t diagonal, left, right;
+
+  explicit Edges(const Problem& p) {
+    const bool causal = p.mask == Mask::causal || p.mask == Mask::causal_top_left;
+    const bool top_left = p.mask == Mask::causal_top_left || p.mask == Mask::window_top_left;
+    const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
+    diagonal = top_left ? 0 : p.sk - p.sq;
+    left = window ? p.window_left : -1;
+    right = causal ? 0 : window ? p.window_right : -1;
+  }
+};
+
 }  // namespace
 
 std::size_t bytes_of(DType dtype) {
@@ -68,18 +82,22 @@ bool has_alibi(Bias bias) {
 }
 
 double visible_pairs(const Problem& p) {
-  const bool causal = p.mask == Mask::causal || p.mask == Mask::causal_top_left;
-  const bool top_left = p.mask == Mask::causal_top_left || p.mask == Mask::window_top_left;
-  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
-  const std::int64_t diagonal = top_left ? 0 : p.sk - p.sq;
-  const std::int64_t left = window ? p.window_left : -1;
-  const std::int64_t right = causal ? 0 : window ? p.window_right : -1;
+  const Edges e(p);
   // Row i sees [first, last) and, left of it, the sink tokens; all three are clamped lines in i.
   const double all = static_cast<double>(p.sq) * static_cast<double>(p.sk);
-  const double last = right < 0 ? all : clamped_sum(p.sq, diagonal + right + 1, p.sk);
-  const double first = left < 0 ? 0 : clamped_sum(p.sq, diagonal - left, p.sk);
-  const double sink = left < 0 ? 0 : clamped_sum(p.sq, diagonal - left, std::min(p.sink_tokens, p.sk));
+  const double last = e.right < 0 ? all : clamped_sum(p.sq, e.diagonal + e.right + 1, p.sk);
+  const double first = e.left < 0 ? 0 : clamped_sum(p.sq, e.diagonal - e.left, p.sk);
+  const double sink = e.left < 0 ? 0 : clamped_sum(p.sq, e.diagonal - e.left, std::min(p.sink_tokens, p.sk));
   return last - first + sink;
+}
+
+std::int64_t visible_keys(const Problem& p) {
+  if (p.sq == 0) return 0;
+  const Edges e(p);
+  const std::int64_t last =
+      e.right < 0 ? p.sk : std::clamp<std::int64_t>(e.diagonal + p.sq + e.right, 0, p.sk);
+  const std::int64_t first = e.left < 0 ? 0 : std::clamp<std::int64_t>(e.diagonal - e.left, 0, last);
+  return last - first + std::min(p.sink_tokens, first);
 }
 
 double flops(const Problem& p) {

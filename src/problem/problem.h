@@ -214,5 +214,7 @@ inline bool writes_cache(const Problem& p) {
 double flops(const Problem&);
 /// Visible (query, key) pairs of one head of one sequence of the dense shape, by the positional mask alone.
 double visible_pairs(const Problem&);
+/// Keys of a sequence that some of its rows sees.
+std::int64_t visible_keys(const Problem&);
 
 }  // namespace regard

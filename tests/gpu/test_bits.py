@@ -172,7 +172,12 @@ def test_two_devices_give_the_same_bits(family):
 # A row's bits do not depend on what else is in the call.
 @pytest.mark.parametrize("family", PIPELINES)
 @pytest.mark.parametrize("d", D)
-@pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": (200, 0)}], ids=["full", "causal", "window"])
+# The last window hides nothing of a sequence that is alone, and something of a longer one beside it.
+@pytest.mark.parametrize(
+    "mask",
+    [{}, {"causal": True}, {"window": (200, 0)}, {"window": (910, -1)}],
+    ids=["full", "causal", "window", "wide"],
+)
 @pytest.mark.parametrize(("sq", "sk"), [(300, 700), (1, 900), (700, 700)])
 def test_batch_invariance(sq, sk, mask, d, family):
     hq, hk, others = 8, 2, (5, 640, 131, 1000)

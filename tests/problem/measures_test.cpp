@@ -5,35 +5,39 @@
 namespace regard {
 namespace {
 
-/// Visible pairs by the definition of docs/semantics.md, pair by pair.
-double counted_pairs(const Problem& p) {
+/// By the definition of docs/semantics.md.
+bool sees(const Problem& p, std::int64_t row, std::int64_t key) {
   const bool top_left = p.mask == Mask::causal_top_left || p.mask == Mask::window_top_left;
   const bool causal = p.mask == Mask::causal || p.mask == Mask::causal_top_left;
   const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
-  double pairs = 0;
-  for (std::int64_t i = 0; i < p.sq; ++i) {
-    for (std::int64_t j = 0; j < p.sk; ++j) {
-      const std::int64_t distance = j - i - (top_left ? 0 : p.sk - p.sq);
-      bool visible = !causal || distance <= 0;
-      if (window) {
-        const bool left = p.window_left < 0 || distance >= -p.window_left || j < p.sink_tokens;
-        const bool right = p.window_right < 0 || distance <= p.window_right;
-        visible = left && right;
-      }
-      pairs += visible;
-    }
-  }
-  return pairs;
+  const std::int64_t distance = key - row - (top_left ? 0 : p.sk - p.sq);
+  if (!window) return !causal || distance <= 0;
+  const bool left = p.window_left < 0 || distance >= -p.window_left || key < p.sink_tokens;
+  const bool right = p.window_right < 0 || distance <= p.window_right;
+  return left && right;
 }
 
-TEST(VisiblePairs, AgreeWithCounting) {
+void compare_with_counting(const std::string& text) {
+  const Problem problem = *parse(text);
+  double pairs = 0;
+  std::int64_t keys = 0;
+  for (std::int64_t key = 0; key < problem.sk; ++key) {
+    std::int64_t rows = 0;
+    for (std::int64_t row = 0; row < problem.sq; ++row) rows += sees(problem, row, key);
+    pairs += static_cast<double>(rows);
+    keys += rows > 0;
+  }
+  EXPECT_EQ(visible_pairs(problem), pairs) << text;
+  EXPECT_EQ(visible_keys(problem), keys) << text;
+}
+
+TEST(VisiblePairsAndKeys, AgreeWithCounting) {
   for (const char* mask : {"none", "causal", "causal_top_left"}) {
     for (const auto& [sq, sk] :
          {std::pair(7, 7), std::pair(3, 9), std::pair(9, 3), std::pair(0, 4), std::pair(4, 0)}) {
       const std::string text =
           "fwd d=64 mask=" + std::string(mask) + " sq=" + std::to_string(sq) + " sk=" + std::to_string(sk);
-      const Problem problem = *parse(text);
-      EXPECT_EQ(visible_pairs(problem), counted_pairs(problem)) << text;
+      compare_with_counting(text);
     }
   }
   for (int left = -1; left < 12; ++left) {
@@ -43,8 +47,7 @@ TEST(VisiblePairs, AgreeWithCounting) {
             ",sink=20 sq=9 sk=5", ",sink=4 sq=3 sk=9", ",top_left,sink=3 sq=9 sk=4"}) {
         const std::string text =
             "fwd d=64 mask=window:" + std::to_string(left) + "," + std::to_string(right) + rest;
-        const Problem problem = *parse(text);
-        EXPECT_EQ(visible_pairs(problem), counted_pairs(problem)) << text;
+        compare_with_counting(text);
       }
     }
   }

@@ -1,0 +1,123 @@
+// Which tiles a block of the Hopper kernel goes through (kernels/sm90/work.h), on the host, against the rows
+// and keys one by one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "problem/problem.h"
+
+// What the header takes from a compiler of device code and from a rendered kernel.
+#define __device__
+#define __host__
+#define __forceinline__ inline
+namespace regard {
+using std::max;
+using std::min;
+inline unsigned long long __cvta_generic_to_shared(const void*) {
+  return 0;
+}
+inline float __shfl_xor_sync(unsigned, float x, int) {
+  return x;
+}
+namespace key {
+constexpr long long block_q = 24, block_k = 16, group = 0;
+constexpr DType dtype = DType::bf16;
+constexpr Mask mask = Mask::window;
+}  // namespace key
+}  // namespace regard
+#include "kernels/sm90/work.h"
+
+namespace regard {
+namespace {
+
+struct Block {
+  Sequence sequence;
+  Arguments arguments;
+  int first_row;
+
+  Sight sight() const { return {sequence, arguments}; }
+  int end_row() const { return std::min(first_row + static_cast<int>(key::block_q), sequence.sq); }
+  bool sees(int row, int k) const {
+    const Visible keys = sight().of(row);
+    return k < std::min(keys.last, sequence.sk) && (k >= keys.first || k < sight().sinks);
+  }
+  std::vector<int> order() const {
+    const Tiles tiles = tiles_of(first_row, sequence.sq, sight());
+    std::vector<int> found;
+    for (int tile = tiles.start(); tile >= 0; tile = tiles.next(tile)) found.push_back(tile);
+    return found;
+  }
+};
+
+/// How often `row` sees a key of `tile`.
+int seen(const Block& block, int row, int tile) {
+  int count = 0;
+  for (int k = tile * block_k; k < (tile + 1) * block_k; ++k) count += block.sees(row, k);
+  return count;
+}
+
+void check(const Block& block) {
+  const Tiles tiles = tiles_of(block.first_row, block.sequence.sq, block.sight());
+  const std::vector<int> order = block.order();
+  EXPECT_TRUE(std::is_sorted(order.rbegin(), order.rend()));
+  const std::set<int> worked_on(order.begin(), order.end());
+  EXPECT_EQ(worked_on.size(), order.size());
+  for (int row = block.first_row; row < block.end_row(); ++row) {
+    for (int tile = 0; tile * block_k < block.sequence.sk; ++tile) {
+      const int count = seen(block, row, tile);
+      EXPECT_TRUE(count == 0 || worked_on.count(tile) == 1) << "tile " << tile << " is left out";
+      EXPECT_TRUE(count == block_k || worked_on.count(tile) == 0 || !tiles.whole(tile))
+          << "tile " << tile << " is not whole for row " << row;
+    }
+    int before = 0;
+    for (int tile : order) {
+      const bool relies = tile < tiles.seen && tiles.whole(tile);
+      EXPECT_TRUE(!relies || before > 0) << "row " << row << " has seen no key";
+      before += seen(block, row, tile);
+    }
+  }
+}
+
+TEST(HopperTiles, HoldWhatTheRowsOfABlockSee) {
+  std::mt19937 random(std::random_device{}());
+  const auto up_to = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
+  for (int i = 0; i < 4000 && !HasFailure(); ++i) {
+    Block block{{0, 0, 0, 1 + up_to(90), up_to(120)}, {}, 0};
+    Arguments& a = block.arguments;
+    a.top_left = up_to(1) != 0;
+    a.window_left = up_to(3) == 0 ? -1 : up_to(100);
+    a.window_right = up_to(3) == 0 ? -1 : up_to(60);
+    a.sink_tokens = up_to(1) * up_to(40);
+    SCOPED_TRACE(testing::Message() << "sq=" << block.sequence.sq << " sk=" << block.sequence.sk << " window "
+                                    << a.window_left << "," << a.window_right << " sinks " << a.sink_tokens
+                                    << (a.top_left ? " top left" : ""));
+    for (; block.first_row < block.sequence.sq; block.first_row += block_q) check(block);
+  }
+}
+
+// A packed sequence must get the same bits from the kernel without a mask, which it has alone, and from the
+// one with a window that hides nothing of it, which it has beside a longer one.
+TEST(HopperTiles, AreThoseOfNoMaskWhereAWindowHidesNothing) {
+  for (int sq = 1; sq < 80; ++sq) {
+    const int sk = 50 + sq;
+    Block hidden_nothing{{0, 0, 0, sq, sk}, {}, 0}, unbounded = hidden_nothing;
+    hidden_nothing.arguments.window_left = sk - 1;
+    hidden_nothing.arguments.window_right = unbounded.arguments.window_right =
+        unbounded.arguments.window_left = -1;
+    for (int row = 0; row < sq; row += block_q) {
+      hidden_nothing.first_row = unbounded.first_row = row;
+      EXPECT_EQ(hidden_nothing.order(), unbounded.order());
+      const Tiles a = tiles_of(row, sq, hidden_nothing.sight()), b = tiles_of(row, sq, unbounded.sight());
+      for (int tile : unbounded.order())
+        EXPECT_EQ(a.whole(tile), b.whole(tile)) << "sq=" << sq << " row " << row;
+      EXPECT_EQ(a.seen, b.seen);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace regard
