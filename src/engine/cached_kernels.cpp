@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "engine/manifest.h"
 #include "engine/resolve.h"
 
 namespace regard {
@@ -28,11 +29,8 @@ std::map<std::string, std::string> cached_kernels() {
   std::vector<CacheEntryInfo> entries = (*cache)->list();
   std::ranges::sort(entries, {}, &CacheEntryInfo::used_unix_seconds);
   for (const CacheEntryInfo& entry : entries) {
-    const json manifest = json::parse(entry.manifest, nullptr, false);
-    if (!manifest.is_object() || !manifest.contains("kernel") || !manifest["kernel"].is_string()) continue;
-    const auto resources = manifest.find("resources");
-    found[manifest["kernel"].get<std::string>()] =
-        resources != manifest.end() && resources->is_object() ? resources->dump() : "";
+    const Manifest manifest(entry.manifest);
+    if (!manifest.kernel.empty()) found[manifest.kernel] = manifest.resources;
   }
   return found;
 }

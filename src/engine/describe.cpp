@@ -1,5 +1,4 @@
 #include "engine/describe.h"
-#include "engine/cached_kernels.h"
 
 #include <fmt/format.h>
 

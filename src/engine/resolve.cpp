@@ -17,6 +17,7 @@
 #include "engine/compilers_in_cache.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
+#include "engine/manifest.h"
 #include "kernel/render.h"
 
 namespace regard {
@@ -106,13 +107,9 @@ Result<CacheEntry> compile(const KernelKey& key, const Target& target, const Ren
 std::optional<CacheEntry> made_by_any_compiler(Cache& cache, const KernelKey& key, const Rendered& rendered) {
   const std::string kernel = print(key);
   for (const CacheEntryInfo& entry : cache.list()) {
-    const nlohmann::json manifest = nlohmann::json::parse(entry.manifest, nullptr, false);
-    const auto text = [&](const char* name) {
-      const bool there = manifest.is_object() && manifest.contains(name) && manifest[name].is_string();
-      return there ? manifest[name].get<std::string>() : "";
-    };
-    if (text("kernel") != kernel) continue;
-    if (auto found = cache.find(identity_of(key, rendered, text("compiler")))) return found;
+    const Manifest manifest(entry.manifest);
+    if (manifest.kernel != kernel) continue;
+    if (auto found = cache.find(identity_of(key, rendered, manifest.compiler))) return found;
   }
   return std::nullopt;
 }
@@ -120,11 +117,6 @@ std::optional<CacheEntry> made_by_any_compiler(Cache& cache, const KernelKey& ke
 tl::unexpected<Error> not_available(const KernelKey& key, std::string_view why) {
   return fail(ErrorKind::no_kernel,
               fmt::format("kernel '{}' is not built into the library and {}", print(key), why));
-}
-
-std::string resources_of(const CacheEntry& entry) {
-  const nlohmann::json manifest = nlohmann::json::parse(entry.manifest, nullptr, false);
-  return manifest.is_object() && manifest.contains("resources") ? manifest["resources"].dump() : "";
 }
 
 /// A cached or newly compiled kernel, loaded.
@@ -143,7 +135,7 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
 
   const auto loaded = [&](const Code& code, Tier tier, const CacheEntry& entry) -> Loaded {
     return std::make_shared<const LoadedKernel>(
-        LoadedKernel{print(key), code, tier, seconds_since(start), resources_of(entry)});
+        LoadedKernel{print(key), code, tier, seconds_since(start), Manifest(entry.manifest).resources});
   };
   const auto load_entry = [&](const CacheEntry& entry) -> Loaded {
     steps.done("entry");

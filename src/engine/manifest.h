@@ -1,0 +1,16 @@
+// What a cache entry's manifest says, as resolve.cpp wrote it; whatever is odd there reads as empty.
+#pragma once
+
+#include <string>
+
+namespace regard {
+
+struct Manifest {
+  std::string kernel;     ///< the key's text
+  std::string compiler;   ///< its identity
+  std::string resources;  ///< gpu: JSON (compile/resources.h)
+
+  explicit Manifest(const std::string& json);
+};
+
+}  // namespace regard
