@@ -113,7 +113,7 @@ class Consumer {
     // Rows behind the last one see what it sees, as tiles_of has it.
     const i32 last = work.sequence.sq - 1,
               rows[2] = {min(row_of(work, 0).row, last), min(row_of(work, 1).row, last)};
-    mask(s, tile * block_k, rows, Sight(work.sequence, a_));
+    mask(s, tile * block_k, rows, Sight(work, a_));
   }
 
   /// S = Q K^T of the next tile, begun.
@@ -182,6 +182,16 @@ class Consumer {
     const RowEnd ends[2] = {{rows.reference[0] * to_powers, quad_sum(rows.sum[0]), places[0].head, a_},
                             {rows.reference[1] * to_powers, quad_sum(rows.sum[1]), places[1].head, a_}};
     const float factor = eight_bits ? descale(a_.descale_v, given) : 1;
+    if constexpr (in_parts) {
+#pragma unroll
+      for (i32 half = 0; half < 2; ++half) {
+        if (!mine[half]) continue;
+        const i64 place = place_of_part(work, places[half]);
+        if (threadIdx.x % 4 == 0) a_.partial_lse[place] = ends[half].lse;
+        store_part<columns>(a_.partial_o + place * key::dv, o, half, ends[half].scale * factor);
+      }
+      return;
+    }
     const OutputRow<columns> out[2] = {{o, 0, ends[0].scale * factor}, {o, 1, ends[1].scale * factor}};
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
@@ -191,6 +201,12 @@ class Consumer {
         *address<float>(a_.lse, work, place) = ends[half].lse;
       out[half].store(address<u16>(a_.o, work, place));
     }
+  }
+  /// Where what a part gives a row stands in the workspace.
+  REGARD_DEVICE i64 place_of_part(const Work& work, const Row& place) const {
+    const i64 row = a_.offsets_q != nullptr ? place.head * a_.tq + work.sequence.first_q + place.row
+                                            : (work.sequence.batch * a_.hq + place.head) * a_.sq + place.row;
+    return work.number * a_.hq * a_.tq + row;
   }
   template <class T>
   REGARD_DEVICE static T* address(const Rows& rows, const Work& work, const Row& place) {

@@ -93,7 +93,7 @@ class KeyLoader {
       const Source<ragged> keys{map_, s, turn.kv_head, shared_.rows_per_batch[of_v ? 2 : 1], s.first_k, s.sk};
       keys.template load<of_v ? layout.v : layout.k, block_k>(of_v ? memory_.v(stage) : memory_.k(stage),
                                                               (of_v ? shared_.v_full : shared_.k_full)[stage],
-                                                              tile * block_k);
+                                                              turn.work.first_key + tile * block_k);
     }
     ring_.advance();
   }

@@ -57,30 +57,32 @@ class Order {
   REGARD_DEVICE Order(const Arguments& a, const Ranking& ranking) : a_(a), ranking_(ranking) {
     const u32 heads = static_cast<u32>(a.hq), sequences = static_cast<u32>(a.b);
     if (!ragged(a)) {
-      all_ = blocks_of_rows(rows(a)) * sequences * (packed_heads ? static_cast<u32>(a.hk) : heads);
+      all_ = blocks_of_rows(rows(a)) * sequences * (packed_heads ? static_cast<u32>(a.hk) : heads) * parts(a);
       return;
     }
     u32 blocks = 0;
     for (u32 i = threadIdx.x; i < sequences; i += 32) blocks += blocks_of_rows(sequence_at(i, a).sq);
-    all_ = __reduce_add_sync(whole_warp, blocks) * heads;
+    all_ = __reduce_add_sync(whole_warp, blocks) * heads * parts(a);
   }
 
   REGARD_DEVICE u32 all() const { return all_; }
 
   /// `index` < all(), not less than the last one.
   REGARD_DEVICE Work at(u32 index) {
+    const auto part = Part<in_parts>::out_of(index, a_);
     if (!ragged(a_)) {
       Sequence sequence = sequence_at(0, a_);
       const u32 heads = static_cast<u32>(packed_heads ? a_.hk : a_.hq);
       const Place place = place_of(index, rows(a_), static_cast<u32>(a_.b) * heads);
       sequence.batch = static_cast<i32>(place.pair / heads);
       const i32 head = static_cast<i32>(place.pair % heads);
-      if constexpr (packed_heads) return {sequence, head * group(a_) + place.first_row / rows_of_head, 0};
-      return {sequence, head, place.first_row};
+      if constexpr (packed_heads)
+        return {part, sequence, head * group(a_) + place.first_row / rows_of_head, 0};
+      return {part, sequence, head, place.first_row};
     }
     const Sequence sequence = find(index);
     const Place place = place_of(index - before_, sequence.sq, static_cast<u32>(a_.hq));
-    return {sequence, static_cast<i32>(place.pair), place.first_row};
+    return {part, sequence, static_cast<i32>(place.pair), place.first_row};
   }
 
  private:
@@ -91,6 +93,7 @@ class Order {
   REGARD_DEVICE static i32 rows(const Arguments& a) {
     return packed_heads ? group(a) * rows_of_head : static_cast<i32>(a.sq);
   }
+  REGARD_DEVICE static u32 parts(const Arguments& a) { return in_parts ? static_cast<u32>(a.splits) : 1; }
 
   struct Place {
     u32 pair;

@@ -64,7 +64,7 @@ class Scheduler {
       turn.kv_head = work.head / (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       if constexpr (packed_heads)
         turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
-      turn.tiles = tiles_of(work.first_row, work.sequence.sq, Sight(work.sequence, a_));
+      turn.tiles = tiles_of(work.first_row, work.sequence.sq, Sight(work, a_));
       turn.careful = careful;
       shared_.turn_full[turn_ % 2].arrive();
     }

@@ -188,13 +188,14 @@ REGARD_DEVICE u32 overflowed(const RowState& rows) {
   return bad;
 }
 
-/// What the weights' sum makes of a row: LSE, and the factor of O. The learned sink is one more weight.
+/// What the weights' sum makes of a row: LSE, and the factor of O. The learned sink is one more weight; where
+/// the keys are split, the merge of the parts adds it.
 struct RowEnd {
   float lse, scale;
 
   REGARD_DEVICE RowEnd(float reference, float sum, i32 head, const Arguments& a) {
     float kept = 1;
-    if (a.sink != nullptr) {
+    if (!in_parts && a.sink != nullptr) {
       const float sink = a.sink[head] * log2_e, most = fmaxf(reference, sink);
       const float safe = most == -infinity ? 0.f : most;
       kept = exp2(reference - safe);

@@ -12,6 +12,25 @@ REGARD_DEVICE void store_16_bytes(void* to, const u32 (&x)[4]) {
                : "memory");
 }
 
+/// A row of what a part of the keys gives, as it stands: fp32, from the threads that have it.
+template <i32 columns>
+REGARD_DEVICE void store_part(float* row, const float (&o)[columns / 2], i32 half, float scale) {
+  constexpr i32 together = eight_bits ? 4 : 2;  // neighbours in a thread
+  static_assert(key::dv % together == 0);
+#pragma unroll
+  for (i32 i = 0; i < columns / (4 * together); ++i) {
+    const i32 column = (4 * i + static_cast<i32>(threadIdx.x % 4)) * together,
+              at = 2 * together * i + 2 * half;
+    if (column >= key::dv) continue;
+    // Of 8 bits even columns come before odd ones in each 16 (transposer.h).
+    if constexpr (eight_bits)
+      *reinterpret_cast<float4*>(row + column) = {o[at] * scale, o[at + 4] * scale, o[at + 1] * scale,
+                                                  o[at + 5] * scale};
+    else
+      *reinterpret_cast<float2*>(row + column) = {o[at] * scale, o[at + 1] * scale};
+  }
+}
+
 /// A step of a 2 x 2 turn: lanes with `bit` give their first and take into it, others the second.
 REGARD_DEVICE void exchange(u32& first, u32& second, u32 bit) {
   const bool upper = threadIdx.x & bit;

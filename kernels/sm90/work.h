@@ -12,6 +12,7 @@ constexpr i32 element_bytes = eight_bits ? 1 : 2;
 constexpr i32 rows_of_head = Sm90ForwardLayout::rows_of_head(block_q, key::group);
 constexpr bool packed_heads = key::group > 0;
 constexpr bool windowed = key::mask != Mask::none;
+constexpr bool in_parts = key::split > 0;  // the keys
 
 /// Where the rows of one sequence stand in the tensors, and how many there are.
 struct Sequence {
@@ -19,8 +20,28 @@ struct Sequence {
   i32 sq, sk;
 };
 
-/// A block of query rows of one head, or of some from `head` on.
-struct Work {
+/// Which part of the keys a block of work has, where they are split.
+template <bool split>
+struct Part {
+  i32 number, first_key;
+
+  /// Parts of the same rows go beside each other: takes theirs out of an index of both.
+  REGARD_DEVICE static Part out_of(u32& index, const Arguments& a) {
+    const u32 splits = static_cast<u32>(a.splits);
+    const i32 number = static_cast<i32>(index % splits);
+    index /= splits;
+    return {number, number * static_cast<i32>(a.split_keys)};
+  }
+};
+template <>
+struct Part<false> {
+  static constexpr i32 number = 0, first_key = 0;
+
+  REGARD_DEVICE static Part out_of(u32&, const Arguments&) { return {}; }
+};
+
+/// A block of query rows of one head, or of some from `head` on, and a part of the keys.
+struct Work : Part<in_parts> {
   Sequence sequence;
   i32 head, first_row;
 };
@@ -39,7 +60,8 @@ struct Visible {
   i32 first, last;
 };
 
-/// Which keys the rows of a sequence see.
+/// Which keys the rows of a sequence see. A part of the keys is like a sequence of its own: keys and tiles
+/// count from its first one.
 struct Sight {
   static constexpr i64 farthest = 1 << 30;
 
@@ -48,12 +70,12 @@ struct Sight {
   i32 left, right;  // of the diagonal; negative: unbounded
   i32 sinks;        // first keys that the left edge does not hide
 
-  REGARD_DEVICE Sight(const Sequence& sequence, const Arguments& a)
-      : keys(sequence.sk),
-        diagonal(a.top_left ? 0 : sequence.sk - sequence.sq),
+  REGARD_DEVICE Sight(const Work& work, const Arguments& a)
+      : keys(keys_of(work, a)),
+        diagonal((a.top_left ? 0 : work.sequence.sk - work.sequence.sq) - work.first_key),
         left(static_cast<i32>(min(a.window_left, farthest))),
         right(static_cast<i32>(min(a.window_right, farthest))),
-        sinks(static_cast<i32>(min(a.sink_tokens, farthest))) {}
+        sinks(static_cast<i32>(min(a.sink_tokens, farthest)) - work.first_key) {}
 
   REGARD_DEVICE Visible of(i32 row) const {
     Visible seen{0, keys};
@@ -63,6 +85,12 @@ struct Sight {
       if (right >= 0) seen.last = min(keys, center + right + 1);
     }
     return seen;
+  }
+
+ private:
+  REGARD_DEVICE static i32 keys_of(const Work& work, const Arguments& a) {
+    if constexpr (!in_parts) return work.sequence.sk;
+    return max(0, min(work.sequence.sk - work.first_key, static_cast<i32>(a.split_keys)));
   }
 };
 

@@ -48,19 +48,24 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
   const auto block_q = static_cast<double>(a.block_q), block_k = static_cast<double>(a.block_k);
   const Seconds of_pair = 2 * static_cast<double>(p.d + p.dv) / flops_per_second + of_score;
   const Seconds of_key = block_q * of_pair + of_tile / block_k;
-  const double keys = keys_of_block(p, a.block_q, a.block_k);
-  const Seconds block = block_q * of_row + keys / static_cast<double>(plan.splits) * of_key;
-  if (source_folder(a.pipeline) != "sm90") return block * static_cast<double>(stage.grid) / busy;
+  const double keys = keys_of_block(p, a.block_q, a.block_k), splits = static_cast<double>(plan.splits);
+  const auto block_of = [&](double part) { return block_q * of_row + part * of_key; };
+  if (source_folder(a.pipeline) != "sm90")
+    return block_of(keys / splits) * static_cast<double>(stage.grid) / busy;
   const Sm90ForwardLayout layout(p.d, p.dv, a.block_q, a.block_k, a.stages,
                                  static_cast<std::int64_t>(bytes_of(p.dtype)));
-  const Seconds of_work = block + (layout.q_stages == 1 ? of_lone_query : 0);
-  const double rounds = static_cast<double>(sm90_work(p, a.block_q)) / plan.threads;
+  const auto work_of = [&](double part) {
+    return block_of(part) + (layout.q_stages == 1 ? of_lone_query : 0);
+  };
+  const double rounds = static_cast<double>(sm90_work(p, a.block_q)) * splits / plan.threads;
   const bool counts = plan.workspace.bytes[static_cast<std::size_t>(Part::counter)] > 0;
   const Seconds before = counts ? of_cleared_counter : 0;
-  // In turn, or whoever is free takes the longest that is left.
-  if (edges(p) == 0) return before + of_work * std::ceil(rounds);
-  const auto longest = static_cast<double>(edges(p) == 1 ? visible_keys(p) : 0) * of_key;
-  return before + std::max(of_work * rounds, longest);
+  // In turn, or whoever is free takes the longest that is left. All parts but the last are of one length, and
+  // a mask may leave most of them empty.
+  const auto part = static_cast<double>(round_up(plan.split_keys, a.block_k));
+  if (edges(p) == 0) return before + work_of(std::min(keys, part)) * std::ceil(rounds);
+  const double longest = edges(p) == 1 ? static_cast<double>(visible_keys(p)) : keys;
+  return before + std::max(work_of(keys / splits) * rounds, work_of(std::min(longest, part)));
 }
 
 }  // namespace regard

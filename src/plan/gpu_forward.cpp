@@ -1,14 +1,11 @@
 // kernels/sm90/forward.cu: blocks that stay and take work from a counter, or in turn.
 #include <algorithm>
 
+#include "plan/cost.h"
 #include "plan/gpu_plans.h"
 #include "plan/plan_parts.h"
 
 namespace regard {
-namespace {
-/// Of the second-level cache the part that other traffic leaves alone.
-constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
-}  // namespace
 
 std::int64_t pairs_side_by_side(const Problem& p, std::int64_t cache_bytes) {
   const std::int64_t pair =
@@ -40,20 +37,25 @@ Sm90ForwardLayout sm90_layout(const Problem& p, const Target::Tile& tile) {
           static_cast<std::int64_t>(bytes_of(p.dtype))};
 }
 
-Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
-                         const PlanOptions& options) {
-  if (tile.pipeline != "wgmma_tma") return portable_forward(problem, target, tile, options);
-  const Problem& p = problem;
+namespace {
+
+/// Of the second-level cache the part that other traffic leaves alone.
+constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
+
+Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::Tile& tile,
+                         const PlanOptions& options, std::int64_t parts) {
   Plan plan = start(p, target, options);
   plan.block_rows = value_of(tile, "block_q");
+  if (parts > 1) split_keys(plan, parts, value_of(tile, "block_k"));
   const std::int64_t packed = rows_of_packed_heads(p, plan.block_rows);
   plan.side_by_side = pairs_side_by_side(p, cache_bytes);
   if (packed > 0) plan.side_by_side = std::max<std::int64_t>(plan.side_by_side / (p.hq / p.hk), 1);
-  const std::int64_t work = sm90_work(p, plan.block_rows);
+  const std::int64_t work = product({sm90_work(p, plan.block_rows), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
   Stage stage = stage_of(p, target, "forward", &tile, std::min<std::int64_t>(work, plan.threads), 0);
   stage.shared_bytes = sm90_layout(p, tile).total();
   if (packed > 0) stage.kernel.algorithm.group = plan.block_rows / packed;
+  if (plan.splits > 1) stage.kernel.algorithm.split = 1;
   plan.stages = {std::move(stage)};
   // Work of one size, or one piece for each block, needs no counter, which a launch would have to clear
   // first.
@@ -61,7 +63,30 @@ Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Tar
   const bool steps = uniform || work <= plan.threads;
   if (!steps || Sm90ForwardLayout::always_counts(plan.block_rows))
     need(plan.workspace, Part::counter, sizeof(std::uint32_t));
+  combine_parts(plan);
   return finish(std::move(plan));
+}
+
+}  // namespace
+
+Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
+                         const PlanOptions& options) {
+  if (tile.pipeline != "wgmma_tma") return portable_forward(problem, target, tile, options);
+  return hopper_plan(problem, target, tile, options, 1);
+}
+
+Result<Plan> gpu_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
+                               const PlanOptions& options) {
+  if (tile.pipeline != "wgmma_tma") return portable_forward_split(problem, target, tile, options);
+  if (problem.splits > 0) return hopper_plan(problem, target, tile, options, problem.splits);
+  // At least two tiles a part: the first one and the last lie beside no other work.
+  const std::int64_t most = most_parts(problem, 2 * value_of(tile, "block_k"));
+  Result<Plan> best = hopper_plan(problem, target, tile, options, 2);
+  for (std::int64_t parts = 3; best && parts <= most; ++parts) {
+    Result<Plan> other = hopper_plan(problem, target, tile, options, parts);
+    if (other && cost_seconds(*other) < cost_seconds(*best)) best = std::move(other);
+  }
+  return best;
 }
 
 }  // namespace regard

@@ -11,7 +11,7 @@ namespace regard {
 /// it does not.
 std::int64_t rows_of_packed_heads(const Problem&, std::int64_t block_q);
 
-/// Blocks of query rows that the Hopper kernel works through.
+/// Blocks of query rows that the Hopper kernel works through, each once for every part of the keys.
 std::int64_t sm90_work(const Problem&, std::int64_t block_q);
 
 /// How many (batch, head) pairs are worked on together: as many as have K and V in `cache_bytes`, and at
@@ -26,8 +26,10 @@ portable::ForwardLayout portable_layout(const Problem&, const Target::Tile&);
 /// are `busy`.
 double gpu_forward_seconds(const Plan&, const Stage&, double flops_per_second, double busy);
 
+/// All keys at once, or in parts that are merged.
 Result<Plan> gpu_forward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
-/// Of the portable kernels: all keys at once, or in parts that are merged.
+Result<Plan> gpu_forward_split(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
+/// Of the portable kernels.
 Result<Plan> portable_forward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 Result<Plan> portable_forward_split(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 

@@ -24,7 +24,8 @@ namespace regard {
   X(stages, 0, "gpu: depth of the load pipeline")                                                      \
   X(cluster, 0, "gpu: blocks per cluster")                                                             \
   X(occupancy, 0, "gpu: blocks per multiprocessor to leave registers for; 0 lets the compiler choose") \
-  X(group, 0, "query heads of one K/V head handled by one block (decode, packed GQA)")
+  X(group, 0, "query heads of one K/V head handled by one block (decode, packed GQA)")                 \
+  X(split, 0, "wgmma_tma: 1: a block has a part of the keys, which combine merges with the others")
 
 struct Algorithm {
   /// Stem of the source: "forward", "decode", "combine", "backward", ... in the folder of its pipeline.

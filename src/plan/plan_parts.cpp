@@ -62,8 +62,12 @@ void split_keys(Plan& plan, std::int64_t splits, std::int64_t unit) {
 void split_as_asked(Plan& plan, std::int64_t wanted, std::int64_t unit) {
   const Problem& p = plan.problem;
   if (p.batch_invariant && p.splits == 0) return split_every(plan, invariant_split_keys);
-  const std::int64_t most = std::clamp<std::int64_t>(p.sk / least_split_keys, 1, most_splits);
+  const std::int64_t most = most_parts(p, least_split_keys);
   split_keys(plan, p.splits > 0 ? p.splits : std::clamp<std::int64_t>(wanted, 1, most), unit);
+}
+
+std::int64_t most_parts(const Problem& p, std::int64_t least_keys) {
+  return std::clamp<std::int64_t>(p.sk / least_keys, 1, most_splits);
 }
 
 std::int64_t parts_for_workers(const Plan& plan, std::int64_t blocks) {

@@ -25,6 +25,8 @@ void split_keys(Plan&, std::int64_t splits, std::int64_t unit);
 /// Likewise into as many as the problem says, else into `wanted` if they are not too short; with
 /// batch_invariant at the same keys whatever the batch is.
 void split_as_asked(Plan&, std::int64_t wanted, std::int64_t unit);
+/// How many parts of at least `least_keys` there can be.
+std::int64_t most_parts(const Problem&, std::int64_t least_keys);
 /// As many parts of `blocks` as make two blocks per worker.
 std::int64_t parts_for_workers(const Plan&, std::int64_t blocks);
 

@@ -257,8 +257,11 @@ Result<std::vector<KernelKey>> kernels_of(const Profile& profile, const Target& 
         for (std::string_view kernel : stage_kernels(recipe)) {
           const Target::Tile* tile = kernel == recipe.kernel ? candidate.tile : first_tile(target, kernel);
           KernelKey key = stage_of(example, target, kernel, tile, 0, 0).kernel;
+          const bool main = kernel == recipe.kernel;
+          if (main && splits_keys(recipe) && source_folder(candidate.pipeline()) == "sm90")
+            key.algorithm.split = 1;
           keys.emplace(print(key), key);
-          if (kernel != recipe.kernel) continue;
+          if (!main) continue;
           for (const std::int64_t group : packed_heads(example, target, candidate)) {
             key.algorithm.group = group;
             keys.emplace(print(key), key);

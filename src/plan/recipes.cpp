@@ -26,7 +26,7 @@ std::span<const Recipe> recipes() {
       {"decode", "decode", Family::split_kv, Pass::fwd, "decode + combine", cpu_decode},
       {"forward", "forward", Family::forward, Pass::fwd, "forward", by_kind<cpu_forward, gpu_forward>},
       {"forward_split", "forward", Family::split_kv, Pass::fwd, "forward + combine",
-       by_kind<cpu_forward_split, portable_forward_split>},
+       by_kind<cpu_forward_split, gpu_forward_split>},
       {"generic", "generic_forward", Family::forward, Pass::fwd, "generic_forward", cpu_generic_forward},
       {"paged", "paged_forward", Family::paged, Pass::fwd, "paged_forward + combine", cpu_forward_split},
       {"batch_prefill", "batch_prefill", Family::batch_prefill, Pass::fwd, "batch_prefill", cpu_forward},

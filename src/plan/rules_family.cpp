@@ -6,6 +6,7 @@
 
 #include "kernels/sm90/forward_layout.h"
 #include "plan/cpu_plans.h"
+#include "plan/gpu_plans.h"
 #include "plan/plan_parts.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
@@ -68,9 +69,12 @@ Refusal splits_allowed(const Question& q) {
   if (p.dropout_mask) return std::string("it does not write the dropout mask; the forward kernel does");
   if (recipe.kernel != "forward" || q.candidate.tile == nullptr || p.splits > 1) return {};
   const std::int64_t block_q = std::max<std::int64_t>(value_of(*q.candidate.tile, "block_q"), 1);
-  const std::int64_t blocks = product({p.b, p.hq, ceil_divide(p.sq, block_q)});
+  const bool hopper = q.candidate.pipeline() == "wgmma_tma";
+  const std::int64_t blocks =
+      hopper ? sm90_work(p, block_q) : product({p.b, p.hq, ceil_divide(p.sq, block_q)});
   const int at_once = workers(q.target, q.options);
-  if (blocks >= at_once) {
+  // Where Hopper's blocks stay, a second round that is not full can be evened out, if its cost says so.
+  if (blocks >= (hopper ? 2 : 1) * at_once) {
     return fmt::format("{} blocks keep {} workers busy without splitting the keys; splits=N forces it",
                        blocks, at_once);
   }

@@ -103,7 +103,6 @@ Refusal hopper_forward(const Question& q) {
       {"bit masks", p.bits},
       {"row ranges", p.ranges},
       {"dropout", p.dropout > 0},
-      {"split keys", splits_keys(*q.candidate.recipe)},
       {"scale of 0 or less", !(scale_of(p) > 0)},
   };
   for (const auto& [what, asked] : missing) {
@@ -125,6 +124,10 @@ Refusal hopper_tile(const Question& q) {
     if (!takes(other) || other.max_d + other.max_dv >= tile.max_d + tile.max_dv) continue;
     return fmt::format("its tile is for head dims up to {}/{}; the one for {}/{} holds more keys or stages",
                        tile.max_d, tile.max_dv, other.max_d, other.max_dv);
+  }
+  // Rows are few then, and the kernels would be many.
+  if (splits_keys(*q.candidate.recipe)) {
+    if (Refusal refusal = too_large_for(q, "split keys")) return refusal;
   }
   // It takes registers that tiles of 8 bits and those of three warpgroups need.
   const bool full = bytes_of(p.dtype) == 1 || value_of(tile, "block_q") > 128;

@@ -25,6 +25,10 @@ REST = (
     "b=2 h=2 s=200 dropout=0.2 mask=causal",
     "b=2 h=2 s=200 bits ranges",
     "b=2 hq=8 hk=2 sq=3 sk=900 splits=3",
+    "b=2 h=2 sq=200 sk=1500 splits=4 mask=causal",
+    "b=3 hq=8 hk=2 sq=20 sk=2000 splits=5 lengths sink mask=causal",
+    "b=3 hq=4 hk=2 sq=40 sk=900 splits=3 varlen softcap=20 mask=window:200,3,sink=5",
+    "b=1 hq=8 hk=1 sq=16 sk=6000",
     "b=2 h=3 s=300 layout=bhsd scale=-0.2",
 )
 

@@ -129,6 +129,25 @@ TEST(Parts, OfSequencesOfManyLengths) {
                    {runnable_targets().front(), "forward_split"});
 }
 
+// In the tiles of every head dimension; on a GPU with query heads that share K and V in one block.
+TEST(Parts, OfFewRowsOfManyHeads) {
+  for (const char* dims : {"d=64", "d=128", "d=192 dv=128", "d=256"})
+    for (const char* rest : {"hq=8 hk=2 sq=5", "hq=6 hk=2 sq=33 mask=causal sink",
+                             "hq=4 hk=4 sq=64 mask=window:200,2,sink=3", "hq=80 hk=2 sq=2"})
+      expect_right(fmt::format("fwd bf16 lse b=2 sk=1100 splits=3 {} {}", dims, rest),
+                   {runnable_targets().front(), "forward_split"});
+}
+
+// One huge score decides a row, and stands in one part.
+TEST(Parts, OfExtremeScores) {
+  CaseOptions huge;
+  huge.q_scale = 1000;
+  for (const char* dtype : {"bf16", "fp16"})
+    for (const char* rest : {"", "mask=causal", "softcap=30"})
+      expect_right(fmt::format("fwd {} lse hq=8 hk=2 sq=20 sk=900 d=64 splits=3 {}", dtype, rest),
+                   {runnable_targets().front(), "forward_split"}, huge);
+}
+
 TEST(Parts, MoreThanThereAreKeys) {
   expect_right("fwd fp32 lse h=2 sq=150 sk=70 d=64 splits=8", {runnable_targets().front(), "forward_split"});
 }

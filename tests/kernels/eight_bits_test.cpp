@@ -47,6 +47,16 @@ TEST_P(EightBits, FewRowsOfManyHeads) {
     expect_right(std::string("fwd fp8 lse b=2 hq=12 hk=2 sk=300 d=128 ") + rest, path());
 }
 
+// On a GPU alone: the generic kernel splits nothing.
+TEST_P(EightBits, PartsOfTheKeys) {
+  if (path().family == "generic") GTEST_SKIP();
+  for (const char* dims : {"d=64", "d=96 dv=112", "d=128", "d=256"})
+    for (const char* rest :
+         {"", "mask=causal descale=head sink", "lengths", "mask=window:70,2,sink=3 out=fp16"})
+      expect_right(std::string("fwd fp8 lse b=2 hq=4 hk=2 sq=20 sk=1000 splits=3 ") + dims + " " + rest,
+                   path());
+}
+
 TEST_P(EightBits, ExtremeScores) {
   CaseOptions huge;
   huge.q_scale = 400;

@@ -24,7 +24,7 @@ inline float __shfl_xor_sync(unsigned, float x, int) {
   return x;
 }
 namespace key {
-constexpr long long block_q = 24, block_k = 16, group = 0;
+constexpr long long block_q = 24, block_k = 16, group = 0, split = 1;
 constexpr DType dtype = DType::bf16;
 constexpr Mask mask = Mask::window;
 }  // namespace key
@@ -37,13 +37,21 @@ namespace {
 struct Block {
   Sequence sequence;
   Arguments arguments;
-  int first_row;
+  int first_row = 0, part = 0;
 
-  Sight sight() const { return {sequence, arguments}; }
+  /// All keys in one part.
+  static Block of(int sq, int sk) {
+    Block block{{0, 0, 0, sq, sk}, {}};
+    block.arguments.split_keys = std::max(sk, 1);
+    return block;
+  }
+
+  int first_key() const { return part * static_cast<int>(arguments.split_keys); }
+  Sight sight() const { return {Work{{part, first_key()}, sequence, 0, first_row}, arguments}; }
   int end_row() const { return std::min(first_row + static_cast<int>(key::block_q), sequence.sq); }
   bool sees(int row, int k) const {
     const Visible keys = sight().of(row);
-    return k < std::min(keys.last, sequence.sk) && (k >= keys.first || k < sight().sinks);
+    return k < keys.last && (k >= keys.first || k < sight().sinks);
   }
   std::vector<int> order() const {
     const Tiles tiles = tiles_of(first_row, sequence.sq, sight());
@@ -67,7 +75,7 @@ void check(const Block& block) {
   const std::set<int> worked_on(order.begin(), order.end());
   EXPECT_EQ(worked_on.size(), order.size());
   for (int row = block.first_row; row < block.end_row(); ++row) {
-    for (int tile = 0; tile * block_k < block.sequence.sk; ++tile) {
+    for (int tile = 0; tile * block_k < block.arguments.split_keys; ++tile) {
       const int count = seen(block, row, tile);
       EXPECT_TRUE(count == 0 || worked_on.count(tile) == 1) << "tile " << tile << " is left out";
       EXPECT_TRUE(count == block_k || worked_on.count(tile) == 0 || !tiles.whole(tile))
@@ -82,11 +90,13 @@ void check(const Block& block) {
   }
 }
 
-TEST(HopperTiles, HoldWhatTheRowsOfABlockSee) {
+/// Calls `test` with blocks of all sorts of sequences and masks.
+template <class Test>
+void for_many_blocks(const Test& test) {
   std::mt19937 random(std::random_device{}());
   const auto up_to = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
-  for (int i = 0; i < 4000 && !HasFailure(); ++i) {
-    Block block{{0, 0, 0, 1 + up_to(90), up_to(120)}, {}, 0};
+  for (int i = 0; i < 4000 && !testing::Test::HasFailure(); ++i) {
+    Block block = Block::of(1 + up_to(90), up_to(120));
     Arguments& a = block.arguments;
     a.top_left = up_to(1) != 0;
     a.window_left = up_to(3) == 0 ? -1 : up_to(100);
@@ -95,8 +105,28 @@ TEST(HopperTiles, HoldWhatTheRowsOfABlockSee) {
     SCOPED_TRACE(testing::Message() << "sq=" << block.sequence.sq << " sk=" << block.sequence.sk << " window "
                                     << a.window_left << "," << a.window_right << " sinks " << a.sink_tokens
                                     << (a.top_left ? " top left" : ""));
-    for (; block.first_row < block.sequence.sq; block.first_row += block_q) check(block);
+    for (; block.first_row < block.sequence.sq; block.first_row += block_q) test(block);
   }
+}
+
+TEST(HopperTiles, HoldWhatTheRowsOfABlockSee) {
+  for_many_blocks(check);
+}
+
+TEST(HopperTiles, OfPartsOfTheKeysHoldTogetherWhatTheRowsSee) {
+  for_many_blocks([](const Block& whole) {
+    Block block = whole;
+    block.arguments.split_keys = 2 * block_k;
+    // The last part lies behind the keys, as those of a short sequence beside a long one do.
+    for (; block.first_key() < whole.sequence.sk + block.arguments.split_keys; ++block.part) {
+      SCOPED_TRACE(testing::Message() << "part " << block.part);
+      check(block);
+      for (int row = block.first_row; row < block.end_row(); ++row)
+        for (int k = 0; k < block.arguments.split_keys; ++k)
+          EXPECT_EQ(block.sees(row, k), whole.sees(row, block.first_key() + k))
+              << "row " << row << " key " << k;
+    }
+  });
 }
 
 // A packed sequence must get the same bits from the kernel without a mask, which it has alone, and from the
@@ -104,7 +134,7 @@ TEST(HopperTiles, HoldWhatTheRowsOfABlockSee) {
 TEST(HopperTiles, AreThoseOfNoMaskWhereAWindowHidesNothing) {
   for (int sq = 1; sq < 80; ++sq) {
     const int sk = 50 + sq;
-    Block hidden_nothing{{0, 0, 0, sq, sk}, {}, 0}, unbounded = hidden_nothing;
+    Block hidden_nothing = Block::of(sq, sk), unbounded = hidden_nothing;
     hidden_nothing.arguments.window_left = sk - 1;
     hidden_nothing.arguments.window_right = unbounded.arguments.window_right =
         unbounded.arguments.window_left = -1;

@@ -126,6 +126,36 @@ TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
   }
 }
 
+// By what the blocks and the merge cost: none where all multiprocessors have work.
+TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
+  struct Case {
+    std::string_view shape;
+    std::int64_t splits, heads;  // heads of a block
+  };
+  for (const Case& c : {
+           Case{"b=8 hq=32 hk=8 sq=16 sk=8192", 2, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=4096", 16, 4},
+           Case{"b=4 hq=32 hk=8 sq=16 sk=8192 mask=causal", 4, 4},
+           Case{"b=20 hq=32 hk=8 sq=4 sk=8192", 4, 4},  // else the second round is a fifth full
+           Case{"b=1 h=8 sq=64 sk=4096", 16, 0}, Case{"b=4 hq=32 hk=8 sq=16 sk=8192 lengths", 1, 0},
+           Case{"b=32 hq=32 hk=8 sq=16 sk=4096", 1, 4}, Case{"b=8 hq=32 hk=8 sq=128 sk=8192", 1, 0},
+           Case{"b=1 hq=32 hk=8 sq=16 sk=65536 mask=window:1024,0", 1, 4},  // most parts would be empty
+           Case{"b=1 hq=32 hk=8 sq=1 sk=900", 1, 4}, Case{"b=1 h=16 s=1024", 1, 0},
+           Case{"b=8 hq=32 hk=8 sq=16 sk=8192 splits=1", 1, 4},
+           Case{"b=8 hq=32 hk=8 sq=16 sk=8192 splits=5", 5, 4},
+           Case{"b=8 hq=32 hk=8 sq=16 sk=8192 batch_invariant", 1, 0},
+           Case{"b=1 h=1 sq=64 sk=100 splits=3", 1, 0},  // of a tile there are no parts
+       }) {
+    const Result<Plan> result =
+        plan(problem("fwd bf16 d=128 " + std::string(c.shape)), target("sm_90a"), {.family = "wgmma_tma"});
+    ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
+    const Algorithm& algorithm = result->stages[0].kernel.algorithm;
+    EXPECT_EQ(result->splits, c.splits) << c.shape;
+    EXPECT_EQ(algorithm.group, c.heads) << c.shape;
+    EXPECT_EQ(algorithm.split, c.splits > 1) << c.shape;
+    EXPECT_EQ(stages(*result), c.splits > 1 ? "forward + combine" : "forward") << c.shape;
+  }
+}
+
 TEST(Plan, OnHopperTheTileFollowsTheLength) {
   struct Case {
     std::string_view text;

@@ -20,14 +20,14 @@ TEST(Profiles, NeedExactlyTheseKernels) {
     std::size_t signatures, generic, avx2, avx512, hopper;
   };
   const Row rows[] = {
-      {"aiter", 8500, 792, 924, 1056, 1153},
-      {"all", 2706, 3755, 4331, 4907, 3439},
-      {"default", 24, 47, 53, 59, 95},
-      {"flash", 4152, 440, 512, 584, 718},
-      {"jax", 3024, 731, 839, 947, 659},
-      {"pytorch", 4428, 515, 587, 659, 511},
-      {"transformer_engine", 10472, 424, 488, 552, 464},
-      {"vllm", 2236, 225, 299, 373, 348},
+      {"aiter", 8500, 792, 924, 1056, 1503},
+      {"all", 2706, 3755, 4331, 4907, 3979},
+      {"default", 24, 47, 53, 59, 135},
+      {"flash", 4152, 440, 512, 584, 938},
+      {"jax", 3024, 731, 839, 947, 779},
+      {"pytorch", 4428, 515, 587, 659, 631},
+      {"transformer_engine", 10472, 424, 488, 552, 584},
+      {"vllm", 2236, 225, 299, 373, 397},
   };
   EXPECT_EQ(profile_names().size(), std::size(rows));
   for (const Row& row : rows) {
@@ -50,25 +50,29 @@ TEST(Profiles, NeedExactlyTheseKernels) {
   }
 }
 
-TEST(Profiles, HaveHoppersKernelsForFewRowsOfSeveralHeads) {
+TEST(Profiles, HaveHoppersKernelsForFewRowsOfSeveralHeadsAndForSplitKeys) {
   const Result<const Target*> hopper = find_target("sm_90a");
   ASSERT_TRUE(hopper);
-  const auto groups_of = [&](const char* variant) {
+  const auto groups_of = [&](const char* variant, bool split = false) {
     const Result<Profile> one =
         parse_profile("doc = \"d\"\n[[variants]]\n" + std::string(variant), "profiles/mine.toml");
     EXPECT_TRUE(one) << one.error().message;
     std::vector<std::int64_t> groups;
     const Result<std::vector<KernelKey>> kernels = kernels_of(*one, **hopper);
     for (const KernelKey& key : *kernels) {
-      if (key.algorithm.pipeline == "wgmma_tma") groups.push_back(key.algorithm.group);
+      if (key.algorithm.pipeline == "wgmma_tma" && key.algorithm.split == (split ? 1 : 0))
+        groups.push_back(key.algorithm.group);
     }
     return groups;
   };
   using testing::UnorderedElementsAre;
   EXPECT_THAT(groups_of("d = 256\n"), UnorderedElementsAre(0, 2, 4, 8, 16));
   EXPECT_THAT(groups_of("d = 256\nvarlen = true\n"), UnorderedElementsAre(0));
-  // Of two tiles only the smaller one packs.
+  EXPECT_THAT(groups_of("d = 256\nvarlen = true\n", true), UnorderedElementsAre(0));
+  // Of two tiles only the smaller one packs and splits.
   EXPECT_THAT(groups_of("d = 128\n"), UnorderedElementsAre(0, 0, 2, 4, 8, 16));
+  EXPECT_THAT(groups_of("d = 128\n", true), UnorderedElementsAre(0, 2, 4, 8, 16));
+  EXPECT_THAT(groups_of("d = 128\nbatch_invariant = true\n", true), UnorderedElementsAre());
   // Who comes first does not matter.
   EXPECT_THAT(groups_of("d = 256\nlengths = [true, false]\n"), UnorderedElementsAre(0, 2, 4, 8, 16));
 }
