@@ -83,6 +83,14 @@ struct Launch {
 /// Puts a launch into the stream; the device must be in use. No blocks: nothing to do.
 Status launch(Function, const Launch&, Stream, std::span<void* const> parameters);
 
+/// Memory for the counters below; without any left, there are none. Not while a stream is captured; the
+/// device must be in use.
+void reserve_counters(const Device&);
+/// A 32-bit counter that is 0 when the next launch in this stream begins, for kernels that leave it at 0.
+/// None (0) while the stream records a graph, which may be launched in another one, beside the stream's own
+/// work; nor for streams beyond the first thousand or so. The device must be in use.
+Address counter_at_zero(const Device&, Stream);
+
 /// A tensor of up to 5 dimensions, the first one contiguous, as boxes of it are copied: swizzled by 128
 /// bytes, zeros beyond its sizes. Strides in bytes, of the second dimension on.
 struct BoxedTensor {

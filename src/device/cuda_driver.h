@@ -78,6 +78,7 @@ enum TensorMapPromotion : int { promote_256_bytes = 3 };
   X(set_function_attribute, cuFuncSetAttribute, (Function, FunctionAttribute, int))             \
   X(launch, cuLaunchKernelEx, (const LaunchConfiguration*, Function, void**, void**))           \
   X(is_capturing, cuStreamIsCapturing, (Stream, int*))                                          \
+  X(stream_number, cuStreamGetId, (Stream, unsigned long long*))                                \
   X(synchronize, cuStreamSynchronize, (Stream))                                                 \
   X(pointer_attributes, cuPointerGetAttributes, (unsigned, PointerAttribute*, void**, Address)) \
   X(allocate, cuMemAlloc_v2, (Address*, std::size_t))                                           \

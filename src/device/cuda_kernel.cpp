@@ -56,6 +56,7 @@ Result<Function> Kernel::load(const Device& device) const {
     cuda.unload_module(module);
     return tl::unexpected(status.error());
   }
+  reserve_counters(device);  // what launches may need and cannot allocate
   functions_[index].store(function, std::memory_order_release);
   return function;
 }

@@ -35,8 +35,20 @@ Result<const cuda::Device*> device_of(const regard_arguments& given, const void*
   return device;
 }
 
-Status run_stage(const Plan& plan, const Stage& stage, cuda::Function function, Arguments& arguments,
-                 cuda::Stream stream) {
+/// The kernel counts from 0 in a counter of the stream's own; where there is none, in the workspace, which
+/// may hold anything.
+Status start_count(const cuda::Device& device, cuda::Stream stream, Arguments& arguments) {
+  if (arguments.counter == nullptr) return {};
+  if (const cuda::Address own = cuda::counter_at_zero(device, stream)) {
+    arguments.counter = reinterpret_cast<u32*>(own);
+    return {};
+  }
+  const auto address = reinterpret_cast<cuda::Address>(arguments.counter);
+  return cuda::check(cuda::driver()->fill_ordered(address, 0, 1, stream), "clear a counter");
+}
+
+Status run_stage(const Plan& plan, const Stage& stage, const cuda::Device& device, cuda::Function function,
+                 Arguments& arguments, cuda::Stream stream) {
   const Algorithm& algorithm = stage.kernel.algorithm;
   const cuda::Launch wanted{stage.grid, static_cast<int>(algorithm.warps * plan.target->wave),
                             stage.shared_bytes,
@@ -48,6 +60,7 @@ Status run_stage(const Plan& plan, const Stage& stage, cuda::Function function, 
   if (stage.grid == 0) return {};
   Result<TensorMaps> maps = tensor_maps(plan, stage, arguments);
   if (!maps) return tl::unexpected(maps.error());
+  if (Status status = start_count(device, stream, arguments); !status) return status;
   void* const parameters[] = {&maps->q, &maps->k, &maps->v, &arguments};
   return cuda::launch(function, wanted, stream, parameters);
 }
@@ -82,18 +95,13 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
   if (!device) return tl::unexpected(device.error());
   const cuda::Use use(**device);
   if (!use.status()) return use.status();
-  if (arguments.counter != nullptr) {
-    const auto address = reinterpret_cast<cuda::Address>(arguments.counter);
-    if (Status status = cuda::check(cuda::driver()->fill_ordered(address, 0, 1, stream), "clear a counter");
-        !status)
-      return status;
-  }
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const LoadedKernel& kernel = *(*ready)->kernels[i];
     const Result<cuda::Function> function = kernel.code.gpu->function(**device, stream);
     if (!function) return tl::unexpected(function.error());
     log_line("launch", kernel.key);
-    if (Status status = run_stage(plan, plan.stages[i], *function, arguments, stream); !status) return status;
+    if (Status status = run_stage(plan, plan.stages[i], **device, *function, arguments, stream); !status)
+      return status;
   }
   return {};
 }

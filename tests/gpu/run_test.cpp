@@ -8,81 +8,14 @@
 #include <thread>
 #include <vector>
 
-#include "compile/test_nvrtc.h"
-#include "gpu/fake_driver/fake_driver.h"
+#include "gpu/call.h"
 #include "kernels/arguments.h"
-#include "regard/regard.h"
 
 namespace regard::test {
 namespace {
 
-// The library finds NVRTC beside an installed package; this program is none.
-[[maybe_unused]] const int found = setenv("REGARD_NVRTC", test_nvrtc().path.c_str(), 0);
-
 using testing::AllOf;
 using testing::HasSubstr;
-
-std::string message() {
-  return regard_status_message();
-}
-
-/// A problem with its tensors and workspace in the memory of one device.
-class Call {
- public:
-  explicit Call(const char* text, int device = 0, const char* target = "cuda", const char* family = nullptr) {
-    fake_use(device);
-    EXPECT_EQ(regard_problem_parse(text, &problem), REGARD_OK) << message();
-    regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
-    options.target = target;
-    options.family = family;
-    EXPECT_EQ(regard_plan_create(problem, &options, &plan), REGARD_OK) << message();
-    for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
-      regard_use use = REGARD_UNUSED;
-      regard_tensor& tensor = arguments.tensor[i];
-      EXPECT_EQ(regard_problem_tensor(problem, static_cast<regard_role>(i), &use, &tensor), REGARD_OK);
-      const bool lengths = i == REGARD_LENGTHS_K && use != REGARD_UNUSED;
-      if (lengths || (use != REGARD_UNUSED && use != REGARD_OPTIONAL_INPUT)) tensor.data = allocate(1 << 20);
-    }
-    workspace = allocate(std::max<std::int64_t>(regard_plan_workspace_bytes(plan), 1));
-  }
-  ~Call() {
-    for (void* one : memory) EXPECT_EQ(regard_memory_free(one), REGARD_OK) << message();
-    regard_plan_destroy(plan);
-    regard_problem_destroy(problem);
-  }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-
-  regard_status run(void* stream = nullptr) const {
-    return regard_plan_run(plan, &arguments, workspace, regard_plan_workspace_bytes(plan), stream);
-  }
-
-  regard_problem* problem = nullptr;
-  regard_plan* plan = nullptr;
-  regard_arguments arguments = REGARD_ARGUMENTS_INIT;
-  void* workspace = nullptr;
-
- private:
-  void* allocate(std::int64_t bytes) {
-    void* one = nullptr;
-    EXPECT_EQ(regard_memory_allocate("cuda", bytes, &one), REGARD_OK) << message();
-    memory.push_back(one);
-    return one;
-  }
-  std::vector<void*> memory;
-};
-
-constexpr const char* plain = "fwd bf16 lse b=8 hq=8 hk=2 sq=300 sk=500 d=64 mask=causal";
-
-class Gpu : public testing::Test {
- protected:
-  void SetUp() override {
-    driver.capturing = driver.launch_code = 0;
-    driver.most_bytes = 1ll << 40;
-    driver.on_launch = nullptr;
-  }
-  FakeDriver& driver = *fake_driver();
-};
 
 TEST_F(Gpu, DevicesAreDescribed) {
   char* text = nullptr;
@@ -111,7 +44,7 @@ struct Seen {
   Arguments arguments;
 } seen;
 
-TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndAClearedCounter) {
+TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndACounterAtZero) {
   const Call call(plain);
   driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void** parameters) {
     seen.configuration = configuration;
@@ -119,7 +52,6 @@ TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndAClearedCounter) {
     seen.arguments = *static_cast<Arguments*>(parameters[3]);
   };
   int stream = 0;
-  *static_cast<std::uint32_t*>(call.workspace) = 7;
   ASSERT_EQ(call.run(&stream), REGARD_OK) << message();
   EXPECT_EQ(seen.configuration.stream, reinterpret_cast<cuda::Stream>(&stream));
   EXPECT_GE(seen.configuration.grid[0], 1U);

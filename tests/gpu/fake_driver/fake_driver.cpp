@@ -159,6 +159,10 @@ Code cuStreamIsCapturing(Stream, int* capturing) {
   *capturing = state.capturing;
   return success;
 }
+Code cuStreamGetId(Stream stream, unsigned long long* number) {
+  *number = reinterpret_cast<std::uintptr_t>(stream);
+  return state.number_code;
+}
 Code cuStreamSynchronize(Stream) {
   return success;
 }
@@ -187,6 +191,8 @@ Code cuMemcpy(Address to, Address from, std::size_t bytes) {
   return success;
 }
 Code cuMemsetD32Async(Address memory, unsigned value, std::size_t count, Stream) {
+  ++state.fills;
+  if (state.fill_code != success) return state.fill_code;
   for (std::size_t i = 0; i < count; ++i) reinterpret_cast<unsigned*>(memory)[i] = value;
   return success;
 }

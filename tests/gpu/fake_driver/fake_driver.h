@@ -12,9 +12,11 @@ struct FakeDriver {
   static constexpr int devices = 2;  ///< compute capabilities 9.0 and 8.0
 
   std::atomic<int> loads[devices]{};  ///< modules loaded
-  std::atomic<int> launches{0}, pushed{0}, popped{0}, encoded{0};
+  std::atomic<int> launches{0}, pushed{0}, popped{0}, encoded{0}, fills{0};
   int capturing = 0;                 ///< what cuStreamIsCapturing says
   int launch_code = 0;               ///< what a launch gives
+  int fill_code = 0;                 ///< what clearing memory gives
+  int number_code = 0;               ///< what the number of a stream gives
   long long most_bytes = 1ll << 40;  ///< of one allocation
   void (*on_launch)(const cuda::LaunchConfiguration&, void** parameters) = nullptr;
 };
