@@ -34,6 +34,12 @@ Result<const Device*> current_device();
 
 /// The device on which memory lies. `name` is for the message: "q", "the workspace".
 Result<const Device*> device_of(const void* memory, const char* name);
+/// Whether this thread has lately found memory at that address on the device, which saves asking the driver.
+/// Memory that was freed since may have come back on another device: ask `device_of` for one tensor of a
+/// call, at least.
+bool seen_on(const Device&, const void* memory);
+/// Of all threads, as memory is released.
+void forget_sightings();
 
 /// Makes a device's primary context current as long as this object lives.
 class Use {
@@ -100,12 +106,9 @@ struct BoxedTensor {
   std::array<std::uint64_t, 5> sizes{};
   std::array<std::uint64_t, 4> strides{};
   std::array<std::uint32_t, 5> box{};
-
-  friend bool operator==(const BoxedTensor&, const BoxedTensor&) = default;
 };
-/// Remembered per thread, so that a call with the tensors of an earlier one encodes nothing. `name` is for
-/// the message.
-Result<TensorMap> tensor_map(const BoxedTensor&, const char* name);
+/// The driver takes longer over it than the library over the rest of a call. `name` is for the message.
+Status encode(const BoxedTensor&, const char* name, TensorMap&);
 
 /// Device memory for those who have no allocator of their own, and copies in any direction, waited for.
 Result<void*> allocate(const Device&, std::int64_t bytes);

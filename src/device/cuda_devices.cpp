@@ -66,6 +66,32 @@ Result<Context> context_of(const Device& device) {
   return context;
 }
 
+/// Where a thread found memory, and how much had been released until then.
+struct Sighting {
+  const void* memory = nullptr;
+  const Device* device = nullptr;
+  std::uint64_t releases = 0;
+  bool operator==(const Sighting&) const = default;
+};
+std::atomic<std::uint64_t> releases{0};
+
+Sighting sighting(const void* memory, const Device& device) {
+  return {memory, &device, releases.load(std::memory_order_relaxed)};
+}
+
+/// The thread's last ones of addresses like this, the latest first.
+std::array<Sighting, 4>& sightings_like(const void* memory) {
+  static thread_local std::array<std::array<Sighting, 4>, 16> sightings{};
+  const auto block = reinterpret_cast<std::uintptr_t>(memory) >> 8;  // no tensor of an allocator is smaller
+  return sightings[(block * 0x9E3779B97F4A7C15ull >> 32) % sightings.size()];
+}
+
+void remember(const Sighting& found) {
+  std::array<Sighting, 4>& like = sightings_like(found.memory);
+  std::copy_backward(like.begin(), like.end() - 1, like.end());
+  like.front() = found;
+}
+
 }  // namespace
 
 const Result<std::vector<Device>>& devices() {
@@ -98,7 +124,18 @@ Result<const Device*> device_of(const void* memory, const char* name) {
                     "or use a cpu target",
                     name));
   }
-  return device_with(ordinal);
+  Result<const Device*> device = device_with(ordinal);
+  if (device && !seen_on(**device, memory)) remember(sighting(memory, **device));
+  return device;
+}
+
+bool seen_on(const Device& device, const void* memory) {
+  const std::array<Sighting, 4>& like = sightings_like(memory);
+  return std::find(like.begin(), like.end(), sighting(memory, device)) != like.end();
+}
+
+void forget_sightings() {
+  releases.fetch_add(1, std::memory_order_relaxed);
 }
 
 Use::Use(const Device& device) {

@@ -38,6 +38,7 @@ OrderedMemory::~OrderedMemory() {
 Status release(const Device& device, void* memory) {
   const Use use(device);
   if (!use.status()) return use.status();
+  forget_sightings();
   return check(driver()->release(reinterpret_cast<Address>(memory)), "free memory");
 }
 

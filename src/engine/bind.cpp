@@ -83,18 +83,7 @@ void bind_mask(const Problem& p, Arguments& a) {
   a.sink_tokens = p.sink_tokens;
 }
 
-void bind_dropout(const Plan& plan, const regard_arguments& given, Arguments& a) {
-  const Problem& p = plan.problem;
-  a.seed = given.seed;
-  a.offset = given.offset;
-  if (const Tensor& seed = given.tensor[REGARD_SEED]; present(seed)) {
-    if (plan.target->kind == TargetKind::cpu) {
-      a.seed = pointer<u64>(seed)[0];
-      a.offset = pointer<u64>(seed)[1];
-    } else {
-      a.seeds = pointer<const u64>(seed);
-    }
-  }
+void bind_dropout(const Problem& p, Arguments& a) {
   a.dropout_keep = 255;
   a.dropout_scale = 1;
   if (p.dropout > 0) {
@@ -105,15 +94,43 @@ void bind_dropout(const Plan& plan, const regard_arguments& given, Arguments& a)
   }
 }
 
+void bind_seed(const Plan& plan, const regard_arguments& given, Arguments& a) {
+  a.seed = given.seed;
+  a.offset = given.offset;
+  const Tensor& seed = given.tensor[REGARD_SEED];
+  if (!present(seed)) return;
+  if (plan.target->kind == TargetKind::cpu) {
+    a.seed = pointer<u64>(seed)[0];
+    a.offset = pointer<u64>(seed)[1];
+  } else {
+    a.seeds = pointer<const u64>(seed);
+  }
+}
+
 }  // namespace
 
-Arguments bind(const Plan& plan, const regard_arguments& given, void* workspace) {
+Arguments constants(const Plan& plan) {
   const Problem& p = plan.problem;
-  const auto& t = given.tensor;
   Arguments a{};
   bind_sizes(p, a);
   bind_mask(p, a);
-  bind_dropout(plan, given, a);
+  bind_dropout(p, a);
+  a.descale_head = p.descale == Descale::head ? 1 : 0;
+  a.scale = static_cast<float>(scale_of(p));
+  a.softcap = static_cast<float>(p.softcap);
+  a.splits = plan.splits;
+  a.split_keys = plan.split_keys;
+  a.block_rows = plan.block_rows;
+  a.key_blocks = plan.key_blocks;
+  a.side_by_side = static_cast<i32>(plan.side_by_side);
+  return a;
+}
+
+Arguments bind(const Plan& plan, const Arguments& constants, const regard_arguments& given, void* workspace) {
+  const Problem& p = plan.problem;
+  const auto& t = given.tensor;
+  Arguments a = constants;
+  bind_seed(plan, given, a);
 
   const auto sequences = [&t](regard_role role) {
     return present(t[role]) ? sequence_rows(t[role]) : Rows{};
@@ -146,22 +163,14 @@ Arguments bind(const Plan& plan, const regard_arguments& given, void* workspace)
   a.descale_k = pointer<const float>(t[REGARD_DESCALE_K]);
   a.descale_v = pointer<const float>(t[REGARD_DESCALE_V]);
   a.descale_batch = p.descale == Descale::head ? t[REGARD_DESCALE_Q].strides[0] : 0;
-  a.descale_head = p.descale == Descale::head ? 1 : 0;
-  a.scale = static_cast<float>(scale_of(p));
-  a.softcap = static_cast<float>(p.softcap);
 
-  a.splits = plan.splits;
-  a.split_keys = plan.split_keys;
-  a.block_rows = plan.block_rows;
   a.partial_o = part<float>(plan, workspace, Part::partial_o);
   a.partial_lse = part<float>(plan, workspace, Part::partial_lse);
   a.delta = part<float>(plan, workspace, Part::delta);
   a.grad_q_sum = part<float>(plan, workspace, Part::grad_q_sum);
   a.progress = part<i64>(plan, workspace, Part::progress);
-  a.key_blocks = plan.key_blocks;
   a.grad_bias_partial = part<float>(plan, workspace, Part::grad_bias_partial);
   a.counter = part<u32>(plan, workspace, Part::counter);
-  a.side_by_side = static_cast<i32>(plan.side_by_side);
   return a;
 }
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/split.h"
+#include "engine/bind.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
 
@@ -15,7 +16,7 @@ namespace regard {
 namespace {
 
 Result<PreparedPlan::Ready> kernels_of(const Plan& plan) {
-  PreparedPlan::Ready ready{&plan, {}, {}};
+  PreparedPlan::Ready ready{&plan, constants(plan), {}, {}};
   for (const Stage& stage : plan.stages) {
     Result<std::shared_ptr<const LoadedKernel>> kernel = resolve(stage.kernel);
     if (!kernel) return tl::unexpected(kernel.error());

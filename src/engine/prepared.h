@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/resolve.h"
+#include "kernels/arguments.h"
 #include "plan/plan.h"
 #include "problem/tensors.h"
 
@@ -27,6 +28,7 @@ class PreparedPlan {
   /// The plan in use and its kernels, in stage order.
   struct Ready {
     const Plan* plan;
+    Arguments constants;  ///< of every call
     std::vector<std::shared_ptr<const LoadedKernel>> kernels;
     std::string fallback_reason;  ///< empty, or why the fallback answers
   };

@@ -13,7 +13,7 @@ namespace {
 
 void run_on_cpu(const PreparedPlan::Ready& ready, const regard_arguments& given, void* workspace) {
   const Plan& plan = *ready.plan;
-  const Arguments arguments = bind(plan, given, workspace);
+  const Arguments arguments = bind(plan, ready.constants, given, workspace);
   char* scratch =
       static_cast<char*>(workspace) + plan.workspace.offset[static_cast<std::size_t>(Part::scratch)];
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {

@@ -13,25 +13,23 @@ namespace regard {
 namespace {
 
 /// Every tensor of a call lies on the device of Q.
-Result<const cuda::Device*> device_of(const regard_arguments& given, const void* workspace) {
+Result<const cuda::Device*> device_of(const regard_arguments& given, Roles used, const void* workspace) {
   Result<const cuda::Device*> device = cuda::device_of(given.tensor[REGARD_Q].data, "q");
   if (!device) return device;
   const auto same = [&](const void* memory, const char* name) -> Status {
+    if (cuda::seen_on(**device, memory)) return {};
     const Result<const cuda::Device*> other = cuda::device_of(memory, name);
     if (!other) return tl::unexpected(other.error());
     if (*other == *device) return {};
     return invalid(fmt::format("{} is on CUDA device {} and q on device {}; all tensors of a call lie on one",
                                name, (*other)->ordinal, (*device)->ordinal));
   };
-  for (int role = REGARD_Q + 1; role < REGARD_ROLE_COUNT; ++role) {
-    const regard_tensor& tensor = given.tensor[role];
-    if (tensor.data == nullptr) continue;
-    if (Status status = same(tensor.data, regard_role_name(static_cast<regard_role>(role))); !status)
-      return tl::unexpected(status.error());
-  }
-  if (workspace != nullptr) {
-    if (Status status = same(workspace, "the workspace"); !status) return tl::unexpected(status.error());
-  }
+  Status status = for_each(used & ~(Roles{1} << REGARD_Q), [&](regard_role role) -> Status {
+    const void* memory = given.tensor[role].data;
+    return memory == nullptr ? Status{} : same(memory, regard_role_name(role));
+  });
+  if (status && workspace != nullptr) status = same(workspace, "the workspace");
+  if (!status) return tl::unexpected(status.error());
   return device;
 }
 
@@ -58,10 +56,11 @@ Status run_stage(const Plan& plan, const Stage& stage, const cuda::Device& devic
     return cuda::launch(function, wanted, stream, parameters);
   }
   if (stage.grid == 0) return {};
-  Result<TensorMaps> maps = tensor_maps(plan, stage, arguments);
-  if (!maps) return tl::unexpected(maps.error());
+  TensorMaps maps;
+  if (Status status = tensor_maps(plan, stage, arguments, maps); !status) return status;
   if (Status status = start_count(device, stream, arguments); !status) return status;
-  void* const parameters[] = {&maps->q, &maps->k, &maps->v, &arguments};
+  const auto read_only = [](const cuda::TensorMap* map) { return const_cast<cuda::TensorMap*>(map); };
+  void* const parameters[] = {read_only(maps.q), read_only(maps.k), read_only(maps.v), &arguments};
   return cuda::launch(function, wanted, stream, parameters);
 }
 
@@ -83,15 +82,15 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
   if ((problem.varlen ? problem.tq : problem.sq) == 0) return {};  // nothing to write, and perhaps no memory
   Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
-  Arguments arguments = bind(*(*ready)->plan, given, workspace);
+  Arguments arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
   if (const Status readable = tma_reads(*(*ready)->plan, arguments); !readable) {
     if (!prepared.has_fallback()) return readable;
     ready = prepared.fallback_ready(readable.error().message);
     if (!ready) return tl::unexpected(ready.error());
-    arguments = bind(*(*ready)->plan, given, workspace);
+    arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
   }
   const Plan& plan = *(*ready)->plan;
-  const Result<const cuda::Device*> device = device_of(given, workspace);
+  const Result<const cuda::Device*> device = device_of(given, prepared.specs().used, workspace);
   if (!device) return tl::unexpected(device.error());
   const cuda::Use use(**device);
   if (!use.status()) return use.status();

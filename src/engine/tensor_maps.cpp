@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <tuple>
 
 #include "kernels/sm90/forward_layout.h"
 
@@ -77,18 +79,67 @@ cuda::TensorMapType map_type(DType dtype) {
   return dtype == DType::fp16 ? cuda::map_fp16 : cuda::map_bf16;
 }
 
-Result<cuda::TensorMap> map_of(const Problem& p, const Tensor& tensor, std::int64_t box_rows,
-                               std::int64_t box_heads = 1) {
-  const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
-  const Sm90TensorMap wanted = sm90_tensor_map(tensor.rows, tensor.columns, tensor.count, tensor.heads,
-                                               tensor.batches, box_rows, box_heads, bytes, is_ragged(p));
-  cuda::BoxedTensor boxed{tensor.rows.data, map_type(p.dtype), wanted.rank, {}, {}, {}};
+/// All that a map follows from, so that nothing remembered ever grows stale.
+struct Boxes {
+  Rows rows;
+  std::int64_t columns, count, heads, batches;
+  std::int64_t box_rows, box_heads;
+  DType dtype;
+  bool ragged;
+
+  bool operator==(const Boxes& other) const {
+    const auto all = [](const Boxes& b) {
+      return std::tie(b.rows.data, b.rows.batch, b.rows.head, b.rows.row, b.columns, b.count, b.heads,
+                      b.batches, b.box_rows, b.box_heads, b.dtype, b.ragged);
+    };
+    return all(*this) == all(other);
+  }
+};
+
+Status encode(const Boxes& boxes, const char* name, cuda::TensorMap& map) {
+  const Sm90TensorMap wanted =
+      sm90_tensor_map(boxes.rows, boxes.columns, boxes.count, boxes.heads, boxes.batches, boxes.box_rows,
+                      boxes.box_heads, static_cast<std::int64_t>(bytes_of(boxes.dtype)), boxes.ragged);
+  cuda::BoxedTensor boxed{boxes.rows.data, map_type(boxes.dtype), wanted.rank, {}, {}, {}};
   for (std::size_t i = 0; i < 5; ++i) {
     boxed.sizes[i] = std::max<std::uint64_t>(wanted.extent[i], 1);
     boxed.box[i] = wanted.box[i];
   }
   for (std::size_t i = 0; i < 4; ++i) boxed.strides[i] = wanted.stride[i];
-  return cuda::tensor_map(boxed, tensor.name);
+  return cuda::encode(boxed, name, map);
+}
+
+/// A thread's last maps of Q, of K or of V.
+class Recent {
+ public:
+  Status find(const Boxes& boxes, const char* name, const cuda::TensorMap*& found) {
+    for (const Entry& entry : entries_) {
+      if (entry.boxes == boxes) {
+        found = &entry.map;
+        return {};
+      }
+    }
+    Entry& oldest = entries_[oldest_];
+    oldest.boxes = {};
+    if (Status status = encode(boxes, name, oldest.map); !status) return status;
+    oldest.boxes = boxes;
+    oldest_ = (oldest_ + 1) % entries_.size();
+    found = &oldest.map;
+    return {};
+  }
+
+ private:
+  struct Entry {
+    Boxes boxes;  ///< without boxes: none yet
+    cuda::TensorMap map;
+  };
+  std::array<Entry, 8> entries_{};
+  std::size_t oldest_ = 0;
+};
+
+Boxes boxes_of(const Problem& p, const Tensor& tensor, std::int64_t box_rows, std::int64_t box_heads = 1) {
+  return {tensor.rows, tensor.columns, tensor.count, tensor.heads, tensor.batches,
+          box_rows,    box_heads,      p.dtype,      is_ragged(p)};
 }
 
 }  // namespace
@@ -105,7 +156,7 @@ Status tma_reads(const Plan& plan, const Arguments& arguments) {
   return {};
 }
 
-Result<TensorMaps> tensor_maps(const Plan& plan, const Stage& stage, const Arguments& arguments) {
+Status tensor_maps(const Plan& plan, const Stage& stage, const Arguments& arguments, TensorMaps& maps) {
   const Problem& p = plan.problem;
   const Tensors all = tensors_of(p, arguments);
   const Algorithm& algorithm = stage.kernel.algorithm;
@@ -113,13 +164,13 @@ Result<TensorMaps> tensor_maps(const Plan& plan, const Stage& stage, const Argum
   constexpr std::int64_t group_rows = Sm90ForwardLayout::group_rows;
   const std::int64_t rows =
       std::min<std::int64_t>(Sm90ForwardLayout::rows_of_head(algorithm.block_q, algorithm.group), group_rows);
-  const Result<cuda::TensorMap> q = map_of(p, all.q, rows, group_rows / rows);
-  if (!q) return tl::unexpected(q.error());
-  const Result<cuda::TensorMap> k = map_of(p, all.k, block_k);
-  if (!k) return tl::unexpected(k.error());
-  const Result<cuda::TensorMap> v = map_of(p, all.v, block_k);
-  if (!v) return tl::unexpected(v.error());
-  return TensorMaps{*q, *k, *v};
+  static thread_local struct {
+    Recent q, k, v;
+  } recent;
+  Status status = recent.q.find(boxes_of(p, all.q, rows, group_rows / rows), "q", maps.q);
+  if (status) status = recent.k.find(boxes_of(p, all.k, block_k), "k", maps.k);
+  if (status) status = recent.v.find(boxes_of(p, all.v, block_k), "v", maps.v);
+  return status;
 }
 
 }  // namespace regard

@@ -14,11 +14,13 @@ bool reads_by_tma(const Stage&);
 /// (CUDA driver API, cuTensorMapEncodeTiled).
 Status tma_reads(const Plan&, const Arguments&);
 
+/// Until the thread's next call.
 struct TensorMaps {
-  cuda::TensorMap q, k, v;
+  const cuda::TensorMap *q, *k, *v;
 };
 
-/// Of tensors that tma_reads accepts. The device must be in use.
-Result<TensorMaps> tensor_maps(const Plan&, const Stage&, const Arguments&);
+/// Of tensors that tma_reads accepts. Remembered per thread, so that a call with the tensors of an earlier
+/// one encodes nothing. The device must be in use.
+Status tensor_maps(const Plan&, const Stage&, const Arguments&, TensorMaps&);
 
 }  // namespace regard

@@ -174,11 +174,14 @@ Status check_ranges_rows(const TensorSpec& spec, const regard_tensor& tensor) {
 /// The usual case, told by few comparisons: a tensor that lies in memory as the problem's layout says.
 bool lies_as_specified(const TensorSpec& spec, const regard_tensor& tensor) {
   const std::size_t rank = spec.shape.size();
-  return tensor.data != nullptr && spec.use != REGARD_UNUSED && dtype_number(tensor) == spec.dtype &&
-         tensor.rank == static_cast<std::int32_t>(rank) &&
-         std::equal(spec.shape.begin(), spec.shape.end(), tensor.shape) &&
-         std::equal(spec.strides.begin(), spec.strides.end(), tensor.strides) &&
-         reinterpret_cast<std::uintptr_t>(tensor.data) % bytes_of(spec.dtype) == 0;
+  if (tensor.data == nullptr || spec.use == REGARD_UNUSED || dtype_number(tensor) != spec.dtype ||
+      tensor.rank != static_cast<std::int32_t>(rank))
+    return false;
+  std::int64_t differing = 0;  // bits, so that nothing branches
+  for (std::size_t i = 0; i < rank; ++i)
+    differing |= (tensor.shape[i] ^ spec.shape[i]) | (tensor.strides[i] ^ spec.strides[i]);
+  const std::uintptr_t within_element = bytes_of(spec.dtype) - 1;
+  return differing == 0 && (reinterpret_cast<std::uintptr_t>(tensor.data) & within_element) == 0;
 }
 
 Status check_tensor(const Problem& p, const TensorSpec& spec, const regard_tensor& tensor) {
@@ -200,11 +203,13 @@ Status check_tensors(const Problem& problem, const regard_arguments& arguments) 
 }
 
 Status check_tensors(const Problem& problem, const TensorSpecs& specs, const regard_arguments& arguments) {
-  for (const TensorSpec& spec : specs) {
-    const regard_tensor& tensor = arguments.tensor[spec.role];
-    if (tensor.data == nullptr && spec.use == REGARD_UNUSED) continue;
-    if (Status status = check_tensor(problem, spec, tensor); !status) return status;
-  }
+  Roles given = 0;
+  for (std::size_t role = 0; role < REGARD_ROLE_COUNT; ++role)
+    given |= static_cast<Roles>(arguments.tensor[role].data != nullptr) << role;
+  Status status = for_each(given | specs.used, [&](regard_role role) {
+    return check_tensor(problem, specs.of[role], arguments.tensor[role]);
+  });
+  if (!status) return status;
   const bool no_lengths = arguments.tensor[REGARD_LENGTHS_Q].data == nullptr &&
                           arguments.tensor[REGARD_LENGTHS_K].data == nullptr;
   if (problem.lengths && no_lengths) {

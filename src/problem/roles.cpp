@@ -352,7 +352,10 @@ TensorSpec tensor_spec(const Problem& problem, regard_role wanted) {
 
 TensorSpecs tensor_specs(const Problem& problem) {
   TensorSpecs specs;
-  for (const Role& role : roles) specs[role.role] = tensor_spec(problem, role.role);
+  for (const Role& role : roles) {
+    specs.of[role.role] = tensor_spec(problem, role.role);
+    if (specs.of[role.role].use != REGARD_UNUSED) specs.used |= Roles{1} << role.role;
+  }
   return specs;
 }
 

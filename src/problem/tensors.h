@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -75,8 +76,23 @@ inline bool is_written(regard_use use) {
 /// Looks at no element, so it is as right for device memory.
 Status check_tensors(const Problem& problem, const regard_arguments& arguments);
 
+/// A set of roles, a bit each.
+using Roles = std::uint64_t;
+static_assert(REGARD_ROLE_COUNT <= 64);
+/// Calls `visit` with each of them until one is an error.
+template <class Visit>
+Status for_each(Roles roles, Visit&& visit) {
+  for (; roles != 0; roles &= roles - 1) {
+    if (Status status = visit(static_cast<regard_role>(std::countr_zero(roles))); !status) return status;
+  }
+  return {};
+}
+
 /// What a problem expects of every role, for callers who check many calls of one problem.
-using TensorSpecs = std::array<TensorSpec, REGARD_ROLE_COUNT>;
+struct TensorSpecs {
+  std::array<TensorSpec, REGARD_ROLE_COUNT> of;
+  Roles used = 0;
+};
 TensorSpecs tensor_specs(const Problem& problem);
 Status check_tensors(const Problem& problem, const TensorSpecs& specs, const regard_arguments& arguments);
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/counting_new.h"
 #include "gpu/call.h"
 #include "kernels/arguments.h"
 
@@ -91,8 +92,8 @@ TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
   EXPECT_EQ(encoded_by_a_run(), 3);
   EXPECT_EQ(encoded_by_a_run(), 0);
   regard_tensor &k = call.arguments.tensor[REGARD_K], &v = call.arguments.tensor[REGARD_V];
-  std::swap(k.data, v.data);  // of one shape: K and V have each other's maps
-  EXPECT_EQ(encoded_by_a_run(), 0);
+  std::swap(k.data, v.data);
+  EXPECT_EQ(encoded_by_a_run(), 2);
   EXPECT_EQ(seen.maps[1].opaque[0], reinterpret_cast<std::uint64_t>(k.data));
   EXPECT_EQ(seen.maps[2].opaque[0], reinterpret_cast<std::uint64_t>(v.data));
   // The same memory read another way.
@@ -206,6 +207,34 @@ TEST_F(Gpu, TensorsElsewhereAreRefusedByName) {
   call.workspace = workspace;
   EXPECT_EQ(regard_memory_free(other), REGARD_OK);
   EXPECT_EQ(driver.launches, launches);
+}
+
+TEST_F(Gpu, WhereTensorsLieIsAskedOnce) {
+  const Call call(plain);
+  const auto asked_by_a_run = [&] {
+    const int before = driver.asked;
+    EXPECT_EQ(call.run(), REGARD_OK) << message();
+    return driver.asked - before;
+  };
+  EXPECT_EQ(asked_by_a_run(), 6);  // Q, K, V, O, LSE and the workspace
+  EXPECT_EQ(asked_by_a_run(), 1);  // Q: its address may have come back on another device
+  void* other = nullptr;
+  ASSERT_EQ(regard_memory_allocate("cuda", 64, &other), REGARD_OK) << message();
+  EXPECT_EQ(regard_memory_free(other), REGARD_OK) << message();
+  EXPECT_EQ(asked_by_a_run(), 6);
+}
+
+TEST_F(Gpu, ARepeatedCallAllocatesNothing) {
+  for (const char* text : {plain, "fwd bf16 b=2 h=2 s=64 d=64", "fwd fp32 b=2 h=2 s=64 d=64"}) {
+    const Call call(text);
+    EXPECT_EQ(call.run(), REGARD_OK) << message();
+    allocations = 0;
+    counting = true;
+    const regard_status status = call.run();
+    counting = false;
+    EXPECT_EQ(status, REGARD_OK) << text;
+    EXPECT_EQ(allocations, 0) << text;
+  }
 }
 
 TEST_F(Gpu, NothingIsLoadedWhileAGraphIsCaptured) {

@@ -167,6 +167,7 @@ Code cuStreamSynchronize(Stream) {
   return success;
 }
 Code cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values, Address memory) {
+  ++state.asked;
   const int device = owner_of(memory);
   for (unsigned i = 0; i < count; ++i) {
     const int of_device = attributes[i] == attribute_ordinal ? device : 2;

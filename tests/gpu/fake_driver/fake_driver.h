@@ -13,6 +13,7 @@ struct FakeDriver {
 
   std::atomic<int> loads[devices]{};  ///< modules loaded
   std::atomic<int> launches{0}, pushed{0}, popped{0}, encoded{0}, fills{0};
+  std::atomic<int> asked{0};         ///< where memory lies
   int capturing = 0;                 ///< what cuStreamIsCapturing says
   int launch_code = 0;               ///< what a launch gives
   int fill_code = 0;                 ///< what clearing memory gives
