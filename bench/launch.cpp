@@ -132,7 +132,7 @@ int main() {
     samples[4].push_back(nanoseconds([&] { portable.run(); }));
   }
   std::printf(R"({"cell": "host ns per call from C", )"
-              R"("host_ns": {"driver": %.0f, "driver, 1200 bytes of parameters": %.0f, "wgmma_tma": %.0f, )"
+              R"("host_ns": {"driver": %.0f, "driver with 1200 bytes": %.0f, "wgmma_tma": %.0f, )"
               R"("wgmma_tma counted": %.0f, "mma_async": %.0f}})"
               "\n",
               median(samples[0]), median(samples[1]), median(samples[2]), median(samples[3]),
