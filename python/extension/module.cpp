@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "calls.h"
 #include "plan.h"
 #include "problem.h"
 #include "status.h"
@@ -41,6 +42,7 @@ NB_MODULE(_core, module) {
   nb::set_leak_warnings(false);  // plans that live until the interpreter ends are no leak
   declare_problem(module);
   declare_plan(module);
+  declare_calls(module);
 
   tell_package_folders();
   module.attr("VERSION") = regard_version();

@@ -15,6 +15,9 @@ void* stream_of(nb::handle stream, nb::handle q) {
   nb::object given = nb::borrow(stream);
   if (given.is_none()) {
     if (!is_torch(q)) return nullptr;
+    if (const auto view = view_of_torch(q)) {
+      if (const std::optional<void*> current = torch_stream(view->device_number)) return *current;
+    }
     const nb::object torch = nb::module_::import_("torch"), device = q.attr("device");
     // torch.cuda.current_stream makes an object of its number, for ten times the time.
     if (nb::hasattr(torch.attr("_C"), "_cuda_getCurrentRawStream"))
@@ -43,8 +46,7 @@ std::uint64_t seed_of(nb::handle number) {
   return seed;
 }
 
-void bind(Binding& binding, regard_arguments& arguments, nb::handle seed, std::uint64_t offset,
-          const nb::dict& tensors) {
+void bind(Binding& binding, nb::handle seed, std::uint64_t offset, const nb::dict& tensors) {
   binding.bind(tensors);
   // Arrays look like an index too, but have a length, which NumPy's numbers have not.
   const bool number = PyIndex_Check(seed.ptr()) != 0 && !nb::hasattr(seed, "__len__");
@@ -53,9 +55,8 @@ void bind(Binding& binding, regard_arguments& arguments, nb::handle seed, std::u
     array["seed"] = seed;
     binding.bind(array);
   }
-  arguments = binding.arguments();
-  arguments.offset = offset;
-  if (number) arguments.seed = seed_of(seed);
+  binding.arguments().offset = offset;
+  if (number) binding.arguments().seed = seed_of(seed);
 }
 
 }  // namespace
@@ -64,6 +65,7 @@ Plan::Plan(nb::object problem, const PlanOptions& options) : problem_(std::move(
   const Problem& what = nb::cast<const Problem&>(problem_);
   const regard_plan_options c = options.c();
   check(regard_plan_create(what.handle(), &c, &handle_));
+  gpu_ = !std::string_view(target()).starts_with("cpu");
 }
 
 nb::str Plan::json() const {
@@ -83,16 +85,17 @@ void Plan::prepare() {
 
 void Plan::run(nb::handle seed, std::uint64_t offset, nb::handle workspace, nb::handle stream,
                const nb::kwargs& tensors) const {
-  const Problem& what = nb::cast<const Problem&>(problem_);
-  const bool gpu = !std::string_view(target()).starts_with("cpu");
-  Binding binding(what.handle(), what.order(), gpu ? Place::gpu : Place::host);
-  regard_arguments arguments;
-  bind(binding, arguments, seed, offset, tensors);
+  Binding binding(nb::cast<const Problem&>(problem_), gpu_ ? Place::gpu : Place::host);
+  bind(binding, seed, offset, tensors);
+  const nb::handle q = PyDict_GetItemString(tensors.ptr(), "q");
+  launch(binding.arguments(), workspace, stream, q.is_valid() ? q : nb::handle(Py_None));
+}
 
-  const nb::object q = tensors.contains("q") ? nb::borrow(tensors["q"]) : nb::none();
-  const Workspace memory(workspace, handle_, gpu, q);
-  if (!gpu && !stream.is_none()) raise(REGARD_INVALID, "a CPU target takes no stream");
-  void* const queue = gpu ? stream_of(stream, q) : nullptr;
+void Plan::launch(const regard_arguments& arguments, nb::handle workspace, nb::handle stream,
+                  nb::handle q) const {
+  const Workspace memory(workspace, handle_, gpu_, q);
+  if (!gpu_ && !stream.is_none()) raise(REGARD_INVALID, "a CPU target takes no stream");
+  void* const queue = gpu_ ? stream_of(stream, q) : nullptr;
   regard_status status;
   {
     nb::gil_scoped_release unlocked;
@@ -158,14 +161,13 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
   module.def(
       "check",
       [](const Problem& problem, nb::handle seed, std::uint64_t offset, const nb::dict& tensors) {
-        Binding binding(problem.handle(), problem.order());
-        regard_arguments arguments;
-        bind(binding, arguments, seed, offset, tensors);
+        Binding binding(problem);
+        bind(binding, seed, offset, tensors);
         char* report = nullptr;
         regard_status status;
         {
           nb::gil_scoped_release unlocked;
-          status = regard_check(problem.handle(), &arguments, &report);
+          status = regard_check(problem.handle(), &binding.arguments(), &report);
         }
         check(status);
         return take_string(report);
@@ -175,7 +177,7 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
   module.def(
       "addresses",
       [](const Problem& problem, const nb::dict& tensors) {
-        Binding binding(problem.handle(), problem.order());
+        Binding binding(problem);
         binding.bind(tensors);
         return binding.addresses();
       },

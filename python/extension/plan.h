@@ -37,10 +37,14 @@ class Plan {
   /// `workspace` None: memory that this thread keeps for its next call, or, on a GPU, of the array library.
   void run(nb::handle seed, std::uint64_t offset, nb::handle workspace, nb::handle stream,
            const nb::kwargs& tensors) const;
+  /// The same with what is bound already; `q` tells the array library.
+  void launch(const regard_arguments& arguments, nb::handle workspace, nb::handle stream, nb::handle q) const;
+  bool on_gpu() const { return gpu_; }
 
  private:
   nb::object problem_;  // a Problem; shared with Python
   regard_plan* handle_ = nullptr;
+  bool gpu_ = false;
 };
 
 void declare_plan(nb::module_& module);

@@ -37,6 +37,12 @@ TensorSpec spec_of(regard_role role, regard_use use, const regard_tensor& tensor
 Problem::Problem(regard_problem* handle) : handle_(handle, regard_problem_destroy) {
   nb::object fields = nb::module_::import_("json").attr("loads")(json());
   order_ = axis_order(nb::cast<std::string>(fields["layout"]));
+  for (int role = 0; role < REGARD_ROLE_COUNT; ++role) {
+    regard_tensor tensor{};
+    check(
+        regard_problem_tensor(this->handle(), static_cast<regard_role>(role), &expected_[role].use, &tensor));
+    expected_[role].dtype = tensor.dtype;
+  }
 }
 
 regard_problem* Problem::parse(std::string text, const nb::dict& words) {

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -31,6 +32,11 @@ class Problem {
 
   const regard_problem* handle() const { return handle_.get(); }
   const AxisOrder& order() const { return order_; }
+  struct Expected {
+    regard_use use = REGARD_UNUSED;
+    regard_dtype dtype = REGARD_FP32;
+  };
+  const Expected& expected(regard_role role) const { return expected_[role]; }
   std::string text() const { return regard_problem_text(handle()); }
   std::string json() const { return regard_problem_json(handle()); }
   double flops() const { return regard_problem_flops(handle()); }
@@ -39,6 +45,7 @@ class Problem {
  private:
   std::unique_ptr<regard_problem, void (*)(regard_problem*)> handle_;
   AxisOrder order_{};
+  std::array<Expected, REGARD_ROLE_COUNT> expected_{};
 };
 
 void declare_problem(nb::module_& module);

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <unordered_map>
 
+#include "problem.h"
 #include "status.h"
 
 namespace regard::python {
@@ -119,9 +121,14 @@ regard_dtype dtype_from_word(std::string_view word) {
 }
 
 regard_role role_from_name(std::string_view name) {
-  for (int role = 0; role < REGARD_ROLE_COUNT; ++role)
-    if (name == regard_role_name(static_cast<regard_role>(role))) return static_cast<regard_role>(role);
-  return REGARD_ROLE_COUNT;
+  static const auto& roles = *new std::unordered_map<std::string_view, regard_role>([] {
+    std::unordered_map<std::string_view, regard_role> all;
+    for (int role = 0; role < REGARD_ROLE_COUNT; ++role)
+      all.emplace(regard_role_name(static_cast<regard_role>(role)), static_cast<regard_role>(role));
+    return all;
+  }());
+  const auto found = roles.find(name);
+  return found == roles.end() ? REGARD_ROLE_COUNT : found->second;
 }
 
 AxisOrder axis_order(std::string_view layout) {
@@ -173,16 +180,17 @@ void Binding::bind(const nb::dict& arrays) {
 
 void Binding::bind(regard_role role, nb::handle array) {
   const char* name = regard_role_name(role);
-  regard_use use = REGARD_UNUSED;
-  regard_tensor expected{};
-  check(regard_problem_tensor(problem_, role, &use, &expected));
-  if (nb::hasattr(array, "requires_grad") && nb::cast<bool>(nb::bool_(array.attr("requires_grad"))))
+  const regard_use use = problem_.expected(role).use;
+  bind(role, view_of(array, name, use == REGARD_OUTPUT || use == REGARD_INPUT_OUTPUT));
+}
+
+void Binding::bind(regard_role role, const ArrayView& view) {
+  const char* name = regard_role_name(role);
+  const bool host = view.device == nb::device::cpu::value;
+  if (view.requires_gradient)
     raise(REGARD_INVALID, std::string(name) +
                               " requires a gradient, which this call would not record: pass " + name +
                               ".detach() and call regard.attention_backward for gradients");
-
-  const ArrayView view = view_of(array, name, use == REGARD_OUTPUT || use == REGARD_INPUT_OUTPUT);
-  const bool host = view.device == nb::device::cpu::value;
   if (place_ == Place::host && !host)
     raise(REGARD_INVALID, std::string(name) +
                               " is not in host memory: CPU targets take arrays on the CPU; target='cuda' "
@@ -194,10 +202,11 @@ void Binding::bind(regard_role role, nb::handle array) {
   regard_tensor& tensor = arguments_.tensor[role];
   tensor.data = view.data;
   if (tensor.data == nullptr) tensor.data = nothing;
-  tensor.dtype = dtype_of(view.type, row_of(expected.dtype), name);
+  tensor.dtype = dtype_of(view.type, row_of(problem_.expected(role).dtype), name);
   tensor.rank = view.rank;
+  const bool reordered = follows_layout(role, view.rank);
   for (int axis = 0; axis < view.rank; ++axis) {
-    const int from = follows_layout(role, view.rank) ? order_[axis] : axis;
+    const int from = reordered ? problem_.order()[axis] : axis;
     tensor.shape[axis] = view.shape[from];
     tensor.strides[axis] = view.strides[from];
   }
@@ -205,6 +214,11 @@ void Binding::bind(regard_role role, nb::handle array) {
 
 ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
   if (const std::optional<ArrayView> known = view_of_torch(array); known && known->rank > 0) return *known;
+  if (nb::hasattr(array, "requires_grad") && nb::cast<bool>(nb::bool_(array.attr("requires_grad")))) {
+    ArrayView refused;
+    refused.requires_gradient = true;
+    return refused;
+  }
   nb::object source = exportable(array);
   nb::ndarray<nb::ro> found;
   if (!import(source, found)) refuse_array(array, name);
@@ -214,12 +228,12 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
       raise(REGARD_INVALID, std::string(name) + " is written to but its array is read-only");
     found = nb::ndarray<nb::ro>(writable);
   }
-  ArrayView view{const_cast<void*>(static_cast<const void*>(found.data())),
-                 found.dtype(),
-                 found.device_type(),
-                 static_cast<int>(found.ndim()),
-                 {},
-                 {}};
+  ArrayView view;
+  view.data = const_cast<void*>(static_cast<const void*>(found.data()));
+  view.type = found.dtype();
+  view.device = found.device_type();
+  view.device_number = found.device_id();
+  view.rank = static_cast<int>(found.ndim());
   if (view.rank < 1 || view.rank > 4)
     raise(REGARD_INVALID,
           std::string(name) + " has " + std::to_string(view.rank) + " dimensions; tensors have 1 to 4");

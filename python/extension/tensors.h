@@ -27,15 +27,19 @@ bool follows_layout(regard_role role, int rank);
 /// Where arrays lie.
 enum class Place { anywhere, host, gpu };
 
+class Problem;
+
 /// regard_tensors of Python arrays, and the references that keep those alive until the call is over.
 class Binding {
  public:
-  Binding(const regard_problem* problem, const AxisOrder& order, Place place = Place::anywhere)
-      : problem_(problem), order_(order), place_(place) {}
+  explicit Binding(const Problem& problem, Place place = Place::anywhere)
+      : problem_(problem), place_(place) {}
 
   /// Binds every keyword that names a role; `seed` may also be a plain integer.
   void bind(const nb::dict& arrays);
-  const regard_arguments& arguments() const { return arguments_; }
+  /// The caller keeps the array.
+  void bind(regard_role role, const ArrayView& view);
+  regard_arguments& arguments() { return arguments_; }
   nb::dict addresses()
       const;  ///< where each bound tensor lies, so that a test can prove that nothing was copied
 
@@ -43,8 +47,7 @@ class Binding {
   void bind(regard_role role, nb::handle array);
   ArrayView view_of(nb::handle array, const char* name, bool written);
 
-  const regard_problem* problem_;
-  AxisOrder order_;
+  const Problem& problem_;
   Place place_;
   regard_arguments arguments_ = REGARD_ARGUMENTS_INIT;
   std::vector<nb::ndarray<nb::ro>> owners_;

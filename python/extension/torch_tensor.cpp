@@ -1,5 +1,6 @@
 #include "torch_tensor.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,23 +11,53 @@ namespace {
 
 using nb::dlpack::dtype_code;
 
+/// What a class of tensors gives away in C: the start of DLPack's struct DLPackExchangeAPI.
+struct Exchange {
+  std::uint32_t major, minor;
+  const Exchange* older;
+  void *allocate, *take_over, *give_away;  // not used
+  /// A view that lives as long as the array; 0, or an error of Python.
+  int (*view)(void* array, nb::dlpack::dltensor* view);
+  int (*current_stream)(std::int32_t device, std::int32_t number, void** stream);
+};
+
+/// nullptr where this version of PyTorch has none, or none of this major version.
+const Exchange* exchange_of(nb::handle tensor_class) {
+  constexpr std::uint32_t known_major = 1;
+  const nb::object capsule = nb::getattr(tensor_class, "__dlpack_c_exchange_api__", nb::none());
+  if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
+  const auto* found =
+      static_cast<const Exchange*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  while (found != nullptr && found->major != known_major) found = found->older;
+  return found != nullptr && found->view != nullptr && found->current_stream != nullptr ? found : nullptr;
+}
+
 /// Of torch, made at the first tensor and never given back: modules stay to the end.
 struct Torch {
-  PyObject* tensor;                                                                  // the class
-  bool cuda;                                                                         // and not AMD's build
-  PyObject* strided;                                                                 // the layout
-  PyObject *data_ptr, *dtype, *is_cpu, *is_cuda, *is_neg, *layout, *shape, *stride;  // interned names
+  PyObject* tensor;          // the class
+  bool cuda;                 // and not AMD's build
+  const Exchange* exchange;  // or nullptr
+  PyObject* strided;         // the layout
+  PyObject* empty_like;
+  // Interned names.
+  PyObject *data_ptr, *dtype, *is_cpu, *is_cuda, *is_neg, *layout, *new_empty, *new_zeros, *requires_grad,
+      *shape, *stride;
 
   explicit Torch(nb::module_ module)
       : tensor(nb::object(module.attr("Tensor")).release().ptr()),
         cuda(module.attr("version").attr("hip").is_none()),
+        exchange(exchange_of(tensor)),
         strided(nb::object(module.attr("strided")).release().ptr()),
+        empty_like(nb::object(module.attr("empty_like")).release().ptr()),
         data_ptr(PyUnicode_InternFromString("data_ptr")),
         dtype(PyUnicode_InternFromString("dtype")),
         is_cpu(PyUnicode_InternFromString("is_cpu")),
         is_cuda(PyUnicode_InternFromString("is_cuda")),
         is_neg(PyUnicode_InternFromString("is_neg")),
         layout(PyUnicode_InternFromString("layout")),
+        new_empty(PyUnicode_InternFromString("new_empty")),
+        new_zeros(PyUnicode_InternFromString("new_zeros")),
+        requires_grad(PyUnicode_InternFromString("requires_grad")),
         shape(PyUnicode_InternFromString("shape")),
         stride(PyUnicode_InternFromString("stride")) {}
 };
@@ -105,32 +136,63 @@ bool read(nb::handle tuple, int rank, std::array<std::int64_t, 4>& to) {
   return true;
 }
 
-std::optional<ArrayView> view(nb::handle array, const Torch& torch) {
-  if (attribute(array, torch.layout).ptr() != torch.strided) return {};
-  if (called(array, torch.is_neg).ptr() != Py_False) return {};
-  ArrayView view;
+/// What is wrong here, DLPack says: both give false.
+bool view_by_exchange(nb::handle array, const Exchange& exchange, ArrayView& view) {
+  nb::dlpack::dltensor found;
+  if (exchange.view(array.ptr(), &found) != 0 || found.ndim > 4) return false;
+  view.data = static_cast<char*>(found.data) + found.byte_offset;
+  view.type = found.dtype;
+  view.device = found.device.device_type;
+  view.device_number = found.device.device_id;
+  view.rank = found.ndim;
+  std::copy_n(found.shape, found.ndim, view.shape.begin());
+  std::copy_n(found.strides, found.ndim, view.strides.begin());
+  return view.device == nb::device::cpu::value || view.device == nb::device::cuda::value;
+}
+
+bool view_by_methods(nb::handle array, const Torch& torch, ArrayView& view) {
+  if (attribute(array, torch.layout).ptr() != torch.strided) return false;
   if (is(array, torch.is_cuda))
     view.device = nb::device::cuda::value;
   else if (is(array, torch.is_cpu))
     view.device = nb::device::cpu::value;
   else
-    return {};
+    return false;
   const nb::object dtype = attribute(array, torch.dtype);
   const auto type = dtype.is_valid() ? type_of(dtype) : std::nullopt;
-  if (!type) return {};
+  if (!type) return false;
   view.type = *type;
   const nb::object shape = attribute(array, torch.shape);
-  if (!shape.is_valid() || !PyTuple_Check(shape.ptr()) || PyTuple_GET_SIZE(shape.ptr()) > 4) return {};
+  if (!shape.is_valid() || !PyTuple_Check(shape.ptr()) || PyTuple_GET_SIZE(shape.ptr()) > 4) return false;
   view.rank = static_cast<int>(PyTuple_GET_SIZE(shape.ptr()));
-  if (!read(shape, view.rank, view.shape)) return {};
-  if (!read(called(array, torch.stride), view.rank, view.strides)) return {};
+  if (!read(shape, view.rank, view.shape)) return false;
+  if (!read(called(array, torch.stride), view.rank, view.strides)) return false;
   const nb::object address = called(array, torch.data_ptr);
-  if (!address.is_valid()) return {};
+  if (!address.is_valid()) return false;
   view.data = PyLong_AsVoidPtr(address.ptr());
+  return true;
+}
+
+std::optional<ArrayView> view(nb::handle array, const Torch& torch) {
+  ArrayView view;
+  const bool seen = torch.exchange != nullptr ? view_by_exchange(array, *torch.exchange, view)
+                                              : view_by_methods(array, torch, view);
+  if (!seen || called(array, torch.is_neg).ptr() != Py_False) return {};
+  view.requires_gradient = is(array, torch.requires_grad);
   return view;
 }
 
 }  // namespace
+
+bool is_contiguous(const ArrayView& view) {
+  std::int64_t expected = 1;
+  for (int axis = view.rank - 1; axis >= 0; --axis) {
+    const auto i = static_cast<std::size_t>(axis);
+    if (view.strides[i] != expected && view.shape[i] != 1) return false;
+    expected *= view.shape[i];
+  }
+  return true;
+}
 
 std::optional<ArrayView> view_of_torch(nb::handle array) {
   const Torch* const torch = torch_of(array);
@@ -142,6 +204,32 @@ std::optional<ArrayView> view_of_torch(nb::handle array) {
     return {};
   }
   return found;
+}
+
+std::optional<void*> torch_stream(int device_number) {
+  const Torch* const torch = loaded_torch();
+  if (torch == nullptr || torch->exchange == nullptr) return {};
+  void* stream = nullptr;
+  if (torch->exchange->current_stream(nb::device::cuda::value, device_number, &stream) != 0)
+    throw nb::python_error();
+  return stream;
+}
+
+nb::object torch_memory(nb::handle like, nb::handle shape, nb::handle dtype, bool zeros) {
+  const Torch& torch = *loaded_torch();
+  const nb::handle method = zeros ? torch.new_zeros : torch.new_empty;
+  if (dtype.is_none()) {
+    nb::object memory = nb::steal(PyObject_CallMethodOneArg(like.ptr(), method.ptr(), shape.ptr()));
+    if (!memory.is_valid()) throw nb::python_error();
+    return memory;
+  }
+  return nb::getattr(like, method)(shape, nb::arg("dtype") = dtype);
+}
+
+nb::object torch_memory_like(nb::handle contiguous) {
+  nb::object memory = nb::steal(PyObject_CallOneArg(loaded_torch()->empty_like, contiguous.ptr()));
+  if (!memory.is_valid()) throw nb::python_error();
+  return memory;
 }
 
 bool is_torch(nb::handle array) {

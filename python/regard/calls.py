@@ -1,7 +1,8 @@
 """attention and attention_backward: arrays in, arrays out.
 
 A call writes its problem text from shapes and options, and takes the plan that this text was given before. The
-plan is remembered for the last 1024 texts, so that a repeated call costs microseconds.
+plan is remembered for the last 1024 texts. Calls with PyTorch's tensors are remembered by what their tensors and
+options are (`_core.Calls`): one like an earlier one writes no text, and costs less than PyTorch's own attention.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class _Call:
 
 
 _call = lru_cache(maxsize=1024)(_Call)
+_calls = _core.Calls()
 
 
 def _bias_word(bias: Any) -> str:
@@ -119,7 +121,13 @@ def _shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[
 
 
 def _run(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> Any:
+    results = _calls.again(pass_, inputs, options)
+    return _run_first(pass_, inputs, options) if results is None else results
+
+
+def _run_first(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> Any:
     """Splits options into tensors and words, plans, allocates what is missing, runs."""
+    asked = pass_, dict(inputs), dict(options)
     target, family = options.pop("target", None), options.pop("family", None)
     threads, offset, seed = options.pop("threads", 0), options.pop("offset", 0), options.pop(_DRAWN, 0)
     stream, q = options.pop("stream", None), inputs["q"]
@@ -152,6 +160,12 @@ def _run(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> Any:
     zeros = "offsets_q" in tensors or "lengths_q" in tensors or "lengths_k" in tensors
     fresh = {spec.name: empty_like_kind(q, dtype, spec, zeros) for spec in call.outputs if spec.name not in given}
     call.plan.run(seed=seed, offset=offset, stream=stream, **{**tensors, **fresh})
+    outputs = [
+        (spec.name, spec.shape, None if spec.dtype == dtype else getattr(fresh.get(spec.name), "dtype", None))
+        for spec in call.outputs
+    ]
+    if "offsets_q" not in tensors or asked[2].keys() >= {"sq", "sk"}:  # else the problem depends on what offsets hold
+        _calls.remember(*asked, call.plan, outputs, zeros)
     results = tuple(given[spec.name] if spec.name in given else as_kind(q, fresh[spec.name]) for spec in call.outputs)
     return results[0] if len(results) == 1 else results
 

@@ -1,0 +1,43 @@
+// Calls with PyTorch's tensors that are like earlier ones: found by what their tensors and options are, and
+// run without writing the problem's text again.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "plan.h"
+
+namespace regard::python {
+
+class Calls {
+ public:
+  /// Makes a call that is like one remembered: outputs that are not given are made. None where there is none,
+  /// and for whatever is unusual (other arrays, tensors that require a gradient).
+  nb::object again(const std::string& pass, const nb::dict& inputs, const nb::dict& options);
+
+  /// `outputs`, in the order of the results: name, shape, and dtype, None: that of Q; `zeros`: those that are
+  /// made start as zeros.
+  void remember(const std::string& pass, const nb::dict& inputs, const nb::dict& options, nb::object plan,
+                const nb::list& outputs, bool zeros);
+
+ private:
+  struct Output {
+    regard_role role;
+    nb::object shape, dtype;
+    bool like_q;  ///< in shape and dtype
+  };
+  struct Known {
+    nb::object plan;
+    std::vector<Output> outputs;
+    bool zeros;
+  };
+  // Shared with calls that run, as another thread may forget it meanwhile.
+  std::unordered_map<std::string, std::shared_ptr<const Known>> known_;
+};
+
+void declare_calls(nb::module_& module);
+
+}  // namespace regard::python
