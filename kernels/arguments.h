@@ -69,7 +69,7 @@ struct Arguments {
   float* grad_bias_partial;  // backward: fp32 image of a broadcast bias gradient
   i64 tq, tk;                // total tokens: b * sq dense
   u32* counter;              // gpu: of work taken, 0 at launch; null: in steps of the grid
-  i32 side_by_side;          // gpu: (batch, head) pairs that are worked on together; at least 1
+  i32 side_by_side;          // worked on at once: gpu: (batch, head) pairs; cpu: blocks. at least 1
 };
 
 }  // namespace regard

@@ -6,6 +6,7 @@
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
 // With AMX, O is transposed too, until it is stored (forward_amx.h).
+#include "kernels/cpu/ahead.h"
 #include "kernels/cpu/forward_amx.h"
 #include "kernels/cpu/forward_weights.h"
 #include "kernels/cpu/kernel.h"
@@ -140,7 +141,7 @@ class Block {
             smaller(tile, rows - tile_count_ * tile));
   }
 
-  void run() {
+  void run(i64 next_block) {
     i64 begin = head_.sequence.sk, end = 0;
     for (i64 t = 0; t < tile_count_; ++t) {
       begin = smaller(begin, tiles_[t].visible.first);
@@ -150,7 +151,13 @@ class Block {
       begin = larger(begin, split_ * a_.split_keys);
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
-    for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) step(key, end);
+    for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) {
+      if (key + key::block_k < end)
+        fetch_keys(head_, key + key::block_k, end);
+      else
+        fetch_block(next_block);
+      step(key, end);
+    }
     for (i64 t = 0; t < tile_count_; ++t)
       store_tile(head_, tiles_[t], split_, scale_.in_softmax, scratch_.scores);
     if (key::dropout && a_.dropout_mask.data && tile_count_ > 0)
@@ -167,11 +174,35 @@ class Block {
     rows.q = scratch_.q + tile_count_ * layout.q / 4;
     rows.output = scratch_.output + tile_count_ * layout.output / 4;
     rows.visible.find(a_, head_.sequence, first_row, count);
-    pack_transposed<key::d, tile>(rows.q, head_.q(first_row), a_.q.row, count);
+    rows.packed = false;
     for (i64 lane = 0; lane < tile; lane += lanes) {
       store(rows.reference + lane, broadcast(-infinity));
       store(rows.sum + lane, Floats{});
     }
+  }
+
+  /// K and V of the step at `key`, as far as they lie before `end`.
+  REGARD_INLINE void fetch_keys(const Head& head, i64 key, i64 end) {
+    constexpr i64 bytes = bytes_of<key::dtype>;
+    const i64 count = smaller(key::block_k, end - key);
+    ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
+    ahead_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
+  }
+  REGARD_INLINE void fetch_queries(const Head& head, i64 row) {
+    constexpr i64 bytes = bytes_of<key::dtype>;
+    ahead_.add(head.q(row), a_.q.row * bytes, key::d * bytes, smaller(tile, head.sequence.sq - row));
+  }
+
+  /// What another block, if there is one, starts with.
+  REGARD_INLINE void fetch_block(i64 block) {
+    const Work work(a_, block);
+    if (work.batch >= a_.b || work.first_row < 0) return;
+    const Head head(a_, work.batch, work.head);
+    if (work.first_row >= head.sequence.sq) return;
+    fetch_queries(head, work.first_row);
+    i64 begin = visible_keys(a_, head.sequence, work.first_row).first();
+    if (a_.splits > 1) begin = larger(begin, work.split * a_.split_keys);
+    fetch_keys(head, begin / key::block_k * key::block_k, head.sequence.sk);
   }
 
   /// The keys [first_key, first_key + block_k), as far as they lie before `end`.
@@ -196,6 +227,14 @@ class Block {
       }
       if (!packed) pack(first_key, needed);
       packed = true;
+      if (!rows.packed) {
+        pack_transposed<key::d, tile>(rows.q, head_.q(rows.first_row), a_.q.row, rows.rows);
+        rows.packed = true;
+        if (t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].first_row);
+      }
+      if (part.first_key + key::block_k >= rows.visible.last && a_.splits <= 1)
+        ahead_.add(head_.o(rows.first_row), a_.o.row * bytes_of<key::out>, key::dv * bytes_of<key::out>,
+                   rows.rows);
       add(rows, part);
     }
   }
@@ -227,8 +266,8 @@ class Block {
     alignas(64) float maximum[tile], rescale[tile];
     for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
     bool weighed = false, changed = false;
-    if (weighs_beside_products && !masks(rows, part, part.begin, part.end - key_step))
-      weighed = weigh_beside_products(rows, part, maximum);
+    if (weighs_beside_products && !masks(rows, part, part.begin, part.begin + key_step))
+      weighed = weigh_beside_products(rows, part, reach, maximum);
     else
       compute_scores(rows, part, reach, maximum);
     if (!weighed) changed = softmax(head_, rows, part, reach, maximum, unit(), part.scores, rescale);
@@ -239,36 +278,47 @@ class Block {
 
   /// S^T, the largest of each row, and in one go scratch_.weights. False: there are no weights, as scores
   /// rose too far above the references, which for a tile's first step are the maxima of its first block.
-  bool weigh_beside_products(QueryTile& rows, const ScoreTile& part, float* maximum) {
+  bool weigh_beside_products(QueryTile& rows, const ScoreTile& part, const Reach& reach, float* maximum) {
     WeightsBeside weights(rows, unit());
-    for (i64 key = part.begin; key < part.end; key += key_step) {
+    const auto weights_at = [&](i64 key) { return scratch_.weights + filled_depth(key) * tile; };
+    i64 key = part.begin;
+    for (; key < part.end && reach.all_strips(key, key + key_step); key += key_step) {
+      ahead_.fetch(2 * key_step);
       const bool modified = modifies(rows, part, key, key + key_step);
       const float* keys = scratch_.keys + key * depth(key::d);
       float* scores = part.scores + key * tile;
       if (key == part.begin)
         multiply_keys<tile_vectors>(scores, keys, rows.q, modified ? nullptr : maximum);
       else
-        weights.multiply_keys(scores, keys, rows.q, modified ? nullptr : maximum,
-                              scratch_.weights + filled_depth(key - key_step) * tile);
+        weights.multiply_keys(scores, keys, rows.q, modified ? nullptr : maximum, weights_at(key - key_step));
       if (modified) modify(rows, part, key, key + key_step, {0, strips}, maximum);
       if (key == part.begin && !rows.started) weights.refer_to(maximum);
     }
-    const i64 last = part.end - key_step;
-    weights.make(part.scores + last * tile, scratch_.weights + filled_depth(last) * tile);
+    weights.make(part.scores + (key - key_step) * tile, weights_at(key - key_step), {0, strips});
+    for (; key < part.end; key += key_step)
+      weights.make(part.scores + key * tile, weights_at(key),
+                   multiply_reaching(rows, part, reach, key, maximum));
     return weights.keep(rows, maximum);
   }
 
   /// S^T of the keys that the rows reach and the largest of each row.
   void compute_scores(const QueryTile& rows, const ScoreTile& part, const Reach& reach, float* maximum) {
-    for (i64 key = part.begin; key < part.end; key += key_step) {
-      const i64 end = key + key_step;
-      const Reach::Strips reaching = reach.strips_of(key, end);
-      if (reaching.first >= reaching.last) continue;
-      const bool modified = modifies(rows, part, key, end);
-      multiply_strips(part.scores + key * tile, scratch_.keys + key * depth(key::d), rows.q, reaching,
-                      modified ? nullptr : maximum);
-      if (modified) modify(rows, part, key, end, reaching, maximum);
-    }
+    for (i64 key = part.begin; key < part.end; key += key_step)
+      multiply_reaching(rows, part, reach, key, maximum);
+  }
+
+  /// The same for key_step keys. Returns the strips that reach them.
+  Reach::Strips multiply_reaching(const QueryTile& rows, const ScoreTile& part, const Reach& reach, i64 key,
+                                  float* maximum) {
+    const i64 end = key + key_step;
+    const Reach::Strips reaching = reach.strips_of(key, end);
+    if (reaching.first >= reaching.last) return reaching;
+    ahead_.fetch(2 * key_step);
+    const bool modified = modifies(rows, part, key, end);
+    multiply_strips(part.scores + key * tile, scratch_.keys + key * depth(key::d), rows.q, reaching,
+                    modified ? nullptr : maximum);
+    if (modified) modify(rows, part, key, end, reaching, maximum);
+    return reaching;
   }
 
   /// What turns scores into units of log 2.
@@ -302,6 +352,7 @@ class Block {
     for (; part.begin < end; part.begin = part.end) {
       float rescale[tile];
       part.end = smaller(round_up(part.begin + 1, chunk), end);
+      ahead_.fetch(2 * chunk);
       part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
       alignas(64) float maximum[tile];
       for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
@@ -324,6 +375,7 @@ class Block {
   Scratch scratch_;
   QueryTile tiles_[key::block_q / tile];
   i64 tile_count_ = 0;
+  Ahead ahead_;
 };
 
 }  // namespace
@@ -332,5 +384,5 @@ class Block {
 REGARD_KERNEL(REGARD_SYMBOL) {
   [[maybe_unused]] const regard::TileUnit<regard::amx> unit;
   const regard::Work work(*arguments, block);
-  regard::Block(*arguments, work, scratch).run();
+  regard::Block(*arguments, work, scratch).run(block + arguments->side_by_side);
 }

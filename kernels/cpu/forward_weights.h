@@ -16,6 +16,7 @@ struct QueryTile {
   float* q;       // packed: [depth(d)][tile]
   float* output;  // [tile][width], not yet divided by the sum
   i64 first_row, rows;
+  bool packed;   // q is there
   bool started;  // output holds something
 };
 
@@ -129,9 +130,12 @@ class WeightsBeside {
     if (maximum) raise_maximum(maximum, product);
   }
 
-  /// Of the last block.
-  void make(const float* scores, float* weights) {
-    for (i64 i = 0; i < pieces; ++i) make_piece(scores, weights, i);
+  /// Of a block beside nothing, for the rows of these strips.
+  void make(const float* scores, float* weights, Reach::Strips which) {
+    for (i64 i = 0; i < pieces; ++i) {
+      const i64 at = i % (tile / lanes) * lanes / strip;
+      if (at >= which.first && at < which.last) make_piece(scores, weights, i);
+    }
   }
 
   /// Whether the references were high enough; then the rows get them, and the sums.

@@ -55,6 +55,11 @@ class Reach {
     return result;
   }
 
+  bool all_strips(i64 begin, i64 end) const {
+    const Strips reaching = strips_of(begin, end);
+    return reaching.first == 0 && reaching.last == strips;
+  }
+
   DepthSpan values[row_groups];
 
  private:

@@ -42,6 +42,7 @@ Result<Plan> cpu_forward(const Problem& problem, const Target& target, const Tar
                          const PlanOptions& options) {
   Plan plan = start(problem, target, options);
   plan.block_rows = rows_of_block(problem, tile, plan.threads);
+  plan.side_by_side = plan.threads;
   plan.stages = {forward_stage(plan, tile)};
   return finish(std::move(plan));
 }
@@ -50,6 +51,7 @@ Result<Plan> cpu_forward_split(const Problem& problem, const Target& target, con
                                const PlanOptions& options) {
   Plan plan = start(problem, target, options);
   plan.block_rows = rows_of_block(problem, tile, plan.threads);
+  plan.side_by_side = plan.threads;
   split_as_asked(plan, parts_for_workers(plan, row_blocks(plan)), value_of(tile, "block_k"));
   plan.stages = {forward_stage(plan, tile)};
   combine_parts(plan);

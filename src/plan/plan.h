@@ -54,7 +54,7 @@ struct Plan {
   std::int64_t split_keys = 0;
   std::int64_t block_rows = 0;    ///< cpu forward: query rows per block
   std::int64_t key_blocks = 0;    ///< cpu, backward: steps that the keys of a head are walked in
-  std::int64_t side_by_side = 1;  ///< gpu: (batch, head) pairs that are worked on together
+  std::int64_t side_by_side = 1;  ///< worked on at once: gpu: (batch, head) pairs; cpu: blocks
   int threads = 1;  ///< how many blocks run at once: threads, which size the scratch, or a GPU's units
   Workspace workspace;
   double cost_seconds = 0;  ///< the cost model's estimate

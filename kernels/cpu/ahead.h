@@ -1,0 +1,41 @@
+// Memory that is needed soon, brought into the second cache a few rows at a time while products keep the
+// arithmetic units busy: else every step starts by waiting for what it packs.
+#pragma once
+
+#include "kernels/numbers.h"
+
+namespace regard {
+
+/// Rows in the order in which they are needed. What finds no place is left to the processor.
+class Ahead {
+ public:
+  REGARD_INLINE void add(const u8* first, i64 stride, i64 bytes, i64 rows) {
+    if (rows > 0 && last_ - next_ < capacity) spans_[last_++ % capacity] = {first, stride, bytes, rows};
+  }
+
+  /// The next rows.
+  REGARD_INLINE void fetch(i64 rows) {
+    if (next_ != last_) fetch_some(rows);
+  }
+
+ private:
+  /// Not inline, as it would take registers from the products around it.
+  __attribute__((noinline)) void fetch_some(i64 rows) {
+    while (next_ < last_ && rows > 0) {
+      Span& span = spans_[next_ % capacity];
+      for (; span.rows > 0 && rows > 0; --span.rows, --rows, span.row += span.stride)
+        for (i64 byte = 0; byte < span.bytes; byte += 64) __builtin_prefetch(span.row + byte, 0, 2);
+      if (span.rows == 0) ++next_;
+    }
+  }
+
+  struct Span {
+    const u8* row;
+    i64 stride, bytes, rows;
+  };
+  static constexpr u32 capacity = 8;
+  Span spans_[capacity];
+  u32 next_ = 0, last_ = 0;
+};
+
+}  // namespace regard
