@@ -22,8 +22,6 @@ constexpr Seconds of_tile = 0.2e-6;
 constexpr Seconds of_row = 23e-9;
 /// A block whose Q has one place waits for it.
 constexpr Seconds of_lone_query = 0.17e-6;
-/// A launch before the launch.
-constexpr Seconds of_cleared_counter = 1e-6;
 
 /// Edges that a mask draws through the scores of a block.
 int edges(const Problem& p) {
@@ -58,14 +56,12 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
     return block_of(part) + (layout.q_stages == 1 ? of_lone_query : 0);
   };
   const double rounds = static_cast<double>(sm90_work(p, a.block_q)) * splits / plan.threads;
-  const bool counts = plan.workspace.bytes[static_cast<std::size_t>(Part::counter)] > 0;
-  const Seconds before = counts ? of_cleared_counter : 0;
   // In turn, or whoever is free takes the longest that is left. All parts but the last are of one length, and
   // a mask may leave most of them empty.
   const auto part = static_cast<double>(round_up(plan.split_keys, a.block_k));
-  if (edges(p) == 0) return before + work_of(std::min(keys, part)) * std::ceil(rounds);
+  if (edges(p) == 0) return work_of(std::min(keys, part)) * std::ceil(rounds);
   const double longest = edges(p) == 1 ? static_cast<double>(visible_keys(p)) : keys;
-  return before + std::max(work_of(keys / splits) * rounds, work_of(std::min(longest, part)));
+  return std::max(work_of(keys / splits) * rounds, work_of(std::min(longest, part)));
 }
 
 }  // namespace regard

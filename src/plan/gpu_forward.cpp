@@ -57,7 +57,7 @@ Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::T
   if (packed > 0) stage.kernel.algorithm.group = plan.block_rows / packed;
   if (plan.splits > 1) stage.kernel.algorithm.split = 1;
   plan.stages = {std::move(stage)};
-  // Work of one size, or one piece for each block, needs no counter, which a launch would have to clear
+  // Work of one size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.
   const bool uniform = p.mask == Mask::none && !p.varlen && !p.lengths;
   const bool steps = uniform || work <= plan.threads;
