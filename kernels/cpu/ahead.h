@@ -6,11 +6,16 @@
 
 namespace regard {
 
-/// Rows in the order in which they are needed. What finds no place is left to the processor.
+/// Rows of memory, in the order in which they are fetched. What finds no place is left to the processor.
 class Ahead {
  public:
+  /// Behind all others.
   REGARD_INLINE void add(const u8* first, i64 stride, i64 bytes, i64 rows) {
     if (rows > 0 && last_ - next_ < capacity) spans_[last_++ % capacity] = {first, stride, bytes, rows};
+  }
+  /// Before all others.
+  REGARD_INLINE void add_first(const u8* first, i64 stride, i64 bytes, i64 rows) {
+    if (rows > 0 && last_ - next_ < capacity) spans_[--next_ % capacity] = {first, stride, bytes, rows};
   }
 
   /// The next rows.
@@ -21,7 +26,7 @@ class Ahead {
  private:
   /// Not inline, as it would take registers from the products around it.
   __attribute__((noinline)) void fetch_some(i64 rows) {
-    while (next_ < last_ && rows > 0) {
+    while (next_ != last_ && rows > 0) {
       Span& span = spans_[next_ % capacity];
       for (; span.rows > 0 && rows > 0; --span.rows, --rows, span.row += span.stride)
         for (i64 byte = 0; byte < span.bytes; byte += 64) __builtin_prefetch(span.row + byte, 0, 2);
@@ -33,7 +38,7 @@ class Ahead {
     const u8* row;
     i64 stride, bytes, rows;
   };
-  static constexpr u32 capacity = 8;
+  static constexpr u32 capacity = 16;
   Span spans_[capacity];
   u32 next_ = 0, last_ = 0;
 };

@@ -151,11 +151,14 @@ class Block {
       begin = larger(begin, split_ * a_.split_keys);
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
+    bool near_end = false;
     for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) {
-      if (key + key::block_k < end)
-        fetch_keys(head_, key + key::block_k, end);
-      else
+      fetch_keys(head_, key + key::block_k, end);
+      // The last step may be too short for all that the next block starts with.
+      if (!near_end && key + 2 * key::block_k >= end) {
         fetch_block(next_block);
+        near_end = true;
+      }
       step(key, end);
     }
     for (i64 t = 0; t < tile_count_; ++t)
@@ -190,7 +193,7 @@ class Block {
   }
   REGARD_INLINE void fetch_queries(const Head& head, i64 row) {
     constexpr i64 bytes = bytes_of<key::dtype>;
-    ahead_.add(head.q(row), a_.q.row * bytes, key::d * bytes, smaller(tile, head.sequence.sq - row));
+    ahead_.add_first(head.q(row), a_.q.row * bytes, key::d * bytes, smaller(tile, head.sequence.sq - row));
   }
 
   /// What another block, if there is one, starts with.
@@ -199,10 +202,10 @@ class Block {
     if (work.batch >= a_.b || work.first_row < 0) return;
     const Head head(a_, work.batch, work.head);
     if (work.first_row >= head.sequence.sq) return;
-    fetch_queries(head, work.first_row);
     i64 begin = visible_keys(a_, head.sequence, work.first_row).first();
     if (a_.splits > 1) begin = larger(begin, work.split * a_.split_keys);
     fetch_keys(head, begin / key::block_k * key::block_k, head.sequence.sk);
+    fetch_queries(head, work.first_row);
   }
 
   /// The keys [first_key, first_key + block_k), as far as they lie before `end`.
@@ -233,8 +236,8 @@ class Block {
         if (t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].first_row);
       }
       if (part.first_key + key::block_k >= rows.visible.last && a_.splits <= 1)
-        ahead_.add(head_.o(rows.first_row), a_.o.row * bytes_of<key::out>, key::dv * bytes_of<key::out>,
-                   rows.rows);
+        ahead_.add_first(head_.o(rows.first_row), a_.o.row * bytes_of<key::out>, key::dv * bytes_of<key::out>,
+                         rows.rows);
       add(rows, part);
     }
   }

@@ -62,6 +62,28 @@ struct TileRows {
   bool sees_any(i64 key, i64 end) const { return !seen(key, end).empty(); }
   bool sees_all(i64 key, i64 end) const { return key >= all_first && end <= all_last; }
 
+  /// What the lanes [lane, lane + lanes) see, in registers for many keys.
+  struct Lanes {
+    Ints lo, sink_lo;
+    Words count, sink_count;
+    bool sinks;
+
+    REGARD_INLINE Ints see(i64 key) const {
+      const Ints keys = broadcast(static_cast<i32>(key));
+      const Ints seen = bits_as<Words>(keys - lo) < count;
+      if (!sinks) return seen;
+      return seen | (bits_as<Words>(keys - sink_lo) < sink_count);
+    }
+  };
+  REGARD_INLINE Lanes lanes_from(i64 lane) const {
+    const auto span = [](Ints begin, Ints end) {
+      return bits_as<Words>(bits_as<Ints>(end - begin) & (end > begin));
+    };
+    const Ints low = load<Ints>(lo + lane), sink_low = load<Ints>(sink_lo + lane);
+    return {low, sink_low, span(low, load<Ints>(hi + lane)), span(sink_low, load<Ints>(sink_hi + lane)),
+            sink_last > 0};
+  }
+
   /// Which of the lanes [lane, lane + lanes) see the key that `keys` has for them.
   REGARD_INLINE Ints visible(int lane, Ints keys) const {
     Ints result = (keys >= load<Ints>(lo + lane)) & (keys < load<Ints>(hi + lane));

@@ -99,6 +99,7 @@ inline void modify_scores(const Head& head, const ScoreTile& part, const TileRow
   const i64 bottom_right = head.sequence.sk - head.sequence.sq;
   for (i64 lane = first_lane; lane < last_lane; lane += lanes) {
     Floats largest = load<Floats>(maximum + lane);
+    const auto rows = visible.lanes_from(lane);
     for (i64 key = begin; key < end; ++key) {
       float* place = part.scores + key * tile + lane;
       const i64 diagonal = part.first_row + lane + bottom_right - part.first_key - key;
@@ -106,8 +107,7 @@ inline void modify_scores(const Head& head, const ScoreTile& part, const TileRow
       const Floats bias = elementwise_bias ? load<Floats>(part.bias + key * tile + lane) : Floats{};
       Floats s = modify(head.arguments, load<Floats>(place), scale, bias, slope, distance);
       // Behind the bias: whatever stands in the bias of an invisible key, the key stays invisible.
-      if (masked)
-        s = select(visible.visible(static_cast<int>(lane), part.first_key + key), s, broadcast(-infinity));
+      if (masked) s = select(rows.see(part.first_key + key), s, broadcast(-infinity));
       if constexpr (key::bits) {
         const Words word = load<Words>(part.bits[key / 32] + lane) >> static_cast<u32>(key % 32);
         s = select(-bits_as<Ints>(word & 1u), s, broadcast(-infinity));
