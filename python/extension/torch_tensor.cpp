@@ -39,6 +39,7 @@ struct Torch {
   const Exchange* exchange;  // or nullptr
   PyObject* strided;         // the layout
   PyObject* empty_like;
+  PyObject* uint8;
   // Interned names.
   PyObject *data_ptr, *dtype, *is_cpu, *is_cuda, *is_neg, *layout, *new_empty, *new_zeros, *requires_grad,
       *shape, *stride;
@@ -49,6 +50,7 @@ struct Torch {
         exchange(exchange_of(tensor)),
         strided(nb::object(module.attr("strided")).release().ptr()),
         empty_like(nb::object(module.attr("empty_like")).release().ptr()),
+        uint8(nb::object(module.attr("uint8")).release().ptr()),
         data_ptr(PyUnicode_InternFromString("data_ptr")),
         dtype(PyUnicode_InternFromString("dtype")),
         is_cpu(PyUnicode_InternFromString("is_cpu")),
@@ -229,6 +231,15 @@ nb::object torch_memory(nb::handle like, nb::handle shape, nb::handle dtype, boo
 nb::object torch_memory_like(nb::handle contiguous) {
   nb::object memory = nb::steal(PyObject_CallOneArg(loaded_torch()->empty_like, contiguous.ptr()));
   if (!memory.is_valid()) throw nb::python_error();
+  return memory;
+}
+
+nb::object torch_bytes(nb::handle like, std::int64_t bytes, void*& address) {
+  const Torch& torch = *loaded_torch();
+  nb::object memory = torch_memory(like, nb::make_tuple(bytes), torch.uint8, false);
+  const nb::object number = called(memory, torch.data_ptr);
+  if (!number.is_valid()) throw nb::python_error();
+  address = PyLong_AsVoidPtr(number.ptr());
   return memory;
 }
 

@@ -42,6 +42,9 @@ nb::object torch_memory(nb::handle like, nb::handle shape, nb::handle dtype, boo
 /// The same in shape and dtype, too.
 nb::object torch_memory_like(nb::handle contiguous);
 
+/// Bytes on the device of `like`, and where they are.
+nb::object torch_bytes(nb::handle like, std::int64_t bytes, void*& address);
+
 /// Whether this is a plain tensor in a GPU's memory; nothing where view_of_torch has nothing.
 std::optional<bool> torch_on_gpu(nb::handle array);
 

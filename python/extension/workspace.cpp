@@ -69,9 +69,7 @@ void Workspace::use_own_gpu(const char* target, nb::handle q) {
     data_ = on_gpu_;
     return;
   }
-  const nb::object torch = nb::module_::import_("torch");
-  torch_ = q.attr("new_empty")(nb::make_tuple(bytes_), nb::arg("dtype") = torch.attr("uint8"));
-  data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(torch_.attr("data_ptr")()));
+  torch_ = torch_bytes(q, bytes_, data_);
 }
 
 }  // namespace regard::python
