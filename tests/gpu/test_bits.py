@@ -146,6 +146,42 @@ def test_two_streams_at_once(family):
         assert same(run.o, o) and same(run.lse, lse)
 
 
+def test_work_from_counters_in_streams_and_graphs():
+    """More blocks than multiprocessors, and a mask: each stream has a counter, and a graph one of its own."""
+    eager, other, captured, beside = (Planned("mask=causal", 4, 16, 4, 700 + 100 * i, 900, 64) for i in range(4))
+    runs = eager, other, captured, beside
+    expected = [run.fresh() for run in runs]
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured()
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    torch.cuda.synchronize()
+    for _ in range(100):
+        for run in runs:
+            run.o.fill_(float("nan"))
+        torch.cuda.synchronize()
+        for stream, calls in zip(streams, ([eager], [other], [graph.replay, beside, graph.replay])):
+            with torch.cuda.stream(stream):
+                for call in calls:
+                    call()
+        torch.cuda.synchronize()
+        for run, (o, lse) in zip(runs, expected):
+            assert same(run.o, o) and same(run.lse, lse)
+
+
+def test_repeated_calls_run_in_the_current_stream():
+    q, k, v = (draw(4, 700, h, 64) for h in (16, 4, 4))
+    expected = regard.attention(q, k, v, causal=True)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for _ in range(10):
+            late = torch.zeros_like(q)
+            torch.cuda._sleep(2_000_000)
+            late.copy_(q)
+            assert same(regard.attention(late, k, v, causal=True), expected)
+
+
 def test_threads_with_streams_of_their_own():
     def work(i):
         with torch.cuda.stream(torch.cuda.Stream()):
