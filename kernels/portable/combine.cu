@@ -1,41 +1,130 @@
 // Merges what the parts of a split key range gave: O = sum of O_part * exp(LSE_part - LSE). The learned sink,
 // which no part knows of, is added here, once. A wave has one row of one (batch, head); the grid is
 // b * hq * ceil(sq / key::warps) blocks.
+//
+// All of it is waiting for memory: it begins while the parts are still computed, a lane has the LSE of a part
+// of its own, and O of many parts is on its way before the first weight is known.
+#include "kernels/cuda/overlap.h"
 #include "kernels/head.h"
 #include "kernels/portable/cuda/element.h"
 
 namespace regard {
 
-/// log of the sum of exp over the parts and the sink; -infinity when all are. The same in every lane.
-REGARD_DEVICE float merged_lse(const Head& head, i64 place, float sink) {
-  const Arguments& a = head.arguments;
-  float maximum = sink;
-  for (i64 split = 0; split < a.splits; ++split)
-    maximum = fmaxf(maximum, a.partial_lse[split * head.row_count() + place]);
-  if (maximum == -infinity) return maximum;
-  float sum = ::expf(sink - maximum);
-  for (i64 split = 0; split < a.splits; ++split)
-    sum += ::expf(a.partial_lse[split * head.row_count() + place] - maximum);
-  return maximum + logf(sum);
+/// A row of what the parts left in the workspace.
+struct PartialRow {
+  const float *o, *lse;  // of the first part
+  i64 o_step, lse_step;  // to the next one
+  i64 parts;
+
+  REGARD_DEVICE PartialRow(const Head& head, i64 row) {
+    const Arguments& a = head.arguments;
+    const i64 place = head.row_number(row);
+    lse = a.partial_lse + place;
+    o = a.partial_o + place * a.dv;
+    lse_step = head.row_count();
+    o_step = lse_step * a.dv;
+    parts = a.splits;
+  }
+
+  /// -infinity past the last part, as of one without a visible key.
+  REGARD_DEVICE float lse_of(i64 part) const { return part < parts ? lse[part * lse_step] : -infinity; }
+};
+
+template <class Join>
+REGARD_DEVICE float over_wave(float x, Join join) {
+#pragma unroll
+  for (i32 distance = wave / 2; distance > 0; distance /= 2) x = join(x, from_lane(x, lane() ^ distance));
+  return x;
 }
 
+/// log of the sum of exp over the parts and the sink; -infinity when all are. The same in every lane.
+REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
+  float maximum = sink;
+#pragma unroll 1
+  for (i64 part = lane(); part < row.parts; part += wave) maximum = fmaxf(maximum, row.lse_of(part));
+  maximum = over_wave(maximum, [](float a, float b) { return fmaxf(a, b); });
+  if (maximum == -infinity) return maximum;
+  float sum = lane() == 0 ? ::expf(sink - maximum) : 0;
+#pragma unroll 1
+  for (i64 part = lane(); part < row.parts; part += wave) sum += ::expf(row.lse_of(part) - maximum);
+  return maximum + logf(over_wave(sum, [](float a, float b) { return a + b; }));
+}
+
+constexpr i32 together = 16;  // parts whose O is on its way
+
+/// A lane's columns of O of some parts; zeros past the last one.
+template <i32 width>
+struct Columns {
+  float x[together][width];
+
+  REGARD_DEVICE void load(const PartialRow& row, i64 first, i64 column) {
+    const float* from = row.o + first * row.o_step + column;
+#pragma unroll
+    for (i32 i = 0; i < together; ++i, from += row.o_step) {
+      const bool is_part = first + i < row.parts;
+      if constexpr (width == 4) {
+        const float4 four = is_part ? *reinterpret_cast<const float4*>(from) : float4{};
+        x[i][0] = four.x, x[i][1] = four.y, x[i][2] = four.z, x[i][3] = four.w;
+      } else {
+        static_assert(width == 1);
+        x[i][0] = is_part ? *from : 0;
+      }
+    }
+  }
+
+  /// By the whole wave, of which lane i knows the weight of part first + i. One without a visible key has the
+  /// weight 0; its O is 0 too.
+  REGARD_DEVICE void add_to(float (&sum)[width], const PartialRow& row, i64 first, float lse) const {
+    constexpr i32 step = 4;
+    const float mine = row.lse_of(first + lane() % together);
+    const float weight = mine == -infinity ? 0.0f : ::expf(mine - lse);
+#pragma unroll
+    for (i32 i = 0; i < together; i += step) {
+      if (first + i >= row.parts) continue;
+#pragma unroll
+      for (i32 j = i; j < i + step; ++j) {
+        const float of_part = from_lane(weight, j);
+#pragma unroll
+        for (i32 c = 0; c < width; ++c) sum[c] = fmaf(of_part, x[j][c], sum[c]);
+      }
+    }
+  }
+};
+
+template <i32 width>
+REGARD_DEVICE void store_columns(u8* to, i64 column, const float (&x)[width]) {
+  if constexpr (width == 4) {
+    if (reinterpret_cast<u64>(to) % (2 * bytes_of<key::out>) == 0) {
+      store_pair<key::out>(to, column, x[0], x[1]);
+      store_pair<key::out>(to, column + 2, x[2], x[3]);
+      return;
+    }
+  }
+#pragma unroll
+  for (i32 i = 0; i < width; ++i) store_element<key::out>(to, column + i, x[i]);
+}
+
+/// By a whole wave, `width` neighbouring columns in each lane.
+template <i32 width>
 REGARD_DEVICE void merge_row(const Head& head, i64 row) {
   const Arguments& a = head.arguments;
-  const i64 place = head.row_number(row);
-  const float lse = merged_lse(head, place, a.sink ? a.sink[head.head] : -infinity);
-  if (a.lse.data && lane() == 0) *head.lse(row) = lse;
-
-  for (i64 column = lane(); column < a.dv; column += wave) {
-    float sum = 0;
-    for (i64 split = 0; split < a.splits; ++split) {
-      const i64 partial = split * head.row_count() + place;
-      // A part without a visible key has the weight 0; its O is 0 too.
-      const float part = a.partial_lse[partial];
-      const float weight = part == -infinity ? 0.0f : ::expf(part - lse);
-      sum = fmaf(weight, a.partial_o[partial * a.dv + column], sum);
+  const PartialRow partial(head, row);
+  Columns<width> columns;
+  const i64 mine = lane() * width;  // columns
+  if (mine < a.dv) columns.load(partial, 0, mine);
+  const float lse = merged_lse(partial, a.sink ? a.sink[head.head] : -infinity);
+#pragma unroll 1
+  for (i64 column = mine; column - mine < a.dv; column += wave * width) {
+    const bool within = column < a.dv;
+    float sum[width] = {};
+#pragma unroll 1
+    for (i64 first = 0; first < partial.parts; first += together) {
+      if (within && first + column > mine) columns.load(partial, first, column);
+      columns.add_to(sum, partial, first, lse);
     }
-    store_element<key::out>(head.o(row), column, sum);
+    if (within) store_columns(head.o(row), column, sum);
   }
+  if (a.lse.data && lane() == 0) *head.lse(row) = lse;
 }
 
 }  // namespace regard
@@ -43,8 +132,14 @@ REGARD_DEVICE void merge_row(const Head& head, i64 row) {
 extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave)
     REGARD_SYMBOL(const __grid_constant__ regard::Arguments arguments) {
   using namespace regard;
-  const i64 row_blocks = ceil_divide(arguments.sq, key::warps), index = blockIdx.x / row_blocks;
-  const i64 row = blockIdx.x % row_blocks * key::warps + thread() / wave;
-  const Head head(arguments, index / arguments.hq, index % arguments.hq);
-  if (row < head.sequence.sq) merge_row(head, row);
+  const u32 sq = static_cast<u32>(arguments.sq), row_blocks = (sq + key::warps - 1) / key::warps;
+  const u32 index = blockIdx.x / row_blocks, heads = static_cast<u32>(arguments.hq);
+  const u32 row = blockIdx.x % row_blocks * key::warps + thread() / wave;
+  const Head head(arguments, index / heads, index % heads);
+  wait_for_launch_before();
+  if (row >= head.sequence.sq) return;
+  if (arguments.dv % 4 == 0)
+    merge_row<4>(head, row);
+  else
+    merge_row<1>(head, row);
 }

@@ -4,6 +4,7 @@
 // A persistent block of warpgroups. The first one's first warp takes work from a counter and hands it out;
 // its others load tiles of Q, K and V by TMA, or, of 8 bits, transpose V while the first one loads as well.
 // Each other warpgroup multiplies 64 query rows by wgmma.
+#include "kernels/cuda/overlap.h"
 #include "kernels/sm90/consumer.h"
 #include "kernels/sm90/loader.h"
 #include "kernels/sm90/scheduler.h"
@@ -14,6 +15,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
                   const __grid_constant__ regard::TensorMap v,
                   const __grid_constant__ regard::Arguments arguments) {
   using namespace regard;
+  if constexpr (in_parts) let_next_launch_begin();  // that of combine.cu
   extern __shared__ char dynamic[];
   __shared__ Shared shared;
   if (threadIdx.x == 0) shared.init(arguments);

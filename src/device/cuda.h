@@ -83,7 +83,8 @@ struct Launch {
   std::int64_t blocks = 0;
   int threads = 0;  ///< per block
   std::int64_t shared_bytes = 0;
-  int cluster = 1;  ///< blocks per cluster
+  int cluster = 1;        ///< blocks per cluster
+  bool overlaps = false;  ///< may begin while the launch before it ends, and waits for that in its code
 };
 
 /// Puts a launch into the stream; the device must be in use. No blocks: nothing to do.

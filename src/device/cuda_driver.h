@@ -31,7 +31,7 @@ constexpr unsigned memory_unknown = 0, memory_of_host = 1;
 enum LaunchAttribute : int { attribute_cluster = 4, attribute_overlap = 6 };
 
 struct LaunchValue {
-  LaunchAttribute id;
+  LaunchAttribute id{};
   int padding = 0;
   union {
     char bytes[64] = {};

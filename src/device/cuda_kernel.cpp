@@ -75,6 +75,20 @@ Result<Function> Kernel::function(const Device& device, Stream stream) const {
   return load(device);
 }
 
+namespace {
+
+/// Older drivers cannot record launches that overlap in a graph.
+bool can_overlap() {
+  static const bool known = [] {
+    constexpr int first_version = 12030;
+    int version = 0;
+    return driver()->version(&version) == success && version >= first_version;
+  }();
+  return known;
+}
+
+}  // namespace
+
 Status launch(Function function, const Launch& wanted, Stream stream, std::span<void* const> parameters) {
   if (wanted.blocks == 0) return {};
   if (wanted.blocks > std::numeric_limits<int>::max()) {
@@ -86,12 +100,18 @@ Status launch(Function function, const Launch& wanted, Stream stream, std::span<
   configuration.grid[1] = configuration.grid[2] = configuration.block[1] = configuration.block[2] = 1;
   configuration.shared_bytes = static_cast<unsigned>(wanted.shared_bytes);
   configuration.stream = stream;
-  LaunchValue cluster{attribute_cluster, 0, {}};
+  LaunchValue attributes[2];
+  configuration.attributes = attributes;
   if (wanted.cluster > 1) {
+    LaunchValue& cluster = attributes[configuration.attribute_count++];
+    cluster = {attribute_cluster, 0, {}};
     cluster.cluster[0] = static_cast<unsigned>(wanted.cluster);
     cluster.cluster[1] = cluster.cluster[2] = 1;
-    configuration.attributes = &cluster;
-    configuration.attribute_count = 1;
+  }
+  if (wanted.overlaps && can_overlap()) {
+    LaunchValue& overlap = attributes[configuration.attribute_count++];
+    overlap = {attribute_overlap, 0, {}};
+    overlap.overlap = 1;
   }
   return check(driver()->launch(&configuration, function, const_cast<void**>(parameters.data()), nullptr),
                "launch a kernel");

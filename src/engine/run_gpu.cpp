@@ -45,12 +45,19 @@ Status start_count(const cuda::Device& device, cuda::Stream stream, Arguments& a
   return cuda::check(cuda::driver()->fill_ordered(address, 0, 1, stream), "clear a counter");
 }
 
+/// The merge of parts waits for them in its code, where the chip has the instruction
+/// (kernels/cuda/overlap.h).
+bool overlaps_the_stage_before(const Stage& stage, const Target& target) {
+  return stage.kernel.algorithm.kernel == "combine" && target.has("tma");
+}
+
 Status run_stage(const Plan& plan, const Stage& stage, const cuda::Device& device, cuda::Function function,
                  Arguments& arguments, cuda::Stream stream) {
   const Algorithm& algorithm = stage.kernel.algorithm;
   const cuda::Launch wanted{stage.grid, static_cast<int>(algorithm.warps * plan.target->wave),
                             stage.shared_bytes,
-                            static_cast<int>(std::max<std::int64_t>(algorithm.cluster, 1))};
+                            static_cast<int>(std::max<std::int64_t>(algorithm.cluster, 1)),
+                            overlaps_the_stage_before(stage, *plan.target)};
   if (!reads_by_tma(stage)) {
     void* const parameters[] = {&arguments};
     return cuda::launch(function, wanted, stream, parameters);

@@ -38,6 +38,10 @@ double bytes_per_second(const Plan& plan) {
   return rate > 0 ? share(plan, rate * giga) : default_bytes_per_second;
 }
 
+double chip_bytes_per_second(const Plan& plan) {
+  return bytes_per_second(plan) * plan.threads;
+}
+
 bool is_main(std::string_view kernel) {
   return kernel != "combine" && kernel != "backward_delta" && kernel != "backward_convert" &&
          kernel != "append_kv";
@@ -101,8 +105,11 @@ Seconds traffic(const Plan& plan, const Stage& stage) {
 Seconds of_gpu_forward(const Plan& plan, const Stage& stage) {
   const bool slower = plan.target->has("wgmma") && !stage.kernel.algorithm.pipeline.starts_with("wgmma");
   const double busy = busy_threads(plan, stage);
-  const Seconds computed = gpu_forward_seconds(plan, stage, flops_per_second(plan, plan.problem.dtype), busy);
-  return std::max(computed / (slower ? warp_instructions : 1), traffic(plan, stage) / busy);
+  const Seconds read = traffic(plan, stage);
+  const Seconds computed =
+      gpu_forward_seconds(plan, stage, flops_per_second(plan, plan.problem.dtype), busy, read);
+  return std::max(computed / (slower ? warp_instructions : 1),
+                  read / std::min<double>(plan.threads, most_share * busy));
 }
 
 /// A CPU's decode kernel computes while K and V are on their way; the others pack them first, for each block
@@ -137,10 +144,10 @@ double cost_seconds(const Plan& plan) {
                  ? of_gpu_forward(plan, stage)
                  : of_blocks(plan, stage) / busy_threads(plan, stage);
   }
+  if (plan.target->kind == TargetKind::cuda) total += gpu_merge_seconds(plan, chip_bytes_per_second(plan));
   // What one stage leaves for the next is written once and read once.
   const std::int64_t scratch = plan.workspace.bytes[static_cast<std::size_t>(Part::scratch)];
-  return total +
-         2 * static_cast<double>(plan.workspace.total - scratch) / (bytes_per_second(plan) * plan.threads);
+  return total + 2 * static_cast<double>(plan.workspace.total - scratch) / chip_bytes_per_second(plan);
 }
 
 }  // namespace regard

@@ -23,6 +23,14 @@ constexpr Seconds of_row = 23e-9;
 /// A block whose Q has one place waits for it.
 constexpr Seconds of_lone_query = 0.17e-6;
 
+/// The multiprocessor's clock, full for so long, is slower under load after that.
+constexpr Seconds of_full_clock = 200e-6;
+constexpr double full_clock = 1.3;
+/// The merge of parts, for each part: what one part's LSE and O take to come.
+constexpr Seconds of_merged_part = 0.9e-6;
+/// It writes and reads rows of fp32 at this share of the memory's rate.
+constexpr double rate_of_merge = 0.5;
+
 /// Edges that a mask draws through the scores of a block.
 int edges(const Problem& p) {
   if (mask_hides_nothing(p)) return 0;
@@ -38,28 +46,54 @@ double keys_of_block(const Problem& p, std::int64_t block_q, std::int64_t block_
   return edges(p) == 0 ? all : std::min(all, seen + edges(p) * beyond);
 }
 
+/// How much faster than in a long run. Where 8-bit V is turned meanwhile it makes no difference.
+double clock_of(const Problem& p, double flops_per_second) {
+  return bytes_of(p.dtype) > 1 && flops(p) < of_full_clock * flops_per_second ? full_clock : 1;
+}
+
 }  // namespace
 
-double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_per_second, double busy) {
+double gpu_merge_seconds(const Plan& plan, double bytes_per_second) {
+  if (plan.splits == 1) return 0;
+  const auto bytes = [&](Part part) {
+    return static_cast<double>(plan.workspace.bytes[static_cast<std::size_t>(part)]);
+  };
+  const double written_and_read = 2 * (bytes(Part::partial_o) + bytes(Part::partial_lse));
+  return of_merged_part * static_cast<double>(plan.splits) +
+         (1 / rate_of_merge - 1) * written_and_read / bytes_per_second;
+}
+
+double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_per_second, double busy,
+                           double traffic) {
   const Problem& p = plan.problem;
   const Algorithm& a = stage.kernel.algorithm;
+  const double faster = clock_of(p, flops_per_second * plan.threads);
   const auto block_q = static_cast<double>(a.block_q), block_k = static_cast<double>(a.block_k);
   const Seconds of_pair = 2 * static_cast<double>(p.d + p.dv) / flops_per_second + of_score;
   const Seconds of_key = block_q * of_pair + of_tile / block_k;
   const double keys = keys_of_block(p, a.block_q, a.block_k), splits = static_cast<double>(plan.splits);
   const auto block_of = [&](double part) { return block_q * of_row + part * of_key; };
   if (source_folder(a.pipeline) != "sm90")
-    return block_of(keys / splits) * static_cast<double>(stage.grid) / busy;
+    return block_of(keys / splits) / faster * static_cast<double>(stage.grid) / busy;
   const Sm90ForwardLayout layout(p.d, p.dv, a.block_q, a.block_k, a.stages,
                                  static_cast<std::int64_t>(bytes_of(p.dtype)));
   const auto work_of = [&](double part) {
-    return block_of(part) + (layout.q_stages == 1 ? of_lone_query : 0);
+    return (block_of(part) + (layout.q_stages == 1 ? of_lone_query : 0)) / faster;
   };
-  const double rounds = static_cast<double>(sm90_work(p, a.block_q)) * splits / plan.threads;
+  const double blocks = static_cast<double>(sm90_work(p, a.block_q)) * splits, rounds = blocks / plan.threads;
   // In turn, or whoever is free takes the longest that is left. All parts but the last are of one length, and
   // a mask may leave most of them empty.
   const auto part = static_cast<double>(round_up(plan.split_keys, a.block_k));
-  if (edges(p) == 0) return work_of(std::min(keys, part)) * std::ceil(rounds);
+  if (edges(p) == 0) {
+    const Seconds computed = work_of(std::min(keys, part));
+    const auto round_of = [&](double at_once) {
+      return at_once <= 0
+                 ? 0
+                 : std::max(computed, traffic / blocks / std::min(most_share, plan.threads / at_once));
+    };
+    const double whole = std::floor(rounds);
+    return whole * round_of(plan.threads) + round_of(blocks - whole * plan.threads);
+  }
   const double longest = edges(p) == 1 ? static_cast<double>(visible_keys(p)) : keys;
   return std::max(work_of(keys / splits) * rounds, work_of(std::min(longest, part)));
 }

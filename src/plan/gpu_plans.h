@@ -22,9 +22,16 @@ std::int64_t pairs_side_by_side(const Problem&, std::int64_t cache_bytes);
 Sm90ForwardLayout sm90_layout(const Problem&, const Target::Tile&);
 portable::ForwardLayout portable_layout(const Problem&, const Target::Tile&);
 
-/// What the stage is expected to take by arithmetic; the rate is that of a multiprocessor, of which so many
-/// are `busy`.
-double gpu_forward_seconds(const Plan&, const Stage&, double flops_per_second, double busy);
+/// Of the memory's rate a multiprocessor draws so many times its share while others idle.
+constexpr double most_share = 1.5;
+
+/// What the stage is expected to take; the rate is that of a multiprocessor, of which so many are `busy`, and
+/// one alone would take `traffic` to read K and V. How long all of them take for that stands beside it.
+double gpu_forward_seconds(const Plan&, const Stage&, double flops_per_second, double busy, double traffic);
+
+/// What the merge of parts takes beside a launch and reading and writing them once; the rate is that of the
+/// chip.
+double gpu_merge_seconds(const Plan&, double bytes_per_second);
 
 /// All keys at once, or in parts that are merged.
 Result<Plan> gpu_forward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);

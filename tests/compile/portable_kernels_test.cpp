@@ -34,6 +34,19 @@ std::vector<KernelKey> keys_of_tiles(const Target& target) {
   return keys;
 }
 
+/// The merge of parts, in every type of O.
+std::vector<KernelKey> keys_of_merges(const Target& target) {
+  std::vector<KernelKey> keys;
+  for (const Target::Tile& tile : target.tiles) {
+    if (tile.kernel != "combine") continue;
+    for (const DType dtype : tile.dtypes) {
+      if (bytes_of(dtype) > 1)
+        keys.push_back(key_of(target, tile, fmt::format("fwd {} b=1 h=1 s=1 d=64", word(dtype))));
+    }
+  }
+  return keys;
+}
+
 /// What else is compiled in, in the tiles that the plan takes for it, at the head dimensions that leave the
 /// fewest registers to spare.
 std::vector<KernelKey> keys_of_features(const Target& target) {
@@ -73,6 +86,10 @@ class PortableKernel : public testing::TestWithParam<const char*> {};
 
 TEST_P(PortableKernel, CompilesWithoutSpillsInEveryTile) {
   expect_none_spills(keys_of_tiles(**find_target(GetParam())));
+}
+
+TEST_P(PortableKernel, MergesPartsWithoutSpills) {
+  expect_none_spills(keys_of_merges(**find_target(GetParam())));
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, PortableKernel,

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -77,6 +78,30 @@ TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndACounterAtZero) {
   EXPECT_EQ(a.sk, 500);
   ASSERT_NE(a.counter, nullptr);
   EXPECT_EQ(*a.counter, 0U);
+}
+
+/// Of each launch whether it may overlap the one before.
+std::vector<bool> overlaps;
+
+TEST_F(Gpu, TheMergeOfPartsBeginsWhileTheyEndWhereTheChipCanWait) {
+  struct Case {
+    const char *target, *family;
+    int device;
+    bool overlaps;
+  };
+  for (const Case& c : {Case{"sm_90a", "wgmma_tma", 0, true}, Case{"sm_90a", "mma_async", 0, true},
+                        Case{"sm_80", nullptr, 1, false}}) {
+    const Call call("fwd bf16 b=1 h=2 sq=64 sk=1024 d=64 splits=4", c.device, c.target, c.family);
+    driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void**) {
+      const cuda::LaunchValue* values = configuration.attributes;
+      overlaps.push_back(std::any_of(values, values + configuration.attribute_count, [](const auto& value) {
+        return value.id == cuda::attribute_overlap && value.overlap == 1;
+      }));
+    };
+    overlaps.clear();
+    ASSERT_EQ(call.run(), REGARD_OK) << message();
+    EXPECT_THAT(overlaps, testing::ElementsAre(false, c.overlaps)) << c.target;
+  }
 }
 
 TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
