@@ -170,6 +170,37 @@ def test_work_from_counters_in_streams_and_graphs():
             assert same(run.o, o) and same(run.lse, lse)
 
 
+@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize(("sq", "splits"), [(1, 16), (16, 4), (300, 2)])
+def test_parts_of_calls_in_a_row_share_a_workspace(sq, splits, family):
+    """The merge of parts may begin while they end, the next call's parts only when it has ended; in a graph too."""
+    runs = [Planned(f"splits={splits}", 2, 8, 2, sq, 3000, 128, family) for _ in range(3)]
+    for seed, run in enumerate(runs):
+        for tensor in (run.q, run.k, run.v):
+            tensor.copy_(draw(*tensor.shape, seed=100 * seed))
+        run.workspace = runs[0].workspace
+    expected = [run.fresh() for run in runs]
+    assert not same(expected[0][0], expected[1][0])
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for run in runs:
+            run()
+
+    def eagerly():
+        for run in runs:
+            run()
+
+    for call in (eagerly, graph.replay):
+        for _ in range(50):
+            for run in runs:
+                run.o.fill_(float("nan"))
+            for _ in range(5):
+                call()
+            for run, (o, lse) in zip(runs, expected):
+                assert same(run.o, o) and same(run.lse, lse)
+
+
 def test_repeated_calls_run_in_the_current_stream():
     q, k, v = (draw(4, 700, h, 64) for h in (16, 4, 4))
     expected = regard.attention(q, k, v, causal=True)
