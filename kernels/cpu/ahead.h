@@ -18,15 +18,11 @@ class Ahead {
     if (rows > 0 && last_ - next_ < capacity) spans_[--next_ % capacity] = {first, stride, bytes, rows};
   }
 
-  /// The next rows.
-  REGARD_INLINE void fetch(i64 rows) {
-    if (next_ != last_) fetch_some(rows);
-  }
+  REGARD_INLINE bool empty() const { return next_ == last_; }
 
- private:
-  /// Not inline, as it would take registers from the products around it.
-  __attribute__((noinline)) void fetch_some(i64 rows) {
-    while (next_ != last_ && rows > 0) {
+  /// The next rows. Not inline, as it would take registers from the products around it.
+  __attribute__((noinline)) void fetch(i64 rows) {
+    while (!empty() && rows > 0) {
       Span& span = spans_[next_ % capacity];
       for (; span.rows > 0 && rows > 0; --span.rows, --rows, span.row += span.stride)
         for (i64 byte = 0; byte < span.bytes; byte += 64) __builtin_prefetch(span.row + byte, 0, 2);
@@ -34,6 +30,7 @@ class Ahead {
     }
   }
 
+ private:
   struct Span {
     const u8* row;
     i64 stride, bytes, rows;

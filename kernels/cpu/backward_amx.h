@@ -22,13 +22,11 @@ inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
   const auto row_of = [&](i64 array, i64 k) { return tile.part(array) + k * block_q; };
   float* const scores = row_of(scratch_layout.scores, from);
   const auto for_panels = [&](i64 step, auto function) {
-    for (i64 k = from; k < to; k += step) {
-      tile.ahead.fetch(step);
+    for (i64 k = from; k < to; k += step)
       for (i64 query = 0; query < block_q; query += panel)
         function(k, query, row_of(scratch_layout.scores, k) + query,
                  row_of(scratch_layout.weights, k) + query,
                  key::softcap ? row_of(scratch_layout.slopes, k) + query : nullptr);
-    }
   };
   multiply_amx<block_q>({rows_of(tile.part(scratch_layout.k_rows) + from * depth(d), depth(d)),
                          tile.part(scratch_layout.q_transposed), panel, scores, block_q, depth(d), false},

@@ -93,7 +93,6 @@ void compute_panel(const BackwardTile& tile, i64 from, i64 to, i64 query) {
   constexpr bool modified = BackwardTile::modified;
   const i64 first = query / unit, end = first + panel / unit;
   for (i64 k = from; k < to; k += tile_rows) {
-    tile.ahead.fetch(tile_rows);
     bool whole = true;
     for (i64 u = first; u < end; ++u) whole &= tile.visible.sees(u, k);
     if (whole && (modified || tile.is_plain(first, end, k))) {

@@ -286,7 +286,7 @@ class Block {
     const auto weights_at = [&](i64 key) { return scratch_.weights + filled_depth(key) * tile; };
     i64 key = part.begin;
     for (; key < part.end && reach.all_strips(key, key + key_step); key += key_step) {
-      ahead_.fetch(2 * key_step);
+      if (!ahead_.empty()) ahead_.fetch(2 * key_step);
       const bool modified = modifies(rows, part, key, key + key_step);
       const float* keys = scratch_.keys + key * depth(key::d);
       float* scores = part.scores + key * tile;
@@ -316,7 +316,7 @@ class Block {
     const i64 end = key + key_step;
     const Reach::Strips reaching = reach.strips_of(key, end);
     if (reaching.first >= reaching.last) return reaching;
-    ahead_.fetch(2 * key_step);
+    if (!ahead_.empty()) ahead_.fetch(2 * key_step);
     const bool modified = modifies(rows, part, key, end);
     multiply_strips(part.scores + key * tile, scratch_.keys + key * depth(key::d), rows.q, reaching,
                     modified ? nullptr : maximum);
