@@ -43,7 +43,11 @@ class Consumer {
       }
       const u32 warp = threadIdx.x / 32 - 4, bad = careful ? 0 : overflowed(rows);
       store(given, rows, o, careful ? shared_.rows[turn % 2][warp] : ~bad);
-      if (threadIdx.x % 32 == 0) shared_.overflowed[turn % 2][warp] = bad;
+      if (threadIdx.x % 32 == 0) {
+        shared_.overflowed[turn % 2][warp] = bad;
+        if constexpr (cluster > 1)
+          send(cluster_rank() ^ 1, shared_.peer_overflowed[turn % 2][warp], bad, shared_.peer_done[turn % 2]);
+      }
       __syncwarp();
       arrive(shared_.turn_done[turn % 2]);
     }
@@ -95,7 +99,7 @@ class Consumer {
     done_with_q(turn);
     begin_output(o, weights);
     finish_output();
-    scale(o, pending);
+    back(rows, pending);
   }
 
   /// A factor of Q, K or V.
@@ -136,7 +140,7 @@ class Consumer {
   }
   REGARD_DEVICE void done_with_q(u32 turn) { arrive(shared_.q_empty[q_stage(turn)][warpgroup_]); }
   REGARD_DEVICE void done_with_k() {
-    arrive(shared_.k_empty[ring_k_.stage]);
+    release(shared_.k_empty[ring_k_.stage]);
     ring_k_.advance();
   }
 
@@ -156,7 +160,7 @@ class Consumer {
   }
   REGARD_DEVICE void finish_output() {
     wgmma_wait<0>();
-    arrive((eight_bits ? shared_.transposed_empty : shared_.v_empty)[ring_v_.stage]);
+    release((eight_bits ? shared_.transposed_empty : shared_.v_empty)[ring_v_.stage]);
     ring_v_.advance();
   }
 
@@ -221,6 +225,14 @@ class Consumer {
   }
   REGARD_DEVICE static void arrive(Barrier& barrier) {
     if (threadIdx.x % 32 == 0) barrier.arrive();
+  }
+  /// A tile, to those who load the next one into its place.
+  REGARD_DEVICE static void release(Barrier& barrier) {
+    if constexpr (cluster == 1) {
+      arrive(barrier);
+    } else if (threadIdx.x % 32 < cluster) {
+      arrive_in(threadIdx.x % 32, barrier);
+    }
   }
   /// The same in every lane, so that it can stand in a uniform register.
   REGARD_DEVICE static i32 uniform(i32 x) { return __shfl_sync(whole_warp, x, 0); }

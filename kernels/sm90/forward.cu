@@ -10,6 +10,18 @@
 #include "kernels/sm90/scheduler.h"
 #include "kernels/sm90/transposer.h"
 
+namespace regard {
+
+/// All threads that share barriers.
+REGARD_DEVICE void meet() {
+  if constexpr (cluster > 1)
+    cluster_sync();
+  else
+    __syncthreads();
+}
+
+}  // namespace regard
+
 extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
                   const __grid_constant__ regard::TensorMap v,
@@ -20,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   __shared__ Shared shared;
   if (threadIdx.x == 0) shared.init(arguments);
   if (ragged(arguments) && arguments.b <= Ranking::most) shared.ranking.make(arguments);
-  __syncthreads();
+  meet();
   const Memory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
   // 64 K registers among the warpgroups; the compiler must not need more than each one is given.
@@ -50,4 +62,6 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
     take_registers<consumers == 3 ? 160 : 232>();
     Consumer(arguments, shared, memory, warpgroup - 1).run();
   }
+  // The other block still reaches into this one's memory.
+  if constexpr (cluster > 1) cluster_sync();
 }

@@ -59,10 +59,6 @@ struct Sm90ForwardLayout {
     return rows > 0 && packed <= group_rows && heads > 1 ? packed : 0;
   }
 
-  /// Work comes from the counter even where steps of the grid would do: the test would cost the producer of
-  /// four warpgroups a register that it does not have.
-  REGARD_CONSTEXPR static bool always_counts(i64 block_q) { return block_q > 2 * group_rows; }
-
   REGARD_CONSTEXPR static i64 threads(i64 block_q) { return 128 * (block_q / group_rows + 1); }
 };
 

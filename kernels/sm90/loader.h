@@ -16,15 +16,19 @@ struct Source {
   i32 first_row;       // ragged: of the sequence in its batch
   i32 count;           // ragged: rows of the sequence
 
-  /// A tile in boxes, one behind the other. Rows past the end of the sequence are zeros.
-  template <i32 bytes, i32 rows>
+  /// A tile in boxes, one behind the other. Rows past the end of the sequence are zeros. Of a tile for both
+  /// blocks of a cluster each loads every other box.
+  template <i32 bytes, i32 rows, bool for_both>
   REGARD_DEVICE void load(u32 to, Barrier& full, i32 row) const {
     full.expect(bytes);
 #pragma unroll
     for (i32 box = 0; box < bytes / (rows * box_bytes); ++box) {
       const u32 place = to + box * rows * box_bytes;
       const i32 column = box * layout.columns;
-      if constexpr (ragged)
+      if (for_both && box % cluster != cluster_rank()) continue;
+      if constexpr (for_both)
+        load_box_in_both(place, map, full, column, row, head, sequence.batch);
+      else if constexpr (ragged)
         load_ragged_box(place, map, full, column, row, sequence.batch * rows_per_batch + first_row, count,
                         head);
       else
@@ -53,8 +57,8 @@ class QueryLoader {
       if (threadIdx.x % 32 != 0) continue;
       const Row first(turn.work, i * group_rows);
       const Source<ragged> q{q_, s, first.head, shared_.rows_per_batch[0], s.first_q, s.sq};
-      q.template load<layout.q / consumers, group_rows>(memory_.q(stage, i), shared_.q_full[stage][i],
-                                                        first.row);
+      q.template load<layout.q / consumers, group_rows, false>(memory_.q(stage, i), shared_.q_full[stage][i],
+                                                               first.row);
     }
     ring_.advance();
   }
@@ -91,9 +95,9 @@ class KeyLoader {
     if (threadIdx.x % 32 == 0) {
       const Sequence& s = turn.work.sequence;
       const Source<ragged> keys{map_, s, turn.kv_head, shared_.rows_per_batch[of_v ? 2 : 1], s.first_k, s.sk};
-      keys.template load<of_v ? layout.v : layout.k, block_k>(of_v ? memory_.v(stage) : memory_.k(stage),
-                                                              (of_v ? shared_.v_full : shared_.k_full)[stage],
-                                                              turn.work.first_key + tile * block_k);
+      keys.template load<of_v ? layout.v : layout.k, block_k, (cluster > 1)>(
+          of_v ? memory_.v(stage) : memory_.k(stage), (of_v ? shared_.v_full : shared_.k_full)[stage],
+          turn.work.first_key + tile * block_k);
     }
     ring_.advance();
   }

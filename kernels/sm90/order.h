@@ -2,6 +2,7 @@
 // and V. Each block of threads asks for rising numbers of a common count.
 #pragma once
 
+#include "kernels/sm90/ptx/cluster.h"
 #include "kernels/sm90/work.h"
 
 namespace regard {
@@ -25,7 +26,7 @@ REGARD_DEVICE Sequence sequence_at(i32 batch, const Arguments& a) {
 }
 
 REGARD_DEVICE u32 blocks_of_rows(i32 rows) {
-  return static_cast<u32>(rows + block_q - 1) / block_q;
+  return static_cast<u32>(rows + cluster_rows - 1) / cluster_rows;
 }
 
 /// The sequences by falling length: what is left for the end is short. Made by the whole block, where they
@@ -107,7 +108,8 @@ class Order {
     const u32 first = index / (blocks * group) * group;
     const u32 size = min(group, pairs - first), rest = index - first * blocks;
     const u32 block = rest / size;
-    return {first + rest % size, static_cast<i32>((windowed ? blocks - 1 - block : block) * block_q)};
+    const i32 first_row = static_cast<i32>((windowed ? blocks - 1 - block : block) * cluster_rows);
+    return {first + rest % size, first_row + (cluster > 1 ? static_cast<i32>(cluster_rank()) * block_q : 0)};
   }
 
   /// The sequence that holds `index`: 32 of them are looked at together.

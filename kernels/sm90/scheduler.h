@@ -34,26 +34,34 @@ class Scheduler {
 
  private:
   /// Until the turn two before `next` has ended.
-  REGARD_DEVICE void wait_for_place(u32 next) { shared_.turn_done[next % 2].wait(next / 2 % 2 ^ 1); }
+  REGARD_DEVICE void wait_for_place(u32 next) {
+    shared_.turn_done[next % 2].wait(next / 2 % 2 ^ 1);
+    if constexpr (cluster > 1) shared_.peer_done[next % 2].wait(next / 2 % 2 ^ 1);
+  }
 
   REGARD_DEVICE void take() {
     u32 taken = index_;
-    if (first_lane && (Sm90ForwardLayout::always_counts(block_q) || a_.counter != nullptr))
+    if (first_lane && a_.counter != nullptr)
       taken = atomicInc(a_.counter, order_.all() - 1);  // 0 again after the last
-    index_ = gridDim.x + __shfl_sync(whole_warp, taken, 0);
+    index_ = gridDim.x / cluster + __shfl_sync(whole_warp, taken, 0);
     used_ = false;
   }
 
-  /// Whether rows of the last turn in `slot` overflowed: then this turn does them again.
+  /// Whether rows of the last turn in `slot` overflowed: then this turn does them again. Both blocks of a
+  /// cluster decide alike, as neither loads K and V alone.
   REGARD_DEVICE bool again(u32 slot) {
     const u32 warp = threadIdx.x;
-    u32 rows = 0;
+    u32 rows = 0, of_peer = 0;
     if (warp < consumer_warps) {
       rows = shared_.overflowed[slot][warp];
       shared_.overflowed[slot][warp] = 0;
       shared_.rows[turn_ % 2][warp] = rows;
+      if constexpr (cluster > 1) {
+        of_peer = shared_.peer_overflowed[slot][warp];
+        shared_.peer_overflowed[slot][warp] = 0;
+      }
     }
-    return __any_sync(whole_warp, rows != 0);
+    return __any_sync(whole_warp, (rows | of_peer) != 0);
   }
 
   REGARD_DEVICE void publish(const Work& work, bool careful) {
@@ -66,6 +74,7 @@ class Scheduler {
         turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       turn.tiles = tiles_of(work.first_row, work.sequence.sq, Sight(work, a_));
       turn.careful = careful;
+      if constexpr (cluster > 1) shared_.peer_done[turn_ % 2].expect(sizeof shared_.peer_overflowed[0]);
       shared_.turn_full[turn_ % 2].arrive();
     }
     __syncwarp();
@@ -83,7 +92,7 @@ class Scheduler {
   const Arguments& a_;
   Shared& shared_;
   Order order_;
-  u32 index_ = blockIdx.x, turn_ = 0;
+  u32 index_ = blockIdx.x / cluster, turn_ = 0;
   bool used_ = false;  // the work of index_ has been handed out
   const bool first_lane = threadIdx.x == 0;
 };

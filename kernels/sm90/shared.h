@@ -43,6 +43,10 @@ struct Shared {
 
   Barrier turn_loaded[2];  // the last K of a turn is on the way
 
+  // Of the other block of the cluster: its overflowed rows, sent when its warps are done with a turn.
+  Barrier peer_done[2];
+  u32 peer_overflowed[2][consumer_warps];
+
   /// By one thread.
   REGARD_DEVICE void init(const Arguments& a) {
     rows_per_batch[0] = static_cast<i32>(a.q.batch / a.q.row);
@@ -54,9 +58,9 @@ struct Shared {
     }
     for (i32 i = 0; i < stages; ++i) {
       k_full[i].init(1);
-      k_empty[i].init(consumer_warps);
+      k_empty[i].init(cluster * consumer_warps);
       v_full[i].init(1);
-      v_empty[i].init(eight_bits ? helper_warps : consumer_warps);
+      v_empty[i].init(eight_bits ? helper_warps : cluster * consumer_warps);
       if constexpr (!eight_bits) continue;
       transposed_full[i].init(helper_warps);
       transposed_empty[i].init(consumer_warps);
@@ -65,7 +69,8 @@ struct Shared {
       turn_full[i].init(1);
       turn_loaded[i].init(1);
       turn_done[i].init(consumer_warps + helper_warps);
-      for (u32& rows_of_warp : overflowed[i]) rows_of_warp = 0;
+      peer_done[i].init(1);
+      for (i32 warp = 0; warp < consumer_warps; ++warp) overflowed[i][warp] = peer_overflowed[i][warp] = 0;
     }
     Barrier::make_visible();
   }

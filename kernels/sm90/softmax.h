@@ -20,17 +20,39 @@ struct RowState {
   float sum[2] = {0, 0};                        // this thread's columns
 };
 
-/// Scores that their row does not see become -infinity.
+/// A thread's scores in a row are two of every 8 keys. A bit for each of the 32 from `first_score` on whose
+/// key lies before `end`, which counts from the thread's first key.
+REGARD_DEVICE u32 scores_before(i32 end, i32 first_score) {
+  const u32 keys = max(end, 0);
+  const i32 count = static_cast<i32>(keys / 8 * 2 + min(keys % 8, 2u)) - first_score;
+  u32 bits;
+  asm("bmsk.clamp.b32 %0, 0, %1;" : "=r"(bits) : "r"(max(count, 0)));
+  return bits;
+}
+
+/// Scores that their row does not see become -infinity. Bits move to predicates eight at a time, which is
+/// half the work of comparing keys; the tiles with the most registers in use have no predicates for that.
 REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Sight& sight) {
+  constexpr bool by_bits = eight_bits ? block_k <= 128 : key::dv <= 192;
   const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
     const Visible keys = sight.of(rows[half]);
     const i32 first = keys.first - column, last = keys.last - column, sinks = sight.sinks - column;
+    u32 seen = 0;
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {
       const i32 at = i / 2 * 8 + i % 2;
-      if (at >= last || (windowed && at < first && at >= sinks)) s[i / 2 * 4 + 2 * half + i % 2] = -infinity;
+      float& score = s[i / 2 * 4 + 2 * half + i % 2];
+      if constexpr (by_bits) {
+        if (i % 32 == 0) {
+          seen = scores_before(last, i);
+          if (windowed && keys.first > 0) seen &= ~scores_before(first, i) | scores_before(sinks, i);
+        }
+        if ((seen >> i % 32 & 1) == 0) score = -infinity;
+      } else if (at >= last || (windowed && at < first && at >= sinks)) {
+        score = -infinity;
+      }
     }
   }
 }
@@ -167,6 +189,15 @@ REGARD_DEVICE void follow(const Weights& weights, RowState& rows, float (&factor
     factor[half] = above > most_power ? infinity : to_the_power(-above);
     rows.reference[half] += static_cast<float>(above);
     rows.sum[half] *= factor[half];
+  }
+}
+
+/// Moves the reference back, after the last tile: cheaper than to scale O once more.
+REGARD_DEVICE void back(RowState& rows, const float (&factor)[2]) {
+#pragma unroll
+  for (i32 half = 0; half < 2; ++half) {
+    rows.reference[half] += static_cast<float>(power_of_two(factor[half]));
+    rows.sum[half] *= reciprocal(factor[half]);
   }
 }
 

@@ -22,6 +22,9 @@ constexpr Seconds of_tile = 0.2e-6;
 constexpr Seconds of_row = 23e-9;
 /// A block whose Q has one place waits for it.
 constexpr Seconds of_lone_query = 0.17e-6;
+/// Blocks of a cluster load half of K and V each, and wait for each other.
+constexpr double in_cluster = 0.985;
+constexpr Seconds of_meeting = 0.3e-6;
 
 /// The multiprocessor's clock, full for so long, is slower under load after that.
 constexpr Seconds of_full_clock = 200e-6;
@@ -70,7 +73,7 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
   const double faster = clock_of(p, flops_per_second * plan.threads);
   const auto block_q = static_cast<double>(a.block_q), block_k = static_cast<double>(a.block_k);
   const Seconds of_pair = 2 * static_cast<double>(p.d + p.dv) / flops_per_second + of_score;
-  const Seconds of_key = block_q * of_pair + of_tile / block_k;
+  const Seconds of_key = (a.cluster > 1 ? in_cluster : 1) * (block_q * of_pair + of_tile / block_k);
   const double keys = keys_of_block(p, a.block_q, a.block_k), splits = static_cast<double>(plan.splits);
   const auto block_of = [&](double part) { return block_q * of_row + part * of_key; };
   if (source_folder(a.pipeline) != "sm90")
@@ -78,9 +81,12 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
   const Sm90ForwardLayout layout(p.d, p.dv, a.block_q, a.block_k, a.stages,
                                  static_cast<std::int64_t>(bytes_of(p.dtype)));
   const auto work_of = [&](double part) {
-    return (block_of(part) + (layout.q_stages == 1 ? of_lone_query : 0)) / faster;
+    const Seconds waits = (layout.q_stages == 1 ? of_lone_query : 0) + (a.cluster > 1 ? of_meeting : 0);
+    return (block_of(part) + waits) / faster;
   };
-  const double blocks = static_cast<double>(sm90_work(p, a.block_q)) * splits, rounds = blocks / plan.threads;
+  const std::int64_t cluster = std::max<std::int64_t>(a.cluster, 1);
+  const double blocks = static_cast<double>(sm90_work(p, a.block_q, cluster)) * splits,
+               rounds = blocks / plan.threads;
   // In turn, or whoever is free takes the longest that is left. All parts but the last are of one length, and
   // a mask may leave most of them empty.
   const auto part = static_cast<double>(round_up(plan.split_keys, a.block_k));

@@ -20,12 +20,12 @@ std::int64_t rows_of_packed_heads(const Problem& p, std::int64_t block_q) {
   return Sm90ForwardLayout::packed_rows(p.sq, p.hq / p.hk, block_q);
 }
 
-std::int64_t sm90_work(const Problem& p, std::int64_t block_q) {
+std::int64_t sm90_work(const Problem& p, std::int64_t block_q, std::int64_t cluster) {
   const std::int64_t packed = rows_of_packed_heads(p, block_q);
   if (packed > 0) return product({p.hk, p.b, ceil_divide(p.hq / p.hk * packed, block_q)});
   // Packed sequences may each end with a block that is not full.
   if (p.varlen) return product({p.hq, sum({ceil_divide(p.tq, block_q), p.b})});
-  return product({p.hq, p.b, ceil_divide(p.sq, block_q)});
+  return product({p.hq, p.b, round_up(ceil_divide(p.sq, block_q), cluster)});
 }
 
 Sm90ForwardLayout sm90_layout(const Problem& p, const Target::Tile& tile) {
@@ -39,8 +39,11 @@ Sm90ForwardLayout sm90_layout(const Problem& p, const Target::Tile& tile) {
 
 namespace {
 
-/// Of the second-level cache the part that other traffic leaves alone.
-constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
+/// K and V of the work that goes on together. With a mask, what is left for the end must be even: more of
+/// them, as far as the second-level cache holds them. Without, each is read from memory once.
+std::int64_t cache_bytes(const Problem& p) {
+  return mask_hides_nothing(p) && !p.varlen && !p.lengths ? 0 : std::int64_t{32} << 20;
+}
 
 Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::Tile& tile,
                          const PlanOptions& options, std::int64_t parts) {
@@ -48,11 +51,13 @@ Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::T
   plan.block_rows = value_of(tile, "block_q");
   if (parts > 1) split_keys(plan, parts, value_of(tile, "block_k"));
   const std::int64_t packed = rows_of_packed_heads(p, plan.block_rows);
-  plan.side_by_side = pairs_side_by_side(p, cache_bytes);
+  plan.side_by_side = pairs_side_by_side(p, cache_bytes(p));
   if (packed > 0) plan.side_by_side = std::max<std::int64_t>(plan.side_by_side / (p.hq / p.hk), 1);
-  const std::int64_t work = product({sm90_work(p, plan.block_rows), plan.splits});
+  const std::int64_t cluster = std::max<std::int64_t>(value_of(tile, "cluster"), 1);
+  const std::int64_t work = product({sm90_work(p, plan.block_rows, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
-  Stage stage = stage_of(p, target, "forward", &tile, std::min<std::int64_t>(work, plan.threads), 0);
+  const std::int64_t blocks = plan.threads / cluster * cluster;  // at a time
+  Stage stage = stage_of(p, target, "forward", &tile, std::min(work, blocks), 0);
   stage.shared_bytes = sm90_layout(p, tile).total();
   if (packed > 0) stage.kernel.algorithm.group = plan.block_rows / packed;
   if (plan.splits > 1) stage.kernel.algorithm.split = 1;
@@ -61,8 +66,7 @@ Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::T
   // first.
   const bool uniform = p.mask == Mask::none && !p.varlen && !p.lengths;
   const bool steps = uniform || work <= plan.threads;
-  if (!steps || Sm90ForwardLayout::always_counts(plan.block_rows))
-    need(plan.workspace, Part::counter, sizeof(std::uint32_t));
+  if (!steps) need(plan.workspace, Part::counter, sizeof(std::uint32_t));
   combine_parts(plan);
   return finish(std::move(plan));
 }

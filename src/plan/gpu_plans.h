@@ -11,8 +11,9 @@ namespace regard {
 /// it does not.
 std::int64_t rows_of_packed_heads(const Problem&, std::int64_t block_q);
 
-/// Blocks of query rows that the Hopper kernel works through, each once for every part of the keys.
-std::int64_t sm90_work(const Problem&, std::int64_t block_q);
+/// Blocks of query rows that the Hopper kernel works through, each once for every part of the keys; those of
+/// a cluster go together.
+std::int64_t sm90_work(const Problem&, std::int64_t block_q, std::int64_t cluster);
 
 /// How many (batch, head) pairs are worked on together: as many as have K and V in `cache_bytes`, and at
 /// least those that share them.

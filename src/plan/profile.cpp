@@ -232,7 +232,9 @@ std::vector<std::int64_t> packed_heads(Problem example, const Target& target, co
   for (const std::int64_t heads : {2, 4, 8, 16}) {
     example.hq = example.hk * heads;
     const std::int64_t rows = rows_of_packed_heads(example, block_q);
-    if (rows > 0 && !hopper_packing({example, target, candidate, any})) groups.push_back(block_q / rows);
+    const Question question{example, target, candidate, any};
+    if (rows > 0 && !hopper_cluster_shape(question) && !hopper_packing(question))
+      groups.push_back(block_q / rows);
   }
   return groups;
 }

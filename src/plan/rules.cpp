@@ -35,6 +35,8 @@ std::span<const Rule> rules() {
       REGARD_RULE(pipeline_fits_family),
       REGARD_RULE(hopper_forward),
       REGARD_RULE(hopper_tile),
+      REGARD_RULE(hopper_cluster),
+      REGARD_SHAPE_RULE(hopper_cluster_shape),
       REGARD_SHAPE_RULE(hopper_packing),
       REGARD_RULE(trload_head_dims),
       REGARD_RULE(v3_tile),

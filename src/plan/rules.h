@@ -63,6 +63,8 @@ Refusal pipeline_has_features(const Question&);
 Refusal pipeline_fits_family(const Question&);
 Refusal hopper_forward(const Question&);
 Refusal hopper_tile(const Question&);
+Refusal hopper_cluster(const Question&);
+Refusal hopper_cluster_shape(const Question&);
 Refusal hopper_packing(const Question&);
 Refusal trload_head_dims(const Question&);
 Refusal v3_tile(const Question&);

@@ -71,7 +71,7 @@ Refusal splits_allowed(const Question& q) {
   const std::int64_t block_q = std::max<std::int64_t>(value_of(*q.candidate.tile, "block_q"), 1);
   const bool hopper = q.candidate.pipeline() == "wgmma_tma";
   const std::int64_t blocks =
-      hopper ? sm90_work(p, block_q) : product({p.b, p.hq, ceil_divide(p.sq, block_q)});
+      hopper ? sm90_work(p, block_q, 1) : product({p.b, p.hq, ceil_divide(p.sq, block_q)});
   const int at_once = workers(q.target, q.options);
   // Where Hopper's blocks stay, a second round that is not full can be evened out, if its cost says so.
   if (blocks >= (hopper ? 2 : 1) * at_once) {

@@ -19,6 +19,10 @@ bool is_hopper_forward(const Question& q) {
   return is(q, "wgmma_tma") && q.candidate.recipe->kernel == "forward";
 }
 
+bool is_hopper_cluster(const Question& q) {
+  return is_hopper_forward(q) && value_of(*q.candidate.tile, "cluster") > 1;
+}
+
 /// A large tile has no registers to spare.
 Refusal too_large_for(const Question& q, std::string_view what) {
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q"),
@@ -132,6 +136,24 @@ Refusal hopper_tile(const Question& q) {
   // It takes registers that tiles of 8 bits and those of three warpgroups need.
   const bool full = bytes_of(p.dtype) == 1 || value_of(tile, "block_q") > 128;
   return p.softcap > 0 && full ? too_large_for(q, "soft cap") : std::nullopt;
+}
+
+Refusal hopper_cluster(const Question& q) {
+  if (!is_hopper_cluster(q)) return {};
+  const Problem& p = q.problem;
+  if (mask_hides_nothing(p) && !p.varlen && !p.lengths && !splits_keys(*q.candidate.recipe)) return {};
+  return std::string(
+      "the blocks of its clusters load K and V for each other, so each row must see all keys; use a tile "
+      "without "
+      "clusters");
+}
+
+Refusal hopper_cluster_shape(const Question& q) {
+  if (!is_hopper_cluster(q)) return {};
+  const Problem& p = q.problem;
+  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
+  if (p.sq > block_q && p.sk > 0 && rows_of_packed_heads(p, block_q) == 0) return {};
+  return std::string("its clusters want keys, and query rows for two blocks; use a tile without clusters");
 }
 
 Refusal hopper_packing(const Question& q) {

@@ -36,9 +36,13 @@ INSTANTIATE_TEST_SUITE_P(
         "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 | fwd bf16 d=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 | fwd fp16 d=128 "
         "softcap",
-        "sm_90a forward wgmma_tma block_q=128 block_k=112 warps=12 warp_groups=2 stages=2 | fwd bf16 d=192 "
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=192 "
         "dv=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256",
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256",
+        "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
+        "fp16 "
+        "d=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=256",
         "sm_90a forward wgmma_tma block_q=128 block_k=224 warps=12 warp_groups=2 stages=2 | fwd fp8 out=bf16 "
         "d=64",
@@ -63,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
         "d=64 softcap",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 group=4 split=1 | "
         "fwd bf16 d=128",
-        "sm_90a forward wgmma_tma block_q=128 block_k=112 warps=12 warp_groups=2 stages=2 split=1 | fwd bf16 "
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 split=1 | fwd bf16 "
         "d=192 dv=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 split=1 | fwd bf16 d=256",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 group=4 split=1 | "

@@ -43,6 +43,21 @@ TEST(Forward, LargeHeadDimensions) {
                 {"fwd fp16 lse h=1 s=130 d=512 mask=causal"}});
 }
 
+// Blocks in clusters load K and V for each other, and rows whose scores rise by too much in one of them are
+// done again by both. Also several blocks of work for each block of threads, and an odd number of them for
+// each head.
+TEST(Forward, LongSequences) {
+  std::vector<Entry> entries;
+  for (const char* rest :
+       {"bf16 lse h=34 sq=500 sk=1100 d=256", "fp16 lse hq=4 hk=2 sq=256 sk=3000 d=256 splits=1",
+        "bf16 lse h=2 sq=300 sk=4500 d=128 splits=1"}) {
+    entries.push_back({std::string("fwd ") + rest});
+    entries.back().options.q_scale = 5;
+  }
+  entries.push_back({"fwd bf16 lse h=2 sq=200 sk=4500 d=128 splits=1"});
+  expect_right(entries);
+}
+
 // The lengths around whole tiles, with the mask that has a tail on both sides.
 TEST(Forward, Tails) {
   std::vector<Entry> entries;

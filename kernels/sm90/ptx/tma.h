@@ -27,6 +27,17 @@ REGARD_DEVICE void load_box(u32 to, const TensorMap& map, const Barrier& full, i
       : "memory");
 }
 
+/// The same into both blocks of a cluster, at the same place in each; each one's `full` counts its bytes.
+REGARD_DEVICE void load_box_in_both(u32 to, const TensorMap& map, const Barrier& full, i32 column, i32 row,
+                                    i32 head, i32 batch) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
+      "l"(&map), "r"(full.address()), "r"(column), "r"(row), "r"(head), "r"(batch),
+      "h"(static_cast<u16>(0b11))
+      : "memory");
+}
+
 /// The same of a map whose rows are counted over all sequences: of the `count` rows behind `first`, zeros
 /// past them. forward_layout.h says how such a map is made.
 REGARD_DEVICE void load_ragged_box(u32 to, const TensorMap& map, const Barrier& full, i32 column, i32 row,

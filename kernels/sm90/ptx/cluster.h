@@ -1,0 +1,42 @@
+// Two blocks that run together: each reaches the other one's shared memory.
+#pragma once
+
+#include "kernels/sm90/ptx/barrier.h"
+
+namespace regard {
+
+/// Which block of its cluster this is.
+REGARD_DEVICE u32 cluster_rank() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+/// Until every thread of both blocks is here; what each wrote before, the others then see.
+REGARD_DEVICE void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release;\n barrier.cluster.wait.acquire;" ::: "memory");
+}
+
+/// Where block `rank` has what is at `address` here.
+REGARD_DEVICE u32 address_in(u32 rank, u32 address) {
+  u32 there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+
+/// At this barrier of block `rank`. Without `.release.cluster`, which would wait for all stores to memory:
+/// what it tells of are reads that have ended.
+REGARD_DEVICE void arrive_in(u32 rank, const Barrier& barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in(rank, barrier.address()))
+               : "memory");
+}
+
+/// Writes `value` to `place` in block `rank`, whose `barrier` counts its bytes: no fence is needed.
+REGARD_DEVICE void send(u32 rank, u32& place, u32 value, const Barrier& barrier) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(
+                   address_in(rank, shared_address(&place))),
+               "r"(value), "r"(address_in(rank, barrier.address()))
+               : "memory");
+}
+
+}  // namespace regard
