@@ -127,8 +127,12 @@ def test_half_precision_is_as_close_to_the_truth_as_pytorch(dtype, d):
     wanted = [wanted, *torch.autograd.grad(wanted, exact, grad_o.double())]
     theirs = [theirs, *torch.autograd.grad(theirs, rounded, grad_o)]
     for ours, peer, truth in zip((o, *grads), theirs, wanted):
-        error, peer_error = ((x.double() - truth).abs().max().item() for x in (ours, peer))
-        assert error <= 1.5 * peer_error + 1e-3
+        error, peer_error = (x.double() - truth for x in (ours, peer))
+        # A weight of 1 has no rounding; what weights refer to may be another score than the highest.
+        assert error.square().mean().sqrt() <= 1.15 * peer_error.square().mean().sqrt() + 1e-5
+        # One element's error is as large as one rounding of it makes it, up or down.
+        unit = truth.abs().max() * torch.finfo(dtype).eps
+        assert error.abs().max() <= peer_error.abs().max() + unit
 
 
 def test_tensors_that_require_gradients_are_refused():
