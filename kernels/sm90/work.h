@@ -16,7 +16,7 @@ constexpr bool in_parts = key::split > 0;  // the keys
 // Blocks of a cluster take neighbouring query rows of a head, and each loads half of their K and V for both.
 constexpr i32 cluster = key::cluster > 1 ? key::cluster : 1;
 constexpr i32 cluster_rows = cluster * block_q;
-static_assert(cluster <= 2);
+static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || in_parts || packed_heads || windowed)));
 
 /// Where the rows of one sequence stand in the tensors, and how many there are.
 struct Sequence {

@@ -38,7 +38,10 @@ bool append_value(std::string& key, nb::handle value) {
   if (PyUnicode_CheckExact(object)) {
     Py_ssize_t size = 0;
     const char* text = PyUnicode_AsUTF8AndSize(object, &size);
-    if (text == nullptr) throw nb::python_error();
+    if (text == nullptr) {  // half of a surrogate pair
+      PyErr_Clear();
+      return false;
+    }
     append(key += 's', size);
     key.append(text, static_cast<std::size_t>(size));
     return true;

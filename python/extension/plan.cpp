@@ -102,6 +102,7 @@ void Plan::launch(const regard_arguments& arguments, nb::handle workspace, nb::h
     status = regard_plan_run(handle_, &arguments, memory.data(), memory.bytes(), queue);
   }
   check(status);
+  if (gpu_ && !stream.is_none()) memory.used_in(queue, q);
 }
 
 void declare_plan(nb::module_& module) {

@@ -62,7 +62,15 @@ void Workspace::use_own_host() {
   data_ = kept.get();
 }
 
-// PyTorch's allocator knows the stream of the work; memory from elsewhere is given back when that is done.
+void Workspace::used_in(void* stream, nb::handle q) const {
+  if (!torch_.is_valid()) return;
+  const nb::object cuda = nb::module_::import_("torch").attr("cuda");
+  torch_.attr("record_stream")(
+      cuda.attr("ExternalStream")(reinterpret_cast<std::uintptr_t>(stream), q.attr("device")));
+}
+
+// PyTorch's allocator takes work for that of its current stream (used_in tells it else); memory from
+// elsewhere is given back when the work is done.
 void Workspace::use_own_gpu(const char* target, nb::handle q) {
   if (!is_torch(q)) {
     check(regard_memory_allocate(target, bytes_, &on_gpu_));

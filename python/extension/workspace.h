@@ -28,6 +28,9 @@ class Workspace {
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
+  /// Of a run in another stream than PyTorch's current one: the memory is not given away before that is done.
+  void used_in(void* stream, nb::handle q) const;
+
   void* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
 

@@ -37,12 +37,16 @@ Sm90ForwardLayout sm90_layout(const Problem& p, const Target::Tile& tile) {
           static_cast<std::int64_t>(bytes_of(p.dtype))};
 }
 
+bool every_row_sees_all_keys(const Problem& p) {
+  return mask_hides_nothing(p) && !p.varlen && !p.lengths;
+}
+
 namespace {
 
 /// K and V of the work that goes on together. With a mask, what is left for the end must be even: more of
 /// them, as far as the second-level cache holds them. Without, each is read from memory once.
 std::int64_t cache_bytes(const Problem& p) {
-  return mask_hides_nothing(p) && !p.varlen && !p.lengths ? 0 : std::int64_t{32} << 20;
+  return every_row_sees_all_keys(p) ? 0 : std::int64_t{32} << 20;
 }
 
 Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::Tile& tile,
@@ -56,7 +60,7 @@ Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::T
   const std::int64_t cluster = std::max<std::int64_t>(value_of(tile, "cluster"), 1);
   const std::int64_t work = product({sm90_work(p, plan.block_rows, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
-  const std::int64_t blocks = plan.threads / cluster * cluster;  // at a time
+  const std::int64_t blocks = std::max(plan.threads / cluster, std::int64_t{1}) * cluster;  // at a time
   Stage stage = stage_of(p, target, "forward", &tile, std::min(work, blocks), 0);
   stage.shared_bytes = sm90_layout(p, tile).total();
   if (packed > 0) stage.kernel.algorithm.group = plan.block_rows / packed;
@@ -64,8 +68,7 @@ Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::T
   plan.stages = {std::move(stage)};
   // Work of one size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.
-  const bool uniform = p.mask == Mask::none && !p.varlen && !p.lengths;
-  const bool steps = uniform || work <= plan.threads;
+  const bool steps = every_row_sees_all_keys(p) || work <= plan.threads;
   if (!steps) need(plan.workspace, Part::counter, sizeof(std::uint32_t));
   combine_parts(plan);
   return finish(std::move(plan));

@@ -15,6 +15,9 @@ std::int64_t rows_of_packed_heads(const Problem&, std::int64_t block_q);
 /// a cluster go together.
 std::int64_t sm90_work(const Problem&, std::int64_t block_q, std::int64_t cluster);
 
+/// Nothing hides a key, and all sequences are of one length: all work is of one size.
+bool every_row_sees_all_keys(const Problem&);
+
 /// How many (batch, head) pairs are worked on together: as many as have K and V in `cache_bytes`, and at
 /// least those that share them.
 std::int64_t pairs_side_by_side(const Problem&, std::int64_t cache_bytes);

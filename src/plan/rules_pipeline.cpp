@@ -141,7 +141,9 @@ Refusal hopper_tile(const Question& q) {
 Refusal hopper_cluster(const Question& q) {
   if (!is_hopper_cluster(q)) return {};
   const Problem& p = q.problem;
-  if (mask_hides_nothing(p) && !p.varlen && !p.lengths && !splits_keys(*q.candidate.recipe)) return {};
+  if (bytes_of(p.dtype) == 1)
+    return std::string("clusters do not transpose 8-bit V; use a tile without clusters");
+  if (every_row_sees_all_keys(p) && !splits_keys(*q.candidate.recipe)) return {};
   return std::string(
       "the blocks of its clusters load K and V for each other, so each row must see all keys; use a tile "
       "without "

@@ -104,6 +104,22 @@ TEST_F(Gpu, TheMergeOfPartsBeginsWhileTheyEndWhereTheChipCanWait) {
   }
 }
 
+/// Of each launch the blocks of a cluster, or 0.
+std::vector<unsigned> clusters;
+
+TEST_F(Gpu, BlocksThatLoadForEachOtherAreLaunchedAsClusters) {
+  const Call call("fwd bf16 b=1 h=2 sq=200 sk=4500 d=128 splits=1");
+  driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void**) {
+    EXPECT_EQ(configuration.grid[0], 4U);
+    for (unsigned i = 0; i < configuration.attribute_count; ++i)
+      if (configuration.attributes[i].id == cuda::attribute_cluster)
+        clusters.push_back(configuration.attributes[i].cluster[0]);
+  };
+  clusters.clear();
+  ASSERT_EQ(call.run(), REGARD_OK) << message();
+  EXPECT_THAT(clusters, testing::ElementsAre(2U));
+}
+
 TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
   Call call("fwd bf16 b=3 h=2 sq=77 sk=99 d=64");  // of no other test, which may have had this memory
   driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {

@@ -38,6 +38,8 @@ def problems():
     found += [f"fwd fp16 lse d=128 {rest}" for rest in REST]
     found += [f"fwd fp32 lse d=64 {rest}" for rest in REST]
     found += [f"fwd bf16 lse d={d} b=1 h=2 s=2048 mask=causal" for d in (64, 128, 256)]
+    # More blocks than multiprocessors, in clusters, under a window that hides nothing.
+    found += ["fwd bf16 lse d=256 b=1 h=34 sq=500 sk=1100 mask=window:1100,-1"]
     return found
 
 

@@ -164,7 +164,7 @@ TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
 TEST(Plan, OnHopperTheTileFollowsTheLength) {
   struct Case {
     std::string_view text;
-    std::int64_t block_q, block_k;
+    std::int64_t block_q, block_k, cluster = 0;
   };
   // What an H200 runs faster (docs/hopper.md).
   for (const Case& c : {
@@ -174,7 +174,7 @@ TEST(Plan, OnHopperTheTileFollowsTheLength) {
            Case{"fwd bf16 b=1 h=16 s=16384 d=64 mask=causal", 192, 128},
            Case{"fwd bf16 b=32 h=8 s=512 d=128", 128, 128},
            Case{"fwd bf16 b=23 h=8 s=700 d=128", 128, 176},
-           Case{"fwd bf16 b=1 h=8 s=16384 d=128", 128, 176},
+           Case{"fwd bf16 b=1 h=8 s=16384 d=128", 128, 176, 2},
            Case{"fwd bf16 b=16 h=8 s=1024 d=128 mask=causal", 128, 128},
            Case{"fwd bf16 b=1 h=8 s=16384 d=128 mask=causal", 128, 176},
            Case{"fwd bf16 b=1 h=8 s=16384 d=128 mask=window:256,0", 128, 128},
@@ -182,6 +182,11 @@ TEST(Plan, OnHopperTheTileFollowsTheLength) {
            Case{"fwd fp8 b=4 h=8 s=4096 d=128 mask=causal", 128, 224},
            Case{"fwd fp8 b=32 h=8 s=512 d=128", 128, 128},
            Case{"fwd fp8 b=4 h=8 s=4096 d=128", 128, 224},
+           Case{"fwd bf16 b=1 h=8 s=16384 d=128 mask=window:-1,-1", 128, 176, 2},
+           Case{"fwd bf16 b=4 h=8 s=4096 d=256", 128, 80, 2},
+           Case{"fwd bf16 b=4 h=8 s=4096 d=256 mask=window:4096,4096", 128, 80, 2},
+           Case{"fwd bf16 b=4 h=8 s=4096 d=256 lengths", 128, 80},
+           Case{"fwd bf16 b=32 h=8 s=512 d=256", 128, 80},
            Case{"fwd bf16 b=1 h=1 s=64 d=64", 128, 128},
            Case{"fwd bf16 b=4 h=16 s=4096 d=64 batch_invariant", 128, 128},
        }) {
@@ -191,6 +196,11 @@ TEST(Plan, OnHopperTheTileFollowsTheLength) {
     EXPECT_EQ(algorithm.pipeline, "wgmma_tma") << c.text;
     EXPECT_EQ(algorithm.block_q, c.block_q) << c.text;
     EXPECT_EQ(algorithm.block_k, c.block_k) << c.text;
+    EXPECT_EQ(algorithm.cluster, c.cluster) << c.text;
+    if (c.cluster == 0) continue;
+    // Blocks of a cluster do the same work in steps: whoever took it from a counter would take it alone.
+    EXPECT_EQ(result->workspace.bytes[static_cast<std::size_t>(Part::counter)], 0) << c.text;
+    EXPECT_EQ(result->stages[0].grid % c.cluster, 0) << c.text;
   }
 }
 
