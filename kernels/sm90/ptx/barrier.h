@@ -7,7 +7,7 @@ namespace regard {
 
 class Barrier {
  public:
-  /// By one thread; `make_visible` and a __syncthreads, or cluster_sync, stand between this and the first use.
+  /// By one thread; `make_visible` and a __syncthreads, or cluster_sync, come before the first use.
   REGARD_DEVICE void init(u32 arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address()), "r"(arrivals) : "memory");
   }
