@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "plan.h"
+#include "regard/regard.h"
 
 namespace regard::python {
 

@@ -89,9 +89,15 @@ Result<Plan> gpu_forward_split(const Problem& problem, const Target& target, con
   // At least two tiles a part: the first one and the last lie beside no other work.
   const std::int64_t most = most_parts(problem, 2 * value_of(tile, "block_k"));
   Result<Plan> best = hopper_plan(problem, target, tile, options, 2);
-  for (std::int64_t parts = 3; best && parts <= most; ++parts) {
+  if (!best) return best;
+  double least = cost_seconds(*best);
+  for (std::int64_t parts = 3; parts <= most; ++parts) {
     Result<Plan> other = hopper_plan(problem, target, tile, options, parts);
-    if (other && cost_seconds(*other) < cost_seconds(*best)) best = std::move(other);
+    if (!other) continue;
+    const double seconds = cost_seconds(*other);
+    if (seconds >= least) continue;
+    best = std::move(other);
+    least = seconds;
   }
   return best;
 }

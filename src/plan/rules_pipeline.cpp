@@ -146,8 +146,7 @@ Refusal hopper_cluster(const Question& q) {
   if (every_row_sees_all_keys(p) && !splits_keys(*q.candidate.recipe)) return {};
   return std::string(
       "the blocks of its clusters load K and V for each other, so each row must see all keys; use a tile "
-      "without "
-      "clusters");
+      "without clusters");
 }
 
 Refusal hopper_cluster_shape(const Question& q) {
