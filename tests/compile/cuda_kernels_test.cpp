@@ -8,19 +8,38 @@
 namespace regard {
 namespace {
 
+void expect_asynchronous_products(const std::string& text) {
+  const std::unique_ptr<Toolchain> compiler = test_toolchain();
+  const Result<KernelKey> key = parse_kernel_key(text);
+  ASSERT_TRUE(key) << key.error().message;
+  const Result<Compiled> kernel = compiled(*compiler, *key);
+  ASSERT_NO_FATAL_FAILURE(expect_no_spills(kernel));
+  EXPECT_THAT(kernel->resources->performance_warnings, testing::IsEmpty());
+  EXPECT_GT(kernel->resources->wgmma, 0);
+}
+
 class CudaKernel : public testing::TestWithParam<const char*> {};
 
 TEST_P(CudaKernel, CompilesWithoutSpillsAndWithAsynchronousProducts) {
-  const std::unique_ptr<Toolchain> compiler = test_toolchain();
-  for (const char* mask : {"", " mask=window"}) {
-    const Result<KernelKey> key = parse_kernel_key(std::string(GetParam()) + mask);
-    ASSERT_TRUE(key) << key.error().message;
-    const Result<Compiled> kernel = compiled(*compiler, *key);
-    ASSERT_NO_FATAL_FAILURE(expect_no_spills(kernel));
-    EXPECT_THAT(kernel->resources->performance_warnings, testing::IsEmpty());
-    EXPECT_GT(kernel->resources->wgmma, 0);
-  }
+  for (const char* mask : {"", " mask=window"}) expect_asynchronous_products(std::string(GetParam()) + mask);
 }
+
+/// Clusters, which no mask has (rule hopper_cluster).
+class CudaCluster : public testing::TestWithParam<const char*> {};
+
+TEST_P(CudaCluster, CompilesWithoutSpillsAndWithAsynchronousProducts) {
+  expect_asynchronous_products(GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Hopper, CudaCluster,
+    testing::Values(
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256",
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd fp16 d=256",
+        "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 cluster=2 | "
+        "fwd bf16 d=128",
+        "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 cluster=2 | "
+        "fwd fp16 d=128"));
 
 // The tiles that were measured on an H200 (docs/hopper.md).
 INSTANTIATE_TEST_SUITE_P(
@@ -39,10 +58,6 @@ INSTANTIATE_TEST_SUITE_P(
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=192 "
         "dv=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256",
-        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256",
-        "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
-        "fp16 "
-        "d=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=256",
         "sm_90a forward wgmma_tma block_q=128 block_k=224 warps=12 warp_groups=2 stages=2 | fwd fp8 out=bf16 "
         "d=64",
