@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <tuple>
 
 #include "kernels/sm90/forward_layout.h"
@@ -109,32 +110,49 @@ Status encode(const Boxes& boxes, const char* name, cuda::TensorMap& map) {
   return cuda::encode(boxed, name, map);
 }
 
-/// A thread's last maps of Q, of K or of V.
+/// A thread's last maps, enough for the layers of a model in turns. A map stands at one of a few places from
+/// its hash on; of those the one unused for longest makes room, which is never one of the same call.
 class Recent {
  public:
   Status find(const Boxes& boxes, const char* name, const cuda::TensorMap*& found) {
-    for (const Entry& entry : entries_) {
+    const std::size_t start = hash(boxes);
+    Entry* oldest = &entries_[start % places];
+    for (std::size_t probe = 0; probe < probes; ++probe) {
+      Entry& entry = entries_[(start + probe) % places];
       if (entry.boxes == boxes) {
+        entry.last_use = ++uses_;
         found = &entry.map;
         return {};
       }
+      if (entry.last_use < oldest->last_use) oldest = &entry;
     }
-    Entry& oldest = entries_[oldest_];
-    oldest.boxes = {};
-    if (Status status = encode(boxes, name, oldest.map); !status) return status;
-    oldest.boxes = boxes;
-    oldest_ = (oldest_ + 1) % entries_.size();
-    found = &oldest.map;
+    oldest->boxes = {};
+    if (Status status = encode(boxes, name, oldest->map); !status) return status;
+    oldest->boxes = boxes;
+    oldest->last_use = ++uses_;
+    found = &oldest->map;
     return {};
   }
 
  private:
+  static constexpr std::size_t places = 512, probes = 8;
+  static_assert(probes > 3);  // Q, K and V of a call
+
   struct Entry {
     Boxes boxes;  ///< without boxes: none yet
+    std::uint64_t last_use;
     cuda::TensorMap map;
   };
-  std::array<Entry, 8> entries_{};
-  std::size_t oldest_ = 0;
+
+  static std::size_t hash(const Boxes& boxes) {
+    std::uint64_t value = reinterpret_cast<std::uintptr_t>(boxes.rows.data) / 16;
+    for (const std::int64_t more : {std::int64_t{boxes.rows.row}, boxes.count, boxes.box_rows})
+      value = (value ^ static_cast<std::uint64_t>(more)) * 0x9E3779B97F4A7C15ull;
+    return value >> 32;
+  }
+
+  std::array<Entry, places> entries_{};
+  std::uint64_t uses_ = 0;
 };
 
 Boxes boxes_of(const Problem& p, const Tensor& tensor, std::int64_t box_rows, std::int64_t box_heads = 1) {
@@ -164,12 +182,11 @@ Status tensor_maps(const Plan& plan, const Stage& stage, const Arguments& argume
   constexpr std::int64_t group_rows = Sm90ForwardLayout::group_rows;
   const std::int64_t rows =
       std::min<std::int64_t>(Sm90ForwardLayout::rows_of_head(algorithm.block_q, algorithm.group), group_rows);
-  static thread_local struct {
-    Recent q, k, v;
-  } recent;
-  Status status = recent.q.find(boxes_of(p, all.q, rows, group_rows / rows), "q", maps.q);
-  if (status) status = recent.k.find(boxes_of(p, all.k, block_k), "k", maps.k);
-  if (status) status = recent.v.find(boxes_of(p, all.v, block_k), "v", maps.v);
+  // 128 KiB, for threads that come here alone.
+  static thread_local const std::unique_ptr<Recent> recent = std::make_unique<Recent>();
+  Status status = recent->find(boxes_of(p, all.q, rows, group_rows / rows), "q", maps.q);
+  if (status) status = recent->find(boxes_of(p, all.k, block_k), "k", maps.k);
+  if (status) status = recent->find(boxes_of(p, all.v, block_k), "v", maps.v);
   return status;
 }
 

@@ -20,7 +20,7 @@ struct TensorMaps {
 };
 
 /// Of tensors that tma_reads accepts. Remembered per thread, so that a call with tensors of one of its last
-/// calls encodes nothing. The device must be in use.
+/// hundred calls encodes nothing. The device must be in use.
 Status tensor_maps(const Plan&, const Stage&, const Arguments&, TensorMaps&);
 
 }  // namespace regard

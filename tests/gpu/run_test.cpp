@@ -134,7 +134,7 @@ TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
   EXPECT_EQ(encoded_by_a_run(), 0);
   regard_tensor &k = call.arguments.tensor[REGARD_K], &v = call.arguments.tensor[REGARD_V];
   std::swap(k.data, v.data);
-  EXPECT_EQ(encoded_by_a_run(), 2);
+  EXPECT_EQ(encoded_by_a_run(), 0);  // of the same shape
   EXPECT_EQ(seen.maps[1].opaque[0], reinterpret_cast<std::uint64_t>(k.data));
   EXPECT_EQ(seen.maps[2].opaque[0], reinterpret_cast<std::uint64_t>(v.data));
   // The same memory read another way.
@@ -144,6 +144,49 @@ TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
   k.data = static_cast<char*>(k.data) + 16;
   EXPECT_EQ(encoded_by_a_run(), 1);
   EXPECT_EQ(seen.maps[1].opaque[0], reinterpret_cast<std::uint64_t>(k.data));
+}
+
+TEST_F(Gpu, TheLayersOfAModelInTurnsAreEncodedOnce) {
+  Call call("fwd bf16 b=1 hq=8 hk=2 sq=1 sk=40 d=64");
+  regard_tensor &k = call.arguments.tensor[REGARD_K], &v = call.arguments.tensor[REGARD_V];
+  char *const first_k = static_cast<char*>(k.data), *const first_v = static_cast<char*>(v.data);
+  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
+    for (int i = 0; i < 3; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
+  };
+  constexpr int layers = 32;
+  const auto encoded_by_a_step = [&] {
+    const int before = driver.encoded;
+    for (int layer = 0; layer < layers; ++layer) {
+      k.data = first_k + layer * 10240, v.data = first_v + layer * 10240;
+      EXPECT_EQ(call.run(), REGARD_OK) << message();
+      EXPECT_EQ(seen.maps[1].opaque[0], reinterpret_cast<std::uint64_t>(k.data));
+      EXPECT_EQ(seen.maps[2].opaque[0], reinterpret_cast<std::uint64_t>(v.data));
+    }
+    return driver.encoded - before;
+  };
+  EXPECT_EQ(encoded_by_a_step(), 1 + 2 * layers);
+  for (int step = 0; step < 3; ++step) EXPECT_EQ(encoded_by_a_step(), 0);
+}
+
+TEST_F(Gpu, MoreTensorsThanAreRememberedAreEncodedAgain) {
+  Call call("fwd bf16 b=1 h=1 sq=3 sk=10 d=64");
+  regard_tensor& k = call.arguments.tensor[REGARD_K];
+  char* const first = static_cast<char*>(k.data);
+  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
+    for (int i = 0; i < 3; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
+  };
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int i = 0; i < 700; ++i) {
+      k.data = first + i * 1280;
+      const int before = driver.encoded;
+      EXPECT_EQ(call.run(), REGARD_OK) << message();
+      EXPECT_LE(driver.encoded - before, i == 0 ? 3 : 1);  // Q and V stay
+      const std::uint64_t wanted[] = {reinterpret_cast<std::uint64_t>(call.arguments.tensor[REGARD_Q].data),
+                                      reinterpret_cast<std::uint64_t>(k.data),
+                                      reinterpret_cast<std::uint64_t>(call.arguments.tensor[REGARD_V].data)};
+      for (int tensor = 0; tensor < 3; ++tensor) EXPECT_EQ(seen.maps[tensor].opaque[0], wanted[tensor]);
+    }
+  }
 }
 
 /// The tensors that TMA cannot read, one way at a time, and what the refusal says.
