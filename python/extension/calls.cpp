@@ -62,6 +62,10 @@ void append_array(std::string& key, const ArrayView& view) {
   for (int axis = 0; axis < view.rank; ++axis) append(key, view.shape[static_cast<std::size_t>(axis)]);
 }
 
+bool is_usual(const ArrayView& view) {
+  return !view.requires_gradient && view.rank > 0;
+}
+
 struct Array {
   regard_role role;
   nb::handle object;
@@ -106,7 +110,7 @@ struct Given {
     const std::optional<ArrayView> view = view_of_torch(value);
     if (!view) return append_value(key, value);
     const regard_role role = role_from_name(name);
-    if (role == REGARD_ROLE_COUNT || view->requires_gradient || view->rank == 0) return false;
+    if (role == REGARD_ROLE_COUNT || !is_usual(*view)) return false;
     append_array(key, *view);
     arrays.push_back({role, value, *view});
     return true;
@@ -131,6 +135,11 @@ std::optional<Given> given_by(const std::string& pass, const nb::dict& inputs, c
 }
 
 }  // namespace
+
+bool Calls::takes(nb::handle q) {
+  const std::optional<ArrayView> view = view_of_torch(q);
+  return view && is_usual(*view);
+}
 
 nb::object Calls::again(const std::string& pass, const nb::dict& inputs, const nb::dict& options) {
   const std::optional<Given> given = given_by(pass, inputs, options);
@@ -185,6 +194,8 @@ void Calls::remember(const std::string& pass, const nb::dict& inputs, const nb::
 void declare_calls(nb::module_& module) {
   nb::class_<Calls>(module, "Calls", "Calls with PyTorch's tensors that were made before.")
       .def(nb::init<>())
+      .def_static("takes", &Calls::takes, nb::arg("q"), nb::sig("def takes(q: object) -> bool"),
+                  "Whether a call with such a Q is ever remembered.")
       .def("again", &Calls::again, nb::arg("pass_"), nb::arg("inputs"), nb::arg("options"),
            nb::sig("def again(self, pass_: str, inputs: dict[str, object], options: dict[str, object]) -> "
                    "typing.Any"),

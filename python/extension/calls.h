@@ -16,6 +16,9 @@ namespace regard::python {
 
 class Calls {
  public:
+  /// Whether a call with such a Q is ever remembered.
+  static bool takes(nb::handle q);
+
   /// Makes a call that is like one remembered: outputs that are not given are made. None where there is none,
   /// and for whatever is unusual (other arrays, tensors that require a gradient).
   nb::object again(const std::string& pass, const nb::dict& inputs, const nb::dict& options);

@@ -15,7 +15,8 @@ using nb::dlpack::dtype_code;
 struct Exchange {
   std::uint32_t major, minor;
   const Exchange* older;
-  void *allocate, *take_over, *give_away;  // not used
+  // Not used: a new tensor, a managed DLPack tensor of a PyTorch one, and the way back.
+  void *allocate, *to_dlpack, *from_dlpack;
   /// A view that lives as long as the array; 0, or an error of Python.
   int (*view)(void* array, nb::dlpack::dltensor* view);
   int (*current_stream)(std::int32_t device, std::int32_t number, void** stream);

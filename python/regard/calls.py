@@ -127,7 +127,7 @@ def _run(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> Any:
 
 def _run_first(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> Any:
     """Splits options into tensors and words, plans, allocates what is missing, runs."""
-    asked = pass_, dict(inputs), dict(options)
+    asked = (pass_, dict(inputs), dict(options)) if _calls.takes(inputs["q"]) else None
     target, family = options.pop("target", None), options.pop("family", None)
     threads, offset, seed = options.pop("threads", 0), options.pop("offset", 0), options.pop(_DRAWN, 0)
     stream, q = options.pop("stream", None), inputs["q"]
@@ -160,11 +160,12 @@ def _run_first(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> A
     zeros = "offsets_q" in tensors or "lengths_q" in tensors or "lengths_k" in tensors
     fresh = {spec.name: empty_like_kind(q, dtype, spec, zeros) for spec in call.outputs if spec.name not in given}
     call.plan.run(seed=seed, offset=offset, stream=stream, **{**tensors, **fresh})
-    outputs = [
-        (spec.name, spec.shape, None if spec.dtype == dtype else getattr(fresh.get(spec.name), "dtype", None))
-        for spec in call.outputs
-    ]
-    if "offsets_q" not in tensors or asked[2].keys() >= {"sq", "sk"}:  # else the problem depends on what offsets hold
+    # Without sq and sk the problem of packed sequences depends on what their offsets hold.
+    if asked and ("offsets_q" not in tensors or asked[2].keys() >= {"sq", "sk"}):
+        outputs = [
+            (spec.name, spec.shape, None if spec.dtype == dtype else getattr(fresh.get(spec.name), "dtype", None))
+            for spec in call.outputs
+        ]
         _calls.remember(*asked, call.plan, outputs, zeros)
     results = tuple(given[spec.name] if spec.name in given else as_kind(q, fresh[spec.name]) for spec in call.outputs)
     return results[0] if len(results) == 1 else results
