@@ -44,9 +44,10 @@ Result<CompilerOutput> run_compiler(const CompileRequest& request, const Compile
   if (!folder) return tl::unexpected(folder.error());
   if (Status status = folder->write(run.source, request.source); !status)
     return tl::unexpected(status.error());
+  std::vector<std::string> environment = run.environment;
+  environment.push_back("TMPDIR=" + folder->path());
   const Result<Finished> finished =
-      run_process(run.command, folder->path(),
-                  {.seconds = run.limit_seconds, .environment = {"TMPDIR=" + folder->path()}});
+      run_process(run.command, folder->path(), {.seconds = run.limit_seconds, .environment = environment});
   if (!finished) return tl::unexpected(finished.error());
 
   const auto read = [&](const std::string& name) { return read_file(folder->path() + "/" + name); };

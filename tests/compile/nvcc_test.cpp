@@ -33,12 +33,19 @@ TEST(Nvcc, IdentityNamesTheBuild) {
   EXPECT_EQ(nvcc_identity("nvcc: command not found"), "");
 }
 
+void remove_kept_source(const std::string& message) {
+  const std::string words = "the source is kept in '";
+  const std::size_t start = message.find(words) + words.size();
+  fs::remove_all(fs::path(message.substr(start, message.find('\'', start) - start)).parent_path());
+}
+
 class NvccPlaces : public testing::Test {
  protected:
-  void put(const std::string& inside, const std::string& says) const {
+  /// `then`: what it does after it has spoken.
+  void put(const std::string& inside, const std::string& says, const std::string& then = "") const {
     const fs::path program = folder_ / inside / "nvcc";
     fs::create_directories(program.parent_path());
-    std::ofstream(program) << "#!/bin/sh\ncat <<'end'\n" << says << "end\n";
+    std::ofstream(program) << "#!/bin/sh\ncat <<'end'\n" << says << "end\n" << then << "\n";
     fs::permissions(program, fs::perms::owner_all);
   }
   std::string found() const {
@@ -59,6 +66,19 @@ TEST_F(NvccPlaces, CudaHomeComesBeforeThePath) {
   EXPECT_EQ(found(), "nvcc (" + (folder_ / "path/nvcc").string() + ")");
   put("path", "something else\n");
   EXPECT_THAT(found(), HasSubstr("/path/nvcc --version' does not say which build it is"));
+}
+
+TEST_F(NvccPlaces, OptionsInTheEnvironmentAreNotTaken) {
+  for (const char* name : {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}) setenv(name, "--use_fast_math", 1);
+  // A failure, as that tells what the compiler said.
+  put("path", version, "echo \"with [$NVCC_PREPEND_FLAGS|$NVCC_APPEND_FLAGS]\"; [ $1 = --version ]");
+  const Result<std::unique_ptr<Toolchain>> nvcc = find_nvcc("", folder_ / "path");
+  ASSERT_TRUE(nvcc) << nvcc.error().message;
+  const Result<Compiled> result = (*nvcc)->compile({"none", "", {"--gpu-architecture=sm_90a"}});
+  for (const char* name : {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}) unsetenv(name);
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, HasSubstr("with [|]"));
+  remove_kept_source(result.error().message);
 }
 
 TEST(Nvcc, GivesTheKernelsOfNvrtc) {
@@ -101,9 +121,7 @@ TEST(Nvcc, AFailureHasTheCommandTheLogAndTheKeptSource) {
   const std::string& message = result.error().message;
   EXPECT_THAT(message, AllOf(HasSubstr("exit code"), HasSubstr("-cubin"), HasSubstr("nonsense"),
                              HasSubstr("the source is kept in '")));
-  const std::string words = "the source is kept in '";
-  const std::size_t start = message.find(words) + words.size();
-  fs::remove_all(fs::path(message.substr(start, message.find('\'', start) - start)).parent_path());
+  remove_kept_source(message);
 }
 
 }  // namespace
