@@ -11,7 +11,9 @@ namespace regard::cuda {
 namespace {
 
 /// The counters of a device. A stream's first call takes the next free one near its number's place and clears
-/// it; nothing is ever taken back, as the work of a stream that is gone may not be done.
+/// it. Nothing is ever taken back: whether a stream is gone the driver does not say without its handle, which
+/// then may not be used any more, and its work may go on without it. An event after each call would tell, and
+/// cost every call more than clearing costs those that find no counter here.
 class Counters {
  public:
   explicit Counters(Address memory) : memory_(memory) {}

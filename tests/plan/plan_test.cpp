@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
@@ -349,6 +350,53 @@ TEST(Plan, ExplanationHasAVerdictForEveryCandidate) {
   }
   EXPECT_EQ(chosen, 1);
   EXPECT_THAT(to_json(explanation), HasSubstr("\"chosen\":true"));
+}
+
+TEST(Plan, AnExplanationAsJsonReadsBack) {
+  for (const char* text :
+       {"fwd bf16 b=1 hq=32 hk=8 sq=1 sk=16384 d=128 lse", "bwd fp32 h=2 s=300 d=72 mask=causal",
+        "fwd fp16 b=2 h=4 s=1024 d=64 mask=window:8,0,sink=4 softcap=30 scale=0.3 dropout=0.1",
+        "fwd bf16 b=2 hq=8 hk=2 sq=64 sk=1024 d=128 paged=16 varlen", "fwd fp32 h=1 s=64 d=512"}) {
+    for (std::string_view on : {"cpu-avx512bf16", "sm_90a", "sm_80", "gfx942"}) {
+      SCOPED_TRACE(std::string(on) + ": " + text);
+      Explanation made;
+      const Result<Plan> result = plan(problem(text), target(on), {.threads = 3}, &made);
+      const nlohmann::json read = nlohmann::json::parse(to_json(made));
+      EXPECT_EQ(problem(read.at("problem").get<std::string>()), problem(text));
+      EXPECT_EQ(read.at("target"), on);
+      ASSERT_EQ(read.at("verdicts").size(), made.verdicts.size());
+      for (std::size_t i = 0; i < made.verdicts.size(); ++i) {
+        const nlohmann::json& verdict = read.at("verdicts").at(i);
+        EXPECT_EQ(verdict.at("candidate"), made.verdicts[i].candidate);
+        EXPECT_EQ(verdict.at("accepted"), made.verdicts[i].accepted);
+        EXPECT_EQ(verdict.at("chosen"), made.verdicts[i].chosen);
+        EXPECT_EQ(verdict.at("rule"), made.verdicts[i].rule);
+        EXPECT_EQ(verdict.at("reason"), made.verdicts[i].reason);
+      }
+      EXPECT_EQ(read.value("refusal", ""), result ? "" : result.error().message);
+      ASSERT_EQ(read.contains("plan"), made.plan.has_value());
+      if (!made.plan) continue;
+      const nlohmann::json& of_plan = read.at("plan");
+      EXPECT_EQ(problem(of_plan.at("problem").get<std::string>()), made.plan->problem);
+      EXPECT_EQ(of_plan.at("target"), made.plan->target->name);
+      EXPECT_EQ(of_plan.at("family"), word(made.plan->family));
+      EXPECT_EQ(of_plan.at("splits"), made.plan->splits);
+      EXPECT_EQ(of_plan.at("split_keys"), made.plan->split_keys);
+      EXPECT_EQ(of_plan.at("workspace_bytes"), made.plan->workspace.total);
+      EXPECT_EQ(of_plan.at("cost_seconds").get<double>(), made.plan->cost_seconds);
+      ASSERT_EQ(of_plan.at("stages").size(), made.plan->stages.size());
+      for (std::size_t i = 0; i < made.plan->stages.size(); ++i) {
+        const nlohmann::json& stage = of_plan.at("stages").at(i);
+        const Stage& expected = made.plan->stages[i];
+        const Result<KernelKey> kernel = parse_kernel_key(stage.at("kernel").get<std::string>());
+        ASSERT_TRUE(kernel) << kernel.error().message;
+        EXPECT_EQ(*kernel, expected.kernel);
+        EXPECT_EQ(stage.at("grid"), expected.grid);
+        EXPECT_EQ(stage.at("scratch_bytes"), expected.scratch_bytes);
+        EXPECT_EQ(stage.at("shared_bytes"), expected.shared_bytes);
+      }
+    }
+  }
 }
 
 TEST(Plan, SizesThatLeave64BitsAreRefused) {
