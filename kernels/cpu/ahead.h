@@ -20,6 +20,16 @@ class Ahead {
 
   REGARD_INLINE bool empty() const { return next_ == last_; }
 
+  /// Forgets what is not fetched yet.
+  void clear() { next_ = last_ = 0; }
+
+  /// How many wait.
+  i64 rows() const {
+    i64 sum = 0;
+    for (u32 i = next_; i != last_; ++i) sum += spans_[i % capacity].rows;
+    return sum;
+  }
+
   /// The next rows. Not inline, as it would take registers from the products around it.
   __attribute__((noinline)) void fetch(i64 rows) {
     while (!empty() && rows > 0) {

@@ -43,6 +43,7 @@ struct Backward {
   float* const scratch;
   const i64 batch, kv_head;
   const i64 group = a.hq / a.hk;
+  Ahead ahead{};
 
   float* part(i64 offset) const { return scratch + offset; }
 
@@ -87,7 +88,8 @@ struct Backward {
       for (i64 i = 0; i < group; ++i) {
         const Head head(a, batch, kv_head * group + i);
         const TilePlace place{head, first, keys, query, queries};
-        BackwardTile tile{a, place, visible, scratch};
+        BackwardTile tile{a, place, visible, scratch, ahead};
+        if (any && !amx) fetch_ahead(place, i);
         const bool adds = any && make_gradients(tile);
         turn.wait(end);
         float* const sums = grad_q(head, query);
@@ -107,6 +109,35 @@ struct Backward {
       store_row<key::dtype, dv>(first_head.address<key::dtype>(a.grad_v, kv_head, memory_row + i),
                                 grad_v + i * columns_dv, 1.0f);
     }
+  }
+
+  /// The sums of dQ that a tile will add to, unless others add to them meanwhile, and what the next tile
+  /// starts with: of the head after this one, the i-th of its group, or of the next queries or keys.
+  void fetch_ahead(const TilePlace& place, i64 i) {
+    const Sequence& sequence = place.head.sequence;
+    constexpr i64 bytes = bytes_of<key::dtype>, sum_bytes = columns_d * 4;
+    ahead.clear();
+    if (a.split_keys >= a.sk)
+      ahead.add(reinterpret_cast<const u8*>(grad_q(place.head, place.first_query)), sum_bytes, sum_bytes,
+                place.queries);
+    i64 query = place.first_query;
+    if (++i == group) {
+      i = 0;
+      query += block_q;
+    }
+    if (query >= sequence.sq) {
+      const i64 key = place.first_key + block_k, keys = smaller(block_k, sequence.sk - key);
+      if (keys <= 0) return;
+      ahead.add(place.head.k(key), a.k.row * bytes, d * bytes, keys);
+      ahead.add(place.head.v(key), a.v.row * bytes, dv * bytes, keys);
+      query = key::mask == Mask::none ? 0 : larger<i64>(0, key - diagonal(a, sequence)) / block_q * block_q;
+      if (query >= sequence.sq) return;
+    }
+    const Head head(a, batch, kv_head * group + i);
+    const i64 queries = smaller(block_q, sequence.sq - query);
+    ahead.add(head.q(query), a.q.row * bytes, d * bytes, queries);
+    ahead.add(head.address<key::dtype>(a.grad_o, head.head, sequence.first_q + query), a.grad_o.row * bytes,
+              dv * bytes, queries);
   }
 
   /// dK, dV, and dS as operands. False when dS is 0.
@@ -196,9 +227,10 @@ struct Backward {
     });
   }
 
+  /// Not inline: in the midst of much other code g++ keeps sums in memory, not in registers.
   template <int rows, int vectors>
-  static void add_product(const float* a, i64 a_row, i64 a_step, const float* b, i64 steps, float* c,
-                          i64 c_row) {
+  __attribute__((noinline)) static void add_product(const float* a, i64 a_row, i64 a_step, const float* b,
+                                                    i64 steps, float* c, i64 c_row) {
     Tile<rows, vectors> sums;
     sums.load_from(c, c_row);
     sums.add_product(a, a_row, a_step, b, panel, steps);

@@ -87,12 +87,13 @@ void compute_tile(const BackwardTile& tile, i64 k, i64 query) {
   if constexpr (product != Product::scores) scores.make_gradients();
 }
 
-/// The keys [from, to) of the block, one panel of queries.
+/// The keys [from, to) of the block, one panel of queries. Beside each step `fetched` rows are on their way.
 template <Product product>
-void compute_panel(const BackwardTile& tile, i64 from, i64 to, i64 query) {
+void compute_panel(const BackwardTile& tile, i64 from, i64 to, i64 query, i64 fetched) {
   constexpr bool modified = BackwardTile::modified;
   const i64 first = query / unit, end = first + panel / unit;
   for (i64 k = from; k < to; k += tile_rows) {
+    if (!tile.ahead.empty()) tile.ahead.fetch(fetched);
     bool whole = true;
     for (i64 u = first; u < end; ++u) whole &= tile.visible.sees(u, k);
     if (whole && (modified || tile.is_plain(first, end, k))) {
@@ -114,12 +115,15 @@ inline void compute_scores(const BackwardTile& tile, i64 from, i64 to) {
   constexpr i64 near_floats = (32 << 10) / 4;
   constexpr bool split =
       BackwardTile::weights_are_p && !key::softcap && panel * (depth(d) + depth(dv)) > near_floats;
+  // All that is needed soon, spread evenly.
+  const i64 steps = larger<i64>(1, (to - from) / tile_rows * (block_q / panel) * (split ? 2 : 1));
+  const i64 fetched = ceil_divide(tile.ahead.rows(), steps);
   for (i64 query = 0; query < block_q; query += panel) {
     if constexpr (split) {
-      compute_panel<Product::scores>(tile, from, to, query);
-      compute_panel<Product::gradients>(tile, from, to, query);
+      compute_panel<Product::scores>(tile, from, to, query, fetched);
+      compute_panel<Product::gradients>(tile, from, to, query, fetched);
     } else {
-      compute_panel<Product::both>(tile, from, to, query);
+      compute_panel<Product::both>(tile, from, to, query, fetched);
     }
   }
 }

@@ -3,6 +3,7 @@
 // live here; who makes the products decides where the numbers are meanwhile.
 #pragma once
 
+#include "kernels/cpu/ahead.h"
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/head.h"
@@ -143,6 +144,7 @@ struct BackwardTile {
   const TilePlace& place;
   const VisibleUnits& visible;
   float* const scratch;
+  Ahead& ahead;            // is fetched meanwhile
   float unit_of_log2 = 0;  // turns products into units of log 2
   bool moderate = false;   // no LSE is so large that its rounding shows in a bf16 probability
 
