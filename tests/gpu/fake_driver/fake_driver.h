@@ -1,5 +1,6 @@
-// A libcuda.so.1 that computes nothing: two devices whose memory is the host's, and a record of what was
-// asked of them, so that the road to a GPU is tested where none is.
+// A libcuda.so.1 of two devices whose memory is the host's (host_device.cpp), and a record of what was asked
+// of them, so that the road to a GPU is tested where none is. Kernels compute nothing here (fake_driver.cpp);
+// in tests/emulator they do.
 #pragma once
 
 #include <atomic>
@@ -9,9 +10,12 @@
 namespace regard::test {
 
 struct FakeDriver {
-  static constexpr int devices = 2;  ///< compute capabilities 9.0 and 8.0
+  static constexpr int devices = 2;
 
-  std::atomic<int> loads[devices]{};  ///< modules loaded
+  int capability[devices] = {90, 80};  ///< of computing, in tenths
+  int multiprocessors[devices] = {132, 108};
+  const char* error_text = "a fake error";  ///< of all but out_of_memory
+  std::atomic<int> loads[devices]{};        ///< modules loaded
   std::atomic<int> launches{0}, pushed{0}, popped{0}, encoded{0}, fills{0};
   std::atomic<int> asked{0};         ///< where memory lies
   int capturing = 0;                 ///< what cuStreamIsCapturing says

@@ -1,0 +1,99 @@
+// GPU kernels against the oracle, where there is no GPU. An emulated multiprocessor takes a millisecond for
+// what a real one does in a microsecond: problems are as small as shows what they are about.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "emulated/device.h"
+#include "kernels/support.h"
+
+namespace regard::test {
+namespace {
+
+bool hopper() {
+  return emulated_target() == "sm_90a";
+}
+
+// Two turns or more of a block in its persistent kernel, partly filled tiles, every kind of work.
+const std::vector<std::string> hopper_problems = {
+    "fwd bf16 lse d=128 b=2 hq=4 hk=2 s=300",
+    "fwd bf16 lse d=128 b=2 hq=4 hk=2 sq=513 sk=77 mask=causal",
+    "fwd fp16 lse d=64 b=1 h=2 s=700 mask=causal",
+    "fwd bf16 lse d=256 b=2 h=2 s=300 mask=window:30,3",
+    "fwd fp16 lse d=192 dv=128 b=1 h=2 s=400 mask=window:40,0,sink=5 softcap=20",
+    "fwd bf16 lse d=72 dv=112 b=3 hq=4 hk=2 s=200 tq=450 tk=450 varlen mask=causal",
+    "fwd bf16 lse d=40 b=3 hq=4 hk=2 sq=100 sk=200 lengths mask=causal sink",
+    "fwd bf16 lse d=64 b=2 h=2 sq=200 sk=0",
+    "fwd bf16 lse d=128 b=2 h=3 s=200 layout=bhsd scale=0.2",
+    // Clusters, and what they may not be for.
+    "fwd bf16 lse d=256 b=1 h=4 s=700",
+    "fwd bf16 lse d=128 b=1 h=3 s=1400",
+    "fwd bf16 lse d=256 b=1 h=3 sq=500 sk=1100 mask=window:1100,-1",
+    // Heads packed into blocks, keys in parts.
+    "fwd bf16 lse d=64 b=2 hq=8 hk=1 sq=1 sk=1000 mask=causal",
+    "fwd bf16 lse d=128 b=3 hq=8 hk=2 sq=20 sk=2000 splits=5 lengths sink mask=causal",
+    "fwd fp16 lse d=128 b=3 hq=4 hk=2 sq=40 sk=900 tq=90 tk=2000 splits=3 varlen softcap=20 "
+    "mask=window:200,3,sink=5",
+    "fwd bf16 lse d=256 b=1 h=2 sq=30 sk=1500 splits=4",
+    // 8 bits, where V is transposed on the way.
+    "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 mask=causal",
+    "fwd fp8_e5m2 out=fp16 lse d=64 b=2 h=2 s=300",
+    "fwd fp8 out=bf16 lse d=256 b=1 h=2 s=250",
+    "fwd fp8 out=bf16 lse d=96 dv=112 b=2 hq=4 hk=2 s=200 tq=350 tk=350 varlen",
+};
+
+const std::vector<std::string> portable_problems = {
+    "fwd fp16 lse d=64 b=2 hq=4 hk=2 s=150 mask=causal",
+    "fwd fp16 lse d=40 b=2 h=2 s=120 dropout=0.2 mask=causal",
+    "fwd fp16 lse d=128 b=2 h=2 sq=20 sk=600 splits=4 mask=causal",
+    "fwd fp16 lse d=64 b=3 hq=4 hk=2 s=100 tq=250 tk=250 varlen lengths bias=alibi",
+};
+const std::vector<std::string> portable_problems_from_sm_80 = {
+    "fwd bf16 lse d=128 b=2 hq=4 hk=2 s=150",
+    "fwd fp32 lse d=64 b=2 hq=4 hk=2 sq=100 sk=150 mask=causal",
+    "fwd bf16 lse d=64 b=2 h=2 s=150 bits ranges",
+    "fwd bf16 lse d=300 b=1 h=2 s=100 bias=bh",
+    "fwd bf16 lse d=59 b=1 h=2 s=130 mask=window:30,3,sink=5 softcap=20 sink",
+};
+
+std::string portable_family() {
+  return emulated_target() == "sm_75" ? "mma" : "mma_async";
+}
+
+TEST(Emulated, HopperIsRight) {
+  if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
+  expect_all_right(hopper_problems, {emulated_target(), "wgmma_tma"});
+}
+
+TEST(Emulated, PortableIsRight) {
+  expect_all_right(portable_problems, {emulated_target(), portable_family()});
+  if (emulated_target() != "sm_75")
+    expect_all_right(portable_problems_from_sm_80, {emulated_target(), portable_family()});
+}
+
+/// The order in which threads run, loads arrive and products end changes no bit.
+TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
+  const auto same = [](const std::string& problem, const std::string& family) {
+    Case c(problem);
+    std::vector<std::uint8_t> first;
+    for (const char* seed : {"1", "2", "3"}) {
+      setenv("EMULATOR_SEED", seed, 1);
+      c.poison_outputs();
+      ASSERT_EQ(run(c, {emulated_target(), family}), "") << problem;
+      const auto bytes = c.bytes(REGARD_O);
+      if (first.empty()) first.assign(bytes.begin(), bytes.end());
+      EXPECT_TRUE(std::equal(first.begin(), first.end(), bytes.begin(), bytes.end()))
+          << problem << ", seed " << seed;
+    }
+    unsetenv("EMULATOR_SEED");
+  };
+  same("fwd fp16 d=64 b=1 h=2 sq=100 sk=200 mask=causal", portable_family());
+  if (!hopper()) return;
+  same("fwd bf16 d=128 b=1 h=3 s=300 mask=causal", "wgmma_tma");
+  same("fwd bf16 d=256 b=1 h=4 s=700", "wgmma_tma");
+  same("fwd fp8 out=bf16 d=128 b=1 h=2 s=300", "wgmma_tma");
+  same("fwd bf16 d=128 b=2 hq=4 hk=2 sq=20 sk=900 splits=3", "wgmma_tma");
+}
+
+}  // namespace
+}  // namespace regard::test

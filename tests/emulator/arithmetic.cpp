@@ -1,0 +1,104 @@
+// Numbers: functions, conversions, bits.
+#include <cmath>
+
+#include "emulator/instructions.h"
+#include "emulator/numbers.h"
+
+namespace emulator {
+namespace {
+
+using Instruction = ptx::Instruction;
+
+template <float (*function)(float)>
+void apply(Execution& e, const Instruction& i) {
+  e.set_float(i.operands[0], function(e.get_float(i.operands[1])));
+}
+float power(float x) {
+  return flushed(std::exp2(x));
+}
+float logarithm(float x) {
+  return std::log2(x);
+}
+float reciprocal(float x) {
+  return flushed(1 / flushed(x));
+}
+
+/// The second source to the low half.
+template <regard_dtype dtype, int bits, std::uint32_t (*round)(regard_dtype, float)>
+void to_pair(Execution& e, const Instruction& i) {
+  e.set(i.operands[0], round(dtype, e.get_float(i.operands[2])) | round(dtype, e.get_float(i.operands[1]))
+                                                                      << bits);
+}
+
+void to_half(Execution& e, const Instruction& i) {
+  e.set(i.operands[0], encoded(REGARD_FP16, e.get_float(i.operands[1])));
+}
+void of_half(Execution& e, const Instruction& i) {
+  e.set_float(i.operands[0], decoded(REGARD_FP16, static_cast<std::uint32_t>(e.get(i.operands[1]) & 0xffff)));
+}
+
+template <regard_dtype dtype>
+void halves_of(Execution& e, const Instruction& i) {
+  const auto both = static_cast<std::uint32_t>(e.get(i.operands[1]));
+  e.set(i.operands[0], encoded(REGARD_FP16, decoded(dtype, both & 0xff)) |
+                           encoded(REGARD_FP16, decoded(dtype, both >> 8 & 0xff)) << 16);
+}
+
+/// Of two the larger one, of a number and none the number.
+template <regard_dtype dtype>
+void larger_pair(Execution& e, const Instruction& i) {
+  const std::uint64_t a = e.get(i.operands[1]), b = e.get(i.operands[2]);
+  std::uint32_t most = 0;
+  for (int shift : {0, 16}) {
+    const float x = decoded(dtype, a >> shift & 0xffff), y = decoded(dtype, b >> shift & 0xffff);
+    most |= encoded(dtype, std::fmax(x, y)) << shift;
+  }
+  e.set(i.operands[0], most);
+}
+
+void move(Execution& e, const Instruction& i) {
+  e.set(i.operands[0], e.get(i.operands[1]));
+}
+void differ(Execution& e, const Instruction& i) {
+  e.set(i.operands[0],
+        static_cast<std::uint32_t>(e.get(i.operands[1])) != static_cast<std::uint32_t>(e.get(i.operands[2])));
+}
+void jump(Execution& e, const Instruction& i) {
+  e.jump(i.operands[0].number);
+}
+
+/// Bits from the first source on, as many as the second says.
+void mask(Execution& e, const Instruction& i) {
+  const auto from = static_cast<std::uint32_t>(e.get(i.operands[1])),
+             count = static_cast<std::uint32_t>(e.get(i.operands[2]));
+  const std::uint64_t bits = count >= 32 ? 0xffffffff : (std::uint64_t{1} << count) - 1;
+  e.set(i.operands[0], from >= 32 ? 0 : bits << from & 0xffffffff);
+}
+
+}  // namespace
+
+std::span<const Named> arithmetic_instructions() {
+  static constexpr Named table[] = {
+      {"ex2.approx.ftz.f32", apply<power>},
+      {"lg2.approx.f32", apply<logarithm>},
+      {"rcp.approx.ftz.f32", apply<reciprocal>},
+      {"cvt.rn.bf16x2.f32", to_pair<REGARD_BF16, 16, encoded>},
+      {"cvt.rn.f16x2.f32", to_pair<REGARD_FP16, 16, encoded>},
+      {"cvt.rn.satfinite.e4m3x2.f32", to_pair<REGARD_FP8, 8, encoded_finite>},
+      {"cvt.rn.satfinite.e5m2x2.f32", to_pair<REGARD_FP8_E5M2, 8, encoded_finite>},
+      {"cvt.rn.f16.f32", to_half},
+      {"cvt.f32.f16", of_half},
+      {"cvt.rn.f16x2.e4m3x2", halves_of<REGARD_FP8>},
+      {"cvt.rn.f16x2.e5m2x2", halves_of<REGARD_FP8_E5M2>},
+      {"max.f16x2", larger_pair<REGARD_FP16>},
+      {"max.bf16x2", larger_pair<REGARD_BF16>},
+      {"mov.u32", move},
+      {"mov.b32", move},
+      {"setp.ne.b32", differ},
+      {"bra", jump},
+      {"bmsk.clamp.b32", mask},
+  };
+  return table;
+}
+
+}  // namespace emulator

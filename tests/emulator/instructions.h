@@ -1,0 +1,68 @@
+// What each PTX instruction that kernels use does, by its name.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+
+#include "emulator/launch.h"
+#include "emulator/ptx.h"
+
+namespace emulator {
+
+/// One thread's way through the instructions of an `asm` statement.
+class Execution {
+ public:
+  Execution(Launch& launch, const Operand* arguments) : launch_(launch), arguments_(arguments) {}
+
+  void run(const ptx::Program& program) {
+    for (next_ = 0; next_ < program.instructions.size();) {
+      const ptx::Instruction& instruction = program.instructions[next_++];
+      if (instruction.guard < 0 ||
+          (locals_[static_cast<std::size_t>(instruction.guard)] != 0) == instruction.wanted)
+        instruction.execute(*this, instruction);
+    }
+  }
+
+  Launch& launch() { return launch_; }
+  Thread& thread() { return launch_.thread(); }
+  void jump(std::int64_t to) { next_ = static_cast<std::size_t>(to); }
+
+  /// The bits of an operand; a vector of two is a number of 32 bits, the first in its low half.
+  std::uint64_t get(const ptx::Operand&);
+  void set(const ptx::Operand&, std::uint64_t bits);
+  float get_float(const ptx::Operand& operand) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(get(operand)));
+  }
+  void set_float(const ptx::Operand& operand, float x) { set(operand, std::bit_cast<std::uint32_t>(x)); }
+  /// Where an argument is.
+  void* place(const ptx::Operand& operand) { return arguments_[operand.number].place; }
+
+ private:
+  Launch& launch_;
+  const Operand* arguments_;
+  std::array<std::uint64_t, 8> locals_{};
+  std::size_t next_ = 0;
+};
+
+using Handler = void (*)(Execution&, const ptx::Instruction&);
+
+struct Named {
+  std::string_view name;
+  Handler execute;
+};
+
+/// Throws std::runtime_error for one that is not known.
+Handler find_instruction(std::string_view name);
+
+// The tables behind it, by room.
+std::span<const Named> arithmetic_instructions();
+std::span<const Named> memory_instructions();
+std::span<const Named> meeting_instructions();
+std::span<const Named> matrix_instructions();
+
+}  // namespace emulator

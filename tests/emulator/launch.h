@@ -1,0 +1,144 @@
+// A kernel on the emulated GPU. The threads of a few clusters at a time run in turns on this one, each with a
+// stack of its own, until all wait for something; what goes on beside them, loads of tiles and matrix
+// products, ends at a random moment before it is waited for. A kernel that needs another order than the one
+// it waits for is therefore soon wrong.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "emulator/products.h"
+#include "emulator/runtime.h"
+
+namespace emulator {
+
+struct Block;
+struct Warp;
+
+/// What threads wait for that come one after another.
+struct Meeting {
+  int arrived = 0;
+  bool any = false, result = false;
+  std::uint64_t number = 0;  ///< of the meetings that have ended
+
+  /// The last of `all` ends it.
+  void arrive(int all, bool value) {
+    any |= value;
+    if (++arrived < all) return;
+    result = any;
+    any = false;
+    arrived = 0;
+    ++number;
+  }
+};
+
+struct Thread {
+  Position position;
+  Block* block = nullptr;
+  Warp* warp = nullptr;
+  int lane = 0;
+  ucontext_t context{};
+  bool ended = false;
+  /// Empty: it can go on.
+  std::function<bool()> ready;
+  const char* waits_for = "";
+  std::uint64_t cluster_meeting = 0;
+  /// Copies to shared memory that were begun; where each group of them ends.
+  std::deque<std::function<void()>> copies;
+  std::deque<std::size_t> copy_groups;
+  std::uint64_t products_issued = 0;
+  std::deque<std::uint64_t> product_groups;  ///< products issued at the end of each
+};
+
+struct Warp {
+  const void* what = nullptr;  ///< that its lanes meet for
+  void* data[32] = {};
+  Meeting meeting;
+};
+
+struct Cluster {
+  Meeting meeting;
+  std::vector<Block*> blocks;
+};
+
+struct Block {
+  std::vector<std::uint8_t> memory;
+  Cluster* cluster = nullptr;
+  unsigned number = 0;     ///< of those that run together
+  std::uint32_t rank = 0;  ///< in its cluster
+  int threads = 0;
+  Meeting meetings[16];
+  std::vector<Warp> warps;
+  std::vector<ProductQueue> products;  ///< by warpgroup
+};
+
+/// What a launch asks for.
+struct Grid {
+  unsigned blocks, threads, cluster, shared_bytes;
+};
+
+class Launch final : public Runtime {
+ public:
+  /// Runs all blocks, with itself as what the kernel reaches; throws std::runtime_error when the kernel does
+  /// what it must not, or hangs.
+  Launch(const Grid&, Runtime*& of_kernel, std::function<void()> kernel);
+
+  void execute(Site&, const Operand* operands, int count) override;
+  std::uint32_t together(Collective what, std::uint32_t value, std::uint32_t argument) override;
+  bool meet(bool value) override;
+  void* fixed_memory(int number) override;
+  void* dynamic_memory() override;
+  std::uint32_t shared_address(const void*) override;
+
+  // For instructions, of the thread that runs.
+  Thread& thread() { return *thread_; }
+  /// Lets other threads run until `ready`; `what` is for the message of a kernel that hangs.
+  void wait(const char* what, std::function<bool()> ready);
+  /// All lanes of the warp: the last one does it with what each brought.
+  void with_warp(const void* what, void* mine, const std::function<void(void* const* of_lanes)>&);
+  /// `bytes` of shared memory at an address, which may be another block's of the cluster.
+  std::uint8_t* shared(std::uint32_t address, std::size_t bytes);
+  /// The same place in block `rank`, and where in its memory that is.
+  static std::uint32_t of_rank(std::uint32_t rank, std::uint32_t address) {
+    return offset(address) | rank << rank_shift;
+  }
+  static std::uint32_t offset(std::uint32_t address) { return address & ((1u << rank_shift) - 1); }
+  /// Later, at a random moment.
+  void begin(std::function<void()> work) { work_.push_back(std::move(work)); }
+  bool coin() { return random_() % 2 == 0; }
+
+ private:
+  static constexpr std::uint32_t dynamic_start =
+      fixed_variables * fixed_memory_bytes + 16;  // aligned no better
+  static constexpr int rank_shift = 24;
+
+  void run(unsigned first_block, unsigned blocks);
+  void start(Thread&, Block&, unsigned block, unsigned number);
+  void loop();
+  bool resume(Thread&);
+  bool end_some_work(bool must);
+  std::string waiting() const;
+  static void enter(unsigned high, unsigned low);
+
+  Grid grid_;
+  std::function<void()> kernel_;
+  std::deque<Cluster> clusters_;
+  std::deque<Block> blocks_;
+  std::deque<Thread> threads_;
+  std::vector<std::function<void()>> work_;
+  Thread* thread_ = nullptr;
+  ucontext_t scheduler_{};
+  std::string error_;
+  std::int64_t rounds_ = 0;
+  std::minstd_rand random_;
+};
+
+}  // namespace emulator

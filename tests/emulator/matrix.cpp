@@ -1,0 +1,289 @@
+// Matrix products and what brings their operands.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "emulator/instructions.h"
+#include "emulator/numbers.h"
+#include "emulator/tensor_map.h"
+
+namespace emulator {
+namespace {
+
+using Instruction = ptx::Instruction;
+
+std::uint32_t half_of(const std::uint8_t* at) {
+  std::uint16_t bits;
+  std::memcpy(&bits, at, sizeof bits);
+  return bits;
+}
+
+/// What a lane brings to an exchange of squares of 8 x 8.
+struct Squares {
+  Execution* execution;
+  std::uint8_t* row;
+  const std::vector<ptx::Operand>* registers;
+};
+
+Squares& lane(void* const* of_lanes, std::size_t number) {
+  return *static_cast<Squares*>(of_lanes[number]);
+}
+
+/// The row of 16 bytes that lane 8 * square + row gave.
+std::uint8_t* row_of(void* const* of_lanes, std::size_t square, std::size_t row) {
+  return lane(of_lanes, 8 * square + row).row;
+}
+
+template <bool turned>
+void load_squares(Execution& e, const Instruction& i) {
+  const auto from = static_cast<std::uint32_t>(e.get(i.operands[1]));
+  if (from % 16 != 0) throw std::runtime_error("ldmatrix of a row at an address that is no multiple of 16");
+  Squares mine{&e, e.launch().shared(from, 16), &i.operands[0].parts};
+  e.launch().with_warp(&i, &mine, [](void* const* of_lanes) {
+    for (std::size_t l = 0; l < 32; ++l) {
+      for (std::size_t square = 0; square < 4; ++square) {
+        std::uint32_t both = 0;
+        for (std::size_t j = 0; j < 2; ++j) {
+          const std::size_t row = turned ? 2 * (l % 4) + j : l / 4, column = turned ? l / 4 : 2 * (l % 4) + j;
+          both |= half_of(row_of(of_lanes, square, row) + 2 * column) << 16 * j;
+        }
+        lane(of_lanes, l).execution->set((*lane(of_lanes, l).registers)[square], both);
+      }
+    }
+  });
+}
+
+void store_squares(Execution& e, const Instruction& i) {
+  const auto to = static_cast<std::uint32_t>(e.get(i.operands[0]));
+  if (to % 16 != 0) throw std::runtime_error("stmatrix of a row at an address that is no multiple of 16");
+  Squares mine{&e, e.launch().shared(to, 16), &i.operands[1].parts};
+  e.launch().with_warp(&i, &mine, [](void* const* of_lanes) {
+    for (std::size_t l = 0; l < 32; ++l) {
+      for (std::size_t square = 0; square < 4; ++square) {
+        const auto both = static_cast<std::uint32_t>(
+            lane(of_lanes, l).execution->get((*lane(of_lanes, l).registers)[square]));
+        std::memcpy(row_of(of_lanes, square, l / 4) + 4 * (l % 4), &both, sizeof both);
+      }
+    }
+  });
+}
+
+regard_dtype type_of(std::string_view word) {
+  if (word == "bf16") return REGARD_BF16;
+  if (word == "f16") return REGARD_FP16;
+  if (word == "e4m3") return REGARD_FP8;
+  if (word == "e5m2") return REGARD_FP8_E5M2;
+  throw std::runtime_error(fmt::format("products of '{}' are not emulated", word));
+}
+
+/// The words between points.
+std::vector<std::string_view> words_of(std::string_view name) {
+  std::vector<std::string_view> words;
+  while (!name.empty()) {
+    const std::size_t end = name.find('.');
+    words.push_back(name.substr(0, end));
+    name = end == std::string_view::npos ? "" : name.substr(end + 1);
+  }
+  return words;
+}
+
+/// "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": sums, left, right, sums before.
+void multiply(Execution& e, const Instruction& i) {
+  struct Lane {
+    std::uint32_t left[4], right[2];
+    float sums[4];
+  } mine{};
+  for (std::size_t n = 0; n < i.operands[1].parts.size(); ++n)
+    mine.left[n] = static_cast<std::uint32_t>(e.get(i.operands[1].parts[n]));
+  for (std::size_t n = 0; n < i.operands[2].parts.size(); ++n)
+    mine.right[n] = static_cast<std::uint32_t>(e.get(i.operands[2].parts[n]));
+  for (std::size_t n = 0; n < 4; ++n) mine.sums[n] = e.get_float(i.operands[3].parts[n]);
+  e.launch().with_warp(&i, &mine, [&i](void* const* of_lanes) {
+    const regard_dtype type = type_of(words_of(i.name)[7]);
+    const std::size_t deep = 8 * i.operands[2].parts.size();
+    float left[16][16], right[16][8];
+    for (std::size_t l = 0; l < 32; ++l) {
+      const Lane& from = *static_cast<Lane*>(of_lanes[l]);
+      for (std::size_t k = 0; k < deep; ++k) {
+        if (k % 8 / 2 != l % 4) continue;
+        for (std::size_t half = 0; half < 2; ++half)
+          left[l / 4 + 8 * half][k] = decoded(type, from.left[2 * (k / 8) + half] >> 16 * (k % 2) & 0xffff);
+        right[k][l / 4] = decoded(type, from.right[k / 8] >> 16 * (k % 2) & 0xffff);
+      }
+    }
+    for (std::size_t l = 0; l < 32; ++l) {
+      Lane& to = *static_cast<Lane*>(of_lanes[l]);
+      for (std::size_t n = 0; n < 4; ++n) {
+        const std::size_t row = l / 4 + 8 * (n / 2), column = 2 * (l % 4) + n % 2;
+        for (std::size_t k = 0; k < deep; ++k) to.sums[n] += left[row][k] * right[k][column];
+      }
+    }
+  });
+  for (std::size_t n = 0; n < 4; ++n) e.set_float(i.operands[0].parts[n], mine.sums[n]);
+}
+
+std::size_t warpgroup_of(const Thread& thread) {
+  return thread.position.thread.x / ProductQueue::threads;
+}
+
+/// Sums, left operand, right operand, whether it adds, and signs, which are all 1 here.
+void issue(Execution& e, const Instruction& i) {
+  ProductPart part;
+  for (const ptx::Operand& sum : i.operands[0].parts) part.sums.push_back(static_cast<float*>(e.place(sum)));
+  if (i.operands[1].kind == ptx::Operand::Kind::vector) {
+    for (std::size_t n = 0; n < 4; ++n)
+      part.registers[n] = static_cast<std::uint32_t>(e.get(i.operands[1].parts[n]));
+  } else {
+    part.left = e.get(i.operands[1]);
+  }
+  part.right = e.get(i.operands[2]);
+  part.memory = e.launch().shared(e.launch().of_rank(e.thread().block->rank, 0), 0);
+  part.adds = e.get(i.operands[3]) != 0;
+  for (std::size_t n = 4; n < 6; ++n)
+    if (e.get(i.operands[n]) != 1) throw std::runtime_error("a negative product is not emulated");
+  Thread& thread = e.thread();
+  thread.block->products[warpgroup_of(thread)].issue(
+      e.launch(), static_cast<int>(thread.position.thread.x) % ProductQueue::threads,
+      thread.products_issued++, i, std::move(part));
+}
+void commit(Execution& e, const Instruction&) {
+  e.thread().product_groups.push_back(e.thread().products_issued);
+}
+void wait(Execution& e, const Instruction& i) {
+  Thread& thread = e.thread();
+  std::uint64_t count = 0;
+  while (thread.product_groups.size() > e.get(i.operands[0])) {
+    count = thread.product_groups.front();
+    thread.product_groups.pop_front();
+  }
+  ProductQueue& queue = thread.block->products[warpgroup_of(thread)];
+  e.launch().wait("wgmma.wait_group", [&queue, count] { return queue.finish(count); });
+}
+
+/// An operand in shared memory, as a descriptor says where it is: swizzled rows of 128 bytes in eights.
+class Tile {
+ public:
+  Tile(std::uint64_t descriptor, const std::uint8_t* memory)
+      : memory_(memory),
+        start_(static_cast<std::uint32_t>(descriptor & 0x3fff) << 4),
+        leading_(static_cast<std::uint32_t>(descriptor >> 16 & 0x3fff) << 4),
+        eight_rows_(static_cast<std::uint32_t>(descriptor >> 32 & 0x3fff) << 4) {
+    if (descriptor >> 62 != 1)
+      throw std::runtime_error("an operand that is not swizzled by 128 bytes is not emulated");
+  }
+  /// Rows of k.
+  const std::uint8_t* at(std::uint32_t row, std::uint32_t byte) const {
+    return place(row / 8 * eight_rows_ + row % 8 * 128 + byte);
+  }
+  /// Rows are k, of 64 columns of 16 bits; blocks of columns lie `leading` apart.
+  const std::uint8_t* turned(std::uint32_t k, std::uint32_t column) const {
+    return place(column / 64 * leading_ + k / 8 * eight_rows_ + k % 8 * 128 + column % 64 * 2);
+  }
+
+ private:
+  const std::uint8_t* place(std::uint32_t behind) const { return memory_ + swizzled(start_ + behind); }
+
+  const std::uint8_t* memory_;
+  std::uint32_t start_, leading_, eight_rows_;
+};
+
+std::uint32_t bits_at(const std::uint8_t* place, std::size_t bytes) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, place, bytes);
+  return bits;
+}
+
+}  // namespace
+
+void ProductQueue::issue(Launch& launch, int thread, std::uint64_t number,
+                         const ptx::Instruction& instruction, ProductPart part) {
+  if (number < done_) throw std::runtime_error("a product is issued that is done");
+  const std::size_t at = number - done_;
+  if (products_.size() <= at) products_.resize(at + 1);
+  Product& product = products_[at];
+  if (product.parts.empty()) {
+    product.parts.resize(threads);
+    product.instruction = &instruction;
+  }
+  if (product.instruction->name != instruction.name)
+    throw std::runtime_error("threads of a warpgroup issue different products");
+  product.parts[static_cast<std::size_t>(thread)] = std::move(part);
+  if (++product.issued == threads && launch.coin()) finish(number + 1);
+}
+
+bool ProductQueue::finish(std::uint64_t count) {
+  while (done_ < count && !products_.empty() && products_.front().issued == threads) {
+    compute(products_.front());
+    products_.pop_front();
+    ++done_;
+  }
+  return done_ >= count;
+}
+
+/// "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"
+void ProductQueue::compute(const Product& product) {
+  const ptx::Instruction& i = *product.instruction;
+  const std::vector<std::string_view> words = words_of(i.name);
+  std::size_t columns = 0, deep = 0;
+  std::sscanf(std::string(words[4]).c_str(), "m64n%zuk%zu", &columns, &deep);
+  const regard_dtype left_type = type_of(words[6]), right_type = type_of(words[7]);
+  const std::size_t bytes = 32 / deep;  // of a number
+  const bool in_registers = i.operands[1].kind == ptx::Operand::Kind::vector;
+  const bool turned = bytes == 2 && i.operands.back().number != 0;
+  const ProductPart& first = product.parts[0];
+  const std::uint8_t* const memory = first.memory;
+
+  std::vector<float> left(64 * deep), right(columns * deep);
+  for (std::size_t row = 0; row < 64; ++row) {
+    for (std::size_t k = 0; k < deep; ++k) {
+      std::uint32_t bits;
+      if (in_registers) {
+        // Four neighbouring lanes share a row; a register has 4 bytes of it, its half of k and of rows.
+        const std::size_t byte = k * bytes, lane = row % 8 * 4 + byte % 16 / 4;
+        const std::size_t of_register = 2 * (byte / 16) + row % 16 / 8;
+        bits = product.parts[row / 16 * 32 + lane].registers[of_register] >> 8 * (byte % 4);
+      } else {
+        bits = bits_at(Tile(first.left, memory)
+                           .at(static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(k * bytes)),
+                       bytes);
+      }
+      left[row * deep + k] = decoded(left_type, bits & (bytes == 2 ? 0xffff : 0xff));
+    }
+  }
+  const Tile tile(first.right, memory);
+  for (std::uint32_t column = 0; column < columns; ++column) {
+    for (std::uint32_t k = 0; k < deep; ++k) {
+      const std::uint8_t* const at =
+          turned ? tile.turned(k, column) : tile.at(column, static_cast<std::uint32_t>(k * bytes));
+      right[k * columns + column] = decoded(right_type, bits_at(at, bytes));
+    }
+  }
+  std::vector<float> sums(columns);
+  for (std::size_t row = 0; row < 64; ++row) {
+    std::fill(sums.begin(), sums.end(), 0.0f);
+    for (std::size_t k = 0; k < deep; ++k)
+      for (std::size_t column = 0; column < columns; ++column)
+        sums[column] += left[row * deep + k] * right[k * columns + column];
+    for (std::size_t column = 0; column < columns; ++column) {
+      const ProductPart& part = product.parts[row / 16 * 32 + row % 8 * 4 + column % 8 / 2];
+      float& sum = *part.sums[4 * (column / 8) + 2 * (row % 16 / 8) + column % 2];
+      sum = (part.adds ? sum : 0.0f) + sums[column];
+    }
+  }
+}
+
+std::span<const Named> matrix_instructions() {
+  static constexpr Named table[] = {
+      {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", load_squares<false>},
+      {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", load_squares<true>},
+      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", store_squares},
+      {"mma.sync.aligned.m16n8k16.row.col.f32.*", multiply},
+      {"mma.sync.aligned.m16n8k8.row.col.f32.*", multiply},
+      {"wgmma.mma_async.sync.aligned.m64n*", issue},
+      {"wgmma.commit_group.sync.aligned", commit},
+      {"wgmma.wait_group.sync.aligned", wait},
+  };
+  return table;
+}
+
+}  // namespace emulator

@@ -1,0 +1,89 @@
+// Threads that wait for each other: barriers in memory, of a block by number, of a cluster; and what needs no
+// emulation, as everything is visible at once.
+#include "emulator/barrier.h"
+#include "emulator/instructions.h"
+
+namespace emulator {
+
+Barrier& barrier_at(Launch& launch, std::uint32_t address) {
+  if (address % sizeof(Barrier) != 0)
+    throw std::runtime_error("an mbarrier at an address that is no multiple of 8");
+  return *reinterpret_cast<Barrier*>(launch.shared(address, sizeof(Barrier)));
+}
+
+namespace {
+
+using Instruction = ptx::Instruction;
+
+Barrier& barrier(Execution& e, const ptx::Operand& operand) {
+  return barrier_at(e.launch(), static_cast<std::uint32_t>(e.get(operand)));
+}
+
+void init(Execution& e, const Instruction& i) {
+  barrier(e, i.operands[0]).init(static_cast<std::uint32_t>(e.get(i.operands[1])));
+}
+void arrive(Execution& e, const Instruction& i) {
+  barrier(e, i.operands[1]).arrive();
+}
+void arrive_and_expect(Execution& e, const Instruction& i) {
+  Barrier& b = barrier(e, i.operands[1]);
+  b.expect(static_cast<std::uint32_t>(e.get(i.operands[2])));
+  b.arrive();
+}
+void wait(Execution& e, const Instruction& i) {
+  const Barrier& b = barrier(e, i.operands[1]);
+  const auto parity = static_cast<std::uint32_t>(e.get(i.operands[2]));
+  e.launch().wait("mbarrier.try_wait", [&b, parity] { return b.phase != parity; });
+  e.set(i.operands[0], 1);
+}
+
+/// number, threads
+void arrive_at_number(Execution& e, const Instruction& i) {
+  e.thread().block->meetings[e.get(i.operands[0])].arrive(static_cast<int>(e.get(i.operands[1])), false);
+}
+void meet_at_number(Execution& e, const Instruction& i) {
+  Meeting& meeting = e.thread().block->meetings[e.get(i.operands[0])];
+  const std::uint64_t number = meeting.number;
+  arrive_at_number(e, i);
+  e.launch().wait("bar.sync", [&meeting, number] { return meeting.number != number; });
+}
+
+void arrive_in_cluster(Execution& e, const Instruction&) {
+  Cluster& cluster = *e.thread().block->cluster;
+  e.thread().cluster_meeting = cluster.meeting.number;
+  cluster.meeting.arrive(static_cast<int>(cluster.blocks.size()) * e.thread().block->threads, false);
+}
+void wait_for_cluster(Execution& e, const Instruction&) {
+  const Meeting& meeting = e.thread().block->cluster->meeting;
+  const std::uint64_t number = e.thread().cluster_meeting;
+  e.launch().wait("barrier.cluster.wait", [&meeting, number] { return meeting.number != number; });
+}
+
+void nothing(Execution&, const Instruction&) {}
+
+}  // namespace
+
+std::span<const Named> meeting_instructions() {
+  static constexpr Named table[] = {
+      {"mbarrier.init.shared::cta.b64", init},
+      {"mbarrier.arrive.shared::cta.b64", arrive},
+      {"mbarrier.arrive.shared::cluster.b64", arrive},
+      {"mbarrier.arrive.expect_tx.shared::cta.b64", arrive_and_expect},
+      {"mbarrier.try_wait.parity.shared::cta.b64", wait},
+      {"bar.arrive", arrive_at_number},
+      {"bar.sync", meet_at_number},
+      {"barrier.cluster.arrive.release", arrive_in_cluster},
+      {"barrier.cluster.wait.acquire", wait_for_cluster},
+      {"fence.mbarrier_init.release.cluster", nothing},
+      {"fence.proxy.async.shared::cta", nothing},
+      {"griddepcontrol.launch_dependents", nothing},
+      {"griddepcontrol.wait", nothing},
+      {"prefetch.tensormap", nothing},
+      {"setmaxnreg.inc.sync.aligned.u32", nothing},
+      {"setmaxnreg.dec.sync.aligned.u32", nothing},
+      {"wgmma.fence.sync.aligned", nothing},
+  };
+  return table;
+}
+
+}  // namespace emulator

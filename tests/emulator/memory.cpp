@@ -1,0 +1,147 @@
+// Shared memory: plain accesses, copies that go on beside the arithmetic, and tiles by the tensor memory
+// unit.
+#include <fmt/format.h>
+
+#include "emulator/barrier.h"
+#include "emulator/instructions.h"
+#include "emulator/tensor_map.h"
+
+namespace emulator {
+namespace {
+
+using Instruction = ptx::Instruction;
+
+std::uint32_t address(Execution& e, const ptx::Operand& operand) {
+  return static_cast<std::uint32_t>(e.get(operand));
+}
+
+void store_words(Execution& e, const Instruction& i, std::uint8_t* to) {
+  for (const ptx::Operand& part : i.operands[1].parts) {
+    const auto word = static_cast<std::uint32_t>(e.get(part));
+    std::memcpy(to, &word, sizeof word);
+    to += sizeof word;
+  }
+}
+void store_shared(Execution& e, const Instruction& i) {
+  store_words(e, i, e.launch().shared(address(e, i.operands[0]), 4 * i.operands[1].parts.size()));
+}
+void store_global(Execution& e, const Instruction& i) {
+  store_words(e, i, reinterpret_cast<std::uint8_t*>(e.get(i.operands[0])));
+}
+void load_shared(Execution& e, const Instruction& i) {
+  const std::uint8_t* from = e.launch().shared(address(e, i.operands[1]), 4 * i.operands[0].parts.size());
+  for (const ptx::Operand& part : i.operands[0].parts) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, from, sizeof word);
+    e.set(part, word);
+    from += sizeof word;
+  }
+}
+
+void end_first_copies(Thread& thread, std::size_t count) {
+  for (; count > 0; --count) {
+    thread.copies.front()();
+    thread.copies.pop_front();
+  }
+}
+
+/// 16 bytes, of which as many as the last operand says are read.
+void copy(Execution& e, const Instruction& i) {
+  std::uint8_t* const to = e.launch().shared(address(e, i.operands[0]), 16);
+  const void* const from = reinterpret_cast<const void*>(e.get(i.operands[1]));
+  const std::size_t bytes = e.get(i.operands[3]);
+  if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0 || e.get(i.operands[1]) % 16 != 0)
+    throw std::runtime_error("cp.async of 16 bytes from or to an address that is no multiple of 16");
+  e.thread().copies.emplace_back([=] {
+    std::memset(to, 0, 16);
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  });
+}
+void end_copy_group(Execution& e, const Instruction&) {
+  Thread& thread = e.thread();
+  if (e.launch().coin()) {  // as if done by now
+    end_first_copies(thread, thread.copies.size());
+    for (std::size_t& group : thread.copy_groups) group = 0;
+  }
+  std::size_t grouped = 0;
+  for (const std::size_t group : thread.copy_groups) grouped += group;
+  thread.copy_groups.push_back(thread.copies.size() - grouped);
+}
+void wait_for_copies(Execution& e, const Instruction& i) {
+  Thread& thread = e.thread();
+  while (thread.copy_groups.size() > e.get(i.operands[0])) {
+    end_first_copies(thread, thread.copy_groups.front());
+    thread.copy_groups.pop_front();
+  }
+}
+
+/// [to], [map, {coordinates}], [barrier], and of a multicast the blocks that get it.
+void load_box(Execution& e, const Instruction& i) {
+  Launch& launch = e.launch();
+  TensorMap map;
+  std::memcpy(&map, reinterpret_cast<const void*>(e.get(i.operands[1].parts[0])), sizeof map);
+  const std::vector<ptx::Operand>& parts = i.operands[1].parts[1].parts;
+  if (parts.size() != map.rank)
+    throw std::runtime_error(
+        fmt::format("a box of {} dimensions of a tensor map that has {}", parts.size(), map.rank));
+  std::int32_t coordinates[5] = {};
+  for (std::size_t n = 0; n < parts.size(); ++n) coordinates[n] = static_cast<std::int32_t>(e.get(parts[n]));
+  const std::uint32_t to = address(e, i.operands[0]), barrier = address(e, i.operands[2]),
+                      bytes = map.bytes_of_box();
+  const std::uint32_t own = 1u << e.thread().block->rank;
+  const auto blocks = i.operands.size() > 3 ? static_cast<std::uint32_t>(e.get(i.operands[3])) : own;
+  if (to % 128 != 0) throw std::runtime_error("a box to shared memory that is no multiple of 128");
+  for (std::uint32_t rank = 0; rank < e.thread().block->cluster->blocks.size(); ++rank) {
+    if ((blocks >> rank & 1) == 0) continue;
+    const std::uint32_t place = launch.of_rank(rank, to);
+    launch.shared(place, bytes);
+    std::uint8_t* const memory = launch.shared(launch.of_rank(rank, 0), 0);
+    Barrier& full = barrier_at(launch, launch.of_rank(rank, barrier));
+    const std::uint32_t offset = launch.offset(to);
+    std::vector<std::int32_t> at(coordinates, coordinates + 5);
+    launch.begin([=, &full] {
+      const std::int32_t first[5] = {at[0], at[1], at[2], at[3], at[4]};
+      copy_box(map, first, memory, offset);
+      full.complete(bytes);
+    });
+  }
+}
+
+/// [to], value, [barrier]: in whichever block of the cluster.
+void send(Execution& e, const Instruction& i) {
+  std::uint8_t* const to = e.launch().shared(address(e, i.operands[0]), 4);
+  const auto value = static_cast<std::uint32_t>(e.get(i.operands[1]));
+  Barrier& barrier = barrier_at(e.launch(), address(e, i.operands[2]));
+  e.launch().begin([=, &barrier] {
+    std::memcpy(to, &value, sizeof value);
+    barrier.complete(sizeof value);
+  });
+}
+
+void place_in_block(Execution& e, const Instruction& i) {
+  e.set(i.operands[0],
+        e.launch().of_rank(static_cast<std::uint32_t>(e.get(i.operands[2])), address(e, i.operands[1])));
+}
+
+}  // namespace
+
+std::span<const Named> memory_instructions() {
+  static constexpr Named table[] = {
+      {"st.shared.v4.b32", store_shared},
+      {"st.global.v4.b32", store_global},
+      {"ld.shared.v4.f32", load_shared},
+      {"ld.shared.v2.f32", load_shared},
+      {"cp.async.cg.shared.global", copy},
+      {"cp.async.commit_group", end_copy_group},
+      {"cp.async.wait_group", wait_for_copies},
+      {"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes", load_box},
+      {"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster",
+       load_box},
+      {"cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes", load_box},
+      {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32", send},
+      {"mapa.shared::cluster.u32", place_in_block},
+  };
+  return table;
+}
+
+}  // namespace emulator

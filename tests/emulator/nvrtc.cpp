@@ -1,0 +1,150 @@
+// libnvrtc.so.13 without NVRTC: what it gives as machine code is a shared object for this machine, made by
+// the host's compiler, with CUDA's number in its header. The emulated driver loads it.
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
+#include "emulator/translate.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Program {
+  std::string source, name, log, ptx, code;
+};
+
+std::string read(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+void write(const fs::path& file, std::string_view text) {
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+/// A folder of its own, gone with it.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "emulator-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  fs::path operator/(const char* name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+void run(const std::string& command, const fs::path& log) {
+  if (std::system(fmt::format("{} 2> '{}'", command, log.string()).c_str()) != 0)
+    throw std::runtime_error(fmt::format("{}\n{}", command, read(log)));
+}
+
+std::string compiled(const Program& program) {
+  const Folder folder;
+  const fs::path plain = folder / "kernel.cu", preprocessed = folder / "kernel.ii",
+                 translated = folder / "kernel.cpp", object = folder / "kernel.so", log = folder / "log";
+  write(plain, program.source);
+  run(fmt::format("{} -E -P -x c++ -std=c++20 -D__CUDACC__ '{}' -o '{}'", EMULATOR_COMPILER, plain.string(),
+                  preprocessed.string()),
+      log);
+  write(translated, emulator::translate(read(preprocessed)));
+  run(fmt::format(
+          "{} -std=c++20 -O1 -w -fno-gnu-unique -fno-strict-aliasing -fPIC -shared -I'{}' '{}' -o '{}'",
+          EMULATOR_COMPILER, EMULATOR_HEADERS, translated.string(), object.string()),
+      log);
+  std::string code = read(object);
+  reinterpret_cast<Elf64_Ehdr*>(code.data())->e_machine = EM_CUDA;
+  return code;
+}
+
+Program& of(void* program) {
+  return *static_cast<Program*>(program);
+}
+int copy(const std::string& text, char* to, std::size_t end_mark) {
+  std::memcpy(to, text.data(), text.size() + end_mark);
+  return 0;
+}
+
+/// Of what makes the code, so that no older code is taken for today's.
+std::size_t build_number() {
+  const fs::path headers = fs::path(EMULATOR_HEADERS) / "emulator";
+  return std::hash<std::string>()(read(headers / "language.h") + read(headers / "runtime.h") +
+                                  read(headers / "translate.cpp") + read(headers / "nvrtc.cpp"));
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+int nvrtcVersion(int* major, int* minor) {
+  *major = 13, *minor = 0;
+  return 0;
+}
+const char* nvrtcGetErrorString(int result) {
+  return result == 0 ? "NVRTC_SUCCESS" : "NVRTC_ERROR_COMPILATION";
+}
+int nvrtcCreateProgram(void** program, const char* source, const char* name, int, const char* const*,
+                       const char* const*) {
+  *program = new Program{source, name, {}, {}, {}};
+  return 0;
+}
+int nvrtcDestroyProgram(void** program) {
+  delete static_cast<Program*>(*program);
+  *program = nullptr;
+  return 0;
+}
+int nvrtcCompileProgram(void* program, int, const char* const*) {
+  Program& p = of(program);
+  try {
+    p.code = compiled(p);
+  } catch (const std::exception& error) {
+    p.log = error.what();
+    return 6;
+  }
+  p.log = "Compiling entry function\nUsed 1 registers, used 0 barriers\n";
+  p.ptx =
+      fmt::format("// Compiler Build ID: emulator-{:x}\n// Cuda compilation tools, release 13.0, V13.0.0\n",
+                  build_number());
+  return 0;
+}
+int nvrtcGetPTXSize(void* program, std::size_t* size) {
+  *size = of(program).ptx.size() + 1;
+  return 0;
+}
+int nvrtcGetPTX(void* program, char* to) {
+  return copy(of(program).ptx, to, 1);
+}
+int nvrtcGetCUBINSize(void* program, std::size_t* size) {
+  *size = of(program).code.size();
+  return 0;
+}
+int nvrtcGetCUBIN(void* program, char* to) {
+  return copy(of(program).code, to, 0);
+}
+int nvrtcGetProgramLogSize(void* program, std::size_t* size) {
+  *size = of(program).log.size() + 1;
+  return 0;
+}
+int nvrtcGetProgramLog(void* program, char* to) {
+  return copy(of(program).log, to, 1);
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,40 @@
+// PTX as `asm` statements write it: a few instructions, whose operands are those of the statement, registers
+// of their own, numbers, and memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace emulator {
+
+class Execution;
+
+namespace ptx {
+
+struct Operand {
+  enum class Kind { argument, local, number, thread_number, cluster_rank, vector, memory, nothing };
+  Kind kind;
+  std::int64_t number = 0;     ///< which argument or register; of a number itself
+  std::vector<Operand> parts;  ///< of a vector; of memory its address and, of a tile, the coordinates
+};
+
+struct Instruction {
+  std::string name;  ///< "cvt.rn.bf16x2.f32"
+  void (*execute)(Execution&, const Instruction&);
+  std::vector<Operand> operands;
+  int guard = -1;  ///< the register that must be `wanted`; -1: none
+  bool wanted = true;
+};
+
+struct Program {
+  std::vector<Instruction> instructions;
+  int locals = 0;
+};
+
+/// Throws std::runtime_error for what the emulator does not know.
+Program parse(std::string_view text);
+
+}  // namespace ptx
+}  // namespace emulator

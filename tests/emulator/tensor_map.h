@@ -1,0 +1,31 @@
+// What a tensor map holds here, where NVIDIA's is opaque, and the boxes that it finds.
+#pragma once
+
+#include <cstdint>
+
+#include "device/cuda_driver.h"
+
+namespace emulator {
+
+struct TensorMap {
+  std::uint64_t address;
+  std::uint32_t rank, element_bytes;
+  std::uint64_t extent[5];
+  std::uint64_t stride[4];  ///< bytes, from the second dimension on
+  std::uint32_t box[5];
+
+  std::uint32_t bytes_of_box() const;
+};
+static_assert(sizeof(TensorMap) <= sizeof(regard::cuda::TensorMap));
+
+/// A box to `to`, which stands at `place` in shared memory: rows of 128 bytes behind each other, their
+/// 16-byte parts changed by the place (swizzle_128_bytes). Zeros outside of the tensor.
+void copy_box(const TensorMap&, const std::int32_t (&coordinates)[5], std::uint8_t* memory,
+              std::uint32_t place);
+
+/// Where byte `at` of shared memory stands when it is swizzled.
+inline std::uint32_t swizzled(std::uint32_t at) {
+  return at ^ (at >> 7 & 7) << 4;
+}
+
+}  // namespace emulator

@@ -1,0 +1,176 @@
+#include "gpu/fake_driver/fake_driver.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+using namespace regard::cuda;  // NOLINT: its types are what this library's functions take
+using regard::test::FakeDriver;
+
+namespace {
+
+constexpr Code invalid_value = 1, invalid_context = 201;
+
+FakeDriver state;
+std::mutex mutex;
+std::map<Address, std::pair<std::size_t, int>> blocks;  // start: size, device
+thread_local std::vector<Context> contexts;
+
+Context context_of(int device) {
+  return reinterpret_cast<Context>(static_cast<std::uintptr_t>(device + 1));
+}
+int device_of(Context context) {
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(context)) - 1;
+}
+
+Code allocate(Address* memory, std::size_t bytes) {
+  if (contexts.empty()) return invalid_context;
+  if (static_cast<long long>(bytes) > state.most_bytes) return out_of_memory;
+  *memory = reinterpret_cast<Address>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  const std::lock_guard lock(mutex);
+  blocks[*memory] = {bytes, device_of(contexts.back())};
+  return success;
+}
+
+Code release(Address memory) {
+  const std::lock_guard lock(mutex);
+  if (blocks.erase(memory) == 0) return invalid_value;
+  std::free(reinterpret_cast<void*>(memory));
+  return success;
+}
+
+/// The device of an address, or -1.
+int owner_of(Address memory) {
+  const std::lock_guard lock(mutex);
+  auto next = blocks.upper_bound(memory);
+  if (next == blocks.begin()) return -1;
+  const auto& [start, block] = *--next;
+  return memory < start + std::max<std::size_t>(block.first, 1) ? block.second : -1;
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+FakeDriver* fake_driver() {
+  return &state;
+}
+void fake_use(int device) {
+  contexts.clear();
+  if (device >= 0) contexts.push_back(context_of(device));
+}
+
+Code cuInit(unsigned) {
+  return success;
+}
+Code cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return success;
+}
+Code cuGetErrorName(Code code, const char** name) {
+  *name = code == out_of_memory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE";
+  return success;
+}
+Code cuGetErrorString(Code code, const char** text) {
+  *text = code == out_of_memory ? "out of memory" : state.error_text;
+  return success;
+}
+Code cuDeviceGetCount(int* count) {
+  *count = FakeDriver::devices;
+  return success;
+}
+Code cuDeviceGetName(char* name, int size, int device) {
+  std::snprintf(name, static_cast<std::size_t>(size), device == 0 ? "Fake Hopper" : "Fake Ampere");
+  return success;
+}
+Code cuDeviceGetAttribute(int* value, DeviceAttribute attribute, int device) {
+  switch (attribute) {
+    case attribute_multiprocessors:
+      *value = state.multiprocessors[device];
+      return success;
+    case attribute_major:
+      *value = state.capability[device] / 10;
+      return success;
+    case attribute_minor:
+      *value = state.capability[device] % 10;
+      return success;
+    case attribute_shared_memory:
+      *value = state.capability[device] == 90 ? 232448 : 166912;
+      return success;
+  }
+  return invalid_value;
+}
+Code cuDevicePrimaryCtxRetain(Context* context, int device) {
+  *context = context_of(device);
+  return success;
+}
+Code cuCtxGetCurrent(Context* context) {
+  *context = contexts.empty() ? nullptr : contexts.back();
+  return success;
+}
+Code cuCtxGetDevice(int* device) {
+  if (contexts.empty()) return invalid_context;
+  *device = device_of(contexts.back());
+  return success;
+}
+Code cuCtxPushCurrent_v2(Context context) {
+  contexts.push_back(context);
+  ++state.pushed;
+  return success;
+}
+Code cuCtxPopCurrent_v2(Context* context) {
+  if (contexts.empty()) return invalid_context;
+  *context = contexts.back();
+  contexts.pop_back();
+  ++state.popped;
+  return success;
+}
+Code cuStreamIsCapturing(Stream, int* capturing) {
+  *capturing = state.capturing;
+  return success;
+}
+Code cuStreamGetId(Stream stream, unsigned long long* number) {
+  *number = reinterpret_cast<std::uintptr_t>(stream);
+  return state.number_code;
+}
+Code cuStreamSynchronize(Stream) {
+  return success;
+}
+Code cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values, Address memory) {
+  ++state.asked;
+  const int device = owner_of(memory);
+  for (unsigned i = 0; i < count; ++i) {
+    const int of_device = attributes[i] == attribute_ordinal ? device : 2;
+    *static_cast<int*>(values[i]) = device < 0 ? 0 : of_device;
+  }
+  return success;
+}
+Code cuMemAlloc_v2(Address* memory, std::size_t bytes) {
+  return allocate(memory, bytes);
+}
+Code cuMemFree_v2(Address memory) {
+  return release(memory);
+}
+Code cuMemAllocAsync(Address* memory, std::size_t bytes, Stream) {
+  return allocate(memory, bytes);
+}
+Code cuMemFreeAsync(Address memory, Stream) {
+  return release(memory);
+}
+Code cuMemcpy(Address to, Address from, std::size_t bytes) {
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  return success;
+}
+Code cuMemsetD32Async(Address memory, unsigned value, std::size_t count, Stream) {
+  ++state.fills;
+  if (state.fill_code != success) return state.fill_code;
+  for (std::size_t i = 0; i < count; ++i) reinterpret_cast<unsigned*>(memory)[i] = value;
+  return success;
+}
+}  // extern "C"
+#pragma GCC visibility pop
