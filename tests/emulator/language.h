@@ -12,7 +12,7 @@
 
 #include "emulator/runtime.h"
 
-extern "C" emulator::Runtime* emulator_runtime;
+extern "C" __attribute__((visibility("default"))) emulator::Runtime* emulator_runtime;
 
 #define __device__
 #define __host__

@@ -65,7 +65,7 @@ std::string compiled(const Program& program) {
       log);
   write(translated, emulator::translate(read(preprocessed)));
   run(fmt::format(
-          "{} -std=c++20 -O1 -w -fno-gnu-unique -fno-strict-aliasing -fPIC -shared -I'{}' '{}' -o '{}'",
+          "{} -std=c++20 -O1 -w -fvisibility=hidden -fno-strict-aliasing -fPIC -shared -I'{}' '{}' -o '{}'",
           EMULATOR_COMPILER, EMULATOR_HEADERS, translated.string(), object.string()),
       log);
   std::string code = read(object);

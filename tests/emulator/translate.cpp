@@ -147,9 +147,11 @@ std::string translate(std::string_view source) {
   if (!std::regex_search(text, found, kernel)) throw std::runtime_error("the source has no kernel");
   return fmt::format(
       "#include \"emulator/language.h\"\n"
-      "extern \"C\" {{ emulator::Runtime* emulator_runtime; }}\n"
+      "#define EMULATOR_EXPORT __attribute__((visibility(\"default\")))\n"
+      "extern \"C\" {{ EMULATOR_EXPORT emulator::Runtime* emulator_runtime; }}\n"
       "{}\n"
-      "extern \"C\" void emulator_launch(void** parameters) {{ ::emulator::call(&{}, parameters); }}\n",
+      "extern \"C\" EMULATOR_EXPORT void emulator_launch(void** parameters) {{ ::emulator::call(&{}, "
+      "parameters); }}\n",
       text, found[1].str());
 }
 
