@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/sequence.h"
+#include "kernels/workspace_rows.h"
 
 namespace regard {
 
@@ -17,12 +18,13 @@ struct Head {
         head(head_index),
         kv_head(head_index / (a.hq / a.hk)) {}
 
-  /// Where a row stands among all rows of the workspace's partial results, and how many those are.
+  /// Where a row stands in the workspace, and where in the results of a part of the keys.
   REGARD_INLINE i64 row_number(i64 row) const {
-    const Arguments& a = arguments;
-    return a.offsets_q ? head * a.tq + sequence.first_q + row : (batch * a.hq + head) * a.sq + row;
+    return regard::row_number(arguments, sequence, HeadRow{head, row});
   }
-  REGARD_INLINE i64 row_count() const { return arguments.hq * arguments.tq; }
+  REGARD_INLINE i64 row_of_part(i64 row, i64 part) const {
+    return part * rows_of_part(arguments) + row_number(row);
+  }
 
   /// Addresses in tensors of `dtype`; `row` counts within the sequence.
   template <DType dtype>

@@ -12,11 +12,11 @@ float merged_lse(const Head& head, i64 place, float sink) {
   const Arguments& a = head.arguments;
   float maximum = sink;
   for (i64 split = 0; split < a.splits; ++split)
-    maximum = larger(maximum, a.partial_lse[split * head.row_count() + place]);
+    maximum = larger(maximum, a.partial_lse[split * rows_of_part(a) + place]);
   if (maximum == -infinity) return maximum;
   Floats sum = exp2(broadcast((sink - maximum) * log2_of_e));
   for (i64 split = 0; split < a.splits; ++split)
-    sum += exp2(broadcast((a.partial_lse[split * head.row_count() + place] - maximum) * log2_of_e));
+    sum += exp2(broadcast((a.partial_lse[split * rows_of_part(a) + place] - maximum) * log2_of_e));
   return maximum + log(sum)[0];
 }
 
@@ -31,7 +31,7 @@ void merge_row(const Head& head, i64 row) {
     const i64 count = smaller<i64>(lanes, dv - column);
     Floats sum{};
     for (i64 split = 0; split < a.splits; ++split) {
-      const i64 partial = split * head.row_count() + place;
+      const i64 partial = split * rows_of_part(a) + place;
       // A part without a visible key has the weight 0; its O is 0 too.
       const Floats weight = a.partial_lse[partial] == -infinity
                                 ? Floats{}

@@ -278,7 +278,7 @@ class Block {
       float output[layout.output_stride];
       store_columns(output, output_ + r * layout.output_stride);
       if (a_.splits > 1) {
-        const i64 place = split_ * head.row_count() + head.row_number(row);
+        const i64 place = head.row_of_part(row, split_);
         store_row<DType::fp32, key::dv>(reinterpret_cast<u8*>(a_.partial_o + place * key::dv), output,
                                         inverse[r]);
         a_.partial_lse[place] = lse[r];

@@ -76,7 +76,7 @@ void store_tile(const Head& head, const QueryTile& rows, i64 split, float natura
       output = turned + i % lanes * width;
     }
     if (a.splits > 1) {
-      const i64 place = split * head.row_count() + head.row_number(row);
+      const i64 place = head.row_of_part(row, split);
       store_row<DType::fp32, key::dv>(reinterpret_cast<u8*>(a.partial_o + place * key::dv), output,
                                       inverse[i]);
       a.partial_lse[place] = lse[i];

@@ -21,7 +21,7 @@ struct PartialRow {
     const i64 place = head.row_number(row);
     lse = a.partial_lse + place;
     o = a.partial_o + place * a.dv;
-    lse_step = head.row_count();
+    lse_step = rows_of_part(a);
     o_step = lse_step * a.dv;
     parts = a.splits;
   }

@@ -35,7 +35,7 @@ REGARD_DEVICE void store(const Head& head, i32 first_row, i64 split, const RowSt
     if (row >= head.sequence.sq) return;
     const bool writes_lse = first_column == 0 && Fragment::first_of_row();
     if (a.splits > 1) {
-      const i64 place = split * head.row_count() + head.row_number(row);
+      const i64 place = head.row_of_part(row, split);
       store_row<DType::fp32>(reinterpret_cast<u8*>(a.partial_o + place * key::dv), o[m], half, first_column,
                              end.inverse * factor);
       if (writes_lse) a.partial_lse[place] = end.lse;

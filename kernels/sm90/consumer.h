@@ -9,6 +9,7 @@
 #include "kernels/sm90/shared.h"
 #include "kernels/sm90/softmax.h"
 #include "kernels/sm90/store.h"
+#include "kernels/workspace_rows.h"
 
 namespace regard {
 
@@ -190,7 +191,8 @@ class Consumer {
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
         if (!mine[half]) continue;
-        const i64 place = place_of_part(work, places[half]);
+        const i64 row = row_number(a_, work.sequence, places[half]),
+                  place = work.number * rows_of_part(a_) + row;
         if (threadIdx.x % 4 == 0) a_.partial_lse[place] = ends[half].lse;
         store_part<columns>(a_.partial_o + place * key::dv, o, half, ends[half].scale * factor);
       }
@@ -205,12 +207,6 @@ class Consumer {
         *address<float>(a_.lse, work, place) = ends[half].lse;
       out[half].store(address<u16>(a_.o, work, place));
     }
-  }
-  /// Where what a part gives a row stands in the workspace.
-  REGARD_DEVICE i64 place_of_part(const Work& work, const Row& place) const {
-    const i64 row = a_.offsets_q != nullptr ? place.head * a_.tq + work.sequence.first_q + place.row
-                                            : (work.sequence.batch * a_.hq + place.head) * a_.sq + place.row;
-    return work.number * a_.hq * a_.tq + row;
   }
   template <class T>
   REGARD_DEVICE static T* address(const Rows& rows, const Work& work, const Row& place) {

@@ -14,10 +14,11 @@ namespace regard {
 
 /// Of one tile. Head dimensions are padded to whole boxes: the tensor maps read zeros there.
 struct Sm90ForwardLayout {
-  static constexpr i64 box_bytes = 128;                    // of a row in a box: what the swizzle spans
-  static constexpr i64 group_rows = 64;                    // query rows of a warpgroup
-  static constexpr i64 alignment = 1024;                   // of a tile: eight rows
-  static constexpr i64 shared_bytes = 232448 - alignment;  // of a block; barriers take the rest
+  static constexpr i64 box_bytes = 128;        // of a row in a box: what the swizzle spans
+  static constexpr i64 group_rows = 64;        // query rows of a warpgroup
+  static constexpr i64 alignment = 1024;       // of a tile: eight rows
+  static constexpr i64 shared_bytes = 232448;  // of a block
+  static constexpr i64 static_bytes = 2048;    // of these for barriers and turns (shared.h)
 
   i64 columns;     // of a box
   i64 d, dv;       // padded
@@ -38,7 +39,7 @@ struct Sm90ForwardLayout {
         transposed(element_bytes > 1
                        ? 0
                        : output_columns(dv_) * ((block_k + box_bytes - 1) / box_bytes * box_bytes)),
-        q_stages(2 * q + stages_ * (k + v + transposed) <= shared_bytes - alignment ? 2 : 1),
+        q_stages(alignment + 2 * q + stages_ * (k + v + transposed) + static_bytes <= shared_bytes ? 2 : 1),
         stages(stages_) {}
 
   REGARD_CONSTEXPR i64 padded(i64 dimension) const { return (dimension + columns - 1) / columns * columns; }

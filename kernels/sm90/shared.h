@@ -76,6 +76,8 @@ struct Shared {
   }
 };
 
+static_assert(sizeof(Shared) <= Sm90ForwardLayout::static_bytes);
+
 /// Where in a ring of stages one is.
 template <i32 count>
 struct Ring {

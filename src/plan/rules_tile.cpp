@@ -97,7 +97,7 @@ Refusal shared_memory_fits(const Question& q) {
   } else if (is_cuda_forward(q, "portable")) {
     bytes = portable_layout(q.problem, tile).total();
   } else if (is_cuda_forward(q, "sm90")) {
-    bytes = sm90_layout(q.problem, tile).total();
+    bytes = sm90_layout(q.problem, tile).total() + Sm90ForwardLayout::static_bytes;
   } else if (q.target.kind == TargetKind::cuda) {
     // Q (O takes its place at the end), and K and V once per stage.
     bytes = (n.q * std::max(tile.max_d, tile.max_dv) + n.stages * n.k * (tile.max_d + tile.max_dv)) * n.bytes;
@@ -115,7 +115,8 @@ Refusal shared_memory_fits(const Question& q) {
 Refusal accumulators_leave_room(const Question& q) {
   if (!has_gpu_tile(q) || !is_cuda_forward(q, "portable")) return {};
   // What changes a score stands in registers beside the sums; a bias, which is loaded ahead, in the most.
-  // Above these counts the compiler begins to spill.
+  // Above these counts the compiler begins to spill. They are counted in the tile's columns: of a smaller dv
+  // the kernel has fewer sums, and spills all the same where these would refuse it.
   constexpr std::int64_t most_scores = 64, most_sums = 160;
   constexpr std::int64_t most_sums_by_plain_loads = 96;  // which pass through registers
   const Problem& p = q.problem;

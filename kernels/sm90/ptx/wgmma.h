@@ -62,75 +62,102 @@ struct Operands<DType::fp8_e5m2> {
 template <int n>
 struct Wgmma;
 
-// Operands of an instruction that are sums, in eights: their numbers in its text, and themselves.
-#define REGARD_NUMBERS_1 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define REGARD_NUMBERS_2 REGARD_NUMBERS_1 ", %8, %9, %10, %11, %12, %13, %14, %15"
-#define REGARD_NUMBERS_3 REGARD_NUMBERS_2 ", %16, %17, %18, %19, %20, %21, %22, %23"
-#define REGARD_NUMBERS_4 REGARD_NUMBERS_3 ", %24, %25, %26, %27, %28, %29, %30, %31"
-#define REGARD_NUMBERS_5 REGARD_NUMBERS_4 ", %32, %33, %34, %35, %36, %37, %38, %39"
-#define REGARD_NUMBERS_6 REGARD_NUMBERS_5 ", %40, %41, %42, %43, %44, %45, %46, %47"
-#define REGARD_NUMBERS_7 REGARD_NUMBERS_6 ", %48, %49, %50, %51, %52, %53, %54, %55"
-#define REGARD_NUMBERS_8 REGARD_NUMBERS_7 ", %56, %57, %58, %59, %60, %61, %62, %63"
-#define REGARD_NUMBERS_9 REGARD_NUMBERS_8 ", %64, %65, %66, %67, %68, %69, %70, %71"
-#define REGARD_NUMBERS_10 REGARD_NUMBERS_9 ", %72, %73, %74, %75, %76, %77, %78, %79"
-#define REGARD_NUMBERS_11 REGARD_NUMBERS_10 ", %80, %81, %82, %83, %84, %85, %86, %87"
-#define REGARD_NUMBERS_12 REGARD_NUMBERS_11 ", %88, %89, %90, %91, %92, %93, %94, %95"
-#define REGARD_NUMBERS_13 REGARD_NUMBERS_12 ", %96, %97, %98, %99, %100, %101, %102, %103"
-#define REGARD_NUMBERS_14 REGARD_NUMBERS_13 ", %104, %105, %106, %107, %108, %109, %110, %111"
-#define REGARD_NUMBERS_15 REGARD_NUMBERS_14 ", %112, %113, %114, %115, %116, %117, %118, %119"
-#define REGARD_NUMBERS_16 REGARD_NUMBERS_15 ", %120, %121, %122, %123, %124, %125, %126, %127"
+// Operands of an instruction of n columns that are sums, n / 2: their numbers in its text, and themselves.
+#define REGARD_NUMBERS_32          \
+  "%0, %1, %2, %3, %4, %5, %6, %7" \
+  ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define REGARD_NUMBERS_64                    \
+  REGARD_NUMBERS_32                          \
+  ", %16, %17, %18, %19, %20, %21, %22, %23" \
+  ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define REGARD_NUMBERS_80 REGARD_NUMBERS_64 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define REGARD_NUMBERS_96 REGARD_NUMBERS_80 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define REGARD_NUMBERS_112 REGARD_NUMBERS_96 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define REGARD_NUMBERS_128 REGARD_NUMBERS_112 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define REGARD_NUMBERS_160                   \
+  REGARD_NUMBERS_128                         \
+  ", %64, %65, %66, %67, %68, %69, %70, %71" \
+  ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define REGARD_NUMBERS_176 REGARD_NUMBERS_160 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define REGARD_NUMBERS_192 REGARD_NUMBERS_176 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define REGARD_NUMBERS_224                       \
+  REGARD_NUMBERS_192                             \
+  ", %96, %97, %98, %99, %100, %101, %102, %103" \
+  ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define REGARD_NUMBERS_256                           \
+  REGARD_NUMBERS_224                                 \
+  ", %112, %113, %114, %115, %116, %117, %118, %119" \
+  ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define REGARD_SUMS(i)                                                                        \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
       "+f"(c[i + 6]), "+f"(c[i + 7])
-#define REGARD_SUMS_1 REGARD_SUMS(0)
-#define REGARD_SUMS_2 REGARD_SUMS_1, REGARD_SUMS(8)
-#define REGARD_SUMS_3 REGARD_SUMS_2, REGARD_SUMS(16)
-#define REGARD_SUMS_4 REGARD_SUMS_3, REGARD_SUMS(24)
-#define REGARD_SUMS_5 REGARD_SUMS_4, REGARD_SUMS(32)
-#define REGARD_SUMS_6 REGARD_SUMS_5, REGARD_SUMS(40)
-#define REGARD_SUMS_7 REGARD_SUMS_6, REGARD_SUMS(48)
-#define REGARD_SUMS_8 REGARD_SUMS_7, REGARD_SUMS(56)
-#define REGARD_SUMS_9 REGARD_SUMS_8, REGARD_SUMS(64)
-#define REGARD_SUMS_10 REGARD_SUMS_9, REGARD_SUMS(72)
-#define REGARD_SUMS_11 REGARD_SUMS_10, REGARD_SUMS(80)
-#define REGARD_SUMS_12 REGARD_SUMS_11, REGARD_SUMS(88)
-#define REGARD_SUMS_13 REGARD_SUMS_12, REGARD_SUMS(96)
-#define REGARD_SUMS_14 REGARD_SUMS_13, REGARD_SUMS(104)
-#define REGARD_SUMS_15 REGARD_SUMS_14, REGARD_SUMS(112)
-#define REGARD_SUMS_16 REGARD_SUMS_15, REGARD_SUMS(120)
+#define REGARD_SUMS_32 REGARD_SUMS(0), REGARD_SUMS(8)
+#define REGARD_SUMS_64 REGARD_SUMS_32, REGARD_SUMS(16), REGARD_SUMS(24)
+#define REGARD_SUMS_80 REGARD_SUMS_64, REGARD_SUMS(32)
+#define REGARD_SUMS_96 REGARD_SUMS_80, REGARD_SUMS(40)
+#define REGARD_SUMS_112 REGARD_SUMS_96, REGARD_SUMS(48)
+#define REGARD_SUMS_128 REGARD_SUMS_112, REGARD_SUMS(56)
+#define REGARD_SUMS_160 REGARD_SUMS_128, REGARD_SUMS(64), REGARD_SUMS(72)
+#define REGARD_SUMS_176 REGARD_SUMS_160, REGARD_SUMS(80)
+#define REGARD_SUMS_192 REGARD_SUMS_176, REGARD_SUMS(88)
+#define REGARD_SUMS_224 REGARD_SUMS_192, REGARD_SUMS(96), REGARD_SUMS(104)
+#define REGARD_SUMS_256 REGARD_SUMS_224, REGARD_SUMS(112), REGARD_SUMS(120)
 
-// `eights` of sums, n / 16; _0 to _6: the numbers behind them.
-#define REGARD_WGMMA(n, eights, _0, _1, _2, _3, _4, _5, _6)                                                  \
+// _0 to _6: the numbers behind the sums.
+#define REGARD_WGMMA(n, _0, _1, _2, _3, _4, _5, _6)                                                          \
   template <>                                                                                                \
   struct Wgmma<n> {                                                                                          \
     /** A and B in shared memory, k contiguous in both; adds where `add` is not 0. */                        \
     REGARD_DEVICE static void shared(float (&c)[n / 2], u64 a, u64 b, u32 add) {                             \
       asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, " _2 ", 0;\n wgmma.mma_async.sync.aligned.m64n" #n _3 \
-                   " {" REGARD_NUMBERS_##eights "}, " _0 ", " _1 ", p, " _4 ";\n}"                           \
-                   : REGARD_SUMS_##eights                                                                    \
+                   " {" REGARD_NUMBERS_##n "}, " _0 ", " _1 ", p, " _4 ";\n}"                                \
+                   : REGARD_SUMS_##n                                                                         \
                    : "l"(a), "l"(b), "r"(add), "C"(Operands<key::dtype>::tiles),                             \
                      "C"(Operands<key::dtype>::tiles_end));                                                  \
     }                                                                                                        \
     /** A in registers; the rows of B are k, or of 8 bits its columns. Always adds. */                       \
     REGARD_DEVICE static void registers(float (&c)[n / 2], const u32 (&a)[4], u64 b) {                       \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n _5 " {" REGARD_NUMBERS_##eights                    \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n _5 " {" REGARD_NUMBERS_##n                         \
                    "}, {" _0 ", " _1 ", " _2 ", " _3 "}, " _4 ", 1, " _6 ";"                                 \
-                   : REGARD_SUMS_##eights                                                                    \
+                   : REGARD_SUMS_##n                                                                         \
                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "C"(Operands<key::dtype>::weights), \
                      "C"(Operands<key::dtype>::weights_end));                                                \
     }                                                                                                        \
   }
-REGARD_WGMMA(32, 2, "%16", "%17", "%18", "%19", "%20", "%21", "%22");
-REGARD_WGMMA(64, 4, "%32", "%33", "%34", "%35", "%36", "%37", "%38");
-REGARD_WGMMA(80, 5, "%40", "%41", "%42", "%43", "%44", "%45", "%46");
-REGARD_WGMMA(96, 6, "%48", "%49", "%50", "%51", "%52", "%53", "%54");
-REGARD_WGMMA(112, 7, "%56", "%57", "%58", "%59", "%60", "%61", "%62");
-REGARD_WGMMA(128, 8, "%64", "%65", "%66", "%67", "%68", "%69", "%70");
-REGARD_WGMMA(160, 10, "%80", "%81", "%82", "%83", "%84", "%85", "%86");
-REGARD_WGMMA(176, 11, "%88", "%89", "%90", "%91", "%92", "%93", "%94");
-REGARD_WGMMA(192, 12, "%96", "%97", "%98", "%99", "%100", "%101", "%102");
-REGARD_WGMMA(224, 14, "%112", "%113", "%114", "%115", "%116", "%117", "%118");
-REGARD_WGMMA(256, 16, "%128", "%129", "%130", "%131", "%132", "%133", "%134");
+REGARD_WGMMA(32, "%16", "%17", "%18", "%19", "%20", "%21", "%22");
+REGARD_WGMMA(64, "%32", "%33", "%34", "%35", "%36", "%37", "%38");
+REGARD_WGMMA(80, "%40", "%41", "%42", "%43", "%44", "%45", "%46");
+REGARD_WGMMA(96, "%48", "%49", "%50", "%51", "%52", "%53", "%54");
+REGARD_WGMMA(112, "%56", "%57", "%58", "%59", "%60", "%61", "%62");
+REGARD_WGMMA(128, "%64", "%65", "%66", "%67", "%68", "%69", "%70");
+REGARD_WGMMA(160, "%80", "%81", "%82", "%83", "%84", "%85", "%86");
+REGARD_WGMMA(176, "%88", "%89", "%90", "%91", "%92", "%93", "%94");
+REGARD_WGMMA(192, "%96", "%97", "%98", "%99", "%100", "%101", "%102");
+REGARD_WGMMA(224, "%112", "%113", "%114", "%115", "%116", "%117", "%118");
+REGARD_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134");
 #undef REGARD_WGMMA
+#undef REGARD_SUMS
+#undef REGARD_NUMBERS_32
+#undef REGARD_SUMS_32
+#undef REGARD_NUMBERS_64
+#undef REGARD_SUMS_64
+#undef REGARD_NUMBERS_80
+#undef REGARD_SUMS_80
+#undef REGARD_NUMBERS_96
+#undef REGARD_SUMS_96
+#undef REGARD_NUMBERS_112
+#undef REGARD_SUMS_112
+#undef REGARD_NUMBERS_128
+#undef REGARD_SUMS_128
+#undef REGARD_NUMBERS_160
+#undef REGARD_SUMS_160
+#undef REGARD_NUMBERS_176
+#undef REGARD_SUMS_176
+#undef REGARD_NUMBERS_192
+#undef REGARD_SUMS_192
+#undef REGARD_NUMBERS_224
+#undef REGARD_SUMS_224
+#undef REGARD_NUMBERS_256
+#undef REGARD_SUMS_256
 
 }  // namespace regard

@@ -1,0 +1,26 @@
+// Where what a kernel keeps of a row stands in the workspace.
+#pragma once
+
+#include "kernels/arguments.h"
+#include "kernels/inline.h"
+
+namespace regard {
+
+/// A row of a head. What is said of one here takes any type that has these, in 32 bits too.
+struct HeadRow {
+  i64 head, row;
+};
+
+/// The number of a row among those of all heads: [b, hq, sq] (varlen: [hq, tq]).
+template <class Sequence, class Place>
+REGARD_INLINE i64 row_number(const Arguments& a, const Sequence& sequence, const Place& place) {
+  return a.offsets_q ? place.head * a.tq + sequence.first_q + place.row
+                     : (sequence.batch * a.hq + place.head) * a.sq + place.row;
+}
+
+/// How far the same row stands behind in the results of the next part of the keys.
+REGARD_INLINE i64 rows_of_part(const Arguments& a) {
+  return a.hq * a.tq;
+}
+
+}  // namespace regard
