@@ -15,4 +15,11 @@ std::string emulated_target() {
   return "sm_" + std::string(capability);
 }
 
+Seed::Seed(int number) {
+  setenv("EMULATOR_SEED", std::to_string(number).c_str(), 1);
+}
+Seed::~Seed() {
+  unsetenv("EMULATOR_SEED");
+}
+
 }  // namespace regard::test

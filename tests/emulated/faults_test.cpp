@@ -19,8 +19,8 @@ struct Outcome {
   std::vector<unsigned> numbers;
 };
 
-/// A kernel of 64 threads with this body, which writes to `out[64]`.
-Outcome outcome_of(const std::string& body) {
+/// A kernel of so many threads with this body, which writes a number of each to `out`.
+Outcome outcome_of(const std::string& body, unsigned threads = 64) {
   const NvrtcPlace place{"the emulator", EMULATED_NVRTC};
   const Result<NvrtcLibrary> nvrtc = open_nvrtc({&place, 1});
   if (!nvrtc) return {nvrtc.error().message, {}};
@@ -41,12 +41,13 @@ Outcome outcome_of(const std::string& body) {
   cuda.push_context(context);
   cuda::ModuleHandle module = nullptr;
   cuda::Function function = nullptr;
-  cuda.load_module(&module, code.data());
-  cuda.module_function(&function, module, "kernel");
-  std::vector<unsigned> numbers(64);
+  if (cuda.load_module(&module, code.data()) != cuda::success ||
+      cuda.module_function(&function, module, "kernel") != cuda::success)
+    return {"it cannot be loaded", {}};
+  std::vector<unsigned> numbers(threads);
   unsigned* out = numbers.data();
   void* parameters[] = {&out};
-  cuda::LaunchConfiguration launch{{1, 1, 1}, {64, 1, 1}, 4096, nullptr, nullptr, 0};
+  cuda::LaunchConfiguration launch{{1, 1, 1}, {threads, 1, 1}, 16384, nullptr, nullptr, 0};
   const cuda::Code code_of_launch = cuda.launch(&launch, function, parameters, nullptr);
   cuda.pop_context(&context);
   if (code_of_launch == cuda::success) return {"", numbers};
@@ -89,6 +90,80 @@ TEST(Emulator, WhatIsNotWaitedForIsNotThere) {
   const std::string wait =
       "asm volatile(\"cp.async.commit_group;\"); asm volatile(\"cp.async.wait_group %0;\" ::\"n\"(0));";
   EXPECT_THAT(outcome_of(copy + wait + "__syncthreads();" + read).numbers, testing::Each(0u));
+}
+
+/// 64 x 16 ones by 16 x 8 ones, so sums of 16: `before` and `behind` stand around the wait.
+Outcome product(const std::string& before, const std::string& behind) {
+  const std::string start =
+      "extern __shared__ __align__(16) char dynamic[];"
+      "unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(dynamic));"
+      "unsigned tile = (from + 1023) / 1024 * 1024;"
+      "unsigned short* ones = reinterpret_cast<unsigned short*>(dynamic + (tile - from));"
+      "for (int i = threadIdx.x; i < 64 * 64; i += 128) ones[i] = 0x3c00;"
+      "float c[4] = {}; unsigned long long a = tile >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;"
+      "asm volatile(\"fence.proxy.async.shared::cta;\"); __syncthreads();"
+      "asm volatile(\"wgmma.fence.sync.aligned;\");"
+      "asm volatile(\"{\\n .reg .pred p;\\n setp.ne.b32 p, %6, 0;\\n "
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+      "{%0, %1, %2, %3}, %4, %5, p, 1, 1, 0, 0;\\n}\" : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), "
+      "\"+f\"(c[3]) "
+      ": \"l\"(a), \"l\"(a), \"r\"(1));"
+      "asm volatile(\"wgmma.commit_group.sync.aligned;\");";
+  const std::string wait = "asm volatile(\"wgmma.wait_group.sync.aligned %0;\" ::\"n\"(0));";
+  return outcome_of(start + before + wait + behind, 128);
+}
+
+TEST(Emulator, AProductIsThereBehindItsWaitAndItsOperandsAreFree) {
+  const std::string write = "out[threadIdx.x] = c[0];", spoil = "ones[threadIdx.x * 4] = 0;";
+  int wrong_sums = 0, wrong_operands = 0;
+  for (int number = 1; number <= 8; ++number) {
+    const test::Seed seed(number);
+    EXPECT_THAT(product("", write + spoil).numbers, testing::Each(16u));
+    const auto right = testing::Matches(testing::Each(16u));
+    wrong_sums += !right(product(write, "").numbers);
+    wrong_operands += !right(product(spoil, write).numbers);
+  }
+  EXPECT_GT(wrong_sums, 0);
+  EXPECT_GT(wrong_operands, 0);
+}
+
+TEST(Emulator, ABarrierMaySayNotYet) {
+  const std::string wait_once =
+      "__shared__ unsigned long long barrier; unsigned at = "
+      "static_cast<unsigned>(__cvta_generic_to_shared(&barrier));"
+      "if (threadIdx.x == 0) asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" ::\"r\"(at), "
+      "\"r\"(64));"
+      "__syncthreads(); asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" ::\"r\"(at));"
+      "unsigned done; asm volatile(\"{\\n .reg .pred p;\\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], "
+      "%2;\\n "
+      "mov.b32 %0, p;\\n}\" : \"=r\"(done) : \"r\"(at), \"r\"(0)); out[threadIdx.x] = done;";
+  bool not_yet = false;
+  for (int number = 1; number <= 8; ++number) {
+    const test::Seed seed(number);
+    const Outcome o = outcome_of(wait_once);
+    ASSERT_EQ(o.error, "");
+    not_yet |= testing::Matches(testing::Contains(0u))(o.numbers);
+  }
+  EXPECT_TRUE(not_yet);
+}
+
+TEST(Emulator, AChipHasItsOwnInstructionsOnly) {
+  const std::string error =
+      outcome_of("asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %0;\" ::\"n\"(40));").error;
+  if (test::emulated_target() == "sm_90a")
+    EXPECT_EQ(error, "");
+  else
+    EXPECT_THAT(error, testing::HasSubstr(test::emulated_target() + " has no instruction 'setmaxnreg"));
+}
+
+TEST(Emulator, VectorsAreAligned) {
+  EXPECT_THAT(
+      outcome_of(
+          "extern __shared__ __align__(16) char dynamic[]; unsigned at = static_cast<unsigned>("
+          "__cvta_generic_to_shared(dynamic + 4)); asm volatile(\"st.shared.v4.b32 [%0], {%1, %1, %1, %1};\" "
+          "::\"r\"(at), \"r\"(at));")
+          .error,
+      testing::HasSubstr("no multiple of 16"));
 }
 
 TEST(Emulator, AKernelThatHangsSaysWhere) {

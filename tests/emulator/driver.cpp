@@ -17,6 +17,11 @@
 using namespace regard::cuda;  // NOLINT: its types are what this library's functions take
 using regard::test::FakeDriver;
 
+extern "C" {
+Code cuCtxGetDevice(int*);
+Code cuDeviceGetAttribute(int*, DeviceAttribute, int);
+}
+
 namespace {
 
 constexpr Code invalid_value = 1, invalid_image = 200, launch_failed = 719;
@@ -25,13 +30,25 @@ constexpr Code invalid_value = 1, invalid_image = 200, launch_failed = 719;
 struct Kernel {
   emulator::Runtime** runtime;
   void (*launch)(void** parameters);
+  unsigned most_shared = 49152;  ///< until more is asked for
 };
 
 Code fail(Code code, const std::string& text) {
-  static std::string last;
+  thread_local std::string last;
   last = text;
   regard::test::fake_driver()->error_text = last.c_str();
   return code;
+}
+
+/// Of the device whose context is current.
+struct Multiprocessor {
+  int capability, shared_memory;
+};
+Multiprocessor multiprocessor() {
+  int device = 0, shared_memory = 0;
+  cuCtxGetDevice(&device);
+  cuDeviceGetAttribute(&shared_memory, attribute_shared_memory, device);
+  return {regard::test::fake_driver()->capability[device], shared_memory};
 }
 
 /// EMULATED_CAPABILITY=80 makes the first device one of compute capability 8.0. Multiprocessors are few, so
@@ -82,7 +99,10 @@ Code cuFuncGetAttribute(int* value, FunctionAttribute, Function) {
   *value = 0;
   return success;
 }
-Code cuFuncSetAttribute(Function, FunctionAttribute, int) {
+Code cuFuncSetAttribute(Function function, FunctionAttribute attribute, int value) {
+  if (attribute != attribute_dynamic_shared || value < 0 || value > multiprocessor().shared_memory)
+    return invalid_value;
+  reinterpret_cast<Kernel*>(function)->most_shared = static_cast<unsigned>(value);
   return success;
 }
 
@@ -90,13 +110,19 @@ Code cuLaunchKernelEx(const LaunchConfiguration* configuration, Function functio
                       void**) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
-  emulator::Grid grid{configuration->grid[0], configuration->block[0], 1, configuration->shared_bytes};
+  const Kernel& kernel = *reinterpret_cast<const Kernel*>(function);
+  const LaunchConfiguration& c = *configuration;
+  if (c.grid[1] != 1 || c.grid[2] != 1 || c.block[1] != 1 || c.block[2] != 1)
+    return fail(invalid_value, "launches of more than one dimension are not emulated");
+  if (c.shared_bytes > kernel.most_shared)
+    return fail(invalid_value,
+                fmt::format("{} bytes of shared memory are more than the kernel was given", c.shared_bytes));
+  emulator::Grid grid{c.grid[0], c.block[0], 1, c.shared_bytes, multiprocessor().capability};
   for (unsigned i = 0; i < configuration->attribute_count; ++i)
     if (configuration->attributes[i].id == attribute_cluster)
       grid.cluster = configuration->attributes[i].cluster[0];
   if (grid.blocks % grid.cluster != 0)
     return fail(invalid_value, "the blocks are no multiple of a cluster's");
-  const Kernel& kernel = *reinterpret_cast<const Kernel*>(function);
   try {
     emulator::Launch(grid, *kernel.runtime, [&] { kernel.launch(parameters); });
   } catch (const std::exception& error) {

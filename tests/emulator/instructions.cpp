@@ -48,13 +48,15 @@ void Execution::set(const ptx::Operand& operand, std::uint64_t bits) {
   }
 }
 
-Handler find_instruction(std::string_view name) {
+Handler find_instruction(std::string_view name, int capability) {
   for (const auto table :
        {arithmetic_instructions(), memory_instructions(), meeting_instructions(), matrix_instructions()}) {
     for (const Named& known : table) {
       const bool family = known.name.ends_with('*');
-      if (family ? name.starts_with(known.name.substr(0, known.name.size() - 1)) : name == known.name)
-        return known.execute;
+      if (family ? !name.starts_with(known.name.substr(0, known.name.size() - 1)) : name != known.name)
+        continue;
+      if (capability >= known.from && capability <= known.to) return known.execute;
+      throw std::runtime_error(fmt::format("sm_{} has no instruction '{}'", capability, name));
     }
   }
   throw std::runtime_error(fmt::format("the emulator does not know the instruction '{}'", name));

@@ -51,13 +51,15 @@ class Execution {
 
 using Handler = void (*)(Execution&, const ptx::Instruction&);
 
+/// An instruction, or with a star at the end a family of them, and the chips that have it.
 struct Named {
   std::string_view name;
   Handler execute;
+  int from = 75, to = 1000;  ///< compute capability in tenths
 };
 
-/// Throws std::runtime_error for one that is not known.
-Handler find_instruction(std::string_view name);
+/// Throws std::runtime_error for one that is not known, or that the chip does not have.
+Handler find_instruction(std::string_view name, int capability);
 
 // The tables behind it, by room.
 std::span<const Named> arithmetic_instructions();

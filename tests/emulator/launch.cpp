@@ -4,10 +4,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <map>
-#include <mutex>
 #include <stdexcept>
 
 #include "emulator/instructions.h"
@@ -36,6 +34,8 @@ std::uint8_t* stack(std::size_t number) {
 Launch::Launch(const Grid& grid, Runtime*& of_kernel, std::function<void()> kernel)
     : grid_(grid), kernel_(std::move(kernel)) {
   of_kernel = this;
+  if (grid.threads == 0 || grid.threads % 32 != 0 || grid.threads > 1024)
+    throw std::runtime_error(fmt::format("{} threads are no whole warps of at most 32", grid.threads));
   const char* const seed = std::getenv("EMULATOR_SEED");
   random_.seed(seed == nullptr ? 1 : static_cast<unsigned>(std::atoi(seed)));
   const unsigned at_once = std::max(blocks_at_once / grid.cluster, 1u) * grid.cluster;
@@ -54,12 +54,13 @@ void Launch::run(unsigned first_block, unsigned blocks) {
     block.number = i;
     block.rank = i % grid_.cluster;
     block.cluster->blocks.push_back(&block);
-    block.threads = static_cast<int>(grid_.threads);
+    block.threads = block.running = static_cast<int>(grid_.threads);
     block.warps.resize(grid_.threads / 32);
     block.products.resize((grid_.threads + ProductQueue::threads - 1) / ProductQueue::threads);
     for (unsigned t = 0; t < grid_.threads; ++t)
       start(threads_[i * grid_.threads + t], block, first_block + i, t);
   }
+  rounds_ = 0;
   loop();
 }
 
@@ -87,24 +88,32 @@ void Launch::enter(unsigned high, unsigned low) {
                                   launch.position.thread.x, error.what());
   }
   launch.thread_->ended = true;
+  --launch.thread_->block->running;
 }
 
-/// Turns of all threads that can go on, warp after warp from a random one on, of which some are left out.
+/// Turns of all threads that can go on, warp after warp from a random one on, of which some are left out; the
+/// lanes of a warp from the first one or from the last. For some rounds a block falls behind.
 void Launch::loop() {
   constexpr std::int64_t most_rounds = 1 << 20;
-  constexpr int most_idle_rounds = 100;  // in none of them all warps are likely to be left out
-  const std::size_t warps = threads_.size() / 32;
+  constexpr int most_idle_rounds = 200;  // in none of them all warps are likely to be left out
+  constexpr int slow_rounds = 64;
+  const std::size_t warps = threads_.size() / 32, of_block = grid_.threads / 32;
+  std::size_t slow = 0;  // which block; beyond them: none
   for (int idle = 0; error_.empty() && !std::ranges::all_of(threads_, &Thread::ended); ++idle) {
     const std::size_t first = random_() % warps;
+    if (rounds_ % slow_rounds == 0) slow = random_() % (2 * blocks_.size());
     for (std::size_t i = 0; i < warps; ++i) {
-      if (random_() % 4 == 0) continue;
       const std::size_t warp = (first + i) % warps;
-      for (std::size_t t = 32 * warp; t < 32 * (warp + 1) && error_.empty(); ++t)
-        if (resume(threads_[t])) idle = 0;
+      if (random_() % 4 == 0 || (warp / of_block == slow && random_() % 8 != 0)) continue;
+      const std::size_t turn = coin() ? 31 : 0;
+      for (std::size_t lane = 0; lane < 32 && error_.empty(); ++lane)
+        if (resume(threads_[32 * warp + (lane ^ turn)])) idle = 0;
     }
     if (end_some_work(idle > 0)) idle = 0;
     if (++rounds_ == most_rounds && error_.empty()) error_ = "the kernel does not end: " + waiting();
     if (idle == most_idle_rounds && error_.empty()) error_ = "the kernel hangs: " + waiting();
+  }
+  while (error_.empty() && end_some_work(true)) {
   }
   work_.clear();
   if (!error_.empty()) throw std::runtime_error(error_);
@@ -157,6 +166,11 @@ void Launch::wait(const char* what, std::function<bool()> ready) {
   swapcontext(&thread.context, &scheduler_);
 }
 
+void Launch::pause() {
+  thread_->waits_for = "its next turn";
+  swapcontext(&thread_->context, &scheduler_);
+}
+
 void Launch::with_warp(const void* what, void* mine, const std::function<void(void* const*)>& action) {
   Warp& warp = *thread_->warp;
   if (warp.meeting.arrived == 0) warp.what = what;
@@ -191,7 +205,7 @@ void Launch::execute(Site& site, const Operand* operands, int count) {
         text += *c;
       }
     }
-    site.program = new ptx::Program(ptx::parse(text));
+    site.program = new ptx::Program(ptx::parse(text, grid_.capability));
   }
   Execution(*this, operands).run(*static_cast<const ptx::Program*>(site.program));
 }
@@ -261,10 +275,11 @@ std::uint32_t Launch::shared_address(const void* pointer) {
 }
 
 std::uint8_t* Launch::shared(std::uint32_t address, std::size_t bytes) {
-  const std::size_t rank = address >> rank_shift, at = offset(address);
+  const std::size_t rank = Launch::rank(address), at = offset(address);
   const std::vector<Block*>& blocks = thread_->block->cluster->blocks;
   if (rank >= blocks.size() || at + bytes > blocks[rank]->memory.size())
     throw std::runtime_error(fmt::format("{} bytes at {} are outside of shared memory", bytes, at));
+  if (blocks[rank]->running == 0) throw std::runtime_error("shared memory of a block that has ended");
   return blocks[rank]->memory.data() + at;
 }
 

@@ -6,6 +6,7 @@
 
 #include <ucontext.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -74,8 +75,8 @@ struct Block {
   Cluster* cluster = nullptr;
   unsigned number = 0;     ///< of those that run together
   std::uint32_t rank = 0;  ///< in its cluster
-  int threads = 0;
-  Meeting meetings[16];
+  int threads = 0, running = 0;
+  std::array<Meeting, 16> meetings;
   std::vector<Warp> warps;
   std::vector<ProductQueue> products;  ///< by warpgroup
 };
@@ -83,6 +84,7 @@ struct Block {
 /// What a launch asks for.
 struct Grid {
   unsigned blocks, threads, cluster, shared_bytes;
+  int capability;  ///< of the device, in tenths
 };
 
 class Launch final : public Runtime {
@@ -102,6 +104,8 @@ class Launch final : public Runtime {
   Thread& thread() { return *thread_; }
   /// Lets other threads run until `ready`; `what` is for the message of a kernel that hangs.
   void wait(const char* what, std::function<bool()> ready);
+  /// Lets other threads run once.
+  void pause();
   /// All lanes of the warp: the last one does it with what each brought.
   void with_warp(const void* what, void* mine, const std::function<void(void* const* of_lanes)>&);
   /// `bytes` of shared memory at an address, which may be another block's of the cluster.
@@ -110,8 +114,9 @@ class Launch final : public Runtime {
   static std::uint32_t of_rank(std::uint32_t rank, std::uint32_t address) {
     return offset(address) | rank << rank_shift;
   }
+  static std::uint32_t rank(std::uint32_t address) { return address >> rank_shift; }
   static std::uint32_t offset(std::uint32_t address) { return address & ((1u << rank_shift) - 1); }
-  /// Later, at a random moment.
+  /// Later, at a random moment. It throws where a block that it is for has ended: nobody waited for it.
   void begin(std::function<void()> work) { work_.push_back(std::move(work)); }
   bool coin() { return random_() % 2 == 0; }
 

@@ -12,9 +12,9 @@ namespace {
 
 using Instruction = ptx::Instruction;
 
-std::uint32_t half_of(const std::uint8_t* at) {
-  std::uint16_t bits;
-  std::memcpy(&bits, at, sizeof bits);
+std::uint32_t bits_at(const std::uint8_t* place, std::size_t bytes) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, place, bytes);
   return bits;
 }
 
@@ -45,7 +45,7 @@ void load_squares(Execution& e, const Instruction& i) {
         std::uint32_t both = 0;
         for (std::size_t j = 0; j < 2; ++j) {
           const std::size_t row = turned ? 2 * (l % 4) + j : l / 4, column = turned ? l / 4 : 2 * (l % 4) + j;
-          both |= half_of(row_of(of_lanes, square, row) + 2 * column) << 16 * j;
+          both |= bits_at(row_of(of_lanes, square, row) + 2 * column, 2) << 16 * j;
         }
         lane(of_lanes, l).execution->set((*lane(of_lanes, l).registers)[square], both);
       }
@@ -137,14 +137,14 @@ void issue(Execution& e, const Instruction& i) {
     part.left = e.get(i.operands[1]);
   }
   part.right = e.get(i.operands[2]);
-  part.memory = e.launch().shared(e.launch().of_rank(e.thread().block->rank, 0), 0);
   part.adds = e.get(i.operands[3]) != 0;
   for (std::size_t n = 4; n < 6; ++n)
     if (e.get(i.operands[n]) != 1) throw std::runtime_error("a negative product is not emulated");
+  if (i.operands.size() > 7 && e.get(i.operands[6]) != 0)
+    throw std::runtime_error("a left operand that stands transposed is not emulated");
   Thread& thread = e.thread();
-  thread.block->products[warpgroup_of(thread)].issue(
-      e.launch(), static_cast<int>(thread.position.thread.x) % ProductQueue::threads,
-      thread.products_issued++, i, std::move(part));
+  thread.block->products[warpgroup_of(thread)].issue(e.launch(), thread, thread.products_issued++, i,
+                                                     std::move(part));
 }
 void commit(Execution& e, const Instruction&) {
   e.thread().product_groups.push_back(e.thread().products_issued);
@@ -156,20 +156,21 @@ void wait(Execution& e, const Instruction& i) {
     count = thread.product_groups.front();
     thread.product_groups.pop_front();
   }
-  ProductQueue& queue = thread.block->products[warpgroup_of(thread)];
-  e.launch().wait("wgmma.wait_group", [&queue, count] { return queue.finish(count); });
+  const ProductQueue& queue = thread.block->products[warpgroup_of(thread)];
+  e.launch().wait("wgmma.wait_group", [&queue, count] { return queue.done() >= count; });
 }
 
 /// An operand in shared memory, as a descriptor says where it is: swizzled rows of 128 bytes in eights.
 class Tile {
  public:
-  Tile(std::uint64_t descriptor, const std::uint8_t* memory)
+  Tile(std::uint64_t descriptor, const std::vector<std::uint8_t>& memory)
       : memory_(memory),
         start_(static_cast<std::uint32_t>(descriptor & 0x3fff) << 4),
         leading_(static_cast<std::uint32_t>(descriptor >> 16 & 0x3fff) << 4),
         eight_rows_(static_cast<std::uint32_t>(descriptor >> 32 & 0x3fff) << 4) {
-    if (descriptor >> 62 != 1)
-      throw std::runtime_error("an operand that is not swizzled by 128 bytes is not emulated");
+    if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) != 0)
+      throw std::runtime_error(
+          "an operand that is not swizzled by 128 bytes, or begins within eight rows, is not emulated");
   }
   /// Rows of k.
   const std::uint8_t* at(std::uint32_t row, std::uint32_t byte) const {
@@ -181,23 +182,21 @@ class Tile {
   }
 
  private:
-  const std::uint8_t* place(std::uint32_t behind) const { return memory_ + swizzled(start_ + behind); }
+  const std::uint8_t* place(std::uint32_t behind) const {
+    const std::uint32_t at = swizzled(start_ + behind);
+    if (at + 2 > memory_.size())
+      throw std::runtime_error("an operand of a product ends outside of shared memory");
+    return memory_.data() + at;
+  }
 
-  const std::uint8_t* memory_;
+  const std::vector<std::uint8_t>& memory_;
   std::uint32_t start_, leading_, eight_rows_;
 };
 
-std::uint32_t bits_at(const std::uint8_t* place, std::size_t bytes) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, place, bytes);
-  return bits;
-}
-
 }  // namespace
 
-void ProductQueue::issue(Launch& launch, int thread, std::uint64_t number,
+void ProductQueue::issue(Launch& launch, const Thread& thread, std::uint64_t number,
                          const ptx::Instruction& instruction, ProductPart part) {
-  if (number < done_) throw std::runtime_error("a product is issued that is done");
   const std::size_t at = number - done_;
   if (products_.size() <= at) products_.resize(at + 1);
   Product& product = products_[at];
@@ -207,21 +206,19 @@ void ProductQueue::issue(Launch& launch, int thread, std::uint64_t number,
   }
   if (product.instruction->name != instruction.name)
     throw std::runtime_error("threads of a warpgroup issue different products");
-  product.parts[static_cast<std::size_t>(thread)] = std::move(part);
-  if (++product.issued == threads && launch.coin()) finish(number + 1);
-}
-
-bool ProductQueue::finish(std::uint64_t count) {
-  while (done_ < count && !products_.empty() && products_.front().issued == threads) {
-    compute(products_.front());
-    products_.pop_front();
-    ++done_;
-  }
-  return done_ >= count;
+  product.parts[thread.position.thread.x % threads] = std::move(part);
+  if (++product.issued < threads) return;
+  launch.begin([this, number, &block = *thread.block] {
+    for (; done_ <= number; ++done_) {
+      if (block.running == 0) throw std::runtime_error("a block ends before a product that goes on");
+      compute(products_.front(), block.memory);
+      products_.pop_front();
+    }
+  });
 }
 
 /// "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"
-void ProductQueue::compute(const Product& product) {
+void ProductQueue::compute(const Product& product, const std::vector<std::uint8_t>& memory) {
   const ptx::Instruction& i = *product.instruction;
   const std::vector<std::string_view> words = words_of(i.name);
   std::size_t columns = 0, deep = 0;
@@ -231,7 +228,6 @@ void ProductQueue::compute(const Product& product) {
   const bool in_registers = i.operands[1].kind == ptx::Operand::Kind::vector;
   const bool turned = bytes == 2 && i.operands.back().number != 0;
   const ProductPart& first = product.parts[0];
-  const std::uint8_t* const memory = first.memory;
 
   std::vector<float> left(64 * deep), right(columns * deep);
   for (std::size_t row = 0; row < 64; ++row) {
@@ -276,12 +272,12 @@ std::span<const Named> matrix_instructions() {
   static constexpr Named table[] = {
       {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", load_squares<false>},
       {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", load_squares<true>},
-      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", store_squares},
-      {"mma.sync.aligned.m16n8k16.row.col.f32.*", multiply},
+      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", store_squares, 90},
+      {"mma.sync.aligned.m16n8k16.row.col.f32.*", multiply, 80},
       {"mma.sync.aligned.m16n8k8.row.col.f32.*", multiply},
-      {"wgmma.mma_async.sync.aligned.m64n*", issue},
-      {"wgmma.commit_group.sync.aligned", commit},
-      {"wgmma.wait_group.sync.aligned", wait},
+      {"wgmma.mma_async.sync.aligned.m64n*", issue, 90, 90},
+      {"wgmma.commit_group.sync.aligned", commit, 90, 90},
+      {"wgmma.wait_group.sync.aligned", wait, 90, 90},
   };
   return table;
 }

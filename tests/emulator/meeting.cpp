@@ -33,16 +33,22 @@ void arrive_and_expect(Execution& e, const Instruction& i) {
 void wait(Execution& e, const Instruction& i) {
   const Barrier& b = barrier(e, i.operands[1]);
   const auto parity = static_cast<std::uint32_t>(e.get(i.operands[2]));
-  e.launch().wait("mbarrier.try_wait", [&b, parity] { return b.phase != parity; });
-  e.set(i.operands[0], 1);
+  if (b.phase == parity && e.launch().coin())
+    e.launch().pause();  // and then it may say that it has not ended
+  else
+    e.launch().wait("mbarrier.try_wait", [&b, parity] { return b.phase != parity; });
+  e.set(i.operands[0], b.phase != parity);
 }
 
-/// number, threads
+/// By the number that the first operand is.
+Meeting& meeting_of(Execution& e, const Instruction& i) {
+  return e.thread().block->meetings.at(e.get(i.operands[0]));
+}
 void arrive_at_number(Execution& e, const Instruction& i) {
-  e.thread().block->meetings[e.get(i.operands[0])].arrive(static_cast<int>(e.get(i.operands[1])), false);
+  meeting_of(e, i).arrive(static_cast<int>(e.get(i.operands[1])), false);
 }
 void meet_at_number(Execution& e, const Instruction& i) {
-  Meeting& meeting = e.thread().block->meetings[e.get(i.operands[0])];
+  Meeting& meeting = meeting_of(e, i);
   const std::uint64_t number = meeting.number;
   arrive_at_number(e, i);
   e.launch().wait("bar.sync", [&meeting, number] { return meeting.number != number; });
@@ -65,23 +71,23 @@ void nothing(Execution&, const Instruction&) {}
 
 std::span<const Named> meeting_instructions() {
   static constexpr Named table[] = {
-      {"mbarrier.init.shared::cta.b64", init},
-      {"mbarrier.arrive.shared::cta.b64", arrive},
-      {"mbarrier.arrive.shared::cluster.b64", arrive},
-      {"mbarrier.arrive.expect_tx.shared::cta.b64", arrive_and_expect},
-      {"mbarrier.try_wait.parity.shared::cta.b64", wait},
+      {"mbarrier.init.shared::cta.b64", init, 90},
+      {"mbarrier.arrive.shared::cta.b64", arrive, 90},
+      {"mbarrier.arrive.shared::cluster.b64", arrive, 90},
+      {"mbarrier.arrive.expect_tx.shared::cta.b64", arrive_and_expect, 90},
+      {"mbarrier.try_wait.parity.shared::cta.b64", wait, 90},
       {"bar.arrive", arrive_at_number},
       {"bar.sync", meet_at_number},
-      {"barrier.cluster.arrive.release", arrive_in_cluster},
-      {"barrier.cluster.wait.acquire", wait_for_cluster},
-      {"fence.mbarrier_init.release.cluster", nothing},
-      {"fence.proxy.async.shared::cta", nothing},
-      {"griddepcontrol.launch_dependents", nothing},
-      {"griddepcontrol.wait", nothing},
-      {"prefetch.tensormap", nothing},
-      {"setmaxnreg.inc.sync.aligned.u32", nothing},
-      {"setmaxnreg.dec.sync.aligned.u32", nothing},
-      {"wgmma.fence.sync.aligned", nothing},
+      {"barrier.cluster.arrive.release", arrive_in_cluster, 90},
+      {"barrier.cluster.wait.acquire", wait_for_cluster, 90},
+      {"fence.mbarrier_init.release.cluster", nothing, 90},
+      {"fence.proxy.async.shared::cta", nothing, 90},
+      {"griddepcontrol.launch_dependents", nothing, 90},
+      {"griddepcontrol.wait", nothing, 90},
+      {"prefetch.tensormap", nothing, 90},
+      {"setmaxnreg.inc.sync.aligned.u32", nothing, 90, 90},
+      {"setmaxnreg.dec.sync.aligned.u32", nothing, 90, 90},
+      {"wgmma.fence.sync.aligned", nothing, 90, 90},
   };
   return table;
 }

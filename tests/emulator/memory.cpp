@@ -15,7 +15,14 @@ std::uint32_t address(Execution& e, const ptx::Operand& operand) {
   return static_cast<std::uint32_t>(e.get(operand));
 }
 
+/// Of a vector of words.
+void check_alignment(const Instruction& i, const std::uint8_t* place, std::size_t words) {
+  if (reinterpret_cast<std::uintptr_t>(place) % (4 * words) != 0)
+    throw std::runtime_error(fmt::format("{} at an address that is no multiple of {}", i.name, 4 * words));
+}
+
 void store_words(Execution& e, const Instruction& i, std::uint8_t* to) {
+  check_alignment(i, to, i.operands[1].parts.size());
   for (const ptx::Operand& part : i.operands[1].parts) {
     const auto word = static_cast<std::uint32_t>(e.get(part));
     std::memcpy(to, &word, sizeof word);
@@ -30,6 +37,7 @@ void store_global(Execution& e, const Instruction& i) {
 }
 void load_shared(Execution& e, const Instruction& i) {
   const std::uint8_t* from = e.launch().shared(address(e, i.operands[1]), 4 * i.operands[0].parts.size());
+  check_alignment(i, from, i.operands[0].parts.size());
   for (const ptx::Operand& part : i.operands[0].parts) {
     std::uint32_t word = 0;
     std::memcpy(&word, from, sizeof word);
@@ -49,12 +57,14 @@ void end_first_copies(Thread& thread, std::size_t count) {
 void copy(Execution& e, const Instruction& i) {
   std::uint8_t* const to = e.launch().shared(address(e, i.operands[0]), 16);
   const void* const from = reinterpret_cast<const void*>(e.get(i.operands[1]));
-  const std::size_t bytes = e.get(i.operands[3]);
+  const auto bytes = static_cast<std::int32_t>(e.get(i.operands[3]));
+  if (e.get(i.operands[2]) != 16 || bytes < 0 || bytes > 16)
+    throw std::runtime_error(fmt::format("cp.async of {} bytes of 16", bytes));
   if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0 || e.get(i.operands[1]) % 16 != 0)
     throw std::runtime_error("cp.async of 16 bytes from or to an address that is no multiple of 16");
   e.thread().copies.emplace_back([=] {
     std::memset(to, 0, 16);
-    if (bytes > 0) std::memcpy(to, from, bytes);
+    if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
   });
 }
 void end_copy_group(Execution& e, const Instruction&) {
@@ -88,10 +98,10 @@ void load_box(Execution& e, const Instruction& i) {
   for (std::size_t n = 0; n < parts.size(); ++n) coordinates[n] = static_cast<std::int32_t>(e.get(parts[n]));
   const std::uint32_t to = address(e, i.operands[0]), barrier = address(e, i.operands[2]),
                       bytes = map.bytes_of_box();
-  const std::uint32_t own = 1u << e.thread().block->rank;
-  const auto blocks = i.operands.size() > 3 ? static_cast<std::uint32_t>(e.get(i.operands[3])) : own;
+  const auto blocks =
+      i.operands.size() > 3 ? static_cast<std::uint32_t>(e.get(i.operands[3])) : 1u << Launch::rank(to);
   if (to % 128 != 0) throw std::runtime_error("a box to shared memory that is no multiple of 128");
-  for (std::uint32_t rank = 0; rank < e.thread().block->cluster->blocks.size(); ++rank) {
+  for (std::uint32_t rank = 0; rank < 32; ++rank) {
     if ((blocks >> rank & 1) == 0) continue;
     const std::uint32_t place = launch.of_rank(rank, to);
     launch.shared(place, bytes);
@@ -99,7 +109,10 @@ void load_box(Execution& e, const Instruction& i) {
     Barrier& full = barrier_at(launch, launch.of_rank(rank, barrier));
     const std::uint32_t offset = launch.offset(to);
     std::vector<std::int32_t> at(coordinates, coordinates + 5);
-    launch.begin([=, &full] {
+    const Block& block = *e.thread().block->cluster->blocks[rank];
+    launch.begin([=, &full, &block] {
+      if (block.running == 0)
+        throw std::runtime_error("a block ends before a box has come that is on its way");
       const std::int32_t first[5] = {at[0], at[1], at[2], at[3], at[4]};
       copy_box(map, first, memory, offset);
       full.complete(bytes);
@@ -112,7 +125,9 @@ void send(Execution& e, const Instruction& i) {
   std::uint8_t* const to = e.launch().shared(address(e, i.operands[0]), 4);
   const auto value = static_cast<std::uint32_t>(e.get(i.operands[1]));
   Barrier& barrier = barrier_at(e.launch(), address(e, i.operands[2]));
-  e.launch().begin([=, &barrier] {
+  const Block& block = *e.thread().block->cluster->blocks[Launch::rank(address(e, i.operands[0]))];
+  e.launch().begin([=, &barrier, &block] {
+    if (block.running == 0) throw std::runtime_error("a block ends before what is sent to it has come");
     std::memcpy(to, &value, sizeof value);
     barrier.complete(sizeof value);
   });
@@ -131,15 +146,15 @@ std::span<const Named> memory_instructions() {
       {"st.global.v4.b32", store_global},
       {"ld.shared.v4.f32", load_shared},
       {"ld.shared.v2.f32", load_shared},
-      {"cp.async.cg.shared.global", copy},
-      {"cp.async.commit_group", end_copy_group},
-      {"cp.async.wait_group", wait_for_copies},
-      {"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes", load_box},
+      {"cp.async.cg.shared.global", copy, 80},
+      {"cp.async.commit_group", end_copy_group, 80},
+      {"cp.async.wait_group", wait_for_copies, 80},
+      {"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes", load_box, 90},
       {"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster",
-       load_box},
-      {"cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes", load_box},
-      {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32", send},
-      {"mapa.shared::cluster.u32", place_in_block},
+       load_box, 90},
+      {"cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes", load_box, 90},
+      {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32", send, 90},
+      {"mapa.shared::cluster.u32", place_in_block, 90},
   };
   return table;
 }

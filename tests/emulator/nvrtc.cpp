@@ -1,5 +1,6 @@
 // libnvrtc.so.13 without NVRTC: what it gives as machine code is a shared object for this machine, made by
 // the host's compiler, with CUDA's number in its header. The emulated driver loads it.
+#include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
 
@@ -13,6 +14,9 @@
 #include <string>
 
 #include "emulator/translate.h"
+#include "support/temporary_folder.h"
+
+extern "C" __attribute__((visibility("default"))) int nvrtcVersion(int* major, int* minor);
 
 namespace {
 
@@ -30,34 +34,14 @@ void write(const fs::path& file, std::string_view text) {
   std::ofstream(file, std::ios::binary) << text;
 }
 
-/// A folder of its own, gone with it.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "emulator-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path operator/(const char* name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
-
 void run(const std::string& command, const fs::path& log) {
   if (std::system(fmt::format("{} 2> '{}'", command, log.string()).c_str()) != 0)
     throw std::runtime_error(fmt::format("{}\n{}", command, read(log)));
 }
 
 std::string compiled(const Program& program) {
-  const Folder folder;
-  const fs::path plain = folder / "kernel.cu", preprocessed = folder / "kernel.ii",
+  const regard::TemporaryFolder temporary;
+  const fs::path folder = temporary.path(), plain = folder / "kernel.cu", preprocessed = folder / "kernel.ii",
                  translated = folder / "kernel.cpp", object = folder / "kernel.so", log = folder / "log";
   write(plain, program.source);
   run(fmt::format("{} -E -P -x c++ -std=c++20 -D__CUDACC__ '{}' -o '{}'", EMULATOR_COMPILER, plain.string(),
@@ -81,11 +65,13 @@ int copy(const std::string& text, char* to, std::size_t end_mark) {
   return 0;
 }
 
-/// Of what makes the code, so that no older code is taken for today's.
+/// Of what makes the code, this library and what kernels include, so that no older code is taken for today's.
 std::size_t build_number() {
+  Dl_info self{};
+  dladdr(reinterpret_cast<const void*>(&nvrtcVersion), &self);
   const fs::path headers = fs::path(EMULATOR_HEADERS) / "emulator";
-  return std::hash<std::string>()(read(headers / "language.h") + read(headers / "runtime.h") +
-                                  read(headers / "translate.cpp") + read(headers / "nvrtc.cpp"));
+  return std::hash<std::string>()(read(self.dli_fname) + read(headers / "language.h") +
+                                  read(headers / "runtime.h") + EMULATOR_COMPILER + __VERSION__);
 }
 
 }  // namespace

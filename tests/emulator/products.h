@@ -9,6 +9,7 @@
 namespace emulator {
 
 class Launch;
+struct Thread;
 
 namespace ptx {
 struct Instruction;
@@ -17,9 +18,9 @@ struct Instruction;
 /// What one thread gives to a product.
 struct ProductPart {
   std::vector<float*> sums;
-  std::array<std::uint32_t, 4> registers{};
-  std::uint64_t left = 0, right = 0;     ///< operands in shared memory
-  const std::uint8_t* memory = nullptr;  ///< of the block
+  std::array<std::uint32_t, 4>
+      registers{};  ///< of the left operand: what was issued, whatever the kernel's variables become
+  std::uint64_t left = 0, right = 0;  ///< operands in shared memory
   bool adds = true;
 };
 
@@ -27,10 +28,10 @@ class ProductQueue {
  public:
   static constexpr int threads = 128;
 
-  /// The `number`-th product of thread `thread`; a complete one may be computed at once.
-  void issue(Launch&, int thread, std::uint64_t number, const ptx::Instruction&, ProductPart);
-  /// Computes what is complete, as far as the `count`-th; whether all those are done.
-  bool finish(std::uint64_t count);
+  /// The `number`-th product of a thread, whose last one begins it.
+  void issue(Launch&, const Thread&, std::uint64_t number, const ptx::Instruction&, ProductPart);
+  /// How many are done, one after the other.
+  std::uint64_t done() const { return done_; }
 
  private:
   struct Product {
@@ -38,7 +39,7 @@ class ProductQueue {
     int issued = 0;
     std::vector<ProductPart> parts;
   };
-  static void compute(const Product&);
+  static void compute(const Product&, const std::vector<std::uint8_t>& memory);
 
   std::deque<Product> products_;
   std::uint64_t done_ = 0;

@@ -7,17 +7,12 @@
 #include <stdexcept>
 
 #include "emulator/instructions.h"
+#include "emulator/trimmed.h"
 
 namespace emulator::ptx {
 namespace {
 
 using Kind = Operand::Kind;
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
-}
 
 /// Parts between commas outside of brackets.
 std::vector<std::string_view> list(std::string_view text) {
@@ -37,6 +32,8 @@ std::vector<std::string_view> list(std::string_view text) {
 
 class Parser {
  public:
+  explicit Parser(int capability) : capability_(capability) {}
+
   Program parse(std::string_view text) {
     text = trimmed(text);
     if (text.starts_with('{')) text = text.substr(1, text.rfind('}') - 1);  // a scope around all of it
@@ -82,7 +79,7 @@ class Parser {
     }
     const std::size_t end = statement.find(' ');
     instruction.name = statement.substr(0, end);
-    instruction.execute = find_instruction(instruction.name);
+    instruction.execute = find_instruction(instruction.name, capability_);
     if (instruction.name == "bra" || end == std::string_view::npos) return instruction;
     for (const std::string_view operand : list(statement.substr(end)))
       instruction.operands.push_back(this->operand(operand));
@@ -102,7 +99,8 @@ class Parser {
     const bool argument = text.front() == '%';
     std::int64_t number = 0;
     const char* const first = text.data() + (argument ? 1 : 0);
-    if (std::from_chars(first, text.data() + text.size(), number).ec == std::errc{})
+    const auto [end, error] = std::from_chars(first, text.data() + text.size(), number);
+    if (error == std::errc{} && end == text.data() + text.size())
       return {argument ? Kind::argument : Kind::number, number, {}};
     return {Kind::local, local(text), {}};
   }
@@ -114,6 +112,7 @@ class Parser {
     return found->second;
   }
 
+  int capability_;
   Program program_;
   std::map<std::string, int> locals_;
   std::map<std::string, std::size_t> labels_;
@@ -121,8 +120,8 @@ class Parser {
 
 }  // namespace
 
-Program parse(std::string_view text) {
-  return Parser().parse(text);
+Program parse(std::string_view text, int capability) {
+  return Parser(capability).parse(text);
 }
 
 }  // namespace emulator::ptx

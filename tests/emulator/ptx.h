@@ -33,8 +33,9 @@ struct Program {
   int locals = 0;
 };
 
-/// Throws std::runtime_error for what the emulator does not know.
-Program parse(std::string_view text);
+/// Throws std::runtime_error for what the emulator does not know, or a chip of this compute capability has
+/// not.
+Program parse(std::string_view text, int capability);
 
 }  // namespace ptx
 }  // namespace emulator

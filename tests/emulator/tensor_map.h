@@ -18,8 +18,8 @@ struct TensorMap {
 };
 static_assert(sizeof(TensorMap) <= sizeof(regard::cuda::TensorMap));
 
-/// A box to `to`, which stands at `place` in shared memory: rows of 128 bytes behind each other, their
-/// 16-byte parts changed by the place (swizzle_128_bytes). Zeros outside of the tensor.
+/// A box to shared memory, `place` bytes behind its start `memory`: rows of 128 bytes behind each other,
+/// their 16-byte parts changed by the place (swizzle_128_bytes). Zeros outside of the tensor.
 void copy_box(const TensorMap&, const std::int32_t (&coordinates)[5], std::uint8_t* memory,
               std::uint32_t place);
 

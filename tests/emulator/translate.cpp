@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "emulator/trimmed.h"
+
 namespace emulator {
 namespace {
 
@@ -57,12 +59,6 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   }
   parts.push_back(text.substr(start));
   return parts;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
 }
 
 /// `"r"(x)` as the emulator takes it.
@@ -122,7 +118,7 @@ std::string with_statements(std::string_view text) {
 
 std::string with_shared_variables(const std::string& text) {
   static const std::regex dynamic(R"(extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w ]+?)\s+(\w+)\[\];)");
-  static const std::regex fixed(R"(__shared__\s+([\w:]+)\s+(\w+)((?:\[[^\]]*\])*);)");
+  static const std::regex fixed(R"(__shared__\s+([\w: ]+?)\s+(\w+)((?:\[[^\]]*\])*);)");
   std::string rest = std::regex_replace(
       text, dynamic, "$1* const $2 = static_cast<$1*>(emulator_runtime->dynamic_memory());");
   std::string out;

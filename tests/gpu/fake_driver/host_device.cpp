@@ -27,6 +27,13 @@ int device_of(Context context) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(context)) - 1;
 }
 
+/// That a block can ask for, by compute capability (CUDA's programming guide).
+int shared_memory_of(int capability) {
+  if (capability < 80) return 65536;
+  if (capability == 80) return 166912;
+  return capability == 90 || capability == 100 ? 232448 : 101376;
+}
+
 Code allocate(Address* memory, std::size_t bytes) {
   if (contexts.empty()) return invalid_context;
   if (static_cast<long long>(bytes) > state.most_bytes) return out_of_memory;
@@ -100,7 +107,7 @@ Code cuDeviceGetAttribute(int* value, DeviceAttribute attribute, int device) {
       *value = state.capability[device] % 10;
       return success;
     case attribute_shared_memory:
-      *value = state.capability[device] == 90 ? 232448 : 166912;
+      *value = shared_memory_of(state.capability[device]);
       return success;
   }
   return invalid_value;
