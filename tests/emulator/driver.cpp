@@ -88,13 +88,6 @@ Code cuModuleLoadData(ModuleHandle* module, const void* image) {
                  reinterpret_cast<void (*)(void**)>(dlsym(object, "emulator_launch"))});
   return success;
 }
-Code cuModuleUnload(ModuleHandle) {
-  return success;
-}
-Code cuModuleGetFunction(Function* function, ModuleHandle module, const char*) {
-  *function = reinterpret_cast<Function>(module);
-  return success;
-}
 Code cuFuncGetAttribute(int* value, FunctionAttribute, Function) {
   *value = 0;
   return success;

@@ -94,7 +94,7 @@ void load_box(Execution& e, const Instruction& i) {
   if (parts.size() != map.rank)
     throw std::runtime_error(
         fmt::format("a box of {} dimensions of a tensor map that has {}", parts.size(), map.rank));
-  std::int32_t coordinates[5] = {};
+  std::array<std::int32_t, 5> coordinates{};
   for (std::size_t n = 0; n < parts.size(); ++n) coordinates[n] = static_cast<std::int32_t>(e.get(parts[n]));
   const std::uint32_t to = address(e, i.operands[0]), barrier = address(e, i.operands[2]),
                       bytes = map.bytes_of_box();
@@ -108,13 +108,11 @@ void load_box(Execution& e, const Instruction& i) {
     std::uint8_t* const memory = launch.shared(launch.of_rank(rank, 0), 0);
     Barrier& full = barrier_at(launch, launch.of_rank(rank, barrier));
     const std::uint32_t offset = launch.offset(to);
-    std::vector<std::int32_t> at(coordinates, coordinates + 5);
     const Block& block = *e.thread().block->cluster->blocks[rank];
     launch.begin([=, &full, &block] {
       if (block.running == 0)
         throw std::runtime_error("a block ends before a box has come that is on its way");
-      const std::int32_t first[5] = {at[0], at[1], at[2], at[3], at[4]};
-      copy_box(map, first, memory, offset);
+      copy_box(map, coordinates, memory, offset);
       full.complete(bytes);
     });
   }

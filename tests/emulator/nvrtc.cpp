@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Program {
-  std::string source, name, log, ptx, code;
+  std::string source, log, ptx, code;
 };
 
 std::string read(const fs::path& file) {
@@ -86,9 +86,9 @@ int nvrtcVersion(int* major, int* minor) {
 const char* nvrtcGetErrorString(int result) {
   return result == 0 ? "NVRTC_SUCCESS" : "NVRTC_ERROR_COMPILATION";
 }
-int nvrtcCreateProgram(void** program, const char* source, const char* name, int, const char* const*,
+int nvrtcCreateProgram(void** program, const char* source, const char*, int, const char* const*,
                        const char* const*) {
-  *program = new Program{source, name, {}, {}, {}};
+  *program = new Program{source, {}, {}, {}};
   return 0;
 }
 int nvrtcDestroyProgram(void** program) {

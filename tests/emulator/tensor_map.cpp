@@ -10,7 +10,7 @@ std::uint32_t TensorMap::bytes_of_box() const {
   return bytes;
 }
 
-void copy_box(const TensorMap& map, const std::int32_t (&coordinates)[5], std::uint8_t* memory,
+void copy_box(const TensorMap& map, const std::array<std::int32_t, 5>& coordinates, std::uint8_t* memory,
               std::uint32_t place) {
   const std::uint32_t elements = map.bytes_of_box() / map.element_bytes;
   for (std::uint32_t n = 0; n < elements; ++n) {

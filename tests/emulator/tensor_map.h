@@ -1,6 +1,7 @@
 // What a tensor map holds here, where NVIDIA's is opaque, and the boxes that it finds.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "device/cuda_driver.h"
@@ -20,7 +21,7 @@ static_assert(sizeof(TensorMap) <= sizeof(regard::cuda::TensorMap));
 
 /// A box to shared memory, `place` bytes behind its start `memory`: rows of 128 bytes behind each other,
 /// their 16-byte parts changed by the place (swizzle_128_bytes). Zeros outside of the tensor.
-void copy_box(const TensorMap&, const std::int32_t (&coordinates)[5], std::uint8_t* memory,
+void copy_box(const TensorMap&, const std::array<std::int32_t, 5>& coordinates, std::uint8_t* memory,
               std::uint32_t place);
 
 /// Where byte `at` of shared memory stands when it is swizzled.

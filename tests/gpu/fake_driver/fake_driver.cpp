@@ -23,13 +23,6 @@ Code cuModuleLoadData(ModuleHandle* module, const void*) {
   *module = reinterpret_cast<ModuleHandle>(1 + ++state.loads[device]);
   return success;
 }
-Code cuModuleUnload(ModuleHandle) {
-  return success;
-}
-Code cuModuleGetFunction(Function* function, ModuleHandle module, const char*) {
-  *function = reinterpret_cast<Function>(module);
-  return success;
-}
 Code cuFuncGetAttribute(int* value, FunctionAttribute, Function) {
   *value = 1024;
   return success;

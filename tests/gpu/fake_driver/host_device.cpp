@@ -1,3 +1,4 @@
+// Devices, contexts and memory; and what any module does.
 #include "gpu/fake_driver/fake_driver.h"
 
 #include <algorithm>
@@ -135,6 +136,14 @@ Code cuCtxPopCurrent_v2(Context* context) {
   *context = contexts.back();
   contexts.pop_back();
   ++state.popped;
+  return success;
+}
+/// Each has one kernel, whose handle is the module's.
+Code cuModuleUnload(ModuleHandle) {
+  return success;
+}
+Code cuModuleGetFunction(Function* function, ModuleHandle module, const char*) {
+  *function = reinterpret_cast<Function>(module);
   return success;
 }
 Code cuStreamIsCapturing(Stream, int* capturing) {
