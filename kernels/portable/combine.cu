@@ -92,16 +92,13 @@ struct Columns {
 };
 
 template <i32 width>
-REGARD_DEVICE void store_columns(u8* to, i64 column, const float (&x)[width]) {
-  if constexpr (width == 4) {
-    if (reinterpret_cast<u64>(to) % (2 * bytes_of<key::out>) == 0) {
-      store_pair<key::out>(to, column, x[0], x[1]);
-      store_pair<key::out>(to, column + 2, x[2], x[3]);
-      return;
-    }
+REGARD_DEVICE void store_columns(u8* to, const float (&x)[width]) {
+  if (reinterpret_cast<u64>(to) % (width * bytes_of<key::out>) == 0) {
+    store_elements<key::out>(to, x);
+    return;
   }
 #pragma unroll
-  for (i32 i = 0; i < width; ++i) store_element<key::out>(to, column + i, x[i]);
+  for (i32 i = 0; i < width; ++i) store_element<key::out>(to, i, x[i]);
 }
 
 /// By a whole wave, `width` neighbouring columns in each lane.
@@ -122,7 +119,7 @@ REGARD_DEVICE void merge_row(const Head& head, i64 row) {
       if (within && first + column > mine) columns.load(partial, first, column);
       columns.add_to(sum, partial, first, lse);
     }
-    if (within) store_columns(head.o(row), column, sum);
+    if (within) store_columns(head.o(row) + column * bytes_of<key::out>, sum);
   }
   if (a.lse.data && lane() == 0) *head.lse(row) = lse;
 }

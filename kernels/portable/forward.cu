@@ -29,13 +29,15 @@ struct Common {
 };
 static_assert(sizeof(Common) <= layout.common);
 
-/// Q, then the ring of K, that of V, what is common, and what rows see.
+/// Q, then the ring of K, that of V, what is common, and what rows see; at the end rows on their way out.
 struct Memory {
   u32 q, keys, values;
+  StagedRow* staged;
   Common* common;
   VisibleRows visible;
 
-  REGARD_DEVICE explicit Memory(u8* dynamic) : q(shared_address(dynamic)) {
+  REGARD_DEVICE explicit Memory(u8* dynamic)
+      : q(shared_address(dynamic)), staged(reinterpret_cast<StagedRow*>(dynamic + first_free_byte)) {
     keys = q + layout.q;
     values = keys + stages * layout.keys;
     u8* behind = dynamic + layout.q + stages * (layout.keys + layout.values);
@@ -171,7 +173,9 @@ class Block {
     }
     wait_for_copies<0>();
     __syncthreads();
-    store(head(), common_.work.first_row, common_.work.split, rows, o, first_column, common_.scale.natural);
+    store(head(), memory_.staged, common_.work.first_row, common_.work.split, rows, o, first_column,
+          common_.scale.natural);
+    if constexpr (layout.dv > block_dv) __syncthreads();
   }
 
   const Arguments& a_;

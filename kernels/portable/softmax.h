@@ -106,11 +106,9 @@ struct SoftmaxEnd {
 /// sink, -infinity without one, joins here: a key with no value.
 REGARD_DEVICE SoftmaxEnd end_softmax(float reference, float sum, float natural, float sink) {
   const bool seen = reference != -infinity;
-  const float top = seen ? reference * natural : -infinity;
-  if (sink == -infinity) return {seen ? 1.0f / sum : 0.0f, seen ? top + logf(sum) : -infinity};
-  const float highest = fmaxf(top, sink);
+  const float top = seen ? reference * natural : -infinity, highest = fmaxf(top, sink);
   const float weight = seen ? ::exp2f((top - highest) * log2_of_e) : 0.0f;
-  const float total = sum * weight + ::exp2f((sink - highest) * log2_of_e);
+  const float total = sum * weight + ::exp2f((sink - finite(highest)) * log2_of_e);
   return {seen ? weight / total : 0.0f, highest + logf(total)};
 }
 

@@ -1,4 +1,7 @@
 // The end of a block: rows of O and LSE, or, of one part of the keys, of the workspace.
+//
+// Sums go through shared memory, where the last tiles were. A loop takes them from there to wherever rows
+// lie; out of registers each pair of numbers would need instructions of its own for that.
 #pragma once
 
 #include "kernels/portable/scores.h"
@@ -6,44 +9,107 @@
 
 namespace regard {
 
-/// The columns [first, first + block_dv) of one row.
-template <DType dtype>
-REGARD_DEVICE void store_row(u8* to, const Fragment (&o)[column_tiles], i32 half, i32 first, float factor) {
-  first += Fragment::column();
-  const bool pairs = reinterpret_cast<u64>(to) % (2 * bytes_of<dtype>) == 0;
-#pragma unroll
-  for (i32 c = 0; c < column_tiles; ++c) {
-    const i32 column = first + c * Fragment::columns;
-    const float x = o[c].x[half][0] * factor, y = o[c].x[half][1] * factor;
-    if (pairs && column + 1 < key::dv) {
-      store_pair<dtype>(to, column, x, y);
-    } else {
-      if (column < key::dv) store_element<dtype>(to, column, x);
-      if (column + 1 < key::dv) store_element<dtype>(to, column + 1, y);
-    }
+/// What is free of shared memory: Q is read again where more columns follow.
+constexpr i64 first_free_byte = layout.dv > block_dv ? layout.q : 0;
+constexpr i64 free_bytes = layout.q + stages * (layout.keys + layout.values) - first_free_byte;
+
+/// A row on its way out, with as many columns of O as there is room for.
+struct alignas(16) StagedRow {
+  static constexpr i32 end_bytes = 32;
+  static constexpr i32 columns =
+      smaller<i32>(block_dv, (free_bytes / block_q - end_bytes) / 4 / Fragment::columns * Fragment::columns);
+  static_assert(columns > 0);
+
+  float o[columns];
+  float reference, sum, factor;  // of the softmax, and of O then
+  float unused[5];               // rows of neighbouring lanes lie in different banks
+};
+static_assert(sizeof(StagedRow) == StagedRow::columns * 4 + StagedRow::end_bytes);
+
+/// What the softmax left; gives LSE and the factor of O. By the wave that has the rows, `count` of them.
+REGARD_DEVICE void end_rows(const Head& head, StagedRow* staged, i32 first_row, i32 count, i64 split,
+                            bool writes_lse, float natural) {
+  const Arguments& a = head.arguments;
+  const float factor = a.dropout_scale * descale(head, a.descale_v), sink = head.sink();
+#pragma unroll 1
+  for (i32 i = lane(); i < count; i += wave) {
+    StagedRow& row = staged[i];
+    const SoftmaxEnd end = end_softmax(row.reference, row.sum, natural, sink);
+    row.factor = end.inverse * factor;
+    if (!writes_lse) continue;
+    if (a.splits > 1)
+      a.partial_lse[head.row_of_part(first_row + i, split)] = end.lse;
+    else if (a.lse.data)
+      *head.lse(first_row + i) = end.lse;
   }
 }
 
-REGARD_DEVICE void store(const Head& head, i32 first_row, i64 split, const RowState& rows, const Output& o,
-                         i32 first_column, float natural) {
+/// Rows of O from `first_column` on, `width` neighbours at a time; `to` has column 0 of the first one.
+template <DType dtype, i32 width>
+REGARD_DEVICE void store_rows(u8* to, i64 pitch, const StagedRow* staged, i32 count, i32 first_column) {
+  constexpr i32 across = StagedRow::columns / width;
+#pragma unroll 1
+  for (i32 i = lane(); i < count * across; i += wave) {
+    const StagedRow& row = staged[i / across];
+    const i32 at = i % across * width, column = first_column + at;
+    if (column >= key::dv) continue;
+    float x[width];
+#pragma unroll
+    for (i32 j = 0; j < width; ++j) x[j] = row.o[at + j] * row.factor;
+    store_elements<dtype>(to + i / across * pitch + column * bytes_of<dtype>, x);
+  }
+}
+
+/// The same to where they belong, in whole vectors if all rows lie so.
+REGARD_DEVICE void send_rows(const Head& head, const StagedRow* staged, i32 first_row, i32 count, i64 split,
+                             i32 first_column) {
+  constexpr i32 width = smaller(power_of_two_in(key::dv), 8), of_parts = smaller(width, 4),
+                of_out = smaller(width, 16 / bytes_of<key::out>);
   const Arguments& a = head.arguments;
-  const float factor = a.dropout_scale * descale(head, a.descale_v), sink = head.sink();
-  const i32 first = first_row + row_in_tile();
+  if (a.splits > 1) {
+    u8* const to = reinterpret_cast<u8*>(a.partial_o + head.row_of_part(first_row, split) * key::dv);
+    store_rows<DType::fp32, of_parts>(to, key::dv * 4, staged, count, first_column);
+    return;
+  }
+  u8* const to = head.o(first_row);
+  const i64 pitch = a.o.row * bytes_of<key::out>;
+  if ((reinterpret_cast<u64>(to) | static_cast<u64>(pitch)) % (of_out * bytes_of<key::out>) == 0)
+    store_rows<key::out, of_out>(to, pitch, staged, count, first_column);
+  else
+    store_rows<key::out, 1>(to, pitch, staged, count, first_column);
+}
+
+/// The columns [first_column, first_column + block_dv) of a wave's rows.
+REGARD_DEVICE void store(const Head& head, StagedRow* staged, i32 first_row, i64 split, const RowState& rows,
+                         const Output& o, i32 first_column, float natural) {
+  constexpr i32 tiles = StagedRow::columns / Fragment::columns;
+  const i32 wave_row = thread() / wave * wave_rows;
+  staged += wave_row;
+  first_row += wave_row;
+  const i32 count = static_cast<i32>(smaller<i64>(head.sequence.sq - first_row, wave_rows));
+  StagedRow* const own = staged + Fragment::row();
+  const u32 own_columns = shared_address(own->o + Fragment::column());
   each_row([&](i32 m, i32 half) {
-    const i32 row = first + row_offset(m, half);
-    const SoftmaxEnd end = end_softmax(rows.reference[m][half], row_sum(rows.sum[m][half]), natural, sink);
-    if (row >= head.sequence.sq) return;
-    const bool writes_lse = first_column == 0 && Fragment::first_of_row();
-    if (a.splits > 1) {
-      const i64 place = head.row_of_part(row, split);
-      store_row<DType::fp32>(reinterpret_cast<u8*>(a.partial_o + place * key::dv), o[m], half, first_column,
-                             end.inverse * factor);
-      if (writes_lse) a.partial_lse[place] = end.lse;
-    } else {
-      store_row<key::out>(head.o(row), o[m], half, first_column, end.inverse * factor);
-      if (writes_lse && a.lse.data) *head.lse(row) = end.lse;
-    }
+    const float sum = row_sum(rows.sum[m][half]);
+    if (!Fragment::first_of_row()) return;
+    StagedRow& row = own[row_offset(m, half)];
+    row.reference = rows.reference[m][half];
+    row.sum = sum;
   });
+  sync_wave();
+  end_rows(head, staged, first_row, count, split, first_column == 0, natural);
+#pragma unroll
+  for (i32 first = 0; first < column_tiles; first += tiles) {
+    sync_wave();
+    each_row([&](i32 m, i32 half) {
+      const u32 row = own_columns + static_cast<u32>(row_offset(m, half) * sizeof(StagedRow));
+#pragma unroll
+      for (i32 c = 0; c < tiles && first + c < column_tiles; ++c)
+        store_shared(row + c * Fragment::columns * 4, o[m][first + c].x[half]);
+    });
+    sync_wave();
+    send_rows(head, staged, first_row, count, split, first_column + first * Fragment::columns);
+  }
 }
 
 }  // namespace regard

@@ -20,6 +20,7 @@ extern "C" __attribute__((visibility("default"))) emulator::Runtime* emulator_ru
 #define __forceinline__ inline
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __builtin_assume(...)
 #define __align__(bytes) alignas(bytes)
 
 #define threadIdx (emulator_runtime->position.thread)

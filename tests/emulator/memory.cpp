@@ -141,6 +141,7 @@ void place_in_block(Execution& e, const Instruction& i) {
 std::span<const Named> memory_instructions() {
   static constexpr Named table[] = {
       {"st.shared.v4.b32", store_shared},
+      {"st.shared.v2.f32", store_shared},
       {"st.global.v4.b32", store_global},
       {"ld.shared.v4.f32", load_shared},
       {"ld.shared.v2.f32", load_shared},

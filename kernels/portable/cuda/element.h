@@ -52,16 +52,29 @@ REGARD_DEVICE void store_element(u8* data, i64 index, float x) {
   }
 }
 
-/// Two neighbours at once; `index` is even and the address a multiple of both.
-template <DType dtype>
-REGARD_DEVICE void store_pair(u8* data, i64 index, float x, float y) {
-  if constexpr (dtype == DType::fp32) {
-    *reinterpret_cast<float2*>(data + 4 * index) = make_float2(x, y);
-  } else if constexpr (bytes_of<dtype> == 2) {
-    *reinterpret_cast<u32*>(data + 2 * index) = pair<dtype>(x, y);
+/// Neighbours at once, at most 16 bytes; the address is a multiple of all of them.
+template <DType dtype, i32 width>
+REGARD_DEVICE void store_elements(u8* to, const float (&x)[width]) {
+  constexpr i32 bytes = bytes_of<dtype>, of_word = 4 / bytes, words = width / of_word;
+  static_assert(words <= 4);
+  if constexpr (bytes == 1 || words == 0) {
+#pragma unroll
+    for (i32 i = 0; i < width; ++i) store_element<dtype>(to, i, x[i]);
   } else {
-    store_element<dtype>(data, index, x);
-    store_element<dtype>(data, index + 1, y);
+    u32 all[words];
+#pragma unroll
+    for (i32 i = 0; i < words; ++i) {
+      if constexpr (bytes == 4)
+        all[i] = bits_as<u32>(x[i]);
+      else
+        all[i] = pair<dtype>(x[2 * i], x[2 * i + 1]);
+    }
+    if constexpr (words == 4)
+      *reinterpret_cast<uint4*>(to) = make_uint4(all[0], all[1], all[2], all[3]);
+    else if constexpr (words == 2)
+      *reinterpret_cast<uint2*>(to) = make_uint2(all[0], all[1]);
+    else
+      *reinterpret_cast<u32*>(to) = all[0];
   }
 }
 

@@ -14,6 +14,7 @@ constexpr i32 wave = 32;
 REGARD_DEVICE i32 thread() {
   i32 number;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+  __builtin_assume(number >= 0);  // a remainder is then a mask
   return number;
 }
 REGARD_DEVICE i32 lane() {
@@ -22,6 +23,10 @@ REGARD_DEVICE i32 lane() {
 
 REGARD_DEVICE bool any_in_wave(bool x) {
   return __any_sync(whole_warp, x);
+}
+/// Until all lanes are here; what each wrote before, the others then see.
+REGARD_DEVICE void sync_wave() {
+  __syncwarp();
 }
 /// What another lane of the wave has as its `x`.
 REGARD_DEVICE float from_lane(float x, i32 lane) {
