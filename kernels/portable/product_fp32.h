@@ -14,21 +14,20 @@ struct Products<false> {
     k += static_cast<u32>(Fragment::column() * layout.row_of_k);
 #pragma unroll 1
     for (i32 c = 0; c < block_d; c += 4) {
-      float4 left[row_tiles][Fragment::halves];
+      float left[row_tiles][Fragment::halves][4];
       each_row([&](i32 m, i32 half) {
-        left[m][half] =
-            load_shared<float4>(q + static_cast<u32>(row_offset(m, half) * layout.row_of_q + c * 4));
+        load_shared(left[m][half], q + static_cast<u32>(row_offset(m, half) * layout.row_of_q + c * 4));
       });
 #pragma unroll
       for (i32 n = 0; n < key_tiles; ++n) {
 #pragma unroll
         for (i32 i = 0; i < Fragment::width; ++i) {
-          const float4 right = load_shared<float4>(
-              k + static_cast<u32>((n * Fragment::columns + i) * layout.row_of_k + c * 4));
+          float right[4];
+          load_shared(right, k + static_cast<u32>((n * Fragment::columns + i) * layout.row_of_k + c * 4));
           each_row([&](i32 m, i32 half) {
-            const float4 a = left[m][half];
+            const float(&x)[4] = left[m][half];
             float& sum = s[m][n].x[half][i];
-            sum = fmaf(a.x, right.x, fmaf(a.y, right.y, fmaf(a.z, right.z, fmaf(a.w, right.w, sum))));
+            sum = fmaf(x[0], right[0], fmaf(x[1], right[1], fmaf(x[2], right[2], fmaf(x[3], right[3], sum))));
           });
         }
       }
@@ -45,25 +44,29 @@ struct Products<false> {
   }
 
   /// o += weights V; `v` is the address of the first key. The weight of a key comes from the lane that has
-  /// it.
+  /// it. Lanes go by turns: so a loop has few keys, each in a register of its own.
   REGARD_DEVICE static void add_values(Output& o, const Weights& weights, u32 v) {
     v += static_cast<u32>(Fragment::column() * 4);
+#pragma unroll 1
+    for (i32 column = 0; column < Fragment::columns; column += Fragment::width) {
+      const i32 from = Fragment::lane_of(column);
 #pragma unroll
-    for (i32 key = 0; key < block_k; ++key) {
-      const i32 n = key / Fragment::columns, column = key % Fragment::columns;
-      RowNumbers weight;
-      each_row([&](i32 m, i32 half) {
-        weight[m][half] =
-            from_lane(weights[m][n].x[half][column % Fragment::width], Fragment::lane_of(column));
-      });
+      for (i32 n = 0; n < key_tiles; ++n) {
 #pragma unroll
-      for (i32 c = 0; c < column_tiles; ++c) {
-        const float2 right =
-            load_shared<float2>(v + static_cast<u32>(key * layout.row_of_v + c * Fragment::columns * 4));
-        each_row([&](i32 m, i32 half) {
-          o[m][c].x[half][0] = fmaf(weight[m][half], right.x, o[m][c].x[half][0]);
-          o[m][c].x[half][1] = fmaf(weight[m][half], right.y, o[m][c].x[half][1]);
-        });
+        for (i32 i = 0; i < Fragment::width; ++i) {
+          const u32 key = v + static_cast<u32>((n * Fragment::columns + column + i) * layout.row_of_v);
+          RowNumbers weight;
+          each_row([&](i32 m, i32 half) { weight[m][half] = from_lane(weights[m][n].x[half][i], from); });
+#pragma unroll
+          for (i32 c = 0; c < column_tiles; ++c) {
+            float right[2];
+            load_shared(right, key + c * Fragment::columns * 4);
+            each_row([&](i32 m, i32 half) {
+              o[m][c].x[half][0] = fmaf(weight[m][half], right[0], o[m][c].x[half][0]);
+              o[m][c].x[half][1] = fmaf(weight[m][half], right[1], o[m][c].x[half][1]);
+            });
+          }
+        }
       }
     }
   }

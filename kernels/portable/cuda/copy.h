@@ -46,22 +46,14 @@ REGARD_DEVICE void wait_for_copies() {
   if constexpr (target::cp_async) asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-template <class Vector>
-REGARD_DEVICE Vector load_shared(u32 from);
-template <>
-REGARD_DEVICE float4 load_shared<float4>(u32 from) {
-  float4 x;
+REGARD_DEVICE void load_shared(float (&x)[4], u32 from) {
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
                : "r"(from)
                : "memory");
-  return x;
 }
-template <>
-REGARD_DEVICE float2 load_shared<float2>(u32 from) {
-  float2 x;
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from) : "memory");
-  return x;
+REGARD_DEVICE void load_shared(float (&x)[2], u32 from) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "r"(from) : "memory");
 }
 
 }  // namespace regard
