@@ -37,21 +37,23 @@ struct Bits {
 
 /// Behind the bias, so that whatever stands there the score stays masked.
 REGARD_DEVICE void mask(Scores& s, const VisibleRows& visible, const Bits& bits, i32 key, i32 sk) {
+  constexpr i32 tiles = word_keys / Fragment::columns;
   const i32 first_row = row_in_tile(), first_column = Fragment::column();
-  each_row([&](i32 m, i32 half) {
-    const i32 row = first_row + row_offset(m, half);
 #pragma unroll
-    for (i32 index = 0; index < block_k / word_keys; ++index) {
-      u32 word = visible.word(row, key + index * word_keys, sk);
-      if constexpr (key::bits) word &= bits.word(row, key + index * word_keys);
+  for (i32 first = 0; first < key_tiles; first += tiles, key += word_keys) {
+    const u32 of_all = low_bits(sk - key);
+    each_row([&](i32 m, i32 half) {
+      const i32 row = first_row + row_offset(m, half);
+      u32 word = by_position ? visible.word(row, key) : of_all;
+      if constexpr (key::bits) word &= bits.word(row, key);
       word >>= first_column;
 #pragma unroll
-      for (i32 at = 0; at < word_keys; ++at) {
-        const i32 n = (index * word_keys + at) / Fragment::columns, i = at % Fragment::columns;
-        if (i < Fragment::width && !(word >> at & 1)) s[m][n].x[half][i] = -infinity;
-      }
-    }
-  });
+      for (i32 n = 0; n < tiles; ++n)
+#pragma unroll
+        for (i32 i = 0; i < Fragment::width; ++i)
+          if (!(word >> (n * Fragment::columns + i) & 1)) s[m][first + n].x[half][i] = -infinity;
+    });
+  }
 }
 
 }  // namespace regard

@@ -65,7 +65,7 @@ struct ScoreBias {
 /// The seam; `key` is the first of the tile.
 REGARD_DEVICE void change_scores(Scores& s, const Arguments& a, const ScoreBias& bias, i32 key, float scale) {
   const i32 first_row = row_in_tile(), first_key = key + Fragment::column();
-  const float inverse_cap = key::softcap ? 1.0f / a.softcap : 0.0f;
+  const float factor = key::softcap ? scale / a.softcap : scale;
   each_row([&](i32 m, i32 half) {
     const i32 row = first_row + row_offset(m, half);
 #pragma unroll
@@ -73,8 +73,8 @@ REGARD_DEVICE void change_scores(Scores& s, const Arguments& a, const ScoreBias&
 #pragma unroll
       for (i32 i = 0; i < Fragment::width; ++i) {
         float& x = s[m][n].x[half][i];
-        x *= scale;
-        if constexpr (key::softcap) x = a.softcap * tanhf(x * inverse_cap);
+        x *= factor;
+        if constexpr (key::softcap) x = a.softcap * tanh(x);
         if constexpr (alibi || elementwise_bias) x += bias.at(row, first_key + n * Fragment::columns + i);
       }
     }

@@ -55,17 +55,13 @@ struct VisibleRows {
   }
 
   /// Which of the 32 keys from `key` on a row of the tile sees, a bit each.
-  REGARD_DEVICE u32 word(i32 row_of_tile, i32 key, i32 sk) const {
-    if constexpr (!by_position) return below(sk - key);
+  REGARD_DEVICE u32 word(i32 row_of_tile, i32 key) const {
     const RowKeys row = rows[row_of_tile];
-    return (below(row.y - key) & ~below(row.x - key)) | (below(row.w - key) & ~below(row.z - key));
+    return (low_bits(row.y - key) & ~low_bits(row.x - key)) |
+           (low_bits(row.w - key) & ~low_bits(row.z - key));
   }
 
  private:
-  REGARD_DEVICE static u32 below(i32 count) {
-    return static_cast<u32>((u64{1} << smaller(larger(count, 0), word_keys)) - 1);
-  }
-
   REGARD_DEVICE void join(const RowKeys& row) const {
     const bool window = row.x < row.y, sinks = row.z < row.w;
     atomicMax(&common->all_first, row.x);

@@ -24,10 +24,7 @@ struct RowState {
 /// key lies before `end`, which counts from the thread's first key.
 REGARD_DEVICE u32 scores_before(i32 end, i32 first_score) {
   const u32 keys = max(end, 0);
-  const i32 count = static_cast<i32>(keys / 8 * 2 + min(keys % 8, 2u)) - first_score;
-  u32 bits;
-  asm("bmsk.clamp.b32 %0, 0, %1;" : "=r"(bits) : "r"(max(count, 0)));
-  return bits;
+  return low_bits(static_cast<i32>(keys / 8 * 2 + min(keys % 8, 2u)) - first_score);
 }
 
 /// Scores that their row does not see become -infinity. Bits move to predicates eight at a time, which is

@@ -1,4 +1,4 @@
-// Logarithms, tanh, and numbers of 8 and 16 bits, in few instructions.
+// Logarithms and numbers of 8 and 16 bits, in few instructions.
 #pragma once
 
 #include "kernels/cuda/number.h"
@@ -12,22 +12,6 @@ REGARD_DEVICE float log2(float x) {
   float y;
   asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-}
-
-REGARD_DEVICE float reciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-/// Within 1e-6 of tanh, relative: a series near 0, where the other form cancels.
-REGARD_DEVICE float tanh(float x) {
-  const float y = x * x;
-  const float far = fmaf(-2.f, reciprocal(1 + exp2(x * (2 * log2_e))), 1.f);
-  float near = fmaf(y, -0.0088632355f, 0.021869488f);
-  near = fmaf(y, near, -0.053968254f);
-  near = fmaf(y, near, 0.13333333f);
-  near = fmaf(y, near, -0.33333333f);
-  return y < 0.16f ? fmaf(x * y, near, x) : far;
 }
 
 /// The exponent of a number that is not negative; subnormals have the least.
