@@ -55,7 +55,7 @@ struct alignas(64) TensorMap {
 };
 enum TensorMapType : int { map_uint8 = 0, map_fp16 = 6, map_bf16 = 9 };
 enum TensorMapSwizzle : int { swizzle_128_bytes = 3 };
-enum TensorMapPromotion : int { promote_256_bytes = 3 };
+enum TensorMapPromotion : int { promote_128_bytes = 2 };
 
 // X(name, symbol, parameters)
 #define REGARD_CUDA_FUNCTIONS(X)                                                                \

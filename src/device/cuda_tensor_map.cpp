@@ -10,7 +10,7 @@ Status encode(const BoxedTensor& tensor, const char* name, TensorMap& map) {
   if (Status status =
           check(driver()->encode_map(&map, tensor.type, tensor.rank, tensor.data, tensor.sizes.data(),
                                      tensor.strides.data(), tensor.box.data(), steps, no_interleave,
-                                     swizzle_128_bytes, promote_256_bytes, zeros_outside),
+                                     swizzle_128_bytes, promote_128_bytes, zeros_outside),
                 "describe a tensor to the tensor memory unit");
       !status) {
     return fail(status.error().kind, fmt::format("{}: {}", name, status.error().message));
