@@ -9,6 +9,7 @@
 #include "kernels/sm90/shared.h"
 #include "kernels/sm90/softmax.h"
 #include "kernels/sm90/store.h"
+#include "kernels/sm90/store_boxes.h"
 #include "kernels/workspace_rows.h"
 
 namespace regard {
@@ -19,10 +20,14 @@ static_assert(!alternate || consumers == 2);
 
 using Sums = float[columns / 2];
 
+/// Where the reference follows the maximum: once the next products are begun. With d = 256 it would hold up
+/// the first of them, and with a mask the products of d = 64 are too short for it.
+constexpr bool follows_beside_products = key::dv <= 192 && !(windowed && key::d <= 64);
+
 class Consumer {
  public:
-  REGARD_DEVICE Consumer(const Arguments& a, Shared& shared, Memory memory, i32 warpgroup)
-      : a_(a), shared_(shared), memory_(memory), warpgroup_(warpgroup), scores_(a, 1) {}
+  REGARD_DEVICE Consumer(const Arguments& a, const TensorMap& o, Shared& shared, Memory memory, i32 warpgroup)
+      : a_(a), o_(o), shared_(shared), memory_(memory), warpgroup_(warpgroup), scores_(a, 1) {}
 
   REGARD_DEVICE void run() {
     if (alternate && warpgroup_ == 1) named_arrive(2);
@@ -30,7 +35,7 @@ class Consumer {
     for (u32 turn = 0;; ++turn) {
       shared_.turn_full[turn % 2].wait(turn / 2 % 2);
       const Turn& given = shared_.turn[turn % 2];
-      if (given.work.head < 0) return;
+      if (given.work.head < 0) break;
       const bool careful = given.careful;
       if constexpr (eight_bits)
         scores_ = ScoreScale(a_, descale(a_.descale_q, given) * descale(a_.descale_k, given));
@@ -40,10 +45,13 @@ class Consumer {
         multiply(turn, given.work, given.tiles, careful, rows, o);
       } else {
         wait_for_q(turn);
-        done_with_q(turn);
+        if constexpr (stores_boxes)
+          done_with_last_o(turn);
+        else
+          done_with_q(turn);
       }
       const u32 warp = threadIdx.x / 32 - 4, bad = careful ? 0 : overflowed(rows);
-      store(given, rows, o, careful ? shared_.rows[turn % 2][warp] : ~bad);
+      store(turn, given, rows, o, careful ? shared_.rows[turn % 2][warp] : ~bad);
       if (threadIdx.x % 32 == 0) {
         shared_.overflowed[turn % 2][warp] = bad;
         if constexpr (cluster > 1)
@@ -52,6 +60,7 @@ class Consumer {
       __syncwarp();
       arrive(shared_.turn_done[turn % 2]);
     }
+    if constexpr (stores_boxes) BoxedOutput::wait_for_place();
   }
 
  private:
@@ -59,22 +68,26 @@ class Consumer {
                               Sums& o) {
     Scores s;
     Weights weights;
-    float factor[2], pending[2] = {1, 1};  // of O: now, and once the last weights are in it
+    float factor[2], pending[2] = {1, 1};  // of O: for this tile, and for the weights of the one before
+    Highest most = {};                     // of these weights; 0 where they are against the true maximum
     i32 tile = uniform(tiles.start());
     wait_for_q(turn);
     begin_scores(s, turn);
+    if constexpr (stores_boxes) done_with_last_o(turn);
     wgmma_wait<0>();
     done_with_k();
     scores_.apply(s);
     if (!tiles.whole(tile)) hide(s, tile, work);
-    softmax_exact(s, rows, factor, scores_.scale, careful);
+    softmax_exact(s, rows, factor, scores_.scale, careful, seen_by_warp(tile, work));
     pack(weights, s);
 #pragma unroll 1
     while ((tile = tiles.next(tile)) >= 0) {
+      if constexpr (!follows_beside_products) follow(most, rows, pending);
       if constexpr (alternate) named_sync(2 + warpgroup_);
       begin_scores(s, turn);
       begin_output(o, weights);
       if constexpr (alternate) named_arrive(2 + (warpgroup_ ^ 1));
+      if constexpr (follows_beside_products) follow(most, rows, pending);
       wgmma_wait<1>();
       done_with_k();
       scores_.apply(s);
@@ -83,24 +96,21 @@ class Consumer {
         softmax_stale(s, rows, factor, scores_.scale);
         finish_output();
         pack(weights, s);
-        factor[0] *= pending[0], factor[1] *= pending[1];
-        follow(weights, rows, pending);
-        scale(o, factor);
+        find_highest(weights, most);
       } else {
         if (!tiles.whole(tile)) hide(s, tile, work);
-        softmax_exact(s, rows, factor, scores_.scale, careful);
+        softmax_exact(s, rows, factor, scores_.scale, careful, seen_by_warp(tile, work));
         if constexpr (eight_bits && key::d <= 64) keep_order();
         finish_output();
         pack(weights, s);
-        factor[0] *= pending[0], factor[1] *= pending[1];
-        pending[0] = pending[1] = 1;
-        scale(o, factor);
+        most[0] = most[1] = 0;
       }
+      factor[0] *= pending[0], factor[1] *= pending[1];
+      scale(o, factor);
     }
-    done_with_q(turn);
+    if constexpr (!stores_boxes) done_with_q(turn);
     begin_output(o, weights);
     finish_output();
-    back(rows, pending);
   }
 
   /// A factor of Q, K or V.
@@ -119,6 +129,13 @@ class Consumer {
     const i32 last = work.sequence.sq - 1,
               rows[2] = {min(row_of(work, 0).row, last), min(row_of(work, 1).row, last)};
     mask(s, tile * block_k, rows, Sight(work, a_));
+  }
+
+  /// How many of a tile's keys the warp's last row sees, or more.
+  REGARD_DEVICE i32 seen_by_warp(i32 tile, const Work& work) const {
+    if constexpr (!by_pieces) return block_k;
+    const i32 last = row_of_warp(work).row + Sm90ForwardLayout::warp_rows - 1;
+    return Sight(work, a_).of(min(uniform(last), work.sequence.sq - 1)).last - tile * block_k;
   }
 
   /// S = Q K^T of the next tile, begun.
@@ -140,6 +157,12 @@ class Consumer {
     shared_.q_full[q_stage(turn)][warpgroup_].wait(turn / q_stages % 2);
   }
   REGARD_DEVICE void done_with_q(u32 turn) { arrive(shared_.q_empty[q_stage(turn)][warpgroup_]); }
+  /// O of the last turn has left the place that its Q had.
+  REGARD_DEVICE void done_with_last_o(u32 turn) {
+    if (turn == 0 || threadIdx.x % 32 != 0) return;
+    BoxedOutput::wait_for_place();
+    shared_.q_empty[q_stage(turn - 1)][warpgroup_].arrive();
+  }
   REGARD_DEVICE void done_with_k() {
     release(shared_.k_empty[ring_k_.stage]);
     ring_k_.advance();
@@ -171,7 +194,7 @@ class Consumer {
   }
 
   /// O and LSE of the rows that have a bit in `wanted`.
-  REGARD_DEVICE void store(const Turn& given, const RowState& rows, const Sums& o, u32 wanted) {
+  REGARD_DEVICE void store(u32 turn, const Turn& given, const RowState& rows, const Sums& o, u32 wanted) {
     const Work& work = given.work;
     const float to_powers = given.careful ? scores_.scale : 1;
     Row places[2] = {row_of(work, 0), row_of(work, 1)};
@@ -198,15 +221,37 @@ class Consumer {
       }
       return;
     }
+    if (a_.lse.data != nullptr && threadIdx.x % 4 == 0) {
+      float* lse[2];
+      addresses(a_.lse, work, places, lse);
+#pragma unroll
+      for (i32 half = 0; half < 2; ++half)
+        if (mine[half]) *lse[half] = ends[half].lse;
+    }
+    if constexpr (stores_boxes) {
+      warpgroup_sync(4 + warpgroup_);  // the other warps' products have read Q as well
+      BoxedOutput out(memory_.q(q_stage(turn), warpgroup_), o_);
+      out.take<columns>(o, {ends[0].scale, ends[1].scale});
+      Row first = row_of_warp(work);
+      if (!given.careful)
+        out.store(work, first.row, ragged(a_), shared_.rows_per_batch[3]);
+      else
+        out.store_some(wanted & rows_before(work.sequence.sq - first.row), address<u16>(a_.o, work, first),
+                       a_.o.row);
+      return;
+    }
+    u16* rows_of_o[2];
+    addresses(a_.o, work, places, rows_of_o);
     const OutputRow<columns> out[2] = {{o, 0, ends[0].scale * factor}, {o, 1, ends[1].scale * factor}};
 #pragma unroll
-    for (i32 half = 0; half < 2; ++half) {
-      if (!mine[half]) continue;
-      const Row& place = places[half];
-      if (a_.lse.data != nullptr && threadIdx.x % 4 == 0)
-        *address<float>(a_.lse, work, place) = ends[half].lse;
-      out[half].store(address<u16>(a_.o, work, place));
-    }
+    for (i32 half = 0; half < 2; ++half)
+      if (mine[half]) out[half].store(rows_of_o[half]);
+  }
+  template <class T>
+  REGARD_DEVICE static void addresses(const Rows& rows, const Work& work, const Row (&places)[2],
+                                      T* (&found)[2]) {
+    found[0] = address<T>(rows, work, places[0]);
+    found[1] = packed_heads ? address<T>(rows, work, places[1]) : found[0] + 8 * rows.row;
   }
   template <class T>
   REGARD_DEVICE static T* address(const Rows& rows, const Work& work, const Row& place) {
@@ -214,6 +259,12 @@ class Consumer {
            (work.sequence.first_q + place.row) * rows.row;
   }
 
+  /// A bit for each of a warp's rows that comes before the one at `end`.
+  REGARD_DEVICE static u32 rows_before(i32 end) { return (1u << min(max(end, 0), 16)) - 1; }
+  /// The warp's first row.
+  REGARD_DEVICE Row row_of_warp(const Work& work) const {
+    return {work, warpgroup_ * group_rows + static_cast<i32>(threadIdx.x / 32 % 4 * 16)};
+  }
   /// This thread's first or second row.
   REGARD_DEVICE Row row_of(const Work& work, i32 half) const {
     return {work, warpgroup_ * group_rows +
@@ -234,6 +285,7 @@ class Consumer {
   REGARD_DEVICE static i32 uniform(i32 x) { return __shfl_sync(whole_warp, x, 0); }
 
   const Arguments& a_;
+  const TensorMap& o_;
   Shared& shared_;
   Memory memory_;
   i32 warpgroup_;  // 0 .. consumers - 1

@@ -24,7 +24,7 @@ REGARD_DEVICE void meet() {
 
 extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
-                  const __grid_constant__ regard::TensorMap v,
+                  const __grid_constant__ regard::TensorMap v, const __grid_constant__ regard::TensorMap o,
                   const __grid_constant__ regard::Arguments arguments) {
   using namespace regard;
   if constexpr (in_parts) let_next_launch_begin();  // that of combine.cu
@@ -60,7 +60,10 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
     }
   } else {
     take_registers<consumers == 3 ? 160 : 232>();
-    Consumer(arguments, shared, memory, warpgroup - 1).run();
+    if constexpr (stores_boxes) {
+      if (threadIdx.x == 128) prefetch(o);
+    }
+    Consumer(arguments, o, shared, memory, warpgroup - 1).run();
   }
   // The other block still reaches into this one's memory.
   if constexpr (cluster > 1) cluster_sync();

@@ -16,6 +16,7 @@ namespace regard {
 struct Sm90ForwardLayout {
   static constexpr i64 box_bytes = 128;        // of a row in a box: what the swizzle spans
   static constexpr i64 group_rows = 64;        // query rows of a warpgroup
+  static constexpr i64 warp_rows = 16;         // of a warp: a box of O
   static constexpr i64 alignment = 1024;       // of a tile: eight rows
   static constexpr i64 shared_bytes = 232448;  // of a block
   static constexpr i64 static_bytes = 2048;    // of these for barriers and turns (shared.h)
@@ -41,6 +42,14 @@ struct Sm90ForwardLayout {
                        : output_columns(dv_) * ((block_k + box_bytes - 1) / box_bytes * box_bytes)),
         q_stages(alignment + 2 * q + stages_ * (k + v + transposed) + static_bytes <= shared_bytes ? 2 : 1),
         stages(stages_) {}
+
+  /// Whether O goes through Q's place and out by a tensor map: there it is in nobody's way where Q has two.
+  /// Parts of the keys, heads side by side and blocks of a cluster are stored by their threads; and d = 64,
+  /// where it gains nothing and the compiler then moves Q's operands out of uniform registers.
+  REGARD_CONSTEXPR bool stores_boxes(i64 cluster, i64 split, i64 heads) const {
+    return q_stages == 2 && transposed == 0 && d > columns && dv <= d && cluster <= 1 && split <= 0 &&
+           heads <= 0;
+  }
 
   REGARD_CONSTEXPR i64 padded(i64 dimension) const { return (dimension + columns - 1) / columns * columns; }
   /// Dynamic shared memory; its start is aligned by the kernel.

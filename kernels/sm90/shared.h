@@ -15,6 +15,7 @@ constexpr i32 consumers = key::warps / 4 - 1, consumer_warps = 4 * consumers;
 // Of the first warpgroup, beside the one that hands out work: those that load, or of 8 bits transpose V.
 constexpr i32 helper_warps = 3;
 constexpr i32 columns = Sm90ForwardLayout::output_columns(key::dv);
+constexpr bool stores_boxes = layout.stores_boxes(cluster, key::split, key::group);
 // What one product takes of the head dimension or of keys, and a box has of that.
 constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
 static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
@@ -39,7 +40,7 @@ struct Shared {
   u32 overflowed[2][consumer_warps], rows[2][consumer_warps];
   // Ragged.
   Ranking ranking;
-  i32 rows_per_batch[3];  // of Q, K and V in memory
+  i32 rows_per_batch[4];  // of Q, K, V and O in memory
 
   Barrier turn_loaded[2];  // the last K of a turn is on the way
 
@@ -52,6 +53,7 @@ struct Shared {
     rows_per_batch[0] = static_cast<i32>(a.q.batch / a.q.row);
     rows_per_batch[1] = static_cast<i32>(a.k.batch / a.k.row);
     rows_per_batch[2] = static_cast<i32>(a.v.batch / a.v.row);
+    if constexpr (stores_boxes) rows_per_batch[3] = static_cast<i32>(a.o.batch / a.o.row);
     for (i32 i = 0; i < q_stages * consumers; ++i) {
       q_full[0][i].init(1);
       q_empty[0][i].init(4);

@@ -103,10 +103,42 @@ REGARD_DEVICE void exponentials(Scores& s, const float (&reference)[2], float (&
   }
 }
 
+/// Exponentials are half of the work of a tile of d = 64; with wider heads, and of 8 bits, branches between
+/// them cost more than they save.
+constexpr i32 piece = 32;  // keys
+constexpr bool by_pieces =
+    windowed && !packed_heads && !eight_bits && key::d <= 64 && block_q == 128 && block_k % piece == 0;
+
+/// The same where no row of the warp sees keys from `seen` on: their weights are 0.
+REGARD_DEVICE void exponentials(Scores& s, const float (&reference)[2], float (&sum)[2], float scale,
+                                i32 seen) {
+  sum[0] = sum[1] = 0;
+#pragma unroll
+  for (i32 first = 0; first < block_k; first += piece) {
+    if (first < seen) {
+#pragma unroll
+      for (i32 half = 0; half < 2; ++half) {
+        float part[2] = {0, 0};
+#pragma unroll
+        for (i32 i = first / 4; i < (first + piece) / 4; ++i) {
+          float& x = s[i / 2 * 4 + 2 * half + i % 2];
+          x = exp2(fmaf(x, scale, -reference[half]));
+          part[i % 2] += x;
+        }
+        sum[half] += part[0] + part[1];
+      }
+    } else {
+#pragma unroll
+      for (i32 i = first / 2; i < (first + piece) / 2; ++i) s[i] = 0;
+    }
+  }
+}
+
 /// Against the true maximum; gives the factor of what was summed before. With `careful`, for scores so large
 /// that the rounding of scale * maximum would matter, the maximum is taken off first and the reference is the
-/// raw score.
-REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], float scale, bool careful) {
+/// raw score. `seen`: of the tile's keys, no row of the warp sees more.
+REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], float scale, bool careful,
+                                 i32 seen) {
   float most[2] = {-infinity, -infinity}, reference[2], sum[2];
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
@@ -125,7 +157,10 @@ REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], 
     for (i32 i = 0; i < block_k / 2; ++i) s[i] -= reference[i / 2 % 2];
     reference[0] = reference[1] = 0;
   }
-  exponentials(s, reference, sum, scale);
+  if constexpr (by_pieces)
+    exponentials(s, reference, sum, scale, seen);
+  else
+    exponentials(s, reference, sum, scale);
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) rows.sum[half] = rows.sum[half] * factor[half] + sum[half];
 }
@@ -173,28 +208,29 @@ REGARD_DEVICE void pack(Weights& weights, const Scores& s) {
 /// Sums up to here are safe to go on with: no product with V, and no sum of such, overflows.
 constexpr i32 most_power = 64;
 
-/// Moves the reference up to the power of two below the highest weight of the last tile: exact, from packed
-/// pairs, in the shadow of the next products. Gives the factor of everything summed up to that tile.
-REGARD_DEVICE void follow(const Weights& weights, RowState& rows, float (&factor)[2]) {
+/// The highest weights of a tile, of this thread, as pairs: exact, and half the work of looking at scores.
+using Highest = u32[2];
+
+REGARD_DEVICE void find_highest(const Weights& weights, Highest& most) {
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-    u32 most = weights[0][half];
+    most[half] = weights[0][half];
 #pragma unroll
     for (i32 i = 1; i < 2 * fragments; ++i)
-      most = max_pair<key::dtype>(most, weights[i / 2][i % 2 * 2 + half]);
-    const i32 above = max(power_of_two(quad_max(highest<key::dtype>(most))), 0);
-    factor[half] = above > most_power ? infinity : to_the_power(-above);
-    rows.reference[half] += static_cast<float>(above);
-    rows.sum[half] *= factor[half];
+      most[half] = max_pair<key::dtype>(most[half], weights[i / 2][i % 2 * 2 + half]);
   }
 }
 
-/// Moves the reference back, after the last tile: cheaper than to scale O once more.
-REGARD_DEVICE void back(RowState& rows, const float (&factor)[2]) {
+/// Moves the reference up to the power of two below the highest weight of the last tile: exact, and in the
+/// shadow of the products that follow. Gives the factor of everything summed up to that tile.
+REGARD_DEVICE void follow(const Highest& most, RowState& rows, float (&factor)[2]) {
+  if constexpr (eight_bits) return;  // all are against the true maximum
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-    rows.reference[half] += static_cast<float>(power_of_two(factor[half]));
-    rows.sum[half] *= reciprocal(factor[half]);
+    const i32 above = max(power_of_two(quad_max(highest<key::dtype>(most[half]))), 0);
+    factor[half] = above > most_power ? infinity : to_the_power(-above);
+    rows.reference[half] += static_cast<float>(above);
+    rows.sum[half] *= factor[half];
   }
 }
 
@@ -202,14 +238,18 @@ REGARD_DEVICE void back(RowState& rows, const float (&factor)[2]) {
 /// rounding of their reference is more than 16.
 REGARD_DEVICE u32 overflowed(const RowState& rows) {
   constexpr float most_reference = 1 << 28;
-  u32 bad = 0;
+  bool mine[2];
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
     const float reference = rows.reference[half];
-    const bool mine = !(rows.sum[half] < to_the_power(most_power)) ||
-                      (reference != -infinity && !(fabsf(reference) < most_reference));
-    const u32 threads = __ballot_sync(whole_warp, mine);
-    if (threads == 0) continue;
+    mine[half] = !(rows.sum[half] < to_the_power(most_power)) ||
+                 (reference != -infinity && !(fabsf(reference) < most_reference));
+  }
+  if (!__any_sync(whole_warp, mine[0] || mine[1])) return 0;
+  u32 bad = 0;
+#pragma unroll
+  for (i32 half = 0; half < 2; ++half) {
+    const u32 threads = __ballot_sync(whole_warp, mine[half]);
 #pragma unroll
     for (u32 row = 0; row < 8; ++row) bad |= (threads >> 4 * row & 15) != 0 ? 1u << (row + 8 * half) : 0;
   }

@@ -59,7 +59,7 @@ std::optional<Plan> fallback_of(const Plan& best, PlanOptions options) {
     if (best.generic) return {};
     options.family = "generic";
   } else {
-    if (std::none_of(best.stages.begin(), best.stages.end(), reads_by_tma)) return {};
+    if (std::none_of(best.stages.begin(), best.stages.end(), takes_tensor_maps)) return {};
     options.family = "mma_async";
   }
   Result<Plan> other = plan(best.problem, *best.target, options);

@@ -58,7 +58,7 @@ Status run_stage(const Plan& plan, const Stage& stage, const cuda::Device& devic
                             stage.shared_bytes,
                             static_cast<int>(std::max<std::int64_t>(algorithm.cluster, 1)),
                             overlaps_the_stage_before(stage, *plan.target)};
-  if (!reads_by_tma(stage)) {
+  if (!takes_tensor_maps(stage)) {
     void* const parameters[] = {&arguments};
     return cuda::launch(function, wanted, stream, parameters);
   }
@@ -67,7 +67,8 @@ Status run_stage(const Plan& plan, const Stage& stage, const cuda::Device& devic
   if (Status status = tensor_maps(plan, stage, arguments, maps); !status) return status;
   if (Status status = start_count(device, stream, arguments); !status) return status;
   const auto read_only = [](const cuda::TensorMap* map) { return const_cast<cuda::TensorMap*>(map); };
-  void* const parameters[] = {read_only(maps.q), read_only(maps.k), read_only(maps.v), &arguments};
+  void* const parameters[] = {read_only(maps.q), read_only(maps.k), read_only(maps.v), read_only(maps.o),
+                              &arguments};
   return cuda::launch(function, wanted, stream, parameters);
 }
 
@@ -90,9 +91,9 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
   Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
   Arguments arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
-  if (const Status readable = tma_reads(*(*ready)->plan, arguments); !readable) {
-    if (!prepared.has_fallback()) return readable;
-    ready = prepared.fallback_ready(readable.error().message);
+  if (const Status reached = tma_reaches(*(*ready)->plan, arguments); !reached) {
+    if (!prepared.has_fallback()) return reached;
+    ready = prepared.fallback_ready(reached.error().message);
     if (!ready) return tl::unexpected(ready.error());
     arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
   }

@@ -12,16 +12,17 @@
 namespace regard {
 namespace {
 
-/// One of Q, K and V.
+/// One of Q, K, V and O.
 struct Tensor {
   const char* name;
+  DType dtype;
   Rows rows;
   std::int64_t columns, count, heads, batches;
 };
 
 /// A dimension of size 1 may have any stride; TMA wants a valid one all the same.
-Tensor with_strides_in_use(Tensor tensor, std::int64_t element_bytes, bool ragged) {
-  const std::int64_t unused = 16 / element_bytes;
+Tensor with_strides_in_use(Tensor tensor, bool ragged) {
+  const auto unused = static_cast<std::int64_t>(16 / bytes_of(tensor.dtype));
   // A ragged map goes from batch to batch by rows.
   if (tensor.count <= 1 && !(ragged && tensor.batches > 1)) tensor.rows.row = unused;
   if (tensor.heads <= 1) tensor.rows.head = unused;
@@ -30,7 +31,7 @@ Tensor with_strides_in_use(Tensor tensor, std::int64_t element_bytes, bool ragge
 }
 
 struct Tensors {
-  Tensor q, k, v;
+  Tensor q, k, v, o;
 };
 
 bool is_ragged(const Problem& p) {
@@ -38,25 +39,27 @@ bool is_ragged(const Problem& p) {
 }
 
 Tensors tensors_of(const Problem& p, const Arguments& a) {
-  const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
-  const std::int64_t batches = p.varlen ? 1 : p.b, keys = p.varlen ? p.tk : p.sk;
-  const auto used = [&](Tensor tensor) { return with_strides_in_use(tensor, bytes, is_ragged(p)); };
-  Tensors all{used({"q", a.q, p.d, p.varlen ? p.tq : p.sq, p.hq, batches}),
-              used({"k", a.k, p.d, keys, p.hk, batches}), used({"v", a.v, p.dv, keys, p.hk, batches})};
+  const std::int64_t batches = p.varlen ? 1 : p.b, keys = p.varlen ? p.tk : p.sk,
+                     queries = p.varlen ? p.tq : p.sq;
+  const auto used = [&](Tensor tensor) { return with_strides_in_use(tensor, is_ragged(p)); };
+  Tensors all{used({"q", p.dtype, a.q, p.d, queries, p.hq, batches}),
+              used({"k", p.dtype, a.k, p.d, keys, p.hk, batches}),
+              used({"v", p.dtype, a.v, p.dv, keys, p.hk, batches}),
+              used({"o", p.out, a.o, p.dv, queries, p.hq, batches})};
   if (keys > 0) return all;
   // Without keys there is no K and no V to describe; nothing is read through their maps then.
-  const std::int64_t unused = 16 / bytes;
+  const auto unused = static_cast<std::int64_t>(16 / bytes_of(p.dtype));
   all.k.rows = all.v.rows = Rows{a.q.data, unused, unused, unused};
   return all;
 }
 
-Status readable(const Problem& p, const Tensor& tensor) {
-  const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
+Status reachable(const Problem& p, const Tensor& tensor) {
+  const auto bytes = static_cast<std::int64_t>(bytes_of(tensor.dtype));
   const Rows& rows = tensor.rows;
   if (reinterpret_cast<std::uintptr_t>(rows.data) % 16 != 0)
     return refused(
         fmt::format("{} does not start at a multiple of 16 bytes, which TMA asks for; "
-                    "family=mma_async reads from anywhere",
+                    "family=mma_async takes any start",
                     tensor.name));
   // The ragged map's limit; without, TMA takes 2^40.
   constexpr std::int64_t most_bytes = std::int64_t{1} << 34;
@@ -136,7 +139,7 @@ class Recent {
 
  private:
   static constexpr std::size_t places = 512, probes = 8;
-  static_assert(probes > 3);  // Q, K and V of a call
+  static_assert(probes > 4);  // Q, K, V and O of a call
 
   struct Entry {
     Boxes boxes;  ///< without boxes: none yet
@@ -157,21 +160,32 @@ class Recent {
 
 Boxes boxes_of(const Problem& p, const Tensor& tensor, std::int64_t box_rows, std::int64_t box_heads = 1) {
   return {tensor.rows, tensor.columns, tensor.count, tensor.heads, tensor.batches,
-          box_rows,    box_heads,      p.dtype,      is_ragged(p)};
+          box_rows,    box_heads,      tensor.dtype, is_ragged(p)};
+}
+
+/// Whether a stage's kernel stores O through a map.
+bool stores_boxes(const Problem& p, const Stage& stage) {
+  const Algorithm& a = stage.kernel.algorithm;
+  const Sm90ForwardLayout layout(p.d, p.dv, a.block_q, a.block_k, a.stages,
+                                 static_cast<std::int64_t>(bytes_of(p.dtype)));
+  return takes_tensor_maps(stage) && layout.stores_boxes(a.cluster, a.split, a.group);
 }
 
 }  // namespace
 
-bool reads_by_tma(const Stage& stage) {
+bool takes_tensor_maps(const Stage& stage) {
   return stage.kernel.algorithm.pipeline == "wgmma_tma";
 }
 
-Status tma_reads(const Plan& plan, const Arguments& arguments) {
-  if (std::none_of(plan.stages.begin(), plan.stages.end(), reads_by_tma)) return {};
-  const Tensors all = tensors_of(plan.problem, arguments);
+Status tma_reaches(const Plan& plan, const Arguments& arguments) {
+  if (std::none_of(plan.stages.begin(), plan.stages.end(), takes_tensor_maps)) return {};
+  const Problem& p = plan.problem;
+  const Tensors all = tensors_of(p, arguments);
   for (const Tensor* tensor : {&all.q, &all.k, &all.v})
-    if (Status status = readable(plan.problem, *tensor); !status) return status;
-  return {};
+    if (Status status = reachable(p, *tensor); !status) return status;
+  const bool stored = std::any_of(plan.stages.begin(), plan.stages.end(),
+                                  [&](const Stage& stage) { return stores_boxes(p, stage); });
+  return stored ? reachable(p, all.o) : Status{};
 }
 
 Status tensor_maps(const Plan& plan, const Stage& stage, const Arguments& arguments, TensorMaps& maps) {
@@ -187,6 +201,9 @@ Status tensor_maps(const Plan& plan, const Stage& stage, const Arguments& argume
   Status status = recent->find(boxes_of(p, all.q, rows, group_rows / rows), "q", maps.q);
   if (status) status = recent->find(boxes_of(p, all.k, block_k), "k", maps.k);
   if (status) status = recent->find(boxes_of(p, all.v, block_k), "v", maps.v);
+  maps.o = maps.q;
+  if (status && stores_boxes(p, stage))
+    status = recent->find(boxes_of(p, all.o, Sm90ForwardLayout::warp_rows), "o", maps.o);
   return status;
 }
 

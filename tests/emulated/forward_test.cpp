@@ -25,6 +25,9 @@ const std::vector<std::string> hopper_problems = {
     "fwd bf16 lse d=40 b=3 hq=4 hk=2 sq=100 sk=200 lengths mask=causal sink",
     "fwd bf16 lse d=64 b=2 h=2 sq=200 sk=0",
     "fwd bf16 lse d=128 b=2 h=3 s=200 layout=bhsd scale=0.2",
+    // Rows whose scores jump so far that they are done again.
+    "fwd bf16 lse d=128 b=1 h=3 s=300 mask=causal scale=60",
+    "fwd fp16 lse d=96 dv=104 b=2 h=2 s=500 tq=700 tk=700 varlen scale=40",
     // Clusters, and what they may not be for.
     "fwd bf16 lse d=256 b=1 h=4 s=700",
     "fwd bf16 lse d=128 b=1 h=3 s=1400",

@@ -41,6 +41,11 @@ struct Meeting {
   }
 };
 
+/// How far a box is that leaves shared memory.
+struct StoredBox {
+  bool grouped = false, read = false, written = false;
+};
+
 struct Thread {
   Position position;
   Block* block = nullptr;
@@ -55,6 +60,7 @@ struct Thread {
   /// Copies to shared memory that were begun; where each group of them ends.
   std::deque<std::function<void()>> copies;
   std::deque<std::size_t> copy_groups;
+  std::vector<std::shared_ptr<StoredBox>> boxes;  ///< that leave shared memory
   std::uint64_t products_issued = 0;
   std::deque<std::uint64_t> product_groups;  ///< products issued at the end of each
 };

@@ -2,6 +2,8 @@
 // unit.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "emulator/barrier.h"
 #include "emulator/instructions.h"
 #include "emulator/tensor_map.h"
@@ -46,6 +48,12 @@ void load_shared(Execution& e, const Instruction& i) {
   }
 }
 
+void load_half(Execution& e, const Instruction& i) {
+  std::uint16_t half = 0;
+  std::memcpy(&half, e.launch().shared(address(e, i.operands[1]), sizeof half), sizeof half);
+  e.set(i.operands[0], half);
+}
+
 void end_first_copies(Thread& thread, std::size_t count) {
   for (; count > 0; --count) {
     thread.copies.front()();
@@ -85,19 +93,28 @@ void wait_for_copies(Execution& e, const Instruction& i) {
   }
 }
 
-/// [to], [map, {coordinates}], [barrier], and of a multicast the blocks that get it.
+/// [map, {coordinates}].
+struct Box {
+  TensorMap map;
+  std::array<std::int32_t, 5> coordinates{};
+
+  Box(Execution& e, const ptx::Operand& operand) {
+    std::memcpy(&map, reinterpret_cast<const void*>(e.get(operand.parts[0])), sizeof map);
+    const std::vector<ptx::Operand>& parts = operand.parts[1].parts;
+    if (parts.size() != map.rank)
+      throw std::runtime_error(
+          fmt::format("a box of {} dimensions of a tensor map that has {}", parts.size(), map.rank));
+    for (std::size_t n = 0; n < parts.size(); ++n)
+      coordinates[n] = static_cast<std::int32_t>(e.get(parts[n]));
+  }
+};
+
+/// [to], box, [barrier], and of a multicast the blocks that get it.
 void load_box(Execution& e, const Instruction& i) {
   Launch& launch = e.launch();
-  TensorMap map;
-  std::memcpy(&map, reinterpret_cast<const void*>(e.get(i.operands[1].parts[0])), sizeof map);
-  const std::vector<ptx::Operand>& parts = i.operands[1].parts[1].parts;
-  if (parts.size() != map.rank)
-    throw std::runtime_error(
-        fmt::format("a box of {} dimensions of a tensor map that has {}", parts.size(), map.rank));
-  std::array<std::int32_t, 5> coordinates{};
-  for (std::size_t n = 0; n < parts.size(); ++n) coordinates[n] = static_cast<std::int32_t>(e.get(parts[n]));
+  const Box box(e, i.operands[1]);
   const std::uint32_t to = address(e, i.operands[0]), barrier = address(e, i.operands[2]),
-                      bytes = map.bytes_of_box();
+                      bytes = box.map.bytes_of_box();
   const auto blocks =
       i.operands.size() > 3 ? static_cast<std::uint32_t>(e.get(i.operands[3])) : 1u << Launch::rank(to);
   if (to % 128 != 0) throw std::runtime_error("a box to shared memory that is no multiple of 128");
@@ -112,10 +129,48 @@ void load_box(Execution& e, const Instruction& i) {
     launch.begin([=, &full, &block] {
       if (block.running == 0)
         throw std::runtime_error("a block ends before a box has come that is on its way");
-      copy_box(map, coordinates, memory, offset);
+      copy_box(box.map, box.coordinates, memory, offset);
       full.complete(bytes);
     });
   }
+}
+
+/// box, [from]: what is in shared memory when it is read may be anything from now on, or from a later moment.
+void begin_stored_box(Execution& e, const Instruction& i) {
+  Launch& launch = e.launch();
+  const Box box(e, i.operands[0]);
+  const std::uint32_t from = address(e, i.operands[1]), bytes = box.map.bytes_of_box(),
+                      offset = Launch::offset(from);
+  if (from % 128 != 0) throw std::runtime_error("a box from shared memory that is no multiple of 128");
+  launch.shared(from, bytes);
+  const std::uint8_t* const memory = launch.shared(launch.of_rank(Launch::rank(from), 0), 0);
+  const Block& block = *e.thread().block;
+  auto stored = std::make_shared<StoredBox>();
+  e.thread().boxes.push_back(stored);
+  launch.begin([=, &launch, &block] {
+    if (block.running == 0) throw std::runtime_error("a block ends before a box was read that leaves it");
+    // Where it lies while it is on its way.
+    const auto copy = std::make_shared<std::vector<std::uint8_t>>(memory, memory + offset + bytes);
+    stored->read = true;
+    launch.begin([=] {
+      store_box(box.map, box.coordinates, copy->data(), offset);
+      stored->written = true;
+    });
+  });
+}
+void end_stored_boxes(Execution& e, const Instruction&) {
+  for (const auto& box : e.thread().boxes) box->grouped = true;
+}
+/// Only groups of all before are waited for.
+template <bool StoredBox::* state>
+void wait_for_stored_boxes(Execution& e, const Instruction& i) {
+  if (e.get(i.operands[0]) != 0) throw std::runtime_error(fmt::format("{} of some groups", i.name));
+  auto& boxes = e.thread().boxes;
+  e.launch().wait("boxes that leave shared memory", [&boxes] {
+    return std::all_of(boxes.begin(), boxes.end(),
+                       [](const auto& box) { return !box->grouped || (*box).*state; });
+  });
+  std::erase_if(boxes, [](const auto& box) { return box->grouped && box->written; });
 }
 
 /// [to], value, [barrier]: in whichever block of the cluster.
@@ -152,6 +207,12 @@ std::span<const Named> memory_instructions() {
       {"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster",
        load_box, 90},
       {"cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes", load_box, 90},
+      {"cp.async.bulk.tensor.4d.global.shared::cta.bulk_group", begin_stored_box, 90},
+      {"cp.async.bulk.tensor.5d.global.shared::cta.bulk_group", begin_stored_box, 90},
+      {"cp.async.bulk.commit_group", end_stored_boxes, 90},
+      {"cp.async.bulk.wait_group.read", wait_for_stored_boxes<&StoredBox::read>, 90},
+      {"cp.async.bulk.wait_group", wait_for_stored_boxes<&StoredBox::written>, 90},
+      {"ld.shared.u16", load_half},
       {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32", send, 90},
       {"mapa.shared::cluster.u32", place_in_block, 90},
   };

@@ -10,8 +10,12 @@ std::uint32_t TensorMap::bytes_of_box() const {
   return bytes;
 }
 
-void copy_box(const TensorMap& map, const std::array<std::int32_t, 5>& coordinates, std::uint8_t* memory,
-              std::uint32_t place) {
+namespace {
+
+/// function(place in swizzled shared memory, address in the tensor, or nullptr outside) for each element.
+template <class Function>
+void each_element(const TensorMap& map, const std::array<std::int32_t, 5>& coordinates, std::uint32_t place,
+                  Function function) {
   const std::uint32_t elements = map.bytes_of_box() / map.element_bytes;
   for (std::uint32_t n = 0; n < elements; ++n) {
     std::uint64_t address = map.address;
@@ -23,12 +27,27 @@ void copy_box(const TensorMap& map, const std::array<std::int32_t, 5>& coordinat
       inside &= at >= 0 && static_cast<std::uint64_t>(at) < map.extent[i];
       address += static_cast<std::uint64_t>(at) * (i == 0 ? map.element_bytes : map.stride[i - 1]);
     }
-    std::uint8_t* const to = memory + swizzled(place + n * map.element_bytes);
-    if (inside)
-      std::memcpy(to, reinterpret_cast<const void*>(address), map.element_bytes);
-    else
-      std::memset(to, 0, map.element_bytes);
+    function(swizzled(place + n * map.element_bytes), inside ? reinterpret_cast<void*>(address) : nullptr);
   }
+}
+
+}  // namespace
+
+void copy_box(const TensorMap& map, const std::array<std::int32_t, 5>& coordinates, std::uint8_t* memory,
+              std::uint32_t place) {
+  each_element(map, coordinates, place, [&](std::uint32_t to, const void* from) {
+    if (from != nullptr)
+      std::memcpy(memory + to, from, map.element_bytes);
+    else
+      std::memset(memory + to, 0, map.element_bytes);
+  });
+}
+
+void store_box(const TensorMap& map, const std::array<std::int32_t, 5>& coordinates,
+               const std::uint8_t* memory, std::uint32_t place) {
+  each_element(map, coordinates, place, [&](std::uint32_t from, void* to) {
+    if (to != nullptr) std::memcpy(to, memory + from, map.element_bytes);
+  });
 }
 
 }  // namespace emulator

@@ -24,6 +24,10 @@ static_assert(sizeof(TensorMap) <= sizeof(regard::cuda::TensorMap));
 void copy_box(const TensorMap&, const std::array<std::int32_t, 5>& coordinates, std::uint8_t* memory,
               std::uint32_t place);
 
+/// The same from there into the tensor; what lies outside of it is left out.
+void store_box(const TensorMap&, const std::array<std::int32_t, 5>& coordinates, const std::uint8_t* memory,
+               std::uint32_t place);
+
 /// Where byte `at` of shared memory stands when it is swizzled.
 inline std::uint32_t swizzled(std::uint32_t at) {
   return at ^ (at >> 7 & 7) << 4;

@@ -46,4 +46,9 @@ REGARD_DEVICE void named_sync(i32 number) {
   asm volatile("bar.sync %0, 256;" ::"r"(number) : "memory");
 }
 
+/// One for a warpgroup alone.
+REGARD_DEVICE void warpgroup_sync(i32 number) {
+  asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory");
+}
+
 }  // namespace regard

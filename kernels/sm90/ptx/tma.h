@@ -52,6 +52,33 @@ REGARD_DEVICE void load_ragged_box(u32 to, const TensorMap& map, const Barrier& 
       : "memory");
 }
 
+/// One box out of shared memory; what lies outside of the tensor is left out.
+REGARD_DEVICE void store_box(const TensorMap& map, u32 from, i32 column, i32 row, i32 head, i32 batch) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+      "r"(from), "r"(column), "r"(row), "r"(head), "r"(batch)
+      : "memory");
+}
+/// The same of a map whose rows are counted over all sequences.
+REGARD_DEVICE void store_ragged_box(const TensorMap& map, u32 from, i32 column, i32 row, i32 first, i32 count,
+                                    i32 head) {
+  constexpr i32 most = Sm90TensorMap::most_rows;
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map),
+      "r"(from), "r"(column), "r"(most - count + row), "r"(first + count), "r"(most), "r"(head)
+      : "memory");
+}
+/// This thread's stores so far; then until they have read their boxes, and until they are done.
+REGARD_DEVICE void end_stored_boxes() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+REGARD_DEVICE void wait_until_boxes_are_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+REGARD_DEVICE void wait_until_boxes_are_stored() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
 /// Registers per thread from here on; both by whole warpgroups.
 template <int count>
 REGARD_DEVICE void take_registers() {

@@ -1,0 +1,89 @@
+// O of a warp through shared memory: boxes of its 16 rows, where its Q was, and from there by TMA.
+#pragma once
+
+#include "kernels/sm90/ptx/tma.h"
+#include "kernels/sm90/ptx/transpose.h"
+#include "kernels/sm90/shared.h"
+#include "kernels/sm90/work.h"
+
+namespace regard {
+
+/// By whole warps. `place`: of the warpgroup's Q.
+class BoxedOutput {
+ public:
+  static constexpr i32 rows = Sm90ForwardLayout::warp_rows;
+
+  REGARD_DEVICE BoxedOutput(u32 place, const TensorMap& map) : map_(map) {
+    place_ = place + warp() * rows * box_bytes;
+  }
+
+  /// Rows `threadIdx.x % 32 / 4` and that plus 8, scaled and rounded.
+  template <i32 columns>
+  REGARD_DEVICE void take(const float (&o)[columns / 2], const float (&scale)[2]) {
+    const u32 lane = threadIdx.x % 32, row = lane % 16;
+    // A row has eight parts of 16 bytes, which the swizzle changes by the row.
+    const u32 first = place_ + row * box_bytes + ((lane / 16 ^ row % 8) << 4);
+#pragma unroll
+    for (i32 i = 0; i < columns / 16; ++i) {
+      u32 pairs[4];
+#pragma unroll
+      for (i32 j = 0; j < 4; ++j)
+        pairs[j] = pair<key::out>(o[8 * i + 2 * j] * scale[j % 2], o[8 * i + 2 * j + 1] * scale[j % 2]);
+      store_squares((first ^ i % 4 * 32) + i / 4 * group_rows * box_bytes, pairs[0], pairs[1], pairs[2],
+                    pairs[3]);
+    }
+    make_visible_to_products();
+    __syncwarp();
+  }
+
+  /// All rows that the sequence has.
+  REGARD_DEVICE void store(const Work& work, i32 first_row, bool ragged, i32 rows_per_batch) const {
+    if (threadIdx.x % 32 != 0) return;
+    const Sequence& s = work.sequence;
+#pragma unroll
+    for (i32 box = 0; box < boxes; ++box) {
+      const u32 from = place_ + box * group_rows * box_bytes;
+      const i32 column = box * layout.columns;
+      if (ragged)
+        store_ragged_box(map_, from, column, first_row, s.batch * rows_per_batch + s.first_q, s.sq,
+                         work.head);
+      else
+        store_box(map_, from, column, first_row, work.head, s.batch);
+    }
+    end_stored_boxes();
+  }
+
+  /// Those that have a bit in `wanted`, which were stored before: rare, so small rather than fast. `address`:
+  /// of the first row.
+  REGARD_DEVICE void store_some(u32 wanted, u16* address, i64 row_stride) const {
+    if (threadIdx.x % 32 == 0) wait_until_boxes_are_stored();
+    __syncwarp();
+#pragma unroll 1
+    for (i32 i = threadIdx.x % 32; i < rows * static_cast<i32>(key::dv); i += 32) {
+      const u32 row = i / static_cast<u32>(key::dv), column = i % static_cast<u32>(key::dv);
+      if ((wanted >> row & 1) == 0) continue;
+      const u32 part = column / 8 % 8 ^ row % 8;
+      address[row * row_stride + column] = load_half(place_ + column / 64 * group_rows * box_bytes +
+                                                     row * box_bytes + part * 16 + column % 8 * 2);
+    }
+    __syncwarp();
+  }
+
+  /// Its place can be loaded into again.
+  REGARD_DEVICE static void wait_for_place() { wait_until_boxes_are_read(); }
+
+ private:
+  static constexpr i32 boxes = static_cast<i32>(layout.dv / layout.columns);
+
+  REGARD_DEVICE static u32 warp() { return threadIdx.x / 32 % 4; }
+  REGARD_DEVICE static u16 load_half(u32 address) {
+    u16 x;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(address) : "memory");
+    return x;
+  }
+
+  const TensorMap& map_;
+  u32 place_;
+};
+
+}  // namespace regard
