@@ -109,29 +109,29 @@ constexpr i32 piece = 32;  // keys
 constexpr bool by_pieces =
     windowed && !packed_heads && !eight_bits && key::d <= 64 && block_q == 128 && block_k % piece == 0;
 
-/// The same where no row of the warp sees keys from `seen` on: their weights are 0.
+/// The same where no row of the warp sees keys from `seen` on: their weights are 0. Sums are the same bits.
 REGARD_DEVICE void exponentials(Scores& s, const float (&reference)[2], float (&sum)[2], float scale,
                                 i32 seen) {
-  sum[0] = sum[1] = 0;
+  float part[2][2] = {};
 #pragma unroll
   for (i32 first = 0; first < block_k; first += piece) {
     if (first < seen) {
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
-        float part[2] = {0, 0};
 #pragma unroll
         for (i32 i = first / 4; i < (first + piece) / 4; ++i) {
           float& x = s[i / 2 * 4 + 2 * half + i % 2];
           x = exp2(fmaf(x, scale, -reference[half]));
-          part[i % 2] += x;
+          part[half][i % 2] += x;
         }
-        sum[half] += part[0] + part[1];
       }
     } else {
 #pragma unroll
       for (i32 i = first / 2; i < (first + piece) / 2; ++i) s[i] = 0;
     }
   }
+  sum[0] = part[0][0] + part[0][1];
+  sum[1] = part[1][0] + part[1][1];
 }
 
 /// Against the true maximum; gives the factor of what was summed before. With `careful`, for scores so large

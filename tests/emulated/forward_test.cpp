@@ -97,5 +97,19 @@ TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
   same("fwd bf16 d=128 b=2 hq=4 hk=2 sq=20 sk=900 splits=3", "wgmma_tma");
 }
 
+/// A window that hides nothing takes the kernel without a mask; beside longer sequences it may not.
+TEST(Emulated, ARowHasTheSameBitsAloneAndPacked) {
+  if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
+  for (const char* d : {"64", "128"}) {
+    const std::string words = std::string("fwd bf16 lse batch_invariant b=1 h=2 mask=window:700,-1 d=") + d;
+    Case alone(words + " s=300"), packed(words + " s=1000 varlen tq=300 tk=300");
+    for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V})
+      for (std::int64_t i = 0; i < alone.count(role); ++i) packed.set(role, i, alone.get(role, i));
+    for (Case* c : {&alone, &packed}) ASSERT_EQ(run(*c, {emulated_target(), "wgmma_tma"}), "") << words;
+    for (const regard_role role : {REGARD_O, REGARD_LSE})
+      EXPECT_TRUE(alone.bytes(role) == packed.bytes(role)) << words;
+  }
+}
+
 }  // namespace
 }  // namespace regard::test

@@ -20,7 +20,7 @@ class Counters : public Gpu {
   void SetUp() override {
     Gpu::SetUp();
     driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
-      counter = static_cast<Arguments*>(parameters[3])->counter;
+      counter = static_cast<Arguments*>(parameters[4])->counter;
     };
   }
 
@@ -102,7 +102,7 @@ TEST_F(Counters, ThreadsThatShareAStreamShareItsCounter) {
   driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void** parameters) {
     const std::lock_guard lock(mutex);
     seen[reinterpret_cast<std::uintptr_t>(configuration.stream) - 600].insert(
-        static_cast<Arguments*>(parameters[3])->counter);
+        static_cast<Arguments*>(parameters[4])->counter);
   };
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {

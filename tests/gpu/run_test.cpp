@@ -40,9 +40,12 @@ TEST_F(Gpu, ATargetOfAnotherDeviceIsRefused) {
   EXPECT_THAT(message(), AllOf(HasSubstr("sm_90a"), HasSubstr("Fake Ampere"), HasSubstr("8.0")));
 }
 
+/// Its kernel stores O by TMA; that of `plain` does not.
+constexpr char boxed[] = "fwd bf16 b=2 hq=8 hk=2 s=300 d=128 mask=causal";
+
 struct Seen {
   cuda::LaunchConfiguration configuration;
-  std::array<cuda::TensorMap, 3> maps;
+  std::array<cuda::TensorMap, 4> maps;  ///< of Q, K, V and O
   Arguments arguments;
 } seen;
 
@@ -50,8 +53,8 @@ TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndACounterAtZero) {
   const Call call(plain);
   driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void** parameters) {
     seen.configuration = configuration;
-    for (int i = 0; i < 3; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
-    seen.arguments = *static_cast<Arguments*>(parameters[3]);
+    for (int i = 0; i < 4; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
+    seen.arguments = *static_cast<Arguments*>(parameters[4]);
   };
   int stream = 0;
   ASSERT_EQ(call.run(&stream), REGARD_OK) << message();
@@ -78,6 +81,20 @@ TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndACounterAtZero) {
   EXPECT_EQ(a.sk, 500);
   ASSERT_NE(a.counter, nullptr);
   EXPECT_EQ(*a.counter, 0U);
+}
+
+TEST_F(Gpu, AKernelThatStoresBoxesHasAMapOfO) {
+  const Call call(boxed);
+  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
+    for (int i = 0; i < 4; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
+  };
+  const int before = driver.encoded;
+  ASSERT_EQ(call.run(), REGARD_OK) << message();
+  EXPECT_EQ(driver.encoded - before, 4);
+  const regard_tensor& o = call.arguments.tensor[REGARD_O];
+  EXPECT_EQ(seen.maps[3].opaque[0], reinterpret_cast<std::uint64_t>(o.data));
+  EXPECT_THAT(std::vector<std::int64_t>(seen.maps[3].opaque + 1, seen.maps[3].opaque + 5),
+              testing::ElementsAre(o.shape[3], o.shape[1], o.shape[2], o.shape[0]));
 }
 
 /// Of each launch whether it may overlap the one before.
@@ -123,7 +140,7 @@ TEST_F(Gpu, BlocksThatLoadForEachOtherAreLaunchedAsClusters) {
 TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
   Call call("fwd bf16 b=3 h=2 sq=77 sk=99 d=64");  // of no other test, which may have had this memory
   driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
-    for (int i = 0; i < 3; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
+    for (int i = 0; i < 4; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
   };
   const auto encoded_by_a_run = [&] {
     const int before = driver.encoded;
@@ -151,7 +168,7 @@ TEST_F(Gpu, TheLayersOfAModelInTurnsAreEncodedOnce) {
   regard_tensor &k = call.arguments.tensor[REGARD_K], &v = call.arguments.tensor[REGARD_V];
   char *const first_k = static_cast<char*>(k.data), *const first_v = static_cast<char*>(v.data);
   driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
-    for (int i = 0; i < 3; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
+    for (int i = 0; i < 4; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
   };
   constexpr int layers = 32;
   const auto encoded_by_a_step = [&] {
@@ -173,7 +190,7 @@ TEST_F(Gpu, MoreTensorsThanAreRememberedAreEncodedAgain) {
   regard_tensor& k = call.arguments.tensor[REGARD_K];
   char* const first = static_cast<char*>(k.data);
   driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
-    for (int i = 0; i < 3; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
+    for (int i = 0; i < 4; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
   };
   for (int turn = 0; turn < 2; ++turn) {
     for (int i = 0; i < 700; ++i) {
@@ -189,7 +206,17 @@ TEST_F(Gpu, MoreTensorsThanAreRememberedAreEncodedAgain) {
   }
 }
 
-/// The tensors that TMA cannot read, one way at a time, and what the refusal says.
+void shift_o(regard_arguments& a) {
+  a.tensor[REGARD_O].data = static_cast<char*>(a.tensor[REGARD_O].data) + 2;
+}
+
+TEST_F(Gpu, OMayLieAnywhereWhereThreadsStoreIt) {
+  Call call(plain, 0, "cuda", "wgmma_tma");
+  shift_o(call.arguments);
+  EXPECT_EQ(call.run(), REGARD_OK) << message();
+}
+
+/// The tensors that TMA cannot reach, one way at a time, and what the refusal says.
 struct Unreadable {
   const char* text;
   void (*change)(regard_arguments&);
@@ -207,6 +234,7 @@ const Unreadable unreadable[] = {
     {plain, [](regard_arguments& a) { a.tensor[REGARD_V].strides[2] = 0; }, "v has a stride of 0 elements"},
     {"fwd bf16 b=2 hq=8 hk=2 sq=300 sk=500 d=64 lengths",
      [](regard_arguments& a) { a.tensor[REGARD_K].strides[0] += 8; }, "no multiple of its row stride"},
+    {boxed, shift_o, "o does not start at a multiple of 16 bytes"},
 };
 
 TEST_F(Gpu, TensorsThatTmaCannotReadTakeThePortableKernel) {
