@@ -44,7 +44,7 @@ struct Products<false> {
   }
 
   /// o += weights V; `v` is the address of the first key. The weight of a key comes from the lane that has
-  /// it. Lanes go by turns: so a loop has few keys, each in a register of its own.
+  /// it: a turn of the loop takes the keys of one lane of each fragment.
   REGARD_DEVICE static void add_values(Output& o, const Weights& weights, u32 v) {
     v += static_cast<u32>(Fragment::column() * 4);
 #pragma unroll 1

@@ -44,15 +44,21 @@ REGARD_DEVICE void end_rows(const Head& head, StagedRow* staged, i32 first_row, 
   }
 }
 
-/// Rows of O from `first_column` on, `width` neighbours at a time; `to` has column 0 of the first one.
+/// Columns of O.
+struct Columns {
+  i32 first, end;
+};
+
+/// As many columns of rows of O as are staged, `width` neighbours at a time; `to` has column 0 of the first
+/// row.
 template <DType dtype, i32 width>
-REGARD_DEVICE void store_rows(u8* to, i64 pitch, const StagedRow* staged, i32 count, i32 first_column) {
+REGARD_DEVICE void store_rows(u8* to, i64 pitch, const StagedRow* staged, i32 count, Columns columns) {
   constexpr i32 across = StagedRow::columns / width;
 #pragma unroll 1
   for (i32 i = lane(); i < count * across; i += wave) {
     const StagedRow& row = staged[i / across];
-    const i32 at = i % across * width, column = first_column + at;
-    if (column >= key::dv) continue;
+    const i32 at = i % across * width, column = columns.first + at;
+    if (column >= columns.end) continue;
     float x[width];
 #pragma unroll
     for (i32 j = 0; j < width; ++j) x[j] = row.o[at + j] * row.factor;
@@ -62,21 +68,21 @@ REGARD_DEVICE void store_rows(u8* to, i64 pitch, const StagedRow* staged, i32 co
 
 /// The same to where they belong, in whole vectors if all rows lie so.
 REGARD_DEVICE void send_rows(const Head& head, const StagedRow* staged, i32 first_row, i32 count, i64 split,
-                             i32 first_column) {
+                             Columns columns) {
   constexpr i32 width = smaller(power_of_two_in(key::dv), 8), of_parts = smaller(width, 4),
                 of_out = smaller(width, 16 / bytes_of<key::out>);
   const Arguments& a = head.arguments;
   if (a.splits > 1) {
     u8* const to = reinterpret_cast<u8*>(a.partial_o + head.row_of_part(first_row, split) * key::dv);
-    store_rows<DType::fp32, of_parts>(to, key::dv * 4, staged, count, first_column);
+    store_rows<DType::fp32, of_parts>(to, key::dv * 4, staged, count, columns);
     return;
   }
   u8* const to = head.o(first_row);
   const i64 pitch = a.o.row * bytes_of<key::out>;
   if ((reinterpret_cast<u64>(to) | static_cast<u64>(pitch)) % (of_out * bytes_of<key::out>) == 0)
-    store_rows<key::out, of_out>(to, pitch, staged, count, first_column);
+    store_rows<key::out, of_out>(to, pitch, staged, count, columns);
   else
-    store_rows<key::out, 1>(to, pitch, staged, count, first_column);
+    store_rows<key::out, 1>(to, pitch, staged, count, columns);
 }
 
 /// The columns [first_column, first_column + block_dv) of a wave's rows.
@@ -108,7 +114,8 @@ REGARD_DEVICE void store(const Head& head, StagedRow* staged, i32 first_row, i64
         store_shared(row + c * Fragment::columns * 4, o[m][first + c].x[half]);
     });
     sync_wave();
-    send_rows(head, staged, first_row, count, split, first_column + first * Fragment::columns);
+    send_rows(head, staged, first_row, count, split,
+              {first_column + first * Fragment::columns, smaller<i32>(key::dv, first_column + block_dv)});
   }
 }
 

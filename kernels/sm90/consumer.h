@@ -232,7 +232,7 @@ class Consumer {
       warpgroup_sync(4 + warpgroup_);  // the other warps' products have read Q as well
       BoxedOutput out(memory_.q(q_stage(turn), warpgroup_), o_);
       out.take<columns>(o, {ends[0].scale, ends[1].scale});
-      Row first = row_of_warp(work);
+      const Row first = row_of_warp(work);
       if (!given.careful)
         out.store(work, first.row, ragged(a_), shared_.rows_per_batch[3]);
       else

@@ -1,4 +1,4 @@
-// What the plan must know of forward.cu: its shared memory, and the tensor maps of Q, K and V. The kernel
+// What the plan must know of forward.cu: its shared memory, and the tensor maps of Q, K, V and O. The kernel
 // lays its memory out with the same numbers.
 #pragma once
 
@@ -44,10 +44,10 @@ struct Sm90ForwardLayout {
         stages(stages_) {}
 
   /// Whether O goes through Q's place and out by a tensor map: there it is in nobody's way where Q has two.
-  /// Parts of the keys, heads side by side and blocks of a cluster are stored by their threads; and d = 64,
-  /// where it gains nothing and the compiler then moves Q's operands out of uniform registers.
+  /// Parts of the keys, heads side by side and blocks of a cluster are stored by their threads; and O of one
+  /// box, where it gains nothing and the compiler then moves Q's operands out of uniform registers.
   REGARD_CONSTEXPR bool stores_boxes(i64 cluster, i64 split, i64 heads) const {
-    return q_stages == 2 && transposed == 0 && d > columns && dv <= d && cluster <= 1 && split <= 0 &&
+    return q_stages == 2 && transposed == 0 && dv > columns && dv <= d && cluster <= 1 && split <= 0 &&
            heads <= 0;
   }
 

@@ -50,10 +50,12 @@ struct Shared {
 
   /// By one thread.
   REGARD_DEVICE void init(const Arguments& a) {
-    rows_per_batch[0] = static_cast<i32>(a.q.batch / a.q.row);
-    rows_per_batch[1] = static_cast<i32>(a.k.batch / a.k.row);
-    rows_per_batch[2] = static_cast<i32>(a.v.batch / a.v.row);
-    if constexpr (stores_boxes) rows_per_batch[3] = static_cast<i32>(a.o.batch / a.o.row);
+    if (ragged(a)) {  // else nobody asks
+      rows_per_batch[0] = static_cast<i32>(a.q.batch / a.q.row);
+      rows_per_batch[1] = static_cast<i32>(a.k.batch / a.k.row);
+      rows_per_batch[2] = static_cast<i32>(a.v.batch / a.v.row);
+      if constexpr (stores_boxes) rows_per_batch[3] = static_cast<i32>(a.o.batch / a.o.row);
+    }
     for (i32 i = 0; i < q_stages * consumers; ++i) {
       q_full[0][i].init(1);
       q_empty[0][i].init(4);

@@ -92,6 +92,7 @@ TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
   same("fwd fp16 d=64 b=1 h=2 sq=100 sk=200 mask=causal", portable_family());
   if (!hopper()) return;
   same("fwd bf16 d=128 b=1 h=3 s=300 mask=causal", "wgmma_tma");
+  same("fwd bf16 d=128 b=2 h=4 s=300 mask=causal scale=60", "wgmma_tma");
   same("fwd bf16 d=256 b=1 h=4 s=700", "wgmma_tma");
   same("fwd fp8 out=bf16 d=128 b=1 h=2 s=300", "wgmma_tma");
   same("fwd bf16 d=128 b=2 hq=4 hk=2 sq=20 sk=900 splits=3", "wgmma_tma");

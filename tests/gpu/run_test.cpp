@@ -217,12 +217,12 @@ TEST_F(Gpu, OMayLieAnywhereWhereThreadsStoreIt) {
 }
 
 /// The tensors that TMA cannot reach, one way at a time, and what the refusal says.
-struct Unreadable {
+struct Unreachable {
   const char* text;
   void (*change)(regard_arguments&);
   const char* why;
 };
-const Unreadable unreadable[] = {
+const Unreachable unreachable[] = {
     {plain,
      [](regard_arguments& a) { a.tensor[REGARD_K].data = static_cast<char*>(a.tensor[REGARD_K].data) + 2; },
      "k does not start at a multiple of 16 bytes"},
@@ -234,11 +234,13 @@ const Unreadable unreadable[] = {
     {plain, [](regard_arguments& a) { a.tensor[REGARD_V].strides[2] = 0; }, "v has a stride of 0 elements"},
     {"fwd bf16 b=2 hq=8 hk=2 sq=300 sk=500 d=64 lengths",
      [](regard_arguments& a) { a.tensor[REGARD_K].strides[0] += 8; }, "no multiple of its row stride"},
+    {"fwd bf16 b=2 hq=8 hk=2 s=300 d=128 mask=causal lengths",
+     [](regard_arguments& a) { a.tensor[REGARD_O].strides[0] += 8; }, "no multiple of its row stride"},
     {boxed, shift_o, "o does not start at a multiple of 16 bytes"},
 };
 
-TEST_F(Gpu, TensorsThatTmaCannotReadTakeThePortableKernel) {
-  for (const Unreadable& one : unreadable) {
+TEST_F(Gpu, TensorsThatTmaCannotReachTakeThePortableKernel) {
+  for (const Unreachable& one : unreachable) {
     Call call(one.text);
     const auto launched_with_maps = [&] {
       driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void**) {
@@ -253,8 +255,8 @@ TEST_F(Gpu, TensorsThatTmaCannotReadTakeThePortableKernel) {
   }
 }
 
-TEST_F(Gpu, TensorsThatTmaCannotReadAreRefusedWhereItsKernelIsAskedFor) {
-  for (const Unreadable& one : unreadable) {
+TEST_F(Gpu, TensorsThatTmaCannotReachAreRefusedWhereItsKernelIsAskedFor) {
+  for (const Unreachable& one : unreachable) {
     Call call(one.text, 0, "cuda", "wgmma_tma");
     one.change(call.arguments);
     EXPECT_EQ(call.run(), REGARD_REFUSED);

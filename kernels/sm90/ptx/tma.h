@@ -1,4 +1,4 @@
-// Loads of tiles by the tensor memory accelerator, and registers moved between warpgroups.
+// Loads and stores of tiles by the tensor memory accelerator, and registers moved between warpgroups.
 #pragma once
 
 #include "kernels/sm90/forward_layout.h"
