@@ -45,14 +45,14 @@ REGARD_DEVICE void end_rows(const Head& head, StagedRow* staged, i32 first_row, 
 }
 
 /// Columns of O.
-struct Columns {
+struct ColumnRange {
   i32 first, end;
 };
 
 /// As many columns of rows of O as are staged, `width` neighbours at a time; `to` has column 0 of the first
 /// row.
 template <DType dtype, i32 width>
-REGARD_DEVICE void store_rows(u8* to, i64 pitch, const StagedRow* staged, i32 count, Columns columns) {
+REGARD_DEVICE void store_rows(u8* to, i64 pitch, const StagedRow* staged, i32 count, ColumnRange columns) {
   constexpr i32 across = StagedRow::columns / width;
 #pragma unroll 1
   for (i32 i = lane(); i < count * across; i += wave) {
@@ -68,7 +68,7 @@ REGARD_DEVICE void store_rows(u8* to, i64 pitch, const StagedRow* staged, i32 co
 
 /// The same to where they belong, in whole vectors if all rows lie so.
 REGARD_DEVICE void send_rows(const Head& head, const StagedRow* staged, i32 first_row, i32 count, i64 split,
-                             Columns columns) {
+                             ColumnRange columns) {
   constexpr i32 width = smaller(power_of_two_in(key::dv), 8), of_parts = smaller(width, 4),
                 of_out = smaller(width, 16 / bytes_of<key::out>);
   const Arguments& a = head.arguments;

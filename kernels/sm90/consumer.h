@@ -45,10 +45,8 @@ class Consumer {
         multiply(turn, given.work, given.tiles, careful, rows, o);
       } else {
         wait_for_q(turn);
-        if constexpr (stores_boxes)
-          done_with_last_o(turn);
-        else
-          done_with_q(turn);
+        done_with_last_o(turn);
+        done_with_q(turn);
       }
       const u32 warp = threadIdx.x / 32 - 4, bad = careful ? 0 : overflowed(rows);
       store(turn, given, rows, o, careful ? shared_.rows[turn % 2][warp] : ~bad);
@@ -60,7 +58,7 @@ class Consumer {
       __syncwarp();
       arrive(shared_.turn_done[turn % 2]);
     }
-    if constexpr (stores_boxes) BoxedOutput::wait_for_place();
+    if constexpr (stores_boxes) wait_until_boxes_are_read();
   }
 
  private:
@@ -73,7 +71,7 @@ class Consumer {
     i32 tile = uniform(tiles.start());
     wait_for_q(turn);
     begin_scores(s, turn);
-    if constexpr (stores_boxes) done_with_last_o(turn);
+    done_with_last_o(turn);
     wgmma_wait<0>();
     done_with_k();
     scores_.apply(s);
@@ -108,7 +106,7 @@ class Consumer {
       factor[0] *= pending[0], factor[1] *= pending[1];
       scale(o, factor);
     }
-    if constexpr (!stores_boxes) done_with_q(turn);
+    done_with_q(turn);
     begin_output(o, weights);
     finish_output();
   }
@@ -156,11 +154,14 @@ class Consumer {
   REGARD_DEVICE void wait_for_q(u32 turn) {
     shared_.q_full[q_stage(turn)][warpgroup_].wait(turn / q_stages % 2);
   }
-  REGARD_DEVICE void done_with_q(u32 turn) { arrive(shared_.q_empty[q_stage(turn)][warpgroup_]); }
+  /// Its place can be loaded into again, unless O is to leave from there.
+  REGARD_DEVICE void done_with_q(u32 turn) {
+    if constexpr (!stores_boxes) arrive(shared_.q_empty[q_stage(turn)][warpgroup_]);
+  }
   /// O of the last turn has left the place that its Q had.
   REGARD_DEVICE void done_with_last_o(u32 turn) {
-    if (turn == 0 || threadIdx.x % 32 != 0) return;
-    BoxedOutput::wait_for_place();
+    if (!stores_boxes || turn == 0 || threadIdx.x % 32 != 0) return;
+    wait_until_boxes_are_read();
     shared_.q_empty[q_stage(turn - 1)][warpgroup_].arrive();
   }
   REGARD_DEVICE void done_with_k() {
@@ -236,7 +237,7 @@ class Consumer {
       if (!given.careful)
         out.store(work, first.row, ragged(a_), shared_.rows_per_batch[3]);
       else
-        out.store_some(wanted & rows_before(work.sequence.sq - first.row), address<u16>(a_.o, work, first),
+        out.store_some(wanted & low_bits(work.sequence.sq - first.row), address<u16>(a_.o, work, first),
                        a_.o.row);
       return;
     }
@@ -259,8 +260,6 @@ class Consumer {
            (work.sequence.first_q + place.row) * rows.row;
   }
 
-  /// A bit for each of a warp's rows that comes before the one at `end`.
-  REGARD_DEVICE static u32 rows_before(i32 end) { return (1u << min(max(end, 0), 16)) - 1; }
   /// The warp's first row.
   REGARD_DEVICE Row row_of_warp(const Work& work) const {
     return {work, warpgroup_ * group_rows + static_cast<i32>(threadIdx.x / 32 % 4 * 16)};

@@ -69,9 +69,6 @@ class BoxedOutput {
     __syncwarp();
   }
 
-  /// Its place can be loaded into again.
-  REGARD_DEVICE static void wait_for_place() { wait_until_boxes_are_read(); }
-
  private:
   static constexpr i32 boxes = static_cast<i32>(layout.dv / layout.columns);
 

@@ -49,11 +49,15 @@ struct Seen {
   Arguments arguments;
 } seen;
 
+void see_maps(void** parameters) {
+  for (int i = 0; i < 4; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
+}
+
 TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndACounterAtZero) {
   const Call call(plain);
   driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void** parameters) {
     seen.configuration = configuration;
-    for (int i = 0; i < 4; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
+    see_maps(parameters);
     seen.arguments = *static_cast<Arguments*>(parameters[4]);
   };
   int stream = 0;
@@ -85,9 +89,7 @@ TEST_F(Gpu, ALaunchHasTheStreamTheTensorsAndACounterAtZero) {
 
 TEST_F(Gpu, AKernelThatStoresBoxesHasAMapOfO) {
   const Call call(boxed);
-  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
-    for (int i = 0; i < 4; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
-  };
+  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) { see_maps(parameters); };
   const int before = driver.encoded;
   ASSERT_EQ(call.run(), REGARD_OK) << message();
   EXPECT_EQ(driver.encoded - before, 4);
@@ -139,9 +141,7 @@ TEST_F(Gpu, BlocksThatLoadForEachOtherAreLaunchedAsClusters) {
 
 TEST_F(Gpu, TensorsSeenBeforeAreNotEncodedAgain) {
   Call call("fwd bf16 b=3 h=2 sq=77 sk=99 d=64");  // of no other test, which may have had this memory
-  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
-    for (int i = 0; i < 4; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
-  };
+  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) { see_maps(parameters); };
   const auto encoded_by_a_run = [&] {
     const int before = driver.encoded;
     EXPECT_EQ(call.run(), REGARD_OK) << message();
@@ -167,9 +167,7 @@ TEST_F(Gpu, TheLayersOfAModelInTurnsAreEncodedOnce) {
   Call call("fwd bf16 b=1 hq=8 hk=2 sq=1 sk=40 d=64");
   regard_tensor &k = call.arguments.tensor[REGARD_K], &v = call.arguments.tensor[REGARD_V];
   char *const first_k = static_cast<char*>(k.data), *const first_v = static_cast<char*>(v.data);
-  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
-    for (int i = 0; i < 4; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
-  };
+  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) { see_maps(parameters); };
   constexpr int layers = 32;
   const auto encoded_by_a_step = [&] {
     const int before = driver.encoded;
@@ -189,9 +187,7 @@ TEST_F(Gpu, MoreTensorsThanAreRememberedAreEncodedAgain) {
   Call call("fwd bf16 b=1 h=1 sq=3 sk=10 d=64");
   regard_tensor& k = call.arguments.tensor[REGARD_K];
   char* const first = static_cast<char*>(k.data);
-  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) {
-    for (int i = 0; i < 4; ++i) seen.maps[i] = *static_cast<cuda::TensorMap*>(parameters[i]);
-  };
+  driver.on_launch = [](const cuda::LaunchConfiguration&, void** parameters) { see_maps(parameters); };
   for (int turn = 0; turn < 2; ++turn) {
     for (int i = 0; i < 700; ++i) {
       k.data = first + i * 1280;
