@@ -16,7 +16,7 @@ struct Head {
         sequence(sequence_of(a, batch_index)),
         batch(batch_index),
         head(head_index),
-        kv_head(head_index / (a.hq / a.hk)) {}
+        kv_head(static_cast<u32>(head_index) / (static_cast<u32>(a.hq) / static_cast<u32>(a.hk))) {}
 
   /// Where a row stands in the workspace, and where in the results of a part of the keys.
   REGARD_INLINE i64 row_number(i64 row) const {

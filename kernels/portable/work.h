@@ -10,15 +10,19 @@ struct Work {
 
   Work() = default;
 
-  REGARD_DEVICE Work(const Arguments& a, i64 block) {
-    split = static_cast<i32>(block % a.splits);
-    block /= a.splits;
-    const i64 heads = a.b * a.hq, row_blocks = ceil_divide(a.sq, block_q);
-    i64 index, row_block;
+  /// In 32 bits, which hold any grid: a division in 64 is a call.
+  REGARD_DEVICE Work(const Arguments& a, u32 block) {
+    const u32 splits = static_cast<u32>(a.splits), heads_of_batch = static_cast<u32>(a.hq);
+    split = static_cast<i32>(block % splits);
+    block /= splits;
+    const u32 heads = static_cast<u32>(a.b) * heads_of_batch;
+    const u32 row_blocks = (static_cast<u32>(a.sq) + block_q - 1) / block_q;
+    u32 index, row_block;
     if (key::mask != Mask::none && a.positional) {
       // Under a causal mask the last rows see most keys. They go first, so that none is left at the end.
-      const i64 together = a.side_by_side, first = block / (together * row_blocks) * together;
-      const i64 here = smaller(together, heads - first);
+      const u32 together = smaller(static_cast<u32>(a.side_by_side), heads);
+      const u32 first = block / (together * row_blocks) * together;
+      const u32 here = smaller(together, heads - first);
       block -= first * row_blocks;
       index = first + block % here;
       row_block = row_blocks - 1 - block / here;
@@ -26,8 +30,8 @@ struct Work {
       index = block / row_blocks;
       row_block = block % row_blocks;
     }
-    batch = static_cast<i32>(index / a.hq);
-    head = static_cast<i32>(index % a.hq);
+    batch = static_cast<i32>(index / heads_of_batch);
+    head = static_cast<i32>(index % heads_of_batch);
     first_row = static_cast<i32>(row_block * block_q);
   }
 };
