@@ -107,9 +107,9 @@ struct SoftmaxEnd {
 REGARD_DEVICE SoftmaxEnd end_softmax(float reference, float sum, float natural, float sink) {
   const bool seen = reference != -infinity;
   const float top = seen ? reference * natural : -infinity, highest = fmaxf(top, sink);
-  const float weight = seen ? ::exp2f((top - highest) * log2_of_e) : 0.0f;
-  const float total = sum * weight + ::exp2f((sink - finite(highest)) * log2_of_e);
-  return {seen ? weight / total : 0.0f, highest + logf(total)};
+  const float weight = seen ? exp2((top - highest) * log2_of_e) : 0.0f;
+  const float total = sum * weight + exp2((sink - finite(highest)) * log2_of_e);
+  return {seen ? weight * reciprocal(total) : 0.0f, highest + logf(total)};
 }
 
 }  // namespace regard
