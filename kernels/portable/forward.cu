@@ -20,6 +20,7 @@ using Multiply = Products<operand != DType::fp32>;
 struct Common {
   Work work;
   BlockKeys visible;
+  Destination to;
   Source k, v;
   Bits bits;
   ScoreBias bias;
@@ -57,16 +58,17 @@ class Block {
     start(work, head);
 #pragma unroll 1
     for (i32 column = 0; column < layout.dv; column += block_dv) columns(column);
-    if (key::dropout && a_.dropout_mask.data) write_dropout_mask(head, work.first_row);
+    if (key::dropout && a_.dropout_mask.data) {
+      const Work& again = common_.work;
+      write_dropout_mask({a_, again.batch, again.head}, again.first_row);
+    }
   }
 
  private:
-  /// Made again where it is asked: the inner loop has no registers for it.
-  REGARD_DEVICE Head head() const { return {a_, common_.work.batch, common_.work.head}; }
-
   REGARD_DEVICE void start(const Work& work, const Head& head) {
     if (thread() == 0) {
       common_.work = work;
+      common_.to = Destination(head, work);
       common_.k = Source(head.k(0), a_.k.row);
       common_.v = Source(head.v(0), a_.v.row);
       if constexpr (key::bits) common_.bits = Bits(head, work.first_row);
@@ -173,8 +175,7 @@ class Block {
     }
     wait_for_copies<0>();
     __syncthreads();
-    store(head(), memory_.staged, common_.work.first_row, common_.work.split, rows, o, first_column,
-          common_.scale.natural);
+    store(a_, common_.to, memory_.staged, rows, o, first_column, common_.scale.natural);
     if constexpr (layout.dv > block_dv) __syncthreads();
   }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/portable/scores.h"
 #include "kernels/portable/softmax.h"
+#include "kernels/portable/work.h"
 
 namespace regard {
 
@@ -26,21 +27,44 @@ struct alignas(16) StagedRow {
 };
 static_assert(sizeof(StagedRow) == StagedRow::columns * 4 + StagedRow::end_bytes);
 
-/// What the softmax left; gives LSE and the factor of O. By the wave that has the rows, `count` of them.
-REGARD_DEVICE void end_rows(const Head& head, StagedRow* staged, i32 first_row, i32 count, i64 split,
-                            bool writes_lse, float natural) {
-  const Arguments& a = head.arguments;
-  const float factor = a.dropout_scale * descale(head, a.descale_v), sink = head.sink();
+/// Where the rows of a block go, and what becomes of them there besides the softmax. Found once, at the
+/// start.
+struct Destination {
+  i64 o, lse;  // the first row, in bytes and in elements
+  float factor, sink;
+  i32 rows;
+
+  Destination() = default;
+  REGARD_DEVICE Destination(const Head& head, const Work& work) {
+    const Arguments& a = head.arguments;
+    if (a.splits > 1) {
+      lse = head.row_of_part(work.first_row, work.split);
+      o = lse * key::dv * 4;
+    } else {
+      lse = head.lse(work.first_row) - static_cast<float*>(a.lse.data);
+      o = head.o(work.first_row) - static_cast<u8*>(a.o.data);
+    }
+    factor = a.dropout_scale * descale(head, a.descale_v);
+    sink = head.sink();
+    rows = static_cast<i32>(smaller<i64>(head.sequence.sq - work.first_row, block_q));
+  }
+};
+
+/// What the softmax left; gives LSE and the factor of O. By the wave that has the rows, `count` of them from
+/// `first_row` of the block on.
+REGARD_DEVICE void end_rows(const Arguments& a, const Destination& to, StagedRow* staged, i32 first_row,
+                            i32 count, bool writes_lse, float natural) {
+  const bool is_part = a.splits > 1;
+  float* const lse = is_part ? a.partial_lse : static_cast<float*>(a.lse.data);
+  const i64 pitch = is_part ? 1 : a.lse.row, first = to.lse + first_row * pitch;
+  writes_lse = writes_lse && lse;
+  const float factor = to.factor, sink = to.sink;
 #pragma unroll 1
   for (i32 i = lane(); i < count; i += wave) {
     StagedRow& row = staged[i];
     const SoftmaxEnd end = end_softmax(row.reference, row.sum, natural, sink);
     row.factor = end.inverse * factor;
-    if (!writes_lse) continue;
-    if (a.splits > 1)
-      a.partial_lse[head.row_of_part(first_row + i, split)] = end.lse;
-    else if (a.lse.data)
-      *head.lse(first_row + i) = end.lse;
+    if (writes_lse) lse[first + i * pitch] = end.lse;
   }
 }
 
@@ -66,33 +90,30 @@ REGARD_DEVICE void store_rows(u8* to, i64 pitch, const StagedRow* staged, i32 co
   }
 }
 
-/// The same to where they belong, in whole vectors if all rows lie so.
-REGARD_DEVICE void send_rows(const Head& head, const StagedRow* staged, i32 first_row, i32 count, i64 split,
-                             ColumnRange columns) {
+/// The same to where they belong, in whole vectors if all rows lie so. `first_row` counts within the block.
+REGARD_DEVICE void send_rows(const Arguments& a, i64 first_byte, const StagedRow* staged, i32 first_row,
+                             i32 count, ColumnRange columns) {
   constexpr i32 width = smaller(power_of_two_in(key::dv), 8), of_parts = smaller(width, 4),
                 of_out = smaller(width, 16 / bytes_of<key::out>);
-  const Arguments& a = head.arguments;
-  if (a.splits > 1) {
-    u8* const to = reinterpret_cast<u8*>(a.partial_o + head.row_of_part(first_row, split) * key::dv);
-    store_rows<DType::fp32, of_parts>(to, key::dv * 4, staged, count, columns);
-    return;
-  }
-  u8* const to = head.o(first_row);
-  const i64 pitch = a.o.row * bytes_of<key::out>;
-  if ((reinterpret_cast<u64>(to) | static_cast<u64>(pitch)) % (of_out * bytes_of<key::out>) == 0)
+  const bool is_part = a.splits > 1;
+  const i64 pitch = is_part ? key::dv * 4 : a.o.row * bytes_of<key::out>;
+  u8* const to = (is_part ? reinterpret_cast<u8*>(a.partial_o) : static_cast<u8*>(a.o.data)) + first_byte +
+                 first_row * pitch;
+  if (is_part)
+    store_rows<DType::fp32, of_parts>(to, pitch, staged, count, columns);
+  else if ((reinterpret_cast<u64>(to) | static_cast<u64>(pitch)) % (of_out * bytes_of<key::out>) == 0)
     store_rows<key::out, of_out>(to, pitch, staged, count, columns);
   else
     store_rows<key::out, 1>(to, pitch, staged, count, columns);
 }
 
 /// The columns [first_column, first_column + block_dv) of a wave's rows.
-REGARD_DEVICE void store(const Head& head, StagedRow* staged, i32 first_row, i64 split, const RowState& rows,
+REGARD_DEVICE void store(const Arguments& a, const Destination& to, StagedRow* staged, const RowState& rows,
                          const Output& o, i32 first_column, float natural) {
   constexpr i32 tiles = StagedRow::columns / Fragment::columns;
   const i32 wave_row = thread() / wave * wave_rows;
+  const i32 count = smaller(to.rows - wave_row, wave_rows);
   staged += wave_row;
-  first_row += wave_row;
-  const i32 count = static_cast<i32>(smaller<i64>(head.sequence.sq - first_row, wave_rows));
   StagedRow* const own = staged + Fragment::row();
   const u32 own_columns = shared_address(own->o + Fragment::column());
   each_row([&](i32 m, i32 half) {
@@ -103,7 +124,7 @@ REGARD_DEVICE void store(const Head& head, StagedRow* staged, i32 first_row, i64
     row.sum = sum;
   });
   sync_wave();
-  end_rows(head, staged, first_row, count, split, first_column == 0, natural);
+  end_rows(a, to, staged, wave_row, count, first_column == 0, natural);
 #pragma unroll
   for (i32 first = 0; first < column_tiles; first += tiles) {
     sync_wave();
@@ -114,7 +135,7 @@ REGARD_DEVICE void store(const Head& head, StagedRow* staged, i32 first_row, i64
         store_shared(row + c * Fragment::columns * 4, o[m][first + c].x[half]);
     });
     sync_wave();
-    send_rows(head, staged, first_row, count, split,
+    send_rows(a, to.o, staged, wave_row, count,
               {first_column + first * Fragment::columns, smaller<i32>(key::dv, first_column + block_dv)});
   }
 }
