@@ -64,21 +64,26 @@ REGARD_DEVICE void drop(Scores& weights, const Random& random, i32 keep, i32 fir
 }
 
 /// The mask itself, 1 = kept, for tests: every column of the sequence, whether a row sees it or not.
-REGARD_DEVICE void write_dropout_mask(const Head& head, i32 first_row) {
+REGARD_DEVICE void write_dropout_mask(const Head& head, const Random& random, i32 first_row, i32 rows) {
   const Arguments& a = head.arguments;
-  const Random random(head);
-  const i64 rows = smaller<i64>(block_q, head.sequence.sq - first_row), sk = head.sequence.sk;
-  for (i64 i = 0; i < rows; ++i) {
-    u8* to = row_of<u8>(a.dropout_mask, head.batch, head.head, head.sequence.first_q + first_row + i);
+  const i32 sk = static_cast<i32>(head.sequence.sk);
+  u8* to = row_of<u8>(a.dropout_mask, head.batch, head.head, head.sequence.first_q + first_row);
+#pragma unroll 1
+  for (i32 row = first_row; row < first_row + rows; ++row, to += a.dropout_mask.row) {
     // One thread has the columns of one call: 16 of a group.
-    for (i64 pair = 2 * thread(); pair < ceil_divide(sk, philox::group) * 8; pair += 2 * threads) {
-      const i64 first = pair / 8 * philox::group + pair % 8;
+#pragma unroll 1
+    for (i32 pair = 2 * thread();; pair += 2 * threads) {
+      const i32 first = pair / 8 * static_cast<i32>(philox::group) + pair % 8;
+      if (first >= sk) break;
       u32 words[4];
-      random.draw(words, first_row + static_cast<i32>(i), first);
-#pragma unroll
+      random.draw(words, row, first);
+#pragma unroll 1
       for (i32 byte = 0; byte < 16; ++byte) {
-        const i64 column = first + byte / 2 * 8 + byte % 2;
-        if (column < sk) to[column] = is_kept(words, byte, a.dropout_keep);
+        const i32 column = first + byte / 2 * 8 + byte % 2;
+        if (column < sk) to[column] = is_kept(words, 0, a.dropout_keep);
+        // The next byte comes first, as registers have no index.
+#pragma unroll
+        for (i32 i = 0; i < 4; ++i) words[i] = words[i] >> 8 | (i < 3 ? words[i + 1] << 24 : 0);
       }
     }
   }

@@ -60,7 +60,7 @@ class Block {
     for (i32 column = 0; column < layout.dv; column += block_dv) columns(column);
     if (key::dropout && a_.dropout_mask.data) {
       const Work& again = common_.work;
-      write_dropout_mask({a_, again.batch, again.head}, again.first_row);
+      write_dropout_mask({a_, again.batch, again.head}, common_.random, again.first_row, common_.to.rows);
     }
   }
 
