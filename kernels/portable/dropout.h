@@ -57,8 +57,10 @@ REGARD_DEVICE void drop(Scores& weights, const Random& random, i32 keep, i32 fir
 #pragma unroll
       for (i32 n = 0; n < tiles; ++n)
 #pragma unroll
-        for (i32 i = 0; i < Fragment::width; ++i)
-          if (!is_kept(own, 2 * n + i, keep)) weights[m][first + n].x[half][i] = 0;
+        for (i32 i = 0; i < Fragment::width; ++i) {
+          float& x = weights[m][first + n].x[half][i];
+          x = is_kept(own, 2 * n + i, keep) ? x : 0;
+        }
     }
   });
 }

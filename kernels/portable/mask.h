@@ -50,8 +50,10 @@ REGARD_DEVICE void mask(Scores& s, const VisibleRows& visible, const Bits& bits,
 #pragma unroll
       for (i32 n = 0; n < tiles; ++n)
 #pragma unroll
-        for (i32 i = 0; i < Fragment::width; ++i)
-          if (!(word >> (n * Fragment::columns + i) & 1)) s[m][first + n].x[half][i] = -infinity;
+        for (i32 i = 0; i < Fragment::width; ++i) {
+          float& x = s[m][first + n].x[half][i];
+          x = word >> (n * Fragment::columns + i) & 1 ? x : -infinity;
+        }
     });
   }
 }
