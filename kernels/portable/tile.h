@@ -85,17 +85,16 @@ REGARD_DEVICE void convert_vector(u32 to, const u8* from, i32 count) {
 /// Which rows and columns of a source a tile has; those from the ends on are zero.
 struct Part {
   i32 first_row, end_row, first_column, end_column;
-
-  /// How many numbers of a vector are there.
-  template <i32 per_vector>
-  REGARD_DEVICE i32 count(i32 row, i32 column) const {
-    const i32 left = first_row + row < end_row ? end_column - first_column - column : 0;
-    return larger(smaller(left, per_vector), 0);
-  }
 };
 
 constexpr REGARD_INLINE i32 power_of_two_in(i32 n) {
   return n & -n;
+}
+
+/// How many numbers of a vector are there, with so many rows and columns left.
+template <i32 per_vector>
+REGARD_DEVICE i32 count_there(i32 rows, i32 columns) {
+  return rows > 0 ? larger(smaller(columns, per_vector), 0) : 0;
 }
 
 /// `rows` rows of `columns` columns to rows of `row_bytes` in shared memory.
@@ -103,13 +102,14 @@ template <i32 rows, i32 columns, i32 row_bytes>
 REGARD_DEVICE void load_tile(u32 to, Source source, const Part& part) {
   constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
   const i32 number = thread();
+  i32 rows_left = part.end_row - part.first_row, columns_left = part.end_column - part.first_column;
   if (!source.aligned) {  // rare, or fp8: small rather than fast
 #pragma unroll 1
     for (i32 i = number; i < rows * vectors; i += threads) {
       const i32 row = i / vectors, column = i % vectors * per_vector;
       convert_vector(to + static_cast<u32>(row * row_bytes + column * operand_bytes),
                      source.at(part.first_row + row, part.first_column + column),
-                     part.count<per_vector>(row, column));
+                     count_there<per_vector>(rows_left - row, columns_left - column));
     }
     return;
   }
@@ -117,13 +117,14 @@ REGARD_DEVICE void load_tile(u32 to, Source source, const Part& part) {
   const i32 row = number / across, column = number % across * per_vector;
   const u8* from = source.at(part.first_row + row, part.first_column + column);
   to += static_cast<u32>(row * row_bytes + column * operand_bytes);
+  rows_left -= row, columns_left -= column;
 #pragma unroll 8
   for (i32 i = 0; i < rows; i += down, from += down * source.pitch) {
     if (rows % down != 0 && row + i >= rows) break;
 #pragma unroll
     for (i32 c = 0; c < columns; c += across * per_vector)
       copy_vector(to + static_cast<u32>(i * row_bytes + c * operand_bytes), from + c * operand_bytes,
-                  part.count<per_vector>(row + i, column + c) * operand_bytes);
+                  count_there<per_vector>(rows_left - i, columns_left - c) * operand_bytes);
   }
 }
 
