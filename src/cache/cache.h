@@ -21,7 +21,7 @@ class Flights;
 }
 
 struct CacheEntry {
-  std::string manifest;  ///< JSON, for people and `regard cache list`
+  std::string manifest;  ///< a JSON object, for people and `regard cache list`
   std::vector<std::byte> payload;
 };
 

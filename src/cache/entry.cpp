@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 namespace regard::cache {
 namespace {
@@ -38,6 +39,13 @@ Result<Header> decode_header(const Digest& key, std::span<const std::byte> file)
   return header;
 }
 
+// Lists hand manifests on as JSON, so what is none never gets that far.
+Result<std::string> checked_manifest(std::span<const std::byte> bytes) {
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with('{') && nlohmann::json::accept(text)) return text;
+  return invalid("its manifest is not a JSON object");
+}
+
 }  // namespace
 
 std::vector<std::byte> encode(const Digest& key, const CacheEntry& entry) {
@@ -71,11 +79,11 @@ Result<CacheEntry> decode(const Digest& key, std::span<const std::byte> file) {
   if (std::memcmp(sum.bytes.data(), file.data() + checked.size(), sizeof sum.bytes) != 0) {
     return invalid("its checksum is wrong");
   }
-  const std::span<const std::byte> manifest =
-      file.subspan(sizeof(Header), static_cast<std::size_t>(header->manifest_bytes));
-  const std::span<const std::byte> payload = checked.subspan(sizeof(Header) + manifest.size());
-  return CacheEntry{std::string(reinterpret_cast<const char*>(manifest.data()), manifest.size()),
-                    {payload.begin(), payload.end()}};
+  const auto manifest_bytes = static_cast<std::size_t>(header->manifest_bytes);
+  Result<std::string> manifest = checked_manifest(file.subspan(sizeof(Header), manifest_bytes));
+  if (!manifest) return tl::unexpected(manifest.error());
+  const std::span<const std::byte> payload = checked.subspan(sizeof(Header) + manifest_bytes);
+  return CacheEntry{std::move(*manifest), {payload.begin(), payload.end()}};
 }
 
 Result<std::string> decode_manifest(const Digest& key, std::span<const std::byte> file) {
@@ -83,8 +91,7 @@ Result<std::string> decode_manifest(const Digest& key, std::span<const std::byte
   if (!header) return tl::unexpected(header.error());
   const std::span<const std::byte> rest = file.subspan(sizeof(Header));
   if (header->manifest_bytes > rest.size()) return invalid("its length is not what its header says");
-  return std::string(reinterpret_cast<const char*>(rest.data()),
-                     static_cast<std::size_t>(header->manifest_bytes));
+  return checked_manifest(rest.first(static_cast<std::size_t>(header->manifest_bytes)));
 }
 
 std::optional<Digest> parse_digest(std::string_view hex) {

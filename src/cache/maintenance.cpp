@@ -35,6 +35,7 @@ void remove_litter(const Directory& directory, const Named& item) {
                            O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!file || is_abandoned(file.descriptor())) directory.remove(item.name);
   } else if (key_before(item.name, lock_suffix)) {
+    if (!item.regular) return directory.remove(item.name);  // nobody can hold it
     // Taking the lock at once means that its holder is dead; letting it go removes the file.
     const ProcessLock lock(directory, item.name, 0);
   }

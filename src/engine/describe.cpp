@@ -80,7 +80,8 @@ json describe(const CacheStat& stat) {
 json describe(const CacheEntryInfo& entry) {
   json row = {{"key", entry.key}, {"bytes", entry.bytes}, {"used", entry.used_unix_seconds}};
   if (!entry.problem.empty()) row["problem"] = entry.problem;
-  row["manifest"] = json::parse(entry.manifest, nullptr, false);
+  row["manifest"] =
+      entry.manifest.empty() ? json() : json::parse(entry.manifest);  // null: `problem` says why
   return row;
 }
 

@@ -27,10 +27,24 @@ TEST_F(EntryOnDisk, WhatIsPublishedIsFound) {
 
 TEST_F(EntryOnDisk, EmptyPartsAreKept) {
   Cache cache = open();
-  cache.publish(key_number(1), CacheEntry{});
+  const CacheEntry empty{"{}", {}};
+  cache.publish(key_number(1), empty);
   const std::optional<CacheEntry> found = cache.find(key_number(1));
   ASSERT_TRUE(found);
-  EXPECT_TRUE(same(*found, CacheEntry{}));
+  EXPECT_TRUE(same(*found, empty));
+}
+
+TEST_F(EntryOnDisk, AManifestThatIsNoJsonObjectIsAMiss) {
+  for (const char* manifest : {"", "null", "[1]", "{\"number\":1", "{\"number\":1}}", "{\"a\":\"\xff\"}"}) {
+    Cache cache = open();
+    cache.publish(key_number(1), {manifest, {}});
+    for (const auto& list : {cache.list(), cache.verify()}) {
+      ASSERT_EQ(list.size(), 1u);
+      EXPECT_EQ(list[0].problem, "its manifest is not a JSON object") << manifest;
+      EXPECT_EQ(list[0].manifest, "");
+    }
+    expect_replaced(cache, 1);
+  }
 }
 
 TEST_F(EntryOnDisk, OneEntryIsOneFileAndNothingElseIsLeft) {

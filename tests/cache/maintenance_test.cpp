@@ -72,6 +72,24 @@ TEST_F(Maintenance, GcRemovesBadEntriesAndLitterOfTheDead) {
   expect_cached(cache, 2);
 }
 
+// Whatever took a lock's name and can be no lock.
+TEST_F(Maintenance, GcAndCleanRemoveFoldersAndLinksInPlaceOfLocks) {
+  Cache cache = open();
+  const auto lock = [&](int number) { return folder_ + "/" + key_number(number).hex() + ".lock"; };
+  for (const bool gc : {true, false}) {
+    cache.publish(key_number(1), entry_number(1));
+    fs::create_directories(lock(1) + "/with/content");
+    fs::create_symlink(root_, lock(2));
+    EXPECT_EQ(mkfifo(lock(3).c_str(), 0600), 0);
+    EXPECT_EQ(cache.stat().litter, 3);
+    const CacheStat left = gc ? cache.gc() : cache.clean();
+    EXPECT_EQ(left.litter, 0);
+    EXPECT_EQ(left.entries, gc ? 1 : 0);
+  }
+  EXPECT_TRUE(fs::exists(root_));
+  EXPECT_TRUE(files().empty());
+}
+
 TEST_F(Maintenance, GcLeavesALockThatIsHeld) {
   Cache cache = open();
   const std::string lock = folder_ + "/" + key_number(1).hex() + ".lock";

@@ -1,11 +1,14 @@
 """Whatever lies in an entry's place: compiled again and replaced, or refused in a sentence; never loaded."""
 
+import json
 import os
 import random
 import shutil
+import subprocess
+import sys
 
 import pytest
-from torture import ROOT_USER, sealed
+from torture import BUILD, ROOT_USER, sealed
 
 OTHER = "fwd fp32 h=1 s=40 d=31 mask=causal"
 
@@ -135,6 +138,105 @@ def test_an_entry_that_others_can_write_is_replaced(filled, right, mode):
 def test_an_entry_of_another_user_is_replaced(filled, right):
     os.chown(filled.entry, 12345, 12345)
     expect_replaced(filled, right)
+
+
+def in_place(path, data):
+    """What no bytes can be: other things under an entry's name."""
+    elsewhere = path.parent.parent / f"elsewhere than {path.name}"
+    elsewhere.write_bytes(data)
+
+    def written(mode):
+        path.write_bytes(data)
+        path.chmod(mode)
+
+    return {
+        "a link": lambda: path.symlink_to(elsewhere),
+        "a dangling link": lambda: path.symlink_to(path.parent / "nothing"),
+        "a folder": lambda: (path / "with" / "content").mkdir(parents=True),
+        "a pipe": lambda: os.mkfifo(path),
+        "writable by others": lambda: written(0o666),
+        "writable by the group": lambda: written(0o620),
+    }
+
+
+def with_manifest(manifest):
+    return lambda data: sealed(data[:48] + len(manifest).to_bytes(8, "little") + bytes(8) + manifest)
+
+
+BYTES = DAMAGES | {
+    "cut at 70": cut(70),
+    "cut at 200": cut(200),
+    "no entry": lambda data: b"damaged",
+    "random bytes": lambda data: random.Random(6).randbytes(len(data)),
+    **{f"manifest {text!r}": with_manifest(text) for text in (b"", b"no JSON", b"[]", b'{"a":', b'{"a":"\xff"}')},
+    "manifest longer than the file": lambda data: sealed(data[:48] + b"\xff" * 8 + data[56:-32]),
+}
+# Whole as far as the cache knows: what they hold is not its business.
+WHOLE = {"no ELF", "empty payload"}
+
+
+def test_whatever_lies_there_the_verbs_tell_it_of_each_and_of_the_whole_ones_too(filled):
+    """Every damage beside the others in one folder, and one good entry."""
+    good, data = filled.entry, filled.entry.read_bytes()
+    damages = list(BYTES) + list(in_place(filled.folder / "nothing", data))
+    keys = {f"{number:064x}": name for number, name in enumerate(damages)}
+    for key, name in keys.items():
+        path = filled.cache / f"{key}.regard"
+        own = sealed(data[:16] + bytes.fromhex(key) + data[48:-32])  # right but for the damage
+        if name in BYTES:
+            path.write_bytes(BYTES[name](own))
+            path.chmod(0o600)
+        else:
+            in_place(path, own)[name]()
+    keys[good.stem] = "good"
+
+    listed, verified = (filled.cli("cache", verb, "--json") for verb in ("list", "verify"))
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert (verified.returncode, verified.stderr) == (1, "")
+    for done in (listed, verified):
+        assert {keys[entry["key"]] for entry in json.loads(done.stdout)} == set(keys.values())
+        for entry in json.loads(done.stdout):
+            assert isinstance(entry["manifest"], dict) or (entry["manifest"] is None and entry["problem"])
+    problems = {keys[entry["key"]]: entry.get("problem", "") for entry in json.loads(verified.stdout)}
+    assert {name for name, problem in problems.items() if not problem} == {"good"} | WHOLE
+    assert not any("defect" in problem for problem in problems.values())
+    damaged = len(problems) - 1 - len(WHOLE)
+    for verb, code in (("list", 0), ("verify", 1)):
+        shown = filled.cli("cache", verb)
+        assert shown.returncode == code and "DAMAGED: it is a link" in shown.stdout, shown.stderr
+        assert verb == "list" or f"{len(problems)} entries, {damaged} damaged" in shown.stdout
+
+    for verb, done in (("list", listed), ("verify", verified)):
+        assert in_python(filled, f"regard.cache({verb!r})") == json.loads(done.stdout)
+    assert in_python(filled, "regard.list()")  # looks into the manifests too
+    assert filled.run().tier == "cache"
+    assert filled.verb("gc")["entries"] == 1 + len(WHOLE)
+    assert filled.cli("cache", "verify").returncode == 0
+    assert filled.verb("clean")["entries"] == 0
+    assert filled.files() == []
+
+
+def in_python(place, expression):
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json, regard; print(json.dumps({expression}))"],
+        env=place.environment | {"PYTHONPATH": str(BUILD / "python")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_folder_in_place_of_a_lock_is_litter(filled, right):
+    lock = filled.entry.with_suffix(".lock")
+    for verb in ("gc", "clean"):
+        (lock / "with" / "content").mkdir(parents=True)
+        done = filled.run()
+        assert (done.bits, done.warnings) == (right, [])
+        assert filled.verb("stat")["litter"] == 1
+        assert filled.verb(verb)["litter"] == 0
+        assert not lock.exists()
 
 
 def expect_not_used(place, right, words):
