@@ -74,14 +74,14 @@ Status Cache::write(const Digest& key, const CacheEntry& entry) {
   return {};
 }
 
-bool Cache::publish(const Digest& key, const CacheEntry& entry) {
-  const Status written = write(key, entry);
+Status Cache::publish(const Digest& key, const CacheEntry& entry) {
+  Status written = write(key, entry);
   if (!written) warn_about(written.error().message);
-  return written.has_value();
+  return written;
 }
 
 Result<CacheEntry> Cache::get(const Digest& key, const std::function<Result<CacheEntry>()>& make,
-                              bool* from_cache) {
+                              bool* from_cache, std::string* not_kept) {
   if (from_cache != nullptr) *from_cache = true;
   if (std::optional<CacheEntry> entry = find(key)) return std::move(*entry);
   cache::Made made = flights_->run(key, [&]() -> cache::Made {
@@ -97,10 +97,12 @@ Result<CacheEntry> Cache::get(const Digest& key, const std::function<Result<Cach
       }
     }
     cache::Made own{make()};
-    if (own.entry) publish(key, *own.entry);
+    if (!own.entry) return own;
+    if (const Status kept = publish(key, *own.entry); !kept) own.not_kept = kept.error().message;
     return own;
   });
   if (from_cache != nullptr) *from_cache = made.from_cache;
+  if (not_kept != nullptr) *not_kept = std::move(made.not_kept);
   return std::move(made.entry);
 }
 

@@ -54,14 +54,14 @@ class Cache {
   std::optional<CacheEntry> find(const Digest& key);
   /// The error says why it could not be written.
   Status write(const Digest& key, const CacheEntry&);
-  /// The same as best effort: false (and one warning per process) when it could not be written.
-  bool publish(const Digest& key, const CacheEntry&);
+  /// The same as best effort: without success there is one warning per process.
+  Status publish(const Digest& key, const CacheEntry&);
 
   /// find, else make() exactly once among threads and processes that ask for this key at the same time,
   /// publish. The caller gets what make() gave even when publishing failed; what make() throws becomes an
-  /// error. `from_cache` (may be null) tells which it was.
-  Result<CacheEntry> get(const Digest& key, const std::function<Result<CacheEntry>()>& make,
-                         bool* from_cache);
+  /// error. `from_cache` (may be null) tells which it was, `not_kept` (likewise) why publishing failed.
+  Result<CacheEntry> get(const Digest& key, const std::function<Result<CacheEntry>()>& make, bool* from_cache,
+                         std::string* not_kept = nullptr);
 
   std::vector<CacheEntryInfo> list();
   CacheStat stat();

@@ -11,6 +11,7 @@ namespace regard::cache {
 struct Made {
   Result<CacheEntry> entry;
   bool from_cache = false;
+  std::string not_kept;  ///< why it could not be published; empty when it was
 };
 
 class Flights {

@@ -50,7 +50,7 @@ constexpr const char* list_footer = R"(
 )";
 
 constexpr const char* prebuild_footer = R"(
-Needs no GPU. Names every kernel that cannot be compiled (exit code 3) or that the compiler made slow.
+Needs no GPU. Names every kernel that cannot be compiled or kept (exit code 3) or that the compiler made slow.
   regard prebuild --target sm_90a,sm_80 --profile flash,pytorch
   regard prebuild --target sm_120 --profile transformer_engine --sample 10 --strict
 )";

@@ -117,13 +117,17 @@ Json prepare_all(const std::vector<std::string>& kernels, int jobs) {
 Answer prebuild_verb(const Request& request) {
   const std::vector<std::string> kernels = wanted_kernels(request);
   const Json rows = prepare_all(kernels, jobs_of(request));
-  int compiled = 0, failed = 0, flawed = 0;
+  int compiled = 0, failed = 0, flawed = 0, not_kept = 0;
   double slowest = 0;
-  std::string text;
+  std::string text, why_not_kept;
   for (const Json& row : rows) {
     const std::string flaws = cell(row, "flaws"), failure = cell(row, "error");
     failed += !failure.empty();
     flawed += !flaws.empty();
+    if (const std::string why = cell(row, "not_kept"); !why.empty()) {
+      ++not_kept;
+      why_not_kept = why;
+    }
     if (cell(row, "tier") == "compile") {
       ++compiled;
       slowest = std::max(slowest, row["seconds"].get<double>());
@@ -132,13 +136,14 @@ Answer prebuild_verb(const Request& request) {
       text += fmt::format("{}: {}\n", cell(row, "kernel"), failure.empty() ? flaws : failure);
     }
   }
-  const ExitCode code = failed > 0                     ? exit_refused
+  const ExitCode code = failed > 0 || not_kept > 0     ? exit_refused
                         : request.strict && flawed > 0 ? exit_check_failed
                                                        : exit_ok;
   if (request.json) return {rows.dump(2) + "\n", code};
   text += fmt::format(
-      "{} kernels: {} compiled (the slowest in {:.1f} s), {} there before, {} failed, {} with flaws\n",
-      kernels.size(), compiled, slowest, std::ssize(rows) - compiled - failed, failed, flawed);
+      "{} kernels: {} compiled (the slowest in {:.1f} s), {} there before, {} failed, {} with flaws{}\n",
+      kernels.size(), compiled, slowest, std::ssize(rows) - compiled - failed, failed, flawed,
+      not_kept == 0 ? "" : fmt::format(", {} not kept: {}", not_kept, why_not_kept));
   return {text, code};
 }
 

@@ -69,7 +69,7 @@ json describe_settings(const Settings& current) {
 std::string state_of(const CacheStat& stat) {
   const Result<Settings>& current = settings();
   if (!current || current->cache) return stat.state;
-  return "REGARD_CACHE=off: compiled kernels are neither looked up here nor kept";
+  return cache_is_off;
 }
 
 json describe(const CacheStat& stat) {
@@ -189,6 +189,7 @@ Result<std::string> prepare_kernel(std::string_view text) {
   if (!kernel) return tl::unexpected(kernel.error());
   json row = {{"kernel", (*kernel)->key}, {"tier", word((*kernel)->tier)}, {"seconds", (*kernel)->seconds}};
   if (!(*kernel)->resources.empty()) row["resources"] = json::parse((*kernel)->resources);
+  if (!(*kernel)->not_kept.empty()) row["not_kept"] = (*kernel)->not_kept;
   return row.dump();
 }
 

@@ -133,9 +133,10 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   const Result<Toolchain*> toolchain = toolchain_for(target, current->cache ? &memory : nullptr);
   steps.done("compiler");
 
+  std::string not_kept;
   const auto loaded = [&](const Code& code, Tier tier, const CacheEntry& entry) -> Loaded {
-    return std::make_shared<const LoadedKernel>(
-        LoadedKernel{print(key), code, tier, seconds_since(start), Manifest(entry.manifest).resources});
+    return std::make_shared<const LoadedKernel>(LoadedKernel{print(key), code, tier, seconds_since(start),
+                                                             Manifest(entry.manifest).resources, not_kept});
   };
   const auto load_entry = [&](const CacheEntry& entry) -> Loaded {
     steps.done("entry");
@@ -169,7 +170,7 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
                                      where, print(key.signature)));
   }
   if (current->cache) {
-    const Result<CacheEntry> entry = (*cache)->get(digest, make, nullptr);
+    const Result<CacheEntry> entry = (*cache)->get(digest, make, nullptr, &not_kept);
     if (!entry) return tl::unexpected(entry.error());
     if (code) return loaded(*code, Tier::compile, *entry);
     Loaded cached = load_entry(*entry);
@@ -179,7 +180,8 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   }
   const Result<CacheEntry> made = make();
   if (!made) return tl::unexpected(made.error());
-  if (current->cache) (*cache)->publish(digest, *made);
+  const Status kept = current->cache ? (*cache)->publish(digest, *made) : refused(cache_is_off);
+  if (!kept) not_kept = kept.error().message;
   return loaded(*code, Tier::compile, *made);
 }
 

@@ -17,6 +17,9 @@ namespace regard {
 enum class Tier : std::uint8_t { built_in, cache, compile };
 std::string_view word(Tier);
 
+inline constexpr const char* cache_is_off =
+    "REGARD_CACHE=off: compiled kernels are neither looked up here nor kept";
+
 /// What a device runs: one of the two.
 struct Code {
   cpu::KernelFunction function = nullptr;
@@ -30,6 +33,7 @@ struct LoadedKernel {
   Tier tier = Tier::built_in;
   double seconds = 0;     ///< what finding, loading or compiling it took
   std::string resources;  ///< gpu: registers, spills, shared memory, ... as JSON (compile/resources.h)
+  std::string not_kept;   ///< why what was compiled is not in the cache; empty when it is
 };
 
 /// Single flight per key; the answer, a failure too, is kept for the life of the process. The error says

@@ -73,10 +73,12 @@ class CacheTest : public testing::Test {
   static void expect_replaced(Cache& cache, int number) {
     EXPECT_FALSE(cache.find(key_number(number)));
     bool from_cache = true;
+    std::string not_kept = "not asked yet";
     const Result<CacheEntry> got =
-        cache.get(key_number(number), [&] { return entry_number(number); }, &from_cache);
+        cache.get(key_number(number), [&] { return entry_number(number); }, &from_cache, &not_kept);
     ASSERT_TRUE(got) << got.error().message;
     EXPECT_FALSE(from_cache);
+    EXPECT_EQ(not_kept, "");
     EXPECT_TRUE(same(*got, entry_number(number)));
     expect_cached(cache, number);
   }

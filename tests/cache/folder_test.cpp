@@ -16,9 +16,12 @@ using CacheFolder = CacheTest;
 void expect_made_each_time(Cache& cache) {
   for (int round = 0; round < 2; ++round) {
     bool from_cache = true;
-    const Result<CacheEntry> got = cache.get(key_number(1), [] { return entry_number(1); }, &from_cache);
+    std::string not_kept;
+    const Result<CacheEntry> got =
+        cache.get(key_number(1), [] { return entry_number(1); }, &from_cache, &not_kept);
     ASSERT_TRUE(got) << got.error().message;
     EXPECT_FALSE(from_cache);
+    EXPECT_THAT(not_kept, HasSubstr(cache.directory()));
     EXPECT_TRUE(same(*got, entry_number(1)));
   }
   EXPECT_FALSE(cache.publish(key_number(1), entry_number(1)));

@@ -26,4 +26,5 @@ if [ ! -e "$made" ]; then
   mv "$made.$$" "$made"
 fi
 cp "$made" "$output"
+[ -z "$PADDING" ] || head -c "$PADDING" /dev/zero >>"$output"
 echo "end $$" >>"$COMPILES"

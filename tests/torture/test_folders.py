@@ -2,17 +2,15 @@
 
 import contextlib
 import ctypes
+import json
 import os
 import resource
 import shutil
 import subprocess
-import sys
 import time
 
 import pytest
-from torture import ROOT_USER
-
-libc = ctypes.CDLL(None, use_errno=True)
+from torture import ROOT_USER, libc
 
 
 def expect_computed_each_time(place, right, *words, **settings):
@@ -23,19 +21,6 @@ def expect_computed_each_time(place, right, *words, **settings):
         for word in words:
             assert word in warning
     return done
-
-
-@pytest.fixture
-def may_mount(request):
-    """Root may. Others may in a name space of their own, in which the test then runs."""
-    if ROOT_USER:
-        return
-    inside = ["unshare", "--map-root-user", "--mount"]
-    if shutil.which("unshare") is None or subprocess.run([*inside, "true"], capture_output=True).returncode != 0:
-        pytest.skip("cannot mount a small disk: neither root nor user name spaces here")
-    test = f"{request.path}::{request.node.name}"
-    subprocess.run([*inside, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test], check=True)
-    pytest.skip("passed in a user name space")
 
 
 @contextlib.contextmanager
@@ -54,6 +39,50 @@ def test_a_full_disk(may_mount, place, right):
     with small_disk(place.cache, 8):
         expect_computed_each_time(place, right, "No space left on device", str(place.cache), "REGARD_CACHE_DIR")
         assert place.files() == []
+
+
+PREBUILD = ["prebuild", "--target=cpu-generic", "--profile=default", "--sample=1"]
+
+
+def expect_not_kept(place, *words, **settings):
+    """Who fills the cache is told that it stays empty, by the exit code too."""
+    done = place.cli(*PREBUILD, REGARD_BUILT_IN="off", **settings)
+    assert done.returncode == 3, done.stdout + done.stderr
+    (summary,) = done.stdout.splitlines()
+    assert "1 compiled" in summary and "0 failed" in summary and "1 not kept: " in summary
+    for word in words:
+        assert word in summary
+    done = place.cli(*PREBUILD, "--json", REGARD_BUILT_IN="off", **settings)
+    (row,) = json.loads(done.stdout)
+    assert done.returncode == 3 and row["tier"] == "compile"
+    for word in words:
+        assert word in row["not_kept"]
+
+
+def test_prebuild_on_a_full_disk(may_mount, place):
+    with small_disk(place.cache, 8):
+        expect_not_kept(place, "No space left on device", str(place.cache), "REGARD_CACHE_DIR")
+        assert place.files() == []
+
+
+def test_prebuild_under_a_file_size_limit(place):
+    binary = {"PADDING": "100000"}  # so that it is larger than its source
+    assert place.cli(*PREBUILD, REGARD_BUILT_IN="off", **binary).returncode == 0
+    limit = place.entry.stat().st_size - 1  # enough for what the compiler reads and writes
+    place.entry.unlink()
+    limited = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))  # noqa: E731
+    expect_not_kept(place, "File too large", preexec_fn=limited, **binary)
+
+
+def test_prebuild_where_nothing_is_kept(place):
+    expect_not_kept(place, "REGARD_CACHE=off", REGARD_CACHE="off")
+    expect_not_kept(place, "is not used: it cannot be made", REGARD_CACHE_DIR="/proc/regard")
+    place.cache.mkdir()
+    place.cache.chmod(0o777)
+    expect_not_kept(place, "can be written by others")
+    place.cache.chmod(0o700)
+    done = place.cli(*PREBUILD, REGARD_BUILT_IN="off")
+    assert done.returncode == 0 and "not kept" not in done.stdout
 
 
 def test_a_disk_that_others_filled_meanwhile_still_serves_what_is_there(may_mount, place, right):

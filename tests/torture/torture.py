@@ -1,6 +1,7 @@
 """Processes that use one cache, a compiler that says when it runs, and what breaks them."""
 
 import contextlib
+import ctypes
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ SHIM = BUILD / "tests" / "libtorture_shim.so"
 
 PROBLEM = "fwd fp32 h=1 s=40 d=23 mask=causal"  # not compiled into the library: one stage, one kernel
 ROOT_USER = os.geteuid() == 0
+libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Place:
@@ -59,9 +61,14 @@ class Place:
     def run(self, how="run", *problems, **settings):
         return finish(self.start(how, *problems, **settings))
 
-    def cli(self, *words, **settings):
+    def cli(self, *words, preexec_fn=None, **settings):
         return subprocess.run(
-            [COMMAND, *words], env=self.environment | settings, capture_output=True, text=True, timeout=60
+            [COMMAND, *words],
+            env=self.environment | settings,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            preexec_fn=preexec_fn,
         )
 
     def verb(self, verb):
