@@ -217,8 +217,9 @@ REGARD_API regard_status regard_info(char** json);
 /* Kernels by target, profile and tier: JSON. NULL = no filter. */
 REGARD_API regard_status regard_list(const char* target, const char* profile, char** json);
 /* Gets one kernel, by its text as regard_list gives it, into the cache, and compiles it where it is in none;
- * no GPU is needed for its kernels. JSON: tier, seconds, and what the compiler says that it takes of a GPU.
- */
+ * no GPU is needed for its kernels. JSON: tier, seconds, what the compiler says that it takes of a GPU, and,
+ * where the cache could not take it, why (not_kept). A kernel that asks for more registers or shared memory
+ * than its target has is an error. */
 REGARD_API regard_status regard_prepare_kernel(const char* kernel, char** json);
 /* Where the Python that runs in this process has its packages, most wanted first; compilers come as such
  * (docs/compile.md). The first call in a process counts. Python's package of Regard makes it. */

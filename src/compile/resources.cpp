@@ -1,9 +1,13 @@
 #include "compile/resources.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
 #include "base/split.h"
+#include "plan/gpu_plans.h"
+#include "plan/sizes.h"
 
 namespace regard {
 namespace {
@@ -61,6 +65,25 @@ Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx) {
                                          " kernels, not on one with its registers");
   }
   return resources;
+}
+
+Status fits(const Resources& used, const KernelKey& key, const Target& target) {
+  constexpr std::int64_t registers_at_once = 8;  // a warp is given registers in steps of so many a thread
+  const std::int64_t threads = key.algorithm.warps * target.wave,
+                     registers = threads * round_up(used.registers, registers_at_once),
+                     dynamic = dynamic_shared_bytes(key), shared = used.shared_bytes + dynamic;
+  std::string why;
+  if (registers > target.registers) {
+    why = fmt::format("{} threads of {} registers need {}, and there are {}", threads, used.registers,
+                      registers, target.registers);
+  } else if (shared > target.shared_memory) {
+    why = fmt::format("it declares {} bytes of shared memory and is launched with {} more, {} in all, of {}",
+                      used.shared_bytes, dynamic, shared, target.shared_memory);
+  } else {
+    return {};
+  }
+  return fail(ErrorKind::no_kernel,
+              fmt::format("kernel '{}' can never run on {}: {}", print(key), target.name, why));
 }
 
 }  // namespace regard

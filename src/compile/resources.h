@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "plan/kernel_key.h"
+#include "plan/target.h"
 
 namespace regard {
 
@@ -27,5 +29,9 @@ struct Resources {
 /// Reads the log of `ptxas --verbose`; `ptx` is what it was given. An error when the log reports on no
 /// kernel, or on more than one.
 Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx = {});
+
+/// An error when a block of the kernel asks for more registers or shared memory than the target has, so that
+/// it could never be launched.
+Status fits(const Resources&, const KernelKey&, const Target&);
 
 }  // namespace regard

@@ -96,6 +96,10 @@ Result<CacheEntry> compile(const KernelKey& key, const Target& target, const Ren
   const Result<Compiled> compiled = toolchain.compile({rendered.symbol, rendered.source, rendered.options});
   if (!compiled) return tl::unexpected(compiled.error());
   log_line("compile", fmt::format("{} in {:.2f} s", print(key), compiled->seconds));
+  if (compiled->resources) {
+    if (Status status = fits(*compiled->resources, key, target); !status)
+      return tl::unexpected(status.error());
+  }
   Result<Code> loaded = load(target, compiled->binary, rendered.symbol);
   if (!loaded) return tl::unexpected(loaded.error());
   code = std::move(*loaded);
@@ -198,7 +202,7 @@ Loaded resolve_once(const KernelKey& key) {
   if (const cpu::KernelFunction function = current->built_in ? find_built_in(text) : nullptr) {
     ++counters().built_in;
     return std::make_shared<const LoadedKernel>(
-        LoadedKernel{text, {function, nullptr, nullptr}, Tier::built_in, seconds_since(start), {}});
+        LoadedKernel{text, {function, nullptr, nullptr}, Tier::built_in, seconds_since(start), {}, {}});
   }
   Loaded loaded = fetch(key, **target, start);
   if (!loaded) {

@@ -37,6 +37,17 @@ Sm90ForwardLayout sm90_layout(const Problem& p, const Target::Tile& tile) {
           static_cast<std::int64_t>(bytes_of(p.dtype))};
 }
 
+std::int64_t dynamic_shared_bytes(const KernelKey& key) {
+  const Algorithm& a = key.algorithm;
+  if (a.kernel != "forward") return 0;
+  const Signature& s = key.signature;
+  const auto bytes = static_cast<std::int64_t>(bytes_of(s.dtype));
+  if (a.pipeline == "wgmma_tma")
+    return Sm90ForwardLayout(s.d, s.dv, a.block_q, a.block_k, a.stages, bytes).total();
+  return portable::ForwardLayout(bytes, s.d, s.dv, a.block_q, a.block_k, a.block_d, a.block_dv, a.stages)
+      .total();
+}
+
 bool every_row_sees_all_keys(const Problem& p) {
   return mask_hides_nothing(p) && !p.varlen && !p.lengths;
 }
@@ -62,7 +73,7 @@ Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::T
   if (work == too_large) return refused(too_many_blocks);
   const std::int64_t blocks = std::max(plan.threads / cluster, std::int64_t{1}) * cluster;  // at a time
   Stage stage = stage_of(p, target, "forward", &tile, std::min(work, blocks), 0);
-  stage.shared_bytes = sm90_layout(p, tile).total();
+  stage.shared_bytes = dynamic_shared_bytes(stage.kernel);
   if (packed > 0) stage.kernel.algorithm.group = plan.block_rows / packed;
   if (plan.splits > 1) stage.kernel.algorithm.split = 1;
   plan.stages = {std::move(stage)};

@@ -26,6 +26,9 @@ std::int64_t pairs_side_by_side(const Problem&, std::int64_t cache_bytes);
 Sm90ForwardLayout sm90_layout(const Problem&, const Target::Tile&);
 portable::ForwardLayout portable_layout(const Problem&, const Target::Tile&);
 
+/// What a launch of this CUDA kernel asks for, beside the shared memory that its code declares.
+std::int64_t dynamic_shared_bytes(const KernelKey&);
+
 /// Of the memory's rate a multiprocessor draws so many times its share while others idle.
 constexpr double most_share = 1.5;
 

@@ -23,7 +23,7 @@ std::int64_t row_blocks(const Problem& p, const Target::Tile& tile) {
 Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
   const Problem& p = plan.problem;
   Stage stage = stage_of(p, *plan.target, "forward", &tile, product({row_blocks(p, tile), plan.splits}), 0);
-  stage.shared_bytes = portable_layout(p, tile).total();
+  stage.shared_bytes = dynamic_shared_bytes(stage.kernel);
   return stage;
 }
 

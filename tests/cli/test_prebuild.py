@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 
 import pytest
@@ -25,8 +26,8 @@ def test_a_kernel_is_compiled_once_and_its_resources_are_known(regard, tmp_path)
     assert "1 there before" in regard(ONE, **settings).out
 
 
-def spoilt(tmp_path, source_file, old, new):
-    """The sources with a change in one of them."""
+def spoilt(tmp_path, *changes):
+    """The sources with changes: file, old text, new text."""
     data = tmp_path / "data"
     for name in ("kernels", "targets", "profiles"):
         for source in (ROOT / name).rglob("*"):
@@ -34,16 +35,21 @@ def spoilt(tmp_path, source_file, old, new):
                 copy = data / source.relative_to(ROOT)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 copy.write_bytes(source.read_bytes())
-    spoiled = data / source_file
-    text = spoiled.read_text()
-    assert old in text
-    spoiled.write_text(text.replace(old, new, 1))
+    for file, old, new in changes:
+        text = (data / file).read_text()
+        assert old in text
+        (data / file).write_text(text.replace(old, new, 1))
     return str(data)
 
 
-def test_list_and_explain_show_what_a_kernel_takes(regard, regard_json, tmp_path):
+def one_problem(words):
+    """A change to the sources: of the profile default, to what one problem needs."""
     profile = pathlib.Path("profiles/default.toml")
-    data = spoilt(tmp_path, profile, (ROOT / profile).read_text(), 'doc = "one"\n[[variants]]\nd = 256\n')
+    return profile, (ROOT / profile).read_text(), f'doc = "one"\n[[variants]]\n{words}\n'
+
+
+def test_list_and_explain_show_what_a_kernel_takes(regard, regard_json, tmp_path):
+    data = spoilt(tmp_path, one_problem("d = 256"))
     settings = {"REGARD_NVRTC": WHEELS[0], "REGARD_CACHE_DIR": str(tmp_path / "cache"), "REGARD_DATA_DIR": data}
     problem = "fwd bf16 b=1 h=1 s=64 d=256 --target=sm_80"
     (stage,) = regard_json("explain", problem, **settings)["plan"]["stages"]
@@ -74,11 +80,60 @@ def test_a_flaw_is_named_and_strict_fails(regard, tmp_path, statement, code, wor
     text = (ROOT / source).read_text()
     entry = text[text.index("__global__") :]
     opening = entry[: entry.index("{") + 1]  # of the kernel
-    data = spoilt(tmp_path, source, opening, f"{opening}\n  {statement}\n")
+    data = spoilt(tmp_path, (source, opening, f"{opening}\n  {statement}\n"))
     settings = {"REGARD_NVRTC": WHEELS[0], "REGARD_CACHE_DIR": str(tmp_path / "cache"), "REGARD_DATA_DIR": data}
     shown = regard("prebuild --target=sm_80 --profile=flash --sample=2", "--strict", **settings)
     assert (shown.code, words in shown.out) == (code, True), shown.out + shown.err
     assert regard("prebuild --target=sm_80 --profile=flash --sample=2", **settings).code == (0 if code == 1 else 3)
+
+
+HOPPER, PORTABLE = "kernels/sm90/forward.cu", "kernels/portable/forward.cu"
+WGMMA = "kernels/sm90/ptx/wgmma.h"
+BY_TENSOR_MEMORY = 'recipes = ["forward"]\ndtype = ["bf16"]\nd = [128]'
+MUTANTS = {
+    "too much shared memory": (
+        "sm_90a",
+        [
+            (HOPPER, "__shared__ Shared shared;", "__shared__ Shared shared; __shared__ volatile int waste[9000];"),
+            (HOPPER, "meet();\n  const", "waste[threadIdx.x] = 1;\n  meet();\n  const"),
+        ],
+        3,
+        r"can never run on sm_90a: it declares \d+ bytes of shared memory .* with \d+ more, \d+ in all, of 232448",
+    ),
+    "too many registers": (
+        "sm_90a",
+        [(HOPPER, "__launch_bounds__(regard::key::warps * 32, 1)", "__launch_bounds__(32, 1)")],
+        3,
+        r"can never run on sm_90a: 384 threads of \d+ registers need \d+, and there are 65536",
+    ),
+    "no wgmma": (
+        "sm_90a",
+        [
+            (WGMMA, "u64 a, u64 b, u32 add) {", "u64 a, u64 b, u32 add) { return;"),
+            (WGMMA, "const u32 (&a)[4], u64 b) {", "const u32 (&a)[4], u64 b) { return;"),
+        ],
+        1,
+        "has no wgmma instruction",
+    ),
+    "spills": (
+        "sm_80",
+        [(PORTABLE, "regard::key::occupancy > 0 ? regard::key::occupancy : 1", "8")],
+        1,
+        r"spills \d+ bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("target", "changes", "code", "words"), MUTANTS.values(), ids=MUTANTS)
+def test_a_kernel_that_takes_too_much_is_named(regard, tmp_path, target, changes, code, words):
+    data = spoilt(tmp_path, one_problem(BY_TENSOR_MEMORY), *changes)
+    settings = {"REGARD_NVRTC": WHEELS[0], "REGARD_CACHE_DIR": str(tmp_path / "cache"), "REGARD_DATA_DIR": data}
+    shown = regard("prebuild --profile=default --sample=2 --strict --target", target, **settings)
+    assert shown.code == code and re.search(words, shown.out), shown.out + shown.err
+    if code == 3:  # what can never run is not kept
+        kept = {entry["manifest"].get("kernel") for entry in json.loads(regard("cache list --json", **settings).out)}
+        (refused,) = re.findall(r"kernel '(.*?)' can never run", shown.out)
+        assert " forward wgmma_tma " in refused and refused not in kept
 
 
 def test_nvrtc_comes_from_cuda_home_and_from_the_loader(regard, tmp_path):

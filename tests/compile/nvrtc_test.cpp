@@ -11,6 +11,7 @@
 
 #include "compile/test_memory.h"
 #include "compile/test_nvrtc.h"
+#include "plan/plan.h"
 #include "plan/target.h"
 #include "support/temporary_folder.h"
 
@@ -234,6 +235,24 @@ TEST(PtxasLog, IsReadLineByLine) {
   EXPECT_EQ(read->barriers, 2);
   EXPECT_THAT(read->performance_warnings, testing::ElementsAre(HasSubstr("C7510")));
   EXPECT_FALSE(parse_ptxas_log("nothing of a kernel"));
+}
+
+TEST(Resources, FitUpToTheLastRegisterAndByte) {
+  const Target& target = **find_target("sm_90a");
+  const Result<Plan> planned = plan(*parse("fwd bf16 b=1 h=1 s=4096 d=128"), target, {});
+  ASSERT_TRUE(planned);
+  const Stage& stage = planned->stages.front();
+  const auto verdict = [&](std::int64_t registers, std::int64_t shared_bytes) {
+    const Status status = fits({.registers = registers, .shared_bytes = shared_bytes}, stage.kernel, target);
+    return status ? "" : status.error().message;
+  };
+  const std::int64_t left = target.shared_memory - stage.shared_bytes;
+  EXPECT_EQ(stage.kernel.algorithm.warps, 12);
+  EXPECT_EQ(verdict(168, left), "");
+  EXPECT_THAT(verdict(169, 0),
+              HasSubstr("' can never run on sm_90a: 384 threads of 169 registers need 67584, "
+                        "and there are 65536"));
+  EXPECT_THAT(verdict(168, left + 1), HasSubstr("232449 in all, of 232448"));
 }
 
 }  // namespace
