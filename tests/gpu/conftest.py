@@ -37,8 +37,8 @@ class Results:
     def pytest_runtest_logreport(self, report):
         if report.when != "call" and (report.when != "setup" or report.passed):
             return
-        file, _, test = report.nodeid.rpartition("/")[2].partition("::")
-        line = {"part": file.removeprefix("test_").removesuffix(".py"), "test": test, "outcome": report.outcome}
+        part, test = here.part_and_test(report.nodeid)
+        line = {"part": part, "test": test, "outcome": report.outcome}
         line |= {"seconds": round(report.duration, 3), **dict(report.user_properties)}
         if report.failed:
             line["message"] = re.sub(r"/\S+/", "", report.longreprtext)[-6000:]

@@ -42,6 +42,12 @@ def targets() -> list[str]:
     return [row["name"] for row in info()["targets"] if row["kind"] == "cuda" and row["runs_here"]]
 
 
+def part_and_test(nodeid: str) -> tuple[str, str]:
+    """tests/gpu/test_matrix.py::test_kernels[row] is ("matrix", "test_kernels[row]"), whatever the row has."""
+    path, _, test = nodeid.partition("::")
+    return Path(path).stem.removeprefix("test_"), test
+
+
 def sanitizer() -> str | None:
     return shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
 
