@@ -52,8 +52,7 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
       const auto at = static_cast<std::size_t>(j);
       const double weight = row.weight[at], keep = row.keep[at];
       if (weight * keep == 0) continue;
-      const double error =
-          precision.product * weight + precision.weight(weight, row.log_weight[at], relative);
+      const double error = precision.rounded(weight, row.log_weight[at], relative, row.largest_weight);
       o.add(0, keep * weight, keep * error, v.row(j));
       grad_v.add(j, keep * weight, keep * error, d_o);
     }

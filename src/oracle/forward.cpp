@@ -32,8 +32,7 @@ Outputs forward(const Inputs& inputs, const Options& options) {
         if (write_mask) write_mask.set(b, h, sequence.first_q + i, j, inputs.kept(b, h, i, j), 0);
         if (row.weight[at] * row.keep[at] == 0) continue;
         const double weight = row.weight[at];
-        const double error =
-            precision.product * weight + precision.weight(weight, row.log_weight[at], relative);
+        const double error = precision.rounded(weight, row.log_weight[at], relative, row.largest_weight);
         o.add(0, row.keep[at] * weight, row.keep[at] * error, v.row(j));
       }
       for (std::int64_t c = 0; c < problem.dv; ++c) {

@@ -58,7 +58,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
 
   if (largest == -infinity) {  // no key and no sink: there is nothing to normalise
     row.lse = -infinity;
-    row.sink_weight = 0;
+    row.largest_weight = row.sink_weight = 0;
     return;
   }
   double sum = std::exp(sink - largest);
@@ -70,6 +70,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
     row.weight[j] = std::exp(score[j] - largest) / sum;
     score[j] -= row.lse;
   }
+  row.largest_weight = keys == 0 ? 0 : std::ranges::max(row.weight);
 }
 
 std::vector<std::int64_t> spread(std::int64_t count, std::int64_t limit) {

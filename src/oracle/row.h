@@ -15,6 +15,7 @@ struct Row {
   std::vector<double> keep;        ///< what dropout multiplies the weight with: 0 or 1 / keep probability
   std::vector<double> slope;       ///< derivative of the soft cap: 1 without one
   double lse = 0;
+  double largest_weight = 0;
   double sink_weight = 0;    ///< the learned sink's part of the softmax
   double largest_logit = 0;  ///< bound of |scale * q k| of the row, for the tolerance
 };

@@ -6,20 +6,36 @@
 #include "oracle/number.h"
 
 namespace regard::oracle {
+namespace {
+
+/// Half the smallest P of a type, where the largest of a row is about 1, or of 8 bits (e4m3), whose numbers
+/// reach from 2^-9 to 448, 2^8.
+double smallest_part(DType dtype) {
+  const double half = format(bytes_of(dtype) == 1 ? REGARD_FP8 : static_cast<regard_dtype>(dtype)).floor();
+  return bytes_of(dtype) == 1 ? half * 0x1p-8 : half;
+}
+
+}  // namespace
 
 Precision::Precision(const Problem& problem)
     : product(format(static_cast<regard_dtype>(problem.dtype)).unit()),
+      least(smallest_part(problem.dtype)),
       step(format(REGARD_FP32).unit()),
-      score(bytes_of(problem.dtype) == 1 ? 0x1p-14 : 0) {}
+      score(bytes_of(problem.dtype) == 1 ? 0x1p-14 : 0),
+      exponential(problem.dtype == DType::bf16 ? 0x1p-20 : 0) {}
 
 double Precision::row(double largest_logit, double lse, std::int64_t terms) const {
   const double sums = std::sqrt(static_cast<double>(terms));
   return step * (4 + sums + 2 * largest_logit + (std::isfinite(lse) ? 2 * std::fabs(lse) : 0)) +
-         score * largest_logit;
+         score * largest_logit + exponential;
 }
 
 double Precision::weight(double weight, double log_weight, double row_error) const {
   return weight * (row_error - 2 * step * log_weight) + std::numeric_limits<float>::min();
+}
+
+double Precision::rounded(double weight, double log_weight, double row_error, double largest) const {
+  return this->weight(weight, log_weight, row_error) + product * weight + least * largest;
 }
 
 double tolerance(regard_dtype dtype, double exact, double expected_error) {

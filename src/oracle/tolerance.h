@@ -17,8 +17,10 @@ struct Precision {
   explicit Precision(const Problem&);
 
   double product;  ///< P and dS may be rounded to the type of the inputs before a matrix product
+  double least;    ///< the same of a P near 0, as a part of the row's largest
   double step;     ///< one fp32 rounding
   double score;    ///< Q K^T: matrix units sum products of 8-bit numbers with 14 bits, all others with fp32's
+  double exponential;  ///< beyond fp32: where weights become bf16, the exponential need not be more exact
 
   /// Relative error that all weights exp(score - LSE) of a row share: the scores are fp32 numbers whose own
   /// rounding grows with their magnitude, and `terms` roundings of a running fp32 sum add up like a random
@@ -28,6 +30,9 @@ struct Precision {
   /// Error of one weight of a row: the further it lies below the largest, the larger the number that went
   /// through the exponential; and what is not a normal number may be flushed to zero.
   double weight(double weight, double log_weight, double row_error) const;
+
+  /// The same once the weight is rounded for the product with V. `largest`: of the row's weights.
+  double rounded(double weight, double log_weight, double row_error, double largest) const;
 };
 
 /// The largest error allowed for one element, from the exact value and the error expected before it was

@@ -74,6 +74,20 @@ TEST(Emulated, PortableIsRight) {
     expect_all_right(portable_problems_from_sm_80, {emulated_target(), portable_family()});
 }
 
+/// V is 0 at the keys that rows see best: O is made of weights that half precision and 8 bits hardly hold.
+TEST(Emulated, SmallWeightsAlone) {
+  CaseOptions options;
+  options.v_rectified = true;
+  std::vector<std::string> families = {portable_family()};
+  if (hopper()) families.emplace_back("wgmma_tma");
+  for (const std::string& family : families)
+    for (const char* words :
+         {"fp16 scale=1", "fp16 scale=3", "fp8 out=bf16 scale=1", "fp8 out=bf16 scale=3"}) {
+      if (emulated_target() == "sm_75" && std::string(words).starts_with("fp8")) continue;
+      expect_right(std::string("fwd lse h=2 s=128 d=64 ") + words, {emulated_target(), family}, options);
+    }
+}
+
 /// The order in which threads run, loads arrive and products end changes no bit.
 TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
   const auto same = [](const std::string& problem, const std::string& family) {

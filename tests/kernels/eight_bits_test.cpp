@@ -37,6 +37,13 @@ TEST_P(EightBits, OtherEightBits) {
     expect_right(std::string("fwd fp8_e5m2 lse b=2 hq=4 hk=2 s=260 d=128 ") + rest, path());
 }
 
+TEST_P(EightBits, SmallWeightsAlone) {
+  CaseOptions options;
+  options.v_rectified = true;
+  for (const char* rest : {"fp8 scale=1", "fp8 scale=3", "fp8_e5m2 scale=1", "fp8 scale=1 mask=causal"})
+    expect_right(std::string("fwd lse h=2 s=128 d=64 ") + rest, path(), options);
+}
+
 TEST_P(EightBits, TailsAndNoKeys) {
   for (const char* sizes : {"s=1", "sq=1 sk=127", "sq=129 sk=225", "sq=64 sk=0", "sq=64 sk=31"})
     expect_right(std::string("fwd fp8 lse h=2 d=128 ") + sizes, path());

@@ -60,6 +60,29 @@ TEST(Forward, LongSequences) {
   expect_right(entries);
 }
 
+// Where V is 0 at the keys that a row sees best, O is a sum of weights that are near 0 in the type they are
+// rounded to.
+TEST(Forward, SmallWeightsAlone) {
+  std::vector<Entry> entries;
+  for (const char* dtype : {"fp32", "bf16", "fp16"})
+    for (const char* rest : {"scale=1", "scale=3", "scale=1 mask=causal"}) {
+      entries.push_back({std::string("fwd ") + dtype + " lse h=2 s=128 d=64 " + rest});
+      entries.back().options.v_rectified = true;
+    }
+  expect_right(entries, runnable_targets());
+}
+
+// All weights of a row are one number, so that its error is that of their sum.
+TEST(Forward, EqualScores) {
+  std::vector<Entry> entries;
+  for (const char* dtype : {"fp32", "bf16", "fp16"})
+    for (int sk : {1, 2, 3, 5, 6, 100, 700}) {
+      entries.push_back({std::string("fwd ") + dtype + " lse h=2 sq=70 d=64 sk=" + std::to_string(sk)});
+      entries.back().options.q_scale = 0;
+    }
+  expect_right(entries, runnable_targets());
+}
+
 // The lengths around whole tiles, with the mask that has a tail on both sides.
 TEST(Forward, Tails) {
   std::vector<Entry> entries;

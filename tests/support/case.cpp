@@ -72,6 +72,7 @@ Case::Case(const std::string& text, const CaseOptions& options)
 std::string Case::description() const {
   std::string text = "'" + print(problem_) + "' seed=" + std::to_string(options_.seed);
   if (options_.q_scale != 1) text += " q_scale=" + std::to_string(options_.q_scale);
+  if (options_.v_rectified) text += " v_rectified";
   if (options_.bias_offset != 0) text += " bias_offset=" + std::to_string(options_.bias_offset);
   if (options_.padded_keys > 0) {
     text += " padding=" + std::to_string(options_.padding) + " of " + std::to_string(options_.padded_keys) +
@@ -165,6 +166,11 @@ void Case::fill(const TensorSpec& spec) {
       break;
     case REGARD_Q:
       values = normal(random, n, options_.q_scale);
+      break;
+    case REGARD_V:
+      values = normal(random, n, 1);
+      if (options_.v_rectified)
+        for (double& value : values) value = std::max(value, 0.0);
       break;
     case REGARD_BIAS:
       values = normal(random, n, 1, options_.bias_offset);

@@ -19,9 +19,10 @@ namespace regard::test {
 
 struct CaseOptions {
   std::uint64_t seed = 1;
-  double q_scale = 1;      ///< Q is this many times a normal deviate: large ones give huge logits
-  double bias_offset = 0;  ///< added to every bias: -30000 makes all logits hugely negative
-  double padding = 0;      ///< bias of the first `padded_keys` keys, and of all keys in rows 7, 15, ...
+  double q_scale = 1;        ///< Q is this many times a normal deviate: large ones give huge logits
+  bool v_rectified = false;  ///< negative numbers of V are 0
+  double bias_offset = 0;    ///< added to every bias: -30000 makes all logits hugely negative
+  double padding = 0;        ///< bias of the first `padded_keys` keys, and of all keys in rows 7, 15, ...
   std::int64_t padded_keys = 0;
   double sink_offset = 0;         ///< added to every learned sink
   bool padded_rows = false;       ///< rows of all tensors lie apart, and what lies between them is NaN
