@@ -7,14 +7,15 @@
 namespace regard {
 
 /// Rows of memory, in the order in which they are fetched. What finds no place is left to the processor.
+/// Called, not inlined: there are many places that ask for rows, seldom, and each would have to be compiled.
 class Ahead {
  public:
   /// Behind all others.
-  REGARD_INLINE void add(const u8* first, i64 stride, i64 bytes, i64 rows) {
+  __attribute__((noinline)) void add(const u8* first, i64 stride, i64 bytes, i64 rows) {
     if (rows > 0 && last_ - next_ < capacity) spans_[last_++ % capacity] = {first, stride, bytes, rows};
   }
   /// Before all others.
-  REGARD_INLINE void add_first(const u8* first, i64 stride, i64 bytes, i64 rows) {
+  __attribute__((noinline)) void add_first(const u8* first, i64 stride, i64 bytes, i64 rows) {
     if (rows > 0 && last_ - next_ < capacity) spans_[--next_ % capacity] = {first, stride, bytes, rows};
   }
 
@@ -30,7 +31,7 @@ class Ahead {
     return sum;
   }
 
-  /// The next rows. Not inline, as it would take registers from the products around it.
+  /// The next rows. Inline it would take registers from the products around it.
   __attribute__((noinline)) void fetch(i64 rows) {
     while (!empty() && rows > 0) {
       Span& span = spans_[next_ % capacity];

@@ -185,19 +185,19 @@ class Block {
   }
 
   /// K and V of the step at `key`, as far as they lie before `end`.
-  REGARD_INLINE void fetch_keys(const Head& head, i64 key, i64 end) {
+  __attribute__((noinline)) void fetch_keys(const Head& head, i64 key, i64 end) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     const i64 count = smaller(key::block_k, end - key);
     ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
     ahead_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
   }
-  REGARD_INLINE void fetch_queries(const Head& head, i64 row) {
+  __attribute__((noinline)) void fetch_queries(const Head& head, i64 row) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     ahead_.add_first(head.q(row), a_.q.row * bytes, key::d * bytes, smaller(tile, head.sequence.sq - row));
   }
 
   /// What another block, if there is one, starts with.
-  REGARD_INLINE void fetch_block(i64 block) {
+  __attribute__((noinline)) void fetch_block(i64 block) {
     const Work work(a_, block);
     if (work.batch >= a_.b || work.first_row < 0) return;
     const Head head(a_, work.batch, work.head);
