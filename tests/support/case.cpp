@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 
 #include "oracle/number.h"
@@ -82,6 +83,7 @@ std::string Case::description() const {
   if (options_.padded_rows) text += " padded_rows";
   if (options_.broadcast) text += " broadcast";
   if (options_.only_lengths_k) text += " only_lengths_k";
+  if (options_.far) text += " far";
   if (options_.guarded == Guarded::at_start) text += ", no access before each tensor";
   if (options_.guarded == Guarded::at_end) text += ", no access behind each tensor";
   return text;
@@ -96,6 +98,19 @@ void Case::allocate(const TensorSpec& spec) {
     tensor.strides[i] = spec.strides[i];
   }
   const bool padded = options_.padded_rows && !spec.packed && spec.role != REGARD_RANGES;
+  const bool far = options_.far && !spec.packed && spec.role != REGARD_RANGES;
+  if (far) {
+    // All but the last dimension and the nearest one before it.
+    const std::int64_t apart = (std::int64_t{5} << 30) / static_cast<std::int64_t>(bytes_of(spec.dtype));
+    const auto nearest =
+        std::min_element(spec.strides.begin(), spec.strides.end() - 1) - spec.strides.begin();
+    std::int64_t next = apart;
+    for (int i = tensor.rank - 2; i >= 0; --i) {
+      if (i == nearest || tensor.shape[i] == 1) continue;
+      tensor.strides[i] = next;
+      next *= tensor.shape[i];
+    }
+  }
   if (tensor.shape[0] != spec.shape[0] || (tensor.rank > 1 && tensor.shape[1] != spec.shape[1]) || padded) {
     // Dimensions keep their order in memory; with padding every one of them leaves a gap.
     std::vector<int> order;
@@ -113,6 +128,11 @@ void Case::allocate(const TensorSpec& spec) {
   }
   Buffer& buffer = buffers_[spec.role];
   buffer.bytes = extent(tensor) * static_cast<std::int64_t>(bytes_of(spec.dtype));
+  if (far) {
+    buffer.guarded = std::make_unique<GuardedMemory>(std::string(spec.name), buffer.bytes, Guarded::at_end);
+    tensor.data = buffer.guarded->data();
+    return poison_elements(spec.role);
+  }
   if (options_.guarded != Guarded::no) {
     buffer.guarded = std::make_unique<GuardedMemory>(std::string(spec.name), buffer.bytes, options_.guarded);
     buffer.room = buffer.guarded->room();
@@ -123,6 +143,14 @@ void Case::allocate(const TensorSpec& spec) {
     tensor.data = aligned(buffer.memory);
   }
   std::ranges::fill(buffer.room, poison);
+}
+
+void Case::poison_elements(regard_role role) {
+  const regard_tensor& tensor = arguments_.tensor[role];
+  const std::size_t size = bytes_of(tensor.dtype);
+  auto* const data = static_cast<std::uint8_t*>(tensor.data);
+  for (std::int64_t i = 0; i < count(role); ++i)
+    std::memset(data + offset_of(role, i) * static_cast<std::int64_t>(size), poison, size);
 }
 
 void Case::fill(const TensorSpec& spec) {
@@ -226,9 +254,12 @@ std::vector<std::uint8_t> Case::bytes(regard_role role) const {
 }
 
 void Case::poison_outputs() {
-  for (int i = 0; i < REGARD_ROLE_COUNT; ++i)
-    if (tensor_spec(problem_, static_cast<regard_role>(i)).use == REGARD_OUTPUT)
-      std::ranges::fill(buffers_[i].room, poison);
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+    const auto role = static_cast<regard_role>(i);
+    if (tensor_spec(problem_, role).use != REGARD_OUTPUT) continue;
+    std::ranges::fill(buffers_[i].room, poison);
+    poison_elements(role);
+  }
 }
 
 void Case::compute_forward_inputs(int threads) {
@@ -246,6 +277,7 @@ void Case::compute_forward_inputs(int threads) {
 
 std::string Case::broken_guards(regard_role role) const {
   const Buffer& buffer = buffers_[role];
+  if (buffer.room.empty()) return {};
   const regard_tensor& tensor = arguments_.tensor[role];
   const auto size = static_cast<std::int64_t>(bytes_of(tensor.dtype));
   std::vector<bool> owned(buffer.room.size(), false);

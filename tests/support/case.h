@@ -28,6 +28,7 @@ struct CaseOptions {
   bool padded_rows = false;       ///< rows of all tensors lie apart, and what lies between them is NaN
   bool broadcast = false;         ///< ranges and bits have size 1 in their leading dimensions
   bool only_lengths_k = false;    ///< leaves the optional lengths_q away
+  bool far = false;               ///< heads and sequences lie 5 GiB apart, in memory that nobody else touches
   Guarded guarded = Guarded::no;  ///< every tensor has exactly its bytes beside a page without access
   bool forward_inputs = true;     ///< false: leaves O and LSE of a backward problem NaN, for the test to fill
 };
@@ -66,11 +67,12 @@ class Case {
   struct Buffer {
     std::vector<std::uint8_t> memory;
     std::unique_ptr<GuardedMemory> guarded;  ///< in place of `memory`
-    std::span<std::uint8_t> room;            ///< all of it, with what lies around the tensor
+    std::span<std::uint8_t> room;            ///< all of it, with what lies around the tensor; far: nothing
     std::int64_t bytes = 0;                  ///< the tensor's own
   };
 
   void allocate(const TensorSpec&);
+  void poison_elements(regard_role);
   void fill(const TensorSpec&);
   std::int64_t offset_of(regard_role, std::int64_t flat_index) const;
 
