@@ -196,6 +196,32 @@ Status check_tensor(const Problem& p, const TensorSpec& spec, const regard_tenso
   return check_alignment(spec, tensor);
 }
 
+/// Kernels read inputs until the last output is written, and write outputs in any order.
+Status check_outputs(const TensorSpecs& specs, Roles given, const regard_arguments& arguments) {
+  const auto& tensors = arguments.tensor;
+  std::array<std::uint64_t, REGARD_ROLE_COUNT> first, end;  // of those that are given
+  for (Roles rest = given; rest != 0; rest &= rest - 1) {
+    const int role = std::countr_zero(rest);
+    const ByteRange range = range_of(tensors[role]);
+    first[role] = range.first;
+    end[role] = range.end;
+  }
+  Roles others = given;
+  for (Roles outputs = given & specs.written; outputs != 0; outputs &= outputs - 1) {
+    const int output = std::countr_zero(outputs);
+    others &= ~(Roles{1} << output);
+    for (Roles rest = others; rest != 0; rest &= rest - 1) {
+      const int other = std::countr_zero(rest);
+      if (first[output] >= end[other] || first[other] >= end[output]) continue;
+      if (!share_memory(tensors[output], tensors[other])) continue;
+      return invalid(
+          quoted(specs.of[output].name) + " shares memory with " + quoted(specs.of[other].name) +
+          "; what a call writes shares memory with nothing else of the call, so give it memory of its own");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_tensors(const Problem& problem, const regard_arguments& arguments) {
@@ -217,7 +243,7 @@ Status check_tensors(const Problem& problem, const TensorSpecs& specs, const reg
         "the problem says 'lengths', but neither lengths_q nor lengths_k is given; give one or drop the "
         "word");
   }
-  return {};
+  return check_outputs(specs, given, arguments);
 }
 
 }  // namespace regard

@@ -355,6 +355,7 @@ TensorSpecs tensor_specs(const Problem& problem) {
   for (const Role& role : roles) {
     specs.of[role.role] = tensor_spec(problem, role.role);
     if (specs.of[role.role].use != REGARD_UNUSED) specs.used |= Roles{1} << role.role;
+    if (is_written(specs.of[role.role].use)) specs.written |= Roles{1} << role.role;
   }
   return specs;
 }

@@ -71,9 +71,19 @@ inline bool is_written(regard_use use) {
   return use == REGARD_OUTPUT || use == REGARD_INPUT_OUTPUT;
 }
 
+/// From the first byte of a tensor to one past its last; empty where it has no elements.
+struct ByteRange {
+  std::uint64_t first = ~std::uint64_t{0}, end = 0;
+  bool meets(const ByteRange& other) const { return first < other.end && other.first < end; }
+};
+/// Of a tensor whose strides were checked.
+ByteRange range_of(const regard_tensor& tensor);
+/// Whether they have a byte in common; of strides that are not nested it may take too long to tell: no.
+bool share_memory(const regard_tensor&, const regard_tensor&);
+
 /// Checks a caller's tensors against the problem: presence, dtype, rank, shape, contiguous last dimension,
-/// strides that do not overlap, overflow. The message names the tensor, what it is and what it should be.
-/// Looks at no element, so it is as right for device memory.
+/// strides that do not overlap, overflow, outputs that share memory with no other tensor. The message names
+/// the tensor, what it is and what it should be. Looks at no element, so it is as right for device memory.
 Status check_tensors(const Problem& problem, const regard_arguments& arguments);
 
 /// A set of roles, a bit each.
@@ -91,7 +101,7 @@ Status for_each(Roles roles, Visit&& visit) {
 /// What a problem expects of every role, for callers who check many calls of one problem.
 struct TensorSpecs {
   std::array<TensorSpec, REGARD_ROLE_COUNT> of;
-  Roles used = 0;
+  Roles used = 0, written = 0;
 };
 TensorSpecs tensor_specs(const Problem& problem);
 Status check_tensors(const Problem& problem, const TensorSpecs& specs, const regard_arguments& arguments);

@@ -37,7 +37,8 @@ class Call {
       regard_tensor& tensor = arguments.tensor[i];
       EXPECT_EQ(regard_problem_tensor(problem, static_cast<regard_role>(i), &use, &tensor), REGARD_OK);
       const bool lengths = i == REGARD_LENGTHS_K && use != REGARD_UNUSED;
-      if (lengths || (use != REGARD_UNUSED && use != REGARD_OPTIONAL_INPUT)) tensor.data = allocate(1 << 20);
+      if (lengths || (use != REGARD_UNUSED && use != REGARD_OPTIONAL_INPUT))
+        tensor.data = allocate(bytes_for(tensor));
     }
     workspace = allocate(std::max<std::int64_t>(regard_plan_workspace_bytes(plan), 1));
   }
@@ -59,6 +60,12 @@ class Call {
   void* workspace = nullptr;
 
  private:
+  /// Room for any element and some strides.
+  static std::int64_t bytes_for(const regard_tensor& tensor) {
+    std::int64_t bytes = 8;
+    for (int axis = 0; axis < tensor.rank; ++axis) bytes *= std::max<std::int64_t>(tensor.shape[axis], 1);
+    return bytes + (1 << 20);
+  }
   void* allocate(std::int64_t bytes) {
     void* one = nullptr;
     EXPECT_EQ(regard_memory_allocate("cuda", bytes, &one), REGARD_OK) << message();

@@ -238,6 +238,8 @@ TEST(CheckTensorsAccepts, AnyLayoutThatNests) {
   tensors[REGARD_Q].strides[2] = 48;  // a slice of packed q, k, v
   tensors[REGARD_Q].strides[1] = 192;
   tensors[REGARD_Q].strides[0] = 960;
+  tensors.memory[REGARD_Q].resize(2 * 960 * 4);
+  tensors[REGARD_Q].data = tensors.memory[REGARD_Q].data();
   EXPECT_TRUE(check_tensors(tensors.problem, tensors.arguments));
 }
 
