@@ -41,7 +41,11 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
 }
 
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates) {
-  const std::string_view best = nearest(word, candidates);
+  const auto is_shorter = [](std::string_view a, std::string_view b) { return a.size() < b.size(); };
+  const auto longest = std::max_element(candidates.begin(), candidates.end(), is_shorter);
+  // One of megabytes is near to nothing, which to find out would take long.
+  const bool may_be_near = longest != candidates.end() && word.size() <= 2 * longest->size();
+  const std::string_view best = may_be_near ? nearest(word, candidates) : std::string_view();
   // "Near" means that more than half of the longer word is kept.
   if (!best.empty() && 2 * edit_distance(word, best) <= std::max(word.size(), best.size())) {
     return "; did you mean '" + std::string(best) + "'?";
