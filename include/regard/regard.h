@@ -210,6 +210,8 @@ REGARD_API regard_status regard_memory_free(void* memory);
 REGARD_API regard_status regard_memory_copy(void* to, const void* from, int64_t bytes);
 /* Returns when all work in a target's stream is done; at once on a CPU target. */
 REGARD_API regard_status regard_stream_wait(const char* target, void* stream);
+/* The same for a stream of the device that memory lies on. */
+REGARD_API regard_status regard_memory_wait(const void* memory, void* stream);
 
 /* ---- what is here ------------------------------------------------------------------------------------ */
 

@@ -194,7 +194,7 @@ void Calls::remember(const std::string& pass, const nb::dict& inputs, const nb::
 void declare_calls(nb::module_& module) {
   nb::class_<Calls>(module, "Calls", "Calls with PyTorch's tensors that were made before.")
       .def(nb::init<>())
-      .def_static("takes", &Calls::takes, nb::arg("q"), nb::sig("def takes(q: object) -> bool"),
+      .def_static("takes", &Calls::takes, nb::arg("q").none(), nb::sig("def takes(q: object) -> bool"),
                   "Whether a call with such a Q is ever remembered.")
       .def("again", &Calls::again, nb::arg("pass_"), nb::arg("inputs"), nb::arg("options"),
            nb::sig("def again(self, pass_: str, inputs: dict[str, object], options: dict[str, object]) -> "

@@ -16,6 +16,7 @@
 #include "problem.h"
 #include "status.h"
 #include "tensors.h"
+#include "values.h"
 
 namespace nb = nanobind;
 using namespace regard::python;
@@ -50,7 +51,7 @@ NB_MODULE(_core, module) {
   module.def("empty", &empty, nb::arg("shape"), nb::arg("dtype"), nb::arg("zeros"),
              nb::sig("def empty(shape: collections.abc.Sequence[int], dtype: str, zeros: bool) -> object"),
              "A new aligned array for any DLPack consumer.");
-  module.def("on_gpu", &on_gpu, nb::arg("array"), nb::sig("def on_gpu(array: object) -> bool"),
+  module.def("on_gpu", &on_gpu, nb::arg("array").none(), nb::sig("def on_gpu(array: object) -> bool"),
              "Whether an array lies on a GPU.");
   module.def(
       "roles",
@@ -73,18 +74,21 @@ NB_MODULE(_core, module) {
   });
   module.def(
       "list",
-      [](std::optional<std::string> target, std::optional<std::string> profile) {
+      [](nb::handle target_name, nb::handle profile_name) {
+        const std::optional<std::string> target = optional_text_of(target_name, "target"),
+                                         profile = optional_text_of(profile_name, "profile");
         char* json = nullptr;
         check(regard_list(target ? target->c_str() : nullptr, profile ? profile->c_str() : nullptr, &json));
         return take_string(json);
       },
-      nb::arg("target").none(), nb::arg("profile").none());
+      nb::arg("target").none(), nb::arg("profile").none(),
+      nb::sig("def list(target: str | None, profile: str | None) -> str"));
   module.def(
       "cache",
-      [](const std::string& verb) {
+      [](nb::handle verb) {
         char* json = nullptr;
-        check(regard_cache(verb.c_str(), &json));
+        check(regard_cache(text_of(verb, "verb").c_str(), &json));
         return take_string(json);
       },
-      nb::arg("verb"));
+      nb::arg("verb").none(), nb::sig("def cache(verb: str) -> str"));
 }

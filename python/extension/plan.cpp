@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "status.h"
+#include "values.h"
 #include "workspace.h"
 
 namespace regard::python {
@@ -36,17 +37,7 @@ void* stream_of(nb::handle stream, nb::handle q) {
   return reinterpret_cast<void*>(address);
 }
 
-std::uint64_t seed_of(nb::handle number) {
-  const nb::object whole = nb::steal(PyNumber_Index(number.ptr()));
-  if (!whole.is_valid()) throw nb::python_error();
-  std::uint64_t seed = 0;
-  if (!nb::try_cast(whole, seed))
-    raise(REGARD_INVALID, "seed is " + nb::cast<std::string>(nb::str(whole)) +
-                              "; a seed is a whole number from 0 to 2^64 - 1");
-  return seed;
-}
-
-void bind(Binding& binding, nb::handle seed, std::uint64_t offset, const nb::dict& tensors) {
+void bind(Binding& binding, nb::handle seed, nb::handle offset, const nb::dict& tensors) {
   binding.bind(tensors);
   // Arrays look like an index too, but have a length, which NumPy's numbers have not.
   const bool number = PyIndex_Check(seed.ptr()) != 0 && !nb::hasattr(seed, "__len__");
@@ -55,16 +46,43 @@ void bind(Binding& binding, nb::handle seed, std::uint64_t offset, const nb::dic
     array["seed"] = seed;
     binding.bind(array);
   }
-  binding.arguments().offset = offset;
-  if (number) binding.arguments().seed = seed_of(seed);
+  binding.arguments().offset = unsigned_of(offset, "offset");
+  if (number) binding.arguments().seed = unsigned_of(seed, "seed");
+}
+
+void wait_for(const void* memory, void* stream) {
+  regard_status status;
+  {
+    nb::gil_scoped_release unlocked;
+    status = regard_memory_wait(memory, stream);
+  }
+  check(status);
+}
+
+/// Returns when what is under way on these arrays in other streams than `queue` is done; false: nothing was.
+bool wait_for_others(const std::vector<Binding::Busy>& arrays, void* queue) {
+  bool waited = false;
+  for (const Binding::Busy& array : arrays) {
+    if (is_same_stream(array.stream, queue)) continue;
+    wait_for(array.data, array.stream);
+    waited = true;
+  }
+  return waited;
 }
 
 }  // namespace
 
+PlanOptions::PlanOptions(nb::handle target, nb::handle family, nb::handle threads)
+    : target(optional_text_of(target, "target")),
+      family(optional_text_of(family, "family")),
+      threads(int_of(threads, "threads")) {}
+
 Plan::Plan(nb::object problem, const PlanOptions& options) : problem_(std::move(problem)) {
-  const Problem& what = nb::cast<const Problem&>(problem_);
+  const Problem* what = nullptr;
+  if (!nb::try_cast(problem_, what, false) || what == nullptr)
+    raise_type("a problem is " + type_of(problem_) + "; Plan takes a Problem, and regard.plan also its text");
   const regard_plan_options c = options.c();
-  check(regard_plan_create(what.handle(), &c, &handle_));
+  check(regard_plan_create(what->handle(), &c, &handle_));
   gpu_ = !std::string_view(target()).starts_with("cpu");
 }
 
@@ -83,12 +101,21 @@ void Plan::prepare() {
   check(status);
 }
 
-void Plan::run(nb::handle seed, std::uint64_t offset, nb::handle workspace, nb::handle stream,
+void Plan::run(nb::handle seed, nb::handle offset, nb::handle workspace, nb::handle stream,
                const nb::kwargs& tensors) const {
   Binding binding(nb::cast<const Problem&>(problem_), gpu_ ? Place::gpu : Place::host);
   bind(binding, seed, offset, tensors);
-  const nb::handle q = PyDict_GetItemString(tensors.ptr(), "q");
-  launch(binding.arguments(), workspace, stream, q.is_valid() ? q : nb::handle(Py_None));
+  nb::handle q = PyDict_GetItemString(tensors.ptr(), "q");
+  if (!q.is_valid()) q = Py_None;
+  if (gpu_) binding.use(workspace);
+  if (binding.busy().empty()) return launch(binding.arguments(), workspace, stream, q);
+  // In the stream of the arrays nothing is waited for. In another one the host waits before and after, as
+  // work that their owner puts into theirs has to come after this.
+  const Binding::Busy& array = binding.busy().front();
+  void* const queue = stream.is_none() && !is_torch(q) ? array.stream : stream_of(stream, q);
+  const bool waited = wait_for_others(binding.busy(), queue);
+  launch(binding.arguments(), workspace, nb::int_(reinterpret_cast<std::uintptr_t>(queue)), q);
+  if (waited) wait_for(array.data, queue);
 }
 
 void Plan::launch(const regard_arguments& arguments, nb::handle workspace, nb::handle stream,
@@ -110,12 +137,11 @@ void declare_plan(nb::module_& module) {
                    "How a problem will be computed: kernels, grids and workspace. Made by regard.plan.")
       .def(
           "__init__",
-          [](Plan* self, nb::object problem, std::optional<std::string> target,
-             std::optional<std::string> family, int threads) {
-            new (self) Plan(std::move(problem), {std::move(target), std::move(family), threads});
+          [](Plan* self, nb::object problem, nb::handle target, nb::handle family, nb::handle threads) {
+            new (self) Plan(std::move(problem), {target, family, threads});
           },
-          nb::arg("problem"), nb::arg("target") = nb::none(), nb::arg("family") = nb::none(),
-          nb::arg("threads") = 0,
+          nb::arg("problem").none(), nb::arg("target") = nb::none(), nb::arg("family") = nb::none(),
+          nb::arg("threads").none() = 0,
           nb::sig(
               "def __init__(self, problem: Problem, target: str | None = None, family: str | None = None, "
               "threads: int = 0) -> None"))
@@ -128,19 +154,21 @@ void declare_plan(nb::module_& module) {
            "Gets every kernel now (compiled in, cached or compiled), so that the first run does not have "
            "to.\n\n"
            "Raises NoKernelError when one cannot be had.")
-      .def("run", &Plan::run, nb::arg("seed") = 0, nb::arg("offset") = 0, nb::arg("workspace") = nb::none(),
-           nb::arg("stream") = nb::none(), nb::arg("tensors"),
+      .def("run", &Plan::run, nb::arg("seed").none() = 0, nb::arg("offset").none() = 0,
+           nb::arg("workspace") = nb::none(), nb::arg("stream") = nb::none(), nb::arg("tensors"),
            nb::sig("def run(self, *, seed: object = 0, offset: int = 0, workspace: object = None, "
                    "stream: object = None, **tensors: object) -> None"),
            R"(Runs the plan on arrays that are there already: plan.run(q=q, k=k, v=v, o=o).
 
 The keywords are the names in plan.problem.tensors, inputs and outputs; axes are in the order of the
-problem's layout. Nothing is copied: any strides, as long as the last dimension is contiguous.
+problem's layout. Nothing is copied: any strides but negative ones, as long as the last dimension is
+contiguous. What is written shares memory with no other array of the call.
 seed is an integer or a uint64 array [2] of seed and offset. The global interpreter lock is released while
 kernels run. Without a workspace the thread's own is used (kept between calls up to 64 MiB).
 
 On a GPU target all arrays lie on one GPU, and the work is put into a stream: an address, an object that has
-cuda_stream, or, by default, PyTorch's current stream for its tensors and CUDA's default stream for others.
+cuda_stream, or, by default, PyTorch's current stream for its tensors, the stream that __cuda_array_interface__
+names, and CUDA's default stream for others.
 
 Raises InvalidError (a ValueError) with one sentence for an array that does not fit the problem.)")
       .def("__repr__", [](const Plan& plan) {
@@ -149,21 +177,25 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
 
   module.def(
       "explain",
-      [](const Problem& problem, std::optional<std::string> target, std::optional<std::string> family,
-         int threads, const std::string& format) {
-        const PlanOptions options{std::move(target), std::move(family), threads};
+      [](const Problem& problem, nb::handle target, nb::handle family, nb::handle threads,
+         nb::handle format) {
+        const PlanOptions options{target, family, threads};
         const regard_plan_options c = options.c();
         char* text = nullptr;
-        check(regard_explain(problem.handle(), &c, format.c_str(), &text));
+        check(regard_explain(problem.handle(), &c, text_of(format, "format").c_str(), &text));
         return take_string(text);
       },
-      nb::arg("problem"), nb::arg("target").none(), nb::arg("family").none(), nb::arg("threads"),
-      nb::arg("format"));
+      nb::arg("problem"), nb::arg("target").none(), nb::arg("family").none(), nb::arg("threads").none(),
+      nb::arg("format").none(),
+      nb::sig(
+          "def explain(problem: Problem, target: str | None, family: str | None, threads: int, format: str) "
+          "-> str"));
   module.def(
       "check",
-      [](const Problem& problem, nb::handle seed, std::uint64_t offset, const nb::dict& tensors) {
+      [](const Problem& problem, nb::handle seed, nb::handle offset, const nb::dict& tensors) {
         Binding binding(problem);
         bind(binding, seed, offset, tensors);
+        for (const Binding::Busy& array : binding.busy()) wait_for(array.data, array.stream);
         char* report = nullptr;
         regard_status status;
         {
@@ -173,7 +205,7 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
         check(status);
         return take_string(report);
       },
-      nb::arg("problem"), nb::arg("seed"), nb::arg("offset"), nb::arg("tensors"),
+      nb::arg("problem"), nb::arg("seed").none(), nb::arg("offset").none(), nb::arg("tensors"),
       nb::sig("def check(problem: Problem, seed: object, offset: int, tensors: dict[str, object]) -> str"));
   module.def(
       "addresses",

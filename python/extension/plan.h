@@ -17,6 +17,7 @@ struct PlanOptions {
   std::optional<std::string> target;
   std::optional<std::string> family;
   int threads = 0;
+  PlanOptions(nb::handle target, nb::handle family, nb::handle threads);
   regard_plan_options c() const {
     return {sizeof(regard_plan_options), target ? target->c_str() : nullptr,
             family ? family->c_str() : nullptr, threads};
@@ -35,7 +36,7 @@ class Plan {
   const char* target() const { return regard_plan_target(handle_); }
   void prepare();
   /// `workspace` None: memory that this thread keeps for its next call, or, on a GPU, of the array library.
-  void run(nb::handle seed, std::uint64_t offset, nb::handle workspace, nb::handle stream,
+  void run(nb::handle seed, nb::handle offset, nb::handle workspace, nb::handle stream,
            const nb::kwargs& tensors) const;
   /// The same with what is bound already; `q` tells the array library.
   void launch(const regard_arguments& arguments, nb::handle workspace, nb::handle stream, nb::handle q) const;

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "status.h"
+#include "values.h"
 
 namespace regard::python {
 namespace {
@@ -48,14 +49,14 @@ Problem::Problem(regard_problem* handle) : handle_(handle, regard_problem_destro
 regard_problem* Problem::parse(std::string text, const nb::dict& words) {
   for (auto [name, value] : words) {
     if (value.is_none() || value.is(nb::handle(Py_False))) continue;
-    const std::string key = nb::cast<std::string>(nb::str(name));
+    const std::string key = text_of(name, "a word of the problem");
     if (!text.empty()) text += ' ';
     if (value.is(nb::handle(Py_True)))
       text += key;
     else if (key == "dtype")  // problem text has bare words for dtype and pass
-      text += nb::cast<std::string>(nb::str(value));
+      text += text_of(nb::str(value), "dtype");
     else
-      text += key + "=" + nb::cast<std::string>(nb::str(value));
+      text += key + "=" + text_of(nb::str(value), key.c_str());
   }
   regard_problem* problem = nullptr;
   check(regard_problem_parse(text.c_str(), &problem));
@@ -106,19 +107,20 @@ Raises InvalidError (a ValueError) with one sentence for an unknown word, a bad 
 no sense.)")
       .def(
           "__init__",
-          [](Problem* self, const std::string& text, const nb::kwargs& words) {
-            new (self) Problem(Problem::parse(text, words));
+          [](Problem* self, nb::handle text, const nb::kwargs& words) {
+            new (self) Problem(Problem::parse(text_of(text, "a problem"), words));
           },
-          nb::arg("text") = "", nb::arg("words"),
+          nb::arg("text").none() = "", nb::arg("words"),
           nb::sig("def __init__(self, text: str = '', **words: str | int | float | bool | None) -> None"))
       .def_static(
           "from_json",
-          [](const std::string& json) {
+          [](nb::handle json) {
             regard_problem* problem = nullptr;
-            check(regard_problem_from_json(json.c_str(), &problem));
+            check(regard_problem_from_json(text_of(json, "json").c_str(), &problem));
             return new Problem(problem);
           },
-          nb::arg("json"), nb::rv_policy::take_ownership,
+          nb::arg("json").none(), nb::rv_policy::take_ownership,
+          nb::sig("def from_json(json: str) -> Problem"),
           "The problem of a JSON object as Problem.json prints it.")
       .def_prop_ro("text", &Problem::text, "Canonical problem text: one line, Problem(p.text) == p.")
       .def_prop_ro("json", &Problem::json, "Every field by name, as one line of JSON.")

@@ -14,6 +14,10 @@ namespace nb = nanobind;
 
 /// Raises the class that regard.errors.BY_STATUS names for `status`.
 [[noreturn]] void raise(regard_status status, const std::string& sentence);
+/// The same with an exception of Python as its cause.
+[[noreturn]] void raise_from(nb::python_error& cause, regard_status status, const std::string& sentence);
+/// A plain TypeError, for what is not even the right kind of object.
+[[noreturn]] void raise_type(const std::string& sentence);
 
 inline void check(regard_status status) {
   if (status != REGARD_OK) raise(status, regard_status_message());

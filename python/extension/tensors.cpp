@@ -1,5 +1,6 @@
 #include "tensors.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include "problem.h"
 #include "status.h"
+#include "values.h"
 
 namespace regard::python {
 namespace {
@@ -86,23 +88,44 @@ regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, const ch
         std::string(name) + " has dtype " + describe(type) + " where the problem takes " + expected.word);
 }
 
+/// The producer's own reason: "BufferError: ...", without a line's end or a stop.
+std::string reason_of(const nb::python_error& error) {
+  std::string reason = nb::cast<std::string>(nb::str(error.type().attr("__name__"))) + ": " +
+                       nb::cast<std::string>(nb::str(error.value()));
+  reason.resize(std::min(reason.find('\n'), reason.size()));
+  while (reason.ends_with('.') || reason.ends_with(' ')) reason.pop_back();
+  return reason;
+}
+
 // nanobind says only that an import failed; the producer's own reason is worth more.
 [[noreturn]] void refuse_array(nb::handle array, const char* name) {
-  const std::string type = nb::cast<std::string>(nb::str(array.type().attr("__name__")));
-  if (!nb::ndarray_check(array)) {
-    const std::string sentence =
-        std::string(name) + " must be a NumPy array or another DLPack array, not " + type;
-    PyErr_SetString(PyExc_TypeError, sentence.c_str());
-    throw nb::python_error();
+  if (!nb::ndarray_check(array))
+    raise_type(std::string(name) + " must be a NumPy array, another DLPack array or one that has " +
+               "__cuda_array_interface__, and is " + type_of(array));
+  const std::string told =
+      std::string(name) + " is an array " + type_of(array) + " whose memory cannot be taken through DLPack";
+  try {
+    const nb::object source = exportable(array);
+    if (nb::hasattr(source, "__dlpack__")) source.attr("__dlpack__")();
+  } catch (nb::python_error& error) {
+    raise_from(error, REGARD_INVALID, told + " (" + reason_of(error) + ")");
   }
-  raise(REGARD_INVALID, std::string(name) + " is an array of type " + type +
-                            " whose memory cannot be taken through DLPack: its dtype or byte order has no "
-                            "counterpart; pass fp32, bf16, fp16 or fp8 in native byte order");
+  raise(REGARD_INVALID, told +
+                            ": its dtype or byte order has no counterpart; pass fp32, bf16, fp16 or fp8 in "
+                            "native byte order");
 }
 
 template <class Array>
 bool import(nb::handle array, Array& result) {
   return nb::try_cast<Array>(array, result, false);
+}
+
+nb::object exported(nb::handle array, const char* name) {
+  try {
+    return exportable(array);
+  } catch (nb::python_error&) {
+    refuse_array(array, name);
+  }
 }
 
 alignas(64) char nothing[64];  // what empty arrays without memory point to: a null pointer would mean absent
@@ -146,8 +169,8 @@ bool follows_layout(regard_role role, int rank) {
 
 bool on_gpu(nb::handle array) {
   if (const std::optional<bool> known = torch_on_gpu(array)) return *known;
-  if (!nb::hasattr(array, "__dlpack_device__")) return false;
-  const auto device = nb::cast<nb::tuple>(array.attr("__dlpack_device__")());
+  if (!nb::hasattr(array, "__dlpack_device__")) return is_cuda_array(array);
+  const nb::object device = array.attr("__dlpack_device__")();
   return nb::cast<int>(nb::int_(device[0])) == nb::device::cuda::value;
 }
 
@@ -164,12 +187,13 @@ nb::object exportable(nb::handle array) {
 
 void Binding::bind(const nb::dict& arrays) {
   for (auto [key, value] : arrays) {
-    const char* name = PyUnicode_AsUTF8(key.ptr());
+    Py_ssize_t size = 0;
+    const char* name = PyUnicode_AsUTF8AndSize(key.ptr(), &size);
     if (name == nullptr) throw nb::python_error();
     if (value.is_none()) continue;
-    const regard_role role = role_from_name(name);
+    const regard_role role = role_from_name({name, static_cast<std::size_t>(size)});
     if (role == REGARD_ROLE_COUNT) {
-      std::string sentence = "unknown tensor '" + std::string(name) + "'; tensors are";
+      std::string sentence = "unknown tensor '" + text_of(key, "a tensor's name") + "'; tensors are";
       for (int known = 0; known < REGARD_ROLE_COUNT; ++known)
         sentence += std::string(known != 0 ? ", " : " ") + regard_role_name(static_cast<regard_role>(known));
       raise(REGARD_INVALID, sentence);
@@ -219,13 +243,20 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
     refused.requires_gradient = true;
     return refused;
   }
-  nb::object source = exportable(array);
+  const auto refuse_to_write = [name] {
+    raise(REGARD_INVALID, std::string(name) + " is written to but its array is read-only");
+  };
+  if (is_cuda_array(array)) {
+    const CudaArray known = cuda_array(array, name);
+    if (written && known.read_only) refuse_to_write();
+    if (known.stream && known.view.data != nullptr) busy_.push_back({known.view.data, *known.stream});
+    return known.view;
+  }
   nb::ndarray<nb::ro> found;
-  if (!import(source, found)) refuse_array(array, name);
+  if (!import(exported(array, name), found)) refuse_array(array, name);
   if (written) {
     nb::ndarray<> writable;
-    if (!import(exportable(array), writable))
-      raise(REGARD_INVALID, std::string(name) + " is written to but its array is read-only");
+    if (!import(exported(array, name), writable)) refuse_to_write();
     found = nb::ndarray<nb::ro>(writable);
   }
   ArrayView view;
@@ -243,6 +274,12 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
   }
   owners_.push_back(std::move(found));
   return view;
+}
+
+void Binding::use(nb::handle workspace) {
+  if (workspace.is_none() || is_torch(workspace) || !is_cuda_array(workspace)) return;
+  const CudaArray found = cuda_array(workspace, "workspace");
+  if (found.stream && found.view.data != nullptr) busy_.push_back({found.view.data, *found.stream});
 }
 
 nb::dict Binding::addresses() const {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda_array.h"
 #include "regard/regard.h"
 #include "torch_tensor.h"
 
@@ -40,6 +41,15 @@ class Binding {
   /// The caller keeps the array.
   void bind(regard_role role, const ArrayView& view);
   regard_arguments& arguments() { return arguments_; }
+
+  /// Memory on which work may be under way in a stream.
+  struct Busy {
+    void* data;
+    void* stream;
+  };
+  const std::vector<Busy>& busy() const { return busy_; }
+  /// Takes in what work may be under way on a workspace, which is no tensor.
+  void use(nb::handle workspace);
   nb::dict addresses()
       const;  ///< where each bound tensor lies, so that a test can prove that nothing was copied
 
@@ -51,6 +61,7 @@ class Binding {
   Place place_;
   regard_arguments arguments_ = REGARD_ARGUMENTS_INIT;
   std::vector<nb::ndarray<nb::ro>> owners_;
+  std::vector<Busy> busy_;
 };
 
 /// The word of a dtype in problem text and messages, and back.

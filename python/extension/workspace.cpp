@@ -35,6 +35,16 @@ void Workspace::use(nb::handle array, bool gpu) {
     bytes_ = view->shape[0] * (view->type.bits / 8);
     return;
   }
+  if (gpu && is_cuda_array(array)) {
+    const CudaArray found = cuda_array(array, "workspace");
+    if (is_contiguous(found.view) && !found.read_only) {
+      data_ = found.view.data;
+      bytes_ = found.view.type.bits / 8;
+      for (int axis = 0; axis < found.view.rank; ++axis)
+        bytes_ *= found.view.shape[static_cast<std::size_t>(axis)];
+      return;
+    }
+  }
   const bool fits = nb::try_cast(gpu ? exportable(array) : nb::borrow(array), theirs_, false);
   if (!fits || (theirs_.device_type() == nb::device::cpu::value) == gpu)
     raise(REGARD_INVALID, std::string("workspace must be a contiguous, writable array on the ") +

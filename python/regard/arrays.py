@@ -6,7 +6,7 @@ No array library but NumPy is ever imported here: an array that came from one pr
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy
 
@@ -34,24 +34,54 @@ _TORCH = {word: name for name, word in _WORDS.items()} | {"uint8": "uint8"}
 _word_of_dtype: dict[Any, str] = {}  # dtype objects seen before
 
 
-def dtype_word(name: str, array: Any) -> str:
-    """The word of an array's dtype; `name` is what messages call the array."""
+def _no_array(name: str, array: Any) -> NoReturn:
+    raise TypeError(
+        f"{name} must be a NumPy array, another DLPack array or one that has __cuda_array_interface__, and is of type "
+        f"{type(array).__name__}"
+    ) from None
+
+
+def _interface(name: str, array: Any) -> dict[str, Any]:
+    """What an array says that has neither shape nor dtype of its own; `name` is what messages call it."""
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if not isinstance(interface, dict) or not {"shape", "typestr"} <= interface.keys():
+        _no_array(name, array)
+    return interface
+
+
+def shape_of(name: str, array: Any, rank: int = 0, meaning: str = "") -> tuple[int, ...]:
+    """The shape of what has to be an array, of `rank` dimensions if that is given and else of any."""
     try:
-        return _word_of_dtype[array.dtype]
-    except KeyError:
-        pass
+        shape = array.shape
     except AttributeError:
-        kind = type(array).__name__
-        raise TypeError(f"{name} must be a NumPy array or another DLPack array, not {kind}") from None
-    text = str(array.dtype).rpartition(".")[2]
+        shape = _interface(name, array)["shape"]
+    if rank and len(shape) != rank:
+        raise InvalidError(f"{name} has shape {list(shape)}; it must be {meaning}")
+    return shape  # type: ignore[no-any-return]
+
+
+def dtype_word(name: str, array: Any) -> str:
+    """The word of an array's dtype."""
+    try:
+        dtype = array.dtype
+    except AttributeError:
+        dtype = numpy.dtype(_interface(name, array)["typestr"])
+    word = _word_of_dtype.get(dtype)
+    if word is not None:
+        return word
+    text = str(dtype).rpartition(".")[2]
     word = _WORDS.get(text)
     if word is None:
-        advice = "pass dtype='bf16' or dtype='fp8'" if text.startswith("uint") else "convert it first"
+        advice = "convert it first"
+        if text.startswith("uint"):
+            advice = "pass dtype='bf16' or dtype='fp8'"
+        elif text.startswith("|V"):
+            advice = "raw types do not tell: pass bfloat16 as uint16 with dtype='bf16'"
         raise InvalidError(
             f"{name} has dtype {text}; attention takes float32, bfloat16, float16, float8_e4m3fn and float8_e5m2: "
             f"{advice}"
         )
-    _word_of_dtype[array.dtype] = word
+    _word_of_dtype[dtype] = word
     return word
 
 

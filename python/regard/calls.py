@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _core
-from .arrays import as_kind, dtype_word, empty_like_kind, longest, on_gpu
+from .arrays import as_kind, dtype_word, empty_like_kind, longest, on_gpu, shape_of
 from .errors import InvalidError
 
 if TYPE_CHECKING:
@@ -39,15 +39,14 @@ _calls = _core.Calls()
 
 
 def _bias_word(bias: Any) -> str:
-    if len(bias.shape) != 4:
-        raise InvalidError(f"bias has shape {list(bias.shape)}; it must be [1|b, 1|hq, sq, sk]")
-    return "bias=" + ("1" if bias.shape[0] == 1 else "b") + ("1" if bias.shape[1] == 1 else "h")
+    shape = shape_of("bias", bias, 4, "[1|b, 1|hq, sq, sk]")
+    return "bias=" + ("1" if shape[0] == 1 else "b") + ("1" if shape[1] == 1 else "h")
 
 
 # What the presence of a tensor adds to the problem.
 _IMPLIES: dict[str, Any] = {
     "bias": _bias_word,
-    "alibi": lambda slopes: "bias=alibi" if len(slopes.shape) == 1 else "bias=alibi_b",
+    "alibi": lambda slopes: "bias=alibi" if len(shape_of("alibi", slopes)) == 1 else "bias=alibi_b",
     "sink": lambda _: "sink",
     "ranges": lambda _: "ranges",
     "bits": lambda _: "bits",
@@ -56,8 +55,8 @@ _IMPLIES: dict[str, Any] = {
     "grad_bias": lambda _: "dbias",
     "lengths_q": lambda _: "lengths",
     "lengths_k": lambda _: "lengths",
-    "k_new": lambda keys: f"snew={keys.shape[1]}",
-    "descale_q": lambda factors: "descale=tensor" if len(factors.shape) == 1 else "descale=head",
+    "k_new": lambda keys: f"snew={shape_of('k_new', keys, 4, '[b, snew, hk, d]')[1]}",
+    "descale_q": lambda factors: "descale=tensor" if len(shape_of("descale_q", factors)) == 1 else "descale=head",
 }
 
 
@@ -89,16 +88,12 @@ def _shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[
     """The sizes of the problem. Whether all arrays agree with them is checked where the plan runs."""
     varlen = "offsets_q" in tensors or "offsets_k" in tensors
     layout = options.get("layout", "bshd")
-    if not varlen and sorted(layout) != sorted("bshd"):
+    if not varlen and layout not in ("bshd", "bhsd", "sbhd"):
         raise InvalidError(f"layout is {layout!r}; it must be 'bshd', 'bhsd' or 'sbhd'")
     axes = "shd" if varlen else layout
     shapes = []  # asked once: PyTorch makes a new tuple each time
     for name, array in (("q", q), ("k", k), ("v", v)):
-        try:
-            shape = array.shape
-        except AttributeError:
-            kind = type(array).__name__
-            raise TypeError(f"{name} must be a NumPy array or another DLPack array, not {kind}") from None
+        shape = shape_of(name, array)
         if len(shape) != len(axes):
             raise InvalidError(
                 f"{name} has shape {list(shape)}; it must have {len(axes)} dimensions ("
@@ -117,7 +112,8 @@ def _shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[
         options["sq"] = longest("offsets_q", tensors["offsets_q"])
     if "sk" not in options:
         options["sk"] = longest("offsets_k", tensors["offsets_k"])
-    return [*words, f"varlen b={len(tensors['offsets_q']) - 1} tq={of_q[s]} tk={of_k[s]}"]
+    (offsets,) = shape_of("offsets_q", tensors["offsets_q"], 1, "[b+1]")
+    return [*words, f"varlen b={offsets - 1} tq={of_q[s]} tk={of_k[s]}"]
 
 
 def _run(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -145,7 +141,7 @@ def _run_first(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> A
         if value is not True:
             tensors[name] = value
     mask = _mask_word(options)
-    words = [pass_, dtype, *_shape_words(q, inputs["k"], inputs["v"], options, tensors), *sorted(implied)]
+    words = [pass_, f"{dtype}", *_shape_words(q, inputs["k"], inputs["v"], options, tensors), *sorted(implied)]
     if mask:
         words.append(mask)
     for name, value in options.items():
@@ -154,7 +150,11 @@ def _run_first(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> A
         elif value is not None and value is not False:
             words.append(f"{name}={value}")
 
-    call = _call(" ".join(words), target, family, threads)
+    text = " ".join(words)
+    try:
+        call = _call(text, target, family, threads)
+    except TypeError:  # what has no hash is no option, either: the plan says which
+        call = _Call(text, target, family, threads)
     given = {spec.name: tensors[spec.name] for spec in call.outputs if spec.name in tensors}
     # Rows past a logical length are left as they are: in arrays made here they are zero.
     zeros = "offsets_q" in tensors or "lengths_q" in tensors or "lengths_k" in tensors
@@ -189,16 +189,22 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     """Fused attention: softmax(scale Q K^T + ...) V.
 
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: fp32, bf16, fp16 or fp8 arrays of NumPy or of any
-    library that speaks DLPack, in host memory or on an NVIDIA GPU. hq is a multiple of hk. Any strides do, without
-    a copy, as long as the last dimension is contiguous; layout="bhsd" or "sbhd" names another order of the axes.
-    With offsets_q and offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads, dim].
+    library that speaks DLPack or has __cuda_array_interface__, in host memory or on an NVIDIA GPU. hq is a multiple
+    of hk. Any strides but negative ones do, without a copy, as long as the last dimension is contiguous;
+    layout="bhsd" or "sbhd" names another order of the axes. With offsets_q and offsets_k (int32 [b+1]) the arrays
+    are packed sequences [tokens, heads, dim].
 
     Returns o, [b, sq, hq, dv] in the same layout, an array of the same library; (o, lse) with lse=True, where lse
     is fp32 [b, hq, sq] (packed: [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for
-    tests. `out`, `lse` and `dropout_mask` may be arrays to write to.
+    tests. `out`, `lse` and `dropout_mask` may be arrays to write to, which share memory with no other array of the
+    call; for arrays on a GPU that are not PyTorch's they have to be.
 
     Arrays on a GPU are computed there, in `stream`: an address, an object that has cuda_stream, or, by default,
-    PyTorch's current stream. Nothing is waited for.
+    PyTorch's current stream for its tensors, the one that __cuda_array_interface__ names, else CUDA's default one.
+    Nothing is waited for but arrays whose interface names another stream.
+
+    With dropout every call draws the same mask for the same seed and offset, and both are 0 where they are not
+    given: give each call its own.
 
     A row that sees no key gives O = 0 and LSE = -inf. In arrays made here, rows past a logical length are 0.
 

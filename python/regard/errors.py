@@ -10,7 +10,7 @@ class               is also a              raised when
 `InternalError`     `RuntimeError`         a defect of Regard
 ==================  =====================  ===========================================================
 
-All derive from `RegardError`. An argument that is no array at all is a plain `TypeError`.
+All derive from `RegardError`. What is not even the right kind of object is a plain `TypeError`.
 """
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
-    Array = Any  # a NumPy array or another DLPack array
+    Array = Any  # a NumPy array, another DLPack array or one that has __cuda_array_interface__
 
 
 class Options(TypedDict, total=False):
@@ -29,7 +29,7 @@ class Options(TypedDict, total=False):
     alibi: Array  # fp32 [hq] or [b, hq] slopes
     sink: Array  # fp32 [hq] learned sink, in scaled-score space
     dropout: float  # probability of dropping a weight, in [0, 1)
-    seed: int | Array  # of dropout; a uint64 array [2] holds seed and offset
+    seed: int | Array  # of dropout, 0 if absent: the same mask again; a uint64 array [2] holds seed and offset
     offset: int
 
     # ---- packed and padded sequences

@@ -77,6 +77,13 @@ regard_status regard_memory_copy(void* to, const void* from, int64_t bytes) {
   });
 }
 
+regard_status regard_memory_wait(const void* memory, void* stream) {
+  return guarded([&] {
+    const cuda::Device* device = device_of_memory(memory);
+    return device == nullptr ? REGARD_OK : report_of(cuda::wait(*device, static_cast<cuda::Stream>(stream)));
+  });
+}
+
 regard_status regard_stream_wait(const char* target, void* stream) {
   return guarded([&] {
     const Result<const cuda::Device*> device = device_of_target(target);

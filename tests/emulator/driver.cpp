@@ -116,6 +116,7 @@ Code cuLaunchKernelEx(const LaunchConfiguration* configuration, Function functio
       grid.cluster = configuration->attributes[i].cluster[0];
   if (grid.blocks % grid.cluster != 0)
     return fail(invalid_value, "the blocks are no multiple of a cluster's");
+  ++regard::test::fake_driver()->launches;
   try {
     emulator::Launch(grid, *kernel.runtime, [&] { kernel.launch(parameters); });
   } catch (const std::exception& error) {

@@ -255,6 +255,7 @@ TEST(CApi, MemoryOfTheHostIsAllocatedCopiedAndFreed) {
   ASSERT_EQ(regard_memory_copy(memory, text, sizeof text), REGARD_OK) << message();
   EXPECT_STREQ(static_cast<const char*>(memory), text);
   EXPECT_EQ(regard_stream_wait(nullptr, nullptr), REGARD_OK);
+  EXPECT_EQ(regard_memory_wait(memory, nullptr), REGARD_OK);
   EXPECT_EQ(regard_memory_free(memory), REGARD_OK);
   EXPECT_EQ(regard_memory_free(nullptr), REGARD_OK);
   EXPECT_EQ(regard_memory_allocate(nullptr, -1, &memory), REGARD_INVALID);

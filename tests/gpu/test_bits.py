@@ -213,6 +213,40 @@ def test_repeated_calls_run_in_the_current_stream():
             assert same(regard.attention(late, k, v, causal=True), expected)
 
 
+class Interface:
+    """A tensor that has __cuda_array_interface__ alone."""
+
+    def __init__(self, tensor, stream=None):
+        told = dict(tensor.__cuda_array_interface__)
+        self.__cuda_array_interface__ = told | {"version": 3, "stream": stream} if stream else told
+
+
+def test_the_cuda_array_interface_keeps_the_order_of_streams():
+    q, k, v = (draw(1, s, 4, 64, dtype=torch.float16) for s in (700, 900, 900))
+    o, lse = torch.empty_like(q), torch.empty(1, 4, 700, device="cuda")
+    expected = regard.attention(q, k, v, causal=True, lse=True)
+    given = [Interface(x) for x in (q, k, v)]
+    regard.attention(*given, causal=True, out=Interface(o), lse=Interface(lse))
+    torch.cuda.synchronize()
+    assert same(o, expected[0]) and same(lse, expected[1])
+
+    late, fresh = torch.empty_like(q), q.clone()
+    stream, other = torch.cuda.Stream(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    for call in ({}, {"stream": other}):
+        late.zero_()
+        o.zero_()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(50_000_000)
+            late.copy_(fresh)
+            given[0] = Interface(late, stream.cuda_stream)
+            regard.attention(*given, causal=True, out=Interface(o), lse=Interface(lse), **call)
+            late.zero_()  # after the call, in the owner's stream
+        torch.cuda.synchronize()
+        assert same(o, expected[0]) and same(lse, expected[1])
+
+
 def test_threads_with_streams_of_their_own():
     def work(i):
         with torch.cuda.stream(torch.cuda.Stream()):

@@ -127,7 +127,91 @@ CASES = {
     "unknown format": (lambda: regard.explain("fwd fp32 b=1 h=1 s=8 d=8", format="yaml"), ValueError, ["yaml"]),
     "read-only output": (lambda: regard.attention(GOOD, GOOD, GOOD, out=read_only()), ValueError, ["o", "read-only"]),
     "byte order": (lambda: regard.attention(GOOD, GOOD.astype(">f4"), GOOD), ValueError, ["k", "byte order"]),
+    # ---- not even the right kind of object
+    "None for q": (lambda: regard.attention(None, GOOD, GOOD), TypeError, ["q", "NoneType"]),
+    "None for q with a dtype": (lambda: regard.attention(None, GOOD, GOOD, dtype="fp32"), TypeError, ["q", "NoneType"]),
+    "text for bias": (lambda: regard.attention(GOOD, GOOD, GOOD, bias="x"), TypeError, ["bias", "str"]),
+    "number for alibi": (lambda: regard.attention(GOOD, GOOD, GOOD, alibi=0.5), TypeError, ["alibi", "float"]),
+    "list for offsets": (
+        lambda: regard.attention(*[PACKED] * 3, offsets_q=[0, 8], offsets_k=OFFSETS, sq=8, sk=8),
+        TypeError,
+        ["offsets_q", "list"],
+    ),
+    "offsets without length": (
+        lambda: regard.attention(*[PACKED] * 3, offsets_q=ZEROS((), "int32"), offsets_k=OFFSETS, sq=8, sk=8),
+        ValueError,
+        ["offsets_q", "[b+1]"],
+    ),
+    "no problem": (lambda: regard.explain(None), TypeError, ["a problem", "NoneType"]),
+    "no plan's problem": (
+        lambda: regard.Plan("fwd fp32 b=1 h=1 s=8 d=8"),
+        TypeError,
+        ["Problem", "regard.plan", "str"],
+    ),
+    "no json text": (lambda: regard.Problem.from_json(3), TypeError, ["json", "int"]),
+    "number for target": (lambda: regard.attention(GOOD, GOOD, GOOD, target=3), TypeError, ["target", "int", "text"]),
+    "list for target": (lambda: regard.attention(GOOD, GOOD, GOOD, target=["x"]), TypeError, ["target", "list"]),
+    "number for family": (lambda: regard.plan("fwd fp32 d=8 s=8", family=3), TypeError, ["family", "int"]),
+    "text for threads": (lambda: regard.attention(GOOD, GOOD, GOOD, threads="2"), TypeError, ["threads", "str"]),
+    "too many threads": (lambda: regard.attention(GOOD, GOOD, GOOD, threads=2**40), ValueError, ["threads", "2^31"]),
+    "number for layout": (lambda: regard.attention(GOOD, GOOD, GOOD, layout=3), ValueError, ["layout", "3"]),
+    "number for dtype": (lambda: regard.attention(GOOD, GOOD, GOOD, dtype=3), ValueError, ["3"]),
+    "number for verb": (lambda: regard.cache(3), TypeError, ["verb", "int"]),
+    "number for profile": (lambda: regard.list(profile=3), TypeError, ["profile", "int"]),
+    "None for format": (lambda: regard.explain("fwd fp32 d=8 s=8", format=None), TypeError, ["format", "NoneType"]),
+    "text for offset": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, dropout=0.5, offset="1"),
+        TypeError,
+        ["offset", "str"],
+    ),
+    "negative offset": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, dropout=0.5, offset=-1),
+        ValueError,
+        ["offset is -1"],
+    ),
+    # ---- text
+    "NUL in a problem": (lambda: regard.Problem("fwd fp32 s=8 d=16\0 mask=causal"), ValueError, ["problem", "NUL"]),
+    "NUL in a word": (lambda: regard.Problem("fwd fp32 s=8 d=16", mask="causal\0"), ValueError, ["mask", "NUL"]),
+    "NUL in a word's name": (lambda: regard.Problem("fwd", **{"d\0": 3}), ValueError, ["word", "NUL"]),
+    "NUL in an option": (lambda: regard.attention(GOOD, GOOD, GOOD, mask="causal\0x"), ValueError, ["NUL"]),
+    "NUL in JSON": (lambda: regard.Problem.from_json("{}\0"), ValueError, ["json", "NUL"]),
+    "NUL in a target": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, target="cpu-generic\0"),
+        ValueError,
+        ["target", "NUL"],
+    ),
+    "NUL in a family": (lambda: regard.attention(GOOD, GOOD, GOOD, family="generic\0"), ValueError, ["family", "NUL"]),
+    "NUL in a format": (lambda: regard.explain("fwd fp32 d=8 s=8", format="text\0"), ValueError, ["format", "NUL"]),
+    "NUL in a verb": (lambda: regard.cache("stat\0"), ValueError, ["verb", "NUL"]),
+    "NUL in a list": (lambda: regard.list("cpu-generic\0"), ValueError, ["target", "NUL"]),
+    "NUL in a tensor": (
+        lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(**{"q\0": GOOD}),
+        ValueError,
+        ["tensor's name", "NUL"],
+    ),
+    "half a character": (lambda: regard.Problem("fwd fp32 s=8 d=\ud800"), ValueError, ["surrogate"]),
+    "megabytes": (
+        lambda: regard.Problem("fwd fp32 s=8 d=16 " + "é" * (1 << 23)),
+        ValueError,
+        ["unknown word", "[...]"],
+    ),
+    # ---- outputs that share memory
+    "output in k": (lambda: in_place(lambda k: {"out": k}), ValueError, ["'o'", "'k'", "memory"]),
+    "output across k": (lambda: regard.attention(GOOD, ROOM[:, :8], GOOD, out=ROOM[:, 7:]), ValueError, ["'o'", "'k'"]),
+    "outputs in each other": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, out=ROOM[:, :8], lse=ROOM.reshape(-1)[:32].reshape(1, 4, 8)),
+        ValueError,
+        ["'o'", "'lse'", "memory"],
+    ),
 }
+
+
+ROOM = f32(1, 15, 4, 16)
+
+
+def in_place(outputs):
+    k = GOOD.copy()
+    return regard.attention(GOOD, k, GOOD, **outputs(k))
 
 
 def read_only():
@@ -154,8 +238,40 @@ def test_bad_input_is_one_sentence(name):
     for word in words:
         assert word in sentence, sentence
     assert "\n" not in sentence.strip()
+    assert len(sentence) < 5000
     if kind is not TypeError:
         assert isinstance(caught.value, regard.RegardError)
+
+
+class Refusing:
+    """An array whose producer will not give it."""
+
+    shape, dtype = GOOD.shape, GOOD.dtype
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **_):
+        raise BufferError("it is lent to somebody else.\nAsk later.")
+
+
+def test_what_the_producer_of_an_array_says_is_the_cause():
+    with pytest.raises(
+        ValueError, match=r"k is an array of type Refusing .*\(BufferError: it is lent to somebody else\)"
+    ) as caught:
+        regard.attention(GOOD, Refusing(), GOOD)
+    assert isinstance(caught.value.__cause__, BufferError)
+
+
+def test_outputs_between_each_other_s_rows_are_no_overlap():
+    packed = numpy.random.default_rng(0).standard_normal((2, 8, 3, 4, 16)).astype("float32")
+    q, k, v = (packed[:, :, i] for i in range(3))
+    o, lse = regard.attention(q, k, v, lse=True)
+    gradients = numpy.empty_like(packed)
+    views = {f"grad_{name}": gradients[:, :, i] for i, name in enumerate("qkv")}
+    regard.attention_backward(o, q, k, v, o, lse, **views)
+    for given, made in zip(views.values(), regard.attention_backward(o, q, k, v, o, lse)):
+        assert (given == made).all()
 
 
 def test_every_status_has_a_class_of_the_builtin_kind():

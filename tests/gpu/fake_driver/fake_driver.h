@@ -30,4 +30,7 @@ extern "C" __attribute__((visibility("default"))) FakeDriver* fake_driver();
 /// Makes a device's primary context current on this thread; -1: none.
 extern "C" __attribute__((visibility("default"))) void fake_use(int device);
 
+/// The streams that were waited for since the last question, and after how many launches: "7@0 9@1".
+extern "C" __attribute__((visibility("default"))) const char* fake_waits();
+
 }  // namespace regard::test

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 using namespace regard::cuda;  // NOLINT: its types are what this library's functions take
@@ -18,6 +20,7 @@ constexpr Code invalid_value = 1, invalid_context = 201;
 
 FakeDriver state;
 std::mutex mutex;
+std::string waits;
 std::map<Address, std::pair<std::size_t, int>> blocks;  // start: size, device
 thread_local std::vector<Context> contexts;
 
@@ -154,8 +157,18 @@ Code cuStreamGetId(Stream stream, unsigned long long* number) {
   *number = reinterpret_cast<std::uintptr_t>(stream);
   return state.number_code;
 }
-Code cuStreamSynchronize(Stream) {
+Code cuStreamSynchronize(Stream stream) {
+  const std::lock_guard lock(mutex);
+  if (!waits.empty()) waits += ' ';
+  waits +=
+      std::to_string(reinterpret_cast<std::uintptr_t>(stream)) + "@" + std::to_string(state.launches.load());
   return success;
+}
+const char* fake_waits() {
+  static std::string told;
+  const std::lock_guard lock(mutex);
+  told = std::exchange(waits, {});
+  return told.c_str();
 }
 Code cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values, Address memory) {
   ++state.asked;

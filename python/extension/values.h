@@ -1,0 +1,26 @@
+// Arguments that are text or whole numbers. What is neither is told in a sentence of ours, which the
+// binding's own is not.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace regard::python {
+
+namespace nb = nanobind;
+
+/// Every text that goes to the C ABI, which would end it at a NUL: one that has any is refused.
+std::string text_of(nb::handle value, const char* name);
+/// None: none.
+std::optional<std::string> optional_text_of(nb::handle value, const char* name);
+
+std::uint64_t unsigned_of(nb::handle value, const char* name);
+int int_of(nb::handle value, const char* name);
+
+/// "of type list", for sentences.
+std::string type_of(nb::handle value);
+
+}  // namespace regard::python
