@@ -1,6 +1,5 @@
 // Loads a shared object from bytes in memory.
 #include <dlfcn.h>
-#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/shared_object.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
 #include "device/cpu.h"
@@ -30,39 +30,6 @@ class LoadedModule final : public Module {
   void* handle_;
   KernelFunction function_;
 };
-
-#if defined(__x86_64__)
-constexpr Elf64_Half this_machine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr Elf64_Half this_machine = EM_AARCH64;
-#else
-#error "name this machine's ELF number here"
-#endif
-
-// The loader of libc maps what the headers say and dies on a page fault where the file is shorter: look
-// first.
-const char* defect(std::span<const std::byte> binary) {
-  Elf64_Ehdr header;
-  if (binary.size() < sizeof header) return "it is too short";
-  std::memcpy(&header, binary.data(), sizeof header);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return "it is not an ELF file";
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != this_machine) {
-    return "it was compiled for another machine";
-  }
-  if (header.e_type != ET_DYN) return "it is not a shared object";
-  const std::uint64_t size = binary.size();
-  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phoff > size ||
-      std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr) > size - header.e_phoff) {
-    return "its program headers are damaged";
-  }
-  for (int i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    std::memcpy(&segment, binary.data() + header.e_phoff + i * sizeof segment, sizeof segment);
-    if (segment.p_type != PT_LOAD && segment.p_type != PT_DYNAMIC) continue;
-    if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset) return "it is truncated";
-  }
-  return nullptr;
-}
 
 // libc takes two paths of the same text for the same library, and file numbers are used again: a module
 // loaded earlier through the number of ours would be returned in its place. So each path is spelled
@@ -112,7 +79,7 @@ void* open_temporary_file(std::span<const std::byte> binary, std::string& error)
 }  // namespace
 
 Result<std::shared_ptr<Module>> load(std::span<const std::byte> binary, const std::string& symbol) {
-  if (const char* why = defect(binary)) {
+  if (const char* why = shared_object_defect(binary)) {
     return fail(ErrorKind::no_kernel, "the binary of kernel '" + symbol + "' cannot be loaded: " + why);
   }
   std::string error;
