@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "status.h"
+#include "unlocked.h"
 #include "values.h"
 #include "workspace.h"
 
@@ -53,7 +54,7 @@ void bind(Binding& binding, nb::handle seed, nb::handle offset, const nb::dict& 
 void wait_for(const void* memory, void* stream) {
   regard_status status;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     status = regard_memory_wait(memory, stream);
   }
   check(status);
@@ -95,7 +96,7 @@ nb::str Plan::json() const {
 void Plan::prepare() {
   regard_status status;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     status = regard_plan_prepare(handle_);
   }
   check(status);
@@ -125,7 +126,7 @@ void Plan::launch(const regard_arguments& arguments, nb::handle workspace, nb::h
   void* const queue = gpu_ ? stream_of(stream, q) : nullptr;
   regard_status status;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     status = regard_plan_run(handle_, &arguments, memory.data(), memory.bytes(), queue);
   }
   check(status);
@@ -199,7 +200,7 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
         char* report = nullptr;
         regard_status status;
         {
-          nb::gil_scoped_release unlocked;
+          const Unlocked unlocked;
           status = regard_check(problem.handle(), &binding.arguments(), &report);
         }
         check(status);

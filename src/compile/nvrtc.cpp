@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/split.h"
+#include "compile/nvrtc_use.h"
 #include "compile/scratch_folder.h"
 
 namespace regard {
@@ -17,7 +18,11 @@ constexpr const char* verbose = "--ptxas-options=--verbose";
 class Program {
  public:
   Program(const NvrtcLibrary& nvrtc, const std::string& source, const std::string& name) : nvrtc_(nvrtc) {
+    if (refusal() != nullptr) return;
     result_ = nvrtc.nvrtcCreateProgram(&program_, source.c_str(), name.c_str(), 0, nullptr, nullptr);
+    if (result_ == 0 && nvrtc.nvrtcSetFlowCallback != nullptr) {
+      nvrtc.nvrtcSetFlowCallback(program_, should_stop, this);
+    }
   }
   ~Program() {
     if (program_ != nullptr) nvrtc_.nvrtcDestroyProgram(&program_);
@@ -26,10 +31,13 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   bool compile(std::span<const char* const> options) {
-    if (result_ != 0) return false;
+    if (program_ == nullptr) return false;
     result_ = nvrtc_.nvrtcCompileProgram(program_, static_cast<int>(options.size()), options.data());
+    wait_for_nvrtc_at_exit();
     return result_ == 0;
   }
+  /// Why it was not compiled, when that says nothing of the source.
+  const char* refusal() const { return use_.refusal(); }
   std::string error() const { return nvrtc_.nvrtcGetErrorString(result_); }
   std::string log() const { return text(nvrtc_.nvrtcGetProgramLogSize, nvrtc_.nvrtcGetProgramLog); }
   std::string ptx() const { return text(nvrtc_.nvrtcGetPTXSize, nvrtc_.nvrtcGetPTX); }
@@ -42,6 +50,13 @@ class Program {
   }
 
  private:
+  /// NVRTC asks this now and then while it compiles. It also makes objects meanwhile that it goes on using,
+  /// so the end has to be waited for anew.
+  static int should_stop(void* self, void*) {
+    wait_for_nvrtc_at_exit();
+    return static_cast<Program*>(self)->refusal() != nullptr;
+  }
+
   std::string text(int (*size_of)(NvrtcProgram, std::size_t*), int (*copy)(NvrtcProgram, char*)) const {
     std::size_t size = 0;
     if (program_ == nullptr || size_of(program_, &size) != 0 || size == 0) return "";
@@ -51,6 +66,7 @@ class Program {
     return copied;
   }
 
+  const NvrtcUse use_;
   const NvrtcLibrary& nvrtc_;
   NvrtcProgram program_ = nullptr;
   int result_ = 0;
@@ -76,6 +92,9 @@ class Nvrtc final : public Toolchain {
     const bool succeeded = program.compile(options);
     Compiled compiled{.log = program.log()};
     if (succeeded) compiled.binary = program.cubin();
+    if (const char* why = program.refusal(); why != nullptr && !succeeded) {
+      return fail(ErrorKind::no_kernel, fmt::format("NVRTC cannot compile {}: {}", request.name, why));
+    }
     if (compiled.binary.empty()) {
       return fail(ErrorKind::no_kernel,
                   fmt::format("compiling {} failed ({}); options: {}; {}; the compiler said:\n{}",
@@ -115,6 +134,9 @@ namespace {
 Result<CompilerAnswer> ask_identity(const NvrtcLibrary& library, std::span<const char* const> options) {
   Program empty(library, "extern \"C\" __global__ void empty() {}", "empty.cu");
   if (!empty.compile(options)) {
+    if (const char* why = empty.refusal()) {
+      return fail(ErrorKind::no_kernel, fmt::format("NVRTC cannot say which build it is: {}", why));
+    }
     return fail(ErrorKind::no_kernel, fmt::format("NVRTC in '{}' does not compile an empty kernel ({}): {}",
                                                   library.path, empty.error(), empty.log()));
   }

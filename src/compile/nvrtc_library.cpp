@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "base/forever.h"
+#include "base/shared_object.h"
+#include "compile/nvrtc_use.h"
 
 namespace regard {
 namespace {
@@ -26,14 +28,25 @@ std::string last_error() {
   return text != nullptr ? text : "unknown error";
 }
 
+/// It stays open for ever.
+Result<void*> open_library(const std::string& path) {
+  if (const char* why = path.find('/') != std::string::npos ? shared_object_defect(path) : nullptr) {
+    return fail(ErrorKind::no_kernel, fmt::format("{}: {}", path, why));
+  }
+  if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  return fail(ErrorKind::no_kernel, last_error());
+}
+
 /// NVRTC opens its builtins by a bare name, which the loader does not find outside its own folders. An open
 /// library of that name is found.
-void open_builtins(const fs::path& folder) {
+Status open_builtins(const fs::path& folder) {
   std::error_code ignored;
   for (const fs::directory_entry& file : fs::directory_iterator(folder, ignored)) {
-    const std::string name = file.path().filename().string();
-    if (name.starts_with("libnvrtc-builtins.so")) dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!file.path().filename().string().starts_with("libnvrtc-builtins.so")) continue;
+    if (const Result<void*> opened = open_library(file.path()); !opened)
+      return tl::unexpected(opened.error());
   }
+  return {};
 }
 
 /// The file that a function was loaded from.
@@ -43,9 +56,16 @@ std::string file_of(const void* function) {
 }
 
 Result<NvrtcLibrary> open(const std::string& path) {
-  if (path.find('/') != std::string::npos) open_builtins(fs::path(path).parent_path());
-  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return fail(ErrorKind::no_kernel, last_error());
+  const NvrtcUse use;
+  if (path.find('/') != std::string::npos) {
+    if (Status builtins = open_builtins(fs::path(path).parent_path()); !builtins) {
+      return tl::unexpected(builtins.error());
+    }
+  }
+  const Result<void*> opened = open_library(path);
+  if (!opened) return tl::unexpected(opened.error());
+  wait_for_nvrtc_at_exit();
+  void* const handle = *opened;
   NvrtcLibrary library;
 #define REGARD_FIND(result, name, parameters)                                  \
   library.name = reinterpret_cast<result(*) parameters>(dlsym(handle, #name)); \
@@ -53,6 +73,8 @@ Result<NvrtcLibrary> open(const std::string& path) {
     return fail(ErrorKind::no_kernel, fmt::format("'{}' has no function " #name, path));
   REGARD_NVRTC_FUNCTIONS(REGARD_FIND)
 #undef REGARD_FIND
+  library.nvrtcSetFlowCallback =
+      reinterpret_cast<decltype(library.nvrtcSetFlowCallback)>(dlsym(handle, "nvrtcSetFlowCallback"));
   library.path = file_of(reinterpret_cast<const void*>(library.nvrtcVersion));
   return library;
 }

@@ -33,6 +33,8 @@ struct NvrtcLibrary {
 #define REGARD_MEMBER(result, name, parameters) result(*name) parameters = nullptr;
   REGARD_NVRTC_FUNCTIONS(REGARD_MEMBER)
 #undef REGARD_MEMBER
+  /// Older versions have none. It stops a compile in which `stop` gives 1.
+  int (*nvrtcSetFlowCallback)(NvrtcProgram, int (*stop)(void* self, void*), void* self) = nullptr;
 };
 
 /// Where NVRTC is looked for, most wanted first. A place is a file, or a folder that may have one.

@@ -188,7 +188,7 @@ TEST_F(NvrtcPlaces, OneAfterTheOtherUntilOneOpens) {
     put(inside, false);
   }
   const std::string mine = folder_ / "mine";
-  EXPECT_THAT(search(mine), AllOf(HasSubstr("REGARD_NVRTC '" + mine + "' ("), HasSubstr("file too short")));
+  EXPECT_THAT(search(mine), AllOf(HasSubstr("REGARD_NVRTC '" + mine + "' ("), HasSubstr("it is too short")));
   EXPECT_EQ(search(mine).find("CUDA_HOME '"), std::string::npos);
   put("mine", true);
   EXPECT_EQ(search(mine), "");
@@ -202,6 +202,27 @@ TEST_F(NvrtcPlaces, OneAfterTheOtherUntilOneOpens) {
   // The loader finds what is open already by its name.
   const NvrtcLibrary open = test_nvrtc();
   EXPECT_EQ(search("", false), "");
+}
+
+/// The loader dies on a library that is shorter than its headers say.
+TEST_F(NvrtcPlaces, ATruncatedLibraryIsASentence) {
+  const std::string mine = folder_ / "mine";
+  put("mine", true);
+  const auto put_start_of = [&](const fs::path& whole) {
+    std::vector<char> start(1 << 16);
+    std::ifstream(whole, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
+    fs::remove(fs::path(mine) / whole.filename());
+    std::ofstream(fs::path(mine) / whole.filename(), std::ios::binary)
+        .write(start.data(), static_cast<std::streamsize>(start.size()));
+  };
+  const fs::path real = test_nvrtc().path;
+  for (const fs::directory_entry& file : fs::directory_iterator(real.parent_path())) {
+    if (file.path().filename().string().starts_with("libnvrtc-builtins.so")) put_start_of(file.path());
+  }
+  EXPECT_THAT(search(mine), AllOf(HasSubstr("/libnvrtc-builtins.so."), HasSubstr(": it is truncated)")));
+  for (const fs::directory_entry& file : fs::directory_iterator(mine)) fs::remove(file.path());
+  put_start_of(real);
+  EXPECT_THAT(search(mine), HasSubstr("/mine/libnvrtc.so.13: it is truncated)"));
 }
 
 TEST_F(NvrtcPlaces, WhatIsNotThereIsOneSentenceWithAllPlaces) {

@@ -1,0 +1,80 @@
+#include "compile/nvrtc_use.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+namespace regard {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Several times what the longest compile takes. Nobody waits for ever for a compile that hangs.
+constexpr auto longest_wait = 10s;
+
+constinit std::atomic<int> users{0}, forks{0};
+constinit std::atomic<bool> ending{false}, lost{false};
+constinit thread_local int own_uses = 0;  // a signal's handler may fork or end the process inside NVRTC
+
+void wait_for_other_users() {
+  const auto deadline = std::chrono::steady_clock::now() + longest_wait;
+  while (users > own_uses && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
+}
+
+void end() {
+  ending = true;
+  wait_for_other_users();
+}
+
+void before_fork() {
+  ++forks;
+  wait_for_other_users();
+}
+
+void in_parent() {
+  --forks;
+}
+
+void in_child() {
+  if (users > 0) lost = true;
+  users = forks = 0;
+  ending = false;
+}
+
+[[maybe_unused]] const int registered = pthread_atfork(before_fork, in_parent, in_child);
+
+}  // namespace
+
+NvrtcUse::NvrtcUse() {
+  while (true) {
+    ++users;
+    if (forks == 0 || own_uses > 0) break;
+    --users;
+    std::this_thread::sleep_for(1ms);
+  }
+  ++own_uses;
+}
+
+NvrtcUse::~NvrtcUse() {
+  --own_uses;
+  --users;
+}
+
+const char* NvrtcUse::refusal() const {
+  if (ending) return "the process is ending";
+  if (lost) {
+    return "this process was forked inside NVRTC, whose locks nobody releases here; compile the kernel "
+           "before the "
+           "fork, or in a program that is started anew";
+  }
+  return nullptr;
+}
+
+void wait_for_nvrtc_at_exit() {
+  std::atexit(end);
+}
+
+}  // namespace regard

@@ -1,0 +1,78 @@
+// When NVRTC may be called, without NVRTC.
+#include "compile/nvrtc_use.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+namespace regard {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What a forked child is told that would use NVRTC: 0 nothing, 1 that it cannot.
+int told_in_child() {
+  const pid_t child = fork();
+  if (child == 0) {
+    const char* const why = NvrtcUse().refusal();
+    _exit(why == nullptr ? 0 : std::string(why).starts_with("this process was forked inside NVRTC") ? 1 : 2);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(NvrtcUse, AForkWaitsForThreadsInsideAndThenTheChildMayUseItToo) {
+  std::atomic<bool> inside{false}, left{false}, again{false};
+  std::thread user([&] {
+    {
+      const NvrtcUse use;
+      inside = true;
+      std::this_thread::sleep_for(200ms);
+      left = true;
+    }
+    const NvrtcUse use;
+    again = true;
+  });
+  while (!inside) std::this_thread::yield();
+  EXPECT_EQ(told_in_child(), 0);
+  EXPECT_TRUE(left);
+  user.join();
+  EXPECT_TRUE(again);
+}
+
+TEST(NvrtcUse, AThreadThatForksInsideDoesNotWaitForItself) {
+  {
+    const NvrtcUse use;
+    EXPECT_EQ(use.refusal(), nullptr);
+    EXPECT_EQ(told_in_child(), 1);
+  }
+  EXPECT_EQ(told_in_child(), 0);
+}
+
+TEST(NvrtcUse, TheEndOfTheProcessWaitsAndRefusesMore) {
+  const auto end = [] {
+    static std::atomic<bool> inside{false};
+    wait_for_nvrtc_at_exit();
+    std::thread([] {
+      const NvrtcUse use;
+      inside = true;
+      while (use.refusal() == nullptr) std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(100ms);
+      std::fprintf(stderr, "told that %s", use.refusal());
+    }).detach();
+    while (!inside) std::this_thread::yield();
+    std::exit(0);
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(0), "told that the process is ending");
+}
+
+}  // namespace
+}  // namespace regard
