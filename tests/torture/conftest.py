@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from torture import ROOT_USER, Place
+from torture import HERE, NVRTC, ROOT_USER, Place
 
 
 @pytest.fixture(scope="session")
@@ -13,19 +13,38 @@ def store(tmp_path_factory):
     return tmp_path_factory.mktemp("compiled")
 
 
+@pytest.fixture(scope="session")
+def telling_nvrtc(tmp_path_factory):
+    """NVRTC as compiler.sh is a host compiler."""
+    if NVRTC is None:
+        pytest.skip("no NVRTC here: ./dev setup installs it")
+    made = tmp_path_factory.mktemp("nvrtc") / "libnvrtc.so"
+    real = sorted(path for path in NVRTC.iterdir() if path.name.startswith(("libnvrtc.so.", "libnvrtc-builtins.so.")))
+    options = ["-shared", "-fPIC", "-Wl,--no-as-needed", f"-Wl,-rpath,{NVRTC}"]
+    subprocess.run(["cc", *options, "-o", made, HERE / "nvrtc.c", *real, "-ldl"], check=True)
+    return made
+
+
 @pytest.fixture
-def place(tmp_path, store):
-    made = Place(tmp_path / "plätze und mehr", store)
+def place(request, tmp_path, store):
+    """Of the host compiler, or of the one that the test's parameter names."""
+    nvrtc = request.getfixturevalue("telling_nvrtc") if getattr(request, "param", "") == "nvrtc" else None
+    made = Place(tmp_path / "plätze und mehr", store, nvrtc)
     yield made
     shutil.rmtree(made.folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def right(tmp_path_factory, store):
-    """The bits that every run of PROBLEM must give."""
+def right_on_cpu(tmp_path_factory, store):
     done = Place(tmp_path_factory.mktemp("right") / "place", store).run()
     assert (done.code, done.tier, done.warnings) == (0, "compile", []), (done.error, done.err)
     return done.bits
+
+
+@pytest.fixture
+def right(request, place):
+    """The bits that every run of PROBLEM must give; nothing runs without a GPU."""
+    return "ready" if place.nvrtc else request.getfixturevalue("right_on_cpu")
 
 
 @pytest.fixture

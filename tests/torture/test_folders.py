@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from torture import ROOT_USER, libc
+from torture import ROOT_USER, each_compiler, libc
 
 
 def expect_computed_each_time(place, right, *words, **settings):
@@ -35,6 +35,7 @@ def small_disk(folder, kilobytes):
         subprocess.run(["umount", folder], check=True)
 
 
+@each_compiler
 def test_a_full_disk(may_mount, place, right):
     with small_disk(place.cache, 8):
         expect_computed_each_time(place, right, "No space left on device", str(place.cache), "REGARD_CACHE_DIR")

@@ -6,7 +6,7 @@ import random
 import signal
 import time
 
-from torture import finish, killed_after, wait_until, whole
+from torture import finish, killed_after, wait_until, whole, with_nvrtc
 
 KILLS = 100
 
@@ -82,6 +82,21 @@ def test_killed_at_random_moments(place, right):
         process.communicate()
         if round_number % 2 == 0 or not place.entries:
             recover(place, right)
+    expect_gc_leaves_only_entries(place)
+
+
+@with_nvrtc
+def test_killed_while_nvrtc_compiles(place, right):
+    for seconds in (0.1, 0.5):
+        place.forget_compiles()
+        process = place.start("run")
+        place.wait_for_compile()
+        time.sleep(seconds)
+        process.kill()
+        process.communicate()
+    assert place.entries == []
+    place.forget_compiles()  # those that were killed never end
+    assert recover(place, right) == "compile"
     expect_gc_leaves_only_entries(place)
 
 

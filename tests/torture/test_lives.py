@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from torture import BUILD, PROBLEM, ROOT, wait_until
+from torture import BUILD, PROBLEM, ROOT, each_compiler, wait_until, with_nvrtc
 
 
 def test_a_failing_compile_says_everything_once_per_process(place):
@@ -56,6 +56,7 @@ def test_threads_that_race_compile_once(place, right):
     assert (again.bits, again.tier, again.counters["cached"]) == (right, "cache", 1)
 
 
+@each_compiler
 def test_a_child_forked_during_a_compile_gets_the_kernel_too(place, right):
     """It waits for its parent as for any other process."""
     done = place.run("fork", PAUSE="0.5")
@@ -65,6 +66,20 @@ def test_a_child_forked_during_a_compile_gets_the_kernel_too(place, right):
     assert sorted(line["plan"]["stages"][0]["tier"] for line in done.lines) == ["cache", "compile"]
     assert place.compiles == 1
     assert place.files() == [place.entry.name]
+
+
+@with_nvrtc
+def test_a_child_forked_while_nvrtc_compiles_makes_another_kernel(place, right):
+    """Without waiting for ever for a lock inside NVRTC: the fork itself waits until no thread is in there."""
+    other = PROBLEM.replace("d=23", "d=31")
+    for delay in ("0", "0.3"):
+        done = place.run("other", PROBLEM, other, DELAY=delay, REGARD_CACHE_DIR=place.folder / f"kernels {delay}")
+        assert (done.code, done.err) == (0, "")
+        assert [line["bits"] for line in done.lines] == [right] * 2, [line["error"] for line in done.lines]
+        assert len({line["pid"] for line in done.lines}) == 2
+    place.cache = place.folder / "kernels 0"
+    assert place.files() == [entry.name for entry in place.entries]
+    assert len(place.entries) == 2
 
 
 def test_exit_during_a_compile_is_quick_and_harmless(place, right):
@@ -80,6 +95,40 @@ def test_exit_during_a_compile_is_quick_and_harmless(place, right):
     time.sleep(2.1)
     place.verb("gc")
     assert place.litter() == []
+
+
+@with_nvrtc
+def test_exit_while_nvrtc_compiles_is_harmless(place, right):
+    """NVRTC's own objects are destroyed then: its compile has to end first."""
+    for delay in (0, 0.03, 0.1, 0.2, 0.3, 0.4, 0.6):
+        place.forget_compiles()
+        start = time.monotonic()
+        done = place.run("exit", DELAY=delay)
+        assert (done.code, done.err) == (0, ""), delay
+        assert time.monotonic() - start < 10
+        for entry in place.entries:  # one that was ready just before
+            entry.unlink()
+    done = place.run()
+    assert (done.bits, done.tier) == (right, "compile")
+    assert place.litter() == []
+
+
+@with_nvrtc
+def test_python_ends_while_nvrtc_compiles(place):
+    """Its thread comes back to an interpreter that has ended."""
+    if not any((BUILD / "python").glob("regard/*.so")):
+        pytest.skip("the Python extension is not built here")
+    code = (
+        "import regard, sys, threading, time\n"
+        f"make = lambda: regard.plan({PROBLEM!r}, target='sm_80').prepare()\n"
+        "threading.Thread(target=make, daemon=True).start()\ntime.sleep(float(sys.argv[1]))"
+    )
+    environment = place.environment | {"PYTHONPATH": str(BUILD / "python")}
+    for delay in (0.02, 0.1, 0.25, 0.4):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(delay)], env=environment, capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (0, ""), delay
 
 
 def test_exit_while_threads_load_is_harmless(place, right):

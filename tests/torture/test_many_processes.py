@@ -5,11 +5,12 @@ import re
 import threading
 import time
 
-from torture import finish, libc, whole
+from torture import each_compiler, finish, libc, whole
 
 PROBLEMS = [f"fwd fp32 h=1 s=16 d={d} mask=causal" for d in range(65, 97)]
 
 
+@each_compiler
 def test_32_processes_and_one_key_are_one_compile_and_32_right_results(place, right):
     done = [finish(process) for process in [place.start("run", PAUSE="0.3") for _ in range(32)]]
     assert [one.bits for one in done] == [right] * 32

@@ -1,0 +1,36 @@
+// NVRTC, with everything as it is, and telling $COMPILES when a compile starts and ends, as compiler.sh does.
+// Linked with the real one, in which all other functions are found.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static _Thread_local int asked;  // not a kernel: which build it is
+
+static void tell(const char* what) {
+  char line[64];
+  const int size = snprintf(line, sizeof line, "%s %d\n", what, (int)getpid());
+  const int file = open(getenv("COMPILES"), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (asked || file < 0 || write(file, line, (size_t)size) != size) line[0] = 0;
+  close(file);
+}
+
+int nvrtcCreateProgram(void** program, const char* source, const char* name, int headers,
+                       const char* const* texts, const char* const* names) {
+  int (*const real)() = (int (*)())dlsym(RTLD_NEXT, __func__);
+  asked = strcmp(name, "empty.cu") == 0;
+  return real(program, source, name, headers, texts, names);
+}
+
+int nvrtcCompileProgram(void* program, int count, const char* const* options) {
+  int (*const real)() = (int (*)())dlsym(RTLD_NEXT, __func__);
+  const char* const pause = getenv("PAUSE");
+  tell("start");
+  if (!asked && pause != NULL) usleep((unsigned)(atof(pause) * 1e6));
+  const int result = real(program, count, options);
+  tell("end");
+  return result;
+}
