@@ -62,6 +62,7 @@ Result<NvrtcLibrary> open(const std::string& path) {
       return tl::unexpected(builtins.error());
     }
   }
+  wait_for_nvrtc_at_exit();  // for the loader, which is at work until NVRTC makes its first objects
   const Result<void*> opened = open_library(path);
   if (!opened) return tl::unexpected(opened.error());
   wait_for_nvrtc_at_exit();
