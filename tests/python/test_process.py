@@ -88,11 +88,13 @@ def test_other_threads_run_while_a_kernel_does():
 
     counter = threading.Thread(target=count)
     counter.start()
-    before = ticks[0]
-    plan.run(q=q, k=q, v=q, o=o)
-    during = ticks[0] - before
-    running.set()
-    counter.join()
+    try:
+        before = ticks[0]
+        plan.run(q=q, k=q, v=q, o=o)
+        during = ticks[0] - before
+    finally:
+        running.set()
+        counter.join()
     assert during >= 2
 
 
