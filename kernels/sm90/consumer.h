@@ -243,7 +243,7 @@ class Consumer {
     }
     u16* rows_of_o[2];
     addresses(a_.o, work, places, rows_of_o);
-    const OutputRow<columns> out[2] = {{o, 0, ends[0].scale * factor}, {o, 1, ends[1].scale * factor}};
+    OutputRow<columns> out[2] = {{o, 0, ends[0].scale * factor}, {o, 1, ends[1].scale * factor}};
 #pragma unroll
     for (i32 half = 0; half < 2; ++half)
       if (mine[half]) out[half].store(rows_of_o[half]);
