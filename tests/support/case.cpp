@@ -131,9 +131,7 @@ void Case::allocate(const TensorSpec& spec) {
   if (far) {
     buffer.guarded = std::make_unique<GuardedMemory>(std::string(spec.name), buffer.bytes, Guarded::at_end);
     tensor.data = buffer.guarded->data();
-    return poison_elements(spec.role);
-  }
-  if (options_.guarded != Guarded::no) {
+  } else if (options_.guarded != Guarded::no) {
     buffer.guarded = std::make_unique<GuardedMemory>(std::string(spec.name), buffer.bytes, options_.guarded);
     buffer.room = buffer.guarded->room();
     tensor.data = buffer.guarded->data();
@@ -142,10 +140,15 @@ void Case::allocate(const TensorSpec& spec) {
     buffer.room = buffer.memory;
     tensor.data = aligned(buffer.memory);
   }
-  std::ranges::fill(buffer.room, poison);
+  poison_tensor(spec.role);
 }
 
-void Case::poison_elements(regard_role role) {
+void Case::poison_tensor(regard_role role) {
+  const std::span<std::uint8_t> room = buffers_[role].room;
+  if (!room.empty()) {
+    std::ranges::fill(room, poison);
+    return;
+  }
   const regard_tensor& tensor = arguments_.tensor[role];
   const std::size_t size = bytes_of(tensor.dtype);
   auto* const data = static_cast<std::uint8_t*>(tensor.data);
@@ -256,9 +259,7 @@ std::vector<std::uint8_t> Case::bytes(regard_role role) const {
 void Case::poison_outputs() {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const auto role = static_cast<regard_role>(i);
-    if (tensor_spec(problem_, role).use != REGARD_OUTPUT) continue;
-    std::ranges::fill(buffers_[i].room, poison);
-    poison_elements(role);
+    if (tensor_spec(problem_, role).use == REGARD_OUTPUT) poison_tensor(role);
   }
 }
 

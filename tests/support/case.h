@@ -72,7 +72,8 @@ class Case {
   };
 
   void allocate(const TensorSpec&);
-  void poison_elements(regard_role);
+  /// With all the room around it; far: its elements alone.
+  void poison_tensor(regard_role);
   void fill(const TensorSpec&);
   std::int64_t offset_of(regard_role, std::int64_t flat_index) const;
 

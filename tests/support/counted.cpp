@@ -45,7 +45,7 @@ void count_allocation() {
   if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Found before main, as the search itself may allocate.
+/// Found at the first lock of a kind, which repeated calls have behind them: the search itself may allocate.
 template <class Lock>
 using Function = int (*)(Lock*);
 template <class Lock>
