@@ -155,11 +155,19 @@ void declare_plan(nb::module_& module) {
            "Gets every kernel now (compiled in, cached or compiled), so that the first run does not have "
            "to.\n\n"
            "Raises NoKernelError when one cannot be had.")
-      .def("run", &Plan::run, nb::arg("seed").none() = 0, nb::arg("offset").none() = 0,
-           nb::arg("workspace") = nb::none(), nb::arg("stream") = nb::none(), nb::arg("tensors"),
-           nb::sig("def run(self, *, seed: object = 0, offset: int = 0, workspace: object = None, "
-                   "stream: object = None, **tensors: object) -> None"),
-           R"(Runs the plan on arrays that are there already: plan.run(q=q, k=k, v=v, o=o).
+      .def(
+          "run",
+          [](const Plan& self, const nb::args& by_place, nb::handle seed, nb::handle offset,
+             nb::handle workspace, nb::handle stream, const nb::kwargs& tensors) {
+            if (by_place.size() != 0)
+              raise_type("Plan.run takes its arrays by name: plan.run(q=q, k=k, ...)");
+            self.run(seed, offset, workspace, stream, tensors);
+          },
+          nb::arg("by_place"), nb::arg("seed").none() = 0, nb::arg("offset").none() = 0,
+          nb::arg("workspace") = nb::none(), nb::arg("stream") = nb::none(), nb::arg("tensors"),
+          nb::sig("def run(self, *, seed: object = 0, offset: int = 0, workspace: object = None, "
+                  "stream: object = None, **tensors: object) -> None"),
+          R"(Runs the plan on arrays that are there already: plan.run(q=q, k=k, v=v, o=o).
 
 The keywords are the names in plan.problem.tensors, inputs and outputs; axes are in the order of the
 problem's layout. Nothing is copied: any strides but negative ones, as long as the last dimension is

@@ -95,7 +95,7 @@ int jobs_of(const Request& request) {
   return request.threads != 0 ? request.threads : Json::parse(regard::info())["machine"]["cores"].get<int>();
 }
 
-Json prepare_all(const std::vector<std::string>& kernels, int jobs) {
+std::vector<Json> prepare_all(const std::vector<std::string>& kernels, int jobs) {
   std::vector<Json> rows(kernels.size());
   Progress progress(kernels.size());
   std::atomic<std::size_t> next{0};
@@ -112,11 +112,29 @@ Json prepare_all(const std::vector<std::string>& kernels, int jobs) {
   return rows;
 }
 
+/// A cache too small for all of them keeps the last ones only: says so of the others.
+void mark_evicted(std::vector<Json>& rows) {
+  std::set<std::string> kept;
+  for (const Json& entry : Json::parse(regard::cache("list"))) {
+    if (entry.contains("manifest")) kept.insert(cell(entry["manifest"], "kernel"));
+  }
+  for (Json& row : rows) {
+    const std::string tier = cell(row, "tier");
+    if ((tier != "compile" && tier != "cache") || row.contains("not_kept")) continue;
+    if (!kept.contains(cell(row, "kernel"))) {
+      row["not_kept"] =
+          fmt::format("removed again, as the cache holds {} at most; REGARD_CACHE_BYTES sets how much",
+                      readable_bytes(Json::parse(regard::cache("stat"))["bound_bytes"].get<double>()));
+    }
+  }
+}
+
 }  // namespace
 
 Answer prebuild_verb(const Request& request) {
   const std::vector<std::string> kernels = wanted_kernels(request);
-  const Json rows = prepare_all(kernels, jobs_of(request));
+  std::vector<Json> rows = prepare_all(kernels, jobs_of(request));
+  mark_evicted(rows);
   int compiled = 0, failed = 0, flawed = 0, not_kept = 0;
   double slowest = 0;
   std::string text, why_not_kept;
@@ -139,7 +157,7 @@ Answer prebuild_verb(const Request& request) {
   const ExitCode code = failed > 0 || not_kept > 0     ? exit_refused
                         : request.strict && flawed > 0 ? exit_check_failed
                                                        : exit_ok;
-  if (request.json) return {rows.dump(2) + "\n", code};
+  if (request.json) return {Json(rows).dump(2) + "\n", code};
   text += fmt::format(
       "{} kernels: {} compiled (the slowest in {:.1f} s), {} there before, {} failed, {} with flaws{}\n",
       kernels.size(), compiled, slowest, std::ssize(rows) - compiled - failed, failed, flawed,

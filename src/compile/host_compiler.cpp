@@ -9,8 +9,10 @@
 namespace regard {
 namespace {
 
-// Added to every command, so part of the identity.
-constexpr std::string_view shared_object[] = {"-shared", "-x", "c++"};
+// Added to every command, so part of the identity. Kernels call memory functions of the C library and no
+// more; the other libraries and start files, all at their default places, would take the linker longer than a
+// kernel.
+constexpr std::string_view shared_object[] = {"-shared", "-nostdlib", "-lc", "-x", "c++"};
 
 class HostCompiler final : public Toolchain {
  public:

@@ -99,11 +99,12 @@ def test_list_of_a_profile_says_where_its_kernels_would_come_from(regard_json):
 def test_cache_life(regard, regard_json, tmp_path):
     settings = {"REGARD_CACHE_DIR": str(tmp_path / "cache")}
     assert regard("run fwd fp32 s=8 d=16 --target=cpu-generic --repeat=0", **settings).code == 0
-    (entry,) = regard_json("cache list", **settings)
-    assert entry["bytes"] > 0 and "d=16" in entry["manifest"]["kernel"]
-    assert regard_json("cache stat", **settings)["entries"] == 1
-    assert regard_json("cache verify", **settings)[0].get("problem") is None
-    assert regard_json("cache gc", **settings)["entries"] == 1
+    entries = regard_json("cache list", **settings)
+    (kernel,) = [entry for entry in entries if "kernel" in entry["manifest"]]  # what compilers said is kept too
+    assert kernel["bytes"] > 0 and "d=16" in kernel["manifest"]["kernel"]
+    assert regard_json("cache stat", **settings)["entries"] == len(entries)
+    assert [entry for entry in regard_json("cache verify", **settings) if "problem" in entry] == []
+    assert regard_json("cache gc", **settings)["entries"] == len(entries)
     assert regard_json("cache clean", **settings)["entries"] == 0
 
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "compile/compiler_run.h"
 #include "compile/process.h"
 #include "compile/test_memory.h"
 #include "support/temporary_folder.h"
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 
 class RememberedCompiler : public testing::Test {
  protected:
-  /// A program that answers `-v` as clang does and counts how often it was asked.
+  /// A program that answers `-v` as clang does, or g++, and counts how often it was asked.
   std::string make(const std::string& version, const std::string& more) {
     const std::string path = folder_ + "/clang++", source = folder_ + "/clang.cpp";
     std::ofstream(source) << "#include <stdio.h>\nint main() {\n  FILE* f = fopen(R\"(" << folder_
@@ -35,6 +36,7 @@ class RememberedCompiler : public testing::Test {
     return path;
   }
   std::string installed_here() const { return "InstalledDir: " + folder_ + "\n"; }
+  std::string called_as(const std::string& path) const { return "COLLECT_GCC=" + path + "\n"; }
   std::string identity(const std::string& program) {
     const Result<std::string> identity = identify_compiler(program, &memory_);
     return identity ? *identity : identity.error().message;
@@ -62,6 +64,20 @@ TEST_F(RememberedCompiler, HoldsUntilTheCompilerIsReplaced) {
   EXPECT_EQ(asked(), 3u);
 }
 
+TEST_F(RememberedCompiler, GccSaysAsWhatItWasCalled) {
+  const std::string program = make("1.0", called_as(folder_ + "/clang++"));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(identity(program), "fake version 1.0; Target: here");
+  EXPECT_EQ(asked(), 1u);
+  const std::string real = find_program("g++", std::getenv("PATH"));
+  std::error_code none;
+  const std::string file = fs::canonical(real, none).filename();
+  if (!file.ends_with("g++") && file.find("g++-") == std::string::npos) {
+    GTEST_SKIP() << "no g++ here, or a wrapper such as ccache";
+  }
+  EXPECT_THAT(identity(real), testing::StartsWith("gcc version "));
+  EXPECT_EQ(memory_.known.size(), 2u);
+}
+
 TEST_F(RememberedCompiler, AFileThatWasWrittenToWithItsDateSetBackIsAskedAgain) {
   const std::string program = make("1.0", installed_here());
   EXPECT_EQ(identity(program), "fake version 1.0; Target: here");
@@ -83,8 +99,11 @@ TEST_F(RememberedCompiler, AnotherNameOfTheSameFileIsAskedToo) {  // clang makes
 
 // ccache and the like pass on what the compiler says.
 TEST_F(RememberedCompiler, AWrapperIsAskedEachTime) {
-  for (const std::string& more : {std::string("InstalledDir: /usr/bin\n"), std::string(),
-                                  installed_here() + "Configuration file: /etc/clang.cfg\n"}) {
+  const std::string itself = called_as(folder_ + "/clang++");
+  for (const std::string& more :
+       {std::string("InstalledDir: /usr/bin\n"), std::string(),
+        installed_here() + "Configuration file: /etc/clang.cfg\n", called_as("/usr/bin/env"),
+        called_as("clang++"), "Reading specs from /usr/lib/gcc/specs\n" + itself}) {
     const std::string program = make("1.0", more);
     const std::uintmax_t before = asked();
     EXPECT_EQ(identity(program), "fake version 1.0; Target: here");

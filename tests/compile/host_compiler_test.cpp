@@ -282,7 +282,7 @@ TEST(CompilerIdentity, TakesVersionAndMachine) {
 
 TEST(CompileCommand, PastesIntoAShell) {
   EXPECT_EQ(shell_text(host_compile_command("/opt/my tools/c++", {"-O2"}, "a.cpp", "it's.so")),
-            "'/opt/my tools/c++' -O2 -shared -x c++ -o 'it'\\''s.so' a.cpp");
+            "'/opt/my tools/c++' -O2 -shared -nostdlib -lc -x c++ -o 'it'\\''s.so' a.cpp");
 }
 
 TEST(CompileJobs, AreBoundedByCoresAndMemory) {

@@ -148,6 +148,7 @@ CASES = {
         TypeError,
         ["Problem", "regard.plan", "str"],
     ),
+    "an array by place": (lambda: regard.plan("fwd fp32 d=8 s=8").run(GOOD), TypeError, ["by name", "plan.run(q=q"]),
     "no json text": (lambda: regard.Problem.from_json(3), TypeError, ["json", "int"]),
     "number for target": (lambda: regard.attention(GOOD, GOOD, GOOD, target=3), TypeError, ["target", "int", "text"]),
     "list for target": (lambda: regard.attention(GOOD, GOOD, GOOD, target=["x"]), TypeError, ["target", "list"]),
