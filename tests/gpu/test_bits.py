@@ -270,7 +270,49 @@ def test_two_devices_give_the_same_bits(family):
         assert same(a, b)
 
 
-# A row's bits do not depend on what else is in the call.
+def expect_batch_invariance(sq, sk, d, dtype, batches, others, options):
+    """A row's bits do not depend on what else is in the call: dense batches (size, position), packed sequences."""
+    hq, hk = 8, 2
+
+    def drawn(*shape, **seed):
+        return draw(*shape, dtype=dtype, **seed)
+
+    q, k, v = (drawn(1, s, h, d) for s, h in ((sq, hq), (sk, hk), (sk, hk)))
+    o, lse = solved(lambda: regard.attention(q, k, v, **options))
+    assert not o.isnan().any()
+    for b, position in batches:
+        batch = [drawn(b, *x.shape[1:], seed=b) for x in (q, k, v)]
+        for all_of, one in zip(batch, (q, k, v)):
+            all_of[position] = one[0]
+        got_o, got_lse = regard.attention(*batch, **options)
+        assert same(got_o[position], o[0]) and same(got_lse[position], lse[0]), f"dense b={b}, position {position}"
+    for position in range(len(others) + 1):
+        lengths = list(others)
+        lengths.insert(position, 0)
+        parts = [
+            [one[0] if i == position else drawn(length, *one.shape[2:], seed=i) for i, length in enumerate(lengths)]
+            for one in (q, k, v)
+        ]
+        offsets = [
+            torch.tensor([0, *torch.tensor([len(x) for x in part]).cumsum(0)], dtype=torch.int32, device="cuda")
+            for part in parts[:2]
+        ]
+        got_o, got_lse = regard.attention(
+            *(torch.cat([x.view(torch.uint8) for x in part]).view(dtype) for part in parts),
+            offsets_q=offsets[0],
+            offsets_k=offsets[1],
+            sq=1000,
+            sk=1000,
+            **options,
+        )
+        start = int(offsets[0][position])
+        assert same(got_o[start : start + sq], o[0]), f"packed, position {position} of {len(lengths)}"
+        assert same(got_lse[:, start : start + sq], lse[0]), f"packed LSE, position {position} of {len(lengths)}"
+
+
+INVARIANT = {"target": "cuda", "batch_invariant": True, "lse": True}
+
+
 @pytest.mark.parametrize("family", PIPELINES)
 @pytest.mark.parametrize("d", D)
 # The last window hides nothing of a sequence that is alone, and something of a longer one beside it.
@@ -281,38 +323,29 @@ def test_two_devices_give_the_same_bits(family):
 )
 @pytest.mark.parametrize(("sq", "sk"), [(300, 700), (1, 900), (700, 700)])
 def test_batch_invariance(sq, sk, mask, d, family):
-    hq, hk, others = 8, 2, (5, 640, 131, 1000)
-    options = {**mask, "family": family, "target": "cuda", "batch_invariant": True, "lse": True}
-    q, k, v = (draw(1, s, h, d) for s, h in ((sq, hq), (sk, hk), (sk, hk)))
-    o, lse = solved(lambda: regard.attention(q, k, v, **options))
-    for b, position in ((2, 0), (2, 1), (5, 3), (33, 17)):
-        batch = [draw(b, *x.shape[1:], seed=b) for x in (q, k, v)]
-        for all_of, one in zip(batch, (q, k, v)):
-            all_of[position] = one[0]
-        got_o, got_lse = regard.attention(*batch, **options)
-        assert same(got_o[position], o[0]) and same(got_lse[position], lse[0]), f"dense b={b}, position {position}"
-    for position in range(len(others) + 1):
-        lengths = list(others)
-        lengths.insert(position, 0)
-        parts = [
-            [one[0] if i == position else draw(length, *one.shape[2:], seed=i) for i, length in enumerate(lengths)]
-            for one in (q, k, v)
-        ]
-        offsets = [
-            torch.tensor([0, *torch.tensor([len(x) for x in part]).cumsum(0)], dtype=torch.int32, device="cuda")
-            for part in parts[:2]
-        ]
-        got_o, got_lse = regard.attention(
-            *(torch.cat(part) for part in parts),
-            offsets_q=offsets[0],
-            offsets_k=offsets[1],
-            sq=1000,
-            sk=1000,
-            **options,
-        )
-        start = int(offsets[0][position])
-        assert same(got_o[start : start + sq], o[0]), f"packed, position {position} of {len(lengths)}"
-        assert same(got_lse[:, start : start + sq], lse[0]), f"packed LSE, position {position} of {len(lengths)}"
+    batches, others = ((2, 0), (2, 1), (5, 3), (33, 17)), (5, 640, 131, 1000)
+    expect_batch_invariance(sq, sk, d, torch.bfloat16, batches, others, {**INVARIANT, **mask, "family": family})
+
+
+FEATURES = {
+    "fp16": (torch.float16, {"causal": True}),
+    "fp8": (torch.float8_e4m3fn, {"out": "bf16"}),
+    "fp8 causal": (torch.float8_e4m3fn, {"out": "bf16", "causal": True}),
+    "softcap": (torch.bfloat16, {"causal": True, "softcap": 5.0}),
+    "sink": (torch.bfloat16, {"causal": True, "sink": [0.5, -1.0, 3.0, 0.0, 2.0, -9.0, 1.0, 0.1]}),
+    "sink tokens": (torch.bfloat16, {"window": (100, 0), "sink_tokens": 3}),
+    "ALiBi": (torch.bfloat16, {"causal": True, "alibi": [0.5**i for i in range(8)]}),
+}
+
+
+@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("feature", FEATURES)
+def test_batch_invariance_of_features(feature, family):
+    dtype, words = FEATURES[feature]
+    given = {name: torch.tensor(x, device="cuda") if isinstance(x, list) else x for name, x in words.items()}
+    expect_batch_invariance(
+        300, 700, 128, dtype, ((2, 1), (5, 3)), (5, 640, 1000), {**INVARIANT, **given, "family": family}
+    )
 
 
 GIB = 1 << 30
