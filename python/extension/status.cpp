@@ -3,6 +3,11 @@
 namespace regard::python {
 namespace {
 
+// As a format: a path in the sentence need not be UTF-8, which PyErr_SetString insists on.
+void set_error(PyObject* type, const std::string& sentence) {
+  PyErr_Format(type, "%s", sentence.c_str());
+}
+
 nb::object class_of(regard_status status) {
   nb::object classes = nb::module_::import_("regard.errors").attr("BY_STATUS");
   return classes[nb::str(regard_status_name(status))];
@@ -11,7 +16,7 @@ nb::object class_of(regard_status status) {
 }  // namespace
 
 void raise(regard_status status, const std::string& sentence) {
-  PyErr_SetString(class_of(status).ptr(), sentence.c_str());
+  set_error(class_of(status).ptr(), sentence);
   throw nb::python_error();
 }
 
@@ -21,7 +26,7 @@ void raise_from(nb::python_error& cause, regard_status status, const std::string
 }
 
 void raise_type(const std::string& sentence) {
-  PyErr_SetString(PyExc_TypeError, sentence.c_str());
+  set_error(PyExc_TypeError, sentence);
   throw nb::python_error();
 }
 

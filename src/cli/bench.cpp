@@ -8,6 +8,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/failure.h"
 #include "cli/job.h"
 #include "cli/timing.h"
@@ -133,7 +134,7 @@ Answer bench_verb(const Request& request) {
   const Json machine = Json::parse(regard::info()).value("machine", Json::object());
   Answer answer;
   for (const Cell& cell : cells) {
-    answer.text += line_of(cell, machine.value("cpu", "unknown"), request.commit).dump() + "\n";
+    answer.text += json_text(line_of(cell, machine.value("cpu", "unknown"), request.commit)) + "\n";
     if (!cell.job) answer.exit_code = exit_refused;
   }
   return answer;

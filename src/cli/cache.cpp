@@ -4,6 +4,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 #include "regard/regard.hpp"
@@ -48,7 +49,7 @@ Answer cache_verb(const Request& request) {
   const bool damaged =
       request.words.front() == "verify" &&
       std::ranges::any_of(answer, [](const Json& entry) { return !cell(entry, "problem").empty(); });
-  const std::string text = request.json        ? answer.dump(2) + "\n"
+  const std::string text = request.json        ? json_text(answer, 2) + "\n"
                            : answer.is_array() ? readable_entries(answer)
                                                : readable(answer);
   return {text, damaged ? exit_check_failed : exit_ok};

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace regard::cli {
 namespace {
 
@@ -10,7 +12,7 @@ using Json = nlohmann::ordered_json;
 Problem changed(const Problem& problem, const Json& changes) {
   Json fields = Json::parse(problem.json());
   fields.update(changes);
-  return Problem::from_json(fields.dump());
+  return Problem::from_json(json_text(fields));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // regard help problem: the words of problem text, from the library's own declaration of them.
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 #include "regard/regard.hpp"
@@ -11,7 +12,7 @@ using Json = nlohmann::json;
 
 Answer help_verb(const Request& request) {
   const Json words = Json::parse(problem_words());
-  if (request.json) return {words.dump(2) + "\n"};
+  if (request.json) return {json_text(words, 2) + "\n"};
   std::vector<std::vector<std::string>> rows = {{"  word", "default", "meaning"}};
   for (const Json& word : words) {
     rows.push_back({"  " + cell(word, "word"), cell(word, "default"), cell(word, "doc")});

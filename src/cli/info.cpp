@@ -1,6 +1,7 @@
 // regard info: machine, targets, compiler, settings, counters.
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 #include "regard/regard.hpp"
@@ -9,7 +10,7 @@ namespace regard::cli {
 
 Answer info_verb(const Request& request) {
   const nlohmann::json about = nlohmann::json::parse(regard::info());
-  return {request.json ? about.dump(2) + "\n" : readable(about)};
+  return {request.json ? json_text(about, 2) + "\n" : readable(about)};
 }
 
 }  // namespace regard::cli

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/nearest.h"
 #include "cli/failure.h"
 #include "cli/text.h"
@@ -23,7 +24,7 @@ Answer list_verb(const Request& request) {
        Json::parse(regard::list(request.targets.empty() ? "" : request.targets[0], request.profile))) {
     if (request.tier.empty() || cell(row, "tier") == request.tier) kernels.push_back(row);
   }
-  if (request.json) return {kernels.dump(2) + "\n"};
+  if (request.json) return {json_text(kernels, 2) + "\n"};
 
   const bool of_gpu = std::ranges::any_of(kernels, [](const Json& row) { return row.contains("resources"); });
   std::vector<std::vector<std::string>> rows;

@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "base/json_text.h"
 #include "cli/failure.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
@@ -157,7 +158,7 @@ Answer prebuild_verb(const Request& request) {
   const ExitCode code = failed > 0 || not_kept > 0     ? exit_refused
                         : request.strict && flawed > 0 ? exit_check_failed
                                                        : exit_ok;
-  if (request.json) return {Json(rows).dump(2) + "\n", code};
+  if (request.json) return {json_text(Json(rows), 2) + "\n", code};
   text += fmt::format(
       "{} kernels: {} compiled (the slowest in {:.1f} s), {} there before, {} failed, {} with flaws{}\n",
       kernels.size(), compiled, slowest, std::ssize(rows) - compiled - failed, failed, flawed,

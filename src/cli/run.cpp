@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/job.h"
 #include "cli/text.h"
 #include "cli/timing.h"
@@ -125,7 +126,7 @@ Answer run_verb(const Request& request) {
   report["counters"] = Json::parse(regard::info()).at("counters");
 
   const bool wrong = request.check && !report["check"].at("ok").get<bool>();
-  return {request.json ? report.dump(2) + "\n" : readable_report(report),
+  return {request.json ? json_text(report, 2) + "\n" : readable_report(report),
           wrong ? exit_check_failed : exit_ok};
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace regard::cli {
 namespace {
 
@@ -14,7 +16,7 @@ std::string value_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_null()) return "-";
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  return value.dump();
+  return json_text(value);
 }
 
 bool is_table(const Json& value) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "engine/manifest.h"
 #include "engine/resolve.h"
 
@@ -51,7 +52,7 @@ std::string describe(const Explanation& explanation, std::string_view format) {
     else
       parsed["plan"]["stages"][i]["resources"] = resources;
   }
-  return for_people ? text : parsed.dump();
+  return for_people ? text : json_text(parsed);
 }
 
 }  // namespace regard

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/json_text.h"
+
 namespace regard {
 namespace {
 Digest key_of(const std::string& question) {
@@ -19,11 +21,8 @@ std::optional<std::string> CompilersInCache::recall(const std::string& question)
 void CompilersInCache::remember(const std::string& question, const std::string& identity) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(identity));
   const nlohmann::json manifest = {{"compiler", identity}, {"file", question}};
-  // A path need not be UTF-8, as JSON is. In a folder that takes nothing, the compiler is asked again each
-  // time.
-  (void)cache_.write(key_of(question),
-                     {manifest.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-                      {bytes.begin(), bytes.end()}});
+  // In a folder that takes nothing, the compiler is asked again each time.
+  (void)cache_.write(key_of(question), {json_text(manifest), {bytes.begin(), bytes.end()}});
 }
 
 }  // namespace regard

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/nearest.h"
 #include "base/settings.h"
 #include "base/temporary.h"
@@ -108,7 +109,7 @@ std::string describe(const PreparedPlan& prepared) {
     }
     if (!ready->fallback_reason.empty()) plan["fallback_reason"] = ready->fallback_reason;
   }
-  return plan.dump();
+  return json_text(plan);
 }
 
 Result<std::string> describe_machine() {
@@ -133,7 +134,7 @@ Result<std::string> describe_machine() {
   info["cache"] = cache ? describe((*cache)->stat()) : json{{"state", cache.error().message}};
   info["built_in_kernels"] = built_in_kernels().size();
   info["counters"] = describe_counters();
-  return info.dump();
+  return json_text(info);
 }
 
 Result<std::string> list_kernels(std::string_view target_name, std::string_view profile_name) {
@@ -162,7 +163,7 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     for (const auto& [key, resources] : in_cache) {
       if (wanted(key)) add(key, word(Tier::cache));
     }
-    return rows.dump();
+    return json_text(rows);
   }
   const Result<const Profile*> profile = find_profile(profile_name);
   if (!profile) return tl::unexpected(profile.error());
@@ -179,7 +180,7 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
           find_built_in(text) != nullptr ? word(Tier::built_in) : word(cached ? Tier::cache : Tier::compile));
     }
   }
-  return rows.dump();
+  return json_text(rows);
 }
 
 Result<std::string> prepare_kernel(std::string_view text) {
@@ -190,7 +191,7 @@ Result<std::string> prepare_kernel(std::string_view text) {
   json row = {{"kernel", (*kernel)->key}, {"tier", word((*kernel)->tier)}, {"seconds", (*kernel)->seconds}};
   if (!(*kernel)->resources.empty()) row["resources"] = json::parse((*kernel)->resources);
   if (!(*kernel)->not_kept.empty()) row["not_kept"] = (*kernel)->not_kept;
-  return row.dump();
+  return json_text(row);
 }
 
 Result<std::string> cache_verb(std::string_view verb) {
@@ -201,12 +202,12 @@ Result<std::string> cache_verb(std::string_view verb) {
     for (const CacheEntryInfo& entry : verb == "list" ? (*cache)->list() : (*cache)->verify()) {
       rows.push_back(describe(entry));
     }
-    return rows.dump();
+    return json_text(rows);
   }
-  if (verb == "stat") return describe((*cache)->stat()).dump();
+  if (verb == "stat") return json_text(describe((*cache)->stat()));
   if (verb == "gc" || verb == "clean") remove_abandoned_temporaries();
-  if (verb == "gc") return describe((*cache)->gc()).dump();
-  if (verb == "clean") return describe((*cache)->clean()).dump();
+  if (verb == "gc") return json_text(describe((*cache)->gc()));
+  if (verb == "clean") return json_text(describe((*cache)->clean()));
   static constexpr std::string_view verbs[] = {"list", "stat", "verify", "gc", "clean"};
   return invalid(fmt::format("unknown cache verb '{}'{}", verb, suggestion(verb, verbs)));
 }

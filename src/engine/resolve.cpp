@@ -10,6 +10,7 @@
 
 #include "base/forever.h"
 #include "base/fork_local.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "compile/toolchain.h"
@@ -76,7 +77,7 @@ std::string manifest_of(const KernelKey& key, const Rendered& rendered, const To
   manifest["options"] = rendered.options;
   manifest["compile_seconds"] = compiled.seconds;
   if (compiled.resources) manifest["resources"] = describe(*compiled.resources);
-  return manifest.dump();
+  return json_text(manifest);
 }
 
 /// GPUs get theirs later, each when it is first used there.

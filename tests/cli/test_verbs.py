@@ -108,6 +108,18 @@ def test_cache_life(regard, regard_json, tmp_path):
     assert regard_json("cache clean", **settings)["entries"] == 0
 
 
+def test_paths_need_not_be_utf8(regard, regard_json, tmp_path):
+    name = b"K\xf6ln".decode(errors="surrogateescape")  # ISO 8859-1
+    settings = {"REGARD_CACHE_DIR": str(tmp_path / name)}
+    report = regard_json("run fwd fp32 s=8 d=16 --target=cpu-generic --repeat=0", f"--out={name}.npy", **settings)
+    assert [stage["tier"] for stage in report["plan"]["stages"]] == ["compile"]
+    assert (tmp_path / f"{name}.npy").exists()
+    assert regard_json("cache stat", **settings)["directory"].endswith("K\ufffdln")
+    assert regard_json("info", **settings)["cache"]["entries"] > 0
+    for verb in ("cache list", "cache verify", "cache stat", "info"):
+        assert regard(verb, **settings).code == 0, verb
+
+
 def test_cached_kernels_outlive_the_compiler(regard_json, tmp_path):
     def tiers(cache, **settings):
         report = regard_json(

@@ -24,6 +24,15 @@ def test_import_brings_no_framework():
     assert run(code).strip() == "[]"
 
 
+def test_a_path_in_an_error_need_not_be_utf8():
+    code = (
+        "import regard\n"
+        "try: regard.plan('fwd fp32 s=8 d=8')\n"
+        "except regard.InvalidError as error: print(ascii(str(error)))"
+    )
+    assert "cannot read '/K\\ufffdln/" in run(code, REGARD_DATA_DIR=b"/K\xf6ln".decode(errors="surrogateescape"))
+
+
 def test_import_time(record_property, capsys):
     code = "import time, numpy; t = time.perf_counter(); import regard; print(time.perf_counter() - t)"
     seconds = statistics.median(float(run(code)) for _ in range(5))
