@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Does the plan choose the fastest recipe? Few query rows against many keys, by each recipe that takes them.
+"""Does the plan choose the fastest recipe? Few query rows, or few heads, against many keys, by each recipe that takes
+them.
 
 Writes a line of JSON per cell to bench/results/recipes-<machine>-<date>.jsonl: ms by recipe, the one chosen, and `cost`
 (its time over that of the fastest).
@@ -18,6 +19,9 @@ from run import Run
 from timing import interleaved
 
 KV_HEADS = 4
+FEW_ROWS = (1, 2, 4, 8, 16, 32)
+# Of one head: from where the decode kernel is best to where blocks of rows are enough for all threads.
+ROWS_OF_ONE_HEAD = (1, 6, 12, 24, 48, 96, 192, 384, 768)
 ENOUGH_MS = 2.0  # of one sample: short calls repeat
 # Recipe: the option `family`, and a word that keeps the others of the family away.
 RECIPES = {"decode": ("decode", ""), "forward": ("forward", " splits=1"), "forward_split": ("forward_split", "")}
@@ -30,22 +34,27 @@ class Cell:
     sq: int
     group: int
     sk: int
+    hk: int = KV_HEADS
 
     @property
     def name(self) -> str:
-        return f"{self.dtype} d{self.d} sq{self.sq} group{self.group} sk{self.sk}"
+        heads = "" if self.hk == KV_HEADS else f" hk{self.hk}"
+        return f"{self.dtype} d{self.d} sq{self.sq} group{self.group} sk{self.sk}{heads}"
 
     @property
     def problem(self) -> str:
-        heads = f"hq={KV_HEADS * self.group} hk={KV_HEADS}"
+        heads = f"hq={self.hk * self.group} hk={self.hk}"
         return f"fwd {self.dtype} b=1 {heads} sq={self.sq} sk={self.sk} d={self.d} layout=bhsd"
 
 
 def cells(quick: bool) -> list[Cell]:
+    kinds = list(itertools.product(("fp32", "bf16", "fp16"), (64, 128)))
     lengths = (256,) if quick else (256, 1024, 4096, 16384)
-    rows = (1, 16) if quick else (1, 2, 4, 8, 16, 32)
-    grid = itertools.product(("fp32", "bf16", "fp16"), (64, 128), rows, (1, 4, 8), lengths)
-    return [Cell(*values) for values in grid]
+    few_rows = itertools.product(kinds, (1, 16) if quick else FEW_ROWS, (1, 4, 8), lengths)
+    one_head = itertools.product(kinds, (48,) if quick else ROWS_OF_ONE_HEAD, (1,), lengths[::2])
+    return [Cell(*kind, *values) for kind, *values in few_rows] + [
+        Cell(*kind, *values, hk=1) for kind, *values in one_head
+    ]
 
 
 def repeated(call: Callable[[], Any], times: int) -> Callable[[], None]:
