@@ -1,7 +1,13 @@
 #include "compile/compiler_identity.h"
 
-#include <filesystem>
+#include <fmt/format.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/digest.h"
 #include "compile/process.h"
 
 namespace regard {
@@ -17,6 +23,36 @@ std::string_view next_line(std::string_view& text) {
   return line;
 }
 
+constexpr std::string_view settings_lines[] = {"Configuration file: ",
+                                               "Reading specs from "};  // clang's, gcc's
+
+/// The file of settings that a line of `-v` names; empty: none.
+std::string_view settings_file(std::string_view line) {
+  for (const std::string_view words : settings_lines)
+    if (line.starts_with(words)) return line.substr(words.size());
+  return "";
+}
+
+/// What the files of settings contain, short.
+std::string settings_identity(std::string_view verbose_text) {
+  std::string identity;
+  while (!verbose_text.empty()) {
+    const std::string file(settings_file(next_line(verbose_text)));
+    if (file.empty()) continue;
+    std::ifstream text(file, std::ios::binary);
+    identity += "; settings " + sha256(std::string(std::istreambuf_iterator<char>(text), {})).hex();
+  }
+  return identity;
+}
+
+/// Where the parts of gcc, which are programs too, are looked for first.
+std::string parts_identity() {
+  std::string identity;
+  for (const char* name : {"COMPILER_PATH", "GCC_EXEC_PREFIX"})
+    if (const char* value = std::getenv(name)) identity += fmt::format("; {}={}", name, value);
+  return identity;
+}
+
 /// Whether what it said holds for as long as its file does. A wrapper such as ccache passes on what a
 /// compiler elsewhere says, and a file of settings may change.
 bool speaks_for_itself(std::string_view verbose_text, const std::string& program) {
@@ -26,7 +62,7 @@ bool speaks_for_itself(std::string_view verbose_text, const std::string& program
   bool itself = false;
   while (!verbose_text.empty()) {
     const std::string_view line = next_line(verbose_text);
-    if (line.starts_with("Configuration file") || line.starts_with("Reading specs from")) return false;
+    if (!settings_file(line).empty()) return false;
     if (line.starts_with(clang_folder)) {
       itself = fs::canonical(line.substr(clang_folder.size()), error) == file.parent_path();
     } else if (line.starts_with(gcc_called_as)) {
@@ -58,14 +94,24 @@ std::string compiler_identity(std::string_view verbose_text) {
 
 // `clang++ -v` takes 20 ms, g++ 1 to 2 ms: longer than loading a kernel from the cache.
 Result<std::string> identify_compiler(const std::string& path, CompilerMemory* memory) {
-  return recall_or_ask(memory, path, "", [&]() -> Result<CompilerAnswer> {
-    const Result<Finished> asked = run_process({path, "-v"}, "/", {.seconds = 20});
+  Result<std::string> said = recall_or_ask(memory, path, "", [&]() -> Result<CompilerAnswer> {
+    const Result<Finished> asked =
+        run_process({path, "-v"}, "/", {.seconds = 20, .environment = variables_with_options()});
     if (!asked) return invalid("cannot be run");
     if (!asked->succeeded) return invalid("ended with " + asked->how);
     const std::string identity = compiler_identity(asked->output);
     if (identity.empty()) return invalid("names no compiler version");
-    return CompilerAnswer{identity, speaks_for_itself(asked->output, path)};
+    return CompilerAnswer{identity + settings_identity(asked->output),
+                          speaks_for_itself(asked->output, path)};
   });
+  if (said) *said += parts_identity();
+  return said;
+}
+
+const std::vector<std::string>& variables_with_options() {
+  static const std::vector<std::string> names = {"CCC_OVERRIDE_OPTIONS", "GCC_COMPARE_DEBUG",
+                                                 "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"};
+  return names;
 }
 
 }  // namespace regard

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "compile/compiler_memory.h"
@@ -13,7 +14,11 @@ namespace regard {
 /// when that is not a compiler's text.
 std::string compiler_identity(std::string_view verbose_text);
 
-/// The identity of a program, an absolute path; `memory` may be null. An error says what `-v` did instead.
+/// The identity of a program, an absolute path, with files of settings that it reads and variables that
+/// choose its parts; `memory` may be null. An error says what `-v` did instead.
 Result<std::string> identify_compiler(const std::string& program, CompilerMemory* memory);
+
+/// Variables from which compilers take options, which would change their kernels and not their identity.
+const std::vector<std::string>& variables_with_options();
 
 }  // namespace regard

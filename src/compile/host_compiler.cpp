@@ -27,7 +27,9 @@ class HostCompiler final : public Toolchain {
 
  private:
   Result<Compiled> run(const CompileRequest& request) override {
-    CompilerRun run{.source = request.name + ".cpp", .output = request.name + ".so"};
+    CompilerRun run{.source = request.name + ".cpp",
+                    .output = request.name + ".so",
+                    .environment = variables_with_options()};
     run.command = host_compile_command(path_, request.options, run.source, run.output);
     run.limit_seconds = limit_seconds_;
     Result<CompilerOutput> made = run_compiler(request, run);

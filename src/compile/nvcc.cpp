@@ -18,7 +18,7 @@ constexpr std::string_view always[] = {"-cubin", "--ptxas-options=--verbose", "-
 
 /// Options that nvcc takes from the environment would change its kernels and not its identity: none.
 std::vector<std::string> without_options() {
-  return {"NVCC_PREPEND_FLAGS=", "NVCC_APPEND_FLAGS="};
+  return {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"};
 }
 
 class Nvcc final : public Toolchain {

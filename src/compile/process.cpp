@@ -48,13 +48,14 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 // This process's environment with `changes`, and messages in English.
 std::vector<std::string> environment_with(std::vector<std::string> changes) {
   changes.emplace_back("LC_ALL=C");
-  std::vector<std::string> variables = changes;
+  const auto name_of = [](std::string_view variable) { return variable.substr(0, variable.find('=')); };
+  std::vector<std::string> variables;
+  for (const std::string& change : changes)
+    if (change.find('=') != std::string::npos) variables.push_back(change);
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    const std::string_view name = text.substr(0, text.find('=') + 1);
     const bool changed = std::ranges::any_of(
-        changes, [name](const std::string& change) { return !name.empty() && change.starts_with(name); });
-    if (!changed) variables.emplace_back(text);
+        changes, [&](const std::string& change) { return name_of(change) == name_of(*variable); });
+    if (!changed) variables.emplace_back(*variable);
   }
   return variables;
 }

@@ -16,7 +16,7 @@ struct Finished {
 
 struct ProcessLimits {
   double seconds = 300;                       ///< then the program and its children are killed
-  std::vector<std::string> environment = {};  ///< "NAME=value", in place of this process's
+  std::vector<std::string> environment = {};  ///< "NAME=value" in place of this process's; "NAME": not set
 };
 
 /// `command[0]` is an absolute path. The working folder is `folder`, standard input is empty, messages are

@@ -116,7 +116,12 @@ regard_status regard_attention(const regard_problem* problem, const regard_plan_
       if (Status status = run(**prepared, **known, workspace->get(), bytes); !status)
         return report(status.error());
     } else {
-      const Result<const cuda::Device*> device = cuda::device_of((*known)->tensor[REGARD_Q].data, "q");
+      const void* q = (*known)->tensor[REGARD_Q].data;
+      if (q == nullptr) {  // it is missing, or nothing is to be computed
+        const Status status = check_tensors(problem->problem, (*prepared)->specs(), **known);
+        return status ? REGARD_OK : report(status.error());
+      }
+      const Result<const cuda::Device*> device = cuda::device_of(q, "q");
       if (!device) return report(device.error());
       const cuda::OrderedMemory workspace(**device, bytes, nullptr);
       if (!workspace.status()) return report(workspace.status().error());

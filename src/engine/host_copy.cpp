@@ -1,12 +1,14 @@
 #include "engine/host_copy.h"
 
+#include <algorithm>
+
 #include "device/cuda.h"
 #include "problem/tensors.h"
 
 namespace regard {
 namespace {
 
-/// From the first element to behind the last.
+/// Bytes from the first element to behind the last.
 std::int64_t extent(const regard_tensor& tensor) {
   std::int64_t last = 0;
   for (int i = 0; i < tensor.rank; ++i) {
@@ -25,8 +27,11 @@ Result<HostCopy> host_copy(const regard_arguments& given) {
     if (tensor.data == nullptr) continue;
     const Result<const cuda::Device*> device = cuda::device_of(tensor.data, "");
     if (!device) continue;
-    std::vector<std::byte>& memory = copy.memory.emplace_back(static_cast<std::size_t>(extent(tensor)));
-    if (Status status = cuda::copy(**device, memory.data(), tensor.data, std::ssize(memory)); !status)
+    const std::int64_t bytes = extent(tensor);
+    // No bytes are still a place: null would be a tensor that is missing.
+    std::vector<std::byte>& memory =
+        copy.memory.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)));
+    if (Status status = cuda::copy(**device, memory.data(), tensor.data, bytes); !status)
       return tl::unexpected(status.error());
     tensor.data = memory.data();
   }

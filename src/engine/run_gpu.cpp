@@ -12,8 +12,9 @@
 namespace regard {
 namespace {
 
-/// Every tensor of a call lies on the device of Q.
-Result<const cuda::Device*> device_of(const regard_arguments& given, Roles used, const void* workspace) {
+/// Every tensor of a call lies on the device of Q; one without elements, anywhere.
+Result<const cuda::Device*> device_of(const regard_arguments& given, const TensorSpecs& specs,
+                                      const void* workspace) {
   Result<const cuda::Device*> device = cuda::device_of(given.tensor[REGARD_Q].data, "q");
   if (!device) return device;
   const auto same = [&](const void* memory, const char* name) -> Status {
@@ -24,9 +25,10 @@ Result<const cuda::Device*> device_of(const regard_arguments& given, Roles used,
     return invalid(fmt::format("{} is on CUDA device {} and q on device {}; all tensors of a call lie on one",
                                name, (*other)->ordinal, (*device)->ordinal));
   };
-  Status status = for_each(used & ~(Roles{1} << REGARD_Q), [&](regard_role role) -> Status {
+  Status status = for_each(specs.used & ~(Roles{1} << REGARD_Q), [&](regard_role role) -> Status {
     const void* memory = given.tensor[role].data;
-    return memory == nullptr ? Status{} : same(memory, regard_role_name(role));
+    if (memory == nullptr || is_empty(specs.of[role])) return {};
+    return same(memory, regard_role_name(role));
   });
   if (status && workspace != nullptr) status = same(workspace, "the workspace");
   if (!status) return tl::unexpected(status.error());
@@ -86,8 +88,7 @@ Status load_on_gpu(const PreparedPlan::Ready& ready, const cuda::Device& device)
 
 Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* workspace,
                   cuda::Stream stream) {
-  const Problem& problem = prepared.best().problem;
-  if ((problem.varlen ? problem.tq : problem.sq) == 0) return {};  // nothing to write, and perhaps no memory
+  if (is_empty(prepared.specs().of[REGARD_Q])) return {};  // nothing to write, and perhaps no memory
   Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
   Arguments arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
@@ -98,7 +99,7 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
     arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
   }
   const Plan& plan = *(*ready)->plan;
-  const Result<const cuda::Device*> device = device_of(given, prepared.specs().used, workspace);
+  const Result<const cuda::Device*> device = device_of(given, prepared.specs(), workspace);
   if (!device) return tl::unexpected(device.error());
   const cuda::Use use(**device);
   if (!use.status()) return use.status();

@@ -21,10 +21,6 @@ std::string expected(const TensorSpec& spec) {
   return std::string(word(spec.dtype)) + " " + list(spec.shape.data(), spec.shape.size());
 }
 
-bool is_empty(const TensorSpec& spec) {
-  return std::find(spec.shape.begin(), spec.shape.end(), 0) != spec.shape.end();
-}
-
 /// A C caller can put any number there, which reading as an enumerator would make undefined behaviour.
 std::int64_t dtype_number(const regard_tensor& tensor) {
   std::underlying_type_t<regard_dtype> number;

@@ -23,8 +23,10 @@ Json json_value(const Value& value) {
   }
 }
 
+/// A list or an object, which may be nested deeper than a stack, is named, not shown.
 Status wrong_type(std::string_view name, const Json& json, std::string_view wanted) {
-  return invalid("\"" + std::string(name) + "\": " + json.dump() + " is not " + std::string(wanted));
+  const std::string shown = json.is_array() ? "a list" : json.is_object() ? "an object" : json.dump();
+  return invalid("\"" + std::string(name) + "\": " + shown + " is not " + std::string(wanted));
 }
 
 Status read_json(std::string_view name, const Json& json, bool& value) {

@@ -59,6 +59,11 @@ struct TensorSpec {
   bool shorter = false;  ///< the first dimension may be smaller (a list of pages)
 };
 
+/// Has no elements, and so perhaps no memory.
+inline bool is_empty(const TensorSpec& spec) {
+  return std::find(spec.shape.begin(), spec.shape.end(), 0) != spec.shape.end();
+}
+
 std::string_view role_name(regard_role);
 Result<regard_role> role_from_name(std::string_view name);
 

@@ -115,6 +115,18 @@ TEST_F(HostCompiler, BothStreamsAndASignalAreReported) {
   EXPECT_THAT(failed.error().message, HasSubstr("to-error"));
 }
 
+TEST_F(HostCompiler, OptionsInTheEnvironmentAreNotTaken) {
+  setenv("CCC_OVERRIDE_OPTIONS", "+-O0", 1);
+  setenv("DEPENDENCIES_OUTPUT", (folder_ + "/dependencies").c_str(), 1);
+  const Result<Compiled> result =
+      compiler(fake("telling",
+                    "echo \"with [${CCC_OVERRIDE_OPTIONS-unset}|${DEPENDENCIES_OUTPUT-unset}]\"; false"))
+          ->compile(request(answer));
+  for (const char* name : {"CCC_OVERRIDE_OPTIONS", "DEPENDENCIES_OUTPUT"}) unsetenv(name);
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, HasSubstr("with [unset|unset]"));
+}
+
 TEST_F(HostCompiler, SuccessWithoutOutputIsAFailure) {
   const Result<Compiled> failed = compiler(fake("lazy", "exit 0"))->compile(request(answer));
   ASSERT_FALSE(failed);

@@ -26,7 +26,7 @@ TEST(ProblemJson, MissingFieldsTakeTheirDefault) {
 }
 
 TEST(ProblemJson, RefusesInOneSentence) {
-  const std::pair<const char*, const char*> table[] = {
+  const std::pair<std::string, const char*> table[] = {
       {"", "not valid at byte"},
       {"{", "not valid at byte"},
       {"[1]", "is one object"},
@@ -36,6 +36,10 @@ TEST(ProblemJson, RefusesInOneSentence) {
       {R"({"h": 4})", "unknown key \"h\""},
       {R"({"b": 1, "b": 2})", "\"b\" stands twice"},
       {R"({"b": "1"})", "\"b\": \"1\" is not a whole number"},
+      {R"({"b": [1]})", "\"b\": a list is not a whole number"},
+      {R"({"mask": {}})", "\"mask\": an object is not a word in quotes"},
+      {"{\"b\": " + std::string(200'000, '[') + std::string(200'000, ']') + "}",
+       "a list is not a whole number"},
       {R"({"b": 1.0})", "\"b\": 1.0 is not a whole number"},
       {R"({"b": 9223372036854775808})", "is not a whole number below 2^63"},
       {R"({"scale": 1e400})", "a number that no field can hold"},

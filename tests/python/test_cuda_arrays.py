@@ -98,6 +98,23 @@ plan.run(q=Cuda(q), k=Cuda(k), v=Cuda(v), o=Cuda(o), workspace=Cuda(room))
 
 
 @here
+def test_empty_arrays_lie_nowhere(cache):
+    run(
+        cache,
+        """
+empty = Cuda(numpy.zeros((1, 0, 2, 8), "float32"), data=(0, False))
+o[...] = lse[...] = 7
+regard.attention(Cuda(q), empty, empty, out=Cuda(o), lse=Cuda(lse))
+assert (o == 0).all() and (lse == -numpy.inf).all()
+report = regard.check("fwd fp32 b=1 h=2 sq=5 sk=0 d=8", q=Cuda(q), k=empty, v=empty, o=Cuda(o))
+assert report["ok"] and "skipped" not in report or not report["skipped"], report
+regard.attention(empty, Cuda(k), Cuda(v), out=empty)
+regard.attention(empty, empty, empty, out=empty)
+""",
+    )
+
+
+@here
 def test_bits_stand_for_bfloat16(cache):
     run(
         cache,
