@@ -40,12 +40,12 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
   const double unit_out = format(static_cast<regard_dtype>(problem.out)).unit();
   const std::int64_t terms = std::max(sequence.sk, sequence.sq * (problem.hq / problem.hk));
   Row row;
-  Sums o(1, problem.dv), grad_q(1, problem.d), mean_k(1, problem.d);
+  Sums o(1, problem.dv, precision.lost), grad_q(1, problem.d, precision.lost), mean_k(1, problem.d, 0);
 
   for (const std::int64_t i : spread(sequence.sq, options.max_rows)) {
     const double* d_o = grad_o.row(i);
     compute_row(inputs, b, h, i, q.row(i), k, largest_k, row);
-    const double relative = precision.row(row.largest_logit, row.lse, terms);
+    const double relative = precision.row(row.largest_logit, row.logit_per_lost, row.lse, terms);
 
     o.clear();
     for (std::int64_t j = 0; j < sequence.sk; ++j) {
@@ -83,7 +83,9 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
         add(write_bias.error(b, h, i, j), d_s_error * d_s_error);
       }
       const double d_x = scale * d_s * row.slope[at];
-      const double d_x_error = precision.product * std::fabs(d_x) + std::fabs(scale) * d_s_error;
+      const double slope_error = precision.slope(row.slope[at], row.largest_logit, problem.softcap);
+      const double d_x_error =
+          (precision.product + slope_error) * std::fabs(d_x) + std::fabs(scale) * d_s_error;
       grad_q.add(0, d_x, d_x_error, k.row(j));
       grad_k.add(j, d_x, d_x_error, q.row(i));
       mean_k.add(0, weight * row.slope[at], 0, k.row(j));
@@ -96,7 +98,8 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
                   grad_q.error(0, c) + common + relative * std::fabs(value));
     }
     if (write_sink) {
-      const double error = row.sink_weight * (delta_error + relative * std::fabs(delta));
+      const double error =
+          row.sink_weight * delta_error + precision.weight(row.sink_weight, 0, relative) * std::fabs(delta);
       add(write_sink.value(0, h, 0, 0), -row.sink_weight * delta);
       add(write_sink.error(0, h, 0, 0), error * error);
     }
@@ -134,9 +137,10 @@ Outputs backward(const Inputs& inputs, const Options& options) {
 
   const auto head = [&](std::int64_t b, std::int64_t kv_head) {
     const Matrix k = inputs.matrix(REGARD_K, b, kv_head), v = inputs.matrix(REGARD_V, b, kv_head);
-    Sums grad_k(k.rows, problem.d), grad_v(v.rows, problem.dv);
-    Head work{inputs,  Precision(problem), k,         v, largest_norm(k), largest_norm(v), grad_k, grad_v,
-              write_q, write_bias,         write_sink};
+    const Precision precision(problem);
+    Sums grad_k(k.rows, problem.d, precision.lost), grad_v(v.rows, problem.dv, precision.lost);
+    Head work{inputs, precision, k,       v,          largest_norm(k), largest_norm(v),
+              grad_k, grad_v,    write_q, write_bias, write_sink};
     const std::int64_t group = problem.hq / problem.hk;
     for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) work.run(b, h, options);
     write_keys(grad_k, b, kv_head, inputs.sequence(b).first_k, write_k);

@@ -21,11 +21,11 @@ Outputs forward(const Inputs& inputs, const Options& options) {
     const Matrix k = inputs.matrix(REGARD_K, b, inputs.kv_head(h));
     const Matrix v = inputs.matrix(REGARD_V, b, inputs.kv_head(h));
     const double largest_k = largest_norm(k);
-    Sums o(1, problem.dv);
+    Sums o(1, problem.dv, precision.lost);
     Row row;
     for (const std::int64_t i : spread(sequence.sq, options.max_rows)) {
       compute_row(inputs, b, h, i, q.row(i), k, largest_k, row);
-      const double relative = precision.row(row.largest_logit, row.lse, sequence.sk);
+      const double relative = precision.row(row.largest_logit, row.logit_per_lost, row.lse, sequence.sk);
       o.clear();
       for (std::int64_t j = 0; j < sequence.sk; ++j) {
         const auto at = static_cast<std::size_t>(j);

@@ -39,6 +39,8 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   row.keep.assign(keys, 1);
   row.slope.assign(keys, 1);
   row.largest_logit = std::fabs(scale) * norm(q, k.columns) * largest_k;
+  row.logit_per_lost =
+      std::fabs(scale) * std::sqrt(static_cast<double>(k.columns)) * (norm(q, k.columns) + largest_k);
 
   std::vector<double>& score = row.log_weight;
   double largest = sink;

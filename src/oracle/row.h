@@ -18,6 +18,8 @@ struct Row {
   double largest_weight = 0;
   double sink_weight = 0;    ///< the learned sink's part of the softmax
   double largest_logit = 0;  ///< bound of |scale * q k| of the row, for the tolerance
+  double logit_per_lost =
+      0;  ///< bound of what changes of 1 in the numbers of Q and K do to a score, likewise
 };
 
 /// Row i of the sequence for one query head. `q` has d numbers; `largest_k` is the largest norm of a key.

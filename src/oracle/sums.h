@@ -10,8 +10,10 @@ namespace regard::oracle {
 
 struct Sums {
   Matrix value, variance;
+  double lost;  ///< what each x may be off by
 
-  Sums(std::int64_t rows, std::int64_t columns) : value{rows, columns, {}}, variance{rows, columns, {}} {
+  Sums(std::int64_t rows, std::int64_t columns, double lost_)
+      : value{rows, columns, {}}, variance{rows, columns, {}}, lost(lost_) {
     clear();
   }
   void clear() {
@@ -22,10 +24,10 @@ struct Sums {
   void add(std::int64_t row, double factor, double error, const double* x) {
     double* values = value.row(row);
     double* variances = variance.row(row);
-    const double square = error * error;
+    const double square = error * error, lost_square = factor * lost * factor * lost;
     for (std::int64_t c = 0; c < value.columns; ++c) {
       values[c] += factor * x[c];
-      variances[c] += square * x[c] * x[c];
+      variances[c] += square * x[c] * x[c] + lost_square;
     }
   }
   double error(std::int64_t row, std::int64_t c) const { return std::sqrt(variance.row(row)[c]); }

@@ -8,6 +8,13 @@
 namespace regard::oracle {
 namespace {
 
+constexpr double smallest_normal = std::numeric_limits<float>::min();  // of bf16 too
+
+/// What a stored number near 0 may be off by: half the smallest one; subnormal bf16 numbers may become 0.
+double lost_near_zero(regard_dtype dtype) {
+  return dtype == REGARD_BF16 ? smallest_normal : format(dtype).floor();
+}
+
 /// Half the smallest P of a type, where the largest of a row is about 1, or of 8 bits (e4m3), whose numbers
 /// reach from 2^-9 to 448, 2^8.
 double smallest_part(DType dtype) {
@@ -22,16 +29,22 @@ Precision::Precision(const Problem& problem)
       least(smallest_part(problem.dtype)),
       step(format(REGARD_FP32).unit()),
       score(bytes_of(problem.dtype) == 1 ? 0x1p-14 : 0),
-      exponential(problem.dtype == DType::bf16 ? 0x1p-20 : 0) {}
+      exponential(problem.dtype == DType::bf16 ? 0x1p-20 : 0),
+      lost(problem.dtype == DType::bf16 ? smallest_normal : 0) {}
 
-double Precision::row(double largest_logit, double lse, std::int64_t terms) const {
+double Precision::row(double largest_logit, double logit_per_lost, double lse, std::int64_t terms) const {
   const double sums = std::sqrt(static_cast<double>(terms));
   return step * (4 + sums + 2 * largest_logit + (std::isfinite(lse) ? 2 * std::fabs(lse) : 0)) +
-         score * largest_logit + exponential;
+         score * largest_logit + lost * logit_per_lost + exponential;
+}
+
+double Precision::slope(double slope, double largest_logit, double cap) const {
+  if (cap <= 0) return 0;
+  return 4 * step + 2 * std::sqrt(1 - slope) * (2 * step + score) * largest_logit / cap;
 }
 
 double Precision::weight(double weight, double log_weight, double row_error) const {
-  return weight * (row_error - 2 * step * log_weight) + std::numeric_limits<float>::min();
+  return weight * (row_error - 2 * step * log_weight) + smallest_normal;
 }
 
 double Precision::rounded(double weight, double log_weight, double row_error, double largest) const {
@@ -44,7 +57,7 @@ double tolerance(regard_dtype dtype, double exact, double expected_error) {
   // The stored value is off by half a unit of its own last place, which may be one binade above the exact
   // one.
   const double computed = safety * expected_error;
-  return computed + 1.01 * f.unit() * (std::fabs(exact) + computed) + f.floor();
+  return computed + 1.01 * f.unit() * (std::fabs(exact) + computed) + lost_near_zero(dtype);
 }
 
 }  // namespace regard::oracle

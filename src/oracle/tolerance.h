@@ -21,11 +21,15 @@ struct Precision {
   double step;     ///< one fp32 rounding
   double score;    ///< Q K^T: matrix units sum products of 8-bit numbers with 14 bits, all others with fp32's
   double exponential;  ///< beyond fp32: where weights become bf16, the exponential need not be more exact
+  double lost;  ///< what an input near 0 may lose: instructions of CPUs take subnormal bf16 numbers as 0
 
   /// Relative error that all weights exp(score - LSE) of a row share: the scores are fp32 numbers whose own
   /// rounding grows with their magnitude, and `terms` roundings of a running fp32 sum add up like a random
-  /// walk.
-  double row(double largest_logit, double lse, std::int64_t terms) const;
+  /// walk. `logit_per_lost`: by what a score is off if the numbers of Q and K are off by 1.
+  double row(double largest_logit, double logit_per_lost, double lse, std::int64_t terms) const;
+
+  /// Relative error of the slope 1 - tanh(x)^2 of a soft cap, where x is off by the rounding of a score.
+  double slope(double slope, double largest_logit, double cap) const;
 
   /// Error of one weight of a row: the further it lies below the largest, the larger the number that went
   /// through the exponential; and what is not a normal number may be flushed to zero.

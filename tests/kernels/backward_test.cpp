@@ -166,6 +166,15 @@ TEST(Backward, ExtremeLogits) {
   CaseOptions sink;
   sink.sink_offset = 50;
   expect_right(product({"fp32 h=2 sq=70 sk=200 d=64 sink"}, {"", "mask=causal"}, sink));
+  sink.sink_offset = -83;  // its part of the softmax is no normal number
+  expect_right(product({"fp32 h=2 sq=70 sk=200 d=64 sink"}, {"", "mask=causal"}, sink), runnable_targets());
+}
+
+// Small caps hide what a score was, and with it the slope there.
+TEST(Backward, SmallSoftCaps) {
+  expect_right(product({"fp32 h=3 sq=70 sk=200 d=64 scale=-0.2", "bf16 h=3 sq=70 sk=200 d=64"},
+                       {"softcap=0.01", "softcap=0.001", "softcap=0.0001"}),
+               runnable_targets());
 }
 
 TEST(Backward, LayoutsAndPaddedRows) {

@@ -72,6 +72,18 @@ TEST(Forward, SmallWeightsAlone) {
   expect_right(entries, runnable_targets());
 }
 
+// A sink leaves the keys so little that O is no normal number.
+TEST(Forward, SubnormalOutputs) {
+  std::vector<Entry> entries;
+  for (const char* dtype : {"fp32", "bf16"})
+    for (const char* rest : {"sq=70", "sq=2", "sq=70 mask=causal"})
+      for (double offset : {84, 88, 92}) {
+        entries.push_back({std::string("fwd ") + dtype + " lse h=2 sk=90 d=64 sink " + rest});
+        entries.back().options.sink_offset = offset;
+      }
+  expect_right(entries, runnable_targets());
+}
+
 // All weights of a row are one number, so that its error is that of their sum.
 TEST(Forward, EqualScores) {
   std::vector<Entry> entries;
