@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 namespace regard {
@@ -22,6 +24,9 @@ constexpr std::time_t unmarked_seconds = 2;
 // Without locks: nobody takes that long to write a file or to compile one.
 constexpr std::time_t unlockable_seconds = 3600;
 constexpr std::time_t kept_seconds = 7 * 24 * 3600;
+// Who looks for litter holds the lock of what he looks at for microseconds.
+constexpr int lock_attempts = 1000;
+constexpr std::chrono::milliseconds between_attempts{1};
 
 // Of the date, in either direction: the clock may have been set back since.
 std::time_t age(const struct stat& status) {
@@ -46,7 +51,13 @@ std::string temporary_folder() {
 }
 
 void mark_in_use(int descriptor) {
-  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EINTR) {
+  for (int attempt = 0; attempt < lock_attempts; ++attempt) {
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return;
+    if (errno == EWOULDBLOCK) {
+      std::this_thread::sleep_for(between_attempts);
+    } else if (errno != EINTR) {
+      return;
+    }
   }
 }
 

@@ -15,8 +15,8 @@ inline constexpr std::string_view temporary_prefix = "regard-temporary-";
 /// Folders with the source of a failed compile, for people; gc removes them after a week.
 inline constexpr std::string_view kept_prefix = "regard-failed-";
 
-/// Marks the open file or folder as in use until the descriptor is closed. Where the file system has no
-/// locks, its age has to tell.
+/// Marks the open file or folder as in use until the descriptor is closed, if need be after those who just
+/// look whether it is. Where the file system has no locks, its age has to tell.
 void mark_in_use(int descriptor);
 /// Whether nobody uses it any more.
 bool is_abandoned(int descriptor);
