@@ -53,12 +53,13 @@ Result<CompilerOutput> run_compiler(const CompileRequest& request, const Compile
   const auto read = [&](const std::string& name) { return read_file(folder->path() + "/" + name); };
   const std::string binary = finished->succeeded ? read(run.output) : "";
   if (binary.empty()) {
-    const std::string kept = folder->keep();
+    const std::string here = folder->path();
+    const Result<std::string> kept = folder->keep();
     return fail(ErrorKind::no_kernel,
-                fmt::format("compiling {} failed ({}); command, to be run in '{}': {}; the source is kept "
-                            "in '{}/{}'; the compiler said:\n{}",
+                fmt::format("compiling {} failed ({}); command, {} in '{}': {}; {}; the compiler said:\n{}",
                             request.name, finished->succeeded ? "no output, " + finished->how : finished->how,
-                            kept, shell_text(run.command), kept, run.source,
+                            kept ? "to be run" : "run", kept.value_or(here), shell_text(run.command),
+                            kept_source(kept, run.source),
                             finished->output.empty() ? "(nothing)" : finished->output));
   }
   const std::span<const std::byte> bytes = std::as_bytes(std::span(binary));

@@ -40,10 +40,15 @@ ScratchFolder::~ScratchFolder() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-std::string ScratchFolder::keep() {
-  std::string kept = std::exchange(path_, {}), renamed = kept;
-  renamed.replace(renamed.rfind(temporary_prefix), temporary_prefix.size(), kept_prefix);
-  return rename(kept.c_str(), renamed.c_str()) == 0 ? renamed : kept;
+Result<std::string> ScratchFolder::keep() {
+  std::string kept = path_;
+  kept.replace(kept.rfind(temporary_prefix), temporary_prefix.size(), kept_prefix);
+  if (rename(path_.c_str(), kept.c_str()) != 0) {
+    return fail(ErrorKind::no_kernel,
+                fmt::format("'{}' cannot be renamed to '{}': {}", path_, kept, std::strerror(errno)));
+  }
+  path_.clear();
+  return kept;
 }
 
 Status ScratchFolder::write(const std::string& name, const std::string& text) const {
@@ -57,12 +62,16 @@ Status ScratchFolder::write(const std::string& name, const std::string& text) co
               fmt::format("cannot write '{}': {}; is the disk full?", path, std::strerror(error)));
 }
 
+std::string kept_source(const Result<std::string>& kept, const std::string& name) {
+  if (kept) return fmt::format("the source is kept in '{}/{}'", *kept, name);
+  return "the source is not kept: " + kept.error().message;
+}
+
 std::string keep_source(const std::string& name, const std::string& source) {
   Result<ScratchFolder> folder = ScratchFolder::make();
-  if (!folder) return "the source is not kept: " + folder.error().message;
-  if (Status status = folder->write(name, source); !status)
-    return "the source is not kept: " + status.error().message;
-  return fmt::format("the source is kept in '{}/{}'", folder->keep(), name);
+  if (!folder) return kept_source(tl::unexpected(folder.error()), name);
+  const Status written = folder->write(name, source);
+  return kept_source(written ? folder->keep() : tl::unexpected(written.error()), name);
 }
 
 }  // namespace regard

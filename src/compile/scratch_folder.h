@@ -22,8 +22,8 @@ class ScratchFolder {
   const std::string& path() const { return path_; }
   /// Writes a new file; `name` is relative to the folder.
   Status write(const std::string& name, const std::string& text) const;
-  /// Where it is from now on.
-  std::string keep();
+  /// Where it is from now on, or why it is not kept.
+  Result<std::string> keep();
 
  private:
   explicit ScratchFolder(std::string path);
@@ -31,7 +31,10 @@ class ScratchFolder {
   OwnDescriptor mark_;
 };
 
-/// Keeps a source that did not compile, for a look at it: "the source is kept in '...'", or why it is not.
+/// "the source is kept in '...'", or why it is not; `kept` is what keep() gave.
+std::string kept_source(const Result<std::string>& kept, const std::string& name);
+
+/// Keeps a source that did not compile, for a look at it, and says so.
 std::string keep_source(const std::string& name, const std::string& source);
 
 }  // namespace regard

@@ -106,6 +106,15 @@ TEST_F(HostCompiler, AFailureSaysEverythingAndKeepsTheSource) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), source);
 }
 
+TEST_F(HostCompiler, ASourceThatIsGoneIsNotSaidToBeKept) {
+  const auto cxx = compiler(fake("cleans", "rm -r \"$PWD\"; exit 1"));
+  const Result<Compiled> failed = cxx->compile(request(answer));
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message, HasSubstr("the source is not kept: '" + temporary_ + "/regard-"));
+  EXPECT_THAT(failed.error().message, HasSubstr("No such file or directory"));
+  EXPECT_TRUE(temporary_is_empty());
+}
+
 TEST_F(HostCompiler, BothStreamsAndASignalAreReported) {
   const auto cxx = compiler(fake("crashes", "echo to-output; echo to-error >&2; kill -SEGV $$"));
   const Result<Compiled> failed = cxx->compile(request(answer));
