@@ -63,6 +63,8 @@ std::vector<std::string> environment_with(std::vector<std::string> changes) {
 // The program becomes the leader of its own process group, so that its children can be killed with it.
 int spawn(std::vector<std::string> command, const std::string& folder,
           const std::vector<std::string>& changes, int output, pid_t& process) {
+  std::vector<std::string> environment = environment_with(changes);
+  const std::vector<char*> words = pointers(command), variables = pointers(environment);
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
@@ -85,36 +87,93 @@ int spawn(std::vector<std::string> command, const std::string& folder,
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  std::vector<std::string> environment = environment_with(changes);
-  const int error = posix_spawn(&process, command[0].c_str(), &actions, &attributes, pointers(command).data(),
-                                pointers(environment).data());
+  const int error =
+      posix_spawn(&process, command[0].c_str(), &actions, &attributes, words.data(), variables.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }
 
-// Reads what is there; false at the end of the stream.
-bool drain(int file, std::string& output) {
+/// What a program says: all of it, or its beginning and its end.
+class Transcript {
+ public:
+  void add(std::string_view text) {
+    const std::size_t room = std::min(text.size(), kept_output_bytes - first_.size());
+    first_ += text.substr(0, room);
+    last_ += text.substr(room);
+    if (last_.size() > 2 * kept_output_bytes) cut();
+  }
+  std::string text() {
+    cut();
+    return left_out_ == 0 ? first_ + last_
+                          : fmt::format("{}\n[{} bytes left out]\n{}", first_, left_out_, last_);
+  }
+
+ private:
+  void cut() {
+    if (last_.size() <= kept_output_bytes) return;
+    const std::size_t more = last_.size() - kept_output_bytes;
+    last_.erase(0, more);
+    left_out_ += more;
+  }
+
+  std::string first_, last_;
+  std::size_t left_out_ = 0;
+};
+
+// Reads what is there, but no more than a pipe holds: its writer may keep up for ever. False at the end of
+// the stream.
+bool drain(int file, Transcript& transcript) {
   char buffer[8192];
-  while (true) {
+  for (int reads = 0; reads < (1 << 20) / static_cast<int>(sizeof buffer); ++reads) {
     const ssize_t count = read(file, buffer, sizeof buffer);
     if (count > 0) {
-      output.append(buffer, static_cast<std::size_t>(count));
+      transcript.add({buffer, static_cast<std::size_t>(count)});
     } else if (count == 0 || errno != EINTR) {
       return count != 0 && errno == EAGAIN;
     }
   }
+  return true;
 }
 
 enum class State { running, ended, lost };
 
-State state_of(pid_t process, int& status) {
-  pid_t found;
-  do {
-    found = waitpid(process, &status, WNOHANG);
-  } while (found < 0 && errno == EINTR);
-  return found == 0 ? State::running : found == process ? State::ended : State::lost;
-}
+/// A started program. It does not outlive this object, also when memory runs out while it is listened to.
+class Child {
+ public:
+  explicit Child(pid_t process) : process_(process) {}
+  ~Child() {
+    if (state_ != State::running) return;
+    kill_all();
+    wait(0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  State look() {
+    if (state_ == State::running) {
+      const pid_t found = wait(WNOHANG);
+      state_ = found == 0 ? State::running : found == process_ ? State::ended : State::lost;
+    }
+    return state_;
+  }
+  int status() const { return status_; }
+  /// With its own children.
+  void kill_all() const { kill(-process_, SIGKILL); }
+
+ private:
+  pid_t wait(int options) {
+    pid_t found;
+    do {
+      found = waitpid(process_, &status_, options);
+    } while (found < 0 && errno == EINTR);
+    return found;
+  }
+
+  pid_t process_;
+  int status_ = 0;
+  State state_ = State::running;
+};
 
 void describe(State state, int status, bool killed, double limit, Finished& finished) {
   if (killed) {
@@ -149,30 +208,30 @@ Result<Finished> run_process(const std::vector<std::string>& command, const std:
   if (const int error = spawn(command, folder, limits.environment, theirs.number(), process); error != 0) {
     return fail(ErrorKind::no_kernel, fmt::format("cannot run {}: {}", command[0], std::strerror(error)));
   }
+  Child child(process);
   theirs.close_now();
 
   // The end of the stream normally tells that the program ended. A child of it that lives on (a compile
   // server) may hold the stream open, so the program itself is looked at too.
-  Finished finished;
+  Transcript transcript;
   bool open = true, killed = false;
-  int status = 0;
-  State state = State::running;
-  while (state == State::running) {
+  while (child.look() == State::running) {
     if (open) {
       pollfd events{ours.number(), POLLIN, 0};
       poll(&events, 1, 20);
-      open = drain(ours.number(), finished.output);
+      open = drain(ours.number(), transcript);
     } else {
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
-    state = state_of(process, status);
-    if (state == State::running && !killed && elapsed() > limits.seconds) {
+    if (!killed && elapsed() > limits.seconds && child.look() == State::running) {
       killed = true;
-      kill(-process, SIGKILL);
+      child.kill_all();
     }
   }
-  if (open) drain(ours.number(), finished.output);
-  describe(state, status, killed, limits.seconds, finished);
+  if (open) drain(ours.number(), transcript);
+  Finished finished;
+  finished.output = transcript.text();
+  describe(child.look(), child.status(), killed, limits.seconds, finished);
   return finished;
 }
 

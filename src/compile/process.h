@@ -1,6 +1,7 @@
 // Runs a program and waits for it: no shell, nothing inherited but what is said here, never for ever.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -8,10 +9,13 @@
 
 namespace regard {
 
+/// Of what a program says, this much of its beginning and of its end is kept.
+inline constexpr std::size_t kept_output_bytes = 1 << 20;
+
 struct Finished {
   bool succeeded = false;
   std::string how;     ///< "exit code 1", "signal 11 (Segmentation fault)", "killed after 300 s"
-  std::string output;  ///< both streams, as they came
+  std::string output;  ///< both streams, as they came; of a flood its beginning and its end
 };
 
 struct ProcessLimits {

@@ -16,6 +16,7 @@
 #include "compile/job_gate.h"
 #include "compile/process.h"
 #include "kernel/host_options.h"
+#include "support/scarce_memory.h"
 #include "support/temporary_folder.h"
 
 namespace regard {
@@ -184,6 +185,43 @@ TEST_F(HostCompiler, ALongCompileSaysSoWhenAskedAndElseIsSilentWithoutATerminal)
   EXPECT_THAT(text, HasSubstr("regard compile: compiling kernel with "));
   EXPECT_THAT(text, HasSubstr("regard compile: kernel failed after 0.5 s\n"));
   EXPECT_EQ(stderr_of("AHangingCompileIsKilledWithItsChildren", "plan", folder_ + "/log"), "");
+}
+
+TEST_F(HostCompiler, OfAFloodTheBeginningAndTheEndAreKept) {
+  constexpr std::size_t flood = 5'000'000;
+  const std::string floods = fake(
+      "floods", "echo begin; head -c " + std::to_string(flood) + " /dev/zero | tr '\\0' a; echo; echo end");
+  const Result<Finished> finished = run_process({floods}, folder_);
+  ASSERT_TRUE(finished);
+  EXPECT_TRUE(finished->succeeded);
+  const std::string left_out =
+      std::to_string(std::string("begin\n\nend\n").size() + flood - 2 * kept_output_bytes);
+  const std::string& output = finished->output;
+  EXPECT_TRUE(output.starts_with("begin\naaaa"));
+  EXPECT_TRUE(output.ends_with("aaaa\nend\n"));
+  EXPECT_NE(output.find("aaaa\n[" + left_out + " bytes left out]\naaaa"), output.npos);
+  EXPECT_LT(output.size(), 2 * kept_output_bytes + 100);
+
+  const std::string talks = fake("talks", "head -c 2000000 /dev/zero");
+  EXPECT_EQ(run_process({talks}, folder_)->output, std::string(2'000'000, '\0'));
+}
+
+TEST_F(HostCompiler, OneThatNeverStopsTalkingIsStoppedInTimeAndFillsNoMemory) {
+  const Result<Finished> finished = run_process({fake("talks", "exec yes")}, folder_, {.seconds = 0.3});
+  ASSERT_TRUE(finished);
+  EXPECT_EQ(finished->how, "killed after 0.3 s");
+  EXPECT_LT(finished->output.size(), 2 * kept_output_bytes + 100);
+}
+
+TEST_F(HostCompiler, NothingIsLeftRunningWhenMemoryRunsOutMeanwhile) {
+  const std::string talks = fake("talks", "head -c 300000 /dev/zero; exec sleep 60");
+  {
+    const test::ScarceMemory scarce(100'000);
+    EXPECT_THROW((void)run_process({talks}, folder_), std::bad_alloc);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(-1, &status, WNOHANG), -1) << "there is still a child";
+  EXPECT_EQ(errno, ECHILD);
 }
 
 TEST_F(HostCompiler, ACompileServerThatLivesOnIsNotWaitedFor) {

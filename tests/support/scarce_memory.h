@@ -1,0 +1,17 @@
+// Memory that runs out when a test says so.
+#pragma once
+
+#include <cstddef>
+
+namespace regard::test {
+
+/// While it lives, `new` gives nobody in this process this many bytes or more at once.
+class ScarceMemory {
+ public:
+  explicit ScarceMemory(std::size_t bytes);
+  ~ScarceMemory();
+  ScarceMemory(const ScarceMemory&) = delete;
+  ScarceMemory& operator=(const ScarceMemory&) = delete;
+};
+
+}  // namespace regard::test
