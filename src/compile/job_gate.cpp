@@ -51,9 +51,8 @@ bool take(int number, OwnDescriptor& slot, bool& busy) {
   return true;
 }
 
-/// None after `seconds`: those who hold them have been stopped, as a compile takes no longer.
-OwnDescriptor shared_slot(int jobs, double seconds) {
-  const Clock::time_point start = Clock::now();
+/// None `seconds` after the start: those who hold them have been stopped, as a compile takes no longer.
+OwnDescriptor shared_slot(int jobs, Clock::time_point start, double seconds) {
   OwnDescriptor slot;
   for (bool told = false;;) {
     for (int number = 0; number < jobs; ++number) {
@@ -79,11 +78,12 @@ int compile_jobs(std::int64_t asked, int cores, std::int64_t memory_bytes) {
 
 CompileSlot::CompileSlot(double seconds) {
   Gate& gate = process_gate.get();
-  gate.free.acquire();
-  shared_ = shared_slot(gate.jobs, seconds);
+  const Clock::time_point start = Clock::now();
+  own_ = gate.free.try_acquire_for(std::chrono::duration<double>(seconds));
+  shared_ = shared_slot(gate.jobs, start, seconds);
 }
 CompileSlot::~CompileSlot() {
-  process_gate.get().free.release();
+  if (own_) process_gate.get().free.release();
 }
 
 }  // namespace regard

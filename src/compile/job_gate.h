@@ -10,8 +10,8 @@ namespace regard {
 /// `asked` (the setting; 0 = none) or what cores and memory allow, at least 1.
 int compile_jobs(std::int64_t asked, int cores, std::int64_t memory_bytes);
 
-/// Holds one of this process's compile slots, and one of those that all processes share; waits for them, for
-/// the shared one at most `seconds`.
+/// Holds one of this process's compile slots, and one of those that all processes share; waits for both
+/// together at most `seconds`, and goes on without those that it did not get.
 class CompileSlot {
  public:
   explicit CompileSlot(double seconds);
@@ -20,6 +20,7 @@ class CompileSlot {
   CompileSlot& operator=(const CompileSlot&) = delete;
 
  private:
+  bool own_;  ///< else the wait for it ended
   OwnDescriptor shared_;
 };
 

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <thread>
 
+#include "base/machine.h"
+#include "base/settings.h"
 #include "compile/job_gate.h"
 #include "compile/process.h"
 #include "kernel/host_options.h"
@@ -349,6 +351,21 @@ TEST(CompileJobs, AreBoundedByCoresAndMemory) {
   EXPECT_EQ(compile_jobs(0, 64, 1'000'000'000), 3);
   EXPECT_EQ(compile_jobs(0, 8, 0), 1);
   EXPECT_EQ(compile_jobs(5, 1, 0), 5);
+}
+
+TEST(CompileSlot, WhoWaitsForOneTooLongGoesOn) {
+  const pid_t child = fork();  // its slots are its own, and a hang ends
+  if (child == 0) {
+    alarm(20);
+    const std::int64_t asked = settings() ? settings()->compile_jobs : 0;
+    std::vector<std::unique_ptr<CompileSlot>> slots;
+    for (int i = compile_jobs(asked, usable_cores(), INT64_MAX); i >= 0; --i)
+      slots.push_back(std::make_unique<CompileSlot>(0.001));
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Toolchain, HipTargetsAreRefusedInASentence) {
