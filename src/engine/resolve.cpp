@@ -265,8 +265,11 @@ Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
     slot = entry;
   }
   const std::lock_guard lock(slot->mutex);
-  if (!slot->answer) slot->answer = resolve_once(key);
-  return *slot->answer;
+  if (slot->answer) return *slot->answer;
+  Loaded found = resolve_once(key);
+  // There may be memory again at the next call.
+  if (found || found.error().kind != ErrorKind::no_memory) slot->answer = found;
+  return found;
 }
 
 }  // namespace regard

@@ -9,12 +9,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/digest.h"
 #include "regard/regard.h"
+#include "support/scarce_memory.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -34,13 +36,13 @@ std::string fresh_folder() {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-/// Runs `Child.DISABLED_Run` of this test program in a process of its own, with more environment; returns
+/// Runs `Child.DISABLED_<test>` of this test program in a process of its own, with more environment; returns
 /// what it printed.
-std::string in_child(const Environment& environment) {
+std::string in_child(const Environment& environment, const std::string& test = "Run") {
   std::string command = "env RESOLVE_TEST_CHILD=1";
   for (const auto& [name, value] : environment) command += " " + name + "='" + value + "'";
   command += " '" + std::filesystem::read_symlink("/proc/self/exe").string() +
-             "' --gtest_also_run_disabled_tests --gtest_filter=Child.DISABLED_Run 2>&1";
+             "' --gtest_also_run_disabled_tests --gtest_filter=Child.DISABLED_" + test + " 2>&1";
   FILE* child = popen(command.c_str(), "r");
   std::string text;
   char buffer[4096];
@@ -116,6 +118,27 @@ TEST(Child, DISABLED_Run) {
   run_and_print(other != nullptr ? other : not_built_in);
 }
 
+TEST(Child, DISABLED_LacksMemoryOnce) {
+  regard_problem* problem = nullptr;
+  regard_plan* plan = nullptr;
+  ASSERT_EQ(regard_problem_parse(not_built_in, &problem), REGARD_OK);
+  ASSERT_EQ(regard_plan_create(problem, nullptr, &plan), REGARD_OK);
+  {
+    const regard::test::ScarceMemory scarce(1 << 20);
+    std::printf("first %d\n", regard_plan_prepare(plan));
+  }
+  std::printf("second %d\n", regard_plan_prepare(plan));
+  regard_plan_destroy(plan);
+  regard_problem_destroy(problem);
+}
+
+/// A compiler: `answer` is what it says of itself, `body` the rest of it.
+std::string compiler(const std::string& path, const std::string& answer, const std::string& body) {
+  std::ofstream(path) << "#!/bin/sh\n[ \"$1\" = -v ] && " << answer << '\n' << body << '\n';
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
 TEST(Resolve, CompiledThenCachedGivesTheSameBits) {
   const std::string folder = fresh_folder();
   const std::string first = in_child({{"REGARD_CACHE_DIR", folder}});
@@ -155,6 +178,16 @@ TEST(Resolve, StrictRefusesInsteadOfFallingBack) {
       in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_JIT", "off"}, {"REGARD_STRICT", "1"}});
   EXPECT_THAT(text, HasSubstr("REGARD_JIT=off"));
   EXPECT_THAT(text, HasSubstr("not in the cache"));
+}
+
+TEST(Resolve, LackOfMemoryIsNotRemembered) {
+  const std::string folder = fresh_folder(), large = folder + "/large";
+  std::ofstream(large) << std::string(4 << 20, ' ');  // in place of a kernel, the first time
+  const std::string cxx = compiler(folder + "/cxx", "exec c++ -v",
+                                   "c++ \"$@\" && { [ ! -e '" + large + "' ] || mv '" + large + "' *.so; }");
+  const std::string text = in_child({{"REGARD_CACHE_DIR", folder}, {"REGARD_CXX", cxx}}, "LacksMemoryOnce");
+  EXPECT_THAT(text, HasSubstr("first " + std::to_string(REGARD_NO_MEMORY) + "\n"));
+  EXPECT_THAT(text, HasSubstr("second " + std::to_string(REGARD_OK) + "\n"));
 }
 
 TEST(Resolve, AnUnwritableCacheStillComputes) {
