@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "base/forever.h"
 #include "base/fork_local.h"
@@ -107,21 +109,16 @@ Result<CacheEntry> compile(const KernelKey& key, const Target& target, const Ren
   return CacheEntry{manifest_of(key, rendered, toolchain, *compiled), compiled->binary};
 }
 
-/// For a machine without a compiler: the entry that one made elsewhere, or here before. Manifests only
-/// propose compilers; the key, with this library's own source in it, decides.
-std::optional<CacheEntry> made_by_any_compiler(Cache& cache, const KernelKey& key, const Rendered& rendered) {
+/// For a machine that compiles nothing: entries that a compiler made elsewhere, or here before. Manifests
+/// only propose compilers; the key, with this library's own source in it, decides.
+std::vector<Digest> of_any_compiler(Cache& cache, const KernelKey& key, const Rendered& rendered) {
   const std::string kernel = print(key);
+  std::vector<Digest> digests;
   for (const CacheEntryInfo& entry : cache.list()) {
     const Manifest manifest(entry.manifest);
-    if (manifest.kernel != kernel) continue;
-    if (auto found = cache.find(identity_of(key, rendered, manifest.compiler))) return found;
+    if (manifest.kernel == kernel) digests.push_back(identity_of(key, rendered, manifest.compiler));
   }
-  return std::nullopt;
-}
-
-tl::unexpected<Error> not_available(const KernelKey& key, std::string_view why) {
-  return fail(ErrorKind::no_kernel,
-              fmt::format("kernel '{}' is not built into the library and {}", print(key), why));
+  return digests;
 }
 
 /// A cached or newly compiled kernel, loaded.
@@ -152,27 +149,40 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
     return loaded(*code, Tier::cache, entry);
   };
 
+  /// The first entry that loads, of this compiler (`own`) or any; else a refusal.
+  const auto without_compiling = [&](const std::optional<Digest>& own, const std::string& why) -> Loaded {
+    std::shared_ptr<const LoadedKernel> found;
+    std::string problem;
+    const auto loads = [&](const Digest& digest) {
+      const std::optional<CacheEntry> entry = (*cache)->find(digest);
+      if (!entry) return false;
+      const Loaded cached = load_entry(*entry);
+      if (cached) found = *cached;
+      if (!cached)
+        problem = fmt::format("; entry {} there does not load: {}", digest.hex(), cached.error().message);
+      return cached.has_value();
+    };
+    if (current->cache &&
+        ((own && loads(*own)) || std::ranges::any_of(of_any_compiler(**cache, key, *rendered), loads)))
+      return found;
+    return fail(
+        ErrorKind::no_kernel,
+        fmt::format("kernel '{}' is not built into the library, not in the cache ({}{}), and {}", print(key),
+                    current->cache ? (*cache)->directory() : "switched off", problem, why));
+  };
+
   if (!toolchain) {
-    if (current->cache) {
-      if (const auto entry = made_by_any_compiler(**cache, key, *rendered)) return load_entry(*entry);
-    }
-    return not_available(key, "cannot be compiled: " + toolchain.error().message);
+    return without_compiling(std::nullopt, "cannot be compiled: " + toolchain.error().message);
   }
   const Digest digest = identity_of(key, *rendered, (*toolchain)->identity());
   steps.done("key");
   std::optional<Code> code;  // of what was compiled here
   const auto make = [&] { return compile(key, target, *rendered, **toolchain, code); };
   if (!current->jit) {
-    if (current->cache) {
-      if (const std::optional<CacheEntry> entry = (*cache)->find(digest)) return load_entry(*entry);
-      if (const auto entry = made_by_any_compiler(**cache, key, *rendered)) return load_entry(*entry);
-    }
-    const std::string where = current->cache ? (*cache)->directory() : "switched off";
-    return not_available(key,
-                         fmt::format("not in the cache ({}), and REGARD_JIT=off forbids compiling it; run it "
-                                     "once with REGARD_JIT=on, or build the library with '{}' among the "
-                                     "variants of profiles/default.toml",
-                                     where, print(key.signature)));
+    return without_compiling(
+        digest, fmt::format("REGARD_JIT=off forbids compiling it; run it once with REGARD_JIT=on, or build "
+                            "the library with '{}' among the variants of profiles/default.toml",
+                            print(key.signature)));
   }
   if (current->cache) {
     const Result<CacheEntry> entry = (*cache)->get(digest, make, nullptr, &not_kept);

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "cache/cache.h"
+#include "cache/entry.h"
 #include "regard/regard.h"
 #include "support/scarce_memory.h"
 #include "support/temporary_folder.h"
@@ -188,6 +190,48 @@ TEST(Resolve, LackOfMemoryIsNotRemembered) {
   const std::string text = in_child({{"REGARD_CACHE_DIR", folder}, {"REGARD_CXX", cxx}}, "LacksMemoryOnce");
   EXPECT_THAT(text, HasSubstr("first " + std::to_string(REGARD_NO_MEMORY) + "\n"));
   EXPECT_THAT(text, HasSubstr("second " + std::to_string(REGARD_OK) + "\n"));
+}
+
+/// Puts whole entries whose binary is none in place of the first kernels.
+void break_kernels(const std::string& folder, int count) {
+  regard::Cache cache(folder, 1 << 30, 1);
+  for (const regard::CacheEntryInfo& info : cache.list()) {
+    if (info.manifest.find("\"kernel\"") == std::string::npos || count == 0) continue;
+    ASSERT_TRUE(cache.write(*regard::cache::parse_digest(info.key), {info.manifest, {std::byte{7}}}));
+    --count;
+  }
+  ASSERT_EQ(count, 0);
+}
+
+TEST(Resolve, AnEntryThatDoesNotLoadHidesNoOther) {
+  const std::string folder = fresh_folder(), made = folder + "/made";
+  const auto version = [&](const std::string& number) {  // the second one does not compile again
+    return compiler(folder + "/cxx" + number, "echo fake version " + number + " && exit",
+                    "if [ -e '" + made + "' ]; then while [ $1 != -o ]; do shift; done; cp '" + made +
+                        "' $2; else c++ \"$@\" && cp *.so '" + made + "'; fi");
+  };
+  const std::string one = version("1"), two = version("2");
+  const auto run = [&](Environment environment) {
+    environment.emplace_back("REGARD_CACHE_DIR", folder);
+    return in_child(environment);
+  };
+  EXPECT_THAT(run({{"REGARD_CXX", one}}), HasSubstr("\"tier\":\"compile\""));
+  EXPECT_THAT(run({{"REGARD_CXX", two}}), HasSubstr("\"tier\":\"compile\""));
+
+  const Environment cases[] = {{{"REGARD_CXX", "/no/such/compiler"}},
+                               {{"REGARD_CXX", one}, {"REGARD_JIT", "off"}},
+                               {{"REGARD_CXX", two}, {"REGARD_JIT", "off"}}};
+  break_kernels(folder, 1);
+  for (const Environment& one_case : cases) EXPECT_THAT(run(one_case), HasSubstr("\"tier\":\"cache\""));
+
+  break_kernels(folder, 2);
+  for (Environment one_case : cases) {
+    one_case.emplace_back("REGARD_STRICT", "1");
+    const std::string text = run(one_case);
+    EXPECT_THAT(text, HasSubstr("is not built into the library, not in the cache (" + folder + "; entry "));
+    EXPECT_THAT(text, HasSubstr(" there does not load: the binary of kernel "));
+    EXPECT_THAT(text, HasSubstr(one_case.size() == 2 ? "cannot be compiled: " : "REGARD_JIT=off"));
+  }
 }
 
 TEST(Resolve, AnUnwritableCacheStillComputes) {
