@@ -216,6 +216,7 @@ TEST_F(HostCompiler, OneThatNeverStopsTalkingIsStoppedInTimeAndFillsNoMemory) {
 }
 
 TEST_F(HostCompiler, NothingIsLeftRunningWhenMemoryRunsOutMeanwhile) {
+  if (!test::can_be_scarce) GTEST_SKIP() << "memory cannot be made scarce in this build";
   const std::string talks = fake("talks", "head -c 300000 /dev/zero; exec sleep 60");
   {
     const test::ScarceMemory scarce(100'000);

@@ -183,6 +183,7 @@ TEST(Resolve, StrictRefusesInsteadOfFallingBack) {
 }
 
 TEST(Resolve, LackOfMemoryIsNotRemembered) {
+  if (!regard::test::can_be_scarce) GTEST_SKIP() << "memory cannot be made scarce in this build";
   const std::string folder = fresh_folder(), large = folder + "/large";
   std::ofstream(large) << std::string(4 << 20, ' ');  // in place of a kernel, the first time
   const std::string cxx = compiler(folder + "/cxx", "exec c++ -v",

@@ -6,6 +6,14 @@
 #include <cstdlib>
 #include <new>
 
+#if defined(__SANITIZE_THREAD__)
+#define REGARD_THREAD_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define REGARD_THREAD_SANITIZED 1
+#endif
+#endif
+
 namespace regard::test {
 namespace {
 std::atomic<std::size_t> refused_bytes{SIZE_MAX};
@@ -18,7 +26,15 @@ ScarceMemory::~ScarceMemory() {
   refused_bytes = SIZE_MAX;
 }
 
+#ifdef REGARD_THREAD_SANITIZED
+const bool can_be_scarce = false;
+#else
+const bool can_be_scarce = true;
+#endif
+
 }  // namespace regard::test
+
+#ifndef REGARD_THREAD_SANITIZED
 
 void* operator new(std::size_t bytes) {
   void* const memory = bytes < regard::test::refused_bytes ? std::malloc(bytes != 0 ? bytes : 1) : nullptr;
@@ -31,3 +47,4 @@ void operator delete(void* memory) noexcept {
 void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
+#endif

@@ -5,6 +5,9 @@
 
 namespace regard::test {
 
+/// Whether this build can do so: the thread sanitizer has `new` for itself.
+extern const bool can_be_scarce;
+
 /// While it lives, `new` gives nobody in this process this many bytes or more at once.
 class ScarceMemory {
  public:
