@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 #include "base/settings.h"
@@ -19,11 +20,24 @@
 namespace regard {
 namespace {
 
-void report_line(const Problem& problem, std::string_view beside, std::string_view text) {
-  std::fputs(fmt::format("regard verify: {} beside {}: {}\n", print(problem), beside, text).c_str(), stderr);
+/// Calls body(index, offset) for each element in row-major order of the logical shape, with its offset in
+/// memory.
+template <class Body>
+void for_each_element(const regard_tensor& tensor, Body body) {
+  std::int64_t elements = 1;
+  for (int i = 0; i < tensor.rank; ++i) elements *= tensor.shape[i];
+  for (std::int64_t index = 0; index < elements; ++index) {
+    std::int64_t rest = index, offset = 0;
+    for (int i = tensor.rank - 1; i >= 0; --i) {
+      offset += rest % tensor.shape[i] * tensor.strides[i];
+      rest /= tensor.shape[i];
+    }
+    body(index, offset);
+  }
 }
 
-/// The outputs of the live call with memory of their own, contiguous.
+/// The outputs of the live call with memory of their own, contiguous. They start with what the live ones
+/// hold: rows past a sequence's end are not written, and are no difference.
 struct SecondOutputs {
   regard_arguments arguments;
   std::vector<std::vector<std::byte>> memory;
@@ -42,8 +56,13 @@ SecondOutputs second_outputs(const Problem& problem, const regard_arguments& liv
       tensor.strides[i] = elements;
       elements *= tensor.shape[i];
     }
-    second.memory.emplace_back(static_cast<std::size_t>(elements) * bytes_of(tensor.dtype));
-    tensor.data = second.memory.back().data();
+    const auto size = static_cast<std::int64_t>(bytes_of(tensor.dtype));
+    const auto* from = static_cast<const std::byte*>(tensor.data);
+    std::vector<std::byte>& to = second.memory.emplace_back(static_cast<std::size_t>(elements * size));
+    for_each_element(live.tensor[index], [&](std::int64_t place, std::int64_t offset) {
+      std::memcpy(to.data() + place * size, from + offset * size, static_cast<std::size_t>(size));
+    });
+    tensor.data = to.data();
     second.roles.push_back(role);
   }
   return second;
@@ -51,17 +70,10 @@ SecondOutputs second_outputs(const Problem& problem, const regard_arguments& liv
 
 /// Elements in row-major order of the logical shape, as doubles.
 std::vector<double> values(const regard_tensor& tensor) {
-  std::int64_t elements = 1;
-  for (int i = 0; i < tensor.rank; ++i) elements *= tensor.shape[i];
-  std::vector<double> result(static_cast<std::size_t>(elements));
-  for (std::int64_t flat = 0; flat < elements; ++flat) {
-    std::int64_t rest = flat, offset = 0;
-    for (int i = tensor.rank - 1; i >= 0; --i) {
-      offset += rest % tensor.shape[i] * tensor.strides[i];
-      rest /= tensor.shape[i];
-    }
-    result[static_cast<std::size_t>(flat)] = oracle::decode(tensor.dtype, tensor.data, offset);
-  }
+  std::vector<double> result;
+  for_each_element(tensor, [&](std::int64_t, std::int64_t offset) {
+    result.push_back(oracle::decode(tensor.dtype, tensor.data, offset));
+  });
   return result;
 }
 
@@ -76,28 +88,29 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return largest;
 }
 
-Status verify_beside(const PreparedPlan& live, const regard_arguments& arguments, const std::string& wanted) {
+/// How far the other path's outputs are from the live ones.
+Result<std::string> differences(const PreparedPlan& live, const regard_arguments& arguments,
+                                const std::string& wanted) {
   const Problem& problem = live.best().problem;
   EngineOptions options;
   options.threads = live.best().threads;
-  if (find_target(wanted)) {
-    options.target = wanted;
+  const Target* target = live.best().target;
+  if (const Result<const Target*> other = find_target(wanted)) {
+    target = *other;
   } else {
-    options.target = live.best().target->name;
     options.family = wanted;
   }
+  options.target = target->name;
+  if (target->kind != TargetKind::cpu || live.best().target->kind != TargetKind::cpu)
+    return refused("only CPU targets are compared with each other; on a GPU use REGARD_VERIFY=oracle");
   const Result<SharedPlan> other = prepared_plan(problem, options);
-  if (!other) {
-    if (other.error().kind == ErrorKind::invalid) return invalid("REGARD_VERIFY: " + other.error().message);
-    report_line(problem, wanted, other.error().message);
-    return {};
-  }
+  if (!other) return tl::unexpected(other.error());
   const Result<AlignedMemory> workspace = aligned_memory((*other)->workspace_bytes());
   if (!workspace) return tl::unexpected(workspace.error());
   const SecondOutputs second = second_outputs(problem, arguments);
   if (Status status = run(**other, second.arguments, workspace->get(), (*other)->workspace_bytes());
       !status) {
-    return status;
+    return tl::unexpected(status.error());
   }
   std::string text;
   for (regard_role role : second.roles) {
@@ -105,8 +118,16 @@ Status verify_beside(const PreparedPlan& live, const regard_arguments& arguments
         "{}{} differs by at most {:.3g}", text.empty() ? "" : ", ", role_name(role),
         largest_difference(values(arguments.tensor[role]), values(second.arguments.tensor[role])));
   }
-  report_line(problem, wanted, text);
-  return {};
+  return text;
+}
+
+Result<std::string> oracle_report(const PreparedPlan& live, const regard_arguments& arguments) {
+  const bool on_gpu = live.best().target->kind != TargetKind::cpu;
+  const Result<HostCopy> there = host_copy(arguments);
+  if (!there) return tl::unexpected(there.error());
+  const Result<int> threads = thread_count(on_gpu ? 0 : live.best().threads);
+  if (!threads) return tl::unexpected(threads.error());
+  return oracle::check_report(live.best().problem, there->arguments, *threads);
 }
 
 }  // namespace
@@ -114,20 +135,15 @@ Status verify_beside(const PreparedPlan& live, const regard_arguments& arguments
 Status verify_if_asked(const PreparedPlan& live, const regard_arguments& arguments) {
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
-  if (current->verify.empty()) return {};
-  const bool on_gpu = live.best().target->kind != TargetKind::cpu;
-  if (current->verify != "oracle" && on_gpu) {
-    return refused(fmt::format("REGARD_VERIFY={} compares CPU targets; on a GPU use REGARD_VERIFY=oracle",
-                               current->verify));
-  }
-  if (current->verify != "oracle") return verify_beside(live, arguments, current->verify);
-  const Result<HostCopy> there = host_copy(arguments);
-  if (!there) return tl::unexpected(there.error());
-  const Result<int> threads = thread_count(on_gpu ? 0 : live.best().threads);
-  if (!threads) return tl::unexpected(threads.error());
-  const Result<std::string> report = oracle::check_report(live.best().problem, there->arguments, *threads);
-  if (!report) return tl::unexpected(report.error());
-  report_line(live.best().problem, "oracle", *report);
+  const std::string& wanted = current->verify;
+  if (wanted.empty()) return {};
+  const Result<std::string> report =
+      wanted == "oracle" ? oracle_report(live, arguments) : differences(live, arguments, wanted);
+  if (!report && report.error().kind == ErrorKind::invalid)
+    return invalid("REGARD_VERIFY: " + report.error().message);
+  const std::string line = report ? fmt::format(" beside {}: {}", wanted, *report)
+                                  : fmt::format(": REGARD_VERIFY={}: {}", wanted, report.error().message);
+  std::fputs(fmt::format("regard verify: {}{}\n", print(live.best().problem), line).c_str(), stderr);
   return {};
 }
 

@@ -8,7 +8,8 @@
 namespace regard {
 
 /// Does nothing unless REGARD_VERIFY is set. The live outputs are never touched; the report goes to stderr.
-/// An error only where the setting names nothing that exists.
+/// An error only where the setting names nothing that exists; what the second path cannot do is reported, as
+/// the call itself has been done.
 Status verify_if_asked(const PreparedPlan& live, const regard_arguments&);
 
 }  // namespace regard

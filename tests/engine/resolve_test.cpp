@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -58,21 +59,30 @@ constexpr const char* built_in[] = {"fwd fp32 h=1 s=40 d=64 mask=causal",  //
                                     "bwd bf16 deterministic h=1 s=40 d=64 mask=causal",
                                     "fwd bf16 hq=4 hk=1 sq=1 sk=600 d=64 splits=2"};
 
-/// The memory of an fp32 or bf16 tensor, in halves of an fp32 number.
+/// The memory of an fp32, bf16 or int32 tensor, in halves of an fp32 number.
 std::size_t halves(const regard_tensor& tensor) {
-  std::size_t count = tensor.dtype == REGARD_FP32 ? 2 : 1;
+  std::size_t count = tensor.dtype == REGARD_BF16 ? 1 : 2;
   for (int i = 0; i < tensor.rank; ++i) count *= static_cast<std::size_t>(tensor.shape[i]);
   return count;
 }
 
-/// Small numbers: sines, of which bf16 has the upper halves.
+/// Small numbers: sines, of which bf16 has the upper halves; lengths of 3.
 void fill(std::span<std::uint16_t> memory, regard_dtype dtype) {
-  const std::size_t each = dtype == REGARD_FP32 ? 2 : 1;
+  const std::size_t each = dtype == REGARD_BF16 ? 1 : 2;
+  if (dtype == REGARD_INT32) {
+    for (std::size_t i = 0; i < memory.size(); i += each) memory[i] = 3;
+    return;
+  }
   for (std::size_t i = 0; i < memory.size(); i += each) {
     const auto bits = std::bit_cast<std::uint32_t>(std::sin(static_cast<float>(i / each)));
     if (each == 2) memory[i] = static_cast<std::uint16_t>(bits);
     memory[i + each - 1] = static_cast<std::uint16_t>(bits >> 16);
   }
+}
+
+/// Whether a run gives the tensor; lengths, too, where the problem may have some.
+bool is_given(regard_role role, regard_use use) {
+  return use == REGARD_INPUT || (use == REGARD_OPTIONAL_INPUT && role == REGARD_LENGTHS_Q);
 }
 
 /// "tier" of the first stage, then the outputs' bits; or the refusal.
@@ -90,9 +100,11 @@ void run_and_print(const char* text) {
       regard_use use;
       regard_tensor& tensor = arguments.tensor[role];
       regard_problem_tensor(problem, static_cast<regard_role>(role), &use, &tensor);
-      if (use != REGARD_INPUT && use != REGARD_OUTPUT) continue;
-      auto& own = (use == REGARD_OUTPUT ? outputs : memory).emplace_back(halves(tensor));
-      if (use == REGARD_INPUT) fill(own, tensor.dtype);
+      const bool given = is_given(static_cast<regard_role>(role), use);
+      if (!given && use != REGARD_OUTPUT) continue;
+      auto& own = (given ? memory : outputs).emplace_back(halves(tensor));
+      if (given) fill(own, tensor.dtype);
+      if (!given) std::ranges::fill(own, std::uint16_t{0x40e0});  // 7, about
       tensor.data = own.data();
     }
     return regard_attention(problem, nullptr, &arguments) == REGARD_OK;
@@ -271,6 +283,29 @@ TEST(Verify, AnotherFamilyRunsBesideTheCall) {
 TEST(Verify, AnotherTargetRunsBesideTheCall) {
   const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_VERIFY", "cpu-generic"}});
   EXPECT_THAT(text, HasSubstr("beside cpu-generic: o differs by at most"));
+}
+
+TEST(Verify, RowsPastALengthAreNoDifference) {
+  const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()},
+                                     {"REGARD_VERIFY", "generic"},
+                                     {"RESOLVE_TEST_PROBLEM", "fwd fp32 lengths b=2 h=1 s=8 d=64"}});
+  const std::string words = "beside generic: o differs by at most ";
+  ASSERT_THAT(text, HasSubstr(words));
+  EXPECT_LT(std::stod(text.substr(text.find(words) + words.size())), 1e-3) << text;
+}
+
+// The call itself has been done when they are asked.
+TEST(Verify, ATargetThatCannotRunHereIsReported) {
+  for (const std::string target : {"cpu-avx512bf16", "cpu-amx", "sm_90a", "gfx942"}) {
+    const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()},
+                                       {"REGARD_CPU_TARGET", "cpu-avx2"},
+                                       {"RESOLVE_TEST_PROBLEM", built_in[0]},
+                                       {"REGARD_VERIFY", target}});
+    EXPECT_THAT(text, HasSubstr("\noutput "));
+    const bool of_cpu = target.starts_with("cpu") && text.find(": REGARD_VERIFY") == std::string::npos;
+    EXPECT_THAT(text, HasSubstr(of_cpu ? " beside " + target + ": o differs by"
+                                       : "mask=causal: REGARD_VERIFY=" + target + ": "));
+  }
 }
 
 TEST(Verify, TheOracleRunsBesideTheCall) {
