@@ -1,8 +1,24 @@
 #include "engine/manifest.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace regard {
+namespace {
+
+/// Whether readers find all that they look for (describe() in resolve.cpp).
+bool are_resources(const nlohmann::json& found) {
+  if (!found.is_object()) return false;
+  for (const char* name : {"registers", "stack_bytes", "spill_bytes", "shared_bytes", "barriers", "wgmma"}) {
+    const auto number = found.find(name);
+    if (number == found.end() || !number->is_number_integer()) return false;
+  }
+  const auto warnings = found.find("warnings");
+  return warnings != found.end() && warnings->is_array() &&
+         std::ranges::all_of(*warnings, [](const nlohmann::json& warning) { return warning.is_string(); });
+}
+
+}  // namespace
 
 Manifest::Manifest(const std::string& json) {
   const nlohmann::json parsed = nlohmann::json::parse(json, nullptr, false);
@@ -12,7 +28,7 @@ Manifest::Manifest(const std::string& json) {
     if (found != parsed.end() && found->is_string()) *field = found->get<std::string>();
   }
   const auto found = parsed.find("resources");
-  if (found != parsed.end() && found->is_object()) resources = found->dump();
+  if (found != parsed.end() && are_resources(*found)) resources = found->dump();
 }
 
 }  // namespace regard

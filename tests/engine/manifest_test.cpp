@@ -1,0 +1,42 @@
+// Manifests of cache entries, which anybody may have written.
+#include "engine/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace regard {
+namespace {
+
+using nlohmann::json;
+
+const json resources = {{"registers", 32}, {"stack_bytes", 0}, {"spill_bytes", 0},    {"shared_bytes", 1024},
+                        {"barriers", 1},   {"wgmma", 0},       {"warnings", {"slow"}}};
+
+Manifest with(const json& some) {
+  return Manifest(json{{"kernel", "k"}, {"resources", some}}.dump());
+}
+
+TEST(Manifest, ResourcesAreReadBack) {
+  EXPECT_EQ(json::parse(with(resources).resources), resources);
+}
+
+TEST(Manifest, WhateverIsOddReadsAsEmpty) {
+  for (const auto& [name, value] : resources.items()) {
+    for (const json& odd : {json("x"), json(nullptr), json(1.5), json::array({1}), json::object()}) {
+      json changed = resources;
+      changed[name] = odd;
+      EXPECT_EQ(with(changed).resources, "") << changed;
+      EXPECT_EQ(with(changed).kernel, "k");
+    }
+    json without = resources;
+    without.erase(name);
+    EXPECT_EQ(with(without).resources, "") << without;
+  }
+  EXPECT_EQ(with(json::array()).resources, "");
+  EXPECT_EQ(Manifest(R"({"kernel": 5})").kernel, "");
+  EXPECT_EQ(Manifest("[]").kernel, "");
+}
+
+}  // namespace
+}  // namespace regard
