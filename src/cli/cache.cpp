@@ -16,9 +16,11 @@ using Json = nlohmann::json;
 
 std::string date(const Json& entry) {
   const std::time_t when = entry.value("used", std::time_t{0});
+  std::tm local;
+  if (localtime_r(&when, &local) == nullptr) return "-";  // a year beyond int
   char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", std::localtime(&when));
-  return text;
+  const std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &local);
+  return {text, size};
 }
 
 /// What the entry is, in the words of its manifest.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/settings.h"
 #include "engine/manifest.h"
 #include "engine/resolve.h"
 
@@ -25,6 +26,8 @@ std::string line_of(const std::string& kernel, const json& resources) {
 
 std::map<std::string, std::string> cached_kernels() {
   std::map<std::string, std::string> found;
+  const Result<Settings>& current = settings();
+  if (!current || !current->cache) return found;
   const Result<Cache*> cache = process_cache();
   if (!cache) return found;
   std::vector<CacheEntryInfo> entries = (*cache)->list();

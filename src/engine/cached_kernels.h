@@ -11,7 +11,7 @@
 namespace regard {
 
 /// Kernel texts, each with its resources as JSON (compile/resources.h); empty for a CPU's. Of several entries
-/// for one kernel, the last used one.
+/// for one kernel, the last used one. None where REGARD_CACHE=off.
 std::map<std::string, std::string> cached_kernels();
 
 /// An explanation as "text", "all" or "json", with the resources of the plan's kernels where the cache has

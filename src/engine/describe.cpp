@@ -138,6 +138,8 @@ Result<std::string> describe_machine() {
 }
 
 Result<std::string> list_kernels(std::string_view target_name, std::string_view profile_name) {
+  const Result<Settings>& current = settings();
+  if (!current) return tl::unexpected(current.error());
   const Result<std::vector<Target>>& all = targets();
   if (!all) return tl::unexpected(all.error());
   if (!target_name.empty()) {
@@ -153,12 +155,12 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     if (known != in_cache.end() && !known->second.empty()) row["resources"] = json::parse(known->second);
   };
   const auto wanted = [&](std::string_view key) {
-    return target_name.empty() || (key.starts_with(target_name) && key[target_name.size()] == ' ');
+    return target_name.empty() || key.substr(0, key.find(' ')) == target_name;
   };
 
   if (profile_name.empty()) {
     for (const BuiltInKernel& kernel : built_in_kernels()) {
-      if (wanted(kernel.key)) add(std::string(kernel.key), word(Tier::built_in));
+      if (current->built_in && wanted(kernel.key)) add(std::string(kernel.key), word(Tier::built_in));
     }
     for (const auto& [key, resources] : in_cache) {
       if (wanted(key)) add(key, word(Tier::cache));
@@ -175,9 +177,8 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     if (!keys) return tl::unexpected(keys.error());
     for (const KernelKey& key : *keys) {
       const std::string text = print(key);
-      const bool cached = in_cache.contains(text);
-      add(text,
-          find_built_in(text) != nullptr ? word(Tier::built_in) : word(cached ? Tier::cache : Tier::compile));
+      const bool built_in = current->built_in && find_built_in(text) != nullptr;
+      add(text, word(built_in ? Tier::built_in : in_cache.contains(text) ? Tier::cache : Tier::compile));
     }
   }
   return json_text(rows);

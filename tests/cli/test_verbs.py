@@ -2,7 +2,9 @@
 
 import json
 import os
+import pathlib
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -94,6 +96,32 @@ def test_list_filters_by_target_and_tier(regard_json):
 def test_list_of_a_profile_says_where_its_kernels_would_come_from(regard_json):
     kernels = regard_json("list --profile=default --target=cpu-generic")
     assert kernels and {row["tier"] for row in kernels} <= {"built-in", "cache", "compile"}
+
+
+def test_list_leaves_out_the_tiers_that_are_switched_off(regard, regard_json, tmp_path):
+    settings = {"REGARD_CACHE_DIR": str(tmp_path / "cache")}
+    assert regard("run fwd fp32 s=8 d=16 --target=cpu-generic --repeat=0 --no-check", **settings).code == 0
+
+    def tiers(*words, **more):
+        return {row["tier"] for row in regard_json("list --target=cpu-generic", *words, **settings, **more)}
+
+    assert tiers() == {"built-in", "cache"}
+    assert tiers(REGARD_BUILT_IN="off") == {"cache"}
+    assert tiers(REGARD_CACHE="off") == {"built-in"}
+    assert tiers("--profile=default") == {"built-in"}
+    assert tiers("--profile=default", REGARD_BUILT_IN="off") == {"compile"}
+
+
+def test_cache_list_takes_any_time(regard):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # other file systems have smaller times
+        settings = {"REGARD_CACHE_DIR": folder}
+        assert regard("run fwd fp32 s=8 d=16 --target=cpu-generic --repeat=0 --no-check", **settings).code == 0
+        entries = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
+        for path in entries:
+            os.utime(path, ns=(4 * 10**27, 4 * 10**27))
+        shown = regard("cache list", **settings)
+        assert shown.code == 0, shown.err
+        assert any(" - " in line and "d=16" in line for line in shown.out.splitlines()), shown.out
 
 
 def test_cache_life(regard, regard_json, tmp_path):
