@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "base/forever.h"
 #include "base/log.h"
@@ -42,6 +43,10 @@ Status read(std::string_view, std::string_view value, std::string& out) {
 
 Status read(std::string_view name, std::string_view value, std::int64_t& out) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out);
+  if (error == std::errc::result_out_of_range && end == value.data() + value.size() && value[0] != '-') {
+    return invalid(std::string(name) + "='" + std::string(value) + "' is too large; the largest number is " +
+                   std::to_string(std::numeric_limits<std::int64_t>::max()));
+  }
   if (error != std::errc{} || end != value.data() + value.size() || out < 0) {
     return invalid(std::string(name) + "='" + std::string(value) + "' is not a whole number of 0 or more");
   }
@@ -131,6 +136,7 @@ Result<Settings> parse_settings(std::span<const std::string> environment,
     if (!known) warnings.push_back("unknown setting " + std::string(name) + suggestion(name, names));
   }
   if (Status status = known_topics(parsed.log); !status) return tl::unexpected(status.error());
+  if (!parsed.data_dir.empty()) parsed.built_in = false;  // those were compiled from the built-in copies
   return parsed;
 }
 

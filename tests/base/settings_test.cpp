@@ -40,12 +40,15 @@ TEST(Settings, SwitchesAreStrict) {
 
 TEST(Settings, NumbersAreWholeAndNotNegative) {
   EXPECT_EQ(parsed({"REGARD_THREADS=12"}).settings->threads, 12);
-  for (const char* bad : {"-1", "1.5", "1e3", "many", "0x10", "99999999999999999999"}) {
+  for (const char* bad :
+       {"-1", "1.5", "1e3", "many", "0x10", "99999999999999999999x", "-99999999999999999999"}) {
     const Parsed result = parsed({"REGARD_THREADS=" + std::string(bad)});
     ASSERT_FALSE(result.settings) << bad;
     EXPECT_THAT(result.settings.error().message,
-                HasSubstr("REGARD_THREADS='" + std::string(bad) + "' is not"));
+                HasSubstr("REGARD_THREADS='" + std::string(bad) + "' is not a whole number"));
   }
+  EXPECT_EQ(parsed({"REGARD_THREADS=99999999999999999999"}).settings.error().message,
+            "REGARD_THREADS='99999999999999999999' is too large; the largest number is 9223372036854775807");
 }
 
 TEST(Settings, TextIsTakenAsItIs) {
@@ -66,6 +69,11 @@ TEST(Settings, AnEmptyValueIsTheDefault) {
   const Parsed result = parsed({"REGARD_JIT=", "REGARD_THREADS="});
   EXPECT_TRUE(result.settings->jit);
   EXPECT_EQ(result.settings->threads, 0);
+}
+
+TEST(Settings, SourcesFromAFolderLeaveTheBuiltInKernels) {
+  EXPECT_FALSE(parsed({"REGARD_DATA_DIR=."}).settings->built_in);
+  EXPECT_TRUE(parsed({"REGARD_DATA_DIR="}).settings->built_in);
 }
 
 TEST(Settings, UnknownNamesAreReportedWithTheNearest) {
