@@ -11,7 +11,7 @@ namespace regard {
 /// say and dies on a page fault where the file is shorter.
 const char* shared_object_defect(std::span<const std::byte> bytes);
 
-/// The same of a file; null also when it cannot be read, which the loader says itself.
+/// The same of a file; null also when it cannot be opened, which the loader says itself.
 const char* shared_object_defect(const std::string& path);
 
 }  // namespace regard

@@ -1,5 +1,6 @@
 #include "cli/array_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,7 +28,9 @@ using File = std::unique_ptr<std::FILE, Close>;
 }
 
 std::shared_ptr<const std::vector<std::byte>> read_file(const std::string& path) {
-  const File file(std::fopen(path.c_str(), "rb"));
+  const int descriptor =
+      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait for a FIFO's writer
+  const File file(descriptor < 0 ? nullptr : fdopen(descriptor, "rb"));
   if (!file) fail_at(path, "read");
   struct stat about{};
   if (fstat(fileno(file.get()), &about) != 0) fail_at(path, "read");

@@ -53,6 +53,7 @@ std::vector<std::string> all_problems(const Request& request) {
     std::ifstream file(request.problems);
     if (!file) fail_with(fmt::format("cannot read {}: {}", request.problems, std::strerror(errno)));
     std::ranges::copy(problems_in(file), std::back_inserter(problems));
+    if (file.bad()) fail_with(fmt::format("cannot read {}: {}", request.problems, std::strerror(errno)));
   }
   if (problems.empty()) fail_with("a problem is missing, such as: fwd bf16 h=16 s=1024 d=128 mask=causal");
   return problems;

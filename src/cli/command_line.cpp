@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <memory>
 
 #include "base/nearest.h"
@@ -94,6 +96,15 @@ bool is_file_option(regard_role role) {
   }
 }
 
+/// CLI11 itself takes the nearest of 64 bits. Empty when nothing is wrong.
+std::string whole_number(const std::string& text) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  if (const auto read = std::from_chars(text.data(), end, number); read.ec == std::errc{} && read.ptr == end)
+    return "";
+  return text + " is not a whole number of 0 to " + std::to_string(std::numeric_limits<std::uint64_t>::max());
+}
+
 /// CLI11's tree and what it writes to.
 struct CommandLine {
   CLI::App app{"Fused multi-head attention: plan, run, check and measure it.", "regard"};
@@ -145,7 +156,9 @@ void CommandLine::add_run() {
   run->add_flag("--convert", request.convert, "Round files of other float or integer types to the problem's");
   run->add_option("--lengths-q", request.lengths_q, "Query lengths, e.g. 5,0,17, or a file");
   run->add_option("--lengths-k", request.lengths_k, "Key lengths, likewise");
-  run->add_option("--seed", request.seed, "Seed of random inputs and of dropout")->capture_default_str();
+  run->add_option("--seed", request.seed, "Seed of random inputs and of dropout")
+      ->capture_default_str()
+      ->check(whole_number);
   run->add_option("--repeat", request.repeat, "Timed runs; 0 to skip the timing")
       ->capture_default_str()
       ->check(CLI::Range(0, 1000000));
@@ -173,7 +186,9 @@ void CommandLine::add_bench() {
   bench->add_option("--rounds", request.rounds, "Rounds; a time is the median over them")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
-  bench->add_option("--seed", request.seed, "Seed of the random inputs")->capture_default_str();
+  bench->add_option("--seed", request.seed, "Seed of the random inputs")
+      ->capture_default_str()
+      ->check(whole_number);
   bench->add_option("--commit", request.commit, "Written into each line as \"commit\"");
 }
 
@@ -262,6 +277,14 @@ std::string sentence(std::string message) {
   return message;
 }
 
+/// The same where an option or a word stands without its value, or too often.
+std::string about_values(const std::string& message) {
+  const std::string name = message.substr(0, message.find(':'));
+  if (message.find(" missing") != std::string::npos) return name + " needs a value";
+  if (message.find(": At Most ") == std::string::npos) return sentence(message);
+  return name.starts_with('-') ? name + " can be given only once" : "only one " + name + " can be given";
+}
+
 std::string help_of(CLI::App& app, const std::string& name) {
   CLI::App* verb = name.empty() ? &app : app.get_subcommand(name);
   return verb->help(name.empty() ? "" : "regard", CLI::AppFormatMode::Normal);
@@ -291,8 +314,7 @@ std::variant<Request, std::string> parse_command_line(std::vector<std::string> a
     fail_with(sentence(missing.what()) + "; see regard " + line->app.get_subcommands().front()->get_name() +
               " --help");
   } catch (const CLI::ArgumentMismatch& missing) {
-    const std::string message = missing.what();
-    fail_with(message.substr(0, message.find(':')) + " needs a value");
+    fail_with(about_values(missing.what()));
   } catch (const CLI::ParseError& wrong) {
     fail_with(sentence(wrong.what()));
   }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "base/json_text.h"
@@ -36,6 +37,10 @@ std::vector<std::string> wanted_kernels(const Request& request) {
     std::set<std::string> kernels;  // profiles share many
     for (const std::string& profile : request.profiles) {
       for (const Json& row : Json::parse(regard::list(target, profile))) kernels.insert(cell(row, "kernel"));
+    }
+    if (kernels.empty()) {
+      throw error(REGARD_REFUSED, fmt::format("target {} has no kernels of profile {}", target,
+                                              fmt::join(request.profiles, ", ")));
     }
     for (std::string& kernel : sample_of({kernels.begin(), kernels.end()}, request.sample)) {
       wanted.push_back(std::move(kernel));
@@ -93,10 +98,15 @@ class Progress {
 };
 
 int jobs_of(const Request& request) {
+  constexpr int most = 4096;
+  if (request.threads < 0 || request.threads > most) {
+    fail_with(
+        fmt::format("threads={} is out of range; use 1 to {}, or 0 for all cores", request.threads, most));
+  }
   return request.threads != 0 ? request.threads : Json::parse(regard::info())["machine"]["cores"].get<int>();
 }
 
-std::vector<Json> prepare_all(const std::vector<std::string>& kernels, int jobs) {
+std::vector<Json> prepare_all(const std::vector<std::string>& kernels, std::size_t jobs) {
   std::vector<Json> rows(kernels.size());
   Progress progress(kernels.size());
   std::atomic<std::size_t> next{0};
@@ -107,7 +117,10 @@ std::vector<Json> prepare_all(const std::vector<std::string>& kernels, int jobs)
     }
   };
   std::vector<std::jthread> threads;
-  for (int i = 1; i < jobs; ++i) threads.emplace_back(work);
+  try {
+    for (std::size_t i = 1; i < std::min(jobs, kernels.size()); ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {  // no more of them: those that there are do the work
+  }
   work();
   threads.clear();  // waits for them
   return rows;

@@ -1,5 +1,7 @@
 """Bad input is one sentence on standard error and exit code 2; a valid problem that nothing solves is 3."""
 
+import os
+
 import pytest
 
 CASES = [
@@ -8,6 +10,10 @@ CASES = [
     ("run", "a problem is missing"),
     ("run --repaet=3 fwd s=8 d=64", "unknown option '--repaet'; did you mean '--repeat'?"),
     ("run fwd s=8 d=64 --repeat", "--repeat needs a value"),
+    ("run fwd s=8 d=64 --repeat 3 --repeat 4", "--repeat can be given only once"),
+    ("help run run", "only one topic can be given"),
+    ("run fwd fp32 s=8 d=64 --seed -1", "--seed: -1 is not a whole number of 0 to 18446744073709551615"),
+    ("bench fwd fp32 s=8 d=64 --seed=99999999999999999999", "--seed: 99999999999999999999 is not a whole number"),
     ("run fwd s=8 d=64 --repeat=x", "--repeat: Value x not in range"),
     ("run fwd s=8 d=64 --threads=-1", "threads=-1 is out of range; use 1 to 4096, or 0"),
     ("run fwd fp32 s=8 d=64 hqq=4", "unknown word 'hqq=4'; did you mean 'hq'?"),
@@ -38,7 +44,10 @@ CASES = [
     ("completion bsh", "no completion for 'bsh'; did you mean 'bash'?"),
     ("help rnu", "unknown verb 'rnu'; did you mean 'run'?"),
     ("bench --problems=nowhere.txt", "cannot read nowhere.txt: No such file"),
+    ("bench --problems=.", "cannot read .: Is a directory"),
     ("bench", "a problem is missing"),
+    ("prebuild --target=cpu-generic --profile=default --threads=-5", "threads=-5 is out of range; use 1 to 4096, or 0"),
+    ("prebuild --target=cpu-generic --profile=default --threads=4097", "threads=4097 is out of range"),
 ]
 
 
@@ -54,6 +63,21 @@ def test_unknown_family_is_refused(refused):
 
 def test_valid_problem_without_a_kernel_is_refused(refused):
     assert "paged" in refused("run fwd bf16 b=1 h=2 sq=1 sk=64 d=64 paged=16", code=3)
+
+
+def test_prebuild_of_nothing_is_refused(refused):
+    nothing = "target gfx942 has no kernels of profile flash"
+    assert nothing in refused("prebuild --target=gfx942 --profile=flash", code=3)
+    assert nothing in refused("prebuild --target=cpu-generic,gfx942 --profile=flash", code=3)
+
+
+def test_nobody_waits_for_the_writer_of_a_fifo(regard, refused, tmp_path):
+    os.mkfifo(tmp_path / "q.npy")
+    assert "cannot read q.npy: it is not a file" in refused("run fwd fp32 s=8 d=64 --q=q.npy")
+    os.mkfifo(tmp_path / "libnvrtc.so")
+    one = "prebuild --target=sm_80 --profile=flash --sample=1"
+    shown = regard(one, REGARD_NVRTC=str(tmp_path / "libnvrtc.so"), REGARD_CACHE_DIR=str(tmp_path / "cache"))
+    assert shown.code == 3 and "libnvrtc.so: it is not a file" in shown.out
 
 
 def test_tensors_larger_than_the_machine_are_one_sentence(refused):

@@ -4,10 +4,11 @@ import json
 import pathlib
 import re
 import shutil
+import subprocess
 
 import pytest
 
-from conftest import ROOT
+from conftest import COMMAND, ROOT
 
 WHEELS = [str(folder) for folder in ROOT.glob(".venv/lib/python*/site-packages/nvidia/cu13/lib") if folder.is_dir()]
 ONE = "prebuild --target=sm_90a --profile=flash --sample=1 --strict"
@@ -34,6 +35,13 @@ def test_a_cache_too_small_for_all_is_said(regard, tmp_path):
     assert "2 not kept: removed again, as the cache holds 1 bytes at most; REGARD_CACHE_BYTES sets how much" in done.out
     rows = json.loads(regard(three, "--json", **settings).out)
     assert ["not_kept" in row for row in rows] == [True, True, False]
+
+
+def test_threads_that_cannot_be_had_are_done_without(tmp_path):
+    kernels = "prebuild --target=cpu-generic --profile=default --threads=4096"  # built in: nothing is compiled
+    command = f"ulimit -v 300000; REGARD_CACHE_DIR='{tmp_path}' exec '{COMMAND}' {kernels}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and " 0 failed" in done.stdout, done.stdout + done.stderr
 
 
 def spoilt(tmp_path, *changes):
@@ -68,6 +76,8 @@ def test_list_and_explain_show_what_a_kernel_takes(regard, regard_json, tmp_path
     (stage,) = regard_json("explain", problem, **settings)["plan"]["stages"]
     used = stage["resources"]
     assert used["registers"] > 0
+    (stage,) = regard_json("explain", problem, **settings, REGARD_CACHE="off")["plan"]["stages"]
+    assert "resources" not in stage
     line = f"{used['registers']} registers, 0 bytes spilled, 0 of stack, {used['shared_bytes']} of static shared memory"
     assert line in regard("explain", problem, **settings).out
     for profile in ("", "--profile=default"):
