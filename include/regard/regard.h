@@ -225,7 +225,8 @@ REGARD_API regard_status regard_list(const char* target, const char* profile, ch
  * than its target has is an error. */
 REGARD_API regard_status regard_prepare_kernel(const char* kernel, char** json);
 /* Where the Python that runs in this process has its packages, most wanted first; compilers come as such
- * (docs/compile.md). The first call in a process counts. Python's package of Regard makes it. */
+ * (docs/compile.md). The first call in a process counts; NULL is as good as none when count is 0. Python's
+ * package of Regard makes it. */
 REGARD_API regard_status regard_package_folders(const char* const* folders, int64_t count);
 /* verb: "list", "stat", "verify", "gc", "clean"; result: JSON. */
 REGARD_API regard_status regard_cache(const char* verb, char** json);

@@ -38,6 +38,21 @@ inline void require(regard_status status) {
   if (status != REGARD_OK) throw error(status, regard_status_message());
 }
 
+/// Text for the C ABI, where it would end at a NUL without a word.
+inline const char* c_text(const std::string& text, const char* name) {
+  if (text.find('\0') != std::string::npos) {
+    throw error(REGARD_INVALID,
+                std::string(name) + " has the character NUL, where its text would end; leave it out");
+  }
+  return text.c_str();
+}
+
+/// The text of something that the C ABI owns; null is that of an object that was moved from.
+inline std::string text_of(const char* text) {
+  if (text == nullptr) throw error(REGARD_INVALID, "nothing is left in an object that was moved from");
+  return text;
+}
+
 /// Owns a string that the C ABI handed out.
 struct String {
   char* text = nullptr;
@@ -124,17 +139,19 @@ class Problem {
  public:
   explicit Problem(const std::string& text) {
     regard_problem* problem = nullptr;
-    detail::require(regard_problem_parse(text.c_str(), &problem));
+    detail::require(regard_problem_parse(detail::c_text(text, "a problem"), &problem));
     handle_.reset(problem);
   }
   static Problem from_json(const std::string& json) {
     regard_problem* problem = nullptr;
-    detail::require(regard_problem_from_json(json.c_str(), &problem));
+    detail::require(regard_problem_from_json(detail::c_text(json, "json"), &problem));
     return Problem(problem);
   }
 
-  std::string text() const { return regard_problem_text(get()); }  ///< canonical; parses back
-  std::string json() const { return regard_problem_json(get()); }
+  std::string text() const {
+    return detail::text_of(regard_problem_text(get()));
+  }  ///< canonical; parses back
+  std::string json() const { return detail::text_of(regard_problem_json(get())); }
   double flops() const { return regard_problem_flops(get()); }  ///< visible pairs only
 
   /// How the problem uses a role, and the dtype, shape and strides it expects there (data is null).
@@ -166,8 +183,8 @@ struct Options {
   /// Valid as long as this object is.
   regard_plan_options c() const {
     regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
-    options.target = target.empty() ? nullptr : target.c_str();
-    options.family = family.empty() ? nullptr : family.c_str();
+    options.target = target.empty() ? nullptr : detail::c_text(target, "target");
+    options.family = family.empty() ? nullptr : detail::c_text(family, "family");
     options.threads = threads;
     return options;
   }
@@ -185,7 +202,7 @@ class Plan {
 
   /// Gets every kernel now (embedded, cached or compiled), so that the first run does not have to.
   void prepare() { detail::require(regard_plan_prepare(get())); }
-  std::string target() const { return regard_plan_target(get()); }
+  std::string target() const { return detail::text_of(regard_plan_target(get())); }
   std::int64_t workspace_bytes() const { return regard_plan_workspace_bytes(get()); }
   std::string json() const {
     detail::String json;
@@ -209,8 +226,10 @@ class Memory {
  public:
   Memory() = default;
   explicit Memory(std::int64_t bytes, const std::string& target = {}) : bytes_(bytes) {
+    if (bytes < 0) throw error(REGARD_INVALID, "memory cannot have " + std::to_string(bytes) + " bytes");
+    const char* const where = detail::c_text(target, "target");
     void* memory = nullptr;
-    if (bytes > 0) detail::require(regard_memory_allocate(target.c_str(), bytes, &memory));
+    if (bytes > 0) detail::require(regard_memory_allocate(where, bytes, &memory));
     data_.reset(memory);
   }
   void* data() const noexcept { return data_.get(); }
@@ -247,7 +266,7 @@ inline std::string explain(const Problem& problem, const Options& options = {},
                            const std::string& format = "text") {
   const regard_plan_options c_options = options.c();
   detail::String text;
-  detail::require(regard_explain(problem.get(), &c_options, format.c_str(), &text.text));
+  detail::require(regard_explain(problem.get(), &c_options, detail::c_text(format, "format"), &text.text));
   return text.copy();
 }
 
@@ -270,22 +289,22 @@ inline std::string info() {
 /// Kernels by target and profile (empty: no filter): JSON.
 inline std::string list(const std::string& target = {}, const std::string& profile = {}) {
   detail::String json;
-  detail::require(regard_list(target.empty() ? nullptr : target.c_str(),
-                              profile.empty() ? nullptr : profile.c_str(), &json.text));
+  detail::require(regard_list(target.empty() ? nullptr : detail::c_text(target, "target"),
+                              profile.empty() ? nullptr : detail::c_text(profile, "profile"), &json.text));
   return json.copy();
 }
 
 /// Gets a kernel, by its text in `list`, into the cache: JSON with tier, seconds and resources.
 inline std::string prepare_kernel(const std::string& kernel) {
   detail::String json;
-  detail::require(regard_prepare_kernel(kernel.c_str(), &json.text));
+  detail::require(regard_prepare_kernel(detail::c_text(kernel, "kernel"), &json.text));
   return json.copy();
 }
 
 /// The kernel cache: "list", "stat", "verify", "gc" or "clean"; JSON.
 inline std::string cache(const std::string& verb) {
   detail::String json;
-  detail::require(regard_cache(verb.c_str(), &json.text));
+  detail::require(regard_cache(detail::c_text(verb, "verb"), &json.text));
   return json.copy();
 }
 

@@ -1,5 +1,9 @@
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "compile/nvrtc_library.h"
 #include "engine/describe.h"
@@ -35,9 +39,14 @@ regard_status regard_prepare_kernel(const char* kernel, char** json) {
 }
 
 regard_status regard_package_folders(const char* const* folders, int64_t count) {
-  if (folders == nullptr) return report(null_argument("folders").value());
   return guarded([&] {
-    name_package_folders({folders, folders + std::max<int64_t>(count, 0)});
+    std::vector<std::string> names;
+    for (int64_t i = 0; i < count; ++i) {
+      if (folders == nullptr) return report(null_argument("folders").value());
+      if (folders[i] == nullptr) return report(null_argument(fmt::format("folders[{}]", i)).value());
+      names.emplace_back(folders[i]);
+    }
+    name_package_folders(std::move(names));
     return REGARD_OK;
   });
 }

@@ -181,6 +181,9 @@ TEST(BadPointer, IsNamedByItsParameter) {
   expect(regard_prepare_kernel(nullptr, &text), "kernel");
   expect(regard_prepare_kernel("cpu-avx2 forward | fwd fp32 d=64", nullptr), "json");
   expect(regard_package_folders(nullptr, 1), "folders");
+  const char* const folders[] = {"/x", nullptr};
+  expect(regard_package_folders(folders, 2), "folders[1]");
+  EXPECT_EQ(regard_package_folders(nullptr, 0), REGARD_OK);
   regard_plan_destroy(made);
 }
 

@@ -7,6 +7,8 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -54,6 +56,38 @@ TEST(Hpp, ErrorsCarryTheStatusAndTheSentence) {
   expect_error(REGARD_INVALID, "yaml", [&] { regard::explain(problem, {}, "yaml"); });
   expect_error(REGARD_INVALID, "default", [] { regard::list({}, "defualt"); });
   expect_error(REGARD_INVALID, "list", [] { regard::cache("lst"); });
+}
+
+TEST(Hpp, TextDoesNotEndAtANul) {
+  using std::string_literals::operator""s;
+  const std::string word = "character NUL";
+  const regard::Problem problem("fwd fp32 h=1 s=8 d=8");
+  expect_error(REGARD_INVALID, word, [] { regard::Problem("fwd bf16 s=64 d=64\0 mask=causal"s); });
+  expect_error(REGARD_INVALID, word, [] { regard::Problem::from_json("{}\0x"s); });
+  expect_error(REGARD_INVALID, word, [&] { regard::Plan(problem, {.target = "cpu-generic\0x"s}); });
+  expect_error(REGARD_INVALID, word, [&] { regard::Plan(problem, {.family = "generic\0x"s}); });
+  expect_error(REGARD_INVALID, word, [&] { regard::explain(problem, {}, "text\0x"s); });
+  expect_error(REGARD_INVALID, word, [] { regard::Memory(8, "cpu-generic\0x"s); });
+  expect_error(REGARD_INVALID, word, [] { regard::list("cpu-generic\0x"s); });
+  expect_error(REGARD_INVALID, word, [] { regard::list({}, "default\0x"s); });
+  expect_error(REGARD_INVALID, word, [] { regard::prepare_kernel("cpu-generic\0x"s); });
+  expect_error(REGARD_INVALID, word, [] { regard::cache("stat\0x"s); });
+}
+
+TEST(Hpp, MemoryOfLessThanNothingIsRefused) {
+  expect_error(REGARD_INVALID, "-5 bytes", [] { regard::Memory(-5); });
+  expect_error(REGARD_INVALID, "-5 bytes", [] { regard::Workspace(-5); });
+  EXPECT_EQ(regard::Memory(0).data(), nullptr);
+}
+
+TEST(Hpp, WhatWasMovedFromSaysSo) {
+  regard::Problem problem("fwd fp32 h=1 s=8 d=8");
+  regard::Plan plan(problem);
+  const regard::Problem moved = std::move(problem);
+  const regard::Plan moved_plan = std::move(plan);
+  expect_error(REGARD_INVALID, "moved from", [&] { problem.text(); });  // NOLINT: that is the question
+  expect_error(REGARD_INVALID, "moved from", [&] { problem.json(); });
+  expect_error(REGARD_INVALID, "moved from", [&] { plan.target(); });  // NOLINT: likewise
 }
 
 TEST(Hpp, AnErrorIsARuntimeErrorWhoseSentenceOutlivesTheNextCall) {
