@@ -32,7 +32,6 @@ void tell_package_folders() {
   }
   std::vector<const char*> texts;
   for (const std::string& folder : folders) texts.push_back(folder.c_str());
-  texts.push_back(nullptr);  // so that there is an array without any, too
   check(regard_package_folders(texts.data(), std::ssize(folders)));
 }
 
@@ -67,28 +66,23 @@ NB_MODULE(_core, module) {
     check(regard_problem_words(&json));
     return take_string(json);
   });
-  module.def("info", [] {
-    char* json = nullptr;
-    check(regard_info(&json));
-    return take_string(json);
-  });
+  module.def("info", [] { return text_from(&regard_info); });
   module.def(
       "list",
       [](nb::handle target_name, nb::handle profile_name) {
         const std::optional<std::string> target = optional_text_of(target_name, "target"),
                                          profile = optional_text_of(profile_name, "profile");
-        char* json = nullptr;
-        check(regard_list(target ? target->c_str() : nullptr, profile ? profile->c_str() : nullptr, &json));
-        return take_string(json);
+        return text_from([&](char** json) {
+          return regard_list(target ? target->c_str() : nullptr, profile ? profile->c_str() : nullptr, json);
+        });
       },
       nb::arg("target").none(), nb::arg("profile").none(),
       nb::sig("def list(target: str | None, profile: str | None) -> str"));
   module.def(
       "cache",
       [](nb::handle verb) {
-        char* json = nullptr;
-        check(regard_cache(text_of(verb, "verb").c_str(), &json));
-        return take_string(json);
+        const std::string word = text_of(verb, "verb");
+        return text_from([&](char** json) { return regard_cache(word.c_str(), json); });
       },
       nb::arg("verb").none(), nb::sig("def cache(verb: str) -> str"));
 }

@@ -190,9 +190,9 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
          nb::handle format) {
         const PlanOptions options{target, family, threads};
         const regard_plan_options c = options.c();
-        char* text = nullptr;
-        check(regard_explain(problem.handle(), &c, text_of(format, "format").c_str(), &text));
-        return take_string(text);
+        const std::string wanted = text_of(format, "format");
+        return text_from(
+            [&](char** text) { return regard_explain(problem.handle(), &c, wanted.c_str(), text); });
       },
       nb::arg("problem"), nb::arg("target").none(), nb::arg("family").none(), nb::arg("threads").none(),
       nb::arg("format").none(),
@@ -205,14 +205,8 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
         Binding binding(problem);
         bind(binding, seed, offset, tensors);
         for (const Binding::Busy& array : binding.busy()) wait_for(array.data, array.stream);
-        char* report = nullptr;
-        regard_status status;
-        {
-          const Unlocked unlocked;
-          status = regard_check(problem.handle(), &binding.arguments(), &report);
-        }
-        check(status);
-        return take_string(report);
+        return text_from(
+            [&](char** report) { return regard_check(problem.handle(), &binding.arguments(), report); });
       },
       nb::arg("problem"), nb::arg("seed").none(), nb::arg("offset").none(), nb::arg("tensors"),
       nb::sig("def check(problem: Problem, seed: object, offset: int, tensors: dict[str, object]) -> str"));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "regard/regard.h"
+#include "unlocked.h"
 
 namespace regard::python {
 
@@ -28,6 +29,19 @@ inline nb::str take_string(char* text) {
   nb::str result(text != nullptr ? text : "");
   regard_string_free(text);
   return result;
+}
+
+/// The text that a call of the C ABI gives; other threads run meanwhile.
+template <class Call>
+nb::str text_from(const Call& call) {
+  char* text = nullptr;
+  regard_status status;
+  {
+    const Unlocked unlocked;
+    status = call(&text);
+  }
+  check(status);
+  return take_string(text);
 }
 
 }  // namespace regard::python

@@ -252,6 +252,10 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
     if (known.stream && known.view.data != nullptr) busy_.push_back({known.view.data, *known.stream});
     return known.view;
   }
+  if (nb::hasattr(array, "mask") && nb::hasattr(array, "fill_value"))
+    raise(REGARD_INVALID, std::string(name) +
+                              " is a masked array, and tensors of attention have no mask of valid elements; "
+                              "pass its data, or filled()");
   nb::ndarray<nb::ro> found;
   if (!import(exported(array, name), found)) refuse_array(array, name);
   if (written) {

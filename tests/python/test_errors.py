@@ -15,6 +15,7 @@ def f32(*shape):
 
 
 GOOD = f32(1, 8, 4, 16)
+MASKED = numpy.ma.masked_array(GOOD, GOOD == 0)
 OFFSETS = numpy.array([0, 4, 8], "int32")
 PACKED = f32(8, 2, 16)
 
@@ -27,6 +28,8 @@ CASES = {
     "no array k": (lambda: regard.attention(GOOD, "k", GOOD), TypeError, ["k", "str"]),
     "head dims differ": (lambda: regard.attention(GOOD, f32(1, 8, 4, 8), GOOD), ValueError, ["'k'", "8", "16"]),
     "batches differ": (lambda: regard.attention(GOOD, f32(2, 8, 4, 16), GOOD), ValueError, ["'k'", "2"]),
+    "masked elements": (lambda: regard.attention(MASKED, GOOD, GOOD), ValueError, ["q is a masked array", "filled()"]),
+    "masked output": (lambda: regard.attention(*[GOOD] * 3, out=MASKED), ValueError, ["o is a masked array"]),
     "heads": (lambda: regard.attention(GOOD, *[f32(1, 8, 3, 16)] * 2), ValueError, ["hq=4", "hk=3", "multiple"]),
     "rank": (lambda: regard.attention(GOOD[0], GOOD, GOOD), ValueError, ["q", "4 dimensions"]),
     "last dimension": (

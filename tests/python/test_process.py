@@ -33,6 +33,29 @@ def test_a_path_in_an_error_need_not_be_utf8():
     assert "cannot read '/K\\ufffdln/" in run(code, REGARD_DATA_DIR=b"/K\xf6ln".decode(errors="surrogateescape"))
 
 
+def test_other_threads_run_while_a_compiler_is_asked_its_name(tmp_path):
+    compiler = tmp_path / "c++"
+    compiler.write_text(
+        f"""#!/bin/sh
+cd {tmp_path} && touch asked
+for i in $(seq 100); do [ -e go ] && exec c++ "$@"; sleep 0.1; done
+touch locked
+"""
+    )
+    compiler.chmod(0o755)
+    code = f"""
+import pathlib, threading, time, regard
+folder = pathlib.Path({str(tmp_path)!r})
+asking = threading.Thread(target=regard.info)
+asking.start()
+while asking.is_alive() and not (folder / "asked").exists(): time.sleep(0.01)
+(folder / "go").touch()
+asking.join()
+print((folder / "asked").exists(), (folder / "locked").exists())
+"""
+    assert run(code, REGARD_CXX=str(compiler)).split() == ["True", "False"]
+
+
 def test_import_time(record_property, capsys):
     code = "import time, numpy; t = time.perf_counter(); import regard; print(time.perf_counter() - t)"
     seconds = statistics.median(float(run(code)) for _ in range(5))
