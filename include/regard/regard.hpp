@@ -148,9 +148,8 @@ class Problem {
     return Problem(problem);
   }
 
-  std::string text() const {
-    return detail::text_of(regard_problem_text(get()));
-  }  ///< canonical; parses back
+  /// Canonical; parses back.
+  std::string text() const { return detail::text_of(regard_problem_text(get())); }
   std::string json() const { return detail::text_of(regard_problem_json(get())); }
   double flops() const { return regard_problem_flops(get()); }  ///< visible pairs only
 

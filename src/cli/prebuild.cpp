@@ -97,13 +97,14 @@ class Progress {
   std::size_t total_, done_ = 0;
 };
 
-int jobs_of(const Request& request) {
+std::size_t jobs_of(const Request& request) {
   constexpr int most = 4096;
   if (request.threads < 0 || request.threads > most) {
     fail_with(
         fmt::format("threads={} is out of range; use 1 to {}, or 0 for all cores", request.threads, most));
   }
-  return request.threads != 0 ? request.threads : Json::parse(regard::info())["machine"]["cores"].get<int>();
+  if (request.threads != 0) return static_cast<std::size_t>(request.threads);
+  return Json::parse(regard::info())["machine"]["cores"].get<std::size_t>();
 }
 
 std::vector<Json> prepare_all(const std::vector<std::string>& kernels, std::size_t jobs) {

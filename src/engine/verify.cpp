@@ -58,7 +58,9 @@ SecondOutputs second_outputs(const Problem& problem, const regard_arguments& liv
     }
     const auto size = static_cast<std::int64_t>(bytes_of(tensor.dtype));
     const auto* from = static_cast<const std::byte*>(tensor.data);
-    std::vector<std::byte>& to = second.memory.emplace_back(static_cast<std::size_t>(elements * size));
+    // An empty one has an address, too, as none would mean that it is missing.
+    std::vector<std::byte>& to =
+        second.memory.emplace_back(static_cast<std::size_t>(std::max(elements * size, size)));
     for_each_element(live.tensor[index], [&](std::int64_t place, std::int64_t offset) {
       std::memcpy(to.data() + place * size, from + offset * size, static_cast<std::size_t>(size));
     });
