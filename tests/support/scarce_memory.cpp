@@ -6,11 +6,12 @@
 #include <cstdlib>
 #include <new>
 
-#if defined(__SANITIZE_THREAD__)
-#define REGARD_THREAD_SANITIZED 1
+// Sanitizers have operators of their own, which find more than a lack of memory.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define REGARD_SANITIZED 1
 #elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define REGARD_THREAD_SANITIZED 1
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define REGARD_SANITIZED 1
 #endif
 #endif
 
@@ -26,7 +27,7 @@ ScarceMemory::~ScarceMemory() {
   refused_bytes = SIZE_MAX;
 }
 
-#ifdef REGARD_THREAD_SANITIZED
+#ifdef REGARD_SANITIZED
 const bool can_be_scarce = false;
 #else
 const bool can_be_scarce = true;
@@ -34,7 +35,7 @@ const bool can_be_scarce = true;
 
 }  // namespace regard::test
 
-#ifndef REGARD_THREAD_SANITIZED
+#ifndef REGARD_SANITIZED
 
 void* operator new(std::size_t bytes) {
   void* const memory = bytes < regard::test::refused_bytes ? std::malloc(bytes != 0 ? bytes : 1) : nullptr;

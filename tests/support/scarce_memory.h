@@ -5,7 +5,7 @@
 
 namespace regard::test {
 
-/// Whether this build can do so: the thread sanitizer has `new` for itself.
+/// Whether this build can do so: sanitizers have `new` for themselves.
 extern const bool can_be_scarce;
 
 /// While it lives, `new` gives nobody in this process this many bytes or more at once.
