@@ -133,13 +133,14 @@ void mark_evicted(std::vector<Json>& rows) {
   for (const Json& entry : Json::parse(regard::cache("list"))) {
     if (entry.contains("manifest")) kept.insert(cell(entry["manifest"], "kernel"));
   }
+  const std::string bound =
+      readable_bytes(Json::parse(regard::cache("stat")).at("bound_bytes").get<double>());
   for (Json& row : rows) {
     const std::string tier = cell(row, "tier");
     if ((tier != "compile" && tier != "cache") || row.contains("not_kept")) continue;
     if (!kept.contains(cell(row, "kernel"))) {
-      row["not_kept"] =
-          fmt::format("removed again, as the cache holds {} at most; REGARD_CACHE_BYTES sets how much",
-                      readable_bytes(Json::parse(regard::cache("stat"))["bound_bytes"].get<double>()));
+      row["not_kept"] = fmt::format(
+          "removed again, as the cache holds {} at most; REGARD_CACHE_BYTES sets how much", bound);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/digest.h"
+#include "base/split.h"
 #include "compile/process.h"
 
 namespace regard {
@@ -15,29 +16,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Takes the first line off the text.
-std::string_view next_line(std::string_view& text) {
-  const std::size_t end = std::min(text.find('\n'), text.size());
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
-}
-
-constexpr std::string_view settings_lines[] = {"Configuration file: ",
-                                               "Reading specs from "};  // clang's, gcc's
-
 /// The file of settings that a line of `-v` names; empty: none.
 std::string_view settings_file(std::string_view line) {
-  for (const std::string_view words : settings_lines)
+  for (const std::string_view words : {std::string_view("Configuration file: "),  // of clang
+                                       std::string_view("Reading specs from ")})  // of gcc
     if (line.starts_with(words)) return line.substr(words.size());
   return "";
 }
 
-/// What the files of settings contain, short.
+/// What the files of settings contain.
 std::string settings_identity(std::string_view verbose_text) {
   std::string identity;
-  while (!verbose_text.empty()) {
-    const std::string file(settings_file(next_line(verbose_text)));
+  for (const std::string_view line : split(verbose_text, "\n")) {
+    const std::string file(settings_file(line));
     if (file.empty()) continue;
     std::ifstream text(file, std::ios::binary);
     identity += "; settings " + sha256(std::string(std::istreambuf_iterator<char>(text), {})).hex();
@@ -60,8 +51,7 @@ bool speaks_for_itself(std::string_view verbose_text, const std::string& program
   std::error_code error;
   const fs::path file = fs::canonical(program, error);
   bool itself = false;
-  while (!verbose_text.empty()) {
-    const std::string_view line = next_line(verbose_text);
+  for (const std::string_view line : split(verbose_text, "\n")) {
     if (!settings_file(line).empty()) return false;
     if (line.starts_with(clang_folder)) {
       itself = fs::canonical(line.substr(clang_folder.size()), error) == file.parent_path();
@@ -79,12 +69,11 @@ bool speaks_for_itself(std::string_view verbose_text, const std::string& program
 // x86_64-..."
 std::string compiler_identity(std::string_view verbose_text) {
   std::string version, target;
-  while (!verbose_text.empty()) {
-    const std::string line(next_line(verbose_text));
+  for (const std::string_view line : split(verbose_text, "\n")) {
     if (line.starts_with("Target:")) {
       target = line;
     } else if (version.empty() && !line.starts_with("Configured with") &&
-               line.find(" version ") != std::string::npos) {
+               line.find(" version ") != std::string_view::npos) {
       version = line;
     }
   }
@@ -108,10 +97,8 @@ Result<std::string> identify_compiler(const std::string& path, CompilerMemory* m
   return said;
 }
 
-const std::vector<std::string>& variables_with_options() {
-  static const std::vector<std::string> names = {"CCC_OVERRIDE_OPTIONS", "GCC_COMPARE_DEBUG",
-                                                 "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"};
-  return names;
+std::vector<std::string> variables_with_options() {
+  return {"CCC_OVERRIDE_OPTIONS", "GCC_COMPARE_DEBUG", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"};
 }
 
 }  // namespace regard

@@ -19,6 +19,6 @@ std::string compiler_identity(std::string_view verbose_text);
 Result<std::string> identify_compiler(const std::string& program, CompilerMemory* memory);
 
 /// Variables from which compilers take options, which would change their kernels and not their identity.
-const std::vector<std::string>& variables_with_options();
+std::vector<std::string> variables_with_options();
 
 }  // namespace regard

@@ -59,16 +59,6 @@ Digest identity_of(const KernelKey& key, const Rendered& rendered, std::string_v
                             fmt::join(rendered.options, " "), rendered.source));
 }
 
-nlohmann::json describe(const Resources& used) {
-  return {{"registers", used.registers},
-          {"stack_bytes", used.stack_bytes},
-          {"spill_bytes", used.spill_store_bytes + used.spill_load_bytes},
-          {"shared_bytes", used.shared_bytes},
-          {"barriers", used.barriers},
-          {"wgmma", used.wgmma},
-          {"warnings", used.performance_warnings}};
-}
-
 std::string manifest_of(const KernelKey& key, const Rendered& rendered, const Toolchain& toolchain,
                         const Compiled& compiled) {
   nlohmann::json manifest;
@@ -78,7 +68,7 @@ std::string manifest_of(const KernelKey& key, const Rendered& rendered, const To
   manifest["compiler"] = toolchain.identity();
   manifest["options"] = rendered.options;
   manifest["compile_seconds"] = compiled.seconds;
-  if (compiled.resources) manifest["resources"] = describe(*compiled.resources);
+  if (compiled.resources) manifest["resources"] = resources_json(*compiled.resources);
   return json_text(manifest);
 }
 
