@@ -15,8 +15,11 @@
 namespace regard {
 
 /// The warpgroups begin their products in turns, so that one's softmax lies beside the other's products.
-constexpr bool alternate = key::warp_groups == 2;
-static_assert(!alternate || consumers == 2);
+constexpr bool alternate = key::warp_groups > 1;
+static_assert(!alternate || consumers == key::warp_groups);
+
+/// Named barriers: one for each warpgroup's turn, then one for each alone.
+constexpr i32 first_turn = 2;
 
 using Sums = float[columns / 2];
 
@@ -30,7 +33,7 @@ class Consumer {
       : a_(a), o_(o), shared_(shared), memory_(memory), warpgroup_(warpgroup), scores_(a, 1) {}
 
   REGARD_DEVICE void run() {
-    if (alternate && warpgroup_ == 1) named_arrive(2);
+    if (alternate && warpgroup_ == consumers - 1) named_arrive(first_turn);
 #pragma unroll 1
     for (u32 turn = 0;; ++turn) {
       shared_.turn_full[turn % 2].wait(turn / 2 % 2);
@@ -81,10 +84,10 @@ class Consumer {
 #pragma unroll 1
     while ((tile = tiles.next(tile)) >= 0) {
       if constexpr (!follows_beside_products) follow(most, rows, pending);
-      if constexpr (alternate) named_sync(2 + warpgroup_);
+      if constexpr (alternate) named_sync(first_turn + warpgroup_);
       begin_scores(s, turn);
       begin_output(o, weights);
-      if constexpr (alternate) named_arrive(2 + (warpgroup_ ^ 1));
+      if constexpr (alternate) named_arrive(first_turn + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
       if constexpr (follows_beside_products) follow(most, rows, pending);
       wgmma_wait<1>();
       done_with_k();
@@ -230,7 +233,7 @@ class Consumer {
         if (mine[half]) *lse[half] = ends[half].lse;
     }
     if constexpr (stores_boxes) {
-      warpgroup_sync(4 + warpgroup_);  // the other warps' products have read Q as well
+      warpgroup_sync(first_turn + consumers + warpgroup_);  // the other warps' products have read Q as well
       BoxedOutput out(memory_.q(q_stage(turn), warpgroup_), o_);
       out.take<columns>(o, {ends[0].scale, ends[1].scale});
       const Row first = row_of_warp(work);
