@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   if constexpr (in_parts) let_next_launch_begin();  // that of combine.cu
   extern __shared__ char dynamic[];
   __shared__ Shared shared;
-  if (threadIdx.x == 0) shared.init(arguments);
+  if (threadIdx.x < 32) shared.init(arguments);
   if (ragged(arguments) && arguments.b <= Ranking::most) shared.ranking.make(arguments);
   meet();
   const Memory memory(dynamic);

@@ -29,6 +29,17 @@ struct Turn {
   bool careful;  // rows that overflowed, again
 };
 
+/// Of a number that `divisor` divides, if the quotient has 32 bits: the odd part's inverse modulo 2^32, each
+/// step of which doubles the bits that are right. A division of 64 bits is a call, dear to compile.
+REGARD_DEVICE u32 whole_quotient(u64 number, u64 divisor) {
+  const i32 twos = __ffsll(static_cast<i64>(divisor)) - 1;
+  const u32 odd = static_cast<u32>(divisor >> twos);
+  u32 inverse = odd;
+#pragma unroll
+  for (i32 right = 3; right < 32; right *= 2) inverse *= 2 - odd * inverse;
+  return static_cast<u32>(number >> twos) * inverse;
+}
+
 struct Shared {
   Barrier q_full[q_stages][consumers], q_empty[q_stages][consumers];
   Barrier k_full[stages], k_empty[stages], v_full[stages], v_empty[stages];
@@ -48,34 +59,32 @@ struct Shared {
   Barrier peer_done[2];
   u32 peer_overflowed[2][consumer_warps];
 
-  /// By one thread.
+  /// By a warp, or more.
   REGARD_DEVICE void init(const Arguments& a) {
-    if (ragged(a)) {  // else nobody asks
-      rows_per_batch[0] = static_cast<i32>(a.q.batch / a.q.row);
-      rows_per_batch[1] = static_cast<i32>(a.k.batch / a.k.row);
-      rows_per_batch[2] = static_cast<i32>(a.v.batch / a.v.row);
-      if constexpr (stores_boxes) rows_per_batch[3] = static_cast<i32>(a.o.batch / a.o.row);
+    const i32 i = threadIdx.x;
+    if (ragged(a) && i < (stores_boxes ? 4 : 3)) {  // else nobody asks
+      const Rows& rows = i == 0 ? a.q : i == 1 ? a.k : i == 2 ? a.v : a.o;
+      rows_per_batch[i] = static_cast<i32>(whole_quotient(rows.batch, rows.row));
     }
-    for (i32 i = 0; i < q_stages * consumers; ++i) {
+    if (i < q_stages * consumers) {
       q_full[0][i].init(1);
       q_empty[0][i].init(4);
     }
-    for (i32 i = 0; i < stages; ++i) {
+    if (i < stages) {
       k_full[i].init(1);
       k_empty[i].init(cluster * consumer_warps);
       v_full[i].init(1);
       v_empty[i].init(eight_bits ? helper_warps : cluster * consumer_warps);
-      if constexpr (!eight_bits) continue;
       transposed_full[i].init(helper_warps);
       transposed_empty[i].init(consumer_warps);
     }
-    for (i32 i = 0; i < 2; ++i) {
+    if (i < 2) {
       turn_full[i].init(1);
       turn_loaded[i].init(1);
       turn_done[i].init(consumer_warps + helper_warps);
       peer_done[i].init(1);
-      for (i32 warp = 0; warp < consumer_warps; ++warp) overflowed[i][warp] = peer_overflowed[i][warp] = 0;
     }
+    if (i < 2 * consumer_warps) overflowed[0][i] = peer_overflowed[0][i] = 0;
     Barrier::make_visible();
   }
 };

@@ -85,6 +85,9 @@ inline float __int_as_float(int x) {
 inline int __ffs(int x) {
   return __builtin_ffs(x);
 }
+inline int __ffsll(long long x) {
+  return __builtin_ffsll(x);
+}
 inline int __popc(unsigned x) {
   return std::popcount(x);
 }
