@@ -44,7 +44,8 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
       if constexpr (eight_bits) {
         AllLoader loader(q, k, v, shared, memory);
 #pragma unroll 1
-        for (u32 turn = 0; scheduler.hand_out(); ++turn) load_turn(loader, shared.turn[turn % 2], arguments);
+        for (u32 turn = 0; scheduler.hand_out(); ++turn)
+          loader.load(shared.turn[turn % 2], ragged(arguments));
       } else {
         while (scheduler.hand_out()) {
         }

@@ -7,11 +7,11 @@
 namespace regard {
 
 /// One tensor of a block of work, as its tensor map finds it.
-template <bool ragged>
 struct Source {
   const TensorMap& map;
   const Sequence& sequence;
   i32 head;
+  bool ragged;
   i32 rows_per_batch;  // ragged: of the map
   i32 first_row;       // ragged: of the sequence in its batch
   i32 count;           // ragged: rows of the sequence
@@ -28,7 +28,7 @@ struct Source {
       if (for_both && box % cluster != cluster_rank()) continue;
       if constexpr (for_both)
         load_box_in_both(place, map, full, column, row, head, sequence.batch);
-      else if constexpr (ragged)
+      else if (ragged)
         load_ragged_box(place, map, full, column, row, sequence.batch * rows_per_batch + first_row, count,
                         head);
       else
@@ -47,8 +47,7 @@ class QueryLoader {
     if (threadIdx.x % 32 == 0) prefetch(q_);
   }
 
-  template <bool ragged>
-  REGARD_DEVICE void load(const Turn& turn) {
+  REGARD_DEVICE void load(const Turn& turn, bool ragged) {
     const i32 stage = ring_.stage;
     const Sequence& s = turn.work.sequence;
 #pragma unroll 1
@@ -56,9 +55,9 @@ class QueryLoader {
       shared_.q_empty[stage][i].wait(ring_.parity ^ 1);
       if (threadIdx.x % 32 != 0) continue;
       const Row first(turn.work, i * group_rows);
-      const Source<ragged> q{q_, s, first.head, shared_.rows_per_batch[0], s.first_q, s.sq};
-      q.template load<layout.q / consumers, group_rows, false>(memory_.q(stage, i), shared_.q_full[stage][i],
-                                                               first.row);
+      const Source q{q_, s, first.head, ragged, shared_.rows_per_batch[0], s.first_q, s.sq};
+      q.load<layout.q / consumers, group_rows, false>(memory_.q(stage, i), shared_.q_full[stage][i],
+                                                      first.row);
     }
     ring_.advance();
   }
@@ -81,21 +80,19 @@ class KeyLoader {
     if (threadIdx.x % 32 == 0) prefetch(map_);
   }
 
-  template <bool ragged>
-  REGARD_DEVICE void load(const Turn& turn) {
+  REGARD_DEVICE void load(const Turn& turn, bool ragged) {
 #pragma unroll 1
     for (i32 tile = turn.tiles.start(); tile >= 0; tile = turn.tiles.next(tile))
-      load_tile<ragged>(turn, tile);
+      load_tile(turn, tile, ragged);
   }
 
-  template <bool ragged>
-  REGARD_DEVICE void load_tile(const Turn& turn, i32 tile) {
+  REGARD_DEVICE void load_tile(const Turn& turn, i32 tile, bool ragged) {
     const i32 stage = ring_.stage;
     (of_v ? shared_.v_empty : shared_.k_empty)[stage].wait(ring_.parity ^ 1);
     if (threadIdx.x % 32 == 0) {
       const Sequence& s = turn.work.sequence;
-      const Source<ragged> keys{map_, s, turn.kv_head, shared_.rows_per_batch[of_v ? 2 : 1], s.first_k, s.sk};
-      keys.template load<of_v ? layout.v : layout.k, block_k, (cluster > 1)>(
+      const Source keys{map_, s, turn.kv_head, ragged, shared_.rows_per_batch[of_v ? 2 : 1], s.first_k, s.sk};
+      keys.load<of_v ? layout.v : layout.k, block_k, (cluster > 1)>(
           of_v ? memory_.v(stage) : memory_.k(stage), (of_v ? shared_.v_full : shared_.k_full)[stage],
           turn.work.first_key + tile * block_k);
     }
@@ -116,13 +113,12 @@ class AllLoader {
                           Memory memory)
       : q_(q, shared, memory), k_(k, shared, memory), v_(v, shared, memory) {}
 
-  template <bool ragged>
-  REGARD_DEVICE void load(const Turn& turn) {
-    q_.template load<ragged>(turn);
+  REGARD_DEVICE void load(const Turn& turn, bool ragged) {
+    q_.load(turn, ragged);
 #pragma unroll 1
     for (i32 tile = turn.tiles.start(); tile >= 0; tile = turn.tiles.next(tile)) {
-      k_.template load_tile<ragged>(turn, tile);
-      v_.template load_tile<ragged>(turn, tile);
+      k_.load_tile(turn, tile, ragged);
+      v_.load_tile(turn, tile, ragged);
     }
   }
 
@@ -132,14 +128,6 @@ class AllLoader {
   KeyLoader<true> v_;
 };
 
-template <class Loader>
-REGARD_DEVICE void load_turn(Loader& loader, const Turn& turn, const Arguments& a) {
-  if (ragged(a))
-    loader.template load<true>(turn);
-  else
-    loader.template load<false>(turn);
-}
-
 /// Every turn that is handed out, by one warp.
 template <class Loader>
 REGARD_DEVICE void load_turns(Loader loader, const Arguments& a, Shared& shared) {
@@ -148,7 +136,7 @@ REGARD_DEVICE void load_turns(Loader loader, const Arguments& a, Shared& shared)
     shared.turn_full[turn % 2].wait(turn / 2 % 2);
     const Turn& given = shared.turn[turn % 2];
     if (given.work.head < 0) return;
-    load_turn(loader, given, a);
+    loader.load(given, ragged(a));
     __syncwarp();
     if (threadIdx.x % 32 != 0) continue;
     if constexpr (Loader::tells) shared.turn_loaded[turn % 2].arrive();
