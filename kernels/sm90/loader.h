@@ -9,30 +9,26 @@ namespace regard {
 /// One tensor of a block of work, as its tensor map finds it.
 struct Source {
   const TensorMap& map;
-  const Sequence& sequence;
-  i32 head;
   bool ragged;
-  i32 rows_per_batch;  // ragged: of the map
-  i32 first_row;       // ragged: of the sequence in its batch
-  i32 count;           // ragged: rows of the sequence
+  i32 head, batch;
+  i32 first, count;  // ragged: the sequence's rows in the map
 
   /// A tile in boxes, one behind the other. Rows past the end of the sequence are zeros. Of a tile for both
   /// blocks of a cluster each loads every other box.
   template <i32 bytes, i32 rows, bool for_both>
   REGARD_DEVICE void load(u32 to, Barrier& full, i32 row) const {
     full.expect(bytes);
-#pragma unroll
+#pragma unroll 1
     for (i32 box = 0; box < bytes / (rows * box_bytes); ++box) {
       const u32 place = to + box * rows * box_bytes;
       const i32 column = box * layout.columns;
       if (for_both && box % cluster != cluster_rank()) continue;
       if constexpr (for_both)
-        load_box_in_both(place, map, full, column, row, head, sequence.batch);
+        load_box_in_both(place, map, full, column, row, head, batch);
       else if (ragged)
-        load_ragged_box(place, map, full, column, row, sequence.batch * rows_per_batch + first_row, count,
-                        head);
+        load_ragged_box(place, map, full, column, row, first, count, head);
       else
-        load_box(place, map, full, column, row, head, sequence.batch);
+        load_box(place, map, full, column, row, head, batch);
     }
   }
 };
@@ -55,7 +51,7 @@ class QueryLoader {
       shared_.q_empty[stage][i].wait(ring_.parity ^ 1);
       if (threadIdx.x % 32 != 0) continue;
       const Row first(turn.work, i * group_rows);
-      const Source q{q_, s, first.head, ragged, shared_.rows_per_batch[0], s.first_q, s.sq};
+      const Source q{q_, ragged, first.head, s.batch, s.batch * shared_.rows_per_batch[0] + s.first_q, s.sq};
       q.load<layout.q / consumers, group_rows, false>(memory_.q(stage, i), shared_.q_full[stage][i],
                                                       first.row);
     }
@@ -91,7 +87,9 @@ class KeyLoader {
     (of_v ? shared_.v_empty : shared_.k_empty)[stage].wait(ring_.parity ^ 1);
     if (threadIdx.x % 32 == 0) {
       const Sequence& s = turn.work.sequence;
-      const Source keys{map_, s, turn.kv_head, ragged, shared_.rows_per_batch[of_v ? 2 : 1], s.first_k, s.sk};
+      const Source keys{
+          map_, ragged, turn.kv_head, s.batch, s.batch * shared_.rows_per_batch[of_v ? 2 : 1] + s.first_k,
+          s.sk};
       keys.load<of_v ? layout.v : layout.k, block_k, (cluster > 1)>(
           of_v ? memory_.v(stage) : memory_.k(stage), (of_v ? shared_.v_full : shared_.k_full)[stage],
           turn.work.first_key + tile * block_k);
