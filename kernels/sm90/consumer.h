@@ -23,10 +23,6 @@ constexpr i32 first_turn = 2;
 
 using Sums = float[columns / 2];
 
-/// Where the reference follows the maximum: once the next products are begun. With d = 256 it would hold up
-/// the first of them, and with a mask the products of d = 64 are too short for it.
-constexpr bool follows_beside_products = key::dv <= 192 && !(windowed && key::d <= 64);
-
 class Consumer {
  public:
   REGARD_DEVICE Consumer(const Arguments& a, const TensorMap& o, Shared& shared, Memory memory, i32 warpgroup)
@@ -69,9 +65,10 @@ class Consumer {
                               Sums& o) {
     Scores s;
     Weights weights;
-    float factor[2], pending[2] = {1, 1};  // of O: for this tile, and for the weights of the one before
-    Highest most = {};                     // of these weights; 0 where they are against the true maximum
+    float factor[2];  // of O
     i32 tile = uniform(tiles.start());
+    // Below it every row has seen keys; of 8 bits, which leave little room above, those of a whole tile.
+    const i32 settled = tiles.seen - (eight_bits && windowed ? 1 : 0);
     wait_for_q(turn);
     begin_scores(s, turn);
     done_with_last_o(turn);
@@ -83,31 +80,26 @@ class Consumer {
     pack(weights, s);
 #pragma unroll 1
     while ((tile = tiles.next(tile)) >= 0) {
-      if constexpr (!follows_beside_products) follow(most, rows, pending);
       if constexpr (alternate) named_sync(first_turn + warpgroup_);
       begin_scores(s, turn);
       begin_output(o, weights);
       if constexpr (alternate) named_arrive(first_turn + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
-      if constexpr (follows_beside_products) follow(most, rows, pending);
       wgmma_wait<1>();
       done_with_k();
       scores_.apply(s);
-      // Of 8 bits there is no room above the maximum: it has to be the true one.
-      if (!eight_bits && !careful && tiles.whole(tile) && tile < tiles.seen) {
-        softmax_stale(s, rows, factor, scores_.scale);
+      if (!careful && tiles.whole(tile) && tile < settled) {
+        const bool moved = softmax_stale(s, rows, factor, scores_.scale);
         finish_output();
         pack(weights, s);
-        find_highest(weights, most);
+        if (moved) scale(o, factor);
       } else {
         if (!tiles.whole(tile)) hide(s, tile, work);
         softmax_exact(s, rows, factor, scores_.scale, careful, seen_by_warp(tile, work));
         if constexpr (eight_bits && key::d <= 64) keep_order();
         finish_output();
         pack(weights, s);
-        most[0] = most[1] = 0;
+        scale(o, factor);
       }
-      factor[0] *= pending[0], factor[1] *= pending[1];
-      scale(o, factor);
     }
     done_with_q(turn);
     begin_output(o, weights);

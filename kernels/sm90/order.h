@@ -55,20 +55,20 @@ class Ranking {
 /// By a whole warp.
 class Order {
  public:
-  REGARD_DEVICE Order(const Arguments& a, const Ranking& ranking) : a_(a), ranking_(ranking) {
-    const u32 heads = static_cast<u32>(a.hq), sequences = static_cast<u32>(a.b);
-    if (!ragged(a)) {
-      all_ = blocks_of_rows(rows(a)) * sequences * (packed_heads ? static_cast<u32>(a.hk) : heads) * parts(a);
-      return;
-    }
+  REGARD_DEVICE Order(const Arguments& a, const Ranking& ranking) : a_(a), ranking_(ranking) {}
+
+  /// How many blocks there are; not kept, as this warp has few registers.
+  REGARD_DEVICE u32 count() const {
+    const u32 heads = static_cast<u32>(a_.hq), sequences = static_cast<u32>(a_.b);
+    if (!ragged(a_))
+      return blocks_of_rows(rows(a_)) * sequences * (packed_heads ? static_cast<u32>(a_.hk) : heads) *
+             parts(a_);
     u32 blocks = 0;
-    for (u32 i = threadIdx.x; i < sequences; i += 32) blocks += blocks_of_rows(sequence_at(i, a).sq);
-    all_ = __reduce_add_sync(whole_warp, blocks) * heads * parts(a);
+    for (u32 i = threadIdx.x; i < sequences; i += 32) blocks += blocks_of_rows(sequence_at(i, a_).sq);
+    return __reduce_add_sync(whole_warp, blocks) * heads * parts(a_);
   }
 
-  REGARD_DEVICE u32 all() const { return all_; }
-
-  /// `index` < all(), not less than the last one.
+  /// `index` < count(), not less than the last one.
   REGARD_DEVICE Work at(u32 index) {
     const auto part = Part<in_parts>::out_of(index, a_);
     if (!ragged(a_)) {
@@ -144,7 +144,6 @@ class Order {
 
   const Arguments& a_;
   const Ranking& ranking_;
-  u32 all_;
   i32 rank_ = 0;    // of the sequence that the last index was in
   u32 before_ = 0;  // indices of the sequences before that one
 };

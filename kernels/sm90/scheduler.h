@@ -8,7 +8,11 @@ namespace regard {
 class Scheduler {
  public:
   REGARD_DEVICE Scheduler(const Arguments& a, Shared& shared)
-      : a_(a), shared_(shared), order_(a, shared.ranking) {}
+      : a_(a), shared_(shared), order_(a, shared.ranking) {
+    const u32 blocks = order_.count();
+    if (first_lane) shared_.blocks = blocks;
+    __syncwarp();
+  }
 
   /// Hands out a turn; false with the one that says that there is no more. Work is taken as late as loads
   /// allow, so that what is left for the end is spread evenly. Rows that overflowed in a turn are done again
@@ -21,7 +25,7 @@ class Scheduler {
       return true;
     }
     if (used_) take();
-    if (index_ < order_.all()) {
+    if (index_ < shared_.blocks) {
       publish(order_.at(index_), false);
       used_ = true;
       return true;
@@ -42,7 +46,7 @@ class Scheduler {
   REGARD_DEVICE void take() {
     u32 taken = index_;
     if (first_lane && a_.counter != nullptr)
-      taken = atomicInc(a_.counter, order_.all() - 1);  // 0 again after the last
+      taken = atomicInc(a_.counter, shared_.blocks - 1);  // 0 again after the last
     index_ = gridDim.x / cluster + __shfl_sync(whole_warp, taken, 0);
     used_ = false;
   }

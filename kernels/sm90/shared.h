@@ -47,6 +47,7 @@ struct Shared {
   // Two turns go on at a time.
   Barrier turn_full[2], turn_done[2];
   Turn turn[2];
+  u32 blocks;  // of work, all that there is
   // By warp, the rows (a bit each) that overflowed in a turn, and that a careful turn is to write.
   u32 overflowed[2][consumer_warps], rows[2][consumer_warps];
   // Ragged.

@@ -11,8 +11,14 @@ constexpr i32 fragments = block_k * element_bytes / 32;
 using Scores = float[block_k / 2];
 using Weights = u32[fragments][4];  // pairs, of 8 bits fours, as the next product takes them
 
-/// The power of two that the highest weight of a tile becomes. e4m3 ends at 448 and loses digits below 2^-6.
-constexpr float highest_power = eight_bits ? 8 : 0;
+/// Weights refer to the maximum of a row's first tiles. That reference stays until a weight rises to where
+/// its type ends (e4m3 at 448, fp16 at 65504; bf16 has no end, but products with V do) and then becomes
+/// 2^highest_power: of 8 bits there is room above it, so that few tiles move the reference, and there are
+/// digits below, of which e4m3 has less from 2^-6 on.
+constexpr float highest_power = eight_bits ? 6 : 0, highest_weight = eight_bits ? 432 : 0x1p15f;
+
+/// Sums up to here are safe to go on with: no product with V, and no sum of such, overflows.
+constexpr i32 most_power = 64;
 
 /// Two rows of a thread, 8 apart. Weights are 2^(scale_log2 * score - reference).
 struct RowState {
@@ -87,20 +93,28 @@ class ScoreScale {
   float cap_, inner_;
 };
 
+/// A thread's sum of a row in parts. None of its weights is above the largest part; of 8 bits there are more,
+/// so that they stay below highest_weight where many weights are about 2^highest_power.
+constexpr i32 parts_of_sum = eight_bits ? 4 : 2;
+
 /// Weights, and their sum per row: 2^(s * scale - reference). One rounding of a reference serves the whole
-/// row: what it is off by is in the sum too.
-REGARD_DEVICE void exponentials(Scores& s, const float (&reference)[2], float (&sum)[2], float scale) {
+/// row: what it is off by is in the sum too. Returns the largest part of the sums.
+REGARD_DEVICE float exponentials(Scores& s, const float (&reference)[2], float (&sum)[2], float scale) {
+  float largest = 0;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-    float part[2] = {0, 0};
+    float part[parts_of_sum] = {};
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {
       float& x = s[i / 2 * 4 + 2 * half + i % 2];
       x = exp2(fmaf(x, scale, -reference[half]));
-      part[i % 2] += x;
+      part[i % parts_of_sum] += x;
     }
-    sum[half] = part[0] + part[1];
+    sum[half] = 0;
+#pragma unroll
+    for (const float x : part) sum[half] += x, largest = fmaxf(largest, x);
   }
+  return largest;
 }
 
 /// Exponentials are half of the work of a tile of d = 64; with wider heads, and of 8 bits, branches between
@@ -165,30 +179,36 @@ REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], 
   for (i32 half = 0; half < 2; ++half) rows.sum[half] = rows.sum[half] * factor[half] + sum[half];
 }
 
-/// Against the reference as it is: the maximum of this tile is not waited for. Weights that fp16 does not
-/// hold move the reference at once; gives the factor of what was summed before.
-REGARD_DEVICE void softmax_stale(Scores& s, RowState& rows, float (&factor)[2], float scale) {
-  float sum[2];
-  exponentials(s, rows.reference, sum, scale);
-  factor[0] = factor[1] = 1;
-  if constexpr (key::dtype == DType::fp16) {
-    constexpr float most_weight = 1 << 15;
-    if (__any_sync(whole_warp, fmaxf(sum[0], sum[1]) >= most_weight)) {
+/// Moves the reference of rows that have come to highest_weight to their maximum, and returns whether there
+/// are any in the warp; then `factor` is that of what was summed before.
+REGARD_DEVICE bool follow(Scores& s, RowState& rows, float (&factor)[2]) {
+  float most[2] = {0, 0};
 #pragma unroll
-      for (i32 half = 0; half < 2; ++half) {
-        const i32 above = min(power_of_two(quad_max(sum[half])) - 14, 120);
-        if (above <= 0) continue;
-        factor[half] = to_the_power(-above);
-        rows.reference[half] += static_cast<float>(above);
-        rows.sum[half] *= factor[half];
-        sum[half] *= factor[half];
+  for (i32 i = 0; i < block_k / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
+  if (!__any_sync(whole_warp, fmaxf(most[0], most[1]) >= highest_weight)) return false;
 #pragma unroll
-        for (i32 i = 0; i < block_k / 4; ++i) s[i / 2 * 4 + 2 * half + i % 2] *= factor[half];
-      }
-    }
+  for (i32 half = 0; half < 2; ++half) {
+    const float highest = quad_max(most[half]), before = rows.reference[half];
+    factor[half] = 1;
+    if (highest < highest_weight) continue;
+    rows.reference[half] = before + (log2(highest) - highest_power);
+    factor[half] = exp2(before - rows.reference[half]);
+    // What has overflowed stays so, and the row is done again.
+    rows.sum[half] = highest < to_the_power(most_power) ? rows.sum[half] * factor[half] : infinity;
+#pragma unroll
+    for (i32 i = 0; i < block_k / 4; ++i) s[i / 2 * 4 + 2 * half + i % 2] *= factor[half];
   }
+  return true;
+}
+
+/// Against the reference as it is: no maximum is looked for. Returns whether the reference of some row of the
+/// warp had to follow; then `factor` is that of what was summed before.
+REGARD_DEVICE bool softmax_stale(Scores& s, RowState& rows, float (&factor)[2], float scale) {
+  float sum[2];
+  const float largest = exponentials(s, rows.reference, sum, scale);
   rows.sum[0] += sum[0];
   rows.sum[1] += sum[1];
+  return __any_sync(whole_warp, largest >= highest_weight) && follow(s, rows, factor);
 }
 
 /// Of 8 bits a product wants four neighbours in a thread, which has two of each of two groups of 8: its key
@@ -202,35 +222,6 @@ REGARD_DEVICE void pack(Weights& weights, const Scores& s) {
     } else {
       weights[i / 4][i % 4] = pair<key::dtype>(s[2 * i], s[2 * i + 1]);
     }
-  }
-}
-
-/// Sums up to here are safe to go on with: no product with V, and no sum of such, overflows.
-constexpr i32 most_power = 64;
-
-/// The highest weights of a tile, of this thread, as pairs: exact, and half the work of looking at scores.
-using Highest = u32[2];
-
-REGARD_DEVICE void find_highest(const Weights& weights, Highest& most) {
-#pragma unroll
-  for (i32 half = 0; half < 2; ++half) {
-    most[half] = weights[0][half];
-#pragma unroll
-    for (i32 i = 1; i < 2 * fragments; ++i)
-      most[half] = max_pair<key::dtype>(most[half], weights[i / 2][i % 2 * 2 + half]);
-  }
-}
-
-/// Moves the reference up to the power of two below the highest weight of the last tile: exact, and in the
-/// shadow of the products that follow. Gives the factor of everything summed up to that tile.
-REGARD_DEVICE void follow(const Highest& most, RowState& rows, float (&factor)[2]) {
-  if constexpr (eight_bits) return;  // all are against the true maximum
-#pragma unroll
-  for (i32 half = 0; half < 2; ++half) {
-    const i32 above = max(power_of_two(quad_max(highest<key::dtype>(most[half]))), 0);
-    factor[half] = above > most_power ? infinity : to_the_power(-above);
-    rows.reference[half] += static_cast<float>(above);
-    rows.sum[half] *= factor[half];
   }
 }
 

@@ -16,10 +16,10 @@ double lost_near_zero(regard_dtype dtype) {
 }
 
 /// Half the smallest P of a type, where the largest of a row is about 1, or of 8 bits (e4m3), whose numbers
-/// reach from 2^-9 to 448, 2^8.
+/// reach from 2^-9 to 448, at least 2^6: what is left above serves larger ones that come later.
 double smallest_part(DType dtype) {
   const double half = format(bytes_of(dtype) == 1 ? REGARD_FP8 : static_cast<regard_dtype>(dtype)).floor();
-  return bytes_of(dtype) == 1 ? half * 0x1p-8 : half;
+  return bytes_of(dtype) == 1 ? half * 0x1p-6 : half;
 }
 
 }  // namespace

@@ -14,12 +14,13 @@ using Seconds = double;
 
 // Of one multiprocessor of an H200, fitted to both tiles of each head dimension at 512 to 16384 keys
 // (docs/hopper.md).
-/// The exponential of a score, as far as matrix products do not hide it.
-constexpr Seconds of_score = 18e-12;
-/// A tile of keys has barriers, maxima, and products that begin and end.
-constexpr Seconds of_tile = 0.2e-6;
+/// The softmax of a score, as far as matrix products do not hide it: of 16 and of 8 bits; three warpgroups
+/// that take turns hide more of it than two.
+constexpr Seconds of_score[2][2] = {{18e-12, 10e-12}, {12e-12, 6e-12}};
+/// A tile of keys has barriers, and products that begin and end.
+constexpr Seconds of_tile = 0.3e-6;
 /// A row's first scores and its last output lie beside no other work on it.
-constexpr Seconds of_row = 23e-9;
+constexpr Seconds of_row = 15e-9;
 /// A block whose Q has one place waits for it.
 constexpr Seconds of_lone_query = 0.17e-6;
 /// Blocks of a cluster load half of K and V each, and wait for each other.
@@ -72,7 +73,8 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
   const Algorithm& a = stage.kernel.algorithm;
   const double faster = clock_of(p, flops_per_second * plan.threads);
   const auto block_q = static_cast<double>(a.block_q), block_k = static_cast<double>(a.block_k);
-  const Seconds of_pair = 2 * static_cast<double>(p.d + p.dv) / flops_per_second + of_score;
+  const Seconds of_pair = 2 * static_cast<double>(p.d + p.dv) / flops_per_second +
+                          of_score[bytes_of(p.dtype) == 1 ? 1 : 0][a.warp_groups > 2 ? 1 : 0];
   const Seconds of_key = (a.cluster > 1 ? in_cluster : 1) * (block_q * of_pair + of_tile / block_k);
   const double keys = keys_of_block(p, a.block_q, a.block_k), splits = static_cast<double>(plan.splits);
   const auto block_of = [&](double part) { return block_q * of_row + part * of_key; };

@@ -23,13 +23,11 @@ bool is_hopper_cluster(const Question& q) {
   return is_hopper_forward(q) && value_of(*q.candidate.tile, "cluster") > 1;
 }
 
-/// A large tile has no registers to spare.
+/// The three warpgroups of a large tile have no registers to spare.
 Refusal too_large_for(const Question& q, std::string_view what) {
-  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q"),
-                     block_k = value_of(*q.candidate.tile, "block_k");
-  if (block_q * block_k <= std::int64_t{128} * 128) return {};
-  return fmt::format("its tile of {} queries and {} keys is for problems without {}; use one of 128 and 128",
-                     block_q, block_k, what);
+  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
+  if (block_q <= 128) return {};
+  return fmt::format("its tile of {} queries is for problems without {}; use one of 128", block_q, what);
 }
 
 bool is_trload(const Question& q) {
@@ -133,9 +131,7 @@ Refusal hopper_tile(const Question& q) {
   if (splits_keys(*q.candidate.recipe)) {
     if (Refusal refusal = too_large_for(q, "split keys")) return refusal;
   }
-  // It takes registers that tiles of 8 bits and those of three warpgroups need.
-  const bool full = bytes_of(p.dtype) == 1 || value_of(tile, "block_q") > 128;
-  return p.softcap > 0 && full ? too_large_for(q, "soft cap") : std::nullopt;
+  return p.softcap > 0 ? too_large_for(q, "soft cap") : std::nullopt;
 }
 
 Refusal hopper_cluster(const Question& q) {
