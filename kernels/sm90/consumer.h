@@ -1,7 +1,7 @@
 // A warpgroup that multiplies: 64 query rows against their tiles of keys.
 //
 // The products of a tile's weights with V run while the next tile's scores become weights, and those weights
-// refer to the maximum of the tiles before (softmax.h), so that nothing waits for a maximum.
+// refer to the maximum of the first tiles (softmax.h), so that nothing waits for a maximum.
 #pragma once
 
 #include "kernels/sm90/ptx/tma.h"
@@ -95,7 +95,6 @@ class Consumer {
       } else {
         if (!tiles.whole(tile)) hide(s, tile, work);
         softmax_exact(s, rows, factor, scores_.scale, careful, seen_by_warp(tile, work));
-        if constexpr (eight_bits && key::d <= 64) keep_order();
         finish_output();
         pack(weights, s);
         scale(o, factor);
@@ -112,10 +111,6 @@ class Consumer {
     return factors[given.work.sequence.batch * static_cast<i32>(a_.descale_batch) +
                    given.kv_head * static_cast<i32>(a_.descale_head)];
   }
-
-  /// A loop that ends at once. Without such an edge the compiler puts most exponentials behind the wait for
-  /// the products, and of 8 bits they take as long as those.
-  REGARD_DEVICE void keep_order() { shared_.transposed_full[ring_v_.stage].wait(ring_v_.parity); }
 
   REGARD_DEVICE void hide(Scores& s, i32 tile, const Work& work) const {
     // Rows behind the last one see what it sees, as tiles_of has it.

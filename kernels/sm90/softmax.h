@@ -36,7 +36,7 @@ REGARD_DEVICE u32 scores_before(i32 end, i32 first_score) {
 /// Scores that their row does not see become -infinity. Bits move to predicates eight at a time, which is
 /// half the work of comparing keys; the tiles with the most registers in use have no predicates for that.
 REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Sight& sight) {
-  constexpr bool by_bits = eight_bits ? block_k <= 128 : key::dv <= 192;
+  constexpr bool by_bits = eight_bits || key::dv <= 192;
   const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {

@@ -45,8 +45,8 @@ struct KernelKey {
 };
 
 /// "cpu-avx512bf16 forward block_q=64 block_k=96 | fwd bf16 d=128 dv=128 mask=window softcap", on a GPU
-/// "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 stages=2 | fwd bf16 d=128", or, where
-/// everything is read at run time, "cpu-avx2 generic_forward | any fwd": parses back.
+/// "sm_90a forward wgmma_tma block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd bf16 d=128", or,
+/// where everything is read at run time, "cpu-avx2 generic_forward | any fwd": parses back.
 std::string print(const KernelKey&);
 Result<KernelKey> parse_kernel_key(std::string_view text);
 

@@ -35,50 +35,48 @@ INSTANTIATE_TEST_SUITE_P(
     Hopper, CudaCluster,
     testing::Values(
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256",
-        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd fp16 d=256",
-        "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 cluster=2 | "
-        "fwd bf16 d=128",
-        "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 cluster=2 | "
-        "fwd fp16 d=128"));
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd fp16 d=256"));
 
 // The tiles that were measured on an H200 (docs/hopper.md).
 INSTANTIATE_TEST_SUITE_P(
     Hopper, CudaKernel,
     testing::Values(
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | fwd bf16 d=64",
-        "sm_90a forward wgmma_tma block_q=192 block_k=128 warps=16 stages=3 | fwd bf16 d=64",
+        "sm_90a forward wgmma_tma block_q=192 block_k=128 warps=16 warp_groups=3 stages=3 | fwd bf16 d=64",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | fwd fp16 d=64 "
         "softcap",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=72 "
         "dv=99",
-        "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 | fwd bf16 d=128",
-        "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 | fwd fp16 d=128 "
+        "sm_90a forward wgmma_tma block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd bf16 d=128",
+        "sm_90a forward wgmma_tma block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd fp16 d=128",
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd fp16 d=128 "
         "softcap",
-        "sm_90a forward wgmma_tma block_q=128 block_k=176 warps=12 warp_groups=2 stages=2 | fwd bf16 d=128 "
+        "sm_90a forward wgmma_tma block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd bf16 d=128 "
         "dv=64",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=192 "
         "dv=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=256",
-        "sm_90a forward wgmma_tma block_q=128 block_k=224 warps=12 warp_groups=2 stages=2 | fwd fp8 out=bf16 "
+        "sm_90a forward wgmma_tma block_q=192 block_k=96 warps=16 warp_groups=3 stages=3 | fwd fp8 out=bf16 "
         "d=64",
-        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd fp8 out=bf16 "
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 stages=3 | fwd fp8 out=bf16 "
         "d=64",
-        "sm_90a forward wgmma_tma block_q=128 block_k=224 warps=12 warp_groups=2 stages=2 | fwd fp8 out=bf16 "
+        "sm_90a forward wgmma_tma block_q=192 block_k=96 warps=16 warp_groups=3 stages=3 | fwd fp8 out=bf16 "
         "d=128",
-        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd fp8_e5m2 "
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 stages=3 | fwd fp8_e5m2 "
         "out=fp16 "
         "d=128 softcap",
-        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd fp8 out=bf16 "
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 stages=3 | fwd fp8 out=bf16 "
         "d=96 dv=112",
         "sm_90a forward wgmma_tma block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 | fwd fp8 out=bf16 "
         "d=256",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 group=8 | fwd bf16 "
         "d=128",
-        "sm_90a forward wgmma_tma block_q=192 block_k=128 warps=16 stages=3 group=12 | fwd bf16 d=64",
+        "sm_90a forward wgmma_tma block_q=192 block_k=128 warps=16 warp_groups=3 stages=3 | fwd fp16 d=40 "
+        "dv=64",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 group=2 | fwd fp16 d=256",
-        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 group=4 | fwd fp8 "
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 stages=3 group=4 | fwd fp8 "
         "out=bf16 d=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 split=1 | fwd fp16 "
         "d=64 softcap",
@@ -87,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 split=1 | fwd bf16 "
         "d=192 dv=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 split=1 | fwd bf16 d=256",
-        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 group=4 split=1 | "
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 stages=3 group=4 split=1 | "
         "fwd fp8 out=bf16 d=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 split=1 | fwd fp8 "
         "out=bf16 d=256"));

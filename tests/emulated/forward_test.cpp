@@ -30,8 +30,16 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp16 lse d=96 dv=104 b=2 h=2 s=500 tq=700 tk=700 varlen scale=40",
     // Clusters, and what they may not be for.
     "fwd bf16 lse d=256 b=1 h=4 s=700",
-    "fwd bf16 lse d=128 b=1 h=3 s=1400",
     "fwd bf16 lse d=256 b=1 h=3 sq=500 sk=1100 mask=window:1100,-1",
+    // Three warpgroups, which the plan takes where larger blocks save a round (plan_test.cpp), in one turn
+    // and two.
+    "fwd bf16 lse d=64 b=1 h=70 sq=190 sk=300",
+    "fwd bf16 lse d=128 b=2 h=35 sq=190 sk=170",
+    "fwd bf16 lse d=128 b=1 h=70 s=190 scale=60",
+    "fwd fp16 lse d=128 b=2 hq=70 hk=35 sq=190 sk=260 mask=causal",
+    "fwd fp8 out=bf16 lse d=128 b=2 h=100 sq=190 sk=200 mask=causal",
+    "fwd fp8 out=bf16 lse d=128 b=1 h=70 s=190 scale=60",
+    "fwd fp8_e5m2 out=fp16 lse d=64 b=1 h=70 s=190",
     // Heads packed into blocks, keys in parts.
     "fwd bf16 lse d=64 b=2 hq=8 hk=1 sq=1 sk=1000 mask=causal",
     "fwd bf16 lse d=128 b=3 hq=8 hk=2 sq=20 sk=2000 splits=5 lengths sink mask=causal",
@@ -109,6 +117,8 @@ TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
   same("fwd bf16 d=128 b=2 h=4 s=300 mask=causal scale=60", "wgmma_tma");
   same("fwd bf16 d=256 b=1 h=4 s=700", "wgmma_tma");
   same("fwd fp8 out=bf16 d=128 b=1 h=2 s=300", "wgmma_tma");
+  same("fwd fp8 out=bf16 d=128 b=1 h=70 s=190", "wgmma_tma");
+  same("fwd bf16 d=128 b=2 h=35 sq=190 sk=170", "wgmma_tma");
   same("fwd bf16 d=128 b=2 hq=4 hk=2 sq=20 sk=900 splits=3", "wgmma_tma");
 }
 

@@ -61,6 +61,13 @@ Tile tile128(Tile changes = {}) {
   for (const auto& [name, value] : changes) tile[name] = value;
   return tile;
 }
+
+/// A tile of three warpgroups.
+Tile tile192(Tile changes = {}) {
+  Tile tile = tile128({{"block_q", 192}, {"block_k", 80}, {"warps", 16}});
+  for (const auto& [name, value] : changes) tile[name] = value;
+  return tile;
+}
 Tile prefill(Tile changes = {}) {
   Tile tile = tile128({{"block_k", 32}, {"warps", 8}});
   for (const auto& [name, value] : changes) tile[name] = value;
@@ -126,12 +133,9 @@ const std::vector<Scene>& accepted() {
        "mma_async", tile128()},
       {"hopper_forward", "fwd fp8 out=fp16 b=1 h=1 s=64 d=128 descale=head", "sm_90a", "forward", "wgmma_tma",
        tile128()},
-      {"hopper_tile", fwd, "sm_90a", "forward", "wgmma_tma", tile128({{"block_k", 176}})},
-      {"hopper_tile", "fwd bf16 b=1 h=1 s=64 d=128 mask=causal", "sm_90a", "forward", "wgmma_tma",
-       tile128({{"block_k", 176}})},
+      {"hopper_tile", "fwd bf16 b=1 h=1 s=64 d=128 mask=causal", "sm_90a", "forward", "wgmma_tma", tile192()},
       {"hopper_tile", fwd, "sm_90a", "forward_split", "wgmma_tma", tile128()},
-      {"hopper_tile", "fwd bf16 b=1 h=1 s=64 d=128 softcap=5", "sm_90a", "forward", "wgmma_tma",
-       tile128({{"block_k", 176}})},
+      {"hopper_tile", "fwd bf16 b=1 h=1 s=64 d=128 softcap=5", "sm_90a", "forward", "wgmma_tma", tile128()},
       {"hopper_tile", "fwd fp8 out=bf16 b=1 h=1 s=64 d=128 softcap=5 mask=causal", "sm_90a", "forward",
        "wgmma_tma", tile128()},
       {"hopper_cluster", "fwd bf16 b=1 h=1 s=300 d=128", "sm_90a", "forward", "wgmma_tma",
@@ -141,7 +145,7 @@ const std::vector<Scene>& accepted() {
       {"hopper_packing", "fwd bf16 b=1 hq=4 hk=1 sq=16 sk=64 d=64", "sm_90a", "forward", "wgmma_tma",
        tile128()},
       {"hopper_packing", "fwd fp8 out=bf16 b=1 hq=4 hk=1 sq=100 sk=64 d=64", "sm_90a", "forward", "wgmma_tma",
-       tile128({{"block_k", 224}})},
+       tile192()},
       {"pipeline_fits_family", fwd, "gfx942", "decode", "qr_warp_shuffle", tile128()},
       {"pipeline_fits_family", paged, "gfx1100", "batch_prefill", "batch_prefill_gfx11", prefill()},
       {"trload_head_dims", fwd, "gfx950", "forward", "qr_async_trload", tile128({{"d", 64}, {"dv", 64}})},
@@ -152,8 +156,7 @@ const std::vector<Scene>& accepted() {
       {"launch_fits", fwd, "gfx942", "forward", "qr", tile128()},
       {"shared_memory_fits", fwd, "gfx942", "forward", "qr", tile128()},
       {"shared_memory_fits", fwd, "gfx950", "forward", "qr_async", tile128({{"block_d", 128}})},
-      {"shared_memory_fits", fwd, "sm_90a", "forward", "wgmma_tma",
-       tile128({{"block_k", 176}, {"stages", 2}})},
+      {"shared_memory_fits", fwd, "sm_90a", "forward", "wgmma_tma", tile192({{"stages", 2}})},
       {"accumulators_leave_room", fwd, "sm_80", "forward", "mma_async", tile128()},
       {"accumulators_leave_room", biased, "sm_80", "forward", "mma_async", tile128({{"block_q", 64}})},
       {"accumulators_leave_room", "fwd fp16 b=1 h=1 s=64 d=128 bits dropout=0.1", "sm_80", "forward",
@@ -278,13 +281,10 @@ const std::vector<Refused>& refused_scenes() {
       {{"hopper_forward", "fwd fp8 b=1 h=1 s=64 d=72", "sm_90a", "forward", "wgmma_tma", tile128()},
        "no rows that are no multiple of 16 bytes"},
       {{"hopper_tile", "fwd fp8 out=bf16 b=1 h=1 s=64 d=128 softcap=5", "sm_90a", "forward", "wgmma_tma",
-        tile128({{"block_k", 224}})},
-       "its tile of 128 queries and 224 keys is for problems without soft cap; use one of 128 and 128"},
-      {{"hopper_tile", "fwd fp16 b=1 h=1 s=64 d=64 softcap=5", "sm_90a", "forward", "wgmma_tma",
-        tile128({{"d", 64}, {"dv", 64}, {"block_q", 192}, {"warps", 16}})},
-       "its tile of 192 queries and 128 keys is for problems without soft cap; use one of 128 and 128"},
-      {{"hopper_tile", fwd, "sm_90a", "forward_split", "wgmma_tma", tile128({{"block_k", 176}})},
-       "is for problems without split keys; use one of 128 and 128"},
+        tile192()},
+       "its tile of 192 queries is for problems without soft cap; use one of 128"},
+      {{"hopper_tile", fwd, "sm_90a", "forward_split", "wgmma_tma", tile192()},
+       "its tile of 192 queries is for problems without split keys; use one of 128"},
       {{"hopper_tile", "fwd bf16 b=1 h=1 s=64 d=64", "sm_90a", "forward", "wgmma_tma", tile128()},
        "its tile is for head dims up to 128/128; the one for 64/64 holds more keys or stages"},
       {{"hopper_cluster", "fwd bf16 b=1 h=1 s=300 d=128 mask=causal", "sm_90a", "forward", "wgmma_tma",
@@ -297,10 +297,10 @@ const std::vector<Refused>& refused_scenes() {
         tile128({{"cluster", 2}})},
        "query rows for two blocks; use a tile without clusters"},
       {{"hopper_packing", "fwd bf16 b=1 hq=4 hk=1 sq=16 sk=64 d=128", "sm_90a", "forward", "wgmma_tma",
-        tile128({{"block_k", 176}})},
+        tile192()},
        "is for problems without few query rows of many heads"},
       {{"hopper_packing", "fwd fp8 b=1 hq=4 hk=1 sq=16 sk=64 d=64", "sm_90a", "forward", "wgmma_tma",
-        tile128({{"block_k", 224}})},
+        tile192()},
        "is for problems without few query rows of many heads"},
       {{"pipeline_fits_family", fwd, "gfx1100", "forward", "batch_prefill_gfx11", prefill()},
        "does not serve forward"},

@@ -14,10 +14,6 @@ REGARD_DEVICE float log2(float x) {
   return y;
 }
 
-/// The exponent of a number that is not negative; subnormals have the least.
-REGARD_DEVICE i32 power_of_two(float x) {
-  return static_cast<i32>(__float_as_uint(x) >> 23) - 127;
-}
 REGARD_DEVICE constexpr float to_the_power(i32 power) {
   return __builtin_bit_cast(float, static_cast<u32>(127 + power) << 23);
 }
@@ -32,25 +28,4 @@ REGARD_DEVICE u32 four_e4m3(float a, float b, float c, float d) {
       : "f"(a), "f"(b), "f"(c), "f"(d));
   return all;
 }
-template <DType type>
-REGARD_DEVICE u32 max_pair(u32 a, u32 b) {
-  u32 most;
-  if constexpr (type == DType::fp16)
-    asm("max.f16x2 %0, %1, %2;" : "=r"(most) : "r"(a), "r"(b));
-  else
-    asm("max.bf16x2 %0, %1, %2;" : "=r"(most) : "r"(a), "r"(b));
-  return most;
-}
-/// The larger one of a pair.
-template <DType type>
-REGARD_DEVICE float highest(u32 both) {
-  if constexpr (type != DType::fp16)
-    return fmaxf(__uint_as_float(both << 16), __uint_as_float(both & 0xffff0000u));
-  float low, high;
-  asm("{\n .reg .b16 l, h;\n mov.b32 {l, h}, %2;\n cvt.f32.f16 %0, l;\n cvt.f32.f16 %1, h;\n}"
-      : "=f"(low), "=f"(high)
-      : "r"(both));
-  return fmaxf(low, high);
-}
-
 }  // namespace regard

@@ -72,14 +72,18 @@ struct Wgmma;
   ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define REGARD_NUMBERS_80 REGARD_NUMBERS_64 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define REGARD_NUMBERS_96 REGARD_NUMBERS_80 ", %40, %41, %42, %43, %44, %45, %46, %47"
-#define REGARD_NUMBERS_112 REGARD_NUMBERS_96 ", %48, %49, %50, %51, %52, %53, %54, %55"
-#define REGARD_NUMBERS_128 REGARD_NUMBERS_112 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define REGARD_NUMBERS_128                   \
+  REGARD_NUMBERS_96                          \
+  ", %48, %49, %50, %51, %52, %53, %54, %55" \
+  ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define REGARD_NUMBERS_160                   \
   REGARD_NUMBERS_128                         \
   ", %64, %65, %66, %67, %68, %69, %70, %71" \
   ", %72, %73, %74, %75, %76, %77, %78, %79"
-#define REGARD_NUMBERS_176 REGARD_NUMBERS_160 ", %80, %81, %82, %83, %84, %85, %86, %87"
-#define REGARD_NUMBERS_192 REGARD_NUMBERS_176 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define REGARD_NUMBERS_192                   \
+  REGARD_NUMBERS_160                         \
+  ", %80, %81, %82, %83, %84, %85, %86, %87" \
+  ", %88, %89, %90, %91, %92, %93, %94, %95"
 #define REGARD_NUMBERS_224                       \
   REGARD_NUMBERS_192                             \
   ", %96, %97, %98, %99, %100, %101, %102, %103" \
@@ -95,11 +99,9 @@ struct Wgmma;
 #define REGARD_SUMS_64 REGARD_SUMS_32, REGARD_SUMS(16), REGARD_SUMS(24)
 #define REGARD_SUMS_80 REGARD_SUMS_64, REGARD_SUMS(32)
 #define REGARD_SUMS_96 REGARD_SUMS_80, REGARD_SUMS(40)
-#define REGARD_SUMS_112 REGARD_SUMS_96, REGARD_SUMS(48)
-#define REGARD_SUMS_128 REGARD_SUMS_112, REGARD_SUMS(56)
+#define REGARD_SUMS_128 REGARD_SUMS_96, REGARD_SUMS(48), REGARD_SUMS(56)
 #define REGARD_SUMS_160 REGARD_SUMS_128, REGARD_SUMS(64), REGARD_SUMS(72)
-#define REGARD_SUMS_176 REGARD_SUMS_160, REGARD_SUMS(80)
-#define REGARD_SUMS_192 REGARD_SUMS_176, REGARD_SUMS(88)
+#define REGARD_SUMS_192 REGARD_SUMS_160, REGARD_SUMS(80), REGARD_SUMS(88)
 #define REGARD_SUMS_224 REGARD_SUMS_192, REGARD_SUMS(96), REGARD_SUMS(104)
 #define REGARD_SUMS_256 REGARD_SUMS_224, REGARD_SUMS(112), REGARD_SUMS(120)
 
@@ -128,10 +130,8 @@ REGARD_WGMMA(32, "%16", "%17", "%18", "%19", "%20", "%21", "%22");
 REGARD_WGMMA(64, "%32", "%33", "%34", "%35", "%36", "%37", "%38");
 REGARD_WGMMA(80, "%40", "%41", "%42", "%43", "%44", "%45", "%46");
 REGARD_WGMMA(96, "%48", "%49", "%50", "%51", "%52", "%53", "%54");
-REGARD_WGMMA(112, "%56", "%57", "%58", "%59", "%60", "%61", "%62");
 REGARD_WGMMA(128, "%64", "%65", "%66", "%67", "%68", "%69", "%70");
 REGARD_WGMMA(160, "%80", "%81", "%82", "%83", "%84", "%85", "%86");
-REGARD_WGMMA(176, "%88", "%89", "%90", "%91", "%92", "%93", "%94");
 REGARD_WGMMA(192, "%96", "%97", "%98", "%99", "%100", "%101", "%102");
 REGARD_WGMMA(224, "%112", "%113", "%114", "%115", "%116", "%117", "%118");
 REGARD_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134");
@@ -145,14 +145,10 @@ REGARD_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134");
 #undef REGARD_SUMS_80
 #undef REGARD_NUMBERS_96
 #undef REGARD_SUMS_96
-#undef REGARD_NUMBERS_112
-#undef REGARD_SUMS_112
 #undef REGARD_NUMBERS_128
 #undef REGARD_SUMS_128
 #undef REGARD_NUMBERS_160
 #undef REGARD_SUMS_160
-#undef REGARD_NUMBERS_176
-#undef REGARD_SUMS_176
 #undef REGARD_NUMBERS_192
 #undef REGARD_SUMS_192
 #undef REGARD_NUMBERS_224
