@@ -86,6 +86,7 @@ Result<std::string> identify_compiler(const std::string& path, CompilerMemory* m
   Result<std::string> said = recall_or_ask(memory, path, "", [&]() -> Result<CompilerAnswer> {
     const Result<Finished> asked =
         run_process({path, "-v"}, "/", {.seconds = 20, .environment = variables_with_options()});
+    if (!asked && asked.error().kind == ErrorKind::no_memory) return tl::unexpected(asked.error());
     if (!asked) return invalid("cannot be run");
     if (!asked->succeeded) return invalid("ended with " + asked->how);
     const std::string identity = compiler_identity(asked->output);

@@ -39,11 +39,11 @@ Found find_cuda(const Settings& current, CompilerMemory* memory) {
   if (library) return make_nvrtc(*library, memory);
   if (!current.nvrtc.empty()) return tl::unexpected(library.error());
   Found nvcc = find_nvcc(cuda_home, search_path(), memory);
-  if (nvcc) return nvcc;
+  if (nvcc || nvcc.error().kind == ErrorKind::no_memory) return nvcc;
   return fail(ErrorKind::no_kernel, fmt::format("{}; {}", library.error().message, nvcc.error().message));
 }
 
-/// Finding one runs or loads a compiler, which takes a while.
+/// Finding one runs or loads a compiler, which takes a while. That there was no room for it is not kept.
 struct Slot {
   std::mutex mutex;
   std::optional<Found> found;
@@ -53,8 +53,10 @@ struct Slot {
     if (!current) return tl::unexpected(current.error());
     const std::lock_guard lock(mutex);
     if (!found) found = find(*current, memory);
-    if (!*found) return tl::unexpected(found->error());
-    return (*found)->get();
+    if (*found) return (*found)->get();
+    const Error error = found->error();
+    if (error.kind == ErrorKind::no_memory) found.reset();
+    return tl::unexpected(error);
   }
 };
 struct Slots {

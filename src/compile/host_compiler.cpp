@@ -63,6 +63,7 @@ Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting
     if (program.empty()) continue;
     const Result<std::string> version = identify_compiler(program, memory);
     if (version) return std::make_unique<HostCompiler>(word, program, *version, limit_seconds);
+    if (version.error().kind == ErrorKind::no_memory) return tl::unexpected(version.error());
     unusable += fmt::format("; '{} -v' {}", program, version.error().message);
   }
   if (!setting.empty()) {

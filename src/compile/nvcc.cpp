@@ -82,6 +82,7 @@ Result<std::unique_ptr<Toolchain>> find_nvcc(const std::string& cuda_home, const
     const Result<std::string> version =
         recall_or_ask(memory, program, " --version", [&] { return ask_version(program); });
     if (version) return std::make_unique<Nvcc>(program, *version);
+    if (version.error().kind == ErrorKind::no_memory) return tl::unexpected(version.error());
     unusable += "; " + version.error().message;
   }
   return fail(

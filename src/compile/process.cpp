@@ -136,6 +136,13 @@ bool drain(int file, Transcript& transcript) {
   return true;
 }
 
+/// More processes, files or memory would mend some errors: the next try may succeed.
+tl::unexpected<Error> cannot_run(const std::string& program, int error) {
+  const bool scarce = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
+  return fail(scarce ? ErrorKind::no_memory : ErrorKind::no_kernel,
+              fmt::format("cannot run {}: {}", program, std::strerror(error)));
+}
+
 enum class State { running, ended, lost };
 
 /// A started program. It does not outlive this object, also when memory runs out while it is listened to.
@@ -195,9 +202,7 @@ void describe(State state, int status, bool killed, double limit, Finished& fini
 Result<Finished> run_process(const std::vector<std::string>& command, const std::string& folder,
                              const ProcessLimits& limits) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return fail(ErrorKind::no_kernel, fmt::format("cannot run {}: {}", command[0], std::strerror(errno)));
-  }
+  if (pipe2(ends, O_CLOEXEC) != 0) return cannot_run(command[0], errno);
   const Descriptor ours(ends[0]);
   Descriptor theirs(ends[1]);
   fcntl(ours.number(), F_SETFL, O_NONBLOCK);
@@ -205,9 +210,8 @@ Result<Finished> run_process(const std::vector<std::string>& command, const std:
   const Clock::time_point start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   pid_t process = -1;
-  if (const int error = spawn(command, folder, limits.environment, theirs.number(), process); error != 0) {
-    return fail(ErrorKind::no_kernel, fmt::format("cannot run {}: {}", command[0], std::strerror(error)));
-  }
+  if (const int error = spawn(command, folder, limits.environment, theirs.number(), process); error != 0)
+    return cannot_run(command[0], error);
   Child child(process);
   theirs.close_now();
 

@@ -25,7 +25,7 @@ struct ProcessLimits {
 
 /// `command[0]` is an absolute path. The working folder is `folder`, standard input is empty, messages are
 /// English, and all signals are as at the start of a program. An error means that it could not be
-/// started.
+/// started; `no_memory` that it could with more processes, files or memory.
 Result<Finished> run_process(const std::vector<std::string>& command, const std::string& folder,
                              const ProcessLimits& limits = {});
 

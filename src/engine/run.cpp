@@ -44,6 +44,7 @@ Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspac
   if (reinterpret_cast<std::uintptr_t>(workspace) % 64 != 0) {
     return invalid("the workspace is not aligned to 64 bytes; allocate it with aligned_alloc(64, ...)");
   }
+  if (Status status = check_workspace(prepared.specs(), given, workspace, needed); !status) return status;
 
   if (on_cpu) {
     const Result<const PreparedPlan::Ready*> ready = prepared.ready();

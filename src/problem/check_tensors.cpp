@@ -242,4 +242,19 @@ Status check_tensors(const Problem& problem, const TensorSpecs& specs, const reg
   return check_outputs(specs, given, arguments);
 }
 
+Status check_workspace(const TensorSpecs& specs, const regard_arguments& arguments, void* workspace,
+                       std::int64_t bytes) {
+  if (bytes == 0) return {};
+  regard_tensor memory{};
+  memory.data = workspace, memory.dtype = REGARD_UINT8, memory.rank = 1;
+  memory.shape[0] = bytes, memory.strides[0] = 1;
+  const ByteRange range = range_of(memory);
+  return for_each(specs.used, [&](regard_role role) -> Status {
+    const regard_tensor& tensor = arguments.tensor[role];
+    if (tensor.data == nullptr || !range.meets(range_of(tensor)) || !share_memory(memory, tensor)) return {};
+    return invalid("the workspace shares memory with " + quoted(specs.of[role].name) +
+                   "; give it memory of its own");
+  });
+}
+
 }  // namespace regard

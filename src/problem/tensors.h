@@ -111,6 +111,10 @@ struct TensorSpecs {
 TensorSpecs tensor_specs(const Problem& problem);
 Status check_tensors(const Problem& problem, const TensorSpecs& specs, const regard_arguments& arguments);
 
+/// That so many bytes of a workspace lie in none of the tensors, which have passed check_tensors.
+Status check_workspace(const TensorSpecs& specs, const regard_arguments& arguments, void* workspace,
+                       std::int64_t bytes);
+
 /// Where tensors are readable on the host: cumulative offsets that start at 0, never decrease and end within
 /// the tokens; logical lengths within the physical ones; no sequence longer than sq or sk. Call after
 /// check_tensors.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -320,6 +321,28 @@ TEST_F(HostCompiler, AForkedChildFindsOneWhileAThreadOfItsParentIsLooking) {
   EXPECT_EQ(status, 0) << "the child hung or found none";
   std::ifstream text(mark);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(text), {}), "asked\nasked\n");
+}
+
+TEST_F(HostCompiler, ThatThereWasNoRoomToAskOneIsNotKept) {
+  fake("c++", "exit 0");
+  const pid_t process = fork();  // where nobody has looked yet
+  if (process == 0) {
+    unsetenv("REGARD_CXX");
+    setenv("PATH", folder_.c_str(), 1);
+    rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    const int next = dup(0);
+    close(next);
+    const rlimit none = {static_cast<rlim_t>(next), files.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    const Result<Toolchain*> without = toolchain_for(Target{});
+    setrlimit(RLIMIT_NOFILE, &files);
+    if (without || without.error().kind != ErrorKind::no_memory) _exit(1);
+    _exit(toolchain_for(Target{}) ? 0 : 2);
+  }
+  int status = 0;
+  waitpid(process, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(HostCompiler, TheIdentityHasNoPath) {

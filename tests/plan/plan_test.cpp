@@ -186,6 +186,8 @@ TEST(Plan, OnHopperTheTileFollowsTheLength) {
            Case{"fwd fp8 b=32 h=8 s=512 d=128", 128, 128},
            Case{"fwd fp8 b=4 h=16 s=4096 d=128", 192, 96},
            Case{"fwd bf16 b=1 h=16 s=16384 d=128 mask=window:-1,-1", 192, 80},
+           Case{"fwd fp8 b=4 h=32 s=4096 d=64", 192, 128},
+           Case{"fwd fp8 b=16 h=32 s=1024 d=64 mask=causal", 128, 128},
            Case{"fwd bf16 b=4 h=8 s=4096 d=256", 128, 80, 2},
            Case{"fwd bf16 b=4 h=8 s=4096 d=256 mask=window:4096,4096", 128, 80, 2},
            Case{"fwd bf16 b=4 h=8 s=4096 d=256 lengths", 128, 80},

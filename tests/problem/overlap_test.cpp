@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <array>
 #include <random>
 #include <set>
 
@@ -72,6 +73,21 @@ TEST(CheckTensors, WhatIsWrittenSharesMemoryWithNothing) {
   EXPECT_EQ(refusal(backward), "");
   backward[REGARD_GRAD_V].data = backward[REGARD_GRAD_K].data;
   EXPECT_THAT(refusal(backward), AllOf(HasSubstr("'grad_k'"), HasSubstr("'grad_v'")));
+}
+
+TEST(CheckWorkspace, SharesMemoryWithNoTensor) {
+  TensorSet tensors(*parse("fwd fp32 b=2 h=2 s=4 d=8 lse"));
+  const TensorSpecs specs = tensor_specs(tensors.problem);
+  alignas(64) std::array<char, 256> memory;
+  const auto refusal_of = [&](void* workspace, std::int64_t bytes) {
+    const Status status = check_workspace(specs, tensors.arguments, workspace, bytes);
+    return status ? "" : status.error().message;
+  };
+  EXPECT_EQ(refusal_of(memory.data(), memory.size()), "");
+  EXPECT_THAT(refusal_of(tensors[REGARD_O].data, 64), AllOf(HasSubstr("workspace"), HasSubstr("'o'")));
+  EXPECT_THAT(refusal_of(static_cast<char*>(tensors[REGARD_Q].data) - 63, 64), HasSubstr("'q'"));
+  EXPECT_EQ(refusal_of(tensors[REGARD_O].data, 0), "");
+  EXPECT_EQ(refusal_of(nullptr, 0), "");
 }
 
 TEST(CheckTensors, EmptyTensorsShareNothing) {
