@@ -44,6 +44,7 @@ class Consumer {
         multiply(turn, given.work, given.tiles, careful, rows, o);
       } else {
         wait_for_q(turn);
+        __syncwarp();  // nobody still polls when the place is given back
         done_with_last_o(turn);
         done_with_q(turn);
       }
@@ -67,8 +68,8 @@ class Consumer {
     Weights weights;
     float factor[2];  // of O
     i32 tile = uniform(tiles.start());
-    // Below it every row has seen keys; of 8 bits, which leave little room above, those of a whole tile.
-    const i32 settled = tiles.seen - (eight_bits && windowed ? 1 : 0);
+    // Below it every row has seen keys; of 8 bits, which leave little room above, all keys of a tile.
+    const i32 settled = eight_bits ? tiles.whole_last - 1 : tiles.seen;
     wait_for_q(turn);
     begin_scores(s, turn);
     done_with_last_o(turn);
@@ -187,7 +188,7 @@ class Consumer {
   /// O and LSE of the rows that have a bit in `wanted`.
   REGARD_DEVICE void store(u32 turn, const Turn& given, const RowState& rows, const Sums& o, u32 wanted) {
     const Work& work = given.work;
-    const float to_powers = given.careful ? scores_.scale : 1;
+    const float to_powers = given.careful ? scores_.scale : 1, below = given.careful ? highest_power : 0;
     Row places[2] = {row_of(work, 0), row_of(work, 1)};
     bool mine[2];
 #pragma unroll
@@ -198,8 +199,9 @@ class Consumer {
       mine[half] = mine[half] && place.head < given.end_head;
       place.head = min(place.head, given.end_head - 1);
     }
-    const RowEnd ends[2] = {{rows.reference[0] * to_powers, quad_sum(rows.sum[0]), places[0].head, a_},
-                            {rows.reference[1] * to_powers, quad_sum(rows.sum[1]), places[1].head, a_}};
+    const RowEnd ends[2] = {
+        {rows.reference[0] * to_powers - below, quad_sum(rows.sum[0]), places[0].head, a_},
+        {rows.reference[1] * to_powers - below, quad_sum(rows.sum[1]), places[1].head, a_}};
     const float factor = eight_bits ? descale(a_.descale_v, given) : 1;
     if constexpr (in_parts) {
 #pragma unroll

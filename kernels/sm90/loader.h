@@ -49,6 +49,7 @@ class QueryLoader {
 #pragma unroll 1
     for (i32 i = 0; i < consumers; ++i) {
       shared_.q_empty[stage][i].wait(ring_.parity ^ 1);
+      __syncwarp();  // who still polls must not find the phase gone round
       if (threadIdx.x % 32 != 0) continue;
       const Row first(turn.work, i * group_rows);
       const Source q{q_, ragged, first.head, s.batch, s.batch * shared_.rows_per_batch[0] + s.first_q, s.sq};
@@ -85,6 +86,7 @@ class KeyLoader {
   REGARD_DEVICE void load_tile(const Turn& turn, i32 tile, bool ragged) {
     const i32 stage = ring_.stage;
     (of_v ? shared_.v_empty : shared_.k_empty)[stage].wait(ring_.parity ^ 1);
+    __syncwarp();
     if (threadIdx.x % 32 == 0) {
       const Sequence& s = turn.work.sequence;
       const Source keys{

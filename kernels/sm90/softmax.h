@@ -12,10 +12,11 @@ using Scores = float[block_k / 2];
 using Weights = u32[fragments][4];  // pairs, of 8 bits fours, as the next product takes them
 
 /// Weights refer to the maximum of a row's first tiles. That reference stays until a weight rises to where
-/// its type ends (e4m3 at 448, fp16 at 65504; bf16 has no end, but products with V do) and then becomes
-/// 2^highest_power: of 8 bits there is room above it, so that few tiles move the reference, and there are
-/// digits below, of which e4m3 has less from 2^-6 on.
-constexpr float highest_power = eight_bits ? 6 : 0, highest_weight = eight_bits ? 432 : 0x1p15f;
+/// its type ends (e4m3 at 448, fp16 at 65504; bf16 has no end, but sums of products with large V do) and then
+/// becomes 2^highest_power: of 8 bits there is room above it, so that few tiles move the reference, and there
+/// are digits below, of which e4m3 has less from 2^-6 on.
+constexpr float highest_power = eight_bits ? 6 : 0;
+constexpr float highest_weight = eight_bits ? 432 : key::dtype == DType::fp16 ? 0x1p15f : 0x1p10f;
 
 /// Sums up to here are safe to go on with: no product with V, and no sum of such, overflows.
 constexpr i32 most_power = 64;
@@ -169,7 +170,7 @@ REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], 
   if (careful) {
 #pragma unroll
     for (i32 i = 0; i < block_k / 2; ++i) s[i] -= reference[i / 2 % 2];
-    reference[0] = reference[1] = 0;
+    reference[0] = reference[1] = -highest_power;
   }
   if constexpr (by_pieces)
     exponentials(s, reference, sum, scale, seen);

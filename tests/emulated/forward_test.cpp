@@ -96,6 +96,32 @@ TEST(Emulated, SmallWeightsAlone) {
     }
 }
 
+/// Scores that rise beyond what weights of any type hold, late in a row, and O made of what is small beside
+/// them.
+TEST(Emulated, SmallWeightsBesideAJump) {
+  if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
+  for (const char* words :
+       {"bf16 h=1 sq=16", "fp16 h=1 sq=16", "fp8 out=bf16 h=1 sq=16", "fp8 out=bf16 h=70 sq=190"})
+    for (const double jump : {1., 5., 5.5, 11.}) {
+      Case c(std::string("fwd lse scale=1 splits=1 b=1 sk=400 d=64 ") + words);
+      const Problem& p = c.problem();
+      if (p.hq > 1 && jump != 5.5) continue;  // three warpgroups take their time
+      for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V})
+        for (std::int64_t i = 0; i < c.count(role); ++i) {
+          const std::int64_t key = i / (p.hk * p.d), column = i % p.d;
+          double value = 0;
+          if (role == REGARD_Q) value = column == 0 ? 8 : 0;
+          if (role == REGARD_K && column == 0 && key < 200) value = key == 5 ? jump + 1 : jump;
+          if (role == REGARD_V) value = key == 5 ? 0 : 1;
+          c.set(role, i, value);
+        }
+      ASSERT_EQ(run(c, {emulated_target(), "wgmma_tma"}), "") << c.description();
+      const auto expected = oracle::run(p, c.arguments(), {2, 0, 0});
+      ASSERT_TRUE(expected) << expected.error().message;
+      EXPECT_EQ(c.mistakes(*expected), "") << words << ", jump " << 8 * jump;
+    }
+}
+
 /// The order in which threads run, loads arrive and products end changes no bit.
 TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
   const auto same = [](const std::string& problem, const std::string& family) {
@@ -125,8 +151,8 @@ TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
 /// A window that hides nothing takes the kernel without a mask; beside longer sequences it may not.
 TEST(Emulated, ARowHasTheSameBitsAloneAndPacked) {
   if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
-  for (const char* d : {"64", "128"}) {
-    const std::string words = std::string("fwd bf16 lse batch_invariant b=1 h=2 mask=window:700,-1 d=") + d;
+  for (const char* type : {"bf16 d=64", "bf16 d=128", "fp8 out=bf16 d=64", "fp8 out=bf16 d=128"}) {
+    const std::string words = std::string("fwd lse batch_invariant b=1 h=2 mask=window:700,-1 ") + type;
     Case alone(words + " s=300"), packed(words + " s=1000 varlen tq=300 tk=300");
     for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V})
       for (std::int64_t i = 0; i < alone.count(role); ++i) packed.set(role, i, alone.get(role, i));
