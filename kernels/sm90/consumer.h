@@ -14,7 +14,7 @@
 
 namespace regard {
 
-/// The warpgroups begin their products in turns, so that one's softmax lies beside the other's products.
+/// The warpgroups begin their products in turns, so that one's softmax lies beside the others' products.
 constexpr bool alternate = key::warp_groups > 1;
 static_assert(!alternate || consumers == key::warp_groups);
 

@@ -149,17 +149,22 @@ REGARD_DEVICE void exponentials(Scores& s, const float (&reference)[2], float (&
   sum[1] = part[1][0] + part[1][1];
 }
 
+/// This thread's highest number of each row.
+REGARD_DEVICE void find_highest(const Scores& s, float (&most)[2]) {
+  most[0] = most[1] = -infinity;
+#pragma unroll
+  for (i32 i = 0; i < block_k / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
+}
+
 /// Against the true maximum; gives the factor of what was summed before. With `careful`, for scores so large
 /// that the rounding of scale * maximum would matter, the maximum is taken off first and the reference is the
 /// raw score. `seen`: of the tile's keys, no row of the warp sees more.
 REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], float scale, bool careful,
                                  i32 seen) {
-  float most[2] = {-infinity, -infinity}, reference[2], sum[2];
+  float most[2], reference[2], sum[2];
+  find_highest(s, most);
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-#pragma unroll
-    for (i32 i = 0; i < block_k / 8; ++i)
-      most[half] = fmaxf(most[half], fmaxf(s[4 * i + 2 * half], s[4 * i + 2 * half + 1]));
     most[half] = quad_max(most[half]);
     const float before = rows.reference[half],
                 now = fmaxf(before, careful ? most[half] : most[half] * scale - highest_power);
@@ -183,9 +188,8 @@ REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], 
 /// Moves the reference of rows that have come to highest_weight to their maximum, and returns whether there
 /// are any in the warp; then `factor` is that of what was summed before.
 REGARD_DEVICE bool follow(Scores& s, RowState& rows, float (&factor)[2]) {
-  float most[2] = {0, 0};
-#pragma unroll
-  for (i32 i = 0; i < block_k / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
+  float most[2];
+  find_highest(s, most);
   if (!__any_sync(whole_warp, fmaxf(most[0], most[1]) >= highest_weight)) return false;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
