@@ -117,12 +117,17 @@ class Block {
     end_copies();
   }
 
-  /// Scores of the tile in `slot`. K that does not fit at once comes step by step.
-  REGARD_DEVICE void multiply_keys(Scores& s, i32 key, i32 slot) const {
+  /// Scores of the tile in `slot`. K that does not fit at once comes step by step, and anew to be multiplied
+  /// `again`.
+  REGARD_DEVICE void multiply_keys(Scores& s, i32 key, i32 slot, bool again) const {
+#pragma unroll
+    for (i32 m = 0; m < row_tiles; ++m)
+#pragma unroll
+      for (i32 n = 0; n < key_tiles; ++n) s[m][n] = {};
     const u32 q = memory_.q + thread() / wave * wave_rows * layout.row_of_q;
 #pragma unroll 1
     for (i32 step = 0; step < steps_d; ++step) {
-      if (step > 0) {
+      if (step > 0 || (steps_d > 1 && again)) {
         __syncthreads();
         load_keys(key, slot, step * block_d);
         wait_for_copies<0>();
@@ -131,6 +136,35 @@ class Block {
       Multiply::add_scores(s, q + step * block_d * operand_bytes, memory_.keys + slot * layout.keys);
     }
   }
+
+  /// The weights of a tile, which join the rows' sums. Where some come out too large the scores are
+  /// multiplied once more, as K is still there, and references rise.
+  REGARD_DEVICE void weigh_tile(Multiply::Weights& weights, i32 key, i32 slot, RowState& rows,
+                                Output& o) const {
+    const Scale scale = common_.scale;
+    RowNumbers sum;
+    u32 risen = 0;
+#pragma unroll 1
+    for (bool again = false;; again = true) {
+      Scores s;
+      multiply_keys(s, key, slot, again);
+      if (changes_scores || scale.before != 1.0f) change_scores(s, a_, common_.bias, key, scale.before);
+      if (key::bits || !common_.visible.sees_all(key))
+        mask(s, memory_.visible, common_.bits, key, common_.sk);
+      if (again || !rows.settled) {
+        RowNumbers factor;
+        raise_references(s, rows, scale.unit, risen, factor);
+        rescale(o, factor);
+      }
+      risen = weigh(s, rows, scale.unit, sum);
+      if constexpr (key::dropout) drop(s, common_.random, a_.dropout_keep, common_.work.first_row, key);
+      Multiply::pack(weights, s);
+      if (again || !any(risen != 0)) break;
+    }
+    each_row([&](i32 m, i32 half) { rows.sum[m][half] += sum[m][half]; });
+  }
+  /// Of those who would multiply again together: a wave alone, or, where K comes in steps, the block.
+  REGARD_DEVICE static bool any(bool x) { return steps_d > 1 ? __syncthreads_or(x) != 0 : any_in_wave(x); }
 
   /// The columns [first_column, first_column + block_dv) of O. Copies of K and of V of a tile are one group
   /// each, K first; `stages` tiles of K and one less of V are on their way when a tile begins.
@@ -151,17 +185,8 @@ class Block {
       wait_for_copies<pending>();
       __syncthreads();  // K is there for all, and nobody reads the last V any more
       load_values(following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, first_column);
-      Scores s = {};
-      multiply_keys(s, tiles[0], slot);
-      const Scale scale = common_.scale;
-      if (changes_scores || scale.before != 1.0f) change_scores(s, a_, common_.bias, tiles[0], scale.before);
-      if (key::bits || !common_.visible.sees_all(tiles[0]))
-        mask(s, memory_.visible, common_.bits, tiles[0], common_.sk);
-      RowNumbers factor;
-      if (softmax(s, rows, scale.unit, factor)) rescale(o, factor);
-      if constexpr (key::dropout) drop(s, common_.random, a_.dropout_keep, common_.work.first_row, tiles[0]);
       Multiply::Weights weights;
-      Multiply::pack(weights, s);
+      weigh_tile(weights, tiles[0], slot, rows, o);
       wait_for_copies<pending>();
       __syncthreads();  // the same for V, and nobody reads K any more
       load_keys(following(tiles, stages), slot, 0);
@@ -189,6 +214,6 @@ class Block {
 extern "C" __global__ void __launch_bounds__(regard::threads,
                                              regard::key::occupancy > 0 ? regard::key::occupancy : 1)
     REGARD_SYMBOL(const __grid_constant__ regard::Arguments arguments) {
-  extern __shared__ __align__(16) unsigned char dynamic[];
+  extern __shared__ __align__(128) unsigned char dynamic[];
   regard::Block(arguments, regard::Memory(dynamic)).run(regard::Work(arguments, blockIdx.x));
 }

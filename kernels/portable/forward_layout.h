@@ -6,9 +6,10 @@
 
 namespace regard::portable {
 
-/// Sizes in bytes. Rows of a tile are padded by one vector, so that eight neighbours lie in different banks.
+/// Sizes in bytes. Vectors of eight neighbouring rows lie in different banks: rows of 16-bit operands that
+/// are whole lines are swizzled (tile.h), which writes whole lines too, others padded by one vector.
 struct ForwardLayout {
-  static constexpr i64 vector = 16;
+  static constexpr i64 vector = 16, line = 128;
 
   i64 block_d, block_dv;             // columns of K and V that are there at a time, in whole matrix products
   i64 d, dv;                         // columns, in whole blocks
@@ -23,9 +24,9 @@ struct ForwardLayout {
         block_dv(step(step_dv, dim_v)),
         d(whole(dim, block_d)),
         dv(whole(dim_v, block_dv)),
-        row_of_q(d * operand_bytes(bytes) + vector),
-        row_of_k(block_d * operand_bytes(bytes) + vector),
-        row_of_v(block_dv * operand_bytes(bytes) + vector),
+        row_of_q(row(d, operand_bytes(bytes))),
+        row_of_k(row(block_d, operand_bytes(bytes))),
+        row_of_v(row(block_dv, operand_bytes(bytes))),
         q(block_q * row_of_q),
         keys(block_k * row_of_k),
         values(block_k * row_of_v),
@@ -35,6 +36,10 @@ struct ForwardLayout {
 
   /// As it is multiplied: fp8 as fp16.
   static constexpr REGARD_INLINE i64 operand_bytes(i64 bytes) { return bytes < 2 ? 2 : bytes; }
+  static constexpr REGARD_INLINE i64 row(i64 columns, i64 operand_bytes) {
+    const bool lines = operand_bytes == 2 && columns * operand_bytes % line == 0;
+    return columns * operand_bytes + (lines ? 0 : vector);
+  }
   static constexpr REGARD_INLINE i64 whole(i64 columns, i64 block) {
     return (columns + block - 1) / block * block;
   }

@@ -7,8 +7,13 @@
 namespace regard {
 
 /// Weights are 2^(score * unit - scaled(reference)). A sum is that of this thread's columns.
+///
+/// A reference is the maximum of the first tile with keys that its row sees, and stays: in most tiles no
+/// maximum is looked for. Where sums of weights come to most_weight the tile's maximum takes its place. What
+/// becomes of a row depends on its own scores alone.
 struct RowState {
   RowNumbers reference, sum;  // -infinity: no key seen yet
+  bool settled = false;       // every row of the wave has a reference, and none is huge
 
   REGARD_DEVICE RowState() {
     each_row([&](i32 m, i32 half) {
@@ -18,9 +23,8 @@ struct RowState {
   }
 };
 
-/// Weights of 2^8 are no harm: as long as none is above, the reference may stay where it is, and with it all
-/// that was summed up.
-constexpr float largest_exponent = 8;
+/// fp16 ends at 2^16; products with V of bf16, and sums of them, at 2^128.
+constexpr float most_weight = operand == DType::fp16 ? 0x1p15f : 0x1p10f;
 /// Beyond, one rounding of score * unit is more than 8: there the difference of scores is taken first.
 constexpr float largest_reference = 1 << 28;
 
@@ -32,33 +36,38 @@ REGARD_DEVICE bool is_huge(float scaled) {
   return !(fabsf(scaled) < largest_reference);
 }
 
-/// Raises the references; `factor` is that of what a row has summed up so far. Returns whether any row of the
-/// wave has one other than 1.
-REGARD_DEVICE bool raise_references(const Scores& s, RowState& rows, float unit, RowNumbers& factor) {
-  bool changed = false;
+/// This thread's rows, a bit each.
+REGARD_DEVICE u32 row_bit(i32 m, i32 half) {
+  return 1u << (m * Fragment::halves + half);
+}
+
+/// Raises the references of rows that have none, and of those that have `risen`; sums so far follow, and
+/// `factor` is that of O.
+REGARD_DEVICE void raise_references(const Scores& s, RowState& rows, float unit, u32 risen,
+                                    RowNumbers& factor) {
+  bool settled = true;
+  risen = row_or(risen);
   each_row([&](i32 m, i32 half) {
+    const float before = rows.reference[m][half];
     float most = -infinity;
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n) most = fmaxf(most, fmaxf(s[m][n].x[half][0], s[m][n].x[half][1]));
     most = row_max(most);
-    const float before = rows.reference[m][half];
-    const bool rises = !((most - before) * unit <= largest_exponent);  // or is NaN
+    const bool rises = before == -infinity || (risen & row_bit(m, half)) != 0;
     const float reference = rises ? fmaxf(most, before) : before;
     // Of the new reference as the weights round it. The old one may be multiplied and subtracted in one
     // instruction, unrounded, and the factor is then off by that rounding: as little as a score is.
     const float now = finite(reference), scaled = now * unit;
     factor[m][half] = !rises ? 1.0f : exp2(is_huge(scaled) ? (before - now) * unit : before * unit - scaled);
     rows.reference[m][half] = reference;
-    changed |= rises;
+    rows.sum[m][half] *= factor[m][half];
+    settled &= reference != -infinity && !is_huge(scaled);
   });
-  return any_in_wave(changed);
+  rows.settled = !any_in_wave(!settled);
 }
 
 /// Scores of rows with a huge reference are measured from it: behind, it counts as 0.
 REGARD_DEVICE void subtract_huge_references(Scores& s, const RowState& rows, float unit) {
-  bool huge = false;
-  each_row([&](i32 m, i32 half) { huge |= is_huge(finite(rows.reference[m][half]) * unit); });
-  if (!any_in_wave(huge)) return;
   each_row([&](i32 m, i32 half) {
     const float reference = finite(rows.reference[m][half]);
     const float taken = is_huge(reference * unit) ? reference : 0.0f;
@@ -69,21 +78,24 @@ REGARD_DEVICE void subtract_huge_references(Scores& s, const RowState& rows, flo
   });
 }
 
-/// Scores become weights; see raise_references for the rest.
-REGARD_DEVICE bool softmax(Scores& s, RowState& rows, float unit, RowNumbers& factor) {
-  const bool changed = raise_references(s, rows, unit, factor);
-  subtract_huge_references(s, rows, unit);
+/// Scores become weights, and `sum` that of this thread's. Returns the rows whose weights have come to
+/// most_weight.
+REGARD_DEVICE u32 weigh(Scores& s, const RowState& rows, float unit, RowNumbers& sum) {
+  if (!rows.settled) subtract_huge_references(s, rows, unit);
+  u32 risen = 0;
   each_row([&](i32 m, i32 half) {
     const float scaled = finite(rows.reference[m][half]) * unit, offset = is_huge(scaled) ? 0.0f : -scaled;
-    float sum[Fragment::width] = {};
+    float part[Fragment::width] = {};
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n)
 #pragma unroll
       for (i32 i = 0; i < Fragment::width; ++i)
-        sum[i] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], unit, offset));
-    rows.sum[m][half] = rows.sum[m][half] * factor[m][half] + (sum[0] + sum[1]);
+        part[i] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], unit, offset));
+    sum[m][half] = part[0] + part[1];
+    // No weight is above its part.
+    if (!(fmaxf(part[0], part[1]) < most_weight)) risen |= row_bit(m, half);
   });
-  return changed;
+  return risen;
 }
 
 REGARD_DEVICE void rescale(Output& o, const RowNumbers& factor) {

@@ -17,6 +17,7 @@ constexpr portable::ForwardLayout layout(bytes_of<key::dtype>, key::d, key::dv, 
 constexpr i32 block_d = layout.block_d, block_dv = layout.block_dv, stages = layout.stages;
 constexpr i32 steps_d = layout.d / block_d;
 static_assert(steps_d == 1 || stages == 1, "K in parts has one buffer");
+static_assert(steps_d == 1 || block_d * operand_bytes % portable::ForwardLayout::line == 0);
 
 /// A wave has whole rows of the tile, so that softmax needs no other wave.
 constexpr i32 wave_rows = block_q / key::warps, row_tiles = wave_rows / Fragment::rows;
@@ -87,6 +88,23 @@ struct Part {
   i32 first_row, end_row, first_column, end_column;
 };
 
+/// Rows of whole lines are swizzled: a vector's place in its line is exclusive or of its own and its row's
+/// number.
+template <i32 row_bytes>
+constexpr bool swizzled = row_bytes % portable::ForwardLayout::line == 0;
+
+/// Where a vector of a tile is; tiles begin with a line.
+template <i32 row_bytes>
+REGARD_DEVICE u32 place(i32 row, i32 byte) {
+  return static_cast<u32>(row * row_bytes + (swizzled<row_bytes> ? byte ^ row % 8 * 16 : byte));
+}
+/// From a vector's place to the one `bytes` further on in its row, which share no bits with its own.
+template <i32 row_bytes>
+REGARD_DEVICE u32 along(u32 place, i32 bytes) {
+  constexpr i32 line = portable::ForwardLayout::line;
+  return swizzled<row_bytes> ? (place ^ bytes % line) + bytes / line * line : place + bytes;
+}
+
 constexpr REGARD_INLINE i32 power_of_two_in(i32 n) {
   return n & -n;
 }
@@ -107,7 +125,7 @@ REGARD_DEVICE void load_tile(u32 to, Source source, const Part& part) {
 #pragma unroll 1
     for (i32 i = number; i < rows * vectors; i += threads) {
       const i32 row = i / vectors, column = i % vectors * per_vector;
-      convert_vector(to + static_cast<u32>(row * row_bytes + column * operand_bytes),
+      convert_vector(to + place<row_bytes>(row, column * operand_bytes),
                      source.at(part.first_row + row, part.first_column + column),
                      count_there<per_vector>(rows_left - row, columns_left - column));
     }
@@ -115,16 +133,20 @@ REGARD_DEVICE void load_tile(u32 to, Source source, const Part& part) {
   }
   constexpr i32 across = smaller(power_of_two_in(vectors), wave), down = threads / across;
   const i32 row = number / across, column = number % across * per_vector;
+  const bool all_columns = columns_left >= columns;
   const u8* from = source.at(part.first_row + row, part.first_column + column);
-  to += static_cast<u32>(row * row_bytes + column * operand_bytes);
+  to += place<row_bytes>(row, column * operand_bytes);
   rows_left -= row, columns_left -= column;
 #pragma unroll 8
   for (i32 i = 0; i < rows; i += down, from += down * source.pitch) {
     if (rows % down != 0 && row + i >= rows) break;
+    const u32 row_to = (swizzled<row_bytes> ? to ^ i % 8 * 16 : to) + static_cast<u32>(i * row_bytes);
 #pragma unroll
     for (i32 c = 0; c < columns; c += across * per_vector)
-      copy_vector(to + static_cast<u32>(i * row_bytes + c * operand_bytes), from + c * operand_bytes,
-                  count_there<per_vector>(rows_left - i, columns_left - c) * operand_bytes);
+      copy_vector(row_to + c * operand_bytes, from + c * operand_bytes,
+                  (all_columns ? (rows_left > i ? per_vector : 0)
+                               : count_there<per_vector>(rows_left - i, columns_left - c)) *
+                      operand_bytes);
   }
 }
 

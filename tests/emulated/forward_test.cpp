@@ -96,30 +96,43 @@ TEST(Emulated, SmallWeightsAlone) {
     }
 }
 
-/// Scores that rise beyond what weights of any type hold, late in a row, and O made of what is small beside
-/// them.
+/// Scores that rise, early or late in a row, to where weights end and far beyond, and O made of what is small
+/// beside the largest.
+void expect_jumps_are_right(const std::string& family, const std::vector<std::string>& problems,
+                            const std::vector<double>& jumps) {
+  for (const std::string& words : problems)
+    for (const double jump : jumps)
+      for (const bool late : {false, true}) {
+        Case c("fwd lse scale=1 splits=1 b=1 sk=400 " + words);
+        const Problem& p = c.problem();
+        for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V})
+          for (std::int64_t i = 0; i < c.count(role); ++i) {
+            const std::int64_t key = i / (p.hk * p.d), column = i % p.d;
+            const bool high = late ? key >= 200 : key < 200, top = key == (late ? 395 : 5);
+            double value = 0;
+            if (role == REGARD_Q) value = column == 0 ? 8 : 0;
+            if (role == REGARD_K && column == 0 && high) value = top ? jump + 1 : jump;
+            if (role == REGARD_V) value = top ? 0 : 1;
+            c.set(role, i, value);
+          }
+        ASSERT_EQ(run(c, {emulated_target(), family}), "") << c.description();
+        const auto expected = oracle::run(p, c.arguments(), {2, 0, 0});
+        ASSERT_TRUE(expected) << expected.error().message;
+        EXPECT_EQ(c.mistakes(*expected), "")
+            << family << ", " << words << ", jump " << 8 * jump << (late ? ", late" : "");
+      }
+}
 TEST(Emulated, SmallWeightsBesideAJump) {
   if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
-  for (const char* words :
-       {"bf16 h=1 sq=16", "fp16 h=1 sq=16", "fp8 out=bf16 h=1 sq=16", "fp8 out=bf16 h=70 sq=190"})
-    for (const double jump : {1., 5., 5.5, 11.}) {
-      Case c(std::string("fwd lse scale=1 splits=1 b=1 sk=400 d=64 ") + words);
-      const Problem& p = c.problem();
-      if (p.hq > 1 && jump != 5.5) continue;  // three warpgroups take their time
-      for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V})
-        for (std::int64_t i = 0; i < c.count(role); ++i) {
-          const std::int64_t key = i / (p.hk * p.d), column = i % p.d;
-          double value = 0;
-          if (role == REGARD_Q) value = column == 0 ? 8 : 0;
-          if (role == REGARD_K && column == 0 && key < 200) value = key == 5 ? jump + 1 : jump;
-          if (role == REGARD_V) value = key == 5 ? 0 : 1;
-          c.set(role, i, value);
-        }
-      ASSERT_EQ(run(c, {emulated_target(), "wgmma_tma"}), "") << c.description();
-      const auto expected = oracle::run(p, c.arguments(), {2, 0, 0});
-      ASSERT_TRUE(expected) << expected.error().message;
-      EXPECT_EQ(c.mistakes(*expected), "") << words << ", jump " << 8 * jump;
-    }
+  const std::vector<double> jumps = {1, 5, 5.5, 11};
+  expect_jumps_are_right(
+      "wgmma_tma", {"bf16 h=1 sq=16 d=64", "fp16 h=1 sq=16 d=64", "fp8 out=bf16 h=1 sq=16 d=64"}, jumps);
+  // Three warpgroups take their time.
+  expect_jumps_are_right("wgmma_tma", {"fp8 out=bf16 h=70 sq=190 d=64"}, {5.5});
+  expect_jumps_are_right(portable_family(),
+                         {"bf16 h=1 sq=16 d=64", "fp16 h=1 sq=16 d=128", "fp32 h=1 sq=16 d=64"}, jumps);
+  // K in steps, which come once more.
+  expect_jumps_are_right(portable_family(), {"bf16 h=1 sq=70 d=300 dv=40"}, {1, 11});
 }
 
 /// The order in which threads run, loads arrive and products end changes no bit.

@@ -49,7 +49,8 @@ void Launch::run(unsigned first_block, unsigned blocks) {
   threads_ = std::deque<Thread>(std::size_t{blocks} * grid_.threads);
   for (unsigned i = 0; i < blocks; ++i) {
     Block& block = blocks_[i];
-    block.memory.assign(dynamic_start + grid_.shared_bytes, 0xff);  // not numbers, whoever reads them
+    block.memory.assign(dynamic_start(largest_alignment) + grid_.shared_bytes,
+                        0xff);  // not numbers, whoever reads them
     block.cluster = &clusters_[i / grid_.cluster];
     block.number = i;
     block.rank = i % grid_.cluster;
@@ -263,8 +264,11 @@ bool Launch::meet(bool value) {
 void* Launch::fixed_memory(int number) {
   return thread_->block->memory.data() + static_cast<std::size_t>(number) * fixed_memory_bytes;
 }
-void* Launch::dynamic_memory() {
-  return thread_->block->memory.data() + dynamic_start;
+void* Launch::dynamic_memory(std::uint32_t alignment) {
+  const std::uint32_t start = dynamic_start(std::max(alignment, 16u));
+  std::vector<std::uint8_t>& memory = thread_->block->memory;
+  memory.resize(start + grid_.shared_bytes);
+  return memory.data() + start;
 }
 std::uint32_t Launch::shared_address(const void* pointer) {
   const Block& block = *thread_->block;

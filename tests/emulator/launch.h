@@ -103,7 +103,7 @@ class Launch final : public Runtime {
   std::uint32_t together(Collective what, std::uint32_t value, std::uint32_t argument) override;
   bool meet(bool value) override;
   void* fixed_memory(int number) override;
-  void* dynamic_memory() override;
+  void* dynamic_memory(std::uint32_t alignment) override;
   std::uint32_t shared_address(const void*) override;
 
   // For instructions, of the thread that runs.
@@ -127,8 +127,12 @@ class Launch final : public Runtime {
   bool coin() { return random_() % 2 == 0; }
 
  private:
-  static constexpr std::uint32_t dynamic_start =
-      fixed_variables * fixed_memory_bytes + 16;  // aligned no better
+  /// Where dynamic shared memory begins: aligned as the kernel declares it, and no better.
+  static constexpr std::uint32_t dynamic_start(std::uint32_t alignment) {
+    constexpr std::uint32_t fixed = fixed_variables * fixed_memory_bytes;
+    return (fixed + 2 * alignment - 1) / (2 * alignment) * (2 * alignment) + alignment;
+  }
+  static constexpr std::uint32_t largest_alignment = 1024;
   static constexpr int rank_shift = 24;
 
   void run(unsigned first_block, unsigned blocks);

@@ -41,7 +41,8 @@ class Runtime {
   virtual bool meet(bool value) = 0;
   /// Shared memory of the block: a variable's, and what the launch asked for.
   virtual void* fixed_memory(int number) = 0;
-  virtual void* dynamic_memory() = 0;
+  /// `alignment`: as declared, 0 where it is not.
+  virtual void* dynamic_memory(std::uint32_t alignment) = 0;
   virtual std::uint32_t shared_address(const void*) = 0;
 
   Position position{};  ///< of the thread that runs

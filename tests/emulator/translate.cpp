@@ -117,10 +117,11 @@ std::string with_statements(std::string_view text) {
 }
 
 std::string with_shared_variables(const std::string& text) {
-  static const std::regex dynamic(R"(extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w ]+?)\s+(\w+)\[\];)");
+  static const std::regex dynamic(
+      R"(extern\s+__shared__\s+(?:__align__\((\d+)\)\s+)?([\w ]+?)\s+(\w+)\[\];)");
   static const std::regex fixed(R"(__shared__\s+([\w: ]+?)\s+(\w+)((?:\[[^\]]*\])*);)");
   std::string rest = std::regex_replace(
-      text, dynamic, "$1* const $2 = static_cast<$1*>(emulator_runtime->dynamic_memory());");
+      text, dynamic, "$2* const $3 = static_cast<$2*>(emulator_runtime->dynamic_memory($1+0));");
   std::string out;
   std::smatch found;
   for (int number = 0; std::regex_search(rest, found, fixed); ++number) {

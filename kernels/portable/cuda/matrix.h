@@ -10,14 +10,14 @@ namespace regard {
 /// Of the left operand: squares (rows 0, columns 0), (8, 0), (0, 8), (8, 8).
 using Left = u32[4];
 
-/// Where a lane's row lies in a 16 x 16 operand whose rows are `row` bytes apart: with squares in the order
-/// of Left, and with the second and third changed, which are the two right operands of 8 rows each.
-REGARD_DEVICE u32 place_in_left(u32 row) {
-  return static_cast<u32>(lane() % 16) * row + static_cast<u32>(lane() / 16) * 16;
-}
-REGARD_DEVICE u32 place_in_rights(u32 row) {
-  return static_cast<u32>(lane() / 16 * 8 + lane() % 8) * row + static_cast<u32>(lane() / 8 % 2) * 16;
-}
+/// Which row of a 16 x 16 operand a lane gives, and which of its two vectors: squares in the order of Left,
+/// or with the second and third changed, which are the two right operands of 8 rows each.
+struct SquareRow {
+  i32 row, vector;
+
+  REGARD_DEVICE static SquareRow of_left() { return {lane() % 16, lane() / 16}; }
+  REGARD_DEVICE static SquareRow of_rights() { return {lane() / 16 * 8 + lane() % 8, lane() / 8 % 2}; }
+};
 
 #define REGARD_MULTIPLY(shape, type, a, ...)                                                       \
   asm volatile("mma.sync.aligned." shape ".row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, " a \

@@ -57,5 +57,9 @@ REGARD_DEVICE float row_max(float x) {
 REGARD_DEVICE float row_sum(float x) {
   return quad_sum(x);
 }
+REGARD_DEVICE u32 row_or(u32 bits) {
+  bits |= __shfl_xor_sync(whole_warp, bits, 1);
+  return bits | __shfl_xor_sync(whole_warp, bits, 2);
+}
 
 }  // namespace regard
