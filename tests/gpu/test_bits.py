@@ -95,10 +95,11 @@ def test_pipelines_and_the_cpu_agree(shape, d, record_property):
     regard.plan(first.problem).run(q=q, k=k, v=v, o=o, lse=lse)
     for family, run in runs.items():
         got_o, got_lse = (x.cpu() for x in run.fresh())
-        errors = float((got_o.float() - o.float()).abs().max()), float((got_lse - lse).abs().max())
+        difference = (got_o.float() - o.float()).abs() / o.float().abs().clamp(min=1)
+        errors = float(difference.max()), float((got_lse - lse).abs().max())
         record_property(family, errors)
-        # Both round weights and outputs to bf16: some units in the last place.
-        assert errors[0] < 0.02 and errors[1] < 1e-3, (run.problem, family, errors)
+        # Both round weights and outputs to bf16: a unit in the last place, which above 1 grows with the number.
+        assert errors[0] < 0.01 and errors[1] < 1e-3, (run.problem, family, errors)
 
 
 @pytest.mark.parametrize("family", PIPELINES)
