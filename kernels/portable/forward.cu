@@ -142,24 +142,26 @@ class Block {
   REGARD_DEVICE void weigh_tile(Multiply::Weights& weights, i32 key, i32 slot, RowState& rows,
                                 Output& o) const {
     const Scale scale = common_.scale;
+    constexpr u32 once_more = 1u << 31;
     RowNumbers sum;
     u32 risen = 0;
 #pragma unroll 1
-    for (bool again = false;; again = true) {
+    for (;;) {
       Scores s;
-      multiply_keys(s, key, slot, again);
+      multiply_keys(s, key, slot, risen != 0);
       if (changes_scores || scale.before != 1.0f) change_scores(s, a_, common_.bias, key, scale.before);
       if (key::bits || !common_.visible.sees_all(key))
         mask(s, memory_.visible, common_.bits, key, common_.sk);
-      if (again || !rows.settled) {
+      if (risen != 0 || !rows.settled) {
         RowNumbers factor;
         raise_references(s, rows, scale.unit, risen, factor);
         rescale(o, factor);
       }
-      risen = weigh(s, rows, scale.unit, sum);
+      const u32 found = weigh(s, rows, scale.unit, sum);
       if constexpr (key::dropout) drop(s, common_.random, a_.dropout_keep, common_.work.first_row, key);
       Multiply::pack(weights, s);
-      if (again || !any(risen != 0)) break;
+      if (risen != 0 || !any(found != 0)) break;
+      risen = found | once_more;
     }
     each_row([&](i32 m, i32 half) { rows.sum[m][half] += sum[m][half]; });
   }

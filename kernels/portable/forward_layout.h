@@ -24,7 +24,7 @@ struct ForwardLayout {
         block_dv(step(step_dv, dim_v)),
         d(whole(dim, block_d)),
         dv(whole(dim_v, block_dv)),
-        row_of_q(row(d, operand_bytes(bytes))),
+        row_of_q(d * operand_bytes(bytes) + vector),
         row_of_k(row(block_d, operand_bytes(bytes))),
         row_of_v(row(block_dv, operand_bytes(bytes))),
         q(block_q * row_of_q),

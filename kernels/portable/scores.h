@@ -54,9 +54,13 @@ struct ScoreBias {
         diagonal(first_row + static_cast<i32>(head.sequence.sk - head.sequence.sq)),
         slope(alibi ? head.alibi_slope() : 0.0f) {}
 
-  /// Of a row of the tile; 0 behind the last key. Rows behind the last one repeat it.
+  /// ALiBi: slope times how far a row of the tile is behind a key; its amount is taken off the score.
+  REGARD_DEVICE float slope_to(i32 row, i32 key) const {
+    return slope * static_cast<float>(diagonal + row - key);
+  }
+
+  /// Elementwise, of a row of the tile; 0 behind the last key. Rows behind the last one repeat it.
   REGARD_DEVICE float at(i32 row, i32 key) const {
-    if constexpr (alibi) return -slope * fabsf(static_cast<float>(diagonal + row - key));
     const u8* from = rows + smaller(row, last_row) * pitch;
     return key < keys ? load_element<bias_dtype>(from, key) : 0.0f;
   }
@@ -68,14 +72,17 @@ REGARD_DEVICE void change_scores(Scores& s, const Arguments& a, const ScoreBias&
   const float factor = key::softcap ? scale / a.softcap : scale;
   each_row([&](i32 m, i32 half) {
     const i32 row = first_row + row_offset(m, half);
+    const float slope_to_first = alibi ? bias.slope_to(row, first_key) : 0.0f;
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n) {
 #pragma unroll
       for (i32 i = 0; i < Fragment::width; ++i) {
+        const i32 column = n * Fragment::columns + i;
         float& x = s[m][n].x[half][i];
         x *= factor;
         if constexpr (key::softcap) x = a.softcap * tanh(x);
-        if constexpr (alibi || elementwise_bias) x += bias.at(row, first_key + n * Fragment::columns + i);
+        if constexpr (alibi) x -= fabsf(fmaf(-bias.slope, static_cast<float>(column), slope_to_first));
+        if constexpr (elementwise_bias) x += bias.at(row, first_key + column);
       }
     }
   });
