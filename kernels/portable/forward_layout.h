@@ -6,8 +6,9 @@
 
 namespace regard::portable {
 
-/// Sizes in bytes. Vectors of eight neighbouring rows lie in different banks: rows of 16-bit operands that
-/// are whole lines are swizzled (tile.h), which writes whole lines too, others padded by one vector.
+/// Sizes in bytes. Vectors of eight neighbouring rows lie in different banks: rows of K and V that are whole
+/// lines of 16-bit operands are swizzled (tile.h), which writes whole lines too; other rows are padded by one
+/// vector. Q's always are: it is written once, and takes fewer registers so.
 struct ForwardLayout {
   static constexpr i64 vector = 16, line = 128;
 

@@ -54,7 +54,7 @@ struct ScoreBias {
         diagonal(first_row + static_cast<i32>(head.sequence.sk - head.sequence.sq)),
         slope(alibi ? head.alibi_slope() : 0.0f) {}
 
-  /// ALiBi: slope times how far a row of the tile is behind a key; its amount is taken off the score.
+  /// ALiBi: slope times how far a row of the tile is behind a key.
   REGARD_DEVICE float slope_to(i32 row, i32 key) const {
     return slope * static_cast<float>(diagonal + row - key);
   }
@@ -66,26 +66,46 @@ struct ScoreBias {
   }
 };
 
+/// ALiBi: -slope * distance. A sign that is known costs no instruction.
+template <bool rises>
+REGARD_DEVICE void add_alibi(Scores& s, const ScoreBias& bias, i32 first_row, i32 first_key) {
+  each_row([&](i32 m, i32 half) {
+    const float to_first = bias.slope_to(first_row + row_offset(m, half), first_key);
+#pragma unroll
+    for (i32 n = 0; n < key_tiles; ++n) {
+#pragma unroll
+      for (i32 i = 0; i < Fragment::width; ++i) {
+        const float amount =
+            fabsf(fmaf(-bias.slope, static_cast<float>(n * Fragment::columns + i), to_first));
+        s[m][n].x[half][i] += rises ? amount : -amount;
+      }
+    }
+  });
+}
+
 /// The seam; `key` is the first of the tile.
 REGARD_DEVICE void change_scores(Scores& s, const Arguments& a, const ScoreBias& bias, i32 key, float scale) {
   const i32 first_row = row_in_tile(), first_key = key + Fragment::column();
   const float factor = key::softcap ? scale / a.softcap : scale;
   each_row([&](i32 m, i32 half) {
     const i32 row = first_row + row_offset(m, half);
-    const float slope_to_first = alibi ? bias.slope_to(row, first_key) : 0.0f;
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n) {
 #pragma unroll
       for (i32 i = 0; i < Fragment::width; ++i) {
-        const i32 column = n * Fragment::columns + i;
         float& x = s[m][n].x[half][i];
         x *= factor;
         if constexpr (key::softcap) x = a.softcap * tanh(x);
-        if constexpr (alibi) x -= fabsf(fmaf(-bias.slope, static_cast<float>(column), slope_to_first));
-        if constexpr (elementwise_bias) x += bias.at(row, first_key + column);
+        if constexpr (elementwise_bias) x += bias.at(row, first_key + n * Fragment::columns + i);
       }
     }
   });
+  if constexpr (alibi) {
+    if (bias.slope < 0)
+      add_alibi<true>(s, bias, first_row, first_key);
+    else
+      add_alibi<false>(s, bias, first_row, first_key);
+  }
 }
 
 }  // namespace regard

@@ -17,7 +17,6 @@ constexpr portable::ForwardLayout layout(bytes_of<key::dtype>, key::d, key::dv, 
 constexpr i32 block_d = layout.block_d, block_dv = layout.block_dv, stages = layout.stages;
 constexpr i32 steps_d = layout.d / block_d;
 static_assert(steps_d == 1 || stages == 1, "K in parts has one buffer");
-static_assert(steps_d == 1 || block_d * operand_bytes % portable::ForwardLayout::line == 0);
 
 /// A wave has whole rows of the tile, so that softmax needs no other wave.
 constexpr i32 wave_rows = block_q / key::warps, row_tiles = wave_rows / Fragment::rows;
@@ -98,7 +97,8 @@ template <i32 row_bytes>
 REGARD_DEVICE u32 place(i32 row, i32 byte) {
   return static_cast<u32>(row * row_bytes + (swizzled<row_bytes> ? byte ^ row % 8 * 16 : byte));
 }
-/// From a vector's place to the one `bytes` further on in its row, which share no bits with its own.
+/// From a vector's place to the one `bytes` further on in its row, if they share no bits with where it is in
+/// its line but for the swizzle.
 template <i32 row_bytes>
 REGARD_DEVICE u32 along(u32 place, i32 bytes) {
   constexpr i32 line = portable::ForwardLayout::line;
@@ -132,6 +132,7 @@ REGARD_DEVICE void load_tile(u32 to, Source source, const Part& part) {
     return;
   }
   constexpr i32 across = smaller(power_of_two_in(vectors), wave), down = threads / across;
+  static_assert(power_of_two_in(down) == down, "a row's number modulo 8 has its first one's bits beside i's");
   const i32 row = number / across, column = number % across * per_vector;
   const bool all_columns = columns_left >= columns;
   const u8* from = source.at(part.first_row + row, part.first_column + column);

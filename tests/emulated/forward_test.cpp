@@ -129,10 +129,26 @@ TEST(Emulated, SmallWeightsBesideAJump) {
       "wgmma_tma", {"bf16 h=1 sq=16 d=64", "fp16 h=1 sq=16 d=64", "fp8 out=bf16 h=1 sq=16 d=64"}, jumps);
   // Three warpgroups take their time.
   expect_jumps_are_right("wgmma_tma", {"fp8 out=bf16 h=70 sq=190 d=64"}, {5.5});
-  expect_jumps_are_right(portable_family(),
-                         {"bf16 h=1 sq=16 d=64", "fp16 h=1 sq=16 d=128", "fp32 h=1 sq=16 d=64"}, jumps);
-  // K in steps, which come once more.
+}
+/// Tiles of one and of two fragments of rows, with one stage and two, and K in steps, which come once more.
+TEST(Emulated, PortableFollowsJumps) {
+  const std::vector<double> jumps = {1, 5, 11};
+  expect_jumps_are_right(portable_family(), {"fp16 h=1 sq=16 d=64", "fp16 h=1 sq=70 d=128"}, jumps);
+  if (emulated_target() == "sm_75") return;
+  expect_jumps_are_right(portable_family(), {"bf16 h=1 sq=16 d=64", "fp32 h=1 sq=16 d=64"}, jumps);
   expect_jumps_are_right(portable_family(), {"bf16 h=1 sq=70 d=300 dv=40"}, {1, 11});
+}
+
+/// Slopes have either sign.
+TEST(Emulated, AlibiThatRises) {
+  for (const double slope : {-0.5, 0.25}) {
+    Case c("fwd fp16 lse b=1 h=2 sq=100 sk=150 d=64 bias=alibi");
+    for (std::int64_t i = 0; i < c.count(REGARD_ALIBI); ++i) c.set(REGARD_ALIBI, i, slope);
+    ASSERT_EQ(run(c, {emulated_target(), portable_family()}), "");
+    const auto expected = oracle::run(c.problem(), c.arguments(), {2, 0, 0});
+    ASSERT_TRUE(expected) << expected.error().message;
+    EXPECT_EQ(c.mistakes(*expected), "") << "slope " << slope;
+  }
 }
 
 /// The order in which threads run, loads arrive and products end changes no bit.
