@@ -216,6 +216,6 @@ class Block {
 extern "C" __global__ void __launch_bounds__(regard::threads,
                                              regard::key::occupancy > 0 ? regard::key::occupancy : 1)
     REGARD_SYMBOL(const __grid_constant__ regard::Arguments arguments) {
-  extern __shared__ __align__(128) unsigned char dynamic[];
+  extern __shared__ __align__(regard::portable::ForwardLayout::line) unsigned char dynamic[];
   regard::Block(arguments, regard::Memory(dynamic)).run(regard::Work(arguments, blockIdx.x));
 }

@@ -118,7 +118,7 @@ std::string with_statements(std::string_view text) {
 
 std::string with_shared_variables(const std::string& text) {
   static const std::regex dynamic(
-      R"(extern\s+__shared__\s+(?:__align__\((\d+)\)\s+)?([\w ]+?)\s+(\w+)\[\];)");
+      R"(extern\s+__shared__\s+(?:__align__\(([\w:]+)\)\s+)?([\w ]+?)\s+(\w+)\[\];)");
   static const std::regex fixed(R"(__shared__\s+([\w: ]+?)\s+(\w+)((?:\[[^\]]*\])*);)");
   std::string rest = std::regex_replace(
       text, dynamic, "$2* const $3 = static_cast<$2*>(emulator_runtime->dynamic_memory($1+0));");
