@@ -101,12 +101,15 @@ class Order {
     i32 first_row;
   };
 
-  /// Among the blocks of `pairs` that have `rows` each: a group of pairs goes through its rows together. With
-  /// a mask the last rows see most keys, so they come first.
+  /// Among the blocks of `pairs` that have `rows` each: a group of pairs goes through its rows together, and
+  /// so do those of the last group, which is larger. With a mask the last rows see most keys, so they come
+  /// first.
   REGARD_DEVICE Place place_of(u32 index, i32 rows, u32 pairs) const {
     const u32 blocks = blocks_of_rows(rows), group = static_cast<u32>(a_.side_by_side);
-    const u32 first = index / (blocks * group) * group;
-    const u32 size = min(group, pairs - first), rest = index - first * blocks;
+    const u32 before_last = static_cast<u32>(a_.before_last),
+              first = min(index / (blocks * group) * group, before_last),
+              size = first < before_last ? min(group, pairs - first) : pairs - first,
+              rest = index - first * blocks;
     const u32 block = rest / size;
     const i32 first_row = static_cast<i32>((windowed ? blocks - 1 - block : block) * cluster_rows);
     return {first + rest % size, first_row + (cluster > 1 ? static_cast<i32>(cluster_rank()) * block_q : 0)};

@@ -123,6 +123,7 @@ Arguments constants(const Plan& plan) {
   a.block_rows = plan.block_rows;
   a.key_blocks = plan.key_blocks;
   a.side_by_side = static_cast<i32>(plan.side_by_side);
+  a.before_last = static_cast<i32>(plan.before_last);
   return a;
 }
 

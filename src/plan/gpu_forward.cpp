@@ -54,10 +54,38 @@ bool every_row_sees_all_keys(const Problem& p) {
 
 namespace {
 
-/// K and V of the work that goes on together. With a mask, what is left for the end must be even: more of
-/// them, as far as the second-level cache holds them. Without, each is read from memory once.
-std::int64_t cache_bytes(const Problem& p) {
-  return every_row_sees_all_keys(p) ? 0 : std::int64_t{32} << 20;
+/// What the second-level cache holds of K and V.
+constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
+
+/// Rounds of blocks whose work, the longest first, ends evenly.
+constexpr std::int64_t last_rounds = 4;
+
+/// Whether K and V are read at more than a quarter of the memory's rate.
+bool memory_limits(const Problem& p, const Target& target) {
+  const auto rate = target.gflops.find(p.dtype);
+  const double bytes = static_cast<double>(p.b) * static_cast<double>(p.hk) * static_cast<double>(p.sk) *
+                       static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype));
+  return rate != target.gflops.end() && flops(p) / rate->second < 4 * bytes / target.gigabytes_per_second;
+}
+
+/// In which groups (batch, head) pairs go, `heads` a sequence. Where all work is of one size, one K/V head
+/// after the other, so that each is read from memory once. With a mask a group begins with its longest work,
+/// which reads keys that nobody has read: where memory limits, groups are small, so that it reads evenly. The
+/// last group is large, so that what is left for the end is even.
+void group_pairs(Plan& plan, std::int64_t work, std::int64_t heads) {
+  const Problem& p = plan.problem;
+  const std::int64_t pairs = std::max<std::int64_t>(product({p.b, heads}), 1),
+                     sharing = heads / p.hk,  // those that have K and V in common
+      in_cache = std::max<std::int64_t>(pairs_side_by_side(p, cache_bytes) / (p.hq / p.hk), 1) * sharing;
+  const auto holding = [&](std::int64_t blocks) {
+    const std::int64_t whole = blocks / std::max<std::int64_t>(work / pairs * sharing, 1);
+    return std::min(std::max<std::int64_t>(whole, 1) * sharing, in_cache);
+  };
+  plan.side_by_side = every_row_sees_all_keys(p) ? sharing : in_cache;
+  if (every_row_sees_all_keys(p) || p.varlen || p.lengths) return;
+  plan.side_by_side = holding(memory_limits(p, *plan.target) ? plan.threads / 2 : plan.threads);
+  plan.before_last = std::max<std::int64_t>(pairs - holding(last_rounds * plan.threads), 0);
+  plan.before_last -= plan.before_last % plan.side_by_side;
 }
 
 Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::Tile& tile,
@@ -66,11 +94,10 @@ Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::T
   plan.block_rows = value_of(tile, "block_q");
   if (parts > 1) split_keys(plan, parts, value_of(tile, "block_k"));
   const std::int64_t packed = rows_of_packed_heads(p, plan.block_rows);
-  plan.side_by_side = pairs_side_by_side(p, cache_bytes(p));
-  if (packed > 0) plan.side_by_side = std::max<std::int64_t>(plan.side_by_side / (p.hq / p.hk), 1);
   const std::int64_t cluster = std::max<std::int64_t>(value_of(tile, "cluster"), 1);
   const std::int64_t work = product({sm90_work(p, plan.block_rows, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
+  group_pairs(plan, work, packed > 0 ? p.hk : p.hq);
   const std::int64_t blocks = std::max(plan.threads / cluster, std::int64_t{1}) * cluster;  // at a time
   Stage stage = stage_of(p, target, "forward", &tile, std::min(work, blocks), 0);
   stage.shared_bytes = dynamic_shared_bytes(stage.kernel);

@@ -52,9 +52,10 @@ struct Plan {
   std::vector<Stage> stages;  ///< 1 to 3, run in order
   std::int64_t splits = 1;    ///< parts of the key range
   std::int64_t split_keys = 0;
-  std::int64_t block_rows = 0;    ///< cpu forward: query rows per block
-  std::int64_t key_blocks = 0;    ///< cpu, backward: steps that the keys of a head are walked in
-  std::int64_t side_by_side = 1;  ///< worked on at once: gpu: (batch, head) pairs; cpu: blocks
+  std::int64_t block_rows = 0;           ///< cpu forward: query rows per block
+  std::int64_t key_blocks = 0;           ///< cpu, backward: steps that the keys of a head are walked in
+  std::int64_t side_by_side = 1;         ///< worked on at once: gpu: (batch, head) pairs; cpu: blocks
+  std::int64_t before_last = INT32_MAX;  ///< gpu: pairs that go so; those behind them go together
   int threads = 1;  ///< how many blocks run at once: threads, which size the scratch, or a GPU's units
   Workspace workspace;
   double cost_seconds = 0;  ///< the cost model's estimate

@@ -40,6 +40,8 @@ def problems():
     found += [f"fwd bf16 lse d={d} b=1 h=2 s=2048 mask=causal" for d in (64, 128, 256)]
     # More blocks than multiprocessors, in clusters, under a window that hides nothing.
     found += ["fwd bf16 lse d=256 b=1 h=34 sq=500 sk=1100 mask=window:1100,-1"]
+    # Pairs in small groups and a large one, which are grouped heads' too.
+    found += ["fwd bf16 lse d=256 b=9 h=20 s=500 mask=causal", "fwd bf16 lse d=128 b=9 hq=32 hk=8 s=500 mask=causal"]
     return found
 
 

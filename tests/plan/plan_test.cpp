@@ -226,6 +226,33 @@ TEST(Plan, HeadsWhoseKeysFitACacheTogetherAreWorkedOnSideBySide) {
   }
 }
 
+TEST(Plan, PairsGoInSmallGroupsAndALargeLastOne) {
+  struct Case {
+    std::string_view text;
+    std::int64_t side_by_side, before_last;
+  };
+  constexpr std::int64_t all = INT32_MAX;
+  for (const Case& c : {
+           // Half a round of 132 blocks where memory limits, else a round; the last four rounds together.
+           Case{"fwd bf16 b=32 h=16 s=512 d=128 mask=causal", 16, 384},
+           Case{"fwd bf16 b=8 h=16 s=2048 d=128 mask=causal", 8, 96},
+           // As far as their K and V are 32 MB.
+           Case{"fwd bf16 b=1 h=16 s=16384 d=128 mask=causal", 1, 12},
+           Case{"fwd bf16 b=4 hq=32 hk=8 s=4096 d=128 mask=causal", 4, 112},
+           Case{"fwd bf16 b=1 h=2 s=512 d=64 mask=causal", 2, 0},
+           // All work is of one size, or sequences are of several lengths.
+           Case{"fwd bf16 b=4 hq=32 hk=8 s=4096 d=128", 4, all},
+           Case{"fwd bf16 b=4 h=8 s=4096 d=128 lengths mask=causal", 16, all},
+           Case{"fwd bf16 b=4 hq=32 hk=8 sq=16 sk=4096 d=128 mask=causal", 16, 16},
+       }) {
+    const Result<Plan> result = plan(problem(c.text), target("sm_90a"), {.family = "forward"});
+    ASSERT_TRUE(result) << c.text << ": " << result.error().message;
+    EXPECT_EQ(result->stages[0].kernel.algorithm.pipeline, "wgmma_tma") << c.text;
+    EXPECT_EQ(result->side_by_side, c.side_by_side) << c.text;
+    EXPECT_EQ(result->before_last, c.before_last) << c.text;
+  }
+}
+
 TEST(Plan, StrictRefusesTheGenericKernelAndSaysWhyTheOthersDid) {
   const std::string_view text = "fwd fp8 b=1 h=4 s=256 d=64";
   EXPECT_THAT(planned(text, {.strict = true}), HasSubstr("REGARD_STRICT forbids the slower generic kernel"));
