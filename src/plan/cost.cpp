@@ -48,9 +48,10 @@ bool is_main(std::string_view kernel) {
 }
 
 /// The query rows of a K/V head go through its blocks together.
-bool packs_group(const Algorithm& algorithm) {
+bool packs_group(const Plan& plan, const Algorithm& algorithm) {
   const std::string& kernel = algorithm.kernel;
-  return kernel == "decode" || kernel == "paged_forward" || kernel == "batch_prefill" || algorithm.group > 0;
+  return kernel == "decode" || kernel == "paged_forward" || kernel == "batch_prefill" ||
+         algorithm.group > 0 || plan.heads_as_rows > 1;
 }
 
 /// Blocks that a thread, or a GPU's multiprocessor, needs at once to be busy: one of four warps leaves the
@@ -80,7 +81,7 @@ Seconds arithmetic(const Plan& plan, const Stage& stage) {
   const std::string& kernel = stage.kernel.algorithm.kernel;
   if (kernel.starts_with("generic_")) return flops(p) / generic_flops_per_second;
   const Algorithm& algorithm = stage.kernel.algorithm;
-  const std::int64_t heads = packs_group(algorithm) ? p.hq / p.hk : 1;
+  const std::int64_t heads = packs_group(plan, algorithm) ? p.hq / p.hk : 1;
   const double rows = static_cast<double>(std::max<std::int64_t>(product({heads, p.sq}), 1));
   const bool on_cpu = plan.target->kind == TargetKind::cpu;
   const std::int64_t block_q = kernel == "forward" && on_cpu ? ForwardLayout::tile : algorithm.block_q;
@@ -93,7 +94,7 @@ Seconds arithmetic(const Plan& plan, const Stage& stage) {
 /// head.
 Seconds traffic(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
-  const double heads = static_cast<double>(packs_group(stage.kernel.algorithm) ? p.hk : p.hq);
+  const double heads = static_cast<double>(packs_group(plan, stage.kernel.algorithm) ? p.hk : p.hq);
   const double seen = p.sk > 0 ? static_cast<double>(visible_keys(p)) / static_cast<double>(p.sk) : 1;
   const double keys = seen * static_cast<double>(p.tk > 0 ? p.tk : product({p.b, p.sk}));
   return keys * heads * static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype)) /
@@ -108,8 +109,8 @@ Seconds of_gpu_forward(const Plan& plan, const Stage& stage) {
   const Seconds read = traffic(plan, stage);
   const Seconds computed =
       gpu_forward_seconds(plan, stage, flops_per_second(plan, plan.problem.dtype), busy, read);
-  return std::max(computed / (slower ? warp_instructions : 1),
-                  read / std::min<double>(plan.threads, most_share * busy));
+  return std::max(computed, read / std::min<double>(plan.threads, most_share * busy)) /
+         (slower ? warp_instructions : 1);
 }
 
 /// A CPU's decode kernel computes while K and V are on their way; the others pack them first, for each block

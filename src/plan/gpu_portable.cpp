@@ -8,12 +8,33 @@ namespace {
 /// Some of the second-level cache of any GPU.
 constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
 
-Plan start_portable(const Problem& p, const Target& target, const Target::Tile& tile,
+/// How many query heads, those of a K/V head, stand as rows of one, so that their block reads K and V once:
+/// where each has one row, all rows see the same keys, and nothing goes by head or row.
+std::int64_t heads_as_rows(const Problem& p) {
+  const bool by_head = p.bias != Bias::none || p.sink || p.dropout > 0 || p.bits || p.ranges;
+  const bool alike = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
+  return alike ? p.hq / p.hk : 1;
+}
+
+/// Of the problem as the kernel has it.
+Plan start_portable(const Problem& problem, const Target& target, const Target::Tile& tile,
                     const PlanOptions& options) {
+  const std::int64_t heads = heads_as_rows(problem);
+  Problem p = problem;
+  p.hq /= heads;
+  p.sq *= heads;
+  if (heads > 1) p.mask = Mask::none;
   Plan plan = start(p, target, options);
+  plan.heads_as_rows = heads;
   plan.block_rows = value_of(tile, "block_q");
   plan.side_by_side = pairs_side_by_side(p, cache_bytes);
   return plan;
+}
+
+/// Of the caller's problem.
+Result<Plan> finish_portable(Plan plan, const Problem& problem) {
+  plan.problem = problem;
+  return finish(std::move(plan));
 }
 
 std::int64_t row_blocks(const Problem& p, const Target::Tile& tile) {
@@ -45,16 +66,16 @@ Result<Plan> portable_forward(const Problem& problem, const Target& target, cons
                               const PlanOptions& options) {
   Plan plan = start_portable(problem, target, tile, options);
   plan.stages = {forward_stage(plan, tile)};
-  return finish(std::move(plan));
+  return finish_portable(std::move(plan), problem);
 }
 
 Result<Plan> portable_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
                                     const PlanOptions& options) {
   Plan plan = start_portable(problem, target, tile, options);
-  split_as_asked(plan, parts_for_workers(plan, row_blocks(problem, tile)), value_of(tile, "block_k"));
+  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, tile)), value_of(tile, "block_k"));
   plan.stages = {forward_stage(plan, tile)};
   combine_parts(plan);
-  return finish(std::move(plan));
+  return finish_portable(std::move(plan), problem);
 }
 
 }  // namespace regard

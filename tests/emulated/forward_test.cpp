@@ -60,6 +60,10 @@ const std::vector<std::string> portable_problems = {
     "fwd fp16 lse d=40 b=2 h=2 s=120 dropout=0.2 mask=causal",
     "fwd fp16 lse d=128 b=2 h=2 sq=20 sk=600 splits=4 mask=causal",
     "fwd fp16 lse d=64 b=3 hq=4 hk=2 s=100 tq=250 tk=250 varlen lengths bias=alibi",
+    // Heads of one row as rows of one head, and what goes by head.
+    "fwd fp16 lse d=64 b=3 hq=70 hk=1 sq=1 sk=300 lengths mask=causal",
+    "fwd fp16 lse d=64 b=2 hq=8 hk=2 sq=1 sk=700 splits=3 softcap=20 layout=bhsd",
+    "fwd fp16 lse d=64 b=2 hq=8 hk=2 sq=1 sk=150 mask=causal sink",
 };
 const std::vector<std::string> portable_problems_from_sm_80 = {
     "fwd bf16 lse d=128 b=2 hq=4 hk=2 s=150",

@@ -226,6 +226,33 @@ TEST(Plan, HeadsWhoseKeysFitACacheTogetherAreWorkedOnSideBySide) {
   }
 }
 
+TEST(Plan, HeadsOfOneRowStandAsRowsOfOneHead) {
+  struct Case {
+    std::string_view shape;
+    std::int64_t heads, grid;
+  };
+  for (const Case& c : {
+           Case{"hq=32 hk=8 sq=1 sk=500", 4, 16},
+           Case{"hq=32 hk=8 sq=1 sk=500 lengths mask=causal", 4, 16},
+           Case{"hq=200 hk=1 sq=1 sk=500", 200, 8},
+           Case{"hq=32 hk=8 sq=2 sk=500", 1, 64},
+           // What is not alike in all rows, or goes by head.
+           Case{"hq=32 hk=8 sq=1 sk=500 mask=window:20,0", 1, 64},
+           Case{"hq=32 hk=8 sq=1 sk=500 sink", 1, 64},
+           Case{"hq=32 hk=8 sq=1 sk=500 bias=alibi", 1, 64},
+           Case{"hq=32 hk=8 sq=1 sk=500 dropout=0.1", 1, 64},
+           Case{"hq=32 hk=8 sq=1 sk=500 batch_invariant", 1, 64},
+           Case{"hq=32 hk=8 sq=1 sk=500 tq=2 tk=900 varlen", 1, 64},
+       }) {
+    const Result<Plan> result = plan(problem("fwd bf16 lse b=2 d=256 " + std::string(c.shape)),
+                                     target("sm_80"), {.family = "forward"});
+    ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
+    EXPECT_EQ(result->heads_as_rows, c.heads) << c.shape;
+    EXPECT_EQ(result->stages[0].grid, c.grid) << c.shape;
+    EXPECT_EQ(result->problem.sq, c.shape.find("sq=2") == c.shape.npos ? 1 : 2) << c.shape;
+  }
+}
+
 TEST(Plan, PairsGoInSmallGroupsAndALargeLastOne) {
   struct Case {
     std::string_view text;
