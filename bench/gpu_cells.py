@@ -38,7 +38,7 @@ class Cell:
 
     @property
     def peer(self) -> str:
-        """Whom the goal is about: in the cases FlashAttention-3, which leads there, but where a goal is above 1."""
+        """Whom the goal is over: in the cases FlashAttention-3, the best of all or next to FlashAttention-4."""
         return "cudnn" if self.series == "grid" else "fa3"
 
     @property
@@ -86,6 +86,7 @@ SKEWED = (8192, 4096, 2048, 1024, 512, 256, 128, 64, *8 * (8,))
 def beside_fa3(causal: bool) -> list[Cell]:
     """What cuDNN does not do here."""
     word, b, longest = "causal" if causal else "full", len(SKEWED), max(SKEWED)
+    # FlashAttention-4 over FlashAttention-3: 657 over 654 TFLOP/s without a mask, 586 over 607 with one.
     options = {"lengths": SKEWED, "goal": 1.0 if causal else 1.005}
     cells = [Cell(f"cases varlen {word}", "cases", b, 16, 16, longest, longest, 128, 128, causal, **options)]
     for s in LENGTHS[1:]:
@@ -97,6 +98,7 @@ def beside_fa3(causal: bool) -> list[Cell]:
 
 def cases() -> list[Cell]:
     cells = []
+    # d = 192/128: FlashAttention-4 over FlashAttention-3 had 669 over 685 TFLOP/s, with a mask 676 over 638.
     for causal, wide in ((False, 1.0), (True, 1.06)):
         word = "causal" if causal else "full"
         cells += [

@@ -28,7 +28,7 @@ def cells(lines: list[Line]) -> list[str]:
     origin = lines[0]
     text = [
         f"{origin['machine']}, {origin['date']}, commit {origin['commit']}. Forward, bf16 or as named, TFLOP/s, a cold "
-        f"second-level cache before each call, contestants in turns, each at its settled clock. Beside them the figure over the cell's goal, the "
+        f"second-level cache before each call, contestants in turns. Beside them the figure over the cell's goal, the "
         f"best that cuDNN, FA3 and FA4 are known to reach (bench/gpu_cells.py); {MISSED} marks less than {LEAST}. Of "
         f"the grid the geometric mean is {geometric_mean(grid):.3f}, the least {min(grid):.3f}.",
         "",

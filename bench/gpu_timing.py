@@ -9,17 +9,20 @@ from typing import Any
 import torch
 
 FLUSHED_BYTES = 256 << 20  # several times the second-level cache
-# A GPU at its limit of power takes so long to find its clock, whatever ran before (docs/hopper.md).
-SETTLING_MILLISECONDS = 200
+# A GPU at its limit of power takes so long to find its clock, on a way that depends on what ran before
+# (docs/hopper.md): the same for every contestant, a matrix product of so many rows and columns.
+LOAD_MILLISECONDS, SETTLING_MILLISECONDS = 50, 250
+LOAD_SIZE = 8192
 
 
 def interleaved(calls: dict[str, Callable[[], Any]], milliseconds: float, rounds: int = 3) -> dict[str, list[float]]:
     """For each call the median of each round, in ms; what counts of a round of a call takes about `milliseconds`.
 
-    In a round one contestant runs after the other, and each one's clock settles before its runs count. Every other
-    round goes backwards.
+    In a round one contestant runs after the other, each one first for as long as its clock takes to settle, and the
+    same load comes before each.
     """
     flush = torch.empty(FLUSHED_BYTES, dtype=torch.uint8, device="cuda")
+    factor = torch.randn(LOAD_SIZE, LOAD_SIZE, dtype=torch.bfloat16, device="cuda")
 
     def sample(call: Callable[[], Any], count: int, first: int = 0) -> float:
         events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
@@ -31,16 +34,19 @@ def interleaved(calls: dict[str, Callable[[], Any]], milliseconds: float, rounds
         torch.cuda.synchronize()
         return statistics.median(start.elapsed_time(end) for start, end in events[first:])
 
-    counts = {}
-    for name, call in calls.items():
+    def runs(call: Callable[[], Any], milliseconds: float) -> int:
         call()
-        once = sample(call, 3) + 0.1  # with the flush
-        settling, counted = (max(5, int(time / once)) for time in (SETTLING_MILLISECONDS, milliseconds))
-        counts[name] = settling + counted, settling
+        return max(5, int(milliseconds / (sample(call, 3) + 0.1)))  # with the flush
+
+    def load() -> None:
+        torch.mm(factor, factor)
+
+    loads = runs(load, LOAD_MILLISECONDS)
+    settling = {name: runs(call, SETTLING_MILLISECONDS) for name, call in calls.items()}
+    counted = {name: runs(call, milliseconds) for name, call in calls.items()}
     found: dict[str, list[float]] = {name: [] for name in calls}
-    order = list(calls)
     for _ in range(rounds):
-        for name in order:
-            found[name].append(sample(calls[name], *counts[name]))
-        order.reverse()
+        for name, call in calls.items():
+            sample(load, loads)
+            found[name].append(sample(call, settling[name] + counted[name], settling[name]))
     return found

@@ -71,7 +71,7 @@ struct Arguments {
   u32* counter;              // gpu: of work taken, 0 at launch; null: in steps of the grid
   i32 side_by_side;          // worked on at once: gpu: (batch, head) pairs; cpu: blocks. at least 1
   i32 heads_as_rows;         // gpu: query heads that stand as rows of one, each of one row. at least 1
-  i32 before_last;           // gpu: pairs that go side_by_side; those behind them go together
+  i32 before_last;           // Hopper: pairs that go side_by_side; those behind them go together
 };
 
 }  // namespace regard

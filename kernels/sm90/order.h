@@ -101,11 +101,10 @@ class Order {
     i32 first_row;
   };
 
-  /// Among the blocks of `pairs` that have `rows` each: a group of pairs goes through its rows together, and
-  /// so do those of the last group, which is larger. With a mask the last rows see most keys, so they come
-  /// first.
+  /// Among the blocks of `pairs` that have `rows` each: a group of pairs goes through its rows together,
+  /// those from `before_last` on as one group. With a mask the last rows see most keys, so they come first.
   REGARD_DEVICE Place place_of(u32 index, i32 rows, u32 pairs) const {
-    const u32 blocks = blocks_of_rows(rows), group = static_cast<u32>(a_.side_by_side);
+    const u32 blocks = blocks_of_rows(rows), group = min(static_cast<u32>(a_.side_by_side), pairs);
     const u32 before_last = static_cast<u32>(a_.before_last),
               first = min(index / (blocks * group) * group, before_last),
               size = first < before_last ? min(group, pairs - first) : pairs - first,

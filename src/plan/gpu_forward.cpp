@@ -60,32 +60,37 @@ constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
 /// Rounds of blocks whose work, the longest first, ends evenly.
 constexpr std::int64_t last_rounds = 4;
 
-/// Whether K and V are read at more than a quarter of the memory's rate.
+/// Whether K and V would be read at more than a quarter of the memory's rate if products ran at theirs.
 bool memory_limits(const Problem& p, const Target& target) {
   const auto rate = target.gflops.find(p.dtype);
-  const double bytes = static_cast<double>(p.b) * static_cast<double>(p.hk) * static_cast<double>(p.sk) *
-                       static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype));
+  const double bytes = static_cast<double>(p.b) * static_cast<double>(p.hk) *
+                       static_cast<double>(visible_keys(p)) * static_cast<double>(p.d + p.dv) *
+                       static_cast<double>(bytes_of(p.dtype));
   return rate != target.gflops.end() && flops(p) / rate->second < 4 * bytes / target.gigabytes_per_second;
 }
 
-/// In which groups (batch, head) pairs go, `heads` a sequence. Where all work is of one size, one K/V head
-/// after the other, so that each is read from memory once. With a mask a group begins with its longest work,
-/// which reads keys that nobody has read: where memory limits, groups are small, so that it reads evenly. The
-/// last group is large, so that what is left for the end is even.
+/// In which groups (batch, head) pairs go, `heads` a sequence.
 void group_pairs(Plan& plan, std::int64_t work, std::int64_t heads) {
   const Problem& p = plan.problem;
-  const std::int64_t pairs = std::max<std::int64_t>(product({p.b, heads}), 1),
-                     sharing = heads / p.hk,  // those that have K and V in common
-      in_cache = std::max<std::int64_t>(pairs_side_by_side(p, cache_bytes) / (p.hq / p.hk), 1) * sharing;
+  const std::int64_t sharing = heads / p.hk;  // pairs that have K and V in common
+  // All work is of one size: each K and V is read from memory once.
+  plan.side_by_side = sharing;
+  if (every_row_sees_all_keys(p)) return;
+  // Sequences of several lengths go one after the other, the longest first.
+  const std::int64_t in_cache =
+      std::max<std::int64_t>(pairs_side_by_side(p, cache_bytes) / (p.hq / p.hk), 1) * sharing;
+  plan.side_by_side = in_cache;
+  if (p.varlen || p.lengths) return;
+  // A group begins with its longest work, which reads keys that nobody has read. Small groups read evenly;
+  // the last one is large, so that what is left for the end is even.
+  const std::int64_t pairs = product({p.b, heads});
   const auto holding = [&](std::int64_t blocks) {
     const std::int64_t whole = blocks / std::max<std::int64_t>(work / pairs * sharing, 1);
     return std::min(std::max<std::int64_t>(whole, 1) * sharing, in_cache);
   };
-  plan.side_by_side = every_row_sees_all_keys(p) ? sharing : in_cache;
-  if (every_row_sees_all_keys(p) || p.varlen || p.lengths) return;
   plan.side_by_side = holding(memory_limits(p, *plan.target) ? plan.threads / 2 : plan.threads);
-  plan.before_last = std::max<std::int64_t>(pairs - holding(last_rounds * plan.threads), 0);
-  plan.before_last -= plan.before_last % plan.side_by_side;
+  const std::int64_t before_last = std::max<std::int64_t>(pairs - holding(last_rounds * plan.threads), 0);
+  plan.before_last = round_up(before_last, plan.side_by_side);
 }
 
 Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::Tile& tile,

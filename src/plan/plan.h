@@ -56,7 +56,7 @@ struct Plan {
   std::int64_t key_blocks = 0;           ///< cpu, backward: steps that the keys of a head are walked in
   std::int64_t side_by_side = 1;         ///< worked on at once: gpu: (batch, head) pairs; cpu: blocks
   std::int64_t heads_as_rows = 1;        ///< gpu: query heads that stand as rows of one, each of one row
-  std::int64_t before_last = INT32_MAX;  ///< gpu: pairs that go so; those behind them go together
+  std::int64_t before_last = INT32_MAX;  ///< Hopper: pairs that go side_by_side; the others together
   int threads = 1;  ///< how many blocks run at once: threads, which size the scratch, or a GPU's units
   Workspace workspace;
   double cost_seconds = 0;  ///< the cost model's estimate

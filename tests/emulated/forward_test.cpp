@@ -41,7 +41,7 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp8 out=bf16 lse d=128 b=1 h=70 s=190 scale=60",
     "fwd fp8_e5m2 out=fp16 lse d=64 b=1 h=70 s=190",
     // Pairs in small groups and a large one.
-    "fwd bf16 lse d=64 b=20 h=32 s=9 mask=causal",
+    "fwd bf16 lse d=64 b=10 h=30 s=200 mask=causal",
     // Heads packed into blocks, keys in parts.
     "fwd bf16 lse d=64 b=2 hq=8 hk=1 sq=1 sk=1000 mask=causal",
     "fwd bf16 lse d=128 b=3 hq=8 hk=2 sq=20 sk=2000 splits=5 lengths sink mask=causal",

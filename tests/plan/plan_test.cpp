@@ -267,10 +267,13 @@ TEST(Plan, PairsGoInSmallGroupsAndALargeLastOne) {
            Case{"fwd bf16 b=1 h=16 s=16384 d=128 mask=causal", 1, 12},
            Case{"fwd bf16 b=4 hq=32 hk=8 s=4096 d=128 mask=causal", 4, 112},
            Case{"fwd bf16 b=1 h=2 s=512 d=64 mask=causal", 2, 0},
+           // Heads that are packed.
+           Case{"fwd bf16 b=4 hq=32 hk=8 sq=16 sk=4096 d=128 mask=causal", 16, 16},
+           // The group before the last is whole.
+           Case{"fwd bf16 b=1 h=39 sq=1024 sk=6000 d=128 mask=causal", 10, 30},
            // All work is of one size, or sequences are of several lengths.
            Case{"fwd bf16 b=4 hq=32 hk=8 s=4096 d=128", 4, all},
            Case{"fwd bf16 b=4 h=8 s=4096 d=128 lengths mask=causal", 16, all},
-           Case{"fwd bf16 b=4 hq=32 hk=8 sq=16 sk=4096 d=128 mask=causal", 16, 16},
        }) {
     const Result<Plan> result = plan(problem(c.text), target("sm_90a"), {.family = "forward"});
     ASSERT_TRUE(result) << c.text << ": " << result.error().message;
