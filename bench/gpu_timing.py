@@ -11,7 +11,7 @@ import torch
 FLUSHED_BYTES = 256 << 20  # several times the second-level cache
 # A GPU at its limit of power takes so long to find its clock, on a way that depends on what ran before
 # (docs/hopper.md): the same for every contestant, a matrix product of so many rows and columns.
-LOAD_MILLISECONDS, SETTLING_MILLISECONDS = 50, 250
+LOAD_MILLISECONDS, SETTLING_MILLISECONDS = 150, 200
 LOAD_SIZE = 8192
 
 
@@ -19,7 +19,7 @@ def interleaved(calls: dict[str, Callable[[], Any]], milliseconds: float, rounds
     """For each call the median of each round, in ms; what counts of a round of a call takes about `milliseconds`.
 
     In a round one contestant runs after the other, each one first for as long as its clock takes to settle, and the
-    same load comes before each.
+    same load comes before each. Every other round goes backwards, so that rounds differ where that is not enough.
     """
     flush = torch.empty(FLUSHED_BYTES, dtype=torch.uint8, device="cuda")
     factor = torch.randn(LOAD_SIZE, LOAD_SIZE, dtype=torch.bfloat16, device="cuda")
@@ -45,8 +45,10 @@ def interleaved(calls: dict[str, Callable[[], Any]], milliseconds: float, rounds
     settling = {name: runs(call, SETTLING_MILLISECONDS) for name, call in calls.items()}
     counted = {name: runs(call, milliseconds) for name, call in calls.items()}
     found: dict[str, list[float]] = {name: [] for name in calls}
+    order = list(calls)
     for _ in range(rounds):
-        for name, call in calls.items():
+        for name in order:
             sample(load, loads)
-            found[name].append(sample(call, settling[name] + counted[name], settling[name]))
+            found[name].append(sample(calls[name], settling[name] + counted[name], settling[name]))
+        order.reverse()
     return found

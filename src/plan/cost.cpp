@@ -17,7 +17,8 @@ constexpr double giga = 1e9;
 constexpr Seconds stage_overhead = 5e-6;
 /// The kernels with run-time flags do about one multiply-add at a time.
 constexpr double generic_flops_per_second = 1.5 * giga;
-/// What warp matrix instructions reach of a rate that stands for warp-group ones (H200: 340 of 650 TFLOP/s).
+/// What the kernel of warp matrix instructions reaches beside that of warp-group ones (H200: 340 of 650
+/// TFLOP/s); it is charged for reading too, where nobody has measured it.
 constexpr double warp_instructions = 0.52;
 /// Where the target's table says nothing.
 constexpr double default_flops_per_second = 10 * giga;

@@ -8,26 +8,24 @@ namespace {
 /// Some of the second-level cache of any GPU.
 constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
 
-/// How many query heads, those of a K/V head, stand as rows of one, so that their block reads K and V once:
-/// where each has one row, all rows see the same keys, and nothing goes by head or row.
-std::int64_t heads_as_rows(const Problem& p) {
-  const bool by_head = p.bias != Bias::none || p.sink || p.dropout > 0 || p.bits || p.ranges;
-  const bool alike = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
-  return alike ? p.hq / p.hk : 1;
-}
-
-/// Of the problem as the kernel has it.
-Plan start_portable(const Problem& problem, const Target& target, const Target::Tile& tile,
-                    const PlanOptions& options) {
-  const std::int64_t heads = heads_as_rows(problem);
+/// The problem as the kernel has it.
+Problem with_heads_as_rows(const Problem& problem, const Target& target) {
+  const std::int64_t heads = heads_as_rows(problem, target);
+  if (heads == 1) return problem;
   Problem p = problem;
   p.hq /= heads;
   p.sq *= heads;
-  if (heads > 1) p.mask = Mask::none;
-  Plan plan = start(p, target, options);
-  plan.heads_as_rows = heads;
+  p.mask = Mask::none;
+  return p;
+}
+
+/// Of that one.
+Plan start_portable(const Problem& problem, const Target& target, const Target::Tile& tile,
+                    const PlanOptions& options) {
+  Plan plan = start(with_heads_as_rows(problem, target), target, options);
+  plan.heads_as_rows = heads_as_rows(problem, target);
   plan.block_rows = value_of(tile, "block_q");
-  plan.side_by_side = pairs_side_by_side(p, cache_bytes);
+  plan.side_by_side = pairs_side_by_side(plan.problem, cache_bytes);
   return plan;
 }
 
@@ -37,18 +35,32 @@ Result<Plan> finish_portable(Plan plan, const Problem& problem) {
   return finish(std::move(plan));
 }
 
-std::int64_t row_blocks(const Problem& p, const Target::Tile& tile) {
-  return product({p.b, p.hq, ceil_divide(p.sq, value_of(tile, "block_q"))});
+std::int64_t row_blocks(const Problem& p, std::int64_t block_q) {
+  return product({p.b, p.hq, ceil_divide(p.sq, block_q)});
 }
 
 Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
   const Problem& p = plan.problem;
-  Stage stage = stage_of(p, *plan.target, "forward", &tile, product({row_blocks(p, tile), plan.splits}), 0);
+  Stage stage =
+      stage_of(p, *plan.target, "forward", &tile, product({row_blocks(p, plan.block_rows), plan.splits}), 0);
   stage.shared_bytes = dynamic_shared_bytes(stage.kernel);
   return stage;
 }
 
 }  // namespace
+
+std::int64_t heads_as_rows(const Problem& p, const Target& target) {
+  const bool by_head = p.bias != Bias::none || p.sink || p.dropout > 0 || p.bits || p.ranges;
+  const bool alike = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
+  // Hopper's own kernel packs heads too, but not with lengths; which of the two is then faster nobody has
+  // measured.
+  const bool measured = !target.has("wgmma") || !p.lengths;
+  return alike && measured ? p.hq / p.hk : 1;
+}
+
+std::int64_t portable_work(const Problem& p, const Target& target, std::int64_t block_q) {
+  return row_blocks(with_heads_as_rows(p, target), block_q);
+}
 
 portable::ForwardLayout portable_layout(const Problem& p, const Target::Tile& tile) {
   const auto value = [&tile](std::string_view name) { return value_of(tile, name); };
@@ -72,7 +84,8 @@ Result<Plan> portable_forward(const Problem& problem, const Target& target, cons
 Result<Plan> portable_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
                                     const PlanOptions& options) {
   Plan plan = start_portable(problem, target, tile, options);
-  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, tile)), value_of(tile, "block_k"));
+  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, plan.block_rows)),
+                 value_of(tile, "block_k"));
   plan.stages = {forward_stage(plan, tile)};
   combine_parts(plan);
   return finish_portable(std::move(plan), problem);

@@ -56,6 +56,17 @@ Refusal decode_without_dropout(const Question& q) {
   return std::string("it has no dropout; the forward kernel does");
 }
 
+namespace {
+
+std::int64_t blocks_of_rows(const Question& q, std::int64_t block_q) {
+  const Problem& p = q.problem;
+  if (q.candidate.pipeline() == "wgmma_tma") return sm90_work(p, block_q, 1);
+  if (q.target.kind == TargetKind::cuda) return portable_work(p, q.target, block_q);
+  return product({p.b, p.hq, ceil_divide(p.sq, block_q)});
+}
+
+}  // namespace
+
 Refusal splits_allowed(const Question& q) {
   const Problem& p = q.problem;
   const Recipe& recipe = *q.candidate.recipe;
@@ -70,8 +81,7 @@ Refusal splits_allowed(const Question& q) {
   if (recipe.kernel != "forward" || q.candidate.tile == nullptr || p.splits > 1) return {};
   const std::int64_t block_q = std::max<std::int64_t>(value_of(*q.candidate.tile, "block_q"), 1);
   const bool hopper = q.candidate.pipeline() == "wgmma_tma";
-  const std::int64_t blocks =
-      hopper ? sm90_work(p, block_q, 1) : product({p.b, p.hq, ceil_divide(p.sq, block_q)});
+  const std::int64_t blocks = blocks_of_rows(q, block_q);
   const int at_once = workers(q.target, q.options);
   // Where Hopper's blocks stay, a second round that is not full can be evened out, if its cost says so.
   if (blocks >= (hopper ? 2 : 1) * at_once) {

@@ -253,6 +253,17 @@ TEST(Plan, HeadsOfOneRowStandAsRowsOfOneHead) {
   }
 }
 
+TEST(Plan, FewBlocksOfHeadsAsRowsSplitTheKeys) {
+  const auto splits = [](std::string_view text, std::string_view on) {
+    const Result<Plan> result = plan(problem(text), target(on), {});
+    return result ? result->splits : 0;
+  };
+  EXPECT_GT(splits("fwd bf16 lse b=1 hq=128 hk=1 sq=1 sk=32768 d=128", "sm_80"), 1);
+  EXPECT_GT(splits("fwd bf16 lse b=4 hq=32 hk=8 sq=1 sk=8192 d=128", "sm_80"), 1);
+  EXPECT_GT(splits("fwd fp32 lse b=5 hq=32 hk=8 sq=1 sk=8192 d=128", "sm_90a"), 1);
+  EXPECT_EQ(splits("fwd bf16 lse b=64 hq=32 hk=8 sq=1 sk=8192 d=128", "sm_80"), 1);
+}
+
 TEST(Plan, PairsGoInSmallGroupsAndALargeLastOne) {
   struct Case {
     std::string_view text;
