@@ -102,7 +102,7 @@ REGARD_CONSTEXPR Sm90TensorMap sm90_tensor_map(const Rows& rows, i64 columns, i6
     return {5,
             {u64(columns), most, all_rows + 1, most + 1, u64(heads)},
             {row, row, (u64(1) << 34) - row, head},
-            {box_columns, u32(box_rows), 1, 1, 1}};
+            {box_columns, u32(box_rows), 1, 1, u32(box_heads)}};
   }
   return {4,
           {u64(columns), u64(count), u64(heads), u64(batches), 1},

@@ -20,8 +20,8 @@ REGARD_DEVICE Sequence sequence_at(i32 batch, const Arguments& a) {
     s.sq = a.offsets_q[batch + 1] - s.first_q;
     s.sk = a.offsets_k[batch + 1] - s.first_k;
   }
-  if (a.lengths_q != nullptr) s.sq = a.lengths_q[batch];
-  if (a.lengths_k != nullptr) s.sk = a.lengths_k[batch];
+  if (a.lengths_q != nullptr) s.sq = min(max(a.lengths_q[batch], 0), s.sq);
+  if (a.lengths_k != nullptr) s.sk = min(max(a.lengths_k[batch], 0), s.sk);
   return s;
 }
 
@@ -59,31 +59,33 @@ class Order {
 
   /// How many blocks there are; not kept, as this warp has few registers.
   REGARD_DEVICE u32 count() const {
-    const u32 heads = static_cast<u32>(a_.hq), sequences = static_cast<u32>(a_.b);
-    if (!ragged(a_))
-      return blocks_of_rows(rows(a_)) * sequences * (packed_heads ? static_cast<u32>(a_.hk) : heads) *
-             parts(a_);
+    const u32 sequences = static_cast<u32>(a_.b);
     u32 blocks = 0;
-    for (u32 i = threadIdx.x; i < sequences; i += 32) blocks += blocks_of_rows(sequence_at(i, a_).sq);
-    return __reduce_add_sync(whole_warp, blocks) * heads * parts(a_);
+    if (!ragged(a_)) {
+      blocks = blocks_of(sequence_at(0, a_)) * sequences;
+    } else {
+      for (u32 i = threadIdx.x; i < sequences; i += 32) blocks += blocks_of(sequence_at(i, a_));
+      blocks = __reduce_add_sync(whole_warp, blocks);
+    }
+    return blocks * parts(a_);
   }
 
   /// `index` < count(), not less than the last one.
   REGARD_DEVICE Work at(u32 index) {
     const auto part = Part<in_parts>::out_of(index, a_);
-    if (!ragged(a_)) {
-      Sequence sequence = sequence_at(0, a_);
-      const u32 heads = static_cast<u32>(packed_heads ? a_.hk : a_.hq);
-      const Place place = place_of(index, rows(a_), static_cast<u32>(a_.b) * heads);
-      sequence.batch = static_cast<i32>(place.pair / heads);
-      const i32 head = static_cast<i32>(place.pair % heads);
-      if constexpr (packed_heads)
-        return {part, sequence, head * group(a_) + place.first_row / rows_of_head, 0};
-      return {part, sequence, head, place.first_row};
+    Sequence sequence;
+    Place place;
+    if (ragged(a_)) {
+      sequence = find(index);
+      place = place_of(index - before_, rows(sequence), heads());
+    } else {
+      sequence = sequence_at(0, a_);
+      place = place_of(index, rows(sequence), static_cast<u32>(a_.b) * heads());
+      sequence.batch = static_cast<i32>(place.pair / heads());
     }
-    const Sequence sequence = find(index);
-    const Place place = place_of(index - before_, sequence.sq, static_cast<u32>(a_.hq));
-    return {part, sequence, static_cast<i32>(place.pair), place.first_row};
+    const i32 head = static_cast<i32>(place.pair % heads());
+    if constexpr (packed_heads) return {part, sequence, head * group(a_) + place.first_row / rows_of_head, 0};
+    return {part, sequence, head, place.first_row};
   }
 
  private:
@@ -91,9 +93,12 @@ class Order {
   REGARD_DEVICE static i32 group(const Arguments& a) {
     return static_cast<i32>(a.hq) / static_cast<i32>(a.hk);
   }
-  REGARD_DEVICE static i32 rows(const Arguments& a) {
-    return packed_heads ? group(a) * rows_of_head : static_cast<i32>(a.sq);
+  /// Heads that have blocks of their own, and how many rows and blocks a sequence has then.
+  REGARD_DEVICE u32 heads() const { return static_cast<u32>(packed_heads ? a_.hk : a_.hq); }
+  REGARD_DEVICE i32 rows(const Sequence& s) const {
+    return packed_heads && s.sq > 0 ? group(a_) * rows_of_head : s.sq;
   }
+  REGARD_DEVICE u32 blocks_of(const Sequence& s) const { return blocks_of_rows(rows(s)) * heads(); }
   REGARD_DEVICE static u32 parts(const Arguments& a) { return in_parts ? static_cast<u32>(a.splits) : 1; }
 
   struct Place {
@@ -122,7 +127,7 @@ class Order {
       const i32 rank = rank_ + lane;
       Sequence mine{};
       if (rank < sequences) mine = sequence_at(sequences <= Ranking::most ? ranking_[rank] : rank, a_);
-      const u32 blocks = blocks_of_rows(mine.sq) * static_cast<u32>(a_.hq);
+      const u32 blocks = blocks_of(mine);
       u32 end = blocks;
 #pragma unroll
       for (i32 step = 1; step < 32; step *= 2) {

@@ -16,7 +16,7 @@ std::int64_t pairs_side_by_side(const Problem& p, std::int64_t cache_bytes) {
 
 std::int64_t rows_of_packed_heads(const Problem& p, std::int64_t block_q) {
   // Packed rows are masked in other tiles, with other rounding.
-  if (p.varlen || p.lengths || p.batch_invariant) return 0;
+  if (p.varlen || p.batch_invariant) return 0;
   return Sm90ForwardLayout::packed_rows(p.sq, p.hq / p.hk, block_q);
 }
 

@@ -18,10 +18,10 @@ std::int64_t sm90_work(const Problem&, std::int64_t block_q, std::int64_t cluste
 /// How many query heads, those of a K/V head, stand as rows of one in the portable kernel, so that a block
 /// reads K and V for all of its rows: where each head has one row, all rows see the same keys, and nothing
 /// goes by head or row. 1: they do not.
-std::int64_t heads_as_rows(const Problem&, const Target&);
+std::int64_t heads_as_rows(const Problem&);
 
 /// Blocks of query rows of the portable kernel, each once for every part of the keys.
-std::int64_t portable_work(const Problem&, const Target&, std::int64_t block_q);
+std::int64_t portable_work(const Problem&, std::int64_t block_q);
 
 /// Nothing hides a key, and all sequences are of one length: all work is of one size.
 bool every_row_sees_all_keys(const Problem&);

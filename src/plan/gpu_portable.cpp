@@ -9,8 +9,8 @@ namespace {
 constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
 
 /// The problem as the kernel has it.
-Problem with_heads_as_rows(const Problem& problem, const Target& target) {
-  const std::int64_t heads = heads_as_rows(problem, target);
+Problem with_heads_as_rows(const Problem& problem) {
+  const std::int64_t heads = heads_as_rows(problem);
   if (heads == 1) return problem;
   Problem p = problem;
   p.hq /= heads;
@@ -22,8 +22,8 @@ Problem with_heads_as_rows(const Problem& problem, const Target& target) {
 /// Of that one.
 Plan start_portable(const Problem& problem, const Target& target, const Target::Tile& tile,
                     const PlanOptions& options) {
-  Plan plan = start(with_heads_as_rows(problem, target), target, options);
-  plan.heads_as_rows = heads_as_rows(problem, target);
+  Plan plan = start(with_heads_as_rows(problem), target, options);
+  plan.heads_as_rows = heads_as_rows(problem);
   plan.block_rows = value_of(tile, "block_q");
   plan.side_by_side = pairs_side_by_side(plan.problem, cache_bytes);
   return plan;
@@ -49,17 +49,14 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
 
 }  // namespace
 
-std::int64_t heads_as_rows(const Problem& p, const Target& target) {
+std::int64_t heads_as_rows(const Problem& p) {
   const bool by_head = p.bias != Bias::none || p.sink || p.dropout > 0 || p.bits || p.ranges;
   const bool alike = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
-  // Hopper's own kernel packs heads too, but not with lengths; which of the two is then faster nobody has
-  // measured.
-  const bool measured = !target.has("wgmma") || !p.lengths;
-  return alike && measured ? p.hq / p.hk : 1;
+  return alike ? p.hq / p.hk : 1;
 }
 
-std::int64_t portable_work(const Problem& p, const Target& target, std::int64_t block_q) {
-  return row_blocks(with_heads_as_rows(p, target), block_q);
+std::int64_t portable_work(const Problem& p, std::int64_t block_q) {
+  return row_blocks(with_heads_as_rows(p), block_q);
 }
 
 portable::ForwardLayout portable_layout(const Problem& p, const Target::Tile& tile) {

@@ -48,6 +48,8 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp16 lse d=128 b=3 hq=4 hk=2 sq=40 sk=900 tq=90 tk=2000 splits=3 varlen softcap=20 "
     "mask=window:200,3,sink=5",
     "fwd bf16 lse d=256 b=1 h=2 sq=30 sk=1500 splits=4",
+    "fwd bf16 lse d=128 b=3 hq=40 hk=4 sq=3 sk=400 lengths mask=window:90,0",
+    "fwd fp8 out=bf16 lse d=64 b=3 hq=8 hk=1 sq=1 sk=600 lengths",
     // 8 bits, where V is transposed on the way.
     "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 mask=causal",
     "fwd fp8_e5m2 out=fp16 lse d=64 b=2 h=2 s=300",

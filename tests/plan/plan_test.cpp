@@ -118,7 +118,8 @@ TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
   for (const Case& c :
        {Case{"hq=32 hk=8 sq=16", 4, 8}, Case{"hq=32 hk=8 sq=1", 4, 8}, Case{"hq=32 hk=8 sq=33", 2, 16},
         Case{"hq=80 hk=1 sq=3", 32, 3}, Case{"hq=32 hk=8 sq=65", 0, 32}, Case{"hq=8 hk=8 sq=16", 0, 8},
-        Case{"hq=32 hk=8 sq=16 lengths", 0, 32}}) {
+        Case{"hq=32 hk=8 sq=16 lengths", 4, 8}, Case{"hq=32 hk=8 sq=16 tq=16 tk=512 varlen", 0, 64},
+        Case{"hq=32 hk=8 sq=16 lengths batch_invariant", 0, 32}}) {
     const Result<Plan> result = plan(problem("fwd bf16 b=1 sk=512 d=128 " + std::string(c.shape)),
                                      target("sm_90a"), {.family = "wgmma_tma"});
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
@@ -142,7 +143,7 @@ TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
            Case{"b=1 h=5 s=4096", 1, 0}, Case{"b=1 h=5 s=4096 mask=causal", 1, 0},
            // Others, as the model has it.
            Case{"b=4 hq=32 hk=8 sq=16 sk=8192 mask=causal", 4, 4}, Case{"b=1 h=8 sq=64 sk=4096", 8, 0},
-           Case{"b=4 hq=32 hk=8 sq=16 sk=8192 lengths", 1, 0}, Case{"b=32 hq=32 hk=8 sq=16 sk=4096", 1, 4},
+           Case{"b=4 hq=32 hk=8 sq=16 sk=8192 lengths", 4, 4}, Case{"b=32 hq=32 hk=8 sq=16 sk=4096", 1, 4},
            Case{"b=8 hq=32 hk=8 sq=128 sk=8192", 1, 0},
            Case{"b=1 hq=32 hk=8 sq=16 sk=65536 mask=window:1024,0", 1, 4},  // most parts would be empty
            Case{"b=1 hq=32 hk=8 sq=1 sk=900", 1, 4}, Case{"b=1 h=16 s=1024", 1, 0},
