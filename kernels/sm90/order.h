@@ -59,31 +59,29 @@ class Order {
 
   /// How many blocks there are; not kept, as this warp has few registers.
   REGARD_DEVICE u32 count() const {
-    const u32 sequences = static_cast<u32>(a_.b);
+    const u32 heads = heads_with_blocks(), sequences = static_cast<u32>(a_.b);
+    if (!ragged(a_)) return blocks_of_rows(rows(a_)) * sequences * heads * parts(a_);
     u32 blocks = 0;
-    if (!ragged(a_)) {
-      blocks = blocks_of(sequence_at(0, a_)) * sequences;
-    } else {
-      for (u32 i = threadIdx.x; i < sequences; i += 32) blocks += blocks_of(sequence_at(i, a_));
-      blocks = __reduce_add_sync(whole_warp, blocks);
-    }
-    return blocks * parts(a_);
+    for (u32 i = threadIdx.x; i < sequences; i += 32) blocks += blocks_of_rows(rows(sequence_at(i, a_)));
+    return __reduce_add_sync(whole_warp, blocks) * heads * parts(a_);
   }
 
   /// `index` < count(), not less than the last one.
   REGARD_DEVICE Work at(u32 index) {
     const auto part = Part<in_parts>::out_of(index, a_);
-    Sequence sequence;
-    Place place;
-    if (ragged(a_)) {
-      sequence = find(index);
-      place = place_of(index - before_, rows(sequence), heads());
-    } else {
-      sequence = sequence_at(0, a_);
-      place = place_of(index, rows(sequence), static_cast<u32>(a_.b) * heads());
-      sequence.batch = static_cast<i32>(place.pair / heads());
+    if (!ragged(a_)) {
+      Sequence sequence = sequence_at(0, a_);
+      const u32 heads = heads_with_blocks();
+      const Place place = place_of(index, rows(a_), static_cast<u32>(a_.b) * heads);
+      sequence.batch = static_cast<i32>(place.pair / heads);
+      const i32 head = static_cast<i32>(place.pair % heads);
+      if constexpr (packed_heads)
+        return {part, sequence, head * group(a_) + place.first_row / rows_of_head, 0};
+      return {part, sequence, head, place.first_row};
     }
-    const i32 head = static_cast<i32>(place.pair % heads());
+    const Sequence sequence = find(index);
+    const Place place = place_of(index - before_, rows(sequence), heads_with_blocks());
+    const i32 head = static_cast<i32>(place.pair);
     if constexpr (packed_heads) return {part, sequence, head * group(a_) + place.first_row / rows_of_head, 0};
     return {part, sequence, head, place.first_row};
   }
@@ -93,12 +91,12 @@ class Order {
   REGARD_DEVICE static i32 group(const Arguments& a) {
     return static_cast<i32>(a.hq) / static_cast<i32>(a.hk);
   }
-  /// Heads that have blocks of their own, and how many rows and blocks a sequence has then.
-  REGARD_DEVICE u32 heads() const { return static_cast<u32>(packed_heads ? a_.hk : a_.hq); }
-  REGARD_DEVICE i32 rows(const Sequence& s) const {
-    return packed_heads && s.sq > 0 ? group(a_) * rows_of_head : s.sq;
+  /// Heads that have blocks of their own, and the rows of each.
+  REGARD_DEVICE u32 heads_with_blocks() const { return static_cast<u32>(packed_heads ? a_.hk : a_.hq); }
+  REGARD_DEVICE static i32 rows(const Arguments& a) {
+    return packed_heads ? group(a) * rows_of_head : static_cast<i32>(a.sq);
   }
-  REGARD_DEVICE u32 blocks_of(const Sequence& s) const { return blocks_of_rows(rows(s)) * heads(); }
+  REGARD_DEVICE i32 rows(const Sequence& s) const { return packed_heads && s.sq > 0 ? rows(a_) : s.sq; }
   REGARD_DEVICE static u32 parts(const Arguments& a) { return in_parts ? static_cast<u32>(a.splits) : 1; }
 
   struct Place {
@@ -109,7 +107,7 @@ class Order {
   /// Among the blocks of `pairs` that have `rows` each: a group of pairs goes through its rows together,
   /// those from `before_last` on as one group. With a mask the last rows see most keys, so they come first.
   REGARD_DEVICE Place place_of(u32 index, i32 rows, u32 pairs) const {
-    const u32 blocks = blocks_of_rows(rows), group = min(static_cast<u32>(a_.side_by_side), pairs);
+    const u32 blocks = blocks_of_rows(rows), group = static_cast<u32>(a_.side_by_side);
     const u32 before_last = static_cast<u32>(a_.before_last),
               first = min(index / (blocks * group) * group, before_last),
               size = first < before_last ? min(group, pairs - first) : pairs - first,
@@ -127,7 +125,7 @@ class Order {
       const i32 rank = rank_ + lane;
       Sequence mine{};
       if (rank < sequences) mine = sequence_at(sequences <= Ranking::most ? ranking_[rank] : rank, a_);
-      const u32 blocks = blocks_of(mine);
+      const u32 blocks = blocks_of_rows(rows(mine)) * heads_with_blocks();
       u32 end = blocks;
 #pragma unroll
       for (i32 step = 1; step < 32; step *= 2) {

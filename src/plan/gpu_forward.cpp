@@ -79,7 +79,7 @@ void group_pairs(Plan& plan, std::int64_t work, std::int64_t heads) {
   // Sequences of several lengths go one after the other, the longest first.
   const std::int64_t in_cache =
       std::max<std::int64_t>(pairs_side_by_side(p, cache_bytes) / (p.hq / p.hk), 1) * sharing;
-  plan.side_by_side = in_cache;
+  plan.side_by_side = std::min(in_cache, heads);
   if (p.varlen || p.lengths) return;
   // A group begins with its longest work, which reads keys that nobody has read. Small groups read evenly;
   // the last one is large, so that what is left for the end is even.
