@@ -34,21 +34,23 @@ def interleaved(calls: dict[str, Callable[[], Any]], milliseconds: float, rounds
         torch.cuda.synchronize()
         return statistics.median(start.elapsed_time(end) for start, end in events[first:])
 
-    def runs(call: Callable[[], Any], milliseconds: float) -> int:
+    def runs(call: Callable[[], Any], *stretches: float) -> list[int]:
+        """How often `call` runs in each stretch of so many milliseconds."""
         call()
-        return max(5, int(milliseconds / (sample(call, 3) + 0.1)))  # with the flush
+        once = sample(call, 3) + 0.1  # with the flush
+        return [max(5, int(stretch / once)) for stretch in stretches]
 
     def load() -> None:
         torch.mm(factor, factor)
 
-    loads = runs(load, LOAD_MILLISECONDS)
-    settling = {name: runs(call, SETTLING_MILLISECONDS) for name, call in calls.items()}
-    counted = {name: runs(call, milliseconds) for name, call in calls.items()}
+    (loads,) = runs(load, LOAD_MILLISECONDS)
+    counts = {name: runs(call, SETTLING_MILLISECONDS, milliseconds) for name, call in calls.items()}
     found: dict[str, list[float]] = {name: [] for name in calls}
     order = list(calls)
     for _ in range(rounds):
         for name in order:
             sample(load, loads)
-            found[name].append(sample(calls[name], settling[name] + counted[name], settling[name]))
+            settling, counted = counts[name]
+            found[name].append(sample(calls[name], settling + counted, settling))
         order.reverse()
     return found
