@@ -18,6 +18,11 @@ namespace regard {
 constexpr bool alternate = key::warp_groups > 1;
 static_assert(!alternate || consumers == key::warp_groups);
 
+/// The tiles that come first may be seen by other warpgroups alone. One that takes no turns passes over all
+/// of those, others over the scores of the first: each tile has its turn, so that its product with V is one
+/// of zeros.
+constexpr bool passes_all = sees_for_itself && !alternate, passes_one = sees_for_itself && alternate;
+
 /// Named barriers: one for each warpgroup's turn, then one for each alone.
 constexpr i32 first_turn = 2;
 
@@ -41,7 +46,7 @@ class Consumer {
       RowState rows;
       Sums o{};
       if (given.tiles.start() >= 0) {
-        multiply(turn, given.work, given.tiles, careful, rows, o);
+        multiply(turn, given, careful, rows, o);
       } else {
         wait_for_q(turn);
         __syncwarp();  // nobody still polls when the place is given back
@@ -62,23 +67,39 @@ class Consumer {
   }
 
  private:
-  REGARD_DEVICE void multiply(u32 turn, const Work& work, const Tiles tiles, bool careful, RowState& rows,
-                              Sums& o) {
+  REGARD_DEVICE void multiply(u32 turn, const Turn& given, bool careful, RowState& rows, Sums& o) {
+    const Work& work = given.work;
+    const Tiles tiles = given.tiles;
+    const SeenTiles seen = given.seen[sees_for_itself ? warpgroup_ : 0];
     Scores s;
-    Weights weights;
+    Weights weights{};
     float factor[2];  // of O
-    i32 tile = uniform(tiles.start());
+    i32 tile = uniform(tiles.start()), passed = 0;
+    if constexpr (passes_all) {
+      const i32 last = uniform(seen.last);
+#pragma unroll 1
+      for (i32 next; tile >= last && (next = tiles.next(tile)) >= 0; tile = next, ++passed) pass_k();
+    }
     // Below it every row has seen keys; of 8 bits, which leave little room above, all keys of a tile.
-    const i32 settled = eight_bits ? tiles.whole_last - 1 : tiles.seen;
+    const i32 settled = eight_bits ? seen.whole_last - 1 : seen.begun;
     wait_for_q(turn);
-    begin_scores(s, turn);
-    done_with_last_o(turn);
-    wgmma_wait<0>();
-    done_with_k();
-    scores_.apply(s);
-    if (!tiles.whole(tile)) hide(s, tile, work);
-    softmax_exact(s, rows, factor, scores_.scale, careful, seen_by_warp(tile, work));
-    pack(weights, s);
+    if (passes_one && uniform(tile >= seen.last)) {
+      done_with_last_o(turn);
+      pass_k();
+    } else {
+      begin_scores(s, turn);
+      done_with_last_o(turn);
+      wgmma_wait<0>();
+      done_with_k();
+      scores_.apply(s);
+      if (!seen.whole(tile)) hide(s, tile, work);
+      softmax_exact(s, rows, factor, scores_.scale, careful, seen_by_warp(tile, work));
+      pack(weights, s);
+    }
+    if constexpr (passes_all) {
+#pragma unroll 1
+      for (; passed > 0; --passed) pass_v();
+    }
 #pragma unroll 1
     while ((tile = tiles.next(tile)) >= 0) {
       if constexpr (alternate) named_sync(first_turn + warpgroup_);
@@ -88,13 +109,13 @@ class Consumer {
       wgmma_wait<1>();
       done_with_k();
       scores_.apply(s);
-      if (!careful && tiles.whole(tile) && tile < settled) {
+      if (!careful && seen.whole(tile) && tile < settled) {
         const bool moved = softmax_stale(s, rows, factor, scores_.scale);
         finish_output();
         pack(weights, s);
         if (moved) scale(o, factor);
       } else {
-        if (!tiles.whole(tile)) hide(s, tile, work);
+        if (!seen.whole(tile)) hide(s, tile, work);
         softmax_exact(s, rows, factor, scores_.scale, careful, seen_by_warp(tile, work));
         finish_output();
         pack(weights, s);
@@ -104,6 +125,19 @@ class Consumer {
     done_with_q(turn);
     begin_output(o, weights);
     finish_output();
+  }
+
+  /// Gives K or V of the next tile back as it came.
+  REGARD_DEVICE void pass_k() {
+    shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
+    __syncwarp();  // nobody still polls when the place is given back
+    done_with_k();
+  }
+  REGARD_DEVICE void pass_v() {
+    const i32 stage = ring_v_.stage;
+    (eight_bits ? shared_.transposed_full : shared_.v_full)[stage].wait(ring_v_.parity);
+    __syncwarp();
+    done_with_v();
   }
 
   /// A factor of Q, K or V.
@@ -176,6 +210,9 @@ class Consumer {
   }
   REGARD_DEVICE void finish_output() {
     wgmma_wait<0>();
+    done_with_v();
+  }
+  REGARD_DEVICE void done_with_v() {
     release((eight_bits ? shared_.transposed_empty : shared_.v_empty)[ring_v_.stage]);
     ring_v_.advance();
   }

@@ -14,11 +14,13 @@ class Scheduler {
     __syncwarp();
   }
 
-  /// Hands out a turn; false with the one that says that there is no more. Work is taken as late as loads
-  /// allow, so that what is left for the end is spread evenly. Rows that overflowed in a turn are done again
+  /// Hands out a turn; false with the one that says that there is no more. Counted work is taken as late as
+  /// loads allow, so that what is left for the end is spread evenly; other work is known ahead, and where Q
+  /// has a second place it is handed out as soon as it can be. Rows that overflowed in a turn are done again
   /// two turns later, before anything new.
   REGARD_DEVICE bool hand_out() {
-    if (!eight_bits && turn_ > 0) shared_.turn_loaded[(turn_ - 1) % 2].wait((turn_ - 1) / 2 % 2);
+    const bool late = q_stages == 1 || a_.counter != nullptr;
+    if (!eight_bits && late && turn_ > 0) shared_.turn_loaded[(turn_ - 1) % 2].wait((turn_ - 1) / 2 % 2);
     wait_for_place(turn_);
     if (again(turn_ % 2)) {
       publish(shared_.turn[turn_ % 2].work, true);
@@ -70,13 +72,21 @@ class Scheduler {
 
   REGARD_DEVICE void publish(const Work& work, bool careful) {
     Turn& turn = shared_.turn[turn_ % 2];
+    const Sight sight(work, a_);
+    const i32 lane = threadIdx.x, rows = work.sequence.sq;
+    if constexpr (sees_for_itself) {
+      if (lane < consumers)
+        turn.seen[lane] = seen_tiles_of({work.first_row + lane * group_rows, group_rows, rows, sight}, sight);
+    }
     __syncwarp();
     if (first_lane) {
       turn.work = work;
       turn.kv_head = work.head / (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       if constexpr (packed_heads)
         turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
-      turn.tiles = tiles_of(work.first_row, work.sequence.sq, Sight(work, a_));
+      const Edges edges(work.first_row, rows_of_head, rows, sight);
+      turn.tiles = tiles_of(edges, sight);
+      if constexpr (!sees_for_itself) turn.seen[0] = seen_tiles_of(edges, sight);
       turn.careful = careful;
       if constexpr (cluster > 1) shared_.peer_done[turn_ % 2].expect(sizeof shared_.peer_overflowed[0]);
       shared_.turn_full[turn_ % 2].arrive();

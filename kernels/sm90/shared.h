@@ -21,12 +21,18 @@ constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
 static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
               block_k * element_bytes % step_bytes == 0);
 
+/// Where tiles are narrower than a block its warpgroups' rows see them differently. With wide heads of 8 bits
+/// the loop over tiles then costs more than that saves.
+constexpr bool sees_for_itself =
+    windowed && !packed_heads && block_k < block_q && (!eight_bits || key::d <= 64);
+
 /// A block of work, handed out.
 struct Turn {
   Work work;              // head -1: there is no more
   i32 kv_head, end_head;  // end_head: behind the last query head of kv_head
   Tiles tiles;
-  bool careful;  // rows that overflowed, again
+  SeenTiles seen[sees_for_itself ? consumers : 1];  // by the rows of each warpgroup, or of all
+  bool careful;                                     // rows that overflowed, again
 };
 
 /// Of a number that `divisor` divides, if the quotient has 32 bits: the odd part's inverse modulo 2^32, each
@@ -58,7 +64,7 @@ struct Shared {
 
   // Of the other block of the cluster: its overflowed rows, sent when its warps are done with a turn.
   Barrier peer_done[2];
-  u32 peer_overflowed[2][consumer_warps];
+  u32 peer_overflowed[2][cluster > 1 ? consumer_warps : 1];
 
   /// By a warp, or more.
   REGARD_DEVICE void init(const Arguments& a) {
@@ -85,7 +91,10 @@ struct Shared {
       turn_done[i].init(consumer_warps + helper_warps);
       peer_done[i].init(1);
     }
-    if (i < 2 * consumer_warps) overflowed[0][i] = peer_overflowed[0][i] = 0;
+    if (i < 2 * consumer_warps) {
+      overflowed[0][i] = 0;
+      if constexpr (cluster > 1) peer_overflowed[0][i] = 0;
+    }
     Barrier::make_visible();
   }
 };

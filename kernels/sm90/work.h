@@ -98,16 +98,22 @@ struct Sight {
   }
 };
 
-/// Tiles of keys, worked on from the last to the first: [first, last), which have a key in the window of some
-/// row of the block, then those before `sinks`. Of [whole_first, whole_last) every row sees every key, and
-/// from `seen` down every row has seen a key before.
+/// Tiles of keys that a block goes through, from the last to the first: [first, last), which have a key in
+/// the window of some row of the block, then those before `sinks`.
 struct Tiles {
-  i32 first, last, sinks, whole_first, whole_last, seen;
+  i32 first, last, sinks;
 
   REGARD_DEVICE i32 start() const { return last - 1; }  // negative: there is none
   REGARD_DEVICE i32 next(i32 tile) const {
     return !windowed || tile > first ? tile - 1 : min(tile, sinks) - 1;
   }
+};
+
+/// What some of its rows see of them: nothing from `last` on, and of [whole_first, whole_last) every row
+/// every key. From `begun` down every row has seen a key before.
+struct SeenTiles {
+  i32 last, whole_first, whole_last, begun;
+
   REGARD_DEVICE bool whole(i32 tile) const { return (!windowed || tile >= whole_first) && tile < whole_last; }
 };
 
@@ -115,18 +121,33 @@ REGARD_DEVICE i32 tiles_before(i32 key) {
   return (max(key, 0) + block_k - 1) / block_k;
 }
 
-/// Rows behind the last one count for nothing: which tiles are whole must not depend on where a block ends.
-REGARD_DEVICE Tiles tiles_of(i32 first_row, i32 rows, const Sight& sight) {
-  const Visible top = sight.of(first_row), bottom = sight.of(min(first_row + rows_of_head, rows) - 1);
-  Tiles tiles{top.first / block_k,        tiles_before(bottom.last),  0,
-              tiles_before(bottom.first), max(top.last, 0) / block_k, 0};
-  if (windowed && sight.left >= 0) tiles.sinks = tiles_before(min(sight.sinks, bottom.last));
-  if (bottom.last > top.first)
+/// What the first and the last of `count` rows from `first_row` on see. Those behind the last one of all
+/// `rows` count for nothing: which tiles are whole must not depend on where a block ends.
+struct Edges {
+  Visible top, bottom;
+
+  REGARD_DEVICE Edges(i32 first_row, i32 count, i32 rows, const Sight& sight)
+      : top(sight.of(min(first_row, rows - 1))), bottom(sight.of(min(first_row + count, rows) - 1)) {}
+  /// Else sinks alone are seen, if any.
+  REGARD_DEVICE bool meet_window() const { return bottom.last > top.first; }
+};
+
+REGARD_DEVICE Tiles tiles_of(const Edges& rows, const Sight& sight) {
+  Tiles tiles{rows.top.first / block_k, tiles_before(rows.bottom.last), 0};
+  if (windowed && sight.left >= 0) tiles.sinks = tiles_before(min(sight.sinks, rows.bottom.last));
+  if (rows.meet_window())
     tiles.sinks = min(tiles.sinks, tiles.first);
-  else  // sinks alone, none of them whole
-    tiles.first = tiles.last = tiles.whole_first = tiles.whole_last = tiles.sinks;
-  tiles.seen = top.last > tiles.whole_last * block_k ? tiles.whole_last : tiles.whole_last - 1;
+  else
+    tiles.first = tiles.last = tiles.sinks;
   return tiles;
+}
+
+REGARD_DEVICE SeenTiles seen_tiles_of(const Edges& rows, const Sight& sight) {
+  const i32 last = tiles_of(rows, sight).last;
+  if (!rows.meet_window()) return {last, last, last, last - 1};
+  const i32 whole_last = max(rows.top.last, 0) / block_k;
+  return {last, tiles_before(rows.bottom.first), whole_last,
+          rows.top.last > whole_last * block_k ? whole_last : whole_last - 1};
 }
 
 }  // namespace regard

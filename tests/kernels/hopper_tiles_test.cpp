@@ -34,6 +34,8 @@ constexpr Mask mask = Mask::window;
 namespace regard {
 namespace {
 
+constexpr int rows_of_warpgroup = 8;
+
 struct Block {
   Sequence sequence;
   Arguments arguments;
@@ -48,13 +50,16 @@ struct Block {
 
   int first_key() const { return part * static_cast<int>(arguments.split_keys); }
   Sight sight() const { return {Work{{part, first_key()}, sequence, 0, first_row}, arguments}; }
+  /// The edge rows of a part of the block's rows.
+  Edges edges(int first, int count) const { return {first, count, sequence.sq, sight()}; }
+  Edges edges() const { return edges(first_row, rows_of_head); }
   int end_row() const { return std::min(first_row + static_cast<int>(key::block_q), sequence.sq); }
   bool sees(int row, int k) const {
     const Visible keys = sight().of(row);
     return k < keys.last && (k >= keys.first || k < sight().sinks);
   }
   std::vector<int> order() const {
-    const Tiles tiles = tiles_of(first_row, sequence.sq, sight());
+    const Tiles tiles = tiles_of(edges(), sight());
     std::vector<int> found;
     for (int tile = tiles.start(); tile >= 0; tile = tiles.next(tile)) found.push_back(tile);
     return found;
@@ -68,26 +73,37 @@ int seen(const Block& block, int row, int tile) {
   return count;
 }
 
+/// `rows` from `first_row` on, of the block or some of them.
+void check_seen(const Block& block, int first_row, int rows) {
+  SCOPED_TRACE(testing::Message() << rows << " rows from " << first_row << " on");
+  const SeenTiles tiles = seen_tiles_of(block.edges(first_row, rows), block.sight());
+  const std::vector<int> order = block.order();
+  for (int row = first_row; row < std::min(first_row + rows, block.end_row()); ++row) {
+    int before = 0;
+    for (int tile : order) {
+      const int count = seen(block, row, tile);
+      EXPECT_TRUE(count == 0 || tile < tiles.last) << "row " << row << " sees tile " << tile;
+      EXPECT_TRUE(count == block_k || !tiles.whole(tile))
+          << "tile " << tile << " is not whole for row " << row;
+      const bool relies = tile < tiles.begun && tiles.whole(tile);
+      EXPECT_TRUE(!relies || before > 0) << "row " << row << " has seen no key";
+      before += count;
+    }
+  }
+}
+
 void check(const Block& block) {
-  const Tiles tiles = tiles_of(block.first_row, block.sequence.sq, block.sight());
   const std::vector<int> order = block.order();
   EXPECT_TRUE(std::is_sorted(order.rbegin(), order.rend()));
   const std::set<int> worked_on(order.begin(), order.end());
   EXPECT_EQ(worked_on.size(), order.size());
-  for (int row = block.first_row; row < block.end_row(); ++row) {
-    for (int tile = 0; tile * block_k < block.arguments.split_keys; ++tile) {
-      const int count = seen(block, row, tile);
-      EXPECT_TRUE(count == 0 || worked_on.count(tile) == 1) << "tile " << tile << " is left out";
-      EXPECT_TRUE(count == block_k || worked_on.count(tile) == 0 || !tiles.whole(tile))
-          << "tile " << tile << " is not whole for row " << row;
-    }
-    int before = 0;
-    for (int tile : order) {
-      const bool relies = tile < tiles.seen && tiles.whole(tile);
-      EXPECT_TRUE(!relies || before > 0) << "row " << row << " has seen no key";
-      before += seen(block, row, tile);
-    }
-  }
+  for (int row = block.first_row; row < block.end_row(); ++row)
+    for (int tile = 0; tile * block_k < block.arguments.split_keys; ++tile)
+      EXPECT_TRUE(seen(block, row, tile) == 0 || worked_on.count(tile) == 1)
+          << "tile " << tile << " is left out";
+  check_seen(block, block.first_row, block_q);
+  for (int first = block.first_row; first < block.first_row + block_q; first += rows_of_warpgroup)
+    check_seen(block, first, rows_of_warpgroup);
 }
 
 /// Calls `test` with blocks of all sorts of sequences and masks.
@@ -141,10 +157,15 @@ TEST(HopperTiles, AreThoseOfNoMaskWhereAWindowHidesNothing) {
     for (int row = 0; row < sq; row += block_q) {
       hidden_nothing.first_row = unbounded.first_row = row;
       EXPECT_EQ(hidden_nothing.order(), unbounded.order());
-      const Tiles a = tiles_of(row, sq, hidden_nothing.sight()), b = tiles_of(row, sq, unbounded.sight());
-      for (int tile : unbounded.order())
-        EXPECT_EQ(a.whole(tile), b.whole(tile)) << "sq=" << sq << " row " << row;
-      EXPECT_EQ(a.seen, b.seen);
+      const SeenTiles b = seen_tiles_of(unbounded.edges(), unbounded.sight());
+      for (int some = row; some < std::min(row + static_cast<int>(block_q), sq); some += rows_of_warpgroup) {
+        const SeenTiles a =
+            seen_tiles_of(hidden_nothing.edges(some, rows_of_warpgroup), hidden_nothing.sight());
+        for (int tile : unbounded.order())
+          EXPECT_EQ(a.whole(tile), b.whole(tile)) << "sq=" << sq << " row " << some;
+        EXPECT_EQ(a.begun, b.begun);
+        EXPECT_EQ(a.last, b.last);
+      }
     }
   }
 }
