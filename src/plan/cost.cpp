@@ -20,6 +20,9 @@ constexpr double generic_flops_per_second = 1.5 * giga;
 /// What the kernel of warp matrix instructions reaches beside that of warp-group ones (H200: 340 of 650
 /// TFLOP/s); it is charged for reading too, where nobody has measured it.
 constexpr double warp_instructions = 0.52;
+/// Reading and computing go on beside each other, but for this: of two tiles that read alike the one that
+/// computes less is the better one.
+constexpr double of_the_lesser = 0.1;
 /// Where the target's table says nothing.
 constexpr double default_flops_per_second = 10 * giga;
 constexpr double default_bytes_per_second = 10 * giga;
@@ -110,8 +113,9 @@ Seconds of_gpu_forward(const Plan& plan, const Stage& stage) {
   const Seconds read = traffic(plan, stage);
   const Seconds computed =
       gpu_forward_seconds(plan, stage, flops_per_second(plan, plan.problem.dtype), busy, read);
-  return std::max(computed, read / std::min<double>(plan.threads, most_share * busy)) /
-         (slower ? warp_instructions : 1);
+  const Seconds reading = read / std::min<double>(plan.threads, most_share * busy);
+  if (!slower) return std::max(computed, reading);
+  return (std::max(computed, reading) + of_the_lesser * std::min(computed, reading)) / warp_instructions;
 }
 
 /// A CPU's decode kernel computes while K and V are on their way; the others pack them first, for each block

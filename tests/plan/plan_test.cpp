@@ -265,6 +265,18 @@ TEST(Plan, FewBlocksOfHeadsAsRowsSplitTheKeys) {
   EXPECT_EQ(splits("fwd bf16 lse b=64 hq=32 hk=8 sq=1 sk=8192 d=128", "sm_80"), 1);
 }
 
+TEST(Plan, FewRowsTakeTheTileOfFewRows) {
+  const auto block_q = [](std::string_view rows, std::string_view on) {
+    const Result<Plan> result = plan(problem("fwd bf16 b=8 hq=32 hk=8 sk=8192 d=128 " + std::string(rows)),
+                                     target(on), {.family = "mma_async"});
+    return result ? result->stages[0].kernel.algorithm.block_q : 0;
+  };
+  for (std::string_view on : {"sm_80", "sm_90", "sm_90a"}) {
+    EXPECT_EQ(block_q("sq=16", on), 64) << on;  // also where both wait for K and V
+    EXPECT_EQ(block_q("sq=1024", on), 128) << on;
+  }
+}
+
 TEST(Plan, PairsGoInSmallGroupsAndALargeLastOne) {
   struct Case {
     std::string_view text;
