@@ -19,9 +19,12 @@ constexpr bool alternate = key::warp_groups > 1;
 static_assert(!alternate || consumers == key::warp_groups);
 
 /// The tiles that come first may be seen by other warpgroups alone. One that takes no turns passes over all
-/// of those, others over the scores of the first: each tile has its turn, so that its product with V is one
-/// of zeros.
-constexpr bool passes_all = sees_for_itself && !alternate, passes_one = sees_for_itself && alternate;
+/// of those, others over the scores of the first: V of it is still multiplied, with zeros, since every tile
+/// has its turn.
+constexpr bool passes_all = edges_by_warpgroup && !alternate,
+               passes_first_scores = edges_by_warpgroup && alternate;
+// K of them is given back at once, V behind the first softmax, and the others' K must come until then.
+static_assert(!passes_all || !eight_bits && group_rows * (consumers - 1) / block_k + 1 <= 2 * stages);
 
 /// Named barriers: one for each warpgroup's turn, then one for each alone.
 constexpr i32 first_turn = 2;
@@ -70,7 +73,7 @@ class Consumer {
   REGARD_DEVICE void multiply(u32 turn, const Turn& given, bool careful, RowState& rows, Sums& o) {
     const Work& work = given.work;
     const Tiles tiles = given.tiles;
-    const SeenTiles seen = given.seen[sees_for_itself ? warpgroup_ : 0];
+    const SeenTiles seen = given.seen[edges_by_warpgroup ? warpgroup_ : 0];
     Scores s;
     Weights weights{};
     float factor[2];  // of O
@@ -78,12 +81,16 @@ class Consumer {
     if constexpr (passes_all) {
       const i32 last = uniform(seen.last);
 #pragma unroll 1
-      for (i32 next; tile >= last && (next = tiles.next(tile)) >= 0; tile = next, ++passed) pass_k();
+      while (tile >= last && tiles.next(tile) >= 0) {  // what follows needs a tile
+        pass_k();
+        tile = tiles.next(tile);
+        ++passed;
+      }
     }
     // Below it every row has seen keys; of 8 bits, which leave little room above, all keys of a tile.
     const i32 settled = eight_bits ? seen.whole_last - 1 : seen.begun;
     wait_for_q(turn);
-    if (passes_one && uniform(tile >= seen.last)) {
+    if (passes_first_scores && uniform(tile >= seen.last)) {
       done_with_last_o(turn);
       pass_k();
     } else {

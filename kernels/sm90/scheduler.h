@@ -74,7 +74,7 @@ class Scheduler {
     Turn& turn = shared_.turn[turn_ % 2];
     const Sight sight(work, a_);
     const i32 lane = threadIdx.x, rows = work.sequence.sq;
-    if constexpr (sees_for_itself) {
+    if constexpr (edges_by_warpgroup) {
       if (lane < consumers)
         turn.seen[lane] = seen_tiles_of({work.first_row + lane * group_rows, group_rows, rows, sight}, sight);
     }
@@ -86,7 +86,7 @@ class Scheduler {
         turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       const Edges edges(work.first_row, rows_of_head, rows, sight);
       turn.tiles = tiles_of(edges, sight);
-      if constexpr (!sees_for_itself) turn.seen[0] = seen_tiles_of(edges, sight);
+      if constexpr (!edges_by_warpgroup) turn.seen[0] = seen_tiles_of(edges, sight);
       turn.careful = careful;
       if constexpr (cluster > 1) shared_.peer_done[turn_ % 2].expect(sizeof shared_.peer_overflowed[0]);
       shared_.turn_full[turn_ % 2].arrive();

@@ -23,7 +23,7 @@ static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
 
 /// Where tiles are narrower than a block its warpgroups' rows see them differently. With wide heads of 8 bits
 /// the loop over tiles then costs more than that saves.
-constexpr bool sees_for_itself =
+constexpr bool edges_by_warpgroup =
     windowed && !packed_heads && block_k < block_q && (!eight_bits || key::d <= 64);
 
 /// A block of work, handed out.
@@ -31,8 +31,8 @@ struct Turn {
   Work work;              // head -1: there is no more
   i32 kv_head, end_head;  // end_head: behind the last query head of kv_head
   Tiles tiles;
-  SeenTiles seen[sees_for_itself ? consumers : 1];  // by the rows of each warpgroup, or of all
-  bool careful;                                     // rows that overflowed, again
+  SeenTiles seen[edges_by_warpgroup ? consumers : 1];  // by the rows of each warpgroup, or of all
+  bool careful;                                        // rows that overflowed, again
 };
 
 /// Of a number that `divisor` divides, if the quotient has 32 bits: the odd part's inverse modulo 2^32, each

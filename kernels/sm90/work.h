@@ -110,7 +110,7 @@ struct Tiles {
 };
 
 /// What some of its rows see of them: nothing from `last` on, and of [whole_first, whole_last) every row
-/// every key. From `begun` down every row has seen a key before.
+/// every key. Before those of the latter that lie below `begun` every row has seen a key.
 struct SeenTiles {
   i32 last, whole_first, whole_last, begun;
 
@@ -121,33 +121,34 @@ REGARD_DEVICE i32 tiles_before(i32 key) {
   return (max(key, 0) + block_k - 1) / block_k;
 }
 
-/// What the first and the last of `count` rows from `first_row` on see. Those behind the last one of all
-/// `rows` count for nothing: which tiles are whole must not depend on where a block ends.
+/// What the first and the last of `count` rows from `first_row` on see. Those behind the last one of the
+/// sequence count for nothing: which tiles are whole must not depend on where a block ends.
 struct Edges {
   Visible top, bottom;
 
-  REGARD_DEVICE Edges(i32 first_row, i32 count, i32 rows, const Sight& sight)
-      : top(sight.of(min(first_row, rows - 1))), bottom(sight.of(min(first_row + count, rows) - 1)) {}
+  REGARD_DEVICE Edges(i32 first_row, i32 count, i32 rows_of_sequence, const Sight& sight)
+      : top(sight.of(min(first_row, rows_of_sequence - 1))),
+        bottom(sight.of(min(first_row + count, rows_of_sequence) - 1)) {}
   /// Else sinks alone are seen, if any.
   REGARD_DEVICE bool meet_window() const { return bottom.last > top.first; }
 };
 
-REGARD_DEVICE Tiles tiles_of(const Edges& rows, const Sight& sight) {
-  Tiles tiles{rows.top.first / block_k, tiles_before(rows.bottom.last), 0};
-  if (windowed && sight.left >= 0) tiles.sinks = tiles_before(min(sight.sinks, rows.bottom.last));
-  if (rows.meet_window())
+REGARD_DEVICE Tiles tiles_of(const Edges& edges, const Sight& sight) {
+  Tiles tiles{edges.top.first / block_k, tiles_before(edges.bottom.last), 0};
+  if (windowed && sight.left >= 0) tiles.sinks = tiles_before(min(sight.sinks, edges.bottom.last));
+  if (edges.meet_window())
     tiles.sinks = min(tiles.sinks, tiles.first);
   else
     tiles.first = tiles.last = tiles.sinks;
   return tiles;
 }
 
-REGARD_DEVICE SeenTiles seen_tiles_of(const Edges& rows, const Sight& sight) {
-  const i32 last = tiles_of(rows, sight).last;
-  if (!rows.meet_window()) return {last, last, last, last - 1};
-  const i32 whole_last = max(rows.top.last, 0) / block_k;
-  return {last, tiles_before(rows.bottom.first), whole_last,
-          rows.top.last > whole_last * block_k ? whole_last : whole_last - 1};
+REGARD_DEVICE SeenTiles seen_tiles_of(const Edges& edges, const Sight& sight) {
+  const i32 last = tiles_of(edges, sight).last;
+  if (!edges.meet_window()) return {last, last, last, last - 1};
+  const i32 whole_last = max(edges.top.last, 0) / block_k;
+  return {last, tiles_before(edges.bottom.first), whole_last,
+          edges.top.last > whole_last * block_k ? whole_last : whole_last - 1};
 }
 
 }  // namespace regard

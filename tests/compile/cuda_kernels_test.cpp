@@ -58,6 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
         "dv=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=256",
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=192 softcap",
         "sm_90a forward wgmma_tma block_q=192 block_k=128 warps=16 warp_groups=3 stages=3 | fwd fp8 out=bf16 "
         "d=64",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 stages=3 | fwd fp8 out=bf16 "

@@ -40,6 +40,10 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp8 out=bf16 lse d=128 b=2 h=100 sq=190 sk=200 mask=causal",
     "fwd fp8 out=bf16 lse d=128 b=1 h=70 s=190 scale=60",
     "fwd fp8_e5m2 out=fp16 lse d=64 b=1 h=70 s=190",
+    // Tiles that a warpgroup does not see: its scores are passed over, or the tile, or two of them.
+    "fwd bf16 lse d=64 b=1 h=100 sq=190 sk=300 mask=causal",
+    "fwd bf16 lse d=192 b=1 h=2 s=400 mask=causal softcap=20 scale=60",
+    "fwd bf16 lse d=256 b=1 h=2 sq=256 sk=161 mask=window:30,0,top_left,sink=5",
     // Pairs in small groups and a large one.
     "fwd bf16 lse d=64 b=10 h=30 s=200 mask=causal",
     // Heads packed into blocks, keys in parts.
@@ -188,7 +192,8 @@ TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
 /// A window that hides nothing takes the kernel without a mask; beside longer sequences it may not.
 TEST(Emulated, ARowHasTheSameBitsAloneAndPacked) {
   if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
-  for (const char* type : {"bf16 d=64", "bf16 d=128", "fp8 out=bf16 d=64", "fp8 out=bf16 d=128"}) {
+  for (const char* type :
+       {"bf16 d=64", "bf16 d=128", "bf16 d=256", "fp8 out=bf16 d=64", "fp8 out=bf16 d=128"}) {
     const std::string words = std::string("fwd lse batch_invariant b=1 h=2 mask=window:700,-1 ") + type;
     Case alone(words + " s=300"), packed(words + " s=1000 varlen tq=300 tk=300");
     for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V})
