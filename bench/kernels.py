@@ -93,7 +93,7 @@ def main() -> None:
             if (compiler, first["kernel"]) in seen:
                 continue
             seen.add((compiler, first["kernel"]))
-            row = {**about, "compiler": compiler, "problem": problem, "kernel": first["kernel"]}
+            row = {**about, "compiled_by": compiler, "problem": problem, "kernel": first["kernel"]}
             row |= {"first": position == 0, "rounds": len(all_rounds)}
             for name in ("compile_s", "cached_ms", *STEPS):
                 row[name] = round(statistics.median(taken[position][name] for taken in all_rounds), 4)

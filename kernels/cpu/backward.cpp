@@ -7,6 +7,9 @@
 // scratch, written once, in one fixed order. dQ is a sum in the workspace that blocks of keys add to in turn
 // (backward_order.h). Scores are made transposed, [key][query] with one lane per query: the sums over queries
 // (dK, dV) and over keys (dQ) then both find dS as rows to broadcast.
+//
+// What runs once per tile or block is called (noinline): one large function takes longer to compile than its
+// parts.
 #include "kernels/cpu/backward_amx.h"
 #include "kernels/cpu/backward_bias.h"
 #include "kernels/cpu/backward_order.h"
@@ -51,11 +54,11 @@ struct Backward {
   float* grad_q(const Head& head, i64 row) const { return a.grad_q_sum + head.row_number(row) * columns_d; }
 
   void run(i64 first_key, i64 end_key) {
-    const Head head(a, batch, kv_head * group);
+    const Head head = head_of(a, batch, kv_head * group);
     if constexpr (key::dbias) {
       if (!bias_shared(a).any())
         for (i64 i = 0; i < group; ++i)
-          clear_bias_rows(Head(a, batch, kv_head * group + i), first_key, smaller(end_key, a.sk));
+          clear_bias_rows(head_of(a, batch, kv_head * group + i), first_key, smaller(end_key, a.sk));
     }
     // dQ of a sequence without keys is 0: a first block of none stores it.
     const i64 blocks = larger<i64>(1, ceil_divide(head.sequence.sk, block_k));
@@ -64,7 +67,7 @@ struct Backward {
       block_of_keys(head, block, block == blocks - 1);
   }
 
-  void block_of_keys(const Head& first_head, i64 block, bool last) {
+  __attribute__((noinline)) void block_of_keys(const Head& first_head, i64 block, bool last) {
     const Sequence& sequence = first_head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
     pack_rows<d>(part(scratch_layout.k_rows), first_head.k(first), a.k.row, keys, block_k);
@@ -86,7 +89,7 @@ struct Backward {
       const bool any = visible.find_keys(first, keys, queries);
       if (!any && block > 0 && !last) continue;
       for (i64 i = 0; i < group; ++i) {
-        const Head head(a, batch, kv_head * group + i);
+        const Head head = head_of(a, batch, kv_head * group + i);
         const TilePlace place{head, first, keys, query, queries};
         BackwardTile tile{a, place, visible, scratch, ahead};
         if (any && !amx) fetch_ahead(place, i);
@@ -113,7 +116,7 @@ struct Backward {
 
   /// The sums of dQ that a tile will add to, unless others add to them meanwhile, and what the next tile
   /// starts with: of the head after this one, the i-th of its group, or of the next queries or keys.
-  void fetch_ahead(const TilePlace& place, i64 i) {
+  __attribute__((noinline)) void fetch_ahead(const TilePlace& place, i64 i) {
     const Sequence& sequence = place.head.sequence;
     constexpr i64 bytes = bytes_of<key::dtype>, sum_bytes = columns_d * 4;
     ahead.clear();
@@ -133,7 +136,7 @@ struct Backward {
       query = key::mask == Mask::none ? 0 : larger<i64>(0, key - diagonal(a, sequence)) / block_q * block_q;
       if (query >= sequence.sq) return;
     }
-    const Head head(a, batch, kv_head * group + i);
+    const Head head = head_of(a, batch, kv_head * group + i);
     const i64 queries = smaller(block_q, sequence.sq - query);
     ahead.add(head.q(query), a.q.row * bytes, d * bytes, queries);
     ahead.add(head.address<key::dtype>(a.grad_o, head.head, sequence.first_q + query), a.grad_o.row * bytes,
@@ -141,7 +144,7 @@ struct Backward {
   }
 
   /// dK, dV, and dS as operands. False when dS is 0.
-  bool make_gradients(BackwardTile& tile) {
+  __attribute__((noinline)) bool make_gradients(BackwardTile& tile) {
     const TilePlace& place = tile.place;
     const VisibleUnits& visible = tile.visible;
     if constexpr (key::bits)
@@ -176,8 +179,8 @@ struct Backward {
 
   /// sums[key][columns] += operand[key][query] B[query][columns], over the queries that see the key.
   template <i64 columns>
-  void add_by_key(const float* operand, const float* b, const VisibleUnits& visible, i64 from, i64 to,
-                  float* sums) {
+  __attribute__((noinline)) void add_by_key(const float* operand, const float* b, const VisibleUnits& visible,
+                                            i64 from, i64 to, float* sums) {
     if constexpr (amx)
       return multiply_amx<columns>({rows_of(operand + from * depth(block_q), depth(block_q)), b, panel,
                                     sums + from * columns, columns, depth(block_q), true},
@@ -196,7 +199,7 @@ struct Backward {
   }
 
   /// dQ[query][columns] += dS[key][query] K[key][columns], over the keys that the queries see.
-  void add_grad_q(const BackwardTile& tile, float* sums) {
+  __attribute__((noinline)) void add_grad_q(const BackwardTile& tile, float* sums) {
     const VisibleUnits& visible = tile.visible;
     const i64 queries = tile.place.queries;
     const float* const k_columns = part(scratch_layout.k_columns);
@@ -207,23 +210,25 @@ struct Backward {
                             depth(to - from), queries, part(scratch_layout.grad_q));
     }
     for_panels<columns_d>([&](i64 column, auto vectors) {
-      const auto add = [&](i64 row, auto rows) {
+      constexpr int rest = block_q % tile_rows;
+      for (i64 row = 0, rows; row < queries; row += rows) {
+        rows = queries - row >= tile_rows ? tile_rows : rest != 0 && queries - row >= rest ? rest : 1;
         i64 from = block_k, to = 0;
-        visible.widen(from, to, row / unit, (row + rows.value - 1) / unit + 1);
-        if (from < to)
-          add_product<rows.value, vectors.value>(
+        visible.widen(from, to, row / unit, (row + rows - 1) / unit + 1);
+        if (from >= to) continue;
+        const auto add = [&](auto height) {
+          add_product<height.value, vectors.value>(
               tile.grad_s_pairs() + depth(from) * block_q + row, 1, block_q,
               k_columns + column * depth(block_k) + depth(from) * panel, depth(to - from),
               sums + row * columns_d + column, columns_d);
-      };
-      i64 row = 0;
-      for (; row + tile_rows <= queries; row += tile_rows) add(row, Count<tile_rows>{});
-      constexpr int rest = block_q % tile_rows;
-      if (rest != 0 && row + rest <= queries) {
-        add(row, Count < rest != 0 ? rest : 1 > {});
-        row += rest;
+        };
+        if (rows == tile_rows)
+          add(Count<tile_rows>{});
+        else if (rows == rest)
+          add(Count < rest != 0 ? rest : 1 > {});
+        else
+          add(Count<1>{});
       }
-      for (; row < queries; ++row) add(row, Count<1>{});
     });
   }
 
@@ -245,7 +250,7 @@ struct Backward {
     if constexpr (rest != 0) function(columns - columns % panel, Count<rest>{});
   }
 
-  void pack_queries(const TilePlace& place) {
+  __attribute__((noinline)) void pack_queries(const TilePlace& place) {
     const Head& head = place.head;
     const u8* const q = head.q(place.first_query);
     const u8* const grad_o =

@@ -6,6 +6,9 @@
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
 // With AMX, O is transposed too, until it is stored (forward_amx.h).
+//
+// What runs once per tile or step is called (noinline): one large function takes longer to compile than its
+// parts.
 #include "kernels/cpu/ahead.h"
 #include "kernels/cpu/forward_amx.h"
 #include "kernels/cpu/forward_weights.h"
@@ -58,7 +61,8 @@ void multiply_strips(float* scores, const float* keys, const float* q, Reach::St
 
 /// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace. `natural`
 /// turns scores into natural units. `turned`: memory for `lanes` rows.
-void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural, float* turned) {
+__attribute__((noinline)) void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural,
+                                          float* turned) {
   const Arguments& a = head.arguments;
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   float inverse[tile], lse[tile];
@@ -134,7 +138,7 @@ struct Scratch {
 class Block {
  public:
   Block(const Arguments& a, const Work& work, void* memory)
-      : a_(a), head_(a, work.batch, work.head), split_(work.split), scale_(a), scratch_(memory) {
+      : a_(a), head_(head_of(a, work.batch, work.head)), split_(work.split), scale_(a), scratch_(memory) {
     const i64 rows = smaller(a.block_rows, head_.sequence.sq - work.first_row);
     for (; tile_count_ * tile < rows; ++tile_count_)
       start(tiles_[tile_count_], work.first_row + tile_count_ * tile,
@@ -200,7 +204,7 @@ class Block {
   __attribute__((noinline)) void fetch_block(i64 block) {
     const Work work(a_, block);
     if (work.batch >= a_.b || work.first_row < 0) return;
-    const Head head(a_, work.batch, work.head);
+    const Head head = head_of(a_, work.batch, work.head);
     if (work.first_row >= head.sequence.sq) return;
     i64 begin = visible_keys(a_, head.sequence, work.first_row).first();
     if (a_.splits > 1) begin = larger(begin, work.split * a_.split_keys);
@@ -249,7 +253,7 @@ class Block {
     return {(seen.begin - first_key) / key_step * key_step, round_up(seen.end - first_key, key_step)};
   }
 
-  void pack(i64 first_key, KeySpan keys) {
+  __attribute__((noinline)) void pack(i64 first_key, KeySpan keys) {
     const i64 exist = smaller(key::block_k, head_.sequence.sk - first_key);
     const i64 first = first_key + keys.begin, count = smaller(exist, keys.end) - keys.begin;
     const i64 capacity = keys.end - keys.begin;
@@ -281,7 +285,8 @@ class Block {
 
   /// S^T, the largest of each row, and in one go scratch_.weights. False: there are no weights, as scores
   /// rose too far above the references, which for a tile's first step are the maxima of its first block.
-  bool weigh_beside_products(QueryTile& rows, const ScoreTile& part, const Reach& reach, float* maximum) {
+  __attribute__((noinline)) bool weigh_beside_products(QueryTile& rows, const ScoreTile& part,
+                                                       const Reach& reach, float* maximum) {
     WeightsBeside weights(rows, unit());
     const auto weights_at = [&](i64 key) { return scratch_.weights + filled_depth(key) * tile; };
     i64 key = part.begin;

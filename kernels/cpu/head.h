@@ -8,6 +8,11 @@
 
 namespace regard {
 
+/// Called, not inlined: kernels ask for heads at several places, seldom, and each would have to be compiled.
+__attribute__((noinline)) inline Head head_of(const Arguments& a, i64 batch, i64 head) {
+  return Head(a, batch, head);
+}
+
 /// row[0, n) * factor as numbers of `dtype`.
 template <DType dtype, i64 n>
 REGARD_INLINE void store_row(u8* to, const float* row, float factor) {

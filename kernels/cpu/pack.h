@@ -62,8 +62,12 @@ void pack_transposed(float* to, const u8* from, i64 stride, i64 rows) {
     for (i64 k = 0; k < whole; k += lanes) {
       Floats square[lanes];
       if (count == lanes) {
+        const u8* row = row_address(from, stride, column);
         REGARD_UNROLL
-        for (i64 i = 0; i < lanes; ++i) square[i] = load_operands(row_address(from, stride, column + i), k);
+        for (i64 i = 0; i < lanes; ++i, row = row_address(row, stride, 1)) {
+          asm("" : "+r"(row));  // else the compiler spends its time on keeping every row's address
+          square[i] = load_operands(row, k);
+        }
       } else {
         for (i64 i = 0; i < lanes; ++i)
           square[i] = i < count ? load_operands(row_address(from, stride, column + i), k) : Floats{};

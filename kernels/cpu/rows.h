@@ -29,7 +29,7 @@ struct TileRows {
 
   /// Lane i holds the row `row_of_lane(i)`.
   template <class RowOfLane>
-  void find(const Arguments& a, const Sequence& sequence, RowOfLane row_of_lane) {
+  __attribute__((noinline)) void find(const Arguments& a, const Sequence& sequence, RowOfLane row_of_lane) {
     first = left_first = sequence.sk;
     last = all_first = sink_last = 0;
     all_last = sequence.sk;

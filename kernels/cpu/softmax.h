@@ -15,18 +15,18 @@ struct SoftmaxEnd {
 /// without one, joins here: a key with no value. It cannot be the first maximum, as scores may still wait for
 /// their scale.
 REGARD_INLINE SoftmaxEnd end_softmax(Floats maximum, Floats sum, float natural, Floats sink) {
-  const Ints seen = maximum != -infinity;
+  const Ints seen = maximum != -infinity, joined = sink != -infinity;
   const Floats top = select(seen, maximum * natural, broadcast(-infinity));
-  const Floats one = broadcast(1.0f);
-  const SoftmaxEnd keys{select(seen, one / sum, Floats{}),
-                        select(seen, top + log(sum), broadcast(-infinity))};
-  if (!any(sink != -infinity)) return keys;
-
-  const Floats reference = max(top, sink);
-  const Floats weight = select(seen, exp2((top - reference) * log2_of_e), Floats{});
-  const Floats total = sum * weight + exp2((sink - reference) * log2_of_e);
-  const Ints joined = sink != -infinity;
-  return {select(joined, weight / total, keys.inverse), select(joined, reference + log(total), keys.lse)};
+  Floats reference = top, weight = broadcast(1.0f), total = sum;
+  if (any(joined)) {
+    reference = select(joined, max(top, sink), top);
+    weight = select(joined, exp2((top - reference) * log2_of_e), weight);
+    weight = select(seen, weight, Floats{});
+    total = select(joined, sum * weight + exp2((sink - reference) * log2_of_e), sum);
+  }
+  const Ints any_key = seen | joined;  // the sink is one, too
+  return {select(any_key, weight / total, Floats{}),
+          select(any_key, reference + log(total), broadcast(-infinity))};
 }
 
 }  // namespace regard

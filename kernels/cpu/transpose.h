@@ -30,8 +30,29 @@ REGARD_INLINE void transpose_squares(Floats (&rows)[lanes]) {
   if constexpr (size > 1) transpose_squares<size / 2>(rows);
 }
 
+/// Lanes of a and b in turn: of their lower halves, of their upper halves.
+template <int... lane>
+REGARD_INLINE void interleave(Floats (&to)[2], Floats a, Floats b, Numbers<lane...>) {
+  to[0] = __builtin_shufflevector(a, b, (lane / 2 + lane % 2 * lanes)...);
+  to[1] = __builtin_shufflevector(a, b, (lanes / 2 + lane / 2 + lane % 2 * lanes)...);
+}
+
+/// With AVX-512 each round interleaves row i with row i + lanes / 2, an instruction for each result. That
+/// turns the bits of (row, lane) by one place: after as many rounds as a lane number has bits, row and lane
+/// have changed places. All rounds are the same code, a quarter of what there would be to compile.
 REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
-  transpose_squares<lanes / 2>(rows);
+  if constexpr (target::avx512) {
+    for (int round = 1; round < lanes; round *= 2) {
+      Floats turned[lanes / 2][2];
+      REGARD_UNROLL
+      for (int i = 0; i < lanes / 2; ++i)
+        interleave(turned[i], rows[i], rows[i + lanes / 2], NumbersBelow<lanes>::type());
+      REGARD_UNROLL
+      for (int i = 0; i < lanes; ++i) rows[i] = turned[i / 2][i % 2];
+    }
+  } else {
+    transpose_squares<lanes / 2>(rows);
+  }
 }
 
 /// Vector i becomes number i of `lanes` rows in memory, 0 from number `count` on. `row(i)` is where row i
