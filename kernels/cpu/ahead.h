@@ -2,6 +2,7 @@
 // arithmetic units busy: else every step starts by waiting for what it packs.
 #pragma once
 
+#include "kernels/cpu/called.h"
 #include "kernels/numbers.h"
 
 namespace regard {
@@ -11,11 +12,11 @@ namespace regard {
 class Ahead {
  public:
   /// Behind all others.
-  __attribute__((noinline)) void add(const u8* first, i64 stride, i64 bytes, i64 rows) {
+  REGARD_CALLED void add(const u8* first, i64 stride, i64 bytes, i64 rows) {
     if (rows > 0 && last_ - next_ < capacity) spans_[last_++ % capacity] = {first, stride, bytes, rows};
   }
   /// Before all others.
-  __attribute__((noinline)) void add_first(const u8* first, i64 stride, i64 bytes, i64 rows) {
+  REGARD_CALLED void add_first(const u8* first, i64 stride, i64 bytes, i64 rows) {
     if (rows > 0 && last_ - next_ < capacity) spans_[--next_ % capacity] = {first, stride, bytes, rows};
   }
 
@@ -32,7 +33,7 @@ class Ahead {
   }
 
   /// The next rows. Inline it would take registers from the products around it.
-  __attribute__((noinline)) void fetch(i64 rows) {
+  REGARD_CALLED void fetch(i64 rows) {
     while (!empty() && rows > 0) {
       Span& span = spans_[next_ % capacity];
       for (; span.rows > 0 && rows > 0; --span.rows, --rows, span.row += span.stride)

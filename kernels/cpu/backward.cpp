@@ -7,13 +7,11 @@
 // scratch, written once, in one fixed order. dQ is a sum in the workspace that blocks of keys add to in turn
 // (backward_order.h). Scores are made transposed, [key][query] with one lane per query: the sums over queries
 // (dK, dV) and over keys (dQ) then both find dS as rows to broadcast.
-//
-// What runs once per tile or block is called (noinline): one large function takes longer to compile than its
-// parts.
 #include "kernels/cpu/backward_amx.h"
 #include "kernels/cpu/backward_bias.h"
 #include "kernels/cpu/backward_order.h"
 #include "kernels/cpu/backward_scores.h"
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/pack.h"
 
@@ -67,7 +65,7 @@ struct Backward {
       block_of_keys(head, block, block == blocks - 1);
   }
 
-  __attribute__((noinline)) void block_of_keys(const Head& first_head, i64 block, bool last) {
+  REGARD_CALLED void block_of_keys(const Head& first_head, i64 block, bool last) {
     const Sequence& sequence = first_head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
     pack_rows<d>(part(scratch_layout.k_rows), first_head.k(first), a.k.row, keys, block_k);
@@ -116,7 +114,7 @@ struct Backward {
 
   /// The sums of dQ that a tile will add to, unless others add to them meanwhile, and what the next tile
   /// starts with: of the head after this one, the i-th of its group, or of the next queries or keys.
-  __attribute__((noinline)) void fetch_ahead(const TilePlace& place, i64 i) {
+  REGARD_CALLED void fetch_ahead(const TilePlace& place, i64 i) {
     const Sequence& sequence = place.head.sequence;
     constexpr i64 bytes = bytes_of<key::dtype>, sum_bytes = columns_d * 4;
     ahead.clear();
@@ -144,7 +142,7 @@ struct Backward {
   }
 
   /// dK, dV, and dS as operands. False when dS is 0.
-  __attribute__((noinline)) bool make_gradients(BackwardTile& tile) {
+  REGARD_CALLED bool make_gradients(BackwardTile& tile) {
     const TilePlace& place = tile.place;
     const VisibleUnits& visible = tile.visible;
     if constexpr (key::bits)
@@ -179,8 +177,8 @@ struct Backward {
 
   /// sums[key][columns] += operand[key][query] B[query][columns], over the queries that see the key.
   template <i64 columns>
-  __attribute__((noinline)) void add_by_key(const float* operand, const float* b, const VisibleUnits& visible,
-                                            i64 from, i64 to, float* sums) {
+  REGARD_CALLED void add_by_key(const float* operand, const float* b, const VisibleUnits& visible, i64 from,
+                                i64 to, float* sums) {
     if constexpr (amx)
       return multiply_amx<columns>({rows_of(operand + from * depth(block_q), depth(block_q)), b, panel,
                                     sums + from * columns, columns, depth(block_q), true},
@@ -199,7 +197,7 @@ struct Backward {
   }
 
   /// dQ[query][columns] += dS[key][query] K[key][columns], over the keys that the queries see.
-  __attribute__((noinline)) void add_grad_q(const BackwardTile& tile, float* sums) {
+  REGARD_CALLED void add_grad_q(const BackwardTile& tile, float* sums) {
     const VisibleUnits& visible = tile.visible;
     const i64 queries = tile.place.queries;
     const float* const k_columns = part(scratch_layout.k_columns);
@@ -211,6 +209,7 @@ struct Backward {
     }
     for_panels<columns_d>([&](i64 column, auto vectors) {
       constexpr int rest = block_q % tile_rows;
+      // The keys of a strip are found in one place for all heights, which is less to compile.
       for (i64 row = 0, rows; row < queries; row += rows) {
         rows = queries - row >= tile_rows ? tile_rows : rest != 0 && queries - row >= rest ? rest : 1;
         i64 from = block_k, to = 0;
@@ -234,8 +233,8 @@ struct Backward {
 
   /// Not inline: in the midst of much other code g++ keeps sums in memory, not in registers.
   template <int rows, int vectors>
-  __attribute__((noinline)) static void add_product(const float* a, i64 a_row, i64 a_step, const float* b,
-                                                    i64 steps, float* c, i64 c_row) {
+  REGARD_CALLED static void add_product(const float* a, i64 a_row, i64 a_step, const float* b, i64 steps,
+                                        float* c, i64 c_row) {
     Tile<rows, vectors> sums;
     sums.load_from(c, c_row);
     sums.add_product(a, a_row, a_step, b, panel, steps);
@@ -250,7 +249,7 @@ struct Backward {
     if constexpr (rest != 0) function(columns - columns % panel, Count<rest>{});
   }
 
-  __attribute__((noinline)) void pack_queries(const TilePlace& place) {
+  REGARD_CALLED void pack_queries(const TilePlace& place) {
     const Head& head = place.head;
     const u8* const q = head.q(place.first_query);
     const u8* const grad_o =

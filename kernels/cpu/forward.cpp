@@ -6,10 +6,8 @@
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
 // With AMX, O is transposed too, until it is stored (forward_amx.h).
-//
-// What runs once per tile or step is called (noinline): one large function takes longer to compile than its
-// parts.
 #include "kernels/cpu/ahead.h"
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/forward_amx.h"
 #include "kernels/cpu/forward_weights.h"
 #include "kernels/cpu/kernel.h"
@@ -61,8 +59,8 @@ void multiply_strips(float* scores, const float* keys, const float* q, Reach::St
 
 /// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace. `natural`
 /// turns scores into natural units. `turned`: memory for `lanes` rows.
-__attribute__((noinline)) void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural,
-                                          float* turned) {
+REGARD_CALLED void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural,
+                              float* turned) {
   const Arguments& a = head.arguments;
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   float inverse[tile], lse[tile];
@@ -189,19 +187,19 @@ class Block {
   }
 
   /// K and V of the step at `key`, as far as they lie before `end`.
-  __attribute__((noinline)) void fetch_keys(const Head& head, i64 key, i64 end) {
+  REGARD_CALLED void fetch_keys(const Head& head, i64 key, i64 end) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     const i64 count = smaller(key::block_k, end - key);
     ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
     ahead_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
   }
-  __attribute__((noinline)) void fetch_queries(const Head& head, i64 row) {
+  REGARD_CALLED void fetch_queries(const Head& head, i64 row) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     ahead_.add_first(head.q(row), a_.q.row * bytes, key::d * bytes, smaller(tile, head.sequence.sq - row));
   }
 
   /// What another block, if there is one, starts with.
-  __attribute__((noinline)) void fetch_block(i64 block) {
+  REGARD_CALLED void fetch_block(i64 block) {
     const Work work(a_, block);
     if (work.batch >= a_.b || work.first_row < 0) return;
     const Head head = head_of(a_, work.batch, work.head);
@@ -253,7 +251,7 @@ class Block {
     return {(seen.begin - first_key) / key_step * key_step, round_up(seen.end - first_key, key_step)};
   }
 
-  __attribute__((noinline)) void pack(i64 first_key, KeySpan keys) {
+  REGARD_CALLED void pack(i64 first_key, KeySpan keys) {
     const i64 exist = smaller(key::block_k, head_.sequence.sk - first_key);
     const i64 first = first_key + keys.begin, count = smaller(exist, keys.end) - keys.begin;
     const i64 capacity = keys.end - keys.begin;
@@ -285,8 +283,8 @@ class Block {
 
   /// S^T, the largest of each row, and in one go scratch_.weights. False: there are no weights, as scores
   /// rose too far above the references, which for a tile's first step are the maxima of its first block.
-  __attribute__((noinline)) bool weigh_beside_products(QueryTile& rows, const ScoreTile& part,
-                                                       const Reach& reach, float* maximum) {
+  REGARD_CALLED bool weigh_beside_products(QueryTile& rows, const ScoreTile& part, const Reach& reach,
+                                           float* maximum) {
     WeightsBeside weights(rows, unit());
     const auto weights_at = [&](i64 key) { return scratch_.weights + filled_depth(key) * tile; };
     i64 key = part.begin;

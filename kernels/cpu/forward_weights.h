@@ -1,6 +1,7 @@
 // From the scores of a forward kernel to the weights of V: the online softmax.
 #pragma once
 
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/reach.h"
 #include "kernels/cpu/softmax.h"
@@ -61,9 +62,8 @@ REGARD_INLINE void store_weights(float* to, Floats low, Floats high) {
 /// P^T from S^T, as an operand of the product with V: [depth(key)][tile]; it may take the place of S^T.
 /// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
 /// returns whether any is not 1.
-__attribute__((noinline)) bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part,
-                                       const Reach& reach, const float* maximum, float unit, float* weights,
-                                       float* rescale) {
+REGARD_CALLED bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const Reach& reach,
+                           const float* maximum, float unit, float* weights, float* rescale) {
   const Floats one = rounded(broadcast(1.0f));
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
@@ -132,7 +132,7 @@ class WeightsBeside {
   }
 
   /// Of a block beside nothing, for the rows of these strips.
-  __attribute__((noinline)) void make(const float* scores, float* weights, Reach::Strips which) {
+  REGARD_CALLED void make(const float* scores, float* weights, Reach::Strips which) {
     for (i64 i = 0; i < pieces; ++i) {
       const i64 at = i % (tile / lanes) * lanes / strip;
       if (at >= which.first && at < which.last) make_piece(scores, weights, i);

@@ -1,6 +1,7 @@
 // What a CPU kernel needs of a head: its rows, its numbers as lanes.
 #pragma once
 
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/rows.h"
@@ -9,7 +10,7 @@
 namespace regard {
 
 /// Called, not inlined: kernels ask for heads at several places, seldom, and each would have to be compiled.
-__attribute__((noinline)) inline Head head_of(const Arguments& a, i64 batch, i64 head) {
+REGARD_CALLED inline Head head_of(const Arguments& a, i64 batch, i64 head) {
   return Head(a, batch, head);
 }
 
