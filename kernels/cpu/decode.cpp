@@ -27,6 +27,12 @@ REGARD_INLINE Floats merge_sums(Floats a, Floats b, Numbers<lane...>) {
          __builtin_shufflevector(a, b, (lane & distance ? lanes + (lane ^ distance) : lane ^ distance)...);
 }
 
+/// The even keys' scores of two vectors (which = 0), or the odd ones'.
+template <int which, int... lane>
+REGARD_INLINE Floats every_second_key(Floats a, Floats b, Numbers<lane...>) {
+  return __builtin_shufflevector(a, b, ((lane / rows * 2 + which) * rows + lane % rows)...);
+}
+
 /// Lane i of the result is the sum of the lanes of vectors[i].
 template <int count = lanes>
 REGARD_INLINE Floats sums_of(Floats (&vectors)[lanes]) {
@@ -69,7 +75,8 @@ class Block {
         first_(a, batch, kv_head * heads_per_kv_),
         split_(split),
         first_row_(row_block * rows),
-        scale_(a) {
+        scale_(a),
+        keys_ahead_(DepthParts::rows_ahead(a.k.row * bytes_of<key::dtype>)) {
     u8* at = static_cast<u8*>(memory);
     const auto take = [&at](i64 bytes) {
       at += bytes;
@@ -137,62 +144,61 @@ class Block {
     float rescale[lanes];
     const bool changed = softmax(end / chunk, scale_.in_softmax * log2_of_e, rescale);
     const i64 stride = a_.v.row * bytes_of<key::dtype>;
-    DecodeValues<rows>{output_,
-                       scores_,
-                       first_.v(first_key),
-                       stride,
-                       count,
-                       changed ? rescale : nullptr,
-                       key::block_k * stride}
+    DecodeValues<rows>{output_, scores_, first_.v(first_key), stride, count, changed ? rescale : nullptr}
         .add();
   }
 
   /// Scores of a step lie as [chunk][way][lanes]: lane l of a way is query row l % rows and the chunk's key
-  /// ways * (l / rows) + way.
+  /// ways * (l / rows) + way. K is read key by key, as it lies: memory is faster so.
   void compute_scores(i64 first_key, i64 count) {
     float* to = scores_;
-    for (i64 key = 0; key < count; key += chunk) {
+    for (i64 key = 0; key < count; key += chunk, to += ways * lanes) {
       fetch_ahead(first_key + key);
-      for (int way = 0; way < ways; ++way, to += lanes) {
-        const u8* k[keys_per_vector];
-        REGARD_UNROLL
-        for (int i = 0; i < keys_per_vector;
-             ++i)  // what lies behind the last key is masked, but must be readable
-          k[i] = first_.k(first_key + smaller(key + ways * i + way, count - 1));
-        Floats products[lanes];
-        REGARD_UNROLL
-        for (int i = 0; i < lanes; ++i) products[i] = Floats{};
-        for (i64 part = 0; part < last_part; ++part) add_products<false>(products, k, part);
-        add_products<true>(products, k, last_part);
-        store(to, sums_of(products));
+      const Floats first = scores_of(first_key, key, count);
+      if constexpr (ways == 1) {
+        store(to, first);
+      } else {
+        const Floats second = scores_of(first_key, key + keys_per_vector, count);
+        store(to, every_second_key<0>(first, second, NumbersBelow<lanes>::type()));
+        store(to + lanes, every_second_key<1>(first, second, NumbersBelow<lanes>::type()));
       }
     }
   }
 
-  /// The memory is kept busy all the time: these keys ask for the K of a block later, their V for its V. Into
-  /// the second cache, as the first is too small. (Inline: g++ drops calls that only prefetch.)
+  /// Lane l is query row l % rows and key `key` + l / rows.
+  REGARD_INLINE Floats scores_of(i64 first_key, i64 key, i64 count) const {
+    Floats products[lanes];
+    REGARD_UNROLL
+    for (int i = 0; i < keys_per_vector; ++i) {
+      // What lies behind the last key is masked, but must be readable.
+      const u8* k = first_.k(first_key + smaller(key + i, count - 1));
+      Floats* const of_key = products + i * rows;
+      REGARD_UNROLL
+      for (int row = 0; row < rows; ++row) of_key[row] = Floats{};
+      REGARD_UNROLL
+      for (i64 part = 0; part < last_part; ++part) add_products<false>(of_key, k, part);
+      add_products<true>(of_key, k, last_part);
+    }
+    return sums_of(products);
+  }
+
+  /// (Inline: g++ drops calls that only prefetch.)
   REGARD_INLINE void fetch_ahead(i64 key) const {
     REGARD_UNROLL
     for (i64 i = 0; i < chunk; ++i) {
-      const u8* k = first_.k(key + key::block_k + i);
+      const u8* k = first_.k(key + keys_ahead_ + i);
       REGARD_UNROLL
-      for (i64 byte = 0; byte < key::d * bytes_of<key::dtype>; byte += 64) __builtin_prefetch(k + byte, 0, 2);
+      for (i64 byte = 0; byte < DepthParts::row_bytes; byte += 64) __builtin_prefetch(k + byte, 0, 2);
     }
   }
 
   template <bool last>
-  REGARD_INLINE void add_products(Floats (&products)[lanes], const u8* const (&k)[keys_per_vector],
-                                  i64 part) {
-    Floats keys[keys_per_vector];
+  REGARD_INLINE void add_products(Floats* products, const u8* k, i64 part) const {
+    const Floats numbers = load_depth<last>(k, part);
     REGARD_UNROLL
-    for (int i = 0; i < keys_per_vector; ++i) keys[i] = load_depth<last>(k[i], part);
-    REGARD_UNROLL
-    for (int row = 0; row < rows; ++row) {
-      const Floats q = load<Floats>(q_ + row * layout.q_stride + part * lanes);
-      REGARD_UNROLL
-      for (int i = 0; i < keys_per_vector; ++i)
-        products[i * rows + row] = multiply_add(products[i * rows + row], q, keys[i]);
-    }
+    for (int row = 0; row < rows; ++row)
+      products[row] =
+          multiply_add(products[row], load<Floats>(q_ + row * layout.q_stride + part * lanes), numbers);
   }
 
   void modify_scores(i64 first_key, i64 count, float scale, bool masked) {
@@ -294,6 +300,7 @@ class Block {
   Head first_;  // the first query head of the K/V head
   i64 split_, first_row_, used_rows_;
   Scale scale_;
+  i64 keys_ahead_;
   TileRows<lanes> visible_;
   float *q_, *output_, *scores_;
   // One lane per query row and key of a chunk, as in a vector of scores.

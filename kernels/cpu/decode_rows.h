@@ -15,6 +15,14 @@ struct RowParts {
   static constexpr i64 overlap(i64 part) { return part * numbers - first(part); }
   static constexpr i64 bytes = numbers * bytes_of<key::dtype>;
 
+  static constexpr i64 row_bytes = n * bytes_of<key::dtype>;
+
+  /// Rows are fetched into the second cache so many before they are used, as the first is too small: 8 KB
+  /// where they lie one after the other. Rows with gaps between them come later, whose pages have to be
+  /// found.
+  static constexpr i64 dense_ahead = ceil_divide(8192, row_bytes);
+  static i64 rows_ahead(i64 stride) { return stride == row_bytes ? dense_ahead : key::block_k; }
+
   /// Where a part can be read. A row shorter than a part goes to `copy`, with zeros behind it.
   static REGARD_INLINE const u8* readable(const u8* row, i64 part, u8 (&copy)[bytes]) {
     if constexpr (n < numbers) {

@@ -15,7 +15,6 @@ struct DecodeValues {
   i64 stride;  // bytes from key to key
   i64 count;
   const float* rescale;  // per row
-  i64 ahead;             // bytes to what the prefetch asks for
 
   static constexpr i64 width = DecodeLayout(pairs, key::d, key::dv, rows, key::block_k).output_stride;
   static constexpr int tile_height = rows < 4 ? rows : 4;
@@ -23,33 +22,36 @@ struct DecodeValues {
   static constexpr int tile_parts = (rows == 1 ? 2 : 1) * tile_vectors / ways;
 
   void add() const {
-    i64 part = 0;
-    for (; part + tile_parts <= ColumnParts::count; part += tile_parts) add_parts<tile_parts>(part);
-    constexpr int rest = static_cast<int>(ColumnParts::count % tile_parts);
-    if constexpr (rest != 0) add_parts<rest>(part);
+    for (i64 first = 0; first < count; first += slice()) {
+      i64 part = 0;
+      for (; part + tile_parts <= ColumnParts::count; part += tile_parts) add_parts<tile_parts>(first, part);
+      constexpr int rest = static_cast<int>(ColumnParts::count % tile_parts);
+      if constexpr (rest != 0) add_parts<rest>(first, part);
+    }
   }
 
  private:
   template <int parts>
-  void add_parts(i64 part) const {
-    add_tile<parts, true>(0, part);
-    for (int row = tile_height; row < rows; row += tile_height) add_tile<parts, false>(row, part);
+  void add_parts(i64 first, i64 part) const {
+    add_tile<parts, true>(first, 0, part);
+    for (int row = tile_height; row < rows; row += tile_height) add_tile<parts, false>(first, row, part);
   }
 
   template <int parts, bool first_use>
-  void add_tile(int row, i64 part) const {
+  void add_tile(i64 first, int row, i64 part) const {
     constexpr int vectors = parts * ways;
     Tile<tile_height, vectors> sums;
     float* place = output + row * width + part * ways * lanes;
     sums.load_from(place, width);
-    if (rescale) sums.scale_rows(rescale + row);
-    const float* p = weights + row;
-    const u8* v = values;
-    for (i64 key = 0; key + ways <= count; key += ways, v += ways * stride, p += rows) {
+    if (rescale && first == 0) sums.scale_rows(rescale + row);
+    const float* p = weights + first / ways * rows + row;
+    const u8* v = values + first * stride;
+    const i64 end = smaller(first + slice(), count);
+    for (i64 key = first; key + ways <= end; key += ways, v += ways * stride, p += rows) {
       if constexpr (first_use) fetch_ahead<parts>(v, part);
       add_keys<true>(sums, p, v, part);
     }
-    if (count % ways != 0) add_keys<false>(sums, p, v, part);
+    if (end % ways != 0) add_keys<false>(sums, p, v, part);
     sums.store_to(place, width);
   }
 
@@ -69,7 +71,7 @@ struct DecodeValues {
   /// The same numbers of later keys.
   template <int parts>
   REGARD_INLINE void fetch_ahead(const u8* v, i64 part) const {
-    const u8* from = v + ahead + ColumnParts::first(part) * bytes_of<key::dtype>;
+    const u8* from = v + rows_ahead() * stride + ColumnParts::first(part) * bytes_of<key::dtype>;
     REGARD_UNROLL
     for (int way = 0; way < ways; ++way) {
       REGARD_UNROLL
@@ -77,6 +79,14 @@ struct DecodeValues {
         __builtin_prefetch(from + way * stride + byte, 0, 2);
     }
   }
+
+  /// A tile of sums takes some columns of V. Rows without gaps are read in slices, all columns of one before
+  /// the next, since memory that is read as it lies is faster.
+  static constexpr bool all_columns = ColumnParts::count <= tile_parts;
+  static constexpr i64 dense_slice = larger<i64>(8, round_up(ColumnParts::dense_ahead / 2, ways));
+  bool sliced() const { return !all_columns && stride == ColumnParts::row_bytes; }
+  i64 slice() const { return sliced() ? dense_slice : key::block_k; }
+  i64 rows_ahead() const { return larger(ColumnParts::rows_ahead(stride), sliced() ? 2 * dense_slice : 0); }
 };
 
 }  // namespace regard

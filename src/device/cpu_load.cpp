@@ -2,9 +2,9 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -32,23 +32,24 @@ class LoadedModule final : public Module {
 };
 
 // libc takes two paths of the same text for the same library, and file numbers are used again: a module
-// loaded earlier through the number of ours would be returned in its place. So each path is spelled
-// differently.
-std::string unique_path(int file) {
-  static std::atomic<std::uint64_t> loads{0};
+// loaded earlier through the number of ours would be returned in its place, also one of another copy of
+// Regard in this process. So each path spells the number of its file's inode, which no loaded file shares.
+std::string unique_path(int file, ino_t inode) {
   std::string path = "/proc/self/fd/";
-  for (std::uint64_t n = ++loads; n != 0; n >>= 1) path += (n & 1) != 0 ? ".//" : "./";
+  for (ino_t bits = inode; bits != 0; bits >>= 1) path += (bits & 1) != 0 ? ".//" : "./";
   return path + std::to_string(file);
 }
 
 void* open_sealed_memory(std::span<const std::byte> binary, const std::string& symbol, std::string& error) {
   const int file = memfd_create(symbol.substr(0, 200).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   void* handle = nullptr;
+  struct stat status{};
   if (file < 0 || !write_all(file, binary) ||
-      fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+      fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
+      fstat(file, &status) != 0) {
     error = std::string("a file in memory: ") + std::strerror(errno);
   } else {
-    handle = dlopen(unique_path(file).c_str(), RTLD_NOW | RTLD_LOCAL);
+    handle = dlopen(unique_path(file, status.st_ino).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) error = dlerror();
   }
   if (file >= 0) close(file);

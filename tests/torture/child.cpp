@@ -7,6 +7,7 @@
 //   exit       ends while a thread makes the kernel, DELAY seconds after the compile began
 //   other      forks a child that asks for the problem after the first while a thread makes the kernel
 //   reopen     closes the library and opens it again
+//   copies     asks for the first problem, and a second copy of the library (COPY) for the other one
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -185,6 +186,11 @@ int main(int argc, char** argv) {
       ask_and_print(library, text);
       dlclose(library.handle);
     }).join();
+  } else if (how == "copies") {
+    const Library copy(std::getenv("COPY"));
+    if (copy.handle == nullptr || copy.handle == library.handle) return 65;
+    ask_and_print(library, text);
+    ask_and_print(copy, argv[4]);
   } else {
     std::thread maker([&] { ask_and_print(library, text); });
     wait_for_compiler();

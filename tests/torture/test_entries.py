@@ -8,9 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from torture import BUILD, ROOT_USER, sealed
-
-OTHER = "fwd fp32 h=1 s=40 d=31 mask=causal"
+from torture import BUILD, OTHER, ROOT_USER, sealed
 
 
 def cut(length):

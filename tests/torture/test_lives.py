@@ -5,12 +5,13 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import time
 
 import pytest
-from torture import BUILD, PROBLEM, ROOT, each_compiler, wait_until, with_nvrtc
+from torture import BUILD, LIBRARY, OTHER, PROBLEM, ROOT, each_compiler, wait_until, with_nvrtc
 
 
 def test_a_failing_compile_says_everything_once_per_process(place):
@@ -149,6 +150,15 @@ def test_the_library_may_be_closed_and_opened_again(place, right):
     assert (done.code, done.err) == (0, "")
     assert [line["bits"] for line in done.lines] == [right] * 4
     assert place.compiles == 1
+
+
+def test_two_copies_in_one_process_load_kernels_of_their_own(place, right):
+    """As where a program brings the library and one of its packages brings another."""
+    copy = place.folder / "copy.so"
+    shutil.copy(LIBRARY, copy)
+    first, second = place.run("copies", PROBLEM, OTHER, COPY=copy).lines
+    assert (first["bits"], second["bits"]) == (right, place.run("run", OTHER).bits)
+    assert [stage["tier"] for line in (first, second) for stage in line["plan"]["stages"]] == ["compile"] * 2
 
 
 # ---- telling ---------------------------------------------------------------------------------------------------

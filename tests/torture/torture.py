@@ -21,6 +21,7 @@ CHILD = BUILD / "tests" / "torture_child"
 SHIM = BUILD / "tests" / "libtorture_shim.so"
 
 PROBLEM = "fwd fp32 h=1 s=40 d=23 mask=causal"  # not compiled into the library: one stage, one kernel
+OTHER = "fwd fp32 h=1 s=40 d=31 mask=causal"
 ROOT_USER = os.geteuid() == 0
 libc = ctypes.CDLL(None, use_errno=True)
 
