@@ -81,12 +81,12 @@ struct DecodeValues {
   }
 
   /// A tile of sums takes some columns of V. Rows without gaps are read in slices, all columns of one before
-  /// the next, since memory that is read as it lies is faster.
+  /// the next, since memory that is read as it lies is faster; each slice costs loading and storing the sums.
+  static constexpr i64 dense_slice = smaller<i64>(32, key::block_k);
   static constexpr bool all_columns = ColumnParts::count <= tile_parts;
-  static constexpr i64 dense_slice = larger<i64>(8, round_up(ColumnParts::dense_ahead / 2, ways));
   bool sliced() const { return !all_columns && stride == ColumnParts::row_bytes; }
   i64 slice() const { return sliced() ? dense_slice : key::block_k; }
-  i64 rows_ahead() const { return larger(ColumnParts::rows_ahead(stride), sliced() ? 2 * dense_slice : 0); }
+  i64 rows_ahead() const { return sliced() ? 2 * dense_slice : ColumnParts::rows_ahead(stride); }
 };
 
 }  // namespace regard
