@@ -97,9 +97,14 @@ REGARD_CALLED bool softmax(const Head& head, QueryTile& rows, const ScoreTile& p
   return any(changed);
 }
 
-/// With dropout the weights of a row are wanted one after the other, scores with ALiBi rise all the time, and
-/// without AVX-512 no registers are left.
-constexpr bool weighs_beside_products = target::avx512 && !amx && !key::dropout && !alibi;
+/// In so many pieces the weights of a block of keys are made beside a product.
+constexpr i64 weight_pieces = tile_rows / 2 * (tile / lanes);
+
+/// With dropout the weights of a row are wanted one after the other, scores with ALiBi rise all the time,
+/// without AVX-512 no registers are left, and a product of fewer steps than pieces is over before they are
+/// made.
+constexpr bool weighs_beside_products =
+    target::avx512 && !amx && !key::dropout && !alibi && depth(key::d) >= weight_pieces;
 
 /// Weights of each block of key_step keys while the next is multiplied: most of an exponential runs on units
 /// that a product leaves idle. The references have to be known before the scores are.
@@ -117,23 +122,23 @@ class WeightsBeside {
 
   /// The scores of a block, and the weights of the block before, whose scores lie before these.
   void multiply_keys(float* scores, const float* keys, const float* q, float* maximum, float* weights) {
-    constexpr i64 height = depth(key::d), piece = height / pieces;
+    constexpr i64 height = depth(key::d), piece = height / weight_pieces;
     const float* const before = scores - tile_rows * tile;
     Tile<tile_rows, tile_vectors> product;
     product.clear();
-    for (i64 i = 0; i < pieces; ++i) {
+    for (i64 i = 0; i < weight_pieces; ++i) {
       make_piece(before, weights, i);
       product.add_product(keys + i * piece, height, 1, q + i * piece * tile, tile, piece);
     }
-    product.add_product(keys + pieces * piece, height, 1, q + pieces * piece * tile, tile,
-                        height - pieces * piece);
+    product.add_product(keys + weight_pieces * piece, height, 1, q + weight_pieces * piece * tile, tile,
+                        height - weight_pieces * piece);
     product.store_to(scores, tile);
     if (maximum) raise_maximum(maximum, product);
   }
 
   /// Of a block beside nothing, for the rows of these strips.
   REGARD_CALLED void make(const float* scores, float* weights, Reach::Strips which) {
-    for (i64 i = 0; i < pieces; ++i) {
+    for (i64 i = 0; i < weight_pieces; ++i) {
       const i64 at = i % (tile / lanes) * lanes / strip;
       if (at >= which.first && at < which.last) make_piece(scores, weights, i);
     }
@@ -152,7 +157,6 @@ class WeightsBeside {
 
  private:
   /// A piece: two keys of one vector of rows.
-  static constexpr i64 pieces = tile_rows / 2 * (tile / lanes);
   static_assert(!weighs_beside_products || tile == tile_vectors * lanes);
 
   REGARD_INLINE void make_piece(const float* scores, float* weights, i64 i) {
