@@ -15,6 +15,8 @@ namespace {
 
 constexpr int rows = static_cast<int>(key::group);
 constexpr int keys_per_vector = lanes / rows;
+/// One after the other memory is read as it lies; but the sums of a single row would wait for each other.
+constexpr int keys_at_once = target::avx512 || rows >= 4 ? 1 : keys_per_vector;
 /// Keys come as even and odd ones where the product with V takes pairs of them.
 constexpr i64 chunk = ways * keys_per_vector;
 constexpr DecodeLayout layout(pairs, key::d, key::dv, rows, key::block_k);
@@ -75,8 +77,7 @@ class Block {
         first_(a, batch, kv_head * heads_per_kv_),
         split_(split),
         first_row_(row_block * rows),
-        scale_(a),
-        keys_ahead_(DepthParts::rows_ahead(a.k.row * bytes_of<key::dtype>)) {
+        scale_(a) {
     u8* at = static_cast<u8*>(memory);
     const auto take = [&at](i64 bytes) {
       at += bytes;
@@ -149,7 +150,7 @@ class Block {
   }
 
   /// Scores of a step lie as [chunk][way][lanes]: lane l of a way is query row l % rows and the chunk's key
-  /// ways * (l / rows) + way. K is read key by key, as it lies: memory is faster so.
+  /// ways * (l / rows) + way.
   void compute_scores(i64 first_key, i64 count) {
     float* to = scores_;
     for (i64 key = 0; key < count; key += chunk, to += ways * lanes) {
@@ -169,36 +170,47 @@ class Block {
   REGARD_INLINE Floats scores_of(i64 first_key, i64 key, i64 count) const {
     Floats products[lanes];
     REGARD_UNROLL
-    for (int i = 0; i < keys_per_vector; ++i) {
-      // What lies behind the last key is masked, but must be readable.
-      const u8* k = first_.k(first_key + smaller(key + i, count - 1));
-      Floats* const of_key = products + i * rows;
+    for (int i = 0; i < lanes; ++i) products[i] = Floats{};
+    REGARD_UNROLL
+    for (int first = 0; first < keys_per_vector; first += keys_at_once) {
+      const u8* k[keys_at_once];
       REGARD_UNROLL
-      for (int row = 0; row < rows; ++row) of_key[row] = Floats{};
-      REGARD_UNROLL
-      for (i64 part = 0; part < last_part; ++part) add_products<false>(of_key, k, part);
-      add_products<true>(of_key, k, last_part);
+      for (int i = 0; i < keys_at_once; ++i)  // what lies behind the last key is masked, but must be readable
+        k[i] = first_.k(first_key + smaller(key + first + i, count - 1));
+      Floats* const sums = products + first * rows;
+      if constexpr (target::avx2) {
+        REGARD_UNROLL
+        for (i64 part = 0; part < last_part; ++part) add_products<false>(sums, k, part);
+      } else {  // of an unrolled loop g++ makes one sum after the other, each a chain of additions
+        for (i64 part = 0; part < last_part; ++part) add_products<false>(sums, k, part);
+      }
+      add_products<true>(sums, k, last_part);
     }
     return sums_of(products);
   }
 
-  /// (Inline: g++ drops calls that only prefetch.)
-  REGARD_INLINE void fetch_ahead(i64 key) const {
+  template <bool last>
+  REGARD_INLINE void add_products(Floats* sums, const u8* const (&k)[keys_at_once], i64 part) const {
+    Floats keys[keys_at_once];
     REGARD_UNROLL
-    for (i64 i = 0; i < chunk; ++i) {
-      const u8* k = first_.k(key + keys_ahead_ + i);
+    for (int i = 0; i < keys_at_once; ++i) keys[i] = load_depth<last>(k[i], part);
+    REGARD_UNROLL
+    for (int row = 0; row < rows; ++row) {
+      const Floats q = load<Floats>(q_ + row * layout.q_stride + part * lanes);
       REGARD_UNROLL
-      for (i64 byte = 0; byte < DepthParts::row_bytes; byte += 64) __builtin_prefetch(k + byte, 0, 2);
+      for (int i = 0; i < keys_at_once; ++i)
+        sums[i * rows + row] = multiply_add(sums[i * rows + row], q, keys[i]);
     }
   }
 
-  template <bool last>
-  REGARD_INLINE void add_products(Floats* products, const u8* k, i64 part) const {
-    const Floats numbers = load_depth<last>(k, part);
+  /// K of later keys. (Inline: g++ drops calls that only prefetch.)
+  REGARD_INLINE void fetch_ahead(i64 key) const {
     REGARD_UNROLL
-    for (int row = 0; row < rows; ++row)
-      products[row] =
-          multiply_add(products[row], load<Floats>(q_ + row * layout.q_stride + part * lanes), numbers);
+    for (i64 i = 0; i < chunk; ++i) {
+      const u8* k = first_.k(key + rows_ahead + i);
+      REGARD_UNROLL
+      for (i64 byte = 0; byte < DepthParts::row_bytes; byte += 64) __builtin_prefetch(k + byte, 0, 2);
+    }
   }
 
   void modify_scores(i64 first_key, i64 count, float scale, bool masked) {
@@ -300,7 +312,6 @@ class Block {
   Head first_;  // the first query head of the K/V head
   i64 split_, first_row_, used_rows_;
   Scale scale_;
-  i64 keys_ahead_;
   TileRows<lanes> visible_;
   float *q_, *output_, *scores_;
   // One lane per query row and key of a chunk, as in a vector of scores.

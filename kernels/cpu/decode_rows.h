@@ -6,6 +6,9 @@
 
 namespace regard {
 
+/// Rows are fetched so many before they are used, into the second cache, as the first is too small.
+constexpr i64 rows_ahead = key::block_k;
+
 /// A row of n numbers in parts of `numbers` each. The last part ends with the row: it overlaps the one
 /// before, and nothing behind the row is read.
 template <i64 n, i64 numbers>
@@ -16,12 +19,6 @@ struct RowParts {
   static constexpr i64 bytes = numbers * bytes_of<key::dtype>;
 
   static constexpr i64 row_bytes = n * bytes_of<key::dtype>;
-
-  /// Rows are fetched into the second cache so many before they are used, as the first is too small: 8 KB
-  /// where they lie one after the other. Rows with gaps between them come later, whose pages have to be
-  /// found.
-  static constexpr i64 dense_ahead = ceil_divide(8192, row_bytes);
-  static i64 rows_ahead(i64 stride) { return stride == row_bytes ? dense_ahead : key::block_k; }
 
   /// Where a part can be read. A row shorter than a part goes to `copy`, with zeros behind it.
   static REGARD_INLINE const u8* readable(const u8* row, i64 part, u8 (&copy)[bytes]) {

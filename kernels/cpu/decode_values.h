@@ -71,7 +71,7 @@ struct DecodeValues {
   /// The same numbers of later keys.
   template <int parts>
   REGARD_INLINE void fetch_ahead(const u8* v, i64 part) const {
-    const u8* from = v + rows_ahead() * stride + ColumnParts::first(part) * bytes_of<key::dtype>;
+    const u8* from = v + rows_ahead * stride + ColumnParts::first(part) * bytes_of<key::dtype>;
     REGARD_UNROLL
     for (int way = 0; way < ways; ++way) {
       REGARD_UNROLL
@@ -82,11 +82,10 @@ struct DecodeValues {
 
   /// A tile of sums takes some columns of V. Rows without gaps are read in slices, all columns of one before
   /// the next, since memory that is read as it lies is faster; each slice costs loading and storing the sums.
-  static constexpr i64 dense_slice = smaller<i64>(32, key::block_k);
-  static constexpr bool all_columns = ColumnParts::count <= tile_parts;
-  bool sliced() const { return !all_columns && stride == ColumnParts::row_bytes; }
-  i64 slice() const { return sliced() ? dense_slice : key::block_k; }
-  i64 rows_ahead() const { return sliced() ? 2 * dense_slice : ColumnParts::rows_ahead(stride); }
+  i64 slice() const {
+    const bool sliced = ColumnParts::count > tile_parts && stride == ColumnParts::row_bytes;
+    return sliced ? smaller<i64>(32, key::block_k) : key::block_k;
+  }
 };
 
 }  // namespace regard

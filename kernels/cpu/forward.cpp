@@ -276,8 +276,8 @@ class Block {
     else
       compute_scores(rows, part, reach, maximum);
     if (!weighed) changed = softmax(head_, rows, part, reach, maximum, unit(), part.scores, rescale);
-    add_values<tile>({rows.output, weighed ? scratch_.weights : part.scores, scratch_.values, depth(part.end),
-                      rows.started, changed ? rescale : nullptr, reach.values});
+    add_values<tile>({rows.output, weighed ? scratch_.weights : part.scores, scratch_.values, rows.started,
+                      changed ? rescale : nullptr, reach.values});
     rows.started = true;
   }
 

@@ -97,14 +97,15 @@ REGARD_CALLED bool softmax(const Head& head, QueryTile& rows, const ScoreTile& p
   return any(changed);
 }
 
-/// In so many pieces the weights of a block of keys are made beside a product.
+/// In so many pieces, each of two keys and one vector of rows, the weights of a block of keys are made beside
+/// a product.
 constexpr i64 weight_pieces = tile_rows / 2 * (tile / lanes);
 
 /// With dropout the weights of a row are wanted one after the other, scores with ALiBi rise all the time,
-/// without AVX-512 no registers are left, and a product of fewer steps than pieces is over before they are
-/// made.
+/// without AVX-512 no registers are left, and a product of no more steps than pieces is over before they
+/// are made.
 constexpr bool weighs_beside_products =
-    target::avx512 && !amx && !key::dropout && !alibi && depth(key::d) >= weight_pieces;
+    target::avx512 && !amx && !key::dropout && !alibi && depth(key::d) > weight_pieces;
 
 /// Weights of each block of key_step keys while the next is multiplied: most of an exponential runs on units
 /// that a product leaves idle. The references have to be known before the scores are.
@@ -156,7 +157,6 @@ class WeightsBeside {
   }
 
  private:
-  /// A piece: two keys of one vector of rows.
   static_assert(!weighs_beside_products || tile == tile_vectors * lanes);
 
   REGARD_INLINE void make_piece(const float* scores, float* weights, i64 i) {

@@ -76,8 +76,9 @@ struct Count {
   static constexpr int value = number;
 };
 
-/// What fits the registers: 24 sums of 32 registers with AVX-512, 12 of 16 else.
-constexpr int tile_rows = 6;
+/// Sums that live in registers: 12 of 16, and 16 of 32 with AVX-512: 24 would fit, but are no faster, leave
+/// less to what goes on beside a product, and take longer to compile.
+constexpr int tile_rows = target::avx512 ? 4 : 6;
 constexpr int tile_vectors = target::avx512 ? 4 : 2;
 
 /// Keys are computed in multiples of this.

@@ -12,6 +12,7 @@ constexpr i64 strip = 16;
 constexpr i64 strips = tile / strip;
 /// Rows whose values do: those of one register tile.
 constexpr i64 row_groups = ceil_divide(tile, tile_rows);
+static_assert(!target::avx512 || strip % value_rows<1> == 0, "a larger tile takes the weights of one strip");
 
 /// Of one tile and one step, whose keys are counted from its first one.
 class Reach {

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/forward_layout.h"
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/rows.h"
 
 namespace regard {
 
@@ -10,20 +11,21 @@ namespace regard {
 constexpr i64 width = ForwardLayout::padded(key::dv);
 
 /// Operand elements [begin, end) of a product's depth.
-struct DepthSpan {
-  i64 begin, end;
-};
+using DepthSpan = KeySpan;
 
 /// What one call of add_values takes. `weights` is [depth][row], `values` [depth][width], `output`
 /// [row][width].
 struct ValueProduct {
   float* output;
   const float *weights, *values;
-  i64 count;                         // operand elements of depth
-  bool started;                      // output holds something
-  const float* rescale;              // per row; null: 1
-  const DepthSpan* spans = nullptr;  // per tile_rows rows: what they need of the depth; null: all
+  bool started;            // output holds something
+  const float* rescale;    // per row; null: 1
+  const DepthSpan* spans;  // per tile_rows rows: what they need of the depth
 };
+
+/// Rows of a tile of sums. Those of four rows by one or two vectors would wait for each other.
+template <int vectors>
+constexpr int value_rows = target::avx512 && vectors <= 2 ? 2 * tile_rows : tile_rows;
 
 template <i64 rows, int tile_height, int vectors>
 REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column) {
@@ -35,7 +37,9 @@ REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column
   } else {
     product.clear();
   }
-  const DepthSpan span = work.spans ? work.spans[row / tile_rows] : DepthSpan{0, work.count};
+  DepthSpan span = work.spans[row / tile_rows];
+  for (i64 other = row + tile_rows; other < row + tile_height; other += tile_rows)
+    span.join(work.spans[other / tile_rows]);
   product.add_product(work.weights + span.begin * rows + row, 1, rows,
                       work.values + span.begin * width + column, width, span.end - span.begin);
   product.store_to(output, width);
@@ -43,10 +47,10 @@ REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column
 
 template <i64 rows, int vectors>
 void add_values_columns(const ValueProduct& work, i64 column) {
+  constexpr int height = value_rows<vectors>;
   i64 row = 0;
-  for (; row + tile_rows <= rows; row += tile_rows)
-    add_values_tile<rows, tile_rows, vectors>(work, row, column);
-  constexpr int rest = static_cast<int>(rows % tile_rows);
+  for (; row + height <= rows; row += height) add_values_tile<rows, height, vectors>(work, row, column);
+  constexpr int rest = static_cast<int>(rows % height);
   if constexpr (rest != 0) add_values_tile<rows, rest, vectors>(work, row, column);
 }
 

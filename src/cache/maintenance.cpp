@@ -58,11 +58,14 @@ std::vector<CacheEntryInfo> survey(const Result<Directory>& directory, bool full
     if (!key) continue;
     CacheEntryInfo info{key->hex(), "", item.bytes, item.used_unix_seconds, ""};
     bool missing = false;
-    constexpr std::size_t beginning = 64 * 1024;
-    const auto bytes = directory->read(item.name, /*touch=*/false, missing, beginning);
+    const auto manifest_within = [&](std::size_t most) -> Result<std::string> {
+      const auto bytes = directory->read(item.name, /*touch=*/false, missing, most);
+      return bytes ? decode_manifest(*key, *bytes) : tl::unexpected(bytes.error());
+    };
+    constexpr std::int64_t beginning = 64 * 1024;
+    Result<std::string> manifest = manifest_within(beginning);
+    if (!manifest && item.bytes > beginning) manifest = manifest_within(static_cast<std::size_t>(item.bytes));
     if (missing) continue;
-    const Result<std::string> manifest =
-        bytes ? decode_manifest(*key, *bytes) : tl::unexpected(bytes.error());
     if (manifest) info.manifest = *manifest;
     if (!manifest) info.problem = manifest.error().message;
     if (full && info.problem.empty()) info.problem = problem_of(*directory, item, *key);

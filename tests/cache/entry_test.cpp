@@ -47,6 +47,17 @@ TEST_F(EntryOnDisk, AManifestThatIsNoJsonObjectIsAMiss) {
   }
 }
 
+TEST_F(EntryOnDisk, ALongManifestIsListed) {
+  Cache cache = open();
+  const CacheEntry entry{"{\"name\":\"" + std::string(200'000, 'x') + "\"}", {}};
+  cache.publish(key_number(1), entry);
+  for (const auto& list : {cache.list(), cache.verify()}) {
+    ASSERT_EQ(list.size(), 1u);
+    EXPECT_EQ(list[0].problem, "");
+    EXPECT_EQ(list[0].manifest, entry.manifest);
+  }
+}
+
 TEST_F(EntryOnDisk, OneEntryIsOneFileAndNothingElseIsLeft) {
   Cache cache = open();
   ASSERT_TRUE(cache.get(key_number(1), [] { return entry_number(1); }, nullptr));

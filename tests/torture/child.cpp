@@ -187,7 +187,9 @@ int main(int argc, char** argv) {
       dlclose(library.handle);
     }).join();
   } else if (how == "copies") {
-    const Library copy(std::getenv("COPY"));
+    const char* const path = std::getenv("COPY");
+    if (path == nullptr || argc < 5) return 64;
+    const Library copy(path);
     if (copy.handle == nullptr || copy.handle == library.handle) return 65;
     ask_and_print(library, text);
     ask_and_print(copy, argv[4]);
