@@ -4,6 +4,7 @@
 // refer to the maximum of the first tiles (softmax.h), so that nothing waits for a maximum.
 #pragma once
 
+#include "kernels/sm90/ptx/cluster.h"
 #include "kernels/sm90/ptx/tma.h"
 #include "kernels/sm90/ptx/wgmma.h"
 #include "kernels/sm90/shared.h"
@@ -18,13 +19,12 @@ namespace regard {
 constexpr bool alternate = key::warp_groups > 1;
 static_assert(!alternate || consumers == key::warp_groups);
 
-/// The tiles that come first may be seen by other warpgroups alone. One that takes no turns passes over all
-/// of those, others over the scores of the first: V of it is still multiplied, with zeros, since every tile
-/// has its turn.
-constexpr bool passes_all = edges_by_warpgroup && !alternate,
+/// The tiles that come first may be seen by other warpgroups alone, or by the other block of the cluster. A
+/// warpgroup that takes no turns passes over all of those; where they take turns, over what none of its block
+/// sees, and then over the scores of one: V of it is still multiplied, with zeros, since every tile has its
+/// turn.
+constexpr bool passes_tiles = edges_by_warpgroup && (!alternate || cluster > 1),
                passes_first_scores = edges_by_warpgroup && alternate;
-// K of them is given back at once, V behind the first softmax, and the others' K must come until then.
-static_assert(!passes_all || !eight_bits && group_rows * (consumers - 1) / block_k + 1 <= 2 * stages);
 
 /// Named barriers: one for each warpgroup's turn, then one for each alone.
 constexpr i32 first_turn = 2;
@@ -77,14 +77,15 @@ class Consumer {
     Scores s;
     Weights weights{};
     float factor[2];  // of O
-    i32 tile = uniform(tiles.start()), passed = 0;
-    if constexpr (passes_all) {
-      const i32 last = uniform(seen.last);
+    i32 tile = uniform(tiles.start());
+    if constexpr (passes_tiles) {
+      // Of a block its last warpgroup sees most.
+      const i32 last = uniform(given.seen[alternate ? consumers - 1 : warpgroup_].last);
 #pragma unroll 1
       while (tile >= last && tiles.next(tile) >= 0) {  // what follows needs a tile
         pass_k();
+        pass_v();
         tile = tiles.next(tile);
-        ++passed;
       }
     }
     // Below it every row has seen keys; of 8 bits, which leave little room above, all keys of a tile.
@@ -102,10 +103,6 @@ class Consumer {
       if (!seen.whole(tile)) hide(s, tile, work);
       softmax_exact(s, rows, factor, scores_.scale, careful, seen_by_warp(tile, work));
       pack(weights, s);
-    }
-    if constexpr (passes_all) {
-#pragma unroll 1
-      for (; passed > 0; --passed) pass_v();
     }
 #pragma unroll 1
     while ((tile = tiles.next(tile)) >= 0) {

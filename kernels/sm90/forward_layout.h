@@ -44,11 +44,10 @@ struct Sm90ForwardLayout {
         stages(stages_) {}
 
   /// Whether O goes through Q's place and out by a tensor map: there it is in nobody's way where Q has two.
-  /// Parts of the keys, heads side by side and blocks of a cluster are stored by their threads; and O of one
-  /// box, where it gains nothing and the compiler then moves Q's operands out of uniform registers.
-  REGARD_CONSTEXPR bool stores_boxes(i64 cluster, i64 split, i64 heads) const {
-    return q_stages == 2 && transposed == 0 && dv > columns && dv <= d && cluster <= 1 && split <= 0 &&
-           heads <= 0;
+  /// Parts of the keys and heads side by side are stored by their threads; and O of one box, where it gains
+  /// nothing and the compiler then moves Q's operands out of uniform registers.
+  REGARD_CONSTEXPR bool stores_boxes(i64 split, i64 heads) const {
+    return q_stages == 2 && transposed == 0 && dv > columns && dv <= d && split <= 0 && heads <= 0;
   }
 
   REGARD_CONSTEXPR i64 padded(i64 dimension) const { return (dimension + columns - 1) / columns * columns; }

@@ -1,6 +1,7 @@
 // What loads tiles of Q, K and V by TMA: each as far ahead as its ring has room.
 #pragma once
 
+#include "kernels/sm90/ptx/cluster.h"
 #include "kernels/sm90/ptx/tma.h"
 #include "kernels/sm90/shared.h"
 

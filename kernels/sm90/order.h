@@ -2,14 +2,13 @@
 // and V. Each block of threads asks for rising numbers of a common count.
 #pragma once
 
-#include "kernels/sm90/ptx/cluster.h"
 #include "kernels/sm90/work.h"
 
 namespace regard {
 
-/// Sequences that do not fill their tensors, or stand packed in them.
+/// Sequences that do not fill their tensors, or stand packed in them; not in clusters.
 REGARD_DEVICE bool ragged(const Arguments& a) {
-  return a.offsets_q != nullptr || a.lengths_q != nullptr || a.lengths_k != nullptr;
+  return cluster == 1 && (a.offsets_q != nullptr || a.lengths_q != nullptr || a.lengths_k != nullptr);
 }
 
 REGARD_DEVICE Sequence sequence_at(i32 batch, const Arguments& a) {
@@ -33,7 +32,7 @@ REGARD_DEVICE u32 blocks_of_rows(i32 rows) {
 /// are not too many to compare.
 class Ranking {
  public:
-  static constexpr i32 most = 256;
+  static constexpr i32 most = cluster > 1 ? 1 : 256;
 
   REGARD_DEVICE void make(const Arguments& a) {
     const i32 sequences = static_cast<i32>(a.b);
@@ -66,13 +65,13 @@ class Order {
     return __reduce_add_sync(whole_warp, blocks) * heads * parts(a_);
   }
 
-  /// `index` < count(), not less than the last one.
-  REGARD_DEVICE Work at(u32 index) {
+  /// `index` < count(), not less than the last one; `member` of the blocks of rows that a cluster takes.
+  REGARD_DEVICE Work at(u32 index, u32 member) {
     const auto part = Part<in_parts>::out_of(index, a_);
     if (!ragged(a_)) {
       Sequence sequence = sequence_at(0, a_);
       const u32 heads = heads_with_blocks();
-      const Place place = place_of(index, rows(a_), static_cast<u32>(a_.b) * heads);
+      const Place place = place_of(index, member, rows(a_), static_cast<u32>(a_.b) * heads);
       sequence.batch = static_cast<i32>(place.pair / heads);
       const i32 head = static_cast<i32>(place.pair % heads);
       if constexpr (packed_heads)
@@ -80,7 +79,7 @@ class Order {
       return {part, sequence, head, place.first_row};
     }
     const Sequence sequence = find(index);
-    const Place place = place_of(index - before_, rows(sequence), heads_with_blocks());
+    const Place place = place_of(index - before_, member, rows(sequence), heads_with_blocks());
     const i32 head = static_cast<i32>(place.pair);
     if constexpr (packed_heads) return {part, sequence, head * group(a_) + place.first_row / rows_of_head, 0};
     return {part, sequence, head, place.first_row};
@@ -106,7 +105,7 @@ class Order {
 
   /// Among the blocks of `pairs` that have `rows` each: a group of pairs goes through its rows together,
   /// those from `before_last` on as one group. With a mask the last rows see most keys, so they come first.
-  REGARD_DEVICE Place place_of(u32 index, i32 rows, u32 pairs) const {
+  REGARD_DEVICE Place place_of(u32 index, u32 member, i32 rows, u32 pairs) const {
     const u32 blocks = blocks_of_rows(rows), group = static_cast<u32>(a_.side_by_side);
     const u32 before_last = static_cast<u32>(a_.before_last),
               first = min(index / (blocks * group) * group, before_last),
@@ -114,7 +113,7 @@ class Order {
               rest = index - first * blocks;
     const u32 block = rest / size;
     const i32 first_row = static_cast<i32>((windowed ? blocks - 1 - block : block) * cluster_rows);
-    return {first + rest % size, first_row + (cluster > 1 ? static_cast<i32>(cluster_rank()) * block_q : 0)};
+    return {first + rest % size, first_row + static_cast<i32>(member) * block_q};
   }
 
   /// The sequence that holds `index`: 32 of them are looked at together.

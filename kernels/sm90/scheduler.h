@@ -1,6 +1,7 @@
 // The warp that takes work and hands it out to all others of the block, in turns.
 #pragma once
 
+#include "kernels/sm90/ptx/cluster.h"
 #include "kernels/sm90/shared.h"
 
 namespace regard {
@@ -28,7 +29,7 @@ class Scheduler {
     }
     if (used_) take();
     if (index_ < shared_.blocks) {
-      publish(order_.at(index_), false);
+      publish(order_.at(index_, member()), false);
       used_ = true;
       return true;
     }
@@ -47,10 +48,32 @@ class Scheduler {
 
   REGARD_DEVICE void take() {
     u32 taken = index_;
-    if (first_lane && a_.counter != nullptr)
-      taken = atomicInc(a_.counter, shared_.blocks - 1);  // 0 again after the last
+    if (first_lane && a_.counter != nullptr) taken = cluster > 1 ? count_for_both() : count();
     index_ = gridDim.x / cluster + __shfl_sync(whole_warp, taken, 0);
     used_ = false;
+  }
+
+  REGARD_DEVICE u32 count() { return atomicInc(a_.counter, shared_.blocks - 1); }  // 0 again after the last
+  /// The first block of the cluster counts. A place is written again two turns later, when the other block
+  /// has done what it read there.
+  REGARD_DEVICE u32 count_for_both() {
+    const u32 place = counted_ % 2, parity = counted_ / 2 % 2;
+    ++counted_;
+    Barrier& full = shared_.taken_full[place];
+    if (cluster_rank() == 0) {
+      const u32 number = count();
+      send(1, shared_.taken[place], number, full);
+      return number;
+    }
+    full.expect(sizeof shared_.taken[place]);
+    full.wait(parity);
+    return shared_.taken[place];
+  }
+  /// With a mask the block that has the rows that see more gets those that see less in the next turn: neither
+  /// is behind in the end.
+  REGARD_DEVICE u32 member() const {
+    if constexpr (cluster == 1) return 0;
+    return windowed ? (cluster_rank() + turn_) % cluster : cluster_rank();
   }
 
   /// Whether rows of the last turn in `slot` overflowed: then this turn does them again. Both blocks of a
@@ -84,7 +107,8 @@ class Scheduler {
       turn.kv_head = work.head / (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       if constexpr (packed_heads)
         turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
-      const Edges edges(work.first_row, rows_of_head, rows, sight);
+      const Edges edges(work.first_row / cluster_rows * cluster_rows,
+                        cluster > 1 ? cluster_rows : rows_of_head, rows, sight);
       turn.tiles = tiles_of(edges, sight);
       if constexpr (!edges_by_warpgroup) turn.seen[0] = seen_tiles_of(edges, sight);
       turn.careful = careful;
@@ -106,7 +130,7 @@ class Scheduler {
   const Arguments& a_;
   Shared& shared_;
   Order order_;
-  u32 index_ = blockIdx.x / cluster, turn_ = 0;
+  u32 index_ = blockIdx.x / cluster, turn_ = 0, counted_ = 0;
   bool used_ = false;  // the work of index_ has been handed out
   const bool first_lane = threadIdx.x == 0;
 };

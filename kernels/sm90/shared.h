@@ -15,16 +15,16 @@ constexpr i32 consumers = key::warps / 4 - 1, consumer_warps = 4 * consumers;
 // Of the first warpgroup, beside the one that hands out work: those that load, or of 8 bits transpose V.
 constexpr i32 helper_warps = 3;
 constexpr i32 columns = Sm90ForwardLayout::output_columns(key::dv);
-constexpr bool stores_boxes = layout.stores_boxes(cluster, key::split, key::group);
+constexpr bool stores_boxes = layout.stores_boxes(key::split, key::group);
 // What one product takes of the head dimension or of keys, and a box has of that.
 constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
 static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
               block_k * element_bytes % step_bytes == 0);
 
-/// Where tiles are narrower than a block its warpgroups' rows see them differently. With wide heads of 8 bits
-/// the loop over tiles then costs more than that saves.
+/// Where tiles are narrower than the rows that load them the warpgroups' rows see them differently. With wide
+/// heads of 8 bits the loop over tiles then costs more than that saves.
 constexpr bool edges_by_warpgroup =
-    windowed && !packed_heads && block_k < block_q && (!eight_bits || key::d <= 64);
+    windowed && !packed_heads && block_k < cluster_rows && (!eight_bits || key::d <= 64);
 
 /// A block of work, handed out.
 struct Turn {
@@ -65,6 +65,9 @@ struct Shared {
   // Of the other block of the cluster: its overflowed rows, sent when its warps are done with a turn.
   Barrier peer_done[2];
   u32 peer_overflowed[2][cluster > 1 ? consumer_warps : 1];
+  // What the first block of the cluster took from the counter, sent to the other one.
+  Barrier taken_full[2];
+  u32 taken[2];
 
   /// By a warp, or more.
   REGARD_DEVICE void init(const Arguments& a) {
@@ -90,6 +93,7 @@ struct Shared {
       turn_loaded[i].init(1);
       turn_done[i].init(consumer_warps + helper_warps);
       peer_done[i].init(1);
+      taken_full[i].init(1);
     }
     if (i < 2 * consumer_warps) {
       overflowed[0][i] = 0;

@@ -13,10 +13,11 @@ constexpr i32 rows_of_head = Sm90ForwardLayout::rows_of_head(block_q, key::group
 constexpr bool packed_heads = key::group > 0;
 constexpr bool windowed = key::mask != Mask::none;
 constexpr bool in_parts = key::split > 0;  // the keys
-// Blocks of a cluster take neighbouring query rows of a head, and each loads half of their K and V for both.
+// Blocks of a cluster take neighbouring query rows of a head, and each loads half of their K and V for both:
+// the tiles that any of their rows sees.
 constexpr i32 cluster = key::cluster > 1 ? key::cluster : 1;
 constexpr i32 cluster_rows = cluster * block_q;
-static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || in_parts || packed_heads || windowed)));
+static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || in_parts || packed_heads)));
 
 /// Where the rows of one sequence stand in the tensors, and how many there are.
 struct Sequence {

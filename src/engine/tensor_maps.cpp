@@ -168,7 +168,7 @@ bool stores_boxes(const Problem& p, const Stage& stage) {
   const Algorithm& a = stage.kernel.algorithm;
   const Sm90ForwardLayout layout(p.d, p.dv, a.block_q, a.block_k, a.stages,
                                  static_cast<std::int64_t>(bytes_of(p.dtype)));
-  return takes_tensor_maps(stage) && layout.stores_boxes(a.cluster, a.split, a.group);
+  return takes_tensor_maps(stage) && layout.stores_boxes(a.split, a.group);
 }
 
 }  // namespace

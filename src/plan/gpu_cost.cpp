@@ -23,9 +23,11 @@ constexpr Seconds of_tile = 0.3e-6;
 constexpr Seconds of_row = 15e-9;
 /// A block whose Q has one place waits for it.
 constexpr Seconds of_lone_query = 0.17e-6;
-/// Blocks of a cluster load half of K and V each, and wait for each other.
-constexpr double in_cluster = 0.985;
-constexpr Seconds of_meeting = 0.3e-6;
+/// Blocks of a cluster draw K and V from the second-level cache once for both, which leaves power for a
+/// higher clock (docs/hopper.md); with a mask it also helps at full clock, as loads then come in bursts.
+constexpr double in_cluster = 0.96;
+/// They wait for each other; with a mask also where one sees tiles that the other does not.
+constexpr Seconds of_meeting = 0.3e-6, of_meeting_at_edge = 0.5e-6, of_tile_of_one = 0.2e-6;
 
 /// The multiprocessor's clock, full for so long, is slower under load after that.
 constexpr Seconds of_full_clock = 200e-6;
@@ -35,6 +37,10 @@ constexpr Seconds of_merged_part = 0.9e-6;
 /// It writes and reads rows of fp32 at this share of the memory's rate.
 constexpr double rate_of_merge = 0.5;
 
+std::int64_t blocks_together(const Algorithm& a) {
+  return std::max<std::int64_t>(a.cluster, 1);
+}
+
 /// Edges that a mask draws through the scores of a block.
 int edges(const Problem& p) {
   if (mask_hides_nothing(p)) return 0;
@@ -42,12 +48,22 @@ int edges(const Problem& p) {
   return window && p.window_left >= 0 && p.window_right >= 0 ? 2 : 1;
 }
 
-/// Keys that a block computes, on average: an edge moves by a key a row, and ends somewhere in a tile.
-double keys_of_block(const Problem& p, std::int64_t block_q, std::int64_t block_k) {
-  const auto all = static_cast<double>(round_up(p.sk, block_k));
+/// Keys that a block computes, on average: an edge moves by a key a row, and ends somewhere in a tile. Blocks
+/// of a cluster go through the same tiles; at the right edge each passes over those that it does not see.
+double keys_of_block(const Problem& p, const Algorithm& a) {
+  const auto all = static_cast<double>(round_up(p.sk, a.block_k));
   const double seen = visible_pairs(p) / static_cast<double>(std::max<std::int64_t>(p.sq, 1));
-  const auto beyond = static_cast<double>(block_q - 1 + block_k - std::gcd(block_q, block_k)) / 2;
-  return edges(p) == 0 ? all : std::min(all, seen + edges(p) * beyond);
+  const auto beyond = [&](std::int64_t rows) {
+    return static_cast<double>(rows - 1 + a.block_k - std::gcd(rows, a.block_k)) / 2;
+  };
+  switch (edges(p)) {
+    case 0:
+      return all;
+    case 1:
+      return std::min(all, seen + beyond(a.block_q));
+    default:
+      return std::min(all, seen + beyond(a.block_q) + beyond(a.block_q * blocks_together(a)));
+  }
 }
 
 /// How much faster than in a long run. Where 8-bit V is turned meanwhile it makes no difference.
@@ -75,19 +91,21 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
   const auto block_q = static_cast<double>(a.block_q), block_k = static_cast<double>(a.block_k);
   const Seconds of_pair = 2 * static_cast<double>(p.d + p.dv) / flops_per_second +
                           of_score[bytes_of(p.dtype) == 1 ? 1 : 0][a.warp_groups > 2 ? 1 : 0];
-  const Seconds of_key = (a.cluster > 1 ? in_cluster : 1) * (block_q * of_pair + of_tile / block_k);
-  const double keys = keys_of_block(p, a.block_q, a.block_k), splits = static_cast<double>(plan.splits);
+  const bool less_power = a.cluster > 1 && (faster == 1 || edges(p) > 0);
+  const Seconds of_key = (less_power ? in_cluster : 1) * (block_q * of_pair + of_tile / block_k);
+  const double keys = keys_of_block(p, a), splits = static_cast<double>(plan.splits);
   const auto block_of = [&](double part) { return block_q * of_row + part * of_key; };
   if (source_folder(a.pipeline) != "sm90")
     return block_of(keys / splits) / faster * static_cast<double>(stage.grid) / busy;
   const Sm90ForwardLayout layout(p.d, p.dv, a.block_q, a.block_k, a.stages,
                                  static_cast<std::int64_t>(bytes_of(p.dtype)));
   const auto work_of = [&](double part) {
-    const Seconds waits = (layout.q_stages == 1 ? of_lone_query : 0) + (a.cluster > 1 ? of_meeting : 0);
+    const Seconds meeting =
+        edges(p) == 0 ? of_meeting : of_meeting_at_edge + of_tile_of_one * block_q / block_k;
+    const Seconds waits = (layout.q_stages == 1 ? of_lone_query : 0) + (a.cluster > 1 ? meeting : 0);
     return (block_of(part) + waits) / faster;
   };
-  const std::int64_t cluster = std::max<std::int64_t>(a.cluster, 1);
-  const double blocks = static_cast<double>(sm90_work(p, a.block_q, cluster)) * splits,
+  const double blocks = static_cast<double>(sm90_work(p, a.block_q, blocks_together(a))) * splits,
                rounds = blocks / plan.threads;
   // In turn, or whoever is free takes the longest that is left. All parts but the last are of one length, and
   // a mask may leave most of them empty.

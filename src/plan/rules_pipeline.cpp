@@ -139,10 +139,10 @@ Refusal hopper_cluster(const Question& q) {
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) == 1)
     return std::string("clusters do not transpose 8-bit V; use a tile without clusters");
-  if (every_row_sees_all_keys(p) && !splits_keys(*q.candidate.recipe)) return {};
+  if (!p.varlen && !p.lengths && !splits_keys(*q.candidate.recipe)) return {};
   return std::string(
-      "the blocks of its clusters load K and V for each other, so each row must see all keys; use a tile "
-      "without clusters");
+      "the blocks of its clusters load K and V for each other, so sequences must fill their tensors and keys "
+      "stay whole; use a tile without clusters");
 }
 
 Refusal hopper_cluster_shape(const Question& q) {

@@ -24,19 +24,6 @@ TEST_P(CudaKernel, CompilesWithoutSpillsAndWithAsynchronousProducts) {
   for (const char* mask : {"", " mask=window"}) expect_asynchronous_products(std::string(GetParam()) + mask);
 }
 
-/// Clusters, which no mask has (rule hopper_cluster).
-class CudaCluster : public testing::TestWithParam<const char*> {};
-
-TEST_P(CudaCluster, CompilesWithoutSpillsAndWithAsynchronousProducts) {
-  expect_asynchronous_products(GetParam());
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Hopper, CudaCluster,
-    testing::Values(
-        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256",
-        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd fp16 d=256"));
-
 // The tiles that were measured on an H200 (docs/hopper.md).
 INSTANTIATE_TEST_SUITE_P(
     Hopper, CudaKernel,
@@ -56,6 +43,16 @@ INSTANTIATE_TEST_SUITE_P(
         "dv=64",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=192 "
         "dv=128",
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
+        "bf16 d=128",
+        "sm_90a forward wgmma_tma block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 cluster=2 | fwd "
+        "bf16 d=128",
+        "sm_90a forward wgmma_tma block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 cluster=2 | fwd "
+        "fp16 d=128",
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
+        "fp16 d=192 dv=128 softcap",
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256",
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd fp16 d=256",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=256",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=192 softcap",

@@ -31,6 +31,12 @@ const std::vector<std::string> hopper_problems = {
     // Clusters, and what they may not be for.
     "fwd bf16 lse d=256 b=1 h=4 s=700",
     "fwd bf16 lse d=256 b=1 h=3 sq=500 sk=1100 mask=window:1100,-1",
+    // Clusters with a mask: rows that see other tiles than their neighbours do, work from a counter.
+    "fwd bf16 lse d=256 b=1 h=17 s=1000 mask=causal",
+    "fwd fp16 lse d=256 b=2 hq=4 hk=2 sq=900 sk=1100 mask=causal scale=3",
+    "fwd bf16 lse d=128 b=1 h=17 s=1500 mask=causal",
+    "fwd fp16 lse d=128 b=1 h=3 s=1300 mask=causal scale=60 sink",
+    "fwd bf16 lse d=192 dv=128 b=1 h=3 s=1000 mask=causal",
     // Three warpgroups, which the plan takes where larger blocks save a round (plan_test.cpp), in one turn
     // and two.
     "fwd bf16 lse d=64 b=1 h=70 sq=190 sk=300",
