@@ -108,7 +108,7 @@ struct VisibleUnits {
     bool any = false;
     for (i64 u = 0; u < units; ++u) {
       from[u] = to[u] = 0;
-      KeySpan seen = rows[u].seen(first_key, first_key + keys);
+      Range seen = rows[u].seen(first_key, first_key + keys);
       const bool sees = u * unit < queries && !seen.empty();
       any |= sees;
       if (!sees && !key::dbias) continue;

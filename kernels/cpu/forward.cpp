@@ -213,12 +213,12 @@ class Block {
   /// The keys [first_key, first_key + block_k), as far as they lie before `end`.
   void step(i64 first_key, i64 end) {
     end = smaller(end, first_key + key::block_k);
-    KeySpan needed{0, 0};
+    Range needed{0, 0};
     for (i64 t = 0; t < tile_count_; ++t) needed.join(keys_of(tiles_[t], first_key, end));
     bool packed = false;
     for (i64 t = 0; t < tile_count_; ++t) {
       QueryTile& rows = tiles_[t];
-      const KeySpan keys = keys_of(rows, first_key, end);
+      const Range keys = keys_of(rows, first_key, end);
       if (keys.empty()) continue;
       ScoreTile part;
       part.scores = scratch_.scores;
@@ -245,13 +245,13 @@ class Block {
   }
 
   /// What a tile computes of the keys [first_key, end), counted from the first.
-  static KeySpan keys_of(const QueryTile& rows, i64 first_key, i64 end) {
-    const KeySpan seen = rows.visible.seen(first_key, end);
+  static Range keys_of(const QueryTile& rows, i64 first_key, i64 end) {
+    const Range seen = rows.visible.seen(first_key, end);
     if (seen.empty()) return {0, 0};
     return {(seen.begin - first_key) / key_step * key_step, round_up(seen.end - first_key, key_step)};
   }
 
-  REGARD_CALLED void pack(i64 first_key, KeySpan keys) {
+  REGARD_CALLED void pack(i64 first_key, Range keys) {
     const i64 exist = smaller(key::block_k, head_.sequence.sk - first_key);
     const i64 first = first_key + keys.begin, count = smaller(exist, keys.end) - keys.begin;
     const i64 capacity = keys.end - keys.begin;

@@ -67,7 +67,7 @@ REGARD_CALLED bool softmax(const Head& head, QueryTile& rows, const ScoreTile& p
   const Floats one = rounded(broadcast(1.0f));
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
-    const KeySpan keys = reach.weights(lane / strip);
+    const Range keys = reach.weights(lane / strip);
     const Floats before = load<Floats>(rows.reference + lane), largest = load<Floats>(maximum + lane);
     const Ints moves = rises(largest, before, unit);
     const Floats reference = select(moves, largest, before);

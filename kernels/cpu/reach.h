@@ -12,7 +12,8 @@ constexpr i64 strip = 16;
 constexpr i64 strips = tile / strip;
 /// Rows whose values do: those of one register tile.
 constexpr i64 row_groups = ceil_divide(tile, tile_rows);
-static_assert(!target::avx512 || strip % value_rows<1> == 0, "a larger tile takes the weights of one strip");
+static_assert(value_rows<1> == tile_rows || strip % value_rows<1> == 0,
+              "a larger tile takes the weights of one strip");
 
 /// Of one tile and one step, whose keys are counted from its first one.
 class Reach {
@@ -20,14 +21,14 @@ class Reach {
   /// Within the keys [begin, end) of the step that starts at `first_key`.
   Reach(const TileRows<tile>& rows, i64 first_key, i64 begin, i64 end) {
     if (amx || rows.sees_all(first_key + begin, first_key + end)) {
-      for (KeySpan& span : strips_) span = {begin, end};
-      for (DepthSpan& span : values) span = depths(begin, end);
+      for (Range& span : strips_) span = {begin, end};
+      for (Range& span : values) span = depths(begin, end);
       return;
     }
-    for (KeySpan& span : strips_) span = {0, 0};
+    for (Range& span : strips_) span = {0, 0};
     for (i64 group = 0; group < row_groups; ++group) {
       const i64 row = group * tile_rows, last_row = smaller<i64>(row + tile_rows, tile) - 1;
-      KeySpan keys{0, 0};
+      Range keys{0, 0};
       for (i64 i = row; i <= last_row; ++i) {
         const i64 first = rows.sink_lo[i] < rows.sink_hi[i] ? rows.sink_lo[i] : rows.lo[i];
         const i64 last = larger(rows.sink_hi[i], rows.hi[i]);
@@ -40,7 +41,7 @@ class Reach {
   }
 
   /// Whole pairs of keys that a strip has weights of.
-  KeySpan weights(i64 s) const { return {strips_[s].begin / 2 * 2, round_up(strips_[s].end, 2)}; }
+  Range weights(i64 s) const { return {strips_[s].begin / 2 * 2, round_up(strips_[s].end, 2)}; }
 
   /// The strips [first, last) hold all that reach some of the keys [begin, end).
   struct Strips {
@@ -61,14 +62,14 @@ class Reach {
     return reaching.first == 0 && reaching.last == strips;
   }
 
-  DepthSpan values[row_groups];
+  Range values[row_groups];
 
  private:
-  static DepthSpan depths(i64 begin, i64 end) {
-    return pairs ? DepthSpan{begin / 2, ceil_divide(end, 2)} : DepthSpan{begin, end};
+  static Range depths(i64 begin, i64 end) {
+    return pairs ? Range{begin / 2, ceil_divide(end, 2)} : Range{begin, end};
   }
 
-  KeySpan strips_[strips];
+  Range strips_[strips];
 };
 
 }  // namespace regard

@@ -7,15 +7,15 @@
 
 namespace regard {
 
-/// Keys [begin, end).
-struct KeySpan {
+/// [begin, end) of keys, or of the elements of a product's depth.
+struct Range {
   i64 begin, end;
 
   bool empty() const { return begin >= end; }
   bool meets(i64 first, i64 last) const { return begin < last && first < end; }
-  void join(const KeySpan& other) {
+  void join(const Range& other) {
     if (other.empty()) return;
-    *this = empty() ? other : KeySpan{smaller(begin, other.begin), larger(end, other.end)};
+    *this = empty() ? other : Range{smaller(begin, other.begin), larger(end, other.end)};
   }
 };
 
@@ -56,7 +56,7 @@ struct TileRows {
   }
 
   /// Of the keys [key, end) those between the first and the last that some row may see; empty if none.
-  KeySpan seen(i64 key, i64 end) const {
+  Range seen(i64 key, i64 end) const {
     const i64 begin = larger(key, key < sink_last ? first : left_first);
     return {begin, smaller(end, end > left_first ? last : sink_last)};
   }

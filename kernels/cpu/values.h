@@ -10,17 +10,14 @@ namespace regard {
 /// Row length of V and O in scratch memory.
 constexpr i64 width = ForwardLayout::padded(key::dv);
 
-/// Operand elements [begin, end) of a product's depth.
-using DepthSpan = KeySpan;
-
 /// What one call of add_values takes. `weights` is [depth][row], `values` [depth][width], `output`
 /// [row][width].
 struct ValueProduct {
   float* output;
   const float *weights, *values;
-  bool started;            // output holds something
-  const float* rescale;    // per row; null: 1
-  const DepthSpan* spans;  // per tile_rows rows: what they need of the depth
+  bool started;          // output holds something
+  const float* rescale;  // per row; null: 1
+  const Range* spans;    // per tile_rows rows: what they need of the depth
 };
 
 /// Rows of a tile of sums. Those of four rows by one or two vectors would wait for each other.
@@ -37,7 +34,7 @@ REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column
   } else {
     product.clear();
   }
-  DepthSpan span = work.spans[row / tile_rows];
+  Range span = work.spans[row / tile_rows];
   for (i64 other = row + tile_rows; other < row + tile_height; other += tile_rows)
     span.join(work.spans[other / tile_rows]);
   product.add_product(work.weights + span.begin * rows + row, 1, rows,
