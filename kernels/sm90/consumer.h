@@ -79,8 +79,7 @@ class Consumer {
     float factor[2];  // of O
     i32 tile = uniform(tiles.start());
     if constexpr (passes_tiles) {
-      // Of a block its last warpgroup sees most.
-      const i32 last = uniform(given.seen[alternate ? consumers - 1 : warpgroup_].last);
+      const i32 last = uniform(given.seen[alternate ? consumers : warpgroup_].last);
 #pragma unroll 1
       while (tile >= last && tiles.next(tile) >= 0) {  // what follows needs a tile
         pass_k();

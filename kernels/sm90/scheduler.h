@@ -54,8 +54,8 @@ class Scheduler {
   }
 
   REGARD_DEVICE u32 count() { return atomicInc(a_.counter, shared_.blocks - 1); }  // 0 again after the last
-  /// The first block of the cluster counts. A place is written again two turns later, when the other block
-  /// has done what it read there.
+  /// The first block of the cluster counts. A place is written again two takes later: by then the other block
+  /// has ended the turn that it read there.
   REGARD_DEVICE u32 count_for_both() {
     const u32 place = counted_ % 2, parity = counted_ / 2 % 2;
     ++counted_;
@@ -98,8 +98,10 @@ class Scheduler {
     const Sight sight(work, a_);
     const i32 lane = threadIdx.x, rows = work.sequence.sq;
     if constexpr (edges_by_warpgroup) {
-      if (lane < consumers)
-        turn.seen[lane] = seen_tiles_of({work.first_row + lane * group_rows, group_rows, rows, sight}, sight);
+      const i32 first_row = work.first_row + lane % consumers * group_rows;
+      if (lane < seen_by)
+        turn.seen[lane] =
+            seen_tiles_of({first_row, lane < consumers ? group_rows : block_q, rows, sight}, sight);
     }
     __syncwarp();
     if (first_lane) {

@@ -21,18 +21,22 @@ constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
 static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
               block_k * element_bytes % step_bytes == 0);
 
-/// Where tiles are narrower than the rows that load them the warpgroups' rows see them differently. With wide
-/// heads of 8 bits the loop over tiles then costs more than that saves.
+/// Where tiles are narrower than the rows that go through them together, a block's or a cluster's, its
+/// warpgroups see them differently. With wide heads of 8 bits the loop over tiles then costs more than that
+/// saves.
 constexpr bool edges_by_warpgroup =
     windowed && !packed_heads && block_k < cluster_rows && (!eight_bits || key::d <= 64);
+
+/// By whose rows tiles are seen differently: by each warpgroup's, in clusters also by all; or by all alone.
+constexpr i32 seen_by = edges_by_warpgroup ? consumers + (cluster > 1 ? 1 : 0) : 1;
 
 /// A block of work, handed out.
 struct Turn {
   Work work;              // head -1: there is no more
   i32 kv_head, end_head;  // end_head: behind the last query head of kv_head
   Tiles tiles;
-  SeenTiles seen[edges_by_warpgroup ? consumers : 1];  // by the rows of each warpgroup, or of all
-  bool careful;                                        // rows that overflowed, again
+  SeenTiles seen[seen_by];
+  bool careful;  // rows that overflowed, again
 };
 
 /// Of a number that `divisor` divides, if the quotient has 32 bits: the odd part's inverse modulo 2^32, each

@@ -100,7 +100,7 @@ struct Sight {
 };
 
 /// Tiles of keys that a block goes through, from the last to the first: [first, last), which have a key in
-/// the window of some row of the block, then those before `sinks`.
+/// the window of some row of the block, or of its cluster, then those before `sinks`.
 struct Tiles {
   i32 first, last, sinks;
 

@@ -125,7 +125,7 @@ struct CommandLine {
       several ? option->delimiter(',')->allow_extra_args(false) : option->expected(1);
     };
     add("--target", request.targets, "Target to use, e.g. cpu-avx2; by default the best of this machine");
-    add("--family", request.families, "Only this family or kernel, e.g. generic");
+    add("--family", request.families, "Only this family or kernel, e.g. generic or 'wgmma_tma cluster=2'");
     verb->add_option("--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores");
   }
 

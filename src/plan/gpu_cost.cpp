@@ -12,7 +12,7 @@ namespace {
 
 using Seconds = double;
 
-// Of one multiprocessor of an H200, fitted to both tiles of each head dimension at 512 to 16384 keys
+// Of one multiprocessor of an H200, fitted to the tiles of each head dimension at 512 to 16384 keys
 // (docs/hopper.md).
 /// The softmax of a score, as far as matrix products do not hide it: of 16 and of 8 bits; three warpgroups
 /// that take turns hide more of it than two.
@@ -24,10 +24,10 @@ constexpr Seconds of_row = 15e-9;
 /// A block whose Q has one place waits for it.
 constexpr Seconds of_lone_query = 0.17e-6;
 /// Blocks of a cluster draw K and V from the second-level cache once for both, which leaves power for a
-/// higher clock (docs/hopper.md); with a mask it also helps at full clock, as loads then come in bursts.
-constexpr double in_cluster = 0.96;
-/// They wait for each other; with a mask also where one sees tiles that the other does not.
-constexpr Seconds of_meeting = 0.3e-6, of_meeting_at_edge = 0.5e-6, of_tile_of_one = 0.2e-6;
+/// higher clock. Short calls, at full clock anyway, gain with a mask alone, if they have some rounds.
+constexpr double in_cluster = 0.96, some_rounds = 2;
+/// They wait for each other: without a mask, with one, and then for each tile that only one of them sees.
+constexpr Seconds of_meeting = 0.3e-6, of_meeting_with_mask = 0.5e-6, of_tile_seen_by_one = 0.2e-6;
 
 /// The multiprocessor's clock, full for so long, is slower under load after that.
 constexpr Seconds of_full_clock = 200e-6;
@@ -42,28 +42,32 @@ std::int64_t blocks_together(const Algorithm& a) {
 }
 
 /// Edges that a mask draws through the scores of a block.
-int edges(const Problem& p) {
-  if (mask_hides_nothing(p)) return 0;
-  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
-  return window && p.window_left >= 0 && p.window_right >= 0 ? 2 : 1;
-}
+struct Edges {
+  bool left = false, right = false;
+
+  explicit Edges(const Problem& p) {
+    if (mask_hides_nothing(p)) return;
+    const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
+    left = window && p.window_left >= 0;
+    right = !window || p.window_right >= 0;
+  }
+  bool any() const { return left || right; }
+  bool both() const { return left && right; }
+};
 
 /// Keys that a block computes, on average: an edge moves by a key a row, and ends somewhere in a tile. Blocks
 /// of a cluster go through the same tiles; at the right edge each passes over those that it does not see.
 double keys_of_block(const Problem& p, const Algorithm& a) {
   const auto all = static_cast<double>(round_up(p.sk, a.block_k));
-  const double seen = visible_pairs(p) / static_cast<double>(std::max<std::int64_t>(p.sq, 1));
+  const Edges edges(p);
+  if (!edges.any()) return all;
   const auto beyond = [&](std::int64_t rows) {
     return static_cast<double>(rows - 1 + a.block_k - std::gcd(rows, a.block_k)) / 2;
   };
-  switch (edges(p)) {
-    case 0:
-      return all;
-    case 1:
-      return std::min(all, seen + beyond(a.block_q));
-    default:
-      return std::min(all, seen + beyond(a.block_q) + beyond(a.block_q * blocks_together(a)));
-  }
+  double keys = visible_pairs(p) / static_cast<double>(std::max<std::int64_t>(p.sq, 1));
+  if (edges.right) keys += beyond(a.block_q);
+  if (edges.left) keys += beyond(a.block_q * blocks_together(a));
+  return std::min(all, keys);
 }
 
 /// How much faster than in a long run. Where 8-bit V is turned meanwhile it makes no difference.
@@ -91,7 +95,11 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
   const auto block_q = static_cast<double>(a.block_q), block_k = static_cast<double>(a.block_k);
   const Seconds of_pair = 2 * static_cast<double>(p.d + p.dv) / flops_per_second +
                           of_score[bytes_of(p.dtype) == 1 ? 1 : 0][a.warp_groups > 2 ? 1 : 0];
-  const bool less_power = a.cluster > 1 && (faster == 1 || edges(p) > 0);
+  const double blocks = static_cast<double>(sm90_work(p, a.block_q, blocks_together(a))) *
+                        static_cast<double>(plan.splits),
+               rounds = blocks / plan.threads;
+  const Edges edges(p);
+  const bool less_power = a.cluster > 1 && (faster == 1 || (edges.any() && rounds > some_rounds));
   const Seconds of_key = (less_power ? in_cluster : 1) * (block_q * of_pair + of_tile / block_k);
   const double keys = keys_of_block(p, a), splits = static_cast<double>(plan.splits);
   const auto block_of = [&](double part) { return block_q * of_row + part * of_key; };
@@ -101,16 +109,14 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
                                  static_cast<std::int64_t>(bytes_of(p.dtype)));
   const auto work_of = [&](double part) {
     const Seconds meeting =
-        edges(p) == 0 ? of_meeting : of_meeting_at_edge + of_tile_of_one * block_q / block_k;
+        edges.any() ? of_meeting_with_mask + of_tile_seen_by_one * block_q / block_k : of_meeting;
     const Seconds waits = (layout.q_stages == 1 ? of_lone_query : 0) + (a.cluster > 1 ? meeting : 0);
     return (block_of(part) + waits) / faster;
   };
-  const double blocks = static_cast<double>(sm90_work(p, a.block_q, blocks_together(a))) * splits,
-               rounds = blocks / plan.threads;
   // In turn, or whoever is free takes the longest that is left. All parts but the last are of one length, and
   // a mask may leave most of them empty.
   const auto part = static_cast<double>(round_up(plan.split_keys, a.block_k));
-  if (edges(p) == 0) {
+  if (!edges.any()) {
     const Seconds computed = work_of(std::min(keys, part));
     const auto round_of = [&](double at_once) {
       return at_once <= 0
@@ -120,7 +126,7 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
     const double whole = std::floor(rounds);
     return whole * round_of(plan.threads) + round_of(blocks - whole * plan.threads);
   }
-  const double longest = edges(p) == 1 ? static_cast<double>(visible_keys(p)) : keys;
+  const double longest = edges.both() ? keys : static_cast<double>(visible_keys(p));
   return std::max(work_of(keys / splits) * rounds, work_of(std::min(longest, part)));
 }
 

@@ -33,8 +33,6 @@ std::string print(const KernelKey& key) {
   return text + print(key.signature);
 }
 
-namespace {
-
 Status read_algorithm_word(std::string_view word, Algorithm& algorithm) {
   static constexpr std::string_view names[] = {
 #define REGARD_NAME(name, default_value, doc) #name,
@@ -56,10 +54,8 @@ Status read_algorithm_word(std::string_view word, Algorithm& algorithm) {
   }
   REGARD_ALGORITHM_FIELDS(REGARD_READ)
 #undef REGARD_READ
-  return invalid(fmt::format("unknown word '{}' in a kernel key{}", word, suggestion(name, names)));
+  return invalid(fmt::format("unknown word '{}' of a kernel{}", word, suggestion(name, names)));
 }
-
-}  // namespace
 
 Result<KernelKey> parse_kernel_key(std::string_view text) {
   const std::size_t bar = text.find(" | ");

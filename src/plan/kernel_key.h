@@ -37,6 +37,9 @@ struct Algorithm {
   friend bool operator==(const Algorithm&, const Algorithm&) = default;
 };
 
+/// "block_q=64" to its field.
+Status read_algorithm_word(std::string_view word, Algorithm&);
+
 struct KernelKey {
   Signature signature;  ///< canonical: fields the kernel does not depend on are at their default
   Algorithm algorithm;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/nearest.h"
+#include "base/split.h"
 #include "plan/cost.h"
 #include "plan/cpu_plans.h"
 #include "plan/refusal.h"
@@ -17,10 +18,19 @@ namespace regard {
 namespace {
 
 Status known_words(const PlanOptions& options) {
-  const auto check = [](std::string_view name) -> Status {
-    const auto words = recipe_words();
-    if (name.empty() || std::find(words.begin(), words.end(), name) != words.end()) return {};
-    return invalid(fmt::format("unknown family or kernel '{}'{}", name, suggestion(name, words)));
+  const auto check = [](std::string_view names) -> Status {
+    if (names.empty()) return {};
+    for (const std::string_view name : split(names, " ")) {
+      Algorithm ignored;
+      if (name.find('=') != std::string_view::npos) {
+        if (Status status = read_algorithm_word(name, ignored); !status) return status;
+        continue;
+      }
+      const auto words = recipe_words();
+      if (std::find(words.begin(), words.end(), name) == words.end())
+        return invalid(fmt::format("unknown family or kernel '{}'{}", name, suggestion(name, words)));
+    }
+    return {};
   };
   if (Status status = check(options.family); !status) return status;
   for (const std::string& name : options.disabled) {

@@ -52,8 +52,9 @@ struct Candidate {
   std::string_view pipeline() const { return tile == nullptr ? std::string_view() : tile->pipeline; }
 };
 
-/// Whether its recipe goes by the name, or its pipeline.
-bool goes_by(const Candidate&, std::string_view word);
+/// Whether all words, separated by spaces, are true of it: names of its recipe, its pipeline, or numbers of
+/// its tile, 0 where it has none ("wgmma_tma cluster=2").
+bool goes_by(const Candidate&, std::string_view words);
 
 /// In table order: recipe by recipe, tile by tile.
 std::vector<Candidate> candidates(const Problem&, const Target&);

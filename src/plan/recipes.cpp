@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "base/forever.h"
+#include "base/split.h"
 #include "plan/cpu_plans.h"
 #include "plan/gpu_plans.h"
 #include "plan/pipelines.h"
 #include "plan/recipe.h"
+#include "plan/stage.h"
 
 namespace regard {
 namespace {
@@ -81,8 +83,16 @@ bool goes_by(const Recipe& recipe, std::string_view name) {
   return !narrower && name == word(recipe.family);
 }
 
-bool goes_by(const Candidate& candidate, std::string_view name) {
-  return goes_by(*candidate.recipe, name) || (!name.empty() && candidate.pipeline() == name);
+bool goes_by(const Candidate& candidate, std::string_view words) {
+  const auto fits = [&](std::string_view name) {
+    const std::size_t equals = name.find('=');
+    if (equals == std::string_view::npos)
+      return goes_by(*candidate.recipe, name) || (!name.empty() && candidate.pipeline() == name);
+    const auto value = candidate.tile == nullptr ? 0 : value_of(*candidate.tile, name.substr(0, equals));
+    return fmt::to_string(value) == name.substr(equals + 1);
+  };
+  const std::vector<std::string_view> list = split(words, " ");
+  return std::all_of(list.begin(), list.end(), fits);
 }
 
 std::vector<Candidate> candidates(const Problem& problem, const Target& target) {

@@ -139,6 +139,8 @@ Refusal hopper_cluster(const Question& q) {
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) == 1)
     return std::string("clusters do not transpose 8-bit V; use a tile without clusters");
+  if (p.softcap > 0)
+    return std::string("clusters have no registers for a soft cap; use a tile without clusters");
   if (!p.varlen && !p.lengths && !splits_keys(*q.candidate.recipe)) return {};
   return std::string(
       "the blocks of its clusters load K and V for each other, so sequences must fill their tensors and keys "

@@ -28,15 +28,7 @@ const std::vector<std::string> hopper_problems = {
     // Rows whose scores jump so far that they are done again.
     "fwd bf16 lse d=128 b=1 h=3 s=300 mask=causal scale=60",
     "fwd fp16 lse d=96 dv=104 b=2 h=2 s=500 tq=700 tk=700 varlen scale=40",
-    // Clusters, and what they may not be for.
-    "fwd bf16 lse d=256 b=1 h=4 s=700",
-    "fwd bf16 lse d=256 b=1 h=3 sq=500 sk=1100 mask=window:1100,-1",
-    // Clusters with a mask: rows that see other tiles than their neighbours do, work from a counter.
-    "fwd bf16 lse d=256 b=1 h=17 s=1000 mask=causal",
-    "fwd fp16 lse d=256 b=2 hq=4 hk=2 sq=900 sk=1100 mask=causal scale=3",
-    "fwd bf16 lse d=128 b=1 h=17 s=1500 mask=causal",
-    "fwd fp16 lse d=128 b=1 h=3 s=1300 mask=causal scale=60 sink",
-    "fwd bf16 lse d=192 dv=128 b=1 h=3 s=1000 mask=causal",
+    "fwd bf16 lse d=256 b=1 h=3 sq=500 sk=1100 mask=window:1100,-1",  // hides nothing
     // Three warpgroups, which the plan takes where larger blocks save a round (plan_test.cpp), in one turn
     // and two.
     "fwd bf16 lse d=64 b=1 h=70 sq=190 sk=300",
@@ -67,6 +59,24 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp8 out=bf16 lse d=96 dv=112 b=2 hq=4 hk=2 s=200 tq=350 tk=350 varlen",
 };
 
+/// In clusters of two blocks: rows that see other tiles than their neighbours do, or none, an odd block, work
+/// in steps and from a counter, rows that are done again.
+const std::vector<std::string> cluster_problems = {
+    "fwd bf16 lse d=128 b=1 hq=4 hk=2 s=700",
+    "fwd fp16 lse d=104 dv=120 b=1 h=3 sq=500 sk=1000 mask=window:300,5,sink=7",
+    "fwd bf16 lse d=128 b=2 h=40 sq=500 sk=300 mask=causal",
+    "fwd fp16 lse d=120 b=1 h=40 s=640 mask=causal scale=60 sink",
+    "fwd bf16 lse d=128 b=1 h=2 sq=1000 sk=700 mask=window:-1,90,top_left",
+    // The last rows of a block see nothing, others do.
+    "fwd bf16 lse d=128 b=1 h=3 sq=616 sk=388 mask=window:198,13,top_left",
+};
+const std::vector<std::string> wide_cluster_problems = {
+    "fwd bf16 lse d=256 b=1 h=4 s=700",
+    "fwd bf16 lse d=256 b=1 h=17 s=1000 mask=causal",
+    "fwd fp16 lse d=200 dv=240 b=1 hq=4 hk=2 s=700 mask=window:300,5,sink=7 scale=3",
+    "fwd bf16 lse d=192 dv=128 b=1 h=3 s=900 mask=causal",
+};
+
 const std::vector<std::string> portable_problems = {
     "fwd fp16 lse d=64 b=2 hq=4 hk=2 s=150 mask=causal",
     "fwd fp16 lse d=40 b=2 h=2 s=120 dropout=0.2 mask=causal",
@@ -92,6 +102,13 @@ std::string portable_family() {
 TEST(Emulated, HopperIsRight) {
   if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
   expect_all_right(hopper_problems, {emulated_target(), "wgmma_tma"});
+}
+
+TEST(Emulated, ClustersAreRight) {
+  if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
+  for (const char* tile : {"cluster=2 block_q=128", "cluster=2 block_q=192"})
+    expect_all_right(cluster_problems, {emulated_target(), tile});
+  expect_all_right(wide_cluster_problems, {emulated_target(), "cluster=2"});
 }
 
 TEST(Emulated, PortableIsRight) {
@@ -188,7 +205,8 @@ TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
   if (!hopper()) return;
   same("fwd bf16 d=128 b=1 h=3 s=300 mask=causal", "wgmma_tma");
   same("fwd bf16 d=128 b=2 h=4 s=300 mask=causal scale=60", "wgmma_tma");
-  same("fwd bf16 d=256 b=1 h=4 s=700", "wgmma_tma");
+  same("fwd bf16 d=256 b=1 h=4 s=700", "cluster=2");
+  same("fwd bf16 d=128 b=1 h=20 s=900 mask=causal", "cluster=2 block_q=128");
   same("fwd fp8 out=bf16 d=128 b=1 h=2 s=300", "wgmma_tma");
   same("fwd fp8 out=bf16 d=128 b=1 h=70 s=190", "wgmma_tma");
   same("fwd bf16 d=128 b=2 h=35 sq=190 sk=170", "wgmma_tma");

@@ -127,7 +127,7 @@ TEST_F(Gpu, TheMergeOfPartsBeginsWhileTheyEndWhereTheChipCanWait) {
 std::vector<unsigned> clusters;
 
 TEST_F(Gpu, BlocksThatLoadForEachOtherAreLaunchedAsClusters) {
-  const Call call("fwd bf16 b=1 h=2 sq=200 sk=4500 d=256 splits=1");
+  const Call call("fwd bf16 b=1 h=2 sq=200 sk=4500 d=256", 0, "cuda", "cluster=2");
   driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void**) {
     EXPECT_EQ(configuration.grid[0], 4U);
     for (unsigned i = 0; i < configuration.attribute_count; ++i)

@@ -43,9 +43,7 @@ TEST(Forward, LargeHeadDimensions) {
                 {"fwd fp16 lse h=1 s=130 d=512 mask=causal"}});
 }
 
-// Blocks in clusters load K and V for each other, and rows whose scores rise by too much in one of them are
-// done again by both. Also several blocks of work for each block of threads, and an odd number of them for
-// each head.
+// Rows whose scores rise by too much are done again. Also several blocks of work for each block of threads.
 TEST(Forward, LongSequences) {
   // As many heads as give each multiprocessor more than a block; a CPU has none to keep busy.
   const bool on_cpu = runnable_targets().front().starts_with("cpu");
@@ -58,6 +56,26 @@ TEST(Forward, LongSequences) {
   }
   entries.push_back({"fwd bf16 lse h=2 sq=200 sk=4500 d=128 splits=1"});
   expect_right(entries);
+}
+
+// Blocks in clusters load K and V for each other, and rows that overflow in one of them are done again by
+// both. Also an odd number of blocks for each head.
+TEST(Forward, Clusters) {
+  const std::string target = runnable_targets().front();
+  if (target != "sm_90a") GTEST_SKIP() << "clusters of sm_90a";
+  CaseOptions options;
+  options.q_scale = 5;
+  for (const char* tile : {"d=128 block_q=128", "d=128 block_q=192", "d=192 dv=128", "d=256"}) {
+    const std::string_view words = tile;
+    const std::size_t block = words.find(" block_q");
+    const std::string dims(words.substr(0, block)),
+        family = "cluster=2" + (block == std::string_view::npos ? "" : std::string(words.substr(block)));
+    for (const char* rest :
+         {"bf16 h=34 sq=500 sk=1100", "fp16 hq=40 hk=20 s=1500 mask=causal",
+          "bf16 h=30 sq=1300 sk=400 mask=causal", "bf16 h=30 sq=616 sk=388 mask=window:198,13,top_left",
+          "fp16 h=9 s=3000 mask=window:300,5,sink=7 sink"})
+      test::expect_right("fwd lse " + dims + " " + rest, {target, family}, options);
+  }
 }
 
 // Where V is 0 at the keys that a row sees best, O is a sum of weights that are near 0 in the type they are

@@ -108,6 +108,25 @@ TEST(Plan, AForcedFamilyIsUsedAndAnUnknownOneIsAnErrorWithTheNearest) {
   EXPECT_THAT(planned(text, {.family = "forwrd"}),
               HasSubstr("unknown family or kernel 'forwrd'; did you mean 'forward'?"));
   EXPECT_THAT(planned(text, {.disabled = {"generik"}}), HasSubstr("did you mean 'generic'?"));
+  EXPECT_THAT(planned(text, {.family = "forward clutser=2"}),
+              HasSubstr("unknown word 'clutser=2' of a kernel; did you mean 'cluster'?"));
+  EXPECT_THAT(planned(text, {.family = "cluster=two"}), HasSubstr("'cluster=two' needs a whole number"));
+}
+
+TEST(Plan, ATileIsForcedByItsNumbers) {
+  using Tile = std::pair<std::int64_t, std::int64_t>;  // query rows, blocks of a cluster
+  const auto tile_of = [](const PlanOptions& options) -> Tile {
+    const Result<Plan> result =
+        plan(problem("fwd bf16 b=4 h=16 s=4096 d=128 mask=causal"), target("sm_90a"), options);
+    EXPECT_TRUE(result) << result.error().message;
+    const Algorithm& algorithm = result->stages[0].kernel.algorithm;
+    return {algorithm.block_q, algorithm.cluster};
+  };
+  EXPECT_EQ(tile_of({}), Tile(128, 2));
+  EXPECT_EQ(tile_of({.family = "block_q=192"}).first, 192);
+  EXPECT_EQ(tile_of({.family = "wgmma_tma block_q=192 cluster=2"}), Tile(192, 2));
+  EXPECT_EQ(tile_of({.family = "wgmma_tma cluster=0"}), Tile(128, 0));
+  EXPECT_EQ(tile_of({.disabled = {"cluster=2 block_q=128", "block_q=192"}}), Tile(128, 0));
 }
 
 TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
