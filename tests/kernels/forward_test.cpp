@@ -65,17 +65,16 @@ TEST(Forward, Clusters) {
   if (target != "sm_90a") GTEST_SKIP() << "clusters of sm_90a";
   CaseOptions options;
   options.q_scale = 5;
-  for (const char* tile : {"d=128 block_q=128", "d=128 block_q=192", "d=192 dv=128", "d=256"}) {
-    const std::string_view words = tile;
-    const std::size_t block = words.find(" block_q");
-    const std::string dims(words.substr(0, block)),
-        family = "cluster=2" + (block == std::string_view::npos ? "" : std::string(words.substr(block)));
+  const std::pair<std::string, std::string> tiles[] = {{"d=128", "cluster=2 block_q=128"},
+                                                       {"d=128", "cluster=2 block_q=192"},
+                                                       {"d=192 dv=128", "cluster=2"},
+                                                       {"d=256", "cluster=2"}};
+  for (const auto& [dims, family] : tiles)
     for (const char* rest :
          {"bf16 h=34 sq=500 sk=1100", "fp16 hq=40 hk=20 s=1500 mask=causal",
           "bf16 h=30 sq=1300 sk=400 mask=causal", "bf16 h=30 sq=616 sk=388 mask=window:198,13,top_left",
           "fp16 h=9 s=3000 mask=window:300,5,sink=7 sink"})
       test::expect_right("fwd lse " + dims + " " + rest, {target, family}, options);
-  }
 }
 
 // Where V is 0 at the keys that a row sees best, O is a sum of weights that are near 0 in the type they are
