@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
   // 64 K registers among the warpgroups; the compiler must not need more than each one is given.
   if (warpgroup == 0) {
-    give_registers<consumers == 3 ? 32 : 40>();
+    if constexpr (consumers > 1) give_registers<consumers == 3 ? 32 : 40>();
     const i32 warp = __shfl_sync(whole_warp, threadIdx.x / 32, 0);
     if (warp == 0) {
       Scheduler scheduler(arguments, shared);
@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
       load_turns(KeyLoader<true>(v, shared, memory), arguments, shared);
     }
   } else {
-    take_registers<consumers == 3 ? 160 : 232>();
+    if constexpr (consumers > 1) take_registers<consumers == 3 ? 160 : 232>();
     if constexpr (stores_boxes) {
       if (threadIdx.x == 128) prefetch(o);
     }

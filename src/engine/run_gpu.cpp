@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "engine/bind.h"
 #include "engine/tensor_maps.h"
+#include "plan/stage.h"
 #include "problem/tensors.h"
 
 namespace regard {
@@ -45,12 +46,6 @@ Status start_count(const cuda::Device& device, cuda::Stream stream, Arguments& a
   }
   const auto address = reinterpret_cast<cuda::Address>(arguments.counter);
   return cuda::check(cuda::driver()->fill_ordered(address, 0, 1, stream), "clear a counter");
-}
-
-/// The merge of parts waits for them in its code, where the chip has the instruction
-/// (kernels/cuda/overlap.h).
-bool overlaps_the_stage_before(const Stage& stage, const Target& target) {
-  return stage.kernel.algorithm.kernel == "combine" && target.has("tma");
 }
 
 Status run_stage(const Plan& plan, const Stage& stage, const cuda::Device& device, cuda::Function function,

@@ -6,6 +6,7 @@
 #include "kernels/cpu/forward_layout.h"
 #include "plan/gpu_plans.h"
 #include "plan/sizes.h"
+#include "plan/stage.h"
 
 namespace regard {
 namespace {
@@ -14,7 +15,7 @@ using Seconds = double;
 constexpr double giga = 1e9;
 
 /// Waking the threads for one stage.
-constexpr Seconds stage_overhead = 5e-6;
+constexpr Seconds stage_overhead = 5e-6, overlapping_stage_overhead = 3e-6;
 /// The kernels with run-time flags do about one multiply-add at a time.
 constexpr double generic_flops_per_second = 1.5 * giga;
 /// What the kernel of warp matrix instructions reaches beside that of warp-group ones (H200: 340 of 650
@@ -113,7 +114,7 @@ Seconds of_gpu_forward(const Plan& plan, const Stage& stage) {
   const Seconds read = traffic(plan, stage);
   const Seconds computed =
       gpu_forward_seconds(plan, stage, flops_per_second(plan, plan.problem.dtype), busy, read);
-  const Seconds reading = read / std::min<double>(plan.threads, most_share * busy);
+  const Seconds reading = read / (plan.threads * drawn_share(busy, plan.threads));
   if (!slower) return std::max(computed, reading);
   return (std::max(computed, reading) + of_the_lesser * std::min(computed, reading)) / warp_instructions;
 }
@@ -141,16 +142,16 @@ Seconds appended(const Plan& plan) {
 
 double cost_seconds(const Plan& plan) {
   Seconds total = 0;
+  const bool on_gpu = plan.target->kind == TargetKind::cuda;
   for (const Stage& stage : plan.stages) {
-    total += stage_overhead;
+    total += overlaps_the_stage_before(stage, *plan.target) ? overlapping_stage_overhead : stage_overhead;
     if (stage.kernel.algorithm.kernel == "append_kv") total += appended(plan) / busy_threads(plan, stage);
     if (!is_main(stage.kernel.algorithm.kernel)) continue;
-    const bool on_gpu = plan.target->kind == TargetKind::cuda;
     total += on_gpu && stage.kernel.algorithm.kernel == "forward"
                  ? of_gpu_forward(plan, stage)
                  : of_blocks(plan, stage) / busy_threads(plan, stage);
   }
-  if (plan.target->kind == TargetKind::cuda) total += gpu_merge_seconds(plan, chip_bytes_per_second(plan));
+  if (on_gpu) total += gpu_merge_seconds(plan, chip_bytes_per_second(plan));
   // What one stage leaves for the next is written once and read once.
   const std::int64_t scratch = plan.workspace.bytes[static_cast<std::size_t>(Part::scratch)];
   return total + 2 * static_cast<double>(plan.workspace.total - scratch) / chip_bytes_per_second(plan);

@@ -17,8 +17,8 @@ using Seconds = double;
 /// The softmax of a score, as far as matrix products do not hide it: of 16 and of 8 bits; three warpgroups
 /// that take turns hide more of it than two.
 constexpr Seconds of_score[2][2] = {{18e-12, 10e-12}, {12e-12, 6e-12}};
-/// A tile of keys has barriers, and products that begin and end.
-constexpr Seconds of_tile = 0.3e-6;
+/// A tile of keys has barriers, and products that begin and end; one warpgroup by itself waits for no other.
+constexpr Seconds of_tile = 0.3e-6, of_tile_alone = 0.25e-6;
 /// A row's first scores and its last output lie beside no other work on it.
 constexpr Seconds of_row = 15e-9;
 /// A block whose Q has one place waits for it.
@@ -32,10 +32,10 @@ constexpr Seconds of_meeting = 0.3e-6, of_meeting_with_mask = 0.5e-6, of_tile_se
 /// The multiprocessor's clock, full for so long, is slower under load after that.
 constexpr Seconds of_full_clock = 200e-6;
 constexpr double full_clock = 1.3;
-/// The merge of parts, for each part: what one part's LSE and O take to come.
-constexpr Seconds of_merged_part = 0.9e-6;
+/// The merge of parts, for each part: many of them come together.
+constexpr Seconds of_merged_part = 0.05e-6;
 /// It writes and reads rows of fp32 at this share of the memory's rate.
-constexpr double rate_of_merge = 0.5;
+constexpr double rate_of_merge = 0.35;
 
 std::int64_t blocks_together(const Algorithm& a) {
   return std::max<std::int64_t>(a.cluster, 1);
@@ -77,6 +77,12 @@ double clock_of(const Problem& p, double flops_per_second) {
 
 }  // namespace
 
+// Two multiprocessors share a way to memory: one of them alone draws 1.75 times its share of the whole.
+double drawn_share(double busy, double multiprocessors) {
+  const double part = busy / multiprocessors;
+  return part <= 0.5 ? 1.75 * part : std::min(0.55 + 0.45 * part, 1.0);
+}
+
 double gpu_merge_seconds(const Plan& plan, double bytes_per_second) {
   if (plan.splits == 1) return 0;
   const auto bytes = [&](Part part) {
@@ -100,11 +106,13 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
                rounds = blocks / plan.threads;
   const Edges edges(p);
   const bool less_power = a.cluster > 1 && (faster == 1 || (edges.any() && rounds > some_rounds));
-  const Seconds of_key = (less_power ? in_cluster : 1) * (block_q * of_pair + of_tile / block_k);
+  const bool hopper = source_folder(a.pipeline) == "sm90";
+  const bool alone = hopper && a.block_q == Sm90ForwardLayout::group_rows;
+  const Seconds of_key =
+      (less_power ? in_cluster : 1) * (block_q * of_pair + (alone ? of_tile_alone : of_tile) / block_k);
   const double keys = keys_of_block(p, a), splits = static_cast<double>(plan.splits);
   const auto block_of = [&](double part) { return block_q * of_row + part * of_key; };
-  if (source_folder(a.pipeline) != "sm90")
-    return block_of(keys / splits) / faster * static_cast<double>(stage.grid) / busy;
+  if (!hopper) return block_of(keys / splits) / faster * static_cast<double>(stage.grid) / busy;
   const Sm90ForwardLayout layout(p.d, p.dv, a.block_q, a.block_k, a.stages,
                                  static_cast<std::int64_t>(bytes_of(p.dtype)));
   const auto work_of = [&](double part) {
@@ -119,9 +127,9 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
   if (!edges.any()) {
     const Seconds computed = work_of(std::min(keys, part));
     const auto round_of = [&](double at_once) {
-      return at_once <= 0
-                 ? 0
-                 : std::max(computed, traffic / blocks / std::min(most_share, plan.threads / at_once));
+      return at_once <= 0 ? 0
+                          : std::max(computed, traffic / blocks * at_once /
+                                                   (drawn_share(at_once, plan.threads) * plan.threads));
     };
     const double whole = std::floor(rounds);
     return whole * round_of(plan.threads) + round_of(blocks - whole * plan.threads);

@@ -20,9 +20,12 @@ std::int64_t rows_of_packed_heads(const Problem& p, std::int64_t block_q) {
   return Sm90ForwardLayout::packed_rows(p.sq, p.hq / p.hk, block_q);
 }
 
+std::int64_t packed_work(const Problem& p, std::int64_t block_q) {
+  return ceil_divide(p.hq / p.hk * rows_of_packed_heads(p, block_q), block_q);
+}
+
 std::int64_t sm90_work(const Problem& p, std::int64_t block_q, std::int64_t cluster) {
-  const std::int64_t packed = rows_of_packed_heads(p, block_q);
-  if (packed > 0) return product({p.hk, p.b, ceil_divide(p.hq / p.hk * packed, block_q)});
+  if (const std::int64_t packed = packed_work(p, block_q); packed > 0) return product({p.hk, p.b, packed});
   // Packed sequences may each end with a block that is not full.
   if (p.varlen) return product({p.hq, sum({ceil_divide(p.tq, block_q), p.b})});
   return product({p.hq, p.b, round_up(ceil_divide(p.sq, block_q), cluster)});

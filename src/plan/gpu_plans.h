@@ -11,6 +11,9 @@ namespace regard {
 /// it does not.
 std::int64_t rows_of_packed_heads(const Problem&, std::int64_t block_q);
 
+/// Blocks that these rows of all query heads of a K/V head fill; 0: they are not packed.
+std::int64_t packed_work(const Problem&, std::int64_t block_q);
+
 /// Blocks of query rows that the Hopper kernel works through, each once for every part of the keys; those of
 /// a cluster go together.
 std::int64_t sm90_work(const Problem&, std::int64_t block_q, std::int64_t cluster);
@@ -37,8 +40,8 @@ portable::ForwardLayout portable_layout(const Problem&, const Target::Tile&);
 /// What a launch of this CUDA kernel asks for, beside the shared memory that its code declares.
 std::int64_t dynamic_shared_bytes(const KernelKey&);
 
-/// Of the memory's rate a multiprocessor draws so many times its share while others idle.
-constexpr double most_share = 1.5;
+/// Of the memory's rate, what `busy` of so many multiprocessors draw: 0 .. 1.
+double drawn_share(double busy, double multiprocessors);
 
 /// What the stage is expected to take; the rate is that of a multiprocessor, of which so many are `busy`, and
 /// one alone would take `traffic` to read K and V. How long all of them take for that stands beside it.

@@ -221,18 +221,20 @@ bool serves(const Problem& example, const Target& target, const Candidate& candi
   return true;
 }
 
-/// The kernels for few query rows of several heads per K/V head, up to 16: how many of them share a block is
-/// compiled in.
-std::vector<std::int64_t> packed_heads(Problem example, const Target& target, const Candidate& candidate) {
+/// How many query heads share a block, which is compiled in: as many as the tile says (0), and in the Hopper
+/// kernels those of a K/V head, up to 16, where query rows are few.
+std::vector<std::int64_t> heads_in_block(Problem example, const Target& target, const Candidate& candidate) {
+  if (candidate.recipe->kernel != "forward" || source_folder(candidate.pipeline()) != "sm90") return {0};
   std::vector<std::int64_t> groups;
-  if (candidate.recipe->kernel != "forward" || source_folder(candidate.pipeline()) != "sm90") return groups;
   const PlanOptions any;
+  const Question question{example, target, candidate, any};
   const std::int64_t block_q = value_of(*candidate.tile, "block_q");
+  example.hq = example.hk;
+  if (!hopper_packing(question)) groups.push_back(0);
   example.sq = 1;
   for (const std::int64_t heads : {2, 4, 8, 16}) {
     example.hq = example.hk * heads;
     const std::int64_t rows = rows_of_packed_heads(example, block_q);
-    const Question question{example, target, candidate, any};
     if (rows > 0 && !hopper_cluster_shape(question) && !hopper_packing(question))
       groups.push_back(block_q / rows);
   }
@@ -262,10 +264,10 @@ Result<std::vector<KernelKey>> kernels_of(const Profile& profile, const Target& 
           const bool main = kernel == recipe.kernel;
           if (main && splits_keys(recipe) && source_folder(candidate.pipeline()) == "sm90")
             key.algorithm.split = 1;
-          keys.emplace(print(key), key);
+          if (!main) keys.emplace(print(key), key);
           if (!main) continue;
-          for (const std::int64_t group : packed_heads(example, target, candidate)) {
-            key.algorithm.group = group;
+          for (const std::int64_t group : heads_in_block(example, target, candidate)) {
+            if (group > 0) key.algorithm.group = group;
             keys.emplace(print(key), key);
           }
         }

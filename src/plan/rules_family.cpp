@@ -88,9 +88,10 @@ Refusal splits_allowed(const Question& q) {
     return fmt::format("{} blocks keep {} workers busy without splitting the keys; splits=N forces it",
                        blocks, at_once);
   }
-  if (p.sk >= 2 * least_split_keys) return {};
-  return fmt::format("{} keys are too few to split; {} are enough, and splits=N forces it", p.sk,
-                     2 * least_split_keys);
+  // Hopper's cost says what a merge is worth: two parts of two tiles each, or more.
+  const std::int64_t enough = hopper ? 4 * value_of(*q.candidate.tile, "block_k") : 2 * least_split_keys;
+  if (p.sk >= enough) return {};
+  return fmt::format("{} keys are too few to split; {} are enough, and splits=N forces it", p.sk, enough);
 }
 
 Refusal split_is_invariant(const Question& q) {

@@ -30,6 +30,14 @@ Refusal too_large_for(const Question& q, std::string_view what) {
   return fmt::format("its tile of {} queries is for problems without {}; use one of 128", block_q, what);
 }
 
+/// Whether another tile of the same pipeline could take the problem.
+bool could_take(const Question& q, const Target::Tile& other) {
+  const Target::Tile& tile = *q.candidate.tile;
+  return other.kernel == tile.kernel && other.pipeline == tile.pipeline && q.problem.d <= other.max_d &&
+         q.problem.dv <= other.max_dv &&
+         std::find(other.dtypes.begin(), other.dtypes.end(), q.problem.dtype) != other.dtypes.end();
+}
+
 bool is_trload(const Question& q) {
   return is(q, "qr_async_trload") || is(q, "qr_async_trload_v3");
 }
@@ -117,13 +125,8 @@ Refusal hopper_tile(const Question& q) {
   if (!is_hopper_forward(q)) return {};
   const Problem& p = q.problem;
   const Target::Tile& tile = *q.candidate.tile;
-  const auto takes = [&](const Target::Tile& other) {
-    return other.kernel == tile.kernel && other.pipeline == tile.pipeline && p.d <= other.max_d &&
-           p.dv <= other.max_dv &&
-           std::find(other.dtypes.begin(), other.dtypes.end(), p.dtype) != other.dtypes.end();
-  };
   for (const Target::Tile& other : q.target.tiles) {
-    if (!takes(other) || other.max_d + other.max_dv >= tile.max_d + tile.max_dv) continue;
+    if (!could_take(q, other) || other.max_d + other.max_dv >= tile.max_d + tile.max_dv) continue;
     return fmt::format("its tile is for head dims up to {}/{}; the one for {}/{} holds more keys or stages",
                        tile.max_d, tile.max_dv, other.max_d, other.max_dv);
   }
@@ -157,7 +160,23 @@ Refusal hopper_cluster_shape(const Question& q) {
 
 Refusal hopper_packing(const Question& q) {
   if (!is_hopper_forward(q)) return {};
-  if (rows_of_packed_heads(q.problem, value_of(*q.candidate.tile, "block_q")) == 0) return {};
+  constexpr std::int64_t few = Sm90ForwardLayout::group_rows;
+  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
+  const bool has_few = packed_work(q.problem, few) == 1;
+  if (block_q == few) {
+    if (has_few) return {};
+    return fmt::format(
+        "its tile of {} queries is for the rows of several heads of a K/V head, all of them; use one of 128",
+        few);
+  }
+  if (packed_work(q.problem, block_q) == 0) return {};
+  const auto& tiles = q.target.tiles;
+  if (has_few && std::any_of(tiles.begin(), tiles.end(), [&](const Target::Tile& other) {
+        return could_take(q, other) && value_of(other, "block_q") == few;
+      }))
+    return fmt::format(
+        "its tile of {} queries is for more rows than the heads of a K/V head have; use one of {}", block_q,
+        few);
   return too_large_for(q, "few query rows of many heads");
 }
 

@@ -28,6 +28,12 @@ inline Stage stage_of(const Problem& problem, const Target& target, std::string_
   return stage;
 }
 
+/// The merge of parts waits for them in its code, where the chip has the instruction
+/// (kernels/cuda/overlap.h).
+inline bool overlaps_the_stage_before(const Stage& stage, const Target& target) {
+  return stage.kernel.algorithm.kernel == "combine" && target.has("tma");
+}
+
 /// The first tile of a kernel in the target's table, or null.
 inline const Target::Tile* first_tile(const Target& target, std::string_view kernel) {
   for (const Target::Tile& tile : target.tiles) {

@@ -50,6 +50,9 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp16 lse d=128 b=3 hq=4 hk=2 sq=40 sk=900 tq=90 tk=2000 splits=3 varlen softcap=20 "
     "mask=window:200,3,sink=5",
     "fwd bf16 lse d=256 b=1 h=2 sq=30 sk=1500 splits=4",
+    "fwd bf16 lse d=256 b=2 hq=6 hk=2 sq=9 sk=500 mask=causal scale=60",
+    "fwd fp16 lse d=192 dv=120 b=2 hq=16 hk=1 sq=3 sk=900 splits=2 mask=window:400,1,sink=3 sink",
+    "fwd fp16 lse d=184 b=1 hq=5 hk=1 sq=2 sk=300 lengths softcap=20",
     "fwd bf16 lse d=128 b=3 hq=40 hk=4 sq=3 sk=400 lengths mask=window:90,0",
     "fwd fp8 out=bf16 lse d=64 b=3 hq=8 hk=1 sq=1 sk=600 lengths",
     // 8 bits, where V is transposed on the way.

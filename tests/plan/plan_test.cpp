@@ -132,23 +132,26 @@ TEST(Plan, ATileIsForcedByItsNumbers) {
 TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
   struct Case {
     std::string_view shape;
-    std::int64_t heads, blocks;  // per block of 128 rows; 0: one
+    std::int64_t heads, blocks;  // per block; 0: one
+    std::int64_t block_q = 128;
   };
   for (const Case& c :
-       {Case{"hq=32 hk=8 sq=16", 4, 8}, Case{"hq=32 hk=8 sq=1", 4, 8}, Case{"hq=32 hk=8 sq=33", 2, 16},
+       {Case{"hq=32 hk=8 sq=16", 4, 8, 64}, Case{"hq=32 hk=8 sq=1", 4, 8, 64}, Case{"hq=32 hk=8 sq=17", 4, 8},
+        Case{"hq=32 hk=8 sq=33", 2, 16}, Case{"hq=60 hk=1 sq=1", 64, 1, 64}, Case{"hq=80 hk=1 sq=1", 128, 1},
         Case{"hq=80 hk=1 sq=3", 32, 3}, Case{"hq=32 hk=8 sq=65", 0, 32}, Case{"hq=8 hk=8 sq=16", 0, 8},
-        Case{"hq=32 hk=8 sq=16 lengths", 4, 8}, Case{"hq=32 hk=8 sq=16 tq=16 tk=512 varlen", 0, 64},
+        Case{"hq=32 hk=8 sq=16 lengths", 4, 8, 64}, Case{"hq=32 hk=8 sq=16 tq=16 tk=512 varlen", 0, 64},
         Case{"hq=32 hk=8 sq=16 lengths batch_invariant", 0, 32}}) {
     const Result<Plan> result = plan(problem("fwd bf16 b=1 sk=512 d=128 " + std::string(c.shape)),
                                      target("sm_90a"), {.family = "wgmma_tma"});
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
     EXPECT_EQ(result->stages[0].kernel.algorithm.group, c.heads) << c.shape;
+    EXPECT_EQ(result->stages[0].kernel.algorithm.block_q, c.block_q) << c.shape;
     EXPECT_EQ(result->stages[0].grid, c.blocks) << c.shape;
   }
 }
 
-// By what the blocks and the merge cost: none where all multiprocessors have work. The first eight follow
-// times measured on an H200 (docs/hopper.md).
+// By what the blocks and the merge cost: none where all multiprocessors have work. The first follow times
+// measured on an H200 (docs/hopper.md).
 TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
   struct Case {
     std::string_view shape;
@@ -157,15 +160,19 @@ TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
   for (const Case& c : {
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192", 2, 4},
            Case{"b=20 hq=32 hk=8 sq=4 sk=8192", 4, 4},  // else the second round is a fifth full
-           Case{"b=1 hq=32 hk=8 sq=1 sk=1024", 4, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=4096", 8, 4},
-           Case{"b=2 hq=32 hk=8 sq=1 sk=16384", 7, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=65536", 13, 4},
+           Case{"b=1 hq=32 hk=8 sq=1 sk=512", 1, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=900", 5, 4},
+           Case{"b=1 hq=32 hk=8 sq=1 sk=1024", 8, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=4096", 16, 4},
+           Case{"b=1 hq=32 hk=8 sq=1 sk=16384", 16, 4}, Case{"b=2 hq=32 hk=8 sq=1 sk=16384", 8, 4},
+           Case{"b=4 hq=32 hk=8 sq=1 sk=8192", 4, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=65536", 16, 4},
+           Case{"b=4 hq=32 hk=8 sq=16 sk=8192 mask=causal", 4, 4},
+           Case{"b=8 hq=32 hk=8 sq=16 sk=2048 mask=causal", 1, 4},
+           Case{"b=32 hq=32 hk=8 sq=16 sk=4096", 1, 4}, Case{"b=1 h=8 sq=64 sk=4096", 11, 0},
+           Case{"b=1 h=32 sq=1 sk=4096", 4, 0}, Case{"b=1 h=32 sq=1 sk=16384", 4, 0},
            Case{"b=1 h=5 s=4096", 1, 0}, Case{"b=1 h=5 s=4096 mask=causal", 1, 0},
+           Case{"b=1 h=16 s=1024", 1, 0}, Case{"b=1 h=16 s=512", 1, 0},
            // Others, as the model has it.
-           Case{"b=4 hq=32 hk=8 sq=16 sk=8192 mask=causal", 4, 4}, Case{"b=1 h=8 sq=64 sk=4096", 8, 0},
-           Case{"b=4 hq=32 hk=8 sq=16 sk=8192 lengths", 4, 4}, Case{"b=32 hq=32 hk=8 sq=16 sk=4096", 1, 4},
-           Case{"b=8 hq=32 hk=8 sq=128 sk=8192", 1, 0},
+           Case{"b=4 hq=32 hk=8 sq=16 sk=8192 lengths", 4, 4}, Case{"b=8 hq=32 hk=8 sq=128 sk=8192", 1, 0},
            Case{"b=1 hq=32 hk=8 sq=16 sk=65536 mask=window:1024,0", 1, 4},  // most parts would be empty
-           Case{"b=1 hq=32 hk=8 sq=1 sk=900", 1, 4}, Case{"b=1 h=16 s=1024", 1, 0},
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192 splits=1", 1, 4},
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192 splits=5", 5, 4},
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192 batch_invariant", 1, 0},

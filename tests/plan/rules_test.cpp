@@ -63,6 +63,10 @@ Tile tile128(Tile changes = {}) {
 }
 
 /// A tile of three warpgroups.
+Tile tile64() {
+  return tile128({{"block_q", 64}, {"block_k", 64}, {"warps", 8}});
+}
+
 Tile tile192(Tile changes = {}) {
   Tile tile = tile128({{"block_q", 192}, {"block_k", 80}, {"warps", 16}});
   for (const auto& [name, value] : changes) tile[name] = value;
@@ -142,7 +146,11 @@ const std::vector<Scene>& accepted() {
        tile128({{"cluster", 2}})},
       {"hopper_cluster_shape", "fwd bf16 b=1 h=1 s=300 d=128", "sm_90a", "forward", "wgmma_tma",
        tile128({{"cluster", 2}})},
+      {"hopper_packing", "fwd bf16 b=1 hq=4 hk=1 sq=20 sk=64 d=64", "sm_90a", "forward", "wgmma_tma",
+       tile128()},
       {"hopper_packing", "fwd bf16 b=1 hq=4 hk=1 sq=16 sk=64 d=64", "sm_90a", "forward", "wgmma_tma",
+       tile64()},
+      {"hopper_packing", "fwd fp8 out=bf16 b=1 hq=4 hk=1 sq=16 sk=64 d=64", "sm_90a", "forward", "wgmma_tma",
        tile128()},
       {"hopper_packing", "fwd fp8 out=bf16 b=1 hq=4 hk=1 sq=100 sk=64 d=64", "sm_90a", "forward", "wgmma_tma",
        tile192()},
@@ -299,9 +307,17 @@ const std::vector<Refused>& refused_scenes() {
       {{"hopper_cluster_shape", "fwd bf16 b=1 h=1 sq=128 sk=300 d=128", "sm_90a", "forward", "wgmma_tma",
         tile128({{"cluster", 2}})},
        "query rows for two blocks; use a tile without clusters"},
-      {{"hopper_packing", "fwd bf16 b=1 hq=4 hk=1 sq=16 sk=64 d=128", "sm_90a", "forward", "wgmma_tma",
+      {{"hopper_packing", "fwd bf16 b=1 hq=4 hk=1 sq=20 sk=64 d=128", "sm_90a", "forward", "wgmma_tma",
         tile192()},
        "is for problems without few query rows of many heads"},
+      {{"hopper_packing", "fwd bf16 b=1 hq=4 hk=1 sq=16 sk=64 d=128", "sm_90a", "forward", "wgmma_tma",
+        tile128()},
+       "its tile of 128 queries is for more rows than the heads of a K/V head have; use one of 64"},
+      {{"hopper_packing", "fwd bf16 b=1 hq=4 hk=1 sq=17 sk=64 d=128", "sm_90a", "forward", "wgmma_tma",
+        tile64()},
+       "is for the rows of several heads of a K/V head, all of them; use one of 128"},
+      {{"hopper_packing", "fwd bf16 b=1 h=4 sq=1 sk=64 d=128", "sm_90a", "forward", "wgmma_tma", tile64()},
+       "use one of 128"},
       {{"hopper_packing", "fwd fp8 b=1 hq=4 hk=1 sq=16 sk=64 d=64", "sm_90a", "forward", "wgmma_tma",
         tile192()},
        "is for problems without few query rows of many heads"},
