@@ -191,7 +191,9 @@ def main() -> int:
     parser.add_argument(
         "--milliseconds", type=float, default=50, help="that count of each contestant in each round of a cell"
     )
-    parser.add_argument("--families", default="", help="of Regard, by commas: ',mma_async' adds the portable kernel")
+    parser.add_argument(
+        "--families", default=",mma_async", help="of Regard, by commas, by default its choice and the portable kernel"
+    )
     parser.add_argument("--fa3", type=Path, help="folder of the unpacked wheel fa3-fwd")
     parser.add_argument("--launch", type=Path, help="the program bench_launch (bench/launch.cpp): adds its line")
     parser.add_argument("--out", type=Path, help="the file to write; by default by GPU and date")

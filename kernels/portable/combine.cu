@@ -3,7 +3,7 @@
 // b * hq * ceil(sq / key::warps) blocks.
 //
 // All of it is waiting for memory: it begins while the parts are still computed, a lane has the LSE of a part
-// of its own, and O of many parts is on its way before the first weight is known.
+// of its own, and O of some parts is on its way before the first weight is known.
 #include "kernels/cuda/overlap.h"
 #include "kernels/head.h"
 #include "kernels/portable/cuda/element.h"
@@ -50,7 +50,8 @@ REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
   return maximum + logf(over_wave(sum, [](float a, float b) { return a + b; }));
 }
 
-constexpr i32 together = 16;  // parts whose O is on its way
+// Parts whose O is on its way. More take registers, and then not all blocks find room at once.
+constexpr i32 together = 4;
 
 /// A lane's columns of O of some parts; zeros past the last one.
 template <i32 width>
@@ -75,18 +76,13 @@ struct Columns {
   /// By the whole wave, of which lane i knows the weight of part first + i. One without a visible key has the
   /// weight 0; its O is 0 too.
   REGARD_DEVICE void add_to(float (&sum)[width], const PartialRow& row, i64 first, float lse) const {
-    constexpr i32 step = 4;
     const float mine = row.lse_of(first + lane() % together);
     const float weight = mine == -infinity ? 0.0f : ::expf(mine - lse);
 #pragma unroll
-    for (i32 i = 0; i < together; i += step) {
-      if (first + i >= row.parts) continue;
+    for (i32 i = 0; i < together; ++i) {
+      const float of_part = from_lane(weight, i);
 #pragma unroll
-      for (i32 j = i; j < i + step; ++j) {
-        const float of_part = from_lane(weight, j);
-#pragma unroll
-        for (i32 c = 0; c < width; ++c) sum[c] = fmaf(of_part, x[j][c], sum[c]);
-      }
+      for (i32 c = 0; c < width; ++c) sum[c] = fmaf(of_part, x[i][c], sum[c]);
     }
   }
 };
