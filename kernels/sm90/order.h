@@ -68,19 +68,18 @@ class Order {
   /// `index` < count(), not less than the last one; `member` of the blocks of rows that a cluster takes.
   REGARD_DEVICE Work at(u32 index, u32 member) {
     const auto part = Part<in_parts>::out_of(index, a_);
-    if (!ragged(a_)) {
-      Sequence sequence = sequence_at(0, a_);
-      const u32 heads = heads_with_blocks();
-      const Place place = place_of(index, member, rows(a_), static_cast<u32>(a_.b) * heads);
-      sequence.batch = static_cast<i32>(place.pair / heads);
-      const i32 head = static_cast<i32>(place.pair % heads);
-      if constexpr (packed_heads)
-        return {part, sequence, head * group(a_) + place.first_row / rows_of_head, 0};
-      return {part, sequence, head, place.first_row};
+    const u32 heads = heads_with_blocks();
+    u32 pairs = heads;
+    Sequence sequence{0, 0, 0, static_cast<i32>(a_.sq), static_cast<i32>(a_.sk)};
+    if (ragged(a_)) {
+      sequence = find(index);
+      index -= before_;
+    } else {
+      pairs *= static_cast<u32>(a_.b);
     }
-    const Sequence sequence = find(index);
-    const Place place = place_of(index - before_, member, rows(sequence), heads_with_blocks());
-    const i32 head = static_cast<i32>(place.pair);
+    const Place place = place_of(index, member, rows(sequence), pairs);
+    if (!ragged(a_)) sequence.batch = static_cast<i32>(place.pair / heads);
+    const i32 head = static_cast<i32>(place.pair % heads);
     if constexpr (packed_heads) return {part, sequence, head * group(a_) + place.first_row / rows_of_head, 0};
     return {part, sequence, head, place.first_row};
   }

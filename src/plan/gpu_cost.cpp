@@ -75,6 +75,55 @@ double clock_of(const Problem& p, double flops_per_second) {
   return bytes_of(p.dtype) > 1 && flops(p) < of_full_clock * flops_per_second ? full_clock : 1;
 }
 
+/// What a block of query rows takes: its rows, and each key that it computes.
+struct Block {
+  Seconds of_rows, of_key;
+
+  Block(const Problem& p, const Algorithm& a, double flops_per_second, Seconds tile) {
+    const Seconds of_pair = 2 * static_cast<double>(p.d + p.dv) / flops_per_second +
+                            of_score[bytes_of(p.dtype) == 1 ? 1 : 0][a.warp_groups > 2 ? 1 : 0];
+    of_rows = static_cast<double>(a.block_q) * of_row;
+    of_key = static_cast<double>(a.block_q) * of_pair + tile / static_cast<double>(a.block_k);
+  }
+  Seconds seconds(double keys) const { return of_rows + keys * of_key; }
+};
+
+/// `faster`: the clock, over that of a long run.
+Seconds hopper_seconds(const Plan& plan, const KernelKey& kernel, double flops_per_second, double faster,
+                       double traffic) {
+  const Problem& p = plan.problem;
+  const Algorithm& a = kernel.algorithm;
+  const Edges edges(p);
+  const double blocks = static_cast<double>(sm90_work(p, a.block_q, blocks_together(a))) *
+                        static_cast<double>(plan.splits),
+               rounds = blocks / plan.threads;
+  Block block(p, a, flops_per_second, a.block_q == Sm90ForwardLayout::group_rows ? of_tile_alone : of_tile);
+  Seconds waits = 0;
+  if (sm90_layout(kernel).q_stages == 1) waits += of_lone_query;
+  if (a.cluster > 1) {
+    const double tiles_across = static_cast<double>(a.block_q) / static_cast<double>(a.block_k);
+    waits += edges.any() ? of_meeting_with_mask + of_tile_seen_by_one * tiles_across : of_meeting;
+    if (faster == 1 || (edges.any() && rounds > some_rounds)) block.of_key *= in_cluster;
+  }
+  const auto work_of = [&](double keys) { return (block.seconds(keys) + waits) / faster; };
+  // In turn, or whoever is free takes the longest that is left. All parts but the last are of one length, and
+  // a mask may leave most of them empty.
+  const double keys = keys_of_block(p, a);
+  const auto part = static_cast<double>(round_up(plan.split_keys, a.block_k));
+  if (!edges.any()) {
+    const Seconds computed = work_of(std::min(keys, part));
+    const auto round_of = [&](double at_once) {
+      const double drawn = drawn_share(at_once, plan.threads) * plan.threads;
+      return at_once <= 0 ? 0 : std::max(computed, traffic / blocks * at_once / drawn);
+    };
+    const double whole = std::floor(rounds);
+    return whole * round_of(plan.threads) + round_of(blocks - whole * plan.threads);
+  }
+  const double longest = edges.both() ? keys : static_cast<double>(visible_keys(p));
+  return std::max(work_of(keys / static_cast<double>(plan.splits)) * rounds,
+                  work_of(std::min(longest, part)));
+}
+
 }  // namespace
 
 // Two multiprocessors share a way to memory: one of them alone draws 1.75 times its share of the whole.
@@ -98,44 +147,11 @@ double gpu_forward_seconds(const Plan& plan, const Stage& stage, double flops_pe
   const Problem& p = plan.problem;
   const Algorithm& a = stage.kernel.algorithm;
   const double faster = clock_of(p, flops_per_second * plan.threads);
-  const auto block_q = static_cast<double>(a.block_q), block_k = static_cast<double>(a.block_k);
-  const Seconds of_pair = 2 * static_cast<double>(p.d + p.dv) / flops_per_second +
-                          of_score[bytes_of(p.dtype) == 1 ? 1 : 0][a.warp_groups > 2 ? 1 : 0];
-  const double blocks = static_cast<double>(sm90_work(p, a.block_q, blocks_together(a))) *
-                        static_cast<double>(plan.splits),
-               rounds = blocks / plan.threads;
-  const Edges edges(p);
-  const bool less_power = a.cluster > 1 && (faster == 1 || (edges.any() && rounds > some_rounds));
-  const bool hopper = source_folder(a.pipeline) == "sm90";
-  const bool alone = hopper && a.block_q == Sm90ForwardLayout::group_rows;
-  const Seconds of_key =
-      (less_power ? in_cluster : 1) * (block_q * of_pair + (alone ? of_tile_alone : of_tile) / block_k);
-  const double keys = keys_of_block(p, a), splits = static_cast<double>(plan.splits);
-  const auto block_of = [&](double part) { return block_q * of_row + part * of_key; };
-  if (!hopper) return block_of(keys / splits) / faster * static_cast<double>(stage.grid) / busy;
-  const Sm90ForwardLayout layout(p.d, p.dv, a.block_q, a.block_k, a.stages,
-                                 static_cast<std::int64_t>(bytes_of(p.dtype)));
-  const auto work_of = [&](double part) {
-    const Seconds meeting =
-        edges.any() ? of_meeting_with_mask + of_tile_seen_by_one * block_q / block_k : of_meeting;
-    const Seconds waits = (layout.q_stages == 1 ? of_lone_query : 0) + (a.cluster > 1 ? meeting : 0);
-    return (block_of(part) + waits) / faster;
-  };
-  // In turn, or whoever is free takes the longest that is left. All parts but the last are of one length, and
-  // a mask may leave most of them empty.
-  const auto part = static_cast<double>(round_up(plan.split_keys, a.block_k));
-  if (!edges.any()) {
-    const Seconds computed = work_of(std::min(keys, part));
-    const auto round_of = [&](double at_once) {
-      return at_once <= 0 ? 0
-                          : std::max(computed, traffic / blocks * at_once /
-                                                   (drawn_share(at_once, plan.threads) * plan.threads));
-    };
-    const double whole = std::floor(rounds);
-    return whole * round_of(plan.threads) + round_of(blocks - whole * plan.threads);
-  }
-  const double longest = edges.both() ? keys : static_cast<double>(visible_keys(p));
-  return std::max(work_of(keys / splits) * rounds, work_of(std::min(longest, part)));
+  if (source_folder(a.pipeline) == "sm90")
+    return hopper_seconds(plan, stage.kernel, flops_per_second, faster, traffic);
+  const Block block(p, a, flops_per_second, of_tile);
+  return block.seconds(keys_of_block(p, a) / static_cast<double>(plan.splits)) / faster *
+         static_cast<double>(stage.grid) / busy;
 }
 
 }  // namespace regard

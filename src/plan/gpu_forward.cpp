@@ -40,13 +40,18 @@ Sm90ForwardLayout sm90_layout(const Problem& p, const Target::Tile& tile) {
           static_cast<std::int64_t>(bytes_of(p.dtype))};
 }
 
+Sm90ForwardLayout sm90_layout(const KernelKey& key) {
+  const Algorithm& a = key.algorithm;
+  const Signature& s = key.signature;
+  return {s.d, s.dv, a.block_q, a.block_k, a.stages, static_cast<std::int64_t>(bytes_of(s.dtype))};
+}
+
 std::int64_t dynamic_shared_bytes(const KernelKey& key) {
   const Algorithm& a = key.algorithm;
   if (a.kernel != "forward") return 0;
+  if (a.pipeline == "wgmma_tma") return sm90_layout(key).total();
   const Signature& s = key.signature;
   const auto bytes = static_cast<std::int64_t>(bytes_of(s.dtype));
-  if (a.pipeline == "wgmma_tma")
-    return Sm90ForwardLayout(s.d, s.dv, a.block_q, a.block_k, a.stages, bytes).total();
   return portable::ForwardLayout(bytes, s.d, s.dv, a.block_q, a.block_k, a.block_d, a.block_dv, a.stages)
       .total();
 }

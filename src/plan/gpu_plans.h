@@ -35,6 +35,7 @@ std::int64_t pairs_side_by_side(const Problem&, std::int64_t cache_bytes);
 
 /// Shared memory of a tile's forward kernel.
 Sm90ForwardLayout sm90_layout(const Problem&, const Target::Tile&);
+Sm90ForwardLayout sm90_layout(const KernelKey&);
 portable::ForwardLayout portable_layout(const Problem&, const Target::Tile&);
 
 /// What a launch of this CUDA kernel asks for, beside the shared memory that its code declares.
