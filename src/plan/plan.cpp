@@ -110,9 +110,13 @@ Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>&
   return best;
 }
 
-std::vector<Reason> reasons_of(const std::vector<Trial>& trials) {
+std::vector<Reason> reasons_of(const Problem& problem, const Target& target, const PlanOptions& options,
+                               const std::vector<Trial>& trials) {
   std::vector<Reason> reasons;
-  for (const Trial& trial : trials) reasons.push_back({trial.candidate.recipe->stages, &trial.verdict});
+  for (const Trial& trial : trials) {
+    const bool has_kernel = !kernel_exists({problem, target, trial.candidate, options});
+    reasons.push_back({trial.candidate.recipe->stages, &trial.verdict, has_kernel});
+  }
   return reasons;
 }
 
@@ -123,7 +127,7 @@ std::string strict_reason(const std::vector<Trial>& trials) {
     if (trial.verdict.accepted || trial.verdict.rule == "family_matches" ||
         is_generic(*trial.candidate.recipe))
       continue;
-    reasons.push_back({trial.candidate.recipe->stages, &trial.verdict});
+    reasons.push_back({trial.candidate.recipe->stages, &trial.verdict, true});
   }
   return "REGARD_STRICT forbids the slower generic kernel; " + told(reasons);
 }
@@ -167,7 +171,8 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
     if (explanation == nullptr) return std::move(*best->plan);
   }
 
-  const std::string refusal = best != nullptr ? "" : refusal_of(problem, target, reasons_of(trials));
+  const std::string refusal =
+      best != nullptr ? "" : refusal_of(problem, target, reasons_of(problem, target, options, trials));
   if (explanation != nullptr) {
     const Trial* shown = best != nullptr ? best : best_of(problem, target, trials, /*accepted=*/false);
     *explanation = {print(problem), target.name, {}, {}, refusal};

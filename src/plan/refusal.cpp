@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <vector>
+
+#include "plan/rules.h"
 
 namespace regard {
 namespace {
@@ -26,17 +29,31 @@ const Verdict* plainest_with_rule(std::span<const Reason> reasons, std::string_v
   return best == nullptr ? nullptr : best->verdict;
 }
 
+/// How far it got: the number of rules before the one that refused it.
+std::ptrdiff_t rules_passed(const Reason& reason) {
+  const auto list = rules();
+  return std::find_if(list.begin(), list.end(),
+                      [&](const Rule& rule) { return rule.name == reason.verdict->rule; }) -
+         list.begin();
+}
+
 }  // namespace
 
 std::string told(std::span<const Reason> reasons) {
   const bool only_choice = std::all_of(reasons.begin(), reasons.end(), is_about_the_choice);
+  std::vector<Reason> best;  // of each recipe
+  for (const Reason& reason : reasons) {
+    if (is_about_the_choice(reason) && !only_choice) continue;
+    if (best.empty() || best.back().stages != reason.stages)
+      best.push_back(reason);
+    else if (rules_passed(reason) >= rules_passed(best.back()))
+      best.back() = reason;
+  }
   std::string text;
   std::set<std::string_view> said;
-  for (std::size_t i = 0; i < reasons.size(); ++i) {
-    const bool more_tiles = i + 1 < reasons.size() && reasons[i + 1].stages == reasons[i].stages;
-    if (more_tiles || (is_about_the_choice(reasons[i]) && !only_choice)) continue;
-    if (!said.insert(reasons[i].verdict->reason).second) continue;
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", reasons[i].stages, reasons[i].verdict->reason);
+  for (const Reason& reason : best) {
+    if (!said.insert(reason.verdict->reason).second) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", reason.stages, reason.verdict->reason);
   }
   return text;
 }
@@ -46,7 +63,12 @@ std::string refusal_of(const Problem& problem, const Target& target, std::span<c
   if (const Verdict* strict = plainest_with_rule(reasons, "strict_allows")) {
     return fmt::format("{} on {}: {}", start, target.name, strict->reason);
   }
-  // A candidate that got as far as the last rule says best what is missing; it names the target itself.
+  // Where there are kernels at all, what they do not take says best what is missing; else a candidate that
+  // got as far as the last rule, which names the target itself.
+  std::vector<Reason> of_kernels;
+  std::copy_if(reasons.begin(), reasons.end(), std::back_inserter(of_kernels),
+               [](const Reason& reason) { return reason.has_kernel && !is_about_the_choice(reason); });
+  if (!of_kernels.empty()) return fmt::format("{} on {}: {}", start, target.name, told(of_kernels));
   if (const Verdict* missing = plainest_with_rule(reasons, "kernel_exists")) {
     return fmt::format("no kernels for '{}': {}", print(problem), missing->reason);
   }

@@ -13,9 +13,11 @@ namespace regard {
 struct Reason {
   std::string_view stages;
   const Verdict* verdict;
+  bool has_kernel;  // the target has one for it, whatever else was said
 };
 
-/// "forward: it does not take fp8; ...": one reason per recipe, that of its widest tile.
+/// "forward: it does not take fp8; ...": one reason per recipe, that of the tile which got farthest through
+/// the rules, of equal ones the widest.
 std::string told(std::span<const Reason>);
 
 std::string refusal_of(const Problem&, const Target&, std::span<const Reason>);

@@ -12,6 +12,7 @@
 namespace regard {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 
 const Target& target(std::string_view name) {
@@ -340,6 +341,21 @@ TEST(Plan, PairsGoInSmallGroupsAndALargeLastOne) {
     EXPECT_EQ(result->side_by_side, c.side_by_side) << c.text;
     EXPECT_EQ(result->before_last, c.before_last) << c.text;
   }
+}
+
+// Not what the target has no kernels for, nor what was not asked for: what the kernels asked for do not take.
+TEST(Plan, ARefusalTellsOfTheTileThatGotFarthest) {
+  const auto refusal = [](std::string_view text, std::string family) {
+    const Result<Plan> result = plan(problem(text), target("sm_90a"), {.family = std::move(family)});
+    return result ? std::string() : result.error().message;
+  };
+  EXPECT_THAT(refusal("fwd bf16 b=1 hq=8 hk=1 sq=4 sk=900 d=128", "wgmma_tma block_q=128"),
+              EndsWith("on sm_90a: forward: its tile of 128 queries is for more rows than the heads of a K/V "
+                       "head have; use one of 64"));
+  EXPECT_THAT(refusal("fwd bf16 b=1 hq=8 hk=1 sq=4 sk=900 d=256 softcap=3", "wgmma_tma"),
+              EndsWith("on sm_90a: forward: the Hopper kernel has no soft cap at head dims above 192; the "
+                       "portable one (mma_async) has"));
+  EXPECT_THAT(refusal("bwd bf16 b=1 h=1 s=64 d=64", ""), HasSubstr("no generic_backward kernel yet"));
 }
 
 TEST(Plan, StrictRefusesTheGenericKernelAndSaysWhyTheOthersDid) {
