@@ -2,9 +2,9 @@
 """Cold compiles of the CUDA kernels that profiles name: a sample of them, one process each, one after the other.
 
 compile.py [--kernels N] [--targets T,..] [--profiles P,..] [--build FOLDER] [--out FILE]. Needs a build with
--DREGARD_BENCH=ON and NVRTC, and no GPU. Writes a line of JSON per kernel to
-bench/results/compile-<machine>-<date>.jsonl: wall seconds of the whole call (rendering, compiling, storing) and the
-process's peak memory.
+-DREGARD_BENCH=ON and NVRTC (REGARD_NVRTC, or the package nvidia-cuda-nvrtc of this Python), and no GPU. Writes a line
+of JSON per kernel to bench/results/compile-<machine>-<date>.jsonl: wall seconds of the whole call (rendering,
+compiling, storing) and the process's peak memory.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -35,6 +36,14 @@ def spread(items: list[str], count: int) -> list[str]:
     return [items[i * len(items) // count] for i in range(count)] if count < len(items) else items
 
 
+def nvrtc() -> str:
+    """Where NVRTC is. Without it nvcc would be measured, which takes other time and memory."""
+    found = os.environ.get("REGARD_NVRTC") or str(Path(sysconfig.get_path("purelib")) / "nvidia/cu13/lib")
+    if not Path(found).exists():
+        sys.exit(f"NVRTC is not at {found}; set REGARD_NVRTC, or install nvidia-cuda-nvrtc for {sys.executable}")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernels", type=int, default=25, help="of each target")
@@ -49,7 +58,7 @@ def main() -> None:
     out = options.out or machine.ROOT / "bench/results" / name
     lines = []
     with tempfile.TemporaryDirectory() as cache:
-        environment = os.environ | {"REGARD_CACHE_DIR": cache}
+        environment = os.environ | {"REGARD_CACHE_DIR": cache, "REGARD_NVRTC": nvrtc()}
         for target in options.targets.split(","):
             for kernel in spread(kernels_of(options.build, target, options.profiles.split(",")), options.kernels):
                 command = [options.build / "bench/bench_compile", kernel]
