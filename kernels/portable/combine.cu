@@ -50,7 +50,7 @@ REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
   return maximum + logf(over_wave(sum, [](float a, float b) { return a + b; }));
 }
 
-// Parts whose O is on its way. More take registers, and then not all blocks find room at once.
+/// Parts whose O is on its way. More take registers, and then not all blocks find room at once.
 constexpr i32 together = 4;
 
 /// A lane's columns of O of some parts; zeros past the last one.

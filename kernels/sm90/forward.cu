@@ -35,7 +35,8 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   meet();
   const Memory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
-  // 64 K registers among the warpgroups; the compiler must not need more than each one is given.
+  // 64 K registers among the warpgroups; two of them have enough from the start. The compiler must not need
+  // more than each one is given.
   if (warpgroup == 0) {
     if constexpr (consumers > 1) give_registers<consumers == 3 ? 32 : 40>();
     const i32 warp = __shfl_sync(whole_warp, threadIdx.x / 32, 0);

@@ -14,7 +14,7 @@ namespace {
 using Seconds = double;
 constexpr double giga = 1e9;
 
-/// Waking the threads for one stage.
+/// Waking the threads for one stage; for one that begins while the last ends.
 constexpr Seconds stage_overhead = 5e-6, overlapping_stage_overhead = 3e-6;
 /// The kernels with run-time flags do about one multiply-add at a time.
 constexpr double generic_flops_per_second = 1.5 * giga;

@@ -41,7 +41,8 @@ portable::ForwardLayout portable_layout(const Problem&, const Target::Tile&);
 /// What a launch of this CUDA kernel asks for, beside the shared memory that its code declares.
 std::int64_t dynamic_shared_bytes(const KernelKey&);
 
-/// Of the memory's rate, what `busy` of so many multiprocessors draw: 0 .. 1.
+/// Of the memory's rate, what `busy` of so many multiprocessors draw: 0 .. 1. Two share a way to memory, and
+/// one of them alone draws 1.75 times its share of the whole (H200, docs/hopper.md).
 double drawn_share(double busy, double multiprocessors);
 
 /// What the stage is expected to take; the rate is that of a multiprocessor, of which so many are `busy`, and

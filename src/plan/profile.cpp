@@ -221,13 +221,13 @@ bool serves(const Problem& example, const Target& target, const Candidate& candi
   return true;
 }
 
-/// How many query heads share a block, which is compiled in: as many as the tile says (0), and in the Hopper
-/// kernels those of a K/V head, up to 16, where query rows are few.
+/// How many query heads share a block, which is compiled in. 0 leaves what the tile says; the Hopper kernels
+/// also come with the heads of a K/V head, up to 16, for few query rows.
 std::vector<std::int64_t> heads_in_block(Problem example, const Target& target, const Candidate& candidate) {
   if (candidate.recipe->kernel != "forward" || source_folder(candidate.pipeline()) != "sm90") return {0};
   std::vector<std::int64_t> groups;
   const PlanOptions any;
-  const Question question{example, target, candidate, any};
+  const Question question{example, target, candidate, any};  // of the example as it becomes
   const std::int64_t block_q = value_of(*candidate.tile, "block_q");
   example.hq = example.hk;
   if (!hopper_packing(question)) groups.push_back(0);
@@ -264,8 +264,10 @@ Result<std::vector<KernelKey>> kernels_of(const Profile& profile, const Target& 
           const bool main = kernel == recipe.kernel;
           if (main && splits_keys(recipe) && source_folder(candidate.pipeline()) == "sm90")
             key.algorithm.split = 1;
-          if (!main) keys.emplace(print(key), key);
-          if (!main) continue;
+          if (!main) {
+            keys.emplace(print(key), key);
+            continue;
+          }
           for (const std::int64_t group : heads_in_block(example, target, candidate)) {
             if (group > 0) key.algorithm.group = group;
             keys.emplace(print(key), key);

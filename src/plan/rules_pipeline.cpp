@@ -171,12 +171,14 @@ Refusal hopper_packing(const Question& q) {
   }
   if (packed_work(q.problem, block_q) == 0) return {};
   const auto& tiles = q.target.tiles;
-  if (has_few && std::any_of(tiles.begin(), tiles.end(), [&](const Target::Tile& other) {
-        return could_take(q, other) && value_of(other, "block_q") == few;
-      }))
+  const bool has_tile_of_few = std::any_of(tiles.begin(), tiles.end(), [&](const Target::Tile& other) {
+    return could_take(q, other) && value_of(other, "block_q") == few;
+  });
+  if (has_few && has_tile_of_few) {
     return fmt::format(
         "its tile of {} queries is for more rows than the heads of a K/V head have; use one of {}", block_q,
         few);
+  }
   return too_large_for(q, "few query rows of many heads");
 }
 

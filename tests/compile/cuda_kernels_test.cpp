@@ -72,6 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 group=8 | fwd bf16 "
         "d=128",
         "sm_90a forward wgmma_tma block_q=64 block_k=64 warps=8 stages=8 group=16 | fwd bf16 d=64",
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 group=2 | fwd fp16 d=256",
         "sm_90a forward wgmma_tma block_q=64 block_k=64 warps=8 stages=6 group=4 split=1 | fwd fp16 d=128 "
         "softcap",
         "sm_90a forward wgmma_tma block_q=64 block_k=64 warps=8 stages=5 group=8 | fwd bf16 d=192 dv=128",

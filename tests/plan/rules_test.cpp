@@ -62,16 +62,18 @@ Tile tile128(Tile changes = {}) {
   return tile;
 }
 
-/// A tile of three warpgroups.
+/// A tile of Hopper's for few rows: one warpgroup multiplies.
 Tile tile64() {
   return tile128({{"block_q", 64}, {"block_k", 64}, {"warps", 8}});
 }
 
+/// One of three warpgroups.
 Tile tile192(Tile changes = {}) {
   Tile tile = tile128({{"block_q", 192}, {"block_k", 80}, {"warps", 16}});
   for (const auto& [name, value] : changes) tile[name] = value;
   return tile;
 }
+
 Tile prefill(Tile changes = {}) {
   Tile tile = tile128({{"block_k", 32}, {"warps", 8}});
   for (const auto& [name, value] : changes) tile[name] = value;
