@@ -17,7 +17,8 @@ using Seconds = double;
 /// The softmax of a score, as far as matrix products do not hide it: of 16 and of 8 bits; three warpgroups
 /// that take turns hide more of it than two.
 constexpr Seconds of_score[2][2] = {{18e-12, 10e-12}, {12e-12, 6e-12}};
-/// A tile of keys has barriers, and products that begin and end. A warpgroup that is alone waits for no other.
+/// A tile of keys has barriers, and products that begin and end. A warpgroup that is alone waits for no
+/// other.
 constexpr Seconds of_tile = 0.3e-6, of_tile_alone = 0.25e-6;
 /// A row's first scores and its last output lie beside no other work on it.
 constexpr Seconds of_row = 15e-9;

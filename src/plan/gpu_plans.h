@@ -42,11 +42,12 @@ portable::ForwardLayout portable_layout(const Problem&, const Target::Tile&);
 std::int64_t dynamic_shared_bytes(const KernelKey&);
 
 /// Of the memory's rate, what `busy` of so many multiprocessors draw: 0 .. 1. Two share a way to memory, and
-/// one of them alone draws 1.75 times its share of the whole (H200, docs/hopper.md).
+/// one of them alone draws 1.75 times its share of the whole (H200, docs/hopper.md). Just past a half it
+/// falls: a round ends with those that share.
 double drawn_share(double busy, double multiprocessors);
 
 /// What the stage is expected to take; the rate is that of a multiprocessor, of which so many are `busy`, and
-/// one alone would take `traffic` to read K and V. How long all of them take for that stands beside it.
+/// one alone would take `traffic` to read K and V; the part of that which a round waits for is included.
 double gpu_forward_seconds(const Plan&, const Stage&, double flops_per_second, double busy, double traffic);
 
 /// What the merge of parts takes beside a launch and reading and writing them once; the rate is that of the

@@ -110,12 +110,10 @@ Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>&
   return best;
 }
 
-std::vector<Reason> reasons_of(const Problem& problem, const Target& target, const PlanOptions& options,
-                               const std::vector<Trial>& trials) {
+std::vector<Reason> reasons_of(const Target& target, const std::vector<Trial>& trials) {
   std::vector<Reason> reasons;
   for (const Trial& trial : trials) {
-    const bool has_kernel = !kernel_exists({problem, target, trial.candidate, options});
-    reasons.push_back({trial.candidate.recipe->stages, &trial.verdict, has_kernel});
+    reasons.push_back({trial.candidate.recipe->stages, &trial.verdict, has_kernel(trial.candidate, target)});
   }
   return reasons;
 }
@@ -171,8 +169,7 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
     if (explanation == nullptr) return std::move(*best->plan);
   }
 
-  const std::string refusal =
-      best != nullptr ? "" : refusal_of(problem, target, reasons_of(problem, target, options, trials));
+  const std::string refusal = best != nullptr ? "" : refusal_of(problem, target, reasons_of(target, trials));
   if (explanation != nullptr) {
     const Trial* shown = best != nullptr ? best : best_of(problem, target, trials, /*accepted=*/false);
     *explanation = {print(problem), target.name, {}, {}, refusal};

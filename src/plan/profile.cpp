@@ -4,6 +4,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <set>
 #include <unordered_set>
 
 #include "base/embedded.h"
@@ -193,10 +194,6 @@ bool lets_through(const Profile& profile, const Signature& signature) {
 
 namespace {
 
-bool packs_heads(const Signature& signature) {
-  return !signature.varlen && !signature.lengths && !signature.batch_invariant;
-}
-
 /// What decides whether and with which kernels a recipe serves a signature: more than the main kernel's
 /// canonical signature only where a rule asks for it.
 Signature needs_of(const Signature& signature, const Recipe& recipe, const Target& target) {
@@ -208,7 +205,11 @@ Signature needs_of(const Signature& signature, const Recipe& recipe, const Targe
   needs.dropout = signature.dropout;
   needs.paged = signature.paged;
   needs.varlen = signature.varlen && signature.paged > 0;
-  needs.lengths = target.kind == TargetKind::cuda && !packs_heads(signature);
+  if (target.kind != TargetKind::cuda) return needs;
+  // Whether heads share a block, and blocks a cluster.
+  needs.varlen = signature.varlen;
+  needs.lengths = signature.lengths;
+  needs.batch_invariant = signature.batch_invariant;
   return needs;
 }
 
@@ -223,20 +224,23 @@ bool serves(const Problem& example, const Target& target, const Candidate& candi
 
 /// How many query heads share a block, which is compiled in. 0 leaves what the tile says; the Hopper kernels
 /// also come with the heads of a K/V head, up to 16, for few query rows.
-std::vector<std::int64_t> heads_in_block(Problem example, const Target& target, const Candidate& candidate) {
+std::set<std::int64_t> heads_in_block(Problem example, const Target& target, const Candidate& candidate) {
   if (candidate.recipe->kernel != "forward" || source_folder(candidate.pipeline()) != "sm90") return {0};
-  std::vector<std::int64_t> groups;
+  std::set<std::int64_t> groups;
   const PlanOptions any;
   const Question question{example, target, candidate, any};  // of the example as it becomes
   const std::int64_t block_q = value_of(*candidate.tile, "block_q");
-  example.hq = example.hk;
-  if (!hopper_packing(question)) groups.push_back(0);
-  example.sq = 1;
-  for (const std::int64_t heads : {2, 4, 8, 16}) {
+  const auto ask = [&](std::int64_t heads, std::int64_t sq) {
     example.hq = example.hk * heads;
+    example.sq = sq;
+    if (hopper_cluster_shape(question) || hopper_packing(question)) return;
     const std::int64_t rows = rows_of_packed_heads(example, block_q);
-    if (rows > 0 && !hopper_cluster_shape(question) && !hopper_packing(question))
-      groups.push_back(block_q / rows);
+    groups.insert(rows > 0 ? block_q / rows : 0);
+  };
+  ask(1, 2 * block_q);
+  for (const std::int64_t heads : {2, 4, 8, 16}) {
+    ask(heads, 1);
+    ask(heads, Sm90ForwardLayout::group_rows / heads + 1);  // a row more than the tile for few rows has
   }
   return groups;
 }

@@ -27,6 +27,7 @@ std::span<const Recipe> recipes();
 
 /// Whether anything can be run on the target, or only planned and explained.
 bool has_kernels(const Target&);
+bool has_generic_kernel(Pass, const Target&);
 
 /// The stems in `stages`: "decode + combine" -> decode, combine.
 std::vector<std::string_view> stage_kernels(const Recipe&);
@@ -51,6 +52,8 @@ struct Candidate {
 
   std::string_view pipeline() const { return tile == nullptr ? std::string_view() : tile->pipeline; }
 };
+
+bool has_kernel(const Candidate&, const Target&);
 
 /// Whether all words, separated by spaces, are true of it: names of its recipe, its pipeline, or numbers of
 /// its tile, 0 where it has none ("wgmma_tma cluster=2").

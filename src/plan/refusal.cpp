@@ -37,6 +37,13 @@ std::ptrdiff_t rules_passed(const Reason& reason) {
          list.begin();
 }
 
+/// Of two tiles of a recipe: the one that got farther, else the first; but where head dims do not fit the
+/// last, which is the widest.
+bool is_better(const Reason& reason, const Reason& best) {
+  const std::ptrdiff_t farther = rules_passed(reason) - rules_passed(best);
+  return farther > 0 || (farther == 0 && reason.verdict->rule == "head_dims_fit");
+}
+
 }  // namespace
 
 std::string told(std::span<const Reason> reasons) {
@@ -46,9 +53,11 @@ std::string told(std::span<const Reason> reasons) {
     if (is_about_the_choice(reason) && !only_choice) continue;
     if (best.empty() || best.back().stages != reason.stages)
       best.push_back(reason);
-    else if (rules_passed(reason) >= rules_passed(best.back()))
+    else if (is_better(reason, best.back()))
       best.back() = reason;
   }
+  std::copy_if(reasons.begin(), reasons.end(), std::back_inserter(best),
+               [](const Reason& reason) { return reason.verdict->rule == "not_disabled"; });
   std::string text;
   std::set<std::string_view> said;
   for (const Reason& reason : best) {
@@ -60,6 +69,11 @@ std::string told(std::span<const Reason> reasons) {
 
 std::string refusal_of(const Problem& problem, const Target& target, std::span<const Reason> reasons) {
   const std::string start = fmt::format("no plan for '{}'", print(problem));
+  if (std::all_of(reasons.begin(), reasons.end(), is_about_the_choice)) {
+    if (const Verdict* asked = plainest_with_rule(reasons, "asked_for"))
+      return fmt::format("{} on {}: {}; `regard explain` lists the kernels for it", start, target.name,
+                         asked->reason);
+  }
   if (const Verdict* strict = plainest_with_rule(reasons, "strict_allows")) {
     return fmt::format("{} on {}: {}", start, target.name, strict->reason);
   }

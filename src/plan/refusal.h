@@ -17,7 +17,7 @@ struct Reason {
 };
 
 /// "forward: it does not take fp8; ...": one reason per recipe, that of the tile which got farthest through
-/// the rules, of equal ones the widest.
+/// the rules, and what is switched off.
 std::string told(std::span<const Reason>);
 
 std::string refusal_of(const Problem&, const Target&, std::span<const Reason>);

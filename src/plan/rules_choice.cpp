@@ -20,7 +20,7 @@ Refusal family_matches(const Question& q) {
 
 Refusal asked_for(const Question& q) {
   if (q.options.family.empty() || goes_by(q.candidate, q.options.family)) return {};
-  return fmt::format("only '{}' was asked for", q.options.family);
+  return fmt::format("only '{}' was asked for, and it does not go by that", q.options.family);
 }
 
 Refusal not_disabled(const Question& q) {

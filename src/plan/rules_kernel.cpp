@@ -59,6 +59,17 @@ bool has_kernels(const Target& target) {
   return std::any_of(all.begin(), all.end(), [&](const Recipe& recipe) { return can_cook(recipe, target); });
 }
 
+bool has_kernel(const Candidate& candidate, const Target& target) {
+  return missing_kernel(candidate, target).empty();
+}
+
+bool has_generic_kernel(Pass pass, const Target& target) {
+  const auto all = recipes();
+  return std::any_of(all.begin(), all.end(), [&](const Recipe& recipe) {
+    return is_generic(recipe) && recipe.pass == pass && can_cook(recipe, target);
+  });
+}
+
 Refusal kernel_exists(const Question& q) {
   const std::string_view missing = missing_kernel(q.candidate, q.target);
   if (missing.empty()) return {};

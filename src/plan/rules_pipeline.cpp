@@ -27,7 +27,7 @@ bool is_hopper_cluster(const Question& q) {
 Refusal too_large_for(const Question& q, std::string_view what) {
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
   if (block_q <= 128) return {};
-  return fmt::format("its tile of {} queries is for problems without {}; use one of 128", block_q, what);
+  return fmt::format("its tile of {} queries is for problems without {}; use a smaller one", block_q, what);
 }
 
 /// Whether another tile of the same pipeline could take the problem.
@@ -166,13 +166,17 @@ Refusal hopper_packing(const Question& q) {
   if (block_q == few) {
     if (has_few) return {};
     return fmt::format(
-        "its tile of {} queries is for the rows of several heads of a K/V head, all of them; use one of 128",
+        "its tile of {} queries is for all rows of several heads of a K/V head, of sequences that are not "
+        "packed and without batch_invariant; use a larger one",
         few);
   }
   if (packed_work(q.problem, block_q) == 0) return {};
   const auto& tiles = q.target.tiles;
   const bool has_tile_of_few = std::any_of(tiles.begin(), tiles.end(), [&](const Target::Tile& other) {
-    return could_take(q, other) && value_of(other, "block_q") == few;
+    const Candidate instead{q.candidate.recipe, &other};
+    const Question of_other{q.problem, q.target, instead, q.options};
+    return could_take(q, other) && value_of(other, "block_q") == few && !asked_for(of_other) &&
+           !not_disabled(of_other);
   });
   if (has_few && has_tile_of_few) {
     return fmt::format(

@@ -46,16 +46,34 @@ Refusal softcap_without_bias(const Question& q) {
 
 Refusal kernel_takes_dtype(const Question& q) {
   if (q.candidate.tile == nullptr || contains(q.candidate.tile->dtypes, q.problem.dtype)) return {};
-  return fmt::format("it does not take {}; it takes {}", word(q.problem.dtype),
-                     words(q.candidate.tile->dtypes));
+  // A pipeline has tiles of several types; they count as one kernel.
+  std::vector<DType> taken;
+  for (const Target::Tile& other : q.target.tiles) {
+    if (other.kernel != q.candidate.tile->kernel || other.pipeline != q.candidate.pipeline()) continue;
+    for (const DType dtype : other.dtypes)
+      if (!contains(taken, dtype)) taken.push_back(dtype);
+  }
+  if (contains(taken, q.problem.dtype)) taken = q.candidate.tile->dtypes;
+  return fmt::format("it does not take {}; it takes {}", word(q.problem.dtype), words(taken));
 }
 
 Refusal head_dims_fit(const Question& q) {
   if (q.candidate.tile == nullptr) return {};
   const Target::Tile& tile = *q.candidate.tile;
-  if (q.problem.d <= tile.max_d && q.problem.dv <= tile.max_dv) return {};
-  return fmt::format("head dims {}/{} are above its {}/{}; a wider kernel or the generic one takes them",
-                     q.problem.d, q.problem.dv, tile.max_d, tile.max_dv);
+  const auto fits = [&](const Target::Tile& one) {
+    return q.problem.d <= one.max_d && q.problem.dv <= one.max_dv;
+  };
+  if (fits(tile)) return {};
+  const bool wider =
+      std::any_of(q.target.tiles.begin(), q.target.tiles.end(), [&](const Target::Tile& other) {
+        return other.kernel == tile.kernel && contains(other.dtypes, q.problem.dtype) && fits(other);
+      });
+  const std::string_view who = wider ? "a wider kernel takes them"
+                               : has_generic_kernel(q.problem.pass, q.target)
+                                   ? "the generic kernel takes them"
+                                   : "no kernel takes them yet";
+  return fmt::format("head dims {}/{} are above its {}/{}; {}", q.problem.d, q.problem.dv, tile.max_d,
+                     tile.max_dv, who);
 }
 
 Refusal head_dims_aligned(const Question& q) {

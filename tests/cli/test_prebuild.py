@@ -124,7 +124,7 @@ MUTANTS = {
         "sm_90a",
         [(HOPPER, "__launch_bounds__(regard::key::warps * 32, 1)", "__launch_bounds__(32, 1)")],
         3,
-        r"can never run on sm_90a: 512 threads of \d+ registers need \d+, and there are 65536",
+        r"can never run on sm_90a: 384 threads of \d+ registers need \d+, and there are 65536",
     ),
     "no wgmma": (
         "sm_90a",

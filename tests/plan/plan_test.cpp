@@ -161,17 +161,18 @@ TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
   for (const Case& c : {
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192", 2, 4},
            Case{"b=20 hq=32 hk=8 sq=4 sk=8192", 4, 4},  // else the second round is a fifth full
-           Case{"b=1 hq=32 hk=8 sq=1 sk=512", 1, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=900", 5, 4},
-           Case{"b=1 hq=32 hk=8 sq=1 sk=1024", 8, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=4096", 16, 4},
+           Case{"b=1 hq=32 hk=8 sq=1 sk=512", 1, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=1024", 8, 4},
+           Case{"b=1 hq=32 hk=8 sq=1 sk=2048", 11, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=4096", 16, 4},
            Case{"b=1 hq=32 hk=8 sq=1 sk=16384", 16, 4}, Case{"b=2 hq=32 hk=8 sq=1 sk=16384", 8, 4},
            Case{"b=4 hq=32 hk=8 sq=1 sk=8192", 4, 4}, Case{"b=1 hq=32 hk=8 sq=1 sk=65536", 16, 4},
            Case{"b=4 hq=32 hk=8 sq=16 sk=8192 mask=causal", 4, 4},
            Case{"b=8 hq=32 hk=8 sq=16 sk=2048 mask=causal", 1, 4},
-           Case{"b=32 hq=32 hk=8 sq=16 sk=4096", 1, 4}, Case{"b=1 h=8 sq=64 sk=4096", 11, 0},
-           Case{"b=1 h=32 sq=1 sk=4096", 4, 0}, Case{"b=1 h=32 sq=1 sk=16384", 4, 0},
-           Case{"b=1 h=5 s=4096", 1, 0}, Case{"b=1 h=5 s=4096 mask=causal", 1, 0},
-           Case{"b=1 h=16 s=1024", 1, 0}, Case{"b=1 h=16 s=512", 1, 0},
+           Case{"b=32 hq=32 hk=8 sq=16 sk=4096", 1, 4}, Case{"b=1 h=32 sq=1 sk=4096", 4, 0},
+           Case{"b=1 h=5 s=4096", 1, 0},
            // Others, as the model has it.
+           Case{"b=1 hq=32 hk=8 sq=1 sk=900", 5, 4}, Case{"b=1 h=8 sq=64 sk=4096", 11, 0},
+           Case{"b=1 h=32 sq=1 sk=16384", 4, 0}, Case{"b=1 h=5 s=4096 mask=causal", 1, 0},
+           Case{"b=1 h=16 s=1024", 1, 0}, Case{"b=1 h=16 s=512", 1, 0},
            Case{"b=4 hq=32 hk=8 sq=16 sk=8192 lengths", 4, 4}, Case{"b=8 hq=32 hk=8 sq=128 sk=8192", 1, 0},
            Case{"b=1 hq=32 hk=8 sq=16 sk=65536 mask=window:1024,0", 1, 4},  // most parts would be empty
            Case{"b=8 hq=32 hk=8 sq=16 sk=8192 splits=1", 1, 4},
@@ -345,17 +346,45 @@ TEST(Plan, PairsGoInSmallGroupsAndALargeLastOne) {
 
 // Not what the target has no kernels for, nor what was not asked for: what the kernels asked for do not take.
 TEST(Plan, ARefusalTellsOfTheTileThatGotFarthest) {
-  const auto refusal = [](std::string_view text, std::string family) {
-    const Result<Plan> result = plan(problem(text), target("sm_90a"), {.family = std::move(family)});
+  const auto refusal = [](std::string_view text, PlanOptions options) {
+    const Result<Plan> result = plan(problem(text), target("sm_90a"), options);
     return result ? std::string() : result.error().message;
   };
-  EXPECT_THAT(refusal("fwd bf16 b=1 hq=8 hk=1 sq=4 sk=900 d=128", "wgmma_tma block_q=128"),
-              EndsWith("on sm_90a: forward: its tile of 128 queries is for more rows than the heads of a K/V "
-                       "head have; use one of 64"));
-  EXPECT_THAT(refusal("fwd bf16 b=1 hq=8 hk=1 sq=4 sk=900 d=256 softcap=3", "wgmma_tma"),
+  EXPECT_THAT(
+      refusal("fwd bf16 b=1 hq=8 hk=1 sq=4 sk=900 d=128", {.family = "wgmma_tma block_q=192"}),
+      HasSubstr("on sm_90a: forward: its tile of 192 queries is for problems without few query rows of "
+                "many heads; use a smaller one"));
+  EXPECT_THAT(refusal("fwd bf16 b=1 hq=8 hk=1 sq=4 sk=900 d=256 softcap=3", {.family = "wgmma_tma"}),
               EndsWith("on sm_90a: forward: the Hopper kernel has no soft cap at head dims above 192; the "
                        "portable one (mma_async) has"));
-  EXPECT_THAT(refusal("bwd bf16 b=1 h=1 s=64 d=64", ""), HasSubstr("no generic_backward kernel yet"));
+  EXPECT_THAT(refusal("bwd bf16 b=1 h=1 s=64 d=64", {}), HasSubstr("no generic_backward kernel yet"));
+  // Head dims: the widest tile, and no advice that cannot be followed.
+  EXPECT_THAT(refusal("fwd bf16 b=1 h=8 s=900 d=576 dv=512", {}),
+              EndsWith("forward: head dims 576/512 are above its 512/512; no kernel takes them yet"));
+  EXPECT_THAT(refusal("fwd bf16 b=1 h=8 s=900 d=512", {.family = "wgmma_tma"}),
+              HasSubstr("head dims 512/512 are above its 256/256; a wider kernel takes them"));
+  // Types: those of all tiles of a pipeline.
+  EXPECT_THAT(refusal("fwd fp32 b=1 h=8 s=900 d=64", {.family = "wgmma_tma"}),
+              HasSubstr("it does not take fp32; it takes fp16, bf16, fp8, fp8_e5m2"));
+  // What is switched off is told besides.
+  EXPECT_THAT(
+      refusal("fwd bf16 b=1 h=8 s=900 d=64 bias=bh", {.disabled = {"mma_async"}}),
+      EndsWith("the portable one (mma_async) has; forward: 'mma_async' is switched off; take it out of "
+               "REGARD_DISABLE"));
+  EXPECT_THAT(refusal("fwd bf16 b=1 h=8 s=900 d=64", {.family = "block_q=77"}),
+              EndsWith("on sm_90a: only 'block_q=77' was asked for, and it does not go by that; `regard "
+                       "explain` lists the kernels for it"));
+}
+
+TEST(Plan, FewRowsTakeALargerTileWhereThatOneIsAskedFor) {
+  const std::string_view text = "fwd bf16 b=1 hq=8 hk=1 sq=4 sk=900 d=128";
+  for (const PlanOptions& options : {PlanOptions{.family = "wgmma_tma block_q=128"},
+                                     PlanOptions{.family = "wgmma_tma", .disabled = {"block_q=64"}}}) {
+    const Result<Plan> result = plan(problem(text), target("sm_90a"), options);
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->stages[0].kernel.algorithm.block_q, 128);
+    EXPECT_EQ(result->stages[0].kernel.algorithm.group, 8);
+  }
 }
 
 TEST(Plan, StrictRefusesTheGenericKernelAndSaysWhyTheOthersDid) {
