@@ -1,7 +1,7 @@
 // The end of a block: rows of O and LSE, or, of one part of the keys, of the workspace.
 //
-// Sums go through shared memory, where the last tiles were. A loop takes them from there to wherever rows
-// lie; out of registers each pair of numbers would need instructions of its own for that.
+// O goes through shared memory, where the last tiles were. A loop takes it from there to wherever rows lie;
+// out of registers each pair of numbers would need instructions of its own for that, as those of a part have.
 #pragma once
 
 #include "kernels/portable/scores.h"
@@ -14,23 +14,27 @@ namespace regard {
 constexpr i64 first_free_byte = layout.dv > block_dv ? layout.q : 0;
 constexpr i64 free_bytes = layout.q + stages * (layout.keys + layout.values) - first_free_byte;
 
+/// As what numbers of O wait there: as they will be stored, or, if those have other than 16 bits, as fp32.
+constexpr DType staged = bytes_of<key::out> == 2 ? key::out : DType::fp32;
+
 /// A row on its way out, with as many columns of O as there is room for.
 struct alignas(16) StagedRow {
-  static constexpr i32 end_bytes = 32;
-  static constexpr i32 columns =
-      smaller<i32>(block_dv, (free_bytes / block_q - end_bytes) / 4 / Fragment::columns * Fragment::columns);
+  static constexpr i32 width = bytes_of<staged>;
+  static constexpr i32 end_bytes = width == 2 ? 16 : 32;  // rows of neighbouring lanes lie in different banks
+  static constexpr i32 columns = smaller<i32>(
+      block_dv, (free_bytes / block_q - end_bytes) / width / Fragment::columns * Fragment::columns);
   static_assert(columns > 0);
 
-  float o[columns];
+  u8 o[columns * width];
   float reference, sum, factor;  // of the softmax, and of O then
-  float unused[5];               // rows of neighbouring lanes lie in different banks
+  u8 unused[end_bytes - 12];
 };
-static_assert(sizeof(StagedRow) == StagedRow::columns * 4 + StagedRow::end_bytes);
+static_assert(sizeof(StagedRow) == StagedRow::columns * StagedRow::width + StagedRow::end_bytes);
 
 /// Where the rows of a block go, and what becomes of them there besides the softmax. Found once, at the
 /// start.
 struct Destination {
-  i64 o, lse;  // the first row, in bytes and in elements
+  i64 o, lse;  // the first row: of O in bytes, of a part's and of LSE in numbers
   float factor, sink;
   i32 rows;
 
@@ -39,7 +43,7 @@ struct Destination {
     const Arguments& a = head.arguments;
     if (a.splits > 1) {
       lse = head.row_of_part(work.first_row, work.split);
-      o = lse * key::dv * 4;
+      o = lse * key::dv;
     } else {
       lse = head.lse(work.first_row) - static_cast<float*>(a.lse.data);
       o = head.o(work.first_row) - static_cast<u8*>(a.o.data);
@@ -73,49 +77,71 @@ struct ColumnRange {
   i32 first, end;
 };
 
-/// As many columns of rows of O as are staged, `width` neighbours at a time; `to` has column 0 of the first
-/// row.
-template <DType dtype, i32 width>
-REGARD_DEVICE void store_rows(u8* to, i64 pitch, const StagedRow* staged, i32 count, ColumnRange columns) {
+/// As many columns of the wave's rows of O as are staged, `width` neighbours at a time; `to` has column 0 of
+/// the first row.
+template <i32 width>
+REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count, ColumnRange columns) {
   constexpr i32 across = StagedRow::columns / width;
-#pragma unroll 1
-  for (i32 i = lane(); i < count * across; i += wave) {
-    const StagedRow& row = staged[i / across];
+#pragma unroll 4
+  for (i32 i = lane(); i < wave_rows * across; i += wave) {
     const i32 at = i % across * width, column = columns.first + at;
-    if (column >= columns.end) continue;
-    float x[width];
+    if (i >= count * across || column >= columns.end) continue;
+    const u8* const from = rows[i / across].o + at * StagedRow::width;
+    u8* const there = to + i / across * pitch + column * bytes_of<key::out>;
+    if constexpr (staged == key::out) {
+      copy_bytes<width * bytes_of<staged>>(there, from);
+    } else {
+      float x[width];
 #pragma unroll
-    for (i32 j = 0; j < width; ++j) x[j] = row.o[at + j] * row.factor;
-    store_elements<dtype>(to + i / across * pitch + column * bytes_of<dtype>, x);
+      for (i32 j = 0; j < width; ++j) x[j] = reinterpret_cast<const float*>(from)[j];
+      store_elements<key::out>(there, x);
+    }
   }
 }
 
 /// The same to where they belong, in whole vectors if all rows lie so. `first_row` counts within the block.
-REGARD_DEVICE void send_rows(const Arguments& a, i64 first_byte, const StagedRow* staged, i32 first_row,
+REGARD_DEVICE void send_rows(const Arguments& a, i64 first_byte, const StagedRow* rows, i32 first_row,
                              i32 count, ColumnRange columns) {
-  constexpr i32 width = smaller(power_of_two_in(key::dv), 8), of_parts = smaller(width, 4),
-                of_out = smaller(width, 16 / bytes_of<key::out>);
-  const bool is_part = a.splits > 1;
-  const i64 pitch = is_part ? key::dv * 4 : a.o.row * bytes_of<key::out>;
-  u8* const to = (is_part ? reinterpret_cast<u8*>(a.partial_o) : static_cast<u8*>(a.o.data)) + first_byte +
-                 first_row * pitch;
-  if (is_part)
-    store_rows<DType::fp32, of_parts>(to, pitch, staged, count, columns);
-  else if ((reinterpret_cast<u64>(to) | static_cast<u64>(pitch)) % (of_out * bytes_of<key::out>) == 0)
-    store_rows<key::out, of_out>(to, pitch, staged, count, columns);
+  constexpr i32 bytes = bytes_of<key::out>, width = smaller(smaller(power_of_two_in(key::dv), 8), 16 / bytes);
+  const i64 pitch = a.o.row * bytes;
+  u8* const to = static_cast<u8*>(a.o.data) + first_byte + first_row * pitch;
+  if ((reinterpret_cast<u64>(to) | static_cast<u64>(pitch)) % (width * bytes) == 0)
+    send_rows<width>(to, pitch, rows, count, columns);
   else
-    store_rows<key::out, 1>(to, pitch, staged, count, columns);
+    send_rows<1>(to, pitch, rows, count, columns);
+}
+
+/// Rows of a part, which lie one after the other: neighbouring lanes write 32 bytes of one.
+REGARD_DEVICE void send_part(float* to, const Output& o, const RowNumbers& factor, i32 count,
+                             i32 first_column) {
+  const i32 first = first_column + Fragment::column();
+  each_row([&](i32 m, i32 half) {
+    const i32 row = Fragment::row() + row_offset(m, half);
+    if (row >= count) return;
+#pragma unroll
+    for (i32 c = 0; c < column_tiles; ++c) {
+      const i32 column = first + c * Fragment::columns;
+      const float(&x)[2] = o[m][c].x[half];
+      float* const there = to + row * key::dv + column;
+      if constexpr (key::dv % 2 == 0) {
+        const float both[2] = {x[0] * factor[m][half], x[1] * factor[m][half]};
+        if (column < key::dv) store_elements<DType::fp32>(reinterpret_cast<u8*>(there), both);
+      } else {
+        if (column < key::dv) there[0] = x[0] * factor[m][half];
+        if (column + 1 < key::dv) there[1] = x[1] * factor[m][half];
+      }
+    }
+  });
 }
 
 /// The columns [first_column, first_column + block_dv) of a wave's rows.
-REGARD_DEVICE void store(const Arguments& a, const Destination& to, StagedRow* staged, const RowState& rows,
-                         const Output& o, i32 first_column, float natural) {
+REGARD_DEVICE void store(const Arguments& a, const Destination& to, StagedRow* staged_rows,
+                         const RowState& rows, const Output& o, i32 first_column, float natural) {
   constexpr i32 tiles = StagedRow::columns / Fragment::columns;
   const i32 wave_row = thread() / wave * wave_rows;
   const i32 count = smaller(to.rows - wave_row, wave_rows);
-  staged += wave_row;
-  StagedRow* const own = staged + Fragment::row();
-  const u32 own_columns = shared_address(own->o + Fragment::column());
+  staged_rows += wave_row;
+  StagedRow* const own = staged_rows + Fragment::row();
   each_row([&](i32 m, i32 half) {
     const float sum = row_sum(rows.sum[m][half]);
     if (!Fragment::first_of_row()) return;
@@ -124,18 +150,29 @@ REGARD_DEVICE void store(const Arguments& a, const Destination& to, StagedRow* s
     row.sum = sum;
   });
   sync_wave();
-  end_rows(a, to, staged, wave_row, count, first_column == 0, natural);
+  end_rows(a, to, staged_rows, wave_row, count, first_column == 0, natural);
+  sync_wave();
+  RowNumbers factor;
+  each_row([&](i32 m, i32 half) { factor[m][half] = own[row_offset(m, half)].factor; });
+  if (a.splits > 1) {
+    send_part(a.partial_o + to.o + wave_row * key::dv, o, factor, count, first_column);
+    return;
+  }
+  const u32 own_columns = shared_address(own->o + Fragment::column() * StagedRow::width);
 #pragma unroll
   for (i32 first = 0; first < column_tiles; first += tiles) {
-    sync_wave();
+    if (first > 0) sync_wave();
     each_row([&](i32 m, i32 half) {
       const u32 row = own_columns + static_cast<u32>(row_offset(m, half) * sizeof(StagedRow));
 #pragma unroll
-      for (i32 c = 0; c < tiles && first + c < column_tiles; ++c)
-        store_shared(row + c * Fragment::columns * 4, o[m][first + c].x[half]);
+      for (i32 c = 0; c < tiles && first + c < column_tiles; ++c) {
+        const float(&x)[2] = o[m][first + c].x[half];
+        store_pair<staged>(row + c * Fragment::columns * StagedRow::width, x[0] * factor[m][half],
+                           x[1] * factor[m][half]);
+      }
     });
     sync_wave();
-    send_rows(a, to.o, staged, wave_row, count,
+    send_rows(a, to.o, staged_rows, wave_row, count,
               {first_column + first * Fragment::columns, smaller<i32>(key::dv, first_column + block_dv)});
   }
 }

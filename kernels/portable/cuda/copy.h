@@ -12,11 +12,6 @@ REGARD_DEVICE void store_vector(u32 to, const u32 (&words)[4]) {
                : "memory");
 }
 
-/// By a statement of its own: many vectors of C++ take the compiler long.
-REGARD_DEVICE void store_shared(u32 to, const float (&x)[2]) {
-  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x[0]), "f"(x[1]) : "memory");
-}
-
 /// Only the first `bytes` are read, the rest become zero. Both addresses are multiples of 16.
 REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
   if constexpr (target::cp_async) {

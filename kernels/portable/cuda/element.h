@@ -78,4 +78,26 @@ REGARD_DEVICE void store_elements(u8* to, const float (&x)[width]) {
   }
 }
 
+/// Two neighbours to shared memory, by a statement of its own: many vectors of C++ take the compiler long.
+template <DType dtype>
+REGARD_DEVICE void store_pair(u32 to, float x, float y) {
+  if constexpr (dtype == DType::fp32)
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
+  else
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(pair<dtype>(x, y)) : "memory");
+}
+
+/// Both addresses are multiples of `bytes`, a power of two up to 16.
+template <i32 bytes>
+REGARD_DEVICE void copy_bytes(u8* to, const u8* from) {
+  if constexpr (bytes == 16)
+    *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+  else if constexpr (bytes == 8)
+    *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(from);
+  else if constexpr (bytes == 4)
+    *reinterpret_cast<u32*>(to) = *reinterpret_cast<const u32*>(from);
+  else
+    *reinterpret_cast<u16*>(to) = *reinterpret_cast<const u16*>(from);
+}
+
 }  // namespace regard
