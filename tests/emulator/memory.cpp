@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "emulator/barrier.h"
 #include "emulator/instructions.h"
@@ -17,33 +18,40 @@ std::uint32_t address(Execution& e, const ptx::Operand& operand) {
   return static_cast<std::uint32_t>(e.get(operand));
 }
 
-/// Of a vector of words.
+/// The words of a vector, or the one that stands alone.
+std::span<const ptx::Operand> words_of(const ptx::Operand& operand) {
+  if (operand.kind == ptx::Operand::Kind::vector) return operand.parts;
+  return {&operand, 1};
+}
+
 void check_alignment(const Instruction& i, const std::uint8_t* place, std::size_t words) {
   if (reinterpret_cast<std::uintptr_t>(place) % (4 * words) != 0)
     throw std::runtime_error(fmt::format("{} at an address that is no multiple of {}", i.name, 4 * words));
 }
 
 void store_words(Execution& e, const Instruction& i, std::uint8_t* to) {
-  check_alignment(i, to, i.operands[1].parts.size());
-  for (const ptx::Operand& part : i.operands[1].parts) {
-    const auto word = static_cast<std::uint32_t>(e.get(part));
+  const std::span<const ptx::Operand> words = words_of(i.operands[1]);
+  check_alignment(i, to, words.size());
+  for (const ptx::Operand& from : words) {
+    const auto word = static_cast<std::uint32_t>(e.get(from));
     std::memcpy(to, &word, sizeof word);
     to += sizeof word;
   }
 }
 void store_shared(Execution& e, const Instruction& i) {
-  store_words(e, i, e.launch().shared(address(e, i.operands[0]), 4 * i.operands[1].parts.size()));
+  store_words(e, i, e.launch().shared(address(e, i.operands[0]), 4 * words_of(i.operands[1]).size()));
 }
 void store_global(Execution& e, const Instruction& i) {
   store_words(e, i, reinterpret_cast<std::uint8_t*>(e.get(i.operands[0])));
 }
 void load_shared(Execution& e, const Instruction& i) {
-  const std::uint8_t* from = e.launch().shared(address(e, i.operands[1]), 4 * i.operands[0].parts.size());
-  check_alignment(i, from, i.operands[0].parts.size());
-  for (const ptx::Operand& part : i.operands[0].parts) {
+  const std::span<const ptx::Operand> words = words_of(i.operands[0]);
+  const std::uint8_t* from = e.launch().shared(address(e, i.operands[1]), 4 * words.size());
+  check_alignment(i, from, words.size());
+  for (const ptx::Operand& to : words) {
     std::uint32_t word = 0;
     std::memcpy(&word, from, sizeof word);
-    e.set(part, word);
+    e.set(to, word);
     from += sizeof word;
   }
 }
@@ -197,6 +205,7 @@ std::span<const Named> memory_instructions() {
   static constexpr Named table[] = {
       {"st.shared.v4.b32", store_shared},
       {"st.shared.v2.f32", store_shared},
+      {"st.shared.b32", store_shared},
       {"st.global.v4.b32", store_global},
       {"ld.shared.v4.f32", load_shared},
       {"ld.shared.v2.f32", load_shared},
