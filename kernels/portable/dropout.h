@@ -35,10 +35,10 @@ REGARD_DEVICE bool is_kept(const u32 (&words)[4], i32 byte, i32 keep) {
   return static_cast<i32>(words[byte / 4] >> 8 * (byte % 4) & 255u) <= keep;
 }
 
-/// Weights that are not kept become 0; `key` is the first of the tile.
+/// Weights that are not kept become 0; `key` is the first of the wave.
 REGARD_DEVICE void drop(Scores& weights, const Random& random, i32 keep, i32 first_row, i32 key) {
-  constexpr i32 group = philox::group, tiles = smaller(block_k, group) / Fragment::columns;
-  static_assert(block_k % group == 0 || group % block_k == 0);
+  constexpr i32 group = philox::group, tiles = smaller(wave_keys, group) / Fragment::columns;
+  static_assert(wave_keys % group == 0 || group % wave_keys == 0);
   const i32 first_of_thread = first_row + row_in_tile(), first_column = key + Fragment::column();
   each_row([&](i32 m, i32 half) {
 #pragma unroll
@@ -50,7 +50,7 @@ REGARD_DEVICE void drop(Scores& weights, const Random& random, i32 keep, i32 fir
       u32 own[4];
 #pragma unroll
       for (i32 i = 0; i < 4; ++i) own[i] = words[i];
-      for (i32 skipped = column % group / block_k; block_k < group && skipped > 0; --skipped) {
+      for (i32 skipped = column % group / wave_keys; wave_keys < group && skipped > 0; --skipped) {
 #pragma unroll
         for (i32 i = 0; i + tiles / 2 < 4; ++i) own[i] = own[i + tiles / 2];
       }

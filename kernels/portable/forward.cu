@@ -30,9 +30,11 @@ struct Common {
 };
 static_assert(sizeof(Common) <= layout.common);
 
-/// Q, then the ring of K, that of V, what is common, and what rows see; at the end rows on their way out.
+/// Q, then the ring of K, that of V, weights of waves that share rows, what is common, and what rows see; at
+/// the end rows on their way out.
 struct Memory {
-  u32 q, keys, values;
+  u32 q, keys, values, weights;
+  float2* scratch;  // in the place of weights: those of a tile are made after it was used
   StagedRow* staged;
   Common* common;
   VisibleRows visible;
@@ -42,6 +44,10 @@ struct Memory {
     keys = q + layout.q;
     values = keys + stages * layout.keys;
     u8* behind = dynamic + layout.q + stages * (layout.keys + layout.values);
+    weights = shared_address(behind);
+    scratch = reinterpret_cast<float2*>(behind);
+    static_assert(across == 1 || across * block_q * sizeof(float2) <= layout.weights);
+    behind += layout.weights;
     common = reinterpret_cast<Common*>(behind);
     visible = {&common->visible, reinterpret_cast<RowKeys*>(behind + layout.common)};
   }
@@ -124,7 +130,8 @@ class Block {
     for (i32 m = 0; m < row_tiles; ++m)
 #pragma unroll
       for (i32 n = 0; n < key_tiles; ++n) s[m][n] = {};
-    const u32 q = memory_.q + thread() / wave * wave_rows * layout.row_of_q;
+    const u32 q = memory_.q + row_of_wave() * layout.row_of_q;
+    const u32 k = memory_.keys + slot * layout.keys + part_of_wave() * wave_keys * layout.row_of_k;
 #pragma unroll 1
     for (i32 step = 0; step < steps_d; ++step) {
       if (step > 0 || (steps_d > 1 && again)) {
@@ -133,15 +140,17 @@ class Block {
         wait_for_copies<0>();
         __syncthreads();
       }
-      Multiply::add_scores(s, q + step * block_d * operand_bytes, memory_.keys + slot * layout.keys);
+      Multiply::add_scores(s, q + step * block_d * operand_bytes, k);
     }
   }
 
   /// The weights of a tile, which join the rows' sums. Where some come out too large the scores are
-  /// multiplied once more, as K is still there, and references rise.
+  /// multiplied once more, as K is still there, and references rise. Ends when V is there for all and nobody
+  /// reads K any more.
   REGARD_DEVICE void weigh_tile(Multiply::Weights& weights, i32 key, i32 slot, RowState& rows,
                                 Output& o) const {
     const Scale scale = common_.scale;
+    const i32 first_key = key + part_of_wave() * wave_keys;
     constexpr u32 once_more = 1u << 31;
     RowNumbers sum;
     u32 risen = 0;
@@ -149,29 +158,42 @@ class Block {
     for (;;) {
       Scores s;
       multiply_keys(s, key, slot, risen != 0);
-      if (changes_scores || scale.before != 1.0f) change_scores(s, a_, common_.bias, key, scale.before);
+      if (changes_scores || scale.before != 1.0f) change_scores(s, a_, common_.bias, first_key, scale.before);
       if (key::bits || !common_.visible.sees_all(key))
-        mask(s, memory_.visible, common_.bits, key, common_.sk);
+        mask(s, memory_.visible, common_.bits, first_key, common_.sk);
       if (risen != 0 || !rows.settled) {
         RowNumbers factor;
-        raise_references(s, rows, scale.unit, risen, factor);
+        raise_references({s, risen, memory_.scratch}, rows, scale.unit, factor);
         rescale(o, factor);
       }
       const u32 found = weigh(s, rows, scale.unit, sum);
-      if constexpr (key::dropout) drop(s, common_.random, a_.dropout_keep, common_.work.first_row, key);
-      Multiply::pack(weights, s);
-      if (risen != 0 || !any(found != 0)) break;
+      if constexpr (key::dropout) drop(s, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
+      weights.pack(s);
+      bool again = risen == 0 && found != 0;
+      if constexpr (blocks_vote)
+        again = meet_for_values(again);
+      else
+        again = any_in_wave(again);
+      if (!again) break;
       risen = found | once_more;
     }
+    if constexpr (!blocks_vote) meet_for_values(false);
     each_row([&](i32 m, i32 half) { rows.sum[m][half] += sum[m][half]; });
   }
-  /// Of those who would multiply again together: a wave alone, or, where K comes in steps, the block.
-  REGARD_DEVICE static bool any(bool x) { return steps_d > 1 ? __syncthreads_or(x) != 0 : any_in_wave(x); }
+  /// Who multiplies again: waves that share rows, or steps of K, do together.
+  static constexpr bool blocks_vote = steps_d > 1 || across > 1;
+  /// Whether anyone wants to.
+  REGARD_DEVICE static bool meet_for_values(bool again) {
+    wait_for_copies<pending>();
+    if constexpr (blocks_vote) return __syncthreads_or(again) != 0;
+    __syncthreads();
+    return false;
+  }
+  static constexpr i32 pending = 2 * (stages - 1);
 
   /// The columns [first_column, first_column + block_dv) of O. Copies of K and of V of a tile are one group
   /// each, K first; `stages` tiles of K and one less of V are on their way when a tile begins.
   REGARD_DEVICE void columns(i32 first_column) {
-    constexpr i32 pending = 2 * (stages - 1);
     Output o = {};
     RowState rows;
     Tiles tiles;
@@ -187,10 +209,8 @@ class Block {
       wait_for_copies<pending>();
       __syncthreads();  // K is there for all, and nobody reads the last V any more
       load_values(following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, first_column);
-      Multiply::Weights weights;
+      Multiply::Weights weights(memory_.weights);
       weigh_tile(weights, tiles[0], slot, rows, o);
-      wait_for_copies<pending>();
-      __syncthreads();  // the same for V, and nobody reads K any more
       load_keys(following(tiles, stages), slot, 0);
       Multiply::add_values(o, weights, memory_.values + slot * layout.values);
       tiles[0] = following(tiles, 1);

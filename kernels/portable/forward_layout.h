@@ -12,25 +12,28 @@ namespace regard::portable {
 struct ForwardLayout {
   static constexpr i64 vector = 16, line = 128;
 
-  i64 block_d, block_dv;             // columns of K and V that are there at a time, in whole matrix products
-  i64 d, dv;                         // columns, in whole blocks
-  i64 row_of_q, row_of_k, row_of_v;  // from one row to the next
-  i64 q, keys, values, visible, common;  // of one part
+  i64 block_d, block_dv;  // columns of K and V that are there at a time, in whole matrix products
+  i64 d, dv;              // columns, in whole blocks
+  i64 row_of_q, row_of_k, row_of_v, row_of_weights;  // from one row to the next
+  i64 q, keys, values, weights, visible, common;     // of one part
   i64 stages;
 
-  /// `bytes`: of a number of Q, K and V. A step of 0 is all at once.
+  /// `bytes`: of a number of Q, K and V. A step of 0 is all at once. `across`: waves that share rows, and
+  /// with them their weights.
   constexpr REGARD_INLINE ForwardLayout(i64 bytes, i64 dim, i64 dim_v, i64 block_q, i64 block_k, i64 step_d,
-                                        i64 step_dv, i64 pipeline)
+                                        i64 step_dv, i64 pipeline, i64 across)
       : block_d(step(step_d, dim)),
-        block_dv(step(step_dv, dim_v)),
+        block_dv(step(step_dv, dim_v, across > 1 ? 16 * across : 16)),
         d(whole(dim, block_d)),
         dv(whole(dim_v, block_dv)),
         row_of_q(d * operand_bytes(bytes) + vector),
         row_of_k(row(block_d, operand_bytes(bytes))),
         row_of_v(row(block_dv, operand_bytes(bytes))),
+        row_of_weights(row(block_k, operand_bytes(bytes))),
         q(block_q * row_of_q),
         keys(block_k * row_of_k),
         values(block_k * row_of_v),
+        weights(across > 1 ? block_q * row_of_weights : 0),
         visible(block_q * 16),
         common(224),
         stages(pipeline > 0 ? pipeline : 1) {}
@@ -44,11 +47,13 @@ struct ForwardLayout {
   static constexpr REGARD_INLINE i64 whole(i64 columns, i64 block) {
     return (columns + block - 1) / block * block;
   }
-  static constexpr REGARD_INLINE i64 step(i64 asked, i64 columns) {
-    return whole(asked > 0 && asked < columns ? asked : columns, 16);
+  static constexpr REGARD_INLINE i64 step(i64 asked, i64 columns, i64 multiple = 16) {
+    return whole(asked > 0 && asked < columns ? asked : columns, multiple);
   }
 
-  constexpr REGARD_INLINE i64 total() const { return q + stages * (keys + values) + visible + common; }
+  constexpr REGARD_INLINE i64 total() const {
+    return q + stages * (keys + values) + weights + visible + common;
+  }
 };
 
 }  // namespace regard::portable

@@ -1,18 +1,9 @@
 // The two products of attention, by matrix instructions: scores of Q and K, and output of weights and V.
 #pragma once
 
-#include "kernels/portable/cuda/matrix.h"
-#include "kernels/portable/tile.h"
+#include "kernels/portable/weights.h"
 
 namespace regard {
-
-constexpr i32 depth = 16;  // of one matrix product
-constexpr i32 depth_bytes = depth * operand_bytes;
-
-template <i32 row_bytes>
-REGARD_DEVICE u32 place_of(SquareRow lane) {
-  return place<row_bytes>(lane.row, lane.vector * 16);
-}
 
 template <>
 struct Products<true> {
@@ -41,34 +32,25 @@ struct Products<true> {
     }
   }
 
-  /// Weights as the left operand of the next product: sums lie as it takes them.
-  using Weights = Left[row_tiles][block_k / depth];
-
-  REGARD_DEVICE static void pack(Weights& weights, const Scores& s) {
-#pragma unroll
-    for (i32 m = 0; m < row_tiles; ++m) {
-#pragma unroll
-      for (i32 i = 0; i < block_k / depth * 4; ++i) {
-        const Fragment& from = s[m][i / 2];
-        weights[m][i / 4][i % 4] = pair<operand>(from.x[i % 2][0], from.x[i % 2][1]);
-      }
-    }
-  }
+  using Weights = LeftWeights<(across > 1)>;
 
   /// o += weights V; `v` is the address of the first key.
   REGARD_DEVICE static void add_values(Output& o, const Weights& weights, u32 v) {
-    v += place_of<layout.row_of_v>(SquareRow::of_left());
+    v += place_of<layout.row_of_v>(SquareRow::of_left(), column_of_wave());
 #pragma unroll
     for (i32 i = 0; i < block_k / depth; ++i) {
+      Left left[row_tiles];
+#pragma unroll
+      for (i32 m = 0; m < row_tiles; ++m) weights.load(left[m], m, i);
 #pragma unroll
       for (i32 n = 0; n < column_tiles; n += 2) {
         u32 right[4];
-        load_turned(right, along<layout.row_of_v>(v, n * Fragment::columns * operand_bytes) +
-                               i * depth * layout.row_of_v);
+        load_turned(
+            right, along<layout.row_of_v>(v, column_offset(n) * operand_bytes) + i * depth * layout.row_of_v);
 #pragma unroll
         for (i32 m = 0; m < row_tiles; ++m) {
-          multiply_add<operand>(o[m][n], weights[m][i], right[0], right[1]);
-          multiply_add<operand>(o[m][n + 1], weights[m][i], right[2], right[3]);
+          multiply_add<operand>(o[m][n], left[m], right[0], right[1]);
+          multiply_add<operand>(o[m][n + 1], left[m], right[2], right[3]);
         }
       }
     }

@@ -34,14 +34,17 @@ struct Products<false> {
     }
   }
 
-  using Weights = Scores;
+  struct Weights {
+    Scores of;
 
-  REGARD_DEVICE static void pack(Weights& weights, const Scores& s) {
+    REGARD_DEVICE explicit Weights(u32) {}
+    REGARD_DEVICE void pack(const Scores& s) {
 #pragma unroll
-    for (i32 m = 0; m < row_tiles; ++m)
+      for (i32 m = 0; m < row_tiles; ++m)
 #pragma unroll
-      for (i32 n = 0; n < key_tiles; ++n) weights[m][n] = s[m][n];
-  }
+        for (i32 n = 0; n < key_tiles; ++n) of[m][n] = s[m][n];
+    }
+  };
 
   /// o += weights V; `v` is the address of the first key. The weight of a key comes from the lane that has
   /// it: a turn of the loop takes the keys of one lane of each fragment.
@@ -56,7 +59,7 @@ struct Products<false> {
         for (i32 i = 0; i < Fragment::width; ++i) {
           const u32 key = v + static_cast<u32>((n * Fragment::columns + column + i) * layout.row_of_v);
           RowNumbers weight;
-          each_row([&](i32 m, i32 half) { weight[m][half] = from_lane(weights[m][n].x[half][i], from); });
+          each_row([&](i32 m, i32 half) { weight[m][half] = from_lane(weights.of[m][n].x[half][i], from); });
 #pragma unroll
           for (i32 c = 0; c < column_tiles; ++c) {
             float right[2];

@@ -13,7 +13,7 @@ namespace regard {
 /// becomes of a row depends on its own scores alone.
 struct RowState {
   RowNumbers reference, sum;  // -infinity: no key seen yet
-  bool settled = false;       // every row of the wave has a reference, and none is huge
+  bool settled = false;       // every row of those who decide together has a reference, and none is huge
 
   REGARD_DEVICE RowState() {
     each_row([&](i32 m, i32 half) {
@@ -41,20 +41,51 @@ REGARD_DEVICE u32 row_bit(i32 m, i32 half) {
   return 1u << (m * Fragment::halves + half);
 }
 
-/// Raises the references of rows that have none, and of those that have `risen`; sums so far follow, and
+/// The maximum of each row's scores and whether it has `risen`, of all waves that share rows. Those meet in
+/// `scratch`, with the whole block.
+struct RowMeeting {
+  RowNumbers most;
+  u32 risen;
+
+  REGARD_DEVICE RowMeeting(const Scores& s, u32 risen_of_thread, float2* scratch)
+      : risen(row_or(risen_of_thread)) {
+    each_row([&](i32 m, i32 half) {
+      float x = -infinity;
+#pragma unroll
+      for (i32 n = 0; n < key_tiles; ++n) x = fmaxf(x, fmaxf(s[m][n].x[half][0], s[m][n].x[half][1]));
+      most[m][half] = row_max(x);
+    });
+    if constexpr (across > 1) join(scratch);
+  }
+
+ private:
+  REGARD_DEVICE void join(float2* scratch) {
+    float2* const own = scratch + row_in_tile();
+    each_row([&](i32 m, i32 half) {
+      if (Fragment::first_of_row())
+        own[row_offset(m, half) + part_of_wave() * block_q] =
+            make_float2(most[m][half], (risen & row_bit(m, half)) != 0 ? 1.0f : 0.0f);
+    });
+    __syncthreads();
+    each_row([&](i32 m, i32 half) {
+#pragma unroll
+      for (i32 part = 0; part < across; ++part) {
+        const float2 row = own[row_offset(m, half) + part * block_q];
+        most[m][half] = fmaxf(most[m][half], row.x);
+        if (row.y != 0) risen |= row_bit(m, half);
+      }
+    });
+  }
+};
+
+/// Raises the references of rows that have none, and of those that have risen; sums so far follow, and
 /// `factor` is that of O.
-REGARD_DEVICE void raise_references(const Scores& s, RowState& rows, float unit, u32 risen,
-                                    RowNumbers& factor) {
+REGARD_DEVICE void raise_references(const RowMeeting& met, RowState& rows, float unit, RowNumbers& factor) {
   bool settled = true;
-  risen = row_or(risen);
   each_row([&](i32 m, i32 half) {
     const float before = rows.reference[m][half];
-    float most = -infinity;
-#pragma unroll
-    for (i32 n = 0; n < key_tiles; ++n) most = fmaxf(most, fmaxf(s[m][n].x[half][0], s[m][n].x[half][1]));
-    most = row_max(most);
-    const bool rises = before == -infinity || (risen & row_bit(m, half)) != 0;
-    const float reference = rises ? fmaxf(most, before) : before;
+    const bool rises = before == -infinity || (met.risen & row_bit(m, half)) != 0;
+    const float reference = rises ? fmaxf(met.most[m][half], before) : before;
     // Of the new reference as the weights round it. The old one may be multiplied and subtracted in one
     // instruction, unrounded, and the factor is then off by that rounding: as little as a score is.
     const float now = finite(reference), scaled = now * unit;
@@ -63,7 +94,7 @@ REGARD_DEVICE void raise_references(const Scores& s, RowState& rows, float unit,
     rows.sum[m][half] *= factor[m][half];
     settled &= reference != -infinity && !is_huge(scaled);
   });
-  rows.settled = !any_in_wave(!settled);
+  rows.settled = !any_together(!settled);
 }
 
 /// Scores of rows with a huge reference are measured from it: behind, it counts as 0.

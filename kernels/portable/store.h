@@ -25,11 +25,20 @@ struct alignas(16) StagedRow {
       block_dv, (free_bytes / block_q - end_bytes) / width / Fragment::columns * Fragment::columns);
   static_assert(columns > 0);
 
-  u8 o[columns * width];
-  float reference, sum, factor;  // of the softmax, and of O then
-  u8 unused[end_bytes - 12];
+  u8 o[columns * width + end_bytes - 16];
+  float reference, factor, sum[2];  // of the softmax, and of O then; of each wave that shares rows a sum
 };
 static_assert(sizeof(StagedRow) == StagedRow::columns * StagedRow::width + StagedRow::end_bytes);
+
+static_assert(across == 1 || StagedRow::columns == block_dv);
+
+/// Until all who share rows are here.
+REGARD_DEVICE void sync_rows() {
+  if constexpr (across > 1)
+    __syncthreads();
+  else
+    sync_wave();
+}
 
 /// Where the rows of a block go, and what becomes of them there besides the softmax. Found once, at the
 /// start.
@@ -66,7 +75,8 @@ REGARD_DEVICE void end_rows(const Arguments& a, const Destination& to, StagedRow
 #pragma unroll 1
   for (i32 i = lane(); i < count; i += wave) {
     StagedRow& row = staged[i];
-    const SoftmaxEnd end = end_softmax(row.reference, row.sum, natural, sink);
+    const float sum = across > 1 ? row.sum[0] + row.sum[1] : row.sum[0];
+    const SoftmaxEnd end = end_softmax(row.reference, sum, natural, sink);
     row.factor = end.inverse * factor;
     if (writes_lse) lse[first + i * pitch] = end.lse;
   }
@@ -77,17 +87,17 @@ struct ColumnRange {
   i32 first, end;
 };
 
-/// As many columns of the wave's rows of O as are staged, `width` neighbours at a time; `to` has column 0 of
-/// the first row.
+/// As many of the wave's columns of its rows of O as are staged, `width` neighbours at a time; `to` has
+/// column 0 of the first row.
 template <i32 width>
 REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count, ColumnRange columns) {
-  constexpr i32 across = StagedRow::columns / width;
+  constexpr i32 vectors = StagedRow::columns / width;
 #pragma unroll 4
-  for (i32 i = lane(); i < wave_rows * across; i += wave) {
-    const i32 at = i % across * width, column = columns.first + at;
-    if (i >= count * across || column >= columns.end) continue;
-    const u8* const from = rows[i / across].o + at * StagedRow::width;
-    u8* const there = to + i / across * pitch + column * bytes_of<key::out>;
+  for (i32 i = lane() + part_of_wave() * wave; i < wave_rows * vectors; i += across * wave) {
+    const i32 at = i % vectors * width, column = columns.first + at;
+    if (i >= count * vectors || column >= columns.end) continue;
+    const u8* const from = rows[i / vectors].o + at * StagedRow::width;
+    u8* const there = to + i / vectors * pitch + column * bytes_of<key::out>;
     if constexpr (staged == key::out) {
       copy_bytes<width * bytes_of<staged>>(there, from);
     } else {
@@ -113,14 +123,13 @@ REGARD_DEVICE void send_rows(const Arguments& a, i64 first_byte, const StagedRow
 
 /// Rows of a part, which lie one after the other: neighbouring lanes write 32 bytes of one.
 REGARD_DEVICE void send_part(float* to, const Output& o, const RowNumbers& factor, i32 count,
-                             i32 first_column) {
-  const i32 first = first_column + Fragment::column();
+                             i32 own_column) {
   each_row([&](i32 m, i32 half) {
     const i32 row = Fragment::row() + row_offset(m, half);
     if (row >= count) return;
 #pragma unroll
     for (i32 c = 0; c < column_tiles; ++c) {
-      const i32 column = first + c * Fragment::columns;
+      const i32 column = own_column + column_offset(c);
       const float(&x)[2] = o[m][c].x[half];
       float* const there = to + row * key::dv + column;
       if constexpr (key::dv % 2 == 0) {
@@ -134,46 +143,47 @@ REGARD_DEVICE void send_part(float* to, const Output& o, const RowNumbers& facto
   });
 }
 
-/// The columns [first_column, first_column + block_dv) of a wave's rows.
+/// The columns [first_column, first_column + block_dv) of the rows; a wave has all of those or a part.
 REGARD_DEVICE void store(const Arguments& a, const Destination& to, StagedRow* staged_rows,
                          const RowState& rows, const Output& o, i32 first_column, float natural) {
-  constexpr i32 tiles = StagedRow::columns / Fragment::columns;
-  const i32 wave_row = thread() / wave * wave_rows;
-  const i32 count = smaller(to.rows - wave_row, wave_rows);
+  constexpr i32 tiles = StagedRow::columns / Fragment::columns / across;
+  const i32 wave_row = row_of_wave(), part = part_of_wave();
+  const i32 count = smaller(to.rows - wave_row, wave_rows),
+            end = smaller<i32>(key::dv, first_column + block_dv);
   staged_rows += wave_row;
   StagedRow* const own = staged_rows + Fragment::row();
   each_row([&](i32 m, i32 half) {
     const float sum = row_sum(rows.sum[m][half]);
     if (!Fragment::first_of_row()) return;
     StagedRow& row = own[row_offset(m, half)];
-    row.reference = rows.reference[m][half];
-    row.sum = sum;
+    if (part == 0) row.reference = rows.reference[m][half];
+    row.sum[part] = sum;
   });
-  sync_wave();
-  end_rows(a, to, staged_rows, wave_row, count, first_column == 0, natural);
-  sync_wave();
+  sync_rows();
+  if (part == 0) end_rows(a, to, staged_rows, wave_row, count, first_column == 0, natural);
+  sync_rows();
   RowNumbers factor;
   each_row([&](i32 m, i32 half) { factor[m][half] = own[row_offset(m, half)].factor; });
+  const i32 own_column = column_of_wave() + Fragment::column();
   if (a.splits > 1) {
-    send_part(a.partial_o + to.o + wave_row * key::dv, o, factor, count, first_column);
+    send_part(a.partial_o + to.o + wave_row * key::dv, o, factor, count, first_column + own_column);
     return;
   }
-  const u32 own_columns = shared_address(own->o + Fragment::column() * StagedRow::width);
+  const u32 own_columns = shared_address(own->o + own_column * StagedRow::width);
 #pragma unroll
   for (i32 first = 0; first < column_tiles; first += tiles) {
-    if (first > 0) sync_wave();
+    if (first > 0) sync_rows();
     each_row([&](i32 m, i32 half) {
       const u32 row = own_columns + static_cast<u32>(row_offset(m, half) * sizeof(StagedRow));
 #pragma unroll
       for (i32 c = 0; c < tiles && first + c < column_tiles; ++c) {
         const float(&x)[2] = o[m][first + c].x[half];
-        store_pair<staged>(row + c * Fragment::columns * StagedRow::width, x[0] * factor[m][half],
+        store_pair<staged>(row + column_offset(c) * StagedRow::width, x[0] * factor[m][half],
                            x[1] * factor[m][half]);
       }
     });
-    sync_wave();
-    send_rows(a, to.o, staged_rows, wave_row, count,
-              {first_column + first * Fragment::columns, smaller<i32>(key::dv, first_column + block_dv)});
+    sync_rows();
+    send_rows(a, to.o, staged_rows, wave_row, count, {first_column + first * Fragment::columns, end});
   }
 }
 

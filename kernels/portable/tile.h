@@ -13,23 +13,46 @@ constexpr i32 operand_bytes = bytes_of<operand>;
 
 constexpr i32 block_q = key::block_q, block_k = key::block_k, threads = key::warps * wave;
 constexpr portable::ForwardLayout layout(bytes_of<key::dtype>, key::d, key::dv, key::block_q, key::block_k,
-                                         key::block_d, key::block_dv, key::stages);
+                                         key::block_d, key::block_dv, key::stages, key::warps_across);
 constexpr i32 block_d = layout.block_d, block_dv = layout.block_dv, stages = layout.stages;
 constexpr i32 steps_d = layout.d / block_d;
 static_assert(steps_d == 1 || stages == 1, "K in parts has one buffer");
 
-/// A wave has whole rows of the tile, so that softmax needs no other wave.
-constexpr i32 wave_rows = block_q / key::warps, row_tiles = wave_rows / Fragment::rows;
-constexpr i32 key_tiles = block_k / Fragment::columns, column_tiles = block_dv / Fragment::columns;
-static_assert(row_tiles > 0 && row_tiles * Fragment::rows * key::warps == block_q && block_k % 16 == 0);
+/// A wave has whole rows of the tile, so that softmax needs no other wave. Or some waves share rows: each has
+/// a part of the keys, and of the columns of O then, and all have twice as many rows. They read that much
+/// less of K and V from shared memory.
+constexpr i32 across = key::warps_across > 1 ? key::warps_across : 1;
+constexpr i32 wave_rows = block_q / key::warps * across, row_tiles = wave_rows / Fragment::rows;
+constexpr i32 wave_keys = block_k / across, key_tiles = wave_keys / Fragment::columns;
+constexpr i32 wave_columns = block_dv / across, column_tiles = wave_columns / Fragment::columns;
+static_assert(row_tiles > 0 && row_tiles * Fragment::rows * key::warps == block_q * across);
+static_assert(wave_keys % 16 == 0 && wave_columns % 16 == 0);
+static_assert(across == 1 || (across == 2 && key::warps % 2 == 0 && operand != DType::fp32));
 
 using Scores = Fragment[row_tiles][key_tiles];
 using Output = Fragment[row_tiles][column_tiles];
 using RowNumbers = float[row_tiles][Fragment::halves];
 
+/// The first row of this thread's wave within the tile, and which part of the keys and columns it has.
+REGARD_DEVICE i32 row_of_wave() {
+  return thread() / wave / across * wave_rows;
+}
+REGARD_DEVICE i32 part_of_wave() {
+  return across > 1 ? thread() / wave % across : 0;
+}
+
+/// The first column of O that this wave has, and where its n-th column tile is from there: pairs of them,
+/// which are multiplied together, go around among the waves.
+REGARD_DEVICE i32 column_of_wave() {
+  return part_of_wave() * 2 * Fragment::columns;
+}
+constexpr REGARD_INLINE i32 column_offset(i32 n) {
+  return (n / 2 * 2 * across + n % 2) * Fragment::columns;
+}
+
 /// This thread's first row within the tile, and where its others are from there.
 REGARD_DEVICE i32 row_in_tile() {
-  return thread() / wave * wave_rows + Fragment::row();
+  return row_of_wave() + Fragment::row();
 }
 constexpr REGARD_INLINE i32 row_offset(i32 m, i32 half) {
   return m * Fragment::rows + half * Fragment::row_step;
@@ -42,6 +65,11 @@ REGARD_DEVICE void each_row(Function function) {
   for (i32 m = 0; m < row_tiles; ++m)
 #pragma unroll
     for (i32 half = 0; half < Fragment::halves; ++half) function(m, half);
+}
+
+/// Of those who decide together: a wave, or the block where waves share rows.
+REGARD_DEVICE bool any_together(bool x) {
+  return across > 1 ? __syncthreads_or(x) != 0 : any_in_wave(x);
 }
 
 /// The two products of attention, by matrix instructions (product.h) or not (product_fp32.h).

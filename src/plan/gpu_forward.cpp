@@ -52,7 +52,8 @@ std::int64_t dynamic_shared_bytes(const KernelKey& key) {
   if (a.pipeline == "wgmma_tma") return sm90_layout(key).total();
   const Signature& s = key.signature;
   const auto bytes = static_cast<std::int64_t>(bytes_of(s.dtype));
-  return portable::ForwardLayout(bytes, s.d, s.dv, a.block_q, a.block_k, a.block_d, a.block_dv, a.stages)
+  return portable::ForwardLayout(bytes, s.d, s.dv, a.block_q, a.block_k, a.block_d, a.block_dv, a.stages,
+                                 a.warps_across)
       .total();
 }
 

@@ -68,7 +68,8 @@ portable::ForwardLayout portable_layout(const Problem& p, const Target::Tile& ti
           value("block_k"),
           value("block_d"),
           value("block_dv"),
-          value("stages")};
+          value("stages"),
+          value("warps_across")};
 }
 
 Result<Plan> portable_forward(const Problem& problem, const Target& target, const Target::Tile& tile,

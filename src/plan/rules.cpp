@@ -44,6 +44,7 @@ std::span<const Rule> rules() {
 
       REGARD_RULE(tile_is_complete),
       REGARD_RULE(launch_fits),
+      REGARD_RULE(two_warps_share_rows),
       REGARD_RULE(shared_memory_fits),
       REGARD_RULE(accumulators_leave_room),
       REGARD_RULE(steps_divide),

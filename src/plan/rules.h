@@ -73,6 +73,7 @@ Refusal batch_prefill_gfx11(const Question&);
 // rules_tile.cpp: gpu tiles.
 Refusal tile_is_complete(const Question&);
 Refusal launch_fits(const Question&);
+Refusal two_warps_share_rows(const Question&);
 Refusal shared_memory_fits(const Question&);
 Refusal accumulators_leave_room(const Question&);
 Refusal steps_divide(const Question&);

@@ -77,11 +77,24 @@ Refusal launch_fits(const Question& q) {
     return fmt::format("{} threads per block are above the {} of {}; use fewer warps", threads,
                        q.target.max_threads_per_block, q.target.name);
   }
-  for (std::string_view name : {"occupancy", "warp_groups"}) {
+  for (std::string_view name : {"occupancy", "warp_groups", "warps_across"}) {
     if (value_of(tile, name) >= 0) continue;
     return fmt::format("{}={} is negative; it is a count, or 0 for the default", name, value_of(tile, name));
   }
   return {};
+}
+
+Refusal two_warps_share_rows(const Question& q) {
+  if (!has_gpu_tile(q) || value_of(*q.candidate.tile, "warps_across") <= 1) return {};
+  const std::int64_t across = value_of(*q.candidate.tile, "warps_across");
+  const Numbers n(*q.candidate.tile, q.problem.dtype);
+  if (is_cuda_forward(q, "portable") && across == 2 && n.bytes <= 2 && n.warps % 2 == 0 && n.k % 64 == 0)
+    return {};
+  return fmt::format(
+      "warps_across={} does not go with its tile: two warps of a portable forward kernel may share rows, of "
+      "an "
+      "even number, with operands of 16 bits or less and a multiple of 64 keys",
+      across);
 }
 
 Refusal shared_memory_fits(const Question& q) {

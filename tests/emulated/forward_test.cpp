@@ -96,6 +96,10 @@ const std::vector<std::string> portable_problems_from_sm_80 = {
     "fwd bf16 lse d=64 b=2 h=2 s=150 bits ranges",
     "fwd bf16 lse d=300 b=1 h=2 s=100 bias=bh",
     "fwd bf16 lse d=59 b=1 h=2 s=130 mask=window:30,3,sink=5 softcap=20 sink",
+    // Where two warps share rows.
+    "fwd bf16 lse d=256 b=1 hq=2 hk=1 s=130 mask=causal bits",
+    "fwd fp16 lse d=231 dv=137 b=2 h=1 s=70 lengths dropout=0.2 bias=alibi sink",
+    "fwd bf16 lse d=256 dv=7 b=1 h=2 sq=1 sk=300 splits=3 scale=-60",
 };
 
 std::string portable_family() {
@@ -168,13 +172,15 @@ TEST(Emulated, SmallWeightsBesideAJump) {
   // Three warpgroups take their time.
   expect_jumps_are_right("wgmma_tma", {"fp8 out=bf16 h=70 sq=190 d=64"}, {5.5});
 }
-/// Tiles of one and of two fragments of rows, with one stage and two, and K in steps, which come once more.
+/// Tiles of one and of two fragments of rows, with one stage and two, K in steps, which come once more, and
+/// warps that share rows.
 TEST(Emulated, PortableFollowsJumps) {
   const std::vector<double> jumps = {1, 5, 11};
   expect_jumps_are_right(portable_family(), {"fp16 h=1 sq=16 d=64", "fp16 h=1 sq=70 d=128"}, jumps);
   if (emulated_target() == "sm_75") return;
   expect_jumps_are_right(portable_family(), {"bf16 h=1 sq=16 d=64", "fp32 h=1 sq=16 d=64"}, jumps);
-  expect_jumps_are_right(portable_family(), {"bf16 h=1 sq=70 d=300 dv=40"}, {1, 11});
+  expect_jumps_are_right(portable_family(), {"bf16 h=1 sq=70 d=300 dv=40", "fp16 h=1 sq=70 d=256 dv=40"},
+                         {1, 11});
 }
 
 /// Slopes have either sign.
@@ -205,6 +211,7 @@ TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
     }
   };
   same("fwd fp16 d=64 b=1 h=2 sq=100 sk=200 mask=causal", portable_family());
+  same("fwd fp16 d=256 b=1 h=1 sq=100 sk=200 mask=causal scale=60", portable_family());
   if (!hopper()) return;
   same("fwd bf16 d=128 b=1 h=3 s=300 mask=causal", "wgmma_tma");
   same("fwd bf16 d=128 b=2 h=4 s=300 mask=causal scale=60", "wgmma_tma");

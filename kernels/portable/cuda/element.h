@@ -78,13 +78,17 @@ REGARD_DEVICE void store_elements(u8* to, const float (&x)[width]) {
   }
 }
 
-/// Two neighbours to shared memory, by a statement of its own: many vectors of C++ take the compiler long.
+/// To shared memory, by a statement of its own: many stores of C++ take the compiler long.
+REGARD_DEVICE void store_word(u32 to, u32 x) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
+}
+/// Two neighbours.
 template <DType dtype>
 REGARD_DEVICE void store_pair(u32 to, float x, float y) {
   if constexpr (dtype == DType::fp32)
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
   else
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(pair<dtype>(x, y)) : "memory");
+    store_word(to, pair<dtype>(x, y));
 }
 
 /// Both addresses are multiples of `bytes`, a power of two up to 16.

@@ -1,0 +1,76 @@
+// The weights of a tile as the left operand of their product with V.
+#pragma once
+
+#include "kernels/portable/cuda/matrix.h"
+#include "kernels/portable/tile.h"
+
+namespace regard {
+
+constexpr i32 depth = 16;  // of one matrix product
+constexpr i32 depth_bytes = depth * operand_bytes;
+
+/// Of an operand that begins at this column.
+template <i32 row_bytes>
+REGARD_DEVICE u32 place_of(SquareRow lane, i32 column = 0) {
+  return place<row_bytes>(lane.row, lane.vector * 16 + column * operand_bytes);
+}
+
+/// Two neighbours of a row of sums, rounded.
+REGARD_DEVICE u32 rounded(const float (&x)[2]) {
+  return pair<operand>(x[0], x[1]);
+}
+
+template <bool shared>
+struct LeftWeights;
+
+/// In the registers of the wave that made them: sums lie as the next product takes them.
+template <>
+struct LeftWeights<false> {
+  Left left[row_tiles][block_k / depth];
+
+  REGARD_DEVICE explicit LeftWeights(u32) {}
+
+  REGARD_DEVICE void pack(const Scores& s) {
+#pragma unroll
+    for (i32 m = 0; m < row_tiles; ++m)
+#pragma unroll
+      for (i32 i = 0; i < block_k / depth * 4; ++i) left[m][i / 4][i % 4] = rounded(s[m][i / 2].x[i % 2]);
+  }
+
+  /// Of `depth` keys, the i-th of the tile.
+  REGARD_DEVICE void load(Left& to, i32 m, i32 i) const {
+#pragma unroll
+    for (i32 square = 0; square < 4; ++square) to[square] = left[m][i][square];
+  }
+};
+
+/// In shared memory, where waves share rows: each writes those of its keys and reads all, once the block has
+/// met in between.
+template <>
+struct LeftWeights<true> {
+  static constexpr i32 row_bytes = layout.row_of_weights, part_bytes = wave_keys * operand_bytes;
+  static_assert(part_bytes % portable::ForwardLayout::line == 0 || power_of_two_in(part_bytes) == part_bytes);
+
+  u32 rows;  // of the wave
+
+  REGARD_DEVICE explicit LeftWeights(u32 of_block) : rows(of_block + row_of_wave() * row_bytes) {}
+
+  REGARD_DEVICE void pack(const Scores& s) const {
+    const i32 byte = part_of_wave() * part_bytes + Fragment::column() * operand_bytes;
+    const u32 first = rows + place<row_bytes>(Fragment::row(), byte);
+    each_row([&](i32 m, i32 half) {
+#pragma unroll
+      for (i32 n = 0; n < key_tiles; ++n)
+        store_word(
+            along<row_bytes>(first, n * Fragment::columns * operand_bytes) + row_offset(m, half) * row_bytes,
+            rounded(s[m][n].x[half]));
+    });
+  }
+
+  REGARD_DEVICE void load(Left& to, i32 m, i32 i) const {
+    load_squares(to, along<row_bytes>(rows + place_of<row_bytes>(SquareRow::of_left()), i * depth_bytes) +
+                         m * Fragment::rows * row_bytes);
+  }
+};
+
+}  // namespace regard
