@@ -35,14 +35,17 @@ REGARD_DEVICE bool is_kept(const u32 (&words)[4], i32 byte, i32 keep) {
   return static_cast<i32>(words[byte / 4] >> 8 * (byte % 4) & 255u) <= keep;
 }
 
-/// Weights that are not kept become 0; `key` is the first of the wave.
-REGARD_DEVICE void drop(Scores& weights, const Random& random, i32 keep, i32 first_row, i32 key) {
+/// Weights that are not kept become 0, once they take as few registers as they will: there are none for
+/// scores and several rows' words at a time. `key` is the first of the wave.
+template <class Weights>
+REGARD_DEVICE void drop(Weights& weights, const Random& random, i32 keep, i32 first_row, i32 key) {
   constexpr i32 group = philox::group, tiles = smaller(wave_keys, group) / Fragment::columns;
   static_assert(wave_keys % group == 0 || group % wave_keys == 0);
   const i32 first_of_thread = first_row + row_in_tile(), first_column = key + Fragment::column();
   each_row([&](i32 m, i32 half) {
 #pragma unroll
     for (i32 first = 0; first < key_tiles; first += tiles) {
+      sync_wave();  // so that the compiler does not draw them side by side
       const i32 column = first_column + first * Fragment::columns;
       u32 words[4];
       random.draw(words, first_of_thread + row_offset(m, half), column);
@@ -56,11 +59,7 @@ REGARD_DEVICE void drop(Scores& weights, const Random& random, i32 keep, i32 fir
       }
 #pragma unroll
       for (i32 n = 0; n < tiles; ++n)
-#pragma unroll
-        for (i32 i = 0; i < Fragment::width; ++i) {
-          float& x = weights[m][first + n].x[half][i];
-          x = is_kept(own, 2 * n + i, keep) ? x : 0;
-        }
+        weights.keep(m, half, first + n, is_kept(own, 2 * n, keep), is_kept(own, 2 * n + 1, keep));
     }
   });
 }

@@ -14,6 +14,7 @@
 namespace regard {
 
 using Multiply = Products<operand != DType::fp32>;
+using Weights = Multiply::Weights;
 
 /// What all threads of a block read now and then. It stands in shared memory, as the inner loop has no
 /// registers for it.
@@ -147,9 +148,7 @@ class Block {
   /// The weights of a tile, which join the rows' sums. Where some come out too large the scores are
   /// multiplied once more, as K is still there, and references rise. Ends when V is there for all and nobody
   /// reads K any more.
-  REGARD_DEVICE void weigh_tile(Multiply::Weights& weights, i32 key, i32 slot, RowState& rows,
-                                Output& o) const {
-    const Scale scale = common_.scale;
+  REGARD_DEVICE void weigh_tile(Weights& weights, i32 key, i32 slot, RowState& rows, Output& o) const {
     const i32 first_key = key + part_of_wave() * wave_keys;
     constexpr u32 once_more = 1u << 31;
     RowNumbers sum;
@@ -158,6 +157,7 @@ class Block {
     for (;;) {
       Scores s;
       multiply_keys(s, key, slot, risen != 0);
+      const Scale scale = common_.scale;  // here: there are no registers to keep it
       if (changes_scores || scale.before != 1.0f) change_scores(s, a_, common_.bias, first_key, scale.before);
       if (key::bits || !common_.visible.sees_all(key))
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
@@ -167,8 +167,10 @@ class Block {
         rescale(o, factor);
       }
       const u32 found = weigh(s, rows, scale.unit, sum);
-      if constexpr (key::dropout) drop(s, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
       weights.pack(s);
+      if constexpr (key::dropout)
+        drop(weights, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
+      weights.share();
       bool again = risen == 0 && found != 0;
       if constexpr (blocks_vote)
         again = meet_for_values(again);
@@ -209,7 +211,7 @@ class Block {
       wait_for_copies<pending>();
       __syncthreads();  // K is there for all, and nobody reads the last V any more
       load_values(following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, first_column);
-      Multiply::Weights weights(memory_.weights);
+      Weights weights(memory_.weights);
       weigh_tile(weights, tiles[0], slot, rows, o);
       load_keys(following(tiles, stages), slot, 0);
       Multiply::add_values(o, weights, memory_.values + slot * layout.values);

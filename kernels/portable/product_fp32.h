@@ -44,6 +44,12 @@ struct Products<false> {
 #pragma unroll
         for (i32 n = 0; n < key_tiles; ++n) of[m][n] = s[m][n];
     }
+    REGARD_DEVICE void keep(i32 m, i32 half, i32 n, bool first, bool second) {
+      float(&x)[2] = of[m][n].x[half];
+      if (!first) x[0] = 0;
+      if (!second) x[1] = 0;
+    }
+    REGARD_DEVICE void share() const {}
   };
 
   /// o += weights V; `v` is the address of the first key. The weight of a key comes from the lane that has

@@ -20,6 +20,14 @@ REGARD_DEVICE u32 rounded(const float (&x)[2]) {
   return pair<operand>(x[0], x[1]);
 }
 
+/// Of which only those of two neighbours stay that are kept.
+REGARD_DEVICE u32 kept(u32 x, bool first, bool second) {
+  if (!first) x &= 0xffff0000u;
+  if (!second) x &= 0x0000ffffu;
+  return x;
+}
+
+/// Weights are packed, dropped where they are not kept, and shared with who multiplies them.
 template <bool shared>
 struct LeftWeights;
 
@@ -36,6 +44,12 @@ struct LeftWeights<false> {
 #pragma unroll
       for (i32 i = 0; i < block_k / depth * 4; ++i) left[m][i / 4][i % 4] = rounded(s[m][i / 2].x[i % 2]);
   }
+  /// Of two neighbours in the n-th key tile.
+  REGARD_DEVICE void keep(i32 m, i32 half, i32 n, bool first, bool second) {
+    u32& x = left[m][n / 2][n % 2 * 2 + half];
+    x = kept(x, first, second);
+  }
+  REGARD_DEVICE void share() const {}
 
   /// Of `depth` keys, the i-th of the tile.
   REGARD_DEVICE void load(Left& to, i32 m, i32 i) const {
@@ -52,10 +66,21 @@ struct LeftWeights<true> {
   static_assert(part_bytes % portable::ForwardLayout::line == 0 || power_of_two_in(part_bytes) == part_bytes);
 
   u32 rows;  // of the wave
+  u32 own[row_tiles][Fragment::halves][key_tiles];
 
   REGARD_DEVICE explicit LeftWeights(u32 of_block) : rows(of_block + row_of_wave() * row_bytes) {}
 
-  REGARD_DEVICE void pack(const Scores& s) const {
+  REGARD_DEVICE void pack(const Scores& s) {
+    each_row([&](i32 m, i32 half) {
+#pragma unroll
+      for (i32 n = 0; n < key_tiles; ++n) own[m][half][n] = rounded(s[m][n].x[half]);
+    });
+  }
+  REGARD_DEVICE void keep(i32 m, i32 half, i32 n, bool first, bool second) {
+    u32& x = own[m][half][n];
+    x = kept(x, first, second);
+  }
+  REGARD_DEVICE void share() const {
     const i32 byte = part_of_wave() * part_bytes + Fragment::column() * operand_bytes;
     const u32 first = rows + place<row_bytes>(Fragment::row(), byte);
     each_row([&](i32 m, i32 half) {
@@ -63,7 +88,7 @@ struct LeftWeights<true> {
       for (i32 n = 0; n < key_tiles; ++n)
         store_word(
             along<row_bytes>(first, n * Fragment::columns * operand_bytes) + row_offset(m, half) * row_bytes,
-            rounded(s[m][n].x[half]));
+            own[m][half][n]);
     });
   }
 

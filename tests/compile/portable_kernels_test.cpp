@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <thread>
 
 #include "base/lanes.h"
@@ -47,24 +48,32 @@ std::vector<KernelKey> keys_of_merges(const Target& target) {
   return keys;
 }
 
-/// What else is compiled in, in the tiles that the plan takes for it, at the head dimensions that leave the
-/// fewest registers to spare.
+/// What else is compiled in, in the tiles that the plan takes for it, for few rows and for many, at the head
+/// dimensions that leave the fewest registers to spare.
 std::vector<KernelKey> keys_of_features(const Target& target) {
-  std::vector<KernelKey> keys;
-  for (int d : {64, 128, 256}) {
+  std::map<std::string, KernelKey> keys;
+  for (const int d : {64, 128, 256}) {
     for (const char* features :
          {"softcap=30", "bias=bh", "bias=alibi mask=causal", "bits", "bits mask=causal", "dropout=0.1",
-          "dropout=0.1 mask=causal", "bits bias=bh", "softcap=30 bits dropout=0.1 mask=causal dv=59",
+          "dropout=0.1 mask=causal", "softcap=30 dropout=0.1", "softcap=30 dropout=0.1 mask=causal",
+          "bias=bh dropout=0.1", "bias=bh dropout=0.1 mask=causal", "bias=alibi dropout=0.1 mask=causal",
+          "bits bias=bh", "softcap=30 bits dropout=0.1 mask=causal dv=59",
           "bias=bh bits dropout=0.1 mask=causal dv=59"}) {
-      const Result<Plan> planned =
-          parse(fmt::format("fwd fp16 b=1 h=1 s=64 d={} {}", d, features)).and_then([&](const Problem& p) {
-            return plan(p, target, {.family = "mma_async"});
-          });
-      EXPECT_TRUE(planned) << planned.error().message;
-      if (planned) keys.push_back(planned->stages.front().kernel);
+      for (const char* shape : {"b=1 h=1 s=64", "b=64 h=64 s=4096"}) {
+        const Result<Plan> planned =
+            parse(fmt::format("fwd fp16 {} d={} {}", shape, d, features)).and_then([&](const Problem& p) {
+              return plan(p, target, {.family = "mma_async"});
+            });
+        EXPECT_TRUE(planned) << planned.error().message;
+        if (!planned) continue;
+        const KernelKey& key = planned->stages.front().kernel;
+        keys.emplace(print(key), key);
+      }
     }
   }
-  return keys;
+  std::vector<KernelKey> list;
+  for (const auto& [text, key] : keys) list.push_back(key);
+  return list;
 }
 
 /// In as many threads as there are cores.
