@@ -64,7 +64,7 @@ def of_regard(cell: Cell, q: Any, k: Any, v: Any, family: str | None) -> tuple[C
 
 
 def of_sdpa(cell: Cell, q: Any, k: Any, v: Any, backend: SDPBackend) -> Call | None:
-    if cell.window >= 0 or cell.lengths or cell.dtype == "fp8":
+    if cell.window >= 0 or cell.lengths or cell.softcap or cell.dtype == "fp8":
         return None
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     gqa = cell.hq != cell.hk
@@ -92,7 +92,7 @@ def of_fa3(cell: Cell, q: Any, k: Any, v: Any) -> Call | None:
     if cell.lengths:
         inputs[4] = inputs[5] = offsets(cell)
         inputs[9] = inputs[10] = max(cell.lengths)
-    options = (scale, cell.causal, -1, -1, 0, 0.0, True, None, 0, None, 0)
+    options = (scale, cell.causal, -1, -1, 0, cell.softcap, True, None, 0, None, 0)
     return lambda: torch.ops.fa3_fwd.fwd(q, k, v, *inputs, *options)[0]
 
 

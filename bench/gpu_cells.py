@@ -32,6 +32,7 @@ class Cell:
     dv: int
     causal: bool = False
     window: int = -1  # keys visible left of the diagonal
+    softcap: float = 0
     dtype: str = "bf16"
     lengths: tuple[int, ...] = ()  # of packed sequences; sq and sk are then the longest
     goal: float = 0  # over `peer`; 0: none known
@@ -49,6 +50,8 @@ class Cell:
             words.append("out=bf16")
         if self.lengths:
             words.append(f"varlen tq={sum(self.lengths)} tk={sum(self.lengths)}")
+        if self.softcap:
+            words.append(f"softcap={self.softcap:g}")
         if self.window >= 0:
             words.append(f"mask=window:{self.window},0")
         elif self.causal:
@@ -93,6 +96,9 @@ def beside_fa3(causal: bool) -> list[Cell]:
         b, h = TOKENS // s, WIDTH // 128
         name = f"cases fp8 {word} s={s}"
         cells.append(Cell(name, "cases", b, h, h, s, s, 128, 128, causal, dtype="fp8", goal=1))
+    for d in (64, 128, 256):
+        h = WIDTH // d
+        cells.append(Cell(f"cases softcap d={d} {word}", "cases", 4, h, h, 4096, 4096, d, d, causal, softcap=30))
     return cells
 
 

@@ -19,7 +19,8 @@ REGARD_DEVICE float descale(const Head& head, const float* factors) {
 }
 
 /// Where the factor of Q K^T is applied: by the softmax, which applies a positive one for nothing (the
-/// largest score is then the largest product), or before, where scores are changed.
+/// largest score is then the largest product), or before, where scores are changed. A soft cap's tanh is
+/// multiplied with the cap by the softmax.
 struct Scale {
   float before;
   float natural;  // from scores as they are then to natural logarithms
@@ -29,8 +30,8 @@ struct Scale {
     const Arguments& a = head.arguments;
     const float scale = a.scale * descale(head, a.descale_q) * descale(head, a.descale_k);
     const bool late = !changes_scores && scale > 0;
-    before = late ? 1.0f : scale;
-    natural = late ? scale : 1.0f;
+    natural = key::softcap ? a.softcap : late ? scale : 1.0f;
+    before = late ? 1.0f : scale / natural;
     unit = natural * log2_of_e;
   }
 };
@@ -83,10 +84,36 @@ REGARD_DEVICE void add_alibi(Scores& s, const ScoreBias& bias, i32 first_row, i3
   });
 }
 
+template <class Function>
+REGARD_DEVICE void each_score(Scores& s, Function function) {
+  each_row([&](i32 m, i32 half) {
+#pragma unroll
+    for (i32 n = 0; n < key_tiles; ++n)
+#pragma unroll
+      for (float& x : s[m][n].x[half]) function(x);
+  });
+}
+
+/// tanh(scale * x), of few instructions where no score of the wave comes near its cap.
+REGARD_DEVICE void cap(Scores& s, float scale) {
+  float largest = 0;
+  each_score(s, [&](float& x) {
+    x *= scale;
+    largest = fmaxf(largest, fabsf(x));
+  });
+  if (any_in_wave(largest >= tanh_near_0_end))
+    each_score(s, [](float& x) { x = tanh(x); });
+  else
+    each_score(s, [](float& x) { x = tanh_near_0(x); });
+}
+
 /// The seam; `key` is the first of the tile.
 REGARD_DEVICE void change_scores(Scores& s, const Arguments& a, const ScoreBias& bias, i32 key, float scale) {
+  if constexpr (key::softcap) {
+    cap(s, scale);
+    return;
+  }
   const i32 first_row = row_in_tile(), first_key = key + Fragment::column();
-  const float factor = key::softcap ? scale / a.softcap : scale;
   each_row([&](i32 m, i32 half) {
     const i32 row = first_row + row_offset(m, half);
 #pragma unroll
@@ -94,8 +121,7 @@ REGARD_DEVICE void change_scores(Scores& s, const Arguments& a, const ScoreBias&
 #pragma unroll
       for (i32 i = 0; i < Fragment::width; ++i) {
         float& x = s[m][n].x[half][i];
-        x *= factor;
-        if constexpr (key::softcap) x = a.softcap * tanh(x);
+        x *= scale;
         if constexpr (elementwise_bias) x += bias.at(row, first_key + n * Fragment::columns + i);
       }
     }

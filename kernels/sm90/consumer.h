@@ -111,9 +111,11 @@ class Consumer {
       if constexpr (alternate) named_arrive(first_turn + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
       wgmma_wait<1>();
       done_with_k();
-      scores_.apply(s);
-      if (!careful && seen.whole(tile) && tile < settled) {
-        const bool moved = softmax_stale(s, rows, factor, scores_.scale);
+      const bool stale = !careful && seen.whole(tile) && tile < settled,
+                 near_0 = may_be_near_0 && stale && scores_.all_near_0(s);
+      if (!near_0) scores_.apply(s);
+      if (stale) {
+        const bool moved = softmax_stale(s, rows, factor, scores_, near_0);
         finish_output();
         pack(weights, s);
         if (moved) scale(o, factor);

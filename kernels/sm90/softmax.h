@@ -64,43 +64,60 @@ REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Si
 /// What scores are multiplied with, and the soft cap before that.
 class ScoreScale {
  public:
-  float scale;  // to powers of two
+  float scale;  // to powers of two, of what `apply` gives
 
   /// `descale`: of Q times that of K.
   REGARD_DEVICE ScoreScale(const Arguments& a, float descale)
-      : scale(key::softcap ? log2_e : a.scale * descale * log2_e),
-        cap_(a.softcap),
+      : scale((key::softcap ? a.softcap : a.scale * descale) * log2_of_e),
         inner_(key::softcap ? a.scale * descale / a.softcap : a.scale * descale) {
     if constexpr (key::softcap || !eight_bits) return;
     // With a factor of 0 or less the largest product is not the largest score.
     if (inner_ > 0)
       inner_ = 1;
     else
-      scale = log2_e;
+      scale = log2_of_e;
   }
 
-  /// What comes before the mask.
+  /// Before the mask. Of a soft cap only the tanh: the cap is in `scale`.
   REGARD_DEVICE void apply(Scores& s) const {
     if constexpr (key::softcap) {
 #pragma unroll
-      for (float& x : s) x = cap_ * tanh(x * inner_);
+      for (float& x : s) x = tanh(x * inner_);
     } else if (eight_bits && inner_ != 1) {
 #pragma unroll
       for (float& x : s) x *= inner_;
     }
   }
 
+  /// Whether all scores of the warp are so far below their cap, as they nearly always are, that
+  /// `apply_near_0` gives what `apply` does, to the bit: a row does not depend on its neighbours.
+  REGARD_DEVICE bool all_near_0(const Scores& s) const {
+    float largest[2] = {};
+#pragma unroll
+    for (i32 i = 0; i < block_k / 2; ++i) largest[i % 2] = fmaxf(largest[i % 2], fabsf(s[i]));
+    return !__any_sync(whole_warp, fmaxf(largest[0], largest[1]) * fabsf(inner_) >= tanh_near_0_end);
+  }
+  REGARD_DEVICE float apply_near_0(float x) const { return tanh_near_0(x * inner_); }
+
  private:
-  float cap_, inner_;
+  float inner_;
 };
+
+constexpr bool may_be_near_0 = key::softcap;
 
 /// A thread's sum of a row in parts. None of its weights is above the largest part; of 8 bits there are more,
 /// so that they stay below highest_weight where many weights are about 2^highest_power.
 constexpr i32 parts_of_sum = eight_bits ? 4 : 2;
 
-/// Weights, and their sum per row: 2^(s * scale - reference). One rounding of a reference serves the whole
-/// row: what it is off by is in the sum too. Returns the largest part of the sums.
-REGARD_DEVICE float exponentials(Scores& s, const float (&reference)[2], float (&sum)[2], float scale) {
+struct AsItIs {
+  REGARD_DEVICE float operator()(float score) const { return score; }
+};
+
+/// Weights, and their sum per row: 2^(score * scale - reference). One rounding of a reference serves the
+/// whole row: what it is off by is in the sum too. Returns the largest part of the sums.
+template <class Score>
+REGARD_DEVICE float exponentials(Scores& s, const float (&reference)[2], float (&sum)[2], float scale,
+                                 const Score& score) {
   float largest = 0;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
@@ -108,7 +125,7 @@ REGARD_DEVICE float exponentials(Scores& s, const float (&reference)[2], float (
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {
       float& x = s[i / 2 * 4 + 2 * half + i % 2];
-      x = exp2(fmaf(x, scale, -reference[half]));
+      x = exp2(fmaf(score(x), scale, -reference[half]));
       part[i % parts_of_sum] += x;
     }
     sum[half] = 0;
@@ -180,7 +197,7 @@ REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], 
   if constexpr (by_pieces)
     exponentials(s, reference, sum, scale, seen);
   else
-    exponentials(s, reference, sum, scale);
+    exponentials(s, reference, sum, scale, AsItIs());
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) rows.sum[half] = rows.sum[half] * factor[half] + sum[half];
 }
@@ -207,10 +224,14 @@ REGARD_DEVICE bool follow(Scores& s, RowState& rows, float (&factor)[2]) {
 }
 
 /// Against the reference as it is: no maximum is looked for. Returns whether the reference of some row of the
-/// warp had to follow; then `factor` is that of what was summed before.
-REGARD_DEVICE bool softmax_stale(Scores& s, RowState& rows, float (&factor)[2], float scale) {
+/// warp had to follow; then `factor` is that of what was summed before. `near_0`: the scores are products
+/// still, all near 0.
+REGARD_DEVICE bool softmax_stale(Scores& s, RowState& rows, float (&factor)[2], const ScoreScale& scores,
+                                 bool near_0) {
   float sum[2];
-  const float largest = exponentials(s, rows.reference, sum, scale);
+  const float largest = near_0 ? exponentials(s, rows.reference, sum, scores.scale,
+                                              [&](float product) { return scores.apply_near_0(product); })
+                               : exponentials(s, rows.reference, sum, scores.scale, AsItIs());
   rows.sum[0] += sum[0];
   rows.sum[1] += sum[1];
   return __any_sync(whole_warp, largest >= highest_weight) && follow(s, rows, factor);
@@ -260,7 +281,7 @@ struct RowEnd {
   REGARD_DEVICE RowEnd(float reference, float sum, i32 head, const Arguments& a) {
     float kept = 1;
     if (!in_parts && a.sink != nullptr) {
-      const float sink = a.sink[head] * log2_e, most = fmaxf(reference, sink);
+      const float sink = a.sink[head] * log2_of_e, most = fmaxf(reference, sink);
       const float safe = most == -infinity ? 0.f : most;
       kept = exp2(reference - safe);
       sum = sum * kept + exp2(sink - safe);

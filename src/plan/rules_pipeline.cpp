@@ -108,7 +108,6 @@ Refusal hopper_forward(const Question& q) {
       {"output of 8 or 32 bits from fp8", bytes == 1 && bytes_of(p.out) != 2},
       {"rows that are no multiple of 16 bytes", p.d * bytes % 16 != 0 || p.dv * bytes % 16 != 0},
       {"lengths where batches lie inside rows", p.lengths && !p.varlen && p.layout == Layout::sbhd},
-      {"soft cap at head dims above 192", p.softcap > 0 && std::max(p.d, p.dv) > 192},
       {"bias", p.bias != Bias::none},
       {"bit masks", p.bits},
       {"row ranges", p.ranges},
@@ -182,6 +181,13 @@ Refusal hopper_packing(const Question& q) {
     return fmt::format(
         "its tile of {} queries is for more rows than the heads of a K/V head have; use one of {}", block_q,
         few);
+  }
+  const Problem& p = q.problem;
+  if (p.softcap > 0 && std::max(p.d, p.dv) > 192 && bytes_of(p.dtype) == 2) {
+    return std::string(
+        "where few query rows of several heads share its tile it has no registers for a soft cap at head "
+        "dims "
+        "above 192; the portable kernel (mma_async) has");
   }
   return too_large_for(q, "few query rows of many heads");
 }

@@ -42,6 +42,11 @@ const std::vector<std::string> hopper_problems = {
     "fwd bf16 lse d=64 b=1 h=100 sq=190 sk=300 mask=causal",
     "fwd bf16 lse d=192 b=1 h=2 s=400 mask=causal softcap=20 scale=60",
     "fwd bf16 lse d=256 b=1 h=2 sq=256 sk=161 mask=window:30,0,top_left,sink=5",
+    // Scores near 0, where a soft cap's tanh is a polynomial, far from it, and both in a tile.
+    "fwd bf16 lse d=64 b=1 h=2 s=500 softcap=30",
+    "fwd fp16 lse d=128 b=1 h=2 s=500 softcap=0.01 mask=causal",
+    "fwd bf16 lse d=256 b=1 h=2 s=400 softcap=4 mask=causal",
+    "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 softcap=5",
     // Pairs in small groups and a large one.
     "fwd bf16 lse d=64 b=10 h=30 s=200 mask=causal",
     // Heads packed into blocks, keys in parts.
@@ -51,6 +56,7 @@ const std::vector<std::string> hopper_problems = {
     "mask=window:200,3,sink=5",
     "fwd bf16 lse d=256 b=1 h=2 sq=30 sk=1500 splits=4",
     "fwd bf16 lse d=256 b=2 hq=6 hk=2 sq=9 sk=500 mask=causal scale=60",
+    "fwd bf16 lse d=256 b=2 hq=8 hk=2 sq=3 sk=400 softcap=5 lengths mask=causal",
     "fwd fp16 lse d=192 dv=120 b=2 hq=16 hk=1 sq=3 sk=900 splits=2 mask=window:400,1,sink=3 sink",
     "fwd fp16 lse d=184 b=1 hq=5 hk=1 sq=2 sk=300 lengths softcap=20",
     "fwd bf16 lse d=128 b=3 hq=40 hk=4 sq=3 sk=400 lengths mask=window:90,0",
@@ -96,6 +102,9 @@ const std::vector<std::string> portable_problems_from_sm_80 = {
     "fwd bf16 lse d=64 b=2 h=2 s=150 bits ranges",
     "fwd bf16 lse d=300 b=1 h=2 s=100 bias=bh",
     "fwd bf16 lse d=59 b=1 h=2 s=130 mask=window:30,3,sink=5 softcap=20 sink",
+    "fwd fp16 lse d=128 b=1 h=2 s=150 softcap=3 scale=1",
+    "fwd bf16 lse d=128 b=1 h=1 sq=130 sk=200 dropout=0.3 bias=bh mask=window:60,2",
+    "fwd fp32 lse d=64 b=1 h=1 s=70 dropout=0.3 softcap=1",
     // Where two warps share rows.
     "fwd bf16 lse d=256 b=1 hq=2 hk=1 s=130 mask=causal bits",
     "fwd fp16 lse d=231 dv=137 b=2 h=1 s=70 lengths dropout=0.2 bias=alibi sink",

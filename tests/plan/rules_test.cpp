@@ -323,6 +323,9 @@ const std::vector<Refused>& refused_scenes() {
         tile64()},
        "is for all rows of several heads of a K/V head, of sequences that are not packed and without "
        "batch_invariant; use a larger one"},
+      {{"hopper_packing", "fwd bf16 b=1 hq=4 hk=1 sq=17 sk=64 d=256 softcap=5", "sm_90a", "forward",
+        "wgmma_tma", tile128()},
+       "no registers for a soft cap at head dims above 192"},
       {{"hopper_packing", "fwd bf16 b=1 h=4 sq=1 sk=64 d=128", "sm_90a", "forward", "wgmma_tma", tile64()},
        "use a larger one"},
       {{"hopper_packing", "fwd fp8 b=1 hq=4 hk=1 sq=16 sk=64 d=64", "sm_90a", "forward", "wgmma_tma",

@@ -6,7 +6,7 @@
 
 namespace regard {
 
-constexpr float ln_2 = 0.693147180559945309f, log2_e = log2_of_e;
+constexpr float ln_2 = 0.693147180559945309f;
 
 REGARD_DEVICE float log2(float x) {
   float y;
