@@ -112,7 +112,7 @@ class Consumer {
       wgmma_wait<1>();
       done_with_k();
       const bool stale = !careful && seen.whole(tile) && tile < settled,
-                 near_0 = may_be_near_0 && stale && scores_.all_near_0(s);
+                 near_0 = key::softcap && stale && scores_.all_near_0(s);
       if (!near_0) scores_.apply(s);
       if (stale) {
         const bool moved = softmax_stale(s, rows, factor, scores_, near_0);

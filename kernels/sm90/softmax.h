@@ -103,8 +103,6 @@ class ScoreScale {
   float inner_;
 };
 
-constexpr bool may_be_near_0 = key::softcap;
-
 /// A thread's sum of a row in parts. None of its weights is above the largest part; of 8 bits there are more,
 /// so that they stay below highest_weight where many weights are about 2^highest_power.
 constexpr i32 parts_of_sum = eight_bits ? 4 : 2;
