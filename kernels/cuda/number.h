@@ -19,7 +19,7 @@ REGARD_DEVICE float reciprocal(float x) {
   return y;
 }
 
-/// Of x up to `tanh_near_0_end`: an odd polynomial, within 9e-7, relative, the least that it can be there.
+/// Of x up to `tanh_near_0_end`: an odd polynomial, within 7e-7, relative, the least of its degree.
 REGARD_DEVICE float tanh_near_0(float x) {
   const float y = x * x, bend = fmaf(y, fmaf(y, -0.044750664f, 0.13205360f), -0.33328159f);
   return fmaf(x * y, bend, x);

@@ -1,9 +1,10 @@
 // Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
 //
 // A block is block_q query rows of one (batch, head) against one part of the keys; a wave has some of the
-// rows and keeps their output in registers. Tiles of K and V come through rings in shared memory while others
-// are multiplied. Tiles that no row sees are skipped, and only those that some row sees in part are masked.
-// The instructions of a make stand in a folder of its own (cuda/); what is here serves all.
+// rows, or half of the columns of two waves' rows, and keeps their output in registers. Tiles of K and V come
+// through rings in shared memory while others are multiplied. Tiles that no row sees are skipped, and only
+// those that some row sees in part are masked. The instructions of a make stand in a folder of its own
+// (cuda/); what is here serves all.
 #include "kernels/portable/dropout.h"
 #include "kernels/portable/mask.h"
 #include "kernels/portable/product.h"
@@ -158,7 +159,7 @@ class Block {
       Scores s;
       multiply_keys(s, key, slot, risen != 0);
       const Scale scale = common_.scale;  // here: there are no registers to keep it
-      if (changes_scores || scale.before != 1.0f) change_scores(s, a_, common_.bias, first_key, scale.before);
+      if (changes_scores || scale.before != 1.0f) change_scores(s, common_.bias, first_key, scale.before);
       if (key::bits || !common_.visible.sees_all(key))
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
       if (risen != 0 || !rows.settled) {

@@ -107,12 +107,8 @@ REGARD_DEVICE void cap(Scores& s, float scale) {
     each_score(s, [](float& x) { x = tanh_near_0(x); });
 }
 
-/// The seam; `key` is the first of the tile.
-REGARD_DEVICE void change_scores(Scores& s, const Arguments& a, const ScoreBias& bias, i32 key, float scale) {
-  if constexpr (key::softcap) {
-    cap(s, scale);
-    return;
-  }
+/// scale * x + bias, where there is one; `key` is the first of the wave.
+REGARD_DEVICE void add_bias(Scores& s, const ScoreBias& bias, i32 key, float scale) {
   const i32 first_row = row_in_tile(), first_key = key + Fragment::column();
   each_row([&](i32 m, i32 half) {
     const i32 row = first_row + row_offset(m, half);
@@ -132,6 +128,14 @@ REGARD_DEVICE void change_scores(Scores& s, const Arguments& a, const ScoreBias&
     else
       add_alibi<false>(s, bias, first_row, first_key);
   }
+}
+
+/// The seam: a soft cap and a bias exclude each other.
+REGARD_DEVICE void change_scores(Scores& s, const ScoreBias& bias, i32 key, float scale) {
+  if constexpr (key::softcap)
+    cap(s, scale);
+  else
+    add_bias(s, bias, key, scale);
 }
 
 }  // namespace regard

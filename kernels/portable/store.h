@@ -63,8 +63,8 @@ struct Destination {
   }
 };
 
-/// What the softmax left; gives LSE and the factor of O. By the wave that has the rows, `count` of them from
-/// `first_row` of the block on.
+/// What the softmax left; gives LSE and the factor of O. By the wave that has the rows, the first where two
+/// do, `count` of them from `first_row` of the block on.
 REGARD_DEVICE void end_rows(const Arguments& a, const Destination& to, StagedRow* staged, i32 first_row,
                             i32 count, bool writes_lse, float natural) {
   const bool is_part = a.splits > 1;

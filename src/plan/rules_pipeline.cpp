@@ -186,8 +186,7 @@ Refusal hopper_packing(const Question& q) {
   if (p.softcap > 0 && std::max(p.d, p.dv) > 192 && bytes_of(p.dtype) == 2) {
     return std::string(
         "where few query rows of several heads share its tile it has no registers for a soft cap at head "
-        "dims "
-        "above 192; the portable kernel (mma_async) has");
+        "dims above 192; the portable kernel (mma_async) has");
   }
   return too_large_for(q, "few query rows of many heads");
 }

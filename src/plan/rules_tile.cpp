@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "plan/gpu_plans.h"
 #include "plan/pipelines.h"
@@ -88,12 +90,14 @@ Refusal two_warps_share_rows(const Question& q) {
   if (!has_gpu_tile(q) || value_of(*q.candidate.tile, "warps_across") <= 1) return {};
   const std::int64_t across = value_of(*q.candidate.tile, "warps_across");
   const Numbers n(*q.candidate.tile, q.problem.dtype);
-  if (is_cuda_forward(q, "portable") && across == 2 && n.bytes <= 2 && n.warps % 2 == 0 && n.k % 64 == 0)
-    return {};
+  // A warp's keys are half a line of shared memory, or whole ones.
+  const bool halves = n.k == 64 || (n.k > 0 && n.k % 128 == 0);
+  const bool pairs = n.warps > 1 && std::has_single_bit(static_cast<std::uint64_t>(n.warps));
+  if (is_cuda_forward(q, "portable") && across == 2 && n.bytes <= 2 && pairs && halves) return {};
   return fmt::format(
       "warps_across={} does not go with its tile: two warps of a portable forward kernel may share rows, of "
-      "an "
-      "even number, with operands of 16 bits or less and a multiple of 64 keys",
+      "2, "
+      "4, 8 or 16, with operands of 16 bits or less and 64 keys or a multiple of 128",
       across);
 }
 

@@ -247,5 +247,34 @@ TEST(Emulated, ARowHasTheSameBitsAloneAndPacked) {
   }
 }
 
+/// Scores near 0 have the same bits where a neighbour's come near the soft cap, and tanh takes its other
+/// form.
+TEST(Emulated, ASoftCapOfARowTakesNoNoticeOfItsNeighbours) {
+  const auto same = [](const std::string& family, const std::string& words) {
+    Case quiet("fwd lse b=1 h=1 s=520 softcap=4 " + words), loud("fwd lse b=1 h=1 s=520 softcap=4 " + words);
+    const std::int64_t d = quiet.problem().d, dv = quiet.problem().dv;
+    const auto is_loud = [](std::int64_t row) { return row % 16 == 3; };
+    for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V}) {
+      for (std::int64_t i = 0; i < quiet.count(role); ++i) {
+        const double value = quiet.get(role, i) * (role == REGARD_Q ? 0.25 : 1);
+        quiet.set(role, i, value);
+        loud.set(role, i, role == REGARD_Q && is_loud(i / d) ? value * 64 : value);
+      }
+    }
+    for (Case* c : {&quiet, &loud}) ASSERT_EQ(run(*c, {emulated_target(), family}), "") << words;
+    std::int64_t others = 0, changed = 0;
+    for (std::int64_t i = 0; i < quiet.count(REGARD_O); ++i)
+      if (quiet.get(REGARD_O, i) != loud.get(REGARD_O, i)) ++(is_loud(i / dv) ? changed : others);
+    EXPECT_EQ(others, 0) << family << ", " << words;
+    EXPECT_GT(changed, 0) << family << ", " << words;
+  };
+  same(portable_family(), "fp16 d=64");
+  if (emulated_target() != "sm_75") same(portable_family(), "bf16 d=128 mask=causal");
+  if (!hopper()) return;
+  same("wgmma_tma", "fp16 d=64");
+  same("wgmma_tma", "bf16 d=256 mask=causal");
+  same("wgmma_tma", "fp8 out=bf16 d=128");
+}
+
 }  // namespace
 }  // namespace regard::test
