@@ -97,8 +97,9 @@ def beside_fa3(causal: bool) -> list[Cell]:
         name = f"cases fp8 {word} s={s}"
         cells.append(Cell(name, "cases", b, h, h, s, s, 128, 128, causal, dtype="fp8", goal=1))
     for d in (64, 128, 256):
-        h = WIDTH // d
-        cells.append(Cell(f"cases softcap d={d} {word}", "cases", 4, h, h, 4096, 4096, d, d, causal, softcap=30))
+        s, h = 4096, WIDTH // d
+        b = TOKENS // s
+        cells.append(Cell(f"cases softcap d={d} {word}", "cases", b, h, h, s, s, d, d, causal, softcap=30))
     return cells
 
 

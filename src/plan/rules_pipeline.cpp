@@ -159,9 +159,10 @@ Refusal hopper_cluster_shape(const Question& q) {
 
 Refusal hopper_packing(const Question& q) {
   if (!is_hopper_forward(q)) return {};
+  const Problem& p = q.problem;
   constexpr std::int64_t few = Sm90ForwardLayout::group_rows;
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
-  const bool has_few = packed_work(q.problem, few) == 1;
+  const bool has_few = packed_work(p, few) == 1;
   if (block_q == few) {
     if (has_few) return {};
     return fmt::format(
@@ -169,11 +170,11 @@ Refusal hopper_packing(const Question& q) {
         "packed and without batch_invariant; use a larger one",
         few);
   }
-  if (packed_work(q.problem, block_q) == 0) return {};
+  if (packed_work(p, block_q) == 0) return {};
   const auto& tiles = q.target.tiles;
   const bool has_tile_of_few = std::any_of(tiles.begin(), tiles.end(), [&](const Target::Tile& other) {
     const Candidate instead{q.candidate.recipe, &other};
-    const Question of_other{q.problem, q.target, instead, q.options};
+    const Question of_other{p, q.target, instead, q.options};
     return could_take(q, other) && value_of(other, "block_q") == few && !asked_for(of_other) &&
            !not_disabled(of_other);
   });
@@ -182,7 +183,6 @@ Refusal hopper_packing(const Question& q) {
         "its tile of {} queries is for more rows than the heads of a K/V head have; use one of {}", block_q,
         few);
   }
-  const Problem& p = q.problem;
   if (p.softcap > 0 && std::max(p.d, p.dv) > 192 && bytes_of(p.dtype) == 2) {
     return std::string(
         "where few query rows of several heads share its tile it has no registers for a soft cap at head "

@@ -95,9 +95,8 @@ Refusal two_warps_share_rows(const Question& q) {
   const bool pairs = n.warps > 1 && std::has_single_bit(static_cast<std::uint64_t>(n.warps));
   if (is_cuda_forward(q, "portable") && across == 2 && n.bytes <= 2 && pairs && halves) return {};
   return fmt::format(
-      "warps_across={} does not go with its tile: two warps of a portable forward kernel may share rows, of "
-      "2, "
-      "4, 8 or 16, with operands of 16 bits or less and 64 keys or a multiple of 128",
+      "warps_across={} does not go with its tile: two warps of a portable forward kernel may share rows, "
+      "of 2, 4, 8 or 16, with operands of 16 bits or less and 64 keys or a multiple of 128",
       across);
 }
 
