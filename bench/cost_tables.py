@@ -60,6 +60,14 @@ def sweep(lines: list[Line]) -> list[str]:
     return [text, "", *table(head, rows)]
 
 
+def _apart(line: Line, first: Line) -> list[str]:
+    """Of the machine: the efficiency of processes that share nothing, and our rate over theirs."""
+    if "gflops_apart" not in line:
+        return ["–", "–"]
+    efficiency = line["gflops_apart"] / (line["threads"] * first["gflops_apart"])
+    return [f"{efficiency:.2f}", f"{gflops(line) / line['gflops_apart']:.2f}"]
+
+
 def scaling(lines: list[Line]) -> list[str]:
     rows = []
     for item in dict.fromkeys(line["item"] for line in lines):
@@ -69,7 +77,11 @@ def scaling(lines: list[Line]) -> list[str]:
                 item,
                 ", ".join(f"{line['threads']}: {gflops(line):.0f}" for line in counts),
                 EFFICIENCY.marked(counts[-1]["efficiency"]),
+                *_apart(counts[-1], counts[0]),
             ]
         )
-    text = f"{provenance(lines)} s = 8192, d = 128, b·h = 2; efficiency of all cores over one: goal {EFFICIENCY}."
-    return [text, "", *table(["", "GFLOP/s by threads", "efficiency"], rows)]
+    text = (
+        f"{provenance(lines)} s = 8192, d = 128, b·h = 2; efficiency of all cores over one: goal {EFFICIENCY}. Beside "
+        "it that of as many processes with a thread and a head each, which share nothing, and our rate over theirs."
+    )
+    return [text, "", *table(["", "GFLOP/s by threads", "efficiency", "processes apart", "÷ processes"], rows)]

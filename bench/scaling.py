@@ -1,18 +1,27 @@
 #!/usr/bin/env python3
-"""From one thread to all cores: parallel efficiency of two long heads.
+"""From one thread to all cores: parallel efficiency of two long heads, beside what the machine gives.
 
-One thread, two, four ... and all cores take turns in one process. Writes a line of JSON per thread count to
-bench/results/scaling-<machine>-<date>.jsonl; docs/benchmarks.md describes the fields.
+One thread, two, four ... and all cores take turns in one process. Then as many processes as threads, each on a core of
+its own with one thread and one head: they share nothing, so what they lose is the machine's (its clock, its memory,
+its neighbours). Writes a line of JSON per thread count to bench/results/scaling-<machine>-<date>.jsonl;
+docs/benchmarks.md describes the fields.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import shutil
+import subprocess
 import sys
 from typing import Any
 
+import machine
 from comparison import Case, Comparison, compare
 from run import Run
+
+ROUNDS_APART = 5
 
 
 def comparisons(threads: int, quick: bool) -> list[Comparison]:
@@ -26,11 +35,27 @@ def comparisons(threads: int, quick: bool) -> list[Comparison]:
     return found
 
 
+def gflops_apart(problem: str, count: int) -> float:
+    """What so many processes that share nothing reach together."""
+    command = shutil.which("regard", path=f"{machine.ROOT}/build/release:{os.environ['PATH']}")
+    if command is None:
+        sys.exit("the command regard is neither in build/release nor in PATH; ./dev build makes it")
+    bench = [command, "bench", problem, "--threads=1", f"--rounds={ROUNDS_APART}"]
+    running = [
+        subprocess.Popen(["taskset", "-c", str(core), *bench], stdout=subprocess.PIPE, text=True)
+        for core in sorted(os.sched_getaffinity(0))[:count]
+    ]
+    return sum(json.loads(process.communicate()[0])["gflops"] for process in running)
+
+
 def measure(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
     lines = compare(comparison, run)
+    problem = comparison.cases[0].problem.replace(" h=2 ", " h=1 ")
     for line in lines:
         line["efficiency"] = 1 / (line["cost"] * line["threads"])
-    print(f"    efficiency {lines[-1]['efficiency']:.2f}")
+        line["gflops_apart"] = gflops_apart(problem, line["threads"])
+    of_machine = lines[-1]["gflops_apart"] / (lines[-1]["threads"] * lines[0]["gflops_apart"])
+    print(f"    efficiency {lines[-1]['efficiency']:.2f}, of processes apart {of_machine:.2f}")
     return lines
 
 

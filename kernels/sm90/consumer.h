@@ -26,6 +26,10 @@ static_assert(!alternate || consumers == key::warp_groups);
 constexpr bool passes_tiles = edges_by_warpgroup && (!alternate || cluster > 1),
                passes_first_scores = edges_by_warpgroup && alternate;
 
+/// The first tile's softmax has code of its own where that is worth its time to compile, a fifth: a block of
+/// few narrow tiles is 2 to 3 % faster so.
+constexpr bool first_apart = !key::softcap && key::d <= 128;
+
 /// Named barriers: one for each warpgroup's turn, then one for each alone.
 constexpr i32 first_turn = 2;
 
@@ -88,9 +92,10 @@ class Consumer {
       }
     }
     // Below it every row has seen keys; of 8 bits, which leave little room above, all keys of a tile.
-    const i32 settled = eight_bits ? seen.whole_last - 1 : seen.begun;
+    const i32 settled = careful ? 0 : eight_bits ? seen.whole_last - 1 : seen.begun;
     wait_for_q(turn);
-    if (passes_first_scores && uniform(tile >= seen.last)) {
+    bool hidden = passes_first_scores && uniform(tile >= seen.last);
+    if (hidden) {
       done_with_last_o(turn);
       pass_k();
     } else {
@@ -98,38 +103,75 @@ class Consumer {
       done_with_last_o(turn);
       wgmma_wait<0>();
       done_with_k();
-      scores_.apply(s);
-      if (!seen.whole(tile)) hide(s, tile, work);
-      softmax_exact(s, rows, factor, scores_.scale, careful, seen_by_warp(tile, work));
-      pack(weights, s);
     }
-#pragma unroll 1
-    while ((tile = tiles.next(tile)) >= 0) {
+    const auto weigh = [&](bool first) {
+      const bool rescales =
+          !hidden && make_weights(s, rows, factor, given, seen, tile, first ? tile : settled);
+      wgmma_wait<0>();  // the first time too: else ptxas would not see that O is there
+      if (!first) done_with_v();
+      if (!hidden) pack(weights, s);
+      if (rescales && !first) scale(o, factor);
+      hidden = false;
+    };
+    const auto multiply_next = [&] {
       if constexpr (alternate) named_sync(first_turn + warpgroup_);
-      begin_scores(s, turn);
+      Scores next;  // of its own where the loop begins with the softmax: else registers are copied there
+      begin_scores(first_apart ? s : next, turn);
       begin_output(o, weights);
       if constexpr (alternate) named_arrive(first_turn + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
       wgmma_wait<1>();
+#pragma unroll
+      for (i32 i = 0; !first_apart && i < block_k / 2; ++i) s[i] = next[i];
       done_with_k();
-      const bool stale = !careful && seen.whole(tile) && tile < settled,
-                 near_0 = key::softcap && stale && scores_.all_near_0(s);
-      if (!near_0) scores_.apply(s);
-      if (stale) {
-        const bool moved = softmax_stale(s, rows, factor, scores_, near_0);
-        finish_output();
-        pack(weights, s);
-        if (moved) scale(o, factor);
-      } else {
-        if (!seen.whole(tile)) hide(s, tile, work);
-        softmax_exact(s, rows, factor, scores_.scale, careful, seen_by_warp(tile, work));
-        finish_output();
-        pack(weights, s);
-        scale(o, factor);
+    };
+    if constexpr (first_apart) {
+      weigh(true);
+#pragma unroll 1
+      while ((tile = tiles.next(tile)) >= 0) {
+        multiply_next();
+        weigh(false);
+      }
+    } else {
+#pragma unroll 1
+      for (bool first = true;; first = false) {
+        weigh(first);
+        tile = tiles.next(tile);
+        if (tile < 0) break;
+        multiply_next();
       }
     }
     done_with_q(turn);
     begin_output(o, weights);
     finish_output();
+  }
+
+  /// A tile's scores become weights, and their sums are added to the rows'. Most tiles keep the references
+  /// that there are and look for no maximum (softmax.h). Returns whether O has to be multiplied with
+  /// `factor`.
+  REGARD_DEVICE bool make_weights(Scores& s, RowState& rows, float (&factor)[2], const Turn& given,
+                                  const SeenTiles& seen, i32 tile, i32 settled) {
+    const bool whole = seen.whole(tile), stale = whole && tile < settled;
+    float reference[2] = {rows.reference[0], rows.reference[1]}, sum[2], largest = 0;
+    if (key::softcap && stale && scores_.all_near_0(s)) {
+      largest = exponentials(s, reference, sum, scores_.scale(),
+                             [&](float product) { return scores_.apply_near_0(product); });
+    } else {
+      const i32 seen_keys = by_pieces && !stale ? seen_by_warp(tile, given.work) : block_k;
+      scores_.apply(s);
+      if (!stale) {
+        if (!whole) hide(s, tile, given.work);
+        refer_to_highest(s, rows, reference, factor, scores_.scale(), given.careful);
+        rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
+        if constexpr (by_pieces)
+          exponentials(s, reference, sum, scores_.scale(), seen_keys);
+        else if constexpr (first_apart)
+          exponentials(s, reference, sum, scores_.scale(), AsItIs());
+      }
+      if (stale || !(by_pieces || first_apart))
+        largest = exponentials(s, reference, sum, scores_.scale(), AsItIs());
+    }
+    rows.sum[0] += sum[0], rows.sum[1] += sum[1];
+    return !stale || (__any_sync(whole_warp, largest >= highest_weight) && follow(s, rows, factor));
   }
 
   /// Gives K or V of the next tile back as it came.
@@ -168,7 +210,10 @@ class Consumer {
 
   /// S = Q K^T of the next tile, begun.
   REGARD_DEVICE void begin_scores(Scores& s, u32 turn) {
-    const u64 q = operand(memory_.q(q_stage(turn), warpgroup_), 0), k = operand(memory_.k(ring_k_.stage), 0);
+    u32 place = memory_.q(q_stage(turn), warpgroup_);
+    // Wide heads have 12 steps and more, whose operands the compiler would keep in registers over all tiles.
+    if constexpr (key::d > 128) asm volatile("" : "+r"(place));
+    const u64 q = operand(place, 0), k = operand(memory_.k(ring_k_.stage), 0);
     shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
     wgmma_fence();
 #pragma unroll
@@ -230,7 +275,7 @@ class Consumer {
   /// O and LSE of the rows that have a bit in `wanted`.
   REGARD_DEVICE void store(u32 turn, const Turn& given, const RowState& rows, const Sums& o, u32 wanted) {
     const Work& work = given.work;
-    const float to_powers = given.careful ? scores_.scale : 1, below = given.careful ? highest_power : 0;
+    const float to_powers = given.careful ? scores_.scale() : 1, below = given.careful ? highest_power : 0;
     Row places[2] = {row_of(work, 0), row_of(work, 1)};
     bool mine[2];
 #pragma unroll

@@ -23,19 +23,18 @@ class Scheduler {
     const bool late = q_stages == 1 || a_.counter != nullptr;
     if (!eight_bits && late && turn_ > 0) shared_.turn_loaded[(turn_ - 1) % 2].wait((turn_ - 1) / 2 % 2);
     wait_for_place(turn_);
-    if (again(turn_ % 2)) {
-      publish(shared_.turn[turn_ % 2].work, true);
-      return true;
+    u32 redone = turn_;  // of the turns in this place and in the other one
+    bool careful = again(redone % 2);
+    if (!careful) {
+      if (used_) take();
+      if (index_ >= shared_.blocks) {
+        wait_for_place(++redone);
+        careful = again(redone % 2);
+        if (!careful) return publish_end();
+      }
     }
-    if (used_) take();
-    if (index_ < shared_.blocks) {
-      publish(order_.at(index_, member()), false);
-      used_ = true;
-      return true;
-    }
-    wait_for_place(turn_ + 1);
-    if (!again((turn_ + 1) % 2)) return publish_end();
-    publish(shared_.turn[(turn_ + 1) % 2].work, true);
+    used_ |= !careful;
+    publish(careful ? shared_.turn[redone % 2].work : order_.at(index_, member()), careful);
     return true;
   }
 

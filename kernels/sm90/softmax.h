@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/sm90/ptx/number.h"
+#include "kernels/sm90/soft_cap.h"
 #include "kernels/sm90/work.h"
 
 namespace regard {
@@ -61,28 +62,30 @@ REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Si
   }
 }
 
-/// What scores are multiplied with, and the soft cap before that.
+/// What turns products of Q and K into scores, and scores into powers of two.
 class ScoreScale {
  public:
-  float scale;  // to powers of two, of what `apply` gives
-
   /// `descale`: of Q times that of K.
   REGARD_DEVICE ScoreScale(const Arguments& a, float descale)
-      : scale((key::softcap ? a.softcap : a.scale * descale) * log2_of_e),
-        inner_(key::softcap ? a.scale * descale / a.softcap : a.scale * descale) {
-    if constexpr (key::softcap || !eight_bits) return;
+      : soft_cap_(a.scale * descale, key::softcap ? a.softcap : 1),
+        scale_(a.scale * descale * log2_of_e),
+        inner_(a.scale * descale) {
+    if constexpr (!eight_bits) return;
     // With a factor of 0 or less the largest product is not the largest score.
     if (inner_ > 0)
       inner_ = 1;
     else
-      scale = log2_of_e;
+      scale_ = log2_of_e;
   }
 
-  /// Before the mask. Of a soft cap only the tanh: the cap is in `scale`.
+  /// To powers of two, of what `apply` gives.
+  REGARD_DEVICE float scale() const { return key::softcap ? 1 : scale_; }
+
+  /// Before the mask.
   REGARD_DEVICE void apply(Scores& s) const {
     if constexpr (key::softcap) {
 #pragma unroll
-      for (float& x : s) x = tanh(x * inner_);
+      for (float& x : s) x = soft_cap_(x);
     } else if (eight_bits && inner_ != 1) {
 #pragma unroll
       for (float& x : s) x *= inner_;
@@ -95,12 +98,14 @@ class ScoreScale {
     float largest[2] = {};
 #pragma unroll
     for (i32 i = 0; i < block_k / 2; ++i) largest[i % 2] = fmaxf(largest[i % 2], fabsf(s[i]));
-    return !__any_sync(whole_warp, fmaxf(largest[0], largest[1]) * fabsf(inner_) >= tanh_near_0_end);
+    const float most = fmaxf(largest[0], largest[1]);
+    return !__any_sync(whole_warp, !soft_cap_.is_near(most * most));
   }
-  REGARD_DEVICE float apply_near_0(float x) const { return tanh_near_0(x * inner_); }
+  REGARD_DEVICE float apply_near_0(float product) const { return soft_cap_.near(product); }
 
  private:
-  float inner_;
+  SoftCap soft_cap_;
+  float scale_, inner_;
 };
 
 /// A thread's sum of a row in parts. None of its weights is above the largest part; of 8 bits there are more,
@@ -171,12 +176,12 @@ REGARD_DEVICE void find_highest(const Scores& s, float (&most)[2]) {
   for (i32 i = 0; i < block_k / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
 }
 
-/// Against the true maximum; gives the factor of what was summed before. With `careful`, for scores so large
-/// that the rounding of scale * maximum would matter, the maximum is taken off first and the reference is the
-/// raw score. `seen`: of the tile's keys, no row of the warp sees more.
-REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], float scale, bool careful,
-                                 i32 seen) {
-  float most[2], reference[2], sum[2];
+/// Raises the references to the maxima of the scores; gives the factor of what was summed before, and what
+/// is taken off scores that were scaled. With `careful`, for scores so large that the rounding of
+/// scale * maximum would matter, the maximum is taken off first and the reference is the raw score.
+REGARD_DEVICE void refer_to_highest(Scores& s, RowState& rows, float (&reference)[2], float (&factor)[2],
+                                    float scale, bool careful) {
+  float most[2];
   find_highest(s, most);
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
@@ -192,12 +197,6 @@ REGARD_DEVICE void softmax_exact(Scores& s, RowState& rows, float (&factor)[2], 
     for (i32 i = 0; i < block_k / 2; ++i) s[i] -= reference[i / 2 % 2];
     reference[0] = reference[1] = -highest_power;
   }
-  if constexpr (by_pieces)
-    exponentials(s, reference, sum, scale, seen);
-  else
-    exponentials(s, reference, sum, scale, AsItIs());
-#pragma unroll
-  for (i32 half = 0; half < 2; ++half) rows.sum[half] = rows.sum[half] * factor[half] + sum[half];
 }
 
 /// Moves the reference of rows that have come to highest_weight to their maximum, and returns whether there
@@ -219,20 +218,6 @@ REGARD_DEVICE bool follow(Scores& s, RowState& rows, float (&factor)[2]) {
     for (i32 i = 0; i < block_k / 4; ++i) s[i / 2 * 4 + 2 * half + i % 2] *= factor[half];
   }
   return true;
-}
-
-/// Against the reference as it is: no maximum is looked for. Returns whether the reference of some row of the
-/// warp had to follow; then `factor` is that of what was summed before. `near_0`: the scores are products
-/// still, all near 0.
-REGARD_DEVICE bool softmax_stale(Scores& s, RowState& rows, float (&factor)[2], const ScoreScale& scores,
-                                 bool near_0) {
-  float sum[2];
-  const float largest = near_0 ? exponentials(s, rows.reference, sum, scores.scale,
-                                              [&](float product) { return scores.apply_near_0(product); })
-                               : exponentials(s, rows.reference, sum, scores.scale, AsItIs());
-  rows.sum[0] += sum[0];
-  rows.sum[1] += sum[1];
-  return __any_sync(whole_warp, largest >= highest_weight) && follow(s, rows, factor);
 }
 
 /// Of 8 bits a product wants four neighbours in a thread, which has two of each of two groups of 8: its key

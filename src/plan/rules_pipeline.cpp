@@ -141,8 +141,6 @@ Refusal hopper_cluster(const Question& q) {
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) == 1)
     return std::string("clusters do not transpose 8-bit V; use a tile without clusters");
-  if (p.softcap > 0)
-    return std::string("clusters have no registers for a soft cap; use a tile without clusters");
   if (!p.varlen && !p.lengths && !splits_keys(*q.candidate.recipe)) return {};
   return std::string(
       "the blocks of its clusters load K and V for each other, so sequences must fill their tensors and keys "
@@ -182,11 +180,6 @@ Refusal hopper_packing(const Question& q) {
     return fmt::format(
         "its tile of {} queries is for more rows than the heads of a K/V head have; use one of {}", block_q,
         few);
-  }
-  if (p.softcap > 0 && std::max(p.d, p.dv) > 192 && bytes_of(p.dtype) == 2) {
-    return std::string(
-        "where few query rows of several heads share its tile it has no registers for a soft cap at head "
-        "dims above 192; the portable kernel (mma_async) has");
   }
   return too_large_for(q, "few query rows of many heads");
 }

@@ -59,6 +59,11 @@ INSTANTIATE_TEST_SUITE_P(
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256 softcap",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 split=1 | fwd fp16 d=256 softcap",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 group=2 | fwd bf16 d=192 softcap",
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 group=8 | fwd bf16 d=256 softcap",
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 group=8 split=1 | fwd fp16 d=256 "
+        "softcap",
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256 "
+        "softcap",
         "sm_90a forward wgmma_tma block_q=192 block_k=128 warps=16 warp_groups=3 stages=3 | fwd fp8 out=bf16 "
         "d=64",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 stages=3 | fwd fp8 out=bf16 "

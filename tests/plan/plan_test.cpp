@@ -354,10 +354,13 @@ TEST(Plan, ARefusalTellsOfTheTileThatGotFarthest) {
       refusal("fwd bf16 b=1 hq=8 hk=1 sq=4 sk=900 d=128", {.family = "wgmma_tma block_q=192"}),
       HasSubstr("on sm_90a: forward: its tile of 192 queries is for problems without few query rows of "
                 "many heads; use a smaller one"));
-  EXPECT_THAT(
-      refusal("fwd bf16 b=1 hq=8 hk=1 sq=12 sk=900 d=256 softcap=3", {.family = "wgmma_tma"}),
-      EndsWith("on sm_90a: forward: where few query rows of several heads share its tile it has no "
-               "registers for a soft cap at head dims above 192; the portable kernel (mma_async) has"));
+  EXPECT_EQ(
+      refusal("fwd bf16 b=1 h=8 sq=128 sk=900 d=128", {.family = "wgmma_tma cluster=2"}),
+      "no plan for 'fwd bf16 b=1 h=8 sq=128 sk=900 d=128' on sm_90a: forward: its clusters want keys, and "
+      "query rows for two blocks; use a tile without clusters; forward + combine: the blocks of its clusters "
+      "load K and V for each other, so sequences must fill their tensors and keys stay whole; use a tile "
+      "without clusters");
+  EXPECT_EQ(refusal("fwd bf16 b=1 hq=8 hk=1 sq=12 sk=900 d=256 softcap=3", {.family = "wgmma_tma"}), "");
   EXPECT_EQ(refusal("fwd bf16 b=1 hq=8 hk=1 sq=4 sk=900 d=256 softcap=3", {.family = "wgmma_tma"}), "");
   EXPECT_THAT(refusal("bwd bf16 b=1 h=1 s=64 d=64", {}), HasSubstr("no generic_backward kernel yet"));
   // Head dims: the widest tile, and no advice that cannot be followed.
