@@ -21,6 +21,7 @@ import machine
 from comparison import Case, Comparison, compare
 from run import Run
 
+HEADS = 2
 ROUNDS_APART = 5
 
 
@@ -29,14 +30,14 @@ def comparisons(threads: int, quick: bool) -> list[Comparison]:
     s = 512 if quick else 8192
     found = []
     for pass_, dtype, mask in itertools.product(("fwd", "bwd"), ("bf16", "fp32"), ("full", "causal")):
-        problem = f"{pass_} {dtype} b=1 h=2 s={s} d=128 layout=bhsd" + " mask=causal" * (mask == "causal")
-        cases = tuple(Case(f"{n} threads", problem, threads=n) for n in counts)
+        problem = f"{pass_} {dtype} b=1 s={s} d=128 layout=bhsd" + " mask=causal" * (mask == "causal")
+        cases = tuple(Case(f"{n} threads", f"{problem} h={HEADS}", threads=n) for n in counts)
         found.append(Comparison(f"{pass_} {dtype} {mask}", "scaling", cases))
     return found
 
 
 def gflops_apart(problem: str, count: int) -> float:
-    """What so many processes that share nothing reach together."""
+    """What so many processes that share nothing reach together, on the first cores of those that we may use."""
     command = shutil.which("regard", path=f"{machine.ROOT}/build/release:{os.environ['PATH']}")
     if command is None:
         sys.exit("the command regard is neither in build/release nor in PATH; ./dev build makes it")
@@ -45,12 +46,15 @@ def gflops_apart(problem: str, count: int) -> float:
         subprocess.Popen(["taskset", "-c", str(core), *bench], stdout=subprocess.PIPE, text=True)
         for core in sorted(os.sched_getaffinity(0))[:count]
     ]
-    return sum(json.loads(process.communicate()[0])["gflops"] for process in running)
+    printed = [process.communicate()[0] for process in running]
+    if any(process.returncode != 0 for process in running):
+        sys.exit(f"regard bench failed for '{problem}'; see above")
+    return sum(json.loads(text)["gflops"] for text in printed)
 
 
 def measure(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
     lines = compare(comparison, run)
-    problem = comparison.cases[0].problem.replace(" h=2 ", " h=1 ")
+    problem = comparison.cases[0].problem.replace(f" h={HEADS}", " h=1")
     for line in lines:
         line["efficiency"] = 1 / (line["cost"] * line["threads"])
         line["gflops_apart"] = gflops_apart(problem, line["threads"])

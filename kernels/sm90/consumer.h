@@ -26,9 +26,9 @@ static_assert(!alternate || consumers == key::warp_groups);
 constexpr bool passes_tiles = edges_by_warpgroup && (!alternate || cluster > 1),
                passes_first_scores = edges_by_warpgroup && alternate;
 
-/// The first tile's softmax has code of its own where that is worth its time to compile, a fifth: a block of
-/// few narrow tiles is 2 to 3 % faster so.
-constexpr bool first_apart = !key::softcap && key::d <= 128;
+/// The first tile's softmax has code of its own where that does not make a compile too long: blocks of few
+/// tiles are up to 3 % faster so.
+constexpr bool wide_heads = key::d > 128, first_apart = !key::softcap && !wide_heads;
 
 /// Named barriers: one for each warpgroup's turn, then one for each alone.
 constexpr i32 first_turn = 2;
@@ -211,8 +211,8 @@ class Consumer {
   /// S = Q K^T of the next tile, begun.
   REGARD_DEVICE void begin_scores(Scores& s, u32 turn) {
     u32 place = memory_.q(q_stage(turn), warpgroup_);
-    // Wide heads have 12 steps and more, whose operands the compiler would keep in registers over all tiles.
-    if constexpr (key::d > 128) asm volatile("" : "+r"(place));
+    // Of wide heads the compiler would keep the operands of all steps in registers over all tiles.
+    if constexpr (wide_heads) asm volatile("" : "+r"(place));
     const u64 q = operand(place, 0), k = operand(memory_.k(ring_k_.stage), 0);
     shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
     wgmma_fence();

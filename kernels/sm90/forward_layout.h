@@ -21,6 +21,10 @@ struct Sm90ForwardLayout {
   static constexpr i64 shared_bytes = 232448;  // of a block
   static constexpr i64 static_bytes = 2048;    // of these for barriers and turns (shared.h)
 
+  // The long form of a soft cap's tanh is off by 2^-22 of the cap: half of what a weight of fp16 is rounded
+  // by.
+  static constexpr float largest_soft_cap = 1024;
+
   i64 columns;     // of a box
   i64 d, dv;       // padded
   i64 q, k, v;     // bytes of a tile

@@ -23,7 +23,7 @@ class Scheduler {
     const bool late = q_stages == 1 || a_.counter != nullptr;
     if (!eight_bits && late && turn_ > 0) shared_.turn_loaded[(turn_ - 1) % 2].wait((turn_ - 1) / 2 % 2);
     wait_for_place(turn_);
-    u32 redone = turn_;  // of the turns in this place and in the other one
+    u32 redone = turn_;  // its parity is the place of a turn whose rows are done again
     bool careful = again(redone % 2);
     if (!careful) {
       if (used_) take();

@@ -67,16 +67,7 @@ class ScoreScale {
  public:
   /// `descale`: of Q times that of K.
   REGARD_DEVICE ScoreScale(const Arguments& a, float descale)
-      : soft_cap_(a.scale * descale, key::softcap ? a.softcap : 1),
-        scale_(a.scale * descale * log2_of_e),
-        inner_(a.scale * descale) {
-    if constexpr (!eight_bits) return;
-    // With a factor of 0 or less the largest product is not the largest score.
-    if (inner_ > 0)
-      inner_ = 1;
-    else
-      scale_ = log2_of_e;
-  }
+      : ScoreScale(a.scale * descale, key::softcap ? a.softcap : 1.f) {}
 
   /// To powers of two, of what `apply` gives.
   REGARD_DEVICE float scale() const { return key::softcap ? 1 : scale_; }
@@ -86,9 +77,9 @@ class ScoreScale {
     if constexpr (key::softcap) {
 #pragma unroll
       for (float& x : s) x = soft_cap_(x);
-    } else if (eight_bits && inner_ != 1) {
+    } else if (eight_bits && before_mask_ != 1) {
 #pragma unroll
-      for (float& x : s) x *= inner_;
+      for (float& x : s) x *= before_mask_;
     }
   }
 
@@ -104,8 +95,14 @@ class ScoreScale {
   REGARD_DEVICE float apply_near_0(float product) const { return soft_cap_.near(product); }
 
  private:
+  REGARD_DEVICE ScoreScale(float natural, float cap)
+      : soft_cap_(natural, cap), scale_(natural * log2_of_e), before_mask_(1) {
+    // With a factor of 0 or less, as 8 bits may have one, the largest product is not the largest score.
+    if (eight_bits && !(natural > 0)) scale_ = log2_of_e, before_mask_ = natural;
+  }
+
   SoftCap soft_cap_;
-  float scale_, inner_;
+  float scale_, before_mask_;
 };
 
 /// A thread's sum of a row in parts. None of its weights is above the largest part; of 8 bits there are more,

@@ -52,6 +52,12 @@ INSTANTIATE_TEST_SUITE_P(
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
         "fp16 d=192 dv=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256",
+        "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd fp16 d=192 "
+        "softcap",
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
+        "bf16 d=128 softcap",
+        "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 cluster=2 | fwd "
+        "fp16 d=192 dv=128 softcap",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd fp16 d=256",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256",
         "sm_90a forward wgmma_tma block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=256",

@@ -59,6 +59,13 @@ const std::vector<std::string> hopper_problems = {
     "fwd bf16 lse d=256 b=2 hq=8 hk=2 sq=3 sk=400 softcap=5 lengths mask=causal",
     "fwd fp16 lse d=192 dv=120 b=2 hq=16 hk=1 sq=3 sk=900 splits=2 mask=window:400,1,sink=3 sink",
     "fwd fp16 lse d=184 b=1 hq=5 hk=1 sq=2 sk=300 lengths softcap=20",
+    "fwd bf16 lse d=256 b=2 hq=8 hk=1 sq=12 sk=300 softcap=5",
+    "fwd fp16 lse d=240 b=1 hq=8 hk=1 sq=12 sk=700 splits=2 mask=causal softcap=5",
+    // Soft caps at the ends of what the kernel takes, and weights that jump so far that rows are done again.
+    "fwd bf16 lse d=64 b=1 h=2 s=300 softcap=0.0001",
+    "fwd fp16 lse d=64 b=1 h=2 s=300 softcap=1024 scale=20",
+    "fwd fp16 lse d=64 b=1 h=2 s=300 softcap=1000 scale=1e-6",
+    "fwd bf16 lse d=128 b=1 h=2 s=300 mask=causal softcap=100 scale=60",
     "fwd bf16 lse d=128 b=3 hq=40 hk=4 sq=3 sk=400 lengths mask=window:90,0",
     "fwd fp8 out=bf16 lse d=64 b=3 hq=8 hk=1 sq=1 sk=600 lengths",
     // 8 bits, where V is transposed on the way.
@@ -78,12 +85,14 @@ const std::vector<std::string> cluster_problems = {
     "fwd bf16 lse d=128 b=1 h=2 sq=1000 sk=700 mask=window:-1,90,top_left",
     // The last rows of a block see nothing, others do.
     "fwd bf16 lse d=128 b=1 h=3 sq=616 sk=388 mask=window:198,13,top_left",
+    "fwd bf16 lse d=128 b=2 h=40 sq=500 sk=300 mask=causal softcap=4",
 };
 const std::vector<std::string> wide_cluster_problems = {
     "fwd bf16 lse d=256 b=1 h=4 s=700",
     "fwd bf16 lse d=256 b=1 h=17 s=1000 mask=causal",
     "fwd fp16 lse d=200 dv=240 b=1 hq=4 hk=2 s=700 mask=window:300,5,sink=7 scale=3",
     "fwd bf16 lse d=192 dv=128 b=1 h=3 s=900 mask=causal",
+    "fwd fp16 lse d=256 b=1 h=3 s=700 mask=causal softcap=20",
 };
 
 const std::vector<std::string> portable_problems = {
