@@ -75,7 +75,6 @@ class Consumer {
 
  private:
   REGARD_DEVICE void multiply(u32 turn, const Turn& given, bool careful, RowState& rows, Sums& o) {
-    const Work& work = given.work;
     const Tiles tiles = given.tiles;
     const SeenTiles seen = given.seen[edges_by_warpgroup ? warpgroup_ : 0];
     Scores s;

@@ -146,6 +146,8 @@ const std::vector<Scene>& accepted() {
        "wgmma_tma", tile128()},
       {"hopper_cluster", "fwd bf16 b=1 h=1 s=300 d=128", "sm_90a", "forward", "wgmma_tma",
        tile128({{"cluster", 2}})},
+      {"hopper_cluster", "fwd bf16 b=1 h=1 s=300 d=128 softcap=5", "sm_90a", "forward", "wgmma_tma",
+       tile128({{"cluster", 2}})},
       {"hopper_cluster_shape", "fwd bf16 b=1 h=1 s=300 d=128", "sm_90a", "forward", "wgmma_tma",
        tile128({{"cluster", 2}})},
       {"hopper_packing", "fwd bf16 b=1 hq=4 hk=1 sq=20 sk=64 d=64", "sm_90a", "forward", "wgmma_tma",
