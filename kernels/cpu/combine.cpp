@@ -13,11 +13,11 @@ float merged_lse(const Head& head, i64 place, float sink) {
   float maximum = sink;
   for (i64 split = 0; split < a.splits; ++split)
     maximum = larger(maximum, a.partial_lse[split * rows_of_part(a) + place]);
-  if (maximum == -infinity) return maximum;
-  Floats sum = exp2(broadcast((sink - maximum) * log2_of_e));
+  const float reference = maximum == -infinity ? 0.0f : maximum;  // a part may be NaN, which that passes over
+  Floats sum = exp2(broadcast((sink - reference) * log2_of_e));
   for (i64 split = 0; split < a.splits; ++split)
-    sum += exp2(broadcast((a.partial_lse[split * rows_of_part(a) + place] - maximum) * log2_of_e));
-  return maximum + log(sum)[0];
+    sum += exp2(broadcast((a.partial_lse[split * rows_of_part(a) + place] - reference) * log2_of_e));
+  return sum[0] == 0 ? -infinity : reference + log(sum)[0];
 }
 
 void merge_row(const Head& head, i64 row) {

@@ -98,7 +98,7 @@ class Forward {
     const float scale = a_.dropout_scale * rows_.descale(a_.descale_v);
     for (i64 i = 0; i < rows_.count; ++i) {
       const i64 row = rows_.sequence.first_q + rows_.first + i;
-      const bool empty = maximum_[i] == -infinity;
+      const bool empty = sum_[i] == 0;  // NaN where a score is, which the maximum passes over
       store_row(address(a_.o, a_.out, rows_.batch(), rows_.head, row), output_ + i * width_,
                 empty ? 0.0f : scale / sum_[i], a_.out, a_.dv);
       if (a_.lse.data)

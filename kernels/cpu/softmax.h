@@ -15,7 +15,8 @@ struct SoftmaxEnd {
 /// without one, joins here: a key with no value. It cannot be the first maximum, as scores may still wait for
 /// their scale.
 REGARD_INLINE SoftmaxEnd end_softmax(Floats maximum, Floats sum, float natural, Floats sink) {
-  const Ints seen = maximum != -infinity, joined = sink != -infinity;
+  // By the sum, which is NaN where a score is: maxima may have passed over that.
+  const Ints seen = sum != 0.0f, joined = sink != -infinity;
   const Floats top = select(seen, maximum * natural, broadcast(-infinity));
   Floats reference = top, weight = broadcast(1.0f), total = sum;
   if (any(joined)) {

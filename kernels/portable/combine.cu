@@ -43,7 +43,7 @@ REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
 #pragma unroll 1
   for (i64 part = lane(); part < row.parts; part += wave) maximum = fmaxf(maximum, row.lse_of(part));
   maximum = over_wave(maximum, [](float a, float b) { return fmaxf(a, b); });
-  if (maximum == -infinity) return maximum;
+  if (maximum == -infinity) maximum = 0;  // a part may be NaN, which the maximum passes over
   float sum = lane() == 0 ? ::expf(sink - maximum) : 0;
 #pragma unroll 1
   for (i64 part = lane(); part < row.parts; part += wave) sum += ::expf(row.lse_of(part) - maximum);

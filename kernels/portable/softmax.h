@@ -148,7 +148,7 @@ struct SoftmaxEnd {
 /// `natural`: from the reference to natural units, in which it is finite wherever a score is. The learned
 /// sink, -infinity without one, joins here: a key with no value.
 REGARD_DEVICE SoftmaxEnd end_softmax(float reference, float sum, float natural, float sink) {
-  const bool seen = reference != -infinity;
+  const bool seen = sum != 0;  // NaN where a score is, which a maximum passes over
   const float top = seen ? reference * natural : -infinity, highest = fmaxf(top, sink);
   const float weight = seen ? exp2((top - highest) * log2_of_e) : 0.0f;
   const float total = sum * weight + exp2((sink - finite(highest)) * log2_of_e);

@@ -28,7 +28,7 @@ constexpr bool passes_tiles = edges_by_warpgroup && (!alternate || cluster > 1),
 
 /// The first tile's softmax has code of its own where that does not make a compile too long: blocks of few
 /// tiles are up to 3 % faster so.
-constexpr bool wide_heads = key::d > 128, first_apart = !key::softcap && !wide_heads;
+constexpr bool first_apart = !key::softcap && !wide_heads;
 
 /// Named barriers: one for each warpgroup's turn, then one for each alone.
 constexpr i32 first_turn = 2;
@@ -212,15 +212,15 @@ class Consumer {
     u32 place = memory_.q(q_stage(turn), warpgroup_);
     // Of wide heads the compiler would keep the operands of all steps in registers over all tiles.
     if constexpr (wide_heads) asm volatile("" : "+r"(place));
-    const u64 q = operand(place, 0), k = operand(memory_.k(ring_k_.stage), 0);
+    const SharedOperand q(place, 0), k(memory_.k(ring_k_.stage), 0);
     shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
     wgmma_fence();
-#pragma unroll
-    for (i32 i = 0; i < (key::d * element_bytes + step_bytes - 1) / step_bytes; ++i) {
-      const i32 box = i / steps_per_box, inside = i % steps_per_box * step_bytes;
-      Wgmma<block_k>::shared(s, moved(q, box * group_rows * box_bytes + inside),
-                             moved(k, box * block_k * box_bytes + inside), i > 0);
-    }
+    const auto bytes_to = [](i32 step, i32 rows) {
+      return step / steps_per_box * rows * box_bytes + step % steps_per_box * step_bytes;
+    };
+    multiply_tiles<(key::d * element_bytes + step_bytes - 1) / step_bytes>(
+        s, [&](i32 i) { return q.moved(bytes_to(i, group_rows)); },
+        [&](i32 i) { return k.moved(bytes_to(i, block_k)); }, k.high);
     wgmma_commit();
   }
   /// Every turn has its Q, in the next place of the ring.
@@ -246,15 +246,16 @@ class Consumer {
   /// O += P V, begun.
   REGARD_DEVICE void begin_output(Sums& o, const Weights& weights) {
     const i32 stage = ring_v_.stage;
-    const u64 v = operand(eight_bits ? memory_.transposed(stage) : memory_.v(stage), block_k * box_bytes);
+    const SharedOperand v(eight_bits ? memory_.transposed(stage) : memory_.v(stage), block_k * box_bytes);
     (eight_bits ? shared_.transposed_full : shared_.v_full)[stage].wait(ring_v_.parity);
     wgmma_fence();
-#pragma unroll
-    for (i32 i = 0; i < fragments; ++i) {
-      const i32 step = eight_bits ? i / steps_per_box * columns * box_bytes + i % steps_per_box * step_bytes
-                                  : i * 16 * box_bytes;
-      Wgmma<columns>::registers(o, weights[i], moved(v, step));
-    }
+    multiply_weights(
+        o, weights,
+        [&](i32 i) {
+          return v.moved(eight_bits ? i / steps_per_box * columns * box_bytes + i % steps_per_box * step_bytes
+                                    : i * 16 * box_bytes);
+        },
+        v.high);
     wgmma_commit();
   }
   REGARD_DEVICE void finish_output() {
@@ -272,7 +273,7 @@ class Consumer {
   }
 
   /// O and LSE of the rows that have a bit in `wanted`.
-  REGARD_DEVICE void store(u32 turn, const Turn& given, const RowState& rows, const Sums& o, u32 wanted) {
+  REGARD_DEVICE void store(u32 turn, const Turn& given, const RowState& rows, Sums& o, u32 wanted) {
     const Work& work = given.work;
     const float to_powers = given.careful ? scores_.scale() : 1, below = given.careful ? highest_power : 0;
     Row places[2] = {row_of(work, 0), row_of(work, 1)};
@@ -321,6 +322,16 @@ class Consumer {
     }
     u16* rows_of_o[2];
     addresses(a_.o, work, places, rows_of_o);
+    if constexpr (wide_heads) {
+#pragma unroll 1
+      for (i32 half = 0; half < 2; ++half) {
+        OutputRow<columns> row(o, 0, (half == 0 ? ends[0].scale : ends[1].scale) * factor);
+        if (half == 0 ? mine[0] : mine[1]) row.store(half == 0 ? rows_of_o[0] : rows_of_o[1]);
+#pragma unroll
+        for (i32 i = 0; i < columns / 8; ++i) o[4 * i] = o[4 * i + 2], o[4 * i + 1] = o[4 * i + 3];
+      }
+      return;
+    }
     OutputRow<columns> out[2] = {{o, 0, ends[0].scale * factor}, {o, 1, ends[1].scale * factor}};
 #pragma unroll
     for (i32 half = 0; half < 2; ++half)

@@ -54,11 +54,10 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
     } else if constexpr (eight_bits) {
       Transposer(shared, memory).run();
     } else if (warp == 1) {
-      load_turns(QueryLoader(q, shared, memory), arguments, shared);
-    } else if (warp == 2) {
-      load_turns(KeyLoader<false>(k, shared, memory), arguments, shared);
+      load_turns(QueryLoader(q, shared, memory), arguments, shared, false);
     } else {
-      load_turns(KeyLoader<true>(v, shared, memory), arguments, shared);
+      const bool of_v = warp == 3;
+      load_turns(KeyLoader(of_v ? v : k, shared, memory, of_v), arguments, shared, !of_v);
     }
   } else {
     if constexpr (consumers > 1) take_registers<consumers == 3 ? 160 : 232>();

@@ -16,8 +16,8 @@ struct Source {
 
   /// A tile in boxes, one behind the other. Rows past the end of the sequence are zeros. Of a tile for both
   /// blocks of a cluster each loads every other box.
-  template <i32 bytes, i32 rows, bool for_both>
-  REGARD_DEVICE void load(u32 to, Barrier& full, i32 row) const {
+  template <i32 rows, bool for_both>
+  REGARD_DEVICE void load(u32 to, i32 bytes, Barrier& full, i32 row) const {
     full.expect(bytes);
 #pragma unroll 1
     for (i32 box = 0; box < bytes / (rows * box_bytes); ++box) {
@@ -37,8 +37,6 @@ struct Source {
 /// Q of each turn: each warpgroup's own rows, as soon as it is done with those before.
 class QueryLoader {
  public:
-  static constexpr bool tells = false;  // when a turn is loaded
-
   REGARD_DEVICE QueryLoader(const TensorMap& q, Shared& shared, Memory memory)
       : q_(q), shared_(shared), memory_(memory) {
     if (threadIdx.x % 32 == 0) prefetch(q_);
@@ -54,8 +52,8 @@ class QueryLoader {
       if (threadIdx.x % 32 != 0) continue;
       const Row first(turn.work, i * group_rows);
       const Source q{q_, ragged, first.head, s.batch, s.batch * shared_.rows_per_batch[0] + s.first_q, s.sq};
-      q.load<layout.q / consumers, group_rows, false>(memory_.q(stage, i), shared_.q_full[stage][i],
-                                                      first.row);
+      q.load<group_rows, false>(memory_.q(stage, i), layout.q / consumers, shared_.q_full[stage][i],
+                                first.row);
     }
     ring_.advance();
   }
@@ -67,14 +65,17 @@ class QueryLoader {
   Ring<q_stages> ring_;
 };
 
-/// K or V of the tiles of each turn.
-template <bool of_v>
+/// K or V of the tiles of each turn. Which of them is known at run time only: one piece of code for two
+/// warps.
 class KeyLoader {
  public:
-  static constexpr bool tells = !of_v;
-
-  REGARD_DEVICE KeyLoader(const TensorMap& map, Shared& shared, Memory memory)
-      : map_(map), shared_(shared), memory_(memory) {
+  REGARD_DEVICE KeyLoader(const TensorMap& map, Shared& shared, Memory memory, bool of_v)
+      : map_(map),
+        empty_(of_v ? shared.v_empty : shared.k_empty),
+        full_(of_v ? shared.v_full : shared.k_full),
+        rows_per_batch_(shared.rows_per_batch[of_v ? 2 : 1]),
+        place_(of_v ? memory.v(0) : memory.k(0)),
+        bytes_(static_cast<i32>(of_v ? layout.v : layout.k)) {
     if (threadIdx.x % 32 == 0) prefetch(map_);
   }
 
@@ -86,24 +87,23 @@ class KeyLoader {
 
   REGARD_DEVICE void load_tile(const Turn& turn, i32 tile, bool ragged) {
     const i32 stage = ring_.stage;
-    (of_v ? shared_.v_empty : shared_.k_empty)[stage].wait(ring_.parity ^ 1);
+    empty_[stage].wait(ring_.parity ^ 1);
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
       const Sequence& s = turn.work.sequence;
-      const Source keys{
-          map_, ragged, turn.kv_head, s.batch, s.batch * shared_.rows_per_batch[of_v ? 2 : 1] + s.first_k,
-          s.sk};
-      keys.load<of_v ? layout.v : layout.k, block_k, (cluster > 1)>(
-          of_v ? memory_.v(stage) : memory_.k(stage), (of_v ? shared_.v_full : shared_.k_full)[stage],
-          turn.work.first_key + tile * block_k);
+      const Source keys{map_, ragged, turn.kv_head, s.batch, s.batch * rows_per_batch_ + s.first_k, s.sk};
+      keys.load<block_k, (cluster > 1)>(place_ + stage * bytes_, bytes_, full_[stage],
+                                        turn.work.first_key + tile * block_k);
     }
     ring_.advance();
   }
 
  private:
   const TensorMap& map_;
-  Shared& shared_;
-  Memory memory_;
+  Barrier *empty_, *full_;
+  i32 rows_per_batch_;
+  u32 place_;
+  i32 bytes_;  // of a tile
   Ring<stages> ring_;
 };
 
@@ -112,7 +112,7 @@ class AllLoader {
  public:
   REGARD_DEVICE AllLoader(const TensorMap& q, const TensorMap& k, const TensorMap& v, Shared& shared,
                           Memory memory)
-      : q_(q, shared, memory), k_(k, shared, memory), v_(v, shared, memory) {}
+      : q_(q, shared, memory), k_(k, shared, memory, false), v_(v, shared, memory, true) {}
 
   REGARD_DEVICE void load(const Turn& turn, bool ragged) {
     q_.load(turn, ragged);
@@ -125,13 +125,12 @@ class AllLoader {
 
  private:
   QueryLoader q_;
-  KeyLoader<false> k_;
-  KeyLoader<true> v_;
+  KeyLoader k_, v_;
 };
 
-/// Every turn that is handed out, by one warp.
+/// Every turn that is handed out, by one warp; `tells` when it has loaded one.
 template <class Loader>
-REGARD_DEVICE void load_turns(Loader loader, const Arguments& a, Shared& shared) {
+REGARD_DEVICE void load_turns(Loader loader, const Arguments& a, Shared& shared, bool tells) {
 #pragma unroll 1
   for (u32 turn = 0;; ++turn) {
     shared.turn_full[turn % 2].wait(turn / 2 % 2);
@@ -140,7 +139,7 @@ REGARD_DEVICE void load_turns(Loader loader, const Arguments& a, Shared& shared)
     loader.load(given, ragged(a));
     __syncwarp();
     if (threadIdx.x % 32 != 0) continue;
-    if constexpr (Loader::tells) shared.turn_loaded[turn % 2].arrive();
+    if (tells) shared.turn_loaded[turn % 2].arrive();
     shared.turn_done[turn % 2].arrive();
   }
 }

@@ -36,11 +36,15 @@ class Ranking {
 
   REGARD_DEVICE void make(const Arguments& a) {
     const i32 sequences = static_cast<i32>(a.b);
+#pragma unroll 1
     for (i32 i = threadIdx.x; i < sequences; i += blockDim.x) keys_[i] = sequence_at(i, a).sk;
     __syncthreads();
+#pragma unroll 1
     for (i32 i = threadIdx.x; i < sequences; i += blockDim.x) {
-      i32 rank = 0;
-      for (i32 j = 0; j < sequences; ++j) rank += keys_[j] > keys_[i] || (keys_[j] == keys_[i] && j < i);
+      const i32 keys = keys_[i];
+      i32 rank = 0;  // of those with as many, the first come first
+#pragma unroll 1
+      for (i32 j = 0; j < sequences; ++j) rank += keys_[j] > keys - (j < i);
       order_[rank] = static_cast<u8>(i);
     }
   }

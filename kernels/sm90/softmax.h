@@ -8,6 +8,7 @@
 
 namespace regard {
 
+constexpr bool wide_heads = key::d > 128;
 constexpr i32 fragments = block_k * element_bytes / 32;
 using Scores = float[block_k / 2];
 using Weights = u32[fragments][4];  // pairs, of 8 bits fours, as the next product takes them
@@ -38,7 +39,7 @@ REGARD_DEVICE u32 scores_before(i32 end, i32 first_score) {
 /// Scores that their row does not see become -infinity. Bits move to predicates eight at a time, which is
 /// half the work of comparing keys; the tiles with the most registers in use have no predicates for that.
 REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Sight& sight) {
-  constexpr bool by_bits = eight_bits || key::dv <= 192;
+  constexpr bool by_bits = eight_bits || key::dv <= 192 || key::softcap;
   const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
@@ -62,6 +63,17 @@ REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Si
   }
 }
 
+/// The first `count` scores go behind the others.
+template <i32 count>
+REGARD_DEVICE void turn(Scores& s) {
+  float first[count];
+#pragma unroll
+  for (i32 i = 0; i < count; ++i) first[i] = s[i];
+#pragma unroll
+  for (i32 i = 0; i < block_k / 2; ++i)
+    s[i] = i + count < block_k / 2 ? s[i + count] : first[i + count - block_k / 2];
+}
+
 /// What turns products of Q and K into scores, and scores into powers of two.
 class ScoreScale {
  public:
@@ -75,8 +87,16 @@ class ScoreScale {
   /// Before the mask.
   REGARD_DEVICE void apply(Scores& s) const {
     if constexpr (key::softcap) {
+      // Few tiles come here. The kernels with wide heads are the slowest to compile: there all scores take
+      // their turn at the first places, which is less code.
+      constexpr i32 count = block_k / 2, together = wide_heads ? 8 : count;
+      static_assert(count % together == 0);
+#pragma unroll 1
+      for (i32 first = 0; first < count; first += together) {
 #pragma unroll
-      for (float& x : s) x = soft_cap_(x);
+        for (i32 i = 0; i < together; ++i) s[i] = soft_cap_(s[i]);
+        if constexpr (together < count) turn<together>(s);
+      }
     } else if (eight_bits && before_mask_ != 1) {
 #pragma unroll
       for (float& x : s) x *= before_mask_;
@@ -231,6 +251,15 @@ REGARD_DEVICE void pack(Weights& weights, const Scores& s) {
   }
 }
 
+/// A bit for each quad of which some lane has one.
+REGARD_DEVICE u32 quads(u32 lanes) {
+  lanes |= lanes >> 1;
+  lanes = (lanes | lanes >> 2) & 0x11111111;
+  lanes = (lanes | lanes >> 3) & 0x03030303;
+  lanes = (lanes | lanes >> 6) & 0x000f000f;
+  return (lanes | lanes >> 12) & 0xff;
+}
+
 /// Rows of the warp, a bit each, that have to be done again with `careful`: their sums are too large, or one
 /// rounding of their reference is more than 16.
 REGARD_DEVICE u32 overflowed(const RowState& rows) {
@@ -243,14 +272,7 @@ REGARD_DEVICE u32 overflowed(const RowState& rows) {
                  (reference != -infinity && !(fabsf(reference) < most_reference));
   }
   if (!__any_sync(whole_warp, mine[0] || mine[1])) return 0;
-  u32 bad = 0;
-#pragma unroll
-  for (i32 half = 0; half < 2; ++half) {
-    const u32 threads = __ballot_sync(whole_warp, mine[half]);
-#pragma unroll
-    for (u32 row = 0; row < 8; ++row) bad |= (threads >> 4 * row & 15) != 0 ? 1u << (row + 8 * half) : 0;
-  }
-  return bad;
+  return quads(__ballot_sync(whole_warp, mine[0])) | quads(__ballot_sync(whole_warp, mine[1])) << 8;
 }
 
 /// What the weights' sum makes of a row: LSE, and the factor of O. The learned sink is one more weight; where

@@ -1,4 +1,4 @@
-// A row of O from the fragments of a quad to memory, wherever it lies.
+// A row of O from the fragments of a quad to memory.
 #pragma once
 
 #include "kernels/sm90/ptx/number.h"
@@ -51,26 +51,13 @@ class OutputRow {
       take(o, half, scale);
   }
 
-  /// Wherever the row lies, and never past dv; the end of this object.
-  REGARD_DEVICE void store(u16* row) {
+  /// Never past dv. Rows lie at multiples of 16 bytes (engine/tensor_maps.cpp).
+  REGARD_DEVICE void store(u16* row) const {
+    static_assert(key::dv % 8 == 0);
     const i32 thread = threadIdx.x % 4, first = eight_bits ? thread % 2 * 16 + thread / 2 * 8 : thread * 8;
-    if (key::dv % 8 == 0 && reinterpret_cast<u64>(row) % 16 == 0) {
 #pragma unroll
-      for (i32 i = 0; i < columns / 32; ++i)
-        if (32 * i + first < key::dv) store_16_bytes(row + 32 * i + first, x_[i]);
-      return;
-    }
-    // Rare, so small rather than fast: the first pair of every eight, then the others move up.
-#pragma unroll 1
-    for (i32 pair = 0; pair < 4; ++pair) {
-#pragma unroll
-      for (i32 i = 0; i < columns / 32; ++i) {
-        const i32 column = 32 * i + first + 2 * pair;
-        if (column < key::dv) row[column] = static_cast<u16>(x_[i][0]);
-        if (column + 1 < key::dv) row[column + 1] = static_cast<u16>(x_[i][0] >> 16);
-        x_[i][0] = x_[i][1], x_[i][1] = x_[i][2], x_[i][2] = x_[i][3];
-      }
-    }
+    for (i32 i = 0; i < columns / 32; ++i)
+      if (32 * i + first < key::dv) store_16_bytes(row + 32 * i + first, x_[i]);
   }
 
  private:

@@ -53,22 +53,36 @@ Tensors tensors_of(const Problem& p, const Arguments& a) {
   return all;
 }
 
-Status reachable(const Problem& p, const Tensor& tensor) {
-  const auto bytes = static_cast<std::int64_t>(bytes_of(tensor.dtype));
-  const Rows& rows = tensor.rows;
-  if (reinterpret_cast<std::uintptr_t>(rows.data) % 16 != 0)
+/// What threads that store 16 bytes at a time ask for, and maps too.
+Status aligned(const Tensor& tensor) {
+  const auto together = static_cast<std::int64_t>(16 / bytes_of(tensor.dtype));
+  if (reinterpret_cast<std::uintptr_t>(tensor.rows.data) % 16 != 0)
     return refused(
-        fmt::format("{} does not start at a multiple of 16 bytes, which TMA asks for; "
+        fmt::format("{} does not start at a multiple of 16 bytes, which the Hopper kernel asks for; "
                     "family=mma_async takes any start",
                     tensor.name));
+  for (const std::int64_t stride : {tensor.rows.row, tensor.rows.head, tensor.rows.batch}) {
+    if (stride % together == 0) continue;
+    return refused(
+        fmt::format("{} has a stride of {} elements, and the Hopper kernel takes multiples of {}; "
+                    "family=mma_async takes any",
+                    tensor.name, stride, together));
+  }
+  return {};
+}
+
+Status reachable(const Problem& p, const Tensor& tensor) {
+  if (Status status = aligned(tensor); !status) return status;
+  const auto bytes = static_cast<std::int64_t>(bytes_of(tensor.dtype));
+  const Rows& rows = tensor.rows;
   // The ragged map's limit; without, TMA takes 2^40.
   constexpr std::int64_t most_bytes = std::int64_t{1} << 34;
   for (const std::int64_t stride : {rows.row, rows.head, rows.batch}) {
-    if (stride > 0 && stride < most_bytes / bytes && stride * bytes % 16 == 0) continue;
+    if (stride > 0 && stride < most_bytes / bytes) continue;
     return refused(
-        fmt::format("{} has a stride of {} elements, and TMA takes positive multiples of {}; "
+        fmt::format("{} has a stride of {} elements, and TMA takes positive ones below {}; "
                     "family=mma_async takes any",
-                    tensor.name, stride, 16 / bytes));
+                    tensor.name, stride, most_bytes / bytes));
   }
   if (is_ragged(p) && tensor.batches > 1 && rows.batch % rows.row != 0)
     return refused(
@@ -183,9 +197,12 @@ Status tma_reaches(const Plan& plan, const Arguments& arguments) {
   const Tensors all = tensors_of(p, arguments);
   for (const Tensor* tensor : {&all.q, &all.k, &all.v})
     if (Status status = reachable(p, *tensor); !status) return status;
-  const bool stored = std::any_of(plan.stages.begin(), plan.stages.end(),
-                                  [&](const Stage& stage) { return stores_boxes(p, stage); });
-  return stored ? reachable(p, all.o) : Status{};
+  for (const Stage& stage : plan.stages) {
+    // Where the keys are split, another kernel stores O.
+    if (!takes_tensor_maps(stage) || stage.kernel.algorithm.split > 0) continue;
+    if (Status status = stores_boxes(p, stage) ? reachable(p, all.o) : aligned(all.o); !status) return status;
+  }
+  return {};
 }
 
 Status tensor_maps(const Plan& plan, const Stage& stage, const Arguments& arguments, TensorMaps& maps) {

@@ -11,7 +11,7 @@ namespace regard {
 bool takes_tensor_maps(const Stage&);
 
 /// Whether every stage can reach these tensors; else why not. TMA wants starts and strides in whole 16 bytes
-/// (CUDA driver API, cuTensorMapEncodeTiled).
+/// (CUDA driver API, cuTensorMapEncodeTiled), and so do threads that store O.
 Status tma_reaches(const Plan&, const Arguments&);
 
 /// Until the thread's next call.

@@ -59,6 +59,11 @@ void larger_pair(Execution& e, const Instruction& i) {
 void move(Execution& e, const Instruction& i) {
   e.set(i.operands[0], e.get(i.operands[1]));
 }
+/// Of two halves, the low one first.
+void join(Execution& e, const Instruction& i) {
+  const auto half = [&](std::size_t n) { return static_cast<std::uint32_t>(e.get(i.operands[1].parts[n])); };
+  e.set(i.operands[0], half(0) | std::uint64_t{half(1)} << 32);
+}
 void differ(Execution& e, const Instruction& i) {
   e.set(i.operands[0],
         static_cast<std::uint32_t>(e.get(i.operands[1])) != static_cast<std::uint32_t>(e.get(i.operands[2])));
@@ -94,6 +99,7 @@ std::span<const Named> arithmetic_instructions() {
       {"max.bf16x2", larger_pair<REGARD_BF16>, 80},
       {"mov.u32", move},
       {"mov.b32", move},
+      {"mov.b64", join},
       {"setp.ne.b32", differ},
       {"bra", jump},
       {"bmsk.clamp.b32", mask},

@@ -206,10 +206,19 @@ void shift_o(regard_arguments& a) {
   a.tensor[REGARD_O].data = static_cast<char*>(a.tensor[REGARD_O].data) + 2;
 }
 
-TEST_F(Gpu, OMayLieAnywhereWhereThreadsStoreIt) {
-  Call call(plain, 0, "cuda", "wgmma_tma");
+TEST_F(Gpu, OMayLieAnywhereWhereTheMergeStoresIt) {
+  Call call("fwd bf16 b=1 hq=8 hk=2 sq=1 sk=4096 d=64 splits=4", 0, "cuda", "wgmma_tma");
   shift_o(call.arguments);
   EXPECT_EQ(call.run(), REGARD_OK) << message();
+}
+
+TEST_F(Gpu, OMayHaveAnyWholeStridesWhereThreadsStoreIt) {
+  Call call("fwd bf16 b=2 hq=8 hk=2 s=300 d=64 lengths", 0, "cuda", "wgmma_tma");
+  call.arguments.tensor[REGARD_O].strides[0] += 8;  // no multiple of the row stride, as a map wants it
+  EXPECT_EQ(call.run(), REGARD_OK) << message();
+  call.arguments.tensor[REGARD_O].strides[0] -= 4;
+  EXPECT_EQ(call.run(), REGARD_REFUSED);
+  EXPECT_THAT(message(), HasSubstr("o has a stride of"));
 }
 
 /// The tensors that TMA cannot reach, one way at a time, and what the refusal says.
@@ -232,6 +241,7 @@ const Unreachable unreachable[] = {
      [](regard_arguments& a) { a.tensor[REGARD_K].strides[0] += 8; }, "no multiple of its row stride"},
     {"fwd bf16 b=2 hq=8 hk=2 s=300 d=128 mask=causal lengths",
      [](regard_arguments& a) { a.tensor[REGARD_O].strides[0] += 8; }, "no multiple of its row stride"},
+    {plain, shift_o, "o does not start at a multiple of 16 bytes"},
     {boxed, shift_o, "o does not start at a multiple of 16 bytes"},
 };
 

@@ -349,6 +349,22 @@ def test_batch_invariance_of_features(feature, family):
     )
 
 
+@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("shape", ["dense", "causal", "in parts"])
+@pytest.mark.parametrize("d", D)
+def test_rows_far_below_a_soft_cap_keep_their_bits_beside_rows_near_it(d, shape, family):
+    """Scores of a warp take one of two forms of tanh, by the largest of them."""
+    words, *sizes = SHAPES[shape]
+    run = solved(lambda: Planned(f"{words} softcap=4", *sizes, d, family))
+    run.q *= 0.25
+    quiet = run.fresh()
+    loud = torch.arange(run.q.shape[1], device="cuda") % 16 == 3
+    run.q[:, loud] *= 64
+    mixed = run.fresh()
+    assert same(mixed[0][:, ~loud], quiet[0][:, ~loud]) and same(mixed[1][..., ~loud], quiet[1][..., ~loud])
+    assert not torch.isclose(mixed[0][:, loud], quiet[0][:, loud]).all(dim=-1).any()
+
+
 GIB = 1 << 30
 
 

@@ -54,6 +54,20 @@ TEST(Decode, EveryTarget) {
         expect_right(std::string("fwd ") + dtype + " lse sq=1 sk=333 splits=2 " + rest, few_rows(target));
 }
 
+// See Forward.NanIsNotHidden.
+TEST(Decode, NanIsNotHidden) {
+  for (const std::string& target : runnable_targets())
+    for (const char* rest : {"fp32 hq=4 hk=1 sq=1", "bf16 hq=2 hk=1 sq=3 mask=window:30,1",
+                             "fp16 hq=4 hk=2 sq=2 mask=causal softcap=5", "fp32 hq=4 hk=1 sq=2 bits sink"})
+      for (const char* splits : {"", " splits=3"})
+        for (const std::int64_t key : {-1, 5, 140, 899}) {
+          CaseOptions options;
+          options.nan_key = key;
+          if (key < 0) options.nan_row = 0;
+          expect_right(std::string("fwd lse sk=900 d=64 ") + rest + splits, few_rows(target), options);
+        }
+}
+
 TEST(Decode, GroupsOfQueryRows) {
   for (const char* heads : {"hq=1 sq=1", "hq=1 sq=5", "hq=2 sq=4", "hq=3 sq=3", "hq=16 sq=1", "hq=4 sq=4"})
     for (const char* dtype : {"fp32", "bf16"})

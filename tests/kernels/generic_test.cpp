@@ -135,6 +135,17 @@ TEST(GenericLong, SequencesTakeLinearMemoryAndSkipMaskedTiles) {
   expect_right("fwd bf16 h=1 s=65536 d=8 mask=window:100,0,sink=4 lse", {"", "generic", 2});
 }
 
+// See Forward.NanIsNotHidden.
+TEST_P(Generic, NanIsNotHidden) {
+  for (const char* rest : {"fp32 sq=70 sk=200", "bf16 sq=70 sk=200 mask=window:20,3",
+                           "fp16 sq=70 sk=200 bits sink", "fp32 varlen b=3 s=90 tq=200 tk=200 mask=causal"})
+    for (const bool of_q : {true, false}) {
+      CaseOptions options;
+      (of_q ? options.nan_row : options.nan_key) = 60;
+      expect_right(std::string("fwd lse h=2 d=24 ") + rest, {GetParam(), "generic", 2}, options);
+    }
+}
+
 /// Two independent ways to the same result: their difference is at most the sum of what both may err by.
 void expect_agreement(const std::string& text, const Path& path) {
   Case c(text);

@@ -80,6 +80,8 @@ std::string Case::description() const {
             " keys";
   }
   if (options_.sink_offset != 0) text += " sink_offset=" + std::to_string(options_.sink_offset);
+  if (options_.nan_row >= 0) text += " nan_row=" + std::to_string(options_.nan_row);
+  if (options_.nan_key >= 0) text += " nan_key=" + std::to_string(options_.nan_key);
   if (options_.padded_rows) text += " padded_rows";
   if (options_.broadcast) text += " broadcast";
   if (options_.only_lengths_k) text += " only_lengths_k";
@@ -219,6 +221,16 @@ void Case::fill(const TensorSpec& spec) {
       values = normal(random, n, 1);
   }
   for (std::int64_t i = 0; i < n; ++i) set(spec.role, i, values[static_cast<std::size_t>(i)]);
+  if (spec.role == REGARD_Q) set_row_to_nan(spec.role, options_.nan_row);
+  if (spec.role == REGARD_K) set_row_to_nan(spec.role, options_.nan_key);
+}
+
+void Case::set_row_to_nan(regard_role role, std::int64_t row) {
+  const regard_tensor& tensor = arguments_.tensor[role];  // [b, s, h, d] or, packed, [t, h, d]
+  const std::int64_t elements = product(tensor.shape + tensor.rank - 2, 2),
+                     rows = tensor.shape[tensor.rank - 3];
+  for (std::int64_t i = 0; row >= 0 && i < count(role); ++i)
+    if (i / elements % rows == row) set(role, i, std::nan(""));
 }
 
 std::int64_t Case::count(regard_role role) const {

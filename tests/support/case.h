@@ -25,6 +25,8 @@ struct CaseOptions {
   double padding = 0;        ///< bias of the first `padded_keys` keys, and of all keys in rows 7, 15, ...
   std::int64_t padded_keys = 0;
   double sink_offset = 0;         ///< added to every learned sink
+  std::int64_t nan_row = -1;      ///< this row of Q is NaN, in every sequence or, packed, of all tokens
+  std::int64_t nan_key = -1;      ///< the same of K
   bool padded_rows = false;       ///< rows of all tensors lie apart, and what lies between them is NaN
   bool broadcast = false;         ///< ranges and bits have size 1 in their leading dimensions
   bool only_lengths_k = false;    ///< leaves the optional lengths_q away
@@ -75,6 +77,7 @@ class Case {
   /// With all the room around it; far: its elements alone.
   void poison_tensor(regard_role);
   void fill(const TensorSpec&);
+  void set_row_to_nan(regard_role, std::int64_t row);  ///< a negative one: none
   std::int64_t offset_of(regard_role, std::int64_t flat_index) const;
 
   Problem problem_;

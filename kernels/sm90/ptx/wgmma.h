@@ -22,18 +22,20 @@ REGARD_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-/// An operand in shared memory, in rows of 128 swizzled bytes. `leading`: from one block of 64 columns to the
-/// next, of an operand whose rows are k; other operands ignore it.
-REGARD_DEVICE u64 operand(u32 address, u32 leading) {
-  constexpr u64 eight_rows = 1024, swizzle_128 = 1;
-  return (address & 0x3ffff) >> 4 | static_cast<u64>(leading >> 4) << 16 | eight_rows >> 4 << 32 |
-         swizzle_128 << 62;
-}
+/// An operand in shared memory, in rows of 128 swizzled bytes: the two halves of its descriptor.
+struct SharedOperand {
+  u32 low, high;
 
-/// The same `bytes` further on: one addition, as nothing carries into the high half.
-REGARD_DEVICE u64 moved(u64 operand, u32 bytes) {
-  return static_cast<u32>(operand) + (bytes >> 4) | operand >> 32 << 32;
-}
+  /// `leading`: from one block of 64 columns to the next, of an operand whose rows are k; others ignore it.
+  REGARD_DEVICE SharedOperand(u32 address, u32 leading)
+      : low((address & 0x3ffff) >> 4 | leading >> 4 << 16), high(eight_rows >> 4 | swizzle_128 << 30) {}
+
+  /// The low half so many bytes further on: one addition, as nothing carries.
+  REGARD_DEVICE u32 moved(u32 bytes) const { return low + (bytes >> 4); }
+
+ private:
+  static constexpr u32 eight_rows = 1024, swizzle_128 = 1;
+};
 
 /// What an instruction's text says of its operands: 32 bytes of k and their types, in products of two tiles
 /// and in those with weights, and behind the operands their signs and which of them stand transposed.
@@ -62,7 +64,7 @@ struct Operands<DType::fp8_e5m2> {
 template <int n>
 struct Wgmma;
 
-// Operands of an instruction of n columns that are sums, n / 2: their numbers in its text, and themselves.
+// Sums of a product of n columns, n / 2: their numbers in an instruction's text, and themselves.
 #define REGARD_NUMBERS_32          \
   "%0, %1, %2, %3, %4, %5, %6, %7" \
   ", %8, %9, %10, %11, %12, %13, %14, %15"
@@ -105,37 +107,93 @@ struct Wgmma;
 #define REGARD_SUMS_224 REGARD_SUMS_192, REGARD_SUMS(96), REGARD_SUMS(104)
 #define REGARD_SUMS_256 REGARD_SUMS_224, REGARD_SUMS(112), REGARD_SUMS(120)
 
-// _0 to _6: the numbers behind the sums.
-#define REGARD_WGMMA(n, _0, _1, _2, _3, _4, _5, _6)                                                          \
+// An instruction: both operands in shared memory, or A in registers.
+#define REGARD_TILES(n, types, a, b, high, add, end)          \
+  " mov.b64 a, {" a ", " high "};\n mov.b64 b, {" b ", " high \
+  "};\n wgmma.mma_async.sync.aligned.m64n" #n types " {" REGARD_NUMBERS_##n "}, a, b, " add ", " end ";\n"
+#define REGARD_WEIGHTS(n, types, a0, a1, a2, a3, b, high, end)                                          \
+  " mov.b64 b, {" b ", " high "};\n wgmma.mma_async.sync.aligned.m64n" #n types " {" REGARD_NUMBERS_##n \
+      "}, {" a0 ", " a1 ", " a2 ", " a3 "}, b, 1, " end ";\n"
+#define REGARD_INPUTS(i) "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]), "r"(b[i])
+
+// A statement of some steps of k.
+#define REGARD_SHARED(n, steps, add_number, text, ...)                                                       \
+  REGARD_DEVICE static void shared(Sums& c, const u32(&a)[steps], const u32(&b)[steps], u32 high, u32 add) { \
+    asm volatile("{\n .reg .pred p;\n .reg .b64 a, b;\n setp.ne.b32 p, " add_number ", 0;\n" text "}"        \
+                 : REGARD_SUMS_##n                                                                           \
+                 : "C"(Operands::tiles), "C"(Operands::tiles_end), "r"(high), "r"(add), __VA_ARGS__);        \
+  }
+#define REGARD_REGISTERS(n, steps, text, ...)                                                      \
+  REGARD_DEVICE static void registers(Sums& c, const u32(*a)[4], const u32(&b)[steps], u32 high) { \
+    asm volatile("{\n .reg .b64 b;\n" text "}"                                                     \
+                 : REGARD_SUMS_##n                                                                 \
+                 : "C"(Operands::weights), "C"(Operands::weights_end), "r"(high), __VA_ARGS__);    \
+  }
+
+// Few statements, of many steps each: for NVVM each of a statement's operands is work. `shared` has A and B
+// in shared memory, k contiguous in both, and its first step adds where `add` is not 0. `registers` has A in
+// registers; the rows of B are k, or of 8 bits its columns. It always adds. _0 to _27: the numbers behind the
+// sums.
+#define REGARD_WGMMA(n, _0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, \
+                     _19, _20, _21, _22, _23, _24, _25, _26, _27)                                            \
   template <>                                                                                                \
   struct Wgmma<n> {                                                                                          \
-    /** A and B in shared memory, k contiguous in both; adds where `add` is not 0. */                        \
-    REGARD_DEVICE static void shared(float (&c)[n / 2], u64 a, u64 b, u32 add) {                             \
-      asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, " _2 ", 0;\n wgmma.mma_async.sync.aligned.m64n" #n _3 \
-                   " {" REGARD_NUMBERS_##n "}, " _0 ", " _1 ", p, " _4 ";\n}"                                \
-                   : REGARD_SUMS_##n                                                                         \
-                   : "l"(a), "l"(b), "r"(add), "C"(Operands<key::dtype>::tiles),                             \
-                     "C"(Operands<key::dtype>::tiles_end));                                                  \
-    }                                                                                                        \
-    /** A in registers; the rows of B are k, or of 8 bits its columns. Always adds. */                       \
-    REGARD_DEVICE static void registers(float (&c)[n / 2], const u32 (&a)[4], u64 b) {                       \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n" #n _5 " {" REGARD_NUMBERS_##n                         \
-                   "}, {" _0 ", " _1 ", " _2 ", " _3 "}, " _4 ", 1, " _6 ";"                                 \
-                   : REGARD_SUMS_##n                                                                         \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "C"(Operands<key::dtype>::weights), \
-                     "C"(Operands<key::dtype>::weights_end));                                                \
-    }                                                                                                        \
+    using Sums = float[n / 2];                                                                               \
+    using Operands = regard::Operands<key::dtype>;                                                           \
+    REGARD_SHARED(n, 1, _3, REGARD_TILES(n, _0, _4, _5, _2, "p", _1), "r"(a[0]), "r"(b[0]))                  \
+    REGARD_SHARED(n, 4, _3,                                                                                  \
+                  REGARD_TILES(n, _0, _4, _5, _2, "p", _1) REGARD_TILES(n, _0, _6, _7, _2, "1", _1)          \
+                      REGARD_TILES(n, _0, _8, _9, _2, "1", _1) REGARD_TILES(n, _0, _10, _11, _2, "1", _1),   \
+                  "r"(a[0]), "r"(b[0]), "r"(a[1]), "r"(b[1]), "r"(a[2]), "r"(b[2]), "r"(a[3]), "r"(b[3]))    \
+    REGARD_REGISTERS(n, 1, REGARD_WEIGHTS(n, _0, _3, _4, _5, _6, _7, _2, _1), REGARD_INPUTS(0))              \
+    REGARD_REGISTERS(n, 4,                                                                                   \
+                     REGARD_WEIGHTS(n, _0, _3, _4, _5, _6, _7, _2, _1)                                       \
+                         REGARD_WEIGHTS(n, _0, _8, _9, _10, _11, _12, _2, _1)                                \
+                             REGARD_WEIGHTS(n, _0, _13, _14, _15, _16, _17, _2, _1)                          \
+                                 REGARD_WEIGHTS(n, _0, _18, _19, _20, _21, _22, _2, _1),                     \
+                     REGARD_INPUTS(0), REGARD_INPUTS(1), REGARD_INPUTS(2), REGARD_INPUTS(3))                 \
+    REGARD_REGISTERS(n, 5,                                                                                   \
+                     REGARD_WEIGHTS(n, _0, _3, _4, _5, _6, _7, _2, _1)                                       \
+                         REGARD_WEIGHTS(n, _0, _8, _9, _10, _11, _12, _2, _1)                                \
+                             REGARD_WEIGHTS(n, _0, _13, _14, _15, _16, _17, _2, _1)                          \
+                                 REGARD_WEIGHTS(n, _0, _18, _19, _20, _21, _22, _2, _1)                      \
+                                     REGARD_WEIGHTS(n, _0, _23, _24, _25, _26, _27, _2, _1),                 \
+                     REGARD_INPUTS(0), REGARD_INPUTS(1), REGARD_INPUTS(2), REGARD_INPUTS(3),                 \
+                     REGARD_INPUTS(4))                                                                       \
   }
-REGARD_WGMMA(32, "%16", "%17", "%18", "%19", "%20", "%21", "%22");
-REGARD_WGMMA(64, "%32", "%33", "%34", "%35", "%36", "%37", "%38");
-REGARD_WGMMA(80, "%40", "%41", "%42", "%43", "%44", "%45", "%46");
-REGARD_WGMMA(96, "%48", "%49", "%50", "%51", "%52", "%53", "%54");
-REGARD_WGMMA(128, "%64", "%65", "%66", "%67", "%68", "%69", "%70");
-REGARD_WGMMA(160, "%80", "%81", "%82", "%83", "%84", "%85", "%86");
-REGARD_WGMMA(192, "%96", "%97", "%98", "%99", "%100", "%101", "%102");
-REGARD_WGMMA(224, "%112", "%113", "%114", "%115", "%116", "%117", "%118");
-REGARD_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134");
+REGARD_WGMMA(32, "%16", "%17", "%18", "%19", "%20", "%21", "%22", "%23", "%24", "%25", "%26", "%27", "%28",
+             "%29", "%30", "%31", "%32", "%33", "%34", "%35", "%36", "%37", "%38", "%39", "%40", "%41", "%42",
+             "%43");
+REGARD_WGMMA(64, "%32", "%33", "%34", "%35", "%36", "%37", "%38", "%39", "%40", "%41", "%42", "%43", "%44",
+             "%45", "%46", "%47", "%48", "%49", "%50", "%51", "%52", "%53", "%54", "%55", "%56", "%57", "%58",
+             "%59");
+REGARD_WGMMA(80, "%40", "%41", "%42", "%43", "%44", "%45", "%46", "%47", "%48", "%49", "%50", "%51", "%52",
+             "%53", "%54", "%55", "%56", "%57", "%58", "%59", "%60", "%61", "%62", "%63", "%64", "%65", "%66",
+             "%67");
+REGARD_WGMMA(96, "%48", "%49", "%50", "%51", "%52", "%53", "%54", "%55", "%56", "%57", "%58", "%59", "%60",
+             "%61", "%62", "%63", "%64", "%65", "%66", "%67", "%68", "%69", "%70", "%71", "%72", "%73", "%74",
+             "%75");
+REGARD_WGMMA(128, "%64", "%65", "%66", "%67", "%68", "%69", "%70", "%71", "%72", "%73", "%74", "%75", "%76",
+             "%77", "%78", "%79", "%80", "%81", "%82", "%83", "%84", "%85", "%86", "%87", "%88", "%89", "%90",
+             "%91");
+REGARD_WGMMA(160, "%80", "%81", "%82", "%83", "%84", "%85", "%86", "%87", "%88", "%89", "%90", "%91", "%92",
+             "%93", "%94", "%95", "%96", "%97", "%98", "%99", "%100", "%101", "%102", "%103", "%104", "%105",
+             "%106", "%107");
+REGARD_WGMMA(192, "%96", "%97", "%98", "%99", "%100", "%101", "%102", "%103", "%104", "%105", "%106", "%107",
+             "%108", "%109", "%110", "%111", "%112", "%113", "%114", "%115", "%116", "%117", "%118", "%119",
+             "%120", "%121", "%122", "%123");
+REGARD_WGMMA(224, "%112", "%113", "%114", "%115", "%116", "%117", "%118", "%119", "%120", "%121", "%122",
+             "%123", "%124", "%125", "%126", "%127", "%128", "%129", "%130", "%131", "%132", "%133", "%134",
+             "%135", "%136", "%137", "%138", "%139");
+REGARD_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135", "%136", "%137", "%138",
+             "%139", "%140", "%141", "%142", "%143", "%144", "%145", "%146", "%147", "%148", "%149", "%150",
+             "%151", "%152", "%153", "%154", "%155");
 #undef REGARD_WGMMA
+#undef REGARD_REGISTERS
+#undef REGARD_SHARED
+#undef REGARD_INPUTS
+#undef REGARD_WEIGHTS
+#undef REGARD_TILES
 #undef REGARD_SUMS
 #undef REGARD_NUMBERS_32
 #undef REGARD_SUMS_32
@@ -155,5 +213,41 @@ REGARD_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134");
 #undef REGARD_SUMS_224
 #undef REGARD_NUMBERS_256
 #undef REGARD_SUMS_256
+
+/// C = A B of tiles, in so many steps; a_low(i) and b_low(i) are the low halves of a step's operands, which
+/// have the other one in common.
+template <i32 steps, i32 n, class A, class B>
+REGARD_DEVICE void multiply_tiles(float (&c)[n], const A& a_low, const B& b_low, u32 high) {
+  constexpr i32 in_fours = steps / 4 * 4;
+#pragma unroll
+  for (i32 i = 0; i < in_fours; i += 4) {
+    const u32 a[] = {a_low(i), a_low(i + 1), a_low(i + 2), a_low(i + 3)},
+              b[] = {b_low(i), b_low(i + 1), b_low(i + 2), b_low(i + 3)};
+    Wgmma<2 * n>::shared(c, a, b, high, i > 0);
+  }
+#pragma unroll
+  for (i32 i = in_fours; i < steps; ++i) {
+    const u32 a[] = {a_low(i)}, b[] = {b_low(i)};
+    Wgmma<2 * n>::shared(c, a, b, high, i > 0);
+  }
+}
+
+/// C += A B of weights, a step each.
+template <i32 steps, i32 n, class B>
+REGARD_DEVICE void multiply_weights(float (&c)[n], const u32 (&a)[steps][4], const B& b_low, u32 high) {
+  constexpr i32 together = steps == 5 ? 5 : 4, in_many = steps / together * together;
+#pragma unroll
+  for (i32 i = 0; i < in_many; i += together) {
+    u32 b[together];
+#pragma unroll
+    for (i32 j = 0; j < together; ++j) b[j] = b_low(i + j);
+    Wgmma<2 * n>::registers(c, a + i, b, high);
+  }
+#pragma unroll
+  for (i32 i = in_many; i < steps; ++i) {
+    const u32 b[] = {b_low(i)};
+    Wgmma<2 * n>::registers(c, a + i, b, high);
+  }
+}
 
 }  // namespace regard
