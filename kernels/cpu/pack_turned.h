@@ -6,14 +6,15 @@
 
 namespace regard {
 
-/// Numbers [column, column + lanes) of row `row` of `rows`, those behind n and of rows behind the last 0.
-template <i64 n>
-REGARD_INLINE Words widened_row(const u8* from, i64 stride, i64 row, i64 rows, i64 column) {
-  if (row >= rows) return Words{};
-  const u16* numbers = reinterpret_cast<const u16*>(row_address(from, stride, row)) + column;
-  if (column + lanes <= n) return __builtin_convertvector(load<Halves>(numbers), Words);
+/// Numbers [column, column + lanes) of a row, 32 bits each.
+REGARD_INLINE Words widened(const u8* row, i64 column) {
+  return __builtin_convertvector(load<Halves>(row + column * 2), Words);
+}
+/// The same of a row that has `n`; those behind are 0.
+REGARD_INLINE Words widened(const u8* row, i64 column, i64 n) {
   Words result{};
-  for (i64 i = 0; i < n - column; ++i) result[i] = numbers[i];
+  for (i64 i = 0; i < smaller<i64>(lanes, n - column); ++i)
+    result[i] = reinterpret_cast<const u16*>(row)[column + i];
   return result;
 }
 
@@ -25,12 +26,24 @@ void pack_turned(float* to, const u8* from, i64 stride, i64 rows) {
   for (i64 pair = 0; pair < capacity / 2; pair += lanes) {
     for (i64 column = 0; column < round_up(n, 16); column += lanes) {
       Floats square[lanes];
-      REGARD_UNROLL
-      for (i64 i = 0; i < lanes; ++i) {
-        const i64 row = 2 * (pair + i);
-        const Words low = widened_row<n>(from, stride, row, rows, column);
-        const Words high = widened_row<n>(from, stride, row + 1, rows, column);
-        square[i] = bits_as<Floats>(low | (high << 16));
+      const u8* row = row_address(from, stride, 2 * pair);
+      if (2 * (pair + lanes) <= rows && column + lanes <= n) {
+        REGARD_UNROLL
+        for (i64 i = 0; i < lanes; ++i, row = row_address(row, stride, 2)) {
+          asm("" : "+r"(row));  // else the compiler spends its time on keeping every row's address
+          square[i] =
+              bits_as<Floats>(widened(row, column) | widened(row_address(row, stride, 1), column) << 16);
+        }
+      } else {
+        // Small rather than fast: rows behind the last and columns behind n are 0.
+        for (i64 i = 0; i < lanes; ++i) {
+          Words pair_of_row{};
+          for (i64 j = 0; j < 2; ++j)
+            if (2 * (pair + i) + j < rows)
+              pair_of_row |= widened(row_address(row, stride, 2 * i + j), column, n)
+                             << static_cast<u32>(16 * j);
+          square[i] = bits_as<Floats>(pair_of_row);
+        }
       }
       transpose(square);
       REGARD_UNROLL

@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(
         "softcap",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd bf16 d=72 "
-        "dv=99",
+        "dv=104",
         "sm_90a forward wgmma_tma block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd bf16 d=128",
         "sm_90a forward wgmma_tma block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd fp16 d=128",
         "sm_90a forward wgmma_tma block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 | fwd fp16 d=128 "
