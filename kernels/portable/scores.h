@@ -94,6 +94,30 @@ REGARD_DEVICE void each_score(Scores& s, Function function) {
   });
 }
 
+/// The same for what is seldom wanted, in less code: key tiles take their turn at the first places.
+template <class Function>
+REGARD_DEVICE void each_score_in_turn(Scores& s, Function function) {
+  constexpr i32 together = key_tiles % 4 == 0 ? key_tiles / 4 : key_tiles;
+#pragma unroll 1
+  for (i32 turn = 0; turn < key_tiles; turn += together) {
+#pragma unroll
+    for (i32 m = 0; m < row_tiles; ++m) {
+      Fragment first[together];
+#pragma unroll
+      for (i32 n = 0; n < key_tiles; ++n) {
+        if (n < together) {
+          first[n] = s[m][n];
+#pragma unroll
+          for (i32 half = 0; half < Fragment::halves; ++half)
+#pragma unroll
+            for (float& x : first[n].x[half]) function(x);
+        }
+        s[m][n] = n + together < key_tiles ? s[m][n + together] : first[n + together - key_tiles];
+      }
+    }
+  }
+}
+
 /// tanh(scale * x), of few instructions where no score of the wave comes near its cap.
 REGARD_DEVICE void cap(Scores& s, float scale) {
   float largest = 0;
@@ -102,7 +126,7 @@ REGARD_DEVICE void cap(Scores& s, float scale) {
     largest = fmaxf(largest, fabsf(x));
   });
   if (any_in_wave(largest >= tanh_near_0_end))
-    each_score(s, [](float& x) { x = tanh(x); });
+    each_score_in_turn(s, [](float& x) { x = tanh(x); });
   else
     each_score(s, [](float& x) { x = tanh_near_0(x); });
 }
