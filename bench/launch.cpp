@@ -41,12 +41,13 @@ void use_primary_context() {
   if (!done) stop("no CUDA device");
 }
 
-/// An empty kernel of one block: what it is launched with.
+/// What a kernel is launched with.
 struct Shape {
   int parameter_bytes = 8;
   unsigned threads = 128, shared_bytes = 0;
 };
 
+/// An empty kernel of one block.
 class Empty {
  public:
   explicit Empty(const Shape& shape)
@@ -133,7 +134,7 @@ double median(std::vector<double> of) {
 
 int main() {
   use_primary_context();
-  Empty empty({}), full({1200, 384, 200 << 10});  // about what a call's kernel takes
+  Empty empty({}), full({1200, 384, 200 << 10});  // about what a call of Hopper's kernel takes
   Call hopper("fwd bf16 b=1 h=1 s=64 d=64"), portable("fwd fp32 b=1 h=1 s=64 d=64");
   Call counted("fwd bf16 b=1 h=80 s=256 d=64 mask=causal");  // takes work from a counter
   std::array<std::vector<double>, 5> samples;
@@ -144,11 +145,11 @@ int main() {
     samples[3].push_back(nanoseconds([&] { counted.run(); }));
     samples[4].push_back(nanoseconds([&] { portable.run(); }));
   }
-  std::printf(
-      R"({"cell": "host ns per call from C", )"
-      R"("host_ns": {"driver": %.0f, "driver with 1200 bytes, 384 threads, 200 KiB": %.0f, "wgmma_tma": %.0f, )"
-      R"("wgmma_tma counted": %.0f, "mma_async": %.0f}})"
-      "\n",
-      median(samples[0]), median(samples[1]), median(samples[2]), median(samples[3]), median(samples[4]));
+  std::printf(R"({"cell": "host ns per call from C", )"
+              R"("host_ns": {"driver": %.0f, "driver with as much": %.0f, "wgmma_tma": %.0f, )"
+              R"("wgmma_tma counted": %.0f, "mma_async": %.0f}})"
+              "\n",
+              median(samples[0]), median(samples[1]), median(samples[2]), median(samples[3]),
+              median(samples[4]));
   return 0;
 }

@@ -99,7 +99,7 @@ template <class Function>
 REGARD_DEVICE void each_score_in_turn(Scores& s, Function function) {
   constexpr i32 together = key_tiles % 4 == 0 ? key_tiles / 4 : key_tiles;
 #pragma unroll 1
-  for (i32 turn = 0; turn < key_tiles; turn += together) {
+  for (i32 done = 0; done < key_tiles; done += together) {
 #pragma unroll
     for (i32 m = 0; m < row_tiles; ++m) {
       Fragment first[together];

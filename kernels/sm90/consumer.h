@@ -219,8 +219,8 @@ class Consumer {
       return step / steps_per_box * rows * box_bytes + step % steps_per_box * step_bytes;
     };
     multiply_tiles<(key::d * element_bytes + step_bytes - 1) / step_bytes>(
-        s, [&](i32 i) { return q.moved(bytes_to(i, group_rows)); },
-        [&](i32 i) { return k.moved(bytes_to(i, block_k)); }, k.high);
+        s, [&](i32 i) { return q.low_at(bytes_to(i, group_rows)); },
+        [&](i32 i) { return k.low_at(bytes_to(i, block_k)); });
     wgmma_commit();
   }
   /// Every turn has its Q, in the next place of the ring.
@@ -249,13 +249,10 @@ class Consumer {
     const SharedOperand v(eight_bits ? memory_.transposed(stage) : memory_.v(stage), block_k * box_bytes);
     (eight_bits ? shared_.transposed_full : shared_.v_full)[stage].wait(ring_v_.parity);
     wgmma_fence();
-    multiply_weights(
-        o, weights,
-        [&](i32 i) {
-          return v.moved(eight_bits ? i / steps_per_box * columns * box_bytes + i % steps_per_box * step_bytes
-                                    : i * 16 * box_bytes);
-        },
-        v.high);
+    multiply_weights(o, weights, [&](i32 i) {
+      return v.low_at(eight_bits ? i / steps_per_box * columns * box_bytes + i % steps_per_box * step_bytes
+                                 : i * 16 * box_bytes);
+    });
     wgmma_commit();
   }
   REGARD_DEVICE void finish_output() {
@@ -272,7 +269,7 @@ class Consumer {
     for (i32 i = 0; i < columns / 2; ++i) o[i] *= factor[i / 2 % 2];
   }
 
-  /// O and LSE of the rows that have a bit in `wanted`.
+  /// O and LSE of the rows that have a bit in `wanted`; uses `o` up.
   REGARD_DEVICE void store(u32 turn, const Turn& given, const RowState& rows, Sums& o, u32 wanted) {
     const Work& work = given.work;
     const float to_powers = given.careful ? scores_.scale() : 1, below = given.careful ? highest_power : 0;
@@ -323,19 +320,20 @@ class Consumer {
     u16* rows_of_o[2];
     addresses(a_.o, work, places, rows_of_o);
     if constexpr (wide_heads) {
+      // One piece of code for both rows: these kernels are the slowest to compile.
 #pragma unroll 1
       for (i32 half = 0; half < 2; ++half) {
-        OutputRow<columns> row(o, 0, (half == 0 ? ends[0].scale : ends[1].scale) * factor);
+        const OutputRow<columns> row(o, 0, (half == 0 ? ends[0].scale : ends[1].scale) * factor);
         if (half == 0 ? mine[0] : mine[1]) row.store(half == 0 ? rows_of_o[0] : rows_of_o[1]);
 #pragma unroll
         for (i32 i = 0; i < columns / 8; ++i) o[4 * i] = o[4 * i + 2], o[4 * i + 1] = o[4 * i + 3];
       }
-      return;
-    }
-    OutputRow<columns> out[2] = {{o, 0, ends[0].scale * factor}, {o, 1, ends[1].scale * factor}};
+    } else {
+      const OutputRow<columns> out[2] = {{o, 0, ends[0].scale * factor}, {o, 1, ends[1].scale * factor}};
 #pragma unroll
-    for (i32 half = 0; half < 2; ++half)
-      if (mine[half]) out[half].store(rows_of_o[half]);
+      for (i32 half = 0; half < 2; ++half)
+        if (mine[half]) out[half].store(rows_of_o[half]);
+    }
   }
   template <class T>
   REGARD_DEVICE static void addresses(const Rows& rows, const Work& work, const Row (&places)[2],

@@ -8,7 +8,6 @@
 
 namespace regard {
 
-constexpr bool wide_heads = key::d > 128;
 constexpr i32 fragments = block_k * element_bytes / 32;
 using Scores = float[block_k / 2];
 using Weights = u32[fragments][4];  // pairs, of 8 bits fours, as the next product takes them
@@ -37,7 +36,8 @@ REGARD_DEVICE u32 scores_before(i32 end, i32 first_score) {
 }
 
 /// Scores that their row does not see become -infinity. Bits move to predicates eight at a time, which is
-/// half the work of comparing keys; the tiles with the most registers in use have no predicates for that.
+/// half the work of comparing keys; the tiles with the most registers in use have no predicates for that, and
+/// take it with a soft cap alone, as there it is less to compile.
 REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Sight& sight) {
   constexpr bool by_bits = eight_bits || key::dv <= 192 || key::softcap;
   const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
@@ -65,7 +65,7 @@ REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Si
 
 /// The first `count` scores go behind the others.
 template <i32 count>
-REGARD_DEVICE void turn(Scores& s) {
+REGARD_DEVICE void rotate(Scores& s) {
   float first[count];
 #pragma unroll
   for (i32 i = 0; i < count; ++i) first[i] = s[i];
@@ -95,7 +95,7 @@ class ScoreScale {
       for (i32 first = 0; first < count; first += together) {
 #pragma unroll
         for (i32 i = 0; i < together; ++i) s[i] = soft_cap_(s[i]);
-        if constexpr (together < count) turn<together>(s);
+        if constexpr (together < count) rotate<together>(s);
       }
     } else if (eight_bits && before_mask_ != 1) {
 #pragma unroll

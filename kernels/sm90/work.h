@@ -10,7 +10,7 @@ constexpr i32 block_q = key::block_q, block_k = key::block_k;
 constexpr bool eight_bits = key::dtype == DType::fp8 || key::dtype == DType::fp8_e5m2;
 constexpr i32 element_bytes = eight_bits ? 1 : 2;
 constexpr i32 rows_of_head = Sm90ForwardLayout::rows_of_head(block_q, key::group);
-constexpr bool packed_heads = key::group > 0;
+constexpr bool packed_heads = key::group > 0, wide_heads = key::d > 128;
 constexpr bool windowed = key::mask != Mask::none;
 constexpr bool in_parts = key::split > 0;  // the keys
 // Blocks of a cluster take neighbouring query rows of a head, and each loads half of their K and V for both:

@@ -87,7 +87,7 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
   Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
   Arguments arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
-  if (const Status reached = tma_reaches(*(*ready)->plan, arguments); !reached) {
+  if (const Status reached = hopper_takes(*(*ready)->plan, arguments); !reached) {
     if (!prepared.has_fallback()) return reached;
     ready = prepared.fallback_ready(reached.error().message);
     if (!ready) return tl::unexpected(ready.error());

@@ -191,7 +191,7 @@ bool takes_tensor_maps(const Stage& stage) {
   return stage.kernel.algorithm.pipeline == "wgmma_tma";
 }
 
-Status tma_reaches(const Plan& plan, const Arguments& arguments) {
+Status hopper_takes(const Plan& plan, const Arguments& arguments) {
   if (std::none_of(plan.stages.begin(), plan.stages.end(), takes_tensor_maps)) return {};
   const Problem& p = plan.problem;
   const Tensors all = tensors_of(p, arguments);
@@ -200,7 +200,9 @@ Status tma_reaches(const Plan& plan, const Arguments& arguments) {
   for (const Stage& stage : plan.stages) {
     // Where the keys are split, another kernel stores O.
     if (!takes_tensor_maps(stage) || stage.kernel.algorithm.split > 0) continue;
-    if (Status status = stores_boxes(p, stage) ? reachable(p, all.o) : aligned(all.o); !status) return status;
+    // Threads take no steps from row to row of one, as a ragged map does.
+    Status status = stores_boxes(p, stage) ? reachable(p, all.o) : aligned(with_strides_in_use(all.o, false));
+    if (!status) return status;
   }
   return {};
 }

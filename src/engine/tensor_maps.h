@@ -10,9 +10,10 @@ namespace regard {
 /// Whether a stage's kernel takes tensor maps of Q, K, V and O before its arguments.
 bool takes_tensor_maps(const Stage&);
 
-/// Whether every stage can reach these tensors; else why not. TMA wants starts and strides in whole 16 bytes
-/// (CUDA driver API, cuTensorMapEncodeTiled), and so do threads that store O.
-Status tma_reaches(const Plan&, const Arguments&);
+/// Whether the Hopper kernels of a plan can read and write these tensors; else why not. The tensor memory
+/// unit wants starts and strides in whole 16 bytes (CUDA driver API, cuTensorMapEncodeTiled), and so do
+/// threads that store O; a merge of parts does not.
+Status hopper_takes(const Plan&, const Arguments&);
 
 /// Until the thread's next call.
 struct TensorMaps {
@@ -20,8 +21,8 @@ struct TensorMaps {
   const cuda::TensorMap* o;  ///< any map, where the kernel stores O without one
 };
 
-/// Of tensors that tma_reaches accepts. Remembered per thread, so that a call with tensors of one of its last
-/// hundred calls encodes nothing. The device must be in use.
+/// Of tensors that hopper_takes accepts. Remembered per thread, so that a call with tensors of one of its
+/// last hundred calls encodes nothing. The device must be in use.
 Status tensor_maps(const Plan&, const Stage&, const Arguments&, TensorMaps&);
 
 }  // namespace regard

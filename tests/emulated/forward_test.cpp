@@ -72,6 +72,11 @@ const std::vector<std::string> hopper_problems = {
     "fwd fp8 out=bf16 lse d=128 b=1 h=2 s=300 mask=causal",
     "fwd fp8_e5m2 out=fp16 lse d=64 b=2 h=2 s=300",
     "fwd fp8 out=bf16 lse d=256 b=1 h=2 s=250",
+    "fwd fp8 out=bf16 lse d=256 dv=208 b=1 h=2 s=150",
+    "fwd fp8 out=bf16 lse d=256 b=1 h=2 s=200 softcap=5 mask=causal",
+    // One step of a product, and two.
+    "fwd bf16 lse d=8 b=1 h=2 s=150",
+    "fwd fp16 lse d=24 b=1 h=2 s=150 mask=causal",
     "fwd fp8 out=bf16 lse d=96 dv=112 b=2 hq=4 hk=2 s=200 tq=350 tk=350 varlen",
 };
 
@@ -258,6 +263,32 @@ TEST(Emulated, ARowHasTheSameBitsAloneAndPacked) {
   }
 }
 
+/// See Forward.NanIsNotHidden.
+TEST(Emulated, NanIsNotHidden) {
+  const auto expect = [](const std::string& family, const std::string& words, std::int64_t row,
+                         std::int64_t key) {
+    CaseOptions options;
+    options.nan_row = row, options.nan_key = key;
+    expect_right("fwd lse " + words, {emulated_target(), family}, options);
+  };
+  const auto expect_both = [&](const std::string& family, const std::string& words) {
+    expect(family, words, 0, -1);
+    expect(family, words, -1, 130);
+  };
+  for (const char* words :
+       {"fp16 h=2 s=150 d=64 mask=window:20,3", "fp16 hq=4 hk=1 sq=1 sk=600 d=64 mask=window:30,0 splits=3",
+        "fp16 hq=4 hk=1 sq=1 sk=600 d=64 mask=window:30,0 splits=3 sink"})
+    expect_both(portable_family(), words);
+  if (emulated_target() != "sm_75")
+    expect_both(portable_family(), "bf16 h=1 s=150 d=256 mask=causal softcap=5");
+  if (!hopper()) return;
+  for (const char* words :
+       {"bf16 h=2 s=200 d=64", "fp16 h=2 s=200 d=128 mask=causal",
+        "bf16 h=2 s=200 d=256 mask=window:20,3 softcap=5", "bf16 h=4 s=700 d=256 mask=causal",
+        "bf16 hq=8 hk=2 sq=3 sk=600 d=128 splits=3 sink mask=window:40,0", "fp8 out=bf16 h=2 s=200 d=64"})
+    expect_both("wgmma_tma", words);
+}
+
 /// Scores near 0 have the same bits where a neighbour's come near the soft cap, and tanh takes its other
 /// form.
 TEST(Emulated, ASoftCapOfARowTakesNoNoticeOfItsNeighbours) {
@@ -281,10 +312,12 @@ TEST(Emulated, ASoftCapOfARowTakesNoNoticeOfItsNeighbours) {
   };
   same(portable_family(), "fp16 d=64");
   if (emulated_target() != "sm_75") same(portable_family(), "bf16 d=128 mask=causal");
+  if (hopper()) same(portable_family(), "fp16 d=256");  // two warps share rows
   if (!hopper()) return;
   same("wgmma_tma", "fp16 d=64");
   same("wgmma_tma", "bf16 d=256 mask=causal");
   same("wgmma_tma", "fp8 out=bf16 d=128");
+  same("wgmma_tma", "fp8 out=bf16 d=256");
 }
 
 }  // namespace

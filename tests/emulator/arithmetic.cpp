@@ -61,7 +61,9 @@ void move(Execution& e, const Instruction& i) {
 }
 /// Of two halves, the low one first.
 void join(Execution& e, const Instruction& i) {
-  const auto half = [&](std::size_t n) { return static_cast<std::uint32_t>(e.get(i.operands[1].parts[n])); };
+  const auto half = [&](std::size_t n) {
+    return static_cast<std::uint32_t>(e.get(i.operands[1].parts.at(n)));
+  };
   e.set(i.operands[0], half(0) | std::uint64_t{half(1)} << 32);
 }
 void differ(Execution& e, const Instruction& i) {

@@ -221,7 +221,7 @@ TEST_F(Gpu, OMayHaveAnyWholeStridesWhereThreadsStoreIt) {
   EXPECT_THAT(message(), HasSubstr("o has a stride of"));
 }
 
-/// The tensors that TMA cannot reach, one way at a time, and what the refusal says.
+/// The tensors that the Hopper kernel cannot reach, one way at a time, and what the refusal says.
 struct Unreachable {
   const char* text;
   void (*change)(regard_arguments&);
@@ -245,7 +245,7 @@ const Unreachable unreachable[] = {
     {boxed, shift_o, "o does not start at a multiple of 16 bytes"},
 };
 
-TEST_F(Gpu, TensorsThatTmaCannotReachTakeThePortableKernel) {
+TEST_F(Gpu, TensorsThatItCannotReachTakeThePortableKernel) {
   for (const Unreachable& one : unreachable) {
     Call call(one.text);
     const auto launched_with_maps = [&] {
@@ -261,13 +261,19 @@ TEST_F(Gpu, TensorsThatTmaCannotReachTakeThePortableKernel) {
   }
 }
 
-TEST_F(Gpu, TensorsThatTmaCannotReachAreRefusedWhereItsKernelIsAskedFor) {
+TEST_F(Gpu, TensorsThatItCannotReachAreRefusedWhereItIsAskedFor) {
   for (const Unreachable& one : unreachable) {
     Call call(one.text, 0, "cuda", "wgmma_tma");
     one.change(call.arguments);
     EXPECT_EQ(call.run(), REGARD_REFUSED);
     EXPECT_THAT(message(), AllOf(HasSubstr(one.why), HasSubstr("family=mma_async")));
   }
+}
+
+TEST_F(Gpu, AnUnusedStrideOfAStoredRowMayBeAnything) {
+  Call call("fwd bf16 b=2 h=1 sq=1 sk=64 d=64 lengths", 0, "cuda", "wgmma_tma");
+  call.arguments.tensor[REGARD_O].strides[1] = 3;
+  EXPECT_EQ(call.run(), REGARD_OK) << message();
 }
 
 TEST_F(Gpu, AnUnusedStrideMayBeAnything) {

@@ -24,6 +24,16 @@ void expect_right(const Texts& heads, const Texts& tails) {
   }
 }
 
+// See Forward.NanIsNotHidden.
+TEST(Amx, NanIsNotHidden) {
+  for (const char* rest : {"sq=100 sk=300 d=64 mask=window:40,5", "sq=70 sk=200 d=40 mask=causal softcap=5"})
+    for (const bool of_q : {true, false}) {
+      test::CaseOptions options;
+      (of_q ? options.nan_row : options.nan_key) = 60;
+      test::expect_right(std::string("fwd bf16 lse h=2 ") + rest, {"cpu-amx-emulated", "forward"}, options);
+    }
+}
+
 TEST(Amx, HeadDimensionsAroundWholeTiles) {
   expect_right({"h=1 sq=70 sk=131"}, {"d=1", "d=7 dv=40", "d=32", "d=59", "d=64", "d=96 dv=111"});
   expect_right({"h=1 s=130 mask=causal"}, {"d=192 dv=128", "d=512 dv=500"});

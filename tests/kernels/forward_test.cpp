@@ -258,21 +258,26 @@ TEST(Forward, ScoresBeyondTheirOwnPrecision) {
 // tell whether a row has seen a key.
 TEST(Forward, NanIsNotHidden) {
   std::vector<Entry> entries;
+  const auto add = [&](const std::string& rest, std::int64_t row, std::int64_t key) {
+    entries.push_back({"fwd lse " + rest});
+    entries.back().options.nan_row = row;
+    entries.back().options.nan_key = key;
+  };
   for (const char* rest :
        {"fp32 h=2 sq=200 sk=300 d=64", "bf16 h=2 sq=200 sk=300 d=64 mask=causal",
         "bf16 h=2 sq=200 sk=300 d=128 mask=window:40,5", "fp16 h=2 sq=200 sk=300 d=64 softcap=5 ranges",
-        "bf16 h=2 sq=200 sk=300 d=64 bits sink", "bf16 varlen b=3 h=2 s=150 tq=400 tk=400 d=64 mask=causal",
-        "bf16 hq=4 hk=1 sq=1 sk=900 d=64", "bf16 hq=4 hk=1 sq=1 sk=900 d=64 mask=window:30,0 splits=1",
+        "bf16 h=2 sq=200 sk=300 d=64 bits sink",
+        "bf16 varlen b=3 h=2 s=150 tq=400 tk=400 d=64 mask=causal"}) {
+    for (const std::int64_t row : {0, 77}) add(rest, row, -1);
+    for (const std::int64_t key : {130, 290}) add(rest, -1, key);
+  }
+  for (const char* rest :
+       {"bf16 hq=4 hk=1 sq=1 sk=900 d=64", "bf16 hq=4 hk=1 sq=1 sk=900 d=64 mask=window:30,0 splits=1",
         "fp32 hq=4 hk=1 sq=2 sk=900 d=64 mask=window:30,0 splits=3",
-        "fp32 hq=4 hk=1 sq=2 sk=900 d=64 mask=window:30,0 splits=3 sink"})
-    for (const bool of_q : {true, false}) {
-      Entry entry{std::string("fwd lse ") + rest};
-      (of_q ? entry.options.nan_row : entry.options.nan_key) = of_q ? 0 : 130;
-      entries.push_back(entry);
-      if (of_q) entry.options.nan_row = 77;
-      if (!of_q) entry.options.nan_key = 890;  // the last step of the long ones
-      entries.push_back(entry);
-    }
+        "fp32 hq=4 hk=1 sq=2 sk=900 d=64 mask=window:30,0 splits=3 sink"}) {
+    add(rest, 0, -1);
+    for (const std::int64_t key : {130, 890}) add(rest, -1, key);  // the latter in the last step of the keys
+  }
   expect_right(entries, runnable_targets());
 }
 

@@ -137,8 +137,9 @@ TEST(GenericLong, SequencesTakeLinearMemoryAndSkipMaskedTiles) {
 
 // See Forward.NanIsNotHidden.
 TEST_P(Generic, NanIsNotHidden) {
-  for (const char* rest : {"fp32 sq=70 sk=200", "bf16 sq=70 sk=200 mask=window:20,3",
-                           "fp16 sq=70 sk=200 bits sink", "fp32 varlen b=3 s=90 tq=200 tk=200 mask=causal"})
+  for (const char* rest :
+       {"fp32 sq=70 sk=200", "bf16 sq=70 sk=200 mask=window:20,3", "fp16 sq=70 sk=200 bits sink",
+        "fp32 varlen b=3 s=90 tq=200 tk=200 mask=causal", "fp8 out=bf16 sq=70 sk=200"})
     for (const bool of_q : {true, false}) {
       CaseOptions options;
       (of_q ? options.nan_row : options.nan_key) = 60;

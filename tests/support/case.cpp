@@ -226,10 +226,12 @@ void Case::fill(const TensorSpec& spec) {
 }
 
 void Case::set_row_to_nan(regard_role role, std::int64_t row) {
+  if (row < 0) return;
   const regard_tensor& tensor = arguments_.tensor[role];  // [b, s, h, d] or, packed, [t, h, d]
   const std::int64_t elements = product(tensor.shape + tensor.rank - 2, 2),
                      rows = tensor.shape[tensor.rank - 3];
-  for (std::int64_t i = 0; row >= 0 && i < count(role); ++i)
+  if (row >= rows) must<int>(invalid("there is no row " + std::to_string(row)), description());
+  for (std::int64_t i = 0; i < count(role); ++i)
     if (i / elements % rows == row) set(role, i, std::nan(""));
 }
 

@@ -22,19 +22,23 @@ REGARD_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-/// An operand in shared memory, in rows of 128 swizzled bytes: the two halves of its descriptor.
-struct SharedOperand {
-  u32 low, high;
-
+/// The matrix descriptor of an operand in shared memory, in rows of 128 swizzled bytes.
+class SharedOperand {
+ public:
   /// `leading`: from one block of 64 columns to the next, of an operand whose rows are k; others ignore it.
   REGARD_DEVICE SharedOperand(u32 address, u32 leading)
-      : low((address & 0x3ffff) >> 4 | leading >> 4 << 16), high(eight_rows >> 4 | swizzle_128 << 30) {}
+      : low_((address & 0x3ffff) >> 4 | leading >> 4 << 16) {}
 
   /// The low half so many bytes further on: one addition, as nothing carries.
-  REGARD_DEVICE u32 moved(u32 bytes) const { return low + (bytes >> 4); }
+  REGARD_DEVICE u32 low_at(u32 bytes) const { return low_ + (bytes >> 4); }
 
  private:
   static constexpr u32 eight_rows = 1024, swizzle_128 = 1;
+
+  u32 low_;
+
+ public:
+  static constexpr u32 high = eight_rows >> 4 | swizzle_128 << 30;  // of all
 };
 
 /// What an instruction's text says of its operands: 32 bytes of k and their types, in products of two tiles
@@ -118,16 +122,16 @@ struct Wgmma;
 
 // A statement of some steps of k.
 #define REGARD_SHARED(n, steps, add_number, text, ...)                                                       \
-  REGARD_DEVICE static void shared(Sums& c, const u32(&a)[steps], const u32(&b)[steps], u32 high, u32 add) { \
+  REGARD_DEVICE static void shared(Sums& c, const u32(&a)[steps], const u32(&b)[steps], u32 add) {           \
     asm volatile("{\n .reg .pred p;\n .reg .b64 a, b;\n setp.ne.b32 p, " add_number ", 0;\n" text "}"        \
                  : REGARD_SUMS_##n                                                                           \
-                 : "C"(Operands::tiles), "C"(Operands::tiles_end), "r"(high), "r"(add), __VA_ARGS__);        \
+                 : "C"(Text::tiles), "C"(Text::tiles_end), "r"(SharedOperand::high), "r"(add), __VA_ARGS__); \
   }
-#define REGARD_REGISTERS(n, steps, text, ...)                                                      \
-  REGARD_DEVICE static void registers(Sums& c, const u32(*a)[4], const u32(&b)[steps], u32 high) { \
-    asm volatile("{\n .reg .b64 b;\n" text "}"                                                     \
-                 : REGARD_SUMS_##n                                                                 \
-                 : "C"(Operands::weights), "C"(Operands::weights_end), "r"(high), __VA_ARGS__);    \
+#define REGARD_REGISTERS(n, steps, text, ...)                                                          \
+  REGARD_DEVICE static void registers(Sums& c, const u32(*a)[4], const u32(&b)[steps]) {               \
+    asm volatile("{\n .reg .b64 b;\n" text "}"                                                         \
+                 : REGARD_SUMS_##n                                                                     \
+                 : "C"(Text::weights), "C"(Text::weights_end), "r"(SharedOperand::high), __VA_ARGS__); \
   }
 
 // Few statements, of many steps each: for NVVM each of a statement's operands is work. `shared` has A and B
@@ -139,7 +143,7 @@ struct Wgmma;
   template <>                                                                                                \
   struct Wgmma<n> {                                                                                          \
     using Sums = float[n / 2];                                                                               \
-    using Operands = regard::Operands<key::dtype>;                                                           \
+    using Text = Operands<key::dtype>;                                                                       \
     REGARD_SHARED(n, 1, _3, REGARD_TILES(n, _0, _4, _5, _2, "p", _1), "r"(a[0]), "r"(b[0]))                  \
     REGARD_SHARED(n, 4, _3,                                                                                  \
                   REGARD_TILES(n, _0, _4, _5, _2, "p", _1) REGARD_TILES(n, _0, _6, _7, _2, "1", _1)          \
@@ -214,39 +218,38 @@ REGARD_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135"
 #undef REGARD_NUMBERS_256
 #undef REGARD_SUMS_256
 
-/// C = A B of tiles, in so many steps; a_low(i) and b_low(i) are the low halves of a step's operands, which
-/// have the other one in common.
+/// C = A B of tiles, in so many steps; a_low(i) and b_low(i) are the low halves of a step's descriptors.
 template <i32 steps, i32 n, class A, class B>
-REGARD_DEVICE void multiply_tiles(float (&c)[n], const A& a_low, const B& b_low, u32 high) {
+REGARD_DEVICE void multiply_tiles(float (&c)[n], const A& a_low, const B& b_low) {
   constexpr i32 in_fours = steps / 4 * 4;
 #pragma unroll
   for (i32 i = 0; i < in_fours; i += 4) {
     const u32 a[] = {a_low(i), a_low(i + 1), a_low(i + 2), a_low(i + 3)},
               b[] = {b_low(i), b_low(i + 1), b_low(i + 2), b_low(i + 3)};
-    Wgmma<2 * n>::shared(c, a, b, high, i > 0);
+    Wgmma<2 * n>::shared(c, a, b, i > 0);
   }
 #pragma unroll
   for (i32 i = in_fours; i < steps; ++i) {
     const u32 a[] = {a_low(i)}, b[] = {b_low(i)};
-    Wgmma<2 * n>::shared(c, a, b, high, i > 0);
+    Wgmma<2 * n>::shared(c, a, b, i > 0);
   }
 }
 
 /// C += A B of weights, a step each.
 template <i32 steps, i32 n, class B>
-REGARD_DEVICE void multiply_weights(float (&c)[n], const u32 (&a)[steps][4], const B& b_low, u32 high) {
+REGARD_DEVICE void multiply_weights(float (&c)[n], const u32 (&a)[steps][4], const B& b_low) {
   constexpr i32 together = steps == 5 ? 5 : 4, in_many = steps / together * together;
 #pragma unroll
   for (i32 i = 0; i < in_many; i += together) {
     u32 b[together];
 #pragma unroll
     for (i32 j = 0; j < together; ++j) b[j] = b_low(i + j);
-    Wgmma<2 * n>::registers(c, a + i, b, high);
+    Wgmma<2 * n>::registers(c, a + i, b);
   }
 #pragma unroll
   for (i32 i = in_many; i < steps; ++i) {
     const u32 b[] = {b_low(i)};
-    Wgmma<2 * n>::registers(c, a + i, b, high);
+    Wgmma<2 * n>::registers(c, a + i, b);
   }
 }
 
