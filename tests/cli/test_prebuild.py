@@ -129,8 +129,8 @@ MUTANTS = {
     "no wgmma": (
         "sm_90a",
         [
-            (WGMMA, "u64 a, u64 b, u32 add) {", "u64 a, u64 b, u32 add) { return;"),
-            (WGMMA, "const u32 (&a)[4], u64 b) {", "const u32 (&a)[4], u64 b) { return;"),
+            (WGMMA, "const A& a_low, const B& b_low) {", "const A& a_low, const B& b_low) { return;"),
+            (WGMMA, "(&a)[steps][4], const B& b_low) {", "(&a)[steps][4], const B& b_low) { return;"),
         ],
         1,
         "has no wgmma instruction",
