@@ -25,6 +25,9 @@ REGARD_DEVICE void wgmma_wait() {
 /// The matrix descriptor of an operand in shared memory, in rows of 128 swizzled bytes.
 class SharedOperand {
  public:
+  /// The high half, of all: 1024 bytes from eight rows to the next, and the swizzle.
+  static constexpr u32 high = 1024 >> 4 | 1 << 30;
+
   /// `leading`: from one block of 64 columns to the next, of an operand whose rows are k; others ignore it.
   REGARD_DEVICE SharedOperand(u32 address, u32 leading)
       : low_((address & 0x3ffff) >> 4 | leading >> 4 << 16) {}
@@ -33,12 +36,7 @@ class SharedOperand {
   REGARD_DEVICE u32 low_at(u32 bytes) const { return low_ + (bytes >> 4); }
 
  private:
-  static constexpr u32 eight_rows = 1024, swizzle_128 = 1;
-
   u32 low_;
-
- public:
-  static constexpr u32 high = eight_rows >> 4 | swizzle_128 << 30;  // of all
 };
 
 /// What an instruction's text says of its operands: 32 bytes of k and their types, in products of two tiles
