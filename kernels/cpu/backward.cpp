@@ -4,7 +4,8 @@
 //
 // A block of the grid owns the keys of one part of one K/V head: all of them, or block_k. For each block_k it
 // walks over the queries of every head of the group, block_q at a time, so that dK and dV are sums in
-// scratch, written once, in one fixed order. dQ is a sum in the workspace that blocks of keys add to in turn
+// scratch, written once, in one fixed order; or, where heads are few, over one part of the queries, and the
+// parts are added up at the end. dQ is a sum in the workspace that blocks of keys add to in turn
 // (backward_order.h). Scores are made transposed, [key][query] with one lane per query: the sums over queries
 // (dK, dV) and over keys (dQ) then both find dS as rows to broadcast.
 #include "kernels/cpu/backward_amx.h"
@@ -38,11 +39,11 @@ void pack_query_lanes(float* to, const u8* from, i64 stride, i64 rows) {
                               larger<i64>(0, smaller(panel, rows - column)));
 }
 
-/// The keys of one part of one K/V head.
+/// The keys of one part of one K/V head, against one part of the queries.
 struct Backward {
   const Arguments& a;
   float* const scratch;
-  const i64 batch, kv_head;
+  const i64 batch, kv_head, query_part;
   const i64 group = a.hq / a.hk;
   Ahead ahead{};
 
@@ -53,6 +54,7 @@ struct Backward {
 
   void run(i64 first_key, i64 end_key) {
     const Head head = head_of(a, batch, kv_head * group);
+    if (query_part > 0 && query_part * a.part_queries >= head.sequence.sq) return;
     if constexpr (key::dbias) {
       if (!bias_shared(a).any())
         for (i64 i = 0; i < group; ++i)
@@ -79,10 +81,12 @@ struct Backward {
     __builtin_memset(grad_k, 0, block_k * columns_d * 4);
     __builtin_memset(grad_v, 0, block_k * columns_dv * 4);
 
-    const Turn turn(a, batch, kv_head, block);
+    const Turn turn(a, batch, kv_head, query_part, block);
+    const i64 first_query = query_part * a.part_queries;
+    const i64 end_query = smaller(first_query + a.part_queries, sequence.sq);
     VisibleUnits visible;
-    for (i64 query = 0; query < sequence.sq; query += block_q) {
-      const i64 queries = smaller(block_q, sequence.sq - query), end = query + queries;
+    for (i64 query = first_query; query < end_query; query += block_q) {
+      const i64 queries = smaller(block_q, end_query - query), end = query + queries;
       visible.find(a, sequence, query, queries);
       const bool any = visible.find_keys(first, keys, queries);
       if (!any && block > 0 && !last) continue;
@@ -100,9 +104,10 @@ struct Backward {
       }
       turn.finish(end);
     }
-    turn.wait(sequence.sq);
-    turn.finish(sequence.sq);
+    turn.wait(end_query);
+    turn.finish(end_query);
 
+    if (a.query_parts > 1) return store_part(first_head, first, keys);
     const i64 memory_row = sequence.first_k + first;
     for (i64 i = 0; i < keys; ++i) {
       store_row<key::dtype, d>(first_head.address<key::dtype>(a.grad_k, kv_head, memory_row + i),
@@ -110,6 +115,13 @@ struct Backward {
       store_row<key::dtype, dv>(first_head.address<key::dtype>(a.grad_v, kv_head, memory_row + i),
                                 grad_v + i * columns_dv, 1.0f);
     }
+  }
+
+  /// dK and dV of one part of the queries.
+  REGARD_CALLED void store_part(const Head& head, i64 first, i64 keys) {
+    const i64 row = query_part * keys_of_part(a) + key_number(a, head.sequence, kv_head, first);
+    __builtin_memcpy(a.grad_k_partial + row * columns_d, part(scratch_layout.grad_k), keys * columns_d * 4);
+    __builtin_memcpy(a.grad_v_partial + row * columns_dv, part(scratch_layout.grad_v), keys * columns_dv * 4);
   }
 
   /// The sums of dQ that a tile will add to, unless others add to them meanwhile, and what the next tile
@@ -269,10 +281,11 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   [[maybe_unused]] const TileUnit<amx> unit;
   const Arguments& a = *arguments;
   const BiasShared shared = bias_shared(a);
-  // The parts of the keys lie outermost, so that heads take part at the same time and wait less for their
-  // own.
+  // The parts of the keys lie outermost, so that heads and parts of the queries take part at the same time
+  // and wait less for their own.
   const i64 batches = shared.batches ? 1 : a.b, heads = shared.heads ? 1 : a.hk;
-  const i64 split = block / (batches * heads);
+  const i64 split = block / (a.query_parts * batches * heads);
+  const i64 query_part = block / (batches * heads) % a.query_parts;
   const i64 batch = block / heads % batches, head = block % heads;
   const i64 first_key = split * a.split_keys, end_key = first_key + a.split_keys;
 
@@ -283,5 +296,5 @@ REGARD_KERNEL(REGARD_SYMBOL) {
       clear_bias_image(a, batch, h, first_key, smaller(end_key, a.sk));
   for (i64 b = batch; b < (shared.batches ? a.b : batch + 1); ++b)
     for (i64 h = head; h < (shared.heads ? a.hk : head + 1); ++h)
-      Backward{a, static_cast<float*>(scratch), b, h}.run(first_key, end_key);
+      Backward{a, static_cast<float*>(scratch), b, h, query_part}.run(first_key, end_key);
 }

@@ -30,8 +30,8 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   const i64 chunks = ceil_divide(a.sq, rows_per_block);
   const Head head(a, block / (chunks * a.hq), block / chunks % a.hq);
   if (block % chunks == 0 && head.head % (a.hq / a.hk) == 0)
-    __builtin_memset(a.progress + head_progress(a, head.batch, head.kv_head), 0,
-                     a.key_blocks * progress_bytes);
+    __builtin_memset(a.progress + part_progress(a, head.batch, head.kv_head, 0), 0,
+                     a.query_parts * a.key_blocks * progress_bytes);
   const i64 first = block % chunks * rows_per_block, end = smaller(first + rows_per_block, head.sequence.sq);
   for (i64 row = first; row < end; ++row) {
     const u8* const grad_o = head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + row);

@@ -15,16 +15,16 @@ namespace regard {
 /// Rows of dQ that a block of keys has finished with, each count in a cache line of its own.
 constexpr i64 progress_stride = progress_bytes / 8;
 
-/// Where the counts of one K/V head start.
-inline i64 head_progress(const Arguments& a, i64 batch, i64 kv_head) {
-  return (batch * a.hk + kv_head) * a.key_blocks * progress_stride;
+/// Where the counts of one part of the queries of a K/V head start.
+inline i64 part_progress(const Arguments& a, i64 batch, i64 kv_head, i64 part) {
+  return ((batch * a.hk + kv_head) * a.query_parts + part) * a.key_blocks * progress_stride;
 }
 
 class Turn {
  public:
-  /// The block of keys with this number, of one K/V head.
-  Turn(const Arguments& a, i64 batch, i64 kv_head, i64 number)
-      : mine_(a.progress + head_progress(a, batch, kv_head) + number * progress_stride),
+  /// The block of keys with this number, against one part of the queries of a K/V head.
+  Turn(const Arguments& a, i64 batch, i64 kv_head, i64 part, i64 number)
+      : mine_(a.progress + part_progress(a, batch, kv_head, part) + number * progress_stride),
         before_(number > 0 ? mine_ - progress_stride : nullptr) {}
 
   /// Until the block before has finished with the query rows [0, row).

@@ -131,6 +131,8 @@ Arguments constants(const Plan& plan) {
   a.split_keys = plan.split_keys;
   a.block_rows = plan.block_rows;
   a.key_blocks = plan.key_blocks;
+  a.query_parts = plan.query_parts;
+  a.part_queries = plan.part_queries;
   a.side_by_side = static_cast<i32>(plan.side_by_side);
   a.before_last = static_cast<i32>(plan.before_last);
   return a;
@@ -182,6 +184,8 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.delta = part<float>(plan, workspace, Part::delta);
   a.grad_q_sum = part<float>(plan, workspace, Part::grad_q_sum);
   a.progress = part<i64>(plan, workspace, Part::progress);
+  a.grad_k_partial = part<float>(plan, workspace, Part::grad_k_partial);
+  a.grad_v_partial = part<float>(plan, workspace, Part::grad_v_partial);
   a.grad_bias_partial = part<float>(plan, workspace, Part::grad_bias_partial);
   a.counter = part<u32>(plan, workspace, Part::counter);
   return a;

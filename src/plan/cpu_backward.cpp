@@ -1,5 +1,5 @@
-// Backward on the CPU: D per query row, the gradients block of keys by block of keys, then, where asked for,
-// the gradients of a shared bias and of the learned sink.
+// Backward on the CPU: D per query row, the gradients block of keys by block of keys, then what is left: dK
+// and dV where the queries are cut in parts, and the gradients of a shared bias and of the learned sink.
 #include <algorithm>
 
 #include "kernels/cpu/backward_scratch.h"
@@ -42,8 +42,26 @@ std::int64_t main_scratch(const Problem& p, const Target& target, const Target::
   return BackwardScratch(shape).floats * 4;
 }
 
+/// dK and dV in fp32.
+std::int64_t part_bytes(const Problem& p) {
+  return product({p.hk, key_tokens(p), padded_columns(p.d) + padded_columns(p.dv), 4});
+}
+
+/// Of few long heads the queries are cut in parts: blocks of keys of different parts do not wait for each
+/// other. By the problem alone, as it changes the order of additions.
+std::int64_t query_parts(const Problem& p, std::int64_t heads) {
+  constexpr std::int64_t many_heads = 16, least_queries = 2048, most_bytes = std::int64_t{64} << 20;
+  if (p.dbias || p.batch_invariant) return 1;
+  const auto at_most = [](std::int64_t whole, std::int64_t of_one) {
+    return whole / std::max<std::int64_t>(of_one, 1);
+  };
+  return std::max<std::int64_t>(std::min({at_most(many_heads, heads), at_most(p.sq, least_queries),
+                                          at_most(most_bytes, part_bytes(p))}),
+                                1);
+}
+
 /// With many heads each goes to one thread, which keeps its dQ in a near cache. With few every block of keys
-/// is a block of the grid; those of one head take turns in adding to dQ.
+/// is a block of the grid; those of one part of the queries of a head take turns in adding to dQ.
 bool splits_keys(int threads, std::int64_t heads) {
   constexpr std::int64_t enough = 8;  // heads of a thread: at most an eighth is waited for at the end
   return heads < enough * threads && threads > 1;
@@ -56,15 +74,23 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   const Problem& p = problem;
   Plan plan = start(p, target, options);
   const Shared shared = shared_bias_gradient(p);
-  const std::int64_t blocks = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hk});
+  const std::int64_t heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hk});
   const std::int64_t block_k = value_of(tile, "block_k");
   plan.key_blocks = ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k);
+  plan.query_parts = query_parts(p, heads);
+  plan.part_queries = round_up(ceil_divide(p.sq, plan.query_parts), value_of(tile, "block_q"));
+  const std::int64_t blocks = product({heads, plan.query_parts});
   if (splits_keys(plan.threads, blocks)) split_keys(plan, plan.key_blocks, block_k);
 
   const std::int64_t image_heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq});
   need(plan.workspace, Part::delta, product({p.hq, query_tokens(p), 4}));
   need(plan.workspace, Part::grad_q_sum, product({p.hq, query_tokens(p), padded_columns(p.d), 4}));
-  need(plan.workspace, Part::progress, product({p.b, p.hk, plan.key_blocks, progress_bytes}));
+  need(plan.workspace, Part::progress,
+       product({p.b, p.hk, plan.query_parts, plan.key_blocks, progress_bytes}));
+  const std::int64_t partial_rows =
+      plan.query_parts > 1 ? product({plan.query_parts, p.hk, key_tokens(p)}) : 0;
+  need(plan.workspace, Part::grad_k_partial, product({partial_rows, padded_columns(p.d), 4}));
+  need(plan.workspace, Part::grad_v_partial, product({partial_rows, padded_columns(p.dv), 4}));
   const std::int64_t image_bytes = shared.any() ? product({image_heads, p.sq, p.sk, 4}) : 0;
   need(plan.workspace, Part::grad_bias_partial, image_bytes);
 
@@ -75,7 +101,9 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   plan.stages = {
       stage_of(p, target, "backward_delta", nullptr, rows, 0),
       stage_of(p, target, "backward", &tile, product({blocks, plan.splits}), main_scratch(p, target, tile))};
-  if (const std::int64_t left = sum({image_rows, p.sink ? p.hq : 0}); left > 0)
+  const std::int64_t part_rows =
+      plan.query_parts > 1 ? product({p.b, p.hk, ceil_divide(p.sk, rows_per_block)}) : 0;
+  if (const std::int64_t left = sum({part_rows, image_rows, p.sink ? p.hq : 0}); left > 0)
     plan.stages.push_back(stage_of(p, target, "backward_convert", nullptr, left, 0));
   return finish(std::move(plan));
 }

@@ -31,6 +31,8 @@ enum class Part : std::uint8_t {
   delta,
   grad_q_sum,
   progress,
+  grad_k_partial,
+  grad_v_partial,
   grad_bias_partial,
   counter,
   rotated_q,
@@ -54,6 +56,8 @@ struct Plan {
   std::int64_t split_keys = 0;
   std::int64_t block_rows = 0;           ///< cpu forward: query rows per block
   std::int64_t key_blocks = 0;           ///< cpu, backward: steps that the keys of a head are walked in
+  std::int64_t query_parts = 1;          ///< cpu, backward: parts of the queries
+  std::int64_t part_queries = 0;         ///< cpu, backward: queries per part
   std::int64_t side_by_side = 1;         ///< worked on at once: gpu: (batch, head) pairs; cpu: blocks
   std::int64_t heads_as_rows = 1;        ///< gpu: query heads that stand as rows of one, each of one row
   std::int64_t before_last = INT32_MAX;  ///< Hopper: pairs that go side_by_side; the others together

@@ -51,5 +51,8 @@ inline std::int64_t value_of(const Target::Tile& tile, std::string_view name) {
 inline std::int64_t query_tokens(const Problem& p) {
   return p.tq > 0 ? p.tq : product({p.b, p.sq});
 }
+inline std::int64_t key_tokens(const Problem& p) {
+  return p.tk > 0 ? p.tk : product({p.b, p.sk});
+}
 
 }  // namespace regard

@@ -187,9 +187,19 @@ TEST(Backward, LayoutsAndPaddedRows) {
               {"layout=bshd", "layout=bhsd", "layout=sbhd"}, options));
 }
 
+// Few heads with many rows: dK and dV are the sums of what parts of the queries have of them.
+TEST(Backward, PartsOfTheQueries) {
+  expect_right(
+      product({"fp32 h=1 sq=4200 sk=40 d=24", "bf16 hq=2 hk=1 sq=4170 sk=4100 d=7 mask=window:9,3 sink",
+               "bf16 varlen b=2 h=1 sq=4200 sk=40 tq=4500 tk=70 d=24 dv=40 dropout=0.1"},
+              {""}),
+      runnable_targets());
+}
+
 TEST(Backward, SameBitsOnEveryRunAndForAnyNumberOfThreads) {
   for (const char* text :
-       {"bwd bf16 deterministic b=2 hq=4 hk=2 s=300 d=64 mask=causal sink",
+       {"bwd bf16 deterministic h=2 sq=4200 sk=600 d=64 mask=causal",
+        "bwd bf16 deterministic b=2 hq=4 hk=2 s=300 d=64 mask=causal sink",
         "bwd fp32 deterministic b=3 h=2 s=130 d=40 bias=11 dbias", "bwd fp32 deterministic h=1 s=800 d=40",
         "bwd bf16 deterministic varlen b=4 h=2 sq=200 sk=200 tq=500 tk=500 d=64 dropout=0.1"}) {
     const std::string target = runnable_targets().front();
