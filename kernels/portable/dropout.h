@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/head.h"
-#include "kernels/philox.h"
+#include "kernels/portable/cuda/random.h"
 #include "kernels/portable/tile.h"
 
 namespace regard {
@@ -27,25 +27,27 @@ struct Random {
     words[1] = head;
     words[2] = static_cast<u32>(row);
     words[3] = philox::counter_column(column);
-    philox::random_bytes(words, seed, [](u32 x, u32 y) { return philox::multiply(x, y); });
+    philox::random_bytes(words, seed, [](u32 x, u32 y) { return multiply_wide(x, y); });
   }
 };
 
-REGARD_DEVICE bool is_kept(const u32 (&words)[4], i32 byte, i32 keep) {
-  return static_cast<i32>(words[byte / 4] >> 8 * (byte % 4) & 255u) <= keep;
+/// Of each of four bytes, in its highest bit: whether it is at most that of `limits`.
+REGARD_DEVICE u32 at_most(u32 bytes, u32 limits) {
+  const u32 by_lower_bits = (limits | 0x80808080u) - (bytes & 0x7f7f7f7fu);
+  return (limits & ~bytes) | ((limits | ~bytes) & by_lower_bits);
 }
 
-/// Weights that are not kept become 0, once they take as few registers as they will: there are none for
-/// scores and several rows' words at a time. `key` is the first of the wave.
+/// Weights that are not kept become 0, once they take as few registers as they will. `key` is the first of
+/// the wave.
 template <class Weights>
 REGARD_DEVICE void drop(Weights& weights, const Random& random, i32 keep, i32 first_row, i32 key) {
   constexpr i32 group = philox::group, tiles = smaller(wave_keys, group) / Fragment::columns;
   static_assert(wave_keys % group == 0 || group % wave_keys == 0);
+  const u32 limits = static_cast<u32>(keep) * 0x01010101u;
   const i32 first_of_thread = first_row + row_in_tile(), first_column = key + Fragment::column();
   each_row([&](i32 m, i32 half) {
 #pragma unroll
     for (i32 first = 0; first < key_tiles; first += tiles) {
-      sync_wave();  // so that the compiler does not draw them side by side
       const i32 column = first_column + first * Fragment::columns;
       u32 words[4];
       random.draw(words, first_of_thread + row_offset(m, half), column);
@@ -58,8 +60,7 @@ REGARD_DEVICE void drop(Weights& weights, const Random& random, i32 keep, i32 fi
         for (i32 i = 0; i + tiles / 2 < 4; ++i) own[i] = own[i + tiles / 2];
       }
 #pragma unroll
-      for (i32 n = 0; n < tiles; ++n)
-        weights.keep(m, half, first + n, is_kept(own, 2 * n, keep), is_kept(own, 2 * n + 1, keep));
+      for (i32 n = 0; n < tiles; n += 2) weights.keep(m, half, first + n, at_most(own[n / 2], limits));
     }
   });
 }
@@ -81,7 +82,7 @@ REGARD_DEVICE void write_dropout_mask(const Head& head, const Random& random, i3
 #pragma unroll 1
       for (i32 byte = 0; byte < 16; ++byte) {
         const i32 column = first + byte / 2 * 8 + byte % 2;
-        if (column < sk) to[column] = is_kept(words, 0, a.dropout_keep);
+        if (column < sk) to[column] = static_cast<i32>(words[0] & 255u) <= a.dropout_keep;
         // The next byte comes first, as registers have no index.
 #pragma unroll
         for (i32 i = 0; i < 4; ++i) words[i] = words[i] >> 8 | (i < 3 ? words[i + 1] << 24 : 0);

@@ -110,19 +110,46 @@ class Block {
     for (; i > 0; --i) key = tile_from(key + block_k);
     return key;
   }
+  REGARD_DEVICE void advance(Tiles& tiles) const {
+#pragma unroll
+    for (i32 i = 0; i < stages; ++i) tiles[i] = tiles[i + 1];
+    tiles[stages] = tile_from(tiles[stages] + block_k);
+  }
 
   /// Past the last tile there is nothing to load, but the group counts.
-  REGARD_DEVICE void load_keys(i32 key, i32 slot, i32 first_column) const {
+  template <i32 columns, i32 row_bytes>
+  REGARD_DEVICE void load(u32 to, const Source& from, i32 key, i32 first_column, i32 end_column) const {
     if (is_tile(key))
-      load_tile<block_k, block_d, layout.row_of_k>(memory_.keys + slot * layout.keys, common_.k,
-                                                   {key, common_.sk, first_column, key::d});
+      load_tile<block_k, columns, row_bytes>(to, from, {key, common_.sk, first_column, end_column});
     end_copies();
   }
+  REGARD_DEVICE void load_keys(i32 key, i32 slot, i32 first_column) const {
+    load<block_d, layout.row_of_k>(memory_.keys + slot * layout.keys, common_.k, key, first_column, key::d);
+  }
   REGARD_DEVICE void load_values(i32 key, i32 slot, i32 first_column) const {
-    if (is_tile(key))
-      load_tile<block_k, block_dv, layout.row_of_v>(memory_.values + slot * layout.values, common_.v,
-                                                    {key, common_.sk, first_column, key::dv});
-    end_copies();
+    load<block_dv, layout.row_of_v>(memory_.values + slot * layout.values, common_.v, key, first_column,
+                                    key::dv);
+  }
+
+  /// What is on its way when the first tile begins, which then stands in tiles[0]. A loop, as the compiler
+  /// takes long for each place that loads; K and V of one shape, whole, have one.
+  REGARD_DEVICE void load_first(Tiles& tiles, i32 first_column) const {
+    constexpr bool alike = key::d == key::dv && block_d == layout.d && block_dv == layout.dv;
+    tiles[stages] = tile_from(common_.visible.first / block_k * block_k);
+#pragma unroll 1
+    for (i32 i = 0; i < 2 * stages - 1; ++i) {
+      const i32 key = tiles[stages], slot = i / 2;
+      const bool values = i % 2 != 0;
+      if constexpr (alike)
+        load<block_d, layout.row_of_k>((values ? memory_.values : memory_.keys) + slot * layout.keys,
+                                       values ? common_.v : common_.k, key, 0, key::d);
+      else if (values)
+        load_values(key, slot, first_column);
+      else
+        load_keys(key, slot, 0);
+      if (values) advance(tiles);
+    }
+    advance(tiles);
   }
 
   /// Scores of the tile in `slot`. K that does not fit at once comes step by step, and anew to be multiplied
@@ -199,14 +226,8 @@ class Block {
   REGARD_DEVICE void columns(i32 first_column) {
     Output o = {};
     RowState rows;
-    Tiles tiles;
-    tiles[0] = tile_from(common_.visible.first / block_k * block_k);
-#pragma unroll
-    for (i32 i = 0; i < stages; ++i) {
-      load_keys(tiles[i], i, 0);
-      if (i + 1 < stages) load_values(tiles[i], i, first_column);
-      tiles[i + 1] = tile_from(tiles[i] + block_k);
-    }
+    Tiles tiles = {};
+    load_first(tiles, first_column);
 #pragma unroll 1
     for (i32 slot = 0; is_tile(tiles[0]); slot = slot + 1 < stages ? slot + 1 : 0) {
       wait_for_copies<pending>();
@@ -216,12 +237,10 @@ class Block {
       weigh_tile(weights, tiles[0], slot, rows, o);
       load_keys(following(tiles, stages), slot, 0);
       Multiply::add_values(o, weights, memory_.values + slot * layout.values);
-      tiles[0] = following(tiles, 1);
-      if constexpr (key::bits) {
-#pragma unroll
-        for (i32 i = 1; i < stages; ++i) tiles[i] = tiles[i + 1];
-        tiles[stages] = tile_from(tiles[stages - 1] + block_k);
-      }
+      if constexpr (key::bits)
+        advance(tiles);
+      else
+        tiles[0] = following(tiles, 1);
     }
     wait_for_copies<0>();
     __syncthreads();

@@ -44,10 +44,10 @@ struct Products<false> {
 #pragma unroll
         for (i32 n = 0; n < key_tiles; ++n) of[m][n] = s[m][n];
     }
-    REGARD_DEVICE void keep(i32 m, i32 half, i32 n, bool first, bool second) {
-      float(&x)[2] = of[m][n].x[half];
-      if (!first) x[0] = 0;
-      if (!second) x[1] = 0;
+    REGARD_DEVICE void keep(i32 m, i32 half, i32 n, u32 kept) {
+#pragma unroll
+      for (i32 i = 0; i < 4; ++i)
+        if ((kept >> (8 * i + 7) & 1) == 0) of[m][n + i / 2].x[half][i % 2] = 0;
     }
     REGARD_DEVICE void share() const {}
   };

@@ -127,17 +127,17 @@ REGARD_DEVICE void send_part(float* to, const Output& o, const RowNumbers& facto
   each_row([&](i32 m, i32 half) {
     const i32 row = Fragment::row() + row_offset(m, half);
     if (row >= count) return;
+    float* const of_row = to + row * key::dv + own_column;
 #pragma unroll
     for (i32 c = 0; c < column_tiles; ++c) {
       const i32 column = own_column + column_offset(c);
-      const float(&x)[2] = o[m][c].x[half];
-      float* const there = to + row * key::dv + column;
+      float* const there = of_row + column_offset(c);  // which the instruction adds
+      const float x = o[m][c].x[half][0] * factor[m][half], y = o[m][c].x[half][1] * factor[m][half];
       if constexpr (key::dv % 2 == 0) {
-        const float both[2] = {x[0] * factor[m][half], x[1] * factor[m][half]};
-        if (column < key::dv) store_elements<DType::fp32>(reinterpret_cast<u8*>(there), both);
+        if (column < key::dv) store_pair(there, x, y);
       } else {
-        if (column < key::dv) there[0] = x[0] * factor[m][half];
-        if (column + 1 < key::dv) there[1] = x[1] * factor[m][half];
+        if (column < key::dv) there[0] = x;
+        if (column + 1 < key::dv) there[1] = y;
       }
     }
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/portable/cuda/matrix.h"
+#include "kernels/portable/cuda/random.h"
 #include "kernels/portable/tile.h"
 
 namespace regard {
@@ -20,11 +21,9 @@ REGARD_DEVICE u32 rounded(const float (&x)[2]) {
   return pair<operand>(x[0], x[1]);
 }
 
-/// Of which only those of two neighbours stay that are kept.
-REGARD_DEVICE u32 kept(u32 x, bool first, bool second) {
-  if (!first) x &= 0xffff0000u;
-  if (!second) x &= 0x0000ffffu;
-  return x;
+/// Of which those stay that are kept: byte `first` and the next of `kept` have their highest bits then.
+REGARD_DEVICE u32 of_kept(u32 x, u32 kept, i32 first) {
+  return x & spread_highest_bits(kept, first);
 }
 
 /// Weights are packed, dropped where they are not kept, and shared with who multiplies them.
@@ -44,10 +43,13 @@ struct LeftWeights<false> {
 #pragma unroll
       for (i32 i = 0; i < block_k / depth * 4; ++i) left[m][i / 4][i % 4] = rounded(s[m][i / 2].x[i % 2]);
   }
-  /// Of two neighbours in the n-th key tile.
-  REGARD_DEVICE void keep(i32 m, i32 half, i32 n, bool first, bool second) {
-    u32& x = left[m][n / 2][n % 2 * 2 + half];
-    x = kept(x, first, second);
+  /// Two neighbours in each of the n-th and the next key tile, by the highest bits of four bytes.
+  REGARD_DEVICE void keep(i32 m, i32 half, i32 n, u32 kept) {
+#pragma unroll
+    for (i32 i = 0; i < 2; ++i) {
+      u32& x = left[m][n / 2][2 * i + half];
+      x = of_kept(x, kept, 2 * i);
+    }
   }
   REGARD_DEVICE void share() const {}
 
@@ -76,9 +78,12 @@ struct LeftWeights<true> {
       for (i32 n = 0; n < key_tiles; ++n) own[m][half][n] = rounded(s[m][n].x[half]);
     });
   }
-  REGARD_DEVICE void keep(i32 m, i32 half, i32 n, bool first, bool second) {
-    u32& x = own[m][half][n];
-    x = kept(x, first, second);
+  REGARD_DEVICE void keep(i32 m, i32 half, i32 n, u32 kept) {
+#pragma unroll
+    for (i32 i = 0; i < 2; ++i) {
+      u32& x = own[m][half][n + i];
+      x = of_kept(x, kept, 2 * i);
+    }
   }
   REGARD_DEVICE void share() const {
     const i32 byte = part_of_wave() * part_bytes + Fragment::column() * operand_bytes;

@@ -116,7 +116,7 @@ const std::vector<std::string> portable_problems_from_sm_80 = {
     "fwd bf16 lse d=300 b=1 h=2 s=100 bias=bh",
     "fwd bf16 lse d=59 b=1 h=2 s=130 mask=window:30,3,sink=5 softcap=20 sink",
     "fwd fp16 lse d=128 b=1 h=2 s=150 softcap=3 scale=1",
-    "fwd bf16 lse d=128 b=1 h=1 sq=130 sk=200 dropout=0.3 bias=bh mask=window:60,2",
+    "fwd bf16 lse d=128 b=1 h=1 sq=130 sk=200 dropout=0.7 bias=bh mask=window:60,2",
     "fwd fp32 lse d=64 b=1 h=1 s=70 dropout=0.3 softcap=1",
     // Where two warps share rows.
     "fwd bf16 lse d=256 b=1 hq=2 hk=1 s=130 mask=causal bits",
@@ -147,6 +147,11 @@ TEST(Emulated, PortableIsRight) {
   expect_all_right(portable_problems, {emulated_target(), portable_family()});
   if (emulated_target() != "sm_75")
     expect_all_right(portable_problems_from_sm_80, {emulated_target(), portable_family()});
+  // Two tiles on their way, with K and V alike and not.
+  if (hopper())
+    expect_all_right({"fwd bf16 lse d=128 b=1 h=2 s=300 mask=window:150,9 softcap=3 dropout=0.6",
+                      "fwd fp16 lse d=128 dv=64 b=1 h=1 s=300 bits"},
+                     {emulated_target(), "mma_async stages=2"});
 }
 
 /// V is 0 at the keys that rows see best: O is made of weights that half precision and 8 bits hardly hold.

@@ -59,12 +59,34 @@ void larger_pair(Execution& e, const Instruction& i) {
 void move(Execution& e, const Instruction& i) {
   e.set(i.operands[0], e.get(i.operands[1]));
 }
-/// Of two halves, the low one first.
-void join(Execution& e, const Instruction& i) {
+/// Of two halves, the low one first; or to them.
+void join_or_part(Execution& e, const Instruction& i) {
+  if (i.operands[0].kind == ptx::Operand::Kind::vector) {
+    const std::uint64_t both = e.get(i.operands[1]);
+    e.set(i.operands[0].parts.at(0), both & 0xffffffff);
+    e.set(i.operands[0].parts.at(1), both >> 32);
+    return;
+  }
   const auto half = [&](std::size_t n) {
     return static_cast<std::uint32_t>(e.get(i.operands[1].parts.at(n)));
   };
   e.set(i.operands[0], half(0) | std::uint64_t{half(1)} << 32);
+}
+/// Of two numbers of 32 bits, in 64.
+void multiply_wide(Execution& e, const Instruction& i) {
+  e.set(i.operands[0], (e.get(i.operands[1]) & 0xffffffff) * (e.get(i.operands[2]) & 0xffffffff));
+}
+/// Four of eight bytes, whose numbers are digits of the last source; of 8 or more, the highest bit eight
+/// times.
+void permute(Execution& e, const Instruction& i) {
+  const std::uint64_t both = (e.get(i.operands[1]) & 0xffffffff) | e.get(i.operands[2]) << 32,
+                      digits = e.get(i.operands[3]);
+  std::uint64_t result = 0;
+  for (int n = 0; n < 4; ++n) {
+    const std::uint64_t digit = digits >> 4 * n & 15, byte = both >> 8 * (digit & 7) & 0xff;
+    result |= (digit < 8 ? byte : byte < 128 ? 0 : 0xff) << 8 * n;
+  }
+  e.set(i.operands[0], result);
 }
 void differ(Execution& e, const Instruction& i) {
   e.set(i.operands[0],
@@ -101,7 +123,9 @@ std::span<const Named> arithmetic_instructions() {
       {"max.bf16x2", larger_pair<REGARD_BF16>, 80},
       {"mov.u32", move},
       {"mov.b32", move},
-      {"mov.b64", join},
+      {"mov.b64", join_or_part},
+      {"mul.wide.u32", multiply_wide},
+      {"prmt.b32", permute},
       {"setp.ne.b32", differ},
       {"bra", jump},
       {"bmsk.clamp.b32", mask},

@@ -207,6 +207,7 @@ std::span<const Named> memory_instructions() {
       {"st.shared.v2.f32", store_shared},
       {"st.shared.b32", store_shared},
       {"st.global.v4.b32", store_global},
+      {"st.global.v2.f32", store_global},
       {"ld.shared.v4.f32", load_shared},
       {"ld.shared.v2.f32", load_shared},
       {"cp.async.cg.shared.global", copy, 80},

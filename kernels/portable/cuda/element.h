@@ -90,6 +90,10 @@ REGARD_DEVICE void store_pair(u32 to, float x, float y) {
   else
     store_word(to, pair<dtype>(x, y));
 }
+/// The same to global memory.
+REGARD_DEVICE void store_pair(float* to, float x, float y) {
+  asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
+}
 
 /// Both addresses are multiples of `bytes`, a power of two up to 16.
 template <i32 bytes>
