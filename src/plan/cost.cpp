@@ -101,7 +101,7 @@ Seconds traffic(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
   const double heads = static_cast<double>(packs_group(plan, stage.kernel.algorithm) ? p.hk : p.hq);
   const double seen = p.sk > 0 ? static_cast<double>(visible_keys(p)) / static_cast<double>(p.sk) : 1;
-  const double keys = seen * static_cast<double>(p.tk > 0 ? p.tk : product({p.b, p.sk}));
+  const double keys = seen * static_cast<double>(key_tokens(p));
   return keys * heads * static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype)) /
          bytes_per_second(plan);
 }
