@@ -1,7 +1,8 @@
 // Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
 //
 // A block is up to key::block_q query rows of one (batch, head) against one part of the keys. It walks the
-// keys in steps of key::block_k: K and V of a step are packed once, then each tile of 64 query rows takes
+// keys in steps of key::block_k, whose K and V are packed (forward_pack.h). Then each tile of 64 query rows
+// takes
 //   scores   S^T[key][row] = K Q^T      lanes are query rows, so that softmax needs no sum across lanes
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
@@ -9,16 +10,14 @@
 #include "kernels/cpu/ahead.h"
 #include "kernels/cpu/called.h"
 #include "kernels/cpu/forward_amx.h"
+#include "kernels/cpu/forward_pack.h"
 #include "kernels/cpu/forward_weights.h"
 #include "kernels/cpu/kernel.h"
-#include "kernels/cpu/pack.h"
 #include "kernels/cpu/softmax.h"
 
 namespace regard {
 namespace {
 
-constexpr ForwardLayout layout(depth(key::d), depth(key::block_k), key::dv, key::block_q, key::block_k,
-                               elementwise_bias);
 static_assert(key::block_q % tile == 0 && key::block_k % (2 * key_step) == 0);
 static_assert(!amx || lanes * width <= key::block_k * tile, "rows of O are turned in the memory of scores");
 static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "weights and a chunk of scores lie there");
@@ -114,7 +113,8 @@ struct Work {
 
 /// The scratch memory of a thread, divided.
 struct Scratch {
-  float *keys, *values, *scores, *weights, *bias;
+  PackedStep step;
+  float *scores, *weights, *bias;
   float *q, *output;  // of the first tile
 
   explicit Scratch(void* memory) {
@@ -123,8 +123,8 @@ struct Scratch {
       at += bytes;
       return reinterpret_cast<float*>(at - bytes);
     };
-    keys = take(layout.keys);
-    values = take(layout.values);
+    step.keys = take(layout.keys);
+    step.values = take(layout.values);
     scores = take(layout.scores);
     weights = take(layout.weights);
     bias = take(layout.bias);
@@ -190,6 +190,14 @@ class Block {
   REGARD_CALLED void fetch_keys(const Head& head, i64 key, i64 end) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     const i64 count = smaller(key::block_k, end - key);
+    if (packs_once && a_.packed_steps) {
+      if (count <= 0) return;
+      const PackedStep step = packed_step(head, key);
+      constexpr i64 key_bytes = layout.keys / key::block_k, value_bytes = layout.values / key::block_k;
+      ahead_.add(reinterpret_cast<const u8*>(step.keys), key_bytes, key_bytes, count);
+      ahead_.add(reinterpret_cast<const u8*>(step.values), value_bytes, value_bytes, key::block_k);
+      return;
+    }
     ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
     ahead_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
   }
@@ -230,7 +238,7 @@ class Block {
       if constexpr (key::bits) {
         if (!load_bits(head_, part)) continue;
       }
-      if (!packed) pack(first_key, needed);
+      if (!packed) operands_ = operands(first_key, needed);
       packed = true;
       if (!rows.packed) {
         pack_transposed<key::d, tile>(rows.q, head_.q(rows.first_row), a_.q.row, rows.rows);
@@ -251,16 +259,11 @@ class Block {
     return {(seen.begin - first_key) / key_step * key_step, round_up(seen.end - first_key, key_step)};
   }
 
-  REGARD_CALLED void pack(i64 first_key, Range keys) {
-    const i64 exist = smaller(key::block_k, head_.sequence.sk - first_key);
-    const i64 first = first_key + keys.begin, count = smaller(exist, keys.end) - keys.begin;
-    const i64 capacity = keys.end - keys.begin;
-    pack_rows<key::d>(scratch_.keys + keys.begin * depth(key::d), head_.k(first), a_.k.row, count, capacity);
-    if constexpr (amx)
-      pack_turned<key::dv, key::block_k>(scratch_.values, head_.v(first_key), a_.v.row, exist);
-    else
-      pack_columns<key::dv, width>(scratch_.values + depth(keys.begin) * width, head_.v(first), a_.v.row,
-                                   count, capacity);
+  /// K and V of a step, packed.
+  PackedStep operands(i64 first_key, Range needed) {
+    if (packs_once && a_.packed_steps) return packed_step(head_, first_key);
+    pack_step(scratch_.step, head_, first_key, needed);
+    return scratch_.step;
   }
 
   /// One tile of rows against the keys of one step.
@@ -276,7 +279,7 @@ class Block {
     else
       compute_scores(rows, part, reach, maximum);
     if (!weighed) changed = softmax(head_, rows, part, reach, maximum, unit(), part.scores, rescale);
-    add_values<tile>({rows.output, weighed ? scratch_.weights : part.scores, scratch_.values, rows.started,
+    add_values<tile>({rows.output, weighed ? scratch_.weights : part.scores, operands_.values, rows.started,
                       changed ? rescale : nullptr, reach.values});
     rows.started = true;
   }
@@ -291,7 +294,7 @@ class Block {
     for (; key < part.end && reach.all_strips(key, key + key_step); key += key_step) {
       if (!ahead_.empty()) ahead_.fetch(2 * key_step);
       const bool modified = modifies(rows, part, key, key + key_step);
-      const float* keys = scratch_.keys + key * depth(key::d);
+      const float* keys = operands_.keys + key * depth(key::d);
       float* scores = part.scores + key * tile;
       if (key == part.begin)
         multiply_keys<tile_vectors>(scores, keys, rows.q, modified ? nullptr : maximum);
@@ -321,7 +324,7 @@ class Block {
     if (reaching.first >= reaching.last) return reaching;
     if (!ahead_.empty()) ahead_.fetch(2 * key_step);
     const bool modified = modifies(rows, part, key, end);
-    multiply_strips(part.scores + key * tile, scratch_.keys + key * depth(key::d), rows.q, reaching,
+    multiply_strips(part.scores + key * tile, operands_.keys + key * depth(key::d), rows.q, reaching,
                     modified ? nullptr : maximum);
     if (modified) modify(rows, part, key, end, reaching, maximum);
     return reaching;
@@ -351,7 +354,7 @@ class Block {
     i64 waiting = part.begin;  // weights from here on are not in O yet
     const auto add_waiting = [&](i64 until) {
       if (waiting == until) return;
-      add_values_amx(rows.output, scratch_.values, weights, waiting, until, rows.started);
+      add_values_amx(rows.output, operands_.values, weights, waiting, until, rows.started);
       rows.started = true;
       waiting = until;
     };
@@ -363,7 +366,7 @@ class Block {
       alignas(64) float maximum[tile];
       for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
       const bool modified = modifies(rows, part, part.begin, part.end);
-      compute_scores_amx(part.scores, scratch_.keys, rows.q, part.begin, part.end,
+      compute_scores_amx(part.scores, operands_.keys, rows.q, part.begin, part.end,
                          modified ? nullptr : maximum);
       if (modified) modify(rows, part, part.begin, part.end, {0, strips}, maximum);
       const Reach reach(rows.visible, part.first_key, part.begin, part.end);
@@ -379,6 +382,7 @@ class Block {
   i64 split_;
   Scale scale_;
   Scratch scratch_;
+  PackedStep operands_{};
   QueryTile tiles_[key::block_q / tile];
   i64 tile_count_ = 0;
   Ahead ahead_;
@@ -388,6 +392,7 @@ class Block {
 }  // namespace regard
 
 REGARD_KERNEL(REGARD_SYMBOL) {
+  if (regard::packs_once && block < 0) return regard::pack_block(*arguments, -1 - block);
   [[maybe_unused]] const regard::TileUnit<regard::amx> unit;
   const regard::Work work(*arguments, block);
   regard::Block(*arguments, work, scratch).run(block + arguments->side_by_side);

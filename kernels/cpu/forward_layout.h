@@ -1,4 +1,5 @@
-// How forward.cpp divides the scratch memory of a thread. The plan sizes the scratch with the same constants.
+// How forward.cpp divides the scratch memory of a thread, and a step of the keys. The plan sizes both with
+// the same constants.
 #pragma once
 
 #include "kernels/arguments.h"
@@ -27,7 +28,13 @@ struct ForwardLayout {
   static constexpr i64 padded(i64 dv) { return (dv + 15) / 16 * 16; }
   static constexpr i64 aligned(i64 bytes) { return (bytes + 63) / 64 * 64; }
 
-  constexpr i64 total() const { return tiles * (q + output) + keys + values + scores + weights + bias; }
+  /// K and V of a step; and how many steps the sequences fill at most, each of which begins one of its own.
+  constexpr i64 step() const { return keys + values; }
+  static constexpr i64 most_steps(i64 sequences, i64 all_keys, i64 block_k) {
+    return all_keys / block_k + sequences;
+  }
+
+  constexpr i64 total() const { return tiles * (q + output) + step() + scores + weights + bias; }
 };
 
 }  // namespace regard

@@ -179,6 +179,7 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.descale_v = pointer<const float>(t[REGARD_DESCALE_V]);
   a.descale_batch = p.descale == Descale::head ? t[REGARD_DESCALE_Q].strides[0] : 0;
 
+  a.packed_steps = part<u8>(plan, workspace, Part::packed_steps);
   a.partial_o = part<float>(plan, workspace, Part::partial_o);
   a.partial_lse = part<float>(plan, workspace, Part::partial_lse);
   a.delta = part<float>(plan, workspace, Part::delta);

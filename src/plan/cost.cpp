@@ -120,14 +120,16 @@ Seconds of_gpu_forward(const Plan& plan, const Stage& stage) {
 }
 
 /// A CPU's decode kernel computes while K and V are on their way; the others pack them first, for each block
-/// of rows.
+/// of rows or once for all (what one stage leaves for the next is counted apart).
 Seconds of_blocks(const Plan& plan, const Stage& stage) {
   const std::string& kernel = stage.kernel.algorithm.kernel;
   if (plan.target->kind != TargetKind::cpu || kernel != "forward")
     return std::max(arithmetic(plan, stage), traffic(plan, stage));
+  const bool packed = plan.workspace.bytes[static_cast<std::size_t>(Part::packed_steps)] > 0;
   const double row_blocks = std::ceil(static_cast<double>(plan.problem.sq) /
                                       static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));
-  return arithmetic(plan, stage) + 2 * row_blocks * traffic(plan, stage);  // read and written
+  const double passes = packed ? 1 : 2;  // read, and else written
+  return arithmetic(plan, stage) + passes * row_blocks * traffic(plan, stage);
 }
 
 /// New keys and values are read and written once.
@@ -146,7 +148,7 @@ double cost_seconds(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     total += overlaps_the_stage_before(stage, *plan.target) ? overlapping_stage_overhead : stage_overhead;
     if (stage.kernel.algorithm.kernel == "append_kv") total += appended(plan) / busy_threads(plan, stage);
-    if (!is_main(stage.kernel.algorithm.kernel)) continue;
+    if (!is_main(stage.kernel.algorithm.kernel) || stage.first_block < 0) continue;
     total += on_gpu && stage.kernel.algorithm.kernel == "forward"
                  ? of_gpu_forward(plan, stage)
                  : of_blocks(plan, stage) / busy_threads(plan, stage);

@@ -27,13 +27,41 @@ std::int64_t row_blocks(const Plan& plan) {
   return rows > 0 ? product({p.b, heads, ceil_divide(rows, plan.block_rows)}) : 0;
 }
 
-Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
+ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
   const Problem& p = plan.problem;
   const std::int64_t block_k = value_of(tile, "block_k");
-  const ForwardLayout layout(operand_depth(p, *plan.target, p.d), operand_depth(p, *plan.target, block_k),
-                             p.dv, value_of(tile, "block_q"), block_k, has_elementwise_bias(p.bias));
-  return stage_of(p, *plan.target, tile.kernel, &tile, product({row_blocks(plan), plan.splits}),
-                  layout.total());
+  return ForwardLayout(operand_depth(p, *plan.target, p.d), operand_depth(p, *plan.target, block_k), p.dv,
+                       value_of(tile, "block_q"), block_k, has_elementwise_bias(p.bias));
+}
+
+/// Blocks of rows that read the same K and V, from which on those are packed once for all of them. Only for
+/// the tile unit, which takes K and V in an order far from that of memory.
+constexpr std::int64_t many_readers = 3;
+
+bool packs_once(const Plan& plan) {
+  const Problem& p = plan.problem;
+  if (row_blocks(plan) == 0 || p.sk == 0 || p.paged > 0) return false;
+  if (!pairs(p, *plan.target) || !plan.target->has("amx")) return false;
+  return product({p.hq / p.hk, ceil_divide(p.sq, plan.block_rows)}) >= many_readers;
+}
+
+/// The blocks of rows and, before them, those that pack.
+std::vector<Stage> forward_stages(Plan& plan, const Target::Tile& tile) {
+  const Problem& p = plan.problem;
+  const ForwardLayout layout = layout_of(plan, tile);
+  const auto stage = [&](std::int64_t grid, std::int64_t scratch_bytes) {
+    return stage_of(p, *plan.target, tile.kernel, &tile, grid, scratch_bytes);
+  };
+  std::vector<Stage> stages;
+  if (packs_once(plan)) {
+    const std::int64_t block_k = value_of(tile, "block_k");
+    need(plan.workspace, Part::packed_steps,
+         product({p.hk, ForwardLayout::most_steps(p.b, key_tokens(p), block_k), layout.step()}));
+    stages.push_back(stage(product({p.b, p.hk, ceil_divide(p.sk, block_k)}), 0));
+    stages.back().first_block = -stages.back().grid;
+  }
+  stages.push_back(stage(product({row_blocks(plan), plan.splits}), layout.total()));
+  return stages;
 }
 
 }  // namespace
@@ -43,7 +71,7 @@ Result<Plan> cpu_forward(const Problem& problem, const Target& target, const Tar
   Plan plan = start(problem, target, options);
   plan.block_rows = rows_of_block(problem, tile, plan.threads);
   plan.side_by_side = plan.threads;
-  plan.stages = {forward_stage(plan, tile)};
+  plan.stages = forward_stages(plan, tile);
   return finish(std::move(plan));
 }
 
@@ -53,7 +81,7 @@ Result<Plan> cpu_forward_split(const Problem& problem, const Target& target, con
   plan.block_rows = rows_of_block(problem, tile, plan.threads);
   plan.side_by_side = plan.threads;
   split_as_asked(plan, parts_for_workers(plan, row_blocks(plan)), value_of(tile, "block_k"));
-  plan.stages = {forward_stage(plan, tile)};
+  plan.stages = forward_stages(plan, tile);
   combine_parts(plan);
   return finish(std::move(plan));
 }

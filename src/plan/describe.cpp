@@ -16,6 +16,7 @@ nlohmann::json json_of(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     stages.push_back({{"kernel", print(stage.kernel)},
                       {"grid", stage.grid},
+                      {"first_block", stage.first_block},
                       {"scratch_bytes", stage.scratch_bytes},
                       {"shared_bytes", stage.shared_bytes}});
   }
@@ -67,7 +68,8 @@ std::string to_text(const Plan& plan) {
                   cpu ? "thread" : "multiprocessor", plural(plan.threads), plan.workspace.total);
   if (plan.splits > 1) text += fmt::format("  the keys in {} parts of {}\n", plan.splits, plan.split_keys);
   for (const Stage& stage : plan.stages) {
-    text += fmt::format("  {}: {} block{}", stage.kernel.algorithm.kernel, stage.grid, plural(stage.grid));
+    text += fmt::format("  {}: {} block{}{}", stage.kernel.algorithm.kernel, stage.grid, plural(stage.grid),
+                        stage.first_block < 0 ? " that pack K and V" : "");
     if (stage.shared_bytes > 0) text += fmt::format(", {} bytes of shared memory", stage.shared_bytes);
     if (cpu) text += fmt::format(", {} bytes of scratch per thread", stage.scratch_bytes);
     text += fmt::format(", kernel '{}'\n", print(stage.kernel));

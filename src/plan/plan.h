@@ -20,12 +20,14 @@ std::string_view word(Family);
 struct Stage {
   KernelKey kernel;
   std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one behind it
+  std::int64_t first_block = 0;    ///< cpu: the number of the first one; below 0 they pack K and V
   std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
   std::int64_t shared_bytes = 0;   ///< gpu: dynamic shared memory of one block
 };
 
 /// Parts of the workspace, in this order, each 64-byte aligned. 0 bytes = not needed.
 enum class Part : std::uint8_t {
+  packed_steps,
   partial_o,
   partial_lse,
   delta,

@@ -50,6 +50,30 @@ TEST(Amx, EveryMaskOnEveryShape) {
     expect_right({std::string("b=2 hq=4 hk=2 d=64 ") + shape}, masks);
 }
 
+// Three blocks of rows or more that read the same K and V: blocks of their own pack those.
+TEST(Amx, KeysPackedOnce) {
+  Texts problems = {"splits=3 b=2 sq=70 sk=1500 d=64 mask=causal",
+                    "b=2 sq=100 sk=300 d=40 dv=7 layout=sbhd",
+                    "varlen b=5 sq=150 sk=600 tq=400 tk=1100 d=64",
+                    "varlen b=5 sq=150 sk=600 tq=400 tk=1100 d=64 lengths mask=causal",
+                    "b=3 sq=90 sk=600 d=64 lengths",
+                    "sq=40 sk=1200 d=64 mask=window:30,5",
+                    "sq=40 sk=1200 d=64 mask=window:30,5,sink=7",
+                    "sq=600 sk=100 d=64 mask=causal"};
+  for (const std::string& mask : masks) problems.push_back("b=2 d=64 sq=100 sk=600 " + mask);
+  for (const std::string& problem : problems) {
+    const std::string text = "fwd bf16 lse hq=6 hk=2 " + problem;
+    test::expect_right(text,
+                       {"cpu-amx-emulated", problem.starts_with("splits") ? "forward_split" : "forward"});
+  }
+  for (const bool of_q : {true, false}) {
+    test::CaseOptions options;
+    (of_q ? options.nan_row : options.nan_key) = 60;
+    test::expect_right("fwd bf16 lse hq=3 hk=1 sq=100 sk=300 d=64 mask=window:40,5",
+                       {"cpu-amx-emulated", "forward"}, options);
+  }
+}
+
 TEST(Amx, ScoreModifiers) {
   expect_right({"b=2 hq=4 hk=2 d=64 sq=100 sk=400 mask=causal"},
                {"softcap=5", "bias=bh", "bias=alibi", "dropout=0.3", "sink", "scale=-0.2"});

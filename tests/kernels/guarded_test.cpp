@@ -51,7 +51,7 @@ std::string run_guarded(Case& c, const Path& path, Guarded edge) {
     const GuardedMemory scratch("scratch", stage.scratch_bytes, edge);
     std::ranges::fill(scratch.room(), std::uint8_t{0xff});
     const cpu::KernelFunction kernel = (*ready)->kernels[i]->code.function;
-    for (std::int64_t block = 0; block < stage.grid; ++block) {
+    for (std::int64_t block = stage.first_block; block < stage.first_block + stage.grid; ++block) {
       const std::string fault = fault_of([&] { kernel(&arguments, block, scratch.data()); });
       if (!fault.empty()) return print(stage.kernel) + ", block " + std::to_string(block) + ", " + fault;
     }
@@ -110,6 +110,9 @@ TEST(Guarded, ForwardTypesAndHeadDimensions) {
                          runnable_targets());
   expect_bounds_kept({"fwd bf16 lse h=2 d=64", "fwd bf16 lse h=2 d=59", "fwd bf16 lse h=2 d=7 dv=40"}, sizes,
                      "forward", {"cpu-amx-emulated"});
+  expect_bounds_kept({"fwd bf16 lse hq=4 hk=1 d=64", "fwd bf16 lse b=2 hq=4 hk=1 d=59 lengths",
+                      "fwd bf16 lse varlen b=3 hq=4 hk=1 tq=300 tk=400 d=64"},
+                     sizes, "forward", {"cpu-amx-emulated"});
 }
 
 const Texts masks_and_modifiers = {

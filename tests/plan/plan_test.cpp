@@ -565,6 +565,7 @@ TEST(Plan, AnExplanationAsJsonReadsBack) {
         ASSERT_TRUE(kernel) << kernel.error().message;
         EXPECT_EQ(*kernel, expected.kernel);
         EXPECT_EQ(stage.at("grid"), expected.grid);
+        EXPECT_EQ(stage.at("first_block"), expected.first_block);
         EXPECT_EQ(stage.at("scratch_bytes"), expected.scratch_bytes);
         EXPECT_EQ(stage.at("shared_bytes"), expected.shared_bytes);
       }
@@ -665,6 +666,31 @@ TEST(Plan, BackwardSplitsFewHeads) {
   };
   EXPECT_GE(splits("bwd bf16 b=1 h=2 s=8192 d=64"), 32);
   EXPECT_EQ(splits("bwd bf16 b=8 h=16 s=512 d=64"), 1);
+}
+
+TEST(Plan, ManyBlocksOfRowsReadKeysThatArePackedOnce) {
+  struct Case {
+    std::string_view text, on;
+    std::int64_t packing;  // blocks that pack, each a step of 256 keys of a K/V head; 0: each block by itself
+  };
+  const Case cases[] = {
+      {"fwd bf16 b=2 h=2 s=2000 d=128", "cpu-amx", 2 * 2 * 8},
+      {"fwd bf16 b=1 hq=24 hk=8 sq=64 sk=4096 d=128", "cpu-amx", 8 * 16},  // three heads of one block each
+      {"fwd bf16 b=1 hq=16 hk=8 sq=64 sk=4096 d=128", "cpu-amx", 0},
+      {"fwd bf16 b=1 h=2 s=1024 d=128 splits=2", "cpu-amx", 2 * 4},
+      {"fwd bf16 b=2 h=2 s=2000 d=128", "cpu-avx512bf16", 0},
+      {"fwd fp32 b=2 h=2 s=2000 d=128", "cpu-amx", 0},
+      {"fwd bf16 b=2 h=2 sq=2000 sk=0 d=128", "cpu-amx", 0},
+      {"fwd bf16 b=2 h=2 sq=0 sk=2000 d=128", "cpu-amx", 0},
+  };
+  for (const Case& c : cases) {
+    const Result<Plan> made = plan(problem(c.text), target(c.on), {.threads = 2, .family = "forward"});
+    ASSERT_TRUE(made) << made.error().message;
+    const Stage& first = made->stages.front();
+    EXPECT_EQ(first.first_block, -c.packing) << c.text;
+    EXPECT_EQ(first.first_block < 0 ? first.grid : 0, c.packing) << c.text;
+    EXPECT_EQ(made->workspace.bytes[static_cast<std::size_t>(Part::packed_steps)] > 0, c.packing > 0);
+  }
 }
 
 TEST(Plan, PackedSequencesAreSizedByTokens) {
