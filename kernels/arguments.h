@@ -67,9 +67,10 @@ struct Arguments {
   float* grad_q_sum;      // backward: [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..])
   i64* progress;          // backward: [b, hk, query_parts, blocks of keys], 64 bytes apart (backward_order.h)
   i64 key_blocks;         // how many those are
-  i64 query_parts;        // backward on a CPU: parts of the queries that have blocks of their own, 1 = none
+  i64 query_parts;        // backward on a CPU: parts of the queries with sums of their own, 1 = none
   i64 part_queries;       // queries per part
-  float* grad_k_partial;  // [query_parts, b, hk, sk, d rounded up to 16] (varlen: [.., hk, tk, ..])
+  i64 parts_apart;        // 1: parts have blocks of their own, 0: each block goes through all
+  float* grad_k_partial;  // those sums: [query_parts, b, hk, sk, d rounded up to 16] (varlen: [.., hk, tk])
   float* grad_v_partial;  // [query_parts, b, hk, sk, dv rounded up to 16]
   float* grad_bias_partial;  // backward: fp32 image of a broadcast bias gradient
   i64 tq, tk;                // total tokens: b * sq dense

@@ -18,18 +18,6 @@ REGARD_INLINE i64 row_number(const Arguments& a, const Sequence& sequence, const
                      : (sequence.batch * a.hq + place.head) * a.sq + place.row;
 }
 
-/// The number of a key of a K/V head among those of all: [b, hk, sk] (varlen: [hk, tk]).
-template <class Sequence>
-REGARD_INLINE i64 key_number(const Arguments& a, const Sequence& sequence, i64 kv_head, i64 key) {
-  return a.offsets_k ? kv_head * a.tk + sequence.first_k + key
-                     : (sequence.batch * a.hk + kv_head) * a.sk + key;
-}
-
-/// How far the same key stands behind in the results of the next part of the queries.
-REGARD_INLINE i64 keys_of_part(const Arguments& a) {
-  return a.hk * a.tk;
-}
-
 /// How far the same row stands behind in the results of the next part of the keys.
 REGARD_INLINE i64 rows_of_part(const Arguments& a) {
   return a.hq * a.tq;

@@ -4,10 +4,10 @@
 //
 // A block of the grid owns the keys of one part of one K/V head: all of them, or block_k. For each block_k it
 // walks over the queries of every head of the group, block_q at a time, so that dK and dV are sums in
-// scratch, written once, in one fixed order; or, where heads are few, over one part of the queries, and the
-// parts are added up at the end. dQ is a sum in the workspace that blocks of keys add to in turn
-// (backward_order.h). Scores are made transposed, [key][query] with one lane per query: the sums over queries
-// (dK, dV) and over keys (dQ) then both find dS as rows to broadcast.
+// scratch, written once, in one fixed order; of few long heads part by part (query_parts.h). dQ is a sum in
+// the workspace that blocks of keys add to in turn (backward_order.h). Scores are made transposed,
+// [key][query] with one lane per query: the sums over queries (dK, dV) and over keys (dQ) then both find dS
+// as rows to broadcast.
 #include "kernels/cpu/backward_amx.h"
 #include "kernels/cpu/backward_bias.h"
 #include "kernels/cpu/backward_order.h"
@@ -15,6 +15,7 @@
 #include "kernels/cpu/called.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/pack.h"
+#include "kernels/cpu/query_parts.h"
 
 namespace regard {
 namespace {
@@ -39,11 +40,11 @@ void pack_query_lanes(float* to, const u8* from, i64 stride, i64 rows) {
                               larger<i64>(0, smaller(panel, rows - column)));
 }
 
-/// The keys of one part of one K/V head, against one part of the queries.
+/// The keys of one part of one K/V head, against the parts [first_part, last_part) of the queries.
 struct Backward {
   const Arguments& a;
   float* const scratch;
-  const i64 batch, kv_head, query_part;
+  const i64 batch, kv_head, first_part, last_part;
   const i64 group = a.hq / a.hk;
   Ahead ahead{};
 
@@ -54,7 +55,7 @@ struct Backward {
 
   void run(i64 first_key, i64 end_key) {
     const Head head = head_of(a, batch, kv_head * group);
-    if (query_part > 0 && query_part * a.part_queries >= head.sequence.sq) return;
+    if (first_part >= parts_of(a, head.sequence)) return;
     if constexpr (key::dbias) {
       if (!bias_shared(a).any())
         for (i64 i = 0; i < group; ++i)
@@ -67,20 +68,36 @@ struct Backward {
       block_of_keys(head, block, block == blocks - 1);
   }
 
-  REGARD_CALLED void block_of_keys(const Head& first_head, i64 block, bool last) {
-    const Sequence& sequence = first_head.sequence;
+  REGARD_CALLED void block_of_keys(const Head& head, i64 block, bool last) {
+    const Sequence& sequence = head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
+    pack_keys(head, first, keys);
+    const i64 end_part = smaller(last_part, parts_of(a, sequence));
+    for (i64 query_part = first_part; query_part < end_part; ++query_part) {
+      __builtin_memset(part(scratch_layout.grad_k), 0, block_k * columns_d * 4);
+      __builtin_memset(part(scratch_layout.grad_v), 0, block_k * columns_dv * 4);
+      part_of_queries(head, block, last, query_part);
+      if (end_part - first_part > 1) add_to_total(query_part == first_part);
+    }
+    if (a.parts_apart) return store_part(head, first, keys);
+    const bool total = end_part - first_part > 1;
+    store_rows<d>(head, a.grad_k, first, keys, part(total ? total_k : scratch_layout.grad_k), a.scale);
+    store_rows<dv>(head, a.grad_v, first, keys, part(total ? total_v : scratch_layout.grad_v), 1.0f);
+  }
+
+  REGARD_CALLED void pack_keys(const Head& first_head, i64 first, i64 keys) {
     pack_rows<d>(part(scratch_layout.k_rows), first_head.k(first), a.k.row, keys, block_k);
     if constexpr (amx)
       pack_turned<d, block_k>(part(scratch_layout.k_columns), first_head.k(first), a.k.row, keys);
     else
       pack_panels<d, block_k>(part(scratch_layout.k_columns), first_head.k(first), a.k.row, keys);
     pack_rows<dv>(part(scratch_layout.v_rows), first_head.v(first), a.v.row, keys, block_k);
-    float* const grad_k = part(scratch_layout.grad_k);
-    float* const grad_v = part(scratch_layout.grad_v);
-    __builtin_memset(grad_k, 0, block_k * columns_d * 4);
-    __builtin_memset(grad_v, 0, block_k * columns_dv * 4);
+  }
 
+  /// Adds what a part of the queries has of dK and dV of the block, and of dQ.
+  REGARD_CALLED void part_of_queries(const Head& first_head, i64 block, bool last, i64 query_part) {
+    const Sequence& sequence = first_head.sequence;
+    const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
     const Turn turn(a, batch, kv_head, query_part, block);
     const i64 first_query = query_part * a.part_queries;
     const i64 end_query = smaller(first_query + a.part_queries, sequence.sq);
@@ -106,20 +123,32 @@ struct Backward {
     }
     turn.wait(end_query);
     turn.finish(end_query);
+  }
 
-    if (a.query_parts > 1) return store_part(first_head, first, keys);
-    const i64 memory_row = sequence.first_k + first;
-    for (i64 i = 0; i < keys; ++i) {
-      store_row<key::dtype, d>(first_head.address<key::dtype>(a.grad_k, kv_head, memory_row + i),
-                               grad_k + i * columns_d, a.scale);
-      store_row<key::dtype, dv>(first_head.address<key::dtype>(a.grad_v, kv_head, memory_row + i),
-                                grad_v + i * columns_dv, 1.0f);
-    }
+  /// dK and dV of the parts before, behind all other scratch.
+  static constexpr i64 total_k = scratch_layout.floats, total_v = total_k + block_k * columns_d;
+
+  /// Adds dK and dV of one part of the queries, which lie one behind the other, to those of the parts before.
+  REGARD_CALLED void add_to_total(bool first) {
+    static_assert(scratch_layout.grad_v == scratch_layout.grad_k + block_k * columns_d);
+    const float* const from = part(scratch_layout.grad_k);
+    float* const to = part(total_k);
+    for (i64 i = 0; i < block_k * (columns_d + columns_dv); i += lanes)
+      store(to + i, first ? load<Floats>(from + i) : load<Floats>(to + i) + load<Floats>(from + i));
+  }
+
+  /// The keys [first, first + keys) of dK or dV.
+  template <i64 n>
+  REGARD_CALLED void store_rows(const Head& head, const Rows& to, i64 first, i64 keys, const float* from,
+                                float factor) {
+    for (i64 i = 0; i < keys; ++i)
+      store_row<key::dtype, n>(head.address<key::dtype>(to, kv_head, head.sequence.first_k + first + i),
+                               from + i * padded_columns(n), factor);
   }
 
   /// dK and dV of one part of the queries.
   REGARD_CALLED void store_part(const Head& head, i64 first, i64 keys) {
-    const i64 row = query_part * keys_of_part(a) + key_number(a, head.sequence, kv_head, first);
+    const i64 row = row_of_query_part(a, head.sequence, first_part, kv_head, first);
     __builtin_memcpy(a.grad_k_partial + row * columns_d, part(scratch_layout.grad_k), keys * columns_d * 4);
     __builtin_memcpy(a.grad_v_partial + row * columns_dv, part(scratch_layout.grad_v), keys * columns_dv * 4);
   }
@@ -128,6 +157,8 @@ struct Backward {
   /// starts with: of the head after this one, the i-th of its group, or of the next queries or keys.
   REGARD_CALLED void fetch_ahead(const TilePlace& place, i64 i) {
     const Sequence& sequence = place.head.sequence;
+    const i64 first_query = first_part * a.part_queries;
+    const i64 end_query = smaller(last_part * a.part_queries, sequence.sq);
     constexpr i64 bytes = bytes_of<key::dtype>, sum_bytes = columns_d * 4;
     ahead.clear();
     if (a.split_keys >= a.sk)
@@ -138,16 +169,17 @@ struct Backward {
       i = 0;
       query += block_q;
     }
-    if (query >= sequence.sq) {
+    if (query >= end_query) {
       const i64 key = place.first_key + block_k, keys = smaller(block_k, sequence.sk - key);
       if (keys <= 0) return;
       ahead.add(place.head.k(key), a.k.row * bytes, d * bytes, keys);
       ahead.add(place.head.v(key), a.v.row * bytes, dv * bytes, keys);
-      query = key::mask == Mask::none ? 0 : larger<i64>(0, key - diagonal(a, sequence)) / block_q * block_q;
-      if (query >= sequence.sq) return;
+      query = first_query;
+      if (key::mask != Mask::none) query = larger(query, (key - diagonal(a, sequence)) / block_q * block_q);
+      if (query >= end_query) return;
     }
     const Head head = head_of(a, batch, kv_head * group + i);
-    const i64 queries = smaller(block_q, sequence.sq - query);
+    const i64 queries = smaller(block_q, end_query - query);
     ahead.add(head.q(query), a.q.row * bytes, d * bytes, queries);
     ahead.add(head.address<key::dtype>(a.grad_o, head.head, sequence.first_q + query), a.grad_o.row * bytes,
               dv * bytes, queries);
@@ -284,8 +316,10 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   // The parts of the keys lie outermost, so that heads and parts of the queries take part at the same time
   // and wait less for their own.
   const i64 batches = shared.batches ? 1 : a.b, heads = shared.heads ? 1 : a.hk;
-  const i64 split = block / (a.query_parts * batches * heads);
-  const i64 query_part = block / (batches * heads) % a.query_parts;
+  const i64 parts_of_grid = a.parts_apart ? a.query_parts : 1;
+  const i64 split = block / (parts_of_grid * batches * heads);
+  const i64 first_part = block / (batches * heads) % parts_of_grid;
+  const i64 last_part = a.parts_apart ? first_part + 1 : a.query_parts;
   const i64 batch = block / heads % batches, head = block % heads;
   const i64 first_key = split * a.split_keys, end_key = first_key + a.split_keys;
 
@@ -296,5 +330,5 @@ REGARD_KERNEL(REGARD_SYMBOL) {
       clear_bias_image(a, batch, h, first_key, smaller(end_key, a.sk));
   for (i64 b = batch; b < (shared.batches ? a.b : batch + 1); ++b)
     for (i64 h = head; h < (shared.heads ? a.hk : head + 1); ++h)
-      Backward{a, static_cast<float*>(scratch), b, h, query_part}.run(first_key, end_key);
+      Backward{a, static_cast<float*>(scratch), b, h, first_part, last_part}.run(first_key, end_key);
 }

@@ -4,6 +4,7 @@
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/kernel.h"
+#include "kernels/cpu/query_parts.h"
 
 namespace regard {
 namespace {
@@ -16,22 +17,25 @@ void round_row(u8* to, const float* from, i64 n) {
 }
 
 /// A row of dK or dV from what `count` parts of the queries have of it, in their order.
-void store_sum(u8* to, float* partial, i64 stride, i64 count, i64 n, float factor) {
-  for (i64 i = 0; i < padded_columns(n); i += lanes) {
+void store_sum(u8* to, const float* partial, i64 stride, i64 count, i64 n, float factor) {
+  for (i64 i = 0; i < n; i += lanes) {
     Floats sum = load<Floats>(partial + i);
     for (i64 part = 1; part < count; ++part) sum += load<Floats>(partial + part * stride + i);
-    store(partial + i, sum * factor);
+    u8* const at = to + i * bytes_of<key::dtype>;
+    if (i + lanes <= n)
+      store_floats<key::dtype>(at, sum * factor);
+    else
+      store_floats<key::dtype>(at, sum * factor, n - i);
   }
-  round_row(to, partial, n);
 }
 
 void store_grad_kv(const Arguments& a, const Head& head, i64 first) {
   const Sequence& sequence = head.sequence;
-  const i64 parts = larger<i64>(1, ceil_divide(sequence.sq, a.part_queries));
-  const auto store = [&](const Rows& to, i64 key, float* partial, i64 n, float factor) {
-    const i64 columns = padded_columns(n), row = key_number(a, sequence, head.kv_head, key);
-    store_sum(head.address<key::dtype>(to, head.kv_head, sequence.first_k + key), partial + row * columns,
-              keys_of_part(a) * columns, parts, n, factor);
+  const auto store = [&](const Rows& to, i64 key, const float* partial, i64 n, float factor) {
+    const auto row = [&](i64 part) { return row_of_query_part(a, sequence, part, head.kv_head, key); };
+    const i64 columns = padded_columns(n);
+    store_sum(head.address<key::dtype>(to, head.kv_head, sequence.first_k + key), partial + row(0) * columns,
+              (row(1) - row(0)) * columns, parts_of(a, sequence), n, factor);
   };
   for (i64 key = first; key < smaller(first + rows_per_block, sequence.sk); ++key) {
     store(a.grad_k, key, a.grad_k_partial, a.d, a.scale);
@@ -70,7 +74,7 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
   (void)scratch;
   const Arguments& a = *arguments;
-  if (a.query_parts > 1) {
+  if (a.parts_apart) {
     const i64 chunks = ceil_divide(a.sk, rows_per_block), heads = a.b * a.hk;
     if (block < heads * chunks) {
       const Head head(a, block / chunks / a.hk, block / chunks % a.hk * (a.hq / a.hk));

@@ -43,6 +43,7 @@ template <class Weights>
 REGARD_DEVICE void drop(Weights& weights, const Random& random, i32 keep, i32 first_row, i32 key) {
   constexpr i32 group = philox::group, tiles = smaller(wave_keys, group) / Fragment::columns;
   static_assert(wave_keys % group == 0 || group % wave_keys == 0);
+  static_assert(tiles % 2 == 0, "four bytes serve two tiles of columns");
   const u32 limits = static_cast<u32>(keep) * 0x01010101u;
   const i32 first_of_thread = first_row + row_in_tile(), first_column = key + Fragment::column();
   each_row([&](i32 m, i32 half) {

@@ -134,7 +134,8 @@ class Block {
   /// What is on its way when the first tile begins, which then stands in tiles[0]. A loop, as the compiler
   /// takes long for each place that loads; K and V of one shape, whole, have one.
   REGARD_DEVICE void load_first(Tiles& tiles, i32 first_column) const {
-    constexpr bool alike = key::d == key::dv && block_d == layout.d && block_dv == layout.dv;
+    constexpr bool alike = key::d == key::dv && block_d == layout.d && block_d == block_dv;
+    static_assert(!alike || (layout.row_of_k == layout.row_of_v && layout.keys == layout.values));
     tiles[stages] = tile_from(common_.visible.first / block_k * block_k);
 #pragma unroll 1
     for (i32 i = 0; i < 2 * stages - 1; ++i) {

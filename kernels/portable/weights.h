@@ -21,7 +21,7 @@ REGARD_DEVICE u32 rounded(const float (&x)[2]) {
   return pair<operand>(x[0], x[1]);
 }
 
-/// Of which those stay that are kept: byte `first` and the next of `kept` have their highest bits then.
+/// x with 0 for each half whose byte of `kept`, `first` or the next one, has not its highest bit.
 REGARD_DEVICE u32 of_kept(u32 x, u32 kept, i32 first) {
   return x & spread_highest_bits(kept, first);
 }

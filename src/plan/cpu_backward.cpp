@@ -42,22 +42,33 @@ std::int64_t main_scratch(const Problem& p, const Target& target, const Target::
   return BackwardScratch(shape).floats * 4;
 }
 
-/// dK and dV in fp32.
-std::int64_t part_bytes(const Problem& p) {
-  return product({p.hk, key_tokens(p), padded_columns(p.d) + padded_columns(p.dv), 4});
+/// dK and dV of one part of the queries, in fp32.
+std::int64_t part_bytes(const Problem& p, std::int64_t keys) {
+  return product({keys, padded_columns(p.d) + padded_columns(p.dv), 4});
 }
 
-/// Of few long heads the queries are cut in parts: blocks of keys of different parts do not wait for each
-/// other. By the problem alone, as it changes the order of additions.
-std::int64_t query_parts(const Problem& p, std::int64_t heads) {
-  constexpr std::int64_t many_heads = 16, least_queries = 2048, most_bytes = std::int64_t{64} << 20;
-  if (p.dbias || p.batch_invariant) return 1;
+/// Queries that can meet one block of keys, as far as the mask alone tells.
+std::int64_t queries_of_block(const Problem& p, std::int64_t block_k) {
+  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
+  if (!window || p.window_left < 0 || p.window_right < 0) return p.sq;
+  return std::min(p.sq, sum({p.window_left, p.window_right, block_k}));
+}
+
+/// Of few long heads the queries are cut in parts: where those have blocks of their own, blocks of keys of
+/// different parts do not wait for each other. By the problem alone, as it changes the order of additions. A
+/// part costs a sum of all dK and dV; so not where ranges or bits may leave most of it 0, and beyond 64 MiB
+/// two are enough. A bias's gradient is summed by one block of keys.
+std::int64_t query_parts(const Problem& p, std::int64_t heads, std::int64_t block_k) {
+  constexpr std::int64_t many_heads = 16, least_queries = 2048, many_bytes = std::int64_t{64} << 20;
+  if (p.dbias || p.ranges || p.bits) return 1;
   const auto at_most = [](std::int64_t whole, std::int64_t of_one) {
     return whole / std::max<std::int64_t>(of_one, 1);
   };
-  return std::max<std::int64_t>(std::min({at_most(many_heads, heads), at_most(p.sq, least_queries),
-                                          at_most(most_bytes, part_bytes(p))}),
-                                1);
+  const std::int64_t by_bytes = at_most(many_bytes, part_bytes(p, product({p.hk, key_tokens(p)})));
+  return std::max<std::int64_t>(
+      std::min({at_most(many_heads, heads), at_most(queries_of_block(p, block_k), least_queries),
+                std::max<std::int64_t>(by_bytes, 2)}),
+      1);
 }
 
 /// With many heads each goes to one thread, which keeps its dQ in a near cache. With few every block of keys
@@ -77,18 +88,19 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   const std::int64_t heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hk});
   const std::int64_t block_k = value_of(tile, "block_k");
   plan.key_blocks = ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k);
-  plan.query_parts = query_parts(p, heads);
-  plan.part_queries = round_up(ceil_divide(p.sq, plan.query_parts), value_of(tile, "block_q"));
-  const std::int64_t blocks = product({heads, plan.query_parts});
-  if (splits_keys(plan.threads, blocks)) split_keys(plan, plan.key_blocks, block_k);
+  plan.query_parts = query_parts(p, heads, block_k);
+  plan.part_queries =
+      round_up(ceil_divide(std::max<std::int64_t>(p.sq, 1), plan.query_parts), value_of(tile, "block_q"));
+  // Two threads wait little for each other.
+  plan.parts_apart = plan.query_parts > 1 && plan.threads > 2;
+  if (splits_keys(plan.threads, heads)) split_keys(plan, plan.key_blocks, block_k);
 
   const std::int64_t image_heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq});
   need(plan.workspace, Part::delta, product({p.hq, query_tokens(p), 4}));
   need(plan.workspace, Part::grad_q_sum, product({p.hq, query_tokens(p), padded_columns(p.d), 4}));
   need(plan.workspace, Part::progress,
        product({p.b, p.hk, plan.query_parts, plan.key_blocks, progress_bytes}));
-  const std::int64_t partial_rows =
-      plan.query_parts > 1 ? product({plan.query_parts, p.hk, key_tokens(p)}) : 0;
+  const std::int64_t partial_rows = plan.parts_apart ? product({plan.query_parts, p.hk, key_tokens(p)}) : 0;
   need(plan.workspace, Part::grad_k_partial, product({partial_rows, padded_columns(p.d), 4}));
   need(plan.workspace, Part::grad_v_partial, product({partial_rows, padded_columns(p.dv), 4}));
   const std::int64_t image_bytes = shared.any() ? product({image_heads, p.sq, p.sk, 4}) : 0;
@@ -98,11 +110,13 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   const std::int64_t rows = product({p.b, p.hq, chunks});
   // Without keys there is no image, and no block to round it.
   const std::int64_t image_rows = image_bytes > 0 ? product({image_heads, chunks}) : 0;
-  plan.stages = {
-      stage_of(p, target, "backward_delta", nullptr, rows, 0),
-      stage_of(p, target, "backward", &tile, product({blocks, plan.splits}), main_scratch(p, target, tile))};
+  const std::int64_t grid = product({heads, plan.parts_apart ? plan.query_parts : 1, plan.splits});
+  // A block that goes through all parts adds them up in its scratch.
+  const std::int64_t total = plan.query_parts > 1 && !plan.parts_apart ? part_bytes(p, block_k) : 0;
+  plan.stages = {stage_of(p, target, "backward_delta", nullptr, rows, 0),
+                 stage_of(p, target, "backward", &tile, grid, sum({main_scratch(p, target, tile), total}))};
   const std::int64_t part_rows =
-      plan.query_parts > 1 ? product({p.b, p.hk, ceil_divide(p.sk, rows_per_block)}) : 0;
+      plan.parts_apart ? product({p.b, p.hk, ceil_divide(p.sk, rows_per_block)}) : 0;
   if (const std::int64_t left = sum({part_rows, image_rows, p.sink ? p.hq : 0}); left > 0)
     plan.stages.push_back(stage_of(p, target, "backward_convert", nullptr, left, 0));
   return finish(std::move(plan));

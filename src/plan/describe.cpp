@@ -26,6 +26,8 @@ nlohmann::json json_of(const Plan& plan) {
                         {plan.target->kind == TargetKind::cpu ? "threads" : "multiprocessors", plan.threads},
                         {"splits", plan.splits},
                         {"split_keys", plan.split_keys},
+                        {"query_parts", plan.query_parts},
+                        {"part_queries", plan.part_queries},
                         {"workspace_bytes", plan.workspace.total},
                         {"cost_seconds", plan.cost_seconds},
                         {"stages", stages}};
@@ -66,6 +68,9 @@ std::string to_text(const Plan& plan) {
       fmt::format("plan: {}, {} stage{}, {} {}{}, {} bytes of workspace\n", word(plan.family),
                   plan.stages.size(), plural(std::ssize(plan.stages)), plan.threads,
                   cpu ? "thread" : "multiprocessor", plural(plan.threads), plan.workspace.total);
+  if (plan.query_parts > 1)
+    text += fmt::format("  the queries in {} parts of {}{}\n", plan.query_parts, plan.part_queries,
+                        plan.parts_apart ? ", each with blocks of its own" : "");
   if (plan.splits > 1) text += fmt::format("  the keys in {} parts of {}\n", plan.splits, plan.split_keys);
   for (const Stage& stage : plan.stages) {
     text += fmt::format("  {}: {} block{}{}", stage.kernel.algorithm.kernel, stage.grid, plural(stage.grid),

@@ -118,6 +118,10 @@ const std::vector<std::string> portable_problems_from_sm_80 = {
     "fwd fp16 lse d=128 b=1 h=2 s=150 softcap=3 scale=1",
     "fwd bf16 lse d=128 b=1 h=1 sq=130 sk=200 dropout=0.7 bias=bh mask=window:60,2",
     "fwd fp32 lse d=64 b=1 h=1 s=70 dropout=0.3 softcap=1",
+    "fwd bf16 lse d=64 b=1 h=1 s=70 dropout=0.502 dropout_mask",
+    "fwd bf16 lse d=64 b=1 h=1 s=70 dropout=0.498",
+    "fwd fp16 lse d=64 b=1 h=1 s=70 dropout=0.9999",
+    "fwd fp16 lse d=64 b=1 h=1 s=70 dropout=1e-20",
     // Where two warps share rows.
     "fwd bf16 lse d=256 b=1 hq=2 hk=1 s=130 mask=causal bits",
     "fwd fp16 lse d=231 dv=137 b=2 h=1 s=70 lengths dropout=0.2 bias=alibi sink",
@@ -150,7 +154,9 @@ TEST(Emulated, PortableIsRight) {
   // Two tiles on their way, with K and V alike and not.
   if (hopper())
     expect_all_right({"fwd bf16 lse d=128 b=1 h=2 s=300 mask=window:150,9 softcap=3 dropout=0.6",
-                      "fwd fp16 lse d=128 dv=64 b=1 h=1 s=300 bits"},
+                      "fwd fp16 lse d=128 dv=64 b=1 h=1 s=300 bits",
+                      "fwd bf16 lse d=128 b=1 h=1 sq=70 sk=600 splits=2 dropout=0.3",
+                      "fwd bf16 lse d=126 b=1 h=1 sq=70 sk=600 splits=2"},
                      {emulated_target(), "mma_async stages=2"});
 }
 

@@ -638,7 +638,43 @@ TEST(Plan, WorkspacePartsFollowEachOtherAtMultiplesOf64) {
   EXPECT_EQ(bytes(Part::scratch) % 3, 0);
 }
 
-// One fp32 dQ and at most 64 MiB of parts of dK and dV, whatever the number of threads is.
+TEST(Plan, BackwardOfFewLongHeadsCutsTheQueries) {
+  struct Case {
+    std::string_view text;
+    std::int64_t parts;
+  };
+  const Case cases[] = {{"bwd bf16 h=2 s=4095 d=64", 1},
+                        {"bwd bf16 h=2 s=4096 d=64", 2},
+                        {"bwd bf16 h=2 s=8192 d=128", 4},
+                        {"bwd bf16 h=2 s=16384 d=128", 2},  // more would be more than 64 MiB
+                        {"bwd bf16 h=2 s=65536 d=128", 2},
+                        {"bwd bf16 b=2 hq=16 hk=4 s=4096 d=64", 2},
+                        {"bwd bf16 b=3 hq=12 hk=3 s=4096 d=64", 1},  // nine heads of K and V
+                        {"bwd bf16 h=1 s=16384 d=64 mask=causal", 8},
+                        {"bwd bf16 h=1 s=16384 d=64 mask=window:128,0", 1},
+                        {"bwd bf16 h=1 s=16384 d=64 mask=window:4000,0", 2},
+                        {"bwd bf16 h=1 s=16384 d=64 ranges", 1},
+                        {"bwd bf16 h=1 s=16384 d=64 bits", 1},
+                        {"bwd bf16 h=1 s=16384 d=64 bias=1h dbias", 1}};
+  for (const Case& c : cases) {
+    for (int threads : {1, 2, 3, 16}) {
+      const Result<Plan> made = plan(problem(c.text), target("cpu-avx512bf16"), {.threads = threads});
+      ASSERT_TRUE(made) << made.error().message;
+      const bool apart = c.parts > 1 && threads > 2;
+      EXPECT_EQ(made->query_parts, c.parts) << c.text;
+      EXPECT_EQ(made->parts_apart, apart) << c.text;
+      EXPECT_EQ(stages(*made),
+                std::string("backward_delta + backward") + (apart ? " + backward_convert" : ""));
+      const std::int64_t sums = made->workspace.bytes[static_cast<std::size_t>(Part::grad_k_partial)] +
+                                made->workspace.bytes[static_cast<std::size_t>(Part::grad_v_partial)];
+      const Problem& p = made->problem;
+      EXPECT_EQ(sums, apart ? c.parts * p.b * p.hk * p.sk * 2 * p.d * 4 : 0) << c.text;
+      EXPECT_TRUE(c.parts <= 2 || sums <= std::int64_t{64} << 20) << c.text;
+    }
+  }
+}
+
+// One fp32 dQ, whatever the number of threads is.
 TEST(Plan, BackwardWorkspaceGrowsWithTheRowsAlone) {
   const auto bytes = [](const std::string& text, int threads) {
     const Result<Plan> result = plan(problem(text), target("cpu-avx512bf16"), {.threads = threads});
@@ -646,14 +682,13 @@ TEST(Plan, BackwardWorkspaceGrowsWithTheRowsAlone) {
     const auto scratch = result->workspace.bytes[static_cast<std::size_t>(Part::scratch)];
     return result->workspace.total - scratch;
   };
-  const std::int64_t one = bytes("bwd bf16 b=1 h=2 s=8192 d=64", 1);
-  const std::int64_t parts = std::int64_t{64} << 20;
-  EXPECT_LE(one, 2 * 8192 * (64 + 1) * 4 + 2 * 8192 + parts);
+  const std::int64_t one = bytes("bwd bf16 b=1 h=16 s=8192 d=64", 1);
+  EXPECT_LE(one, 16 * (8192 * (64 + 1) * 4 + 8192));
   for (int threads : {2, 16, 128}) {
-    EXPECT_EQ(bytes("bwd bf16 b=1 h=2 s=8192 d=64", threads), one);
-    EXPECT_EQ(bytes("bwd bf16 b=1 h=2 s=8192 d=64 deterministic", threads), one);
-    EXPECT_LE(bytes("bwd bf16 b=1 h=2 s=16384 d=64", threads), 2 * one);
-    EXPECT_LE(bytes("bwd bf16 b=1 h=2 s=131072 d=64", threads), 16 * one);
+    EXPECT_EQ(bytes("bwd bf16 b=1 h=16 s=8192 d=64", threads), one);
+    EXPECT_EQ(bytes("bwd bf16 b=1 h=16 s=8192 d=64 deterministic", threads), one);
+    EXPECT_LE(bytes("bwd bf16 b=1 h=16 s=16384 d=64", threads), 2 * one);
+    EXPECT_LE(bytes("bwd bf16 b=1 h=16 s=131072 d=64", threads), 16 * one);
   }
 }
 
