@@ -9,13 +9,15 @@
 namespace regard {
 namespace {
 
-/// Many rows share what is packed of K and V, and many blocks keep all threads busy to the end: block_q rows
-/// where that leaves four blocks per thread, fewer otherwise; the blocks of a head of equal size.
+/// Many rows share what is read and packed of K and V, and many blocks keep all threads busy to the end: up
+/// to 256 rows where that leaves four blocks per thread, up to block_q where it leaves eight, fewer
+/// otherwise; the blocks of a head of equal size.
 std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threads) {
   const std::int64_t block_q = value_of(tile, "block_q");
   if (p.paged > 0) return block_q;
-  constexpr std::int64_t least = ForwardLayout::tile;
-  const std::int64_t share = product({p.b, p.hq, p.sq}) / (4 * threads);
+  constexpr std::int64_t least = ForwardLayout::tile, enough = 256;
+  const std::int64_t of_thread = product({p.b, p.hq, p.sq}) / threads;
+  const std::int64_t share = std::max(std::min(of_thread / 4, enough), of_thread / 8);
   const std::int64_t blocks = ceil_divide(p.sq, std::max(std::min(block_q, share), least));
   return round_up(ceil_divide(p.sq, std::max<std::int64_t>(blocks, 1)), least);
 }
@@ -34,15 +36,17 @@ ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
                        value_of(tile, "block_q"), block_k, has_elementwise_bias(p.bias));
 }
 
-/// Blocks of rows that read the same K and V, from which on those are packed once for all of them. Only for
-/// the tile unit, which takes K and V in an order far from that of memory.
-constexpr std::int64_t many_readers = 3;
-
+/// Whether K and V are packed once for all blocks of rows that read them: where those are three or more, and
+/// a thread has a millisecond of work, beside which waking the threads once more is little. Only for the tile
+/// unit, which takes K and V in an order far from that of memory.
 bool packs_once(const Plan& plan) {
   const Problem& p = plan.problem;
   if (row_blocks(plan) == 0 || p.sk == 0 || p.paged > 0) return false;
   if (!pairs(p, *plan.target) || !plan.target->has("amx")) return false;
-  return product({p.hq / p.hk, ceil_divide(p.sq, plan.block_rows)}) >= many_readers;
+  constexpr std::int64_t many_readers = 3;
+  constexpr double much_work = 0.4e9;  // flops
+  return product({p.hq / p.hk, ceil_divide(p.sq, plan.block_rows)}) >= many_readers &&
+         (plan.threads == 1 || flops(p) >= much_work * plan.threads);
 }
 
 /// The blocks of rows and, before them, those that pack.

@@ -50,7 +50,8 @@ TEST(Amx, EveryMaskOnEveryShape) {
     expect_right({std::string("b=2 hq=4 hk=2 d=64 ") + shape}, masks);
 }
 
-// Three blocks of rows or more that read the same K and V: blocks of their own pack those.
+// Three blocks of rows or more that read the same K and V: blocks of their own pack those, with one thread or
+// much work.
 TEST(Amx, KeysPackedOnce) {
   Texts problems = {"splits=3 b=2 sq=70 sk=1500 d=64 mask=causal",
                     "b=2 sq=100 sk=300 d=40 dv=7 layout=sbhd",
@@ -64,13 +65,14 @@ TEST(Amx, KeysPackedOnce) {
   for (const std::string& problem : problems) {
     const std::string text = "fwd bf16 lse hq=6 hk=2 " + problem;
     test::expect_right(text,
-                       {"cpu-amx-emulated", problem.starts_with("splits") ? "forward_split" : "forward"});
+                       {"cpu-amx-emulated", problem.starts_with("splits") ? "forward_split" : "forward", 1});
   }
+  test::expect_right("fwd bf16 lse hq=6 hk=2 sq=800 sk=1000 d=64", {"cpu-amx-emulated", "forward", 3});
   for (const bool of_q : {true, false}) {
     test::CaseOptions options;
     (of_q ? options.nan_row : options.nan_key) = 60;
     test::expect_right("fwd bf16 lse hq=3 hk=1 sq=100 sk=300 d=64 mask=window:40,5",
-                       {"cpu-amx-emulated", "forward"}, options);
+                       {"cpu-amx-emulated", "forward", 1}, options);
   }
 }
 

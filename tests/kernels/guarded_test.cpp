@@ -73,7 +73,7 @@ Texts product(const Texts& heads, const Texts& tails) {
 
 /// Every problem with either edge, by the kernels of `family`.
 void expect_bounds_kept(const Texts& heads, const Texts& tails, const std::string& family,
-                        const Texts& targets, const CaseOptions& options = {}) {
+                        const Texts& targets, const CaseOptions& options = {}, int threads = 2) {
   for (const std::string& text : product(heads, tails)) {
     for (const Guarded edge : {Guarded::at_start, Guarded::at_end}) {
       CaseOptions guarded = options;
@@ -81,7 +81,7 @@ void expect_bounds_kept(const Texts& heads, const Texts& tails, const std::strin
       Case c(text, guarded);
       for (const std::string& target : targets) {
         c.poison_outputs();
-        EXPECT_EQ(run_guarded(c, {target, family}, edge), "")
+        EXPECT_EQ(run_guarded(c, {target, family, threads}, edge), "")
             << c.description() << " on " << target << " " << family;
       }
     }
@@ -112,7 +112,7 @@ TEST(Guarded, ForwardTypesAndHeadDimensions) {
                      "forward", {"cpu-amx-emulated"});
   expect_bounds_kept({"fwd bf16 lse hq=4 hk=1 d=64", "fwd bf16 lse b=2 hq=4 hk=1 d=59 lengths",
                       "fwd bf16 lse varlen b=3 hq=4 hk=1 tq=300 tk=400 d=64"},
-                     sizes, "forward", {"cpu-amx-emulated"});
+                     sizes, "forward", {"cpu-amx-emulated"}, {}, 1);
 }
 
 const Texts masks_and_modifiers = {

@@ -713,6 +713,7 @@ TEST(Plan, ManyBlocksOfRowsReadKeysThatArePackedOnce) {
       {"fwd bf16 b=1 hq=24 hk=8 sq=64 sk=4096 d=128", "cpu-amx", 8 * 16},  // three heads of one block each
       {"fwd bf16 b=1 hq=16 hk=8 sq=64 sk=4096 d=128", "cpu-amx", 0},
       {"fwd bf16 b=1 h=2 s=1024 d=128 splits=2", "cpu-amx", 2 * 4},
+      {"fwd bf16 b=1 hq=8 hk=2 s=256 d=64", "cpu-amx", 0},  // little work
       {"fwd bf16 b=2 h=2 s=2000 d=128", "cpu-avx512bf16", 0},
       {"fwd fp32 b=2 h=2 s=2000 d=128", "cpu-amx", 0},
       {"fwd bf16 b=2 h=2 sq=2000 sk=0 d=128", "cpu-amx", 0},
