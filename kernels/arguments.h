@@ -70,8 +70,8 @@ struct Arguments {
   i64 query_parts;        // backward on a CPU: parts of the queries with sums of their own, 1 = none
   i64 part_queries;       // queries per part
   i64 parts_apart;        // 1: parts have blocks of their own, 0: each block goes through all
-  float* grad_k_partial;  // those sums: [query_parts, b, hk, sk, d rounded up to 16] (varlen: [.., hk, tk])
-  float* grad_v_partial;  // [query_parts, b, hk, sk, dv rounded up to 16]
+  float* grad_k_partial;  // those sums: [query_parts, hk, tk, d rounded up to 16]
+  float* grad_v_partial;  // [query_parts, hk, tk, dv rounded up to 16]
   float* grad_bias_partial;  // backward: fp32 image of a broadcast bias gradient
   i64 tq, tk;                // total tokens: b * sq dense
   u32* counter;              // gpu: of work taken, 0 at launch; null: in steps of the grid

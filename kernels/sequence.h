@@ -36,6 +36,11 @@ REGARD_INLINE Element* row_of(const Rows& rows, i64 batch, i64 head, i64 row) {
   return static_cast<Element*>(rows.data) + batch * rows.batch + head * rows.head + row * rows.row;
 }
 
+/// The number of a sequence's first key among those of all sequences.
+REGARD_INLINE i64 first_key_of_all(const Arguments& a, const Sequence& sequence) {
+  return a.offsets_k ? sequence.first_k : sequence.batch * a.sk;
+}
+
 /// Key that lies on the diagonal of query row 0.
 REGARD_INLINE i64 diagonal(const Arguments& a, const Sequence& sequence) {
   return a.top_left ? 0 : sequence.sk - sequence.sq;

@@ -1,6 +1,6 @@
 // What is left when every block of keys has been through. The grid: 64 rows of dK and dV of one K/V head per
-// block, where the queries were cut in parts, then 64 rows of the gradient of a bias that is broadcast, then
-// the gradient of one head's learned sink.
+// block, where parts of the queries had blocks of their own, then 64 rows of the gradient of a bias that is
+// broadcast, then the gradient of one head's learned sink.
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/kernel.h"

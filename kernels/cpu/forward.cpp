@@ -1,8 +1,7 @@
 // Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
 //
 // A block is up to key::block_q query rows of one (batch, head) against one part of the keys. It walks the
-// keys in steps of key::block_k, whose K and V are packed (forward_pack.h). Then each tile of 64 query rows
-// takes
+// keys in steps of key::block_k, whose K and V are packed (forward_pack.h); each tile of 64 query rows takes
 //   scores   S^T[key][row] = K Q^T      lanes are query rows, so that softmax needs no sum across lanes
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
@@ -190,7 +189,7 @@ class Block {
   REGARD_CALLED void fetch_keys(const Head& head, i64 key, i64 end) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     const i64 count = smaller(key::block_k, end - key);
-    if (packs_once && a_.packed_steps) {
+    if (packed_once(a_)) {
       if (count <= 0) return;
       const PackedStep step = packed_step(head, key);
       constexpr i64 key_bytes = layout.keys / key::block_k, value_bytes = layout.values / key::block_k;
@@ -261,7 +260,7 @@ class Block {
 
   /// K and V of a step, packed.
   PackedStep operands(i64 first_key, Range needed) {
-    if (packs_once && a_.packed_steps) return packed_step(head_, first_key);
+    if (packed_once(a_)) return packed_step(head_, first_key);
     pack_step(scratch_.step, head_, first_key, needed);
     return scratch_.step;
   }
@@ -392,7 +391,7 @@ class Block {
 }  // namespace regard
 
 REGARD_KERNEL(REGARD_SYMBOL) {
-  if (regard::packs_once && block < 0) return regard::pack_block(*arguments, -1 - block);
+  if (regard::can_pack_once && block < 0) return regard::pack_block(*arguments, -1 - block);
   [[maybe_unused]] const regard::TileUnit<regard::amx> unit;
   const regard::Work work(*arguments, block);
   regard::Block(*arguments, work, scratch).run(block + arguments->side_by_side);

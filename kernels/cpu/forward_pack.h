@@ -14,7 +14,10 @@ constexpr ForwardLayout layout(depth(key::d), depth(key::block_k), key::dv, key:
                                elementwise_bias);
 
 /// For vectors packing is 1.5 % of a block's time, for the tile unit a tenth.
-constexpr bool packs_once = amx;
+constexpr bool can_pack_once = amx;
+inline bool packed_once(const Arguments& a) {
+  return can_pack_once && a.packed_steps;
+}
 
 struct PackedStep {
   float *keys, *values;
@@ -39,8 +42,8 @@ REGARD_CALLED inline void pack_step(const PackedStep& to, const Head& head, i64 
 inline PackedStep packed_step(const Head& head, i64 first_key) {
   const Arguments& a = head.arguments;
   const Sequence& sequence = head.sequence;
-  const i64 before = a.offsets_k ? sequence.first_k : sequence.batch * a.sk;
-  const i64 step = (before / key::block_k) + sequence.batch + first_key / key::block_k;
+  const i64 first_step = first_key_of_all(a, sequence) / key::block_k + sequence.batch;
+  const i64 step = first_step + first_key / key::block_k;
   const i64 place = head.kv_head * ForwardLayout::most_steps(a.b, a.tk, key::block_k) + step;
   u8* const keys = a.packed_steps + place * layout.step();
   return {reinterpret_cast<float*>(keys), reinterpret_cast<float*>(keys + layout.keys)};

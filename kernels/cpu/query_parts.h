@@ -13,11 +13,9 @@ inline i64 parts_of(const Arguments& a, const Sequence& sequence) {
   return larger<i64>(1, ceil_divide(sequence.sq, a.part_queries));
 }
 
-/// Where the sums of a key of a K/V head stand among those of all: [query_parts][b, hk, sk] (varlen:
-/// [query_parts][hk, tk]).
+/// Where the sums of a key of a K/V head stand among those of all: [query_parts][hk, tk].
 inline i64 row_of_query_part(const Arguments& a, const Sequence& sequence, i64 part, i64 kv_head, i64 key) {
-  return part * a.hk * a.tk + (a.offsets_k ? kv_head * a.tk + sequence.first_k + key
-                                           : (sequence.batch * a.hk + kv_head) * a.sk + key);
+  return (part * a.hk + kv_head) * a.tk + first_key_of_all(a, sequence) + key;
 }
 
 }  // namespace regard

@@ -173,7 +173,7 @@ The keywords are the names in plan.problem.tensors, inputs and outputs; axes are
 problem's layout. Nothing is copied: any strides but negative ones, as long as the last dimension is
 contiguous. What is written shares memory with no other array of the call.
 seed is an integer or a uint64 array [2] of seed and offset. The global interpreter lock is released while
-kernels run. Without a workspace the thread's own is used (kept between calls up to 64 MiB).
+kernels run. Without a workspace the thread's own is used (kept between calls up to 256 MiB).
 
 On a GPU target all arrays lie on one GPU, and the work is put into a stream: an address, an object that has
 cuda_stream, or, by default, PyTorch's current stream for its tensors, the stream that __cuda_array_interface__

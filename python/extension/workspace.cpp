@@ -8,7 +8,7 @@
 namespace regard::python {
 namespace {
 
-constexpr std::int64_t kept_bytes = std::int64_t{64} << 20;
+constexpr std::int64_t kept_bytes = std::int64_t{256} << 20;
 
 Memory allocate(std::int64_t bytes) {
   Memory memory(std::aligned_alloc(64, static_cast<std::size_t>((bytes + 63) / 64 * 64)));
@@ -53,8 +53,8 @@ void Workspace::use(nb::handle array, bool gpu) {
   bytes_ = static_cast<std::int64_t>(theirs_.nbytes());
 }
 
-// A thread keeps one workspace of up to 64 MiB, so that repeated calls touch warm pages; larger ones live for
-// one call. Nested calls on a thread do not happen: the extension calls nothing back while it runs.
+// A thread keeps one workspace of up to 256 MiB, so that repeated calls touch warm pages; larger ones live
+// for one call. Nested calls on a thread do not happen: the extension calls nothing back while it runs.
 void Workspace::use_own_host() {
   thread_local Memory kept;
   thread_local std::int64_t size = 0;

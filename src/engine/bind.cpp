@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/stage.h"
+
 namespace regard {
 namespace {
 
@@ -70,8 +72,8 @@ void bind_sizes(const Problem& p, Arguments& a) {
   a.hk = p.hk;
   a.sq = p.sq;
   a.sk = p.sk;
-  a.tq = p.tq > 0 ? p.tq : p.b * p.sq;
-  a.tk = p.tk > 0 ? p.tk : p.b * p.sk;
+  a.tq = query_tokens(p);
+  a.tk = key_tokens(p);
   a.d = static_cast<i32>(p.d);
   a.dv = static_cast<i32>(p.dv);
   a.dtype = static_cast<i32>(p.dtype);

@@ -49,6 +49,7 @@ std::string summary(const Plan& plan) {
   std::string stages;
   for (const Stage& stage : plan.stages) {
     stages += (stages.empty() ? "" : " + ") + std::string(stage.kernel.algorithm.kernel);
+    if (stage.packs) stages += " (packs K and V)";
   }
   return fmt::format("{} on {}: {}", print(plan.problem), plan.target->name, stages);
 }

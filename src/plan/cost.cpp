@@ -128,8 +128,10 @@ Seconds of_blocks(const Plan& plan, const Stage& stage) {
   const bool packed = plan.workspace.bytes[static_cast<std::size_t>(Part::packed_steps)] > 0;
   const double row_blocks = std::ceil(static_cast<double>(plan.problem.sq) /
                                       static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));
-  const double passes = packed ? 1 : 2;  // read, and else written
-  return arithmetic(plan, stage) + passes * row_blocks * traffic(plan, stage);
+  const double heads_of_group = static_cast<double>(plan.problem.hq) / static_cast<double>(plan.problem.hk);
+  // Each block reads them and, unless they are packed, writes them; who packs reads them once per K/V head.
+  const double passes = packed ? row_blocks + 1 / heads_of_group : 2 * row_blocks;
+  return arithmetic(plan, stage) + passes * traffic(plan, stage);
 }
 
 /// New keys and values are read and written once.
@@ -148,7 +150,7 @@ double cost_seconds(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     total += overlaps_the_stage_before(stage, *plan.target) ? overlapping_stage_overhead : stage_overhead;
     if (stage.kernel.algorithm.kernel == "append_kv") total += appended(plan) / busy_threads(plan, stage);
-    if (!is_main(stage.kernel.algorithm.kernel) || stage.first_block < 0) continue;
+    if (!is_main(stage.kernel.algorithm.kernel) || stage.packs) continue;
     total += on_gpu && stage.kernel.algorithm.kernel == "forward"
                  ? of_gpu_forward(plan, stage)
                  : of_blocks(plan, stage) / busy_threads(plan, stage);

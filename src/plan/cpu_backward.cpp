@@ -1,5 +1,6 @@
 // Backward on the CPU: D per query row, the gradients block of keys by block of keys, then what is left: dK
-// and dV where the queries are cut in parts, and the gradients of a shared bias and of the learned sink.
+// and dV of parts of the queries that had blocks of their own, and the gradients of a shared bias and of the
+// learned sink.
 #include <algorithm>
 
 #include "kernels/cpu/backward_scratch.h"
@@ -33,7 +34,7 @@ std::int64_t main_scratch(const Problem& p, const Target& target, const Target::
                             depth(block_q),
                             depth(block_k),
                             pairs(p, target),
-                            pairs(p, target) && target.has("amx"),
+                            tile_unit(p, target),
                             p.bits,
                             has_elementwise_bias(p.bias),
                             p.dbias,
@@ -45,13 +46,6 @@ std::int64_t main_scratch(const Problem& p, const Target& target, const Target::
 /// dK and dV of one part of the queries, in fp32.
 std::int64_t part_bytes(const Problem& p, std::int64_t keys) {
   return product({keys, padded_columns(p.d) + padded_columns(p.dv), 4});
-}
-
-/// Queries that can meet one block of keys, as far as the mask alone tells.
-std::int64_t queries_of_block(const Problem& p, std::int64_t block_k) {
-  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
-  if (!window || p.window_left < 0 || p.window_right < 0) return p.sq;
-  return std::min(p.sq, sum({p.window_left, p.window_right, block_k}));
 }
 
 /// Of few long heads the queries are cut in parts: where those have blocks of their own, blocks of keys of

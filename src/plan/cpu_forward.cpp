@@ -36,17 +36,30 @@ ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
                        value_of(tile, "block_q"), block_k, has_elementwise_bias(p.bias));
 }
 
-/// Whether K and V are packed once for all blocks of rows that read them: where those are three or more, and
-/// a thread has a millisecond of work, beside which waking the threads once more is little. Only for the tile
-/// unit, which takes K and V in an order far from that of memory.
-bool packs_once(const Plan& plan) {
+/// Bytes of K and V, packed for all.
+std::int64_t packed_bytes(const Problem& p, const ForwardLayout& layout, std::int64_t block_k) {
+  return product({p.hk, ForwardLayout::most_steps(p.b, key_tokens(p), block_k), layout.step()});
+}
+
+/// Whether K and V are packed once for all blocks of rows that read them. Only for the tile unit, which takes
+/// them in an order far from that of memory; where three blocks or more read a step of the keys; where a
+/// thread has a millisecond of work, beside which waking the threads once more is little; and where whole
+/// steps are not much more than the keys. Of packed sequences averages are known.
+bool packs_once(const Plan& plan, const ForwardLayout& layout, std::int64_t block_k) {
   const Problem& p = plan.problem;
-  if (row_blocks(plan) == 0 || p.sk == 0 || p.paged > 0) return false;
-  if (!pairs(p, *plan.target) || !plan.target->has("amx")) return false;
+  if (row_blocks(plan) == 0 || p.sk == 0 || p.paged > 0 || !tile_unit(p, *plan.target)) return false;
   constexpr std::int64_t many_readers = 3;
-  constexpr double much_work = 0.4e9;  // flops
-  return product({p.hq / p.hk, ceil_divide(p.sq, plan.block_rows)}) >= many_readers &&
-         (plan.threads == 1 || flops(p) >= much_work * plan.threads);
+  constexpr double much_work = 0.4e9;  // flops of a thread
+  const std::int64_t readers =
+      product({p.hq / p.hk, ceil_divide(queries_of_block(p, block_k), plan.block_rows)});
+  const auto filled = [&](std::int64_t tokens, std::int64_t longest) {
+    return static_cast<double>(tokens) / (static_cast<double>(p.b) * static_cast<double>(longest));
+  };
+  const double work = flops(p) * filled(query_tokens(p), p.sq) * filled(key_tokens(p), p.sk);
+  const std::int64_t bytes =
+      product({p.hk, key_tokens(p), p.d + p.dv, static_cast<std::int64_t>(bytes_of(p.dtype))});
+  return readers >= many_readers && (plan.threads == 1 || work >= much_work * plan.threads) &&
+         packed_bytes(p, layout, block_k) / 2 <= bytes;
 }
 
 /// The blocks of rows and, before them, those that pack.
@@ -57,12 +70,11 @@ std::vector<Stage> forward_stages(Plan& plan, const Target::Tile& tile) {
     return stage_of(p, *plan.target, tile.kernel, &tile, grid, scratch_bytes);
   };
   std::vector<Stage> stages;
-  if (packs_once(plan)) {
-    const std::int64_t block_k = value_of(tile, "block_k");
-    need(plan.workspace, Part::packed_steps,
-         product({p.hk, ForwardLayout::most_steps(p.b, key_tokens(p), block_k), layout.step()}));
+  const std::int64_t block_k = value_of(tile, "block_k");
+  if (packs_once(plan, layout, block_k)) {
+    need(plan.workspace, Part::packed_steps, packed_bytes(p, layout, block_k));
     stages.push_back(stage(product({p.b, p.hk, ceil_divide(p.sk, block_k)}), 0));
-    stages.back().first_block = -stages.back().grid;
+    stages.back().packs = true;
   }
   stages.push_back(stage(product({row_blocks(plan), plan.splits}), layout.total()));
   return stages;

@@ -16,7 +16,7 @@ nlohmann::json json_of(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     stages.push_back({{"kernel", print(stage.kernel)},
                       {"grid", stage.grid},
-                      {"first_block", stage.first_block},
+                      {"packs", stage.packs},
                       {"scratch_bytes", stage.scratch_bytes},
                       {"shared_bytes", stage.shared_bytes}});
   }
@@ -28,6 +28,7 @@ nlohmann::json json_of(const Plan& plan) {
                         {"split_keys", plan.split_keys},
                         {"query_parts", plan.query_parts},
                         {"part_queries", plan.part_queries},
+                        {"parts_apart", plan.parts_apart},
                         {"workspace_bytes", plan.workspace.total},
                         {"cost_seconds", plan.cost_seconds},
                         {"stages", stages}};
@@ -74,7 +75,7 @@ std::string to_text(const Plan& plan) {
   if (plan.splits > 1) text += fmt::format("  the keys in {} parts of {}\n", plan.splits, plan.split_keys);
   for (const Stage& stage : plan.stages) {
     text += fmt::format("  {}: {} block{}{}", stage.kernel.algorithm.kernel, stage.grid, plural(stage.grid),
-                        stage.first_block < 0 ? " that pack K and V" : "");
+                        stage.packs ? " that pack K and V" : "");
     if (stage.shared_bytes > 0) text += fmt::format(", {} bytes of shared memory", stage.shared_bytes);
     if (cpu) text += fmt::format(", {} bytes of scratch per thread", stage.scratch_bytes);
     text += fmt::format(", kernel '{}'\n", print(stage.kernel));

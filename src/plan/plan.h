@@ -20,7 +20,7 @@ std::string_view word(Family);
 struct Stage {
   KernelKey kernel;
   std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one behind it
-  std::int64_t first_block = 0;    ///< cpu: the number of the first one; below 0 they pack K and V
+  bool packs = false;              ///< cpu forward: they are numbered below 0 and pack K and V
   std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
   std::int64_t shared_bytes = 0;   ///< gpu: dynamic shared memory of one block
 };

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "kernels/support.h"
+#include "plan/plan.h"
 
 namespace regard::test {
 namespace {
@@ -50,24 +51,38 @@ TEST(Amx, EveryMaskOnEveryShape) {
     expect_right({std::string("b=2 hq=4 hk=2 d=64 ") + shape}, masks);
 }
 
+bool packs_once(const std::string& text, int threads) {
+  const Result<Plan> made =
+      plan(*parse(text), **find_target("cpu-amx-emulated"), {.threads = threads, .family = "forward"});
+  return made && made->stages.front().packs;
+}
+
 // Three blocks of rows or more that read the same K and V: blocks of their own pack those, with one thread or
 // much work.
 TEST(Amx, KeysPackedOnce) {
   Texts problems = {"splits=3 b=2 sq=70 sk=1500 d=64 mask=causal",
-                    "b=2 sq=100 sk=300 d=40 dv=7 layout=sbhd",
-                    "varlen b=5 sq=150 sk=600 tq=400 tk=1100 d=64",
-                    "varlen b=5 sq=150 sk=600 tq=400 tk=1100 d=64 lengths mask=causal",
+                    "b=2 sq=100 sk=900 d=59 dv=47 layout=sbhd",
+                    "varlen b=5 sq=150 sk=600 tq=400 tk=2000 d=64",
+                    "varlen b=5 sq=150 sk=600 tq=400 tk=2000 d=64 lengths mask=causal",
                     "b=3 sq=90 sk=600 d=64 lengths",
                     "sq=40 sk=1200 d=64 mask=window:30,5",
                     "sq=40 sk=1200 d=64 mask=window:30,5,sink=7",
-                    "sq=600 sk=100 d=64 mask=causal"};
+                    "sq=600 sk=300 d=64 mask=causal"};
   for (const std::string& mask : masks) problems.push_back("b=2 d=64 sq=100 sk=600 " + mask);
+  for (const char* mask : {"mask=window:60,90,top_left,sink=300", "mask=window:20,300,sink=270"})
+    problems.push_back(std::string("d=64 sq=300 sk=900 ") + mask);
   for (const std::string& problem : problems) {
     const std::string text = "fwd bf16 lse hq=6 hk=2 " + problem;
+    EXPECT_TRUE(packs_once(text, 1)) << text;
     test::expect_right(text,
                        {"cpu-amx-emulated", problem.starts_with("splits") ? "forward_split" : "forward", 1});
   }
-  test::expect_right("fwd bf16 lse hq=6 hk=2 sq=800 sk=1000 d=64", {"cpu-amx-emulated", "forward", 3});
+  const std::string large = "fwd bf16 lse hq=6 hk=2 sq=900 sk=1000 d=64",
+                    small = "fwd bf16 lse hq=6 hk=2 sq=90 sk=600 d=64";
+  EXPECT_TRUE(packs_once(large, 3));
+  test::expect_right(large, {"cpu-amx-emulated", "forward", 3});
+  EXPECT_FALSE(packs_once(small, 2));
+  expect_same_bits(small, {"cpu-amx-emulated", "forward", 1}, {"cpu-amx-emulated", "forward", 2});
   for (const bool of_q : {true, false}) {
     test::CaseOptions options;
     (of_q ? options.nan_row : options.nan_key) = 60;

@@ -191,8 +191,8 @@ TEST(Backward, LayoutsAndPaddedRows) {
 TEST(Backward, PartsOfTheQueries) {
   expect_right(
       product({"fp32 h=1 sq=4200 sk=40 d=24", "bf16 hq=2 hk=1 sq=4170 sk=4100 d=7 mask=window:4000,300 sink",
-               "bf16 varlen b=2 h=1 sq=4200 sk=40 tq=4500 tk=70 d=24 dv=40 dropout=0.1",
-               "bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=40 tq=7500 tk=90 d=24 lengths",
+               "bf16 varlen b=2 h=1 sq=4700 sk=40 tq=8300 tk=70 d=24 dv=40 dropout=0.1",
+               "bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=40 tq=15000 tk=90 d=24 lengths",
                "fp32 h=1 sq=4096 sk=300 d=8", "bf16 b=3 hq=3 hk=1 sq=6200 sk=20 d=8 lengths",
                "bf16 h=1 sq=8200 sk=30 d=8 mask=causal"},
               {""}),
@@ -203,7 +203,9 @@ TEST(Backward, PartsOfTheQueries) {
 TEST(Backward, PartsOfTheQueriesHaveTheSameBitsForAnyNumberOfThreads) {
   for (const char* text :
        {"bwd bf16 h=2 sq=6200 sk=300 d=40", "bwd fp32 h=1 sq=4200 sk=300 d=24 dv=40 mask=causal",
-        "bwd bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=400 tq=7000 tk=600 d=24 dropout=0.1 sink"})
+        "bwd bf16 b=2 h=1 sq=6200 sk=300 d=8 lengths softcap=5",
+        "bwd bf16 h=1 sq=6200 sk=6200 d=8 mask=window:4200,0,sink=300",
+        "bwd bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=400 tq=15000 tk=600 d=24 dropout=0.1 sink"})
     for (const std::string& target : runnable_targets())
       for (int threads : {2, 3, 16})
         expect_same_bits(text, {target, "backward", 1}, {target, "backward", threads});

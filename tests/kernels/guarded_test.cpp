@@ -51,7 +51,8 @@ std::string run_guarded(Case& c, const Path& path, Guarded edge) {
     const GuardedMemory scratch("scratch", stage.scratch_bytes, edge);
     std::ranges::fill(scratch.room(), std::uint8_t{0xff});
     const cpu::KernelFunction kernel = (*ready)->kernels[i]->code.function;
-    for (std::int64_t block = stage.first_block; block < stage.first_block + stage.grid; ++block) {
+    const std::int64_t first = stage.packs ? -stage.grid : 0;
+    for (std::int64_t block = first; block < first + stage.grid; ++block) {
       const std::string fault = fault_of([&] { kernel(&arguments, block, scratch.data()); });
       if (!fault.empty()) return print(stage.kernel) + ", block " + std::to_string(block) + ", " + fault;
     }
@@ -110,9 +111,11 @@ TEST(Guarded, ForwardTypesAndHeadDimensions) {
                          runnable_targets());
   expect_bounds_kept({"fwd bf16 lse h=2 d=64", "fwd bf16 lse h=2 d=59", "fwd bf16 lse h=2 d=7 dv=40"}, sizes,
                      "forward", {"cpu-amx-emulated"});
-  expect_bounds_kept({"fwd bf16 lse hq=4 hk=1 d=64", "fwd bf16 lse b=2 hq=4 hk=1 d=59 lengths",
-                      "fwd bf16 lse varlen b=3 hq=4 hk=1 tq=300 tk=400 d=64"},
-                     sizes, "forward", {"cpu-amx-emulated"}, {}, 1);
+  // Keys packed once.
+  expect_bounds_kept({"fwd bf16 lse hq=4 hk=1 d=64", "fwd bf16 lse b=2 hq=4 hk=1 d=59 lengths"},
+                     {"sq=70 sk=331", "sq=65 sk=600"}, "forward", {"cpu-amx-emulated"}, {}, 1);
+  expect_bounds_kept({"fwd bf16 lse varlen b=3 hq=4 hk=1 tq=150 tk=1100 d=64"}, {"sq=90 sk=520"}, "forward",
+                     {"cpu-amx-emulated"}, {}, 1);
 }
 
 const Texts masks_and_modifiers = {
@@ -175,6 +178,15 @@ TEST(Guarded, BackwardTypesAndHeadDimensions) {
                      runnable_targets());
   expect_bounds_kept({"bwd bf16 h=1 d=64", "bwd bf16 h=1 d=59", "bwd bf16 h=1 d=7 dv=40"}, sizes, "backward",
                      {"cpu-amx-emulated"});
+}
+
+TEST(Guarded, BackwardPartsOfTheQueries) {
+  const Texts sizes = {"sq=4160 sk=70", "sq=6200 sk=15"};
+  for (int threads : {1, 3}) {  // one block goes through all parts; parts have blocks of their own
+    expect_bounds_kept({"bwd fp32 h=1 d=8", "bwd bf16 h=1 d=7 dv=3"}, sizes, "backward",
+                       {runnable_targets().front()}, {}, threads);
+    expect_bounds_kept({"bwd bf16 h=1 d=7 dv=3"}, sizes, "backward", {"cpu-amx-emulated"}, {}, threads);
+  }
 }
 
 TEST(Guarded, BackwardFeatures) {

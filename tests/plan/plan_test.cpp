@@ -565,7 +565,7 @@ TEST(Plan, AnExplanationAsJsonReadsBack) {
         ASSERT_TRUE(kernel) << kernel.error().message;
         EXPECT_EQ(*kernel, expected.kernel);
         EXPECT_EQ(stage.at("grid"), expected.grid);
-        EXPECT_EQ(stage.at("first_block"), expected.first_block);
+        EXPECT_EQ(stage.at("packs"), expected.packs);
         EXPECT_EQ(stage.at("scratch_bytes"), expected.scratch_bytes);
         EXPECT_EQ(stage.at("shared_bytes"), expected.shared_bytes);
       }
@@ -713,7 +713,12 @@ TEST(Plan, ManyBlocksOfRowsReadKeysThatArePackedOnce) {
       {"fwd bf16 b=1 hq=24 hk=8 sq=64 sk=4096 d=128", "cpu-amx", 8 * 16},  // three heads of one block each
       {"fwd bf16 b=1 hq=16 hk=8 sq=64 sk=4096 d=128", "cpu-amx", 0},
       {"fwd bf16 b=1 h=2 s=1024 d=128 splits=2", "cpu-amx", 2 * 4},
-      {"fwd bf16 b=1 hq=8 hk=2 s=256 d=64", "cpu-amx", 0},  // little work
+      {"fwd bf16 b=1 hq=8 hk=2 s=256 d=64", "cpu-amx", 0},                              // little work
+      {"fwd bf16 b=8 h=8 sq=2048 sk=2048 tq=512 tk=16384 d=128 varlen", "cpu-amx", 0},  // 64 rows a sequence
+      {"fwd bf16 b=8 h=8 sq=2048 sk=2048 tq=16384 tk=16384 d=128 varlen", "cpu-amx", 8 * 8 * 8},
+      {"fwd bf16 b=1 h=8 s=16384 d=128 mask=window:1024,0", "cpu-amx", 8 * 64},
+      {"fwd bf16 b=1 h=8 s=16384 d=128 mask=window:128,0", "cpu-amx", 0},  // a step meets 384 rows
+      {"fwd bf16 b=4096 hq=64 hk=16 s=32 d=128", "cpu-amx", 0},  // steps would be eight times the keys
       {"fwd bf16 b=2 h=2 s=2000 d=128", "cpu-avx512bf16", 0},
       {"fwd fp32 b=2 h=2 s=2000 d=128", "cpu-amx", 0},
       {"fwd bf16 b=2 h=2 sq=2000 sk=0 d=128", "cpu-amx", 0},
@@ -723,8 +728,8 @@ TEST(Plan, ManyBlocksOfRowsReadKeysThatArePackedOnce) {
     const Result<Plan> made = plan(problem(c.text), target(c.on), {.threads = 2, .family = "forward"});
     ASSERT_TRUE(made) << made.error().message;
     const Stage& first = made->stages.front();
-    EXPECT_EQ(first.first_block, -c.packing) << c.text;
-    EXPECT_EQ(first.first_block < 0 ? first.grid : 0, c.packing) << c.text;
+    EXPECT_EQ(first.packs, c.packing > 0) << c.text;
+    EXPECT_EQ(first.packs ? first.grid : 0, c.packing) << c.text;
     EXPECT_EQ(made->workspace.bytes[static_cast<std::size_t>(Part::packed_steps)] > 0, c.packing > 0);
   }
 }
