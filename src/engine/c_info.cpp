@@ -14,28 +14,30 @@ using namespace regard::c_api;  // NOLINT
 
 namespace {
 
-regard_status give_result(const Result<std::string>& result, char** out) {
-  if (!result) return report(result.error());
+template <class Make>
+regard_status give_result(Make&& make, char** out) {
   if (out == nullptr) return report(null_argument("json").value());
-  return give(*result, out);
+  const Result<std::string> result = make();
+  return result ? give(*result, out) : report(result.error());
 }
 
 }  // namespace
 
 regard_status regard_info(char** json) {
-  return guarded([&] { return give_result(describe_machine(), json); });
+  return guarded([&] { return give_result(describe_machine, json); });
 }
 
 regard_status regard_list(const char* target, const char* profile, char** json) {
   return guarded([&] {
-    return give_result(list_kernels(target == nullptr ? "" : target, profile == nullptr ? "" : profile),
-                       json);
+    return give_result(
+        [&] { return list_kernels(target == nullptr ? "" : target, profile == nullptr ? "" : profile); },
+        json);
   });
 }
 
 regard_status regard_prepare_kernel(const char* kernel, char** json) {
   if (kernel == nullptr) return report(null_argument("kernel").value());
-  return guarded([&] { return give_result(prepare_kernel(kernel), json); });
+  return guarded([&] { return give_result([&] { return prepare_kernel(kernel); }, json); });
 }
 
 regard_status regard_package_folders(const char* const* folders, int64_t count) {
@@ -52,5 +54,5 @@ regard_status regard_package_folders(const char* const* folders, int64_t count) 
 }
 
 regard_status regard_cache(const char* verb, char** json) {
-  return guarded([&] { return give_result(cache_verb(verb == nullptr ? "" : verb), json); });
+  return guarded([&] { return give_result([&] { return cache_verb(verb == nullptr ? "" : verb); }, json); });
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -15,6 +16,7 @@
 #include "engine/machine.h"
 #include "plan/profile.h"
 #include "plan/recipe.h"
+#include "plan/stage.h"
 
 namespace regard {
 namespace {
@@ -184,9 +186,41 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
   return json_text(rows);
 }
 
+namespace {
+
+std::int64_t number_of(const Algorithm& algorithm, std::string_view name) {
+#define REGARD_NUMBER(field, default_value, doc) \
+  if (name == #field) return algorithm.field;
+  REGARD_ALGORITHM_FIELDS(REGARD_NUMBER)
+#undef REGARD_NUMBER
+  return 0;
+}
+
+/// A key that somebody wrote may lack a number that all tiles of its kernel have.
+Status has_numbers(const KernelKey& key) {
+  const Result<const Target*> target = find_target(key.target);
+  if (!target) return tl::unexpected(target.error());
+  std::vector<const Target::Tile*> tiles;
+  for (const Target::Tile& tile : (*target)->tiles)
+    if (tile.kernel == key.algorithm.kernel && tile.pipeline == key.algorithm.pipeline)
+      tiles.push_back(&tile);
+  if (tiles.empty()) return {};
+  for (const auto& [name, value] : tiles.front()->values) {
+    const bool needed =
+        std::ranges::all_of(tiles, [&](const Target::Tile* tile) { return value_of(*tile, name) > 0; });
+    if (needed && number_of(key.algorithm, name) == 0)
+      return invalid(fmt::format("kernel '{}' lacks {}; a tile of {} has {}={}", print(key), name, key.target,
+                                 name, value));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::string> prepare_kernel(std::string_view text) {
   const Result<KernelKey> key = parse_kernel_key(text);
   if (!key) return tl::unexpected(key.error());
+  if (Status status = has_numbers(*key); !status) return tl::unexpected(status.error());
   const Result<std::shared_ptr<const LoadedKernel>> kernel = resolve(*key);
   if (!kernel) return tl::unexpected(kernel.error());
   json row = {{"kernel", (*kernel)->key}, {"tier", word((*kernel)->tier)}, {"seconds", (*kernel)->seconds}};
