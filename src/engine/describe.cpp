@@ -188,14 +188,6 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
 
 namespace {
 
-std::int64_t number_of(const Algorithm& algorithm, std::string_view name) {
-#define REGARD_NUMBER(field, default_value, doc) \
-  if (name == #field) return algorithm.field;
-  REGARD_ALGORITHM_FIELDS(REGARD_NUMBER)
-#undef REGARD_NUMBER
-  return 0;
-}
-
 /// A key that somebody wrote may lack a number that all tiles of its kernel have.
 Status has_numbers(const KernelKey& key) {
   const Result<const Target*> target = find_target(key.target);
@@ -204,14 +196,16 @@ Status has_numbers(const KernelKey& key) {
   for (const Target::Tile& tile : (*target)->tiles)
     if (tile.kernel == key.algorithm.kernel && tile.pipeline == key.algorithm.pipeline)
       tiles.push_back(&tile);
-  if (tiles.empty()) return {};
-  for (const auto& [name, value] : tiles.front()->values) {
-    const bool needed =
-        std::ranges::all_of(tiles, [&](const Target::Tile* tile) { return value_of(*tile, name) > 0; });
-    if (needed && number_of(key.algorithm, name) == 0)
-      return invalid(fmt::format("kernel '{}' lacks {}; a tile of {} has {}={}", print(key), name, key.target,
-                                 name, value));
-  }
+  const auto needed = [&](std::string_view name) {
+    return !tiles.empty() &&
+           std::ranges::all_of(tiles, [&](const Target::Tile* tile) { return value_of(*tile, name) > 0; });
+  };
+#define REGARD_NEED(name, default_value, doc)                                                            \
+  if (key.algorithm.name == 0 && needed(#name))                                                          \
+    return invalid(fmt::format("kernel '{}' lacks " #name "; a tile of {} has " #name "={}", print(key), \
+                               key.target, value_of(*tiles.front(), #name)));
+  REGARD_ALGORITHM_FIELDS(REGARD_NEED)
+#undef REGARD_NEED
   return {};
 }
 

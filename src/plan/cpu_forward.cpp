@@ -36,16 +36,11 @@ ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
                        value_of(tile, "block_q"), block_k, has_elementwise_bias(p.bias));
 }
 
-/// Bytes of K and V, packed for all.
-std::int64_t packed_bytes(const Problem& p, const ForwardLayout& layout, std::int64_t block_k) {
-  return product({p.hk, ForwardLayout::most_steps(p.b, key_tokens(p), block_k), layout.step()});
-}
-
 /// Whether K and V are packed once for all blocks of rows that read them. Only for the tile unit, which takes
 /// them in an order far from that of memory; where three blocks or more read a step of the keys; where a
 /// thread has a millisecond of work, beside which waking the threads once more is little; and where whole
 /// steps are not much more than the keys. Of packed sequences averages are known.
-bool packs_once(const Plan& plan, const ForwardLayout& layout, std::int64_t block_k) {
+bool packs_once(const Plan& plan, std::int64_t block_k, std::int64_t packed_bytes) {
   const Problem& p = plan.problem;
   if (row_blocks(plan) == 0 || p.sk == 0 || p.paged > 0 || !tile_unit(p, *plan.target)) return false;
   constexpr std::int64_t many_readers = 3;
@@ -59,7 +54,7 @@ bool packs_once(const Plan& plan, const ForwardLayout& layout, std::int64_t bloc
   const std::int64_t bytes =
       product({p.hk, key_tokens(p), p.d + p.dv, static_cast<std::int64_t>(bytes_of(p.dtype))});
   return readers >= many_readers && (plan.threads == 1 || work >= much_work * plan.threads) &&
-         packed_bytes(p, layout, block_k) / 2 <= bytes;
+         packed_bytes / 2 <= bytes;
 }
 
 /// The blocks of rows and, before them, those that pack.
@@ -71,8 +66,10 @@ std::vector<Stage> forward_stages(Plan& plan, const Target::Tile& tile) {
   };
   std::vector<Stage> stages;
   const std::int64_t block_k = value_of(tile, "block_k");
-  if (packs_once(plan, layout, block_k)) {
-    need(plan.workspace, Part::packed_steps, packed_bytes(p, layout, block_k));
+  const std::int64_t packed_bytes =
+      product({p.hk, ForwardLayout::most_steps(p.b, key_tokens(p), block_k), layout.step()});
+  if (packs_once(plan, block_k, packed_bytes)) {
+    need(plan.workspace, Part::packed_steps, packed_bytes);
     stages.push_back(stage(product({p.b, p.hk, ceil_divide(p.sk, block_k)}), 0));
     stages.back().packs = true;
   }

@@ -20,9 +20,12 @@ std::string_view word(Family);
 struct Stage {
   KernelKey kernel;
   std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one behind it
-  bool packs = false;              ///< cpu forward: they are numbered below 0 and pack K and V
+  bool packs = false;              ///< cpu forward: they pack K and V
   std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
   std::int64_t shared_bytes = 0;   ///< gpu: dynamic shared memory of one block
+
+  /// The number of the first block: those that pack are below 0.
+  std::int64_t first_block() const { return packs ? -grid : 0; }
 };
 
 /// Parts of the workspace, in this order, each 64-byte aligned. 0 bytes = not needed.
