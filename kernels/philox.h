@@ -11,8 +11,8 @@
 
 namespace regard::philox {
 
-constexpr i64 group = 64;           // columns that four calls serve
-constexpr int calls_per_group = 4;  // 16 columns each
+constexpr i64 group = 64;                            // columns that four calls serve
+[[maybe_unused]] constexpr int calls_per_group = 4;  // 16 columns each
 
 /// Which of the group's calls serves a column, and which of its 16 bytes.
 constexpr REGARD_INLINE int call_of(i64 column) {

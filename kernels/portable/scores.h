@@ -94,10 +94,11 @@ REGARD_DEVICE void each_score(Scores& s, Function function) {
   });
 }
 
-/// The same for what is seldom wanted, in less code: key tiles take their turn at the first places.
+/// The same for what is seldom wanted, in less code: key tiles take their turn at the first places. With
+/// dropout too, which nobody trains with a soft cap, in the least: such kernels take longest to compile.
 template <class Function>
 REGARD_DEVICE void each_score_in_turn(Scores& s, Function function) {
-  constexpr i32 together = key_tiles % 4 == 0 ? key_tiles / 4 : key_tiles;
+  constexpr i32 together = key::dropout ? 1 : key_tiles % 4 == 0 ? key_tiles / 4 : key_tiles;
 #pragma unroll 1
   for (i32 done = 0; done < key_tiles; done += together) {
 #pragma unroll

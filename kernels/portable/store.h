@@ -122,8 +122,8 @@ REGARD_DEVICE void send_rows(const Arguments& a, i64 first_byte, const StagedRow
 }
 
 /// Rows of a part, which lie one after the other: neighbouring lanes write 32 bytes of one.
-REGARD_DEVICE void send_part(float* to, const Output& o, const RowNumbers& factor, i32 count,
-                             i32 own_column) {
+REGARD_DEVICE void send_part(float* to, const Output& o, i32 count, i32 own_column) {
+  constexpr bool all_columns = key::dv == layout.dv;
   each_row([&](i32 m, i32 half) {
     const i32 row = Fragment::row() + row_offset(m, half);
     if (row >= count) return;
@@ -132,12 +132,12 @@ REGARD_DEVICE void send_part(float* to, const Output& o, const RowNumbers& facto
     for (i32 c = 0; c < column_tiles; ++c) {
       const i32 column = own_column + column_offset(c);
       float* const there = of_row + column_offset(c);  // which the instruction adds
-      const float x = o[m][c].x[half][0] * factor[m][half], y = o[m][c].x[half][1] * factor[m][half];
+      const float(&x)[2] = o[m][c].x[half];
       if constexpr (key::dv % 2 == 0) {
-        if (column < key::dv) store_pair(there, x, y);
+        if (all_columns || column < key::dv) store_pair(there, x[0], x[1]);
       } else {
-        if (column < key::dv) there[0] = x;
-        if (column + 1 < key::dv) there[1] = y;
+        if (column < key::dv) there[0] = x[0];
+        if (column + 1 < key::dv) there[1] = x[1];
       }
     }
   });
@@ -145,7 +145,7 @@ REGARD_DEVICE void send_part(float* to, const Output& o, const RowNumbers& facto
 
 /// The columns [first_column, first_column + block_dv) of the rows; a wave has all of those or a part.
 REGARD_DEVICE void store(const Arguments& a, const Destination& to, StagedRow* staged_rows,
-                         const RowState& rows, const Output& o, i32 first_column, float natural) {
+                         const RowState& rows, Output& o, i32 first_column, float natural) {
   constexpr i32 tiles = StagedRow::columns / Fragment::columns / across;
   const i32 wave_row = row_of_wave(), part = part_of_wave();
   const i32 count = smaller(to.rows - wave_row, wave_rows),
@@ -164,9 +164,10 @@ REGARD_DEVICE void store(const Arguments& a, const Destination& to, StagedRow* s
   sync_rows();
   RowNumbers factor;
   each_row([&](i32 m, i32 half) { factor[m][half] = own[row_offset(m, half)].factor; });
+  rescale(o, factor);
   const i32 own_column = column_of_wave() + Fragment::column();
   if (a.splits > 1) {
-    send_part(a.partial_o + to.o + wave_row * key::dv, o, factor, count, first_column + own_column);
+    send_part(a.partial_o + to.o + wave_row * key::dv, o, count, first_column + own_column);
     return;
   }
   const u32 own_columns = shared_address(own->o + own_column * StagedRow::width);
@@ -178,8 +179,7 @@ REGARD_DEVICE void store(const Arguments& a, const Destination& to, StagedRow* s
 #pragma unroll
       for (i32 c = 0; c < tiles && first + c < column_tiles; ++c) {
         const float(&x)[2] = o[m][first + c].x[half];
-        store_pair<staged>(row + column_offset(c) * StagedRow::width, x[0] * factor[m][half],
-                           x[1] * factor[m][half]);
+        store_pair<staged>(row + column_offset(c) * StagedRow::width, x[0], x[1]);
       }
     });
     sync_rows();
