@@ -71,18 +71,27 @@ struct Backward {
   REGARD_CALLED void block_of_keys(const Head& head, i64 block, bool last) {
     const Sequence& sequence = head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
-    pack_keys(head, first, keys);
     const i64 end_part = smaller(last_part, parts_of(a, sequence));
-    for (i64 query_part = first_part; query_part < end_part; ++query_part) {
-      __builtin_memset(part(scratch_layout.grad_k), 0, block_k * columns_d * 4);
-      __builtin_memset(part(scratch_layout.grad_v), 0, block_k * columns_dv * 4);
-      part_of_queries(head, block, last, query_part);
-      if (end_part - first_part > 1) add_to_total(query_part == first_part);
+    const i64 from = larger(first_part, first_part_that_sees(a, sequence, first));
+    if (a.parts_apart && from >= end_part) return;
+    // Those before it see no further block.
+    const i64 goes_on = last ? end_part : first_part_that_sees(a, sequence, first + block_k);
+    clear_sums();
+    if (from < end_part) pack_keys(head, first, keys);
+    for (i64 query_part = from; query_part < end_part; ++query_part) {
+      if (query_part > from) clear_sums();
+      part_of_queries(head, block, query_part < goes_on, query_part);
+      if (end_part - from > 1) add_to_total(query_part == from);
     }
     if (a.parts_apart) return store_part(head, first, keys);
-    const bool total = end_part - first_part > 1;
+    const bool total = end_part - from > 1;
     store_rows<d>(head, a.grad_k, first, keys, part(total ? total_k : scratch_layout.grad_k), a.scale);
     store_rows<dv>(head, a.grad_v, first, keys, part(total ? total_v : scratch_layout.grad_v), 1.0f);
+  }
+
+  void clear_sums() {
+    __builtin_memset(part(scratch_layout.grad_k), 0, block_k * columns_d * 4);
+    __builtin_memset(part(scratch_layout.grad_v), 0, block_k * columns_dv * 4);
   }
 
   REGARD_CALLED void pack_keys(const Head& first_head, i64 first, i64 keys) {
@@ -102,8 +111,8 @@ struct Backward {
     const i64 first_query = query_part * a.part_queries;
     const i64 end_query = smaller(first_query + a.part_queries, sequence.sq);
     VisibleUnits visible;
-    for (i64 query = first_query; query < end_query; query += block_q) {
-      const i64 queries = smaller(block_q, end_query - query), end = query + queries;
+    for (i64 query = last_tile(first_query, end_query); query >= first_query; query -= block_q) {
+      const i64 queries = smaller(block_q, end_query - query), done = end_query - query;
       visible.find(a, sequence, query, queries);
       const bool any = visible.find_keys(first, keys, queries);
       if (!any && block > 0 && !last) continue;
@@ -113,16 +122,22 @@ struct Backward {
         BackwardTile tile{a, place, visible, scratch, ahead};
         if (any && !amx) fetch_ahead(place, i);
         const bool adds = any && make_gradients(tile);
-        turn.wait(end);
+        turn.wait(done);
         float* const sums = grad_q(head, query);
         if (block == 0) __builtin_memset(sums, 0, queries * columns_d * 4);
         if (adds) add_grad_q(tile, sums);
         if (last) store_grad_q(place, sums);
       }
-      turn.finish(end);
+      turn.finish(done);
     }
-    turn.wait(end_query);
-    turn.finish(end_query);
+    turn.wait(end_query - first_query);
+    turn.finish(end_query - first_query);
+  }
+
+  /// Queries are gone through from the last tile to the first: under a causal mask all blocks of keys then
+  /// begin with the same tile, and none waits until the one before comes to where it begins itself.
+  static i64 last_tile(i64 first_query, i64 end_query) {
+    return first_query + (ceil_divide(end_query - first_query, block_q) - 1) * block_q;
   }
 
   /// dK and dV of the parts before, behind all other scratch.
@@ -167,16 +182,14 @@ struct Backward {
     i64 query = place.first_query;
     if (++i == group) {
       i = 0;
-      query += block_q;
+      query -= block_q;
     }
-    if (query >= end_query) {
+    if (query < first_query) {
       const i64 key = place.first_key + block_k, keys = smaller(block_k, sequence.sk - key);
       if (keys <= 0) return;
       ahead.add(place.head.k(key), a.k.row * bytes, d * bytes, keys);
       ahead.add(place.head.v(key), a.v.row * bytes, dv * bytes, keys);
-      query = first_query;
-      if (key::mask != Mask::none) query = larger(query, (key - diagonal(a, sequence)) / block_q * block_q);
-      if (query >= end_query) return;
+      query = last_tile(first_query, end_query);
     }
     const Head head = head_of(a, batch, kv_head * group + i);
     const i64 queries = smaller(block_q, end_query - query);

@@ -16,10 +16,10 @@ void round_row(u8* to, const float* from, i64 n) {
   for (; i < n; ++i) store_scalar<key::dtype>(to, i, from[i]);
 }
 
-/// A row of dK or dV from what `count` parts of the queries have of it, in their order.
+/// A row of dK or dV from what `count` parts of the queries have of it, in their order; 0 of none.
 void store_sum(u8* to, const float* partial, i64 stride, i64 count, i64 n, float factor) {
   for (i64 i = 0; i < n; i += lanes) {
-    Floats sum = load<Floats>(partial + i);
+    Floats sum = count > 0 ? load<Floats>(partial + i) : Floats{};
     for (i64 part = 1; part < count; ++part) sum += load<Floats>(partial + part * stride + i);
     u8* const at = to + i * bytes_of<key::dtype>;
     if (i + lanes <= n)
@@ -31,13 +31,17 @@ void store_sum(u8* to, const float* partial, i64 stride, i64 count, i64 n, float
 
 void store_grad_kv(const Arguments& a, const Head& head, i64 first) {
   const Sequence& sequence = head.sequence;
+  const i64 parts = parts_of(a, sequence);
+  i64 from = 0;
   const auto store = [&](const Rows& to, i64 key, const float* partial, i64 n, float factor) {
     const auto row = [&](i64 part) { return row_of_query_part(a, sequence, part, head.kv_head, key); };
     const i64 columns = padded_columns(n);
-    store_sum(head.address<key::dtype>(to, head.kv_head, sequence.first_k + key), partial + row(0) * columns,
-              (row(1) - row(0)) * columns, parts_of(a, sequence), n, factor);
+    store_sum(head.address<key::dtype>(to, head.kv_head, sequence.first_k + key),
+              partial + row(from) * columns, (row(1) - row(0)) * columns, parts - from, n, factor);
   };
   for (i64 key = first; key < smaller(first + rows_per_block, sequence.sk); ++key) {
+    // As the block of the grid that has it: split_keys keys.
+    from = first_part_that_sees(a, sequence, key / a.split_keys * a.split_keys);
     store(a.grad_k, key, a.grad_k_partial, a.d, a.scale);
     store(a.grad_v, key, a.grad_v_partial, a.dv, 1.0f);
   }

@@ -12,7 +12,8 @@ extern "C" int sched_yield() noexcept;
 
 namespace regard {
 
-/// Rows of dQ that a block of keys has finished with, each count in a cache line of its own.
+/// Rows of dQ that a block of keys has finished with, from the last one of the part on, each count in a cache
+/// line of its own.
 constexpr i64 progress_stride = progress_bytes / 8;
 
 /// Where the counts of one part of the queries of a K/V head start.
@@ -27,11 +28,11 @@ class Turn {
       : mine_(a.progress + part_progress(a, batch, kv_head, part) + number * progress_stride),
         before_(number > 0 ? mine_ - progress_stride : nullptr) {}
 
-  /// Until the block before has finished with the query rows [0, row).
-  void wait(i64 row) const {
-    if (before_ == nullptr || row == 0) return;
+  /// Until the block before has finished with the last `rows` of the part.
+  void wait(i64 rows) const {
+    if (before_ == nullptr || rows == 0) return;
     constexpr int patience = 4000;  // some microseconds; then others may need this core
-    for (int i = 0; __atomic_load_n(before_, __ATOMIC_ACQUIRE) < row; ++i) {
+    for (int i = 0; __atomic_load_n(before_, __ATOMIC_ACQUIRE) < rows; ++i) {
       if (i >= patience) sched_yield();
 #if defined(__x86_64__)
       else
@@ -39,8 +40,8 @@ class Turn {
 #endif
     }
   }
-  /// The rows [0, row) may be added to by the next block.
-  void finish(i64 row) const { __atomic_store_n(mine_, row, __ATOMIC_RELEASE); }
+  /// The next block may add to the last `rows`.
+  void finish(i64 rows) const { __atomic_store_n(mine_, rows, __ATOMIC_RELEASE); }
 
  private:
   i64 *mine_, *before_;

@@ -13,6 +13,17 @@ inline i64 parts_of(const Arguments& a, const Sequence& sequence) {
   return larger<i64>(1, ceil_divide(sequence.sq, a.part_queries));
 }
 
+/// The first part with a query that sees a key from `first_key` on: all behind it have one too, as no query
+/// sees further than those that follow. Block 0 of the keys belongs to every part.
+inline i64 first_part_that_sees(const Arguments& a, const Sequence& sequence, i64 first_key) {
+  if (first_key == 0 || a.ranges) return 0;
+  const i64 parts = parts_of(a, sequence);
+  const auto last_query = [&](i64 part) { return smaller((part + 1) * a.part_queries, sequence.sq) - 1; };
+  i64 part = 0;
+  while (part < parts && visible_keys(a, sequence, last_query(part)).hi <= first_key) ++part;
+  return part;
+}
+
 /// Where the sums of a key of a K/V head stand among those of all: [query_parts][hk, tk].
 inline i64 row_of_query_part(const Arguments& a, const Sequence& sequence, i64 part, i64 kv_head, i64 key) {
   return (part * a.hk + kv_head) * a.tk + first_key_of_all(a, sequence) + key;
