@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """From one thread to all cores: parallel efficiency of two long heads, beside what the machine gives.
 
-One thread, two, four ... and all cores take turns in one process. Then as many processes as threads, each on a core of
-its own with one thread and one head: they share nothing, so what they lose is the machine's (its clock, its memory,
-its neighbours). Writes a line of JSON per thread count to bench/results/scaling-<machine>-<date>.jsonl;
+One thread, two, four ... and all cores take turns in one process. Then one process, and as many as there are cores, each
+on a core of its own with one thread and one head: they share nothing, so what they lose is the machine's (its clock,
+its memory, its neighbours). Writes a line of JSON per thread count to bench/results/scaling-<machine>-<date>.jsonl;
 docs/benchmarks.md describes the fields.
 """
 
@@ -22,7 +22,7 @@ from comparison import Case, Comparison, compare
 from run import Run
 
 HEADS = 2
-ROUNDS_APART = 5
+MS_APART = 4000  # of each process: they start up to half a second one after the other
 
 
 def comparisons(threads: int, quick: bool) -> list[Comparison]:
@@ -36,12 +36,12 @@ def comparisons(threads: int, quick: bool) -> list[Comparison]:
     return found
 
 
-def gflops_apart(problem: str, count: int) -> float:
+def gflops_apart(problem: str, count: int, rounds: int) -> float:
     """What so many processes that share nothing reach together, on the first cores of those that we may use."""
     command = shutil.which("regard", path=f"{machine.ROOT}/build/release:{os.environ['PATH']}")
     if command is None:
         sys.exit("the command regard is neither in build/release nor in PATH; ./dev build makes it")
-    bench = [command, "bench", problem, "--threads=1", f"--rounds={ROUNDS_APART}"]
+    bench = [command, "bench", problem, "--threads=1", f"--rounds={rounds}"]
     running = [
         subprocess.Popen(["taskset", "-c", str(core), *bench], stdout=subprocess.PIPE, text=True)
         for core in sorted(os.sched_getaffinity(0))[:count]
@@ -57,7 +57,9 @@ def measure(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
     problem = comparison.cases[0].problem.replace(f" h={HEADS}", " h=1")
     for line in lines:
         line["efficiency"] = 1 / (line["cost"] * line["threads"])
-        line["gflops_apart"] = gflops_apart(problem, line["threads"])
+    rounds = 1 if run.quick else max(5, round(MS_APART / (lines[0]["regard_ms"] / HEADS)))
+    for line in (lines[0], lines[-1]):
+        line["gflops_apart"] = gflops_apart(problem, line["threads"], rounds)
     of_machine = lines[-1]["gflops_apart"] / (lines[-1]["threads"] * lines[0]["gflops_apart"])
     print(f"    efficiency {lines[-1]['efficiency']:.2f}, of processes apart {of_machine:.2f}")
     return lines
