@@ -103,16 +103,26 @@ struct Backward {
     pack_rows<dv>(part(scratch_layout.v_rows), first_head.v(first), a.v.row, keys, block_k);
   }
 
+  /// One part of the queries, gone through from the last tile to the first: under a causal mask all blocks of
+  /// keys then begin with the same tile, and none waits until the one before comes to where it begins itself.
+  struct Queries {
+    i64 first, end;
+    i64 last_tile() const { return first + (ceil_divide(end - first, block_q) - 1) * block_q; }
+  };
+  Queries queries_of(const Sequence& sequence, i64 query_part) const {
+    const i64 first = query_part * a.part_queries;
+    return {first, smaller(first + a.part_queries, sequence.sq)};
+  }
+
   /// Adds what a part of the queries has of dK and dV of the block, and of dQ.
   REGARD_CALLED void part_of_queries(const Head& first_head, i64 block, bool last, i64 query_part) {
     const Sequence& sequence = first_head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
     const Turn turn(a, batch, kv_head, query_part, block);
-    const i64 first_query = query_part * a.part_queries;
-    const i64 end_query = smaller(first_query + a.part_queries, sequence.sq);
+    const Queries own = queries_of(sequence, query_part);
     VisibleUnits visible;
-    for (i64 query = last_tile(first_query, end_query); query >= first_query; query -= block_q) {
-      const i64 queries = smaller(block_q, end_query - query), done = end_query - query;
+    for (i64 query = own.last_tile(); query >= own.first; query -= block_q) {
+      const i64 queries = smaller(block_q, own.end - query), done = own.end - query;
       visible.find(a, sequence, query, queries);
       const bool any = visible.find_keys(first, keys, queries);
       if (!any && block > 0 && !last) continue;
@@ -130,14 +140,8 @@ struct Backward {
       }
       turn.finish(done);
     }
-    turn.wait(end_query - first_query);
-    turn.finish(end_query - first_query);
-  }
-
-  /// Queries are gone through from the last tile to the first: under a causal mask all blocks of keys then
-  /// begin with the same tile, and none waits until the one before comes to where it begins itself.
-  static i64 last_tile(i64 first_query, i64 end_query) {
-    return first_query + (ceil_divide(end_query - first_query, block_q) - 1) * block_q;
+    turn.wait(own.end - own.first);
+    turn.finish(own.end - own.first);
   }
 
   /// dK and dV of the parts before, behind all other scratch.
@@ -172,27 +176,34 @@ struct Backward {
   /// starts with: of the head after this one, the i-th of its group, or of the next queries or keys.
   REGARD_CALLED void fetch_ahead(const TilePlace& place, i64 i) {
     const Sequence& sequence = place.head.sequence;
-    const i64 first_query = first_part * a.part_queries;
-    const i64 end_query = smaller(last_part * a.part_queries, sequence.sq);
+    const i64 end_part = smaller(last_part, parts_of(a, sequence));
+    i64 query_part = place.first_query / a.part_queries;
     constexpr i64 bytes = bytes_of<key::dtype>, sum_bytes = columns_d * 4;
     ahead.clear();
     if (a.split_keys >= a.sk)
       ahead.add(reinterpret_cast<const u8*>(grad_q(place.head, place.first_query)), sum_bytes, sum_bytes,
                 place.queries);
     i64 query = place.first_query;
+    bool of_part = true;
     if (++i == group) {
       i = 0;
       query -= block_q;
+      of_part = query >= query_part * a.part_queries &&
+                visible_keys(a, sequence, query + block_q - 1).hi > place.first_key;
     }
-    if (query < first_query) {
-      const i64 key = place.first_key + block_k, keys = smaller(block_k, sequence.sk - key);
-      if (keys <= 0) return;
-      ahead.add(place.head.k(key), a.k.row * bytes, d * bytes, keys);
-      ahead.add(place.head.v(key), a.v.row * bytes, dv * bytes, keys);
-      query = last_tile(first_query, end_query);
+    if (!of_part) {
+      if (++query_part >= end_part) {
+        const i64 key = place.first_key + block_k, keys = smaller(block_k, sequence.sk - key);
+        if (keys <= 0) return;
+        ahead.add(place.head.k(key), a.k.row * bytes, d * bytes, keys);
+        ahead.add(place.head.v(key), a.v.row * bytes, dv * bytes, keys);
+        query_part = larger(first_part, first_part_that_sees(a, sequence, key));
+        if (query_part >= end_part) return;
+      }
+      query = queries_of(sequence, query_part).last_tile();
     }
     const Head head = head_of(a, batch, kv_head * group + i);
-    const i64 queries = smaller(block_q, end_query - query);
+    const i64 queries = smaller(block_q, queries_of(sequence, query_part).end - query);
     ahead.add(head.q(query), a.q.row * bytes, d * bytes, queries);
     ahead.add(head.address<key::dtype>(a.grad_o, head.head, sequence.first_q + query), a.grad_o.row * bytes,
               dv * bytes, queries);

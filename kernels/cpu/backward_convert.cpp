@@ -40,7 +40,7 @@ void store_grad_kv(const Arguments& a, const Head& head, i64 first) {
               partial + row(from) * columns, (row(1) - row(0)) * columns, parts - from, n, factor);
   };
   for (i64 key = first; key < smaller(first + rows_per_block, sequence.sk); ++key) {
-    // As the block of the grid that has it: split_keys keys.
+    // As the block of the grid that has it: of split_keys keys, which are block_k where parts are apart.
     from = first_part_that_sees(a, sequence, key / a.split_keys * a.split_keys);
     store(a.grad_k, key, a.grad_k_partial, a.d, a.scale);
     store(a.grad_v, key, a.grad_v_partial, a.dv, 1.0f);

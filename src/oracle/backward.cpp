@@ -146,7 +146,7 @@ Outputs backward(const Inputs& inputs, const Options& options) {
     write_keys(grad_k, b, kv_head, inputs.sequence(b).first_k, write_k);
     write_keys(grad_v, b, kv_head, inputs.sequence(b).first_k, write_v);
   };
-  for_each_head(problem.b, problem.hk, options.max_heads, options.threads, head);
+  for_each_head(inputs, problem.hk, options.max_heads, options.threads, head);
   take_roots(outputs, REGARD_GRAD_BIAS);
   take_roots(outputs, REGARD_GRAD_SINK);
   return outputs;

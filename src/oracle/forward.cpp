@@ -15,7 +15,7 @@ Outputs forward(const Inputs& inputs, const Options& options) {
   const Writer write_o(problem, REGARD_O, outputs), write_lse(problem, REGARD_LSE, outputs),
       write_mask(problem, REGARD_DROPOUT_MASK, outputs);
 
-  for_each_head(problem.b, problem.hq, 0, options.threads, [&](std::int64_t b, std::int64_t h) {
+  for_each_head(inputs, problem.hq, 0, options.threads, [&](std::int64_t b, std::int64_t h) {
     const Sequence& sequence = inputs.sequence(b);
     const Matrix q = inputs.matrix(REGARD_Q, b, h);
     const Matrix k = inputs.matrix(REGARD_K, b, inputs.kv_head(h));

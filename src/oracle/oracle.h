@@ -33,8 +33,9 @@ struct Options {
   /// Compute at most this many query rows per head, spread evenly; the others have no result. 0 means all.
   /// Backward then gives grad_q alone, as the other gradients are sums over all rows.
   std::int64_t max_rows = 0;
-  /// Backward only: compute at most this many (batch, K/V head) pairs, spread evenly; the others have no
-  /// result, and gradients that are sums over heads are left out. 0 means all.
+  /// Backward only: compute at most this many (batch, K/V head) pairs, of those that have queries and keys
+  /// and spread evenly; the others have no result, and gradients that are sums over heads are left out. 0
+  /// means all.
   std::int64_t max_heads = 0;
 };
 

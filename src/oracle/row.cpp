@@ -82,9 +82,16 @@ std::vector<std::int64_t> spread(std::int64_t count, std::int64_t limit) {
   return chosen;
 }
 
-void for_each_head(std::int64_t batches, std::int64_t heads, std::int64_t limit, int threads,
+void for_each_head(const Inputs& inputs, std::int64_t heads, std::int64_t limit, int threads,
                    const std::function<void(std::int64_t, std::int64_t)>& body) {
-  const std::vector<std::int64_t> pairs = spread(batches * heads, limit);
+  std::vector<std::int64_t> all;
+  for (std::int64_t pair = 0; pair < inputs.problem().b * heads; ++pair) {
+    const Sequence& sequence = inputs.sequence(pair / heads);
+    if (limit == 0 || (sequence.sq > 0 && sequence.sk > 0)) all.push_back(pair);
+  }
+  std::vector<std::int64_t> pairs;
+  for (const std::int64_t i : spread(static_cast<std::int64_t>(all.size()), limit))
+    pairs.push_back(all[static_cast<std::size_t>(i)]);
   std::atomic<std::size_t> next{0};
   // Plain threads, as a forked child may verify too.
   run_lanes(static_cast<int>(std::clamp<std::size_t>(pairs.size(), 1, std::max(threads, 1))), [&](int) {

@@ -33,8 +33,9 @@ double largest_norm(const Matrix&);
 /// At most `limit` of `count` things, evenly spread, the first and the last among them; all when limit is 0.
 std::vector<std::int64_t> spread(std::int64_t count, std::int64_t limit);
 
-/// Calls body(batch, head) for at most `limit` pairs (0: for all), on several threads.
-void for_each_head(std::int64_t batches, std::int64_t heads, std::int64_t limit, int threads,
+/// Calls body(batch, head) for all pairs, or for at most `limit` of those that have queries and keys (0: for
+/// all), on several threads.
+void for_each_head(const Inputs&, std::int64_t heads, std::int64_t limit, int threads,
                    const std::function<void(std::int64_t, std::int64_t)>& body);
 
 }  // namespace regard::oracle

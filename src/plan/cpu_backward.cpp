@@ -85,9 +85,11 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   plan.query_parts = query_parts(p, heads, block_k);
   plan.part_queries =
       round_up(ceil_divide(std::max<std::int64_t>(p.sq, 1), plan.query_parts), value_of(tile, "block_q"));
-  // Two threads wait little for each other.
-  plan.parts_apart = plan.query_parts > 1 && plan.threads > 2;
-  if (splits_keys(plan.threads, heads)) split_keys(plan, plan.key_blocks, block_k);
+  if (splits_keys(plan.threads, heads)) {
+    split_keys(plan, plan.key_blocks, block_k);
+    // Two threads wait little for each other.
+    plan.parts_apart = plan.query_parts > 1 && plan.threads > 2;
+  }
 
   const std::int64_t image_heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq});
   need(plan.workspace, Part::delta, product({p.hq, query_tokens(p), 4}));

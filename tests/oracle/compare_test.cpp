@@ -170,5 +170,18 @@ TEST(CheckReport, SampledGradientsAreThoseOfTheWhole) {
   }
 }
 
+TEST(CheckReport, SamplesHeadsThatHaveQueriesAndKeys) {
+  Case c("bwd fp32 b=3 hq=2 hk=1 s=20 d=8 lengths");
+  c.set(REGARD_LENGTHS_Q, 0, 20);
+  c.set(REGARD_LENGTHS_Q, 1, 20);
+  c.set(REGARD_LENGTHS_Q, 2, 0);
+  c.set(REGARD_LENGTHS_K, 0, 20);
+  c.set(REGARD_LENGTHS_K, 1, 0);
+  c.set(REGARD_LENGTHS_K, 2, 20);
+  const auto one = oracle::run(c.problem(), c.arguments(), {1, 0, 1}).value();
+  EXPECT_TRUE(one.at(REGARD_GRAD_Q).has_result(0));
+  EXPECT_FALSE(one.at(REGARD_GRAD_Q).has_result(one.at(REGARD_GRAD_Q).value.size() - 1));
+}
+
 }  // namespace
 }  // namespace regard::test
