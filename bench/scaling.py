@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """From one thread to all cores: parallel efficiency of two long heads, beside what the machine gives.
 
-One thread, two, four ... and all cores take turns in one process. Then one process, and as many as there are cores, each
-on a core of its own with one thread and one head: they share nothing, so what they lose is the machine's (its clock,
-its memory, its neighbours). Writes a line of JSON per thread count to bench/results/scaling-<machine>-<date>.jsonl;
-docs/benchmarks.md describes the fields.
+One thread, two, four ... and all cores take turns in one process. Then one process, and as many as there are cores,
+each on a core of its own with one thread and one head: they share nothing, so what they lose is the machine's (its
+clock, its memory, its neighbours). Writes a line of JSON per thread count to
+bench/results/scaling-<machine>-<date>.jsonl; docs/benchmarks.md describes the fields.
 """
 
 from __future__ import annotations
