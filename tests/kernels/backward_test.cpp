@@ -201,8 +201,8 @@ TEST(Backward, PartsOfTheQueries) {
 
 // Parts that see none of a block of keys leave it out, and blocks that nobody sees have gradients of 0.
 TEST(Backward, PartsOfTheQueriesThatSeeOthersKeys) {
-  expect_right(product({"bf16 h=1 sq=4200 sk=2600 d=7 mask=causal", "fp32 h=1 sq=4200 sk=900 d=8 mask=causal",
-                        "bf16 h=1 sq=4100 sk=4900 d=7 mask=causal_top_left",
+  expect_right(product({"bf16 h=1 sq=4200 sk=2300 d=7 mask=causal", "fp32 h=1 sq=4200 sk=900 d=8 mask=causal",
+                        "bf16 b=3 h=1 sq=4200 sk=700 d=7 mask=causal_top_left lengths",
                         "bf16 varlen b=2 hq=2 hk=1 sq=4700 sk=900 tq=8300 tk=1500 d=8 mask=causal",
                         "fp32 h=1 sq=300 sk=1100 d=8 mask=window:100,20,top_left"},
                        {""}),
@@ -215,8 +215,8 @@ TEST(Backward, PartsOfTheQueriesHaveTheSameBitsForAnyNumberOfThreads) {
        {"bwd bf16 h=2 sq=6200 sk=300 d=40", "bwd fp32 h=1 sq=4200 sk=300 d=24 dv=40 mask=causal",
         "bwd bf16 b=2 h=1 sq=6200 sk=300 d=24 lengths softcap=5",
         "bwd bf16 h=1 sq=6200 sk=300 d=7 mask=window:4200,0,top_left,sink=30",
-        "bwd bf16 h=1 sq=4200 sk=2600 d=7 mask=causal",
-        "bwd fp32 h=1 sq=4100 sk=4900 d=7 mask=causal_top_left",
+        "bwd bf16 h=1 sq=4200 sk=2300 d=7 mask=causal",
+        "bwd fp32 b=3 h=1 sq=4200 sk=700 d=7 mask=causal_top_left lengths",
         "bwd bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=400 tq=15000 tk=600 d=24 dropout=0.1 sink"})
     for (int threads : {2, 3, 16})
       expect_same_bits(text, {runnable_targets().front(), "backward", 1},
