@@ -60,12 +60,14 @@ def sweep(lines: list[Line]) -> list[str]:
     return [text, "", *table(head, rows)]
 
 
-def _apart(line: Line, first: Line) -> list[str]:
-    """Of the machine: the efficiency of processes that share nothing, and our rate over theirs."""
-    if "gflops_apart" not in line:
-        return ["–", "–"]
-    efficiency = line["gflops_apart"] / (line["threads"] * first["gflops_apart"])
-    return [f"{efficiency:.2f}", f"{gflops(line) / line['gflops_apart']:.2f}"]
+def _of_machine(line: Line, first: Line) -> list[str]:
+    """The efficiencies of arithmetic alone and of processes that share nothing, and our rate over theirs."""
+
+    def efficiency(field: str) -> str:
+        return f"{line[field] / (line['threads'] * first[field]):.2f}" if field in line else "–"
+
+    beside = f"{gflops(line) / line['gflops_apart']:.2f}" if "gflops_apart" in line else "–"
+    return [efficiency("gflops_arithmetic"), efficiency("gflops_apart"), beside]
 
 
 def scaling(lines: list[Line]) -> list[str]:
@@ -77,11 +79,13 @@ def scaling(lines: list[Line]) -> list[str]:
                 item,
                 ", ".join(f"{line['threads']}: {gflops(line):.0f}" for line in counts),
                 EFFICIENCY.marked(counts[-1]["efficiency"]),
-                *_apart(counts[-1], counts[0]),
+                *_of_machine(counts[-1], counts[0]),
             ]
         )
     text = (
         f"{provenance(lines)} s = 8192, d = 128, b·h = 2; efficiency of all cores over one: goal {EFFICIENCY}. Beside "
-        "it that of as many processes with a thread and a head each, which share nothing, and our rate over theirs."
+        "it that of multiplications in registers alone, and of as many processes with a thread and a head each, which "
+        "share nothing, and our rate over theirs."
     )
-    return [text, "", *table(["", "GFLOP/s by threads", "efficiency", "processes apart", "÷ processes"], rows)]
+    head = ["", "GFLOP/s by threads", "efficiency", "arithmetic alone", "processes apart", "÷ processes"]
+    return [text, "", *table(head, rows)]

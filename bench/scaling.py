@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 """From one thread to all cores: parallel efficiency of two long heads, beside what the machine gives.
 
-One thread, two, four ... and all cores take turns in one process. Then one process, and as many as there are cores,
-each on a core of its own with one thread and one head: they share nothing, so what they lose is the machine's (its
-clock, its memory, its neighbours). Writes a line of JSON per thread count to
-bench/results/scaling-<machine>-<date>.jsonl; docs/benchmarks.md describes the fields.
+One thread, two, four ... and all cores take turns in one process. Then what the machine gives: one process, and as
+many as there are cores, each on a core of its own with one thread and one head, which share nothing; and one core, and
+all, that multiply in registers alone (bench/arithmetic.cpp), so that what they lose is not even memory's. Writes a
+line of JSON per thread count to bench/results/scaling-<machine>-<date>.jsonl; docs/benchmarks.md describes the fields.
 """
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import machine
@@ -52,6 +56,28 @@ def gflops_apart(problem: str, count: int, rounds: int) -> float:
     return sum(json.loads(text)["gflops"] for text in printed)
 
 
+@cache
+def arithmetic_program() -> Path:
+    """bench/arithmetic.cpp, compiled for this machine."""
+    program = Path(tempfile.mkdtemp(prefix="regard-bench-")) / "arithmetic"
+    compiler = os.environ.get("REGARD_CXX", "c++")
+    source = machine.ROOT / "bench/arithmetic.cpp"
+    subprocess.run(
+        [compiler, "-std=c++20", "-O2", "-march=native", "-pthread", str(source), "-o", str(program)], check=True
+    )
+    atexit.register(shutil.rmtree, program.parent)
+    return program
+
+
+def arithmetic_gflops(line: dict[str, Any]) -> float:
+    """What as many cores multiply in registers, by the instructions that the kernel of this line uses."""
+    kind = "vectors"
+    if " bf16 " in line["problem"]:
+        kind = {"cpu-amx": "tiles", "cpu-avx512bf16": "pairs"}.get(line["target"], kind)
+    command = [str(arithmetic_program()), kind, str(line["threads"])]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 def measure(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
     lines = compare(comparison, run)
     problem = comparison.cases[0].problem.replace(f" h={HEADS}", " h=1")
@@ -60,8 +86,15 @@ def measure(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
     rounds = 1 if run.quick else max(5, round(MS_APART / (lines[0]["regard_ms"] / HEADS)))
     for line in (lines[0], lines[-1]):
         line["gflops_apart"] = gflops_apart(problem, line["threads"], rounds)
-    of_machine = lines[-1]["gflops_apart"] / (lines[-1]["threads"] * lines[0]["gflops_apart"])
-    print(f"    efficiency {lines[-1]['efficiency']:.2f}, of processes apart {of_machine:.2f}")
+        line["gflops_arithmetic"] = arithmetic_gflops(line)
+
+    def of_machine(field: str) -> float:
+        return lines[-1][field] / (lines[-1]["threads"] * lines[0][field])
+
+    print(
+        f"    efficiency {lines[-1]['efficiency']:.2f}, of processes apart {of_machine('gflops_apart'):.2f}, "
+        f"of arithmetic alone {of_machine('gflops_arithmetic'):.2f}"
+    )
     return lines
 
 
