@@ -41,7 +41,8 @@ void store_grad_kv(const Arguments& a, const Head& head, i64 first) {
   };
   for (i64 key = first; key < smaller(first + rows_per_block, sequence.sk); ++key) {
     // As the block of the grid that has it: of split_keys keys, which are block_k where parts are apart.
-    from = first_part_that_sees(a, sequence, key / a.split_keys * a.split_keys);
+    if (key == first || key % a.split_keys == 0)
+      from = first_part_that_sees(a, sequence, key / a.split_keys * a.split_keys);
     store(a.grad_k, key, a.grad_k_partial, a.d, a.scale);
     store(a.grad_v, key, a.grad_v_partial, a.dv, 1.0f);
   }
