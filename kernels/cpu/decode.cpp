@@ -117,10 +117,8 @@ class Block {
     __builtin_memset(output_, 0, layout.output);
     for (i64 row = 0; row < used_rows_; ++row) {
       const u8* from = Head(a_, first_.batch, head_of(row)).q(row_of(row));
-      float* to = q_ + row * layout.q_stride;
-      for (i64 part = 0; part + 1 < DepthParts::count; ++part)
-        store(to + part * lanes, load_depth<false>(from, part));
-      store(to + last_part * lanes, load_depth<true>(from, last_part));
+      for (i64 part = 0; part < last_part; ++part) store_query<false>(row, from, part);
+      store_query<true>(row, from, last_part);
     }
     for (int lane = 0; lane < lanes; ++lane) {
       const Head head(a_, first_.batch, head_of(lane % rows));
@@ -132,6 +130,15 @@ class Block {
       key_of_lane_[lane] = ways * (lane / rows);
       diagonal_[lane] = static_cast<i32>(row + first_.sequence.sk - first_.sequence.sq);
     }
+  }
+
+  /// Where a part of Q's operands lies, `depth_vectors` vectors.
+  float* query(i64 row, i64 part) const { return q_ + row * layout.q_stride + part * depth_vectors * lanes; }
+  template <bool last>
+  void store_query(i64 row, const u8* from, i64 part) {
+    Floats numbers[depth_vectors];
+    load_depth<last>(numbers, from, part);
+    for (int i = 0; i < depth_vectors; ++i) store(query(row, part) + i * lanes, numbers[i]);
   }
 
   void step(i64 first_key, i64 count) {
@@ -192,15 +199,18 @@ class Block {
 
   template <bool last>
   REGARD_INLINE void add_products(Floats* sums, const u8* const (&k)[keys_at_once], i64 part) const {
-    Floats keys[keys_at_once];
+    Floats keys[keys_at_once][depth_vectors];
     REGARD_UNROLL
-    for (int i = 0; i < keys_at_once; ++i) keys[i] = load_depth<last>(k[i], part);
+    for (int i = 0; i < keys_at_once; ++i) load_depth<last>(keys[i], k[i], part);
     REGARD_UNROLL
-    for (int row = 0; row < rows; ++row) {
-      const Floats q = load<Floats>(q_ + row * layout.q_stride + part * lanes);
+    for (int vector = 0; vector < depth_vectors; ++vector) {
       REGARD_UNROLL
-      for (int i = 0; i < keys_at_once; ++i)
-        sums[i * rows + row] = multiply_add(sums[i * rows + row], q, keys[i]);
+      for (int row = 0; row < rows; ++row) {
+        const Floats q = load<Floats>(query(row, part) + vector * lanes);
+        REGARD_UNROLL
+        for (int i = 0; i < keys_at_once; ++i)
+          sums[i * rows + row] = multiply_add(sums[i * rows + row], q, keys[i][vector]);
+      }
     }
   }
 

@@ -12,13 +12,17 @@ struct DecodeLayout {
 
   /// `rows`: query rows of one K/V head, key::group.
   constexpr DecodeLayout(bool pairs, i64 d, i64 dv, i64 rows, i64 block_k)
-      : q_stride(ForwardLayout::padded(pairs ? (d + 1) / 2 : d)),
-        output_stride((dv + 31) / 32 * 32),
+      : q_stride(whole_parts(d) / (pairs ? 2 : 1)),
+        output_stride(whole_parts(dv)),
         q(rows * q_stride * 4),
         output(rows * output_stride * 4),
         scores(ForwardLayout::aligned(block_k * rows * 4)) {}
 
   constexpr i64 total() const { return q + output + scores; }
+
+ private:
+  /// Of two vectors of the widest target.
+  static constexpr i64 whole_parts(i64 n) { return (n + 31) / 32 * 32; }
 };
 
 }  // namespace regard

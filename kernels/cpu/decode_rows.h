@@ -32,29 +32,46 @@ struct RowParts {
   }
 };
 
-/// Q and K: numbers lie along the depth of the product, those of an overlap count as 0.
-using DepthParts = RowParts<key::d, pairs ? 2 * lanes : lanes>;
+/// bf16 is read as 32-bit words of two neighbours. Where these are no operand they are taken apart, the even
+/// ones and the odd ones in a vector of their own: two instructions, where conversion in order takes four.
+constexpr bool by_twos = key::dtype == DType::bf16;
+constexpr i64 part_numbers = by_twos ? 2 * lanes : lanes;
 
-template <bool last>
-REGARD_INLINE Floats load_depth(const u8* row, i64 part) {
-  u8 copy[DepthParts::bytes];
-  const u8* from = DepthParts::readable(row, part, copy);
-  Floats operands;
-  if constexpr (pairs)
-    operands = load<Floats>(from);
-  else
-    operands = load_floats<key::dtype>(from);
-  constexpr i32 overlap = static_cast<i32>(DepthParts::overlap(DepthParts::count - 1));
-  if constexpr (!last || overlap <= 0) return operands;
-  const Ints numbers = pairs ? 2 * lane_numbers() : lane_numbers();
-  const Ints low = numbers >= overlap;
-  const Ints keep = pairs ? (low & 0xffff) | ((numbers + 1 >= overlap) << 16) : low;
-  return bits_as<Floats>(bits_as<Ints>(operands) & keep);
+REGARD_INLINE void take_apart(Floats* to, Words twos) {
+  to[0] = bits_as<Floats>(twos << 16);
+  to[1] = bits_as<Floats>(twos & 0xffff0000u);
 }
 
-/// V: numbers lie along the columns of the product. A part of a pair of rows is two vectors.
+/// Q and K: numbers lie along the depth of the product, those of an overlap count as 0.
+using DepthParts = RowParts<key::d, part_numbers>;
+constexpr int depth_vectors = by_twos && !pairs ? 2 : 1;
+
+template <bool last>
+REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 part) {
+  u8 copy[DepthParts::bytes];
+  const u8* from = DepthParts::readable(row, part, copy);
+  Floats numbers;
+  if constexpr (by_twos)
+    numbers = load<Floats>(from);
+  else
+    numbers = load_floats<key::dtype>(from);
+  constexpr i32 overlap = static_cast<i32>(DepthParts::overlap(DepthParts::count - 1));
+  if constexpr (last && overlap > 0) {
+    const Ints places = by_twos ? 2 * lane_numbers() : lane_numbers();
+    const Ints low = places >= overlap;
+    const Ints keep = by_twos ? (low & 0xffff) | ((places + 1 >= overlap) << 16) : low;
+    numbers = bits_as<Floats>(bits_as<Ints>(numbers) & keep);
+  }
+  if constexpr (depth_vectors == 2)
+    take_apart(to, bits_as<Words>(numbers));
+  else
+    to[0] = numbers;
+}
+
+/// V: numbers lie along the columns of the product. Pairs are of two keys.
 constexpr int ways = pairs ? 2 : 1;
-using ColumnParts = RowParts<key::dv, ways * lanes>;
+using ColumnParts = RowParts<key::dv, part_numbers>;
+constexpr int column_vectors = by_twos ? 2 : 1;
 
 typedef u16 Numbers16 __attribute__((vector_size(target::vector_bytes)));
 
@@ -67,7 +84,7 @@ REGARD_INLINE Floats woven(Numbers16 a, Numbers16 b, Numbers<n...>) {
 
 /// One part of a row, or, with pairs, of this row and the next (0 unless `both` are there).
 template <bool both>
-REGARD_INLINE void load_columns(Floats* to, const u8* row, i64 stride, i64 part) {
+REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, i64 stride, i64 part) {
   u8 copy[ColumnParts::bytes];
   const u8* from = ColumnParts::readable(row, part, copy);
   if constexpr (pairs) {
@@ -76,6 +93,8 @@ REGARD_INLINE void load_columns(Floats* to, const u8* row, i64 stride, i64 part)
     if constexpr (both) b = load<Numbers16>(ColumnParts::readable(row + stride, part, copy));
     to[0] = woven<false>(a, b, NumbersBelow<2 * lanes>::type());
     to[1] = woven<true>(a, b, NumbersBelow<2 * lanes>::type());
+  } else if constexpr (by_twos) {
+    take_apart(to, load<Words>(from));
   } else {
     to[0] = load_floats<key::dtype>(from);
   }
@@ -85,17 +104,27 @@ template <bool upper, int... lane>
 REGARD_INLINE Floats unwoven(Floats a, Floats b, Numbers<lane...>) {
   return __builtin_shufflevector(a, b, ((lane + upper * lanes) / 8 * 4 + lane % 4 + lane % 8 / 4 * lanes)...);
 }
+template <bool upper, int... lane>
+REGARD_INLINE Floats put_together(Floats even, Floats odd, Numbers<lane...>) {
+  return __builtin_shufflevector(even, odd, ((lane + upper * lanes) / 2 + lane % 2 * lanes)...);
+}
 
 /// Sums over products with load_columns' vectors, in the order of the row.
 REGARD_INLINE void store_columns(float* row, const float* sums) {
-  for (i64 part = 0; part < ColumnParts::count; ++part, sums += ways * lanes) {
+  for (i64 part = 0; part < ColumnParts::count; ++part, sums += part_numbers) {
     float* to = row + ColumnParts::first(part);
+    const Floats a = load<Floats>(sums);
+    using Lanes = NumbersBelow<lanes>::type;
     if constexpr (pairs) {
-      const Floats a = load<Floats>(sums), b = load<Floats>(sums + lanes);
-      store(to, unwoven<false>(a, b, NumbersBelow<lanes>::type()));
-      store(to + lanes, unwoven<true>(a, b, NumbersBelow<lanes>::type()));
+      const Floats b = load<Floats>(sums + lanes);
+      store(to, unwoven<false>(a, b, Lanes()));
+      store(to + lanes, unwoven<true>(a, b, Lanes()));
+    } else if constexpr (by_twos) {
+      const Floats b = load<Floats>(sums + lanes);
+      store(to, put_together<false>(a, b, Lanes()));
+      store(to + lanes, put_together<true>(a, b, Lanes()));
     } else {
-      store(to, load<Floats>(sums));
+      store(to, a);
     }
   }
 }

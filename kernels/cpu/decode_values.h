@@ -19,7 +19,7 @@ struct DecodeValues {
   static constexpr i64 width = DecodeLayout(pairs, key::d, key::dv, rows, key::block_k).output_stride;
   static constexpr int tile_height = rows < 4 ? rows : 4;
   /// One row alone needs more sums than four, else each waits for the addition before.
-  static constexpr int tile_parts = (rows == 1 ? 2 : 1) * tile_vectors / ways;
+  static constexpr int tile_parts = (rows == 1 ? 2 : 1) * tile_vectors / column_vectors;
 
   void add() const {
     for (i64 first = 0; first < count; first += slice()) {
@@ -39,9 +39,9 @@ struct DecodeValues {
 
   template <int parts, bool first_use>
   void add_tile(i64 first, int row, i64 part) const {
-    constexpr int vectors = parts * ways;
+    constexpr int vectors = parts * column_vectors;
     Tile<tile_height, vectors> sums;
-    float* place = output + row * width + part * ways * lanes;
+    float* place = output + row * width + part * part_numbers;
     sums.load_from(place, width);
     if (rescale && first == 0) sums.scale_rows(rescale + row);
     const float* p = weights + first / ways * rows + row;
@@ -57,14 +57,16 @@ struct DecodeValues {
 
   template <bool both, int vectors>
   REGARD_INLINE void add_keys(Tile<tile_height, vectors>& sums, const float* p, const u8* v, i64 part) const {
-    Floats columns[vectors];
+    Floats columns[vectors / column_vectors][column_vectors];
     REGARD_UNROLL
-    for (int i = 0; i < vectors / ways; ++i) load_columns<both>(columns + i * ways, v, stride, part + i);
+    for (int i = 0; i < vectors / column_vectors; ++i) load_columns<both>(columns[i], v, stride, part + i);
     REGARD_UNROLL
     for (int r = 0; r < tile_height; ++r) {
       const Floats weight = broadcast(p[r]);
       REGARD_UNROLL
-      for (int i = 0; i < vectors; ++i) sums.sum[r][i] = multiply_add(sums.sum[r][i], weight, columns[i]);
+      for (int i = 0; i < vectors; ++i)
+        sums.sum[r][i] =
+            multiply_add(sums.sum[r][i], weight, columns[i / column_vectors][i % column_vectors]);
     }
   }
 

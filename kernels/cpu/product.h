@@ -15,10 +15,10 @@
 
 namespace regard {
 
-constexpr bool pairs = key::dtype == DType::bf16 && (target::bf16_dot || target::amx);
-
 /// Products by the tile unit (amx_product.h). Decode is left out: its few rows would not fill a tile.
-constexpr bool amx = pairs && target::amx && key::group == 0;
+constexpr bool amx = key::dtype == DType::bf16 && target::amx && key::group == 0;
+
+constexpr bool pairs = amx || (key::dtype == DType::bf16 && target::bf16_dot);
 
 /// How many operand elements n numbers fill, and how many they take with the zeros behind them.
 constexpr i64 filled_depth(i64 n) {
@@ -43,7 +43,7 @@ REGARD_INLINE Floats multiply_add(Floats sum, Floats a, Floats b) {
 /// instructions of other targets unread.
 template <class Vector>
 REGARD_INLINE Vector pair_of(Vector low, Vector high) {
-  if constexpr (target::bf16_dot && target::avx512) {
+  if constexpr (target::bf16) {
     // 16-bit numbers 0, 16, 1, 17, ...
     const Words interleave = bits_as<Words>(lane_numbers()) * 0x10001u + (lanes << 16);
     Floats numbers, result;
@@ -60,7 +60,7 @@ REGARD_INLINE Vector pair_of(Vector low, Vector high) {
 /// Two neighbouring vectors as bf16, in order.
 template <class Vector>
 REGARD_INLINE void store_bfloats(u16* to, Vector low, Vector high) {
-  if constexpr (target::bf16_dot && target::avx512) {
+  if constexpr (target::bf16) {
     Floats numbers;
     asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(numbers) : "v"(low), "v"(high));
     store(to, numbers);

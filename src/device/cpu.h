@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/machine.h"
 #include "base/result.h"
@@ -44,6 +45,10 @@ using regard::usable_cores;
 
 /// cpuid names of this machine, as in /proc/cpuinfo: "avx2", "fma", "f16c", "avx512f", "avx512_bf16", ...
 std::span<const std::string> cpu_flags();
+
+/// Who made this machine's CPU, in the same file's words: "AuthenticAMD", "GenuineIntel"; "" where it has
+/// none.
+std::string_view cpu_vendor();
 
 /// Asks the operating system, once, to let all threads of this process use the tile registers of AMX.
 Status allow_tiles();

@@ -62,6 +62,7 @@ Result<const Target*> find_best() {
   if (!all) return tl::unexpected(all.error());
 
   int highest = std::numeric_limits<int>::max();
+  const Target* asked = nullptr;
   if (!current->cpu_target.empty()) {
     const Result<const Target*> cap = find_target(current->cpu_target);
     if (!cap) return invalid("REGARD_CPU_TARGET: " + cap.error().message);
@@ -69,11 +70,14 @@ Result<const Target*> find_best() {
       return invalid(
           fmt::format("REGARD_CPU_TARGET={} is no CPU target; use cpu-generic, cpu-avx2, ...", (*cap)->name));
     }
-    highest = (*cap)->preference;
+    asked = *cap;
+    highest = asked->preference;
   }
   const Target* best = nullptr;
   for (const Target& target : *all) {
     if (target.kind != TargetKind::cpu || !has_kernels(target) || target.preference > highest) continue;
+    if (&target != asked && std::ranges::find(target.slow_on, cpu::cpu_vendor()) != target.slow_on.end())
+      continue;
     if (!runnable(target)) continue;
     if (best == nullptr || target.preference > best->preference) best = &target;
   }

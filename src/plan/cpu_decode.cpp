@@ -26,7 +26,7 @@ Result<Plan> cpu_decode(const Problem& problem, const Target& target, const Targ
   const std::int64_t block_k = value_of(tile, "block_k");
   const std::int64_t for_workers = parts_for_workers(plan, product({p.b, p.hk}));
   split_as_asked(plan, std::max(for_workers, ceil_divide(p.sk, most_part_keys)), block_k);
-  const DecodeLayout layout(pairs(p, target), p.d, p.dv, value_of(tile, "group"), block_k);
+  const DecodeLayout layout(vector_pairs(p, target), p.d, p.dv, value_of(tile, "group"), block_k);
   const std::int64_t group = value_of(tile, "group");  // gpu tiles hold all rows
   const std::int64_t row_blocks = group > 0 ? ceil_divide(group_rows(p), group) : 1;
   const std::int64_t grid = product({row_blocks, p.b, p.hk, plan.splits});

@@ -31,12 +31,16 @@ Result<Plan> finish(Plan plan) {
   return plan;
 }
 
-bool pairs(const Problem& problem, const Target& target) {
-  return problem.dtype == DType::bf16 && (target.has("bf16_dot") || target.has("amx"));
+bool vector_pairs(const Problem& problem, const Target& target) {
+  return problem.dtype == DType::bf16 && target.has("bf16_dot");
 }
 
 bool tile_unit(const Problem& problem, const Target& target) {
-  return pairs(problem, target) && target.has("amx");
+  return problem.dtype == DType::bf16 && target.has("amx");
+}
+
+bool pairs(const Problem& problem, const Target& target) {
+  return vector_pairs(problem, target) || tile_unit(problem, target);
 }
 
 std::int64_t queries_of_block(const Problem& p, std::int64_t keys) {

@@ -15,10 +15,11 @@ Plan start(const Problem&, const Target&, const PlanOptions&);
 /// Sizes the scratch for the hungriest stage on every thread and lays the workspace out.
 Result<Plan> finish(Plan);
 
-/// On a CPU: operands of products are pairs of bf16 (kernels/cpu/product.h).
-bool pairs(const Problem&, const Target&);
-/// On a CPU: products go to the tile unit, but for those of decode.
+/// On a CPU: products are made of pairs of bf16 by vectors, as those of decode (kernels/cpu/product.h); by
+/// the tile unit, which decode is left out of; by either.
+bool vector_pairs(const Problem&, const Target&);
 bool tile_unit(const Problem&, const Target&);
+bool pairs(const Problem&, const Target&);
 /// On a CPU: operand elements that n numbers take in a forward or backward kernel.
 std::int64_t operand_depth(const Problem&, const Target&, std::int64_t n);
 

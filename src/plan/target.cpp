@@ -141,6 +141,7 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
       {"features", [&](const TomlValue& v) { return v.texts(target.features); }},
       {"options", [&](const TomlValue& v) { return v.texts(target.options); }},
       {"cpu_flags", [&](const TomlValue& v) { return v.texts(target.cpu_flags); }},
+      {"slow_on", [&](const TomlValue& v) { return v.texts(target.slow_on); }},
       {"preference", [&](const TomlValue& v) { return v.number(target.preference); }},
       {"vector_bytes", [&](const TomlValue& v) { return v.number(target.vector_bytes); }},
       {"max_threads_per_block", [&](const TomlValue& v) { return v.number(target.max_threads_per_block); }},

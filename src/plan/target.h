@@ -13,8 +13,9 @@
 namespace regard {
 
 /// What a CPU kernel may test at compile time: `target::<feature>` in its block of constants.
-inline constexpr std::array<std::string_view, 7> cpu_features = {"fma",      "f16c", "avx2",        "avx512",
-                                                                 "bf16_dot", "amx",  "amx_emulated"};
+/// "bf16": conversions to it; "bf16_dot": products of pairs that are worth using.
+inline constexpr std::array<std::string_view, 8> cpu_features = {"fma",  "f16c",     "avx2", "avx512",
+                                                                 "bf16", "bf16_dot", "amx",  "amx_emulated"};
 
 /// What rules and GPU kernels may test. Each kind of target has one closed list.
 inline constexpr std::array<std::string_view, 6> cuda_features = {"mma",   "cp_async", "tma",
@@ -33,6 +34,7 @@ struct Target {
   std::vector<std::string> features;   ///< "bf16_dot", "f16c", "avx512", "wgmma", "tma", ... tested by rules
   std::vector<std::string> options;    ///< compiler options in canonical order, e.g. "-march=x86-64-v4"
   std::vector<std::string> cpu_flags;  ///< cpu: what the machine must report (cpuid names) to run this
+  std::vector<std::string> slow_on;    ///< cpu: makers of chips that run it more slowly than a lesser one
   int preference = 0;                  ///< the highest that the machine can run is the default
   int vector_bytes = 16;               ///< cpu: width of a vector register
   int max_threads_per_block = 0;       ///< gpu

@@ -18,6 +18,8 @@
 #include "base/digest.h"
 #include "cache/cache.h"
 #include "cache/entry.h"
+#include "device/cpu.h"
+#include "engine/machine.h"
 #include "regard/regard.h"
 #include "support/scarce_memory.h"
 #include "support/temporary_folder.h"
@@ -260,6 +262,19 @@ TEST(Resolve, ABadSettingIsASentence) {
 TEST(Resolve, ACapAboveTheMachineTakesTheBestBelow) {
   const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_CPU_TARGET", "cpu-amx"}});
   EXPECT_THAT(text, HasSubstr("\"target\":\"cpu-"));
+}
+
+// A target may be slow on some makers' chips: no default there, but used when asked for.
+TEST(Resolve, ATargetThatIsSlowHereIsUsedOnlyWhereItIsAskedFor) {
+  const regard::Target& target = **regard::find_target("cpu-avx512bf16");
+  ASSERT_EQ(target.slow_on, std::vector<std::string>{"GenuineIntel"});
+  if (!regard::runnable(target)) GTEST_SKIP() << "this machine has no products of bf16 pairs";
+  const std::string folder = fresh_folder(), said = "\"target\":\"cpu-avx512bf16\"";
+  const std::string best = in_child({{"REGARD_CACHE_DIR", folder}});
+  if (regard::cpu::cpu_vendor() == "GenuineIntel") {
+    EXPECT_THAT(best, Not(HasSubstr(said)));
+  }
+  EXPECT_THAT(in_child({{"REGARD_CACHE_DIR", folder}, {"REGARD_CPU_TARGET", target.name}}), HasSubstr(said));
 }
 
 TEST(Resolve, ACappedTargetIsUsed) {
