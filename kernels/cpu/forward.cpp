@@ -193,7 +193,10 @@ class Block {
       if (count <= 0) return;
       const PackedStep step = packed_step(head, key);
       constexpr i64 key_bytes = layout.keys / key::block_k, value_bytes = layout.values / key::block_k;
-      ahead_.add(reinterpret_cast<const u8*>(step.keys), key_bytes, key_bytes, count);
+      if (keys_in_place(head, key))
+        ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
+      else
+        ahead_.add(reinterpret_cast<const u8*>(step.keys), key_bytes, key_bytes, count);
       ahead_.add(reinterpret_cast<const u8*>(step.values), value_bytes, value_bytes, key::block_k);
       return;
     }
@@ -258,11 +261,13 @@ class Block {
     return {(seen.begin - first_key) / key_step * key_step, round_up(seen.end - first_key, key_step)};
   }
 
-  /// K and V of a step, packed.
-  PackedStep operands(i64 first_key, Range needed) {
-    if (packed_once(a_)) return packed_step(head_, first_key);
-    pack_step(scratch_.step, head_, first_key, needed);
-    return scratch_.step;
+  StepOperands operands(i64 first_key, Range needed) {
+    const bool once = packed_once(a_);
+    const PackedStep packed = once ? packed_step(head_, first_key) : scratch_.step;
+    if (!once) pack_step(packed, head_, first_key, needed);
+    if (keys_in_place(head_, first_key))
+      return {reinterpret_cast<const float*>(head_.k(first_key)), a_.k.row / 2, packed.values};
+    return {packed.keys, depth(key::d), packed.values};
   }
 
   /// One tile of rows against the keys of one step.
@@ -365,7 +370,7 @@ class Block {
       alignas(64) float maximum[tile];
       for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
       const bool modified = modifies(rows, part, part.begin, part.end);
-      compute_scores_amx(part.scores, operands_.keys, rows.q, part.begin, part.end,
+      compute_scores_amx(part.scores, operands_.keys, operands_.key_row, rows.q, part.begin, part.end,
                          modified ? nullptr : maximum);
       if (modified) modify(rows, part, part.begin, part.end, {0, strips}, maximum);
       const Reach reach(rows.visible, part.first_key, part.begin, part.end);
@@ -381,7 +386,7 @@ class Block {
   i64 split_;
   Scale scale_;
   Scratch scratch_;
-  PackedStep operands_{};
+  StepOperands operands_{};
   QueryTile tiles_[key::block_q / tile];
   i64 tile_count_ = 0;
   Ahead ahead_;

@@ -12,11 +12,11 @@ namespace regard {
 /// Keys whose scores, for one tile of rows, stay in the first cache.
 constexpr i64 chunk = 64;
 
-/// S^T of the keys [begin, end), and the largest of each row if `maximum` is not null.
-inline void compute_scores_amx(float* scores, const float* keys, const float* q, i64 begin, i64 end,
-                               float* maximum) {
-  constexpr i64 steps = depth(key::d);
-  const TileProduct product{rows_of(keys, steps), q, tile, scores, tile, steps, false};
+/// S^T of the keys [begin, end), whose rows lie `key_row` elements apart, and the largest of each row if
+/// `maximum` is not null.
+inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, const float* q, i64 begin,
+                               i64 end, float* maximum) {
+  const TileProduct product{rows_of(keys, key_row), q, tile, scores, tile, depth(key::d), false};
   for (i64 key = begin; key < end; key += key_step) multiply_rows<2>(product, key, tile);
 
   if (!maximum) return;

@@ -23,13 +23,34 @@ struct PackedStep {
   float *keys, *values;
 };
 
+/// What the products of a step read; rows of K lie `key_row` operand elements apart.
+struct StepOperands {
+  const float* keys;
+  i64 key_row;
+  const float* values;
+};
+
+/// Whether K of the step at `first_key` is an operand where it lies, as no row behind the last would be read.
+/// For vectors: rows of operand elements without gaps. For the tile unit: rows of whole cache lines, near
+/// each other, as those far apart would displace each other.
+inline bool keys_in_place(const Head& head, i64 first_key) {
+  constexpr i64 bytes = bytes_of<key::dtype>, line = 64 / bytes, farthest = 1024;
+  const i64 row = head.arguments.k.row, rest = head.sequence.sk - first_key;
+  if (rest < key::block_k && rest % key_step != 0) return false;
+  if constexpr (amx)
+    return key::d % line == 0 && row % line == 0 && row <= farthest &&
+           reinterpret_cast<u64>(head.k(first_key)) % 64 == 0;
+  return depth(key::d) * 4 == key::d * bytes && row == key::d;
+}
+
 /// The keys `range` of the step at `first_key`, as far as they exist; the rows behind them become 0.
 REGARD_CALLED inline void pack_step(const PackedStep& to, const Head& head, i64 first_key, Range range) {
   const Arguments& a = head.arguments;
   const i64 exist = smaller(key::block_k, head.sequence.sk - first_key);
   const i64 first = first_key + range.begin, count = smaller(exist, range.end) - range.begin;
   const i64 capacity = range.end - range.begin;
-  pack_rows<key::d>(to.keys + range.begin * depth(key::d), head.k(first), a.k.row, count, capacity);
+  if (!keys_in_place(head, first_key))
+    pack_rows<key::d>(to.keys + range.begin * depth(key::d), head.k(first), a.k.row, count, capacity);
   if constexpr (amx)
     pack_turned<key::dv, key::block_k>(to.values, head.v(first_key), a.v.row, exist);
   else

@@ -37,13 +37,15 @@ ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
 }
 
 /// Whether K and V are packed once for all blocks of rows that read them. Only for the tile unit, which takes
-/// them in an order far from that of memory; where three blocks or more read a step of the keys; where a
-/// thread has a millisecond of work, beside which waking the threads once more is little; and where whole
-/// steps are not much more than the keys. Of packed sequences averages are known.
+/// them in an order far from that of memory; where three blocks or more read a step of the keys, and as many
+/// as there are threads, since lines of memory that other cores hold are stored no faster by many threads
+/// than by one (docs/cpu.md), while blocks pack side by side; where a thread has a millisecond of work,
+/// beside which waking the threads once more is little; and where whole steps are not much more than the
+/// keys. Of packed sequences averages are known.
 bool packs_once(const Plan& plan, std::int64_t block_k, std::int64_t packed_bytes) {
   const Problem& p = plan.problem;
   if (row_blocks(plan) == 0 || p.sk == 0 || p.paged > 0 || !tile_unit(p, *plan.target)) return false;
-  constexpr std::int64_t many_readers = 3;
+  const std::int64_t many_readers = std::max(plan.threads, 3);
   constexpr double much_work = 0.4e9;  // flops of a thread
   const std::int64_t readers =
       product({p.hq / p.hk, ceil_divide(queries_of_block(p, block_k), plan.block_rows)});

@@ -57,11 +57,13 @@ bool packs_once(const std::string& text, int threads) {
   return made && made->stages.front().packs;
 }
 
-// Three blocks of rows or more that read the same K and V: blocks of their own pack those, with one thread or
-// much work.
+// Three blocks of rows or more, and as many as there are threads, that read the same K and V: blocks of their
+// own pack those, with one thread or much work.
 TEST(Amx, KeysPackedOnce) {
   Texts problems = {"splits=3 b=2 sq=70 sk=1500 d=64 mask=causal",
                     "b=2 sq=100 sk=900 d=59 dv=47 layout=sbhd",
+                    "b=9 sq=70 sk=300 d=64 layout=sbhd",  // rows too far apart to be read where they lie
+                    "b=2 sq=70 sk=352 d=96 layout=bshd",
                     "varlen b=5 sq=150 sk=600 tq=400 tk=2000 d=64",
                     "varlen b=5 sq=150 sk=600 tq=400 tk=2000 d=64 lengths mask=causal",
                     "b=3 sq=90 sk=600 d=64 lengths",

@@ -707,6 +707,7 @@ TEST(Plan, ManyBlocksOfRowsReadKeysThatArePackedOnce) {
   struct Case {
     std::string_view text, on;
     std::int64_t packing;  // blocks that pack, each a step of 256 keys of a K/V head; 0: each block by itself
+    int threads = 2;
   };
   const Case cases[] = {
       {"fwd bf16 b=2 h=2 s=2000 d=128", "cpu-amx", 2 * 2 * 8},
@@ -719,13 +720,17 @@ TEST(Plan, ManyBlocksOfRowsReadKeysThatArePackedOnce) {
       {"fwd bf16 b=1 h=8 s=16384 d=128 mask=window:1024,0", "cpu-amx", 8 * 64},
       {"fwd bf16 b=1 h=8 s=16384 d=128 mask=window:128,0", "cpu-amx", 0},  // a step meets 384 rows
       {"fwd bf16 b=4096 hq=64 hk=16 s=32 d=128", "cpu-amx", 0},  // steps would be eight times the keys
+      {"fwd bf16 b=1 h=16 s=2048 d=128", "cpu-amx", 16 * 8, 4},
+      {"fwd bf16 b=1 h=16 s=2048 d=128", "cpu-amx", 0, 5},  // four blocks a head
+      {"fwd bf16 b=1 hq=32 hk=8 s=2048 d=128", "cpu-amx", 8 * 8, 16},
       {"fwd bf16 b=2 h=2 s=2000 d=128", "cpu-avx512bf16", 0},
       {"fwd fp32 b=2 h=2 s=2000 d=128", "cpu-amx", 0},
       {"fwd bf16 b=2 h=2 sq=2000 sk=0 d=128", "cpu-amx", 0},
       {"fwd bf16 b=2 h=2 sq=0 sk=2000 d=128", "cpu-amx", 0},
   };
   for (const Case& c : cases) {
-    const Result<Plan> made = plan(problem(c.text), target(c.on), {.threads = 2, .family = "forward"});
+    const Result<Plan> made =
+        plan(problem(c.text), target(c.on), {.threads = c.threads, .family = "forward"});
     ASSERT_TRUE(made) << made.error().message;
     const Stage& first = made->stages.front();
     EXPECT_EQ(first.packs, c.packing > 0) << c.text;
