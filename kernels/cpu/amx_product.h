@@ -6,30 +6,34 @@
 
 namespace regard {
 
-/// An A operand, made of tiles of 16 rows x 16 elements: how far apart the rows of a tile lie, its next tile
-/// along the depth, and the next 16 rows.
-struct TileRowsOfA {
-  const float* data;
-  i64 row, step, block;
+/// How a matrix of 16 x 16 tiles lies in memory: how far apart the rows of a tile are, a tile and the one to
+/// the right of it, a tile and the one below it.
+struct TilePlaces {
+  i64 row, right, below;
+  constexpr i64 at(i64 tile_row, i64 column) const { return tile_row / 16 * below + column / 16 * right; }
 };
-
-/// Rows that lie `row` elements apart.
-constexpr TileRowsOfA rows_of(const float* data, i64 row) {
-  return {data, row, 16, 16 * row};
+/// Row by row, `apart` elements from one to the next.
+constexpr TilePlaces rows_apart(i64 apart) {
+  return {apart, 16, 16 * apart};
 }
-/// Whole tiles one behind the other, `depth` elements of 16 rows and then the next 16.
-constexpr TileRowsOfA tiles_of(const float* data, i64 depth) {
-  return {data, 16, 256, 16 * depth};
+/// Tiles without gaps, which are loaded in three quarters of the time (docs/cpu.md): those of 16 rows of
+/// `columns` elements one behind the other, ...
+constexpr TilePlaces tiles_by_rows(i64 columns) {
+  return {16, 256, 16 * columns};
+}
+/// ... or those of 16 columns of `rows` elements: panels of 16 columns.
+constexpr TilePlaces tiles_by_columns(i64 rows) {
+  return {16, 16 * rows, 256};
 }
 
-/// C[rows][columns] = A[rows][steps] B[steps][columns], or += where `add` says so. `_row`: how far rows lie
-/// apart.
+/// C[rows][columns] = A[rows][steps] B[steps][columns], or += where `add` says so.
 struct TileProduct {
-  TileRowsOfA a;
+  const float* a;
+  TilePlaces a_tiles;
   const float* b;
-  i64 b_row;
+  TilePlaces b_tiles;
   float* c;
-  i64 c_row;
+  TilePlaces c_tiles;
   i64 steps;
   bool add;
 };
@@ -39,51 +43,55 @@ struct TileProduct {
 template <int rows, int columns>
 REGARD_INLINE void multiply_block(const TileProduct& p, i64 row, i64 column) {
   static_assert((rows == 1 && columns <= 4) || (rows == 2 && columns <= 2), "four sums, A and B in the rest");
-  float* const c = p.c + row * p.c_row + column;
+  float* const c = p.c + p.c_tiles.at(row, column);
+  const i64 right = p.c_tiles.right, below = p.c_tiles.below;
   const auto sums = [&](auto use) {  // use(register, its place)
     use.template operator()<0>(c);
-    if constexpr (columns > 1) use.template operator()<1>(c + 16);
-    if constexpr (columns > 2) use.template operator()<2>(c + 32);
-    if constexpr (columns > 3) use.template operator()<3>(c + 48);
-    if constexpr (rows > 1) use.template operator()<2>(c + 16 * p.c_row);
-    if constexpr (rows > 1 && columns > 1) use.template operator()<3>(c + 16 * p.c_row + 16);
+    if constexpr (columns > 1) use.template operator()<1>(c + right);
+    if constexpr (columns > 2) use.template operator()<2>(c + 2 * right);
+    if constexpr (columns > 3) use.template operator()<3>(c + 3 * right);
+    if constexpr (rows > 1) use.template operator()<2>(c + below);
+    if constexpr (rows > 1 && columns > 1) use.template operator()<3>(c + below + right);
   };
   if (p.add)
-    sums([&]<int t>(float* place) { Tiles::load<t>(place, p.c_row); });
+    sums([&]<int t>(float* place) { Tiles::load<t>(place, p.c_tiles.row); });
   else
     sums([&]<int t>(float*) { Tiles::clear<t>(); });
 
-  const float* a = p.a.data + row / 16 * p.a.block;
-  const float* b = p.b + column;
-  for (i64 k = 0; k < p.steps; k += 16, a += p.a.step, b += 16 * p.b_row) {
-    Tiles::load<4>(a, p.a.row);
-    if constexpr (rows > 1) Tiles::load<5>(a + p.a.block, p.a.row);
-    Tiles::load<6>(b, p.b_row);
+  const float* a = p.a + p.a_tiles.at(row, 0);
+  const float* b = p.b + p.b_tiles.at(0, column);
+  const auto load_b = [&]<int t>(i64 tile) { Tiles::load<t>(b + tile * p.b_tiles.right, p.b_tiles.row); };
+  for (i64 k = 0; k < p.steps; k += 16, a += p.a_tiles.right, b += p.b_tiles.below) {
+    Tiles::load<4>(a, p.a_tiles.row);
+    if constexpr (rows > 1) Tiles::load<5>(a + p.a_tiles.below, p.a_tiles.row);
+    load_b.template operator()<6>(0);
     Tiles::multiply_add<0, 4, 6>();
     if constexpr (rows > 1) Tiles::multiply_add<2, 5, 6>();
     if constexpr (columns > 1) {
-      Tiles::load<7>(b + 16, p.b_row);
+      load_b.template operator()<7>(1);
       Tiles::multiply_add<1, 4, 7>();
       if constexpr (rows > 1) Tiles::multiply_add<3, 5, 7>();
     }
     if constexpr (columns > 2) {
-      Tiles::load<6>(b + 32, p.b_row);
+      load_b.template operator()<6>(2);
       Tiles::multiply_add<2, 4, 6>();
     }
     if constexpr (columns > 3) {
-      Tiles::load<7>(b + 48, p.b_row);
+      load_b.template operator()<7>(3);
       Tiles::multiply_add<3, 4, 7>();
     }
   }
-  sums([&]<int t>(float* place) { Tiles::store<t>(place, p.c_row); });
+  sums([&]<int t>(float* place) { Tiles::store<t>(place, p.c_tiles.row); });
 }
 
-/// Rows [row, row + 32) or what is left of them, over all columns.
-template <int rows>
+/// Rows [row, row + 16 * tiles) over all columns.
+template <int tiles>
 REGARD_INLINE void multiply_rows(const TileProduct& p, i64 row, i64 columns) {
+  constexpr int at_once = 4 / tiles;
   i64 column = 0;
-  for (; column + 32 <= columns; column += 32) multiply_block<rows, 2>(p, row, column);
-  if (column < columns) multiply_block<rows, 1>(p, row, column);
+  for (; column + 16 * at_once <= columns; column += 16 * at_once)
+    multiply_block<tiles, at_once>(p, row, column);
+  for (; column < columns; column += 16) multiply_block<tiles, 1>(p, row, column);
 }
 
 /// The whole product. A is read once, B once for every 32 rows.
@@ -93,9 +101,12 @@ inline void multiply(const TileProduct& p, i64 rows, i64 columns) {
   if (row < rows) multiply_rows<1>(p, row, columns);
 }
 
-/// The same for 64 columns and a B that stays in the first cache: four tiles of it for each one of A.
-inline void multiply_64_columns(const TileProduct& p, i64 rows) {
-  for (i64 row = 0; row < rows; row += 16) multiply_block<1, 4>(p, row, 0);
+/// The same for a B that stays in the first cache and an A that does not: 32 columns of B are read once.
+inline void multiply_by_columns(const TileProduct& p, i64 rows, i64 columns) {
+  const i64 whole = rows / 32 * 32;
+  for (i64 column = 0; column < columns; column += 32)
+    for (i64 row = 0; row < whole; row += 32) multiply_block<2, 2>(p, row, column);
+  if (whole < rows) multiply_rows<1>(p, whole, columns);
 }
 
 }  // namespace regard

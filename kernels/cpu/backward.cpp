@@ -23,21 +23,19 @@ namespace {
 /// A B operand with n numbers of each row as columns, panel by panel.
 template <i64 n, i64 capacity>
 void pack_panels(float* to, const u8* from, i64 stride, i64 rows) {
-  constexpr i64 height = depth(capacity), rest = n % panel;
-  for (i64 column = 0; column + panel <= n; column += panel)
-    pack_columns<panel, panel>(to + column * height, from + column * bytes_of<key::dtype>, stride, rows,
+  constexpr i64 width = operand_panel, height = depth(capacity), rest = n % width;
+  for (i64 column = 0; column + width <= n; column += width)
+    pack_columns<width, width>(to + column * height, from + column * bytes_of<key::dtype>, stride, rows,
                                capacity);
   if constexpr (rest != 0)
-    pack_columns<rest, panel>(to + (n - rest) * height, from + (n - rest) * bytes_of<key::dtype>, stride,
+    pack_columns<rest, width>(to + (n - rest) * height, from + (n - rest) * bytes_of<key::dtype>, stride,
                               rows, capacity);
 }
 
 /// A B operand with block_q rows as columns, panel by panel.
 template <i64 n>
 void pack_query_lanes(float* to, const u8* from, i64 stride, i64 rows) {
-  for (i64 column = 0; column < block_q; column += panel)
-    pack_transposed<n, panel>(to + column * depth(n), row_address(from, stride, column), stride,
-                              larger<i64>(0, smaller(panel, rows - column)));
+  pack_transposed_panels<n, block_q, operand_panel>(to, from, stride, rows);
 }
 
 /// The keys of one part of one K/V head, against the parts [first_part, last_part) of the queries.
@@ -248,9 +246,10 @@ struct Backward {
   REGARD_CALLED void add_by_key(const float* operand, const float* b, const VisibleUnits& visible, i64 from,
                                 i64 to, float* sums) {
     if constexpr (amx)
-      return multiply_amx<columns>({rows_of(operand + from * depth(block_q), depth(block_q)), b, panel,
-                                    sums + from * columns, columns, depth(block_q), true},
-                                   depth(block_q), to - from);
+      return multiply(
+          {operand + from * depth(block_q), rows_apart(depth(block_q)), b, tiles_by_columns(depth(block_q)),
+           sums + from * columns, rows_apart(columns), depth(block_q), true},
+          to - from, columns);
     for_panels<columns>([&](i64 column, auto vectors) {
       for (i64 k = from; k < to; k += tile_rows) {
         i64 first = 0, last = units;
@@ -272,7 +271,7 @@ struct Backward {
     if constexpr (amx) {
       i64 from = block_k, to = 0;
       visible.widen(from, to, 0, units);
-      return add_grad_q_amx(sums, k_columns + depth(from) * 16, tile.grad_s_pairs() + depth(from) * block_q,
+      return add_grad_q_amx(sums, k_columns + depth(from) * 16, tile.grad_s_pairs() + depth(from) * 16,
                             depth(to - from), queries, part(scratch_layout.grad_q));
     }
     for_panels<columns_d>([&](i64 column, auto vectors) {

@@ -7,16 +7,6 @@
 
 namespace regard {
 
-/// C[rows][columns] of a B that lies in panels, each laid out for a depth of `height`.
-template <i64 columns>
-void multiply_amx(TileProduct product, i64 height, i64 rows) {
-  for (i64 column = 0; column < columns; column += panel) {
-    multiply(product, rows, smaller(panel, columns - column));
-    product.b += panel * height;
-    product.c += panel;
-  }
-}
-
 /// P and dS of the keys [from, to) of the block.
 inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
   const auto row_of = [&](i64 array, i64 k) { return tile.part(array) + k * block_q; };
@@ -28,9 +18,12 @@ inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
                  row_of(scratch_layout.weights, k) + query,
                  key::softcap ? row_of(scratch_layout.slopes, k) + query : nullptr);
   };
-  multiply_amx<block_q>({rows_of(tile.part(scratch_layout.k_rows) + from * depth(d), depth(d)),
-                         tile.part(scratch_layout.q_transposed), panel, scores, block_q, depth(d), false},
-                        depth(d), to - from);
+  const auto multiply_rows_of = [&](i64 rows, i64 columns, i64 steps) {
+    multiply({tile.part(rows) + from * steps, rows_apart(steps), tile.part(columns), tiles_by_columns(steps),
+              scores, rows_apart(block_q), steps, false},
+             to - from, block_q);
+  };
+  multiply_rows_of(scratch_layout.k_rows, scratch_layout.q_transposed, depth(d));
   for_panels(1, [&](i64 k, i64 query, const float* score, float* weight, float* slope) {
     const auto value = [&](int v) { return load<Floats>(score + v * lanes); };
     const i64 step = k / key_step * key_step;
@@ -39,10 +32,7 @@ inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
     else
       tile.make_weights<tile_vectors, true>(k, query, value, weight, slope);
   });
-  multiply_amx<block_q>(
-      {rows_of(tile.part(scratch_layout.v_rows) + from * depth(dv), depth(dv)),
-       tile.part(scratch_layout.grad_o_transposed), panel, scores, block_q, depth(dv), false},
-      depth(dv), to - from);
+  multiply_rows_of(scratch_layout.v_rows, scratch_layout.grad_o_transposed, depth(dv));
   for_panels(2, [&](i64 k, i64 query, const float* score, const float* weight, const float* slope) {
     const auto value = [&](int j, int v) { return load<Floats>(score + j * block_q + v * lanes); };
     tile.make_gradients<tile_vectors>(k, query, value, weight, slope, block_q);
@@ -53,8 +43,10 @@ inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
 /// as pack_turned leaves it.
 inline void add_grad_q_amx(float* grad_q, const float* keys, const float* grads, i64 steps, i64 queries,
                            float* turned) {
-  multiply({tiles_of(keys, depth(block_k)), grads, block_q, turned, block_q, steps, false}, columns_d,
-           block_q);
+  constexpr i64 height = depth(block_k);
+  multiply({keys, tiles_by_rows(height), grads, tiles_by_columns(height), turned, rows_apart(block_q), steps,
+            false},
+           columns_d, block_q);
   for (i64 query = 0; query < queries; query += lanes) {
     const i64 count = smaller<i64>(lanes, queries - query);
     for (i64 column = 0; column < columns_d; column += lanes) {

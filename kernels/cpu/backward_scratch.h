@@ -36,7 +36,7 @@ struct BackwardScratch {
   long long floats;
 
   constexpr explicit BackwardScratch(const BackwardShape& shape) : floats(0) {
-    // The B operands lie in panels of 64 columns, the last of them whole.
+    // The B operands lie in panels of up to 64 columns, the last of them whole.
     const auto panels = [](long long n) { return (n + 63) / 64 * 64; };
     const long long tile = shape.block_k * shape.block_q;
     k_rows = take(shape.block_k * shape.depth_d);

@@ -14,7 +14,8 @@ namespace regard {
 constexpr i64 block_q = key::block_q, block_k = key::block_k;
 constexpr i64 d = key::d, dv = key::dv;
 constexpr i64 columns_d = padded_columns(d), columns_dv = padded_columns(dv);
-constexpr i64 panel = tile_vectors * lanes;  // columns of a B operand that lie together
+constexpr i64 panel = tile_vectors * lanes;      // columns of a B operand that are multiplied together
+constexpr i64 operand_panel = amx ? 16 : panel;  // and those that lie together
 constexpr bool has_alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
 constexpr bool has_bias = key::bias != Bias::none && !has_alibi;
 constexpr DType bias_dtype = key::dtype;
@@ -228,9 +229,9 @@ struct BackwardTile {
         store_operand(scratch_layout.grad_s, (k + j) * block_q + query + v * lanes, grad[j]);
       }
       if constexpr (pairs) {
-        float* const to = part(scratch_layout.grad_s_pairs) + k / 2 * block_q + query + v * lanes;
-        store(to, pair_of(grad[0][0], grad[1][0]));
-        store(to + lanes, pair_of(grad[0][1], grad[1][1]));
+        REGARD_UNROLL
+        for (int i = 0; i < 2; ++i)
+          store(grad_s_pairs(k, query + (v + i) * lanes), pair_of(grad[0][i], grad[1][i]));
       }
     }
   }
@@ -242,11 +243,16 @@ struct BackwardTile {
       store_operand(scratch_layout.p, r * block_q + query, zeros);
       store_operand(scratch_layout.grad_s, r * block_q + query, zeros);
       if (pairs && r % 2 == 0)
-        for (i64 v = 0; v < unit; v += lanes)
-          store(part(scratch_layout.grad_s_pairs) + r / 2 * block_q + query + v, zeros[0]);
+        for (i64 v = 0; v < unit; v += lanes) store(grad_s_pairs(r, query + v), zeros[0]);
     }
   }
 
+  /// dS with keys 2k and 2k + 1 together, for a vector of queries: rows of all queries, or panels.
+  float* grad_s_pairs(i64 k, i64 query) const {
+    static_assert(!amx || lanes == 16);
+    return part(scratch_layout.grad_s_pairs) +
+           (amx ? query * depth(block_k) + k / 2 * lanes : k / 2 * block_q + query);
+  }
   /// dS with queries along the rows, and in fp32.
   const float* grad_s_pairs() const {
     return part(pairs ? scratch_layout.grad_s_pairs : scratch_layout.grad_s);

@@ -243,7 +243,8 @@ class Block {
       if (!packed) operands_ = operands(first_key, needed);
       packed = true;
       if (!rows.packed) {
-        pack_transposed<key::d, tile>(rows.q, head_.q(rows.first_row), a_.q.row, rows.rows);
+        pack_transposed_panels<key::d, tile, amx ? 16 : tile>(rows.q, head_.q(rows.first_row), a_.q.row,
+                                                              rows.rows);
         rows.packed = true;
         if (t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].first_row);
       }

@@ -16,7 +16,9 @@ constexpr i64 chunk = 64;
 /// `maximum` is not null.
 inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, const float* q, i64 begin,
                                i64 end, float* maximum) {
-  const TileProduct product{rows_of(keys, key_row), q, tile, scores, tile, depth(key::d), false};
+  constexpr i64 steps = depth(key::d);
+  const TileProduct product{keys,   rows_apart(key_row), q,     tiles_by_columns(steps),
+                            scores, rows_apart(tile),    steps, false};
   for (i64 key = begin; key < end; key += key_step) multiply_rows<2>(product, key, tile);
 
   if (!maximum) return;
@@ -33,31 +35,39 @@ inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, co
   for (int v = 0; v < tile / lanes; ++v) store(maximum + v * lanes, largest[v]);
 }
 
-/// O^T *= rescale: O^T lies as [width][tile].
+/// O^T, [width][tile], lies as tiles by rows.
+constexpr TilePlaces output_tiles = tiles_by_rows(tile);
+
+/// O^T *= rescale
 inline void rescale_output(float* output, const float* rescale) {
-  for (i64 column = 0; column < width; ++column) {
-    float* const row = output + column * tile;
-    REGARD_UNROLL
-    for (i64 lane = 0; lane < tile; lane += lanes)
-      store(row + lane, load<Floats>(row + lane) * load<Floats>(rescale + lane));
+  for (i64 lane = 0; lane < tile; lane += lanes) {
+    const Floats factor = load<Floats>(rescale + lane);
+    for (i64 column = 0; column < width; column += lanes) {
+      float* const square = output + output_tiles.at(column, lane);
+      REGARD_UNROLL
+      for (int i = 0; i < lanes; ++i) store(square + i * lanes, load<Floats>(square + i * lanes) * factor);
+    }
   }
 }
 
-/// O^T (+)= V^T P^T over the keys [begin, end) of a step, where `values` is V^T as pack_turned leaves it.
+/// O^T (+)= V^T P^T over the keys [begin, end) of a step, where `values` is V^T as pack_turned leaves it and
+/// `weights` P^T as softmax does.
 inline void add_values_amx(float* output, const float* values, const float* weights, i64 begin, i64 end,
                            bool add) {
-  const i64 first = depth(begin);
-  multiply_64_columns({tiles_of(values + first * 16, depth(key::block_k)), weights + first * tile, tile,
-                       output, tile, depth(end) - first, add},
-                      width);
+  constexpr i64 steps = depth(key::block_k);
+  const i64 first = depth(begin) * 16;
+  multiply_by_columns({values + first, tiles_by_rows(steps), weights + first, tiles_by_columns(steps), output,
+                       output_tiles, depth(end) - depth(begin), add},
+                      width, tile);
 }
 
 /// Rows [first, first + lanes) of O from O^T.
 inline void turn_output(float* to, const float* output, i64 first) {
   for (i64 column = 0; column < width; column += lanes) {
+    const float* const from = output + output_tiles.at(column, first);
     Floats square[lanes];
     REGARD_UNROLL
-    for (int i = 0; i < lanes; ++i) square[i] = load<Floats>(output + (column + i) * tile + first);
+    for (int i = 0; i < lanes; ++i) square[i] = load<Floats>(from + i * lanes);
     transpose(square);
     REGARD_UNROLL
     for (int i = 0; i < lanes; ++i) store(to + i * width + column, square[i]);

@@ -59,7 +59,14 @@ REGARD_INLINE void store_weights(float* to, Floats low, Floats high) {
   }
 }
 
-/// P^T from S^T, as an operand of the product with V: [depth(key)][tile]; it may take the place of S^T.
+/// Where the weights of a vector of rows lie, from the first key of the step on, and those of its next
+/// operand element: P^T lies as [depth(key)][tile]; for the tile unit in panels of a vector each.
+REGARD_INLINE float* weights_of_lanes(float* weights, i64 lane) {
+  return weights + (amx ? lane * depth(key::block_k) : lane);
+}
+constexpr i64 weights_row = amx ? lanes : tile;
+
+/// P^T from S^T, as an operand of the product with V; it may take the place of S^T.
 /// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
 /// returns whether any is not 1.
 REGARD_CALLED bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const Reach& reach,
@@ -86,9 +93,10 @@ REGARD_CALLED bool softmax(const Head& head, QueryTile& rows, const ScoreTile& p
       if constexpr (key::dropout) return select(dropout.kept(part.first_key + key), p, Floats{});
       return p;
     };
+    float* const to = weights_of_lanes(weights, lane);
     for (i64 key = keys.begin; key < keys.end; key += 2) {
       const Floats low = weight(key), high = weight(key + 1);
-      store_weights(weights + filled_depth(key) * tile + lane, low, high);
+      store_weights(to + filled_depth(key) * weights_row, low, high);
     }
     store(rows.reference + lane, reference);
     store(rows.sum + lane, sum);

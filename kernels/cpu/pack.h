@@ -85,6 +85,14 @@ void pack_transposed(float* to, const u8* from, i64 stride, i64 rows) {
   }
 }
 
+/// The same panel by panel, `width` columns each.
+template <i64 n, i64 columns, i64 width>
+void pack_transposed_panels(float* to, const u8* from, i64 stride, i64 rows) {
+  for (i64 column = 0; column < columns; column += width)
+    pack_transposed<n, width>(to + column * depth(n), row_address(from, stride, column), stride,
+                              larger<i64>(0, smaller(width, rows - column)));
+}
+
 /// to[depth(capacity)][width]: a B operand with the rows in memory along k and their n numbers as columns.
 /// Rows behind `rows` up to `capacity` and columns behind n become 0.
 template <i64 n, i64 width>

@@ -18,8 +18,8 @@ REGARD_INLINE Words widened(const u8* row, i64 column, i64 n) {
   return result;
 }
 
-/// Number c of every row becomes row c; n of them rounded up to 16, of depth(capacity), as tiles_of() has
-/// them.
+/// Number c of every row becomes row c; n of them rounded up to 16, of depth(capacity), as tiles_by_rows()
+/// has them.
 template <i64 n, i64 capacity>
 void pack_turned(float* to, const u8* from, i64 stride, i64 rows) {
   static_assert(pairs && capacity % (2 * lanes) == 0);
