@@ -102,11 +102,12 @@ inline void multiply(const TileProduct& p, i64 rows, i64 columns) {
 }
 
 /// The same for a B that stays in the first cache and an A that does not: 32 columns of B are read once.
-inline void multiply_by_columns(const TileProduct& p, i64 rows, i64 columns) {
-  const i64 whole = rows / 32 * 32;
+template <i64 rows, i64 columns>
+void multiply_by_columns(const TileProduct& p) {
+  constexpr i64 whole = rows / 32 * 32;
   for (i64 column = 0; column < columns; column += 32)
     for (i64 row = 0; row < whole; row += 32) multiply_block<2, 2>(p, row, column);
-  if (whole < rows) multiply_rows<1>(p, whole, columns);
+  if constexpr (whole < rows) multiply_rows<1>(p, whole, columns);
 }
 
 }  // namespace regard

@@ -19,7 +19,8 @@ inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, co
   constexpr i64 steps = depth(key::d);
   const TileProduct product{keys,   rows_apart(key_row), q,     tiles_by_columns(steps),
                             scores, rows_apart(tile),    steps, false};
-  for (i64 key = begin; key < end; key += key_step) multiply_rows<2>(product, key, tile);
+  for (i64 key = begin; key < end; key += key_step)
+    for (i64 row = 0; row < tile; row += 32) multiply_block<2, 2>(product, key, row);
 
   if (!maximum) return;
   // Not earlier: to read what the unit has just stored takes long.
@@ -44,7 +45,6 @@ inline void rescale_output(float* output, const float* rescale) {
     const Floats factor = load<Floats>(rescale + lane);
     for (i64 column = 0; column < width; column += lanes) {
       float* const square = output + output_tiles.at(column, lane);
-      REGARD_UNROLL
       for (int i = 0; i < lanes; ++i) store(square + i * lanes, load<Floats>(square + i * lanes) * factor);
     }
   }
@@ -56,9 +56,9 @@ inline void add_values_amx(float* output, const float* values, const float* weig
                            bool add) {
   constexpr i64 steps = depth(key::block_k);
   const i64 first = depth(begin) * 16;
-  multiply_by_columns({values + first, tiles_by_rows(steps), weights + first, tiles_by_columns(steps), output,
-                       output_tiles, depth(end) - depth(begin), add},
-                      width, tile);
+  multiply_by_columns<width, tile>({values + first, tiles_by_rows(steps), weights + first,
+                                    tiles_by_columns(steps), output, output_tiles, depth(end) - depth(begin),
+                                    add});
 }
 
 /// Rows [first, first + lanes) of O from O^T.

@@ -33,7 +33,7 @@ struct StepOperands {
 /// Whether K of the step at `first_key` is an operand where it lies, as no row behind the last would be read.
 /// For vectors: rows of operand elements without gaps. For the tile unit: rows of whole cache lines, near
 /// each other, as those far apart would displace each other.
-inline bool keys_in_place(const Head& head, i64 first_key) {
+REGARD_CALLED inline bool keys_in_place(const Head& head, i64 first_key) {
   constexpr i64 bytes = bytes_of<key::dtype>, line = 64 / bytes, farthest = 1024;
   const i64 row = head.arguments.k.row, rest = head.sequence.sk - first_key;
   if (rest < key::block_k && rest % key_step != 0) return false;
