@@ -46,7 +46,7 @@ Status runnable(const Target& target) {
   }
   if (target.has("amx") && !target.has("amx_emulated")) {
     if (const Status allowed = cpu::allow_tiles(); !allowed) {
-      return refused(fmt::format("this machine cannot run target {}: {}; cpu-avx512bf16 does without them",
+      return refused(fmt::format("this machine cannot run target {}: {}; cpu-avx512 does without them",
                                  target.name, allowed.error().message));
     }
   }
