@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -46,7 +47,7 @@ double multiply_vectors() {
 
 #if defined(__AVX512BF16__)
 double multiply_pairs() {
-  Vector sum[sums] = {}, a{}, b{};
+  Vector sum[sums] = {}, a = Vector{} + 0.5f, b = Vector{} + 0.25f;
   constexpr int repeats = 2000;
   for (int i = 0; i < repeats; ++i) {
 #define STEP(n) asm volatile("vdpbf16ps %2, %1, %0" : "+v"(sum[n]) : "v"(a), "v"(b));
@@ -65,6 +66,15 @@ double multiply_tiles() {
     std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
   } shapes;
   asm volatile("ldtilecfg %0" : : "m"(shapes));
+  float numbers[256];
+  std::fill(std::begin(numbers), std::end(numbers), 0.25f);
+  const auto load = [&]<int t>() {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(numbers), "r"(std::ptrdiff_t{64}), "i"(t) : "memory");
+  };
+  load.template operator()<4>();
+  load.template operator()<5>();
+  load.template operator()<6>();
+  load.template operator()<7>();
   constexpr int repeats = 1000;
   for (int i = 0; i < repeats; ++i)
     asm volatile(

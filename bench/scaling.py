@@ -57,25 +57,29 @@ def gflops_apart(problem: str, count: int, rounds: int) -> float:
 
 
 @cache
-def arithmetic_program() -> Path:
-    """bench/arithmetic.cpp, compiled for this machine."""
+def arithmetic_program() -> Path | None:
+    """bench/arithmetic.cpp, compiled for this machine; None where the compiler cannot."""
     program = Path(tempfile.mkdtemp(prefix="regard-bench-")) / "arithmetic"
     compiler = os.environ.get("REGARD_CXX", "c++")
     source = machine.ROOT / "bench/arithmetic.cpp"
-    subprocess.run(
-        [compiler, "-std=c++20", "-O2", "-march=native", "-pthread", str(source), "-o", str(program)], check=True
-    )
+    command = [compiler, "-std=c++20", "-O2", "-march=native", "-pthread", str(source), "-o", str(program)]
     atexit.register(shutil.rmtree, program.parent)
-    return program
+    return program if subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0 else None
 
 
-def arithmetic_gflops(line: dict[str, Any]) -> float:
-    """What as many cores multiply in registers, by the instructions that the kernel of this line uses."""
+def arithmetic_gflops(line: dict[str, Any]) -> float | None:
+    """What as many cores multiply in registers, by the instructions that the kernel of this line uses.
+
+    None where the machine or its compiler has no such instructions.
+    """
     kind = "vectors"
     if " bf16 " in line["problem"]:
         kind = {"cpu-amx": "tiles", "cpu-avx512bf16": "pairs"}.get(line["target"], kind)
-    command = [str(arithmetic_program()), kind, str(line["threads"])]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    program = arithmetic_program()
+    if program is None:
+        return None
+    ran = subprocess.run([str(program), kind, str(line["threads"])], capture_output=True, text=True)
+    return float(ran.stdout) if ran.returncode == 0 else None
 
 
 def measure(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
@@ -86,14 +90,16 @@ def measure(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
     rounds = 1 if run.quick else max(5, round(MS_APART / (lines[0]["regard_ms"] / HEADS)))
     for line in (lines[0], lines[-1]):
         line["gflops_apart"] = gflops_apart(problem, line["threads"], rounds)
-        line["gflops_arithmetic"] = arithmetic_gflops(line)
+        if (alone := arithmetic_gflops(line)) is not None:
+            line["gflops_arithmetic"] = alone
 
-    def of_machine(field: str) -> float:
-        return lines[-1][field] / (lines[-1]["threads"] * lines[0][field])
+    def of_machine(field: str) -> str:
+        first, last = lines[0], lines[-1]
+        return f"{last[field] / (last['threads'] * first[field]):.2f}" if field in last else "unknown"
 
     print(
-        f"    efficiency {lines[-1]['efficiency']:.2f}, of processes apart {of_machine('gflops_apart'):.2f}, "
-        f"of arithmetic alone {of_machine('gflops_arithmetic'):.2f}"
+        f"    efficiency {lines[-1]['efficiency']:.2f}, of processes apart {of_machine('gflops_apart')}, "
+        f"of arithmetic alone {of_machine('gflops_arithmetic')}"
     )
     return lines
 

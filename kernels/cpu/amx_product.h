@@ -8,32 +8,32 @@ namespace regard {
 
 /// How a matrix of 16 x 16 tiles lies in memory: how far apart the rows of a tile are, a tile and the one to
 /// the right of it, a tile and the one below it.
-struct TilePlaces {
+struct TileStrides {
   i64 row, right, below;
   constexpr i64 at(i64 tile_row, i64 column) const { return tile_row / 16 * below + column / 16 * right; }
 };
 /// Row by row, `apart` elements from one to the next.
-constexpr TilePlaces rows_apart(i64 apart) {
+constexpr TileStrides rows_apart(i64 apart) {
   return {apart, 16, 16 * apart};
 }
 /// Tiles without gaps, which are loaded in three quarters of the time (docs/cpu.md): those of 16 rows of
 /// `columns` elements one behind the other, ...
-constexpr TilePlaces tiles_by_rows(i64 columns) {
+constexpr TileStrides tiles_by_rows(i64 columns) {
   return {16, 256, 16 * columns};
 }
 /// ... or those of 16 columns of `rows` elements: panels of 16 columns.
-constexpr TilePlaces tiles_by_columns(i64 rows) {
+constexpr TileStrides tiles_by_columns(i64 rows) {
   return {16, 16 * rows, 256};
 }
 
 /// C[rows][columns] = A[rows][steps] B[steps][columns], or += where `add` says so.
 struct TileProduct {
   const float* a;
-  TilePlaces a_tiles;
+  TileStrides a_tiles;
   const float* b;
-  TilePlaces b_tiles;
+  TileStrides b_tiles;
   float* c;
-  TilePlaces c_tiles;
+  TileStrides c_tiles;
   i64 steps;
   bool add;
 };
@@ -104,6 +104,7 @@ inline void multiply(const TileProduct& p, i64 rows, i64 columns) {
 /// The same for a B that stays in the first cache and an A that does not: 32 columns of B are read once.
 template <i64 rows, i64 columns>
 void multiply_by_columns(const TileProduct& p) {
+  static_assert(columns % 32 == 0);
   constexpr i64 whole = rows / 32 * 32;
   for (i64 column = 0; column < columns; column += 32)
     for (i64 row = 0; row < whole; row += 32) multiply_block<2, 2>(p, row, column);

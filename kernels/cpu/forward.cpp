@@ -1,7 +1,8 @@
 // Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
 //
 // A block is up to key::block_q query rows of one (batch, head) against one part of the keys. It walks the
-// keys in steps of key::block_k, whose K and V are packed (forward_pack.h); each tile of 64 query rows takes
+// keys in steps of key::block_k, whose V is packed, and K unless it lies right (forward_pack.h); each tile of
+// 64 query rows takes
 //   scores   S^T[key][row] = K Q^T      lanes are query rows, so that softmax needs no sum across lanes
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
@@ -267,7 +268,8 @@ class Block {
     const PackedStep packed = once ? packed_step(head_, first_key) : scratch_.step;
     if (!once) pack_step(packed, head_, first_key, needed);
     if (keys_in_place(head_, first_key))
-      return {reinterpret_cast<const float*>(head_.k(first_key)), a_.k.row / 2, packed.values};
+      return {reinterpret_cast<const float*>(head_.k(first_key)), a_.k.row * bytes_of<key::dtype> / 4,
+              packed.values};
     return {packed.keys, depth(key::d), packed.values};
   }
 

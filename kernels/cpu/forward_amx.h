@@ -1,5 +1,5 @@
 // The two products of the forward kernel by the tile unit. Both have the query rows as columns of their
-// results, so that P^T, made of S^T in place, is the B operand of O^T = V^T P^T.
+// results, so that P^T, made of S^T, is the B operand of O^T = V^T P^T.
 #pragma once
 
 #include "kernels/cpu/amx_product.h"
@@ -37,7 +37,8 @@ inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, co
 }
 
 /// O^T, [width][tile], lies as tiles by rows.
-constexpr TilePlaces output_tiles = tiles_by_rows(tile);
+constexpr TileStrides output_tiles = tiles_by_rows(tile);
+static_assert(!amx || lanes == 16);
 
 /// O^T *= rescale
 inline void rescale_output(float* output, const float* rescale) {

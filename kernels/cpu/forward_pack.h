@@ -30,17 +30,18 @@ struct StepOperands {
   const float* values;
 };
 
-/// Whether K of the step at `first_key` is an operand where it lies, as no row behind the last would be read.
-/// For vectors: rows of operand elements without gaps. For the tile unit: rows of whole cache lines, near
-/// each other, as those far apart would displace each other.
+/// Whether K of the step at `first_key` is an operand where it lies, and no row behind the last would be
+/// read. For vectors rows of operand elements without gaps are one, for the tile unit rows of whole cache
+/// lines, near each other, as those far apart would displace each other.
 REGARD_CALLED inline bool keys_in_place(const Head& head, i64 first_key) {
-  constexpr i64 bytes = bytes_of<key::dtype>, line = 64 / bytes, farthest = 1024;
-  const i64 row = head.arguments.k.row, rest = head.sequence.sk - first_key;
+  constexpr i64 bytes = bytes_of<key::dtype>, line = 64, farthest = 2048;
+  const i64 row_bytes = head.arguments.k.row * bytes, rest = head.sequence.sk - first_key;
+  const u64 address = reinterpret_cast<u64>(head.k(first_key));
   if (rest < key::block_k && rest % key_step != 0) return false;
   if constexpr (amx)
-    return key::d % line == 0 && row % line == 0 && row <= farthest &&
-           reinterpret_cast<u64>(head.k(first_key)) % 64 == 0;
-  return depth(key::d) * 4 == key::d * bytes && row == key::d;
+    return key::d * bytes % line == 0 && row_bytes % line == 0 && row_bytes <= farthest &&
+           address % line == 0;
+  return depth(key::d) * 4 == key::d * bytes && row_bytes == key::d * bytes && address % 4 == 0;
 }
 
 /// The keys `range` of the step at `first_key`, as far as they exist; the rows behind them become 0.

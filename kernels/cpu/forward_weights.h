@@ -14,8 +14,8 @@ struct QueryTile {
       64) float reference[tile];  // near the largest of the row's scores so far, -infinity before the first
   alignas(64) float sum[tile];    // of 2^((score - reference) * unit)
   TileRows<tile> visible;
-  float* q;       // packed: [depth(d)][tile]
-  float* output;  // [tile][width], not yet divided by the sum
+  float* q;       // packed: [depth(d)][tile], for the tile unit in panels of 16 rows
+  float* output;  // [tile][width], for the tile unit [width][tile] in tiles; not yet divided by the sum
   i64 first_row, rows;
   bool packed;   // q is there
   bool started;  // output holds something
@@ -62,11 +62,12 @@ REGARD_INLINE void store_weights(float* to, Floats low, Floats high) {
 /// Where the weights of a vector of rows lie, from the first key of the step on, and those of its next
 /// operand element: P^T lies as [depth(key)][tile]; for the tile unit in panels of a vector each.
 REGARD_INLINE float* weights_of_lanes(float* weights, i64 lane) {
+  static_assert(!amx || lanes == 16);
   return weights + (amx ? lane * depth(key::block_k) : lane);
 }
 constexpr i64 weights_row = amx ? lanes : tile;
 
-/// P^T from S^T, as an operand of the product with V; it may take the place of S^T.
+/// P^T from S^T, as an operand of the product with V; but for the tile unit it may take the place of S^T.
 /// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
 /// returns whether any is not 1.
 REGARD_CALLED bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const Reach& reach,

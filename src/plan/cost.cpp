@@ -120,7 +120,8 @@ Seconds of_gpu_forward(const Plan& plan, const Stage& stage) {
 }
 
 /// A CPU's decode kernel computes while K and V are on their way; the others pack them first, for each block
-/// of rows or once for all (what one stage leaves for the next is counted apart).
+/// of rows or once for all (what one stage leaves for the next is counted apart). K may be read where it
+/// lies; how it lies is not known here.
 Seconds of_blocks(const Plan& plan, const Stage& stage) {
   const std::string& kernel = stage.kernel.algorithm.kernel;
   if (plan.target->kind != TargetKind::cpu || kernel != "forward")

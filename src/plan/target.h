@@ -13,7 +13,7 @@
 namespace regard {
 
 /// What a CPU kernel may test at compile time: `target::<feature>` in its block of constants.
-/// "bf16": conversions to it; "bf16_dot": products of pairs that are worth using.
+/// "bf16": conversions to it; "bf16_dot": products of bf16 pairs by vectors.
 inline constexpr std::array<std::string_view, 8> cpu_features = {"fma",  "f16c",     "avx2", "avx512",
                                                                  "bf16", "bf16_dot", "amx",  "amx_emulated"};
 
