@@ -30,32 +30,23 @@ typedef float Vector __attribute__((vector_size(32)));
 constexpr int lanes = sizeof(Vector) / 4;
 constexpr int sums = 12;  // more than one instruction takes to its result
 
-// Twelve sums, which no compiler may join or leave out.
-#define ALL_SUMS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-
-/// FLOPs of one call.
-double multiply_vectors() {
-  Vector sum[sums] = {}, a = Vector{} + 0.5f, b = Vector{} + 0.25f;
-  constexpr int repeats = 2000;
-  for (int i = 0; i < repeats; ++i) {
-#define STEP(n) asm volatile("vfmadd231ps %2, %1, %0" : "+x"(sum[n]) : "x"(a), "x"(b));
-    ALL_SUMS(STEP)
-#undef STEP
+/// FLOPs of one call. Twelve sums by the same instruction, which no compiler may join or leave out.
+#define STEP(instruction, n) asm volatile(instruction " %2, %1, %0" : "+v"(sum[n]) : "v"(a), "v"(b));
+#define MULTIPLY(name, instruction, flops_of_lane)                               \
+  double name() {                                                                \
+    Vector sum[sums] = {}, a = Vector{} + 0.5f, b = Vector{} + 0.25f;            \
+    constexpr int repeats = 2000;                                                \
+    for (int i = 0; i < repeats; ++i) {                                          \
+      STEP(instruction, 0) STEP(instruction, 1) STEP(instruction, 2)             \
+      STEP(instruction, 3) STEP(instruction, 4) STEP(instruction, 5)             \
+      STEP(instruction, 6) STEP(instruction, 7) STEP(instruction, 8)             \
+      STEP(instruction, 9) STEP(instruction, 10) STEP(instruction, 11)           \
+    }                                                                            \
+    return double{flops_of_lane} * lanes * sums * repeats;                       \
   }
-  return 2.0 * lanes * sums * repeats;
-}
-
+MULTIPLY(multiply_vectors, "vfmadd231ps", 2)
 #if defined(__AVX512BF16__)
-double multiply_pairs() {
-  Vector sum[sums] = {}, a = Vector{} + 0.5f, b = Vector{} + 0.25f;
-  constexpr int repeats = 2000;
-  for (int i = 0; i < repeats; ++i) {
-#define STEP(n) asm volatile("vdpbf16ps %2, %1, %0" : "+v"(sum[n]) : "v"(a), "v"(b));
-    ALL_SUMS(STEP)
-#undef STEP
-  }
-  return 4.0 * lanes * sums * repeats;
-}
+MULTIPLY(multiply_pairs, "vdpbf16ps", 4)
 #endif
 
 #if defined(__AMX_BF16__)

@@ -60,14 +60,10 @@ def sweep(lines: list[Line]) -> list[str]:
     return [text, "", *table(head, rows)]
 
 
-def _of_machine(line: Line, first: Line) -> list[str]:
-    """The efficiencies of arithmetic alone and of processes that share nothing, and our rate over theirs."""
-
-    def efficiency(field: str) -> str:
-        return f"{line[field] / (line['threads'] * first[field]):.2f}" if field in line else "–"
-
-    beside = f"{gflops(line) / line['gflops_apart']:.2f}" if "gflops_apart" in line else "–"
-    return [efficiency("gflops_arithmetic"), efficiency("gflops_apart"), beside]
+def efficiency(lines: list[Line], field: str) -> str:
+    """Of all cores, the last line, over one, the first, by what was measured beside Regard; "–" where it was not."""
+    first, last = lines[0], lines[-1]
+    return f"{last[field] / (last['threads'] * first[field]):.2f}" if field in last else "–"
 
 
 def scaling(lines: list[Line]) -> list[str]:
@@ -79,7 +75,9 @@ def scaling(lines: list[Line]) -> list[str]:
                 item,
                 ", ".join(f"{line['threads']}: {gflops(line):.0f}" for line in counts),
                 EFFICIENCY.marked(counts[-1]["efficiency"]),
-                *_of_machine(counts[-1], counts[0]),
+                efficiency(counts, "gflops_arithmetic"),
+                efficiency(counts, "gflops_apart"),
+                f"{gflops(counts[-1]) / counts[-1]['gflops_apart']:.2f}" if "gflops_apart" in counts[-1] else "–",
             ]
         )
     text = (

@@ -23,6 +23,7 @@ from typing import Any
 
 import machine
 from comparison import Case, Comparison, compare
+from cost_tables import efficiency
 from run import Run
 
 HEADS = 2
@@ -92,14 +93,9 @@ def measure(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
         line["gflops_apart"] = gflops_apart(problem, line["threads"], rounds)
         if (alone := arithmetic_gflops(line)) is not None:
             line["gflops_arithmetic"] = alone
-
-    def of_machine(field: str) -> str:
-        first, last = lines[0], lines[-1]
-        return f"{last[field] / (last['threads'] * first[field]):.2f}" if field in last else "unknown"
-
     print(
-        f"    efficiency {lines[-1]['efficiency']:.2f}, of processes apart {of_machine('gflops_apart')}, "
-        f"of arithmetic alone {of_machine('gflops_arithmetic')}"
+        f"    efficiency {lines[-1]['efficiency']:.2f}, of processes apart {efficiency(lines, 'gflops_apart')}, "
+        f"of arithmetic alone {efficiency(lines, 'gflops_arithmetic')}"
     )
     return lines
 

@@ -32,12 +32,6 @@ void pack_panels(float* to, const u8* from, i64 stride, i64 rows) {
                               rows, capacity);
 }
 
-/// A B operand with block_q rows as columns, panel by panel.
-template <i64 n>
-void pack_query_lanes(float* to, const u8* from, i64 stride, i64 rows) {
-  pack_transposed_panels<n, block_q, operand_panel>(to, from, stride, rows);
-}
-
 /// The keys of one part of one K/V head, against the parts [first_part, last_part) of the queries.
 struct Backward {
   const Arguments& a;
@@ -271,8 +265,8 @@ struct Backward {
     if constexpr (amx) {
       i64 from = block_k, to = 0;
       visible.widen(from, to, 0, units);
-      return add_grad_q_amx(sums, k_columns + depth(from) * 16, tile.grad_s_pairs() + depth(from) * 16,
-                            depth(to - from), queries, part(scratch_layout.grad_q));
+      return add_grad_q_amx(sums, k_columns + depth(from) * 16, tile.grad_s_pairs(from, 0), depth(to - from),
+                            queries, part(scratch_layout.grad_q));
     }
     for_panels<columns_d>([&](i64 column, auto vectors) {
       constexpr int rest = block_q % tile_rows;
@@ -321,9 +315,11 @@ struct Backward {
     const u8* const q = head.q(place.first_query);
     const u8* const grad_o =
         head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + place.first_query);
-    pack_query_lanes<d>(part(scratch_layout.q_transposed), q, a.q.row, place.queries);
+    pack_transposed_panels<d, block_q, operand_panel>(part(scratch_layout.q_transposed), q, a.q.row,
+                                                      place.queries);
     pack_panels<d, block_q>(part(scratch_layout.q_columns), q, a.q.row, place.queries);
-    pack_query_lanes<dv>(part(scratch_layout.grad_o_transposed), grad_o, a.grad_o.row, place.queries);
+    pack_transposed_panels<dv, block_q, operand_panel>(part(scratch_layout.grad_o_transposed), grad_o,
+                                                       a.grad_o.row, place.queries);
     pack_panels<dv, block_q>(part(scratch_layout.grad_o_columns), grad_o, a.grad_o.row, place.queries);
   }
 };

@@ -29,8 +29,7 @@ struct BackwardScratch {
   // Of the block of queries.
   long long q_columns, q_transposed, grad_o_columns, grad_o_transposed, lse, lse_log2, delta;
   // Of both, [key][query]: P and dS as A operands, dS once more with two keys together (a B operand for the
-  // tile unit), dS in fp32 where it
-  // is the gradient of a bias, and what features bring along.
+  // tile unit), dS in fp32 where it is the gradient of a bias, and what features bring along.
   long long p, grad_s, grad_s_pairs, grad_bias, bias, bits, dropout;
   // What the tile unit makes for the whole block: products, their weights and slopes, and dQ^T, [d][query].
   long long scores, weights, slopes, grad_q;

@@ -247,7 +247,8 @@ struct BackwardTile {
     }
   }
 
-  /// dS with keys 2k and 2k + 1 together, for a vector of queries: rows of all queries, or panels.
+  /// dS of the keys k, which is even, and k + 1 together, for a vector of queries: in rows of all queries, or
+  /// in panels.
   float* grad_s_pairs(i64 k, i64 query) const {
     static_assert(!amx || lanes == 16);
     return part(scratch_layout.grad_s_pairs) +

@@ -100,13 +100,14 @@ REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, i64
   }
 }
 
+/// The lower or upper half of the numbers of a part, from its two vectors.
 template <bool upper, int... lane>
-REGARD_INLINE Floats unwoven(Floats a, Floats b, Numbers<lane...>) {
-  return __builtin_shufflevector(a, b, ((lane + upper * lanes) / 8 * 4 + lane % 4 + lane % 8 / 4 * lanes)...);
-}
-template <bool upper, int... lane>
-REGARD_INLINE Floats put_together(Floats even, Floats odd, Numbers<lane...>) {
-  return __builtin_shufflevector(even, odd, ((lane + upper * lanes) / 2 + lane % 2 * lanes)...);
+REGARD_INLINE Floats in_order(Floats a, Floats b, Numbers<lane...>) {
+  if constexpr (pairs)
+    return __builtin_shufflevector(a, b,
+                                   ((lane + upper * lanes) / 8 * 4 + lane % 4 + lane % 8 / 4 * lanes)...);
+  else
+    return __builtin_shufflevector(a, b, ((lane + upper * lanes) / 2 + lane % 2 * lanes)...);
 }
 
 /// Sums over products with load_columns' vectors, in the order of the row.
@@ -114,15 +115,10 @@ REGARD_INLINE void store_columns(float* row, const float* sums) {
   for (i64 part = 0; part < ColumnParts::count; ++part, sums += part_numbers) {
     float* to = row + ColumnParts::first(part);
     const Floats a = load<Floats>(sums);
-    using Lanes = NumbersBelow<lanes>::type;
-    if constexpr (pairs) {
+    if constexpr (by_twos) {
       const Floats b = load<Floats>(sums + lanes);
-      store(to, unwoven<false>(a, b, Lanes()));
-      store(to + lanes, unwoven<true>(a, b, Lanes()));
-    } else if constexpr (by_twos) {
-      const Floats b = load<Floats>(sums + lanes);
-      store(to, put_together<false>(a, b, Lanes()));
-      store(to + lanes, put_together<true>(a, b, Lanes()));
+      store(to, in_order<false>(a, b, NumbersBelow<lanes>::type()));
+      store(to + lanes, in_order<true>(a, b, NumbersBelow<lanes>::type()));
     } else {
       store(to, a);
     }

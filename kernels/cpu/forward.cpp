@@ -190,19 +190,18 @@ class Block {
   REGARD_CALLED void fetch_keys(const Head& head, i64 key, i64 end) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     const i64 count = smaller(key::block_k, end - key);
-    if (packed_once(a_)) {
-      if (count <= 0) return;
-      const PackedStep step = packed_step(head, key);
-      constexpr i64 key_bytes = layout.keys / key::block_k, value_bytes = layout.values / key::block_k;
-      if (keys_in_place(head, key))
-        ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
-      else
-        ahead_.add(reinterpret_cast<const u8*>(step.keys), key_bytes, key_bytes, count);
+    if (count <= 0) return;
+    const bool once = packed_once(a_);
+    const PackedStep step = once ? packed_step(head, key) : PackedStep{};
+    constexpr i64 key_bytes = layout.keys / key::block_k, value_bytes = layout.values / key::block_k;
+    if (once && !keys_in_place(head, key))
+      ahead_.add(reinterpret_cast<const u8*>(step.keys), key_bytes, key_bytes, count);
+    else
+      ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
+    if (once)
       ahead_.add(reinterpret_cast<const u8*>(step.values), value_bytes, value_bytes, key::block_k);
-      return;
-    }
-    ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
-    ahead_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
+    else
+      ahead_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
   }
   REGARD_CALLED void fetch_queries(const Head& head, i64 row) {
     constexpr i64 bytes = bytes_of<key::dtype>;
