@@ -143,10 +143,10 @@ inline Status read_table(const toml::table& table, std::string_view file,
 inline Status read_tables(const TomlValue& value,
                           const std::function<Status(const toml::table&, int)>& read) {
   const toml::array* array = value.node.as_array();
-  if (array == nullptr) return value.wrong("a list of tables ([[...]])");
+  if (array == nullptr) return value.wrong("a list of tables, [[...]] or [{ ... }]");
   for (const toml::node& item : *array) {
     const toml::table* table = item.as_table();
-    if (table == nullptr) return value.wrong("a list of tables ([[...]])");
+    if (table == nullptr) return value.wrong("a list of tables, [[...]] or [{ ... }]");
     if (Status status = read(*table, static_cast<int>(item.source().begin.line)); !status) return status;
   }
   return {};

@@ -53,28 +53,50 @@ Status read_fragment(const toml::table& table, std::string_view file, int line, 
                      {"k", [&](const TomlValue& v) { return v.number(fragment.k); }}});
 }
 
-/// A tile for each of the row's pipelines.
-Status read_tile(const toml::table& table, std::string_view file, int line,
-                 std::vector<Target::Tile>& tiles) {
-  Target::Tile tile;
-  tile.line = line;
-  std::vector<std::string> row_pipelines;
+/// The numbers of a tile.
+std::map<std::string_view, TomlReader> tile_readers(Target::Tile& tile) {
   std::map<std::string_view, TomlReader> readers = {
-      {"kernel", [&](const TomlValue& v) { return v.word(tile.kernel, kernel_stems()); }},
-      {"dtypes", [&](const TomlValue& v) { return v.words(tile.dtypes); }},
       {"max_d", [&](const TomlValue& v) { return v.number(tile.max_d); }},
       {"max_dv", [&](const TomlValue& v) { return v.number(tile.max_dv); }},
-      {"pipelines", [&](const TomlValue& v) { return v.texts(row_pipelines, pipeline_names()); }},
   };
 #define REGARD_READER(name, default_value, doc) \
   readers[#name] = [&](const TomlValue& v) { return v.number(tile.values[#name]); };
   REGARD_ALGORITHM_FIELDS(REGARD_READER)
 #undef REGARD_READER
+  return readers;
+}
+
+/// A tile for each row, or the only one, and each pipeline; what stands above the rows holds for all of them.
+Status read_tiles(const toml::table& table, std::string_view file, int line,
+                  std::vector<Target::Tile>& tiles) {
+  Target::Tile common;
+  common.line = line;
+  std::vector<std::string> pipelines;
+  const toml::table nothing_more;
+  std::vector<std::pair<const toml::table*, int>> rows;
+  std::map<std::string_view, TomlReader> readers = tile_readers(common);
+  readers["kernel"] = [&](const TomlValue& v) { return v.word(common.kernel, kernel_stems()); };
+  readers["dtypes"] = [&](const TomlValue& v) { return v.words(common.dtypes); };
+  readers["pipelines"] = [&](const TomlValue& v) { return v.texts(pipelines, pipeline_names()); };
+  readers["rows"] = [&](const TomlValue& v) -> Status {
+    Status status = read_tables(v, [&](const toml::table& row, int row_line) -> Status {
+      rows.emplace_back(&row, row_line);
+      return {};
+    });
+    if (status && rows.empty()) return v.wrong("a row or more");
+    return status;
+  };
   if (Status status = read_table(table, file, readers); !status) return status;
-  if (row_pipelines.empty()) row_pipelines.emplace_back();
-  for (std::string& pipeline : row_pipelines) {
-    tile.pipeline = std::move(pipeline);
-    tiles.push_back(tile);
+  if (rows.empty()) rows.emplace_back(&nothing_more, line);
+  if (pipelines.empty()) pipelines.emplace_back();
+  for (const auto& [row, row_line] : rows) {
+    Target::Tile tile = common;
+    tile.line = row_line;
+    if (Status status = read_table(*row, file, tile_readers(tile)); !status) return status;
+    for (const std::string& pipeline : pipelines) {
+      tile.pipeline = pipeline;
+      tiles.push_back(tile);
+    }
   }
   return {};
 }
@@ -153,16 +175,17 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
       {"gigabytes_per_second", [&](const TomlValue& v) { return v.real(target.gigabytes_per_second); }},
       {"pipelines", [&](const TomlValue& v) { return v.texts(target.pipelines, pipeline_names()); }},
       {"page_sizes", [&](const TomlValue& v) { return v.numbers(target.page_sizes); }},
-      {"fragment",
+      {"fragments",
        [&](const TomlValue& v) {
          return read_tables(v, [&](const toml::table& row, int line) {
            return read_fragment(row, file, line, target.fragments.emplace_back());
          });
        }},
-      {"tile",
+      {"tiles",
        [&](const TomlValue& v) {
-         return read_tables(
-             v, [&](const toml::table& row, int line) { return read_tile(row, file, line, target.tiles); });
+         return read_tables(v, [&](const toml::table& table, int line) {
+           return read_tiles(table, file, line, target.tiles);
+         });
        }},
   };
   if (Status status = read_table(*table, file, readers); !status) return tl::unexpected(status.error());

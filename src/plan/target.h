@@ -57,12 +57,12 @@ struct Target {
   };
   std::vector<Fragment> fragments;
 
-  /// One row of the tile table: an algorithm proposal for a kernel of this target.
+  /// An algorithm proposal for a kernel of this target: a row of the file and one of its pipelines.
   struct Tile {
     std::string kernel;  ///< "forward", "decode", "backward", ...
     std::vector<DType> dtypes;
     std::int64_t max_d = 0, max_dv = 0;
-    std::string pipeline;  ///< gpu; a row of the file that lists several stands for a tile each
+    std::string pipeline;                        ///< gpu
     std::map<std::string, std::int64_t> values;  ///< "block_q", "block_k", ... (Algorithm fields)
     int line = 0;                                ///< where it stands in the TOML, for messages
   };

@@ -1,6 +1,7 @@
 // Targets as data: what is there, and what a mistake in a file says.
 #include "plan/target.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace regard {
@@ -59,7 +60,7 @@ dtypes = ["fp32"]
 features = ["avx2"]
 vector_bytes = 32
 
-[[tile]]
+[[tiles]]
 kernel = "forward"
 dtypes = ["fp32"]
 max_d = 64
@@ -74,6 +75,37 @@ TEST(TargetFile, AGoodOneIsRead) {
   ASSERT_EQ(target->tiles.size(), 1u);
   EXPECT_EQ(target->tiles[0].values.at("block_q"), 64);
   EXPECT_EQ(target->tiles[0].line, 8);
+}
+
+TEST(TargetFile, ARowAndAPipelineAreATileWithWhatStandsAboveTheRows) {
+  const Result<Target> target = parse_target(R"(doc = "d"
+kind = "hip"
+preference = 1
+dtypes = ["fp16", "bf16"]
+pipelines = ["qr", "qs"]
+
+[[tiles]]
+kernel = "forward"
+dtypes = ["fp16", "bf16"]
+pipelines = ["qr", "qs"]
+max_dv = 64
+warps = 4
+rows = [
+  { max_d = 32, block_q = 16 },
+  { max_d = 64, block_q = 32, warps = 8 },
+]
+)",
+                                             "targets/mine.toml");
+  ASSERT_TRUE(target) << target.error().message;
+  std::vector<std::string> tiles;
+  for (const Target::Tile& tile : target->tiles) {
+    EXPECT_EQ(tile.kernel, "forward");
+    EXPECT_EQ(tile.dtypes.size(), 2u);
+    tiles.push_back(fmt::format("{} {} {} {} {} line {}", tile.pipeline, tile.max_d, tile.max_dv,
+                                tile.values.at("block_q"), tile.values.at("warps"), tile.line));
+  }
+  EXPECT_THAT(tiles, testing::ElementsAre("qr 32 64 16 4 line 14", "qs 32 64 16 4 line 14",
+                                          "qr 64 64 32 8 line 15", "qs 64 64 32 8 line 15"));
 }
 
 TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
@@ -103,6 +135,14 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
        "targets/mine.toml:12: 'qr_asinc' is no value of 'pipelines'; did you mean 'qr_async'?"},
       {"max_dv = 64", "max_dv = 64\npipelines = [\"qr\"]",
        "targets/mine.toml:8: a tile for pipeline 'qr', which 'pipelines' of the target does not list"},
+      {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { blok_q = 64 },\n]",
+       "targets/mine.toml:15: unknown key 'blok_q'; did you mean 'block_q'?"},
+      {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { kernel = \"forward\" },\n]",
+       "targets/mine.toml:15: unknown key 'kernel'"},
+      {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { block_q = -64 },\n]",
+       "targets/mine.toml:15: 'block_q' must not be negative"},
+      {"block_q = 64", "rows = []", "targets/mine.toml:13: 'rows' must be a row or more"},
+      {"block_q = 64", "rows = 64", "targets/mine.toml:13: 'rows' must be a list of tables"},
       {"preference = 1\n", "", "targets/mine.toml:1: the key 'preference' is missing"},
       {"vector_bytes = 32", "gflops = { fp33 = 1.0 }",
        "targets/mine.toml:6: unknown key 'fp33'; did you mean 'fp32'?"},
