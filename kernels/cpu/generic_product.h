@@ -16,18 +16,27 @@ template <int vectors>
 inline void add_panel(float* c, i64 c_row, Operand a, const float* b, i64 b_row, i64 rows, i64 depth) {
   for (i64 i = 0; i < rows; i += product_rows) {
     Floats sum[product_rows][vectors];
-    for (int r = 0; r < product_rows; ++r)
+    REGARD_UNROLL
+    for (int r = 0; r < product_rows; ++r) {
+      REGARD_UNROLL
       for (int v = 0; v < vectors; ++v) sum[r][v] = load<Floats>(c + (i + r) * c_row + v * lanes);
+    }
     for (i64 k = 0; k < depth; ++k) {
       Floats row[vectors];
+      REGARD_UNROLL
       for (int v = 0; v < vectors; ++v) row[v] = load<Floats>(b + k * b_row + v * lanes);
+      REGARD_UNROLL
       for (int r = 0; r < product_rows; ++r) {
         const Floats factor = broadcast(a.data[(i + r) * a.row + k * a.step]);
+        REGARD_UNROLL
         for (int v = 0; v < vectors; ++v) sum[r][v] += factor * row[v];
       }
     }
-    for (int r = 0; r < product_rows; ++r)
+    REGARD_UNROLL
+    for (int r = 0; r < product_rows; ++r) {
+      REGARD_UNROLL
       for (int v = 0; v < vectors; ++v) store(c + (i + r) * c_row + v * lanes, sum[r][v]);
+    }
   }
 }
 

@@ -7,12 +7,6 @@
 
 #include "kernels/cpu/convert.h"
 
-#ifdef __clang__
-#define REGARD_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define REGARD_UNROLL _Pragma("GCC unroll 64")
-#endif
-
 namespace regard {
 
 /// Products by the tile unit (amx_product.h). Decode is left out: its few rows would not fill a tile.

@@ -4,6 +4,7 @@
 // the workspace until backward_convert adds them up. With few a block of keys goes through all parts.
 #pragma once
 
+#include "kernels/cpu/called.h"
 #include "kernels/sequence.h"
 
 namespace regard {
@@ -15,7 +16,7 @@ inline i64 parts_of(const Arguments& a, const Sequence& sequence) {
 
 /// The first part with a query that sees a key from `first_key` on: all behind it have one too, as no query
 /// sees further than those that follow. Block 0 of the keys belongs to every part.
-inline i64 first_part_that_sees(const Arguments& a, const Sequence& sequence, i64 first_key) {
+REGARD_CALLED inline i64 first_part_that_sees(const Arguments& a, const Sequence& sequence, i64 first_key) {
   if (first_key == 0 || a.ranges) return 0;
   const i64 parts = parts_of(a, sequence);
   const auto last_query = [&](i64 part) { return smaller((part + 1) * a.part_queries, sequence.sq) - 1; };

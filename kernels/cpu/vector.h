@@ -4,6 +4,13 @@
 
 #include "kernels/numbers.h"
 
+/// For loops over registers, whatever the compiler is told to optimise.
+#ifdef __clang__
+#define REGARD_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define REGARD_UNROLL _Pragma("GCC unroll 64")
+#endif
+
 namespace regard {
 
 constexpr int lanes = target::vector_bytes / 4;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compile/compiler_run.h"
+#include "compile/quick_options.h"
 
 namespace regard {
 namespace {
@@ -14,12 +15,20 @@ namespace {
 // kernel.
 constexpr std::string_view shared_object[] = {"-shared", "-nostdlib", "-lc", "-x", "c++"};
 
+/// All that is added to a kernel's options.
+std::vector<std::string> added(std::span<const std::string_view> quick) {
+  std::vector<std::string> options(quick.begin(), quick.end());
+  options.insert(options.end(), std::begin(shared_object), std::end(shared_object));
+  return options;
+}
+
 class HostCompiler final : public Toolchain {
  public:
   HostCompiler(std::string word, std::string path, std::string version, double limit_seconds)
       : word_(std::move(word)),
         path_(std::move(path)),
-        identity_(fmt::format("{}; {}", version, fmt::join(shared_object, " "))),
+        quick_(quick_options(version)),
+        identity_(fmt::format("{}; {}", version, fmt::join(added(quick_), " "))),
         limit_seconds_(limit_seconds) {}
 
   std::string name() const override { return word_ == path_ ? path_ : fmt::format("{} ({})", word_, path_); }
@@ -30,14 +39,16 @@ class HostCompiler final : public Toolchain {
     CompilerRun run{.source = request.name + ".cpp",
                     .output = request.name + ".so",
                     .environment = variables_with_options()};
-    run.command = host_compile_command(path_, request.options, run.source, run.output);
+    run.command = host_compile_command(path_, request.options, quick_, run.source, run.output);
     run.limit_seconds = limit_seconds_;
     Result<CompilerOutput> made = run_compiler(request, run);
     if (!made) return tl::unexpected(made.error());
     return Compiled{.binary = std::move(made->binary), .log = std::move(made->log)};
   }
 
-  std::string word_, path_, identity_;
+  std::string word_, path_;
+  std::span<const std::string_view> quick_;
+  std::string identity_;
   double limit_seconds_;
 };
 
@@ -45,10 +56,12 @@ class HostCompiler final : public Toolchain {
 
 std::vector<std::string> host_compile_command(const std::string& compiler,
                                               const std::vector<std::string>& options,
+                                              std::span<const std::string_view> quick,
                                               const std::string& source, const std::string& output) {
   std::vector<std::string> command = {compiler};
   command.insert(command.end(), options.begin(), options.end());
-  command.insert(command.end(), std::begin(shared_object), std::end(shared_object));
+  const std::vector<std::string> more = added(quick);
+  command.insert(command.end(), more.begin(), more.end());
   command.insert(command.end(), {"-o", output, source});
   return command;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,9 +12,11 @@
 
 namespace regard {
 
-/// The whole command: compiler, options (Rendered::options), then what makes a shared object of one source.
+/// The whole command: compiler, options (Rendered::options), quick options of that compiler, then what makes
+/// a shared object of one source.
 std::vector<std::string> host_compile_command(const std::string& compiler,
                                               const std::vector<std::string>& options,
+                                              std::span<const std::string_view> quick,
                                               const std::string& source, const std::string& output);
 
 /// `setting` (REGARD_CXX: a program, without options) or else the first of c++, g++, clang++ on `path` that

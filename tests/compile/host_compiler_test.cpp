@@ -18,6 +18,7 @@
 #include "base/settings.h"
 #include "compile/job_gate.h"
 #include "compile/process.h"
+#include "compile/quick_options.h"
 #include "kernel/host_options.h"
 #include "support/scarce_memory.h"
 #include "support/temporary_folder.h"
@@ -366,8 +367,21 @@ TEST(CompilerIdentity, TakesVersionAndMachine) {
 }
 
 TEST(CompileCommand, PastesIntoAShell) {
-  EXPECT_EQ(shell_text(host_compile_command("/opt/my tools/c++", {"-O2"}, "a.cpp", "it's.so")),
-            "'/opt/my tools/c++' -O2 -shared -nostdlib -lc -x c++ -o 'it'\\''s.so' a.cpp");
+  constexpr std::string_view quick[] = {"-O1"};
+  EXPECT_EQ(shell_text(host_compile_command("/opt/my tools/c++", {"-O2"}, quick, "a.cpp", "it's.so")),
+            "'/opt/my tools/c++' -O2 -O1 -shared -nostdlib -lc -x c++ -o 'it'\\''s.so' a.cpp");
+}
+
+TEST(QuickOptions, AreThoseOfTheCompilersThatKnowThem) {
+  const auto words = [](std::string_view identity) {
+    const auto options = quick_options(identity);
+    return std::vector<std::string_view>(options.begin(), options.end());
+  };
+  EXPECT_THAT(words("gcc version 12.2.0 (Debian 12.2.0-14); Target: x86_64-linux-gnu"),
+              testing::AllOf(testing::Contains("-fno-gcse"), testing::Each(testing::StartsWith("-fno-"))));
+  EXPECT_THAT(words("Debian clang version 19.1.7 (3~deb12u1); Target: x86_64-pc-linux-gnu"),
+              testing::ElementsAre("-O1"));
+  EXPECT_THAT(words("fake version 1.0 (build 7)"), testing::IsEmpty());
 }
 
 TEST(CompileJobs, AreBoundedByCoresAndMemory) {

@@ -1,0 +1,37 @@
+#include "compile/quick_options.h"
+
+namespace regard {
+namespace {
+
+// A fifth to a quarter of the time, kernels of the same speed (docs/compile.md). Each is known to all
+// versions since 10, the first with C++20.
+constexpr std::string_view for_gcc[] = {"-fno-aggressive-loop-optimizations",
+                                        "-fno-code-hoisting",
+                                        "-fno-compare-elim",
+                                        "-fno-cprop-registers",
+                                        "-fno-crossjumping",
+                                        "-fno-dse",
+                                        "-fno-gcse",
+                                        "-fno-if-conversion",
+                                        "-fno-if-conversion2",
+                                        "-fno-schedule-insns2",
+                                        "-fno-store-merging",
+                                        "-fno-thread-jumps",
+                                        "-fno-tree-dominator-opts",
+                                        "-fno-tree-dse",
+                                        "-fno-tree-pta",
+                                        "-fno-tree-slp-vectorize",
+                                        "-fno-tree-tail-merge"};
+
+// A quarter to a third; kernels are 1 % slower, generic ones 5 to 15 %.
+constexpr std::string_view for_clang[] = {"-O1"};
+
+}  // namespace
+
+std::span<const std::string_view> quick_options(std::string_view compiler_identity) {
+  if (compiler_identity.find("clang version ") != std::string_view::npos) return for_clang;
+  if (compiler_identity.starts_with("gcc version ")) return for_gcc;
+  return {};
+}
+
+}  // namespace regard
