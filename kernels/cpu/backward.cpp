@@ -22,7 +22,7 @@ namespace {
 
 /// A B operand with n numbers of each row as columns, panel by panel.
 template <i64 n, i64 capacity>
-void pack_panels(float* to, const u8* from, i64 stride, i64 rows) {
+REGARD_CALLED void pack_panels(float* to, const u8* from, i64 stride, i64 rows) {
   constexpr i64 width = operand_panel, height = depth(capacity), rest = n % width;
   for (i64 column = 0; column + width <= n; column += width)
     pack_columns<width, width>(to + column * height, from + column * bytes_of<key::dtype>, stride, rows,
@@ -227,7 +227,7 @@ struct Backward {
     return true;
   }
 
-  void store_grad_q(const TilePlace& place, const float* sums) {
+  REGARD_CALLED void store_grad_q(const TilePlace& place, const float* sums) {
     const Head& head = place.head;
     const i64 memory_row = head.sequence.first_q + place.first_query;
     for (i64 i = 0; i < place.queries; ++i)

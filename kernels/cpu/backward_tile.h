@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/ahead.h"
 #include "kernels/cpu/backward_scratch.h"
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/transpose.h"
@@ -105,7 +106,7 @@ struct VisibleUnits {
   }
 
   /// Whether any query sees any of the keys.
-  bool find_keys(i64 first_key, i64 keys, i64 queries) {
+  REGARD_CALLED bool find_keys(i64 first_key, i64 keys, i64 queries) {
     bool any = false;
     for (i64 u = 0; u < units; ++u) {
       from[u] = to[u] = 0;
@@ -150,7 +151,7 @@ struct BackwardTile {
   bool moderate = false;   // no LSE is so large that its rounding shows in a bf16 probability
 
   /// What the forward pass left behind, per query lane.
-  void load_rows() {
+  REGARD_CALLED void load_rows() {
     float largest = 0;
     for (i64 i = 0; i < block_q; ++i) {
       const bool real = i < place.queries;
