@@ -4,7 +4,7 @@
 
 #include "kernels/numbers.h"
 
-/// For loops over registers, whatever the compiler is told to optimise.
+/// For loops over registers: unrolled at any level of optimisation, else their arrays would be in memory.
 #ifdef __clang__
 #define REGARD_UNROLL _Pragma("clang loop unroll(full)")
 #else

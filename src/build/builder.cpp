@@ -45,16 +45,19 @@ struct Job {
   std::string stamp_text;  ///< digest of what the object was made from
 };
 
-Result<Job> make_job(const KernelKey& key, const Order& order, std::span<const std::string_view> quick) {
+Result<Job> make_job(const KernelKey& key, const Order& order, const std::string& compiler_identity) {
   const Result<Rendered> rendered = render(key);
   if (!rendered) return tl::unexpected(rendered.error());
   const fs::path stem = fs::path(order.folder) / rendered->symbol;
   Job job{print(key), rendered->symbol, {order.compiler}, stem.string() + ".o", stem.string() + ".stamp", {}};
   const std::string source = stem.string() + ".cpp";
   job.command.insert(job.command.end(), rendered->options.begin(), rendered->options.end());
+  const auto quick = quick_options(compiler_identity);
   job.command.insert(job.command.end(), quick.begin(), quick.end());
   job.command.insert(job.command.end(), {"-c", source, "-o", job.object.string()});
-  job.stamp_text = sha256(fmt::format("{}\n{}", fmt::join(job.command, "\n"), rendered->source)).hex();
+  job.stamp_text =
+      sha256(fmt::format("{}\n{}\n{}", compiler_identity, fmt::join(job.command, "\n"), rendered->source))
+          .hex();
   if (Status status = write_file(source, rendered->source); !status) return tl::unexpected(status.error());
   return job;
 }
@@ -92,11 +95,12 @@ Result<std::vector<std::string>> build(const Order& order) {
   fs::create_directories(order.folder, error);
   if (error) return invalid(fmt::format("cannot create '{}': {}", order.folder, error.message()));
 
-  const Result<std::string> compiler = identify_compiler(order.compiler, nullptr);
-  if (!compiler) return invalid(fmt::format("'{} -v' {}", order.compiler, compiler.error().message));
+  // One that does not say what it is gets no quick options; one that cannot be run fails with the first
+  // kernel.
+  const std::string compiler_identity = identify_compiler(order.compiler, nullptr).value_or("");
   std::vector<Job> jobs;
   for (const KernelKey& key : order.kernels) {
-    Result<Job> job = make_job(key, order, quick_options(*compiler));
+    Result<Job> job = make_job(key, order, compiler_identity);
     if (!job) return tl::unexpected(job.error());
     jobs.push_back(std::move(*job));
   }

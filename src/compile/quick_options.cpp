@@ -3,7 +3,7 @@
 namespace regard {
 namespace {
 
-// A fifth to a quarter of the time, kernels of the same speed (docs/compile.md). Each is known to all
+// About a quarter of the time, kernels of the same speed (docs/compile.md). Each is known to all
 // versions since 10, the first with C++20.
 constexpr std::string_view for_gcc[] = {"-fno-aggressive-loop-optimizations",
                                         "-fno-code-hoisting",
@@ -23,14 +23,15 @@ constexpr std::string_view for_gcc[] = {"-fno-aggressive-loop-optimizations",
                                         "-fno-tree-slp-vectorize",
                                         "-fno-tree-tail-merge"};
 
-// A quarter to a third; kernels are 1 % slower, generic ones 5 to 15 %.
+// A fifth to a third; kernels are 1 % slower, generic ones 5 to 15 %.
 constexpr std::string_view for_clang[] = {"-O1"};
 
 }  // namespace
 
 std::span<const std::string_view> quick_options(std::string_view compiler_identity) {
-  if (compiler_identity.find("clang version ") != std::string_view::npos) return for_clang;
   if (compiler_identity.starts_with("gcc version ")) return for_gcc;
+  if (compiler_identity.find("clang version ") != std::string_view::npos)
+    return for_clang;  // Debian's, Apple's
   return {};
 }
 

@@ -1,4 +1,5 @@
-// Options that every CPU kernel is compiled with, in canonical order; a target adds its own behind them.
+// Options that every CPU kernel is compiled with, in canonical order; a target adds its own behind them, and
+// quick options (compile/quick_options.h) what a compiler is to leave out.
 #pragma once
 
 #include <array>

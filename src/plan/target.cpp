@@ -93,6 +93,9 @@ Status read_tiles(const toml::table& table, std::string_view file, int line,
     Target::Tile tile = common;
     tile.line = row_line;
     if (Status status = read_table(*row, file, tile_readers(tile)); !status) return status;
+    for (const auto& [name, value] : *row)
+      if (table.contains(name.str()))
+        return invalid(fmt::format("{}:{}: '{}' stands above the rows too", file, row_line, name.str()));
     for (const std::string& pipeline : pipelines) {
       tile.pipeline = pipeline;
       tiles.push_back(tile);

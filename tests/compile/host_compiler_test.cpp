@@ -346,6 +346,15 @@ TEST_F(HostCompiler, ThatThereWasNoRoomToAskOneIsNotKept) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(HostCompiler, TheIdentityHasWhatIsAddedToEveryCommand) {
+  const auto cxx = compiler("");
+  const std::string identity = cxx->identity();
+  const auto quick = quick_options(identity);
+  EXPECT_FALSE(quick.empty()) << identity;
+  for (std::string_view option : quick) EXPECT_THAT(identity, HasSubstr(" " + std::string(option) + " "));
+  EXPECT_THAT(identity, HasSubstr("-shared -nostdlib -lc"));
+}
+
 TEST_F(HostCompiler, TheIdentityHasNoPath) {
   const std::string here = compiler(fake("one", "exit 0"))->identity();
   fs::create_directory(folder_ + "/elsewhere");
@@ -381,6 +390,9 @@ TEST(QuickOptions, AreThoseOfTheCompilersThatKnowThem) {
               testing::AllOf(testing::Contains("-fno-gcse"), testing::Each(testing::StartsWith("-fno-"))));
   EXPECT_THAT(words("Debian clang version 19.1.7 (3~deb12u1); Target: x86_64-pc-linux-gnu"),
               testing::ElementsAre("-O1"));
+  EXPECT_THAT(words("Apple clang version 15.0.0 (clang-1500.3.9.4); Target: arm64-apple-darwin23.4.0"),
+              testing::ElementsAre("-O1"));
+  EXPECT_THAT(words("icpc version 2021.10.0 (gcc version 12.2.0 compatibility)"), testing::IsEmpty());
   EXPECT_THAT(words("fake version 1.0 (build 7)"), testing::IsEmpty());
 }
 

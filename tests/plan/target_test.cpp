@@ -92,7 +92,7 @@ max_dv = 64
 warps = 4
 rows = [
   { max_d = 32, block_q = 16 },
-  { max_d = 64, block_q = 32, warps = 8 },
+  { max_d = 64, block_q = 32, block_k = 8 },
 ]
 )",
                                              "targets/mine.toml");
@@ -103,9 +103,10 @@ rows = [
     EXPECT_EQ(tile.dtypes.size(), 2u);
     tiles.push_back(fmt::format("{} {} {} {} {} line {}", tile.pipeline, tile.max_d, tile.max_dv,
                                 tile.values.at("block_q"), tile.values.at("warps"), tile.line));
+    EXPECT_EQ(tile.values.contains("block_k"), tile.max_d == 64);
   }
   EXPECT_THAT(tiles, testing::ElementsAre("qr 32 64 16 4 line 14", "qs 32 64 16 4 line 14",
-                                          "qr 64 64 32 8 line 15", "qs 64 64 32 8 line 15"));
+                                          "qr 64 64 32 4 line 15", "qs 64 64 32 4 line 15"));
 }
 
 TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
@@ -141,6 +142,8 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
        "targets/mine.toml:15: unknown key 'kernel'"},
       {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { block_q = -64 },\n]",
        "targets/mine.toml:15: 'block_q' must not be negative"},
+      {"block_q = 64", "block_q = 64\nrows = [\n  { block_k = 64 },\n  { block_q = 64 },\n]",
+       "targets/mine.toml:16: 'block_q' stands above the rows too"},
       {"block_q = 64", "rows = []", "targets/mine.toml:13: 'rows' must be a row or more"},
       {"block_q = 64", "rows = 64", "targets/mine.toml:13: 'rows' must be a list of tables"},
       {"preference = 1\n", "", "targets/mine.toml:1: the key 'preference' is missing"},
