@@ -80,15 +80,14 @@ REGARD_INLINE Floats load_floats(const void* from) {
   if constexpr (dtype == DType::fp32) {
     return load<Floats>(from);
   } else if constexpr (dtype == DType::bf16) {
-    return bits_as<Floats>(__builtin_convertvector(load<Halves>(from), Words) << 16);
+    return bits_as<Floats>(load_halves(from) << 16);
   } else if constexpr (dtype == DType::fp16) {
-    const Halves halves = load<Halves>(from);
     if constexpr (target::f16c) {
       Floats result;
-      asm("vcvtph2ps %1, %0" : "=v"(result) : "v"(halves));
+      asm("vcvtph2ps %1, %0" : "=v"(result) : "v"(load<Halves>(from)));
       return result;
     } else {
-      return float_of_half_bits<Words, Floats>(__builtin_convertvector(halves, Words));
+      return float_of_half_bits<Words, Floats>(load_halves(from));
     }
   } else {
     Floats result;

@@ -73,15 +73,6 @@ constexpr int ways = pairs ? 2 : 1;
 using ColumnParts = RowParts<key::dv, part_numbers>;
 constexpr int column_vectors = by_twos ? 2 : 1;
 
-typedef u16 Numbers16 __attribute__((vector_size(target::vector_bytes)));
-
-/// Of every 128 bits the lower or upper half of `a` and `b`, number by number in turn: one instruction.
-template <bool upper, int... n>
-REGARD_INLINE Floats woven(Numbers16 a, Numbers16 b, Numbers<n...>) {
-  return bits_as<Floats>(
-      __builtin_shufflevector(a, b, (n / 8 * 8 + upper * 4 + n % 8 / 2 + n % 2 * 2 * lanes)...));
-}
-
 /// One part of a row, or, with pairs, of this row and the next (0 unless `both` are there).
 template <bool both>
 REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, i64 stride, i64 part) {

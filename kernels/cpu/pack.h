@@ -112,8 +112,8 @@ void pack_columns(float* to, const u8* from, i64 stride, i64 rows, i64 capacity)
       if (!both) high = low;
       const Words keep = broadcast(both ? 0xffffffffu : 0xffffu);
       for (i64 column = 0; column < whole; column += lanes) {
-        const Words a = __builtin_convertvector(load<Halves>(low + column), Words);
-        const Words b = __builtin_convertvector(load<Halves>(high + column), Words);
+        const Words a = load_halves(low + column);
+        const Words b = load_halves(high + column);
         store(to + column, (a | (b << 16)) & keep);
       }
       for (i64 column = whole; column < n; ++column)

@@ -2,55 +2,55 @@
 // has its depth contiguous.
 #pragma once
 
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/pack.h"
 
 namespace regard {
 
-/// Numbers [column, column + lanes) of a row, 32 bits each.
-REGARD_INLINE Words widened(const u8* row, i64 column) {
-  return __builtin_convertvector(load<Halves>(row + column * 2), Words);
+/// 16 numbers, and behind them 16 others. As 64-bit elements, which g++ puts together by one instruction.
+template <int... n>
+REGARD_INLINE Numbers16 behind(const u8* a, const u8* b, Numbers<n...>) {
+  typedef u64 Half __attribute__((vector_size(target::vector_bytes / 2)));
+  return bits_as<Numbers16>(__builtin_shufflevector(load<Half>(a), load<Half>(b), n...));
 }
-/// The same of a row that has `n`; those behind are 0.
-REGARD_INLINE Words widened(const u8* row, i64 column, i64 n) {
-  Words result{};
-  for (i64 i = 0; i < smaller<i64>(lanes, n - column); ++i)
-    result[i] = reinterpret_cast<const u16*>(row)[column + i];
-  return result;
+
+/// 16 numbers of each of 32 rows, `stride` bytes apart, as a square of pairs, turned: number c becomes row c.
+REGARD_CALLED inline void turn_square(float* to, const u8* row, i64 stride) {
+  Floats square[lanes];
+  REGARD_UNROLL
+  for (i64 i = 0; i < lanes / 2; ++i, row += 4 * stride) {
+    asm("" : "+r"(row));  // else the compiler spends its time on keeping every row's address
+    const Numbers16 even = behind(row, row + 2 * stride, NumbersBelow<lanes / 2>::type());
+    const Numbers16 odd = behind(row + stride, row + 3 * stride, NumbersBelow<lanes / 2>::type());
+    square[i] = woven<false>(even, odd, NumbersBelow<2 * lanes>::type());
+    square[lanes / 2 + i] = woven<true>(even, odd, NumbersBelow<2 * lanes>::type());
+  }
+  // Which pair of rows, which column: now bits 3210 of a vector's number are column 2, pair 321, those of a
+  // lane's number pair 0, column 310. Turned by three, columns 3102 and pairs 3210.
+  turn_places<3>(square);
+  REGARD_UNROLL
+  for (i64 i = 0; i < lanes; ++i) store(to + (i / 8 * 8 + i % 2 * 4 + i % 8 / 2) * lanes, square[i]);
 }
 
 /// Number c of every row becomes row c; n of them rounded up to 16, of depth(capacity), as tiles_by_rows()
-/// has them.
+/// has them. Rows behind the last are 0.
 template <i64 n, i64 capacity>
 void pack_turned(float* to, const u8* from, i64 stride, i64 rows) {
-  static_assert(pairs && capacity % (2 * lanes) == 0);
-  for (i64 pair = 0; pair < capacity / 2; pair += lanes) {
-    for (i64 column = 0; column < round_up(n, 16); column += lanes) {
-      Floats square[lanes];
-      const u8* row = row_address(from, stride, 2 * pair);
-      if (2 * (pair + lanes) <= rows && column + lanes <= n) {
-        REGARD_UNROLL
-        for (i64 i = 0; i < lanes; ++i, row = row_address(row, stride, 2)) {
-          asm("" : "+r"(row));  // else the compiler spends its time on keeping every row's address
-          square[i] =
-              bits_as<Floats>(widened(row, column) | widened(row_address(row, stride, 1), column) << 16);
-        }
-      } else {
-        // Small rather than fast: rows behind the last and columns behind n are 0.
-        for (i64 i = 0; i < lanes; ++i) {
-          Words pair_of_row{};
-          for (i64 j = 0; j < 2; ++j)
-            if (2 * (pair + i) + j < rows)
-              pair_of_row |= widened(row_address(row, stride, 2 * i + j), column, n)
-                             << static_cast<u32>(16 * j);
-          square[i] = bits_as<Floats>(pair_of_row);
-        }
+  constexpr i64 side = lanes, step = 2 * side;
+  static_assert(pairs && capacity % step == 0);
+  for (i64 first = 0; first < capacity; first += step) {
+    for (i64 column = 0; column < round_up(n, side); column += side) {
+      const u8* square = row_address(from, stride, first) + column * 2;
+      i64 row_bytes = stride * 2;
+      u16 edge[step][side];
+      if (first + step > rows || column + side > n) {
+        __builtin_memset(edge, 0, sizeof edge);
+        for (i64 i = 0; i < smaller(step, rows - first); ++i)
+          __builtin_memcpy(edge[i], square + i * row_bytes, smaller(side, n - column) * 2);
+        square = reinterpret_cast<const u8*>(edge);
+        row_bytes = sizeof edge[0];
       }
-      transpose(square);
-      REGARD_UNROLL
-      for (i64 i = 0; i < lanes; ++i)
-        store(to + (column + i) / 16 * 16 * depth(capacity) + pair / 16 * 256 + (column + i) % 16 * 16 +
-                  pair % 16,
-              square[i]);
+      turn_square(to + column * depth(capacity) + first / step * side * side, square, row_bytes);
     }
   }
 }

@@ -1,4 +1,4 @@
-// A square of lanes x lanes 32-bit elements, transposed in registers.
+// A square of lanes x lanes 32-bit elements, transposed in registers, and other exchanges of lanes.
 #pragma once
 
 #include "kernels/cpu/product.h"
@@ -30,29 +30,45 @@ REGARD_INLINE void transpose_squares(Floats (&rows)[lanes]) {
   if constexpr (size > 1) transpose_squares<size / 2>(rows);
 }
 
-/// Lanes of a and b in turn: of their lower halves, of their upper halves.
-template <int... lane>
-REGARD_INLINE void interleave(Floats (&to)[2], Floats a, Floats b, Numbers<lane...>) {
-  to[0] = __builtin_shufflevector(a, b, (lane / 2 + lane % 2 * lanes)...);
-  to[1] = __builtin_shufflevector(a, b, (lanes / 2 + lane / 2 + lane % 2 * lanes)...);
+/// The even lanes of a and b, or the odd ones.
+template <bool odd, int... lane>
+REGARD_INLINE Floats every_second(Floats a, Floats b, Numbers<lane...>) {
+  return __builtin_shufflevector(a, b, (2 * lane + odd)...);
 }
 
-/// With AVX-512 each round interleaves row i with row i + lanes / 2, an instruction for each result. That
-/// turns the bits of (row, lane) by one place: after as many rounds as a lane number has bits, row and lane
-/// have changed places. All rounds are the same code, a quarter of what there would be to compile.
-REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
-  if constexpr (target::avx512) {
-    for (int round = 1; round < lanes; round *= 2) {
-      Floats turned[lanes / 2][2];
-      REGARD_UNROLL
-      for (int i = 0; i < lanes / 2; ++i)
-        interleave(turned[i], rows[i], rows[i + lanes / 2], NumbersBelow<lanes>::type());
-      REGARD_UNROLL
-      for (int i = 0; i < lanes; ++i) rows[i] = turned[i / 2][i % 2];
+/// Turns the bits of (row, lane), row in front, by `places` to the right: the last bit of the lane becomes
+/// the first of the row, the last of the row the first of the lane. All rounds are the same code, an
+/// instruction for each result.
+template <int places>
+REGARD_INLINE void turn_places(Floats (&rows)[lanes]) {
+  for (int round = 0; round < places; ++round) {
+    Floats turned[lanes];
+    REGARD_UNROLL
+    for (int i = 0; i < lanes / 2; ++i) {
+      turned[i] = every_second<false>(rows[2 * i], rows[2 * i + 1], NumbersBelow<lanes>::type());
+      turned[i + lanes / 2] = every_second<true>(rows[2 * i], rows[2 * i + 1], NumbersBelow<lanes>::type());
     }
-  } else {
-    transpose_squares<lanes / 2>(rows);
+    REGARD_UNROLL
+    for (int i = 0; i < lanes; ++i) rows[i] = turned[i];
   }
+}
+
+/// With AVX-512 by turning all bits of a lane number into those of the row: a quarter of what there would be
+/// to compile.
+REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
+  if constexpr (target::avx512)
+    turn_places<4>(rows);
+  else
+    transpose_squares<lanes / 2>(rows);
+}
+
+typedef u16 Numbers16 __attribute__((vector_size(target::vector_bytes)));
+
+/// Of every 128 bits the lower or upper half of `a` and `b`, number by number in turn: one instruction.
+template <bool upper, int... n>
+REGARD_INLINE Floats woven(Numbers16 a, Numbers16 b, Numbers<n...>) {
+  return bits_as<Floats>(
+      __builtin_shufflevector(a, b, (n / 8 * 8 + upper * 4 + n % 8 / 2 + n % 2 * 2 * lanes)...));
 }
 
 /// Vector i becomes number i of `lanes` rows in memory, 0 from number `count` on. `row(i)` is where row i
