@@ -60,7 +60,8 @@ struct Arguments {
   i64 splits;             // parts of the key range, 1 = none
   i64 split_keys;         // keys per part
   i64 block_rows;         // forward: query rows per block, whole tiles, at most key::block_q
-  u8* packed_steps;       // forward on a CPU: K and V packed once (forward_pack.h); null: by each block
+  i64 whole_blocks;       // forward on a CPU: blocks of so many rows; those behind are cut in parts
+  i64 part_rows;          // query rows of such a part, whole tiles
   float* partial_o;       // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
   float* partial_lse;     // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
   float* delta;           // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])

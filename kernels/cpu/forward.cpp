@@ -90,13 +90,19 @@ REGARD_CALLED void store_tile(const Head& head, const QueryTile& rows, i64 split
 
 /// Which rows, head and part of the keys a block has.
 struct Work {
-  i64 batch, head, first_row, split;
+  i64 batch, head, first_row, end_row, split;
 
   Work(const Arguments& a, i64 block) {
     const i64 row_blocks = ceil_divide(a.sq, a.block_rows);
     split = block % a.splits;
     block /= a.splits;
-    i64 row_block;
+    i64 row_block, part = 0, rows = a.block_rows;
+    if (const i64 behind = block - a.whole_blocks; behind >= 0) {
+      const i64 parts = ceil_divide(a.block_rows, a.part_rows);
+      block = a.whole_blocks + behind / parts;
+      part = behind % parts;
+      rows = a.part_rows;
+    }
     if (key::mask != Mask::none && a.positional) {
       // Under a causal mask the last rows see most keys: they go first, so that no thread is left with one.
       row_block = row_blocks - 1 - block / (a.b * a.hq);
@@ -105,7 +111,8 @@ struct Work {
       row_block = block % row_blocks;
       block /= row_blocks;
     }
-    first_row = row_block * a.block_rows;
+    first_row = row_block * a.block_rows + part * a.part_rows;
+    end_row = smaller(first_row + rows, (row_block + 1) * a.block_rows);
     batch = block / a.hq;
     head = block % a.hq;
   }
@@ -137,7 +144,7 @@ class Block {
  public:
   Block(const Arguments& a, const Work& work, void* memory)
       : a_(a), head_(head_of(a, work.batch, work.head)), split_(work.split), scale_(a), scratch_(memory) {
-    const i64 rows = smaller(a.block_rows, head_.sequence.sq - work.first_row);
+    const i64 rows = smaller(work.end_row, head_.sequence.sq) - work.first_row;
     for (; tile_count_ * tile < rows; ++tile_count_)
       start(tiles_[tile_count_], work.first_row + tile_count_ * tile,
             smaller(tile, rows - tile_count_ * tile));
@@ -190,18 +197,8 @@ class Block {
   REGARD_CALLED void fetch_keys(const Head& head, i64 key, i64 end) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     const i64 count = smaller(key::block_k, end - key);
-    if (count <= 0) return;
-    const bool once = packed_once(a_);
-    const PackedStep step = once ? packed_step(head, key) : PackedStep{};
-    constexpr i64 key_bytes = layout.keys / key::block_k, value_bytes = layout.values / key::block_k;
-    if (once && !keys_in_place(head, key))
-      ahead_.add(reinterpret_cast<const u8*>(step.keys), key_bytes, key_bytes, count);
-    else
-      ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
-    if (once)
-      ahead_.add(reinterpret_cast<const u8*>(step.values), value_bytes, value_bytes, key::block_k);
-    else
-      ahead_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
+    ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
+    ahead_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
   }
   REGARD_CALLED void fetch_queries(const Head& head, i64 row) {
     constexpr i64 bytes = bytes_of<key::dtype>;
@@ -263,9 +260,8 @@ class Block {
   }
 
   StepOperands operands(i64 first_key, Range needed) {
-    const bool once = packed_once(a_);
-    const PackedStep packed = once ? packed_step(head_, first_key) : scratch_.step;
-    if (!once) pack_step(packed, head_, first_key, needed);
+    const PackedStep& packed = scratch_.step;
+    pack_step(packed, head_, first_key, needed);
     if (keys_in_place(head_, first_key))
       return {reinterpret_cast<const float*>(head_.k(first_key)), a_.k.row * bytes_of<key::dtype> / 4,
               packed.values};
@@ -398,7 +394,6 @@ class Block {
 }  // namespace regard
 
 REGARD_KERNEL(REGARD_SYMBOL) {
-  if (regard::can_pack_once && block < 0) return regard::pack_block(*arguments, -1 - block);
   [[maybe_unused]] const regard::TileUnit<regard::amx> unit;
   const regard::Work work(*arguments, block);
   regard::Block(*arguments, work, scratch).run(block + arguments->side_by_side);

@@ -28,13 +28,7 @@ struct ForwardLayout {
   static constexpr i64 padded(i64 dv) { return (dv + 15) / 16 * 16; }
   static constexpr i64 aligned(i64 bytes) { return (bytes + 63) / 64 * 64; }
 
-  /// K and V of a step; and how many steps the sequences fill at most, each of which begins one of its own.
-  constexpr i64 step() const { return keys + values; }
-  static constexpr i64 most_steps(i64 sequences, i64 all_keys, i64 block_k) {
-    return all_keys / block_k + sequences;
-  }
-
-  constexpr i64 total() const { return tiles * (q + output) + step() + scores + weights + bias; }
+  constexpr i64 total() const { return tiles * (q + output) + keys + values + scores + weights + bias; }
 };
 
 }  // namespace regard

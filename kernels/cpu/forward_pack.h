@@ -1,5 +1,4 @@
-// K and V of a step as operands of the forward kernel's products: packed by each block of rows into its
-// scratch, or, where many blocks read them, once for all, by blocks of their own that run before the others.
+// K and V of a step as operands of the forward kernel's products.
 #pragma once
 
 #include "kernels/cpu/forward_layout.h"
@@ -12,12 +11,6 @@ namespace regard {
 
 constexpr ForwardLayout layout(depth(key::d), depth(key::block_k), key::dv, key::block_q, key::block_k,
                                elementwise_bias);
-
-/// For vectors packing is 1.5 % of a block's time, for the tile unit a tenth.
-constexpr bool can_pack_once = amx;
-inline bool packed_once(const Arguments& a) {
-  return can_pack_once && a.packed_steps;
-}
 
 struct PackedStep {
   float *keys, *values;
@@ -57,39 +50,6 @@ REGARD_CALLED inline void pack_step(const PackedStep& to, const Head& head, i64 
   else
     pack_columns<key::dv, width>(to.values + depth(range.begin) * width, head.v(first), a.v.row, count,
                                  capacity);
-}
-
-/// Where the workspace has the step at `first_key`: [hk][steps][keys, values]. A sequence begins a step of
-/// its own.
-inline PackedStep packed_step(const Head& head, i64 first_key) {
-  const Arguments& a = head.arguments;
-  const Sequence& sequence = head.sequence;
-  const i64 first_step = first_key_of_all(a, sequence) / key::block_k + sequence.batch;
-  const i64 step = first_step + first_key / key::block_k;
-  const i64 place = head.kv_head * ForwardLayout::most_steps(a.b, a.tk, key::block_k) + step;
-  u8* const keys = a.packed_steps + place * layout.step();
-  return {reinterpret_cast<float*>(keys), reinterpret_cast<float*>(keys + layout.keys)};
-}
-
-/// Whether a query row may see one of the keys from `first_key` to the end of its step: windows move with
-/// their rows, so the first row and the last one know. Ranges do not.
-inline bool step_is_seen(const Head& head, i64 first_key) {
-  const Arguments& a = head.arguments;
-  const Sequence& sequence = head.sequence;
-  if (first_key >= sequence.sk || sequence.sq == 0) return false;
-  if (a.ranges) return true;
-  const i64 first = visible_keys(a, sequence, 0).lo, last = visible_keys(a, sequence, sequence.sq - 1).hi;
-  return first_key < last && (first_key + key::block_k > first || first_key < a.sink_tokens);
-}
-
-/// Block `number` of those that pack: one step of one K/V head.
-inline void pack_block(const Arguments& a, i64 number) {
-  const i64 steps = ceil_divide(a.sk, key::block_k);
-  const i64 first_key = number % steps * key::block_k, pair = number / steps;
-  const Head head = head_of(a, pair / a.hk, pair % a.hk * (a.hq / a.hk));
-  if (!step_is_seen(head, first_key)) return;
-  const i64 keys = smaller(key::block_k, round_up(head.sequence.sk - first_key, key_step));
-  pack_step(packed_step(head, first_key), head, first_key, {0, keys});
 }
 
 }  // namespace regard

@@ -98,7 +98,6 @@ Json line_of(const Cell& cell, const std::string& machine, const std::string& co
   const Json plan = Json::parse(cell.job->plan.json());
   Json kernels = Json::array(), sources = Json::array();
   for (const Json& stage : plan.at("stages")) {
-    if (stage.value("packs", false)) continue;  // the next stage's kernel
     kernels.push_back(stage.value("kernel", ""));
     sources.push_back(stage.value("tier", ""));
   }

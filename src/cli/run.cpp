@@ -50,8 +50,7 @@ std::string plan_text(const Json& plan) {
     const std::string took = stage.contains("seconds") && stage["seconds"].get<double>() > 0
                                  ? fmt::format(", {}", readable_ms(1e3 * stage["seconds"].get<double>()))
                                  : "";
-    const std::string_view part = stage.value("packs", false) ? ", packs K and V" : "";
-    text += fmt::format("kernel    {} ({}{}{})\n", stage.value("kernel", "?"), tier, took, part);
+    text += fmt::format("kernel    {} ({}{})\n", stage.value("kernel", "?"), tier, took);
   }
   if (plan.contains("fallback_reason")) {
     text += fmt::format("fallback  {}\n", plan["fallback_reason"].get<std::string>());

@@ -29,16 +29,11 @@ class Module {
 /// Loads exactly these bytes (memfd, so that nothing can change between check and load) and finds `symbol`.
 Result<std::shared_ptr<Module>> load(std::span<const std::byte> binary, const std::string& symbol);
 
-/// `count` blocks from the number `first` on.
-struct Blocks {
-  std::int64_t first, count;
-};
-
-/// Runs the blocks on up to `threads` threads; thread t gets scratch + t * scratch_bytes. Blocks are
+/// Runs blocks [0, grid) on up to `threads` threads; thread t gets scratch + t * scratch_bytes. Blocks are
 /// taken in order: one may wait for those of lower numbers. Nested calls, calls from many threads at once and
 /// forked children work. Allocates nothing after the first call of a thread count (in a forked child it
 /// starts threads for each call).
-void run_grid(KernelFunction, const Arguments&, Blocks, int threads, void* scratch,
+void run_grid(KernelFunction, const Arguments&, std::int64_t grid, int threads, void* scratch,
               std::int64_t scratch_bytes);
 
 using regard::usable_cores;

@@ -23,14 +23,14 @@ namespace {
 struct Grid {
   KernelFunction kernel;
   const Arguments& arguments;
-  std::int64_t end;
+  std::int64_t blocks;
   std::byte* scratch;
   std::int64_t scratch_bytes;
-  std::atomic<std::int64_t> next;
+  std::atomic<std::int64_t> next{0};
 
   void run_lane(std::int64_t lane) {
     void* const own = scratch + lane * scratch_bytes;
-    for (std::int64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < end;) {
+    for (std::int64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;) {
       kernel(&arguments, block, own);
     }
   }
@@ -102,15 +102,14 @@ void run_on_tbb(Grid& grid, int threads, int lanes) {
 
 }  // namespace
 
-void run_grid(KernelFunction kernel, const Arguments& arguments, Blocks blocks, int threads, void* scratch,
-              std::int64_t scratch_bytes) {
-  Grid work{kernel,        arguments,   blocks.first + blocks.count, static_cast<std::byte*>(scratch),
-            scratch_bytes, blocks.first};
-  if (threads <= 1 || blocks.count <= 1) return work.run_lane(0);
+void run_grid(KernelFunction kernel, const Arguments& arguments, std::int64_t grid, int threads,
+              void* scratch, std::int64_t scratch_bytes) {
+  Grid work{kernel, arguments, grid, static_cast<std::byte*>(scratch), scratch_bytes};
+  if (threads <= 1 || grid <= 1) return work.run_lane(0);
   const bool use_tbb = may_use_tbb();
   // An arena larger than what the process allows makes oneTBB print a warning, and gets no more threads.
   if (use_tbb) threads = std::min(threads, most_tbb_threads());
-  const int lanes = static_cast<int>(std::min<std::int64_t>(threads, blocks.count));
+  const int lanes = static_cast<int>(std::min<std::int64_t>(threads, grid));
   if (lanes <= 1) {
     work.run_lane(0);
   } else if (use_tbb) {

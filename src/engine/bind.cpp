@@ -132,6 +132,8 @@ Arguments constants(const Plan& plan) {
   a.splits = plan.splits;
   a.split_keys = plan.split_keys;
   a.block_rows = plan.block_rows;
+  a.whole_blocks = plan.whole_blocks;
+  a.part_rows = plan.part_rows;
   a.key_blocks = plan.key_blocks;
   a.query_parts = plan.query_parts;
   a.part_queries = plan.part_queries;
@@ -182,7 +184,6 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.descale_v = pointer<const float>(t[REGARD_DESCALE_V]);
   a.descale_batch = p.descale == Descale::head ? t[REGARD_DESCALE_Q].strides[0] : 0;
 
-  a.packed_steps = part<u8>(plan, workspace, Part::packed_steps);
   a.partial_o = part<float>(plan, workspace, Part::partial_o);
   a.partial_lse = part<float>(plan, workspace, Part::partial_lse);
   a.delta = part<float>(plan, workspace, Part::delta);

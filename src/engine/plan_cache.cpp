@@ -47,10 +47,8 @@ std::size_t hash_of(const Problem& problem, const EngineOptions& options) {
 /// "fwd fp32 ... on cpu-avx2: decode + combine".
 std::string summary(const Plan& plan) {
   std::string stages;
-  for (const Stage& stage : plan.stages) {
+  for (const Stage& stage : plan.stages)
     stages += (stages.empty() ? "" : " + ") + std::string(stage.kernel.algorithm.kernel);
-    if (stage.packs) stages += " (packs K and V)";
-  }
   return fmt::format("{} on {}: {}", print(plan.problem), plan.target->name, stages);
 }
 

@@ -19,8 +19,8 @@ void run_on_cpu(const PreparedPlan::Ready& ready, const regard_arguments& given,
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];
     log_line("launch", ready.kernels[i]->key);
-    cpu::run_grid(ready.kernels[i]->code.function, arguments, {stage.first_block(), stage.grid}, plan.threads,
-                  scratch, stage.scratch_bytes);
+    cpu::run_grid(ready.kernels[i]->code.function, arguments, stage.grid, plan.threads, scratch,
+                  stage.scratch_bytes);
   }
 }
 

@@ -120,19 +120,14 @@ Seconds of_gpu_forward(const Plan& plan, const Stage& stage) {
 }
 
 /// A CPU's decode kernel computes while K and V are on their way; the others pack them first, for each block
-/// of rows or once for all (what one stage leaves for the next is counted apart). K may be read where it
-/// lies; how it lies is not known here.
+/// of rows. K may be read where it lies; how it lies is not known here.
 Seconds of_blocks(const Plan& plan, const Stage& stage) {
   const std::string& kernel = stage.kernel.algorithm.kernel;
   if (plan.target->kind != TargetKind::cpu || kernel != "forward")
     return std::max(arithmetic(plan, stage), traffic(plan, stage));
-  const bool packed = plan.workspace.bytes[static_cast<std::size_t>(Part::packed_steps)] > 0;
   const double row_blocks = std::ceil(static_cast<double>(plan.problem.sq) /
                                       static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));
-  const double heads_of_group = static_cast<double>(plan.problem.hq) / static_cast<double>(plan.problem.hk);
-  // Each block reads them and, unless they are packed, writes them; who packs reads them once per K/V head.
-  const double passes = packed ? row_blocks + 1 / heads_of_group : 2 * row_blocks;
-  return arithmetic(plan, stage) + passes * traffic(plan, stage);
+  return arithmetic(plan, stage) + 2 * row_blocks * traffic(plan, stage);  // read, and written
 }
 
 /// New keys and values are read and written once.
@@ -151,7 +146,7 @@ double cost_seconds(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     total += overlaps_the_stage_before(stage, *plan.target) ? overlapping_stage_overhead : stage_overhead;
     if (stage.kernel.algorithm.kernel == "append_kv") total += appended(plan) / busy_threads(plan, stage);
-    if (!is_main(stage.kernel.algorithm.kernel) || stage.packs) continue;
+    if (!is_main(stage.kernel.algorithm.kernel)) continue;
     total += on_gpu && stage.kernel.algorithm.kernel == "forward"
                  ? of_gpu_forward(plan, stage)
                  : of_blocks(plan, stage) / busy_threads(plan, stage);

@@ -29,6 +29,21 @@ std::int64_t row_blocks(const Plan& plan) {
   return rows > 0 ? product({p.b, heads, ceil_divide(rows, plan.block_rows)}) : 0;
 }
 
+/// Of many cores some are slow, as they have neighbours: with the last block of each thread cut in four, a
+/// slow one has less in hand when the others have nothing left. Eight threads gain nothing by it, two lose
+/// one per cent; under a causal mask the last blocks are small anyway.
+void size_blocks(Plan& plan, const Target::Tile& tile) {
+  constexpr std::int64_t parts = 4, few_threads = 8;
+  const Problem& p = plan.problem;
+  plan.block_rows = rows_of_block(p, tile, plan.threads);
+  plan.part_rows =
+      round_up(std::max<std::int64_t>(ceil_divide(plan.block_rows, parts), 1), ForwardLayout::tile);
+  const bool alike = p.mask == Mask::none || p.window_left >= 0;
+  const std::int64_t cut = plan.threads > few_threads && alike && p.paged == 0 ? plan.threads : 0;
+  plan.whole_blocks = std::max<std::int64_t>(row_blocks(plan) - cut, 0);
+  plan.side_by_side = plan.threads;
+}
+
 ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
   const Problem& p = plan.problem;
   const std::int64_t block_k = value_of(tile, "block_k");
@@ -36,47 +51,11 @@ ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
                        value_of(tile, "block_q"), block_k, has_elementwise_bias(p.bias));
 }
 
-/// Whether K and V are packed once for all blocks of rows that read them. Only for the tile unit, which takes
-/// them in an order far from that of memory; where three blocks or more read a step of the keys, and as many
-/// as there are threads, since lines of memory that other cores hold are stored no faster by many threads
-/// than by one (docs/cpu.md), while blocks pack side by side; where a thread has a millisecond of work,
-/// beside which waking the threads once more is little; and where whole steps are not much more than the
-/// keys. Of packed sequences averages are known.
-bool packs_once(const Plan& plan, std::int64_t block_k, std::int64_t packed_bytes) {
-  const Problem& p = plan.problem;
-  if (row_blocks(plan) == 0 || p.sk == 0 || p.paged > 0 || !tile_unit(p, *plan.target)) return false;
-  const std::int64_t many_readers = std::max(plan.threads, 3);
-  constexpr double much_work = 0.4e9;  // flops of a thread
-  const std::int64_t readers =
-      product({p.hq / p.hk, ceil_divide(queries_of_block(p, block_k), plan.block_rows)});
-  const auto filled = [&](std::int64_t tokens, std::int64_t longest) {
-    return static_cast<double>(tokens) / (static_cast<double>(p.b) * static_cast<double>(longest));
-  };
-  const double work = flops(p) * filled(query_tokens(p), p.sq) * filled(key_tokens(p), p.sk);
-  const std::int64_t bytes =
-      product({p.hk, key_tokens(p), p.d + p.dv, static_cast<std::int64_t>(bytes_of(p.dtype))});
-  return readers >= many_readers && (plan.threads == 1 || work >= much_work * plan.threads) &&
-         packed_bytes / 2 <= bytes;
-}
-
-/// The blocks of rows and, before them, those that pack.
-std::vector<Stage> forward_stages(Plan& plan, const Target::Tile& tile) {
-  const Problem& p = plan.problem;
-  const ForwardLayout layout = layout_of(plan, tile);
-  const auto stage = [&](std::int64_t grid, std::int64_t scratch_bytes) {
-    return stage_of(p, *plan.target, tile.kernel, &tile, grid, scratch_bytes);
-  };
-  std::vector<Stage> stages;
-  const std::int64_t block_k = value_of(tile, "block_k");
-  const std::int64_t packed_bytes =
-      product({p.hk, ForwardLayout::most_steps(p.b, key_tokens(p), block_k), layout.step()});
-  if (packs_once(plan, block_k, packed_bytes)) {
-    need(plan.workspace, Part::packed_steps, packed_bytes);
-    stages.push_back(stage(product({p.b, p.hk, ceil_divide(p.sk, block_k)}), 0));
-    stages.back().packs = true;
-  }
-  stages.push_back(stage(product({row_blocks(plan), plan.splits}), layout.total()));
-  return stages;
+Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
+  const std::int64_t cut = row_blocks(plan) - plan.whole_blocks;
+  const std::int64_t parts = product({cut, ceil_divide(plan.block_rows, plan.part_rows)});
+  return stage_of(plan.problem, *plan.target, tile.kernel, &tile,
+                  product({sum({plan.whole_blocks, parts}), plan.splits}), layout_of(plan, tile).total());
 }
 
 }  // namespace
@@ -84,19 +63,17 @@ std::vector<Stage> forward_stages(Plan& plan, const Target::Tile& tile) {
 Result<Plan> cpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
                          const PlanOptions& options) {
   Plan plan = start(problem, target, options);
-  plan.block_rows = rows_of_block(problem, tile, plan.threads);
-  plan.side_by_side = plan.threads;
-  plan.stages = forward_stages(plan, tile);
+  size_blocks(plan, tile);
+  plan.stages = {forward_stage(plan, tile)};
   return finish(std::move(plan));
 }
 
 Result<Plan> cpu_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
                                const PlanOptions& options) {
   Plan plan = start(problem, target, options);
-  plan.block_rows = rows_of_block(problem, tile, plan.threads);
-  plan.side_by_side = plan.threads;
+  size_blocks(plan, tile);
   split_as_asked(plan, parts_for_workers(plan, row_blocks(plan)), value_of(tile, "block_k"));
-  plan.stages = forward_stages(plan, tile);
+  plan.stages = {forward_stage(plan, tile)};
   combine_parts(plan);
   return finish(std::move(plan));
 }

@@ -16,7 +16,6 @@ nlohmann::json json_of(const Plan& plan) {
   for (const Stage& stage : plan.stages) {
     stages.push_back({{"kernel", print(stage.kernel)},
                       {"grid", stage.grid},
-                      {"packs", stage.packs},
                       {"scratch_bytes", stage.scratch_bytes},
                       {"shared_bytes", stage.shared_bytes}});
   }
@@ -74,8 +73,7 @@ std::string to_text(const Plan& plan) {
                         plan.parts_apart ? ", each with blocks of its own" : "");
   if (plan.splits > 1) text += fmt::format("  the keys in {} parts of {}\n", plan.splits, plan.split_keys);
   for (const Stage& stage : plan.stages) {
-    text += fmt::format("  {}: {} block{}{}", stage.kernel.algorithm.kernel, stage.grid, plural(stage.grid),
-                        stage.packs ? " that pack K and V" : "");
+    text += fmt::format("  {}: {} block{}", stage.kernel.algorithm.kernel, stage.grid, plural(stage.grid));
     if (stage.shared_bytes > 0) text += fmt::format(", {} bytes of shared memory", stage.shared_bytes);
     if (cpu) text += fmt::format(", {} bytes of scratch per thread", stage.scratch_bytes);
     text += fmt::format(", kernel '{}'\n", print(stage.kernel));

@@ -20,17 +20,12 @@ std::string_view word(Family);
 struct Stage {
   KernelKey kernel;
   std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one behind it
-  bool packs = false;              ///< cpu forward: they pack K and V
   std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
   std::int64_t shared_bytes = 0;   ///< gpu: dynamic shared memory of one block
-
-  /// The number of the first block: those that pack are below 0.
-  std::int64_t first_block() const { return packs ? -grid : 0; }
 };
 
 /// Parts of the workspace, in this order, each 64-byte aligned. 0 bytes = not needed.
 enum class Part : std::uint8_t {
-  packed_steps,
   partial_o,
   partial_lse,
   delta,
@@ -60,6 +55,8 @@ struct Plan {
   std::int64_t splits = 1;    ///< parts of the key range
   std::int64_t split_keys = 0;
   std::int64_t block_rows = 0;           ///< cpu forward: query rows per block
+  std::int64_t whole_blocks = 0;         ///< cpu forward: blocks of so many rows; those behind are cut
+  std::int64_t part_rows = 0;            ///< cpu forward: query rows of the parts
   std::int64_t key_blocks = 0;           ///< cpu, backward: steps that the keys of a head are walked in
   std::int64_t query_parts = 1;          ///< cpu, backward: parts of the queries
   std::int64_t part_queries = 0;         ///< cpu, backward: queries per part

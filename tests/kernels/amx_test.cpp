@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "kernels/support.h"
-#include "plan/plan.h"
 
 namespace regard::test {
 namespace {
@@ -51,15 +50,7 @@ TEST(Amx, EveryMaskOnEveryShape) {
     expect_right({std::string("b=2 hq=4 hk=2 d=64 ") + shape}, masks);
 }
 
-bool packs_once(const std::string& text, int threads) {
-  const Result<Plan> made =
-      plan(*parse(text), **find_target("cpu-amx-emulated"), {.threads = threads, .family = "forward"});
-  return made && made->stages.front().packs;
-}
-
-// Three blocks of rows or more, and as many as there are threads, that read the same K and V: blocks of their
-// own pack those, with one thread or much work.
-TEST(Amx, KeysPackedOnce) {
+TEST(Amx, GroupsAndSequencesThatShareKeys) {
   Texts problems = {"splits=3 b=2 sq=70 sk=1500 d=64 mask=causal",
                     "b=2 sq=100 sk=900 d=59 dv=47 layout=sbhd",
                     "b=9 sq=70 sk=300 d=64 layout=sbhd",  // rows too far apart to be read where they lie
@@ -73,24 +64,9 @@ TEST(Amx, KeysPackedOnce) {
   for (const std::string& mask : masks) problems.push_back("b=2 d=64 sq=100 sk=600 " + mask);
   for (const char* mask : {"mask=window:60,90,top_left,sink=300", "mask=window:20,300,sink=270"})
     problems.push_back(std::string("d=64 sq=300 sk=900 ") + mask);
-  for (const std::string& problem : problems) {
-    const std::string text = "fwd bf16 lse hq=6 hk=2 " + problem;
-    EXPECT_TRUE(packs_once(text, 1)) << text;
-    test::expect_right(text,
+  for (const std::string& problem : problems)
+    test::expect_right("fwd bf16 lse hq=6 hk=2 " + problem,
                        {"cpu-amx-emulated", problem.starts_with("splits") ? "forward_split" : "forward", 1});
-  }
-  const std::string large = "fwd bf16 lse hq=6 hk=2 sq=900 sk=1000 d=64",
-                    small = "fwd bf16 lse hq=6 hk=2 sq=90 sk=600 d=64";
-  EXPECT_TRUE(packs_once(large, 3));
-  test::expect_right(large, {"cpu-amx-emulated", "forward", 3});
-  EXPECT_FALSE(packs_once(small, 2));
-  expect_same_bits(small, {"cpu-amx-emulated", "forward", 1}, {"cpu-amx-emulated", "forward", 2});
-  for (const bool of_q : {true, false}) {
-    test::CaseOptions options;
-    (of_q ? options.nan_row : options.nan_key) = 60;
-    test::expect_right("fwd bf16 lse hq=3 hk=1 sq=100 sk=300 d=64 mask=window:40,5",
-                       {"cpu-amx-emulated", "forward", 1}, options);
-  }
 }
 
 TEST(Amx, ScoreModifiers) {

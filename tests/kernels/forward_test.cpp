@@ -131,6 +131,24 @@ TEST(Forward, EveryMaskOnEveryShape) {
   expect_right(entries);
 }
 
+// The last blocks of rows are cut in parts, of which more threads have more: no row is left out, and none
+// depends on what shares its block.
+TEST(Forward, SameBitsForAnyNumberOfThreads) {
+  for (const char* text :
+       {"bf16 h=2 sq=1111 sk=300 d=40", "fp32 h=3 sq=600 sk=200 d=64", "bf16 h=1 sq=65 sk=700 d=32 bits",
+        "bf16 b=3 h=1 sq=900 sk=150 d=24 lengths", "bf16 h=2 s=700 d=32 mask=window:100,0",
+        "fp16 h=2 s=700 d=32 mask=causal",
+        "bf16 varlen b=3 h=2 sq=900 sk=150 tq=1500 tk=300 d=24 dropout=0.2 dropout_mask"}) {
+    const std::string problem = std::string("fwd lse ") + text;
+    std::vector<std::string> targets = {runnable_targets().front()};
+    if (problem.find("bf16") != std::string::npos) targets.push_back("cpu-amx-emulated");
+    for (const std::string& target : targets)
+      for (int threads : {2, 9, 16})
+        expect_same_bits(problem, {target, "forward", 1}, {target, "forward", threads});
+    test::expect_right(problem, {"", "forward", 9});
+  }
+}
+
 TEST(Forward, MasksOnEveryTarget) {
   std::vector<Entry> entries;
   for (const char* mask : {"mask=window:15,0,sink=3", "bits", "mask=causal bits ranges"})

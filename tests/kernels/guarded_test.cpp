@@ -51,8 +51,7 @@ std::string run_guarded(Case& c, const Path& path, Guarded edge) {
     const GuardedMemory scratch("scratch", stage.scratch_bytes, edge);
     std::ranges::fill(scratch.room(), std::uint8_t{0xff});
     const cpu::KernelFunction kernel = (*ready)->kernels[i]->code.function;
-    const std::int64_t first = stage.first_block();
-    for (std::int64_t block = first; block < first + stage.grid; ++block) {
+    for (std::int64_t block = 0; block < stage.grid; ++block) {
       const std::string fault = fault_of([&] { kernel(&arguments, block, scratch.data()); });
       if (!fault.empty()) return print(stage.kernel) + ", block " + std::to_string(block) + ", " + fault;
     }

@@ -565,7 +565,6 @@ TEST(Plan, AnExplanationAsJsonReadsBack) {
         ASSERT_TRUE(kernel) << kernel.error().message;
         EXPECT_EQ(*kernel, expected.kernel);
         EXPECT_EQ(stage.at("grid"), expected.grid);
-        EXPECT_EQ(stage.at("packs"), expected.packs);
         EXPECT_EQ(stage.at("scratch_bytes"), expected.scratch_bytes);
         EXPECT_EQ(stage.at("shared_bytes"), expected.shared_bytes);
       }
@@ -703,39 +702,37 @@ TEST(Plan, BackwardSplitsFewHeads) {
   EXPECT_EQ(splits("bwd bf16 b=8 h=16 s=512 d=64"), 1);
 }
 
-TEST(Plan, ManyBlocksOfRowsReadKeysThatArePackedOnce) {
+// Of many threads the last block of each is cut in four, or in whole tiles of 64 rows, where all are alike.
+TEST(Plan, ForwardCutsTheLastBlocks) {
   struct Case {
-    std::string_view text, on;
-    std::int64_t packing;  // blocks that pack, each a step of 256 keys of a K/V head; 0: each block by itself
-    int threads = 2;
+    std::string_view text;
+    int threads;
+    std::int64_t rows, part_rows, whole, grid;
   };
   const Case cases[] = {
-      {"fwd bf16 b=2 h=2 s=2000 d=128", "cpu-amx", 2 * 2 * 8},
-      {"fwd bf16 b=1 hq=24 hk=8 sq=64 sk=4096 d=128", "cpu-amx", 8 * 16},  // three heads of one block each
-      {"fwd bf16 b=1 hq=16 hk=8 sq=64 sk=4096 d=128", "cpu-amx", 0},
-      {"fwd bf16 b=1 h=2 s=1024 d=128 splits=2", "cpu-amx", 2 * 4},
-      {"fwd bf16 b=1 hq=8 hk=2 s=256 d=64", "cpu-amx", 0},                              // little work
-      {"fwd bf16 b=8 h=8 sq=2048 sk=2048 tq=512 tk=16384 d=128 varlen", "cpu-amx", 0},  // 64 rows a sequence
-      {"fwd bf16 b=8 h=8 sq=2048 sk=2048 tq=16384 tk=16384 d=128 varlen", "cpu-amx", 8 * 8 * 8},
-      {"fwd bf16 b=1 h=8 s=16384 d=128 mask=window:1024,0", "cpu-amx", 8 * 64},
-      {"fwd bf16 b=1 h=8 s=16384 d=128 mask=window:128,0", "cpu-amx", 0},  // a step meets 384 rows
-      {"fwd bf16 b=4096 hq=64 hk=16 s=32 d=128", "cpu-amx", 0},  // steps would be eight times the keys
-      {"fwd bf16 b=1 h=16 s=2048 d=128", "cpu-amx", 16 * 8, 4},
-      {"fwd bf16 b=1 h=16 s=2048 d=128", "cpu-amx", 0, 5},  // four blocks a head
-      {"fwd bf16 b=1 hq=32 hk=8 s=2048 d=128", "cpu-amx", 8 * 8, 16},
-      {"fwd bf16 b=2 h=2 s=2000 d=128", "cpu-avx512bf16", 0},
-      {"fwd fp32 b=2 h=2 s=2000 d=128", "cpu-amx", 0},
-      {"fwd bf16 b=2 h=2 sq=2000 sk=0 d=128", "cpu-amx", 0},
-      {"fwd bf16 b=2 h=2 sq=0 sk=2000 d=128", "cpu-amx", 0},
+      {"fwd bf16 b=1 h=2 s=8192 d=128", 16, 256, 64, 48, 48 + 16 * 4},
+      {"fwd bf16 b=1 h=2 s=8192 d=128", 1, 512, 128, 32, 32},
+      {"fwd bf16 b=1 h=16 s=2048 d=128", 8, 512, 128, 64, 64},
+      {"fwd bf16 b=1 h=16 s=2048 d=128", 9, 448, 128, 71, 71 + 9 * 4},
+      {"fwd bf16 b=1 h=16 s=1536 d=128", 16, 256, 64, 80, 80 + 16 * 4},
+      {"fwd bf16 b=1 h=8 s=600 d=128", 12, 128, 64, 28, 28 + 12 * 2},
+      {"fwd bf16 b=1 h=2 s=1024 d=64", 16, 64, 64, 16, 32},
+      {"fwd bf16 b=1 h=1 s=100 d=64", 16, 64, 64, 0, 2},
+      {"fwd bf16 b=1 h=2 s=8192 d=128 mask=causal", 16, 256, 64, 64, 64},
+      {"fwd bf16 b=1 h=2 s=8192 d=128 mask=window:1024,0", 16, 256, 64, 48, 112},
+      {"fwd bf16 b=1 h=2 s=8192 d=128 splits=3", 16, 256, 64, 48, 3 * 112},
+      {"fwd fp32 b=1 h=2 s=8192 d=128", 16, 128, 64, 112, 112 + 16 * 2},
+      {"fwd bf16 b=2 h=2 sq=0 sk=2000 d=128", 2, 0, 64, 0, 0},
   };
   for (const Case& c : cases) {
+    const std::string family = c.text.ends_with("splits=3") ? "forward_split" : "forward";
     const Result<Plan> made =
-        plan(problem(c.text), target(c.on), {.threads = c.threads, .family = "forward"});
+        plan(problem(c.text), target("cpu-amx"), {.threads = c.threads, .family = family});
     ASSERT_TRUE(made) << made.error().message;
-    const Stage& first = made->stages.front();
-    EXPECT_EQ(first.packs, c.packing > 0) << c.text;
-    EXPECT_EQ(first.packs ? first.grid : 0, c.packing) << c.text;
-    EXPECT_EQ(made->workspace.bytes[static_cast<std::size_t>(Part::packed_steps)] > 0, c.packing > 0);
+    EXPECT_EQ(made->block_rows, c.rows) << c.text;
+    EXPECT_EQ(made->part_rows, c.part_rows) << c.text;
+    EXPECT_EQ(made->whole_blocks, c.whole) << c.text;
+    EXPECT_EQ(made->stages.front().grid, c.grid) << c.text;
   }
 }
 
