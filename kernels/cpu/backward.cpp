@@ -56,23 +56,27 @@ struct Backward {
     // dQ of a sequence without keys is 0: a first block of none stores it.
     const i64 blocks = larger<i64>(1, ceil_divide(head.sequence.sk, block_k));
     const i64 first = first_key / block_k, end = larger(first + 1, ceil_divide(end_key, block_k));
-    for (i64 block = first; block < smaller(end, blocks); ++block)
-      block_of_keys(head, block, block == blocks - 1);
+    for (i64 block = first; block < smaller(end, blocks); ++block) block_of_keys(head, block);
   }
 
-  REGARD_CALLED void block_of_keys(const Head& head, i64 block, bool last) {
+  /// The last block of keys that the queries up to this one see: none sees further than those that follow it.
+  /// With ranges all blocks may see all. Block 0 stores the dQ of queries without keys.
+  i64 last_block_of(const Sequence& sequence, i64 query) const {
+    const i64 end = a.ranges ? sequence.sk : visible_keys(a, sequence, query).hi;
+    return larger<i64>(1, ceil_divide(end, block_k)) - 1;
+  }
+
+  REGARD_CALLED void block_of_keys(const Head& head, i64 block) {
     const Sequence& sequence = head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
     const i64 end_part = smaller(last_part, parts_of(a, sequence));
     const i64 from = larger(first_part, first_part_that_sees(a, sequence, first));
     if (a.parts_apart && from >= end_part) return;
-    // Those before it see no further block.
-    const i64 goes_on = last ? end_part : first_part_that_sees(a, sequence, first + block_k);
     clear_sums();
     if (from < end_part) pack_keys(head, first, keys);
     for (i64 query_part = from; query_part < end_part; ++query_part) {
       if (query_part > from) clear_sums();
-      part_of_queries(head, block, query_part < goes_on, query_part);
+      part_of_queries(head, block, query_part);
       if (end_part - from > 1) add_to_total(query_part == from);
     }
     if (a.parts_apart) return store_part(head, first, keys);
@@ -107,17 +111,21 @@ struct Backward {
   }
 
   /// Adds what a part of the queries has of dK and dV of the block, and of dQ.
-  REGARD_CALLED void part_of_queries(const Head& first_head, i64 block, bool last, i64 query_part) {
+  REGARD_CALLED void part_of_queries(const Head& first_head, i64 block, i64 query_part) {
     const Sequence& sequence = first_head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
     const Turn turn(a, batch, kv_head, query_part, block);
     const Queries own = queries_of(sequence, query_part);
     VisibleUnits visible;
+    i64 finished = 0, awaited = 0;  // the last rows of the part, as Turn counts; by later blocks
     for (i64 query = own.last_tile(); query >= own.first; query -= block_q) {
       const i64 queries = smaller(block_q, own.end - query), done = own.end - query;
+      const i64 last = last_block_of(sequence, query + queries - 1);
+      if (last < block) break;
+      if (last > block) awaited = done;
       visible.find(a, sequence, query, queries);
       const bool any = visible.find_keys(first, keys, queries);
-      if (!any && block > 0 && !last) continue;
+      if (!any && block > 0 && block < last) continue;
       for (i64 i = 0; i < group; ++i) {
         const Head head = head_of(a, batch, kv_head * group + i);
         const TilePlace place{head, first, keys, query, queries};
@@ -128,12 +136,14 @@ struct Backward {
         float* const sums = grad_q(head, query);
         if (block == 0) __builtin_memset(sums, 0, queries * columns_d * 4);
         if (adds) add_grad_q(tile, sums);
-        if (last) store_grad_q(place, sums);
+        if (block == last) store_grad_q(place, sums);
       }
       turn.finish(done);
+      finished = done;
     }
-    turn.wait(own.end - own.first);
-    turn.finish(own.end - own.first);
+    if (awaited <= finished) return;
+    turn.wait(awaited);
+    turn.finish(awaited);
   }
 
   /// dK and dV of the parts before, behind all other scratch.
