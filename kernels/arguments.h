@@ -60,7 +60,7 @@ struct Arguments {
   i64 splits;             // parts of the key range, 1 = none
   i64 split_keys;         // keys per part
   i64 block_rows;         // forward: query rows per block, whole tiles, at most key::block_q
-  i64 whole_blocks;       // forward on a CPU: blocks of so many rows; those behind are cut in parts
+  i64 whole_blocks;       // forward on a CPU: row blocks of all heads; those behind are cut in parts
   i64 part_rows;          // query rows of such a part, whole tiles
   float* partial_o;       // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
   float* partial_lse;     // [splits, b, hq, sq]     (varlen: [splits, hq, tq])

@@ -117,15 +117,16 @@ struct Backward {
     const Turn turn(a, batch, kv_head, query_part, block);
     const Queries own = queries_of(sequence, query_part);
     VisibleUnits visible;
-    i64 finished = 0, awaited = 0;  // the last rows of the part, as Turn counts; by later blocks
+    // Rows, counted from the end of the part: that this block has finished, that later ones still add to.
+    i64 finished = 0, awaited = 0;
     for (i64 query = own.last_tile(); query >= own.first; query -= block_q) {
       const i64 queries = smaller(block_q, own.end - query), done = own.end - query;
-      const i64 last = last_block_of(sequence, query + queries - 1);
-      if (last < block) break;
-      if (last > block) awaited = done;
+      const i64 last_block = last_block_of(sequence, query + queries - 1);
+      if (last_block < block) break;
+      if (last_block > block) awaited = done;
       visible.find(a, sequence, query, queries);
       const bool any = visible.find_keys(first, keys, queries);
-      if (!any && block > 0 && block < last) continue;
+      if (!any && block > 0 && block < last_block) continue;
       for (i64 i = 0; i < group; ++i) {
         const Head head = head_of(a, batch, kv_head * group + i);
         const TilePlace place{head, first, keys, query, queries};
@@ -136,7 +137,7 @@ struct Backward {
         float* const sums = grad_q(head, query);
         if (block == 0) __builtin_memset(sums, 0, queries * columns_d * 4);
         if (adds) add_grad_q(tile, sums);
-        if (block == last) store_grad_q(place, sums);
+        if (block == last_block) store_grad_q(place, sums);
       }
       turn.finish(done);
       finished = done;

@@ -9,7 +9,7 @@ namespace regard {
 
 /// 16 numbers, and behind them 16 others. As 64-bit elements, which g++ puts together by one instruction.
 template <int... n>
-REGARD_INLINE Numbers16 behind(const u8* a, const u8* b, Numbers<n...>) {
+REGARD_INLINE Numbers16 joined(const u8* a, const u8* b, Numbers<n...>) {
   typedef u64 Half __attribute__((vector_size(target::vector_bytes / 2)));
   return bits_as<Numbers16>(__builtin_shufflevector(load<Half>(a), load<Half>(b), n...));
 }
@@ -20,8 +20,8 @@ REGARD_CALLED inline void turn_square(float* to, const u8* row, i64 stride) {
   REGARD_UNROLL
   for (i64 i = 0; i < lanes / 2; ++i, row += 4 * stride) {
     asm("" : "+r"(row));  // else the compiler spends its time on keeping every row's address
-    const Numbers16 even = behind(row, row + 2 * stride, NumbersBelow<lanes / 2>::type());
-    const Numbers16 odd = behind(row + stride, row + 3 * stride, NumbersBelow<lanes / 2>::type());
+    const Numbers16 even = joined(row, row + 2 * stride, NumbersBelow<lanes / 2>::type());
+    const Numbers16 odd = joined(row + stride, row + 3 * stride, NumbersBelow<lanes / 2>::type());
     square[i] = woven<false>(even, odd, NumbersBelow<2 * lanes>::type());
     square[lanes / 2 + i] = woven<true>(even, odd, NumbersBelow<2 * lanes>::type());
   }

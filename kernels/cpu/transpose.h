@@ -56,6 +56,7 @@ REGARD_INLINE void turn_places(Floats (&rows)[lanes]) {
 /// With AVX-512 by turning all bits of a lane number into those of the row: a quarter of what there would be
 /// to compile.
 REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
+  static_assert(!target::avx512 || lanes == 1 << 4);
   if constexpr (target::avx512)
     turn_places<4>(rows);
   else

@@ -34,7 +34,8 @@ REGARD_INLINE void store(void* to, Vector vector) {
   __builtin_memcpy(to, &vector, sizeof vector);
 }
 
-/// `lanes` 16-bit numbers as words. Of the conversion g++ makes seven instructions, one of them a store.
+/// `lanes` 16-bit numbers as words. Of the conversion g++ makes seven instructions, one of them a store. (Of
+/// what is read here a sanitizer sees nothing; pages without access do, tests/kernels/guarded_test.cpp.)
 REGARD_INLINE Words load_halves(const void* from) {
   if constexpr (target::avx2) {
     typedef u16 Unaligned __attribute__((vector_size(sizeof(Halves)), aligned(1), may_alias));

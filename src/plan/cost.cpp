@@ -127,7 +127,8 @@ Seconds of_blocks(const Plan& plan, const Stage& stage) {
     return std::max(arithmetic(plan, stage), traffic(plan, stage));
   const double row_blocks = std::ceil(static_cast<double>(plan.problem.sq) /
                                       static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));
-  return arithmetic(plan, stage) + 2 * row_blocks * traffic(plan, stage);  // read, and written
+  // Read, and written; not counted is what parts of the last blocks pack again.
+  return arithmetic(plan, stage) + 2 * row_blocks * traffic(plan, stage);
 }
 
 /// New keys and values are read and written once.

@@ -43,6 +43,15 @@ std::int64_t main_scratch(const Problem& p, const Target& target, const Target::
   return BackwardScratch(shape).floats * 4;
 }
 
+/// Queries that can meet one block of `keys`, as far as the window alone tells, of a sequence of average
+/// length; sink tokens are met by all.
+std::int64_t queries_of_block(const Problem& p, std::int64_t keys) {
+  const std::int64_t queries = ceil_divide(query_tokens(p), std::max<std::int64_t>(p.b, 1));
+  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
+  if (!window || p.window_left < 0 || p.window_right < 0) return queries;
+  return std::min(queries, sum({p.window_left, p.window_right, keys}));
+}
+
 /// dK and dV of one part of the queries, in fp32.
 std::int64_t part_bytes(const Problem& p, std::int64_t keys) {
   return product({keys, padded_columns(p.d) + padded_columns(p.dv), 4});

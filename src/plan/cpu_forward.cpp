@@ -29,19 +29,23 @@ std::int64_t row_blocks(const Plan& plan) {
   return rows > 0 ? product({p.b, heads, ceil_divide(rows, plan.block_rows)}) : 0;
 }
 
-/// Of many cores some are slow, as they have neighbours: with the last block of each thread cut in four, a
-/// slow one has less in hand when the others have nothing left. Eight threads gain nothing by it, two lose
-/// one per cent; under a causal mask the last blocks are small anyway.
 void size_blocks(Plan& plan, const Target::Tile& tile) {
+  plan.block_rows = rows_of_block(plan.problem, tile, plan.threads);
+  plan.part_rows = ForwardLayout::tile;
+  plan.whole_blocks = row_blocks(plan);
+  plan.side_by_side = plan.threads;
+}
+
+/// Of many cores some are slow, as they have neighbours: with the last block of each thread cut in four, or
+/// in whole tiles, a slow one has less in hand when the others have nothing left. Eight threads gain nothing
+/// by it, two lose; the last blocks of a causal mask are small anyway (docs/cpu.md).
+void cut_last_blocks(Plan& plan) {
   constexpr std::int64_t parts = 4, few_threads = 8;
   const Problem& p = plan.problem;
-  plan.block_rows = rows_of_block(p, tile, plan.threads);
-  plan.part_rows =
-      round_up(std::max<std::int64_t>(ceil_divide(plan.block_rows, parts), 1), ForwardLayout::tile);
-  const bool alike = p.mask == Mask::none || p.window_left >= 0;
-  const std::int64_t cut = plan.threads > few_threads && alike && p.paged == 0 ? plan.threads : 0;
-  plan.whole_blocks = std::max<std::int64_t>(row_blocks(plan) - cut, 0);
-  plan.side_by_side = plan.threads;
+  const bool last_are_small = p.mask != Mask::none && p.window_left < 0;
+  if (plan.threads <= few_threads || last_are_small || p.paged > 0) return;
+  plan.part_rows = round_up(ceil_divide(plan.block_rows, parts), ForwardLayout::tile);
+  plan.whole_blocks = std::max<std::int64_t>(plan.whole_blocks - plan.threads, 0);
 }
 
 ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
@@ -64,6 +68,7 @@ Result<Plan> cpu_forward(const Problem& problem, const Target& target, const Tar
                          const PlanOptions& options) {
   Plan plan = start(problem, target, options);
   size_blocks(plan, tile);
+  cut_last_blocks(plan);
   plan.stages = {forward_stage(plan, tile)};
   return finish(std::move(plan));
 }

@@ -43,13 +43,6 @@ bool pairs(const Problem& problem, const Target& target) {
   return vector_pairs(problem, target) || tile_unit(problem, target);
 }
 
-std::int64_t queries_of_block(const Problem& p, std::int64_t keys) {
-  const std::int64_t queries = ceil_divide(query_tokens(p), std::max<std::int64_t>(p.b, 1));
-  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
-  if (!window || p.window_left < 0 || p.window_right < 0) return queries;
-  return std::min(queries, sum({p.window_left, p.window_right, keys}));
-}
-
 std::int64_t operand_depth(const Problem& problem, const Target& target, std::int64_t n) {
   if (!pairs(problem, target)) return n;
   const std::int64_t elements = ceil_divide(n, std::int64_t{2});

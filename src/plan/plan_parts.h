@@ -23,10 +23,6 @@ bool pairs(const Problem&, const Target&);
 /// On a CPU: operand elements that n numbers take in a forward or backward kernel.
 std::int64_t operand_depth(const Problem&, const Target&, std::int64_t n);
 
-/// Queries that can meet one block of `keys`, as far as the window alone tells, of a sequence of average
-/// length; sink tokens are met by all.
-std::int64_t queries_of_block(const Problem&, std::int64_t keys);
-
 /// Cuts the keys into at most `splits` parts, each a whole number of `unit` keys.
 void split_keys(Plan&, std::int64_t splits, std::int64_t unit);
 /// Likewise into as many as the problem says, else into `wanted` if they are not too short; with

@@ -50,6 +50,7 @@ TEST(Amx, EveryMaskOnEveryShape) {
     expect_right({std::string("b=2 hq=4 hk=2 d=64 ") + shape}, masks);
 }
 
+// With one thread, so that a block has as many rows as it can, of several tiles that see different keys.
 TEST(Amx, GroupsAndSequencesThatShareKeys) {
   Texts problems = {"splits=3 b=2 sq=70 sk=1500 d=64 mask=causal",
                     "b=2 sq=100 sk=900 d=59 dv=47 layout=sbhd",

@@ -223,6 +223,24 @@ TEST(Backward, PartsOfTheQueriesHaveTheSameBitsForAnyNumberOfThreads) {
                        {runnable_targets().front(), "backward", threads});
 }
 
+// The last block of keys that sees a query stores its dQ; those behind do not wait for it, those that see
+// none of a tile pass its turn on.
+TEST(Backward, WindowsOverManyBlocksOfKeys) {
+  for (const char* text :
+       {"bwd fp32 hq=2 hk=1 s=2500 d=8 mask=window:100,20,sink=5",
+        "bwd fp32 h=1 sq=900 sk=2500 d=8 mask=window:10,0,top_left",
+        "bwd fp32 h=1 sq=5000 sk=1200 d=8 mask=window:-1,30,top_left",
+        "bwd bf16 h=1 sq=2500 sk=900 d=8 mask=causal",
+        "bwd fp32 b=2 h=1 sq=700 sk=900 d=8 mask=window:50,7 bias=11 dbias",
+        "bwd fp32 varlen b=3 hq=2 hk=1 sq=1500 sk=1500 tq=3000 tk=3000 d=8 mask=window:40,300 dropout=0.1",
+        "bwd fp32 b=2 h=1 s=1500 d=8 mask=causal ranges", "bwd bf16 h=1 s=1500 d=8 mask=window:200,0 bits"}) {
+    const std::string target = runnable_targets().front();
+    for (int threads : {2, 3, 16})
+      expect_same_bits(text, {target, "backward", 1}, {target, "backward", threads});
+    test::expect_right(text, {target, "backward", 16});
+  }
+}
+
 TEST(Backward, SameBitsOnEveryRunAndForAnyNumberOfThreads) {
   for (const char* text :
        {"bwd bf16 deterministic h=2 sq=4200 sk=600 d=64 mask=causal",

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "kernels/support.h"
+#include "plan/plan.h"
 
 namespace regard::test {
 namespace {
@@ -131,21 +132,39 @@ TEST(Forward, EveryMaskOnEveryShape) {
   expect_right(entries);
 }
 
-// The last blocks of rows are cut in parts, of which more threads have more: no row is left out, and none
-// depends on what shares its block.
+// Blocks of rows differ with the number of threads, and of nine and more the last ones are cut in parts: no
+// row is left out, and none depends on what shares its block.
 TEST(Forward, SameBitsForAnyNumberOfThreads) {
-  for (const char* text :
-       {"bf16 h=2 sq=1111 sk=300 d=40", "fp32 h=3 sq=600 sk=200 d=64", "bf16 h=1 sq=65 sk=700 d=32 bits",
-        "bf16 b=3 h=1 sq=900 sk=150 d=24 lengths", "bf16 h=2 s=700 d=32 mask=window:100,0",
-        "fp16 h=2 s=700 d=32 mask=causal",
-        "bf16 varlen b=3 h=2 sq=900 sk=150 tq=1500 tk=300 d=24 dropout=0.2 dropout_mask"}) {
-    const std::string problem = std::string("fwd lse ") + text;
+  struct Case {
+    std::string text;
+    bool cut;  // with nine threads
+  };
+  const Case cases[] = {
+      {"bf16 h=4 sq=1111 sk=300 d=40", true},
+      {"bf16 h=16 sq=900 sk=150 d=8", true},
+      {"bf16 b=3 h=1 sq=900 sk=150 d=24 lengths", true},
+      {"bf16 h=24 sq=900 sk=300 d=8 mask=window:30,5,top_left", true},  // 128, 128 and 64 rows
+      {"fp32 h=9 s=1300 d=8 mask=window:300,0,sink=3", true},
+      {"fp16 h=2 s=700 d=32 mask=causal", false},
+      {"bf16 h=1 sq=65 sk=700 d=32 bits", false},
+      {"bf16 h=2 sq=1300 sk=1500 d=24 splits=3", false},
+      {"bf16 varlen b=3 h=2 sq=900 sk=150 tq=1500 tk=300 d=24 dropout=0.2 dropout_mask", true}};
+  for (const Case& c : cases) {
+    const std::string problem = "fwd lse " + c.text;
+    const std::string family = c.text.ends_with("splits=3") ? "forward_split" : "forward";
     std::vector<std::string> targets = {runnable_targets().front()};
-    if (problem.find("bf16") != std::string::npos) targets.push_back("cpu-amx-emulated");
-    for (const std::string& target : targets)
+    if (c.text.starts_with("bf16")) targets.push_back("cpu-amx-emulated");
+    for (const std::string& target : targets) {
+      const Result<Plan> made =
+          plan(*parse(problem), **find_target(target), {.threads = 9, .family = family});
+      ASSERT_TRUE(made) << made.error().message;
+      const bool cut =
+          made->part_rows < made->block_rows && made->stages.front().grid > made->whole_blocks * made->splits;
+      EXPECT_EQ(cut, c.cut) << problem << " on " << target << ", blocks of " << made->block_rows;
       for (int threads : {2, 9, 16})
-        expect_same_bits(problem, {target, "forward", 1}, {target, "forward", threads});
-    test::expect_right(problem, {"", "forward", 9});
+        expect_same_bits(problem, {target, family, 1}, {target, family, threads});
+    }
+    test::expect_right(problem, {runnable_targets().front(), family, 9});
   }
 }
 

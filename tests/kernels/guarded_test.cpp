@@ -115,7 +115,7 @@ TEST(Guarded, ForwardTypesAndHeadDimensions) {
                      "forward", runnable_targets());
   expect_bounds_kept({"fwd bf16 lse h=2 d=64"}, {"sq=5 sk=96", "sq=70 sk=288"}, "forward",
                      {"cpu-amx-emulated"});
-  // Keys packed once.
+  // Groups, lengths and packed sequences.
   expect_bounds_kept({"fwd bf16 lse hq=4 hk=1 d=64", "fwd bf16 lse b=2 hq=4 hk=1 d=59 lengths"},
                      {"sq=70 sk=331", "sq=65 sk=608"}, "forward", {"cpu-amx-emulated"}, {}, 1);
   expect_bounds_kept({"fwd bf16 lse varlen b=3 hq=4 hk=1 tq=150 tk=1100 d=64"}, {"sq=90 sk=520"}, "forward",
