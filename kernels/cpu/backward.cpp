@@ -61,7 +61,7 @@ struct Backward {
 
   /// The last block of keys that the queries up to this one see: none sees further than those that follow it.
   /// With ranges all blocks may see all. Block 0 stores the dQ of queries without keys.
-  i64 last_block_of(const Sequence& sequence, i64 query) const {
+  REGARD_CALLED i64 last_block_of(const Sequence& sequence, i64 query) const {
     const i64 end = a.ranges ? sequence.sk : visible_keys(a, sequence, query).hi;
     return larger<i64>(1, ceil_divide(end, block_k)) - 1;
   }
@@ -192,7 +192,7 @@ struct Backward {
       i = 0;
       query -= block_q;
       of_part = query >= query_part * a.part_queries &&
-                visible_keys(a, sequence, query + block_q - 1).hi > place.first_key;
+                last_block_of(sequence, query + block_q - 1) >= place.first_key / block_k;
     }
     if (!of_part) {
       if (++query_part >= end_part) {
