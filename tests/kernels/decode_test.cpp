@@ -30,13 +30,9 @@ const char* const features[] = {"",
                                 "scale=-0.2",
                                 "scale=0"};
 
-bool on_cpu(const std::string& target) {
-  return (*find_target(target))->kind == TargetKind::cpu;
-}
-
 /// On a CPU by the decode kernel; on a GPU, where none is yet, by what the plan takes for few rows.
 Path few_rows(const std::string& target = runnable_targets().front()) {
-  return {target, on_cpu(target) ? "decode" : ""};
+  return {target, is_gpu(target) ? "" : "decode"};
 }
 
 TEST(Decode, EveryFeature) {
@@ -88,7 +84,7 @@ std::int64_t most_rows_of_block(const std::string& name) {
 // More rows than a block holds: a second one begins amid the rows of a query head and is not full.
 TEST(Decode, TwoBlocksOfQueryRows) {
   for (const std::string& target : runnable_targets()) {
-    if (!on_cpu(target)) GTEST_SKIP() << "the blocks are those of the CPU's kernel";
+    if (is_gpu(target)) GTEST_SKIP() << "the blocks are those of the CPU's kernel";
     const std::int64_t rows = most_rows_of_block(target);
     for (const char* shape : {"fp32 d=7", "bf16 d=40", "fp16 d=111 dv=90"})
       for (const std::string& mask : masks)

@@ -52,11 +52,6 @@ class OnGpu {
   std::array<void*, REGARD_ROLE_COUNT> memory_{};
 };
 
-bool is_gpu(const std::string& target) {
-  const Result<const Target*> found = find_target(target);
-  return found && (*found)->kind != TargetKind::cpu;
-}
-
 regard_status attention(const regard_problem* problem, const regard_plan_options& options, Case& c) {
   if (options.target == nullptr || !is_gpu(options.target))
     return regard_attention(problem, &options, &c.arguments());
@@ -77,6 +72,11 @@ std::vector<std::string> asked_targets() {
 }
 
 }  // namespace
+
+bool is_gpu(const std::string& target) {
+  const Result<const Target*> found = find_target(target);
+  return found && (*found)->kind != TargetKind::cpu;
+}
 
 std::vector<std::string> runnable_targets() {
   if (std::vector<std::string> asked = asked_targets(); !asked.empty()) return asked;

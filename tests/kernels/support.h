@@ -32,6 +32,7 @@ struct Path {
 
 /// CPU targets that this machine can run, best first.
 std::vector<std::string> runnable_targets();
+bool is_gpu(const std::string& target);
 
 /// Runs the call once; empty, or the status's sentence.
 std::string run(Case&, const Path&);
