@@ -8,6 +8,7 @@
 #include "base/embedded.h"
 #include "kernel/constants.h"
 #include "kernel/host_options.h"
+#include "kernels/arguments.h"
 #include "plan/pipelines.h"
 
 namespace regard {
@@ -67,6 +68,11 @@ Result<Rendered> render(const KernelKey& key) {
   const std::string path = fmt::format("kernels/{}/{}.{}", source_folder(key.algorithm.pipeline),
                                        key.algorithm.kernel, cpu ? "cpp" : "cu");
   if (Status status = inline_file(path, done, source); !status) return tl::unexpected(status.error());
+  // A kernel of another version's folder would read the library's arguments where they are not.
+  source += fmt::format(
+      "\nstatic_assert(sizeof(regard::Arguments) == {},\n"
+      "              \"kernels/arguments.h in REGARD_DATA_DIR is not that of the library\");\n",
+      sizeof(Arguments));
   return rendered;
 }
 

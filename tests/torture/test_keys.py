@@ -56,6 +56,12 @@ def test_a_changed_header_or_kernel_misses(place, sources, right, name, old, new
     assert place.run("run", **settings).tier == "cache"  # the first entry is there still
 
 
+def test_arguments_of_another_layout_are_refused(place, sources):
+    change(sources / "kernels/arguments.h", "struct Arguments {", "struct Arguments {\n  i64 another;")
+    done = place.run("run", REGARD_DATA_DIR=str(sources), REGARD_STRICT="1")
+    assert "kernels/arguments.h in REGARD_DATA_DIR is not that of the library" in done.error
+
+
 def test_a_changed_option_misses(place, sources, right):
     done = place.run()
     (target,) = {done.plan["target"]}
