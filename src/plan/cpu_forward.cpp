@@ -31,7 +31,7 @@ std::int64_t row_blocks(const Plan& plan) {
 
 void size_blocks(Plan& plan, const Target::Tile& tile) {
   plan.block_rows = rows_of_block(plan.problem, tile, plan.threads);
-  plan.part_rows = ForwardLayout::tile;
+  plan.part_rows = std::max<std::int64_t>(plan.block_rows, ForwardLayout::tile);
   plan.whole_blocks = row_blocks(plan);
   plan.side_by_side = plan.threads;
 }

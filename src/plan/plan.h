@@ -56,7 +56,7 @@ struct Plan {
   std::int64_t split_keys = 0;
   std::int64_t block_rows = 0;     ///< cpu forward: query rows per block
   std::int64_t whole_blocks = 0;   ///< cpu forward: of all heads; the row blocks behind are cut in parts
-  std::int64_t part_rows = 0;      ///< cpu forward: query rows of such a part
+  std::int64_t part_rows = 0;      ///< cpu forward: query rows of such a part; block_rows: none is cut
   std::int64_t key_blocks = 0;     ///< cpu, backward: steps that the keys of a head are walked in
   std::int64_t query_parts = 1;    ///< cpu, backward: parts of the queries
   std::int64_t part_queries = 0;   ///< cpu, backward: queries per part

@@ -711,28 +711,31 @@ TEST(Plan, ForwardCutsTheLastBlocks) {
   };
   const Case cases[] = {
       {"fwd bf16 b=1 h=2 s=8192 d=128", 16, 256, 64, 48, 48 + 16 * 4},
-      {"fwd bf16 b=1 h=2 s=8192 d=128", 1, 512, 64, 32, 32},
-      {"fwd bf16 b=1 h=16 s=2048 d=128", 8, 512, 64, 64, 64},
+      {"fwd bf16 b=1 h=2 s=8192 d=128", 1, 512, 512, 32, 32},
+      {"fwd bf16 b=1 h=16 s=2048 d=128", 8, 512, 512, 64, 64},
       {"fwd bf16 b=1 h=16 s=2048 d=128", 9, 448, 128, 71, 71 + 9 * 4},
       {"fwd bf16 b=1 h=16 s=1536 d=128", 16, 256, 64, 80, 80 + 16 * 4},
       {"fwd bf16 b=1 h=8 s=600 d=128", 12, 128, 64, 28, 28 + 12 * 2},
       {"fwd bf16 b=1 h=2 s=1024 d=64", 16, 64, 64, 16, 32},
       {"fwd bf16 b=1 h=1 s=100 d=64", 16, 64, 64, 0, 2},
-      {"fwd bf16 b=1 h=2 s=8192 d=128 mask=causal", 16, 256, 64, 64, 64},
+      {"fwd bf16 b=1 h=2 s=8192 d=128 mask=causal", 16, 256, 256, 64, 64},
       {"fwd bf16 b=1 h=2 s=8192 d=128 mask=window:1024,0", 16, 256, 64, 48, 112},
-      {"fwd bf16 b=1 h=2 s=8192 d=128 splits=3", 16, 256, 64, 64, 3 * 64},
+      {"fwd bf16 b=1 h=2 s=8192 d=128 splits=3", 16, 256, 256, 64, 3 * 64},
       {"fwd fp32 b=1 h=2 s=8192 d=128", 16, 128, 64, 112, 112 + 16 * 2},
       {"fwd bf16 b=2 h=2 sq=0 sk=2000 d=128", 2, 0, 64, 0, 0},
   };
   for (const Case& c : cases) {
     const std::string family = c.text.ends_with("splits=3") ? "forward_split" : "forward";
+    Explanation explanation;
     const Result<Plan> made =
-        plan(problem(c.text), target("cpu-amx"), {.threads = c.threads, .family = family});
+        plan(problem(c.text), target("cpu-amx"), {.threads = c.threads, .family = family}, &explanation);
     ASSERT_TRUE(made) << made.error().message;
     EXPECT_EQ(made->block_rows, c.rows) << c.text;
     EXPECT_EQ(made->part_rows, c.part_rows) << c.text;
     EXPECT_EQ(made->whole_blocks, c.whole) << c.text;
     EXPECT_EQ(made->stages.front().grid, c.grid) << c.text;
+    const std::string text = to_text(explanation);
+    EXPECT_EQ(text.find("the others of") != std::string::npos, c.part_rows < c.rows) << text;
   }
 }
 
