@@ -13,6 +13,7 @@
 #include "kernels/cpu/backward_order.h"
 #include "kernels/cpu/backward_scores.h"
 #include "kernels/cpu/called.h"
+#include "kernels/cpu/flush.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/query_parts.h"
@@ -341,6 +342,7 @@ struct Backward {
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
   [[maybe_unused]] const TileUnit<amx> unit;
+  const FlushToZero mode;
   const Arguments& a = *arguments;
   const BiasShared shared = bias_shared(a);
   // The parts of the keys lie outermost, so that heads and parts of the queries take part at the same time

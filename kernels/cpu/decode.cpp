@@ -5,6 +5,7 @@
 // multiplied as they lie, along d: a vector of scores is `lanes / rows` keys by `rows` query rows, the sums
 // of as many vectors of products.
 #include "kernels/cpu/decode_values.h"
+#include "kernels/cpu/flush.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scores.h"
@@ -98,14 +99,20 @@ class Block {
       begin = larger(begin, split_ * a_.split_keys);
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
-    for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) {
-      const i64 last = smaller(key + key::block_k, end);
-      if (visible_.sees_any(key, last)) step(key, last - key);
-    }
+    walk(begin, end);
     finish();
   }
 
  private:
+  /// All steps of the keys [begin, end).
+  void walk(i64 begin, i64 end) {
+    const FlushToZero mode;
+    for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) {
+      const i64 last = smaller(key + key::block_k, end);
+      if (visible_.sees_any(key, last)) step(key, last - key);
+    }
+  }
+
   /// The query rows of a K/V head: all rows of its first head, then those of the next.
   i64 head_of(i64 row) const { return first_.head + number_of(row) / first_.sequence.sq; }
   i64 row_of(i64 row) const { return number_of(row) % first_.sequence.sq; }

@@ -9,6 +9,7 @@
 // With AMX, O is transposed too, until it is stored (forward_amx.h).
 #include "kernels/cpu/ahead.h"
 #include "kernels/cpu/called.h"
+#include "kernels/cpu/flush.h"
 #include "kernels/cpu/forward_amx.h"
 #include "kernels/cpu/forward_pack.h"
 #include "kernels/cpu/forward_weights.h"
@@ -160,6 +161,19 @@ class Block {
       begin = larger(begin, split_ * a_.split_keys);
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
+    walk(begin, end, next_block);
+    for (i64 t = 0; t < tile_count_; ++t)
+      store_tile(head_, tiles_[t], split_, scale_.in_softmax, scratch_.scores);
+    if (key::dropout && a_.dropout_mask.data && tile_count_ > 0)
+      write_dropout_mask(
+          head_, tiles_[0].first_row,
+          tiles_[tile_count_ - 1].first_row + tiles_[tile_count_ - 1].rows - tiles_[0].first_row);
+  }
+
+ private:
+  /// All steps of the keys [begin, end).
+  void walk(i64 begin, i64 end, i64 next_block) {
+    const FlushToZero mode;
     bool near_end = false;
     for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) {
       fetch_keys(head_, key + key::block_k, end);
@@ -170,15 +184,8 @@ class Block {
       }
       step(key, end);
     }
-    for (i64 t = 0; t < tile_count_; ++t)
-      store_tile(head_, tiles_[t], split_, scale_.in_softmax, scratch_.scores);
-    if (key::dropout && a_.dropout_mask.data && tile_count_ > 0)
-      write_dropout_mask(
-          head_, tiles_[0].first_row,
-          tiles_[tile_count_ - 1].first_row + tiles_[tile_count_ - 1].rows - tiles_[0].first_row);
   }
 
- private:
   void start(QueryTile& rows, i64 first_row, i64 count) {
     rows.first_row = first_row;
     rows.rows = count;

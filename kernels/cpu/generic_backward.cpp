@@ -7,6 +7,7 @@
 //   grad_kv    64 keys of a K/V head: walks the query rows of all heads of the group
 //   grad_bias  64 x 64 elements of a bias matrix: walks the heads that share it
 //   grad_sink  one head: walks its rows
+#include "kernels/cpu/flush.h"
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"
@@ -220,6 +221,7 @@ inline void make_grad_sink(const Arguments& a, i64 head, float* temporary) {
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
   const Arguments& a = *arguments;
+  const FlushToZero mode;
   const i64 row_tiles = ceil_divide(a.sq, generic::tile_rows),
             key_tiles = ceil_divide(a.sk, generic::tile_keys);
   const auto grid = GenericLayout::backward_grid(a.b, a.hq, a.hk, a.sq, a.sk, generic::Shared::matrices(a),

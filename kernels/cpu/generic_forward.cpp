@@ -3,6 +3,7 @@
 //
 // A block is up to 64 query rows of one (batch, head). It walks the visible keys 64 at a time: K and V of a
 // step become fp32 once, then scores, online softmax and the product with V, all in fp32.
+#include "kernels/cpu/flush.h"
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"
@@ -33,13 +34,19 @@ class Forward {
 
   void run() {
     start();
-    for (i64 key = rows_.visible.first / tile_keys * tile_keys; key < rows_.visible.last; key += tile_keys)
-      if (rows_.sees_any(key)) step(key);
+    walk();
     finish();
     if (a_.dropout_mask.data) write_dropout_mask();
   }
 
  private:
+  /// All steps of the keys.
+  void walk() {
+    const FlushToZero mode;
+    for (i64 key = rows_.visible.first / tile_keys * tile_keys; key < rows_.visible.last; key += tile_keys)
+      if (rows_.sees_any(key)) step(key);
+  }
+
   void start() {
     load_tile(q_, rows_.q(), rows_.computed());
     __builtin_memset(output_, 0, static_cast<u64>(layout_.grad_o) * 4);

@@ -1,0 +1,54 @@
+// Weights far below the largest of their row: CPU kernels make them 0, and leave the caller's mode as it was.
+#include <gtest/gtest.h>
+
+#include "kernels/support.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace regard::test {
+namespace {
+
+// Distances of ALiBi go through all of them.
+TEST(Flush, WeightsOfEveryMagnitude) {
+  for (const std::string& target : runnable_targets())
+    for (const char* dtype : {"fp32", "bf16"}) {
+      const std::string rest = std::string(dtype) + " h=2 sk=2000 d=40 bias=alibi ";
+      expect_right("fwd lse sq=70 " + rest, {target, "forward"});
+      expect_right("fwd lse sq=70 " + rest, {target, "generic"});
+      if (is_gpu(target)) continue;
+      expect_right("fwd lse sq=2 " + rest, {target, "decode"});
+      expect_right("bwd sq=70 mask=causal " + rest, {target, "backward"});
+      expect_right("bwd sq=70 mask=causal " + rest, {target, "generic"});
+    }
+}
+
+#if defined(__x86_64__)
+TEST(Flush, ModeOfTheThreadStays) {
+  constexpr unsigned exceptions = 0x3f;  // that have occurred
+  if (is_gpu(runnable_targets().front())) GTEST_SKIP() << "kernels of CPUs";
+  const unsigned before = _mm_getcsr();
+  struct Call {
+    const char *problem, *family;
+  };
+  for (const unsigned mode : {0x1f80u, 0x1f80u | 0x8000u, 0x1f80u | 0x40u, 0x1f80u | 0x6000u})
+    for (const std::string& target : runnable_targets())
+      for (const Call& call : {Call{"fwd fp32 h=1 sq=70 sk=300 d=40", "forward"},
+                               {"fwd fp32 h=1 sq=1 sk=300 d=40", "decode"},
+                               {"bwd fp32 h=1 sq=70 sk=300 d=40", "backward"},
+                               {"fwd fp32 h=1 sq=70 sk=300 d=40", "generic"},
+                               {"bwd fp32 h=1 sq=70 sk=300 d=40", "generic"}}) {
+        Case c(call.problem);
+        _mm_setcsr(mode);
+        const std::string failed = run(c, {target, call.family, 1});
+        const unsigned after = _mm_getcsr();
+        _mm_setcsr(before);
+        EXPECT_EQ(failed, "");
+        EXPECT_EQ(after & ~exceptions, mode) << call.problem << " by " << call.family << " on " << target;
+      }
+}
+#endif
+
+}  // namespace
+}  // namespace regard::test
