@@ -57,22 +57,23 @@ struct Arguments {
   const u64* seeds;  // gpu: the two, in memory; null: those above
 
   // Workspace, laid out by the plan (src/plan/workspace.h).
-  i64 splits;             // parts of the key range, 1 = none
-  i64 split_keys;         // keys per part
-  i64 block_rows;         // forward: query rows per block, whole tiles, at most key::block_q
-  i64 whole_blocks;       // forward on a CPU: row blocks of all heads; those behind are cut in parts
-  i64 part_rows;          // query rows of such a part, whole tiles
-  float* partial_o;       // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
-  float* partial_lse;     // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
-  float* delta;           // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
-  float* grad_q_sum;      // backward: [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..])
-  i64* progress;          // backward: [b, hk, query_parts, blocks of keys], 64 bytes apart (backward_order.h)
-  i64 key_blocks;         // how many those are
-  i64 query_parts;        // backward on a CPU: parts of the queries with sums of their own, 1 = none
-  i64 part_queries;       // queries per part
-  i64 parts_apart;        // 1: parts have blocks of their own, 0: each block goes through all
-  float* grad_k_partial;  // those sums: [query_parts, hk, tk, d rounded up to 16]
-  float* grad_v_partial;  // [query_parts, hk, tk, dv rounded up to 16]
+  i64 splits;          // parts of the key range, 1 = none
+  i64 split_keys;      // keys per part
+  i64 heads_together;  // forward on a CPU: query heads of one K and V whose rows share blocks, 1: each alone
+  i64 block_rows;      // forward: query rows per block, whole tiles, at most key::block_q
+  i64 whole_blocks;    // forward on a CPU: blocks of rows of all heads; those behind are cut in parts
+  i64 part_rows;       // query rows of such a part, whole tiles
+  float* partial_o;    // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
+  float* partial_lse;  // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
+  float* delta;        // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
+  float* grad_q_sum;   // backward: [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..])
+  i64* progress;       // backward: [b, hk, query_parts, blocks of keys], 64 bytes apart (backward_order.h)
+  i64 key_blocks;      // how many those are
+  i64 query_parts;     // backward on a CPU: parts of the queries with sums of their own, 1 = none
+  i64 part_queries;    // queries per part
+  i64 parts_apart;     // 1: parts have blocks of their own, 0: each block goes through all
+  float* grad_k_partial;     // those sums: [query_parts, hk, tk, d rounded up to 16]
+  float* grad_v_partial;     // [query_parts, hk, tk, dv rounded up to 16]
   float* grad_bias_partial;  // backward: fp32 image of a broadcast bias gradient
   i64 tq, tk;                // total tokens: b * sq dense
   u32* counter;              // gpu: of work taken, 0 at launch; null: in steps of the grid

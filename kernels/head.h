@@ -22,35 +22,45 @@ struct Head {
   REGARD_INLINE i64 row_number(i64 row) const {
     return regard::row_number(arguments, sequence, HeadRow{head, row});
   }
-  REGARD_INLINE i64 row_of_part(i64 row, i64 part) const {
-    return part * rows_of_part(arguments) + row_number(row);
+  REGARD_INLINE i64 row_of_part(HeadRow place, i64 part) const {
+    return part * rows_of_part(arguments) + regard::row_number(arguments, sequence, place);
   }
 
-  /// Addresses in tensors of `dtype`; `row` counts within the sequence.
+  /// Addresses in tensors of `dtype`; `row` counts within the sequence. A place may be of another query head
+  /// with the same K and V.
   template <DType dtype>
   REGARD_INLINE u8* address(const Rows& rows, i64 of_head, i64 memory_row) const {
     const i64 elements = batch * rows.batch + of_head * rows.head + memory_row * rows.row;
     return static_cast<u8*>(rows.data) + elements * bytes_of<dtype>;
   }
-  REGARD_INLINE const u8* q(i64 row) const {
-    return address<key::dtype>(arguments.q, head, sequence.first_q + row);
+  REGARD_INLINE const u8* q(HeadRow place) const {
+    return address<key::dtype>(arguments.q, place.head, sequence.first_q + place.row);
   }
+  REGARD_INLINE const u8* q(i64 row) const { return q(HeadRow{head, row}); }
   REGARD_INLINE const u8* k(i64 row) const {
     return address<key::dtype>(arguments.k, kv_head, sequence.first_k + row);
   }
   REGARD_INLINE const u8* v(i64 row) const {
     return address<key::dtype>(arguments.v, kv_head, sequence.first_k + row);
   }
-  REGARD_INLINE u8* o(i64 row) const { return address<key::out>(arguments.o, head, sequence.first_q + row); }
-  REGARD_INLINE float* lse(i64 row) const {
-    return row_of<float>(arguments.lse, batch, head, sequence.first_q + row);
+  REGARD_INLINE u8* o(HeadRow place) const {
+    return address<key::out>(arguments.o, place.head, sequence.first_q + place.row);
   }
+  REGARD_INLINE u8* o(i64 row) const { return o(HeadRow{head, row}); }
+  REGARD_INLINE float* lse(HeadRow place) const {
+    return row_of<float>(arguments.lse, batch, place.head, sequence.first_q + place.row);
+  }
+  REGARD_INLINE float* lse(i64 row) const { return lse(HeadRow{head, row}); }
 
   /// The learned sink; -infinity without one, and for a part of the keys: the merge of the parts adds it.
-  REGARD_INLINE float sink() const {
-    return arguments.sink && arguments.splits <= 1 ? arguments.sink[head] : -infinity;
+  REGARD_INLINE float sink_of(i64 of_head) const {
+    return arguments.sink && arguments.splits <= 1 ? arguments.sink[of_head] : -infinity;
   }
-  REGARD_INLINE float alibi_slope() const { return arguments.alibi[batch * arguments.alibi_batch + head]; }
+  REGARD_INLINE float sink() const { return sink_of(head); }
+  REGARD_INLINE float alibi_slope_of(i64 of_head) const {
+    return arguments.alibi[batch * arguments.alibi_batch + of_head];
+  }
+  REGARD_INLINE float alibi_slope() const { return alibi_slope_of(head); }
 };
 
 }  // namespace regard

@@ -17,8 +17,7 @@ constexpr i64 d = key::d, dv = key::dv;
 constexpr i64 columns_d = padded_columns(d), columns_dv = padded_columns(dv);
 constexpr i64 panel = tile_vectors * lanes;      // columns of a B operand that are multiplied together
 constexpr i64 operand_panel = amx ? 16 : panel;  // and those that lie together
-constexpr bool has_alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
-constexpr bool has_bias = key::bias != Bias::none && !has_alibi;
+constexpr bool has_bias = key::bias != Bias::none && !alibi;
 constexpr DType bias_dtype = key::dtype;
 
 constexpr BackwardScratch scratch_layout{
@@ -172,7 +171,7 @@ struct BackwardTile {
 
   /// Features that are too much code to be unrolled over a whole tile, or ask for exact scores.
   static constexpr bool modified =
-      key::softcap || has_bias || has_alibi || key::dropout || key::bits || key::dbias;
+      key::softcap || has_bias || alibi || key::dropout || key::bits || key::dbias;
   /// The sums of dO V^T start at -D.
   static constexpr bool starts_at_delta = !key::dropout && !amx;
   /// P as an operand is all there is of it.
@@ -276,7 +275,7 @@ struct BackwardTile {
       score *= a.scale;
     }
     if constexpr (has_bias) score += load<Floats>(part(scratch_layout.bias) + k * block_q + query);
-    if constexpr (has_alibi) {
+    if constexpr (alibi) {
       const i64 diagonal = place.first_query + place.head.sequence.sk - place.head.sequence.sq;
       const Ints offset = lane_numbers() + static_cast<i32>(diagonal + query - key);
       score -= __builtin_convertvector(offset < 0 ? -offset : offset, Floats) * place.head.alibi_slope();

@@ -113,29 +113,24 @@ class Block {
     }
   }
 
-  /// The query rows of a K/V head: all rows of its first head, then those of the next.
-  i64 head_of(i64 row) const { return first_.head + number_of(row) / first_.sequence.sq; }
-  i64 row_of(i64 row) const { return number_of(row) % first_.sequence.sq; }
-  i64 number_of(i64 row) const { return first_row_ + smaller(row, used_rows_ - 1); }
-
   void start() {
-    visible_.find(a_, first_.sequence, [this](i64 lane) { return row_of(lane % rows); });
+    places_.find(first_, first_row_, used_rows_);
+    visible_.find(a_, first_.sequence, [this](i64 lane) { return places_.row[lane % rows]; });
     __builtin_memset(q_, 0, layout.q);
     __builtin_memset(output_, 0, layout.output);
     for (i64 row = 0; row < used_rows_; ++row) {
-      const u8* from = Head(a_, first_.batch, head_of(row)).q(row_of(row));
+      const u8* from = first_.q(places_.at(row));
       for (i64 part = 0; part < last_part; ++part) store_query<false>(row, from, part);
       store_query<true>(row, from, last_part);
     }
     for (int lane = 0; lane < lanes; ++lane) {
-      const Head head(a_, first_.batch, head_of(lane % rows));
-      const i64 row = row_of(lane % rows);
-      sink_[lane] = head.sink();
+      const HeadRow place = places_.at(lane % rows);
+      sink_[lane] = first_.sink_of(place.head);
       maximum_[lane] = -infinity;
       sum_[lane] = 0;
-      slope_[lane] = alibi ? head.alibi_slope() : 0;
+      slope_[lane] = alibi ? places_.slope[lane % rows] : 0;
       key_of_lane_[lane] = ways * (lane / rows);
-      diagonal_[lane] = static_cast<i32>(row + first_.sequence.sk - first_.sequence.sq);
+      diagonal_[lane] = static_cast<i32>(place.row + first_.sequence.sk - first_.sequence.sq);
     }
   }
 
@@ -251,16 +246,15 @@ class Block {
     Floats bias{};
     for (int lane = 0; lane < lanes; ++lane) {
       const i64 key = first_key + key_of_lane_[lane];
-      const Head head(a_, first_.batch, head_of(lane % rows));
+      const HeadRow place = places_.at(lane % rows);
       if (key < first_.sequence.sk)
-        bias[lane] =
-            load_scalar<key::dtype>(head.address<key::dtype>(a_.bias, head.head, row_of(lane % rows)), key);
+        bias[lane] = load_scalar<key::dtype>(first_.address<key::dtype>(a_.bias, place.head, place.row), key);
     }
     return bias;
   }
 
   const u32* words_of(int row) const {
-    return regard::row_of<const u32>(a_.bits, first_.batch, head_of(row), row_of(row));
+    return row_of<const u32>(a_.bits, first_.batch, places_.head[row], places_.row[row]);
   }
   Ints bits_of(i64 first_key) const {
     Ints visible{};
@@ -309,18 +303,17 @@ class Block {
     store(inverse, end.inverse);
     store(lse, end.lse);
     for (i64 r = 0; r < used_rows_; ++r) {
-      const Head head(a_, first_.batch, head_of(r));
-      const i64 row = row_of(r);
+      const HeadRow row = places_.at(r);
       float output[layout.output_stride];
       store_columns(output, output_ + r * layout.output_stride);
       if (a_.splits > 1) {
-        const i64 place = head.row_of_part(row, split_);
+        const i64 place = first_.row_of_part(row, split_);
         store_row<DType::fp32, key::dv>(reinterpret_cast<u8*>(a_.partial_o + place * key::dv), output,
                                         inverse[r]);
         a_.partial_lse[place] = lse[r];
       } else {
-        store_row<key::out, key::dv>(head.o(row), output, inverse[r]);
-        if (a_.lse.data) *head.lse(row) = lse[r];
+        store_row<key::out, key::dv>(first_.o(row), output, inverse[r]);
+        if (a_.lse.data) *first_.lse(row) = lse[r];
       }
     }
   }
@@ -330,6 +323,7 @@ class Block {
   Head first_;  // the first query head of the K/V head
   i64 split_, first_row_, used_rows_;
   Scale scale_;
+  LaneRows<rows> places_;
   TileRows<lanes> visible_;
   float *q_, *output_, *scores_;
   // One lane per query row and key of a chunk, as in a vector of scores.

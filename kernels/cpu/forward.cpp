@@ -1,8 +1,8 @@
 // Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
 //
-// A block is up to key::block_q query rows of one (batch, head) against one part of the keys. It walks the
-// keys in steps of key::block_k, whose V is packed, and K unless it lies right (forward_pack.h); each tile of
-// 64 query rows takes
+// A block is up to key::block_q query rows of one (batch, head), or of heads that share K and V and have few
+// rows each (lane_rows.h), against one part of the keys. It walks the keys in steps of key::block_k, whose V
+// is packed, and K unless it lies right (forward_pack.h); each tile of 64 query rows takes
 //   scores   S^T[key][row] = K Q^T      lanes are query rows, so that softmax needs no sum across lanes
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
@@ -57,6 +57,14 @@ void multiply_strips(float* scores, const float* keys, const float* q, Reach::St
   }
 }
 
+/// The sinks of the rows in the lanes [lane, lane + lanes).
+REGARD_INLINE Floats sinks_of(const Head& head, const QueryTile& rows, i64 lane) {
+  Floats sinks = broadcast(head.sink_of(rows.places.head[0]));
+  if (head.arguments.sink && !rows.places.of_one_head())
+    for (i64 i = 0; i < lanes; ++i) sinks[i] = head.sink_of(rows.places.head[lane + i]);
+  return sinks;
+}
+
 /// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace. `natural`
 /// turns scores into natural units. `turned`: memory for `lanes` rows.
 REGARD_CALLED void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural,
@@ -66,12 +74,12 @@ REGARD_CALLED void store_tile(const Head& head, const QueryTile& rows, i64 split
   float inverse[tile], lse[tile];
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const SoftmaxEnd end = end_softmax(load<Floats>(rows.reference + lane), load<Floats>(rows.sum + lane),
-                                       natural, broadcast(head.sink()));
+                                       natural, sinks_of(head, rows, lane));
     store(inverse + lane, end.inverse * a.dropout_scale);
     store(lse + lane, end.lse);
   }
   for (i64 i = 0; i < rows.rows; ++i) {
-    const i64 row = rows.first_row + i;
+    const HeadRow row = rows.places.at(i);
     const float* output = rows.output + i * width;
     if constexpr (amx) {
       if (i % lanes == 0) turn_output(turned, rows.output, i);
@@ -89,12 +97,13 @@ REGARD_CALLED void store_tile(const Head& head, const QueryTile& rows, i64 split
   }
 }
 
-/// Which rows, head and part of the keys a block has.
+/// Which rows and part of the keys a block has, and the first head that these rows are of.
 struct Work {
   i64 batch, head, first_row, end_row, split;
 
   Work(const Arguments& a, i64 block) {
-    const i64 row_blocks = ceil_divide(a.sq, a.block_rows);
+    const i64 row_blocks = ceil_divide(a.sq * a.heads_together, a.block_rows);
+    const i64 groups = a.hq / a.heads_together;
     split = block % a.splits;
     block /= a.splits;
     i64 row_block, part = 0, rows = a.block_rows;
@@ -106,16 +115,16 @@ struct Work {
     }
     if (key::mask != Mask::none && a.positional) {
       // Under a causal mask the last rows see most keys: they go first, so that no thread is left with one.
-      row_block = row_blocks - 1 - block / (a.b * a.hq);
-      block %= a.b * a.hq;
+      row_block = row_blocks - 1 - block / (a.b * groups);
+      block %= a.b * groups;
     } else {
       row_block = block % row_blocks;
       block /= row_blocks;
     }
     first_row = row_block * a.block_rows + part * a.part_rows;
     end_row = smaller(first_row + rows, (row_block + 1) * a.block_rows);
-    batch = block / a.hq;
-    head = block % a.hq;
+    batch = block / groups;
+    head = block % groups * a.heads_together;
   }
 };
 
@@ -145,7 +154,7 @@ class Block {
  public:
   Block(const Arguments& a, const Work& work, void* memory)
       : a_(a), head_(head_of(a, work.batch, work.head)), split_(work.split), scale_(a), scratch_(memory) {
-    const i64 rows = smaller(work.end_row, head_.sequence.sq) - work.first_row;
+    const i64 rows = smaller(work.end_row, head_.sequence.sq * a.heads_together) - work.first_row;
     for (; tile_count_ * tile < rows; ++tile_count_)
       start(tiles_[tile_count_], work.first_row + tile_count_ * tile,
             smaller(tile, rows - tile_count_ * tile));
@@ -192,7 +201,8 @@ class Block {
     rows.started = false;
     rows.q = scratch_.q + tile_count_ * layout.q / 4;
     rows.output = scratch_.output + tile_count_ * layout.output / 4;
-    rows.visible.find(a_, head_.sequence, first_row, count);
+    rows.places.find(head_, first_row, count);
+    rows.visible.find(a_, head_.sequence, [&](i64 lane) { return rows.places.row[lane]; });
     rows.packed = false;
     for (i64 lane = 0; lane < tile; lane += lanes) {
       store(rows.reference + lane, broadcast(-infinity));
@@ -207,9 +217,19 @@ class Block {
     ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
     ahead_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
   }
-  REGARD_CALLED void fetch_queries(const Head& head, i64 row) {
+  /// Q from a row on, as far as it is of one head.
+  REGARD_CALLED void fetch_queries(const Head& head, HeadRow first) {
     constexpr i64 bytes = bytes_of<key::dtype>;
-    ahead_.add_first(head.q(row), a_.q.row * bytes, key::d * bytes, smaller(tile, head.sequence.sq - row));
+    ahead_.add_first(head.q(first), a_.q.row * bytes, key::d * bytes,
+                     smaller(tile, head.sequence.sq - first.row));
+  }
+
+  /// O of a tile, as far as it is of one head.
+  REGARD_CALLED void fetch_output(const QueryTile& rows) {
+    constexpr i64 bytes = bytes_of<key::out>;
+    const HeadRow first = rows.places.at(0);
+    ahead_.add_first(head_.o(first), a_.o.row * bytes, key::dv * bytes,
+                     smaller(rows.rows, head_.sequence.sq - first.row));
   }
 
   /// What another block, if there is one, starts with.
@@ -217,11 +237,32 @@ class Block {
     const Work work(a_, block);
     if (work.batch >= a_.b || work.first_row < 0) return;
     const Head head = head_of(a_, work.batch, work.head);
-    if (work.first_row >= head.sequence.sq) return;
-    i64 begin = visible_keys(a_, head.sequence, work.first_row).first();
+    const i64 sq = head.sequence.sq;
+    if (work.first_row >= sq * a_.heads_together) return;
+    const HeadRow first{work.head + work.first_row / sq, work.first_row % sq};
+    i64 begin = visible_keys(a_, head.sequence, first.row).first();
     if (a_.splits > 1) begin = larger(begin, work.split * a_.split_keys);
     fetch_keys(head, begin / key::block_k * key::block_k, head.sequence.sk);
-    fetch_queries(head, work.first_row);
+    fetch_queries(head, first);
+  }
+
+  /// Q of a tile as an operand.
+  REGARD_CALLED void pack_queries(QueryTile& rows) {
+    constexpr i64 panel = amx ? 16 : tile, bytes = key::d * bytes_of<key::dtype>;
+    rows.packed = true;
+    if (rows.places.of_one_head())
+      return pack_transposed_panels<key::d, tile, panel>(rows.q, head_.q(rows.places.at(0)), a_.q.row,
+                                                         rows.rows);
+    // Those of several heads are brought together first.
+    static_assert(lanes * bytes <= layout.scores);
+    u8* const together = reinterpret_cast<u8*>(scratch_.scores);
+    for (i64 lane = 0; lane < tile; lane += lanes) {
+      const i64 count = larger<i64>(0, smaller<i64>(lanes, rows.rows - lane));
+      for (i64 i = 0; i < count; ++i)
+        __builtin_memcpy(together + i * bytes, head_.q(rows.places.at(lane + i)), bytes);
+      float* const to = rows.q + lane / panel * panel * depth(key::d) + lane % panel;
+      pack_transposed_lanes<key::d, panel>(to, together, key::d, count);
+    }
   }
 
   /// The keys [first_key, first_key + block_k), as far as they lie before `end`.
@@ -236,8 +277,7 @@ class Block {
       if (keys.empty()) continue;
       ScoreTile part;
       part.scores = scratch_.scores;
-      part.first_row = rows.first_row;
-      part.rows = rows.rows;
+      part.rows = &rows.places;
       part.first_key = first_key;
       part.begin = keys.begin;
       part.end = keys.end;
@@ -247,14 +287,10 @@ class Block {
       if (!packed) operands_ = operands(first_key, needed);
       packed = true;
       if (!rows.packed) {
-        pack_transposed_panels<key::d, tile, amx ? 16 : tile>(rows.q, head_.q(rows.first_row), a_.q.row,
-                                                              rows.rows);
-        rows.packed = true;
-        if (t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].first_row);
+        pack_queries(rows);
+        if (t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].places.at(0));
       }
-      if (part.first_key + key::block_k >= rows.visible.last && a_.splits <= 1)
-        ahead_.add_first(head_.o(rows.first_row), a_.o.row * bytes_of<key::out>, key::dv * bytes_of<key::out>,
-                         rows.rows);
+      if (part.first_key + key::block_k >= rows.visible.last && a_.splits <= 1) fetch_output(rows);
       add(rows, part);
     }
   }

@@ -13,12 +13,13 @@ struct QueryTile {
   alignas(
       64) float reference[tile];  // near the largest of the row's scores so far, -infinity before the first
   alignas(64) float sum[tile];    // of 2^((score - reference) * unit)
+  LaneRows<tile> places;
   TileRows<tile> visible;
-  float* q;       // packed: [depth(d)][tile], for the tile unit in panels of 16 rows
-  float* output;  // [tile][width], for the tile unit [width][tile] in tiles; not yet divided by the sum
-  i64 first_row, rows;
-  bool packed;   // q is there
-  bool started;  // output holds something
+  float* q;             // packed: [depth(d)][tile], for the tile unit in panels of 16 rows
+  float* output;        // [tile][width], for the tile unit [width][tile] in tiles; not yet divided by the sum
+  i64 first_row, rows;  // the number of the first (lane_rows.h), and how many
+  bool packed;          // q is there
+  bool started;         // output holds something
 };
 
 /// Raises the maximum of each row by the scores of a product.

@@ -14,6 +14,9 @@ REGARD_CALLED inline Head head_of(const Arguments& a, i64 batch, i64 head) {
   return Head(a, batch, head);
 }
 
+/// ALiBi adds to scores, each head by a slope of its own.
+constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
+
 /// row[0, n) * factor as numbers of `dtype`.
 template <DType dtype, i64 n>
 REGARD_INLINE void store_row(u8* to, const float* row, float factor) {

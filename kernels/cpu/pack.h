@@ -51,38 +51,42 @@ REGARD_INLINE Floats load_operands(const u8* row, i64 k) {
     return load_floats<key::dtype>(row + k * bytes_of<key::dtype>);
 }
 
-/// to[depth(n)][columns]: a B operand whose columns are the rows in memory; n numbers of each row lie along
-/// k. Columns behind `rows` become 0.
+/// `lanes` columns of to[depth(n)][columns], a B operand whose columns are the rows in memory; n numbers of
+/// each row lie along k. Columns from number `count` on become 0.
 template <i64 n, i64 columns>
-void pack_transposed(float* to, const u8* from, i64 stride, i64 rows) {
+void pack_transposed_lanes(float* to, const u8* from, i64 stride, i64 count) {
   constexpr i64 height = depth(n);
   constexpr i64 whole = (pairs ? n / 2 : n) / lanes * lanes;
-  for (i64 column = 0; column < columns; column += lanes) {
-    const i64 count = larger<i64>(0, smaller<i64>(lanes, rows - column));
-    for (i64 k = 0; k < whole; k += lanes) {
-      Floats square[lanes];
-      if (count == lanes) {
-        const u8* row = row_address(from, stride, column);
-        REGARD_UNROLL
-        for (i64 i = 0; i < lanes; ++i, row = row_address(row, stride, 1)) {
-          asm("" : "+r"(row));  // else the compiler spends its time on keeping every row's address
-          square[i] = load_operands(row, k);
-        }
-      } else {
-        for (i64 i = 0; i < lanes; ++i)
-          square[i] = i < count ? load_operands(row_address(from, stride, column + i), k) : Floats{};
-      }
-      transpose(square);
+  for (i64 k = 0; k < whole; k += lanes) {
+    Floats square[lanes];
+    if (count == lanes) {
+      const u8* row = from;
       REGARD_UNROLL
-      for (i64 i = 0; i < lanes; ++i) store(to + (k + i) * columns + column, square[i]);
-    }
-    for (i64 k = whole; k < height; ++k)
+      for (i64 i = 0; i < lanes; ++i, row = row_address(row, stride, 1)) {
+        asm("" : "+r"(row));  // else the compiler spends its time on keeping every row's address
+        square[i] = load_operands(row, k);
+      }
+    } else {
       for (i64 i = 0; i < lanes; ++i)
-        to[k * columns + column + i] =
-            i < count && k < filled_depth(n)
-                ? bits_as<float>(operand(row_address(from, stride, column + i), n, k))
-                : 0.0f;
+        square[i] = i < count ? load_operands(row_address(from, stride, i), k) : Floats{};
+    }
+    transpose(square);
+    REGARD_UNROLL
+    for (i64 i = 0; i < lanes; ++i) store(to + (k + i) * columns, square[i]);
   }
+  for (i64 k = whole; k < height; ++k)
+    for (i64 i = 0; i < lanes; ++i)
+      to[k * columns + i] = i < count && k < filled_depth(n)
+                                ? bits_as<float>(operand(row_address(from, stride, i), n, k))
+                                : 0.0f;
+}
+
+/// All of it, from `rows` rows.
+template <i64 n, i64 columns>
+void pack_transposed(float* to, const u8* from, i64 stride, i64 rows) {
+  for (i64 column = 0; column < columns; column += lanes)
+    pack_transposed_lanes<n, columns>(to + column, row_address(from, stride, column), stride,
+                                      larger<i64>(0, smaller<i64>(lanes, rows - column)));
 }
 
 /// The same panel by panel, `width` columns each.

@@ -50,7 +50,7 @@ struct TileRows {
     }
   }
 
-  /// Consecutive rows. Lanes behind the last one repeat it: they cost nothing and are never stored.
+  /// Consecutive rows; lanes behind the last one repeat it.
   void find(const Arguments& a, const Sequence& sequence, i64 first_row, i64 count) {
     find(a, sequence, [=](i64 lane) { return first_row + smaller(lane, count - 1); });
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/forward_layout.h"
-#include "kernels/cpu/head.h"
+#include "kernels/cpu/lane_rows.h"
 #include "kernels/cpu/transpose.h"
 
 namespace regard {
@@ -11,7 +11,6 @@ namespace regard {
 /// Scores of a tile lie as [key][tile]: one lane per query row.
 constexpr i64 tile = ForwardLayout::tile;
 
-constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
 constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 /// More than a factor and a mask lies between Q K^T and the softmax.
 constexpr bool changes_scores = key::softcap || alibi || elementwise_bias;
@@ -32,8 +31,8 @@ struct Scale {
 /// part.
 struct ScoreTile {
   float* scores;
-  i64 first_row, rows;  // rows behind the last repeat it
-  i64 first_key;        // of the step
+  const LaneRows<tile>* rows;
+  i64 first_key;  // of the step
   i64 begin, end;
   const float* bias;                      // [key][tile], see load_bias
   u32 bits[key::block_k / 32 + 1][tile];  // see load_bits
@@ -45,8 +44,8 @@ inline bool load_bits(const Head& head, ScoreTile& part) {
   for (i64 word = part.begin / 32; word * 32 < part.end; ++word) {
     const bool exists = part.first_key + word * 32 < head.sequence.sk;
     for (i64 i = 0; i < tile; ++i) {
-      const i64 row = part.first_row + smaller(i, part.rows - 1);
-      const u32* words = row_of<const u32>(head.arguments.bits, head.batch, head.head, row);
+      const u32* words =
+          row_of<const u32>(head.arguments.bits, head.batch, part.rows->head[i], part.rows->row[i]);
       part.bits[word][i] = exists ? words[part.first_key / 32 + word] : 0;
       found |= part.bits[word][i];
     }
@@ -62,10 +61,9 @@ inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
   const i64 keys = head.sequence.sk - part.first_key;
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const u8* from[lanes];
-    for (i64 i = 0; i < lanes; ++i) {
-      const i64 row = part.first_row + smaller(lane + i, part.rows - 1);
-      from[i] = head.address<key::dtype>(rows, head.head, row) + part.first_key * bytes;
-    }
+    for (i64 i = 0; i < lanes; ++i)
+      from[i] = head.address<key::dtype>(rows, part.rows->head[lane + i], part.rows->row[lane + i]) +
+                part.first_key * bytes;
     for (i64 key = part.begin / lanes * lanes; key < part.end; key += lanes) {
       Floats square[lanes];
       load_transposed<key::dtype>(square, keys - key, [&](i64 i) { return from[i] + key * bytes; });
@@ -95,15 +93,15 @@ REGARD_INLINE Floats modify(const Arguments& a, Floats s, float scale, Floats bi
 /// see some of the keys.
 inline void modify_scores(const Head& head, const ScoreTile& part, const TileRows<tile>& visible, float scale,
                           bool masked, i64 begin, i64 end, i64 first_lane, i64 last_lane, float* maximum) {
-  const Floats slope = broadcast(alibi ? head.alibi_slope() : 0.0f);
   const i64 bottom_right = head.sequence.sk - head.sequence.sq;
   for (i64 lane = first_lane; lane < last_lane; lane += lanes) {
     Floats largest = load<Floats>(maximum + lane);
     const auto rows = visible.lanes_from(lane);
+    const Floats slope = load<Floats>(part.rows->slope + lane);
+    const Ints row = load<Ints>(part.rows->row + lane);
     for (i64 key = begin; key < end; ++key) {
       float* place = part.scores + key * tile + lane;
-      const i64 diagonal = part.first_row + lane + bottom_right - part.first_key - key;
-      const Ints distance = lane_numbers() + static_cast<i32>(diagonal);
+      const Ints distance = row + static_cast<i32>(bottom_right - part.first_key - key);
       const Floats bias = elementwise_bias ? load<Floats>(part.bias + key * tile + lane) : Floats{};
       Floats s = modify(head.arguments, load<Floats>(place), scale, bias, slope, distance);
       // Behind the bias: whatever stands in the bias of an invisible key, the key stays invisible.

@@ -51,7 +51,7 @@ struct Destination {
   REGARD_DEVICE Destination(const Head& head, const Work& work) {
     const Arguments& a = head.arguments;
     if (a.splits > 1) {
-      lse = head.row_of_part(work.first_row, work.split);
+      lse = head.row_of_part({head.head, work.first_row}, work.split);
       o = lse * key::dv;
     } else {
       lse = head.lse(work.first_row) - static_cast<float*>(a.lse.data);

@@ -131,6 +131,7 @@ Arguments constants(const Plan& plan) {
   a.softcap = static_cast<float>(p.softcap);
   a.splits = plan.splits;
   a.split_keys = plan.split_keys;
+  a.heads_together = plan.heads_together;
   a.block_rows = plan.block_rows;
   a.whole_blocks = plan.whole_blocks;
   a.part_rows = plan.part_rows;

@@ -56,7 +56,7 @@ bool is_main(std::string_view kernel) {
 bool packs_group(const Plan& plan, const Algorithm& algorithm) {
   const std::string& kernel = algorithm.kernel;
   return kernel == "decode" || kernel == "paged_forward" || kernel == "batch_prefill" ||
-         algorithm.group > 0 || plan.heads_as_rows > 1;
+         algorithm.group > 0 || plan.heads_as_rows > 1 || plan.heads_together > 1;
 }
 
 /// Blocks that a thread, or a GPU's multiprocessor, needs at once to be busy: one of four warps leaves the
@@ -125,8 +125,8 @@ Seconds of_blocks(const Plan& plan, const Stage& stage) {
   const std::string& kernel = stage.kernel.algorithm.kernel;
   if (plan.target->kind != TargetKind::cpu || kernel != "forward")
     return std::max(arithmetic(plan, stage), traffic(plan, stage));
-  const double row_blocks = std::ceil(static_cast<double>(plan.problem.sq) /
-                                      static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));
+  const double rows = static_cast<double>(plan.heads_together) * static_cast<double>(plan.problem.sq);
+  const double row_blocks = std::ceil(rows / static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));
   // Read, and written; not counted is what parts of the last blocks pack again.
   return arithmetic(plan, stage) + 2 * row_blocks * traffic(plan, stage);
 }

@@ -11,25 +11,24 @@ namespace {
 
 /// Many rows share what is read and packed of K and V, and many blocks keep all threads busy to the end: up
 /// to 256 rows where that leaves four blocks per thread, up to block_q where it leaves eight, fewer
-/// otherwise; the blocks of a head of equal size.
+/// otherwise; the blocks of a head, or of heads that go together, of equal size.
 std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threads) {
   const std::int64_t block_q = value_of(tile, "block_q");
   if (p.paged > 0) return block_q;
   constexpr std::int64_t least = ForwardLayout::tile, enough = 256;
   const std::int64_t of_thread = product({p.b, p.hq, p.sq}) / threads;
   const std::int64_t share = std::max(std::min(of_thread / 4, enough), of_thread / 8);
-  const std::int64_t blocks = ceil_divide(p.sq, std::max(std::min(block_q, share), least));
-  return round_up(ceil_divide(p.sq, std::max<std::int64_t>(blocks, 1)), least);
+  const std::int64_t rows = product({heads_together(p), p.sq});
+  const std::int64_t blocks = ceil_divide(rows, std::max(std::min(block_q, share), least));
+  return round_up(ceil_divide(rows, std::max<std::int64_t>(blocks, 1)), least);
 }
 
-/// Pages are looked up once for all query heads of a K/V head, whose rows share the blocks.
 std::int64_t row_blocks(const Plan& plan) {
-  const Problem& p = plan.problem;
-  const std::int64_t heads = p.paged > 0 ? p.hk : p.hq, rows = p.paged > 0 ? group_rows(p) : p.sq;
-  return rows > 0 ? product({p.b, heads, ceil_divide(rows, plan.block_rows)}) : 0;
+  return cpu_row_blocks(plan.problem, plan.block_rows);
 }
 
 void size_blocks(Plan& plan, const Target::Tile& tile) {
+  plan.heads_together = heads_together(plan.problem);
   plan.block_rows = rows_of_block(plan.problem, tile, plan.threads);
   plan.part_rows = std::max<std::int64_t>(plan.block_rows, ForwardLayout::tile);
   plan.whole_blocks = row_blocks(plan);
@@ -63,6 +62,17 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
 }
 
 }  // namespace
+
+std::int64_t heads_together(const Problem& p) {
+  constexpr std::int64_t many_rows = 512;  // fill their tiles, and blocks of the largest size
+  const bool together = p.paged > 0 || (p.sq < many_rows && p.dropout == 0);
+  return together ? p.hq / p.hk : 1;
+}
+
+std::int64_t cpu_row_blocks(const Problem& p, std::int64_t block_rows) {
+  const std::int64_t heads = heads_together(p), rows = product({heads, p.sq});
+  return rows > 0 ? product({p.b, p.hq / heads, ceil_divide(rows, block_rows)}) : 0;
+}
 
 Result<Plan> cpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
                          const PlanOptions& options) {

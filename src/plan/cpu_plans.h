@@ -23,4 +23,11 @@ const Target::Tile* append_tile(const Problem&, const Target&);
 /// Query rows that share a K/V head: what the decode kernel handles at once.
 std::int64_t group_rows(const Problem&);
 
+/// Query heads whose rows share the blocks of the forward kernel: those of a K/V head where each has so few
+/// rows that they would not fill tiles, or would all read and pack the same keys; and those of a paged cache,
+/// so that pages are looked up once. Rows of several heads share no random numbers of dropout.
+std::int64_t heads_together(const Problem&);
+/// How many blocks that makes, of so many rows each.
+std::int64_t cpu_row_blocks(const Problem&, std::int64_t block_rows);
+
 }  // namespace regard

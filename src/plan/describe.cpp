@@ -71,6 +71,8 @@ std::string to_text(const Plan& plan) {
   if (plan.query_parts > 1)
     text += fmt::format("  the queries in {} parts of {}{}\n", plan.query_parts, plan.part_queries,
                         plan.parts_apart ? ", each with blocks of its own" : "");
+  if (plan.heads_together > 1)
+    text += fmt::format("  the rows of {} query heads share blocks\n", plan.heads_together);
   if (cpu && plan.part_rows > 0 && plan.part_rows < plan.block_rows)
     text += fmt::format("  {} blocks of {} queries, the others of {}\n", plan.whole_blocks, plan.block_rows,
                         plan.part_rows);

@@ -50,6 +50,14 @@ TEST(Amx, EveryMaskOnEveryShape) {
     expect_right({std::string("b=2 hq=4 hk=2 d=64 ") + shape}, masks);
 }
 
+// See Forward.RowsOfSeveralHeadsInATile.
+TEST(Amx, RowsOfSeveralHeadsInATile) {
+  for (const char* shape : {"b=2 hq=6 hk=2 sq=17 sk=300 d=64", "hq=5 hk=1 sq=70 sk=131 dv=40 d=59"})
+    for (const char* rest : {"bias=bh", "softcap=3", "bias=alibi mask=causal sink", "bits layout=sbhd",
+                             "ranges splits=2 sink", "lengths mask=window:40,3,sink=2"})
+      test::expect_right(std::string("fwd bf16 lse ") + shape + " " + rest, {"cpu-amx-emulated", "forward"});
+}
+
 // With one thread, so that a block has as many rows as it can, of several tiles that see different keys.
 TEST(Amx, GroupsAndSequencesThatShareKeys) {
   Texts problems = {"splits=3 b=2 sq=70 sk=1500 d=64 mask=causal",

@@ -198,6 +198,25 @@ TEST(Forward, ScoreModifiersOnEveryTarget) {
   expect_right(entries, runnable_targets());
 }
 
+// On a CPU rows of heads that share K and V stand in one tile, also where a head ends in the midst of it:
+// each lane has its own head's bias, slope, sink, bits and place in memory.
+TEST(Forward, RowsOfSeveralHeadsInATile) {
+  std::vector<Entry> entries;
+  for (const char* shape : {"b=2 hq=6 hk=2 sq=17 sk=300 d=64", "hq=5 hk=1 sq=70 sk=131 dv=40 d=59",
+                            "hq=4 hk=1 sq=3 sk=260 d=128", "hq=8 hk=4 sq=450 sk=270 d=32"})
+    for (const char* rest :
+         {"fp32 bias=bh", "fp32 softcap=3", "bf16 bias=11 mask=causal", "bf16 bias=alibi mask=causal",
+          "fp16 bias=alibi_b layout=sbhd", "fp32 bits sink layout=bshd", "bf16 ranges bits splits=2 sink",
+          "bf16 splits=3 mask=window:40,3,sink=2", "fp32 lengths mask=causal sink"}) {
+      entries.push_back({std::string("fwd lse ") + shape + " " + rest});
+      entries.back().options.padded_rows = true;
+    }
+  for (const char* rest : {"bf16 mask=causal bias=alibi sink", "fp32 lengths mask=window:20,0,sink=4"})
+    entries.push_back({std::string("fwd lse varlen b=5 hq=6 hk=2 sq=150 sk=170 tq=400 tk=450 d=64 ") + rest});
+  const std::vector<std::string> targets = runnable_targets();
+  expect_right(entries, targets);
+}
+
 TEST(Forward, PackedSequences) {
   std::vector<Entry> entries;
   for (const char* rest :

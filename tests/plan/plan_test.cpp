@@ -739,6 +739,39 @@ TEST(Plan, ForwardCutsTheLastBlocks) {
   }
 }
 
+// Rows of heads that share K and V fill tiles, and blocks, together where a head has few of them.
+TEST(Plan, ForwardPutsRowsOfFewTogether) {
+  struct Case {
+    std::string_view text;
+    int threads;
+    std::int64_t heads, rows, grid;
+  };
+  const Case cases[] = {
+      {"fwd bf16 b=1 hq=32 hk=4 sq=8 sk=4096 d=128 splits=1", 1, 8, 64, 4},
+      {"fwd bf16 b=2 hq=12 hk=4 sq=50 sk=4096 d=128 splits=1", 1, 3, 192, 8},
+      {"fwd bf16 b=1 hq=32 hk=4 sq=511 sk=4096 d=128", 1, 8, 512, 32},
+      {"fwd bf16 b=1 hq=32 hk=4 sq=512 sk=4096 d=128", 1, 1, 512, 32},
+      {"fwd bf16 b=1 h=32 sq=50 sk=4096 d=128 splits=1", 1, 1, 64, 32},
+      {"fwd bf16 b=1 hq=32 hk=4 sq=50 sk=4096 d=128 dropout=0.1", 1, 1, 64, 32},
+  };
+  for (const Case& c : cases) {
+    Explanation explanation;
+    const Result<Plan> made = plan(problem(c.text), target("cpu-avx512"),
+                                   {.threads = c.threads, .family = "forward"}, &explanation);
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ(made->heads_together, c.heads) << c.text;
+    EXPECT_EQ(made->block_rows, c.rows) << c.text;
+    EXPECT_EQ(made->stages.front().grid, c.grid) << c.text;
+    EXPECT_EQ(to_text(explanation).find("query heads share blocks") != std::string::npos, c.heads > 1);
+  }
+  // Fewer blocks: their keys are split, as they would not keep all threads busy.
+  const Result<Plan> split =
+      plan(problem("fwd bf16 b=1 hq=32 hk=4 sq=16 sk=8192 d=128"), target("cpu-avx512"), {.threads = 16});
+  ASSERT_TRUE(split) << split.error().message;
+  EXPECT_EQ(split->stages.front().kernel.algorithm.kernel, "forward");
+  EXPECT_GE(split->stages.front().grid, 32);
+}
+
 TEST(Plan, PackedSequencesAreSizedByTokens) {
   const Result<Plan> result =
       plan(problem("bwd fp32 b=4 h=2 s=100 tq=150 tk=150 d=16 varlen"), target("cpu-avx2"), {});

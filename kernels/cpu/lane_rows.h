@@ -1,0 +1,32 @@
+// The query rows that share K and V, numbered through: all rows of their first head, then those of the next.
+#pragma once
+
+#include "kernels/cpu/head.h"
+
+namespace regard {
+
+/// Which row of which head each lane of a tile holds. Lanes behind the last row repeat it: they cost nothing
+/// and are never stored.
+template <int capacity>
+struct LaneRows {
+  i32 head[capacity], row[capacity];
+  alignas(64) float slope[capacity];  // of ALiBi
+
+  /// The rows numbered [first, first + count), where row 0 is that of `first_head`.
+  REGARD_CALLED void find(const Head& first_head, i64 first, i64 count) {
+    const i64 sq = first_head.sequence.sq;
+    HeadRow place{first_head.head + first / sq, first % sq};
+    for (i64 lane = 0; lane < capacity; ++lane) {
+      head[lane] = static_cast<i32>(place.head);
+      row[lane] = static_cast<i32>(place.row);
+      if constexpr (alibi) slope[lane] = first_head.alibi_slope_of(place.head);
+      if (lane + 1 >= count || ++place.row < sq) continue;
+      place = {place.head + 1, 0};
+    }
+  }
+
+  HeadRow at(i64 lane) const { return {head[lane], row[lane]}; }
+  bool of_one_head() const { return head[0] == head[capacity - 1]; }
+};
+
+}  // namespace regard
