@@ -9,11 +9,12 @@ HEADS: Heads = {512: (8, 16), 2048: (2, 8), 8192: (1, 2)}  # a cell takes 0.02 t
 # PyTorch's fp16 backward is ten times slower than its bf16 one.
 HEADS_FP16_BACKWARD = {512: (2, 8), 2048: (1, 2), 8192: (1, 2)}
 DTYPES = ("fp32", "bf16", "fp16")
+FEW_ROWS = (4, 16, 64)  # of each of 32 query heads on 8 key/value heads: some tokens at once, or the rest of a prompt
 
 
 @dataclass(frozen=True)
 class Cell:
-    measure: str  # "fwd", "fwd+bwd" or "decode"
+    measure: str  # "fwd", "fwd+bwd", "decode", or "few16" for 16 rows against many keys
     dtype: str
     d: int
     sq: int
@@ -53,4 +54,6 @@ def all_cells(quick: bool = False, heads: Heads = HEADS) -> list[Cell]:
                         b, h = 1, 4
                     cells += [Cell(measure, dtype, d, s, s, b, h, h, causal) for causal in (False, True)]
         cells.append(Cell("decode", dtype, 128, 1, 2048 if quick else 16384, 1, 32, 8))
+        for rows in FEW_ROWS[1:2] if quick else FEW_ROWS:
+            cells.append(Cell(f"few{rows}", dtype, 128, rows, 512 if quick else 4096, 1, 32, 8))
     return cells

@@ -67,8 +67,8 @@ def _forward(cell: Cell, threads: int, q: Any, k: Any, v: Any) -> Contest:
     plan = _prepared(cell.problem(), threads)
     o = torch.empty_like(q)
     peers: dict[str, Call] = {"torch": lambda: sdpa(q, k, v, is_causal=cell.causal)}
-    if cell.measure == "decode":  # the group of query heads folded into rows, and the option made for it
-        folded = q.reshape(cell.b, cell.hk, cell.hq // cell.hk, cell.d)
+    if cell.hq != cell.hk:  # the group of query heads folded into rows, and the option made for it
+        folded = q.reshape(cell.b, cell.hk, cell.hq // cell.hk * cell.sq, cell.d)
         peers = {"torch_folded": lambda: sdpa(folded, k, v), "torch_gqa": lambda: sdpa(q, k, v, enable_gqa=True)}
 
     def run() -> None:

@@ -82,7 +82,7 @@ def speed_goal(line: Line) -> Goal | None:
     dtype, _, s, causal = words(line)
     if line.get("series") == "avx2":
         return AVX2_SPEED
-    if line.get("target") == "cpu-amx" and dtype == "bf16" and line["measure"] != "decode":
+    if line.get("target") == "cpu-amx" and dtype == "bf16" and line["measure"] in ("fwd", "fwd+bwd"):
         return _amx_speed(line["measure"], s, causal)
     return SPEED.get((dtype, line["measure"]))
 
@@ -101,7 +101,7 @@ def ceiling_goal(line: Line) -> Goal | None:
         return None
     if line["measure"] == "decode":
         return Goal(0.85)
-    if causal or s < 2048:
+    if causal or s < 2048 or line["measure"].startswith("few"):
         return None
     if dtype == "bf16":
         return None if line.get("target") == "cpu-amx" else Goal(0.95)

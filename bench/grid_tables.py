@@ -36,6 +36,11 @@ def share(line: Line) -> float:
     return rate(line) / ceiling(line) if line["ceilings"] else math.nan
 
 
+def is_few(line: Line) -> bool:
+    """Few query rows, but more than decode's one."""
+    return bool(line["measure"].startswith("few"))
+
+
 def groups(lines: list[Line]) -> dict[tuple[str, str], list[Line]]:
     found: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
@@ -45,7 +50,7 @@ def groups(lines: list[Line]) -> dict[tuple[str, str], list[Line]]:
 
 def means(lines: list[Line]) -> list[str]:
     parts = []
-    for (dtype, measure), group in groups(lines).items():
+    for (dtype, measure), group in groups([line for line in lines if not is_few(line)]).items():
         values = [speedup(line) for line in group]
         least = f" (least {min(values):.2f})" if len(values) > 1 else ""
         parts.append(f"{dtype} {measure} {geometric_mean(values):.2f}{least}")
@@ -54,7 +59,7 @@ def means(lines: list[Line]) -> list[str]:
 
 def attention(lines: list[Line], mark: bool) -> list[str]:
     """Full and causal side by side; mark: what misses its goal."""
-    found = {(line["measure"], *words(line)): line for line in lines if line["measure"] != "decode"}
+    found = {(line["measure"], *words(line)): line for line in lines if line["measure"] in ("fwd", "fwd+bwd")}
 
     def entry(measure: str, key: tuple[str, int, int]) -> list[str]:
         pair = [line for causal in (False, True) if (line := found.get((measure, *key, causal)))]
@@ -91,6 +96,26 @@ def decode(lines: list[Line], mark: bool) -> list[str]:
     return table(["decode", "ms", "PyTorch's best, ms", "× PyTorch", "÷ plain read"], rows)
 
 
+def few_rows(lines: list[Line]) -> list[str]:
+    rows = []
+    for line in filter(is_few, lines):
+        dtype, d, s, _ = words(line)
+        rows.append(
+            [
+                f"{dtype}, {line['measure'][3:]} rows of 32/8 heads, d={d}, {s} keys",
+                f"{line['regard_ms']:.2f}",
+                f"{min(line['peers'].values()):.2f}",
+                f"{speedup(line):.2f}",
+                f"{share(line):.2f}",
+            ]
+        )
+    return table(["few rows", "ms", "PyTorch's best, ms", "× PyTorch", "÷ product"], rows) if rows else []
+
+
+def against_many_keys(lines: list[Line], mark: bool) -> list[str]:
+    return [*decode(lines, mark), *few_rows(lines)]
+
+
 def summary(lines: list[Line]) -> list[str]:
     """README's: short enough to be read at a glance."""
     peaks = [(line["peak_bytes"], line["peer_peak_bytes"], line["cell"]) for line in lines if line["peak_bytes"]]
@@ -98,7 +123,7 @@ def summary(lines: list[Line]) -> list[str]:
     if peaks:
         ours, theirs, cell = max(peaks)
         text += f" Most memory of a cell, results included: {_mib(ours)} MiB ({cell}; PyTorch {_mib(theirs)})."
-    return [text, "", *means(lines), *attention(lines, mark=False), *decode(lines, mark=False)]
+    return [text, "", *means(lines), *attention(lines, mark=False), *against_many_keys(lines, mark=False)]
 
 
 def against_goals(lines: list[Line]) -> list[str]:
@@ -122,7 +147,13 @@ def against_goals(lines: list[Line]) -> list[str]:
             mean = geometric_mean([speedup(line) for line in group])
             rows.append([f"{dtype} {measure}, geometric mean", str(goal), goal.marked(mean), "", ""])
     head = ["", "goal", "worst", "where", "cells that meet it"]
-    return [f"{provenance(lines)} {METHOD}", "", *table(head, rows), *attention(lines, True), *decode(lines, True)]
+    return [
+        f"{provenance(lines)} {METHOD}",
+        "",
+        *table(head, rows),
+        *attention(lines, True),
+        *against_many_keys(lines, mark=True),
+    ]
 
 
 def _mib(size: int | None) -> str:
