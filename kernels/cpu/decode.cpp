@@ -303,17 +303,17 @@ class Block {
     store(inverse, end.inverse);
     store(lse, end.lse);
     for (i64 r = 0; r < used_rows_; ++r) {
-      const HeadRow row = places_.at(r);
+      const HeadRow place = places_.at(r);
       float output[layout.output_stride];
       store_columns(output, output_ + r * layout.output_stride);
       if (a_.splits > 1) {
-        const i64 place = first_.row_of_part(row, split_);
-        store_row<DType::fp32, key::dv>(reinterpret_cast<u8*>(a_.partial_o + place * key::dv), output,
+        const i64 row = first_.row_of_part(place, split_);
+        store_row<DType::fp32, key::dv>(reinterpret_cast<u8*>(a_.partial_o + row * key::dv), output,
                                         inverse[r]);
-        a_.partial_lse[place] = lse[r];
+        a_.partial_lse[row] = lse[r];
       } else {
-        store_row<key::out, key::dv>(first_.o(row), output, inverse[r]);
-        if (a_.lse.data) *first_.lse(row) = lse[r];
+        store_row<key::out, key::dv>(first_.o(place), output, inverse[r]);
+        if (a_.lse.data) *first_.lse(place) = lse[r];
       }
     }
   }

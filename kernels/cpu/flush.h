@@ -1,4 +1,4 @@
-// What the products of weights run with: results that are no normal numbers become 0.
+// What products of weights run with: results that are no normal numbers become 0 (docs/semantics.md).
 #pragma once
 
 #include "kernels/numbers.h"

@@ -171,12 +171,11 @@ class Block {
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
     walk(begin, end, next_block);
-    for (i64 t = 0; t < tile_count_; ++t)
+    for (i64 t = 0; t < tile_count_; ++t) {
       store_tile(head_, tiles_[t], split_, scale_.in_softmax, scratch_.scores);
-    if (key::dropout && a_.dropout_mask.data && tile_count_ > 0)
-      write_dropout_mask(
-          head_, tiles_[0].first_row,
-          tiles_[tile_count_ - 1].first_row + tiles_[tile_count_ - 1].rows - tiles_[0].first_row);
+      if (key::dropout && a_.dropout_mask.data)
+        write_dropout_mask(head_, tiles_[t].places.row[0], tiles_[t].rows);
+    }
   }
 
  private:
@@ -196,7 +195,6 @@ class Block {
   }
 
   void start(QueryTile& rows, i64 first_row, i64 count) {
-    rows.first_row = first_row;
     rows.rows = count;
     rows.started = false;
     rows.q = scratch_.q + tile_count_ * layout.q / 4;
@@ -237,9 +235,8 @@ class Block {
     const Work work(a_, block);
     if (work.batch >= a_.b || work.first_row < 0) return;
     const Head head = head_of(a_, work.batch, work.head);
-    const i64 sq = head.sequence.sq;
-    if (work.first_row >= sq * a_.heads_together) return;
-    const HeadRow first{work.head + work.first_row / sq, work.first_row % sq};
+    if (work.first_row >= head.sequence.sq * a_.heads_together) return;
+    const HeadRow first = row_by_number(head, work.first_row);  // other heads' windows may begin earlier
     i64 begin = visible_keys(a_, head.sequence, first.row).first();
     if (a_.splits > 1) begin = larger(begin, work.split * a_.split_keys);
     fetch_keys(head, begin / key::block_k * key::block_k, head.sequence.sk);
@@ -277,7 +274,7 @@ class Block {
       if (keys.empty()) continue;
       ScoreTile part;
       part.scores = scratch_.scores;
-      part.rows = &rows.places;
+      part.places = &rows.places;
       part.first_key = first_key;
       part.begin = keys.begin;
       part.end = keys.end;

@@ -15,11 +15,11 @@ struct QueryTile {
   alignas(64) float sum[tile];    // of 2^((score - reference) * unit)
   LaneRows<tile> places;
   TileRows<tile> visible;
-  float* q;             // packed: [depth(d)][tile], for the tile unit in panels of 16 rows
-  float* output;        // [tile][width], for the tile unit [width][tile] in tiles; not yet divided by the sum
-  i64 first_row, rows;  // the number of the first (lane_rows.h), and how many
-  bool packed;          // q is there
-  bool started;         // output holds something
+  float* q;       // packed: [depth(d)][tile], for the tile unit in panels of 16 rows
+  float* output;  // [tile][width], for the tile unit [width][tile] in tiles; not yet divided by the sum
+  i64 rows;
+  bool packed;   // q is there
+  bool started;  // output holds something
 };
 
 /// Raises the maximum of each row by the scores of a product.
@@ -87,7 +87,7 @@ REGARD_CALLED bool softmax(const Head& head, QueryTile& rows, const ScoreTile& p
     changed |= moves;
     Floats sum = load<Floats>(rows.sum + lane) * factor;
 
-    DropoutLanes dropout(head, rows.first_row + lane);
+    DropoutLanes dropout(head, rows.places.row[lane]);
     const auto weight = [&](i64 key) {
       const Floats p =
           weight_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, unit);

@@ -1,9 +1,17 @@
 // The query rows that share K and V, numbered through: all rows of their first head, then those of the next.
+// The forward kernel has those of one head where the plan keeps heads apart, as with dropout, whose vectors
+// of lanes draw for one head.
 #pragma once
 
 #include "kernels/cpu/head.h"
 
 namespace regard {
+
+/// The row with this number, of the heads from `first_head` on.
+REGARD_INLINE HeadRow row_by_number(const Head& first_head, i64 number) {
+  const i64 sq = first_head.sequence.sq;
+  return {first_head.head + number / sq, number % sq};
+}
 
 /// Which row of which head each lane of a tile holds. Lanes behind the last row repeat it: they cost nothing
 /// and are never stored.
@@ -12,16 +20,14 @@ struct LaneRows {
   i32 head[capacity], row[capacity];
   alignas(64) float slope[capacity];  // of ALiBi
 
-  /// The rows numbered [first, first + count), where row 0 is that of `first_head`.
+  /// The rows numbered [first, first + count).
   REGARD_CALLED void find(const Head& first_head, i64 first, i64 count) {
-    const i64 sq = first_head.sequence.sq;
-    HeadRow place{first_head.head + first / sq, first % sq};
+    HeadRow place = row_by_number(first_head, first);
     for (i64 lane = 0; lane < capacity; ++lane) {
       head[lane] = static_cast<i32>(place.head);
       row[lane] = static_cast<i32>(place.row);
       if constexpr (alibi) slope[lane] = first_head.alibi_slope_of(place.head);
-      if (lane + 1 >= count || ++place.row < sq) continue;
-      place = {place.head + 1, 0};
+      if (lane + 1 < count && ++place.row == first_head.sequence.sq) place = {place.head + 1, 0};
     }
   }
 

@@ -19,8 +19,7 @@ struct Range {
   }
 };
 
-/// The visible keys of the rows [first_row, first_row + count) of a tile, one lane per row, and what they
-/// have in common.
+/// The visible keys of the rows of a tile, one lane per row, and what they have in common.
 template <int capacity>
 struct TileRows {
   i32 lo[capacity], hi[capacity], sink_lo[capacity], sink_hi[capacity];
@@ -50,7 +49,7 @@ struct TileRows {
     }
   }
 
-  /// Consecutive rows; lanes behind the last one repeat it.
+  /// The rows [first_row, first_row + count); lanes behind the last one repeat it: they cost nothing.
   void find(const Arguments& a, const Sequence& sequence, i64 first_row, i64 count) {
     find(a, sequence, [=](i64 lane) { return first_row + smaller(lane, count - 1); });
   }

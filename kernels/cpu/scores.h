@@ -31,7 +31,7 @@ struct Scale {
 /// part.
 struct ScoreTile {
   float* scores;
-  const LaneRows<tile>* rows;
+  const LaneRows<tile>* places;
   i64 first_key;  // of the step
   i64 begin, end;
   const float* bias;                      // [key][tile], see load_bias
@@ -45,7 +45,7 @@ inline bool load_bits(const Head& head, ScoreTile& part) {
     const bool exists = part.first_key + word * 32 < head.sequence.sk;
     for (i64 i = 0; i < tile; ++i) {
       const u32* words =
-          row_of<const u32>(head.arguments.bits, head.batch, part.rows->head[i], part.rows->row[i]);
+          row_of<const u32>(head.arguments.bits, head.batch, part.places->head[i], part.places->row[i]);
       part.bits[word][i] = exists ? words[part.first_key / 32 + word] : 0;
       found |= part.bits[word][i];
     }
@@ -62,7 +62,7 @@ inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const u8* from[lanes];
     for (i64 i = 0; i < lanes; ++i)
-      from[i] = head.address<key::dtype>(rows, part.rows->head[lane + i], part.rows->row[lane + i]) +
+      from[i] = head.address<key::dtype>(rows, part.places->head[lane + i], part.places->row[lane + i]) +
                 part.first_key * bytes;
     for (i64 key = part.begin / lanes * lanes; key < part.end; key += lanes) {
       Floats square[lanes];
@@ -97,8 +97,8 @@ inline void modify_scores(const Head& head, const ScoreTile& part, const TileRow
   for (i64 lane = first_lane; lane < last_lane; lane += lanes) {
     Floats largest = load<Floats>(maximum + lane);
     const auto rows = visible.lanes_from(lane);
-    const Floats slope = load<Floats>(part.rows->slope + lane);
-    const Ints row = load<Ints>(part.rows->row + lane);
+    const Floats slope = alibi ? load<Floats>(part.places->slope + lane) : Floats{};
+    const Ints row = load<Ints>(part.places->row + lane);
     for (i64 key = begin; key < end; ++key) {
       float* place = part.scores + key * tile + lane;
       const Ints distance = row + static_cast<i32>(bottom_right - part.first_key - key);

@@ -10,9 +10,10 @@ namespace {
 
 constexpr double smallest_normal = std::numeric_limits<float>::min();  // of bf16 too
 
-/// What a stored number near 0 may be off by: half the smallest one; subnormal bf16 numbers may become 0.
+/// What a stored number near 0 may be off by: half the smallest one; subnormal numbers of 8-bit exponents may
+/// become 0.
 double lost_near_zero(regard_dtype dtype) {
-  return dtype == REGARD_BF16 ? smallest_normal : format(dtype).floor();
+  return dtype == REGARD_BF16 || dtype == REGARD_FP32 ? smallest_normal : format(dtype).floor();
 }
 
 /// Half the smallest P of a type, where the largest of a row is about 1, or of 8 bits (e4m3), whose numbers

@@ -1,5 +1,6 @@
-// kernels/cpu/forward.cpp: up to block_q query rows of one head per block, against all keys or one part of
-// them. The paged kernels find their keys through a page table and are alike beyond that.
+// kernels/cpu/forward.cpp: up to block_q query rows per block, of one head or of some that share K and V,
+// against all keys or one part of them. The paged kernels find their keys through a page table and are alike
+// beyond that.
 #include <algorithm>
 
 #include "kernels/cpu/forward_layout.h"
@@ -37,11 +38,11 @@ void size_blocks(Plan& plan, const Target::Tile& tile) {
 
 /// Of many cores some are slow, as they have neighbours: with the last block of each thread cut in four, or
 /// in whole tiles, a slow one has less in hand when the others have nothing left. Eight threads gain nothing
-/// by it, two lose; the last blocks of a causal mask are small anyway (docs/cpu.md).
+/// by it, two lose; the last blocks of a causal mask are small anyway, those of one head (docs/cpu.md).
 void cut_last_blocks(Plan& plan) {
   constexpr std::int64_t parts = 4, few_threads = 8;
   const Problem& p = plan.problem;
-  const bool last_are_small = p.mask != Mask::none && p.window_left < 0;
+  const bool last_are_small = p.mask != Mask::none && p.window_left < 0 && plan.heads_together == 1;
   if (plan.threads <= few_threads || last_are_small || p.paged > 0) return;
   plan.part_rows = round_up(ceil_divide(plan.block_rows, parts), ForwardLayout::tile);
   plan.whole_blocks = std::max<std::int64_t>(plan.whole_blocks - plan.threads, 0);
@@ -65,7 +66,7 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
 
 std::int64_t heads_together(const Problem& p) {
   constexpr std::int64_t many_rows = 512;  // fill their tiles, and blocks of the largest size
-  const bool together = p.paged > 0 || (p.sq < many_rows && p.dropout == 0);
+  const bool together = p.paged > 0 || (p.dropout == 0 && (p.sq < many_rows || p.batch_invariant));
   return together ? p.hq / p.hk : 1;
 }
 

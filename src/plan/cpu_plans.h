@@ -25,7 +25,8 @@ std::int64_t group_rows(const Problem&);
 
 /// Query heads whose rows share the blocks of the forward kernel: those of a K/V head where each has so few
 /// rows that they would not fill tiles, or would all read and pack the same keys; and those of a paged cache,
-/// so that pages are looked up once. Rows of several heads share no random numbers of dropout.
+/// so that pages are looked up once. With dropout heads stay apart. With batch_invariant they go together,
+/// however long the longest sequence of the batch is.
 std::int64_t heads_together(const Problem&);
 /// How many blocks that makes, of so many rows each.
 std::int64_t cpu_row_blocks(const Problem&, std::int64_t block_rows);

@@ -25,6 +25,7 @@ nlohmann::json json_of(const Plan& plan) {
                         {plan.target->kind == TargetKind::cpu ? "threads" : "multiprocessors", plan.threads},
                         {"splits", plan.splits},
                         {"split_keys", plan.split_keys},
+                        {"heads_together", plan.heads_together},
                         {"query_parts", plan.query_parts},
                         {"part_queries", plan.part_queries},
                         {"parts_apart", plan.parts_apart},

@@ -62,7 +62,8 @@ std::int64_t blocks_of_rows(const Question& q, std::int64_t block_q) {
   const Problem& p = q.problem;
   if (q.candidate.pipeline() == "wgmma_tma") return sm90_work(p, block_q, 1);
   if (q.target.kind == TargetKind::cuda) return portable_work(p, block_q);
-  return cpu_row_blocks(p, block_q);
+  if (q.target.kind == TargetKind::cpu) return cpu_row_blocks(p, block_q);
+  return product({p.b, p.hq, ceil_divide(p.sq, block_q)});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Weights far below the largest of their row: CPU kernels make them 0, and leave the caller's mode as it was.
+// Weights far below the largest of their row: CPU kernels make 0 of what is no normal number, and leave the
+// caller's mode as it was.
 #include <gtest/gtest.h>
 
 #include "kernels/support.h"
@@ -10,14 +11,14 @@
 namespace regard::test {
 namespace {
 
-// Distances of ALiBi go through all of them.
+// Distances of ALiBi go through all magnitudes.
 TEST(Flush, WeightsOfEveryMagnitude) {
   for (const std::string& target : runnable_targets())
     for (const char* dtype : {"fp32", "bf16"}) {
       const std::string rest = std::string(dtype) + " h=2 sk=2000 d=40 bias=alibi ";
       expect_right("fwd lse sq=70 " + rest, {target, "forward"});
-      expect_right("fwd lse sq=70 " + rest, {target, "generic"});
       if (is_gpu(target)) continue;
+      expect_right("fwd lse sq=70 " + rest, {target, "generic"});
       expect_right("fwd lse sq=2 " + rest, {target, "decode"});
       expect_right("bwd sq=70 mask=causal " + rest, {target, "backward"});
       expect_right("bwd sq=70 mask=causal " + rest, {target, "generic"});
@@ -25,6 +26,38 @@ TEST(Flush, WeightsOfEveryMagnitude) {
 }
 
 #if defined(__x86_64__)
+/// Two keys with the scores 0 and -83.2, so that the second one's weight is 2^-120, ...
+void fill(Case& c) {
+  c.set(REGARD_Q, 0, 1);
+  c.set(REGARD_K, 0, 0);
+  c.set(REGARD_K, 1, -83.2);
+}
+
+// ... and products of it with 2^-10, which are 0 then.
+TEST(Flush, ProductsBelowTheSmallestNumber) {
+  if (is_gpu(runnable_targets().front())) GTEST_SKIP() << "kernels of CPUs";
+  constexpr double factor = 0x1p-10;
+  for (const std::string& target : runnable_targets()) {
+    for (const char* family : {"forward", "decode", "generic"}) {
+      Case c("fwd fp32 h=1 sq=1 sk=2 d=1 scale=1");
+      fill(c);
+      c.set(REGARD_V, 0, 0);
+      c.set(REGARD_V, 1, factor);
+      ASSERT_EQ(run(c, {target, family}), "");
+      EXPECT_EQ(c.get(REGARD_O, 0), 0) << family << " on " << target;
+    }
+    for (const char* family : {"backward", "generic"}) {
+      Case c("bwd fp32 h=1 sq=1 sk=2 d=1 scale=1");
+      fill(c);
+      c.compute_forward_inputs();
+      c.set(REGARD_GRAD_O, 0, factor);
+      ASSERT_EQ(run(c, {target, family}), "");
+      EXPECT_NEAR(c.get(REGARD_GRAD_V, 0), factor, factor * 0x1p-20) << family << " on " << target;
+      EXPECT_EQ(c.get(REGARD_GRAD_V, 1), 0) << family << " on " << target;
+    }
+  }
+}
+
 TEST(Flush, ModeOfTheThreadStays) {
   constexpr unsigned exceptions = 0x3f;  // that have occurred
   if (is_gpu(runnable_targets().front())) GTEST_SKIP() << "kernels of CPUs";

@@ -1,6 +1,8 @@
 // Forward kernels against the oracle: every feature alone and in pairs, odd sizes, every target.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "kernels/support.h"
@@ -149,6 +151,9 @@ TEST(Forward, SameBitsForAnyNumberOfThreads) {
       {"fp16 h=2 s=700 d=32 mask=causal", false},
       {"bf16 h=1 sq=65 sk=700 d=32 bits", false},
       {"bf16 h=2 sq=1300 sk=1500 d=24 splits=3", false},
+      {"bf16 hq=24 hk=2 sq=300 sk=260 d=8 mask=window:30,5", true},
+      {"bf16 b=2 hq=12 hk=2 sq=300 sk=260 d=8 mask=causal lengths", true},
+      {"bf16 varlen b=3 hq=8 hk=2 sq=300 sk=150 tq=700 tk=300 d=24 sink", true},
       {"bf16 varlen b=3 h=2 sq=900 sk=150 tq=1500 tk=300 d=24 dropout=0.2 dropout_mask", true}};
   for (const Case& c : cases) {
     const std::string problem = "fwd lse " + c.text;
@@ -213,8 +218,8 @@ TEST(Forward, RowsOfSeveralHeadsInATile) {
     }
   for (const char* rest : {"bf16 mask=causal bias=alibi sink", "fp32 lengths mask=window:20,0,sink=4"})
     entries.push_back({std::string("fwd lse varlen b=5 hq=6 hk=2 sq=150 sk=170 tq=400 tk=450 d=64 ") + rest});
-  const std::vector<std::string> targets = runnable_targets();
-  expect_right(entries, targets);
+  entries.push_back({"fwd lse fp32 hq=5 hk=1 sq=21 sk=260 d=512 mask=window:40,0,sink=3 sink"});
+  expect_right(entries, runnable_targets());
 }
 
 TEST(Forward, PackedSequences) {
@@ -336,6 +341,39 @@ TEST(Forward, NanIsNotHidden) {
     for (const std::int64_t key : {130, 890}) add(rest, -1, key);  // the latter in the last step of the keys
   }
   expect_right(entries, runnable_targets());
+}
+
+// Rows of a tile decide for each other how weights are made: with batch_invariant a sequence has the same
+// tiles beside one of any length.
+TEST(Forward, BatchInvariantBits) {
+  const std::string target = runnable_targets().front();
+  constexpr std::int64_t rows = 17, keys = 500, longer = 700;
+  const auto text = [&](std::int64_t b, std::int64_t longest, std::int64_t tq, std::int64_t tk) {
+    return fmt::format("fwd bf16 batch_invariant varlen b={} hq=8 hk=2 sq={} sk={} tq={} tk={} d=64 scale=1",
+                       b, longest, std::max(longest, keys), tq, tk);
+  };
+  Case alone(text(1, rows, rows, keys)), beside(text(2, longer, rows + longer, keys + longer));
+  for (Case* c : {&alone, &beside}) {
+    c->set(REGARD_OFFSETS_Q, 1, rows);
+    c->set(REGARD_OFFSETS_K, 1, keys);
+  }
+  beside.set(REGARD_OFFSETS_Q, 2, rows + longer);
+  beside.set(REGARD_OFFSETS_K, 2, keys + longer);
+  // Tokens lie one after the other; the scores of one head in four rise all the time.
+  for (Case* c : {&alone, &beside})
+    for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V}) {
+      const std::int64_t of_token = role == REGARD_Q ? 8 * 64 : 2 * 64;
+      for (std::int64_t i = 0; i < c->count(role); ++i) {
+        const double token = static_cast<double>(i / of_token),
+                     wave = std::sin(static_cast<double>(1 + 7 * i));
+        const double rising = role == REGARD_K ? token / 100 : role == REGARD_Q && i / 64 % 4 == 3 ? 0.2 : 0;
+        c->set(role, i, 0.2 * wave + rising);
+      }
+    }
+  ASSERT_EQ(run(alone, {target, "forward"}), "");
+  ASSERT_EQ(run(beside, {target, "forward"}), "");
+  for (std::int64_t i = 0; i < alone.count(REGARD_O); ++i)
+    ASSERT_EQ(alone.get(REGARD_O, i), beside.get(REGARD_O, i)) << "element " << i;
 }
 
 TEST(Forward, LayoutsAndPaddedRows) {

@@ -614,6 +614,14 @@ TEST(Plan, BatchInvariantPlansDoNotLookAtTheBatch) {
       EXPECT_EQ(what, first) << text;
     }
   }
+  // Which rows share a tile must not hang on the longest sequence.
+  for (const char* longest : {"sq=40", "sq=4000"}) {
+    const std::string text =
+        std::string("fwd bf16 batch_invariant varlen b=3 hq=8 hk=2 tq=5000 tk=9000 sk=3000 d=64 ");
+    const Result<Plan> made = plan(problem(text + longest), target("cpu-avx512"), {.threads = 2});
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ(made->heads_together, 4) << longest;
+  }
 }
 
 TEST(Plan, WorkspacePartsFollowEachOtherAtMultiplesOf64) {
