@@ -72,6 +72,11 @@ def words(line: Line) -> tuple[str, int, int, bool]:
     return dtype, int(d[1:]), int(s[1:]), mask == "causal"
 
 
+def is_few(line: Line) -> bool:
+    """Few query rows against many keys, but more than decode's one."""
+    return bool(line["measure"].startswith("few"))
+
+
 def _amx_speed(measure: str, s: int, causal: bool) -> Goal:
     if measure == "fwd":
         return Goal(1.6 if causal else 1.1)
@@ -101,7 +106,7 @@ def ceiling_goal(line: Line) -> Goal | None:
         return None
     if line["measure"] == "decode":
         return Goal(0.85)
-    if causal or s < 2048 or line["measure"].startswith("few"):
+    if causal or s < 2048 or is_few(line):
         return None
     if dtype == "bf16":
         return None if line.get("target") == "cpu-amx" else Goal(0.95)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from goals import Goal, ceiling_goal, marked, mean_goal, speed_goal, words
+from goals import Goal, ceiling_goal, is_few, marked, mean_goal, speed_goal, words
 from markdown import Line, geometric_mean, gflops, provenance, table
 
 METHOD = (
@@ -34,11 +35,6 @@ def rate(line: Line) -> float:
 def share(line: Line) -> float:
     """Of the ceiling; not a number where none was measured."""
     return rate(line) / ceiling(line) if line["ceilings"] else math.nan
-
-
-def is_few(line: Line) -> bool:
-    """Few query rows, but more than decode's one."""
-    return bool(line["measure"].startswith("few"))
 
 
 def groups(lines: list[Line]) -> dict[tuple[str, str], list[Line]]:
@@ -78,42 +74,28 @@ def attention(lines: list[Line], mark: bool) -> list[str]:
     return table(head, [[*map(str, key), *entry("fwd", key), *entry("fwd+bwd", key)] for key in keys])
 
 
-def decode(lines: list[Line], mark: bool) -> list[str]:
-    rows = []
-    for line in lines:
-        if line["measure"] != "decode":
-            continue
-        dtype, d, s, _ = words(line)
-        rows.append(
+def against_many_keys(lines: list[Line], mark: bool) -> list[str]:
+    """One query row, and a few, of 32 heads on 8; mark: what misses its goal."""
+
+    def rows(chosen: list[Line], rows_of_head: Callable[[Line], str]) -> list[list[str]]:
+        return [
             [
-                f"{dtype}, 32/8 heads, d={d}, {s} keys",
+                f"{words(line)[0]}, {rows_of_head(line)}32/8 heads, d={words(line)[1]}, {words(line)[2]} keys",
                 f"{line['regard_ms']:.2f}",
                 f"{min(line['peers'].values()):.2f}",
                 marked(speedup(line), speed_goal(line) if mark else None),
                 marked(share(line), ceiling_goal(line) if mark else None),
             ]
-        )
-    return table(["decode", "ms", "PyTorch's best, ms", "× PyTorch", "÷ plain read"], rows)
+            for line in chosen
+        ]
 
-
-def few_rows(lines: list[Line]) -> list[str]:
-    rows = []
-    for line in filter(is_few, lines):
-        dtype, d, s, _ = words(line)
-        rows.append(
-            [
-                f"{dtype}, {line['measure'][3:]} rows of 32/8 heads, d={d}, {s} keys",
-                f"{line['regard_ms']:.2f}",
-                f"{min(line['peers'].values()):.2f}",
-                f"{speedup(line):.2f}",
-                f"{share(line):.2f}",
-            ]
-        )
-    return table(["few rows", "ms", "PyTorch's best, ms", "× PyTorch", "÷ product"], rows) if rows else []
-
-
-def against_many_keys(lines: list[Line], mark: bool) -> list[str]:
-    return [*decode(lines, mark), *few_rows(lines)]
+    head = ["ms", "PyTorch's best, ms", "× PyTorch"]
+    one = rows([line for line in lines if line["measure"] == "decode"], lambda line: "")
+    few = rows([line for line in lines if is_few(line)], lambda line: f"{line['measure'][3:]} rows of ")
+    return [
+        *(table(["decode", *head, "÷ plain read"], one) if one else []),
+        *(table(["few rows", *head, "÷ product"], few) if few else []),
+    ]
 
 
 def summary(lines: list[Line]) -> list[str]:

@@ -86,6 +86,13 @@ def test_the_full_table_has_the_ceiling_and_the_memory_of_each_cell():
     assert "| fwd bf16 d128 s2048 full | 10.00 | 24.00 | 2.40 | 400 | 400 GFLOP/s | 1.00 | 3 / – |" in text
 
 
+def test_few_rows_have_a_table_and_no_goal():
+    lines = [grid_line("decode bf16 d128 s16384 full", 10, 24), grid_line("few16 bf16 d128 s4096 full", 10, 24)]
+    text = "\n".join(grid_tables.against_many_keys(lines, mark=True))
+    assert "| bf16, 32/8 heads, d=128, 16384 keys | 10.00 | 24.00 | 2.40 ✗ |" in text
+    assert "| bf16, 16 rows of 32/8 heads, d=128, 4096 keys | 10.00 | 24.00 | 2.40 | 1.00 |" in text
+
+
 def test_a_feature_s_cost_stands_in_its_column():
     lines = [
         cost_line("fwd fp32 features", "feature", "plain", "plain", 1.0),
