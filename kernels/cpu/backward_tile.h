@@ -43,12 +43,7 @@ inline void load_bias(const Arguments& a, const TilePlace& place, float* bias) {
       const i64 row = place.first_query + smaller(query + i, place.queries - 1);
       from[i] = place.head.address<bias_dtype>(a.bias, place.head.head, row) + place.first_key * bytes;
     }
-    for (i64 first = 0; first < place.keys; first += lanes) {
-      Floats square[lanes];
-      load_transposed<bias_dtype>(square, place.keys - first, [&](i64 i) { return from[i] + first * bytes; });
-      for (i64 i = 0; i < lanes; ++i)
-        if (first + i < block_k) store(bias + (first + i) * block_q + query, square[i]);
-    }
+    load_turned<bias_dtype, block_k, block_q>(bias + query, 0, place.keys, place.keys, from);
   }
 }
 
@@ -132,13 +127,6 @@ struct VisibleUnits {
   }
 };
 
-/// 1 - tanh(x)^2 without the difference, which has no digits left where tanh is all but 1.
-REGARD_INLINE Floats tanh_slope(Floats x) {
-  const Floats magnitude = bits_as<Floats>(bits_as<Ints>(x) & 0x7fffffff);
-  const Floats e = exp2(magnitude * (-2 * log2_of_e)), inverse = 1.0f / (1.0f + e);
-  return 4.0f * e * inverse * inverse;
-}
-
 /// One block of queries against one block of keys; all arrays lie in scratch.
 struct BackwardTile {
   const Arguments& a;
@@ -147,6 +135,7 @@ struct BackwardTile {
   float* const scratch;
   Ahead& ahead;            // is fetched meanwhile
   float unit_of_log2 = 0;  // turns products into units of log 2
+  float unit_of_cap = 0;   // and of the soft cap
   bool moderate = false;   // no LSE is so large that its rounding shows in a bf16 probability
 
   /// What the forward pass left behind, per query lane.
@@ -165,6 +154,7 @@ struct BackwardTile {
       store(part(scratch_layout.lse_log2) + i, load<Floats>(part(scratch_layout.lse) + i) * log2_of_e);
     moderate = largest < 256;
     unit_of_log2 = a.scale * log2_of_e;
+    if (key::softcap) unit_of_cap = a.scale / a.softcap;
   }
 
   float* part(i64 offset) const { return scratch + offset; }
@@ -268,7 +258,7 @@ struct BackwardTile {
       return exp2<precision>(score * unit_of_log2 - load<Floats>(part(scratch_layout.lse_log2) + query));
     const i64 key = place.first_key + k;
     if constexpr (key::softcap) {
-      const Floats x = score * (a.scale / a.softcap);
+      const Floats x = score * unit_of_cap;
       store(slope, tanh_slope(x));
       score = tanh(x) * a.softcap;
     } else {

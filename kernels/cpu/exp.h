@@ -98,20 +98,42 @@ REGARD_INLINE Floats log(Floats x) {
   return select(x < infinity, result, x);
 }
 
+/// a / b of normal numbers, to a unit or two. A division of whole vectors of AVX-512 takes 16 cycles.
+REGARD_INLINE Floats quotient(Floats a, Floats b) {
+  if constexpr (target::avx512) {
+    Floats inverse;  // to 2^-14
+    asm("vrcp14ps %1, %0" : "=v"(inverse) : "v"(b));
+    const Floats near = a * inverse;
+    return (a - near * b) * inverse + near;
+  } else {
+    return a / b;
+  }
+}
+
+/// tanh(x), relative error 3.1e-7: a quotient of polynomials whose largest relative error up to 8.2, where
+/// fp32 is as good as 1, is the least there is.
 REGARD_INLINE Floats tanh(Floats x) {
-  const Floats magnitude = bits_as<Floats>(bits_as<Ints>(x) & 0x7fffffff);
-  const Ints sign = bits_as<Ints>(x) & ~0x7fffffff;
-  // Near 0 the quotient of exponentials would lose all digits; x times a polynomial in x^2 does not.
-  const Floats square = x * x;
-  const Floats small =
-      x *
-      ((((0.015050944872200489f * square - 0.051821865141391754f) * square + 0.1330452561378479f) * square -
-        0.3333195447921753f) *
+  const Floats bounded = max(broadcast(-8.2f), min(broadcast(8.2f), x));
+  const Floats square = bounded * bounded;
+  const Floats over =
+      ((((2.2354840201188608e-11f * square - 1.4304652573571275e-08f) * square + 9.756963663676288e-06f) *
+            square +
+        0.0029732107650488615f) *
            square +
-       0.9999998807907104f);
-  const Floats bounded = select(magnitude > 20.0f, broadcast(20.0f), magnitude);
-  const Floats large = 1.0f - 2.0f / (exp2(bounded * (2 * log2_of_e)) + 1.0f);
-  return select(magnitude < 0.625f, small, bits_as<Floats>(bits_as<Ints>(large) | sign));
+       0.12967653572559357f) *
+          square +
+      1.0f;
+  const Floats under =
+      ((0.00023541688278783113f * square + 0.023976754397153854f) * square + 0.46300965547561646f) * square +
+      1.0f;
+  return quotient(bounded * over, under);
+}
+
+/// Its slope 1 - tanh(x)^2, without the difference, which has no digits left where tanh is all but 1.
+REGARD_INLINE Floats tanh_slope(Floats x) {
+  const Floats magnitude = bits_as<Floats>(bits_as<Ints>(x) & 0x7fffffff);
+  const Floats e = exp2(magnitude * (-2 * log2_of_e)), share = quotient(broadcast(1.0f), 1.0f + e);
+  return 4.0f * e * share * share;
 }
 
 }  // namespace regard

@@ -16,13 +16,13 @@ constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 constexpr bool changes_scores = key::softcap || alibi || elementwise_bias;
 
 /// Where the factor of Q K^T is applied: by the softmax, which applies a positive one for nothing (the
-/// largest score is then the largest product), or before, where scores are changed.
+/// largest score is then the largest product), or before, where scores are changed; a soft cap has its share.
 struct Scale {
   float before, in_softmax;
 
   explicit Scale(const Arguments& a) {
     const bool late = !changes_scores && a.scale > 0;
-    before = late ? 1.0f : a.scale;
+    before = late ? 1.0f : key::softcap ? a.scale / a.softcap : a.scale;
     in_softmax = late ? a.scale : 1.0f;
   }
 };
@@ -55,7 +55,6 @@ inline bool load_bits(const Head& head, ScoreTile& part) {
 
 /// Elementwise bias with its rows in lanes.
 inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
-  static_assert(!elementwise_bias || key::block_k % lanes == 0, "what is loaded are whole squares");
   constexpr i64 bytes = bytes_of<key::dtype>;
   const Rows& rows = head.arguments.bias;
   const i64 keys = head.sequence.sk - part.first_key;
@@ -64,12 +63,7 @@ inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
     for (i64 i = 0; i < lanes; ++i)
       from[i] = head.address<key::dtype>(rows, part.places->head[lane + i], part.places->row[lane + i]) +
                 part.first_key * bytes;
-    for (i64 key = part.begin / lanes * lanes; key < part.end; key += lanes) {
-      Floats square[lanes];
-      load_transposed<key::dtype>(square, keys - key, [&](i64 i) { return from[i] + key * bytes; });
-      REGARD_UNROLL
-      for (int i = 0; i < lanes; ++i) store(bias + (key + i) * tile + lane, square[i]);
-    }
+    load_turned<key::dtype, key::block_k, tile>(bias + lane, part.begin, part.end, keys, from);
   }
   part.bias = bias;
 }
@@ -79,7 +73,7 @@ inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
 REGARD_INLINE Floats modify(const Arguments& a, Floats s, float scale, Floats bias, Floats slope,
                             Ints distance) {
   s *= scale;
-  if constexpr (key::softcap) s = a.softcap * tanh(s / a.softcap);
+  if constexpr (key::softcap) s = a.softcap * tanh(s);
   if constexpr (elementwise_bias) s += bias;
   if constexpr (alibi) {
     const Floats signed_distance = __builtin_convertvector(distance, Floats);

@@ -72,17 +72,40 @@ REGARD_INLINE Floats woven(Numbers16 a, Numbers16 b, Numbers<n...>) {
       __builtin_shufflevector(a, b, (n / 8 * 8 + upper * 4 + n % 8 / 2 + n % 2 * 2 * lanes)...));
 }
 
-/// Vector i becomes number i of `lanes` rows in memory, 0 from number `count` on. `row(i)` is where row i
-/// starts.
-template <DType dtype, class Row>
-REGARD_INLINE void load_transposed(Floats (&square)[lanes], i64 count, Row row) {
-  if (count >= lanes) {
-    REGARD_UNROLL
-    for (int i = 0; i < lanes; ++i) square[i] = load_floats<dtype>(row(i));
-  } else {
-    for (int i = 0; i < lanes; ++i) square[i] = load_floats<dtype>(row(i), count);
+/// The numbers [begin, end) of `lanes` rows in memory, each of `count`, as to[number][lane]; rows of `to` are
+/// `apart` numbers apart, and there are `capacity`. What shares squares with those is written too, 0 behind
+/// the last number.
+template <DType dtype, i64 capacity, i64 apart>
+inline void load_turned(float* to, i64 begin, i64 end, i64 count, const u8* const (&rows)[lanes]) {
+  for (i64 first = begin / lanes * lanes; first < end; first += lanes) {
+    Floats square[lanes];
+    if constexpr (dtype == DType::bf16) {
+      if (first + 2 * lanes <=
+          smaller(count, capacity)) {  // words of two numbers: half the exchanges of lanes
+        REGARD_UNROLL
+        for (int i = 0; i < lanes; ++i) square[i] = load<Floats>(rows[i] + first * 2);
+        transpose(square);
+        REGARD_UNROLL
+        for (int i = 0; i < lanes; ++i) {
+          const Words both = bits_as<Words>(square[i]);
+          store(to + (first + 2 * i) * apart, both << 16);
+          store(to + (first + 2 * i + 1) * apart, both & 0xffff0000u);
+        }
+        first += lanes;
+        continue;
+      }
+    }
+    const i64 bytes = first * bytes_of<dtype>;
+    if (count - first >= lanes) {
+      REGARD_UNROLL
+      for (int i = 0; i < lanes; ++i) square[i] = load_floats<dtype>(rows[i] + bytes);
+    } else {
+      for (int i = 0; i < lanes; ++i) square[i] = load_floats<dtype>(rows[i] + bytes, count - first);
+    }
+    transpose(square);
+    for (i64 i = 0; i < smaller<i64>(lanes, capacity - first); ++i)
+      store(to + (first + i) * apart, square[i]);
   }
-  transpose(square);
 }
 
 }  // namespace regard

@@ -38,32 +38,32 @@ std::string stated_bound(const std::string& precision) {
   return there ? found[1].str() : "";
 }
 
-/// exp2 of some precision on some target.
-class Exp2 {
+/// A function of exp.h on some target.
+class Function {
  public:
-  Exp2(const std::string& target, const std::string& precision) {
+  Function(const std::string& target, const std::string& name) {
     const Target& described = **find_target(target);
     KernelKey key;
     key.target = described.name;
     const std::string source = constants(key, described) + R"(
 #include "kernels/cpu/exp.h"
 struct Call { const float* x; float* y; };
-extern "C" __attribute__((visibility("default"))) void exp2_of(const void*, long long count, void* given) {
+extern "C" __attribute__((visibility("default"))) void all_of(const void*, long long count, void* given) {
   const Call call = *static_cast<Call*>(given);
   for (long long i = 0; i < count; i += regard::lanes)
-    regard::store(call.y + i, regard::exp2<regard::Precision::)" +
-                               precision + R"(>(regard::load<regard::Floats>(call.x + i)));
+    regard::store(call.y + i, regard::)" +
+                               name + R"((regard::load<regard::Floats>(call.x + i)));
 }
 )";
     std::vector<std::string> options(host_options.begin(), host_options.end());
     options.insert(options.end(), described.options.begin(), described.options.end());
     options.push_back("-I" + root);
-    const auto compiled = (*toolchain_for(described))->compile({"exp2_of", source, options});
+    const auto compiled = (*toolchain_for(described))->compile({"all_of", source, options});
     if (!compiled) {
       ADD_FAILURE() << compiled.error().message;
       return;
     }
-    module_ = *cpu::load(compiled->binary, "exp2_of");
+    module_ = *cpu::load(compiled->binary, "all_of");
   }
   explicit operator bool() const { return module_ != nullptr; }
 
@@ -84,6 +84,10 @@ extern "C" __attribute__((visibility("default"))) void exp2_of(const void*, long
   std::shared_ptr<cpu::Module> module_;
 };
 
+Function exp2_of(const std::string& target, const std::string& precision) {
+  return {target, "exp2<regard::Precision::" + precision + ">"};
+}
+
 /// Every 61st float from -125 to 127, with both ends and what lies around 0; tiny ones are all 1.
 std::vector<std::vector<float>> samples() {
   constexpr std::size_t most = 1 << 16;
@@ -103,7 +107,7 @@ TEST(Exp2, RelativeErrorIsWithinTheStatedBound) {
   const std::string page = text_of("docs/cpu.md");
   struct Variant {
     std::string name;
-    Exp2 exp2;
+    Function exp2;
     double bound, worst = 0;
     float at = 0;
   };
@@ -113,7 +117,7 @@ TEST(Exp2, RelativeErrorIsWithinTheStatedBound) {
     ASSERT_NE(bound, "") << precision;
     EXPECT_NE(page.find(bound), std::string::npos) << "docs/cpu.md does not name " << bound;
     for (const std::string& target : runnable_targets()) {
-      variants.push_back({precision + " on " + target, Exp2(target, precision), std::stod(bound)});
+      variants.push_back({precision + " on " + target, exp2_of(target, precision), std::stod(bound)});
       ASSERT_TRUE(variants.back().exp2);
     }
   }
@@ -141,7 +145,7 @@ TEST(Exp2, OutsideOfItsRange) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   for (const std::string precision : precisions) {
     for (const std::string& target : runnable_targets()) {
-      const Exp2 exp2(target, precision);
+      const Function exp2 = exp2_of(target, precision);
       ASSERT_TRUE(exp2);
       const std::vector<float> y =
           exp2({-infinity, std::nanf(""), -126, -126.5f, -149, -150, -1000, -3.4e38f});
@@ -152,6 +156,39 @@ TEST(Exp2, OutsideOfItsRange) {
         EXPECT_LE(y[i], 0x1.001p-126f) << precision << " on " << target;
       }
     }
+  }
+}
+
+TEST(Tanh, RelativeErrorIsWithinTheStatedBound) {
+  std::smatch found;
+  const std::string header = text_of("kernels/cpu/exp.h");
+  ASSERT_TRUE(std::regex_search(header, found, std::regex("tanh\\(x\\), relative error ([0-9.]+e-[0-9]+)")));
+  const double bound = std::stod(found[1].str());
+  std::vector<float> x;
+  for (auto bits = std::bit_cast<std::uint32_t>(0x1p-30f); bits < std::bit_cast<std::uint32_t>(100.0f);
+       bits += 997)
+    for (const float sign : {1.0f, -1.0f}) x.push_back(sign * std::bit_cast<float>(bits));
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const std::string& target : runnable_targets()) {
+    const Function tanh(target, "tanh"), slope(target, "tanh_slope");
+    ASSERT_TRUE(tanh && slope);
+    const std::vector<float> y = tanh(x), slopes = slope(x);
+    double worst = 0, worst_slope = 0;
+    float at = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double error = std::abs(y[i] / std::tanh(static_cast<double>(x[i])) - 1);
+      if (!(error <= worst)) worst = error, at = x[i];
+      const double cosh = std::cosh(static_cast<double>(x[i]));
+      if (std::abs(x[i]) < 20) worst_slope = std::max(worst_slope, std::abs(slopes[i] * cosh * cosh - 1));
+    }
+    RecordProperty("tanh on " + target, std::to_string(worst / bound));
+    EXPECT_LE(worst, bound) << target << " at " << at;
+    // The argument of its exponential is rounded, which counts as often as it is large.
+    EXPECT_LE(worst_slope, 20 * 0x1p-22) << target;
+    const std::vector<float> ends = tanh({infinity, -infinity, 0, std::nanf("")});
+    EXPECT_LE(std::max(std::abs(ends[0] - 1), std::abs(ends[1] + 1)), bound) << target;
+    EXPECT_EQ(ends[2], 0) << target;
+    EXPECT_TRUE(std::isnan(ends[3])) << target;
   }
 }
 
