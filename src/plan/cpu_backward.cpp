@@ -57,21 +57,24 @@ std::int64_t part_bytes(const Problem& p, std::int64_t keys) {
   return product({keys, padded_columns(p.d) + padded_columns(p.dv), 4});
 }
 
-/// Of few long heads the queries are cut in parts: where those have blocks of their own, blocks of keys of
-/// different parts do not wait for each other. By the problem alone, as it changes the order of additions. A
-/// part costs a sum of all dK and dV; so not where ranges or bits may leave most of it 0, and beyond 64 MiB
-/// two are enough. A bias's gradient is summed by one block of keys.
+/// Of few long heads, or groups of heads, the queries are cut in parts: where those have blocks of their own,
+/// blocks of keys of different parts do not wait for each other, and many short blocks are left where there
+/// were few long ones. By the problem alone, as it changes the order of additions. A part costs a sum of all
+/// dK and dV; so not where ranges or bits may leave most of it 0, and beyond 64 MiB two are enough. A bias's
+/// gradient is summed by one block of keys.
 std::int64_t query_parts(const Problem& p, std::int64_t heads, std::int64_t block_k) {
-  constexpr std::int64_t many_heads = 16, least_queries = 2048, many_bytes = std::int64_t{64} << 20;
+  constexpr std::int64_t many_heads = 16, many_blocks = 256, least_rows = 2048,
+                         many_bytes = std::int64_t{64} << 20;
   if (p.dbias || p.ranges || p.bits) return 1;
   const auto at_most = [](std::int64_t whole, std::int64_t of_one) {
     return whole / std::max<std::int64_t>(of_one, 1);
   };
   const std::int64_t by_bytes = at_most(many_bytes, part_bytes(p, product({p.hk, key_tokens(p)})));
-  return std::max<std::int64_t>(
-      std::min({at_most(many_heads, heads), at_most(queries_of_block(p, block_k), least_queries),
-                std::max<std::int64_t>(by_bytes, 2)}),
-      1);
+  const std::int64_t blocks = product({heads, ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k)});
+  const std::int64_t rows = product({queries_of_block(p, block_k), p.hq / p.hk});
+  return std::max<std::int64_t>(std::min({std::max(at_most(many_heads, heads), at_most(many_blocks, blocks)),
+                                          at_most(rows, least_rows), std::max<std::int64_t>(by_bytes, 2)}),
+                                1);
 }
 
 /// With many heads each goes to one thread, which keeps its dQ in a near cache. With few every block of keys

@@ -189,14 +189,16 @@ TEST(Backward, LayoutsAndPaddedRows) {
 
 // Few heads with many rows: dK and dV are the sums of what parts of the queries have of them.
 TEST(Backward, PartsOfTheQueries) {
-  expect_right(product({"fp32 h=1 sq=4200 sk=40 d=24",
-                        "bf16 hq=2 hk=1 sq=4170 sk=300 d=7 mask=window:4000,300,top_left sink",
-                        "bf16 varlen b=2 h=1 sq=4700 sk=40 tq=8300 tk=70 d=24 dv=40 dropout=0.1",
-                        "bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=40 tq=15000 tk=90 d=24 lengths",
-                        "fp32 h=1 sq=4096 sk=300 d=24", "bf16 b=3 hq=3 hk=1 sq=6200 sk=20 d=24 lengths",
-                        "bf16 h=1 sq=8200 sk=30 d=7 mask=causal"},
-                       {""}),
-               runnable_targets());
+  expect_right(
+      product({"fp32 h=1 sq=4200 sk=40 d=24",
+               "bf16 hq=2 hk=1 sq=4170 sk=300 d=7 mask=window:4000,300,top_left sink",
+               "bf16 varlen b=2 h=1 sq=4700 sk=40 tq=8300 tk=70 d=24 dv=40 dropout=0.1",
+               "bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=40 tq=15000 tk=90 d=24 lengths",
+               "fp32 h=1 sq=4096 sk=300 d=24", "bf16 b=3 hq=3 hk=1 sq=6200 sk=20 d=24 lengths",
+               "bf16 h=1 sq=8200 sk=30 d=7 mask=causal", "bf16 hq=16 hk=1 sq=300 sk=280 d=24 mask=causal",
+               "fp32 varlen b=3 hq=32 hk=2 sq=400 sk=300 tq=600 tk=500 d=8 lengths"},
+              {""}),
+      runnable_targets());
 }
 
 // Parts that see none of a block of keys leave it out, and blocks that nobody sees have gradients of 0.
@@ -215,7 +217,7 @@ TEST(Backward, PartsOfTheQueriesHaveTheSameBitsForAnyNumberOfThreads) {
        {"bwd bf16 h=2 sq=6200 sk=300 d=40", "bwd fp32 h=1 sq=4200 sk=300 d=24 dv=40 mask=causal",
         "bwd bf16 b=2 h=1 sq=6200 sk=300 d=24 lengths softcap=5",
         "bwd bf16 h=1 sq=6200 sk=300 d=7 mask=window:4200,0,top_left,sink=30",
-        "bwd bf16 h=1 sq=4200 sk=2300 d=7 mask=causal",
+        "bwd bf16 h=1 sq=4200 sk=2300 d=7 mask=causal", "bwd bf16 hq=16 hk=1 sq=300 sk=280 d=24 mask=causal",
         "bwd fp32 b=3 h=1 sq=4200 sk=700 d=7 mask=causal_top_left lengths",
         "bwd bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=400 tq=15000 tk=600 d=24 dropout=0.1 sink"})
     for (int threads : {2, 3, 16})

@@ -657,6 +657,9 @@ TEST(Plan, BackwardOfFewLongHeadsCutsTheQueries) {
                         {"bwd bf16 h=2 s=65536 d=128", 2},
                         {"bwd bf16 b=2 hq=16 hk=4 s=4096 d=64", 2},
                         {"bwd bf16 b=3 hq=12 hk=3 s=4096 d=64", 1},  // nine heads of K and V
+                        {"bwd bf16 hq=32 hk=8 s=1024 d=64", 2},      // 2048 rows of four heads
+                        {"bwd bf16 hq=16 hk=2 s=2048 d=64", 8},
+                        {"bwd bf16 h=16 s=2048 d=64", 1},
                         {"bwd bf16 h=1 s=16384 d=64 mask=causal", 8},
                         {"bwd bf16 h=1 s=16384 d=64 mask=window:128,0", 1},
                         {"bwd bf16 h=1 s=16384 d=64 mask=window:4000,0", 2},
