@@ -212,10 +212,8 @@ TEST(Forward, RowsOfSeveralHeadsInATile) {
     for (const char* rest :
          {"fp32 bias=bh", "fp32 softcap=3", "bf16 bias=11 mask=causal", "bf16 bias=alibi mask=causal",
           "fp16 bias=alibi_b layout=sbhd", "fp32 bits sink layout=bshd", "bf16 ranges bits splits=2 sink",
-          "bf16 splits=3 mask=window:40,3,sink=2", "fp32 lengths mask=causal sink"}) {
+          "bf16 splits=3 mask=window:40,3,sink=2", "fp32 lengths mask=causal sink"})
       entries.push_back({std::string("fwd lse ") + shape + " " + rest});
-      entries.back().options.padded_rows = true;
-    }
   for (const char* rest : {"bf16 mask=causal bias=alibi sink", "fp32 lengths mask=window:20,0,sink=4"})
     entries.push_back({std::string("fwd lse varlen b=5 hq=6 hk=2 sq=150 sk=170 tq=400 tk=450 d=64 ") + rest});
   entries.push_back({"fwd lse fp32 hq=5 hk=1 sq=21 sk=260 d=512 mask=window:40,0,sink=3 sink"});
