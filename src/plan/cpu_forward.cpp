@@ -17,7 +17,7 @@ std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threa
   const std::int64_t block_q = value_of(tile, "block_q");
   if (p.paged > 0) return block_q;
   constexpr std::int64_t least = ForwardLayout::tile, enough = 256;
-  const std::int64_t of_thread = product({p.b, p.hq, p.sq}) / threads;
+  const std::int64_t of_thread = product({p.hq, query_tokens(p)}) / threads;
   const std::int64_t share = std::max(std::min(of_thread / 4, enough), of_thread / 8);
   const std::int64_t rows = product({heads_together(p), p.sq});
   const std::int64_t blocks = ceil_divide(rows, std::max(std::min(block_q, share), least));

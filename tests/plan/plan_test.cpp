@@ -732,6 +732,8 @@ TEST(Plan, ForwardCutsTheLastBlocks) {
       {"fwd bf16 b=1 h=2 s=8192 d=128 mask=causal", 16, 256, 256, 64, 64},
       {"fwd bf16 b=1 h=2 s=8192 d=128 mask=window:1024,0", 16, 256, 64, 48, 112},
       {"fwd bf16 b=1 h=2 s=8192 d=128 splits=3", 16, 256, 256, 64, 3 * 64},
+      // Blocks for the tokens that there are, not for as many sequences of the longest kind.
+      {"fwd bf16 varlen b=10 h=2 s=4096 tq=8165 tk=8165 d=128 mask=causal", 16, 256, 256, 320, 320},
       {"fwd fp32 b=1 h=2 s=8192 d=128", 16, 128, 64, 112, 112 + 16 * 2},
       {"fwd bf16 b=2 h=2 sq=0 sk=2000 d=128", 2, 0, 64, 0, 0},
   };
