@@ -98,7 +98,8 @@ REGARD_INLINE Floats log(Floats x) {
   return select(x < infinity, result, x);
 }
 
-/// a / b of normal numbers, to a unit or two. A division of whole vectors of AVX-512 takes 16 cycles.
+/// a / b of normal numbers, to a unit or two where a is above 2^-112. A division of whole vectors of AVX-512
+/// takes 16 cycles.
 REGARD_INLINE Floats quotient(Floats a, Floats b) {
   if constexpr (target::avx512) {
     Floats inverse;  // to 2^-14

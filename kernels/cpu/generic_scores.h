@@ -118,9 +118,9 @@ inline void modify_row(const QueryRows& rows, i64 i, i64 first_key, float* score
   for (i64 key = 0; key < tile_keys; key += lanes) {
     Floats s = load<Floats>(scores + key) * scale;
     if (a.softcap > 0) {
-      const Floats t = tanh(s * (1 / a.softcap));
-      s = t * a.softcap;
-      if (slopes) store(slopes + key, 1.0f - t * t);
+      const Floats x = s * (1 / a.softcap);
+      s = tanh(x) * a.softcap;
+      if (slopes) store(slopes + key, tanh_slope(x));
     }
     if (a.bias.data) s += load<Floats>(bias_row + key);
     if (a.alibi) {

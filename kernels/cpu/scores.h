@@ -16,7 +16,8 @@ constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 constexpr bool changes_scores = key::softcap || alibi || elementwise_bias;
 
 /// Where the factor of Q K^T is applied: by the softmax, which applies a positive one for nothing (the
-/// largest score is then the largest product), or before, where scores are changed; a soft cap has its share.
+/// largest score is then the largest product), or before, where scores are changed: divided by a soft cap, as
+/// tanh takes it.
 struct Scale {
   float before, in_softmax;
 

@@ -103,8 +103,9 @@ inline void load_turned(float* to, i64 begin, i64 end, i64 count, const u8* cons
       for (int i = 0; i < lanes; ++i) square[i] = load_floats<dtype>(rows[i] + bytes, count - first);
     }
     transpose(square);
-    for (i64 i = 0; i < smaller<i64>(lanes, capacity - first); ++i)
-      store(to + (first + i) * apart, square[i]);
+    static_assert(capacity % lanes == 0);
+    REGARD_UNROLL
+    for (i64 i = 0; i < lanes; ++i) store(to + (first + i) * apart, square[i]);
   }
 }
 

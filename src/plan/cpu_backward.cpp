@@ -43,13 +43,17 @@ std::int64_t main_scratch(const Problem& p, const Target& target, const Target::
   return BackwardScratch(shape).floats * 4;
 }
 
-/// Queries that can meet one block of `keys`, as far as the window alone tells, of a sequence of average
-/// length; sink tokens are met by all.
-std::int64_t queries_of_block(const Problem& p, std::int64_t keys) {
+/// Rows of queries that a block of `keys` has to do with, of a sequence of average length: those of all heads
+/// that share the keys; or of one head where a window lets it meet fewer queries than there are, as most
+/// parts have nothing to do with it then. Sink tokens are met by all.
+std::int64_t rows_of_block(const Problem& p, std::int64_t keys) {
   const std::int64_t queries = ceil_divide(query_tokens(p), std::max<std::int64_t>(p.b, 1));
   const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
-  if (!window || p.window_left < 0 || p.window_right < 0) return queries;
-  return std::min(queries, sum({p.window_left, p.window_right, keys}));
+  if (window && p.window_left >= 0 && p.window_right >= 0) {
+    const std::int64_t met = sum({p.window_left, p.window_right, keys});
+    if (met < queries) return met;
+  }
+  return product({queries, p.hq / p.hk});
 }
 
 /// dK and dV of one part of the queries, in fp32.
@@ -70,11 +74,14 @@ std::int64_t query_parts(const Problem& p, std::int64_t heads, std::int64_t bloc
     return whole / std::max<std::int64_t>(of_one, 1);
   };
   const std::int64_t by_bytes = at_most(many_bytes, part_bytes(p, product({p.hk, key_tokens(p)})));
-  const std::int64_t blocks = product({heads, ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k)});
-  const std::int64_t rows = product({queries_of_block(p, block_k), p.hq / p.hk});
-  return std::max<std::int64_t>(std::min({std::max(at_most(many_heads, heads), at_most(many_blocks, blocks)),
-                                          at_most(rows, least_rows), std::max<std::int64_t>(by_bytes, 2)}),
-                                1);
+  std::int64_t wanted = at_most(many_heads, heads);
+  if (p.hq > p.hk) {
+    const std::int64_t keys = ceil_divide(key_tokens(p), std::max<std::int64_t>(p.b, 1));
+    wanted = std::max(wanted, at_most(many_blocks, product({heads, ceil_divide(keys, block_k)})));
+  }
+  return std::max<std::int64_t>(
+      std::min({wanted, at_most(rows_of_block(p, block_k), least_rows), std::max<std::int64_t>(by_bytes, 2)}),
+      1);
 }
 
 /// With many heads each goes to one thread, which keeps its dQ in a near cache. With few every block of keys
@@ -97,6 +104,8 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   plan.query_parts = query_parts(p, heads, block_k);
   plan.part_queries =
       round_up(ceil_divide(std::max<std::int64_t>(p.sq, 1), plan.query_parts), value_of(tile, "block_q"));
+  // Of whole tiles there may be fewer.
+  plan.query_parts = std::max<std::int64_t>(ceil_divide(p.sq, plan.part_queries), 1);
   if (splits_keys(plan.threads, heads)) {
     split_keys(plan, plan.key_blocks, block_k);
     // Two threads wait little for each other.

@@ -196,7 +196,7 @@ TEST(Backward, PartsOfTheQueries) {
                "bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=40 tq=15000 tk=90 d=24 lengths",
                "fp32 h=1 sq=4096 sk=300 d=24", "bf16 b=3 hq=3 hk=1 sq=6200 sk=20 d=24 lengths",
                "bf16 h=1 sq=8200 sk=30 d=7 mask=causal", "bf16 hq=16 hk=1 sq=300 sk=280 d=24 mask=causal",
-               "fp32 varlen b=3 hq=32 hk=2 sq=400 sk=300 tq=600 tk=500 d=8 lengths"},
+               "fp32 varlen b=3 hq=32 hk=2 sq=400 sk=300 tq=1000 tk=800 d=8 lengths"},
               {""}),
       runnable_targets());
 }

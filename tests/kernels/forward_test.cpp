@@ -220,6 +220,17 @@ TEST(Forward, RowsOfSeveralHeadsInATile) {
   expect_right(entries, runnable_targets());
 }
 
+// Squares of a bias in bf16 are taken two keys a word, as far as rows go. Between rows lie NaN.
+TEST(Forward, BiasRowsOfEveryLength) {
+  std::vector<Entry> entries;
+  for (const char* rest :
+       {"sk=47", "sk=48", "sk=49", "sk=63 hk=1", "sk=337 mask=window:20,0", "sk=300 mask=window:9,0 hk=1"}) {
+    entries.push_back({std::string("fwd bf16 lse hq=3 sq=70 d=40 bias=11 ") + rest});
+    entries.back().options.padded_rows = true;
+  }
+  expect_right(entries, runnable_targets());
+}
+
 TEST(Forward, PackedSequences) {
   std::vector<Entry> entries;
   for (const char* rest :

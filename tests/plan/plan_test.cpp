@@ -660,6 +660,9 @@ TEST(Plan, BackwardOfFewLongHeadsCutsTheQueries) {
                         {"bwd bf16 hq=32 hk=8 s=1024 d=64", 2},      // 2048 rows of four heads
                         {"bwd bf16 hq=16 hk=2 s=2048 d=64", 8},
                         {"bwd bf16 h=16 s=2048 d=64", 1},
+                        {"bwd bf16 b=2 h=8 sq=4096 sk=77 d=64", 1},
+                        {"bwd bf16 hq=64 hk=1 s=64 d=64", 1},  // two would share a tile
+                        {"bwd bf16 hq=32 hk=8 s=16384 d=64 mask=window:1024,0", 1},
                         {"bwd bf16 h=1 s=16384 d=64 mask=causal", 8},
                         {"bwd bf16 h=1 s=16384 d=64 mask=window:128,0", 1},
                         {"bwd bf16 h=1 s=16384 d=64 mask=window:4000,0", 2},
