@@ -219,7 +219,7 @@ struct Backward {
     const VisibleUnits& visible = tile.visible;
     if constexpr (key::bits)
       if (!load_bits(a, place, reinterpret_cast<u32*>(part(scratch_layout.bits)))) return false;
-    if constexpr (has_bias) load_bias(a, place, part(scratch_layout.bias));
+    if constexpr (elementwise_bias) load_bias(a, place, part(scratch_layout.bias));
     if constexpr (key::dropout)
       load_random_bytes(a, place, reinterpret_cast<u32*>(part(scratch_layout.dropout)));
     tile.load_rows();

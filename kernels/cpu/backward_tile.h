@@ -17,12 +17,11 @@ constexpr i64 d = key::d, dv = key::dv;
 constexpr i64 columns_d = padded_columns(d), columns_dv = padded_columns(dv);
 constexpr i64 panel = tile_vectors * lanes;      // columns of a B operand that are multiplied together
 constexpr i64 operand_panel = amx ? 16 : panel;  // and those that lie together
-constexpr bool has_bias = key::bias != Bias::none && !alibi;
 constexpr DType bias_dtype = key::dtype;
 
-constexpr BackwardScratch scratch_layout{
-    BackwardShape{key::d, key::dv, depth(key::d), depth(key::dv), block_q, block_k, depth(block_q),
-                  depth(block_k), pairs, amx, key::bits, has_bias, key::dbias, key::softcap, key::dropout}};
+constexpr BackwardScratch scratch_layout{BackwardShape{
+    key::d, key::dv, depth(key::d), depth(key::dv), block_q, block_k, depth(block_q), depth(block_k), pairs,
+    amx, key::bits, elementwise_bias, key::dbias, key::softcap, key::dropout}};
 
 constexpr i64 unit = 2 * lanes;  // queries that are in or out of a tile together
 constexpr i64 units = block_q / unit;
@@ -161,7 +160,7 @@ struct BackwardTile {
 
   /// Features that are too much code to be unrolled over a whole tile, or ask for exact scores.
   static constexpr bool modified =
-      key::softcap || has_bias || alibi || key::dropout || key::bits || key::dbias;
+      key::softcap || elementwise_bias || alibi || key::dropout || key::bits || key::dbias;
   /// The sums of dO V^T start at -D.
   static constexpr bool starts_at_delta = !key::dropout && !amx;
   /// P as an operand is all there is of it.
@@ -264,7 +263,7 @@ struct BackwardTile {
     } else {
       score *= a.scale;
     }
-    if constexpr (has_bias) score += load<Floats>(part(scratch_layout.bias) + k * block_q + query);
+    if constexpr (elementwise_bias) score += load<Floats>(part(scratch_layout.bias) + k * block_q + query);
     if constexpr (alibi) {
       const i64 diagonal = place.first_query + place.head.sequence.sk - place.head.sequence.sq;
       const Ints offset = lane_numbers() + static_cast<i32>(diagonal + query - key);

@@ -16,6 +16,8 @@ REGARD_CALLED inline Head head_of(const Arguments& a, i64 batch, i64 head) {
 
 /// ALiBi adds to scores, each head by a slope of its own.
 constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
+/// A tensor does, each pair of a query and a key by a number of its own.
+constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 
 /// row[0, n) * factor as numbers of `dtype`.
 template <DType dtype, i64 n>

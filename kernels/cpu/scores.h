@@ -11,7 +11,6 @@ namespace regard {
 /// Scores of a tile lie as [key][tile]: one lane per query row.
 constexpr i64 tile = ForwardLayout::tile;
 
-constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 /// More than a factor and a mask lies between Q K^T and the softmax.
 constexpr bool changes_scores = key::softcap || alibi || elementwise_bias;
 
