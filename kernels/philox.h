@@ -31,7 +31,7 @@ REGARD_INLINE Product multiply(u32 a, u32 b) {
   return {static_cast<u32>(product), static_cast<u32>(product >> 32)};
 }
 
-/// The 16 bytes, as little-endian words, in place of the counter. `Word` is u32 or a vector of them;
+/// The 16 bytes, as little-endian words, in place of the counter. `Word` is u32 or many of them;
 /// `multiply` gives the two halves of its products with one u32.
 template <class Word, class Multiply>
 REGARD_INLINE void random_bytes(Word (&counter)[4], u64 seed, Multiply multiply) {

@@ -101,14 +101,12 @@ inline void multiply(const TileProduct& p, i64 rows, i64 columns) {
   if (row < rows) multiply_rows<1>(p, row, columns);
 }
 
-/// The same for a B that stays in the first cache and an A that does not: 32 columns of B are read once.
-template <i64 rows, i64 columns>
-void multiply_by_columns(const TileProduct& p) {
-  static_assert(columns % 32 == 0);
+/// The same of 32 columns, for a B that stays in the first cache and an A that does not.
+template <i64 rows>
+void multiply_two_columns(const TileProduct& p) {
   constexpr i64 whole = rows / 32 * 32;
-  for (i64 column = 0; column < columns; column += 32)
-    for (i64 row = 0; row < whole; row += 32) multiply_block<2, 2>(p, row, column);
-  if constexpr (whole < rows) multiply_rows<1>(p, whole, columns);
+  for (i64 row = 0; row < whole; row += 32) multiply_block<2, 2>(p, row, 0);
+  if constexpr (whole < rows) multiply_rows<1>(p, whole, 32);
 }
 
 }  // namespace regard

@@ -67,6 +67,13 @@ struct Backward {
     return larger<i64>(1, ceil_divide(end, block_k)) - 1;
   }
 
+  /// Whether any of the queries might see any of the keys: sooner said than where. None sees further back
+  /// than those before it, but for sink tokens.
+  REGARD_CALLED bool may_see(const Sequence& sequence, i64 query, i64 queries, i64 first, i64 keys) const {
+    return a.ranges || visible_keys(a, sequence, query).lo < first + keys ||
+           visible_keys(a, sequence, query + queries - 1).sink_hi > first;
+  }
+
   REGARD_CALLED void block_of_keys(const Head& head, i64 block) {
     const Sequence& sequence = head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
@@ -125,8 +132,11 @@ struct Backward {
       const i64 last_block = last_block_of(sequence, query + queries - 1);
       if (last_block < block) break;
       if (last_block > block) awaited = done;
-      visible.find(a, sequence, query, queries);
-      const bool any = visible.find_keys(first, keys, queries);
+      bool any = may_see(sequence, query, queries, first, keys);
+      if (any) {
+        visible.find(a, sequence, query, queries);
+        any = visible.find_keys(first, keys, queries);
+      }
       if (!any && block > 0 && block < last_block) continue;
       for (i64 i = 0; i < group; ++i) {
         const Head head = head_of(a, batch, kv_head * group + i);
@@ -221,7 +231,7 @@ struct Backward {
       if (!load_bits(a, place, reinterpret_cast<u32*>(part(scratch_layout.bits)))) return false;
     if constexpr (elementwise_bias) load_bias(a, place, part(scratch_layout.bias));
     if constexpr (key::dropout)
-      load_random_bytes(a, place, reinterpret_cast<u32*>(part(scratch_layout.dropout)));
+      load_random_bytes(place, reinterpret_cast<u32*>(part(scratch_layout.dropout)));
     tile.load_rows();
     pack_queries(place);
 
@@ -251,20 +261,14 @@ struct Backward {
   template <i64 columns>
   REGARD_CALLED void add_by_key(const float* operand, const float* b, const VisibleUnits& visible, i64 from,
                                 i64 to, float* sums) {
-    if constexpr (amx)
-      return multiply(
-          {operand + from * depth(block_q), rows_apart(depth(block_q)), b, tiles_by_columns(depth(block_q)),
-           sums + from * columns, rows_apart(columns), depth(block_q), true},
-          to - from, columns);
+    if constexpr (amx) return add_by_key_amx<columns>(operand, b, visible, from, to, sums);
     for_panels<columns>([&](i64 column, auto vectors) {
       for (i64 k = from; k < to; k += tile_rows) {
-        i64 first = 0, last = units;
-        while (first < last && !visible.sees(first, k)) ++first;
-        while (last > first && !visible.sees(last - 1, k)) --last;
+        const Range seeing = visible.units_of(k);
         add_product<tile_rows, vectors.value>(
-            operand + k * depth(block_q) + depth(first * unit), depth(block_q), 1,
-            b + column * depth(block_q) + depth(first * unit) * panel, depth((last - first) * unit),
-            sums + k * columns + column, columns);
+            operand + k * depth(block_q) + depth(seeing.begin * unit), depth(block_q), 1,
+            b + column * depth(block_q) + depth(seeing.begin * unit) * panel,
+            depth((seeing.end - seeing.begin) * unit), sums + k * columns + column, columns);
       }
     });
   }
@@ -274,12 +278,7 @@ struct Backward {
     const VisibleUnits& visible = tile.visible;
     const i64 queries = tile.place.queries;
     const float* const k_columns = part(scratch_layout.k_columns);
-    if constexpr (amx) {
-      i64 from = block_k, to = 0;
-      visible.widen(from, to, 0, units);
-      return add_grad_q_amx(sums, k_columns + depth(from) * 16, tile.grad_s_pairs(from, 0), depth(to - from),
-                            queries, part(scratch_layout.grad_q));
-    }
+    if constexpr (amx) return add_grad_q_amx(tile, sums, k_columns, part(scratch_layout.grad_q));
     for_panels<columns_d>([&](i64 column, auto vectors) {
       constexpr int rest = block_q % tile_rows;
       // The keys of a strip are found in one place for all heights, which is less to compile.

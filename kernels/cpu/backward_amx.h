@@ -7,46 +7,93 @@
 
 namespace regard {
 
+/// Queries that are in or out of a tile together are two tiles of the unit, as are the keys.
+static_assert(!amx || (unit == 32 && key_step == 32 && units == 2));
+
 /// P and dS of the keys [from, to) of the block.
 inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
-  const auto row_of = [&](i64 array, i64 k) { return tile.part(array) + k * block_q; };
-  float* const scores = row_of(scratch_layout.scores, from);
-  const auto for_panels = [&](i64 step, auto function) {
-    for (i64 k = from; k < to; k += step)
-      for (i64 query = 0; query < block_q; query += panel)
-        function(k, query, row_of(scratch_layout.scores, k) + query,
-                 row_of(scratch_layout.weights, k) + query,
-                 key::softcap ? row_of(scratch_layout.slopes, k) + query : nullptr);
-  };
   const auto multiply_rows_of = [&](i64 rows, i64 columns, i64 steps) {
-    multiply({tile.part(rows) + from * steps, rows_apart(steps), tile.part(columns), tiles_by_columns(steps),
-              scores, rows_apart(block_q), steps, false},
-             to - from, block_q);
+    const TileProduct product{tile.part(rows),
+                              rows_apart(steps),
+                              tile.part(columns),
+                              tiles_by_columns(steps),
+                              tile.part(scratch_layout.scores),
+                              rows_apart(block_q),
+                              steps,
+                              false};
+    for (i64 k = from; k < to; k += key_step)
+      for (i64 u = 0; u < units; ++u)
+        if (tile.visible.sees(u, k)) multiply_block<2, 2>(product, k, u * unit);
   };
+  // function(key, first query, number of vectors, place in the arrays of scores), `step` keys at a time.
+  const auto for_seen = [&](i64 step, auto function) {
+    for (i64 k = from; k < to; k += key_step) {
+      const Range seeing = tile.visible.units_of(k);
+      if (seeing.empty()) continue;
+      const i64 query = seeing.begin * unit;
+      for (i64 i = k; i < k + key_step; i += step) {
+        if (seeing.end - seeing.begin == units)
+          function(i, query, Count<block_q / lanes>{}, i * block_q + query);
+        else
+          function(i, query, Count<unit / lanes>{}, i * block_q + query);
+      }
+    }
+  };
+  float* const scores = tile.part(scratch_layout.scores);
+  float* const weights = tile.part(scratch_layout.weights);
+  float* const slopes = key::softcap ? tile.part(scratch_layout.slopes) : scores;
   multiply_rows_of(scratch_layout.k_rows, scratch_layout.q_transposed, depth(d));
-  for_panels(1, [&](i64 k, i64 query, const float* score, float* weight, float* slope) {
-    const auto value = [&](int v) { return load<Floats>(score + v * lanes); };
+  for_seen(1, [&](i64 k, i64 query, auto vectors, i64 place) {
+    const auto value = [&](int v) { return load<Floats>(scores + place + v * lanes); };
     const i64 step = k / key_step * key_step;
-    if (tile.is_plain(query / unit, (query + panel) / unit, step))
-      tile.make_weights<tile_vectors, false>(k, query, value, weight, slope);
+    constexpr int count = vectors.value;
+    if (tile.is_plain(query / unit, query / unit + count * lanes / unit, step))
+      tile.make_weights<count, false>(k, query, value, weights + place, slopes + place);
     else
-      tile.make_weights<tile_vectors, true>(k, query, value, weight, slope);
+      tile.make_weights<count, true>(k, query, value, weights + place, slopes + place);
   });
   multiply_rows_of(scratch_layout.v_rows, scratch_layout.grad_o_transposed, depth(dv));
-  for_panels(2, [&](i64 k, i64 query, const float* score, const float* weight, const float* slope) {
-    const auto value = [&](int j, int v) { return load<Floats>(score + j * block_q + v * lanes); };
-    tile.make_gradients<tile_vectors>(k, query, value, weight, slope, block_q);
+  for_seen(2, [&](i64 k, i64 query, auto vectors, i64 place) {
+    const auto value = [&](int j, int v) { return load<Floats>(scores + place + j * block_q + v * lanes); };
+    tile.make_gradients<vectors.value>(k, query, value, weights + place, slopes + place, block_q);
   });
+}
+
+/// sums[key][columns] += operand[key][query] B[query][columns], over the queries that see the key.
+template <i64 columns>
+void add_by_key_amx(const float* operand, const float* b, const VisibleUnits& visible, i64 from, i64 to,
+                    float* sums) {
+  constexpr i64 steps = depth(block_q);
+  for (i64 k = from; k < to; k += key_step) {
+    const Range seeing = visible.units_of(k);
+    const i64 first = depth(seeing.begin * unit);
+    multiply_rows<2>(
+        {operand + k * steps + first, rows_apart(steps), b + first * 16, tiles_by_columns(steps),
+         sums + k * columns, rows_apart(columns), depth((seeing.end - seeing.begin) * unit), true},
+        0, columns);
+  }
 }
 
 /// dQ[query][d] += dS K by way of dQ^T = K^T dS^T, as dS^T is there as a B operand. `keys` is K^T,
 /// as pack_turned leaves it.
-inline void add_grad_q_amx(float* grad_q, const float* keys, const float* grads, i64 steps, i64 queries,
-                           float* turned) {
+inline void add_grad_q_amx(const BackwardTile& tile, float* grad_q, const float* keys, float* turned) {
   constexpr i64 height = depth(block_k);
-  multiply({keys, tiles_by_rows(height), grads, tiles_by_columns(height), turned, rows_apart(block_q), steps,
-            false},
-           columns_d, block_q);
+  const VisibleUnits& visible = tile.visible;
+  const auto product_of = [&](i64 u) {
+    return TileProduct{keys + depth(visible.from[u]) * 16,
+                       tiles_by_rows(height),
+                       tile.grad_s_pairs(visible.from[u], u * unit),
+                       tiles_by_columns(height),
+                       turned + u * unit,
+                       rows_apart(block_q),
+                       depth(visible.to[u] - visible.from[u]),
+                       false};
+  };
+  if (visible.alike())
+    multiply(product_of(0), columns_d, block_q);
+  else
+    for (i64 u = 0; u < units; ++u) multiply_two_columns<columns_d>(product_of(u));
+  const i64 queries = tile.place.queries;
   for (i64 query = 0; query < queries; query += lanes) {
     const i64 count = smaller<i64>(lanes, queries - query);
     for (i64 column = 0; column < columns_d; column += lanes) {

@@ -62,7 +62,7 @@ struct BackwardScratch {
     weights = take(shape.amx ? tile : 0);
     slopes = take(shape.amx && shape.softcap ? tile : 0);
     grad_q = take(shape.amx ? padded_columns(shape.d) * shape.block_q : 0);
-    dropout = take(shape.dropout ? (shape.block_k / 64 + 2) * 16 * shape.block_q : 0);
+    dropout = take(shape.dropout ? (shape.block_k / 64 + 2) * 32 * shape.block_q : 0);
   }
 
  private:

@@ -58,33 +58,14 @@ inline bool load_bits(const Arguments& a, const TilePlace& place, u32* bits) {
   return found != 0;
 }
 
-/// bytes[group][call][word][query]: the random bytes of the tile's keys, from the group of 64 keys that holds
-/// the first.
-inline void load_random_bytes(const Arguments& a, const TilePlace& place, u32* bytes) {
+/// bytes[pair][query]: the random bytes of the tile's keys, two a word (draw_bytes), from the group that
+/// holds the first.
+inline void load_random_bytes(const TilePlace& place, u32* bytes) {
   const i64 first = place.first_key / philox::group;
   const i64 last = (place.first_key + place.keys - 1) / philox::group;
-  const u32 head = philox::counter_head(a.offset, place.head.batch, a.hq, place.head.head);
-  for (i64 group = first; group <= last; ++group) {
-    for (int call = 0; call < philox::calls_per_group; ++call, bytes += 4 * block_q) {
-      const u32 column = philox::counter_column(group * philox::group + 2 * call);
-      for (i64 query = 0; query < block_q; query += lanes) {
-        const Ints rows = broadcast(static_cast<i32>(place.first_query + query)) + lane_numbers();
-        Words counter[4] = {broadcast(static_cast<u32>(a.offset)), broadcast(head), bits_as<Words>(rows),
-                            broadcast(column)};
-        philox::random_bytes(counter, a.seed, [](Words x, u32 y) { return multiply(x, y); });
-        for (int word = 0; word < 4; ++word) store(bytes + word * block_q + query, counter[word]);
-      }
-    }
-  }
-}
-
-/// -1 where the weights of `key` are kept.
-REGARD_INLINE Ints kept(const Arguments& a, const u32* bytes, i64 first_key, i64 key, i64 query) {
-  const i64 group = key / philox::group - first_key / philox::group;
-  const int byte = philox::byte_of(key);
-  const i64 word = (group * philox::calls_per_group + philox::call_of(key)) * 4 + byte / 4;
-  const Words random = (load<Words>(bytes + word * block_q + query) >> (8 * (byte % 4))) & 0xffu;
-  return bits_as<Ints>(random) <= a.dropout_keep;
+  for (i64 group = first; group <= last; ++group, bytes += column_pairs * block_q)
+    for (i64 query = 0; query < block_q; query += lanes)
+      draw_bytes(bytes + query, block_q, place.head, place.first_query + query, group);
 }
 
 /// Where queries see keys: per unit of them the keys [from, to) of the block, both multiples of key_step.
@@ -115,6 +96,21 @@ struct VisibleUnits {
   }
 
   bool sees(i64 u, i64 key) const { return key >= from[u] && key < to[u]; }
+
+  /// Whether all units see the same keys.
+  bool alike() const {
+    bool all = true;
+    for (i64 u = 1; u < units; ++u) all &= from[u] == from[0] && to[u] == to[0];
+    return all;
+  }
+
+  /// The first to the last unit that sees the key.
+  Range units_of(i64 key) const {
+    Range seeing{0, units};
+    while (!seeing.empty() && !sees(seeing.begin, key)) ++seeing.begin;
+    while (!seeing.empty() && !sees(seeing.end - 1, key)) --seeing.end;
+    return seeing;
+  }
 
   /// Widens [first, last) by what the units [u, end) see.
   void widen(i64& first, i64& last, i64 u, i64 end) const {
@@ -185,8 +181,13 @@ struct BackwardTile {
       for (int i = 0; i < 2; ++i) {
         const i64 at = (v + i) * lanes;
         both[i] = probability<careful>(k, query + at, value(v + i), slope + at);
-        if constexpr (!weights_are_p) store(weight + at, both[i]);
-        if constexpr (key::dropout) both[i] = dropped(k, query + at, both[i]);
+        if constexpr (key::dropout) {
+          const Ints kept = is_kept(k, query + at);
+          store(weight + at, marked(both[i], kept));
+          both[i] = select(kept, both[i] * a.dropout_scale, Floats{});
+        } else if constexpr (!weights_are_p) {
+          store(weight + at, both[i]);
+        }
       }
       store_operand(scratch_layout.p, k * block_q + query + v * lanes, both);
     }
@@ -206,10 +207,14 @@ struct BackwardTile {
         for (int i = 0; i < 2; ++i) {
           const i64 at = (v + i) * lanes;
           Floats x = value(j, v + i);
-          if constexpr (key::dropout) x = dropped(k + j, query + at, x);
+          Floats p = load<Floats>(weights_are_p ? part(scratch_layout.p) + (k + j) * block_q + query + at
+                                                : weight + j * row + at);
+          if constexpr (key::dropout) {
+            x = select(is_marked_kept(p), x * a.dropout_scale, Floats{});
+            p = bits_as<Floats>(bits_as<Words>(p) & ~sign);
+          }
           if constexpr (!starts_at_delta) x -= load<Floats>(part(scratch_layout.delta) + query + at);
-          x *= load<Floats>(weights_are_p ? part(scratch_layout.p) + (k + j) * block_q + query + at
-                                          : weight + j * row + at);
+          x *= p;
           if constexpr (key::softcap) x *= load<Floats>(slope + j * row + at);
           if constexpr (pairs && key::dbias)
             store(part(scratch_layout.grad_bias) + (k + j) * block_q + query + at, x);
@@ -283,11 +288,21 @@ struct BackwardTile {
     return select(seen, weight, Floats{});
   }
 
-  REGARD_INLINE Floats dropped(i64 k, i64 query, Floats x) const {
-    const u32* const random = reinterpret_cast<const u32*>(part(scratch_layout.dropout));
-    return select(kept(a, random, place.first_key, place.first_key + k, query), x * a.dropout_scale,
-                  Floats{});
+  REGARD_INLINE Ints is_kept(i64 k, i64 query) const {
+    const i64 first_group = place.first_key / philox::group * philox::group;
+    const i64 pair = (place.first_key + k - first_group) / 2;
+    const KeptPair kept = kept_pair(
+        kept_limit(a),
+        load<Words>(reinterpret_cast<const u32*>(part(scratch_layout.dropout)) + pair * block_q + query));
+    return k % 2 == 0 ? kept.first : kept.second;
   }
+
+  /// Weights are never negative: those that are dropped get a sign.
+  static REGARD_INLINE Floats marked(Floats weight, Ints kept) {
+    return bits_as<Floats>(bits_as<Words>(weight) | (bits_as<Words>(~kept) & sign));
+  }
+  static REGARD_INLINE Ints is_marked_kept(Floats weight) { return bits_as<Ints>(weight) >= 0; }
+  static constexpr u32 sign = 0x80000000u;
 
   /// Two neighbouring vectors of a row of an A operand.
   REGARD_INLINE void store_operand(i64 operand, i64 at, const Floats (&values)[2]) const {

@@ -1,14 +1,11 @@
 // Dropout of a vector of query rows: the mask of philox.h, one row per lane.
 #pragma once
 
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/head.h"
 #include "kernels/philox.h"
 
 namespace regard {
-
-struct WordsProduct {
-  Words low, high;
-};
 
 /// The low halves of 64-bit lanes times b.
 REGARD_INLINE Doublewords multiply_wide(Doublewords a, u32 b) {
@@ -21,45 +18,89 @@ REGARD_INLINE Doublewords multiply_wide(Doublewords a, u32 b) {
   }
 }
 
-REGARD_INLINE WordsProduct multiply(Words a, u32 b) {
-  const Doublewords even = multiply_wide(bits_as<Doublewords>(a), b);
-  const Doublewords odd = multiply_wide(bits_as<Doublewords>(a) >> 32, b);
-  constexpr u64 low_half = 0xffffffffu;
-  return {bits_as<Words>((even & low_half) | (odd << 32)), bits_as<Words>((even >> 32) | (odd & ~low_half))};
+/// A number for each row of a vector, as the unit multiplies them: in the low halves of 64-bit lanes, even
+/// rows apart from odd ones. What stands above is ignored.
+struct SplitWords {
+  Doublewords even, odd;
+
+  explicit SplitWords(u32 value) : even(Doublewords{} + value), odd(even) {}
+  explicit SplitWords(Words words) : even(bits_as<Doublewords>(words)), odd(even >> 32) {}
+  SplitWords(Doublewords even_rows, Doublewords odd_rows) : even(even_rows), odd(odd_rows) {}
+
+  Words together() const { return bits_as<Words>((even & 0xffffffffu) | odd << 32); }
+  friend REGARD_INLINE SplitWords operator^(SplitWords a, SplitWords b) {
+    return {a.even ^ b.even, a.odd ^ b.odd};
+  }
+  friend REGARD_INLINE SplitWords operator^(SplitWords a, u32 b) { return {a.even ^ b, a.odd ^ b}; }
+};
+
+struct SplitProduct {
+  SplitWords low, high;
+};
+REGARD_INLINE SplitProduct multiply(SplitWords a, u32 b) {
+  const Doublewords even = multiply_wide(a.even, b), odd = multiply_wide(a.odd, b);
+  return {{even, odd}, {even >> 32, odd >> 32}};
+}
+
+/// Pairs of neighbouring columns in a group.
+constexpr i64 column_pairs = philox::group / 2;
+
+/// The random bytes of a group of columns for the rows [first_row, first_row + lanes): a vector for each pair
+/// of columns, `stride` words from one to the next, whose lanes have the byte of the second column on top and
+/// that of the first below it.
+REGARD_CALLED inline void draw_bytes(u32* to, i64 stride, const Head& head, i64 first_row, i64 group) {
+  const Arguments& a = head.arguments;
+  const Words rows = bits_as<Words>(lane_numbers() + static_cast<i32>(first_row));
+  const u32 of_head = philox::counter_head(a.offset, head.batch, a.hq, head.head);
+  for (int call = 0; call < philox::calls_per_group; ++call, to += stride) {
+    const u32 column = philox::counter_column(group * philox::group + 2 * call);
+    SplitWords words[4] = {SplitWords(static_cast<u32>(a.offset)), SplitWords(of_head), SplitWords(rows),
+                           SplitWords(column)};
+    philox::random_bytes(words, a.seed, [](SplitWords x, u32 y) { return multiply(x, y); });
+    // Word i has the columns 16 i + 2 call, the next, and those 8 behind them.
+    static_assert(philox::byte_of(2) == 0 && philox::byte_of(8) == 2 && philox::byte_of(16) == 4);
+    REGARD_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      u32* const place = to + i * (column_pairs / 4) * stride;
+      store(place, words[i].together() << 16);
+      store(place + column_pairs / 8 * stride, words[i].together());
+    }
+  }
+}
+
+/// Lanes of -1 where the weights of two neighbouring columns, of which the first is even, are kept.
+struct KeptPair {
+  Ints first, second;
+};
+REGARD_INLINE KeptPair kept_pair(Words limit, Words bytes) {
+  return {bytes << 8 <= limit, bytes <= limit};
+}
+/// The largest word on whose top is the byte of a weight that is kept.
+REGARD_INLINE Words kept_limit(const Arguments& a) {
+  return broadcast(static_cast<u32>(a.dropout_keep) << 24 | 0xffffffu);
 }
 
 /// The mask of the rows [first_row, first_row + lanes). Empty when the kernel has no dropout.
 class DropoutLanes {
  public:
-  DropoutLanes(const Head& head, i64 first_row) : head_(head), first_row_(static_cast<i32>(first_row)) {}
+  DropoutLanes(const Head& head, i64 first_row)
+      : head_(head), first_row_(first_row), limit_(kept_limit(head.arguments)) {}
 
-  /// Lanes of -1 where the weight of this column is kept. Columns may come in any order; neighbours are
-  /// cheap.
-  REGARD_INLINE Ints kept(i64 column) {
-    if (column / philox::group != group_) draw(column / philox::group);
-    const int byte = philox::byte_of(column);
-    const Words word = words_[philox::call_of(column)][byte / 4] >> (8 * (byte % 4));
-    return bits_as<Ints>(word & 255u) <= head_.arguments.dropout_keep;
+  /// Of `column`, which is even, and the next. They may come in any order; neighbours are cheap.
+  REGARD_INLINE KeptPair kept(u64 column) {
+    if (const u64 group = column / philox::group; group != group_) {
+      draw_bytes(bytes_[0], lanes, head_, first_row_, static_cast<i64>(group));
+      group_ = group;
+    }
+    return kept_pair(limit_, load<Words>(bytes_[column % philox::group / 2]));
   }
 
  private:
-  void draw(i64 group) {
-    const Arguments& a = head_.arguments;
-    group_ = group;
-    for (int call = 0; call < philox::calls_per_group; ++call) {
-      Words(&words)[4] = words_[call];
-      words[0] = broadcast(static_cast<u32>(a.offset));
-      words[1] = broadcast(philox::counter_head(a.offset, head_.batch, a.hq, head_.head));
-      words[2] = bits_as<Words>(lane_numbers() + first_row_);
-      words[3] = broadcast(philox::counter_column(group * philox::group + 2 * call));
-      philox::random_bytes(words, a.seed, [](Words x, u32 y) { return multiply(x, y); });
-    }
-  }
-
   const Head& head_;
-  i32 first_row_;
-  i64 group_ = -1;
-  Words words_[philox::calls_per_group][4];
+  i64 first_row_;
+  Words limit_;
+  u64 group_ = ~u64{0};
+  alignas(64) u32 bytes_[column_pairs][lanes];
 };
 
 /// The mask itself, 1 = kept, for tests: every column of the sequence, whether a row sees it or not.
@@ -67,11 +108,14 @@ inline void write_dropout_mask(const Head& head, i64 first_row, i64 rows) {
   const Arguments& a = head.arguments;
   for (i64 lane = 0; lane < rows; lane += lanes) {
     DropoutLanes dropout(head, first_row + lane);
-    for (i64 column = 0; column < head.sequence.sk; ++column) {
-      const Ints kept = dropout.kept(column);
-      for (i64 i = 0; i < smaller<i64>(lanes, rows - lane); ++i)
-        row_of<u8>(a.dropout_mask, head.batch, head.head,
-                   head.sequence.first_q + first_row + lane + i)[column] = kept[i] ? 1 : 0;
+    for (i64 column = 0; column < head.sequence.sk; column += 2) {
+      const KeptPair kept = dropout.kept(static_cast<u64>(column));
+      for (i64 i = 0; i < smaller<i64>(lanes, rows - lane); ++i) {
+        u8* const row =
+            row_of<u8>(a.dropout_mask, head.batch, head.head, head.sequence.first_q + first_row + lane + i);
+        row[column] = kept.first[i] ? 1 : 0;
+        if (column + 1 < head.sequence.sk) row[column + 1] = kept.second[i] ? 1 : 0;
+      }
     }
   }
 }

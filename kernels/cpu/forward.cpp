@@ -393,30 +393,54 @@ class Block {
   void add_in_chunks(QueryTile& rows, ScoreTile& part) {
     float* const weights = scratch_.scores;
     const i64 end = part.end;
-    i64 waiting = part.begin;  // weights from here on are not in O yet
-    const auto add_waiting = [&](i64 until) {
-      if (waiting == until) return;
-      add_values_amx(rows.output, operands_.values, weights, waiting, until, rows.started);
-      rows.started = true;
-      waiting = until;
-    };
+    Range waiting[row_groups] = {};  // keys whose weights are not in O yet
     for (; part.begin < end; part.begin = part.end) {
-      float rescale[tile];
       part.end = smaller(round_up(part.begin + 1, chunk), end);
       ahead_.fetch(2 * chunk);
       part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
-      alignas(64) float maximum[tile];
+      alignas(64) float maximum[tile], rescale[tile];
       for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
-      const bool modified = modifies(rows, part, part.begin, part.end);
-      compute_scores_amx(part.scores, operands_.keys, operands_.key_row, rows.q, part.begin, part.end,
-                         modified ? nullptr : maximum);
-      if (modified) modify(rows, part, part.begin, part.end, {0, strips}, maximum);
       const Reach reach(rows.visible, part.first_key, part.begin, part.end);
-      if (!softmax(head_, rows, part, reach, maximum, unit(), weights, rescale)) continue;
-      add_waiting(part.begin);
-      if (rows.started) rescale_output(rows.output, rescale);
+      compute_scores_amx(part.scores, operands_.keys, operands_.key_row, rows.q, reach);
+      finish_scores(rows, part, reach, maximum);
+      if (softmax(head_, rows, part, reach, maximum, unit(), weights, rescale)) {
+        add_waiting(rows, waiting);
+        if (rows.started) rescale_output(rows.output, rescale);
+      }
+      for (i64 group = 0; group < row_groups; ++group) waiting[group].join(keys_of_group(reach, group));
     }
-    add_waiting(end);
+    add_waiting(rows, waiting);
+  }
+
+  static Range keys_of_group(const Reach& reach, i64 group) {
+    return reach.weights(group * group_rows / strip);
+  }
+
+  /// Scores as the softmax takes them, and the largest of each row.
+  void finish_scores(const QueryTile& rows, const ScoreTile& part, const Reach& reach, float* maximum) const {
+    if (!modifies(rows, part, part.begin, part.end))
+      return find_maximum(part.scores, part.begin, part.end, maximum);
+    for (i64 group = 0; group < row_groups; ++group) {
+      const Range keys = keys_of_group(reach, group);
+      const i64 first = group * group_rows / strip;
+      if (!keys.empty())
+        modify(rows, part, keys.begin, keys.end, {first, first + group_rows / strip}, maximum);
+    }
+  }
+
+  /// O of all rows starts with their first keys, of whichever row: that of the others becomes 0.
+  void add_waiting(QueryTile& rows, Range (&waiting)[row_groups]) const {
+    bool any = false;
+    for (const Range& keys : waiting) any |= !keys.empty();
+    if (!any) return;
+    for (i64 group = 0; group < row_groups; ++group) {
+      Range& keys = waiting[group];
+      if (!rows.started || !keys.empty())
+        add_values_amx(rows.output, operands_.values, scratch_.scores, group * group_rows, keys,
+                       rows.started);
+      keys = {0, 0};
+    }
+    rows.started = true;
   }
 
   const Arguments& a_;

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/amx_product.h"
 #include "kernels/cpu/pack_turned.h"
+#include "kernels/cpu/reach.h"
 #include "kernels/cpu/scores.h"
 #include "kernels/cpu/values.h"
 
@@ -12,18 +13,25 @@ namespace regard {
 /// Keys whose scores, for one tile of rows, stay in the first cache.
 constexpr i64 chunk = 64;
 
-/// S^T of the keys [begin, end), whose rows lie `key_row` elements apart, and the largest of each row if
-/// `maximum` is not null.
-inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, const float* q, i64 begin,
-                               i64 end, float* maximum) {
+/// The rows that one block of the unit has: the two halves of a tile.
+constexpr i64 half = tile / 2;
+static_assert(!amx || half == group_rows);
+
+/// S^T of the keys that the rows of each half reach; of rows of K that lie `key_row` elements apart.
+inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, const float* q,
+                               const Reach& reach) {
   constexpr i64 steps = depth(key::d);
   const TileProduct product{keys,   rows_apart(key_row), q,     tiles_by_columns(steps),
                             scores, rows_apart(tile),    steps, false};
-  for (i64 key = begin; key < end; key += key_step)
-    for (i64 row = 0; row < tile; row += 32) multiply_block<2, 2>(product, key, row);
+  for (i64 row = 0; row < tile; row += half) {
+    const Range reached = reach.weights(row / strip);
+    for (i64 key = reached.begin; key < reached.end; key += key_step) multiply_block<2, 2>(product, key, row);
+  }
+}
 
-  if (!maximum) return;
-  // Not earlier: to read what the unit has just stored takes long.
+/// The largest score of each row among the keys [begin, end). Not earlier: to read what the unit has just
+/// stored takes long.
+inline void find_maximum(const float* scores, i64 begin, i64 end, float* maximum) {
   Floats largest[tile / lanes];
   REGARD_UNROLL
   for (int v = 0; v < tile / lanes; ++v) largest[v] = broadcast(-infinity);
@@ -51,15 +59,16 @@ inline void rescale_output(float* output, const float* rescale) {
   }
 }
 
-/// O^T (+)= V^T P^T over the keys [begin, end) of a step, where `values` is V^T as pack_turned leaves it and
-/// `weights` P^T as softmax does.
-inline void add_values_amx(float* output, const float* values, const float* weights, i64 begin, i64 end,
+/// O^T (+)= V^T P^T of the rows from `row` on, one half, over some keys of a step, where `values` is V^T as
+/// pack_turned leaves it and `weights` P^T as softmax does.
+inline void add_values_amx(float* output, const float* values, const float* weights, i64 row, Range keys,
                            bool add) {
   constexpr i64 steps = depth(key::block_k);
-  const i64 first = depth(begin) * 16;
-  multiply_by_columns<width, tile>({values + first, tiles_by_rows(steps), weights + first,
-                                    tiles_by_columns(steps), output, output_tiles, depth(end) - depth(begin),
-                                    add});
+  constexpr TileStrides weight_tiles = tiles_by_columns(steps);
+  const i64 first = depth(keys.begin) * 16;
+  multiply_two_columns<width>(
+      {values + first, tiles_by_rows(steps), weights + weight_tiles.at(0, row) + first, weight_tiles,
+       output + output_tiles.at(0, row), output_tiles, depth(keys.end) - depth(keys.begin), add});
 }
 
 /// Rows [first, first + lanes) of O from O^T.

@@ -92,12 +92,16 @@ REGARD_CALLED bool softmax(const Head& head, QueryTile& rows, const ScoreTile& p
       const Floats p =
           weight_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, unit);
       sum = p * one + sum;  // a multiply-add: the adder is the busier unit here
-      if constexpr (key::dropout) return select(dropout.kept(part.first_key + key), p, Floats{});
       return p;
     };
     float* const to = weights_of_lanes(weights, lane);
     for (i64 key = keys.begin; key < keys.end; key += 2) {
-      const Floats low = weight(key), high = weight(key + 1);
+      Floats low = weight(key), high = weight(key + 1);
+      if constexpr (key::dropout) {
+        const KeptPair kept = dropout.kept(static_cast<u64>(part.first_key + key));
+        low = select(kept.first, low, Floats{});
+        high = select(kept.second, high, Floats{});
+      }
       store_weights(to + filled_depth(key) * weights_row, low, high);
     }
     store(rows.reference + lane, reference);

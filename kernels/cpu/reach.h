@@ -10,8 +10,9 @@ namespace regard {
 /// Rows whose scores skip keys together: one vector of the widest target.
 constexpr i64 strip = 16;
 constexpr i64 strips = tile / strip;
-/// Rows whose values do: those of one register tile.
-constexpr i64 row_groups = ceil_divide(tile, tile_rows);
+/// Rows whose values do: those of one register tile, or of one block of the tile unit, whose scores do too.
+constexpr i64 group_rows = amx ? 32 : tile_rows;
+constexpr i64 row_groups = ceil_divide(tile, group_rows);
 static_assert(value_rows<1> == tile_rows || strip % value_rows<1> == 0,
               "a larger tile takes the weights of one strip");
 
@@ -20,20 +21,21 @@ class Reach {
  public:
   /// Within the keys [begin, end) of the step that starts at `first_key`.
   Reach(const TileRows<tile>& rows, i64 first_key, i64 begin, i64 end) {
-    if (amx || rows.sees_all(first_key + begin, first_key + end)) {
+    if (rows.sees_all(first_key + begin, first_key + end)) {
       for (Range& span : strips_) span = {begin, end};
       for (Range& span : values) span = depths(begin, end);
       return;
     }
     for (Range& span : strips_) span = {0, 0};
     for (i64 group = 0; group < row_groups; ++group) {
-      const i64 row = group * tile_rows, last_row = smaller<i64>(row + tile_rows, tile) - 1;
+      const i64 row = group * group_rows, last_row = smaller<i64>(row + group_rows, tile) - 1;
       Range keys{0, 0};
       for (i64 i = row; i <= last_row; ++i) {
         const i64 first = rows.sink_lo[i] < rows.sink_hi[i] ? rows.sink_lo[i] : rows.lo[i];
         const i64 last = larger(rows.sink_hi[i], rows.hi[i]);
         keys.join({larger(first - first_key, begin), smaller(last - first_key, end)});
       }
+      if (amx) keys = {keys.begin / key_step * key_step, round_up(keys.end, key_step)};
       values[group] = depths(keys.begin, keys.end);
       // The values of a group take the weights of all its rows, which may lie in two strips.
       for (i64 s = row / strip; s <= last_row / strip; ++s) strips_[s].join(keys);
