@@ -36,30 +36,12 @@ struct TileProduct {
   TileStrides c_tiles;
   i64 steps;
   bool add;
+  i64 a_low = 0, b_low = 0;  // of two pieces: how far the low ones lie behind the high ones
 };
 
-/// One block of C, rows x columns tiles of it from (row, column) on. With four sums, the unit hides the loads
-/// of A and B behind the products.
+/// The products of a block of sums in the registers 0 to 3, row by row of two.
 template <int rows, int columns>
-REGARD_INLINE void multiply_block(const TileProduct& p, i64 row, i64 column) {
-  static_assert((rows == 1 && columns <= 4) || (rows == 2 && columns <= 2), "four sums, A and B in the rest");
-  float* const c = p.c + p.c_tiles.at(row, column);
-  const i64 right = p.c_tiles.right, below = p.c_tiles.below;
-  const auto sums = [&](auto use) {  // use(register, its place)
-    use.template operator()<0>(c);
-    if constexpr (columns > 1) use.template operator()<1>(c + right);
-    if constexpr (columns > 2) use.template operator()<2>(c + 2 * right);
-    if constexpr (columns > 3) use.template operator()<3>(c + 3 * right);
-    if constexpr (rows > 1) use.template operator()<2>(c + below);
-    if constexpr (rows > 1 && columns > 1) use.template operator()<3>(c + below + right);
-  };
-  if (p.add)
-    sums([&]<int t>(float* place) { Tiles::load<t>(place, p.c_tiles.row); });
-  else
-    sums([&]<int t>(float*) { Tiles::clear<t>(); });
-
-  const float* a = p.a + p.a_tiles.at(row, 0);
-  const float* b = p.b + p.b_tiles.at(0, column);
+REGARD_INLINE void multiply_tiles(const TileProduct& p, const float* a, const float* b) {
   const auto load_b = [&]<int t>(i64 tile) { Tiles::load<t>(b + tile * p.b_tiles.right, p.b_tiles.row); };
   for (i64 k = 0; k < p.steps; k += 16, a += p.a_tiles.right, b += p.b_tiles.below) {
     Tiles::load<4>(a, p.a_tiles.row);
@@ -81,13 +63,75 @@ REGARD_INLINE void multiply_block(const TileProduct& p, i64 row, i64 column) {
       Tiles::multiply_add<3, 4, 7>();
     }
   }
+}
+
+/// The same of numbers in two pieces. With two rows and two columns ten loads serve sixteen products, or,
+/// where low times low is left out, eight serve twelve.
+template <int rows, int columns, bool exact>
+REGARD_INLINE void multiply_pieces(const TileProduct& p, const float* a, const float* b) {
+  static_assert(rows <= 2 && columns <= 2);
+  const auto load_a = [&](const float* tile) {
+    Tiles::load<4>(tile, p.a_tiles.row);
+    if constexpr (rows > 1) Tiles::load<5>(tile + p.a_tiles.below, p.a_tiles.row);
+  };
+  const auto load_b = [&](const float* tile) {
+    Tiles::load<6>(tile, p.b_tiles.row);
+    if constexpr (columns > 1) Tiles::load<7>(tile + p.b_tiles.right, p.b_tiles.row);
+  };
+  const auto add_products = [] {
+    Tiles::multiply_add<0, 4, 6>();
+    if constexpr (columns > 1) Tiles::multiply_add<1, 4, 7>();
+    if constexpr (rows > 1) Tiles::multiply_add<2, 5, 6>();
+    if constexpr (rows > 1 && columns > 1) Tiles::multiply_add<3, 5, 7>();
+  };
+  for (i64 k = 0; k < p.steps; k += 16, a += p.a_tiles.right, b += p.b_tiles.below) {
+    load_a(a + p.a_low);
+    if constexpr (exact) {
+      load_b(b + p.b_low);
+      add_products();
+    }
+    load_b(b);
+    add_products();
+    load_a(a);
+    add_products();
+    load_b(b + p.b_low);
+    add_products();
+  }
+}
+
+/// One block of C, rows x columns tiles of it from (row, column) on. With four sums, the unit hides the loads
+/// of A and B behind the products. Of numbers in two pieces an `exact` product has all parts.
+template <int rows, int columns, bool exact = false>
+REGARD_INLINE void multiply_block(const TileProduct& p, i64 row, i64 column) {
+  static_assert((rows == 1 && columns <= 4) || (rows == 2 && columns <= 2), "four sums, A and B in the rest");
+  float* const c = p.c + p.c_tiles.at(row, column);
+  const i64 right = p.c_tiles.right, below = p.c_tiles.below;
+  const auto sums = [&](auto use) {  // use(register, its place)
+    use.template operator()<0>(c);
+    if constexpr (columns > 1) use.template operator()<1>(c + right);
+    if constexpr (columns > 2) use.template operator()<2>(c + 2 * right);
+    if constexpr (columns > 3) use.template operator()<3>(c + 3 * right);
+    if constexpr (rows > 1) use.template operator()<2>(c + below);
+    if constexpr (rows > 1 && columns > 1) use.template operator()<3>(c + below + right);
+  };
+  if (p.add)
+    sums([&]<int t>(float* place) { Tiles::load<t>(place, p.c_tiles.row); });
+  else
+    sums([&]<int t>(float*) { Tiles::clear<t>(); });
+
+  const float* a = p.a + p.a_tiles.at(row, 0);
+  const float* b = p.b + p.b_tiles.at(0, column);
+  if constexpr (pieces == 2)
+    multiply_pieces<rows, columns, exact>(p, a, b);
+  else
+    multiply_tiles<rows, columns>(p, a, b);
   sums([&]<int t>(float* place) { Tiles::store<t>(place, p.c_tiles.row); });
 }
 
 /// Rows [row, row + 16 * tiles) over all columns.
 template <int tiles>
 REGARD_INLINE void multiply_rows(const TileProduct& p, i64 row, i64 columns) {
-  constexpr int at_once = 4 / tiles;
+  constexpr int at_once = 4 / (tiles * (tiles == 1 ? pieces : 1));
   i64 column = 0;
   for (; column + 16 * at_once <= columns; column += 16 * at_once)
     multiply_block<tiles, at_once>(p, row, column);

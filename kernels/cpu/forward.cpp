@@ -247,18 +247,28 @@ class Block {
   REGARD_CALLED void pack_queries(QueryTile& rows) {
     constexpr i64 panel = amx ? 16 : tile, bytes = key::d * bytes_of<key::dtype>;
     rows.packed = true;
-    if (rows.places.of_one_head())
+    if (pieces == 1 && rows.places.of_one_head())
       return pack_transposed_panels<key::d, tile, panel>(rows.q, head_.q(rows.places.at(0)), a_.q.row,
                                                          rows.rows);
-    // Those of several heads are brought together first.
-    static_assert(lanes * bytes <= layout.scores);
+    // Those of several heads are brought together first, and so are two pieces.
+    constexpr i64 apart = pieces == 1 ? key::d : 2 * depth(key::d);
+    static_assert(lanes * larger(bytes, 2 * apart * bytes_of<key::dtype>) <= layout.scores);
     u8* const together = reinterpret_cast<u8*>(scratch_.scores);
+    u8* const low = together + lanes * apart * bytes_of<key::dtype>;
     for (i64 lane = 0; lane < tile; lane += lanes) {
       const i64 count = larger<i64>(0, smaller<i64>(lanes, rows.rows - lane));
-      for (i64 i = 0; i < count; ++i)
-        __builtin_memcpy(together + i * bytes, head_.q(rows.places.at(lane + i)), bytes);
+      for (i64 i = 0; i < count; ++i) {
+        const i64 at = i * apart * bytes_of<key::dtype>;
+        const u8* const q = head_.q(rows.places.at(lane + i));
+        if constexpr (pieces == 2)
+          split_rows<key::d, apart>(reinterpret_cast<u16*>(together + at), reinterpret_cast<u16*>(low + at),
+                                    q, 0, 1);
+        else
+          __builtin_memcpy(together + at, q, bytes);
+      }
       float* const to = rows.q + lane / panel * panel * depth(key::d) + lane % panel;
-      pack_transposed_lanes<key::d, panel>(to, together, key::d, count);
+      pack_transposed_lanes<apart, panel>(to, together, apart, count);
+      if constexpr (pieces == 2) pack_transposed_lanes<apart, panel>(to + low_queries, low, apart, count);
     }
   }
 
@@ -301,7 +311,7 @@ class Block {
 
   StepOperands operands(i64 first_key, Range needed) {
     const PackedStep& packed = scratch_.step;
-    pack_step(packed, head_, first_key, needed);
+    pack_step(packed, head_, first_key, needed, scratch_.scores);
     if (keys_in_place(head_, first_key))
       return {reinterpret_cast<const float*>(head_.k(first_key)), a_.k.row * bytes_of<key::dtype> / 4,
               packed.values};

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/amx_product.h"
-#include "kernels/cpu/pack_turned.h"
+#include "kernels/cpu/forward_pack.h"
 #include "kernels/cpu/reach.h"
 #include "kernels/cpu/scores.h"
 #include "kernels/cpu/values.h"
@@ -21,11 +21,13 @@ static_assert(!amx || half == group_rows);
 inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, const float* q,
                                const Reach& reach) {
   constexpr i64 steps = depth(key::d);
-  const TileProduct product{keys,   rows_apart(key_row), q,     tiles_by_columns(steps),
-                            scores, rows_apart(tile),    steps, false};
+  const TileProduct product{keys,     rows_apart(key_row), q,     tiles_by_columns(steps),
+                            scores,   rows_apart(tile),    steps, false,
+                            low_keys, low_queries};
   for (i64 row = 0; row < tile; row += half) {
     const Range reached = reach.weights(row / strip);
-    for (i64 key = reached.begin; key < reached.end; key += key_step) multiply_block<2, 2>(product, key, row);
+    for (i64 key = reached.begin; key < reached.end; key += key_step)
+      multiply_block<2, 2, true>(product, key, row);
   }
 }
 
@@ -66,9 +68,10 @@ inline void add_values_amx(float* output, const float* values, const float* weig
   constexpr i64 steps = depth(key::block_k);
   constexpr TileStrides weight_tiles = tiles_by_columns(steps);
   const i64 first = depth(keys.begin) * 16;
-  multiply_two_columns<width>(
-      {values + first, tiles_by_rows(steps), weights + weight_tiles.at(0, row) + first, weight_tiles,
-       output + output_tiles.at(0, row), output_tiles, depth(keys.end) - depth(keys.begin), add});
+  multiply_two_columns<width>({values + first, tiles_by_rows(steps),
+                               weights + weight_tiles.at(0, row) + first, weight_tiles,
+                               output + output_tiles.at(0, row), output_tiles,
+                               depth(keys.end) - depth(keys.begin), add, low_values, low_weights});
 }
 
 /// Rows [first, first + lanes) of O from O^T.

@@ -13,12 +13,14 @@ struct ForwardLayout {
   i64 q, output, keys, values, scores, weights, bias;  // of one part
   i64 tiles;
 
-  /// `depth`, `key_depth`: operand elements (kernels/cpu/product.h) that d and block_k numbers take.
-  constexpr ForwardLayout(i64 depth, i64 key_depth, i64 dv, i64 block_q, i64 block_k, bool with_bias)
-      : q(depth * tile * 4),
+  /// `depth`, `key_depth`: operand elements (kernels/cpu/product.h) that d and block_k numbers take, `pieces`
+  /// times over. Of weights in pieces the low ones lie in `weights`.
+  constexpr ForwardLayout(i64 depth, i64 key_depth, int pieces, i64 dv, i64 block_q, i64 block_k,
+                          bool with_bias)
+      : q(pieces * depth * tile * 4),
         output(padded(dv) * tile * 4),
-        keys(aligned(depth * block_k * 4)),
-        values(key_depth * padded(dv) * 4),
+        keys(pieces * aligned(depth * block_k * 4)),
+        values(pieces * key_depth * padded(dv) * 4),
         scores(block_k * tile * 4),
         weights(key_depth * tile * 4),
         bias(with_bias ? block_k * tile * 4 : 0),

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/called.h"
 #include "kernels/cpu/dropout.h"
+#include "kernels/cpu/forward_pack.h"
 #include "kernels/cpu/reach.h"
 #include "kernels/cpu/softmax.h"
 
@@ -52,7 +53,11 @@ REGARD_INLINE Floats weight_of(Floats score, Floats reference, float unit) {
 
 /// Weights of the neighbouring keys, of a vector of rows, as operands.
 REGARD_INLINE void store_weights(float* to, Floats low, Floats high) {
-  if constexpr (pairs) {
+  if constexpr (pieces == 2) {
+    const PairPieces both = pieces_of(low, high);
+    store(to, both.high);
+    store(to + low_weights, both.low);
+  } else if constexpr (pairs) {
     store(to, pair_of(low, high));
   } else {
     store(to, low);

@@ -32,27 +32,33 @@ REGARD_CALLED inline void turn_square(float* to, const u8* row, i64 stride) {
   for (i64 i = 0; i < lanes; ++i) store(to + (i / 8 * 8 + i % 2 * 4 + i % 8 / 2) * lanes, square[i]);
 }
 
-/// Number c of every row becomes row c; n of them rounded up to 16, of depth(capacity), as tiles_by_rows()
-/// has them. Rows behind the last are 0.
+/// Rows that are turned together.
+constexpr i64 turned_rows = 2 * lanes;
+
+/// Number c of every row becomes row c; n of them rounded up to 16. Rows behind the last are 0. A square of
+/// the result and the one below it lie `below` elements apart.
+template <i64 n>
+void turn_rows(float* to, i64 below, const u8* from, i64 row_bytes, i64 rows) {
+  constexpr i64 side = lanes;
+  for (i64 column = 0; column < n; column += side, to += below, from += side * 2) {
+    const bool whole = rows >= turned_rows && column + side <= n;
+    u16 edge[turned_rows][side];
+    if (!whole) {
+      __builtin_memset(edge, 0, sizeof edge);
+      for (i64 i = 0; i < smaller(turned_rows, rows); ++i)
+        __builtin_memcpy(edge[i], from + i * row_bytes, smaller(side, n - column) * 2);
+    }
+    turn_square(to, whole ? from : reinterpret_cast<const u8*>(edge), whole ? row_bytes : sizeof edge[0]);
+  }
+}
+
+/// All rows, of depth(capacity) together, as tiles_by_rows() has them.
 template <i64 n, i64 capacity>
 void pack_turned(float* to, const u8* from, i64 stride, i64 rows) {
-  constexpr i64 side = lanes, step = 2 * side;
-  static_assert(pairs && capacity % step == 0);
-  for (i64 first = 0; first < capacity; first += step) {
-    for (i64 column = 0; column < round_up(n, side); column += side) {
-      const u8* square = row_address(from, stride, first) + column * 2;
-      i64 row_bytes = stride * 2;
-      u16 edge[step][side];
-      if (first + step > rows || column + side > n) {
-        __builtin_memset(edge, 0, sizeof edge);
-        for (i64 i = 0; i < smaller(step, rows - first); ++i)
-          __builtin_memcpy(edge[i], square + i * row_bytes, smaller(side, n - column) * 2);
-        square = reinterpret_cast<const u8*>(edge);
-        row_bytes = sizeof edge[0];
-      }
-      turn_square(to + column * depth(capacity) + first / step * side * side, square, row_bytes);
-    }
-  }
+  static_assert(pairs && capacity % turned_rows == 0);
+  for (i64 first = 0; first < capacity; first += turned_rows)
+    turn_rows<n>(to + first / 2 * lanes, lanes * depth(capacity), row_address(from, stride, first),
+                 stride * 2, rows - first);
 }
 
 }  // namespace regard

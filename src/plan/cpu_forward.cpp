@@ -51,8 +51,9 @@ void cut_last_blocks(Plan& plan) {
 ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
   const Problem& p = plan.problem;
   const std::int64_t block_k = value_of(tile, "block_k");
-  return ForwardLayout(operand_depth(p, *plan.target, p.d), operand_depth(p, *plan.target, block_k), p.dv,
-                       value_of(tile, "block_q"), block_k, has_elementwise_bias(p.bias));
+  return ForwardLayout(operand_depth(p, *plan.target, p.d), operand_depth(p, *plan.target, block_k),
+                       operand_pieces(p, *plan.target), p.dv, value_of(tile, "block_q"), block_k,
+                       has_elementwise_bias(p.bias));
 }
 
 Stage forward_stage(const Plan& plan, const Target::Tile& tile) {

@@ -36,7 +36,12 @@ bool vector_pairs(const Problem& problem, const Target& target) {
 }
 
 bool tile_unit(const Problem& problem, const Target& target) {
-  return problem.dtype == DType::bf16 && target.has("amx");
+  const bool in_pieces = problem.dtype == DType::fp16 && problem.pass == Pass::fwd;
+  return (problem.dtype == DType::bf16 || in_pieces) && target.has("amx");
+}
+
+int operand_pieces(const Problem& problem, const Target& target) {
+  return tile_unit(problem, target) && problem.dtype == DType::fp16 ? 2 : 1;
 }
 
 bool pairs(const Problem& problem, const Target& target) {

@@ -20,6 +20,8 @@ Result<Plan> finish(Plan);
 bool vector_pairs(const Problem&, const Target&);
 bool tile_unit(const Problem&, const Target&);
 bool pairs(const Problem&, const Target&);
+/// On a CPU: how many bf16 a number is the sum of in products by the tile unit.
+int operand_pieces(const Problem&, const Target&);
 /// On a CPU: operand elements that n numbers take in a forward or backward kernel.
 std::int64_t operand_depth(const Problem&, const Target&, std::int64_t n);
 

@@ -14,11 +14,17 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// Every head with every tail, as "pass bf16 head tail", forward and backward.
+/// Forward of bf16, and of fp16, whose numbers are two bf16 to the unit.
+void expect_forward_right(const std::string& rest, const Path& path, const CaseOptions& options = {}) {
+  for (const char* dtype : {"bf16", "fp16"})
+    test::expect_right(std::string("fwd ") + dtype + " lse " + rest, path, options);
+}
+
+/// Every head with every tail, as "pass dtype head tail", forward and backward.
 void expect_right(const Texts& heads, const Texts& tails) {
   for (const std::string& head : heads) {
     for (const std::string& tail : tails) {
-      test::expect_right("fwd bf16 lse " + head + " " + tail, {"cpu-amx-emulated", "forward"});
+      expect_forward_right(head + " " + tail, {"cpu-amx-emulated", "forward"});
       test::expect_right("bwd bf16 " + head + " " + tail, {"cpu-amx-emulated", "backward"});
     }
   }
@@ -30,7 +36,7 @@ TEST(Amx, NanIsNotHidden) {
     for (const bool of_q : {true, false}) {
       test::CaseOptions options;
       (of_q ? options.nan_row : options.nan_key) = 60;
-      test::expect_right(std::string("fwd bf16 lse h=2 ") + rest, {"cpu-amx-emulated", "forward"}, options);
+      expect_forward_right(std::string("h=2 ") + rest, {"cpu-amx-emulated", "forward"}, options);
     }
 }
 
@@ -55,7 +61,7 @@ TEST(Amx, RowsOfSeveralHeadsInATile) {
   for (const char* shape : {"b=2 hq=6 hk=2 sq=17 sk=300 d=64", "hq=5 hk=1 sq=70 sk=131 dv=40 d=59"})
     for (const char* rest : {"bias=bh", "softcap=3", "bias=alibi mask=causal sink", "bits layout=sbhd",
                              "ranges splits=2 sink", "lengths mask=window:40,3,sink=2"})
-      test::expect_right(std::string("fwd bf16 lse ") + shape + " " + rest, {"cpu-amx-emulated", "forward"});
+      expect_forward_right(std::string(shape) + " " + rest, {"cpu-amx-emulated", "forward"});
 }
 
 // With one thread, so that a block has as many rows as it can, of several tiles that see different keys.
@@ -74,8 +80,9 @@ TEST(Amx, GroupsAndSequencesThatShareKeys) {
   for (const char* mask : {"mask=window:60,90,top_left,sink=300", "mask=window:20,300,sink=270"})
     problems.push_back(std::string("d=64 sq=300 sk=900 ") + mask);
   for (const std::string& problem : problems)
-    test::expect_right("fwd bf16 lse hq=6 hk=2 " + problem,
-                       {"cpu-amx-emulated", problem.starts_with("splits") ? "forward_split" : "forward", 1});
+    expect_forward_right(
+        "hq=6 hk=2 " + problem,
+        {"cpu-amx-emulated", problem.starts_with("splits") ? "forward_split" : "forward", 1});
 }
 
 TEST(Amx, ScoreModifiers) {
@@ -83,8 +90,7 @@ TEST(Amx, ScoreModifiers) {
                {"softcap=5", "bias=bh", "bias=alibi", "dropout=0.3", "sink", "scale=-0.2"});
   expect_right({"varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=64"}, {"", "lengths mask=causal"});
   test::expect_right("bwd bf16 b=2 h=2 sq=100 sk=400 d=64 bias=11 dbias", {"cpu-amx-emulated", "backward"});
-  test::expect_right("fwd bf16 lse splits=3 h=1 sq=70 sk=1500 d=64 mask=causal",
-                     {"cpu-amx-emulated", "forward_split"});
+  expect_forward_right("splits=3 h=1 sq=70 sk=1500 d=64 mask=causal", {"cpu-amx-emulated", "forward_split"});
 }
 
 }  // namespace

@@ -108,13 +108,14 @@ TEST(Guarded, ForwardTypesAndHeadDimensions) {
     for (const char* dims : {"d=1", "d=7 dv=40", "d=59", "d=64", "d=96 dv=111", "d=128"})
       expect_bounds_kept({std::string("fwd ") + dtype + " lse h=2 " + dims}, sizes, "forward",
                          runnable_targets());
-  expect_bounds_kept({"fwd bf16 lse h=2 d=64", "fwd bf16 lse h=2 d=59", "fwd bf16 lse h=2 d=7 dv=40"}, sizes,
-                     "forward", {"cpu-amx-emulated"});
+  expect_bounds_kept({"fwd bf16 lse h=2 d=64", "fwd bf16 lse h=2 d=59", "fwd bf16 lse h=2 d=7 dv=40",
+                      "fwd fp16 lse h=2 d=64", "fwd fp16 lse h=2 d=59", "fwd fp16 lse h=2 d=7 dv=40"},
+                     sizes, "forward", {"cpu-amx-emulated"});
   // K is read where it lies, up to its end.
   expect_bounds_kept({"fwd fp32 lse h=1 d=64", "fwd bf16 lse h=1 d=64"}, {"sq=5 sk=96", "sq=70 sk=288"},
                      "forward", runnable_targets());
-  expect_bounds_kept({"fwd bf16 lse h=2 d=64"}, {"sq=5 sk=96", "sq=70 sk=288"}, "forward",
-                     {"cpu-amx-emulated"});
+  expect_bounds_kept({"fwd bf16 lse h=2 d=64", "fwd fp16 lse h=2 d=64"}, {"sq=5 sk=96", "sq=70 sk=288"},
+                     "forward", {"cpu-amx-emulated"});
   // Groups, lengths and packed sequences.
   expect_bounds_kept({"fwd bf16 lse hq=4 hk=1 d=64", "fwd bf16 lse b=2 hq=4 hk=1 d=59 lengths"},
                      {"sq=70 sk=331", "sq=65 sk=608"}, "forward", {"cpu-amx-emulated"}, {}, 1);
