@@ -99,12 +99,21 @@ struct Backward {
   }
 
   REGARD_CALLED void pack_keys(const Head& first_head, i64 first, i64 keys) {
-    pack_rows<d>(part(scratch_layout.k_rows), first_head.k(first), a.k.row, keys, block_k);
+    const u8 *const k = first_head.k(first), *const v = first_head.v(first);
+    float* const k_columns = part(scratch_layout.k_columns);
+    if constexpr (pieces == 2) {
+      u16* const memory = reinterpret_cast<u16*>(part(scratch_layout.scores));
+      pack_row_pieces<d>(part(scratch_layout.k_rows), scratch_layout.low, k, a.k.row, keys, block_k);
+      pack_turned_pieces<d, block_k>(k_columns, scratch_layout.low, k, a.k.row, keys, memory);
+      pack_row_pieces<dv>(part(scratch_layout.v_rows), scratch_layout.low, v, a.v.row, keys, block_k);
+      return;
+    }
+    pack_rows<d>(part(scratch_layout.k_rows), k, a.k.row, keys, block_k);
     if constexpr (amx)
-      pack_turned<d, block_k>(part(scratch_layout.k_columns), first_head.k(first), a.k.row, keys);
+      pack_turned<d, block_k>(k_columns, k, a.k.row, keys);
     else
-      pack_panels<d, block_k>(part(scratch_layout.k_columns), first_head.k(first), a.k.row, keys);
-    pack_rows<dv>(part(scratch_layout.v_rows), first_head.v(first), a.v.row, keys, block_k);
+      pack_panels<d, block_k>(k_columns, k, a.k.row, keys);
+    pack_rows<dv>(part(scratch_layout.v_rows), v, a.v.row, keys, block_k);
   }
 
   /// One part of the queries, gone through from the last tile to the first: under a causal mask all blocks of
@@ -326,12 +335,31 @@ struct Backward {
     const u8* const q = head.q(place.first_query);
     const u8* const grad_o =
         head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + place.first_query);
-    pack_transposed_panels<d, block_q, operand_panel>(part(scratch_layout.q_transposed), q, a.q.row,
-                                                      place.queries);
-    pack_panels<d, block_q>(part(scratch_layout.q_columns), q, a.q.row, place.queries);
-    pack_transposed_panels<dv, block_q, operand_panel>(part(scratch_layout.grad_o_transposed), grad_o,
-                                                       a.grad_o.row, place.queries);
-    pack_panels<dv, block_q>(part(scratch_layout.grad_o_columns), grad_o, a.grad_o.row, place.queries);
+    pack_rows_of_queries<d>(scratch_layout.q_transposed, scratch_layout.q_columns, q, a.q.row, place.queries);
+    pack_rows_of_queries<dv>(scratch_layout.grad_o_transposed, scratch_layout.grad_o_columns, grad_o,
+                             a.grad_o.row, place.queries);
+  }
+
+  /// Rows of Q or dO as both of their operands.
+  template <i64 n>
+  REGARD_CALLED void pack_rows_of_queries(i64 transposed, i64 columns, const u8* from, i64 stride,
+                                          i64 queries) {
+    const auto pack = [&](i64 piece, const u8* rows, i64 apart) {
+      pack_transposed_panels<n, block_q, operand_panel>(part(transposed + piece), rows, apart, queries);
+      pack_panels<n, block_q>(part(columns + piece), rows, apart, queries);
+    };
+    if constexpr (pieces == 2) {
+      constexpr i64 apart = round_up(n, lanes);
+      static_assert(scratch_layout.weights == scratch_layout.scores + block_k * block_q &&
+                    block_q * apart <= 2 * block_k * block_q);
+      u16* const high = reinterpret_cast<u16*>(part(scratch_layout.scores));
+      u16* const low = high + block_q * apart;
+      split_rows<n, apart>(high, low, from, stride, queries);
+      pack(0, reinterpret_cast<const u8*>(high), apart);
+      pack(scratch_layout.low, reinterpret_cast<const u8*>(low), apart);
+    } else {
+      pack(0, from, stride);
+    }
   }
 };
 

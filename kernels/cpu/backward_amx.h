@@ -20,10 +20,12 @@ inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
                               tile.part(scratch_layout.scores),
                               rows_apart(block_q),
                               steps,
-                              false};
+                              false,
+                              scratch_layout.low,
+                              scratch_layout.low};
     for (i64 k = from; k < to; k += key_step)
       for (i64 u = 0; u < units; ++u)
-        if (tile.visible.sees(u, k)) multiply_block<2, 2>(product, k, u * unit);
+        if (tile.visible.sees(u, k)) multiply_block<2, 2, true>(product, k, u * unit);
   };
   // function(key, first query, number of vectors, place in the arrays of scores), `step` keys at a time.
   const auto for_seen = [&](i64 step, auto function) {
@@ -67,10 +69,10 @@ void add_by_key_amx(const float* operand, const float* b, const VisibleUnits& vi
   for (i64 k = from; k < to; k += key_step) {
     const Range seeing = visible.units_of(k);
     const i64 first = depth(seeing.begin * unit);
-    multiply_rows<2>(
-        {operand + k * steps + first, rows_apart(steps), b + first * 16, tiles_by_columns(steps),
-         sums + k * columns, rows_apart(columns), depth((seeing.end - seeing.begin) * unit), true},
-        0, columns);
+    multiply_rows<2>({operand + k * steps + first, rows_apart(steps), b + first * 16, tiles_by_columns(steps),
+                      sums + k * columns, rows_apart(columns), depth((seeing.end - seeing.begin) * unit),
+                      true, scratch_layout.low, scratch_layout.low},
+                     0, columns);
   }
 }
 
@@ -87,7 +89,9 @@ inline void add_grad_q_amx(const BackwardTile& tile, float* grad_q, const float*
                        turned + u * unit,
                        rows_apart(block_q),
                        depth(visible.to[u] - visible.from[u]),
-                       false};
+                       false,
+                       scratch_layout.low,
+                       scratch_layout.low};
   };
   if (visible.alike())
     multiply(product_of(0), columns_d, block_q);

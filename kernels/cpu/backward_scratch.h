@@ -5,10 +5,12 @@
 namespace regard {
 
 /// What the sizes depend on. A depth is how many operand elements that many numbers take; `pairs`: they are
-/// pairs of bf16; `amx`: they are multiplied by the tile unit (product.h).
+/// pairs of bf16; `amx`: they are multiplied by the tile unit, in so many pieces (product.h).
 struct BackwardShape {
   long long d, dv, depth_d, depth_dv, block_q, block_k, depth_q, depth_k;
-  bool pairs, amx, bits, bias, dbias, softcap, dropout;
+  bool pairs, amx;
+  int pieces;
+  bool bits, bias, dbias, softcap, dropout;
 };
 
 /// Rows that one block of backward_delta and backward_convert handles.
@@ -24,13 +26,19 @@ constexpr long long padded_columns(long long n) {
 
 /// Where each array starts, in floats. Everything is a multiple of 16 floats.
 struct BackwardScratch {
-  // Of the block of keys. `rows` is an A operand, `columns` and `transposed` are B operands (product.h).
-  long long k_rows, k_columns, v_rows, grad_k, grad_v;
-  // Of the block of queries.
-  long long q_columns, q_transposed, grad_o_columns, grad_o_transposed, lse, lse_log2, delta;
+  // Operands of the block of keys, and of the block of queries: `rows` is an A operand, `columns` and
+  // `transposed` are B operands (product.h).
+  long long k_rows, k_columns, v_rows;
+  long long q_columns, q_transposed, grad_o_columns, grad_o_transposed;
   // Of both, [key][query]: P and dS as A operands, dS once more with two keys together (a B operand for the
-  // tile unit), dS in fp32 where it is the gradient of a bias, and what features bring along.
-  long long p, grad_s, grad_s_pairs, grad_bias, bias, bits, dropout;
+  // tile unit).
+  long long p, grad_s, grad_s_pairs;
+  // How far behind an operand its low pieces lie.
+  long long low;
+  // Sums, and what is known of the queries.
+  long long grad_k, grad_v, lse, lse_log2, delta;
+  // dS in fp32 where it is the gradient of a bias, and what features bring along.
+  long long grad_bias, bias, bits, dropout;
   // What the tile unit makes for the whole block: products, their weights and slopes, and dQ^T, [d][query].
   long long scores, weights, slopes, grad_q;
   long long floats;
@@ -42,18 +50,20 @@ struct BackwardScratch {
     k_rows = take(shape.block_k * shape.depth_d);
     k_columns = take(shape.depth_k * panels(shape.d));
     v_rows = take(shape.block_k * shape.depth_dv);
-    grad_k = take(shape.block_k * padded_columns(shape.d));
-    grad_v = take(shape.block_k * padded_columns(shape.dv));
     q_columns = take(shape.depth_q * panels(shape.d));
     q_transposed = take(shape.depth_d * shape.block_q);
     grad_o_columns = take(shape.depth_q * panels(shape.dv));
     grad_o_transposed = take(shape.depth_dv * shape.block_q);
-    lse = take(shape.block_q);
-    lse_log2 = take(shape.block_q);
-    delta = take(shape.block_q);
     p = take(shape.block_k * shape.depth_q);
     grad_s = take(shape.block_k * shape.depth_q);
     grad_s_pairs = take(shape.pairs ? shape.depth_k * shape.block_q : 0);
+    low = floats;
+    floats *= shape.pieces;
+    grad_k = take(shape.block_k * padded_columns(shape.d));
+    grad_v = take(shape.block_k * padded_columns(shape.dv));
+    lse = take(shape.block_q);
+    lse_log2 = take(shape.block_q);
+    delta = take(shape.block_q);
     grad_bias = take(shape.pairs && shape.dbias ? tile : 0);
     bias = take(shape.bias ? tile : 0);
     // The block of keys may begin and end inside a group of columns.

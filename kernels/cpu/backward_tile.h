@@ -8,6 +8,7 @@
 #include "kernels/cpu/called.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/head.h"
+#include "kernels/cpu/pieces.h"
 #include "kernels/cpu/transpose.h"
 
 namespace regard {
@@ -21,7 +22,7 @@ constexpr DType bias_dtype = key::dtype;
 
 constexpr BackwardScratch scratch_layout{BackwardShape{
     key::d, key::dv, depth(key::d), depth(key::dv), block_q, block_k, depth(block_q), depth(block_k), pairs,
-    amx, key::bits, elementwise_bias, key::dbias, key::softcap, key::dropout}};
+    amx, pieces, key::bits, elementwise_bias, key::dbias, key::softcap, key::dropout}};
 
 constexpr i64 unit = 2 * lanes;  // queries that are in or out of a tile together
 constexpr i64 units = block_q / unit;
@@ -225,7 +226,7 @@ struct BackwardTile {
       if constexpr (pairs) {
         REGARD_UNROLL
         for (int i = 0; i < 2; ++i)
-          store(grad_s_pairs(k, query + (v + i) * lanes), pair_of(grad[0][i], grad[1][i]));
+          store_pairs<scratch_layout.low>(grad_s_pairs(k, query + (v + i) * lanes), grad[0][i], grad[1][i]);
       }
     }
   }
@@ -307,9 +308,12 @@ struct BackwardTile {
   /// Two neighbouring vectors of a row of an A operand.
   REGARD_INLINE void store_operand(i64 operand, i64 at, const Floats (&values)[2]) const {
     float* const to = part(operand);
-    if constexpr (pairs)
+    if constexpr (pairs) {
       store_bfloats(reinterpret_cast<u16*>(to) + at, values[0], values[1]);
-    else {
+      if constexpr (pieces == 2)
+        store_bfloats(reinterpret_cast<u16*>(to + scratch_layout.low) + at, rest_of_bfloat(values[0]),
+                      rest_of_bfloat(values[1]));
+    } else {
       store(to + at, values[0]);
       store(to + at + lanes, values[1]);
     }

@@ -3,7 +3,6 @@
 
 #include "kernels/cpu/forward_layout.h"
 #include "kernels/cpu/head.h"
-#include "kernels/cpu/pack_turned.h"
 #include "kernels/cpu/pieces.h"
 #include "kernels/cpu/scores.h"
 #include "kernels/cpu/values.h"
@@ -42,30 +41,6 @@ REGARD_CALLED inline bool keys_in_place(const Head& head, i64 first_key) {
   return depth(key::d) * 4 == key::d * bytes && row_bytes == key::d * bytes && address % 4 == 0;
 }
 
-/// V^T in two pieces; `memory` is for some rows of them.
-template <i64 n>
-REGARD_CALLED void pack_turned_pieces(float* to, const u8* from, i64 stride, i64 rows, u16* memory) {
-  constexpr i64 apart = round_up(n, lanes), below = lanes * depth(key::block_k);
-  static_assert(2 * turned_rows * apart * 2 <= layout.scores);
-  u16* const low = memory + turned_rows * apart;
-  for (i64 first = 0; first < key::block_k; first += turned_rows, to += turned_rows / 2 * lanes) {
-    const i64 count = larger<i64>(0, smaller(turned_rows, rows - first));
-    split_rows<n, apart>(memory, low, row_address(from, stride, first), stride, count);
-    turn_rows<apart>(to, below, reinterpret_cast<const u8*>(memory), apart * 2, count);
-    turn_rows<apart>(to + low_values, below, reinterpret_cast<const u8*>(low), apart * 2, count);
-  }
-}
-
-/// K in two pieces, rows as they lie in memory.
-template <i64 n>
-REGARD_CALLED void pack_row_pieces(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
-  constexpr i64 apart = depth(n);
-  split_rows<n, 2 * apart>(reinterpret_cast<u16*>(to), reinterpret_cast<u16*>(to + low_keys), from, stride,
-                           rows);
-  for (i64 piece = 0; piece < 2; ++piece)
-    __builtin_memset(to + piece * low_keys + rows * apart, 0, (capacity - rows) * apart * 4);
-}
-
 /// The keys `range` of the step at `first_key`, as far as they exist; the rows behind them become 0.
 /// `memory`: that of scores.
 REGARD_CALLED inline void pack_step(const PackedStep& to, const Head& head, i64 first_key, Range range,
@@ -75,9 +50,11 @@ REGARD_CALLED inline void pack_step(const PackedStep& to, const Head& head, i64 
   const i64 first = first_key + range.begin, count = smaller(exist, range.end) - range.begin;
   const i64 capacity = range.end - range.begin;
   if constexpr (pieces == 2) {
-    pack_row_pieces<key::d>(to.keys + range.begin * depth(key::d), head.k(first), a.k.row, count, capacity);
-    return pack_turned_pieces<key::dv>(to.values, head.v(first_key), a.v.row, exist,
-                                       reinterpret_cast<u16*>(memory));
+    static_assert(2 * turned_rows * width * 2 <= layout.scores);
+    pack_row_pieces<key::d>(to.keys + range.begin * depth(key::d), low_keys, head.k(first), a.k.row, count,
+                            capacity);
+    return pack_turned_pieces<key::dv, key::block_k>(to.values, low_values, head.v(first_key), a.v.row, exist,
+                                                     reinterpret_cast<u16*>(memory));
   }
   if (!keys_in_place(head, first_key))
     pack_rows<key::d>(to.keys + range.begin * depth(key::d), head.k(first), a.k.row, count, capacity);

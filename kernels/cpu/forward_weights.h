@@ -53,12 +53,8 @@ REGARD_INLINE Floats weight_of(Floats score, Floats reference, float unit) {
 
 /// Weights of the neighbouring keys, of a vector of rows, as operands.
 REGARD_INLINE void store_weights(float* to, Floats low, Floats high) {
-  if constexpr (pieces == 2) {
-    const PairPieces both = pieces_of(low, high);
-    store(to, both.high);
-    store(to + low_weights, both.low);
-  } else if constexpr (pairs) {
-    store(to, pair_of(low, high));
+  if constexpr (pairs) {
+    store_pairs<low_weights>(to, low, high);
   } else {
     store(to, low);
     store(to + tile, high);

@@ -2,18 +2,22 @@
 // has 11. Scores are exact; of weights times V low times low, less than 2^-17 of the product, is left out.
 #pragma once
 
-#include "kernels/cpu/product.h"
+#include "kernels/cpu/pack_turned.h"
 
 namespace regard {
 
-/// Two vectors as one of pairs, the first in the lower halves.
-struct PairPieces {
-  Floats high, low;
-};
-REGARD_INLINE PairPieces pieces_of(Floats first, Floats second) {
-  const Floats high = pair_of(first, second);
-  const Words words = bits_as<Words>(high);
-  return {high, pair_of(first - bits_as<Floats>(words << 16), second - bits_as<Floats>(words & 0xffff0000u))};
+/// What is left of numbers whose high pieces are taken; of infinity nothing.
+REGARD_INLINE Floats rest_of_bfloat(Floats numbers) {
+  const Words high = __builtin_convertvector(bfloats(numbers), Words) << 16;
+  const Floats rest = numbers - bits_as<Floats>(high);
+  return select(rest == rest, rest, Floats{});
+}
+
+/// Two vectors as one of pairs, the first in the lower halves; low pieces `low` elements behind.
+template <i64 low>
+REGARD_INLINE void store_pairs(float* to, Floats first, Floats second) {
+  store(to, pair_of(first, second));
+  if constexpr (pieces == 2) store(to + low, pair_of(rest_of_bfloat(first), rest_of_bfloat(second)));
 }
 
 /// `n` numbers of each row in memory as rows of bf16, `apart` numbers from one to the next, zeros behind the
@@ -24,11 +28,31 @@ REGARD_CALLED void split_rows(u16* high, u16* low, const u8* from, i64 stride, i
     for (i64 i = 0; i < apart; i += lanes) {
       const Floats numbers = i + lanes <= n ? load_floats<DType::fp16>(from + i * 2)
                                             : load_floats<DType::fp16>(from + i * 2, larger<i64>(0, n - i));
-      const Halves upper = bfloats(numbers);
-      const Floats rest = numbers - bits_as<Floats>(__builtin_convertvector(upper, Words) << 16);
-      store(high + i, upper);
-      store(low + i, bfloats(select(rest == rest, rest, Floats{})));  // infinity - infinity is nothing
+      store(high + i, bfloats(numbers));
+      store(low + i, bfloats(rest_of_bfloat(numbers)));
     }
+  }
+}
+
+/// pack_rows of numbers in two pieces.
+template <i64 n>
+REGARD_CALLED void pack_row_pieces(float* to, i64 low, const u8* from, i64 stride, i64 rows, i64 capacity) {
+  constexpr i64 apart = depth(n);
+  split_rows<n, 2 * apart>(reinterpret_cast<u16*>(to), reinterpret_cast<u16*>(to + low), from, stride, rows);
+  for (i64 piece = 0; piece < 2; ++piece)
+    __builtin_memset(to + piece * low + rows * apart, 0, (capacity - rows) * apart * 4);
+}
+
+/// pack_turned of numbers in two pieces. `memory` is for those of turned_rows rows.
+template <i64 n, i64 capacity>
+REGARD_CALLED void pack_turned_pieces(float* to, i64 low, const u8* from, i64 stride, i64 rows, u16* memory) {
+  constexpr i64 apart = round_up(n, lanes), below = lanes * depth(capacity);
+  u16* const low_memory = memory + turned_rows * apart;
+  for (i64 first = 0; first < capacity; first += turned_rows, to += turned_rows / 2 * lanes) {
+    const i64 count = larger<i64>(0, smaller(turned_rows, rows - first));
+    split_rows<n, apart>(memory, low_memory, row_address(from, stride, first), stride, count);
+    turn_rows<apart>(to, below, reinterpret_cast<const u8*>(memory), apart * 2, count);
+    turn_rows<apart>(to + low, below, reinterpret_cast<const u8*>(low_memory), apart * 2, count);
   }
 }
 

@@ -35,6 +35,7 @@ std::int64_t main_scratch(const Problem& p, const Target& target, const Target::
                             depth(block_k),
                             pairs(p, target),
                             tile_unit(p, target),
+                            operand_pieces(p, target),
                             p.bits,
                             has_elementwise_bias(p.bias),
                             p.dbias,

@@ -36,8 +36,7 @@ bool vector_pairs(const Problem& problem, const Target& target) {
 }
 
 bool tile_unit(const Problem& problem, const Target& target) {
-  const bool in_pieces = problem.dtype == DType::fp16 && problem.pass == Pass::fwd;
-  return (problem.dtype == DType::bf16 || in_pieces) && target.has("amx");
+  return (problem.dtype == DType::bf16 || problem.dtype == DType::fp16) && target.has("amx");
 }
 
 int operand_pieces(const Problem& problem, const Target& target) {

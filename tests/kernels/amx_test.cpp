@@ -14,7 +14,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// Forward of bf16, and of fp16, whose numbers are two bf16 to the unit.
+/// With bf16, and with fp16, whose numbers are two bf16 to the unit.
 void expect_forward_right(const std::string& rest, const Path& path, const CaseOptions& options = {}) {
   for (const char* dtype : {"bf16", "fp16"})
     test::expect_right(std::string("fwd ") + dtype + " lse " + rest, path, options);
@@ -25,7 +25,8 @@ void expect_right(const Texts& heads, const Texts& tails) {
   for (const std::string& head : heads) {
     for (const std::string& tail : tails) {
       expect_forward_right(head + " " + tail, {"cpu-amx-emulated", "forward"});
-      test::expect_right("bwd bf16 " + head + " " + tail, {"cpu-amx-emulated", "backward"});
+      for (const char* dtype : {"bf16 ", "fp16 "})
+        test::expect_right(std::string("bwd ") + dtype + head + " " + tail, {"cpu-amx-emulated", "backward"});
     }
   }
 }
@@ -89,7 +90,9 @@ TEST(Amx, ScoreModifiers) {
   expect_right({"b=2 hq=4 hk=2 d=64 sq=100 sk=400 mask=causal"},
                {"softcap=5", "bias=bh", "bias=alibi", "dropout=0.3", "sink", "scale=-0.2"});
   expect_right({"varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=64"}, {"", "lengths mask=causal"});
-  test::expect_right("bwd bf16 b=2 h=2 sq=100 sk=400 d=64 bias=11 dbias", {"cpu-amx-emulated", "backward"});
+  for (const char* dtype : {"bf16", "fp16"})
+    test::expect_right(std::string("bwd ") + dtype + " b=2 h=2 sq=100 sk=400 d=64 bias=11 dbias",
+                       {"cpu-amx-emulated", "backward"});
   expect_forward_right("splits=3 h=1 sq=70 sk=1500 d=64 mask=causal", {"cpu-amx-emulated", "forward_split"});
 }
 
