@@ -252,7 +252,7 @@ class Block {
                                                          rows.rows);
     // Those of several heads are brought together first, and so are two pieces.
     constexpr i64 apart = pieces == 1 ? key::d : 2 * depth(key::d);
-    static_assert(lanes * larger(bytes, 2 * apart * bytes_of<key::dtype>) <= layout.scores);
+    static_assert(pieces * lanes * apart * bytes_of<key::dtype> <= layout.scores);
     u8* const together = reinterpret_cast<u8*>(scratch_.scores);
     u8* const low = together + lanes * apart * bytes_of<key::dtype>;
     for (i64 lane = 0; lane < tile; lane += lanes) {

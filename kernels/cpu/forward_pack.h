@@ -16,6 +16,8 @@ constexpr ForwardLayout layout(depth(key::d), depth(key::block_k), pieces, key::
 constexpr i64 low_queries = depth(key::d) * tile, low_keys = depth(key::d) * key::block_k,
               low_values = depth(key::block_k) * width, low_weights = layout.scores / 4;
 
+static_assert(pieces == 1 || 2 * turned_rows * width * 2 <= layout.scores, "pieces of V are made there");
+
 struct PackedStep {
   float *keys, *values;
 };
@@ -50,7 +52,6 @@ REGARD_CALLED inline void pack_step(const PackedStep& to, const Head& head, i64 
   const i64 first = first_key + range.begin, count = smaller(exist, range.end) - range.begin;
   const i64 capacity = range.end - range.begin;
   if constexpr (pieces == 2) {
-    static_assert(2 * turned_rows * width * 2 <= layout.scores);
     pack_row_pieces<key::d>(to.keys + range.begin * depth(key::d), low_keys, head.k(first), a.k.row, count,
                             capacity);
     return pack_turned_pieces<key::dv, key::block_k>(to.values, low_values, head.v(first_key), a.v.row, exist,
