@@ -27,37 +27,41 @@ inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
       for (i64 u = 0; u < units; ++u)
         if (tile.visible.sees(u, k)) multiply_block<2, 2, true>(product, k, u * unit);
   };
-  // function(key, first query, number of vectors, place in the arrays of scores), `step` keys at a time.
-  const auto for_seen = [&](i64 step, auto function) {
+  // function(key, first query, number of vectors of queries), key_step keys at a time.
+  const auto for_seen = [&](auto function) {
     for (i64 k = from; k < to; k += key_step) {
       const Range seeing = tile.visible.units_of(k);
-      if (seeing.empty()) continue;
-      const i64 query = seeing.begin * unit;
-      for (i64 i = k; i < k + key_step; i += step) {
-        if (seeing.end - seeing.begin == units)
-          function(i, query, Count<block_q / lanes>{}, i * block_q + query);
-        else
-          function(i, query, Count<unit / lanes>{}, i * block_q + query);
-      }
+      if (seeing.end - seeing.begin == units)
+        function(k, 0, Count<block_q / lanes>{});
+      else if (!seeing.empty())
+        function(k, seeing.begin * unit, Count<unit / lanes>{});
     }
   };
   float* const scores = tile.part(scratch_layout.scores);
   float* const weights = tile.part(scratch_layout.weights);
   float* const slopes = key::softcap ? tile.part(scratch_layout.slopes) : scores;
   multiply_rows_of(scratch_layout.k_rows, scratch_layout.q_transposed, depth(d));
-  for_seen(1, [&](i64 k, i64 query, auto vectors, i64 place) {
-    const auto value = [&](int v) { return load<Floats>(scores + place + v * lanes); };
-    const i64 step = k / key_step * key_step;
+  for_seen([&](i64 first, i64 query, auto vectors) {
     constexpr int count = vectors.value;
-    if (tile.is_plain(query / unit, query / unit + count * lanes / unit, step))
-      tile.make_weights<count, false>(k, query, value, weights + place, slopes + place);
+    const auto make = [&]<bool careful>() {
+      for (i64 k = first; k < first + key_step; ++k) {
+        const i64 place = k * block_q + query;
+        const auto value = [&](int v) { return load<Floats>(scores + place + v * lanes); };
+        tile.make_weights<count, careful>(k, query, value, weights + place, slopes + place);
+      }
+    };
+    if (tile.is_plain(query / unit, query / unit + count * lanes / unit, first))
+      make.template operator()<false>();
     else
-      tile.make_weights<count, true>(k, query, value, weights + place, slopes + place);
+      make.template operator()<true>();
   });
   multiply_rows_of(scratch_layout.v_rows, scratch_layout.grad_o_transposed, depth(dv));
-  for_seen(2, [&](i64 k, i64 query, auto vectors, i64 place) {
-    const auto value = [&](int j, int v) { return load<Floats>(scores + place + j * block_q + v * lanes); };
-    tile.make_gradients<vectors.value>(k, query, value, weights + place, slopes + place, block_q);
+  for_seen([&](i64 first, i64 query, auto vectors) {
+    for (i64 k = first; k < first + key_step; k += 2) {
+      const i64 place = k * block_q + query;
+      const auto value = [&](int j, int v) { return load<Floats>(scores + place + j * block_q + v * lanes); };
+      tile.make_gradients<vectors.value>(k, query, value, weights + place, slopes + place, block_q);
+    }
   });
 }
 
@@ -65,14 +69,21 @@ inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
 template <i64 columns>
 void add_by_key_amx(const float* operand, const float* b, const VisibleUnits& visible, i64 from, i64 to,
                     float* sums) {
-  constexpr i64 steps = depth(block_q);
+  constexpr i64 height = depth(block_q);
   for (i64 k = from; k < to; k += key_step) {
     const Range seeing = visible.units_of(k);
     const i64 first = depth(seeing.begin * unit);
-    multiply_rows<2>({operand + k * steps + first, rows_apart(steps), b + first * 16, tiles_by_columns(steps),
-                      sums + k * columns, rows_apart(columns), depth((seeing.end - seeing.begin) * unit),
-                      true, scratch_layout.low, scratch_layout.low},
-                     0, columns);
+    const auto add = [&](i64 steps) __attribute__((always_inline)) {
+      multiply_rows<2>(
+          {operand + k * height + first, rows_apart(height), b + first * 16, tiles_by_columns(height),
+           sums + k * columns, rows_apart(columns), steps, true, scratch_layout.low, scratch_layout.low},
+          0, columns);
+    };
+    // Steps that the compiler knows.
+    if (seeing.end - seeing.begin == units)
+      add(height);
+    else if (!seeing.empty())
+      add(depth(unit));
   }
 }
 
