@@ -131,11 +131,11 @@ REGARD_INLINE void multiply_block(const TileProduct& p, i64 row, i64 column) {
 /// Rows [row, row + 16 * tiles) over all columns.
 template <int tiles>
 REGARD_INLINE void multiply_rows(const TileProduct& p, i64 row, i64 columns) {
-  constexpr int at_once = 4 / (tiles * (tiles == 1 ? pieces : 1));
   i64 column = 0;
-  for (; column + 16 * at_once <= columns; column += 16 * at_once)
-    multiply_block<tiles, at_once>(p, row, column);
-  for (; column < columns; column += 16) multiply_block<tiles, 1>(p, row, column);
+  if constexpr (tiles == 1 && pieces == 1)
+    for (; column + 64 <= columns; column += 64) multiply_block<1, 4>(p, row, column);
+  for (; column + 32 <= columns; column += 32) multiply_block<tiles, 2>(p, row, column);
+  if (column < columns) multiply_block<tiles, 1>(p, row, column);
 }
 
 /// The whole product. A is read once, B once for every 32 rows.
@@ -145,12 +145,14 @@ inline void multiply(const TileProduct& p, i64 rows, i64 columns) {
   if (row < rows) multiply_rows<1>(p, row, columns);
 }
 
-/// The same of 32 columns, for a B that stays in the first cache and an A that does not.
-template <i64 rows>
-void multiply_two_columns(const TileProduct& p) {
+/// The same for a B that stays in the first cache and an A that does not: 32 columns of B are read once.
+template <i64 rows, i64 columns>
+void multiply_by_columns(const TileProduct& p) {
+  static_assert(!amx || columns % 32 == 0);
   constexpr i64 whole = rows / 32 * 32;
-  for (i64 row = 0; row < whole; row += 32) multiply_block<2, 2>(p, row, 0);
-  if constexpr (whole < rows) multiply_rows<1>(p, whole, 32);
+  for (i64 column = 0; column < columns; column += 32)
+    for (i64 row = 0; row < whole; row += 32) multiply_block<2, 2>(p, row, column);
+  if constexpr (whole < rows) multiply_rows<1>(p, whole, columns);
 }
 
 }  // namespace regard

@@ -102,6 +102,7 @@ struct Backward {
     const u8 *const k = first_head.k(first), *const v = first_head.v(first);
     float* const k_columns = part(scratch_layout.k_columns);
     if constexpr (pieces == 2) {
+      static_assert(pieces == 1 || turned_rows * round_up(d, lanes) <= block_k * block_q);
       u16* const memory = reinterpret_cast<u16*>(part(scratch_layout.scores));
       pack_row_pieces<d>(part(scratch_layout.k_rows), scratch_layout.low, k, a.k.row, keys, block_k);
       pack_turned_pieces<d, block_k>(k_columns, scratch_layout.low, k, a.k.row, keys, memory);

@@ -107,7 +107,7 @@ inline void add_grad_q_amx(const BackwardTile& tile, float* grad_q, const float*
   if (visible.alike())
     multiply(product_of(0), columns_d, block_q);
   else
-    for (i64 u = 0; u < units; ++u) multiply_two_columns<columns_d>(product_of(u));
+    for (i64 u = 0; u < units; ++u) multiply_by_columns<columns_d, 32>(product_of(u));
   const i64 queries = tile.place.queries;
   for (i64 query = 0; query < queries; query += lanes) {
     const i64 count = smaller<i64>(lanes, queries - query);

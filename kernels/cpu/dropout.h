@@ -80,7 +80,7 @@ REGARD_INLINE Words kept_limit(const Arguments& a) {
   return broadcast(static_cast<u32>(a.dropout_keep) << 24 | 0xffffffu);
 }
 
-/// The mask of the rows [first_row, first_row + lanes). Empty when the kernel has no dropout.
+/// The mask of the rows [first_row, first_row + lanes). Unused when the kernel has no dropout.
 class DropoutLanes {
  public:
   DropoutLanes(const Head& head, i64 first_row)

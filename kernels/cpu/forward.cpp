@@ -417,13 +417,10 @@ class Block {
         add_waiting(rows, waiting);
         if (rows.started) rescale_output(rows.output, rescale);
       }
-      for (i64 group = 0; group < row_groups; ++group) waiting[group].join(keys_of_group(reach, group));
+      // Without a gap: a row that begins behind one had no reference, so that nothing waits now.
+      for (i64 group = 0; group < row_groups; ++group) waiting[group].join(reach.keys_of_group(group));
     }
     add_waiting(rows, waiting);
-  }
-
-  static Range keys_of_group(const Reach& reach, i64 group) {
-    return reach.weights(group * group_rows / strip);
   }
 
   /// Scores as the softmax takes them, and the largest of each row.
@@ -431,7 +428,7 @@ class Block {
     if (!modifies(rows, part, part.begin, part.end))
       return find_maximum(part.scores, part.begin, part.end, maximum);
     for (i64 group = 0; group < row_groups; ++group) {
-      const Range keys = keys_of_group(reach, group);
+      const Range keys = reach.keys_of_group(group);
       const i64 first = group * group_rows / strip;
       if (!keys.empty())
         modify(rows, part, keys.begin, keys.end, {first, first + group_rows / strip}, maximum);
@@ -440,14 +437,19 @@ class Block {
 
   /// O of all rows starts with their first keys, of whichever row: that of the others becomes 0.
   void add_waiting(QueryTile& rows, Range (&waiting)[row_groups]) const {
-    bool any = false;
-    for (const Range& keys : waiting) any |= !keys.empty();
+    bool any = false, alike = true;
+    for (const Range& keys : waiting) {
+      any |= !keys.empty();
+      alike &= keys.begin == waiting[0].begin && keys.end == waiting[0].end;
+    }
     if (!any) return;
+    if (alike)
+      add_values_amx<tile>(rows.output, operands_.values, scratch_.scores, 0, waiting[0], rows.started);
     for (i64 group = 0; group < row_groups; ++group) {
       Range& keys = waiting[group];
-      if (!rows.started || !keys.empty())
-        add_values_amx(rows.output, operands_.values, scratch_.scores, group * group_rows, keys,
-                       rows.started);
+      if (!alike && !(rows.started && keys.empty()))
+        add_values_amx<group_rows>(rows.output, operands_.values, scratch_.scores, group * group_rows, keys,
+                                   rows.started);
       keys = {0, 0};
     }
     rows.started = true;

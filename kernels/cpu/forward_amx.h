@@ -13,21 +13,17 @@ namespace regard {
 /// Keys whose scores, for one tile of rows, stay in the first cache.
 constexpr i64 chunk = 64;
 
-/// The rows that one block of the unit has: the two halves of a tile.
-constexpr i64 half = tile / 2;
-static_assert(!amx || half == group_rows);
-
-/// S^T of the keys that the rows of each half reach; of rows of K that lie `key_row` elements apart.
+/// S^T of the keys that each group of rows reaches; of rows of K that lie `key_row` elements apart.
 inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, const float* q,
                                const Reach& reach) {
   constexpr i64 steps = depth(key::d);
   const TileProduct product{keys,     rows_apart(key_row), q,     tiles_by_columns(steps),
                             scores,   rows_apart(tile),    steps, false,
                             low_keys, low_queries};
-  for (i64 row = 0; row < tile; row += half) {
-    const Range reached = reach.weights(row / strip);
+  for (i64 group = 0; group < row_groups; ++group) {
+    const Range reached = reach.keys_of_group(group);
     for (i64 key = reached.begin; key < reached.end; key += key_step)
-      multiply_block<2, 2, true>(product, key, row);
+      multiply_block<2, 2, true>(product, key, group * group_rows);
   }
 }
 
@@ -61,17 +57,17 @@ inline void rescale_output(float* output, const float* rescale) {
   }
 }
 
-/// O^T (+)= V^T P^T of the rows from `row` on, one half, over some keys of a step, where `values` is V^T as
+/// O^T (+)= V^T P^T of the `count` rows from `row` on, over some keys of a step, where `values` is V^T as
 /// pack_turned leaves it and `weights` P^T as softmax does.
-inline void add_values_amx(float* output, const float* values, const float* weights, i64 row, Range keys,
-                           bool add) {
+template <i64 count>
+void add_values_amx(float* output, const float* values, const float* weights, i64 row, Range keys, bool add) {
   constexpr i64 steps = depth(key::block_k);
   constexpr TileStrides weight_tiles = tiles_by_columns(steps);
   const i64 first = depth(keys.begin) * 16;
-  multiply_two_columns<width>({values + first, tiles_by_rows(steps),
-                               weights + weight_tiles.at(0, row) + first, weight_tiles,
-                               output + output_tiles.at(0, row), output_tiles,
-                               depth(keys.end) - depth(keys.begin), add, low_values, low_weights});
+  multiply_by_columns<width, count>({values + first, tiles_by_rows(steps),
+                                     weights + weight_tiles.at(0, row) + first, weight_tiles,
+                                     output + output_tiles.at(0, row), output_tiles,
+                                     depth(keys.end) - depth(keys.begin), add, low_values, low_weights});
 }
 
 /// Rows [first, first + lanes) of O from O^T.

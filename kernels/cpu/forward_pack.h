@@ -29,9 +29,9 @@ struct StepOperands {
   const float* values;
 };
 
-/// Whether K of the step at `first_key` is an operand where it lies, and no row behind the last would be
-/// read. For vectors rows of operand elements without gaps are one, for the tile unit rows of whole cache
-/// lines, near each other, as those far apart would displace each other.
+/// Whether K of the step at `first_key` is an operand where it lies, in one piece, and no row behind the last
+/// would be read. For vectors rows of operand elements without gaps are one, for the tile unit rows of whole
+/// cache lines, near each other, as those far apart would displace each other.
 REGARD_CALLED inline bool keys_in_place(const Head& head, i64 first_key) {
   constexpr i64 bytes = bytes_of<key::dtype>, line = 64, farthest = 2048;
   const i64 row_bytes = head.arguments.k.row * bytes, rest = head.sequence.sk - first_key;

@@ -1,5 +1,6 @@
-// Numbers of fp16, and weights, as sums of two bf16 for the tile unit: each piece has 8 bits, and fp16
-// has 11. Scores are exact; of weights times V low times low, less than 2^-17 of the product, is left out.
+// Numbers of fp16, weights and dS as sums of two bf16 for the tile unit: each piece has 8 bits, and fp16
+// has 11. Q K^T and dO V^T are exact; of products of weights and of dS low times low, less than 2^-17, is
+// left out.
 #pragma once
 
 #include "kernels/cpu/pack_turned.h"
@@ -8,7 +9,7 @@ namespace regard {
 
 /// What is left of numbers whose high pieces are taken; of infinity nothing.
 REGARD_INLINE Floats rest_of_bfloat(Floats numbers) {
-  const Words high = __builtin_convertvector(bfloats(numbers), Words) << 16;
+  const Words high = widened(bfloats(numbers)) << 16;
   const Floats rest = numbers - bits_as<Floats>(high);
   return select(rest == rest, rest, Floats{});
 }

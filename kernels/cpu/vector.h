@@ -34,8 +34,19 @@ REGARD_INLINE void store(void* to, Vector vector) {
   __builtin_memcpy(to, &vector, sizeof vector);
 }
 
-/// `lanes` 16-bit numbers as words. Of the conversion g++ makes seven instructions, one of them a store. (Of
-/// what is read here a sanitizer sees nothing; pages without access do, tests/kernels/guarded_test.cpp.)
+/// 16-bit numbers as words. Of the conversion g++ makes seven instructions, one of them a store.
+REGARD_INLINE Words widened(Halves halves) {
+  if constexpr (target::avx2) {
+    Words words;
+    asm("vpmovzxwd %1, %0" : "=v"(words) : "v"(halves));
+    return words;
+  } else {
+    return __builtin_convertvector(halves, Words);
+  }
+}
+
+/// The same from memory. (Of what is read here a sanitizer sees nothing; pages without access do,
+/// tests/kernels/guarded_test.cpp.)
 REGARD_INLINE Words load_halves(const void* from) {
   if constexpr (target::avx2) {
     typedef u16 Unaligned __attribute__((vector_size(sizeof(Halves)), aligned(1), may_alias));
@@ -43,7 +54,7 @@ REGARD_INLINE Words load_halves(const void* from) {
     asm("vpmovzxwd %1, %0" : "=v"(words) : "m"(*static_cast<const Unaligned*>(from)));
     return words;
   } else {
-    return __builtin_convertvector(load<Halves>(from), Words);
+    return widened(load<Halves>(from));
   }
 }
 

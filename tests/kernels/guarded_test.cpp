@@ -117,7 +117,8 @@ TEST(Guarded, ForwardTypesAndHeadDimensions) {
   expect_bounds_kept({"fwd bf16 lse h=2 d=64", "fwd fp16 lse h=2 d=64"}, {"sq=5 sk=96", "sq=70 sk=288"},
                      "forward", {"cpu-amx-emulated"});
   // Groups, lengths and packed sequences.
-  expect_bounds_kept({"fwd bf16 lse hq=4 hk=1 d=64", "fwd bf16 lse b=2 hq=4 hk=1 d=59 lengths"},
+  expect_bounds_kept({"fwd bf16 lse hq=4 hk=1 d=64", "fwd bf16 lse b=2 hq=4 hk=1 d=59 lengths",
+                      "fwd fp16 lse b=2 hq=4 hk=1 d=59 lengths"},
                      {"sq=70 sk=331", "sq=65 sk=608"}, "forward", {"cpu-amx-emulated"}, {}, 1);
   expect_bounds_kept({"fwd bf16 lse varlen b=3 hq=4 hk=1 tq=150 tk=1100 d=64"}, {"sq=90 sk=520"}, "forward",
                      {"cpu-amx-emulated"}, {}, 1);
@@ -184,6 +185,7 @@ TEST(Guarded, BackwardTypesAndHeadDimensions) {
   expect_bounds_kept({"bwd bf16 h=1 d=64", "bwd bf16 h=1 d=59", "bwd bf16 h=1 d=7 dv=40", "bwd fp16 h=1 d=59",
                       "bwd fp16 h=1 d=7 dv=40"},
                      sizes, "backward", {"cpu-amx-emulated"});
+  expect_bounds_kept({"bwd fp16 h=1 d=512 dv=500"}, {"sq=70 sk=131"}, "backward", {"cpu-amx-emulated"});
 }
 
 TEST(Guarded, BackwardPartsOfTheQueries) {
