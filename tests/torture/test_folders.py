@@ -67,7 +67,7 @@ def test_prebuild_on_a_full_disk(may_mount, place):
 
 
 def test_prebuild_under_a_file_size_limit(place):
-    binary = {"PADDING": "100000"}  # so that it is larger than its source
+    binary = {"PADDING": "200000"}  # so that it is larger than its source
     assert place.cli(*PREBUILD, REGARD_BUILT_IN="off", **binary).returncode == 0
     # Enough for what the compiler reads and writes; manifests, which tell times, differ by some bytes.
     limit = place.entry.stat().st_size - 100
