@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/amx.h"
+#include "kernels/cpu/called.h"
 
 namespace regard {
 
@@ -129,26 +130,26 @@ REGARD_INLINE void multiply_block(const TileProduct& p, i64 row, i64 column) {
 }
 
 /// Rows [row, row + 16 * tiles) over all columns.
-template <int tiles>
+template <int tiles, bool exact = false>
 REGARD_INLINE void multiply_rows(const TileProduct& p, i64 row, i64 columns) {
   i64 column = 0;
   if constexpr (tiles == 1 && pieces == 1)
     for (; column + 64 <= columns; column += 64) multiply_block<1, 4>(p, row, column);
-  for (; column + 32 <= columns; column += 32) multiply_block<tiles, 2>(p, row, column);
-  if (column < columns) multiply_block<tiles, 1>(p, row, column);
+  for (; column + 32 <= columns; column += 32) multiply_block<tiles, 2, exact>(p, row, column);
+  if (column < columns) multiply_block<tiles, 1, exact>(p, row, column);
 }
 
-/// The whole product. A is read once, B once for every 32 rows.
-inline void multiply(const TileProduct& p, i64 rows, i64 columns) {
+/// The whole product. A is read once, B once for every 32 rows. Called: there are many products.
+template <bool exact = false>
+REGARD_CALLED void multiply(const TileProduct& p, i64 rows, i64 columns) {
   i64 row = 0;
-  for (; row + 32 <= rows; row += 32) multiply_rows<2>(p, row, columns);
-  if (row < rows) multiply_rows<1>(p, row, columns);
+  for (; row + 32 <= rows; row += 32) multiply_rows<2, exact>(p, row, columns);
+  if (row < rows) multiply_rows<1, exact>(p, row, columns);
 }
 
 /// The same for a B that stays in the first cache and an A that does not: 32 columns of B are read once.
-template <i64 rows, i64 columns>
-void multiply_by_columns(const TileProduct& p) {
-  static_assert(!amx || columns % 32 == 0);
+template <i64 rows>
+REGARD_CALLED void multiply_by_columns(const TileProduct& p, i64 columns) {
   constexpr i64 whole = rows / 32 * 32;
   for (i64 column = 0; column < columns; column += 32)
     for (i64 row = 0; row < whole; row += 32) multiply_block<2, 2>(p, row, column);

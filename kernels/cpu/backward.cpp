@@ -271,7 +271,7 @@ struct Backward {
   template <i64 columns>
   REGARD_CALLED void add_by_key(const float* operand, const float* b, const VisibleUnits& visible, i64 from,
                                 i64 to, float* sums) {
-    if constexpr (amx) return add_by_key_amx<columns>(operand, b, visible, from, to, sums);
+    if constexpr (amx) return add_by_key_amx(operand, b, visible, from, to, sums, columns);
     for_panels<columns>([&](i64 column, auto vectors) {
       for (i64 k = from; k < to; k += tile_rows) {
         const Range seeing = visible.units_of(k);

@@ -443,15 +443,13 @@ class Block {
       alike &= keys.begin == waiting[0].begin && keys.end == waiting[0].end;
     }
     if (!any) return;
-    if (alike)
-      add_values_amx<tile>(rows.output, operands_.values, scratch_.scores, 0, waiting[0], rows.started);
-    for (i64 group = 0; group < row_groups; ++group) {
-      Range& keys = waiting[group];
-      if (!alike && !(rows.started && keys.empty()))
-        add_values_amx<group_rows>(rows.output, operands_.values, scratch_.scores, group * group_rows, keys,
-                                   rows.started);
-      keys = {0, 0};
+    const i64 count = alike ? tile : group_rows;
+    for (i64 row = 0; row < tile; row += count) {
+      const Range keys = waiting[row / group_rows];
+      if (!rows.started || !keys.empty())
+        add_values_amx(rows.output, operands_.values, scratch_.scores, row, count, keys, rows.started);
     }
+    for (Range& keys : waiting) keys = {0, 0};
     rows.started = true;
   }
 

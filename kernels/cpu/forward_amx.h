@@ -59,15 +59,15 @@ inline void rescale_output(float* output, const float* rescale) {
 
 /// O^T (+)= V^T P^T of the `count` rows from `row` on, over some keys of a step, where `values` is V^T as
 /// pack_turned leaves it and `weights` P^T as softmax does.
-template <i64 count>
-void add_values_amx(float* output, const float* values, const float* weights, i64 row, Range keys, bool add) {
+inline void add_values_amx(float* output, const float* values, const float* weights, i64 row, i64 count,
+                           Range keys, bool add) {
   constexpr i64 steps = depth(key::block_k);
   constexpr TileStrides weight_tiles = tiles_by_columns(steps);
   const i64 first = depth(keys.begin) * 16;
-  multiply_by_columns<width, count>({values + first, tiles_by_rows(steps),
-                                     weights + weight_tiles.at(0, row) + first, weight_tiles,
-                                     output + output_tiles.at(0, row), output_tiles,
-                                     depth(keys.end) - depth(keys.begin), add, low_values, low_weights});
+  multiply_by_columns<width>({values + first, tiles_by_rows(steps), weights + weight_tiles.at(0, row) + first,
+                              weight_tiles, output + output_tiles.at(0, row), output_tiles,
+                              depth(keys.end) - depth(keys.begin), add, low_values, low_weights},
+                             count);
 }
 
 /// Rows [first, first + lanes) of O from O^T.
