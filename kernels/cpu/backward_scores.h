@@ -45,6 +45,7 @@ class ScoreTile {
 
  private:
   static constexpr i64 width = vectors * lanes;
+  static constexpr bool rolled = careful || BackwardTile::much_code;
 
   template <i64 n>
   REGARD_INLINE void multiply(Tile<tile_rows, vectors>& product, i64 rows, i64 columns) {
@@ -57,7 +58,7 @@ class ScoreTile {
   /// the product stays in registers; what takes care is rarer or slower, and too much code for that.
   template <class Step, class Function>
   REGARD_INLINE void for_rows(Step step, Tile<tile_rows, vectors>& product, Function function) {
-    if constexpr (careful) {
+    if constexpr (rolled) {
       product.store_to(sums_, width);
       for (int r = 0; r < tile_rows; r += step.value)
         function(r, [&](int j, int v) __attribute__((always_inline)) {
@@ -73,7 +74,7 @@ class ScoreTile {
   const BackwardTile& tile_;
   const i64 k_, query_;
   alignas(64) float weights_[BackwardTile::weights_are_p ? 1 : tile_rows * width];
-  alignas(64) float sums_[careful ? tile_rows * width : 1];
+  alignas(64) float sums_[rolled ? tile_rows * width : 1];
   alignas(64) float slopes_[key::softcap ? tile_rows * width : 1];
 };
 
@@ -90,14 +91,13 @@ void compute_tile(const BackwardTile& tile, i64 k, i64 query) {
 /// The keys [from, to) of the block, one panel of queries. Beside each step `fetched` rows are on their way.
 template <Product product>
 void compute_panel(const BackwardTile& tile, i64 from, i64 to, i64 query, i64 fetched) {
-  constexpr bool modified = BackwardTile::modified;
   const i64 first = query / unit, end = first + panel / unit;
   for (i64 k = from; k < to; k += tile_rows) {
     if (!tile.ahead.empty()) tile.ahead.fetch(fetched);
     bool whole = true;
     for (i64 u = first; u < end; ++u) whole &= tile.visible.sees(u, k);
-    if (whole && (modified || tile.is_plain(first, end, k))) {
-      compute_tile<product, tile_vectors, modified>(tile, k, query);
+    if (whole && tile.is_plain(first, end, k)) {
+      compute_tile<product, tile_vectors, false>(tile, k, query);
       continue;
     }
     for (i64 u = first; u < end; ++u) {

@@ -155,17 +155,20 @@ struct BackwardTile {
 
   float* part(i64 offset) const { return scratch + offset; }
 
-  /// Features that are too much code to be unrolled over a whole tile, or ask for exact scores.
-  static constexpr bool modified =
-      key::softcap || elementwise_bias || alibi || key::dropout || key::bits || key::dbias;
+  /// Scores are more than the product.
+  static constexpr bool modified = key::softcap || elementwise_bias || alibi;
+  /// Probabilities never come from rounded constants in units of log 2.
+  static constexpr bool always_exact = modified || key::dtype != DType::bf16;
+  /// Too much code to be unrolled over a whole tile.
+  static constexpr bool much_code = modified || key::dropout || key::bits;
   /// The sums of dO V^T start at -D.
   static constexpr bool starts_at_delta = !key::dropout && !amx;
   /// P as an operand is all there is of it.
   static constexpr bool weights_are_p = !pairs && !key::dropout;
 
-  /// Whether the queries of these units see all key_step keys, and nothing else needs care.
+  /// Whether the queries of these units see all key_step keys by position, and nothing else needs care.
   bool is_plain(i64 first_unit, i64 end_unit, i64 k) const {
-    bool plain = !modified && moderate;
+    bool plain = always_exact || moderate;
     for (i64 u = first_unit; u < end_unit; ++u)
       plain &= visible.rows[u].sees_all(place.first_key + k, place.first_key + k + key_step);
     return plain;
@@ -256,12 +259,31 @@ struct BackwardTile {
   const float* grad_bias() const { return part(pairs ? scratch_layout.grad_bias : scratch_layout.grad_s); }
 
  private:
+  static constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16 : Precision::fp32;
+
+  /// careful: some query may not see the key by position, or LSE may be large.
   template <bool careful>
-  REGARD_INLINE Floats probability(i64 k, i64 query, Floats score, [[maybe_unused]] float* slope) const {
-    constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16 : Precision::fp32;
-    if constexpr (!careful && precision == Precision::bf16)
-      return exp2<precision>(score * unit_of_log2 - load<Floats>(part(scratch_layout.lse_log2) + query));
+  REGARD_INLINE Floats probability(i64 k, i64 query, Floats score, float* slope) const {
+    Floats weight;
+    if constexpr (careful || always_exact)
+      weight = exact_probability(k, query, score, slope);
+    else
+      weight = exp2<precision>(score * unit_of_log2 - load<Floats>(part(scratch_layout.lse_log2) + query));
+    if constexpr (!careful && !key::bits) return weight;
     const i64 key = place.first_key + k;
+    Ints seen = broadcast(-1);
+    if constexpr (careful) seen = visible.rows[query / unit].visible(static_cast<int>(query % unit), key);
+    if constexpr (key::bits) {
+      const i64 word = key / 32 - place.first_key / 32;
+      const Words bits = load<Words>(part(scratch_layout.bits) + word * block_q + query);
+      seen &= -bits_as<Ints>((bits >> static_cast<u32>(key % 32)) & 1u);
+    }
+    return select(seen, weight, Floats{});
+  }
+
+  REGARD_INLINE Floats exact_probability(i64 k, i64 query, Floats score,
+                                         [[maybe_unused]] float* slope) const {
+    [[maybe_unused]] const i64 key = place.first_key + k;
     if constexpr (key::softcap) {
       const Floats x = score * unit_of_cap;
       store(slope, tanh_slope(x));
@@ -278,15 +300,7 @@ struct BackwardTile {
     // LSE stands for sums of rounded scores, so that the difference of large ones is right only when these
     // are rounded too. Whatever it was rounded to, a probability is at most 1.
     const Floats exponent = min(Floats{}, rounded(score) - load<Floats>(part(scratch_layout.lse) + query));
-    const Floats weight = exp2<precision>(exponent * log2_of_e);
-    if constexpr (!careful) return weight;
-    Ints seen = visible.rows[query / unit].visible(static_cast<int>(query % unit), key);
-    if constexpr (key::bits) {
-      const i64 word = key / 32 - place.first_key / 32;
-      const Words bits = load<Words>(part(scratch_layout.bits) + word * block_q + query);
-      seen &= -bits_as<Ints>((bits >> static_cast<u32>(key % 32)) & 1u);
-    }
-    return select(seen, weight, Floats{});
+    return exp2<precision>(exponent * log2_of_e);
   }
 
   REGARD_INLINE Ints is_kept(i64 k, i64 query) const {
