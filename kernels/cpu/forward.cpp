@@ -24,6 +24,10 @@ static_assert(!amx || lanes * width <= key::block_k * tile, "rows of O are turne
 static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "weights and a chunk of scores lie there");
 static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of bits serve 32 keys");
 
+/// Whether memory is asked for before it is needed. A core with AMX finds what bf16 reads by itself, and is
+/// held up by asking (docs/cpu.md).
+constexpr bool fetches_ahead = !amx || pieces == 2;
+
 /// S^T of tile_rows keys and `vectors` vectors of rows, and the largest of each row if `maximum` is not null.
 template <int vectors>
 void multiply_keys(float* scores, const float* keys, const float* q, float* maximum) {
@@ -182,13 +186,15 @@ class Block {
   /// All steps of the keys [begin, end).
   void walk(i64 begin, i64 end, i64 next_block) {
     const FlushToZero mode;
-    bool near_end = false;
+    [[maybe_unused]] bool near_end = false;
     for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) {
-      fetch_keys(head_, key + key::block_k, end);
-      // The last step may be too short for all that the next block starts with.
-      if (!near_end && key + 2 * key::block_k >= end) {
-        fetch_block(next_block);
-        near_end = true;
+      if constexpr (fetches_ahead) {
+        fetch_keys(head_, key + key::block_k, end);
+        // The last step may be too short for all that the next block starts with.
+        if (!near_end && key + 2 * key::block_k >= end) {
+          fetch_block(next_block);
+          near_end = true;
+        }
       }
       step(key, end);
     }
@@ -295,9 +301,10 @@ class Block {
       packed = true;
       if (!rows.packed) {
         pack_queries(rows);
-        if (t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].places.at(0));
+        if (fetches_ahead && t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].places.at(0));
       }
-      if (part.first_key + key::block_k >= rows.visible.last && a_.splits <= 1) fetch_output(rows);
+      if (fetches_ahead && part.first_key + key::block_k >= rows.visible.last && a_.splits <= 1)
+        fetch_output(rows);
       add(rows, part);
     }
   }
@@ -406,7 +413,9 @@ class Block {
     Range waiting[row_groups] = {};  // keys whose weights are not in O yet
     for (; part.begin < end; part.begin = part.end) {
       part.end = smaller(round_up(part.begin + 1, chunk), end);
-      ahead_.fetch(2 * chunk);
+      // All that the next step needs, spread evenly.
+      if constexpr (fetches_ahead)
+        ahead_.fetch(ceil_divide(2 * key::block_k + tile, tile_count_ * (key::block_k / chunk)));
       part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
       alignas(64) float maximum[tile], rescale[tile];
       for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
