@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from run import Run
-from timing import interleaved
+from timing import ALONE, interleaved
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ def compare(comparison: Comparison, run: Run) -> list[dict[str, Any]]:
     prepared = {
         case.name: Prepared(case.problem, case.threads or run.threads, case.lengths) for case in comparison.cases
     }
-    times = interleaved(dict(prepared), run.threads, run.options.seconds * len(prepared), run.rounds, least=3)
+    times = interleaved(
+        dict(prepared), run.threads, run.options.seconds * len(prepared), run.rounds, least=3, turn=ALONE
+    )
     base = comparison.cases[0]
     work = {case.name: case.flops() for case in comparison.cases}
     if times.others > 0.05:

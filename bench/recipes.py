@@ -11,18 +11,17 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from run import Run
-from timing import interleaved
+from timing import Turn, interleaved
 
 KV_HEADS = 4
 FEW_ROWS = (1, 2, 4, 8, 16, 32)
 # Of one head: from where the decode kernel is best to where blocks of rows are enough for all threads.
 ROWS_OF_ONE_HEAD = (1, 6, 12, 24, 48, 96, 192, 384, 768)
-ENOUGH_MS = 2.0  # of one sample: short calls repeat
+ENOUGH_MS = 2.0  # of one sample
 # Recipe: the option `family`, and a word that keeps the others of the family away.
 RECIPES = {"decode": ("decode", ""), "forward": ("forward", " splits=1"), "forward_split": ("forward_split", "")}
 
@@ -57,18 +56,9 @@ def cells(quick: bool) -> list[Cell]:
     ]
 
 
-def repeated(call: Callable[[], Any], times: int) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(times):
-            call()
-
-    return run
-
-
 def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
     import regard
     from prepared import Prepared
-    from timing import timed
 
     found = {}
     for recipe, (family, words) in RECIPES.items():
@@ -80,14 +70,8 @@ def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
     kernels = [stage["kernel"] for stage in chosen["stages"]]
     name = next(recipe for recipe, prepared in found.items() if prepared.described["kernel"] == kernels)
 
-    calls = {recipe: repeated(prepared, 1) for recipe, prepared in found.items()}
-    times = {}
-    for recipe, call in calls.items():
-        call()
-        times[recipe] = max(1, round(ENOUGH_MS / timed(call, 0)))
-    sampled = {recipe: repeated(found[recipe], times[recipe]) for recipe in found}
-    result = interleaved(sampled, run.threads, run.options.seconds, run.rounds, pause=0)
-    ms = {recipe: round(result.median(recipe) / times[recipe], 5) for recipe in found}
+    result = interleaved(dict(found), run.threads, run.options.seconds, run.rounds, turn=Turn(pause=0, ms=ENOUGH_MS))
+    ms = {recipe: round(result.median(recipe), 5) for recipe in found}
     best = min(ms, key=lambda recipe: ms[recipe])
     cost = ms[name] / ms[best]
     if cost > 1.1:

@@ -12,12 +12,24 @@ from typing import Any
 
 from pinning import one_core_each
 
-# Worker threads of the other libraries spin for a while when they have nothing to do; whoever comes next would run
-# beside them.
-PAUSE = 0.02
 # A round counts as disturbed when others had more of the cores than this share, beyond what the clock's ticks hide.
 DISTURBED = 0.1
 TICKS = 0.03
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a contestant does when its turn comes: it sleeps, then calls until enough time is over."""
+
+    pause: float  # s
+    ms: float  # 0: one call
+
+
+# Worker threads of other libraries spin for a while when they have nothing to do; whoever comes next would run
+# beside them.
+BESIDE_OTHERS = Turn(pause=0.02, ms=0)
+# Regard alone. Sixteen cores that slept take 0.2 to 0.4 ms to be awake, whatever they are to do.
+ALONE = Turn(pause=0, ms=50)
 
 
 @dataclass
@@ -40,11 +52,13 @@ class Times:
         return [round(value, 4) for value in self.samples[name]]
 
 
-def timed(call: Callable[[], Any], pause: float = PAUSE) -> float:
+def timed(call: Callable[[], Any], pause: float, times: int = 1) -> float:
+    """Milliseconds of one call, the mean of so many."""
     time.sleep(pause)
     start = time.perf_counter()
-    call()
-    return (time.perf_counter() - start) * 1e3
+    for _ in range(times):
+        call()
+    return (time.perf_counter() - start) * 1e3 / times
 
 
 def _others_seconds() -> float:
@@ -60,21 +74,25 @@ def interleaved(
     seconds: float,
     rounds: int = 0,
     least: int = 5,
-    pause: float = PAUSE,
+    turn: Turn = BESIDE_OTHERS,
 ) -> Times:
     """Every call in turn, round by round, for about `seconds` in all, `least` to 25 rounds; or `rounds` rounds.
 
     Of a busy machine twice as many rounds are taken, and the quieter half of them counts.
     """
-    warm = sum(timed(call, pause) for call in calls.values()) / 1e3 + pause * len(calls)
-    rounds = rounds or max(least, min(25, int(seconds / warm)))
+    for call in calls.values():
+        call()
+    once = {name: timed(call, turn.pause) for name, call in calls.items()}
+    repeats = {name: max(1, round(turn.ms / ms)) for name, ms in once.items()}
+    round_ms = sum(turn.pause * 1e3 + repeats[name] * ms for name, ms in once.items())
+    rounds = rounds or max(least, min(25, int(seconds * 1e3 / round_ms)))
     found: list[tuple[float, dict[str, float]]] = []
     order = list(calls)
     quiet = 0
     with one_core_each(threads):
         while quiet < rounds and len(found) < 2 * rounds:
             start, others = time.perf_counter(), _others_seconds()
-            times = {name: timed(calls[name], pause) for name in order}
+            times = {name: timed(calls[name], turn.pause, repeats[name]) for name in order}
             order = order[1:] + order[:1]  # nobody always follows the same one
             others = _others_seconds() - others
             capacity = (time.perf_counter() - start) * (os.cpu_count() or 1)
