@@ -61,10 +61,15 @@ struct Backward {
   }
 
   /// The last block of keys that the queries up to this one see: none sees further than those that follow it.
-  /// With ranges all blocks may see all. Block 0 stores the dQ of queries without keys.
+  /// With ranges all blocks may see all. Block 0 has the dQ of queries without keys.
   REGARD_CALLED i64 last_block_of(const Sequence& sequence, i64 query) const {
     const i64 end = a.ranges ? sequence.sk : visible_keys(a, sequence, query).hi;
     return larger<i64>(1, ceil_divide(end, block_k)) - 1;
+  }
+
+  /// The first block of keys that the queries from this one on see, up to the last one.
+  REGARD_CALLED i64 first_block_of(const Sequence& sequence, i64 query, i64 last_block) const {
+    return a.ranges ? 0 : smaller(visible_keys(a, sequence, query).first() / block_k, last_block);
   }
 
   /// Whether any of the queries might see any of the keys: sooner said than where. None sees further back
@@ -142,21 +147,24 @@ struct Backward {
       const i64 last_block = last_block_of(sequence, query + queries - 1);
       if (last_block < block) break;
       if (last_block > block) awaited = done;
+      const i64 first_block = first_block_of(sequence, query, last_block);
       bool any = may_see(sequence, query, queries, first, keys);
       if (any) {
         visible.find(a, sequence, query, queries);
         any = visible.find_keys(first, keys, queries);
       }
-      if (!any && block > 0 && block < last_block) continue;
+      if (!any && block != first_block && block != last_block) continue;
       for (i64 i = 0; i < group; ++i) {
         const Head head = head_of(a, batch, kv_head * group + i);
         const TilePlace place{head, first, keys, query, queries};
         BackwardTile tile{a, place, visible, scratch, ahead};
         if (any && !amx) fetch_ahead(place, i);
         const bool adds = any && make_gradients(tile);
-        turn.wait(done);
         float* const sums = grad_q(head, query);
-        if (block == 0) __builtin_memset(sums, 0, queries * columns_d * 4);
+        if (block > first_block)
+          turn.wait(done);
+        else
+          __builtin_memset(sums, 0, queries * columns_d * 4);
         if (adds) add_grad_q(tile, sums);
         if (block == last_block) store_grad_q(place, sums);
       }

@@ -225,15 +225,18 @@ TEST(Backward, PartsOfTheQueriesHaveTheSameBitsForAnyNumberOfThreads) {
                        {runnable_targets().front(), "backward", threads});
 }
 
-// The last block of keys that sees a query stores its dQ; those behind do not wait for it, those that see
-// none of a tile pass its turn on.
+// The first block of keys that sees a query clears its dQ and waits for nobody, the last one stores it.
+// Blocks between that see none of a tile pass its turn on. Some queries see no key at all.
 TEST(Backward, WindowsOverManyBlocksOfKeys) {
   for (const char* text :
        {"bwd fp32 hq=2 hk=1 s=2500 d=8 mask=window:100,20,sink=5",
         "bwd fp32 h=1 sq=900 sk=2500 d=8 mask=window:10,0,top_left",
         "bwd fp32 h=1 sq=5000 sk=1200 d=8 mask=window:-1,30,top_left",
-        "bwd bf16 h=1 sq=2500 sk=900 d=8 mask=causal",
+        "bwd bf16 h=1 sq=2500 sk=900 d=8 mask=causal", "bwd bf16 h=1 sq=2500 sk=900 d=8 mask=window:300,0",
+        "bwd bf16 hq=2 hk=1 sq=2500 sk=900 d=8 mask=window:100,0,top_left",
+        "bwd fp32 h=1 s=2500 d=8 mask=window:0,0",
         "bwd fp32 b=2 h=1 sq=700 sk=900 d=8 mask=window:50,7 bias=11 dbias",
+        "bwd fp32 h=1 sq=1100 sk=700 d=8 mask=window:50,0,top_left bias=11 dbias bits",
         "bwd fp32 varlen b=3 hq=2 hk=1 sq=1500 sk=1500 tq=3000 tk=3000 d=8 mask=window:40,300 dropout=0.1",
         "bwd fp32 b=2 h=1 s=1500 d=8 mask=causal ranges", "bwd bf16 h=1 s=1500 d=8 mask=window:200,0 bits"}) {
     const std::string target = runnable_targets().front();
