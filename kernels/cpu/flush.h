@@ -6,7 +6,7 @@
 namespace regard {
 
 /// While it lives, in this thread. Weights of keys far below the largest score of their row are below 2^-126,
-/// and an Intel core takes some hundred cycles for a product with such a number (docs/cpu.md).
+/// and an Intel core takes some hundred cycles for a product with such a number (docs/cpu-kernels.md).
 class FlushToZero {
 #if defined(__x86_64__)
  public:

@@ -25,7 +25,7 @@ static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "weights and 
 static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of bits serve 32 keys");
 
 /// Whether memory is asked for before it is needed. A core with AMX finds what bf16 reads by itself, and is
-/// held up by asking (docs/cpu.md).
+/// held up by asking (docs/cpu-kernels.md).
 constexpr bool fetches_ahead = !amx || pieces == 2;
 
 /// S^T of tile_rows keys and `vectors` vectors of rows, and the largest of each row if `maximum` is not null.
