@@ -19,10 +19,10 @@ TICKS = 0.03
 
 @dataclass(frozen=True)
 class Turn:
-    """What a contestant does when its turn comes: it sleeps, then calls until enough time is over."""
+    """What a contestant does when its turn comes: it sleeps, then makes as many calls as take so long, or one."""
 
     pause: float  # s
-    ms: float  # 0: one call
+    ms: float
 
 
 # Worker threads of other libraries spin for a while when they have nothing to do; whoever comes next would run

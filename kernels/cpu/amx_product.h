@@ -17,8 +17,8 @@ struct TileStrides {
 constexpr TileStrides rows_apart(i64 apart) {
   return {apart, 16, 16 * apart};
 }
-/// Tiles without gaps, which are loaded in three quarters of the time (docs/cpu-kernels.md): those of 16 rows of
-/// `columns` elements one behind the other, ...
+/// Tiles without gaps, which are loaded in three quarters of the time (docs/cpu-kernels.md): those of 16 rows
+/// of `columns` elements one behind the other, ...
 constexpr TileStrides tiles_by_rows(i64 columns) {
   return {16, 256, 16 * columns};
 }

@@ -61,15 +61,17 @@ struct Backward {
   }
 
   /// The last block of keys that the queries up to this one see: none sees further than those that follow it.
-  /// With ranges all blocks may see all. Block 0 has the dQ of queries without keys.
+  /// With ranges all blocks may see all. The dQ of queries that lie before all keys belongs to block 0, of
+  /// those that lie behind all to the last block.
   REGARD_CALLED i64 last_block_of(const Sequence& sequence, i64 query) const {
     const i64 end = a.ranges ? sequence.sk : visible_keys(a, sequence, query).hi;
     return larger<i64>(1, ceil_divide(end, block_k)) - 1;
   }
 
-  /// The first block of keys that the queries from this one on see, up to the last one.
-  REGARD_CALLED i64 first_block_of(const Sequence& sequence, i64 query, i64 last_block) const {
-    return a.ranges ? 0 : smaller(visible_keys(a, sequence, query).first() / block_k, last_block);
+  /// The first block of keys that the queries from this one on see; behind the last one if they lie behind
+  /// all keys. It never falls from one query to the next.
+  REGARD_CALLED i64 first_block_of(const Sequence& sequence, i64 query) const {
+    return a.ranges ? 0 : visible_keys(a, sequence, query).first() / block_k;
   }
 
   /// Whether any of the queries might see any of the keys: sooner said than where. None sees further back
@@ -147,7 +149,7 @@ struct Backward {
       const i64 last_block = last_block_of(sequence, query + queries - 1);
       if (last_block < block) break;
       if (last_block > block) awaited = done;
-      const i64 first_block = first_block_of(sequence, query, last_block);
+      const i64 first_block = first_block_of(sequence, query);
       bool any = may_see(sequence, query, queries, first, keys);
       if (any) {
         visible.find(a, sequence, query, queries);

@@ -157,10 +157,11 @@ struct BackwardTile {
 
   /// Scores are more than the product.
   static constexpr bool modified = key::softcap || elementwise_bias || alibi;
-  /// Probabilities never come from rounded constants in units of log 2.
-  static constexpr bool always_exact = modified || key::dtype != DType::bf16;
+  /// Probabilities never come from rounded constants in units of log 2. (Where bits hide a key its score may
+  /// be beyond what exp2 takes.)
+  static constexpr bool always_exact = modified || key::bits || key::dtype != DType::bf16;
   /// Too much code to be unrolled over a whole tile.
-  static constexpr bool much_code = modified || key::dropout || key::bits;
+  static constexpr bool much_code = modified || key::bits || key::dropout;
   /// The sums of dO V^T start at -D.
   static constexpr bool starts_at_delta = !key::dropout && !amx;
   /// P as an operand is all there is of it.

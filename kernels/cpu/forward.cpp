@@ -413,9 +413,11 @@ class Block {
     Range waiting[row_groups] = {};  // keys whose weights are not in O yet
     for (; part.begin < end; part.begin = part.end) {
       part.end = smaller(round_up(part.begin + 1, chunk), end);
-      // All that the next step needs, spread evenly.
-      if constexpr (fetches_ahead)
-        ahead_.fetch(ceil_divide(2 * key::block_k + tile, tile_count_ * (key::block_k / chunk)));
+      // Beside a tile's chunks its share of the next step's K and V, and Q of the next tile or O.
+      if constexpr (fetches_ahead) {
+        constexpr i64 chunks = key::block_k / chunk;
+        ahead_.fetch(ceil_divide(2 * key::block_k, tile_count_ * chunks) + tile / chunks);
+      }
       part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
       alignas(64) float maximum[tile], rescale[tile];
       for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
