@@ -206,6 +206,12 @@ struct Backward {
     __builtin_memcpy(a.grad_v_partial + row * columns_dv, part(scratch_layout.grad_v), keys * columns_dv * 4);
   }
 
+  /// Whether the blocks at work at the same time are of other heads or parts of the queries: the grid hands
+  /// out those of all heads before the next keys. Else they add to the same sums of dQ.
+  bool works_apart() const {
+    return a.split_keys >= a.sk || a.b * a.hk * (a.parts_apart ? a.query_parts : 1) >= a.side_by_side;
+  }
+
   /// The sums of dQ that a tile will add to, unless others add to them meanwhile, and what the next tile
   /// starts with: of the head after this one, the i-th of its group, or of the next queries or keys.
   REGARD_CALLED void fetch_ahead(const TilePlace& place, i64 i) {
@@ -214,7 +220,7 @@ struct Backward {
     i64 query_part = place.first_query / a.part_queries;
     constexpr i64 bytes = bytes_of<key::dtype>, sum_bytes = columns_d * 4;
     ahead.clear();
-    if (a.split_keys >= a.sk)
+    if (works_apart())
       ahead.add(reinterpret_cast<const u8*>(grad_q(place.head, place.first_query)), sum_bytes, sum_bytes,
                 place.queries);
     i64 query = place.first_query;

@@ -1,8 +1,9 @@
 // Blocks of keys that run at the same time add to the same rows of dQ: one after the other, in the order of
 // the keys, so that there is one sum in memory and its bits do not depend on who was faster.
 //
-// The first block that sees a query waits for nobody there. That it has finished with it speaks for the blocks
-// before it as well: no later query has an earlier first block, so they have nothing to add from here on.
+// The first block that sees a query waits for nobody there. That it has finished with it speaks for the
+// blocks before it as well: no later query has an earlier first block, so they have nothing to add from here
+// on.
 //
 // A block waits only for the one before it, which was taken before it (the grid hands blocks out in order):
 // it has ended or is running on another thread, so that the wait ends whatever the number of threads is.

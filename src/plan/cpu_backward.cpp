@@ -101,6 +101,7 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   const Shared shared = shared_bias_gradient(p);
   const std::int64_t heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hk});
   const std::int64_t block_k = value_of(tile, "block_k");
+  plan.side_by_side = plan.threads;
   plan.key_blocks = ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k);
   plan.query_parts = query_parts(p, heads, block_k);
   plan.part_queries =

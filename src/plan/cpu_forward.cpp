@@ -38,7 +38,8 @@ void size_blocks(Plan& plan, const Target::Tile& tile) {
 
 /// Of many cores some are slow, as they have neighbours: with the last block of each thread cut in four, or
 /// in whole tiles, a slow one has less in hand when the others have nothing left. Eight threads gain nothing
-/// by it, two lose; the last blocks of a causal mask are small anyway, those of one head (docs/cpu-kernels.md).
+/// by it, two lose; the last blocks of a causal mask are small anyway, those of one head
+/// (docs/cpu-kernels.md).
 void cut_last_blocks(Plan& plan) {
   constexpr std::int64_t parts = 4, few_threads = 8;
   const Problem& p = plan.problem;
