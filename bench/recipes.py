@@ -21,7 +21,7 @@ KV_HEADS = 4
 FEW_ROWS = (1, 2, 4, 8, 16, 32)
 # Of one head: from where the decode kernel is best to where blocks of rows are enough for all threads.
 ROWS_OF_ONE_HEAD = (1, 6, 12, 24, 48, 96, 192, 384, 768)
-ENOUGH_MS = 2.0  # of one sample
+TURN = Turn(pause=0, ms=2)
 # Recipe: the option `family`, and a word that keeps the others of the family away.
 RECIPES = {"decode": ("decode", ""), "forward": ("forward", " splits=1"), "forward_split": ("forward_split", "")}
 
@@ -70,7 +70,7 @@ def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
     kernels = [stage["kernel"] for stage in chosen["stages"]]
     name = next(recipe for recipe, prepared in found.items() if prepared.described["kernel"] == kernels)
 
-    result = interleaved(dict(found), run.threads, run.options.seconds, run.rounds, turn=Turn(pause=0, ms=ENOUGH_MS))
+    result = interleaved(dict(found), run.threads, run.options.seconds, run.rounds, turn=TURN)
     ms = {recipe: round(result.median(recipe), 5) for recipe in found}
     best = min(ms, key=lambda recipe: ms[recipe])
     cost = ms[name] / ms[best]

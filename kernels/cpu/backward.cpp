@@ -208,9 +208,7 @@ struct Backward {
 
   /// Whether the blocks at work at the same time are of other heads or parts of the queries: the grid hands
   /// out those of all heads before the next keys. Else they add to the same sums of dQ.
-  bool works_apart() const {
-    return a.split_keys >= a.sk || a.b * a.hk * (a.parts_apart ? a.query_parts : 1) >= a.side_by_side;
-  }
+  bool works_apart() const { return a.split_keys >= a.sk || a.b * a.hk * parts_of_grid(a) >= a.side_by_side; }
 
   /// The sums of dQ that a tile will add to, unless others add to them meanwhile, and what the next tile
   /// starts with: of the head after this one, the i-th of its group, or of the next queries or keys.
@@ -392,9 +390,9 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   // The parts of the keys lie outermost, so that heads and parts of the queries take part at the same time
   // and wait less for their own.
   const i64 batches = shared.batches ? 1 : a.b, heads = shared.heads ? 1 : a.hk;
-  const i64 parts_of_grid = a.parts_apart ? a.query_parts : 1;
-  const i64 split = block / (parts_of_grid * batches * heads);
-  const i64 first_part = block / (batches * heads) % parts_of_grid;
+  const i64 parts = parts_of_grid(a);
+  const i64 split = block / (parts * batches * heads);
+  const i64 first_part = block / (batches * heads) % parts;
   const i64 last_part = a.parts_apart ? first_part + 1 : a.query_parts;
   const i64 batch = block / heads % batches, head = block % heads;
   const i64 first_key = split * a.split_keys, end_key = first_key + a.split_keys;

@@ -14,6 +14,11 @@ inline i64 parts_of(const Arguments& a, const Sequence& sequence) {
   return larger<i64>(1, ceil_divide(sequence.sq, a.part_queries));
 }
 
+/// How many parts have blocks of the grid of their own.
+inline i64 parts_of_grid(const Arguments& a) {
+  return a.parts_apart ? a.query_parts : 1;
+}
+
 /// The first part with a query that sees a key from `first_key` on: all behind it have one too, as no query
 /// sees further than those that follow. Block 0 of the keys belongs to every part.
 REGARD_CALLED inline i64 first_part_that_sees(const Arguments& a, const Sequence& sequence, i64 first_key) {
