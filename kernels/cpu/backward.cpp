@@ -84,17 +84,17 @@ struct Backward {
   REGARD_CALLED void block_of_keys(const Head& head, i64 block) {
     const Sequence& sequence = head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
-    const i64 end_part = smaller(last_part, parts_of(a, sequence));
-    const i64 from = larger(first_part, first_part_that_sees(a, sequence, first));
-    if (a.parts_apart && from >= end_part) return;
+    const i64 parts = parts_of(a, sequence), end_part = smaller(last_part, parts);
+    const i64 first_seeing = first_part_that_sees(a, sequence, first),
+              from = larger(first_part, first_seeing);
+    if (from >= end_part) return;
     clear_sums();
-    if (from < end_part) pack_keys(head, first, keys);
+    pack_keys(head, first, keys);
     for (i64 query_part = from; query_part < end_part; ++query_part) {
-      if (query_part > from) clear_sums();
       part_of_queries(head, block, query_part);
       if (end_part - from > 1) add_to_total(query_part == from);
     }
-    if (a.parts_apart) return store_part(head, first, keys);
+    if (a.parts_apart && !add_parts(head, block, {first_seeing, parts})) return;
     const bool total = end_part - from > 1;
     store_rows<d>(head, a.grad_k, first, keys, part(total ? total_k : scratch_layout.grad_k), a.scale);
     store_rows<dv>(head, a.grad_v, first, keys, part(total ? total_v : scratch_layout.grad_v), 1.0f);
@@ -181,13 +181,16 @@ struct Backward {
   /// dK and dV of the parts before, behind all other scratch.
   static constexpr i64 total_k = scratch_layout.floats, total_v = total_k + block_k * columns_d;
 
-  /// Adds dK and dV of one part of the queries, which lie one behind the other, to those of the parts before.
+  /// Adds dK and dV of one part of the queries, which lie one behind the other, to those of the parts before,
+  /// and clears them for the next.
   REGARD_CALLED void add_to_total(bool first) {
     static_assert(scratch_layout.grad_v == scratch_layout.grad_k + block_k * columns_d);
-    const float* const from = part(scratch_layout.grad_k);
-    float* const to = part(total_k);
-    for (i64 i = 0; i < block_k * (columns_d + columns_dv); i += lanes)
-      store(to + i, first ? load<Floats>(from + i) : load<Floats>(to + i) + load<Floats>(from + i));
+    float *const from = part(scratch_layout.grad_k), *const to = part(total_k);
+    for (i64 i = 0; i < block_k * (columns_d + columns_dv); i += lanes) {
+      const Floats sum = load<Floats>(from + i);
+      store(to + i, first ? sum : load<Floats>(to + i) + sum);
+      store(from + i, Floats{});
+    }
   }
 
   /// The keys [first, first + keys) of dK or dV.
@@ -199,11 +202,39 @@ struct Backward {
                                from + i * padded_columns(n), factor);
   }
 
-  /// dK and dV of one part of the queries.
-  REGARD_CALLED void store_part(const Head& head, i64 first, i64 keys) {
-    const i64 row = row_of_query_part(a, head.sequence, first_part, kv_head, first);
-    __builtin_memcpy(a.grad_k_partial + row * columns_d, part(scratch_layout.grad_k), keys * columns_d * 4);
-    __builtin_memcpy(a.grad_v_partial + row * columns_dv, part(scratch_layout.grad_v), keys * columns_dv * 4);
+  /// Where the sums of one part of the queries lie in the workspace: whole rows, from this key on.
+  float* partial(float* sums, i64 columns, const Sequence& sequence, i64 query_part, i64 key) const {
+    return sums + row_of_query_part(a, sequence, query_part, kv_head, key) * columns;
+  }
+
+  /// dK and dV of the block become those of all these parts, in their order, if this one ends as the last of
+  /// them. Else false: they are left in the workspace for the one that does.
+  REGARD_CALLED bool add_parts(const Head& head, i64 block, Range parts) {
+    const Sequence& sequence = head.sequence;
+    const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
+    const EndedParts ended(a, batch, kv_head, block);
+    const i64 others = parts.end - parts.begin - 1;
+    const auto each = [&](auto function) {
+      function(a.grad_k_partial, part(scratch_layout.grad_k), columns_d);
+      function(a.grad_v_partial, part(scratch_layout.grad_v), columns_dv);
+    };
+    if (ended.count() < others) {
+      each([&](float* sums, const float* own, i64 columns) {
+        __builtin_memcpy(partial(sums, columns, sequence, first_part, first), own, keys * columns * 4);
+      });
+      if (ended.add() < others) return false;
+    }
+    each([&](float* sums, float* own, i64 columns) {
+      for (i64 i = 0; i < keys * columns; i += lanes) {
+        const auto of_part = [&](i64 p) {
+          return load<Floats>(p == first_part ? own + i : partial(sums, columns, sequence, p, first) + i);
+        };
+        Floats sum = of_part(parts.begin);
+        for (i64 p = parts.begin + 1; p < parts.end; ++p) sum += of_part(p);
+        store(own + i, sum);
+      }
+    });
+    return true;
   }
 
   /// Whether the blocks at work at the same time are of other heads or parts of the queries: the grid hands

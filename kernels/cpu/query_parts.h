@@ -1,9 +1,11 @@
 // Backward of few long heads has sums of dK and dV for each part of the queries, which are added up in the
 // order of the parts, so that bits do not depend on the number of threads. With many threads each part has
-// blocks of the grid of its own, which do not wait for those of others (backward_order.h); their sums lie in
-// the workspace until backward_convert adds them up. With few a block of keys goes through all parts.
+// blocks of the grid of its own, which do not wait for those of others (backward_order.h); of the blocks of
+// the same keys the last to end adds up what the others have left in the workspace. With few a block of keys
+// goes through all parts.
 #pragma once
 
+#include "kernels/cpu/backward_order.h"
 #include "kernels/cpu/called.h"
 #include "kernels/sequence.h"
 
@@ -20,13 +22,14 @@ inline i64 parts_of_grid(const Arguments& a) {
 }
 
 /// The first part with a query that sees a key from `first_key` on: all behind it have one too, as no query
-/// sees further than those that follow. Block 0 of the keys belongs to every part.
+/// sees further than those that follow. Block 0 of the keys belongs to every part; keys that nobody sees
+/// belong to the last.
 REGARD_CALLED inline i64 first_part_that_sees(const Arguments& a, const Sequence& sequence, i64 first_key) {
   if (first_key == 0 || a.ranges) return 0;
   const i64 parts = parts_of(a, sequence);
   const auto last_query = [&](i64 part) { return smaller((part + 1) * a.part_queries, sequence.sq) - 1; };
   i64 part = 0;
-  while (part < parts && visible_keys(a, sequence, last_query(part)).hi <= first_key) ++part;
+  while (part < parts - 1 && visible_keys(a, sequence, last_query(part)).hi <= first_key) ++part;
   return part;
 }
 
@@ -34,5 +37,20 @@ REGARD_CALLED inline i64 first_part_that_sees(const Arguments& a, const Sequence
 inline i64 row_of_query_part(const Arguments& a, const Sequence& sequence, i64 part, i64 kv_head, i64 key) {
   return (part * a.hk + kv_head) * a.tk + first_key_of_all(a, sequence) + key;
 }
+
+/// How many parts of the queries have ended with a block of keys, where each has blocks of its own: counted
+/// beside the progress of part 0.
+class EndedParts {
+ public:
+  EndedParts(const Arguments& a, i64 batch, i64 kv_head, i64 block)
+      : count_(a.progress + part_progress(a, batch, kv_head, 0) + block * progress_stride + 1) {}
+
+  i64 count() const { return __atomic_load_n(count_, __ATOMIC_ACQUIRE); }
+  /// One more has. Returns how many had before.
+  i64 add() const { return __atomic_fetch_add(count_, 1, __ATOMIC_ACQ_REL); }
+
+ private:
+  i64* count_;
+};
 
 }  // namespace regard

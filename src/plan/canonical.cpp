@@ -66,19 +66,12 @@ Signature combine(const Signature& s) {
   return c;
 }
 
-/// backward_delta: element types; the rest is read at run time.
+/// backward_delta and backward_convert: element types; the rest is read at run time.
 Signature types_only(const Signature& s) {
   Signature c;
   c.pass = s.pass;
   c.dtype = s.dtype;
   c.out = s.out;
-  return c;
-}
-
-/// backward_convert: those, and whether positions tell which parts of the queries see a key.
-Signature types_and_mask(const Signature& s) {
-  Signature c = types_only(s);
-  c.mask = kind_of(s);
   return c;
 }
 
@@ -97,8 +90,7 @@ Signature canonical(const Signature& signature, std::string_view kernel, std::st
   if (kernel == "append_kv") return append_kv(signature);
   if (kernel == "paged_forward" || kernel == "batch_prefill") return paged(signature);
   if (kernel == "combine") return combine(signature);
-  if (kernel == "backward_delta") return types_only(signature);
-  if (kernel == "backward_convert") return types_and_mask(signature);
+  if (kernel == "backward_delta" || kernel == "backward_convert") return types_only(signature);
   return blocked(signature);
 }
 

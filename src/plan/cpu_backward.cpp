@@ -1,6 +1,5 @@
-// Backward on the CPU: D per query row, the gradients block of keys by block of keys, then what is left: dK
-// and dV of parts of the queries that had blocks of their own, and the gradients of a shared bias and of the
-// learned sink.
+// Backward on the CPU: D per query row, the gradients block of keys by block of keys, then what is left: the
+// gradients of a shared bias and of the learned sink.
 #include <algorithm>
 
 #include "kernels/cpu/backward_scratch.h"
@@ -64,22 +63,22 @@ std::int64_t part_bytes(const Problem& p, std::int64_t keys) {
 
 /// Of few long heads, or groups of heads, the queries are cut in parts: where those have blocks of their own,
 /// blocks of keys of different parts do not wait for each other, and many short blocks are left where there
-/// were few long ones. By the problem alone, as it changes the order of additions. A part costs a sum of all
-/// dK and dV; so not where ranges or bits may leave most of it 0, and beyond 64 MiB two are enough. A bias's
-/// gradient is summed by one block of keys.
+/// were few long ones: of a group at most as many as if all its heads had keys of their own. By the problem
+/// alone, as it changes the order of additions. A part costs a sum of all dK and dV; so not where ranges or
+/// bits may leave most of it 0, and beyond 64 MiB two are enough. A bias's gradient is summed by one block of
+/// keys.
 std::int64_t query_parts(const Problem& p, std::int64_t heads, std::int64_t block_k) {
-  constexpr std::int64_t many_heads = 16, many_blocks = 256, least_rows = 2048,
-                         many_bytes = std::int64_t{64} << 20;
+  constexpr std::int64_t many_heads = 16, many_blocks = 256, many_bytes = std::int64_t{64} << 20;
   if (p.dbias || p.ranges || p.bits) return 1;
   const auto at_most = [](std::int64_t whole, std::int64_t of_one) {
     return whole / std::max<std::int64_t>(of_one, 1);
   };
   const std::int64_t by_bytes = at_most(many_bytes, part_bytes(p, product({p.hk, key_tokens(p)})));
-  std::int64_t wanted = at_most(many_heads, heads);
-  if (p.hq > p.hk) {
-    const std::int64_t keys = ceil_divide(key_tokens(p), std::max<std::int64_t>(p.b, 1));
-    wanted = std::max(wanted, at_most(many_blocks, product({heads, ceil_divide(keys, block_k)})));
-  }
+  const std::int64_t keys = ceil_divide(key_tokens(p), std::max<std::int64_t>(p.b, 1)), group = p.hq / p.hk;
+  const std::int64_t of_group =
+      std::min(group, at_most(many_blocks, product({heads, ceil_divide(keys, block_k)})));
+  const std::int64_t wanted = std::max(at_most(many_heads, heads), of_group);
+  const std::int64_t least_rows = group > 1 ? 1024 : 2048;
   return std::max<std::int64_t>(
       std::min({wanted, at_most(rows_of_block(p, block_k), least_rows), std::max<std::int64_t>(by_bytes, 2)}),
       1);
@@ -134,9 +133,7 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   const std::int64_t total = plan.query_parts > 1 && !plan.parts_apart ? part_bytes(p, block_k) : 0;
   plan.stages = {stage_of(p, target, "backward_delta", nullptr, rows, 0),
                  stage_of(p, target, "backward", &tile, grid, sum({main_scratch(p, target, tile), total}))};
-  const std::int64_t part_rows =
-      plan.parts_apart ? product({p.b, p.hk, ceil_divide(p.sk, rows_per_block)}) : 0;
-  if (const std::int64_t left = sum({part_rows, image_rows, p.sink ? p.hq : 0}); left > 0)
+  if (const std::int64_t left = sum({image_rows, p.sink ? p.hq : 0}); left > 0)
     plan.stages.push_back(stage_of(p, target, "backward_convert", nullptr, left, 0));
   return finish(std::move(plan));
 }
