@@ -202,39 +202,36 @@ struct Backward {
                                from + i * padded_columns(n), factor);
   }
 
-  /// Where the sums of one part of the queries lie in the workspace: whole rows, from this key on.
-  float* partial(float* sums, i64 columns, const Sequence& sequence, i64 query_part, i64 key) const {
-    return sums + row_of_query_part(a, sequence, query_part, kv_head, key) * columns;
-  }
-
   /// dK and dV of the block become those of all these parts, in their order, if this one ends as the last of
   /// them. Else false: they are left in the workspace for the one that does.
   REGARD_CALLED bool add_parts(const Head& head, i64 block, Range parts) {
-    const Sequence& sequence = head.sequence;
-    const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
+    const i64 first = block * block_k, keys = smaller(block_k, head.sequence.sk - first);
+    const i64 row = row_of_query_part(a, head.sequence, first_part, kv_head, first);
+    float *const grad_k = part(scratch_layout.grad_k), *const left_k = a.grad_k_partial + row * columns_d;
+    float *const grad_v = part(scratch_layout.grad_v), *const left_v = a.grad_v_partial + row * columns_dv;
     const EndedParts ended(a, batch, kv_head, block);
     const i64 others = parts.end - parts.begin - 1;
-    const auto each = [&](auto function) {
-      function(a.grad_k_partial, part(scratch_layout.grad_k), columns_d);
-      function(a.grad_v_partial, part(scratch_layout.grad_v), columns_dv);
-    };
     if (ended.count() < others) {
-      each([&](float* sums, const float* own, i64 columns) {
-        __builtin_memcpy(partial(sums, columns, sequence, first_part, first), own, keys * columns * 4);
-      });
+      __builtin_memcpy(left_k, grad_k, keys * columns_d * 4);
+      __builtin_memcpy(left_v, grad_v, keys * columns_dv * 4);
       if (ended.add() < others) return false;
     }
-    each([&](float* sums, float* own, i64 columns) {
-      for (i64 i = 0; i < keys * columns; i += lanes) {
-        const auto of_part = [&](i64 p) {
-          return load<Floats>(p == first_part ? own + i : partial(sums, columns, sequence, p, first) + i);
-        };
-        Floats sum = of_part(parts.begin);
-        for (i64 p = parts.begin + 1; p < parts.end; ++p) sum += of_part(p);
-        store(own + i, sum);
-      }
-    });
+    add_others(grad_k, left_k, keys, columns_d, parts);
+    add_others(grad_v, left_v, keys, columns_dv, parts);
     return true;
+  }
+
+  /// Sums of this part become those of all. What the others left lies around `left`, the place of this one.
+  REGARD_CALLED void add_others(float* sums, const float* left, i64 keys, i64 columns, Range parts) const {
+    const i64 apart = a.hk * a.tk * columns;
+    for (i64 i = 0; i < keys * columns; i += lanes) {
+      Floats sum{};
+      for (i64 p = parts.begin; p < parts.end; ++p) {
+        const Floats more = load<Floats>(p == first_part ? sums + i : left + (p - first_part) * apart + i);
+        sum = p == parts.begin ? more : sum + more;
+      }
+      store(sums + i, sum);
+    }
   }
 
   /// Whether the blocks at work at the same time are of other heads or parts of the queries: the grid hands
