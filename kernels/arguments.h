@@ -70,7 +70,8 @@ struct Arguments {
   i64* progress;       // backward: [b, hk, query_parts, blocks of keys], 64 bytes apart (backward_order.h)
   i64 key_blocks;      // how many those are
   i64 query_parts;     // backward on a CPU: parts of the queries with sums of their own, 1 = none
-  i64 part_queries;    // queries per part
+  i64 part_queries;    // rows per part
+  i64 part_heads;      // query heads of a group per part
   i64 parts_apart;     // 1: parts have blocks of their own, 0: each block goes through all
   float* grad_k_partial;     // those sums: [query_parts, hk, tk, d rounded up to 16]
   float* grad_v_partial;     // [query_parts, hk, tk, dv rounded up to 16]

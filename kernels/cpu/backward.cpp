@@ -40,6 +40,10 @@ struct Backward {
   const i64 batch, kv_head, first_part, last_part;
   const i64 group = a.hq / a.hk;
   Ahead ahead{};
+  float* sums{};  // of dK and behind it dV, of the part at hand
+
+  static constexpr i64 sums_k = block_k * columns_d, all_sums = sums_k + block_k * columns_dv;
+  static_assert(scratch_layout.grad_v == scratch_layout.grad_k + sums_k);
 
   float* part(i64 offset) const { return scratch + offset; }
 
@@ -88,21 +92,17 @@ struct Backward {
     const i64 first_seeing = first_part_that_sees(a, sequence, first),
               from = larger(first_part, first_seeing);
     if (from >= end_part) return;
-    clear_sums();
     pack_keys(head, first, keys);
     for (i64 query_part = from; query_part < end_part; ++query_part) {
+      // Parts after the first have their sums behind all other scratch.
+      sums = part(query_part == from ? scratch_layout.grad_k : scratch_layout.floats);
+      __builtin_memset(sums, 0, all_sums * 4);
       part_of_queries(head, block, query_part);
-      if (end_part - from > 1) add_to_total(query_part == from);
+      if (query_part > from) add_to_first();
     }
     if (a.parts_apart && !add_parts(head, block, {first_seeing, parts})) return;
-    const bool total = end_part - from > 1;
-    store_rows<d>(head, a.grad_k, first, keys, part(total ? total_k : scratch_layout.grad_k), a.scale);
-    store_rows<dv>(head, a.grad_v, first, keys, part(total ? total_v : scratch_layout.grad_v), 1.0f);
-  }
-
-  void clear_sums() {
-    __builtin_memset(part(scratch_layout.grad_k), 0, block_k * columns_d * 4);
-    __builtin_memset(part(scratch_layout.grad_v), 0, block_k * columns_dv * 4);
+    store_rows<d>(head, a.grad_k, first, keys, part(scratch_layout.grad_k), a.scale);
+    store_rows<dv>(head, a.grad_v, first, keys, part(scratch_layout.grad_v), 1.0f);
   }
 
   REGARD_CALLED void pack_keys(const Head& first_head, i64 first, i64 keys) {
@@ -124,15 +124,10 @@ struct Backward {
     pack_rows<dv>(part(scratch_layout.v_rows), v, a.v.row, keys, block_k);
   }
 
-  /// One part of the queries, gone through from the last tile to the first: under a causal mask all blocks of
+  /// The rows of a part are gone through from the last tile to the first: under a causal mask all blocks of
   /// keys then begin with the same tile, and none waits until the one before comes to where it begins itself.
-  struct Queries {
-    i64 first, end;
-    i64 last_tile() const { return first + (ceil_divide(end - first, block_q) - 1) * block_q; }
-  };
-  Queries queries_of(const Sequence& sequence, i64 query_part) const {
-    const i64 first = query_part * a.part_queries;
-    return {first, smaller(first + a.part_queries, sequence.sq)};
+  static i64 last_tile(const Range& rows) {
+    return rows.begin + (ceil_divide(rows.end - rows.begin, block_q) - 1) * block_q;
   }
 
   /// Adds what a part of the queries has of dK and dV of the block, and of dQ.
@@ -140,12 +135,12 @@ struct Backward {
     const Sequence& sequence = first_head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
     const Turn turn(a, batch, kv_head, query_part, block);
-    const Queries own = queries_of(sequence, query_part);
+    const PartOfQueries own(a, sequence, query_part);
     VisibleUnits visible;
     // Rows, counted from the end of the part: that this block has finished, that later ones still add to.
     i64 finished = 0, awaited = 0;
-    for (i64 query = own.last_tile(); query >= own.first; query -= block_q) {
-      const i64 queries = smaller(block_q, own.end - query), done = own.end - query;
+    for (i64 query = last_tile(own.rows); query >= own.rows.begin; query -= block_q) {
+      const i64 queries = smaller(block_q, own.rows.end - query), done = own.rows.end - query;
       const i64 last_block = last_block_of(sequence, query + queries - 1);
       if (last_block < block) break;
       if (last_block > block) awaited = done;
@@ -156,11 +151,11 @@ struct Backward {
         any = visible.find_keys(first, keys, queries);
       }
       if (!any && block != first_block && block != last_block) continue;
-      for (i64 i = 0; i < group; ++i) {
+      for (i64 i = own.heads.begin; i < own.heads.end; ++i) {
         const Head head = head_of(a, batch, kv_head * group + i);
         const TilePlace place{head, first, keys, query, queries};
         BackwardTile tile{a, place, visible, scratch, ahead};
-        if (any && !amx) fetch_ahead(place, i);
+        if (any && !amx) fetch_ahead(place, query_part, i);
         const bool adds = any && make_gradients(tile);
         float* const sums = grad_q(head, query);
         if (block > first_block)
@@ -178,19 +173,11 @@ struct Backward {
     turn.finish(awaited);
   }
 
-  /// dK and dV of the parts before, behind all other scratch.
-  static constexpr i64 total_k = scratch_layout.floats, total_v = total_k + block_k * columns_d;
-
-  /// Adds dK and dV of one part of the queries, which lie one behind the other, to those of the parts before,
-  /// and clears them for the next.
-  REGARD_CALLED void add_to_total(bool first) {
-    static_assert(scratch_layout.grad_v == scratch_layout.grad_k + block_k * columns_d);
-    float *const from = part(scratch_layout.grad_k), *const to = part(total_k);
-    for (i64 i = 0; i < block_k * (columns_d + columns_dv); i += lanes) {
-      const Floats sum = load<Floats>(from + i);
-      store(to + i, first ? sum : load<Floats>(to + i) + sum);
-      store(from + i, Floats{});
-    }
+  /// Adds dK and dV of one part of the queries to those of the parts before.
+  REGARD_CALLED void add_to_first() {
+    float* const first = part(scratch_layout.grad_k);
+    for (i64 i = 0; i < all_sums; i += lanes)
+      store(first + i, load<Floats>(first + i) + load<Floats>(sums + i));
   }
 
   /// The keys [first, first + keys) of dK or dV.
@@ -240,24 +227,24 @@ struct Backward {
 
   /// The sums of dQ that a tile will add to, unless others add to them meanwhile, and what the next tile
   /// starts with: of the head after this one, the i-th of its group, or of the next queries or keys.
-  REGARD_CALLED void fetch_ahead(const TilePlace& place, i64 i) {
+  REGARD_CALLED void fetch_ahead(const TilePlace& place, i64 query_part, i64 i) {
     const Sequence& sequence = place.head.sequence;
-    const i64 end_part = smaller(last_part, parts_of(a, sequence));
-    i64 query_part = place.first_query / a.part_queries;
     constexpr i64 bytes = bytes_of<key::dtype>, sum_bytes = columns_d * 4;
     ahead.clear();
     if (works_apart())
       ahead.add(reinterpret_cast<const u8*>(grad_q(place.head, place.first_query)), sum_bytes, sum_bytes,
                 place.queries);
+    PartOfQueries own(a, sequence, query_part);
     i64 query = place.first_query;
     bool of_part = true;
-    if (++i == group) {
-      i = 0;
+    if (++i == own.heads.end) {
+      i = own.heads.begin;
       query -= block_q;
-      of_part = query >= query_part * a.part_queries &&
+      of_part = query >= own.rows.begin &&
                 last_block_of(sequence, query + block_q - 1) >= place.first_key / block_k;
     }
     if (!of_part) {
+      const i64 end_part = smaller(last_part, parts_of(a, sequence));
       if (++query_part >= end_part) {
         const i64 key = place.first_key + block_k, keys = smaller(block_k, sequence.sk - key);
         if (keys <= 0) return;
@@ -266,10 +253,12 @@ struct Backward {
         query_part = larger(first_part, first_part_that_sees(a, sequence, key));
         if (query_part >= end_part) return;
       }
-      query = queries_of(sequence, query_part).last_tile();
+      own = PartOfQueries(a, sequence, query_part);
+      i = own.heads.begin;
+      query = last_tile(own.rows);
     }
     const Head head = head_of(a, batch, kv_head * group + i);
-    const i64 queries = smaller(block_q, queries_of(sequence, query_part).end - query);
+    const i64 queries = smaller(block_q, own.rows.end - query);
     ahead.add(head.q(query), a.q.row * bytes, d * bytes, queries);
     ahead.add(head.address<key::dtype>(a.grad_o, head.head, sequence.first_q + query), a.grad_o.row * bytes,
               dv * bytes, queries);
@@ -295,9 +284,9 @@ struct Backward {
       compute_scores(tile, from, to);
     if constexpr (key::dbias) store_bias_gradient(a, place, tile.grad_bias());
     add_by_key<columns_dv>(part(scratch_layout.p), part(scratch_layout.grad_o_columns), visible, from, to,
-                           part(scratch_layout.grad_v));
+                           sums + sums_k);
     add_by_key<columns_d>(part(scratch_layout.grad_s), part(scratch_layout.q_columns), visible, from, to,
-                          part(scratch_layout.grad_k));
+                          sums);
     return true;
   }
 

@@ -1,20 +1,38 @@
-// Backward of few long heads has sums of dK and dV for each part of the queries, which are added up in the
-// order of the parts, so that bits do not depend on the number of threads. With many threads each part has
-// blocks of the grid of its own, which do not wait for those of others (backward_order.h); of the blocks of
-// the same keys the last to end adds up what the others have left in the workspace. With few a block of keys
-// goes through all parts.
+// Backward of few long heads, or groups of heads, has sums of dK and dV for each part of the queries: some
+// rows of some heads of a group. They are added up in the order of the parts, so that bits do not depend on
+// the number of threads. With many threads each part has blocks of the grid of its own, which do not wait for
+// those of others (backward_order.h); of the blocks of the same keys the last to end adds up what the others
+// have left in the workspace. With few a block of keys goes through all parts.
 #pragma once
 
 #include "kernels/cpu/backward_order.h"
 #include "kernels/cpu/called.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/sequence.h"
 
 namespace regard {
 
-/// How many parts the queries of a sequence fill; one without queries has one, whose sums are 0.
-inline i64 parts_of(const Arguments& a, const Sequence& sequence) {
-  return larger<i64>(1, ceil_divide(sequence.sq, a.part_queries));
+/// How many parts the heads of a group are cut in. Parts are numbered by their rows, those of the same rows
+/// by their heads.
+inline i64 head_parts(const Arguments& a) {
+  return ceil_divide(a.hq / a.hk, a.part_heads);
 }
+
+/// How many parts the queries of a sequence fill; one without queries has those of row 0, whose sums are 0.
+inline i64 parts_of(const Arguments& a, const Sequence& sequence) {
+  return larger<i64>(1, ceil_divide(sequence.sq, a.part_queries)) * head_parts(a);
+}
+
+/// A part: rows and query heads, counted within the group.
+struct PartOfQueries {
+  Range rows, heads;
+  PartOfQueries(const Arguments& a, const Sequence& sequence, i64 number) {
+    const i64 first = number / head_parts(a) * a.part_queries;
+    const i64 head = number % head_parts(a) * a.part_heads;
+    rows = {first, smaller(first + a.part_queries, sequence.sq)};
+    heads = {head, smaller(head + a.part_heads, a.hq / a.hk)};
+  }
+};
 
 /// How many parts have blocks of the grid of their own.
 inline i64 parts_of_grid(const Arguments& a) {
@@ -23,13 +41,14 @@ inline i64 parts_of_grid(const Arguments& a) {
 
 /// The first part with a query that sees a key from `first_key` on: all behind it have one too, as no query
 /// sees further than those that follow. Block 0 of the keys belongs to every part; keys that nobody sees
-/// belong to the last.
+/// belong to those of the last rows.
 REGARD_CALLED inline i64 first_part_that_sees(const Arguments& a, const Sequence& sequence, i64 first_key) {
   if (first_key == 0 || a.ranges) return 0;
-  const i64 parts = parts_of(a, sequence);
-  const auto last_query = [&](i64 part) { return smaller((part + 1) * a.part_queries, sequence.sq) - 1; };
+  const i64 of_rows = head_parts(a), last = parts_of(a, sequence) - of_rows;
   i64 part = 0;
-  while (part < parts - 1 && visible_keys(a, sequence, last_query(part)).hi <= first_key) ++part;
+  while (part < last &&
+         visible_keys(a, sequence, PartOfQueries(a, sequence, part).rows.end - 1).hi <= first_key)
+    part += of_rows;
   return part;
 }
 

@@ -138,6 +138,7 @@ Arguments constants(const Plan& plan) {
   a.key_blocks = plan.key_blocks;
   a.query_parts = plan.query_parts;
   a.part_queries = plan.part_queries;
+  a.part_heads = plan.part_heads;
   a.parts_apart = plan.parts_apart ? 1 : 0;
   a.side_by_side = static_cast<i32>(plan.side_by_side);
   a.before_last = static_cast<i32>(plan.before_last);

@@ -61,13 +61,13 @@ std::int64_t part_bytes(const Problem& p, std::int64_t keys) {
   return product({keys, padded_columns(p.d) + padded_columns(p.dv), 4});
 }
 
-/// Of few long heads, or groups of heads, the queries are cut in parts: where those have blocks of their own,
-/// blocks of keys of different parts do not wait for each other, and many short blocks are left where there
-/// were few long ones: of a group at most as many as if all its heads had keys of their own. By the problem
-/// alone, as it changes the order of additions. A part costs a sum of all dK and dV; so not where ranges or
-/// bits may leave most of it 0, and beyond 64 MiB two are enough. A bias's gradient is summed by one block of
-/// keys.
-std::int64_t query_parts(const Problem& p, std::int64_t heads, std::int64_t block_k) {
+/// How many parts the queries of few long heads, or groups of heads, are cut in: where those have blocks of
+/// their own, blocks of keys of different parts do not wait for each other, and many short blocks are left
+/// where there were few long ones: of a group at most as many as if all its heads had keys of their own. By
+/// the problem alone, as it changes the order of additions. A part costs a sum of all dK and dV; so not where
+/// ranges or bits may leave most of it 0, and beyond 64 MiB two are enough. A bias's gradient is summed by
+/// one block of keys.
+std::int64_t parts_wanted(const Problem& p, std::int64_t heads, std::int64_t block_k) {
   constexpr std::int64_t many_heads = 16, many_blocks = 256, many_bytes = std::int64_t{64} << 20;
   if (p.dbias || p.ranges || p.bits) return 1;
   const auto at_most = [](std::int64_t whole, std::int64_t of_one) {
@@ -82,6 +82,15 @@ std::int64_t query_parts(const Problem& p, std::int64_t heads, std::int64_t bloc
   return std::max<std::int64_t>(
       std::min({wanted, at_most(rows_of_block(p, block_k), least_rows), std::max<std::int64_t>(by_bytes, 2)}),
       1);
+}
+
+/// Cuts first between the heads of a group, whose parts are all alike, then between rows, whole tiles.
+void cut_queries(Plan& plan, const Problem& p, std::int64_t parts, std::int64_t block_q) {
+  const std::int64_t group = p.hq / p.hk, rows = std::max<std::int64_t>(p.sq, 1);
+  plan.part_heads = ceil_divide(group, std::min(parts, group));
+  const std::int64_t of_rows = ceil_divide(group, plan.part_heads);
+  plan.part_queries = round_up(ceil_divide(rows, std::max<std::int64_t>(parts / of_rows, 1)), block_q);
+  plan.query_parts = product({ceil_divide(rows, plan.part_queries), of_rows});
 }
 
 /// With many heads each goes to one thread, which keeps its dQ in a near cache. With few every block of keys
@@ -102,11 +111,7 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   const std::int64_t block_k = value_of(tile, "block_k");
   plan.side_by_side = plan.threads;
   plan.key_blocks = ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k);
-  plan.query_parts = query_parts(p, heads, block_k);
-  plan.part_queries =
-      round_up(ceil_divide(std::max<std::int64_t>(p.sq, 1), plan.query_parts), value_of(tile, "block_q"));
-  // Of whole tiles there may be fewer.
-  plan.query_parts = std::max<std::int64_t>(ceil_divide(p.sq, plan.part_queries), 1);
+  cut_queries(plan, p, parts_wanted(p, heads, block_k), value_of(tile, "block_q"));
   if (splits_keys(plan.threads, heads)) {
     split_keys(plan, plan.key_blocks, block_k);
     // Two threads wait little for each other.

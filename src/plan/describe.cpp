@@ -28,6 +28,7 @@ nlohmann::json json_of(const Plan& plan) {
                         {"heads_together", plan.heads_together},
                         {"query_parts", plan.query_parts},
                         {"part_queries", plan.part_queries},
+                        {"part_heads", plan.part_heads},
                         {"parts_apart", plan.parts_apart},
                         {"workspace_bytes", plan.workspace.total},
                         {"cost_seconds", plan.cost_seconds},
@@ -70,7 +71,8 @@ std::string to_text(const Plan& plan) {
                   plan.stages.size(), plural(std::ssize(plan.stages)), plan.threads,
                   cpu ? "thread" : "multiprocessor", plural(plan.threads), plan.workspace.total);
   if (plan.query_parts > 1)
-    text += fmt::format("  the queries in {} parts of {}{}\n", plan.query_parts, plan.part_queries,
+    text += fmt::format("  the queries of each K/V head in {} parts, {} rows of {} head{}{}\n",
+                        plan.query_parts, plan.part_queries, plan.part_heads, plural(plan.part_heads),
                         plan.parts_apart ? ", each with blocks of its own" : "");
   if (plan.heads_together > 1)
     text += fmt::format("  the rows of {} query heads share blocks\n", plan.heads_together);

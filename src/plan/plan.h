@@ -60,7 +60,8 @@ struct Plan {
   std::int64_t part_rows = 0;       ///< cpu forward: query rows of such a part; block_rows: none is cut
   std::int64_t key_blocks = 0;      ///< cpu, backward: steps that the keys of a head are walked in
   std::int64_t query_parts = 1;     ///< cpu, backward: parts of the queries
-  std::int64_t part_queries = 0;    ///< cpu, backward: queries per part
+  std::int64_t part_queries = 0;    ///< cpu, backward: rows per part
+  std::int64_t part_heads = 0;      ///< cpu, backward: query heads of a group per part
   bool parts_apart = false;         ///< cpu, backward: parts have blocks of their own
   std::int64_t side_by_side = 1;    ///< worked on at once: gpu: (batch, head) pairs; cpu: blocks
   std::int64_t heads_as_rows = 1;   ///< gpu: query heads that stand as rows of one, each of one row

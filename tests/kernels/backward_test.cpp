@@ -196,7 +196,10 @@ TEST(Backward, PartsOfTheQueries) {
                "bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=40 tq=15000 tk=90 d=24 lengths",
                "fp32 h=1 sq=4096 sk=300 d=24", "bf16 b=3 hq=3 hk=1 sq=6200 sk=20 d=24 lengths",
                "bf16 h=1 sq=8200 sk=30 d=7 mask=causal", "bf16 hq=16 hk=1 sq=300 sk=280 d=24 mask=causal",
-               "fp32 varlen b=3 hq=32 hk=2 sq=400 sk=300 tq=1000 tk=800 d=8 lengths"},
+               "fp32 varlen b=3 hq=32 hk=2 sq=400 sk=300 tq=1000 tk=800 d=8 lengths",
+               // heads first, then rows; seven heads as four and three
+               "fp32 hq=3 hk=1 sq=2200 sk=70 d=8 mask=causal",
+               "bf16 varlen b=2 hq=14 hk=2 sq=400 sk=300 tq=700 tk=500 d=24 mask=causal sink"},
               {""}),
       runnable_targets());
 }
@@ -219,6 +222,8 @@ TEST(Backward, PartsOfTheQueriesHaveTheSameBitsForAnyNumberOfThreads) {
         "bwd bf16 h=1 sq=6200 sk=300 d=7 mask=window:4200,0,top_left,sink=30",
         "bwd bf16 h=1 sq=4200 sk=2300 d=7 mask=causal", "bwd bf16 hq=16 hk=1 sq=300 sk=280 d=24 mask=causal",
         "bwd fp32 b=3 h=1 sq=4200 sk=700 d=7 mask=causal_top_left lengths",
+        "bwd bf16 hq=3 hk=1 s=2200 d=24 mask=causal softcap=5",
+        "bwd bf16 b=2 hq=14 hk=2 sq=300 sk=400 d=24 mask=causal",
         "bwd bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=400 tq=15000 tk=600 d=24 dropout=0.1 sink"})
     for (int threads : {2, 3, 16})
       expect_same_bits(text, {runnable_targets().front(), "backward", 1},

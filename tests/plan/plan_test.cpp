@@ -648,34 +648,36 @@ TEST(Plan, WorkspacePartsFollowEachOtherAtMultiplesOf64) {
 TEST(Plan, BackwardOfFewLongHeadsCutsTheQueries) {
   struct Case {
     std::string_view text;
-    std::int64_t parts;
+    std::int64_t parts, heads;  // query heads per part
   };
-  const Case cases[] = {{"bwd bf16 h=2 s=4095 d=64", 1},
-                        {"bwd bf16 h=2 s=4096 d=64", 2},
-                        {"bwd bf16 h=2 s=8192 d=128", 4},
-                        {"bwd bf16 h=2 s=16384 d=128", 2},  // more would be more than 64 MiB
-                        {"bwd bf16 h=2 s=65536 d=128", 2},
-                        {"bwd bf16 b=2 hq=16 hk=4 s=4096 d=64", 2},
-                        {"bwd bf16 b=3 hq=12 hk=3 s=4096 d=64", 1},  // nine heads of K and V
-                        {"bwd bf16 hq=32 hk=8 s=1024 d=64", 4},      // 1024 rows of four heads
-                        {"bwd bf16 hq=64 hk=8 s=512 d=64", 4},
-                        {"bwd bf16 hq=16 hk=2 s=2048 d=64", 8},  // as many as heads of a group
-                        {"bwd bf16 h=16 s=2048 d=64", 1},
-                        {"bwd bf16 b=2 h=8 sq=4096 sk=77 d=64", 1},
-                        {"bwd bf16 hq=64 hk=1 s=64 d=64", 1},  // two would share a tile
-                        {"bwd bf16 hq=32 hk=8 s=16384 d=64 mask=window:1024,0", 1},
-                        {"bwd bf16 h=1 s=16384 d=64 mask=causal", 8},
-                        {"bwd bf16 h=1 s=16384 d=64 mask=window:128,0", 1},
-                        {"bwd bf16 h=1 s=16384 d=64 mask=window:4000,0", 2},
-                        {"bwd bf16 h=1 s=16384 d=64 ranges", 1},
-                        {"bwd bf16 h=1 s=16384 d=64 bits", 1},
-                        {"bwd bf16 h=1 s=16384 d=64 bias=1h dbias", 1}};
+  const Case cases[] = {{"bwd bf16 h=2 s=4095 d=64", 1, 1},
+                        {"bwd bf16 h=2 s=4096 d=64", 2, 1},
+                        {"bwd bf16 h=2 s=8192 d=128", 4, 1},
+                        {"bwd bf16 h=2 s=16384 d=128", 2, 1},  // more would be more than 64 MiB
+                        {"bwd bf16 h=2 s=65536 d=128", 2, 1},
+                        {"bwd bf16 h=16 s=2048 d=64", 1, 1},
+                        {"bwd bf16 b=2 h=8 sq=4096 sk=77 d=64", 1, 1},
+                        {"bwd bf16 b=2 hq=16 hk=4 s=4096 d=64", 2, 2},
+                        {"bwd bf16 b=3 hq=12 hk=3 s=4096 d=64", 1, 4},  // nine heads of K and V
+                        {"bwd bf16 hq=32 hk=8 s=1024 d=64", 4, 1},
+                        {"bwd bf16 hq=64 hk=8 s=512 d=64", 4, 2},  // 1024 rows
+                        {"bwd bf16 hq=16 hk=2 s=2048 d=64", 8, 1},
+                        {"bwd bf16 hq=5 hk=1 s=4096 d=64", 15, 1},  // heads first, then rows
+                        {"bwd bf16 hq=64 hk=1 s=64 d=64", 4, 16},
+                        {"bwd bf16 hq=32 hk=8 s=16384 d=64 mask=window:1024,0", 1, 4},
+                        {"bwd bf16 h=1 s=16384 d=64 mask=causal", 8, 1},
+                        {"bwd bf16 h=1 s=16384 d=64 mask=window:128,0", 1, 1},
+                        {"bwd bf16 h=1 s=16384 d=64 mask=window:4000,0", 2, 1},
+                        {"bwd bf16 h=1 s=16384 d=64 ranges", 1, 1},
+                        {"bwd bf16 hq=4 hk=1 s=16384 d=64 bits", 1, 4},
+                        {"bwd bf16 h=1 s=16384 d=64 bias=1h dbias", 1, 1}};
   for (const Case& c : cases) {
     for (int threads : {1, 2, 3, 16}) {
       const Result<Plan> made = plan(problem(c.text), target("cpu-avx512bf16"), {.threads = threads});
       ASSERT_TRUE(made) << made.error().message;
       const bool apart = c.parts > 1 && threads > 2;
       EXPECT_EQ(made->query_parts, c.parts) << c.text;
+      EXPECT_EQ(made->part_heads, c.heads) << c.text;
       EXPECT_EQ(made->parts_apart, apart) << c.text;
       EXPECT_EQ(stages(*made), "backward_delta + backward");
       const std::int64_t sums = made->workspace.bytes[static_cast<std::size_t>(Part::grad_k_partial)] +
