@@ -73,7 +73,7 @@ struct Arguments {
   i64 part_queries;    // rows per part
   i64 part_heads;      // query heads of a group per part
   i64 parts_apart;     // 1: parts have blocks of their own, 0: each block goes through all
-  float* grad_k_partial;     // those sums: [query_parts, hk, tk, d rounded up to 16]
+  float* grad_k_partial;     // sums of parts apart: [query_parts, hk, tk, d rounded up to 16]
   float* grad_v_partial;     // [query_parts, hk, tk, dv rounded up to 16]
   float* grad_bias_partial;  // backward: fp32 image of a broadcast bias gradient
   i64 tq, tk;                // total tokens: b * sq dense

@@ -40,7 +40,7 @@ struct Backward {
   const i64 batch, kv_head, first_part, last_part;
   const i64 group = a.hq / a.hk;
   Ahead ahead{};
-  float* sums{};  // of dK and behind it dV, of the part at hand
+  float* grad_kv{};  // sums of dK and behind it of dV, of the part at hand
 
   static constexpr i64 sums_k = block_k * columns_d, all_sums = sums_k + block_k * columns_dv;
   static_assert(scratch_layout.grad_v == scratch_layout.grad_k + sums_k);
@@ -95,8 +95,8 @@ struct Backward {
     pack_keys(head, first, keys);
     for (i64 query_part = from; query_part < end_part; ++query_part) {
       // Parts after the first have their sums behind all other scratch.
-      sums = part(query_part == from ? scratch_layout.grad_k : scratch_layout.floats);
-      __builtin_memset(sums, 0, all_sums * 4);
+      grad_kv = part(query_part == from ? scratch_layout.grad_k : scratch_layout.floats);
+      __builtin_memset(grad_kv, 0, all_sums * 4);
       part_of_queries(head, block, query_part);
       if (query_part > from) add_to_first();
     }
@@ -155,7 +155,7 @@ struct Backward {
         const Head head = head_of(a, batch, kv_head * group + i);
         const TilePlace place{head, first, keys, query, queries};
         BackwardTile tile{a, place, visible, scratch, ahead};
-        if (any && !amx) fetch_ahead(place, query_part, i);
+        if (any && !amx) fetch_ahead(place, own, query_part, i);
         const bool adds = any && make_gradients(tile);
         float* const sums = grad_q(head, query);
         if (block > first_block)
@@ -177,7 +177,7 @@ struct Backward {
   REGARD_CALLED void add_to_first() {
     float* const first = part(scratch_layout.grad_k);
     for (i64 i = 0; i < all_sums; i += lanes)
-      store(first + i, load<Floats>(first + i) + load<Floats>(sums + i));
+      store(first + i, load<Floats>(first + i) + load<Floats>(grad_kv + i));
   }
 
   /// The keys [first, first + keys) of dK or dV.
@@ -194,27 +194,27 @@ struct Backward {
   REGARD_CALLED bool add_parts(const Head& head, i64 block, Range parts) {
     const i64 first = block * block_k, keys = smaller(block_k, head.sequence.sk - first);
     const i64 row = row_of_query_part(a, head.sequence, first_part, kv_head, first);
-    float *const grad_k = part(scratch_layout.grad_k), *const left_k = a.grad_k_partial + row * columns_d;
-    float *const grad_v = part(scratch_layout.grad_v), *const left_v = a.grad_v_partial + row * columns_dv;
+    float *const grad_k = part(scratch_layout.grad_k), *const kept_k = a.grad_k_partial + row * columns_d;
+    float *const grad_v = part(scratch_layout.grad_v), *const kept_v = a.grad_v_partial + row * columns_dv;
     const EndedParts ended(a, batch, kv_head, block);
     const i64 others = parts.end - parts.begin - 1;
     if (ended.count() < others) {
-      __builtin_memcpy(left_k, grad_k, keys * columns_d * 4);
-      __builtin_memcpy(left_v, grad_v, keys * columns_dv * 4);
+      __builtin_memcpy(kept_k, grad_k, keys * columns_d * 4);
+      __builtin_memcpy(kept_v, grad_v, keys * columns_dv * 4);
       if (ended.add() < others) return false;
     }
-    add_others(grad_k, left_k, keys, columns_d, parts);
-    add_others(grad_v, left_v, keys, columns_dv, parts);
+    add_others(grad_k, kept_k, keys, columns_d, parts);
+    add_others(grad_v, kept_v, keys, columns_dv, parts);
     return true;
   }
 
-  /// Sums of this part become those of all. What the others left lies around `left`, the place of this one.
-  REGARD_CALLED void add_others(float* sums, const float* left, i64 keys, i64 columns, Range parts) const {
+  /// Sums of this part become those of all. What the others keep lies around `kept`, the place of this one.
+  REGARD_CALLED void add_others(float* sums, const float* kept, i64 keys, i64 columns, Range parts) const {
     const i64 apart = a.hk * a.tk * columns;
     for (i64 i = 0; i < keys * columns; i += lanes) {
       Floats sum{};
       for (i64 p = parts.begin; p < parts.end; ++p) {
-        const Floats more = load<Floats>(p == first_part ? sums + i : left + (p - first_part) * apart + i);
+        const Floats more = load<Floats>(p == first_part ? sums + i : kept + (p - first_part) * apart + i);
         sum = p == parts.begin ? more : sum + more;
       }
       store(sums + i, sum);
@@ -227,14 +227,13 @@ struct Backward {
 
   /// The sums of dQ that a tile will add to, unless others add to them meanwhile, and what the next tile
   /// starts with: of the head after this one, the i-th of its group, or of the next queries or keys.
-  REGARD_CALLED void fetch_ahead(const TilePlace& place, i64 query_part, i64 i) {
+  REGARD_CALLED void fetch_ahead(const TilePlace& place, PartOfQueries own, i64 query_part, i64 i) {
     const Sequence& sequence = place.head.sequence;
     constexpr i64 bytes = bytes_of<key::dtype>, sum_bytes = columns_d * 4;
     ahead.clear();
     if (works_apart())
       ahead.add(reinterpret_cast<const u8*>(grad_q(place.head, place.first_query)), sum_bytes, sum_bytes,
                 place.queries);
-    PartOfQueries own(a, sequence, query_part);
     i64 query = place.first_query;
     bool of_part = true;
     if (++i == own.heads.end) {
@@ -284,9 +283,9 @@ struct Backward {
       compute_scores(tile, from, to);
     if constexpr (key::dbias) store_bias_gradient(a, place, tile.grad_bias());
     add_by_key<columns_dv>(part(scratch_layout.p), part(scratch_layout.grad_o_columns), visible, from, to,
-                           sums + sums_k);
+                           grad_kv + sums_k);
     add_by_key<columns_d>(part(scratch_layout.grad_s), part(scratch_layout.q_columns), visible, from, to,
-                          sums);
+                          grad_kv);
     return true;
   }
 

@@ -18,8 +18,8 @@ extern "C" int sched_yield() noexcept;
 namespace regard {
 
 /// Rows of dQ that a block of keys has finished with, from the last one of the part on, each count in a cache
-/// line of its own.
-constexpr i64 progress_stride = progress_bytes / 8;
+/// line of its own. Behind that of part 0: how many parts have ended with the block (query_parts.h).
+constexpr i64 progress_stride = progress_bytes / 8, ended_parts = 1;
 
 /// Where the counts of one part of the queries of a K/V head start.
 inline i64 part_progress(const Arguments& a, i64 batch, i64 kv_head, i64 part) {

@@ -416,7 +416,7 @@ class Block {
       // Beside a tile's chunks its share of the next step's K and V, and Q of the next tile or O.
       if constexpr (fetches_ahead) {
         constexpr i64 chunks = key::block_k / chunk;
-        ahead_.fetch(ceil_divide(2 * key::block_k, tile_count_ * chunks) + tile / 16);
+        ahead_.fetch(ceil_divide(2 * key::block_k + tile, tile_count_ * chunks));
       }
       part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
       alignas(64) float maximum[tile], rescale[tile];

@@ -57,12 +57,11 @@ inline i64 row_of_query_part(const Arguments& a, const Sequence& sequence, i64 p
   return (part * a.hk + kv_head) * a.tk + first_key_of_all(a, sequence) + key;
 }
 
-/// How many parts of the queries have ended with a block of keys, where each has blocks of its own: counted
-/// beside the progress of part 0.
+/// How many parts of the queries have ended with a block of keys, where each has blocks of its own.
 class EndedParts {
  public:
   EndedParts(const Arguments& a, i64 batch, i64 kv_head, i64 block)
-      : count_(a.progress + part_progress(a, batch, kv_head, 0) + block * progress_stride + 1) {}
+      : count_(a.progress + part_progress(a, batch, kv_head, 0) + block * progress_stride + ended_parts) {}
 
   i64 count() const { return __atomic_load_n(count_, __ATOMIC_ACQUIRE); }
   /// One more has. Returns how many had before.

@@ -43,17 +43,13 @@ std::int64_t main_scratch(const Problem& p, const Target& target, const Target::
   return BackwardScratch(shape).floats * 4;
 }
 
-/// Rows of queries that a block of `keys` has to do with, of a sequence of average length: those of all heads
-/// that share the keys; or of one head where a window lets it meet fewer queries than there are, as most
-/// parts have nothing to do with it then. Sink tokens are met by all.
-std::int64_t rows_of_block(const Problem& p, std::int64_t keys) {
+/// Rows of one head that a block of `keys` has to do with, of a sequence of average length: all, or fewer
+/// under a window. Sink tokens are met by all.
+std::int64_t rows_met(const Problem& p, std::int64_t keys) {
   const std::int64_t queries = ceil_divide(query_tokens(p), std::max<std::int64_t>(p.b, 1));
   const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
-  if (window && p.window_left >= 0 && p.window_right >= 0) {
-    const std::int64_t met = sum({p.window_left, p.window_right, keys});
-    if (met < queries) return met;
-  }
-  return product({queries, p.hq / p.hk});
+  if (!window || p.window_left < 0 || p.window_right < 0) return queries;
+  return std::min(queries, sum({p.window_left, p.window_right, keys}));
 }
 
 /// dK and dV of one part of the queries, in fp32.
@@ -65,23 +61,26 @@ std::int64_t part_bytes(const Problem& p, std::int64_t keys) {
 /// their own, blocks of keys of different parts do not wait for each other, and many short blocks are left
 /// where there were few long ones: of a group at most as many as if all its heads had keys of their own. By
 /// the problem alone, as it changes the order of additions. A part costs a sum of all dK and dV; so not where
-/// ranges or bits may leave most of it 0, and beyond 64 MiB two are enough. A bias's gradient is summed by
-/// one block of keys.
+/// ranges or bits may leave most of it 0, and beyond 64 MiB two are enough, none where a block meets few
+/// rows. A bias's gradient is summed by one block of keys.
 std::int64_t parts_wanted(const Problem& p, std::int64_t heads, std::int64_t block_k) {
   constexpr std::int64_t many_heads = 16, many_blocks = 256, many_bytes = std::int64_t{64} << 20;
   if (p.dbias || p.ranges || p.bits) return 1;
   const auto at_most = [](std::int64_t whole, std::int64_t of_one) {
     return whole / std::max<std::int64_t>(of_one, 1);
   };
-  const std::int64_t by_bytes = at_most(many_bytes, part_bytes(p, product({p.hk, key_tokens(p)})));
   const std::int64_t keys = ceil_divide(key_tokens(p), std::max<std::int64_t>(p.b, 1)), group = p.hq / p.hk;
   const std::int64_t of_group =
       std::min(group, at_most(many_blocks, product({heads, ceil_divide(keys, block_k)})));
   const std::int64_t wanted = std::max(at_most(many_heads, heads), of_group);
-  const std::int64_t least_rows = group > 1 ? 1024 : 2048;
-  return std::max<std::int64_t>(
-      std::min({wanted, at_most(rows_of_block(p, block_k), least_rows), std::max<std::int64_t>(by_bytes, 2)}),
-      1);
+  const std::int64_t least_rows = group > 1 ? 1024 : 2048, rows = rows_met(p, block_k);
+  // Most parts of the rows have nothing to do with a block if a window is shorter than they are.
+  const std::int64_t of_one_head = std::max<std::int64_t>(at_most(rows, least_rows), 1);
+  const std::int64_t by_rows =
+      std::min(at_most(product({rows, group}), least_rows), product({group, of_one_head}));
+  const std::int64_t by_bytes = at_most(many_bytes, part_bytes(p, product({p.hk, key_tokens(p)})));
+  const std::int64_t at_least = of_one_head > 1 ? 2 : 1;
+  return std::max<std::int64_t>(std::min({wanted, by_rows, std::max(by_bytes, at_least)}), 1);
 }
 
 /// Cuts first between the heads of a group, whose parts are all alike, then between rows, whole tiles.

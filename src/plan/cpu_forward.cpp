@@ -45,7 +45,8 @@ void cut_last_blocks(Plan& plan) {
   const Problem& p = plan.problem;
   const bool last_are_small = p.mask != Mask::none && p.window_left < 0 && plan.heads_together == 1;
   if (plan.threads <= few_threads || last_are_small || p.paged > 0) return;
-  plan.part_rows = round_up(ceil_divide(plan.block_rows, parts), ForwardLayout::tile);
+  plan.part_rows =
+      round_up(ceil_divide(std::max<std::int64_t>(plan.block_rows, 1), parts), ForwardLayout::tile);
   plan.whole_blocks = std::max<std::int64_t>(plan.whole_blocks - plan.threads, 0);
 }
 

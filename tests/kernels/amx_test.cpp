@@ -99,7 +99,7 @@ TEST(Amx, ScoreModifiers) {
 // By blocks of keys that take turns, and by parts of the queries that are added up.
 TEST(Amx, BackwardHasTheSameBitsForAnyNumberOfThreads) {
   for (const char* problem :
-       {"bwd bf16 h=2 sq=300 sk=700 d=40 mask=causal",
+       {"bwd bf16 h=2 sq=300 sk=700 d=40 mask=causal", "bwd bf16 hq=7 hk=1 sq=300 sk=400 d=24 mask=causal",
         "bwd fp16 hq=4 hk=1 sq=500 sk=600 d=24 mask=window:200,0", "bwd fp16 h=1 sq=4200 sk=300 d=7"})
     for (int threads : {2, 3, 16})
       expect_same_bits(problem, {"cpu-amx-emulated", "backward", 1},

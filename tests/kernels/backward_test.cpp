@@ -136,6 +136,8 @@ TEST(Backward, QueryHeadsOfAGroupAreSummed) {
 TEST(Backward, NoKeysAndNoRows) {
   expect_right(product({"fp32 b=2 h=2 d=32", "bf16 b=2 h=2 d=32 sink"},
                        {"sq=70 sk=0", "sq=0 sk=70", "sq=200 sk=3 mask=causal", "sq=3 sk=200 mask=causal"}));
+  for (const char* text : {"bwd fp32 b=2 h=2 d=32 sq=0 sk=70", "bwd fp32 hq=4 hk=1 d=32 sq=70 sk=0"})
+    test::expect_right(text, {runnable_targets().front(), "backward", 16});
 }
 
 // A bias without columns has a gradient without elements: nothing sums it, nothing rounds it.
@@ -228,6 +230,10 @@ TEST(Backward, PartsOfTheQueriesHaveTheSameBitsForAnyNumberOfThreads) {
     for (int threads : {2, 3, 16})
       expect_same_bits(text, {runnable_targets().front(), "backward", 1},
                        {runnable_targets().front(), "backward", threads});
+  for (const std::string& target : runnable_targets())
+    for (const char* text :
+         {"bwd fp32 hq=5 hk=1 sq=300 sk=400 d=24 mask=causal", "bwd bf16 h=1 sq=4200 sk=300 d=40"})
+      expect_same_bits(text, {target, "backward", 1}, {target, "backward", 16});
 }
 
 // The first block of keys that sees a query clears its dQ and waits for nobody, the last one stores it.

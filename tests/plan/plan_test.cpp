@@ -664,7 +664,8 @@ TEST(Plan, BackwardOfFewLongHeadsCutsTheQueries) {
                         {"bwd bf16 hq=16 hk=2 s=2048 d=64", 8, 1},
                         {"bwd bf16 hq=5 hk=1 s=4096 d=64", 15, 1},  // heads first, then rows
                         {"bwd bf16 hq=64 hk=1 s=64 d=64", 4, 16},
-                        {"bwd bf16 hq=32 hk=8 s=16384 d=64 mask=window:1024,0", 1, 4},
+                        {"bwd bf16 hq=32 hk=8 s=16384 d=64 mask=window:1024,0", 1, 4},  // 64 MiB each
+                        {"bwd bf16 hq=32 hk=2 s=4096 d=64 mask=window:512,0", 8, 2},
                         {"bwd bf16 h=1 s=16384 d=64 mask=causal", 8, 1},
                         {"bwd bf16 h=1 s=16384 d=64 mask=window:128,0", 1, 1},
                         {"bwd bf16 h=1 s=16384 d=64 mask=window:4000,0", 2, 1},
@@ -741,6 +742,7 @@ TEST(Plan, ForwardCutsTheLastBlocks) {
       {"fwd bf16 varlen b=10 h=2 s=4096 tq=8165 tk=8165 d=128 mask=causal", 16, 256, 256, 320, 320},
       {"fwd fp32 b=1 h=2 s=8192 d=128", 16, 128, 64, 112, 112 + 16 * 2},
       {"fwd bf16 b=2 h=2 sq=0 sk=2000 d=128", 2, 0, 64, 0, 0},
+      {"fwd bf16 b=2 h=2 sq=0 sk=2000 d=128", 16, 0, 64, 0, 0},
   };
   for (const Case& c : cases) {
     const std::string family = c.text.ends_with("splits=3") ? "forward_split" : "forward";
