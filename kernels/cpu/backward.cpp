@@ -22,9 +22,10 @@ namespace regard {
 namespace {
 
 /// A B operand with n numbers of each row as columns, panel by panel.
-template <i64 n, i64 capacity>
-REGARD_CALLED void pack_panels(float* to, const u8* from, i64 stride, i64 rows) {
-  constexpr i64 width = operand_panel, height = depth(capacity), rest = n % width;
+template <i64 n>
+REGARD_CALLED void pack_panels(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
+  constexpr i64 width = operand_panel, rest = n % width;
+  const i64 height = depth(capacity);
   for (i64 column = 0; column + width <= n; column += width)
     pack_columns<width, width>(to + column * height, from + column * bytes_of<key::dtype>, stride, rows,
                                capacity);
@@ -68,21 +69,21 @@ struct Backward {
   /// With ranges all blocks may see all. The dQ of queries that lie before all keys belongs to block 0, of
   /// those that lie behind all to the last block.
   REGARD_CALLED i64 last_block_of(const Sequence& sequence, i64 query) const {
-    const i64 end = a.ranges ? sequence.sk : visible_keys(a, sequence, query).hi;
+    const i64 end = a.ranges ? sequence.sk : keys_seen(a, sequence, query).hi;
     return larger<i64>(1, ceil_divide(end, block_k)) - 1;
   }
 
   /// The first block of keys that the queries from this one on see; behind the last one if they lie behind
   /// all keys. It never falls from one query to the next.
   REGARD_CALLED i64 first_block_of(const Sequence& sequence, i64 query) const {
-    return a.ranges ? 0 : visible_keys(a, sequence, query).first() / block_k;
+    return a.ranges ? 0 : keys_seen(a, sequence, query).first() / block_k;
   }
 
   /// Whether any of the queries might see any of the keys: sooner said than where. None sees further back
   /// than those before it, but for sink tokens.
   REGARD_CALLED bool may_see(const Sequence& sequence, i64 query, i64 queries, i64 first, i64 keys) const {
-    return a.ranges || visible_keys(a, sequence, query).lo < first + keys ||
-           visible_keys(a, sequence, query + queries - 1).sink_hi > first;
+    return a.ranges || keys_seen(a, sequence, query).lo < first + keys ||
+           keys_seen(a, sequence, query + queries - 1).sink_hi > first;
   }
 
   REGARD_CALLED void block_of_keys(const Head& head, i64 block) {
@@ -120,7 +121,7 @@ struct Backward {
     if constexpr (amx)
       pack_turned<d, block_k>(k_columns, k, a.k.row, keys);
     else
-      pack_panels<d, block_k>(k_columns, k, a.k.row, keys);
+      pack_panels<d>(k_columns, k, a.k.row, keys, block_k);
     pack_rows<dv>(part(scratch_layout.v_rows), v, a.v.row, keys, block_k);
   }
 
@@ -377,7 +378,7 @@ struct Backward {
                                           i64 queries) {
     const auto pack = [&](i64 piece, const u8* rows, i64 apart) {
       pack_transposed_panels<n, block_q, operand_panel>(part(transposed + piece), rows, apart, queries);
-      pack_panels<n, block_q>(part(columns + piece), rows, apart, queries);
+      pack_panels<n>(part(columns + piece), rows, apart, queries, block_q);
     };
     if constexpr (pieces == 2) {
       constexpr i64 apart = round_up(n, lanes);

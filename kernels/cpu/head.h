@@ -21,7 +21,7 @@ constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 
 /// row[0, n) * factor as numbers of `dtype`.
 template <DType dtype, i64 n>
-REGARD_INLINE void store_row(u8* to, const float* row, float factor) {
+REGARD_CALLED void store_row(u8* to, const float* row, float factor) {
   constexpr i64 whole = n / lanes * lanes;
   for (i64 i = 0; i < whole; i += lanes)
     store_floats<dtype>(to + i * bytes_of<dtype>, load<Floats>(row + i) * factor);

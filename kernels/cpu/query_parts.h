@@ -39,6 +39,11 @@ inline i64 parts_of_grid(const Arguments& a) {
   return a.parts_apart ? a.query_parts : 1;
 }
 
+/// What a query sees: a function, as it is asked for in several places, once per tile or more seldom.
+REGARD_CALLED inline VisibleKeys keys_seen(const Arguments& a, const Sequence& sequence, i64 query) {
+  return visible_keys(a, sequence, query);
+}
+
 /// The first part with a query that sees a key from `first_key` on: all behind it have one too, as no query
 /// sees further than those that follow. Block 0 of the keys belongs to every part; keys that nobody sees
 /// belong to those of the last rows.
@@ -46,8 +51,7 @@ REGARD_CALLED inline i64 first_part_that_sees(const Arguments& a, const Sequence
   if (first_key == 0 || a.ranges) return 0;
   const i64 of_rows = head_parts(a), last = parts_of(a, sequence) - of_rows;
   i64 part = 0;
-  while (part < last &&
-         visible_keys(a, sequence, PartOfQueries(a, sequence, part).rows.end - 1).hi <= first_key)
+  while (part < last && keys_seen(a, sequence, PartOfQueries(a, sequence, part).rows.end - 1).hi <= first_key)
     part += of_rows;
   return part;
 }
