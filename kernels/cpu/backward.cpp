@@ -346,8 +346,8 @@ struct Backward {
 
   /// Not inline: in the midst of much other code g++ keeps sums in memory, not in registers.
   template <int rows, int vectors>
-  REGARD_CALLED static void add_product(const float* a, i64 a_row, i64 a_step, const float* b, i64 steps,
-                                        float* c, i64 c_row) {
+  REGARD_HOT static void add_product(const float* a, i64 a_row, i64 a_step, const float* b, i64 steps,
+                                     float* c, i64 c_row) {
     Tile<rows, vectors> sums;
     sums.load_from(c, c_row);
     sums.add_product(a, a_row, a_step, b, panel, steps);

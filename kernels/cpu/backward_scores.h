@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/backward_tile.h"
+#include "kernels/cpu/called.h"
 
 namespace regard {
 
@@ -12,7 +13,7 @@ class ScoreTile {
  public:
   ScoreTile(const BackwardTile& tile, i64 k, i64 query) : tile_(tile), k_(k), query_(query) {}
 
-  void make_weights() {
+  REGARD_HOT void make_weights() {
     const BackwardTile tile = tile_;  // a copy, which no store can change
     Tile<tile_rows, vectors> product;
     product.clear();
@@ -24,7 +25,7 @@ class ScoreTile {
     });
   }
 
-  void make_gradients() {
+  REGARD_HOT void make_gradients() {
     const BackwardTile tile = tile_;
     Tile<tile_rows, vectors> product;
     REGARD_UNROLL

@@ -3,3 +3,11 @@
 
 /// For what runs once per tile or step, or seldom: one large function takes longer to compile than its parts.
 #define REGARD_CALLED __attribute__((noinline))
+
+/// For loops whose sums or vectors live in registers: g++ takes their arrays apart only from -O2 on, and
+/// quick options (compile/quick_options.cpp) ask for -O1.
+#ifdef __clang__
+#define REGARD_HOT REGARD_CALLED
+#else
+#define REGARD_HOT __attribute__((noinline, optimize("O2")))
+#endif

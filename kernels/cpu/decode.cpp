@@ -4,6 +4,7 @@
 // A block is up to key::group rows of one (batch, K/V head) against one part of the keys. The rows of K are
 // multiplied as they lie, along d: a vector of scores is `lanes / rows` keys by `rows` query rows, the sums
 // of as many vectors of products.
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/decode_values.h"
 #include "kernels/cpu/flush.h"
 #include "kernels/cpu/kernel.h"
@@ -161,7 +162,7 @@ class Block {
 
   /// Scores of a step lie as [chunk][way][lanes]: lane l of a way is query row l % rows and the chunk's key
   /// ways * (l / rows) + way.
-  void compute_scores(i64 first_key, i64 count) {
+  REGARD_HOT void compute_scores(i64 first_key, i64 count) {
     float* to = scores_;
     for (i64 key = 0; key < count; key += chunk, to += ways * lanes) {
       fetch_ahead(first_key + key);

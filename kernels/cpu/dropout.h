@@ -48,7 +48,7 @@ constexpr i64 column_pairs = philox::group / 2;
 /// The random bytes of a group of columns for the rows [first_row, first_row + lanes): a vector for each pair
 /// of columns, `stride` words from one to the next, whose lanes have the byte of the second column on top and
 /// that of the first below it.
-REGARD_CALLED inline void draw_bytes(u32* to, i64 stride, const Head& head, i64 first_row, i64 group) {
+REGARD_HOT inline void draw_bytes(u32* to, i64 stride, const Head& head, i64 first_row, i64 group) {
   const Arguments& a = head.arguments;
   const Words rows = bits_as<Words>(lane_numbers() + static_cast<i32>(first_row));
   const u32 of_head = philox::counter_head(a.offset, head.batch, a.hq, head.head);

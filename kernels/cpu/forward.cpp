@@ -30,7 +30,7 @@ constexpr bool fetches_ahead = !amx || pieces == 2;
 
 /// S^T of tile_rows keys and `vectors` vectors of rows, and the largest of each row if `maximum` is not null.
 template <int vectors>
-void multiply_keys(float* scores, const float* keys, const float* q, float* maximum) {
+REGARD_HOT void multiply_keys(float* scores, const float* keys, const float* q, float* maximum) {
   constexpr i64 key_stride = depth(key::d);
   Tile<tile_rows, vectors> product;
   product.clear();

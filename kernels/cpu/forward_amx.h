@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/amx_product.h"
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/forward_pack.h"
 #include "kernels/cpu/reach.h"
 #include "kernels/cpu/scores.h"
@@ -29,7 +30,7 @@ inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, co
 
 /// The largest score of each row among the keys [begin, end). Not earlier: to read what the unit has just
 /// stored takes long.
-inline void find_maximum(const float* scores, i64 begin, i64 end, float* maximum) {
+REGARD_HOT inline void find_maximum(const float* scores, i64 begin, i64 end, float* maximum) {
   Floats largest[tile / lanes];
   REGARD_UNROLL
   for (int v = 0; v < tile / lanes; ++v) largest[v] = broadcast(-infinity);
@@ -71,7 +72,7 @@ inline void add_values_amx(float* output, const float* values, const float* weig
 }
 
 /// Rows [first, first + lanes) of O from O^T.
-inline void turn_output(float* to, const float* output, i64 first) {
+REGARD_HOT inline void turn_output(float* to, const float* output, i64 first) {
   for (i64 column = 0; column < width; column += lanes) {
     const float* const from = output + output_tiles.at(column, first);
     Floats square[lanes];

@@ -1,6 +1,7 @@
 // K and V of a step as operands of the forward kernel's products.
 #pragma once
 
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/forward_layout.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/pieces.h"

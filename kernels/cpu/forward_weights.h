@@ -72,8 +72,8 @@ constexpr i64 weights_row = amx ? lanes : tile;
 /// P^T from S^T, as an operand of the product with V; but for the tile unit it may take the place of S^T.
 /// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
 /// returns whether any is not 1.
-REGARD_CALLED bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const Reach& reach,
-                           const float* maximum, float unit, float* weights, float* rescale) {
+REGARD_HOT bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const Reach& reach,
+                        const float* maximum, float unit, float* weights, float* rescale) {
   const Floats one = rounded(broadcast(1.0f));
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
@@ -137,7 +137,8 @@ class WeightsBeside {
   void refer_to(const float* maximum) { __builtin_memcpy(reference_, maximum, sizeof reference_); }
 
   /// The scores of a block, and the weights of the block before, whose scores lie before these.
-  void multiply_keys(float* scores, const float* keys, const float* q, float* maximum, float* weights) {
+  REGARD_HOT void multiply_keys(float* scores, const float* keys, const float* q, float* maximum,
+                                float* weights) {
     constexpr i64 height = depth(key::d), piece = height / weight_pieces;
     const float* const before = scores - tile_rows * tile;
     Tile<tile_rows, tile_vectors> product;

@@ -3,6 +3,7 @@
 //
 // A block is up to 64 query rows of one (batch, head). It walks the visible keys 64 at a time: K and V of a
 // step become fp32 once, then scores, online softmax and the product with V, all in fp32.
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/flush.h"
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
@@ -74,7 +75,7 @@ class Forward {
 
   /// Scores of one row become weights exp(score - maximum); what the row has summed up so far follows when
   /// the maximum grows.
-  void softmax(i64 i, i64 first_key, float* row) {
+  REGARD_HOT void softmax(i64 i, i64 first_key, float* row) {
     Floats largest = broadcast(maximum_[i]);
     for (i64 key = 0; key < tile_keys; key += lanes) largest = max(largest, load<Floats>(row + key));
     const float maximum = largest_of(largest);

@@ -3,6 +3,7 @@
 // of lanes draw for one head.
 #pragma once
 
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/head.h"
 
 namespace regard {

@@ -3,6 +3,7 @@
 // left out.
 #pragma once
 
+#include "kernels/cpu/called.h"
 #include "kernels/cpu/pack_turned.h"
 
 namespace regard {

@@ -13,7 +13,7 @@ struct Range {
 
   bool empty() const { return begin >= end; }
   bool meets(i64 first, i64 last) const { return begin < last && first < end; }
-  void join(const Range& other) {
+  REGARD_INLINE void join(const Range& other) {
     if (other.empty()) return;
     *this = empty() ? other : Range{smaller(begin, other.begin), larger(end, other.end)};
   }

@@ -71,9 +71,8 @@ REGARD_INLINE Floats broadcast(float value) {
 
 /// 0, 1, 2, ...
 REGARD_INLINE Ints lane_numbers() {
-  Ints numbers;
-  for (int i = 0; i < lanes; ++i) numbers[i] = i;
-  return numbers;
+  alignas(64) static constexpr i32 numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return load<Ints>(numbers);
 }
 
 /// Comparisons of vectors give masks: lanes of -1 and 0.
@@ -82,9 +81,19 @@ REGARD_INLINE Floats select(Ints mask, Floats yes, Floats no) {
 }
 
 REGARD_INLINE bool any(Ints mask) {
-  i32 found = 0;
-  for (int i = 0; i < lanes; ++i) found |= mask[i];
-  return found != 0;
+  if constexpr (target::avx512) {
+    u16 found;
+    asm("vptestmd %1, %1, %0" : "=Yk"(found) : "v"(mask));
+    return found != 0;
+  } else if constexpr (target::avx2) {
+    bool found;
+    asm("vptest %1, %1" : "=@ccnz"(found) : "x"(mask));
+    return found;
+  } else {
+    i32 found = 0;
+    for (int i = 0; i < lanes; ++i) found |= mask[i];
+    return found != 0;
+  }
 }
 
 /// b where either is NaN, as the instruction has it.

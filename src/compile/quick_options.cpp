@@ -3,9 +3,12 @@
 namespace regard {
 namespace {
 
-// About a quarter of the time, kernels of the same speed (docs/compile.md). Each is known to all
-// versions since 10, the first with C++20.
-constexpr std::string_view for_gcc[] = {"-fno-aggressive-loop-optimizations",
+// Two fifths of the time, kernels of the same speed (docs/compile.md); functions marked REGARD_HOT get -O2
+// again. With -O1 alone there would be no multiply-adds. Each is known to all versions since 10, the first
+// with C++20.
+constexpr std::string_view for_gcc[] = {"-O1",
+                                        "-fexpensive-optimizations",
+                                        "-fno-aggressive-loop-optimizations",
                                         "-fno-code-hoisting",
                                         "-fno-compare-elim",
                                         "-fno-cprop-registers",
