@@ -1,0 +1,46 @@
+"""What g++ leaves out to be quick costs no registers: sums of products stay in them as at -O2 (REGARD_HOT)."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+# Keeps each kernel with the options it is compiled by.
+COMPILER = """#!/bin/sh
+case " $* " in *" -v "*) exec g++ "$@" ;; esac
+for last; do true; done
+cp "$last" "{kept}/$last"
+echo "$@" > "{kept}/$last.options"
+exec g++ "$@"
+"""
+
+
+def vectors_in_memory(options, source):
+    """How many instructions have a vector register and a place on the stack."""
+    command = ["g++", *options[: options.index("-shared")], "-S", "-x", "c++", "-o", "-", str(source)]
+    assembly = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    vectors = [line for line in assembly.splitlines() if re.search(r"%[xyz]mm\d", line)]
+    assert vectors
+    return sum(bool(re.search(r"\(%r[sb]p", line)) for line in vectors)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="about g++")
+@pytest.mark.parametrize("target", ["cpu-generic", "cpu-avx2", "cpu-avx512", "cpu-avx512bf16", "cpu-amx"])
+def test_sums_stay_in_registers(regard, tmp_path, target):
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    compiler = tmp_path / "compiler"
+    compiler.write_text(COMPILER.format(kept=kept))
+    compiler.chmod(0o755)
+    settings = {"REGARD_CXX": str(compiler), "REGARD_CACHE_DIR": str(tmp_path / "cache"), "REGARD_BUILT_IN": "off"}
+    done = regard(f"prebuild --target={target} --profile=all --sample=4", **settings)
+    assert done.code == 0, done.err
+    kernels = sorted(kept.glob("*.cpp"))
+    assert len(kernels) == 4
+    for source in kernels:
+        quick = source.with_name(source.name + ".options").read_text().split()
+        comment, name = source.read_text().splitlines()[:2]  # the command that compiles it by hand
+        plain = comment.split()[2:]
+        assert "-O1" in quick and "-O1" not in plain and "-O2" in plain
+        assert vectors_in_memory(quick, source) <= vectors_in_memory(plain, source) + 10, name
