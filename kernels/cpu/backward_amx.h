@@ -77,7 +77,8 @@ inline void add_by_key_amx(const float* operand, const float* b, const VisibleUn
 
 /// dQ[query][d] += dS K by way of dQ^T = K^T dS^T, as dS^T is there as a B operand. `keys` is K^T,
 /// as pack_turned leaves it.
-inline void add_grad_q_amx(const BackwardTile& tile, float* grad_q, const float* keys, float* turned) {
+REGARD_HOT inline void add_grad_q_amx(const BackwardTile& tile, float* grad_q, const float* keys,
+                                      float* turned) {
   constexpr i64 height = depth(block_k);
   const VisibleUnits& visible = tile.visible;
   const auto product_of = [&](i64 u) {

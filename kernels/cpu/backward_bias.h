@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/cpu/backward_tile.h"
+#include "kernels/cpu/called.h"
 
 namespace regard {
 
@@ -39,7 +40,7 @@ inline void clear_bias_rows(const Head& head, i64 first, i64 end) {
 }
 
 /// Writes or adds the tile's dS, [key][query], to rows [query][key].
-inline void store_bias_gradient(const Arguments& a, const TilePlace& place, const float* grad) {
+REGARD_HOT inline void store_bias_gradient(const Arguments& a, const TilePlace& place, const float* grad) {
   constexpr i64 bytes = bytes_of<bias_dtype>;
   const bool image = bias_shared(a).any();
   for (i64 query = 0; query < place.queries; query += lanes) {

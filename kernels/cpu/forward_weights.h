@@ -44,21 +44,11 @@ REGARD_INLINE Ints rises(Floats largest, Floats reference, float unit) {
   return ~((largest - reference) * unit <= largest_exponent);
 }
 
-/// Where exponents of a row are 0: its reference, which has to be finite, with multiply-adds times `unit`.
-REGARD_INLINE Floats origin_of(Floats reference, float unit) {
-  return target::fma ? rounded(reference * unit) : reference;
-}
-
-/// (score - reference) * unit. By a multiply-add, whose product is exact, or else the difference first, which
-/// is exact near the maximum: however large the scores are, weights have errors in common at most.
-REGARD_INLINE Floats exponent(Floats score, Floats origin, float unit) {
-  return target::fma ? score * unit - origin : (score - origin) * unit;
-}
-
+/// The difference first: it is exact near the maximum, however large the scores are.
 template <Precision of_bf16>
-REGARD_INLINE Floats weight_of(Floats score, Floats origin, float unit) {
+REGARD_INLINE Floats weight_of(Floats score, Floats reference, float unit) {
   constexpr Precision precision = key::dtype == DType::bf16 ? of_bf16 : Precision::fp32;
-  return exp2<precision>(exponent(score, origin, unit));
+  return exp2<precision>((score - reference) * unit);
 }
 
 /// Weights of the neighbouring keys, of a vector of rows, as operands.
@@ -92,16 +82,16 @@ REGARD_HOT bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part
     const Ints moves = rises(largest, before, unit);
     const Floats reference = select(moves, largest, before);
     // A row that has seen no key yet has reference -infinity; -infinity - -infinity would be NaN.
-    const Floats origin = origin_of(select(reference == -infinity, Floats{}, reference), unit);
+    const Floats zero = select(reference == -infinity, Floats{}, reference);
     // Exactly 1 where the reference stays: in a long row the error of a factor near 1 would add up.
-    const Floats factor = select(moves, exp2(exponent(before, origin, unit)), broadcast(1.0f));
+    const Floats factor = select(moves, exp2((before - zero) * unit), broadcast(1.0f));
     changed |= moves;
     Floats sum = load<Floats>(rows.sum + lane) * factor;
 
     DropoutLanes dropout(head, rows.places.row[lane]);
     const auto weight = [&](i64 key) {
       const Floats p =
-          weight_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), origin, unit);
+          weight_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, unit);
       sum = p * one + sum;  // a multiply-add: the adder is the busier unit here
       return p;
     };
@@ -188,9 +178,9 @@ class WeightsBeside {
   REGARD_INLINE void make_piece(const float* scores, float* weights, i64 i) {
     const i64 key = i / (tile / lanes) * 2, lane = i % (tile / lanes) * lanes;
     const float* const from = scores + key * tile + lane;
-    const Floats origin = origin_of(load<Floats>(reference_ + lane), unit_);
-    const Floats low = weight_of<Precision::beside>(load<Floats>(from), origin, unit_);
-    const Floats high = weight_of<Precision::beside>(load<Floats>(from + tile), origin, unit_);
+    const Floats reference = load<Floats>(reference_ + lane);
+    const Floats low = weight_of<Precision::beside>(load<Floats>(from), reference, unit_);
+    const Floats high = weight_of<Precision::beside>(load<Floats>(from + tile), reference, unit_);
     store(sum_ + lane, load<Floats>(sum_ + lane) + low + high);
     store_weights(weights + filled_depth(key) * tile + lane, low, high);
   }

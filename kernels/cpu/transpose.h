@@ -6,15 +6,6 @@
 
 namespace regard {
 
-template <int... number>
-struct Numbers {};
-template <int count, int... number>
-struct NumbersBelow : NumbersBelow<count - 1, count - 1, number...> {};
-template <int... number>
-struct NumbersBelow<0, number...> {
-  using type = Numbers<number...>;
-};
-
 /// Swaps the off-diagonal squares of `size` in every square of 2 * size that the rows a and b cross.
 template <int size, int... lane>
 REGARD_INLINE void swap_squares(Floats& a, Floats& b, Numbers<lane...>) {

@@ -4,7 +4,8 @@
 
 #include "kernels/numbers.h"
 
-/// For loops over registers: unrolled at any level of optimisation, else their arrays would be in memory.
+/// For loops over registers: unrolled at any level of optimisation, else their arrays would be in memory (and
+/// by g++ all but small ones are at -O1, unless REGARD_HOT, called.h).
 #ifdef __clang__
 #define REGARD_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -69,10 +70,22 @@ REGARD_INLINE Floats broadcast(float value) {
   return bits_as<Floats>(broadcast(bits_as<i32>(value)));
 }
 
+template <int... number>
+struct Numbers {};
+template <int count, int... number>
+struct NumbersBelow : NumbersBelow<count - 1, count - 1, number...> {};
+template <int... number>
+struct NumbersBelow<0, number...> {
+  using type = Numbers<number...>;
+};
+
+template <int... number>
+REGARD_INLINE Ints ints_of(Numbers<number...>) {
+  return Ints{number...};
+}
 /// 0, 1, 2, ...
 REGARD_INLINE Ints lane_numbers() {
-  alignas(64) static constexpr i32 numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  return load<Ints>(numbers);
+  return ints_of(NumbersBelow<lanes>::type());
 }
 
 /// Comparisons of vectors give masks: lanes of -1 and 0.

@@ -16,13 +16,13 @@ exec g++ "$@"
 """
 
 
-def vectors_in_memory(options, source):
-    """How many instructions have a vector register and a place on the stack."""
+def vector_instructions(options, source):
+    """How many have a place on the stack, and how many are multiply-adds or products of pairs."""
     command = ["g++", *options[: options.index("-shared")], "-S", "-x", "c++", "-o", "-", str(source)]
     assembly = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     vectors = [line for line in assembly.splitlines() if re.search(r"%[xyz]mm\d", line)]
     assert vectors
-    return sum(bool(re.search(r"\(%r[sb]p", line)) for line in vectors)
+    return [sum(bool(re.search(what, line)) for line in vectors) for what in (r"\(%r[sb]p", r"\tvfn?m|\tvdp")]
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="about g++")
@@ -43,4 +43,8 @@ def test_sums_stay_in_registers(regard, tmp_path, target):
         comment, name = source.read_text().splitlines()[:2]  # the command that compiles it by hand
         plain = comment.split()[2:]
         assert "-O1" in quick and "-O1" not in plain and "-O2" in plain
-        assert vectors_in_memory(quick, source) <= vectors_in_memory(plain, source) + 10, name
+        (spilled, fused), (spilled_plain, fused_plain) = (
+            vector_instructions(options, source) for options in (quick, plain)
+        )
+        assert spilled <= spilled_plain + 10, name
+        assert fused >= 0.8 * fused_plain, name
