@@ -3,7 +3,7 @@
 namespace regard {
 namespace {
 
-// Two fifths of the time, kernels of the same speed (docs/compile.md); functions marked REGARD_HOT get -O2
+// A third of the time, kernels of the same speed (docs/compile.md); functions marked REGARD_HOT get -O2
 // again. With -O1 alone there would be no multiply-adds. Each is known to all versions since 10, the first
 // with C++20.
 constexpr std::string_view for_gcc[] = {"-O1",
