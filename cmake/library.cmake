@@ -7,6 +7,7 @@ include(CMakePackageConfigHelpers)
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
 add_library(regard_cli_objects STATIC ${cli_sources} ${PROJECT_SOURCE_DIR}/src/base/nearest.cpp)
+regard_parse_once(regard_cli_objects)
 target_include_directories(regard_cli_objects PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(regard_cli_objects PUBLIC fmt::fmt nlohmann_json::nlohmann_json tl::expected CLI11::CLI11
                                                 Threads::Threads)

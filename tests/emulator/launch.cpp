@@ -1,3 +1,4 @@
+#undef _FORTIFY_SOURCE  // its longjmp refuses to leave for another stack
 #include "emulator/launch.h"
 
 #include <fmt/format.h>
@@ -70,12 +71,11 @@ void Launch::start(Thread& thread, Block& block, unsigned number_of_block, unsig
   thread.block = &block;
   thread.warp = &block.warps[number / 32];
   thread.lane = static_cast<int>(number % 32);
-  getcontext(&thread.context);
-  thread.context.uc_stack.ss_sp = stack(std::size_t{block.number} * grid_.threads + number);
-  thread.context.uc_stack.ss_size = stack_bytes;
-  thread.context.uc_link = &scheduler_;
+  getcontext(&thread.start);
+  thread.start.uc_stack.ss_sp = stack(std::size_t{block.number} * grid_.threads + number);
+  thread.start.uc_stack.ss_size = stack_bytes;
   const auto self = reinterpret_cast<std::uintptr_t>(this);
-  makecontext(&thread.context, reinterpret_cast<void (*)()>(&Launch::enter), 2,
+  makecontext(&thread.start, reinterpret_cast<void (*)()>(&Launch::enter), 2,
               static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));
 }
 
@@ -90,6 +90,7 @@ void Launch::enter(unsigned high, unsigned low) {
   }
   launch.thread_->ended = true;
   --launch.thread_->block->running;
+  _longjmp(launch.scheduler_, 1);
 }
 
 /// Turns of all threads that can go on, warp after warp from a random one on, of which some are left out; the
@@ -126,8 +127,16 @@ bool Launch::resume(Thread& thread) {
   thread.ready = nullptr;
   thread_ = &thread;
   position = thread.position;
-  swapcontext(&scheduler_, &thread.context);
-  return true;
+  // Not swapcontext, which asks the system for the mask of signals each time.
+  if (_setjmp(scheduler_) != 0) return true;
+  if (thread.started) _longjmp(thread.place, 1);
+  thread.started = true;
+  setcontext(&thread.start);
+  throw std::runtime_error("no thread could be started");
+}
+
+void Launch::leave(Thread& thread) {
+  if (_setjmp(thread.place) == 0) _longjmp(scheduler_, 1);
 }
 
 bool Launch::end_some_work(bool must) {
@@ -164,12 +173,12 @@ void Launch::wait(const char* what, std::function<bool()> ready) {
   Thread& thread = *thread_;
   thread.waits_for = what;
   thread.ready = std::move(ready);
-  swapcontext(&thread.context, &scheduler_);
+  leave(thread);
 }
 
 void Launch::pause() {
   thread_->waits_for = "its next turn";
-  swapcontext(&thread_->context, &scheduler_);
+  leave(*thread_);
 }
 
 void Launch::with_warp(const void* what, void* mine, const std::function<void(void* const*)>& action) {

@@ -4,6 +4,7 @@
 // it waits for is therefore soon wrong.
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <array>
@@ -51,7 +52,9 @@ struct Thread {
   Block* block = nullptr;
   Warp* warp = nullptr;
   int lane = 0;
-  ucontext_t context{};
+  ucontext_t start{};
+  bool started = false;
+  jmp_buf place{};  ///< where it left off
   bool ended = false;
   /// Empty: it can go on.
   std::function<bool()> ready;
@@ -139,6 +142,8 @@ class Launch final : public Runtime {
   void start(Thread&, Block&, unsigned block, unsigned number);
   void loop();
   bool resume(Thread&);
+  /// Back to resume(), until it is called for this thread again.
+  void leave(Thread&);
   bool end_some_work(bool must);
   std::string waiting() const;
   static void enter(unsigned high, unsigned low);
@@ -150,7 +155,7 @@ class Launch final : public Runtime {
   std::deque<Thread> threads_;
   std::vector<std::function<void()>> work_;
   Thread* thread_ = nullptr;
-  ucontext_t scheduler_{};
+  jmp_buf scheduler_{};
   std::string error_;
   std::int64_t rounds_ = 0;
   std::minstd_rand random_;
