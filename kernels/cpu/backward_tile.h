@@ -181,11 +181,12 @@ struct BackwardTile {
   REGARD_INLINE void make_weights(i64 k, i64 query, Value value, float* weight, float* slope) const {
     REGARD_UNROLL
     for (int v = 0; v < vectors; v += 2) {
-      Floats both[2];
+      Floats both[2] = {value(v), value(v + 1)};
+      soften(both[0], both[1], slope + v * lanes);
       REGARD_UNROLL
       for (int i = 0; i < 2; ++i) {
         const i64 at = (v + i) * lanes;
-        both[i] = probability<careful>(k, query + at, value(v + i), slope + at);
+        both[i] = probability<careful>(k, query + at, both[i]);
         if constexpr (key::dropout) {
           const Ints kept = is_kept(k, query + at);
           store(weight + at, marked(both[i], kept));
@@ -262,12 +263,33 @@ struct BackwardTile {
  private:
   static constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16 : Precision::fp32;
 
+  /// The soft cap, if there is one, of products for two vectors of queries; `slope` gets its derivative.
+  REGARD_INLINE void soften(Floats& s, Floats& t, [[maybe_unused]] float* slope) const {
+    if constexpr (key::softcap) {
+      s *= unit_of_cap;
+      t *= unit_of_cap;
+      if (near_0(s, t)) {  // nearly always: scores far below their cap
+        s = tanh_near_0(s);
+        t = tanh_near_0(t);
+        store(slope, 1.0f - s * s);
+        store(slope + lanes, 1.0f - t * t);
+      } else {
+        store(slope, tanh_slope(s));
+        store(slope + lanes, tanh_slope(t));
+        s = tanh(s);
+        t = tanh(t);
+      }
+      s *= a.softcap;
+      t *= a.softcap;
+    }
+  }
+
   /// careful: some query may not see the key by position, or LSE may be large.
   template <bool careful>
-  REGARD_INLINE Floats probability(i64 k, i64 query, Floats score, float* slope) const {
+  REGARD_INLINE Floats probability(i64 k, i64 query, Floats score) const {
     Floats weight;
     if constexpr (careful || always_exact)
-      weight = exact_probability(k, query, score, slope);
+      weight = exact_probability(k, query, score);
     else
       weight = exp2<precision>(score * unit_of_log2 - load<Floats>(part(scratch_layout.lse_log2) + query));
     if constexpr (!careful && !key::bits) return weight;
@@ -282,16 +304,9 @@ struct BackwardTile {
     return select(seen, weight, Floats{});
   }
 
-  REGARD_INLINE Floats exact_probability(i64 k, i64 query, Floats score,
-                                         [[maybe_unused]] float* slope) const {
+  REGARD_INLINE Floats exact_probability(i64 k, i64 query, Floats score) const {
     [[maybe_unused]] const i64 key = place.first_key + k;
-    if constexpr (key::softcap) {
-      const Floats x = score * unit_of_cap;
-      store(slope, tanh_slope(x));
-      score = tanh(x) * a.softcap;
-    } else {
-      score *= a.scale;
-    }
+    if constexpr (!key::softcap) score *= a.scale;
     if constexpr (elementwise_bias) score += load<Floats>(part(scratch_layout.bias) + k * block_q + query);
     if constexpr (alibi) {
       const i64 diagonal = place.first_query + place.head.sequence.sk - place.head.sequence.sq;

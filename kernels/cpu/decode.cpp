@@ -235,8 +235,9 @@ class Block {
         const Ints keys = load<Ints>(key_of_lane_) + static_cast<i32>(base);
         Floats bias{};
         if constexpr (elementwise_bias) bias = bias_of(base);
-        Floats s =
-            modify(a_, load<Floats>(place), scale, bias, load<Floats>(slope_), load<Ints>(diagonal_) - keys);
+        Floats s = load<Floats>(place) * scale, nothing{};
+        soften(a_, s, nothing);
+        s = add_bias(s, bias, load<Floats>(slope_), load<Ints>(diagonal_) - keys);
         if (masked) s = select(visible_.visible(0, keys), s, broadcast(-infinity));
         if constexpr (key::bits) s = select(bits_of(base), s, broadcast(-infinity));
         store(place, s);

@@ -130,7 +130,21 @@ REGARD_INLINE Floats tanh(Floats x) {
   return quotient(bounded * over, under);
 }
 
-/// Its slope 1 - tanh(x)^2, without the difference, which has no digits left where tanh is all but 1.
+/// The same where |x| is at most 1/2, relative error 7.5e-8: a polynomial, at half the cost.
+REGARD_INLINE Floats tanh_near_0(Floats x) {
+  const Floats square = x * x;
+  const Floats beyond =
+      ((0.01724151335656643f * square - 0.05304550379514694f) * square + 0.13325878977775574f) * square -
+      0.333331435918808f;
+  return x * (square * beyond) + x;
+}
+
+/// Whether that serves for all of both.
+REGARD_INLINE bool near_0(Floats x, Floats y) {
+  return !any(~(max(x * x, y * y) <= 0.25f));
+}
+
+/// The slope 1 - tanh(x)^2, without the difference, which has no digits left where tanh is all but 1.
 REGARD_INLINE Floats tanh_slope(Floats x) {
   const Floats magnitude = bits_as<Floats>(bits_as<Ints>(x) & 0x7fffffff);
   const Floats e = exp2(magnitude * (-2 * log2_of_e)), share = quotient(broadcast(1.0f), 1.0f + e);

@@ -68,12 +68,24 @@ inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
   part.bias = bias;
 }
 
-/// The seam: one vector of scores from Q K^T to the softmax, but for the mask. `distance` is that of each
-/// lane's key from the diagonal.
-REGARD_INLINE Floats modify(const Arguments& a, Floats s, float scale, Floats bias, Floats slope,
-                            Ints distance) {
-  s *= scale;
-  if constexpr (key::softcap) s = a.softcap * tanh(s);
+/// The soft cap, if there is one, of two vectors of scores that are divided by it.
+REGARD_INLINE void soften([[maybe_unused]] const Arguments& a, Floats& s, Floats& t) {
+  if constexpr (key::softcap) {
+    if (near_0(s, t)) {  // nearly always: scores far below their cap
+      s = tanh_near_0(s);
+      t = tanh_near_0(t);
+    } else {
+      s = tanh(s);
+      t = tanh(t);
+    }
+    s *= a.softcap;
+    t *= a.softcap;
+  }
+}
+
+/// What else lies between Q K^T and the softmax, but for the mask. `distance` is that of each lane's key from
+/// the diagonal.
+REGARD_INLINE Floats add_bias(Floats s, Floats bias, Floats slope, Ints distance) {
   if constexpr (elementwise_bias) s += bias;
   if constexpr (alibi) {
     const Floats signed_distance = __builtin_convertvector(distance, Floats);
@@ -82,9 +94,9 @@ REGARD_INLINE Floats modify(const Arguments& a, Floats s, float scale, Floats bi
   return s;
 }
 
-/// Scores of the keys [begin, end) and the rows of the lanes [first_lane, last_lane) as the softmax takes
-/// them, and the largest of each row. `scale` is 1 where the softmax applies it. `masked`: some row does not
-/// see some of the keys.
+/// Scores of the keys [begin, end), an even number, and the rows of the lanes [first_lane, last_lane) as the
+/// softmax takes them, and the largest of each row. `scale` is 1 where the softmax applies it. `masked`: some
+/// row does not see some of the keys.
 inline void modify_scores(const Head& head, const ScoreTile& part, const TileRows<tile>& visible, float scale,
                           bool masked, i64 begin, i64 end, i64 first_lane, i64 last_lane, float* maximum) {
   const i64 bottom_right = head.sequence.sk - head.sequence.sq;
@@ -93,11 +105,11 @@ inline void modify_scores(const Head& head, const ScoreTile& part, const TileRow
     const auto rows = visible.lanes_from(lane);
     const Floats slope = alibi ? load<Floats>(part.places->slope + lane) : Floats{};
     const Ints row = load<Ints>(part.places->row + lane);
-    for (i64 key = begin; key < end; ++key) {
-      float* place = part.scores + key * tile + lane;
+    const auto finish = [&](i64 key, Floats s) __attribute__((always_inline)) {
+      float* const place = part.scores + key * tile + lane;
       const Ints distance = row + static_cast<i32>(bottom_right - part.first_key - key);
-      const Floats bias = elementwise_bias ? load<Floats>(part.bias + key * tile + lane) : Floats{};
-      Floats s = modify(head.arguments, load<Floats>(place), scale, bias, slope, distance);
+      s = add_bias(s, elementwise_bias ? load<Floats>(part.bias + key * tile + lane) : Floats{}, slope,
+                   distance);
       // Behind the bias: whatever stands in the bias of an invisible key, the key stays invisible.
       if (masked) s = select(rows.see(part.first_key + key), s, broadcast(-infinity));
       if constexpr (key::bits) {
@@ -106,6 +118,13 @@ inline void modify_scores(const Head& head, const ScoreTile& part, const TileRow
       }
       store(place, s);
       largest = max(largest, s);
+    };
+    for (i64 key = begin; key < end; key += 2) {
+      const float* const place = part.scores + key * tile + lane;
+      Floats low = load<Floats>(place) * scale, high = load<Floats>(place + tile) * scale;
+      soften(head.arguments, low, high);
+      finish(key, low);
+      finish(key + 1, high);
     }
     store(maximum + lane, largest);
   }
