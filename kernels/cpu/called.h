@@ -9,5 +9,5 @@
 #ifdef __clang__
 #define REGARD_HOT REGARD_CALLED
 #else
-#define REGARD_HOT __attribute__((noinline, optimize("O2")))
+#define REGARD_HOT REGARD_CALLED __attribute__((optimize("O2")))
 #endif
