@@ -94,6 +94,8 @@ REGARD_INLINE Floats add_bias(Floats s, Floats bias, Floats slope, Ints distance
   return s;
 }
 
+static_assert(key_step % 2 == 0);
+
 /// Scores of the keys [begin, end), an even number, and the rows of the lanes [first_lane, last_lane) as the
 /// softmax takes them, and the largest of each row. `scale` is 1 where the softmax applies it. `masked`: some
 /// row does not see some of the keys.
