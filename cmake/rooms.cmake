@@ -3,7 +3,7 @@ set(regard_common_headers <fmt/format.h> <nlohmann/json.hpp> <tl/expected.hpp> <
     <map> <random> <set> <span> <string> <thread> <vector>)
 
 # regard_parse_once(target): in checked builds, whose compiles take longest, a precompiled header has the common headers, for
-# all such targets. The release build has none, so that it finds an include that is missing.
+# all such targets. The release build has none, so that it finds an include that src lacks.
 function(regard_parse_once target)
   if(NOT REGARD_SANITIZE)
     return()

@@ -263,6 +263,13 @@ struct BackwardTile {
  private:
   static constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16 : Precision::fp32;
 
+  /// tanh and its slope, whatever stands in other lanes.
+  static REGARD_INLINE void soften_by_lane(Floats& x, float* slope) {
+    const Floats y = tanh_by_lane(x);
+    store(slope, select(is_near_0(x), 1.0f - y * y, tanh_slope(x)));
+    x = y;
+  }
+
   /// The soft cap, if there is one, of products for two vectors of queries; `slope` gets its derivative.
   REGARD_INLINE void soften(Floats& s, Floats& t, [[maybe_unused]] float* slope) const {
     if constexpr (key::softcap) {
@@ -274,10 +281,8 @@ struct BackwardTile {
         store(slope, 1.0f - s * s);
         store(slope + lanes, 1.0f - t * t);
       } else {
-        store(slope, tanh_slope(s));
-        store(slope + lanes, tanh_slope(t));
-        s = tanh(s);
-        t = tanh(t);
+        soften_by_lane(s, slope);
+        soften_by_lane(t, slope + lanes);
       }
       s *= a.softcap;
       t *= a.softcap;

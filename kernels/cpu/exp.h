@@ -139,9 +139,17 @@ REGARD_INLINE Floats tanh_near_0(Floats x) {
   return x * (square * beyond) + x;
 }
 
+REGARD_INLINE Ints is_near_0(Floats x) {
+  return x * x <= 0.25f;
+}
 /// Whether that serves for all of both.
 REGARD_INLINE bool near_0(Floats x, Floats y) {
-  return !any(~(max(x * x, y * y) <= 0.25f));
+  return !any(~(is_near_0(x) & is_near_0(y)));
+}
+
+/// By the one or the other, whatever stands in other lanes.
+REGARD_INLINE Floats tanh_by_lane(Floats x) {
+  return select(is_near_0(x), tanh_near_0(x), tanh(x));
 }
 
 /// The slope 1 - tanh(x)^2, without the difference, which has no digits left where tanh is all but 1.

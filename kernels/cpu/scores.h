@@ -75,8 +75,8 @@ REGARD_INLINE void soften([[maybe_unused]] const Arguments& a, Floats& s, Floats
       s = tanh_near_0(s);
       t = tanh_near_0(t);
     } else {
-      s = tanh(s);
-      t = tanh(t);
+      s = tanh_by_lane(s);
+      t = tanh_by_lane(t);
     }
     s *= a.softcap;
     t *= a.softcap;

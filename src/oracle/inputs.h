@@ -2,6 +2,7 @@
 // score. The only file here that knows about strides, broadcasting, varlen and dtypes.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <vector>
 
@@ -29,8 +30,14 @@ struct Sequence {
 struct Matrix {
   std::int64_t rows = 0, columns = 0;
   std::vector<double> values;
-  double* row(std::int64_t i) { return values.data() + i * columns; }
-  const double* row(std::int64_t i) const { return values.data() + i * columns; }
+  double* row(std::int64_t i) { return values.data() + start_of(i); }
+  const double* row(std::int64_t i) const { return values.data() + start_of(i); }
+
+ private:
+  std::int64_t start_of(std::int64_t i) const {
+    assert(0 <= i && i < rows);
+    return i * columns;
+  }
 };
 
 class Inputs {

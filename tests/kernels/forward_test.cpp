@@ -352,6 +352,28 @@ TEST(Forward, NanIsNotHidden) {
   expect_right(entries, runnable_targets());
 }
 
+// Whether the short polynomial serves is found out for many scores at once. (Heads are narrow, as rows of
+// wide ones decide for each other how weights are made.)
+TEST(Forward, SoftCapOfARowTakesNoNoticeOfItsNeighbours) {
+  for (const std::string& target : runnable_targets())
+    for (const char* dtype : {"bf16", "fp32"}) {
+      const std::string text = fmt::format("fwd {} lse h=1 sq=64 sk=96 d=16 softcap=5", dtype);
+      Case alone(text), beside(text);
+      constexpr std::int64_t d = 16, large = 5;  // this row's scores come near the cap
+      for (std::int64_t i = 0; i < d; ++i)
+        beside.set(REGARD_Q, large * d + i, 8 * alone.get(REGARD_Q, large * d + i));
+      ASSERT_EQ(run(alone, {target, "forward"}), "");
+      ASSERT_EQ(run(beside, {target, "forward"}), "");
+      for (std::int64_t row = 0; row < 64; ++row) {
+        if (row == large) continue;
+        EXPECT_EQ(alone.get(REGARD_LSE, row), beside.get(REGARD_LSE, row))
+            << dtype << " on " << target << " " << row;
+        for (std::int64_t i = row * d; i < (row + 1) * d; ++i)
+          ASSERT_EQ(alone.get(REGARD_O, i), beside.get(REGARD_O, i)) << dtype << " on " << target << " " << i;
+      }
+    }
+}
+
 // Rows of a tile decide for each other how weights are made: with batch_invariant a sequence has the same
 // tiles beside one of any length.
 TEST(Forward, BatchInvariantBits) {
