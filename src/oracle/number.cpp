@@ -1,6 +1,7 @@
 #include "oracle/number.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -76,25 +77,24 @@ double decode_bits(const Format& format, std::uint32_t bits) {
 }
 
 std::uint32_t encode_bits(const Format& format, double value) {
-  const int m = format.mantissa_bits;
+  constexpr int m_of_double = 52, bias_of_double = 1023;
+  const int m = format.mantissa_bits, smallest = format.smallest_exponent();
+  const std::uint32_t ones_exponent = ((1u << format.exponent_bits) - 1) << m, ones_mantissa = (1u << m) - 1;
   const std::uint32_t sign = std::signbit(value) ? 1u << (format.exponent_bits + m) : 0;
-  const std::uint32_t ones_exponent = (1u << format.exponent_bits) - 1;
-  if (std::isnan(value)) return sign | (ones_exponent << m) | ((1u << m) - 1);
-  double magnitude = std::fabs(value);
-  if (magnitude == 0) return sign;
-  int exponent = std::isinf(magnitude) ? 0 : std::max(std::ilogb(magnitude), format.smallest_exponent());
-  // The value in units of its last place: nearbyint rounds to even.
-  magnitude = std::ldexp(std::nearbyint(std::ldexp(magnitude, m - exponent)), exponent - m);
-  if (magnitude > format.largest()) {
-    if (format.infinity) return sign | (ones_exponent << m);
-    magnitude = format.largest();
-  }
-  if (magnitude == 0) return sign;
-  exponent = std::ilogb(magnitude);
-  if (exponent < format.smallest_exponent())  // subnormal
-    return sign | static_cast<std::uint32_t>(std::ldexp(magnitude, m - format.smallest_exponent()));
-  const auto mantissa = static_cast<std::uint32_t>(std::ldexp(magnitude, m - exponent)) - (1u << m);
-  return sign | (static_cast<std::uint32_t>(exponent + format.bias()) << m) | mantissa;
+  if (std::isnan(value)) return sign | ones_exponent | ones_mantissa;
+  const auto bits = std::bit_cast<std::uint64_t>(std::fabs(value));
+  const int exponent = static_cast<int>(bits >> m_of_double) - bias_of_double;
+  constexpr std::uint64_t implied = std::uint64_t{1} << m_of_double;
+  // A double without the implied bit is far too small for these formats.
+  const std::uint64_t significand = (bits & (implied - 1)) | implied;
+  const int lost = std::min(m_of_double - m + std::max(smallest - exponent, 0), 63);
+  const std::uint64_t half = std::uint64_t{1} << (lost - 1), rest = significand & (2 * half - 1);
+  std::uint64_t kept = significand >> lost;
+  if (rest > half || (rest == half && kept % 2 == 1)) ++kept;
+  // The implied bit counts as one of the exponent, and what is carried as one more.
+  if (exponent >= smallest) kept += static_cast<std::uint64_t>(exponent - smallest) << m;
+  const std::uint32_t most = format.infinity ? ones_exponent : (ones_exponent | ones_mantissa) - 1;
+  return sign | static_cast<std::uint32_t>(std::min<std::uint64_t>(kept, most));
 }
 
 double decode(regard_dtype dtype, const void* data, std::int64_t index) {

@@ -2,17 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "emulator/numbers.h"
+
 namespace emulator {
 
 using Kind = ptx::Operand::Kind;
 
 std::uint64_t Execution::get(const ptx::Operand& operand) {
   switch (operand.kind) {
-    case Kind::argument: {
-      std::uint64_t bits = 0;
-      std::memcpy(&bits, arguments_[operand.number].place, arguments_[operand.number].bytes);
-      return bits;
-    }
+    case Kind::argument:
+      return bits_at(arguments_[operand.number].place, arguments_[operand.number].bytes);
     case Kind::local:
       return locals_.at(static_cast<std::size_t>(operand.number));
     case Kind::number:
@@ -34,7 +33,7 @@ std::uint64_t Execution::get(const ptx::Operand& operand) {
 void Execution::set(const ptx::Operand& operand, std::uint64_t bits) {
   switch (operand.kind) {
     case Kind::argument:
-      std::memcpy(arguments_[operand.number].place, &bits, arguments_[operand.number].bytes);
+      set_bits(arguments_[operand.number].place, arguments_[operand.number].bytes, bits);
       return;
     case Kind::local:
       locals_.at(static_cast<std::size_t>(operand.number)) = bits;

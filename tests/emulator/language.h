@@ -3,10 +3,8 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -22,6 +20,15 @@ extern "C" __attribute__((visibility("default"))) emulator::Runtime* emulator_ru
 #define __launch_bounds__(...)
 #define __builtin_assume(...)
 #define __align__(bytes) alignas(bytes)
+
+// Of <cmath>, which would be a fifth of a kernel's compile.
+extern "C" {
+float expf(float);
+float fabsf(float);
+float fmaf(float, float, float);
+float fmaxf(float, float);
+float logf(float);
+}
 
 #define threadIdx (emulator_runtime->position.thread)
 #define blockIdx (emulator_runtime->position.block)
@@ -142,7 +149,7 @@ T together(Collective what, T value, unsigned argument) {
 /// An operand, read or written: also a value without a name has a place while its statement is executed.
 template <class T>
 Operand operand(T&& value) {
-  return {const_cast<void*>(static_cast<const void*>(std::addressof(value))), sizeof(value), nullptr};
+  return {const_cast<void*>(static_cast<const void*>(&value)), sizeof(value), nullptr};
 }
 inline Operand text(const char* words) {
   return {nullptr, 0, words};

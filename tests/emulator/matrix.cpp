@@ -1,6 +1,7 @@
 // Matrix products and what brings their operands.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "emulator/instructions.h"
@@ -12,9 +13,10 @@ namespace {
 
 using Instruction = ptx::Instruction;
 
-std::uint32_t bits_at(const std::uint8_t* place, std::size_t bytes) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, place, bytes);
+/// Of a number of one byte or two.
+std::uint32_t number_at(const std::uint8_t* place, std::size_t bytes) {
+  std::uint16_t bits = *place;
+  if (bytes == 2) std::memcpy(&bits, place, 2);
   return bits;
 }
 
@@ -45,7 +47,7 @@ void load_squares(Execution& e, const Instruction& i) {
         std::uint32_t both = 0;
         for (std::size_t j = 0; j < 2; ++j) {
           const std::size_t row = turned ? 2 * (l % 4) + j : l / 4, column = turned ? l / 4 : 2 * (l % 4) + j;
-          both |= bits_at(row_of(of_lanes, square, row) + 2 * column, 2) << 16 * j;
+          both |= number_at(row_of(of_lanes, square, row) + 2 * column, 2) << 16 * j;
         }
         lane(of_lanes, l).execution->set((*lane(of_lanes, l).registers)[square], both);
       }
@@ -128,7 +130,11 @@ std::size_t warpgroup_of(const Thread& thread) {
 
 /// Sums, left operand, right operand, whether it adds, and signs, which are all 1 here.
 void issue(Execution& e, const Instruction& i) {
-  ProductPart part;
+  Thread& thread = e.thread();
+  ProductQueue& queue = thread.block->products[warpgroup_of(thread)];
+  const std::uint64_t number = thread.products_issued++;
+  ProductPart& part = queue.part(thread, number, i);
+  part.sums.clear();
   for (const ptx::Operand& sum : i.operands[0].parts) part.sums.push_back(static_cast<float*>(e.place(sum)));
   if (i.operands[1].kind == ptx::Operand::Kind::vector) {
     for (std::size_t n = 0; n < 4; ++n)
@@ -142,9 +148,7 @@ void issue(Execution& e, const Instruction& i) {
     if (e.get(i.operands[n]) != 1) throw std::runtime_error("a negative product is not emulated");
   if (i.operands.size() > 7 && e.get(i.operands[6]) != 0)
     throw std::runtime_error("a left operand that stands transposed is not emulated");
-  Thread& thread = e.thread();
-  thread.block->products[warpgroup_of(thread)].issue(e.launch(), thread, thread.products_issued++, i,
-                                                     std::move(part));
+  queue.issued(e.launch(), *thread.block, number);
 }
 void commit(Execution& e, const Instruction&) {
   e.thread().product_groups.push_back(e.thread().products_issued);
@@ -193,25 +197,42 @@ class Tile {
   std::uint32_t start_, leading_, eight_rows_;
 };
 
+/// Products of such numbers are exact, so it does not matter where they are added without being rounded.
+[[gnu::target_clones("avx512f", "avx2", "default")]]
+void multiply_row(const float* left, const std::vector<float>& right, std::vector<float>& sums) {
+  std::fill(sums.begin(), sums.end(), 0.0f);
+  for (std::size_t start = 0; start < right.size(); start += sums.size(), ++left)
+    for (std::size_t column = 0; column < sums.size(); ++column)
+      sums[column] += *left * right[start + column];
+}
+
 }  // namespace
 
-void ProductQueue::issue(Launch& launch, const Thread& thread, std::uint64_t number,
-                         const ptx::Instruction& instruction, ProductPart part) {
-  const std::size_t at = number - done_;
-  if (products_.size() <= at) products_.resize(at + 1);
-  Product& product = products_[at];
-  if (product.parts.empty()) {
-    product.parts.resize(threads);
-    product.instruction = &instruction;
+ProductPart& ProductQueue::part(const Thread& thread, std::uint64_t number,
+                                const ptx::Instruction& instruction) {
+  if (products_.size() == number - done_) {  // the first of its threads
+    Product fresh;
+    if (!used_.empty()) {
+      fresh = std::move(used_.back());
+      used_.pop_back();
+    }
+    fresh.issued = 0;
+    fresh.instruction = &instruction;
+    products_.push_back(std::move(fresh));
   }
-  if (product.instruction->name != instruction.name)
+  Product& product = products_[number - done_];
+  if (product.instruction != &instruction && product.instruction->name != instruction.name)
     throw std::runtime_error("threads of a warpgroup issue different products");
-  product.parts[thread.position.thread.x % threads] = std::move(part);
-  if (++product.issued < threads) return;
-  launch.begin([this, number, &block = *thread.block] {
+  return product.parts[thread.position.thread.x % threads];
+}
+
+void ProductQueue::issued(Launch& launch, const Block& block, std::uint64_t number) {
+  if (++products_[number - done_].issued < threads) return;
+  launch.begin([this, number, &block] {
     for (; done_ <= number; ++done_) {
       if (block.running == 0) throw std::runtime_error("a block ends before a product that goes on");
       compute(products_.front(), block.memory);
+      used_.push_back(std::move(products_.front()));
       products_.pop_front();
     }
   });
@@ -223,43 +244,33 @@ void ProductQueue::compute(const Product& product, const std::vector<std::uint8_
   const std::vector<std::string_view> words = words_of(i.name);
   std::size_t columns = 0, deep = 0;
   std::sscanf(std::string(words[4]).c_str(), "m64n%zuk%zu", &columns, &deep);
-  const regard_dtype left_type = type_of(words[6]), right_type = type_of(words[7]);
-  const std::size_t bytes = 32 / deep;  // of a number
+  const std::vector<float>&left_numbers = numbers_of(type_of(words[6])),
+        &right_numbers = numbers_of(type_of(words[7]));
+  const std::uint32_t bytes = static_cast<std::uint32_t>(32 / deep);  // of a number
   const bool in_registers = i.operands[1].kind == ptx::Operand::Kind::vector;
   const bool turned = bytes == 2 && i.operands.back().number != 0;
   const ProductPart& first = product.parts[0];
 
-  std::vector<float> left(64 * deep), right(columns * deep);
-  for (std::size_t row = 0; row < 64; ++row) {
-    for (std::size_t k = 0; k < deep; ++k) {
-      std::uint32_t bits;
-      if (in_registers) {
-        // Four neighbouring lanes share a row; a register has 4 bytes of it, its half of k and of rows.
-        const std::size_t byte = k * bytes, lane = row % 8 * 4 + byte % 16 / 4;
-        const std::size_t of_register = 2 * (byte / 16) + row % 16 / 8;
-        bits = product.parts[row / 16 * 32 + lane].registers[of_register] >> 8 * (byte % 4);
-      } else {
-        bits = bits_at(Tile(first.left, memory)
-                           .at(static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(k * bytes)),
-                       bytes);
-      }
-      left[row * deep + k] = decoded(left_type, bits & (bytes == 2 ? 0xffff : 0xff));
-    }
-  }
-  const Tile tile(first.right, memory);
-  for (std::uint32_t column = 0; column < columns; ++column) {
+  std::vector<float> left(64 * deep), right(deep * columns);
+  const Tile left_tile(in_registers ? first.right : first.left, memory), right_tile(first.right, memory);
+  for (std::uint32_t row = 0; row < 64; ++row) {
     for (std::uint32_t k = 0; k < deep; ++k) {
-      const std::uint8_t* const at =
-          turned ? tile.turned(k, column) : tile.at(column, static_cast<std::uint32_t>(k * bytes));
-      right[k * columns + column] = decoded(right_type, bits_at(at, bytes));
+      const std::uint32_t byte = k * bytes;
+      // Four neighbouring lanes share a row; a register has 4 bytes of it, its half of k and of rows.
+      const std::uint32_t lane = row % 8 * 4 + byte % 16 / 4, of_register = 2 * (byte / 16) + row % 16 / 8;
+      const std::uint32_t bits =
+          in_registers ? product.parts[row / 16 * 32 + lane].registers[of_register] >> 8 * (byte % 4)
+                       : number_at(left_tile.at(row, byte), bytes);
+      left[row * deep + k] = left_numbers[bits & (bytes == 2 ? 0xffff : 0xff)];
     }
   }
+  for (std::uint32_t column = 0; column < columns; ++column)
+    for (std::uint32_t k = 0; k < deep; ++k)
+      right[k * columns + column] = right_numbers[number_at(
+          turned ? right_tile.turned(k, column) : right_tile.at(column, k * bytes), bytes)];
   std::vector<float> sums(columns);
   for (std::size_t row = 0; row < 64; ++row) {
-    std::fill(sums.begin(), sums.end(), 0.0f);
-    for (std::size_t k = 0; k < deep; ++k)
-      for (std::size_t column = 0; column < columns; ++column)
-        sums[column] += left[row * deep + k] * right[k * columns + column];
+    multiply_row(&left[row * deep], right, sums);
     for (std::size_t column = 0; column < columns; ++column) {
       const ProductPart& part = product.parts[row / 16 * 32 + row % 8 * 4 + column % 8 / 2];
       float& sum = *part.sums[4 * (column / 8) + 2 * (row % 16 / 8) + column % 2];

@@ -9,6 +9,7 @@
 namespace emulator {
 
 class Launch;
+struct Block;
 struct Thread;
 
 namespace ptx {
@@ -28,8 +29,10 @@ class ProductQueue {
  public:
   static constexpr int threads = 128;
 
-  /// The `number`-th product of a thread, whose last one begins it.
-  void issue(Launch&, const Thread&, std::uint64_t number, const ptx::Instruction&, ProductPart);
+  /// What a thread gives to its `number`-th product; to be filled, and then to be issued.
+  ProductPart& part(const Thread&, std::uint64_t number, const ptx::Instruction&);
+  /// By one more thread of the block; the last one begins it.
+  void issued(Launch&, const Block&, std::uint64_t number);
   /// How many are done, one after the other.
   std::uint64_t done() const { return done_; }
 
@@ -37,11 +40,11 @@ class ProductQueue {
   struct Product {
     const ptx::Instruction* instruction = nullptr;
     int issued = 0;
-    std::vector<ProductPart> parts;
+    std::array<ProductPart, threads> parts;
   };
   static void compute(const Product&, const std::vector<std::uint8_t>& memory);
 
-  std::deque<Product> products_;
+  std::deque<Product> products_, used_;  ///< those that are done are used again, with their memory
   std::uint64_t done_ = 0;
 };
 
