@@ -154,8 +154,9 @@ void Case::poison_tensor(regard_role role) {
   const regard_tensor& tensor = arguments_.tensor[role];
   const std::size_t size = bytes_of(tensor.dtype);
   auto* const data = static_cast<std::uint8_t*>(tensor.data);
-  for (std::int64_t i = 0; i < count(role); ++i)
-    std::memset(data + offset_of(role, i) * static_cast<std::int64_t>(size), poison, size);
+  each_element(role, [&](std::int64_t, std::int64_t offset) {
+    std::memset(data + offset * static_cast<std::int64_t>(size), poison, size);
+  });
 }
 
 void Case::fill(const TensorSpec& spec) {
@@ -220,7 +221,9 @@ void Case::fill(const TensorSpec& spec) {
     default:
       values = normal(random, n, 1);
   }
-  for (std::int64_t i = 0; i < n; ++i) set(spec.role, i, values[static_cast<std::size_t>(i)]);
+  each_element(spec.role, [&](std::int64_t i, std::int64_t offset) {
+    oracle::encode(tensor.dtype, tensor.data, offset, values[static_cast<std::size_t>(i)]);
+  });
   if (spec.role == REGARD_Q) set_row_to_nan(spec.role, options_.nan_row);
   if (spec.role == REGARD_K) set_row_to_nan(spec.role, options_.nan_key);
 }
@@ -248,6 +251,17 @@ std::int64_t Case::offset_of(regard_role role, std::int64_t flat) const {
   return offset;
 }
 
+template <class Function>
+void Case::each_element(regard_role role, Function function) const {
+  const regard_tensor& tensor = arguments_.tensor[role];
+  const std::int64_t columns = tensor.rank == 0 ? 1 : tensor.shape[tensor.rank - 1];
+  for (std::int64_t row = 0; row < count(role); row += columns) {
+    const std::int64_t start = offset_of(role, row),
+                       stride = columns > 1 ? tensor.strides[tensor.rank - 1] : 0;
+    for (std::int64_t i = 0; i < columns; ++i) function(row + i, start + i * stride);
+  }
+}
+
 double Case::get(regard_role role, std::int64_t flat) const {
   const regard_tensor& tensor = arguments_.tensor[role];
   return oracle::decode(tensor.dtype, tensor.data, offset_of(role, flat));
@@ -263,10 +277,10 @@ std::vector<std::uint8_t> Case::bytes(regard_role role) const {
   const auto size = static_cast<std::int64_t>(bytes_of(tensor.dtype));
   const auto* data = static_cast<const std::uint8_t*>(tensor.data);
   std::vector<std::uint8_t> result;
-  for (std::int64_t i = 0; i < count(role); ++i) {
-    const std::uint8_t* element = data + offset_of(role, i) * size;
+  each_element(role, [&](std::int64_t, std::int64_t offset) {
+    const std::uint8_t* element = data + offset * size;
     result.insert(result.end(), element, element + size);
-  }
+  });
   return result;
 }
 
@@ -297,9 +311,10 @@ std::string Case::broken_guards(regard_role role) const {
   const auto size = static_cast<std::int64_t>(bytes_of(tensor.dtype));
   std::vector<bool> owned(buffer.room.size(), false);
   const std::int64_t start = static_cast<const std::uint8_t*>(tensor.data) - buffer.room.data();
-  for (std::int64_t i = 0; i < count(role); ++i)
+  each_element(role, [&](std::int64_t, std::int64_t offset) {
     for (std::int64_t byte = 0; byte < size; ++byte)
-      owned[static_cast<std::size_t>(start + offset_of(role, i) * size + byte)] = true;
+      owned[static_cast<std::size_t>(start + offset * size + byte)] = true;
+  });
   for (std::size_t i = 0; i < owned.size(); ++i)
     if (!owned[i] && buffer.room[i] != poison)
       return std::string(role_name(role)) + ": wrote outside of the tensor, at byte " +

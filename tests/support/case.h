@@ -79,6 +79,9 @@ class Case {
   void fill(const TensorSpec&);
   void set_row_to_nan(regard_role, std::int64_t row);  ///< a negative one: none
   std::int64_t offset_of(regard_role, std::int64_t flat_index) const;
+  /// function(flat index, offset) for all: by rows, as four divisions for each would take long.
+  template <class Function>
+  void each_element(regard_role, Function function) const;
 
   Problem problem_;
   CaseOptions options_;
