@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,8 @@ print([line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if 
 def test_the_wheel_stands_alone(tmp_path):
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     options = [f"-Cbuild-dir={tmp_path / 'build'}"]
+    if shutil.which("ccache"):  # with the options of ./dev it finds what that compiled
+        options += ["-Ccmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache", "-Ccmake.define.REGARD_WERROR=ON"]
     if (BUILD / "built_in" / "kernels.a").exists():  # the same by the same rule, and compiled already
         options.append(f"-Ccmake.define.REGARD_BUILT_IN_FROM={BUILD}")
     subprocess.run([*pip, "wheel", ROOT, *options, "--no-build-isolation", "--no-deps", "-w", tmp_path], check=True)
