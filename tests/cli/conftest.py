@@ -2,14 +2,12 @@
 
 import json
 import os
-import pathlib
 import subprocess
 import types
 
 import pytest
+from places import BUILD
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build" / "release")).absolute()
 COMMAND = os.environ.get("REGARD_BIN", str(BUILD / "regard"))
 
 # A problem whose kernels are compiled into the library, small enough to take no time.

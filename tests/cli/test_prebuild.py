@@ -7,8 +7,9 @@ import shutil
 import subprocess
 
 import pytest
+from places import ROOT
 
-from conftest import COMMAND, ROOT
+from conftest import COMMAND
 
 WHEELS = [str(folder) for folder in ROOT.glob(".venv/lib/python*/site-packages/nvidia/cu13/lib") if folder.is_dir()]
 ONE = "prebuild --target=sm_90a --profile=flash --sample=1 --strict"

@@ -1,15 +1,12 @@
 """The installed library: what is exported, what it needs, and that programs outside the tree build and run with it."""
 
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build" / "release")).absolute()
+from places import BUILD, ROOT
 
 
 def run(*command, **options):

@@ -1,15 +1,13 @@
 """The examples of README.md run as written, against an installed library."""
 
 import os
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
+from places import BUILD, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build" / "release"))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = FENCE.findall((ROOT / "README.md").read_text())
 

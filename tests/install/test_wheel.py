@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import BUILD, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("BUILD_DIR", ROOT / "build" / "release")).absolute()
 needed = ("numpy", "nanobind", "scikit_build_core")
 
 PROGRAM = """

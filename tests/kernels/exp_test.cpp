@@ -191,6 +191,24 @@ TEST(Tanh, RelativeErrorIsWithinTheStatedBoundNear0) {
   }
 }
 
+TEST(Tanh, EachLaneIsOfTheFormThatServesIt) {
+  const std::vector<float> small{0.0f, -0.0f, 0.25f, 0.5f, -0.5f, 1e-40f},
+      large{std::nextafter(0.5f, 1.0f), -0.75f, 3.0f, -100.0f, HUGE_VALF, -HUGE_VALF};
+  std::vector<float> mixed = small;
+  mixed.insert(mixed.end(), large.begin(), large.end());
+  mixed.push_back(std::nanf(""));
+  for (const std::string& target : runnable_targets()) {
+    const Function by_lane(target, "tanh_by_lane"), near_0(target, "tanh_near_0"), far(target, "tanh");
+    ASSERT_TRUE(by_lane && near_0 && far);
+    const std::vector<float> y = by_lane(mixed), of_small = near_0(small), of_large = far(large);
+    for (std::size_t i = 0; i < small.size(); ++i)
+      EXPECT_EQ(y[i], of_small[i]) << small[i] << " on " << target;
+    for (std::size_t i = 0; i < large.size(); ++i)
+      EXPECT_EQ(y[small.size() + i], of_large[i]) << large[i] << " on " << target;
+    EXPECT_TRUE(std::isnan(y[mixed.size() - 1])) << target;
+  }
+}
+
 TEST(Tanh, RelativeErrorIsWithinTheStatedBound) {
   const double bound = stated_error("tanh\\(x\\)");
   std::vector<float> x;

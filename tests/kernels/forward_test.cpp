@@ -379,32 +379,37 @@ TEST(Forward, SoftCapOfARowTakesNoNoticeOfItsNeighbours) {
 TEST(Forward, BatchInvariantBits) {
   const std::string target = runnable_targets().front();
   constexpr std::int64_t rows = 17, keys = 500, longer = 700;
-  const auto text = [&](std::int64_t b, std::int64_t longest, std::int64_t tq, std::int64_t tk) {
-    return fmt::format("fwd bf16 batch_invariant varlen b={} hq=8 hk=2 sq={} sk={} tq={} tk={} d=64 scale=1",
-                       b, longest, std::max(longest, keys), tq, tk);
-  };
-  Case alone(text(1, rows, rows, keys)), beside(text(2, longer, rows + longer, keys + longer));
-  for (Case* c : {&alone, &beside}) {
-    c->set(REGARD_OFFSETS_Q, 1, rows);
-    c->set(REGARD_OFFSETS_K, 1, keys);
-  }
-  beside.set(REGARD_OFFSETS_Q, 2, rows + longer);
-  beside.set(REGARD_OFFSETS_K, 2, keys + longer);
-  // Tokens lie one after the other; the scores of one head in four rise all the time.
-  for (Case* c : {&alone, &beside})
-    for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V}) {
-      const std::int64_t of_token = role == REGARD_Q ? 8 * 64 : 2 * 64;
-      for (std::int64_t i = 0; i < c->count(role); ++i) {
-        const double token = static_cast<double>(i / of_token),
-                     wave = std::sin(static_cast<double>(1 + 7 * i));
-        const double rising = role == REGARD_K ? token / 100 : role == REGARD_Q && i / 64 % 4 == 3 ? 0.2 : 0;
-        c->set(role, i, 0.2 * wave + rising);
-      }
+  for (const char* cap : {"", " softcap=9"}) {
+    const auto text = [&](std::int64_t b, std::int64_t longest, std::int64_t tq, std::int64_t tk) {
+      return fmt::format(
+          "fwd bf16 batch_invariant varlen b={} hq=8 hk=2 sq={} sk={} tq={} tk={} d=64 scale=1{}", b, longest,
+          std::max(longest, keys), tq, tk, cap);
+    };
+    Case alone(text(1, rows, rows, keys)), beside(text(2, longer, rows + longer, keys + longer));
+    for (Case* c : {&alone, &beside}) {
+      c->set(REGARD_OFFSETS_Q, 1, rows);
+      c->set(REGARD_OFFSETS_K, 1, keys);
     }
-  ASSERT_EQ(run(alone, {target, "forward"}), "");
-  ASSERT_EQ(run(beside, {target, "forward"}), "");
-  for (std::int64_t i = 0; i < alone.count(REGARD_O); ++i)
-    ASSERT_EQ(alone.get(REGARD_O, i), beside.get(REGARD_O, i)) << "element " << i;
+    beside.set(REGARD_OFFSETS_Q, 2, rows + longer);
+    beside.set(REGARD_OFFSETS_K, 2, keys + longer);
+    // Tokens lie one after the other; the scores of one head in four rise all the time.
+    for (Case* c : {&alone, &beside})
+      for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V}) {
+        const std::int64_t of_token = role == REGARD_Q ? 8 * 64 : 2 * 64;
+        for (std::int64_t i = 0; i < c->count(role); ++i) {
+          const double token = static_cast<double>(i / of_token),
+                       wave = std::sin(static_cast<double>(1 + 7 * i));
+          const double rising = role == REGARD_K                      ? token / 100
+                                : role == REGARD_Q && i / 64 % 4 == 3 ? 0.2
+                                                                      : 0;
+          c->set(role, i, 0.2 * wave + rising);
+        }
+      }
+    ASSERT_EQ(run(alone, {target, "forward"}), "");
+    ASSERT_EQ(run(beside, {target, "forward"}), "");
+    for (std::int64_t i = 0; i < alone.count(REGARD_O); ++i)
+      ASSERT_EQ(alone.get(REGARD_O, i), beside.get(REGARD_O, i)) << "element " << i << cap;
+  }
 }
 
 TEST(Forward, LayoutsAndPaddedRows) {

@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from torture import BUILD, OTHER, ROOT_USER, sealed
+from places import BUILD
+from torture import OTHER, ROOT_USER, sealed
 
 
 def cut(length):

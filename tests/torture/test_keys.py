@@ -4,7 +4,8 @@ import shutil
 import subprocess
 
 import pytest
-from torture import LIBRARY, ROOT
+from places import ROOT
+from torture import LIBRARY
 
 HEADER = "kernels/cpu/softmax.h"
 KERNEL = "kernels/cpu/forward.cpp"

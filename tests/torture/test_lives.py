@@ -11,7 +11,8 @@ import sys
 import time
 
 import pytest
-from torture import BUILD, LIBRARY, OTHER, PROBLEM, ROOT, each_compiler, wait_until, with_nvrtc
+from places import BUILD, ROOT
+from torture import LIBRARY, OTHER, PROBLEM, each_compiler, wait_until, with_nvrtc
 
 
 def test_a_failing_compile_says_everything_once_per_process(place):

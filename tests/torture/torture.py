@@ -11,10 +11,9 @@ import subprocess
 import time
 
 import pytest
+from places import BUILD, ROOT
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build" / "release")).absolute()
 LIBRARY = BUILD / "libregard.so"
 COMMAND = BUILD / "regard"
 CHILD = BUILD / "tests" / "torture_child"

@@ -1,0 +1,7 @@
+"""Where the project lies, and the build that tests are of."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("BUILD_DIR", ROOT / "build" / "release")).absolute()
