@@ -25,8 +25,9 @@ print([line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if 
 def test_the_wheel_stands_alone(tmp_path):
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     options = [f"-Cbuild-dir={tmp_path / 'build'}"]
-    if shutil.which("ccache"):  # with the options of ./dev it finds what that compiled
-        options += ["-Ccmake.define.CMAKE_CXX_COMPILER_LAUNCHER=ccache", "-Ccmake.define.REGARD_WERROR=ON"]
+    if shutil.which("ccache"):  # with the compiler and options of ./dev it finds what that compiled
+        same = {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER": "c++", "REGARD_WERROR": "ON"}
+        options += [f"-Ccmake.define.{name}={value}" for name, value in same.items()]
     if (BUILD / "built_in" / "kernels.a").exists():  # the same by the same rule, and compiled already
         options.append(f"-Ccmake.define.REGARD_BUILT_IN_FROM={BUILD}")
     subprocess.run([*pip, "wheel", ROOT, *options, "--no-build-isolation", "--no-deps", "-w", tmp_path], check=True)
