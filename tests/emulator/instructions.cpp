@@ -2,9 +2,20 @@
 
 #include <fmt/format.h>
 
-#include "emulator/numbers.h"
-
 namespace emulator {
+namespace {
+
+/// Of up to eight bytes; the usual four without a call.
+std::uint64_t bits_at(const void* place, std::size_t bytes) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, place, bytes == 4 ? 4 : bytes);
+  return bits;
+}
+void set_bits(void* place, std::size_t bytes, std::uint64_t bits) {
+  std::memcpy(place, &bits, bytes == 4 ? 4 : bytes);
+}
+
+}  // namespace
 
 using Kind = ptx::Operand::Kind;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "emulator/instructions.h"
 #include "emulator/numbers.h"
@@ -199,8 +200,10 @@ class Tile {
   std::uint32_t start_, leading_, eight_rows_;
 };
 
-/// Products of such numbers are exact, so it does not matter where they are added without being rounded.
-[[gnu::target_clones("avx512f", "avx2", "default")]]
+/// The same bits with AVX2 as without: it brings no fused multiply-add.
+#ifdef __x86_64__
+[[gnu::target_clones("avx2", "default")]]
+#endif
 void multiply_row(const float* left, const std::vector<float>& right, std::vector<float>& sums) {
   std::fill(sums.begin(), sums.end(), 0.0f);
   for (std::size_t start = 0; start < right.size(); start += sums.size(), ++left)
@@ -213,14 +216,14 @@ void multiply_row(const float* left, const std::vector<float>& right, std::vecto
 ProductPart& ProductQueue::part(const Thread& thread, std::uint64_t number,
                                 const ptx::Instruction& instruction) {
   if (products_.size() == number - done_) {  // the first of its threads
-    Product fresh;
-    if (!used_.empty()) {
-      fresh = std::move(used_.back());
+    if (used_.empty()) {
+      products_.emplace_back();
+    } else {
+      products_.push_back(std::move(used_.back()));
       used_.pop_back();
     }
-    fresh.issued = 0;
-    fresh.instruction = &instruction;
-    products_.push_back(std::move(fresh));
+    products_.back().issued = 0;
+    products_.back().instruction = &instruction;
   }
   Product& product = products_[number - done_];
   if (product.instruction != &instruction && product.instruction->name != instruction.name)
@@ -246,15 +249,16 @@ void ProductQueue::compute(const Product& product, const std::vector<std::uint8_
   const std::vector<std::string_view> words = words_of(i.name);
   std::size_t columns = 0, deep = 0;
   std::sscanf(std::string(words[4]).c_str(), "m64n%zuk%zu", &columns, &deep);
-  const std::vector<float>&left_numbers = numbers_of(type_of(words[6])),
-        &right_numbers = numbers_of(type_of(words[7]));
+  const regard_dtype left_type = type_of(words[6]), right_type = type_of(words[7]);
   const std::uint32_t bytes = static_cast<std::uint32_t>(32 / deep);  // of a number
   const bool in_registers = i.operands[1].kind == ptx::Operand::Kind::vector;
   const bool turned = bytes == 2 && i.operands.back().number != 0;
   const ProductPart& first = product.parts[0];
 
   std::vector<float> left(64 * deep), right(deep * columns);
-  const Tile left_tile(in_registers ? first.right : first.left, memory), right_tile(first.right, memory);
+  std::optional<Tile> left_tile;
+  if (!in_registers) left_tile.emplace(first.left, memory);
+  const Tile right_tile(first.right, memory);
   for (std::uint32_t row = 0; row < 64; ++row) {
     for (std::uint32_t k = 0; k < deep; ++k) {
       const std::uint32_t byte = k * bytes;
@@ -262,14 +266,15 @@ void ProductQueue::compute(const Product& product, const std::vector<std::uint8_
       const std::uint32_t lane = row % 8 * 4 + byte % 16 / 4, of_register = 2 * (byte / 16) + row % 16 / 8;
       const std::uint32_t bits =
           in_registers ? product.parts[row / 16 * 32 + lane].registers[of_register] >> 8 * (byte % 4)
-                       : number_at(left_tile.at(row, byte), bytes);
-      left[row * deep + k] = left_numbers[bits & (bytes == 2 ? 0xffff : 0xff)];
+                       : number_at(left_tile->at(row, byte), bytes);
+      left[row * deep + k] = decoded(left_type, bits & (bytes == 2 ? 0xffff : 0xff));
     }
   }
   for (std::uint32_t column = 0; column < columns; ++column)
     for (std::uint32_t k = 0; k < deep; ++k)
-      right[k * columns + column] = right_numbers[number_at(
-          turned ? right_tile.turned(k, column) : right_tile.at(column, k * bytes), bytes)];
+      right[k * columns + column] =
+          decoded(right_type,
+                  number_at(turned ? right_tile.turned(k, column) : right_tile.at(column, k * bytes), bytes));
   std::vector<float> sums(columns);
   for (std::size_t row = 0; row < 64; ++row) {
     multiply_row(&left[row * deep], right, sums);

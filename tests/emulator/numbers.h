@@ -1,31 +1,18 @@
 // Numbers of 8 and 16 bits, as the oracle knows them.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <vector>
 
 #include "oracle/number.h"
 
 namespace emulator {
 
-/// Of up to eight bytes; the usual four without a call.
-inline std::uint64_t bits_at(const void* place, std::size_t bytes) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, place, bytes == 4 ? 4 : bytes);
-  return bits;
-}
-inline void set_bits(void* place, std::size_t bytes, std::uint64_t bits) {
-  std::memcpy(place, &bits, bytes == 4 ? 4 : bytes);
-}
-
-/// All numbers of a type, by their bits.
-const std::vector<float>& numbers_of(regard_dtype);
-
 /// The value of `bits`.
 inline float decoded(regard_dtype dtype, std::uint32_t bits) {
-  return numbers_of(dtype)[bits];
+  if (dtype == REGARD_BF16) return std::bit_cast<float>(bits << 16);
+  return static_cast<float>(regard::oracle::decode(dtype, &bits, 0));
 }
 /// Rounded to nearest even.
 inline std::uint32_t encoded(regard_dtype dtype, float x) {

@@ -44,7 +44,8 @@ class ProductQueue {
   };
   static void compute(const Product&, const std::vector<std::uint8_t>& memory);
 
-  std::deque<Product> products_, used_;  ///< those that are done are used again, with their memory
+  std::deque<Product> products_;
+  std::vector<Product> used_;  ///< done, to be used again with their memory
   std::uint64_t done_ = 0;
 };
 

@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-import shutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,9 +25,11 @@ print([line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if 
 def test_the_wheel_stands_alone(tmp_path):
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     options = [f"-Cbuild-dir={tmp_path / 'build'}"]
-    if shutil.which("ccache"):  # with the compiler and options of ./dev it finds what that compiled
-        same = {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER": "c++", "REGARD_WERROR": "ON"}
-        options += [f"-Ccmake.define.{name}={value}" for name, value in same.items()]
+    # By the compiler of the build, whose kernels it takes; with ccache it then takes its objects, too.
+    settings = re.findall(
+        r"^(CMAKE_CXX_COMPILER(?:_LAUNCHER)?):\w+=(.+)$", (BUILD / "CMakeCache.txt").read_text(), re.M
+    )
+    options += [f"-Ccmake.define.{name}={value}" for name, value in settings]
     if (BUILD / "built_in" / "kernels.a").exists():  # the same by the same rule, and compiled already
         options.append(f"-Ccmake.define.REGARD_BUILT_IN_FROM={BUILD}")
     subprocess.run([*pip, "wheel", ROOT, *options, "--no-build-isolation", "--no-deps", "-w", tmp_path], check=True)
