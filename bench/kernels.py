@@ -1,15 +1,16 @@
 """What getting a kernel costs: compiled on one core, and found in the cache, verified and loaded, step by step.
 
-    python bench/kernels.py [--command build/release/regard] [--compilers g++ clang++] [--rounds 7] [--out FILE]
+    python bench/kernels.py [--command build/release/regard] [--compilers g++ clang++] [--targets cpu-amx cpu-avx512]
+        [--rounds 7] [--out FILE]
 
 Each figure is the median of the rounds, each round a process of its own with a cache of its own; all of one round are
-taken one after the other, so that a machine that slows down slows all of them. A line of JSON per kernel and compiler.
+taken one after the other, so that a machine that slows down slows all of them. `best_s` is the fastest compile: where
+the median lies far above it, the machine was busy. A line of JSON per kernel and compiler.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import re
@@ -18,9 +19,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
-from machine import commit, cpu_model
+from machine import cpu_model, origin
 
 PROBLEMS = [
     "fwd fp32 h=1 s=40 d=72 mask=causal",
@@ -32,13 +34,13 @@ PROBLEMS = [
 STEPS = ("source", "compiler", "key", "entry", "load")
 
 
-def run(command: str, compiler: str, problem: str, cache: str) -> tuple[list[dict], dict[str, dict]]:
+def run(command: str, compiler: str, target: str, problem: str, cache: str) -> tuple[list[dict], dict[str, dict]]:
     """The stages of a process that got its kernels from that cache, and the steps it logged."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
     settings = {"REGARD_CACHE_DIR": cache, "REGARD_BUILT_IN": "off", "REGARD_CXX": compiler, "REGARD_LOG": "cache"}
     core = min(os.sched_getaffinity(0))
     done = subprocess.run(
-        [command, "run", problem, "--json", "--repeat", "0"],
+        [command, "run", problem, "--json", "--repeat", "0", *(["--target", target] if target else [])],
         env=kept | settings,
         capture_output=True,
         text=True,
@@ -51,11 +53,11 @@ def run(command: str, compiler: str, problem: str, cache: str) -> tuple[list[dic
     return json.loads(done.stdout)["plan"]["stages"], logged
 
 
-def one_round(command: str, compiler: str, problem: str) -> list[dict]:
+def one_round(command: str, compiler: str, target: str, problem: str) -> list[dict]:
     """For each kernel of the problem: seconds of its compile, and the milliseconds of each step from the cache."""
     with tempfile.TemporaryDirectory() as cache:
-        compiled, _ = run(command, compiler, problem, cache)
-        cached, steps = run(command, compiler, problem, cache)
+        compiled, _ = run(command, compiler, target, problem, cache)
+        cached, steps = run(command, compiler, target, problem, cache)
     assert all(stage["tier"] == "compile" for stage in compiled), compiled
     assert all(stage["tier"] == "cache" for stage in cached), cached
     return [
@@ -73,34 +75,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--command", default="build/release/regard")
     parser.add_argument("--compilers", nargs="+", default=["g++", "clang++"])
+    parser.add_argument("--targets", nargs="+", default=[""], help="by default the best of this machine")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
 
-    rounds: dict[tuple[str, str], list[list[dict]]] = {}
+    rounds: dict[tuple[str, str, str], list[list[dict]]] = {}
     for _ in range(options.rounds):
         for compiler in options.compilers:
             if shutil.which(compiler) is None:
                 print(f"{compiler} is not here", file=sys.stderr)
                 continue
-            for problem in PROBLEMS:
-                rounds.setdefault((compiler, problem), []).append(one_round(options.command, compiler, problem))
+            for case in product([compiler], options.targets, PROBLEMS):
+                rounds.setdefault(case, []).append(one_round(options.command, *case))
 
-    about = {"cpu": cpu_model(), "date": datetime.date.today().isoformat(), "commit": commit()}
+    about = origin(cpu_model())
     lines, seen = [], set()
-    for (compiler, problem), all_rounds in rounds.items():
+    for (compiler, _, problem), all_rounds in rounds.items():
         for position, first in enumerate(all_rounds[0]):
             if (compiler, first["kernel"]) in seen:
                 continue
             seen.add((compiler, first["kernel"]))
             row = {**about, "compiled_by": compiler, "problem": problem, "kernel": first["kernel"]}
             row |= {"first": position == 0, "rounds": len(all_rounds)}
+            row["best_s"] = round(min(taken[position]["compile_s"] for taken in all_rounds), 4)
             for name in ("compile_s", "cached_ms", *STEPS):
                 row[name] = round(statistics.median(taken[position][name] for taken in all_rounds), 4)
             lines.append(row)
             steps = "  ".join(f"{name} {row[name]:.3f}" for name in STEPS)
             print(
-                f"{compiler:12} {first['kernel'].split()[1]:17} {problem:38} compile {row['compile_s']:.3f} s   "
+                f"{compiler:12} {' '.join(first['kernel'].split()[:2]):28} {problem:38} compile {row['compile_s']:.3f} s   "
                 f"cached {row['cached_ms']:.2f} ms: {steps}{'   (first of its process)' if row['first'] else ''}"
             )
     if options.out:
