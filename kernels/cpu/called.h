@@ -5,9 +5,10 @@
 #define REGARD_CALLED __attribute__((noinline))
 
 /// For loops whose sums or vectors live in registers: g++ takes their arrays apart only from -O2 on, and
-/// quick options (compile/quick_options.cpp) ask for -O1.
+/// quick options (compile/quick_options.cpp) ask for -O1 without bit-ccp, which costs other functions
+/// nothing.
 #ifdef __clang__
 #define REGARD_HOT REGARD_CALLED
 #else
-#define REGARD_HOT REGARD_CALLED __attribute__((optimize("O2")))
+#define REGARD_HOT REGARD_CALLED __attribute__((optimize("O2", "tree-bit-ccp")))
 #endif

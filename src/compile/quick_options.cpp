@@ -3,9 +3,9 @@
 namespace regard {
 namespace {
 
-// A third of the time, kernels of the same speed (docs/compile.md); functions marked REGARD_HOT get -O2
-// again. With -O1 alone there would be no multiply-adds. Each is known to all versions since 10, the first
-// with C++20.
+// A third of the time, kernels of the same speed (docs/compile.md); functions marked REGARD_HOT get -O2 and
+// bit-ccp again. With -O1 alone there would be no multiply-adds. Each is known to all versions since 10, the
+// first with C++20.
 constexpr std::string_view for_gcc[] = {"-O1",
                                         "-fexpensive-optimizations",
                                         "-fno-aggressive-loop-optimizations",
@@ -20,6 +20,7 @@ constexpr std::string_view for_gcc[] = {"-O1",
                                         "-fno-schedule-insns2",
                                         "-fno-store-merging",
                                         "-fno-thread-jumps",
+                                        "-fno-tree-bit-ccp",
                                         "-fno-tree-dominator-opts",
                                         "-fno-tree-dse",
                                         "-fno-tree-pta",
