@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/called.h"
+#include "kernels/cpu/transpose.h"
 
 namespace regard {
 
@@ -25,6 +26,20 @@ constexpr TileStrides tiles_by_rows(i64 columns) {
 /// ... or those of 16 columns of `rows` elements: panels of 16 columns.
 constexpr TileStrides tiles_by_columns(i64 rows) {
   return {16, 16 * rows, 256};
+}
+
+/// Rows [first, first + lanes) of a matrix with so many columns, from its transpose in tiles without gaps.
+template <i64 columns>
+REGARD_HOT void turn_tiles(float* to, const float* from, const TileStrides& tiles, i64 first) {
+  for (i64 column = 0; column < columns; column += lanes) {
+    const float* const tile = from + tiles.at(column, first);
+    Floats square[lanes];
+    REGARD_UNROLL
+    for (int i = 0; i < lanes; ++i) square[i] = load<Floats>(tile + i * lanes);
+    transpose(square);
+    REGARD_UNROLL
+    for (int i = 0; i < lanes; ++i) store(to + i * columns + column, square[i]);
+  }
 }
 
 /// C[rows][columns] = A[rows][steps] B[steps][columns], or += where `add` says so.

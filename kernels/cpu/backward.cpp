@@ -157,14 +157,13 @@ struct Backward {
         const TilePlace place{head, first, keys, query, queries};
         BackwardTile tile{a, place, visible, scratch, ahead};
         if (any && !amx) fetch_ahead(place, own, query_part, i);
-        const bool adds = any && make_gradients(tile);
+        const bool adds = any && make_gradients(tile), is_first = block <= first_block;
         float* const sums = grad_q(head, query);
-        if (block > first_block)
-          turn.wait(done);
-        else
+        if (!is_first) turn.wait(done);
+        if (is_first && !(amx && adds && queries == block_q))
           __builtin_memset(sums, 0, queries * columns_d * 4);
-        if (adds) add_grad_q(tile, sums);
-        if (block == last_block) store_grad_q(place, sums);
+        if (adds) add_grad_q(tile, sums, is_first);
+        if (block == last_block) store_grad_q(tile, sums);
       }
       turn.finish(done);
       finished = done;
@@ -290,12 +289,17 @@ struct Backward {
     return true;
   }
 
-  REGARD_CALLED void store_grad_q(const TilePlace& place, const float* sums) {
-    const Head& head = place.head;
-    const i64 memory_row = head.sequence.first_q + place.first_query;
-    for (i64 i = 0; i < place.queries; ++i)
+  REGARD_CALLED void store_grad_q(const BackwardTile& tile, const float* sums) {
+    const Head& head = tile.place.head;
+    const i64 memory_row = head.sequence.first_q + tile.place.first_query, queries = tile.place.queries;
+    const bool turned = amx && queries == block_q;
+    const float* rows = sums;
+    for (i64 i = 0; i < queries; ++i) {
+      if constexpr (amx)
+        if (turned && i % lanes == 0) rows = rows_of_grad_q(tile, sums, i);
       store_row<key::dtype, d>(head.address<key::dtype>(a.grad_q, head.head, memory_row + i),
-                               sums + i * columns_d, a.scale);
+                               rows + (turned ? i % lanes : i) * columns_d, a.scale);
+    }
   }
 
   /// sums[key][columns] += operand[key][query] B[query][columns], over the queries that see the key.
@@ -315,11 +319,11 @@ struct Backward {
   }
 
   /// dQ[query][columns] += dS[key][query] K[key][columns], over the keys that the queries see.
-  REGARD_CALLED void add_grad_q(const BackwardTile& tile, float* sums) {
+  REGARD_CALLED void add_grad_q(const BackwardTile& tile, float* sums, [[maybe_unused]] bool is_first) {
     const VisibleUnits& visible = tile.visible;
     const i64 queries = tile.place.queries;
     const float* const k_columns = part(scratch_layout.k_columns);
-    if constexpr (amx) return add_grad_q_amx(tile, sums, k_columns, part(scratch_layout.grad_q));
+    if constexpr (amx) return add_grad_q_amx(tile, sums, is_first, k_columns);
     for_panels<columns_d>([&](i64 column, auto vectors) {
       constexpr int rest = block_q % tile_rows;
       // The keys of a strip are found in one place for all heights, which is less to compile.

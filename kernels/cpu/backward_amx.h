@@ -75,21 +75,36 @@ inline void add_by_key_amx(const float* operand, const float* b, const VisibleUn
   });
 }
 
-/// dQ[query][d] += dS K by way of dQ^T = K^T dS^T, as dS^T is there as a B operand. `keys` is K^T,
-/// as pack_turned leaves it.
-REGARD_HOT inline void add_grad_q_amx(const BackwardTile& tile, float* grad_q, const float* keys,
-                                      float* turned) {
+/// The sum of dQ of a full block of queries, as dQ^T: tiles without gaps, which products add to where they
+/// lie. A block that is not full has no room for them: its sum is in rows.
+constexpr TileStrides grad_q_tiles = tiles_by_rows(block_q);
+
+/// `lanes` rows of dQ from such tiles, in the memory of scores.
+inline const float* rows_of_grad_q(const BackwardTile& tile, const float* tiles, i64 first) {
+  static_assert(!amx || lanes * columns_d <= block_k * block_q);
+  float* const rows = tile.part(scratch_layout.scores);
+  turn_tiles<columns_d>(rows, tiles, grad_q_tiles, first);
+  return rows;
+}
+
+/// dQ[query][d] += dS K by way of dQ^T = K^T dS^T, as dS^T is there as a B operand. The sum of a full block
+/// is new if it is the first. `keys` is K^T, as pack_turned leaves it.
+REGARD_CALLED inline void add_grad_q_amx(const BackwardTile& tile, float* sums, bool first,
+                                         const float* keys) {
   constexpr i64 height = depth(block_k);
   const VisibleUnits& visible = tile.visible;
+  const i64 queries = tile.place.queries;
+  const bool full = queries == block_q;
+  float* const tiles = full ? sums : tile.part(scratch_layout.grad_q);
   const auto product_of = [&](i64 u) {
     return TileProduct{keys + depth(visible.from[u]) * 16,
                        tiles_by_rows(height),
                        tile.grad_s_pairs(visible.from[u], u * unit),
                        tiles_by_columns(height),
-                       turned + u * unit,
-                       rows_apart(block_q),
+                       tiles + grad_q_tiles.at(0, u * unit),
+                       grad_q_tiles,
                        depth(visible.to[u] - visible.from[u]),
-                       false,
+                       full && !first,
                        scratch_layout.low,
                        scratch_layout.low};
   };
@@ -97,19 +112,13 @@ REGARD_HOT inline void add_grad_q_amx(const BackwardTile& tile, float* grad_q, c
     multiply(product_of(0), columns_d, block_q);
   else
     for (i64 u = 0; u < units; ++u) multiply(product_of(u), columns_d, unit);
-  const i64 queries = tile.place.queries;
+  if (full) return;
   for (i64 query = 0; query < queries; query += lanes) {
-    const i64 count = smaller<i64>(lanes, queries - query);
-    for (i64 column = 0; column < columns_d; column += lanes) {
-      Floats square[lanes];
-      REGARD_UNROLL
-      for (int i = 0; i < lanes; ++i) square[i] = load<Floats>(turned + (column + i) * block_q + query);
-      transpose(square);
-      for (int i = 0; i < count; ++i) {
-        float* const place = grad_q + (query + i) * columns_d + column;
-        store(place, load<Floats>(place) + square[i]);
-      }
-    }
+    const float* const rows = rows_of_grad_q(tile, tiles, query);
+    const i64 numbers = smaller<i64>(lanes, queries - query) * columns_d;
+    for (i64 i = 0; i < numbers; i += lanes)
+      store(sums + query * columns_d + i,
+            load<Floats>(sums + query * columns_d + i) + load<Floats>(rows + i));
   }
 }
 

@@ -86,7 +86,7 @@ REGARD_CALLED void store_tile(const Head& head, const QueryTile& rows, i64 split
     const HeadRow row = rows.places.at(i);
     const float* output = rows.output + i * width;
     if constexpr (amx) {
-      if (i % lanes == 0) turn_output(turned, rows.output, i);
+      if (i % lanes == 0) turn_tiles<width>(turned, rows.output, output_tiles, i);
       output = turned + i % lanes * width;
     }
     if (a.splits > 1) {

@@ -71,17 +71,4 @@ inline void add_values_amx(float* output, const float* values, const float* weig
                              count);
 }
 
-/// Rows [first, first + lanes) of O from O^T.
-REGARD_HOT inline void turn_output(float* to, const float* output, i64 first) {
-  for (i64 column = 0; column < width; column += lanes) {
-    const float* const from = output + output_tiles.at(column, first);
-    Floats square[lanes];
-    REGARD_UNROLL
-    for (int i = 0; i < lanes; ++i) square[i] = load<Floats>(from + i * lanes);
-    transpose(square);
-    REGARD_UNROLL
-    for (int i = 0; i < lanes; ++i) store(to + i * width + column, square[i]);
-  }
-}
-
 }  // namespace regard
