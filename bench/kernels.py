@@ -104,7 +104,7 @@ def main() -> None:
             lines.append(row)
             steps = "  ".join(f"{name} {row[name]:.3f}" for name in STEPS)
             print(
-                f"{compiler:12} {' '.join(first['kernel'].split()[:2]):28} {problem:38} compile {row['compile_s']:.3f} s   "
+                f"{compiler:12} {' '.join(first['kernel'].split()[:2]):34} {problem:38} compile {row['compile_s']:.3f} s   "
                 f"cached {row['cached_ms']:.2f} ms: {steps}{'   (first of its process)' if row['first'] else ''}"
             )
     if options.out:

@@ -66,7 +66,7 @@ struct Arguments {
   float* partial_o;    // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
   float* partial_lse;  // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
   float* delta;        // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
-  float* grad_q_sum;   // backward: d rounded up to 16 numbers of every row of Q, as the kernel orders them
+  float* grad_q_sum;   // backward: [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..]), or blocks turned
   i64* progress;       // backward: [b, hk, query_parts, blocks of keys], 64 bytes apart (backward_order.h)
   i64 key_blocks;      // how many those are
   i64 query_parts;     // backward on a CPU: parts of the queries with sums of their own, 1 = none

@@ -8,6 +8,8 @@
 
 namespace regard {
 
+static_assert(!amx || lanes == 16);
+
 /// How a matrix of 16 x 16 tiles lies in memory: how far apart the rows of a tile are, a tile and the one to
 /// the right of it, a tile and the one below it.
 struct TileStrides {

@@ -48,7 +48,7 @@ struct Backward {
 
   float* part(i64 offset) const { return scratch + offset; }
 
-  /// Rows of the fp32 sum of dQ.
+  /// Where the fp32 sum of dQ of the queries from this one on starts.
   float* grad_q(const Head& head, i64 row) const { return a.grad_q_sum + head.row_number(row) * columns_d; }
 
   void run(i64 first_key, i64 end_key) {
@@ -146,6 +146,7 @@ struct Backward {
       if (last_block < block) break;
       if (last_block > block) awaited = done;
       const i64 first_block = first_block_of(sequence, query);
+      const bool is_first = block <= first_block;
       bool any = may_see(sequence, query, queries, first, keys);
       if (any) {
         visible.find(a, sequence, query, queries);
@@ -157,11 +158,10 @@ struct Backward {
         const TilePlace place{head, first, keys, query, queries};
         BackwardTile tile{a, place, visible, scratch, ahead};
         if (any && !amx) fetch_ahead(place, own, query_part, i);
-        const bool adds = any && make_gradients(tile), is_first = block <= first_block;
+        const bool adds = any && make_gradients(tile);
         float* const sums = grad_q(head, query);
         if (!is_first) turn.wait(done);
-        if (is_first && !(amx && adds && queries == block_q))
-          __builtin_memset(sums, 0, queries * columns_d * 4);
+        if (is_first && !(amx && adds)) __builtin_memset(sums, 0, queries * columns_d * 4);
         if (adds) add_grad_q(tile, sums, is_first);
         if (block == last_block) store_grad_q(tile, sums);
       }
@@ -292,13 +292,15 @@ struct Backward {
   REGARD_CALLED void store_grad_q(const BackwardTile& tile, const float* sums) {
     const Head& head = tile.place.head;
     const i64 memory_row = head.sequence.first_q + tile.place.first_query, queries = tile.place.queries;
-    const bool turned = amx && queries == block_q;
-    const float* rows = sums;
+    [[maybe_unused]] const float* turned = nullptr;
     for (i64 i = 0; i < queries; ++i) {
+      const float* row = sums + i * columns_d;
       if constexpr (amx)
-        if (turned && i % lanes == 0) rows = rows_of_grad_q(tile, sums, i);
-      store_row<key::dtype, d>(head.address<key::dtype>(a.grad_q, head.head, memory_row + i),
-                               rows + (turned ? i % lanes : i) * columns_d, a.scale);
+        if (tile.place.full()) {
+          if (i % lanes == 0) turned = rows_of_grad_q(tile, sums, i);
+          row = turned + i % lanes * columns_d;
+        }
+      store_row<key::dtype, d>(head.address<key::dtype>(a.grad_q, head.head, memory_row + i), row, a.scale);
     }
   }
 
@@ -318,8 +320,9 @@ struct Backward {
     });
   }
 
-  /// dQ[query][columns] += dS[key][query] K[key][columns], over the keys that the queries see.
-  REGARD_CALLED void add_grad_q(const BackwardTile& tile, float* sums, [[maybe_unused]] bool is_first) {
+  /// dQ[query][columns] += dS[key][query] K[key][columns], over the keys that the queries see. With AMX the
+  /// first block of keys writes the sum.
+  REGARD_CALLED void add_grad_q(const BackwardTile& tile, float* sums, bool is_first) {
     const VisibleUnits& visible = tile.visible;
     const i64 queries = tile.place.queries;
     const float* const k_columns = part(scratch_layout.k_columns);

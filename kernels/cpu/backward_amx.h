@@ -79,7 +79,7 @@ inline void add_by_key_amx(const float* operand, const float* b, const VisibleUn
 /// lie. A block that is not full has no room for them: its sum is in rows.
 constexpr TileStrides grad_q_tiles = tiles_by_rows(block_q);
 
-/// `lanes` rows of dQ from such tiles, in the memory of scores.
+/// `lanes` rows of dQ from such tiles, in the memory of scores, which are read no more.
 inline const float* rows_of_grad_q(const BackwardTile& tile, const float* tiles, i64 first) {
   static_assert(!amx || lanes * columns_d <= block_k * block_q);
   float* const rows = tile.part(scratch_layout.scores);
@@ -87,14 +87,13 @@ inline const float* rows_of_grad_q(const BackwardTile& tile, const float* tiles,
   return rows;
 }
 
-/// dQ[query][d] += dS K by way of dQ^T = K^T dS^T, as dS^T is there as a B operand. The sum of a full block
-/// is new if it is the first. `keys` is K^T, as pack_turned leaves it.
-REGARD_CALLED inline void add_grad_q_amx(const BackwardTile& tile, float* sums, bool first,
-                                         const float* keys) {
+/// dQ[query][d] += dS K by way of dQ^T = K^T dS^T, as dS^T is there as a B operand. The first block of keys
+/// writes the sum, later ones add to it. `keys` is K^T, as pack_turned leaves it.
+inline void add_grad_q_amx(const BackwardTile& tile, float* sums, bool is_first, const float* keys) {
   constexpr i64 height = depth(block_k);
   const VisibleUnits& visible = tile.visible;
   const i64 queries = tile.place.queries;
-  const bool full = queries == block_q;
+  const bool full = tile.place.full();
   float* const tiles = full ? sums : tile.part(scratch_layout.grad_q);
   const auto product_of = [&](i64 u) {
     return TileProduct{keys + depth(visible.from[u]) * 16,
@@ -104,7 +103,7 @@ REGARD_CALLED inline void add_grad_q_amx(const BackwardTile& tile, float* sums, 
                        tiles + grad_q_tiles.at(0, u * unit),
                        grad_q_tiles,
                        depth(visible.to[u] - visible.from[u]),
-                       full && !first,
+                       full && !is_first,
                        scratch_layout.low,
                        scratch_layout.low};
   };
@@ -115,10 +114,12 @@ REGARD_CALLED inline void add_grad_q_amx(const BackwardTile& tile, float* sums, 
   if (full) return;
   for (i64 query = 0; query < queries; query += lanes) {
     const float* const rows = rows_of_grad_q(tile, tiles, query);
+    float* const to = sums + query * columns_d;
     const i64 numbers = smaller<i64>(lanes, queries - query) * columns_d;
-    for (i64 i = 0; i < numbers; i += lanes)
-      store(sums + query * columns_d + i,
-            load<Floats>(sums + query * columns_d + i) + load<Floats>(rows + i));
+    for (i64 i = 0; i < numbers; i += lanes) {
+      const Floats more = load<Floats>(rows + i);
+      store(to + i, is_first ? more : load<Floats>(to + i) + more);
+    }
   }
 }
 

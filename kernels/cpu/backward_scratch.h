@@ -19,7 +19,8 @@ constexpr long long rows_per_block = 64;
 /// One count of the progress that blocks of keys make (backward_order.h).
 constexpr long long progress_bytes = 64;
 
-/// Columns of an fp32 accumulator, and of a row of grad_q_sum: whole vectors on every target.
+/// Columns of an fp32 accumulator, and numbers of grad_q_sum for each row of Q: whole vectors on every
+/// target.
 constexpr long long padded_columns(long long n) {
   return (n + 15) / 16 * 16;
 }
@@ -39,7 +40,7 @@ struct BackwardScratch {
   long long grad_k, grad_v, lse, lse_log2, delta;
   // dS in fp32 where it is the gradient of a bias, and what features bring along.
   long long grad_bias, bias, bits, dropout;
-  // What the tile unit makes for the whole block: products, their weights and slopes, and dQ^T, [d][query].
+  // What the tile unit makes for the whole block: products, their weights and slopes, and dQ^T in tiles.
   long long scores, weights, slopes, grad_q;
   long long floats;
 

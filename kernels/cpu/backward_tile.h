@@ -32,6 +32,8 @@ static_assert(block_q % panel == 0 && panel % unit == 0 && block_k % key_step ==
 struct TilePlace {
   const Head& head;
   i64 first_key, keys, first_query, queries;
+
+  bool full() const { return queries == block_q; }
 };
 
 /// bias[key][query] from rows [query][key] in memory.

@@ -4,9 +4,8 @@
 /// For what runs once per tile or step, or seldom: one large function takes longer to compile than its parts.
 #define REGARD_CALLED __attribute__((noinline))
 
-/// For loops whose sums or vectors live in registers: g++ takes their arrays apart only from -O2 on, and
-/// quick options (compile/quick_options.cpp) ask for -O1 without bit-ccp, which costs other functions
-/// nothing.
+/// For loops whose sums or vectors live in registers: g++ takes their arrays apart only from -O2 on, and some
+/// are slower without bit-ccp. Quick options (compile/quick_options.cpp) leave out both.
 #ifdef __clang__
 #define REGARD_HOT REGARD_CALLED
 #else

@@ -45,7 +45,6 @@ REGARD_HOT inline void find_maximum(const float* scores, i64 begin, i64 end, flo
 
 /// O^T, [width][tile], lies as tiles by rows.
 constexpr TileStrides output_tiles = tiles_by_rows(tile);
-static_assert(!amx || lanes == 16);
 
 /// O^T *= rescale
 inline void rescale_output(float* output, const float* rescale) {

@@ -96,6 +96,22 @@ TEST(Amx, ScoreModifiers) {
   expect_forward_right("splits=3 h=1 sq=70 sk=1500 d=64 mask=causal", {"cpu-amx-emulated", "forward_split"});
 }
 
+// Whole tiles of queries that see nothing of the first block of keys (of 256), and some that do.
+TEST(Amx, BackwardOfQueriesThatTheFirstKeysAreHiddenFrom) {
+  for (const char* dtype : {"bf16", "fp16"}) {
+    Case c(std::string("bwd ") + dtype + " h=2 sq=192 sk=700 d=40 ranges", {.forward_inputs = false});
+    for (std::int64_t row = 0; row < 2 * 192; ++row) {
+      c.set(REGARD_RANGES, 2 * row, row % 192 < 64 ? 5 : 290 + row % 9);
+      c.set(REGARD_RANGES, 2 * row + 1, 690 - row % 7);
+    }
+    c.compute_forward_inputs();
+    EXPECT_EQ(run(c, {"cpu-amx-emulated", "backward"}), "");
+    const auto expected = oracle::run(c.problem(), c.arguments());
+    ASSERT_TRUE(expected);
+    EXPECT_EQ(c.mistakes(*expected), "") << dtype;
+  }
+}
+
 // By blocks of keys that take turns, and by parts of the queries that are added up.
 TEST(Amx, BackwardHasTheSameBitsForAnyNumberOfThreads) {
   for (const char* problem :
