@@ -99,12 +99,13 @@ def main() -> None:
             row = {**about, "compiled_by": compiler, "problem": problem, "kernel": first["kernel"]}
             row |= {"first": position == 0, "rounds": len(all_rounds)}
             row["best_s"] = round(min(taken[position]["compile_s"] for taken in all_rounds), 4)
-            for name in ("compile_s", "cached_ms", *STEPS):
-                row[name] = round(statistics.median(taken[position][name] for taken in all_rounds), 4)
+            for step in ("compile_s", "cached_ms", *STEPS):
+                row[step] = round(statistics.median(taken[position][step] for taken in all_rounds), 4)
             lines.append(row)
-            steps = "  ".join(f"{name} {row[name]:.3f}" for name in STEPS)
+            steps = "  ".join(f"{step} {row[step]:.3f}" for step in STEPS)
+            name = " ".join(first["kernel"].split()[:2])
             print(
-                f"{compiler:12} {' '.join(first['kernel'].split()[:2]):34} {problem:38} compile {row['compile_s']:.3f} s   "
+                f"{compiler:12} {name:34} {problem:38} compile {row['compile_s']:.3f} s   "
                 f"cached {row['cached_ms']:.2f} ms: {steps}{'   (first of its process)' if row['first'] else ''}"
             )
     if options.out:
