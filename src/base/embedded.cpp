@@ -1,21 +1,23 @@
 #include "base/embedded.h"
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-
+#include "base/read_file.h"
 #include "base/settings.h"
 
 namespace regard {
+namespace {
+// Ten times the largest of them.
+constexpr std::size_t longest_data_file = 1 << 20;
+}  // namespace
 
 Result<std::string> data_file(std::string_view path) {
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
   if (!current->data_dir.empty()) {
     const std::string full = current->data_dir + "/" + std::string(path);
-    std::ifstream file(full, std::ios::binary);
-    if (!file) return invalid("cannot read '" + full + "' (the folder is REGARD_DATA_DIR)");
-    return std::string(std::istreambuf_iterator<char>(file), {});
+    Result<std::string> text = read_file(full, longest_data_file);
+    if (text) return text;
+    return fail(text.error().kind,
+                "cannot read '" + full + "' (the folder is REGARD_DATA_DIR): " + text.error().message);
   }
   for (const EmbeddedFile& file : embedded_files()) {
     if (file.path == path) return std::string(file.text);

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <memory>
 
+#include "base/result.h"
+
 namespace regard {
 
 /// Puts `fresh` there unless another thread was first; gives what stands there for ever.
@@ -24,6 +26,18 @@ const auto& forever() {
   static constinit std::atomic<const Value*> made{nullptr};
   if (const Value* value = made.load(std::memory_order_acquire)) return *value;
   return publish(made, std::make_unique<const Value>(make()));
+}
+
+/// The same of a Result: what was not to be had for lack of memory, files or processes is tried again at the
+/// next call. The first such failure is the answer for as long as it lasts.
+template <auto make>
+const auto& forever_unless_scarce() {
+  using Value = decltype(make());
+  static constinit std::atomic<const Value*> made{nullptr}, scarce{nullptr};
+  if (const Value* value = made.load(std::memory_order_acquire)) return *value;
+  auto fresh = std::make_unique<const Value>(make());
+  auto& place = is_scarce(*fresh) ? scarce : made;
+  return publish(place, std::move(fresh));
 }
 
 }  // namespace regard

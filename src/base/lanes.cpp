@@ -1,7 +1,6 @@
 #include "base/lanes.h"
 
 #include <exception>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -21,7 +20,7 @@ void run_lanes(int lanes, const std::function<void(int lane)>& work) {
   int started = 1;
   try {
     for (; started < lanes; ++started) helpers.emplace_back(run, started);
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no more threads, or no memory for one
   }
   run(0);
   for (int lane = started; lane < lanes; ++lane) run(lane);

@@ -4,32 +4,44 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <thread>
 #include <vector>
 
-#include "base/forever.h"
+#include "base/read_file.h"
+#include "base/split.h"
 
 namespace regard {
 namespace {
 
-std::optional<std::string> first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  return line;
-}
+/// The files of one look at the system, and whether one that is there could not be read for a passing reason.
+class Files {
+ public:
+  explicit Files(const std::string& root) : root_(root) {}
 
-std::optional<std::int64_t> number(const std::string& path) {
-  const std::optional<std::string> line = first_line(path);
-  if (!line || line->empty() || line->find_first_not_of("0123456789-") != std::string::npos) return {};
-  return std::strtoll(line->c_str(), nullptr, 10);
-}
+  std::string read(const std::string& path) {
+    constexpr std::size_t most = 1 << 20;
+    const Result<std::string> text = read_file(root_ + path, most);
+    scarce = scarce || is_scarce(text);
+    return text.value_or("");
+  }
+
+  std::optional<std::int64_t> number(const std::string& path) {
+    const std::string text = read(path);
+    const std::string_view line = std::string_view(text).substr(0, text.find('\n'));
+    if (line.empty() || line.find_first_not_of("0123456789-") != std::string::npos) return {};
+    return std::strtoll(text.c_str(), nullptr, 10);
+  }
+
+  bool scarce = false;
+
+ private:
+  const std::string& root_;
+};
 
 struct Cgroup {
   bool unified;  // v2
@@ -37,25 +49,22 @@ struct Cgroup {
 };
 
 // Lines of /proc/self/cgroup: "0::/user.slice" (v2) and "4:cpu,cpuacct:/docker/1234" (v1).
-std::vector<Cgroup> cgroups(const std::string& root) {
+std::vector<Cgroup> cgroups(Files& files) {
   std::vector<Cgroup> groups;
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
+  const std::string text = files.read("/proc/self/cgroup");
+  for (const std::string_view line : split(text, "\n")) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    groups.push_back({line.compare(0, 3, "0::") == 0, line.substr(first + 1, second - first - 1),
-                      line.substr(second + 1)});
+    groups.push_back({line.starts_with("0::"), std::string(line.substr(first + 1, second - first - 1)),
+                      std::string(line.substr(second + 1))});
   }
   return groups;
 }
 
 bool controls(const Cgroup& group, std::string_view controller) {
-  std::istringstream list(group.controllers);
-  for (std::string word; std::getline(list, word, ',');) {
-    if (word == controller) return true;
-  }
-  return false;
+  return std::ranges::any_of(split(group.controllers, ","),
+                             [&](std::string_view word) { return word == controller; });
 }
 
 // Calls visit(folder) for the group's folder and each folder above it: any of them may set the limit, and in
@@ -81,63 +90,82 @@ int affinity_cores() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-int count_cores() {
-  const int affinity = affinity_cores();
-  const int quota = cgroup_cores("");
-  return std::min(affinity, quota > 0 ? quota : affinity);
-}
-
-}  // namespace
-
-int cgroup_cores(const std::string& root) {
+double cgroup_cores(Files& files) {
   double cores = 0;
   const auto limit = [&](double quota, double period) {
     if (quota > 0 && period > 0) cores = cores == 0 ? quota / period : std::min(cores, quota / period);
   };
-  for (const Cgroup& group : cgroups(root)) {
+  for (const Cgroup& group : cgroups(files)) {
     if (group.unified) {
-      each_level(root + "/sys/fs/cgroup", group.path, [&](const std::string& folder) {
-        const std::string text = first_line(folder + "/cpu.max").value_or("max");
+      each_level("/sys/fs/cgroup", group.path, [&](const std::string& folder) {
+        const std::string text = files.read(folder + "/cpu.max");
         double quota = 0, period = 0;
         if (std::sscanf(text.c_str(), "%lf %lf", &quota, &period) == 2) limit(quota, period);
       });
     } else if (controls(group, "cpu")) {
-      each_level(root + "/sys/fs/cgroup/cpu", group.path, [&](const std::string& folder) {
-        limit(static_cast<double>(number(folder + "/cpu.cfs_quota_us").value_or(0)),
-              static_cast<double>(number(folder + "/cpu.cfs_period_us").value_or(0)));
+      each_level("/sys/fs/cgroup/cpu", group.path, [&](const std::string& folder) {
+        limit(static_cast<double>(files.number(folder + "/cpu.cfs_quota_us").value_or(0)),
+              static_cast<double>(files.number(folder + "/cpu.cfs_period_us").value_or(0)));
       });
     }
   }
-  const int whole = static_cast<int>(cores);
+  return cores;
+}
+
+int rounded_up(double cores) {
+  const int whole = static_cast<int>(std::min(cores, 1e6));
   return cores > whole ? whole + 1 : whole;
 }
 
+constinit std::atomic<int> known_cores{0};
+
+}  // namespace
+
+int cgroup_cores(const std::string& root) {
+  Files files(root);
+  return rounded_up(cgroup_cores(files));
+}
+
 std::int64_t cgroup_memory(const std::string& root) {
+  Files files(root);
   std::int64_t left = -1;
-  for (const Cgroup& group : cgroups(root)) {
+  for (const Cgroup& group : cgroups(files)) {
     if (!group.unified && !controls(group, "memory")) continue;
-    const std::string mount = root + (group.unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
-    each_level(mount, group.path, [&](const std::string& folder) {
-      const auto most = number(folder + (group.unified ? "/memory.max" : "/memory.limit_in_bytes"));
-      const auto used = number(folder + (group.unified ? "/memory.current" : "/memory.usage_in_bytes"));
-      if (!most || !used) return;
-      const std::int64_t free = std::max<std::int64_t>(0, *most - *used);
-      left = left < 0 ? free : std::min(left, free);
-    });
+    each_level(
+        group.unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory", group.path,
+        [&](const std::string& folder) {
+          const bool unified = group.unified;
+          const auto most = files.number(folder + (unified ? "/memory.max" : "/memory.limit_in_bytes"));
+          const auto used = files.number(folder + (unified ? "/memory.current" : "/memory.usage_in_bytes"));
+          if (!most || !used) return;
+          const std::int64_t free = std::max<std::int64_t>(0, *most - *used);
+          left = left < 0 ? free : std::min(left, free);
+        });
   }
   return left;
 }
 
 int usable_cores() {
-  return forever<count_cores>();
+  if (const int known = known_cores.load(std::memory_order_relaxed)) return known;
+  const std::string root;
+  Files files(root);
+  const int affinity = affinity_cores(), quota = rounded_up(cgroup_cores(files));
+  const int cores = std::min(affinity, quota > 0 ? quota : affinity);
+  if (!files.scarce) known_cores.store(cores, std::memory_order_relaxed);
+  return cores;
+}
+
+bool cores_are_known() {
+  return usable_cores() == known_cores.load(std::memory_order_relaxed);
 }
 
 std::int64_t available_memory() {
   std::int64_t bytes = -1;
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("MemAvailable:")) bytes = std::strtoll(line.c_str() + 13, nullptr, 10) * 1024;
-  }
+  const std::string root;
+  const std::string text = Files(root).read("/proc/meminfo");
+  constexpr std::string_view name = "MemAvailable:";
+  if (const std::size_t at = text.find(name); at != std::string::npos)
+    bytes = std::strtoll(text.c_str() + at + name.size(), nullptr, 10) * 1024;
   if (bytes < 0) bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   const std::int64_t limit = cgroup_memory("");
   return limit >= 0 ? std::min(bytes, limit) : bytes;

@@ -6,8 +6,11 @@
 
 namespace regard {
 
-/// Cores this process may use: its affinity and its cgroup's quota (rounded up). Read once, at first use.
+/// Cores this process may use: its affinity and its cgroup's quota (rounded up). Read once, at first use;
+/// where that fails for lack of files or memory, the quota counts from the next call.
 int usable_cores();
+/// Whether usable_cores() is the last word.
+bool cores_are_known();
 
 /// Bytes that can be allocated now without swapping: MemAvailable, or less where the cgroup has a limit.
 std::int64_t available_memory();

@@ -13,7 +13,7 @@ enum class ErrorKind : int {
   invalid = 1,    ///< the caller's input is wrong: text, JSON, tensor, setting, file
   refused = 2,    ///< the input is valid, and nothing here solves it; the message says what would
   no_kernel = 3,  ///< a plan exists, but no kernel could be had: the message lists where it was searched
-  no_memory = 4,  ///< an allocation failed
+  no_memory = 4,  ///< memory, files or processes ran out: the next try may succeed
   internal = 5,   ///< a defect of Regard
 };
 
@@ -35,6 +35,12 @@ inline tl::unexpected<Error> invalid(std::string message) {
 }
 inline tl::unexpected<Error> refused(std::string message) {
   return fail(ErrorKind::refused, std::move(message));
+}
+
+/// Whether it failed for lack of something that may be there at the next try, so that nobody remembers it.
+template <class T>
+bool is_scarce(const Result<T>& result) {
+  return !result && result.error().kind == ErrorKind::no_memory;
 }
 
 }  // namespace regard

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
+
+#include "base/json_reader.h"
 
 namespace regard::cache {
 namespace {
@@ -42,8 +43,9 @@ Result<Header> decode_header(const Digest& key, std::span<const std::byte> file)
 // Lists hand manifests on as JSON, so what is none never gets that far.
 Result<std::string> checked_manifest(std::span<const std::byte> bytes) {
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.starts_with('{') && nlohmann::json::accept(text)) return text;
-  return invalid("its manifest is not a JSON object");
+  if (!text.starts_with('{')) return invalid("its manifest is not a JSON object");
+  const Status read = read_json(text, "its manifest", [](const JsonEvent&) { return Status(); });
+  return read.map([&] { return std::move(text); });
 }
 
 }  // namespace

@@ -32,6 +32,15 @@ struct Flight {
   std::optional<Made> made;
 };
 
+/// Who waits gets a copy, or, where there is no memory for one, that error.
+void land(Flight& flight, const Made& made) {
+  try {
+    flight.made = made;
+  } catch (const std::bad_alloc&) {
+    flight.made.emplace(Made{fail(ErrorKind::no_memory, "")});
+  }
+}
+
 struct Table {
   std::mutex mutex;
   std::condition_variable landed;
@@ -66,8 +75,8 @@ Made Flights::run(const Digest& key, const std::function<Made()>& make) {
   if (&table != &tables_->get()) return made;  // make() forked, and this is the child
   {
     const std::lock_guard lock(table.mutex);
-    flight->made = made;
     table.flights.erase(key);
+    land(*flight, made);
   }
   table.landed.notify_all();
   return made;

@@ -1,17 +1,19 @@
 #include "cli/safetensors.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <functional>
 #include <set>
+
+#include "base/json_reader.h"
+#include "base/json_writer.h"
 
 namespace regard::cli {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::uint64_t longest_header = 100'000'000;  // the format's own limit
 constexpr std::size_t length_bytes = 8;
 constexpr std::size_t most_dimensions = 32;
+constexpr std::size_t most_tensors = 100'000;  // ten times those of the largest models
 
 std::uint64_t read_length(std::span<const std::byte> file) {
   std::uint64_t value = 0;
@@ -19,66 +21,119 @@ std::uint64_t read_length(std::span<const std::byte> file) {
   return value;
 }
 
-/// Parses strictly; an object that names a key twice is refused, where a plain parse would keep the last.
-Result<Json> parse_header(std::string_view text) {
-  std::vector<std::set<std::string>> open;
-  std::string twice;
-  const auto watch = [&](int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second)
-      twice = value;
-    return true;
-  };
-  Json header = Json::parse(text, watch, false);
-  if (header.is_discarded() || !header.is_object()) return invalid("its header is not a JSON object");
-  if (!twice.empty()) return invalid("its header names '" + twice + "' twice");
-  return header;
-}
+/// What a header says of one tensor.
+struct Entry {
+  std::string name;
+  std::optional<std::string> dtype;
+  std::optional<std::vector<std::int64_t>> shape, offsets;
+};
 
-std::optional<std::vector<std::int64_t>> unsigned_numbers(const Json& entry, const char* key) {
-  const auto list = entry.find(key);
-  if (list == entry.end() || !list->is_array() || list->size() > most_dimensions) return std::nullopt;
-  std::vector<std::int64_t> numbers;
-  for (const Json& number : *list) {
-    if (!number.is_number_unsigned() || number.get<std::uint64_t>() > INT64_MAX) return std::nullopt;
-    numbers.push_back(number.get<std::int64_t>());
+/// Reads a header value by value, so that one of any length takes time and memory in proportion. An object
+/// that names a key twice is refused, where a plain reader would keep the last.
+class HeaderReader {
+ public:
+  std::vector<Entry> entries;
+
+  Status receive(const JsonEvent& json) {
+    if (json.depth == 0) return json.kind == Kind::object || json.kind == Kind::end ? Status() : no_object();
+    if (json.kind == Kind::end) return {};
+    if (json.depth == 1) return begin(json);
+    if (json.depth == 2) return read_member(json);
+    if (json.depth == 3 && numbers_ != nullptr && *numbers_) add_number(json);
+    return {};
   }
-  return numbers;
+
+  static tl::unexpected<Error> no_object() { return invalid("its header is not a JSON object"); }
+
+ private:
+  using Kind = JsonEvent::Kind;
+
+  static tl::unexpected<Error> twice(std::string_view key) {
+    return invalid("its header names '" + std::string(key) + "' twice");
+  }
+
+  Status begin(const JsonEvent& json) {
+    const std::string name(json.key);
+    if (!names_.insert(name).second) return twice(name);
+    members_.clear();
+    numbers_ = nullptr;
+    in_metadata_ = name == "__metadata__";
+    if (in_metadata_) return {};
+    if (json.kind != Kind::object) return invalid("'" + name + "' is not described by an object");
+    if (entries.size() == most_tensors)
+      return invalid("it holds more than " + std::to_string(most_tensors) + " tensors");
+    entries.push_back({name, {}, {}, {}});
+    return {};
+  }
+
+  Status read_member(const JsonEvent& json) {
+    if (!members_.insert(std::string(json.key)).second) return twice(json.key);
+    numbers_ = nullptr;
+    if (in_metadata_) return {};
+    Entry& entry = entries.back();
+    if (json.key == "dtype" && json.kind == Kind::text) entry.dtype = json.text;
+    if (json.key == "shape") numbers_ = &entry.shape;
+    if (json.key == "data_offsets") numbers_ = &entry.offsets;
+    if (numbers_ != nullptr && json.kind == Kind::list) numbers_->emplace();
+    return {};
+  }
+
+  /// One that is odd makes the list one that is missing.
+  void add_number(const JsonEvent& json) {
+    const bool natural = json.kind == Kind::integer && json.integer >= 0;
+    if (!natural || (*numbers_)->size() == most_dimensions) {
+      numbers_->reset();
+    } else {
+      (*numbers_)->push_back(json.integer);
+    }
+  }
+
+  std::set<std::string, std::less<>> names_, members_;
+  std::optional<std::vector<std::int64_t>>* numbers_ = nullptr;
+  bool in_metadata_ = false;
+};
+
+Result<std::vector<Entry>> parse_header(std::string_view text) {
+  HeaderReader reader;
+  bool refused = false;
+  const Status read = read_json(text, "its header", [&](const JsonEvent& json) {
+    Status status = reader.receive(json);
+    refused = !status;
+    return status;
+  });
+  if (read) return std::move(reader.entries);
+  return refused ? tl::unexpected(read.error()) : HeaderReader::no_object();
 }
 
-Result<Element> element_from_name(const std::string& name, const Json& entry) {
-  const auto dtype = entry.find("dtype");
-  if (dtype == entry.end() || !dtype->is_string()) return invalid("'" + name + "' has no dtype");
-  const std::string word = dtype->get<std::string>();
-  if (word == "BOOL") return Element::u8;
+Result<Element> element_of(const Entry& entry) {
+  if (!entry.dtype) return invalid("'" + entry.name + "' has no dtype");
+  if (*entry.dtype == "BOOL") return Element::u8;
   for (const ElementInfo& element : element_table()) {
-    if (!element.safetensors.empty() && element.safetensors == word) return element.element;
+    if (!element.safetensors.empty() && element.safetensors == *entry.dtype) return element.element;
   }
-  return invalid("'" + name + "' has dtype '" + word + "', which Regard does not read");
+  return invalid("'" + entry.name + "' has dtype '" + *entry.dtype + "', which Regard does not read");
 }
 
-Result<NamedArray> read_entry(const std::string& name, const Json& entry, std::span<const std::byte> data) {
-  if (!entry.is_object()) return invalid("'" + name + "' is not described by an object");
-  const Result<Element> element = element_from_name(name, entry);
+Result<NamedArray> read_entry(const Entry& entry, std::span<const std::byte> data) {
+  const std::string& name = entry.name;
+  const Result<Element> element = element_of(entry);
   if (!element) return tl::unexpected(element.error());
-  const auto shape = unsigned_numbers(entry, "shape");
-  const auto offsets = unsigned_numbers(entry, "data_offsets");
-  if (!shape || !offsets || offsets->size() != 2) {
+  if (!entry.shape || !entry.offsets || entry.offsets->size() != 2) {
     return invalid("'" + name + "' needs a shape and two data_offsets, all whole numbers of 0 or more");
   }
-  const std::int64_t begin = (*offsets)[0], end = (*offsets)[1];
+  const std::vector<std::int64_t>& shape = *entry.shape;
+  const std::int64_t begin = (*entry.offsets)[0], end = (*entry.offsets)[1];
   if (begin > end || static_cast<std::uint64_t>(end) > data.size()) {
     return invalid("it is truncated: '" + name + "' ends at byte " + std::to_string(end) + " of " +
                    std::to_string(data.size()) + " bytes of data");
   }
-  const std::optional<std::int64_t> needed = bytes_of(*element, *shape);
+  const std::optional<std::int64_t> needed = bytes_of(*element, shape);
   if (!needed || *needed != end - begin) {
-    return invalid("'" + name + "' says " + shape_text(*shape) + " of " + std::string(info(*element).name) +
+    return invalid("'" + name + "' says " + shape_text(shape) + " of " + std::string(info(*element).name) +
                    ", but its data is " + std::to_string(end - begin) + " bytes long");
   }
   const auto bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-  return NamedArray{name, {*element, *shape, bytes}};
+  return NamedArray{name, {*element, shape, bytes}};
 }
 
 }  // namespace
@@ -95,14 +150,13 @@ Result<std::vector<NamedArray>> read_safetensors(std::span<const std::byte> file
     return invalid("it is truncated: a safetensors header is longer than the file");
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + length_bytes, length);
-  const Result<Json> header = parse_header(text);
+  const Result<std::vector<Entry>> header = parse_header(text);
   if (!header) return tl::unexpected(header.error());
 
   const std::span<const std::byte> data = file.subspan(length_bytes + static_cast<std::size_t>(length));
   std::vector<NamedArray> arrays;
-  for (const auto& [name, entry] : header->items()) {
-    if (name == "__metadata__") continue;
-    Result<NamedArray> array = read_entry(name, entry, data);
+  for (const Entry& entry : *header) {
+    Result<NamedArray> array = read_entry(entry, data);
     if (!array) return tl::unexpected(array.error());
     arrays.push_back(*std::move(array));
   }
@@ -121,16 +175,22 @@ Result<std::vector<NamedArray>> read_safetensors(std::span<const std::byte> file
 }
 
 std::string safetensors_header(std::span<const NamedArray> arrays) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  JsonWriter header;
   std::int64_t offset = 0;
-  for (const NamedArray& each : arrays) {
-    const std::int64_t end = offset + bytes_of(each.array.element, each.array.shape).value_or(0);
-    header[each.name] = {{"dtype", std::string(info(each.array.element).safetensors)},
-                         {"shape", each.array.shape},
-                         {"data_offsets", {offset, end}}};
-    offset = end;
-  }
-  std::string text = header.dump();
+  header.object([&] {
+    for (const NamedArray& each : arrays) {
+      const std::int64_t end = offset + bytes_of(each.array.element, each.array.shape).value_or(0);
+      header.member(each.name, [&] {
+        header.object([&] {
+          header.member("dtype", info(each.array.element).safetensors);
+          header.member("shape", each.array.shape);
+          header.member("data_offsets", std::vector<std::int64_t>{offset, end});
+        });
+      });
+      offset = end;
+    }
+  });
+  std::string text = header.take();
   text.append((8 - text.size() % 8) % 8, ' ');  // the data starts aligned
   std::string length(length_bytes, '\0');
   for (std::size_t i = 0; i < length_bytes; ++i) length[i] = static_cast<char>(text.size() >> (8 * i) & 255);

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <span>
 
+#include "base/scarce.h"
 #include "compile/process.h"
 #include "compile/scratch_folder.h"
 
@@ -55,7 +56,7 @@ Result<CompilerOutput> run_compiler(const CompileRequest& request, const Compile
   if (binary.empty()) {
     const std::string here = folder->path();
     const Result<std::string> kept = folder->keep();
-    return fail(ErrorKind::no_kernel,
+    return fail(says_scarce(finished->output) ? ErrorKind::no_memory : ErrorKind::no_kernel,
                 fmt::format("compiling {} failed ({}); command, {} in '{}': {}; {}; the compiler said:\n{}",
                             request.name, finished->succeeded ? "no output, " + finished->how : finished->how,
                             kept ? "to be run" : "run", kept.value_or(here), shell_text(run.command),

@@ -37,6 +37,7 @@ Found find_cuda(const Settings& current, CompilerMemory* memory) {
   const std::string cuda_home = environment("CUDA_HOME");
   const Result<NvrtcLibrary> library = open_nvrtc(nvrtc_places(current.nvrtc, package_folders(), cuda_home));
   if (library) return make_nvrtc(*library, memory);
+  if (is_scarce(library)) return tl::unexpected(library.error());
   if (!current.nvrtc.empty()) return tl::unexpected(library.error());
   Found nvcc = find_nvcc(cuda_home, search_path(), memory);
   if (nvcc || nvcc.error().kind == ErrorKind::no_memory) return nvcc;
@@ -55,7 +56,7 @@ struct Slot {
     if (!found) found = find(*current, memory);
     if (*found) return (*found)->get();
     const Error error = found->error();
-    if (error.kind == ErrorKind::no_memory) found.reset();
+    if (is_scarce(*found)) found.reset();
     return tl::unexpected(error);
   }
 };

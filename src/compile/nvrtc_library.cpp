@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/forever.h"
+#include "base/scarce.h"
 #include "base/shared_object.h"
 #include "compile/nvrtc_use.h"
 
@@ -34,7 +35,8 @@ Result<void*> open_library(const std::string& path) {
     return fail(ErrorKind::no_kernel, fmt::format("{}: {}", path, why));
   }
   if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-  return fail(ErrorKind::no_kernel, last_error());
+  std::string why = last_error();
+  return fail(says_scarce(why) ? ErrorKind::no_memory : ErrorKind::no_kernel, std::move(why));
 }
 
 /// NVRTC opens its builtins by a bare name, which the loader does not find outside its own folders. An open
@@ -139,6 +141,7 @@ Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcPlace> places) {
     for (const std::string& file : files) {
       Result<NvrtcLibrary> library = open(file);
       if (library) return library;
+      if (is_scarce(library)) return library;
       why = library.error().message;
     }
     searched += fmt::format("{}{}{} ({})", searched.empty() ? "" : "; ", place.what,

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <thread>
 
+#include "base/scarce.h"
+
 extern char** environ;  // NOLINT: POSIX
 
 namespace regard {
@@ -138,8 +140,7 @@ bool drain(int file, Transcript& transcript) {
 
 /// More processes, files or memory would mend some errors: the next try may succeed.
 tl::unexpected<Error> cannot_run(const std::string& program, int error) {
-  const bool scarce = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
-  return fail(scarce ? ErrorKind::no_memory : ErrorKind::no_kernel,
+  return fail(kind_of(error, ErrorKind::no_kernel),
               fmt::format("cannot run {}: {}", program, std::strerror(error)));
 }
 

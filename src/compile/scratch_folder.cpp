@@ -1,5 +1,6 @@
 #include "compile/scratch_folder.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,8 +11,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <span>
 
+#include "base/scarce.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
 
@@ -28,16 +31,44 @@ Result<ScratchFolder> ScratchFolder::make() {
   const std::string parent = temporary_folder();
   std::string path = parent + "/" + std::string(temporary_prefix) + "XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
-    return fail(ErrorKind::no_kernel, fmt::format("cannot make a folder for the compile in '{}': {}; set "
-                                                  "TMPDIR to a folder that can be written",
-                                                  parent, std::strerror(errno)));
+    return fail(kind_of(errno, ErrorKind::no_kernel),
+                fmt::format("cannot make a folder for the compile in '{}': {}; set "
+                            "TMPDIR to a folder that can be written",
+                            parent, std::strerror(errno)));
   }
-  return ScratchFolder(path);
+  ScratchFolder folder(path);
+  if (folder.mark_) return folder;
+  const int error = errno;
+  rmdir(path.c_str());  // which needs no descriptor, as removing all that is in a folder does
+  folder.path_.clear();
+  return fail(kind_of(error, ErrorKind::no_kernel),
+              fmt::format("cannot open '{}', the folder for a compile: {}", path, std::strerror(error)));
 }
 
 ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  if (path_.empty()) return;
+  remove_files();
+  if (rmdir(path_.c_str()) == 0) return;
+  mark_ = OwnDescriptor();  // gives back the descriptor that is needed now
+  try {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  } catch (const std::bad_alloc&) {
+    // What is left is removed by the next process that looks for litter.
+  }
+}
+
+void ScratchFolder::remove_files() const {
+  // Through the descriptor that is there: none may be free, and no memory either.
+  alignas(dirent64) char block[4096];
+  lseek(mark_.number(), 0, SEEK_SET);
+  for (ssize_t bytes; (bytes = getdents64(mark_.number(), block, sizeof block)) > 0;) {
+    for (ssize_t at = 0; at < bytes;) {
+      const auto* item = reinterpret_cast<const dirent64*>(block + at);
+      unlinkat(mark_.number(), item->d_name, 0);
+      at += item->d_reclen;
+    }
+  }
 }
 
 Result<std::string> ScratchFolder::keep() {
@@ -58,7 +89,7 @@ Status ScratchFolder::write(const std::string& name, const std::string& text) co
   const int error = errno;
   if (file >= 0) close(file);
   if (written) return {};
-  return fail(ErrorKind::no_kernel,
+  return fail(kind_of(error, ErrorKind::no_kernel),
               fmt::format("cannot write '{}': {}; is the disk full?", path, std::strerror(error)));
 }
 

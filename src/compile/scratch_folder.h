@@ -27,6 +27,7 @@ class ScratchFolder {
 
  private:
   explicit ScratchFolder(std::string path);
+  void remove_files() const;
   std::string path_;
   OwnDescriptor mark_;
 };

@@ -38,12 +38,16 @@ void run_grid(KernelFunction, const Arguments&, std::int64_t grid, int threads, 
 
 using regard::usable_cores;
 
-/// cpuid names of this machine, as in /proc/cpuinfo: "avx2", "fma", "f16c", "avx512f", "avx512_bf16", ...
+/// What this machine's CPU can do and its operating system lets programs use, of what targets ask for, in the
+/// words of /proc/cpuinfo: "avx2", "fma", "f16c", "avx512f", "avx512_bf16", ...
 std::span<const std::string> cpu_flags();
 
 /// Who made this machine's CPU, in the same file's words: "AuthenticAMD", "GenuineIntel"; "" where it has
 /// none.
 std::string_view cpu_vendor();
+
+/// "AMD EPYC 9654 96-Core Processor"; "" where the CPU does not say.
+std::string_view cpu_model();
 
 /// Asks the operating system, once, to let all threads of this process use the tile registers of AMX.
 Status allow_tiles();

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
 
 #include "base/fork_local.h"
@@ -94,10 +95,16 @@ struct Lane {
 };
 
 void run_on_tbb(Grid& grid, int threads, int lanes) {
-  const LentArena arena = lend_arena(threads);
-  hand_over(&grid);
-  arena->tasks.execute([&] { tbb::parallel_for(0, lanes, Lane{&grid}, tbb::simple_partitioner()); });
+  try {
+    const LentArena arena = lend_arena(threads);
+    hand_over(&grid);
+    arena->tasks.execute([&] { tbb::parallel_for(0, lanes, Lane{&grid}, tbb::simple_partitioner()); });
+  } catch (const std::exception&) {
+    // No memory for an arena, or the system gives the process no more threads (lanes throw nothing). The
+    // lanes that began are at their end; this thread takes the blocks that are left.
+  }
   take_over(&grid);
+  grid.run_lane(0);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/scarce.h"
 #include "base/shared_object.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
@@ -87,7 +88,8 @@ Result<std::shared_ptr<Module>> load(std::span<const std::byte> binary, const st
   void* handle = open_sealed_memory(binary, symbol, error);
   if (handle == nullptr) handle = open_temporary_file(binary, error);
   if (handle == nullptr) {
-    return fail(ErrorKind::no_kernel, "the binary of kernel '" + symbol + "' cannot be loaded: " + error);
+    return fail(says_scarce(error) ? ErrorKind::no_memory : ErrorKind::no_kernel,
+                "the binary of kernel '" + symbol + "' cannot be loaded: " + error);
   }
   void* const address = dlsym(handle, symbol.c_str());
   if (address == nullptr) {

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/forever.h"
+#include "base/scarce.h"
 #include "device/cpu.h"
 
 #if defined(__x86_64__)
@@ -12,14 +13,15 @@
 namespace regard::cpu {
 
 Status allow_tiles() {
-  return forever<[]() -> Status {
+  return forever_unless_scarce<[]() -> Status {
 #if defined(__x86_64__)
     // From <asm/prctl.h> and the kernel's list of xstate components; older headers do not have them.
     constexpr long request_permission = 0x1023, tile_data = 18;
     if (syscall(SYS_arch_prctl, request_permission, tile_data) == 0) return {};
-    return refused(std::string("the operating system does not let this process use the tile registers of "
-                               "AMX (arch_prctl: ") +
-                   std::strerror(errno) + ")");
+    return fail(kind_of(errno, ErrorKind::refused),
+                std::string("the operating system does not let this process use the tile registers of "
+                            "AMX (arch_prctl: ") +
+                    std::strerror(errno) + ")");
 #else
     return refused("this is no x86 processor");
 #endif

@@ -95,7 +95,7 @@ void remember(const Sighting& found) {
 }  // namespace
 
 const Result<std::vector<Device>>& devices() {
-  return forever<find_devices>();
+  return forever_unless_scarce<find_devices>();
 }
 
 Result<const Device*> current_device() {

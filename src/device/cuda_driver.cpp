@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/forever.h"
+#include "base/scarce.h"
 
 namespace regard::cuda {
 namespace {
@@ -11,6 +12,8 @@ namespace {
 Result<Driver> open() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
+    if (const char* why = dlerror(); why != nullptr && says_scarce(why))
+      return fail(ErrorKind::no_memory, why);
     return refused(
         "this machine has no NVIDIA driver (libcuda.so.1 was not found); install it, or use a cpu target");
   }
@@ -28,7 +31,8 @@ Result<Driver> open() {
   if (code != success) {
     const char* text = nullptr;
     driver.error_text(code, &text);
-    return refused(fmt::format("the NVIDIA driver could not be started: {}", text ? text : "unknown error"));
+    return fail(code == out_of_memory ? ErrorKind::no_memory : ErrorKind::refused,
+                fmt::format("the NVIDIA driver could not be started: {}", text ? text : "unknown error"));
   }
   return driver;
 }
@@ -36,7 +40,7 @@ Result<Driver> open() {
 }  // namespace
 
 const Result<Driver>& driver() {
-  return forever<open>();
+  return forever_unless_scarce<open>();
 }
 
 Status check(Code code, const char* what) {

@@ -1,12 +1,25 @@
 #include "engine/handles.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+
+#include "base/of_thread.h"
 
 namespace regard::c_api {
 namespace {
 
-thread_local std::string last_message;
+const OfThread<std::string> last_message;
+
+/// Some thread had no memory to keep its sentence.
+constinit std::atomic<bool> a_sentence_is_lost{false};
+constexpr const char* out_of_memory = "out of memory";
+
+/// A thread without a sentence says that there is no memory for one.
+void forget_message() {
+  (void)last_message.set(nullptr);
+  a_sentence_is_lost.store(true, std::memory_order_relaxed);
+}
 
 /// A sentence stays on one line whatever the caller's words hold. What a compiler said keeps its lines.
 void keep_on_one_line(std::string& message) {
@@ -67,13 +80,14 @@ Result<const Struct*> this_version(const Struct* given, Struct& storage, const V
 
 regard_status report(regard_status status, std::string_view message, std::string_view detail) noexcept {
   try {
-    last_message.assign(message).append(detail);
-    if (status == REGARD_INVALID) keep_short(last_message);
-    if (status != REGARD_NO_KERNEL) keep_on_one_line(last_message);
+    auto sentence = std::make_unique<std::string>(message);
+    sentence->append(detail);
+    if (status == REGARD_INVALID) keep_short(*sentence);
+    if (status != REGARD_NO_KERNEL) keep_on_one_line(*sentence);
+    if (last_message.set(std::move(sentence))) return status;
   } catch (const std::bad_alloc&) {
-    // Short enough to need no memory of its own.
-    last_message = "out of memory";
   }
+  forget_message();
   return status;
 }
 
@@ -134,7 +148,9 @@ const char* regard_status_name(regard_status status) {
 }
 
 const char* regard_status_message(void) {
-  return regard::c_api::last_message.c_str();
+  using namespace regard::c_api;  // NOLINT
+  if (const std::string* sentence = last_message.get()) return sentence->c_str();
+  return a_sentence_is_lost.load(std::memory_order_relaxed) ? out_of_memory : "";
 }
 
 const char* regard_version(void) {

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/settings.h"
 #include "engine/manifest.h"
 #include "engine/resolve.h"
@@ -13,19 +11,16 @@
 namespace regard {
 namespace {
 
-using nlohmann::json;
-
-std::string line_of(const std::string& kernel, const json& resources) {
-  const auto number = [&](const char* name) { return resources.value(name, std::int64_t{0}); };
+std::string line_of(const std::string& kernel, const Resources& used) {
   return fmt::format("  {}: {} registers, {} bytes spilled, {} of stack, {} of static shared memory\n",
-                     kernel, number("registers"), number("spill_bytes"), number("stack_bytes"),
-                     number("shared_bytes"));
+                     kernel, used.registers, used.spill_store_bytes + used.spill_load_bytes, used.stack_bytes,
+                     used.shared_bytes);
 }
 
 }  // namespace
 
-std::map<std::string, std::string> cached_kernels() {
-  std::map<std::string, std::string> found;
+std::map<std::string, std::optional<Resources>> cached_kernels() {
+  std::map<std::string, std::optional<Resources>> found;
   const Result<Settings>& current = settings();
   if (!current || !current->cache) return found;
   const Result<Cache*> cache = process_cache();
@@ -41,21 +36,19 @@ std::map<std::string, std::string> cached_kernels() {
 
 std::string describe(const Explanation& explanation, std::string_view format) {
   const bool for_people = format != "json";
-  std::string text = for_people ? to_text(explanation, format == "all") : to_json(explanation);
-  if (!explanation.plan) return text;
-  const std::map<std::string, std::string> cached = cached_kernels();
-  json parsed = for_people ? json() : json::parse(text);
-  for (std::size_t i = 0; i < explanation.plan->stages.size(); ++i) {
-    const KernelKey& key = explanation.plan->stages[i].kernel;
-    const auto known = cached.find(print(key));
-    if (known == cached.end() || known->second.empty()) continue;
-    const json resources = json::parse(known->second);
-    if (for_people)
-      text += line_of(key.algorithm.kernel, resources);
-    else
-      parsed["plan"]["stages"][i]["resources"] = resources;
+  std::string text = for_people ? to_text(explanation, format == "all") : "";
+  PlanFacts facts;
+  if (explanation.plan) {
+    const auto cached = cached_kernels();
+    for (const Stage& stage : explanation.plan->stages) {
+      const auto known = cached.find(print(stage.kernel));
+      PlanFacts::OfStage& of_stage = facts.stages.emplace_back();
+      if (known == cached.end() || !known->second) continue;
+      of_stage.resources = resources_json(*known->second);
+      if (for_people) text += line_of(stage.kernel.algorithm.kernel, *known->second);
+    }
   }
-  return for_people ? text : json_text(parsed);
+  return for_people ? text : to_json(explanation, facts);
 }
 
 }  // namespace regard

@@ -3,16 +3,18 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "compile/resources.h"
 #include "plan/plan.h"
 
 namespace regard {
 
-/// Kernel texts, each with its resources as JSON (compile/resources.h); empty for a CPU's. Of several entries
-/// for one kernel, the last used one. None where REGARD_CACHE=off.
-std::map<std::string, std::string> cached_kernels();
+/// Kernel texts, each with its resources; a CPU's has none. Of several entries for one kernel, the last used
+/// one. None where REGARD_CACHE=off.
+std::map<std::string, std::optional<Resources>> cached_kernels();
 
 /// An explanation as "text", "all" or "json", with the resources of the plan's kernels where the cache has
 /// them.

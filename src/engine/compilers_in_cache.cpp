@@ -1,9 +1,8 @@
 #include "engine/compilers_in_cache.h"
 
-#include <nlohmann/json.hpp>
 #include <span>
 
-#include "base/json_text.h"
+#include "base/json_writer.h"
 
 namespace regard {
 namespace {
@@ -20,9 +19,13 @@ std::optional<std::string> CompilersInCache::recall(const std::string& question)
 
 void CompilersInCache::remember(const std::string& question, const std::string& identity) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(identity));
-  const nlohmann::json manifest = {{"compiler", identity}, {"file", question}};
+  JsonWriter manifest;
+  manifest.object([&] {
+    manifest.member("compiler", identity);
+    manifest.member("file", question);
+  });
   // In a folder that takes nothing, the compiler is asked again each time.
-  (void)cache_.write(key_of(question), {json_text(manifest), {bytes.begin(), bytes.end()}});
+  (void)cache_.write(key_of(question), {manifest.take(), {bytes.begin(), bytes.end()}});
 }
 
 }  // namespace regard

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <functional>
 
-#include "base/json_text.h"
+#include "base/json_writer.h"
 #include "base/nearest.h"
 #include "base/settings.h"
 #include "base/temporary.h"
@@ -14,6 +14,7 @@
 #include "engine/cached_kernels.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
+#include "engine/manifest.h"
 #include "plan/profile.h"
 #include "plan/recipe.h"
 #include "plan/stage.h"
@@ -21,51 +22,57 @@
 namespace regard {
 namespace {
 
-using nlohmann::json;
-
-json describe_target(const Target& target) {
+void write_target(JsonWriter& json, const Target& target) {
   const Status can_run = runnable(target);
-  json row = {{"name", target.name},
-              {"doc", target.doc},
-              {"kind", word(target.kind)},
-              {"kernels", has_kernels(target)},
-              {"runs_here", can_run.has_value()}};
-  if (!can_run) row["why_not"] = can_run.error().message;
-  return row;
+  json.object([&] {
+    json.member("doc", target.doc);
+    json.member("kernels", has_kernels(target));
+    json.member("kind", word(target.kind));
+    json.member("name", target.name);
+    json.member("runs_here", can_run.has_value());
+    if (!can_run) json.member("why_not", can_run.error().message);
+  });
 }
 
-json describe_compiler() {
+void write_compiler(JsonWriter& json) {
   const Result<const Target*> generic = find_target("cpu-generic");
-  if (!generic) return {{"error", generic.error().message}};
-  const Result<Toolchain*> host = toolchain_for(**generic);
-  if (!host) return {{"error", host.error().message}};
-  return {{"name", (*host)->name()}, {"identity", (*host)->identity()}};
+  const Result<Toolchain*> host = generic ? toolchain_for(**generic) : tl::unexpected(generic.error());
+  json.object([&] {
+    if (!host) return json.member("error", host.error().message);
+    json.member("identity", (*host)->identity());
+    json.member("name", (*host)->name());
+  });
 }
 
-json describe_gpus() {
-  json rows = json::array();
-  const Result<std::vector<cuda::Device>>& all = cuda::devices();
-  if (!all) return rows;
-  for (const cuda::Device& device : *all) {
-    rows.push_back({{"device", device.ordinal},
-                    {"name", device.name},
-                    {"compute_capability", fmt::format("{}.{}", device.major, device.minor)},
-                    {"multiprocessors", device.multiprocessors}});
-  }
-  return rows;
+void write_gpus(JsonWriter& json) {
+  json.list([&] {
+    const Result<std::vector<cuda::Device>>& all = cuda::devices();
+    if (!all) return;
+    for (const cuda::Device& device : *all) {
+      json.object([&] {
+        json.member("compute_capability", fmt::format("{}.{}", device.major, device.minor));
+        json.member("device", device.ordinal);
+        json.member("multiprocessors", device.multiprocessors);
+        json.member("name", device.name);
+      });
+    }
+  });
 }
 
-json describe_settings(const Settings& current) {
-  json rows = json::array();
+void write_settings(JsonWriter& json, const Settings& current) {
   const std::vector<std::string> values = setting_values(current);
-  for (const SettingInfo& info : setting_table()) {
-    rows.push_back({{"name", info.name},
-                    {"value", values[rows.size()]},
-                    {"default", info.default_text},
-                    {"type", info.type},
-                    {"doc", info.doc}});
-  }
-  return rows;
+  json.list([&] {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const SettingInfo& info = setting_table()[i];
+      json.object([&] {
+        json.member("default", info.default_text);
+        json.member("doc", info.doc);
+        json.member("name", info.name);
+        json.member("type", info.type);
+        json.member("value", values[i]);
+      });
+    }
+  });
 }
 
 /// What kernels meet: the setting comes before the folder.
@@ -75,43 +82,55 @@ std::string state_of(const CacheStat& stat) {
   return cache_is_off;
 }
 
-json describe(const CacheStat& stat) {
-  return {{"directory", stat.directory}, {"state", state_of(stat)},         {"entries", stat.entries},
-          {"bytes", stat.bytes},         {"bound_bytes", stat.bound_bytes}, {"litter", stat.litter}};
+void write(JsonWriter& json, const CacheStat& stat) {
+  json.object([&] {
+    json.member("bound_bytes", stat.bound_bytes);
+    json.member("bytes", stat.bytes);
+    json.member("directory", stat.directory);
+    json.member("entries", stat.entries);
+    json.member("litter", stat.litter);
+    json.member("state", state_of(stat));
+  });
 }
 
-json describe(const CacheEntryInfo& entry) {
-  json row = {{"key", entry.key}, {"bytes", entry.bytes}, {"used", entry.used_unix_seconds}};
-  if (!entry.problem.empty()) row["problem"] = entry.problem;
-  row["manifest"] =
-      entry.manifest.empty() ? json() : json::parse(entry.manifest);  // null: `problem` says why
-  return row;
+void write(JsonWriter& json, const CacheEntryInfo& entry) {
+  json.object([&] {
+    json.member("bytes", entry.bytes);
+    json.member("key", entry.key);
+    // null: `problem` says why
+    json.member("manifest", [&] { json.raw(entry.manifest.empty() ? "null" : entry.manifest); });
+    if (!entry.problem.empty()) json.member("problem", entry.problem);
+    json.member("used", entry.used_unix_seconds);
+  });
 }
 
-json describe_counters() {
-  json row = json::object();
-#define REGARD_COUNTER(name, doc) row[#name] = counters().name.load();
-  REGARD_COUNTERS(REGARD_COUNTER)
+void write_counters(JsonWriter& json) {
+  json.object([&] {
+#define REGARD_COUNTER(name, doc) json.member(#name, counters().name.load());
+    REGARD_COUNTERS(REGARD_COUNTER)
 #undef REGARD_COUNTER
-  return row;
+  });
+}
+
+std::string text_of(const CacheStat& stat) {
+  JsonWriter json;
+  write(json, stat);
+  return json.take();
 }
 
 }  // namespace
 
 std::string describe(const PreparedPlan& prepared) {
-  const PreparedPlan::Ready* ready = prepared.ready_if_prepared();
-  json plan = json::parse(to_json(ready != nullptr ? *ready->plan : prepared.best()));
-  plan["workspace_bytes"] = prepared.workspace_bytes();
-  if (ready != nullptr) {
-    for (std::size_t i = 0; i < ready->kernels.size(); ++i) {
-      plan["stages"][i]["tier"] = word(ready->kernels[i]->tier);
-      plan["stages"][i]["seconds"] = ready->kernels[i]->seconds;
-      const std::string& resources = ready->kernels[i]->resources;
-      if (!resources.empty()) plan["stages"][i]["resources"] = json::parse(resources);
-    }
-    if (!ready->fallback_reason.empty()) plan["fallback_reason"] = ready->fallback_reason;
+  const PreparedPlan::Ready* ready = prepared.answering();
+  PlanFacts facts;
+  facts.workspace_bytes = prepared.workspace_bytes();
+  if (ready == nullptr) return to_json(prepared.best(), facts);
+  for (const auto& kernel : ready->kernels) {
+    facts.stages.push_back(
+        {word(kernel->tier), kernel->resources ? resources_json(*kernel->resources) : "", kernel->seconds});
   }
-  return json_text(plan);
+  facts.fallback_reason = ready->fallback_reason;
+  return to_json(*ready->plan, facts);
 }
 
 Result<std::string> describe_machine() {
@@ -123,54 +142,54 @@ Result<std::string> describe_machine() {
   if (!best) return tl::unexpected(best.error());
   const Result<int> threads = thread_count(0);
   if (!threads) return tl::unexpected(threads.error());
-
-  json info;
-  info["version"] = REGARD_VERSION;
-  info["machine"] = {{"cpu", cpu_model()}, {"cores", cpu::usable_cores()}, {"threads", *threads}};
-  info["target"] = (*best)->name;
-  for (const Target& target : *all) info["targets"].push_back(describe_target(target));
-  info["gpus"] = describe_gpus();
-  info["compiler"] = describe_compiler();
-  info["settings"] = describe_settings(*current);
   const Result<Cache*> cache = process_cache();
-  info["cache"] = cache ? describe((*cache)->stat()) : json{{"state", cache.error().message}};
-  info["built_in_kernels"] = built_in_kernels().size();
-  info["counters"] = describe_counters();
-  return json_text(info);
+
+  JsonWriter json;
+  json.object([&] {
+    json.member("built_in_kernels", built_in_kernels().size());
+    json.member("cache", [&] {
+      if (cache) return write(json, (*cache)->stat());
+      json.object([&] { json.member("state", cache.error().message); });
+    });
+    json.member("compiler", [&] { write_compiler(json); });
+    json.member("counters", [&] { write_counters(json); });
+    json.member("gpus", [&] { write_gpus(json); });
+    json.member("machine", [&] {
+      json.object([&] {
+        json.member("cores", cpu::usable_cores());
+        json.member("cpu", cpu_model());
+        json.member("threads", *threads);
+      });
+    });
+    json.member("settings", [&] { write_settings(json, *current); });
+    json.member("target", (*best)->name);
+    json.member("targets", [&] {
+      json.list([&] {
+        for (const Target& target : *all) write_target(json, target);
+      });
+    });
+    json.member("version", REGARD_VERSION);
+  });
+  return json.take();
 }
 
-Result<std::string> list_kernels(std::string_view target_name, std::string_view profile_name) {
-  const Result<Settings>& current = settings();
-  if (!current) return tl::unexpected(current.error());
-  const Result<std::vector<Target>>& all = targets();
-  if (!all) return tl::unexpected(all.error());
-  if (!target_name.empty()) {
-    if (const Result<const Target*> known = find_target(target_name); !known)
-      return tl::unexpected(known.error());
-  }
-  const std::map<std::string, std::string> in_cache = cached_kernels();
-  json rows = json::array();
-  const auto add = [&](const std::string& key, std::string_view tier) {
-    json& row = rows.emplace_back();
-    row = {{"kernel", key}, {"target", key.substr(0, key.find(' '))}, {"tier", tier}};
-    const auto known = in_cache.find(key);
-    if (known != in_cache.end() && !known->second.empty()) row["resources"] = json::parse(known->second);
-  };
-  const auto wanted = [&](std::string_view key) {
-    return target_name.empty() || key.substr(0, key.find(' ')) == target_name;
-  };
+namespace {
 
-  if (profile_name.empty()) {
-    for (const BuiltInKernel& kernel : built_in_kernels()) {
-      if (current->built_in && wanted(kernel.key)) add(std::string(kernel.key), word(Tier::built_in));
-    }
-    for (const auto& [key, resources] : in_cache) {
-      if (wanted(key)) add(key, word(Tier::cache));
-    }
-    return json_text(rows);
-  }
+/// What list_kernels lists.
+struct Listed {
+  std::string kernel;
+  std::string_view tier;
+};
+
+/// Those of a profile on a target, or on each CPU target.
+Result<std::vector<Listed>> kernels_of_profile(
+    std::string_view profile_name, std::string_view target_name,
+    const std::function<std::string_view(const std::string&)>& tier) {
   const Result<const Profile*> profile = find_profile(profile_name);
   if (!profile) return tl::unexpected(profile.error());
+  const Result<std::vector<Target>>& all = targets();
+  if (!all) return tl::unexpected(all.error());
+  std::vector<Listed> listed;
   for (const Target& target : *all) {
     if (!target_name.empty() && target.name != target_name) continue;
     if (target.kind != TargetKind::cpu && target_name.empty())
@@ -178,12 +197,60 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     const Result<std::vector<KernelKey>> keys = kernels_of(**profile, target);
     if (!keys) return tl::unexpected(keys.error());
     for (const KernelKey& key : *keys) {
-      const std::string text = print(key);
-      const bool built_in = current->built_in && find_built_in(text) != nullptr;
-      add(text, word(built_in ? Tier::built_in : in_cache.contains(text) ? Tier::cache : Tier::compile));
+      std::string text = print(key);
+      const std::string_view from = tier(text);
+      listed.push_back({std::move(text), from});
     }
   }
-  return json_text(rows);
+  return listed;
+}
+
+}  // namespace
+
+Result<std::string> list_kernels(std::string_view target_name, std::string_view profile_name) {
+  const Result<Settings>& current = settings();
+  if (!current) return tl::unexpected(current.error());
+  if (!target_name.empty()) {
+    if (const Result<const Target*> known = find_target(target_name); !known)
+      return tl::unexpected(known.error());
+  }
+  const auto in_cache = cached_kernels();
+  const auto target_of = [](std::string_view kernel) { return kernel.substr(0, kernel.find(' ')); };
+  std::vector<Listed> listed;
+  if (profile_name.empty()) {
+    const auto wanted = [&](std::string_view key) {
+      return target_name.empty() || target_of(key) == target_name;
+    };
+    for (const BuiltInKernel& kernel : built_in_kernels()) {
+      if (current->built_in && wanted(kernel.key))
+        listed.push_back({std::string(kernel.key), word(Tier::built_in)});
+    }
+    for (const auto& [key, resources] : in_cache) {
+      if (wanted(key)) listed.push_back({key, word(Tier::cache)});
+    }
+  } else {
+    Result<std::vector<Listed>> of_profile =
+        kernels_of_profile(profile_name, target_name, [&](const std::string& kernel) {
+          const bool built_in = current->built_in && find_built_in(kernel) != nullptr;
+          return word(built_in ? Tier::built_in : in_cache.contains(kernel) ? Tier::cache : Tier::compile);
+        });
+    if (!of_profile) return tl::unexpected(of_profile.error());
+    listed = std::move(*of_profile);
+  }
+  JsonWriter json;
+  json.list([&] {
+    for (const Listed& row : listed) {
+      json.object([&] {
+        json.member("kernel", row.kernel);
+        const auto known = in_cache.find(row.kernel);
+        if (known != in_cache.end() && known->second)
+          json.member("resources", [&] { json.raw(resources_json(*known->second)); });
+        json.member("target", target_of(row.kernel));
+        json.member("tier", row.tier);
+      });
+    }
+  });
+  return json.take();
 }
 
 namespace {
@@ -217,26 +284,33 @@ Result<std::string> prepare_kernel(std::string_view text) {
   if (Status status = has_numbers(*key); !status) return tl::unexpected(status.error());
   const Result<std::shared_ptr<const LoadedKernel>> kernel = resolve(*key);
   if (!kernel) return tl::unexpected(kernel.error());
-  json row = {{"kernel", (*kernel)->key}, {"tier", word((*kernel)->tier)}, {"seconds", (*kernel)->seconds}};
-  if (!(*kernel)->resources.empty()) row["resources"] = json::parse((*kernel)->resources);
-  if (!(*kernel)->not_kept.empty()) row["not_kept"] = (*kernel)->not_kept;
-  return json_text(row);
+  JsonWriter json;
+  json.object([&] {
+    json.member("kernel", (*kernel)->key);
+    if (!(*kernel)->not_kept.empty()) json.member("not_kept", (*kernel)->not_kept);
+    if (const auto& used = (*kernel)->resources)
+      json.member("resources", [&] { json.raw(resources_json(*used)); });
+    json.member("seconds", (*kernel)->seconds);
+    json.member("tier", word((*kernel)->tier));
+  });
+  return json.take();
 }
 
 Result<std::string> cache_verb(std::string_view verb) {
   const Result<Cache*> cache = process_cache();
   if (!cache) return tl::unexpected(cache.error());
   if (verb == "list" || verb == "verify") {
-    json rows = json::array();
-    for (const CacheEntryInfo& entry : verb == "list" ? (*cache)->list() : (*cache)->verify()) {
-      rows.push_back(describe(entry));
-    }
-    return json_text(rows);
+    JsonWriter json;
+    json.list([&] {
+      for (const CacheEntryInfo& entry : verb == "list" ? (*cache)->list() : (*cache)->verify())
+        write(json, entry);
+    });
+    return json.take();
   }
-  if (verb == "stat") return json_text(describe((*cache)->stat()));
+  if (verb == "stat") return text_of((*cache)->stat());
   if (verb == "gc" || verb == "clean") remove_abandoned_temporaries();
-  if (verb == "gc") return json_text(describe((*cache)->gc()));
-  if (verb == "clean") return json_text(describe((*cache)->clean()));
+  if (verb == "gc") return text_of((*cache)->gc());
+  if (verb == "clean") return text_of((*cache)->clean());
   static constexpr std::string_view verbs[] = {"list", "stat", "verify", "gc", "clean"};
   return invalid(fmt::format("unknown cache verb '{}'{}", verb, suggestion(verb, verbs)));
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <limits>
 
 #include "base/forever.h"
@@ -89,7 +88,7 @@ Result<const Target*> find_best() {
 }  // namespace
 
 Result<const Target*> best_target() {
-  return forever<find_best>();
+  return forever_unless_scarce<find_best>();
 }
 
 Result<const Target*> best_cuda_target() {
@@ -121,11 +120,8 @@ Result<int> thread_count(int requested) {
 }
 
 std::string cpu_model() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown CPU";
+  const std::string_view model = cpu::cpu_model();
+  return model.empty() ? "unknown CPU" : std::string(model);
 }
 
 }  // namespace regard

@@ -25,7 +25,7 @@ Status runs_on(const Target&, const cuda::Device&);
 /// Threads for CPU targets: `requested`, else REGARD_THREADS, else all cores this process may use.
 Result<int> thread_count(int requested);
 
-/// "AMD EPYC 9654", or "unknown CPU" where the system does not say.
+/// "AMD EPYC 9654 96-Core Processor", or "unknown CPU" where the system does not say.
 std::string cpu_model();
 
 }  // namespace regard

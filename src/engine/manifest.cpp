@@ -1,45 +1,96 @@
 #include "engine/manifest.h"
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
+#include <array>
+#include <utility>
+
+#include "base/json_reader.h"
+#include "base/json_writer.h"
 
 namespace regard {
 namespace {
 
-/// Whether readers find all that they look for.
-bool are_resources(const nlohmann::json& found) {
-  if (!found.is_object()) return false;
-  const nlohmann::json complete = resources_json({});
-  return std::ranges::all_of(complete.items(), [&](const auto& item) {
-    const auto value = found.find(item.key());
-    if (value == found.end()) return false;
-    if (!item.value().is_array()) return value->is_number_integer();
-    return value->is_array() &&
-           std::ranges::all_of(*value, [](const nlohmann::json& text) { return text.is_string(); });
-  });
-}
+using Kind = JsonEvent::Kind;
+using Number = std::pair<std::string_view, std::int64_t Resources::*>;
+
+/// Both kinds of spilled bytes stand there as one.
+constexpr Number numbers[] = {
+    {"barriers", &Resources::barriers},         {"registers", &Resources::registers},
+    {"shared_bytes", &Resources::shared_bytes}, {"spill_bytes", &Resources::spill_store_bytes},
+    {"stack_bytes", &Resources::stack_bytes},   {"wgmma", &Resources::wgmma}};
+constexpr std::string_view warnings = "warnings";
+
+/// Reads the members of the object "resources". They count where readers find all that they look for.
+class ResourcesReader {
+ public:
+  void begin() { *this = {}; }
+
+  void read_member(const JsonEvent& json) {
+    in_warnings_ = json.key == warnings;
+    if (in_warnings_) take(std::size(numbers), json.kind == Kind::list);
+    for (std::size_t i = 0; i < std::size(numbers); ++i) {
+      if (json.key != numbers[i].first) continue;
+      take(i, json.kind == Kind::integer);
+      found_.*numbers[i].second = json.integer;
+    }
+  }
+
+  void read_inside(const JsonEvent& json) {
+    if (!in_warnings_) return;
+    if (json.kind == Kind::text) found_.performance_warnings.emplace_back(json.text);
+    if (json.kind != Kind::text && json.kind != Kind::end) odd_ = true;
+  }
+
+  std::optional<Resources> found() const {
+    for (const bool given : given_)
+      if (!given) return std::nullopt;
+    return odd_ ? std::nullopt : std::optional(found_);
+  }
+
+ private:
+  void take(std::size_t member, bool right) {
+    given_[member] = true;
+    odd_ = odd_ || !right;
+  }
+
+  Resources found_;
+  std::array<bool, std::size(numbers) + 1> given_{};
+  bool odd_ = false, in_warnings_ = false;
+};
 
 }  // namespace
 
-nlohmann::json resources_json(const Resources& used) {
-  return {{"registers", used.registers},
-          {"stack_bytes", used.stack_bytes},
-          {"spill_bytes", used.spill_store_bytes + used.spill_load_bytes},
-          {"shared_bytes", used.shared_bytes},
-          {"barriers", used.barriers},
-          {"wgmma", used.wgmma},
-          {"warnings", used.performance_warnings}};
+std::string resources_json(const Resources& used) {
+  Resources written = used;
+  written.spill_store_bytes += used.spill_load_bytes;
+  JsonWriter json;
+  json.object([&] {
+    for (const auto& [name, member] : numbers) json.member(name, written.*member);
+    json.member(warnings, written.performance_warnings);
+  });
+  return json.take();
 }
 
-Manifest::Manifest(const std::string& json) {
-  const nlohmann::json parsed = nlohmann::json::parse(json, nullptr, false);
-  if (!parsed.is_object()) return;
-  for (const auto& [name, field] : {std::pair("kernel", &kernel), std::pair("compiler", &compiler)}) {
-    const auto found = parsed.find(name);
-    if (found != parsed.end() && found->is_string()) *field = found->get<std::string>();
+Manifest::Manifest(std::string_view json) {
+  ResourcesReader reader;
+  bool in_resources = false;
+  const Status read = read_json(json, "a manifest", [&](const JsonEvent& event) -> Status {
+    if (event.depth == 1 && event.kind != Kind::end) {
+      in_resources = event.key == "resources" && event.kind == Kind::object;
+      if (event.key == "resources") reader.begin();
+      if (event.key == "kernel") kernel = event.kind == Kind::text ? event.text : "";
+      if (event.key == "compiler") compiler = event.kind == Kind::text ? event.text : "";
+    } else if (in_resources && event.depth == 2) {
+      if (event.kind != Kind::end) reader.read_member(event);
+    } else if (in_resources && event.depth > 2) {
+      reader.read_inside(event);
+    }
+    return {};
+  });
+  if (!read) {
+    *this = Manifest();
+    return;
   }
-  const auto found = parsed.find("resources");
-  if (found != parsed.end() && are_resources(*found)) resources = found->dump();
+  resources = reader.found();
 }
 
 }  // namespace regard

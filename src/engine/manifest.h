@@ -1,22 +1,24 @@
 // What a cache entry's manifest says, as resolve.cpp wrote it; whatever is odd there reads as empty.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "compile/resources.h"
 
 namespace regard {
 
-/// As they stand in a manifest.
-nlohmann::json resources_json(const Resources&);
+/// As they stand in a manifest: JSON.
+std::string resources_json(const Resources&);
 
 struct Manifest {
-  std::string kernel;     ///< the key's text
-  std::string compiler;   ///< its identity
-  std::string resources;  ///< gpu: JSON (compile/resources.h)
+  std::string kernel;                  ///< the key's text
+  std::string compiler;                ///< its identity
+  std::optional<Resources> resources;  ///< of a GPU's kernel
 
-  explicit Manifest(const std::string& json);
+  Manifest() = default;
+  explicit Manifest(std::string_view json);
 };
 
 }  // namespace regard

@@ -97,7 +97,8 @@ Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& gi
   }
 
   Result<SharedPlan> made = make(problem, options);
-  if (!made) return made;
+  // A plan for all cores is not kept while nobody knows how many there are.
+  if (!made || (options.threads == 0 && !cores_are_known())) return made;
   auto entry = std::make_unique<Entry>(
       Entry{key, problem, std::string(options.target), std::string(options.family), options.threads, *made});
   for (std::size_t probe = 0; probe < probes; ++probe) {

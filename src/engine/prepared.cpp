@@ -42,6 +42,10 @@ std::int64_t PreparedPlan::workspace_bytes() const {
 Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
   if (const Ready* known = ready_if_prepared()) return known;
   Result<Ready> found = kernels_of(best_);
+  if (is_scarce(found) && fallback_) {  // the best plan is tried again at the next call
+    const Result<const Ready*> other = fallback_ready(found.error().message);
+    if (other) return other;
+  }
   if (!found && found.error().kind == ErrorKind::no_kernel && fallback_)
     found = kernels_of_fallback(found.error().message);
   if (!found) return tl::unexpected(found.error());

@@ -50,6 +50,11 @@ class PreparedPlan {
   Result<const Ready*> fallback_ready(const std::string& why);
   /// nullptr until ready() succeeded.
   const Ready* ready_if_prepared() const { return ready_.load(std::memory_order_acquire); }
+  /// The same, or the fallback that answered so far.
+  const Ready* answering() const {
+    const Ready* best = ready_if_prepared();
+    return best != nullptr ? best : fallback_ready_.load(std::memory_order_acquire);
+  }
 
  private:
   friend class SharedPlan;

@@ -6,13 +6,12 @@
 #include <chrono>
 #include <map>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "base/forever.h"
 #include "base/fork_local.h"
-#include "base/json_text.h"
+#include "base/json_writer.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "compile/toolchain.h"
@@ -61,15 +60,17 @@ Digest identity_of(const KernelKey& key, const Rendered& rendered, std::string_v
 
 std::string manifest_of(const KernelKey& key, const Rendered& rendered, const Toolchain& toolchain,
                         const Compiled& compiled) {
-  nlohmann::json manifest;
-  manifest["kernel"] = print(key);
-  manifest["target"] = key.target;
-  manifest["symbol"] = rendered.symbol;
-  manifest["compiler"] = toolchain.identity();
-  manifest["options"] = rendered.options;
-  manifest["compile_seconds"] = compiled.seconds;
-  if (compiled.resources) manifest["resources"] = resources_json(*compiled.resources);
-  return json_text(manifest);
+  JsonWriter json;
+  json.object([&] {
+    json.member("compile_seconds", compiled.seconds);
+    json.member("compiler", toolchain.identity());
+    json.member("kernel", print(key));
+    json.member("options", rendered.options);
+    if (compiled.resources) json.member("resources", [&] { json.raw(resources_json(*compiled.resources)); });
+    json.member("symbol", rendered.symbol);
+    json.member("target", key.target);
+  });
+  return json.take();
 }
 
 /// GPUs get theirs later, each when it is first used there.
@@ -162,7 +163,9 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   };
 
   if (!toolchain) {
-    return without_compiling(std::nullopt, "cannot be compiled: " + toolchain.error().message);
+    Loaded found = without_compiling(std::nullopt, "cannot be compiled: " + toolchain.error().message);
+    if (!found && is_scarce(toolchain)) found.error().kind = ErrorKind::no_memory;
+    return found;
   }
   const Digest digest = identity_of(key, *rendered, (*toolchain)->identity());
   steps.done("key");
@@ -214,9 +217,24 @@ Loaded resolve_once(const KernelKey& key) {
   return loaded;
 }
 
+/// What was found, or not, and when to look again for what was not to be had for lack of memory, files or
+/// disk: at the next call, and then ever less often, as a compile that fails takes a while.
 struct Slot {
   std::mutex mutex;
   std::optional<Loaded> answer;
+  int scarce_answers = 0;
+  Clock::time_point again;
+
+  const Loaded& look(const KernelKey& key) {
+    const bool keeps = answer && (!is_scarce(*answer) || Clock::now() < again);
+    if (keeps) return *answer;
+    const Clock::time_point start = Clock::now();
+    answer = resolve_once(key);
+    constexpr int longest = 100;  // times what looking took
+    if (is_scarce(*answer))
+      again = Clock::now() + std::min(scarce_answers++, longest) * (Clock::now() - start);
+    return *answer;
+  }
 };
 
 struct Slots {
@@ -245,7 +263,7 @@ Counters& counters() {
 }
 
 Result<Cache*> process_cache() {
-  const auto& cache = forever<[]() -> Result<std::unique_ptr<Cache>> {
+  const auto& cache = forever_unless_scarce<[]() -> Result<std::unique_ptr<Cache>> {
     const Result<Settings>& current = settings();
     if (!current) return tl::unexpected(current.error());
     return std::make_unique<Cache>(default_cache_directory(), current->cache_bytes,
@@ -265,11 +283,7 @@ Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
     slot = entry;
   }
   const std::lock_guard lock(slot->mutex);
-  if (slot->answer) return *slot->answer;
-  Loaded found = resolve_once(key);
-  // There may be memory again at the next call.
-  if (found || found.error().kind != ErrorKind::no_memory) slot->answer = found;
-  return found;
+  return slot->look(key);
 }
 
 }  // namespace regard

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "cache/cache.h"
+#include "compile/resources.h"
 #include "device/cpu.h"
 #include "device/cuda.h"
 #include "plan/kernel_key.h"
@@ -31,13 +33,13 @@ struct LoadedKernel {
   std::string key;
   Code code;
   Tier tier = Tier::built_in;
-  double seconds = 0;     ///< what finding, loading or compiling it took
-  std::string resources;  ///< gpu: registers, spills, shared memory, ... as JSON (compile/resources.h)
-  std::string not_kept;   ///< why what was compiled is not in the cache; empty when it is
+  double seconds = 0;                  ///< what finding, loading or compiling it took
+  std::optional<Resources> resources;  ///< of a GPU's kernel
+  std::string not_kept;                ///< why what was compiled is not in the cache; empty when it is
 };
 
-/// Single flight per key; the answer, a failure too, is kept for the life of the process. The error says
-/// every place searched and what would make the kernel available.
+/// Single flight per key; the answer, a failure too, is kept for the life of the process, unless memory,
+/// files or disk were scarce. The error says every place searched and what would make the kernel available.
 Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey&);
 
 /// The process's cache, by the settings; an error only when the settings are bad.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <tuple>
 
+#include "base/of_thread.h"
 #include "kernels/sm90/forward_layout.h"
 
 namespace regard {
@@ -172,6 +173,9 @@ class Recent {
   std::uint64_t uses_ = 0;
 };
 
+/// 128 KiB, for threads that come here alone.
+const OfThread<Recent> recent_of_thread;
+
 Boxes boxes_of(const Problem& p, const Tensor& tensor, std::int64_t box_rows, std::int64_t box_heads = 1) {
   return {tensor.rows, tensor.columns, tensor.count, tensor.heads, tensor.batches,
           box_rows,    box_heads,      tensor.dtype, is_ragged(p)};
@@ -215,8 +219,9 @@ Status tensor_maps(const Plan& plan, const Stage& stage, const Arguments& argume
   constexpr std::int64_t group_rows = Sm90ForwardLayout::group_rows;
   const std::int64_t rows =
       std::min<std::int64_t>(Sm90ForwardLayout::rows_of_head(algorithm.block_q, algorithm.group), group_rows);
-  // 128 KiB, for threads that come here alone.
-  static thread_local const std::unique_ptr<Recent> recent = std::make_unique<Recent>();
+  if (recent_of_thread.get() == nullptr && !recent_of_thread.set(std::make_unique<Recent>()))
+    return fail(ErrorKind::no_memory, "out of memory");
+  Recent* const recent = recent_of_thread.get();
   Status status = recent->find(boxes_of(p, all.q, rows, group_rows / rows), "q", maps.q);
   if (status) status = recent->find(boxes_of(p, all.k, block_k), "k", maps.k);
   if (status) status = recent->find(boxes_of(p, all.v, block_k), "v", maps.v);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
 #include "oracle/oracle.h"
 
 namespace regard::oracle {
@@ -42,19 +42,21 @@ Options sample(const Problem& p, int threads) {
   return options;
 }
 
-/// JSON has no infinity.
-nlohmann::json number(double value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(std::to_string(value));
+/// JSON has no infinity: that is a word.
+void write_number(JsonWriter& json, std::string_view name, double value) {
+  std::isfinite(value) ? json.member(name, value) : json.member(name, std::to_string(value));
 }
 
-nlohmann::json to_json(const Comparison& c) {
-  return {{"max_absolute", number(c.max_absolute)},
-          {"max_relative", number(c.max_relative)},
-          {"tolerance", number(c.tolerance)},
-          {"worst", number(c.worst)},
-          {"compared", c.compared},
-          {"wrong", c.wrong},
-          {"ok", c.ok}};
+void write(JsonWriter& json, const Comparison& c) {
+  json.object([&] {
+    json.member("compared", c.compared);
+    write_number(json, "max_absolute", c.max_absolute);
+    write_number(json, "max_relative", c.max_relative);
+    json.member("ok", c.ok);
+    write_number(json, "tolerance", c.tolerance);
+    write_number(json, "worst", c.worst);
+    json.member("wrong", c.wrong);
+  });
 }
 
 }  // namespace
@@ -64,21 +66,30 @@ Result<std::string> check_report(const Problem& problem, const regard_arguments&
   const Result<Outputs> expected = run(problem, arguments, options);
   if (!expected) return tl::unexpected<Error>(expected.error());
 
-  nlohmann::json outputs = nlohmann::json::object(), skipped = nlohmann::json::array();
-  bool ok = true;
-  for (const Comparison& comparison : compare(problem, arguments, *expected)) {
-    outputs[std::string(role_name(comparison.role))] = to_json(comparison);
-    ok = ok && comparison.ok;
-  }
-  for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
-    const TensorSpec spec = tensor_spec(problem, static_cast<regard_role>(i));
-    if (spec.use == REGARD_OUTPUT && !outputs.contains(std::string(spec.name))) skipped.push_back(spec.name);
-  }
-  const nlohmann::json report = {{"ok", ok},
-                                 {"sampled", options.max_rows > 0 || options.max_heads > 0},
-                                 {"skipped", skipped},
-                                 {"outputs", outputs}};
-  return report.dump();
+  std::vector<Comparison> comparisons = compare(problem, arguments, *expected);
+  std::ranges::sort(comparisons, {}, [](const Comparison& c) { return role_name(c.role); });
+  const auto compared = [&](regard_role role) {
+    return std::ranges::find(comparisons, role, &Comparison::role) != comparisons.end();
+  };
+  JsonWriter json;
+  json.object([&] {
+    json.member("ok", std::ranges::all_of(comparisons, &Comparison::ok));
+    json.member("outputs", [&] {
+      json.object([&] {
+        for (const Comparison& c : comparisons) json.member(role_name(c.role), [&] { write(json, c); });
+      });
+    });
+    json.member("sampled", options.max_rows > 0 || options.max_heads > 0);
+    json.member("skipped", [&] {
+      json.list([&] {
+        for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+          const TensorSpec spec = tensor_spec(problem, static_cast<regard_role>(i));
+          if (spec.use == REGARD_OUTPUT && !compared(static_cast<regard_role>(i))) json.value(spec.name);
+        }
+      });
+    });
+  });
+  return json.take();
 }
 
 }  // namespace regard::oracle

@@ -3,58 +3,85 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json_writer.h"
 #include "plan/plan.h"
 
 namespace regard {
 
 namespace {
 
-nlohmann::json json_of(const Plan& plan) {
-  nlohmann::json stages = nlohmann::json::array();
-  for (const Stage& stage : plan.stages) {
-    stages.push_back({{"kernel", print(stage.kernel)},
-                      {"grid", stage.grid},
-                      {"scratch_bytes", stage.scratch_bytes},
-                      {"shared_bytes", stage.shared_bytes}});
-  }
-  return nlohmann::json{{"problem", print(plan.problem)},
-                        {"target", plan.target->name},
-                        {"family", word(plan.family)},
-                        {plan.target->kind == TargetKind::cpu ? "threads" : "multiprocessors", plan.threads},
-                        {"splits", plan.splits},
-                        {"split_keys", plan.split_keys},
-                        {"heads_together", plan.heads_together},
-                        {"query_parts", plan.query_parts},
-                        {"part_queries", plan.part_queries},
-                        {"part_heads", plan.part_heads},
-                        {"parts_apart", plan.parts_apart},
-                        {"workspace_bytes", plan.workspace.total},
-                        {"cost_seconds", plan.cost_seconds},
-                        {"stages", stages}};
+void write(JsonWriter& json, const Stage& stage, const PlanFacts::OfStage& facts) {
+  json.object([&] {
+    json.member("grid", stage.grid);
+    json.member("kernel", print(stage.kernel));
+    if (!facts.resources.empty()) json.member("resources", [&] { json.raw(facts.resources); });
+    json.member("scratch_bytes", stage.scratch_bytes);
+    if (facts.seconds) json.member("seconds", *facts.seconds);
+    json.member("shared_bytes", stage.shared_bytes);
+    if (!facts.tier.empty()) json.member("tier", facts.tier);
+  });
+}
+
+void write(JsonWriter& json, const Plan& plan, const PlanFacts& facts) {
+  const bool cpu = plan.target->kind == TargetKind::cpu;
+  json.object([&] {
+    json.member("cost_seconds", plan.cost_seconds);
+    if (!facts.fallback_reason.empty()) json.member("fallback_reason", facts.fallback_reason);
+    json.member("family", word(plan.family));
+    json.member("heads_together", plan.heads_together);
+    if (!cpu) json.member("multiprocessors", plan.threads);
+    json.member("part_heads", plan.part_heads);
+    json.member("part_queries", plan.part_queries);
+    json.member("parts_apart", plan.parts_apart);
+    json.member("problem", print(plan.problem));
+    json.member("query_parts", plan.query_parts);
+    json.member("split_keys", plan.split_keys);
+    json.member("splits", plan.splits);
+    json.member("stages", [&] {
+      json.list([&] {
+        for (std::size_t i = 0; i < plan.stages.size(); ++i)
+          write(json, plan.stages[i], i < facts.stages.size() ? facts.stages[i] : PlanFacts::OfStage());
+      });
+    });
+    json.member("target", plan.target->name);
+    if (cpu) json.member("threads", plan.threads);
+    json.member("workspace_bytes", facts.workspace_bytes.value_or(plan.workspace.total));
+  });
+}
+
+void write(JsonWriter& json, const Verdict& verdict) {
+  json.object([&] {
+    json.member("accepted", verdict.accepted);
+    json.member("candidate", verdict.candidate);
+    json.member("chosen", verdict.chosen);
+    json.member("reason", verdict.reason);
+    json.member("rule", verdict.rule);
+  });
 }
 
 }  // namespace
 
-std::string to_json(const Plan& plan) {
-  return json_of(plan).dump();
+std::string to_json(const Plan& plan, const PlanFacts& facts) {
+  JsonWriter json;
+  write(json, plan, facts);
+  return json.take();
 }
 
-std::string to_json(const Explanation& explanation) {
-  nlohmann::json verdicts = nlohmann::json::array();
-  for (const Verdict& verdict : explanation.verdicts) {
-    verdicts.push_back({{"candidate", verdict.candidate},
-                        {"accepted", verdict.accepted},
-                        {"chosen", verdict.chosen},
-                        {"rule", verdict.rule},
-                        {"reason", verdict.reason}});
-  }
-  nlohmann::json json{
-      {"problem", explanation.problem}, {"target", explanation.target}, {"verdicts", verdicts}};
-  if (explanation.plan) json["plan"] = json_of(*explanation.plan);
-  if (!explanation.refusal.empty()) json["refusal"] = explanation.refusal;
-  return json.dump();
+std::string to_json(const Explanation& explanation, const PlanFacts& facts) {
+  JsonWriter json;
+  json.object([&] {
+    if (explanation.plan) json.member("plan", [&] { write(json, *explanation.plan, facts); });
+    json.member("problem", explanation.problem);
+    if (!explanation.refusal.empty()) json.member("refusal", explanation.refusal);
+    json.member("target", explanation.target);
+    json.member("verdicts", [&] {
+      json.list([&] {
+        for (const Verdict& verdict : explanation.verdicts) write(json, verdict);
+      });
+    });
+  });
+  return json.take();
 }
 
 namespace {

@@ -98,8 +98,20 @@ struct Explanation {
 /// The best plan, or a refusal whose message names the reasons. `explanation` may be null.
 Result<Plan> plan(const Problem&, const Target&, const PlanOptions&, Explanation* explanation = nullptr);
 
-std::string to_json(const Plan&);
-std::string to_json(const Explanation&);
+/// What is known of a plan beyond itself, for its JSON; what is empty is left out.
+struct PlanFacts {
+  struct OfStage {
+    std::string_view tier;
+    std::string resources;  ///< of a GPU's kernel, as JSON
+    std::optional<double> seconds;
+  };
+  std::vector<OfStage> stages;
+  std::string_view fallback_reason;
+  std::optional<std::int64_t> workspace_bytes;  ///< enough for the fallback too
+};
+
+std::string to_json(const Plan&, const PlanFacts& = {});
+std::string to_json(const Explanation&, const PlanFacts& = {});
 /// Refused candidates are grouped by recipe and rule, or, with `all`, have a line each.
 std::string to_text(const Explanation&, bool all = false);
 

@@ -30,6 +30,9 @@ Result<std::string> word_of(const TomlValue& value, const toml::node& item) {
   return tl::unexpected(value.wrong("a string, a whole number, true or false, or a list of them").value());
 }
 
+/// Ten times what the largest profile makes before those that make no sense are left out.
+constexpr std::size_t most_combinations = 1 << 18;
+
 /// Multiplies `texts` by the values of one key.
 Status multiply(const TomlValue& value, std::vector<std::string>& texts) {
   std::vector<const toml::node*> items;
@@ -38,7 +41,14 @@ Status multiply(const TomlValue& value, std::vector<std::string>& texts) {
   } else {
     items.push_back(&value.node);
   }
+  if (items.size() * texts.size() > most_combinations) {
+    return invalid(
+        fmt::format("{}: with '{}' the lists of this table make {} combinations, and may make {}; give some "
+                    "of them a table of their own",
+                    value.where(), value.key, items.size() * texts.size(), most_combinations));
+  }
   std::vector<std::string> product;
+  product.reserve(items.size() * texts.size());
   for (const std::string& text : texts) {
     for (const toml::node* item : items) {
       const Result<std::string> word = word_of(value, *item);
@@ -114,13 +124,19 @@ Result<Profile> parse_profile(std::string_view text, std::string_view file) {
   if (!table) return tl::unexpected(table.error());
   Profile profile;
   profile.name = stem_of(file);
+  std::size_t count = 0;
   const std::map<std::string_view, TomlReader> readers = {
       {"doc", [&](const TomlValue& v) { return v.text(profile.doc); }},
       {"everything", [&](const TomlValue& v) { return v.flag(profile.everything); }},
       {"variants",
        [&](const TomlValue& v) {
-         return read_tables(v, [&](const toml::table& row, int line) {
-           return expand(row, file, line, profile.variants.emplace_back());
+         return read_tables(v, [&](const toml::table& row, int line) -> Status {
+           if (Status status = expand(row, file, line, profile.variants.emplace_back()); !status)
+             return status;
+           count += profile.variants.back().signatures.size();
+           if (count <= most_combinations) return {};
+           return invalid(fmt::format("{}:{}: with this table its signatures are more than {}", file, line,
+                                      most_combinations));
          });
        }},
   };
@@ -143,7 +159,7 @@ namespace {
 struct Shelf {
   std::string_view path;
   std::string name;
-  mutable std::atomic<const Result<Profile>*> profile{nullptr};
+  mutable std::atomic<const Result<Profile>*> profile{nullptr}, scarce{nullptr};
 };
 
 const std::deque<Shelf>& shelves() {
@@ -165,7 +181,8 @@ const Result<Profile>& profile_on(const Shelf& shelf) {
   const Result<std::string> text = data_file(shelf.path);
   auto fresh = std::make_unique<const Result<Profile>>(
       text.and_then([&shelf](const std::string& toml) { return parse_profile(toml, shelf.path); }));
-  return publish(shelf.profile, std::move(fresh));
+  auto& place = is_scarce(*fresh) ? shelf.scarce : shelf.profile;
+  return publish(place, std::move(fresh));
 }
 
 }  // namespace

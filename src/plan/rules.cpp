@@ -19,6 +19,7 @@ std::span<const Rule> rules() {
       REGARD_RULE(head_dims_aligned),
       REGARD_RULE(wide_heads_are_plain),
 
+      REGARD_RULE(tile_is_complete),
       REGARD_SHAPE_RULE(positions_fit),
       REGARD_SHAPE_RULE(few_query_rows),
       REGARD_RULE(decode_without_dropout),
@@ -42,7 +43,6 @@ std::span<const Rule> rules() {
       REGARD_RULE(v3_tile),
       REGARD_RULE(batch_prefill_gfx11),
 
-      REGARD_RULE(tile_is_complete),
       REGARD_RULE(launch_fits),
       REGARD_RULE(two_warps_share_rows),
       REGARD_RULE(shared_memory_fits),

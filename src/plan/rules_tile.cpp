@@ -7,6 +7,7 @@
 
 #include "plan/gpu_plans.h"
 #include "plan/pipelines.h"
+#include "plan/cpu_plans.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
 
@@ -59,16 +60,35 @@ bool computes_scores(const Question& q) {
 
 }  // namespace
 
-Refusal tile_is_complete(const Question& q) {
-  if (!has_gpu_tile(q)) return {};
-  const Target::Tile& tile = *q.candidate.tile;
-  for (std::string_view name : {"block_q", "block_k", "warps"}) {
-    if (value_of(tile, name) <= 0) {
-      return fmt::format("its tile (line {} of targets/{}.toml) does not say {}", tile.line, q.target.name,
-                         name);
-    }
+namespace {
+
+/// The numbers that plans of a kernel divide by.
+std::span<const std::string_view> needed_numbers(const Target& target, std::string_view kernel) {
+  static constexpr std::string_view of_gpu[] = {"block_q", "block_k", "warps"},
+                                    of_tiles[] = {"block_q", "block_k"}, of_keys[] = {"block_k"};
+  if (target.kind != TargetKind::cpu) return of_gpu;
+  if (kernel.starts_with("generic_") || kernel == "combine") return {};
+  if (kernel == "decode" || kernel == "append_kv") return of_keys;
+  return of_tiles;
+}
+
+Refusal lacks_number(const Target& target, const Target::Tile& tile) {
+  for (std::string_view name : needed_numbers(target, tile.kernel)) {
+    if (value_of(tile, name) > 0) continue;
+    return fmt::format("its tile (line {} of targets/{}.toml) does not say {}", tile.line, target.name, name);
   }
   return {};
+}
+
+}  // namespace
+
+Refusal tile_is_complete(const Question& q) {
+  if (q.candidate.tile == nullptr) return {};
+  if (q.target.kind != TargetKind::cpu && q.target.wave <= 0)
+    return fmt::format("targets/{}.toml does not say wave", q.target.name);
+  if (Refusal lacks = lacks_number(q.target, *q.candidate.tile)) return lacks;
+  const Target::Tile* appends = q.candidate.recipe->appends ? append_tile(q.problem, q.target) : nullptr;
+  return appends != nullptr ? lacks_number(q.target, *appends) : Refusal();
 }
 
 Refusal launch_fits(const Question& q) {

@@ -1,5 +1,6 @@
 // Reading TOML strictly: an unknown key or a wrong type is an error with file, line and the nearest right
-// word. Only the .cpp files that read data include this (toml++ is a heavy header).
+// word, and every number has a range. Only the .cpp files that read data include this (toml++ is a heavy
+// header).
 #pragma once
 
 #include <fmt/format.h>
@@ -8,13 +9,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/nearest.h"
 #include "base/result.h"
+#include "base/split.h"
 #include "problem/words.h"
 
 namespace regard {
@@ -23,6 +28,8 @@ namespace regard {
 struct TomlValue {
   const toml::node& node;
   std::string_view file, key;
+
+  static constexpr double most_real = 1e9;
 
   std::string where() const { return fmt::format("{}:{}", file, node.source().begin.line); }
 
@@ -37,10 +44,16 @@ struct TomlValue {
     return {};
   }
 
+  /// From `least` to `most`, which are checked before `out`, which may be smaller than 64 bits, gets it.
   template <class Integer>
-  Status number(Integer& out) const {
+  Status number(Integer& out, std::int64_t least = 0,
+                std::int64_t most = std::numeric_limits<Integer>::max()) const {
     const auto value = node.value_exact<std::int64_t>();
     if (!value) return wrong("a whole number");
+    if (*value < 0 && least == 0) return invalid(fmt::format("{}: '{}' must not be negative", where(), key));
+    if (*value < least || *value > most) {
+      return invalid(fmt::format("{}: '{}' is {}, and must be {} to {}", where(), key, *value, least, most));
+    }
     out = static_cast<Integer>(*value);
     return {};
   }
@@ -55,17 +68,19 @@ struct TomlValue {
   Status real(double& out) const {
     const auto value = node.value<double>();
     if (!value || !node.is_number()) return wrong("a number");
+    if (!(*value >= 0 && *value <= most_real))
+      return invalid(fmt::format("{}: '{}' is {}, and must be 0 to {}", where(), key, *value, most_real));
     out = *value;
     return {};
   }
 
-  Status numbers(std::vector<std::int64_t>& out) const {
+  Status numbers(std::vector<std::int64_t>& out, std::int64_t least, std::int64_t most) const {
     const toml::array* array = node.as_array();
     if (array == nullptr) return wrong("a list of whole numbers");
     for (const toml::node& item : *array) {
-      if (Status status = TomlValue{item, file, key}.number(out.emplace_back()); !status) {
-        return wrong("a list of whole numbers");
-      }
+      if (!item.is_integer()) return wrong("a list of whole numbers");
+      if (Status status = TomlValue{item, file, key}.number(out.emplace_back(), least, most); !status)
+        return status;
     }
     return {};
   }
@@ -152,12 +167,32 @@ inline Status read_tables(const TomlValue& value,
   return {};
 }
 
+/// So long that people can read it, and so short that nothing that grows with its square takes long.
+inline constexpr std::size_t longest_toml = 1 << 18;
+/// A dotted key is a table in a table for each dot, which are taken apart on the stack.
+inline constexpr std::ptrdiff_t most_dots_in_line = 100;
+
+/// The library's words in one line, without its name of the file.
+inline std::string on_one_line(std::string_view text) {
+  std::string line(text);
+  std::ranges::replace_if(line, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  return line;
+}
+
 inline Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
-  try {
-    return toml::parse(text, file);
-  } catch (const toml::parse_error& error) {
-    return invalid(fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
+  if (text.size() > longest_toml)
+    return invalid(fmt::format("{}: it is {} bytes long, and may have {}", file, text.size(), longest_toml));
+  int number = 0;
+  for (const std::string_view line : split(text, "\n")) {
+    ++number;
+    if (std::ranges::count(line, '.') > most_dots_in_line)
+      return invalid(fmt::format("{}:{}: it has more than {} dots", file, number, most_dots_in_line));
   }
+  // Without a name for the file, a copy of which it would allocate where it must not throw.
+  toml::parse_result parsed = toml::parse(text);
+  if (parsed) return std::move(parsed).table();
+  const toml::parse_error& error = parsed.error();
+  return invalid(fmt::format("{}:{}: {}", file, error.source().begin.line, on_one_line(error.description())));
 }
 
 }  // namespace regard

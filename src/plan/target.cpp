@@ -1,6 +1,7 @@
 #include "plan/target.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/embedded.h"
 #include "base/forever.h"
@@ -11,6 +12,11 @@
 
 namespace regard {
 namespace {
+
+/// Beyond what any kernel has, and so small that products of all numbers of a tile stay within 64 bits.
+constexpr std::int64_t most_of_tile = 1 << 14;
+/// A table of this many tiles is planned in milliseconds.
+constexpr std::size_t most_tiles = 4096;
 
 constexpr std::string_view kinds[] = {"cpu", "cuda", "hip"};
 
@@ -48,19 +54,19 @@ Status read_fragment(const toml::table& table, std::string_view file, int line, 
   fragment.line = line;
   return read_table(table, file,
                     {{"dtypes", [&](const TomlValue& v) { return v.words(fragment.dtypes); }},
-                     {"m", [&](const TomlValue& v) { return v.number(fragment.m); }},
-                     {"n", [&](const TomlValue& v) { return v.number(fragment.n); }},
-                     {"k", [&](const TomlValue& v) { return v.number(fragment.k); }}});
+                     {"m", [&](const TomlValue& v) { return v.number(fragment.m, 1, most_of_tile); }},
+                     {"n", [&](const TomlValue& v) { return v.number(fragment.n, 1, most_of_tile); }},
+                     {"k", [&](const TomlValue& v) { return v.number(fragment.k, 1, most_of_tile); }}});
 }
 
 /// The numbers of a tile.
 std::map<std::string_view, TomlReader> tile_readers(Target::Tile& tile) {
   std::map<std::string_view, TomlReader> readers = {
-      {"max_d", [&](const TomlValue& v) { return v.number(tile.max_d); }},
-      {"max_dv", [&](const TomlValue& v) { return v.number(tile.max_dv); }},
+      {"max_d", [&](const TomlValue& v) { return v.number(tile.max_d, 1, most_of_tile); }},
+      {"max_dv", [&](const TomlValue& v) { return v.number(tile.max_dv, 1, most_of_tile); }},
   };
 #define REGARD_READER(name, default_value, doc) \
-  readers[#name] = [&](const TomlValue& v) { return v.number(tile.values[#name]); };
+  readers[#name] = [&](const TomlValue& v) { return v.number(tile.values[#name], 0, most_of_tile); };
   REGARD_ALGORITHM_FIELDS(REGARD_READER)
 #undef REGARD_READER
   return readers;
@@ -97,6 +103,8 @@ Status read_tiles(const toml::table& table, std::string_view file, int line,
       if (table.contains(name.str()))
         return invalid(fmt::format("{}:{}: '{}' stands above the rows too", file, row_line, name.str()));
     for (const std::string& pipeline : pipelines) {
+      if (tiles.size() == most_tiles)
+        return invalid(fmt::format("{}:{}: a target has at most {} tiles", file, row_line, most_tiles));
       tile.pipeline = pipeline;
       tiles.push_back(tile);
     }
@@ -116,12 +124,13 @@ Status check_target(const Target& target, const toml::table& table, std::string_
                                table.get("features")->source().begin.line, feature, word(target.kind),
                                suggestion(feature, known)));
   }
+  if (!std::has_single_bit(static_cast<unsigned>(target.vector_bytes))) {
+    return invalid(fmt::format("{}:{}: 'vector_bytes' is {}, and must be a power of two", file,
+                               table.get("vector_bytes")->source().begin.line, target.vector_bytes));
+  }
   for (const Target::Tile& tile : target.tiles) {
     if (tile.kernel.empty() || tile.dtypes.empty() || tile.max_d <= 0 || tile.max_dv <= 0) {
       return invalid(fmt::format("{}:{}: a tile needs kernel, dtypes, max_d and max_dv", file, tile.line));
-    }
-    for (const auto& [name, value] : tile.values) {
-      if (value < 0) return invalid(fmt::format("{}:{}: '{}' must not be negative", file, tile.line, name));
     }
     for (DType dtype : tile.dtypes) {
       if (std::find(target.dtypes.begin(), target.dtypes.end(), dtype) != target.dtypes.end()) continue;
@@ -156,6 +165,7 @@ bool Target::has(std::string_view feature) const {
 Result<Target> parse_target(std::string_view text, std::string_view file) {
   const Result<toml::table> table = parse_toml(text, file);
   if (!table) return tl::unexpected(table.error());
+  constexpr std::int64_t most_shared_memory = 1 << 26, most_registers = 1 << 26, most_page = 1 << 20;
   Target target;
   target.name = stem_of(file);
   std::string kind;
@@ -167,17 +177,19 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
       {"options", [&](const TomlValue& v) { return v.texts(target.options); }},
       {"cpu_flags", [&](const TomlValue& v) { return v.texts(target.cpu_flags); }},
       {"slow_on", [&](const TomlValue& v) { return v.texts(target.slow_on); }},
-      {"preference", [&](const TomlValue& v) { return v.number(target.preference); }},
-      {"vector_bytes", [&](const TomlValue& v) { return v.number(target.vector_bytes); }},
-      {"max_threads_per_block", [&](const TomlValue& v) { return v.number(target.max_threads_per_block); }},
-      {"shared_memory", [&](const TomlValue& v) { return v.number(target.shared_memory); }},
-      {"registers", [&](const TomlValue& v) { return v.number(target.registers); }},
-      {"wave", [&](const TomlValue& v) { return v.number(target.wave); }},
-      {"units", [&](const TomlValue& v) { return v.number(target.units); }},
+      {"preference", [&](const TomlValue& v) { return v.number(target.preference, -1000, 1000); }},
+      {"vector_bytes", [&](const TomlValue& v) { return v.number(target.vector_bytes, 16, 256); }},
+      {"max_threads_per_block",
+       [&](const TomlValue& v) { return v.number(target.max_threads_per_block, 1, most_of_tile); }},
+      {"shared_memory",
+       [&](const TomlValue& v) { return v.number(target.shared_memory, 1, most_shared_memory); }},
+      {"registers", [&](const TomlValue& v) { return v.number(target.registers, 1, most_registers); }},
+      {"wave", [&](const TomlValue& v) { return v.number(target.wave, 1, 128); }},
+      {"units", [&](const TomlValue& v) { return v.number(target.units, 1, most_of_tile); }},
       {"gflops", [&](const TomlValue& v) { return read_rates(v, target.gflops); }},
       {"gigabytes_per_second", [&](const TomlValue& v) { return v.real(target.gigabytes_per_second); }},
       {"pipelines", [&](const TomlValue& v) { return v.texts(target.pipelines, pipeline_names()); }},
-      {"page_sizes", [&](const TomlValue& v) { return v.numbers(target.page_sizes); }},
+      {"page_sizes", [&](const TomlValue& v) { return v.numbers(target.page_sizes, 1, most_page); }},
       {"fragments",
        [&](const TomlValue& v) {
          return read_tables(v, [&](const toml::table& row, int line) {
@@ -198,7 +210,7 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
 }
 
 const Result<std::vector<Target>>& targets() {
-  return forever<[]() -> Result<std::vector<Target>> {
+  return forever_unless_scarce<[]() -> Result<std::vector<Target>> {
     std::vector<Target> parsed;
     for (const EmbeddedFile& file : embedded_files()) {
       if (!file.path.starts_with("targets/")) continue;

@@ -1,7 +1,6 @@
 #include "problem/document.h"
 
-#include <nlohmann/json.hpp>
-
+#include "base/json_writer.h"
 #include "problem/fields.h"
 #include "problem/values.h"
 
@@ -73,14 +72,18 @@ std::vector<WordHelp> word_help() {
 }
 
 std::string word_help_json() {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const WordHelp& help : word_help()) {
-    rows.push_back({{"word", help.word},
-                    {"default", help.default_text},
-                    {"doc", help.doc},
-                    {"in_signature", help.in_signature}});
-  }
-  return rows.dump();
+  JsonWriter json;
+  json.list([&] {
+    for (const WordHelp& help : word_help()) {
+      json.object([&] {
+        json.member("word", help.word);
+        json.member("default", help.default_text);
+        json.member("doc", help.doc);
+        json.member("in_signature", help.in_signature);
+      });
+    }
+  });
+  return json.take();
 }
 
 std::string word_help_markdown() {

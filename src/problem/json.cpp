@@ -1,8 +1,9 @@
 // Problem as JSON: every field by its name, strict on the way in.
-#include <nlohmann/json.hpp>
-#include <set>
+#include <array>
 #include <vector>
 
+#include "base/json_reader.h"
+#include "base/json_writer.h"
 #include "base/nearest.h"
 #include "problem/fields.h"
 #include "problem/values.h"
@@ -10,109 +11,143 @@
 namespace regard {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Kind = JsonEvent::Kind;
+
+/// All fields with all digits take a hundredth of a hundredth of this.
+constexpr std::size_t longest_json = 1 << 20;
+constexpr const char* example = "it is one object, for example {\"pass\": \"fwd\"}";
 
 template <class Value>
-Json json_value(const Value& value) {
+void write(JsonWriter& json, std::string_view name, const Value& value) {
   if constexpr (std::is_enum_v<Value>) {
-    return value_text(value);
+    json.member(name, value_text(value));
   } else if constexpr (std::is_same_v<Value, OptionalScale>) {
-    return value ? Json(*value) : Json(nullptr);
+    value ? json.member(name, *value) : json.member(name, [&] { json.null(); });
   } else {
-    return value;
+    json.member(name, value);
   }
 }
 
-/// A list or an object, which may be nested deeper than a stack, is named, not shown.
-Status wrong_type(std::string_view name, const Json& json, std::string_view wanted) {
-  const std::string shown = json.is_array() ? "a list" : json.is_object() ? "an object" : json.dump();
-  return invalid("\"" + std::string(name) + "\": " + shown + " is not " + std::string(wanted));
+std::string shown(const JsonEvent& value) {
+  switch (value.kind) {
+    case Kind::list:
+      return "a list";
+    case Kind::object:
+      return "an object";
+    case Kind::null:
+      return "null";
+    case Kind::flag:
+      return value.flag ? "true" : "false";
+    case Kind::text: {
+      JsonWriter quoted;
+      quoted.value(value.text);
+      return quoted.take();
+    }
+    default:
+      return std::string(value.text);
+  }
 }
 
-Status read_json(std::string_view name, const Json& json, bool& value) {
-  if (!json.is_boolean()) return wrong_type(name, json, "true or false");
-  value = json.get<bool>();
+Status wrong_type(const JsonEvent& value, std::string_view wanted) {
+  return invalid("\"" + std::string(value.key) + "\": " + shown(value) + " is not " + std::string(wanted));
+}
+
+Status read(const JsonEvent& json, bool& value) {
+  if (json.kind != Kind::flag) return wrong_type(json, "true or false");
+  value = json.flag;
   return {};
 }
-Status read_json(std::string_view name, const Json& json, std::int64_t& value) {
-  const bool too_large = json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX};
-  if (!json.is_number_integer() || too_large) return wrong_type(name, json, "a whole number below 2^63");
-  value = json.get<std::int64_t>();
+Status read(const JsonEvent& json, std::int64_t& value) {
+  if (json.kind != Kind::integer) return wrong_type(json, "a whole number below 2^63");
+  value = json.integer;
   return {};
 }
-Status read_json(std::string_view name, const Json& json, double& value) {
-  if (!json.is_number()) return wrong_type(name, json, "a number");
-  value = json.get<double>();
+Status read(const JsonEvent& json, double& value) {
+  if (json.kind != Kind::integer && json.kind != Kind::real) return wrong_type(json, "a number");
+  value = json.real;
   return {};
 }
-Status read_json(std::string_view name, const Json& json, OptionalScale& value) {
+Status read(const JsonEvent& json, OptionalScale& value) {
   value.reset();
-  if (json.is_null()) return {};
-  return read_json(name, json, value.emplace());
+  if (json.kind == Kind::null) return {};
+  return read(json, value.emplace());
 }
 template <class Enum>
   requires std::is_enum_v<Enum>
-Status read_json(std::string_view name, const Json& json, Enum& value) {
-  if (!json.is_string()) return wrong_type(name, json, "a word in quotes");
-  return read_value(name, json.get_ref<const std::string&>(), value);
+Status read(const JsonEvent& json, Enum& value) {
+  if (json.kind != Kind::text) return wrong_type(json, "a word in quotes");
+  return read_value(json.key, json.text, value);
 }
 
-/// Parses one flat object; the sentence says where the text goes wrong or which key stands there twice.
-Result<Json> parse_object(std::string_view text) {
-  std::set<std::string> keys;
-  std::string twice;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::key && depth == 1 && !keys.insert(parsed.get<std::string>()).second) {
-      twice = parsed.get<std::string>();
-    }
-    return true;
-  };
-  try {
-    Json object = Json::parse(text, watch);
-    if (!object.is_object())
-      return invalid("a problem's JSON is one object, for example {\"pass\": \"fwd\"}");
-    if (!twice.empty()) return invalid("\"" + twice + "\" stands twice in the problem's JSON; give it once");
-    return object;
-  } catch (const Json::parse_error& error) {
-    return invalid("the problem's JSON is not valid at byte " + std::to_string(error.byte) +
-                   "; it is one object, for example {\"pass\": \"fwd\"}");
-  } catch (const Json::out_of_range&) {
-    return invalid("the problem's JSON has a number that no field can hold; numbers stay below 2^63");
-  }
+Status unknown_key(std::string_view key) {
+  std::vector<std::string_view> names;
+  for (const FieldInfo& field : field_table()) names.push_back(field.name);
+  return invalid("unknown key \"" + std::string(key) + "\" in a problem's JSON" + suggestion(key, names));
 }
+
+/// Reads the members of one flat object.
+class Reader {
+ public:
+  Status read_member(const JsonEvent& json) {
+    Status status;
+    bool known = false;
+    for_each_field(problem_, [&](Field field, auto& member) {
+      if (known || info(field).name != json.key) return;
+      known = true;
+      bool& given = given_[static_cast<std::size_t>(field)];
+      status =
+          given
+              ? invalid("\"" + std::string(json.key) + "\" stands twice in the problem's JSON; give it once")
+              : read(json, member);
+      given = true;
+    });
+    return known ? status : unknown_key(json.key);
+  }
+
+  /// With the same defaults as in text, where a field follows another.
+  Problem finish() {
+    if (!given(Field::out)) problem_.out = default_out(problem_.dtype);
+    if (!given(Field::dv)) problem_.dv = problem_.d;
+    return problem_;
+  }
+
+ private:
+  bool given(Field field) const { return given_[static_cast<std::size_t>(field)]; }
+
+  Problem problem_;
+  std::array<bool, static_cast<std::size_t>(Field::count)> given_{};
+};
 
 }  // namespace
 
 std::string to_json(const Problem& problem) {
-  Json object = Json::object();
-  for_each_field(problem, [&](Field field, const auto& value) {
-    object[std::string(info(field).name)] = json_value(value);
+  JsonWriter json;
+  json.object([&] {
+    for_each_field(problem, [&](Field field, const auto& value) { write(json, info(field).name, value); });
   });
-  return object.dump();
+  return json.take();
 }
 
 Result<Problem> problem_from_json(std::string_view text) {
-  const Result<Json> object = parse_object(text);
-  if (!object) return tl::unexpected(object.error());
-  Problem problem;
-  Status status;
-  std::set<std::string_view> names;
-  for_each_field(problem, [&](Field field, auto& value) {
-    const std::string_view name = info(field).name;
-    names.insert(name);
-    const auto found = object->find(std::string(name));
-    if (found != object->end() && status) status = read_json(name, *found, value);
-  });
-  for (const auto& [key, value] : object->items()) {
-    if (names.count(key) != 0 || !status) continue;
-    const std::vector<std::string_view> candidates(names.begin(), names.end());
-    status = invalid("unknown key \"" + key + "\" in a problem's JSON" + suggestion(key, candidates));
+  if (text.size() > longest_json) {
+    return invalid("the problem's JSON is " + std::to_string(text.size()) +
+                   " bytes long, and no problem needs more than " + std::to_string(longest_json) + "; " +
+                   example);
   }
-  if (!status) return tl::unexpected(status.error());
-  // The same defaults as in text, where a field follows another.
-  if (!object->contains("out")) problem.out = default_out(problem.dtype);
-  if (!object->contains("dv")) problem.dv = problem.d;
-  return problem;
+  Reader reader;
+  bool well_formed = false;  // up to the value that was refused
+  Status status = read_json(text, "the problem's JSON", [&](const JsonEvent& json) -> Status {
+    if (json.depth == 0 && json.kind == Kind::end) return {};
+    Status taken;
+    if (json.depth == 1) taken = reader.read_member(json);
+    if (json.depth == 0 && json.kind != Kind::object)
+      taken = invalid("a problem's JSON is one object, for example {\"pass\": \"fwd\"}");
+    well_formed = !taken;
+    return taken;
+  });
+  if (!status)
+    return well_formed ? tl::unexpected(status.error()) : invalid(status.error().message + "; " + example);
+  return reader.finish();
 }
 
 }  // namespace regard

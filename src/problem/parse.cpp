@@ -1,5 +1,6 @@
 // Problem and Signature from text. Each word sets one or more fields; a field that two words set differently
 // is an error that names both.
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -184,10 +185,14 @@ Result<Record> parse_record(std::string_view text, std::string_view example) {
   Record record;
   Reader<Record> reader(record);
   bool empty = true;
-  for (std::string_view word : split(text, " \t\r\n")) {
-    if (word.empty()) continue;
+  constexpr std::string_view spaces = " \t\r\n";
+  // Word by word, so that a text of any length takes no memory.
+  for (std::size_t at = 0; (at = text.find_first_not_of(spaces, at)) != std::string_view::npos;) {
+    const std::size_t end = std::min(text.find_first_of(spaces, at), text.size());
     empty = false;
-    if (Status status = reader.read(word); !status) return tl::unexpected(status.error());
+    if (Status status = reader.read(text.substr(at, end - at)); !status)
+      return tl::unexpected(status.error());
+    at = end;
   }
   if (empty) return invalid("the text is empty; write for example '" + std::string(example) + "'");
   reader.finish();

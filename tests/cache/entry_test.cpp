@@ -40,7 +40,21 @@ TEST_F(EntryOnDisk, AManifestThatIsNoJsonObjectIsAMiss) {
     cache.publish(key_number(1), {manifest, {}});
     for (const auto& list : {cache.list(), cache.verify()}) {
       ASSERT_EQ(list.size(), 1u);
-      EXPECT_EQ(list[0].problem, "its manifest is not a JSON object") << manifest;
+      EXPECT_EQ(list[0].problem.find("its manifest is not "), 0u) << manifest << ": " << list[0].problem;
+      EXPECT_EQ(list[0].manifest, "");
+    }
+    expect_replaced(cache, 1);
+  }
+}
+
+TEST_F(EntryOnDisk, ADeepManifestIsAMiss) {
+  for (const std::size_t depth : {std::size_t{100}, std::size_t{1'000'000}}) {
+    Cache cache = open();
+    const std::string manifest = "{\"a\":" + std::string(depth, '[') + std::string(depth, ']') + "}";
+    cache.publish(key_number(1), {manifest, {}});
+    for (const auto& list : {cache.list(), cache.verify()}) {
+      ASSERT_EQ(list.size(), 1u);
+      EXPECT_EQ(list[0].problem, "its manifest is nested deeper than 64 levels");
       EXPECT_EQ(list[0].manifest, "");
     }
     expect_replaced(cache, 1);

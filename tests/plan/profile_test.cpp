@@ -181,6 +181,16 @@ TEST(ProfileFile, OmittedKeysHaveTheirDefaultAndListsMultiply) {
                                                    "fwd bf16 d=128", "fwd bf16 d=128 mask=causal"));
 }
 
+TEST(ProfileFile, TheProductIsCountedBeforeItIsMade) {
+  std::string numbers = "1";
+  for (int i = 2; i <= 600; ++i) numbers += ", " + std::to_string(i);
+  const Result<Profile> one = parse_profile(
+      "doc = \"d\"\n[[variants]]\nd = [" + numbers + "]\ndv = [" + numbers + "]\n", "profiles/mine.toml");
+  ASSERT_FALSE(one);
+  EXPECT_THAT(one.error().message,
+              HasSubstr("profiles/mine.toml:4: with 'dv' the lists of this table make 360000 combinations"));
+}
+
 TEST(ProfileFile, AMistakeNamesFileLineAndTheNearestRightWord) {
   struct Case {
     std::string_view text, message;

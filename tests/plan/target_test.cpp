@@ -126,7 +126,7 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
       {"\"avx2\"", "\"avx3\"",
        "targets/mine.toml:5: 'avx3' is no feature of a cpu target; did you mean 'avx2'?"},
       {"block_q = 64", "blok_q = 64", "targets/mine.toml:13: unknown key 'blok_q'; did you mean 'block_q'?"},
-      {"block_q = 64", "block_q = -64", "targets/mine.toml:8: 'block_q' must not be negative"},
+      {"block_q = 64", "block_q = -64", "targets/mine.toml:13: 'block_q' must not be negative"},
       {"\"forward\"", "\"forwards\"",
        "targets/mine.toml:9: 'forwards' is no kernel; did you mean 'forward'?"},
       {"max_d = 64\n", "", "targets/mine.toml:8: a tile needs kernel, dtypes, max_d and max_dv"},
@@ -151,6 +151,14 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
        "targets/mine.toml:6: unknown key 'fp33'; did you mean 'fp32'?"},
       {"vector_bytes = 32", "gflops = { fp32 = \"fast\" }", "targets/mine.toml:6: 'fp32' must be a number"},
       {"vector_bytes = 32", "vector_bytes 32", "targets/mine.toml:6:"},
+      {"vector_bytes = 32", "vector_bytes = 4294967328",
+       "targets/mine.toml:6: 'vector_bytes' is 4294967328, and must be 16 to 256"},
+      {"vector_bytes = 32", "vector_bytes = 24",
+       "targets/mine.toml:6: 'vector_bytes' is 24, and must be a power"},
+      {"vector_bytes = 32", "wave = 0", "targets/mine.toml:6: 'wave' is 0, and must be 1 to 128"},
+      {"preference = 1", "preference = 1001",
+       "targets/mine.toml:3: 'preference' is 1001, and must be -1000 to 1000"},
+      {"block_q = 64", "block_q = 16385", "targets/mine.toml:13: 'block_q' is 16385, and must be 0 to 16384"},
   };
   for (const Case& c : cases) {
     std::string text(good);

@@ -48,6 +48,7 @@ TEST(ProblemJson, RefusesInOneSentence) {
       {R"({"mask": 1})", "\"mask\": 1 is not a word in quotes"},
       {R"({"dropout": "0.1"})", "\"dropout\": \"0.1\" is not a number"},
       {R"({"scale": "x"})", "\"scale\": \"x\" is not a number"},
+      {"{\"scale\": 1" + std::string(2'000'000, ' ') + "}", "bytes long, and no problem needs more"},
   };
   for (const auto& [json, message] : table) {
     const Result<Problem> problem = problem_from_json(json);

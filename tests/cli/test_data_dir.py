@@ -1,0 +1,118 @@
+"""A folder of targets and profiles of one's own (REGARD_DATA_DIR), with whatever a person may write there."""
+
+import os
+import re
+import shutil
+
+import pytest
+from places import ROOT
+
+FORWARD = "fwd fp32 h=2 s=64 d=64"
+BACKWARD = "bwd fp32 h=2 s=64 d=64"
+DECODE = "fwd fp32 hq=8 hk=1 sq=1 sk=4096 d=64"
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    for name in ("targets", "profiles", "kernels"):
+        shutil.copytree(ROOT / name, folder / name)
+    return folder
+
+
+def change(file, old, new, count=0):
+    text = file.read_text()
+    changed = re.sub(old, new, text, count=count, flags=re.MULTILINE)
+    assert changed != text
+    file.write_text(changed)
+
+
+@pytest.mark.parametrize(
+    "file, old, new, sentence",
+    [
+        ("sm_90a", r"^wave = .*", "wave = 0", "'wave' is 0, and must be 1 to 128"),
+        ("sm_90a", r"^units = .*", "units = 99999999999", "'units' is 99999999999, and must be 1 to"),
+        ("cpu-avx2", r"^vector_bytes = .*", "vector_bytes = 4294967328", "'vector_bytes' is 4294967328, and must be"),
+        ("cpu-avx2", r"^vector_bytes = .*", "vector_bytes = 48", "'vector_bytes' is 48, and must be a power of two"),
+        (
+            "cpu-avx2",
+            r"^block_q = .*",
+            "block_q = 9000000000000000000",
+            "'block_q' is 9000000000000000000, and must be",
+        ),
+        ("cpu-avx2", r"^block_q = .*", "block_q = -1", "'block_q' must not be negative"),
+        ("cpu-avx2", r"^max_d = .*", "max_d = 0", "'max_d' is 0, and must be 1 to"),
+        ("cpu-avx2", r"^preference = .*", "preference = 4294967306", "'preference' is 4294967306, and must be"),
+        ("cpu-avx2", r"fp16 = 80", "fp16 = -1.0", "'fp16' is -1, and must be 0 to"),
+        ("cpu-avx2", r"fp16 = 80", "fp16 = inf", "'fp16' is inf, and must be 0 to"),
+        ("sm_90a", r"^gigabytes_per_second = .*", "gigabytes_per_second = nan", "'gigabytes_per_second' is nan"),
+        ("gfx942", r"^page_sizes = .*", "page_sizes = [0]", "'page_sizes' is 0, and must be 1 to"),
+        ("cpu-avx2", r"\Adoc = ", "doc = ]\n", "targets/cpu-avx2.toml:1: "),
+        ("cpu-avx2", r"\A", "a" + ".a" * 100_000 + " = 1\n", "targets/cpu-avx2.toml:1: it has more than 100 dots"),
+        ("cpu-avx2", r"\A", "#" * 300_000 + "\n", "targets/cpu-avx2.toml: it is 30"),
+        ("cpu-avx2", r"\A", "a = " + "[" * 10_000 + "\n", "targets/cpu-avx2.toml:1: "),
+    ],
+)
+def test_numbers_have_ranges(refused, data, file, old, new, sentence):
+    change(data / "targets" / f"{file}.toml", old, lambda _: new, count=1)
+    assert sentence in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))
+
+
+@pytest.mark.parametrize(
+    "kernel, number, problem",
+    [
+        ("backward", "block_q", BACKWARD),
+        ("backward", "block_k", BACKWARD),
+        ("forward", "block_k", DECODE),
+        ("forward", "block_q", FORWARD),
+        ("decode", "block_k", DECODE),
+        ("append_kv", "block_k", "append fp32 h=2 sq=1 sk=64 snew=1 d=64 lengths"),
+    ],
+)
+def test_a_tile_without_a_number_is_refused_with_its_line(regard, data, kernel, number, problem):
+    for target in ("cpu-generic", "cpu-avx2"):
+        path = data / "targets" / f"{target}.toml"
+        parts = path.read_text().split("[[tiles]]")
+        for i, part in enumerate(parts):
+            if f'kernel = "{kernel}"' in part:
+                parts[i] = re.sub(rf"^{number} = .*\n", "", part, flags=re.MULTILINE)
+        path.write_text("[[tiles]]".join(parts))
+    for target in ("cpu-generic", "cpu-avx2"):
+        done = regard("explain", "--all", problem, "--target", target, REGARD_DATA_DIR=str(data))
+        assert done.code in (0, 3), done.err
+        assert re.search(rf"its tile \(line \d+ of targets/{target}.toml\) does not say {number}", done.out + done.err)
+
+
+def test_a_gpu_without_waves_is_refused(regard, data):
+    change(data / "targets" / "sm_90.toml", r"^wave = .*\n", "")
+    done = regard("explain", "--all", "fwd bf16 h=2 s=64 d=64 ", "--target", "sm_90", REGARD_DATA_DIR=str(data))
+    assert done.code == 3 and "targets/sm_90.toml does not say wave" in done.out + done.err
+
+
+def test_a_profile_is_bounded(refused, data):
+    lists = {"d": 100, "dv": 100}
+    text = 'doc = "d"\n[[variants]]\nmask = ["none", "causal"]\nsoftcap = [true, false]\ndropout = [true, false]\n'
+    text += "".join(f"{name} = {list(range(1, count + 1))}\n" for name, count in lists.items())
+    (data / "profiles" / "flash.toml").write_text(
+        text + "lse = [true, false]\nvarlen = [true, false]\nsink = [true, false]\n"
+    )
+    said = refused("list", "--profile", "flash", REGARD_DATA_DIR=str(data))
+    assert "combinations, and may make 262144" in said
+
+
+def test_what_is_no_file_is_named(refused, data):
+    path = data / "targets" / "cpu-avx2.toml"
+    path.unlink()
+    assert "No such file" in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))
+    path.mkdir()
+    assert "it is a folder" in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))
+    path.rmdir()
+    os.mkfifo(path)
+    assert "it is not a file" in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert "it is not a file" in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))
+    path.unlink()
+    with path.open("wb") as file:
+        file.truncate(1 << 33)
+    assert "it is longer than 1048576 bytes" in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))

@@ -1,0 +1,112 @@
+// Each public call with each of its allocations failing in turn, alone and with all that follow: it answers,
+// or says that memory ran out; the process lives, the next call is right, and nothing is lost.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "failures/scenarios.h"
+#include "support/failing_memory.h"
+#include "support/temporary_folder.h"
+
+namespace regard {
+namespace {
+
+/// The n-th allocation fails; whether there was one.
+bool fails_at(const test::Scenario& scenario, long n, bool all_following, std::string& wrong) {
+  test::fail_allocation(n, all_following);
+  const regard_status status = scenario.call();
+  const bool failed = test::end_failing();
+  wrong = test::defect("while memory fails", status);
+  if (wrong.empty() && status != REGARD_OK && status != REGARD_NO_MEMORY)
+    wrong = std::string("ends with ") + regard_status_name(status) + ": " + regard_status_message();
+  if (wrong.empty() && failed) {
+    const regard_status next = scenario.call();
+    if (next != REGARD_OK) wrong = std::string("is not ok at the next call: ") + regard_status_message();
+  }
+  return failed;
+}
+
+/// Every one of the first, then ever fewer: a call may make tens of thousands.
+long after(long n) {
+  return n < 150 ? n + 1 : n + n / 12;
+}
+
+class Memory : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::memory_can_fail) GTEST_SKIP() << "memory cannot be made to fail in this build";
+    setenv("REGARD_CACHE_DIR", folder_.path().c_str(), 1);
+    setenv("REGARD_CXX", "/bin/true", 1);  // is asked what it is, and says nothing
+    setenv("REGARD_NVRTC", "/nowhere", 1);
+    std::ofstream(folder_.path() + "/" + std::string(64, 'a') + ".regard") << "damaged";
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(Memory, MayRunOutInEachCallThatIsNotTheFirst) {
+  const std::size_t count = test::scenario_count();
+  for (std::size_t index = 0; index < count; ++index) {
+    for (const bool all_following : {false, true}) {
+      const std::string wrong =
+          test::with_scenario(index, [&](const test::Scenario& scenario) -> std::string {
+            if (const regard_status status = scenario.call(); status != REGARD_OK)
+              return std::string(scenario.name) + ": " + regard_status_message();
+            std::string wrong;
+            long in_use = 0;
+            for (long n = 1; fails_at(scenario, n, all_following, wrong); n = after(n)) {
+              if (!wrong.empty())
+                return scenario.name + (" at allocation " + std::to_string(n)) + " " + wrong;
+              if (n == 10) in_use = test::pieces_in_use();  // the sentence is kept by then, and what lasts
+            }
+            const long lost = in_use == 0 ? 0 : test::pieces_in_use() - in_use;
+            return lost > 5 ? scenario.name + (" loses memory: " + std::to_string(lost)) : "";
+          });
+      EXPECT_EQ(wrong, "") << index << (all_following ? ", and all that follow" : "");
+    }
+  }
+}
+
+TEST_F(Memory, MayRunOutInEachFirstCall) {
+  const std::size_t count = test::scenario_count();
+  for (std::size_t index = 0; index < count; ++index) {
+    for (const bool all_following : {false, true}) {
+      bool failed = true;
+      for (long n = 1; failed; n = n < 40 ? n + 1 : n + n / 4) {
+        const std::string wrong =
+            test::with_scenario(index, [&](const test::Scenario& scenario) -> std::string {
+              std::string wrong;
+              if (!fails_at(scenario, n, all_following, wrong)) return "all allocations had";
+              return wrong.empty() ? ""
+                                   : scenario.name + (" at allocation " + std::to_string(n)) + " " + wrong;
+            });
+        failed = wrong != "all allocations had";
+        if (failed) ASSERT_EQ(wrong, "") << index << ", allocation " << n << (all_following ? " and on" : "");
+      }
+    }
+  }
+}
+
+TEST_F(Memory, MayRunOutBeforeAThreadKeepsItsFirstSentence) {
+  const std::string wrong = test::in_child([]() -> std::string {
+    regard_status status = REGARD_OK;
+    std::string sentence;
+    sentence.reserve(100);
+    std::thread([&] {
+      test::fail_allocation(1, true);
+      regard_problem* problem = nullptr;
+      status = regard_problem_parse("fwd fp32 maks=causal", &problem);
+      const char* const said = regard_status_message();
+      test::end_failing();
+      sentence = said;
+    }).join();
+    return status == REGARD_NO_MEMORY && sentence == "out of memory" ? "" : sentence;
+  });
+  EXPECT_EQ(wrong, "");
+}
+
+}  // namespace
+}  // namespace regard

@@ -1,0 +1,73 @@
+// Each public call with each of its system calls failing in turn: it answers, or says in a sentence what was
+// not to be had; the process lives, and the next call is right.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "failures/scenarios.h"
+#include "support/failing_calls.h"
+#include "support/temporary_folder.h"
+
+namespace regard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int errors[] = {EMFILE, ENOMEM, EINTR, EIO, EACCES, ENOSPC};
+
+class SystemCalls : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::system_calls_can_fail()) GTEST_SKIP() << "system calls cannot be made to fail here";
+    setenv("REGARD_CACHE_DIR", (folder_.path() + "/cache").c_str(), 1);
+    setenv("REGARD_CXX", "/bin/true", 1);  // is asked what it is, and says nothing
+    setenv("REGARD_NVRTC", "/nowhere", 1);
+    setenv("TMPDIR", (folder_.path() + "/temporary").c_str(), 1);
+    fs::create_directory(folder_.path() + "/temporary");
+    fs::create_directory(folder_.path() + "/cache");
+    fs::permissions(folder_.path() + "/cache", fs::perms::owner_all);
+  }
+
+  /// Fails the n-th system call of each scenario, each with another errno.
+  void fail_each(std::size_t index, int turn) {
+    bool failed = true;
+    for (long n = 1; failed; ++n) {
+      std::ofstream(folder_.path() + "/cache/" + std::string(64, 'a') + ".regard") << "damaged";
+      const int error = errors[static_cast<std::size_t>(n + turn) % std::size(errors)];
+      std::string name;
+      const std::string wrong = test::in_child([&]() -> std::string {
+        test::Call fwd(test::forward_problem), bwd(test::backward_problem);
+        const test::Scenario scenario = test::scenarios(fwd, bwd)[index];
+        std::string answer = test::with_failing_call(
+            n, error, failed, [&] { return test::defect("while it fails", scenario.call()); },
+            [&]() -> std::string {
+              return scenario.call() == REGARD_OK
+                         ? ""
+                         : std::string("is not ok at the next call: ") + regard_status_message();
+            });
+        if (!failed) return "no such call";
+        return answer.empty() ? "" : scenario.name + (" " + answer);
+      });
+      failed = wrong != "no such call";
+      if (failed) {
+        EXPECT_EQ(wrong, "") << "system call " << n << " of scenario " << index << ": "
+                             << std::strerror(error);
+      }
+    }
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(SystemCalls, MayFailInEachPublicCall) {
+  const std::size_t count = test::scenario_count();
+  for (std::size_t index = 0; index < count; ++index) fail_each(index, static_cast<int>(index));
+  EXPECT_TRUE(fs::is_empty(folder_.path() + "/temporary"));  // no litter
+}
+
+}  // namespace
+}  // namespace regard
