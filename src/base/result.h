@@ -2,6 +2,7 @@
 // on.
 #pragma once
 
+#include <new>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
@@ -17,9 +18,24 @@ enum class ErrorKind : int {
   internal = 5,   ///< a defect of Regard
 };
 
+/// Results copy it where nothing may be thrown; without memory for the sentence the copy says just that.
 struct Error {
   ErrorKind kind;
   std::string message;  ///< one sentence: what was wrong and what would work
+
+  Error(ErrorKind kind, std::string message) noexcept : kind(kind), message(std::move(message)) {}
+  Error(Error&&) noexcept = default;
+  Error& operator=(Error&&) noexcept = default;
+  Error(const Error& other) noexcept : kind(other.kind) {
+    try {
+      message = other.message;
+    } catch (const std::bad_alloc&) {
+      kind = ErrorKind::no_memory;
+      message = "out of memory";  // so short that it needs no memory of its own
+    }
+  }
+  Error& operator=(const Error& other) noexcept { return *this = Error(other); }
+  ~Error() = default;
 };
 
 template <class T>

@@ -9,15 +9,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
-#include <system_error>
 #include <thread>
-#include <vector>
+
+#include "base/folder.h"
 
 namespace regard {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Between the making of a file and its lock.
 constexpr std::time_t unmarked_seconds = 2;
@@ -73,15 +70,13 @@ bool is_abandoned(int descriptor) {
 }
 
 void remove_abandoned_temporaries() {
-  std::error_code ignored;
-  std::vector<fs::path> gone;
-  for (fs::directory_iterator item(temporary_folder(), ignored), end; item != end; item.increment(ignored)) {
-    const std::string name = item->path().filename().string();
+  const std::string folder = temporary_folder();
+  for (const std::string& name : names_in(folder)) {
     const bool kept = name.starts_with(kept_prefix);
     if (!kept && !name.starts_with(temporary_prefix)) continue;
-    if (may_go(item->path().string(), kept)) gone.push_back(item->path());
+    const std::string path = folder + "/" + name;
+    if (may_go(path, kept)) remove_all(path.c_str());
   }
-  for (const fs::path& path : gone) fs::remove_all(path, ignored);
 }
 
 }  // namespace regard

@@ -15,6 +15,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "base/folder.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
 
@@ -157,8 +158,7 @@ Status Directory::write(const std::string& name, const std::vector<std::byte>& b
 
 void Directory::remove(const std::string& name) const {
   if (unlinkat(file_.descriptor(), name.c_str(), 0) == 0 || errno != EISDIR) return;
-  std::error_code ignored;
-  fs::remove_all(fs::path(path_) / name, ignored);
+  remove_all((path_ + "/" + name).c_str());
 }
 
 std::vector<Named> Directory::names() const {

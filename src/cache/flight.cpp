@@ -32,12 +32,18 @@ struct Flight {
   std::optional<Made> made;
 };
 
+/// As a copy of a result that holds an entry does not say that there is no memory for it.
+Made copy_of(const Made& made) {
+  if (!made.entry) return made;
+  return Made{CacheEntry(*made.entry), made.from_cache, made.not_kept};
+}
+
 /// Who waits gets a copy, or, where there is no memory for one, that error.
 void land(Flight& flight, const Made& made) {
   try {
-    flight.made = made;
+    flight.made.emplace(copy_of(made));
   } catch (const std::bad_alloc&) {
-    flight.made.emplace(Made{fail(ErrorKind::no_memory, "")});
+    flight.made.emplace(Made{fail(ErrorKind::no_memory, "out of memory")});
   }
 }
 
@@ -67,7 +73,7 @@ Made Flights::run(const Digest& key, const std::function<Made()>& make) {
         return Made{fail(ErrorKind::internal, "a kernel was asked for while the same thread was making it")};
       }
       table.landed.wait(lock, [&] { return flight->made.has_value(); });
-      return *flight->made;
+      return copy_of(*flight->made);
     }
     entry = flight = std::make_shared<Flight>();
   }

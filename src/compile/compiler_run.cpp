@@ -55,8 +55,11 @@ Result<CompilerOutput> run_compiler(const CompileRequest& request, const Compile
   const std::string binary = finished->succeeded ? read(run.output) : "";
   if (binary.empty()) {
     const std::string here = folder->path();
-    const Result<std::string> kept = folder->keep();
-    return fail(says_scarce(finished->output) ? ErrorKind::no_memory : ErrorKind::no_kernel,
+    // Nobody has to look into a source that lacked a disk or descriptors only.
+    const bool scarce = says_scarce(finished->output);
+    const Result<std::string> kept =
+        scarce ? fail(ErrorKind::no_memory, "memory, files or disk ran out") : folder->keep();
+    return fail(scarce ? ErrorKind::no_memory : ErrorKind::no_kernel,
                 fmt::format("compiling {} failed ({}); command, {} in '{}': {}; {}; the compiler said:\n{}",
                             request.name, finished->succeeded ? "no output, " + finished->how : finished->how,
                             kept ? "to be run" : "run", kept.value_or(here), shell_text(run.command),

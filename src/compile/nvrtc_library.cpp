@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/folder.h"
 #include "base/forever.h"
 #include "base/scarce.h"
 #include "base/shared_object.h"
@@ -42,10 +43,9 @@ Result<void*> open_library(const std::string& path) {
 /// NVRTC opens its builtins by a bare name, which the loader does not find outside its own folders. An open
 /// library of that name is found.
 Status open_builtins(const fs::path& folder) {
-  std::error_code ignored;
-  for (const fs::directory_entry& file : fs::directory_iterator(folder, ignored)) {
-    if (!file.path().filename().string().starts_with("libnvrtc-builtins.so")) continue;
-    if (const Result<void*> opened = open_library(file.path()); !opened)
+  for (const std::string& name : names_in(folder.string())) {
+    if (!name.starts_with("libnvrtc-builtins.so")) continue;
+    if (const Result<void*> opened = open_library(folder / name); !opened)
       return tl::unexpected(opened.error());
   }
   return {};

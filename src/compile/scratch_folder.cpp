@@ -10,10 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <new>
 #include <span>
 
+#include "base/folder.h"
 #include "base/scarce.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
@@ -50,12 +49,7 @@ ScratchFolder::~ScratchFolder() {
   remove_files();
   if (rmdir(path_.c_str()) == 0) return;
   mark_ = OwnDescriptor();  // gives back the descriptor that is needed now
-  try {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  } catch (const std::bad_alloc&) {
-    // What is left is removed by the next process that looks for litter.
-  }
+  remove_all(path_.c_str());
 }
 
 void ScratchFolder::remove_files() const {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <exception>
+#include <new>
 
 #include "base/log.h"
 
@@ -13,12 +15,19 @@ constexpr std::chrono::milliseconds patience{300};
 
 SlowNotice::SlowNotice(std::string kernel, std::string compiler) : kernel_(std::move(kernel)) {
   if (!heard("compile")) return;
-  clock_ = std::thread([this, compiler = std::move(compiler)] {
+  const auto wait = [this, compiler = std::move(compiler)] {
     std::unique_lock lock(mutex_);
     if (ended_.wait_for(lock, patience, [this] { return over_; })) return;
     told_ = true;
-    tell("compile", fmt::format("compiling {} with {}", kernel_, compiler));
-  });
+    try {
+      tell("compile", fmt::format("compiling {} with {}", kernel_, compiler));
+    } catch (const std::bad_alloc&) {  // nobody hears of it
+    }
+  };
+  try {
+    clock_ = std::thread(wait);
+  } catch (const std::exception&) {  // no more threads, or no memory for one: no notice
+  }
 }
 
 SlowNotice::~SlowNotice() {

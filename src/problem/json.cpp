@@ -79,10 +79,11 @@ Status read(const JsonEvent& json, Enum& value) {
   return read_value(json.key, json.text, value);
 }
 
-Status unknown_key(std::string_view key) {
+Status unknown_key(const JsonEvent& json) {
   std::vector<std::string_view> names;
   for (const FieldInfo& field : field_table()) names.push_back(field.name);
-  return invalid("unknown key \"" + std::string(key) + "\" in a problem's JSON" + suggestion(key, names));
+  return invalid("unknown key \"" + std::string(json.key) + "\" in a problem's JSON" +
+                 suggestion(json.key, names));
 }
 
 /// Reads the members of one flat object.
@@ -101,7 +102,7 @@ class Reader {
               : read(json, member);
       given = true;
     });
-    return known ? status : unknown_key(json.key);
+    return known ? status : unknown_key(json);
   }
 
   /// With the same defaults as in text, where a field follows another.

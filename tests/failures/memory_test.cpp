@@ -84,7 +84,9 @@ TEST_F(Memory, MayRunOutInEachFirstCall) {
                                    : scenario.name + (" at allocation " + std::to_string(n)) + " " + wrong;
             });
         failed = wrong != "all allocations had";
-        if (failed) ASSERT_EQ(wrong, "") << index << ", allocation " << n << (all_following ? " and on" : "");
+        if (failed) {
+          ASSERT_EQ(wrong, "") << index << ", allocation " << n << (all_following ? " and on" : "");
+        }
       }
     }
   }

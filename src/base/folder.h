@@ -1,0 +1,16 @@
+// Folders. Own functions over the C library's, as the C++ library's allocate where they must not throw, and
+// end the process where memory runs out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace regard {
+
+/// What is in a folder, without "." and ".."; nothing where it cannot be read.
+std::vector<std::string> names_in(const std::string& folder);
+
+/// Removes a file, or a folder with all that is in it, as far as that can be removed. Follows no links.
+void remove_all(const char* path) noexcept;
+
+}  // namespace regard
