@@ -75,7 +75,7 @@ TEST_F(Memory, MayRunOutInEachFirstCall) {
   for (std::size_t index = 0; index < count; ++index) {
     for (const bool all_following : {false, true}) {
       bool failed = true;
-      for (long n = 1; failed; n = n < 40 ? n + 1 : n + n / 4) {
+      for (long n = 1; failed; n = n < 16 ? n + 1 : n + n / 3) {
         const std::string wrong =
             test::with_scenario(index, [&](const test::Scenario& scenario) -> std::string {
               std::string wrong;

@@ -46,6 +46,7 @@ namespace fs = std::filesystem;
 
 /// Not among those that are compiled into the library.
 constexpr const char* compiled_problem = "fwd fp32 h=1 s=40 d=24 mask=causal";
+constexpr const char* other_problem = "fwd fp32 h=1 s=40 d=20 mask=causal";
 
 regard_status attention(test::Call& call, int threads) {
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
@@ -102,6 +103,8 @@ class Scarce : public testing::Test {
     unsetenv("REGARD_CXX");
     fs::create_directory(folder_.path() + "/temporary");
   }
+  void TearDown() override { unsetenv("TMPDIR"); }
+
   const TemporaryFolder folder_;
 };
 
@@ -114,10 +117,11 @@ TEST_F(Scarce, DescriptorsAreMissingForOneCallOnly) {
   ASSERT_EQ(prepared, "");
   for (int free = 0; free <= 8; ++free) {
     const std::string wrong = test::in_child([&]() -> std::string {
-      test::Call call(compiled_problem);
+      test::Call call(compiled_problem), other(other_problem);
       {
         const FewDescriptors few(free);
         if (attention(call, 1) != REGARD_OK) return regard_status_message();
+        if (attention(other, 1) != REGARD_OK) return std::string("to compile: ") + regard_status_message();
       }
       if (attention(call, 1) != REGARD_OK) return std::string("next: ") + regard_status_message();
       const std::string plan = plan_json(call, 1);

@@ -33,6 +33,8 @@ class SystemCalls : public testing::Test {
     fs::permissions(folder_.path() + "/cache", fs::perms::owner_all);
   }
 
+  void TearDown() override { unsetenv("TMPDIR"); }
+
   /// Fails the n-th system call of each scenario, each with another errno.
   void fail_each(std::size_t index, int turn) {
     bool failed = true;
