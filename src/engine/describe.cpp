@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "base/json_writer.h"
 #include "base/nearest.h"
@@ -105,10 +106,12 @@ void write(JsonWriter& json, const CacheEntryInfo& entry) {
 }
 
 void write_counters(JsonWriter& json) {
-  json.object([&] {
-#define REGARD_COUNTER(name, doc) json.member(#name, counters().name.load());
-    REGARD_COUNTERS(REGARD_COUNTER)
+  std::map<std::string_view, std::int64_t> by_name;
+#define REGARD_COUNTER(name, doc) by_name[#name] = counters().name.load();
+  REGARD_COUNTERS(REGARD_COUNTER)
 #undef REGARD_COUNTER
+  json.object([&] {
+    for (const auto& [name, count] : by_name) json.member(name, count);
   });
 }
 

@@ -5,9 +5,9 @@
 #include <bit>
 #include <cstdint>
 
+#include "plan/cpu_plans.h"
 #include "plan/gpu_plans.h"
 #include "plan/pipelines.h"
-#include "plan/cpu_plans.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
 

@@ -15,15 +15,8 @@
 #include <vector>
 
 #include "failures/scenarios.h"
+#include "support/sanitized.h"
 #include "support/temporary_folder.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define REGARD_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define REGARD_SANITIZED 1
-#endif
-#endif
 
 namespace {
 std::atomic<bool> no_threads{false};

@@ -7,13 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define REGARD_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define REGARD_SANITIZED 1
-#endif
-#endif
+#include "support/sanitized.h"
 
 namespace regard::test {
 namespace {

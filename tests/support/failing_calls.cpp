@@ -10,13 +10,16 @@
 #include <cerrno>
 #include <iterator>
 
+#include "support/sanitized.h"
+
 #if defined(__x86_64__)
 #include <sys/user.h>
 #endif
 
 namespace regard::test {
 
-#if defined(__x86_64__)
+// Sanitizers make calls of their own, without which they end the process.
+#if defined(__x86_64__) && !defined(REGARD_SANITIZED)
 namespace {
 
 /// Calls that no kernel has, by which the child says where it is.

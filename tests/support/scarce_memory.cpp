@@ -6,14 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-// Sanitizers have operators of their own, which find more than a lack of memory.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define REGARD_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define REGARD_SANITIZED 1
-#endif
-#endif
+#include "support/sanitized.h"
 
 namespace regard::test {
 namespace {
