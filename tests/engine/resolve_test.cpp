@@ -217,17 +217,17 @@ TEST(Resolve, LackOfMemoryIsNotRemembered) {
   };
   const std::string strict = in_child(
       {{"REGARD_CACHE_DIR", folder}, {"REGARD_CXX", cxx}, {"REGARD_STRICT", "1"}}, "LacksMemoryOnce");
-  EXPECT_THAT(line(strict, "first"), HasSubstr("first " + std::to_string(REGARD_NO_MEMORY)));
-  EXPECT_THAT(line(strict, "second"), HasSubstr("second " + std::to_string(REGARD_OK)));
+  EXPECT_THAT(line(strict, "first "), HasSubstr("first " + std::to_string(REGARD_NO_MEMORY)));
+  EXPECT_THAT(line(strict, "second "), HasSubstr("second " + std::to_string(REGARD_OK)));
 
   // Otherwise a kernel that is part of the library answers meanwhile.
   std::filesystem::rename(large_again, large);
   const std::string text =
       in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_CXX", cxx}}, "LacksMemoryOnce");
-  EXPECT_THAT(line(text, "first"), HasSubstr("first " + std::to_string(REGARD_OK)));
-  EXPECT_THAT(line(text, "first"), HasSubstr("\"fallback_reason\":\"there is not enough memory"));
-  EXPECT_THAT(line(text, "second"), HasSubstr("\"tier\":\"compile\""));
-  EXPECT_THAT(line(text, "second"), testing::Not(HasSubstr("fallback_reason")));
+  EXPECT_THAT(line(text, "first "), HasSubstr("first " + std::to_string(REGARD_OK)));
+  EXPECT_THAT(line(text, "first "), HasSubstr("\"fallback_reason\":\"there is not enough memory"));
+  EXPECT_THAT(line(text, "second "), HasSubstr("\"tier\":\"compile\""));
+  EXPECT_THAT(line(text, "second "), testing::Not(HasSubstr("fallback_reason")));
 }
 
 /// Puts whole entries whose binary is none in place of the first kernels.
