@@ -47,18 +47,29 @@ std::string Cache::state() const {
   return cache::state_of_directory(directory_);
 }
 
-std::optional<CacheEntry> Cache::find(const Digest& key) {
+std::optional<CacheEntry> Cache::find(const Digest& key, bool* scarce) {
+  const auto note = [scarce](const auto& result) {
+    if (scarce != nullptr && is_scarce(result)) *scarce = true;
+  };
   const Result<cache::Directory> directory = cache::Directory::open(directory_);
+  note(directory);
   if (!directory) return std::nullopt;
   bool missing = false;
   const auto bytes = directory->read(cache::entry_name(key), /*touch=*/true, missing);
   Result<CacheEntry> entry = bytes ? cache::decode(key, *bytes) : tl::unexpected(bytes.error());
   if (entry) return std::move(*entry);
+  note(entry);
   if (!missing) {
     log_line("cache",
              fmt::format("entry {} is bad and will be replaced: {}", key.hex(), entry.error().message));
   }
   return std::nullopt;
+}
+
+Status Cache::readable() const {
+  const Result<cache::Directory> folder = cache::Directory::open(directory_),
+                                 as_its_entries = cache::Directory::open(directory_);
+  return as_its_entries ? Status() : tl::unexpected(as_its_entries.error());
 }
 
 Status Cache::write(const Digest& key, const CacheEntry& entry) {

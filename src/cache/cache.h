@@ -50,8 +50,11 @@ class Cache {
   const std::string& directory() const { return directory_; }
   std::string state() const;
 
-  /// A verified entry, or nothing. A bad entry is a miss and is replaced by the next publish.
-  std::optional<CacheEntry> find(const Digest& key);
+  /// A verified entry, or nothing. A bad entry is a miss and is replaced by the next publish. `scarce` (may
+  /// be null) is set where there may be one all the same, as descriptors or memory ran out.
+  std::optional<CacheEntry> find(const Digest& key, bool* scarce = nullptr);
+  /// Whether the folder can be opened and its entries be read; not whether there are any.
+  Status readable() const;
   /// The error says why it could not be written.
   Status write(const Digest& key, const CacheEntry&);
   /// The same as best effort: without success there is one warning per process.

@@ -16,6 +16,7 @@
 #include <filesystem>
 
 #include "base/folder.h"
+#include "base/scarce.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
 
@@ -37,8 +38,9 @@ std::string distrust(const struct stat& status) {
   return "";
 }
 
-tl::unexpected<Error> unusable(const std::string& path, const std::string& why) {
-  return fail(ErrorKind::refused, fmt::format("the kernel cache '{}' is not used: it {}", path, why));
+tl::unexpected<Error> unusable(const std::string& path, const std::string& why, int error = 0) {
+  return fail(kind_of(error, ErrorKind::refused),
+              fmt::format("the kernel cache '{}' is not used: it {}", path, why));
 }
 
 std::string error_text(int error) {
@@ -63,8 +65,11 @@ File::~File() {
 Result<Directory> Directory::open(const std::string& path) {
   File file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!file) {
-    return unusable(path, errno == ENOTDIR ? "is not a folder; remove it or set REGARD_CACHE_DIR"
-                                           : "cannot be opened: " + error_text(errno));
+    const int error = errno;
+    return unusable(path,
+                    error == ENOTDIR ? "is not a folder; remove it or set REGARD_CACHE_DIR"
+                                     : "cannot be opened: " + error_text(error),
+                    error);
   }
   struct stat status;
   if (fstat(file.descriptor(), &status) != 0) return unusable(path, "cannot be read: " + error_text(errno));
@@ -94,7 +99,8 @@ Result<std::vector<std::byte>> Directory::read(const std::string& name, bool tou
   // Not through a link, and without waiting if somebody put a pipe there.
   const File file(openat(file_.descriptor(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   missing = !file && errno == ENOENT;
-  if (!file) return invalid(errno == ELOOP ? "it is a link" : "it cannot be opened: " + error_text(errno));
+  if (!file && errno == ELOOP) return invalid("it is a link");
+  if (!file) return fail(kind_of(errno, ErrorKind::invalid), "it cannot be opened: " + error_text(errno));
   struct stat status;
   if (fstat(file.descriptor(), &status) != 0) return invalid("it cannot be read: " + error_text(errno));
   if (!S_ISREG(status.st_mode)) return invalid("it is not a file");
@@ -106,7 +112,7 @@ Result<std::vector<std::byte>> Directory::read(const std::string& name, bool tou
   while (done < bytes.size()) {
     const ssize_t count = ::read(file.descriptor(), bytes.data() + done, bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return invalid("it cannot be read: " + error_text(errno));
+    if (count < 0) return fail(kind_of(errno, ErrorKind::invalid), "it cannot be read: " + error_text(errno));
     if (count == 0) break;
     done += static_cast<std::size_t>(count);
   }

@@ -144,11 +144,13 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
   const auto without_compiling = [&](const std::optional<Digest>& own, const std::string& why) -> Loaded {
     std::shared_ptr<const LoadedKernel> found;
     std::string problem;
+    bool scarce = false;
     const auto loads = [&](const Digest& digest) {
-      const std::optional<CacheEntry> entry = (*cache)->find(digest);
+      const std::optional<CacheEntry> entry = (*cache)->find(digest, &scarce);
       if (!entry) return false;
       const Loaded cached = load_entry(*entry);
       if (cached) found = *cached;
+      scarce = scarce || is_scarce(cached);
       if (!cached)
         problem = fmt::format("; entry {} there does not load: {}", digest.hex(), cached.error().message);
       return cached.has_value();
@@ -156,8 +158,9 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
     if (current->cache &&
         ((own && loads(*own)) || std::ranges::any_of(of_any_compiler(**cache, key, *rendered), loads)))
       return found;
+    if (current->cache && is_scarce((*cache)->readable())) scarce = true;
     return fail(
-        ErrorKind::no_kernel,
+        scarce ? ErrorKind::no_memory : ErrorKind::no_kernel,
         fmt::format("kernel '{}' is not built into the library, not in the cache ({}{}), and {}", print(key),
                     current->cache ? (*cache)->directory() : "switched off", problem, why));
   };

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "failures/scenarios.h"
@@ -108,8 +109,13 @@ TEST_F(Scarce, DescriptorsAreMissingForOneCallOnly) {
     return plan.find("\"tier\":\"compile\"") != std::string::npos ? "" : "not compiled: " + plan;
   });
   ASSERT_EQ(prepared, "");
-  for (int free = 0; free <= 8; ++free) {
+  // With a compiler, with one that must not be used, and with none.
+  using Settings = std::vector<std::pair<const char*, const char*>>;
+  const Settings settings[] = {{}, {{"REGARD_JIT", "off"}}, {{"REGARD_CXX", "/nowhere"}}};
+  for (int i = 0; i <= 8 * 3 + 2; ++i) {
+    const int free = i / 3;
     const std::string wrong = test::in_child([&]() -> std::string {
+      for (const auto& [name, value] : settings[i % 3]) setenv(name, value, 1);
       test::Call call(compiled_problem), other(other_problem);
       {
         const FewDescriptors few(free);
@@ -120,7 +126,7 @@ TEST_F(Scarce, DescriptorsAreMissingForOneCallOnly) {
       const std::string plan = plan_json(call, 1);
       return plan.find("\"tier\":\"cache\"") != std::string::npos ? "" : "degraded: " + plan;
     });
-    EXPECT_EQ(wrong, "") << free << " descriptors are free";
+    EXPECT_EQ(wrong, "") << free << " descriptors are free, settings " << i % 3;
     EXPECT_TRUE(fs::is_empty(folder_.path() + "/temporary")) << free;
   }
 }

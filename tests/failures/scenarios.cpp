@@ -96,7 +96,7 @@ std::vector<Scenario> scenarios(Call& fwd, Call& bwd) {
          });
        }},
       {"plan_run",
-       [&fwd, workspace, workspace_bytes] {
+       [&fwd, workspace] {
          fwd.clear();
          const regard_status status = with_plan(fwd, [&](regard_plan* plan) {
            return regard_plan_run(plan, &fwd.arguments, workspace, workspace_bytes, nullptr);
