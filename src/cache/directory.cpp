@@ -14,6 +14,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <memory>
 
 #include "base/folder.h"
 #include "base/scarce.h"
@@ -55,6 +56,11 @@ bool can_keep(int folder) {
   unlinkat(folder, name.c_str(), AT_REMOVEDIR);
   return true;
 }
+
+/// Also where there is no memory for a name.
+struct CloseStream {
+  void operator()(DIR* stream) const { closedir(stream); }
+};
 
 }  // namespace
 
@@ -170,18 +176,17 @@ void Directory::remove(const std::string& name) const {
 std::vector<Named> Directory::names() const {
   std::vector<Named> found;
   const int again = openat(file_.descriptor(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* const stream = again >= 0 ? fdopendir(again) : nullptr;
-  if (stream == nullptr) {
+  const std::unique_ptr<DIR, CloseStream> stream(again >= 0 ? fdopendir(again) : nullptr);
+  if (!stream) {
     if (again >= 0) close(again);
     return found;
   }
-  while (const dirent* item = readdir(stream)) {
+  while (const dirent* item = readdir(stream.get())) {
     struct stat status;
     if (fstatat(file_.descriptor(), item->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (const std::string_view name = item->d_name; name == "." || name == "..") continue;
     found.push_back({item->d_name, S_ISREG(status.st_mode), status.st_size, status.st_mtime});
   }
-  closedir(stream);
   std::sort(found.begin(), found.end(), [](const Named& a, const Named& b) { return a.name < b.name; });
   return found;
 }

@@ -42,6 +42,7 @@ class Memory : public testing::Test {
     setenv("REGARD_CXX", "/bin/true", 1);  // is asked what it is, and says nothing
     setenv("REGARD_NVRTC", "/nowhere", 1);
     std::ofstream(folder_.path() + "/" + std::string(64, 'a') + ".regard") << "damaged";
+    ASSERT_EQ(test::fill_cache(), "");
   }
 
   const TemporaryFolder folder_;

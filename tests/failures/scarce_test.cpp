@@ -38,8 +38,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Not among those that are compiled into the library.
-constexpr const char* compiled_problem = "fwd fp32 h=1 s=40 d=24 mask=causal";
+/// Not compiled into the library, and not cached.
 constexpr const char* other_problem = "fwd fp32 h=1 s=40 d=20 mask=causal";
 
 regard_status attention(test::Call& call, int threads) {
@@ -103,12 +102,7 @@ class Scarce : public testing::Test {
 };
 
 TEST_F(Scarce, DescriptorsAreMissingForOneCallOnly) {
-  const std::string prepared = test::in_child([] {
-    const test::Call call(compiled_problem);
-    const std::string plan = plan_json(call, 1);
-    return plan.find("\"tier\":\"compile\"") != std::string::npos ? "" : "not compiled: " + plan;
-  });
-  ASSERT_EQ(prepared, "");
+  ASSERT_EQ(test::fill_cache(), "");
   // With a compiler, with one that must not be used, and with none.
   using Settings = std::vector<std::pair<const char*, const char*>>;
   const Settings settings[] = {{}, {{"REGARD_JIT", "off"}}, {{"REGARD_CXX", "/nowhere"}}};
@@ -116,7 +110,7 @@ TEST_F(Scarce, DescriptorsAreMissingForOneCallOnly) {
     const int free = i / 3;
     const std::string wrong = test::in_child([&]() -> std::string {
       for (const auto& [name, value] : settings[i % 3]) setenv(name, value, 1);
-      test::Call call(compiled_problem), other(other_problem);
+      test::Call call(test::cached_problem), other(other_problem);
       {
         const FewDescriptors few(free);
         if (attention(call, 1) != REGARD_OK) return regard_status_message();

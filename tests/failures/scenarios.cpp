@@ -48,7 +48,7 @@ constexpr const char* json_of_problem =
 
 }  // namespace
 
-std::vector<Scenario> scenarios(Call& fwd, Call& bwd) {
+std::vector<Scenario> scenarios(Call& fwd, Call& bwd, Call& cached) {
   constexpr std::int64_t workspace_bytes = 1 << 22;
   void* const workspace = std::aligned_alloc(64, workspace_bytes);
   const auto parsed = [](regard_status status, regard_problem* problem) {
@@ -105,6 +105,7 @@ std::vector<Scenario> scenarios(Call& fwd, Call& bwd) {
        }},
       {"forward", [&fwd] { return attention(fwd); }},
       {"backward", [&bwd] { return attention(bwd); }},
+      {"cached", [&cached] { return attention(cached); }},
       {"check",
        [&fwd] {
          return with_json([&](char** json) { return regard_check(fwd.problem, &fwd.arguments, json); });
@@ -166,17 +167,25 @@ std::string in_child(const std::function<std::string()>& body) {
   return wrong;
 }
 
+std::string fill_cache() {
+  return in_child([]() -> std::string {
+    unsetenv("REGARD_CXX");
+    const Call call(cached_problem);
+    return with_plan(call, regard_plan_prepare) == REGARD_OK ? "" : regard_status_message();
+  });
+}
+
 std::size_t scenario_count() {
   return std::stoul(in_child([] {
-    Call fwd(forward_problem), bwd(backward_problem);
-    return std::to_string(scenarios(fwd, bwd).size());
+    Call fwd(forward_problem), bwd(backward_problem), cached(cached_problem);
+    return std::to_string(scenarios(fwd, bwd, cached).size());
   }));
 }
 
 std::string with_scenario(std::size_t index, const std::function<std::string(const Scenario&)>& body) {
   return in_child([&] {
-    Call fwd(forward_problem), bwd(backward_problem);
-    return body(scenarios(fwd, bwd)[index]);
+    Call fwd(forward_problem), bwd(backward_problem), cached(cached_problem);
+    return body(scenarios(fwd, bwd, cached)[index]);
   });
 }
 

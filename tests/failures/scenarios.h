@@ -59,10 +59,15 @@ struct Scenario {
 };
 
 /// All of them, in a process that forks for each.
-std::vector<Scenario> scenarios(Call& forward, Call& backward);
+std::vector<Scenario> scenarios(Call& forward, Call& backward, Call& cached);
 
 inline constexpr const char* forward_problem = "fwd fp32 h=2 s=40 d=64 mask=causal lse";
 inline constexpr const char* backward_problem = "bwd fp32 h=2 s=40 d=64";
+/// Not among those that are compiled into the library.
+inline constexpr const char* cached_problem = "fwd fp32 h=1 s=40 d=24 mask=causal";
+
+/// Compiles the last one's kernel into the cache; what went wrong.
+std::string fill_cache();
 
 /// Runs `body` in a forked child, whose answer is what went wrong, or how it died.
 std::string in_child(const std::function<std::string()>& body);

@@ -31,6 +31,7 @@ class SystemCalls : public testing::Test {
     fs::create_directory(folder_.path() + "/temporary");
     fs::create_directory(folder_.path() + "/cache");
     fs::permissions(folder_.path() + "/cache", fs::perms::owner_all);
+    ASSERT_EQ(test::fill_cache(), "");
   }
 
   void TearDown() override { unsetenv("TMPDIR"); }
@@ -43,8 +44,8 @@ class SystemCalls : public testing::Test {
       const int error = errors[static_cast<std::size_t>(n + turn) % std::size(errors)];
       std::string name;
       const std::string wrong = test::in_child([&]() -> std::string {
-        test::Call fwd(test::forward_problem), bwd(test::backward_problem);
-        const test::Scenario scenario = test::scenarios(fwd, bwd)[index];
+        test::Call fwd(test::forward_problem), bwd(test::backward_problem), cached(test::cached_problem);
+        const test::Scenario scenario = test::scenarios(fwd, bwd, cached)[index];
         std::string answer = test::with_failing_call(
             n, error, failed, [&] { return test::defect("while it fails", scenario.call()); },
             [&]() -> std::string {
