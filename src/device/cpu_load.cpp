@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/scarce.h"
 #include "base/shared_object.h"
@@ -19,16 +21,19 @@
 namespace regard::cpu {
 namespace {
 
+struct CloseLibrary {
+  void operator()(void* handle) const { dlclose(handle); }
+};
+using Library = std::unique_ptr<void, CloseLibrary>;
+
 class LoadedModule final : public Module {
  public:
-  LoadedModule(void* handle, KernelFunction function) : handle_(handle), function_(function) {}
-  ~LoadedModule() override { dlclose(handle_); }
-  LoadedModule(const LoadedModule&) = delete;
-  LoadedModule& operator=(const LoadedModule&) = delete;
+  LoadedModule(Library library, KernelFunction function)
+      : library_(std::move(library)), function_(function) {}
   KernelFunction function() const override { return function_; }
 
  private:
-  void* handle_;
+  Library library_;
   KernelFunction function_;
 };
 
@@ -85,18 +90,17 @@ Result<std::shared_ptr<Module>> load(std::span<const std::byte> binary, const st
     return fail(ErrorKind::no_kernel, "the binary of kernel '" + symbol + "' cannot be loaded: " + why);
   }
   std::string error;
-  void* handle = open_sealed_memory(binary, symbol, error);
-  if (handle == nullptr) handle = open_temporary_file(binary, error);
-  if (handle == nullptr) {
+  Library library(open_sealed_memory(binary, symbol, error));
+  if (!library) library.reset(open_temporary_file(binary, error));
+  if (!library) {
     return fail(says_scarce(error) ? ErrorKind::no_memory : ErrorKind::no_kernel,
                 "the binary of kernel '" + symbol + "' cannot be loaded: " + error);
   }
-  void* const address = dlsym(handle, symbol.c_str());
+  void* const address = dlsym(library.get(), symbol.c_str());
   if (address == nullptr) {
-    dlclose(handle);
     return fail(ErrorKind::no_kernel, "the binary of kernel '" + symbol + "' has no symbol of that name");
   }
-  return std::make_shared<LoadedModule>(handle, reinterpret_cast<KernelFunction>(address));
+  return std::make_shared<LoadedModule>(std::move(library), reinterpret_cast<KernelFunction>(address));
 }
 
 }  // namespace regard::cpu

@@ -1,6 +1,8 @@
 // Each public call with each of its allocations failing in turn, alone and with all that follow: it answers,
 // or says that memory ran out; the process lives, the next call is right, and nothing is lost.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -13,6 +15,12 @@
 
 namespace regard {
 namespace {
+
+int first_free_descriptor() {
+  const int one = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  close(one);
+  return one;
+}
 
 /// The n-th allocation fails; whether there was one.
 bool fails_at(const test::Scenario& scenario, long n, bool all_following, std::string& wrong) {
@@ -57,12 +65,15 @@ TEST_F(Memory, MayRunOutInEachCallThatIsNotTheFirst) {
             if (const regard_status status = scenario.call(); status != REGARD_OK)
               return std::string(scenario.name) + ": " + regard_status_message();
             std::string wrong;
+            const int free_before = first_free_descriptor();
             long in_use = 0;
             for (long n = 1; fails_at(scenario, n, all_following, wrong); n = after(n)) {
               if (!wrong.empty())
                 return scenario.name + (" at allocation " + std::to_string(n)) + " " + wrong;
               if (n == 10) in_use = test::pieces_in_use();  // the sentence is kept by then, and what lasts
             }
+            if (first_free_descriptor() != free_before)
+              return scenario.name + std::string(" loses a descriptor");
             const long lost = in_use == 0 ? 0 : test::pieces_in_use() - in_use;
             return lost > 5 ? scenario.name + (" loses memory: " + std::to_string(lost)) : "";
           });
