@@ -136,6 +136,11 @@ class Reader {
   }
 
   Status read_window(std::string_view word, std::string_view text) {
+    constexpr std::ptrdiff_t most_commas =
+        16;  // far more than are understood, so that a text of megabytes is not cut
+    if (std::ranges::count(text, ',') > most_commas) {
+      return invalid(quoted(word) + " has too many parts; a window is mask=window:L,R[,top_left][,sink=N]");
+    }
     const std::vector<std::string_view> parts = split(text, ",");
     std::int64_t left = 0, right = 0, sink = 0;
     Mask mask = Mask::window;

@@ -94,6 +94,15 @@ TEST(ProblemText, CausalKeepsTheWindowUnbounded) {
   EXPECT_EQ(problem.window_right, -1);
 }
 
+TEST(ProblemText, MayBeOfAnyLength) {
+  std::string many = "fwd fp32 b=1 h=1 s=8 d=16";
+  for (int i = 0; i < 200'000; ++i) many += " lse";
+  EXPECT_TRUE(parse(many));
+  const Result<Problem> refused = parse("fwd mask=window:1,0" + std::string(1'000'000, ','));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("has too many parts"));
+}
+
 TEST(ProblemText, RefusesInOneSentence) {
   const std::pair<const char*, const char*> table[] = {
       {"", "the text is empty"},
