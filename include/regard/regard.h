@@ -31,7 +31,7 @@ typedef enum regard_status {
   REGARD_INVALID = 1,   /* the input is wrong: text, JSON, a tensor, a setting, a file */
   REGARD_REFUSED = 2,   /* valid input that nothing here solves; the message says what would */
   REGARD_NO_KERNEL = 3, /* planned, but no kernel could be had; the message lists where it was searched */
-  REGARD_NO_MEMORY = 4,
+  REGARD_NO_MEMORY = 4, /* memory, files or processes ran out: the next call may succeed */
   REGARD_INTERNAL = 5 /* a defect of Regard */
 } regard_status;
 
