@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/printable.h"
 #include "base/settings.h"
 
 namespace regard {
@@ -14,7 +15,7 @@ Result<std::string> data_file(std::string_view path) {
   if (!current->data_dir.empty()) {
     const std::string full = current->data_dir + "/" + std::string(path);
     std::ifstream file(full, std::ios::binary);
-    if (!file) return invalid("cannot read '" + full + "' (the folder is REGARD_DATA_DIR)");
+    if (!file) return invalid("cannot read " + in_quotes(full) + " (the folder is REGARD_DATA_DIR)");
     return std::string(std::istreambuf_iterator<char>(file), {});
   }
   for (const EmbeddedFile& file : embedded_files()) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/settings.h"
 #include "cache/directory.h"
 #include "cache/entry.h"
@@ -66,9 +67,9 @@ Status Cache::write(const Digest& key, const CacheEntry& entry) {
   if (!directory) return tl::unexpected(directory.error());
   if (const Status written = directory->write(cache::entry_name(key), cache::encode(key, entry)); !written) {
     return invalid(
-        fmt::format("compiled kernels are not kept: cannot write to the kernel cache '{}': {}; free "
+        fmt::format("compiled kernels are not kept: cannot write to the kernel cache {}: {}; free "
                     "space there, or set REGARD_CACHE_DIR",
-                    directory_, written.error().message));
+                    in_quotes(directory_), written.error().message));
   }
   cache::evict(*directory, bound_bytes_, cache::entry_name(key));
   return {};

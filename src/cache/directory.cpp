@@ -15,6 +15,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "base/printable.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
 
@@ -37,7 +38,8 @@ std::string distrust(const struct stat& status) {
 }
 
 tl::unexpected<Error> unusable(const std::string& path, const std::string& why) {
-  return fail(ErrorKind::refused, fmt::format("the kernel cache '{}' is not used: it {}", path, why));
+  return fail(ErrorKind::refused,
+              fmt::format("the kernel cache {} is not used: it {}", in_quotes(path), why));
 }
 
 std::string error_text(int error) {
@@ -186,14 +188,15 @@ std::string state_of_directory(const std::string& path) {
     const Result<Directory> directory = Directory::open(path);
     if (!directory) return directory.error().message;
     if (can_keep(directory->file().descriptor())) return "ok";
-    return fmt::format("the kernel cache '{}' is read, but new kernels are not kept: {}", path,
+    return fmt::format("the kernel cache {} is read, but new kernels are not kept: {}", in_quotes(path),
                        error_text(errno));
   }
   fs::path parent = path;
   while (parent.has_relative_path() && !fs::exists(parent, ignored)) parent = parent.parent_path();
   const File above(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (above && can_keep(above.descriptor())) return "ok";
-  return fmt::format("the kernel cache '{}' is not used: it cannot be made in '{}'", path, parent.string());
+  return fmt::format("the kernel cache {} is not used: it cannot be made in {}", in_quotes(path),
+                     in_quotes(parent.string()));
 }
 
 }  // namespace regard::cache

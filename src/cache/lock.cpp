@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/write_file.h"
 
 namespace regard::cache {
@@ -60,7 +61,7 @@ std::string identity_of_this_process() {
 std::string read_holder(const OwnDescriptor& file) {
   char text[512];
   const ssize_t count = pread(file.number(), text, sizeof text, 0);
-  return count > 0 ? std::string(text, static_cast<std::size_t>(count)) : "another process";
+  return count > 0 ? printable({text, static_cast<std::size_t>(count)}) : "another process";
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/printable.h"
+
 namespace regard::cli {
 namespace {
 
@@ -112,9 +114,9 @@ Result<Element> element_from_descr(std::string_view descr) {
     if (!element.npy.empty() && element.npy == normal) return element.element;
   }
   if (normal.starts_with('>')) {
-    return invalid("it is big-endian ('" + normal + "'); save it with the byte order '<'");
+    return invalid("it is big-endian (" + in_quotes(normal) + "); save it with the byte order '<'");
   }
-  return invalid("its dtype '" + std::string(descr) + "' is not one that Regard reads (float, int or uint)");
+  return invalid("its dtype " + in_quotes(descr) + " is not one that Regard reads (float, int or uint)");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <span>
 
+#include "base/printable.h"
 #include "compile/process.h"
 #include "compile/scratch_folder.h"
 
@@ -56,10 +57,10 @@ Result<CompilerOutput> run_compiler(const CompileRequest& request, const Compile
     const std::string here = folder->path();
     const Result<std::string> kept = folder->keep();
     return fail(ErrorKind::no_kernel,
-                fmt::format("compiling {} failed ({}); command, {} in '{}': {}; {}; the compiler said:\n{}",
+                fmt::format("compiling {} failed ({}); command, {} in {}: {}; {}; the compiler said:\n{}",
                             request.name, finished->succeeded ? "no output, " + finished->how : finished->how,
-                            kept ? "to be run" : "run", kept.value_or(here), shell_text(run.command),
-                            kept_source(kept, run.source),
+                            kept ? "to be run" : "run", in_quotes(kept.value_or(here)),
+                            shell_text(run.command), kept_source(kept, run.source),
                             finished->output.empty() ? "(nothing)" : finished->output));
   }
   const std::span<const std::byte> bytes = std::as_bytes(std::span(binary));

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/printable.h"
 #include "compile/compiler_run.h"
 #include "compile/quick_options.h"
 
@@ -77,17 +78,17 @@ Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting
     const Result<std::string> version = identify_compiler(program, memory);
     if (version) return std::make_unique<HostCompiler>(word, program, *version, limit_seconds);
     if (version.error().kind == ErrorKind::no_memory) return tl::unexpected(version.error());
-    unusable += fmt::format("; '{} -v' {}", program, version.error().message);
+    unusable += fmt::format("; {} {}", in_quotes(program + " -v"), version.error().message);
   }
   if (!setting.empty()) {
     return fail(ErrorKind::no_kernel,
-                fmt::format("REGARD_CXX='{}' is not a compiler that can be run{}; set it to the path of one "
+                fmt::format("REGARD_CXX={} is not a compiler that can be run{}; set it to the path of one "
                             "program, without options, or unset it to search c++, g++, clang++ on PATH",
-                            setting, unusable));
+                            in_quotes(setting), unusable));
   }
   return fail(ErrorKind::no_kernel, fmt::format("no host C++ compiler: searched c++, g++, clang++ on PATH "
                                                 "({}){}; install g++ or set REGARD_CXX",
-                                                path, unusable));
+                                                in_quotes(path), unusable));
 }
 
 }  // namespace regard

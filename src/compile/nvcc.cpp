@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/split.h"
 #include "compile/compiler_run.h"
 #include "compile/process.h"
@@ -88,7 +89,8 @@ Result<std::unique_ptr<Toolchain>> find_nvcc(const std::string& cuda_home, const
   return fail(
       ErrorKind::no_kernel,
       fmt::format("no nvcc either: searched {}PATH ({}){}",
-                  cuda_home.empty() ? "" : fmt::format("CUDA_HOME '{}/bin', ", cuda_home), path, unusable));
+                  cuda_home.empty() ? "" : fmt::format("CUDA_HOME {}, ", in_quotes(cuda_home + "/bin")),
+                  in_quotes(path), unusable));
 }
 
 }  // namespace regard

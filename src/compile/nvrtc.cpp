@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "base/printable.h"
 #include "base/split.h"
 #include "compile/nvrtc_use.h"
 #include "compile/scratch_folder.h"
@@ -137,13 +138,13 @@ Result<CompilerAnswer> ask_identity(const NvrtcLibrary& library, std::span<const
     if (const char* why = empty.refusal()) {
       return fail(ErrorKind::no_kernel, fmt::format("NVRTC cannot say which build it is: {}", why));
     }
-    return fail(ErrorKind::no_kernel, fmt::format("NVRTC in '{}' does not compile an empty kernel ({}): {}",
-                                                  library.path, empty.error(), empty.log()));
+    return fail(ErrorKind::no_kernel, fmt::format("NVRTC in {} does not compile an empty kernel ({}): {}",
+                                                  in_quotes(library.path), empty.error(), empty.log()));
   }
   const std::string identity = nvrtc_identity(empty.ptx());
   if (!identity.empty()) return CompilerAnswer{identity};
   return fail(ErrorKind::no_kernel,
-              fmt::format("NVRTC in '{}' does not say which build it is", library.path));
+              fmt::format("NVRTC in {} does not say which build it is", in_quotes(library.path)));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/forever.h"
+#include "base/printable.h"
 #include "base/shared_object.h"
 #include "compile/nvrtc_use.h"
 
@@ -25,13 +26,13 @@ constinit std::atomic<const std::vector<std::string>*> of_python{nullptr};
 
 std::string last_error() {
   const char* text = dlerror();
-  return text != nullptr ? text : "unknown error";
+  return text != nullptr ? printable(text) : "unknown error";
 }
 
 /// It stays open for ever.
 Result<void*> open_library(const std::string& path) {
   if (const char* why = path.find('/') != std::string::npos ? shared_object_defect(path) : nullptr) {
-    return fail(ErrorKind::no_kernel, fmt::format("{}: {}", path, why));
+    return fail(ErrorKind::no_kernel, fmt::format("{}: {}", printable(path), why));
   }
   if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   return fail(ErrorKind::no_kernel, last_error());
@@ -71,7 +72,7 @@ Result<NvrtcLibrary> open(const std::string& path) {
 #define REGARD_FIND(result, name, parameters)                                  \
   library.name = reinterpret_cast<result(*) parameters>(dlsym(handle, #name)); \
   if (library.name == nullptr)                                                 \
-    return fail(ErrorKind::no_kernel, fmt::format("'{}' has no function " #name, path));
+    return fail(ErrorKind::no_kernel, fmt::format("{} has no function " #name, in_quotes(path)));
   REGARD_NVRTC_FUNCTIONS(REGARD_FIND)
 #undef REGARD_FIND
   library.nvrtcSetFlowCallback =
@@ -142,7 +143,7 @@ Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcPlace> places) {
       why = library.error().message;
     }
     searched += fmt::format("{}{}{} ({})", searched.empty() ? "" : "; ", place.what,
-                            place.path.empty() ? "" : fmt::format(" '{}'", place.path), why);
+                            place.path.empty() ? "" : " " + in_quotes(place.path), why);
   }
   return fail(ErrorKind::no_kernel,
               fmt::format("no NVRTC (CUDA's run-time compiler); searched {}; install it with 'pip install "

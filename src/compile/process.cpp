@@ -1,4 +1,5 @@
 #include "compile/process.h"
+#include "base/printable.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -140,7 +141,7 @@ bool drain(int file, Transcript& transcript) {
 tl::unexpected<Error> cannot_run(const std::string& program, int error) {
   const bool scarce = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
   return fail(scarce ? ErrorKind::no_memory : ErrorKind::no_kernel,
-              fmt::format("cannot run {}: {}", program, std::strerror(error)));
+              fmt::format("cannot run {}: {}", in_quotes(program), std::strerror(error)));
 }
 
 enum class State { running, ended, lost };
@@ -239,6 +240,25 @@ Result<Finished> run_process(const std::vector<std::string>& command, const std:
   return finished;
 }
 
+namespace {
+
+/// What cannot be printed is left to the shell, which reads $'...' as C does.
+std::string shell_word(const std::string& word) {
+  const bool shown = printable(word) == word;
+  std::string inside;
+  for (const char c : word) {
+    if (shown && c == '\'') {
+      inside += "'\\'";  // outside of the quotes
+    } else if (!shown && (c == '\'' || c == '\\')) {
+      inside += '\\';
+    }
+    inside += c;
+  }
+  return shown ? "'" + inside + "'" : "$'" + printable(inside) + "'";
+}
+
+}  // namespace
+
 std::string shell_text(const std::vector<std::string>& command) {
   constexpr std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
@@ -249,9 +269,7 @@ std::string shell_text(const std::vector<std::string>& command) {
       text += word;
       continue;
     }
-    text += '\'';
-    for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += '\'';
+    text += shell_word(word);
   }
   return text;
 }

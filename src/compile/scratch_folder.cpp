@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <span>
 
+#include "base/printable.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
 
@@ -28,9 +29,9 @@ Result<ScratchFolder> ScratchFolder::make() {
   const std::string parent = temporary_folder();
   std::string path = parent + "/" + std::string(temporary_prefix) + "XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
-    return fail(ErrorKind::no_kernel, fmt::format("cannot make a folder for the compile in '{}': {}; set "
+    return fail(ErrorKind::no_kernel, fmt::format("cannot make a folder for the compile in {}: {}; set "
                                                   "TMPDIR to a folder that can be written",
-                                                  parent, std::strerror(errno)));
+                                                  in_quotes(parent), std::strerror(errno)));
   }
   return ScratchFolder(path);
 }
@@ -44,8 +45,8 @@ Result<std::string> ScratchFolder::keep() {
   std::string kept = path_;
   kept.replace(kept.rfind(temporary_prefix), temporary_prefix.size(), kept_prefix);
   if (rename(path_.c_str(), kept.c_str()) != 0) {
-    return fail(ErrorKind::no_kernel,
-                fmt::format("'{}' cannot be renamed to '{}': {}", path_, kept, std::strerror(errno)));
+    return fail(ErrorKind::no_kernel, fmt::format("{} cannot be renamed to {}: {}", in_quotes(path_),
+                                                  in_quotes(kept), std::strerror(errno)));
   }
   path_.clear();
   return kept;
@@ -59,11 +60,11 @@ Status ScratchFolder::write(const std::string& name, const std::string& text) co
   if (file >= 0) close(file);
   if (written) return {};
   return fail(ErrorKind::no_kernel,
-              fmt::format("cannot write '{}': {}; is the disk full?", path, std::strerror(error)));
+              fmt::format("cannot write {}: {}", in_quotes(path), std::strerror(error)));
 }
 
 std::string kept_source(const Result<std::string>& kept, const std::string& name) {
-  if (kept) return fmt::format("the source is kept in '{}/{}'", *kept, name);
+  if (kept) return fmt::format("the source is kept in {}", in_quotes(*kept + "/" + name));
   return "the source is not kept: " + kept.error().message;
 }
 

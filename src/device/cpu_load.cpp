@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/printable.h"
 #include "base/shared_object.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
@@ -50,7 +51,7 @@ void* open_sealed_memory(std::span<const std::byte> binary, const std::string& s
     error = std::string("a file in memory: ") + std::strerror(errno);
   } else {
     handle = dlopen(unique_path(file, status.st_ino).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) error = dlerror();
+    if (handle == nullptr) error = printable(dlerror());
   }
   if (file >= 0) close(file);
   return handle;
@@ -61,16 +62,16 @@ void* open_temporary_file(std::span<const std::byte> binary, std::string& error)
   std::string path = temporary_folder() + "/" + std::string(temporary_prefix) + "XXXXXX";
   const int file = mkostemp(path.data(), O_CLOEXEC);  // mode 0600, a name that did not exist
   if (file < 0) {
-    error += "; a temporary file " + path + ": " + std::strerror(errno);
+    error += "; a temporary file " + in_quotes(path) + ": " + std::strerror(errno);
     return nullptr;
   }
   mark_in_use(file);
   void* handle = nullptr;
   if (!write_all(file, binary)) {
-    error += "; a temporary file " + path + ": " + std::strerror(errno);
+    error += "; a temporary file " + in_quotes(path) + ": " + std::strerror(errno);
   } else {
     handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) error += std::string("; ") + dlerror();
+    if (handle == nullptr) error += "; " + printable(dlerror());
   }
   unlink(path.c_str());
   close(file);

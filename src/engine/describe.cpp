@@ -7,6 +7,7 @@
 
 #include "base/json_text.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "base/settings.h"
 #include "base/temporary.h"
 #include "compile/toolchain.h"
@@ -238,7 +239,7 @@ Result<std::string> cache_verb(std::string_view verb) {
   if (verb == "gc") return json_text(describe((*cache)->gc()));
   if (verb == "clean") return json_text(describe((*cache)->clean()));
   static constexpr std::string_view verbs[] = {"list", "stat", "verify", "gc", "clean"};
-  return invalid(fmt::format("unknown cache verb '{}'{}", verb, suggestion(verb, verbs)));
+  return invalid(fmt::format("unknown cache verb {}{}", in_quotes(verb), suggestion(verb, verbs)));
 }
 
 }  // namespace regard

@@ -14,6 +14,7 @@
 #include "base/fork_local.h"
 #include "base/json_text.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/settings.h"
 #include "compile/toolchain.h"
 #include "engine/built_in.h"
@@ -158,7 +159,7 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
     return fail(
         ErrorKind::no_kernel,
         fmt::format("kernel '{}' is not built into the library, not in the cache ({}{}), and {}", print(key),
-                    current->cache ? (*cache)->directory() : "switched off", problem, why));
+                    current->cache ? printable((*cache)->directory()) : "switched off", problem, why));
   };
 
   if (!toolchain) {

@@ -379,6 +379,7 @@ TEST(CompileCommand, PastesIntoAShell) {
   constexpr std::string_view quick[] = {"-O1"};
   EXPECT_EQ(shell_text(host_compile_command("/opt/my tools/c++", {"-O2"}, quick, "a.cpp", "it's.so")),
             "'/opt/my tools/c++' -O2 -O1 -shared -nostdlib -lc -x c++ -o 'it'\\''s.so' a.cpp");
+  EXPECT_EQ(shell_text({"c++", "it's\\one\nline\x1b"}), "c++ $'it\\'s\\\\one\\nline\\x1b'");
 }
 
 TEST(QuickOptions, AreThoseOfTheCompilersThatKnowThem) {
