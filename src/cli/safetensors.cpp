@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/printable.h"
+
 namespace regard::cli {
 namespace {
 
@@ -32,7 +34,7 @@ Result<Json> parse_header(std::string_view text) {
   };
   Json header = Json::parse(text, watch, false);
   if (header.is_discarded() || !header.is_object()) return invalid("its header is not a JSON object");
-  if (!twice.empty()) return invalid("its header names '" + twice + "' twice");
+  if (!twice.empty()) return invalid("its header names " + in_quotes(twice) + " twice");
   return header;
 }
 
@@ -47,38 +49,43 @@ std::optional<std::vector<std::int64_t>> unsigned_numbers(const Json& entry, con
   return numbers;
 }
 
-Result<Element> element_from_name(const std::string& name, const Json& entry) {
-  const auto dtype = entry.find("dtype");
-  if (dtype == entry.end() || !dtype->is_string()) return invalid("'" + name + "' has no dtype");
-  const std::string word = dtype->get<std::string>();
-  if (word == "BOOL") return Element::u8;
+std::optional<Element> element_called(std::string_view dtype) {
+  if (dtype == "BOOL") return Element::u8;
   for (const ElementInfo& element : element_table()) {
-    if (!element.safetensors.empty() && element.safetensors == word) return element.element;
+    if (!element.safetensors.empty() && element.safetensors == dtype) return element.element;
   }
-  return invalid("'" + name + "' has dtype '" + word + "', which Regard does not read");
+  return std::nullopt;
 }
 
 Result<NamedArray> read_entry(const std::string& name, const Json& entry, std::span<const std::byte> data) {
-  if (!entry.is_object()) return invalid("'" + name + "' is not described by an object");
-  const Result<Element> element = element_from_name(name, entry);
-  if (!element) return tl::unexpected(element.error());
+  if (!entry.is_object()) return invalid(in_quotes(name) + " is not described by an object");
+  const auto dtype = entry.find("dtype");
+  if (dtype == entry.end() || !dtype->is_string()) return invalid(in_quotes(name) + " has no dtype");
+  const std::string word = dtype->get<std::string>();
+  const std::optional<Element> element = element_called(word);
   const auto shape = unsigned_numbers(entry, "shape");
   const auto offsets = unsigned_numbers(entry, "data_offsets");
   if (!shape || !offsets || offsets->size() != 2) {
-    return invalid("'" + name + "' needs a shape and two data_offsets, all whole numbers of 0 or more");
+    return invalid(in_quotes(name) + " needs a shape and two data_offsets, all whole numbers of 0 or more");
   }
   const std::int64_t begin = (*offsets)[0], end = (*offsets)[1];
   if (begin > end || static_cast<std::uint64_t>(end) > data.size()) {
-    return invalid("it is truncated: '" + name + "' ends at byte " + std::to_string(end) + " of " +
+    return invalid("it is truncated: " + in_quotes(name) + " ends at byte " + std::to_string(end) + " of " +
                    std::to_string(data.size()) + " bytes of data");
+  }
+  const auto bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  NamedArray array{name, ArrayView{element.value_or(Element::u8), *shape, bytes}, {}};
+  if (!element) {
+    array.unreadable = "it has dtype " + in_quotes(word) + ", which Regard does not read";
+    return array;
   }
   const std::optional<std::int64_t> needed = bytes_of(*element, *shape);
   if (!needed || *needed != end - begin) {
-    return invalid("'" + name + "' says " + shape_text(*shape) + " of " + std::string(info(*element).name) +
-                   ", but its data is " + std::to_string(end - begin) + " bytes long");
+    return invalid(in_quotes(name) + " says " + shape_text(*shape) + " of " +
+                   std::string(info(*element).name) + ", but its data is " + std::to_string(end - begin) +
+                   " bytes long");
   }
-  const auto bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-  return NamedArray{name, {*element, *shape, bytes}};
+  return array;
 }
 
 }  // namespace
@@ -112,7 +119,8 @@ Result<std::vector<NamedArray>> read_safetensors(std::span<const std::byte> file
   const std::byte* next = data.data();
   for (const NamedArray& each : arrays) {
     if (each.array.bytes.data() != next) {
-      return invalid("the data of '" + each.name + "' overlaps that of another tensor or leaves a hole");
+      return invalid("the data of " + in_quotes(each.name) +
+                     " overlaps that of another tensor or leaves a hole");
     }
     next += each.array.bytes.size();
   }

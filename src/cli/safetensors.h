@@ -10,6 +10,7 @@ namespace regard::cli {
 struct NamedArray {
   std::string name;
   ArrayView array;
+  std::string unreadable;  ///< why there are only its bytes; empty for most
 };
 
 /// The arrays in `file`, in the order of their data. As the format demands, they fill the file without holes,
