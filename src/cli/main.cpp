@@ -1,7 +1,4 @@
 // The `regard` command: parse, answer, print. Everything it does goes through the public API.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -19,16 +16,6 @@
 namespace {
 
 using namespace regard::cli;  // NOLINT: this is its main program
-
-/// Where the caller closed a standard stream, the next file would get its number, and with it what is
-/// printed.
-void occupy_closed_streams() {
-  int file;
-  do {
-    file = open("/dev/null", O_RDONLY);  // so that printing still fails
-  } while (file >= 0 && file <= STDERR_FILENO);
-  if (file >= 0) close(file);
-}
 
 int exit_code_of(regard_status status) {
   switch (status) {
@@ -72,7 +59,6 @@ int main(int count, char** values) {
   // called.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-  occupy_closed_streams();
   try {
     return print(answer({values + 1, values + count}));
   } catch (const regard::error& error) {

@@ -299,21 +299,6 @@ def test_a_result_takes_the_place_of_what_was_there(regard, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.npy", "o.npy"]
 
 
-@pytest.mark.parametrize("closed", [0, 1, 2])
-def test_what_is_printed_does_not_land_in_a_file(tmp_path, closed):
-    """Where a stream is closed, the next file that is opened has its number."""
-    done = subprocess.run(
-        [COMMAND, "run", "fwd fp32 h=2 s=16 d=64", "--repeat=0", "--out=o.npy"],
-        cwd=tmp_path,
-        env=environment(REGARD_CACHE="off", REGARD_LOG="all"),
-        preexec_fn=lambda: os.close(closed),
-        timeout=60,
-    )
-    assert done.returncode == (4 if closed == 1 else 0)
-    assert (tmp_path / "o.npy").stat().st_size == 128 + 4 * 2048
-    assert numpy.load(tmp_path / "o.npy").shape == SHAPE
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user, who may not write")
 def test_a_missing_permission_is_called_that():
     done = subprocess.run(
