@@ -88,7 +88,7 @@ Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting
   }
   return fail(ErrorKind::no_kernel, fmt::format("no host C++ compiler: searched c++, g++, clang++ on PATH "
                                                 "({}){}; install g++ or set REGARD_CXX",
-                                                in_quotes(path), unusable));
+                                                printable(path), unusable));
 }
 
 }  // namespace regard

@@ -90,7 +90,7 @@ Result<std::unique_ptr<Toolchain>> find_nvcc(const std::string& cuda_home, const
       ErrorKind::no_kernel,
       fmt::format("no nvcc either: searched {}PATH ({}){}",
                   cuda_home.empty() ? "" : fmt::format("CUDA_HOME {}, ", in_quotes(cuda_home + "/bin")),
-                  in_quotes(path), unusable));
+                  printable(path), unusable));
 }
 
 }  // namespace regard
