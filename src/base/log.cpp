@@ -50,7 +50,7 @@ bool heard(std::string_view topic) {
 }
 
 void tell(std::string_view topic, std::string_view text) {
-  if (heard(topic)) print_topic(topic, text);
+  if (heard(topic)) print_topic(topic, printable(text));
 }
 
 void warn_once(std::string_view text) {
