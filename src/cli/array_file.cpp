@@ -1,49 +1,20 @@
 #include "cli/array_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "base/printable.h"
 #include "cli/failure.h"
+#include "cli/file_bytes.h"
 #include "cli/held_signals.h"
 #include "cli/new_file.h"
 #include "cli/npy.h"
 
 namespace regard::cli {
 namespace {
-
-struct Close {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, Close>;
-
-[[noreturn]] void fail_to_read(const std::string& path) {
-  fail_with(fmt::format("cannot read {}: {}", printable(path), std::strerror(errno)));
-}
-
-std::shared_ptr<const std::vector<std::byte>> read_file(const std::string& path) {
-  const int descriptor =
-      open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait for a FIFO's writer
-  const File file(descriptor < 0 ? nullptr : fdopen(descriptor, "rb"));
-  if (!file) fail_to_read(path);
-  struct stat about{};
-  if (fstat(fileno(file.get()), &about) != 0) fail_to_read(path);
-  if (!S_ISREG(about.st_mode)) fail_with(fmt::format("cannot read {}: it is not a file", printable(path)));
-  auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(about.st_size));
-  if (!bytes->empty() && std::fread(bytes->data(), bytes->size(), 1, file.get()) != 1) {
-    if (std::ferror(file.get()) != 0) fail_to_read(path);
-    fail_with(fmt::format("cannot read {}: it ended early", printable(path)));
-  }
-  return bytes;
-}
 
 /// Files on their way to their names: they get them when all have been written.
 class NewFiles {
@@ -71,6 +42,13 @@ bool ends_with(const std::string& path, std::string_view end) {
   return std::string_view(path).ends_with(end);
 }
 
+/// The tensors of a .safetensors file, whose elements are not read yet.
+std::vector<NamedArray> read_names(FileBytes& file, const std::string& path) {
+  file.read(file.all().first(std::min(file.all().size(), safetensors_length_bytes)));
+  file.read(file.all().first(safetensors_beginning(file.all())));
+  return value_of(read_safetensors(file.all()), path);
+}
+
 const ArrayView& readable(const NamedArray& named, const std::string& path) {
   if (named.unreadable.empty()) return named.array;
   fail_with(fmt::format("{}: {}: {}", printable(path), in_quotes(named.name), named.unreadable));
@@ -94,18 +72,17 @@ LoadedArray load_array(const std::string& path, const std::string& name) {
     fail_with(
         fmt::format("cannot tell the format of {}; it must end in .npy or .safetensors", printable(path)));
   }
-  LoadedArray loaded{path, read_file(path), {}};
+  const auto file = std::make_shared<FileBytes>(path);
   if (npy) {
-    loaded.array = value_of(read_npy(*loaded.file), path);
-    return loaded;
+    file->read(file->all().first(std::min(file->all().size(), npy_beginning)));
+    return {path, file, value_of(read_npy(file->all()), path)};
   }
-  const std::vector<NamedArray> arrays = value_of(read_safetensors(*loaded.file), path);
+  const std::vector<NamedArray> arrays = read_names(*file, path);
   const auto found = std::ranges::find(arrays, name, &NamedArray::name);
   if (found == arrays.end() && arrays.size() != 1) {
     fail_with(fmt::format("{}: none of its {} tensors is called '{}'", printable(path), arrays.size(), name));
   }
-  loaded.array = readable(found != arrays.end() ? *found : arrays.front(), path);
-  return loaded;
+  return {path, file, readable(found != arrays.end() ? *found : arrays.front(), path)};
 }
 
 LoadedFile load_roles(const std::string& path) {
@@ -114,9 +91,9 @@ LoadedFile load_roles(const std::string& path) {
         fmt::format("--in takes one .safetensors file, not {}; give .npy files as --q q.npy, --k k.npy, ...",
                     printable(path)));
   }
-  const auto file = read_file(path);
+  const auto file = std::make_shared<FileBytes>(path);
   LoadedFile loaded;
-  for (const NamedArray& each : value_of(read_safetensors(*file), path)) {
+  for (const NamedArray& each : read_names(*file, path)) {
     const std::optional<regard_role> role = role_called(each.name);
     if (!role) {
       loaded.others.push_back(each.name);

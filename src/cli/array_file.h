@@ -7,16 +7,22 @@
 #include <vector>
 
 #include "cli/element.h"
+#include "cli/file_bytes.h"
 #include "cli/request.h"
 #include "cli/safetensors.h"
 
 namespace regard::cli {
 
-/// An array that was read, with the file's bytes that it views.
+/// An array in a file that is open. Its elements are read when they are asked for.
 struct LoadedArray {
   std::string path;
-  std::shared_ptr<const std::vector<std::byte>> file;
+  std::shared_ptr<FileBytes> file;
   ArrayView array;
+
+  std::span<const std::byte> elements() const {
+    file->read(array.bytes);
+    return array.bytes;
+  }
 };
 
 /// One array from a .npy file, or the only one (or the one called `name`) of a .safetensors file.

@@ -19,7 +19,7 @@ namespace {
 std::vector<std::int64_t> integers_of(const LoadedArray& loaded) {
   std::vector<std::int64_t> numbers(loaded.array.bytes.size() /
                                     static_cast<std::size_t>(info(loaded.array.element).bytes));
-  value_of(convert(loaded.array.element, loaded.array.bytes, Element::i64,
+  value_of(convert(loaded.array.element, loaded.elements(), Element::i64,
                    std::as_writable_bytes(std::span(numbers))),
            loaded.path);
   return numbers;

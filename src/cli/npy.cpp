@@ -9,8 +9,8 @@ namespace regard::cli {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::size_t longest_header = 65536;  // NumPy itself writes less than 200 bytes
-constexpr std::size_t most_dimensions = 32;    // NumPy's own limit
+constexpr std::size_t longest_header = npy_beginning - 12;  // NumPy itself writes less than 200 bytes
+constexpr std::size_t most_dimensions = 32;                 // NumPy's own limit
 
 /// Reads the header's Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 class Literal {

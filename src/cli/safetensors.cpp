@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t longest_header = 100'000'000;  // the format's own limit
-constexpr std::size_t length_bytes = 8;
+constexpr std::size_t length_bytes = safetensors_length_bytes;
 constexpr std::size_t most_dimensions = 32;
 
 std::uint64_t read_length(std::span<const std::byte> file) {
@@ -89,6 +89,12 @@ Result<NamedArray> read_entry(const std::string& name, const Json& entry, std::s
 }
 
 }  // namespace
+
+std::size_t safetensors_beginning(std::span<const std::byte> file) {
+  if (file.size() < length_bytes) return file.size();
+  const std::size_t rest = file.size() - length_bytes;
+  return length_bytes + std::min<std::uint64_t>({read_length(file), longest_header, rest});
+}
 
 Result<std::vector<NamedArray>> read_safetensors(std::span<const std::byte> file) {
   if (file.size() < length_bytes)

@@ -255,6 +255,40 @@ def test_a_tensor_of_a_type_that_is_not_read(refused, tmp_path):
     assert told in refused("run", PROBLEM, "--q=in.safetensors")
 
 
+def test_of_a_file_larger_than_the_memory_what_is_needed_is_read(regard, tmp_path):
+    """A terabyte, of which a file system keeps only what is not zero."""
+    values, hole = arrays("q", "k", "v"), 1 << 40
+    header, data = {"model.weights": {"dtype": "U8", "shape": [hole], "data_offsets": [0, hole]}}, b""
+    for name, value in values.items():
+        start = hole + len(data)
+        data += value.tobytes()
+        header[name] = {"dtype": "F32", "shape": SHAPE, "data_offsets": [start, hole + len(data)]}
+    text = json.dumps(header).encode()
+    with open(tmp_path / "in.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        try:
+            file.seek(hole, 1)
+            file.write(data)
+        except OSError:
+            pytest.skip("this file system has no files of a terabyte")
+    shown = regard("run", PROBLEM, "--in=in.safetensors --out=o")
+    assert shown.code == 0, shown.err
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "o/o.npy"), attention(**values), atol=1e-5)
+    shown = regard("run fwd fp32 h=2 s=16 d=64 --repeat=0 --convert --in=in.safetensors --out=o.npy")
+    assert shown.code == 0, shown.err
+
+
+def test_an_array_of_another_shape_is_refused_unread(refused, tmp_path):
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }\n" % (1 << 38)
+    with open(tmp_path / "q.npy", "wb") as file:
+        file.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header)
+        try:
+            file.truncate(file.tell() + (1 << 40))
+        except OSError:
+            pytest.skip("this file system has no files of a terabyte")
+    assert f"it holds float32 [{1 << 38}], but q of this problem is" in refused("run", PROBLEM, "--q=q.npy")
+
+
 # ---- a file appears whole or not at all ----
 
 
