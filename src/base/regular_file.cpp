@@ -43,8 +43,8 @@ Status RegularFile::read(std::span<std::byte> place) const {
   return {};
 }
 
-Result<std::string> read_file(const std::string& path, std::uint64_t most, Links links) {
-  const Result<RegularFile> file = RegularFile::open(path, links);
+Result<std::string> read_file(const std::string& path, std::uint64_t most, Links links, bool* missing) {
+  const Result<RegularFile> file = RegularFile::open(path, links, AT_FDCWD, missing);
   if (!file) return tl::unexpected(file.error());
   if (file->bytes() > most) return invalid(fmt::format("it is larger than {} bytes", most));
   std::string text(static_cast<std::size_t>(file->bytes()), '\0');

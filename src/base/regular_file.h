@@ -40,6 +40,7 @@ class RegularFile {
 
 /// All of a file that has at most `most` bytes. Error: "it is not a file", "it is larger than ..." and the
 /// like.
-Result<std::string> read_file(const std::string& path, std::uint64_t most, Links links);
+Result<std::string> read_file(const std::string& path, std::uint64_t most, Links links,
+                              bool* missing = nullptr);
 
 }  // namespace regard

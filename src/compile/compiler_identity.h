@@ -18,7 +18,4 @@ std::string compiler_identity(std::string_view verbose_text);
 /// choose its parts; `memory` may be null. An error says what `-v` did instead.
 Result<std::string> identify_compiler(const std::string& program, CompilerMemory* memory);
 
-/// Variables from which compilers take options, which would change their kernels and not their identity.
-std::vector<std::string> variables_with_options();
-
 }  // namespace regard

@@ -36,9 +36,7 @@ class HostCompiler final : public Toolchain {
 
  private:
   Result<Compiled> run(const CompileRequest& request) override {
-    CompilerRun run{.source = request.name + ".cpp",
-                    .output = request.name + ".so",
-                    .environment = variables_with_options()};
+    CompilerRun run{.source = request.name + ".cpp", .output = request.name + ".so"};
     run.command = host_compile_command(path_, request.options, quick_, run.source, run.output);
     run.limit_seconds = limit_seconds_;
     Result<CompilerOutput> made = run_compiler(request, run);

@@ -16,11 +16,6 @@ namespace {
 // Added to every command: machine code, ptxas's report, and the PTX left beside it.
 constexpr std::string_view always[] = {"-cubin", "--ptxas-options=--verbose", "--keep"};
 
-/// Options that nvcc takes from the environment would change its kernels and not its identity: none.
-std::vector<std::string> without_options() {
-  return {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"};
-}
-
 class Nvcc final : public Toolchain {
  public:
   Nvcc(std::string path, const std::string& version)
@@ -31,10 +26,8 @@ class Nvcc final : public Toolchain {
 
  private:
   Result<Compiled> run(const CompileRequest& request) override {
-    CompilerRun run{.source = request.name + ".cu",
-                    .output = request.name + ".cubin",
-                    .beside = request.name + ".ptx",
-                    .environment = without_options()};
+    CompilerRun run{
+        .source = request.name + ".cu", .output = request.name + ".cubin", .beside = request.name + ".ptx"};
     run.command = {path_};
     run.command.insert(run.command.end(), request.options.begin(), request.options.end());
     run.command.insert(run.command.end(), std::begin(always), std::end(always));
@@ -50,8 +43,7 @@ class Nvcc final : public Toolchain {
 };
 
 Result<CompilerAnswer> ask_version(const std::string& program) {
-  const Result<Finished> finished =
-      run_process({program, "--version"}, "/", {.seconds = 10, .environment = without_options()});
+  const Result<Finished> finished = run_process({program, "--version"}, "/", {.seconds = 10});
   if (!finished) return tl::unexpected(finished.error());
   std::string identity = finished->succeeded ? nvcc_identity(finished->output) : "";
   if (!identity.empty()) return CompilerAnswer{std::move(identity)};

@@ -43,7 +43,7 @@ class Program {
   std::string ptx() const { return text(nvrtc_.nvrtcGetPTXSize, nvrtc_.nvrtcGetPTX); }
   std::vector<std::byte> cubin() const {
     std::size_t size = 0;
-    if (nvrtc_.nvrtcGetCUBINSize(program_, &size) != 0) return {};
+    if (nvrtc_.nvrtcGetCUBINSize(program_, &size) != 0 || size > largest_binary_bytes) return {};
     std::vector<std::byte> bytes(size);
     if (nvrtc_.nvrtcGetCUBIN(program_, reinterpret_cast<char*>(bytes.data())) != 0) return {};
     return bytes;
@@ -59,7 +59,8 @@ class Program {
 
   std::string text(int (*size_of)(NvrtcProgram, std::size_t*), int (*copy)(NvrtcProgram, char*)) const {
     std::size_t size = 0;
-    if (program_ == nullptr || size_of(program_, &size) != 0 || size == 0) return "";
+    if (program_ == nullptr || size_of(program_, &size) != 0 || size == 0 || size > largest_binary_bytes)
+      return "";
     std::string copied(size, '\0');
     if (copy(program_, copied.data()) != 0) return "";
     copied.resize(copied.find('\0'));  // its size counts the end mark

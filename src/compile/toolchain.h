@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "cache/cache.h"
 #include "compile/resources.h"
 #include "plan/target.h"
 
@@ -15,6 +17,9 @@ namespace regard {
 
 /// A compile that takes longer is killed where it can be.
 inline constexpr double compile_limit_seconds = 300;
+
+/// What a compiler may make at most: what the cache can keep.
+inline constexpr std::uint64_t largest_binary_bytes = largest_payload_bytes;
 
 struct CompileRequest {
   std::string name;  ///< file stem of the kept source and of messages: letters, digits, _ and -

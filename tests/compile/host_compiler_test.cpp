@@ -129,16 +129,24 @@ TEST_F(HostCompiler, BothStreamsAndASignalAreReported) {
   EXPECT_THAT(failed.error().message, HasSubstr("to-error"));
 }
 
-TEST_F(HostCompiler, OptionsInTheEnvironmentAreNotTaken) {
-  setenv("CCC_OVERRIDE_OPTIONS", "+-O0", 1);
-  setenv("DEPENDENCIES_OUTPUT", (folder_ + "/dependencies").c_str(), 1);
-  const Result<Compiled> result =
-      compiler(fake("telling",
-                    "echo \"with [${CCC_OVERRIDE_OPTIONS-unset}|${DEPENDENCIES_OUTPUT-unset}]\"; false"))
-          ->compile(request(answer));
-  for (const char* name : {"CCC_OVERRIDE_OPTIONS", "DEPENDENCIES_OUTPUT"}) unsetenv(name);
-  ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().message, HasSubstr("with [unset|unset]"));
+// A FIFO was waited for, /dev/zero and 3 GB were read, and a folder was an error that no fallback follows.
+TEST_F(HostCompiler, OutputThatIsNoFileOrTooLongIsAFailure) {
+  const auto find_output = std::string("while [ \"$1\" != -o ]; do shift; done\n");
+  for (const auto& [make, words] : std::vector<std::pair<std::string, std::string>>{
+           {"mkfifo \"$2\"", "of its output: it is not a file, exit code 0"},
+           {"mkdir \"$2\"", "of its output: it is not a file, exit code 0"},
+           {"ln -s /dev/zero \"$2\"", "of its output: it is a link, exit code 0"},
+           {"ln -s /nonexistent \"$2\"", "of its output: it is a link, exit code 0"},
+           {"truncate -s 3G \"$2\"", "of its output: it is larger than 67108864 bytes, exit code 0"},
+           {": > \"$2\"", "no output, exit code 0"},
+           {":", "no output, exit code 0"}}) {
+    const auto start = std::chrono::steady_clock::now();
+    const Result<Compiled> failed = compiler(fake("odd", find_output + make))->compile(request(answer));
+    ASSERT_FALSE(failed) << make;
+    EXPECT_EQ(failed.error().kind, ErrorKind::no_kernel) << "so that the fallback answers";
+    EXPECT_THAT(failed.error().message, HasSubstr("compiling kernel failed (" + words + ")"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60)) << make;
+  }
 }
 
 TEST_F(HostCompiler, SuccessWithoutOutputIsAFailure) {
@@ -245,8 +253,8 @@ TEST_F(HostCompiler, ChildrenInheritNoFiles) {
   const Result<Compiled> failed = cxx->compile(request(answer));
   close(leaked);
   ASSERT_FALSE(failed);
-  // 0, 1, 2 and the folder that ls has open.
-  EXPECT_THAT(failed.error().message, testing::EndsWith("said:\n0\n1\n2\n3\n"));
+  // 0, 1, 2, the folder that ls has open, and the lifeline.
+  EXPECT_THAT(failed.error().message, testing::EndsWith("said:\n0\n1\n10\n2\n3\n"));
 }
 
 TEST_F(HostCompiler, WorksWhereTheProgramIgnoresItsChildren) {
