@@ -74,8 +74,8 @@ std::string compiler_identity(std::string_view verbose_text) {
 }
 
 // `clang++ -v` takes 20 ms, g++ 1 to 2 ms: longer than loading a kernel from the cache.
-Result<std::string> identify_compiler(const std::string& path, CompilerMemory* memory) {
-  Result<std::string> said = recall_or_ask(memory, path, "", [&]() -> Result<CompilerAnswer> {
+Result<CompilerAnswer> identify_compiler(const std::string& path, CompilerMemory* memory) {
+  Result<CompilerAnswer> said = recall_or_ask(memory, path, "", [&]() -> Result<CompilerAnswer> {
     const Result<Finished> asked = run_process({path, "-v"}, "/", {.seconds = 20});
     if (!asked && asked.error().kind == ErrorKind::no_memory) return tl::unexpected(asked.error());
     if (!asked) return invalid("cannot be run");
@@ -85,7 +85,7 @@ Result<std::string> identify_compiler(const std::string& path, CompilerMemory* m
     return CompilerAnswer{identity + settings_identity(asked->output),
                           speaks_for_itself(asked->output, path)};
   });
-  if (said) *said += environment_identity();
+  if (said) said->identity += environment_identity();
   return said;
 }
 

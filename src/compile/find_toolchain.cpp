@@ -5,6 +5,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/fork_local.h"
 #include "base/settings.h"
@@ -39,11 +41,16 @@ Found find_cuda(const Settings& current, CompilerMemory* memory) {
 struct Slot {
   std::mutex mutex;
   std::optional<Found> found;
+  std::vector<Found> replaced;  // others may still compile with them
 
   Result<Toolchain*> get(Found (*find)(const Settings&, CompilerMemory*), CompilerMemory* memory) {
     const Result<Settings>& current = settings();
     if (!current) return tl::unexpected(current.error());
     const std::lock_guard lock(mutex);
+    if (found && *found && !(**found)->is_current()) {
+      replaced.push_back(std::move(*found));
+      found.reset();
+    }
     if (!found) found = find(*current, memory);
     if (*found) return (*found)->get();
     const Error error = found->error();

@@ -18,8 +18,11 @@ constexpr std::string_view always[] = {"-cubin", "--ptxas-options=--verbose", "-
 
 class Nvcc final : public Toolchain {
  public:
-  Nvcc(std::string path, const std::string& version)
-      : path_(std::move(path)), identity_(fmt::format("{}; {}", version, fmt::join(always, " "))) {}
+  /// `state` is that of its file before it was asked what it is.
+  Nvcc(std::string path, std::string state, const std::string& version)
+      : path_(std::move(path)),
+        state_(std::move(state)),
+        identity_(fmt::format("{}; {}", version, fmt::join(always, " "))) {}
 
   std::string name() const override { return fmt::format("nvcc ({})", path_); }
   std::string identity() const override { return identity_; }
@@ -39,7 +42,9 @@ class Nvcc final : public Toolchain {
     return Compiled{.binary = std::move(made->binary), .log = std::move(made->log), .resources = *resources};
   }
 
-  std::string path_, identity_;
+  bool is_as_identified(Look) const override { return state_of_program(path_) == state_; }
+
+  std::string path_, state_, identity_;
 };
 
 Result<CompilerAnswer> ask_version(const std::string& program) {
@@ -71,9 +76,10 @@ Result<std::unique_ptr<Toolchain>> find_nvcc(const std::string& cuda_home, const
   for (const std::string& program :
        {cuda_home.empty() ? "" : find_program(cuda_home + "/bin/nvcc", ""), find_program("nvcc", path)}) {
     if (program.empty()) continue;
-    const Result<std::string> version =
+    const std::string state = state_of_program(program);
+    const Result<CompilerAnswer> version =
         recall_or_ask(memory, program, " --version", [&] { return ask_version(program); });
-    if (version) return std::make_unique<Nvcc>(program, *version);
+    if (version) return std::make_unique<Nvcc>(program, state, version->identity);
     if (version.error().kind == ErrorKind::no_memory) return tl::unexpected(version.error());
     unusable += "; " + version.error().message;
   }

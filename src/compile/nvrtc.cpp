@@ -159,13 +159,14 @@ Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary& library, Compi
                          [&] { return ask_identity(library, with); });
   };
   std::span<const char* const> always = options;
-  Result<std::string> identity = identify(always.last(1));
+  Result<CompilerAnswer> identity = identify(always.last(1));
   if (!identity) {
     always = always.first(1);
     identity = identify({});
   }
   if (!identity) return tl::unexpected(identity.error());
-  return std::make_unique<Nvrtc>(library, *identity, std::vector<const char*>(always.begin(), always.end()));
+  return std::make_unique<Nvrtc>(library, identity->identity,
+                                 std::vector<const char*>(always.begin(), always.end()));
 }
 
 }  // namespace regard
