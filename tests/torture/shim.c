@@ -56,7 +56,7 @@ COUNTED(int, renameat, (int from, const char* old, int to, const char* name), (f
 COUNTED(int, unlinkat, (int folder, const char* name, int flags), (folder, name, flags))
 COUNTED(int, mkdir, (const char* path, mode_t mode), (path, mode))
 COUNTED(char*, mkdtemp, (char* path), (path))
-COUNTED(int, pipe2, (int* ends, int flags), (ends, flags))
+COUNTED(int, pipe2, (int ends[2], int flags), (ends, flags))
 /* Around vfork, which nothing else can stand in front of. */
 COUNTED(int, pthread_sigmask, (int how, const sigset_t* set, sigset_t* before), (how, set, before))
 
