@@ -104,12 +104,17 @@ std::string obstacle(const std::string& path) {
 }  // namespace
 
 Result<Directory> Directory::open(const std::string& path) {
+  struct stat status;
+  // In /tmp anybody can make one, to a folder that is ours and meant for something else.
+  if (lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid != geteuid() &&
+      status.st_uid != 0) {
+    return unusable(path, fmt::format("is a link that user {} made; set REGARD_CACHE_DIR", status.st_uid));
+  }
   Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) {
     return unusable(path, errno == ENOTDIR ? "is not a folder; remove it or set REGARD_CACHE_DIR"
                                            : "cannot be opened: " + error_text(errno));
   }
-  struct stat status;
   if (fstat(folder.number(), &status) != 0) return unusable(path, "cannot be read: " + error_text(errno));
   if (const std::string why = distrust(status); !why.empty()) {
     return unusable(path,

@@ -94,6 +94,17 @@ TEST_F(CacheFolder, ALinkToAFolderOfOursIsFollowed) {
   expect_replaced(cache, 1);
 }
 
+TEST_F(CacheFolder, ALinkOfAnotherUserIsNotFollowed) {
+  fs::create_directory(root_ + "/private");
+  chmod((root_ + "/private").c_str(), 0700);
+  fs::create_symlink(root_ + "/private", folder_);
+  if (geteuid() != 0 || lchown(folder_.c_str(), 12345, 12345) != 0) GTEST_SKIP() << "needs root";
+  Cache cache = open();
+  EXPECT_THAT(cache.state(), HasSubstr("is a link that user 12345 made"));
+  expect_made_each_time(cache);
+  EXPECT_TRUE(fs::is_empty(root_ + "/private"));
+}
+
 // Runs body as an ordinary user, as root may write everywhere.
 int as_ordinary_user(const std::string& root, const std::function<int()>& body) {
   return wait_for(start([&] {
@@ -296,7 +307,7 @@ TEST_F(CacheFolder, InAHomeOfAnotherUserNothingIsMade) {
   EXPECT_EQ(default_with({{"HOME", home}}, 23456), "/tmp/regard-23456");
   EXPECT_EQ(default_with({{"HOME", root_}}), root_ + "/.cache/regard");
   EXPECT_EQ(default_with({{"XDG_CACHE_HOME", "/tmp"}}, 12345), "/tmp/regard");  // the system's
-  fs::create_directories(caches + "/regard");  // by root, in earlier days
+  fs::create_directories(caches + "/regard");                                   // by root, in earlier days
   EXPECT_EQ(default_with({{"HOME", home}}), caches + "/regard");
 }
 

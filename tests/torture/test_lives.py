@@ -71,7 +71,11 @@ def test_lines_for_a_closed_stderr_are_in_no_file_of_ours(place, right, closed):
             os.close(stream)
 
     for tier in ("compile", "cache"):
-        done = finish(place.start("threads", REGARD_LOG="all", preexec_fn=close_them))
+        process = place.start("threads", REGARD_LOG="all", PAUSE="0.5", preexec_fn=close_them)
+        if tier == "compile":
+            place.wait_for_compile()
+            assert not {str(stream) for stream in closed} & {*os.listdir(f"/proc/{process.pid}/fd")}
+        done = finish(process)
         if 1 not in closed:
             assert (done.bits, done.tier) == (right, tier)
         assert place.compiles == 1
