@@ -12,6 +12,10 @@ int above_standard_streams(int descriptor) {
   const int higher = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const int error = errno;
   close(descriptor);
+  if (higher >= 0 && lseek(higher, 0, SEEK_CUR) > 0) {  // another thread has just read or printed there
+    [[maybe_unused]] const int emptied = ftruncate(higher, 0);
+    lseek(higher, 0, SEEK_SET);
+  }
   errno = error;
   return higher;
 }

@@ -6,8 +6,9 @@
 namespace regard {
 
 /// The same open file under a number above 2. A host program may run with its standard streams closed; what
-/// is opened next then gets their numbers, and what anybody prints, log lines too, would land in it. errno
-/// stays when there is none (-1), and says why when no other number could be had.
+/// is opened next then gets their numbers, and what anybody prints, log lines too, would land in it. For
+/// files that have just been opened: they are at their beginning afterwards, and without what was printed
+/// meanwhile. errno stays when there is none (-1), and says why when no other number could be had.
 int above_standard_streams(int descriptor);
 
 /// Closed with the object; never 0, 1 or 2.

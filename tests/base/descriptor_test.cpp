@@ -61,6 +61,20 @@ TEST(Descriptor, IsAboveTheStandardStreamsWhicheverAreClosed) {
   }
 }
 
+TEST(Descriptor, HasNothingOfWhatWasPrintedBeforeItHadItsNumber) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/file";
+  EXPECT_EQ(in_a_process([&] {
+              close(2);
+              const int opened = open(path.c_str(), O_RDWR | O_CREAT, 0600);
+              if (write(2, "a line of another thread\n", 25) != 25) return 1;
+              const Descriptor file(opened);
+              return write(file.number(), "ours", 4) == 4 ? 0 : 2;
+            }),
+            0);
+  EXPECT_EQ(read_file(path, 100, Links::refused).value(), "ours");
+}
+
 TEST(Descriptor, SaysWhyThereIsNone) {
   errno = 0;
   EXPECT_FALSE(Descriptor(open("/nonexistent", O_RDONLY)));
