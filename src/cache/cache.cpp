@@ -133,7 +133,7 @@ std::string default_cache_directory() {
     return current->cache_dir;
   }
   for (const auto& [variable, inside] :
-       {std::pair("XDG_CACHE_HOME", "/regard"), {"HOME", "/.cache/regard"}}) {
+       {std::pair("XDG_CACHE_HOME", "/regard"), std::pair("HOME", "/.cache/regard")}) {
     const char* const folder = std::getenv(variable);
     if (folder == nullptr || *folder != '/') continue;
     // Not what `sudo` left there of another user: he could not use a folder that root made in his home.
