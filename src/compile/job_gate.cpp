@@ -48,7 +48,7 @@ std::optional<cache::Directory> meeting_folder() {
   folders.push_back(folder_in_tmp());
   for (const std::string& folder : folders) {
     Result<cache::Directory> opened = cache::Directory::open_or_make(folder);
-    if (opened) return std::move(*opened);
+    if (opened && faccessat(opened->descriptor(), ".", W_OK, AT_EACCESS) == 0) return std::move(*opened);
   }
   return std::nullopt;
 }
