@@ -1,4 +1,7 @@
 // The `regard` command: parse, answer, print. Everything it does goes through the public API.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -46,6 +49,13 @@ int fail(const std::string& sentence, regard_status status) {
   return exit_code_of(status);
 }
 
+/// Where the caller has closed them: a file would get their numbers, and then what is printed. Reading and
+/// printing fail as they did.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 Answer answer(const std::vector<std::string>& arguments) {
   const auto parsed = parse_command_line(arguments);
   if (const auto* text = std::get_if<std::string>(&parsed)) return {*text};
@@ -55,6 +65,7 @@ Answer answer(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int count, char** values) {
+  open_standard_streams();
   // A closed pipe and a file of the size that is allowed (ulimit -f) are errors of write(), seen where it is
   // called.
   std::signal(SIGPIPE, SIG_IGN);

@@ -44,7 +44,7 @@ class Program {
   std::string ptx() const { return text(nvrtc_.nvrtcGetPTXSize, nvrtc_.nvrtcGetPTX); }
   std::vector<std::byte> cubin() const {
     std::size_t size = 0;
-    if (nvrtc_.nvrtcGetCUBINSize(program_, &size) != 0) return {};
+    if (nvrtc_.nvrtcGetCUBINSize(program_, &size) != 0 || size > largest_binary_bytes) return {};
     std::vector<std::byte> bytes(size);
     if (nvrtc_.nvrtcGetCUBIN(program_, reinterpret_cast<char*>(bytes.data())) != 0) return {};
     return bytes;
@@ -60,7 +60,8 @@ class Program {
 
   std::string text(int (*size_of)(NvrtcProgram, std::size_t*), int (*copy)(NvrtcProgram, char*)) const {
     std::size_t size = 0;
-    if (program_ == nullptr || size_of(program_, &size) != 0 || size == 0) return "";
+    if (program_ == nullptr || size_of(program_, &size) != 0 || size == 0 || size > largest_binary_bytes)
+      return "";
     std::string copied(size, '\0');
     if (copy(program_, copied.data()) != 0) return "";
     copied.resize(copied.find('\0'));  // its size counts the end mark
@@ -159,13 +160,14 @@ Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary& library, Compi
                          [&] { return ask_identity(library, with); });
   };
   std::span<const char* const> always = options;
-  Result<std::string> identity = identify(always.last(1));
+  Result<CompilerAnswer> identity = identify(always.last(1));
   if (!identity) {
     always = always.first(1);
     identity = identify({});
   }
   if (!identity) return tl::unexpected(identity.error());
-  return std::make_unique<Nvrtc>(library, *identity, std::vector<const char*>(always.begin(), always.end()));
+  return std::make_unique<Nvrtc>(library, identity->identity,
+                                 std::vector<const char*>(always.begin(), always.end()));
 }
 
 }  // namespace regard

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <span>
 
+#include "base/descriptor.h"
 #include "base/printable.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
@@ -54,13 +55,10 @@ Result<std::string> ScratchFolder::keep() {
 
 Status ScratchFolder::write(const std::string& name, const std::string& text) const {
   const std::string path = path_ + "/" + name;
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const bool written = file >= 0 && write_all(file, std::as_bytes(std::span(text)));
-  const int error = errno;
-  if (file >= 0) close(file);
-  if (written) return {};
+  const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (file && write_all(file.number(), std::as_bytes(std::span(text)))) return {};
   return fail(ErrorKind::no_kernel,
-              fmt::format("cannot write {}: {}", in_quotes(path), std::strerror(error)));
+              fmt::format("cannot write {}: {}", in_quotes(path), std::strerror(errno)));
 }
 
 std::string kept_source(const Result<std::string>& kept, const std::string& name) {

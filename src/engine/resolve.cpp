@@ -97,7 +97,12 @@ Result<CacheEntry> compile(const KernelKey& key, const Target& target, const Ren
   Result<Code> loaded = load(target, compiled->binary, rendered.symbol);
   if (!loaded) return tl::unexpected(loaded.error());
   code = std::move(*loaded);
-  return CacheEntry{manifest_of(key, rendered, toolchain, *compiled), compiled->binary};
+  CacheEntry entry{manifest_of(key, rendered, toolchain, *compiled), compiled->binary};
+  if (!compiled->by_the_identified) {
+    entry.unfit = fmt::format(
+        "a kernel is not kept: the compiler {} was replaced after it was asked what it is", toolchain.name());
+  }
+  return entry;
 }
 
 /// For a machine that compiles nothing: entries that a compiler made elsewhere, or here before. Manifests
