@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 
 import machine
+from progress import counted
 
 
 def kernels_of(build: Path, target: str, profiles: list[str]) -> list[str]:
@@ -59,17 +60,21 @@ def main() -> None:
     lines = []
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"REGARD_CACHE_DIR": cache, "REGARD_NVRTC": nvrtc()}
-        for target in options.targets.split(","):
-            for kernel in spread(kernels_of(options.build, target, options.profiles.split(",")), options.kernels):
-                command = [options.build / "bench/bench_compile", kernel]
-                done = subprocess.run(command, env=environment, capture_output=True, text=True)
-                if done.returncode != 0:
-                    sys.exit(f"{kernel}: {done.stderr.strip()}")
-                measured = json.loads(done.stdout)
-                if measured["prepared"]["tier"] != "compile":
-                    sys.exit(f"{kernel} was not compiled: {measured['prepared']['tier']}")
-                figures = {"seconds": measured["seconds"], "peak_bytes": measured["peak_bytes"]}
-                lines.append({"series": "compile", "cell": target, "kernel": kernel} | figures | origin)
+        chosen = [
+            (target, kernel)
+            for target in options.targets.split(",")
+            for kernel in spread(kernels_of(options.build, target, options.profiles.split(",")), options.kernels)
+        ]
+        for target, kernel in counted(chosen, lambda pair: pair[1]):
+            command = [options.build / "bench/bench_compile", kernel]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+            if done.returncode != 0:
+                sys.exit(f"{kernel}: {done.stderr.strip()}")
+            measured = json.loads(done.stdout)
+            if measured["prepared"]["tier"] != "compile":
+                sys.exit(f"{kernel} was not compiled: {measured['prepared']['tier']}")
+            figures = {"seconds": measured["seconds"], "peak_bytes": measured["peak_bytes"]}
+            lines.append({"series": "compile", "cell": target, "kernel": kernel} | figures | origin)
     out.write_text("".join(json.dumps(line) + "\n" for line in lines))
     seconds = [line["seconds"] for line in lines]
     print(f"{len(lines)} kernels: median {median(seconds):.2f} s, worst {max(seconds):.2f} s; {out}")

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 import regard
+from ceilings import Ceiling
 from cells import Cell
 
 TORCH_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -26,7 +27,7 @@ class Contest:
     regard: Call
     regard_fresh: Call  # the same with results allocated by the call, for the memory figure
     peers: dict[str, Call]
-    ceilings: dict[str, tuple[Call, float]]  # name: call, and its work (FLOP, or bytes) per call
+    ceilings: dict[str, Ceiling]
     plans: list[regard.Plan]
     difference: float  # largest absolute difference between Regard's and PyTorch's results
     _keep: list[Any] = field(default_factory=list)
@@ -116,22 +117,31 @@ def _difference(ours: list[Any], theirs: list[Any]) -> float:
     return max((x.float() - y.float()).abs().max().item() for x, y in zip(ours, theirs))
 
 
-def _products(dtype: str) -> dict[str, tuple[Call, float]]:
-    """A 2048^3 matrix product of the same inputs: OpenBLAS through NumPy, oneDNN through PyTorch."""
-    n = 2048
+def _product(dtype: str, n: int) -> Call:
+    """An n^3 matrix product: OpenBLAS through NumPy, oneDNN through PyTorch."""
     if dtype == "fp32":
         import numpy
 
         a, b = (torch.randn(n, n).numpy() for _ in range(2))
         c = numpy.empty_like(a)
-        return {"openblas_fp32_gflops": (lambda: numpy.matmul(a, b, out=c), 2.0 * n**3)}
+        return lambda: numpy.matmul(a, b, out=c)
     x, y = (torch.randn(n, n).bfloat16() for _ in range(2))
     z = torch.empty_like(x)
-    return {"onednn_bf16_gflops": (lambda: torch.mm(x, y, out=z), 2.0 * n**3)}
+    return lambda: torch.mm(x, y, out=z)
 
 
-def _reads(k: Any, v: Any) -> dict[str, tuple[Call, float]]:
+def _products(dtype: str) -> dict[str, Ceiling]:
+    """In bf16 beside fp16 too."""
+    n, small = 2048, 256
+    name = "openblas_fp32_gflops" if dtype == "fp32" else "onednn_bf16_gflops"
+    return {name: Ceiling(_product(dtype, n), 2.0 * n**3, _product(dtype, small), 2.0 * small**3)}
+
+
+def _read(parts: list[Any]) -> tuple[Call, float]:
+    return lambda: [x.sum() for x in parts], float(sum(x.numel() * 4 for x in parts))
+
+
+def _reads(k: Any, v: Any) -> dict[str, Ceiling]:
     """Reading K and V once: a sum over their memory as fp32."""
     parts = [x.reshape(-1).view(torch.float32) for x in (k, v)]
-    size = float(sum(x.numel() * 4 for x in parts))
-    return {"read_gigabytes_per_s": (lambda: [x.sum() for x in parts], size)}
+    return {"read_gigabytes_per_s": Ceiling(*_read(parts), *_read([x[: x.numel() // 8] for x in parts]))}

@@ -29,6 +29,7 @@ import machine
 import regard
 from gpu_cells import Cell, cases, grid
 from gpu_timing import interleaved
+from progress import counted
 
 Call = Callable[[], Any]
 # Of an output against another contestant's: both round weights to bf16, or to 8 bits, which moves a result by some
@@ -209,13 +210,13 @@ def main() -> int:
         print(f"no cell has all of the words '{options.cells}'", file=sys.stderr)
         return 2
     out.parent.mkdir(parents=True, exist_ok=True)
-    measured = itertools.chain(
-        [] if words else [host_times],
-        [functools.partial(from_c, options.launch)] if options.launch else [],
-        (functools.partial(measure, cell, options.families.split(","), options.milliseconds) for cell in cells),
-    )
+    measurements: list[tuple[str, Call]] = [] if words else [("host", host_times)]
+    if options.launch:
+        measurements.append(("host, from C", functools.partial(from_c, options.launch)))
+    families = options.families.split(",")
+    measurements += [(cell.name, functools.partial(measure, cell, families, options.milliseconds)) for cell in cells]
     with out.open("w") as file:
-        for measurement in measured:
+        for _, measurement in counted(measurements, lambda named: named[0]):
             line = measurement()
             file.write(json.dumps({**line, **origin}) + "\n")
             file.flush()

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import machine
+from ceilings import LEAST_CALLS, affordable
 from cells import Cell
 from run import Run
 from timing import interleaved
 
 
-def measure(cell: Cell, run: Run, ceilings: bool = True) -> list[dict[str, Any]]:
+def measure(cell: Cell, run: Run) -> list[dict[str, Any]]:
     import torch
 
     import contestants
 
     torch.set_num_threads(run.threads)
     contest = contestants.contest(cell, run.threads)
-    if not ceilings:
-        contest.ceilings.clear()
-    calls = {"regard": contest.regard, **contest.peers}
-    calls.update({name: call for name, (call, _) in contest.ceilings.items()})
+    start = time.perf_counter()
     peak = machine.peak_bytes(contest.regard_fresh)
     peer_peak = machine.peak_bytes(next(iter(contest.peers.values())))
+    once = time.perf_counter() - start
+    ceilings, left_out = affordable(contest.ceilings, max(run.options.seconds, LEAST_CALLS * once))
+    calls = {"regard": contest.regard, **contest.peers, **{name: one.call for name, one in ceilings.items()}}
     times = interleaved(calls, run.threads, run.options.seconds, run.rounds)
     line = {
         "problem": cell.problem(),
@@ -32,7 +34,8 @@ def measure(cell: Cell, run: Run, ceilings: bool = True) -> list[dict[str, Any]]
         "target": contest.target,
         "regard_ms": times.median("regard"),
         "peers": {name: times.median(name) for name in contest.peers},
-        "ceilings": {name: work / times.median(name) / 1e6 for name, (_, work) in contest.ceilings.items()},
+        "ceilings": {name: one.work / times.median(name) / 1e6 for name, one in ceilings.items()},
+        "ceilings_left_out": left_out,
         "flops": cell.flops,
         "rounds": times.rounds,
         "others": round(times.others, 3),
@@ -43,7 +46,9 @@ def measure(cell: Cell, run: Run, ceilings: bool = True) -> list[dict[str, Any]]
         "peak_bytes": peak,
         "peer_peak_bytes": peer_peak,
     }
-    shown = ", ".join(f"{name} {value:.3g}" for name, value in line["ceilings"].items())
+    for name, why in left_out.items():
+        print(f"    without {name}: {why}", flush=True)
+    shown = ", ".join(f"{name} {value:.3g}" for name, value in line["ceilings"].items()) or "no ceiling"
     print(
         f"    {line['regard_ms']:9.2f} ms {cell.flops / line['regard_ms'] / 1e6:7.1f} GFLOP/s  "
         f"{min(line['peers'].values()) / line['regard_ms']:6.2f} x PyTorch  ({shown}; {times.rounds} rounds, "

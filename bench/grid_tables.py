@@ -122,7 +122,7 @@ def against_goals(lines: list[Line]) -> list[str]:
         for what, figure, goal_of in (("× PyTorch", speedup, speed_goal), ("÷ ceiling", share, ceiling_goal)):
             by_goal: dict[Goal, list[tuple[float, str]]] = {}
             for line in group:
-                if goal := goal_of(line):
+                if (goal := goal_of(line)) and not math.isnan(figure(line)):
                     by_goal.setdefault(goal, []).append((figure(line), line["cell"]))
             rows += [goal_row(f"{dtype} {measure}, {what}", goal, values) for goal, values in by_goal.items()]
         if goal := mean_goal(group):
@@ -154,8 +154,8 @@ def everything(lines: list[Line]) -> list[str]:
                 f"{min(line['peers'].values()):.2f}",
                 f"{speedup(line):.2f}",
                 f"{rate(line):.0f}",
-                f"{ceiling(line):.0f} {unit}",
-                f"{share(line):.2f}",
+                f"{ceiling(line):.0f} {unit}" if line["ceilings"] else "–",
+                marked(share(line), None),
                 f"{_mib(line['peak_bytes'])} / {_mib(line['peer_peak_bytes'])}",
             ]
         )

@@ -23,6 +23,7 @@ from itertools import product
 from pathlib import Path
 
 from machine import cpu_model, origin
+from progress import counted
 
 PROBLEMS = [
     "fwd fp32 h=1 s=40 d=72 mask=causal",
@@ -80,14 +81,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
 
+    compilers = [compiler for compiler in options.compilers if shutil.which(compiler)]
+    for missing in set(options.compilers) - set(compilers):
+        print(f"{missing} is not here", file=sys.stderr)
     rounds: dict[tuple[str, str, str], list[list[dict]]] = {}
-    for _ in range(options.rounds):
-        for compiler in options.compilers:
-            if shutil.which(compiler) is None:
-                print(f"{compiler} is not here", file=sys.stderr)
-                continue
-            for case in product([compiler], options.targets, PROBLEMS):
-                rounds.setdefault(case, []).append(one_round(options.command, *case))
+    for case in counted(list(product(compilers, options.targets, PROBLEMS)) * options.rounds, " ".join):
+        rounds.setdefault(case, []).append(one_round(options.command, *case))
 
     about = origin(cpu_model())
     lines, seen = [], set()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, TypeVar
 
 import machine
+from progress import counted
 
 Named = TypeVar("Named")
 
@@ -69,9 +70,8 @@ class Run:
         if words and file.exists():
             for line in map(json.loads, file.read_text().splitlines()):
                 found.setdefault(line.get("item", line["cell"]), []).append(line)
-        print(f"{self._origin['machine']}, {self.threads} threads, {len(chosen)} cells -> {file}")
-        for number, item in enumerate(chosen, 1):
-            print(f"[{number}/{len(chosen)}] {item.name}", flush=True)
+        print(f"{self._origin['machine']}, {self.threads} threads, {len(chosen)} cells -> {file}", flush=True)
+        for item in counted(chosen, lambda item: item.name):
             found[item.name] = [{"item": item.name, **line, **self._origin} for line in measure(item)]
             lines = [json.dumps(line) for name in (x.name for x in items) for line in found.get(name, [])]
             file.write_text("\n".join(lines) + "\n")

@@ -48,13 +48,16 @@ def gflops_apart(problem: str, count: int, rounds: int) -> float:
         sys.exit("the command regard is neither in build/release nor in PATH; ./dev build makes it")
     bench = [command, "bench", problem, "--threads=1", f"--rounds={rounds}"]
     running = [
-        subprocess.Popen(["taskset", "-c", str(core), *bench], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            ["taskset", "-c", str(core), *bench], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for core in sorted(os.sched_getaffinity(0))[:count]
     ]
-    printed = [process.communicate()[0] for process in running]
-    if any(process.returncode != 0 for process in running):
-        sys.exit(f"regard bench failed for '{problem}'; see above")
-    return sum(json.loads(text)["gflops"] for text in printed)
+    printed = [process.communicate() for process in running]
+    for process, (_, told) in zip(running, printed):
+        if process.returncode != 0:
+            sys.exit(f"regard bench failed for '{problem}': {told.strip()}")
+    return sum(json.loads(text)["gflops"] for text, _ in printed)
 
 
 @cache

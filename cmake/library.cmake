@@ -3,11 +3,12 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # The command's parts, without main: a static library so that tests can link them. They know the public API and,
-# from the base room, errors as values, the nearest word, and how JSON is read and written.
+# from the base room, errors as values, the nearest word, printable text, and how JSON is read and written.
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
 add_library(regard_cli_objects STATIC ${cli_sources} ${PROJECT_SOURCE_DIR}/src/base/nearest.cpp
-            ${PROJECT_SOURCE_DIR}/src/base/json_reader.cpp ${PROJECT_SOURCE_DIR}/src/base/json_writer.cpp)
+            ${PROJECT_SOURCE_DIR}/src/base/printable.cpp ${PROJECT_SOURCE_DIR}/src/base/json_reader.cpp
+            ${PROJECT_SOURCE_DIR}/src/base/json_writer.cpp)
 regard_parse_once(regard_cli_objects)
 target_include_directories(regard_cli_objects PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(regard_cli_objects PUBLIC fmt::fmt nlohmann_json::nlohmann_json tl::expected CLI11::CLI11
@@ -49,16 +50,20 @@ target_link_options(regard_cli PRIVATE -Wl,--as-needed)
 file(RELATIVE_PATH to_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set_target_properties(regard_cli PROPERTIES OUTPUT_NAME regard INSTALL_RPATH "$ORIGIN/${to_libraries}")
 
+# The shells' completion is made with the command, so that who builds the command can install.
 set(completion_folder ${PROJECT_BINARY_DIR}/completion)
 file(MAKE_DIRECTORY ${completion_folder})
-set(completion_files)
 foreach(shell bash zsh fish)
-  list(APPEND completion_files ${completion_folder}/regard.${shell})
-  add_custom_command(OUTPUT ${completion_folder}/regard.${shell}
-                     COMMAND regard_cli completion ${shell} > ${completion_folder}/regard.${shell}
-                     DEPENDS regard_cli regard)
+  add_custom_command(TARGET regard_cli POST_BUILD
+                     COMMAND regard_cli completion ${shell} > ${completion_folder}/regard.${shell})
 endforeach()
-add_custom_target(regard_completion ALL DEPENDS ${completion_files})
+
+# Of a build that is not complete nothing is installed, instead of half of it.
+foreach(built $<TARGET_FILE:regard_cli> $<TARGET_FILE:regard> ${completion_folder}/regard.fish)
+  install(CODE "if(NOT EXISTS \"${built}\")
+    message(FATAL_ERROR \"${built} is not built yet, so nothing is installed; run: cmake --build ${PROJECT_BINARY_DIR}\")
+  endif()")
+endforeach()
 
 install(TARGETS regard_cli RUNTIME)
 install(FILES ${completion_folder}/regard.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions

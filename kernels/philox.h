@@ -1,9 +1,10 @@
 // The dropout mask: a pure function of (seed, offset, batch, head, row, column), the same for every kernel,
 // target, tile shape and pass, and for the oracle. This file is its only definition.
 //
-// One call of Philox4x32 (7 rounds) gives 16 random bytes. They serve the 16 columns of a group of 64 that
-// share (column % 8) / 2: the columns that one thread of a matrix unit holds, so that no kernel has to
-// shuffle.
+// Philox4x32 (7 rounds) makes 16 random bytes of a key and a counter. Those of the seed as the key and of
+// (offset, batch, head) as the counter are the key and half of the counter of all further calls for this
+// head, whose other half are row and columns. One call serves the 16 columns of a group of 64 that share
+// (column % 8) / 2: the columns that one thread of a matrix unit holds, so that no kernel has to shuffle.
 #pragma once
 
 #include "kernels/arguments.h"
@@ -26,16 +27,19 @@ struct Product {
   u32 low, high;
 };
 
-REGARD_INLINE Product multiply(u32 a, u32 b) {
-  const u64 product = u64{a} * b;
-  return {static_cast<u32>(product), static_cast<u32>(product >> 32)};
-}
+/// The two halves of a product. A make may have a better way.
+struct Multiply {
+  REGARD_INLINE Product operator()(u32 a, u32 b) const {
+    const u64 product = u64{a} * b;
+    return {static_cast<u32>(product), static_cast<u32>(product >> 32)};
+  }
+};
 
-/// The 16 bytes, as little-endian words, in place of the counter. `Word` is u32 or many of them;
-/// `multiply` gives the two halves of its products with one u32.
-template <class Word, class Multiply>
-REGARD_INLINE void random_bytes(Word (&counter)[4], u64 seed, Multiply multiply) {
-  u32 key[2] = {static_cast<u32>(seed), static_cast<u32>(seed >> 32)};
+/// The 16 bytes, as little-endian words, in place of the counter. `Word` is u32 or many of them, which
+/// `multiply` multiplies with one u32.
+template <class Word, class Multiplier>
+REGARD_INLINE void random_bytes(Word (&counter)[4], u64 both_keys, Multiplier multiply) {
+  u32 key[2] = {static_cast<u32>(both_keys), static_cast<u32>(both_keys >> 32)};
   for (int round = 0; round < 7; ++round) {
     const auto a = multiply(counter[0], 0xD2511F53u);
     const auto b = multiply(counter[2], 0xCD9E8D57u);
@@ -48,22 +52,41 @@ REGARD_INLINE void random_bytes(Word (&counter)[4], u64 seed, Multiply multiply)
   }
 }
 
-/// Word 1 of the counter; word 0 is the offset's low half, word 2 the row.
-REGARD_INLINE u32 counter_head(u64 offset, i64 batch, i64 heads, i64 head) {
-  return static_cast<u32>(offset >> 32) ^ static_cast<u32>(batch * heads + head);
-}
-/// Word 3 of the counter.
-REGARD_INLINE u32 counter_column(i64 column) {
-  return static_cast<u32>(4 * (column / group) + call_of(column));
-}
+/// What draws the random bytes of one head of one sequence. Philox maps counters one to one, so that under a
+/// seed no two heads, sequences or offsets have the same.
+struct Random {
+  u64 key;
+  u32 counter[2];  // its words 0 and 1
 
-/// The byte of one element: it is kept iff the byte is at most `keep`, floor((1 - p) * 255).
-REGARD_INLINE u8 random_byte(u64 seed, u64 offset, i64 batch, i64 heads, i64 head, i64 row, i64 column) {
-  u32 words[4] = {static_cast<u32>(offset), counter_head(offset, batch, heads, head), static_cast<u32>(row),
-                  counter_column(column)};
-  random_bytes(words, seed, multiply);
-  const int byte = byte_of(column);
-  return static_cast<u8>(words[byte / 4] >> (8 * (byte % 4)));
-}
+  Random() = default;
+  template <class Multiplier>
+  REGARD_INLINE Random(u64 seed, u64 offset, i64 batch, i64 head, Multiplier multiply) {
+    u32 words[4] = {static_cast<u32>(offset), static_cast<u32>(offset >> 32), static_cast<u32>(batch),
+                    static_cast<u32>(head)};
+    random_bytes(words, seed, multiply);
+    key = words[0] | u64{words[1]} << 32;
+    counter[0] = words[2];
+    counter[1] = words[3];
+  }
+
+  /// The 16 bytes of a row that serve the columns of the group with the same (column % 8) / 2; with many
+  /// rows in a `Word` those of each.
+  template <class Word, class Multiplier>
+  REGARD_INLINE void draw(Word (&words)[4], Word row, i64 column, Multiplier multiply) const {
+    words[0] = Word(counter[0]);
+    words[1] = Word(counter[1]);
+    words[2] = row;
+    words[3] = Word(static_cast<u32>(calls_per_group * (column / group) + call_of(column)));
+    random_bytes(words, key, multiply);
+  }
+
+  /// The byte of one element: it is kept iff the byte is at most `keep`, floor((1 - p) * 255).
+  REGARD_INLINE u8 byte(i64 row, i64 column) const {
+    u32 words[4];
+    draw(words, static_cast<u32>(row), column, Multiply{});
+    const int byte = byte_of(column);
+    return static_cast<u8>(words[byte / 4] >> (8 * (byte % 4)));
+  }
+};
 
 }  // namespace regard::philox

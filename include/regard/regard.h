@@ -38,7 +38,8 @@ typedef enum regard_status {
 /* "ok", "invalid", "refused", "no_kernel", "no_memory", "internal". */
 REGARD_API const char* regard_status_name(regard_status status);
 /* The sentence of the last failed call on this thread: what was wrong and what would work. Valid until the
- * next failed call on this thread; "" when none failed. */
+ * next failed call on this thread; "" when none failed. It is UTF-8 on one line, with escapes such as \x1b in
+ * place of control characters and of bytes that are no UTF-8; only what a compiler said keeps its lines. */
 REGARD_API const char* regard_status_message(void);
 REGARD_API const char* regard_version(void); /* "0.1.0" */
 

@@ -66,9 +66,10 @@ inline bool load_bits(const Arguments& a, const TilePlace& place, u32* bits) {
 inline void load_random_bytes(const TilePlace& place, u32* bytes) {
   const i64 first = place.first_key / philox::group;
   const i64 last = (place.first_key + place.keys - 1) / philox::group;
+  const philox::Random random = random_of(place.head);
   for (i64 group = first; group <= last; ++group, bytes += column_pairs * block_q)
     for (i64 query = 0; query < block_q; query += lanes)
-      draw_bytes(bytes + query, block_q, place.head, place.first_query + query, group);
+      draw_bytes(bytes + query, block_q, random, place.first_query + query, group);
 }
 
 /// Where queries see keys: per unit of them the keys [from, to) of the block, both multiples of key_step.

@@ -23,6 +23,7 @@ REGARD_INLINE Doublewords multiply_wide(Doublewords a, u32 b) {
 struct SplitWords {
   Doublewords even, odd;
 
+  SplitWords() = default;
   explicit SplitWords(u32 value) : even(Doublewords{} + value), odd(even) {}
   explicit SplitWords(Words words) : even(bits_as<Doublewords>(words)), odd(even >> 32) {}
   SplitWords(Doublewords even_rows, Doublewords odd_rows) : even(even_rows), odd(odd_rows) {}
@@ -42,21 +43,26 @@ REGARD_INLINE SplitProduct multiply(SplitWords a, u32 b) {
   return {{even, odd}, {even >> 32, odd >> 32}};
 }
 
+/// What draws for a head; nothing does where the kernel has no dropout.
+REGARD_CALLED inline philox::Random random_of(const Head& head) {
+  if constexpr (!key::dropout) return {};
+  const Arguments& a = head.arguments;
+  return philox::Random(a.seed, a.offset, head.batch, head.head, philox::Multiply{});
+}
+
 /// Pairs of neighbouring columns in a group.
 constexpr i64 column_pairs = philox::group / 2;
 
 /// The random bytes of a group of columns for the rows [first_row, first_row + lanes): a vector for each pair
 /// of columns, `stride` words from one to the next, whose lanes have the byte of the second column on top and
 /// that of the first below it.
-REGARD_HOT inline void draw_bytes(u32* to, i64 stride, const Head& head, i64 first_row, i64 group) {
-  const Arguments& a = head.arguments;
-  const Words rows = bits_as<Words>(lane_numbers() + static_cast<i32>(first_row));
-  const u32 of_head = philox::counter_head(a.offset, head.batch, a.hq, head.head);
+REGARD_HOT inline void draw_bytes(u32* to, i64 stride, const philox::Random& random, i64 first_row,
+                                  i64 group) {
+  const SplitWords rows(bits_as<Words>(lane_numbers() + static_cast<i32>(first_row)));
   for (int call = 0; call < philox::calls_per_group; ++call, to += stride) {
-    const u32 column = philox::counter_column(group * philox::group + 2 * call);
-    SplitWords words[4] = {SplitWords(static_cast<u32>(a.offset)), SplitWords(of_head), SplitWords(rows),
-                           SplitWords(column)};
-    philox::random_bytes(words, a.seed, [](SplitWords x, u32 y) { return multiply(x, y); });
+    SplitWords words[4];
+    random.draw(words, rows, group * philox::group + 2 * call,
+                [](SplitWords x, u32 y) { return multiply(x, y); });
     // Word i has the columns 16 i + 2 call, the next, and those 8 behind them.
     static_assert(philox::byte_of(2) == 0 && philox::byte_of(8) == 2 && philox::byte_of(16) == 4);
     REGARD_UNROLL
@@ -83,20 +89,20 @@ REGARD_INLINE Words kept_limit(const Arguments& a) {
 /// The mask of the rows [first_row, first_row + lanes). Unused when the kernel has no dropout.
 class DropoutLanes {
  public:
-  DropoutLanes(const Head& head, i64 first_row)
-      : head_(head), first_row_(first_row), limit_(kept_limit(head.arguments)) {}
+  DropoutLanes(const Arguments& a, const philox::Random& random, i64 first_row)
+      : random_(random), first_row_(first_row), limit_(kept_limit(a)) {}
 
   /// Of `column`, which is even, and the next. They may come in any order; neighbours are cheap.
   REGARD_INLINE KeptPair kept(u64 column) {
     if (const u64 group = column / philox::group; group != group_) {
-      draw_bytes(bytes_[0], lanes, head_, first_row_, static_cast<i64>(group));
+      draw_bytes(bytes_[0], lanes, random_, first_row_, static_cast<i64>(group));
       group_ = group;
     }
     return kept_pair(limit_, load<Words>(bytes_[column % philox::group / 2]));
   }
 
  private:
-  const Head& head_;
+  const philox::Random& random_;
   i64 first_row_;
   Words limit_;
   u64 group_ = ~u64{0};
@@ -104,10 +110,10 @@ class DropoutLanes {
 };
 
 /// The mask itself, 1 = kept, for tests: every column of the sequence, whether a row sees it or not.
-inline void write_dropout_mask(const Head& head, i64 first_row, i64 rows) {
+inline void write_dropout_mask(const Head& head, const philox::Random& random, i64 first_row, i64 rows) {
   const Arguments& a = head.arguments;
   for (i64 lane = 0; lane < rows; lane += lanes) {
-    DropoutLanes dropout(head, first_row + lane);
+    DropoutLanes dropout(a, random, first_row + lane);
     for (i64 column = 0; column < head.sequence.sk; column += 2) {
       const KeptPair kept = dropout.kept(static_cast<u64>(column));
       for (i64 i = 0; i < smaller<i64>(lanes, rows - lane); ++i) {

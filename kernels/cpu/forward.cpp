@@ -157,7 +157,12 @@ struct Scratch {
 class Block {
  public:
   Block(const Arguments& a, const Work& work, void* memory)
-      : a_(a), head_(head_of(a, work.batch, work.head)), split_(work.split), scale_(a), scratch_(memory) {
+      : a_(a),
+        head_(head_of(a, work.batch, work.head)),
+        random_(random_of(head_)),
+        split_(work.split),
+        scale_(a),
+        scratch_(memory) {
     const i64 rows = smaller(work.end_row, head_.sequence.sq * a.heads_together) - work.first_row;
     for (; tile_count_ * tile < rows; ++tile_count_)
       start(tiles_[tile_count_], work.first_row + tile_count_ * tile,
@@ -178,7 +183,7 @@ class Block {
     for (i64 t = 0; t < tile_count_; ++t) {
       store_tile(head_, tiles_[t], split_, scale_.in_softmax, scratch_.scores);
       if (key::dropout && a_.dropout_mask.data)
-        write_dropout_mask(head_, tiles_[t].places.row[0], tiles_[t].rows);
+        write_dropout_mask(head_, random_, tiles_[t].places.row[0], tiles_[t].rows);
     }
   }
 
@@ -337,7 +342,7 @@ class Block {
       weighed = weigh_beside_products(rows, part, reach, maximum);
     else
       compute_scores(rows, part, reach, maximum);
-    if (!weighed) changed = softmax(head_, rows, part, reach, maximum, unit(), part.scores, rescale);
+    if (!weighed) changed = softmax(a_, random_, rows, part, reach, maximum, unit(), part.scores, rescale);
     add_values<tile>({rows.output, weighed ? scratch_.weights : part.scores, operands_.values, rows.started,
                       changed ? rescale : nullptr, reach.values});
     rows.started = true;
@@ -424,7 +429,7 @@ class Block {
       const Reach reach(rows.visible, part.first_key, part.begin, part.end);
       compute_scores_amx(part.scores, operands_.keys, operands_.key_row, rows.q, reach);
       finish_scores(rows, part, reach, maximum);
-      if (softmax(head_, rows, part, reach, maximum, unit(), weights, rescale)) {
+      if (softmax(a_, random_, rows, part, reach, maximum, unit(), weights, rescale)) {
         add_waiting(rows, waiting);
         if (rows.started) rescale_output(rows.output, rescale);
       }
@@ -466,6 +471,7 @@ class Block {
 
   const Arguments& a_;
   Head head_;
+  philox::Random random_;
   i64 split_;
   Scale scale_;
   Scratch scratch_;

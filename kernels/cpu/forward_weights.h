@@ -72,8 +72,9 @@ constexpr i64 weights_row = amx ? lanes : tile;
 /// P^T from S^T, as an operand of the product with V; but for the tile unit it may take the place of S^T.
 /// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
 /// returns whether any is not 1.
-REGARD_HOT bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part, const Reach& reach,
-                        const float* maximum, float unit, float* weights, float* rescale) {
+REGARD_HOT bool softmax(const Arguments& a, const philox::Random& random, QueryTile& rows,
+                        const ScoreTile& part, const Reach& reach, const float* maximum, float unit,
+                        float* weights, float* rescale) {
   const Floats one = rounded(broadcast(1.0f));
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
@@ -88,7 +89,7 @@ REGARD_HOT bool softmax(const Head& head, QueryTile& rows, const ScoreTile& part
     changed |= moves;
     Floats sum = load<Floats>(rows.sum + lane) * factor;
 
-    DropoutLanes dropout(head, rows.places.row[lane]);
+    DropoutLanes dropout(a, random, rows.places.row[lane]);
     const auto weight = [&](i64 key) {
       const Floats p =
           weight_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, unit);

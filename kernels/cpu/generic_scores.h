@@ -27,12 +27,17 @@ inline float exp2_of(float x) {
   return exp2(broadcast(x))[0];
 }
 
+inline bool drops(const Arguments& a) {
+  return a.dropout_keep < 255;
+}
+
 /// A tile of query rows of one head.
 struct QueryRows {
   const Arguments& a;
   Sequence sequence;
   i64 head, kv_head, first, count;
   TileRows<static_cast<int>(tile_rows)> visible;
+  philox::Random random;  // draws for the head, if there is dropout
 
   QueryRows(const Arguments& arguments, i64 batch, i64 query_head, i64 first_row)
       : a(arguments),
@@ -42,6 +47,7 @@ struct QueryRows {
         first(first_row),
         count(smaller(tile_rows, sequence.sq - first_row)) {
     if (count > 0) visible.find(a, sequence, first, count);
+    if (drops(a)) random = philox::Random(a.seed, a.offset, batch, head, philox::Multiply{});
   }
   /// The tile with this number, tiles of a head together.
   static QueryRows of_block(const Arguments& a, i64 block) {
@@ -138,9 +144,8 @@ REGARD_HOT inline void modify_row(const QueryRows& rows, i64 i, i64 first_key, f
 inline void draw_dropout(const QueryRows& rows, i64 i, i64 first_key, float* keep) {
   const Arguments& a = rows.a;
   for (int call = 0; call < philox::calls_per_group; ++call) {
-    u32 words[4] = {static_cast<u32>(a.offset), philox::counter_head(a.offset, rows.batch(), a.hq, rows.head),
-                    static_cast<u32>(rows.first + i), philox::counter_column(first_key + 2 * call)};
-    philox::random_bytes(words, a.seed, [](u32 x, u32 y) { return philox::multiply(x, y); });
+    u32 words[4];
+    rows.random.draw(words, static_cast<u32>(rows.first + i), first_key + 2 * call, philox::Multiply{});
     for (i64 group = 0; group < 16; ++group) {
       const i64 column = group / 2 * 8 + 2 * call + group % 2;
       const int byte = philox::byte_of(column);
@@ -148,10 +153,6 @@ inline void draw_dropout(const QueryRows& rows, i64 i, i64 first_key, float* kee
           ((words[byte / 4] >> (8 * (byte % 4))) & 255u) <= static_cast<u32>(a.dropout_keep) ? 1.0f : 0.0f;
     }
   }
-}
-
-inline bool drops(const Arguments& a) {
-  return a.dropout_keep < 255;
 }
 
 }  // namespace regard::generic

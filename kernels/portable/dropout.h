@@ -7,29 +7,12 @@
 
 namespace regard {
 
-/// The random bytes of one head.
-struct Random {
-  u64 seed;
-  u32 offset, head;  // words 0 and 1 of the counter
-
-  Random() = default;
-  REGARD_DEVICE explicit Random(const Head& of) {
-    const Arguments& a = of.arguments;
-    seed = a.seeds ? a.seeds[0] : a.seed;
-    const u64 whole = a.seeds ? a.seeds[1] : a.offset;
-    offset = static_cast<u32>(whole);
-    head = philox::counter_head(whole, of.batch, a.hq, of.head);
-  }
-
-  /// The 16 bytes that serve the columns of the group with the same (column % 8) / 2.
-  REGARD_DEVICE void draw(u32 (&words)[4], i32 row, i64 column) const {
-    words[0] = offset;
-    words[1] = head;
-    words[2] = static_cast<u32>(row);
-    words[3] = philox::counter_column(column);
-    philox::random_bytes(words, seed, [](u32 x, u32 y) { return multiply_wide(x, y); });
-  }
-};
+/// What draws for a head.
+REGARD_DEVICE philox::Random random_of(const Head& head) {
+  const Arguments& a = head.arguments;
+  return philox::Random(a.seeds ? a.seeds[0] : a.seed, a.seeds ? a.seeds[1] : a.offset, head.batch, head.head,
+                        MultiplyWide{});
+}
 
 /// Of each of four bytes, in its highest bit: whether it is at most that of `limits`.
 REGARD_DEVICE u32 at_most(u32 bytes, u32 limits) {
@@ -40,7 +23,7 @@ REGARD_DEVICE u32 at_most(u32 bytes, u32 limits) {
 /// Weights that are not kept become 0, once they take as few registers as they will. `key` is the first of
 /// the wave.
 template <class Weights>
-REGARD_DEVICE void drop(Weights& weights, const Random& random, i32 keep, i32 first_row, i32 key) {
+REGARD_DEVICE void drop(Weights& weights, const philox::Random& random, i32 keep, i32 first_row, i32 key) {
   constexpr i32 group = philox::group, tiles = smaller(wave_keys, group) / Fragment::columns;
   static_assert(wave_keys % group == 0 || group % wave_keys == 0);
   static_assert(tiles % 2 == 0, "four bytes serve two tiles of columns");
@@ -51,7 +34,7 @@ REGARD_DEVICE void drop(Weights& weights, const Random& random, i32 keep, i32 fi
     for (i32 first = 0; first < key_tiles; first += tiles) {
       const i32 column = first_column + first * Fragment::columns;
       u32 words[4];
-      random.draw(words, first_of_thread + row_offset(m, half), column);
+      random.draw(words, static_cast<u32>(first_of_thread + row_offset(m, half)), column, MultiplyWide{});
       // A tile that is a part of a group has a part of the words.
       u32 own[4];
 #pragma unroll
@@ -67,7 +50,8 @@ REGARD_DEVICE void drop(Weights& weights, const Random& random, i32 keep, i32 fi
 }
 
 /// The mask itself, 1 = kept, for tests: every column of the sequence, whether a row sees it or not.
-REGARD_DEVICE void write_dropout_mask(const Head& head, const Random& random, i32 first_row, i32 rows) {
+REGARD_DEVICE void write_dropout_mask(const Head& head, const philox::Random& random, i32 first_row,
+                                      i32 rows) {
   const Arguments& a = head.arguments;
   const i32 sk = static_cast<i32>(head.sequence.sk);
   u8* to = row_of<u8>(a.dropout_mask, head.batch, head.head, head.sequence.first_q + first_row);
@@ -79,7 +63,7 @@ REGARD_DEVICE void write_dropout_mask(const Head& head, const Random& random, i3
       const i32 first = pair / 8 * static_cast<i32>(philox::group) + pair % 8;
       if (first >= sk) break;
       u32 words[4];
-      random.draw(words, row, first);
+      random.draw(words, static_cast<u32>(row), first, MultiplyWide{});
 #pragma unroll 1
       for (i32 byte = 0; byte < 16; ++byte) {
         const i32 column = first + byte / 2 * 8 + byte % 2;

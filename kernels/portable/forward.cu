@@ -26,7 +26,7 @@ struct Common {
   Source k, v;
   Bits bits;
   ScoreBias bias;
-  Random random;
+  philox::Random random;
   Scale scale;
   i32 sk;
 };
@@ -81,7 +81,7 @@ class Block {
       common_.v = Source(head.v(0), a_.v.row);
       if constexpr (key::bits) common_.bits = Bits(head, work.first_row);
       common_.bias = ScoreBias(head, work.first_row);
-      if constexpr (key::dropout) common_.random = Random(head);
+      if constexpr (key::dropout) common_.random = random_of(head);
       common_.scale = Scale(head);
       common_.sk = static_cast<i32>(head.sequence.sk);
     }

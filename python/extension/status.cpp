@@ -1,11 +1,18 @@
 #include "status.h"
 
+#include "base/printable.h"
+
 namespace regard::python {
 namespace {
 
 // As a format: a path in the sentence need not be UTF-8, which PyErr_SetString insists on.
 void set_error(PyObject* type, const std::string& sentence) {
   PyErr_Format(type, "%s", sentence.c_str());
+}
+
+/// The words of callers do nothing to a terminal; what a compiler said keeps its lines.
+std::string shown(regard_status status, const std::string& sentence) {
+  return printable(sentence, status == REGARD_NO_KERNEL ? Newlines::kept : Newlines::escaped);
 }
 
 nb::object class_of(regard_status status) {
@@ -16,17 +23,17 @@ nb::object class_of(regard_status status) {
 }  // namespace
 
 void raise(regard_status status, const std::string& sentence) {
-  set_error(class_of(status).ptr(), sentence);
+  set_error(class_of(status).ptr(), shown(status, sentence));
   throw nb::python_error();
 }
 
 void raise_from(nb::python_error& cause, regard_status status, const std::string& sentence) {
-  nb::raise_from(cause, class_of(status), "%s", sentence.c_str());
+  nb::raise_from(cause, class_of(status), "%s", shown(status, sentence).c_str());
   throw nb::python_error();  // not reached
 }
 
 void raise_type(const std::string& sentence) {
-  set_error(PyExc_TypeError, sentence);
+  set_error(PyExc_TypeError, printable(sentence));
   throw nb::python_error();
 }
 

@@ -1,5 +1,6 @@
 #include "base/embedded.h"
 
+#include "base/printable.h"
 #include "base/read_file.h"
 #include "base/settings.h"
 
@@ -16,8 +17,8 @@ Result<std::string> data_file(std::string_view path) {
     const std::string full = current->data_dir + "/" + std::string(path);
     Result<std::string> text = read_file(full, longest_data_file);
     if (text) return text;
-    return fail(text.error().kind,
-                "cannot read '" + full + "' (the folder is REGARD_DATA_DIR): " + text.error().message);
+    return fail(text.error().kind, "cannot read " + in_quotes(full) +
+                                       " (the folder is REGARD_DATA_DIR): " + text.error().message);
   }
   for (const EmbeddedFile& file : embedded_files()) {
     if (file.path == path) return std::string(file.text);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/fork_local.h"
+#include "base/printable.h"
 #include "base/settings.h"
 #include "base/split.h"
 #include "base/write_file.h"
@@ -26,7 +27,7 @@ namespace {
 // One write for a whole line, so that the lines of several processes do not mix.
 void print(std::string_view head, std::string_view text) {
   std::string line(head);
-  line.append(": ").append(text).append("\n");
+  line.append(": ").append(printable(text, Newlines::kept)).append("\n");
   write_all(STDERR_FILENO, std::as_bytes(std::span(line)));
 }
 void print_topic(std::string_view topic, std::string_view text) {
@@ -49,7 +50,7 @@ bool heard(std::string_view topic) {
 }
 
 void tell(std::string_view topic, std::string_view text) {
-  if (heard(topic)) print_topic(topic, text);
+  if (heard(topic)) print_topic(topic, printable(text));
 }
 
 void warn_once(std::string_view text) {

@@ -25,25 +25,27 @@ void close_all_in_child() {
 
 }  // namespace
 
-OwnDescriptor::OwnDescriptor(int number) : number_(number), born_(fork_count()) {
-  if (number < 0) return;
+OwnDescriptor::OwnDescriptor(int number) : file_(number), born_(fork_count()) {
+  if (!file_) return;
   for (std::atomic<int>& place : open_ones) {
     int empty = 0;
-    if (place.compare_exchange_strong(empty, number + 1)) return;
+    if (place.compare_exchange_strong(empty, file_.number() + 1)) return;
   }
 }
 
 OwnDescriptor::~OwnDescriptor() {
-  if (number() < 0) return;
-  for (std::atomic<int>& place : open_ones) {
-    int ours = number_ + 1;
-    if (place.compare_exchange_strong(ours, 0)) break;
+  if (born_ != fork_count()) {  // it was closed when this process began; the number may be somebody else's
+    file_.release();
+    return;
   }
-  close(number_);
+  for (std::atomic<int>& place : open_ones) {
+    int ours = file_.number() + 1;
+    if (file_ && place.compare_exchange_strong(ours, 0)) break;
+  }
 }
 
 int OwnDescriptor::number() const {
-  return born_ == fork_count() ? number_ : -1;
+  return born_ == fork_count() ? file_.number() : -1;
 }
 
 }  // namespace regard

@@ -1,19 +1,18 @@
-// What the kernel keeps for an open descriptor (a lock, an address) ends when the last copy of it is closed.
+// What the kernel keeps for an open descriptor (a lock, a pipe) ends when the last copy of it is closed.
 // A forked child has copies of all, so a child that lives on would keep what its dead parent held.
 #pragma once
 
-#include <utility>
+#include "base/descriptor.h"
 
 namespace regard {
 
-/// A descriptor of this process alone: each forked child closes its copy at once. Closed with the object.
+/// A descriptor of this process alone: each forked child closes its copy at once.
 class OwnDescriptor {
  public:
   explicit OwnDescriptor(int number = -1);
-  OwnDescriptor(OwnDescriptor&& other) noexcept
-      : number_(std::exchange(other.number_, -1)), born_(other.born_) {}
+  OwnDescriptor(OwnDescriptor&& other) noexcept : file_(std::move(other.file_)), born_(other.born_) {}
   OwnDescriptor& operator=(OwnDescriptor&& other) noexcept {
-    std::swap(number_, other.number_);
+    std::swap(file_, other.file_);
     std::swap(born_, other.born_);
     return *this;
   }
@@ -24,7 +23,7 @@ class OwnDescriptor {
   explicit operator bool() const { return number() >= 0; }
 
  private:
-  int number_;
+  Descriptor file_;
   unsigned born_;  // fork_count() at that time
 };
 

@@ -8,24 +8,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/descriptor.h"
 #include "base/scarce.h"
 
 namespace regard {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 tl::unexpected<Error> unreadable(int error) {
   return fail(kind_of(error, ErrorKind::invalid), std::strerror(error));
@@ -44,7 +31,7 @@ int open_to_read(const std::string& path) {
 Result<std::string> read_file(const std::string& path, std::size_t most) {
   const Descriptor file(open_to_read(path));
   struct stat status;
-  if (file.number() < 0 || fstat(file.number(), &status) != 0) return unreadable(errno);
+  if (!file || fstat(file.number(), &status) != 0) return unreadable(errno);
   if (S_ISDIR(status.st_mode)) return invalid("it is a folder");
   if (!S_ISREG(status.st_mode)) return invalid("it is not a file");
   // The size is only a hint: those of the system's own files say 0.

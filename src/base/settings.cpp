@@ -9,6 +9,7 @@
 #include "base/forever.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "base/split.h"
 
 extern char** environ;  // NOLINT: POSIX
@@ -32,8 +33,8 @@ Status read(std::string_view name, std::string_view value, bool& out) {
   for (std::string_view no : {"0", "off", "false", "no"}) {
     if (word == no) return out = false, Status{};
   }
-  return invalid(std::string(name) + "='" + std::string(value) +
-                 "' is not understood; use 1, on, true or yes, or 0, off, false or no");
+  return invalid(std::string(name) + "=" + in_quotes(value) +
+                 " is not understood; use 1, on, true or yes, or 0, off, false or no");
 }
 
 Status read(std::string_view, std::string_view value, std::string& out) {
@@ -44,11 +45,11 @@ Status read(std::string_view, std::string_view value, std::string& out) {
 Status read(std::string_view name, std::string_view value, std::int64_t& out) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out);
   if (error == std::errc::result_out_of_range && end == value.data() + value.size() && value[0] != '-') {
-    return invalid(std::string(name) + "='" + std::string(value) + "' is too large; the largest number is " +
+    return invalid(std::string(name) + "=" + in_quotes(value) + " is too large; the largest number is " +
                    std::to_string(std::numeric_limits<std::int64_t>::max()));
   }
   if (error != std::errc{} || end != value.data() + value.size() || out < 0) {
-    return invalid(std::string(name) + "='" + std::string(value) + "' is not a whole number of 0 or more");
+    return invalid(std::string(name) + "=" + in_quotes(value) + " is not a whole number of 0 or more");
   }
   return {};
 }
@@ -62,8 +63,7 @@ Status known_topics(std::string_view topics) {
           "all"};
   for (const std::string_view topic : split(topics, ",")) {
     if (topic.empty() || std::ranges::find(known, topic) != std::end(known)) continue;
-    return invalid("REGARD_LOG has the unknown topic '" + std::string(topic) + "'" +
-                   suggestion(topic, known));
+    return invalid("REGARD_LOG has the unknown topic " + in_quotes(topic) + suggestion(topic, known));
   }
   return {};
 }
@@ -133,7 +133,7 @@ Result<Settings> parse_settings(std::span<const std::string> environment,
     REGARD_SETTINGS(REGARD_READ)
 #undef REGARD_READ
     if (!status) return tl::unexpected(status.error());
-    if (!known) warnings.push_back("unknown setting " + std::string(name) + suggestion(name, names));
+    if (!known) warnings.push_back("unknown setting " + printable(name) + suggestion(name, names));
   }
   if (Status status = known_topics(parsed.log); !status) return tl::unexpected(status.error());
   if (!parsed.data_dir.empty()) parsed.built_in = false;  // those were compiled from the built-in copies

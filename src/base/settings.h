@@ -51,6 +51,9 @@ namespace regard {
   X(compile_jobs, Number, "REGARD_COMPILE_JOBS", 0,                                                          \
     "Compiles at a time, of all processes of a user; 0 derives it from cores and free memory.")
 
+/// Of REGARD_THREADS, and of a caller.
+inline constexpr int most_threads = 4096;
+
 struct Settings {
   using Switch = bool;
   using Text = std::string;

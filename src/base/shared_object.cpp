@@ -4,10 +4,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
+
+#include "base/descriptor.h"
 
 namespace regard {
 namespace {
@@ -46,22 +47,22 @@ const char* shared_object_defect(std::span<const std::byte> bytes) {
 }
 
 const char* shared_object_defect(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return nullptr;
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return nullptr;
   const char* why = nullptr;
   struct stat status;
-  const bool known = fstat(file, &status) == 0;
+  const bool known = fstat(file.number(), &status) == 0;
   if (known && !S_ISREG(status.st_mode)) {
     why = "it is not a file";  // the loader would wait for a FIFO's writer
   } else if (known) {
     const auto size = static_cast<std::size_t>(status.st_size);
-    void* const mapped = size == 0 ? MAP_FAILED : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+    void* const mapped =
+        size == 0 ? MAP_FAILED : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
     if (mapped != MAP_FAILED) {
       why = shared_object_defect({static_cast<const std::byte*>(mapped), size});
       munmap(mapped, size);
     }
   }
-  close(file);
   return why;
 }
 

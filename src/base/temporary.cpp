@@ -13,6 +13,8 @@
 
 #include "base/folder.h"
 
+#include "base/descriptor.h"
+
 namespace regard {
 namespace {
 
@@ -31,13 +33,10 @@ std::time_t age(const struct stat& status) {
 }
 
 bool may_go(const std::string& path, bool kept) {
-  const int file = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) return false;
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status;
-  const bool ours = fstat(file, &status) == 0 && status.st_uid == geteuid();
-  const bool gone = ours && (kept ? age(status) > kept_seconds : is_abandoned(file));
-  close(file);
-  return gone;
+  if (!file || fstat(file.number(), &status) != 0 || status.st_uid != geteuid()) return false;
+  return kept ? age(status) > kept_seconds : is_abandoned(file.number());
 }
 
 }  // namespace

@@ -97,7 +97,8 @@ Result<std::vector<std::string>> build(const Order& order) {
 
   // One that does not say what it is gets no quick options; one that cannot be run fails with the first
   // kernel.
-  const std::string compiler_identity = identify_compiler(order.compiler, nullptr).value_or("");
+  const std::string compiler_identity =
+      identify_compiler(order.compiler, nullptr).value_or(CompilerAnswer{}).identity;
   std::vector<Job> jobs;
   for (const KernelKey& key : order.kernels) {
     Result<Job> job = make_job(key, order, compiler_identity);

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/settings.h"
 #include "cache/directory.h"
 #include "cache/entry.h"
@@ -33,6 +37,15 @@ std::string absolute_folder(const std::string& path) {
   return absolute;
 }
 
+/// Whether what is there of the path ends in a folder of this user or of the system.
+bool in_own_folder(const std::string& path) {
+  struct stat status;
+  fs::path nearest = path;
+  while (::stat(nearest.c_str(), &status) != 0 && nearest.has_relative_path())
+    nearest = nearest.parent_path();
+  return !nearest.has_relative_path() || status.st_uid == geteuid() || status.st_uid == 0;
+}
+
 }  // namespace
 
 Cache::Cache(std::string directory, std::int64_t bound_bytes, double lock_seconds)
@@ -55,9 +68,12 @@ std::optional<CacheEntry> Cache::find(const Digest& key, bool* scarce) {
   note(directory);
   if (!directory) return std::nullopt;
   bool missing = false;
-  const auto bytes = directory->read(cache::entry_name(key), /*touch=*/true, missing);
-  Result<CacheEntry> entry = bytes ? cache::decode(key, *bytes) : tl::unexpected(bytes.error());
-  if (entry) return std::move(*entry);
+  const Result<RegularFile> file = directory->file(cache::entry_name(key), missing);
+  Result<CacheEntry> entry = file ? cache::read_entry(key, *file) : tl::unexpected(file.error());
+  if (entry) {
+    cache::touch(*file);
+    return std::move(*entry);
+  }
   note(entry);
   if (!missing) {
     log_line("cache",
@@ -73,13 +89,20 @@ Status Cache::readable() const {
 }
 
 Status Cache::write(const Digest& key, const CacheEntry& entry) {
+  if (!entry.unfit.empty()) return invalid(entry.unfit);
+  if (entry.manifest.size() > largest_manifest_bytes || entry.payload.size() > largest_payload_bytes) {
+    return invalid(fmt::format(
+        "a kernel of {} bytes with a manifest of {} is not kept: the kernel cache "
+        "takes up to {} and {} bytes",
+        entry.payload.size(), entry.manifest.size(), largest_payload_bytes, largest_manifest_bytes));
+  }
   const Result<cache::Directory> directory = cache::Directory::open_or_make(directory_);
   if (!directory) return tl::unexpected(directory.error());
   if (const Status written = directory->write(cache::entry_name(key), cache::encode(key, entry)); !written) {
     return invalid(
-        fmt::format("compiled kernels are not kept: cannot write to the kernel cache '{}': {}; free "
+        fmt::format("compiled kernels are not kept: cannot write to the kernel cache {}: {}; free "
                     "space there, or set REGARD_CACHE_DIR",
-                    directory_, written.error().message));
+                    in_quotes(directory_), written.error().message));
   }
   cache::evict(*directory, bound_bytes_, cache::entry_name(key));
   return {};
@@ -118,13 +141,21 @@ Result<CacheEntry> Cache::get(const Digest& key, const std::function<Result<Cach
 }
 
 std::string default_cache_directory() {
-  const auto absolute = [](const char* path) { return path != nullptr && *path == '/'; };
   if (const Result<Settings>& current = settings(); current && !current->cache_dir.empty()) {
     return current->cache_dir;
   }
-  if (const char* caches = std::getenv("XDG_CACHE_HOME"); absolute(caches))
-    return std::string(caches) + "/regard";
-  if (const char* home = std::getenv("HOME"); absolute(home)) return std::string(home) + "/.cache/regard";
+  for (const auto& [variable, inside] :
+       {std::pair("XDG_CACHE_HOME", "/regard"), std::pair("HOME", "/.cache/regard")}) {
+    const char* const folder = std::getenv(variable);
+    if (folder == nullptr || *folder != '/') continue;
+    // Not what `sudo` left there of another user: he could not use a folder that root made in his home.
+    const std::string path = folder + std::string(inside);
+    return in_own_folder(path) ? path : folder_in_tmp();
+  }
+  return folder_in_tmp();
+}
+
+std::string folder_in_tmp() {
   return fmt::format("/tmp/regard-{}", geteuid());
 }
 

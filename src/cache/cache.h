@@ -20,9 +20,14 @@ namespace cache {
 class Flights;
 }
 
+/// What an entry may have: many times what a kernel takes. More is neither kept nor read.
+inline constexpr std::uint64_t largest_manifest_bytes = 1 << 20;
+inline constexpr std::uint64_t largest_payload_bytes = 64 << 20;
+
 struct CacheEntry {
   std::string manifest;  ///< a JSON object, for people and `regard cache list`
   std::vector<std::byte> payload;
+  std::string unfit = {};  ///< why it must not be kept; empty when it may
 };
 
 struct CacheEntryInfo {
@@ -81,8 +86,11 @@ class Cache {
   std::unique_ptr<cache::Flights> flights_;
 };
 
-/// REGARD_CACHE_DIR, else XDG_CACHE_HOME/regard, else HOME/.cache/regard, else a folder of the user's in
-/// /tmp.
+/// REGARD_CACHE_DIR, else XDG_CACHE_HOME/regard, else HOME/.cache/regard; where neither is set, or the one
+/// that is belongs to another user, a folder of this user's in /tmp.
 std::string default_cache_directory();
+
+/// The one in /tmp.
+std::string folder_in_tmp();
 
 }  // namespace regard

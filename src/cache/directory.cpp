@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -17,7 +18,9 @@
 #include <memory>
 
 #include "base/folder.h"
+#include "base/printable.h"
 #include "base/scarce.h"
+#include "base/split.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
 
@@ -41,20 +44,67 @@ std::string distrust(const struct stat& status) {
 
 tl::unexpected<Error> unusable(const std::string& path, const std::string& why, int error = 0) {
   return fail(kind_of(error, ErrorKind::refused),
-              fmt::format("the kernel cache '{}' is not used: it {}", path, why));
+              fmt::format("the kernel cache {} is not used: it {}", in_quotes(path), why));
 }
 
 std::string error_text(int error) {
   return std::strerror(error);
 }
 
-/// Whether something can be made in a folder. Tried, as permissions do not say it: root has them all, and
-/// still nothing can be made in /proc or on a file system that is read-only. errno says why not.
+/// Whether a kernel could be kept in a folder. Tried, as permissions do not say it: root has them all, and
+/// still nothing can be made in /proc or on a file system that is read-only or full. errno says why not.
 bool can_keep(int folder) {
-  const std::string name = fmt::format("{}{}{}", probe_prefix, getpid(), temporary_suffix);
-  if (mkdirat(folder, name.c_str(), 0700) != 0) return errno == EEXIST;
-  unlinkat(folder, name.c_str(), AT_REMOVEDIR);
-  return true;
+  static std::atomic<unsigned> serial{0};
+  constexpr std::size_t bytes_of_a_kernel = 64 * 1024;
+  const std::vector<std::byte> some(bytes_of_a_kernel);
+  const std::string name = fmt::format("{}{}.{}{}", probe_prefix, getpid(), ++serial, temporary_suffix);
+  const int file = above_standard_streams(
+      openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (file < 0) return errno == EEXIST;
+  mark_in_use(file);
+  bool kept = write_all(file, some);
+  int error = errno;
+  if (close(file) != 0 && kept) {  // a server says only here that its disk is full
+    kept = false;
+    error = errno;
+  }
+  unlinkat(folder, name.c_str(), 0);
+  errno = error;
+  return kept;
+}
+
+/// Why a folder that is not there cannot be made, and where; empty when it can.
+std::string obstacle(const std::string& path) {
+  std::string above = "/";
+  std::size_t missing_from = std::string::npos;
+  struct stat status;
+  for (std::size_t start = 1; start <= path.size() && missing_from == std::string::npos;) {
+    const std::size_t end = std::min(path.find('/', start), path.size());
+    const std::string part = path.substr(0, end);
+    const int failure = ::stat(part.c_str(), &status) == 0 ? 0 : errno;
+    const bool dangling = failure == ENOENT && lstat(part.c_str(), &status) == 0;
+    if (dangling) return fmt::format("in {}: it is a link to nothing", in_quotes(part));
+    if (failure == 0 && !S_ISDIR(status.st_mode))
+      return fmt::format("in {}: {}", in_quotes(part), error_text(ENOTDIR));
+    if (failure == ENOENT) {
+      missing_from = start;
+    } else if (failure != 0) {
+      return fmt::format("in {}: {}", in_quotes(above), error_text(failure));
+    } else {
+      above = part;
+    }
+    start = end + 1;
+  }
+  if (missing_from == std::string::npos) return "";  // somebody has just made it
+  const Descriptor folder(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || !can_keep(folder.number()))
+    return fmt::format("in {}: {}", in_quotes(above), error_text(errno));
+  const long longest = fpathconf(folder.number(), _PC_NAME_MAX);
+  const auto names = split(std::string_view(path).substr(missing_from), "/");
+  const bool too_long = path.size() >= PATH_MAX || std::ranges::any_of(names, [&](std::string_view name) {
+                          return longest > 0 && name.size() > static_cast<std::size_t>(longest);
+                        });
+  return too_long ? fmt::format("in {}: {}", in_quotes(above), error_text(ENAMETOOLONG)) : "";
 }
 
 /// Also where there is no memory for a name.
@@ -64,31 +114,34 @@ struct CloseStream {
 
 }  // namespace
 
-File::~File() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
 Result<Directory> Directory::open(const std::string& path) {
-  File file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!file) {
+  struct stat status;
+  // In /tmp anybody can make one, to a folder that is ours and meant for something else.
+  if (lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) && status.st_uid != geteuid() &&
+      status.st_uid != 0) {
+    return unusable(path, fmt::format("is a link that user {} made; set REGARD_CACHE_DIR", status.st_uid));
+  }
+  Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) {
     const int error = errno;
     return unusable(path,
                     error == ENOTDIR ? "is not a folder; remove it or set REGARD_CACHE_DIR"
                                      : "cannot be opened: " + error_text(error),
                     error);
   }
-  struct stat status;
-  if (fstat(file.descriptor(), &status) != 0) return unusable(path, "cannot be read: " + error_text(errno));
+  if (fstat(folder.number(), &status) != 0) return unusable(path, "cannot be read: " + error_text(errno));
   if (const std::string why = distrust(status); !why.empty()) {
     return unusable(path,
                     why +
                         ", and what is in there gets executed; run `chmod 700` on a folder of your own or "
                         "set REGARD_CACHE_DIR");
   }
-  return Directory(path, std::move(file));
+  return Directory(path, std::move(folder));
 }
 
 Result<Directory> Directory::open_or_make(const std::string& path) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) == 0) return open(path);
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     // Parents that are there need not be ours; the folder itself is checked below.
@@ -100,56 +153,40 @@ Result<Directory> Directory::open_or_make(const std::string& path) {
   return open(path);
 }
 
-Result<std::vector<std::byte>> Directory::read(const std::string& name, bool touch, bool& missing,
-                                               std::size_t limit) const {
-  // Not through a link, and without waiting if somebody put a pipe there.
-  const File file(openat(file_.descriptor(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  missing = !file && errno == ENOENT;
-  if (!file && errno == ELOOP) return invalid("it is a link");
-  if (!file) return fail(kind_of(errno, ErrorKind::invalid), "it cannot be opened: " + error_text(errno));
-  struct stat status;
-  if (fstat(file.descriptor(), &status) != 0) return invalid("it cannot be read: " + error_text(errno));
-  if (!S_ISREG(status.st_mode)) return invalid("it is not a file");
-  if (const std::string why = distrust(status); !why.empty()) return invalid("it " + why);
-  if (status.st_size > std::int64_t{1} << 32) return invalid("it is larger than 4 GiB");
-
-  std::vector<std::byte> bytes(std::min(limit, static_cast<std::size_t>(status.st_size)));
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t count = ::read(file.descriptor(), bytes.data() + done, bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail(kind_of(errno, ErrorKind::invalid), "it cannot be read: " + error_text(errno));
-    if (count == 0) break;
-    done += static_cast<std::size_t>(count);
-  }
-  bytes.resize(done);
-  // A date ahead of the clock, which was set back since, is mended too.
-  if (touch && std::abs(std::time(nullptr) - status.st_mtime) > seconds_between_touches) {
-    futimens(file.descriptor(), nullptr);  // where that fails, the entry only looks older than it is
-  }
-  return bytes;
+Result<RegularFile> Directory::file(const std::string& name, bool& missing) const {
+  Result<RegularFile> file = RegularFile::open(name, Links::refused, folder_.number(), &missing);
+  if (!file) return file;
+  if (const std::string why = distrust(file->status()); !why.empty()) return invalid("it " + why);
+  return file;
 }
 
-File Directory::make_temporary(const std::string& name, std::string& temporary) const {
+void touch(const RegularFile& file) {
+  // A date ahead of the clock, which was set back since, is mended too.
+  if (std::abs(std::time(nullptr) - file.status().st_mtime) <= seconds_between_touches) return;
+  futimens(file.descriptor(), nullptr);  // where that fails, the entry only looks older than it is
+}
+
+Descriptor Directory::make_temporary(const std::string& name, std::string& temporary) const {
   static std::atomic<unsigned> serial{0};
   // Processes of several containers can have the same number, so the name may be taken.
   for (int attempt = 0; attempt < 100; ++attempt) {
     temporary = fmt::format("{}.{}.{}{}", name, getpid(), ++serial, temporary_suffix);
-    File file(openat(file_.descriptor(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    Descriptor file(
+        openat(folder_.number(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file || errno != EEXIST) return file;
   }
-  return File();
+  return Descriptor();
 }
 
 Status Directory::write(const std::string& name, const std::vector<std::byte>& bytes) const {
   std::string temporary;
-  const File file = make_temporary(name, temporary);
+  const Descriptor file = make_temporary(name, temporary);
   if (!file) return invalid(error_text(errno));
-  mark_in_use(file.descriptor());
-  bool written = fchmod(file.descriptor(), 0600) == 0 && write_all(file.descriptor(), bytes) &&
-                 fsync(file.descriptor()) == 0;
+  mark_in_use(file.number());
+  bool written =
+      fchmod(file.number(), 0600) == 0 && write_all(file.number(), bytes) && fsync(file.number()) == 0;
   const auto rename = [&] {
-    return renameat(file_.descriptor(), temporary.c_str(), file_.descriptor(), name.c_str()) == 0;
+    return renameat(folder_.number(), temporary.c_str(), folder_.number(), name.c_str()) == 0;
   };
   if (written && !rename()) {
     written = false;
@@ -160,30 +197,28 @@ Status Directory::write(const std::string& name, const std::vector<std::byte>& b
   }
   if (!written) {
     const int error = errno;
-    unlinkat(file_.descriptor(), temporary.c_str(), 0);
+    unlinkat(folder_.number(), temporary.c_str(), 0);
     return invalid(error_text(error));
   }
-  fsync(
-      file_.descriptor());  // some file systems cannot; after a crash the entry is whole or absent either way
+  // Some file systems cannot; after a crash the entry is whole or absent either way.
+  fsync(folder_.number());
   return {};
 }
 
 void Directory::remove(const std::string& name) const {
-  if (unlinkat(file_.descriptor(), name.c_str(), 0) == 0 || errno != EISDIR) return;
+  if (unlinkat(folder_.number(), name.c_str(), 0) == 0 || errno != EISDIR) return;
   remove_all((path_ + "/" + name).c_str());
 }
 
 std::vector<Named> Directory::names() const {
   std::vector<Named> found;
-  const int again = openat(file_.descriptor(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, CloseStream> stream(again >= 0 ? fdopendir(again) : nullptr);
-  if (!stream) {
-    if (again >= 0) close(again);
-    return found;
-  }
+  Descriptor again(openat(folder_.number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, CloseStream> stream(again ? fdopendir(again.number()) : nullptr);
+  if (!stream) return found;
+  again.release();  // closed with the stream
   while (const dirent* item = readdir(stream.get())) {
     struct stat status;
-    if (fstatat(file_.descriptor(), item->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (fstatat(folder_.number(), item->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (const std::string_view name = item->d_name; name == "." || name == "..") continue;
     found.push_back({item->d_name, S_ISREG(status.st_mode), status.st_size, status.st_mtime});
   }
@@ -192,19 +227,16 @@ std::vector<Named> Directory::names() const {
 }
 
 std::string state_of_directory(const std::string& path) {
-  std::error_code ignored;
-  if (fs::exists(fs::symlink_status(path, ignored))) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) == 0) {
     const Result<Directory> directory = Directory::open(path);
     if (!directory) return directory.error().message;
-    if (can_keep(directory->file().descriptor())) return "ok";
-    return fmt::format("the kernel cache '{}' is read, but new kernels are not kept: {}", path,
+    if (can_keep(directory->descriptor())) return "ok";
+    return fmt::format("the kernel cache {} is read, but new kernels are not kept: {}", in_quotes(path),
                        error_text(errno));
   }
-  fs::path parent = path;
-  while (parent.has_relative_path() && !fs::exists(parent, ignored)) parent = parent.parent_path();
-  const File above(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (above && can_keep(above.descriptor())) return "ok";
-  return fmt::format("the kernel cache '{}' is not used: it cannot be made in '{}'", path, parent.string());
+  const std::string why = obstacle(path);
+  return why.empty() ? "ok" : unusable(path, "cannot be made " + why).value().message;
 }
 
 }  // namespace regard::cache

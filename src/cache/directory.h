@@ -4,29 +4,13 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
+#include "base/regular_file.h"
 #include "base/result.h"
 
 namespace regard::cache {
-
-/// An open file; closed with the object.
-class File {
- public:
-  explicit File(int descriptor = -1) : descriptor_(descriptor) {}
-  File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  File& operator=(File&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~File();
-  explicit operator bool() const { return descriptor_ >= 0; }
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 /// What a name in the folder stands for.
 struct Named {
@@ -44,10 +28,8 @@ class Directory {
   /// Makes it, with its parents, when it is not there.
   static Result<Directory> open_or_make(const std::string& path);
 
-  /// The bytes of a file that passes the same checks, at most `limit` of them; a hit touches it (at most once
-  /// an hour). Error: what is wrong with it; `missing` tells that there is none.
-  Result<std::vector<std::byte>> read(const std::string& name, bool touch, bool& missing,
-                                      std::size_t limit = ~std::size_t{0}) const;
+  /// A file that passes the same checks. Error: what is wrong with it; `missing` tells that there is none.
+  Result<RegularFile> file(const std::string& name, bool& missing) const;
 
   /// Puts a file with these bytes under this name, in one step for everybody who looks. Error: errno's text.
   Status write(const std::string& name, const std::vector<std::byte>& bytes) const;
@@ -56,20 +38,23 @@ class Directory {
   void remove(const std::string& name) const;
 
   std::vector<Named> names() const;
-  const File& file() const { return file_; }
+  int descriptor() const { return folder_.number(); }
 
  private:
   /// A new file beside the one of that name, and what it is called.
-  File make_temporary(const std::string& name, std::string& temporary) const;
+  Descriptor make_temporary(const std::string& name, std::string& temporary) const;
 
-  Directory(std::string path, File file) : path_(std::move(path)), file_(std::move(file)) {}
+  Directory(std::string path, Descriptor folder) : path_(std::move(path)), folder_(std::move(folder)) {}
   std::string path_;
-  File file_;
+  Descriptor folder_;
 };
+
+/// A hit tells that an entry is in use by its date, at most once an hour.
+void touch(const RegularFile&);
 
 /// Ends the name of a file that is being written.
 inline constexpr std::string_view temporary_suffix = ".tmp";
-/// Begins the name of a folder that is made and removed to see whether that can be done.
+/// Begins the name of a file that is made and removed to see whether that can be done.
 inline constexpr std::string_view probe_prefix = ".regard-";
 
 /// "ok" or the sentence that says why the folder is not used, or is only read.

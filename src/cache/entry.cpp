@@ -26,18 +26,32 @@ std::byte* put(std::byte* place, std::span<const std::byte> bytes) {
   return std::copy(bytes.begin(), bytes.end(), place);
 }
 
-// Checks all that can be checked without the rest of the file.
-Result<Header> decode_header(const Digest& key, std::span<const std::byte> file) {
+constexpr std::uint64_t fixed_bytes = sizeof(Header) + sizeof(Digest);
+
+// Checks all that can be checked without the rest of the file, which has `file_bytes` in all.
+Result<Header> decode_header(const Digest& key, std::span<const std::byte> beginning,
+                             std::uint64_t file_bytes) {
   Header header;
-  if (file.size() < sizeof header) return invalid("it is shorter than an entry's header");
-  std::memcpy(&header, file.data(), sizeof header);
+  if (beginning.size() < sizeof header) return invalid("it is shorter than an entry's header");
+  std::memcpy(&header, beginning.data(), sizeof header);
   if (std::memcmp(header.magic, magic, sizeof magic) != 0) return invalid("it is not a cache entry");
   if (header.schema != schema) {
     return invalid("it has schema " + std::to_string(header.schema) + ", not " + std::to_string(schema));
   }
   if (header.zero != 0) return invalid("its header is damaged");
   if (header.key != key.bytes) return invalid("it holds another key than its name says");
+  if (header.manifest_bytes > largest_manifest_bytes || header.payload_bytes > largest_payload_bytes)
+    return invalid("it is larger than an entry may be");
+  if (file_bytes != fixed_bytes + header.manifest_bytes + header.payload_bytes)
+    return invalid("its length is not what its header says");
   return header;
+}
+
+// The same of a file; `beginning` takes the header's bytes.
+Result<Header> read_header(const Digest& key, const RegularFile& file, std::span<std::byte> beginning) {
+  if (file.bytes() < beginning.size()) return invalid("it is shorter than an entry's header");
+  if (Status read = file.read(beginning); !read) return tl::unexpected(read.error());
+  return decode_header(key, beginning, file.bytes());
 }
 
 // Lists hand manifests on as JSON, so what is none never gets that far.
@@ -49,6 +63,9 @@ Result<std::string> checked_manifest(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+const std::int64_t largest_entry_bytes =
+    static_cast<std::int64_t>(fixed_bytes + largest_manifest_bytes + largest_payload_bytes);
 
 std::vector<std::byte> encode(const Digest& key, const CacheEntry& entry) {
   Header header{};
@@ -68,14 +85,8 @@ std::vector<std::byte> encode(const Digest& key, const CacheEntry& entry) {
 }
 
 Result<CacheEntry> decode(const Digest& key, std::span<const std::byte> file) {
-  const Result<Header> header = decode_header(key, file);
+  const Result<Header> header = decode_header(key, file, file.size());
   if (!header) return tl::unexpected(header.error());
-  const std::uint64_t fixed = sizeof(Header) + sizeof(Digest);
-  const std::uint64_t body = file.size() < fixed ? 0 : file.size() - fixed;
-  if (file.size() < fixed || header->manifest_bytes > body ||
-      header->payload_bytes != body - header->manifest_bytes) {
-    return invalid("its length is not what its header says");
-  }
   const std::span<const std::byte> checked = file.first(file.size() - sizeof(Digest));
   const Digest sum = sha256(checked);
   if (std::memcmp(sum.bytes.data(), file.data() + checked.size(), sizeof sum.bytes) != 0) {
@@ -88,12 +99,23 @@ Result<CacheEntry> decode(const Digest& key, std::span<const std::byte> file) {
   return CacheEntry{std::move(*manifest), {payload.begin(), payload.end()}};
 }
 
-Result<std::string> decode_manifest(const Digest& key, std::span<const std::byte> file) {
-  const Result<Header> header = decode_header(key, file);
+Result<CacheEntry> read_entry(const Digest& key, const RegularFile& file) {
+  std::vector<std::byte> bytes(sizeof(Header));
+  const Result<Header> header = read_header(key, file, bytes);
   if (!header) return tl::unexpected(header.error());
-  const std::span<const std::byte> rest = file.subspan(sizeof(Header));
-  if (header->manifest_bytes > rest.size()) return invalid("its length is not what its header says");
-  return checked_manifest(rest.first(static_cast<std::size_t>(header->manifest_bytes)));
+  bytes.resize(static_cast<std::size_t>(file.bytes()));
+  if (Status read = file.read(std::span(bytes).subspan(sizeof(Header))); !read)
+    return tl::unexpected(read.error());
+  return decode(key, bytes);
+}
+
+Result<std::string> read_manifest(const Digest& key, const RegularFile& file) {
+  std::vector<std::byte> bytes(sizeof(Header));
+  const Result<Header> header = read_header(key, file, bytes);
+  if (!header) return tl::unexpected(header.error());
+  bytes.resize(static_cast<std::size_t>(header->manifest_bytes));
+  if (Status read = file.read(bytes); !read) return tl::unexpected(read.error());
+  return checked_manifest(bytes);
 }
 
 std::optional<Digest> parse_digest(std::string_view hex) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/regular_file.h"
 #include "cache/cache.h"
 
 namespace regard::cache {
@@ -12,13 +13,20 @@ namespace regard::cache {
 /// Raised when the layout changes: entries of another schema are misses.
 inline constexpr std::uint32_t schema = 1;
 
+/// Of a manifest and a payload as large as they may be.
+extern const std::int64_t largest_entry_bytes;
+
 std::vector<std::byte> encode(const Digest& key, const CacheEntry&);
 
 /// The entry, or what is wrong with the bytes.
 Result<CacheEntry> decode(const Digest& key, std::span<const std::byte> file);
 
-/// The manifest from the beginning of a file, unverified: for lists.
-Result<std::string> decode_manifest(const Digest& key, std::span<const std::byte> file);
+/// The same of a file, of which no more is read than an entry may have; or what is wrong with it. One whose
+/// header or length is wrong is not read at all.
+Result<CacheEntry> read_entry(const Digest& key, const RegularFile&);
+
+/// The manifest of a file, unverified: for lists.
+Result<std::string> read_manifest(const Digest& key, const RegularFile&);
 
 /// From 64 hex digits; nothing for other text.
 std::optional<Digest> parse_digest(std::string_view hex);

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/write_file.h"
 
 namespace regard::cache {
@@ -30,13 +31,13 @@ enum class Attempt { held, busy, stale, impossible };
 bool still_named(const Directory& directory, const std::string& name, const OwnDescriptor& file) {
   struct stat ours, named;
   return fstat(file.number(), &ours) == 0 &&
-         fstatat(directory.file().descriptor(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         fstatat(directory.descriptor(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
          ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }
 
 OwnDescriptor open_lock(const Directory& directory, const std::string& name) {
   OwnDescriptor file(
-      openat(directory.file().descriptor(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+      openat(directory.descriptor(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   struct stat status;
   if (!file || fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return OwnDescriptor();
   return file;
@@ -60,7 +61,7 @@ std::string identity_of_this_process() {
 std::string read_holder(const OwnDescriptor& file) {
   char text[512];
   const ssize_t count = pread(file.number(), text, sizeof text, 0);
-  return count > 0 ? std::string(text, static_cast<std::size_t>(count)) : "another process";
+  return count > 0 ? printable({text, static_cast<std::size_t>(count)}) : "another process";
 }
 
 }  // namespace
@@ -80,7 +81,7 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
         return;
       }
       case Attempt::impossible:
-        unlinkat(directory_.file().descriptor(), name_.c_str(), 0);  // it says nothing to anybody
+        unlinkat(directory_.descriptor(), name_.c_str(), 0);  // it says nothing to anybody
         return;
       case Attempt::stale:
         file = open_lock(directory_, name_);
@@ -102,7 +103,7 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
 
 ProcessLock::~ProcessLock() {
   if (!file_) return;  // not had, or this is a child forked since
-  if (still_named(directory_, name_, file_)) unlinkat(directory_.file().descriptor(), name_.c_str(), 0);
+  if (still_named(directory_, name_, file_)) unlinkat(directory_.descriptor(), name_.c_str(), 0);
   flock(file_.number(), LOCK_UN);
 }
 

@@ -31,9 +31,9 @@ bool is_temporary(std::string_view name) {
 
 void remove_litter(const Directory& directory, const Named& item) {
   if (is_temporary(item.name)) {
-    const File file(openat(directory.file().descriptor(), item.name.c_str(),
-                           O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (!file || is_abandoned(file.descriptor())) directory.remove(item.name);
+    const Descriptor file(
+        openat(directory.descriptor(), item.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file || is_abandoned(file.number())) directory.remove(item.name);
   } else if (key_before(item.name, lock_suffix)) {
     if (!item.regular) return directory.remove(item.name);  // nobody can hold it
     // Taking the lock at once means that its holder is dead; letting it go removes the file.
@@ -43,13 +43,13 @@ void remove_litter(const Directory& directory, const Named& item) {
 
 std::string problem_of(const Directory& directory, const Named& item, const Digest& key) {
   bool missing = false;
-  const auto bytes = directory.read(item.name, /*touch=*/false, missing);
-  if (!bytes) return missing ? "it has just been removed" : bytes.error().message;
-  const Result<CacheEntry> entry = decode(key, *bytes);
+  const Result<RegularFile> file = directory.file(item.name, missing);
+  if (!file) return missing ? "it has just been removed" : file.error().message;
+  const Result<CacheEntry> entry = read_entry(key, *file);
   return entry ? "" : entry.error().message;
 }
 
-// `full` reads and checks all of every entry, else only the beginnings are looked at.
+// `full` reads and checks all of every entry, else only header and manifest are looked at.
 std::vector<CacheEntryInfo> survey(const Result<Directory>& directory, bool full) {
   std::vector<CacheEntryInfo> infos;
   if (!directory) return infos;
@@ -58,14 +58,9 @@ std::vector<CacheEntryInfo> survey(const Result<Directory>& directory, bool full
     if (!key) continue;
     CacheEntryInfo info{key->hex(), "", item.bytes, item.used_unix_seconds, ""};
     bool missing = false;
-    const auto manifest_within = [&](std::size_t most) -> Result<std::string> {
-      const auto bytes = directory->read(item.name, /*touch=*/false, missing, most);
-      return bytes ? decode_manifest(*key, *bytes) : tl::unexpected(bytes.error());
-    };
-    constexpr std::int64_t beginning = 64 * 1024;
-    Result<std::string> manifest = manifest_within(beginning);
-    if (!manifest && item.bytes > beginning) manifest = manifest_within(static_cast<std::size_t>(item.bytes));
+    const Result<RegularFile> file = directory->file(item.name, missing);
     if (missing) continue;
+    const Result<std::string> manifest = file ? read_manifest(*key, *file) : tl::unexpected(file.error());
     if (manifest) info.manifest = *manifest;
     if (!manifest) info.problem = manifest.error().message;
     if (full && info.problem.empty()) info.problem = problem_of(*directory, item, *key);
@@ -90,6 +85,10 @@ void evict(const Directory& directory, std::int64_t bound_bytes, const std::stri
   for (Named& item : directory.names()) {
     if (!key_of(item.name)) {
       if (is_temporary(item.name)) remove_litter(directory, item);
+      continue;
+    }
+    if (item.bytes > largest_entry_bytes) {  // nothing that was kept: it must not push out what was
+      directory.remove(item.name);
       continue;
     }
     total += item.bytes;

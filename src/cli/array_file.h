@@ -7,24 +7,34 @@
 #include <vector>
 
 #include "cli/element.h"
+#include "cli/file_bytes.h"
 #include "cli/request.h"
 #include "cli/safetensors.h"
 
 namespace regard::cli {
 
-/// An array that was read, with the file's bytes that it views.
+/// An array in a file that is open. Its elements are read when they are asked for.
 struct LoadedArray {
   std::string path;
-  std::shared_ptr<const std::vector<std::byte>> file;
+  std::shared_ptr<FileBytes> file;
   ArrayView array;
+
+  std::span<const std::byte> elements() const {
+    file->read(array.bytes);
+    return array.bytes;
+  }
 };
 
 /// One array from a .npy file, or the only one (or the one called `name`) of a .safetensors file.
 LoadedArray load_array(const std::string& path, const std::string& name);
 
-/// Every tensor of a .safetensors file by its role; a name that is no role is an error that says the nearest
-/// one.
-std::map<regard_role, LoadedArray> load_roles(const std::string& path);
+/// What a .safetensors file holds: tensors by their role, and the names of those that have none, as the file
+/// of a model has many.
+struct LoadedFile {
+  std::map<regard_role, LoadedArray> roles;
+  std::vector<std::string> others;
+};
+LoadedFile load_roles(const std::string& path);
 
 /// A result on its way out.
 struct OutputArray {
@@ -35,10 +45,7 @@ struct OutputArray {
 };
 
 /// Writes to `path`: one .safetensors file, one .npy file (for a single array), or a folder of .npy files.
-/// Returns the files written. A file appears whole or not at all.
+/// Returns the files written. A file appears whole or not at all, and none before all could be written.
 std::vector<std::string> save_arrays(const std::string& path, const std::vector<OutputArray>& arrays);
-
-/// The role called `name`; '-' may stand for '_'. An unknown name is an error that says the nearest one.
-regard_role role_called(const std::string& name, const std::string& where);
 
 }  // namespace regard::cli

@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/printable.h"
 #include "cli/failure.h"
 #include "cli/job.h"
+#include "cli/progress.h"
 #include "cli/timing.h"
 #include "cli/verbs.h"
 
@@ -51,9 +53,11 @@ std::vector<std::string> all_problems(const Request& request) {
     std::ranges::copy(problems_in(std::cin), std::back_inserter(problems));
   } else if (!request.problems.empty()) {
     std::ifstream file(request.problems);
-    if (!file) fail_with(fmt::format("cannot read {}: {}", request.problems, std::strerror(errno)));
+    if (!file)
+      fail_with(fmt::format("cannot read {}: {}", printable(request.problems), std::strerror(errno)));
     std::ranges::copy(problems_in(file), std::back_inserter(problems));
-    if (file.bad()) fail_with(fmt::format("cannot read {}: {}", request.problems, std::strerror(errno)));
+    if (file.bad())
+      fail_with(fmt::format("cannot read {}: {}", printable(request.problems), std::strerror(errno)));
   }
   if (problems.empty()) fail_with("a problem is missing, such as: fwd bf16 h=16 s=1024 d=128 mask=causal");
   return problems;
@@ -127,9 +131,11 @@ Answer bench_verb(const Request& request) {
       }
     }
   }
+  Progress progress(cells.size() * static_cast<std::size_t>(request.rounds), "measurements");
   for (int round = 0; round < request.rounds; ++round) {
     for (Cell& cell : cells) {
       if (cell.job) cell.samples.push_back(cell.job->run(cell.calls));
+      progress.step();
     }
   }
   const Json machine = Json::parse(regard::info()).value("machine", Json::object());

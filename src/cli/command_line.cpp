@@ -1,12 +1,17 @@
 #include "cli/command_line.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <limits>
 #include <memory>
 
 #include "base/nearest.h"
+#include "base/printable.h"
+#include "base/settings.h"
 #include "cli/failure.h"
 
 namespace regard::cli {
@@ -96,14 +101,23 @@ bool is_file_option(regard_role role) {
   }
 }
 
-/// CLI11 itself takes the nearest of 64 bits. Empty when nothing is wrong.
-std::string whole_number(const std::string& text) {
+/// CLI11 itself takes the nearest number that fits, and has a sentence for each way to be wrong.
+std::uint64_t whole_number(const std::string& option, const std::string& text, std::uint64_t least,
+                           std::uint64_t most) {
   std::uint64_t number = 0;
   const char* const end = text.data() + text.size();
-  if (const auto read = std::from_chars(text.data(), end, number); read.ec == std::errc{} && read.ptr == end)
-    return "";
-  return text + " is not a whole number of 0 to " + std::to_string(std::numeric_limits<std::uint64_t>::max());
+  const auto [after, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc{} && after == end && number >= least && number <= most) return number;
+  fail_with(fmt::format("{}: {} is not a whole number of {} to {}", option, in_quotes(text), least, most));
 }
+
+/// An empty word is most often a variable of the shell that is not set, so it does not stand for a default.
+/// Gives what is wrong.
+std::string not_empty(const std::string& text) {
+  return text.empty() ? "its value is empty; give one, or leave the option out" : "";
+}
+
+constexpr std::uint64_t most_rounds = 1'000'000, most_kernels = 1'000'000;
 
 /// CLI11's tree and what it writes to.
 struct CommandLine {
@@ -116,17 +130,32 @@ struct CommandLine {
     if (std::string_view(name) != "completion") added->add_flag("--json", request.json, "Print JSON");
     return added;
   }
+  /// A path, a name, or several of them.
+  template <class Text>
+  CLI::Option* words(CLI::App* verb, const char* name, Text& value, const std::string& doc) {
+    return verb->add_option(name, value, doc)->check(not_empty);
+  }
+  template <class Number>
+  void number(CLI::App* verb, const std::string& name, Number& value, const char* doc,
+              std::uint64_t least = 0, std::uint64_t most = std::numeric_limits<Number>::max()) {
+    const auto read = [name, &value, least, most](const std::string& text) {
+      value = static_cast<Number>(whole_number(name, text, least, most));
+    };
+    verb->add_option_function<std::string>(name, read, doc)
+        ->type_name("NUMBER")
+        ->default_str(std::to_string(value));
+  }
   void problem(CLI::App* verb) {
     verb->add_option("problem", request.words, "Problem text, e.g. fwd bf16 h=16 s=1024 d=128 mask=causal");
   }
   void where(CLI::App* verb, bool several) {
     const auto add = [&](const char* name, std::vector<std::string>& value, const std::string& doc) {
-      CLI::Option* option = verb->add_option(name, value, doc + (several ? "; several with commas" : ""));
+      CLI::Option* option = words(verb, name, value, doc + (several ? "; several with commas" : ""));
       several ? option->delimiter(',')->allow_extra_args(false) : option->expected(1);
     };
     add("--target", request.targets, "Target to use, e.g. cpu-avx2; by default the best of this machine");
     add("--family", request.families, "Only this family or kernel, e.g. generic or 'wgmma_tma cluster=2'");
-    verb->add_option("--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores");
+    number(verb, "--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores", 0, most_threads);
   }
 
   void add_run();
@@ -150,18 +179,14 @@ void CommandLine::add_run() {
       verb("run", "Run a problem on random inputs or on your files, and check the result", run_footer);
   problem(run);
   where(run, false);
-  run->add_option("--in", request.in, "A .safetensors file with tensors called q, k, v, ...");
-  run->add_option("--out", request.out,
-                  "Write results: a folder, a .safetensors file, or .npy for a single result");
+  words(run, "--in", request.in, "A .safetensors file with tensors called q, k, v, ...; others are left out");
+  words(run, "--out", request.out,
+        "Write results: a folder, a .safetensors file, or .npy for a single result");
   run->add_flag("--convert", request.convert, "Round files of other float or integer types to the problem's");
-  run->add_option("--lengths-q", request.lengths_q, "Query lengths, e.g. 5,0,17, or a file");
-  run->add_option("--lengths-k", request.lengths_k, "Key lengths, likewise");
-  run->add_option("--seed", request.seed, "Seed of random inputs and of dropout")
-      ->capture_default_str()
-      ->check(whole_number);
-  run->add_option("--repeat", request.repeat, "Timed runs; 0 to skip the timing")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1000000));
+  words(run, "--lengths-q", request.lengths_q, "Query lengths, e.g. 5,0,17, or a file");
+  words(run, "--lengths-k", request.lengths_k, "Key lengths, likewise");
+  number(run, "--seed", request.seed, "Seed of random inputs and of dropout");
+  number(run, "--repeat", request.repeat, "Timed runs; 0 to skip the timing", 0, most_rounds);
   run->add_flag_callback(
       "--no-check", [this] { request.check = false; },
       "Do not compare with the fp64 oracle (slow for large problems)");
@@ -172,6 +197,7 @@ void CommandLine::add_run() {
     run->add_option_function<std::string>(
            "--" + dashed(name), [this, role](const std::string& path) { request.files[role] = path; },
            "File of " + name)
+        ->check(not_empty)
         ->type_name("FILE")
         ->group("Tensors from .npy or .safetensors files");
   }
@@ -182,13 +208,9 @@ void CommandLine::add_bench() {
       verb("bench", "Measure problems: JSON lines with median time, GFLOP/s and GB/s", bench_footer);
   problem(bench);
   where(bench, true);
-  bench->add_option("--problems", request.problems, "File with one problem a line; - is standard input");
-  bench->add_option("--rounds", request.rounds, "Rounds; a time is the median over them")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
-  bench->add_option("--seed", request.seed, "Seed of the random inputs")
-      ->capture_default_str()
-      ->check(whole_number);
+  words(bench, "--problems", request.problems, "File with one problem a line; - is standard input");
+  number(bench, "--rounds", request.rounds, "Rounds; a time is the median over them", 1, most_rounds);
+  number(bench, "--seed", request.seed, "Seed of the random inputs");
   bench->add_option("--commit", request.commit, "Written into each line as \"commit\"");
 }
 
@@ -200,26 +222,24 @@ void CommandLine::add_others() {
   explain->add_flag("--all", request.all, "Print a line for every refused candidate, not one for each rule");
 
   CLI::App* list = verb("list", "List kernels: compiled in, cached, or of a profile", list_footer);
-  list->add_option("--target", request.targets, "Only kernels of this target")->expected(1);
-  list->add_option("--profile", request.profile, "The kernels of a profile, e.g. flash, pytorch, all");
-  list->add_option("--tier", request.tier,
-                   "Only kernels that come from this tier, built-in, cache or compile");
+  words(list, "--target", request.targets, "Only kernels of this target")->expected(1);
+  words(list, "--profile", request.profile, "The kernels of a profile, e.g. flash, pytorch, all");
+  words(list, "--tier", request.tier, "Only kernels that come from this tier, built-in, cache or compile");
 
   CLI::App* prebuild =
       verb("prebuild", "Compile the kernels of profiles into the cache, for GPUs that are elsewhere too",
            prebuild_footer);
-  prebuild->add_option("--target", request.targets, "Targets, e.g. sm_90a; several with commas")
+  words(prebuild, "--target", request.targets, "Targets, e.g. sm_90a; several with commas")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->required();
-  prebuild->add_option("--profile", request.profiles, "Profiles, e.g. flash; several with commas")
+  words(prebuild, "--profile", request.profiles, "Profiles, e.g. flash; several with commas")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->required();
-  prebuild
-      ->add_option("--sample", request.sample, "Only so many kernels of each target, always the same ones")
-      ->check(CLI::Range(0, 1000000));
-  prebuild->add_option("--threads", request.threads, "Compiles at a time; 0 is all cores");
+  number(prebuild, "--sample", request.sample,
+         "Only so many kernels of each target, always the same ones; 0 is all", 0, most_kernels);
+  number(prebuild, "--threads", request.threads, "Compiles at a time; 0 is all cores", 0, most_threads);
   prebuild->add_flag(
       "--strict", request.strict,
       "Exit code 1 when a GPU kernel spills, has a stack, lacks its wgmma, or is slow by ptxas's word");
@@ -252,7 +272,7 @@ void refuse_unknown(CLI::App& app, std::span<const std::string> arguments) {
   for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
   const auto refuse = [&](const std::string& what, const std::string& word) {
     const std::vector<std::string_view> views(names.begin(), names.end());
-    fail_with(what + " '" + word + "'" + suggestion(word, views));
+    fail_with(what + " " + in_quotes(word) + suggestion(word, views));
   };
   CLI::App* scope = &app;
   if (!arguments.empty() && !arguments[0].starts_with('-')) {

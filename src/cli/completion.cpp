@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "cli/command_line.h"
 #include "cli/failure.h"
 #include "cli/verbs.h"
@@ -126,7 +127,7 @@ Answer completion_verb(const Request& request) {
   static constexpr std::string_view shells[] = {"bash", "zsh", "fish"};
   const std::string& shell = request.words.front();
   if (std::ranges::find(shells, shell) == std::end(shells)) {
-    fail_with(fmt::format("there is no completion for '{}'{}", shell, suggestion(shell, shells)));
+    fail_with(fmt::format("there is no completion for {}{}", in_quotes(shell), suggestion(shell, shells)));
   }
   const std::vector<VerbInfo> verbs = verb_table();
   const std::vector<std::string> problem = problem_completions();

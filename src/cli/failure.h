@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/printable.h"
 #include "base/result.h"
 #include "regard/regard.hpp"
 
@@ -17,7 +18,8 @@ namespace regard::cli {
 template <class T>
 T value_of(Result<T> result, const std::string& what) {
   if (!result)
-    throw error(static_cast<regard_status>(result.error().kind), what + ": " + result.error().message);
+    throw error(static_cast<regard_status>(result.error().kind),
+                printable(what) + ": " + result.error().message);
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 

@@ -7,6 +7,8 @@
 #include <cctype>
 #include <sstream>
 
+#include "base/nearest.h"
+#include "base/printable.h"
 #include "cli/failure.h"
 #include "cli/fields.h"
 #include "cli/timing.h"
@@ -17,7 +19,7 @@ namespace {
 std::vector<std::int64_t> integers_of(const LoadedArray& loaded) {
   std::vector<std::int64_t> numbers(loaded.array.bytes.size() /
                                     static_cast<std::size_t>(info(loaded.array.element).bytes));
-  value_of(convert(loaded.array.element, loaded.array.bytes, Element::i64,
+  value_of(convert(loaded.array.element, loaded.elements(), Element::i64,
                    std::as_writable_bytes(std::span(numbers))),
            loaded.path);
   return numbers;
@@ -56,8 +58,8 @@ bool gives(const std::string& text, std::initializer_list<std::string_view> name
 
 /// The library takes no length as 0; who types a problem has more likely forgotten it.
 [[noreturn]] void refuse_missing_length(const std::string& text, std::string_view name) {
-  fail_with(fmt::format("{} is missing in '{}'; give the sequence length, such as s=1024, or {}=0 for none",
-                        name, text, name));
+  fail_with(fmt::format("{} is missing in {}; give the sequence length, such as s=1024, or {}=0 for none",
+                        name, in_quotes(text), name));
 }
 
 double prepare(Plan& plan) {
@@ -70,7 +72,7 @@ void refuse_unused(const Problem& problem, const Request& request) {
   for (const auto& [role, path] : request.files) {
     const regard_use use = problem.expected(role).use;
     if (use != REGARD_OUTPUT && use != REGARD_UNUSED) continue;
-    fail_with(fmt::format("--{} {}: this problem {} {}: {}", regard_role_name(role), path,
+    fail_with(fmt::format("--{} {}: this problem {} {}: {}", regard_role_name(role), printable(path),
                           use == REGARD_OUTPUT ? "writes" : "has no", regard_role_name(role),
                           problem.text()));
   }
@@ -102,7 +104,64 @@ Tensors make_tensors(const Problem& problem, const Sequences& sequences,
   return tensors;
 }
 
+/// The tensors of --in that the problem does not read. A file without any that it reads is a mistake.
+std::vector<std::string> left_out_of(const Problem& problem, const LoadedFile& in, const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& [role, loaded] : in.roles) {
+    const regard_use use = problem.expected(role).use;
+    if (use == REGARD_OUTPUT || use == REGARD_UNUSED) names.emplace_back(regard_role_name(role));
+  }
+  const bool none_read = names.size() == in.roles.size();
+  names.insert(names.end(), in.others.begin(), in.others.end());
+  if (!none_read) return names;
+  fail_with(fmt::format("{}: it has no tensor that this problem reads, such as q, k and v{}", printable(path),
+                        names.empty() ? "" : ", only " + listed_tensors(names)));
+}
+
+/// The tensors that the command line's files hold.
+Files load_files(const Problem& problem, const Request& request) {
+  Files files;
+  if (!request.in.empty()) {
+    LoadedFile in = load_roles(request.in);
+    files.left_out = left_out_of(problem, in, request.in);
+    files.roles = std::move(in.roles);
+  }
+  for (const auto& [role, path] : request.files) {
+    files.roles.insert_or_assign(role, load_array(path, regard_role_name(role)));
+  }
+  // What is said by itself goes before what --in holds.
+  const auto add_lengths = [&](const std::string& text, regard_role role) {
+    if (text.empty()) return;
+    files.roles.erase(role);
+    if (!is_list(text)) files.roles.emplace(role, load_array(text, regard_role_name(role)));
+  };
+  add_lengths(request.lengths_q, REGARD_LENGTHS_Q);
+  add_lengths(request.lengths_k, REGARD_LENGTHS_K);
+  return files;
+}
+
 }  // namespace
+
+std::string listed_tensors(const std::vector<std::string>& names) {
+  constexpr std::ptrdiff_t most = 8;
+  std::vector<std::string_view> roles;
+  for (int i = 0; i < REGARD_ROLE_COUNT; ++i)
+    roles.emplace_back(regard_role_name(static_cast<regard_role>(i)));
+  std::vector<std::string> listed, others;
+  for (const std::string& name : names) {
+    const std::string nearest = suggestion(name, roles);
+    const bool is_role = std::ranges::find(roles, name) != roles.end();
+    if (!is_role && nearest.starts_with("; did you mean")) {
+      listed.push_back(in_quotes(name) + " (" + nearest.substr(2) + ")");
+    } else {
+      others.push_back(in_quotes(name));
+    }
+  }
+  listed.insert(listed.end(), others.begin(), others.end());
+  const std::ptrdiff_t count = std::min(std::ssize(listed), most);
+  const std::string text = fmt::format("{}", fmt::join(listed.begin(), listed.begin() + count, ", "));
+  return count == std::ssize(listed) ? text : fmt::format("{} and {} more", text, std::ssize(listed) - count);
+}
 
 Problem parse_problem(const std::string& text) {
   if (text.find_first_not_of(' ') == std::string::npos) {
@@ -120,30 +179,13 @@ Problem parse_problem(const std::vector<std::string>& words) {
   return parse_problem(fmt::format("{}", fmt::join(words, " ")));
 }
 
-std::map<regard_role, LoadedArray> load_files(const Request& request) {
-  std::map<regard_role, LoadedArray> files;
-  if (!request.in.empty()) files = load_roles(request.in);
-  for (const auto& [role, path] : request.files) {
-    files.insert_or_assign(role, load_array(path, regard_role_name(role)));
-  }
-  // What is said by itself goes before what --in holds.
-  const auto add_lengths = [&](const std::string& text, regard_role role) {
-    if (text.empty()) return;
-    files.erase(role);
-    if (!is_list(text)) files.emplace(role, load_array(text, regard_role_name(role)));
-  };
-  add_lengths(request.lengths_q, REGARD_LENGTHS_Q);
-  add_lengths(request.lengths_k, REGARD_LENGTHS_K);
-  return files;
-}
-
 Job::Job(const Problem& asked, const Request& request, const regard::Options& where)
-    : files(load_files(request)),
-      sequences(sequences_of(asked, files, request)),
+    : files(load_files(asked, request)),
+      sequences(sequences_of(asked, files.roles, request)),
       problem(with_sequences(asked, sequences)),
       plan(problem, where),
       prepare_ms(prepare(plan)),
-      tensors(make_tensors(problem, sequences, files, request, where)),
+      tensors(make_tensors(problem, sequences, files.roles, request, where)),
       there(tensors, plan.target()),
       workspace(plan) {}
 

@@ -17,8 +17,16 @@ namespace regard::cli {
 Problem parse_problem(const std::string& text);
 Problem parse_problem(const std::vector<std::string>& words);
 
-/// The tensors that the command line's files hold, by role.
-std::map<regard_role, LoadedArray> load_files(const Request&);
+/// The tensors that the command line's files hold, and the names of those of --in that the problem does not
+/// read.
+struct Files {
+  std::map<regard_role, LoadedArray> roles;
+  std::vector<std::string> left_out;
+};
+
+/// Some of these names, for people, those first that may be slips: a tensor that is left out by mistake is
+/// drawn at random.
+std::string listed_tensors(const std::vector<std::string>& names);
 
 class Job {
  public:
@@ -34,7 +42,7 @@ class Job {
   std::int64_t bytes() const { return tensors.bytes() + workspace.bytes(); }
   double flops() const { return flops_of(problem, sequences); }
 
-  const std::map<regard_role, LoadedArray> files;
+  const Files files;
   const Sequences sequences;
   const Problem problem;  ///< with the tokens of the sequences
   Plan plan;              ///< prepared

@@ -6,6 +6,7 @@
 
 #include "base/json_text.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "cli/failure.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
@@ -17,7 +18,7 @@ using Json = nlohmann::json;
 Answer list_verb(const Request& request) {
   static constexpr std::string_view tiers[] = {"built-in", "cache", "compile"};
   if (!request.tier.empty() && std::ranges::find(tiers, request.tier) == std::end(tiers)) {
-    fail_with(fmt::format("unknown tier '{}'{}", request.tier, suggestion(request.tier, tiers)));
+    fail_with(fmt::format("unknown tier {}{}", in_quotes(request.tier), suggestion(request.tier, tiers)));
   }
   Json kernels = Json::array();
   for (const Json& row :

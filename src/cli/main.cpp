@@ -1,4 +1,7 @@
 // The `regard` command: parse, answer, print. Everything it does goes through the public API.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -8,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/printable.h"
 #include "cli/command_line.h"
 #include "cli/verbs.h"
 #include "regard/regard.hpp"
@@ -38,9 +42,18 @@ int print(const Answer& answer) {
   return exit_internal;
 }
 
-int fail(const std::string& sentence, int exit_code) {
-  std::fprintf(stderr, "regard: %s\n", sentence.c_str());
-  return exit_code;
+/// What the compiler of a kernel said keeps its lines.
+int fail(const std::string& sentence, regard_status status) {
+  const auto newlines = status == REGARD_NO_KERNEL ? regard::Newlines::kept : regard::Newlines::escaped;
+  std::fprintf(stderr, "regard: %s\n", regard::printable(sentence, newlines).c_str());
+  return exit_code_of(status);
+}
+
+/// Where the caller has closed them: a file would get their numbers, and then what is printed. Reading and
+/// printing fail as they did.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 Answer answer(const std::vector<std::string>& arguments) {
@@ -52,14 +65,18 @@ Answer answer(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int count, char** values) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write(), seen in print()
+  open_standard_streams();
+  // A closed pipe and a file of the size that is allowed (ulimit -f) are errors of write(), seen where it is
+  // called.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return print(answer({values + 1, values + count}));
   } catch (const regard::error& error) {
-    return fail(error.what(), exit_code_of(error.status()));
+    return fail(error.what(), error.status());
   } catch (const std::bad_alloc&) {
-    return fail("not enough memory", exit_internal);
+    return fail("not enough memory", REGARD_NO_MEMORY);
   } catch (const std::exception& error) {
-    return fail(std::string("a defect of Regard: ") + error.what(), exit_internal);
+    return fail(std::string("a defect of Regard: ") + error.what(), REGARD_INTERNAL);
   }
 }

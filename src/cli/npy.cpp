@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/printable.h"
+
 namespace regard::cli {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::size_t longest_header = 65536;  // NumPy itself writes less than 200 bytes
-constexpr std::size_t most_dimensions = 32;    // NumPy's own limit
+constexpr std::size_t longest_header = npy_beginning - 12;  // NumPy itself writes less than 200 bytes
+constexpr std::size_t most_dimensions = 32;                 // NumPy's own limit
 
 /// Reads the header's Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 class Literal {
@@ -112,9 +114,9 @@ Result<Element> element_from_descr(std::string_view descr) {
     if (!element.npy.empty() && element.npy == normal) return element.element;
   }
   if (normal.starts_with('>')) {
-    return invalid("it is big-endian ('" + normal + "'); save it with the byte order '<'");
+    return invalid("it is big-endian (" + in_quotes(normal) + "); save it with the byte order '<'");
   }
-  return invalid("its dtype '" + std::string(descr) + "' is not one that Regard reads (float, int or uint)");
+  return invalid("its dtype " + in_quotes(descr) + " is not one that Regard reads (float, int or uint)");
 }
 
 }  // namespace

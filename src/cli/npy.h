@@ -7,6 +7,9 @@
 
 namespace regard::cli {
 
+/// How much of a file read_npy looks at, at most; the rest it views.
+inline constexpr std::size_t npy_beginning = 12 + 65536;
+
 /// The array in `file`, as a view of its bytes. Anything but one little-endian C-order array that fills the
 /// file exactly is an error.
 Result<ArrayView> read_npy(std::span<const std::byte> file);

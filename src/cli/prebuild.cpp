@@ -1,12 +1,8 @@
 // regard prebuild: the kernels of profiles into the cache, before anybody asks for them.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
@@ -14,6 +10,7 @@
 
 #include "base/json_text.h"
 #include "cli/failure.h"
+#include "cli/progress.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 
@@ -21,7 +18,6 @@ namespace regard::cli {
 namespace {
 
 using Json = nlohmann::json;
-using Clock = std::chrono::steady_clock;
 
 /// Evenly spread over a sorted list.
 std::vector<std::string> sample_of(const std::vector<std::string>& kernels, std::size_t size) {
@@ -74,42 +70,14 @@ Json prepare(const std::string& kernel) {
   }
 }
 
-/// A line on standard error that a terminal overwrites; elsewhere a new one now and then.
-class Progress {
- public:
-  explicit Progress(std::size_t total) : total_(total) {}
-  void step() {
-    const std::lock_guard lock(mutex_);
-    ++done_;
-    const bool last = done_ == total_;
-    if (!terminal_ && !last && Clock::now() - told_ < std::chrono::seconds(10)) return;
-    told_ = Clock::now();
-    const double seconds = std::chrono::duration<double>(told_ - start_).count();
-    std::fprintf(stderr, "%sregard: %zu of %zu kernels, %.0f s%s", terminal_ ? "\r\033[K" : "", done_, total_,
-                 seconds, terminal_ && !last ? "" : "\n");
-  }
-
- private:
-  const bool terminal_ = isatty(STDERR_FILENO) != 0;
-  const Clock::time_point start_ = Clock::now();
-  Clock::time_point told_ = start_;
-  std::mutex mutex_;
-  std::size_t total_, done_ = 0;
-};
-
 std::size_t jobs_of(const Request& request) {
-  constexpr int most = 4096;
-  if (request.threads < 0 || request.threads > most) {
-    fail_with(
-        fmt::format("threads={} is out of range; use 1 to {}, or 0 for all cores", request.threads, most));
-  }
   if (request.threads != 0) return static_cast<std::size_t>(request.threads);
   return Json::parse(regard::info())["machine"]["cores"].get<std::size_t>();
 }
 
 std::vector<Json> prepare_all(const std::vector<std::string>& kernels, std::size_t jobs) {
   std::vector<Json> rows(kernels.size());
-  Progress progress(kernels.size());
+  Progress progress(kernels.size(), "kernels");
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i; (i = next++) < kernels.size();) {

@@ -1,9 +1,12 @@
 // regard run: one problem, computed, checked, timed, and written back.
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/printable.h"
 #include "cli/job.h"
 #include "cli/text.h"
 #include "cli/timing.h"
@@ -53,7 +56,8 @@ std::string plan_text(const Json& plan) {
     text += fmt::format("kernel    {} ({}{})\n", stage.value("kernel", "?"), tier, took);
   }
   if (plan.contains("fallback_reason")) {
-    text += fmt::format("fallback  {}\n", plan["fallback_reason"].get<std::string>());
+    text +=
+        fmt::format("fallback  {}\n", printable(plan["fallback_reason"].get<std::string>(), Newlines::kept));
   }
   return text;
 }
@@ -97,7 +101,8 @@ std::string readable_report(const Json& report) {
     text += fmt::format("rate      {:.4g} GFLOP/s, {:.3g} GB/s\n", time["gflops"].get<double>(),
                         time["gbps"].get<double>());
   }
-  for (const Json& path : report["written"]) text += fmt::format("wrote     {}\n", path.get<std::string>());
+  for (const Json& path : report["written"])
+    text += fmt::format("wrote     {}\n", printable(path.get<std::string>()));
   return text;
 }
 
@@ -107,13 +112,17 @@ Answer run_verb(const Request& request) {
   const regard::Options where{request.targets.empty() ? "" : request.targets.front(),
                               request.families.empty() ? "" : request.families.front(), request.threads};
   const Job job(parse_problem(request.words), request, where);
+  if (const std::vector<std::string>& names = job.files.left_out; !names.empty()) {
+    std::fprintf(stderr, "regard: %s: left out, as the problem does not read them: %s\n",
+                 printable(request.in).c_str(), listed_tensors(names).c_str());
+  }
   const double first_ms = job.run();
   job.fetch();
 
   Json report = {
-      {"problem", job.problem.text()}, {"seed", request.seed}, {"plan", Json::parse(job.plan.json())},
-      {"prepare_ms", job.prepare_ms},  {"check", nullptr},     {"time", nullptr},
-      {"written", Json::array()}};
+      {"problem", job.problem.text()},  {"seed", request.seed},    {"plan", Json::parse(job.plan.json())},
+      {"prepare_ms", job.prepare_ms},   {"check", nullptr},        {"time", nullptr},
+      {"left_out", job.files.left_out}, {"written", Json::array()}};
   if (!job.sequences.q.offsets.empty() || !job.sequences.q.lengths.empty()) {
     report["lengths_q"] = lengths_of(job.sequences.q);
     report["lengths_k"] = lengths_of(job.sequences.k);

@@ -6,12 +6,13 @@
 
 #include "base/json_reader.h"
 #include "base/json_writer.h"
+#include "base/printable.h"
 
 namespace regard::cli {
 namespace {
 
 constexpr std::uint64_t longest_header = 100'000'000;  // the format's own limit
-constexpr std::size_t length_bytes = 8;
+constexpr std::size_t length_bytes = safetensors_length_bytes;
 constexpr std::size_t most_dimensions = 32;
 constexpr std::size_t most_tensors = 100'000;  // ten times those of the largest models
 
@@ -49,7 +50,7 @@ class HeaderReader {
   using Kind = JsonEvent::Kind;
 
   static tl::unexpected<Error> twice(std::string_view key) {
-    return invalid("its header names '" + std::string(key) + "' twice");
+    return invalid("its header names " + in_quotes(key) + " twice");
   }
 
   Status begin(const JsonEvent& json) {
@@ -59,7 +60,7 @@ class HeaderReader {
     numbers_ = nullptr;
     in_metadata_ = name == "__metadata__";
     if (in_metadata_) return {};
-    if (json.kind != Kind::object) return invalid("'" + name + "' is not described by an object");
+    if (json.kind != Kind::object) return invalid(in_quotes(name) + " is not described by an object");
     if (entries.size() == most_tensors)
       return invalid("it holds more than " + std::to_string(most_tensors) + " tensors");
     entries.push_back({name, {}, {}, {}});
@@ -105,38 +106,49 @@ Result<std::vector<Entry>> parse_header(std::string_view text) {
   return refused ? tl::unexpected(read.error()) : HeaderReader::no_object();
 }
 
-Result<Element> element_of(const Entry& entry) {
-  if (!entry.dtype) return invalid("'" + entry.name + "' has no dtype");
-  if (*entry.dtype == "BOOL") return Element::u8;
+std::optional<Element> element_called(std::string_view dtype) {
+  if (dtype == "BOOL") return Element::u8;
   for (const ElementInfo& element : element_table()) {
-    if (!element.safetensors.empty() && element.safetensors == *entry.dtype) return element.element;
+    if (!element.safetensors.empty() && element.safetensors == dtype) return element.element;
   }
-  return invalid("'" + entry.name + "' has dtype '" + *entry.dtype + "', which Regard does not read");
+  return std::nullopt;
 }
 
 Result<NamedArray> read_entry(const Entry& entry, std::span<const std::byte> data) {
   const std::string& name = entry.name;
-  const Result<Element> element = element_of(entry);
-  if (!element) return tl::unexpected(element.error());
+  if (!entry.dtype) return invalid(in_quotes(name) + " has no dtype");
+  const std::optional<Element> element = element_called(*entry.dtype);
   if (!entry.shape || !entry.offsets || entry.offsets->size() != 2) {
-    return invalid("'" + name + "' needs a shape and two data_offsets, all whole numbers of 0 or more");
+    return invalid(in_quotes(name) + " needs a shape and two data_offsets, all whole numbers of 0 or more");
   }
   const std::vector<std::int64_t>& shape = *entry.shape;
   const std::int64_t begin = (*entry.offsets)[0], end = (*entry.offsets)[1];
   if (begin > end || static_cast<std::uint64_t>(end) > data.size()) {
-    return invalid("it is truncated: '" + name + "' ends at byte " + std::to_string(end) + " of " +
+    return invalid("it is truncated: " + in_quotes(name) + " ends at byte " + std::to_string(end) + " of " +
                    std::to_string(data.size()) + " bytes of data");
+  }
+  const auto bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  NamedArray array{name, ArrayView{element.value_or(Element::u8), shape, bytes}, {}};
+  if (!element) {
+    array.unreadable = "it has dtype " + in_quotes(*entry.dtype) + ", which Regard does not read";
+    return array;
   }
   const std::optional<std::int64_t> needed = bytes_of(*element, shape);
   if (!needed || *needed != end - begin) {
-    return invalid("'" + name + "' says " + shape_text(shape) + " of " + std::string(info(*element).name) +
-                   ", but its data is " + std::to_string(end - begin) + " bytes long");
+    return invalid(in_quotes(name) + " says " + shape_text(shape) + " of " +
+                   std::string(info(*element).name) + ", but its data is " + std::to_string(end - begin) +
+                   " bytes long");
   }
-  const auto bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-  return NamedArray{name, {*element, shape, bytes}};
+  return array;
 }
 
 }  // namespace
+
+std::size_t safetensors_beginning(std::span<const std::byte> file) {
+  if (file.size() < length_bytes) return file.size();
+  const std::size_t rest = file.size() - length_bytes;
+  return length_bytes + std::min<std::uint64_t>({read_length(file), longest_header, rest});
+}
 
 Result<std::vector<NamedArray>> read_safetensors(std::span<const std::byte> file) {
   if (file.size() < length_bytes)
@@ -166,7 +178,8 @@ Result<std::vector<NamedArray>> read_safetensors(std::span<const std::byte> file
   const std::byte* next = data.data();
   for (const NamedArray& each : arrays) {
     if (each.array.bytes.data() != next) {
-      return invalid("the data of '" + each.name + "' overlaps that of another tensor or leaves a hole");
+      return invalid("the data of " + in_quotes(each.name) +
+                     " overlaps that of another tensor or leaves a hole");
     }
     next += each.array.bytes.size();
   }

@@ -10,7 +10,13 @@ namespace regard::cli {
 struct NamedArray {
   std::string name;
   ArrayView array;
+  std::string unreadable;  ///< why there are only its bytes; empty for most
 };
+
+/// Of the first bytes of a file, which say how long its header is.
+inline constexpr std::size_t safetensors_length_bytes = 8;
+/// How much of a file read_safetensors looks at, which views the rest: by those bytes, its header.
+std::size_t safetensors_beginning(std::span<const std::byte> file);
 
 /// The arrays in `file`, in the order of their data. As the format demands, they fill the file without holes,
 /// overlaps or duplicate names; anything else is an error.

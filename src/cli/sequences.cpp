@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/printable.h"
 #include "cli/failure.h"
 #include "cli/random.h"
 
@@ -118,7 +119,7 @@ std::vector<std::int64_t> parse_lengths(const std::string& text, const std::stri
     std::int64_t number = 0;
     const auto [after, error] = std::from_chars(next, end, number);
     if (error != std::errc{} || (after != end && *after != ',')) {
-      fail_with(fmt::format("{} takes lengths such as 5,0,17 or a file, not '{}'", option, text));
+      fail_with(fmt::format("{} takes lengths such as 5,0,17 or a file, not {}", option, in_quotes(text)));
     }
     numbers.push_back(number);
     if (after == end) return numbers;

@@ -212,7 +212,7 @@ void Tensors::read(regard_role role, const Tensor& expected, const LoadedArray& 
   }
   allocate(role, wanted);
   std::vector<std::byte> elements(static_cast<std::size_t>(elements_of(wanted)) * size_of(wanted));
-  value_of(convert(array.element, array.bytes, element, elements), loaded.path);
+  value_of(convert(array.element, loaded.elements(), element, elements), loaded.path);
   write_row_major(role, elements.data());
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/printable.h"
 
 namespace regard::cli {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 std::string value_text(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) return printable(value.get<std::string>());
   if (value.is_null()) return "-";
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   return json_text(value);

@@ -13,7 +13,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows);
 /// Any JSON: objects as "name  value" lines, lists of objects as tables.
 std::string readable(const nlohmann::json&);
 
-/// A string, number or null as the text in a cell; absent keys are "".
+/// A string, number or null as the printable text in a cell; absent keys are "".
 std::string cell(const nlohmann::json& object, const char* key);
 
 /// "1.5 MiB"

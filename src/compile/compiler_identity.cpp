@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "base/digest.h"
+#include "base/regular_file.h"
 #include "base/split.h"
+#include "compile/environment.h"
 #include "compile/process.h"
 
 namespace regard {
@@ -24,23 +24,15 @@ std::string_view settings_file(std::string_view line) {
   return "";
 }
 
-/// What the files of settings contain.
+/// What the files of settings contain. One that cannot be read changes nothing, or fails the compiler too.
 std::string settings_identity(std::string_view verbose_text) {
+  constexpr std::uint64_t most = 1 << 20;
   std::string identity;
   for (const std::string_view line : split(verbose_text, "\n")) {
     const std::string file(settings_file(line));
     if (file.empty()) continue;
-    std::ifstream text(file, std::ios::binary);
-    identity += "; settings " + sha256(std::string(std::istreambuf_iterator<char>(text), {})).hex();
+    identity += "; settings " + sha256(read_file(file, most, Links::followed).value_or("")).hex();
   }
-  return identity;
-}
-
-/// Where the parts of gcc, which are programs too, are looked for first.
-std::string parts_identity() {
-  std::string identity;
-  for (const char* name : {"COMPILER_PATH", "GCC_EXEC_PREFIX"})
-    if (const char* value = std::getenv(name)) identity += fmt::format("; {}={}", name, value);
   return identity;
 }
 
@@ -82,10 +74,9 @@ std::string compiler_identity(std::string_view verbose_text) {
 }
 
 // `clang++ -v` takes 20 ms, g++ 1 to 2 ms: longer than loading a kernel from the cache.
-Result<std::string> identify_compiler(const std::string& path, CompilerMemory* memory) {
-  Result<std::string> said = recall_or_ask(memory, path, "", [&]() -> Result<CompilerAnswer> {
-    const Result<Finished> asked =
-        run_process({path, "-v"}, "/", {.seconds = 20, .environment = variables_with_options()});
+Result<CompilerAnswer> identify_compiler(const std::string& path, CompilerMemory* memory) {
+  Result<CompilerAnswer> said = recall_or_ask(memory, path, "", [&]() -> Result<CompilerAnswer> {
+    const Result<Finished> asked = run_process({path, "-v"}, "/", {.seconds = 20});
     if (!asked && asked.error().kind == ErrorKind::no_memory) return tl::unexpected(asked.error());
     if (!asked) return invalid("cannot be run");
     if (!asked->succeeded) return invalid("ended with " + asked->how);
@@ -94,12 +85,8 @@ Result<std::string> identify_compiler(const std::string& path, CompilerMemory* m
     return CompilerAnswer{identity + settings_identity(asked->output),
                           speaks_for_itself(asked->output, path)};
   });
-  if (said) *said += parts_identity();
+  if (said) said->identity += environment_identity();
   return said;
-}
-
-std::vector<std::string> variables_with_options() {
-  return {"CCC_OVERRIDE_OPTIONS", "GCC_COMPARE_DEBUG", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"};
 }
 
 }  // namespace regard

@@ -16,9 +16,6 @@ std::string compiler_identity(std::string_view verbose_text);
 
 /// The identity of a program, an absolute path, with files of settings that it reads and variables that
 /// choose its parts; `memory` may be null. An error says what `-v` did instead.
-Result<std::string> identify_compiler(const std::string& program, CompilerMemory* memory);
-
-/// Variables from which compilers take options, which would change their kernels and not their identity.
-std::vector<std::string> variables_with_options();
+Result<CompilerAnswer> identify_compiler(const std::string& program, CompilerMemory* memory);
 
 }  // namespace regard

@@ -24,7 +24,10 @@ struct CompilerAnswer {
 
 /// What the compiler in the binary `file` answers, now or to an earlier process; `how` tells apart ways to
 /// ask. `memory` may be null.
-Result<std::string> recall_or_ask(CompilerMemory* memory, const std::string& file, const std::string& how,
-                                  const std::function<Result<CompilerAnswer>()>& ask);
+Result<CompilerAnswer> recall_or_ask(CompilerMemory* memory, const std::string& file, const std::string& how,
+                                     const std::function<Result<CompilerAnswer>()>& ask);
+
+/// Changes when the file is replaced or written to; empty when there is none.
+std::string state_of_program(const std::string& path);
 
 }  // namespace regard

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <span>
 
+#include "base/printable.h"
+#include "base/regular_file.h"
 #include "base/scarce.h"
 #include "compile/process.h"
 #include "compile/scratch_folder.h"
@@ -17,11 +17,6 @@ namespace regard {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 }  // namespace
 
@@ -45,30 +40,37 @@ Result<CompilerOutput> run_compiler(const CompileRequest& request, const Compile
   if (!folder) return tl::unexpected(folder.error());
   if (Status status = folder->write(run.source, request.source); !status)
     return tl::unexpected(status.error());
-  std::vector<std::string> environment = run.environment;
-  environment.push_back("TMPDIR=" + folder->path());
   const Result<Finished> finished =
-      run_process(run.command, folder->path(), {.seconds = run.limit_seconds, .environment = environment});
+      run_process(run.command, folder->path(),
+                  {.seconds = run.limit_seconds, .environment = {"TMPDIR=" + folder->path()}});
   if (!finished) return tl::unexpected(finished.error());
 
-  const auto read = [&](const std::string& name) { return read_file(folder->path() + "/" + name); };
-  const std::string binary = finished->succeeded ? read(run.output) : "";
-  if (binary.empty()) {
+  // A compiler may be anything, and so may be what it leaves.
+  bool missing = false;
+  const auto read = [&](const std::string& name) {
+    return read_file(folder->path() + "/" + name, largest_binary_bytes, Links::refused, &missing);
+  };
+  const Result<std::string> binary = finished->succeeded ? read(run.output) : "";
+  if (!binary && binary.error().kind == ErrorKind::no_memory) return tl::unexpected(binary.error());
+  if (!binary || binary->empty()) {
+    std::string how = finished->how;
+    if (finished->succeeded)
+      how = (binary || missing ? "no output, " : "of its output: " + binary.error().message + ", ") + how;
     const std::string here = folder->path();
     // Nobody has to look into a source that lacked a disk or descriptors only.
     const bool scarce = says_scarce(finished->output);
     const Result<std::string> kept =
         scarce ? fail(ErrorKind::no_memory, "memory, files or disk ran out") : folder->keep();
     return fail(scarce ? ErrorKind::no_memory : ErrorKind::no_kernel,
-                fmt::format("compiling {} failed ({}); command, {} in '{}': {}; {}; the compiler said:\n{}",
-                            request.name, finished->succeeded ? "no output, " + finished->how : finished->how,
-                            kept ? "to be run" : "run", kept.value_or(here), shell_text(run.command),
-                            kept_source(kept, run.source),
+                fmt::format("compiling {} failed ({}); command, {} in {}: {}; {}; the compiler said:\n{}",
+                            request.name, how, kept ? "to be run" : "run", in_quotes(kept.value_or(here)),
+                            shell_text(run.command), kept_source(kept, run.source),
                             finished->output.empty() ? "(nothing)" : finished->output));
   }
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(binary));
-  return CompilerOutput{
-      {bytes.begin(), bytes.end()}, finished->output, run.beside.empty() ? "" : read(run.beside)};
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(*binary));
+  return CompilerOutput{{bytes.begin(), bytes.end()},
+                        finished->output,
+                        run.beside.empty() ? "" : read(run.beside).value_or("")};
 }
 
 }  // namespace regard

@@ -17,7 +17,6 @@ struct CompilerRun {
   std::string source, output;
   std::string beside = {};  ///< another file that the compiler leaves, if any
   double limit_seconds = compile_limit_seconds;
-  std::vector<std::string> environment = {};  ///< as in ProcessLimits
 };
 
 struct CompilerOutput {

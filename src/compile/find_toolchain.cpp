@@ -5,9 +5,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/fork_local.h"
 #include "base/settings.h"
+#include "compile/environment.h"
 #include "compile/host_compiler.h"
 #include "compile/nvcc.h"
 #include "compile/nvrtc.h"
@@ -18,23 +21,14 @@ namespace {
 
 using Found = Result<std::unique_ptr<Toolchain>>;
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
-std::string search_path() {
-  const std::string path = environment("PATH");
-  return !path.empty() ? path : "/usr/local/bin:/usr/bin:/bin";
-}
-
 Found find_host(const Settings& current, CompilerMemory* memory) {
   return find_host_compiler(current.cxx, search_path(), compile_limit_seconds, memory);
 }
 
 /// NVRTC; nvcc, which is slower, where there is none and the setting names none.
 Found find_cuda(const Settings& current, CompilerMemory* memory) {
-  const std::string cuda_home = environment("CUDA_HOME");
+  const char* const set = std::getenv("CUDA_HOME");
+  const std::string cuda_home = set != nullptr ? set : "";
   const Result<NvrtcLibrary> library = open_nvrtc(nvrtc_places(current.nvrtc, package_folders(), cuda_home));
   if (library) return make_nvrtc(*library, memory);
   if (is_scarce(library)) return tl::unexpected(library.error());
@@ -48,11 +42,16 @@ Found find_cuda(const Settings& current, CompilerMemory* memory) {
 struct Slot {
   std::mutex mutex;
   std::optional<Found> found;
+  std::vector<Found> replaced;  // others may still compile with them
 
   Result<Toolchain*> get(Found (*find)(const Settings&, CompilerMemory*), CompilerMemory* memory) {
     const Result<Settings>& current = settings();
     if (!current) return tl::unexpected(current.error());
     const std::lock_guard lock(mutex);
+    if (found && *found && !(**found)->is_current()) {
+      replaced.push_back(std::move(*found));
+      found.reset();
+    }
     if (!found) found = find(*current, memory);
     if (*found) return (*found)->get();
     const Error error = found->error();

@@ -4,7 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include "base/printable.h"
 #include "compile/compiler_run.h"
+#include "compile/environment.h"
 #include "compile/quick_options.h"
 
 namespace regard {
@@ -24,11 +26,15 @@ std::vector<std::string> added(std::span<const std::string_view> quick) {
 
 class HostCompiler final : public Toolchain {
  public:
-  HostCompiler(std::string word, std::string path, std::string version, double limit_seconds)
+  /// `state` is that of its file before it was asked what it is.
+  HostCompiler(std::string word, std::string path, std::string state, CompilerAnswer answer,
+               double limit_seconds)
       : word_(std::move(word)),
         path_(std::move(path)),
-        quick_(quick_options(version)),
-        identity_(fmt::format("{}; {}", version, fmt::join(added(quick_), " "))),
+        state_(std::move(state)),
+        answer_(std::move(answer)),
+        quick_(quick_options(answer_.identity)),
+        identity_(fmt::format("{}; {}", answer_.identity, fmt::join(added(quick_), " "))),
         limit_seconds_(limit_seconds) {}
 
   std::string name() const override { return word_ == path_ ? path_ : fmt::format("{} ({})", word_, path_); }
@@ -36,9 +42,7 @@ class HostCompiler final : public Toolchain {
 
  private:
   Result<Compiled> run(const CompileRequest& request) override {
-    CompilerRun run{.source = request.name + ".cpp",
-                    .output = request.name + ".so",
-                    .environment = variables_with_options()};
+    CompilerRun run{.source = request.name + ".cpp", .output = request.name + ".so"};
     run.command = host_compile_command(path_, request.options, quick_, run.source, run.output);
     run.limit_seconds = limit_seconds_;
     Result<CompilerOutput> made = run_compiler(request, run);
@@ -46,7 +50,17 @@ class HostCompiler final : public Toolchain {
     return Compiled{.binary = std::move(made->binary), .log = std::move(made->log)};
   }
 
-  std::string word_, path_;
+  /// A wrapper's file tells nothing of the compiler that it calls.
+  bool is_as_identified(Look look) const override {
+    if (state_of_program(path_) != state_ || environment_identity() != environment_) return false;
+    if (answer_.lasting || look == Look::quick) return true;
+    const Result<CompilerAnswer> now = identify_compiler(path_, nullptr);
+    return now && now->identity == answer_.identity;
+  }
+
+  std::string word_, path_, state_;
+  CompilerAnswer answer_;
+  std::string environment_ = environment_identity();
   std::span<const std::string_view> quick_;
   std::string identity_;
   double limit_seconds_;
@@ -74,20 +88,21 @@ Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting
   for (const std::string& word : words) {
     const std::string program = find_program(word, path);
     if (program.empty()) continue;
-    const Result<std::string> version = identify_compiler(program, memory);
-    if (version) return std::make_unique<HostCompiler>(word, program, *version, limit_seconds);
+    const std::string state = state_of_program(program);
+    const Result<CompilerAnswer> version = identify_compiler(program, memory);
+    if (version) return std::make_unique<HostCompiler>(word, program, state, *version, limit_seconds);
     if (version.error().kind == ErrorKind::no_memory) return tl::unexpected(version.error());
-    unusable += fmt::format("; '{} -v' {}", program, version.error().message);
+    unusable += fmt::format("; {} {}", in_quotes(program + " -v"), version.error().message);
   }
   if (!setting.empty()) {
     return fail(ErrorKind::no_kernel,
-                fmt::format("REGARD_CXX='{}' is not a compiler that can be run{}; set it to the path of one "
+                fmt::format("REGARD_CXX={} is not a compiler that can be run{}; set it to the path of one "
                             "program, without options, or unset it to search c++, g++, clang++ on PATH",
-                            setting, unusable));
+                            in_quotes(setting), unusable));
   }
   return fail(ErrorKind::no_kernel, fmt::format("no host C++ compiler: searched c++, g++, clang++ on PATH "
                                                 "({}){}; install g++ or set REGARD_CXX",
-                                                path, unusable));
+                                                printable(path), unusable));
 }
 
 }  // namespace regard

@@ -1,23 +1,24 @@
 #include "compile/job_gate.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstddef>
-#include <cstring>
+#include <cstdlib>
 #include <semaphore>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "base/descriptor.h"
+#include "base/digest.h"
 #include "base/fork_local.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/settings.h"
+#include "cache/cache.h"
 
 namespace regard {
 namespace {
@@ -33,40 +34,38 @@ struct Gate {
 ForkLocal<Gate>& process_gate = *new ForkLocal<Gate>;
 
 using Clock = std::chrono::steady_clock;
-constexpr auto poll_interval = std::chrono::milliseconds(5);
+constexpr std::chrono::milliseconds first_wait{5}, longest_wait{40};
 
-/// A slot of the machine is an address in the kernel's own name space of sockets: no file, and free again
-/// when its holder ends, however that ends. False where there are no such addresses.
-bool take(int number, OwnDescriptor& slot, bool& busy) {
-  OwnDescriptor made(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!made) return false;
-  const std::string name = fmt::format("regard-compile-{}-{}", geteuid(), number);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  busy = bind(made.number(), reinterpret_cast<const sockaddr*>(&address), length) != 0;
-  if (busy) return errno == EADDRINUSE;
-  slot = std::move(made);
-  return true;
+/// Where this user's processes meet: a folder that only he can write to, so that nobody else takes a place.
+std::optional<cache::Directory> meeting_folder() {
+  const Result<Settings>& current = settings();
+  std::vector<std::string> folders;
+  // It is there and ours, or it is what `sudo` left there of another user.
+  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+      runtime != nullptr && *runtime == '/' && cache::Directory::open(runtime))
+    folders.push_back(runtime + std::string("/regard"));
+  if (current && current->cache) folders.push_back(default_cache_directory());
+  folders.push_back(folder_in_tmp());
+  for (const std::string& folder : folders) {
+    Result<cache::Directory> opened = cache::Directory::open_or_make(folder);
+    if (opened && faccessat(opened->descriptor(), ".", W_OK, AT_EACCESS) == 0) return std::move(*opened);
+  }
+  return std::nullopt;
 }
 
-/// None `seconds` after the start: those who hold them have been stopped, as a compile takes no longer.
-OwnDescriptor shared_slot(int jobs, Clock::time_point start, double seconds) {
-  OwnDescriptor slot;
-  for (bool told = false;;) {
-    for (int number = 0; number < jobs; ++number) {
-      bool busy = false;
-      if (!take(number, slot, busy) || !busy) return slot;
-    }
-    const double waited = std::chrono::duration<double>(Clock::now() - start).count();
-    if (waited > seconds) return slot;
-    if (!told && waited > 1) {
-      told = true;
-      tell("compile", fmt::format("waiting, as {} compiles at a time already run on this machine", jobs));
-    }
-    std::this_thread::sleep_for(poll_interval);
-  }
+/// Machines may share the folder, in a home for instance, but not their cores.
+std::string this_machine() {
+  const Descriptor boot(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  char text[256] = "";
+  if (boot && read(boot.number(), text, sizeof text - 1) > 0) return text;
+  gethostname(text, sizeof text - 1);
+  return text;
+}
+
+/// A place is the lock of a key that no entry has: what is left of a killed process is litter of the cache.
+std::string place_name(const std::string& machine, int number) {
+  return sha256(fmt::format("place {} among the compiles of {}", number, machine)).hex() +
+         std::string(cache::lock_suffix);
 }
 
 }  // namespace
@@ -80,7 +79,26 @@ CompileSlot::CompileSlot(double seconds) {
   Gate& gate = process_gate.get();
   const Clock::time_point start = Clock::now();
   own_ = gate.free.try_acquire_for(std::chrono::duration<double>(seconds));
-  shared_ = shared_slot(gate.jobs, start, seconds);
+  folder_ = meeting_folder();
+  if (!folder_) return;
+  const std::string machine = this_machine();
+  auto wait = first_wait;
+  for (bool told = false;; wait = std::min(2 * wait, longest_wait)) {
+    for (int number = 0; number < gate.jobs; ++number) {
+      shared_.emplace(*folder_, place_name(machine, number), 0);
+      const bool taken = !shared_->held() && !shared_->holder().empty();
+      if (!taken) return;  // it is ours, or there are no locks here
+    }
+    // Those who hold a place for longer than a compile may take have been stopped.
+    const double waited = std::chrono::duration<double>(Clock::now() - start).count();
+    if (waited > seconds) return;
+    if (!told && waited > 1) {
+      told = true;
+      tell("compile",
+           fmt::format("waiting, as {} compiles at a time already run on this machine", gate.jobs));
+    }
+    std::this_thread::sleep_for(wait);
+  }
 }
 CompileSlot::~CompileSlot() {
   if (own_) process_gate.get().free.release();

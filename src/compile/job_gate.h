@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
-#include "base/own_descriptor.h"
+#include "cache/directory.h"
+#include "cache/lock.h"
 
 namespace regard {
 
@@ -21,7 +23,8 @@ class CompileSlot {
 
  private:
   bool own_;  ///< else the wait for it ended
-  OwnDescriptor shared_;
+  std::optional<cache::Directory> folder_;
+  std::optional<cache::ProcessLock> shared_;
 };
 
 }  // namespace regard

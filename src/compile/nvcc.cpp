@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/split.h"
 #include "compile/compiler_run.h"
 #include "compile/process.h"
@@ -16,25 +17,21 @@ namespace {
 // Added to every command: machine code, ptxas's report, and the PTX left beside it.
 constexpr std::string_view always[] = {"-cubin", "--ptxas-options=--verbose", "--keep"};
 
-/// Options that nvcc takes from the environment would change its kernels and not its identity: none.
-std::vector<std::string> without_options() {
-  return {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"};
-}
-
 class Nvcc final : public Toolchain {
  public:
-  Nvcc(std::string path, const std::string& version)
-      : path_(std::move(path)), identity_(fmt::format("{}; {}", version, fmt::join(always, " "))) {}
+  /// `state` is that of its file before it was asked what it is.
+  Nvcc(std::string path, std::string state, const std::string& version)
+      : path_(std::move(path)),
+        state_(std::move(state)),
+        identity_(fmt::format("{}; {}", version, fmt::join(always, " "))) {}
 
   std::string name() const override { return fmt::format("nvcc ({})", path_); }
   std::string identity() const override { return identity_; }
 
  private:
   Result<Compiled> run(const CompileRequest& request) override {
-    CompilerRun run{.source = request.name + ".cu",
-                    .output = request.name + ".cubin",
-                    .beside = request.name + ".ptx",
-                    .environment = without_options()};
+    CompilerRun run{
+        .source = request.name + ".cu", .output = request.name + ".cubin", .beside = request.name + ".ptx"};
     run.command = {path_};
     run.command.insert(run.command.end(), request.options.begin(), request.options.end());
     run.command.insert(run.command.end(), std::begin(always), std::end(always));
@@ -46,12 +43,13 @@ class Nvcc final : public Toolchain {
     return Compiled{.binary = std::move(made->binary), .log = std::move(made->log), .resources = *resources};
   }
 
-  std::string path_, identity_;
+  bool is_as_identified(Look) const override { return state_of_program(path_) == state_; }
+
+  std::string path_, state_, identity_;
 };
 
 Result<CompilerAnswer> ask_version(const std::string& program) {
-  const Result<Finished> finished =
-      run_process({program, "--version"}, "/", {.seconds = 10, .environment = without_options()});
+  const Result<Finished> finished = run_process({program, "--version"}, "/", {.seconds = 10});
   if (!finished) return tl::unexpected(finished.error());
   std::string identity = finished->succeeded ? nvcc_identity(finished->output) : "";
   if (!identity.empty()) return CompilerAnswer{std::move(identity)};
@@ -79,16 +77,18 @@ Result<std::unique_ptr<Toolchain>> find_nvcc(const std::string& cuda_home, const
   for (const std::string& program :
        {cuda_home.empty() ? "" : find_program(cuda_home + "/bin/nvcc", ""), find_program("nvcc", path)}) {
     if (program.empty()) continue;
-    const Result<std::string> version =
+    const std::string state = state_of_program(program);
+    const Result<CompilerAnswer> version =
         recall_or_ask(memory, program, " --version", [&] { return ask_version(program); });
-    if (version) return std::make_unique<Nvcc>(program, *version);
+    if (version) return std::make_unique<Nvcc>(program, state, version->identity);
     if (version.error().kind == ErrorKind::no_memory) return tl::unexpected(version.error());
     unusable += "; " + version.error().message;
   }
   return fail(
       ErrorKind::no_kernel,
       fmt::format("no nvcc either: searched {}PATH ({}){}",
-                  cuda_home.empty() ? "" : fmt::format("CUDA_HOME '{}/bin', ", cuda_home), path, unusable));
+                  cuda_home.empty() ? "" : fmt::format("CUDA_HOME {}, ", in_quotes(cuda_home + "/bin")),
+                  printable(path), unusable));
 }
 
 }  // namespace regard

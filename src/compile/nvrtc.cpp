@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "base/printable.h"
 #include "base/split.h"
 #include "compile/nvrtc_use.h"
 #include "compile/scratch_folder.h"
@@ -43,7 +44,7 @@ class Program {
   std::string ptx() const { return text(nvrtc_.nvrtcGetPTXSize, nvrtc_.nvrtcGetPTX); }
   std::vector<std::byte> cubin() const {
     std::size_t size = 0;
-    if (nvrtc_.nvrtcGetCUBINSize(program_, &size) != 0) return {};
+    if (nvrtc_.nvrtcGetCUBINSize(program_, &size) != 0 || size > largest_binary_bytes) return {};
     std::vector<std::byte> bytes(size);
     if (nvrtc_.nvrtcGetCUBIN(program_, reinterpret_cast<char*>(bytes.data())) != 0) return {};
     return bytes;
@@ -59,7 +60,8 @@ class Program {
 
   std::string text(int (*size_of)(NvrtcProgram, std::size_t*), int (*copy)(NvrtcProgram, char*)) const {
     std::size_t size = 0;
-    if (program_ == nullptr || size_of(program_, &size) != 0 || size == 0) return "";
+    if (program_ == nullptr || size_of(program_, &size) != 0 || size == 0 || size > largest_binary_bytes)
+      return "";
     std::string copied(size, '\0');
     if (copy(program_, copied.data()) != 0) return "";
     copied.resize(copied.find('\0'));  // its size counts the end mark
@@ -137,13 +139,13 @@ Result<CompilerAnswer> ask_identity(const NvrtcLibrary& library, std::span<const
     if (const char* why = empty.refusal()) {
       return fail(ErrorKind::no_kernel, fmt::format("NVRTC cannot say which build it is: {}", why));
     }
-    return fail(ErrorKind::no_kernel, fmt::format("NVRTC in '{}' does not compile an empty kernel ({}): {}",
-                                                  library.path, empty.error(), empty.log()));
+    return fail(ErrorKind::no_kernel, fmt::format("NVRTC in {} does not compile an empty kernel ({}): {}",
+                                                  in_quotes(library.path), empty.error(), empty.log()));
   }
   const std::string identity = nvrtc_identity(empty.ptx());
   if (!identity.empty()) return CompilerAnswer{identity};
   return fail(ErrorKind::no_kernel,
-              fmt::format("NVRTC in '{}' does not say which build it is", library.path));
+              fmt::format("NVRTC in {} does not say which build it is", in_quotes(library.path)));
 }
 
 }  // namespace
@@ -158,13 +160,14 @@ Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary& library, Compi
                          [&] { return ask_identity(library, with); });
   };
   std::span<const char* const> always = options;
-  Result<std::string> identity = identify(always.last(1));
+  Result<CompilerAnswer> identity = identify(always.last(1));
   if (!identity) {
     always = always.first(1);
     identity = identify({});
   }
   if (!identity) return tl::unexpected(identity.error());
-  return std::make_unique<Nvrtc>(library, *identity, std::vector<const char*>(always.begin(), always.end()));
+  return std::make_unique<Nvrtc>(library, identity->identity,
+                                 std::vector<const char*>(always.begin(), always.end()));
 }
 
 }  // namespace regard

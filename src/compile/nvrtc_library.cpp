@@ -11,6 +11,7 @@
 
 #include "base/folder.h"
 #include "base/forever.h"
+#include "base/printable.h"
 #include "base/scarce.h"
 #include "base/shared_object.h"
 #include "compile/nvrtc_use.h"
@@ -27,13 +28,13 @@ constinit std::atomic<const std::vector<std::string>*> of_python{nullptr};
 
 std::string last_error() {
   const char* text = dlerror();
-  return text != nullptr ? text : "unknown error";
+  return text != nullptr ? printable(text) : "unknown error";
 }
 
 /// It stays open for ever.
 Result<void*> open_library(const std::string& path) {
   if (const char* why = path.find('/') != std::string::npos ? shared_object_defect(path) : nullptr) {
-    return fail(ErrorKind::no_kernel, fmt::format("{}: {}", path, why));
+    return fail(ErrorKind::no_kernel, fmt::format("{}: {}", printable(path), why));
   }
   if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   std::string why = last_error();
@@ -73,7 +74,7 @@ Result<NvrtcLibrary> open(const std::string& path) {
 #define REGARD_FIND(result, name, parameters)                                  \
   library.name = reinterpret_cast<result(*) parameters>(dlsym(handle, #name)); \
   if (library.name == nullptr)                                                 \
-    return fail(ErrorKind::no_kernel, fmt::format("'{}' has no function " #name, path));
+    return fail(ErrorKind::no_kernel, fmt::format("{} has no function " #name, in_quotes(path)));
   REGARD_NVRTC_FUNCTIONS(REGARD_FIND)
 #undef REGARD_FIND
   library.nvrtcSetFlowCallback =
@@ -145,7 +146,7 @@ Result<NvrtcLibrary> open_nvrtc(std::span<const NvrtcPlace> places) {
       why = library.error().message;
     }
     searched += fmt::format("{}{}{} ({})", searched.empty() ? "" : "; ", place.what,
-                            place.path.empty() ? "" : fmt::format(" '{}'", place.path), why);
+                            place.path.empty() ? "" : " " + in_quotes(place.path), why);
   }
   return fail(ErrorKind::no_kernel,
               fmt::format("no NVRTC (CUDA's run-time compiler); searched {}; install it with 'pip install "

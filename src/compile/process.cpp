@@ -1,10 +1,10 @@
 #include "compile/process.h"
+#include "base/printable.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,86 +15,15 @@
 #include <string_view>
 #include <thread>
 
+#include "base/descriptor.h"
 #include "base/scarce.h"
-
-extern char** environ;  // NOLINT: POSIX
+#include "compile/environment.h"
+#include "compile/spawn.h"
 
 namespace regard {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { close_now(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-  void close_now() {
-    if (number_ >= 0) close(number_);
-    number_ = -1;
-  }
-
- private:
-  int number_;
-};
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> list;
-  for (std::string& word : words) list.push_back(word.data());
-  list.push_back(nullptr);
-  return list;
-}
-
-// This process's environment with `changes`, and messages in English.
-std::vector<std::string> environment_with(std::vector<std::string> changes) {
-  changes.emplace_back("LC_ALL=C");
-  const auto name_of = [](std::string_view variable) { return variable.substr(0, variable.find('=')); };
-  std::vector<std::string> variables;
-  for (const std::string& change : changes)
-    if (change.find('=') != std::string::npos) variables.push_back(change);
-  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-    const bool changed = std::ranges::any_of(
-        changes, [&](const std::string& change) { return name_of(change) == name_of(*variable); });
-    if (!changed) variables.emplace_back(*variable);
-  }
-  return variables;
-}
-
-// The program becomes the leader of its own process group, so that its children can be killed with it.
-int spawn(std::vector<std::string> command, const std::string& folder,
-          const std::vector<std::string>& changes, int output, pid_t& process) {
-  std::vector<std::string> environment = environment_with(changes);
-  const std::vector<char*> words = pointers(command), variables = pointers(environment);
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-#if defined(__GLIBC_PREREQ)
-#if __GLIBC_PREREQ(2, 34)
-  // Our own files close on exec; those that the host program opened without that flag are closed here.
-  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-#endif
-#endif
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  const int error =
-      posix_spawn(&process, command[0].c_str(), &actions, &attributes, words.data(), variables.data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  return error;
-}
 
 /// What a program says: all of it, or its beginning and its end.
 class Transcript {
@@ -141,7 +70,7 @@ bool drain(int file, Transcript& transcript) {
 /// More processes, files or memory would mend some errors: the next try may succeed.
 tl::unexpected<Error> cannot_run(const std::string& program, int error) {
   return fail(kind_of(error, ErrorKind::no_kernel),
-              fmt::format("cannot run {}: {}", program, std::strerror(error)));
+              fmt::format("cannot run {}: {}", in_quotes(program), std::strerror(error)));
 }
 
 enum class State { running, ended, lost };
@@ -206,15 +135,19 @@ Result<Finished> run_process(const std::vector<std::string>& command, const std:
   if (pipe2(ends, O_CLOEXEC) != 0) return cannot_run(command[0], errno);
   const Descriptor ours(ends[0]);
   Descriptor theirs(ends[1]);
+  const Lifeline lifeline;
+  if (!ours || !theirs || !lifeline) return cannot_run(command[0], errno);
   fcntl(ours.number(), F_SETFL, O_NONBLOCK);
 
   const Clock::time_point start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   pid_t process = -1;
-  if (const int error = spawn(command, folder, limits.environment, theirs.number(), process); error != 0)
+  if (const int error =
+          spawn({command, child_environment(limits.environment), folder, theirs.number(), lifeline}, process);
+      error != 0)
     return cannot_run(command[0], error);
   Child child(process);
-  theirs.close_now();
+  theirs = Descriptor();
 
   // The end of the stream normally tells that the program ended. A child of it that lives on (a compile
   // server) may hold the stream open, so the program itself is looked at too.
@@ -240,6 +173,25 @@ Result<Finished> run_process(const std::vector<std::string>& command, const std:
   return finished;
 }
 
+namespace {
+
+/// What cannot be printed is left to the shell, which reads $'...' as C does.
+std::string shell_word(const std::string& word) {
+  const bool shown = printable(word) == word;
+  std::string inside;
+  for (const char c : word) {
+    if (shown && c == '\'') {
+      inside += "'\\'";  // outside of the quotes
+    } else if (!shown && (c == '\'' || c == '\\')) {
+      inside += '\\';
+    }
+    inside += c;
+  }
+  return shown ? "'" + inside + "'" : "$'" + printable(inside) + "'";
+}
+
+}  // namespace
+
 std::string shell_text(const std::vector<std::string>& command) {
   constexpr std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
@@ -250,9 +202,7 @@ std::string shell_text(const std::vector<std::string>& command) {
       text += word;
       continue;
     }
-    text += '\'';
-    for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += '\'';
+    text += shell_word(word);
   }
   return text;
 }

@@ -20,12 +20,12 @@ struct Finished {
 
 struct ProcessLimits {
   double seconds = 300;                       ///< then the program and its children are killed
-  std::vector<std::string> environment = {};  ///< "NAME=value" in place of this process's; "NAME": not set
+  std::vector<std::string> environment = {};  ///< "NAME=value" in place of what child_environment() says
 };
 
-/// `command[0]` is an absolute path. The working folder is `folder`, standard input is empty, messages are
-/// English, and all signals are as at the start of a program. An error means that it could not be
-/// started; `no_memory` that it could with more processes, files or memory.
+/// `command[0]` is an absolute path. The working folder is `folder`, standard input is empty, and all signals
+/// are as at the start of a program. It ends with this process, however that ends, and so do its children. An
+/// error means that it could not be started; `no_memory` that it could with more processes, files or memory.
 Result<Finished> run_process(const std::vector<std::string>& command, const std::string& folder,
                              const ProcessLimits& limits = {});
 

@@ -12,7 +12,9 @@
 #include <cstring>
 #include <span>
 
+#include "base/descriptor.h"
 #include "base/folder.h"
+#include "base/printable.h"
 #include "base/scarce.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
@@ -31,9 +33,9 @@ Result<ScratchFolder> ScratchFolder::make() {
   std::string path = parent + "/" + std::string(temporary_prefix) + "XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
     return fail(kind_of(errno, ErrorKind::no_kernel),
-                fmt::format("cannot make a folder for the compile in '{}': {}; set "
+                fmt::format("cannot make a folder for the compile in {}: {}; set "
                             "TMPDIR to a folder that can be written",
-                            parent, std::strerror(errno)));
+                            in_quotes(parent), std::strerror(errno)));
   }
   ScratchFolder folder(path);
   if (folder.mark_) return folder;
@@ -69,8 +71,8 @@ Result<std::string> ScratchFolder::keep() {
   std::string kept = path_;
   kept.replace(kept.rfind(temporary_prefix), temporary_prefix.size(), kept_prefix);
   if (rename(path_.c_str(), kept.c_str()) != 0) {
-    return fail(ErrorKind::no_kernel,
-                fmt::format("'{}' cannot be renamed to '{}': {}", path_, kept, std::strerror(errno)));
+    return fail(ErrorKind::no_kernel, fmt::format("{} cannot be renamed to {}: {}", in_quotes(path_),
+                                                  in_quotes(kept), std::strerror(errno)));
   }
   path_.clear();
   return kept;
@@ -78,17 +80,15 @@ Result<std::string> ScratchFolder::keep() {
 
 Status ScratchFolder::write(const std::string& name, const std::string& text) const {
   const std::string path = path_ + "/" + name;
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const bool written = file >= 0 && write_all(file, std::as_bytes(std::span(text)));
+  const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (file && write_all(file.number(), std::as_bytes(std::span(text)))) return {};
   const int error = errno;
-  if (file >= 0) close(file);
-  if (written) return {};
   return fail(kind_of(error, ErrorKind::no_kernel),
-              fmt::format("cannot write '{}': {}; is the disk full?", path, std::strerror(error)));
+              fmt::format("cannot write {}: {}", in_quotes(path), std::strerror(error)));
 }
 
 std::string kept_source(const Result<std::string>& kept, const std::string& name) {
-  if (kept) return fmt::format("the source is kept in '{}/{}'", *kept, name);
+  if (kept) return fmt::format("the source is kept in {}", in_quotes(*kept + "/" + name));
   return "the source is not kept: " + kept.error().message;
 }
 

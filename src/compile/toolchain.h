@@ -2,12 +2,15 @@
 // targets, NVRTC, or else nvcc, machine code for CUDA targets. HIP takes its place here later.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "cache/cache.h"
 #include "compile/resources.h"
 #include "plan/target.h"
 
@@ -15,6 +18,9 @@ namespace regard {
 
 /// A compile that takes longer is killed where it can be.
 inline constexpr double compile_limit_seconds = 300;
+
+/// What a compiler may make at most: what the cache can keep.
+inline constexpr std::uint64_t largest_binary_bytes = largest_payload_bytes;
 
 struct CompileRequest {
   std::string name;  ///< file stem of the kept source and of messages: letters, digits, _ and -
@@ -27,6 +33,8 @@ struct Compiled {
   std::string log;  ///< the compiler's whole output, warnings included
   double seconds = 0;
   std::optional<Resources> resources;  ///< of a GPU kernel
+  /// Else the compiler was replaced meanwhile, and it is not known which one made this.
+  bool by_the_identified = true;
 };
 
 class Toolchain {
@@ -39,14 +47,24 @@ class Toolchain {
   /// Waits until one of the few compiles at a time is free, and tells a person who waits long. On failure the
   /// message holds the command, the exit code, the compiler's log and where the source was kept.
   Result<Compiled> compile(const CompileRequest&);
+  /// Whether identity() still says what it is, as far as its file tells and earlier compiles noticed.
+  bool is_current() const { return !replaced_ && is_as_identified(Look::quick); }
+
+ protected:
+  enum class Look { quick, thorough };  ///< at its file; or, where that does not tell it, by asking it again
 
  private:
   virtual Result<Compiled> run(const CompileRequest&) = 0;
+  /// One in this process's memory stays as it is.
+  virtual bool is_as_identified(Look) const { return true; }
+
+  std::atomic<bool> replaced_{false};
 };
 
 class CompilerMemory;
 
-/// The toolchain for a target, found once per process; the error says what was searched and what to install.
+/// The toolchain for a target, found once per process and again when it was replaced; the error says what was
+/// searched and what to install.
 /// `memory` (may be null) saves the first caller from asking a compiler again what it is.
 Result<Toolchain*> toolchain_for(const Target&, CompilerMemory* memory = nullptr);
 

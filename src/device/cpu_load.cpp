@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "base/descriptor.h"
+#include "base/printable.h"
 #include "base/scarce.h"
 #include "base/shared_object.h"
 #include "base/temporary.h"
@@ -47,7 +49,8 @@ std::string unique_path(int file, ino_t inode) {
 }
 
 void* open_sealed_memory(std::span<const std::byte> binary, const std::string& symbol, std::string& error) {
-  const int file = memfd_create(symbol.substr(0, 200).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const Descriptor memory(memfd_create(symbol.substr(0, 200).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int file = memory.number();
   void* handle = nullptr;
   struct stat status{};
   if (file < 0 || !write_all(file, binary) ||
@@ -56,30 +59,28 @@ void* open_sealed_memory(std::span<const std::byte> binary, const std::string& s
     error = std::string("a file in memory: ") + std::strerror(errno);
   } else {
     handle = dlopen(unique_path(file, status.st_ino).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) error = dlerror();
+    if (handle == nullptr) error = printable(dlerror());
   }
-  if (file >= 0) close(file);
   return handle;
 }
 
 // For machines whose policy forbids running files in memory.
 void* open_temporary_file(std::span<const std::byte> binary, std::string& error) {
   std::string path = temporary_folder() + "/" + std::string(temporary_prefix) + "XXXXXX";
-  const int file = mkostemp(path.data(), O_CLOEXEC);  // mode 0600, a name that did not exist
-  if (file < 0) {
-    error += "; a temporary file " + path + ": " + std::strerror(errno);
+  const Descriptor file(mkostemp(path.data(), O_CLOEXEC));  // mode 0600, a name that did not exist
+  if (!file) {
+    error += "; a temporary file " + in_quotes(path) + ": " + std::strerror(errno);
     return nullptr;
   }
-  mark_in_use(file);
+  mark_in_use(file.number());
   void* handle = nullptr;
-  if (!write_all(file, binary)) {
-    error += "; a temporary file " + path + ": " + std::strerror(errno);
+  if (!write_all(file.number(), binary)) {
+    error += "; a temporary file " + in_quotes(path) + ": " + std::strerror(errno);
   } else {
     handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) error += std::string("; ") + dlerror();
+    if (handle == nullptr) error += "; " + printable(dlerror());
   }
   unlink(path.c_str());
-  close(file);
   return handle;
 }
 

@@ -1,5 +1,6 @@
 #include <cstdlib>
 
+#include "base/printable.h"
 #include "engine/cached_kernels.h"
 #include "engine/describe.h"
 #include "engine/handles.h"
@@ -70,7 +71,8 @@ regard_status regard_explain(const regard_problem* problem, const regard_plan_op
     if (explanation == nullptr) return report(null_argument("explanation").value());
     const std::string_view wanted = format == nullptr ? "text" : format;
     if (wanted != "text" && wanted != "all" && wanted != "json") {
-      return report(REGARD_INVALID, fmt::format("format '{}' does not exist; use text, all or json", wanted));
+      return report(REGARD_INVALID,
+                    fmt::format("format {} does not exist; use text, all or json", in_quotes(wanted)));
     }
     const Result<EngineOptions> chosen = engine_options(options);
     if (!chosen) return report(chosen.error());
@@ -79,7 +81,8 @@ regard_status regard_explain(const regard_problem* problem, const regard_plan_op
     Explanation explained;
     const Result<Plan> made = plan(problem->problem, *request->target, request->options, &explained);
     if (!made && explained.verdicts.empty()) return report(made.error());
-    return give(describe(explained, wanted), explanation);
+    const std::string text = describe(explained, wanted);
+    return give(wanted == "json" ? text : printable(text, Newlines::kept), explanation);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "base/of_thread.h"
+#include "base/printable.h"
 
 namespace regard::c_api {
 namespace {
@@ -21,23 +22,12 @@ void forget_message() {
   a_sentence_is_lost.store(true, std::memory_order_relaxed);
 }
 
-/// A sentence stays on one line whatever the caller's words hold. What a compiler said keeps its lines.
-void keep_on_one_line(std::string& message) {
-  for (char& c : message) {
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  }
-}
-
-/// A sentence stays one whatever the caller's words are long: of megabytes both ends are kept, at whole
-/// characters.
-void keep_short(std::string& message) {
-  constexpr std::size_t most = 4096, kept = 500;
-  if (message.size() <= most) return;
-  const auto inside_character = [&](std::size_t i) { return (message[i] & 0xC0) == 0x80; };
-  std::size_t begin = kept, end = message.size() - kept;
-  while (begin > 0 && inside_character(begin)) --begin;
-  while (end < message.size() && inside_character(end)) ++end;
-  message.replace(begin, end - begin, " [...] ");
+/// A sentence stays on one line whatever the caller's words hold, and of readable length; what a compiler
+/// said keeps its lines.
+std::string readable(std::string message, regard_status status) {
+  constexpr std::size_t most = 4096;
+  if (status == REGARD_NO_KERNEL) return printable(message, Newlines::kept);
+  return printable(shortened(std::move(message), most));
 }
 
 /// What the library knows of the versions of a struct that callers hand in.
@@ -80,10 +70,7 @@ Result<const Struct*> this_version(const Struct* given, Struct& storage, const V
 
 regard_status report(regard_status status, std::string_view message, std::string_view detail) noexcept {
   try {
-    auto sentence = std::make_unique<std::string>(message);
-    sentence->append(detail);
-    if (status == REGARD_INVALID) keep_short(*sentence);
-    if (status != REGARD_NO_KERNEL) keep_on_one_line(*sentence);
+    auto sentence = std::make_unique<std::string>(readable(std::string(message).append(detail), status));
     if (last_message.set(std::move(sentence))) return status;
   } catch (const std::bad_alloc&) {
   }

@@ -8,6 +8,7 @@
 
 #include "base/json_writer.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "base/settings.h"
 #include "base/temporary.h"
 #include "compile/toolchain.h"
@@ -315,7 +316,7 @@ Result<std::string> cache_verb(std::string_view verb) {
   if (verb == "gc") return text_of((*cache)->gc());
   if (verb == "clean") return text_of((*cache)->clean());
   static constexpr std::string_view verbs[] = {"list", "stat", "verify", "gc", "clean"};
-  return invalid(fmt::format("unknown cache verb '{}'{}", verb, suggestion(verb, verbs)));
+  return invalid(fmt::format("unknown cache verb {}{}", in_quotes(verb), suggestion(verb, verbs)));
 }
 
 }  // namespace regard

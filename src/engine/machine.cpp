@@ -104,17 +104,16 @@ Result<const Target*> best_cuda_target() {
 }
 
 Result<int> thread_count(int requested) {
-  constexpr int most = 4096;
-  if (requested < 0 || requested > most) {
+  if (requested < 0 || requested > most_threads) {
     return invalid(
-        fmt::format("threads={} is out of range; use 1 to {}, or 0 for all cores", requested, most));
+        fmt::format("threads={} is out of range; use 1 to {}, or 0 for all cores", requested, most_threads));
   }
   if (requested > 0) return requested;
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
-  if (current->threads > most) {
+  if (current->threads > most_threads) {
     return invalid(fmt::format("REGARD_THREADS={} is out of range; use 1 to {}, or 0 for all cores",
-                               current->threads, most));
+                               current->threads, most_threads));
   }
   return current->threads > 0 ? static_cast<int>(current->threads) : cpu::usable_cores();
 }

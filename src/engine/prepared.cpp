@@ -62,7 +62,10 @@ Result<const PreparedPlan::Ready*> PreparedPlan::fallback_ready(const std::strin
 
 Result<PreparedPlan::Ready> PreparedPlan::kernels_of_fallback(const std::string& why) const {
   Result<Ready> found = kernels_of(*fallback_);
-  if (!found) return found;
+  if (!found) {  // what failed first is what somebody can mend
+    return fail(found.error().kind, fmt::format("{}{}the fallback cannot answer either: {}", why,
+                                                why.ends_with('\n') ? "" : "; ", found.error().message));
+  }
   found->fallback_reason = why;
   ++counters().fallbacks;
   if (fallback_->generic && fallback_->cost_seconds > 2 * best_.cost_seconds) {

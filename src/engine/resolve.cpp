@@ -13,6 +13,7 @@
 #include "base/fork_local.h"
 #include "base/json_writer.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/settings.h"
 #include "compile/toolchain.h"
 #include "engine/built_in.h"
@@ -97,7 +98,12 @@ Result<CacheEntry> compile(const KernelKey& key, const Target& target, const Ren
   Result<Code> loaded = load(target, compiled->binary, rendered.symbol);
   if (!loaded) return tl::unexpected(loaded.error());
   code = std::move(*loaded);
-  return CacheEntry{manifest_of(key, rendered, toolchain, *compiled), compiled->binary};
+  CacheEntry entry{manifest_of(key, rendered, toolchain, *compiled), compiled->binary};
+  if (!compiled->by_the_identified) {
+    entry.unfit = fmt::format(
+        "a kernel is not kept: the compiler {} was replaced after it was asked what it is", toolchain.name());
+  }
+  return entry;
 }
 
 /// For a machine that compiles nothing: entries that a compiler made elsewhere, or here before. Manifests
@@ -162,7 +168,7 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
     return fail(
         scarce ? ErrorKind::no_memory : ErrorKind::no_kernel,
         fmt::format("kernel '{}' is not built into the library, not in the cache ({}{}), and {}", print(key),
-                    current->cache ? (*cache)->directory() : "switched off", problem, why));
+                    current->cache ? printable((*cache)->directory()) : "switched off", problem, why));
   };
 
   if (!toolchain) {

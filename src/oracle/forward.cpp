@@ -22,6 +22,7 @@ Outputs forward(const Inputs& inputs, const Options& options) {
     const Matrix v = inputs.matrix(REGARD_V, b, inputs.kv_head(h));
     const double largest_k = largest_norm(k);
     Sums o(1, problem.dv, precision.lost);
+    const philox::Random random = inputs.random(b, h);
     Row row;
     for (const std::int64_t i : spread(sequence.sq, options.max_rows)) {
       compute_row(inputs, b, h, i, q.row(i), k, largest_k, row);
@@ -29,7 +30,7 @@ Outputs forward(const Inputs& inputs, const Options& options) {
       o.clear();
       for (std::int64_t j = 0; j < sequence.sk; ++j) {
         const auto at = static_cast<std::size_t>(j);
-        if (write_mask) write_mask.set(b, h, sequence.first_q + i, j, inputs.kept(b, h, i, j), 0);
+        if (write_mask) write_mask.set(b, h, sequence.first_q + i, j, inputs.kept(random, i, j), 0);
         if (row.weight[at] * row.keep[at] == 0) continue;
         const double weight = row.weight[at];
         const double error = precision.rounded(weight, row.log_weight[at], relative, row.largest_weight);

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/philox.h"
 #include "oracle/number.h"
 
 namespace regard::oracle {
@@ -169,9 +168,12 @@ double Inputs::sink(std::int64_t head) const {
   return problem_.sink ? read(REGARD_SINK, 0, head, 0, 0) : -infinity;
 }
 
-bool Inputs::kept(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const {
-  return problem_.dropout == 0 ||
-         philox::random_byte(seed_, offset_, batch, problem_.hq, head, i, j) <= keep_;
+philox::Random Inputs::random(std::int64_t batch, std::int64_t head) const {
+  return philox::Random(seed_, offset_, batch, head, philox::Multiply{});
+}
+
+bool Inputs::kept(const philox::Random& random, std::int64_t i, std::int64_t j) const {
+  return problem_.dropout == 0 || random.byte(i, j) <= keep_;
 }
 
 }  // namespace regard::oracle

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/philox.h"
 #include "problem/problem.h"
 #include "regard/regard.h"
 
@@ -57,8 +58,10 @@ class Inputs {
   double bias(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
   /// The learned sink's logit; -inf without one.
   double sink(std::int64_t head) const;
-  /// Whether dropout keeps the weight.
-  bool kept(std::int64_t batch, std::int64_t head, std::int64_t i, std::int64_t j) const;
+  /// What draws for dropout in a head.
+  philox::Random random(std::int64_t batch, std::int64_t head) const;
+  /// Whether dropout keeps a weight of that head.
+  bool kept(const philox::Random&, std::int64_t i, std::int64_t j) const;
   /// 1 / the true probability of being kept.
   double dropout_scale() const { return 256.0 / (keep_ + 1); }
 

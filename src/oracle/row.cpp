@@ -42,6 +42,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
   row.logit_per_lost =
       std::fabs(scale) * std::sqrt(static_cast<double>(k.columns)) * (norm(q, k.columns) + largest_k);
 
+  const philox::Random random = inputs.random(batch, head);
   std::vector<double>& score = row.log_weight;
   double largest = sink;
   for (std::size_t j = 0; j < keys; ++j) {
@@ -55,7 +56,7 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
     }
     score[j] += inputs.bias(batch, head, i, column);
     largest = std::isnan(score[j]) ? nan : std::max(largest, score[j]);
-    if (problem.dropout > 0) row.keep[j] = inputs.kept(batch, head, i, column) ? inputs.dropout_scale() : 0;
+    if (problem.dropout > 0) row.keep[j] = inputs.kept(random, i, column) ? inputs.dropout_scale() : 0;
   }
 
   if (largest == -infinity) {  // no key and no sink: there is nothing to normalise

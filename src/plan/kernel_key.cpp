@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "plan/pipelines.h"
 
 namespace regard {
@@ -46,22 +47,23 @@ Status read_algorithm_word(std::string_view word, Algorithm& algorithm) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   const bool is_number = error == std::errc{} && end == value.data() + value.size() && !value.empty();
-#define REGARD_READ(field, default_value, doc)                                                          \
-  if (name == #field) {                                                                                 \
-    if (!is_number) return invalid(fmt::format("'{}' needs a whole number, e.g. " #field "=64", word)); \
-    algorithm.field = number;                                                                           \
-    return {};                                                                                          \
+#define REGARD_READ(field, default_value, doc)                                                     \
+  if (name == #field) {                                                                            \
+    if (!is_number)                                                                                \
+      return invalid(fmt::format("{} needs a whole number, e.g. " #field "=64", in_quotes(word))); \
+    algorithm.field = number;                                                                      \
+    return {};                                                                                     \
   }
   REGARD_ALGORITHM_FIELDS(REGARD_READ)
 #undef REGARD_READ
-  return invalid(fmt::format("unknown word '{}' of a kernel{}", word, suggestion(name, names)));
+  return invalid(fmt::format("unknown word {} of a kernel{}", in_quotes(word), suggestion(name, names)));
 }
 
 Result<KernelKey> parse_kernel_key(std::string_view text) {
   const std::size_t bar = text.find(" | ");
   if (bar == std::string_view::npos) {
-    return invalid(
-        fmt::format("'{}' is no kernel key; one reads 'target kernel block_q=64 | fwd bf16 d=128'", text));
+    return invalid(fmt::format("{} is no kernel key; one reads 'target kernel block_q=64 | fwd bf16 d=128'",
+                               in_quotes(text)));
   }
   KernelKey key;
   std::vector<std::string_view> words;
@@ -72,8 +74,8 @@ Result<KernelKey> parse_kernel_key(std::string_view text) {
     rest.remove_prefix(space == std::string_view::npos ? rest.size() : space + 1);
   }
   if (words.size() < 2) {
-    return invalid(
-        fmt::format("'{}' does not begin with a target and a kernel, e.g. 'cpu-avx2 forward'", text));
+    return invalid(fmt::format("{} does not begin with a target and a kernel, e.g. 'cpu-avx2 forward'",
+                               in_quotes(text)));
   }
   key.target = words[0];
   key.algorithm.kernel = words[1];

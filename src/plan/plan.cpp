@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "base/split.h"
 #include "plan/cost.h"
 #include "plan/cpu_plans.h"
@@ -28,7 +29,8 @@ Status known_words(const PlanOptions& options) {
       }
       const auto words = recipe_words();
       if (std::find(words.begin(), words.end(), name) == words.end())
-        return invalid(fmt::format("unknown family or kernel '{}'{}", name, suggestion(name, words)));
+        return invalid(
+            fmt::format("unknown family or kernel {}{}", in_quotes(name), suggestion(name, words)));
     }
     return {};
   };

@@ -9,6 +9,7 @@
 
 #include "base/embedded.h"
 #include "base/forever.h"
+#include "base/printable.h"
 #include "plan/gpu_plans.h"
 #include "plan/pipelines.h"
 #include "plan/rules.h"
@@ -200,7 +201,7 @@ Result<const Profile*> find_profile(std::string_view name) {
     if (!profile) return tl::unexpected(profile.error());
     return &*profile;
   }
-  return invalid(fmt::format("unknown profile '{}'{}", name, suggestion(name, profile_names())));
+  return invalid(fmt::format("unknown profile {}{}", in_quotes(name), suggestion(name, profile_names())));
 }
 
 bool lets_through(const Profile& profile, const Signature& signature) {

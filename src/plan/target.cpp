@@ -5,6 +5,7 @@
 
 #include "base/embedded.h"
 #include "base/forever.h"
+#include "base/printable.h"
 #include "plan/kernel_key.h"
 #include "plan/pipelines.h"
 #include "plan/sources.h"
@@ -235,7 +236,7 @@ Result<const Target*> find_target(std::string_view name) {
     if (target.name == name) return &target;
     names.push_back(target.name);
   }
-  return invalid(fmt::format("unknown target '{}'{}", name, suggestion(name, names)));
+  return invalid(fmt::format("unknown target {}{}", in_quotes(name), suggestion(name, names)));
 }
 
 }  // namespace regard

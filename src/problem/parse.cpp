@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "base/split.h"
 #include "problem/fields.h"
 #include "problem/values.h"
@@ -13,7 +14,7 @@ namespace regard {
 namespace {
 
 std::string quoted(std::string_view text) {
-  return "'" + std::string(text) + "'";
+  return in_quotes(text);
 }
 
 template <class Record>

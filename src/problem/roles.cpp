@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "problem/tensors.h"
 
 namespace regard {
@@ -331,7 +332,7 @@ Result<regard_role> role_from_name(std::string_view name) {
     if (role.name == name) return role.role;
     names.push_back(role.name);
   }
-  return invalid("unknown tensor '" + std::string(name) + "'" + suggestion(name, names));
+  return invalid("unknown tensor " + in_quotes(name) + suggestion(name, names));
 }
 
 TensorSpec tensor_spec(const Problem& problem, regard_role wanted) {

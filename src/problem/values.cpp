@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "base/printable.h"
 
 namespace regard {
 namespace {
@@ -60,8 +61,7 @@ Status read_value(std::string_view name, std::string_view text, OptionalScale& v
 Status unknown_value(std::string_view name, std::string_view text, std::span<const WordInfo> words) {
   std::vector<std::string_view> candidates;
   for (const WordInfo& row : words) candidates.push_back(row.word);
-  return invalid("unknown " + std::string(name) + " '" + std::string(text) + "'" +
-                 suggestion(text, candidates));
+  return invalid("unknown " + std::string(name) + " " + in_quotes(text) + suggestion(text, candidates));
 }
 
 }  // namespace regard

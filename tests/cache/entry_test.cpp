@@ -1,4 +1,7 @@
 // Whatever happens to an entry's file: never a wrong entry, never an error, replaced by the next one made.
+#include <sys/resource.h>
+#include <sys/sysmacros.h>
+
 #include <cstring>
 #include <random>
 
@@ -48,7 +51,7 @@ TEST_F(EntryOnDisk, AManifestThatIsNoJsonObjectIsAMiss) {
 }
 
 TEST_F(EntryOnDisk, ADeepManifestIsAMiss) {
-  for (const std::size_t depth : {std::size_t{100}, std::size_t{1'000'000}}) {
+  for (const std::size_t depth : {std::size_t{100}, std::size_t{400'000}}) {
     Cache cache = open();
     const std::string manifest = "{\"a\":" + std::string(depth, '[') + std::string(depth, ']') + "}";
     cache.publish(key_number(1), {manifest, {}});
@@ -201,6 +204,68 @@ TEST_F(EntryOnDisk, LengthsThatOverflowAreAMiss) {
   }
 }
 
+/// A whole header in front of a file of `bytes`, most of which take no room on the disk.
+std::string header_that_says(std::uint64_t manifest, std::uint64_t payload) {
+  const std::vector<std::byte> good = cache::encode(key_number(1), entry_number(1));
+  std::string header(reinterpret_cast<const char*>(good.data()), 64);
+  std::memcpy(header.data() + 48, &manifest, 8);
+  std::memcpy(header.data() + 56, &payload, 8);
+  return header;
+}
+
+// Read whole, 4 GiB took 39 s and as much memory, or failed, so that gc could not remove it.
+TEST_F(EntryOnDisk, OneThatIsTooLongIsAMissWithoutBeingRead) {
+  constexpr std::uint64_t long_file = 4ull << 30, fixed = 64 + 32;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {header_that_says(12, 5000), "its length is not what its header says"},
+      {header_that_says(12, long_file - fixed - 12), "it is larger than an entry may be"},
+      {header_that_says(long_file - fixed - 12, 12), "it is larger than an entry may be"},
+      {std::string(64, 'x'), "it is not a cache entry"},
+  };
+  for (const auto& [header, problem] : cases) {
+    const int status = wait_for(start([&, &header = header, &problem = problem] {
+      const auto most_memory = [] {
+        rusage usage{};
+        getrusage(RUSAGE_SELF, &usage);
+        return usage.ru_maxrss;
+      };
+      const long before = most_memory();
+      Cache cache = open();
+      const auto put = [&] {
+        cache.publish(key_number(1), entry_number(1));  // makes the folder too
+        write(path_of(1), header);
+        fs::resize_file(path_of(1), long_file);
+      };
+      put();
+      EXPECT_EQ(cache.list().at(0).problem, problem);
+      EXPECT_EQ(cache.verify().at(0).problem, problem);
+      expect_replaced(cache, 1);
+      put();
+      EXPECT_EQ(cache.gc().entries, 0);
+      put();
+      cache.publish(key_number(2), entry_number(2));
+      EXPECT_FALSE(fs::exists(path_of(1))) << "it would push out what others use";
+      put();
+      EXPECT_EQ(cache.clean().entries, 0);
+      EXPECT_LT(most_memory() - before, 64 * 1024) << "KiB";
+      return testing::Test::HasFailure() ? 1 : 0;
+    }));
+    EXPECT_EQ(status, 0) << problem;
+  }
+}
+
+TEST_F(EntryOnDisk, WhatAReaderWouldNotTakeIsNotWritten) {
+  Cache cache = open();
+  CacheEntry large = entry_number(1);
+  large.payload.resize(largest_payload_bytes + 1);
+  const Status kept = cache.write(key_number(1), large);
+  ASSERT_FALSE(kept);
+  EXPECT_THAT(kept.error().message, testing::HasSubstr("takes up to 67108864 and 1048576 bytes"));
+  large = entry_number(1);
+  large.manifest = "{\"a\":\"" + std::string(largest_manifest_bytes, 'a') + "\"}";
+  EXPECT_FALSE(cache.write(key_number(1), large));
+}
+
 TEST_F(EntryOnDisk, ALinkIsNotFollowed) {
   Cache cache = open();
   cache.publish(key_number(1), entry_number(1));
@@ -221,7 +286,10 @@ TEST_F(EntryOnDisk, AFolderOrPipeInItsPlaceIsReplaced) {
   expect_replaced(cache, 1);
   fs::remove(path_of(1));
   mkfifo(path_of(1).c_str(), 0600);
+  EXPECT_EQ(cache.verify()[0].problem, "it is not a file");
   expect_replaced(cache, 1);
+  fs::remove(path_of(1));
+  if (mknod(path_of(1).c_str(), S_IFCHR | 0600, makedev(1, 5)) == 0) expect_replaced(cache, 1);  // /dev/zero
 }
 
 TEST_F(EntryOnDisk, AnEntryThatOthersCanWriteIsAMiss) {

@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <climits>
+#include <map>
 
 #include "cache_fixture.h"
 
@@ -92,6 +94,17 @@ TEST_F(CacheFolder, ALinkToAFolderOfOursIsFollowed) {
   expect_replaced(cache, 1);
 }
 
+TEST_F(CacheFolder, ALinkOfAnotherUserIsNotFollowed) {
+  fs::create_directory(root_ + "/private");
+  chmod((root_ + "/private").c_str(), 0700);
+  fs::create_symlink(root_ + "/private", folder_);
+  if (geteuid() != 0 || lchown(folder_.c_str(), 12345, 12345) != 0) GTEST_SKIP() << "needs root";
+  Cache cache = open();
+  EXPECT_THAT(cache.state(), HasSubstr("is a link that user 12345 made"));
+  expect_made_each_time(cache);
+  EXPECT_TRUE(fs::is_empty(root_ + "/private"));
+}
+
 // Runs body as an ordinary user, as root may write everywhere.
 int as_ordinary_user(const std::string& root, const std::function<int()>& body) {
   return wait_for(start([&] {
@@ -126,7 +139,10 @@ TEST_F(CacheFolder, AHomeThatCannotBeWrittenIsNamed) {
   Cache cache = open();
   const int status = as_ordinary_user(root_, [&] {
     chmod((root_ + "/home").c_str(), 0500);
-    EXPECT_THAT(cache.state(), HasSubstr("cannot be made in '" + root_ + "/home'"));
+    EXPECT_THAT(cache.state(), HasSubstr("cannot be made in '" + root_ + "/home': Permission denied"));
+    expect_made_each_time(cache);
+    chmod((root_ + "/home").c_str(), 0600);  // what is in there cannot even be looked for
+    EXPECT_THAT(cache.state(), HasSubstr("Permission denied"));
     expect_made_each_time(cache);
     chmod((root_ + "/home").c_str(), 0700);
     return testing::Test::HasFailure() ? 1 : 0;
@@ -141,6 +157,63 @@ TEST_F(CacheFolder, WhereNobodyCanMakeFilesIsSaidToRootToo) {
   EXPECT_THAT(Cache("/proc", 1 << 20, 1).state(), HasSubstr("new kernels are not kept"));
 }
 
+TEST_F(CacheFolder, ANameThatIsTooLongIsSaid) {
+  const std::string name(300, 'n');
+  std::string deep = root_;
+  while (deep.size() < PATH_MAX) deep += "/" + std::string(200, 'd');
+  for (const std::string& folder : {root_ + "/" + name, root_ + "/a/b/" + name, deep}) {
+    Cache cache(folder, 1 << 20, 1);
+    EXPECT_THAT(cache.state(), HasSubstr("in '" + root_ + "': File name too long"));
+    expect_made_each_time(cache);
+  }
+}
+
+TEST_F(CacheFolder, LinksThatLeadNowhereOrInARoundAreSaid) {
+  fs::create_symlink(root_ + "/nowhere", root_ + "/dangling");
+  fs::create_symlink(root_ + "/round", root_ + "/round");
+  for (const auto& [folder, words] : std::vector<std::pair<std::string, std::string>>{
+           {"/dangling/kernels", "cannot be made in '" + root_ + "/dangling': it is a link to nothing"},
+           {"/round", "cannot be opened: Too many levels of symbolic links"},
+           {"/round/kernels", "cannot be made in '" + root_ + "': Too many levels of symbolic links"}}) {
+    Cache cache(root_ + folder, 1 << 20, 1);
+    EXPECT_THAT(cache.state(), HasSubstr(words));
+    expect_made_each_time(cache);
+  }
+}
+
+/// A file system of this size at the folder; goes with the object.
+class SmallDisk {
+ public:
+  SmallDisk(const std::string& folder, const std::string& options) : folder_(folder) {
+    fs::create_directories(folder);
+    mounted_ = mount("tmpfs", folder.c_str(), "tmpfs", 0, (options + ",mode=700").c_str()) == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_ && umount(folder_.c_str()) != 0) ADD_FAILURE() << folder_;
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool mounted() const { return mounted_; }
+
+ private:
+  std::string folder_;
+  bool mounted_;
+};
+
+TEST_F(CacheFolder, AFullOrReadOnlyDiskIsSaidWhereverOnItTheFolderIs) {
+  for (const auto& [options, words] : std::vector<std::pair<std::string, std::string>>{
+           {"size=16k", "No space left on device"}, {"ro", "Read-only file system"}}) {
+    const std::string disk = root_ + "/disk";
+    const SmallDisk small(disk, options);
+    if (!small.mounted()) GTEST_SKIP() << "cannot mount";
+    EXPECT_THAT(Cache(disk, 1 << 20, 1).state(),
+                HasSubstr("is read, but new kernels are not kept: " + words));
+    EXPECT_THAT(Cache(disk + "/a/b", 1 << 20, 1).state(),
+                HasSubstr("cannot be made in '" + disk + "': " + words));
+    EXPECT_TRUE(fs::is_empty(disk));
+  }
+}
+
 TEST_F(CacheFolder, LookingAtItsStateLeavesNothingBehind) {
   fs::create_directory(folder_);
   chmod(folder_.c_str(), 0700);
@@ -150,21 +223,18 @@ TEST_F(CacheFolder, LookingAtItsStateLeavesNothingBehind) {
 }
 
 TEST_F(CacheFolder, AFullDiskKeepsNothingAndLeavesNoPieces) {
-  fs::create_directory(folder_);
-  if (mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=16k,mode=700") != 0) GTEST_SKIP() << "cannot mount";
-  {
-    Cache cache = open();
-    EXPECT_TRUE(cache.publish(key_number(2), entry_number(2, 1000)));
-    bool from_cache = true;
-    const Result<CacheEntry> got =
-        cache.get(key_number(1), [] { return entry_number(1, 100000); }, &from_cache);
-    EXPECT_TRUE(got && same(*got, entry_number(1, 100000)) && !from_cache);
-    EXPECT_FALSE(cache.find(key_number(1)));
-    EXPECT_THAT(files(), testing::ElementsAre(key_number(2).hex() + ".regard"));
-    const std::optional<CacheEntry> other = cache.find(key_number(2));
-    EXPECT_TRUE(other && same(*other, entry_number(2, 1000)));
-  }
-  EXPECT_EQ(umount(folder_.c_str()), 0);
+  const SmallDisk small(folder_, "size=16k");
+  if (!small.mounted()) GTEST_SKIP() << "cannot mount";
+  Cache cache = open();
+  EXPECT_TRUE(cache.publish(key_number(2), entry_number(2, 1000)));
+  bool from_cache = true;
+  const Result<CacheEntry> got =
+      cache.get(key_number(1), [] { return entry_number(1, 100000); }, &from_cache);
+  EXPECT_TRUE(got && same(*got, entry_number(1, 100000)) && !from_cache);
+  EXPECT_FALSE(cache.find(key_number(1)));
+  EXPECT_THAT(files(), testing::ElementsAre(key_number(2).hex() + ".regard"));
+  const std::optional<CacheEntry> other = cache.find(key_number(2));
+  EXPECT_TRUE(other && same(*other, entry_number(2, 1000)));
 }
 
 TEST_F(CacheFolder, AFileSizeLimitIsNoSignal) {
@@ -204,6 +274,41 @@ TEST_F(CacheFolder, TheWarningComesOncePerProcess) {
   const std::string log = read(root_ + "/log");
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
   EXPECT_THAT(log, HasSubstr("can be written by others"));
+}
+
+/// The default folder of a process of that user with these variables and no others that choose it.
+std::string default_with(const std::map<std::string, std::string>& variables, uid_t user = geteuid()) {
+  int ends[2];
+  if (pipe(ends) != 0) return "";
+  const int status = wait_for(start([&] {
+    for (const char* name : {"XDG_CACHE_HOME", "HOME", "REGARD_CACHE_DIR"}) unsetenv(name);
+    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    if (user != geteuid() && setuid(user) != 0) return 77;
+    const std::string folder = default_cache_directory();
+    return ::write(ends[1], folder.data(), folder.size()) > 0 ? 0 : 1;
+  }));
+  close(ends[1]);
+  char text[4096];
+  const ssize_t count = ::read(ends[0], text, sizeof text);
+  close(ends[0]);
+  return status == 0 && count > 0 ? std::string(text, static_cast<std::size_t>(count)) : "";
+}
+
+// Root with the environment of a user (sudo) made ~/.cache with itself as the owner, and shut him out.
+TEST_F(CacheFolder, InAHomeOfAnotherUserNothingIsMade) {
+  const std::string home = root_ + "/home", caches = home + "/.cache";
+  fs::create_directories(home);
+  chmod(root_.c_str(), 0755);
+  if (geteuid() != 0 || chown(home.c_str(), 12345, 12345) != 0) GTEST_SKIP() << "needs root";
+  EXPECT_EQ(default_with({{"HOME", home}}), "/tmp/regard-0");
+  EXPECT_EQ(default_with({{"XDG_CACHE_HOME", home}}), "/tmp/regard-0");
+  EXPECT_EQ(default_with({{"HOME", home + "/not/there"}}), "/tmp/regard-0");
+  EXPECT_EQ(default_with({{"HOME", home}}, 12345), caches + "/regard");
+  EXPECT_EQ(default_with({{"HOME", home}}, 23456), "/tmp/regard-23456");
+  EXPECT_EQ(default_with({{"HOME", root_}}), root_ + "/.cache/regard");
+  EXPECT_EQ(default_with({{"XDG_CACHE_HOME", "/tmp"}}, 12345), "/tmp/regard");  // the system's
+  fs::create_directories(caches + "/regard");                                   // by root, in earlier days
+  EXPECT_EQ(default_with({{"HOME", home}}), caches + "/regard");
 }
 
 TEST(DefaultCacheDirectory, FollowsTheEnvironment) {

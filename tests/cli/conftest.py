@@ -15,27 +15,47 @@ FORWARD = "fwd fp32 b=2 hq=4 hk=2 s=32 d=64 mask=causal lse"
 BACKWARD = "bwd fp32 b=2 hq=4 hk=2 s=32 d=64 mask=causal"
 
 
+def environment(**settings):
+    """That of the tests with these settings alone."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")} | settings
+
+
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
-def regard(cache, tmp_path):
+def regard_words(cache, tmp_path):
+    """The same of whole words, which may be anything."""
+
+    def run(*words, **settings):
+        done = subprocess.run(
+            [COMMAND, *words],
+            env=environment(REGARD_CACHE_DIR=str(cache)) | settings,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            timeout=120,
+        )
+        return types.SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def regard(regard_words):
     """regard("run", FORWARD, ...) runs the command in an empty folder and gives returncode, stdout, stderr."""
 
     def run(*arguments, **settings):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
-        environment |= {"REGARD_CACHE_DIR": str(cache), **settings}
         words = [
             str(word)
             for argument in arguments
             for word in (argument.split() if isinstance(argument, str) else [argument])
         ]
-        done = subprocess.run(
-            [COMMAND, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
-        )
-        return types.SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
+        return regard_words(*words, **settings)
 
     return run
 

@@ -12,10 +12,18 @@ CASES = [
     ("run fwd s=8 d=64 --repeat", "--repeat needs a value"),
     ("run fwd s=8 d=64 --repeat 3 --repeat 4", "--repeat can be given only once"),
     ("help run run", "only one topic can be given"),
-    ("run fwd fp32 s=8 d=64 --seed -1", "--seed: -1 is not a whole number of 0 to 18446744073709551615"),
-    ("bench fwd fp32 s=8 d=64 --seed=99999999999999999999", "--seed: 99999999999999999999 is not a whole number"),
-    ("run fwd s=8 d=64 --repeat=x", "--repeat: Value x not in range"),
-    ("run fwd s=8 d=64 --threads=-1", "threads=-1 is out of range; use 1 to 4096, or 0"),
+    ("run fwd fp32 s=8 d=64 --seed -1", "--seed: '-1' is not a whole number of 0 to 18446744073709551615"),
+    ("bench fwd fp32 s=8 d=64 --seed=99999999999999999999", "--seed: '99999999999999999999' is not a whole number"),
+    ("run fwd s=8 d=64 --repeat=x", "--repeat: 'x' is not a whole number of 0 to 1000000"),
+    ("run fwd s=8 d=64 --threads=-1", "--threads: '-1' is not a whole number of 0 to 4096"),
+    ("run fwd s=8 d=64 --threads 2147483648", "--threads: '2147483648' is not a whole number of 0 to 4096"),
+    ("explain fwd s=8 d=64 --threads 1e3", "--threads: '1e3' is not a whole number of 0 to 4096"),
+    ("bench fwd s=8 d=64 --threads 4.0", "--threads: '4.0' is not a whole number of 0 to 4096"),
+    ("bench fwd s=8 d=64 --rounds 0", "--rounds: '0' is not a whole number of 1 to 1000000"),
+    (
+        "prebuild --target=cpu-generic --profile=default --sample=-1",
+        "--sample: '-1' is not a whole number of 0 to 1000000",
+    ),
     ("run fwd fp32 s=8 d=64 hqq=4", "unknown word 'hqq=4'; did you mean 'hq'?"),
     ("run fwd fp32 s=8 d=64 mask=casual", "did you mean 'causal'?"),
     ("run fwd fp31 s=8 d=64", "did you mean 'fp32'?"),
@@ -46,14 +54,42 @@ CASES = [
     ("bench --problems=nowhere.txt", "cannot read nowhere.txt: No such file"),
     ("bench --problems=.", "cannot read .: Is a directory"),
     ("bench", "a problem is missing"),
-    ("prebuild --target=cpu-generic --profile=default --threads=-5", "threads=-5 is out of range; use 1 to 4096, or 0"),
-    ("prebuild --target=cpu-generic --profile=default --threads=4097", "threads=4097 is out of range"),
+    (
+        "prebuild --target=cpu-generic --profile=default --threads=-5",
+        "--threads: '-5' is not a whole number of 0 to 4096",
+    ),
+    (
+        "prebuild --target=cpu-generic --profile=default --threads=4097",
+        "--threads: '4097' is not a whole number of 0 to 4096",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("line", "sentence"), CASES, ids=[line or "nothing" for line, _ in CASES])
 def test_one_sentence(refused, line, sentence):
     assert sentence in refused(line)
+
+
+# Each option that takes a path or a name, with the words of its verb.
+EMPTY = [
+    *(
+        ["run", "fwd", "fp32", "s=8", "d=64", option]
+        for option in ["--in", "--out", "--q", "--sink", "--lengths-q", "--target", "--family"]
+    ),
+    *(["run", "fwd", "fp32", "s=8", "d=64", option] for option in ["--repeat", "--seed", "--threads"]),
+    *(["bench", "fwd", "fp32", "s=8", "d=64", option] for option in ["--problems", "--target", "--family"]),
+    *(["list", option] for option in ["--target", "--profile", "--tier"]),
+    ["prebuild", "--target", "cpu-generic", "--profile"],
+    ["prebuild", "--profile", "default", "--target"],
+]
+
+
+@pytest.mark.parametrize("words", EMPTY, ids=" ".join)
+@pytest.mark.parametrize("joined", [False, True])
+def test_an_empty_value_stands_for_nothing(regard_words, words, joined):
+    shown = regard_words(*words[:-1], words[-1] + "=") if joined else regard_words(*words, "")
+    assert shown.code == 2 and shown.out == ""
+    assert shown.err.startswith(f"regard: {words[-1]}") and shown.err.count("\n") == 1
 
 
 def test_unknown_family_is_refused(refused):

@@ -1,10 +1,16 @@
 """The user's own files in, results out."""
 
 import json
+import os
+import re
+import resource
 import struct
+import subprocess
 
 import numpy
 import pytest
+
+from conftest import COMMAND, environment
 
 SHAPE = (1, 16, 2, 64)
 PROBLEM = "fwd fp32 h=2 s=16 d=64 lse --repeat=0"
@@ -172,7 +178,11 @@ def test_fortran_order(refused, tmp_path):
 
 def test_unknown_tensor_name_says_the_nearest(refused, tmp_path):
     save_safetensors(tmp_path / "in.safetensors", grad_a=("F32", [0], b""))
-    assert "there is no tensor 'grad_a'; did you mean 'grad_o'?" in refused("run", PROBLEM, "--in=in.safetensors")
+    sentence = refused("run", PROBLEM, "--in=in.safetensors")
+    assert (
+        "it has no tensor that this problem reads, such as q, k and v, only 'grad_a' (did you mean 'grad_o'?)"
+        in sentence
+    )
 
 
 def test_file_for_a_tensor_that_the_problem_does_not_read(refused, tmp_path):
@@ -198,3 +208,139 @@ def test_folder_that_cannot_be_written(refused):
 
 def test_several_results_do_not_fit_one_npy(refused):
     assert "can hold one array and there are 2 results" in refused("run", PROBLEM, "--out=o.npy")
+
+
+# ---- a file of a model has other tensors too ----
+
+
+def test_tensors_that_the_problem_does_not_read_are_left_out_and_named(regard, regard_json, tmp_path):
+    values = {name: ("F32", SHAPE, value.tobytes()) for name, value in arrays("q", "k", "v").items()}
+    save_safetensors(
+        tmp_path / "in.safetensors",
+        **values,
+        **{f"model.layers.{i}.weight": ("F32", [1], bytes(4)) for i in range(20)},
+        quantized=("I16", [2], bytes(4)),  # of a type that Regard does not read
+        lse=("F32", [1], bytes(4)),
+        sinc=("F32", [1], bytes(4)),
+    )
+    shown = regard("run", PROBLEM, "--in=in.safetensors --out=o")
+    assert shown.code == 0, shown.err
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "o/o.npy"), attention(**arrays("q", "k", "v")), atol=1e-5)
+    assert shown.err.count("\n") == 1
+    assert (
+        "in.safetensors: left out, as the problem does not read them: 'sinc' (did you mean 'sink'?), 'lse', "
+        in shown.err
+    )
+    assert "'model.layers.0.weight'" in shown.err and " and 15 more" in shown.err
+    left_out = regard_json("run", PROBLEM, "--in=in.safetensors")["left_out"]
+    assert len(left_out) == 23 and {"lse", "sinc", "quantized", "model.layers.19.weight"} <= set(left_out)
+
+
+def test_a_name_that_is_nearly_a_tensor_s_is_pointed_out(regard, tmp_path):
+    one = ("F32", SHAPE, arrays("q")["q"].tobytes())
+    save_safetensors(tmp_path / "in.safetensors", q=one, k=one, sinc=("F32", [1], bytes(4)))
+    assert "'sinc' (did you mean 'sink'?)" in regard("run", PROBLEM, "--in=in.safetensors").err
+
+
+def test_one_tensor_under_two_names(refused, tmp_path):
+    one = ("F32", [1], bytes(4))
+    save_safetensors(tmp_path / "in.safetensors", **{"descale-q": one, "descale_q": one})
+    assert "descale_q is there twice" in refused("run", PROBLEM, "--in=in.safetensors")
+
+
+def test_a_tensor_of_a_type_that_is_not_read(refused, tmp_path):
+    save_safetensors(tmp_path / "in.safetensors", q=("I16", [2], bytes(4)))
+    told = "in.safetensors: 'q': it has dtype 'I16', which Regard does not read"
+    assert told in refused("run", PROBLEM, "--in=in.safetensors")
+    assert told in refused("run", PROBLEM, "--q=in.safetensors")
+
+
+def test_of_a_file_larger_than_the_memory_what_is_needed_is_read(regard, tmp_path):
+    """A terabyte, of which a file system keeps only what is not zero."""
+    values, hole = arrays("q", "k", "v"), 1 << 40
+    header, data = {"model.weights": {"dtype": "U8", "shape": [hole], "data_offsets": [0, hole]}}, b""
+    for name, value in values.items():
+        start = hole + len(data)
+        data += value.tobytes()
+        header[name] = {"dtype": "F32", "shape": SHAPE, "data_offsets": [start, hole + len(data)]}
+    text = json.dumps(header).encode()
+    with open(tmp_path / "in.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        try:
+            file.seek(hole, 1)
+            file.write(data)
+        except OSError:
+            pytest.skip("this file system has no files of a terabyte")
+    shown = regard("run", PROBLEM, "--in=in.safetensors --out=o")
+    assert shown.code == 0, shown.err
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "o/o.npy"), attention(**values), atol=1e-5)
+    shown = regard("run fwd fp32 h=2 s=16 d=64 --repeat=0 --convert --in=in.safetensors --out=o.npy")
+    assert shown.code == 0, shown.err
+
+
+def test_an_array_of_another_shape_is_refused_unread(refused, tmp_path):
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }\n" % (1 << 38)
+    with open(tmp_path / "q.npy", "wb") as file:
+        file.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header)
+        try:
+            file.truncate(file.tell() + (1 << 40))
+        except OSError:
+            pytest.skip("this file system has no files of a terabyte")
+    assert f"it holds float32 [{1 << 38}], but q of this problem is" in refused("run", PROBLEM, "--q=q.npy")
+
+
+# ---- a file appears whole or not at all ----
+
+
+def limited(command, folder, size, **streams):
+    """Run where no file may be larger."""
+    return subprocess.run(
+        [COMMAND, *command.split()],
+        cwd=folder,
+        env=environment(REGARD_CACHE="off"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+        timeout=60,
+        **streams,
+    )
+
+
+@pytest.mark.parametrize("out", ["o.npy", "o.safetensors", "made/of/folders"])
+def test_of_a_file_that_is_too_large_nothing_is_left(tmp_path, out):
+    run = "run fwd fp32 h=2 s=16 d=64 --repeat=0 --out=" + out
+    for left in [[], ["o.npy"]]:  # and what was there stays
+        for name in left:
+            (tmp_path / name).write_bytes(b"before")
+        done = limited(run, tmp_path, 1024, capture_output=True, text=True)
+        assert done.returncode == 2 and done.stdout == ""
+        assert re.fullmatch(rf"regard: cannot write {out}(/o.npy)?: File too large\n", done.stderr)
+        assert [path.name for path in tmp_path.iterdir()] == left
+        assert all((tmp_path / name).read_bytes() == b"before" for name in left)
+
+
+@pytest.mark.parametrize("command", ["completion bash", "help problem", "info --json", "--help"])
+def test_standard_output_that_is_too_large(tmp_path, command):
+    with open(tmp_path / "out", "w") as out:
+        done = limited(command, tmp_path, 16, stdout=out, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 4 and done.stderr == "regard: cannot write to standard output: File too large\n"
+
+
+def test_a_result_takes_the_place_of_what_was_there(regard, tmp_path):
+    (tmp_path / "o.npy").write_bytes(b"before")
+    (tmp_path / "link.npy").symlink_to("o.npy")
+    for name in ["o.npy", "link.npy"]:
+        assert regard(f"run fwd fp32 h=2 s=16 d=64 --repeat=0 --out={name}").code == 0
+        assert numpy.load(tmp_path / name).shape == SHAPE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.npy", "o.npy"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user, who may not write")
+def test_a_missing_permission_is_called_that():
+    done = subprocess.run(
+        [COMMAND, "run", "fwd fp32 s=8 d=64", "--repeat=0", "--no-check", "--out=/root-only/o.npy"],
+        cwd="/",
+        preexec_fn=lambda: os.setuid(12345),
+        capture_output=True,
+        text=True,
+        env=environment(REGARD_CACHE="off"),
+    )
+    assert done.returncode == 2 and done.stderr == "regard: cannot write /root-only/o.npy: Permission denied\n"

@@ -62,7 +62,6 @@ TEST(Safetensors, SaysWhatIsWrong) {
       {safetensors(std::string(100000, '['), ""), "not a JSON object"},
       {safetensors(R"({"q":1})", ""), "not described by an object"},
       {safetensors(R"({"q":{}})", ""), "has no dtype"},
-      {safetensors(R"({"q":{"dtype":"F4","shape":[0],"data_offsets":[0,0]}})", ""), "dtype 'F4'"},
       {safetensors(R"({"q":{"dtype":"U8","shape":[-1],"data_offsets":[0,0]}})", ""), "whole numbers"},
       {safetensors(R"({"q":{"dtype":"U8","shape":[1.5],"data_offsets":[0,0]}})", ""), "whole numbers"},
       {safetensors(R"({"q":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", "x"), "two data_offsets"},

@@ -38,8 +38,8 @@ class RememberedCompiler : public testing::Test {
   std::string installed_here() const { return "InstalledDir: " + folder_ + "\n"; }
   std::string called_as(const std::string& path) const { return "COLLECT_GCC=" + path + "\n"; }
   std::string identity(const std::string& program) {
-    const Result<std::string> identity = identify_compiler(program, &memory_);
-    return identity ? *identity : identity.error().message;
+    const Result<CompilerAnswer> answer = identify_compiler(program, &memory_);
+    return answer ? answer->identity : answer.error().message;
   }
   std::uintmax_t asked() const {
     std::error_code none;

@@ -6,12 +6,16 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "base/machine.h"
@@ -129,16 +133,24 @@ TEST_F(HostCompiler, BothStreamsAndASignalAreReported) {
   EXPECT_THAT(failed.error().message, HasSubstr("to-error"));
 }
 
-TEST_F(HostCompiler, OptionsInTheEnvironmentAreNotTaken) {
-  setenv("CCC_OVERRIDE_OPTIONS", "+-O0", 1);
-  setenv("DEPENDENCIES_OUTPUT", (folder_ + "/dependencies").c_str(), 1);
-  const Result<Compiled> result =
-      compiler(fake("telling",
-                    "echo \"with [${CCC_OVERRIDE_OPTIONS-unset}|${DEPENDENCIES_OUTPUT-unset}]\"; false"))
-          ->compile(request(answer));
-  for (const char* name : {"CCC_OVERRIDE_OPTIONS", "DEPENDENCIES_OUTPUT"}) unsetenv(name);
-  ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().message, HasSubstr("with [unset|unset]"));
+// A FIFO was waited for, /dev/zero and 3 GB were read, and a folder was an error that no fallback follows.
+TEST_F(HostCompiler, OutputThatIsNoFileOrTooLongIsAFailure) {
+  const auto find_output = std::string("while [ \"$1\" != -o ]; do shift; done\n");
+  for (const auto& [make, words] : std::vector<std::pair<std::string, std::string>>{
+           {"mkfifo \"$2\"", "of its output: it is not a file, exit code 0"},
+           {"mkdir \"$2\"", "of its output: it is not a file, exit code 0"},
+           {"ln -s /dev/zero \"$2\"", "of its output: it is a link, exit code 0"},
+           {"ln -s /nonexistent \"$2\"", "of its output: it is a link, exit code 0"},
+           {"truncate -s 3G \"$2\"", "of its output: it is larger than 67108864 bytes, exit code 0"},
+           {": > \"$2\"", "no output, exit code 0"},
+           {":", "no output, exit code 0"}}) {
+    const auto start = std::chrono::steady_clock::now();
+    const Result<Compiled> failed = compiler(fake("odd", find_output + make))->compile(request(answer));
+    ASSERT_FALSE(failed) << make;
+    EXPECT_EQ(failed.error().kind, ErrorKind::no_kernel) << "so that the fallback answers";
+    EXPECT_THAT(failed.error().message, HasSubstr("compiling kernel failed (" + words + ")"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60)) << make;
+  }
 }
 
 TEST_F(HostCompiler, SuccessWithoutOutputIsAFailure) {
@@ -245,8 +257,8 @@ TEST_F(HostCompiler, ChildrenInheritNoFiles) {
   const Result<Compiled> failed = cxx->compile(request(answer));
   close(leaked);
   ASSERT_FALSE(failed);
-  // 0, 1, 2 and the folder that ls has open.
-  EXPECT_THAT(failed.error().message, testing::EndsWith("said:\n0\n1\n2\n3\n"));
+  // 0, 1, 2, the folder that ls has open, and the lifeline.
+  EXPECT_THAT(failed.error().message, testing::EndsWith("said:\n0\n1\n10\n2\n3\n"));
 }
 
 TEST_F(HostCompiler, WorksWhereTheProgramIgnoresItsChildren) {
@@ -379,6 +391,7 @@ TEST(CompileCommand, PastesIntoAShell) {
   constexpr std::string_view quick[] = {"-O1"};
   EXPECT_EQ(shell_text(host_compile_command("/opt/my tools/c++", {"-O2"}, quick, "a.cpp", "it's.so")),
             "'/opt/my tools/c++' -O2 -O1 -shared -nostdlib -lc -x c++ -o 'it'\\''s.so' a.cpp");
+  EXPECT_EQ(shell_text({"c++", "it's\\one\nline\x1b"}), "c++ $'it\\'s\\\\one\\nline\\x1b'");
 }
 
 TEST(QuickOptions, AreThoseOfTheCompilersThatKnowThem) {
@@ -403,6 +416,63 @@ TEST(CompileJobs, AreBoundedByCoresAndMemory) {
   EXPECT_EQ(compile_jobs(0, 64, 1'000'000'000), 3);
   EXPECT_EQ(compile_jobs(0, 8, 0), 1);
   EXPECT_EQ(compile_jobs(5, 1, 0), 5);
+}
+
+/// A process in which `body` runs; whether it gave true.
+bool in_a_process(const std::function<bool()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(body() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+
+// Before, anybody could take all places by names that he could guess, and each compile took 300 s longer.
+TEST(CompileSlot, NobodyElseCanTakeThePlaces) {
+  EXPECT_TRUE(in_a_process([] {
+    std::vector<int> taken;
+    for (int number = 0; number < 64; ++number) {
+      const std::string name = "regard-compile-" + std::to_string(geteuid()) + "-" + std::to_string(number);
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      name.copy(address.sun_path + 1, name.size());
+      taken.push_back(socket(AF_UNIX, SOCK_DGRAM, 0));
+      bind(taken.back(), reinterpret_cast<const sockaddr*>(&address),
+           static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
+    }
+    const TemporaryFolder runtime;
+    setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
+    const auto start = std::chrono::steady_clock::now();
+    const CompileSlot slot(30);
+    return std::chrono::steady_clock::now() - start < std::chrono::seconds(10);
+  }));
+}
+
+TEST(CompileSlot, LiesInAFolderOfThisUserAlone) {
+  const TemporaryFolder runtime;
+  const auto places = [&] {
+    std::error_code none;
+    fs::directory_iterator items(runtime.path() + "/regard", none);
+    return none ? -1 : std::distance(begin(items), end(items));
+  };
+  EXPECT_TRUE(in_a_process([&] {
+    setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
+    {
+      const CompileSlot slot(30);
+      if (places() != 1) return false;
+    }
+    return places() == 0;
+  }));
+  fs::remove_all(runtime.path() + "/regard");
+  fs::permissions(runtime.path(), fs::perms::all);  // others can write there
+  EXPECT_TRUE(in_a_process([&] {
+    setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
+    const CompileSlot slot(30);
+    return places() == -1;
+  }));
 }
 
 TEST(CompileSlot, WhoWaitsForOneTooLongGoesOn) {

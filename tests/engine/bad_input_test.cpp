@@ -189,19 +189,36 @@ TEST(BadPointer, IsNamedByItsParameter) {
   regard_plan_destroy(made);
 }
 
-// A defect that is known: the caller's word is quoted as it is, so a line break in it breaks the sentence.
-TEST(BadWord, ALineBreakInItDoesNotReachTheSentence) {
+// A word of somebody else is shown, and does nothing: no line break, no control of a terminal, no other
+// direction.
+TEST(BadWord, IsShownAndDoesNothing) {
   const Call call("fwd fp32 h=1 s=8 d=8");
   regard_problem* problem = nullptr;
   regard_plan* plan = nullptr;
-  for (const char* json : {"{\"sofcap\\n\": 3}", "{\"mask\": \"causal\\n\"}"}) {
-    expect_refusal(regard_problem_from_json(json, &problem), REGARD_INVALID, "ca", json);
-  }
+  char* text = nullptr;
+  const std::string word = "x\n\x1b[31m\u202e\xff", shown = "x\\n\\x1b[31m\\u202e\\xff";
+  const auto expect_shown = [&](regard_status status, const char* input) {
+    expect_refusal(status, REGARD_INVALID, shown, input);
+  };
   regard_plan_options target = REGARD_PLAN_OPTIONS_INIT, family = REGARD_PLAN_OPTIONS_INIT;
-  target.target = "cpu-avx2\n";
-  expect_refusal(regard_plan_create(call.problem, &target, &plan), REGARD_INVALID, "cpu-avx2", "target");
-  family.family = "forward\n";
-  expect_refusal(regard_plan_create(call.problem, &family, &plan), REGARD_INVALID, "forward", "family");
+  target.target = family.family = word.c_str();
+  expect_shown(regard_plan_create(call.problem, &target, &plan), "target");
+  expect_shown(regard_plan_create(call.problem, &family, &plan), "family");
+  expect_shown(regard_explain(call.problem, nullptr, word.c_str(), &text), "format");
+  expect_shown(regard_list(word.c_str(), nullptr, &text), "target of a list");
+  expect_shown(regard_list("cpu-generic", word.c_str(), &text), "profile");
+  expect_shown(regard_cache(word.c_str(), &text), "verb");
+  expect_shown(regard_prepare_kernel(word.c_str(), &text), "kernel");
+
+  const std::string bare = "x\x1b[31m\u202e\xff";  // the text of a problem is split at line breaks
+  for (const std::string start : {"", "mask=", "fwd fp32 s=8 d=8 bias=", "s="}) {
+    expect_refusal(regard_problem_parse((start + bare).c_str(), &problem), REGARD_INVALID,
+                   "x\\x1b[31m\\u202e\\xff", start);
+  }
+  for (const std::string json : {R"({"x\n\u001b[31m\u202e": 3})", R"({"mask": "x\n\u001b[31m\u202e"})"}) {
+    expect_refusal(regard_problem_from_json(json.c_str(), &problem), REGARD_INVALID, "x\\n\\x1b[31m\\u202e",
+                   json);
+  }
 }
 
 // ---- tensors -------------------------------------------------------------------------------------------

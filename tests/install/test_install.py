@@ -109,6 +109,36 @@ def test_destdir_is_respected(tmp_path):
     assert (tmp_path / "opt/regard/bin/regard").exists()
 
 
+@pytest.fixture(scope="module")
+def unbuilt(tmp_path_factory):
+    """As `./dev demo` configures; nothing is built yet."""
+    folder = tmp_path_factory.mktemp("unbuilt")
+    options = ["-DREGARD_TESTS=OFF", "-DREGARD_PYTHON=OFF"]
+    run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *options)
+    return folder
+
+
+def test_what_the_demo_builds_is_all_that_is_installed(unbuilt):
+    """It builds the command alone: the library, the scripts for shells and the rest must come with it."""
+    assert "--target regard_cli\n" in (ROOT / "dev").read_text()
+    commands = run("ninja", "-C", unbuilt, "-t", "commands", "regard_cli")
+    script = (unbuilt / "cmake_install.cmake").read_text()
+    named = set(re.findall(r'"(/[^"$:]+)"', script))
+    built = {path for path in named if path.startswith(str(unbuilt)) and "manifest" not in path}
+    assert {"regard", "regard.bash", "libregard.so.0.1.0"} <= {os.path.basename(path) for path in built}
+    for path in built:
+        assert os.path.exists(path) or os.path.relpath(path, unbuilt) in commands, path
+
+
+def test_of_a_build_that_is_not_complete_nothing_is_installed(unbuilt, tmp_path):
+    done = subprocess.run(
+        ["cmake", "--install", unbuilt, "--prefix", tmp_path / "prefix"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode != 0
+    assert f"is not built yet, so nothing is installed; run: cmake --build {unbuilt}" in " ".join(done.stderr.split())
+    assert not (tmp_path / "prefix").exists()
+
+
 @pytest.mark.parametrize(
     "shell",
     [

@@ -47,6 +47,28 @@ def visible(
     return result
 
 
+def philox(key, counter):
+    """Philox4x32 with 7 rounds. Words are unsigned numbers below 2^32, in arrays that broadcast."""
+    (k0, k1), (c0, c1, c2, c3) = ([numpy.asarray(word, numpy.uint64) for word in words] for words in (key, counter))
+    low, high = numpy.uint64(2**32 - 1), numpy.uint64(32)
+    for _ in range(7):
+        a, b = c0 * numpy.uint64(0xD2511F53), c2 * numpy.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = b >> high ^ c1 ^ k0, b & low, a >> high ^ c3 ^ k1, a & low
+        k0, k1 = k0 + numpy.uint64(0x9E3779B9) & low, k1 + numpy.uint64(0xBB67AE85) & low
+    return c0, c1, c2, c3
+
+
+def kept(dropout, seed, offset, b, hq, sq, sk):
+    """The dropout mask by its definition in docs/semantics.md: bool [b, hq, sq, sk]."""
+    sequence, head, row, column = numpy.ogrid[:b, :hq, :sq, :sk]
+    w = philox((seed % 2**32, seed >> 32), (offset % 2**32, offset >> 32, sequence, head))
+    x = philox(w[:2], (*w[2:], row, 4 * (column // 64) + column % 8 // 2))
+    n = 2 * (column % 64 // 8) + column % 2
+    word = numpy.choose(n // 4, x)
+    byte = word >> (8 * (n % 4)).astype(numpy.uint64) & numpy.uint64(255)
+    return byte <= math.floor((1 - dropout) * 255)
+
+
 def _scores(q, k, options):
     scale = 1 / math.sqrt(q.shape[-1]) if options.scale is None else options.scale
     k = numpy.repeat(k, q.shape[1] // k.shape[1], axis=1)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,13 @@ import pytest
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
+import ceilings  # noqa: E402
 import cost_tables  # noqa: E402
 import goals  # noqa: E402
 import grid_tables  # noqa: E402
+import progress  # noqa: E402
 import table  # noqa: E402
+import timing  # noqa: E402
 
 
 def grid_line(cell, ms, peer_ms, product=400.0, **more):
@@ -84,6 +88,57 @@ def test_the_worst_cell_stands_beside_its_goal_and_is_marked():
 def test_the_full_table_has_the_ceiling_and_the_memory_of_each_cell():
     text = grid_tables.everything([grid_line("fwd bf16 d128 s2048 full", 10, 24)])
     assert "| fwd bf16 d128 s2048 full | 10.00 | 24.00 | 2.40 | 400 | 400 GFLOP/s | 1.00 | 3 / – |" in text
+
+
+def test_a_cell_without_a_ceiling_has_all_tables():
+    """Where the product would take longer than the cell, none is measured."""
+    without = grid_line("fwd bf16 d128 s2048 full", 10, 24, ceilings={})
+    assert "| fwd bf16 d128 s2048 full | 10.00 | 24.00 | 2.40 | 400 | – | – | 3 / – |" in grid_tables.everything(
+        [without]
+    )
+    goals_of = "\n".join(grid_tables.against_goals([without, grid_line("fwd bf16 d128 s8192 full", 10, 24)]))
+    assert "÷ ceiling | ≥ 0.95 | 1.00 | fwd bf16 d128 s8192 full | 1 of 1 |" in goals_of
+    assert "÷ ceiling" not in "\n".join(grid_tables.against_goals([without]))
+
+
+def product_at(gflops, clock):
+    """A 2048^3 product of a machine of that speed, and a small one to try, by a clock that only they advance."""
+
+    def call(n):
+        def multiply():
+            clock.now += 2 * n**3 / (gflops * 1e9)
+
+        return multiply
+
+    return ceilings.Ceiling(call(2048), 2.0 * 2048**3, call(256), 2.0 * 256**3)
+
+
+def test_a_ceiling_that_takes_longer_than_the_cell_is_left_out_after_a_small_trial(monkeypatch):
+    clock = types.SimpleNamespace(now=0.0)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock.now)
+    kept, left_out = ceilings.affordable({"fast": product_at(100, clock), "slow": product_at(0.2, clock)}, seconds=5)
+    assert list(kept) == ["fast"]
+    assert left_out == {"slow": "5 calls would take 7.2 min, the cell 5 s"}
+    assert clock.now < 1
+
+
+def test_progress_says_which_cell_it_is_and_how_long_the_rest_takes(monkeypatch, capsys):
+    clock = iter([0.0, 90.0, 180.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    assert list(progress.counted(["a", "b", "c"], str.upper)) == ["a", "b", "c"]
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == ["[1/3] A", "[2/3] B (about 3.0 min left)", "[3/3] C (about 1.5 min left)"]
+
+
+PROGRAMS = {path.stem: path.read_text() for path in BENCH.glob("*.py")}
+DRAWN = ("table", "gpu_plot")  # programs that measure nothing
+
+
+@pytest.mark.parametrize("name", [name for name, text in PROGRAMS.items() if "__main__" in text and name not in DRAWN])
+def test_every_benchmark_tells_its_progress(name):
+    """By the one way there is: `counted`, or Run.each, which uses it."""
+    assert "counted(" in PROGRAMS[name] or "this.each(" in PROGRAMS[name]
 
 
 def test_few_rows_have_a_table_and_no_goal():

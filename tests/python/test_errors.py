@@ -193,6 +193,21 @@ CASES = {
         ValueError,
         ["tensor's name", "NUL"],
     ),
+    "a control of a terminal": (
+        lambda: regard.Problem("fwd fp32 s=8 d=16 x\x1b[31m\u202e"),
+        ValueError,
+        [r"'x\x1b[31m\u202e'"],
+    ),
+    "a control in a tensor": (
+        lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(**{"x\n\x1b[31m": GOOD}),
+        ValueError,
+        [r"'x\n\x1b[31m'"],
+    ),
+    "a control in a target": (
+        lambda: regard.explain("fwd fp32 d=8 s=8", target="x\n\x1b[31m"),
+        ValueError,
+        [r"'x\n\x1b[31m'"],
+    ),
     "half a character": (lambda: regard.Problem("fwd fp32 s=8 d=\ud800"), ValueError, ["surrogate"]),
     "megabytes": (
         lambda: regard.Problem("fwd fp32 s=8 d=16 " + "é" * (1 << 23)),

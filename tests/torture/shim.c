@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,10 +56,9 @@ COUNTED(int, renameat, (int from, const char* old, int to, const char* name), (f
 COUNTED(int, unlinkat, (int folder, const char* name, int flags), (folder, name, flags))
 COUNTED(int, mkdir, (const char* path, mode_t mode), (path, mode))
 COUNTED(char*, mkdtemp, (char* path), (path))
-COUNTED(int, posix_spawn,
-        (pid_t * process, const char* path, const posix_spawn_file_actions_t* actions,
-         const posix_spawnattr_t* attributes, char* const* words, char* const* environment),
-        (process, path, actions, attributes, words, environment))
+COUNTED(int, pipe2, (int ends[2], int flags), (ends, flags))
+/* Around vfork, which nothing else can stand in front of. */
+COUNTED(int, pthread_sigmask, (int how, const sigset_t* set, sigset_t* before), (how, set, before))
 
 int flock(int file, int operation) {
   count();

@@ -155,6 +155,7 @@ def in_place(path, data):
         "a pipe": lambda: os.mkfifo(path),
         "writable by others": lambda: written(0o666),
         "writable by the group": lambda: written(0o620),
+        "4 GiB, most of them on no disk": lambda: (written(0o600), os.truncate(path, 4 << 30)),
     }
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from places import ROOT
-from torture import LIBRARY
+from torture import HERE, LIBRARY, OTHER, PROBLEM
 
 HEADER = "kernels/cpu/softmax.h"
 KERNEL = "kernels/cpu/forward.cpp"
@@ -109,3 +109,23 @@ def test_a_library_that_was_rebuilt_hits(place, right):
     assert rebuilt.read_bytes() != LIBRARY.read_bytes()
     done = place.run("run", library=rebuilt)
     assert (done.bits, done.tier) == (right, "cache")
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["itself", "behind a wrapper"])
+def test_a_compiler_that_is_replaced_in_mid_process(place, right, wrapped):
+    """While it compiles the first kernel, which is used and not kept; the next one is kept under what it is now."""
+    compiler, newer, wrapper = (place.folder / name for name in ("c++", "newer", "wrapper"))
+    text = (HERE / "compiler.sh").read_text()
+    replaces = f'[ ! -e "{newer}" ] || mv "{newer}" "{compiler}"\n'
+    compiler.write_text(text.replace('echo "start', replaces + 'echo "start', 1))
+    newer.write_text(text.replace("version 1", "version 2"))
+    wrapper.write_text(f'#!/bin/sh\nexec "{compiler}" "$@"\n')
+    for path in (compiler, newer, wrapper):
+        path.chmod(0o700)
+    done = place.run("loop", PROBLEM, OTHER, REGARD_CXX=wrapper if wrapped else compiler)
+    assert [line["plan"]["stages"][0]["tier"] for line in done.lines] == ["compile"] * 2
+    assert done.lines[0]["bits"] == right
+    (warning,) = done.warnings
+    assert "was replaced after it was asked what it is" in warning
+    (entry,) = [entry["manifest"] for entry in place.verb("list") if "kernel" in entry["manifest"]]
+    assert " d=31 " in entry["kernel"] and entry["compiler"].startswith("torture version 2")

@@ -6,6 +6,7 @@ import random
 import signal
 import time
 
+import pytest
 from torture import finish, killed_after, wait_until, whole, with_nvrtc
 
 KILLS = 100
@@ -23,7 +24,7 @@ def recover(place, right):
 
 
 def expect_gc_leaves_only_entries(place):
-    wait_until(lambda: place.log.read_text().count("end") == place.compiles)  # compilers outlive the killed
+    wait_until(lambda: not place.living_compilers(), 1)  # they ended with those who called them
     time.sleep(2.1)  # so long gc gives those who have just made a file to lock it
     left = place.verb("gc")
     assert left["litter"] == 0
@@ -142,6 +143,25 @@ def test_a_dead_holder_is_followed_at_once_though_its_forked_child_lives(place, 
         assert (done.bits, done.tier) == (right, "compile")
         os.kill(child, 0)  # it lives
         os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
+def test_a_hanging_compiler_ends_with_the_process_that_is_killed(place, how):
+    """And what it has started itself: here `sleep`."""
+    # A shell may have started these tests with SIGINT ignored.
+    process = place.start("run", PAUSE="600", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    with killed_after(process):
+        place.wait_for_compile()
+        wait_until(lambda: len(place.living_compilers()) == 2)
+        process.send_signal(how)
+        process.wait()
+        wait_until(lambda: not place.living_compilers(), 1)
+
+
+def test_a_forked_child_that_ends_leaves_its_parents_compiler_alone(place, right):
+    done = place.run("fork", PAUSE="0.5", REGARD_CACHE="off")
+    assert [line["bits"] for line in done.lines] == [right] * 2
+    assert [line["plan"]["stages"][0]["tier"] for line in done.lines] == ["compile"] * 2
 
 
 def test_a_live_holder_is_left_behind_after_the_deadline_and_named(place, right):

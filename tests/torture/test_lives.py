@@ -12,7 +12,7 @@ import time
 
 import pytest
 from places import BUILD, ROOT
-from torture import LIBRARY, OTHER, PROBLEM, each_compiler, wait_until, with_nvrtc
+from torture import LIBRARY, OTHER, PROBLEM, each_compiler, finish, wait_until, with_nvrtc
 
 
 def test_a_failing_compile_says_everything_once_per_process(place):
@@ -50,6 +50,40 @@ def test_a_failing_compile_is_answered_by_the_generic_kernel(place):
     assert "exit code 3" in done.fallback
 
 
+def test_when_the_fallback_fails_too_what_failed_first_is_said_first(place):
+    wanted = place.run("run", FAILS="1", REGARD_STRICT="1").error
+    error = place.run("run", FAILS="1", REGARD_BUILT_IN="off").error
+    first, second = error.split("the fallback cannot answer either: ")
+    compiled = r"compiling (\w+) failed"
+    assert re.findall(compiled, first) == re.findall(compiled, wanted) != re.findall(compiled, second)
+
+    error = place.run("run", REGARD_JIT="off", REGARD_BUILT_IN="off").error
+    first, second = error.split("; the fallback cannot answer either: ")
+    assert "generic" not in first and "generic_forward" in second
+
+
+@pytest.mark.parametrize("closed", [(2,), (0, 2), (1,), (0, 1, 2)], ids=str)
+def test_lines_for_a_closed_stderr_are_in_no_file_of_ours(place, right, closed):
+    """What is opened while a standard stream is closed gets its number."""
+
+    def close_them():
+        for stream in closed:
+            os.close(stream)
+
+    for tier in ("compile", "cache"):
+        process = place.start("threads", REGARD_LOG="all", PAUSE="0.5", preexec_fn=close_them)
+        if tier == "compile":
+            place.wait_for_compile()
+            assert not {str(stream) for stream in closed} & {*os.listdir(f"/proc/{process.pid}/fd")}
+        done = finish(process)
+        if 1 not in closed:
+            assert (done.bits, done.tier) == (right, tier)
+        assert place.compiles == 1
+        assert [entry for entry in place.verb("verify") if "problem" in entry] == []
+        assert place.files() == [place.entry.name]
+        assert place.litter() == []
+
+
 def test_threads_that_race_compile_once(place, right):
     done = place.run("threads", PAUSE="0.2")
     assert (done.bits, done.tier, place.compiles) == (right, "compile", 1)
@@ -85,18 +119,15 @@ def test_a_child_forked_while_nvrtc_compiles_makes_another_kernel(place, right):
 
 
 def test_exit_during_a_compile_is_quick_and_harmless(place, right):
-    compilers = set()  # which outlive those who called them
     for _ in range(10):
         place.forget_compiles()
         start = time.monotonic()
-        done = place.run("exit", PAUSE="0.5")
+        done = place.run("exit", PAUSE="600")
         assert (done.code, done.err) == (0, "")
         assert time.monotonic() - start < 3
-        compilers |= set(re.findall(r"start (\d+)", place.log.read_text()))
+        wait_until(lambda: not place.living_compilers(), 1)
     done = place.run()
     assert (done.bits, done.tier) == (right, "compile")
-    assert len(compilers) == 10
-    wait_until(lambda: not any(os.path.exists(f"/proc/{compiler}") for compiler in compilers))
     time.sleep(2.1)
     place.verb("gc")
     assert place.litter() == []

@@ -5,7 +5,7 @@ import re
 import threading
 import time
 
-from torture import each_compiler, finish, libc, whole
+from torture import each_compiler, finish, killed_after, libc, whole
 
 PROBLEMS = [f"fwd fp32 h=1 s=16 d={d} mask=causal" for d in range(65, 97)]
 
@@ -45,6 +45,19 @@ def test_32_processes_with_a_key_each_compile_two_at_a_time(place):
     assert len({one.bits for one in done}) == 32
     assert (again.counters["cached"], again.counters["compiled"]) == (32, 0)
     assert place.litter() == []
+
+
+def test_places_among_the_compiles_lie_where_the_user_runs(place, right):
+    """In the folder of his login where there is one, and nobody else can write to it."""
+    runtime = place.folder / "runtime"
+    runtime.mkdir(mode=0o700)
+    with killed_after(place.start("run", PAUSE="20", XDG_RUNTIME_DIR=runtime)) as holder:
+        place.wait_for_compile()
+        (held,) = (runtime / "regard").iterdir()
+        assert str(holder.pid) in held.read_text()
+        assert held.name not in place.files()
+    assert place.run("run", XDG_RUNTIME_DIR=runtime).bits == right
+    assert list((runtime / "regard").iterdir()) == []
 
 
 def start_all(place, problems, **how):

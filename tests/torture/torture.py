@@ -51,7 +51,8 @@ class Place:
         self.temporary.mkdir(parents=True)
         self.log = folder / "compiles"
         self.log.touch()
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
+        others = ("REGARD_", "XDG_RUNTIME_DIR")  # so that all that they share lies in the cache folder
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
         self.environment = kept | {
             "REGARD_CACHE_DIR": str(self.cache),
             "REGARD_CXX": str(HERE / "compiler.sh"),
@@ -97,6 +98,18 @@ class Place:
     @property
     def compiles(self):
         return self.log.read_text().count("start")
+
+    def living_compilers(self):
+        """Their numbers, and those of what they have started."""
+        groups = {int(line.split()[1]) for line in self.log.read_text().splitlines() if line.startswith("start")}
+        living = []
+        for process in pathlib.Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                _, _, after = (process / "stat").read_text().rpartition(") ")
+                state, _, group = after.split()[:3]
+                if int(group) in groups and state != "Z":
+                    living.append(int(process.name))
+        return living
 
     def forget_compiles(self):
         self.log.write_text("")

@@ -7,13 +7,15 @@
 namespace regard {
 
 /// In C++ the compiler would go on in 64 bits, with products that take several instructions.
-REGARD_DEVICE philox::Product multiply_wide(u32 x, u32 y) {
-  philox::Product product;
-  asm("{\n .reg .b64 both;\n mul.wide.u32 both, %2, %3;\n mov.b64 {%0, %1}, both;\n}"
-      : "=r"(product.low), "=r"(product.high)
-      : "r"(x), "r"(y));
-  return product;
-}
+struct MultiplyWide {
+  REGARD_DEVICE philox::Product operator()(u32 x, u32 y) const {
+    philox::Product product;
+    asm("{\n .reg .b64 both;\n mul.wide.u32 both, %2, %3;\n mov.b64 {%0, %1}, both;\n}"
+        : "=r"(product.low), "=r"(product.high)
+        : "r"(x), "r"(y));
+    return product;
+  }
+};
 
 /// All ones in the low half where byte `first` of `x` has its highest bit, and in the high half where the
 /// next byte has it.

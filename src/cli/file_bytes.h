@@ -1,0 +1,32 @@
+// The bytes of a file, as far as they are needed.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace regard::cli {
+
+/// Room for all bytes of a file, of which those are read that are asked for: the file of a model may be
+/// larger than the memory. What is not read yet is zero. Failures are errors that name the file.
+class FileBytes {
+ public:
+  explicit FileBytes(std::string path);
+  ~FileBytes();
+  FileBytes(const FileBytes&) = delete;
+  FileBytes& operator=(const FileBytes&) = delete;
+
+  std::span<const std::byte> all() const { return {memory_, size_}; }
+  /// A part of all().
+  void read(std::span<const std::byte> part);
+
+ private:
+  [[noreturn]] void fail(const char* why) const;
+
+  std::string path_;
+  int file_;
+  std::byte* memory_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace regard::cli

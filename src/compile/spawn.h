@@ -1,0 +1,46 @@
+// Starts a program that ends with this process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/own_descriptor.h"
+
+namespace regard {
+
+/// A pipe whose one end only this process has, and whose other end all that it starts have. When this process
+/// ends, whatever ends it, the kernel closes the one and for that kills the process group at the other: so
+/// the owner of that end, and the signal that tells it of a change, are set by the child.
+/// A parent's death signal would not do: the programs that a compiler starts in turn do not get it.
+class Lifeline {
+ public:
+  Lifeline();
+  /// Those who live on, a compile server say, are not killed when this process ends later.
+  ~Lifeline();
+  Lifeline(const Lifeline&) = delete;
+  Lifeline& operator=(const Lifeline&) = delete;
+
+  explicit operator bool() const { return ours_ && theirs_; }
+  int ours() const { return ours_.number(); }
+  int theirs() const { return theirs_.number(); }
+
+ private:
+  OwnDescriptor ours_, theirs_;
+};
+
+struct Spawn {
+  std::vector<std::string> command;  ///< the first is an absolute path
+  std::vector<std::string> environment;
+  std::string folder;  ///< its working folder
+  int output;          ///< its standard output and error
+  const Lifeline& lifeline;
+};
+
+/// The program becomes the leader of its own process group, so that its children can be killed with it. It
+/// has no open file but the standard streams and its end of the lifeline. Gives errno, or 0 with `process`
+/// set.
+int spawn(Spawn, pid_t& process);
+
+}  // namespace regard

@@ -1,0 +1,64 @@
+"""A GPU drops what a CPU drops, bit for bit: with PyTorch."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
+import regard  # noqa: E402
+
+B, HQ, HK, SQ = 3, 6, 2, 300
+# Seed and offset: all 64 bits of both count.
+DRAWS = [(0, 0), (11, 3 * 2**32), (2**63 + 1, 2**32 + 7), (2**64 - 1, 2**64 - 1)]
+
+
+def inputs(d, rows_q=(B, SQ), rows_k=None, hq=HQ, hk=HK):
+    """All weights of a row are equal, and each key has a column of O: where it is 0 the weight was dropped."""
+    rows_k = rows_k or (B, d)
+    q, k = torch.zeros(*rows_q, hq, d), torch.zeros(*rows_k, hk, d)
+    v = torch.eye(d).repeat(rows_k[-1] // d, 1)[:, None].expand(*rows_k, hk, d)
+    return [x.to(torch.bfloat16).contiguous() for x in (q, k, v)]
+
+
+def on_gpu(value):
+    return value.cuda() if isinstance(value, torch.Tensor) else value
+
+
+def both(given, **options):
+    """O and the mask of the GPU, and the CPU's mask."""
+    options |= {"dropout": 0.3, "dropout_mask": True}
+    of_gpu = {name: on_gpu(value) for name, value in options.items()}
+    o, kept = regard.attention(*map(on_gpu, given), target="cuda", **of_gpu)
+    return o.cpu(), kept.cpu(), regard.attention(*given, **options)[1]
+
+
+@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize(("seed", "offset"), DRAWS)
+def test_masks_are_the_cpus(seed, offset, d):
+    in_memory = torch.from_numpy(numpy.array([seed, offset], "uint64").view("int64"))
+    for options in ({"seed": seed, "offset": offset}, {"seed": in_memory}):
+        o, kept, expected = both(inputs(d), **options)
+        assert torch.equal(kept, expected)
+        assert torch.equal(o.transpose(1, 2) != 0, expected.bool())
+
+
+def test_a_head_has_its_mask_however_many_there_are():
+    _, kept, _ = both(inputs(64), seed=5, offset=2**32)
+    for b, hq, hk in ((1, 1, 1), (2, 3, 1), (3, 4, 4)):
+        _, fewer, _ = both(inputs(64, (b, SQ), (b, 64), hq, hk), seed=5, offset=2**32)
+        assert torch.equal(fewer, kept[:b, :hq])
+
+
+def test_packed_sequences_have_the_masks_of_dense_ones():
+    rows, d = [33, 0, SQ, 5], 64
+    offsets = [torch.tensor([0, *torch.tensor(x).cumsum(0)], dtype=torch.int32) for x in (rows, [d] * len(rows))]
+    given = inputs(d, (sum(rows),), (d * len(rows),))
+    o, kept, expected = both(given, seed=7, offset=8, offsets_q=offsets[0], offsets_k=offsets[1], sq=SQ, sk=d)
+    assert torch.equal(kept, expected)
+    assert torch.equal(o.transpose(0, 1) != 0, expected.bool())
+    _, dense, _ = both(inputs(d, (len(rows), SQ), (len(rows), d)), seed=7, offset=8)
+    for i, count in enumerate(rows):
+        assert torch.equal(kept[:, offsets[0][i] : offsets[0][i] + count], dense[i, :, :count])
