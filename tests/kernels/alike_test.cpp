@@ -15,8 +15,8 @@ TEST_P(Alike, ForwardIsRight) {
     CaseOptions options;
     options.numbers = &numbers;
     for (const std::string dtype : {"fp32", "bf16", "fp16"}) {
-      expect_right("fwd " + dtype + " h=1 sq=70 sk=1500 d=64 dv=40 lse", {GetParam(), "", 2}, options);
-      expect_right("fwd " + dtype + " h=1 sq=70 sk=700 d=96 mask=causal sink lse", {GetParam(), "", 2},
+      expect_right("fwd " + dtype + " h=1 sq=20 sk=1500 d=64 dv=40 lse", {GetParam(), "", 2}, options);
+      expect_right("fwd " + dtype + " h=1 sq=40 sk=700 d=96 mask=causal sink lse", {GetParam(), "", 2},
                    options);
       expect_right("fwd " + dtype + " hq=2 hk=1 sq=1 sk=3000 d=64 lse", {GetParam(), "", 2}, options);
       expect_right("fwd " + dtype + " h=1 sq=5 sk=900 d=32 bias=11 dropout=0.2 lse",
@@ -30,7 +30,7 @@ TEST_P(Alike, BackwardIsRight) {
     CaseOptions options;
     options.numbers = &numbers;
     for (const std::string dtype : {"fp32", "bf16", "fp16"}) {
-      expect_right("bwd " + dtype + " h=1 s=600 d=64", {GetParam(), "", 2}, options);
+      expect_right("bwd " + dtype + " h=1 s=400 d=64", {GetParam(), "", 2}, options);
       expect_right("bwd " + dtype + " b=2 hq=4 hk=2 sq=130 sk=200 d=32 dv=48 mask=causal sink",
                    {GetParam(), "", 2}, options);
       expect_right("bwd " + dtype + " b=3 h=2 sq=130 sk=100 d=32 bias=11 dbias dropout=0.2",
