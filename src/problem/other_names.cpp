@@ -10,13 +10,7 @@
 namespace regard {
 namespace {
 
-struct Row {
-  std::string_view names;  ///< of others, in lower case
-  std::string_view word;   ///< ours, with an example's value
-  std::string_view note = {};
-};
-
-constexpr Row table[] = {
+constexpr OtherNames table[] = {
     {"forward fw", "fwd"},
     {"backward bw grad", "bwd"},
     {"torch.float32 single", "fp32"},
@@ -107,15 +101,15 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-const Row* row_of(std::string_view name) {
+const OtherNames* row_of(std::string_view name) {
   static const auto& names = *new std::vector<std::string_view>([] {
     std::vector<std::string_view> all;
-    for (const Row& row : table)
+    for (const OtherNames& row : table)
       for (const std::string_view other : split(row.names, " ")) all.push_back(other);
     return all;
   }());
   const std::string_view nearest = nearest_within(name, names, 4);
-  for (const Row& row : table)
+  for (const OtherNames& row : table)
     for (const std::string_view other : split(row.names, " "))
       if (!nearest.empty() && other == nearest) return &row;
   return nullptr;
@@ -135,6 +129,10 @@ bool says_no(std::string_view value) {
 
 }  // namespace
 
+std::span<const OtherNames> other_name_table() {
+  return table;
+}
+
 std::optional<OtherName> find_other_name(std::string_view written,
                                          const std::function<bool(std::string_view)>& accepts) {
   constexpr std::size_t longest = 200;  // what is longer is nobody's word for anything
@@ -147,7 +145,7 @@ std::optional<OtherName> find_other_name(std::string_view written,
   std::string name = text.substr(0, equals);
   const std::string value = equals < text.size() ? text.substr(equals + 1) : "";
   std::ranges::replace(name, '-', '_');
-  const Row* const row = row_of(name);
+  const OtherNames* const row = row_of(name);
   if (row == nullptr || row->word == written || !accepts(row->word)) return std::nullopt;
   const bool has_number = row->word.find_last_of("=:") != std::string_view::npos;
   if (has_number && !value.empty()) {

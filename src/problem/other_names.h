@@ -3,10 +3,19 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace regard {
+
+/// One line of the table: names of others, in lower case, and what they are here.
+struct OtherNames {
+  std::string_view names;      ///< with spaces between them
+  std::string_view word;       ///< of problem text, with an example's value
+  std::string_view note = {};  ///< what else there is to say: which tensor goes with it
+};
+std::span<const OtherNames> other_name_table();
 
 /// A word of problem text in place of one that is not known.
 struct OtherName {

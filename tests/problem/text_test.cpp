@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 
+#include <set>
+
+#include "base/split.h"
 #include "problem/document.h"
+#include "problem/other_names.h"
 #include "random_problem.h"
 
 namespace regard {
@@ -225,6 +229,19 @@ TEST(ProblemText, KnowsWhatOtherLibrariesCallIt) {
   for (const auto& [word, answer] : table) {
     const std::string message = refusal("fwd " + std::string(word));
     EXPECT_THAT(message, HasSubstr("; did you mean " + std::string(answer))) << word;
+  }
+}
+
+TEST(ProblemText, EveryOtherNameLeadsToAWord) {
+  std::set<std::string> seen;
+  for (const OtherNames& row : other_name_table()) {
+    EXPECT_TRUE(parse(row.word)) << row.word;
+    for (const std::string_view name : split(row.names, " ")) {
+      EXPECT_TRUE(seen.emplace(name).second) << name << " stands twice";
+      EXPECT_FALSE(parse(name)) << name << " is a word itself";
+      const Result<Problem> pair = parse(std::string(name) + "=");
+      EXPECT_THAT(pair.error().message, Not(HasSubstr(" needs a"))) << name << " is a word itself";
+    }
   }
 }
 
