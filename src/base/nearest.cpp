@@ -60,7 +60,7 @@ std::string_view nearest_within(std::string_view word, std::span<const std::stri
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates) {
   const std::string_view best = nearest_within(word, candidates, 2);
   // Who has written just that is told nothing by it: the word is wrong for another reason.
-  if (best == word) return "";
+  if (!word.empty() && best == word) return "";
   if (!best.empty()) return "; did you mean '" + std::string(best) + "'?";
   std::string text = "; one of: ";
   for (std::size_t i = 0; i < candidates.size(); ++i) {

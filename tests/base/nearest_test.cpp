@@ -38,6 +38,7 @@ TEST(NearestWithin, AsNearAsAsked) {
 
 TEST(Suggestion, NeverTheWordItself) {
   EXPECT_EQ(suggestion("causal", words), "");
+  EXPECT_EQ(suggestion("", words), "; one of: causal, window, none");
 }
 
 TEST(Suggestion, NamesTheNearestOrAllWords) {
