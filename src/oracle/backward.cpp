@@ -105,7 +105,8 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
       const double d_x = through * d_s;
       const double slope_error = precision.slope(row.slope[at], score_error, problem.softcap);
       Term term{d_x, (precision.product + slope_error) * std::fabs(d_x) + std::fabs(scale) * d_s_error,
-                shared + certain(precision.product) + slope_error, 0, through * common};
+                shared + certain(precision.product) + slope_error, smallest_normal * (1 + std::fabs(scale)),
+                through * common};
       if (whole) grad_k.add(j, term, q.row(i));
       // D is the same for the whole row, so none of its error averages out over the keys.
       term.common = through * weight * (delta.error + d_p_common);
