@@ -30,7 +30,6 @@ struct Head {
 /// rounding of O.
 struct Delta {
   double value = 0, error = 0;
-  double common = 0;  ///< the part of the error that rows alike have together: it has the sign of D
 };
 
 Delta delta_of(const Sums& o, const double* d_o, double relative, double fp32_error, regard_dtype out,
@@ -46,7 +45,7 @@ Delta delta_of(const Sums& o, const double* d_o, double relative, double fp32_er
   }
   const double common = (relative + certain(precision.product + unit) + precision.sum(columns)) * sum.peak +
                         certain(near_zero) * size;
-  return {sum.value, std::sqrt(variance) + common, std::copysign(common, sum.value)};
+  return {sum.value, std::sqrt(variance) + common};
 }
 
 void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
@@ -88,13 +87,13 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
       if (weight == 0) continue;
       const Dot product = dot(d_o, v.row(j), problem.dv);
       const double d_p = row.keep[at] * product.value;
-      const double d_p_common = row.keep[at] * precision.sum(problem.dv) * product.peak;
+      const double d_p_error = row.keep[at] * (fp32_error + precision.sum(problem.dv) * product.peak);
       const double d_s = weight * (d_p - delta.value);
       const double d_s_error =
           precision.weight(weight, row.log_weight[at], relative) * std::fabs(d_p - delta.value) +
-          weight * (delta.error + row.keep[at] * fp32_error + d_p_common);
-      // What D and dP err by has the sign that they have, which rows alike share.
-      const double common = std::copysign(weight * (std::fabs(delta.common) + d_p_common), delta.value);
+          weight * (delta.error + d_p_error);
+      // Rows that are alike have one D and one dP, and so one error of them; others have another sign.
+      const double common = std::copysign(weight * (delta.error + d_p_error), delta.value);
       const double shared = precision.relative(row.log_weight[at], relative);
       if (write_bias) {
         const double larger = std::fabs(common) > shared * std::fabs(d_s) ? common : d_s;
@@ -109,7 +108,7 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
                 through * common};
       if (whole) grad_k.add(j, term, q.row(i));
       // D is the same for the whole row, so none of its error averages out over the keys.
-      term.common = through * weight * (delta.error + d_p_common);
+      term.common = through * weight * (delta.error + d_p_error);
       grad_q.add(0, term, k.row(j));
     }
     for (std::int64_t c = 0; c < problem.d; ++c)
@@ -119,7 +118,7 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
       write_sink.add(0, h, 0, 0, -row.sink_weight * delta.value,
                      row.sink_weight * delta.error +
                          precision.weight(row.sink_weight, 0, relative) * std::fabs(delta.value),
-                     row.sink_weight * (delta.common + std::copysign(shared, delta.value)));
+                     row.sink_weight * std::copysign(delta.error + shared, delta.value));
     }
   }
 }

@@ -36,6 +36,10 @@ std::span<const Numbers> alike_numbers() {
          return is(role, {REGARD_Q, REGARD_K}) ? Number(std::sin(static_cast<double>(column + 1)))
                                                : std::nullopt;
        }},
+      {"rows of all are equal",
+       [](const Problem&, regard_role role, I, I column) -> Number {
+         return std::sin(static_cast<double>((column + 1) * (role + 2)));
+       }},
       {"all are positive",
        [](const Problem&, regard_role, I row, I column) -> Number {
          return 1.5 + std::sin(static_cast<double>(37 * row + column));
