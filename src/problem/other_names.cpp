@@ -119,7 +119,7 @@ const OtherNames* row_of(std::string_view name) {
 std::string with_value(std::string_view word, std::string_view value) {
   std::string kept;
   for (const char c : value)
-    if (std::string_view("()[]{} ").find(c) == std::string_view::npos) kept += c;
+    if (std::string_view("() ").find(c) == std::string_view::npos) kept += c;
   return std::string(word.substr(0, word.find_last_of("=:") + 1)) + kept;
 }
 

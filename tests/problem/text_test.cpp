@@ -216,6 +216,7 @@ TEST(ProblemText, KnowsWhatOtherLibrariesCallIt) {
       {"soft_cap=20", "'softcap=20'?"},
       {"block_table", "'paged=16', with the tensor page_table?"},
       {"page_size=64", "'paged=64'?"},
+      {"block_table=[[0]]", "'paged=16', with"},
       {"cu_seqlens", "'varlen', with the tensors offsets_q and offsets_k?"},
       {"cache_seqlens", "'lengths', with"},
       {"return_lse", "'lse'?"},
