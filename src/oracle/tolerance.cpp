@@ -12,8 +12,8 @@ namespace {
 /// Kernels add up parts of a long sum, which are about this long, and then the parts.
 constexpr std::int64_t longest_part = 4096;
 
-/// n equal terms, added one after the other, are off by at most 0.375 n half units: half a unit each in the
-/// last binades, where most of them are added.
+/// n equal terms, added one after the other, are off by at most 0.375 n of the half units of their sum: by
+/// half a unit each, but of the sum as it is by then.
 constexpr double drift = 0.4;
 
 /// Half the smallest P of a type, where the largest of a row is about 1, or of 8 bits (e4m3), whose numbers
