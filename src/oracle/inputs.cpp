@@ -61,7 +61,11 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
 }
 
 Inputs::Inputs(const Problem& problem, const regard_arguments& arguments)
-    : problem_(problem), arguments_(arguments), seed_(arguments.seed), offset_(arguments.offset) {
+    : problem_(problem),
+      arguments_(arguments),
+      alike_(!problem.varlen && !problem.lengths),
+      seed_(arguments.seed),
+      offset_(arguments.offset) {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const regard_tensor& tensor = arguments.tensor[i];
     if (tensor.data) index_[i] = index_of(regard_role(i), tensor.rank, tensor.shape, tensor.strides);
@@ -69,7 +73,7 @@ Inputs::Inputs(const Problem& problem, const regard_arguments& arguments)
   const auto integer = [&](regard_role role, std::int64_t b) {
     return static_cast<std::int64_t>(read(role, b, 0, 0, 0));
   };
-  for (std::int64_t b = 0; b < problem.b; ++b) {
+  for (std::int64_t b = 0; b < (alike_ ? 1 : problem.b); ++b) {
     Sequence sequence{problem.sq, problem.sk, 0, 0};
     if (problem.varlen) {
       sequence.first_q = integer(REGARD_OFFSETS_Q, b);

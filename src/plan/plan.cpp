@@ -23,7 +23,8 @@ Status known_words(const PlanOptions& options) {
     if (names.empty()) return {};
     for (const std::string_view name : split(names, " ")) {
       Algorithm ignored;
-      if (name.find('=') != std::string_view::npos) {
+      const bool without_number = std::ranges::find(algorithm_names(), name) != algorithm_names().end();
+      if (name.find('=') != std::string_view::npos || without_number) {
         if (Status status = read_algorithm_word(name, ignored); !status) return status;
         continue;
       }

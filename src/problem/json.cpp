@@ -5,6 +5,7 @@
 
 #include "base/nearest.h"
 #include "problem/fields.h"
+#include "problem/other_names.h"
 #include "problem/values.h"
 
 namespace regard {
@@ -42,7 +43,7 @@ Status read_json(std::string_view name, const Json& json, std::int64_t& value) {
 }
 Status read_json(std::string_view name, const Json& json, double& value) {
   if (!json.is_number()) return wrong_type(name, json, "a number");
-  value = json.get<double>();
+  value = without_sign_of_zero(json.get<double>());
   return {};
 }
 Status read_json(std::string_view name, const Json& json, OptionalScale& value) {
@@ -55,6 +56,37 @@ template <class Enum>
 Status read_json(std::string_view name, const Json& json, Enum& value) {
   if (!json.is_string()) return wrong_type(name, json, "a word in quotes");
   return read_value(name, json.get_ref<const std::string&>(), value);
+}
+
+/// What a word of problem text says, as JSON: "mask": "causal".
+std::string json_of_word(std::string_view word) {
+  const Problem defaults, changed = parse(word).value_or(defaults);
+  std::string text;
+  for_each_field(defaults, changed, [&](Field field, const auto& before, const auto& after) {
+    if (before == after) return;
+    text +=
+        (text.empty() ? "\"" : ", \"") + std::string(info(field).name) + "\": " + json_value(after).dump();
+  });
+  return text;
+}
+
+/// The word of problem text that a key with its value stands for, if it is the name of two fields, or another
+/// library's.
+std::string suggestion_for(const std::string& key, const Json& value,
+                           std::span<const std::string_view> candidates) {
+  const auto takes = [](std::string_view word) { return parse(word).has_value(); };
+  const bool says_much = value.is_number() || value.is_boolean();
+  const std::string number = says_much ? "=" + value.dump() : "";
+  for (const Composite& composite : composite_table()) {
+    if (key != composite.name || composite.first == Field::window_left) continue;
+    const std::string json = json_of_word(key + number);
+    return "; did you mean " + (json.empty() ? json_of_word(key + "=512") : json) + "?";
+  }
+  if (const auto other = find_other_name(key + number, takes)) {
+    if (const std::string json = json_of_word(other->word); !json.empty())
+      return "; did you mean " + json + "?";
+  }
+  return suggestion(key, candidates);
 }
 
 /// Parses one flat object; the sentence says where the text goes wrong or which key stands there twice.
@@ -106,7 +138,8 @@ Result<Problem> problem_from_json(std::string_view text) {
   for (const auto& [key, value] : object->items()) {
     if (names.count(key) != 0 || !status) continue;
     const std::vector<std::string_view> candidates(names.begin(), names.end());
-    status = invalid("unknown key \"" + key + "\" in a problem's JSON" + suggestion(key, candidates));
+    status =
+        invalid("unknown key \"" + key + "\" in a problem's JSON" + suggestion_for(key, value, candidates));
   }
   if (!status) return tl::unexpected(status.error());
   // The same defaults as in text, where a field follows another.

@@ -88,6 +88,26 @@ CASES = {
     "bias shape": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=f32(1, 1, 8, 9)), ValueError, ["'bias'", "9"]),
     "bias rank": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=f32(8, 8)), ValueError, ["bias", "[8, 8]"]),
     "unknown option": (lambda: regard.attention(GOOD, GOOD, GOOD, dropuot=0.1), ValueError, ["dropuot", "'dropout'"]),
+    "another library's option": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, is_causal=True),
+        ValueError,
+        ["is_causal", "mask=causal", "causal=True"],
+    ),
+    "another library's number": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, softmax_scale=0.5),
+        ValueError,
+        ["softmax_scale", "'scale=0.5'"],
+    ),
+    "another library's array": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, attn_mask=GOOD),
+        ValueError,
+        ["attn_mask", "'bits'", "bias=bh"],
+    ),
+    "another library's key": (
+        lambda: regard.Problem.from_json('{"is_causal": true}'),
+        ValueError,
+        ["is_causal", '"mask": "causal"'],
+    ),
     "unknown word": (lambda: regard.Problem("fwd fp32 b=1 h=1 s=8 d=8 mask=casual"), ValueError, ["casual", "causal"]),
     "unknown json": (lambda: regard.Problem.from_json('{"bb": 1}'), ValueError, ["bb"]),
     "no json": (lambda: regard.Problem.from_json("{"), ValueError, ["JSON"]),
