@@ -63,7 +63,7 @@ void append_array(std::string& key, const ArrayView& view) {
 }
 
 bool is_usual(const ArrayView& view) {
-  return !view.requires_gradient && view.rank > 0;
+  return view.flaw == Flaw::none && view.rank > 0;
 }
 
 struct Array {
@@ -108,8 +108,10 @@ struct Given {
     append(key, name.size());
     key.append(name);
     const std::optional<ArrayView> view = view_of_torch(value);
-    if (!view) return append_value(key, value);
     const regard_role role = role_from_name(name);
+    // A tensor may be asked for by True; a list of numbers stands for an array.
+    if (!view)
+      return (role == REGARD_ROLE_COUNT || PyTuple_Check(value.ptr()) == 0) && append_value(key, value);
     if (role == REGARD_ROLE_COUNT || !is_usual(*view)) return false;
     append_array(key, *view);
     arrays.push_back({role, value, *view});
