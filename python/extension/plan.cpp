@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include "compiler.h"
 #include "status.h"
 #include "unlocked.h"
 #include "values.h"
@@ -142,6 +143,8 @@ void declare_plan(nb::module_& module) {
       .def(
           "__init__",
           [](Plan* self, nb::object problem, nb::handle target, nb::handle family, nb::handle threads) {
+            [[maybe_unused]] static const bool shown =
+                (show_methods(nb::type<Plan>(), {"prepare", "run"}), true);
             new (self) Plan(std::move(problem), PlanOptions{target, family, threads});
           },
           nb::arg("problem").none(), nb::arg("target") = nb::none(), nb::arg("family") = nb::none(),

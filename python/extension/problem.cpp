@@ -105,7 +105,11 @@ void declare_problem(nb::module_& module) {
                 TensorSpec{std::get<0>(state), std::get<1>(state), std::get<2>(state), std::get<3>(state)};
           },
           nb::arg("state"), nb::sig("def __setstate__(self, state: tuple[object, ...]) -> None"))
-      .def("__hash__", [](const TensorSpec& spec) { return nb::hash(nb::cast(state_of(spec))); })
+      .def(
+          "__hash__",
+          [](const TensorSpec& spec) {
+            return nb::hash(nb::make_tuple(spec.name, spec.use, spec.dtype, nb::tuple(nb::cast(spec.shape))));
+          })
       .def(
           "__eq__",
           [](const TensorSpec& spec, nb::handle other) {

@@ -282,7 +282,7 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
         options["o"] = out
     options["lse"] = lse
     options["dropout_mask"] = dropout_mask
-    return _run("fwd", {"q": q, "k": k, "v": v}, options)
+    return _core.eagerly(_run, "fwd", {"q": q, "k": k, "v": v}, options)
 
 
 def attention_backward(
@@ -315,5 +315,5 @@ def attention_backward(
     named: dict[str, Any] = dict(options)
     named.update(grad_q=grad_q, grad_k=grad_k, grad_v=grad_v, grad_bias=grad_bias, grad_sink=grad_sink)
     inputs = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "grad_o": grad_o}
-    results: tuple[A, ...] = _run("bwd", inputs, named)
+    results: tuple[A, ...] = _core.eagerly(_run, "bwd", inputs, named)
     return results
