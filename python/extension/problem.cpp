@@ -4,6 +4,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <string_view>
 #include <tuple>
 
 #include "status.h"
@@ -36,6 +37,13 @@ TensorSpec spec_of(regard_role role, regard_use use, const regard_tensor& tensor
   return spec;
 }
 
+/// Canonical text names the layout where it is not the usual one.
+std::string_view layout_of(std::string_view text) {
+  constexpr std::string_view word = " layout=";
+  const std::size_t found = text.find(word);
+  return found == std::string_view::npos ? "bshd" : text.substr(found + word.size(), 4);
+}
+
 using TensorState = std::tuple<std::string, std::string, std::string, std::vector<std::int64_t>>;
 TensorState state_of(const TensorSpec& spec) {
   return {spec.name, spec.use, spec.dtype, spec.shape};
@@ -44,8 +52,7 @@ TensorState state_of(const TensorSpec& spec) {
 }  // namespace
 
 Problem::Problem(regard_problem* handle) : handle_(handle, regard_problem_destroy) {
-  nb::object fields = nb::module_::import_("json").attr("loads")(json());
-  order_ = axis_order(nb::cast<std::string>(fields["layout"]));
+  order_ = axis_order(layout_of(regard_problem_text(this->handle())));
   for (int role = 0; role < REGARD_ROLE_COUNT; ++role) {
     regard_tensor tensor{};
     check(

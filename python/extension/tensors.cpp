@@ -205,11 +205,10 @@ nb::object array_of_list(nb::handle list, const char* name) {
   } catch (nb::python_error& error) {
     raise_from(error, REGARD_INVALID, std::string(name) + " is a list that is no array of numbers");
   }
-  if (nb::cast<std::size_t>(array.attr("size")) == 0) return array.attr("astype")("int64");
-  const std::string kind = nb::cast<std::string>(nb::str(array.attr("dtype").attr("kind")));
-  if (kind != "i")
-    raise(REGARD_INVALID, std::string(name) + " is a list of " +
-                              nb::cast<std::string>(nb::str(array.attr("dtype"))) +
+  const nb::object type = array.attr("dtype"), kind = type.attr("kind");
+  const bool whole = nb::cast<std::string>(kind) == "i" || nb::cast<std::size_t>(array.attr("size")) == 0;
+  if (!whole)
+    raise(REGARD_INVALID, std::string(name) + " is a list of " + nb::cast<std::string>(nb::str(type)) +
                               "; it must hold whole numbers of 32 bits");
   return array.attr("astype")("int64");
 }

@@ -57,10 +57,11 @@ def shape_of(name: str, array: Any, rank: int = 0, meaning: str = "") -> tuple[i
         shape = numpy.shape(array) if isinstance(array, (list, tuple)) else _interface(name, array)["shape"]
     except Exception as error:  # such as a nested tensor of PyTorch, or a parameter that is not initialised yet
         raise InvalidError(f"{name} is an array without a shape: {str(error).partition(chr(10))[0]}") from error
-    if not all(isinstance(size, int) for size in shape):
-        raise InvalidError(
-            f"{name} has shape {list(shape)}, which is no array of whole sizes; pass one that is not nested"
-        )
+    for size in shape:
+        if not isinstance(size, int):
+            raise InvalidError(
+                f"{name} has shape {list(shape)}; sizes must be whole numbers, which nested tensors do not have"
+            )
     if rank and len(shape) != rank:
         raise InvalidError(f"{name} has shape {list(shape)}; it must be {meaning}")
     return shape  # type: ignore[no-any-return]

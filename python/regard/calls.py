@@ -87,13 +87,11 @@ def _plain(name: str, value: Any) -> Any:
         return value
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         return value.item()
-    if not hasattr(value, "shape"):
-        for convert in (operator.index, float):
-            try:
-                return convert(value)
-            except (TypeError, ValueError):
-                pass
-    elif name == "mask":
+    if hasattr(value, "__index__") and not hasattr(value, "shape"):
+        return operator.index(value)
+    if hasattr(value, "__float__") and not hasattr(value, "shape"):
+        return float(value)
+    if name == "mask" and hasattr(value, "shape"):
         raise InvalidError(
             "mask is an array and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)"
         )

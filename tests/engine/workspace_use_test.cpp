@@ -31,7 +31,9 @@ void expect_in_child(void (*body)()) {
 
 bool is_free(const char* memory, std::int64_t bytes) {
   const WorkspaceUse use(memory, bytes);
-  if (!use.status()) EXPECT_THAT(use.status().error().message, testing::HasSubstr("a workspace each"));
+  if (!use.status()) {
+    EXPECT_THAT(use.status().error().message, testing::HasSubstr("a workspace each"));
+  }
   return use.status().has_value();
 }
 
