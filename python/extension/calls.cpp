@@ -166,7 +166,7 @@ nb::object Calls::again(const std::string& pass, const nb::dict& inputs, const n
       const bool like_q = output.like_q && !known->zeros && is_contiguous(q.view);
       result = like_q ? torch_memory_like(q.object)
                       : torch_memory(q.object, output.shape, output.dtype, known->zeros);
-      const std::optional<ArrayView> view = view_of_torch(result);
+      const std::optional<ArrayView> view = view_of_torch(result, true);
       if (!view)
         return nb::none();  // not what PyTorch gives otherwise: a mode that makes other tensors is on
       binding.bind(output.role, *view);

@@ -120,10 +120,11 @@ std::string reason_of(const nb::python_error& error) {
                             "native byte order");
 }
 
-/// Versions tell what is read-only. Older producers know none, and some can only lend a buffer.
-nb::object capsule_of(nb::handle array) {
+/// One with a version tells what is read-only; one without costs less. Older producers know none, and some
+/// can only lend a buffer.
+nb::object capsule_of(nb::handle array, bool written) {
   const nb::object give = array.attr("__dlpack__");
-  for (const bool versioned : {true, false}) {
+  for (const bool versioned : {written, !written}) {
     try {
       return versioned ? give(nb::arg("max_version") = nb::make_tuple(1, 0)) : give();
     } catch (nb::python_error& error) {
@@ -168,11 +169,11 @@ void check_capsule(nb::handle capsule, const char* name) {
 }
 
 /// The capsule of an array, or itself where it has none to give and the buffer protocol may do.
-nb::object exported(nb::handle array, const char* name) {
+nb::object exported(nb::handle array, const char* name, bool written) {
   nb::object source;
   try {
     source = exportable(array);
-    if (nb::hasattr(source, "__dlpack__")) source = capsule_of(source);
+    if (nb::hasattr(source, "__dlpack__")) source = capsule_of(source, written);
   } catch (nb::python_error&) {
     refuse_array(array, name);
   }
@@ -417,7 +418,7 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
 }
 
 ArrayView Binding::view_by_dlpack(nb::handle array, const char* name, bool written) {
-  const nb::object source = exported(array, name);
+  const nb::object source = exported(array, name, written);
   nb::ndarray<nb::ro> found;
   nb::ndarray<> writable;
   if (written && import(source, writable))

@@ -169,8 +169,9 @@ bool has_memory(nb::handle array, const ArrayView& view, const Torch& torch) {
 
 /// Outside of forward_ad.dual_level() no tensor has one.
 bool has_tangent(nb::handle array, const Torch& torch) {
-  const nb::object level = attribute(torch.forward_gradients, torch.current_level);
-  if (!level.is_valid() || PyLong_AsLong(level.ptr()) < 0) return false;
+  PyObject* const level =
+      PyDict_GetItemWithError(PyModule_GetDict(torch.forward_gradients), torch.current_level);
+  if (level == nullptr || PyLong_AsLong(level) < 0) return false;
   const nb::object pair =
       nb::steal(PyObject_CallMethodOneArg(torch.forward_gradients, torch.unpack_dual, array.ptr()));
   return pair.is_valid() && PyTuple_Check(pair.ptr()) && PyTuple_GET_SIZE(pair.ptr()) == 2 &&
@@ -230,12 +231,12 @@ bool view_by_methods(nb::handle array, const Torch& torch, ArrayView& view) {
   return true;
 }
 
-std::optional<ArrayView> view(nb::handle array, const Torch& torch) {
+std::optional<ArrayView> view(nb::handle array, const Torch& torch, bool fresh) {
   ArrayView view;
   const bool seen = torch.exchange != nullptr ? view_by_exchange(array, *torch.exchange, view)
                                               : view_by_methods(array, torch, view);
   if (!seen || called(array, torch.is_neg).ptr() != Py_False) return {};
-  view.flaw = flaw_of(array, view, torch);
+  if (!fresh) view.flaw = flaw_of(array, view, torch);
   return view;
 }
 
@@ -277,10 +278,10 @@ nb::object resolved_torch(nb::handle lazy) {
   return lazy.attr("resolve_conj")().attr("resolve_neg")();
 }
 
-std::optional<ArrayView> view_of_torch(nb::handle array) {
+std::optional<ArrayView> view_of_torch(nb::handle array, bool fresh) {
   const Torch* const torch = torch_of(array);
   if (torch == nullptr) return {};
-  std::optional<ArrayView> found = view(array, *torch);
+  std::optional<ArrayView> found = view(array, *torch, fresh);
   // What it does not do (tensors under torch.func transforms have no memory, say) DLPack refuses by name.
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
@@ -327,9 +328,7 @@ nb::object torch_bytes(nb::handle like, std::int64_t bytes, void*& address) {
 bool is_torch(nb::handle array) {
   const Torch* const torch = loaded_torch();
   if (torch == nullptr) return false;
-  const int is = PyObject_IsInstance(array.ptr(), torch->tensor);
-  if (is < 0) PyErr_Clear();
-  return is > 0;
+  return PyType_IsSubtype(Py_TYPE(array.ptr()), reinterpret_cast<PyTypeObject*>(torch->tensor)) != 0;
 }
 
 std::optional<bool> torch_on_gpu(nb::handle array) {

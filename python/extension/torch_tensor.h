@@ -34,8 +34,8 @@ bool is_empty(const ArrayView&);
 bool is_nowhere(const void* data);
 
 /// Nothing for whatever is no plain tensor (a subclass, sparse, of an unusual type or device, with a negative
-/// or conjugate bit): DLPack knows what to say about it.
-std::optional<ArrayView> view_of_torch(nb::handle array);
+/// or conjugate bit): DLPack knows what to say about it. `fresh`: made for this call, and so without a flaw.
+std::optional<ArrayView> view_of_torch(nb::handle array, bool fresh = false);
 
 /// What DLPack does not say of a tensor, plain or of a subclass, whose view has this shape and these strides.
 Flaw flaw_of_torch(nb::handle array, const ArrayView& view);
