@@ -75,8 +75,8 @@ Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspac
   }
   if (Status status = check_workspace(prepared.specs(), given, workspace, needed); !status) return status;
 
-  if (on_cpu && problem.b == 0) {
-    run_without_batch(given);
+  if (problem.b == 0) {
+    if (on_cpu) run_without_batch(given);
   } else if (on_cpu) {
     const Result<const PreparedPlan::Ready*> ready = prepared.ready();
     if (!ready) return tl::unexpected(ready.error());

@@ -226,7 +226,7 @@ Status check_tensors(const Problem& problem, const TensorSpecs& specs, const reg
   if (!status) return status;
   const bool no_lengths = arguments.tensor[REGARD_LENGTHS_Q].data == nullptr &&
                           arguments.tensor[REGARD_LENGTHS_K].data == nullptr;
-  if (problem.lengths && no_lengths) {
+  if (problem.lengths && no_lengths && problem.b > 0) {
     return invalid(
         "the problem says 'lengths', but neither lengths_q nor lengths_k is given; give one or drop the "
         "word");

@@ -376,6 +376,47 @@ TEST(CApi, AProblemSeenBeforeIsRemembered) {
   EXPECT_EQ(hits(), before + 2);
 }
 
+TEST(CApi, ABatchOfNothingIsComputed) {
+  for (const char* text :
+       {"fwd fp32 b=0 hq=4 hk=2 sq=8 sk=12 d=16 lse mask=causal bits ranges sink bias=1h",
+        "fwd fp32 b=0 h=2 s=300 d=64", "fwd fp32 b=0 hq=8 hk=1 sq=1 sk=5000 d=64 splits=4 lengths",
+        "fwd fp32 varlen b=0 h=2 s=8 d=16", "bwd fp32 b=0 h=2 s=8 d=16 bias=11 dbias sink",
+        "bwd fp32 b=0 h=2 s=300 d=64 bias=bh dbias deterministic"}) {
+    const Problem problem(text);
+    Call call(problem);
+    if (call.arguments.tensor[REGARD_OFFSETS_Q].data != nullptr)
+      *call.data(REGARD_OFFSETS_Q) = *call.data(REGARD_OFFSETS_K) = 0;
+    EXPECT_EQ(regard_attention(problem.handle, nullptr, &call.arguments), REGARD_OK)
+        << text << ": " << message();
+    char* report = nullptr;
+    ASSERT_EQ(regard_check(problem.handle, &call.arguments, &report), REGARD_OK) << text << ": " << message();
+    EXPECT_THAT(report, HasSubstr("\"ok\":true")) << text;
+    regard_string_free(report);
+  }
+}
+
+/// Costs divide by sizes.
+TEST(CApi, ABatchOfNothingIsPlannedOnEveryTarget) {
+  for (const char* text :
+       {"fwd bf16 b=0 hq=4 hk=2 s=64 d=64 mask=causal", "fwd bf16 b=0 hq=4 hk=2 sq=1 sk=1000 d=64 lengths",
+        "fwd fp8 b=0 h=4 s=64 d=64 descale=head", "fwd bf16 varlen b=0 h=4 s=64 d=64",
+        "fwd bf16 b=0 h=2 sq=1 sk=64 d=64 paged=16 lengths", "bwd bf16 b=0 h=2 s=64 d=64 deterministic",
+        "append bf16 b=0 h=2 sq=1 sk=64 d=64 snew=1"}) {
+    const Problem problem(text);
+    for (const char* target : {"cpu-generic", "cpu-avx2", "cpu-avx512", "cpu-avx512bf16", "cpu-amx", "sm_80",
+                               "sm_90a", "gfx942", "gfx1100"}) {
+      regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+      options.target = target;
+      char* explanation = nullptr;
+      EXPECT_EQ(regard_explain(problem.handle, &options, "json", &explanation), REGARD_OK)
+          << text << target << message();
+      ASSERT_NE(explanation, nullptr);
+      EXPECT_THAT(explanation, HasSubstr("b=0")) << text << target;
+      regard_string_free(explanation);
+    }
+  }
+}
+
 TEST(CApi, ManyThreadsShareOnePlan) {
   const Problem problem("fwd fp32 b=1 h=2 s=65 d=33 mask=causal");
   Call reference(problem);
