@@ -146,7 +146,7 @@ def pack_bits(mask: Any) -> Any:
 
     Raises InvalidError for another dtype: scores to be added are a `bias`.
     """
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     of_torch = torch is not None and isinstance(mask, torch.Tensor)
     if not of_torch:
         mask = numpy.asarray(mask)
