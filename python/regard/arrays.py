@@ -58,7 +58,7 @@ def shape_of(name: str, array: Any, rank: int = 0, meaning: str = "") -> tuple[i
     except Exception as error:  # such as a nested tensor of PyTorch, or a parameter that is not initialised yet
         raise InvalidError(f"{name} is an array without a shape: {str(error).partition(chr(10))[0]}") from error
     for size in shape:
-        if not isinstance(size, int):
+        if not isinstance(size, (int, numpy.integer)):
             raise InvalidError(
                 f"{name} has shape {list(shape)}; sizes must be whole numbers, which nested tensors do not have"
             )
@@ -132,6 +132,8 @@ def longest(name: str, offsets: Any) -> int:
     values = numpy.asarray(offsets)
     if values.ndim != 1 or values.size < 1:
         raise InvalidError(f"{name} has shape {list(values.shape)}; it must be int32 [b+1], cumulative, first 0")
+    if values.dtype.kind not in "iu":
+        raise InvalidError(f"{name} has dtype {values.dtype}; it must be int32 [b+1], cumulative, first 0")
     return int(numpy.diff(values).max(initial=0))
 
 

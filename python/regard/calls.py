@@ -78,7 +78,8 @@ _IMPLIES: dict[str, Any] = {
 
 def _told(value: Any) -> str:
     """A value in a message, on one line."""
-    return repr(value) if isinstance(value, (bool, int, float, str, tuple)) else f"of type {type(value).__name__}"
+    said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else f"of type {type(value).__name__}"
+    return " ".join(said.split())
 
 
 def _plain(name: str, value: Any) -> Any:

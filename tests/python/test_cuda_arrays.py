@@ -115,6 +115,31 @@ regard.attention(empty, empty, empty, out=empty)
 
 
 @here
+def test_a_bias_of_keys_alone_and_a_batch_of_nothing(cache):
+    run(
+        cache,
+        """
+bias = draw(1, 1, 1, 7)
+whole = on_device(numpy.broadcast_to(bias, (1, 1, 5, 7)).copy())
+wanted = regard.attention(q, k, v, bias=whole)
+for given in (bias, whole):
+    o[...] = 0
+    regard.attention(Cuda(q), Cuda(k), Cuda(v), bias=Cuda(given), out=Cuda(o))
+    assert abs(o - wanted).max() < 1e-5
+bits = on_device(regard.pack_bits(numpy.array([1, 0, 1, 1, 0, 1, 1], bool)[None, None, None]))
+wanted = regard.attention(q, k, v, bits=bits)
+regard.attention(Cuda(q), Cuda(k), Cuda(v), bits=Cuda(bits), out=Cuda(o))
+assert abs(o - wanted).max() < 1e-5 and abs(wanted - expected).max() > 1e-3
+none = Cuda(numpy.zeros((0, 5, 2, 8), "float32"), data=(0, False))
+assert regard.attention(none, none, none, out=none) is none
+offsets = Cuda(on_device(numpy.zeros(1, "int32")))
+rows = [Cuda(x.reshape(-1, 2, 8)) for x in (q, k, v, o)]
+regard.attention(*rows[:3], out=rows[3], offsets_q=offsets, offsets_k=offsets, sq=5, sk=7)
+""",
+    )
+
+
+@here
 def test_bits_stand_for_bfloat16(cache):
     run(
         cache,

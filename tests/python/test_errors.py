@@ -83,6 +83,16 @@ CASES = {
         ValueError,
         ["lengths_k", "list", "float64", "whole"],
     ),
+    "words for offsets": (
+        lambda: regard.attention(*[PACKED] * 3, offsets_q=["a", "b"], offsets_k=OFFSETS),
+        ValueError,
+        ["offsets_q", "dtype", "int32"],
+    ),
+    "a window of arrays": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, window=(GOOD, GOOD, GOOD)),
+        ValueError,
+        ["window", "pair"],
+    ),
     "a ragged list": (
         lambda: regard.plan("fwd fp32 h=4 s=8 d=16 lengths").run(q=GOOD, k=GOOD, v=GOOD, o=GOOD, lengths_k=[[1], []]),
         ValueError,
