@@ -65,7 +65,7 @@ std::string describe(nb::dlpack::dtype type) {
       kind = "float8 or another type of bits: ";
       break;
   }
-  return kind + std::to_string(type.bits);
+  return kind + std::to_string(type.bits) + (type.lanes != 1 ? "x" + std::to_string(type.lanes) : "");
 }
 
 // Integers may stand for a type that the array library lacks: bf16 and fp8 in NumPy, uint32 and uint64
@@ -76,7 +76,7 @@ bool stands_for(nb::dlpack::dtype type, const DTypeRow& expected) {
   const bool byte_flag = code == dtype_code::Bool && expected.dtype == REGARD_UINT8;
   const bool needs_storage =
       expected.dtype != REGARD_FP32 && expected.dtype != REGARD_FP16 && expected.dtype != REGARD_INT32;
-  return type.bits == expected.bits && ((integer && needs_storage) || byte_flag);
+  return type.bits == expected.bits && type.lanes == 1 && ((integer && needs_storage) || byte_flag);
 }
 
 regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, const char* name) {
@@ -391,10 +391,13 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
   if (const std::optional<ArrayView> known = view_of_torch(array); known && known->rank > 0) return *known;
   const bool torch = is_torch(array);
   if (torch && is_lazy_torch(array)) {
-    if (written)
+    // On a GPU the copy would be made in PyTorch's stream, and the call may run in another one.
+    if (written || on_gpu(array))
       raise(REGARD_INVALID,
-            std::string(name) + " is written to but has PyTorch's negative or conjugate bit, by which " +
-                "other numbers would be read; pass a tensor without, as resolve_neg() gives it");
+            std::string(name) +
+                " has PyTorch's negative or conjugate bit, by which other numbers are read than its "
+                "memory holds; pass " +
+                name + ".resolve_neg()");
     return view_of(made_.emplace_back(resolved_torch(array)), name, written);
   }
   if (nb::hasattr(array, "requires_grad") && nb::cast<bool>(nb::bool_(array.attr("requires_grad")))) {

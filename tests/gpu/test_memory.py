@@ -93,8 +93,9 @@ def test_a_call_like_an_earlier_one_looks_again():
             regard.attention(q, freed(k), v)
         with pytest.raises(regard.InvalidError, match="^o .*no memory"):
             regard.attention(q, k, v, out=freed(q))
-        negative = torch._neg_view(-k)
-        assert torch.equal(regard.attention(q, negative, v), expected)
+        with pytest.raises(regard.InvalidError, match="^k .*resolve_neg"):
+            regard.attention(q, torch._neg_view(k), v)
+        assert torch.equal(regard.attention(q, k, v), expected)
         with pytest.raises(regard.InvalidError, match="^o .*resolve_neg"):
             regard.attention(q, k, v, out=torch._neg_view(torch.empty_like(q)))
 

@@ -272,6 +272,7 @@ def test_what_dlpack_may_say():
         out = Produced(numpy.empty_like(q), version, data=None)
         refused("o", "no memory", regard.attention, q, q, q, out=out)
     without(Produced(q, version=2), "version 2")
+    without(Produced(q, dtype_lanes=2), "float32x2", "fp32")
     read_only = Produced(numpy.zeros_like(q), version=1, flags=1)
     same(Produced(q, version=1, flags=1))
     refused("o", "read-only", regard.attention, q, q, q, out=read_only)
