@@ -77,9 +77,10 @@ _IMPLIES: dict[str, Any] = {
 
 
 def _told(value: Any) -> str:
-    """A value in a message, on one line."""
+    """A value in a message, on one short line."""
     said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else f"of type {type(value).__name__}"
-    return " ".join(said.split())
+    said = " ".join(said.split())
+    return said if len(said) <= 100 else said[:100] + "..."
 
 
 def _plain(name: str, value: Any) -> Any:
