@@ -196,11 +196,11 @@ typedef struct regard_arguments {
 
 /* Runs all stages. The workspace is the caller's; nothing is allocated. Calls that run at the same time have
  * a workspace each: one that they share gives wrong results, which only debug builds and REGARD_VERIFY
- * notice. On a CPU target it returns when the outputs are there, and stream is NULL. On a GPU target tensors
- * and workspace are the GPU's memory, all of one device; the work is put into the stream (a CUstream; NULL:
- * CUDA's default stream) and not waited for. A stream that captures a graph needs a plan that was prepared on
- * its device before. A tensor that is written shares memory with no other one of the call; tensors that lie
- * between each other's rows share none. */
+ * notice, of a CPU target. On a CPU target it returns when the outputs are there, and stream is NULL. On a
+ * GPU target tensors and workspace are the GPU's memory, all of one device; the work is put into the stream
+ * (a CUstream; NULL: CUDA's default stream) and not waited for. A stream that captures a graph needs a plan
+ * that was prepared on its device before. A tensor that is written shares memory with no other one of the
+ * call; tensors that lie between each other's rows share none. */
 REGARD_API regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* arguments,
                                          void* workspace, int64_t workspace_bytes, void* stream);
 /* Plan (remembered), workspace and run in one call, for those who do not manage workspaces; on a GPU in
