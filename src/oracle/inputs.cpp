@@ -26,8 +26,8 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
       return rank == 4 ? Index{strides[0], strides[1], strides[2]} : Index{0, strides[0], strides[1]};
     case REGARD_BIAS:
     case REGARD_GRAD_BIAS:
-    case REGARD_BITS:  // [1|b, 1|h, sq, ...]
-      return {broadcast(0), broadcast(1), strides[2]};
+    case REGARD_BITS:  // [1|b, 1|h, 1|sq, ...]
+      return {broadcast(0), broadcast(1), broadcast(2)};
     case REGARD_RANGES:  // [1|b,sq,2] | [t,2]
       return rank == 3 ? Index{broadcast(0), 0, strides[1]} : Index{0, 0, strides[0]};
     case REGARD_ALIBI:  // [h] | [b,h]
