@@ -24,9 +24,17 @@ extern "C" {
 
 #define REGARD_API __attribute__((visibility("default")))
 
+/* In C an enumeration holds any int. In C++ it does where its type is written, so that a number without a
+ * name is an error that a call reports, and not undefined behaviour. */
+#ifdef __cplusplus
+#define REGARD_IS_INT : int
+#else
+#define REGARD_IS_INT
+#endif
+
 /* ---- status ------------------------------------------------------------------------------------------ */
 
-typedef enum regard_status {
+typedef enum regard_status REGARD_IS_INT {
   REGARD_OK = 0,
   REGARD_INVALID = 1,   /* the input is wrong: text, JSON, a tensor, a setting, a file */
   REGARD_REFUSED = 2,   /* valid input that nothing here solves; the message says what would */
@@ -48,7 +56,7 @@ REGARD_API void regard_string_free(char* string);
 
 /* ---- tensors ----------------------------------------------------------------------------------------- */
 
-typedef enum regard_dtype {
+typedef enum regard_dtype REGARD_IS_INT {
   REGARD_FP32 = 0,
   REGARD_BF16 = 1,
   REGARD_FP16 = 2,
@@ -60,7 +68,8 @@ typedef enum regard_dtype {
   REGARD_UINT64 = 19
 } regard_dtype;
 
-/* A strided view of memory. data == NULL: absent. The last dimension must be contiguous. */
+/* A strided view of memory. The last dimension must be contiguous. data == NULL: absent, as optional inputs
+ * may be; where it has no elements, data may be anything. */
 typedef struct regard_tensor {
   void* data;
   regard_dtype dtype;
@@ -71,7 +80,7 @@ typedef struct regard_tensor {
 
 /* What a tensor is to the problem. Shapes are logical; memory order is the strides' affair: dense Q is
  * indexed [b, sq, hq, d] whether it lies as bshd, bhsd or sbhd. Varlen tensors are [tokens, heads, dim]. */
-typedef enum regard_role {
+typedef enum regard_role REGARD_IS_INT {
   REGARD_Q,            /* [b,sq,hq,d]  | [tq,hq,d]  */
   REGARD_K,            /* [b,sk,hk,d]  | [tk,hk,d]  | pages [pages,paged,hk,d]  */
   REGARD_V,            /* [b,sk,hk,dv] | [tk,hk,dv] | pages [pages,paged,hk,dv] */
@@ -81,8 +90,8 @@ typedef enum regard_role {
   REGARD_GRAD_Q,       /* like Q */
   REGARD_GRAD_K,       /* like K: summed over the query heads of the group */
   REGARD_GRAD_V,       /* like V */
-  REGARD_BIAS,         /* [1|b, 1|hq, sq, sk], dtype of Q (fp32 for fp8) */
-  REGARD_GRAD_BIAS,    /* like BIAS: summed over broadcast dimensions */
+  REGARD_BIAS,         /* [1|b, 1|hq, 1|sq, sk], dtype of Q (fp32 for fp8) */
+  REGARD_GRAD_BIAS,    /* [1|b, 1|hq, sq, sk]: summed over the first two where BIAS shares them */
   REGARD_ALIBI,        /* fp32 [hq] or [b,hq] slopes */
   REGARD_SINK,         /* fp32 [hq] learned sink, in scaled-score space */
   REGARD_GRAD_SINK,    /* fp32 [hq] */
@@ -91,7 +100,7 @@ typedef enum regard_role {
   REGARD_LENGTHS_Q,    /* int32 [b], optional logical lengths (`lengths`) */
   REGARD_LENGTHS_K,    /* int32 [b]; with new tokens: what the cache holds before them */
   REGARD_RANGES,       /* int32 [1|b, sq, 2] | [tq, 2]: query row sees keys [lo, hi) */
-  REGARD_BITS,         /* uint32 [1|b, 1|hq, sq, ceil(sk/32)]: bit j%32 of word j/32 set = key j visible */
+  REGARD_BITS,         /* uint32 [1|b, 1|hq, 1|sq, ceil(sk/32)]: bit j%32 of word j/32 set = key j visible */
   REGARD_DROPOUT_MASK, /* uint8 [b,hq,sq,sk] | [hq,tq,sk]: 1 = kept, for tests */
   REGARD_DESCALE_Q,    /* fp32 [1] or [b,hk] */
   REGARD_DESCALE_K,    /* fp32 [1] or [b,hk] */
@@ -114,7 +123,7 @@ typedef enum regard_role {
 /* "q", "k", ..., "page_table": the name used by the CLI, Python and messages. NULL for a bad role. */
 REGARD_API const char* regard_role_name(regard_role role);
 
-typedef enum regard_use {
+typedef enum regard_use REGARD_IS_INT {
   REGARD_UNUSED = 0,
   REGARD_INPUT = 1,
   REGARD_OUTPUT = 2,
@@ -186,11 +195,13 @@ typedef struct regard_arguments {
     sizeof(regard_arguments), 0, 0, {{0}} \
   }
 
-/* Runs all stages. The workspace is the caller's; nothing is allocated. On a CPU target it returns when the
- * outputs are there, and stream is NULL. On a GPU target tensors and workspace are the GPU's memory, all of
- * one device; the work is put into the stream (a CUstream; NULL: CUDA's default stream) and not waited for. A
- * stream that captures a graph needs a plan that was prepared on its device before. A tensor that is written
- * shares memory with no other one of the call; tensors that lie between each other's rows share none. */
+/* Runs all stages. The workspace is the caller's; nothing is allocated. Calls that run at the same time have
+ * a workspace each: one that they share gives wrong results, which only debug builds and REGARD_VERIFY
+ * notice, of a CPU target. On a CPU target it returns when the outputs are there, and stream is NULL. On a
+ * GPU target tensors and workspace are the GPU's memory, all of one device; the work is put into the stream
+ * (a CUstream; NULL: CUDA's default stream) and not waited for. A stream that captures a graph needs a plan
+ * that was prepared on its device before. A tensor that is written shares memory with no other one of the
+ * call; tensors that lie between each other's rows share none. */
 REGARD_API regard_status regard_plan_run(const regard_plan* plan, const regard_arguments* arguments,
                                          void* workspace, int64_t workspace_bytes, void* stream);
 /* Plan (remembered), workspace and run in one call, for those who do not manage workspaces; on a GPU in

@@ -117,7 +117,7 @@ class Arguments {
  public:
   Arguments() { c_.size = sizeof(regard_arguments); }
   Arguments& set(regard_role role, const Tensor& tensor) {
-    c_.tensor[role] = tensor;
+    c_.tensor[index_of(role)] = tensor;
     return *this;
   }
   Arguments& dropout(std::uint64_t seed, std::uint64_t offset = 0) {
@@ -125,10 +125,15 @@ class Arguments {
     c_.offset = offset;
     return *this;
   }
-  const Tensor& operator[](regard_role role) const noexcept { return c_.tensor[role]; }
+  const Tensor& operator[](regard_role role) const { return c_.tensor[index_of(role)]; }
   const regard_arguments* get() const noexcept { return &c_; }
 
  private:
+  static std::size_t index_of(regard_role role) {
+    if (role >= 0 && role < REGARD_ROLE_COUNT) return static_cast<std::size_t>(role);
+    throw error(REGARD_INVALID, "role " + std::to_string(role) + " does not exist; roles are 0 to " +
+                                    std::to_string(REGARD_ROLE_COUNT - 1));
+  }
   regard_arguments c_{};
 };
 

@@ -63,7 +63,7 @@ void append_array(std::string& key, const ArrayView& view) {
 }
 
 bool is_usual(const ArrayView& view) {
-  return !view.requires_gradient && view.rank > 0;
+  return view.flaw == Flaw::none && view.rank > 0;
 }
 
 struct Array {
@@ -108,8 +108,10 @@ struct Given {
     append(key, name.size());
     key.append(name);
     const std::optional<ArrayView> view = view_of_torch(value);
-    if (!view) return append_value(key, value);
     const regard_role role = role_from_name(name);
+    // A tensor may be asked for by True; a list of numbers stands for an array.
+    if (!view)
+      return (role == REGARD_ROLE_COUNT || PyTuple_Check(value.ptr()) == 0) && append_value(key, value);
     if (role == REGARD_ROLE_COUNT || !is_usual(*view)) return false;
     append_array(key, *view);
     arrays.push_back({role, value, *view});
@@ -164,7 +166,7 @@ nb::object Calls::again(const std::string& pass, const nb::dict& inputs, const n
       const bool like_q = output.like_q && !known->zeros && is_contiguous(q.view);
       result = like_q ? torch_memory_like(q.object)
                       : torch_memory(q.object, output.shape, output.dtype, known->zeros);
-      const std::optional<ArrayView> view = view_of_torch(result);
+      const std::optional<ArrayView> view = view_of_torch(result, true);
       if (!view)
         return nb::none();  // not what PyTorch gives otherwise: a mode that makes other tensors is on
       binding.bind(output.role, *view);

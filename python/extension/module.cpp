@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "calls.h"
+#include "compiler.h"
 #include "plan.h"
 #include "problem.h"
 #include "status.h"
@@ -52,6 +53,11 @@ NB_MODULE(_core, module) {
              "A new aligned array for any DLPack consumer.");
   module.def("on_gpu", &on_gpu, nb::arg("array").none(), nb::sig("def on_gpu(array: object) -> bool"),
              "Whether an array lies on a GPU.");
+  module.def(
+      "eagerly", &call_eagerly, nb::arg("function"), nb::arg("arguments"),
+      nb::sig("def eagerly(function: collections.abc.Callable[..., typing.Any], *arguments: object) -> "
+              "typing.Any"),
+      "Calls a function that torch.compile leaves alone.");
   module.def(
       "roles",
       [] {

@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include "compiler.h"
 #include "status.h"
 #include "unlocked.h"
 #include "values.h"
@@ -31,9 +32,11 @@ void* stream_of(nb::handle stream, nb::handle q) {
   if (nb::hasattr(given, "__cuda_stream__"))
     given = nb::borrow(nb::cast<nb::tuple>(given.attr("__cuda_stream__")())[1]);
   std::uintptr_t address = 0;
-  if (!nb::try_cast(given, address)) {
-    raise(REGARD_INVALID, "stream is " + nb::cast<std::string>(nb::repr(given)) +
-                              "; it must be the address of a CUDA stream, or an object that has cuda_stream");
+  if (PyBool_Check(given.ptr()) != 0 || !nb::try_cast(given, address)) {
+    raise(REGARD_INVALID,
+          "stream is " +
+              (PyLong_Check(given.ptr()) != 0 ? nb::cast<std::string>(nb::repr(given)) : type_of(given)) +
+              "; it must be the address of a CUDA stream, or an object that has cuda_stream");
   }
   return reinterpret_cast<void*>(address);
 }
@@ -78,11 +81,12 @@ PlanOptions::PlanOptions(nb::handle target, nb::handle family, nb::handle thread
       family(optional_text_of(family, "family")),
       threads(int_of(threads, "threads")) {}
 
-Plan::Plan(nb::object problem, const PlanOptions& options) : problem_(std::move(problem)) {
+Plan::Plan(nb::object problem, PlanOptions options)
+    : problem_(std::move(problem)), options_(std::move(options)) {
   const Problem* what = nullptr;
   if (!nb::try_cast(problem_, what, false) || what == nullptr)
     raise_type("a problem is " + type_of(problem_) + "; Plan takes a Problem, and regard.plan also its text");
-  const regard_plan_options c = options.c();
+  const regard_plan_options c = options_.c();
   check(regard_plan_create(what->handle(), &c, &handle_));
   gpu_ = !std::string_view(target()).starts_with("cpu");
 }
@@ -139,7 +143,9 @@ void declare_plan(nb::module_& module) {
       .def(
           "__init__",
           [](Plan* self, nb::object problem, nb::handle target, nb::handle family, nb::handle threads) {
-            new (self) Plan(std::move(problem), {target, family, threads});
+            [[maybe_unused]] static const bool shown =
+                (show_methods(nb::type<Plan>(), {"prepare", "run"}), true);
+            new (self) Plan(std::move(problem), PlanOptions{target, family, threads});
           },
           nb::arg("problem").none(), nb::arg("target") = nb::none(), nb::arg("family") = nb::none(),
           nb::arg("threads").none() = 0,
@@ -180,6 +186,15 @@ cuda_stream, or, by default, PyTorch's current stream for its tensors, the strea
 names, and CUDA's default stream for others.
 
 Raises InvalidError (a ValueError) with one sentence for an array that does not fit the problem.)")
+      .def(
+          "__reduce__",
+          [](nb::object self) {
+            const Plan& plan = nb::cast<const Plan&>(self);
+            const PlanOptions& options = plan.options();
+            return nb::make_tuple(
+                self.type(), nb::make_tuple(plan.problem(), options.target, options.family, options.threads));
+          },
+          nb::sig("def __reduce__(self) -> tuple[type, tuple[object, ...]]"))
       .def("__repr__", [](const Plan& plan) {
         return "regard.Plan('" + nb::cast<const Problem&>(plan.problem()).text() + "')";
       });

@@ -26,11 +26,12 @@ struct PlanOptions {
 
 class Plan {
  public:
-  Plan(nb::object problem, const PlanOptions& options);
+  Plan(nb::object problem, PlanOptions options);
   Plan(const Plan&) = delete;
   ~Plan() { regard_plan_destroy(handle_); }
 
   nb::object problem() const { return problem_; }
+  const PlanOptions& options() const { return options_; }
   std::int64_t workspace_bytes() const { return regard_plan_workspace_bytes(handle_); }
   nb::str json() const;
   const char* target() const { return regard_plan_target(handle_); }
@@ -44,6 +45,7 @@ class Plan {
 
  private:
   nb::object problem_;  // a Problem; shared with Python
+  PlanOptions options_;
   regard_plan* handle_ = nullptr;
   bool gpu_ = false;
 };

@@ -1,7 +1,11 @@
 #include "problem.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+
+#include <string_view>
+#include <tuple>
 
 #include "status.h"
 #include "values.h"
@@ -33,11 +37,22 @@ TensorSpec spec_of(regard_role role, regard_use use, const regard_tensor& tensor
   return spec;
 }
 
+/// Canonical text names the layout where it is not the usual one.
+std::string_view layout_of(std::string_view text) {
+  constexpr std::string_view word = " layout=";
+  const std::size_t found = text.find(word);
+  return found == std::string_view::npos ? "bshd" : text.substr(found + word.size(), 4);
+}
+
+using TensorState = std::tuple<std::string, std::string, std::string, std::vector<std::int64_t>>;
+TensorState state_of(const TensorSpec& spec) {
+  return {spec.name, spec.use, spec.dtype, spec.shape};
+}
+
 }  // namespace
 
 Problem::Problem(regard_problem* handle) : handle_(handle, regard_problem_destroy) {
-  nb::object fields = nb::module_::import_("json").attr("loads")(json());
-  order_ = axis_order(nb::cast<std::string>(fields["layout"]));
+  order_ = axis_order(layout_of(regard_problem_text(this->handle())));
   for (int role = 0; role < REGARD_ROLE_COUNT; ++role) {
     regard_tensor tensor{};
     check(
@@ -79,7 +94,8 @@ nb::dict Problem::tensors() const {
 }
 
 void declare_problem(nb::module_& module) {
-  nb::class_<TensorSpec>(module, "TensorSpec", "What a problem expects of one tensor.")
+  nb::class_<TensorSpec>(module, "TensorSpec",
+                         "What a problem expects of one tensor. Equal ones say the same.")
       .def_ro("name", &TensorSpec::name, "The tensor's name, e.g. 'q' or 'grad_bias'.")
       .def_ro("use", &TensorSpec::use,
               "'input', 'output', 'optional', or 'changed' where it is written in place.")
@@ -88,6 +104,27 @@ void declare_problem(nb::module_& module) {
       .def_prop_ro(
           "shape", [](const TensorSpec& spec) { return nb::tuple(nb::cast(spec.shape)); },
           nb::sig("def shape(self) -> tuple[int, ...]"), "Axes in the order that the problem's layout names.")
+      .def("__getstate__", &state_of, nb::sig("def __getstate__(self) -> tuple[object, ...]"))
+      .def(
+          "__setstate__",
+          [](TensorSpec& self, const TensorState& state) {
+            new (&self)
+                TensorSpec{std::get<0>(state), std::get<1>(state), std::get<2>(state), std::get<3>(state)};
+          },
+          nb::arg("state"), nb::sig("def __setstate__(self, state: tuple[object, ...]) -> None"))
+      .def(
+          "__hash__",
+          [](const TensorSpec& spec) {
+            return nb::hash(nb::make_tuple(spec.name, spec.use, spec.dtype, nb::tuple(nb::cast(spec.shape))));
+          })
+      .def(
+          "__eq__",
+          [](const TensorSpec& spec, nb::handle other) {
+            const TensorSpec* right = nullptr;
+            return nb::try_cast(other, right, false) && right != nullptr &&
+                   state_of(spec) == state_of(*right);
+          },
+          nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__repr__", [](const TensorSpec& spec) {
         std::string text = spec.name + ": " + spec.use + " " + spec.dtype + "[";
         for (std::size_t axis = 0; axis < spec.shape.size(); ++axis)
@@ -138,7 +175,7 @@ no sense.)")
             return nb::try_cast<Problem*>(other, right, false) && right != nullptr &&
                    problem.text() == right->text();
           },
-          nb::arg("other"), nb::sig("def __eq__(self, other: object, /) -> bool"))
+          nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def(
           "__reduce__",
           [](nb::object self) { return nb::make_tuple(self.type(), nb::make_tuple(self.attr("text"))); },

@@ -65,7 +65,7 @@ std::string describe(nb::dlpack::dtype type) {
       kind = "float8 or another type of bits: ";
       break;
   }
-  return kind + std::to_string(type.bits);
+  return kind + std::to_string(type.bits) + (type.lanes != 1 ? "x" + std::to_string(type.lanes) : "");
 }
 
 // Integers may stand for a type that the array library lacks: bf16 and fp8 in NumPy, uint32 and uint64
@@ -76,7 +76,7 @@ bool stands_for(nb::dlpack::dtype type, const DTypeRow& expected) {
   const bool byte_flag = code == dtype_code::Bool && expected.dtype == REGARD_UINT8;
   const bool needs_storage =
       expected.dtype != REGARD_FP32 && expected.dtype != REGARD_FP16 && expected.dtype != REGARD_INT32;
-  return type.bits == expected.bits && ((integer && needs_storage) || byte_flag);
+  return type.bits == expected.bits && type.lanes == 1 && ((integer && needs_storage) || byte_flag);
 }
 
 regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, const char* name) {
@@ -84,8 +84,13 @@ regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, const ch
   for (const DTypeRow& row : dtypes)
     if (static_cast<std::uint8_t>(row.code) == type.code && row.bits == type.bits && type.lanes == 1)
       return row.dtype;
-  raise(REGARD_INVALID,
-        std::string(name) + " has dtype " + describe(type) + " where the problem takes " + expected.word);
+  const char* advice = "";
+  if (static_cast<dtype_code>(type.code) == dtype_code::Bool)
+    advice = "; of a boolean mask regard.pack_bits(mask) makes what bits= takes";
+  else if (expected.dtype == REGARD_INT32)
+    advice = "; convert it first, as PyTorch's x.to(torch.int32) does";
+  raise(REGARD_INVALID, std::string(name) + " has dtype " + describe(type) + " where the problem takes " +
+                            expected.word + advice);
 }
 
 /// The producer's own reason: "BufferError: ...", without a line's end or a stop.
@@ -115,17 +120,121 @@ std::string reason_of(const nb::python_error& error) {
                             "native byte order");
 }
 
+/// One with a version tells what is read-only; one without costs less. Older producers know none, and some
+/// can only lend a buffer.
+nb::object capsule_of(nb::handle array, bool written) {
+  const nb::object give = array.attr("__dlpack__");
+  for (const bool versioned : {written, !written}) {
+    try {
+      return versioned ? give(nb::arg("max_version") = nb::make_tuple(1, 0)) : give();
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_BufferError)) throw;
+    }
+  }
+  return nb::borrow(array);
+}
+
 template <class Array>
 bool import(nb::handle array, Array& result) {
   return nb::try_cast<Array>(array, result, false);
 }
 
-nb::object exported(nb::handle array, const char* name) {
+/// What a capsule holds from version 1 of DLPack on.
+struct Versioned {
+  std::uint32_t major, minor;
+  void *manager, *deleter;
+  std::uint64_t flags;
+  nb::dlpack::dltensor tensor;
+};
+
+/// What nanobind reads without a look at it.
+void check_capsule(nb::handle capsule, const char* name) {
+  const char* const kind = PyCapsule_GetName(capsule.ptr());
+  const std::string_view said = kind != nullptr ? kind : "";
+  const auto refuse = [name](const std::string& what) { raise(REGARD_INVALID, name + (" is " + what)); };
+  if (said.starts_with("used_dltensor"))
+    refuse("a DLPack capsule that was taken before; pass the array, or a new capsule of it");
+  if (!said.starts_with("dltensor")) return;  // of something else, which nanobind refuses
+  const void* const held = PyCapsule_GetPointer(capsule.ptr(), kind);
+  const auto* tensor = static_cast<const nb::dlpack::dltensor*>(held);
+  if (said == "dltensor_versioned") {
+    const auto* versioned = static_cast<const Versioned*>(held);
+    if (versioned->major != 1)
+      refuse("an array by version " + std::to_string(versioned->major) +
+             " of DLPack, and only version 1 is known here");
+    tensor = &versioned->tensor;
+  }
+  if (tensor->ndim > 0 && tensor->shape == nullptr)
+    refuse("an array of " + std::to_string(tensor->ndim) + " dimensions whose DLPack capsule has no shape");
+}
+
+/// The capsule of an array, or itself where it has none to give and the buffer protocol may do.
+nb::object exported(nb::handle array, const char* name, bool written) {
+  nb::object source;
   try {
-    return exportable(array);
+    source = exportable(array);
+    if (nb::hasattr(source, "__dlpack__")) source = capsule_of(source, written);
   } catch (nb::python_error&) {
     refuse_array(array, name);
   }
+  if (PyCapsule_CheckExact(source.ptr()) != 0) check_capsule(source, name);
+  return source;
+}
+
+/// Four dimensions, as broadcasting rules of array libraries have it.
+ArrayView with_leading_ones(ArrayView view) {
+  for (; view.rank < 4; ++view.rank) {
+    std::copy_backward(view.shape.begin(), view.shape.end() - 1, view.shape.end());
+    std::copy_backward(view.strides.begin(), view.strides.end() - 1, view.strides.end());
+    view.shape[0] = 1, view.strides[0] = 0;
+  }
+  return view;
+}
+
+[[noreturn]] void refuse_to_write(const char* name) {
+  raise(REGARD_INVALID, std::string(name) + " is written to but its array is read-only");
+}
+
+bool is_int64(nb::dlpack::dtype type) {
+  return type.code == static_cast<std::uint8_t>(dtype_code::Int) && type.bits == 64 && type.lanes == 1;
+}
+
+nb::object array_of_list(nb::handle list, const char* name) {
+  nb::object array;
+  try {
+    array = nb::module_::import_("numpy").attr("asarray")(list);
+  } catch (nb::python_error& error) {
+    raise_from(error, REGARD_INVALID, std::string(name) + " is a list that is no array of numbers");
+  }
+  const nb::object type = array.attr("dtype"), kind = type.attr("kind");
+  const bool whole = nb::cast<std::string>(kind) == "i" || nb::cast<std::size_t>(array.attr("size")) == 0;
+  if (!whole)
+    raise(REGARD_INVALID, std::string(name) + " is a list of " + nb::cast<std::string>(nb::str(type)) +
+                              "; it must hold whole numbers of 32 bits");
+  return array.attr("astype")("int64");
+}
+
+std::string shape_of(const ArrayView& view) {
+  std::string text;
+  for (int axis = 0; axis < view.rank; ++axis)
+    text += (axis != 0 ? ", " : "") + std::to_string(view.shape[static_cast<std::size_t>(axis)]);
+  return "[" + text + "]";
+}
+
+void refuse_flaw(const ArrayView& view, const char* name) {
+  const std::string said(name);
+  if (view.flaw == Flaw::requires_gradient)
+    raise(REGARD_INVALID, said + " requires a gradient, which this call would not record: pass " + name +
+                              ".detach() and call regard.attention_backward for gradients");
+  if (view.flaw == Flaw::tangent)
+    raise(REGARD_INVALID,
+          said + " has a tangent of forward-mode differentiation, which this call would lose: pass " +
+              "torch.autograd.forward_ad.unpack_dual(" + name + ").primal");
+  if (view.flaw == Flaw::no_memory || (is_nowhere(view.data) && !is_empty(view)))
+    raise(REGARD_INVALID,
+          said + " has shape " + shape_of(view) +
+              " and no memory for all of it: its storage was freed or cut, or it is an array without " +
+              "data, such as a fake or meta one; pass one that holds its elements");
 }
 
 alignas(64) char nothing[64];  // what empty arrays without memory point to: a null pointer would mean absent
@@ -204,17 +313,18 @@ void Binding::bind(const nb::dict& arrays) {
 
 void Binding::bind(regard_role role, nb::handle array) {
   const char* name = regard_role_name(role);
-  const regard_use use = problem_.expected(role).use;
-  bind(role, view_of(array, name, use == REGARD_OUTPUT || use == REGARD_INPUT_OUTPUT));
+  const Problem::Expected& expected = problem_.expected(role);
+  const bool written = expected.use == REGARD_OUTPUT || expected.use == REGARD_INPUT_OUTPUT;
+  if (expected.dtype == REGARD_INT32 && (PyList_Check(array.ptr()) != 0 || PyTuple_Check(array.ptr()) != 0))
+    array = made_.emplace_back(array_of_list(array, name));
+  bind(role, view_of(array, name, written));
 }
 
-void Binding::bind(regard_role role, const ArrayView& view) {
+void Binding::bind(regard_role role, const ArrayView& given) {
+  const ArrayView view = role == REGARD_BIAS || role == REGARD_BITS ? with_leading_ones(given) : given;
   const char* name = regard_role_name(role);
   const bool host = view.device == nb::device::cpu::value;
-  if (view.requires_gradient)
-    raise(REGARD_INVALID, std::string(name) +
-                              " requires a gradient, which this call would not record: pass " + name +
-                              ".detach() and call regard.attention_backward for gradients");
+  refuse_flaw(view, name);
   if (place_ == Place::host && !host)
     raise(REGARD_INVALID, std::string(name) +
                               " is not in host memory: CPU targets take arrays on the CPU; target='cuda' "
@@ -223,10 +333,12 @@ void Binding::bind(regard_role role, const ArrayView& view) {
     raise(REGARD_INVALID,
           std::string(name) + " is in host memory: GPU targets take arrays on the GPU; copy it there first");
 
+  const DTypeRow& expected = row_of(problem_.expected(role).dtype);
+  if (host && expected.dtype == REGARD_INT32 && is_int64(view.type)) return bind(role, narrowed(view, role));
   regard_tensor& tensor = arguments_.tensor[role];
   tensor.data = view.data;
   if (tensor.data == nullptr) tensor.data = nothing;
-  tensor.dtype = dtype_of(view.type, row_of(problem_.expected(role).dtype), name);
+  tensor.dtype = dtype_of(view.type, expected, name);
   tensor.rank = view.rank;
   const bool reordered = follows_layout(role, view.rank);
   for (int axis = 0; axis < view.rank; ++axis) {
@@ -236,19 +348,66 @@ void Binding::bind(regard_role role, const ArrayView& view) {
   }
 }
 
+/// As int32, contiguous. Of a wrong shape nothing is read: what checks the tensor refuses it.
+ArrayView Binding::narrowed(const ArrayView& wide, regard_role role) {
+  const char* name = regard_role_name(role);
+  ArrayView narrow = wide;
+  narrow.type = {static_cast<std::uint8_t>(dtype_code::Int), 32, 1};
+  regard_tensor expected{};
+  check(regard_problem_tensor(problem_.handle(), role, nullptr, &expected));
+  bool fits = wide.rank == expected.rank;
+  std::int64_t count = 1;
+  for (int axis = 0; fits && axis < wide.rank; ++axis) {
+    const std::int64_t size = wide.shape[static_cast<std::size_t>(axis)];
+    fits = size >= 0 && size <= expected.shape[axis];
+    count *= size;
+  }
+  if (!fits) return narrow;
+  std::int32_t* const numbers =
+      narrowed_.emplace_back(std::make_unique<std::int32_t[]>(static_cast<std::size_t>(count))).get();
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t rest = i, offset = 0;
+    for (int axis = wide.rank; axis-- > 0;) {
+      const auto a = static_cast<std::size_t>(axis);
+      offset += rest % wide.shape[a] * wide.strides[a];
+      rest /= wide.shape[a];
+    }
+    const std::int64_t number = static_cast<const std::int64_t*>(wide.data)[offset];
+    if (number != static_cast<std::int32_t>(number))
+      raise(REGARD_INVALID,
+            std::string(name) + " has the number " + std::to_string(number) + ", and it must fit in 32 bits");
+    numbers[i] = static_cast<std::int32_t>(number);
+  }
+  narrow.data = numbers;
+  std::int64_t stride = 1;
+  for (int axis = wide.rank; axis-- > 0;) {
+    narrow.strides[static_cast<std::size_t>(axis)] = stride;
+    stride *= wide.shape[static_cast<std::size_t>(axis)];
+  }
+  return narrow;
+}
+
 ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
   if (const std::optional<ArrayView> known = view_of_torch(array); known && known->rank > 0) return *known;
+  const bool torch = is_torch(array);
+  if (torch && is_lazy_torch(array)) {
+    // On a GPU the copy would be made in PyTorch's stream, and the call may run in another one.
+    if (written || on_gpu(array))
+      raise(REGARD_INVALID,
+            std::string(name) +
+                " has PyTorch's negative or conjugate bit, by which other numbers are read than its "
+                "memory holds; pass " +
+                name + ".resolve_neg()");
+    return view_of(made_.emplace_back(resolved_torch(array)), name, written);
+  }
   if (nb::hasattr(array, "requires_grad") && nb::cast<bool>(nb::bool_(array.attr("requires_grad")))) {
     ArrayView refused;
-    refused.requires_gradient = true;
+    refused.flaw = Flaw::requires_gradient;
     return refused;
   }
-  const auto refuse_to_write = [name] {
-    raise(REGARD_INVALID, std::string(name) + " is written to but its array is read-only");
-  };
   if (is_cuda_array(array)) {
     const CudaArray known = cuda_array(array, name);
-    if (written && known.read_only) refuse_to_write();
+    if (written && known.read_only) refuse_to_write(name);
     if (known.stream && known.view.data != nullptr) busy_.push_back({known.view.data, *known.stream});
     return known.view;
   }
@@ -256,13 +415,21 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
     raise(REGARD_INVALID, std::string(name) +
                               " is a masked array, and tensors of attention have no mask of valid elements; "
                               "pass its data, or filled()");
+  ArrayView view = view_by_dlpack(array, name, written);
+  if (torch) view.flaw = flaw_of_torch(array, view);
+  return view;
+}
+
+ArrayView Binding::view_by_dlpack(nb::handle array, const char* name, bool written) {
+  const nb::object source = exported(array, name, written);
   nb::ndarray<nb::ro> found;
-  if (!import(exported(array, name), found)) refuse_array(array, name);
-  if (written) {
-    nb::ndarray<> writable;
-    if (!import(exported(array, name), writable)) refuse_to_write();
+  nb::ndarray<> writable;
+  if (written && import(source, writable))
     found = nb::ndarray<nb::ro>(writable);
-  }
+  else if (!import(source, found))
+    refuse_array(array, name);
+  else if (written)
+    refuse_to_write(name);
   ArrayView view;
   view.data = const_cast<void*>(static_cast<const void*>(found.data()));
   view.type = found.dtype();
@@ -276,6 +443,8 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
     view.shape[axis] = static_cast<std::int64_t>(found.shape(axis));
     view.strides[axis] = found.stride(axis);
   }
+  // A null pointer and an offset would look like memory.
+  if (view.data == reinterpret_cast<void*>(found.byte_offset())) view.data = nullptr;
   owners_.push_back(std::move(found));
   return view;
 }

@@ -5,6 +5,8 @@
 #include <nanobind/ndarray.h>
 
 #include <array>
+#include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -56,11 +58,15 @@ class Binding {
  private:
   void bind(regard_role role, nb::handle array);
   ArrayView view_of(nb::handle array, const char* name, bool written);
+  ArrayView view_by_dlpack(nb::handle array, const char* name, bool written);
+  ArrayView narrowed(const ArrayView& wide, regard_role role);
 
   const Problem& problem_;
   Place place_;
   regard_arguments arguments_ = REGARD_ARGUMENTS_INIT;
   std::vector<nb::ndarray<nb::ro>> owners_;
+  std::vector<nb::object> made_;  // of lists, and of tensors that have to be resolved
+  std::vector<std::unique_ptr<std::int32_t[]>> narrowed_;
   std::vector<Busy> busy_;
 };
 

@@ -41,9 +41,11 @@ struct Torch {
   PyObject* strided;         // the layout
   PyObject* empty_like;
   PyObject* uint8;
+  PyObject* forward_gradients;  // the module
   // Interned names.
-  PyObject *data_ptr, *dtype, *is_cpu, *is_cuda, *is_neg, *layout, *new_empty, *new_zeros, *requires_grad,
-      *shape, *stride;
+  PyObject *current_level, *data_ptr, *dtype, *is_conj, *is_cpu, *is_cuda, *is_neg, *layout, *nbytes,
+      *new_empty, *new_zeros, *requires_grad, *shape, *storage_offset, *stride, *unpack_dual,
+      *untyped_storage;
 
   explicit Torch(nb::module_ module)
       : tensor(nb::object(module.attr("Tensor")).release().ptr()),
@@ -52,17 +54,24 @@ struct Torch {
         strided(nb::object(module.attr("strided")).release().ptr()),
         empty_like(nb::object(module.attr("empty_like")).release().ptr()),
         uint8(nb::object(module.attr("uint8")).release().ptr()),
+        forward_gradients(nb::module_::import_("torch.autograd.forward_ad").release().ptr()),
+        current_level(PyUnicode_InternFromString("_current_level")),
         data_ptr(PyUnicode_InternFromString("data_ptr")),
         dtype(PyUnicode_InternFromString("dtype")),
+        is_conj(PyUnicode_InternFromString("is_conj")),
         is_cpu(PyUnicode_InternFromString("is_cpu")),
         is_cuda(PyUnicode_InternFromString("is_cuda")),
         is_neg(PyUnicode_InternFromString("is_neg")),
         layout(PyUnicode_InternFromString("layout")),
+        nbytes(PyUnicode_InternFromString("nbytes")),
         new_empty(PyUnicode_InternFromString("new_empty")),
         new_zeros(PyUnicode_InternFromString("new_zeros")),
         requires_grad(PyUnicode_InternFromString("requires_grad")),
         shape(PyUnicode_InternFromString("shape")),
-        stride(PyUnicode_InternFromString("stride")) {}
+        storage_offset(PyUnicode_InternFromString("storage_offset")),
+        stride(PyUnicode_InternFromString("stride")),
+        unpack_dual(PyUnicode_InternFromString("unpack_dual")),
+        untyped_storage(PyUnicode_InternFromString("untyped_storage")) {}
 };
 
 /// nullptr as long as nobody has imported it.
@@ -128,6 +137,52 @@ nb::object called(nb::handle array, PyObject* name) {
 bool is(nb::handle array, PyObject* name) {
   return attribute(array, name).ptr() == Py_True;
 }
+bool says(nb::handle array, PyObject* name) {
+  return called(array, name).ptr() == Py_True;
+}
+
+/// What a method gives; less than 0 where it fails.
+std::int64_t number(nb::handle object, PyObject* name) {
+  const nb::object given = called(object, name);
+  return given.is_valid() ? PyLong_AsLongLong(given.ptr()) : -1;
+}
+
+/// From the start of its storage to behind the last element, in bytes.
+std::int64_t reach(const ArrayView& view, std::int64_t offset) {
+  std::int64_t elements = offset + 1;
+  for (int axis = 0; axis < view.rank; ++axis) {
+    const auto i = static_cast<std::size_t>(axis);
+    elements += (view.shape[i] - 1) * view.strides[i];
+  }
+  return elements * (view.type.bits / 8);
+}
+
+/// A storage may have been freed or shrunk under the tensors that lie in it.
+bool has_memory(nb::handle array, const ArrayView& view, const Torch& torch) {
+  if (is_empty(view)) return true;
+  if (is_nowhere(view.data)) return false;
+  const nb::object storage = called(array, torch.untyped_storage);
+  if (!storage.is_valid()) return true;
+  const std::int64_t bytes = number(storage, torch.nbytes), offset = number(array, torch.storage_offset);
+  return bytes < 0 || offset < 0 || reach(view, offset) <= bytes;
+}
+
+/// Outside of forward_ad.dual_level() no tensor has one.
+bool has_tangent(nb::handle array, const Torch& torch) {
+  PyObject* const level =
+      PyDict_GetItemWithError(PyModule_GetDict(torch.forward_gradients), torch.current_level);
+  if (level == nullptr || PyLong_AsLong(level) < 0) return false;
+  const nb::object pair =
+      nb::steal(PyObject_CallMethodOneArg(torch.forward_gradients, torch.unpack_dual, array.ptr()));
+  return pair.is_valid() && PyTuple_Check(pair.ptr()) && PyTuple_GET_SIZE(pair.ptr()) == 2 &&
+         PyTuple_GET_ITEM(pair.ptr(), 1) != Py_None;
+}
+
+Flaw flaw_of(nb::handle array, const ArrayView& view, const Torch& torch) {
+  if (is(array, torch.requires_grad)) return Flaw::requires_gradient;
+  if (has_tangent(array, torch)) return Flaw::tangent;
+  return has_memory(array, view, torch) ? Flaw::none : Flaw::no_memory;
+}
 
 /// A tuple of `rank` integers.
 bool read(nb::handle tuple, int rank, std::array<std::int64_t, 4>& to) {
@@ -176,12 +231,12 @@ bool view_by_methods(nb::handle array, const Torch& torch, ArrayView& view) {
   return true;
 }
 
-std::optional<ArrayView> view(nb::handle array, const Torch& torch) {
+std::optional<ArrayView> view(nb::handle array, const Torch& torch, bool fresh) {
   ArrayView view;
   const bool seen = torch.exchange != nullptr ? view_by_exchange(array, *torch.exchange, view)
                                               : view_by_methods(array, torch, view);
   if (!seen || called(array, torch.is_neg).ptr() != Py_False) return {};
-  view.requires_gradient = is(array, torch.requires_grad);
+  if (!fresh) view.flaw = flaw_of(array, view, torch);
   return view;
 }
 
@@ -197,10 +252,36 @@ bool is_contiguous(const ArrayView& view) {
   return true;
 }
 
-std::optional<ArrayView> view_of_torch(nb::handle array) {
+bool is_empty(const ArrayView& view) {
+  return std::find(view.shape.begin(), view.shape.begin() + view.rank, 0) != view.shape.begin() + view.rank;
+}
+
+bool is_nowhere(const void* data) {
+  constexpr std::uintptr_t first_page = 4096;  // which no system gives away
+  return reinterpret_cast<std::uintptr_t>(data) < first_page;
+}
+
+Flaw flaw_of_torch(nb::handle array, const ArrayView& view) {
+  const Flaw flaw = flaw_of(array, view, *loaded_torch());
+  PyErr_Clear();  // of what a subclass does not do
+  return flaw;
+}
+
+bool is_lazy_torch(nb::handle array) {
+  const Torch& torch = *loaded_torch();
+  const bool lazy = says(array, torch.is_neg) || says(array, torch.is_conj);
+  PyErr_Clear();
+  return lazy;
+}
+
+nb::object resolved_torch(nb::handle lazy) {
+  return lazy.attr("resolve_conj")().attr("resolve_neg")();
+}
+
+std::optional<ArrayView> view_of_torch(nb::handle array, bool fresh) {
   const Torch* const torch = torch_of(array);
   if (torch == nullptr) return {};
-  std::optional<ArrayView> found = view(array, *torch);
+  std::optional<ArrayView> found = view(array, *torch, fresh);
   // What it does not do (tensors under torch.func transforms have no memory, say) DLPack refuses by name.
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
@@ -247,9 +328,7 @@ nb::object torch_bytes(nb::handle like, std::int64_t bytes, void*& address) {
 bool is_torch(nb::handle array) {
   const Torch* const torch = loaded_torch();
   if (torch == nullptr) return false;
-  const int is = PyObject_IsInstance(array.ptr(), torch->tensor);
-  if (is < 0) PyErr_Clear();
-  return is > 0;
+  return PyType_IsSubtype(Py_TYPE(array.ptr()), reinterpret_cast<PyTypeObject*>(torch->tensor)) != 0;
 }
 
 std::optional<bool> torch_on_gpu(nb::handle array) {

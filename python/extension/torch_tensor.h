@@ -13,23 +13,36 @@ namespace regard::python {
 
 namespace nb = nanobind;
 
+/// What a tensor has that a call would lose without a word, or has not that a call needs.
+enum class Flaw { none, requires_gradient, tangent, no_memory };
+
 /// Memory of an array of up to 4 dimensions; strides in elements.
 struct ArrayView {
   void* data = nullptr;
   nb::dlpack::dtype type{};
   int device = 0;  // as DLPack counts them
   int device_number = 0;
-  bool requires_gradient = false;
+  Flaw flaw = Flaw::none;
   int rank = 0;
   std::array<std::int64_t, 4> shape{}, strides{};
 };
 
 /// Row-major without gaps.
 bool is_contiguous(const ArrayView&);
+bool is_empty(const ArrayView&);
+/// An address that nothing has: null, or null and an offset.
+bool is_nowhere(const void* data);
 
-/// Nothing for whatever is no plain tensor (a subclass, sparse, of an unusual type or device, without
-/// memory): DLPack knows what to say about it.
-std::optional<ArrayView> view_of_torch(nb::handle array);
+/// Nothing for whatever is no plain tensor (a subclass, sparse, of an unusual type or device, with a negative
+/// or conjugate bit): DLPack knows what to say about it. `fresh`: made for this call, and so without a flaw.
+std::optional<ArrayView> view_of_torch(nb::handle array, bool fresh = false);
+
+/// What DLPack does not say of a tensor, plain or of a subclass, whose view has this shape and these strides.
+Flaw flaw_of_torch(nb::handle array, const ArrayView& view);
+/// Whether elements are read negated or conjugated, which DLPack does not say either.
+bool is_lazy_torch(nb::handle array);
+/// A tensor of the elements as they are read.
+nb::object resolved_torch(nb::handle lazy);
 
 /// Whether this is a tensor of PyTorch, plain or of a subclass.
 bool is_torch(nb::handle array);

@@ -7,7 +7,9 @@ namespace {
 
 template <class Number>
 Number whole_of(nb::handle value, const char* name, const char* range) {
-  const nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
+  // To Python True is 1, but here it is a slip.
+  const nb::object whole =
+      PyBool_Check(value.ptr()) != 0 ? nb::object() : nb::steal(PyNumber_Index(value.ptr()));
   if (!whole.is_valid()) {
     PyErr_Clear();
     raise_type(std::string(name) + " is " + type_of(value) + "; it must be a whole number");

@@ -20,17 +20,27 @@ Memory allocate(std::int64_t bytes) {
 
 Workspace::Workspace(nb::handle given, const regard_plan* plan, bool gpu, nb::handle q)
     : bytes_(regard_plan_workspace_bytes(plan)) {
-  if (!given.is_none())
+  if (!given.is_none()) {
     use(given, gpu);
-  else if (bytes_ > 0 && gpu)
+    if (is_nowhere(data_) && bytes_ > 0) refuse_memory();
+  } else if (bytes_ > 0 && gpu) {
     use_own_gpu(regard_plan_target(plan), q);
-  else if (bytes_ > 0)
+  } else if (bytes_ > 0) {
     use_own_host();
+  }
+}
+
+void Workspace::refuse_memory() {
+  raise(REGARD_INVALID,
+        "workspace has no memory: its storage was freed or cut, or it is an array without data; pass one of "
+        "at least " +
+            std::to_string(bytes_) + " bytes, or none");
 }
 
 void Workspace::use(nb::handle array, bool gpu) {
   if (const auto view = view_of_torch(array);
       view && view->rank == 1 && view->strides[0] == 1 && (view->device == nb::device::cpu::value) != gpu) {
+    if (view->flaw == Flaw::no_memory) refuse_memory();
     data_ = view->data;
     bytes_ = view->shape[0] * (view->type.bits / 8);
     return;
@@ -51,6 +61,10 @@ void Workspace::use(nb::handle array, bool gpu) {
                               (gpu ? "GPU" : "CPU") + " of at least " + std::to_string(bytes_) + " bytes");
   data_ = theirs_.data();
   bytes_ = static_cast<std::int64_t>(theirs_.nbytes());
+  ArrayView bytes;
+  bytes.data = data_, bytes.type = {static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt), 8, 1};
+  bytes.rank = 1, bytes.shape[0] = bytes_, bytes.strides[0] = 1;
+  if (is_torch(array) && flaw_of_torch(array, bytes) == Flaw::no_memory) refuse_memory();
 }
 
 // A thread keeps one workspace of up to 256 MiB, so that repeated calls touch warm pages; larger ones live

@@ -36,6 +36,7 @@ class Workspace {
 
  private:
   void use(nb::handle array, bool gpu);
+  [[noreturn]] void refuse_memory();
   void use_own_host();
   void use_own_gpu(const char* target, nb::handle q);
 

@@ -15,6 +15,7 @@ Arrays of NumPy and of every library that speaks DLPack or CUDA's array interfac
 
 from ._core import VERSION as __version__
 from ._core import Plan, Problem, TensorSpec
+from .arrays import pack_bits
 from .calls import attention, attention_backward
 from .errors import (
     InternalError,
@@ -44,6 +45,7 @@ __all__ = [
     "explain",
     "info",
     "list",
+    "pack_bits",
     "plan",
     "words",
 ]

@@ -54,7 +54,14 @@ def shape_of(name: str, array: Any, rank: int = 0, meaning: str = "") -> tuple[i
     try:
         shape = array.shape
     except AttributeError:
-        shape = _interface(name, array)["shape"]
+        shape = numpy.shape(array) if isinstance(array, (list, tuple)) else _interface(name, array)["shape"]
+    except Exception as error:  # such as a nested tensor of PyTorch, or a parameter that is not initialised yet
+        raise InvalidError(f"{name} is an array without a shape: {str(error).partition(chr(10))[0]}") from error
+    for size in shape:
+        if not isinstance(size, (int, numpy.integer)):
+            raise InvalidError(
+                f"{name} has shape {list(shape)}; sizes must be whole numbers, which nested tensors do not have"
+            )
     if rank and len(shape) != rank:
         raise InvalidError(f"{name} has shape {list(shape)}; it must be {meaning}")
     return shape  # type: ignore[no-any-return]
@@ -123,6 +130,40 @@ def longest(name: str, offsets: Any) -> int:
     if on_gpu(offsets):
         raise InvalidError(f"{name} lies on a GPU, and looking at it would wait: give sq and sk, the longest sequences")
     values = numpy.asarray(offsets)
-    if values.ndim != 1 or values.size < 2:
+    if values.ndim != 1 or values.size < 1:
         raise InvalidError(f"{name} has shape {list(values.shape)}; it must be int32 [b+1], cumulative, first 0")
-    return int(numpy.diff(values).max())
+    if values.dtype.kind not in "iu":
+        raise InvalidError(f"{name} has dtype {values.dtype}; it must be int32 [b+1], cumulative, first 0")
+    return int(numpy.diff(values).max(initial=0))
+
+
+def pack_bits(mask: Any) -> Any:
+    """The visibility bits (`bits=`) of a boolean mask: True where a query sees a key.
+
+    mask: bool [..., sq, sk], of NumPy, PyTorch (on any device) or any library that NumPy understands. What is 1 of
+    the leading dimensions, or sq, is shared by all, and missing dimensions are 1: [sk] is a mask of keys alone,
+    [b, 1, 1, sk] one for each sequence.
+
+    Returns uint32 [..., sq, ceil(sk/32)]: bit j%32 of word j/32 is the key j. A PyTorch tensor gives one.
+
+    Raises InvalidError for another dtype: scores to be added are a `bias`.
+    """
+    torch: Any = sys.modules.get("torch")
+    of_torch = torch is not None and isinstance(mask, torch.Tensor)
+    if not of_torch:
+        mask = numpy.asarray(mask)
+    if str(mask.dtype).rpartition(".")[2] != "bool":
+        raise InvalidError(f"mask has dtype {mask.dtype}; pack_bits takes booleans, and scores to be added are a bias")
+    if mask.ndim < 1:
+        raise InvalidError("mask is a single boolean; pack_bits takes bool [..., sq, sk]")
+    *leading, keys = mask.shape
+    words = -(-keys // 32)
+    if of_torch and words == 0:
+        return mask.new_empty((*leading, 0), dtype=torch.uint32)
+    if of_torch:
+        bits = torch.nn.functional.pad(mask.to(torch.uint8), (0, 32 * words - keys)).reshape(*leading, 4 * words, 8)
+        weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=mask.device)
+        return (bits * weights).sum(-1, dtype=torch.uint8).view(torch.uint32)
+    packed = numpy.zeros((*leading, 4 * words), numpy.uint8)
+    packed[..., : -(-keys // 8)] = numpy.packbits(mask, axis=-1, bitorder="little")
+    return packed.view(numpy.uint32)

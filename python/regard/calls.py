@@ -7,8 +7,11 @@ options are (`_core.Calls`): one like an earlier one writes no text, and costs l
 
 from __future__ import annotations
 
+import operator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+import numpy
 
 from . import _core
 from .arrays import as_kind, dtype_word, empty_like_kind, longest, on_gpu, shape_of
@@ -39,8 +42,21 @@ _calls = _core.Calls()
 
 
 def _bias_word(bias: Any) -> str:
-    shape = shape_of("bias", bias, 4, "[1|b, 1|hq, sq, sk]")
-    return "bias=" + ("1" if shape[0] == 1 else "b") + ("1" if shape[1] == 1 else "h")
+    shape = shape_of("bias", bias)
+    if not 1 <= len(shape) <= 4:
+        raise InvalidError(f"bias has shape {list(shape)}; it must be [1|b, 1|hq, 1|sq, sk]")
+    of_batch, of_head = ([1] * (4 - len(shape)) + list(shape))[:2]
+    return "bias=" + ("1" if of_batch == 1 else "b") + ("1" if of_head == 1 else "h")
+
+
+def _refuse_gradient_of_broadcast(bias: Any, spec: _core.TensorSpec) -> None:
+    """A gradient is summed over batch and heads, and over nothing else."""
+    shape = shape_of("bias", bias)
+    if len(shape) < 4 or shape[2] == 1 != spec.shape[2]:
+        raise InvalidError(
+            f"bias has shape {list(shape)} and its gradient a row for each query: pass it expanded to [1|b, 1|hq, sq, "
+            "sk] and sum grad_bias over what was expanded"
+        )
 
 
 # What the presence of a tensor adds to the problem.
@@ -60,24 +76,57 @@ _IMPLIES: dict[str, Any] = {
 }
 
 
+def _told(value: Any) -> str:
+    """A value in a message, on one short line."""
+    said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else f"of type {type(value).__name__}"
+    said = " ".join(said.split())
+    return said if len(said) <= 100 else said[:100] + "..."
+
+
+def _plain(name: str, value: Any) -> Any:
+    """The value of a word: text, a number or a switch, where it is NumPy's, too. Arrays have no truth value."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
+    if hasattr(value, "__index__") and not hasattr(value, "shape"):
+        return operator.index(value)
+    if hasattr(value, "__float__") and not hasattr(value, "shape"):
+        return float(value)
+    if name == "mask" and hasattr(value, "shape"):
+        raise InvalidError(
+            "mask is an array and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)"
+        )
+    raise TypeError(f"{name} is of type {type(value).__name__}; it must be a number, text, True or False")
+
+
+def _whole(name: str, value: Any) -> int:
+    number = _plain(name, value)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError(f"{name} has {_told(number)}; it must be a whole number")
+    return number
+
+
 def _mask_word(options: dict[str, Any]) -> str | None:
     """mask=..., from `mask` or from `causal`, `window` and `sink_tokens` together."""
-    causal = options.pop("causal", False)
+    causal = _plain("causal", options.pop("causal", False))
     window = options.pop("window", None)
-    sink_tokens = options.pop("sink_tokens", 0)
-    if causal is False and window is None and not sink_tokens:
+    sink_tokens = options.pop("sink_tokens", None)
+    sink_tokens = 0 if sink_tokens is None else _whole("sink_tokens", sink_tokens)
+    if causal is False and window is None and sink_tokens == 0:
         return None
     if "mask" in options:
         raise InvalidError("mask= says all of it: give either mask or causal, window and sink_tokens")
     if causal not in (True, False, "top_left"):
         raise InvalidError(f"causal is {causal!r}; it must be True (bottom-right), 'top_left' or False")
     top_left = causal == "top_left"
-    if window is None and not sink_tokens:
+    if window is None and sink_tokens == 0:
         return "mask=causal_top_left" if top_left else "mask=causal"
     try:
         left, right = (-1, -1) if window is None else window
     except (TypeError, ValueError):
-        raise InvalidError(f"window is {window!r}; it must be a pair (left, right), -1 for unbounded") from None
+        raise InvalidError(f"window is {_told(window)}; it must be a pair (left, right), -1 for unbounded") from None
+    left, right = _whole("window", left), _whole("window", right)
     if causal is not False:
         right = 0
     word = f"mask=window:{left},{right}" + (",top_left" if top_left else "")
@@ -88,8 +137,8 @@ def _shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[
     """The sizes of the problem. Whether all arrays agree with them is checked where the plan runs."""
     varlen = "offsets_q" in tensors or "offsets_k" in tensors
     layout = options.get("layout", "bshd")
-    if not varlen and layout not in ("bshd", "bhsd", "sbhd"):
-        raise InvalidError(f"layout is {layout!r}; it must be 'bshd', 'bhsd' or 'sbhd'")
+    if not varlen and not (isinstance(layout, str) and layout in ("bshd", "bhsd", "sbhd")):
+        raise InvalidError(f"layout is {_told(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
     axes = "shd" if varlen else layout
     shapes = []  # asked once: PyTorch makes a new tuple each time
     for name, array in (("q", q), ("k", k), ("v", v)):
@@ -129,11 +178,17 @@ def _run_first(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> A
     stream, q = options.pop("stream", None), inputs["q"]
     if target is None and on_gpu(q):
         target = "cuda"
-    dtype = options.pop("dtype", None) or dtype_word("q", q)
+    dtype = options.pop("dtype", None)
+    if dtype is None:
+        dtype = dtype_word("q", q)
+    elif not isinstance(dtype, str):
+        raise InvalidError(f"dtype is {_told(dtype)}; it must be text such as 'bf16'")
 
     tensors, implied = inputs, set()
     for name in [name for name in options if name in _ROLES]:
         value = options.pop(name)
+        if isinstance(value, numpy.bool_):
+            value = bool(value)
         if value is None or value is False:
             continue
         if name in _IMPLIES:
@@ -144,7 +199,8 @@ def _run_first(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> A
     words = [pass_, f"{dtype}", *_shape_words(q, inputs["k"], inputs["v"], options, tensors), *sorted(implied)]
     if mask:
         words.append(mask)
-    for name, value in options.items():
+    for name, option in options.items():
+        value = _plain(name, option)
         if value is True:
             words.append(name)
         elif value is not None and value is not False:
@@ -155,6 +211,9 @@ def _run_first(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> A
         call = _call(text, target, family, threads)
     except TypeError:  # what has no hash is no option, either: the plan says which
         call = _Call(text, target, family, threads)
+    for spec in call.outputs:
+        if spec.name == "grad_bias" and "bias" in tensors:
+            _refuse_gradient_of_broadcast(tensors["bias"], spec)
     given = {spec.name: tensors[spec.name] for spec in call.outputs if spec.name in tensors}
     # Rows past a logical length are left as they are: in arrays made here they are zero.
     zeros = "offsets_q" in tensors or "lengths_q" in tensors or "lengths_k" in tensors
@@ -223,7 +282,7 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
         options["o"] = out
     options["lse"] = lse
     options["dropout_mask"] = dropout_mask
-    return _run("fwd", {"q": q, "k": k, "v": v}, options)
+    return _core.eagerly(_run, "fwd", {"q": q, "k": k, "v": v}, options)
 
 
 def attention_backward(
@@ -256,5 +315,5 @@ def attention_backward(
     named: dict[str, Any] = dict(options)
     named.update(grad_q=grad_q, grad_k=grad_k, grad_v=grad_v, grad_bias=grad_bias, grad_sink=grad_sink)
     inputs = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "grad_o": grad_o}
-    results: tuple[A, ...] = _run("bwd", inputs, named)
+    results: tuple[A, ...] = _core.eagerly(_run, "bwd", inputs, named)
     return results

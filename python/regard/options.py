@@ -20,12 +20,12 @@ class Options(TypedDict, total=False):
     sink_tokens: int  # first keys that stay visible left of the window
     mask: str  # the same as text, instead of the three above: "causal", "window:128,0,sink=4"
     ranges: Array  # int32 [1|b, sq, 2] (varlen [tq, 2]): query row sees only keys [lo, hi)
-    bits: Array  # uint32 [1|b, 1|hq, sq, ceil(sk/32)]: bit j%32 of word j/32 set = key j visible
+    bits: Array  # uint32 [1|b, 1|hq, 1|sq, ceil(sk/32)]: bit j%32 of word j/32 set = key j visible (pack_bits)
 
     # ---- scores and softmax
     scale: float  # of Q K^T; 1/sqrt(d) if absent
     softcap: float  # S = softcap * tanh(S / softcap)
-    bias: Array  # [1|b, 1|hq, sq, sk], dtype of q
+    bias: Array  # [1|b, 1|hq, 1|sq, sk], dtype of q; leading ones may be left out
     alibi: Array  # fp32 [hq] or [b, hq] slopes
     sink: Array  # fp32 [hq] learned sink, in scaled-score space
     dropout: float  # probability of dropping a weight, in [0, 1)
@@ -33,7 +33,7 @@ class Options(TypedDict, total=False):
     offset: int
 
     # ---- packed and padded sequences
-    offsets_q: Array  # int32 [b+1] cumulative, first 0: q is [tokens, heads, dim]
+    offsets_q: Array  # int32 [b+1] cumulative, first 0: q is [tokens, heads, dim]; int64 and lists, too, as all int32
     offsets_k: Array
     sq: int  # the longest query sequence; computed from offsets_q if absent
     sk: int

@@ -30,7 +30,8 @@ namespace regard {
   X(cache, Switch, "REGARD_CACHE", true, "Read and write the kernel cache.")                                 \
   X(strict, Switch, "REGARD_STRICT", false, "Refuse instead of falling to a slower family.")                 \
   X(verify, Text, "REGARD_VERIFY", "",                                                                       \
-    "Run a second path (a family, a target or 'oracle') beside each call and report the difference.")        \
+    "Run a second path (a family, a target or 'oracle') beside each call and report the difference; refuse " \
+    "a workspace that another call uses at that moment.")                                                    \
   X(cpu_target, Text, "REGARD_CPU_TARGET", "",                                                               \
     "Highest CPU target to use, e.g. cpu-avx2; empty means the best of this machine.")                       \
   X(disable, Text, "REGARD_DISABLE", "", "Comma-separated families or kernels that must not be used.")       \

@@ -265,6 +265,30 @@ std::vector<std::string> names_of(const CLI::Option& option) {
   return names;
 }
 
+bool takes_problem(const CLI::App& verb) {
+  const CLI::Option* const option = verb.get_option_no_throw("problem");
+  return option != nullptr && option->get_positional();
+}
+
+/// What the end of the sentence should be where an option is a word of problem text, or one of other
+/// libraries' names for it; empty where it is neither.
+std::string word_of_problem(const std::string& argument) {
+  std::string word = argument.substr(argument.find_first_not_of('-'));
+  const std::size_t equals = std::min(word.find('='), word.size());
+  std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), '-', '_');
+  const std::string known = "'" + word + "', a word of the problem, without dashes?",
+                    question = "did you mean ";
+  try {
+    const Problem problem(word);
+    return known;
+  } catch (const error& refused) {
+    const std::string message = refused.what();
+    if (!message.starts_with("unknown word")) return known;
+    const std::size_t at = message.find(question);
+    return at == std::string::npos ? "" : message.substr(at + question.size());
+  }
+}
+
 /// CLI11 collects what it does not know and says so at the end; here the first such word is an error that
 /// names the nearest one.
 void refuse_unknown(CLI::App& app, std::span<const std::string> arguments) {
@@ -280,13 +304,27 @@ void refuse_unknown(CLI::App& app, std::span<const std::string> arguments) {
     scope = app.get_subcommand(arguments[0]);
   }
   names.clear();
+  std::vector<std::string> flags;
   for (const CLI::Option* option : scope->get_options()) {
-    for (std::string& name : names_of(*option)) names.push_back(std::move(name));
+    for (std::string& name : names_of(*option)) {
+      if (option->get_items_expected_max() == 0) flags.push_back(name);
+      names.push_back(std::move(name));
+    }
   }
   for (const std::string& argument : arguments) {
     const std::string name = argument.substr(0, argument.find('='));
     const bool is_option = name.size() > 1 && name[0] == '-' && (name[1] < '0' || name[1] > '9');
-    if (is_option && std::ranges::find(names, name) == names.end()) refuse("unknown option", name);
+    if (!is_option) continue;
+    if (std::ranges::find(names, name) == names.end()) {
+      const std::vector<std::string_view> views(names.begin(), names.end());
+      const bool misspelt = !nearest_within(name, views, 4).empty();
+      const std::string word = misspelt || !takes_problem(*scope) ? "" : word_of_problem(argument);
+      if (!word.empty()) fail_with("unknown option '" + name + "'; did you mean " + word);
+      refuse("unknown option", name);
+    }
+    // CLI11 would take it as on, off or how often.
+    if (name != argument && std::ranges::find(flags, name) != flags.end())
+      fail_with(name + " takes no value; write it alone or leave it out");
   }
 }
 

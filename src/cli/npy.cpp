@@ -33,11 +33,14 @@ class Literal {
     rest_.remove_prefix(end + 1);
     return text;
   }
+  /// A whole number as Python takes it: no sign, and no 0 before other digits.
   std::optional<std::int64_t> integer() {
     skip_spaces();
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error != std::errc{} || value < 0) return std::nullopt;
+    const std::string_view digits(rest_.data(), static_cast<std::size_t>(end - rest_.data()));
+    if (error != std::errc{} || digits.starts_with('-') || (digits.size() > 1 && digits[0] == '0'))
+      return std::nullopt;
     rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
     return value;
   }
@@ -71,7 +74,8 @@ std::optional<std::vector<std::int64_t>> read_shape(Literal& literal) {
     if (!size || shape.size() == most_dimensions) return std::nullopt;
     shape.push_back(*size);
     if (!literal.take(",")) {
-      if (!literal.take(")")) return std::nullopt;
+      // (4) is a number, only (4,) a tuple.
+      if (shape.size() == 1 || !literal.take(")")) return std::nullopt;
       break;
     }
   }
@@ -127,8 +131,9 @@ Result<ArrayView> read_npy(std::span<const std::byte> file) {
   if (text.size() < 10) return invalid("it is truncated: a .npy header is longer than the file");
   const auto byte = [&](std::size_t i) { return std::to_integer<std::size_t>(file[i]); };
   const std::size_t version = byte(6);
-  if (version < 1 || version > 3) {
-    return invalid("it has .npy version " + std::to_string(version) + "; Regard reads 1 to 3");
+  if (version < 1 || version > 3 || byte(7) != 0) {
+    return invalid("it has .npy version " + std::to_string(version) + "." + std::to_string(byte(7)) +
+                   "; Regard reads 1.0, 2.0 and 3.0");
   }
   const std::size_t start = version == 1 ? 10 : 12;
   if (text.size() < start) return invalid("it is truncated: a .npy header is longer than the file");

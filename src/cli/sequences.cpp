@@ -76,6 +76,7 @@ Side choose_side(const Extent& extent, const GivenSide& given, std::uint64_t see
     }
     check_lengths(given.lengths, extent);
   }
+  if (!extent.varlen && !extent.lengths) return side;  // b may be 10^9 where the rest is 0
   Lengths physical(static_cast<std::size_t>(extent.b), extent.longest);
   if (extent.varlen) {
     if (!given.offsets.empty()) {

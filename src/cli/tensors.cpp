@@ -134,16 +134,17 @@ const std::vector<std::int32_t>* sequence_numbers(regard_role role, const Sequen
   }
 }
 
-/// The shape as the file has it, where that is allowed: `ranges` and `bits` may be broadcast over leading
-/// dimensions, which are 1 then.
+/// The shape as the file has it, where that is allowed: `ranges`, `bits` and `bias` may be broadcast over
+/// some dimensions, which are 1 then.
 Tensor broadcast_as(Tensor expected, regard_role role, std::span<const std::int64_t> shape) {
-  const int leading = role == REGARD_RANGES && expected.rank == 3 ? 1 : role == REGARD_BITS ? 2 : 0;
-  if (static_cast<std::int32_t>(shape.size()) != expected.rank) return expected;
-  for (int i = 0; i < leading; ++i) {
+  const bool ranges = role == REGARD_RANGES && expected.rank == 3,
+             scores = role == REGARD_BITS || role == REGARD_BIAS;
+  if ((!ranges && !scores) || static_cast<std::int32_t>(shape.size()) != expected.rank) return expected;
+  for (int i = 0; i < (ranges ? 1 : 3); ++i) {
     if (shape[i] == 1) expected.shape[i] = 1;
   }
   std::int64_t stride = 1;
-  for (int i = expected.rank - 1; leading > 0 && i >= 0; --i) {
+  for (int i = expected.rank - 1; i >= 0; --i) {
     expected.strides[i] = stride;
     stride *= expected.shape[i];
   }

@@ -41,10 +41,10 @@ Rows head_rows(const Tensor& tensor) {
   return {tensor.data, 0, tensor.strides[0], tensor.strides[1]};
 }
 
-/// [1|b, 1|h, s, n] or, packed, [1|h, t, n].
+/// [1|b, 1|h, 1|s, n] or, packed, [1|h, t, n].
 Rows score_rows(const Tensor& tensor) {
   if (tensor.rank == 4) {
-    return {tensor.data, stride_or_zero(tensor, 0), stride_or_zero(tensor, 1), tensor.strides[2]};
+    return {tensor.data, stride_or_zero(tensor, 0), stride_or_zero(tensor, 1), stride_or_zero(tensor, 2)};
   }
   return {tensor.data, 0, stride_or_zero(tensor, 0), tensor.strides[1]};
 }

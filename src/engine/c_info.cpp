@@ -35,12 +35,15 @@ regard_status regard_list(const char* target, const char* profile, char** json) 
 }
 
 regard_status regard_prepare_kernel(const char* kernel, char** json) {
-  if (kernel == nullptr) return report(null_argument("kernel").value());
-  return guarded([&] { return give_result([&] { return prepare_kernel(kernel); }, json); });
+  return guarded([&] {
+    if (kernel == nullptr) return report(null_argument("kernel").value());
+    return give_result([&] { return prepare_kernel(kernel); }, json);
+  });
 }
 
 regard_status regard_package_folders(const char* const* folders, int64_t count) {
   return guarded([&] {
+    if (count < 0) return report(REGARD_INVALID, fmt::format("count is {}; it is not negative", count));
     std::vector<std::string> names;
     for (int64_t i = 0; i < count; ++i) {
       if (folders == nullptr) return report(null_argument("folders").value());

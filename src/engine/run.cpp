@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/log.h"
 #include "engine/bind.h"
 #include "engine/counters.h"
 #include "engine/run_gpu.h"
+#include "engine/workspace_use.h"
 #include "problem/tensors.h"
 
 namespace regard {
@@ -21,6 +25,31 @@ void run_on_cpu(const PreparedPlan::Ready& ready, const regard_arguments& given,
     log_line("launch", ready.kernels[i]->key);
     cpu::run_grid(ready.kernels[i]->code.function, arguments, stage.grid, plan.threads, scratch,
                   stage.scratch_bytes);
+  }
+}
+
+/// Zeros everywhere; the last dimension is contiguous.
+void clear(const regard_tensor& tensor) {
+  const auto bytes = static_cast<std::int64_t>(bytes_of(tensor.dtype));
+  const int last = std::clamp(tensor.rank, 1, 4) - 1;
+  std::int64_t rows = 1;
+  for (int axis = 0; axis < last; ++axis) rows *= tensor.shape[axis];
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t rest = row, offset = 0;
+    for (int axis = last; axis-- > 0;) {
+      offset += rest % tensor.shape[axis] * tensor.strides[axis];
+      rest /= tensor.shape[axis];
+    }
+    std::memset(static_cast<char*>(tensor.data) + offset * bytes, 0,
+                static_cast<std::size_t>(tensor.shape[last] * bytes));
+  }
+}
+
+/// Without sequences no kernel has a block, and the gradients that are summed over them are zero.
+void run_without_batch(const regard_arguments& given) {
+  for (const regard_role role : {REGARD_GRAD_BIAS, REGARD_GRAD_SINK}) {
+    const regard_tensor& tensor = given.tensor[role];
+    if (tensor.data != nullptr) clear(tensor);
   }
 }
 
@@ -46,9 +75,13 @@ Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspac
   }
   if (Status status = check_workspace(prepared.specs(), given, workspace, needed); !status) return status;
 
-  if (on_cpu) {
+  if (problem.b == 0) {
+    if (on_cpu) run_without_batch(given);
+  } else if (on_cpu) {
     const Result<const PreparedPlan::Ready*> ready = prepared.ready();
     if (!ready) return tl::unexpected(ready.error());
+    const WorkspaceUse use(workspace, needed);
+    if (!use.status()) return use.status();
     run_on_cpu(**ready, given, workspace);
   } else if (Status status = run_on_gpu(prepared, given, workspace, static_cast<cuda::Stream>(stream));
              !status) {

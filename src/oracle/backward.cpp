@@ -1,4 +1,3 @@
-#include <atomic>
 #include <cmath>
 
 #include "oracle/passes.h"
@@ -10,11 +9,6 @@
 namespace regard::oracle {
 namespace {
 
-/// Heads that share a broadcast bias gradient or a sink run at the same time.
-void add(double& sum, double term) {
-  std::atomic_ref<double>(sum).fetch_add(term);
-}
-
 /// One query head of one sequence. The derivation, with w = keep / keep probability:
 ///   O = (P w) V                  dV = (P w)^T dO
 ///   dP = w (dO V^T)              D = rowsum(P dP) = rowsum(dO O)
@@ -23,7 +17,7 @@ void add(double& sum, double term) {
 ///   dQ = scale dX K              dK = scale dX^T Q
 struct Head {
   const Inputs& inputs;
-  const Precision precision;
+  const Precision& precision;
   const Matrix &k, &v;
   double largest_k, largest_v;
   Sums &grad_k, &grad_v;
@@ -32,76 +26,99 @@ struct Head {
   void run(std::int64_t b, std::int64_t h, const Options& options);
 };
 
+/// D of a row, and how wrong a kernel's may be. It comes from the O that forward stored, so it inherits the
+/// rounding of O.
+struct Delta {
+  double value = 0, error = 0;
+};
+
+Delta delta_of(const Sums& o, const double* d_o, double relative, double fp32_error, regard_dtype out,
+               const Precision& precision) {
+  const std::int64_t columns = o.value.columns;
+  const double unit = format(out).unit(), near_zero = lost_near_zero(out);
+  const Dot sum = dot(d_o, o.value.row(0), columns);
+  double variance = fp32_error * fp32_error, size = 0;
+  for (std::int64_t c = 0; c < columns; ++c) {
+    const double error = o.error(0, c) + unit * std::fabs(o.value.row(0)[c]) + near_zero;
+    variance += d_o[c] * d_o[c] * error * error;
+    size += std::fabs(d_o[c]);
+  }
+  const double common = (relative + certain(precision.product + unit) + precision.sum(columns)) * sum.peak +
+                        certain(near_zero) * size;
+  return {sum.value, std::sqrt(variance) + common};
+}
+
 void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
   const Problem& problem = inputs.problem();
   const Sequence& sequence = inputs.sequence(b);
   const Matrix q = inputs.matrix(REGARD_Q, b, h), grad_o = inputs.matrix(REGARD_GRAD_O, b, h);
   const double scale = scale_of(problem);
-  const double unit_out = format(static_cast<regard_dtype>(problem.out)).unit();
-  const std::int64_t terms = std::max(sequence.sk, sequence.sq * (problem.hq / problem.hk));
+  const bool whole = grad_k.value.rows > 0;  // rows of dQ alone need no sums over all rows
   Row row;
-  Sums o(1, problem.dv, precision.lost), grad_q(1, problem.d, precision.lost), mean_k(1, problem.d, 0);
+  Sums o(1, problem.dv, precision, Common::no), grad_q(1, problem.d, precision, Common::yes);
+  o.expect(v);
+  grad_q.expect(k);
+  grad_v.expect(grad_o);
+  grad_k.expect(q);
 
   for (const std::int64_t i : spread(sequence.sq, options.max_rows)) {
     const double* d_o = grad_o.row(i);
     compute_row(inputs, b, h, i, q.row(i), k, largest_k, row);
-    const double relative = precision.row(row.largest_logit, row.logit_per_lost, row.lse, terms);
+    const double score_error = precision.scores(row, problem.d);
+    const double relative = precision.row(row, score_error);
 
     o.clear();
     for (std::int64_t j = 0; j < sequence.sk; ++j) {
       const auto at = static_cast<std::size_t>(j);
-      const double weight = row.weight[at], keep = row.keep[at];
-      if (weight * keep == 0) continue;
-      const double error = precision.rounded(weight, row.log_weight[at], relative, row.largest_weight);
-      o.add(0, keep * weight, keep * error, v.row(j));
-      grad_v.add(j, keep * weight, keep * error, d_o);
+      if (row.weight[at] * row.keep[at] == 0) continue;
+      const Term weight = weight_of(row, at, precision, relative);
+      o.add(0, weight, v.row(j));
+      if (whole) grad_v.add(j, weight, d_o);
     }
 
-    // D comes from the O that forward stored, so it inherits the rounding of O.
-    const double delta = dot(d_o, o.value.row(0), problem.dv);
-    const double fp32_error = 2 * precision.step * norm(d_o, problem.dv) * largest_v;
-    double delta_variance = fp32_error * fp32_error;
-    for (std::int64_t c = 0; c < problem.dv; ++c) {
-      const double error = o.error(0, c) + (unit_out + relative) * std::fabs(o.value.row(0)[c]);
-      delta_variance += d_o[c] * d_o[c] * error * error;
-    }
-    const double delta_error = std::sqrt(delta_variance);
+    const double fp32_error = precision.product_of(norm(d_o, problem.dv), largest_v, problem.dv);
+    const Delta delta =
+        delta_of(o, d_o, relative, fp32_error, static_cast<regard_dtype>(problem.out), precision);
 
     grad_q.clear();
-    mean_k.clear();
     for (std::int64_t j = 0; j < sequence.sk; ++j) {
       const auto at = static_cast<std::size_t>(j);
       const double weight = row.weight[at];
       if (weight == 0) continue;
-      const double d_p = row.keep[at] * dot(d_o, v.row(j), problem.dv);
-      const double d_s = weight * (d_p - delta);
+      const Dot product = dot(d_o, v.row(j), problem.dv);
+      const double d_p = row.keep[at] * product.value;
+      const double d_p_error = row.keep[at] * (fp32_error + precision.sum(problem.dv) * product.peak);
+      const double d_s = weight * (d_p - delta.value);
       const double d_s_error =
-          precision.weight(weight, row.log_weight[at], relative) * std::fabs(d_p - delta) +
-          weight * (delta_error + row.keep[at] * fp32_error);
+          precision.weight(weight, row.log_weight[at], relative) * std::fabs(d_p - delta.value) +
+          weight * (delta.error + d_p_error);
+      // Rows that are alike have one D and one dP, and so one error of them; others have another sign.
+      const double common = std::copysign(weight * (delta.error + d_p_error), delta.value);
+      const double shared = precision.relative(row.log_weight[at], relative);
       if (write_bias) {
-        add(write_bias.value(b, h, i, j), d_s);
-        add(write_bias.error(b, h, i, j), d_s_error * d_s_error);
+        const double larger = std::fabs(common) > shared * std::fabs(d_s) ? common : d_s;
+        write_bias.add(b, h, i, j, d_s, d_s_error,
+                       std::copysign(std::fabs(common) + shared * std::fabs(d_s), larger));
       }
-      const double d_x = scale * d_s * row.slope[at];
-      const double slope_error = precision.slope(row.slope[at], row.largest_logit, problem.softcap);
-      const double d_x_error =
-          (precision.product + slope_error) * std::fabs(d_x) + std::fabs(scale) * d_s_error;
-      grad_q.add(0, d_x, d_x_error, k.row(j));
-      grad_k.add(j, d_x, d_x_error, q.row(i));
-      mean_k.add(0, weight * row.slope[at], 0, k.row(j));
+      const double through = scale * row.slope[at];
+      const double d_x = through * d_s;
+      const double slope_error = precision.slope(row.slope[at], score_error, problem.softcap);
+      Term term{d_x, (precision.product + slope_error) * std::fabs(d_x) + std::fabs(scale) * d_s_error,
+                shared + certain(precision.product) + slope_error, smallest_normal * (1 + std::fabs(scale)),
+                through * common};
+      if (whole) grad_k.add(j, term, q.row(i));
+      // D is the same for the whole row, so none of its error averages out over the keys.
+      term.common = through * weight * (delta.error + d_p_error);
+      grad_q.add(0, term, k.row(j));
     }
-    for (std::int64_t c = 0; c < problem.d; ++c) {
-      // D is the same for the whole row, so its error does not average out over the keys.
-      const double common = std::fabs(scale) * delta_error * std::fabs(mean_k.value.row(0)[c]);
-      const double value = grad_q.value.row(0)[c];
-      write_q.set(b, h, sequence.first_q + i, c, value,
-                  grad_q.error(0, c) + common + relative * std::fabs(value));
-    }
+    for (std::int64_t c = 0; c < problem.d; ++c)
+      write_q.set(b, h, sequence.first_q + i, c, grad_q.value.row(0)[c], grad_q.error(0, c));
     if (write_sink) {
-      const double error =
-          row.sink_weight * delta_error + precision.weight(row.sink_weight, 0, relative) * std::fabs(delta);
-      add(write_sink.value(0, h, 0, 0), -row.sink_weight * delta);
-      add(write_sink.error(0, h, 0, 0), error * error);
+      const double shared = relative * std::fabs(delta.value);
+      write_sink.add(0, h, 0, 0, -row.sink_weight * delta.value,
+                     row.sink_weight * delta.error +
+                         precision.weight(row.sink_weight, 0, relative) * std::fabs(delta.value),
+                     row.sink_weight * std::copysign(delta.error + shared, delta.value));
     }
   }
 }
@@ -113,16 +130,11 @@ void write_keys(const Sums& sums, std::int64_t b, std::int64_t head, std::int64_
       writer.set(b, head, first + j, c, sums.value.row(j)[c], sums.error(j, c));
 }
 
-/// Sums over heads were collected as squares.
-void take_roots(Outputs& outputs, regard_role role) {
-  if (const auto found = outputs.find(role); found != outputs.end())
-    for (double& error : found->second.error) error = std::sqrt(error);
-}
-
 }  // namespace
 
 Outputs backward(const Inputs& inputs, const Options& options) {
   const Problem& problem = inputs.problem();
+  const Precision precision(problem);
   Outputs outputs;
   const Writer write_q(problem, REGARD_GRAD_Q, outputs);
   Writer write_k, write_v, write_bias, write_sink;
@@ -137,8 +149,8 @@ Outputs backward(const Inputs& inputs, const Options& options) {
 
   const auto head = [&](std::int64_t b, std::int64_t kv_head) {
     const Matrix k = inputs.matrix(REGARD_K, b, kv_head), v = inputs.matrix(REGARD_V, b, kv_head);
-    const Precision precision(problem);
-    Sums grad_k(k.rows, problem.d, precision.lost), grad_v(v.rows, problem.dv, precision.lost);
+    const std::int64_t keys = options.max_rows == 0 ? k.rows : 0;
+    Sums grad_k(keys, problem.d, precision, Common::yes), grad_v(keys, problem.dv, precision, Common::no);
     Head work{inputs, precision, k,       v,          largest_norm(k), largest_norm(v),
               grad_k, grad_v,    write_q, write_bias, write_sink};
     const std::int64_t group = problem.hq / problem.hk;
@@ -146,9 +158,14 @@ Outputs backward(const Inputs& inputs, const Options& options) {
     write_keys(grad_k, b, kv_head, inputs.sequence(b).first_k, write_k);
     write_keys(grad_v, b, kv_head, inputs.sequence(b).first_k, write_v);
   };
-  for_each_head(inputs, problem.hk, options.max_heads, options.threads, head);
-  take_roots(outputs, REGARD_GRAD_BIAS);
-  take_roots(outputs, REGARD_GRAD_SINK);
+  // A sampled head is one that has something to compute.
+  const auto counts = options.max_heads == 0 ? +[](const Sequence& s) { return s.sq > 0 || s.sk > 0; }
+                                             : +[](const Sequence& s) { return s.sq > 0 && s.sk > 0; };
+  for_each_head(inputs, problem.hk, options.max_heads, options.threads, counts, head);
+  const std::int64_t batches = has_batches(problem.bias) ? 1 : problem.b,
+                     heads = has_heads(problem.bias) ? 1 : problem.hq;
+  write_bias.finish(batches * heads, precision);
+  write_sink.finish(problem.b * problem.sq, precision);
   return outputs;
 }
 

@@ -26,8 +26,8 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
       return rank == 4 ? Index{strides[0], strides[1], strides[2]} : Index{0, strides[0], strides[1]};
     case REGARD_BIAS:
     case REGARD_GRAD_BIAS:
-    case REGARD_BITS:  // [1|b, 1|h, sq, ...]
-      return {broadcast(0), broadcast(1), strides[2]};
+    case REGARD_BITS:  // [1|b, 1|h, 1|sq, ...]
+      return {broadcast(0), broadcast(1), broadcast(2)};
     case REGARD_RANGES:  // [1|b,sq,2] | [t,2]
       return rank == 3 ? Index{broadcast(0), 0, strides[1]} : Index{0, 0, strides[0]};
     case REGARD_ALIBI:  // [h] | [b,h]
@@ -61,7 +61,11 @@ Index index_of(regard_role role, int rank, const std::int64_t* shape, const std:
 }
 
 Inputs::Inputs(const Problem& problem, const regard_arguments& arguments)
-    : problem_(problem), arguments_(arguments), seed_(arguments.seed), offset_(arguments.offset) {
+    : problem_(problem),
+      arguments_(arguments),
+      alike_(!problem.varlen && !problem.lengths),
+      seed_(arguments.seed),
+      offset_(arguments.offset) {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const regard_tensor& tensor = arguments.tensor[i];
     if (tensor.data) index_[i] = index_of(regard_role(i), tensor.rank, tensor.shape, tensor.strides);
@@ -69,7 +73,7 @@ Inputs::Inputs(const Problem& problem, const regard_arguments& arguments)
   const auto integer = [&](regard_role role, std::int64_t b) {
     return static_cast<std::int64_t>(read(role, b, 0, 0, 0));
   };
-  for (std::int64_t b = 0; b < problem.b; ++b) {
+  for (std::int64_t b = 0; b < (alike_ ? 1 : problem.b); ++b) {
     Sequence sequence{problem.sq, problem.sk, 0, 0};
     if (problem.varlen) {
       sequence.first_q = integer(REGARD_OFFSETS_Q, b);

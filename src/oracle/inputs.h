@@ -46,7 +46,11 @@ class Inputs {
   Inputs(const Problem&, const regard_arguments&);
 
   const Problem& problem() const { return problem_; }
-  const Sequence& sequence(std::int64_t batch) const { return sequences_[static_cast<std::size_t>(batch)]; }
+  const Sequence& sequence(std::int64_t batch) const {
+    return sequences_[static_cast<std::size_t>(alike_ ? 0 : batch)];
+  }
+  /// Whether all sequences have the same lengths, so that the first one speaks for all.
+  bool alike() const { return alike_; }
   std::int64_t kv_head(std::int64_t head) const { return head / (problem_.hq / problem_.hk); }
 
   /// The sequence's rows of Q, K, V or grad_o of one head, multiplied with their descale factor.
@@ -75,7 +79,8 @@ class Inputs {
   const Problem& problem_;
   const regard_arguments& arguments_;
   Index index_[REGARD_ROLE_COUNT];
-  std::vector<Sequence> sequences_;
+  bool alike_;
+  std::vector<Sequence> sequences_;  ///< alike: the first one
   std::uint64_t seed_ = 0, offset_ = 0;
   int keep_ = 255;
 };

@@ -9,7 +9,9 @@
 
 namespace regard::oracle {
 
-double dot(const double* a, const double* b, std::int64_t count) {
+namespace {
+
+double sum_of_products(const double* a, const double* b, std::int64_t count) {
   double sums[8] = {};  // independent sums, so that the compiler can use vectors
   std::int64_t c = 0;
   for (; c + 8 <= count; c += 8)
@@ -18,8 +20,19 @@ double dot(const double* a, const double* b, std::int64_t count) {
   return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
+}  // namespace
+
+Dot dot(const double* a, const double* b, std::int64_t count) {
+  Dot result;
+  for (std::int64_t c = 0; c < count; c += looked_at) {
+    result.value += sum_of_products(a + c, b + c, std::min(looked_at, count - c));
+    result.peak = std::max(result.peak, std::fabs(result.value));
+  }
+  return result;
+}
+
 double norm(const double* a, std::int64_t count) {
-  return std::sqrt(dot(a, a, count));
+  return std::sqrt(sum_of_products(a, a, count));
 }
 
 double largest_norm(const Matrix& matrix) {
@@ -43,12 +56,18 @@ void compute_row(const Inputs& inputs, std::int64_t batch, std::int64_t head, st
       std::fabs(scale) * std::sqrt(static_cast<double>(k.columns)) * (norm(q, k.columns) + largest_k);
 
   const philox::Random random = inputs.random(batch, head);
+  row.largest_score = 0;
+  row.seen = 0;
+
   std::vector<double>& score = row.log_weight;
   double largest = sink;
   for (std::size_t j = 0; j < keys; ++j) {
     const auto column = static_cast<std::int64_t>(j);
     if (!inputs.visible(batch, head, i, column)) continue;
-    score[j] = scale * dot(q, k.row(column), k.columns);
+    const Dot product = dot(q, k.row(column), k.columns);
+    score[j] = scale * product.value;
+    row.largest_score = std::max(row.largest_score, std::fabs(scale) * product.peak);
+    ++row.seen;
     if (cap > 0) {
       const double t = std::tanh(score[j] / cap);
       score[j] = cap * t;
@@ -84,12 +103,13 @@ std::vector<std::int64_t> spread(std::int64_t count, std::int64_t limit) {
 }
 
 void for_each_head(const Inputs& inputs, std::int64_t heads, std::int64_t limit, int threads,
+                   bool (*counts)(const Sequence&),
                    const std::function<void(std::int64_t, std::int64_t)>& body) {
   std::vector<std::int64_t> all;
-  for (std::int64_t pair = 0; pair < inputs.problem().b * heads; ++pair) {
-    const Sequence& sequence = inputs.sequence(pair / heads);
-    if (limit == 0 || (sequence.sq > 0 && sequence.sk > 0)) all.push_back(pair);
-  }
+  const bool none = inputs.alike() && !counts(inputs.sequence(0));
+  for (std::int64_t batch = 0; batch < inputs.problem().b && !none; ++batch)
+    for (std::int64_t head = 0; head < heads && counts(inputs.sequence(batch)); ++head)
+      all.push_back(batch * heads + head);
   std::vector<std::int64_t> pairs;
   for (const std::int64_t i : spread(static_cast<std::int64_t>(all.size()), limit))
     pairs.push_back(all[static_cast<std::size_t>(i)]);

@@ -9,6 +9,10 @@
 
 namespace regard::oracle {
 
+/// A running sum is looked at after this many terms: how large it gets on the way decides about its
+/// roundings.
+constexpr std::int64_t looked_at = 32;
+
 struct Row {
   std::vector<double> weight;      ///< P before dropout; 0 where the key is not visible
   std::vector<double> log_weight;  ///< score - LSE, -infinity where the key is not visible
@@ -16,26 +20,34 @@ struct Row {
   std::vector<double> slope;       ///< derivative of the soft cap: 1 without one
   double lse = 0;
   double largest_weight = 0;
-  double sink_weight = 0;    ///< the learned sink's part of the softmax
-  double largest_logit = 0;  ///< bound of |scale * q k| of the row, for the tolerance
-  double logit_per_lost =
-      0;  ///< bound of what changes of 1 in the numbers of Q and K do to a score, likewise
+  double sink_weight = 0;  ///< the learned sink's part of the softmax
+  std::int64_t seen = 0;   ///< visible keys
+  // For the tolerance:
+  double largest_logit = 0;   ///< bound of |scale * q k|
+  double largest_score = 0;   ///< the largest running sum of scale * q k of a visible key
+  double logit_per_lost = 0;  ///< bound of what changes of 1 in the numbers of Q and K do to a score
 };
 
 /// Row i of the sequence for one query head. `q` has d numbers; `largest_k` is the largest norm of a key.
 void compute_row(const Inputs&, std::int64_t batch, std::int64_t head, std::int64_t i, const double* q,
                  const Matrix& k, double largest_k, Row& row);
 
-double dot(const double* a, const double* b, std::int64_t count);
+struct Dot {
+  double value = 0;
+  double peak = 0;  ///< the largest the sum gets on the way, without its sign
+};
+Dot dot(const double* a, const double* b, std::int64_t count);
 double norm(const double* a, std::int64_t count);
 double largest_norm(const Matrix&);
 
 /// At most `limit` of `count` things, evenly spread, the first and the last among them; all when limit is 0.
 std::vector<std::int64_t> spread(std::int64_t count, std::int64_t limit);
 
-/// Calls body(batch, head) for all pairs, or for at most `limit` of those that have queries and keys (0: for
-/// all), on several threads.
+/// Calls body(batch, head) for all pairs whose sequence `counts`, or for at most `limit` of them (0: for
+/// all), on several threads. Sequences that do not count take no time for each head: there may be 10^9 of
+/// them.
 void for_each_head(const Inputs&, std::int64_t heads, std::int64_t limit, int threads,
+                   bool (*counts)(const Sequence&),
                    const std::function<void(std::int64_t, std::int64_t)>& body);
 
 }  // namespace regard::oracle

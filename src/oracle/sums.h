@@ -1,36 +1,106 @@
-// Sums of products that know how wrong a kernel's sum may be: independent errors add up as squares.
+// Sums of products that know how wrong a kernel's sum may be (docs/tolerances.md): independent errors add up
+// as squares, those that all terms have together as they are.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "oracle/inputs.h"
+#include "oracle/row.h"
+#include "oracle/tolerance.h"
 
 namespace regard::oracle {
 
-struct Sums {
-  Matrix value, variance;
-  double lost;  ///< what each x may be off by
+/// What a sum adds to a row: factor * x.
+struct Term {
+  double factor = 0;
+  double error = 0;      ///< of the factor, absolute: what it errs by on its own
+  double shared = 0;     ///< of the factor, relative: what it may err by together with the others
+  double vanishing = 0;  ///< what may be lost of the factor because it lies near 0
+  double common = 0;     ///< of the factor, absolute and with a sign: an error that is one for all terms
+};
 
-  Sums(std::int64_t rows, std::int64_t columns, double lost_)
-      : value{rows, columns, {}}, variance{rows, columns, {}}, lost(lost_) {
+/// The weight of key j after dropout, as it is multiplied with V or dO. `row_error`: of all weights of the
+/// row.
+inline Term weight_of(const Row& row, std::size_t j, const Precision& precision, double row_error) {
+  const double weight = row.weight[j], keep = row.keep[j];
+  return {keep * weight, keep * precision.rounded(weight, row.log_weight[j], row_error, row.largest_weight),
+          precision.relative(row.log_weight[j], row_error) + certain(precision.product),
+          keep * precision.vanishing(weight, row.largest_weight)};
+}
+
+enum class Common : bool { no, yes };  ///< whether terms have `common` errors
+
+struct Sums {
+  Matrix value, variance, common, peak;
+
+  Sums(std::int64_t rows, std::int64_t columns, const Precision& precision, Common has_common)
+      : value{rows, columns, {}},
+        variance{rows, columns, {}},
+        common{has_common == Common::yes ? rows : 0, columns, {}},
+        peak{rows, columns, {}},
+        precision_(precision),
+        largest_(static_cast<std::size_t>(columns), 0) {
     clear();
   }
   void clear() {
-    value.values.assign(static_cast<std::size_t>(value.rows * value.columns), 0);
-    variance.values.assign(value.values.size(), 0);
+    for (Matrix* matrix : {&value, &variance, &common, &peak})
+      matrix->values.assign(static_cast<std::size_t>(matrix->rows * matrix->columns), 0);
+    tallies_.assign(static_cast<std::size_t>(value.rows), {});
   }
-  /// Adds factor * x to a row; the factor is known to `error`, absolutely.
-  void add(std::int64_t row, double factor, double error, const double* x) {
+  /// Numbers that may stand as x: what is lost of factors near 0 counts by the largest of each column.
+  void expect(const Matrix& x) {
+    for (std::int64_t i = 0; i < x.rows; ++i)
+      for (std::int64_t c = 0; c < x.columns; ++c)
+        if (const double size = std::fabs(x.row(i)[c]); std::isfinite(size))
+          largest_[static_cast<std::size_t>(c)] = std::max(largest_[static_cast<std::size_t>(c)], size);
+  }
+  void add(std::int64_t row, const Term& term, const double* x) {
     double* values = value.row(row);
     double* variances = variance.row(row);
-    const double square = error * error, lost_square = factor * lost * factor * lost;
+    const double lost = term.factor * precision_.lost;
+    const double square = term.error * term.error, lost_square = lost * lost;
     for (std::int64_t c = 0; c < value.columns; ++c) {
-      values[c] += factor * x[c];
+      values[c] += term.factor * x[c];
       variances[c] += square * x[c] * x[c] + lost_square;
     }
+    if (common.rows > 0) {
+      double* sums = common.row(row);
+      for (std::int64_t c = 0; c < value.columns; ++c) sums[c] += term.common * x[c];
+    }
+    Tally& tally = tallies_[static_cast<std::size_t>(row)];
+    tally.size += std::fabs(term.factor);
+    tally.shared += std::fabs(term.factor) * term.shared;
+    tally.vanishing += term.vanishing;
+    if (++tally.terms % looked_at == 0) look(row);
   }
-  double error(std::int64_t row, std::int64_t c) const { return std::sqrt(variance.row(row)[c]); }
+  double error(std::int64_t row, std::int64_t c) const {
+    const Tally& tally = tallies_[static_cast<std::size_t>(row)];
+    if (tally.terms == 0) return 0;
+    const double reach = std::max(peak.row(row)[c], std::fabs(value.row(row)[c]));
+    const double shared = tally.size > 0 ? tally.shared / tally.size : 0;
+    const double vanishing = tally.vanishing * largest_[static_cast<std::size_t>(c)];
+    const double near_zero =
+        precision_.lost * tally.size + smallest_normal * static_cast<double>(tally.terms);
+    return std::sqrt(variance.row(row)[c]) + (shared + precision_.sum(tally.terms)) * reach +
+           (common.rows > 0 ? std::fabs(common.row(row)[c]) : 0) + certain(vanishing + near_zero);
+  }
+
+ private:
+  /// Of a whole row.
+  struct Tally {
+    std::int64_t terms = 0;
+    double size = 0, shared = 0, vanishing = 0;
+  };
+  void look(std::int64_t row) {
+    for (std::int64_t c = 0; c < value.columns; ++c)
+      peak.row(row)[c] = std::max(peak.row(row)[c], std::fabs(value.row(row)[c]));
+  }
+
+  const Precision& precision_;
+  std::vector<double> largest_;
+  std::vector<Tally> tallies_;
 };
 
 }  // namespace regard::oracle

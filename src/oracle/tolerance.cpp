@@ -1,20 +1,20 @@
 #include "oracle/tolerance.h"
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "oracle/number.h"
+#include "oracle/row.h"
 
 namespace regard::oracle {
 namespace {
 
-constexpr double smallest_normal = std::numeric_limits<float>::min();  // of bf16 too
+/// Kernels add up parts of a long sum, which are about this long, and then the parts.
+constexpr std::int64_t longest_part = 4096;
 
-/// What a stored number near 0 may be off by: half the smallest one; subnormal numbers of 8-bit exponents may
-/// become 0.
-double lost_near_zero(regard_dtype dtype) {
-  return dtype == REGARD_BF16 || dtype == REGARD_FP32 ? smallest_normal : format(dtype).floor();
-}
+/// n equal terms, added one after the other, are off by at most 0.375 n of the half units of their sum: by
+/// half a unit each, but of the sum as it is by then.
+constexpr double drift = 0.4;
 
 /// Half the smallest P of a type, where the largest of a row is about 1, or of 8 bits (e4m3), whose numbers
 /// reach from 2^-9 to 448, at least 2^6: what is left above serves larger ones that come later.
@@ -33,23 +33,48 @@ Precision::Precision(const Problem& problem)
       exponential(problem.dtype == DType::bf16 ? 0x1p-20 : 0),
       lost(problem.dtype == DType::bf16 ? smallest_normal : 0) {}
 
-double Precision::row(double largest_logit, double logit_per_lost, double lse, std::int64_t terms) const {
-  const double sums = std::sqrt(static_cast<double>(terms));
-  return step * (4 + sums + 2 * largest_logit + (std::isfinite(lse) ? 2 * std::fabs(lse) : 0)) +
-         score * largest_logit + lost * logit_per_lost + exponential;
+double Precision::sum(std::int64_t terms) const {
+  return step * (std::sqrt(static_cast<double>(terms)) +
+                 certain(drift * static_cast<double>(std::min(terms, longest_part))));
 }
 
-double Precision::slope(double slope, double largest_logit, double cap) const {
-  if (cap <= 0) return 0;
-  return 4 * step + 2 * std::sqrt(1 - slope) * (2 * step + score) * largest_logit / cap;
+double Precision::scores(const Row& row, std::int64_t d) const {
+  return (2 * step + score) * row.largest_logit + sum(d) * row.largest_score + lost * row.logit_per_lost;
+}
+
+double Precision::row(const Row& row, double score_error) const {
+  return 4 * step + sum(row.seen) + score_error +
+         (std::isfinite(row.lse) ? 2 * step * std::fabs(row.lse) : 0) + exponential;
+}
+
+double Precision::product_of(double norm_a, double norm_b, std::int64_t terms) const {
+  const double count = static_cast<double>(terms);
+  return 2 * step * norm_a * norm_b + lost * std::sqrt(count) * (norm_a + norm_b) + smallest_normal * count;
+}
+
+double Precision::slope(double slope, double score_error, double cap) const {
+  return cap <= 0 ? 0 : 4 * step + 2 * std::sqrt(1 - slope) * score_error / cap;
+}
+
+double Precision::relative(double log_weight, double row_error) const {
+  return row_error - 2 * step * log_weight;
 }
 
 double Precision::weight(double weight, double log_weight, double row_error) const {
-  return weight * (row_error - 2 * step * log_weight) + smallest_normal;
+  return weight * relative(log_weight, row_error) + smallest_normal;
+}
+
+double Precision::vanishing(double weight, double largest) const {
+  const double most = std::max(least * largest, smallest_normal);
+  return product * weight < most ? std::min(weight, most) : 0;
 }
 
 double Precision::rounded(double weight, double log_weight, double row_error, double largest) const {
   return this->weight(weight, log_weight, row_error) + product * weight + least * largest;
+}
+
+double lost_near_zero(regard_dtype dtype) {
+  return dtype == REGARD_BF16 || dtype == REGARD_FP32 ? smallest_normal : format(dtype).floor();
 }
 
 double tolerance(regard_dtype dtype, double exact, double expected_error) {

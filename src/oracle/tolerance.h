@@ -2,15 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "problem/problem.h"
 #include "regard/regard.h"
 
 namespace regard::oracle {
 
+struct Row;
+
 /// Errors are compared with this many times the expected one: about 7 standard deviations of a sum of
 /// independent roundings, each uniform within half a unit.
 constexpr double safety = 4;
+/// An error that is at most `bound`, whatever happens, as an expected one.
+constexpr double certain(double bound) {
+  return bound / safety;
+}
+
+constexpr double smallest_normal = std::numeric_limits<float>::min();  // of bf16 too
 
 /// Relative errors of one rounding, and of the steps of a kernel that computes in fp32.
 struct Precision {
@@ -23,21 +32,40 @@ struct Precision {
   double exponential;  ///< beyond fp32: where weights become bf16, the exponential need not be more exact
   double lost;  ///< what an input near 0 may lose: instructions of CPUs take subnormal bf16 numbers as 0
 
-  /// Relative error that all weights exp(score - LSE) of a row share: the scores are fp32 numbers whose own
-  /// rounding grows with their magnitude, and `terms` roundings of a running fp32 sum add up like a random
-  /// walk. `logit_per_lost`: by what a score is off if the numbers of Q and K are off by 1.
-  double row(double largest_logit, double logit_per_lost, double lse, std::int64_t terms) const;
+  /// Error of a running fp32 sum, relative to the largest it gets on the way: its roundings add up like a
+  /// random walk, or, where the terms are alike, all in one direction.
+  double sum(std::int64_t terms) const;
 
-  /// Relative error of the slope 1 - tanh(x)^2 of a soft cap, where x is off by the rounding of a score.
-  double slope(double slope, double largest_logit, double cap) const;
+  /// Error of the scores of a row, which are fp32 numbers: it grows with their magnitude.
+  double scores(const Row&, std::int64_t d) const;
 
-  /// Error of one weight of a row: the further it lies below the largest, the larger the number that went
-  /// through the exponential; and what is not a normal number may be flushed to zero.
+  /// Relative error that all weights exp(score - LSE) of a row share.
+  double row(const Row&, double score_error) const;
+
+  /// Error of a product of two vectors, from their norms, beyond what `sum` says of it: roundings, and
+  /// numbers that are lost.
+  double product_of(double norm_a, double norm_b, std::int64_t terms) const;
+
+  /// Relative error of the slope 1 - tanh(x)^2 of a soft cap, where x is off by the error of a score.
+  double slope(double slope, double score_error, double cap) const;
+
+  /// Relative error of one weight of a row: the further it lies below the largest, the larger the number that
+  /// went through the exponential.
+  double relative(double log_weight, double row_error) const;
+
+  /// The same, absolute: what is not a normal number may be flushed to zero.
   double weight(double weight, double log_weight, double row_error) const;
 
   /// The same once the weight is rounded for the product with V. `largest`: of the row's weights.
   double rounded(double weight, double log_weight, double row_error, double largest) const;
+
+  /// What may be lost of a weight because it lies near 0 in the type that it is rounded to.
+  double vanishing(double weight, double largest) const;
 };
+
+/// What a stored number near 0 may be off by: half the smallest one; subnormal numbers of 8-bit exponents may
+/// become 0.
+double lost_near_zero(regard_dtype);
 
 /// The largest error allowed for one element, from the exact value and the error expected before it was
 /// stored as `dtype`.

@@ -1,11 +1,14 @@
 // An output in its logical shape, filled row by row.
 #pragma once
 
+#include <atomic>
+#include <cmath>
 #include <vector>
 
 #include "oracle/inputs.h"
 #include "oracle/number.h"
 #include "oracle/oracle.h"
+#include "oracle/tolerance.h"
 
 namespace regard::oracle {
 
@@ -27,6 +30,7 @@ class Writer {
     output_ = &outputs[role];
     output_->value.assign(static_cast<std::size_t>(count), sum ? 0 : nan);
     output_->error.assign(static_cast<std::size_t>(count), sum ? 0 : Output::no_result);
+    if (sum) common_.assign(static_cast<std::size_t>(count), 0);
   }
 
   explicit operator bool() const { return output_ != nullptr; }
@@ -39,17 +43,30 @@ class Writer {
     output_->error[at] = error;
   }
 
-  /// The elements themselves, for outputs that several heads add to.
-  double& value(std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t column) const {
-    return output_->value[static_cast<std::size_t>(index_.at(b, h, row) + column)];
+  /// Adds to an element of a `sum`. `error`: of this term alone; `common`: what it errs by with all others.
+  void add(std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t column, double value, double error,
+           double common) const {
+    const auto at = static_cast<std::size_t>(index_.at(b, h, row) + column);
+    add(output_->value[at], value);
+    add(output_->error[at], error * error);
+    add(common_[at], common);
   }
-  double& error(std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t column) const {
-    return output_->error[static_cast<std::size_t>(index_.at(b, h, row) + column)];
+
+  /// A `sum` is complete: `terms` were added to each element.
+  void finish(std::int64_t terms, const Precision& precision) {
+    if (!output_) return;
+    for (std::size_t i = 0; i < common_.size(); ++i)
+      output_->error[i] = std::sqrt(output_->error[i]) + std::fabs(common_[i]) +
+                          precision.sum(terms) * std::fabs(output_->value[i]);
   }
 
  private:
+  /// Heads that share an element run at the same time.
+  static void add(double& sum, double term) { std::atomic_ref<double>(sum).fetch_add(term); }
+
   Index index_;
   Output* output_ = nullptr;
+  mutable std::vector<double> common_;  ///< of a `sum`
 };
 
 }  // namespace regard::oracle

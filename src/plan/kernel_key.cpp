@@ -34,12 +34,16 @@ std::string print(const KernelKey& key) {
   return text + print(key.signature);
 }
 
-Status read_algorithm_word(std::string_view word, Algorithm& algorithm) {
+std::span<const std::string_view> algorithm_names() {
   static constexpr std::string_view names[] = {
 #define REGARD_NAME(name, default_value, doc) #name,
       REGARD_ALGORITHM_FIELDS(REGARD_NAME)
 #undef REGARD_NAME
   };
+  return names;
+}
+
+Status read_algorithm_word(std::string_view word, Algorithm& algorithm) {
   const std::size_t equals = word.find('=');
   const std::string_view name = word.substr(0, equals);
   const std::string_view value =
@@ -56,7 +60,8 @@ Status read_algorithm_word(std::string_view word, Algorithm& algorithm) {
   }
   REGARD_ALGORITHM_FIELDS(REGARD_READ)
 #undef REGARD_READ
-  return invalid(fmt::format("unknown word {} of a kernel{}", in_quotes(word), suggestion(name, names)));
+  return invalid(
+      fmt::format("unknown word {} of a kernel{}", in_quotes(word), suggestion(name, algorithm_names())));
 }
 
 Result<KernelKey> parse_kernel_key(std::string_view text) {

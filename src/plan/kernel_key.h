@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,9 @@ struct Algorithm {
 #undef REGARD_MEMBER
   friend bool operator==(const Algorithm&, const Algorithm&) = default;
 };
+
+/// The names of the fields of an Algorithm.
+std::span<const std::string_view> algorithm_names();
 
 /// "block_q=64" to its field.
 Status read_algorithm_word(std::string_view word, Algorithm&);

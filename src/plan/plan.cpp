@@ -23,7 +23,8 @@ Status known_words(const PlanOptions& options) {
     if (names.empty()) return {};
     for (const std::string_view name : split(names, " ")) {
       Algorithm ignored;
-      if (name.find('=') != std::string_view::npos) {
+      const bool without_number = std::ranges::find(algorithm_names(), name) != algorithm_names().end();
+      if (name.find('=') != std::string_view::npos || without_number) {
         if (Status status = read_algorithm_word(name, ignored); !status) return status;
         continue;
       }
@@ -132,29 +133,8 @@ std::string strict_reason(const std::vector<Trial>& trials) {
   return "REGARD_STRICT forbids the slower generic kernel; " + told(reasons);
 }
 
-}  // namespace
-
-std::string_view word(Family family) {
-  switch (family) {
-    case Family::forward:
-      return "forward";
-    case Family::split_kv:
-      return "split_kv";
-    case Family::backward:
-      return "backward";
-    case Family::append_kv:
-      return "append_kv";
-    case Family::paged:
-      return "paged";
-    case Family::batch_prefill:
-      return "batch_prefill";
-  }
-  return "?";
-}
-
-Result<Plan> plan(const Problem& problem, const Target& target, const PlanOptions& options,
-                  Explanation* explanation) {
-  if (Status status = validate(problem); !status) return tl::unexpected(status.error());
+Result<Plan> plan_batch(const Problem& problem, const Target& target, const PlanOptions& options,
+                        Explanation* explanation) {
   if (Status status = known_words(options); !status) return tl::unexpected(status.error());
 
   std::vector<Trial> trials;
@@ -184,6 +164,41 @@ Result<Plan> plan(const Problem& problem, const Target& target, const PlanOption
   }
   if (best == nullptr) return refused(refusal);
   return std::move(*best->plan);
+}
+
+}  // namespace
+
+std::string_view word(Family family) {
+  switch (family) {
+    case Family::forward:
+      return "forward";
+    case Family::split_kv:
+      return "split_kv";
+    case Family::backward:
+      return "backward";
+    case Family::append_kv:
+      return "append_kv";
+    case Family::paged:
+      return "paged";
+    case Family::batch_prefill:
+      return "batch_prefill";
+  }
+  return "?";
+}
+
+Result<Plan> plan(const Problem& problem, const Target& target, const PlanOptions& options,
+                  Explanation* explanation) {
+  if (Status status = validate(problem); !status) return tl::unexpected(status.error());
+  if (problem.b > 0) return plan_batch(problem, target, options, explanation);
+  // Of no sequences nothing is launched; kernels are chosen as for one.
+  Problem of_one = problem;
+  of_one.b = 1;
+  const auto without_batch = [](Plan& planned) { planned.problem.b = 0, planned.workspace = {}; };
+  Result<Plan> planned = plan_batch(of_one, target, options, explanation);
+  if (planned) without_batch(*planned);
+  if (explanation != nullptr && explanation->plan) without_batch(*explanation->plan);
+  if (explanation != nullptr && !explanation->problem.empty()) explanation->problem = print(problem);
+  return planned;
 }
 
 }  // namespace regard

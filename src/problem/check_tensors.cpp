@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "problem/tensors.h"
 
@@ -21,20 +20,13 @@ std::string expected(const TensorSpec& spec) {
   return std::string(word(spec.dtype)) + " " + list(spec.shape.data(), spec.shape.size());
 }
 
-/// A C caller can put any number there, which reading as an enumerator would make undefined behaviour.
-std::int64_t dtype_number(const regard_tensor& tensor) {
-  std::underlying_type_t<regard_dtype> number;
-  static_assert(sizeof(number) == sizeof(tensor.dtype));
-  std::memcpy(&number, &tensor.dtype, sizeof(number));
-  return number;
-}
-
-std::string dtype_name(std::int64_t number) {
+/// A caller can put any number there.
+std::string dtype_name(regard_dtype given) {
   for (const regard_dtype dtype : {REGARD_FP32, REGARD_BF16, REGARD_FP16, REGARD_FP8, REGARD_FP8_E5M2,
                                    REGARD_INT32, REGARD_UINT32, REGARD_UINT8, REGARD_UINT64}) {
-    if (number == dtype) return std::string(word(dtype));
+    if (given == dtype) return std::string(word(dtype));
   }
-  return "of the unknown dtype " + std::to_string(number);
+  return "of the unknown dtype " + std::to_string(given);
 }
 
 Status check_presence(const Problem& p, const TensorSpec& spec, const regard_tensor& tensor) {
@@ -49,9 +41,8 @@ Status check_presence(const Problem& p, const TensorSpec& spec, const regard_ten
 }
 
 Status check_dtype(const TensorSpec& spec, const regard_tensor& tensor) {
-  const std::int64_t given = dtype_number(tensor);
-  if (given == spec.dtype) return {};
-  return invalid(quoted(spec.name) + " is " + dtype_name(given) + "; the problem needs " +
+  if (tensor.dtype == spec.dtype) return {};
+  return invalid(quoted(spec.name) + " is " + dtype_name(tensor.dtype) + "; the problem needs " +
                  std::string(word(spec.dtype)));
 }
 
@@ -136,12 +127,13 @@ Status check_strides(const TensorSpec& spec, const regard_tensor& tensor) {
   const std::size_t rank = spec.shape.size();
   const std::string strides = quoted(spec.name) + " has strides " + list(tensor.strides, rank);
   const std::string row_major = list(spec.strides.data(), rank);
+  const std::string how = ", as numpy.ascontiguousarray() or PyTorch's contiguous() does";
   switch (fault) {
     case Fault::last_not_contiguous:
       return invalid(strides +
-                     "; the last dimension must be contiguous (stride 1), so make it contiguous first");
+                     "; the last dimension must be contiguous (stride 1), so make it contiguous first" + how);
     case Fault::negative:
-      return invalid(strides + "; negative strides are not supported, so make it contiguous first");
+      return invalid(strides + "; negative strides are not supported, so make it contiguous first" + how);
     case Fault::too_far:
       return invalid(strides + " that reach past 2^63 bytes; strides count elements");
     case Fault::gaps:
@@ -170,7 +162,7 @@ Status check_ranges_rows(const TensorSpec& spec, const regard_tensor& tensor) {
 /// The usual case, told by few comparisons: a tensor that lies in memory as the problem's layout says.
 bool lies_as_specified(const TensorSpec& spec, const regard_tensor& tensor) {
   const std::size_t rank = spec.shape.size();
-  if (tensor.data == nullptr || spec.use == REGARD_UNUSED || dtype_number(tensor) != spec.dtype ||
+  if (tensor.data == nullptr || spec.use == REGARD_UNUSED || tensor.dtype != spec.dtype ||
       tensor.rank != static_cast<std::int32_t>(rank))
     return false;
   std::int64_t differing = 0;  // bits, so that nothing branches
@@ -234,7 +226,7 @@ Status check_tensors(const Problem& problem, const TensorSpecs& specs, const reg
   if (!status) return status;
   const bool no_lengths = arguments.tensor[REGARD_LENGTHS_Q].data == nullptr &&
                           arguments.tensor[REGARD_LENGTHS_K].data == nullptr;
-  if (problem.lengths && no_lengths) {
+  if (problem.lengths && no_lengths && problem.b > 0) {
     return invalid(
         "the problem says 'lengths', but neither lengths_q nor lengths_k is given; give one or drop the "
         "word");

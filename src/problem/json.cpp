@@ -6,6 +6,7 @@
 #include "base/json_writer.h"
 #include "base/nearest.h"
 #include "problem/fields.h"
+#include "problem/other_names.h"
 #include "problem/values.h"
 
 namespace regard {
@@ -18,13 +19,13 @@ constexpr std::size_t longest_json = 1 << 20;
 constexpr const char* example = "it is one object, for example {\"pass\": \"fwd\"}";
 
 template <class Value>
-void write(JsonWriter& json, std::string_view name, const Value& value) {
+void write(JsonWriter& json, const Value& value) {
   if constexpr (std::is_enum_v<Value>) {
-    json.member(name, value_text(value));
+    json.value(value_text(value));
   } else if constexpr (std::is_same_v<Value, OptionalScale>) {
-    value ? json.member(name, *value) : json.member(name, [&] { json.null(); });
+    value ? json.value(*value) : json.null();
   } else {
-    json.member(name, value);
+    json.value(value);
   }
 }
 
@@ -64,7 +65,7 @@ Status read(const JsonEvent& json, std::int64_t& value) {
 }
 Status read(const JsonEvent& json, double& value) {
   if (json.kind != Kind::integer && json.kind != Kind::real) return wrong_type(json, "a number");
-  value = json.real;
+  value = without_sign_of_zero(json.real);
   return {};
 }
 Status read(const JsonEvent& json, OptionalScale& value) {
@@ -79,11 +80,43 @@ Status read(const JsonEvent& json, Enum& value) {
   return read_value(json.key, json.text, value);
 }
 
+/// What a word of problem text says, as JSON: "mask": "causal".
+std::string json_of_word(std::string_view word) {
+  const Problem defaults, changed = parse(word).value_or(defaults);
+  std::string text;
+  for_each_field(defaults, changed, [&](Field field, const auto& before, const auto& after) {
+    if (before == after) return;
+    JsonWriter json;
+    write(json, after);
+    text += (text.empty() ? "\"" : ", \"") + std::string(info(field).name) + "\": " + json.take();
+  });
+  return text;
+}
+
+/// The word of problem text that a key with its value stands for, if it is the name of two fields, or another
+/// library's.
+std::string suggestion_for(const JsonEvent& json, std::span<const std::string_view> candidates) {
+  const std::string key(json.key);
+  const auto takes = [](std::string_view word) { return parse(word).has_value(); };
+  const bool says_much = json.kind == Kind::integer || json.kind == Kind::real || json.kind == Kind::flag;
+  const std::string number = says_much ? "=" + shown(json) : "";
+  for (const Composite& composite : composite_table()) {
+    if (key != composite.name || composite.first == Field::window_left) continue;
+    const std::string said = json_of_word(key + number);
+    return "; did you mean " + (said.empty() ? json_of_word(key + "=512") : said) + "?";
+  }
+  if (const auto other = find_other_name(key + number, takes)) {
+    if (const std::string said = json_of_word(other->word); !said.empty())
+      return "; did you mean " + said + "?";
+  }
+  return suggestion(key, candidates);
+}
+
 Status unknown_key(const JsonEvent& json) {
   std::vector<std::string_view> names;
   for (const FieldInfo& field : field_table()) names.push_back(field.name);
   return invalid("unknown key \"" + std::string(json.key) + "\" in a problem's JSON" +
-                 suggestion(json.key, names));
+                 suggestion_for(json, names));
 }
 
 /// Reads the members of one flat object.
@@ -124,7 +157,9 @@ class Reader {
 std::string to_json(const Problem& problem) {
   JsonWriter json;
   json.object([&] {
-    for_each_field(problem, [&](Field field, const auto& value) { write(json, info(field).name, value); });
+    for_each_field(problem, [&](Field field, const auto& value) {
+      json.member(info(field).name, [&] { write(json, value); });
+    });
   });
   return json.take();
 }

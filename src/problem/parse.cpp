@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "base/split.h"
 #include "problem/fields.h"
+#include "problem/other_names.h"
 #include "problem/values.h"
 
 namespace regard {
@@ -16,6 +17,10 @@ namespace {
 std::string quoted(std::string_view text) {
   return in_quotes(text);
 }
+
+/// Whether a record takes the word.
+template <class Record>
+bool takes(std::string_view word);
 
 template <class Record>
 class Reader {
@@ -104,6 +109,11 @@ class Reader {
   Status read_bare(std::string_view word) {
     if (const auto pass = from_word<Pass>(word)) return set(Field::pass, record_.pass, *pass, word);
     if (const auto dtype = from_word<DType>(word)) return set(Field::dtype, record_.dtype, *dtype, word);
+    if constexpr (is_problem) {
+      for (const Composite& composite : composite_table())
+        if (word == composite.name && composite.first != Field::window_left)
+          return needs_value(word, "a number", example_of(std::int64_t{}));
+    }
     std::optional<Status> status;
     for_each_field(record_, [&](Field field, auto& member) {
       using Value = std::remove_reference_t<decltype(member)>;
@@ -111,13 +121,11 @@ class Reader {
       if constexpr (std::is_same_v<Value, bool>) {
         if (word == name) status = set(field, member, true, word);
       } else if (word == name) {
-        status = invalid(quoted(word) + " needs a value: " + std::string(word) + "=..., " +
-                         std::string(info(field).doc));
+        status = needs_value(word, std::is_enum_v<Value> ? "a value" : "a number", example_of(member));
       } else if constexpr (std::is_enum_v<Value>) {
-        if (word != "none" && from_word<Value>(word)) {
-          status = invalid("unknown word " + quoted(word) + "; did you mean '" + std::string(name) + "=" +
-                           std::string(word) + "'?");
-        }
+        const std::string pair = std::string(name) + "=" + std::string(word);
+        if (word != "none" && from_word<Value>(word) && takes<Record>(pair))
+          status = invalid("unknown word " + quoted(word) + "; did you mean " + quoted(pair) + "?");
       }
     });
     return status ? *status : unknown(word, word);
@@ -145,6 +153,7 @@ class Reader {
     const std::vector<std::string_view> parts = split(text, ",");
     std::int64_t left = 0, right = 0, sink = 0;
     Mask mask = Mask::window;
+    bool has_sink = false;
     if (parts.size() < 2) {
       return invalid(quoted(word) +
                      " needs two numbers, left and right: mask=window:L,R[,top_left][,sink=N]");
@@ -154,7 +163,8 @@ class Reader {
     for (std::size_t i = 2; i < parts.size(); ++i) {
       if (parts[i] == "top_left" && mask == Mask::window) {
         mask = Mask::window_top_left;
-      } else if (parts[i].starts_with("sink=") && sink == 0) {
+      } else if (parts[i].starts_with("sink=") && !has_sink) {
+        has_sink = true;
         if (Status status = read_value("sink", parts[i].substr(5), sink); !status) return status;
       } else {
         return invalid(quoted(parts[i]) + " in " + quoted(word) +
@@ -168,6 +178,12 @@ class Reader {
   }
 
   Status unknown(std::string_view word, std::string_view name) {
+    const std::string kind = is_problem ? "word" : "signature word";
+    if (name.empty()) return invalid(quoted(word) + " has no name before its '='; write for example s=512");
+    if (const auto other = find_other_name(word, takes<Record>)) {
+      return invalid("unknown " + kind + " " + quoted(word) + "; did you mean " + quoted(other->word) +
+                     (other->note.empty() ? "" : ", " + std::string(other->note)) + "?");
+    }
     std::vector<std::string_view> candidates;
     for_each_field(record_, [&](Field field, const auto&) { candidates.push_back(info(field).name); });
     if constexpr (is_problem) {
@@ -177,14 +193,19 @@ class Reader {
       for (const WordInfo& row : words_of<Pass>()) candidates.push_back(row.word);
       for (const WordInfo& row : words_of<DType>()) candidates.push_back(row.word);
     }
-    const std::string_view kind = is_problem ? "word" : "signature word";
-    return invalid("unknown " + std::string(kind) + " " + quoted(word) + suggestion(name, candidates));
+    return invalid("unknown " + kind + " " + quoted(word) + suggestion(name, candidates));
   }
 
   Record& record_;
   bool out_follows_;
   std::array<std::string_view, static_cast<std::size_t>(Field::count)> source_{};
 };
+
+template <class Record>
+bool takes(std::string_view word) {
+  Record record;
+  return Reader<Record>(record).read(word).has_value();
+}
 
 template <class Record>
 Result<Record> parse_record(std::string_view text, std::string_view example) {

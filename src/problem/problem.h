@@ -108,7 +108,7 @@ using OptionalScale = std::optional<double>;
   X(SIGNATURE, bool, lengths, false, "logical lengths per sequence stand beside the physical ones")     \
   X(SIGNATURE, Mask, mask, Mask::none, "which keys a query sees by position")                           \
   X(SIGNATURE, bool, ranges, false, "int32 [1|b, sq, 2]: each query row sees only keys [lo, hi)")       \
-  X(SIGNATURE, bool, bits, false, "uint32 [1|b, 1|hq, sq, ceil(sk/32)]: packed visibility bits")        \
+  X(SIGNATURE, bool, bits, false, "uint32 [1|b, 1|hq, 1|sq, ceil(sk/32)]: packed visibility bits")      \
   X(SIGNATURE, Bias, bias, Bias::none, "added to the scaled scores")                                    \
   X(SIGNATURE, bool, dbias, false, "backward also writes the gradient of the elementwise bias")         \
   X(SIGNATURE, bool, sink, false, "learned sink: fp32 [hq], an extra logit in the softmax denominator") \

@@ -229,7 +229,7 @@ regard_use use_seed(const Problem& p) {
 enum class Kind : std::uint8_t {
   rows,       ///< [b, s, h, d] in the problem's layout; any strides with a contiguous last dimension
   plain,      ///< row-major; any strides with a contiguous last dimension
-  broadcast,  ///< plain, and the leading dimensions may be 1
+  broadcast,  ///< plain, and some dimensions may be 1
   packed,     ///< row-major without gaps
   list,       ///< packed, and may be shorter
 };
@@ -253,7 +253,7 @@ constexpr Role roles[] = {
     {REGARD_GRAD_Q, "grad_q", use_grad, in_dtype, like_q, Kind::rows},
     {REGARD_GRAD_K, "grad_k", use_grad, in_dtype, like_k, Kind::rows},
     {REGARD_GRAD_V, "grad_v", use_grad, in_dtype, like_v, Kind::rows},
-    {REGARD_BIAS, "bias", use_bias, bias_dtype, bias_shape, Kind::plain},
+    {REGARD_BIAS, "bias", use_bias, bias_dtype, bias_shape, Kind::broadcast},
     {REGARD_GRAD_BIAS, "grad_bias", use_grad_bias, bias_dtype, bias_shape, Kind::plain},
     {REGARD_ALIBI, "alibi", use_alibi, always<REGARD_FP32>, alibi_shape, Kind::packed},
     {REGARD_SINK, "sink", use_sink, always<REGARD_FP32>, per_head, Kind::packed},
@@ -312,11 +312,12 @@ Shape strides_in_order(const Shape& shape, const Order& order) {
   return strides;
 }
 
-/// The leading dimensions of ranges [b, sq, 2] and bits [b, hq, sq, words] may be 1.
+/// The leading dimensions of ranges [b, sq, 2] and bits [b, hq, sq, words] may be 1. Those of a bias are
+/// words of the problem, as its gradient has them too; its rows may be one for all queries.
 std::array<bool, 4> broadcast_dimensions(const Problem& p, const Role& role) {
   if (role.kind != Kind::broadcast) return {};
   if (role.role == REGARD_RANGES) return {!p.varlen};
-  return {true, true};
+  return {role.role == REGARD_BITS, role.role == REGARD_BITS, true};
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ struct TensorSpec {
   regard_dtype dtype = REGARD_FP32;
   Dimensions shape;
   Dimensions strides;  ///< of the problem's layout, in elements
-  /// Dimensions where the caller's tensor may have size 1 instead, and is then used for all (ranges, bits).
+  /// Dimensions where the caller's tensor may have size 1 instead, and is then used for all (ranges, bits,
+  /// bias).
   std::array<bool, 4> broadcast{};
   bool packed = false;   ///< row-major without gaps (per-sequence numbers), not any strides
   bool shorter = false;  ///< the first dimension may be smaller (a list of pages)

@@ -31,7 +31,7 @@ Status sizes(const Problem& p) {
     std::int64_t value, least;
   };
   const Size table[] = {
-      {"b", p.b, 1},
+      {"b", p.b, 0},
       {"hq", p.hq, 1},
       {"hk", p.hk, 1},
       {"sq", p.sq, 0},

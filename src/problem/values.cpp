@@ -32,7 +32,13 @@ std::string value_text(const OptionalScale& value) {
   return value ? value_text(*value) : "default";
 }
 
+Status needs_value(std::string_view name, std::string_view kind, std::string_view example) {
+  return invalid(std::string(name) + " needs " + std::string(kind) + ", as in " + std::string(name) + "=" +
+                 std::string(example));
+}
+
 Status read_value(std::string_view name, std::string_view text, std::int64_t& value) {
+  if (text.empty()) return needs_value(name, "a number", example_of(value));
   const char* last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, value);
   if (error == std::errc::result_out_of_range) {
@@ -43,11 +49,13 @@ Status read_value(std::string_view name, std::string_view text, std::int64_t& va
 }
 
 Status read_value(std::string_view name, std::string_view text, double& value) {
+  if (text.empty()) return needs_value(name, "a number", example_of(value));
   const char* last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, value);
   if (error != std::errc{} || end != last || !std::isfinite(value)) {
-    return not_a_number(name, text, "a finite number such as 0.125");
+    return not_a_number(name, text, "a finite number such as " + std::string(example_of(value)));
   }
+  value = without_sign_of_zero(value);
   return {};
 }
 

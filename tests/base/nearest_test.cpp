@@ -24,6 +24,23 @@ TEST(Nearest, TiesGoToTheFirst) {
   EXPECT_EQ(nearest("ad", pair), "ab");
 }
 
+TEST(Nearest, CapitalsAreNoSlip) {
+  EXPECT_EQ(nearest("WINDOW", words), "window");
+  EXPECT_EQ(nearest("CAUSL", words), "causal");
+}
+
+TEST(NearestWithin, AsNearAsAsked) {
+  EXPECT_EQ(nearest_within("causl", words, 4), "causal");
+  EXPECT_EQ(nearest_within("cusl", words, 4), "");
+  EXPECT_EQ(nearest_within("cusl", words, 3), "causal");
+  EXPECT_EQ(nearest_within("causal", {}, 4), "");
+}
+
+TEST(Suggestion, NeverTheWordItself) {
+  EXPECT_EQ(suggestion("causal", words), "");
+  EXPECT_EQ(suggestion("", words), "; one of: causal, window, none");
+}
+
 TEST(Suggestion, NamesTheNearestOrAllWords) {
   EXPECT_EQ(suggestion("causl", words), "; did you mean 'causal'?");
   EXPECT_EQ(suggestion("zzzzzzz", words), "; one of: causal, window, none");

@@ -123,6 +123,28 @@ def test_lengths_and_offsets_from_files(regard_json, tmp_path):
     assert report["lengths_q"] == [5, 0, 17]
 
 
+@pytest.mark.parametrize("family", ["generic", "forward"])
+def test_a_bias_and_bits_may_be_of_keys_alone(regard, tmp_path, family):
+    random = numpy.random.default_rng(0)
+    numpy.save(tmp_path / "bias.npy", random.standard_normal((2, 1, 1, 40), dtype="float32"))
+    numpy.save(tmp_path / "bits.npy", random.integers(0, 2**32, (2, 1, 1, 2), dtype="uint32"))
+    words = "run fwd fp32 b=2 h=2 s=40 d=64 bias=b1 bits --bias=bias.npy --bits=bits.npy --repeat=0"
+    shown = regard(words, f"--family={family}")
+    assert shown.code == 0, shown.err
+    numpy.save(tmp_path / "bias.npy", random.standard_normal((2, 1, 40, 1), dtype="float32"))
+    shown = regard(words, f"--family={family}")
+    assert shown.code != 0 and "bias" in shown.err and "[2,1,40,40]" in shown.err, shown.err
+
+
+def test_a_batch_of_nothing(regard, tmp_path):
+    empty = numpy.zeros((0, 16, 2, 64), "float32")
+    shown = regard(
+        "run fwd fp32 b=0 h=2 s=16 d=64 lse --repeat=0 --out=results", *save_npy(tmp_path, q=empty, k=empty, v=empty)
+    )
+    assert shown.code == 0, shown.err
+    assert numpy.load(tmp_path / "results/o.npy").shape == empty.shape
+
+
 def test_bits_may_be_broadcast(regard, tmp_path):
     numpy.save(tmp_path / "bits.npy", numpy.full((1, 1, 16, 1), 0xFF, dtype="uint32"))
     shown = regard("run fwd fp32 b=2 h=2 s=16 d=64 bits --bits=bits.npy --repeat=0 --family=generic")

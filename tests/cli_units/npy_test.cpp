@@ -65,6 +65,7 @@ TEST(Npy, SaysWhatIsWrong) {
       {npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "12345678"), "'|O'"},
       {npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "1234"), "header is not"},
       {npy("{'descr': '<f4', 'shape': (1,), }", "1234"), "header is not"},
+      {std::string("\x93NUMPY\x01\x01\0\0", 10), "version 1.1"},
       {npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "1234"),
        "header is not"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", ""), "header is not"},
@@ -74,6 +75,24 @@ TEST(Npy, SaysWhatIsWrong) {
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } import os", "1234"), "header is not"},
   };
   for (const auto& each : cases) EXPECT_THAT(error_of(each.file), HasSubstr(each.message)) << each.file;
+}
+
+std::string error_of_shape(const std::string& shape, std::size_t elements) {
+  return error_of(
+      npy("{'descr': '|u1', 'fortran_order': False, 'shape': " + shape + ", }", std::string(elements, 'x')));
+}
+
+TEST(Npy, ShapesAreTuplesAsPythonTakesThem) {
+  for (const char* shape : {"(4,)", "(1,4)", "( 1 , 4 ,)", "(2, 2)", "(1, 4, 1)", "(4, 1)"})
+    EXPECT_EQ(error_of_shape(shape, 4), "") << shape;
+  for (const char* shape : {"(0,)", "(0, 4)", "(1, 0)"}) EXPECT_EQ(error_of_shape(shape, 0), "") << shape;
+  EXPECT_EQ(error_of_shape("()", 1), "");
+  for (const char* shape :
+       {"(04,)", "(1,04)", "(1, 04, 1)", "(00, 4)", "(-0,)",   "(1, -0)", "(+4,)",  "(4)",
+        "(4",    "4",      "[4]",        "(4,,)",   "(,4)",    "(,)",     "(4 1)",  "(4.0,)",
+        "(4L,)", "(4e0,)", "(0x4,)",     "('4',)",  "(True,)", "(4_,)",   "((4,),)"})
+    for (const std::size_t elements : {0, 1, 4})
+      EXPECT_THAT(error_of_shape(shape, elements), HasSubstr("header is not")) << shape;
 }
 
 TEST(Npy, SurvivesDamagedFiles) {

@@ -284,4 +284,39 @@ const BadTensor bad_tensors[] = {
 INSTANTIATE_TEST_SUITE_P(Rows, BadCall, ::testing::ValuesIn(bad_tensors),
                          [](const auto& row) { return row.param.name; });
 
+/// Every tensor that a problem needs, one after the other without memory; by a call, a plan's run and a
+/// check.
+TEST(WithoutMemory, EveryTensorIsNamed) {
+  for (const char* text :
+       {"fwd fp32 b=2 hq=4 hk=2 sq=8 sk=12 d=16 bias=b1 bits ranges sink lse dropout=0.5 dropout_mask",
+        "bwd fp32 b=2 hq=4 hk=2 sq=8 sk=12 d=16 bias=b1 dbias sink dropout=0.5",
+        "fwd fp32 varlen b=3 h=1 sq=8 sk=8 tq=20 tk=20 d=8 bias=alibi_b",
+        "fwd fp8 h=2 s=8 d=16 descale=head"}) {
+    Call call(text);
+    regard_plan* plan = nullptr;
+    ASSERT_EQ(regard_plan_create(call.problem, nullptr, &plan), REGARD_OK) << regard_status_message();
+    const std::int64_t bytes = regard_plan_workspace_bytes(plan);
+    void* workspace = nullptr;
+    ASSERT_EQ(regard_memory_allocate(nullptr, bytes, &workspace), REGARD_OK);
+    int named = 0;
+    for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+      const auto role = static_cast<regard_role>(i);
+      void* const right = call[role].data;
+      if (right == nullptr) continue;
+      call[role].data = nullptr;
+      const std::string word = std::string("'") + regard_role_name(role) + "' is missing (null)";
+      char* report = nullptr;
+      expect_refusal(regard_attention(call.problem, nullptr, &call.arguments), REGARD_INVALID, word, text);
+      expect_refusal(regard_plan_run(plan, &call.arguments, workspace, bytes, nullptr), REGARD_INVALID, word,
+                     text);
+      expect_refusal(regard_check(call.problem, &call.arguments, &report), REGARD_INVALID, word, text);
+      call[role].data = right;
+      ++named;
+    }
+    EXPECT_GE(named, 4);
+    EXPECT_EQ(regard_memory_free(workspace), REGARD_OK);
+    regard_plan_destroy(plan);
+  }
+}
+
 }  // namespace

@@ -74,16 +74,102 @@ TEST(CApi, WhateverIsThrownBecomesAStatus) {
   EXPECT_STREQ(regard_status_message(), "unexpected failure inside Regard");
 }
 
+/// Each pointer of each function, where null is no way to leave something out.
 TEST(CApi, NullPointersAreSentences) {
-  regard_problem* problem = nullptr;
-  EXPECT_EQ(regard_problem_parse(nullptr, &problem), REGARD_INVALID);
-  EXPECT_EQ(message(), "text is a null pointer");
-  EXPECT_EQ(regard_problem_parse("fwd", nullptr), REGARD_INVALID);
-  EXPECT_EQ(regard_plan_create(nullptr, nullptr, nullptr), REGARD_INVALID);
-  EXPECT_EQ(regard_plan_run(nullptr, nullptr, nullptr, 0, nullptr), REGARD_INVALID);
+  const Problem problem("fwd fp32 h=1 s=8 d=8");
+  const Call call(problem);
+  regard_plan* plan = nullptr;
+  ASSERT_EQ(regard_plan_create(problem.handle, nullptr, &plan), REGARD_OK) << message();
+  const auto expect_named = [](regard_status status, const std::string& name) {
+    EXPECT_EQ(status, REGARD_INVALID) << name;
+    EXPECT_EQ(message(), name + " is a null pointer");
+  };
+  regard_problem* made = nullptr;
+  char* text = nullptr;
+  char byte = 0;
+  expect_named(regard_problem_parse(nullptr, &made), "text");
+  expect_named(regard_problem_parse("fwd", nullptr), "problem");
+  expect_named(regard_problem_from_json(nullptr, &made), "json");
+  expect_named(regard_problem_from_json("{}", nullptr), "problem");
+  expect_named(regard_problem_tensor(nullptr, REGARD_Q, nullptr, nullptr), "problem");
+  expect_named(regard_problem_words(nullptr), "json");
+  expect_named(regard_plan_create(nullptr, nullptr, &plan), "problem");
+  expect_named(regard_plan_create(problem.handle, nullptr, nullptr), "plan");
+  expect_named(regard_plan_prepare(nullptr), "plan");
+  expect_named(regard_plan_json(nullptr, &text), "plan");
+  expect_named(regard_plan_json(plan, nullptr), "json");
+  expect_named(regard_explain(nullptr, nullptr, nullptr, &text), "problem");
+  expect_named(regard_explain(problem.handle, nullptr, nullptr, nullptr), "explanation");
+  expect_named(regard_plan_run(nullptr, &call.arguments, nullptr, 0, nullptr), "plan");
+  expect_named(regard_plan_run(plan, nullptr, nullptr, 0, nullptr), "arguments");
+  expect_named(regard_attention(nullptr, nullptr, &call.arguments), "problem");
+  expect_named(regard_attention(problem.handle, nullptr, nullptr), "arguments");
+  expect_named(regard_check(nullptr, &call.arguments, &text), "problem");
+  expect_named(regard_check(problem.handle, nullptr, &text), "arguments");
+  expect_named(regard_check(problem.handle, &call.arguments, nullptr), "report");
+  expect_named(regard_memory_allocate(nullptr, 8, nullptr), "memory");
+  expect_named(regard_memory_copy(nullptr, &byte, 1), "to");
+  expect_named(regard_memory_copy(&byte, nullptr, 1), "from");
+  expect_named(regard_info(nullptr), "json");
+  expect_named(regard_list(nullptr, nullptr, nullptr), "json");
+  expect_named(regard_prepare_kernel(nullptr, &text), "kernel");
+  expect_named(regard_prepare_kernel("kernel", nullptr), "json");
+  expect_named(regard_package_folders(nullptr, 1), "folders");
+  const char* const none[] = {nullptr};
+  expect_named(regard_package_folders(none, 1), "folders[0]");
+  expect_named(regard_cache("stat", nullptr), "json");
+  EXPECT_EQ(made, nullptr);
+  EXPECT_EQ(text, nullptr);
+  EXPECT_EQ(regard_problem_text(nullptr), nullptr);
+  EXPECT_EQ(regard_problem_json(nullptr), nullptr);
+  EXPECT_EQ(regard_problem_flops(nullptr), 0);
+  EXPECT_EQ(regard_plan_target(nullptr), nullptr);
+  EXPECT_EQ(regard_plan_workspace_bytes(nullptr), 0);
   regard_problem_destroy(nullptr);
   regard_plan_destroy(nullptr);
   regard_string_free(nullptr);
+  EXPECT_EQ(regard_memory_free(nullptr), REGARD_OK);
+  regard_plan_destroy(plan);
+}
+
+TEST(CApi, NumbersWithoutANameAreSentences) {
+  const Problem problem("fwd fp32 h=1 s=8 d=8");
+  for (const int number : {-1, static_cast<int>(REGARD_ROLE_COUNT), 64, 1000, INT32_MIN, INT32_MAX}) {
+    const auto role = static_cast<regard_role>(number);
+    regard_use use = REGARD_OUTPUT;
+    regard_tensor tensor{};
+    EXPECT_EQ(regard_problem_tensor(problem.handle, role, &use, &tensor), REGARD_INVALID) << number;
+    EXPECT_EQ(message().rfind("role " + std::to_string(number) + " does not exist", 0), 0U) << message();
+    EXPECT_EQ(use, REGARD_OUTPUT);
+    EXPECT_EQ(regard_role_name(role), nullptr) << number;
+    EXPECT_STREQ(regard_status_name(static_cast<regard_status>(number == -1 ? 6 : number)), "unknown");
+    Call call(problem);
+    call.arguments.tensor[REGARD_K].dtype = static_cast<regard_dtype>(number);
+    EXPECT_EQ(regard_attention(problem.handle, nullptr, &call.arguments), REGARD_INVALID) << number;
+    EXPECT_THAT(message(), HasSubstr("'k' is of the unknown dtype " + std::to_string(number)));
+    call.arguments.tensor[REGARD_K].dtype = REGARD_FP32;
+    call.arguments.tensor[REGARD_K].rank = number;
+    EXPECT_EQ(regard_attention(problem.handle, nullptr, &call.arguments), REGARD_INVALID) << number;
+    EXPECT_THAT(message(), HasSubstr("'k' has rank " + std::to_string(number)));
+  }
+}
+
+TEST(CApi, CountsBelowNothingAreSentences) {
+  char byte = 0;
+  void* memory = nullptr;
+  EXPECT_EQ(regard_package_folders(nullptr, -1), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("count is -1"));
+  EXPECT_EQ(regard_memory_allocate(nullptr, -1, &memory), REGARD_INVALID);
+  EXPECT_EQ(regard_memory_copy(&byte, &byte, -1), REGARD_INVALID);
+  const Problem problem("fwd fp32 h=2 s=64 d=64");
+  const Call call(problem);
+  regard_plan* plan = nullptr;
+  ASSERT_EQ(regard_plan_create(problem.handle, nullptr, &plan), REGARD_OK) << message();
+  EXPECT_EQ(regard_plan_run(plan, &call.arguments, &byte, -1, nullptr), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("the workspace has -1 bytes"));
+  EXPECT_EQ(regard_plan_run(plan, &call.arguments, nullptr, 1 << 30, nullptr), REGARD_INVALID);
+  EXPECT_THAT(message(), HasSubstr("the workspace has 0 bytes"));
+  regard_plan_destroy(plan);
 }
 
 /// The arguments of a caller whose header had another number of roles.
@@ -288,6 +374,47 @@ TEST(CApi, AProblemSeenBeforeIsRemembered) {
     regard_plan_destroy(plan);
   }
   EXPECT_EQ(hits(), before + 2);
+}
+
+TEST(CApi, ABatchOfNothingIsComputed) {
+  for (const char* text :
+       {"fwd fp32 b=0 hq=4 hk=2 sq=8 sk=12 d=16 lse mask=causal bits ranges sink bias=1h",
+        "fwd fp32 b=0 h=2 s=300 d=64", "fwd fp32 b=0 hq=8 hk=1 sq=1 sk=5000 d=64 splits=4 lengths",
+        "fwd fp32 varlen b=0 h=2 s=8 d=16", "bwd fp32 b=0 h=2 s=8 d=16 bias=11 dbias sink",
+        "bwd fp32 b=0 h=2 s=300 d=64 bias=bh dbias deterministic"}) {
+    const Problem problem(text);
+    Call call(problem);
+    if (call.arguments.tensor[REGARD_OFFSETS_Q].data != nullptr)
+      *call.data(REGARD_OFFSETS_Q) = *call.data(REGARD_OFFSETS_K) = 0;
+    EXPECT_EQ(regard_attention(problem.handle, nullptr, &call.arguments), REGARD_OK)
+        << text << ": " << message();
+    char* report = nullptr;
+    ASSERT_EQ(regard_check(problem.handle, &call.arguments, &report), REGARD_OK) << text << ": " << message();
+    EXPECT_THAT(report, HasSubstr("\"ok\":true")) << text;
+    regard_string_free(report);
+  }
+}
+
+/// Costs divide by sizes.
+TEST(CApi, ABatchOfNothingIsPlannedOnEveryTarget) {
+  for (const char* text :
+       {"fwd bf16 b=0 hq=4 hk=2 s=64 d=64 mask=causal", "fwd bf16 b=0 hq=4 hk=2 sq=1 sk=1000 d=64 lengths",
+        "fwd fp8 b=0 h=4 s=64 d=64 descale=head", "fwd bf16 varlen b=0 h=4 s=64 d=64",
+        "fwd bf16 b=0 h=2 sq=1 sk=64 d=64 paged=16 lengths", "bwd bf16 b=0 h=2 s=64 d=64 deterministic",
+        "append bf16 b=0 h=2 sq=1 sk=64 d=64 snew=1"}) {
+    const Problem problem(text);
+    for (const char* target : {"cpu-generic", "cpu-avx2", "cpu-avx512", "cpu-avx512bf16", "cpu-amx", "sm_80",
+                               "sm_90a", "gfx942", "gfx1100"}) {
+      regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+      options.target = target;
+      char* explanation = nullptr;
+      EXPECT_EQ(regard_explain(problem.handle, &options, "json", &explanation), REGARD_OK)
+          << text << target << message();
+      ASSERT_NE(explanation, nullptr);
+      EXPECT_THAT(explanation, HasSubstr("b=0")) << text << target;
+      regard_string_free(explanation);
+    }
+  }
 }
 
 TEST(CApi, ManyThreadsShareOnePlan) {

@@ -335,6 +335,32 @@ TEST_F(Gpu, TensorsElsewhereAreRefusedByName) {
   EXPECT_EQ(driver.launches, launches);
 }
 
+TEST_F(Gpu, TensorsWithoutMemoryAreRefusedByName) {
+  for (const char* text : {plain, "fwd bf16 lse b=2 h=2 s=200 d=64 bits ranges sink bias=bh",
+                           "fwd bf16 lse b=3 hq=4 hk=2 sq=200 sk=200 tq=400 tk=400 d=64 varlen"}) {
+    Call call(text);
+    const int launches = driver.launches;
+    for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
+      regard_tensor& tensor = call.arguments.tensor[i];
+      if (tensor.data == nullptr) continue;
+      void* const right = std::exchange(tensor.data, nullptr);
+      const std::string word =
+          std::string("'") + regard_role_name(static_cast<regard_role>(i)) + "' is missing";
+      EXPECT_EQ(call.run(), REGARD_INVALID) << text;
+      EXPECT_THAT(message(), HasSubstr(word));
+      regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+      options.target = "cuda";
+      EXPECT_EQ(regard_attention(call.problem, &options, &call.arguments), REGARD_INVALID) << text;
+      EXPECT_THAT(message(), HasSubstr(word));
+      tensor.data = right;
+    }
+    void* const workspace = std::exchange(call.workspace, nullptr);
+    EXPECT_EQ(call.run(), regard_plan_workspace_bytes(call.plan) > 0 ? REGARD_INVALID : REGARD_OK);
+    call.workspace = workspace;
+    EXPECT_EQ(driver.launches, regard_plan_workspace_bytes(call.plan) > 0 ? launches : launches + 1);
+  }
+}
+
 TEST_F(Gpu, WhereTensorsLieIsAskedOnce) {
   const Call call(plain);
   const auto asked_by_a_run = [&] {

@@ -110,6 +110,18 @@ TEST(Hpp, ATensorIsContiguousUnlessStridesAreGiven) {
   expect_error(REGARD_INVALID, "one stride", [&] { regard::tensor(&data, REGARD_BF16, {2, 3}, {1}); });
 }
 
+TEST(Hpp, ARoleThatDoesNotExistIsRefused) {
+  const regard::Problem problem("fwd fp32 h=1 s=8 d=8");
+  regard::Arguments arguments;
+  for (const int number : {-1, static_cast<int>(REGARD_ROLE_COUNT), 1 << 20}) {
+    const auto role = static_cast<regard_role>(number);
+    const std::string word = "role " + std::to_string(number);
+    expect_error(REGARD_INVALID, word, [&] { arguments.set(role, {}); });
+    expect_error(REGARD_INVALID, word, [&] { return arguments[role].rank; });
+    expect_error(REGARD_INVALID, word, [&] { problem.expected(role); });
+  }
+}
+
 TEST(Hpp, AProblemTellsWhatItExpects) {
   const regard::Problem problem("bwd bf16 b=2 hq=4 hk=2 sq=8 sk=16 d=16");
   EXPECT_EQ(regard::Problem::from_json(problem.json()).text(), problem.text());

@@ -112,6 +112,9 @@ TEST(Plan, AForcedFamilyIsUsedAndAnUnknownOneIsAnErrorWithTheNearest) {
   EXPECT_THAT(planned(text, {.family = "forward clutser=2"}),
               HasSubstr("unknown word 'clutser=2' of a kernel; did you mean 'cluster'?"));
   EXPECT_THAT(planned(text, {.family = "cluster=two"}), HasSubstr("'cluster=two' needs a whole number"));
+  EXPECT_THAT(planned(text, {.family = "forward cluster"}),
+              HasSubstr("'cluster' needs a whole number, e.g. cluster=64"));
+  EXPECT_THAT(planned(text, {.family = "FORWARD"}), HasSubstr("did you mean 'forward'?"));
 }
 
 TEST(Plan, ATileIsForcedByItsNumbers) {

@@ -256,6 +256,21 @@ TEST(CheckTensorsAccepts, ExpandedInputs) {
   EXPECT_TRUE(status) << status.error().message;
 }
 
+TEST(CheckTensorsAccepts, ABiasAndBitsOfKeysAlone) {
+  TensorSet tensors(*parse(everything));
+  for (const regard_role role : {REGARD_BIAS, REGARD_BITS}) {
+    tensors[role].shape[2] = 1;
+    tensors[role].strides[2] = -1;  // not used
+  }
+  const Status status = check_tensors(tensors.problem, tensors.arguments);
+  EXPECT_TRUE(status) << status.error().message;
+  TensorSet backward(*parse("bwd bf16 b=2 h=4 sq=5 sk=40 d=16 bias=bh dbias"));
+  backward[REGARD_BIAS].shape[2] = 1;
+  EXPECT_TRUE(check_tensors(backward.problem, backward.arguments));
+  backward[REGARD_GRAD_BIAS].shape[2] = 1;  // a row of the gradient has one writer
+  EXPECT_FALSE(check_tensors(backward.problem, backward.arguments));
+}
+
 TEST(CheckTensorsAccepts, AListOfThePagesInUse) {
   TensorSet tensors(*parse("fwd b=2 h=4 sq=1 sk=64 d=16 paged=16 table=sglang"));
   for (const std::int64_t used : {0, 3, 8}) {

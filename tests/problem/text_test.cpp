@@ -1,11 +1,18 @@
 #include <gmock/gmock.h>
 
+#include <set>
+
+#include "base/split.h"
+#include "problem/document.h"
+#include "problem/other_names.h"
 #include "random_problem.h"
 
 namespace regard {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 Problem parsed(std::string_view text) {
   const Result<Problem> problem = parse(text);
@@ -112,13 +119,19 @@ TEST(ProblemText, RefusesInOneSentence) {
       {"fwd bf61", "unknown word 'bf61'; did you mean 'bf16'?"},
       {"fwd determinstic", "did you mean 'deterministic'?"},
       {"fwd causal", "did you mean 'mask=causal'?"},
-      {"fwd mask", "'mask' needs a value: mask=..."},
+      {"fwd mask", "mask needs a value, as in mask=causal"},
+      {"fwd mask=", "mask needs a value, as in mask=causal"},
+      {"fwd s", "s needs a number, as in s=512"},
+      {"fwd h=", "h needs a number, as in h=512"},
+      {"fwd scale", "scale needs a number, as in scale=0.125"},
+      {"fwd dropout=", "dropout needs a number, as in dropout=0.125"},
+      {"fwd =5", "'=5' has no name"},
       {"fwd lse=1", "lse takes no value"},
       {"fwd b=1 b=2", "'b=1' and 'b=2' disagree about b"},
       {"fwd h=4 hk=2", "'h=4' and 'hk=2' disagree about hk"},
       {"fwd bwd", "'fwd' and 'bwd' disagree about pass"},
       {"fwd mask=causal mask=none", "disagree about mask"},
-      {"fwd b=", "b= is not a whole number"},
+      {"fwd b=", "b needs a number, as in b=512"},
       {"fwd b=1e3", "b=1e3 is not a whole number"},
       {"fwd b=0x10", "b=0x10 is not a whole number"},
       {"fwd b=+1", "b=+1 is not a whole number"},
@@ -134,10 +147,147 @@ TEST(ProblemText, RefusesInOneSentence) {
       {"fwd mask=window:a,0", "window left=a is not a whole number"},
       {"fwd mask=window:1,0,topleft", "'topleft' in 'mask=window:1,0,topleft' is not understood"},
       {"fwd mask=window:1,0,sink=x", "sink=x is not a whole number"},
+      {"fwd mask=window:1,0,sink=", "sink needs a number"},
+      {"fwd mask=window:,0", "window left needs a number"},
+      {"fwd mask=window:1,1,sink=0,sink=5", "'sink=5' in 'mask=window:1,1,sink=0,sink=5' is not understood"},
+      {"fwd mask=window:1,1,sink=5,sink=5", "is not understood"},
+      {"fwd mask=window:1,1,top_left,top_left", "'top_left' in"},
+      {"fwd mask=window:1,1,", "'' in"},
+      {"fwd mask=causal,sink=4", "unknown mask 'causal,sink=4'"},
+      {"fwd mask=causal,top_left", "unknown mask 'causal,top_left'; did you mean 'causal_top_left'?"},
+      {"fwd dropout=0x1p-3", "dropout=0x1p-3 is not a finite number"},
+      {"fwd dropout=1e-999", "dropout=1e-999 is not a finite number"},
+      {"fwd softcap=-inf", "is not a finite number"},
+      {"fwd scale=+0.1", "is not a finite number"},
       {"fwd bias=hb", "unknown bias 'hb'"},
       {"fwd splits=many", "splits=many is not a whole number"},
   };
   for (const auto& [text, message] : table) EXPECT_THAT(refusal(text), HasSubstr(message)) << text;
+}
+
+TEST(ProblemText, EveryWordSaysWhatValueItTakes) {
+  for (const WordHelp& help : word_help()) {
+    const std::string name = help.word.substr(0, help.word.find('='));
+    if (name == help.word) {
+      if (name.find('|') != std::string::npos) continue;  // pass and dtype are words themselves
+      for (const char* value : {"1", "0", "yes", "true", ""})
+        EXPECT_THAT(refusal("fwd " + name + "=" + value), HasSubstr(name + " takes no value")) << name;
+      continue;
+    }
+    for (const std::string& word : {name, name + "="})
+      EXPECT_THAT(refusal("fwd " + word), StartsWith(name + " needs a ")) << word;
+    const std::string message = refusal("fwd " + name);
+    const std::string example = message.substr(message.rfind(' ') + 1);
+    EXPECT_TRUE(parse("fwd " + example)) << message;
+  }
+}
+
+TEST(ProblemText, KnowsWhatOtherLibrariesCallIt) {
+  const std::pair<const char*, const char*> table[] = {
+      {"is_causal", "'mask=causal', in Python causal=True?"},
+      {"is_causal=True", "'mask=causal', in Python"},
+      {"causal", "'mask=causal'?"},
+      {"causal=1", "'mask=causal'?"},
+      {"CAUSAL", "'mask=causal'?"},
+      {"softmax_scale", "'scale=0.125'?"},
+      {"softmax_scale=0.5", "'scale=0.5'?"},
+      {"sm_scale=0.25", "'scale=0.25'?"},
+      {"FWD", "'fwd'?"},
+      {"BF16", "'bf16'?"},
+      {"Mask=Causal", "'mask=causal'?"},
+      {"S=512", "'s=512'?"},
+      {"s:512", "'s=512'?"},
+      {"mask:causal", "'mask=causal'?"},
+      {"batch", "'b=2'?"},
+      {"batch=3", "'b=3'?"},
+      {"batch-size=3", "'b=3'?"},
+      {"window", "'mask=window:128,0', in Python window=(128, 0)?"},
+      {"window=3,0", "'mask=window:3,0', in Python"},
+      {"window:3,0", "'mask=window:3,0', in Python"},
+      {"window_size=(3,0)", "'mask=window:3,0', in Python"},
+      {"sliding_window=128", "'mask=window:128,0', in Python"},
+      {"heads", "'h=16'?"},
+      {"num_heads=4", "'h=4'?"},
+      {"num_head=4", "'h=4'?"},
+      {"kv_heads=2", "'hk=2'?"},
+      {"num_key_value_heads", "'hk=4'?"},
+      {"seqlen=77", "'s=77'?"},
+      {"seq_len", "'s=1024'?"},
+      {"max_seqlen_k=9", "'sk=9'?"},
+      {"head_dim=80", "'d=80'?"},
+      {"headdim", "'d=128'?"},
+      {"dropout_p=0.2", "'dropout=0.2'?"},
+      {"dropout_p=x", "'dropout=0.1'?"},
+      {"alibi_slopes", "'bias=alibi', with the slopes as the tensor alibi?"},
+      {"alibi", "'bias=alibi'?"},
+      {"logit_cap=50", "'softcap=50'?"},
+      {"logits_soft_cap", "'softcap=30'?"},
+      {"soft_cap=20", "'softcap=20'?"},
+      {"block_table", "'paged=16', with the tensor page_table?"},
+      {"page_size=64", "'paged=64'?"},
+      {"block_table=[[0]]", "'paged=16', with"},
+      {"cu_seqlens", "'varlen', with the tensors offsets_q and offsets_k?"},
+      {"cache_seqlens", "'lengths', with"},
+      {"return_lse", "'lse'?"},
+      {"attn_mask", "'bits', for a boolean mask, or bias=bh"},
+      {"attn_bias", "'bias=bh'?"},
+      {"float8_e5m2", "'fp8_e5m2'?"},
+      {"num_splits=8", "'splits=8'?"},
+      {"head", "'descale=head'?"},
+      {"bshd", "'layout=bshd'?"},
+  };
+  for (const auto& [word, answer] : table) {
+    const std::string message = refusal("fwd " + std::string(word));
+    EXPECT_THAT(message, HasSubstr("; did you mean " + std::string(answer))) << word;
+  }
+}
+
+TEST(ProblemText, EveryOtherNameLeadsToAWord) {
+  std::set<std::string> seen;
+  for (const OtherNames& row : other_name_table()) {
+    EXPECT_TRUE(parse(row.word)) << row.word;
+    for (const std::string_view name : split(row.names, " ")) {
+      EXPECT_TRUE(seen.emplace(name).second) << name << " stands twice";
+      EXPECT_FALSE(parse(name)) << name << " is a word itself";
+      const Result<Problem> pair = parse(std::string(name) + "=");
+      EXPECT_THAT(pair.error().message, Not(HasSubstr(" needs a"))) << name << " is a word itself";
+    }
+  }
+}
+
+TEST(ProblemText, WhatIsDeniedIsNotSuggested) {
+  EXPECT_THAT(refusal("fwd is_causal=False"), Not(HasSubstr("causal=True")));
+  EXPECT_THAT(refusal("fwd return_lse=0"), Not(HasSubstr("did you mean 'lse'")));
+}
+
+TEST(ProblemText, WordsOfOtherRecordsAreNotSuggested) {
+  const Result<Signature> signature = parse_signature("fwd batch=2");
+  ASSERT_FALSE(signature);
+  EXPECT_THAT(signature.error().message, Not(HasSubstr("'b=2'")));
+}
+
+TEST(ProblemText, NoWordIsItsOwnSuggestion) {
+  std::vector<std::string> words;
+  for (const WordHelp& help : word_help())
+    words.push_back(help.word.substr(0, help.word.find_first_of("=|")));
+  for (const std::string& name : words)
+    for (const std::string& word :
+         {name, name + "=", name + "=?", name + ":", name + ":1", name + "x", "x" + name})
+      if (const Result<Problem> problem = parse(word); !problem) {
+        EXPECT_THAT(problem.error().message, Not(HasSubstr("did you mean '" + word + "'"))) << word;
+      }
+}
+
+TEST(ProblemText, ZeroHasNoSign) {
+  for (const char* field : {"dropout", "softcap", "scale"}) {
+    const std::string name(field);
+    EXPECT_EQ(to_json(parsed("fwd " + name + "=-0")), to_json(parsed("fwd " + name + "=0")));
+    EXPECT_EQ(to_json(parsed("fwd " + name + "=-0.0e5")), to_json(parsed("fwd " + name + "=0")));
+    const Result<Problem> minus = problem_from_json("{\"" + name + "\": -0.0}");
+    ASSERT_TRUE(minus) << minus.error().message;
+    EXPECT_EQ(to_json(*minus), to_json(parsed("fwd " + name + "=0")));
+    EXPECT_EQ(print(*minus), print(parsed("fwd " + name + "=0")));
+  }
 }
 
 TEST(ProblemText, SameWordTwiceIsFine) {

@@ -35,8 +35,7 @@ TEST_P(Validate, RefusesAndAcceptsTheNeighbour) {
 }
 
 constexpr Case sizes[] = {
-    {"fwd b=0 h=1 s=8 d=64", "b=0 is too small; b is at least 1", "fwd b=1 h=1 s=8 d=64"},
-    {"fwd b=-1 h=1 s=8 d=64", "b=-1 is too small", "fwd b=1 h=1 s=8 d=64"},
+    {"fwd b=-1 h=1 s=8 d=64", "b=-1 is too small; b is at least 0", "fwd b=0 h=1 s=8 d=64"},
     {"fwd hq=0 hk=1 s=8 d=64", "hq=0 is too small", "fwd hq=1 hk=1 s=8 d=64"},
     {"fwd hq=1 hk=0 s=8 d=64", "hk=0 is too small", "fwd hq=1 hk=1 s=8 d=64"},
     {"fwd sq=-1 sk=8 d=64", "sq=-1 is too small", "fwd sq=0 sk=8 d=64"},

@@ -115,6 +115,31 @@ regard.attention(empty, empty, empty, out=empty)
 
 
 @here
+def test_a_bias_of_keys_alone_and_a_batch_of_nothing(cache):
+    run(
+        cache,
+        """
+bias = draw(1, 1, 1, 7)
+whole = on_device(numpy.broadcast_to(bias, (1, 1, 5, 7)).copy())
+wanted = regard.attention(q, k, v, bias=whole)
+for given in (bias, whole):
+    o[...] = 0
+    regard.attention(Cuda(q), Cuda(k), Cuda(v), bias=Cuda(given), out=Cuda(o))
+    assert abs(o - wanted).max() < 1e-5
+bits = on_device(regard.pack_bits(numpy.array([1, 0, 1, 1, 0, 1, 1], bool)[None, None, None]))
+wanted = regard.attention(q, k, v, bits=bits)
+regard.attention(Cuda(q), Cuda(k), Cuda(v), bits=Cuda(bits), out=Cuda(o))
+assert abs(o - wanted).max() < 1e-5 and abs(wanted - expected).max() > 1e-3
+none = Cuda(numpy.zeros((0, 5, 2, 8), "float32"), data=(0, False))
+assert regard.attention(none, none, none, out=none) is none
+offsets = Cuda(on_device(numpy.zeros(1, "int32")))
+rows = [Cuda(x.reshape(-1, 2, 8)) for x in (q, k, v, o)]
+regard.attention(*rows[:3], out=rows[3], offsets_q=offsets, offsets_k=offsets, sq=5, sk=7)
+""",
+    )
+
+
+@here
 def test_bits_stand_for_bfloat16(cache):
     run(
         cache,
@@ -187,6 +212,16 @@ refused(["6 bytes"], k=Cuda(k, strides=(1, 6, 32, 4)))
 refused(["strides"], k=Cuda(k, strides=(4,)))
 refused(["'data'"], k=Cuda(k, data=5))
 refused(["'k'", "shape"], k=Cuda(k, shape=(1, 6, 2, 9)))
+refused(["k has shape [1, 7, 2, 8]", "no memory"], k=Cuda(k, data=(0, False)))
+refused(["o has shape [1, 5, 2, 8]", "no memory"], out=Cuda(o, data=(0, False)))
+refused(["lse has shape", "no memory"], lse=Cuda(lse, data=(0, False)))
+refused(["lengths_k has shape [1]", "no memory"], lengths_k=Cuda(numpy.zeros(1, "int32"), data=(0, False)))
+refused(["lengths_k has dtype int64", "convert it first"], lengths_k=Cuda(on_device(numpy.full(1, 7))))
+with pytest.raises(ValueError, match="k has shape .* no memory"):
+    regard.check("fwd fp32 b=1 h=2 sq=5 sk=7 d=8", q=Cuda(q), k=Cuda(k, data=(0, False)), v=Cuda(v), o=Cuda(o))
+plan = regard.plan("fwd fp32 b=1 h=2 sq=5 sk=7 d=8", target="cuda")
+with pytest.raises(ValueError, match="workspace has no memory"):
+    plan.run(q=Cuda(q), k=Cuda(k), v=Cuda(v), o=Cuda(o), workspace=Cuda(numpy.zeros(64, "uint8"), data=(0, False)))
 refused(["k is in host memory", "GPU"], k=numpy.zeros((1, 7, 2, 8), "float32"))
 class Nothing: __cuda_array_interface__ = None
 refused(["k must be a NumPy array", "of type Nothing"], TypeError, k=Nothing())

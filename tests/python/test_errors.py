@@ -61,10 +61,47 @@ CASES = {
         ValueError,
         ["offsets_q", "9"],
     ),
-    "offsets int64": (
-        lambda: regard.attention(*[PACKED] * 3, offsets_q=OFFSETS.astype("int64"), offsets_k=OFFSETS),
+    "offsets beyond 32 bits": (
+        lambda: regard.attention(
+            *[PACKED] * 3, offsets_q=OFFSETS.astype("int64") + 2**32, offsets_k=OFFSETS, sq=8, sk=8
+        ),
         ValueError,
-        ["offsets_q", "int64", "int32"],
+        ["offsets_q", "4294967296", "32 bits"],
+    ),
+    "offsets of another shape": (
+        lambda: regard.attention(*[PACKED] * 3, offsets_q=OFFSETS, offsets_k=numpy.arange(2**20), sq=8, sk=8),
+        ValueError,
+        ["'offsets_k'", "[1048576]", "[3]"],
+    ),
+    "fractions for lengths": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, lengths_k=numpy.array([8.0])),
+        ValueError,
+        ["lengths_k", "float64", "int32"],
+    ),
+    "a list of fractions": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, lengths_k=[8.0]),
+        ValueError,
+        ["lengths_k", "list", "float64", "whole"],
+    ),
+    "words for offsets": (
+        lambda: regard.attention(*[PACKED] * 3, offsets_q=["a", "b"], offsets_k=OFFSETS),
+        ValueError,
+        ["offsets_q", "dtype", "int32"],
+    ),
+    "a window of arrays": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, window=(GOOD, GOOD, GOOD)),
+        ValueError,
+        ["window", "pair"],
+    ),
+    "a ragged list": (
+        lambda: regard.plan("fwd fp32 h=4 s=8 d=16 lengths").run(q=GOOD, k=GOOD, v=GOOD, o=GOOD, lengths_k=[[1], []]),
+        ValueError,
+        ["lengths_k", "list"],
+    ),
+    "a list of huge numbers": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, lengths_k=[2**40]),
+        ValueError,
+        ["lengths_k", str(2**40), "32 bits"],
     ),
     "offsets alone": (lambda: regard.attention(*[PACKED] * 3, offsets_q=OFFSETS), ValueError, ["offsets_k"]),
     "dropout": (lambda: regard.attention(GOOD, GOOD, GOOD, dropout=1.0), ValueError, ["dropout=1", "[0, 1)"]),
@@ -86,8 +123,54 @@ CASES = {
         ["softcap", "bias"],
     ),
     "bias shape": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=f32(1, 1, 8, 9)), ValueError, ["'bias'", "9"]),
-    "bias rank": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=f32(8, 8)), ValueError, ["bias", "[8, 8]"]),
+    "bias rank": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=f32(1, 1, 1, 8, 8)), ValueError, ["bias", "8, 8]"]),
+    "bias per query": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=f32(1, 1, 8, 1)), ValueError, ["'bias'", "1]"]),
+    "gradient of a bias per key": (
+        lambda: regard.attention_backward(
+            GOOD, GOOD, GOOD, GOOD, GOOD, f32(1, 4, 8), bias=f32(1, 1, 1, 8), grad_bias=True
+        ),
+        ValueError,
+        ["bias", "[1, 1, 1, 8]", "expanded", "sum grad_bias"],
+    ),
+    "gradient of all strides 0": (
+        lambda: regard.attention_backward(
+            numpy.broadcast_to(numpy.float32(1), GOOD.shape), GOOD, GOOD, GOOD, GOOD, f32(1, 4, 8)
+        ),
+        ValueError,
+        ["'grad_o'", "numpy.ascontiguousarray()", "contiguous()"],
+    ),
+    # ---- masks
+    "boolean bias": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=MASK), ValueError, ["bias", "pack_bits(mask)"]),
+    "boolean bits": (lambda: regard.attention(GOOD, GOOD, GOOD, bits=MASK), ValueError, ["bits", "pack_bits(mask)"]),
+    "boolean mask": (lambda: regard.attention(GOOD, GOOD, GOOD, mask=MASK), ValueError, ["mask", "pack_bits(mask)"]),
+    "boolean mask for a plan": (
+        lambda: regard.plan("fwd fp32 h=4 s=8 d=16 bits").run(q=GOOD, k=GOOD, v=GOOD, o=GOOD.copy(), bits=MASK),
+        ValueError,
+        ["bits", "bool", "pack_bits(mask)"],
+    ),
+    "scores to pack": (lambda: regard.pack_bits(f32(1, 1, 8, 8)), ValueError, ["mask", "float32", "bias"]),
+    "one boolean to pack": (lambda: regard.pack_bits(True), ValueError, ["mask", "[..., sq, sk]"]),
     "unknown option": (lambda: regard.attention(GOOD, GOOD, GOOD, dropuot=0.1), ValueError, ["dropuot", "'dropout'"]),
+    "another library's option": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, is_causal=True),
+        ValueError,
+        ["is_causal", "mask=causal", "causal=True"],
+    ),
+    "another library's number": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, softmax_scale=0.5),
+        ValueError,
+        ["softmax_scale", "'scale=0.5'"],
+    ),
+    "another library's array": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, attn_mask=GOOD),
+        ValueError,
+        ["attn_mask", "'bits'", "bias=bh"],
+    ),
+    "another library's key": (
+        lambda: regard.Problem.from_json('{"is_causal": true}'),
+        ValueError,
+        ["is_causal", '"mask": "causal"'],
+    ),
     "unknown word": (lambda: regard.Problem("fwd fp32 b=1 h=1 s=8 d=8 mask=casual"), ValueError, ["casual", "causal"]),
     "unknown json": (lambda: regard.Problem.from_json('{"bb": 1}'), ValueError, ["bb"]),
     "no json": (lambda: regard.Problem.from_json("{"), ValueError, ["JSON"]),
@@ -135,11 +218,8 @@ CASES = {
     "None for q with a dtype": (lambda: regard.attention(None, GOOD, GOOD, dtype="fp32"), TypeError, ["q", "NoneType"]),
     "text for bias": (lambda: regard.attention(GOOD, GOOD, GOOD, bias="x"), TypeError, ["bias", "str"]),
     "number for alibi": (lambda: regard.attention(GOOD, GOOD, GOOD, alibi=0.5), TypeError, ["alibi", "float"]),
-    "list for offsets": (
-        lambda: regard.attention(*[PACKED] * 3, offsets_q=[0, 8], offsets_k=OFFSETS, sq=8, sk=8),
-        TypeError,
-        ["offsets_q", "list"],
-    ),
+    "list for k": (lambda: regard.attention(GOOD, GOOD.tolist(), GOOD), TypeError, ["k", "list"]),
+    "list for bias": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=[[[[0.0]]]]), TypeError, ["bias", "list"]),
     "offsets without length": (
         lambda: regard.attention(*[PACKED] * 3, offsets_q=ZEROS((), "int32"), offsets_k=OFFSETS, sq=8, sk=8),
         ValueError,
@@ -226,6 +306,7 @@ CASES = {
 
 
 ROOM = f32(1, 15, 4, 16)
+MASK = ZEROS((1, 1, 8, 8), "bool")
 
 
 def in_place(outputs):
@@ -260,6 +341,73 @@ def test_bad_input_is_one_sentence(name):
     assert len(sentence) < 5000
     if kind is not TypeError:
         assert isinstance(caught.value, regard.RegardError)
+
+
+WORDS = ["causal", "window", "sink_tokens", "mask", "scale", "softcap", "dropout", "splits", "layout", "dtype"]
+WORDS += [
+    "deterministic",
+    "batch_invariant",
+    "target",
+    "family",
+    "threads",
+    "stream",
+    "seed",
+    "offset",
+    "paged",
+    "rope",
+]
+NUMBERS = {"sink_tokens", "scale", "softcap", "dropout", "splits", "threads", "stream", "offset", "paged", "dtype"}
+STRANGE = {
+    "array": numpy.arange(3),
+    "array of arrays": numpy.zeros((2, 2)),
+    "empty array": numpy.zeros(0),
+    "list": [1, 2, 3],
+    "dict": {"a": 1},
+    "bytes": b"1",
+    "object": object(),
+    "class": numpy.float32,
+    "nan": float("nan"),
+    "infinity": float("inf"),
+    "huge": 10**40,
+    "huge negative": -(10**40),
+    "complex": 1j,
+    "text": "nonsense",
+    "text of lines": "a\nb",
+    "numpy text": numpy.array(["a"]),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("kind", STRANGE)
+def test_options_of_any_kind_are_one_sentence(name, kind):
+    with pytest.raises((regard.InvalidError, regard.RefusedError, TypeError)) as caught:
+        regard.attention(GOOD, GOOD, GOOD, **{name: STRANGE[kind]})
+    sentence = str(caught.value)
+    assert "\n" not in sentence and len(sentence) < 1000, sentence
+    assert "truth value" not in sentence and "incompatible function arguments" not in sentence
+    said = {"sink_tokens": "sink"}.get(name, name)
+    assert said in sentence or name in ("mask", "dtype", "layout", "stream", "seed"), sentence
+
+
+@pytest.mark.parametrize("name", sorted(NUMBERS))
+def test_true_is_no_number(name):
+    with pytest.raises((regard.InvalidError, TypeError)) as caught:
+        regard.attention(GOOD, GOOD, GOOD, **{name: True})
+    assert name in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_numpy_numbers_are_numbers():
+    q = numpy.random.default_rng(0).standard_normal((1, 8, 4, 16)).astype("float32")
+    for mine, theirs in (
+        ({"window": (3, 0), "sink_tokens": 2}, {"window": numpy.array([3, 0]), "sink_tokens": numpy.int64(2)}),
+        ({"scale": 0.5}, {"scale": numpy.float32(0.5)}),
+        ({"scale": 0.5}, {"scale": numpy.array(0.5)}),
+        ({"softcap": 4}, {"softcap": numpy.uint8(4)}),
+        ({"causal": True}, {"causal": numpy.bool_(True)}),
+        ({"threads": 1}, {"threads": numpy.int32(1)}),
+    ):
+        assert (regard.attention(q, q, q, **mine) == regard.attention(q, q, q, **theirs)).all()
+    assert len(regard.attention(q, q, q, lse=numpy.bool_(True))) == 2
 
 
 class Refusing:

@@ -1,6 +1,8 @@
+import copy
 import json
 import pickle
 
+import numpy
 import pytest
 
 import regard
@@ -15,6 +17,42 @@ def test_text_and_words_say_the_same():
     assert words != regard.Problem(TEXT + " lse")
     assert words != TEXT
     assert regard.Problem(TEXT, lse=True) == regard.Problem(TEXT + " lse")
+
+
+PROBLEM = regard.Problem(TEXT)
+OBJECTS = {
+    "Problem": (PROBLEM, regard.Problem(TEXT), regard.Problem(TEXT + " lse")),
+    "TensorSpec": (PROBLEM.tensors["q"], regard.Problem(TEXT).tensors["q"], PROBLEM.tensors["k"]),
+    "Plan": (regard.plan(PROBLEM, threads=2), None, regard.plan(PROBLEM, threads=3)),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_compare_with_anything(name):
+    one, same, other = OBJECTS[name]
+    for stranger in (None, TEXT, 3, 0.5, b"", (), [], {}, object(), type(one), numpy.float32(1), other):
+        assert not one == stranger  # noqa: SIM201
+        assert one != stranger
+        assert one not in [stranger]
+    assert one in [None, one] and None not in [one]
+    assert one == one and not one != one  # noqa: PLR0124, SIM202
+    if same is not None:
+        assert one == same and not one != same and hash(one) == hash(same)  # noqa: SIM202
+    assert len({one, other, one}) == 2
+    for compare in (lambda: one < other, lambda: one >= None):
+        with pytest.raises(TypeError, match="not supported between instances"):
+            compare()
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_objects_are_copied(make):
+    for name in ("Problem", "TensorSpec"):
+        one = OBJECTS[name][0]
+        assert make(one) == one and repr(make(one)) == repr(one)
+    plan = regard.plan(PROBLEM, "cpu-generic", "generic", 2)
+    copied = make(plan)
+    assert (copied.problem, copied.target, copied.json) == (plan.problem, plan.target, plan.json)
+    assert make([plan, plan.problem])[0].workspace_bytes == plan.workspace_bytes
 
 
 def test_text_json_repr_and_pickle_come_back():

@@ -136,8 +136,7 @@ def test_what_is_wrong_is_still_refused():
         with pytest.raises(ValueError, match="unknown|not a"):
             regard.attention(q, k, v, colour="red")
         negative = torch.complex(torch.zeros_like(q), -q).conj().imag
-        with pytest.raises((regard.RegardError, BufferError, RuntimeError)):
-            regard.attention(negative, k, v)
+        assert torch.equal(regard.attention(negative, k, v), regard.attention(q, k, v))
 
 
 @pytest.mark.skipif("not hasattr(torch.Tensor, '__dlpack_c_exchange_api__')")

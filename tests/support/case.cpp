@@ -72,6 +72,7 @@ Case::Case(const std::string& text, const CaseOptions& options)
 
 std::string Case::description() const {
   std::string text = "'" + print(problem_) + "' seed=" + std::to_string(options_.seed);
+  if (options_.numbers) text += std::string(", numbers: ") + options_.numbers->name;
   if (options_.q_scale != 1) text += " q_scale=" + std::to_string(options_.q_scale);
   if (options_.v_rectified) text += " v_rectified";
   if (options_.bias_offset != 0) text += " bias_offset=" + std::to_string(options_.bias_offset);
@@ -224,8 +225,22 @@ void Case::fill(const TensorSpec& spec) {
   each_element(spec.role, [&](std::int64_t i, std::int64_t offset) {
     oracle::encode(tensor.dtype, tensor.data, offset, values[static_cast<std::size_t>(i)]);
   });
+  if (options_.numbers) fill_from_numbers(spec.role);
   if (spec.role == REGARD_Q) set_row_to_nan(spec.role, options_.nan_row);
   if (spec.role == REGARD_K) set_row_to_nan(spec.role, options_.nan_key);
+}
+
+void Case::fill_from_numbers(regard_role role) {
+  const regard_tensor& tensor = arguments_.tensor[role];
+  const bool vectors = role == REGARD_Q || role == REGARD_K || role == REGARD_V || role == REGARD_GRAD_O;
+  if (!vectors && role != REGARD_BIAS && role != REGARD_SINK) return;
+  const std::int64_t columns = role == REGARD_SINK ? 1 : tensor.shape[tensor.rank - 1];
+  const std::int64_t heads = vectors ? tensor.shape[tensor.rank - 2] : 1;  // [.., rows, heads, columns]
+  const std::int64_t rows = role == REGARD_SINK ? 1 : tensor.shape[tensor.rank - (vectors ? 3 : 2)];
+  each_element(role, [&](std::int64_t i, std::int64_t offset) {
+    const auto number = options_.numbers->of(problem_, role, i / columns / heads % rows, i % columns);
+    if (number) oracle::encode(tensor.dtype, tensor.data, offset, *number);
+  });
 }
 
 void Case::set_row_to_nan(regard_role role, std::int64_t row) {

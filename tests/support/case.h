@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,8 +18,16 @@
 
 namespace regard::test {
 
+/// Numbers that are not random: of an element of Q, K, V, dO, bias or sink by its row and column, which a
+/// sink has none of. Absent: a random one.
+struct Numbers {
+  const char* name;
+  std::optional<double> (*of)(const Problem&, regard_role, std::int64_t row, std::int64_t column);
+};
+
 struct CaseOptions {
   std::uint64_t seed = 1;
+  const Numbers* numbers = nullptr;
   double q_scale = 1;        ///< Q is this many times a normal deviate: large ones give huge logits
   bool v_rectified = false;  ///< negative numbers of V are 0
   double bias_offset = 0;    ///< added to every bias: -30000 makes all logits hugely negative
@@ -77,6 +86,7 @@ class Case {
   /// With all the room around it; far: its elements alone.
   void poison_tensor(regard_role);
   void fill(const TensorSpec&);
+  void fill_from_numbers(regard_role);
   void set_row_to_nan(regard_role, std::int64_t row);  ///< a negative one: none
   std::int64_t offset_of(regard_role, std::int64_t flat_index) const;
   /// function(flat index, offset) for all: by rows, as four divisions for each would take long.

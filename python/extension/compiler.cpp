@@ -1,0 +1,25 @@
+#include "compiler.h"
+
+namespace regard::python {
+
+nb::object call_eagerly(nb::handle function, const nb::args& arguments) {
+  static PyObject* const dynamo = PyUnicode_InternFromString("torch._dynamo");
+  static PyObject* disabled = nullptr;  // the function as the compiler's module wraps it, for ever
+  if (disabled == nullptr) {
+    if (PyObject* const module = PyDict_GetItem(PyImport_GetModuleDict(), dynamo))
+      disabled = nb::object(nb::handle(module).attr("disable")(function)).release().ptr();
+  }
+  nb::object result =
+      nb::steal(PyObject_CallObject(disabled != nullptr ? disabled : function.ptr(), arguments.ptr()));
+  if (!result.is_valid()) throw nb::python_error();
+  return result;
+}
+
+void show_methods(nb::handle type, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const nb::object method = type.attr("__dict__")[name];
+    type.attr(name) = nb::steal(PyInstanceMethod_New(method.ptr()));
+  }
+}
+
+}  // namespace regard::python

@@ -1,0 +1,32 @@
+// What other libraries call the words of problem text, for the sentence that refuses them.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace regard {
+
+/// One line of the table: names of others, in lower case, and what they are here.
+struct OtherNames {
+  std::string_view names;      ///< with spaces between them
+  std::string_view word;       ///< of problem text, with an example's value
+  std::string_view note = {};  ///< what else there is to say: which tensor goes with it
+};
+std::span<const OtherNames> other_name_table();
+
+/// A word of problem text in place of one that is not known.
+struct OtherName {
+  std::string word;       ///< with the caller's own number where he gave one: "b=2" for "batch_size=2"
+  std::string_view note;  ///< what else there is to say, or nothing
+};
+
+/// By what other libraries, and people in a hurry, write: "is_causal", "batch=2", "window:3,0", "FWD".
+/// Nothing where it is far from all of them, or where `accepts`, which is asked about each answer, takes
+/// none.
+std::optional<OtherName> find_other_name(std::string_view written,
+                                         const std::function<bool(std::string_view)>& accepts);
+
+}  // namespace regard

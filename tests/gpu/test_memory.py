@@ -1,0 +1,117 @@
+"""Tensors without memory, or on another device, never reach a kernel: with PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
+import regard  # noqa: E402
+from here import PIPELINES  # noqa: E402
+
+PROBLEMS = (
+    "fwd bf16 lse b=2 hq=4 hk=2 sq=200 sk=300 d=64 mask=causal",
+    "fwd bf16 lse b=2 h=2 s=200 d=64 bits ranges sink bias=b1 lengths dropout=0.2",
+    "fwd bf16 lse varlen b=2 h=2 sq=200 sk=200 tq=300 tk=300 d=64",
+)
+TYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "int32": torch.int32, "uint32": torch.int32}
+TYPES |= {"uint8": torch.uint8, "uint64": torch.int64}
+
+
+class Labelled(torch.Tensor):
+    """A subclass, which goes by DLPack."""
+
+
+def freed(x):
+    x = x.clone()
+    x.untyped_storage().resize_(0)
+    return x
+
+
+def freed_behind(x):
+    rows = torch.stack([x, x])
+    row = rows[1]
+    rows.untyped_storage().resize_(0)
+    return row
+
+
+def cut(x):
+    x = x.clone()
+    x.untyped_storage().resize_(x.untyped_storage().nbytes() - 1)
+    return x
+
+
+KINDS = {
+    "freed": freed,
+    "freed behind": freed_behind,
+    "cut": cut,
+    "freed subclass": lambda x: freed(x).as_subclass(Labelled),
+    "cut subclass": lambda x: cut(x).as_subclass(Labelled),
+    "meta": lambda x: x.to("meta"),
+    "host": lambda x: x.cpu(),
+}
+
+
+def tensors(problem):
+    given = {
+        spec.name: torch.zeros(spec.shape, dtype=TYPES[spec.dtype], device="cuda") for spec in problem.tensors.values()
+    }
+    for name in ("offsets_q", "offsets_k"):
+        if name in given:
+            given[name] = torch.tensor([0, 100, 300], dtype=torch.int32, device="cuda")
+    return given
+
+
+@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("words", PROBLEMS)
+def test_every_tensor_is_refused_by_name(words, kind, family):
+    problem = regard.Problem(words)
+    try:
+        plan = regard.plan(problem, target="cuda", family=family)
+    except regard.RefusedError as refusal:
+        pytest.skip(str(refusal)[-300:])
+    given = tensors(problem)
+    plan.run(**given)
+    for name in problem.tensors:
+        with pytest.raises(regard.InvalidError, match=rf"^(tensor ')?{name}\b"):
+            plan.run(**{**given, name: KINDS[kind](given[name])})
+    room = torch.zeros(max(plan.workspace_bytes, 1), dtype=torch.uint8, device="cuda")
+    if plan.workspace_bytes > 0:
+        with pytest.raises(regard.InvalidError, match="^workspace"):
+            plan.run(**given, workspace=KINDS[kind](room))
+    plan.run(**given)
+    torch.cuda.synchronize()
+
+
+def test_a_call_like_an_earlier_one_looks_again():
+    q, k, v = torch.randn(3, 1, 90, 2, 64, device="cuda", dtype=torch.bfloat16).unbind(0)
+    for _ in range(2):
+        expected = regard.attention(q, k, v)
+        with pytest.raises(regard.InvalidError, match="^k .*no memory"):
+            regard.attention(q, freed(k), v)
+        with pytest.raises(regard.InvalidError, match="^o .*no memory"):
+            regard.attention(q, k, v, out=freed(q))
+        with pytest.raises(regard.InvalidError, match="^k .*resolve_neg"):
+            regard.attention(q, torch._neg_view(k), v)
+        assert torch.equal(regard.attention(q, k, v), expected)
+        with pytest.raises(regard.InvalidError, match="^o .*resolve_neg"):
+            regard.attention(q, k, v, out=torch._neg_view(torch.empty_like(q)))
+
+
+def test_a_bias_and_bits_are_broadcast():
+    q, k, v = torch.randn(3, 2, 90, 4, 64, device="cuda", dtype=torch.bfloat16).unbind(0)
+    bias = torch.randn(2, 1, 1, 90, device="cuda", dtype=torch.bfloat16)
+    mask = torch.rand(2, 1, 1, 90, device="cuda") < 0.7
+    bits = regard.pack_bits(mask)
+    assert torch.equal(regard.attention(q, k, v, bias=bias), regard.attention(q, k, v, bias=bias.repeat(1, 4, 90, 1)))
+    assert torch.equal(
+        regard.attention(q, k, v, bits=bits), regard.attention(q, k, v, bits=bits.view(torch.int32).repeat(1, 4, 90, 1))
+    )
+
+
+def test_a_batch_of_nothing():
+    q = torch.zeros(0, 5, 2, 64, device="cuda", dtype=torch.bfloat16)
+    o, lse = regard.attention(q, q, q, lse=True)
+    assert o.shape == q.shape and lse.shape == (0, 2, 5)

@@ -1,0 +1,49 @@
+// Numbers that are alike, huge or tiny, on every target: their roundings do not average out, and yet a right
+// kernel is within the tolerances (tests/oracle/compare_test.cpp: and one that drops a key is not).
+#include <gtest/gtest.h>
+
+#include "kernels/support.h"
+#include "support/alike.h"
+
+namespace regard::test {
+namespace {
+
+class Alike : public testing::TestWithParam<std::string> {};
+
+TEST_P(Alike, ForwardIsRight) {
+  for (const Numbers& numbers : alike_numbers()) {
+    CaseOptions options;
+    options.numbers = &numbers;
+    for (const std::string dtype : {"fp32", "bf16", "fp16"}) {
+      expect_right("fwd " + dtype + " h=1 sq=20 sk=1500 d=64 dv=40 lse", {GetParam(), "", 2}, options);
+      expect_right("fwd " + dtype + " h=1 sq=40 sk=700 d=96 mask=causal sink lse", {GetParam(), "", 2},
+                   options);
+      expect_right("fwd " + dtype + " hq=2 hk=1 sq=1 sk=3000 d=64 lse", {GetParam(), "", 2}, options);
+      expect_right("fwd " + dtype + " h=1 sq=5 sk=900 d=32 bias=11 dropout=0.2 lse",
+                   {GetParam(), "generic", 2}, options);
+    }
+  }
+}
+
+TEST_P(Alike, BackwardIsRight) {
+  for (const Numbers& numbers : alike_numbers()) {
+    CaseOptions options;
+    options.numbers = &numbers;
+    for (const std::string dtype : {"fp32", "bf16", "fp16"}) {
+      expect_right("bwd " + dtype + " h=1 s=300 d=64", {GetParam(), "", 2}, options);
+      expect_right("bwd " + dtype + " b=1 hq=4 hk=2 sq=130 sk=200 d=32 dv=48 mask=causal sink",
+                   {GetParam(), "", 2}, options);
+      expect_right("bwd " + dtype + " b=3 h=2 sq=130 sk=100 d=32 bias=11 dbias dropout=0.2",
+                   {GetParam(), "generic", 2}, options);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Alike, testing::ValuesIn(runnable_targets()), [](const auto& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace regard::test
