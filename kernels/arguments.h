@@ -67,15 +67,17 @@ struct Arguments {
   float* partial_lse;  // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
   float* delta;        // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
   float* grad_q_sum;   // backward: [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..]), or blocks turned
-  i64* progress;       // backward: [b, hk, query_parts, blocks of keys], 64 bytes apart (backward_order.h)
-  i64 key_blocks;      // how many those are
-  i64 query_parts;     // backward on a CPU: parts of the queries with sums of their own, 1 = none
-  i64 part_queries;    // rows per part
-  i64 part_heads;      // query heads of a group per part
-  i64 parts_apart;     // 1: parts have blocks of their own, 0: each block goes through all
-  float* grad_k_partial;     // sums of parts apart: [query_parts, hk, tk, d rounded up to 16]
-  float* grad_v_partial;     // [query_parts, hk, tk, dv rounded up to 16]
+  float* grad_q_earlier;  // likewise, of the blocks of keys before (long_sum.h); null: no sum is long
+  i64* progress;          // backward: [b, hk, query_parts, blocks of keys], 64 bytes apart (backward_order.h)
+  i64 key_blocks;         // how many those are
+  i64 query_parts;        // backward on a CPU: parts of the queries with sums of their own, 1 = none
+  i64 part_queries;       // rows per part
+  i64 part_heads;         // query heads of a group per part
+  i64 parts_apart;        // 1: parts have blocks of their own, 0: each block goes through all
+  float* grad_k_partial;  // sums of parts apart: [query_parts, hk, tk, d rounded up to 16]
+  float* grad_v_partial;  // [query_parts, hk, tk, dv rounded up to 16]
   float* grad_bias_partial;  // backward: fp32 image of a broadcast bias gradient
+  float* grad_bias_lost;     // what its roundings took off; null: few heads share the bias
   i64 tq, tk;                // total tokens: b * sq dense
   u32* counter;              // gpu: of work taken, 0 at launch; null: in steps of the grid
   i32 side_by_side;          // worked on at once: gpu: (batch, head) pairs; cpu: blocks. at least 1

@@ -33,13 +33,18 @@ struct BasicTiles<true> {
   template <int sum, int a, int b>
   static void multiply_add() {
     for (int row = 0; row < 16; ++row) {
+      float even[16] = {}, odd[16] = {};  // sums of their own, as the unit has them
       for (int k = 0; k < 16; ++k) {
         const u32 pair = registers[a].element[row][k];
         for (int column = 0; column < 16; ++column) {
           const u32 other = registers[b].element[k][column];
-          u32& element = registers[sum].element[row][column];
-          element = bits_as<u32>(bits_as<float>(element) + low(pair) * low(other) + high(pair) * high(other));
+          even[column] += low(pair) * low(other);
+          odd[column] += high(pair) * high(other);
         }
+      }
+      for (int column = 0; column < 16; ++column) {
+        u32& element = registers[sum].element[row][column];
+        element = bits_as<u32>(bits_as<float>(element) + (even[column] + odd[column]));
       }
     }
   }

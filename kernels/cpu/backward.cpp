@@ -15,6 +15,7 @@
 #include "kernels/cpu/called.h"
 #include "kernels/cpu/flush.h"
 #include "kernels/cpu/kernel.h"
+#include "kernels/cpu/long_sum.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/query_parts.h"
 
@@ -98,7 +99,9 @@ struct Backward {
       // Parts after the first have their sums behind all other scratch.
       grad_kv = part(query_part == from ? scratch_layout.grad_k : scratch_layout.floats);
       __builtin_memset(grad_kv, 0, all_sums * 4);
-      part_of_queries(head, block, query_part);
+      LongSums sums(grad_kv, part(scratch_layout.floats) + all_sums, all_sums);
+      part_of_queries(head, block, query_part, sums);
+      sums.finish();
       if (query_part > from) add_to_first();
     }
     if (a.parts_apart && !add_parts(head, block, {first_seeing, parts})) return;
@@ -131,8 +134,9 @@ struct Backward {
     return rows.begin + (ceil_divide(rows.end - rows.begin, block_q) - 1) * block_q;
   }
 
-  /// Adds what a part of the queries has of dK and dV of the block, and of dQ.
-  REGARD_CALLED void part_of_queries(const Head& first_head, i64 block, i64 query_part) {
+  /// Adds what a part of the queries has of dK and dV of the block, the sums, and of dQ.
+  REGARD_CALLED void part_of_queries(const Head& first_head, i64 block, i64 query_part,
+                                     LongSums& grad_kv_sums) {
     const Sequence& sequence = first_head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
     const Turn turn(a, batch, kv_head, query_part, block);
@@ -159,11 +163,13 @@ struct Backward {
         BackwardTile tile{a, place, visible, scratch, ahead};
         if (any && !amx) fetch_ahead(place, own, query_part, i);
         const bool adds = any && make_gradients(tile);
+        if (adds) grad_kv_sums.added();
         float* const sums = grad_q(head, query);
         if (!is_first) turn.wait(done);
         if (is_first && !(amx && adds)) __builtin_memset(sums, 0, queries * columns_d * 4);
+        if (a.grad_q_earlier) keep_grad_q(tile, block, is_first);
         if (adds) add_grad_q(tile, sums, is_first);
-        if (block == last_block) store_grad_q(tile, sums);
+        if (block == last_block) store_grad_q(tile, whole_grad_q(tile, sums));
       }
       turn.finish(done);
       finished = done;
@@ -289,6 +295,26 @@ struct Backward {
     return true;
   }
 
+  /// Of a long sum of dQ what the blocks of keys before have added.
+  float* earlier_grad_q(const BackwardTile& tile) const {
+    return a.grad_q_earlier + tile.place.head.row_number(tile.place.first_query) * columns_d;
+  }
+  /// Starts it, and adds to it now and then.
+  REGARD_CALLED void keep_grad_q(const BackwardTile& tile, i64 block, bool is_first) {
+    const i64 numbers = tile.place.queries * columns_d;
+    float* const earlier = earlier_grad_q(tile);
+    if (is_first)
+      __builtin_memset(earlier, 0, numbers * 4);
+    else if (block % (part_of_grad_q(block_k) / block_k) == 0)
+      add_exactly(earlier, grad_q(tile.place.head, tile.place.first_query), numbers);
+  }
+  const float* whole_grad_q(const BackwardTile& tile, float* sums) const {
+    if (!a.grad_q_earlier) return sums;
+    float* const earlier = earlier_grad_q(tile);
+    add_exactly(earlier, sums, tile.place.queries * columns_d);
+    return earlier;
+  }
+
   REGARD_CALLED void store_grad_q(const BackwardTile& tile, const float* sums) {
     const Head& head = tile.place.head;
     const i64 memory_row = head.sequence.first_q + tile.place.first_query, queries = tile.place.queries;
@@ -356,8 +382,9 @@ struct Backward {
   REGARD_HOT static void add_product(const float* a, i64 a_row, i64 a_step, const float* b, i64 steps,
                                      float* c, i64 c_row) {
     Tile<rows, vectors> sums;
-    sums.load_from(c, c_row);
+    sums.clear();
     sums.add_product(a, a_row, a_step, b, panel, steps);
+    sums.add_from(c, c_row);
     sums.store_to(c, c_row);
   }
 

@@ -20,23 +20,42 @@ inline BiasShared bias_shared(const Arguments& a) {
   return {a.grad_bias.batch == 0 && a.b > 1, a.grad_bias.head == 0 && a.hq > 1};
 }
 
-inline float* bias_image(const Arguments& a, i64 batch, i64 head, i64 row) {
+/// Where a row starts in the image.
+inline i64 bias_image_row(const Arguments& a, i64 batch, i64 head, i64 row) {
   const BiasShared shared = bias_shared(a);
   const i64 matrix = (shared.batches ? 0 : batch) * (shared.heads ? 1 : a.hq) + (shared.heads ? 0 : head);
-  return a.grad_bias_partial + (matrix * a.sq + row) * a.sk;
+  return (matrix * a.sq + row) * a.sk;
 }
 
 /// Keys that no tile visits, and rows behind the sequence, have gradient 0: the columns [first, end) of a
 /// matrix.
 inline void clear_bias_image(const Arguments& a, i64 batch, i64 head, i64 first, i64 end) {
-  for (i64 row = 0; row < a.sq && first < end; ++row)
-    __builtin_memset(bias_image(a, batch, head, row) + first, 0, (end - first) * 4);
+  for (i64 row = 0; row < a.sq && first < end; ++row) {
+    const i64 at = bias_image_row(a, batch, head, row) + first;
+    __builtin_memset(a.grad_bias_partial + at, 0, (end - first) * 4);
+    if (a.grad_bias_lost) __builtin_memset(a.grad_bias_lost + at, 0, (end - first) * 4);
+  }
 }
 inline void clear_bias_rows(const Head& head, i64 first, i64 end) {
   constexpr i64 bytes = bytes_of<bias_dtype>;
   for (i64 row = 0; row < head.arguments.sq && first < end; ++row)
     __builtin_memset(head.address<bias_dtype>(head.arguments.grad_bias, head.head, row) + first * bytes, 0,
                      (end - first) * bytes);
+}
+
+/// Adds to a row of the image; to one of many heads with what the roundings before took off.
+inline void add_to_bias_image(const Arguments& a, i64 at, const Floats& more, i64 count) {
+  float* const sums = a.grad_bias_partial + at;
+  if (!a.grad_bias_lost) {
+    for (i64 i = 0; i < count; ++i) sums[i] += more[i];
+    return;
+  }
+  float* const lost = a.grad_bias_lost + at;
+  for (i64 i = 0; i < count; ++i) {
+    const float added = more[i] + lost[i], sum = sums[i] + added;
+    lost[i] = sum - sum == 0 ? added - (sum - sums[i]) : 0;  // infinity stays so
+    sums[i] = sum;
+  }
 }
 
 /// Writes or adds the tile's dS, [key][query], to rows [query][key].
@@ -53,8 +72,8 @@ REGARD_HOT inline void store_bias_gradient(const Arguments& a, const TilePlace& 
       for (i64 i = 0; i < lanes && query + i < place.queries; ++i) {
         const i64 row = place.first_query + query + i, column = place.first_key + first;
         if (image) {
-          float* const to = bias_image(a, place.head.batch, place.head.head, row) + column;
-          for (i64 k = 0; k < count; ++k) to[k] += square[i][k];
+          const i64 at = bias_image_row(a, place.head.batch, place.head.head, row) + column;
+          add_to_bias_image(a, at, square[i], count);
         } else {
           u8* const to = place.head.address<bias_dtype>(a.grad_bias, place.head.head, row) + column * bytes;
           if (count == lanes)

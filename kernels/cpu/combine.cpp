@@ -7,6 +7,19 @@
 namespace regard {
 namespace {
 
+/// The sum of term(part) over all parts: some of them by themselves, so that it is good for any number.
+template <class Term>
+REGARD_INLINE Floats sum_over(i64 parts, const Term& term) {
+  constexpr i64 together = 64;
+  Floats sum{};
+  for (i64 first = 0; first < parts; first += together) {
+    Floats some{};
+    for (i64 part = first; part < smaller(first + together, parts); ++part) some += term(part);
+    sum += some;
+  }
+  return sum;
+}
+
 /// log of the sum of exp over the parts and the sink; -infinity when all are.
 float merged_lse(const Head& head, i64 place, float sink) {
   const Arguments& a = head.arguments;
@@ -14,9 +27,10 @@ float merged_lse(const Head& head, i64 place, float sink) {
   for (i64 split = 0; split < a.splits; ++split)
     maximum = larger(maximum, a.partial_lse[split * rows_of_part(a) + place]);
   const float reference = maximum == -infinity ? 0.0f : maximum;  // a part may be NaN, which that passes over
-  Floats sum = exp2(broadcast((sink - reference) * log2_of_e));
-  for (i64 split = 0; split < a.splits; ++split)
-    sum += exp2(broadcast((a.partial_lse[split * rows_of_part(a) + place] - reference) * log2_of_e));
+  const Floats sum =
+      exp2(broadcast((sink - reference) * log2_of_e)) + sum_over(a.splits, [&](i64 split) {
+        return exp2(broadcast((a.partial_lse[split * rows_of_part(a) + place] - reference) * log2_of_e));
+      });
   return sum[0] == 0 ? -infinity : reference + log(sum)[0];
 }
 
@@ -29,16 +43,15 @@ void merge_row(const Head& head, i64 row) {
   const i64 dv = a.dv;
   for (i64 column = 0; column < dv; column += lanes) {
     const i64 count = smaller<i64>(lanes, dv - column);
-    Floats sum{};
-    for (i64 split = 0; split < a.splits; ++split) {
+    const Floats sum = sum_over(a.splits, [&](i64 split) {
       const i64 partial = split * rows_of_part(a) + place;
       // A part without a visible key has the weight 0; its O is 0 too.
       const Floats weight = a.partial_lse[partial] == -infinity
                                 ? Floats{}
                                 : exp2(broadcast((a.partial_lse[partial] - lse) * log2_of_e));
       const float* from = a.partial_o + partial * dv + column;
-      sum += weight * (count == lanes ? load<Floats>(from) : load_floats<DType::fp32>(from, count));
-    }
+      return weight * (count == lanes ? load<Floats>(from) : load_floats<DType::fp32>(from, count));
+    });
     u8* to = head.o(row) + column * bytes_of<key::out>;
     if (count == lanes)
       store_floats<key::out>(to, sum);

@@ -8,6 +8,7 @@
 #include "kernels/cpu/decode_values.h"
 #include "kernels/cpu/flush.h"
 #include "kernels/cpu/kernel.h"
+#include "kernels/cpu/long_sum.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scores.h"
 #include "kernels/cpu/softmax.h"
@@ -89,6 +90,7 @@ class Block {
     q_ = take(layout.q);
     output_ = take(layout.output);
     scores_ = take(layout.scores);
+    earlier_ = take(layout.earlier);
     used_rows_ = smaller<i64>(heads_per_kv_ * first_.sequence.sq - first_row_, rows);
   }
 
@@ -100,19 +102,41 @@ class Block {
       begin = larger(begin, split_ * a_.split_keys);
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
-    walk(begin, end);
+    begin = begin / key::block_k * key::block_k;
+    if (end - begin > long_chain)
+      walk_in_parts(begin, end);
+    else
+      walk(begin, end);
     finish();
   }
 
  private:
-  /// All steps of the keys [begin, end).
+  /// More keys than are added one after the other.
+  REGARD_CALLED void walk_in_parts(i64 begin, i64 end) {
+    static_assert(long_chain % key::block_k == 0);
+    const EarlierSums earlier(earlier_);
+    const SoftmaxSums sums{output_, sum_, maximum_, lanes, layout.output / 4};
+    earlier.clear(sums);
+    for (; begin < end; begin += long_chain) {
+      walk(begin, smaller(begin + long_chain, end));
+      earlier.add(sums, unit(), [](float* output, const float* factors) {
+        rescale_rows(output, rows, layout.output_stride, factors);
+      });
+    }
+    earlier.take(sums);
+  }
+
+  /// All steps of the keys [begin, end), where a step begins at `begin`.
   void walk(i64 begin, i64 end) {
     const FlushToZero mode;
-    for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) {
+    for (i64 key = begin; key < end; key += key::block_k) {
       const i64 last = smaller(key + key::block_k, end);
       if (visible_.sees_any(key, last)) step(key, last - key);
     }
   }
+
+  /// What turns scores into units of log 2.
+  float unit() const { return scale_.in_softmax * log2_of_e; }
 
   void start() {
     places_.find(first_, first_row_, used_rows_);
@@ -154,7 +178,7 @@ class Block {
       modify_scores(first_key, count, scale_.before, masked);
 
     float rescale[lanes];
-    const bool changed = softmax(end / chunk, scale_.in_softmax * log2_of_e, rescale);
+    const bool changed = softmax(end / chunk, unit(), rescale);
     const i64 stride = a_.v.row * bytes_of<key::dtype>;
     DecodeValues<rows>{output_, scores_, first_.v(first_key), stride, count, changed ? rescale : nullptr}
         .add();
@@ -327,7 +351,7 @@ class Block {
   Scale scale_;
   LaneRows<rows> places_;
   TileRows<lanes> visible_;
-  float *q_, *output_, *scores_;
+  float *q_, *output_, *scores_, *earlier_;
   // One lane per query row and key of a chunk, as in a vector of scores.
   float maximum_[lanes], sum_[lanes], sink_[lanes], slope_[lanes];
   i32 key_of_lane_[lanes], diagonal_[lanes];

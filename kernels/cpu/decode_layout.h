@@ -8,7 +8,7 @@ namespace regard {
 /// Sizes in bytes; every part starts at a multiple of 64.
 struct DecodeLayout {
   i64 q_stride, output_stride;  // floats from row to row
-  i64 q, output, scores;
+  i64 q, output, scores, earlier;
 
   /// `rows`: query rows of one K/V head, key::group.
   constexpr DecodeLayout(bool pairs, i64 d, i64 dv, i64 rows, i64 block_k)
@@ -16,11 +16,14 @@ struct DecodeLayout {
         output_stride(whole_parts(dv)),
         q(rows * q_stride * 4),
         output(rows * output_stride * 4),
-        scores(ForwardLayout::aligned(block_k * rows * 4)) {}
+        scores(ForwardLayout::aligned(block_k * rows * 4)),
+        earlier(earlier_sums(most_lanes, output / 4) * 4) {}
 
-  constexpr i64 total() const { return q + output + scores; }
+  constexpr i64 total() const { return q + output + scores + earlier; }
 
  private:
+  static constexpr i64 most_lanes = 16;
+
   /// Of two vectors of the widest target.
   static constexpr i64 whole_parts(i64 n) { return (n + 31) / 32 * 32; }
 };

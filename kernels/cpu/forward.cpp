@@ -14,6 +14,7 @@
 #include "kernels/cpu/forward_pack.h"
 #include "kernels/cpu/forward_weights.h"
 #include "kernels/cpu/kernel.h"
+#include "kernels/cpu/long_sum.h"
 #include "kernels/cpu/softmax.h"
 
 namespace regard {
@@ -27,6 +28,8 @@ static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of 
 /// Whether memory is asked for before it is needed. A core with AMX finds what bf16 reads by itself, and is
 /// held up by asking (docs/cpu-kernels.md).
 constexpr bool fetches_ahead = !amx || pieces == 2;
+
+constexpr i64 key_part = part_of_keys(key::block_k);
 
 /// S^T of tile_rows keys and `vectors` vectors of rows, and the largest of each row if `maximum` is not null.
 template <int vectors>
@@ -137,6 +140,7 @@ struct Scratch {
   PackedStep step;
   float *scores, *weights, *bias;
   float *q, *output;  // of the first tile
+  float* earlier;     // likewise, if there are so many keys
 
   explicit Scratch(void* memory) {
     u8* at = static_cast<u8*>(memory);
@@ -151,6 +155,7 @@ struct Scratch {
     bias = take(layout.bias);
     q = take(layout.q * layout.tiles);
     output = take(layout.output * layout.tiles);
+    earlier = reinterpret_cast<float*>(at);
   }
 };
 
@@ -179,7 +184,11 @@ class Block {
       begin = larger(begin, split_ * a_.split_keys);
       end = smaller(end, (split_ + 1) * a_.split_keys);
     }
-    walk(begin, end, next_block);
+    begin = begin / key::block_k * key::block_k;
+    if (in_parts(begin, end, key_part))
+      walk_in_parts(begin, end, next_block);
+    else
+      walk(begin, end, next_block);
     for (i64 t = 0; t < tile_count_; ++t) {
       store_tile(head_, tiles_[t], split_, scale_.in_softmax, scratch_.scores);
       if (key::dropout && a_.dropout_mask.data)
@@ -188,11 +197,33 @@ class Block {
   }
 
  private:
-  /// All steps of the keys [begin, end).
+  /// More keys than are summed up in one go.
+  REGARD_CALLED void walk_in_parts(i64 begin, i64 end, i64 next_block) {
+    for (i64 t = 0; t < tile_count_; ++t) earlier(t).clear(sums_of(tiles_[t]));
+    for_parts(begin, end, key_part, [&](i64 first, i64 last) {
+      walk(first, last, next_block);
+      for (i64 t = 0; t < tile_count_; ++t)
+        if (tiles_[t].started) earlier(t).add(sums_of(tiles_[t]), unit(), rescale_sums);
+    });
+    for (i64 t = 0; t < tile_count_; ++t)
+      if (tiles_[t].started) earlier(t).take(sums_of(tiles_[t]));
+  }
+  EarlierSums earlier(i64 t) const { return EarlierSums(scratch_.earlier + t * layout.earlier() / 4); }
+  static SoftmaxSums sums_of(QueryTile& rows) {
+    return {rows.output, rows.sum, rows.reference, tile, layout.output / 4};
+  }
+  static void rescale_sums(float* output, const float* factors) {
+    if constexpr (amx)
+      rescale_output(output, factors);
+    else
+      rescale_rows(output, tile, width, factors);
+  }
+
+  /// All steps of the keys [begin, end), where a step begins at `begin`.
   void walk(i64 begin, i64 end, i64 next_block) {
     const FlushToZero mode;
     [[maybe_unused]] bool near_end = false;
-    for (i64 key = begin / key::block_k * key::block_k; key < end; key += key::block_k) {
+    for (i64 key = begin; key < end; key += key::block_k) {
       if constexpr (fetches_ahead) {
         fetch_keys(head_, key + key::block_k, end);
         // The last step may be too short for all that the next block starts with.

@@ -2,7 +2,7 @@
 // the same constants.
 #pragma once
 
-#include "kernels/arguments.h"
+#include "kernels/cpu/long_sum_layout.h"
 
 namespace regard {
 
@@ -31,6 +31,12 @@ struct ForwardLayout {
   static constexpr i64 aligned(i64 bytes) { return (bytes + 63) / 64 * 64; }
 
   constexpr i64 total() const { return tiles * (q + output) + keys + values + scores + weights + bias; }
+
+  /// Behind that, where the keys are several parts: what a tile has summed up before.
+  constexpr i64 earlier() const { return earlier_sums(tile, output / 4) * 4; }
+  constexpr i64 total_of(i64 sk, i64 block_k) const {
+    return total() + (in_parts(0, sk, part_of_keys(block_k)) ? tiles * earlier() : 0);
+  }
 };
 
 }  // namespace regard

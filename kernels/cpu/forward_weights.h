@@ -87,7 +87,7 @@ REGARD_HOT bool softmax(const Arguments& a, const philox::Random& random, QueryT
     // Exactly 1 where the reference stays: in a long row the error of a factor near 1 would add up.
     const Floats factor = select(moves, exp2((before - zero) * unit), broadcast(1.0f));
     changed |= moves;
-    Floats sum = load<Floats>(rows.sum + lane) * factor;
+    Floats sum{};  // of its own (long_sum.h)
 
     DropoutLanes dropout(a, random, rows.places.row[lane]);
     const auto weight = [&](i64 key) {
@@ -107,7 +107,7 @@ REGARD_HOT bool softmax(const Arguments& a, const philox::Random& random, QueryT
       store_weights(to + filled_depth(key) * weights_row, low, high);
     }
     store(rows.reference + lane, reference);
-    store(rows.sum + lane, sum);
+    store(rows.sum + lane, load<Floats>(rows.sum + lane) * factor + sum);
     store(rescale + lane, factor);
   }
   return any(changed);
@@ -130,7 +130,7 @@ class WeightsBeside {
   WeightsBeside(const QueryTile& rows, float unit) : unit_(unit) {
     for (i64 lane = 0; lane < tile; lane += lanes) {
       store(reference_ + lane, load<Floats>(rows.reference + lane));
-      store(sum_ + lane, load<Floats>(rows.sum + lane));
+      store(sum_ + lane, Floats{});
     }
   }
 
@@ -169,7 +169,8 @@ class WeightsBeside {
       moves |= rises(load<Floats>(maximum + lane), load<Floats>(reference_ + lane), unit_);
     if (any(moves)) return false;
     __builtin_memcpy(rows.reference, reference_, sizeof reference_);
-    __builtin_memcpy(rows.sum, sum_, sizeof sum_);
+    for (i64 lane = 0; lane < tile; lane += lanes)
+      store(rows.sum + lane, load<Floats>(rows.sum + lane) + load<Floats>(sum_ + lane));
     return true;
   }
 

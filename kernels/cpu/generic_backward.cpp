@@ -11,6 +11,7 @@
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"
+#include "kernels/cpu/long_sum.h"
 
 namespace regard::generic {
 
@@ -45,6 +46,7 @@ struct Tile {
   float *weights, *grads;           // [row][key]
   float *bias_row, *keep, *slopes;  // [key]
   float *sums_k, *sums_v, *sums;    // what a block adds up: like K, like V, like the scores
+  float *earlier_kv, *earlier;      // of long sums (long_sum.h)
   float lse[tile_rows], delta[tile_rows];
 
   Tile(const Arguments& arguments, float* scratch)
@@ -68,6 +70,8 @@ struct Tile {
     sums_k = take(layout.k);
     sums_v = take(layout.v);
     sums = take(layout.scores);
+    earlier_kv = take(layout.k + layout.v);
+    earlier = take(layout.scores);
   }
 
   void load_rows(const QueryRows& rows) {
@@ -121,13 +125,16 @@ inline void make_grad_q(const Arguments& a, const QueryRows& rows, Tile& tile) {
   if (rows.count <= 0) return;
   tile.load_rows(rows);
   clear(tile.sums_k, tile_rows * tile.width_q);
+  LongSums sums(tile.sums_k, tile.earlier_kv, tile_rows * tile.width_q);
   for (i64 key = rows.visible.first / tile_keys * tile_keys; key < rows.visible.last; key += tile_keys) {
     if (!rows.sees_any(key)) continue;
     tile.load_keys(rows.sequence, rows.kv_head, key);
     tile.compute(rows, key);
     add_product(tile.sums_k, tile.width_q, {tile.grads, tile_keys, 1}, tile.k, tile.width_q, rows.computed(),
                 tile.width_q, tile_keys);
+    sums.added();
   }
+  sums.finish();
   for (i64 i = 0; i < rows.count; ++i)
     store_row(address(a.grad_q, a.dtype, rows.batch(), rows.head, rows.sequence.first_q + rows.first + i),
               tile.sums_k + i * tile.width_q, a.scale, a.dtype, a.d);
@@ -137,8 +144,9 @@ inline void make_grad_kv(const Arguments& a, i64 batch, i64 kv_head, i64 first_k
   const Sequence sequence = sequence_of(a, batch);
   if (first_key >= sequence.sk) return;
   tile.load_keys(sequence, kv_head, first_key);
-  clear(tile.sums_k, tile_keys * tile.width_q);
-  clear(tile.sums_v, tile_keys * tile.width_v);
+  const i64 count = tile_keys * (tile.width_q + tile.width_v);  // one behind the other
+  clear(tile.sums_k, count);
+  LongSums sums(tile.sums_k, tile.earlier_kv, count);
   const i64 group = a.hq / a.hk;
   for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (i64 row = 0; row < sequence.sq; row += tile_rows) {
@@ -150,8 +158,10 @@ inline void make_grad_kv(const Arguments& a, i64 batch, i64 kv_head, i64 first_k
                   tile_keys, tile.width_v, rows.count);
       add_product(tile.sums_k, tile.width_q, {tile.grads, 1, tile_keys}, tile.q, tile.width_q, tile_keys,
                   tile.width_q, rows.count);
+      sums.added();
     }
   }
+  sums.finish();
   for (i64 i = 0; i < smaller(tile_keys, sequence.sk - first_key); ++i) {
     const i64 row = sequence.first_k + first_key + i;
     store_row(address(a.grad_k, a.dtype, batch, kv_head, row), tile.sums_k + i * tile.width_q, a.scale,
@@ -178,9 +188,11 @@ struct Shared {
   }
 };
 
-inline void make_grad_bias(const Arguments& a, const Shared& shared, i64 first_row, i64 first_key, Tile& tile,
-                           float* sums) {
+inline void make_grad_bias(const Arguments& a, const Shared& shared, i64 first_row, i64 first_key,
+                           Tile& tile) {
+  float* const sums = tile.sums;
   clear(sums, tile_rows * tile_keys);
+  LongSums long_sums(sums, tile.earlier, tile_rows * tile_keys);
   for (i64 batch = shared.first_batch; batch < shared.last_batch; ++batch) {
     for (i64 head = shared.first_head; head < shared.last_head; ++head) {
       const QueryRows rows(a, batch, head, first_row);
@@ -190,8 +202,10 @@ inline void make_grad_bias(const Arguments& a, const Shared& shared, i64 first_r
       tile.compute(rows, first_key);
       for (i64 at = 0; at < rows.count * tile_keys; at += lanes)
         store(sums + at, load<Floats>(sums + at) + load<Floats>(tile.grads + at));
+      long_sums.added();
     }
   }
+  long_sums.finish();
   // The whole matrix is written: pairs that no sequence has get 0.
   for (i64 i = 0; i < smaller(tile_rows, a.sq - first_row); ++i) {
     u8* to = address(a.grad_bias, a.bias_dtype, shared.first_batch, shared.first_head, first_row + i);
@@ -239,7 +253,7 @@ REGARD_KERNEL(REGARD_SYMBOL) {
     const i64 tiles = row_tiles * key_tiles;
     return generic::make_grad_bias(a, generic::Shared(a, block / tiles),
                                    block % tiles / key_tiles * generic::tile_rows,
-                                   block % key_tiles * generic::tile_keys, tile, tile.sums);
+                                   block % key_tiles * generic::tile_keys, tile);
   }
   generic::make_grad_sink(a, block - grid.grad_bias, tile.grads);
 }

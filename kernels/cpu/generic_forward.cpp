@@ -8,8 +8,11 @@
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"
+#include "kernels/cpu/long_sum.h"
 
 namespace regard::generic {
+
+constexpr i64 key_part = part_of_keys(tile_keys);
 
 class Forward {
  public:
@@ -31,20 +34,39 @@ class Forward {
     scores_ = take(layout_.scores);
     bias_row_ = take(tile_keys);
     keep_ = take(tile_keys);
+    earlier_ = take(earlier_sums(tile_rows, layout_.grad_o));
   }
 
   void run() {
     start();
-    walk();
+    const i64 begin = rows_.visible.first / tile_keys * tile_keys, end = rows_.visible.last;
+    if (in_parts(begin, end, key_part))
+      walk_in_parts(begin, end);
+    else
+      walk(begin, end);
     finish();
     if (a_.dropout_mask.data) write_dropout_mask();
   }
 
  private:
-  /// All steps of the keys.
-  void walk() {
+  /// More keys than are summed up in one go.
+  REGARD_CALLED void walk_in_parts(i64 begin, i64 end) {
+    const EarlierSums earlier(earlier_);
+    const SoftmaxSums sums{output_, sum_, maximum_, tile_rows, layout_.grad_o};
+    earlier.clear(sums);
+    for_parts(begin, end, key_part, [&](i64 first, i64 last) {
+      walk(first, last);
+      earlier.add(sums, log2_of_e, [this](float* output, const float* factors) {
+        rescale_rows(output, tile_rows, width_, factors);
+      });
+    });
+    earlier.take(sums);
+  }
+
+  /// All steps of the keys [begin, end), where a step begins at `begin`.
+  void walk(i64 begin, i64 end) {
     const FlushToZero mode;
-    for (i64 key = rows_.visible.first / tile_keys * tile_keys; key < rows_.visible.last; key += tile_keys)
+    for (i64 key = begin; key < end; key += tile_keys)
       if (rows_.sees_any(key)) step(key);
   }
 
@@ -132,7 +154,7 @@ class Forward {
   const QueryRows& rows_;
   GenericLayout layout_;
   i64 width_q_, width_;  // columns of a row of Q and K, and of O and V
-  float *q_, *output_, *k_, *k_columns_, *v_, *scores_, *bias_row_, *keep_;
+  float *q_, *output_, *k_, *k_columns_, *v_, *scores_, *bias_row_, *keep_, *earlier_;
   float maximum_[tile_rows], sum_[tile_rows];
 };
 

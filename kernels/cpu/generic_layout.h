@@ -2,7 +2,7 @@
 // grid and scratch with the same functions.
 #pragma once
 
-#include "kernels/arguments.h"
+#include "kernels/cpu/long_sum_layout.h"
 
 namespace regard {
 
@@ -32,9 +32,12 @@ struct GenericLayout {
         grads(tile_rows * tile_keys),
         row_of_keys(3 * tile_keys) {}
 
-  constexpr i64 forward_bytes() const { return 4 * (q + grad_o + k + k_columns + v + scores + row_of_keys); }
+  constexpr i64 forward_bytes() const {
+    return 4 * (q + grad_o + k + k_columns + v + scores + row_of_keys + earlier_sums(tile_rows, grad_o));
+  }
+  /// What a block adds up lies there twice (long_sum.h).
   constexpr i64 backward_bytes() const {
-    return 4 * (q + grad_o + 2 * (k + v) + k_columns + v_columns + 2 * scores + grads + row_of_keys);
+    return 4 * (q + grad_o + 3 * (k + v) + k_columns + v_columns + 3 * scores + grads + row_of_keys);
   }
 
   // The largest number where the result does not fit: the plan refuses such a grid.

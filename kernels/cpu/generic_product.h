@@ -21,7 +21,7 @@ REGARD_HOT inline void add_panel(float* c, i64 c_row, Operand a, const float* b,
     REGARD_UNROLL
     for (int r = 0; r < product_rows; ++r) {
       REGARD_UNROLL
-      for (int v = 0; v < vectors; ++v) sum[r][v] = load<Floats>(c + (i + r) * c_row + v * lanes);
+      for (int v = 0; v < vectors; ++v) sum[r][v] = Floats{};
     }
     for (i64 k = 0; k < depth; ++k) {
       Floats row[vectors];
@@ -37,7 +37,10 @@ REGARD_HOT inline void add_panel(float* c, i64 c_row, Operand a, const float* b,
     REGARD_UNROLL
     for (int r = 0; r < product_rows; ++r) {
       REGARD_UNROLL
-      for (int v = 0; v < vectors; ++v) store(c + (i + r) * c_row + v * lanes, sum[r][v]);
+      for (int v = 0; v < vectors; ++v) {
+        float* const to = c + (i + r) * c_row + v * lanes;
+        store(to, load<Floats>(to) + sum[r][v]);  // last, so that it is a sum of its own (long_sum.h)
+      }
     }
   }
 }

@@ -113,6 +113,25 @@ struct Tile {
     }
   }
 
+  /// What was there before: last, so that the products are a sum of their own (long_sum.h).
+  REGARD_INLINE void add_from(const float* c, i64 row_stride) {
+    REGARD_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      REGARD_UNROLL
+      for (int v = 0; v < vectors; ++v) sum[r][v] += load<Floats>(c + r * row_stride + v * lanes);
+    }
+  }
+
+  /// The same, row r times factor[r].
+  REGARD_INLINE void add_from(const float* c, i64 row_stride, const float* factor) {
+    REGARD_UNROLL
+    for (int r = 0; r < rows; ++r) {
+      const Floats scale = broadcast(factor[r]);
+      REGARD_UNROLL
+      for (int v = 0; v < vectors; ++v) sum[r][v] += load<Floats>(c + r * row_stride + v * lanes) * scale;
+    }
+  }
+
   REGARD_INLINE void store_to(float* c, i64 row_stride) const {
     REGARD_UNROLL
     for (int r = 0; r < rows; ++r) {

@@ -29,17 +29,18 @@ template <i64 rows, int tile_height, int vectors>
 REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column) {
   float* output = work.output + row * width + column;
   Tile<tile_height, vectors> product;
-  if (work.started) {
-    product.load_from(output, width);
-    if (work.rescale) product.scale_rows(work.rescale + row);
-  } else {
-    product.clear();
-  }
+  product.clear();
   Range span = work.spans[row / tile_rows];
   for (i64 other = row + tile_rows; other < row + tile_height; other += tile_rows)
     span.join(work.spans[other / tile_rows]);
   product.add_product(work.weights + span.begin * rows + row, 1, rows,
                       work.values + span.begin * width + column, width, span.end - span.begin);
+  if (work.started) {
+    if (work.rescale)
+      product.add_from(output, width, work.rescale + row);
+    else
+      product.add_from(output, width);
+  }
   product.store_to(output, width);
 }
 

@@ -13,6 +13,7 @@
 #include <exception>
 #include <memory>
 
+#include "base/float_mode.h"
 #include "base/fork_local.h"
 #include "base/handed_over.h"
 #include "base/lanes.h"
@@ -30,6 +31,7 @@ struct Grid {
   std::atomic<std::int64_t> next{0};
 
   void run_lane(std::int64_t lane) {
+    const FloatMode mode;  // a scheduler's thread may have one of somebody else
     void* const own = scratch + lane * scratch_bytes;
     for (std::int64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;) {
       kernel(&arguments, block, own);

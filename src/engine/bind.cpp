@@ -190,10 +190,12 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.partial_lse = part<float>(plan, workspace, Part::partial_lse);
   a.delta = part<float>(plan, workspace, Part::delta);
   a.grad_q_sum = part<float>(plan, workspace, Part::grad_q_sum);
+  a.grad_q_earlier = part<float>(plan, workspace, Part::grad_q_earlier);
   a.progress = part<i64>(plan, workspace, Part::progress);
   a.grad_k_partial = part<float>(plan, workspace, Part::grad_k_partial);
   a.grad_v_partial = part<float>(plan, workspace, Part::grad_v_partial);
   a.grad_bias_partial = part<float>(plan, workspace, Part::grad_bias_partial);
+  a.grad_bias_lost = part<float>(plan, workspace, Part::grad_bias_lost);
   a.counter = part<u32>(plan, workspace, Part::counter);
   return a;
 }

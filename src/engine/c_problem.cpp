@@ -45,6 +45,7 @@ const char* regard_problem_json(const regard_problem* problem) {
 }
 
 double regard_problem_flops(const regard_problem* problem) {
+  const FloatMode mode;
   return problem == nullptr ? 0 : flops(problem->problem);
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/float_mode.h"
 #include "engine/prepared.h"
 #include "problem/problem.h"
 #include "regard/regard.h"
@@ -38,9 +39,11 @@ inline PreparedPlan* plan_of(const regard_plan* handle) {
 regard_status report(const Error&) noexcept;
 regard_status report(regard_status, std::string_view message, std::string_view detail = {}) noexcept;
 
-/// Runs `body` (a callable that returns regard_status); no exception leaves the library.
+/// Runs `body` (a callable that returns regard_status); no exception leaves the library, and the caller's
+/// floating-point mode does not come in.
 template <class Body>
 regard_status guarded(Body&& body) {
+  const FloatMode mode;
   try {
     return body();
   } catch (const std::bad_alloc&) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/backward_scratch.h"
+#include "kernels/cpu/long_sum_layout.h"
 #include "plan/cpu_plans.h"
 #include "plan/plan_parts.h"
 #include "plan/stage.h"
@@ -92,6 +93,11 @@ void cut_queries(Plan& plan, const Problem& p, std::int64_t parts, std::int64_t 
   plan.query_parts = product({ceil_divide(rows, plan.part_queries), of_rows});
 }
 
+/// Whether the sums of dK and dV of a part are long ones.
+bool adds_often(const Plan& plan, std::int64_t block_q) {
+  return product({ceil_divide(plan.part_queries, block_q), plan.part_heads}) > most_additions;
+}
+
 /// With many heads each goes to one thread, which keeps its dQ in a near cache. With few every block of keys
 /// is a block of the grid; those of one part of the queries of a head take turns in adding to dQ.
 bool splits_keys(int threads, std::int64_t heads) {
@@ -119,7 +125,9 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
 
   const std::int64_t image_heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq});
   need(plan.workspace, Part::delta, product({p.hq, query_tokens(p), 4}));
-  need(plan.workspace, Part::grad_q_sum, product({p.hq, query_tokens(p), padded_columns(p.d), 4}));
+  const std::int64_t grad_q_bytes = product({p.hq, query_tokens(p), padded_columns(p.d), 4});
+  need(plan.workspace, Part::grad_q_sum, grad_q_bytes);
+  need(plan.workspace, Part::grad_q_earlier, in_parts(0, p.sk, part_of_grad_q(block_k)) ? grad_q_bytes : 0);
   need(plan.workspace, Part::progress,
        product({p.b, p.hk, plan.query_parts, plan.key_blocks, progress_bytes}));
   const std::int64_t partial_rows = plan.parts_apart ? product({plan.query_parts, p.hk, key_tokens(p)}) : 0;
@@ -127,14 +135,19 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   need(plan.workspace, Part::grad_v_partial, product({partial_rows, padded_columns(p.dv), 4}));
   const std::int64_t image_bytes = shared.any() ? product({image_heads, p.sq, p.sk, 4}) : 0;
   need(plan.workspace, Part::grad_bias_partial, image_bytes);
+  const std::int64_t sharing = product({shared.batches ? p.b : 1, shared.heads ? p.hq : 1});
+  need(plan.workspace, Part::grad_bias_lost, sharing > most_additions ? image_bytes : 0);
 
   const std::int64_t chunks = ceil_divide(p.sq, rows_per_block);
   const std::int64_t rows = product({p.b, p.hq, chunks});
   // Without keys there is no image, and no block to round it.
   const std::int64_t image_rows = image_bytes > 0 ? product({image_heads, chunks}) : 0;
   const std::int64_t grid = product({heads, plan.parts_apart ? plan.query_parts : 1, plan.splits});
-  // A block that goes through all parts adds them up in its scratch.
-  const std::int64_t total = plan.query_parts > 1 && !plan.parts_apart ? part_bytes(p, block_k) : 0;
+  // A block that goes through all parts adds them up in its scratch; behind them lie what is kept of long
+  // ones.
+  const bool through_all = plan.query_parts > 1 && !plan.parts_apart;
+  const std::int64_t sums = adds_often(plan, value_of(tile, "block_q")) ? 2 : through_all ? 1 : 0;
+  const std::int64_t total = product({sums, part_bytes(p, block_k)});
   plan.stages = {stage_of(p, target, "backward_delta", nullptr, rows, 0),
                  stage_of(p, target, "backward", &tile, grid, sum({main_scratch(p, target, tile), total}))};
   if (const std::int64_t left = sum({image_rows, p.sink ? p.hq : 0}); left > 0)

@@ -62,7 +62,8 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
   const std::int64_t cut = row_blocks(plan) - plan.whole_blocks;
   const std::int64_t parts = product({cut, ceil_divide(plan.block_rows, plan.part_rows)});
   return stage_of(plan.problem, *plan.target, tile.kernel, &tile,
-                  product({sum({plan.whole_blocks, parts}), plan.splits}), layout_of(plan, tile).total());
+                  product({sum({plan.whole_blocks, parts}), plan.splits}),
+                  layout_of(plan, tile).total_of(plan.problem.sk, value_of(tile, "block_k")));
 }
 
 }  // namespace

@@ -57,6 +57,17 @@ std::int64_t dynamic_shared_bytes(const KernelKey& key) {
       .total();
 }
 
+std::int64_t parts_of_long_rows(const Problem& p) {
+  // Matrix instructions add up 16 numbers of 16 bits before they add to a sum, fp32 is added one by one, and
+  // of 8 bits Hopper's keep fewer digits (docs/hopper.md).
+  constexpr std::int64_t of_16_bits = 1 << 16, of_others = 1 << 14, most_bytes = std::int64_t{1} << 30;
+  const std::int64_t most_keys = bytes_of(p.dtype) == 2 ? of_16_bits : of_others;
+  if (p.splits != 0 || most_keys_of_row(p) <= most_keys) return 1;
+  const std::int64_t of_part = product({std::max<std::int64_t>(p.hq, 1), query_tokens(p), p.dv + 1, 4});
+  const std::int64_t fit = most_bytes / std::max<std::int64_t>(of_part, 1);
+  return std::clamp<std::int64_t>(fit, 1, ceil_divide(p.sk, most_keys));
+}
+
 bool every_row_sees_all_keys(const Problem& p) {
   return mask_hides_nothing(p) && !p.varlen && !p.lengths;
 }
@@ -140,10 +151,11 @@ Result<Plan> gpu_forward_split(const Problem& problem, const Target& target, con
   if (problem.splits > 0) return hopper_plan(problem, target, tile, options, problem.splits);
   // At least two tiles a part: the first one and the last lie beside no other work.
   const std::int64_t most = most_parts(problem, 2 * value_of(tile, "block_k"));
-  Result<Plan> best = hopper_plan(problem, target, tile, options, 2);
+  const std::int64_t fewest = std::max<std::int64_t>(parts_of_long_rows(problem), 2);
+  Result<Plan> best = hopper_plan(problem, target, tile, options, fewest);
   if (!best) return best;
   double least = cost_seconds(*best);
-  for (std::int64_t parts = 3; parts <= most; ++parts) {
+  for (std::int64_t parts = fewest + 1; parts <= most; ++parts) {
     Result<Plan> other = hopper_plan(problem, target, tile, options, parts);
     if (!other) continue;
     const double seconds = cost_seconds(*other);

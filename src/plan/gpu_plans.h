@@ -46,6 +46,11 @@ std::int64_t dynamic_shared_bytes(const KernelKey&);
 /// falls: a round ends with those that share.
 double drawn_share(double busy, double multiprocessors);
 
+/// In how many parts the keys of long rows are summed up, where the caller leaves it to the plan: a kernel's
+/// sums in registers lose digits with every key (docs/semantics.md, Numbers). 1: they are not long, or have
+/// so many rows that the parts would take too much memory.
+std::int64_t parts_of_long_rows(const Problem&);
+
 /// What the stage is expected to take; the rate is that of a multiprocessor, of which so many are `busy`, and
 /// one alone would take `traffic` to read K and V; the part of that which a round waits for is included.
 double gpu_forward_seconds(const Plan&, const Stage&, double flops_per_second, double busy, double traffic);

@@ -82,8 +82,9 @@ Result<Plan> portable_forward(const Problem& problem, const Target& target, cons
 Result<Plan> portable_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
                                     const PlanOptions& options) {
   Plan plan = start_portable(problem, target, tile, options);
-  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, plan.block_rows)),
-                 value_of(tile, "block_k"));
+  const std::int64_t block_k = value_of(tile, "block_k"), parts = parts_of_long_rows(problem);
+  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, plan.block_rows)), block_k);
+  if (plan.splits < parts) split_keys(plan, parts, block_k);
   plan.stages = {forward_stage(plan, tile)};
   combine_parts(plan);
   return finish_portable(std::move(plan), problem);

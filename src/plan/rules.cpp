@@ -24,6 +24,7 @@ std::span<const Rule> rules() {
       REGARD_SHAPE_RULE(few_query_rows),
       REGARD_RULE(decode_without_dropout),
       REGARD_SHAPE_RULE(splits_allowed),
+      REGARD_SHAPE_RULE(long_sums),
       REGARD_RULE(split_is_invariant),
       REGARD_RULE(paged_cache),
       REGARD_RULE(batch_prefill_inputs),

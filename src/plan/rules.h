@@ -50,6 +50,7 @@ Refusal positions_fit(const Question&);
 Refusal few_query_rows(const Question&);
 Refusal decode_without_dropout(const Question&);
 Refusal splits_allowed(const Question&);
+Refusal long_sums(const Question&);
 Refusal split_is_invariant(const Question&);
 Refusal paged_cache(const Question&);
 Refusal batch_prefill_inputs(const Question&);

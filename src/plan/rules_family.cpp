@@ -80,6 +80,7 @@ Refusal splits_allowed(const Question& q) {
   if (p.splits == 1) return std::string("it splits the keys and splits=1 was asked for; use splits=auto");
   if (p.dropout_mask) return std::string("it does not write the dropout mask; the forward kernel does");
   if (recipe.kernel != "forward" || q.candidate.tile == nullptr || p.splits > 1) return {};
+  if (q.target.kind == TargetKind::cuda && parts_of_long_rows(p) > 1) return {};
   const std::int64_t block_q = std::max<std::int64_t>(value_of(*q.candidate.tile, "block_q"), 1);
   const bool hopper = q.candidate.pipeline() == "wgmma_tma";
   const std::int64_t blocks = blocks_of_rows(q, block_q);
@@ -93,6 +94,23 @@ Refusal splits_allowed(const Question& q) {
   const std::int64_t enough = hopper ? 4 * value_of(*q.candidate.tile, "block_k") : 2 * least_split_keys;
   if (p.sk >= enough) return {};
   return fmt::format("{} keys are too few to split; {} are enough, and splits=N forces it", p.sk, enough);
+}
+
+Refusal long_sums(const Question& q) {
+  const Problem& p = q.problem;
+  if (q.target.kind != TargetKind::cuda || p.pass != Pass::fwd || splits_keys(*q.candidate.recipe)) return {};
+  const std::int64_t parts = parts_of_long_rows(p);
+  if (parts == 1) return {};
+  const std::vector<Candidate> all = candidates(p, q.target);
+  const bool can_split = std::any_of(all.begin(), all.end(), [&](const Candidate& other) {
+    const Question instead{p, q.target, other, q.options};
+    return splits_keys(*other.recipe) && other.pipeline() == q.candidate.pipeline() &&
+           std::ranges::all_of(rules(), [&](const Rule& rule) { return !rule.check(instead); });
+  });
+  if (!can_split) return {};
+  return fmt::format(
+      "its sums over up to {} keys would lose digits and can be made in {} parts; splits=1 forces it",
+      most_keys_of_row(p), parts);
 }
 
 Refusal split_is_invariant(const Question& q) {

@@ -100,6 +100,12 @@ std::int64_t visible_keys(const Problem& p) {
   return last - first + std::min(p.sink_tokens, first);
 }
 
+std::int64_t most_keys_of_row(const Problem& p) {
+  const Edges e(p);
+  if (e.left < 0 || e.right < 0 || e.left >= p.sk || e.right >= p.sk) return p.sk;
+  return std::min(p.sk, e.left + 1 + e.right + std::min(p.sink_tokens, p.sk));
+}
+
 double flops(const Problem& p) {
   if (p.pass == Pass::append) return 0;
   const double forward = 2.0 * static_cast<double>(p.b) * static_cast<double>(p.hq) * visible_pairs(p) *

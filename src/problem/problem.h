@@ -216,5 +216,7 @@ double flops(const Problem&);
 double visible_pairs(const Problem&);
 /// Keys of a sequence that some of its rows sees.
 std::int64_t visible_keys(const Problem&);
+/// How many of them one row sees, at most.
+std::int64_t most_keys_of_row(const Problem&);
 
 }  // namespace regard

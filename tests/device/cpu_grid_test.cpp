@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <chrono>
 #include <numeric>
 #include <set>
@@ -26,6 +27,13 @@ Arguments counting(std::vector<float>& counters) {
 }
 void count_block(const Arguments* arguments, long long block, void*) {
   arguments->partial_o[block] += 1;
+}
+
+// Another notes in which floating-point mode it runs: 0, the usual one.
+void note_mode(const Arguments* arguments, long long block, void*) {
+  volatile float third = 3;
+  third = 1 / third;
+  arguments->partial_o[block] = third == 1.0f / 3 ? 0 : 1;
 }
 
 bool each_once(const std::vector<float>& counters) {
@@ -55,6 +63,21 @@ TEST(RunGrid, RunsEachBlockOnce) {
       EXPECT_TRUE(each_once(counters)) << "threads " << threads << ", grid " << grid;
     }
   }
+}
+
+TEST(RunGrid, FloatingPointModeOfTheCallerIsNotThatOfKernels) {
+  const auto modes_seen = [](int threads) {
+    std::vector<float> modes(64, 2);
+    std::fesetround(FE_UPWARD);
+    run_grid(note_mode, counting(modes), std::ssize(modes), threads, nullptr, 0);
+    const int after = std::fegetround();
+    std::fesetround(FE_TONEAREST);
+    EXPECT_EQ(after, FE_UPWARD);
+    return modes;
+  };
+  const std::vector<float> usual(64, 0);
+  for (const int threads : {1, 2, 8}) EXPECT_EQ(modes_seen(threads), usual) << threads;
+  EXPECT_EQ(in_forked_child([&] { return modes_seen(2) == usual ? 0 : 1; }), 0);
 }
 
 TEST(RunGrid, OneThreadRunsInOrderInTheCaller) {

@@ -222,6 +222,23 @@ TEST(Guarded, BackwardLayoutsAndPaddedRows) {
                      "backward", runnable_targets(), options);
 }
 
+// What is kept of sums over more keys, queries or heads than fp32 adds up well.
+TEST(Guarded, LongSums) {
+  const Texts targets = {runnable_targets().front()};
+  expect_bounds_kept({"fwd fp32 lse h=1 sk=131081 d=1"}, {"sq=70 splits=1"}, "forward", targets);
+  expect_bounds_kept({"fwd bf16 lse h=1 sk=131081 d=1"}, {"sq=70 splits=1"}, "forward", {"cpu-amx-emulated"});
+  expect_bounds_kept({"fwd fp32 lse h=1 sk=4203 d=1"}, {"sq=3 splits=2", "sq=1 splits=2"}, "decode", targets);
+  expect_bounds_kept({"fwd fp32 lse h=1 sk=131081 d=1"}, {"sq=3"}, "generic", targets);
+  const Texts backward = {"sq=3 sk=131081", "sq=131210 sk=3"};
+  for (const int threads : {1, 3})
+    expect_bounds_kept({"bwd fp32 h=1 d=1"}, backward, "backward", targets, {}, threads);
+  expect_bounds_kept({"bwd bf16 h=1 d=1"}, {"sq=3 sk=131081"}, "backward", {"cpu-amx-emulated"});
+  expect_bounds_kept({"bwd fp32 h=1 d=1"}, backward, "generic", targets);
+  expect_bounds_kept({"bwd fp32 h=1 d=8 mask=causal_top_left dbias bias=11"}, {"sq=131210 sk=3"}, "backward",
+                     targets);
+  expect_bounds_kept({"bwd fp32 b=600 h=2 sq=1 sk=3 d=64 dbias"}, {"bias=11"}, "backward", targets);
+}
+
 TEST(Guarded, Generic) {
   const Texts types = {"fp32", "bf16", "fp16"},
               sizes = {"sq=70 sk=133 d=20 dv=12", "sq=1 sk=1 d=1", "sq=5 sk=67 d=65 dv=7"},

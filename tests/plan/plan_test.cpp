@@ -708,6 +708,47 @@ TEST(Plan, BackwardWorkspaceGrowsWithTheRowsAlone) {
     EXPECT_EQ(bytes("bwd bf16 b=1 h=16 s=8192 d=64 deterministic", threads), one);
     EXPECT_LE(bytes("bwd bf16 b=1 h=16 s=16384 d=64", threads), 2 * one);
     EXPECT_LE(bytes("bwd bf16 b=1 h=16 s=131072 d=64", threads), 16 * one);
+    // Of longer rows what was summed up before is kept beside it.
+    EXPECT_LE(bytes("bwd bf16 b=1 h=16 s=262144 d=64", threads), 2 * 32 * one);
+  }
+}
+
+// What is kept of long sums takes no memory where no sum is long.
+TEST(Plan, MemoryOfLongSums) {
+  const auto bytes = [](const std::string& text, Part part) {
+    const Result<Plan> result = plan(problem(text), target("cpu-avx2"), {});
+    EXPECT_TRUE(result) << result.error().message;
+    return result->workspace.bytes[static_cast<std::size_t>(part)];
+  };
+  EXPECT_EQ(bytes("fwd bf16 h=1 sq=64 sk=32768 d=64 splits=1", Part::scratch),
+            bytes("fwd bf16 h=1 sq=64 sk=4096 d=64 splits=1", Part::scratch));
+  EXPECT_GT(bytes("fwd bf16 h=1 sq=64 sk=33000 d=64 splits=1", Part::scratch),
+            bytes("fwd bf16 h=1 sq=64 sk=32768 d=64 splits=1", Part::scratch));
+  EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=131072 d=64", Part::grad_q_earlier), 0);
+  EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=132000 d=64", Part::grad_q_earlier), 64 * 64 * 4);
+  EXPECT_EQ(bytes("bwd bf16 b=64 h=16 sq=4 sk=8 d=64 bias=11 dbias", Part::grad_bias_lost), 0);
+  EXPECT_EQ(bytes("bwd bf16 b=65 h=16 sq=4 sk=8 d=64 bias=11 dbias", Part::grad_bias_lost), 4 * 8 * 4);
+  EXPECT_EQ(bytes("bwd bf16 b=2000 h=16 sq=4 sk=8 d=64 bias=bh dbias", Part::grad_bias_lost), 0);
+}
+
+// On a GPU long rows are cut so that no sum in registers is longer than 2^16 keys, as far as memory allows.
+TEST(Plan, LongRowsOnGpu) {
+  struct Case {
+    std::string_view text, target;
+    std::int64_t splits;
+  };
+  for (const Case& c : {Case{"fwd bf16 b=64 h=16 sq=128 sk=65536 d=128", "sm_90a", 1},
+                        {"fwd bf16 b=8 h=16 sq=512 sk=131072 d=128", "sm_90a", 2},
+                        {"fwd bf16 b=1 h=16 sq=1024 sk=1048576 d=128 mask=causal", "sm_90a", 16},
+                        {"fwd bf16 b=8 h=16 sq=512 sk=131072 d=128", "sm_80", 2},
+                        {"fwd fp32 b=8 h=16 sq=512 sk=65536 d=128", "sm_80", 4},
+                        {"fwd bf16 b=8 h=16 sq=512 sk=131072 d=128 splits=1", "sm_90a", 1},
+                        {"fwd bf16 b=8 h=16 sq=512 sk=131072 d=128 batch_invariant", "sm_90a", 1},
+                        {"fwd bf16 b=1 h=16 s=131072 d=128 mask=window:4096,0", "sm_90a", 1},
+                        {"fwd bf16 b=1 h=16 s=131072 d=128", "sm_90a", 1}}) {
+    const Result<Plan> result = plan(problem(std::string(c.text)), target(c.target), {});
+    ASSERT_TRUE(result) << c.text << ": " << result.error().message;
+    EXPECT_EQ(result->splits, c.splits) << c.text << " on " << c.target;
   }
 }
 
