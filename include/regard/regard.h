@@ -40,7 +40,7 @@ typedef enum regard_status REGARD_IS_INT {
   REGARD_REFUSED = 2,   /* valid input that nothing here solves; the message says what would */
   REGARD_NO_KERNEL = 3, /* planned, but no kernel could be had; the message lists where it was searched */
   REGARD_NO_MEMORY = 4, /* memory, files or processes ran out: the next call may succeed */
-  REGARD_INTERNAL = 5 /* a defect of Regard */
+  REGARD_INTERNAL = 5   /* a defect of Regard */
 } regard_status;
 
 /* "ok", "invalid", "refused", "no_kernel", "no_memory", "internal". */
