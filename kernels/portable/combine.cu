@@ -52,6 +52,8 @@ REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
 
 /// Parts whose O is on its way. More take registers, and then not all blocks find room at once.
 constexpr i32 together = 4;
+/// Parts that are added up by themselves, so that a sum over thousands of them loses no digits.
+constexpr i64 in_one_sum = 64;
 
 /// A lane's columns of O of some parts; zeros past the last one.
 template <i32 width>
@@ -111,9 +113,16 @@ REGARD_DEVICE void merge_row(const Head& head, i64 row) {
     const bool within = column < a.dv;
     float sum[width] = {};
 #pragma unroll 1
-    for (i64 first = 0; first < partial.parts; first += together) {
-      if (within && first + column > mine) columns.load(partial, first, column);
-      columns.add_to(sum, partial, first, lse);
+    for (i64 begin = 0; begin < partial.parts; begin += in_one_sum) {
+      const i64 end = smaller(begin + in_one_sum, partial.parts);
+      float some[width] = {};
+#pragma unroll 1
+      for (i64 first = begin; first < end; first += together) {
+        if (within && first + column > mine) columns.load(partial, first, column);
+        columns.add_to(some, partial, first, lse);
+      }
+#pragma unroll
+      for (i32 c = 0; c < width; ++c) sum[c] += some[c];
     }
     if (within) store_columns(head.o(row) + column * bytes_of<key::out>, sum);
   }

@@ -7,7 +7,9 @@
 
 namespace regard {
 
-inline constexpr std::array<std::string_view, 6> host_options = {
-    "-std=c++20", "-O2", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-fvisibility=hidden"};
+// Kernels link with no C++ runtime, which code for exceptions would ask for.
+inline constexpr std::array<std::string_view, 7> host_options = {
+    "-std=c++20",         "-O2", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions",
+    "-fvisibility=hidden"};
 
 }  // namespace regard

@@ -60,8 +60,10 @@ std::int64_t dynamic_shared_bytes(const KernelKey& key) {
 std::int64_t parts_of_long_rows(const Problem& p) {
   // Matrix instructions add up 16 numbers of 16 bits before they add to a sum, fp32 is added one by one, and
   // of 8 bits Hopper's keep fewer digits (docs/hopper.md).
-  constexpr std::int64_t of_16_bits = 1 << 16, of_others = 1 << 14, most_bytes = std::int64_t{1} << 30;
-  const std::int64_t most_keys = bytes_of(p.dtype) == 2 ? of_16_bits : of_others;
+  constexpr std::int64_t of_fp32 = 1 << 13, of_16_bits = 1 << 16, of_8_bits = 1 << 14;
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
+  const std::int64_t bytes = bytes_of(p.dtype);
+  const std::int64_t most_keys = bytes == 4 ? of_fp32 : bytes == 2 ? of_16_bits : of_8_bits;
   if (p.splits != 0 || most_keys_of_row(p) <= most_keys) return 1;
   const std::int64_t of_part = product({std::max<std::int64_t>(p.hq, 1), query_tokens(p), p.dv + 1, 4});
   const std::int64_t fit = most_bytes / std::max<std::int64_t>(of_part, 1);
