@@ -6,7 +6,9 @@ nb::object call_eagerly(nb::handle function, const nb::args& arguments) {
   static PyObject* const dynamo = PyUnicode_InternFromString("torch._dynamo");
   static PyObject* disabled = nullptr;  // the function as the compiler's module wraps it, for ever
   if (disabled == nullptr) {
-    if (PyObject* const module = PyDict_GetItem(PyImport_GetModuleDict(), dynamo))
+    // Another thread may be importing it: what it does not have yet is asked for at the next call.
+    PyObject* const module = PyDict_GetItem(PyImport_GetModuleDict(), dynamo);
+    if (module != nullptr && nb::hasattr(module, "disable"))
       disabled = nb::object(nb::handle(module).attr("disable")(function)).release().ptr();
   }
   nb::object result =

@@ -6,6 +6,7 @@
 #include <climits>
 #include <map>
 
+#include "base/printable.h"
 #include "cache_fixture.h"
 
 namespace regard {
@@ -23,7 +24,7 @@ void expect_made_each_time(Cache& cache) {
         cache.get(key_number(1), [] { return entry_number(1); }, &from_cache, &not_kept);
     ASSERT_TRUE(got) << got.error().message;
     EXPECT_FALSE(from_cache);
-    EXPECT_THAT(not_kept, HasSubstr(cache.directory()));
+    EXPECT_THAT(not_kept, HasSubstr(in_quotes(cache.directory())));
     EXPECT_TRUE(same(*got, entry_number(1)));
   }
   EXPECT_FALSE(cache.publish(key_number(1), entry_number(1)));

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
     Rows, BadText,
     ::testing::Values(
         BadProblem{"", "empty"},  //
-        BadProblem{"fwd bf16 s=64 d=64 sofcap=3", "'softcap'"}, BadProblem{"fwd bf17 s=64 d=64", "'bf16'"},
+        BadProblem{"fwd bf16 s=64 d=64 sofcap=3", "'softcap=3'"}, BadProblem{"fwd bf17 s=64 d=64", "'bf16'"},
         BadProblem{"fwd bf16 s=64 d=64 mask=causl", "causal"},
         BadProblem{"fwd bf16 s=64 d=64 mask=window:1", "mask=window:1"},
         BadProblem{"fwd bf16 s=64 d=64 sq=65", "'sq=65'"}, BadProblem{"fwd bf16 s=64 d=sixty", "sixty"},
