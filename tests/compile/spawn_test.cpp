@@ -150,10 +150,10 @@ TEST(Spawn, SaysWhyAProgramCannotBeRun) {
   GTEST_SKIP() << "the sanitizer forks for vfork, and a child has memory of its own";
 #endif
   EXPECT_EQ(run_process({"/nonexistent/program"}, "/").error().message,
-            "cannot run /nonexistent/program: No such file or directory");
+            "cannot run '/nonexistent/program': No such file or directory");
   EXPECT_EQ(run_process({"/bin/sh"}, "/nonexistent").error().message,
-            "cannot run /bin/sh: No such file or directory");
-  EXPECT_EQ(run_process({"/etc/passwd"}, "/").error().message, "cannot run /etc/passwd: Permission denied");
+            "cannot run '/bin/sh': No such file or directory");
+  EXPECT_EQ(run_process({"/etc/passwd"}, "/").error().message, "cannot run '/etc/passwd': Permission denied");
 }
 
 }  // namespace
