@@ -15,7 +15,8 @@ namespace regard {
 class FloatMode {
  public:
 #if defined(__x86_64__)
-  // What the old floating-point unit has beside it would take 20 times as long, and nothing here uses that.
+  // The old floating-point unit has a mode too, which would take 20 times as long. strtod goes by it, so
+  // numbers are read by std::from_chars.
   FloatMode() : before_(_mm_getcsr()) { _mm_setcsr(default_mode); }
   ~FloatMode() { _mm_setcsr(before_); }
 #else

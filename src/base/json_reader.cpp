@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 namespace regard {
@@ -28,7 +29,9 @@ class Receiver final : public nlohmann::json_sax<Json> {
     if (value <= number_unsigned_t{INT64_MAX}) return number_integer(static_cast<number_integer_t>(value));
     return number_float(static_cast<double>(value), fmt::to_string(value));
   }
+  /// What nlohmann's reader took for the number depends on the host's direction of rounding.
   bool number_float(number_float_t value, const string_t& text) override {
+    std::from_chars(text.data(), text.data() + text.size(), value);
     return give({.kind = Kind::real, .real = value, .text = text});
   }
   bool string(string_t& value) override { return give({.kind = Kind::text, .text = value}); }

@@ -7,7 +7,7 @@
 
 namespace regard {
 namespace {
-constexpr int scarce[] = {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOSPC, EDQUOT, EINTR, EIO};
+constexpr int scarce[] = {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOSPC, EDQUOT, EFBIG, EINTR, EIO};
 }
 
 bool is_scarce(int error) {

@@ -127,7 +127,8 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   need(plan.workspace, Part::delta, product({p.hq, query_tokens(p), 4}));
   const std::int64_t grad_q_bytes = product({p.hq, query_tokens(p), padded_columns(p.d), 4});
   need(plan.workspace, Part::grad_q_sum, grad_q_bytes);
-  need(plan.workspace, Part::grad_q_earlier, in_parts(0, p.sk, part_of_grad_q(block_k)) ? grad_q_bytes : 0);
+  need(plan.workspace, Part::grad_q_earlier,
+       most_keys_of_row(p) > part_of_grad_q(block_k) ? grad_q_bytes : 0);
   need(plan.workspace, Part::progress,
        product({p.b, p.hk, plan.query_parts, plan.key_blocks, progress_bytes}));
   const std::int64_t partial_rows = plan.parts_apart ? product({plan.query_parts, p.hk, key_tokens(p)}) : 0;

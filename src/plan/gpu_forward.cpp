@@ -67,7 +67,9 @@ std::int64_t parts_of_long_rows(const Problem& p) {
   if (p.splits != 0 || most_keys_of_row(p) <= most_keys) return 1;
   const std::int64_t of_part = product({std::max<std::int64_t>(p.hq, 1), query_tokens(p), p.dv + 1, 4});
   const std::int64_t fit = most_bytes / std::max<std::int64_t>(of_part, 1);
-  return std::clamp<std::int64_t>(fit, 1, ceil_divide(p.sk, most_keys));
+  const std::int64_t parts = std::clamp<std::int64_t>(fit, 1, ceil_divide(p.sk, most_keys));
+  // Parts that hold all that a row sees, under a window, would make no sum shorter.
+  return ceil_divide(p.sk, parts) < most_keys_of_row(p) ? parts : 1;
 }
 
 bool every_row_sees_all_keys(const Problem& p) {

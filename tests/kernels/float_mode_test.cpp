@@ -118,6 +118,25 @@ TEST(FloatMode, RoundingOfTheHost) {
   }
 }
 
+TEST(FloatMode, ProblemsOfTheHost) {
+  for (const int direction : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    regard_problem *of_text = nullptr, *of_json = nullptr;
+    fesetround(direction);
+    const regard_status parsed = regard_problem_parse("fwd fp32 h=2 s=8 d=8 scale=0.1 dropout=0.2", &of_text);
+    const regard_status read = regard_problem_from_json(
+        R"({"pass": "fwd", "dtype": "fp32", "hq": 2, "hk": 2, "sq": 8, "sk": 8, "d": 8, "dv": 8, "scale": 0.1,
+            "dropout": 0.2})",
+        &of_json);
+    fesetround(FE_TONEAREST);
+    ASSERT_EQ(parsed, REGARD_OK) << regard_status_message();
+    ASSERT_EQ(read, REGARD_OK) << regard_status_message();
+    EXPECT_STREQ(regard_problem_text(of_text), regard_problem_text(of_json));
+    EXPECT_THAT(regard_problem_text(of_json), testing::EndsWith("scale=0.1"));
+    regard_problem_destroy(of_text);
+    regard_problem_destroy(of_json);
+  }
+}
+
 }  // namespace
 }  // namespace regard::test
 #endif

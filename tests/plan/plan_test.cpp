@@ -726,6 +726,7 @@ TEST(Plan, MemoryOfLongSums) {
             bytes("fwd bf16 h=1 sq=64 sk=32768 d=64 splits=1", Part::scratch));
   EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=131072 d=64", Part::grad_q_earlier), 0);
   EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=132000 d=64", Part::grad_q_earlier), 64 * 64 * 4);
+  EXPECT_EQ(bytes("bwd bf16 h=1 s=132000 d=64 mask=window:512,0", Part::grad_q_earlier), 0);
   EXPECT_EQ(bytes("bwd bf16 b=64 h=16 sq=4 sk=8 d=64 bias=11 dbias", Part::grad_bias_lost), 0);
   EXPECT_EQ(bytes("bwd bf16 b=65 h=16 sq=4 sk=8 d=64 bias=11 dbias", Part::grad_bias_lost), 4 * 8 * 4);
   EXPECT_EQ(bytes("bwd bf16 b=2000 h=16 sq=4 sk=8 d=64 bias=bh dbias", Part::grad_bias_lost), 0);
@@ -747,6 +748,7 @@ TEST(Plan, LongRowsOnGpu) {
                         {"fwd bf16 b=8 h=16 sq=512 sk=131072 d=128 splits=1", "sm_90a", 1},
                         {"fwd bf16 b=8 h=16 sq=512 sk=131072 d=128 batch_invariant", "sm_90a", 1},
                         {"fwd bf16 b=1 h=16 s=131072 d=128 mask=window:4096,0", "sm_90a", 1},
+                        {"fwd fp32 h=1 s=1000000 d=64 mask=window:8192,0", "sm_80", 1},
                         {"fwd bf16 b=1 h=16 s=131072 d=128", "sm_90a", 1}}) {
     const Result<Plan> result = plan(problem(std::string(c.text)), target(c.target), {});
     ASSERT_TRUE(result) << c.text << ": " << result.error().message;
