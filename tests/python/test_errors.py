@@ -179,6 +179,11 @@ CASES = {
         ValueError,
         ["kk"],
     ),
+    "long unknown tensor": (
+        lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(**{"k" * 100_000: GOOD}),
+        ValueError,
+        ["kk [...] kk", "tensors are q"],
+    ),
     "missing tensor": (lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(q=GOOD, k=GOOD), ValueError, ["'v'"]),
     "tensor too many": (
         lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(q=GOOD, k=GOOD, v=GOOD, o=GOOD.copy(), sink=f32(4)),
