@@ -46,8 +46,10 @@ typedef enum regard_status REGARD_IS_INT {
 /* "ok", "invalid", "refused", "no_kernel", "no_memory", "internal". */
 REGARD_API const char* regard_status_name(regard_status status);
 /* The sentence of the last failed call on this thread: what was wrong and what would work. Valid until the
- * next failed call on this thread; "" when none failed. It is UTF-8 on one line, with escapes such as \x1b in
- * place of control characters and of bytes that are no UTF-8; only what a compiler said keeps its lines. */
+ * next failed call on this thread; "" when none failed. Where memory ran out for the sentence itself, it is
+ * "out of memory", and from then on also on threads where none failed. It is UTF-8 on one line, with escapes
+ * such as \x1b in place of control characters and of bytes that are no UTF-8; only what a compiler said keeps
+ * its lines. */
 REGARD_API const char* regard_status_message(void);
 REGARD_API const char* regard_version(void); /* "0.1.0" */
 
@@ -130,6 +132,8 @@ typedef enum regard_use REGARD_IS_INT {
   REGARD_OPTIONAL_INPUT = 3,
   REGARD_INPUT_OUTPUT = 4 /* changed in place: a cache that new tokens are written into */
 } regard_use;
+
+#undef REGARD_IS_INT
 
 /* ---- problem ----------------------------------------------------------------------------------------- */
 

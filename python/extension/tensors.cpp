@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/printable.h"
 #include "problem.h"
 #include "status.h"
 #include "values.h"
@@ -248,8 +249,7 @@ const char* dtype_word(regard_dtype dtype) {
 regard_dtype dtype_from_word(std::string_view word) {
   for (const DTypeRow& row : dtypes)
     if (row.word == word) return row.dtype;
-  raise(REGARD_INVALID,
-        "unknown dtype '" + std::string(word) + "'; dtypes are fp32, bf16, fp16, fp8, fp8_e5m2");
+  raise(REGARD_INVALID, "unknown dtype " + in_quotes(word) + "; dtypes are fp32, bf16, fp16, fp8, fp8_e5m2");
 }
 
 regard_role role_from_name(std::string_view name) {
@@ -302,7 +302,7 @@ void Binding::bind(const nb::dict& arrays) {
     if (value.is_none()) continue;
     const regard_role role = role_from_name({name, static_cast<std::size_t>(size)});
     if (role == REGARD_ROLE_COUNT) {
-      std::string sentence = "unknown tensor '" + text_of(key, "a tensor's name") + "'; tensors are";
+      std::string sentence = "unknown tensor " + in_quotes(text_of(key, "a tensor's name")) + "; tensors are";
       for (int known = 0; known < REGARD_ROLE_COUNT; ++known)
         sentence += std::string(known != 0 ? ", " : " ") + regard_role_name(static_cast<regard_role>(known));
       raise(REGARD_INVALID, sentence);

@@ -83,6 +83,15 @@ def _told(value: Any) -> str:
     return said if len(said) <= 100 else said[:100] + "..."
 
 
+def _refuse_unknown(name: str) -> None:
+    """Of a name that is no word of a problem, as those of other libraries are, its error says which word is meant."""
+    try:
+        _core.Problem(name)
+    except InvalidError as error:
+        if str(error).startswith("unknown word"):
+            raise
+
+
 def _plain(name: str, value: Any) -> Any:
     """The value of a word: text, a number or a switch, where it is NumPy's, too. Arrays have no truth value."""
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -97,6 +106,7 @@ def _plain(name: str, value: Any) -> Any:
         raise InvalidError(
             "mask is an array and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)"
         )
+    _refuse_unknown(name)
     raise TypeError(f"{name} is of type {type(value).__name__}; it must be a number, text, True or False")
 
 

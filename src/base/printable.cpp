@@ -1,8 +1,9 @@
 #include "base/printable.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
+
+#include "base/utf8.h"
 
 namespace regard {
 namespace {
@@ -11,32 +12,6 @@ constexpr std::size_t longest_word = 300;
 
 constexpr bool continues(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
-}
-
-struct Character {
-  std::uint32_t code = 0;
-  std::size_t bytes = 0;  ///< 0: no UTF-8
-};
-
-/// The first character: in the shortest form that there is, and no half of a UTF-16 pair.
-Character first_of(std::string_view text) {
-  static constexpr std::array<std::uint32_t, 5> least = {0, 0, 0x80, 0x800, 0x10000};
-  const auto head = static_cast<unsigned char>(text[0]);
-  const std::size_t bytes = head < 0x80   ? 1
-                            : head < 0xC0 ? 0
-                            : head < 0xE0 ? 2
-                            : head < 0xF0 ? 3
-                            : head < 0xF8 ? 4
-                                          : 0;
-  if (bytes == 0 || bytes > text.size()) return {};
-  if (bytes == 1) return {head, 1};
-  std::uint32_t code = head & (0x7Fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if (!continues(text[i])) return {};
-    code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3F);
-  }
-  const bool half = code >= 0xD800 && code <= 0xDFFF;
-  return code < least[bytes] || half || code > 0x10FFFF ? Character{} : Character{code, bytes};
 }
 
 /// Controls, separators of lines and paragraphs, and marks of direction, which can make a terminal show
@@ -71,16 +46,17 @@ std::string printable(std::string_view text, Newlines newlines) {
   std::string result;
   result.reserve(text.size());
   while (!text.empty()) {
-    const auto [code, bytes] = first_of(text);
+    const auto [bytes, code, right] = first_character(text);
     const bool layout = newlines == Newlines::kept && (code == '\n' || code == '\t');
-    if (bytes == 0) {
-      result += "\\x" + hexadecimal(static_cast<unsigned char>(text[0]), 2);
+    if (!right) {
+      for (const char byte : text.substr(0, bytes))
+        result += "\\x" + hexadecimal(static_cast<unsigned char>(byte), 2);
     } else if (acts(code) && !layout) {
       result += escape(code);
     } else {
       result += text.substr(0, bytes);
     }
-    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+    text.remove_prefix(bytes);
   }
   return result;
 }

@@ -8,10 +8,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/printable.h"
 #include "cli/failure.h"
 #include "cli/job.h"
+#include "cli/json_text.h"
 #include "cli/progress.h"
 #include "cli/timing.h"
 #include "cli/verbs.h"

@@ -273,10 +273,12 @@ bool takes_problem(const CLI::App& verb) {
 /// What the end of the sentence should be where an option is a word of problem text, or one of other
 /// libraries' names for it; empty where it is neither.
 std::string word_of_problem(const std::string& argument) {
-  std::string word = argument.substr(argument.find_first_not_of('-'));
+  const std::size_t first = argument.find_first_not_of('-');
+  if (first == std::string::npos || argument[first] == '=') return "";
+  std::string word = argument.substr(first);
   const std::size_t equals = std::min(word.find('='), word.size());
   std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), '-', '_');
-  const std::string known = "'" + word + "', a word of the problem, without dashes?",
+  const std::string known = in_quotes(word) + ", a word of the problem, without dashes?",
                     question = "did you mean ";
   try {
     const Problem problem(word);
@@ -319,7 +321,7 @@ void refuse_unknown(CLI::App& app, std::span<const std::string> arguments) {
       const std::vector<std::string_view> views(names.begin(), names.end());
       const bool misspelt = !nearest_within(name, views, 4).empty();
       const std::string word = misspelt || !takes_problem(*scope) ? "" : word_of_problem(argument);
-      if (!word.empty()) fail_with("unknown option '" + name + "'; did you mean " + word);
+      if (!word.empty()) fail_with("unknown option " + in_quotes(name) + "; did you mean " + word);
       refuse("unknown option", name);
     }
     // CLI11 would take it as on, off or how often.
@@ -328,11 +330,12 @@ void refuse_unknown(CLI::App& app, std::span<const std::string> arguments) {
   }
 }
 
-/// CLI11's message as one sentence that names what it is about.
+/// CLI11's message as one sentence that names what it is about. It quotes words whole.
 std::string sentence(std::string message) {
+  constexpr std::size_t most = 1000;
   std::ranges::replace(message, '\n', ' ');
   while (!message.empty() && (message.back() == ' ' || message.back() == '.')) message.pop_back();
-  return message;
+  return shortened(std::move(message), most);
 }
 
 /// The same where an option or a word stands without its value, or too often.

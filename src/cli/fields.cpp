@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
+#include "cli/json_text.h"
 
 namespace regard::cli {
 namespace {

@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 
+#include "base/regular_file.h"
+
 namespace regard::cli {
 
 /// Room for all bytes of a file, of which those are read that are asked for: the file of a model may be
@@ -21,12 +23,12 @@ class FileBytes {
   void read(std::span<const std::byte> part);
 
  private:
-  [[noreturn]] void fail(const char* why) const;
+  [[noreturn]] void fail(int error) const;
 
   std::string path_;
-  int file_;
+  RegularFile file_;
   std::byte* memory_ = nullptr;
-  std::size_t size_ = 0;
+  std::size_t size_;
 };
 
 }  // namespace regard::cli

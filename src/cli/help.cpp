@@ -1,7 +1,7 @@
 // regard help problem: the words of problem text, from the library's own declaration of them.
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
+#include "cli/json_text.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 #include "regard/regard.hpp"

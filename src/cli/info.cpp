@@ -1,7 +1,7 @@
 // regard info: machine, targets, compiler, settings, counters.
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
+#include "cli/json_text.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 #include "regard/regard.hpp"

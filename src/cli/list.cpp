@@ -4,10 +4,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/nearest.h"
 #include "base/printable.h"
 #include "cli/failure.h"
+#include "cli/json_text.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
 

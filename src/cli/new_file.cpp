@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +34,21 @@ std::string nearest_folder(const std::string& path) {
   return folder.empty() ? "." : folder.string();
 }
 
+/// What is written when something is written to the path: a link to a file stands for the file. Others do
+/// not, as nobody wants a device to be replaced.
+std::string behind_links(const std::string& path) {
+  std::error_code failed;
+  if (!fs::is_regular_file(path, failed)) return path;
+  const fs::path place = fs::canonical(path, failed);
+  return failed ? path : place.string();
+}
+
+std::optional<mode_t> permissions_of_file(const std::string& path) {
+  struct stat about{};
+  if (stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
+  return about.st_mode & 0777;
+}
+
 /// Calls make(name) with names in the folder until one is new; gives that one, or nothing with errno set.
 template <class Make>
 std::string new_name(const std::string& folder, const Make& make) {
@@ -52,13 +68,17 @@ std::string unnamed(int file) {
 
 NewFile::NewFile(std::string path, bool without_name)
     : path_(std::move(path)),
-      folder_(nearest_folder(path_)),
-      file_(without_name ? open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1) {
+      place_(behind_links(path_)),
+      permissions_(permissions_of_file(place_)),
+      folder_(nearest_folder(place_)),
+      file_(-1) {
+  const mode_t permissions = permissions_.value_or(0666);  // never more than they will be
+  if (without_name) file_ = open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, permissions);
   if (file_ >= 0 && access(unnamed(file_).c_str(), F_OK) != 0)
     close(std::exchange(file_, -1));  // it has no /proc
   if (file_ >= 0) return;
   name_ = new_name(folder_, [&](const std::string& name) {
-    file_ = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file_ = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
     return file_ >= 0;
   });
   if (file_ < 0) fail(errno);
@@ -66,6 +86,8 @@ NewFile::NewFile(std::string path, bool without_name)
 
 NewFile::NewFile(NewFile&& other) noexcept
     : path_(std::move(other.path_)),
+      place_(std::move(other.place_)),
+      permissions_(other.permissions_),
       folder_(std::move(other.folder_)),
       name_(std::exchange(other.name_, "")),
       file_(std::exchange(other.file_, -1)) {}
@@ -87,14 +109,24 @@ void NewFile::write(std::span<const std::byte> bytes) {
 
 void NewFile::publish() {
   std::error_code failed;
-  if (const fs::path folder = fs::path(path_).parent_path(); !folder.empty())
+  if (const fs::path folder = fs::path(place_).parent_path(); !folder.empty())
     fs::create_directories(folder, failed);
   if (failed) fail(failed.value());
+  keep_permissions();
   if (name_.empty()) link();
   if (close(std::exchange(file_, -1)) != 0) fail(errno);  // some file systems say only now that they are full
   if (name_.empty()) return;
-  if (std::rename(name_.c_str(), path_.c_str()) != 0) fail(errno);
+  if (std::rename(name_.c_str(), place_.c_str()) != 0) fail(errno);
   name_.clear();
+}
+
+void NewFile::keep_permissions() {
+  if (!permissions_) return;
+  struct stat about{};
+  if (fstat(file_, &about) != 0) fail(errno);
+  if ((about.st_mode & 0777) == *permissions_)
+    return;  // some file systems have no others, and cannot change them
+  if (fchmod(file_, *permissions_) != 0) fail(errno);
 }
 
 /// Under its own name, or where that is taken under another one, from which it is renamed.
@@ -102,7 +134,7 @@ void NewFile::link() {
   const auto link_as = [&](const std::string& name) {
     return linkat(AT_FDCWD, unnamed(file_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
   };
-  if (link_as(path_)) return;
+  if (link_as(place_)) return;
   if (errno == EEXIST) name_ = new_name(folder_, link_as);
   if (name_.empty()) fail(errno);
 }

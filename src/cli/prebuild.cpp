@@ -8,8 +8,8 @@
 #include <system_error>
 #include <thread>
 
-#include "base/json_text.h"
 #include "cli/failure.h"
+#include "cli/json_text.h"
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "cli/verbs.h"

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/printable.h"
 #include "cli/job.h"
+#include "cli/json_text.h"
 #include "cli/text.h"
 #include "cli/timing.h"
 #include "cli/verbs.h"

@@ -96,14 +96,10 @@ class HeaderReader {
 
 Result<std::vector<Entry>> parse_header(std::string_view text) {
   HeaderReader reader;
-  bool refused = false;
-  const Status read = read_json(text, "its header", [&](const JsonEvent& json) {
-    Status status = reader.receive(json);
-    refused = !status;
-    return status;
-  });
-  if (read) return std::move(reader.entries);
-  return refused ? tl::unexpected(read.error()) : HeaderReader::no_object();
+  const Status read =
+      read_json(text, "its header", [&](const JsonEvent& json) { return reader.receive(json); });
+  if (!read) return tl::unexpected(read.error());
+  return std::move(reader.entries);
 }
 
 std::optional<Element> element_called(std::string_view dtype) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/printable.h"
+#include "cli/json_text.h"
 
 namespace regard::cli {
 namespace {

@@ -33,8 +33,8 @@ Result<ScratchFolder> ScratchFolder::make() {
   std::string path = parent + "/" + std::string(temporary_prefix) + "XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
     return fail(kind_of(errno, ErrorKind::no_kernel),
-                fmt::format("cannot make a folder for the compile in {}: {}; set "
-                            "TMPDIR to a folder that can be written",
+                fmt::format("cannot make a folder for the compile in {}: {}; "
+                            "set TMPDIR to a folder that can be written",
                             in_quotes(parent), std::strerror(errno)));
   }
   ScratchFolder folder(path);
@@ -42,8 +42,9 @@ Result<ScratchFolder> ScratchFolder::make() {
   const int error = errno;
   rmdir(path.c_str());  // which needs no descriptor, as removing all that is in a folder does
   folder.path_.clear();
-  return fail(kind_of(error, ErrorKind::no_kernel),
-              fmt::format("cannot open '{}', the folder for a compile: {}", path, std::strerror(error)));
+  return fail(
+      kind_of(error, ErrorKind::no_kernel),
+      fmt::format("cannot open {}, the folder for a compile: {}", in_quotes(path), std::strerror(error)));
 }
 
 ScratchFolder::~ScratchFolder() {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/forever.h"
 #include "device/cuda.h"
 
 namespace regard::cuda {
@@ -79,12 +80,11 @@ namespace {
 
 /// Older drivers cannot record launches that overlap in a graph.
 bool can_overlap() {
-  static const bool known = [] {
+  return forever<[] {
     constexpr int first_version = 12030;
     int version = 0;
     return driver()->version(&version) == success && version >= first_version;
-  }();
-  return known;
+  }>();
 }
 
 }  // namespace

@@ -34,8 +34,7 @@ WorkspaceUse::WorkspaceUse(const void* workspace, std::int64_t bytes)
     if (other->first_ >= end_ || first_ >= other->end_) continue;
     status_ = invalid(
         "the workspace is in use by another call that runs at this moment; calls that run at the same time "
-        "need a "
-        "workspace each");
+        "need a workspace each");
     return;
   }
   next_ = all.first;

@@ -1,6 +1,7 @@
 // What the caller wants: the family of the problem, one asked for by name, ones switched off.
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "plan/rules.h"
 
 namespace regard {
@@ -20,13 +21,13 @@ Refusal family_matches(const Question& q) {
 
 Refusal asked_for(const Question& q) {
   if (q.options.family.empty() || goes_by(q.candidate, q.options.family)) return {};
-  return fmt::format("only '{}' was asked for, and it does not go by that", q.options.family);
+  return fmt::format("only {} was asked for, and it does not go by that", in_quotes(q.options.family));
 }
 
 Refusal not_disabled(const Question& q) {
   for (const std::string& name : q.options.disabled) {
     if (goes_by(q.candidate, name)) {
-      return fmt::format("'{}' is switched off; take it out of REGARD_DISABLE", name);
+      return fmt::format("{} is switched off; take it out of REGARD_DISABLE", in_quotes(name));
     }
   }
   return {};

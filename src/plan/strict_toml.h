@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "base/result.h"
 #include "base/split.h"
 #include "problem/words.h"
@@ -100,8 +101,8 @@ struct TomlValue {
     if (Status status = texts(out); !status) return status;
     for (const std::string& name : out) {
       if (std::find(known.begin(), known.end(), name) == known.end()) {
-        return invalid(
-            fmt::format("{}: '{}' is no value of '{}'{}", where(), name, key, suggestion(name, known)));
+        return invalid(fmt::format("{}: {} is no value of '{}'{}", where(), in_quotes(name), key,
+                                   suggestion(name, known)));
       }
     }
     return {};
@@ -113,7 +114,7 @@ struct TomlValue {
     for (std::string_view known : words) {
       if (out == known) return {};
     }
-    return invalid(fmt::format("{}: '{}' is no {}{}", where(), out, key, suggestion(out, words)));
+    return invalid(fmt::format("{}: {} is no {}{}", where(), in_quotes(out), key, suggestion(out, words)));
   }
 
   /// A list of an enumeration's words.
@@ -126,8 +127,8 @@ struct TomlValue {
       if (!value) {
         std::vector<std::string_view> known;
         for (const WordInfo& info : words_of<Enum>()) known.push_back(info.word);
-        return invalid(
-            fmt::format("{}: '{}' is no value of '{}'{}", where(), name, key, suggestion(name, known)));
+        return invalid(fmt::format("{}: {} is no value of '{}'{}", where(), in_quotes(name), key,
+                                   suggestion(name, known)));
       }
       out.push_back(*value);
     }
@@ -146,8 +147,8 @@ inline Status read_table(const toml::table& table, std::string_view file,
     if (reader == readers.end()) {
       std::vector<std::string_view> known;
       for (const auto& [name, unused] : readers) known.push_back(name);
-      return invalid(
-          fmt::format("{}: unknown key '{}'{}", value.where(), key.str(), suggestion(key.str(), known)));
+      return invalid(fmt::format("{}: unknown key {}{}", value.where(), in_quotes(key.str()),
+                                 suggestion(key.str(), known)));
     }
     if (Status status = reader->second(value); !status) return status;
   }
@@ -172,13 +173,6 @@ inline constexpr std::size_t longest_toml = 1 << 18;
 /// A dotted key is a table in a table for each dot, which are taken apart on the stack.
 inline constexpr std::ptrdiff_t most_dots_in_line = 100;
 
-/// The library's words in one line, without its name of the file.
-inline std::string on_one_line(std::string_view text) {
-  std::string line(text);
-  std::ranges::replace_if(line, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
-  return line;
-}
-
 inline Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
   if (text.size() > longest_toml)
     return invalid(fmt::format("{}: it is {} bytes long, and may have {}", file, text.size(), longest_toml));
@@ -192,7 +186,7 @@ inline Result<toml::table> parse_toml(std::string_view text, std::string_view fi
   toml::parse_result parsed = toml::parse(text);
   if (parsed) return std::move(parsed).table();
   const toml::parse_error& error = parsed.error();
-  return invalid(fmt::format("{}:{}: {}", file, error.source().begin.line, on_one_line(error.description())));
+  return invalid(fmt::format("{}:{}: {}", file, error.source().begin.line, printable(error.description())));
 }
 
 }  // namespace regard

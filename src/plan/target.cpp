@@ -121,9 +121,9 @@ Status check_target(const Target& target, const toml::table& table, std::string_
   for (const std::string& feature : target.features) {
     const auto known = features_of(target.kind);
     if (std::find(known.begin(), known.end(), feature) != known.end()) continue;
-    return invalid(fmt::format("{}:{}: '{}' is no feature of a {} target{}", file,
-                               table.get("features")->source().begin.line, feature, word(target.kind),
-                               suggestion(feature, known)));
+    return invalid(fmt::format("{}:{}: {} is no feature of a {} target{}", file,
+                               table.get("features")->source().begin.line, in_quotes(feature),
+                               word(target.kind), suggestion(feature, known)));
   }
   if (!std::has_single_bit(static_cast<unsigned>(target.vector_bytes))) {
     return invalid(fmt::format("{}:{}: 'vector_bytes' is {}, and must be a power of two", file,

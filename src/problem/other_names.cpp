@@ -4,6 +4,7 @@
 #include <cctype>
 #include <vector>
 
+#include "base/forever.h"
 #include "base/nearest.h"
 #include "base/split.h"
 
@@ -22,9 +23,8 @@ constexpr OtherNames table[] = {
     {"batch batch_size bsz bs n_batch num_batches", "b=2"},
     {"heads num_heads n_heads nheads nhead n_head num_attention_heads", "h=16"},
     {"q_heads query_heads num_q_heads num_qo_heads num_query_heads nheads_q h_q head_num_q", "hq=16"},
-    {"kv_heads k_heads num_kv_heads n_kv_heads num_key_value_heads num_heads_kv nheads_k nheads_kv h_k h_kv "
-     "hkv "
-     "num_gqa_groups n_kv gqa enable_gqa mqa",
+    {"kv_heads k_heads num_kv_heads n_kv_heads num_key_value_heads num_heads_kv nheads_k nheads_kv h_k "
+     "h_kv hkv num_gqa_groups n_kv gqa enable_gqa mqa",
      "hk=4"},
     {"seqlen seq_len seq length seq_length sequence_length max_seqlen max_seq_len n_ctx ctx_len "
      "context_length",
@@ -32,8 +32,7 @@ constexpr OtherNames table[] = {
     {"seqlen_q seq_len_q seqlens_q q_seqlen q_len qlen max_seqlen_q num_queries tgt_len target_len s_q",
      "sq=1024"},
     {"seqlen_k seqlen_kv seq_len_k seq_len_kv k_len kv_len kvlen kv_seqlen max_seqlen_k max_seqlen_kv "
-     "src_len "
-     "source_len context_len skv s_k s_kv",
+     "src_len source_len context_len skv s_k s_kv",
      "sk=1024"},
     {"head_dim headdim dim_head hdim head_size dim d_head head_dim_qk qk_head_dim d_qk d_k", "d=128"},
     {"head_dim_v headdim_v v_head_dim head_dim_vo head_size_v value_dim d_v d_vo", "dv=128"},
@@ -67,12 +66,10 @@ constexpr OtherNames table[] = {
     {"is_deterministic determinism", "deterministic"},
 
     {"cu_seqlens cu_seqlens_q cu_seqlens_k cu_seqlens_kv cu_seq_lens cu_seq_q cu_seq_k q_indptr qo_indptr "
-     "kv_indptr "
-     "indptr thd ragged packed jagged nested is_varlen var_len",
+     "kv_indptr indptr thd ragged packed jagged nested is_varlen var_len",
      "varlen", "with the tensors offsets_q and offsets_k"},
     {"seqused seqused_q seqused_k cache_seqlens cache_lens seqlens seq_lens kv_lens kv_lengths "
-     "actual_seq_lens "
-     "context_lens padding_mask key_padding_mask valid_len",
+     "actual_seq_lens context_lens padding_mask key_padding_mask valid_len",
      "lengths", "with the tensors lengths_q and lengths_k"},
 
     {"page_size block_size kv_page_size kv_block_size tokens_per_block", "paged=16"},
@@ -102,12 +99,12 @@ std::string lower(std::string_view text) {
 }
 
 const OtherNames* row_of(std::string_view name) {
-  static const auto& names = *new std::vector<std::string_view>([] {
+  const auto& names = forever<[] {
     std::vector<std::string_view> all;
     for (const OtherNames& row : table)
       for (const std::string_view other : split(row.names, " ")) all.push_back(other);
     return all;
-  }());
+  }>();
   const std::string_view nearest = nearest_within(name, names, 4);
   for (const OtherNames& row : table)
     for (const std::string_view other : split(row.names, " "))

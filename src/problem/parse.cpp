@@ -14,10 +14,6 @@
 namespace regard {
 namespace {
 
-std::string quoted(std::string_view text) {
-  return in_quotes(text);
-}
-
 /// Whether a record takes the word.
 template <class Record>
 bool takes(std::string_view word);
@@ -57,7 +53,7 @@ class Reader {
   template <class Value>
   Status set(Field field, Value& member, const Value& value, std::string_view word) {
     if (given(field) && member != value) {
-      return invalid(quoted(source(field)) + " and " + quoted(word) + " disagree about " +
+      return invalid(in_quotes(source(field)) + " and " + in_quotes(word) + " disagree about " +
                      std::string(info(field).name) + "; give it once");
     }
     member = value;
@@ -74,7 +70,7 @@ class Reader {
       found = true;
       using Value = std::remove_reference_t<decltype(member)>;
       if constexpr (std::is_same_v<Value, bool>) {
-        status = invalid(quoted(word) + ": " + std::string(info(field).name) +
+        status = invalid(in_quotes(word) + ": " + std::string(info(field).name) +
                          " takes no value; write it alone or leave it out");
       } else {
         Value value = member;
@@ -125,7 +121,7 @@ class Reader {
       } else if constexpr (std::is_enum_v<Value>) {
         const std::string pair = std::string(name) + "=" + std::string(word);
         if (word != "none" && from_word<Value>(word) && takes<Record>(pair))
-          status = invalid("unknown word " + quoted(word) + "; did you mean " + quoted(pair) + "?");
+          status = invalid("unknown word " + in_quotes(word) + "; did you mean " + in_quotes(pair) + "?");
       }
     });
     return status ? *status : unknown(word, word);
@@ -138,7 +134,7 @@ class Reader {
     } else {
       if (!window) return set_text(Field::mask, text, word);
       if (!text.starts_with("window:")) {
-        return invalid(quoted(word) + " needs its numbers: mask=window:L,R[,top_left][,sink=N]");
+        return invalid(in_quotes(word) + " needs its numbers: mask=window:L,R[,top_left][,sink=N]");
       }
       return read_window(word, text.substr(std::string_view("window:").size()));
     }
@@ -148,14 +144,15 @@ class Reader {
     constexpr std::ptrdiff_t most_commas =
         16;  // far more than are understood, so that a text of megabytes is not cut
     if (std::ranges::count(text, ',') > most_commas) {
-      return invalid(quoted(word) + " has too many parts; a window is mask=window:L,R[,top_left][,sink=N]");
+      return invalid(in_quotes(word) +
+                     " has too many parts; a window is mask=window:L,R[,top_left][,sink=N]");
     }
     const std::vector<std::string_view> parts = split(text, ",");
     std::int64_t left = 0, right = 0, sink = 0;
     Mask mask = Mask::window;
     bool has_sink = false;
     if (parts.size() < 2) {
-      return invalid(quoted(word) +
+      return invalid(in_quotes(word) +
                      " needs two numbers, left and right: mask=window:L,R[,top_left][,sink=N]");
     }
     if (Status status = read_value("window left", parts[0], left); !status) return status;
@@ -167,7 +164,7 @@ class Reader {
         has_sink = true;
         if (Status status = read_value("sink", parts[i].substr(5), sink); !status) return status;
       } else {
-        return invalid(quoted(parts[i]) + " in " + quoted(word) +
+        return invalid(in_quotes(parts[i]) + " in " + in_quotes(word) +
                        " is not understood; a window is mask=window:L,R[,top_left][,sink=N]");
       }
     }
@@ -179,9 +176,10 @@ class Reader {
 
   Status unknown(std::string_view word, std::string_view name) {
     const std::string kind = is_problem ? "word" : "signature word";
-    if (name.empty()) return invalid(quoted(word) + " has no name before its '='; write for example s=512");
+    if (name.empty())
+      return invalid(in_quotes(word) + " has no name before its '='; write for example s=512");
     if (const auto other = find_other_name(word, takes<Record>)) {
-      return invalid("unknown " + kind + " " + quoted(word) + "; did you mean " + quoted(other->word) +
+      return invalid("unknown " + kind + " " + in_quotes(word) + "; did you mean " + in_quotes(other->word) +
                      (other->note.empty() ? "" : ", " + std::string(other->note)) + "?");
     }
     std::vector<std::string_view> candidates;
@@ -193,7 +191,7 @@ class Reader {
       for (const WordInfo& row : words_of<Pass>()) candidates.push_back(row.word);
       for (const WordInfo& row : words_of<DType>()) candidates.push_back(row.word);
     }
-    return invalid("unknown " + kind + " " + quoted(word) + suggestion(name, candidates));
+    return invalid("unknown " + kind + " " + in_quotes(word) + suggestion(name, candidates));
   }
 
   Record& record_;

@@ -155,7 +155,21 @@ def test_bits_may_be_broadcast(regard, tmp_path):
 
 
 def test_missing_file(refused):
-    assert "cannot read nowhere.npy: No such file" in refused("run", PROBLEM, "--q=nowhere.npy")
+    assert "cannot read nowhere.npy: it cannot be opened: No such file" in refused("run", PROBLEM, "--q=nowhere.npy")
+
+
+def test_a_file_that_memory_has_no_room_for(tmp_path):
+    with open(tmp_path / "q.npy", "wb") as file:
+        file.truncate(1 << 40)
+    done = subprocess.run(
+        [COMMAND, "run", "fwd fp32 s=8 d=64", "--q=q.npy"],
+        cwd=tmp_path,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 36, 1 << 36)),
+        capture_output=True,
+        text=True,
+        env=environment(REGARD_CACHE="off"),
+    )
+    assert done.returncode == 4 and done.stderr == "regard: cannot read q.npy: Cannot allocate memory\n"
 
 
 def test_folder_instead_of_a_file(refused, tmp_path):
@@ -347,12 +361,17 @@ def test_standard_output_that_is_too_large(tmp_path, command):
 
 
 def test_a_result_takes_the_place_of_what_was_there(regard, tmp_path):
-    (tmp_path / "o.npy").write_bytes(b"before")
-    (tmp_path / "link.npy").symlink_to("o.npy")
-    for name in ["o.npy", "link.npy"]:
+    target, link = tmp_path / "elsewhere" / "o.npy", tmp_path / "link.npy"
+    target.parent.mkdir()
+    link.symlink_to("elsewhere/o.npy")
+    for name in ["elsewhere/o.npy", "link.npy"]:
+        target.write_bytes(b"before")
+        target.chmod(0o600)
         assert regard(f"run fwd fp32 h=2 s=16 d=64 --repeat=0 --out={name}").code == 0
-        assert numpy.load(tmp_path / name).shape == SHAPE
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.npy", "o.npy"]
+        assert numpy.load(target).shape == SHAPE
+        assert target.stat().st_mode & 0o777 == 0o600
+    assert link.is_symlink()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "link.npy", "o.npy"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user, who may not write")

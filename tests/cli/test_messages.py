@@ -19,6 +19,9 @@ HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\udc
 WORDS = {
     "a verb": ["%"],
     "an option": ["run", "--%"],
+    "an option with a word of a problem": ["run", "--mask=%"],
+    "an option with a word of another library": ["run", "--causal-%"],
+    "one word too many": ["list", "&"],
     "a word of a problem": ["run", "fwd", "fp32", "s=8", "d=64", "&"],
     "a value of a problem": ["run", "fwd", "fp32", "s=8", "d=64", "mask=&"],
     "a problem without a length": ["run", "fwd fp32 d=64 &"],
@@ -62,9 +65,11 @@ def test_words_of_the_command_line(regard_words, name):
 
 
 def test_a_long_word_is_shortened(regard_words):
-    for words in (["x" * 100000], ["run", "--" + "x" * 100000], ["run", "fwd", "s=8", "d=64", "x" * 100000]):
-        told = sentence(regard_words(*words))
-        assert len(told) < 2000 and "xx [...] xx" in told
+    for name, words in WORDS.items():
+        if "file" in name or name in ("lengths", "a folder", "problems"):  # a path is shown whole
+            continue
+        told = sentence(regard_words(*(word.replace("%", "x" * 100000).replace("&", "x" * 100000) for word in words)))
+        assert len(told) < 2000 and "xx [...] xx" in told, name
 
 
 SETTINGS = [

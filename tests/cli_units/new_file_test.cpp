@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +84,43 @@ TEST_P(NewFileTest, TakesThePlaceOfAnother) {
   file.publish();
   EXPECT_EQ(content(folder_ + "/o.npy"), "after");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+}
+
+TEST_P(NewFileTest, HasThePermissionsOfTheFileThatWasThere) {
+  for (const unsigned permissions : {0600u, 0400u, 0666u, 0755u}) {
+    std::ofstream(folder_ + "/o.npy") << "before";
+    fs::permissions(folder_ + "/o.npy", fs::perms{permissions});
+    NewFile file = made("o.npy");
+    file.write(bytes("after"));
+    file.publish();
+    EXPECT_EQ(content(folder_ + "/o.npy"), "after");
+    EXPECT_EQ(fs::status(folder_ + "/o.npy").permissions(), fs::perms{permissions});
+    fs::remove(folder_ + "/o.npy");
+  }
+}
+
+TEST_P(NewFileTest, GoesWhereALinkLeads) {
+  fs::create_directory(folder_ + "/elsewhere");
+  std::ofstream(folder_ + "/elsewhere/o.npy") << "before";
+  fs::create_symlink("elsewhere/o.npy", folder_ + "/first.npy");
+  fs::create_symlink("first.npy", folder_ + "/second.npy");
+  NewFile file = made("second.npy");
+  EXPECT_EQ(file.path(), folder_ + "/second.npy");
+  file.write(bytes("after"));
+  file.publish();
+  EXPECT_EQ(content(folder_ + "/elsewhere/o.npy"), "after");
+  EXPECT_TRUE(fs::is_symlink(folder_ + "/first.npy") && fs::is_symlink(folder_ + "/second.npy"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ + "/elsewhere"), {}), 1);
+}
+
+TEST_P(NewFileTest, TakesThePlaceOfALinkToWhatIsNoFile) {
+  ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
+  fs::create_symlink("pipe", folder_ + "/o.npy");
+  NewFile file = made("o.npy");
+  file.write(bytes("after"));
+  file.publish();
+  EXPECT_EQ(content(folder_ + "/o.npy"), "after");
+  EXPECT_TRUE(fs::is_fifo(folder_ + "/pipe"));
 }
 
 TEST_P(NewFileTest, MakesItsFoldersWhenPublished) {

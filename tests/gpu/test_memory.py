@@ -7,6 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
+from no_memory import cut, freed, freed_behind, labelled  # noqa: E402
+
 import regard  # noqa: E402
 from here import PIPELINES  # noqa: E402
 
@@ -19,35 +21,12 @@ TYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "int32": torch.int32, "u
 TYPES |= {"uint8": torch.uint8, "uint64": torch.int64}
 
 
-class Labelled(torch.Tensor):
-    """A subclass, which goes by DLPack."""
-
-
-def freed(x):
-    x = x.clone()
-    x.untyped_storage().resize_(0)
-    return x
-
-
-def freed_behind(x):
-    rows = torch.stack([x, x])
-    row = rows[1]
-    rows.untyped_storage().resize_(0)
-    return row
-
-
-def cut(x):
-    x = x.clone()
-    x.untyped_storage().resize_(x.untyped_storage().nbytes() - 1)
-    return x
-
-
 KINDS = {
     "freed": freed,
     "freed behind": freed_behind,
     "cut": cut,
-    "freed subclass": lambda x: freed(x).as_subclass(Labelled),
-    "cut subclass": lambda x: cut(x).as_subclass(Labelled),
+    "freed subclass": labelled(freed),
+    "cut subclass": labelled(cut),
     "meta": lambda x: x.to("meta"),
     "host": lambda x: x.cpu(),
 }

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "base/printable.h"
+
 namespace regard {
 namespace {
 
@@ -125,6 +127,12 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
        "targets/mine.toml:4: 'dtypes' must be a list of strings"},
       {"\"avx2\"", "\"avx3\"",
        "targets/mine.toml:5: 'avx3' is no feature of a cpu target; did you mean 'avx2'?"},
+      // Words of a file are shown with escapes, as those of callers are.
+      {"\"avx2\"", R"("av\u001bx3")", R"(targets/mine.toml:5: 'av\x1bx3' is no feature of a cpu target)"},
+      {"kind = \"cpu\"", R"(kind = "c\u202epu")", R"(targets/mine.toml:2: 'c\u202epu' is no kind)"},
+      {"dtypes = [\"fp32\"]\nf", "dtypes = [\"fp\\n32\"]\nf", R"(targets/mine.toml:4: 'fp\n32' is no value)"},
+      {"block_q = 64", R"("blok\u0007q" = 64)", R"(targets/mine.toml:13: unknown key 'blok\x07q')"},
+      {"block_q = 64", "block_q = \x1b[31m64\n", "targets/mine.toml:13: "},
       {"block_q = 64", "blok_q = 64", "targets/mine.toml:13: unknown key 'blok_q'; did you mean 'block_q'?"},
       {"block_q = 64", "block_q = -64", "targets/mine.toml:13: 'block_q' must not be negative"},
       {"\"forward\"", "\"forwards\"",
@@ -169,6 +177,7 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
     ASSERT_FALSE(target) << c.to;
     EXPECT_EQ(target.error().kind, ErrorKind::invalid);
     EXPECT_THAT(target.error().message, HasSubstr(std::string(c.message)));
+    EXPECT_EQ(target.error().message, printable(target.error().message));
   }
 }
 

@@ -166,6 +166,16 @@ CASES = {
         ValueError,
         ["attn_mask", "'bits'", "bias=bh"],
     ),
+    "another library's list": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, cu_seqlens=[0, 8]),
+        ValueError,
+        ["cu_seqlens", "'varlen'", "offsets_q"],
+    ),
+    "an array for a number": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, softcap=GOOD),
+        TypeError,
+        ["softcap is of type ndarray", "must be a number"],
+    ),
     "another library's key": (
         lambda: regard.Problem.from_json('{"is_causal": true}'),
         ValueError,
@@ -178,6 +188,11 @@ CASES = {
         lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(q=GOOD, kk=GOOD),
         ValueError,
         ["kk"],
+    ),
+    "long unknown tensor": (
+        lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(**{"k" * 100_000: GOOD}),
+        ValueError,
+        ["kk [...] kk", "tensors are q"],
     ),
     "missing tensor": (lambda: regard.plan("fwd fp32 b=1 h=4 s=8 d=16").run(q=GOOD, k=GOOD), ValueError, ["'v'"]),
     "tensor too many": (

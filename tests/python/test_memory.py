@@ -5,6 +5,7 @@ import re
 
 import numpy
 import pytest
+from no_memory import cut, cut_behind, freed, freed_behind, labelled
 
 import regard
 
@@ -43,47 +44,6 @@ def refused(role, words, call, *arguments, **options):
 def of_torch(problem):
     torch = pytest.importorskip("torch")
     return {name: torch.from_numpy(array) for name, array in arrays(problem).items()}
-
-
-def freed(x):
-    x = x.clone()
-    x.untyped_storage().resize_(0)
-    return x
-
-
-def freed_behind(x):
-    """A row of a freed tensor: its address is null and an offset."""
-    import torch
-
-    rows = torch.stack([x, x])
-    row = rows[1]
-    rows.untyped_storage().resize_(0)
-    return row
-
-
-def cut(x):
-    x = x.clone()
-    x.untyped_storage().resize_(x.untyped_storage().nbytes() - 1)
-    return x
-
-
-def cut_behind(x):
-    import torch
-
-    rows = torch.stack([x, x])
-    row = rows[1]
-    rows.untyped_storage().resize_(rows.untyped_storage().nbytes() // 2)
-    return row
-
-
-def labelled(make):
-    """The same of a subclass, which goes by DLPack."""
-    import torch
-
-    class Labelled(torch.Tensor):
-        pass
-
-    return lambda x: make(x).as_subclass(Labelled)
 
 
 def meta(x):

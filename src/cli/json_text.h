@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace regard {
+namespace regard::cli {
 
 /// On one line, or indented by so many spaces. What is no UTF-8, as a path need not be, has U+FFFD in its
 /// place.
@@ -13,4 +13,4 @@ std::string json_text(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-}  // namespace regard
+}  // namespace regard::cli
