@@ -78,7 +78,7 @@ int compile_jobs(std::int64_t asked, int cores, std::int64_t memory_bytes) {
 CompileSlot::CompileSlot(double seconds) {
   Gate& gate = process_gate.get();
   const Clock::time_point start = Clock::now();
-  own_ = gate.free.try_acquire_for(std::chrono::duration<double>(seconds));
+  if (gate.free.try_acquire_for(std::chrono::duration<double>(seconds))) own_.reset(&gate.free);
   folder_ = meeting_folder();
   if (!folder_) return;
   const std::string machine = this_machine();
@@ -99,9 +99,6 @@ CompileSlot::CompileSlot(double seconds) {
     }
     std::this_thread::sleep_for(wait);
   }
-}
-CompileSlot::~CompileSlot() {
-  if (own_) process_gate.get().free.release();
 }
 
 }  // namespace regard

@@ -490,6 +490,30 @@ TEST(CompileSlot, WhoWaitsForOneTooLongGoesOn) {
   EXPECT_EQ(status, 0);
 }
 
+// A throw after the place of this process was taken kept it for ever.
+TEST(CompileSlot, IsGivenBackWhereMemoryRunsOutWhileItIsMade) {
+  if (!test::can_be_scarce) GTEST_SKIP() << "memory cannot be made scarce in this build";
+  EXPECT_TRUE(in_a_process([] {
+    const TemporaryFolder runtime;
+    setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
+    {
+      const CompileSlot first(1);
+    }
+    int thrown = 0;
+    for (int i = 0; i < 200; ++i) {  // more often than there are places
+      try {
+        const test::ScarceMemory scarce(16 + static_cast<std::size_t>(i % 64));
+        const CompileSlot slot(0.001);
+      } catch (const std::bad_alloc&) {
+        ++thrown;
+      }
+    }
+    const auto start = std::chrono::steady_clock::now();
+    const CompileSlot slot(10);
+    return thrown > 100 && std::chrono::steady_clock::now() - start < std::chrono::seconds(5);
+  }));
+}
+
 TEST(Toolchain, HipTargetsAreRefusedInASentence) {
   Target target;
   target.name = "gfx942";
