@@ -99,9 +99,10 @@ void write(JsonWriter& json, const CacheEntryInfo& entry) {
   json.object([&] {
     json.member("bytes", entry.bytes);
     json.member("key", entry.key);
-    // null: `problem` says why
+    // null: `problem` or `unread` says why
     json.member("manifest", [&] { json.raw(entry.manifest.empty() ? "null" : entry.manifest); });
     if (!entry.problem.empty()) json.member("problem", entry.problem);
+    if (!entry.unread.empty()) json.member("unread", entry.unread);
     json.member("used", entry.used_unix_seconds);
   });
 }
