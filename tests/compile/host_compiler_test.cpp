@@ -358,6 +358,21 @@ TEST_F(HostCompiler, ThatThereWasNoRoomToAskOneIsNotKept) {
   EXPECT_EQ(status, 0);
 }
 
+// Before, it was said to have been replaced.
+TEST_F(HostCompiler, AWrapperThatCannotBeAskedAgainNowWasNotReplaced) {
+  const std::string path = folder_ + "/wrapper", mark = folder_ + "/asked";
+  std::ofstream(path) << "#!/bin/sh\nif [ \"$1\" != -v ]; then exec c++ \"$@\"; fi\n"
+                      << "echo 'fake version 1.0 (build 7)' >&2\n"
+                      << "if [ -e '" << mark << "' ]; then echo 'Reading specs from /proc/self/mem' >&2; fi\n"
+                      << ": > '" << mark << "'\n";
+  fs::permissions(path, fs::perms::owner_all);
+  const auto cxx = compiler(path);
+  const Result<Compiled> compiled = cxx->compile(request(answer));
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  EXPECT_THAT(compiled->doubt, testing::StartsWith("could not be asked again what it is: cannot read "));
+  EXPECT_TRUE(cxx->is_current());
+}
+
 TEST_F(HostCompiler, TheIdentityHasWhatIsAddedToEveryCommand) {
   const auto cxx = compiler("");
   const std::string identity = cxx->identity();
