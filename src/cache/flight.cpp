@@ -36,7 +36,7 @@ Made or_error(const std::function<Made()>& make) {
 Made guarded(const std::function<Made()>& make) noexcept {
   try {
     return or_error(make);
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     return out_of_memory();
   }
 }
