@@ -1,13 +1,13 @@
 #include "base/embedded.h"
 
 #include "base/printable.h"
-#include "base/read_file.h"
+#include "base/regular_file.h"
 #include "base/settings.h"
 
 namespace regard {
 namespace {
 // Ten times the largest of them.
-constexpr std::size_t longest_data_file = 1 << 20;
+constexpr std::uint64_t longest_data_file = 1 << 20;
 }  // namespace
 
 Result<std::string> data_file(std::string_view path) {
@@ -15,7 +15,7 @@ Result<std::string> data_file(std::string_view path) {
   if (!current) return tl::unexpected(current.error());
   if (!current->data_dir.empty()) {
     const std::string full = current->data_dir + "/" + std::string(path);
-    Result<std::string> text = read_file(full, longest_data_file);
+    Result<std::string> text = read_file(full, longest_data_file, Links::followed);
     if (text) return text;
     return fail(text.error().kind, "cannot read " + in_quotes(full) +
                                        " (the folder is REGARD_DATA_DIR): " + text.error().message);

@@ -20,7 +20,7 @@ struct JsonEvent {
   bool flag = false;
   std::int64_t integer = 0;    ///< of integers below 2^63 only; larger ones are real
   double real = 0;             ///< of integers too
-  std::string_view text = {};  ///< of a number, as it stands there
+  std::string_view text = {};  ///< a text's value; a number's digits, those of an integer printed anew
 };
 
 /// Deeper ones are refused: nothing that Regard writes or takes is nested like that, and readers elsewhere

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/read_file.h"
+#include "base/regular_file.h"
 #include "base/split.h"
 
 namespace regard {
@@ -24,8 +24,8 @@ class Files {
   explicit Files(const std::string& root) : root_(root) {}
 
   std::string read(const std::string& path) {
-    constexpr std::size_t most = 1 << 20;
-    const Result<std::string> text = read_file(root_ + path, most);
+    constexpr std::uint64_t most = 1 << 20;
+    const Result<std::string> text = read_file(root_ + path, most, Links::followed);
     scarce = scarce || is_scarce(text);
     return text.value_or("");
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -21,7 +22,11 @@ tl::unexpected<Error> cannot(const char* what, int error) {
 
 Result<RegularFile> RegularFile::open(const std::string& path, Links links, int folder, bool* missing) {
   const int no_links = links == Links::refused ? O_NOFOLLOW : 0;
-  Descriptor file(openat(folder, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | no_links));
+  int opened;
+  do {
+    opened = openat(folder, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | no_links);
+  } while (opened < 0 && errno == EINTR);
+  Descriptor file(opened);
   const int error = errno;
   if (missing != nullptr) *missing = !file && error == ENOENT;
   if (!file && error == ELOOP && links == Links::refused) return invalid("it is a link");
@@ -33,13 +38,21 @@ Result<RegularFile> RegularFile::open(const std::string& path, Links links, int 
   return RegularFile(std::move(file), status);
 }
 
+Result<std::size_t> RegularFile::read_some(std::span<std::byte> place) const {
+  ssize_t count;
+  do {
+    count = ::read(file_.number(), place.data(), place.size());
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) return cannot("read", errno);
+  return static_cast<std::size_t>(count);
+}
+
 Status RegularFile::read(std::span<std::byte> place) const {
   while (!place.empty()) {
-    const ssize_t count = ::read(file_.number(), place.data(), place.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return cannot("read", errno);
-    if (count == 0) return invalid("it became shorter while it was read");
-    place = place.subspan(static_cast<std::size_t>(count));
+    const Result<std::size_t> count = read_some(place);
+    if (!count) return tl::unexpected(count.error());
+    if (*count == 0) return invalid("it became shorter while it was read");
+    place = place.subspan(*count);
   }
   return {};
 }
@@ -47,10 +60,25 @@ Status RegularFile::read(std::span<std::byte> place) const {
 Result<std::string> read_file(const std::string& path, std::uint64_t most, Links links, bool* missing) {
   const Result<RegularFile> file = RegularFile::open(path, links, AT_FDCWD, missing);
   if (!file) return tl::unexpected(file.error());
-  if (file->bytes() > most) return invalid(fmt::format("it is larger than {} bytes", most));
-  std::string text(static_cast<std::size_t>(file->bytes()), '\0');
-  if (Status read = file->read(std::as_writable_bytes(std::span(text))); !read)
-    return tl::unexpected(read.error());
+  const auto too_large = [&] { return invalid(fmt::format("it is larger than {} bytes", most)); };
+  if (file->bytes() > most) return too_large();
+  // One byte more than it may have shows its end. Its size is a hint: the system's own files say 0.
+  constexpr std::uint64_t least = 4096;
+  const auto room = [&](std::uint64_t bytes) {
+    return static_cast<std::size_t>(std::min(std::max(bytes, least), most) + 1);
+  };
+  std::string text(room(file->bytes()), '\0');
+  std::size_t length = 0;
+  while (true) {
+    const Result<std::size_t> count =
+        file->read_some(std::as_writable_bytes(std::span(text).subspan(length)));
+    if (!count) return tl::unexpected(count.error());
+    length += *count;
+    if (length > most) return too_large();
+    if (*count == 0) break;
+    if (length == text.size()) text.resize(room(2 * length));
+  }
+  text.resize(length);
   return text;
 }
 

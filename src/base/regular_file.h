@@ -31,6 +31,8 @@ class RegularFile {
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(status_.st_size); }
   /// Fills `place` with the next bytes of the file. An error, too, when there are fewer.
   Status read(std::span<std::byte> place) const;
+  /// How many of the next bytes came into `place`; 0 at the end.
+  Result<std::size_t> read_some(std::span<std::byte> place) const;
 
  private:
   RegularFile(Descriptor file, const struct stat& status) : file_(std::move(file)), status_(status) {}
@@ -38,8 +40,8 @@ class RegularFile {
   struct stat status_;
 };
 
-/// All of a file that has at most `most` bytes. Error: "it is not a file", "it is larger than ..." and the
-/// like.
+/// All of a file that has at most `most` bytes, also of one of the system's own, whose size says 0. Error:
+/// "it is not a file", "it is larger than ..." and the like.
 Result<std::string> read_file(const std::string& path, std::uint64_t most, Links links,
                               bool* missing = nullptr);
 

@@ -1,14 +1,12 @@
 #include "base/shared_object.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <cstdint>
 #include <cstring>
 
-#include "base/descriptor.h"
+#include "base/regular_file.h"
 
 namespace regard {
 namespace {
@@ -46,24 +44,16 @@ const char* shared_object_defect(std::span<const std::byte> bytes) {
   return nullptr;
 }
 
-const char* shared_object_defect(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return nullptr;
-  const char* why = nullptr;
-  struct stat status;
-  const bool known = fstat(file.number(), &status) == 0;
-  if (known && !S_ISREG(status.st_mode)) {
-    why = "it is not a file";  // the loader would wait for a FIFO's writer
-  } else if (known) {
-    const auto size = static_cast<std::size_t>(status.st_size);
-    void* const mapped =
-        size == 0 ? MAP_FAILED : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
-    if (mapped != MAP_FAILED) {
-      why = shared_object_defect({static_cast<const std::byte*>(mapped), size});
-      munmap(mapped, size);
-    }
-  }
-  return why;
+Status check_shared_object(const std::string& path) {
+  const Result<RegularFile> file = RegularFile::open(path, Links::followed);
+  if (!file) return tl::unexpected(file.error());
+  const auto size = static_cast<std::size_t>(file->bytes());
+  void* const mapped =
+      size == 0 ? nullptr : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->descriptor(), 0);
+  if (mapped == MAP_FAILED) return {};  // which the loader says itself
+  const char* const why = shared_object_defect({static_cast<const std::byte*>(mapped), size});
+  if (mapped != nullptr) munmap(mapped, size);
+  return why == nullptr ? Status() : invalid(why);
 }
 
 }  // namespace regard

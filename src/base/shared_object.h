@@ -5,13 +5,15 @@
 #include <span>
 #include <string>
 
+#include "base/result.h"
+
 namespace regard {
 
 /// Why the loader of libc must not be given these bytes; null when nothing is wrong. It maps what the headers
 /// say and dies on a page fault where the file is shorter.
 const char* shared_object_defect(std::span<const std::byte> bytes);
 
-/// The same of a file; null also when it cannot be opened, which the loader says itself.
-const char* shared_object_defect(const std::string& path);
+/// The same of a file. Error: "it is not a file", which the loader would wait for, and the like.
+Status check_shared_object(const std::string& path);
 
 }  // namespace regard

@@ -11,9 +11,8 @@
 #include <ctime>
 #include <thread>
 
-#include "base/folder.h"
-
 #include "base/descriptor.h"
+#include "base/folder.h"
 
 namespace regard {
 namespace {

@@ -75,7 +75,7 @@ std::optional<CacheEntry> Cache::find(const Digest& key, bool* scarce) {
     return std::move(*entry);
   }
   note(entry);
-  if (!missing) {
+  if (!missing && !is_scarce(entry)) {
     log_line("cache",
              fmt::format("entry {} is bad and will be replaced: {}", key.hex(), entry.error().message));
   }

@@ -36,6 +36,7 @@ struct CacheEntryInfo {
   std::int64_t bytes = 0;
   std::int64_t used_unix_seconds = 0;
   std::string problem;  ///< empty, or why verify calls it bad
+  std::string unread;   ///< empty, or what was lacking to look at it
 };
 
 struct CacheStat {
@@ -73,7 +74,8 @@ class Cache {
 
   std::vector<CacheEntryInfo> list();
   CacheStat stat();
-  std::vector<CacheEntryInfo> verify();  ///< reads every entry; `problem` says what is wrong with a bad one
+  /// Reads every entry; `problem` says what is wrong with a bad one, `unread` that it cannot be said now.
+  std::vector<CacheEntryInfo> verify();
   /// Removes litter and bad entries, then least recently used ones over the bound. What is left.
   CacheStat gc();
   /// Removes every entry, and litter. What is left.

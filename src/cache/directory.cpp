@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 
 #include "base/folder.h"
@@ -26,8 +24,6 @@
 
 namespace regard::cache {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::int64_t seconds_between_touches = 3600;
 

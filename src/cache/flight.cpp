@@ -14,16 +14,30 @@
 namespace regard::cache {
 namespace {
 
-Made guarded(const std::function<Made()>& make) {
-  const auto error = [](ErrorKind kind, const std::string& what) { return Made{fail(kind, what)}; };
+/// So short that it needs no memory of its own, of which there is none.
+Made out_of_memory() noexcept {
+  return Made{fail(ErrorKind::no_memory, "out of memory")};
+}
+
+Made or_error(const std::function<Made()>& make) {
+  const auto internal = [](const std::string& what) { return Made{fail(ErrorKind::internal, what)}; };
   try {
     return make();
   } catch (const std::bad_alloc&) {
-    return error(ErrorKind::no_memory, "there is not enough memory to make the kernel");
+    return out_of_memory();
   } catch (const std::exception& thrown) {
-    return error(ErrorKind::internal, std::string("making the kernel failed: ") + thrown.what());
+    return internal(std::string("making the kernel failed: ") + thrown.what());
   } catch (...) {
-    return error(ErrorKind::internal, "making the kernel failed with an unknown exception");
+    return internal("making the kernel failed with an unknown exception");
+  }
+}
+
+/// Throws nothing, as others wait for its end: there may be no memory for the sentence of an error either.
+Made guarded(const std::function<Made()>& make) noexcept {
+  try {
+    return or_error(make);
+  } catch (...) {
+    return out_of_memory();
   }
 }
 
@@ -43,7 +57,7 @@ void land(Flight& flight, const Made& made) {
   try {
     flight.made.emplace(copy_of(made));
   } catch (const std::bad_alloc&) {
-    flight.made.emplace(Made{fail(ErrorKind::no_memory, "out of memory")});
+    flight.made.emplace(out_of_memory());
   }
 }
 

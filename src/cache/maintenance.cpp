@@ -3,9 +3,11 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <ctime>
 #include <utility>
 
+#include "base/scarce.h"
 #include "base/temporary.h"
 #include "cache/entry.h"
 #include "cache/lock.h"
@@ -33,7 +35,8 @@ void remove_litter(const Directory& directory, const Named& item) {
   if (is_temporary(item.name)) {
     const Descriptor file(
         openat(directory.descriptor(), item.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (!file || is_abandoned(file.number())) directory.remove(item.name);
+    // What lacked a descriptor only may be what somebody writes just now.
+    if (file ? is_abandoned(file.number()) : !is_scarce(errno)) directory.remove(item.name);
   } else if (key_before(item.name, lock_suffix)) {
     if (!item.regular) return directory.remove(item.name);  // nobody can hold it
     // Taking the lock at once means that its holder is dead; letting it go removes the file.
@@ -41,12 +44,13 @@ void remove_litter(const Directory& directory, const Named& item) {
   }
 }
 
-std::string problem_of(const Directory& directory, const Named& item, const Digest& key) {
+/// What is wrong with it, or (`no_memory`) why that cannot be said now.
+Status whole(const Directory& directory, const Named& item, const Digest& key) {
   bool missing = false;
   const Result<RegularFile> file = directory.file(item.name, missing);
-  if (!file) return missing ? "it has just been removed" : file.error().message;
-  const Result<CacheEntry> entry = read_entry(key, *file);
-  return entry ? "" : entry.error().message;
+  if (missing) return invalid("it has just been removed");
+  const Result<CacheEntry> entry = file ? read_entry(key, *file) : tl::unexpected(file.error());
+  return entry ? Status() : tl::unexpected(entry.error());
 }
 
 // `full` reads and checks all of every entry, else only header and manifest are looked at.
@@ -56,14 +60,15 @@ std::vector<CacheEntryInfo> survey(const Result<Directory>& directory, bool full
   for (const Named& item : directory->names()) {
     const std::optional<Digest> key = key_of(item.name);
     if (!key) continue;
-    CacheEntryInfo info{key->hex(), "", item.bytes, item.used_unix_seconds, ""};
+    CacheEntryInfo info{key->hex(), "", item.bytes, item.used_unix_seconds, "", ""};
     bool missing = false;
     const Result<RegularFile> file = directory->file(item.name, missing);
     if (missing) continue;
     const Result<std::string> manifest = file ? read_manifest(*key, *file) : tl::unexpected(file.error());
+    Status looked = manifest ? Status() : tl::unexpected(manifest.error());
     if (manifest) info.manifest = *manifest;
-    if (!manifest) info.problem = manifest.error().message;
-    if (full && info.problem.empty()) info.problem = problem_of(*directory, item, *key);
+    if (manifest && full) looked = whole(*directory, item, *key);
+    if (!looked) (is_scarce(looked) ? info.unread : info.problem) = looked.error().message;
     infos.push_back(std::move(info));
   }
   return infos;
@@ -138,7 +143,7 @@ CacheStat Cache::gc() {
       const std::optional<Digest> key = cache::key_of(item.name);
       if (!key) {
         cache::remove_litter(*directory, item);
-      } else if (!cache::problem_of(*directory, item, *key).empty()) {
+      } else if (const Status state = cache::whole(*directory, item, *key); !state && !is_scarce(state)) {
         directory->remove(item.name);
       }
     }

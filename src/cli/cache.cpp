@@ -1,6 +1,8 @@
 // regard cache: the store of compiled kernels.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -31,30 +33,38 @@ std::string kernel_of(const Json& entry) {
   return !kernel.empty() ? kernel : cell(*manifest, "file");  // of a compiler
 }
 
+/// How many entries have something to say under that name.
+std::int64_t count(const Json& entries, const char* name) {
+  return std::ranges::count_if(entries, [name](const Json& entry) { return !cell(entry, name).empty(); });
+}
+
 std::string readable_entries(const Json& entries) {
   std::vector<std::vector<std::string>> rows = {{"key", "size", "used", "kernel"}};
-  int damaged = 0;
   for (const Json& entry : entries) {
-    const std::string problem = cell(entry, "problem");
-    if (!problem.empty()) ++damaged;
+    const std::string problem = cell(entry, "problem"), unread = cell(entry, "unread");
     rows.push_back({cell(entry, "key").substr(0, 16), readable_bytes(entry.value("bytes", 0.0)), date(entry),
-                    problem.empty() ? kernel_of(entry) : "DAMAGED: " + problem});
+                    !problem.empty()  ? "DAMAGED: " + problem
+                    : !unread.empty() ? "NOT READ: " + unread
+                                      : kernel_of(entry)});
   }
-  return table(rows) + fmt::format("{} entries{}\n", entries.size(),
-                                   damaged == 0 ? "" : fmt::format(", {} damaged", damaged));
+  const std::int64_t damaged = count(entries, "problem"), unread = count(entries, "unread");
+  return table(rows) + fmt::format("{} entries{}{}\n", entries.size(),
+                                   damaged == 0 ? "" : fmt::format(", {} damaged", damaged),
+                                   unread == 0 ? "" : fmt::format(", {} not read", unread));
 }
 
 }  // namespace
 
 Answer cache_verb(const Request& request) {
   const Json answer = Json::parse(regard::cache(request.words.front()));
-  const bool damaged =
-      request.words.front() == "verify" &&
-      std::ranges::any_of(answer, [](const Json& entry) { return !cell(entry, "problem").empty(); });
+  const bool verifies = request.words.front() == "verify";
+  const int exit_code = verifies && count(answer, "problem") > 0  ? exit_check_failed
+                        : verifies && count(answer, "unread") > 0 ? exit_internal
+                                                                  : exit_ok;
   const std::string text = request.json        ? json_text(answer, 2) + "\n"
                            : answer.is_array() ? readable_entries(answer)
                                                : readable(answer);
-  return {text, damaged ? exit_check_failed : exit_ok};
+  return {text, exit_code};
 }
 
 }  // namespace regard::cli

@@ -1,11 +1,10 @@
 #include "compile/compiler_identity.h"
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <filesystem>
 
 #include "base/digest.h"
+#include "base/printable.h"
 #include "base/regular_file.h"
 #include "base/split.h"
 #include "compile/environment.h"
@@ -25,13 +24,18 @@ std::string_view settings_file(std::string_view line) {
 }
 
 /// What the files of settings contain. One that cannot be read changes nothing, or fails the compiler too.
-std::string settings_identity(std::string_view verbose_text) {
+Result<std::string> settings_identity(std::string_view verbose_text) {
   constexpr std::uint64_t most = 1 << 20;
   std::string identity;
   for (const std::string_view line : split(verbose_text, "\n")) {
     const std::string file(settings_file(line));
     if (file.empty()) continue;
-    identity += "; settings " + sha256(read_file(file, most, Links::followed).value_or("")).hex();
+    const Result<std::string> text = read_file(file, most, Links::followed);
+    if (is_scarce(text)) {
+      return fail(text.error().kind, "cannot read " + in_quotes(file) +
+                                         ", where the compiler has settings: " + text.error().message);
+    }
+    identity += "; settings " + sha256(text.value_or("")).hex();
   }
   return identity;
 }
@@ -77,13 +81,14 @@ std::string compiler_identity(std::string_view verbose_text) {
 Result<CompilerAnswer> identify_compiler(const std::string& path, CompilerMemory* memory) {
   Result<CompilerAnswer> said = recall_or_ask(memory, path, "", [&]() -> Result<CompilerAnswer> {
     const Result<Finished> asked = run_process({path, "-v"}, "/", {.seconds = 20});
-    if (!asked && asked.error().kind == ErrorKind::no_memory) return tl::unexpected(asked.error());
+    if (is_scarce(asked)) return tl::unexpected(asked.error());
     if (!asked) return invalid("cannot be run");
     if (!asked->succeeded) return invalid("ended with " + asked->how);
     const std::string identity = compiler_identity(asked->output);
     if (identity.empty()) return invalid("names no compiler version");
-    return CompilerAnswer{identity + settings_identity(asked->output),
-                          speaks_for_itself(asked->output, path)};
+    const Result<std::string> chosen = settings_identity(asked->output);
+    if (!chosen) return tl::unexpected(chosen.error());
+    return CompilerAnswer{identity + *chosen, speaks_for_itself(asked->output, path)};
   });
   if (said) said->identity += environment_identity();
   return said;

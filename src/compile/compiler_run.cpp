@@ -51,7 +51,7 @@ Result<CompilerOutput> run_compiler(const CompileRequest& request, const Compile
     return read_file(folder->path() + "/" + name, largest_binary_bytes, Links::refused, &missing);
   };
   const Result<std::string> binary = finished->succeeded ? read(run.output) : "";
-  if (!binary && binary.error().kind == ErrorKind::no_memory) return tl::unexpected(binary.error());
+  if (is_scarce(binary)) return tl::unexpected(binary.error());
   if (!binary || binary->empty()) {
     std::string how = finished->how;
     if (finished->succeeded)

@@ -34,7 +34,7 @@ Found find_cuda(const Settings& current, CompilerMemory* memory) {
   if (is_scarce(library)) return tl::unexpected(library.error());
   if (!current.nvrtc.empty()) return tl::unexpected(library.error());
   Found nvcc = find_nvcc(cuda_home, search_path(), memory);
-  if (nvcc || nvcc.error().kind == ErrorKind::no_memory) return nvcc;
+  if (nvcc || is_scarce(nvcc)) return nvcc;
   return fail(ErrorKind::no_kernel, fmt::format("{}; {}", library.error().message, nvcc.error().message));
 }
 

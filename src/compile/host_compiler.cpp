@@ -51,11 +51,13 @@ class HostCompiler final : public Toolchain {
   }
 
   /// A wrapper's file tells nothing of the compiler that it calls.
-  bool is_as_identified(Look look) const override {
-    if (state_of_program(path_) != state_ || environment_identity() != environment_) return false;
-    if (answer_.lasting || look == Look::quick) return true;
+  Status as_identified(Look look) const override {
+    if (state_of_program(path_) != state_ || environment_identity() != environment_) return was_replaced();
+    if (answer_.lasting || look == Look::quick) return {};
     const Result<CompilerAnswer> now = identify_compiler(path_, nullptr);
-    return now && now->identity == answer_.identity;
+    if (is_scarce(now))
+      return fail(now.error().kind, "could not be asked again what it is: " + now.error().message);
+    return now && now->identity == answer_.identity ? Status() : was_replaced();
   }
 
   std::string word_, path_, state_;
@@ -91,7 +93,7 @@ Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting
     const std::string state = state_of_program(program);
     const Result<CompilerAnswer> version = identify_compiler(program, memory);
     if (version) return std::make_unique<HostCompiler>(word, program, state, *version, limit_seconds);
-    if (version.error().kind == ErrorKind::no_memory) return tl::unexpected(version.error());
+    if (is_scarce(version)) return tl::unexpected(version.error());
     unusable += fmt::format("; {} {}", in_quotes(program + " -v"), version.error().message);
   }
   if (!setting.empty()) {

@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "base/descriptor.h"
 #include "base/digest.h"
 #include "base/fork_local.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/regular_file.h"
 #include "base/settings.h"
 #include "cache/cache.h"
 
@@ -55,11 +55,11 @@ std::optional<cache::Directory> meeting_folder() {
 
 /// Machines may share the folder, in a home for instance, but not their cores.
 std::string this_machine() {
-  const Descriptor boot(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  char text[256] = "";
-  if (boot && read(boot.number(), text, sizeof text - 1) > 0) return text;
-  gethostname(text, sizeof text - 1);
-  return text;
+  char name[256] = "";
+  const Result<std::string> boot = read_file("/proc/sys/kernel/random/boot_id", sizeof name, Links::followed);
+  if (boot && !boot->empty()) return *boot;
+  gethostname(name, sizeof name - 1);
+  return name;
 }
 
 /// A place is the lock of a key that no entry has: what is left of a killed process is litter of the cache.
@@ -78,7 +78,7 @@ int compile_jobs(std::int64_t asked, int cores, std::int64_t memory_bytes) {
 CompileSlot::CompileSlot(double seconds) {
   Gate& gate = process_gate.get();
   const Clock::time_point start = Clock::now();
-  own_ = gate.free.try_acquire_for(std::chrono::duration<double>(seconds));
+  if (gate.free.try_acquire_for(std::chrono::duration<double>(seconds))) own_.reset(&gate.free);
   folder_ = meeting_folder();
   if (!folder_) return;
   const std::string machine = this_machine();
@@ -99,9 +99,6 @@ CompileSlot::CompileSlot(double seconds) {
     }
     std::this_thread::sleep_for(wait);
   }
-}
-CompileSlot::~CompileSlot() {
-  if (own_) process_gate.get().free.release();
 }
 
 }  // namespace regard

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <semaphore>
 
 #include "cache/directory.h"
 #include "cache/lock.h"
@@ -17,12 +19,16 @@ int compile_jobs(std::int64_t asked, int cores, std::int64_t memory_bytes);
 class CompileSlot {
  public:
   explicit CompileSlot(double seconds);
-  ~CompileSlot();
   CompileSlot(const CompileSlot&) = delete;
   CompileSlot& operator=(const CompileSlot&) = delete;
 
  private:
-  bool own_;  ///< else the wait for it ended
+  struct Release {
+    void operator()(std::counting_semaphore<>* places) const { places->release(); }
+  };
+  /// A place of this process's; none: the wait for it ended. The first member, so that it is given back
+  /// whatever the others throw.
+  std::unique_ptr<std::counting_semaphore<>, Release> own_;
   std::optional<cache::Directory> folder_;
   std::optional<cache::ProcessLock> shared_;
 };

@@ -43,7 +43,9 @@ class Nvcc final : public Toolchain {
     return Compiled{.binary = std::move(made->binary), .log = std::move(made->log), .resources = *resources};
   }
 
-  bool is_as_identified(Look) const override { return state_of_program(path_) == state_; }
+  Status as_identified(Look) const override {
+    return state_of_program(path_) == state_ ? Status() : was_replaced();
+  }
 
   std::string path_, state_, identity_;
 };
@@ -81,7 +83,7 @@ Result<std::unique_ptr<Toolchain>> find_nvcc(const std::string& cuda_home, const
     const Result<CompilerAnswer> version =
         recall_or_ask(memory, program, " --version", [&] { return ask_version(program); });
     if (version) return std::make_unique<Nvcc>(program, state, version->identity);
-    if (version.error().kind == ErrorKind::no_memory) return tl::unexpected(version.error());
+    if (is_scarce(version)) return tl::unexpected(version.error());
     unusable += "; " + version.error().message;
   }
   return fail(

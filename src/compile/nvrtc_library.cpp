@@ -33,8 +33,10 @@ std::string last_error() {
 
 /// It stays open for ever.
 Result<void*> open_library(const std::string& path) {
-  if (const char* why = path.find('/') != std::string::npos ? shared_object_defect(path) : nullptr) {
-    return fail(ErrorKind::no_kernel, fmt::format("{}: {}", printable(path), why));
+  const bool is_searched = path.find('/') == std::string::npos;
+  if (const Status file = is_searched ? Status() : check_shared_object(path); !file) {
+    return fail(is_scarce(file) ? ErrorKind::no_memory : ErrorKind::no_kernel,
+                fmt::format("{}: {}", printable(path), file.error().message));
   }
   if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   std::string why = last_error();

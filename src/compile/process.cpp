@@ -1,5 +1,4 @@
 #include "compile/process.h"
-#include "base/printable.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,6 +15,7 @@
 #include <thread>
 
 #include "base/descriptor.h"
+#include "base/printable.h"
 #include "base/scarce.h"
 #include "compile/environment.h"
 #include "compile/spawn.h"

@@ -11,11 +11,11 @@ Result<Compiled> Toolchain::compile(const CompileRequest& request) {
   const CompileSlot slot(compile_limit_seconds);
   SlowNotice notice(request.name, name());
   const auto start = std::chrono::steady_clock::now();
-  const bool before = is_as_identified(Look::thorough);
+  const Status before = as_identified(Look::thorough);
   Result<Compiled> compiled = run(request);
-  const bool same = before && is_as_identified(Look::thorough);
-  if (!same) replaced_ = true;
-  if (compiled) compiled->by_the_identified = same;
+  const Status same = before ? as_identified(Look::thorough) : before;
+  if (!same && !is_scarce(same)) replaced_ = true;
+  if (compiled && !same) compiled->doubt = same.error().message;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   notice.end(compiled.has_value(), seconds);
   if (compiled) compiled->seconds = seconds;

@@ -33,9 +33,14 @@ struct Compiled {
   std::string log;  ///< the compiler's whole output, warnings included
   double seconds = 0;
   std::optional<Resources> resources;  ///< of a GPU kernel
-  /// Else the compiler was replaced meanwhile, and it is not known which one made this.
-  bool by_the_identified = true;
+  /// Why it is not known whether the compiler of that identity made this; empty when it is.
+  std::string doubt = {};
 };
+
+/// Of a compiler: the end of a sentence.
+inline tl::unexpected<Error> was_replaced() {
+  return invalid("was replaced after it was asked what it is");
+}
 
 class Toolchain {
  public:
@@ -48,15 +53,16 @@ class Toolchain {
   /// message holds the command, the exit code, the compiler's log and where the source was kept.
   Result<Compiled> compile(const CompileRequest&);
   /// Whether identity() still says what it is, as far as its file tells and earlier compiles noticed.
-  bool is_current() const { return !replaced_ && is_as_identified(Look::quick); }
+  bool is_current() const { return !replaced_ && as_identified(Look::quick); }
 
  protected:
   enum class Look { quick, thorough };  ///< at its file; or, where that does not tell it, by asking it again
 
  private:
   virtual Result<Compiled> run(const CompileRequest&) = 0;
-  /// One in this process's memory stays as it is.
-  virtual bool is_as_identified(Look) const { return true; }
+  /// One in this process's memory stays as it is. An error is the end of a sentence, and `no_memory` where it
+  /// could not be asked.
+  virtual Status as_identified(Look) const { return {}; }
 
   std::atomic<bool> replaced_{false};
 };

@@ -99,9 +99,10 @@ void write(JsonWriter& json, const CacheEntryInfo& entry) {
   json.object([&] {
     json.member("bytes", entry.bytes);
     json.member("key", entry.key);
-    // null: `problem` says why
+    // null: `problem` or `unread` says why
     json.member("manifest", [&] { json.raw(entry.manifest.empty() ? "null" : entry.manifest); });
     if (!entry.problem.empty()) json.member("problem", entry.problem);
+    if (!entry.unread.empty()) json.member("unread", entry.unread);
     json.member("used", entry.used_unix_seconds);
   });
 }
@@ -303,6 +304,9 @@ Result<std::string> prepare_kernel(std::string_view text) {
 Result<std::string> cache_verb(std::string_view verb) {
   const Result<Cache*> cache = process_cache();
   if (!cache) return tl::unexpected(cache.error());
+  // A folder that cannot be looked into now is no empty one. `stat` says it itself.
+  if (const Status folder = (*cache)->readable(); verb != "stat" && is_scarce(folder))
+    return tl::unexpected(folder.error());
   if (verb == "list" || verb == "verify") {
     JsonWriter json;
     json.list([&] {

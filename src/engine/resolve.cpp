@@ -99,9 +99,8 @@ Result<CacheEntry> compile(const KernelKey& key, const Target& target, const Ren
   if (!loaded) return tl::unexpected(loaded.error());
   code = std::move(*loaded);
   CacheEntry entry{manifest_of(key, rendered, toolchain, *compiled), compiled->binary};
-  if (!compiled->by_the_identified) {
-    entry.unfit = fmt::format(
-        "a kernel is not kept: the compiler {} was replaced after it was asked what it is", toolchain.name());
+  if (!compiled->doubt.empty()) {
+    entry.unfit = fmt::format("a kernel is not kept: the compiler {} {}", toolchain.name(), compiled->doubt);
   }
   return entry;
 }

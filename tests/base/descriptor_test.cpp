@@ -119,5 +119,16 @@ TEST(RegularFile, HasAnEndAndNoMoreThanItsBound) {
   EXPECT_FALSE(read_file(path, 1 << 20, Links::refused));
 }
 
+// They have no size before they are read.
+TEST(RegularFile, OfTheSystemIsReadToItsEnd) {
+  EXPECT_EQ(read_file("/proc/sys/kernel/random/boot_id", 100, Links::followed)->size(), 37u);
+  std::ifstream limits("/proc/self/limits");
+  const std::string all(std::istreambuf_iterator<char>(limits), {});
+  EXPECT_EQ(read_file("/proc/self/limits", 1 << 20, Links::followed).value(), all);
+  EXPECT_EQ(read_file("/proc/self/limits", all.size(), Links::followed).value(), all);
+  EXPECT_FALSE(read_file("/proc/self/limits", all.size() - 1, Links::followed));
+  EXPECT_TRUE(is_scarce(read_file("/proc/self/mem", 100, Links::followed))) << "EIO at its beginning";
+}
+
 }  // namespace
 }  // namespace regard

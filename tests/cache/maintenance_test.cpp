@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include "cache_fixture.h"
 
 namespace regard {
@@ -88,6 +90,44 @@ TEST_F(Maintenance, GcAndCleanRemoveFoldersAndLinksInPlaceOfLocks) {
   }
   EXPECT_TRUE(fs::exists(root_));
   EXPECT_TRUE(files().empty());
+}
+
+/// So many descriptors are free in this process from now on.
+void leave_descriptors(int free) {
+  std::vector<int> found;
+  for (int i = 0; i <= free; ++i) found.push_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  for (const int one : found) close(one);
+  rlimit files;
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = static_cast<rlim_t>(found.back());
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+// Each lacked a descriptor only: good entries went, and files that were just being written.
+TEST_F(Maintenance, WhatCannotBeOpenedForLackOfDescriptorsStaysAndIsNotCalledBad) {
+  Cache cache = open();
+  for (int number : {1, 2}) cache.publish(key_number(number), entry_number(number));
+  const std::string temporary = path_of(1) + ".77.1.tmp";
+  for (int free = 0; free < 5; ++free) {
+    write(temporary, "is being written");
+    const int status = wait_for(start([&] {
+      const std::string log = root_ + "/log";
+      dup2(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), STDERR_FILENO);
+      setenv("REGARD_LOG", "cache", 1);
+      leave_descriptors(free);
+      for (const auto& infos : {cache.list(), cache.verify()})
+        for (const CacheEntryInfo& info : infos)
+          if (!info.problem.empty() || (info.manifest.empty() && info.unread.empty())) return 1;
+      cache.gc();
+      bool scarce = false;
+      if (!cache.find(key_number(1), &scarce) && !scarce) return 2;
+      return 0;
+    }));
+    EXPECT_EQ(status, 0) << free;
+    EXPECT_EQ(read(root_ + "/log"), "") << free;
+    EXPECT_TRUE(fs::exists(temporary)) << free;
+    for (int number : {1, 2}) expect_cached(cache, number);
+  }
 }
 
 TEST_F(Maintenance, GcLeavesALockThatIsHeld) {

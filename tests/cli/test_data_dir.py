@@ -105,7 +105,7 @@ def test_what_is_no_file_is_named(refused, data):
     path.unlink()
     assert "No such file" in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))
     path.mkdir()
-    assert "it is a folder" in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))
+    assert "it is not a file" in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))
     path.rmdir()
     os.mkfifo(path)
     assert "it is not a file" in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))
@@ -115,4 +115,4 @@ def test_what_is_no_file_is_named(refused, data):
     path.unlink()
     with path.open("wb") as file:
         file.truncate(1 << 33)
-    assert "it is longer than 1048576 bytes" in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))
+    assert "it is larger than 1048576 bytes" in refused("explain", FORWARD, REGARD_DATA_DIR=str(data))

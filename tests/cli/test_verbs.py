@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import COMMAND, FORWARD
+from conftest import COMMAND, FORWARD, environment
 
 VERBS = ["run", "bench", "explain", "list", "prebuild", "cache", "info", "help", "completion"]
 
@@ -186,6 +186,23 @@ def test_damaged_entry_makes_verify_fail_and_is_replaced(regard, tmp_path):
     assert shown.code == 1 and "DAMAGED" in shown.out
     assert regard(problem, **settings).code == 0
     assert regard("cache verify", **settings).code == 0
+
+
+def test_what_verify_cannot_open_for_lack_of_descriptors_is_neither_damaged_nor_absent(regard, tmp_path):
+    settings = {"REGARD_CACHE_DIR": str(tmp_path / "cache")}
+    assert regard("run fwd fp32 s=8 d=16 --target=cpu-generic --repeat=0", **settings).code == 0
+    codes = []
+    for most in range(4, 12):  # the loader needs four
+        done = subprocess.run(
+            ["sh", "-c", f'ulimit -n {most}; exec "$0" cache verify', COMMAND],
+            env=environment(**settings),
+            capture_output=True,
+            text=True,
+        )
+        assert "DAMAGED" not in done.stdout and "0 entries" not in done.stdout
+        assert (done.returncode == 4) == ("Too many open files" in done.stdout + done.stderr)
+        codes.append(done.returncode)
+    assert codes[0] == 4 and codes[-1] == 0 and set(codes) == {0, 4}
 
 
 def test_info_says_machine_targets_compiler_and_settings(regard, regard_json):

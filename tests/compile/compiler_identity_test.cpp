@@ -132,6 +132,14 @@ TEST_F(RememberedCompiler, FilesOfSettingsAreInTheIdentity) {
   }
 }
 
+// Before, one that could not be read for lack of descriptors counted as empty, in the keys of kernels too.
+TEST_F(RememberedCompiler, AFileOfSettingsThatCannotBeReadNowIsNoEmptyOne) {
+  const std::string program = make("1.0", "Reading specs from /proc/self/mem\n");  // reading it is an EIO
+  const Result<CompilerAnswer> answer = identify_compiler(program, &memory_);
+  ASSERT_TRUE(is_scarce(answer));
+  EXPECT_THAT(answer.error().message, testing::StartsWith("cannot read '/proc/self/mem', where"));
+}
+
 TEST_F(RememberedCompiler, WhereItsPartsAreLookedForIsInTheIdentity) {
   const std::string program = make("1.0", installed_here()), usual = identity(program);
   for (const char* name : {"COMPILER_PATH", "GCC_EXEC_PREFIX"}) {

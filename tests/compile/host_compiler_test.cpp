@@ -358,6 +358,21 @@ TEST_F(HostCompiler, ThatThereWasNoRoomToAskOneIsNotKept) {
   EXPECT_EQ(status, 0);
 }
 
+// Before, it was said to have been replaced.
+TEST_F(HostCompiler, AWrapperThatCannotBeAskedAgainNowWasNotReplaced) {
+  const std::string path = folder_ + "/wrapper", mark = folder_ + "/asked";
+  std::ofstream(path) << "#!/bin/sh\nif [ \"$1\" != -v ]; then exec c++ \"$@\"; fi\n"
+                      << "echo 'fake version 1.0 (build 7)' >&2\n"
+                      << "if [ -e '" << mark << "' ]; then echo 'Reading specs from /proc/self/mem' >&2; fi\n"
+                      << ": > '" << mark << "'\n";
+  fs::permissions(path, fs::perms::owner_all);
+  const auto cxx = compiler(path);
+  const Result<Compiled> compiled = cxx->compile(request(answer));
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  EXPECT_THAT(compiled->doubt, testing::StartsWith("could not be asked again what it is: cannot read "));
+  EXPECT_TRUE(cxx->is_current());
+}
+
 TEST_F(HostCompiler, TheIdentityHasWhatIsAddedToEveryCommand) {
   const auto cxx = compiler("");
   const std::string identity = cxx->identity();
@@ -488,6 +503,30 @@ TEST(CompileSlot, WhoWaitsForOneTooLongGoesOn) {
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+// A throw after the place of this process was taken kept it for ever.
+TEST(CompileSlot, IsGivenBackWhereMemoryRunsOutWhileItIsMade) {
+  if (!test::can_be_scarce) GTEST_SKIP() << "memory cannot be made scarce in this build";
+  EXPECT_TRUE(in_a_process([] {
+    const TemporaryFolder runtime;
+    setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
+    {
+      const CompileSlot first(1);
+    }
+    int thrown = 0;
+    for (int i = 0; i < 200; ++i) {  // more often than there are places
+      try {
+        const test::ScarceMemory scarce(16 + static_cast<std::size_t>(i % 64));
+        const CompileSlot slot(0.001);
+      } catch (const std::bad_alloc&) {
+        ++thrown;
+      }
+    }
+    const auto start = std::chrono::steady_clock::now();
+    const CompileSlot slot(10);
+    return thrown > 100 && std::chrono::steady_clock::now() - start < std::chrono::seconds(5);
+  }));
 }
 
 TEST(Toolchain, HipTargetsAreRefusedInASentence) {

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "failures/scenarios.h"
@@ -102,6 +104,66 @@ TEST_F(Memory, MayRunOutInEachFirstCall) {
       }
     }
   }
+}
+
+/// A compiler that compiles for the first time only, and then gives what that made.
+void make_quick_compiler(const std::string& path) {
+  std::ofstream(path) << "#!/bin/sh\nif [ \"$1\" = -v ]; then echo 'quick version 1' >&2; exit; fi\n"
+                      << "[ -e \"$0.so\" ] || c++ \"$@\" || exit\nwhile [ \"$1\" != -o ]; do shift; done\n"
+                      << "if [ -e \"$0.so\" ]; then cp \"$0.so\" \"$2\"; else cp \"$2\" \"$0.so\"; fi\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+}
+
+/// The kernel of a problem, which nobody has made yet.
+std::string kernel_of(const char* problem) {
+  const test::Call call(problem);
+  regard_plan* plan = nullptr;
+  char* json = nullptr;
+  std::string text;
+  if (regard_plan_create(call.problem, nullptr, &plan) == REGARD_OK &&
+      regard_plan_json(plan, &json) == REGARD_OK)
+    text = json;
+  regard_string_free(json);
+  regard_plan_destroy(plan);
+  const std::string_view name = "\"kernel\":\"";
+  const std::size_t start = text.find(name);
+  if (start == std::string::npos) return text;
+  text.erase(0, start + name.size());
+  return text.substr(0, text.find('"'));
+}
+
+TEST_F(Memory, MayRunOutInEachStepOfACompile) {
+  const std::string compiler = folder_.path() + "/quick", cache = folder_.path() + "/compiled";
+  make_quick_compiler(compiler);
+  setenv("REGARD_CXX", compiler.c_str(), 1);
+  setenv("REGARD_CACHE_DIR", cache.c_str(), 1);
+  setenv("REGARD_COMPILE_JOBS", "1", 1);  // so that a place that is lost is missed
+  unsetenv("XDG_RUNTIME_DIR");            // where other tests' compiles would be waited for
+  for (const bool all_following : {false, true}) {
+    bool failed = true;
+    for (long n = 1; failed; n += 1 + n / 8) {
+      std::filesystem::remove_all(cache);
+      const std::string wrong = test::in_child([&]() -> std::string {
+        alarm(60);
+        const std::string kernel = kernel_of(test::cached_problem);
+        const test::Scenario compile = {"compile", [&kernel] {
+                                          char* json = nullptr;
+                                          const regard_status status =
+                                              regard_prepare_kernel(kernel.c_str(), &json);
+                                          regard_string_free(json);
+                                          return status;
+                                        }};
+        std::string wrong;
+        if (!fails_at(compile, n, all_following, wrong) && wrong.empty()) return "all allocations had";
+        return wrong;
+      });
+      failed = wrong != "all allocations had";
+      if (failed) {
+        ASSERT_EQ(wrong, "") << "allocation " << n << (all_following ? " and on" : "");
+      }
+    }
+  }
+  unsetenv("REGARD_COMPILE_JOBS");
 }
 
 TEST_F(Memory, MayRunOutBeforeAThreadKeepsItsFirstSentence) {

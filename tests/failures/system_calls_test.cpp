@@ -2,11 +2,13 @@
 // not to be had; the process lives, and the next call is right.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 
 #include "failures/scenarios.h"
@@ -36,13 +38,24 @@ class SystemCalls : public testing::Test {
 
   void TearDown() override { unsetenv("TMPDIR"); }
 
+  /// The good entries, and what another process writes just now; not the damaged one, nor Regard's probes.
+  std::set<std::string> precious() const {
+    std::set<std::string> names;
+    for (const auto& item : fs::directory_iterator(folder_.path() + "/cache"))
+      if (const std::string name = item.path().filename(); name.front() != 'a' && name.front() != '.')
+        names.insert(name);
+    return names;
+  }
+
   /// Fails the n-th system call of each scenario, each with another errno.
   void fail_each(std::size_t index, int turn) {
     bool failed = true;
     for (long n = 1; failed; ++n) {
       std::ofstream(folder_.path() + "/cache/" + std::string(64, 'a') + ".regard") << "damaged";
+      std::ofstream(folder_.path() + "/cache/" + std::string(64, 'b') + ".regard.77.1.tmp")
+          << "is being written";
       const int error = errors[static_cast<std::size_t>(n + turn) % std::size(errors)];
-      std::string name;
+      const std::set<std::string> before = precious();
       const std::string wrong = test::in_child([&]() -> std::string {
         test::Call fwd(test::forward_problem), bwd(test::backward_problem), cached(test::cached_problem);
         const test::Scenario scenario = test::scenarios(fwd, bwd, cached)[index];
@@ -54,6 +67,9 @@ class SystemCalls : public testing::Test {
                          : std::string("is not ok at the next call: ") + regard_status_message();
             });
         if (!failed) return "no such call";
+        const bool removes = scenario.name == std::string("clean") || error == EACCES;
+        if (answer.empty() && !removes && !std::ranges::includes(precious(), before))
+          answer = "removes what is good";
         return answer.empty() ? "" : scenario.name + (" " + answer);
       });
       failed = wrong != "no such call";
