@@ -42,6 +42,7 @@ void* stream_of(nb::handle stream, nb::handle q) {
 }
 
 void bind(Binding& binding, nb::handle seed, nb::handle offset, const nb::dict& tensors) {
+  refuse_traced(tensors);
   binding.bind(tensors);
   // Arrays look like an index too, but have a length, which NumPy's numbers have not.
   const bool number = PyIndex_Check(seed.ptr()) != 0 && !nb::hasattr(seed, "__len__");

@@ -276,6 +276,20 @@ bool follows_layout(regard_role role, int rank) {
   return sequence && rank == 4;
 }
 
+void refuse_traced(const nb::dict& named) {
+  const bool tracing = torch_is_tracing();
+  for (auto [name, value] : named)
+    if ((tracing && is_torch(value)) || is_torch_proxy(value))
+      refuse_traced(text_of(name, "a tensor's name").c_str());
+}
+
+void refuse_traced(const char* name) {
+  raise(REGARD_INVALID, std::string(name) +
+                            " is given while PyTorch traces (by torch.jit.trace, torch.export, make_fx or "
+                            "symbolic_trace), and its graph would lose this call: make the call outside of "
+                            "what is traced, or use torch.compile, which leaves the call as it is");
+}
+
 bool on_gpu(nb::handle array) {
   if (const std::optional<bool> known = torch_on_gpu(array)) return *known;
   if (!nb::hasattr(array, "__dlpack_device__")) return is_cuda_array(array);

@@ -77,6 +77,11 @@ regard_dtype dtype_from_word(std::string_view word);
 /// Whether an array says that it lies on a GPU.
 bool on_gpu(nb::handle array);
 
+/// Refuses what a graph that PyTorch records would lose: it would hold the results of this one call, or
+/// memory that nobody fills.
+void refuse_traced(const nb::dict& named);
+[[noreturn]] void refuse_traced(const char* name);
+
 /// An array as DLPack takes it. ml_dtypes' NumPy arrays have types that neither DLPack nor the buffer
 /// protocol of NumPy exports; what lies on a GPU is taken without a wait (stream -1), as the caller's stream
 /// orders the work.

@@ -42,10 +42,17 @@ struct Torch {
   PyObject* empty_like;
   PyObject* uint8;
   PyObject* forward_gradients;  // the module
+  // Functions, nullptr where this version has none.
+  PyObject *tracing_state, *function_mode_enabled, *count_of_dispatch_modes;
   // Interned names.
   PyObject *current_level, *data_ptr, *dtype, *is_conj, *is_cpu, *is_cuda, *is_neg, *layout, *nbytes,
       *new_empty, *new_zeros, *requires_grad, *shape, *storage_offset, *stride, *unpack_dual,
       *untyped_storage;
+
+  static PyObject* function(nb::handle module, const char* name) {
+    const nb::object found = nb::getattr(module, name, nb::none());
+    return found.is_none() ? nullptr : nb::object(found).release().ptr();
+  }
 
   explicit Torch(nb::module_ module)
       : tensor(nb::object(module.attr("Tensor")).release().ptr()),
@@ -55,6 +62,9 @@ struct Torch {
         empty_like(nb::object(module.attr("empty_like")).release().ptr()),
         uint8(nb::object(module.attr("uint8")).release().ptr()),
         forward_gradients(nb::module_::import_("torch.autograd.forward_ad").release().ptr()),
+        tracing_state(function(module.attr("_C"), "_get_tracing_state")),
+        function_mode_enabled(function(module.attr("_C"), "_is_torch_function_mode_enabled")),
+        count_of_dispatch_modes(function(module.attr("_C"), "_len_torch_dispatch_stack")),
         current_level(PyUnicode_InternFromString("_current_level")),
         data_ptr(PyUnicode_InternFromString("data_ptr")),
         dtype(PyUnicode_InternFromString("dtype")),
@@ -323,6 +333,36 @@ nb::object torch_bytes(nb::handle like, std::int64_t bytes, void*& address) {
   if (!number.is_valid()) throw nb::python_error();
   address = PyLong_AsVoidPtr(number.ptr());
   return memory;
+}
+
+bool torch_is_tracing() {
+  const Torch* const torch = loaded_torch();
+  if (torch == nullptr) return false;
+  const auto answer = [](PyObject* function, PyObject* otherwise) {
+    if (function == nullptr) return nb::borrow(otherwise);
+    nb::object given = nb::steal(PyObject_CallNoArgs(function));
+    if (!given.is_valid()) throw nb::python_error();
+    return given;
+  };
+  if (!answer(torch->tracing_state, Py_None).is_none()) return true;
+  // Which modes are on costs more to ask than whether any is. Before dispatch the tracer's is a function
+  // mode.
+  if (answer(torch->function_mode_enabled, Py_False).ptr() == Py_False &&
+      PyObject_IsTrue(answer(torch->count_of_dispatch_modes, Py_False).ptr()) == 0)
+    return false;
+  PyObject* const tracer =
+      PyDict_GetItemString(PyImport_GetModuleDict(), "torch.fx.experimental.proxy_tensor");
+  return tracer != nullptr && nb::hasattr(tracer, "get_proxy_mode") &&
+         !nb::handle(tracer).attr("get_proxy_mode")().is_none();
+}
+
+bool is_torch_proxy(nb::handle value) {
+  PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.fx.proxy");
+  if (module == nullptr || !nb::hasattr(module, "Proxy")) return false;
+  const nb::object proxy = nb::handle(module).attr("Proxy");
+  // By its type: a proxy answers every question about itself with another proxy.
+  return PyType_Check(proxy.ptr()) != 0 &&
+         PyType_IsSubtype(Py_TYPE(value.ptr()), reinterpret_cast<PyTypeObject*>(proxy.ptr())) != 0;
 }
 
 bool is_torch(nb::handle array) {

@@ -47,6 +47,12 @@ nb::object resolved_torch(nb::handle lazy);
 /// Whether this is a tensor of PyTorch, plain or of a subclass.
 bool is_torch(nb::handle array);
 
+/// Whether PyTorch records calls on tensors into a graph now (torch.jit.trace, make_fx, torch.export), which
+/// knows no call of ours. Under torch.compile it does not: there a call is left out of the graphs.
+bool torch_is_tracing();
+/// Whether this stands for a tensor that is not there yet, as torch.fx.symbolic_trace passes.
+bool is_torch_proxy(nb::handle value);
+
 /// PyTorch's current stream of that GPU, where its version says so in C.
 std::optional<void*> torch_stream(int device_number);
 
