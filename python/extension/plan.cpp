@@ -31,6 +31,7 @@ void* stream_of(nb::handle stream, nb::handle q) {
   if (nb::hasattr(given, "cuda_stream")) given = given.attr("cuda_stream");
   if (nb::hasattr(given, "__cuda_stream__"))
     given = nb::borrow(nb::cast<nb::tuple>(given.attr("__cuda_stream__")())[1]);
+  check_readable(given, "stream");
   std::uintptr_t address = 0;
   if (PyBool_Check(given.ptr()) != 0 || !nb::try_cast(given, address)) {
     raise(REGARD_INVALID,

@@ -93,6 +93,16 @@ regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, const ch
                             expected.word + advice);
 }
 
+/// Raises what the array itself does.
+bool says_gpu(nb::handle array) {
+  if (const std::optional<bool> known = torch_on_gpu(array)) return *known;
+  if (!nb::hasattr(array, "__dlpack_device__")) return is_cuda_array(array);
+  const nb::object pair = array.attr("__dlpack_device__")();
+  const nb::object device = nb::steal(PyNumber_Long(nb::object(pair[0]).ptr()));
+  if (!device.is_valid()) throw nb::python_error();
+  return PyLong_AsLong(device.ptr()) == nb::device::cuda::value;
+}
+
 /// The producer's own reason: "BufferError: ...", without a line's end or a stop.
 std::string reason_of(const nb::python_error& error) {
   std::string reason = nb::cast<std::string>(nb::str(error.type().attr("__name__"))) + ": " +
@@ -233,8 +243,8 @@ void refuse_flaw(const ArrayView& view, const char* name) {
   if (view.flaw == Flaw::no_memory || (is_nowhere(view.data) && !is_empty(view)))
     raise(REGARD_INVALID,
           said + " has shape " + shape_of(view) +
-              " and no memory for all of it: its storage was freed or cut, or it is an array without " +
-              "data, such as a fake or meta one; pass one that holds its elements");
+              " and its memory does not cover all of it: its storage was freed or cut, or it is an array " +
+              "without data, such as a fake or meta one; pass one that holds its elements");
 }
 
 alignas(64) char nothing[64];  // what empty arrays without memory point to: a null pointer would mean absent
@@ -290,15 +300,24 @@ void refuse_traced(const char* name) {
                             "what is traced, or use torch.compile, which leaves the call as it is");
 }
 
-bool on_gpu(nb::handle array) {
-  if (const std::optional<bool> known = torch_on_gpu(array)) return *known;
-  if (!nb::hasattr(array, "__dlpack_device__")) return is_cuda_array(array);
-  const nb::object device = array.attr("__dlpack_device__")();
-  return nb::cast<int>(nb::int_(device[0])) == nb::device::cuda::value;
+bool on_gpu(nb::handle array, const char* name) {
+  try {
+    return says_gpu(array);
+  } catch (nb::python_error&) {
+    refuse_array(array, name);
+  }
+}
+
+void check_readable(nb::handle value, const char* name) {
+  if (is_torch_proxy(value)) refuse_traced(name);
+  if (is_torch(value) && !has_memory_torch(value))
+    raise(REGARD_INVALID, std::string(name) +
+                              " is a tensor whose memory does not cover all of it: its storage was freed or "
+                              "cut; pass one that holds its elements");
 }
 
 nb::object exportable(nb::handle array) {
-  if (on_gpu(array)) return array.attr("__dlpack__")(nb::arg("stream") = -1);
+  if (says_gpu(array)) return array.attr("__dlpack__")(nb::arg("stream") = -1);
   if (!nb::hasattr(array, "dtype") || !nb::hasattr(array, "view")) return nb::borrow(array);
   nb::object type = array.attr("dtype");
   if (!nb::hasattr(type, "kind") || nb::cast<std::string>(nb::str(type.attr("kind"))) != "V")
@@ -406,7 +425,7 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
   const bool torch = is_torch(array);
   if (torch && is_lazy_torch(array)) {
     // On a GPU the copy would be made in PyTorch's stream, and the call may run in another one.
-    if (written || on_gpu(array))
+    if (written || on_gpu(array, name))
       raise(REGARD_INVALID,
             std::string(name) +
                 " has PyTorch's negative or conjugate bit, by which other numbers are read than its "

@@ -45,8 +45,8 @@ struct Torch {
   // Functions, nullptr where this version has none.
   PyObject *tracing_state, *function_mode_enabled, *count_of_dispatch_modes;
   // Interned names.
-  PyObject *current_level, *data_ptr, *dtype, *is_conj, *is_cpu, *is_cuda, *is_neg, *layout, *nbytes,
-      *new_empty, *new_zeros, *requires_grad, *shape, *storage_offset, *stride, *unpack_dual,
+  PyObject *current_level, *data_ptr, *dtype, *element_size, *is_conj, *is_cpu, *is_cuda, *is_neg, *layout,
+      *nbytes, *new_empty, *new_zeros, *requires_grad, *shape, *storage_offset, *stride, *unpack_dual,
       *untyped_storage;
 
   static PyObject* function(nb::handle module, const char* name) {
@@ -68,6 +68,7 @@ struct Torch {
         current_level(PyUnicode_InternFromString("_current_level")),
         data_ptr(PyUnicode_InternFromString("data_ptr")),
         dtype(PyUnicode_InternFromString("dtype")),
+        element_size(PyUnicode_InternFromString("element_size")),
         is_conj(PyUnicode_InternFromString("is_conj")),
         is_cpu(PyUnicode_InternFromString("is_cpu")),
         is_cuda(PyUnicode_InternFromString("is_cuda")),
@@ -204,6 +205,18 @@ bool read(nb::handle tuple, int rank, std::array<std::int64_t, 4>& to) {
   return true;
 }
 
+/// The integers of a tuple; nothing where it has others.
+std::optional<std::vector<std::int64_t>> numbers(nb::handle tuple) {
+  if (!tuple.is_valid() || !PyTuple_Check(tuple.ptr())) return {};
+  std::vector<std::int64_t> result;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.ptr()); ++i) {
+    PyObject* const entry = PyTuple_GET_ITEM(tuple.ptr(), i);
+    if (!PyLong_Check(entry)) return {};
+    result.push_back(PyLong_AsLongLong(entry));
+  }
+  return result;
+}
+
 /// What is wrong here, DLPack says: both give false.
 bool view_by_exchange(nb::handle array, const Exchange& exchange, ArrayView& view) {
   nb::dlpack::dltensor found;
@@ -269,6 +282,26 @@ bool is_empty(const ArrayView& view) {
 bool is_nowhere(const void* data) {
   constexpr std::uintptr_t first_page = 4096;  // which no system gives away
   return reinterpret_cast<std::uintptr_t>(data) < first_page;
+}
+
+bool has_memory_torch(nb::handle tensor) {
+  const Torch& torch = *loaded_torch();
+  const nb::object shape = attribute(tensor, torch.shape), strides = called(tensor, torch.stride),
+                   storage = called(tensor, torch.untyped_storage);
+  const auto sizes = numbers(shape), steps = numbers(strides);
+  // What has none of these (sparse, not initialised yet, of sizes that are symbols) says so when it is read.
+  bool known = sizes && steps && sizes->size() == steps->size() && storage.is_valid();
+  if (known && std::ranges::find(*sizes, 0) == sizes->end()) {
+    const std::int64_t bytes = number(storage, torch.nbytes), offset = number(tensor, torch.storage_offset),
+                       element = number(tensor, torch.element_size);
+    known = bytes >= 0 && offset >= 0 && element > 0;
+    std::int64_t elements = offset + 1;
+    for (std::size_t axis = 0; axis < sizes->size(); ++axis)
+      elements += ((*sizes)[axis] - 1) * (*steps)[axis];
+    if (known && elements * element > bytes) return false;
+  }
+  PyErr_Clear();
+  return true;
 }
 
 Flaw flaw_of_torch(nb::handle array, const ArrayView& view) {

@@ -39,6 +39,8 @@ std::optional<ArrayView> view_of_torch(nb::handle array, bool fresh = false);
 
 /// What DLPack does not say of a tensor, plain or of a subclass, whose view has this shape and these strides.
 Flaw flaw_of_torch(nb::handle array, const ArrayView& view);
+/// Whether the memory of a tensor of any rank covers its elements: PyTorch reads them without a look at that.
+bool has_memory_torch(nb::handle tensor);
 /// Whether elements are read negated or conjugated, which DLPack does not say either.
 bool is_lazy_torch(nb::handle array);
 /// A tensor of the elements as they are read.

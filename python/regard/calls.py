@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import numpy
 
 from . import _core
-from .arrays import as_kind, dtype_word, empty_like_kind, longest, on_gpu, shape_of
+from .arrays import as_kind, dtype_word, empty_like_kind, first_line, longest, on_gpu, shape_of
 from .errors import InvalidError
 
 if TYPE_CHECKING:
@@ -87,12 +87,16 @@ def _plain(name: str, value: Any) -> Any:
     """The value of a word: text, a number or a switch, where it is NumPy's, too. Arrays have no truth value."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return value.item()
-    if hasattr(value, "__index__") and not hasattr(value, "shape"):
-        return operator.index(value)
-    if hasattr(value, "__float__") and not hasattr(value, "shape"):
-        return float(value)
+    _core.check_readable(name, value)
+    try:
+        if getattr(value, "shape", None) == () and hasattr(value, "item"):
+            return value.item()
+        if hasattr(value, "__index__") and not hasattr(value, "shape"):
+            return operator.index(value)
+        if hasattr(value, "__float__") and not hasattr(value, "shape"):
+            return float(value)
+    except Exception as error:  # such as a parameter that is not initialised yet
+        raise InvalidError(f"{name} cannot be read: {first_line(error)}") from error
     if name == "mask" and hasattr(value, "shape"):
         raise InvalidError(
             "mask is an array and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)"
@@ -122,9 +126,10 @@ def _mask_word(options: dict[str, Any]) -> str | None:
     top_left = causal == "top_left"
     if window is None and sink_tokens == 0:
         return "mask=causal_top_left" if top_left else "mask=causal"
+    _core.check_readable("window", window)
     try:
         left, right = (-1, -1) if window is None else window
-    except (TypeError, ValueError):
+    except Exception:
         raise InvalidError(f"window is {_told(window)}; it must be a pair (left, right), -1 for unbounded") from None
     left, right = _whole("window", left), _whole("window", right)
     if causal is not False:
@@ -176,7 +181,7 @@ def _run_first(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> A
     target, family = options.pop("target", None), options.pop("family", None)
     threads, offset, seed = options.pop("threads", 0), options.pop("offset", 0), options.pop(_DRAWN, 0)
     stream, q = options.pop("stream", None), inputs["q"]
-    if target is None and on_gpu(q):
+    if target is None and on_gpu("q", q):
         target = "cuda"
     dtype = options.pop("dtype", None)
     if dtype is None:
