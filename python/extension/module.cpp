@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "calls.h"
 #include "compiler.h"
 #include "plan.h"
@@ -51,6 +52,10 @@ NB_MODULE(_core, module) {
   module.def("empty", &empty, nb::arg("shape"), nb::arg("dtype"), nb::arg("zeros"),
              nb::sig("def empty(shape: collections.abc.Sequence[int], dtype: str, zeros: bool) -> object"),
              "A new aligned array for any DLPack consumer.");
+  module.def(
+      "printable", [](const std::string& sentence) { return regard::printable(sentence); },
+      nb::arg("sentence"), nb::sig("def printable(sentence: str) -> str"),
+      "With escapes in place of what a terminal does not show.");
   module.def(
       "on_gpu", [](const std::string& name, nb::handle array) { return on_gpu(array, name.c_str()); },
       nb::arg("name"), nb::arg("array").none(), nb::sig("def on_gpu(name: str, array: object) -> bool"),

@@ -197,9 +197,17 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
                 self.type(), nb::make_tuple(plan.problem(), options.target, options.family, options.threads));
           },
           nb::sig("def __reduce__(self) -> tuple[type, tuple[object, ...]]"))
+      // Answered here, as arrays would answer for each of their elements.
+      .def(
+          "__eq__", [](nb::handle self, nb::handle other) { return self.is(other); }, nb::arg("other").none(),
+          nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def(
+          "__hash__", [](nb::handle self) { return reinterpret_cast<std::intptr_t>(self.ptr()) >> 4; },
+          nb::sig("def __hash__(self) -> int"))
       .def("__repr__", [](const Plan& plan) {
         return "regard.Plan('" + nb::cast<const Problem&>(plan.problem()).text() + "')";
       });
+  answers_arrays(module.attr("Plan"));
 
   module.def(
       "explain",

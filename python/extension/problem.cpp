@@ -89,8 +89,8 @@ regard_problem* Problem::parse(std::string text, const nb::dict& words) {
   return problem;
 }
 
-nb::dict Problem::tensors() const {
-  nb::dict result;
+nb::object Problem::tensors() const {
+  nb::object result = nb::module_::import_("regard.tensors").attr("Tensors")();
   for (int index = 0; index < REGARD_ROLE_COUNT; ++index) {
     const auto role = static_cast<regard_role>(index);
     regard_use use = REGARD_UNUSED;
@@ -191,6 +191,8 @@ no sense.)")
           "__reduce__",
           [](nb::object self) { return nb::make_tuple(self.type(), nb::make_tuple(self.attr("text"))); },
           nb::sig("def __reduce__(self) -> tuple[type, tuple[str]]"));
+  answers_arrays(module.attr("TensorSpec"));
+  answers_arrays(module.attr("Problem"));
 }
 
 }  // namespace regard::python

@@ -25,6 +25,10 @@ Number whole_of(nb::handle value, const char* name, const char* range) {
 
 }  // namespace
 
+void answers_arrays(nb::handle type) {
+  type.attr("__array_ufunc__") = nb::none();
+}
+
 std::string type_of(nb::handle value) {
   return "of type " + nb::cast<std::string>(nb::str(value.type().attr("__name__")));
 }

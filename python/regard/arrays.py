@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy
 
 from . import _core
-from .errors import InvalidError
+from .errors import invalid, wrong_type
 
 # Names of floating-point types in NumPy, ml_dtypes, PyTorch and JAX, and the words of problem text.
 _WORDS = {
@@ -39,7 +39,7 @@ def first_line(error: Exception) -> str:
 
 
 def _no_array(name: str, array: Any) -> NoReturn:
-    raise TypeError(
+    raise wrong_type(
         f"{name} must be a NumPy array, another DLPack array or one that has __cuda_array_interface__, and is of type "
         f"{type(array).__name__}"
     ) from None
@@ -60,14 +60,14 @@ def shape_of(name: str, array: Any, rank: int = 0, meaning: str = "") -> tuple[i
     except AttributeError:
         shape = numpy.shape(array) if isinstance(array, (list, tuple)) else _interface(name, array)["shape"]
     except Exception as error:  # such as a nested tensor of PyTorch, or a parameter that is not initialised yet
-        raise InvalidError(f"{name} is an array without a shape: {first_line(error)}") from error
+        raise invalid(f"{name} is an array without a shape: {first_line(error)}") from error
     for size in shape:
         if not isinstance(size, (int, numpy.integer)):
-            raise InvalidError(
+            raise invalid(
                 f"{name} has shape {list(shape)}; sizes must be whole numbers, which nested tensors do not have"
             )
     if rank and len(shape) != rank:
-        raise InvalidError(f"{name} has shape {list(shape)}; it must be {meaning}")
+        raise invalid(f"{name} has shape {list(shape)}; it must be {meaning}")
     return shape  # type: ignore[no-any-return]
 
 
@@ -88,7 +88,7 @@ def dtype_word(name: str, array: Any) -> str:
             advice = "pass dtype='bf16' or dtype='fp8'"
         elif text.startswith("|V"):
             advice = "raw types do not tell: pass bfloat16 as uint16 with dtype='bf16'"
-        raise InvalidError(
+        raise invalid(
             f"{name} has dtype {text}; attention takes float32, bfloat16, float16, float8_e4m3fn and float8_e5m2: "
             f"{advice}"
         )
@@ -112,7 +112,7 @@ def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -
         return like.new_zeros(spec.shape, dtype=dtype) if zeros else like.new_empty(spec.shape, dtype=dtype)
     if on_gpu("q", like):
         kind = type(like).__name__
-        raise InvalidError(f"outputs for {kind} arrays on a GPU must be given: pass out= and lse= arrays")
+        raise invalid(f"outputs for {kind} arrays on a GPU must be given: pass out= and lse= arrays")
     if not is_numpy(like):
         return _core.empty(spec.shape, spec.dtype, zeros)
     dtype = like.dtype if spec.dtype == word else _STORAGE[spec.dtype]
@@ -132,18 +132,18 @@ def as_kind(like: Any, memory: Any) -> Any:
 def longest(name: str, offsets: Any) -> int:
     """The longest sequence of cumulative offsets."""
     if on_gpu(name, offsets):
-        raise InvalidError(f"{name} lies on a GPU, and looking at it would wait: give sq and sk, the longest sequences")
+        raise invalid(f"{name} lies on a GPU, and looking at it would wait: give sq and sk, the longest sequences")
     _core.check_readable(name, offsets)
     try:
         values = numpy.asarray(offsets.resolve_neg() if hasattr(offsets, "resolve_neg") else offsets)
     except Exception as error:  # of the array's own library
-        raise InvalidError(
+        raise invalid(
             f"{name} cannot be read ({first_line(error)}); it must be int32 [b+1], cumulative, first 0"
         ) from error
     if values.ndim != 1 or values.size < 1:
-        raise InvalidError(f"{name} has shape {list(values.shape)}; it must be int32 [b+1], cumulative, first 0")
+        raise invalid(f"{name} has shape {list(values.shape)}; it must be int32 [b+1], cumulative, first 0")
     if values.dtype.kind not in "iu":
-        raise InvalidError(f"{name} has dtype {values.dtype}; it must be int32 [b+1], cumulative, first 0")
+        raise invalid(f"{name} has dtype {values.dtype}; it must be int32 [b+1], cumulative, first 0")
     return int(numpy.diff(values).max(initial=0))
 
 
@@ -172,11 +172,11 @@ def pack_bits(mask: Any) -> Any:
         try:
             mask = numpy.asarray(mask)
         except Exception as error:  # of the array's own library
-            raise InvalidError(f"mask is no array of booleans ({first_line(error)})") from error
+            raise invalid(f"mask is no array of booleans ({first_line(error)})") from error
     if str(mask.dtype).rpartition(".")[2] != "bool":
-        raise InvalidError(f"mask has dtype {mask.dtype}; pack_bits takes booleans, and scores to be added are a bias")
+        raise invalid(f"mask has dtype {mask.dtype}; pack_bits takes booleans, and scores to be added are a bias")
     if mask.ndim < 1:
-        raise InvalidError("mask is a single boolean; pack_bits takes bool [..., sq, sk]")
+        raise invalid("mask is a single boolean; pack_bits takes bool [..., sq, sk]")
     *leading, keys = mask.shape
     words = -(-keys // 32)
     if of_torch and words == 0:
@@ -185,7 +185,7 @@ def pack_bits(mask: Any) -> Any:
         try:
             return _packed_by_torch(torch, mask, words)
         except Exception as error:  # such as a subclass that does not do all of it
-            raise InvalidError(f"mask cannot be packed by PyTorch: {first_line(error)}") from error
+            raise invalid(f"mask cannot be packed by PyTorch: {first_line(error)}") from error
     packed = numpy.zeros((*leading, 4 * words), numpy.uint8)
     packed[..., : -(-keys // 8)] = numpy.packbits(mask, axis=-1, bitorder="little")
     return packed.view(numpy.uint32)

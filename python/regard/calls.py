@@ -15,7 +15,7 @@ import numpy
 
 from . import _core
 from .arrays import as_kind, dtype_word, empty_like_kind, first_line, longest, on_gpu, shape_of
-from .errors import InvalidError
+from .errors import invalid, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,7 +44,7 @@ _calls = _core.Calls()
 def _bias_word(bias: Any) -> str:
     shape = shape_of("bias", bias)
     if not 1 <= len(shape) <= 4:
-        raise InvalidError(f"bias has shape {list(shape)}; it must be [1|b, 1|hq, 1|sq, sk]")
+        raise invalid(f"bias has shape {list(shape)}; it must be [1|b, 1|hq, 1|sq, sk]")
     of_batch, of_head = ([1] * (4 - len(shape)) + list(shape))[:2]
     return "bias=" + ("1" if of_batch == 1 else "b") + ("1" if of_head == 1 else "h")
 
@@ -53,7 +53,7 @@ def _refuse_gradient_of_broadcast(bias: Any, spec: _core.TensorSpec) -> None:
     """A gradient is summed over batch and heads, and over nothing else."""
     shape = shape_of("bias", bias)
     if len(shape) < 4 or shape[2] == 1 != spec.shape[2]:
-        raise InvalidError(
+        raise invalid(
             f"bias has shape {list(shape)} and its gradient a row for each query: pass it expanded to [1|b, 1|hq, sq, "
             "sk] and sum grad_bias over what was expanded"
         )
@@ -96,18 +96,16 @@ def _plain(name: str, value: Any) -> Any:
         if hasattr(value, "__float__") and not hasattr(value, "shape"):
             return float(value)
     except Exception as error:  # such as a parameter that is not initialised yet
-        raise InvalidError(f"{name} cannot be read: {first_line(error)}") from error
+        raise invalid(f"{name} cannot be read: {first_line(error)}") from error
     if name == "mask" and hasattr(value, "shape"):
-        raise InvalidError(
-            "mask is an array and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)"
-        )
-    raise TypeError(f"{name} is of type {type(value).__name__}; it must be a number, text, True or False")
+        raise invalid("mask is an array and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)")
+    raise wrong_type(f"{name} is of type {type(value).__name__}; it must be a number, text, True or False")
 
 
 def _whole(name: str, value: Any) -> int:
     number = _plain(name, value)
     if isinstance(number, bool) or not isinstance(number, int):
-        raise TypeError(f"{name} has {_told(number)}; it must be a whole number")
+        raise wrong_type(f"{name} has {_told(number)}; it must be a whole number")
     return number
 
 
@@ -120,9 +118,9 @@ def _mask_word(options: dict[str, Any]) -> str | None:
     if causal is False and window is None and sink_tokens == 0:
         return None
     if "mask" in options:
-        raise InvalidError("mask= says all of it: give either mask or causal, window and sink_tokens")
+        raise invalid("mask= says all of it: give either mask or causal, window and sink_tokens")
     if causal not in (True, False, "top_left"):
-        raise InvalidError(f"causal is {causal!r}; it must be True (bottom-right), 'top_left' or False")
+        raise invalid(f"causal is {causal!r}; it must be True (bottom-right), 'top_left' or False")
     top_left = causal == "top_left"
     if window is None and sink_tokens == 0:
         return "mask=causal_top_left" if top_left else "mask=causal"
@@ -130,7 +128,7 @@ def _mask_word(options: dict[str, Any]) -> str | None:
     try:
         left, right = (-1, -1) if window is None else window
     except Exception:
-        raise InvalidError(f"window is {_told(window)}; it must be a pair (left, right), -1 for unbounded") from None
+        raise invalid(f"window is {_told(window)}; it must be a pair (left, right), -1 for unbounded") from None
     left, right = _whole("window", left), _whole("window", right)
     if causal is not False:
         right = 0
@@ -143,13 +141,13 @@ def _shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[
     varlen = "offsets_q" in tensors or "offsets_k" in tensors
     layout = options.get("layout", "bshd")
     if not varlen and not (isinstance(layout, str) and layout in ("bshd", "bhsd", "sbhd")):
-        raise InvalidError(f"layout is {_told(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
+        raise invalid(f"layout is {_told(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
     axes = "shd" if varlen else layout
     shapes = []  # asked once: PyTorch makes a new tuple each time
     for name, array in (("q", q), ("k", k), ("v", v)):
         shape = shape_of(name, array)
         if len(shape) != len(axes):
-            raise InvalidError(
+            raise invalid(
                 f"{name} has shape {list(shape)}; it must have {len(axes)} dimensions ("
                 + ("[tokens, heads, dim] as offsets_q and offsets_k are given)" if varlen else f"layout {axes})")
             )
@@ -161,7 +159,7 @@ def _shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[
         return [*words, f"b={of_q[axes.index('b')]} sq={of_q[s]} sk={of_k[s]}"]
     for name in ("offsets_q", "offsets_k"):
         if name not in tensors:
-            raise InvalidError(f"packed sequences need offsets_q and offsets_k; {name} is missing")
+            raise invalid(f"packed sequences need offsets_q and offsets_k; {name} is missing")
     if "sq" not in options:
         options["sq"] = longest("offsets_q", tensors["offsets_q"])
     if "sk" not in options:
@@ -187,7 +185,7 @@ def _run_first(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> A
     if dtype is None:
         dtype = dtype_word("q", q)
     elif not isinstance(dtype, str):
-        raise InvalidError(f"dtype is {_told(dtype)}; it must be text such as 'bf16'")
+        raise invalid(f"dtype is {_told(dtype)}; it must be text such as 'bf16'")
 
     tensors, implied = inputs, set()
     for name in [name for name in options if name in _ROLES]:

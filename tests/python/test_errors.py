@@ -456,3 +456,49 @@ def test_every_status_has_a_class_of_the_builtin_kind():
 def test_a_refusal_is_explained():
     explanation = regard.explain("fwd bf16 b=1 h=1 s=64 d=64", "sm_90a", format="json")
     assert json.dumps(explanation)
+
+
+class Arrogant:
+    """A class whose name turns a terminal red and its text around."""
+
+
+Arrogant.__name__ = "x\x1b[31m\u202e\ny"
+SHAPED = type("x\x1b[31m\u202e\ny", (), {"shape": (1, 8, 4, 16), "dtype": "float\x1b[31m"})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: regard.attention(Arrogant(), GOOD, GOOD),
+        lambda: regard.attention(GOOD, Arrogant(), GOOD),
+        lambda: regard.attention(GOOD, GOOD, GOOD, bias=Arrogant()),
+        lambda: regard.attention(GOOD, GOOD, GOOD, scale=Arrogant()),
+        lambda: regard.attention(GOOD, GOOD, GOOD, window=(Arrogant(), 0)),
+        lambda: regard.attention(GOOD, GOOD, GOOD, dtype=Arrogant()),
+        lambda: regard.attention(GOOD, GOOD, GOOD, threads=Arrogant()),
+        lambda: regard.attention(GOOD, GOOD, GOOD, **{"x\x1b[31m": Arrogant()}),
+        lambda: regard.attention(GOOD, GOOD, GOOD, lengths_k=Arrogant()),
+        lambda: regard.attention(SHAPED(), GOOD, GOOD),
+        lambda: regard.pack_bits(SHAPED()),
+    ],
+)
+def test_names_of_classes_do_nothing_to_a_terminal(call):
+    with pytest.raises((regard.InvalidError, TypeError)) as caught:
+        call()
+    assert str(caught.value).isprintable(), str(caught.value)
+
+
+PROBLEM = regard.Problem("fwd fp32 s=8 d=16")
+PLAN = regard.plan(PROBLEM)
+
+
+@pytest.mark.parametrize(
+    "ours", [PROBLEM, PLAN, PROBLEM.tensors, PROBLEM.tensors["q"]], ids=["problem", "plan", "tensors", "spec"]
+)
+def test_equality_with_an_array_is_one_answer(ours):
+    for theirs in (numpy.zeros(3), numpy.float32(1), numpy.array([ours, None], object)):
+        assert (ours == theirs) is False and (ours != theirs) is True
+        assert (theirs == ours) is False and (theirs != ours) is True
+    assert ours == ours and not ours != ours
+    assert PROBLEM.tensors == dict(PROBLEM.tensors) and PROBLEM.tensors != {}
+    assert {PLAN: 1}[PLAN] == 1 and regard.plan(PROBLEM) != PLAN
