@@ -79,18 +79,19 @@ bool stands_for(nb::dlpack::dtype type, const DTypeRow& expected) {
   return type.bits == expected.bits && type.lanes == 1 && ((integer && needs_storage) || byte_flag);
 }
 
-regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, const char* name) {
+regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, regard_role role) {
   if (stands_for(type, expected)) return expected.dtype;
   for (const DTypeRow& row : dtypes)
     if (static_cast<std::uint8_t>(row.code) == type.code && row.bits == type.bits && type.lanes == 1)
       return row.dtype;
   const char* advice = "";
-  if (static_cast<dtype_code>(type.code) == dtype_code::Bool)
+  const bool boolean = static_cast<dtype_code>(type.code) == dtype_code::Bool;
+  if (boolean && (role == REGARD_BITS || role == REGARD_BIAS))
     advice = "; of a boolean mask regard.pack_bits(mask) makes what bits= takes";
-  else if (expected.dtype == REGARD_INT32)
+  else if (!boolean && expected.dtype == REGARD_INT32)
     advice = "; convert it first, as PyTorch's x.to(torch.int32) does";
-  raise(REGARD_INVALID, std::string(name) + " has dtype " + describe(type) + " where the problem takes " +
-                            expected.word + advice);
+  raise(REGARD_INVALID, std::string(regard_role_name(role)) + " has dtype " + describe(type) +
+                            " where the problem takes " + expected.word + advice);
 }
 
 /// Raises what the array itself does.
@@ -217,10 +218,15 @@ nb::object array_of_list(nb::handle list, const char* name) {
     raise_from(error, REGARD_INVALID, std::string(name) + " is a list that is no array of numbers");
   }
   const nb::object type = array.attr("dtype"), kind = type.attr("kind");
-  const bool whole = nb::cast<std::string>(kind) == "i" || nb::cast<std::size_t>(array.attr("size")) == 0;
+  const std::string letter = nb::cast<std::string>(kind);
+  const bool whole = letter == "i" || nb::cast<std::size_t>(array.attr("size")) == 0;
   if (!whole)
-    raise(REGARD_INVALID, std::string(name) + " is a list of " + nb::cast<std::string>(nb::str(type)) +
-                              "; it must hold whole numbers of 32 bits");
+    raise(REGARD_INVALID,
+          std::string(name) + " is a list of " +
+              (letter == "U" || letter == "S"   ? "text"
+               : letter == "O" || letter == "u" ? "values that are no numbers or do not fit in 64 bits"
+                                                : nb::cast<std::string>(nb::str(type))) +
+              "; it must hold whole numbers of 32 bits");
   return array.attr("astype")("int64");
 }
 
@@ -350,6 +356,9 @@ void Binding::bind(regard_role role, nb::handle array) {
   const bool written = expected.use == REGARD_OUTPUT || expected.use == REGARD_INPUT_OUTPUT;
   if (expected.dtype == REGARD_INT32 && (PyList_Check(array.ptr()) != 0 || PyTuple_Check(array.ptr()) != 0))
     array = made_.emplace_back(array_of_list(array, name));
+  else if (expected.dtype == REGARD_INT32 && !nb::ndarray_check(array) && !is_cuda_array(array))
+    raise_type(std::string(name) + " is " + type_of(array) +
+               "; it must be an array or a list of whole numbers");
   bind(role, view_of(array, name, written));
 }
 
@@ -371,7 +380,7 @@ void Binding::bind(regard_role role, const ArrayView& given) {
   regard_tensor& tensor = arguments_.tensor[role];
   tensor.data = view.data;
   if (tensor.data == nullptr) tensor.data = nothing;
-  tensor.dtype = dtype_of(view.type, expected, name);
+  tensor.dtype = dtype_of(view.type, expected, role);
   tensor.rank = view.rank;
   const bool reordered = follows_layout(role, view.rank);
   for (int axis = 0; axis < view.rank; ++axis) {

@@ -129,6 +129,9 @@ def as_kind(like: Any, memory: Any) -> Any:
     return library.from_dlpack(memory) if hasattr(library, "from_dlpack") else memory
 
 
+_OFFSETS = "an array or a list of whole numbers, int32 [b+1], cumulative, first 0"
+
+
 def longest(name: str, offsets: Any) -> int:
     """The longest sequence of cumulative offsets."""
     if on_gpu(name, offsets):
@@ -137,13 +140,13 @@ def longest(name: str, offsets: Any) -> int:
     try:
         values = numpy.asarray(offsets.resolve_neg() if hasattr(offsets, "resolve_neg") else offsets)
     except Exception as error:  # of the array's own library
-        raise invalid(
-            f"{name} cannot be read ({first_line(error)}); it must be int32 [b+1], cumulative, first 0"
-        ) from error
+        raise invalid(f"{name} cannot be read ({first_line(error)}); it must be {_OFFSETS}") from error
+    if values.ndim == 0 and not hasattr(offsets, "shape"):
+        raise wrong_type(f"{name} is of type {type(offsets).__name__}; it must be {_OFFSETS}")
     if values.ndim != 1 or values.size < 1:
-        raise invalid(f"{name} has shape {list(values.shape)}; it must be int32 [b+1], cumulative, first 0")
+        raise invalid(f"{name} has shape {list(values.shape)}; it must be {_OFFSETS}")
     if values.dtype.kind not in "iu":
-        raise invalid(f"{name} has dtype {values.dtype}; it must be int32 [b+1], cumulative, first 0")
+        raise invalid(f"{name} has dtype {values.dtype}; it must be {_OFFSETS}")
     return int(numpy.diff(values).max(initial=0))
 
 

@@ -7,6 +7,7 @@ options are (`_core.Calls`): one like an earlier one writes no text, and costs l
 
 from __future__ import annotations
 
+import json
 import operator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -15,7 +16,7 @@ import numpy
 
 from . import _core
 from .arrays import as_kind, dtype_word, empty_like_kind, first_line, longest, on_gpu, shape_of
-from .errors import invalid, wrong_type
+from .errors import RegardError, invalid, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -76,42 +77,67 @@ _IMPLIES: dict[str, Any] = {
 }
 
 
+def _told_type(value: Any) -> str:
+    return f"of type {type(value).__name__}"
+
+
 def _told(value: Any) -> str:
     """A value in a message, on one short line."""
-    said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else f"of type {type(value).__name__}"
+    said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else _told_type(value)
     said = " ".join(said.split())
     return said if len(said) <= 100 else said[:100] + "..."
 
 
-def _plain(name: str, value: Any) -> Any:
+@lru_cache(maxsize=1)
+def _words() -> dict[str, str]:
+    """What each word of problem text takes, in words of Python."""
+    takes = {"": "True or False", "N": "a whole number", "X": "a number"}
+    rows = [row["word"].partition("=") for row in reversed(json.loads(_core.words()))]
+    return {word: takes.get(value, f"text such as {value.split('|')[:2][-1]!r}") for word, _, value in rows}
+
+
+def _taken(name: str, value: Any) -> str:
+    """What the word of that name takes. A word that is none is refused with the one that was probably meant."""
+    takes = _words().get(name)
+    if takes is None:
+        numbers = isinstance(value, (list, tuple)) and all(isinstance(number, (int, float)) for number in value)
+        _core.Problem(name + ("=" + ",".join(map(str, value)) if numbers else ""))
+    return takes or "a number, text, True or False"
+
+
+def _plain(name: str, value: Any, takes: str = "") -> Any:
     """The value of a word: text, a number or a switch, where it is NumPy's, too. Arrays have no truth value."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    _core.check_readable(name, value)
     try:
+        _core.check_readable(name, value)
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             return value.item()
         if hasattr(value, "__index__") and not hasattr(value, "shape"):
             return operator.index(value)
         if hasattr(value, "__float__") and not hasattr(value, "shape"):
             return float(value)
+        takes = takes or _taken(name, value)
+    except RegardError:
+        raise
     except Exception as error:  # such as a parameter that is not initialised yet
         raise invalid(f"{name} cannot be read: {first_line(error)}") from error
-    if name == "mask" and hasattr(value, "shape"):
-        raise invalid("mask is an array and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)")
-    raise wrong_type(f"{name} is of type {type(value).__name__}; it must be a number, text, True or False")
+    if name == "mask" and (hasattr(value, "shape") or isinstance(value, (list, tuple))):
+        kind = "an array" if hasattr(value, "shape") else _told_type(value)
+        raise invalid(f"mask is {kind} and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)")
+    raise wrong_type(f"{name} is {_told_type(value)}; it must be {takes}")
 
 
 def _whole(name: str, value: Any) -> int:
-    number = _plain(name, value)
+    number = _plain(name, value, "a whole number")
     if isinstance(number, bool) or not isinstance(number, int):
-        raise wrong_type(f"{name} has {_told(number)}; it must be a whole number")
+        raise wrong_type(f"{name} is {_told(number)}; it must be a whole number")
     return number
 
 
 def _mask_word(options: dict[str, Any]) -> str | None:
     """mask=..., from `mask` or from `causal`, `window` and `sink_tokens` together."""
-    causal = _plain("causal", options.pop("causal", False))
+    causal = _plain("causal", options.pop("causal", False), "True (bottom-right), 'top_left' or False")
     window = options.pop("window", None)
     sink_tokens = options.pop("sink_tokens", None)
     sink_tokens = 0 if sink_tokens is None else _whole("sink_tokens", sink_tokens)
@@ -129,7 +155,7 @@ def _mask_word(options: dict[str, Any]) -> str | None:
         left, right = (-1, -1) if window is None else window
     except Exception:
         raise invalid(f"window is {_told(window)}; it must be a pair (left, right), -1 for unbounded") from None
-    left, right = _whole("window", left), _whole("window", right)
+    left, right = _whole("window's left side", left), _whole("window's right side", right)
     if causal is not False:
         right = 0
     word = f"mask=window:{left},{right}" + (",top_left" if top_left else "")
