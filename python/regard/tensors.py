@@ -9,7 +9,7 @@ class Tensors(dict[str, Any]):
     """A dict that answers `==` with True or False, where an array on the other side would for each of its elements."""
 
     __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         return super().__eq__(other) is True
