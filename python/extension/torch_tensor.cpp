@@ -158,6 +158,18 @@ std::int64_t number(nb::handle object, PyObject* name) {
   return given.is_valid() ? PyLong_AsLongLong(given.ptr()) : -1;
 }
 
+/// The integers of a tuple; nothing where it has others.
+std::optional<std::vector<std::int64_t>> numbers(nb::handle tuple) {
+  if (!tuple.is_valid() || !PyTuple_Check(tuple.ptr())) return {};
+  std::vector<std::int64_t> result;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.ptr()); ++i) {
+    PyObject* const entry = PyTuple_GET_ITEM(tuple.ptr(), i);
+    if (!PyLong_Check(entry)) return {};
+    result.push_back(PyLong_AsLongLong(entry));
+  }
+  return result;
+}
+
 /// From the start of its storage to behind the last element, in bytes.
 std::int64_t reach(const ArrayView& view, std::int64_t offset) {
   std::int64_t elements = offset + 1;
@@ -176,6 +188,23 @@ bool has_memory(nb::handle array, const ArrayView& view, const Torch& torch) {
   if (!storage.is_valid()) return true;
   const std::int64_t bytes = number(storage, torch.nbytes), offset = number(array, torch.storage_offset);
   return bytes < 0 || offset < 0 || reach(view, offset) <= bytes;
+}
+
+/// The same of a tensor of any rank. What has no such numbers (sparse, not initialised yet, of sizes that are
+/// symbols) says so when it is read.
+bool has_memory(nb::handle tensor, const Torch& torch) {
+  const auto sizes = numbers(attribute(tensor, torch.shape));
+  if (!sizes || std::ranges::find(*sizes, 0) != sizes->end()) return true;
+  const auto strides = numbers(called(tensor, torch.stride));
+  if (!strides || strides->size() != sizes->size()) return true;
+  const nb::object storage = called(tensor, torch.untyped_storage);
+  if (!storage.is_valid()) return true;
+  const std::int64_t bytes = number(storage, torch.nbytes), offset = number(tensor, torch.storage_offset),
+                     element = number(tensor, torch.element_size);
+  std::int64_t elements = offset + 1;
+  for (std::size_t axis = 0; axis < sizes->size(); ++axis)
+    elements += ((*sizes)[axis] - 1) * (*strides)[axis];
+  return bytes < 0 || offset < 0 || element < 0 || elements * element <= bytes;
 }
 
 /// Outside of forward_ad.dual_level() no tensor has one.
@@ -203,18 +232,6 @@ bool read(nb::handle tuple, int rank, std::array<std::int64_t, 4>& to) {
     if (PyErr_Occurred() != nullptr) return false;
   }
   return true;
-}
-
-/// The integers of a tuple; nothing where it has others.
-std::optional<std::vector<std::int64_t>> numbers(nb::handle tuple) {
-  if (!tuple.is_valid() || !PyTuple_Check(tuple.ptr())) return {};
-  std::vector<std::int64_t> result;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.ptr()); ++i) {
-    PyObject* const entry = PyTuple_GET_ITEM(tuple.ptr(), i);
-    if (!PyLong_Check(entry)) return {};
-    result.push_back(PyLong_AsLongLong(entry));
-  }
-  return result;
 }
 
 /// What is wrong here, DLPack says: both give false.
@@ -285,23 +302,9 @@ bool is_nowhere(const void* data) {
 }
 
 bool has_memory_torch(nb::handle tensor) {
-  const Torch& torch = *loaded_torch();
-  const nb::object shape = attribute(tensor, torch.shape), strides = called(tensor, torch.stride),
-                   storage = called(tensor, torch.untyped_storage);
-  const auto sizes = numbers(shape), steps = numbers(strides);
-  // What has none of these (sparse, not initialised yet, of sizes that are symbols) says so when it is read.
-  bool known = sizes && steps && sizes->size() == steps->size() && storage.is_valid();
-  if (known && std::ranges::find(*sizes, 0) == sizes->end()) {
-    const std::int64_t bytes = number(storage, torch.nbytes), offset = number(tensor, torch.storage_offset),
-                       element = number(tensor, torch.element_size);
-    known = bytes >= 0 && offset >= 0 && element > 0;
-    std::int64_t elements = offset + 1;
-    for (std::size_t axis = 0; axis < sizes->size(); ++axis)
-      elements += ((*sizes)[axis] - 1) * (*steps)[axis];
-    if (known && elements * element > bytes) return false;
-  }
-  PyErr_Clear();
-  return true;
+  const bool has = has_memory(tensor, *loaded_torch());
+  PyErr_Clear();  // of what a subclass does not do
+  return has;
 }
 
 Flaw flaw_of_torch(nb::handle array, const ArrayView& view) {

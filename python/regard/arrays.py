@@ -174,6 +174,8 @@ def pack_bits(mask: Any) -> Any:
     if not of_torch:
         try:
             mask = numpy.asarray(mask)
+        except MemoryError:
+            raise
         except Exception as error:  # of the array's own library
             raise invalid(f"mask is no array of booleans ({first_line(error)})") from error
     if str(mask.dtype).rpartition(".")[2] != "bool":
@@ -187,6 +189,8 @@ def pack_bits(mask: Any) -> Any:
     if of_torch:
         try:
             return _packed_by_torch(torch, mask, words)
+        except (MemoryError, torch.cuda.OutOfMemoryError):
+            raise
         except Exception as error:  # such as a subclass that does not do all of it
             raise invalid(f"mask cannot be packed by PyTorch: {first_line(error)}") from error
     packed = numpy.zeros((*leading, 4 * words), numpy.uint8)
