@@ -145,7 +145,12 @@ bool Calls::takes(nb::handle q) {
 
 nb::object Calls::again(const std::string& pass, const nb::dict& inputs, const nb::dict& options) {
   const std::optional<Given> given = given_by(pass, inputs, options);
-  if (!given) return nb::none();
+  if (!given) {
+    refuse_traced(inputs);
+    refuse_traced(options);
+    return nb::none();
+  }
+  if (torch_is_tracing()) refuse_traced("q");
   const auto found = known_.find(given->key);
   if (found == known_.end()) return nb::none();
   const std::shared_ptr<const Known> known = found->second;

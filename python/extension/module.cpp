@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "calls.h"
 #include "compiler.h"
 #include "plan.h"
@@ -51,8 +52,19 @@ NB_MODULE(_core, module) {
   module.def("empty", &empty, nb::arg("shape"), nb::arg("dtype"), nb::arg("zeros"),
              nb::sig("def empty(shape: collections.abc.Sequence[int], dtype: str, zeros: bool) -> object"),
              "A new aligned array for any DLPack consumer.");
-  module.def("on_gpu", &on_gpu, nb::arg("array").none(), nb::sig("def on_gpu(array: object) -> bool"),
-             "Whether an array lies on a GPU.");
+  module.def(
+      "printable", [](const std::string& sentence) { return regard::printable(sentence); },
+      nb::arg("sentence"), nb::sig("def printable(sentence: str) -> str"),
+      "With escapes in place of what a terminal does not show.");
+  module.def(
+      "on_gpu", [](const std::string& name, nb::handle array) { return on_gpu(array, name.c_str()); },
+      nb::arg("name"), nb::arg("array").none(), nb::sig("def on_gpu(name: str, array: object) -> bool"),
+      "Whether an array lies on a GPU; the name is for messages.");
+  module.def(
+      "check_readable",
+      [](const std::string& name, nb::handle value) { check_readable(value, name.c_str()); }, nb::arg("name"),
+      nb::arg("value").none(), nb::sig("def check_readable(name: str, value: object) -> None"),
+      "Refuses a tensor of PyTorch whose elements cannot be read.");
   module.def(
       "eagerly", &call_eagerly, nb::arg("function"), nb::arg("arguments"),
       nb::sig("def eagerly(function: collections.abc.Callable[..., typing.Any], *arguments: object) -> "

@@ -31,6 +31,7 @@ void* stream_of(nb::handle stream, nb::handle q) {
   if (nb::hasattr(given, "cuda_stream")) given = given.attr("cuda_stream");
   if (nb::hasattr(given, "__cuda_stream__"))
     given = nb::borrow(nb::cast<nb::tuple>(given.attr("__cuda_stream__")())[1]);
+  check_readable(given, "stream");
   std::uintptr_t address = 0;
   if (PyBool_Check(given.ptr()) != 0 || !nb::try_cast(given, address)) {
     raise(REGARD_INVALID,
@@ -42,6 +43,7 @@ void* stream_of(nb::handle stream, nb::handle q) {
 }
 
 void bind(Binding& binding, nb::handle seed, nb::handle offset, const nb::dict& tensors) {
+  refuse_traced(tensors);
   binding.bind(tensors);
   // Arrays look like an index too, but have a length, which NumPy's numbers have not.
   const bool number = PyIndex_Check(seed.ptr()) != 0 && !nb::hasattr(seed, "__len__");
@@ -195,9 +197,17 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
                 self.type(), nb::make_tuple(plan.problem(), options.target, options.family, options.threads));
           },
           nb::sig("def __reduce__(self) -> tuple[type, tuple[object, ...]]"))
+      // Answered here, as arrays would answer for each of their elements.
+      .def(
+          "__eq__", [](nb::handle self, nb::handle other) { return self.is(other); }, nb::arg("other").none(),
+          nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def(
+          "__hash__", [](nb::handle self) { return reinterpret_cast<std::intptr_t>(self.ptr()) >> 4; },
+          nb::sig("def __hash__(self) -> int"))
       .def("__repr__", [](const Plan& plan) {
         return "regard.Plan('" + nb::cast<const Problem&>(plan.problem()).text() + "')";
       });
+  answers_arrays(module.attr("Plan"));
 
   module.def(
       "explain",

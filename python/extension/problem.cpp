@@ -37,6 +37,17 @@ TensorSpec spec_of(regard_role role, regard_use use, const regard_tensor& tensor
   return spec;
 }
 
+/// A value as Python writes it.
+std::string written(nb::handle value, const char* name) {
+  check_readable(value, name);
+  const nb::object text = nb::steal(PyObject_Str(value.ptr()));
+  if (!text.is_valid()) {
+    nb::python_error error;
+    raise_from(error, REGARD_INVALID, std::string(name) + " is " + type_of(value) + " and cannot be written");
+  }
+  return text_of(text, name);
+}
+
 /// Canonical text names the layout where it is not the usual one.
 std::string_view layout_of(std::string_view text) {
   constexpr std::string_view word = " layout=";
@@ -69,17 +80,17 @@ regard_problem* Problem::parse(std::string text, const nb::dict& words) {
     if (value.is(nb::handle(Py_True)))
       text += key;
     else if (key == "dtype")  // problem text has bare words for dtype and pass
-      text += text_of(nb::str(value), "dtype");
+      text += written(value, "dtype");
     else
-      text += key + "=" + text_of(nb::str(value), key.c_str());
+      text += key + "=" + written(value, key.c_str());
   }
   regard_problem* problem = nullptr;
   check(regard_problem_parse(text.c_str(), &problem));
   return problem;
 }
 
-nb::dict Problem::tensors() const {
-  nb::dict result;
+nb::object Problem::tensors() const {
+  nb::object result = nb::module_::import_("regard.tensors").attr("Tensors")();
   for (int index = 0; index < REGARD_ROLE_COUNT; ++index) {
     const auto role = static_cast<regard_role>(index);
     regard_use use = REGARD_UNUSED;
@@ -180,6 +191,8 @@ no sense.)")
           "__reduce__",
           [](nb::object self) { return nb::make_tuple(self.type(), nb::make_tuple(self.attr("text"))); },
           nb::sig("def __reduce__(self) -> tuple[type, tuple[str]]"));
+  answers_arrays(module.attr("TensorSpec"));
+  answers_arrays(module.attr("Problem"));
 }
 
 }  // namespace regard::python

@@ -40,7 +40,7 @@ class Problem {
   std::string text() const { return regard_problem_text(handle()); }
   std::string json() const { return regard_problem_json(handle()); }
   double flops() const { return regard_problem_flops(handle()); }
-  nb::dict tensors() const;
+  nb::object tensors() const;
 
  private:
   std::unique_ptr<regard_problem, void (*)(regard_problem*)> handle_;

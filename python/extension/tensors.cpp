@@ -80,18 +80,29 @@ bool stands_for(nb::dlpack::dtype type, const DTypeRow& expected) {
   return type.bits == expected.bits && type.lanes == 1 && ((integer && needs_storage) || byte_flag);
 }
 
-regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, const char* name) {
+regard_dtype dtype_of(nb::dlpack::dtype type, const DTypeRow& expected, regard_role role) {
   if (stands_for(type, expected)) return expected.dtype;
   for (const DTypeRow& row : dtypes)
     if (static_cast<std::uint8_t>(row.code) == type.code && row.bits == type.bits && type.lanes == 1)
       return row.dtype;
   const char* advice = "";
-  if (static_cast<dtype_code>(type.code) == dtype_code::Bool)
+  const bool boolean = static_cast<dtype_code>(type.code) == dtype_code::Bool;
+  if (boolean && (role == REGARD_BITS || role == REGARD_BIAS))
     advice = "; of a boolean mask regard.pack_bits(mask) makes what bits= takes";
-  else if (expected.dtype == REGARD_INT32)
+  else if (!boolean && expected.dtype == REGARD_INT32)
     advice = "; convert it first, as PyTorch's x.to(torch.int32) does";
-  raise(REGARD_INVALID, std::string(name) + " has dtype " + describe(type) + " where the problem takes " +
-                            expected.word + advice);
+  raise(REGARD_INVALID, std::string(regard_role_name(role)) + " has dtype " + describe(type) +
+                            " where the problem takes " + expected.word + advice);
+}
+
+/// Raises what the array itself does.
+bool says_gpu(nb::handle array) {
+  if (const std::optional<bool> known = torch_on_gpu(array)) return *known;
+  if (!nb::hasattr(array, "__dlpack_device__")) return is_cuda_array(array);
+  const nb::object pair = array.attr("__dlpack_device__")();
+  const nb::object device = nb::steal(PyNumber_Long(nb::object(pair[0]).ptr()));
+  if (!device.is_valid()) throw nb::python_error();
+  return PyLong_AsLong(device.ptr()) == nb::device::cuda::value;
 }
 
 /// The producer's own reason: "BufferError: ...", without a line's end or a stop.
@@ -208,10 +219,15 @@ nb::object array_of_list(nb::handle list, const char* name) {
     raise_from(error, REGARD_INVALID, std::string(name) + " is a list that is no array of numbers");
   }
   const nb::object type = array.attr("dtype"), kind = type.attr("kind");
-  const bool whole = nb::cast<std::string>(kind) == "i" || nb::cast<std::size_t>(array.attr("size")) == 0;
+  const std::string letter = nb::cast<std::string>(kind);
+  const bool whole = letter == "i" || nb::cast<std::size_t>(array.attr("size")) == 0;
   if (!whole)
-    raise(REGARD_INVALID, std::string(name) + " is a list of " + nb::cast<std::string>(nb::str(type)) +
-                              "; it must hold whole numbers of 32 bits");
+    raise(REGARD_INVALID,
+          std::string(name) + " is a list of " +
+              (letter == "U" || letter == "S"   ? "text"
+               : letter == "O" || letter == "u" ? "values that are no numbers or do not fit in 64 bits"
+                                                : nb::cast<std::string>(nb::str(type))) +
+              "; it must hold whole numbers of 32 bits");
   return array.attr("astype")("int64");
 }
 
@@ -234,8 +250,8 @@ void refuse_flaw(const ArrayView& view, const char* name) {
   if (view.flaw == Flaw::no_memory || (is_nowhere(view.data) && !is_empty(view)))
     raise(REGARD_INVALID,
           said + " has shape " + shape_of(view) +
-              " and no memory for all of it: its storage was freed or cut, or it is an array without " +
-              "data, such as a fake or meta one; pass one that holds its elements");
+              " and its memory does not cover all of it: its storage was freed or cut, or it is an array " +
+              "without data, such as a fake or meta one; pass one that holds its elements");
 }
 
 alignas(64) char nothing[64];  // what empty arrays without memory point to: a null pointer would mean absent
@@ -276,15 +292,38 @@ bool follows_layout(regard_role role, int rank) {
   return sequence && rank == 4;
 }
 
-bool on_gpu(nb::handle array) {
-  if (const std::optional<bool> known = torch_on_gpu(array)) return *known;
-  if (!nb::hasattr(array, "__dlpack_device__")) return is_cuda_array(array);
-  const nb::object device = array.attr("__dlpack_device__")();
-  return nb::cast<int>(nb::int_(device[0])) == nb::device::cuda::value;
+void refuse_traced(const nb::dict& named) {
+  const bool tracing = torch_is_tracing();
+  for (auto [name, value] : named)
+    if ((tracing && is_torch(value)) || is_torch_proxy(value))
+      refuse_traced(text_of(name, "a tensor's name").c_str());
+}
+
+void refuse_traced(const char* name) {
+  raise(REGARD_INVALID, std::string(name) +
+                            " is given while PyTorch traces (by torch.jit.trace, torch.export, make_fx or "
+                            "symbolic_trace), and its graph would lose this call: make the call outside of "
+                            "what is traced, or use torch.compile, which leaves the call as it is");
+}
+
+bool on_gpu(nb::handle array, const char* name) {
+  try {
+    return says_gpu(array);
+  } catch (nb::python_error&) {
+    refuse_array(array, name);
+  }
+}
+
+void check_readable(nb::handle value, const char* name) {
+  if (is_torch_proxy(value)) refuse_traced(name);
+  if (is_torch(value) && !has_memory_torch(value))
+    raise(REGARD_INVALID, std::string(name) +
+                              " is a tensor whose memory does not cover all of it: its storage was freed or "
+                              "cut; pass one that holds its elements");
 }
 
 nb::object exportable(nb::handle array) {
-  if (on_gpu(array)) return array.attr("__dlpack__")(nb::arg("stream") = -1);
+  if (says_gpu(array)) return array.attr("__dlpack__")(nb::arg("stream") = -1);
   if (!nb::hasattr(array, "dtype") || !nb::hasattr(array, "view")) return nb::borrow(array);
   nb::object type = array.attr("dtype");
   if (!nb::hasattr(type, "kind") || nb::cast<std::string>(nb::str(type.attr("kind"))) != "V")
@@ -317,6 +356,9 @@ void Binding::bind(regard_role role, nb::handle array) {
   const bool written = expected.use == REGARD_OUTPUT || expected.use == REGARD_INPUT_OUTPUT;
   if (expected.dtype == REGARD_INT32 && (PyList_Check(array.ptr()) != 0 || PyTuple_Check(array.ptr()) != 0))
     array = made_.emplace_back(array_of_list(array, name));
+  else if (expected.dtype == REGARD_INT32 && !nb::ndarray_check(array) && !is_cuda_array(array))
+    raise_type(std::string(name) + " is " + type_of(array) +
+               "; it must be an array or a list of whole numbers");
   bind(role, view_of(array, name, written));
 }
 
@@ -338,7 +380,7 @@ void Binding::bind(regard_role role, const ArrayView& given) {
   regard_tensor& tensor = arguments_.tensor[role];
   tensor.data = view.data;
   if (tensor.data == nullptr) tensor.data = nothing;
-  tensor.dtype = dtype_of(view.type, expected, name);
+  tensor.dtype = dtype_of(view.type, expected, role);
   tensor.rank = view.rank;
   const bool reordered = follows_layout(role, view.rank);
   for (int axis = 0; axis < view.rank; ++axis) {
@@ -392,7 +434,7 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
   const bool torch = is_torch(array);
   if (torch && is_lazy_torch(array)) {
     // On a GPU the copy would be made in PyTorch's stream, and the call may run in another one.
-    if (written || on_gpu(array))
+    if (written || on_gpu(array, name))
       raise(REGARD_INVALID,
             std::string(name) +
                 " has PyTorch's negative or conjugate bit, by which other numbers are read than its "

@@ -74,8 +74,17 @@ class Binding {
 const char* dtype_word(regard_dtype dtype);
 regard_dtype dtype_from_word(std::string_view word);
 
-/// Whether an array says that it lies on a GPU.
-bool on_gpu(nb::handle array);
+/// Whether an array says that it lies on a GPU; the name is for the sentence where it does not answer.
+bool on_gpu(nb::handle array, const char* name);
+
+/// Refuses a tensor of PyTorch whose elements PyTorch or NumPy would read where there is no memory, and what
+/// stands for a tensor that is not there yet. For whatever is read by others than the kernels.
+void check_readable(nb::handle value, const char* name);
+
+/// Refuses what a graph that PyTorch records would lose: it would hold the results of this one call, or
+/// memory that nobody fills.
+void refuse_traced(const nb::dict& named);
+[[noreturn]] void refuse_traced(const char* name);
 
 /// An array as DLPack takes it. ml_dtypes' NumPy arrays have types that neither DLPack nor the buffer
 /// protocol of NumPy exports; what lies on a GPU is taken without a wait (stream -1), as the caller's stream

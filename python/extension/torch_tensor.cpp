@@ -42,10 +42,17 @@ struct Torch {
   PyObject* empty_like;
   PyObject* uint8;
   PyObject* forward_gradients;  // the module
+  // Functions, nullptr where this version has none.
+  PyObject *tracing_state, *function_mode_enabled, *count_of_dispatch_modes;
   // Interned names.
-  PyObject *current_level, *data_ptr, *dtype, *is_conj, *is_cpu, *is_cuda, *is_neg, *layout, *nbytes,
-      *new_empty, *new_zeros, *requires_grad, *shape, *storage_offset, *stride, *unpack_dual,
+  PyObject *current_level, *data_ptr, *dtype, *element_size, *is_conj, *is_cpu, *is_cuda, *is_neg, *layout,
+      *nbytes, *new_empty, *new_zeros, *requires_grad, *shape, *storage_offset, *stride, *unpack_dual,
       *untyped_storage;
+
+  static PyObject* function(nb::handle module, const char* name) {
+    const nb::object found = nb::getattr(module, name, nb::none());
+    return found.is_none() ? nullptr : nb::object(found).release().ptr();
+  }
 
   explicit Torch(nb::module_ module)
       : tensor(nb::object(module.attr("Tensor")).release().ptr()),
@@ -55,9 +62,13 @@ struct Torch {
         empty_like(nb::object(module.attr("empty_like")).release().ptr()),
         uint8(nb::object(module.attr("uint8")).release().ptr()),
         forward_gradients(nb::module_::import_("torch.autograd.forward_ad").release().ptr()),
+        tracing_state(function(module.attr("_C"), "_get_tracing_state")),
+        function_mode_enabled(function(module.attr("_C"), "_is_torch_function_mode_enabled")),
+        count_of_dispatch_modes(function(module.attr("_C"), "_len_torch_dispatch_stack")),
         current_level(PyUnicode_InternFromString("_current_level")),
         data_ptr(PyUnicode_InternFromString("data_ptr")),
         dtype(PyUnicode_InternFromString("dtype")),
+        element_size(PyUnicode_InternFromString("element_size")),
         is_conj(PyUnicode_InternFromString("is_conj")),
         is_cpu(PyUnicode_InternFromString("is_cpu")),
         is_cuda(PyUnicode_InternFromString("is_cuda")),
@@ -147,6 +158,18 @@ std::int64_t number(nb::handle object, PyObject* name) {
   return given.is_valid() ? PyLong_AsLongLong(given.ptr()) : -1;
 }
 
+/// The integers of a tuple; nothing where it has others.
+std::optional<std::vector<std::int64_t>> numbers(nb::handle tuple) {
+  if (!tuple.is_valid() || !PyTuple_Check(tuple.ptr())) return {};
+  std::vector<std::int64_t> result;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.ptr()); ++i) {
+    PyObject* const entry = PyTuple_GET_ITEM(tuple.ptr(), i);
+    if (!PyLong_Check(entry)) return {};
+    result.push_back(PyLong_AsLongLong(entry));
+  }
+  return result;
+}
+
 /// From the start of its storage to behind the last element, in bytes.
 std::int64_t reach(const ArrayView& view, std::int64_t offset) {
   std::int64_t elements = offset + 1;
@@ -165,6 +188,23 @@ bool has_memory(nb::handle array, const ArrayView& view, const Torch& torch) {
   if (!storage.is_valid()) return true;
   const std::int64_t bytes = number(storage, torch.nbytes), offset = number(array, torch.storage_offset);
   return bytes < 0 || offset < 0 || reach(view, offset) <= bytes;
+}
+
+/// The same of a tensor of any rank. What has no such numbers (sparse, not initialised yet, of sizes that are
+/// symbols) says so when it is read.
+bool has_memory(nb::handle tensor, const Torch& torch) {
+  const auto sizes = numbers(attribute(tensor, torch.shape));
+  if (!sizes || std::ranges::find(*sizes, 0) != sizes->end()) return true;
+  const auto strides = numbers(called(tensor, torch.stride));
+  if (!strides || strides->size() != sizes->size()) return true;
+  const nb::object storage = called(tensor, torch.untyped_storage);
+  if (!storage.is_valid()) return true;
+  const std::int64_t bytes = number(storage, torch.nbytes), offset = number(tensor, torch.storage_offset),
+                     element = number(tensor, torch.element_size);
+  std::int64_t elements = offset + 1;
+  for (std::size_t axis = 0; axis < sizes->size(); ++axis)
+    elements += ((*sizes)[axis] - 1) * (*strides)[axis];
+  return bytes < 0 || offset < 0 || element < 0 || elements * element <= bytes;
 }
 
 /// Outside of forward_ad.dual_level() no tensor has one.
@@ -261,6 +301,12 @@ bool is_nowhere(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) < first_page;
 }
 
+bool has_memory_torch(nb::handle tensor) {
+  const bool has = has_memory(tensor, *loaded_torch());
+  PyErr_Clear();  // of what a subclass does not do
+  return has;
+}
+
 Flaw flaw_of_torch(nb::handle array, const ArrayView& view) {
   const Flaw flaw = flaw_of(array, view, *loaded_torch());
   PyErr_Clear();  // of what a subclass does not do
@@ -323,6 +369,36 @@ nb::object torch_bytes(nb::handle like, std::int64_t bytes, void*& address) {
   if (!number.is_valid()) throw nb::python_error();
   address = PyLong_AsVoidPtr(number.ptr());
   return memory;
+}
+
+bool torch_is_tracing() {
+  const Torch* const torch = loaded_torch();
+  if (torch == nullptr) return false;
+  const auto answer = [](PyObject* function, PyObject* otherwise) {
+    if (function == nullptr) return nb::borrow(otherwise);
+    nb::object given = nb::steal(PyObject_CallNoArgs(function));
+    if (!given.is_valid()) throw nb::python_error();
+    return given;
+  };
+  if (!answer(torch->tracing_state, Py_None).is_none()) return true;
+  // Which modes are on costs more to ask than whether any is. Before dispatch the tracer's is a function
+  // mode.
+  if (answer(torch->function_mode_enabled, Py_False).ptr() == Py_False &&
+      PyObject_IsTrue(answer(torch->count_of_dispatch_modes, Py_False).ptr()) == 0)
+    return false;
+  PyObject* const tracer =
+      PyDict_GetItemString(PyImport_GetModuleDict(), "torch.fx.experimental.proxy_tensor");
+  return tracer != nullptr && nb::hasattr(tracer, "get_proxy_mode") &&
+         !nb::handle(tracer).attr("get_proxy_mode")().is_none();
+}
+
+bool is_torch_proxy(nb::handle value) {
+  PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.fx.proxy");
+  if (module == nullptr || !nb::hasattr(module, "Proxy")) return false;
+  const nb::object proxy = nb::handle(module).attr("Proxy");
+  // By its type: a proxy answers every question about itself with another proxy.
+  return PyType_Check(proxy.ptr()) != 0 &&
+         PyType_IsSubtype(Py_TYPE(value.ptr()), reinterpret_cast<PyTypeObject*>(proxy.ptr())) != 0;
 }
 
 bool is_torch(nb::handle array) {

@@ -39,6 +39,8 @@ std::optional<ArrayView> view_of_torch(nb::handle array, bool fresh = false);
 
 /// What DLPack does not say of a tensor, plain or of a subclass, whose view has this shape and these strides.
 Flaw flaw_of_torch(nb::handle array, const ArrayView& view);
+/// Whether the memory of a tensor of any rank covers its elements: PyTorch reads them without a look at that.
+bool has_memory_torch(nb::handle tensor);
 /// Whether elements are read negated or conjugated, which DLPack does not say either.
 bool is_lazy_torch(nb::handle array);
 /// A tensor of the elements as they are read.
@@ -46,6 +48,12 @@ nb::object resolved_torch(nb::handle lazy);
 
 /// Whether this is a tensor of PyTorch, plain or of a subclass.
 bool is_torch(nb::handle array);
+
+/// Whether PyTorch records calls on tensors into a graph now (torch.jit.trace, make_fx, torch.export), which
+/// knows no call of ours. Under torch.compile it does not: there a call is left out of the graphs.
+bool torch_is_tracing();
+/// Whether this stands for a tensor that is not there yet, as torch.fx.symbolic_trace passes.
+bool is_torch_proxy(nb::handle value);
 
 /// PyTorch's current stream of that GPU, where its version says so in C.
 std::optional<void*> torch_stream(int device_number);

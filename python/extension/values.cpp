@@ -1,12 +1,14 @@
 #include "values.h"
 
 #include "status.h"
+#include "tensors.h"
 
 namespace regard::python {
 namespace {
 
 template <class Number>
 Number whole_of(nb::handle value, const char* name, const char* range) {
+  check_readable(value, name);
   // To Python True is 1, but here it is a slip.
   const nb::object whole =
       PyBool_Check(value.ptr()) != 0 ? nb::object() : nb::steal(PyNumber_Index(value.ptr()));
@@ -22,6 +24,10 @@ Number whole_of(nb::handle value, const char* name, const char* range) {
 }
 
 }  // namespace
+
+void answers_arrays(nb::handle type) {
+  type.attr("__array_ufunc__") = nb::none();
+}
 
 std::string type_of(nb::handle value) {
   return "of type " + nb::cast<std::string>(nb::str(value.type().attr("__name__")));

@@ -20,6 +20,10 @@ std::optional<std::string> optional_text_of(nb::handle value, const char* name);
 std::uint64_t unsigned_of(nb::handle value, const char* name);
 int int_of(nb::handle value, const char* name);
 
+/// Objects of this type answer == themselves also where a NumPy array is on the left, which would compare
+/// each of its elements.
+void answers_arrays(nb::handle type);
+
 /// "of type list", for sentences.
 std::string type_of(nb::handle value);
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy
 
 from . import _core
-from .errors import InvalidError
+from .errors import invalid, wrong_type
 
 # Names of floating-point types in NumPy, ml_dtypes, PyTorch and JAX, and the words of problem text.
 _WORDS = {
@@ -34,8 +34,12 @@ _TORCH = {word: name for name, word in _WORDS.items()} | {"uint8": "uint8"}
 _word_of_dtype: dict[Any, str] = {}  # dtype objects seen before
 
 
+def first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
 def _no_array(name: str, array: Any) -> NoReturn:
-    raise TypeError(
+    raise wrong_type(
         f"{name} must be a NumPy array, another DLPack array or one that has __cuda_array_interface__, and is of type "
         f"{type(array).__name__}"
     ) from None
@@ -56,14 +60,14 @@ def shape_of(name: str, array: Any, rank: int = 0, meaning: str = "") -> tuple[i
     except AttributeError:
         shape = numpy.shape(array) if isinstance(array, (list, tuple)) else _interface(name, array)["shape"]
     except Exception as error:  # such as a nested tensor of PyTorch, or a parameter that is not initialised yet
-        raise InvalidError(f"{name} is an array without a shape: {str(error).partition(chr(10))[0]}") from error
+        raise invalid(f"{name} is an array without a shape: {first_line(error)}") from error
     for size in shape:
         if not isinstance(size, (int, numpy.integer)):
-            raise InvalidError(
+            raise invalid(
                 f"{name} has shape {list(shape)}; sizes must be whole numbers, which nested tensors do not have"
             )
     if rank and len(shape) != rank:
-        raise InvalidError(f"{name} has shape {list(shape)}; it must be {meaning}")
+        raise invalid(f"{name} has shape {list(shape)}; it must be {meaning}")
     return shape  # type: ignore[no-any-return]
 
 
@@ -84,7 +88,7 @@ def dtype_word(name: str, array: Any) -> str:
             advice = "pass dtype='bf16' or dtype='fp8'"
         elif text.startswith("|V"):
             advice = "raw types do not tell: pass bfloat16 as uint16 with dtype='bf16'"
-        raise InvalidError(
+        raise invalid(
             f"{name} has dtype {text}; attention takes float32, bfloat16, float16, float8_e4m3fn and float8_e5m2: "
             f"{advice}"
         )
@@ -96,9 +100,9 @@ def is_numpy(array: Any) -> bool:
     return isinstance(array, numpy.ndarray)
 
 
-def on_gpu(array: Any) -> bool:
+def on_gpu(name: str, array: Any) -> bool:
     """Whether an array lies on a GPU."""
-    return not is_numpy(array) and _core.on_gpu(array)
+    return not is_numpy(array) and _core.on_gpu(name, array)
 
 
 def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -> Any:
@@ -106,9 +110,9 @@ def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -
     if hasattr(like, "new_empty"):  # PyTorch
         dtype = like.dtype if spec.dtype == word else getattr(sys.modules["torch"], _TORCH[spec.dtype])
         return like.new_zeros(spec.shape, dtype=dtype) if zeros else like.new_empty(spec.shape, dtype=dtype)
-    if on_gpu(like):
+    if on_gpu("q", like):
         kind = type(like).__name__
-        raise InvalidError(f"outputs for {kind} arrays on a GPU must be given: pass out= and lse= arrays")
+        raise invalid(f"outputs for {kind} arrays on a GPU must be given: pass out= and lse= arrays")
     if not is_numpy(like):
         return _core.empty(spec.shape, spec.dtype, zeros)
     dtype = like.dtype if spec.dtype == word else _STORAGE[spec.dtype]
@@ -125,16 +129,32 @@ def as_kind(like: Any, memory: Any) -> Any:
     return library.from_dlpack(memory) if hasattr(library, "from_dlpack") else memory
 
 
+_OFFSETS = "an array or a list of whole numbers, int32 [b+1], cumulative, first 0"
+
+
 def longest(name: str, offsets: Any) -> int:
     """The longest sequence of cumulative offsets."""
-    if on_gpu(offsets):
-        raise InvalidError(f"{name} lies on a GPU, and looking at it would wait: give sq and sk, the longest sequences")
-    values = numpy.asarray(offsets)
+    if on_gpu(name, offsets):
+        raise invalid(f"{name} lies on a GPU, and looking at it would wait: give sq and sk, the longest sequences")
+    _core.check_readable(name, offsets)
+    try:
+        values = numpy.asarray(offsets.resolve_neg() if hasattr(offsets, "resolve_neg") else offsets)
+    except Exception as error:  # of the array's own library
+        raise invalid(f"{name} cannot be read ({first_line(error)}); it must be {_OFFSETS}") from error
+    if values.ndim == 0 and not hasattr(offsets, "shape"):
+        raise wrong_type(f"{name} is of type {type(offsets).__name__}; it must be {_OFFSETS}")
     if values.ndim != 1 or values.size < 1:
-        raise InvalidError(f"{name} has shape {list(values.shape)}; it must be int32 [b+1], cumulative, first 0")
+        raise invalid(f"{name} has shape {list(values.shape)}; it must be {_OFFSETS}")
     if values.dtype.kind not in "iu":
-        raise InvalidError(f"{name} has dtype {values.dtype}; it must be int32 [b+1], cumulative, first 0")
+        raise invalid(f"{name} has dtype {values.dtype}; it must be {_OFFSETS}")
     return int(numpy.diff(values).max(initial=0))
+
+
+def _packed_by_torch(torch: Any, mask: Any, words: int) -> Any:
+    *leading, keys = mask.shape
+    bits = torch.nn.functional.pad(mask.to(torch.uint8), (0, 32 * words - keys)).reshape(*leading, 4 * words, 8)
+    weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=mask.device)
+    return (bits * weights).sum(-1, dtype=torch.uint8).view(torch.uint32)
 
 
 def pack_bits(mask: Any) -> Any:
@@ -148,22 +168,31 @@ def pack_bits(mask: Any) -> Any:
 
     Raises InvalidError for another dtype: scores to be added are a `bias`.
     """
+    _core.check_readable("mask", mask)
     torch: Any = sys.modules.get("torch")
     of_torch = torch is not None and isinstance(mask, torch.Tensor)
     if not of_torch:
-        mask = numpy.asarray(mask)
+        try:
+            mask = numpy.asarray(mask)
+        except MemoryError:
+            raise
+        except Exception as error:  # of the array's own library
+            raise invalid(f"mask is no array of booleans ({first_line(error)})") from error
     if str(mask.dtype).rpartition(".")[2] != "bool":
-        raise InvalidError(f"mask has dtype {mask.dtype}; pack_bits takes booleans, and scores to be added are a bias")
+        raise invalid(f"mask has dtype {mask.dtype}; pack_bits takes booleans, and scores to be added are a bias")
     if mask.ndim < 1:
-        raise InvalidError("mask is a single boolean; pack_bits takes bool [..., sq, sk]")
+        raise invalid("mask is a single boolean; pack_bits takes bool [..., sq, sk]")
     *leading, keys = mask.shape
     words = -(-keys // 32)
     if of_torch and words == 0:
         return mask.new_empty((*leading, 0), dtype=torch.uint32)
     if of_torch:
-        bits = torch.nn.functional.pad(mask.to(torch.uint8), (0, 32 * words - keys)).reshape(*leading, 4 * words, 8)
-        weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=mask.device)
-        return (bits * weights).sum(-1, dtype=torch.uint8).view(torch.uint32)
+        try:
+            return _packed_by_torch(torch, mask, words)
+        except (MemoryError, torch.cuda.OutOfMemoryError):
+            raise
+        except Exception as error:  # such as a subclass that does not do all of it
+            raise invalid(f"mask cannot be packed by PyTorch: {first_line(error)}") from error
     packed = numpy.zeros((*leading, 4 * words), numpy.uint8)
     packed[..., : -(-keys // 8)] = numpy.packbits(mask, axis=-1, bitorder="little")
     return packed.view(numpy.uint32)

@@ -7,6 +7,7 @@ options are (`_core.Calls`): one like an earlier one writes no text, and costs l
 
 from __future__ import annotations
 
+import json
 import operator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import numpy
 
 from . import _core
-from .arrays import as_kind, dtype_word, empty_like_kind, longest, on_gpu, shape_of
-from .errors import InvalidError
+from .arrays import as_kind, dtype_word, empty_like_kind, first_line, longest, on_gpu, shape_of
+from .errors import RegardError, invalid, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,7 +45,7 @@ _calls = _core.Calls()
 def _bias_word(bias: Any) -> str:
     shape = shape_of("bias", bias)
     if not 1 <= len(shape) <= 4:
-        raise InvalidError(f"bias has shape {list(shape)}; it must be [1|b, 1|hq, 1|sq, sk]")
+        raise invalid(f"bias has shape {list(shape)}; it must be [1|b, 1|hq, 1|sq, sk]")
     of_batch, of_head = ([1] * (4 - len(shape)) + list(shape))[:2]
     return "bias=" + ("1" if of_batch == 1 else "b") + ("1" if of_head == 1 else "h")
 
@@ -53,7 +54,7 @@ def _refuse_gradient_of_broadcast(bias: Any, spec: _core.TensorSpec) -> None:
     """A gradient is summed over batch and heads, and over nothing else."""
     shape = shape_of("bias", bias)
     if len(shape) < 4 or shape[2] == 1 != spec.shape[2]:
-        raise InvalidError(
+        raise invalid(
             f"bias has shape {list(shape)} and its gradient a row for each query: pass it expanded to [1|b, 1|hq, sq, "
             "sk] and sum grad_bias over what was expanded"
         )
@@ -76,67 +77,85 @@ _IMPLIES: dict[str, Any] = {
 }
 
 
+def _told_type(value: Any) -> str:
+    return f"of type {type(value).__name__}"
+
+
 def _told(value: Any) -> str:
     """A value in a message, on one short line."""
-    said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else f"of type {type(value).__name__}"
+    said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else _told_type(value)
     said = " ".join(said.split())
     return said if len(said) <= 100 else said[:100] + "..."
 
 
-def _refuse_unknown(name: str) -> None:
-    """Of a name that is no word of a problem, as those of other libraries are, its error says which word is meant."""
-    try:
-        _core.Problem(name)
-    except InvalidError as error:
-        if str(error).startswith("unknown word"):
-            raise
+@lru_cache(maxsize=1)
+def _words() -> dict[str, str]:
+    """What each word of problem text takes, in words of Python."""
+    takes = {"": "True or False", "N": "a whole number", "X": "a number"}
+    rows = [row["word"].partition("=") for row in reversed(json.loads(_core.words()))]
+    return {word: takes.get(value, f"text such as {value.split('|')[:2][-1]!r}") for word, _, value in rows}
 
 
-def _plain(name: str, value: Any) -> Any:
+def _taken(name: str, value: Any) -> str:
+    """What the word of that name takes. A word that is none is refused with the one that was probably meant."""
+    takes = _words().get(name)
+    if takes is None:
+        numbers = isinstance(value, (list, tuple)) and all(isinstance(number, (int, float)) for number in value)
+        _core.Problem(name + ("=" + ",".join(map(str, value)) if numbers else ""))
+    return takes or "a number, text, True or False"
+
+
+def _plain(name: str, value: Any, takes: str = "") -> Any:
     """The value of a word: text, a number or a switch, where it is NumPy's, too. Arrays have no truth value."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return value.item()
-    if hasattr(value, "__index__") and not hasattr(value, "shape"):
-        return operator.index(value)
-    if hasattr(value, "__float__") and not hasattr(value, "shape"):
-        return float(value)
-    if name == "mask" and hasattr(value, "shape"):
-        raise InvalidError(
-            "mask is an array and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)"
-        )
-    _refuse_unknown(name)
-    raise TypeError(f"{name} is of type {type(value).__name__}; it must be a number, text, True or False")
+    try:
+        _core.check_readable(name, value)
+        if getattr(value, "shape", None) == () and hasattr(value, "item"):
+            return value.item()
+        if hasattr(value, "__index__") and not hasattr(value, "shape"):
+            return operator.index(value)
+        if hasattr(value, "__float__") and not hasattr(value, "shape"):
+            return float(value)
+        takes = takes or _taken(name, value)
+    except RegardError:
+        raise
+    except Exception as error:  # such as a parameter that is not initialised yet
+        raise invalid(f"{name} cannot be read: {first_line(error)}") from error
+    if name == "mask" and (hasattr(value, "shape") or isinstance(value, (list, tuple))):
+        kind = "an array" if hasattr(value, "shape") else _told_type(value)
+        raise invalid(f"mask is {kind} and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)")
+    raise wrong_type(f"{name} is {_told_type(value)}; it must be {takes}")
 
 
 def _whole(name: str, value: Any) -> int:
-    number = _plain(name, value)
+    number = _plain(name, value, "a whole number")
     if isinstance(number, bool) or not isinstance(number, int):
-        raise TypeError(f"{name} has {_told(number)}; it must be a whole number")
+        raise wrong_type(f"{name} is {_told(number)}; it must be a whole number")
     return number
 
 
 def _mask_word(options: dict[str, Any]) -> str | None:
     """mask=..., from `mask` or from `causal`, `window` and `sink_tokens` together."""
-    causal = _plain("causal", options.pop("causal", False))
+    causal = _plain("causal", options.pop("causal", False), "True (bottom-right), 'top_left' or False")
     window = options.pop("window", None)
     sink_tokens = options.pop("sink_tokens", None)
     sink_tokens = 0 if sink_tokens is None else _whole("sink_tokens", sink_tokens)
     if causal is False and window is None and sink_tokens == 0:
         return None
     if "mask" in options:
-        raise InvalidError("mask= says all of it: give either mask or causal, window and sink_tokens")
+        raise invalid("mask= says all of it: give either mask or causal, window and sink_tokens")
     if causal not in (True, False, "top_left"):
-        raise InvalidError(f"causal is {causal!r}; it must be True (bottom-right), 'top_left' or False")
+        raise invalid(f"causal is {causal!r}; it must be True (bottom-right), 'top_left' or False")
     top_left = causal == "top_left"
     if window is None and sink_tokens == 0:
         return "mask=causal_top_left" if top_left else "mask=causal"
+    _core.check_readable("window", window)
     try:
         left, right = (-1, -1) if window is None else window
-    except (TypeError, ValueError):
-        raise InvalidError(f"window is {_told(window)}; it must be a pair (left, right), -1 for unbounded") from None
-    left, right = _whole("window", left), _whole("window", right)
+    except Exception:
+        raise invalid(f"window is {_told(window)}; it must be a pair (left, right), -1 for unbounded") from None
+    left, right = _whole("window's left side", left), _whole("window's right side", right)
     if causal is not False:
         right = 0
     word = f"mask=window:{left},{right}" + (",top_left" if top_left else "")
@@ -148,13 +167,13 @@ def _shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[
     varlen = "offsets_q" in tensors or "offsets_k" in tensors
     layout = options.get("layout", "bshd")
     if not varlen and not (isinstance(layout, str) and layout in ("bshd", "bhsd", "sbhd")):
-        raise InvalidError(f"layout is {_told(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
+        raise invalid(f"layout is {_told(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
     axes = "shd" if varlen else layout
     shapes = []  # asked once: PyTorch makes a new tuple each time
     for name, array in (("q", q), ("k", k), ("v", v)):
         shape = shape_of(name, array)
         if len(shape) != len(axes):
-            raise InvalidError(
+            raise invalid(
                 f"{name} has shape {list(shape)}; it must have {len(axes)} dimensions ("
                 + ("[tokens, heads, dim] as offsets_q and offsets_k are given)" if varlen else f"layout {axes})")
             )
@@ -166,7 +185,7 @@ def _shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[
         return [*words, f"b={of_q[axes.index('b')]} sq={of_q[s]} sk={of_k[s]}"]
     for name in ("offsets_q", "offsets_k"):
         if name not in tensors:
-            raise InvalidError(f"packed sequences need offsets_q and offsets_k; {name} is missing")
+            raise invalid(f"packed sequences need offsets_q and offsets_k; {name} is missing")
     if "sq" not in options:
         options["sq"] = longest("offsets_q", tensors["offsets_q"])
     if "sk" not in options:
@@ -186,13 +205,13 @@ def _run_first(pass_: str, inputs: dict[str, Any], options: dict[str, Any]) -> A
     target, family = options.pop("target", None), options.pop("family", None)
     threads, offset, seed = options.pop("threads", 0), options.pop("offset", 0), options.pop(_DRAWN, 0)
     stream, q = options.pop("stream", None), inputs["q"]
-    if target is None and on_gpu(q):
+    if target is None and on_gpu("q", q):
         target = "cuda"
     dtype = options.pop("dtype", None)
     if dtype is None:
         dtype = dtype_word("q", q)
     elif not isinstance(dtype, str):
-        raise InvalidError(f"dtype is {_told(dtype)}; it must be text such as 'bf16'")
+        raise invalid(f"dtype is {_told(dtype)}; it must be text such as 'bf16'")
 
     tensors, implied = inputs, set()
     for name in [name for name in options if name in _ROLES]:

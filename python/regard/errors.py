@@ -13,6 +13,8 @@ class               is also a              raised when
 All derive from `RegardError`. What is not even the right kind of object is a plain `TypeError`.
 """
 
+from . import _core
+
 
 class RegardError(Exception):
     """Base of every exception that Regard raises itself."""
@@ -36,6 +38,17 @@ class NoMemoryError(RegardError, MemoryError):
 
 class InternalError(RegardError, RuntimeError):
     """A defect of Regard: please report the message."""
+
+
+def invalid(sentence: str) -> InvalidError:
+    """An error whose sentence has words of callers (names of classes, options, what others raised): those do nothing to
+    a terminal."""
+    return InvalidError(_core.printable(sentence))
+
+
+def wrong_type(sentence: str) -> TypeError:
+    """The same for what is not even the right kind of object."""
+    return TypeError(_core.printable(sentence))
 
 
 #: The class of each status name of the C ABI; the extension raises from this table.

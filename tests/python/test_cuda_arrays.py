@@ -212,12 +212,12 @@ refused(["6 bytes"], k=Cuda(k, strides=(1, 6, 32, 4)))
 refused(["strides"], k=Cuda(k, strides=(4,)))
 refused(["'data'"], k=Cuda(k, data=5))
 refused(["'k'", "shape"], k=Cuda(k, shape=(1, 6, 2, 9)))
-refused(["k has shape [1, 7, 2, 8]", "no memory"], k=Cuda(k, data=(0, False)))
-refused(["o has shape [1, 5, 2, 8]", "no memory"], out=Cuda(o, data=(0, False)))
-refused(["lse has shape", "no memory"], lse=Cuda(lse, data=(0, False)))
-refused(["lengths_k has shape [1]", "no memory"], lengths_k=Cuda(numpy.zeros(1, "int32"), data=(0, False)))
+refused(["k has shape [1, 7, 2, 8]", "does not cover"], k=Cuda(k, data=(0, False)))
+refused(["o has shape [1, 5, 2, 8]", "does not cover"], out=Cuda(o, data=(0, False)))
+refused(["lse has shape", "does not cover"], lse=Cuda(lse, data=(0, False)))
+refused(["lengths_k has shape [1]", "does not cover"], lengths_k=Cuda(numpy.zeros(1, "int32"), data=(0, False)))
 refused(["lengths_k has dtype int64", "convert it first"], lengths_k=Cuda(on_device(numpy.full(1, 7))))
-with pytest.raises(ValueError, match="k has shape .* no memory"):
+with pytest.raises(ValueError, match="k has shape .* does not cover"):
     regard.check("fwd fp32 b=1 h=2 sq=5 sk=7 d=8", q=Cuda(q), k=Cuda(k, data=(0, False)), v=Cuda(v), o=Cuda(o))
 plan = regard.plan("fwd fp32 b=1 h=2 sq=5 sk=7 d=8", target="cuda")
 with pytest.raises(ValueError, match="workspace has no memory"):

@@ -176,6 +176,76 @@ CASES = {
         TypeError,
         ["softcap is of type ndarray", "must be a number"],
     ),
+    "another library's array of numbers": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, softmax_scale=numpy.float32(0.5)),
+        ValueError,
+        ["softmax_scale", "'scale=0.5'"],
+    ),
+    "another library's pair": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, window_size=(3, 0)),
+        ValueError,
+        ["window_size", "'mask=window:3,0'", "window=(128, 0)"],
+    ),
+    "another library's object": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, score_mod=lambda score: score),
+        ValueError,
+        ["score_mod", "bias=bh"],
+    ),
+    "another library's lists": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, attn_mask=[[True]]),
+        ValueError,
+        ["attn_mask", "'bits'"],
+    ),
+    "an unknown option of any kind": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, dropuot=object()),
+        ValueError,
+        ["dropuot", "'dropout"],
+    ),
+    "a boolean mask of lists": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, mask=MASK.tolist()),
+        ValueError,
+        ["mask is of type list", "pack_bits(mask)"],
+    ),
+    "a number for lengths": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, lengths_k=5),
+        TypeError,
+        ["lengths_k is of type int; it must be an array or a list of whole numbers"],
+    ),
+    "a number for offsets": (
+        lambda: regard.attention(*[PACKED] * 3, offsets_q=9, offsets_k=OFFSETS),
+        TypeError,
+        ["offsets_q is of type int; it must be an array or a list of whole numbers"],
+    ),
+    "an object for offsets": (
+        lambda: regard.attention(*[PACKED] * 3, offsets_q=OFFSETS, offsets_k=object()),
+        TypeError,
+        ["offsets_k is of type object", "list"],
+    ),
+    "a list of nothing for lengths": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, lengths_k=[None]),
+        ValueError,
+        ["lengths_k is a list of values that are no numbers"],
+    ),
+    "a list of numbers past 64 bits": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, lengths_k=[2**70]),
+        ValueError,
+        ["lengths_k is a list of values that", "do not fit in 64 bits"],
+    ),
+    "a list of text for lengths": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, lengths_k=["8"]),
+        ValueError,
+        ["lengths_k is a list of text; it must hold whole numbers"],
+    ),
+    "no number in a window": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, window=(None, 0)),
+        TypeError,
+        ["window's left side is of type NoneType; it must be a whole number"],
+    ),
+    "text for sink_tokens": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, sink_tokens="4"),
+        TypeError,
+        ["sink_tokens is '4'; it must be a whole number"],
+    ),
     "another library's key": (
         lambda: regard.Problem.from_json('{"is_causal": true}'),
         ValueError,
@@ -322,6 +392,39 @@ CASES = {
 
 ROOM = f32(1, 15, 4, 16)
 MASK = ZEROS((1, 1, 8, 8), "bool")
+
+
+# What words take that are given something else, at the end of the sentence.
+TAKEN = {
+    "scale": "a number",
+    "softcap": "a number",
+    "dropout": "a number",
+    "splits": "a whole number",
+    "paged": "a whole number",
+    "deterministic": "True or False",
+    "rope": "text such as 'interleaved'",
+    "descale": "text such as 'tensor'",
+    "causal": "True (bottom-right), 'top_left' or False",
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_word_says_what_it_takes(name):
+    for value in (GOOD, [1], object()):
+        with pytest.raises(TypeError) as caught:
+            regard.attention(GOOD, GOOD, GOOD, **{name: value})
+        assert str(caught.value) == f"{name} is of type {type(value).__name__}; it must be {TAKEN[name]}"
+
+
+BOOLEANS = {"lengths_k": (1,), "lse": (2,), "sink": (4,), "alibi": (4,), "ranges": (1, 8, 2)}
+
+
+@pytest.mark.parametrize("name", BOOLEANS)
+def test_only_masks_are_packed(name):
+    with pytest.raises(regard.InvalidError, match=f"^{name} has dtype bool where the problem takes [a-z0-9]+$"):
+        regard.attention(GOOD, GOOD, GOOD, **{name: ZEROS(BOOLEANS[name], "bool")})
+    with pytest.raises(regard.InvalidError, match="^k has dtype bool where the problem takes fp32$"):
+        regard.attention(GOOD, GOOD.astype("bool"), GOOD)
 
 
 def in_place(outputs):
@@ -471,3 +574,49 @@ def test_every_status_has_a_class_of_the_builtin_kind():
 def test_a_refusal_is_explained():
     explanation = regard.explain("fwd bf16 b=1 h=1 s=64 d=64", "sm_90a", format="json")
     assert json.dumps(explanation)
+
+
+class Arrogant:
+    """A class whose name turns a terminal red and its text around."""
+
+
+Arrogant.__name__ = "x\x1b[31m\u202e\ny"
+SHAPED = type("x\x1b[31m\u202e\ny", (), {"shape": (1, 8, 4, 16), "dtype": "float\x1b[31m"})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: regard.attention(Arrogant(), GOOD, GOOD),
+        lambda: regard.attention(GOOD, Arrogant(), GOOD),
+        lambda: regard.attention(GOOD, GOOD, GOOD, bias=Arrogant()),
+        lambda: regard.attention(GOOD, GOOD, GOOD, scale=Arrogant()),
+        lambda: regard.attention(GOOD, GOOD, GOOD, window=(Arrogant(), 0)),
+        lambda: regard.attention(GOOD, GOOD, GOOD, dtype=Arrogant()),
+        lambda: regard.attention(GOOD, GOOD, GOOD, threads=Arrogant()),
+        lambda: regard.attention(GOOD, GOOD, GOOD, **{"x\x1b[31m": Arrogant()}),
+        lambda: regard.attention(GOOD, GOOD, GOOD, lengths_k=Arrogant()),
+        lambda: regard.attention(SHAPED(), GOOD, GOOD),
+        lambda: regard.pack_bits(SHAPED()),
+    ],
+)
+def test_names_of_classes_do_nothing_to_a_terminal(call):
+    with pytest.raises((regard.InvalidError, TypeError)) as caught:
+        call()
+    assert str(caught.value).isprintable(), str(caught.value)
+
+
+PROBLEM = regard.Problem("fwd fp32 s=8 d=16")
+PLAN = regard.plan(PROBLEM)
+
+
+@pytest.mark.parametrize(
+    "ours", [PROBLEM, PLAN, PROBLEM.tensors, PROBLEM.tensors["q"]], ids=["problem", "plan", "tensors", "spec"]
+)
+def test_equality_with_an_array_is_one_answer(ours):
+    for theirs in (numpy.zeros(3), numpy.float32(1), numpy.array([ours, None], object)):
+        assert (ours == theirs) is False and (ours != theirs) is True
+        assert (theirs == ours) is False and (theirs != ours) is True
+    assert (ours == ours) is True and (ours != ours) is False  # noqa: PLR0124
+    assert PROBLEM.tensors == dict(PROBLEM.tensors) and PROBLEM.tensors != {}
+    assert {PLAN: 1}[PLAN] == 1 and regard.plan(PROBLEM) != PLAN

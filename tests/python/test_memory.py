@@ -110,15 +110,15 @@ def test_what_the_first_report_saw_is_refused():
     torch = pytest.importorskip("torch")
     q, k, v = torch.randn(3, 1, 9, 2, 16).unbind(0)
     for _ in range(2):  # a call like an earlier one takes another way
-        refused("k", ("[1, 9, 2, 16]", "no memory"), regard.attention, q, freed(k), v)
-        refused("o", "no memory", regard.attention, q, q, v, out=freed(q))
-        refused("lengths_k", "no memory", regard.attention, q, q, v, lengths_k=freed(torch.tensor([9])))
+        refused("k", ("[1, 9, 2, 16]", "its memory does not cover"), regard.attention, q, freed(k), v)
+        refused("o", "its memory does not cover", regard.attention, q, q, v, out=freed(q))
+        refused("lengths_k", "its memory does not cover", regard.attention, q, q, v, lengths_k=freed(torch.tensor([9])))
         o, lse = regard.attention(q, k, v, lse=True)
         for place, name in enumerate(("grad_o", "q", "k", "v", "o", "lse")):
             given = [o, q, k, v, o, lse]
             given[place] = freed(given[place])
-            refused(name, "no memory", regard.attention_backward, *given)
-        refused("grad_v", "no memory", regard.attention_backward, o, q, k, v, o, lse, grad_v=freed(v))
+            refused(name, "its memory does not cover", regard.attention_backward, *given)
+        refused("grad_v", "its memory does not cover", regard.attention_backward, o, q, k, v, o, lse, grad_v=freed(v))
 
 
 def test_a_workspace_has_memory():
@@ -128,6 +128,31 @@ def test_a_workspace_has_memory():
     for make in (freed, cut, labelled(freed), labelled(cut)):
         room = torch.empty(plan.workspace_bytes, dtype=torch.uint8)
         refused("workspace", "no memory", plan.run, q=q, k=q, v=q, o=torch.empty_like(q), workspace=make(room))
+
+
+@pytest.mark.parametrize("kind", ["freed", "freed behind", "cut", "cut behind", "freed subclass", "cut subclass"])
+def test_what_is_read_before_a_kernel_runs_has_memory_too(kind):
+    torch = pytest.importorskip("torch")
+    make = WITHOUT_MEMORY[kind]
+    q, offsets, number = torch.randn(9, 2, 16), torch.tensor([0, 9]), torch.tensor(1)
+    for leading in ((), (2,), (1, 1, 1, 2)):
+        refused("mask", "does not cover", regard.pack_bits, make(torch.ones(*leading, 9, 70, dtype=torch.bool)))
+    for name in ("offsets_q", "offsets_k"):
+        given = {"offsets_q": offsets, "offsets_k": offsets} | {name: make(offsets)}
+        refused(name, "does not cover", regard.attention, q, q, q, **given)
+    for name in ("scale", "splits", "threads", "offset", "sink_tokens", "causal", "dropout", "window", "seed"):
+        given = make(torch.tensor([1, 2]) if name in ("window", "seed") else number)
+        refused(name, "does not cover", regard.attention, q[None], q[None], q[None], **{name: given})
+    refused("scale", "does not cover", regard.Problem, "fwd", scale=make(number))
+    refused("threads", "does not cover", regard.plan, "fwd d=8 s=8", threads=make(number))
+
+
+def test_masks_without_elements_need_no_memory():
+    torch = pytest.importorskip("torch")
+    for shape in ((0, 9), (9, 0), (2, 0, 9)):
+        mask = torch.empty(shape, dtype=torch.bool)
+        assert mask.data_ptr() == 0
+        assert regard.pack_bits(mask).shape == (*shape[:-1], -(-shape[-1] // 32))
 
 
 def test_tensors_without_elements_need_no_memory():
@@ -223,14 +248,14 @@ def test_what_dlpack_may_say():
         same(Produced(q, version, strides=no_numbers))
         padded = numpy.concatenate([numpy.zeros(4, "float32"), q.reshape(-1)])
         same(Produced(q, version, data=padded.ctypes.data, byte_offset=16))
-        without(Produced(q, version, data=None), "[1, 9, 2, 16]", "no memory")
-        without(Produced(q, version, data=None, byte_offset=1 << 20), "no memory")
+        without(Produced(q, version, data=None), "[1, 9, 2, 16]", "its memory does not cover")
+        without(Produced(q, version, data=None, byte_offset=1 << 20), "its memory does not cover")
         without(Produced(q, version, shape=no_numbers))
         without(Produced(q, version, shape=no_numbers, strides=no_numbers))
         without(Produced(q, version, device_type=2), "not in host memory")
         without(Produced(q, version, device_type=10), "not in host memory")
         out = Produced(numpy.empty_like(q), version, data=None)
-        refused("o", "no memory", regard.attention, q, q, q, out=out)
+        refused("o", "its memory does not cover", regard.attention, q, q, q, out=out)
     without(Produced(q, version=2), "version 2")
     without(Produced(q, dtype_lanes=2), "float32x2", "fp32")
     read_only = Produced(numpy.zeros_like(q), version=1, flags=1)
