@@ -26,15 +26,27 @@ struct Head {
   void run(std::int64_t b, std::int64_t h, const Options& options);
 };
 
-/// D of a row, and how wrong a kernel's may be. The kernel reads the same O.
+/// D of a row, and how wrong a kernel's may be. It comes from the O that the kernel reads too; but D of an O
+/// that is not rounded is as right.
 struct Delta {
   double value = 0, error = 0;
 };
 
-Delta delta_of(const double* o, const double* d_o, std::int64_t columns, const Precision& precision) {
+Delta delta_of(const double* o, const double* d_o, const Problem& problem, const Precision& precision) {
+  const std::int64_t columns = problem.dv;
+  const auto out = static_cast<regard_dtype>(problem.out);
+  const double unit = format(out).unit(), near_zero = lost_near_zero(out);
   const Dot sum = dot(d_o, o, columns);
-  return {sum.value, precision.product_of(norm(d_o, columns), norm(o, columns), columns) +
-                         precision.sum(columns) * sum.peak};
+  const double fp32_error = precision.product_of(norm(d_o, columns), norm(o, columns), columns);
+  double variance = fp32_error * fp32_error, size = 0;
+  for (std::int64_t c = 0; c < columns; ++c) {
+    const double error = unit * std::fabs(o[c]) + near_zero;
+    variance += d_o[c] * d_o[c] * error * error;
+    size += std::fabs(d_o[c]);
+  }
+  const double common =
+      (certain(precision.product + unit) + precision.sum(columns)) * sum.peak + certain(near_zero) * size;
+  return {sum.value, std::sqrt(variance) + common};
 }
 
 void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
@@ -62,7 +74,7 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
     }
 
     const double fp32_error = precision.product_of(norm(d_o, problem.dv), largest_v, problem.dv);
-    const Delta delta = delta_of(o.row(i), d_o, problem.dv, precision);
+    const Delta delta = delta_of(o.row(i), d_o, problem, precision);
 
     grad_q.clear();
     for (std::int64_t j = 0; j < sequence.sk; ++j) {

@@ -233,10 +233,10 @@ TEST(Compare, SeesAnotherDThanThatOfTheOThatIsRead) {
   c.compute_forward_inputs();
   const oracle::Outputs expected = answer(c);
   EXPECT_EQ(c.mistakes(expected), "");
-  multiply(c, REGARD_O, 0.99);
+  multiply(c, REGARD_O, 0.95);
   answer(c);
   for (const regard_role role : {REGARD_GRAD_Q, REGARD_GRAD_K})
-    EXPECT_GT(worst(c, expected, role), 4) << role_name(role);
+    EXPECT_GT(worst(c, expected, role), 2) << role_name(role);
 }
 
 TEST(Compare, SeesWritesPastALogicalLength) {
