@@ -306,7 +306,8 @@ class Block {
     const Floats maximum = max(before, max_of_row(largest));
     const Floats zero = select(maximum == -infinity, Floats{}, maximum);
     const Floats factor = select(maximum == before, broadcast(1.0f), exp2((before - zero) * unit));
-    Floats sum = load<Floats>(sum_) * factor;
+    const Floats earlier = load<Floats>(sum_) * factor;
+    Floats sum{};  // of its own (long_sum.h)
     for (i64 i = 0; i < chunks; ++i) {
       Floats p[ways];
       REGARD_UNROLL
@@ -317,7 +318,7 @@ class Block {
       store(scores_ + i * lanes, pairs ? pair_of(p[0], p[ways - 1]) : p[0]);
     }
     store(maximum_, maximum);
-    store(sum_, sum);
+    store(sum_, earlier + sum);
     store(rescale, factor);
     return any(maximum != before);
   }

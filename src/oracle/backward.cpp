@@ -26,37 +26,38 @@ struct Head {
   void run(std::int64_t b, std::int64_t h, const Options& options);
 };
 
-/// D of a row, and how wrong a kernel's may be. It comes from the O that forward stored, so it inherits the
-/// rounding of O.
+/// D of a row, and how wrong a kernel's may be. It comes from the O that the kernel reads too; but D of an O
+/// that is not rounded is as right.
 struct Delta {
   double value = 0, error = 0;
 };
 
-Delta delta_of(const Sums& o, const double* d_o, double relative, double fp32_error, regard_dtype out,
-               const Precision& precision) {
-  const std::int64_t columns = o.value.columns;
+Delta delta_of(const double* o, const double* d_o, const Problem& problem, const Precision& precision) {
+  const std::int64_t columns = problem.dv;
+  const auto out = static_cast<regard_dtype>(problem.out);
   const double unit = format(out).unit(), near_zero = lost_near_zero(out);
-  const Dot sum = dot(d_o, o.value.row(0), columns);
+  const Dot sum = dot(d_o, o, columns);
+  const double fp32_error = precision.product_of(norm(d_o, columns), norm(o, columns), columns);
   double variance = fp32_error * fp32_error, size = 0;
   for (std::int64_t c = 0; c < columns; ++c) {
-    const double error = o.error(0, c) + unit * std::fabs(o.value.row(0)[c]) + near_zero;
+    const double error = unit * std::fabs(o[c]) + near_zero;
     variance += d_o[c] * d_o[c] * error * error;
     size += std::fabs(d_o[c]);
   }
-  const double common = (relative + certain(precision.product + unit) + precision.sum(columns)) * sum.peak +
-                        certain(near_zero) * size;
+  const double common =
+      (certain(precision.product + unit) + precision.sum(columns)) * sum.peak + certain(near_zero) * size;
   return {sum.value, std::sqrt(variance) + common};
 }
 
 void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
   const Problem& problem = inputs.problem();
   const Sequence& sequence = inputs.sequence(b);
-  const Matrix q = inputs.matrix(REGARD_Q, b, h), grad_o = inputs.matrix(REGARD_GRAD_O, b, h);
+  const Matrix q = inputs.matrix(REGARD_Q, b, h), o = inputs.matrix(REGARD_O, b, h),
+               grad_o = inputs.matrix(REGARD_GRAD_O, b, h);
   const double scale = scale_of(problem);
   const bool whole = grad_k.value.rows > 0;  // rows of dQ alone need no sums over all rows
   Row row;
-  Sums o(1, problem.dv, precision, Common::no), grad_q(1, problem.d, precision, Common::yes);
-  o.expect(v);
+  Sums grad_q(1, problem.d, precision, Common::yes);
   grad_q.expect(k);
   grad_v.expect(grad_o);
   grad_k.expect(q);
@@ -64,21 +65,16 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
   for (const std::int64_t i : spread(sequence.sq, options.max_rows)) {
     const double* d_o = grad_o.row(i);
     compute_row(inputs, b, h, i, q.row(i), k, largest_k, row);
-    const double score_error = precision.scores(row, problem.d);
-    const double relative = precision.row(row, score_error);
+    const RowError score_error = precision.scores(row, problem.d), relative = precision.row(row, score_error);
 
-    o.clear();
-    for (std::int64_t j = 0; j < sequence.sk; ++j) {
+    for (std::int64_t j = 0; j < sequence.sk && whole; ++j) {
       const auto at = static_cast<std::size_t>(j);
       if (row.weight[at] * row.keep[at] == 0) continue;
-      const Term weight = weight_of(row, at, precision, relative);
-      o.add(0, weight, v.row(j));
-      if (whole) grad_v.add(j, weight, d_o);
+      grad_v.add(j, weight_of(row, at, precision, relative), d_o);
     }
 
     const double fp32_error = precision.product_of(norm(d_o, problem.dv), largest_v, problem.dv);
-    const Delta delta =
-        delta_of(o, d_o, relative, fp32_error, static_cast<regard_dtype>(problem.out), precision);
+    const Delta delta = delta_of(o.row(i), d_o, problem, precision);
 
     grad_q.clear();
     for (std::int64_t j = 0; j < sequence.sk; ++j) {
@@ -90,11 +86,11 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
       const double d_p_error = row.keep[at] * (fp32_error + precision.sum(problem.dv) * product.peak);
       const double d_s = weight * (d_p - delta.value);
       const double d_s_error =
-          precision.weight(weight, row.log_weight[at], relative) * std::fabs(d_p - delta.value) +
+          precision.weight(weight, row.log_weight[at], relative.of_each()) * std::fabs(d_p - delta.value) +
           weight * (delta.error + d_p_error);
       // Rows that are alike have one D and one dP, and so one error of them; others have another sign.
       const double common = std::copysign(weight * (delta.error + d_p_error), delta.value);
-      const double shared = precision.relative(row.log_weight[at], relative);
+      const double shared = precision.relative(row.log_weight[at], relative.shared);
       if (write_bias) {
         const double larger = std::fabs(common) > shared * std::fabs(d_s) ? common : d_s;
         write_bias.add(b, h, i, j, d_s, d_s_error,
@@ -102,7 +98,7 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
       }
       const double through = scale * row.slope[at];
       const double d_x = through * d_s;
-      const double slope_error = precision.slope(row.slope[at], score_error, problem.softcap);
+      const double slope_error = precision.slope(row.slope[at], score_error.of_each(), problem.softcap);
       Term term{d_x, (precision.product + slope_error) * std::fabs(d_x) + std::fabs(scale) * d_s_error,
                 shared + certain(precision.product) + slope_error, smallest_normal * (1 + std::fabs(scale)),
                 through * common};
@@ -114,10 +110,10 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
     for (std::int64_t c = 0; c < problem.d; ++c)
       write_q.set(b, h, sequence.first_q + i, c, grad_q.value.row(0)[c], grad_q.error(0, c));
     if (write_sink) {
-      const double shared = relative * std::fabs(delta.value);
+      const double shared = relative.shared * std::fabs(delta.value);
       write_sink.add(0, h, 0, 0, -row.sink_weight * delta.value,
                      row.sink_weight * delta.error +
-                         precision.weight(row.sink_weight, 0, relative) * std::fabs(delta.value),
+                         precision.weight(row.sink_weight, 0, relative.of_each()) * std::fabs(delta.value),
                      row.sink_weight * std::copysign(delta.error + shared, delta.value));
     }
   }

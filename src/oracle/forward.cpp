@@ -28,7 +28,7 @@ Outputs forward(const Inputs& inputs, const Options& options) {
     Row row;
     for (const std::int64_t i : spread(sequence.sq, options.max_rows)) {
       compute_row(inputs, b, h, i, q.row(i), k, largest_k, row);
-      const double relative = precision.row(row, precision.scores(row, problem.d));
+      const RowError relative = precision.row(row, precision.scores(row, problem.d));
       o.clear();
       for (std::int64_t j = 0; j < sequence.sk; ++j) {
         const auto at = static_cast<std::size_t>(j);
@@ -38,7 +38,7 @@ Outputs forward(const Inputs& inputs, const Options& options) {
       }
       for (std::int64_t c = 0; c < problem.dv; ++c)
         write_o.set(b, h, sequence.first_q + i, c, o.value.row(0)[c], o.error(0, c));
-      write_lse.set(b, h, sequence.first_q + i, 0, row.lse, relative);
+      write_lse.set(b, h, sequence.first_q + i, 0, row.lse, precision.lse(row, relative));
     }
   });
   return outputs;

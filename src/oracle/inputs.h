@@ -53,7 +53,7 @@ class Inputs {
   bool alike() const { return alike_; }
   std::int64_t kv_head(std::int64_t head) const { return head / (problem_.hq / problem_.hk); }
 
-  /// The sequence's rows of Q, K, V or grad_o of one head, multiplied with their descale factor.
+  /// The sequence's rows of Q, K, V, O or grad_o of one head, multiplied with their descale factor.
   Matrix matrix(regard_role, std::int64_t batch, std::int64_t head) const;
 
   /// Whether query i of the sequence sees its key j: position, ranges and bits all allow it.

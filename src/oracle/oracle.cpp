@@ -14,8 +14,8 @@ Status check_inputs(const Problem& problem, const regard_arguments& arguments) {
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const auto role = static_cast<regard_role>(i);
     const TensorSpec spec = tensor_spec(problem, role);
-    // Backward computes O and LSE itself.
-    if (spec.use != REGARD_INPUT || role == REGARD_O || role == REGARD_LSE) continue;
+    // Backward computes LSE itself.
+    if (spec.use != REGARD_INPUT || role == REGARD_LSE) continue;
     const regard_tensor& tensor = arguments.tensor[i];
     const bool empty = std::any_of(spec.shape.begin(), spec.shape.end(), [](auto n) { return n == 0; });
     if (!tensor.data && !empty)

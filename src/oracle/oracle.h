@@ -40,7 +40,7 @@ struct Options {
 };
 
 /// Forward: o, lse, dropout_mask. Backward: grad_q, grad_k, grad_v and, when asked, grad_bias, grad_sink; it
-/// computes O and LSE itself from q, k, v, so that it does not inherit a forward kernel's rounding.
+/// takes D from the O that the kernel reads too, and computes the weights and LSE itself from q and k.
 Result<Outputs> run(const Problem&, const regard_arguments&, const Options& = {});
 
 struct Comparison {

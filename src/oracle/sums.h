@@ -23,10 +23,11 @@ struct Term {
 
 /// The weight of key j after dropout, as it is multiplied with V or dO. `row_error`: of all weights of the
 /// row.
-inline Term weight_of(const Row& row, std::size_t j, const Precision& precision, double row_error) {
+inline Term weight_of(const Row& row, std::size_t j, const Precision& precision, const RowError& row_error) {
   const double weight = row.weight[j], keep = row.keep[j];
-  return {keep * weight, keep * precision.rounded(weight, row.log_weight[j], row_error, row.largest_weight),
-          precision.relative(row.log_weight[j], row_error) + certain(precision.product),
+  return {keep * weight,
+          keep * precision.rounded(weight, row.log_weight[j], row_error.of_each(), row.largest_weight),
+          precision.relative(row.log_weight[j], row_error.shared) + certain(precision.product),
           keep * precision.vanishing(weight, row.largest_weight)};
 }
 

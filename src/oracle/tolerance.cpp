@@ -11,6 +11,8 @@ namespace {
 
 /// Kernels add up parts of a long sum, which are about this long, and then the parts.
 constexpr std::int64_t longest_part = 4096;
+/// The same of a row's weights: each block of keys has a sum of its own, or each thread.
+constexpr std::int64_t longest_part_of_weights = 1024;
 
 /// n equal terms, added one after the other, are off by at most 0.375 n of the half units of their sum: by
 /// half a unit each, but of the sum as it is by then.
@@ -21,6 +23,15 @@ constexpr double drift = 0.4;
 double smallest_part(DType dtype) {
   const double half = format(bytes_of(dtype) == 1 ? REGARD_FP8 : static_cast<regard_dtype>(dtype)).floor();
   return bytes_of(dtype) == 1 ? half * 0x1p-6 : half;
+}
+
+/// Errors relative to what a sum of so many terms gets to on the way: of roundings as a random walk, and of
+/// equal terms, which are all rounded in one direction.
+double walk(std::int64_t terms) {
+  return std::sqrt(static_cast<double>(terms));
+}
+double drifted(std::int64_t terms, std::int64_t longest = longest_part) {
+  return certain(drift * static_cast<double>(std::min(terms, longest)));
 }
 
 }  // namespace
@@ -34,17 +45,23 @@ Precision::Precision(const Problem& problem)
       lost(problem.dtype == DType::bf16 ? smallest_normal : 0) {}
 
 double Precision::sum(std::int64_t terms) const {
-  return step * (std::sqrt(static_cast<double>(terms)) +
-                 certain(drift * static_cast<double>(std::min(terms, longest_part))));
+  return step * (walk(terms) + drifted(terms));
 }
 
-double Precision::scores(const Row& row, std::int64_t d) const {
-  return (2 * step + score) * row.largest_logit + sum(d) * row.largest_score + lost * row.logit_per_lost;
+RowError Precision::scores(const Row& row, std::int64_t d) const {
+  return {(2 * step + score) * row.largest_logit + step * drifted(d) * row.largest_score +
+              lost * row.logit_per_lost,
+          step * walk(d) * row.largest_score};
 }
 
-double Precision::row(const Row& row, double score_error) const {
-  return 4 * step + sum(row.seen) + score_error +
-         (std::isfinite(row.lse) ? 2 * step * std::fabs(row.lse) : 0) + exponential;
+RowError Precision::row(const Row& row, const RowError& score) const {
+  return {4 * step + step * (walk(row.seen) + drifted(row.seen, longest_part_of_weights)) + score.shared +
+              (std::isfinite(row.lse) ? 2 * step * std::fabs(row.lse) : 0) + exponential,
+          score.own};
+}
+
+double Precision::lse(const Row& row, const RowError& error) const {
+  return error.shared + error.own * std::sqrt(row.largest_weight);
 }
 
 double Precision::product_of(double norm_a, double norm_b, std::int64_t terms) const {

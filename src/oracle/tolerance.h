@@ -19,6 +19,13 @@ constexpr double certain(double bound) {
   return bound / safety;
 }
 
+/// Error of the scores of a row, or the relative one of its weights: what all of them may err by together,
+/// and what each does on its own besides.
+struct RowError {
+  double shared = 0, own = 0;
+  double of_each() const { return shared + own; }
+};
+
 constexpr double smallest_normal = std::numeric_limits<float>::min();  // of bf16 too
 
 /// Relative errors of one rounding, and of the steps of a kernel that computes in fp32.
@@ -37,10 +44,14 @@ struct Precision {
   double sum(std::int64_t terms) const;
 
   /// Error of the scores of a row, which are fp32 numbers: it grows with their magnitude.
-  double scores(const Row&, std::int64_t d) const;
+  RowError scores(const Row&, std::int64_t d) const;
 
-  /// Relative error that all weights exp(score - LSE) of a row share.
-  double row(const Row&, double score_error) const;
+  /// Relative error of the weights exp(score - LSE) of a row, but for their exponential.
+  RowError row(const Row&, const RowError& score) const;
+
+  /// Error of the LSE: what scores err by on their own averages out over the keys, as far as there are
+  /// several that count. The root of the sum of their squares is at most that of the largest weight.
+  double lse(const Row&, const RowError&) const;
 
   /// Error of a product of two vectors, from their norms, beyond what `sum` says of it: roundings, and
   /// numbers that are lost.

@@ -305,7 +305,7 @@ void expect_right_between(const Case& c, std::int64_t first, std::int64_t count)
   const std::int64_t from = first == 0 ? 0 : window, to = first + count == part.sq ? count : count - window;
   part.sq = part.sk = count;
   regard_arguments arguments = c.arguments();
-  arguments.tensor[REGARD_O] = arguments.tensor[REGARD_LSE] = {};
+  arguments.tensor[REGARD_LSE] = {};
   for (regard_tensor& tensor : arguments.tensor) {
     if (tensor.data == nullptr) continue;
     tensor.data = static_cast<std::uint8_t*>(tensor.data) +

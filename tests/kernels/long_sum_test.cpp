@@ -86,6 +86,24 @@ TEST_F(LongSum, Forward) {
   }
 }
 
+// One key has all the weight, and that of each other one is a little more than half a unit of it: added to
+// it one by one, they would count twice. Decode computes the rows of a group side by side, each in few lanes.
+TEST_F(LongSum, OfOneLargeWeightAndSmallOnes) {
+  constexpr std::int64_t keys = 16384;
+  constexpr double score = -16.63;
+  const double lse = std::log(1 + std::exp(static_cast<float>(score)) * static_cast<double>(keys - 1));
+  for (const char* family : {"forward", "decode", "generic"}) {
+    for (const std::string hq : {"1", "5", "16"}) {
+      Case c("fwd fp32 lse hk=1 sq=1 sk=" + std::to_string(keys) + " d=1 scale=1 hq=" + hq);
+      fill(c, REGARD_Q, 1);
+      fill(c, REGARD_K, score);
+      c.set(REGARD_K, 0, 0);
+      ASSERT_EQ(run(c, {"", family}), "");
+      EXPECT_NEAR(c.get(REGARD_LSE, 0), lse, 0x1p-15) << c.description() << " " << family;
+    }
+  }
+}
+
 // Beyond 2^24 numbers one fp32 sum of them would stand still.
 TEST_F(LongSum, ForwardOfMoreKeysThanFp32Counts) {
   constexpr std::int64_t keys = std::int64_t{1} << 25;

@@ -151,6 +151,94 @@ TEST(Compare, SeesOneQueryTooFewAmongNumbersThatAreAlike) {
     }
 }
 
+/// The largest error of an output as a part of its tolerance.
+double worst(const Case& c, const oracle::Outputs& expected, regard_role role) {
+  for (const oracle::Comparison& result : oracle::compare(c.problem(), c.arguments(), expected))
+    if (result.role == role) return result.worst;
+  return oracle::nan;
+}
+
+void multiply(Case& c, regard_role role, double factor) {
+  for (std::int64_t i = 0; i < c.count(role); ++i) c.set(role, i, factor * c.get(role, i));
+}
+
+/// K, V and dO become random numbers around 1: O, D and dP are then far from 0, but not what dP - D makes of
+/// them.
+void lift(Case& c) {
+  for (const regard_role role : {REGARD_K, REGARD_V, REGARD_GRAD_O})
+    if (c.arguments().tensor[role].data)
+      for (std::int64_t i = 0; i < c.count(role); ++i) c.set(role, i, 1 + c.get(role, i));
+}
+
+TEST(Compare, SeesAnLseThatIsOffByLittle) {
+  for (const bool lifted : {false, true}) {
+    Case c("fwd fp32 h=1 sq=4 sk=4096 d=64 lse");
+    if (lifted) lift(c);
+    const oracle::Outputs expected = answer(c);
+    for (std::int64_t i = 0; i < c.count(REGARD_LSE); ++i) c.set(REGARD_LSE, i, c.get(REGARD_LSE, i) + 1e-4);
+    EXPECT_GT(worst(c, expected, REGARD_LSE), 1) << lifted;
+  }
+}
+
+TEST(Compare, SeesGradientsThatAreOffByLittleAmongLargeD) {
+  for (const std::string sizes : {"sq=8 sk=4096", "sq=4 sk=16384"}) {
+    Case c("bwd fp32 h=1 d=64 " + sizes);
+    lift(c);
+    c.compute_forward_inputs();
+    const oracle::Outputs expected = answer(c);
+    for (const regard_role role : {REGARD_GRAD_Q, REGARD_GRAD_K, REGARD_GRAD_V}) {
+      EXPECT_LT(worst(c, expected, role), 0.5) << sizes;
+      multiply(c, role, 1.01);
+      EXPECT_GT(worst(c, expected, role), 2) << role_name(role) << " of " << sizes;
+    }
+
+    // The answer with a score scale that is wrong by a thousandth.
+    Problem scaled = c.problem();
+    scaled.scale = 1.001 / 8;
+    const oracle::Outputs off = oracle::run(scaled, c.arguments(), {2, 0, 0}).value();
+    for (std::int64_t i = 0; i < c.count(REGARD_GRAD_Q); ++i)
+      c.set(REGARD_GRAD_Q, i, off.at(REGARD_GRAD_Q).value[static_cast<std::size_t>(i)]);
+    EXPECT_GT(worst(c, expected, REGARD_GRAD_Q), 1) << sizes;
+  }
+}
+
+TEST(Compare, SeesOneKeyTooFewAmongLargeD) {
+  for (const std::string sizes : {"sq=8 sk=4096", "sq=4 sk=16384"}) {
+    Case c("bwd fp32 h=1 d=64 " + sizes);
+    lift(c);
+    c.compute_forward_inputs();
+    const oracle::Outputs expected = answer(c);
+    const Problem& p = c.problem();
+    // dQ without what the last key adds to it: scale P (dP - D) K.
+    for (std::int64_t i = 0; i < p.sq; ++i) {
+      double score = 0, d_p = 0, d = 0;
+      for (std::int64_t x = 0; x < p.d; ++x) {
+        const std::int64_t row = i * p.d + x, key = (p.sk - 1) * p.d + x;
+        score += c.get(REGARD_Q, row) * c.get(REGARD_K, key) / 8;
+        d_p += c.get(REGARD_GRAD_O, row) * c.get(REGARD_V, key);
+        d += c.get(REGARD_GRAD_O, row) * c.get(REGARD_O, row);
+      }
+      const double d_s = std::exp(score - c.get(REGARD_LSE, i)) * (d_p - d);
+      for (std::int64_t x = 0; x < p.d; ++x)
+        c.set(REGARD_GRAD_Q, i * p.d + x,
+              c.get(REGARD_GRAD_Q, i * p.d + x) - d_s / 8 * c.get(REGARD_K, (p.sk - 1) * p.d + x));
+    }
+    EXPECT_GT(worst(c, expected, REGARD_GRAD_Q), 1) << sizes;
+  }
+}
+
+TEST(Compare, SeesAnotherDThanThatOfTheOThatIsRead) {
+  Case c("bwd bf16 h=1 sq=16 sk=512 d=64");
+  lift(c);
+  c.compute_forward_inputs();
+  const oracle::Outputs expected = answer(c);
+  EXPECT_EQ(c.mistakes(expected), "");
+  multiply(c, REGARD_O, 0.95);
+  answer(c);
+  for (const regard_role role : {REGARD_GRAD_Q, REGARD_GRAD_K})
+    EXPECT_GT(worst(c, expected, role), 2) << role_name(role);
+}
+
 TEST(Compare, SeesWritesPastALogicalLength) {
   Case c("fwd fp32 b=1 h=1 s=8 d=4 lengths");
   c.set(REGARD_LENGTHS_Q, 0, 5);
