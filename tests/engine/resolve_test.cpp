@@ -225,7 +225,7 @@ TEST(Resolve, LackOfMemoryIsNotRemembered) {
   const std::string text =
       in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_CXX", cxx}}, "LacksMemoryOnce");
   EXPECT_THAT(line(text, "first "), HasSubstr("first " + std::to_string(REGARD_OK)));
-  EXPECT_THAT(line(text, "first "), HasSubstr("\"fallback_reason\":\"there is not enough memory"));
+  EXPECT_THAT(line(text, "first "), HasSubstr("\"fallback_reason\":\"out of memory\""));
   EXPECT_THAT(line(text, "second "), HasSubstr("\"tier\":\"compile\""));
   EXPECT_THAT(line(text, "second "), testing::Not(HasSubstr("fallback_reason")));
 }
