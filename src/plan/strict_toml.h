@@ -5,7 +5,8 @@
 
 #include <fmt/format.h>
 
-// The parser asserts what a text may lack and what it refuses in its next step: a text must not end the process.
+// The parser asserts what a text may lack and what it refuses in its next step: a text must not end the
+// process.
 #define TOML_ASSERT(expr) static_assert(true)
 #include <toml++/toml.h>
 #include <algorithm>

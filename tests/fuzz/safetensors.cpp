@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const cli::ArrayView& array = named.array;
     if (named.unreadable.empty()) {
       const auto bytes = cli::bytes_of(array.element, array.shape);
-      fuzz::demand(bytes && static_cast<std::size_t>(*bytes) == array.bytes.size(), "the shape fills the view");
+      fuzz::demand(bytes && static_cast<std::size_t>(*bytes) == array.bytes.size(),
+                   "the shape fills the view");
     }
     fuzz::demand(
         array.bytes.empty() || (array.bytes.data() >= file.data() &&
