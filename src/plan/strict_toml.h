@@ -176,14 +176,6 @@ inline constexpr std::size_t longest_toml = 1 << 18;
 /// A dotted key is a table in a table for each dot, which are taken apart on the stack.
 inline constexpr std::ptrdiff_t most_dots_in_line = 100;
 
-/// Whether a line has one of the characters U+FB00 to U+FEFF, which the parser's tables of white space do not
-/// expect.
-inline bool has_presentation_form(std::string_view line) {
-  for (std::size_t at = 0; (at = line.find('\xEF', at)) != std::string_view::npos; ++at)
-    if (at + 1 < line.size() && line[at + 1] >= '\xAC' && line[at + 1] <= '\xBB') return true;
-  return false;
-}
-
 inline Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
   if (text.size() > longest_toml)
     return invalid(fmt::format("{}: it is {} bytes long, and may have {}", file, text.size(), longest_toml));
@@ -192,9 +184,6 @@ inline Result<toml::table> parse_toml(std::string_view text, std::string_view fi
     ++number;
     if (std::ranges::count(line, '.') > most_dots_in_line)
       return invalid(fmt::format("{}:{}: it has more than {} dots", file, number, most_dots_in_line));
-    if (has_presentation_form(line))
-      return invalid(
-          fmt::format("{}:{}: it has a character from U+FB00 to U+FEFF; leave it out", file, number));
   }
   // Without a name for the file, a copy of which it would allocate where it must not throw.
   toml::parse_result parsed = toml::parse(text);

@@ -11,12 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(TargetText, HasNoPresentationForms) {
-  const Result<Target> target = parse_target("doc = \"\xEF\xB8\x80\"", "odd.toml");
-  ASSERT_FALSE(target);
-  EXPECT_EQ(target.error().message, "odd.toml:1: it has a character from U+FB00 to U+FEFF; leave it out");
-}
-
 TEST(Targets, AreAllThoseThatTheDesignNames) {
   const Result<std::vector<Target>>& all = targets();
   ASSERT_TRUE(all) << all.error().message;
