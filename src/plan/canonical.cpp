@@ -35,30 +35,6 @@ Signature blocked(const Signature& s) {
   return c;
 }
 
-/// Whole pages are looked up, so how they are found and how they lie is compiled in.
-Signature paged(const Signature& s) {
-  Signature c = blocked(s);
-  c.paged = s.paged;
-  c.table = s.table;
-  c.kv_layout = s.kv_layout;
-  return c;
-}
-
-/// One kernel writes new tokens, whatever comes after it.
-Signature append_kv(const Signature& s) {
-  Signature c;
-  c.pass = Pass::append;
-  c.dtype = s.dtype;
-  c.out = s.dtype;
-  c.d = s.d;
-  c.dv = s.dv;
-  c.rope = s.rope;
-  c.rotary = s.rotary;
-  c.paged = s.paged;
-  c.kv_layout = s.kv_layout;
-  return c;
-}
-
 /// Merges fp32 parts: only what it writes.
 Signature combine(const Signature& s) {
   Signature c;
@@ -87,8 +63,6 @@ Signature generic(const Signature& s) {
 
 Signature canonical(const Signature& signature, std::string_view kernel, std::string_view) {
   if (kernel.starts_with("generic_")) return generic(signature);
-  if (kernel == "append_kv") return append_kv(signature);
-  if (kernel == "paged_forward" || kernel == "batch_prefill") return paged(signature);
   if (kernel == "combine") return combine(signature);
   if (kernel == "backward_delta" || kernel == "backward_convert") return types_only(signature);
   return blocked(signature);

@@ -48,15 +48,13 @@ double chip_bytes_per_second(const Plan& plan) {
 }
 
 bool is_main(std::string_view kernel) {
-  return kernel != "combine" && kernel != "backward_delta" && kernel != "backward_convert" &&
-         kernel != "append_kv";
+  return kernel != "combine" && kernel != "backward_delta" && kernel != "backward_convert";
 }
 
 /// The query rows of a K/V head go through its blocks together.
 bool packs_group(const Plan& plan, const Algorithm& algorithm) {
   const std::string& kernel = algorithm.kernel;
-  return kernel == "decode" || kernel == "paged_forward" || kernel == "batch_prefill" ||
-         algorithm.group > 0 || plan.heads_as_rows > 1 || plan.heads_together > 1;
+  return kernel == "decode" || algorithm.group > 0 || plan.heads_as_rows > 1 || plan.heads_together > 1;
 }
 
 /// Blocks that a thread, or a GPU's multiprocessor, needs at once to be busy: one of four warps leaves the
@@ -131,14 +129,6 @@ Seconds of_blocks(const Plan& plan, const Stage& stage) {
   return arithmetic(plan, stage) + 2 * row_blocks * traffic(plan, stage);
 }
 
-/// New keys and values are read and written once.
-Seconds appended(const Plan& plan) {
-  const Problem& p = plan.problem;
-  const double rows = static_cast<double>(p.b) * static_cast<double>(p.snew) * static_cast<double>(p.hk);
-  return 2 * rows * static_cast<double>(p.d + p.dv) * static_cast<double>(bytes_of(p.dtype)) /
-         bytes_per_second(plan);
-}
-
 }  // namespace
 
 double cost_seconds(const Plan& plan) {
@@ -146,7 +136,6 @@ double cost_seconds(const Plan& plan) {
   const bool on_gpu = plan.target->kind == TargetKind::cuda;
   for (const Stage& stage : plan.stages) {
     total += overlaps_the_stage_before(stage, *plan.target) ? overlapping_stage_overhead : stage_overhead;
-    if (stage.kernel.algorithm.kernel == "append_kv") total += appended(plan) / busy_threads(plan, stage);
     if (!is_main(stage.kernel.algorithm.kernel)) continue;
     total += on_gpu && stage.kernel.algorithm.kernel == "forward"
                  ? of_gpu_forward(plan, stage)

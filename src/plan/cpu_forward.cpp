@@ -15,7 +15,6 @@ namespace {
 /// otherwise; the blocks of a head, or of heads that go together, of equal size.
 std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threads) {
   const std::int64_t block_q = value_of(tile, "block_q");
-  if (p.paged > 0) return block_q;
   constexpr std::int64_t least = ForwardLayout::tile, enough = 256;
   const std::int64_t of_thread = product({p.hq, query_tokens(p)}) / threads;
   const std::int64_t share = std::max(std::min(of_thread / 4, enough), of_thread / 8);
@@ -44,7 +43,7 @@ void cut_last_blocks(Plan& plan) {
   constexpr std::int64_t parts = 4, few_threads = 8;
   const Problem& p = plan.problem;
   const bool last_are_small = p.mask != Mask::none && p.window_left < 0 && plan.heads_together == 1;
-  if (plan.threads <= few_threads || last_are_small || p.paged > 0) return;
+  if (plan.threads <= few_threads || last_are_small) return;
   plan.part_rows =
       round_up(ceil_divide(std::max<std::int64_t>(plan.block_rows, 1), parts), ForwardLayout::tile);
   plan.whole_blocks = std::max<std::int64_t>(plan.whole_blocks - plan.threads, 0);
@@ -70,7 +69,7 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
 
 std::int64_t heads_together(const Problem& p) {
   constexpr std::int64_t many_rows = 512;  // fill their tiles, and blocks of the largest size
-  const bool together = p.paged > 0 || (p.dropout == 0 && (p.sq < many_rows || p.batch_invariant));
+  const bool together = p.dropout == 0 && (p.sq < many_rows || p.batch_invariant);
   return together ? p.hq / p.hk : 1;
 }
 

@@ -14,12 +14,6 @@ Result<Plan> cpu_generic_forward(const Problem&, const Target&, const Target::Ti
 Result<Plan> cpu_generic_backward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 Result<Plan> cpu_backward(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
 
-/// New tokens into the cache, with rotary embedding: alone, or in front of the stages of a forward plan.
-Result<Plan> append_alone(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
-Result<Plan> append_first(Plan);
-/// Its tile, or null where the target's table has none for the problem.
-const Target::Tile* append_tile(const Problem&, const Target&);
-
 /// Query rows that share a K/V head: what the decode kernel handles at once.
 std::int64_t group_rows(const Problem&);
 

@@ -1,6 +1,5 @@
 // Plans and explanations for people and as JSON.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -116,7 +115,7 @@ std::string to_text(const Plan& plan) {
   return text;
 }
 
-/// Candidates that one rule refused: all of one recipe, and all of other families together.
+/// Candidates of one recipe that one rule refused.
 struct Group {
   std::string stages, rule;
   std::vector<const Verdict*> verdicts;
@@ -126,12 +125,11 @@ std::vector<Group> groups_of(const std::vector<Verdict>& verdicts) {
   std::vector<Group> groups;
   for (const Verdict& verdict : verdicts) {
     if (verdict.accepted) continue;
-    const std::string stages = verdict.rule == "family_matches" ? "" : verdict.stages;
     const auto same = [&](const Group& group) {
-      return group.stages == stages && group.rule == verdict.rule;
+      return group.stages == verdict.stages && group.rule == verdict.rule;
     };
     auto group = std::find_if(groups.begin(), groups.end(), same);
-    if (group == groups.end()) group = groups.insert(group, {stages, verdict.rule, {}});
+    if (group == groups.end()) group = groups.insert(group, {verdict.stages, verdict.rule, {}});
     group->verdicts.push_back(&verdict);
   }
   return groups;
@@ -146,14 +144,6 @@ std::string line(const char* mark, std::string_view candidate, const Verdict& ve
 std::string to_text(const Group& group) {
   const Verdict& last = *group.verdicts.back();
   const std::size_t count = group.verdicts.size();
-  if (group.stages.empty()) {
-    std::vector<std::string_view> recipes;
-    for (const Verdict* verdict : group.verdicts) {
-      if (recipes.empty() || recipes.back() != verdict->stages) recipes.push_back(verdict->stages);
-    }
-    return fmt::format("  refused  {} of other families: {} [{}]\n", count, fmt::join(recipes, ", "),
-                       group.rule);
-  }
   if (count == 1) return line("refused ", last.candidate, last);
   return line("refused ", fmt::format("{} of {}", count, group.stages), last);
 }

@@ -10,7 +10,6 @@
 #include "base/printable.h"
 #include "base/split.h"
 #include "plan/cost.h"
-#include "plan/cpu_plans.h"
 #include "plan/refusal.h"
 #include "plan/rules.h"
 #include "plan/tuning.h"
@@ -63,7 +62,6 @@ Result<Plan> make_plan(const Problem& problem, const Target& target, const PlanO
   if (!made) return made;
   made->family = recipe.family;
   made->generic = is_generic(recipe);
-  if (recipe.appends) made = append_first(std::move(*made));
   if (made) made->cost_seconds = cost_seconds(*made);
   return made;
 }
@@ -125,9 +123,7 @@ std::vector<Reason> reasons_of(const Target& target, const std::vector<Trial>& t
 std::string strict_reason(const std::vector<Trial>& trials) {
   std::vector<Reason> reasons;
   for (const Trial& trial : trials) {
-    if (trial.verdict.accepted || trial.verdict.rule == "family_matches" ||
-        is_generic(*trial.candidate.recipe))
-      continue;
+    if (trial.verdict.accepted || is_generic(*trial.candidate.recipe)) continue;
     reasons.push_back({trial.candidate.recipe->stages, &trial.verdict, true});
   }
   return "REGARD_STRICT forbids the slower generic kernel; " + told(reasons);
@@ -137,6 +133,11 @@ Result<Plan> plan_batch(const Problem& problem, const Target& target, const Plan
                         Explanation* explanation) {
   if (Status status = known_words(options); !status) return tl::unexpected(status.error());
 
+  if (const std::string_view missing = unwritten(problem); !missing.empty()) {
+    const std::string refusal = fmt::format("no kernels for '{}': {}", print(problem), missing);
+    if (explanation != nullptr) *explanation = {print(problem), target.name, {}, {}, refusal};
+    return refused(refusal);
+  }
   std::vector<Trial> trials;
   for (const Candidate& candidate : candidates(problem, target)) {
     trials.push_back(try_candidate(problem, target, options, candidate));
@@ -176,12 +177,6 @@ std::string_view word(Family family) {
       return "split_kv";
     case Family::backward:
       return "backward";
-    case Family::append_kv:
-      return "append_kv";
-    case Family::paged:
-      return "paged";
-    case Family::batch_prefill:
-      return "batch_prefill";
   }
   return "?";
 }

@@ -14,7 +14,7 @@
 
 namespace regard {
 
-enum class Family : std::uint8_t { forward, split_kv, backward, append_kv, paged, batch_prefill };
+enum class Family : std::uint8_t { forward, split_kv, backward };
 std::string_view word(Family);
 
 struct Stage {
@@ -37,8 +37,6 @@ enum class Part : std::uint8_t {
   grad_bias_partial,
   grad_bias_lost,
   counter,
-  rotated_q,
-  new_lengths,
   scratch,
   count
 };

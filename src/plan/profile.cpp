@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "plan/gpu_plans.h"
 #include "plan/pipelines.h"
+#include "plan/refusal.h"
 #include "plan/rules.h"
 #include "plan/stage.h"
 #include "plan/strict_toml.h"
@@ -221,8 +222,6 @@ Signature needs_of(const Signature& signature, const Recipe& recipe, const Targe
   needs.d = signature.d;
   needs.dv = signature.dv;
   needs.dropout = signature.dropout;
-  needs.paged = signature.paged;
-  needs.varlen = signature.varlen && signature.paged > 0;
   if (target.kind != TargetKind::cuda) return needs;
   // Whether heads share a block, and blocks a cluster.
   needs.varlen = signature.varlen;
@@ -272,6 +271,7 @@ Result<std::vector<KernelKey>> kernels_of(const Profile& profile, const Target& 
   for (const Profile::Variant& variant : profile.variants) {
     for (const Signature& signature : variant.signatures) {
       const Problem example = example_of(signature);
+      if (!unwritten(example).empty()) continue;
       for (const Candidate& candidate : candidates(example, target)) {
         const Recipe& recipe = *candidate.recipe;
         const bool wanted = std::any_of(variant.recipes.begin(), variant.recipes.end(),

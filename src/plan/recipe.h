@@ -19,7 +19,6 @@ struct Recipe {
   std::string_view stages;  ///< for explain: "decode + combine"
   /// Grid, scratch and workspace, for a problem that the rules let through.
   Result<Plan> (*make)(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
-  bool appends = false;  ///< before its other stages, append_kv writes new tokens into the cache
 };
 
 /// From top to bottom: where tuning and cost do not decide, the first one wins.
@@ -64,8 +63,5 @@ std::vector<Candidate> candidates(const Problem&, const Target&);
 
 /// "decode + combine, block_k=64".
 std::string name_of(const Candidate&);
-
-/// What the problem asks for; a forward problem may also be solved by split_kv. New tokens are beside it.
-Family family_of(const Problem&);
 
 }  // namespace regard

@@ -30,17 +30,9 @@ std::span<const Recipe> recipes() {
       {"forward_split", "forward", Family::split_kv, Pass::fwd, "forward + combine",
        by_kind<cpu_forward_split, gpu_forward_split>},
       {"generic", "generic_forward", Family::forward, Pass::fwd, "generic_forward", cpu_generic_forward},
-      {"paged", "paged_forward", Family::paged, Pass::fwd, "paged_forward + combine", cpu_forward_split},
-      {"batch_prefill", "batch_prefill", Family::batch_prefill, Pass::fwd, "batch_prefill", cpu_forward},
-      {"append_decode", "decode", Family::split_kv, Pass::fwd, "append_kv + decode + combine", cpu_decode,
-       true},
-      {"append_forward", "forward", Family::forward, Pass::fwd, "append_kv + forward", cpu_forward, true},
-      {"append_paged", "paged_forward", Family::paged, Pass::fwd, "append_kv + paged_forward + combine",
-       cpu_forward_split, true},
       {"backward", "backward", Family::backward, Pass::bwd, "backward_delta + backward + backward_convert",
        cpu_backward},
       {"generic", "generic_backward", Family::backward, Pass::bwd, "generic_backward", cpu_generic_backward},
-      {"append_kv", "append_kv", Family::append_kv, Pass::append, "append_kv", append_alone},
   };
   return list;
 }
@@ -74,7 +66,6 @@ std::span<const std::string_view> recipe_words() {
 
 bool goes_by(const Recipe& recipe, std::string_view name) {
   if (name == recipe.name || name == recipe.kernel) return true;
-  if (recipe.appends && name == "append_kv") return true;
   // "forward" is a family too, and the generic kernel belongs to it: the narrower meaning wins.
   const auto list = recipes();
   const bool narrower = std::any_of(list.begin(), list.end(), [name](const Recipe& other) {
@@ -117,13 +108,6 @@ std::string name_of(const Candidate& candidate) {
   }
   for (const auto& [field, value] : candidate.tile->values) name += fmt::format(" {}={}", field, value);
   return name;
-}
-
-Family family_of(const Problem& p) {
-  if (p.pass == Pass::bwd) return Family::backward;
-  if (p.pass == Pass::append) return Family::append_kv;
-  if (p.paged > 0) return p.varlen ? Family::batch_prefill : Family::paged;
-  return Family::forward;
 }
 
 }  // namespace regard

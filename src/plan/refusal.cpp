@@ -14,7 +14,7 @@ namespace {
 
 /// Reasons that only say "not this candidate", as opposed to "not this problem".
 bool is_about_the_choice(const Reason& reason) {
-  return reason.verdict->rule == "family_matches" || reason.verdict->rule == "asked_for";
+  return reason.verdict->rule == "asked_for";
 }
 
 /// Of the reasons by this rule the one of the plan with the fewest stages: the plainest way to solve it.
@@ -45,6 +45,15 @@ bool is_better(const Reason& reason, const Reason& best) {
 }
 
 }  // namespace
+
+std::string_view unwritten(const Problem& p) {
+  if (p.pass == Pass::append || writes_cache(p))
+    return "no kernel writes new tokens into a KV cache yet; write them into K and V before the call, and leave "
+           "snew away";
+  if (p.paged > 0)
+    return "no kernel reads a paged KV cache yet; gather its pages into K and V without pages";
+  return {};
+}
 
 std::string told(std::span<const Reason> reasons) {
   const bool only_choice = std::all_of(reasons.begin(), reasons.end(), is_about_the_choice);

@@ -9,6 +9,9 @@
 
 namespace regard {
 
+/// What the problem asks for and no kernel does on any target yet, and what works instead; empty: nothing.
+std::string_view unwritten(const Problem&);
+
 /// Why one candidate lost, under the stages of its recipe; tiles of one recipe are told once.
 struct Reason {
   std::string_view stages;

@@ -31,7 +31,6 @@ struct Rule {
 std::span<const Rule> rules();
 
 // rules_choice.cpp: what the caller wants.
-Refusal family_matches(const Question&);
 Refusal asked_for(const Question&);
 Refusal not_disabled(const Question&);
 
@@ -43,7 +42,6 @@ Refusal softcap_without_bias(const Question&);
 Refusal kernel_takes_dtype(const Question&);
 Refusal head_dims_fit(const Question&);
 Refusal head_dims_aligned(const Question&);
-Refusal wide_heads_are_plain(const Question&);
 
 // rules_family.cpp: what each family needs.
 Refusal positions_fit(const Question&);
@@ -52,24 +50,16 @@ Refusal decode_without_dropout(const Question&);
 Refusal splits_allowed(const Question&);
 Refusal long_sums(const Question&);
 Refusal split_is_invariant(const Question&);
-Refusal paged_cache(const Question&);
-Refusal batch_prefill_inputs(const Question&);
-Refusal append_is_dense(const Question&);
-Refusal append_has_a_tile(const Question&);
 Refusal combine_columns(const Question&);
 
 // rules_pipeline.cpp: gpu pipelines.
 Refusal pipeline_on_target(const Question&);
 Refusal pipeline_has_features(const Question&);
-Refusal pipeline_fits_family(const Question&);
 Refusal hopper_forward(const Question&);
 Refusal hopper_tile(const Question&);
 Refusal hopper_cluster(const Question&);
 Refusal hopper_cluster_shape(const Question&);
 Refusal hopper_packing(const Question&);
-Refusal trload_head_dims(const Question&);
-Refusal v3_tile(const Question&);
-Refusal batch_prefill_gfx11(const Question&);
 
 // rules_tile.cpp: gpu tiles.
 Refusal tile_is_complete(const Question&);
@@ -79,9 +69,6 @@ Refusal shared_memory_fits(const Question&);
 Refusal accumulators_leave_room(const Question&);
 Refusal steps_divide(const Question&);
 Refusal fragments_divide(const Question&);
-Refusal wide_qr_fragments(const Question&);
-Refusal cdna_tile_shape(const Question&);
-Refusal async_loads_are_even(const Question&);
 
 // rules_kernel.cpp: last of all, as what it refuses is planned all the same, for explain.
 Refusal kernel_exists(const Question&);

@@ -1,23 +1,10 @@
-// What the caller wants: the family of the problem, one asked for by name, ones switched off.
+// What the caller wants: kernels asked for by name, ones switched off.
 #include <fmt/format.h>
 
 #include "base/printable.h"
 #include "plan/rules.h"
 
 namespace regard {
-
-Refusal family_matches(const Question& q) {
-  const Recipe& recipe = *q.candidate.recipe;
-  const Family wanted = family_of(q.problem);
-  if (recipe.pass == Pass::fwd && recipe.appends != writes_cache(q.problem)) {
-    return std::string(recipe.appends
-                           ? "it writes new tokens first and this problem has none; snew=N are some"
-                           : "it writes no new tokens, and this problem has some");
-  }
-  if (recipe.pass == q.problem.pass && recipe.family == wanted) return {};
-  if (wanted == Family::forward && recipe.family == Family::split_kv) return {};
-  return fmt::format("it solves {} problems, this one is {}", word(recipe.family), word(wanted));
-}
 
 Refusal asked_for(const Question& q) {
   if (q.options.family.empty() || goes_by(q.candidate, q.options.family)) return {};

@@ -76,7 +76,6 @@ Refusal splits_allowed(const Question& q) {
     if (p.splits <= 1) return {};
     return fmt::format("it does not split the keys and splits={} was asked for; use splits=auto", p.splits);
   }
-  if (p.paged > 0) return {};  // in one part as well
   if (p.splits == 1) return std::string("it splits the keys and splits=1 was asked for; use splits=auto");
   if (p.dropout_mask) return std::string("it does not write the dropout mask; the forward kernel does");
   if (recipe.kernel != "forward" || q.candidate.tile == nullptr || p.splits > 1) return {};
@@ -122,48 +121,6 @@ Refusal split_is_invariant(const Question& q) {
   if (!q.problem.varlen) return {};
   return std::string(
       "with batch_invariant the longest of the packed sequences must not decide; forward is not split");
-}
-
-Refusal paged_cache(const Question& q) {
-  const Problem& p = q.problem;
-  const Family family = q.candidate.recipe->family;
-  if (family != Family::paged && family != Family::batch_prefill) return {};
-  if (p.paged <= 0) return std::string("it reads a paged cache; give the page size, such as paged=16");
-  if (family == Family::paged && (has_elementwise_bias(p.bias) || p.dropout > 0)) {
-    return std::string(
-        "a paged cache goes with neither an elementwise bias nor dropout; gather the keys for those");
-  }
-  return {};
-}
-
-Refusal batch_prefill_inputs(const Question& q) {
-  const Problem& p = q.problem;
-  if (q.candidate.recipe->family != Family::batch_prefill) return {};
-  if (!p.varlen) return std::string("batch prefill takes packed queries; add varlen");
-  if (p.paged <= 0 || (p.paged & (p.paged - 1)) != 0) {
-    return fmt::format("a page size of {} is not a power of two; use for example paged=16", p.paged);
-  }
-  const auto& sizes = q.target.page_sizes;
-  if (!sizes.empty() && std::find(sizes.begin(), sizes.end(), p.paged) == sizes.end()) {
-    std::string known;
-    for (std::int64_t size : sizes) known += fmt::format("{}{}", known.empty() ? "" : ", ", size);
-    return fmt::format("{} has no kernel for pages of {}; it has them for {}", q.target.name, p.paged, known);
-  }
-  return {};
-}
-
-Refusal append_is_dense(const Question& q) {
-  const Recipe& recipe = *q.candidate.recipe;
-  if (recipe.family != Family::append_kv && !recipe.appends) return {};
-  if (!q.problem.varlen) return {};
-  return std::string("append takes [b, snew, heads, dim]; leave varlen away");
-}
-
-Refusal append_has_a_tile(const Question& q) {
-  if (!q.candidate.recipe->appends || append_tile(q.problem, q.target) != nullptr) return {};
-  return fmt::format(
-      "{} has no append_kv tile for {} with head dims {}/{}, which writes the new tokens first",
-      q.target.name, word(q.problem.dtype), q.problem.d, q.problem.dv);
 }
 
 Refusal combine_columns(const Question& q) {

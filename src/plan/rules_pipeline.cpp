@@ -38,29 +38,6 @@ bool could_take(const Question& q, const Target::Tile& other) {
          std::find(other.dtypes.begin(), other.dtypes.end(), q.problem.dtype) != other.dtypes.end();
 }
 
-bool is_trload(const Question& q) {
-  return is(q, "qr_async_trload") || is(q, "qr_async_trload_v3");
-}
-
-/// Empty: any family that the list does not name elsewhere.
-std::vector<std::string_view> pipelines_of(Family family) {
-  switch (family) {
-    case Family::forward:
-      return {"qr", "qr_async", "qs", "qr_async_trload", "qr_async_trload_v3"};
-    case Family::split_kv:
-      return {"qr", "qr_warp_shuffle"};
-    case Family::paged:
-      return {"qr_paged"};
-    case Family::batch_prefill:
-      return {"qr_async", "batch_prefill_gfx11"};
-    case Family::append_kv:
-      return {"append"};
-    case Family::backward:
-      return {"backward", "backward_trload"};
-  }
-  return {};
-}
-
 }  // namespace
 
 Refusal pipeline_on_target(const Question& q) {
@@ -76,24 +53,9 @@ Refusal pipeline_has_features(const Question& q) {
   if (pipeline == nullptr) return {};
   for (std::string_view feature : pipeline->features) {
     if (!q.target.has(feature)) {
-      return fmt::format("pipeline {} needs {}, which {} does not have; use qr or mma", pipeline->name,
+      return fmt::format("pipeline {} needs {}, which {} does not have; use mma", pipeline->name,
                          feature, q.target.name);
     }
-  }
-  return {};
-}
-
-Refusal pipeline_fits_family(const Question& q) {
-  if (q.candidate.pipeline().empty() || q.target.kind != TargetKind::hip) return {};
-  const Family family = q.candidate.recipe->family;
-  const std::vector<std::string_view> fitting = pipelines_of(family);
-  if (std::find(fitting.begin(), fitting.end(), q.candidate.pipeline()) == fitting.end()) {
-    return fmt::format("pipeline {} does not serve {}; use {}", q.candidate.pipeline(), word(family),
-                       fmt::join(fitting, " or "));
-  }
-  if (family == Family::batch_prefill && q.target.has("rdna3") && !is(q, "batch_prefill_gfx11")) {
-    return fmt::format("on {} batch prefill is pipeline batch_prefill_gfx11, not {}", q.target.name,
-                       q.candidate.pipeline());
   }
   return {};
 }
@@ -184,55 +146,6 @@ Refusal hopper_packing(const Question& q) {
         few);
   }
   return too_large_for(q, "few query rows of many heads");
-}
-
-Refusal trload_head_dims(const Question& q) {
-  if (!is_trload(q)) return {};
-  const Target::Tile& tile = *q.candidate.tile;
-  const bool v3 = is(q, "qr_async_trload_v3");
-  if (tile.max_d == tile.max_dv && (tile.max_d == 128 || (tile.max_d == 64 && !v3))) return {};
-  return fmt::format("pipeline {} is for head dims {}, not {}/{}", q.candidate.pipeline(),
-                     v3 ? "128/128" : "64/64 and 128/128", tile.max_d, tile.max_dv);
-}
-
-Refusal v3_tile(const Question& q) {
-  if (!is_trload(q)) return {};
-  const Target::Tile& tile = *q.candidate.tile;
-  if (is(q, "qr_async_trload_v3")) {
-    if (value_of(tile, "block_q") == 256) return {};
-    return fmt::format("pipeline qr_async_trload_v3 needs block_q=256, not {}", value_of(tile, "block_q"));
-  }
-  if (tile.max_d != 128 || value_of(tile, "block_k") != 128) return {};
-  return std::string("pipeline qr_async_trload at 128/128 needs block_k other than 128, such as 64");
-}
-
-Refusal batch_prefill_gfx11(const Question& q) {
-  if (!is(q, "batch_prefill_gfx11")) return {};
-  const Target::Tile& tile = *q.candidate.tile;
-  const Problem& p = q.problem;
-  const std::int64_t d = tile.max_d;
-  if (d != tile.max_dv || (d != 64 && d != 96 && d != 128)) {
-    return fmt::format("pipeline batch_prefill_gfx11 is for head dims 64/64, 96/96 and 128/128, not {}/{}", d,
-                       tile.max_dv);
-  }
-  if (p.kv_layout != KvLayout::linear)
-    return std::string("on gfx1100 the cache is linear; use kv_layout=linear");
-  if (p.dropout > 0) return std::string("pipeline batch_prefill_gfx11 has no dropout; leave dropout away");
-  if (p.softcap > 0) return std::string("pipeline batch_prefill_gfx11 has no softcap; leave softcap away");
-  const std::int64_t rows = d == 128 ? 128 : 64;
-  const auto wants = [&](std::string_view name, std::int64_t value) -> Refusal {
-    const std::int64_t given = value_of(tile, name);
-    if (given == value) return {};
-    return fmt::format("pipeline batch_prefill_gfx11 at d={} needs {}={}, not {}", d, name, value, given);
-  };
-  if (Refusal refusal = wants("block_q", rows)) return refusal;
-  if (Refusal refusal = wants("block_k", 32)) return refusal;
-  if (Refusal refusal = wants("block_d", 32)) return refusal;
-  if (Refusal refusal = wants("block_dv", d)) return refusal;
-  if (Refusal refusal = wants("step_k", 32)) return refusal;
-  if (value_of(tile, "padded_d") != 0) return wants("padded_d", d);
-  // Two threads per query row.
-  return wants("warps", 2 * rows / q.target.wave);
 }
 
 }  // namespace regard

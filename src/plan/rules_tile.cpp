@@ -41,10 +41,6 @@ bool is_cuda_forward(const Question& q, std::string_view folder) {
   return q.target.kind == TargetKind::cuda && tile.kernel == "forward" &&
          source_folder(tile.pipeline) == folder;
 }
-bool is_cdna(const Target& target) {
-  return target.has("cdna2") || target.has("cdna3") || target.has("cdna4");
-}
-
 /// The first instruction of the target whose shape divides the tile.
 const Target::Fragment* fragment_of(const Target& target, const Numbers& n, DType dtype) {
   for (const Target::Fragment& f : target.fragments) {
@@ -52,10 +48,6 @@ const Target::Fragment* fragment_of(const Target& target, const Numbers& n, DTyp
     if (f.m > 0 && f.n > 0 && f.k > 0 && n.q % f.m == 0 && n.k % f.n == 0 && n.d % f.k == 0) return &f;
   }
   return nullptr;
-}
-
-bool computes_scores(const Question& q) {
-  return q.candidate.recipe->family != Family::append_kv;
 }
 
 }  // namespace
@@ -68,7 +60,7 @@ std::span<const std::string_view> needed_numbers(const Target& target, std::stri
                                     of_tiles[] = {"block_q", "block_k"}, of_keys[] = {"block_k"};
   if (target.kind != TargetKind::cpu) return of_gpu;
   if (kernel.starts_with("generic_") || kernel == "combine") return {};
-  if (kernel == "decode" || kernel == "append_kv") return of_keys;
+  if (kernel == "decode") return of_keys;
   return of_tiles;
 }
 
@@ -86,9 +78,7 @@ Refusal tile_is_complete(const Question& q) {
   if (q.candidate.tile == nullptr) return {};
   if (q.target.kind != TargetKind::cpu && q.target.wave <= 0)
     return fmt::format("targets/{}.toml does not say wave", q.target.name);
-  if (Refusal lacks = lacks_number(q.target, *q.candidate.tile)) return lacks;
-  const Target::Tile* appends = q.candidate.recipe->appends ? append_tile(q.problem, q.target) : nullptr;
-  return appends != nullptr ? lacks_number(q.target, *appends) : Refusal();
+  return lacks_number(q.target, *q.candidate.tile);
 }
 
 Refusal launch_fits(const Question& q) {
@@ -121,28 +111,12 @@ Refusal two_warps_share_rows(const Question& q) {
 }
 
 Refusal shared_memory_fits(const Question& q) {
-  if (!has_gpu_tile(q) || !computes_scores(q)) return {};
+  if (!has_gpu_tile(q)) return {};
   const Target::Tile& tile = *q.candidate.tile;
   const Numbers n(tile, q.problem.dtype);
-  const Pipeline* pipeline = find_pipeline(q.candidate.pipeline());
-  std::int64_t bytes;
-  if (q.target.kind == TargetKind::cuda && q.candidate.recipe->family == Family::backward) {
-    // Q and dO of a step, K and V of the block, P and dS between the products.
-    bytes = (n.stages * n.q * (tile.max_d + tile.max_dv) + n.k * (tile.max_d + tile.max_dv) + n.q * n.k) *
-            n.bytes;
-  } else if (is_cuda_forward(q, "portable")) {
-    bytes = portable_layout(q.problem, tile).total();
-  } else if (is_cuda_forward(q, "sm90")) {
-    bytes = sm90_layout(q.problem, tile).total() + Sm90ForwardLayout::static_bytes;
-  } else if (q.target.kind == TargetKind::cuda) {
-    // Q (O takes its place at the end), and K and V once per stage.
-    bytes = (n.q * std::max(tile.max_d, tile.max_dv) + n.stages * n.k * (tile.max_d + tile.max_dv)) * n.bytes;
-  } else if (pipeline != nullptr && pipeline->async) {
-    // Three buffers of the larger of a step of K and a step of V.
-    bytes = 3 * std::max(n.k * n.d, n.dv * n.step_k) * n.bytes;
-  } else {
-    bytes = (n.q * n.d + n.k * n.d) * n.bytes;
-  }
+  const std::int64_t bytes = is_cuda_forward(q, "sm90")
+                                 ? sm90_layout(q.problem, tile).total() + Sm90ForwardLayout::static_bytes
+                                 : portable_layout(q.problem, tile).total();
   if (bytes <= q.target.shared_memory) return {};
   return fmt::format("its tile needs {} bytes of shared memory, {} has {} per block; use a smaller tile",
                      bytes, q.target.name, q.target.shared_memory);
@@ -188,7 +162,7 @@ Refusal accumulators_leave_room(const Question& q) {
 }
 
 Refusal steps_divide(const Question& q) {
-  if (!has_gpu_tile(q) || !computes_scores(q)) return {};
+  if (!has_gpu_tile(q)) return {};
   const Target::Tile& tile = *q.candidate.tile;
   const Numbers n(tile, q.problem.dtype);
   const std::int64_t d = std::max(tile.max_d, value_of(tile, "padded_d"));
@@ -197,60 +171,11 @@ Refusal steps_divide(const Question& q) {
 }
 
 Refusal fragments_divide(const Question& q) {
-  if (!has_gpu_tile(q) || !computes_scores(q) || q.target.fragments.empty()) return {};
+  if (!has_gpu_tile(q) || q.target.fragments.empty()) return {};
   const Numbers n(*q.candidate.tile, q.problem.dtype);
   if (fragment_of(q.target, n, q.problem.dtype) != nullptr) return {};
   return fmt::format("no {} matrix instruction of {} divides a tile of {} queries, {} keys and steps of {}",
                      word(q.problem.dtype), q.target.name, n.q, n.k, n.d);
-}
-
-Refusal wide_qr_fragments(const Question& q) {
-  if (!has_gpu_tile(q) || !is_cdna(q.target) || q.candidate.pipeline() != "qr") return {};
-  const Target::Tile& tile = *q.candidate.tile;
-  const Numbers n(tile, q.problem.dtype);
-  const Target::Fragment* f = fragment_of(q.target, n, q.problem.dtype);
-  if (tile.max_d != 256 || f == nullptr || q.candidate.recipe->family == Family::split_kv) return {};
-  const std::int64_t products = (n.q / f->m) * (n.k / f->n) * (n.d / f->k);
-  if (products % (8 * n.warps) == 0) return {};
-  return fmt::format(
-      "at head dim 256 each of its {} warps needs a multiple of 8 matrix instructions per step, {} are "
-      "not; use a larger block_k",
-      n.warps, products);
-}
-
-Refusal cdna_tile_shape(const Question& q) {
-  if (!has_gpu_tile(q) || !is_cdna(q.target) || q.problem.dtype == DType::fp32) return {};
-  if (q.candidate.recipe->family != Family::forward) return {};
-  const bool async = q.candidate.pipeline() == "qr_async";
-  if (!async && q.candidate.pipeline() != "qr" && q.candidate.pipeline() != "qs") return {};
-  const Target::Tile& tile = *q.candidate.tile;
-  const Numbers n(tile, q.problem.dtype);
-  if (tile.max_d == 128 && tile.max_dv == 128) {
-    if (n.k != 128)
-      return fmt::format("at 128/128 pipeline {} needs block_k=128, not {}", q.candidate.pipeline(), n.k);
-    if (async && n.q != 128)
-      return fmt::format("at 128/128 pipeline qr_async needs block_q=128, not {}", n.q);
-    if (!async && n.d == 64) {
-      return fmt::format("at 128/128 pipeline {} needs block_d other than 64, such as 32",
-                         q.candidate.pipeline());
-    }
-    return {};
-  }
-  if (async && n.q != 128) return fmt::format("pipeline qr_async needs block_q=128, not {}", n.q);
-  if (n.q == 64 || n.q == 128 || n.q == 192 || n.q == 256) return {};
-  return fmt::format("pipeline {} needs block_q of 64, 128, 192 or 256, not {}", q.candidate.pipeline(), n.q);
-}
-
-Refusal async_loads_are_even(const Question& q) {
-  if (!has_gpu_tile(q) || !is_cdna(q.target) || q.candidate.pipeline() != "qr_async") return {};
-  const Numbers n(*q.candidate.tile, q.problem.dtype);
-  // Every lane loads one vector straight into shared memory: 16 bytes on CDNA4, 4 before.
-  const std::int64_t vector = (q.target.has("cdna4") ? 16 : 4) / n.bytes;
-  const std::int64_t step = q.target.wave * n.warps * vector;
-  if (step > 0 && n.k * n.d % step == 0) return {};
-  return fmt::format(
-      "asynchronous loads move {} elements at a time, which do not divide a step of {} keys by {}", step, n.k,
-      n.d);
 }
 
 }  // namespace regard

@@ -85,12 +85,4 @@ Refusal head_dims_aligned(const Question& q) {
       tile.max_dv);
 }
 
-Refusal wide_heads_are_plain(const Question& q) {
-  if (q.candidate.tile == nullptr || q.target.kind != TargetKind::hip) return {};
-  const Target::Tile& tile = *q.candidate.tile;
-  if (tile.kernel == "combine" || tile.max_d != 192 || tile.max_dv != 128) return {};
-  if (q.problem.bias == Bias::none && q.problem.dropout == 0) return {};
-  return std::string("its 192/128 kernel has neither bias nor dropout; the 192/192 or 256/256 one does");
-}
-
 }  // namespace regard

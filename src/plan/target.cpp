@@ -166,7 +166,7 @@ bool Target::has(std::string_view feature) const {
 Result<Target> parse_target(std::string_view text, std::string_view file) {
   const Result<toml::table> table = parse_toml(text, file);
   if (!table) return tl::unexpected(table.error());
-  constexpr std::int64_t most_shared_memory = 1 << 26, most_registers = 1 << 26, most_page = 1 << 20;
+  constexpr std::int64_t most_shared_memory = 1 << 26, most_registers = 1 << 26;
   Target target;
   target.name = stem_of(file);
   std::string kind;
@@ -190,7 +190,6 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
       {"gflops", [&](const TomlValue& v) { return read_rates(v, target.gflops); }},
       {"gigabytes_per_second", [&](const TomlValue& v) { return v.real(target.gigabytes_per_second); }},
       {"pipelines", [&](const TomlValue& v) { return v.texts(target.pipelines, pipeline_names()); }},
-      {"page_sizes", [&](const TomlValue& v) { return v.numbers(target.page_sizes, 1, most_page); }},
       {"fragments",
        [&](const TomlValue& v) {
          return read_tables(v, [&](const toml::table& row, int line) {

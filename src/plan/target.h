@@ -20,8 +20,8 @@ inline constexpr std::array<std::string_view, 8> cpu_features = {"fma",  "f16c",
 /// What rules and GPU kernels may test. Each kind of target has one closed list.
 inline constexpr std::array<std::string_view, 6> cuda_features = {"mma",   "cp_async", "tma",
                                                                   "wgmma", "tcgen05",  "fp8"};
-inline constexpr std::array<std::string_view, 9> hip_features = {"cdna2", "cdna3", "cdna4",  "rdna3", "rdna4",
-                                                                 "mfma",  "wmma",  "trload", "v3"};
+inline constexpr std::array<std::string_view, 8> hip_features = {"cdna2", "cdna3", "cdna4", "rdna3",
+                                                                 "rdna4", "mfma",  "wmma",  "trload"};
 
 enum class TargetKind : std::uint8_t { cpu, cuda, hip };
 std::string_view word(TargetKind);
@@ -47,7 +47,6 @@ struct Target {
   std::map<DType, double> gflops;        ///< 1e9 operations per second of a matrix product, by input type
   double gigabytes_per_second = 0;       ///< of memory
   std::vector<std::string> pipelines;    ///< gpu: ways of loading and multiplying that exist here
-  std::vector<std::int64_t> page_sizes;  ///< gpu: of a paged cache; empty: any power of two
 
   /// gpu: the shape of one matrix instruction, [m, n, k].
   struct Fragment {

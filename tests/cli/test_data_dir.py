@@ -46,7 +46,7 @@ def change(file, old, new, count=0):
         ("cpu-avx2", r"fp16 = 80", "fp16 = -1.0", "'fp16' is -1, and must be 0 to"),
         ("cpu-avx2", r"fp16 = 80", "fp16 = inf", "'fp16' is inf, and must be 0 to"),
         ("sm_90a", r"^gigabytes_per_second = .*", "gigabytes_per_second = nan", "'gigabytes_per_second' is nan"),
-        ("gfx942", r"^page_sizes = .*", "page_sizes = [0]", "'page_sizes' is 0, and must be 1 to"),
+        ("gfx942", r"^wave = .*", "wave = 0", "'wave' is 0, and must be 1 to"),
         ("cpu-avx2", r"\Adoc = ", "doc = ]\n", "targets/cpu-avx2.toml:1: "),
         ("cpu-avx2", r"\A", "a" + ".a" * 100_000 + " = 1\n", "targets/cpu-avx2.toml:1: it has more than 100 dots"),
         ("cpu-avx2", r"\A", "#" * 300_000 + "\n", "targets/cpu-avx2.toml: it is 30"),
@@ -66,7 +66,6 @@ def test_numbers_have_ranges(refused, data, file, old, new, sentence):
         ("forward", "block_k", DECODE),
         ("forward", "block_q", FORWARD),
         ("decode", "block_k", DECODE),
-        ("append_kv", "block_k", "append fp32 h=2 sq=1 sk=64 snew=1 d=64 lengths"),
     ],
 )
 def test_a_tile_without_a_number_is_refused_with_its_line(regard, data, kernel, number, problem):

@@ -70,10 +70,6 @@ TEST(Canonical, SignaturesCollapseToWhatAKernelDependsOn) {
       {"backward_delta", "bwd fp16 d=64 mask=causal dropout", "bwd fp16"},
       {"backward_convert", "bwd fp32 d=64 bias=bh dbias sink", "bwd fp32"},
       {"backward_convert", "bwd fp32 d=64 mask=causal sink", "bwd fp32"},
-      {"paged_forward", "fwd bf16 d=64 mask=causal lse paged=16 table=sglang rope=half",
-       "fwd bf16 d=64 mask=window paged=16 table=sglang"},
-      {"append_kv", "fwd fp16 d=64 mask=causal softcap lse paged=16 table=sglang rope=half rotary=32",
-       "append fp16 d=64 paged=16 rope=half rotary=32"},
   };
   for (const Case& c : cases) {
     const Result<Signature> from = parse_signature(c.from);
@@ -98,7 +94,7 @@ TEST(Canonical, IsItsOwnCanonicalForm) {
     const Signature signature = random_record<Signature>(random);
     for (std::string_view kernel :
          {"forward", "decode", "combine", "backward", "backward_delta", "backward_convert", "generic_forward",
-          "generic_backward", "append_kv", "paged_forward", "batch_prefill"}) {
+          "generic_backward"}) {
       const Signature once = canonical(signature, kernel, "cpu-avx2");
       EXPECT_EQ(canonical(once, kernel, "cpu-avx2"), once) << kernel << ": " << print(signature);
     }
