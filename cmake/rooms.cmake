@@ -15,10 +15,10 @@ function(regard_parse_once target)
   endif()
 endfunction()
 
-# regard_room(name dependency...): src/<name>/*.cpp as the static library regard_<name>.
+# regard_room(name dependency...): what lies below src/<name> as the static library regard_<name>.
 # Dependencies that are rooms are written by their room's name.
 function(regard_room name)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(NOT sources)
     add_library(regard_${name} INTERFACE)

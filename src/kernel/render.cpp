@@ -6,10 +6,11 @@
 
 #include "base/digest.h"
 #include "base/embedded.h"
+#include "base/printable.h"
 #include "kernel/constants.h"
 #include "kernel/host_options.h"
 #include "kernels/arguments.h"
-#include "plan/pipelines.h"
+#include "plan/kernel.h"
 
 namespace regard {
 namespace {
@@ -65,8 +66,9 @@ Result<Rendered> render(const KernelKey& key) {
   source += fmt::format("#define regard {}_kernel\n", rendered.symbol);
   source += constants(key, **target);
   std::set<std::string, std::less<>> done;
-  const std::string path = fmt::format("kernels/{}/{}.{}", source_folder(key.algorithm.pipeline),
-                                       key.algorithm.kernel, cpu ? "cpp" : "cu");
+  const Kernel* kernel = find_kernel(key.algorithm.kernel);
+  if (kernel == nullptr) return invalid(fmt::format("{} is no kernel", in_quotes(key.algorithm.kernel)));
+  const std::string path = fmt::format("kernels/{}/{}.{}", kernel->folder(), kernel->stem(), cpu ? "cpp" : "cu");
   if (Status status = inline_file(path, done, source); !status) return tl::unexpected(status.error());
   // A kernel of another version's folder would read the library's arguments where they are not.
   source += fmt::format(

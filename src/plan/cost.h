@@ -6,7 +6,29 @@
 
 namespace regard {
 
-/// Seconds; good for choosing between candidates, not a promise.
-double cost_seconds(const Plan&);
+using Seconds = double;
+
+/// Good for choosing between candidates, not a promise.
+Seconds cost_seconds(const Plan&);
+
+// What kernels make their estimates of. A worker is a thread, or a GPU's multiprocessor.
+
+/// Of one worker. A CPU's table has the rates of one core, a GPU's those of the chip.
+double flops_per_second(const Plan&, DType);
+double bytes_per_second(const Plan&);
+/// Of all workers.
+double chip_bytes_per_second(const Plan&);
+
+/// Blocks run in rounds; in the last round some workers idle. How many are busy, on average, where a worker needs
+/// `at_once` blocks to be so.
+double busy_workers(const Plan&, const Stage&, double at_once);
+/// The same for a GPU: a block of four warps leaves the matrix units waiting half of the time.
+double busy_workers(const Plan&, const Stage&);
+
+/// By one worker: computed as whole tiles of rows, those of a K/V head's query heads together or each head's.
+Seconds seconds_to_compute(const Plan&, std::int64_t rows_of_tile, bool heads_share_blocks, double flops_per_second);
+/// By one worker: K and V, as far as some row sees them, are read once where query heads share blocks, else once per
+/// query head.
+Seconds seconds_to_read(const Plan&, bool heads_share_blocks);
 
 }  // namespace regard

@@ -7,7 +7,7 @@
 
 #include "base/nearest.h"
 #include "base/printable.h"
-#include "plan/pipelines.h"
+#include "plan/kernel.h"
 
 namespace regard {
 
@@ -17,14 +17,14 @@ namespace {
 constexpr std::string_view any = "any ";
 
 bool takes_any(const KernelKey& key) {
-  return key.algorithm.kernel.starts_with("generic_");
+  const Kernel* kernel = find_kernel(key.algorithm.kernel);
+  return kernel != nullptr && kernel->depends_on == pass_only;
 }
 
 }  // namespace
 
 std::string print(const KernelKey& key) {
   std::string text = key.target + " " + key.algorithm.kernel;
-  if (!key.algorithm.pipeline.empty()) text += " " + key.algorithm.pipeline;
 #define REGARD_PRINT(name, default_value, doc) \
   if (key.algorithm.name != default_value) text += fmt::format(" " #name "={}", key.algorithm.name);
   REGARD_ALGORITHM_FIELDS(REGARD_PRINT)
@@ -67,7 +67,7 @@ Status read_algorithm_word(std::string_view word, Algorithm& algorithm) {
 Result<KernelKey> parse_kernel_key(std::string_view text) {
   const std::size_t bar = text.find(" | ");
   if (bar == std::string_view::npos) {
-    return invalid(fmt::format("{} is no kernel key; one reads 'target kernel block_q=64 | fwd bf16 d=128'",
+    return invalid(fmt::format("{} is no kernel key; one reads 'cpu-avx2 cpu_forward block_q=64 block_k=96 | fwd bf16 d=128'",
                                in_quotes(text)));
   }
   KernelKey key;
@@ -79,14 +79,15 @@ Result<KernelKey> parse_kernel_key(std::string_view text) {
     rest.remove_prefix(space == std::string_view::npos ? rest.size() : space + 1);
   }
   if (words.size() < 2) {
-    return invalid(fmt::format("{} does not begin with a target and a kernel, e.g. 'cpu-avx2 forward'",
+    return invalid(fmt::format("{} does not begin with a target and a kernel, e.g. 'cpu-avx2 cpu_forward'",
                                in_quotes(text)));
   }
   key.target = words[0];
   key.algorithm.kernel = words[1];
-  std::size_t next = 2;
-  if (words.size() > next && find_pipeline(words[next]) != nullptr) key.algorithm.pipeline = words[next++];
-  for (std::size_t i = next; i < words.size(); ++i) {
+  const Kernel* kernel = find_kernel(words[1]);
+  if (kernel == nullptr)
+    return invalid(fmt::format("{} is no kernel{}", in_quotes(words[1]), suggestion(words[1], kernel_names())));
+  for (std::size_t i = 2; i < words.size(); ++i) {
     if (Status status = read_algorithm_word(words[i], key.algorithm); !status)
       return tl::unexpected(status.error());
   }
@@ -94,7 +95,7 @@ Result<KernelKey> parse_kernel_key(std::string_view text) {
   if (takes_any(key) && words_of_signature.starts_with(any)) words_of_signature.remove_prefix(any.size());
   const Result<Signature> signature = parse_signature(words_of_signature);
   if (!signature) return tl::unexpected(signature.error());
-  key.signature = takes_any(key) ? canonical(*signature, key.algorithm.kernel, key.target) : *signature;
+  key.signature = takes_any(key) ? kernel->depends_on(*signature) : *signature;
   return key;
 }
 

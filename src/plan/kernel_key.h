@@ -27,12 +27,10 @@ namespace regard {
   X(cluster, 0, "gpu: blocks per cluster")                                                             \
   X(occupancy, 0, "gpu: blocks per multiprocessor to leave registers for; 0 lets the compiler choose") \
   X(group, 0, "query heads of one K/V head handled by one block (decode, packed GQA)")                 \
-  X(split, 0, "wgmma_tma: 1: a block has a part of the keys, which combine merges with the others")
+  X(split, 0, "sm90_forward: 1: a block has a part of the keys, which combine merges with the others")
 
 struct Algorithm {
-  /// Stem of the source: "forward", "decode", "combine", "backward", ... in the folder of its pipeline.
-  std::string kernel;
-  std::string pipeline;  ///< gpu: how tiles are moved and multiplied (plan/pipelines.h)
+  std::string kernel;  ///< "sm90_forward": its name (plan/kernel.h)
 #define REGARD_MEMBER(name, default_value, doc) std::int64_t name = default_value;
   REGARD_ALGORITHM_FIELDS(REGARD_MEMBER)
 #undef REGARD_MEMBER
@@ -52,14 +50,10 @@ struct KernelKey {
   friend bool operator==(const KernelKey&, const KernelKey&) = default;
 };
 
-/// "cpu-avx512bf16 forward block_q=64 block_k=96 | fwd bf16 d=128 dv=128 mask=window softcap", on a GPU
-/// "sm_90a forward wgmma_tma block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd bf16 d=128", or,
-/// where everything is read at run time, "cpu-avx2 generic_forward | any fwd": parses back.
+/// "cpu-avx512bf16 cpu_forward block_q=64 block_k=96 | fwd bf16 d=128 dv=128 mask=window softcap", on a GPU
+/// "sm_90a sm90_forward block_q=192 block_k=80 warps=16 warp_groups=3 stages=3 | fwd bf16 d=128", or, where
+/// everything is read at run time, "cpu-avx2 cpu_generic_forward | any fwd": parses back.
 std::string print(const KernelKey&);
 Result<KernelKey> parse_kernel_key(std::string_view text);
-
-/// The signature a kernel of this stem is compiled for: what it reads at run time anyway goes to its default
-/// (CPU: lse, varlen, lengths, ranges, sink, the diagonal), the combine stage forgets masks, and so on.
-Signature canonical(const Signature&, std::string_view kernel, std::string_view target);
 
 }  // namespace regard

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "base/nearest.h"
 #include "base/printable.h"
 #include "base/split.h"
 #include "plan/cost.h"
+#include "plan/recipe.h"
 #include "plan/refusal.h"
 #include "plan/rules.h"
 #include "plan/tuning.h"
@@ -41,14 +43,14 @@ Status known_words(const PlanOptions& options) {
   return {};
 }
 
-void refuse(Verdict& verdict, std::string_view rule, std::string reason) {
+void refuse(Verdict& verdict, Refused refused) {
   verdict.accepted = verdict.chosen = false;
-  verdict.rule = rule;
-  verdict.reason = std::move(reason);
+  verdict.rule = refused.rule;
+  verdict.reason = std::move(refused.reason);
+  verdict.rules_passed = refused.passed;
 }
 
-/// A candidate on its way: the rules, then its plan. One that only lacks a kernel has a plan too, and is not
-/// accepted.
+/// A candidate on its way: the rules, then its plan.
 struct Trial {
   Candidate candidate;
   Verdict verdict;
@@ -69,20 +71,19 @@ Result<Plan> make_plan(const Problem& problem, const Target& target, const PlanO
 Trial try_candidate(const Problem& problem, const Target& target, const PlanOptions& options,
                     const Candidate& candidate) {
   Trial trial{candidate, {}, {}};
+  trial.verdict.stages = stages_of(*candidate.recipe);
   const Question question{problem, target, candidate, options};
-  for (const Rule& rule : rules()) {
-    Refusal refusal = rule.check(question);
-    if (!refusal) continue;
-    refuse(trial.verdict, rule.name, std::move(*refusal));
-    if (rule.check != kernel_exists || candidate.tile == nullptr) return trial;
+  constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
+  if (std::optional<Refused> refused = first_refusal(question)) {
+    refuse(trial.verdict, std::move(*refused));
+    return trial;
   }
   Result<Plan> made = make_plan(problem, target, options, candidate);
   if (!made) {
-    refuse(trial.verdict, "sizes_fit", made.error().message);
+    refuse(trial.verdict, {"sizes_fit", made.error().message, all});
     return trial;
   }
   trial.plan = std::move(*made);
-  if (!trial.verdict.rule.empty()) return trial;
   trial.verdict.accepted = true;
   trial.verdict.reason = fmt::format("about {:.3g} ms", trial.plan->cost_seconds * 1e3);
   return trial;
@@ -95,13 +96,13 @@ bool cheaper(const Trial& a, const Trial& b) {
   return generic_a != generic_b ? generic_b : a.plan->cost_seconds < b.plan->cost_seconds;
 }
 
-/// Of the accepted ones, or of those that only lack a kernel: tuning record, then cost, then table order.
-/// With batch_invariant only the order counts, as the cost depends on the batch.
-Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>& trials, bool accepted) {
+/// Of the accepted ones: tuning record, then cost, then table order. With batch_invariant only the order counts, as the
+/// cost depends on the batch.
+Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>& trials) {
   const std::string tuned = tuned_candidate(problem, target);
   Trial* best = nullptr;
   for (Trial& trial : trials) {
-    if (!trial.plan || trial.verdict.accepted != accepted) continue;
+    if (!trial.plan) continue;
     if (!tuned.empty() && name_of(trial.candidate) == tuned) return &trial;
     if (best == nullptr)
       best = &trial;
@@ -111,22 +112,19 @@ Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>&
   return best;
 }
 
-std::vector<Reason> reasons_of(const Target& target, const std::vector<Trial>& trials) {
-  std::vector<Reason> reasons;
-  for (const Trial& trial : trials) {
-    reasons.push_back({trial.candidate.recipe->stages, &trial.verdict, has_kernel(trial.candidate, target)});
-  }
-  return reasons;
+std::vector<const Verdict*> verdicts_of(const std::vector<Trial>& trials) {
+  std::vector<const Verdict*> verdicts;
+  for (const Trial& trial : trials) verdicts.push_back(&trial.verdict);
+  return verdicts;
 }
 
 /// Why the faster kernels said no, for a strict caller.
 std::string strict_reason(const std::vector<Trial>& trials) {
-  std::vector<Reason> reasons;
+  std::vector<const Verdict*> verdicts;
   for (const Trial& trial : trials) {
-    if (trial.verdict.accepted || is_generic(*trial.candidate.recipe)) continue;
-    reasons.push_back({trial.candidate.recipe->stages, &trial.verdict, true});
+    if (!trial.verdict.accepted && !is_generic(*trial.candidate.recipe)) verdicts.push_back(&trial.verdict);
   }
-  return "REGARD_STRICT forbids the slower generic kernel; " + told(reasons);
+  return "REGARD_STRICT forbids the slower generic kernel; " + told(verdicts);
 }
 
 Result<Plan> plan_batch(const Problem& problem, const Target& target, const PlanOptions& options,
@@ -139,12 +137,12 @@ Result<Plan> plan_batch(const Problem& problem, const Target& target, const Plan
     return refused(refusal);
   }
   std::vector<Trial> trials;
-  for (const Candidate& candidate : candidates(problem, target)) {
+  for (const Candidate& candidate : candidates(problem.pass, target)) {
     trials.push_back(try_candidate(problem, target, options, candidate));
   }
-  Trial* best = best_of(problem, target, trials, /*accepted=*/true);
+  Trial* best = best_of(problem, target, trials);
   if (best != nullptr && options.strict && is_generic(*best->candidate.recipe) && options.family.empty()) {
-    refuse(best->verdict, "strict_allows", strict_reason(trials));
+    refuse(best->verdict, {"strict_allows", strict_reason(trials), 0});
     best = nullptr;
   }
   if (best != nullptr) {
@@ -152,14 +150,12 @@ Result<Plan> plan_batch(const Problem& problem, const Target& target, const Plan
     if (explanation == nullptr) return std::move(*best->plan);
   }
 
-  const std::string refusal = best != nullptr ? "" : refusal_of(problem, target, reasons_of(target, trials));
+  const std::string refusal = best != nullptr ? "" : refusal_of(problem, target, verdicts_of(trials));
   if (explanation != nullptr) {
-    const Trial* shown = best != nullptr ? best : best_of(problem, target, trials, /*accepted=*/false);
     *explanation = {print(problem), target.name, {}, {}, refusal};
-    if (shown != nullptr) explanation->plan = shown->plan;
+    if (best != nullptr) explanation->plan = best->plan;
     for (Trial& trial : trials) {
       trial.verdict.candidate = name_of(trial.candidate);
-      trial.verdict.stages = trial.candidate.recipe->stages;
       explanation->verdicts.push_back(std::move(trial.verdict));
     }
   }

@@ -22,6 +22,7 @@ struct Stage {
   std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one behind it
   std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
   std::int64_t shared_bytes = 0;   ///< gpu: dynamic shared memory of one block
+  bool overlaps = false;           ///< gpu: it may begin while the stage before ends, for which it waits itself
 };
 
 /// Parts of the workspace, in this order, each 64-byte aligned. 0 bytes = not needed.
@@ -80,8 +81,9 @@ struct PlanOptions {
 
 /// One candidate and what became of it.
 struct Verdict {
-  std::string candidate;  ///< its name, e.g. "decode + combine block_k=64" or "forward block_q=64 block_k=96"
+  std::string candidate;  ///< its name, e.g. "cpu_decode + cpu_combine block_k=64"
   std::string stages;     ///< the name without the tile
+  std::size_t rules_passed = 0;
   std::string rule;       ///< name of the rule that refused; empty when accepted
   std::string reason;     ///< why, and what would work; for an accepted one its estimated cost
   bool accepted = false, chosen = false;
@@ -90,7 +92,7 @@ struct Verdict {
 struct Explanation {
   std::string problem, target;
   std::vector<Verdict> verdicts;
-  /// The chosen plan; where kernels are missing, the best one that could be run with them.
+  /// The chosen plan.
   std::optional<Plan> plan;
   std::string refusal;  ///< the sentence, when nothing was accepted
 };

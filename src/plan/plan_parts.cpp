@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/combine_layout.h"
-
 namespace regard {
 
 int workers(const Target& target, const PlanOptions& options) {
@@ -86,18 +84,11 @@ std::int64_t parts_for_workers(const Plan& plan, std::int64_t blocks) {
   return ceil_divide(2 * plan.threads, std::max<std::int64_t>(blocks, 1));
 }
 
-void combine_parts(Plan& plan) {
-  if (plan.splits == 1) return;
+void size_parts(Plan& plan) {
   const Problem& p = plan.problem;
   const std::int64_t partial_rows = product({plan.splits, p.hq, query_tokens(p)});
   need(plan.workspace, Part::partial_o, product({partial_rows, p.dv, 4}));
   need(plan.workspace, Part::partial_lse, product({partial_rows, 4}));
-  const Target::Tile* tile = first_tile(*plan.target, "combine");
-  // On a GPU each warp merges a row.
-  const bool on_gpu = plan.target->kind != TargetKind::cpu && tile != nullptr;
-  const std::int64_t rows = on_gpu ? std::max<std::int64_t>(value_of(*tile, "warps"), 1) : combine_rows;
-  const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
-  plan.stages.push_back(stage_of(p, *plan.target, "combine", tile, grid, 0));
 }
 
 }  // namespace regard

@@ -35,8 +35,8 @@ std::int64_t most_parts(const Problem&, std::int64_t least_keys);
 /// As many parts of `blocks` as make two blocks per worker.
 std::int64_t parts_for_workers(const Plan&, std::int64_t blocks);
 
-/// Where the keys are split: fp32 O and LSE of every part, and the stage that merges them.
-void combine_parts(Plan&);
+/// Where the keys are split: fp32 O and LSE of every part.
+void size_parts(Plan&);
 
 /// Below this a part costs more to merge than it saves, but on Hopper (gpu_forward_split).
 constexpr std::int64_t least_split_keys = 512;

@@ -10,10 +10,8 @@
 #include "base/embedded.h"
 #include "base/forever.h"
 #include "base/printable.h"
-#include "plan/gpu_plans.h"
-#include "plan/pipelines.h"
+#include "plan/recipe.h"
 #include "plan/refusal.h"
-#include "plan/rules.h"
 #include "plan/stage.h"
 #include "plan/strict_toml.h"
 #include "problem/fields.h"
@@ -216,7 +214,7 @@ namespace {
 /// What decides whether and with which kernels a recipe serves a signature: more than the main kernel's
 /// canonical signature only where a rule asks for it.
 Signature needs_of(const Signature& signature, const Recipe& recipe, const Target& target) {
-  Signature needs = canonical(signature, recipe.kernel, target.name);
+  Signature needs = recipe.main->depends_on(signature);
   needs.dtype = signature.dtype;
   needs.out = signature.out;
   needs.d = signature.d;
@@ -230,71 +228,39 @@ Signature needs_of(const Signature& signature, const Recipe& recipe, const Targe
   return needs;
 }
 
-/// Whether some shape of this signature gets a plan from the candidate, as far as the signature decides.
-bool serves(const Problem& example, const Target& target, const Candidate& candidate) {
+/// The kernels of a candidate for some shape of this signature.
+std::vector<KernelKey> keys_of(const Problem& example, const Target& target, const Candidate& candidate) {
   const PlanOptions any;
-  for (const Rule& rule : rules()) {
-    if (!rule.about_shape && rule.check({example, target, candidate, any})) return false;
+  const Question question{example, target, candidate, any};
+  if (first_refusal(question, /*of_signature=*/true)) return {};
+  std::vector<KernelKey> keys;
+  for (const Kernel* kernel : candidate.recipe->stages) {
+    const bool main = kernel == candidate.recipe->main;
+    const Target::Tile* tile = main ? candidate.tile : first_tile(target, kernel->name);
+    const KernelKey key = stage_of(example, target, *kernel, tile, 0, 0).kernel;
+    const auto variants = kernel->variants == nullptr ? std::vector{key} : kernel->variants(question, key);
+    keys.insert(keys.end(), variants.begin(), variants.end());
   }
-  return true;
-}
-
-/// How many query heads share a block, which is compiled in. 0 leaves what the tile says; the Hopper kernels
-/// also come with the heads of a K/V head, up to 16, for few query rows.
-std::set<std::int64_t> heads_in_block(Problem example, const Target& target, const Candidate& candidate) {
-  if (candidate.recipe->kernel != "forward" || source_folder(candidate.pipeline()) != "sm90") return {0};
-  std::set<std::int64_t> groups;
-  const PlanOptions any;
-  const Question question{example, target, candidate, any};  // of the example as it becomes
-  const std::int64_t block_q = value_of(*candidate.tile, "block_q");
-  const auto ask = [&](std::int64_t heads, std::int64_t sq) {
-    example.hq = example.hk * heads;
-    example.sq = sq;
-    if (hopper_cluster_shape(question) || hopper_packing(question)) return;
-    const std::int64_t rows = rows_of_packed_heads(example, block_q);
-    groups.insert(rows > 0 ? block_q / rows : 0);
-  };
-  ask(1, 2 * block_q);
-  for (const std::int64_t heads : {2, 4, 8, 16}) {
-    ask(heads, 1);
-    ask(heads, Sm90ForwardLayout::group_rows / heads + 1);  // a row more than the tile for few rows has
-  }
-  return groups;
+  return keys;
 }
 
 }  // namespace
 
 Result<std::vector<KernelKey>> kernels_of(const Profile& profile, const Target& target) {
   // A main kernel's canonical signature decides who serves it, so each one is asked once.
-  std::map<std::pair<const Target::Tile*, std::string_view>, SignatureSet> asked;
+  std::map<std::pair<const Target::Tile*, const Recipe*>, SignatureSet> asked;
   std::map<std::string, KernelKey> keys;
   for (const Profile::Variant& variant : profile.variants) {
     for (const Signature& signature : variant.signatures) {
       const Problem example = example_of(signature);
       if (!unwritten(example).empty()) continue;
-      for (const Candidate& candidate : candidates(example, target)) {
+      for (const Candidate& candidate : candidates(example.pass, target)) {
         const Recipe& recipe = *candidate.recipe;
         const bool wanted = std::any_of(variant.recipes.begin(), variant.recipes.end(),
                                         [&](const std::string& name) { return goes_by(recipe, name); });
-        if (candidate.tile == nullptr || (!variant.recipes.empty() && !wanted)) continue;
-        if (!asked[{candidate.tile, recipe.stages}].insert(needs_of(signature, recipe, target)).second)
-          continue;
-        if (!serves(example, target, candidate)) continue;
-        for (std::string_view kernel : stage_kernels(recipe)) {
-          const Target::Tile* tile = kernel == recipe.kernel ? candidate.tile : first_tile(target, kernel);
-          KernelKey key = stage_of(example, target, kernel, tile, 0, 0).kernel;
-          const bool main = kernel == recipe.kernel;
-          if (main && splits_keys(recipe) && source_folder(candidate.pipeline()) == "sm90")
-            key.algorithm.split = 1;
-          if (!main) {
-            keys.emplace(print(key), key);
-            continue;
-          }
-          for (const std::int64_t group : heads_in_block(example, target, candidate)) {
-            if (group > 0) key.algorithm.group = group;
-            keys.emplace(print(key), key);
-          }
-        }
+        if (!variant.recipes.empty() && !wanted) continue;
+        if (!asked[{candidate.tile, &recipe}].insert(needs_of(signature, recipe, target)).second) continue;
+        for (const KernelKey& key : keys_of(example, target, candidate)) keys.emplace(print(key), key);
       }
     }
   }

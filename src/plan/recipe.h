@@ -7,31 +7,34 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/kernel.h"
 #include "plan/plan.h"
 
 namespace regard {
 
 struct Recipe {
-  std::string_view name;    ///< "decode": also what REGARD_DISABLE and the option `family` name
-  std::string_view kernel;  ///< stem of the main stage; one candidate per tile of this kernel
+  std::string_view name;  ///< "decode": also what REGARD_DISABLE and the option `family` name
   Family family;
   Pass pass;
-  std::string_view stages;  ///< for explain: "decode + combine"
+  const Kernel* main;  ///< one candidate per tile of this kernel
   /// Grid, scratch and workspace, for a problem that the rules let through.
   Result<Plan> (*make)(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
+  std::vector<const Kernel*> stages;  ///< in the order in which they run; the last may be left away
 };
 
 /// From top to bottom: where tuning and cost do not decide, the first one wins.
 std::span<const Recipe> recipes();
 
-/// Whether anything can be run on the target, or only planned and explained.
+/// Whether anything can be run on the target.
 bool has_kernels(const Target&);
 bool has_generic_kernel(Pass, const Target&);
+/// The first target that has kernels for the pass; empty: none.
+std::string_view who_can(Pass);
 
-/// The stems in `stages`: "decode + combine" -> decode, combine.
-std::vector<std::string_view> stage_kernels(const Recipe&);
+/// For people: "cpu_decode + cpu_combine".
+std::string stages_of(const Recipe&);
 
-/// What the option `family` and REGARD_DISABLE may name: recipes, families, kernels and pipelines.
+/// What the option `family` and REGARD_DISABLE may name: recipes, families and kernels.
 std::span<const std::string_view> recipe_words();
 bool goes_by(const Recipe&, std::string_view word);
 
@@ -40,28 +43,26 @@ inline bool is_generic(const Recipe& recipe) {
   return recipe.name == "generic";
 }
 
-/// Whether the last stage merges parts of the keys.
+/// Whether parts of the keys are merged behind the main stage.
 inline bool splits_keys(const Recipe& recipe) {
-  return recipe.stages.ends_with("combine");
+  return recipe.family == Family::split_kv;
 }
 
 struct Candidate {
   const Recipe* recipe;
-  const Target::Tile* tile;  ///< null where the target has none
+  const Target::Tile* tile;
 
-  std::string_view pipeline() const { return tile == nullptr ? std::string_view() : tile->pipeline; }
+  const Kernel& kernel() const { return *recipe->main; }
 };
 
-bool has_kernel(const Candidate&, const Target&);
-
-/// Whether all words, separated by spaces, are true of it: names of its recipe, its pipeline, or numbers of
-/// its tile, 0 where it has none ("wgmma_tma cluster=2").
+/// Whether all words, separated by spaces, are true of it: names of its recipe, or numbers of its tile, 0 where it has
+/// none ("sm90_forward cluster=2").
 bool goes_by(const Candidate&, std::string_view words);
 
 /// In table order: recipe by recipe, tile by tile.
-std::vector<Candidate> candidates(const Problem&, const Target&);
+std::vector<Candidate> candidates(Pass, const Target&);
 
-/// "decode + combine, block_k=64".
+/// "cpu_decode + cpu_combine block_k=64".
 std::string name_of(const Candidate&);
 
 }  // namespace regard

@@ -4,109 +4,154 @@
 
 #include "base/forever.h"
 #include "base/split.h"
-#include "plan/cpu_plans.h"
-#include "plan/gpu_plans.h"
-#include "plan/pipelines.h"
+#include "plan/kernels/kernels.h"
 #include "plan/recipe.h"
 #include "plan/stage.h"
 
 namespace regard {
+
+std::span<const Recipe> recipes() {
+  using enum Family;
+  using enum Pass;
+  return forever<[] {
+    return std::vector<Recipe>{
+        {"decode", split_kv, fwd, &cpu_decode, plan_cpu_decode, {&cpu_decode, &cpu_combine}},
+
+        {"forward", forward, fwd, &sm90_forward, plan_sm90_forward, {&sm90_forward}},
+        {"forward", forward, fwd, &portable_forward, plan_portable_forward, {&portable_forward}},
+        {"forward", forward, fwd, &cpu_forward, plan_cpu_forward, {&cpu_forward}},
+
+        {"forward_split", split_kv, fwd, &sm90_forward, plan_sm90_forward_split, {&sm90_forward, &portable_combine}},
+        {"forward_split",
+         split_kv,
+         fwd,
+         &portable_forward,
+         plan_portable_forward_split,
+         {&portable_forward, &portable_combine}},
+        {"forward_split", split_kv, fwd, &cpu_forward, plan_cpu_forward_split, {&cpu_forward, &cpu_combine}},
+
+        {"generic", forward, fwd, &cpu_generic_forward, plan_cpu_generic_forward, {&cpu_generic_forward}},
+
+        {"backward",
+         backward,
+         bwd,
+         &cpu_backward,
+         plan_cpu_backward,
+         {&cpu_backward_delta, &cpu_backward, &cpu_backward_convert}},
+        {"generic", backward, bwd, &cpu_generic_backward, plan_cpu_generic_backward, {&cpu_generic_backward}},
+    };
+  }>();
+}
+
+std::span<const Kernel* const> kernels() {
+  return forever<[] {
+    std::vector<const Kernel*> list;
+    for (const Recipe& recipe : recipes()) {
+      for (const Kernel* kernel : recipe.stages) {
+        if (std::find(list.begin(), list.end(), kernel) == list.end()) list.push_back(kernel);
+      }
+    }
+    return list;
+  }>();
+}
+
+std::span<const std::string_view> kernel_names() {
+  return forever<[] {
+    std::vector<std::string_view> names;
+    for (const Kernel* kernel : kernels()) names.push_back(kernel->name);
+    return names;
+  }>();
+}
+
+const Kernel* find_kernel(std::string_view name) {
+  for (const Kernel* kernel : kernels()) {
+    if (kernel->name == name) return kernel;
+  }
+  return nullptr;
+}
+
 namespace {
 
-using Make = Result<Plan>(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
-
-template <Make* on_cpu, Make* on_gpu>
-Result<Plan> by_kind(const Problem& problem, const Target& target, const Target::Tile& tile,
-                     const PlanOptions& options) {
-  return (target.kind == TargetKind::cpu ? on_cpu : on_gpu)(problem, target, tile, options);
+bool has_tiles(const Recipe& recipe, const Target& target) {
+  return std::ranges::any_of(target.tiles,
+                             [&](const Target::Tile& tile) { return tile.kernel == recipe.main->name; });
 }
 
 }  // namespace
 
-std::span<const Recipe> recipes() {
-  static constexpr Recipe list[] = {
-      {"decode", "decode", Family::split_kv, Pass::fwd, "decode + combine", cpu_decode},
-      {"forward", "forward", Family::forward, Pass::fwd, "forward", by_kind<cpu_forward, gpu_forward>},
-      {"forward_split", "forward", Family::split_kv, Pass::fwd, "forward + combine",
-       by_kind<cpu_forward_split, gpu_forward_split>},
-      {"generic", "generic_forward", Family::forward, Pass::fwd, "generic_forward", cpu_generic_forward},
-      {"backward", "backward", Family::backward, Pass::bwd, "backward_delta + backward + backward_convert",
-       cpu_backward},
-      {"generic", "generic_backward", Family::backward, Pass::bwd, "generic_backward", cpu_generic_backward},
-  };
-  return list;
+bool has_kernels(const Target& target) {
+  return std::ranges::any_of(recipes(), [&](const Recipe& recipe) { return has_tiles(recipe, target); });
 }
 
-std::vector<std::string_view> stage_kernels(const Recipe& recipe) {
-  constexpr std::string_view plus = " + ";
-  std::vector<std::string_view> stems;
-  std::string_view rest = recipe.stages;
-  for (std::size_t at; (at = rest.find(plus)) != std::string_view::npos;
-       rest.remove_prefix(at + plus.size())) {
-    stems.push_back(rest.substr(0, at));
+bool has_generic_kernel(Pass pass, const Target& target) {
+  return std::ranges::any_of(recipes(), [&](const Recipe& recipe) {
+    return is_generic(recipe) && recipe.pass == pass && has_tiles(recipe, target);
+  });
+}
+
+std::string_view who_can(Pass pass) {
+  const Result<std::vector<Target>>& all = targets();
+  if (!all) return {};
+  for (const Target& target : *all) {
+    for (const Recipe& recipe : recipes()) {
+      if (recipe.pass == pass && has_tiles(recipe, target)) return target.name;
+    }
   }
-  stems.push_back(rest);
-  return stems;
+  return {};
+}
+
+std::string stages_of(const Recipe& recipe) {
+  std::string text;
+  for (const Kernel* kernel : recipe.stages) text += fmt::format("{}{}", text.empty() ? "" : " + ", kernel->name);
+  return text;
 }
 
 std::span<const std::string_view> recipe_words() {
   return forever<[] {
     std::vector<std::string_view> list;
     for (const Recipe& recipe : recipes()) {
-      for (std::string_view name : {recipe.name, word(recipe.family), recipe.kernel}) {
+      for (std::string_view name : {recipe.name, word(recipe.family), recipe.main->name}) {
         if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
       }
-    }
-    for (const Pipeline& pipeline : pipelines()) {
-      if (std::find(list.begin(), list.end(), pipeline.name) == list.end()) list.push_back(pipeline.name);
     }
     return list;
   }>();
 }
 
 bool goes_by(const Recipe& recipe, std::string_view name) {
-  if (name == recipe.name || name == recipe.kernel) return true;
+  if (name == recipe.name || name == recipe.main->name || name == recipe.main->stem()) return true;
   // "forward" is a family too, and the generic kernel belongs to it: the narrower meaning wins.
-  const auto list = recipes();
-  const bool narrower = std::any_of(list.begin(), list.end(), [name](const Recipe& other) {
-    return name == other.name || name == other.kernel;
-  });
+  const bool narrower =
+      std::ranges::any_of(recipes(), [name](const Recipe& other) { return name == other.name; });
   return !narrower && name == word(recipe.family);
 }
 
 bool goes_by(const Candidate& candidate, std::string_view words) {
   const auto fits = [&](std::string_view name) {
     const std::size_t equals = name.find('=');
-    if (equals == std::string_view::npos)
-      return goes_by(*candidate.recipe, name) || (!name.empty() && candidate.pipeline() == name);
-    const auto value = candidate.tile == nullptr ? 0 : value_of(*candidate.tile, name.substr(0, equals));
-    return fmt::to_string(value) == name.substr(equals + 1);
+    if (equals == std::string_view::npos) return goes_by(*candidate.recipe, name);
+    return fmt::to_string(value_of(*candidate.tile, name.substr(0, equals))) == name.substr(equals + 1);
   };
   const std::vector<std::string_view> list = split(words, " ");
   return std::all_of(list.begin(), list.end(), fits);
 }
 
-std::vector<Candidate> candidates(const Problem& problem, const Target& target) {
+std::vector<Candidate> candidates(Pass pass, const Target& target) {
   std::vector<Candidate> list;
   for (const Recipe& recipe : recipes()) {
-    if (recipe.pass != problem.pass) continue;
-    const std::size_t before = list.size();
+    if (recipe.pass != pass) continue;
     for (const Target::Tile& tile : target.tiles) {
-      if (tile.kernel == recipe.kernel) list.push_back({&recipe, &tile});
+      if (tile.kernel == recipe.main->name) list.push_back({&recipe, &tile});
     }
-    if (list.size() == before) list.push_back({&recipe, nullptr});
   }
   return list;
 }
 
 std::string name_of(const Candidate& candidate) {
-  std::string name(candidate.recipe->stages);
-  if (candidate.tile == nullptr) return name;
-  if (!candidate.pipeline().empty()) {
-    name +=
-        fmt::format(" {} d={} dv={}", candidate.pipeline(), candidate.tile->max_d, candidate.tile->max_dv);
-  }
-  for (const auto& [field, value] : candidate.tile->values) name += fmt::format(" {}={}", field, value);
+  std::string name = stages_of(*candidate.recipe);
+  const Target::Tile& tile = *candidate.tile;
+  if (candidate.kernel().folder() != "cpu") name += fmt::format(" d={} dv={}", tile.max_d, tile.max_dv);
+  for (const auto& [field, value] : tile.values) name += fmt::format(" {}={}", field, value);
   return name;
 }
 

@@ -1,51 +1,170 @@
+// The rules of every kernel: what the caller wants, element types, head dimensions, tiles.
 #include "plan/rules.h"
 
-namespace regard {
+#include <fmt/format.h>
 
-std::span<const Rule> rules() {
+#include <algorithm>
+
+#include "base/printable.h"
+#include "plan/recipe.h"
+#include "plan/stage.h"
+
+namespace regard {
+namespace {
+
+bool contains(const std::vector<DType>& dtypes, DType dtype) {
+  return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
+}
+
+std::string words(const std::vector<DType>& dtypes) {
+  std::string text;
+  for (DType dtype : dtypes) text += fmt::format("{}{}", text.empty() ? "" : ", ", word(dtype));
+  return text;
+}
+
+Refusal asked_for(const Question& q) {
+  if (q.options.family.empty() || goes_by(q.candidate, q.options.family)) return {};
+  return fmt::format("only {} was asked for, and it does not go by that", in_quotes(q.options.family));
+}
+
+Refusal not_disabled(const Question& q) {
+  for (const std::string& name : q.options.disabled) {
+    if (goes_by(q.candidate, name)) {
+      return fmt::format("{} is switched off; take it out of REGARD_DISABLE", in_quotes(name));
+    }
+  }
+  return {};
+}
+
+Refusal target_has_features(const Question& q) {
+  const Kernel& kernel = q.candidate.kernel();
+  for (std::string_view feature : kernel.features) {
+    if (q.target.has(feature)) continue;
+    return fmt::format("{} needs {}, which {} does not have", kernel.name, feature, q.target.name);
+  }
+  return {};
+}
+
+Refusal dtype_on_target(const Question& q) {
+  if (contains(q.target.dtypes, q.problem.dtype)) return {};
+  return fmt::format("{} does not compute in {}; it takes {}", q.target.name, word(q.problem.dtype),
+                     words(q.target.dtypes));
+}
+
+Refusal backward_dtype(const Question& q) {
+  if (q.problem.pass != Pass::bwd || bytes_of(q.problem.dtype) > 1) return {};
+  return fmt::format("backward does not take {}; use bf16, fp16 or fp32", word(q.problem.dtype));
+}
+
+Refusal dtypes_go_together(const Question& q) {
+  const Problem& p = q.problem;
+  if (p.pass != Pass::fwd || p.out == p.dtype) return {};
+  if (bytes_of(p.dtype) == 1 && bytes_of(p.out) > 1) return {};
+  return fmt::format("{} inputs do not give {} output; use {}", word(p.dtype), word(p.out),
+                     word(default_out(p.dtype)));
+}
+
+Refusal softcap_without_bias(const Question& q) {
+  if (q.problem.softcap <= 0 || q.problem.bias == Bias::none) return {};
+  return std::string("softcap does not go with a bias; use one of the two");
+}
+
+Refusal kernel_takes_dtype(const Question& q) {
+  if (contains(q.candidate.tile->dtypes, q.problem.dtype)) return {};
+  // A kernel has tiles of several types; they count as one.
+  std::vector<DType> taken;
+  for (const Target::Tile& other : q.target.tiles) {
+    if (other.kernel != q.candidate.tile->kernel) continue;
+    for (const DType dtype : other.dtypes)
+      if (!contains(taken, dtype)) taken.push_back(dtype);
+  }
+  if (contains(taken, q.problem.dtype)) taken = q.candidate.tile->dtypes;
+  return fmt::format("it does not take {}; it takes {}", word(q.problem.dtype), words(taken));
+}
+
+Refusal head_dims_fit(const Question& q) {
+  const Target::Tile& tile = *q.candidate.tile;
+  const auto fits = [&](const Target::Tile& one) {
+    return q.problem.d <= one.max_d && q.problem.dv <= one.max_dv;
+  };
+  if (fits(tile)) return {};
+  const std::string_view stem = q.candidate.kernel().stem();
+  const bool wider = std::ranges::any_of(candidates(q.problem.pass, q.target), [&](const Candidate& other) {
+    return other.kernel().stem() == stem && contains(other.tile->dtypes, q.problem.dtype) && fits(*other.tile);
+  });
+  const std::string_view who = wider ? "a wider kernel takes them"
+                               : has_generic_kernel(q.problem.pass, q.target)
+                                   ? "the generic kernel takes them"
+                                   : "no kernel takes them yet";
+  return fmt::format("head dims {}/{} are above its {}/{}; {}", q.problem.d, q.problem.dv, tile.max_d,
+                     tile.max_dv, who);
+}
+
+Refusal tile_is_complete(const Question& q) {
+  const Target::Tile& tile = *q.candidate.tile;
+  if (q.candidate.kernel().folder() != "cpu" && q.target.wave <= 0)
+    return fmt::format("targets/{}.toml does not say wave", q.target.name);
+  for (std::string_view name : q.candidate.kernel().numbers) {
+    if (value_of(tile, name) > 0) continue;
+    return fmt::format("its tile (line {} of targets/{}.toml) does not say {}", tile.line, q.target.name, name);
+  }
+  return {};
+}
+
+Refusal positions_fit(const Question& q) {
+  // Of int32, less what a tile may reach past the last row.
+  constexpr std::int64_t most = INT32_MAX - 0xffff;
+  const Problem& p = q.problem;
+  if (p.sq <= most && p.sk <= most) return {};
+  const bool queries = p.sq > most;
+  return fmt::format("its positions have 32 bits and {}={} is too large; sequences have at most {} rows",
+                     queries ? "sq" : "sk", queries ? p.sq : p.sk, most);
+}
+
+Refusal splits_allowed(const Question& q) {
+  const Problem& p = q.problem;
+  if (p.pass != Pass::fwd) return {};
+  if (!splits_keys(*q.candidate.recipe)) {
+    if (p.splits <= 1) return {};
+    return fmt::format("it does not split the keys and splits={} was asked for; use splits=auto", p.splits);
+  }
+  if (p.splits == 1) return std::string("it splits the keys and splits=1 was asked for; use splits=auto");
+  if (p.dropout_mask) return std::string("it does not write the dropout mask; the forward kernel does");
+  return {};
+}
+
+}  // namespace
+
+std::span<const Rule> general_rules() {
 #define REGARD_RULE(name) {#name, name}
 #define REGARD_SHAPE_RULE(name) {#name, name, true}
   static constexpr Rule list[] = {
-      REGARD_RULE(asked_for),
-      REGARD_RULE(not_disabled),
-
-      REGARD_RULE(dtype_on_target),
-      REGARD_RULE(backward_dtype),
-      REGARD_RULE(dtypes_go_together),
-      REGARD_RULE(softcap_without_bias),
-      REGARD_RULE(kernel_takes_dtype),
-      REGARD_RULE(head_dims_fit),
-      REGARD_RULE(head_dims_aligned),
-
-      REGARD_RULE(tile_is_complete),
-      REGARD_SHAPE_RULE(positions_fit),
-      REGARD_SHAPE_RULE(few_query_rows),
-      REGARD_RULE(decode_without_dropout),
-      REGARD_SHAPE_RULE(splits_allowed),
-      REGARD_SHAPE_RULE(long_sums),
-      REGARD_RULE(split_is_invariant),
-      REGARD_RULE(combine_columns),
-
-      REGARD_RULE(pipeline_on_target),
-      REGARD_RULE(pipeline_has_features),
-      REGARD_RULE(hopper_forward),
-      REGARD_RULE(hopper_tile),
-      REGARD_RULE(hopper_cluster),
-      REGARD_SHAPE_RULE(hopper_cluster_shape),
-      REGARD_SHAPE_RULE(hopper_packing),
-
-      REGARD_RULE(launch_fits),
-      REGARD_RULE(two_warps_share_rows),
-      REGARD_RULE(shared_memory_fits),
-      REGARD_RULE(accumulators_leave_room),
-      REGARD_RULE(steps_divide),
-      REGARD_RULE(fragments_divide),
-
-      REGARD_RULE(kernel_exists),
+      REGARD_RULE(asked_for),           REGARD_RULE(not_disabled),
+      REGARD_RULE(target_has_features), REGARD_RULE(dtype_on_target),
+      REGARD_RULE(backward_dtype),      REGARD_RULE(dtypes_go_together),
+      REGARD_RULE(softcap_without_bias), REGARD_RULE(kernel_takes_dtype),
+      REGARD_RULE(head_dims_fit),       REGARD_RULE(tile_is_complete),
+      REGARD_SHAPE_RULE(positions_fit), REGARD_SHAPE_RULE(splits_allowed),
   };
 #undef REGARD_SHAPE_RULE
 #undef REGARD_RULE
   return list;
+}
+
+std::optional<Refused> first_refusal(const Question& question, bool of_signature) {
+  std::size_t passed = 0;
+  for (const std::span<const Rule> rules : {general_rules(), question.candidate.kernel().rules()}) {
+    for (const Rule& rule : rules) {
+      if (of_signature && rule.about_shape) continue;
+      if (Refusal refusal = rule.check(question)) return Refused{rule.name, std::move(*refusal), passed};
+      ++passed;
+    }
+  }
+  return {};
+}
+
+bool is_wanted(const Question& question) {
+  return !asked_for(question) && !not_disabled(question);
 }
 
 }  // namespace regard

@@ -2,14 +2,17 @@
 // work. docs/rules.md lists them.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "plan/recipe.h"
+#include "plan/plan.h"
 
 namespace regard {
+
+struct Candidate;
 
 struct Question {
   const Problem& problem;
@@ -27,50 +30,37 @@ struct Rule {
   bool about_shape = false;  ///< it asks for more than the signature: batch, lengths, splits
 };
 
-/// In the order in which they are asked.
-std::span<const Rule> rules();
+/// Those of every kernel, in the order in which they are asked; a kernel's own follow.
+std::span<const Rule> general_rules();
 
-// rules_choice.cpp: what the caller wants.
-Refusal asked_for(const Question&);
-Refusal not_disabled(const Question&);
+struct Refused {
+  std::string_view rule;
+  std::string reason;
+  std::size_t passed;  ///< rules that accepted before
+};
 
-// rules_types.cpp: element types and head dimensions.
-Refusal dtype_on_target(const Question&);
-Refusal backward_dtype(const Question&);
-Refusal dtypes_go_together(const Question&);
-Refusal softcap_without_bias(const Question&);
-Refusal kernel_takes_dtype(const Question&);
-Refusal head_dims_fit(const Question&);
+/// What the first rule that refuses says; with `of_signature`, of those that ask for the signature alone.
+std::optional<Refused> first_refusal(const Question&, bool of_signature = false);
+
+/// Whether the caller wants it: asked for, and not switched off.
+bool is_wanted(const Question&);
+
+// rules_gpu.cpp: for the kernels of GPUs.
 Refusal head_dims_aligned(const Question&);
-
-// rules_family.cpp: what each family needs.
-Refusal positions_fit(const Question&);
-Refusal few_query_rows(const Question&);
-Refusal decode_without_dropout(const Question&);
-Refusal splits_allowed(const Question&);
-Refusal long_sums(const Question&);
-Refusal split_is_invariant(const Question&);
-Refusal combine_columns(const Question&);
-
-// rules_pipeline.cpp: gpu pipelines.
-Refusal pipeline_on_target(const Question&);
-Refusal pipeline_has_features(const Question&);
-Refusal hopper_forward(const Question&);
-Refusal hopper_tile(const Question&);
-Refusal hopper_cluster(const Question&);
-Refusal hopper_cluster_shape(const Question&);
-Refusal hopper_packing(const Question&);
-
-// rules_tile.cpp: gpu tiles.
-Refusal tile_is_complete(const Question&);
 Refusal launch_fits(const Question&);
-Refusal two_warps_share_rows(const Question&);
-Refusal shared_memory_fits(const Question&);
-Refusal accumulators_leave_room(const Question&);
-Refusal steps_divide(const Question&);
 Refusal fragments_divide(const Question&);
+Refusal combine_columns(const Question&);
+Refusal long_sums(const Question&);
+/// `bytes` that a block asks for.
+Refusal fits_in_shared_memory(const Question&, std::int64_t bytes);
 
-// rules_kernel.cpp: last of all, as what it refuses is planned all the same, for explain.
-Refusal kernel_exists(const Question&);
+// rules_split.cpp: whether splitting the keys pays.
+/// So many blocks, of which so many are enough to keep all workers busy.
+Refusal blocks_are_few(const Question&, std::int64_t blocks, std::int64_t enough);
+Refusal keys_are_many(const Question&, std::int64_t enough);
+/// Whether it is left to the plan.
+bool may_split(const Question&);
+/// With batch_invariant the keys of a forward kernel stay whole.
+Refusal split_is_invariant(const Question&);
 
 }  // namespace regard

@@ -1,37 +1,31 @@
 // A stage from its parts.
 #pragma once
 
+#include "plan/kernel.h"
 #include "plan/plan.h"
 #include "plan/sizes.h"
 
 namespace regard {
 
 /// The stage of `kernel` on `target` with the tile's numbers, its signature canonical.
-inline Stage stage_of(const Problem& problem, const Target& target, std::string_view kernel,
+inline Stage stage_of(const Problem& problem, const Target& target, const Kernel& kernel,
                       const Target::Tile* tile, std::int64_t grid, std::int64_t scratch_bytes) {
   Stage stage;
   stage.kernel.target = target.name;
-  stage.kernel.algorithm.kernel = kernel;
+  stage.kernel.algorithm.kernel = kernel.name;
   if (tile != nullptr) {
 #define REGARD_COPY(name, default_value, doc)                                   \
   if (const auto value = tile->values.find(#name); value != tile->values.end()) \
     stage.kernel.algorithm.name = value->second;
     REGARD_ALGORITHM_FIELDS(REGARD_COPY)
 #undef REGARD_COPY
-    stage.kernel.algorithm.pipeline = tile->pipeline;
   }
   Signature needed = signature(problem);
   if (mask_hides_nothing(problem)) needed.mask = Mask::none;
-  stage.kernel.signature = canonical(needed, kernel, target.name);
+  stage.kernel.signature = kernel.depends_on(needed);
   stage.grid = grid;
   stage.scratch_bytes = round_up(scratch_bytes, 64);
   return stage;
-}
-
-/// The merge of parts waits for them in its code, where the chip has the instruction
-/// (kernels/cuda/overlap.h).
-inline bool overlaps_the_stage_before(const Stage& stage, const Target& target) {
-  return stage.kernel.algorithm.kernel == "combine" && target.has("tma");
 }
 
 /// The first tile of a kernel in the target's table, or null.

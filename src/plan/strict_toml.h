@@ -78,17 +78,6 @@ struct TomlValue {
     return {};
   }
 
-  Status numbers(std::vector<std::int64_t>& out, std::int64_t least, std::int64_t most) const {
-    const toml::array* array = node.as_array();
-    if (array == nullptr) return wrong("a list of whole numbers");
-    for (const toml::node& item : *array) {
-      if (!item.is_integer()) return wrong("a list of whole numbers");
-      if (Status status = TomlValue{item, file, key}.number(out.emplace_back(), least, most); !status)
-        return status;
-    }
-    return {};
-  }
-
   Status texts(std::vector<std::string>& out) const {
     const toml::array* array = node.as_array();
     if (array == nullptr) return wrong("a list of strings");

@@ -6,9 +6,7 @@
 #include "base/embedded.h"
 #include "base/forever.h"
 #include "base/printable.h"
-#include "plan/kernel_key.h"
-#include "plan/pipelines.h"
-#include "plan/sources.h"
+#include "plan/kernel.h"
 #include "plan/strict_toml.h"
 
 namespace regard {
@@ -29,14 +27,6 @@ std::span<const std::string_view> features_of(TargetKind kind) {
   if (kind == TargetKind::cuda) return cuda_features;
   if (kind == TargetKind::hip) return hip_features;
   return cpu_features;
-}
-
-const std::vector<std::string_view>& pipeline_names() {
-  return forever<[] {
-    std::vector<std::string_view> list;
-    for (const Pipeline& pipeline : pipelines()) list.push_back(pipeline.name);
-    return list;
-  }>();
 }
 
 Status read_rates(const TomlValue& value, std::map<DType, double>& rates) {
@@ -73,18 +63,16 @@ std::map<std::string_view, TomlReader> tile_readers(Target::Tile& tile) {
   return readers;
 }
 
-/// A tile for each row, or the only one, and each pipeline; what stands above the rows holds for all of them.
+/// A tile for each row, or the only one; what stands above the rows holds for all of them.
 Status read_tiles(const toml::table& table, std::string_view file, int line,
                   std::vector<Target::Tile>& tiles) {
   Target::Tile common;
   common.line = line;
-  std::vector<std::string> pipelines;
   const toml::table nothing_more;
   std::vector<std::pair<const toml::table*, int>> rows;
   std::map<std::string_view, TomlReader> readers = tile_readers(common);
-  readers["kernel"] = [&](const TomlValue& v) { return v.word(common.kernel, kernel_stems()); };
+  readers["kernel"] = [&](const TomlValue& v) { return v.word(common.kernel, kernel_names()); };
   readers["dtypes"] = [&](const TomlValue& v) { return v.words(common.dtypes); };
-  readers["pipelines"] = [&](const TomlValue& v) { return v.texts(pipelines, pipeline_names()); };
   readers["rows"] = [&](const TomlValue& v) -> Status {
     Status status = read_tables(v, [&](const toml::table& row, int row_line) -> Status {
       rows.emplace_back(&row, row_line);
@@ -95,7 +83,6 @@ Status read_tiles(const toml::table& table, std::string_view file, int line,
   };
   if (Status status = read_table(table, file, readers); !status) return status;
   if (rows.empty()) rows.emplace_back(&nothing_more, line);
-  if (pipelines.empty()) pipelines.emplace_back();
   for (const auto& [row, row_line] : rows) {
     Target::Tile tile = common;
     tile.line = row_line;
@@ -103,12 +90,9 @@ Status read_tiles(const toml::table& table, std::string_view file, int line,
     for (const auto& [name, value] : *row)
       if (table.contains(name.str()))
         return invalid(fmt::format("{}:{}: '{}' stands above the rows too", file, row_line, name.str()));
-    for (const std::string& pipeline : pipelines) {
-      if (tiles.size() == most_tiles)
-        return invalid(fmt::format("{}:{}: a target has at most {} tiles", file, row_line, most_tiles));
-      tile.pipeline = pipeline;
-      tiles.push_back(tile);
-    }
+    if (tiles.size() == most_tiles)
+      return invalid(fmt::format("{}:{}: a target has at most {} tiles", file, row_line, most_tiles));
+    tiles.push_back(std::move(tile));
   }
   return {};
 }
@@ -138,11 +122,9 @@ Status check_target(const Target& target, const toml::table& table, std::string_
       return invalid(fmt::format("{}:{}: a tile for {}, which 'dtypes' of the target does not list", file,
                                  tile.line, word(dtype)));
     }
-    const auto& known = target.pipelines;
-    if (!tile.pipeline.empty() && std::find(known.begin(), known.end(), tile.pipeline) == known.end()) {
-      return invalid(
-          fmt::format("{}:{}: a tile for pipeline '{}', which 'pipelines' of the target does not list", file,
-                      tile.line, tile.pipeline));
+    if ((find_kernel(tile.kernel)->folder() == "cpu") != (target.kind == TargetKind::cpu)) {
+      return invalid(fmt::format("{}:{}: a tile for {}, which is no kernel for {} targets", file, tile.line,
+                                 tile.kernel, word(target.kind)));
     }
   }
   return {};
@@ -189,7 +171,6 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
       {"units", [&](const TomlValue& v) { return v.number(target.units, 1, most_of_tile); }},
       {"gflops", [&](const TomlValue& v) { return read_rates(v, target.gflops); }},
       {"gigabytes_per_second", [&](const TomlValue& v) { return v.real(target.gigabytes_per_second); }},
-      {"pipelines", [&](const TomlValue& v) { return v.texts(target.pipelines, pipeline_names()); }},
       {"fragments",
        [&](const TomlValue& v) {
          return read_tables(v, [&](const toml::table& row, int line) {

@@ -46,7 +46,6 @@ struct Target {
   /// What the cost model knows. cpu: of one core; gpu: of the chip named in `doc`. 0: not supported.
   std::map<DType, double> gflops;        ///< 1e9 operations per second of a matrix product, by input type
   double gigabytes_per_second = 0;       ///< of memory
-  std::vector<std::string> pipelines;    ///< gpu: ways of loading and multiplying that exist here
 
   /// gpu: the shape of one matrix instruction, [m, n, k].
   struct Fragment {
@@ -56,12 +55,11 @@ struct Target {
   };
   std::vector<Fragment> fragments;
 
-  /// An algorithm proposal for a kernel of this target: a row of the file and one of its pipelines.
+  /// An algorithm proposal for a kernel of this target: a row of the file.
   struct Tile {
-    std::string kernel;  ///< "forward", "decode", "backward", ...
+    std::string kernel;  ///< "sm90_forward", "cpu_decode", ...
     std::vector<DType> dtypes;
     std::int64_t max_d = 0, max_dv = 0;
-    std::string pipeline;                        ///< gpu
     std::map<std::string, std::int64_t> values;  ///< "block_q", "block_k", ... (Algorithm fields)
     int line = 0;                                ///< where it stands in the TOML, for messages
   };

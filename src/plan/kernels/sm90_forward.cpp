@@ -1,18 +1,14 @@
 // kernels/sm90/forward.cu: blocks that stay and take work from a counter, or in turn.
+#include "plan/kernels/sm90_forward.h"
+
 #include <algorithm>
 
 #include "plan/cost.h"
-#include "plan/gpu_plans.h"
+#include "plan/gpu_rows.h"
+#include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
 
 namespace regard {
-
-std::int64_t pairs_side_by_side(const Problem& p, std::int64_t cache_bytes) {
-  const std::int64_t pair =
-      product({std::max<std::int64_t>(p.sk, 1), p.d + p.dv, static_cast<std::int64_t>(bytes_of(p.dtype))});
-  const std::int64_t kv_heads = std::max<std::int64_t>(cache_bytes / pair, 1);
-  return std::min(product({kv_heads, p.hq / p.hk}), std::max<std::int64_t>(product({p.b, p.hq}), 1));
-}
 
 std::int64_t rows_of_packed_heads(const Problem& p, std::int64_t block_q) {
   // Packed rows are masked in other tiles, with other rounding.
@@ -46,37 +42,11 @@ Sm90ForwardLayout sm90_layout(const KernelKey& key) {
   return {s.d, s.dv, a.block_q, a.block_k, a.stages, static_cast<std::int64_t>(bytes_of(s.dtype))};
 }
 
-std::int64_t dynamic_shared_bytes(const KernelKey& key) {
-  const Algorithm& a = key.algorithm;
-  if (a.kernel != "forward") return 0;
-  if (a.pipeline == "wgmma_tma") return sm90_layout(key).total();
-  const Signature& s = key.signature;
-  const auto bytes = static_cast<std::int64_t>(bytes_of(s.dtype));
-  return portable::ForwardLayout(bytes, s.d, s.dv, a.block_q, a.block_k, a.block_d, a.block_dv, a.stages,
-                                 a.warps_across)
-      .total();
-}
-
-std::int64_t parts_of_long_rows(const Problem& p) {
-  // Matrix instructions add up 16 numbers of 16 bits before they add to a sum, fp32 is added one by one, and
-  // of 8 bits Hopper's keep fewer digits (docs/hopper.md).
-  constexpr std::int64_t of_fp32 = 1 << 13, of_16_bits = 1 << 16, of_8_bits = 1 << 14;
-  constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
-  const std::int64_t bytes = bytes_of(p.dtype);
-  const std::int64_t most_keys = bytes == 4 ? of_fp32 : bytes == 2 ? of_16_bits : of_8_bits;
-  if (p.splits != 0 || most_keys_of_row(p) <= most_keys) return 1;
-  const std::int64_t of_part = product({std::max<std::int64_t>(p.hq, 1), query_tokens(p), p.dv + 1, 4});
-  const std::int64_t fit = most_bytes / std::max<std::int64_t>(of_part, 1);
-  const std::int64_t parts = std::clamp<std::int64_t>(fit, 1, ceil_divide(p.sk, most_keys));
-  // Parts that hold all that a row sees, under a window, would make no sum shorter.
-  return ceil_divide(p.sk, parts) < most_keys_of_row(p) ? parts : 1;
-}
-
-bool every_row_sees_all_keys(const Problem& p) {
-  return mask_hides_nothing(p) && !p.varlen && !p.lengths;
-}
-
 namespace {
+
+std::int64_t shared_bytes(const KernelKey& key) {
+  return sm90_layout(key).total();
+}
 
 /// What the second-level cache holds of K and V.
 constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
@@ -117,7 +87,7 @@ void group_pairs(Plan& plan, std::int64_t work, std::int64_t heads) {
   plan.before_last = round_up(before_last, plan.side_by_side);
 }
 
-Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::Tile& tile,
+Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Tile& tile,
                          const PlanOptions& options, std::int64_t parts) {
   Plan plan = start(p, target, options);
   plan.block_rows = value_of(tile, "block_q");
@@ -128,8 +98,8 @@ Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::T
   if (work == too_large) return refused(too_many_blocks);
   group_pairs(plan, work, packed > 0 ? p.hk : p.hq);
   const std::int64_t blocks = std::max(plan.threads / cluster, std::int64_t{1}) * cluster;  // at a time
-  Stage stage = stage_of(p, target, "forward", &tile, std::min(work, blocks), 0);
-  stage.shared_bytes = dynamic_shared_bytes(stage.kernel);
+  Stage stage = stage_of(p, target, sm90_forward, &tile, std::min(work, blocks), 0);
+  stage.shared_bytes = shared_bytes(stage.kernel);
   if (packed > 0) stage.kernel.algorithm.group = plan.block_rows / packed;
   if (plan.splits > 1) stage.kernel.algorithm.split = 1;
   plan.stages = {std::move(stage)};
@@ -137,30 +107,28 @@ Result<Plan> hopper_plan(const Problem& p, const Target& target, const Target::T
   // first.
   const bool steps = every_row_sees_all_keys(p) || work <= plan.threads;
   if (!steps) need(plan.workspace, Part::counter, sizeof(std::uint32_t));
-  combine_parts(plan);
+  merge_on_gpu(plan);
   return finish(std::move(plan));
 }
 
 }  // namespace
 
-Result<Plan> gpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
-                         const PlanOptions& options) {
-  if (tile.pipeline != "wgmma_tma") return portable_forward(problem, target, tile, options);
-  return hopper_plan(problem, target, tile, options, 1);
+Result<Plan> plan_sm90_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
+                               const PlanOptions& options) {
+  return plan_parts(problem, target, tile, options, 1);
 }
 
-Result<Plan> gpu_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
-                               const PlanOptions& options) {
-  if (tile.pipeline != "wgmma_tma") return portable_forward_split(problem, target, tile, options);
-  if (problem.splits > 0) return hopper_plan(problem, target, tile, options, problem.splits);
+Result<Plan> plan_sm90_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
+                                     const PlanOptions& options) {
+  if (problem.splits > 0) return plan_parts(problem, target, tile, options, problem.splits);
   // At least two tiles a part: the first one and the last lie beside no other work.
   const std::int64_t most = most_parts(problem, 2 * value_of(tile, "block_k"));
   const std::int64_t fewest = std::max<std::int64_t>(parts_of_long_rows(problem), 2);
-  Result<Plan> best = hopper_plan(problem, target, tile, options, fewest);
+  Result<Plan> best = plan_parts(problem, target, tile, options, fewest);
   if (!best) return best;
   double least = cost_seconds(*best);
   for (std::int64_t parts = fewest + 1; parts <= most; ++parts) {
-    Result<Plan> other = hopper_plan(problem, target, tile, options, parts);
+    Result<Plan> other = plan_parts(problem, target, tile, options, parts);
     if (!other) continue;
     const double seconds = cost_seconds(*other);
     if (seconds >= least) continue;
@@ -169,5 +137,22 @@ Result<Plan> gpu_forward_split(const Problem& problem, const Target& target, con
   }
   return best;
 }
+
+namespace {
+
+constexpr std::string_view features[] = {"wgmma", "tma"};
+constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
+
+}  // namespace
+
+const Kernel sm90_forward{.name = "sm90_forward",
+                          .features = features,
+                          .depends_on = inner_loop,
+                          .numbers = numbers,
+                          .rules = sm90_forward_rules,
+                          .seconds = sm90_forward_seconds,
+                          .dynamic_shared_bytes = shared_bytes,
+                          .variants = sm90_forward_variants,
+                          .boxes = sm90_forward_boxes};
 
 }  // namespace regard

@@ -1,27 +1,17 @@
-// GPU pipelines: what a target has, and which family and shape each one serves.
+// What the Hopper kernel takes, and which of its tiles is for which shape.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
-#include "plan/gpu_plans.h"
-#include "plan/pipelines.h"
-#include "plan/rules.h"
+#include "plan/gpu_rows.h"
+#include "plan/kernels/sm90_forward.h"
+#include "plan/plan_parts.h"
+#include "plan/recipe.h"
 #include "plan/stage.h"
 
 namespace regard {
 namespace {
-
-bool is(const Question& q, std::string_view pipeline) {
-  return q.candidate.pipeline() == pipeline;
-}
-
-bool is_hopper_forward(const Question& q) {
-  return is(q, "wgmma_tma") && q.candidate.recipe->kernel == "forward";
-}
-
-bool is_hopper_cluster(const Question& q) {
-  return is_hopper_forward(q) && value_of(*q.candidate.tile, "cluster") > 1;
-}
 
 /// The three warpgroups of a large tile have no registers to spare.
 Refusal too_large_for(const Question& q, std::string_view what) {
@@ -30,38 +20,15 @@ Refusal too_large_for(const Question& q, std::string_view what) {
   return fmt::format("its tile of {} queries is for problems without {}; use a smaller one", block_q, what);
 }
 
-/// Whether another tile of the same pipeline could take the problem.
+/// Whether another tile could take the problem.
 bool could_take(const Question& q, const Target::Tile& other) {
   const Target::Tile& tile = *q.candidate.tile;
-  return other.kernel == tile.kernel && other.pipeline == tile.pipeline && q.problem.d <= other.max_d &&
+  return other.kernel == tile.kernel && q.problem.d <= other.max_d &&
          q.problem.dv <= other.max_dv &&
          std::find(other.dtypes.begin(), other.dtypes.end(), q.problem.dtype) != other.dtypes.end();
 }
 
-}  // namespace
-
-Refusal pipeline_on_target(const Question& q) {
-  if (q.candidate.pipeline().empty()) return {};
-  const auto& known = q.target.pipelines;
-  if (std::find(known.begin(), known.end(), q.candidate.pipeline()) != known.end()) return {};
-  return fmt::format("{} has no pipeline {}; it has {}", q.target.name, q.candidate.pipeline(),
-                     fmt::join(known, ", "));
-}
-
-Refusal pipeline_has_features(const Question& q) {
-  const Pipeline* pipeline = find_pipeline(q.candidate.pipeline());
-  if (pipeline == nullptr) return {};
-  for (std::string_view feature : pipeline->features) {
-    if (!q.target.has(feature)) {
-      return fmt::format("pipeline {} needs {}, which {} does not have; use mma", pipeline->name,
-                         feature, q.target.name);
-    }
-  }
-  return {};
-}
-
-Refusal hopper_forward(const Question& q) {
-  if (!is_hopper_forward(q)) return {};
+Refusal has_what_is_asked(const Question& q) {
   const Problem& p = q.problem;
   const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
   const std::string large_cap = fmt::format("soft cap above {}", Sm90ForwardLayout::largest_soft_cap);
@@ -79,13 +46,12 @@ Refusal hopper_forward(const Question& q) {
       {large_cap, p.softcap > Sm90ForwardLayout::largest_soft_cap},
   };
   for (const auto& [what, asked] : missing) {
-    if (asked) return fmt::format("the Hopper kernel has no {}; the portable one (mma_async) has", what);
+    if (asked) return fmt::format("it has no {}; portable_forward has", what);
   }
   return {};
 }
 
-Refusal hopper_tile(const Question& q) {
-  if (!is_hopper_forward(q)) return {};
+Refusal smallest_tile(const Question& q) {
   const Problem& p = q.problem;
   const Target::Tile& tile = *q.candidate.tile;
   for (const Target::Tile& other : q.target.tiles) {
@@ -100,8 +66,8 @@ Refusal hopper_tile(const Question& q) {
   return p.softcap > 0 ? too_large_for(q, "soft cap") : std::nullopt;
 }
 
-Refusal hopper_cluster(const Question& q) {
-  if (!is_hopper_cluster(q)) return {};
+Refusal clusters_share_keys(const Question& q) {
+  if (value_of(*q.candidate.tile, "cluster") <= 1) return {};
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) == 1)
     return std::string("clusters do not transpose 8-bit V; use a tile without clusters");
@@ -111,16 +77,15 @@ Refusal hopper_cluster(const Question& q) {
       "stay whole; use a tile without clusters");
 }
 
-Refusal hopper_cluster_shape(const Question& q) {
-  if (!is_hopper_cluster(q)) return {};
+Refusal rows_for_clusters(const Question& q) {
+  if (value_of(*q.candidate.tile, "cluster") <= 1) return {};
   const Problem& p = q.problem;
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
   if (p.sq > block_q && p.sk > 0 && rows_of_packed_heads(p, block_q) == 0) return {};
   return std::string("its clusters want keys, and query rows for two blocks; use a tile without clusters");
 }
 
-Refusal hopper_packing(const Question& q) {
-  if (!is_hopper_forward(q)) return {};
+Refusal packs_heads(const Question& q) {
   const Problem& p = q.problem;
   constexpr std::int64_t few = Sm90ForwardLayout::group_rows;
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
@@ -137,8 +102,7 @@ Refusal hopper_packing(const Question& q) {
   const bool has_tile_of_few = std::any_of(tiles.begin(), tiles.end(), [&](const Target::Tile& other) {
     const Candidate instead{q.candidate.recipe, &other};
     const Question of_other{p, q.target, instead, q.options};
-    return could_take(q, other) && value_of(other, "block_q") == few && !asked_for(of_other) &&
-           !not_disabled(of_other);
+    return could_take(q, other) && value_of(other, "block_q") == few && is_wanted(of_other);
   });
   if (has_few && has_tile_of_few) {
     return fmt::format(
@@ -146,6 +110,81 @@ Refusal hopper_packing(const Question& q) {
         few);
   }
   return too_large_for(q, "few query rows of many heads");
+}
+
+Refusal ragged_maps_fit(const Question& q) {
+  const Problem& p = q.problem;
+  constexpr std::int64_t most = Sm90TensorMap::most_rows;
+  if ((!p.varlen && !p.lengths) || (p.sq <= most && p.sk <= most)) return {};
+  const bool queries = p.sq > most;
+  return fmt::format("{}={} is too large for its tensor maps; with lengths sequences have at most {} rows",
+                     queries ? "sq" : "sk", queries ? p.sq : p.sk, most);
+}
+
+Refusal split_pays(const Question& q) {
+  const Problem& p = q.problem;
+  if (!may_split(q) || parts_of_long_rows(p) > 1) return {};
+  const Target::Tile& tile = *q.candidate.tile;
+  // Where blocks stay, a second round that is not full can be evened out, if its cost says so.
+  const std::int64_t enough = 2 * workers(q.target, q.options);
+  if (Refusal refusal = blocks_are_few(q, sm90_work(p, value_of(tile, "block_q"), 1), enough)) return refusal;
+  // The cost says what a merge is worth: two parts of two tiles each, or more.
+  return keys_are_many(q, 4 * value_of(tile, "block_k"));
+}
+
+Refusal shared_memory_fits(const Question& q) {
+  return fits_in_shared_memory(
+      q, sm90_layout(q.problem, *q.candidate.tile).total() + Sm90ForwardLayout::static_bytes);
+}
+
+}  // namespace
+
+std::span<const Rule> sm90_forward_rules() {
+  static constexpr Rule list[] = {
+      {"ragged_maps_fit", ragged_maps_fit, true},
+      {"split_pays", split_pays, true},
+      {"long_sums", long_sums, true},
+      {"split_is_invariant", split_is_invariant},
+      {"combine_columns", combine_columns},
+      {"has_what_is_asked", has_what_is_asked},
+      {"smallest_tile", smallest_tile},
+      {"clusters_share_keys", clusters_share_keys},
+      {"rows_for_clusters", rows_for_clusters, true},
+      {"packs_heads", packs_heads, true},
+      {"head_dims_aligned", head_dims_aligned},
+      {"launch_fits", launch_fits},
+      {"shared_memory_fits", shared_memory_fits},
+      {"fragments_divide", fragments_divide},
+  };
+  return list;
+}
+
+/// How many query heads share a block is compiled in, and whether the keys are split. The kernel also comes with
+/// the heads of a K/V head, up to 16, for few query rows.
+std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey& of_tile) {
+  Problem example = q.problem;
+  const Question question{example, q.target, q.candidate, q.options};  // of the example as it becomes
+  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
+  std::set<std::int64_t> groups;
+  const auto ask = [&](std::int64_t heads, std::int64_t sq) {
+    example.hq = example.hk * heads;
+    example.sq = sq;
+    if (rows_for_clusters(question) || packs_heads(question)) return;
+    const std::int64_t rows = rows_of_packed_heads(example, block_q);
+    groups.insert(rows > 0 ? block_q / rows : 0);
+  };
+  ask(1, 2 * block_q);
+  for (const std::int64_t heads : {2, 4, 8, 16}) {
+    ask(heads, 1);
+    ask(heads, Sm90ForwardLayout::group_rows / heads + 1);  // a row more than the tile for few rows has
+  }
+  std::vector<KernelKey> keys;
+  for (const std::int64_t group : groups) {
+    KernelKey& key = keys.emplace_back(of_tile);
+    if (group > 0) key.algorithm.group = group;
+    if (splits_keys(*q.candidate.recipe)) key.algorithm.split = 1;
+  }
+  return keys;
 }
 
 }  // namespace regard

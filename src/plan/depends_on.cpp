@@ -1,7 +1,7 @@
 // What each kernel's code depends on. Fewer distinct signatures mean fewer kernels to build, cache and load.
-// Everything that a kernel reads at run time goes back to its default here; kernel_key_test.cpp pins it.
+// Everything that a kernel reads at run time goes back to its default here; tests/plan/kernel_key_test.cpp pins it.
 
-#include "plan/kernel_key.h"
+#include "plan/kernel.h"
 
 namespace regard {
 namespace {
@@ -17,9 +17,9 @@ Bias kind_of(Bias bias) {
   return has_alibi(bias) ? Bias::alibi : Bias::none;
 }
 
-/// forward, decode, backward and their GPU relatives: element types, head dimensions and the features that
-/// add code to the inner loop. Lengths, offsets, diagonals, LSE, sinks and strides are read at run time.
-Signature blocked(const Signature& s) {
+}  // namespace
+
+Signature inner_loop(const Signature& s) {
   Signature c;
   c.pass = s.pass;
   c.dtype = s.dtype;
@@ -35,14 +35,12 @@ Signature blocked(const Signature& s) {
   return c;
 }
 
-/// Merges fp32 parts: only what it writes.
-Signature combine(const Signature& s) {
+Signature output_type(const Signature& s) {
   Signature c;
   c.dtype = c.out = s.out;
   return c;
 }
 
-/// backward_delta and backward_convert: element types; the rest is read at run time.
 Signature types_only(const Signature& s) {
   Signature c;
   c.pass = s.pass;
@@ -51,21 +49,11 @@ Signature types_only(const Signature& s) {
   return c;
 }
 
-/// Flags are read at run time, element types too.
-Signature generic(const Signature& s) {
+Signature pass_only(const Signature& s) {
   Signature c;
   c.pass = s.pass;
   c.mask = Mask::window;  // every mask is compiled in
   return c;
-}
-
-}  // namespace
-
-Signature canonical(const Signature& signature, std::string_view kernel, std::string_view) {
-  if (kernel.starts_with("generic_")) return generic(signature);
-  if (kernel == "combine") return combine(signature);
-  if (kernel == "backward_delta" || kernel == "backward_convert") return types_only(signature);
-  return blocked(signature);
 }
 
 }  // namespace regard

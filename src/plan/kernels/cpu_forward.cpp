@@ -1,14 +1,31 @@
 // kernels/cpu/forward.cpp: up to block_q query rows per block, of one head or of some that share K and V,
-// against all keys or one part of them. The paged kernels find their keys through a page table and are alike
-// beyond that.
+// against all keys or one part of them.
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cpu/forward_layout.h"
-#include "plan/cpu_plans.h"
+#include "plan/cost.h"
+#include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
+#include "plan/recipe.h"
 
 namespace regard {
 namespace {
+
+/// Query heads whose rows share blocks: those of a K/V head where each has so few rows that they would not fill tiles,
+/// or would all read and pack the same keys. With dropout heads stay apart. With batch_invariant they go together,
+/// however long the longest sequence of the batch is.
+std::int64_t heads_together(const Problem& p) {
+  constexpr std::int64_t many_rows = 512;  // fill their tiles, and blocks of the largest size
+  const bool together = p.dropout == 0 && (p.sq < many_rows || p.batch_invariant);
+  return together ? p.hq / p.hk : 1;
+}
+
+/// How many blocks that makes, of so many rows each.
+std::int64_t blocks_of_rows(const Problem& p, std::int64_t block_rows) {
+  const std::int64_t heads = heads_together(p), rows = product({heads, p.sq});
+  return rows > 0 ? product({p.b, p.hq / heads, ceil_divide(rows, block_rows)}) : 0;
+}
 
 /// Many rows share what is read and packed of K and V, and many blocks keep all threads busy to the end: up
 /// to 256 rows where that leaves four blocks per thread, up to block_q where it leaves eight, fewer
@@ -24,7 +41,7 @@ std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threa
 }
 
 std::int64_t row_blocks(const Plan& plan) {
-  return cpu_row_blocks(plan.problem, plan.block_rows);
+  return blocks_of_rows(plan.problem, plan.block_rows);
 }
 
 void size_blocks(Plan& plan, const Target::Tile& tile) {
@@ -60,26 +77,40 @@ ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
 Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
   const std::int64_t cut = row_blocks(plan) - plan.whole_blocks;
   const std::int64_t parts = product({cut, ceil_divide(plan.block_rows, plan.part_rows)});
-  return stage_of(plan.problem, *plan.target, tile.kernel, &tile,
+  return stage_of(plan.problem, *plan.target, cpu_forward, &tile,
                   product({sum({plan.whole_blocks, parts}), plan.splits}),
                   layout_of(plan, tile).total_of(plan.problem.sk, value_of(tile, "block_k")));
 }
 
+Refusal split_pays(const Question& q) {
+  if (!may_split(q)) return {};
+  const std::int64_t blocks = blocks_of_rows(q.problem, value_of(*q.candidate.tile, "block_q"));
+  if (Refusal refusal = blocks_are_few(q, blocks, workers(q.target, q.options))) return refusal;
+  return keys_are_many(q, 2 * least_split_keys);
+}
+
+std::span<const Rule> own_rules() {
+  static constexpr Rule list[] = {{"split_pays", split_pays, true}, {"split_is_invariant", split_is_invariant}};
+  return list;
+}
+
+/// K and V are packed first, for each block of rows: read, and written; not counted is what parts of the last blocks
+/// pack again. K may be read where it lies; how it lies is not known here.
+Seconds seconds(const Plan& plan, const Stage& stage) {
+  const bool together = plan.heads_together > 1;
+  const double rows = static_cast<double>(plan.heads_together) * static_cast<double>(plan.problem.sq);
+  const double row_blocks = std::ceil(rows / static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));
+  const Seconds computing = seconds_to_compute(plan, ForwardLayout::tile, together,
+                                               flops_per_second(plan, plan.problem.dtype));
+  return (computing + 2 * row_blocks * seconds_to_read(plan, together)) / busy_workers(plan, stage, 1);
+}
+
+constexpr std::string_view numbers[] = {"block_q", "block_k"};
+
 }  // namespace
 
-std::int64_t heads_together(const Problem& p) {
-  constexpr std::int64_t many_rows = 512;  // fill their tiles, and blocks of the largest size
-  const bool together = p.dropout == 0 && (p.sq < many_rows || p.batch_invariant);
-  return together ? p.hq / p.hk : 1;
-}
-
-std::int64_t cpu_row_blocks(const Problem& p, std::int64_t block_rows) {
-  const std::int64_t heads = heads_together(p), rows = product({heads, p.sq});
-  return rows > 0 ? product({p.b, p.hq / heads, ceil_divide(rows, block_rows)}) : 0;
-}
-
-Result<Plan> cpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
-                         const PlanOptions& options) {
+Result<Plan> plan_cpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
+                              const PlanOptions& options) {
   Plan plan = start(problem, target, options);
   size_blocks(plan, tile);
   cut_last_blocks(plan);
@@ -87,14 +118,20 @@ Result<Plan> cpu_forward(const Problem& problem, const Target& target, const Tar
   return finish(std::move(plan));
 }
 
-Result<Plan> cpu_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
-                               const PlanOptions& options) {
+Result<Plan> plan_cpu_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
+                                    const PlanOptions& options) {
   Plan plan = start(problem, target, options);
   size_blocks(plan, tile);
   split_as_asked(plan, parts_for_workers(plan, row_blocks(plan)), value_of(tile, "block_k"));
   plan.stages = {forward_stage(plan, tile)};
-  combine_parts(plan);
+  merge_on_cpu(plan);
   return finish(std::move(plan));
 }
+
+const Kernel cpu_forward{.name = "cpu_forward",
+                         .depends_on = inner_loop,
+                         .numbers = numbers,
+                         .rules = own_rules,
+                         .seconds = seconds};
 
 }  // namespace regard

@@ -4,7 +4,8 @@
 
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/long_sum_layout.h"
-#include "plan/cpu_plans.h"
+#include "plan/cost.h"
+#include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
 #include "plan/stage.h"
 
@@ -105,10 +106,18 @@ bool splits_keys(int threads, std::int64_t heads) {
   return heads < enough * threads && threads > 1;
 }
 
+Seconds seconds(const Plan& plan, const Stage& stage) {
+  const Seconds computing = seconds_to_compute(plan, stage.kernel.algorithm.block_q, false,
+                                               flops_per_second(plan, plan.problem.dtype));
+  return std::max(computing, seconds_to_read(plan, false)) / busy_workers(plan, stage, 1);
+}
+
+constexpr std::string_view numbers[] = {"block_q", "block_k"};
+
 }  // namespace
 
-Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Target::Tile& tile,
-                          const PlanOptions& options) {
+Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, const Target::Tile& tile,
+                               const PlanOptions& options) {
   const Problem& p = problem;
   Plan plan = start(p, target, options);
   const Shared shared = shared_bias_gradient(p);
@@ -149,11 +158,16 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   const bool through_all = plan.query_parts > 1 && !plan.parts_apart;
   const std::int64_t sums = adds_often(plan, value_of(tile, "block_q")) ? 2 : through_all ? 1 : 0;
   const std::int64_t total = product({sums, part_bytes(p, block_k)});
-  plan.stages = {stage_of(p, target, "backward_delta", nullptr, rows, 0),
-                 stage_of(p, target, "backward", &tile, grid, sum({main_scratch(p, target, tile), total}))};
+  plan.stages = {stage_of(p, target, cpu_backward_delta, nullptr, rows, 0),
+                 stage_of(p, target, cpu_backward, &tile, grid, sum({main_scratch(p, target, tile), total}))};
   if (const std::int64_t left = sum({image_rows, p.sink ? p.hq : 0}); left > 0)
-    plan.stages.push_back(stage_of(p, target, "backward_convert", nullptr, left, 0));
+    plan.stages.push_back(stage_of(p, target, cpu_backward_convert, nullptr, left, 0));
   return finish(std::move(plan));
 }
+
+const Kernel cpu_backward_delta{.name = "cpu_backward_delta", .depends_on = types_only};
+const Kernel cpu_backward{
+    .name = "cpu_backward", .depends_on = inner_loop, .numbers = numbers, .seconds = seconds};
+const Kernel cpu_backward_convert{.name = "cpu_backward_convert", .depends_on = types_only};
 
 }  // namespace regard

@@ -1,0 +1,61 @@
+// What the host knows of one kernel: the host half, in the file of src/plan/kernels that has the kernel's name. Nothing
+// else knows a kernel by name.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kernels/arguments.h"
+#include "plan/plan.h"
+#include "plan/rules.h"
+#include "plan/tensor_box.h"
+
+namespace regard {
+
+inline std::span<const Rule> no_rules() {
+  return {};
+}
+
+struct Kernel {
+  /// Folder and stem of its source: "sm90_forward" is kernels/sm90/forward.cu.
+  std::string_view name;
+  std::span<const std::string_view> features = {};  ///< what a target must have
+  /// What its code depends on; all else it reads at run time.
+  Signature (*depends_on)(const Signature&);
+  /// Numbers of a tile that plans divide by, so that none may be missing.
+  std::span<const std::string_view> numbers = {};
+  std::span<const Rule> (*rules)() = no_rules;  ///< its own, behind the general ones
+
+  /// What a stage is expected to take, without the launch; null: too little to count.
+  double (*seconds)(const Plan&, const Stage&) = nullptr;
+  /// gpu: what a launch asks for, beside the shared memory that its code declares; null: nothing.
+  std::int64_t (*dynamic_shared_bytes)(const KernelKey&) = nullptr;
+  /// All keys that shapes of the question's signature can ask for, from that of the tile; null: that one.
+  std::vector<KernelKey> (*variants)(const Question&, const KernelKey&) = nullptr;
+  /// gpu: the boxes of memory that it loads and stores through tensor maps, which are its first parameters, or why
+  /// these tensors cannot be described so. null: it takes no maps.
+  Result<TensorBoxes> (*boxes)(const Plan&, const Stage&, const Arguments&) = nullptr;
+
+  std::string_view folder() const { return name.substr(0, name.find('_')); }
+  std::string_view stem() const { return name.substr(name.find('_') + 1); }
+};
+
+/// Every kernel that a recipe names.
+std::span<const Kernel* const> kernels();
+std::span<const std::string_view> kernel_names();
+/// nullptr for an unknown name.
+const Kernel* find_kernel(std::string_view name);
+
+/// forward, decode, backward: element types, head dimensions and the features that add code to the inner loop.
+/// Lengths, offsets, diagonals, LSE, sinks and strides are read at run time.
+Signature inner_loop(const Signature&);
+/// A kernel that only writes: the type of the output.
+Signature output_type(const Signature&);
+/// Element types; the rest is read at run time.
+Signature types_only(const Signature&);
+/// All of it is read at run time, but for the pass.
+Signature pass_only(const Signature&);
+
+}  // namespace regard

@@ -1,0 +1,95 @@
+// kernels/cpu/decode.cpp: `group` query rows of one K/V head per block (over all heads that share it),
+// against one part of the keys, so that K and V are read once for them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/cpu/decode_layout.h"
+#include "plan/cost.h"
+#include "plan/kernels/kernels.h"
+#include "plan/plan_parts.h"
+#include "plan/recipe.h"
+
+namespace regard {
+namespace {
+
+/// Heads of one part of the keys run one after the other; where tensors are [b, s, h, d] they share memory
+/// pages, of which the processor remembers about this many rows.
+constexpr std::int64_t most_part_keys = 2048;
+
+/// Query rows that share a K/V head: what is handled at once.
+std::int64_t group_rows(const Problem& p) {
+  return product({p.hq / p.hk, p.sq});
+}
+
+/// Two blocks of the widest tile still take less time than a tile of the forward kernel, and K and V of the second one
+/// lie in the cache: bench/recipes.py.
+std::int64_t most_rows(const Question& q) {
+  const std::int64_t group = value_of(*q.candidate.tile, "group");
+  const bool widest = std::ranges::none_of(q.target.tiles, [group](const Target::Tile& other) {
+    return other.kernel == cpu_decode.name && value_of(other, "group") > group;
+  });
+  return widest ? 2 * group : group;
+}
+
+Refusal few_query_rows(const Question& q) {
+  const std::int64_t rows = group_rows(q.problem), most = most_rows(q);
+  if (rows <= most) return {};
+  return fmt::format("{} query rows share a K/V head, above its {}; the forward kernel takes any number",
+                     rows, most);
+}
+
+Refusal decode_without_dropout(const Question& q) {
+  if (q.problem.dropout == 0) return {};
+  return std::string("it has no dropout; the forward kernel does");
+}
+
+Refusal packed_decode_is_invariant(const Question& q) {
+  if (!q.problem.batch_invariant || !q.problem.varlen) return {};
+  return std::string(
+      "with batch_invariant the longest of the packed sequences must not decide; forward is not split");
+}
+
+std::span<const Rule> own_rules() {
+  static constexpr Rule list[] = {{"few_query_rows", few_query_rows, true},
+                                  {"decode_without_dropout", decode_without_dropout},
+                                  {"packed_decode_is_invariant", packed_decode_is_invariant}};
+  return list;
+}
+
+/// It computes while K and V are on their way. With few rows the products wait for loads, and go to vectors whatever
+/// matrix unit there is (bench/recipes.py).
+Seconds seconds(const Plan& plan, const Stage& stage) {
+  const double rate = 0.6 * std::min(flops_per_second(plan, plan.problem.dtype),
+                                     2 * flops_per_second(plan, DType::fp32));
+  const Seconds computing = seconds_to_compute(plan, stage.kernel.algorithm.group, true, rate);
+  return std::max(computing, seconds_to_read(plan, true)) / busy_workers(plan, stage, 1);
+}
+
+constexpr std::string_view numbers[] = {"block_k"};
+
+}  // namespace
+
+Result<Plan> plan_cpu_decode(const Problem& problem, const Target& target, const Target::Tile& tile,
+                             const PlanOptions& options) {
+  const Problem& p = problem;
+  Plan plan = start(p, target, options);
+  const std::int64_t block_k = value_of(tile, "block_k");
+  const std::int64_t for_workers = parts_for_workers(plan, product({p.b, p.hk}));
+  split_as_asked(plan, std::max(for_workers, ceil_divide(p.sk, most_part_keys)), block_k);
+  const DecodeLayout layout(vector_pairs(p, target), p.d, p.dv, value_of(tile, "group"), block_k);
+  const std::int64_t group = value_of(tile, "group");
+  const std::int64_t row_blocks = group > 0 ? ceil_divide(group_rows(p), group) : 1;
+  const std::int64_t grid = product({row_blocks, p.b, p.hk, plan.splits});
+  plan.stages = {stage_of(p, target, cpu_decode, &tile, grid, layout.total())};
+  merge_on_cpu(plan);
+  return finish(std::move(plan));
+}
+
+const Kernel cpu_decode{.name = "cpu_decode",
+                        .depends_on = inner_loop,
+                        .numbers = numbers,
+                        .rules = own_rules,
+                        .seconds = seconds};
+
+}  // namespace regard

@@ -1,0 +1,26 @@
+// The kernels and the plans that they are used in, for the list in recipes.cpp.
+#pragma once
+
+#include "plan/kernel.h"
+
+namespace regard {
+
+using MakePlan = Result<Plan>(const Problem&, const Target&, const Target::Tile&, const PlanOptions&);
+
+extern const Kernel sm90_forward, portable_forward, portable_combine;
+MakePlan plan_sm90_forward, plan_sm90_forward_split, plan_portable_forward, plan_portable_forward_split;
+
+extern const Kernel cpu_decode, cpu_forward, cpu_combine;
+MakePlan plan_cpu_decode, plan_cpu_forward, plan_cpu_forward_split;
+
+extern const Kernel cpu_backward_delta, cpu_backward, cpu_backward_convert;
+MakePlan plan_cpu_backward;
+
+extern const Kernel cpu_generic_forward, cpu_generic_backward;
+MakePlan plan_cpu_generic_forward, plan_cpu_generic_backward;
+
+/// Where the keys are split: the stage that merges the parts.
+void merge_on_cpu(Plan&);
+void merge_on_gpu(Plan&);
+
+}  // namespace regard

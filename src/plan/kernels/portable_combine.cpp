@@ -1,0 +1,42 @@
+// kernels/portable/combine.cu: the parts of each row are merged by a warp.
+#include <algorithm>
+
+#include "plan/cost.h"
+#include "plan/kernels/kernels.h"
+#include "plan/plan_parts.h"
+
+namespace regard {
+namespace {
+
+/// For each part: many of them come together.
+constexpr Seconds of_part = 0.05e-6;
+/// Rows of fp32 are written and read at this share of the memory's rate.
+constexpr double share_of_rate = 0.35;
+
+/// What it takes beside writing and reading the parts once.
+Seconds seconds(const Plan& plan, const Stage&) {
+  const auto bytes = [&](Part part) {
+    return static_cast<double>(plan.workspace.bytes[static_cast<std::size_t>(part)]);
+  };
+  const double written_and_read = 2 * (bytes(Part::partial_o) + bytes(Part::partial_lse));
+  return of_part * static_cast<double>(plan.splits) +
+         (1 / share_of_rate - 1) * written_and_read / chip_bytes_per_second(plan);
+}
+
+}  // namespace
+
+void merge_on_gpu(Plan& plan) {
+  if (plan.splits == 1) return;
+  size_parts(plan);
+  const Problem& p = plan.problem;
+  const Target::Tile* tile = first_tile(*plan.target, portable_combine.name);
+  const std::int64_t rows = tile == nullptr ? 1 : std::max<std::int64_t>(value_of(*tile, "warps"), 1);
+  const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
+  Stage& stage = plan.stages.emplace_back(stage_of(p, *plan.target, portable_combine, tile, grid, 0));
+  // It waits for the parts in its code, where the chip has the instruction (kernels/cuda/overlap.h).
+  stage.overlaps = plan.target->has("tma");
+}
+
+const Kernel portable_combine{.name = "portable_combine", .depends_on = output_type, .seconds = seconds};
+
+}  // namespace regard

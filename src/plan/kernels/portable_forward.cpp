@@ -1,0 +1,224 @@
+// kernels/portable/forward.cu: one block per tile of query rows of a head and part of the keys.
+#include "kernels/portable/forward_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "plan/gpu_block_cost.h"
+#include "plan/gpu_rows.h"
+#include "plan/kernels/kernels.h"
+#include "plan/plan_parts.h"
+#include "plan/recipe.h"
+
+namespace regard {
+namespace {
+
+/// How many query heads, those of a K/V head, stand as rows of one, so that a block reads K and V for all of its rows:
+/// where each head has one row, all rows see the same keys, and nothing goes by head or row. 1: they do not.
+std::int64_t heads_as_rows(const Problem& p) {
+  const bool by_head = p.bias != Bias::none || p.sink || p.dropout > 0 || p.bits || p.ranges;
+  const bool alike = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
+  return alike ? p.hq / p.hk : 1;
+}
+
+portable::ForwardLayout layout_of(const Problem& p, const Target::Tile& tile) {
+  const auto value = [&tile](std::string_view name) { return value_of(tile, name); };
+  return {static_cast<std::int64_t>(bytes_of(p.dtype)),
+          p.d,
+          p.dv,
+          value("block_q"),
+          value("block_k"),
+          value("block_d"),
+          value("block_dv"),
+          value("stages"),
+          value("warps_across")};
+}
+
+std::int64_t shared_bytes(const KernelKey& key) {
+  const Algorithm& a = key.algorithm;
+  const Signature& s = key.signature;
+  const auto bytes = static_cast<std::int64_t>(bytes_of(s.dtype));
+  return portable::ForwardLayout(bytes, s.d, s.dv, a.block_q, a.block_k, a.block_d, a.block_dv, a.stages,
+                                 a.warps_across)
+      .total();
+}
+
+/// Some of the second-level cache of any GPU.
+constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
+
+/// The problem as the kernel has it.
+Problem with_heads_as_rows(const Problem& problem) {
+  const std::int64_t heads = heads_as_rows(problem);
+  if (heads == 1) return problem;
+  Problem p = problem;
+  p.hq /= heads;
+  p.sq *= heads;
+  p.mask = Mask::none;
+  return p;
+}
+
+/// Of that one.
+Plan start_portable(const Problem& problem, const Target& target, const Target::Tile& tile,
+                    const PlanOptions& options) {
+  Plan plan = start(with_heads_as_rows(problem), target, options);
+  plan.heads_as_rows = heads_as_rows(problem);
+  plan.block_rows = value_of(tile, "block_q");
+  plan.side_by_side = pairs_side_by_side(plan.problem, cache_bytes);
+  return plan;
+}
+
+/// Of the caller's problem.
+Result<Plan> finish_portable(Plan plan, const Problem& problem) {
+  plan.problem = problem;
+  return finish(std::move(plan));
+}
+
+std::int64_t row_blocks(const Problem& p, std::int64_t block_q) {
+  return product({p.b, p.hq, ceil_divide(p.sq, block_q)});
+}
+
+Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
+  const Problem& p = plan.problem;
+  Stage stage =
+      stage_of(p, *plan.target, portable_forward, &tile, product({row_blocks(p, plan.block_rows), plan.splits}), 0);
+  stage.shared_bytes = shared_bytes(stage.kernel);
+  return stage;
+}
+
+Refusal two_warps_share_rows(const Question& q) {
+  const Target::Tile& tile = *q.candidate.tile;
+  const std::int64_t across = value_of(tile, "warps_across"), warps = value_of(tile, "warps"),
+                     keys = value_of(tile, "block_k");
+  if (across <= 1) return {};
+  // A warp's keys are half a line of shared memory, or whole ones.
+  const bool halves = keys == 64 || (keys > 0 && keys % 128 == 0);
+  const bool pairs = warps > 1 && std::has_single_bit(static_cast<std::uint64_t>(warps));
+  if (across == 2 && bytes_of(q.problem.dtype) <= 2 && pairs && halves) return {};
+  return fmt::format(
+      "warps_across={} does not go with its tile: two warps may share rows, of 2, 4, 8 or 16, with operands of 16 bits "
+      "or less and 64 keys or a multiple of 128",
+      across);
+}
+
+Refusal accumulators_leave_room(const Question& q) {
+  // What changes a score stands in registers beside the sums; a bias, which is loaded ahead, in the most.
+  // Above these counts the compiler begins to spill. They are counted in the tile's columns: of a smaller dv
+  // the kernel has fewer sums, and spills all the same where these would refuse it.
+  constexpr std::int64_t most_scores = 64, most_sums = 160;
+  constexpr std::int64_t most_sums_by_plain_loads = 96;  // which pass through registers
+  const Problem& p = q.problem;
+  const bool bias = has_elementwise_bias(p.bias), bias_and_dropout = p.bias != Bias::none && p.dropout > 0;
+  const bool wide_mask = p.mask != Mask::none && p.d > 128;
+
+  // Of a wave's rows, spread over its lanes.
+  const Target::Tile& tile = *q.candidate.tile;
+  const std::int64_t step = value_of(tile, "block_dv"), columns = step > 0 ? step : tile.max_dv;
+  const std::int64_t rows = value_of(tile, "block_q") / value_of(tile, "warps");
+  const std::int64_t scores = rows * value_of(tile, "block_k") / q.target.wave;
+  const std::int64_t sums = scores + rows * columns / q.target.wave;
+  if ((bias || p.bits || p.dropout > 0) && scores > most_scores)
+    return fmt::format(
+        "each thread of its tile has {} scores, and {} leaves registers for {}; use a smaller block_k",
+        scores,
+        bias     ? "a bias"
+        : p.bits ? "a mask of bits"
+                 : "dropout",
+        most_scores);
+
+  const bool plain_loads = !q.target.has("cp_async");
+  const std::int64_t most = bias_and_dropout && plain_loads ? most_sums_by_plain_loads : most_sums;
+  if ((bias || bias_and_dropout || wide_mask) && sums > most)
+    return fmt::format(
+        "each thread of its tile has {} accumulators, and {} leaves registers for {}; use a smaller "
+        "block_q",
+        sums,
+        bias_and_dropout ? "a bias with dropout"
+        : bias           ? "a bias"
+                         : "a mask at a head dim above 128",
+        most);
+  return {};
+}
+
+Refusal split_pays(const Question& q) {
+  const Problem& p = q.problem;
+  if (!may_split(q) || parts_of_long_rows(p) > 1) return {};
+  const std::int64_t blocks = row_blocks(with_heads_as_rows(p), value_of(*q.candidate.tile, "block_q"));
+  if (Refusal refusal = blocks_are_few(q, blocks, workers(q.target, q.options))) return refusal;
+  return keys_are_many(q, 2 * least_split_keys);
+}
+
+Refusal shared_memory_fits(const Question& q) {
+  return fits_in_shared_memory(q, layout_of(q.problem, *q.candidate.tile).total());
+}
+
+std::span<const Rule> own_rules() {
+  static constexpr Rule list[] = {
+      {"split_pays", split_pays, true},
+      {"long_sums", long_sums, true},
+      {"split_is_invariant", split_is_invariant},
+      {"combine_columns", combine_columns},
+      {"head_dims_aligned", head_dims_aligned},
+      {"launch_fits", launch_fits},
+      {"two_warps_share_rows", two_warps_share_rows},
+      {"shared_memory_fits", shared_memory_fits},
+      {"accumulators_leave_room", accumulators_leave_room},
+      {"fragments_divide", fragments_divide},
+  };
+  return list;
+}
+
+/// What it reaches beside the kernel of warp-group instructions (H200: 340 of 650 TFLOP/s); it is charged for reading
+/// too, where nobody has measured it. On a chip that has those both follow one model, so that this one never looks
+/// better for its smaller tiles.
+constexpr double beside_warp_groups = 0.52;
+/// Reading and computing go on beside each other, but for this: of two tiles that read alike the one that computes less
+/// is the better one.
+constexpr double of_the_lesser = 0.1;
+
+Seconds seconds(const Plan& plan, const Stage& stage) {
+  const Problem& p = plan.problem;
+  const double busy = busy_workers(plan, stage), rate = flops_per_second(plan, p.dtype);
+  const Seconds reading =
+      seconds_to_read(plan, plan.heads_as_rows > 1) / (plan.threads * drawn_share(busy, plan.threads));
+  const Algorithm& a = stage.kernel.algorithm;
+  const Seconds of_block = BlockCost(p, a, rate, of_tile).seconds(keys_of_block(p, a) / static_cast<double>(plan.splits));
+  const Seconds computed =
+      of_block / clock_of(p, rate * plan.threads) * static_cast<double>(stage.grid) / busy;
+  if (!plan.target->has("wgmma")) return std::max(computed, reading);
+  return (std::max(computed, reading) + of_the_lesser * std::min(computed, reading)) / beside_warp_groups;
+}
+
+constexpr std::string_view features[] = {"mma"};
+constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
+
+}  // namespace
+
+Result<Plan> plan_portable_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
+                                   const PlanOptions& options) {
+  Plan plan = start_portable(problem, target, tile, options);
+  plan.stages = {forward_stage(plan, tile)};
+  return finish_portable(std::move(plan), problem);
+}
+
+Result<Plan> plan_portable_forward_split(const Problem& problem, const Target& target,
+                                         const Target::Tile& tile, const PlanOptions& options) {
+  Plan plan = start_portable(problem, target, tile, options);
+  const std::int64_t block_k = value_of(tile, "block_k"), parts = parts_of_long_rows(problem);
+  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, plan.block_rows)), block_k);
+  if (plan.splits < parts) split_keys(plan, parts, block_k);
+  plan.stages = {forward_stage(plan, tile)};
+  merge_on_gpu(plan);
+  return finish_portable(std::move(plan), problem);
+}
+
+const Kernel portable_forward{.name = "portable_forward",
+                              .features = features,
+                              .depends_on = inner_loop,
+                              .numbers = numbers,
+                              .rules = own_rules,
+                              .seconds = seconds,
+                              .dynamic_shared_bytes = shared_bytes};
+
+}  // namespace regard

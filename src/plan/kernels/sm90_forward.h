@@ -1,0 +1,29 @@
+// What the parts of the host half of kernels/sm90/forward.cu have in common.
+#pragma once
+
+#include "kernels/sm90/forward_layout.h"
+#include "plan/kernel.h"
+
+namespace regard {
+
+/// Rows per query head in a block of several heads of one K/V head, as few rows are packed; 0: they are not.
+std::int64_t rows_of_packed_heads(const Problem&, std::int64_t block_q);
+
+/// Blocks that these rows of all query heads of a K/V head fill; 0: they are not packed.
+std::int64_t packed_work(const Problem&, std::int64_t block_q);
+
+/// Blocks of query rows that are worked through, each once for every part of the keys; those of a cluster go together.
+std::int64_t sm90_work(const Problem&, std::int64_t block_q, std::int64_t cluster);
+
+Sm90ForwardLayout sm90_layout(const Problem&, const Target::Tile&);
+Sm90ForwardLayout sm90_layout(const KernelKey&);
+
+/// sm90_forward_rules.cpp
+std::span<const Rule> sm90_forward_rules();
+std::vector<KernelKey> sm90_forward_variants(const Question&, const KernelKey&);
+/// sm90_forward_cost.cpp
+double sm90_forward_seconds(const Plan&, const Stage&);
+/// sm90_forward_boxes.cpp
+Result<TensorBoxes> sm90_forward_boxes(const Plan&, const Stage&, const Arguments&);
+
+}  // namespace regard

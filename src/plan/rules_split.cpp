@@ -1,0 +1,31 @@
+// Whether splitting the keys pays.
+#include <fmt/format.h>
+
+#include "plan/plan_parts.h"
+#include "plan/recipe.h"
+#include "plan/rules.h"
+
+namespace regard {
+
+bool may_split(const Question& q) {
+  return splits_keys(*q.candidate.recipe) && q.problem.splits <= 1;
+}
+
+Refusal blocks_are_few(const Question& q, std::int64_t blocks, std::int64_t enough) {
+  if (blocks < enough) return {};
+  return fmt::format("{} blocks keep {} workers busy without splitting the keys; splits=N forces it", blocks,
+                     workers(q.target, q.options));
+}
+
+Refusal keys_are_many(const Question& q, std::int64_t enough) {
+  if (q.problem.sk >= enough) return {};
+  return fmt::format("{} keys are too few to split; {} are enough, and splits=N forces it", q.problem.sk, enough);
+}
+
+Refusal split_is_invariant(const Question& q) {
+  if (!q.problem.batch_invariant || !splits_keys(*q.candidate.recipe)) return {};
+  return std::string(
+      "with batch_invariant the batch must not decide whether keys are split; forward is not split");
+}
+
+}  // namespace regard

@@ -1,0 +1,37 @@
+// A tensor as a tensor map describes it: boxes of rows that one instruction of a GPU moves.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+
+#include "kernels/arguments.h"
+#include "problem/problem.h"
+
+namespace regard {
+
+struct TensorBox {
+  const char* name = "";  ///< of the tensor, for messages
+  Rows rows{};
+  std::int64_t columns = 0, count = 0, heads = 0, batches = 0;
+  std::int64_t box_rows = 0, box_heads = 0;
+  DType dtype{};
+  bool ragged = false;  ///< rows that end at a sequence's own length
+
+  friend bool operator==(const TensorBox& a, const TensorBox& b) {
+    const auto all = [](const TensorBox& x) {
+      return std::tie(x.rows.data, x.rows.batch, x.rows.head, x.rows.row, x.columns, x.count, x.heads, x.batches,
+                      x.box_rows, x.box_heads, x.dtype, x.ragged);
+    };
+    return all(a) == all(b);
+  }
+};
+
+/// In the order of the kernel's parameters.
+struct TensorBoxes {
+  std::array<TensorBox, 4> box{};
+  std::size_t count = 0;
+};
+
+}  // namespace regard
