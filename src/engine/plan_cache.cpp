@@ -54,7 +54,7 @@ std::string summary(const Plan& plan) {
 
 /// What answers where the best plan's kernels are not to be had or cannot read the tensors.
 std::optional<Plan> fallback_of(const Plan& best, PlanOptions options) {
-  if (best.target->kind == TargetKind::cpu) {
+  if (best.target->on_cpu()) {
     if (best.generic) return {};
     options.family = "generic";
   } else {
@@ -81,8 +81,9 @@ Result<SharedPlan> make(const Problem& problem, const EngineOptions& options) {
 
 Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& given) {
   EngineOptions options = given;
-  if (options.target == "cuda") {  // what that is depends on the thread's device
-    const Result<const Target*> target = best_cuda_target();
+  // What a kind of GPUs stands for depends on the thread's device.
+  if (const gpu::Backend* backend = gpu::find_backend(options.target)) {
+    const Result<const Target*> target = best_gpu_target(*backend);
     if (!target) return tl::unexpected(target.error());
     options.target = (*target)->name;
   }

@@ -76,9 +76,12 @@ std::string manifest_of(const KernelKey& key, const Rendered& rendered, const To
 
 /// GPUs get theirs later, each when it is first used there.
 Result<Code> load(const Target& target, const std::vector<std::byte>& binary, const std::string& symbol) {
-  if (target.kind == TargetKind::cuda) {
-    if (Status status = cuda::check_binary(binary, symbol); !status) return tl::unexpected(status.error());
-    return Code{nullptr, nullptr, std::make_shared<const cuda::Kernel>(binary, symbol)};
+  if (target.on_gpu()) {
+    const Result<const gpu::Backend*> backend = backend_of(target);
+    if (!backend) return tl::unexpected(backend.error());
+    if (Status status = gpu::check_binary(**backend, binary, symbol); !status)
+      return tl::unexpected(status.error());
+    return Code{nullptr, nullptr, std::make_shared<const gpu::Kernel>(binary, symbol)};
   }
   const Result<std::shared_ptr<cpu::Module>> module = cpu::load(binary, symbol);
   if (!module) return tl::unexpected(module.error());
@@ -205,7 +208,7 @@ Loaded resolve_once(const KernelKey& key) {
   const Clock::time_point start = Clock::now();
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
-  if ((*target)->kind == TargetKind::cpu) {  // a GPU's kernels can be made ready on a machine without one
+  if ((*target)->on_cpu()) {  // a GPU's kernels can be made ready on a machine without one
     if (Status status = runnable(**target); !status) return tl::unexpected(status.error());
   }
   const Result<Settings>& current = settings();

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "engine/bind.h"
+#include "engine/machine.h"
 #include "engine/tensor_maps.h"
 #include "plan/stage.h"
 #include "problem/tensors.h"
@@ -14,13 +15,15 @@ namespace regard {
 namespace {
 
 /// Every tensor of a call lies on the device of Q; one without elements, anywhere.
-Result<const cuda::Device*> device_of(const regard_arguments& given, const TensorSpecs& specs,
-                                      const void* workspace) {
-  Result<const cuda::Device*> device = cuda::device_of(given.tensor[REGARD_Q].data, "q");
+Result<const gpu::Device*> device_of(const Target& target, const regard_arguments& given,
+                                     const TensorSpecs& specs, const void* workspace) {
+  const Result<const gpu::Backend*> backend = backend_of(target);
+  if (!backend) return tl::unexpected(backend.error());
+  Result<const gpu::Device*> device = gpu::device_of(**backend, given.tensor[REGARD_Q].data, "q");
   if (!device) return device;
   const auto same = [&](const void* memory, const char* name) -> Status {
-    if (cuda::seen_on(**device, memory)) return {};
-    const Result<const cuda::Device*> other = cuda::device_of(memory, name);
+    if (gpu::seen_on(**device, memory)) return {};
+    const Result<const gpu::Device*> other = gpu::device_of(**backend, memory, name);
     if (!other) return tl::unexpected(other.error());
     if (*other == *device) return {};
     return invalid(fmt::format("{} is on CUDA device {} and q on device {}; all tensors of a call lie on one",
@@ -38,51 +41,48 @@ Result<const cuda::Device*> device_of(const regard_arguments& given, const Tenso
 
 /// The kernel counts from 0 in a counter of the stream's own; where there is none, in the workspace, which
 /// may hold anything.
-Status start_count(const cuda::Device& device, cuda::Stream stream, Arguments& arguments) {
+Status start_count(const gpu::Device& device, gpu::Stream stream, Arguments& arguments) {
   if (arguments.counter == nullptr) return {};
-  if (const cuda::Address own = cuda::counter_at_zero(device, stream)) {
-    arguments.counter = reinterpret_cast<u32*>(own);
-    return {};
-  }
-  const auto address = reinterpret_cast<cuda::Address>(arguments.counter);
-  return cuda::check(cuda::driver()->fill_ordered(address, 0, 1, stream), "clear a counter");
+  const Result<u32*> counter = gpu::counter_at_zero(device, stream, arguments.counter);
+  if (!counter) return tl::unexpected(counter.error());
+  arguments.counter = *counter;
+  return {};
 }
 
-Status run_stage(const Plan& plan, const Stage& stage, const cuda::Device& device, cuda::Function function,
-                 Arguments& arguments, cuda::Stream stream) {
+Status run_stage(const Plan& plan, const Stage& stage, const gpu::Device& device, gpu::Function function,
+                 Arguments& arguments, gpu::Stream stream) {
   const Algorithm& algorithm = stage.kernel.algorithm;
-  const cuda::Launch wanted{stage.grid, static_cast<int>(algorithm.warps * plan.target->wave),
-                            stage.shared_bytes,
-                            static_cast<int>(std::max<std::int64_t>(algorithm.cluster, 1)),
-                            overlaps_the_stage_before(stage, *plan.target)};
+  const gpu::Launch wanted{stage.grid, static_cast<int>(algorithm.warps * plan.target->wave),
+                           stage.shared_bytes, static_cast<int>(std::max<std::int64_t>(algorithm.cluster, 1)),
+                           overlaps_the_stage_before(stage, *plan.target)};
   if (!takes_tensor_maps(stage)) {
     void* const parameters[] = {&arguments};
-    return cuda::launch(function, wanted, stream, parameters);
+    return gpu::launch(device, function, wanted, stream, parameters);
   }
   if (stage.grid == 0) return {};
   TensorMaps maps;
   if (Status status = tensor_maps(plan, stage, arguments, maps); !status) return status;
   if (Status status = start_count(device, stream, arguments); !status) return status;
-  const auto read_only = [](const cuda::TensorMap* map) { return const_cast<cuda::TensorMap*>(map); };
+  const auto read_only = [](const gpu::TensorMap* map) { return const_cast<gpu::TensorMap*>(map); };
   void* const parameters[] = {read_only(maps.q), read_only(maps.k), read_only(maps.v), read_only(maps.o),
                               &arguments};
-  return cuda::launch(function, wanted, stream, parameters);
+  return gpu::launch(device, function, wanted, stream, parameters);
 }
 
 }  // namespace
 
-Status load_on_gpu(const PreparedPlan::Ready& ready, const cuda::Device& device) {
-  const cuda::Use use(device);
+Status load_on_gpu(const PreparedPlan::Ready& ready, const gpu::Device& device) {
+  const gpu::Use use(device);
   if (!use.status()) return use.status();
   for (const auto& kernel : ready.kernels) {
-    if (const Result<cuda::Function> loaded = kernel->code.gpu->load(device); !loaded)
+    if (const Result<gpu::Function> loaded = kernel->code.gpu->load(device); !loaded)
       return tl::unexpected(loaded.error());
   }
   return {};
 }
 
 Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* workspace,
-                  cuda::Stream stream) {
+                  gpu::Stream stream) {
   if (is_empty(prepared.specs().of[REGARD_Q])) return {};  // nothing to write, and perhaps no memory
   Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
@@ -94,13 +94,13 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
     arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
   }
   const Plan& plan = *(*ready)->plan;
-  const Result<const cuda::Device*> device = device_of(given, prepared.specs(), workspace);
+  const Result<const gpu::Device*> device = device_of(*plan.target, given, prepared.specs(), workspace);
   if (!device) return tl::unexpected(device.error());
-  const cuda::Use use(**device);
+  const gpu::Use use(**device);
   if (!use.status()) return use.status();
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const LoadedKernel& kernel = *(*ready)->kernels[i];
-    const Result<cuda::Function> function = kernel.code.gpu->function(**device, stream);
+    const Result<gpu::Function> function = kernel.code.gpu->function(**device, stream);
     if (!function) return tl::unexpected(function.error());
     log_line("launch", kernel.key);
     if (Status status = run_stage(plan, plan.stages[i], **device, *function, arguments, stream); !status)

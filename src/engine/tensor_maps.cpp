@@ -93,9 +93,10 @@ Status reachable(const Problem& p, const Tensor& tensor) {
   return {};
 }
 
-cuda::TensorMapType map_type(DType dtype) {
-  if (bytes_of(dtype) == 1) return cuda::map_uint8;
-  return dtype == DType::fp16 ? cuda::map_fp16 : cuda::map_bf16;
+gpu::BoxedTensor::Type map_type(DType dtype) {
+  using Type = gpu::BoxedTensor::Type;
+  if (bytes_of(dtype) == 1) return Type::uint8;
+  return dtype == DType::fp16 ? Type::fp16 : Type::bf16;
 }
 
 /// All that a map follows from, so that nothing remembered ever grows stale.
@@ -115,24 +116,24 @@ struct Boxes {
   }
 };
 
-Status encode(const Boxes& boxes, const char* name, cuda::TensorMap& map) {
+Status encode(const Boxes& boxes, const char* name, gpu::TensorMap& map) {
   const Sm90TensorMap wanted =
       sm90_tensor_map(boxes.rows, boxes.columns, boxes.count, boxes.heads, boxes.batches, boxes.box_rows,
                       boxes.box_heads, static_cast<std::int64_t>(bytes_of(boxes.dtype)), boxes.ragged);
-  cuda::BoxedTensor boxed{boxes.rows.data, map_type(boxes.dtype), wanted.rank, {}, {}, {}};
+  gpu::BoxedTensor boxed{boxes.rows.data, map_type(boxes.dtype), wanted.rank, {}, {}, {}};
   for (std::size_t i = 0; i < 5; ++i) {
     boxed.sizes[i] = std::max<std::uint64_t>(wanted.extent[i], 1);
     boxed.box[i] = wanted.box[i];
   }
   for (std::size_t i = 0; i < 4; ++i) boxed.strides[i] = wanted.stride[i];
-  return cuda::encode(boxed, name, map);
+  return gpu::encode(boxed, name, map);
 }
 
 /// A thread's last maps, enough for the layers of a model in turns. A map stands at one of a few places from
 /// its hash on; of those the one unused for longest makes room, which is never one of the same call.
 class Recent {
  public:
-  Status find(const Boxes& boxes, const char* name, const cuda::TensorMap*& found) {
+  Status find(const Boxes& boxes, const char* name, const gpu::TensorMap*& found) {
     const std::size_t start = hash(boxes);
     Entry* oldest = &entries_[start % places];
     for (std::size_t probe = 0; probe < probes; ++probe) {
@@ -159,7 +160,7 @@ class Recent {
   struct Entry {
     Boxes boxes;  ///< without boxes: none yet
     std::uint64_t last_use;
-    cuda::TensorMap map;
+    gpu::TensorMap map;
   };
 
   static std::size_t hash(const Boxes& boxes) {

@@ -1,7 +1,7 @@
 // Tensors as the tensor memory unit (TMA) of Hopper and later chips reads and writes them.
 #pragma once
 
-#include "device/cuda.h"
+#include "device/gpu.h"
 #include "kernels/arguments.h"
 #include "plan/plan.h"
 
@@ -17,8 +17,8 @@ Status hopper_takes(const Plan&, const Arguments&);
 
 /// Until the thread's next call.
 struct TensorMaps {
-  const cuda::TensorMap *q, *k, *v;
-  const cuda::TensorMap* o;  ///< any map, where the kernel stores O without one
+  const gpu::TensorMap *q, *k, *v;
+  const gpu::TensorMap* o;  ///< any map, where the kernel stores O without one
 };
 
 /// Of tensors that hopper_takes accepts. Remembered per thread, so that a call with tensors of one of its

@@ -47,7 +47,7 @@ Result<Rendered> render(const KernelKey& key) {
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
 
-  const bool cpu = (*target)->kind == TargetKind::cpu;
+  const bool cpu = (*target)->on_cpu();
 
   Rendered rendered;
   rendered.symbol = symbol_of(key);

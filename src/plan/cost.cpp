@@ -30,7 +30,7 @@ constexpr double default_bytes_per_second = 10 * giga;
 
 /// A CPU's table has the rates of one core, a GPU's those of the chip.
 double share(const Plan& plan, double rate) {
-  return plan.target->kind == TargetKind::cpu ? rate : rate / plan.threads;
+  return plan.target->on_cpu() ? rate : rate / plan.threads;
 }
 
 double flops_per_second(const Plan& plan, DType dtype) {
@@ -62,7 +62,7 @@ bool packs_group(const Plan& plan, const Algorithm& algorithm) {
 /// Blocks that a thread, or a GPU's multiprocessor, needs at once to be busy: one of four warps leaves the
 /// matrix units waiting half of the time.
 double blocks_per_thread(const Plan& plan, const Stage& stage) {
-  return plan.target->kind != TargetKind::cpu && stage.kernel.algorithm.warps <= 4 ? 2 : 1;
+  return plan.target->on_gpu() && stage.kernel.algorithm.warps <= 4 ? 2 : 1;
 }
 
 /// Blocks run in rounds; in the last round some threads idle.
@@ -76,7 +76,7 @@ double products_per_second(const Plan& plan, const Algorithm& algorithm) {
   const double rate = flops_per_second(plan, plan.problem.dtype);
   // With few rows the products wait for loads, and go to vectors whatever matrix unit there is
   // (bench/recipes.py).
-  const bool waits = plan.target->kind == TargetKind::cpu && algorithm.kernel == "decode";
+  const bool waits = plan.target->on_cpu() && algorithm.kernel == "decode";
   return waits ? 0.6 * std::min(rate, 2 * flops_per_second(plan, DType::fp32)) : rate;
 }
 
@@ -88,7 +88,7 @@ Seconds arithmetic(const Plan& plan, const Stage& stage) {
   const Algorithm& algorithm = stage.kernel.algorithm;
   const std::int64_t heads = packs_group(plan, algorithm) ? p.hq / p.hk : 1;
   const double rows = static_cast<double>(std::max<std::int64_t>(product({heads, p.sq}), 1));
-  const bool on_cpu = plan.target->kind == TargetKind::cpu;
+  const bool on_cpu = plan.target->on_cpu();
   const std::int64_t block_q = kernel == "forward" && on_cpu ? ForwardLayout::tile : algorithm.block_q;
   const double tile = static_cast<double>(std::max<std::int64_t>({algorithm.group, block_q, 1}));
   const double padding = std::ceil(rows / tile) * tile / rows;
@@ -123,7 +123,7 @@ Seconds of_gpu_forward(const Plan& plan, const Stage& stage) {
 /// of rows. K may be read where it lies; how it lies is not known here.
 Seconds of_blocks(const Plan& plan, const Stage& stage) {
   const std::string& kernel = stage.kernel.algorithm.kernel;
-  if (plan.target->kind != TargetKind::cpu || kernel != "forward")
+  if (plan.target->on_gpu() || kernel != "forward")
     return std::max(arithmetic(plan, stage), traffic(plan, stage));
   const double rows = static_cast<double>(plan.heads_together) * static_cast<double>(plan.problem.sq);
   const double row_blocks = std::ceil(rows / static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));

@@ -24,7 +24,7 @@ void write(JsonWriter& json, const Stage& stage, const PlanFacts::OfStage& facts
 }
 
 void write(JsonWriter& json, const Plan& plan, const PlanFacts& facts) {
-  const bool cpu = plan.target->kind == TargetKind::cpu;
+  const bool cpu = plan.target->on_cpu();
   json.object([&] {
     json.member("cost_seconds", plan.cost_seconds);
     if (!facts.fallback_reason.empty()) json.member("fallback_reason", facts.fallback_reason);
@@ -92,7 +92,7 @@ const char* plural(std::int64_t count) {
 
 /// What becomes of the problem, stage by stage.
 std::string to_text(const Plan& plan) {
-  const bool cpu = plan.target->kind == TargetKind::cpu;
+  const bool cpu = plan.target->on_cpu();
   std::string text =
       fmt::format("plan: {}, {} stage{}, {} {}{}, {} bytes of workspace\n", word(plan.family),
                   plan.stages.size(), plural(std::ssize(plan.stages)), plan.threads,

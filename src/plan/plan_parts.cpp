@@ -7,7 +7,7 @@
 namespace regard {
 
 int workers(const Target& target, const PlanOptions& options) {
-  return std::max(target.kind == TargetKind::cpu ? options.threads : target.units, 1);
+  return std::max(target.on_cpu() ? options.threads : target.units, 1);
 }
 
 Plan start(const Problem& problem, const Target& target, const PlanOptions& options) {
@@ -22,7 +22,7 @@ Plan start(const Problem& problem, const Target& target, const PlanOptions& opti
 Result<Plan> finish(Plan plan) {
   std::int64_t scratch = 0;
   for (Stage& stage : plan.stages) {
-    if (plan.target->kind != TargetKind::cpu) stage.scratch_bytes = 0;
+    if (plan.target->on_gpu()) stage.scratch_bytes = 0;
     scratch = std::max(scratch, stage.scratch_bytes);
     if (stage.grid == too_large) return refused(too_many_blocks);
   }
@@ -94,7 +94,7 @@ void combine_parts(Plan& plan) {
   need(plan.workspace, Part::partial_lse, product({partial_rows, 4}));
   const Target::Tile* tile = first_tile(*plan.target, "combine");
   // On a GPU each warp merges a row.
-  const bool on_gpu = plan.target->kind != TargetKind::cpu && tile != nullptr;
+  const bool on_gpu = plan.target->on_gpu() && tile != nullptr;
   const std::int64_t rows = on_gpu ? std::max<std::int64_t>(value_of(*tile, "warps"), 1) : combine_rows;
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
   plan.stages.push_back(stage_of(p, *plan.target, "combine", tile, grid, 0));

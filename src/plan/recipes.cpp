@@ -18,7 +18,7 @@ using Make = Result<Plan>(const Problem&, const Target&, const Target::Tile&, co
 template <Make* on_cpu, Make* on_gpu>
 Result<Plan> by_kind(const Problem& problem, const Target& target, const Target::Tile& tile,
                      const PlanOptions& options) {
-  return (target.kind == TargetKind::cpu ? on_cpu : on_gpu)(problem, target, tile, options);
+  return (target.on_cpu() ? on_cpu : on_gpu)(problem, target, tile, options);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ namespace {
 /// On a CPU two blocks of the widest tile still take less time than a tile of the forward kernel, and K and V
 /// of the second one lie in the cache: bench/recipes.py.
 std::int64_t most_decode_rows(const Question& q) {
-  if (q.target.kind != TargetKind::cpu) return value_of(*q.candidate.tile, "block_q");
+  if (q.target.on_gpu()) return value_of(*q.candidate.tile, "block_q");
   const std::int64_t group = value_of(*q.candidate.tile, "group");
   const bool widest =
       std::none_of(q.target.tiles.begin(), q.target.tiles.end(), [group](const Target::Tile& other) {
@@ -62,7 +62,7 @@ std::int64_t blocks_of_rows(const Question& q, std::int64_t block_q) {
   const Problem& p = q.problem;
   if (q.candidate.pipeline() == "wgmma_tma") return sm90_work(p, block_q, 1);
   if (q.target.kind == TargetKind::cuda) return portable_work(p, block_q);
-  if (q.target.kind == TargetKind::cpu) return cpu_row_blocks(p, block_q);
+  if (q.target.on_cpu()) return cpu_row_blocks(p, block_q);
   return product({p.b, p.hq, ceil_divide(p.sq, block_q)});
 }
 
@@ -167,7 +167,7 @@ Refusal append_has_a_tile(const Question& q) {
 }
 
 Refusal combine_columns(const Question& q) {
-  if (!splits_keys(*q.candidate.recipe) || q.target.kind == TargetKind::cpu) return {};
+  if (!splits_keys(*q.candidate.recipe) || q.target.on_cpu()) return {};
   for (const Target::Tile& tile : q.target.tiles) {
     if (tile.kernel != "combine" || tile.max_dv < q.problem.dv) continue;
     if (std::find(tile.dtypes.begin(), tile.dtypes.end(), q.problem.dtype) == tile.dtypes.end()) continue;

@@ -17,7 +17,7 @@ std::string_view missing_kernel(const Candidate& candidate, const Target& target
   const Recipe& recipe = *candidate.recipe;
   for (std::string_view stem : stage_kernels(recipe)) {
     const Target::Tile* tile = stem == recipe.kernel ? candidate.tile : first_tile(target, stem);
-    if (tile == nullptr && (stem == recipe.kernel || target.kind != TargetKind::cpu)) return stem;
+    if (tile == nullptr && (stem == recipe.kernel || target.on_gpu())) return stem;
     // The portable sources have instructions of NVIDIA alone yet (kernels/portable/cuda).
     if (target.kind == TargetKind::hip) return stem;
     if (!has_source(source_folder(tile == nullptr ? "" : tile->pipeline), stem)) return stem;

@@ -33,7 +33,7 @@ struct Numbers {
 };
 
 bool has_gpu_tile(const Question& q) {
-  return q.target.kind != TargetKind::cpu && q.candidate.tile != nullptr;
+  return q.target.on_gpu() && q.candidate.tile != nullptr;
 }
 /// The forward kernel of kernels/<folder> on a CUDA target.
 bool is_cuda_forward(const Question& q, std::string_view folder) {
@@ -66,7 +66,7 @@ namespace {
 std::span<const std::string_view> needed_numbers(const Target& target, std::string_view kernel) {
   static constexpr std::string_view of_gpu[] = {"block_q", "block_k", "warps"},
                                     of_tiles[] = {"block_q", "block_k"}, of_keys[] = {"block_k"};
-  if (target.kind != TargetKind::cpu) return of_gpu;
+  if (target.on_gpu()) return of_gpu;
   if (kernel.starts_with("generic_") || kernel == "combine") return {};
   if (kernel == "decode" || kernel == "append_kv") return of_keys;
   return of_tiles;
@@ -84,7 +84,7 @@ Refusal lacks_number(const Target& target, const Target::Tile& tile) {
 
 Refusal tile_is_complete(const Question& q) {
   if (q.candidate.tile == nullptr) return {};
-  if (q.target.kind != TargetKind::cpu && q.target.wave <= 0)
+  if (q.target.on_gpu() && q.target.wave <= 0)
     return fmt::format("targets/{}.toml does not say wave", q.target.name);
   if (Refusal lacks = lacks_number(q.target, *q.candidate.tile)) return lacks;
   const Target::Tile* appends = q.candidate.recipe->appends ? append_tile(q.problem, q.target) : nullptr;

@@ -77,7 +77,7 @@ Refusal head_dims_fit(const Question& q) {
 }
 
 Refusal head_dims_aligned(const Question& q) {
-  if (q.candidate.tile == nullptr || q.target.kind == TargetKind::cpu) return {};
+  if (q.candidate.tile == nullptr || q.target.on_cpu()) return {};
   const Target::Tile& tile = *q.candidate.tile;
   if (tile.max_d % 8 == 0 && tile.max_dv % 8 == 0) return {};
   return fmt::format(

@@ -25,12 +25,6 @@ TargetKind kind_of(std::string_view word) {
   return word == "cuda" ? TargetKind::cuda : word == "hip" ? TargetKind::hip : TargetKind::cpu;
 }
 
-std::span<const std::string_view> features_of(TargetKind kind) {
-  if (kind == TargetKind::cuda) return cuda_features;
-  if (kind == TargetKind::hip) return hip_features;
-  return cpu_features;
-}
-
 const std::vector<std::string_view>& pipeline_names() {
   return forever<[] {
     std::vector<std::string_view> list;
@@ -157,6 +151,12 @@ std::string stem_of(std::string_view file) {
 
 std::string_view word(TargetKind kind) {
   return kinds[static_cast<std::size_t>(kind)];
+}
+
+std::span<const std::string_view> features_of(TargetKind kind) {
+  if (kind == TargetKind::cuda) return cuda_features;
+  if (kind == TargetKind::hip) return hip_features;
+  return cpu_features;
 }
 
 bool Target::has(std::string_view feature) const {

@@ -124,6 +124,7 @@ TEST(CApi, NullPointersAreSentences) {
   EXPECT_EQ(regard_problem_json(nullptr), nullptr);
   EXPECT_EQ(regard_problem_flops(nullptr), 0);
   EXPECT_EQ(regard_plan_target(nullptr), nullptr);
+  EXPECT_EQ(regard_plan_on_gpu(nullptr), 0);
   EXPECT_EQ(regard_plan_workspace_bytes(nullptr), 0);
   regard_problem_destroy(nullptr);
   regard_plan_destroy(nullptr);

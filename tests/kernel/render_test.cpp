@@ -28,7 +28,7 @@ using testing::Not;
 std::vector<const Target*> cpu_targets() {
   std::vector<const Target*> found;
   for (const Target& target : targets().value()) {
-    if (target.kind == TargetKind::cpu) found.push_back(&target);
+    if (target.on_cpu()) found.push_back(&target);
   }
   return found;
 }

@@ -43,7 +43,7 @@ std::string run_guarded(Case& c, const Path& path, Guarded edge) {
   const auto ready = (*prepared)->ready();
   if (!ready) return ready.error().message;
   const Plan& plan = *(*ready)->plan;
-  if (plan.target->kind != TargetKind::cpu) return "";  // a GPU has its own checkers of memory
+  if (plan.target->on_gpu()) return "";  // a GPU has its own checkers of memory
   const GuardedWorkspace workspace(plan, edge);
   const Arguments arguments = workspace.bind(c.arguments());
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {

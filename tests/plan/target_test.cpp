@@ -27,7 +27,7 @@ TEST(Targets, CpuTargetsComeWidestFirst) {
   ASSERT_TRUE(all);
   std::vector<std::string> cpu;
   for (const Target& target : *all) {
-    if (target.kind == TargetKind::cpu) cpu.push_back(target.name);
+    if (target.on_cpu()) cpu.push_back(target.name);
   }
   EXPECT_THAT(cpu, testing::ElementsAre("cpu-amx", "cpu-avx512bf16", "cpu-avx512", "cpu-avx2", "cpu-generic",
                                         "cpu-amx-emulated"));
@@ -37,7 +37,7 @@ TEST(Targets, GpuTargetsHaveTheLimitsThatRulesNeed) {
   const Result<std::vector<Target>>& all = targets();
   ASSERT_TRUE(all);
   for (const Target& target : *all) {
-    if (target.kind == TargetKind::cpu) continue;
+    if (target.on_cpu()) continue;
     EXPECT_GT(target.shared_memory, 0) << target.name;
     EXPECT_GT(target.registers, 0) << target.name;
     EXPECT_TRUE(target.wave == 32 || target.wave == 64) << target.name;
