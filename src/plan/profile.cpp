@@ -94,11 +94,6 @@ Status expand(const toml::table& table, std::string_view file, int line, Profile
       fmt::format("{}:{}: no combination of this table makes sense: {}", file, line, last_refusal));
 }
 
-std::string stem_of(std::string_view file) {
-  file.remove_prefix(file.find_last_of('/') + 1);
-  return std::string(file.substr(0, file.find(".toml")));
-}
-
 }  // namespace
 
 Problem example_of(const Signature& signature) {

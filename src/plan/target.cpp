@@ -142,11 +142,6 @@ Status check_target(const Target& target, const toml::table& table, std::string_
   return {};
 }
 
-std::string stem_of(std::string_view file) {
-  file.remove_prefix(file.find_last_of('/') + 1);
-  return std::string(file.substr(0, file.find(".toml")));
-}
-
 }  // namespace
 
 std::string_view word(TargetKind kind) {

@@ -1,9 +1,9 @@
 #include <cstdlib>
 
+#include "abi/handles.h"
 #include "base/printable.h"
 #include "engine/cached_kernels.h"
 #include "engine/describe.h"
-#include "engine/handles.h"
 #include "engine/host_copy.h"
 #include "engine/machine.h"
 #include "engine/memory.h"

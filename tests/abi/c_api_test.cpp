@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "abi/handles.h"
 #include "base/result.h"
-#include "engine/handles.h"
 #include "regard/regard.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // Memory of a target, for callers who have no allocator for it.
 #include <cstring>
 
-#include "engine/handles.h"
+#include "abi/handles.h"
 #include "engine/machine.h"
 #include "engine/memory.h"
 
