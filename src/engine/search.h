@@ -13,7 +13,7 @@
 #include "base/settings.h"
 #include "compile/toolchain.h"
 #include "engine/resolve.h"
-#include "kernel/render.h"
+#include "compile/render.h"
 
 namespace regard {
 

@@ -1,4 +1,4 @@
-#include "kernel/render.h"
+#include "compile/render.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 
 #include "base/digest.h"
 #include "base/embedded.h"
-#include "kernel/constants.h"
-#include "kernel/host_options.h"
+#include "compile/constants.h"
+#include "compile/host_options.h"
 #include "kernels/arguments.h"
 #include "plan/pipelines.h"
 

@@ -1,4 +1,4 @@
-#include "kernel/constants.h"
+#include "compile/constants.h"
 
 #include <fmt/format.h>
 
