@@ -28,9 +28,9 @@ endforeach()
 set(version_script ${PROJECT_BINARY_DIR}/regard.map)
 file(CONFIGURE OUTPUT ${version_script} CONTENT "REGARD_${PROJECT_VERSION_MAJOR} {\n  global:\n${exports}  local: *;\n};\n")
 
-# The engine is the C ABI's implementation: all its objects go in, the other rooms give what those need.
-add_library(regard SHARED $<TARGET_OBJECTS:regard_engine>)
-target_link_libraries(regard PRIVATE regard_engine)
+# All of the C ABI's objects go in; the other rooms give what those need.
+add_library(regard SHARED $<TARGET_OBJECTS:regard_abi>)
+target_link_libraries(regard PRIVATE regard_abi)
 # It stays loaded after dlclose: threads of its own, and those in a compile, may still be running its code.
 target_link_options(regard PRIVATE -Wl,--version-script=${version_script} -Wl,--as-needed -Wl,--exclude-libs,ALL
                                    -Wl,-z,nodelete)

@@ -174,6 +174,8 @@ REGARD_API void regard_plan_destroy(regard_plan* plan);
 REGARD_API regard_status regard_plan_prepare(regard_plan* plan);
 /* "cpu-avx2", "sm_90a", ...: where it runs. */
 REGARD_API const char* regard_plan_target(const regard_plan* plan);
+/* 1 where tensors and workspace are a GPU's memory, 0 where they are the host's. */
+REGARD_API int32_t regard_plan_on_gpu(const regard_plan* plan);
 REGARD_API int64_t regard_plan_workspace_bytes(const regard_plan* plan); /* needs 64-byte alignment */
 /* The plan as JSON: target, family, stages with kernel key, grid, and, once prepared, the tier each came
  * from. */

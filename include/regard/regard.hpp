@@ -207,6 +207,8 @@ class Plan {
   /// Gets every kernel now (embedded, cached or compiled), so that the first run does not have to.
   void prepare() { detail::require(regard_plan_prepare(get())); }
   std::string target() const { return detail::text_of(regard_plan_target(get())); }
+  /// Whether tensors and workspace are a GPU's memory.
+  bool on_gpu() const { return regard_plan_on_gpu(get()) != 0; }
   std::int64_t workspace_bytes() const { return regard_plan_workspace_bytes(get()); }
   std::string json() const {
     detail::String json;

@@ -90,7 +90,7 @@ Plan::Plan(nb::object problem, PlanOptions options)
     raise_type("a problem is " + type_of(problem_) + "; Plan takes a Problem, and regard.plan also its text");
   const regard_plan_options c = options_.c();
   check(regard_plan_create(what->handle(), &c, &handle_));
-  gpu_ = !std::string_view(target()).starts_with("cpu");
+  gpu_ = regard_plan_on_gpu(handle_) != 0;
 }
 
 nb::str Plan::json() const {

@@ -1,5 +1,7 @@
 #include "base/lanes.h"
 
+#include <algorithm>
+#include <atomic>
 #include <exception>
 #include <thread>
 #include <vector>
@@ -28,6 +30,13 @@ void run_lanes(int lanes, const std::function<void(int lane)>& work) {
   for (const std::exception_ptr& one : thrown) {
     if (one) std::rethrow_exception(one);
   }
+}
+
+void share_out(std::size_t count, std::size_t lanes, const std::function<void(std::size_t i)>& work) {
+  std::atomic<std::size_t> next{0};
+  run_lanes(static_cast<int>(std::clamp<std::size_t>(lanes, 1, std::max<std::size_t>(count, 1))), [&](int) {
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) work(i);
+  });
 }
 
 }  // namespace regard

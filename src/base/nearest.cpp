@@ -4,12 +4,10 @@
 #include <numeric>
 #include <vector>
 
+#include "base/lower.h"
+
 namespace regard {
 namespace {
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
 
 /// Letters to insert, remove, replace or swap with their neighbour (swaps are the commonest slip). Capitals
 /// count as small letters.

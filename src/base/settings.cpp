@@ -8,6 +8,7 @@
 
 #include "base/forever.h"
 #include "base/log.h"
+#include "base/lower.h"
 #include "base/nearest.h"
 #include "base/printable.h"
 #include "base/split.h"
@@ -16,14 +17,6 @@ extern char** environ;  // NOLINT: POSIX
 
 namespace regard {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
 
 Status read(std::string_view name, std::string_view value, bool& out) {
   const std::string word = lower(value);

@@ -15,7 +15,7 @@
 #include "compile/compiler_identity.h"
 #include "compile/process.h"
 #include "compile/quick_options.h"
-#include "kernel/render.h"
+#include "compile/render.h"
 
 namespace regard::build {
 namespace {

@@ -81,7 +81,7 @@ void refuse_unused(const Problem& problem, const Request& request) {
 /// The tensors; a backward problem's O and LSE come from a forward run where no file gives them.
 Tensors make_tensors(const Problem& problem, const Sequences& sequences,
                      const std::map<regard_role, LoadedArray>& files, const Request& request,
-                     const regard::Options& where) {
+                     const Plan& plan, const regard::Options& where) {
   refuse_unused(problem, request);
   Tensors tensors(problem, sequences, files, request.convert, request.seed);
   if (problem.expected(REGARD_LSE).use != REGARD_INPUT) return tensors;
@@ -99,8 +99,7 @@ Tensors make_tensors(const Problem& problem, const Sequences& sequences,
     const auto role = static_cast<regard_role>(i);
     if (forward.expected(role).use != REGARD_UNUSED) arguments.set(role, tensors.arguments()[role]);
   }
-  const bool on_cpu = where.target.starts_with("cpu");
-  attention(forward, arguments, {on_cpu ? where.target : "", {}, where.threads});
+  attention(forward, arguments, {plan.on_gpu() ? "" : where.target, {}, where.threads});
   return tensors;
 }
 
@@ -185,8 +184,8 @@ Job::Job(const Problem& asked, const Request& request, const regard::Options& wh
       problem(with_sequences(asked, sequences)),
       plan(problem, where),
       prepare_ms(prepare(plan)),
-      tensors(make_tensors(problem, sequences, files.roles, request, where)),
-      there(tensors, plan.target()),
+      tensors(make_tensors(problem, sequences, files.roles, request, plan, where)),
+      there(tensors, plan),
       workspace(plan) {}
 
 double Job::run(int calls) const {

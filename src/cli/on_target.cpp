@@ -15,14 +15,14 @@ std::int64_t bytes_of(const Tensor& tensor) {
 
 }  // namespace
 
-OnTarget::OnTarget(const Tensors& tensors, const std::string& target)
-    : target_(target), arguments_(tensors.arguments()) {
-  if (target.starts_with("cpu")) return;
+OnTarget::OnTarget(const Tensors& tensors, const Plan& plan)
+    : target_(plan.target()), arguments_(tensors.arguments()) {
+  if (!plan.on_gpu()) return;
   for (int i = 0; i < REGARD_ROLE_COUNT; ++i) {
     const auto role = static_cast<regard_role>(i);
     Tensor tensor = arguments_[role];
     if (tensor.data == nullptr) continue;
-    copies_.push_back({tensor.data, Memory(bytes_of(tensor), target)});
+    copies_.push_back({tensor.data, Memory(bytes_of(tensor), target_)});
     const Memory& memory = copies_.back().memory;
     copy(memory.data(), tensor.data, memory.bytes());
     tensor.data = memory.data();

@@ -11,7 +11,7 @@ namespace regard::cli {
 
 class OnTarget {
  public:
-  OnTarget(const Tensors&, const std::string& target);
+  OnTarget(const Tensors&, const Plan&);
 
   const Arguments& arguments() const { return arguments_; }
   /// Until the target has done everything.

@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "base/split.h"
-#include "plan/gpu_plans.h"
+#include "plan/kernel.h"
 #include "plan/sizes.h"
 
 namespace regard {
@@ -66,6 +66,15 @@ Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx) {
   }
   return resources;
 }
+
+namespace {
+
+std::int64_t dynamic_shared_bytes(const KernelKey& key) {
+  const Kernel* kernel = find_kernel(key.algorithm.kernel);
+  return kernel == nullptr || kernel->dynamic_shared_bytes == nullptr ? 0 : kernel->dynamic_shared_bytes(key);
+}
+
+}  // namespace
 
 Status fits(const Resources& used, const KernelKey& key, const Target& target) {
   constexpr std::int64_t registers_at_once = 8;  // a warp is given registers in steps of so many a thread

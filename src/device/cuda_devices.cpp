@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/forever.h"
 #include "device/cuda.h"
@@ -10,6 +11,7 @@ namespace {
 
 Result<Device> describe(const Driver& driver, int ordinal) {
   Device device;
+  device.backend = &backend;
   device.ordinal = ordinal;
   char name[128] = "";
   if (Status status = check(driver.device_name(name, sizeof name, ordinal), "name a device"); !status)
@@ -36,7 +38,7 @@ Result<std::vector<Device>> find_devices() {
   if (Status status = check(opened->device_count(&count), "count devices"); !status)
     return tl::unexpected(status.error());
   std::vector<Device> found;
-  for (int ordinal = 0; ordinal < std::min(count, most_devices); ++ordinal) {
+  for (int ordinal = 0; ordinal < std::min(count, gpu::most_devices); ++ordinal) {
     Result<Device> device = describe(*opened, ordinal);
     if (!device) return tl::unexpected(device.error());
     found.push_back(std::move(*device));
@@ -56,7 +58,7 @@ Result<const Device*> device_with(int ordinal) {
 
 /// The primary context of a device, kept for the life of the process. A second retain of a race is harmless.
 Result<Context> context_of(const Device& device) {
-  static std::array<std::atomic<Context>, most_devices> contexts{};
+  static std::array<std::atomic<Context>, gpu::most_devices> contexts{};
   std::atomic<Context>& place = contexts[static_cast<std::size_t>(device.ordinal)];
   if (const Context known = place.load(std::memory_order_acquire)) return known;
   Context context = nullptr;
@@ -64,32 +66,6 @@ Result<Context> context_of(const Device& device) {
     return tl::unexpected(status.error());
   place.store(context, std::memory_order_release);
   return context;
-}
-
-/// Where a thread found memory, and how much had been released until then.
-struct Sighting {
-  const void* memory = nullptr;
-  const Device* device = nullptr;
-  std::uint64_t releases = 0;
-  bool operator==(const Sighting&) const = default;
-};
-std::atomic<std::uint64_t> releases{0};
-
-Sighting sighting(const void* memory, const Device& device) {
-  return {memory, &device, releases.load(std::memory_order_relaxed)};
-}
-
-/// The thread's last ones of addresses like this, the latest first.
-std::array<Sighting, 4>& sightings_like(const void* memory) {
-  static thread_local std::array<std::array<Sighting, 4>, 16> sightings{};
-  const auto block = reinterpret_cast<std::uintptr_t>(memory) >> 8;  // no tensor of an allocator is smaller
-  return sightings[(block * 0x9E3779B97F4A7C15ull >> 32) % sightings.size()];
-}
-
-void remember(const Sighting& found) {
-  std::array<Sighting, 4>& like = sightings_like(found.memory);
-  std::copy_backward(like.begin(), like.end() - 1, like.end());
-  like.front() = found;
 }
 
 }  // namespace
@@ -124,36 +100,38 @@ Result<const Device*> device_of(const void* memory, const char* name) {
                     "or use a cpu target",
                     name));
   }
-  Result<const Device*> device = device_with(ordinal);
-  if (device && !seen_on(**device, memory)) remember(sighting(memory, **device));
-  return device;
+  return device_with(ordinal);
 }
 
-bool seen_on(const Device& device, const void* memory) {
-  const std::array<Sighting, 4>& like = sightings_like(memory);
-  return std::find(like.begin(), like.end(), sighting(memory, device)) != like.end();
+/// Machine code runs on devices of its major compute capability and at least its minor one; that of a target
+/// whose name ends with a letter on no others.
+Status runs_on(const Device& device, std::string_view target) {
+  constexpr std::string_view prefix = "sm_";
+  const std::string_view name = target.substr(prefix.size());
+  int number = 0;
+  const char* const end = std::from_chars(name.data(), name.data() + name.size(), number).ptr;
+  const bool exact = end != name.data() + name.size();
+  const int major = number / 10, minor = number % 10;
+  if (device.major == major && (exact ? device.minor == minor : device.minor >= minor)) return {};
+  return refused(fmt::format("target {} does not run on {}, whose compute capability is {}.{}", target,
+                             device.name, device.major, device.minor));
 }
 
-void forget_sightings() {
-  releases.fetch_add(1, std::memory_order_relaxed);
-}
-
-Use::Use(const Device& device) {
+/// Its primary context, unless that is the current one.
+Result<bool> enter(const Device& device) {
   const Result<Context> context = context_of(device);
-  if (!context) {
-    status_ = tl::unexpected(context.error());
-    return;
-  }
+  if (!context) return tl::unexpected(context.error());
   Context current = nullptr;
   driver()->current_context(&current);
-  if (current == *context) return;
-  status_ = check(driver()->push_context(*context), "use a device");
-  pushed_ = status_.has_value();
+  if (current == *context) return false;
+  if (Status status = check(driver()->push_context(*context), "use a device"); !status)
+    return tl::unexpected(status.error());
+  return true;
 }
 
-Use::~Use() {
+void leave() {
   Context ours = nullptr;
-  if (pushed_) driver()->pop_context(&ours);
+  driver()->pop_context(&ours);
 }
 
 }  // namespace regard::cuda

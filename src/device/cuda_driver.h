@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/result.h"
+#include "device/gpu.h"
 
 namespace regard::cuda {
 
@@ -13,8 +14,9 @@ namespace regard::cuda {
 using Code = int;
 using Context = struct ContextOfDriver*;
 using ModuleHandle = struct ModuleOfDriver*;
-using Function = struct FunctionOfDriver*;
-using Stream = struct StreamOfDriver*;
+using gpu::Function;
+using gpu::Stream;
+using gpu::TensorMap;
 using Address = std::uint64_t;
 
 constexpr Code success = 0, out_of_memory = 2, not_initialized = 3, no_device = 100;
@@ -49,10 +51,6 @@ struct LaunchConfiguration {
   unsigned attribute_count;
 };
 
-/// What the tensor memory unit copies boxes by.
-struct alignas(64) TensorMap {
-  std::uint64_t opaque[16];
-};
 enum TensorMapType : int { map_uint8 = 0, map_fp16 = 6, map_bf16 = 9 };
 enum TensorMapSwizzle : int { swizzle_128_bytes = 3 };
 enum TensorMapPromotion : int { promote_128_bytes = 2 };

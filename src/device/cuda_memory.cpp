@@ -1,4 +1,4 @@
-// Device memory and copies.
+// Memory of NVIDIA GPUs, copies, and streams.
 #include <fmt/format.h>
 
 #include "device/cuda.h"
@@ -6,8 +6,6 @@
 namespace regard::cuda {
 
 Result<void*> allocate(const Device& device, std::int64_t bytes) {
-  const Use use(device);
-  if (!use.status()) return tl::unexpected(use.status().error());
   Address address = 0;
   const auto size = static_cast<std::size_t>(bytes > 0 ? bytes : 1);
   const Code code = driver()->allocate(&address, size);
@@ -18,43 +16,47 @@ Result<void*> allocate(const Device& device, std::int64_t bytes) {
   return reinterpret_cast<void*>(address);
 }
 
-OrderedMemory::OrderedMemory(const Device& device, std::int64_t bytes, Stream stream)
-    : device_(device), stream_(stream) {
-  if (bytes == 0) return;
-  const Use use(device);
-  status_ = use.status();
-  if (status_) {
-    status_ = check(driver()->allocate_ordered(&address_, static_cast<std::size_t>(bytes), stream),
-                    "allocate memory");
-  }
-}
-
-OrderedMemory::~OrderedMemory() {
-  if (address_ == 0) return;
-  const Use use(device_);
-  if (use.status()) driver()->release_ordered(address_, stream_);
-}
-
-Status release(const Device& device, void* memory) {
-  const Use use(device);
-  if (!use.status()) return use.status();
-  forget_sightings();
+Status release(void* memory) {
   return check(driver()->release(reinterpret_cast<Address>(memory)), "free memory");
 }
 
-Status copy(const Device& device, void* to, const void* from, std::int64_t bytes) {
-  if (bytes == 0) return {};
-  const Use use(device);
-  if (!use.status()) return use.status();
+Result<void*> allocate_ordered(std::int64_t bytes, Stream stream) {
+  Address address = 0;
+  if (Status status = check(driver()->allocate_ordered(&address, static_cast<std::size_t>(bytes), stream),
+                            "allocate memory");
+      !status)
+    return tl::unexpected(status.error());
+  return reinterpret_cast<void*>(address);
+}
+
+void release_ordered(void* memory, Stream stream) {
+  driver()->release_ordered(reinterpret_cast<Address>(memory), stream);
+}
+
+Status copy(void* to, const void* from, std::int64_t bytes) {
   return check(driver()->copy(reinterpret_cast<Address>(to), reinterpret_cast<Address>(from),
                               static_cast<std::size_t>(bytes)),
                "copy memory");
 }
 
-Status wait(const Device& device, Stream stream) {
-  const Use use(device);
-  if (!use.status()) return use.status();
+Status clear(std::uint32_t* counter, Stream stream) {
+  return check(driver()->fill_ordered(reinterpret_cast<Address>(counter), 0, 1, stream), "clear a counter");
+}
+
+Status wait(Stream stream) {
   return check(driver()->synchronize(stream), "wait for a stream");
+}
+
+bool is_capturing(Stream stream) {
+  int capturing = 0;
+  return driver()->is_capturing(stream, &capturing) != success || capturing != 0;
+}
+
+bool number_of(Stream stream, std::uint64_t& number) {
+  unsigned long long found = 0;
+  if (driver()->stream_number(stream, &found) != success) return false;
+  number = found;
+  return true;
 }
 
 }  // namespace regard::cuda

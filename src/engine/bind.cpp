@@ -106,7 +106,7 @@ void bind_seed(const Plan& plan, const regard_arguments& given, Arguments& a) {
   a.offset = given.offset;
   const Tensor& seed = given.tensor[REGARD_SEED];
   if (!present(seed)) return;
-  if (plan.target->kind == TargetKind::cpu) {
+  if (plan.target->on_cpu()) {
     a.seed = pointer<u64>(seed)[0];
     a.offset = pointer<u64>(seed)[1];
   } else {

@@ -13,8 +13,7 @@ struct BuiltInKernel {
   cpu::KernelFunction function;
 };
 
-/// Sorted by key. Generated; empty in tools that are built before the kernels are
-/// (src/kernel/no_built_in.cpp).
+/// Sorted by key. Generated.
 std::span<const BuiltInKernel> built_in_kernels();
 
 /// nullptr when the library has no such kernel.

@@ -41,11 +41,11 @@ std::string describe(const Explanation& explanation, std::string_view format) {
   if (explanation.plan) {
     const auto cached = cached_kernels();
     for (const Stage& stage : explanation.plan->stages) {
-      const auto known = cached.find(print(stage.kernel));
+      const auto known = cached.find(print(stage.key));
       PlanFacts::OfStage& of_stage = facts.stages.emplace_back();
       if (known == cached.end() || !known->second) continue;
       of_stage.resources = resources_json(*known->second);
-      if (for_people) text += line_of(stage.kernel.algorithm.kernel, *known->second);
+      if (for_people) text += line_of(stage.key.algorithm.kernel, *known->second);
     }
   }
   return for_people ? text : to_json(explanation, facts);

@@ -48,14 +48,12 @@ void write_compiler(JsonWriter& json) {
 
 void write_gpus(JsonWriter& json) {
   json.list([&] {
-    const Result<std::vector<cuda::Device>>& all = cuda::devices();
-    if (!all) return;
-    for (const cuda::Device& device : *all) {
+    for (const gpu::Device* device : gpu::all_devices()) {
       json.object([&] {
-        json.member("compute_capability", fmt::format("{}.{}", device.major, device.minor));
-        json.member("device", device.ordinal);
-        json.member("multiprocessors", device.multiprocessors);
-        json.member("name", device.name);
+        json.member("compute_capability", fmt::format("{}.{}", device->major, device->minor));
+        json.member("device", device->ordinal);
+        json.member("multiprocessors", device->multiprocessors);
+        json.member("name", device->name);
       });
     }
   });
@@ -197,8 +195,7 @@ Result<std::vector<Listed>> kernels_of_profile(
   std::vector<Listed> listed;
   for (const Target& target : *all) {
     if (!target_name.empty() && target.name != target_name) continue;
-    if (target.kind != TargetKind::cpu && target_name.empty())
-      continue;  // only by name: they have no kernels yet
+    if (target.on_gpu() && target_name.empty()) continue;  // only by name: they have no kernels yet
     const Result<std::vector<KernelKey>> keys = kernels_of(**profile, target);
     if (!keys) return tl::unexpected(keys.error());
     for (const KernelKey& key : *keys) {
@@ -266,8 +263,7 @@ Status has_numbers(const KernelKey& key) {
   if (!target) return tl::unexpected(target.error());
   std::vector<const Target::Tile*> tiles;
   for (const Target::Tile& tile : (*target)->tiles)
-    if (tile.kernel == key.algorithm.kernel && tile.pipeline == key.algorithm.pipeline)
-      tiles.push_back(&tile);
+    if (tile.kernel == key.algorithm.kernel) tiles.push_back(&tile);
   const auto needed = [&](std::string_view name) {
     return !tiles.empty() &&
            std::ranges::all_of(tiles, [&](const Target::Tile* tile) { return value_of(*tile, name) > 0; });

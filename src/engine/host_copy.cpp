@@ -2,36 +2,24 @@
 
 #include <algorithm>
 
-#include "device/cuda.h"
+#include "device/gpu.h"
 #include "problem/tensors.h"
 
 namespace regard {
-namespace {
-
-/// Bytes from the first element to behind the last.
-std::int64_t extent(const regard_tensor& tensor) {
-  std::int64_t last = 0;
-  for (int i = 0; i < tensor.rank; ++i) {
-    if (tensor.shape[i] == 0) return 0;
-    last += (tensor.shape[i] - 1) * tensor.strides[i];
-  }
-  return (last + 1) * static_cast<std::int64_t>(bytes_of(tensor.dtype));
-}
-
-}  // namespace
 
 Result<HostCopy> host_copy(const regard_arguments& given) {
   HostCopy copy{given, {}};
-  if (!cuda::devices()) return copy;  // without a GPU nothing lies on one
   for (regard_tensor& tensor : copy.arguments.tensor) {
     if (tensor.data == nullptr) continue;
-    const Result<const cuda::Device*> device = cuda::device_of(tensor.data, "");
-    if (!device) continue;
-    const std::int64_t bytes = extent(tensor);
+    const gpu::Device* const device = gpu::device_holding(tensor.data);
+    if (device == nullptr) continue;
+    const ByteRange range = range_of(tensor);
+    const std::int64_t bytes =
+        range.end > range.first ? static_cast<std::int64_t>(range.end - range.first) : 0;
     // No bytes are still a place: null would be a tensor that is missing.
     std::vector<std::byte>& memory =
         copy.memory.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)));
-    if (Status status = cuda::copy(**device, memory.data(), tensor.data, bytes); !status)
+    if (Status status = gpu::copy(*device, memory.data(), tensor.data, bytes); !status)
       return tl::unexpected(status.error());
     tensor.data = memory.data();
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "base/forever.h"
@@ -13,27 +12,19 @@
 
 namespace regard {
 
-Status runs_on(const Target& target, const cuda::Device& device) {
-  constexpr std::string_view prefix = "sm_";
-  const std::string_view name = std::string_view(target.name).substr(prefix.size());
-  int number = 0;
-  const char* const end = std::from_chars(name.data(), name.data() + name.size(), number).ptr;
-  const bool exact = end != name.data() + name.size();
-  const int major = number / 10, minor = number % 10;
-  if (device.major == major && (exact ? device.minor == minor : device.minor >= minor)) return {};
-  return refused(fmt::format("target {} does not run on {}, whose compute capability is {}.{}", target.name,
-                             device.name, device.major, device.minor));
+Result<const gpu::Backend*> backend_of(const Target& target) {
+  if (const gpu::Backend* backend = gpu::find_backend(word(target.kind))) return backend;
+  return refused(fmt::format("target {} cannot be run by this build of Regard; plan and explain work for it",
+                             target.name));
 }
 
 Status runnable(const Target& target) {
-  if (target.kind == TargetKind::hip) {
-    return refused(fmt::format(
-        "target {} cannot be run by this build of Regard; plan and explain work for it", target.name));
-  }
-  if (target.kind == TargetKind::cuda) {
-    const Result<const cuda::Device*> device = cuda::current_device();
+  if (target.on_gpu()) {
+    const Result<const gpu::Backend*> backend = backend_of(target);
+    if (!backend) return tl::unexpected(backend.error());
+    const Result<const gpu::Device*> device = gpu::current_device(**backend);
     if (!device) return tl::unexpected(device.error());
-    return runs_on(target, **device);
+    return gpu::runs_on(**device, target.name);
   }
   const auto flags = cpu::cpu_flags();
   for (const std::string& flag : target.cpu_flags) {
@@ -65,7 +56,7 @@ Result<const Target*> find_best() {
   if (!current->cpu_target.empty()) {
     const Result<const Target*> cap = find_target(current->cpu_target);
     if (!cap) return invalid("REGARD_CPU_TARGET: " + cap.error().message);
-    if ((*cap)->kind != TargetKind::cpu) {
+    if ((*cap)->on_gpu()) {
       return invalid(
           fmt::format("REGARD_CPU_TARGET={} is no CPU target; use cpu-generic, cpu-avx2, ...", (*cap)->name));
     }
@@ -74,7 +65,7 @@ Result<const Target*> find_best() {
   }
   const Target* best = nullptr;
   for (const Target& target : *all) {
-    if (target.kind != TargetKind::cpu || !has_kernels(target) || target.preference > highest) continue;
+    if (target.on_gpu() || !has_kernels(target) || target.preference > highest) continue;
     if (&target != asked && std::ranges::find(target.slow_on, cpu::cpu_vendor()) != target.slow_on.end())
       continue;
     if (!runnable(target)) continue;
@@ -91,13 +82,14 @@ Result<const Target*> best_target() {
   return forever_unless_scarce<find_best>();
 }
 
-Result<const Target*> best_cuda_target() {
-  const Result<const cuda::Device*> device = cuda::current_device();
+Result<const Target*> best_gpu_target(const gpu::Backend& backend) {
+  const Result<const gpu::Device*> device = gpu::current_device(backend);
   if (!device) return tl::unexpected(device.error());
   const Result<std::vector<Target>>& all = targets();
   if (!all) return tl::unexpected(all.error());
   for (const Target& target : *all) {  // the most preferred of a kind comes first
-    if (target.kind == TargetKind::cuda && has_kernels(target) && runs_on(target, **device)) return &target;
+    if (word(target.kind) != gpu::kind_of(backend) || !has_kernels(target)) continue;
+    if (gpu::runs_on(**device, target.name)) return &target;
   }
   return refused(fmt::format("there are no kernels for {}, whose compute capability is {}.{}",
                              (*device)->name, (*device)->major, (*device)->minor));

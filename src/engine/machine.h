@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "device/cuda.h"
+#include "device/gpu.h"
 #include "plan/target.h"
 
 namespace regard {
@@ -15,12 +15,11 @@ Status runnable(const Target&);
 /// The most preferred target with kernels that this machine can run, not above REGARD_CPU_TARGET.
 Result<const Target*> best_target();
 
-/// The most preferred CUDA target for the calling thread's device.
-Result<const Target*> best_cuda_target();
+/// What drives the target's GPUs; the error says that this build cannot.
+Result<const gpu::Backend*> backend_of(const Target&);
 
-/// Nothing when the device can run the target's kernels. Machine code runs on devices of its major compute
-/// capability and at least its minor one; that of a target whose name ends with a letter on no others.
-Status runs_on(const Target&, const cuda::Device&);
+/// The most preferred target for the calling thread's device.
+Result<const Target*> best_gpu_target(const gpu::Backend&);
 
 /// Threads for CPU targets: `requested`, else REGARD_THREADS, else all cores this process may use.
 Result<int> thread_count(int requested);

@@ -13,7 +13,7 @@
 #include "engine/counters.h"
 #include "engine/machine.h"
 #include "engine/prepared.h"
-#include "engine/tensor_maps.h"
+#include "plan/kernel.h"
 
 namespace regard {
 namespace {
@@ -47,19 +47,20 @@ std::size_t hash_of(const Problem& problem, const EngineOptions& options) {
 /// "fwd fp32 ... on cpu-avx2: decode + combine".
 std::string summary(const Plan& plan) {
   std::string stages;
-  for (const Stage& stage : plan.stages)
-    stages += (stages.empty() ? "" : " + ") + std::string(stage.kernel.algorithm.kernel);
+  for (const Stage& stage : plan.stages) stages += (stages.empty() ? "" : " + ") + stage.key.algorithm.kernel;
   return fmt::format("{} on {}: {}", print(plan.problem), plan.target->name, stages);
 }
 
 /// What answers where the best plan's kernels are not to be had or cannot read the tensors.
 std::optional<Plan> fallback_of(const Plan& best, PlanOptions options) {
-  if (best.target->kind == TargetKind::cpu) {
+  if (best.target->on_cpu()) {
     if (best.generic) return {};
     options.family = "generic";
-  } else {
-    if (std::none_of(best.stages.begin(), best.stages.end(), takes_tensor_maps)) return {};
-    options.family = "mma_async";
+  } else {  // kernels that take tensors as they are, in place of those that take maps of them
+    const std::size_t before = options.disabled.size();
+    for (const Stage& stage : best.stages)
+      if (stage.kernel->boxes != nullptr) options.disabled.emplace_back(stage.kernel->name);
+    if (options.disabled.size() == before) return {};
   }
   Result<Plan> other = plan(best.problem, *best.target, options);
   return other ? std::optional(std::move(*other)) : std::nullopt;
@@ -81,8 +82,9 @@ Result<SharedPlan> make(const Problem& problem, const EngineOptions& options) {
 
 Result<SharedPlan> prepared_plan(const Problem& problem, const EngineOptions& given) {
   EngineOptions options = given;
-  if (options.target == "cuda") {  // what that is depends on the thread's device
-    const Result<const Target*> target = best_cuda_target();
+  // What a kind of GPUs stands for depends on the thread's device.
+  if (const gpu::Backend* backend = gpu::find_backend(options.target)) {
+    const Result<const Target*> target = best_gpu_target(*backend);
     if (!target) return tl::unexpected(target.error());
     options.target = (*target)->name;
   }

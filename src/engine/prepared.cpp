@@ -18,7 +18,7 @@ namespace {
 Result<PreparedPlan::Ready> kernels_of(const Plan& plan) {
   PreparedPlan::Ready ready{&plan, constants(plan), {}, {}};
   for (const Stage& stage : plan.stages) {
-    Result<std::shared_ptr<const LoadedKernel>> kernel = resolve(stage.kernel);
+    Result<std::shared_ptr<const LoadedKernel>> kernel = resolve(stage.key);
     if (!kernel) return tl::unexpected(kernel.error());
     ready.kernels.push_back(std::move(*kernel));
   }
@@ -80,9 +80,10 @@ Result<PreparedPlan::Ready> PreparedPlan::kernels_of_fallback(const std::string&
 Result<PlanRequest> plan_request(const EngineOptions& options) {
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
-  const Result<const Target*> target = options.target.empty()     ? best_target()
-                                       : options.target == "cuda" ? best_cuda_target()
-                                                                  : find_target(options.target);
+  const gpu::Backend* const backend = gpu::find_backend(options.target);
+  const Result<const Target*> target = options.target.empty() ? best_target()
+                                       : backend != nullptr   ? best_gpu_target(*backend)
+                                                              : find_target(options.target);
   if (!target) return tl::unexpected(target.error());
   const Result<int> threads = thread_count(options.threads);
   if (!threads) return tl::unexpected(threads.error());

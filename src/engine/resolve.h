@@ -11,7 +11,7 @@
 #include "cache/cache.h"
 #include "compile/resources.h"
 #include "device/cpu.h"
-#include "device/cuda.h"
+#include "device/gpu.h"
 #include "plan/kernel_key.h"
 
 namespace regard {
@@ -26,7 +26,7 @@ inline constexpr const char* cache_is_off =
 struct Code {
   cpu::KernelFunction function = nullptr;
   std::shared_ptr<cpu::Module> module;  ///< null for built-in kernels
-  std::shared_ptr<const cuda::Kernel> gpu;
+  std::shared_ptr<const gpu::Kernel> gpu;
 };
 
 struct LoadedKernel {

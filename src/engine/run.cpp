@@ -58,7 +58,7 @@ void run_without_batch(const regard_arguments& given) {
 Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspace,
            std::int64_t workspace_bytes, void* stream) {
   const Problem& problem = prepared.best().problem;
-  const bool on_cpu = prepared.best().target->kind == TargetKind::cpu;
+  const bool on_cpu = prepared.best().target->on_cpu();
   if (on_cpu && stream != nullptr) return invalid("a CPU target takes no stream; pass NULL");
   if (Status status = check_tensors(problem, prepared.specs(), given); !status) return status;
   if (on_cpu) {
@@ -83,7 +83,7 @@ Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspac
     const WorkspaceUse use(workspace, needed);
     if (!use.status()) return use.status();
     run_on_cpu(**ready, given, workspace);
-  } else if (Status status = run_on_gpu(prepared, given, workspace, static_cast<cuda::Stream>(stream));
+  } else if (Status status = run_on_gpu(prepared, given, workspace, static_cast<gpu::Stream>(stream));
              !status) {
     return status;
   }

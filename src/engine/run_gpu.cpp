@@ -3,24 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "base/log.h"
 #include "engine/bind.h"
+#include "engine/machine.h"
 #include "engine/tensor_maps.h"
-#include "plan/stage.h"
+#include "plan/kernel.h"
 #include "problem/tensors.h"
 
 namespace regard {
 namespace {
 
 /// Every tensor of a call lies on the device of Q; one without elements, anywhere.
-Result<const cuda::Device*> device_of(const regard_arguments& given, const TensorSpecs& specs,
-                                      const void* workspace) {
-  Result<const cuda::Device*> device = cuda::device_of(given.tensor[REGARD_Q].data, "q");
+Result<const gpu::Device*> device_of(const Target& target, const regard_arguments& given,
+                                     const TensorSpecs& specs, const void* workspace) {
+  const Result<const gpu::Backend*> backend = backend_of(target);
+  if (!backend) return tl::unexpected(backend.error());
+  Result<const gpu::Device*> device = gpu::device_of(**backend, given.tensor[REGARD_Q].data, "q");
   if (!device) return device;
   const auto same = [&](const void* memory, const char* name) -> Status {
-    if (cuda::seen_on(**device, memory)) return {};
-    const Result<const cuda::Device*> other = cuda::device_of(memory, name);
+    if (gpu::seen_on(**device, memory)) return {};
+    const Result<const gpu::Device*> other = gpu::device_of(**backend, memory, name);
     if (!other) return tl::unexpected(other.error());
     if (*other == *device) return {};
     return invalid(fmt::format("{} is on CUDA device {} and q on device {}; all tensors of a call lie on one",
@@ -38,72 +43,90 @@ Result<const cuda::Device*> device_of(const regard_arguments& given, const Tenso
 
 /// The kernel counts from 0 in a counter of the stream's own; where there is none, in the workspace, which
 /// may hold anything.
-Status start_count(const cuda::Device& device, cuda::Stream stream, Arguments& arguments) {
-  if (arguments.counter == nullptr) return {};
-  if (const cuda::Address own = cuda::counter_at_zero(device, stream)) {
-    arguments.counter = reinterpret_cast<u32*>(own);
-    return {};
-  }
-  const auto address = reinterpret_cast<cuda::Address>(arguments.counter);
-  return cuda::check(cuda::driver()->fill_ordered(address, 0, 1, stream), "clear a counter");
+Status start_count(const gpu::Device& device, gpu::Stream stream, Arguments& arguments) {
+  const Result<u32*> counter = gpu::counter_at_zero(device, stream, arguments.counter);
+  if (!counter) return tl::unexpected(counter.error());
+  arguments.counter = *counter;
+  return {};
 }
 
-Status run_stage(const Plan& plan, const Stage& stage, const cuda::Device& device, cuda::Function function,
-                 Arguments& arguments, cuda::Stream stream) {
-  const Algorithm& algorithm = stage.kernel.algorithm;
-  const cuda::Launch wanted{stage.grid, static_cast<int>(algorithm.warps * plan.target->wave),
-                            stage.shared_bytes,
-                            static_cast<int>(std::max<std::int64_t>(algorithm.cluster, 1)),
-                            overlaps_the_stage_before(stage, *plan.target)};
-  if (!takes_tensor_maps(stage)) {
-    void* const parameters[] = {&arguments};
-    return cuda::launch(function, wanted, stream, parameters);
+constexpr std::size_t most_stages = 3;
+/// Of each stage that loads and stores by tensor maps.
+using BoxesOfStages = std::array<std::optional<TensorBoxes>, most_stages>;
+
+/// Or why the plan's kernels cannot read or write these tensors.
+Status boxes_of(const Plan& plan, const Arguments& arguments, BoxesOfStages& boxes) {
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const Stage& stage = plan.stages[i];
+    if (stage.kernel->boxes == nullptr) continue;
+    Result<TensorBoxes> of_stage = stage.kernel->boxes(plan, stage, arguments);
+    if (!of_stage) return tl::unexpected(of_stage.error());
+    boxes[i] = *of_stage;
   }
+  return {};
+}
+
+Status run_stage(const Plan& plan, const Stage& stage, const TensorBoxes* boxes, const gpu::Device& device,
+                 gpu::Function function, Arguments& arguments, gpu::Stream stream) {
   if (stage.grid == 0) return {};
-  TensorMaps maps;
-  if (Status status = tensor_maps(plan, stage, arguments, maps); !status) return status;
-  if (Status status = start_count(device, stream, arguments); !status) return status;
-  const auto read_only = [](const cuda::TensorMap* map) { return const_cast<cuda::TensorMap*>(map); };
-  void* const parameters[] = {read_only(maps.q), read_only(maps.k), read_only(maps.v), read_only(maps.o),
-                              &arguments};
-  return cuda::launch(function, wanted, stream, parameters);
+  const Algorithm& algorithm = stage.key.algorithm;
+  const gpu::Launch wanted{stage.grid, static_cast<int>(algorithm.warps * plan.target->wave),
+                           stage.shared_bytes, static_cast<int>(std::max<std::int64_t>(algorithm.cluster, 1)),
+                           stage.overlaps};
+  std::array<void*, std::tuple_size_v<TensorMaps> + 1> parameters{};
+  std::size_t count = 0;
+  if (boxes != nullptr) {
+    TensorMaps maps;
+    if (Status status = tensor_maps(*boxes, maps); !status) return status;
+    for (; count < boxes->count; ++count) parameters[count] = const_cast<gpu::TensorMap*>(maps[count]);
+  }
+  if (stage.counts) {
+    if (Status status = start_count(device, stream, arguments); !status) return status;
+  }
+  parameters[count++] = &arguments;
+  return gpu::launch(device, function, wanted, stream, {parameters.data(), count});
 }
 
 }  // namespace
 
-Status load_on_gpu(const PreparedPlan::Ready& ready, const cuda::Device& device) {
-  const cuda::Use use(device);
+Status load_on_gpu(const PreparedPlan::Ready& ready, const gpu::Device& device) {
+  const gpu::Use use(device);
   if (!use.status()) return use.status();
   for (const auto& kernel : ready.kernels) {
-    if (const Result<cuda::Function> loaded = kernel->code.gpu->load(device); !loaded)
+    if (const Result<gpu::Function> loaded = kernel->code.gpu->load(device); !loaded)
       return tl::unexpected(loaded.error());
   }
   return {};
 }
 
 Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* workspace,
-                  cuda::Stream stream) {
+                  gpu::Stream stream) {
   if (is_empty(prepared.specs().of[REGARD_Q])) return {};  // nothing to write, and perhaps no memory
   Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
   Arguments arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
-  if (const Status reached = hopper_takes(*(*ready)->plan, arguments); !reached) {
+  BoxesOfStages boxes;
+  if (const Status reached = boxes_of(*(*ready)->plan, arguments, boxes); !reached) {
     if (!prepared.has_fallback()) return reached;
     ready = prepared.fallback_ready(reached.error().message);
     if (!ready) return tl::unexpected(ready.error());
     arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
+    boxes = {};
+    if (Status status = boxes_of(*(*ready)->plan, arguments, boxes); !status) return status;
   }
   const Plan& plan = *(*ready)->plan;
-  const Result<const cuda::Device*> device = device_of(given, prepared.specs(), workspace);
+  const Result<const gpu::Device*> device = device_of(*plan.target, given, prepared.specs(), workspace);
   if (!device) return tl::unexpected(device.error());
-  const cuda::Use use(**device);
+  const gpu::Use use(**device);
   if (!use.status()) return use.status();
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const LoadedKernel& kernel = *(*ready)->kernels[i];
-    const Result<cuda::Function> function = kernel.code.gpu->function(**device, stream);
+    const Result<gpu::Function> function = kernel.code.gpu->function(**device, stream);
     if (!function) return tl::unexpected(function.error());
     log_line("launch", kernel.key);
-    if (Status status = run_stage(plan, plan.stages[i], **device, *function, arguments, stream); !status)
+    const TensorBoxes* of_stage = boxes[i] ? &*boxes[i] : nullptr;
+    if (Status status = run_stage(plan, plan.stages[i], of_stage, **device, *function, arguments, stream);
+        !status)
       return status;
   }
   return {};

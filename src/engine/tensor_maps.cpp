@@ -10,43 +10,44 @@
 namespace regard {
 namespace {
 
-cuda::TensorMapType map_type(DType dtype) {
-  if (bytes_of(dtype) == 1) return cuda::map_uint8;
-  return dtype == DType::fp16 ? cuda::map_fp16 : cuda::map_bf16;
+gpu::BoxedTensor::Type map_type(DType dtype) {
+  using enum gpu::BoxedTensor::Type;
+  if (bytes_of(dtype) == 1) return uint8;
+  return dtype == DType::fp16 ? fp16 : bf16;
 }
 
-Status encode(const TensorBox& box, cuda::TensorMap& map) {
+Status encode(const TensorBox& box, gpu::TensorMap& map) {
   const Sm90TensorMap wanted =
-      sm90_tensor_map(boxes.rows, boxes.columns, boxes.count, boxes.heads, boxes.batches, boxes.box_rows,
-                      boxes.box_heads, static_cast<std::int64_t>(bytes_of(boxes.dtype)), boxes.ragged);
-  cuda::BoxedTensor boxed{boxes.rows.data, map_type(boxes.dtype), wanted.rank, {}, {}, {}};
+      sm90_tensor_map(box.rows, box.columns, box.count, box.heads, box.batches, box.box_rows, box.box_heads,
+                      static_cast<std::int64_t>(bytes_of(box.dtype)), box.ragged);
+  gpu::BoxedTensor boxed{box.rows.data, map_type(box.dtype), wanted.rank, {}, {}, {}};
   for (std::size_t i = 0; i < 5; ++i) {
     boxed.sizes[i] = std::max<std::uint64_t>(wanted.extent[i], 1);
     boxed.box[i] = wanted.box[i];
   }
   for (std::size_t i = 0; i < 4; ++i) boxed.strides[i] = wanted.stride[i];
-  return cuda::encode(boxed, name, map);
+  return gpu::encode(boxed, box.name, map);
 }
 
 /// A thread's last maps, enough for the layers of a model in turns. A map stands at one of a few places from
 /// its hash on; of those the one unused for longest makes room, which is never one of the same call.
 class Recent {
  public:
-  Status find(const TensorBox& boxes, const char* name, const cuda::TensorMap*& found) {
-    const std::size_t start = hash(boxes);
+  Status find(const TensorBox& box, const gpu::TensorMap*& found) {
+    const std::size_t start = hash(box);
     Entry* oldest = &entries_[start % places];
     for (std::size_t probe = 0; probe < probes; ++probe) {
       Entry& entry = entries_[(start + probe) % places];
-      if (entry.boxes == boxes) {
+      if (entry.box == box) {
         entry.last_use = ++uses_;
         found = &entry.map;
         return {};
       }
       if (entry.last_use < oldest->last_use) oldest = &entry;
     }
-    oldest->boxes = {};
-    if (Status status = encode(boxes, name, oldest->map); !status) return status;
-    oldest->boxes = boxes;
+    oldest->box = {};
+    if (Status status = encode(box, oldest->map); !status) return status;
+    oldest->box = box;
     oldest->last_use = ++uses_;
     found = &oldest->map;
     return {};
@@ -54,17 +55,17 @@ class Recent {
 
  private:
   static constexpr std::size_t places = 512, probes = 8;
-  static_assert(probes > 4);  // Q, K, V and O of a call
+  static_assert(probes > std::tuple_size_v<TensorMaps>);  // those of a call
 
   struct Entry {
-    TensorBox boxes;  ///< without boxes: none yet
+    TensorBox box;  ///< without rows: none yet
     std::uint64_t last_use;
-    cuda::TensorMap map;
+    gpu::TensorMap map;
   };
 
-  static std::size_t hash(const TensorBox& boxes) {
-    std::uint64_t value = reinterpret_cast<std::uintptr_t>(boxes.rows.data) / 16;
-    for (const std::int64_t more : {std::int64_t{boxes.rows.row}, boxes.count, boxes.box_rows})
+  static std::size_t hash(const TensorBox& box) {
+    std::uint64_t value = reinterpret_cast<std::uintptr_t>(box.rows.data) / 16;
+    for (const std::int64_t more : {std::int64_t{box.rows.row}, box.count, box.box_rows})
       value = (value ^ static_cast<std::uint64_t>(more)) * 0x9E3779B97F4A7C15ull;
     return value >> 32;
   }

@@ -1,28 +1,18 @@
-// Tensors as the tensor memory unit (TMA) of Hopper and later chips reads and writes them.
+// Tensor maps of the boxes that kernels load and store (plan/tensor_box.h).
 #pragma once
 
-#include "device/cuda.h"
-#include "kernels/arguments.h"
-#include "plan/plan.h"
+#include <array>
+
+#include "device/gpu.h"
+#include "plan/tensor_box.h"
 
 namespace regard {
 
-/// Whether a stage's kernel takes tensor maps of Q, K, V and O before its arguments.
-bool takes_tensor_maps(const Stage&);
-
-/// Whether the Hopper kernels of a plan can read and write these tensors; else why not. The tensor memory
-/// unit wants starts and strides in whole 16 bytes (CUDA driver API, cuTensorMapEncodeTiled), and so do
-/// threads that store O; a merge of parts does not.
-Status hopper_takes(const Plan&, const Arguments&);
-
 /// Until the thread's next call.
-struct TensorMaps {
-  const cuda::TensorMap *q, *k, *v;
-  const cuda::TensorMap* o;  ///< any map, where the kernel stores O without one
-};
+using TensorMaps = std::array<const gpu::TensorMap*, std::tuple_size_v<decltype(TensorBoxes::box)>>;
 
-/// Of tensors that hopper_takes accepts. Remembered per thread, so that a call with tensors of one of its
-/// last hundred calls encodes nothing. The device must be in use.
-Status tensor_maps(const Plan&, const Stage&, const Arguments&, TensorMaps&);
+/// One map for each box. Remembered per thread, so that a call with tensors of one of its last hundred calls
+/// encodes nothing. The device must be in use.
+Status tensor_maps(const TensorBoxes&, TensorMaps&);
 
 }  // namespace regard

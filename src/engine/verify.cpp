@@ -103,7 +103,7 @@ Result<std::string> differences(const PreparedPlan& live, const regard_arguments
     options.family = wanted;
   }
   options.target = target->name;
-  if (target->kind != TargetKind::cpu || live.best().target->kind != TargetKind::cpu)
+  if (target->on_gpu() || live.best().target->on_gpu())
     return refused("only CPU targets are compared with each other; on a GPU use REGARD_VERIFY=oracle");
   const Result<SharedPlan> other = prepared_plan(problem, options);
   if (!other) return tl::unexpected(other.error());
@@ -124,7 +124,7 @@ Result<std::string> differences(const PreparedPlan& live, const regard_arguments
 }
 
 Result<std::string> oracle_report(const PreparedPlan& live, const regard_arguments& arguments) {
-  const bool on_gpu = live.best().target->kind != TargetKind::cpu;
+  const bool on_gpu = live.best().target->on_gpu();
   const Result<HostCopy> there = host_copy(arguments);
   if (!there) return tl::unexpected(there.error());
   const Result<int> threads = thread_count(on_gpu ? 0 : live.best().threads);

@@ -1,7 +1,6 @@
 #include "oracle/row.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "base/lanes.h"
@@ -113,12 +112,9 @@ void for_each_head(const Inputs& inputs, std::int64_t heads, std::int64_t limit,
   std::vector<std::int64_t> pairs;
   for (const std::int64_t i : spread(static_cast<std::int64_t>(all.size()), limit))
     pairs.push_back(all[static_cast<std::size_t>(i)]);
-  std::atomic<std::size_t> next{0};
   // Plain threads, as a forked child may verify too.
-  run_lanes(static_cast<int>(std::clamp<std::size_t>(pairs.size(), 1, std::max(threads, 1))), [&](int) {
-    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pairs.size();)
-      body(pairs[i] / heads, pairs[i] % heads);
-  });
+  share_out(pairs.size(), static_cast<std::size_t>(std::max(threads, 1)),
+            [&](std::size_t i) { body(pairs[i] / heads, pairs[i] % heads); });
 }
 
 }  // namespace regard::oracle

@@ -19,7 +19,7 @@ constexpr double default_flops_per_second = 10 * giga;
 constexpr double default_bytes_per_second = 10 * giga;
 
 double share(const Plan& plan, double rate) {
-  return plan.target->kind == TargetKind::cpu ? rate : rate / plan.threads;
+  return plan.target->on_cpu() ? rate : rate / plan.threads;
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ double busy_workers(const Plan& plan, const Stage& stage, double at_once) {
 }
 
 double busy_workers(const Plan& plan, const Stage& stage) {
-  return busy_workers(plan, stage, stage.kernel.algorithm.warps <= 4 ? 2 : 1);
+  return busy_workers(plan, stage, stage.key.algorithm.warps <= 4 ? 2 : 1);
 }
 
 Seconds seconds_to_compute(const Plan& plan, std::int64_t rows_of_tile, bool heads_share_blocks,
@@ -70,8 +70,7 @@ Seconds cost_seconds(const Plan& plan) {
   Seconds total = 0;
   for (const Stage& stage : plan.stages) {
     total += stage.overlaps ? overlapping_stage_overhead : stage_overhead;
-    const Kernel* kernel = find_kernel(stage.kernel.algorithm.kernel);
-    if (kernel->seconds != nullptr) total += kernel->seconds(plan, stage);
+    if (stage.kernel->seconds != nullptr) total += stage.kernel->seconds(plan, stage);
   }
   // What one stage leaves for the next is written once and read once.
   const std::int64_t scratch = plan.workspace.bytes[static_cast<std::size_t>(Part::scratch)];

@@ -13,7 +13,7 @@ namespace {
 void write(JsonWriter& json, const Stage& stage, const PlanFacts::OfStage& facts) {
   json.object([&] {
     json.member("grid", stage.grid);
-    json.member("kernel", print(stage.kernel));
+    json.member("kernel", print(stage.key));
     if (!facts.resources.empty()) json.member("resources", [&] { json.raw(facts.resources); });
     json.member("scratch_bytes", stage.scratch_bytes);
     if (facts.seconds) json.member("seconds", *facts.seconds);
@@ -23,7 +23,7 @@ void write(JsonWriter& json, const Stage& stage, const PlanFacts::OfStage& facts
 }
 
 void write(JsonWriter& json, const Plan& plan, const PlanFacts& facts) {
-  const bool cpu = plan.target->kind == TargetKind::cpu;
+  const bool cpu = plan.target->on_cpu();
   json.object([&] {
     json.member("cost_seconds", plan.cost_seconds);
     if (!facts.fallback_reason.empty()) json.member("fallback_reason", facts.fallback_reason);
@@ -91,7 +91,7 @@ const char* plural(std::int64_t count) {
 
 /// What becomes of the problem, stage by stage.
 std::string to_text(const Plan& plan) {
-  const bool cpu = plan.target->kind == TargetKind::cpu;
+  const bool cpu = plan.target->on_cpu();
   std::string text =
       fmt::format("plan: {}, {} stage{}, {} {}{}, {} bytes of workspace\n", word(plan.family),
                   plan.stages.size(), plural(std::ssize(plan.stages)), plan.threads,
@@ -107,10 +107,10 @@ std::string to_text(const Plan& plan) {
                         plan.part_rows);
   if (plan.splits > 1) text += fmt::format("  the keys in {} parts of {}\n", plan.splits, plan.split_keys);
   for (const Stage& stage : plan.stages) {
-    text += fmt::format("  {}: {} block{}", stage.kernel.algorithm.kernel, stage.grid, plural(stage.grid));
+    text += fmt::format("  {}: {} block{}", stage.key.algorithm.kernel, stage.grid, plural(stage.grid));
     if (stage.shared_bytes > 0) text += fmt::format(", {} bytes of shared memory", stage.shared_bytes);
     if (cpu) text += fmt::format(", {} bytes of scratch per thread", stage.scratch_bytes);
-    text += fmt::format(", kernel '{}'\n", print(stage.kernel));
+    text += fmt::format(", kernel '{}'\n", print(stage.key));
   }
   return text;
 }

@@ -17,12 +17,16 @@ namespace regard {
 enum class Family : std::uint8_t { forward, split_kv, backward };
 std::string_view word(Family);
 
+struct Kernel;
+
 struct Stage {
-  KernelKey kernel;
+  const Kernel* kernel = nullptr;
+  KernelKey key;
   std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one behind it
   std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
   std::int64_t shared_bytes = 0;   ///< gpu: dynamic shared memory of one block
-  bool overlaps = false;           ///< gpu: it may begin while the stage before ends, for which it waits itself
+  bool counts = false;             ///< gpu: it takes work from Part::counter, which is 0 when it begins
+  bool overlaps = false;  ///< gpu: it may begin while the stage before ends, for which it waits itself
 };
 
 /// Parts of the workspace, in this order, each 64-byte aligned. 0 bytes = not needed.
@@ -84,8 +88,8 @@ struct Verdict {
   std::string candidate;  ///< its name, e.g. "cpu_decode + cpu_combine block_k=64"
   std::string stages;     ///< the name without the tile
   std::size_t rules_passed = 0;
-  std::string rule;       ///< name of the rule that refused; empty when accepted
-  std::string reason;     ///< why, and what would work; for an accepted one its estimated cost
+  std::string rule;    ///< name of the rule that refused; empty when accepted
+  std::string reason;  ///< why, and what would work; for an accepted one its estimated cost
   bool accepted = false, chosen = false;
 };
 

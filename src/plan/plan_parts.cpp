@@ -5,7 +5,7 @@
 namespace regard {
 
 int workers(const Target& target, const PlanOptions& options) {
-  return std::max(target.kind == TargetKind::cpu ? options.threads : target.units, 1);
+  return std::max(target.on_cpu() ? options.threads : target.units, 1);
 }
 
 Plan start(const Problem& problem, const Target& target, const PlanOptions& options) {
@@ -20,7 +20,7 @@ Plan start(const Problem& problem, const Target& target, const PlanOptions& opti
 Result<Plan> finish(Plan plan) {
   std::int64_t scratch = 0;
   for (Stage& stage : plan.stages) {
-    if (plan.target->kind != TargetKind::cpu) stage.scratch_bytes = 0;
+    if (plan.target->on_gpu()) stage.scratch_bytes = 0;
     scratch = std::max(scratch, stage.scratch_bytes);
     if (stage.grid == too_large) return refused(too_many_blocks);
   }

@@ -93,11 +93,6 @@ Status expand(const toml::table& table, std::string_view file, int line, Profile
       fmt::format("{}:{}: no combination of this table makes sense: {}", file, line, last_refusal));
 }
 
-std::string stem_of(std::string_view file) {
-  file.remove_prefix(file.find_last_of('/') + 1);
-  return std::string(file.substr(0, file.find(".toml")));
-}
-
 }  // namespace
 
 Problem example_of(const Signature& signature) {
@@ -220,7 +215,7 @@ Signature needs_of(const Signature& signature, const Recipe& recipe, const Targe
   needs.d = signature.d;
   needs.dv = signature.dv;
   needs.dropout = signature.dropout;
-  if (target.kind != TargetKind::cuda) return needs;
+  if (target.on_cpu()) return needs;
   // Whether heads share a block, and blocks a cluster.
   needs.varlen = signature.varlen;
   needs.lengths = signature.lengths;
@@ -237,7 +232,7 @@ std::vector<KernelKey> keys_of(const Problem& example, const Target& target, con
   for (const Kernel* kernel : candidate.recipe->stages) {
     const bool main = kernel == candidate.recipe->main;
     const Target::Tile* tile = main ? candidate.tile : first_tile(target, kernel->name);
-    const KernelKey key = stage_of(example, target, *kernel, tile, 0, 0).kernel;
+    const KernelKey key = stage_of(example, target, *kernel, tile, 0, 0).key;
     const auto variants = kernel->variants == nullptr ? std::vector{key} : kernel->variants(question, key);
     keys.insert(keys.end(), variants.begin(), variants.end());
   }

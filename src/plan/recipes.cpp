@@ -21,7 +21,12 @@ std::span<const Recipe> recipes() {
         {"forward", forward, fwd, &portable_forward, plan_portable_forward, {&portable_forward}},
         {"forward", forward, fwd, &cpu_forward, plan_cpu_forward, {&cpu_forward}},
 
-        {"forward_split", split_kv, fwd, &sm90_forward, plan_sm90_forward_split, {&sm90_forward, &portable_combine}},
+        {"forward_split",
+         split_kv,
+         fwd,
+         &sm90_forward,
+         plan_sm90_forward_split,
+         {&sm90_forward, &portable_combine}},
         {"forward_split",
          split_kv,
          fwd,
@@ -102,7 +107,8 @@ std::string_view who_can(Pass pass) {
 
 std::string stages_of(const Recipe& recipe) {
   std::string text;
-  for (const Kernel* kernel : recipe.stages) text += fmt::format("{}{}", text.empty() ? "" : " + ", kernel->name);
+  for (const Kernel* kernel : recipe.stages)
+    text += fmt::format("{}{}", text.empty() ? "" : " + ", kernel->name);
   return text;
 }
 

@@ -11,18 +11,19 @@ namespace regard {
 inline Stage stage_of(const Problem& problem, const Target& target, const Kernel& kernel,
                       const Target::Tile* tile, std::int64_t grid, std::int64_t scratch_bytes) {
   Stage stage;
-  stage.kernel.target = target.name;
-  stage.kernel.algorithm.kernel = kernel.name;
+  stage.kernel = &kernel;
+  stage.key.target = target.name;
+  stage.key.algorithm.kernel = kernel.name;
   if (tile != nullptr) {
 #define REGARD_COPY(name, default_value, doc)                                   \
   if (const auto value = tile->values.find(#name); value != tile->values.end()) \
-    stage.kernel.algorithm.name = value->second;
+    stage.key.algorithm.name = value->second;
     REGARD_ALGORITHM_FIELDS(REGARD_COPY)
 #undef REGARD_COPY
   }
   Signature needed = signature(problem);
   if (mask_hides_nothing(problem)) needed.mask = Mask::none;
-  stage.kernel.signature = kernel.depends_on(needed);
+  stage.key.signature = kernel.depends_on(needed);
   stage.grid = grid;
   stage.scratch_bytes = round_up(scratch_bytes, 64);
   return stage;

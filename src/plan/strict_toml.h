@@ -28,6 +28,12 @@
 
 namespace regard {
 
+/// "sm_90a" of "targets/sm_90a.toml".
+inline std::string stem_of(std::string_view file) {
+  file.remove_prefix(file.find_last_of('/') + 1);
+  return std::string(file.substr(0, file.find(".toml")));
+}
+
 /// One value of a TOML file, with what an error message needs.
 struct TomlValue {
   const toml::node& node;

@@ -23,12 +23,6 @@ TargetKind kind_of(std::string_view word) {
   return word == "cuda" ? TargetKind::cuda : word == "hip" ? TargetKind::hip : TargetKind::cpu;
 }
 
-std::span<const std::string_view> features_of(TargetKind kind) {
-  if (kind == TargetKind::cuda) return cuda_features;
-  if (kind == TargetKind::hip) return hip_features;
-  return cpu_features;
-}
-
 Status read_rates(const TomlValue& value, std::map<DType, double>& rates) {
   const toml::table* table = value.node.as_table();
   if (table == nullptr) return value.wrong("a table of numbers by dtype, such as { fp32 = 100 }");
@@ -122,7 +116,7 @@ Status check_target(const Target& target, const toml::table& table, std::string_
       return invalid(fmt::format("{}:{}: a tile for {}, which 'dtypes' of the target does not list", file,
                                  tile.line, word(dtype)));
     }
-    if ((find_kernel(tile.kernel)->folder() == "cpu") != (target.kind == TargetKind::cpu)) {
+    if ((find_kernel(tile.kernel)->folder() == "cpu") != target.on_cpu()) {
       return invalid(fmt::format("{}:{}: a tile for {}, which is no kernel for {} targets", file, tile.line,
                                  tile.kernel, word(target.kind)));
     }
@@ -130,15 +124,16 @@ Status check_target(const Target& target, const toml::table& table, std::string_
   return {};
 }
 
-std::string stem_of(std::string_view file) {
-  file.remove_prefix(file.find_last_of('/') + 1);
-  return std::string(file.substr(0, file.find(".toml")));
-}
-
 }  // namespace
 
 std::string_view word(TargetKind kind) {
   return kinds[static_cast<std::size_t>(kind)];
+}
+
+std::span<const std::string_view> features_of(TargetKind kind) {
+  if (kind == TargetKind::cuda) return cuda_features;
+  if (kind == TargetKind::hip) return hip_features;
+  return cpu_features;
 }
 
 bool Target::has(std::string_view feature) const {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@ inline constexpr std::array<std::string_view, 8> hip_features = {"cdna2", "cdna3
 
 enum class TargetKind : std::uint8_t { cpu, cuda, hip };
 std::string_view word(TargetKind);
+std::span<const std::string_view> features_of(TargetKind);
 
 struct Target {
   std::string name;  ///< "cpu-avx512", "sm_90a", "gfx942"
@@ -65,6 +67,9 @@ struct Target {
   };
   std::vector<Tile> tiles;
 
+  /// A GPU is all that is no CPU; which backend drives it, src/device finds by the word of its kind.
+  bool on_cpu() const { return kind == TargetKind::cpu; }
+  bool on_gpu() const { return !on_cpu(); }
   bool has(std::string_view feature) const;
 };
 

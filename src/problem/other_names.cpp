@@ -1,10 +1,10 @@
 #include "problem/other_names.h"
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
 
 #include "base/forever.h"
+#include "base/lower.h"
 #include "base/nearest.h"
 #include "base/split.h"
 
@@ -91,12 +91,6 @@ constexpr OtherNames table[] = {
     {"hnd bnsd", "layout=bhsd"},
     {"q_descale k_descale v_descale fp8_scale scale_q scale_k scale_v k_scale v_scale", "descale=tensor"},
 };
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return std::tolower(c); });
-  return result;
-}
 
 const OtherNames* row_of(std::string_view name) {
   const auto& names = forever<[] {

@@ -31,5 +31,14 @@ TEST(RunLanes, PassesOnAnExceptionAfterAllHaveEnded) {
   EXPECT_EQ(ended, 3);
 }
 
+TEST(ShareOut, DoesEachPieceOnceWhateverTheLanes) {
+  for (const std::size_t lanes : {0, 1, 3, 9}) {
+    std::array<std::atomic<int>, 5> calls{};
+    share_out(calls.size(), lanes, [&](std::size_t i) { ++calls[i]; });
+    for (const std::atomic<int>& count : calls) EXPECT_EQ(count, 1) << lanes;
+  }
+  share_out(0, 3, [](std::size_t) { ADD_FAILURE(); });
+}
+
 }  // namespace
 }  // namespace regard

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compile/toolchain.h"
-#include "kernel/render.h"
+#include "compile/render.h"
 
 namespace regard {
 

@@ -12,7 +12,7 @@
 #include "compile/host_compiler.h"
 #include "compile/process.h"
 #include "compile/toolchain.h"
-#include "kernel/host_options.h"
+#include "compile/host_options.h"
 #include "support/temporary_folder.h"
 
 extern char** environ;  // NOLINT: POSIX

@@ -23,7 +23,7 @@
 #include "compile/job_gate.h"
 #include "compile/process.h"
 #include "compile/quick_options.h"
-#include "kernel/host_options.h"
+#include "compile/host_options.h"
 #include "support/scarce_memory.h"
 #include "support/temporary_folder.h"
 

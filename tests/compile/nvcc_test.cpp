@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "compile/test_nvrtc.h"
-#include "kernel/render.h"
+#include "compile/render.h"
 #include "support/temporary_folder.h"
 
 namespace regard {

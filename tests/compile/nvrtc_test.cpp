@@ -264,11 +264,11 @@ TEST(Resources, FitUpToTheLastRegisterAndByte) {
   ASSERT_TRUE(planned);
   const Stage& stage = planned->stages.front();
   const auto verdict = [&](std::int64_t registers, std::int64_t shared_bytes) {
-    const Status status = fits({.registers = registers, .shared_bytes = shared_bytes}, stage.kernel, target);
+    const Status status = fits({.registers = registers, .shared_bytes = shared_bytes}, stage.key, target);
     return status ? "" : status.error().message;
   };
   const std::int64_t left = target.shared_memory - stage.shared_bytes;
-  EXPECT_EQ(stage.kernel.algorithm.warps, 12);
+  EXPECT_EQ(stage.key.algorithm.warps, 12);
   EXPECT_EQ(verdict(168, left), "");
   EXPECT_THAT(verdict(169, 0),
               HasSubstr("' can never run on sm_90a: 384 threads of 169 registers need 67584, "

@@ -66,7 +66,7 @@ std::vector<KernelKey> keys_of_features(const Target& target) {
             });
         EXPECT_TRUE(planned) << planned.error().message;
         if (!planned) continue;
-        const KernelKey& key = planned->stages.front().kernel;
+        const KernelKey& key = planned->stages.front().key;
         keys.emplace(print(key), key);
       }
     }

@@ -18,7 +18,7 @@
 
 #include "compile/toolchain.h"
 #include "device/cpu.h"
-#include "kernel/host_options.h"
+#include "compile/host_options.h"
 #include "kernels/arguments.h"
 #include "support/temporary_folder.h"
 

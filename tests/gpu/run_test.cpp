@@ -33,6 +33,10 @@ TEST_F(Gpu, TheTargetCudaIsTheBestOfTheCurrentDevice) {
   EXPECT_STREQ(regard_plan_target(Call(plain, 0).plan), "sm_90a");
 }
 
+TEST_F(Gpu, APlanSaysThatItsTensorsLieThere) {
+  EXPECT_EQ(regard_plan_on_gpu(Call(plain).plan), 1);
+}
+
 TEST_F(Gpu, ATargetOfAnotherDeviceIsRefused) {
   fake_use(1);
   void* memory = nullptr;

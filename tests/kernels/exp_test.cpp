@@ -14,8 +14,8 @@
 
 #include "compile/toolchain.h"
 #include "device/cpu.h"
-#include "kernel/constants.h"
-#include "kernel/host_options.h"
+#include "compile/constants.h"
+#include "compile/host_options.h"
 #include "kernels/support.h"
 
 namespace regard::test {

@@ -43,7 +43,7 @@ std::string run_guarded(Case& c, const Path& path, Guarded edge) {
   const auto ready = (*prepared)->ready();
   if (!ready) return ready.error().message;
   const Plan& plan = *(*ready)->plan;
-  if (plan.target->kind != TargetKind::cpu) return "";  // a GPU has its own checkers of memory
+  if (plan.target->on_gpu()) return "";  // a GPU has its own checkers of memory
   const GuardedWorkspace workspace(plan, edge);
   const Arguments arguments = workspace.bind(c.arguments());
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
@@ -53,7 +53,7 @@ std::string run_guarded(Case& c, const Path& path, Guarded edge) {
     const cpu::KernelFunction kernel = (*ready)->kernels[i]->code.function;
     for (std::int64_t block = 0; block < stage.grid; ++block) {
       const std::string fault = fault_of([&] { kernel(&arguments, block, scratch.data()); });
-      if (!fault.empty()) return print(stage.kernel) + ", block " + std::to_string(block) + ", " + fault;
+      if (!fault.empty()) return print(stage.key) + ", block " + std::to_string(block) + ", " + fault;
     }
   }
   std::string broken;

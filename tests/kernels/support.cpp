@@ -75,15 +75,14 @@ std::vector<std::string> asked_targets() {
 
 bool is_gpu(const std::string& target) {
   const Result<const Target*> found = find_target(target);
-  return found && (*found)->kind != TargetKind::cpu;
+  return found && (*found)->on_gpu();
 }
 
 std::vector<std::string> runnable_targets() {
   if (std::vector<std::string> asked = asked_targets(); !asked.empty()) return asked;
   std::vector<const Target*> found;
   for (const Target& target : targets().value()) {
-    if (target.kind == TargetKind::cpu && runnable(target) && !target.has("amx_emulated"))
-      found.push_back(&target);
+    if (target.on_cpu() && runnable(target) && !target.has("amx_emulated")) found.push_back(&target);
   }
   std::vector<std::string> names;
   for (const Target* target : found) names.push_back(target->name);

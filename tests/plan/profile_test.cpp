@@ -70,7 +70,7 @@ TEST(Profiles, HaveHoppersKernelsForFewRowsOfSeveralHeadsAndForSplitKeys) {
     std::vector<Heads> list;
     for (const KernelKey& key : hopper_kernels(variant)) {
       const Algorithm& algorithm = key.algorithm;
-      if (algorithm.pipeline == "wgmma_tma" && algorithm.split == (split ? 1 : 0))
+      if (algorithm.kernel == "sm90_forward" && algorithm.split == (split ? 1 : 0))
         list.emplace_back(algorithm.block_q, algorithm.group);
     }
     return list;
@@ -112,7 +112,7 @@ TEST(Profiles, HaveTheKernelsThatPlansChoose) {
             const Result<Plan> made = plan(*problem, **hopper, {});
             ASSERT_TRUE(made) << made.error().message;
             for (const Stage& stage : made->stages)
-              EXPECT_TRUE(texts.contains(print(stage.kernel))) << text << ": " << print(stage.kernel);
+              EXPECT_TRUE(texts.contains(print(stage.key))) << text << ": " << print(stage.key);
           }
         }
       }

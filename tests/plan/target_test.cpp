@@ -27,7 +27,7 @@ TEST(Targets, CpuTargetsComeWidestFirst) {
   ASSERT_TRUE(all);
   std::vector<std::string> cpu;
   for (const Target& target : *all) {
-    if (target.kind == TargetKind::cpu) cpu.push_back(target.name);
+    if (target.on_cpu()) cpu.push_back(target.name);
   }
   EXPECT_THAT(cpu, testing::ElementsAre("cpu-amx", "cpu-avx512bf16", "cpu-avx512", "cpu-avx2", "cpu-generic",
                                         "cpu-amx-emulated"));
@@ -37,13 +37,12 @@ TEST(Targets, GpuTargetsHaveTheLimitsThatRulesNeed) {
   const Result<std::vector<Target>>& all = targets();
   ASSERT_TRUE(all);
   for (const Target& target : *all) {
-    if (target.kind == TargetKind::cpu) continue;
+    if (target.on_cpu()) continue;
     EXPECT_GT(target.shared_memory, 0) << target.name;
     EXPECT_GT(target.registers, 0) << target.name;
     EXPECT_TRUE(target.wave == 32 || target.wave == 64) << target.name;
     EXPECT_GT(target.units, 0) << target.name;
     EXPECT_FALSE(target.fragments.empty()) << target.name;
-    EXPECT_EQ(target.pipelines.empty(), target.kind == TargetKind::hip) << target.name;
     for (DType dtype : target.dtypes) EXPECT_GT(target.gflops.at(dtype), 0) << target.name << word(dtype);
   }
 }
@@ -63,7 +62,7 @@ features = ["avx2"]
 vector_bytes = 32
 
 [[tiles]]
-kernel = "forward"
+kernel = "cpu_forward"
 dtypes = ["fp32"]
 max_d = 64
 max_dv = 64
@@ -79,17 +78,15 @@ TEST(TargetFile, AGoodOneIsRead) {
   EXPECT_EQ(target->tiles[0].line, 8);
 }
 
-TEST(TargetFile, ARowAndAPipelineAreATileWithWhatStandsAboveTheRows) {
+TEST(TargetFile, ARowIsATileWithWhatStandsAboveTheRows) {
   const Result<Target> target = parse_target(R"(doc = "d"
 kind = "cuda"
 preference = 1
 dtypes = ["fp16", "bf16"]
-pipelines = ["mma", "mma_async"]
 
 [[tiles]]
-kernel = "forward"
+kernel = "portable_forward"
 dtypes = ["fp16", "bf16"]
-pipelines = ["mma", "mma_async"]
 max_dv = 64
 warps = 4
 rows = [
@@ -101,14 +98,13 @@ rows = [
   ASSERT_TRUE(target) << target.error().message;
   std::vector<std::string> tiles;
   for (const Target::Tile& tile : target->tiles) {
-    EXPECT_EQ(tile.kernel, "forward");
+    EXPECT_EQ(tile.kernel, "portable_forward");
     EXPECT_EQ(tile.dtypes.size(), 2u);
-    tiles.push_back(fmt::format("{} {} {} {} {} line {}", tile.pipeline, tile.max_d, tile.max_dv,
-                                tile.values.at("block_q"), tile.values.at("warps"), tile.line));
+    tiles.push_back(fmt::format("{} {} {} {} line {}", tile.max_d, tile.max_dv, tile.values.at("block_q"),
+                                tile.values.at("warps"), tile.line));
     EXPECT_EQ(tile.values.contains("block_k"), tile.max_d == 64);
   }
-  EXPECT_THAT(tiles, testing::ElementsAre("mma 32 64 16 4 line 14", "mma_async 32 64 16 4 line 14",
-                                          "mma 64 64 32 4 line 15", "mma_async 64 64 32 4 line 15"));
+  EXPECT_THAT(tiles, testing::ElementsAre("32 64 16 4 line 12", "64 64 32 4 line 13"));
 }
 
 TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
@@ -135,18 +131,16 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
       {"block_q = 64", "block_q = \x1b[31m64\n", "targets/mine.toml:13: "},
       {"block_q = 64", "blok_q = 64", "targets/mine.toml:13: unknown key 'blok_q'; did you mean 'block_q'?"},
       {"block_q = 64", "block_q = -64", "targets/mine.toml:13: 'block_q' must not be negative"},
-      {"\"forward\"", "\"forwards\"",
-       "targets/mine.toml:9: 'forwards' is no kernel; did you mean 'forward'?"},
+      {"\"cpu_forward\"", "\"cpu_forwards\"",
+       "targets/mine.toml:9: 'cpu_forwards' is no kernel; did you mean 'cpu_forward'?"},
       {"max_d = 64\n", "", "targets/mine.toml:8: a tile needs kernel, dtypes, max_d and max_dv"},
       {"dtypes = [\"fp32\"]\nmax", "dtypes = [\"bf16\"]\nmax",
        "targets/mine.toml:8: a tile for bf16, which 'dtypes' of the target does not list"},
-      {"max_dv = 64", "pipelines = [\"mma_asinc\"]",
-       "targets/mine.toml:12: 'mma_asinc' is no value of 'pipelines'; did you mean 'mma_async'?"},
-      {"max_dv = 64", "max_dv = 64\npipelines = [\"mma\"]",
-       "targets/mine.toml:8: a tile for pipeline 'mma', which 'pipelines' of the target does not list"},
+      {"cpu_forward", "sm90_forward",
+       "targets/mine.toml:8: a tile for sm90_forward, which is no kernel for cpu targets"},
       {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { blok_q = 64 },\n]",
        "targets/mine.toml:15: unknown key 'blok_q'; did you mean 'block_q'?"},
-      {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { kernel = \"forward\" },\n]",
+      {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { kernel = \"cpu_forward\" },\n]",
        "targets/mine.toml:15: unknown key 'kernel'"},
       {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { block_q = -64 },\n]",
        "targets/mine.toml:15: 'block_q' must not be negative"},

@@ -107,7 +107,7 @@ bool splits_keys(int threads, std::int64_t heads) {
 }
 
 Seconds seconds(const Plan& plan, const Stage& stage) {
-  const Seconds computing = seconds_to_compute(plan, stage.kernel.algorithm.block_q, false,
+  const Seconds computing = seconds_to_compute(plan, stage.key.algorithm.block_q, false,
                                                flops_per_second(plan, plan.problem.dtype));
   return std::max(computing, seconds_to_read(plan, false)) / busy_workers(plan, stage, 1);
 }

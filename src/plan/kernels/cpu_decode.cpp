@@ -22,8 +22,8 @@ std::int64_t group_rows(const Problem& p) {
   return product({p.hq / p.hk, p.sq});
 }
 
-/// Two blocks of the widest tile still take less time than a tile of the forward kernel, and K and V of the second one
-/// lie in the cache: bench/recipes.py.
+/// Two blocks of the widest tile still take less time than a tile of the forward kernel, and K and V of the
+/// second one lie in the cache: bench/recipes.py.
 std::int64_t most_rows(const Question& q) {
   const std::int64_t group = value_of(*q.candidate.tile, "group");
   const bool widest = std::ranges::none_of(q.target.tiles, [group](const Target::Tile& other) {
@@ -57,12 +57,12 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
-/// It computes while K and V are on their way. With few rows the products wait for loads, and go to vectors whatever
-/// matrix unit there is (bench/recipes.py).
+/// It computes while K and V are on their way. With few rows the products wait for loads, and go to vectors
+/// whatever matrix unit there is (bench/recipes.py).
 Seconds seconds(const Plan& plan, const Stage& stage) {
-  const double rate = 0.6 * std::min(flops_per_second(plan, plan.problem.dtype),
-                                     2 * flops_per_second(plan, DType::fp32));
-  const Seconds computing = seconds_to_compute(plan, stage.kernel.algorithm.group, true, rate);
+  const double rate =
+      0.6 * std::min(flops_per_second(plan, plan.problem.dtype), 2 * flops_per_second(plan, DType::fp32));
+  const Seconds computing = seconds_to_compute(plan, stage.key.algorithm.group, true, rate);
   return std::max(computing, seconds_to_read(plan, true)) / busy_workers(plan, stage, 1);
 }
 

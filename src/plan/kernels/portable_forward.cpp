@@ -15,8 +15,9 @@
 namespace regard {
 namespace {
 
-/// How many query heads, those of a K/V head, stand as rows of one, so that a block reads K and V for all of its rows:
-/// where each head has one row, all rows see the same keys, and nothing goes by head or row. 1: they do not.
+/// How many query heads, those of a K/V head, stand as rows of one, so that a block reads K and V for all of
+/// its rows: where each head has one row, all rows see the same keys, and nothing goes by head or row. 1:
+/// they do not.
 std::int64_t heads_as_rows(const Problem& p) {
   const bool by_head = p.bias != Bias::none || p.sink || p.dropout > 0 || p.bits || p.ranges;
   const bool alike = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
@@ -81,9 +82,9 @@ std::int64_t row_blocks(const Problem& p, std::int64_t block_q) {
 
 Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
   const Problem& p = plan.problem;
-  Stage stage =
-      stage_of(p, *plan.target, portable_forward, &tile, product({row_blocks(p, plan.block_rows), plan.splits}), 0);
-  stage.shared_bytes = shared_bytes(stage.kernel);
+  Stage stage = stage_of(p, *plan.target, portable_forward, &tile,
+                         product({row_blocks(p, plan.block_rows), plan.splits}), 0);
+  stage.shared_bytes = shared_bytes(stage.key);
   return stage;
 }
 
@@ -97,7 +98,8 @@ Refusal two_warps_share_rows(const Question& q) {
   const bool pairs = warps > 1 && std::has_single_bit(static_cast<std::uint64_t>(warps));
   if (across == 2 && bytes_of(q.problem.dtype) <= 2 && pairs && halves) return {};
   return fmt::format(
-      "warps_across={} does not go with its tile: two warps may share rows, of 2, 4, 8 or 16, with operands of 16 bits "
+      "warps_across={} does not go with its tile: two warps may share rows, of 2, 4, 8 or 16, with operands "
+      "of 16 bits "
       "or less and 64 keys or a multiple of 128",
       across);
 }
@@ -169,12 +171,12 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
-/// What it reaches beside the kernel of warp-group instructions (H200: 340 of 650 TFLOP/s); it is charged for reading
-/// too, where nobody has measured it. On a chip that has those both follow one model, so that this one never looks
-/// better for its smaller tiles.
+/// What it reaches beside the kernel of warp-group instructions (H200: 340 of 650 TFLOP/s); it is charged for
+/// reading too, where nobody has measured it. On a chip that has those both follow one model, so that this
+/// one never looks better for its smaller tiles.
 constexpr double beside_warp_groups = 0.52;
-/// Reading and computing go on beside each other, but for this: of two tiles that read alike the one that computes less
-/// is the better one.
+/// Reading and computing go on beside each other, but for this: of two tiles that read alike the one that
+/// computes less is the better one.
 constexpr double of_the_lesser = 0.1;
 
 Seconds seconds(const Plan& plan, const Stage& stage) {
@@ -182,8 +184,9 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
   const double busy = busy_workers(plan, stage), rate = flops_per_second(plan, p.dtype);
   const Seconds reading =
       seconds_to_read(plan, plan.heads_as_rows > 1) / (plan.threads * drawn_share(busy, plan.threads));
-  const Algorithm& a = stage.kernel.algorithm;
-  const Seconds of_block = BlockCost(p, a, rate, of_tile).seconds(keys_of_block(p, a) / static_cast<double>(plan.splits));
+  const Algorithm& a = stage.key.algorithm;
+  const Seconds of_block =
+      BlockCost(p, a, rate, of_tile).seconds(keys_of_block(p, a) / static_cast<double>(plan.splits));
   const Seconds computed =
       of_block / clock_of(p, rate * plan.threads) * static_cast<double>(stage.grid) / busy;
   if (!plan.target->has("wgmma")) return std::max(computed, reading);

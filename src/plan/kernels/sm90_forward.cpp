@@ -88,7 +88,7 @@ void group_pairs(Plan& plan, std::int64_t work, std::int64_t heads) {
 }
 
 Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Tile& tile,
-                         const PlanOptions& options, std::int64_t parts) {
+                        const PlanOptions& options, std::int64_t parts) {
   Plan plan = start(p, target, options);
   plan.block_rows = value_of(tile, "block_q");
   if (parts > 1) split_keys(plan, parts, value_of(tile, "block_k"));
@@ -99,14 +99,14 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   group_pairs(plan, work, packed > 0 ? p.hk : p.hq);
   const std::int64_t blocks = std::max(plan.threads / cluster, std::int64_t{1}) * cluster;  // at a time
   Stage stage = stage_of(p, target, sm90_forward, &tile, std::min(work, blocks), 0);
-  stage.shared_bytes = shared_bytes(stage.kernel);
-  if (packed > 0) stage.kernel.algorithm.group = plan.block_rows / packed;
-  if (plan.splits > 1) stage.kernel.algorithm.split = 1;
-  plan.stages = {std::move(stage)};
+  stage.shared_bytes = shared_bytes(stage.key);
+  if (packed > 0) stage.key.algorithm.group = plan.block_rows / packed;
+  if (plan.splits > 1) stage.key.algorithm.split = 1;
   // Work of one size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.
-  const bool steps = every_row_sees_all_keys(p) || work <= plan.threads;
-  if (!steps) need(plan.workspace, Part::counter, sizeof(std::uint32_t));
+  stage.counts = !every_row_sees_all_keys(p) && work > plan.threads;
+  if (stage.counts) need(plan.workspace, Part::counter, sizeof(std::uint32_t));
+  plan.stages = {std::move(stage)};
   merge_on_gpu(plan);
   return finish(std::move(plan));
 }

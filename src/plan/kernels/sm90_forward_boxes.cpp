@@ -1,5 +1,6 @@
-// The tensors of kernels/sm90/forward.cu as boxes that the tensor memory unit (TMA) moves. It wants starts and strides in
-// whole 16 bytes (CUDA driver API, cuTensorMapEncodeTiled), and so do threads that store O; a merge of parts does not.
+// The tensors of kernels/sm90/forward.cu as boxes that the tensor memory unit (TMA) moves. It wants starts
+// and strides in whole 16 bytes (CUDA driver API, cuTensorMapEncodeTiled), and so do threads that store O; a
+// merge of parts does not.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -90,8 +91,8 @@ Status reachable(const Problem& p, const Tensor& tensor) {
 }
 
 TensorBox box_of(const Problem& p, const Tensor& tensor, std::int64_t box_rows, std::int64_t box_heads = 1) {
-  return {tensor.name,    tensor.rows, tensor.columns, tensor.count,     tensor.heads,
-          tensor.batches, box_rows,    box_heads,      tensor.dtype,     is_ragged(p)};
+  return {tensor.name,    tensor.rows, tensor.columns, tensor.count, tensor.heads,
+          tensor.batches, box_rows,    box_heads,      tensor.dtype, is_ragged(p)};
 }
 
 /// Whether O is stored through a map.
@@ -99,8 +100,8 @@ bool stores_boxes(const KernelKey& kernel) {
   return sm90_layout(kernel).stores_boxes(kernel.algorithm.split, kernel.algorithm.group);
 }
 
-/// Where the keys are split, another kernel stores O. Threads take no steps from row to row of one, as a ragged map
-/// does.
+/// Where the keys are split, another kernel stores O. Threads take no steps from row to row of one, as a
+/// ragged map does.
 Status output_fits(const Problem& p, const KernelKey& kernel, const Tensor& o) {
   if (kernel.algorithm.split > 0) return {};
   return stores_boxes(kernel) ? reachable(p, o) : aligned(with_strides_in_use(o, false));
@@ -113,15 +114,15 @@ Result<TensorBoxes> sm90_forward_boxes(const Plan& plan, const Stage& stage, con
   const Tensors all = tensors_of(p, arguments);
   for (const Tensor* tensor : {&all.q, &all.k, &all.v})
     if (Status status = reachable(p, *tensor); !status) return tl::unexpected(status.error());
-  if (Status status = output_fits(p, stage.kernel, all.o); !status) return tl::unexpected(status.error());
+  if (Status status = output_fits(p, stage.key, all.o); !status) return tl::unexpected(status.error());
 
-  const Algorithm& a = stage.kernel.algorithm;
+  const Algorithm& a = stage.key.algorithm;
   constexpr std::int64_t group_rows = Sm90ForwardLayout::group_rows;
   const std::int64_t rows =
       std::min<std::int64_t>(Sm90ForwardLayout::rows_of_head(a.block_q, a.group), group_rows);
   const TensorBox q = box_of(p, all.q, rows, group_rows / rows);
   // Where the kernel stores O without a map it takes any.
-  const TensorBox o = stores_boxes(stage.kernel) ? box_of(p, all.o, Sm90ForwardLayout::warp_rows) : q;
+  const TensorBox o = stores_boxes(stage.key) ? box_of(p, all.o, Sm90ForwardLayout::warp_rows) : q;
   return TensorBoxes{{q, box_of(p, all.k, a.block_k), box_of(p, all.v, a.block_k), o}, 4};
 }
 

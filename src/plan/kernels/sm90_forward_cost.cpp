@@ -1,5 +1,5 @@
-// What the Hopper kernel is expected to take: blocks that stay take work in turn, or whoever is free the longest that
-// is left.
+// What the Hopper kernel is expected to take: blocks that stay take work in turn, or whoever is free the
+// longest that is left.
 #include <algorithm>
 #include <cmath>
 
@@ -23,14 +23,15 @@ constexpr Seconds of_meeting = 0.3e-6, of_meeting_with_mask = 0.5e-6, of_tile_se
 
 /// `faster`: the clock, over that of a long run.
 Seconds computed_seconds(const Plan& plan, const KernelKey& kernel, double flops_per_second, double faster,
-                       double traffic) {
+                         double traffic) {
   const Problem& p = plan.problem;
   const Algorithm& a = kernel.algorithm;
   const MaskEdges edges(p);
   const double blocks = static_cast<double>(sm90_work(p, a.block_q, std::max<std::int64_t>(a.cluster, 1))) *
                         static_cast<double>(plan.splits),
                rounds = blocks / plan.threads;
-  BlockCost block(p, a, flops_per_second, a.block_q == Sm90ForwardLayout::group_rows ? of_tile_alone : of_tile);
+  BlockCost block(p, a, flops_per_second,
+                  a.block_q == Sm90ForwardLayout::group_rows ? of_tile_alone : of_tile);
   Seconds waits = 0;
   if (sm90_layout(kernel).q_stages == 1) waits += of_lone_query;
   if (a.cluster > 1) {
@@ -61,9 +62,9 @@ Seconds computed_seconds(const Plan& plan, const KernelKey& kernel, double flops
 
 Seconds sm90_forward_seconds(const Plan& plan, const Stage& stage) {
   const double busy = busy_workers(plan, stage), rate = flops_per_second(plan, plan.problem.dtype);
-  const Seconds read = seconds_to_read(plan, stage.kernel.algorithm.group > 0);
+  const Seconds read = seconds_to_read(plan, stage.key.algorithm.group > 0);
   const Seconds computed =
-      computed_seconds(plan, stage.kernel, rate, clock_of(plan.problem, rate * plan.threads), read);
+      computed_seconds(plan, stage.key, rate, clock_of(plan.problem, rate * plan.threads), read);
   return std::max(computed, read / (plan.threads * drawn_share(busy, plan.threads)));
 }
 

@@ -1,4 +1,4 @@
-// A kernel's code on the devices, and its launches.
+// Machine code of NVIDIA GPUs: what is taken for it, how it is loaded and launched.
 #include <elf.h>
 #include <fmt/format.h>
 
@@ -28,24 +28,14 @@ Status check_binary(std::span<const std::byte> binary, const std::string& symbol
               fmt::format("the binary of kernel '{}' cannot be loaded: {}", symbol, defect));
 }
 
-Kernel::Kernel(std::vector<std::byte> binary, std::string symbol)
-    : binary_(std::move(binary)), symbol_(std::move(symbol)) {}
-
-/// Kernels live as long as the process (engine/resolve.cpp), and the driver may be gone at its end.
-Kernel::~Kernel() = default;
-
-Result<Function> Kernel::load(const Device& device) const {
-  const auto index = static_cast<std::size_t>(device.ordinal);
-  if (const Function known = functions_[index].load(std::memory_order_acquire)) return known;
-  const std::lock_guard lock(mutex_);
-  if (const Function known = functions_[index].load(std::memory_order_relaxed)) return known;
+Result<Function> load(const Device& device, std::span<const std::byte> binary, const std::string& symbol) {
   const Driver& cuda = *driver();
   ModuleHandle module = nullptr;
-  if (Status status = check(cuda.load_module(&module, binary_.data()), "load a kernel"); !status)
+  if (Status status = check(cuda.load_module(&module, binary.data()), "load a kernel"); !status)
     return tl::unexpected(status.error());
   Function function = nullptr;
   int used = 0;
-  Status status = check(cuda.module_function(&function, module, symbol_.c_str()), "find a kernel");
+  Status status = check(cuda.module_function(&function, module, symbol.c_str()), "find a kernel");
   if (status)
     status = check(cuda.function_attribute(&used, attribute_static_shared, function), "describe a kernel");
   if (status) {
@@ -57,23 +47,7 @@ Result<Function> Kernel::load(const Device& device) const {
     cuda.unload_module(module);
     return tl::unexpected(status.error());
   }
-  reserve_counters(device);  // what launches may need and cannot allocate
-  functions_[index].store(function, std::memory_order_release);
   return function;
-}
-
-Result<Function> Kernel::function(const Device& device, Stream stream) const {
-  if (const Function known =
-          functions_[static_cast<std::size_t>(device.ordinal)].load(std::memory_order_acquire))
-    return known;
-  int capturing = 0;
-  if (driver()->is_capturing(stream, &capturing) != success || capturing != 0) {
-    return refused(fmt::format(
-        "kernel '{}' is not on device {} yet, and nothing can be loaded while a stream is captured; "
-        "call regard_plan_prepare (prepare() in Python), or run the call once, before the capture",
-        symbol_, device.ordinal));
-  }
-  return load(device);
 }
 
 namespace {
@@ -89,8 +63,8 @@ bool can_overlap() {
 
 }  // namespace
 
-Status launch(Function function, const Launch& wanted, Stream stream, std::span<void* const> parameters) {
-  if (wanted.blocks == 0) return {};
+Status launch(Function function, const gpu::Launch& wanted, Stream stream,
+              std::span<void* const> parameters) {
   if (wanted.blocks > std::numeric_limits<int>::max()) {
     return refused(fmt::format("{} blocks are more than CUDA launches at once (2^31 - 1)", wanted.blocks));
   }

@@ -1,5 +1,5 @@
 // A rendered source stands alone: it holds all it needs, says how it is compiled, and its names are its own.
-#include "kernel/render.h"
+#include "compile/render.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -14,8 +14,8 @@
 #include <sstream>
 
 #include "base/embedded.h"
-#include "kernel/constants.h"
-#include "kernel/host_options.h"
+#include "compile/constants.h"
+#include "compile/host_options.h"
 #include "support/temporary_folder.h"
 
 namespace regard {
@@ -28,7 +28,7 @@ using testing::Not;
 std::vector<const Target*> cpu_targets() {
   std::vector<const Target*> found;
   for (const Target& target : targets().value()) {
-    if (target.kind == TargetKind::cpu) found.push_back(&target);
+    if (target.on_cpu()) found.push_back(&target);
   }
   return found;
 }

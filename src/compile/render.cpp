@@ -1,4 +1,4 @@
-#include "kernel/render.h"
+#include "compile/render.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include "base/digest.h"
 #include "base/embedded.h"
 #include "base/printable.h"
-#include "kernel/constants.h"
-#include "kernel/host_options.h"
+#include "compile/constants.h"
+#include "compile/host_options.h"
 #include "kernels/arguments.h"
 #include "plan/kernel.h"
 
@@ -48,7 +48,7 @@ Result<Rendered> render(const KernelKey& key) {
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
 
-  const bool cpu = (*target)->kind == TargetKind::cpu;
+  const bool cpu = (*target)->on_cpu();
 
   Rendered rendered;
   rendered.symbol = symbol_of(key);
@@ -68,7 +68,8 @@ Result<Rendered> render(const KernelKey& key) {
   std::set<std::string, std::less<>> done;
   const Kernel* kernel = find_kernel(key.algorithm.kernel);
   if (kernel == nullptr) return invalid(fmt::format("{} is no kernel", in_quotes(key.algorithm.kernel)));
-  const std::string path = fmt::format("kernels/{}/{}.{}", kernel->folder(), kernel->stem(), cpu ? "cpp" : "cu");
+  const std::string path =
+      fmt::format("kernels/{}/{}.{}", kernel->folder(), kernel->stem(), cpu ? "cpp" : "cu");
   if (Status status = inline_file(path, done, source); !status) return tl::unexpected(status.error());
   // A kernel of another version's folder would read the library's arguments where they are not.
   source += fmt::format(

@@ -1,9 +1,9 @@
 #include <cstdlib>
 
+#include "abi/handles.h"
 #include "base/printable.h"
 #include "engine/cached_kernels.h"
 #include "engine/describe.h"
-#include "engine/handles.h"
 #include "engine/host_copy.h"
 #include "engine/machine.h"
 #include "engine/memory.h"
@@ -40,8 +40,10 @@ regard_status regard_plan_prepare(regard_plan* plan) {
     if (plan == nullptr) return report(null_argument("plan").value());
     const auto ready = plan_of(plan)->ready();
     if (!ready) return report(ready.error());
-    if (plan_of(plan)->best().target->kind == TargetKind::cpu) return REGARD_OK;
-    const Result<const cuda::Device*> device = cuda::current_device();
+    if (plan_of(plan)->best().target->on_cpu()) return REGARD_OK;
+    const Result<const gpu::Backend*> backend = backend_of(*plan_of(plan)->best().target);
+    if (!backend) return report(backend.error());
+    const Result<const gpu::Device*> device = gpu::current_device(**backend);
     if (!device) return REGARD_OK;  // compiled and cached for a machine that has one
     const Status loaded = load_on_gpu(**ready, **device);
     return loaded ? REGARD_OK : report(loaded.error());
@@ -50,6 +52,10 @@ regard_status regard_plan_prepare(regard_plan* plan) {
 
 const char* regard_plan_target(const regard_plan* plan) {
   return plan == nullptr ? nullptr : plan_of(plan)->best().target->name.c_str();
+}
+
+int32_t regard_plan_on_gpu(const regard_plan* plan) {
+  return plan != nullptr && plan_of(plan)->best().target->on_gpu();
 }
 
 int64_t regard_plan_workspace_bytes(const regard_plan* plan) {
@@ -113,7 +119,7 @@ regard_status regard_attention(const regard_problem* problem, const regard_plan_
     const Result<SharedPlan> prepared = prepared_plan(problem->problem, *chosen);
     if (!prepared) return report(prepared.error());
     const std::int64_t bytes = (*prepared)->workspace_bytes();
-    if ((*prepared)->best().target->kind == TargetKind::cpu) {
+    if ((*prepared)->best().target->on_cpu()) {
       const Result<AlignedMemory> workspace = aligned_memory(bytes);
       if (!workspace) return report(workspace.error());
       if (Status status = run(**prepared, **known, workspace->get(), bytes); !status)
@@ -124,9 +130,11 @@ regard_status regard_attention(const regard_problem* problem, const regard_plan_
         const Status status = check_tensors(problem->problem, (*prepared)->specs(), **known);
         return status ? REGARD_OK : report(status.error());
       }
-      const Result<const cuda::Device*> device = cuda::device_of(q, "q");
+      const Result<const gpu::Backend*> backend = backend_of(*(*prepared)->best().target);
+      if (!backend) return report(backend.error());
+      const Result<const gpu::Device*> device = gpu::device_of(**backend, q, "q");
       if (!device) return report(device.error());
-      const cuda::OrderedMemory workspace(**device, bytes, nullptr);
+      const gpu::OrderedMemory workspace(**device, bytes, nullptr);
       if (!workspace.status()) return report(workspace.status().error());
       if (Status status = run(**prepared, **known, workspace.data(), bytes); !status)
         return report(status.error());

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "abi/handles.h"
 #include "base/result.h"
-#include "engine/handles.h"
 #include "regard/regard.h"
 
 namespace {
@@ -124,6 +124,7 @@ TEST(CApi, NullPointersAreSentences) {
   EXPECT_EQ(regard_problem_json(nullptr), nullptr);
   EXPECT_EQ(regard_problem_flops(nullptr), 0);
   EXPECT_EQ(regard_plan_target(nullptr), nullptr);
+  EXPECT_EQ(regard_plan_on_gpu(nullptr), 0);
   EXPECT_EQ(regard_plan_workspace_bytes(nullptr), 0);
   regard_problem_destroy(nullptr);
   regard_plan_destroy(nullptr);

@@ -1,7 +1,7 @@
 // Memory of a target, for callers who have no allocator for it.
 #include <cstring>
 
-#include "engine/handles.h"
+#include "abi/handles.h"
 #include "engine/machine.h"
 #include "engine/memory.h"
 
@@ -11,21 +11,15 @@ using namespace regard::c_api;  // NOLINT
 namespace {
 
 /// The device that a target's memory is on: null for the host.
-Result<const cuda::Device*> device_of_target(const char* target) {
+Result<const gpu::Device*> device_of_target(const char* target) {
   if (target == nullptr || *target == '\0') return nullptr;
-  if (std::string_view(target) == "cuda") return cuda::current_device();
+  if (const gpu::Backend* backend = gpu::find_backend(target)) return gpu::current_device(*backend);
   const Result<const Target*> found = find_target(target);
   if (!found) return tl::unexpected(found.error());
-  if ((*found)->kind == TargetKind::cpu) return nullptr;
+  if ((*found)->on_cpu()) return nullptr;
   if (Status status = runnable(**found); !status) return tl::unexpected(status.error());
-  return cuda::current_device();
-}
-
-/// The device that memory lies on: null for the host.
-const cuda::Device* device_of_memory(const void* memory) {
-  if (!cuda::devices()) return nullptr;
-  const Result<const cuda::Device*> device = cuda::device_of(memory, "");
-  return device ? *device : nullptr;
+  return backend_of(**found).and_then(
+      [](const gpu::Backend* backend) { return gpu::current_device(*backend); });
 }
 
 regard_status report_of(const Status& status) {
@@ -38,7 +32,7 @@ regard_status regard_memory_allocate(const char* target, int64_t bytes, void** m
   return guarded([&] {
     if (memory == nullptr) return report(null_argument("memory").value());
     if (bytes < 0) return report(REGARD_INVALID, "a size in bytes is not negative");
-    const Result<const cuda::Device*> device = device_of_target(target);
+    const Result<const gpu::Device*> device = device_of_target(target);
     if (!device) return report(device.error());
     if (*device == nullptr) {
       Result<AlignedMemory> made = aligned_memory(bytes);
@@ -46,7 +40,7 @@ regard_status regard_memory_allocate(const char* target, int64_t bytes, void** m
       *memory = made->release();
       return REGARD_OK;
     }
-    const Result<void*> made = cuda::allocate(**device, bytes);
+    const Result<void*> made = gpu::allocate(**device, bytes);
     if (!made) return report(made.error());
     *memory = *made;
     return REGARD_OK;
@@ -56,8 +50,8 @@ regard_status regard_memory_allocate(const char* target, int64_t bytes, void** m
 regard_status regard_memory_free(void* memory) {
   return guarded([&] {
     if (memory == nullptr) return REGARD_OK;
-    if (const cuda::Device* device = device_of_memory(memory))
-      return report_of(cuda::release(*device, memory));
+    if (const gpu::Device* device = gpu::device_holding(memory))
+      return report_of(gpu::release(*device, memory));
     std::free(memory);
     return REGARD_OK;
   });
@@ -69,9 +63,9 @@ regard_status regard_memory_copy(void* to, const void* from, int64_t bytes) {
     if (bytes == 0) return REGARD_OK;
     if (to == nullptr) return report(null_argument("to").value());
     if (from == nullptr) return report(null_argument("from").value());
-    const cuda::Device* device = device_of_memory(to);
-    if (device == nullptr) device = device_of_memory(from);
-    if (device != nullptr) return report_of(cuda::copy(*device, to, from, bytes));
+    const gpu::Device* device = gpu::device_holding(to);
+    if (device == nullptr) device = gpu::device_holding(from);
+    if (device != nullptr) return report_of(gpu::copy(*device, to, from, bytes));
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
     return REGARD_OK;
   });
@@ -79,16 +73,16 @@ regard_status regard_memory_copy(void* to, const void* from, int64_t bytes) {
 
 regard_status regard_memory_wait(const void* memory, void* stream) {
   return guarded([&] {
-    const cuda::Device* device = device_of_memory(memory);
-    return device == nullptr ? REGARD_OK : report_of(cuda::wait(*device, static_cast<cuda::Stream>(stream)));
+    const gpu::Device* device = gpu::device_holding(memory);
+    return device == nullptr ? REGARD_OK : report_of(gpu::wait(*device, static_cast<gpu::Stream>(stream)));
   });
 }
 
 regard_status regard_stream_wait(const char* target, void* stream) {
   return guarded([&] {
-    const Result<const cuda::Device*> device = device_of_target(target);
+    const Result<const gpu::Device*> device = device_of_target(target);
     if (!device) return report(device.error());
     if (*device == nullptr) return REGARD_OK;
-    return report_of(cuda::wait(**device, static_cast<cuda::Stream>(stream)));
+    return report_of(gpu::wait(**device, static_cast<gpu::Stream>(stream)));
   });
 }

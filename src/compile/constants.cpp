@@ -1,4 +1,4 @@
-#include "kernel/constants.h"
+#include "compile/constants.h"
 
 #include <fmt/format.h>
 
@@ -85,12 +85,8 @@ std::string constants(const KernelKey& key, const Target& target) {
   text += "}  // namespace key\n";
 
   text += "\nnamespace target {\n";
-  if (target.kind == TargetKind::cpu) {
-    add(text, "vector_bytes", std::int64_t{target.vector_bytes});
-    for (std::string_view feature : cpu_features) add(text, feature, target.has(feature));
-  } else if (target.kind == TargetKind::cuda) {
-    for (std::string_view feature : cuda_features) add(text, feature, target.has(feature));
-  }
+  if (target.on_cpu()) add(text, "vector_bytes", std::int64_t{target.vector_bytes});
+  for (std::string_view feature : features_of(target.kind)) add(text, feature, target.has(feature));
   text += "}  // namespace target\n\n}  // namespace regard\n";
   return text;
 }

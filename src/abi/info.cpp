@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "abi/handles.h"
 #include "compile/nvrtc_library.h"
 #include "engine/describe.h"
-#include "engine/handles.h"
 
 using namespace regard;         // NOLINT: the C ABI's implementation
 using namespace regard::c_api;  // NOLINT

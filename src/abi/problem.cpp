@@ -1,4 +1,4 @@
-#include "engine/handles.h"
+#include "abi/handles.h"
 #include "problem/document.h"
 #include "problem/tensors.h"
 

@@ -1,6 +1,6 @@
 // Whatever tells two kernels apart reaches their sources: every field of the key, every feature of the
 // target.
-#include "kernel/constants.h"
+#include "compile/constants.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,170 @@
+// What a GPU is to Regard: devices, kernels that are loaded and launched in streams, streams that record
+// graphs, and memory. Each make of GPUs is driven by a backend (device/gpu_backend.h), which is found by the
+// kind of its targets; CUDA is one.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace regard::gpu {
+
+// ---- backends and devices
+
+struct Backend;
+
+/// By the kind of its targets, "cuda"; null where this build has none.
+const Backend* find_backend(std::string_view kind);
+/// "cuda"
+std::string_view kind_of(const Backend&);
+
+struct Device {
+  const Backend* backend = nullptr;
+  int ordinal = 0;  ///< among those of its backend
+  std::string name;
+  int major = 0, minor = 0;  ///< compute capability
+  int multiprocessors = 0;
+  std::int64_t shared_memory = 0;  ///< bytes that one block can ask for
+};
+
+/// Of one backend.
+constexpr int most_devices = 64;
+
+/// All of a backend, found once; the error says why there is none.
+const Result<std::vector<Device>>& devices(const Backend&);
+/// Of all backends.
+std::vector<const Device*> all_devices();
+
+/// The device of the calling thread's current context; the first one where there is none.
+Result<const Device*> current_device(const Backend&);
+
+/// Nothing when the device can run code for a target of its backend's kind ("sm_90a").
+Status runs_on(const Device&, std::string_view target);
+
+/// Makes a device current as long as this object lives: "in use".
+class Use {
+ public:
+  explicit Use(const Device&);
+  ~Use();
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  const Backend& backend_;
+  bool entered_ = false;
+  Status status_;
+};
+
+// ---- kernels and streams; handles are the driver's
+
+using Function = struct FunctionOfDriver*;
+using Stream = struct StreamOfDriver*;
+
+/// Nothing when these bytes are machine code for GPUs of the backend.
+Status check_binary(const Backend&, std::span<const std::byte> binary, const std::string& symbol);
+
+/// A compiled kernel. Its code is loaded into a device when it is first wanted there, and stays.
+class Kernel {
+ public:
+  Kernel(std::vector<std::byte> binary, std::string symbol);
+  ~Kernel();
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+  /// Loads it where it is not yet. The device must be in use.
+  Result<Function> load(const Device&) const;
+  /// The same for a launch: while `stream` records a graph nothing may be loaded, and the error names
+  /// regard_plan_prepare.
+  Result<Function> function(const Device&, Stream) const;
+
+ private:
+  std::vector<std::byte> binary_;
+  std::string symbol_;
+  mutable std::mutex mutex_;
+  mutable std::array<std::atomic<Function>, most_devices> functions_{};
+};
+
+struct Launch {
+  std::int64_t blocks = 0;
+  int threads = 0;  ///< per block
+  std::int64_t shared_bytes = 0;
+  int cluster = 1;        ///< blocks per cluster
+  bool overlaps = false;  ///< may begin while the launch before it ends, and waits for that in its code
+};
+
+/// Puts a launch into the stream; the device must be in use. No blocks: nothing to do.
+Status launch(const Device&, Function, const Launch&, Stream, std::span<void* const> parameters);
+
+/// Until all work in the stream is done.
+Status wait(const Device&, Stream);
+
+/// A 32-bit counter that is 0 when the next launch in this stream begins, for kernels that leave it at 0: one
+/// of the stream's own where it has one; else `spare`, which is cleared in the stream. While a stream records
+/// a graph it is `spare`, as the graph may be launched in another one, beside the stream's own work. The
+/// device must be in use.
+Result<std::uint32_t*> counter_at_zero(const Device&, Stream, std::uint32_t* spare);
+
+// ---- memory
+
+/// The device of the backend on which memory lies. `name` is for the message: "q", "the workspace".
+Result<const Device*> device_of(const Backend&, const void* memory, const char* name);
+/// Whether this thread has lately found memory at that address on the device, which saves asking the driver.
+/// Memory that was freed since may have come back on another device: ask `device_of` for one tensor of a
+/// call, at least.
+bool seen_on(const Device&, const void* memory);
+/// The device of any backend on which memory lies; null: the host.
+const Device* device_holding(const void* memory);
+
+/// Device memory for those who have no allocator of their own, and copies in any direction, waited for.
+Result<void*> allocate(const Device&, std::int64_t bytes);
+Status release(const Device&, void* memory);
+Status copy(const Device&, void* to, const void* from, std::int64_t bytes);
+
+/// Memory that belongs to a stream's order: it can be given back before the work that uses it is done.
+class OrderedMemory {
+ public:
+  OrderedMemory(const Device&, std::int64_t bytes, Stream);
+  ~OrderedMemory();
+  OrderedMemory(const OrderedMemory&) = delete;
+  OrderedMemory& operator=(const OrderedMemory&) = delete;
+  const Status& status() const { return status_; }
+  void* data() const { return data_; }
+
+ private:
+  const Device& device_;
+  Stream stream_;
+  void* data_ = nullptr;
+  Status status_;
+};
+
+// ---- tensor maps, of NVIDIA's chips from Hopper on
+
+/// What the tensor memory unit copies boxes by.
+struct alignas(64) TensorMap {
+  std::uint64_t opaque[16];
+};
+
+/// A tensor of up to 5 dimensions, the first one contiguous, as boxes of it are copied: swizzled by 128
+/// bytes, zeros beyond its sizes. Strides in bytes, of the second dimension on.
+struct BoxedTensor {
+  enum class Type : std::uint8_t { uint8, fp16, bf16 };
+  void* data = nullptr;
+  Type type = Type::bf16;
+  std::uint32_t rank = 0;
+  std::array<std::uint64_t, 5> sizes{};
+  std::array<std::uint64_t, 4> strides{};
+  std::array<std::uint32_t, 5> box{};
+};
+/// The driver takes longer over it than the library over the rest of a call. `name` is for the message.
+Status encode(const BoxedTensor&, const char* name, TensorMap&);
+
+}  // namespace regard::gpu

@@ -1,0 +1,87 @@
+// Counters of work that need no clearing: kernels leave them at 0, and launches in one stream follow one
+// another, so that each stream has one of its own.
+#include <memory>
+
+#include "base/forever.h"
+#include "device/gpu_backend.h"
+
+namespace regard::gpu {
+
+/// The counters of a device. A stream's first call takes the next free one near its number's place and clears
+/// it. Nothing is ever taken back: whether a stream is gone the driver does not say without its handle, which
+/// then may not be used any more, and its work may go on without it. An event after each call would tell, and
+/// cost every call more than clearing costs those that find no counter here.
+class Counters {
+ public:
+  Counters(const Backend& backend, void* memory) : backend_(backend), memory_(static_cast<char*>(memory)) {}
+
+  static constexpr std::size_t count = 1024;
+  static constexpr std::size_t bytes_apart = 128;  // blocks of two streams do not meet in a line of the cache
+
+  /// Null for streams beyond the first thousand or so.
+  std::uint32_t* of(std::uint64_t stream_number, Stream stream) const {
+    const std::uint64_t owner = stream_number + first_owner;
+    for (std::size_t probe = 0; probe < probes; ++probe) {
+      const std::size_t place = (stream_number + probe) % count;
+      std::uint64_t seen = owners_[place].load(std::memory_order_acquire);
+      if (seen == nobody && owners_[place].compare_exchange_strong(seen, being_cleared))
+        return cleared(place, owner, stream);
+      if (seen == owner) return address(place);
+      if (seen == being_cleared) return nullptr;  // perhaps for this stream, by another thread
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::uint64_t nobody = 0, being_cleared = 1, first_owner = 2;
+  static constexpr std::size_t probes = 16;
+
+  std::uint32_t* address(std::size_t place) const {
+    return reinterpret_cast<std::uint32_t*>(memory_ + place * bytes_apart);
+  }
+
+  /// Others may use it once the clearing is in the stream, before whatever they launch there.
+  std::uint32_t* cleared(std::size_t place, std::uint64_t owner, Stream stream) const {
+    const bool done = backend_.clear(address(place), stream).has_value();
+    owners_[place].store(done ? owner : nobody, std::memory_order_release);
+    return done ? address(place) : nullptr;
+  }
+
+  const Backend& backend_;
+  char* memory_;
+  mutable std::array<std::atomic<std::uint64_t>, count> owners_{};
+};
+
+namespace {
+
+std::atomic<const Counters*>& counters_of(const Device& device) {
+  return (*device.backend->counters)[static_cast<std::size_t>(device.ordinal)];
+}
+
+/// Null where it has none.
+std::uint32_t* counter_of_stream(const Device& device, Stream stream) {
+  const Counters* const counters = counters_of(device).load(std::memory_order_acquire);
+  if (counters == nullptr || device.backend->is_capturing(stream)) return nullptr;
+  std::uint64_t number = 0;
+  return device.backend->number_of(stream, number) ? counters->of(number, stream) : nullptr;
+}
+
+}  // namespace
+
+void reserve_counters(const Device& device) {
+  std::atomic<const Counters*>& place = counters_of(device);
+  if (place.load(std::memory_order_acquire) != nullptr) return;
+  const Result<void*> memory = device.backend->allocate(device, Counters::count * Counters::bytes_apart);
+  if (!memory) return;
+  auto fresh = std::make_unique<const Counters>(*device.backend, *memory);
+  const Counters* const own = fresh.get();
+  if (&publish(place, std::move(fresh)) != own) (void)device.backend->release(*memory);
+}
+
+Result<std::uint32_t*> counter_at_zero(const Device& device, Stream stream, std::uint32_t* spare) {
+  if (std::uint32_t* const own = counter_of_stream(device, stream)) return own;
+  if (Status status = device.backend->clear(spare, stream); !status) return tl::unexpected(status.error());
+  return spare;
+}
+
+}  // namespace regard::gpu

@@ -1,0 +1,56 @@
+// A kernel's code on the devices, and its launches.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "device/gpu_backend.h"
+
+namespace regard::gpu {
+
+Status check_binary(const Backend& backend, std::span<const std::byte> binary, const std::string& symbol) {
+  return backend.check_binary(binary, symbol);
+}
+
+Kernel::Kernel(std::vector<std::byte> binary, std::string symbol)
+    : binary_(std::move(binary)), symbol_(std::move(symbol)) {}
+
+/// Kernels live as long as the process (engine/resolve.cpp), and the driver may be gone at its end.
+Kernel::~Kernel() = default;
+
+Result<Function> Kernel::load(const Device& device) const {
+  std::atomic<Function>& place = functions_[static_cast<std::size_t>(device.ordinal)];
+  if (const Function known = place.load(std::memory_order_acquire)) return known;
+  const std::lock_guard lock(mutex_);
+  if (const Function known = place.load(std::memory_order_relaxed)) return known;
+  const Result<Function> loaded = device.backend->load(device, binary_, symbol_);
+  if (!loaded) return loaded;
+  reserve_counters(device);  // what launches may need and cannot allocate
+  place.store(*loaded, std::memory_order_release);
+  return loaded;
+}
+
+Result<Function> Kernel::function(const Device& device, Stream stream) const {
+  if (const Function known =
+          functions_[static_cast<std::size_t>(device.ordinal)].load(std::memory_order_acquire))
+    return known;
+  if (device.backend->is_capturing(stream)) {
+    return refused(fmt::format(
+        "kernel '{}' is not on device {} yet, and nothing can be loaded while a stream is captured; "
+        "call regard_plan_prepare (prepare() in Python), or run the call once, before the capture",
+        symbol_, device.ordinal));
+  }
+  return load(device);
+}
+
+Status launch(const Device& device, Function function, const Launch& wanted, Stream stream,
+              std::span<void* const> parameters) {
+  if (wanted.blocks == 0) return {};
+  return device.backend->launch(function, wanted, stream, parameters);
+}
+
+Status wait(const Device& device, Stream stream) {
+  const Use use(device);
+  return use.status() ? device.backend->wait(stream) : use.status();
+}
+
+}  // namespace regard::gpu

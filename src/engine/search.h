@@ -1,0 +1,75 @@
+// A search for a kernel through the tiers (engine/tiers.h): what all of them go by, and what one learns for
+// the next.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/settings.h"
+#include "compile/toolchain.h"
+#include "engine/resolve.h"
+#include "compile/render.h"
+
+namespace regard {
+
+class Search {
+ public:
+  Search(const KernelKey&, const Target&, const Settings&);
+
+  const KernelKey& key;
+  const Target& target;
+  const Settings& settings;
+  const std::string text;  ///< of the key
+
+  /// What a compiler is given, and what the cache knows the result by.
+  struct Source {
+    Rendered rendered;
+    Cache* cache;
+    Result<Toolchain*> toolchain;
+    std::optional<Digest> digest;  ///< of what the toolchain makes of it; none without one
+  };
+  /// Made for the first tier that asks.
+  Result<const Source*> source();
+  /// Whether this machine may and can compile it; not before source().
+  bool compiles() const { return source_->toolchain.has_value() && settings.jit; }
+
+  /// The kernel as a tier gives it.
+  std::shared_ptr<const LoadedKernel> found(Tier, Code, std::optional<Resources> = {},
+                                            std::string not_kept = {}) const;
+
+  /// Why a tier does not have it: what follows "kernel '...' is", "not in the cache (...)". `scarce`: it may
+  /// have it all the same, as memory, files or disk ran out.
+  void missed(std::string why, bool scarce = false);
+  /// Of what all tiers said.
+  Error failure() const;
+
+  bool cached_does_not_load = false;  ///< the entry of the own digest
+
+  /// For the log: the time since the last one was spent on this.
+  void spent_on(const char* step);
+  const std::string& steps() const { return steps_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const Clock::time_point start_;
+  std::optional<Source> source_;
+  std::vector<std::string> missed_;
+  bool scarce_ = false;
+  const bool logged_;
+  Clock::time_point last_;
+  std::string steps_;
+};
+
+/// What a compiler of that identity makes of the source.
+Digest identity_of(const KernelKey&, const Rendered&, std::string_view compiler);
+
+/// A binary as code. GPUs get it later, each when it is first used there.
+Result<Code> load(const Target&, const std::vector<std::byte>& binary, const std::string& symbol);
+
+}  // namespace regard

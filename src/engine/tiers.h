@@ -1,0 +1,28 @@
+// Where kernels come from. A new place is one more function in the list of tiers in engine/resolve.cpp.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "engine/search.h"
+
+namespace regard {
+
+/// A tier's answer: the kernel; or null, after it has told the search why it has none, and the next tier is
+/// asked; an error ends the search.
+using Found = Result<std::shared_ptr<const LoadedKernel>>;
+
+Found find_built_in(Search&);
+/// Where nothing can be compiled here, what any compiler made serves.
+Found find_cached(Search&);
+/// Compiles it, once among the threads and processes that ask at the same time: the others get an entry of
+/// the cache.
+Found find_compiled(Search&);
+
+/// The kernel of a cache's entry; an error where it does not load.
+Found from_entry(Search&, const CacheEntry&, const std::string& not_kept = {});
+/// Such an entry, where the kernel is compiled again.
+void log_unloadable(const Digest&, const Error&);
+
+}  // namespace regard
