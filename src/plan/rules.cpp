@@ -20,6 +20,7 @@ std::span<const Rule> rules() {
       REGARD_RULE(wide_heads_are_plain),
 
       REGARD_RULE(tile_is_complete),
+      REGARD_RULE(cpu_tile_sizes),
       REGARD_SHAPE_RULE(positions_fit),
       REGARD_SHAPE_RULE(few_query_rows),
       REGARD_RULE(decode_without_dropout),

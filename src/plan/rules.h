@@ -71,6 +71,9 @@ Refusal trload_head_dims(const Question&);
 Refusal v3_tile(const Question&);
 Refusal batch_prefill_gfx11(const Question&);
 
+// rules_cpu_tile.cpp: cpu tiles.
+Refusal cpu_tile_sizes(const Question&);
+
 // rules_tile.cpp: gpu tiles.
 Refusal tile_is_complete(const Question&);
 Refusal launch_fits(const Question&);

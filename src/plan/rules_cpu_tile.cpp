@@ -1,0 +1,67 @@
+// CPU tiles: sizes that the kernels are made for (kernels/cpu/tile_sizes.h).
+#include <fmt/format.h>
+
+#include "kernels/cpu/tile_sizes.h"
+#include "plan/plan_parts.h"
+#include "plan/rules.h"
+#include "plan/stage.h"
+
+namespace regard {
+namespace {
+
+TileMachine machine_of(const Problem& p, const Target& target, bool decodes) {
+  return {.lanes = target.vector_bytes / 4,
+          .avx512 = target.has("avx512"),
+          .amx = !decodes && tile_unit(p, target),
+          .pairs = decodes ? vector_pairs(p, target) : pairs(p, target),
+          .pieces = decodes ? 1 : operand_pieces(p, target),
+          .bytes = static_cast<std::int64_t>(bytes_of(p.dtype)),
+          .d = p.d,
+          .dv = p.dv,
+          .words = p.bits || p.dropout > 0};
+}
+
+/// "a multiple of 64, 256 or more"
+std::string told(const SizeRule& rule) {
+  if (rule.unit == rule.whole) return std::to_string(rule.unit);
+  if (rule.whole > 0) return fmt::format("a power of two from {} to {}", rule.unit, rule.whole);
+  return fmt::format("a multiple of {}{}", rule.unit,
+                     rule.least > rule.unit ? fmt::format(", {} or more", rule.least) : "");
+}
+
+Refusal check_size(const Question& q, std::string_view name, const SizeRule& rule) {
+  const Target::Tile& tile = *q.candidate.tile;
+  const std::int64_t size = value_of(tile, name);
+  if (rule.takes(size)) return {};
+  return fmt::format("{}={} of its tile (line {} of targets/{}.toml) must be {}", name, size, tile.line,
+                     q.target.name, told(rule));
+}
+
+Refusal check_decode(const Question& q) {
+  const TileMachine machine = machine_of(q.problem, q.target, /*decodes=*/true);
+  if (Refusal wrong = check_size(q, "group", decode_group(machine))) return wrong;
+  return check_size(q, "block_k", decode_keys(machine));
+}
+
+}  // namespace
+
+Refusal cpu_tile_sizes(const Question& q) {
+  if (q.target.kind != TargetKind::cpu || q.candidate.tile == nullptr) return {};
+  const Target::Tile& tile = *q.candidate.tile;
+  if (tile.kernel == "decode") return check_decode(q);
+  if (const std::int64_t group = value_of(tile, "group"); group > 0) {
+    return fmt::format("its tile (line {} of targets/{}.toml) has group={}, which is for decode alone",
+                       tile.line, q.target.name, group);
+  }
+  const bool backward = tile.kernel == "backward";
+  // The paged kernels are the forward one, with their keys in pages.
+  if (!backward && tile.kernel != "forward" && tile.kernel != "paged_forward" &&
+      tile.kernel != "batch_prefill")
+    return {};
+  const TileMachine machine = machine_of(q.problem, q.target, /*decodes=*/false);
+  const TileRules rules = backward ? backward_rules(machine) : forward_rules(machine);
+  if (Refusal wrong = check_size(q, "block_q", rules.block_q)) return wrong;
+  return check_size(q, "block_k", rules.block_k);
+}
+
+}  // namespace regard
