@@ -129,8 +129,10 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   need(plan.workspace, Part::grad_q_sum, grad_q_bytes);
   need(plan.workspace, Part::grad_q_earlier,
        most_keys_of_row(p) > part_of_grad_q(block_k) ? grad_q_bytes : 0);
+  // The only block of a head without keys stores its dQ; without queries, too, there is nothing to store.
+  const bool has_rows = query_tokens(p) > 0 || key_tokens(p) > 0;
   need(plan.workspace, Part::progress,
-       product({p.b, p.hk, plan.query_parts, plan.key_blocks, progress_bytes}));
+       has_rows ? product({p.b, p.hk, plan.query_parts, plan.key_blocks, progress_bytes}) : 0);
   const std::int64_t partial_rows = plan.parts_apart ? product({plan.query_parts, p.hk, key_tokens(p)}) : 0;
   need(plan.workspace, Part::grad_k_partial, product({partial_rows, padded_columns(p.d), 4}));
   need(plan.workspace, Part::grad_v_partial, product({partial_rows, padded_columns(p.dv), 4}));
@@ -143,7 +145,8 @@ Result<Plan> cpu_backward(const Problem& problem, const Target& target, const Ta
   const std::int64_t rows = product({p.b, p.hq, chunks});
   // Without keys there is no image, and no block to round it.
   const std::int64_t image_rows = image_bytes > 0 ? product({image_heads, chunks}) : 0;
-  const std::int64_t grid = product({heads, plan.parts_apart ? plan.query_parts : 1, plan.splits});
+  const std::int64_t grid =
+      has_rows ? product({heads, plan.parts_apart ? plan.query_parts : 1, plan.splits}) : 0;
   // A block that goes through all parts adds them up in its scratch; behind them lie what is kept of long
   // ones.
   const bool through_all = plan.query_parts > 1 && !plan.parts_apart;
