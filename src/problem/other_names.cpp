@@ -168,7 +168,7 @@ bool says_no(std::string_view value) {
 }
 
 std::string why_no_word(std::string_view name) {
-  const std::string text = lower(name);
+  const std::string text = lower(name.substr(0, name.find(':')));
   const auto is_one_of = [&](std::string_view names) {
     const std::vector<std::string_view> list = split(names, " ");
     return std::ranges::find(list, text) != list.end();
@@ -177,10 +177,10 @@ std::string why_no_word(std::string_view name) {
           "float64 fp64 f64 double torch.float64 torch.double int8 uint8 int4 fp4 nvfp4 mxfp4 mxfp8 tf32"))
     return "the types are " + all_types();
   if (is_one_of("seed rng_seed philox_seed dropout_seed"))
-    return "a seed is an argument of the call and no part of the problem; regard run takes it as --seed=3";
+    return "a seed is an argument of the call and no part of the problem; regard run takes it as --seed";
   if (is_one_of("threads num_threads n_threads nthreads"))
     return "the number of threads is an option of the call and no part of the problem; the command regard "
-           "takes it as --threads=4";
+           "takes it as --threads";
   return {};
 }
 

@@ -155,6 +155,7 @@ TEST(ProblemText, RefusesInOneSentence) {
       {"fwd float64", "unknown word 'float64'; the types are fp32, bf16, fp16, fp8 and fp8_e5m2"},
       {"fwd fp64", "unknown word 'fp64'; the types are"},
       {"fwd seed=3", "unknown word 'seed=3'; a seed is an argument of the call and no part of the problem"},
+      {"fwd Seed:3", "regard run takes it as --seed"},
       {"fwd threads=2", "the number of threads is an option of the call"},
       {"fwd mask=window:1", "needs two numbers"},
       {"fwd mask=window:a,0", "window left=a is not a whole number"},
