@@ -152,7 +152,8 @@ struct CommandLine {
   void where(CLI::App* verb, bool several) {
     const auto add = [&](const char* name, std::vector<std::string>& value, const std::string& doc) {
       CLI::Option* option = words(verb, name, value, doc + (several ? "; several with commas" : ""));
-      several ? option->delimiter(',')->allow_extra_args(false) : option->expected(1);
+      several ? option->delimiter(',') : option->expected(1);
+      option->allow_extra_args(false);  // what follows a value is the problem
     };
     add("--target", request.targets, "Target to use, e.g. cpu-avx2; by default the best of this machine");
     add("--family", request.families, "Only this family or kernel, e.g. generic or 'wgmma_tma cluster=2'");

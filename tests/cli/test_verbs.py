@@ -33,6 +33,9 @@ def test_words_after_an_option_belong_to_the_problem(regard):
     shown = regard("bench --rounds=1 --target cpu-generic,cpu-avx2 --family generic", FORWARD)
     lines = [json.loads(line) for line in shown.out.splitlines()]
     assert [line["target"] for line in lines] == ["cpu-generic", "cpu-avx2"], shown.err
+    for verb in ("run --repeat=0", "explain"):
+        shown = regard(verb, "--family generic --target=cpu-generic", FORWARD)
+        assert shown.code == 0 and "generic_forward" in shown.out, shown.err
 
 
 def test_bench_compares_families_and_reports_refusals(regard):
