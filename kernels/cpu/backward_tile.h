@@ -26,7 +26,8 @@ constexpr BackwardScratch scratch_layout{BackwardShape{
 
 constexpr i64 unit = 2 * lanes;  // queries that are in or out of a tile together
 constexpr i64 units = block_q / unit;
-static_assert(block_q % panel == 0 && panel % unit == 0 && block_k % key_step == 0 && key_step % 2 == 0);
+constexpr TileRules rules = backward_rules(machine);
+static_assert(rules.block_q.takes(block_q) && panel % unit == 0 && rules.block_k.takes(block_k));
 
 /// Where the tile lies: `keys` of its rows are real, `queries` of its columns.
 struct TilePlace {

@@ -25,7 +25,7 @@ constexpr int keys_at_once = target::avx512 || rows >= 4 ? 1 : keys_per_vector;
 constexpr i64 chunk = ways * keys_per_vector;
 constexpr DecodeLayout layout(pairs, key::d, key::dv, rows, key::block_k);
 constexpr i64 last_part = DepthParts::count - 1;
-static_assert(rows > 0 && lanes % rows == 0 && key::block_k % chunk == 0 && !key::dropout);
+static_assert(decode_group(machine).takes(rows) && decode_keys(machine).takes(key::block_k) && !key::dropout);
 
 template <int distance, int... lane>
 REGARD_INLINE Floats merge_sums(Floats a, Floats b, Numbers<lane...>) {
@@ -113,7 +113,6 @@ class Block {
  private:
   /// More keys than are added one after the other.
   REGARD_CALLED void walk_in_parts(i64 begin, i64 end) {
-    static_assert(long_chain % key::block_k == 0);
     const EarlierSums earlier(earlier_);
     const SoftmaxSums sums{output_, sum_, maximum_, lanes, layout.output / 4};
     earlier.clear(sums);

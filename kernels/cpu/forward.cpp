@@ -20,10 +20,10 @@
 namespace regard {
 namespace {
 
-static_assert(key::block_q % tile == 0 && key::block_k % (2 * key_step) == 0);
+constexpr TileRules rules = forward_rules(machine);
+static_assert(rules.block_q.takes(key::block_q) && rules.block_k.takes(key::block_k));
 static_assert(!amx || lanes * width <= key::block_k * tile, "rows of O are turned in the memory of scores");
 static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "weights and a chunk of scores lie there");
-static_assert(!(key::bits || key::dropout) || key::block_k % 32 == 0, "words of bits serve 32 keys");
 
 /// Whether memory is asked for before it is needed. A core with AMX finds what bf16 reads by itself, and is
 /// held up by asking (docs/cpu-kernels.md).

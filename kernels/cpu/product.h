@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/tile_sizes.h"
 
 namespace regard {
 
@@ -75,13 +76,18 @@ struct Count {
   static constexpr int value = number;
 };
 
-/// Sums that live in registers: 12 of 16, and 16 of 32 with AVX-512: 24 would fit, but are no faster, leave
-/// less to what goes on beside a product, and take longer to compile.
-constexpr int tile_rows = target::avx512 ? 4 : 6;
-constexpr int tile_vectors = target::avx512 ? 4 : 2;
-
-/// Keys are computed in multiples of this.
-constexpr int key_step = amx ? 32 : tile_rows;
+/// The machine of this kernel.
+constexpr TileMachine machine{.lanes = lanes,
+                              .avx512 = target::avx512,
+                              .amx = amx,
+                              .pairs = pairs,
+                              .pieces = pieces,
+                              .bytes = bytes_of<key::dtype>,
+                              .d = key::d,
+                              .dv = key::dv,
+                              .words = key::bits || key::dropout};
+constexpr int tile_rows = machine.sum_rows(), tile_vectors = machine.sum_vectors(),
+              key_step = machine.key_step();
 
 /// rows x vectors sums that live in registers.
 template <int rows, int vectors>

@@ -118,7 +118,7 @@ std::string reason_of(const nb::python_error& error) {
 [[noreturn]] void refuse_array(nb::handle array, const char* name) {
   if (!nb::ndarray_check(array))
     raise_type(std::string(name) + " must be a NumPy array, another DLPack array or one that has " +
-               "__cuda_array_interface__, and is " + type_of(array));
+               "__cuda_array_interface__, but is " + type_of(array));
   const std::string told =
       std::string(name) + " is an array " + type_of(array) + " whose memory cannot be taken through DLPack";
   try {

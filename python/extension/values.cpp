@@ -14,7 +14,8 @@ Number whole_of(nb::handle value, const char* name, const char* range) {
       PyBool_Check(value.ptr()) != 0 ? nb::object() : nb::steal(PyNumber_Index(value.ptr()));
   if (!whole.is_valid()) {
     PyErr_Clear();
-    raise_type(std::string(name) + " is " + type_of(value) + "; it must be a whole number");
+    raise_type(std::string(name) + " is " + type_of(value) + "; it must be " +
+               (PyFloat_Check(value.ptr()) != 0 ? "an int" : "a whole number"));
   }
   Number number = 0;
   if (!nb::try_cast(whole, number))

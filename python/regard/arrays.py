@@ -40,7 +40,7 @@ def first_line(error: Exception) -> str:
 
 def _no_array(name: str, array: Any) -> NoReturn:
     raise wrong_type(
-        f"{name} must be a NumPy array, another DLPack array or one that has __cuda_array_interface__, and is of type "
+        f"{name} must be a NumPy array, another DLPack array or one that has __cuda_array_interface__, but is of type "
         f"{type(array).__name__}"
     ) from None
 

@@ -131,7 +131,8 @@ def _plain(name: str, value: Any, takes: str = "") -> Any:
 def _whole(name: str, value: Any) -> int:
     number = _plain(name, value, "a whole number")
     if isinstance(number, bool) or not isinstance(number, int):
-        raise wrong_type(f"{name} is {_told(number)}; it must be a whole number")
+        kind = "an int" if isinstance(number, float) else "a whole number"
+        raise wrong_type(f"{name} is {_told(number)}; it must be {kind}")
     return number
 
 

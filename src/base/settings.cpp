@@ -42,7 +42,8 @@ Status read(std::string_view name, std::string_view value, std::int64_t& out) {
                    std::to_string(std::numeric_limits<std::int64_t>::max()));
   }
   if (error != std::errc{} || end != value.data() + value.size() || out < 0) {
-    return invalid(std::string(name) + "=" + in_quotes(value) + " is not a whole number of 0 or more");
+    return invalid(std::string(name) + "=" + in_quotes(value) +
+                   " is not a whole number in plain digits, 0 or more");
   }
   return {};
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/json_reader.h"
+#include "base/printable.h"
 
 namespace regard::cache {
 namespace {
@@ -58,7 +60,19 @@ Result<Header> read_header(const Digest& key, const RegularFile& file, std::span
 Result<std::string> checked_manifest(std::span<const std::byte> bytes) {
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!text.starts_with('{')) return invalid("its manifest is not a JSON object");
-  const Status read = read_json(text, "its manifest", [](const JsonEvent&) { return Status(); });
+  // Readers take different ones of two values of one name.
+  std::vector<std::set<std::string, std::less<>>> names;  // of the objects around a value
+  std::size_t values = 0;
+  const Status read = read_json(text, "its manifest", [&](const JsonEvent& json) -> Status {
+    const auto depth = static_cast<std::size_t>(json.depth);
+    names.resize(depth + 1);
+    if (json.kind == JsonEvent::Kind::end) return {};
+    if (json.depth > 0) ++values;
+    if (!json.key.empty() && !names[depth].emplace(json.key).second)
+      return invalid("its manifest has " + in_quotes(json.key) + " twice");
+    return {};
+  });
+  if (read && values == 0) return invalid("its manifest is empty");
   return read.map([&] { return std::move(text); });
 }
 

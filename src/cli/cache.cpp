@@ -38,14 +38,23 @@ std::int64_t count(const Json& entries, const char* name) {
   return std::ranges::count_if(entries, [name](const Json& entry) { return !cell(entry, name).empty(); });
 }
 
+/// Of a long text the beginning, and how much is left out: a kernel's name has a few dozen words.
+std::string cut(const std::string& text) {
+  constexpr std::size_t most = 400;
+  if (text.size() <= most) return text;
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // inside a character
+  return fmt::format("{}... ({} more bytes)", text.substr(0, end), text.size() - end);
+}
+
 std::string readable_entries(const Json& entries) {
   std::vector<std::vector<std::string>> rows = {{"key", "size", "used", "kernel"}};
   for (const Json& entry : entries) {
     const std::string problem = cell(entry, "problem"), unread = cell(entry, "unread");
     rows.push_back({cell(entry, "key").substr(0, 16), readable_bytes(entry.value("bytes", 0.0)), date(entry),
-                    !problem.empty()  ? "DAMAGED: " + problem
-                    : !unread.empty() ? "NOT READ: " + unread
-                                      : kernel_of(entry)});
+                    cut(!problem.empty()  ? "DAMAGED: " + problem
+                        : !unread.empty() ? "NOT READ: " + unread
+                                          : kernel_of(entry))});
   }
   const std::int64_t damaged = count(entries, "problem"), unread = count(entries, "unread");
   return table(rows) + fmt::format("{} entries{}{}\n", entries.size(),

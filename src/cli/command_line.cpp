@@ -35,7 +35,7 @@ Inputs are random (--seed) where no file is given. Results are checked against a
 
 Files hold arrays in the logical shape, whatever the problem's layout is. .npy has no bf16 and no fp8: they are
 read and written as uint16 and uint8 bits. With --convert, files of any float type are rounded to the problem's,
-and results are written as float32. A bwd problem reads O and LSE: from files, else from a forward run.
+integers are taken if all values fit, and results are written as float32. A bwd problem reads O and LSE: from files, else from a forward run.
 )";
 
 constexpr const char* bench_footer = R"(
@@ -108,7 +108,8 @@ std::uint64_t whole_number(const std::string& option, const std::string& text, s
   const char* const end = text.data() + text.size();
   const auto [after, error] = std::from_chars(text.data(), end, number);
   if (error == std::errc{} && after == end && number >= least && number <= most) return number;
-  fail_with(fmt::format("{}: {} is not a whole number of {} to {}", option, in_quotes(text), least, most));
+  fail_with(fmt::format("{}: {} is not a whole number between {} and {} in plain digits", option,
+                        in_quotes(text), least, most));
 }
 
 /// An empty word is most often a variable of the shell that is not set, so it does not stand for a default.
@@ -151,7 +152,8 @@ struct CommandLine {
   void where(CLI::App* verb, bool several) {
     const auto add = [&](const char* name, std::vector<std::string>& value, const std::string& doc) {
       CLI::Option* option = words(verb, name, value, doc + (several ? "; several with commas" : ""));
-      several ? option->delimiter(',')->allow_extra_args(false) : option->expected(1);
+      several ? option->delimiter(',') : option->expected(1);
+      option->allow_extra_args(false);  // what follows a value is the problem
     };
     add("--target", request.targets, "Target to use, e.g. cpu-avx2; by default the best of this machine");
     add("--family", request.families, "Only this family or kernel, e.g. generic or 'wgmma_tma cluster=2'");
@@ -182,7 +184,8 @@ void CommandLine::add_run() {
   words(run, "--in", request.in, "A .safetensors file with tensors called q, k, v, ...; others are left out");
   words(run, "--out", request.out,
         "Write results: a folder, a .safetensors file, or .npy for a single result");
-  run->add_flag("--convert", request.convert, "Round files of other float or integer types to the problem's");
+  run->add_flag("--convert", request.convert,
+                "Convert files of other float or integer types to the problem's");
   words(run, "--lengths-q", request.lengths_q, "Query lengths, e.g. 5,0,17, or a file");
   words(run, "--lengths-k", request.lengths_k, "Key lengths, likewise");
   number(run, "--seed", request.seed, "Seed of random inputs and of dropout");

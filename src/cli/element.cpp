@@ -46,10 +46,6 @@ std::optional<Format> format_of(Element element) {
   }
 }
 
-bool is_float(Element element) {
-  return element == Element::f64 || element == Element::f32 || format_of(element).has_value();
-}
-
 std::uint64_t shift_to_nearest_even(std::uint64_t value, int shift) {
   if (shift == 0) return value;
   if (shift > 40) return 0;
@@ -204,6 +200,10 @@ bool same_bits(Element from, Element to) {
   if (to == Element::bf16) return from == Element::u16 || from == Element::raw16;
   if (to == Element::f8_e4m3 || to == Element::f8_e5m2) return from == Element::u8 || from == Element::raw8;
   return false;
+}
+
+bool is_float(Element element) {
+  return element == Element::f64 || element == Element::f32 || format_of(element).has_value();
 }
 
 std::uint32_t narrow(Element element, float value) {

@@ -60,6 +60,8 @@ std::optional<std::int64_t> bytes_of(Element, std::span<const std::int64_t> shap
 /// True where the bits of a `from` are those of a `to`: the same type, or bf16 and fp8 as raw integers.
 bool same_bits(Element from, Element to);
 
+bool is_float(Element);
+
 /// Values of `from` rounded to nearest even as `to`: between float types, and between integer types where
 /// every value fits. `to_bytes` holds as many elements as `from_bytes`.
 Status convert(Element from, std::span<const std::byte> from_bytes, Element to,

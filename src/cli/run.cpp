@@ -38,9 +38,14 @@ Json timing_of(const Job& job, int repeat, double first_ms) {
           {"gbps", static_cast<double>(job.tensors.bytes()) / middle / 1e6}};
 }
 
+/// All of some numbers; of many the first ones, the last one and how many there are.
 std::string numbers(const Json& list) {
-  std::string text = list.dump();
-  return text.substr(1, text.size() - 2);
+  constexpr std::size_t many = 32, first = 16;
+  const std::size_t shown = list.size() > many ? first : list.size();
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ",") + list[i].dump();
+  if (shown == list.size()) return text;
+  return fmt::format("{},...,{} ({} in all)", text, list.back().dump(), list.size());
 }
 
 std::string plan_text(const Json& plan) {

@@ -115,7 +115,8 @@ Result<NamedArray> read_entry(const Entry& entry, std::span<const std::byte> dat
   if (!entry.dtype) return invalid(in_quotes(name) + " has no dtype");
   const std::optional<Element> element = element_called(*entry.dtype);
   if (!entry.shape || !entry.offsets || entry.offsets->size() != 2) {
-    return invalid(in_quotes(name) + " needs a shape and two data_offsets, all whole numbers of 0 or more");
+    return invalid(in_quotes(name) +
+                   " needs a shape and two data_offsets, all of them whole numbers that are not negative");
   }
   const std::vector<std::int64_t>& shape = *entry.shape;
   const std::int64_t begin = (*entry.offsets)[0], end = (*entry.offsets)[1];

@@ -37,6 +37,18 @@ void check_lengths(const Lengths& lengths, const Extent& extent) {
   }
 }
 
+/// More sequences than anybody has, and few enough to be drawn in a second.
+constexpr std::int64_t most_drawn = 1 << 24;
+
+/// Memory for b numbers is taken only where somebody gave as many, or where they are not too many to be
+/// drawn.
+void check_count(const Extent& extent, const GivenSide& given) {
+  const std::size_t numbers = std::max(given.lengths.size(), given.offsets.size());
+  if (extent.b <= most_drawn || static_cast<std::int64_t>(numbers) >= extent.b) return;
+  fail_with(fmt::format("b={} is more than {}, the most sequences whose lengths are drawn; use a smaller b",
+                        extent.b, most_drawn));
+}
+
 /// Random lengths in [0, longest]; the first is the longest, so that the problem's s is met.
 Lengths draw_physical(const Extent& extent, std::uint64_t seed) {
   const Random random(seed, physical_stream);
@@ -77,6 +89,7 @@ Side choose_side(const Extent& extent, const GivenSide& given, std::uint64_t see
     check_lengths(given.lengths, extent);
   }
   if (!extent.varlen && !extent.lengths) return side;  // b may be 10^9 where the rest is 0
+  check_count(extent, given);
   Lengths physical(static_cast<std::size_t>(extent.b), extent.longest);
   if (extent.varlen) {
     if (!given.offsets.empty()) {

@@ -206,10 +206,13 @@ void Tensors::read(regard_role role, const Tensor& expected, const LoadedArray& 
   if (!std::ranges::equal(array.shape, shape_of(wanted)) ||
       (!with_convert && !same_bits(array.element, element))) {
     const bool shape_fits = std::ranges::equal(array.shape, shape_of(wanted));
+    const bool from_float = is_float(array.element), to_float = is_float(element);
+    const std::string_view advice = !shape_fits || from_float != to_float ? ""
+                                    : to_float                            ? "; --convert rounds it"
+                                               : "; --convert takes it if all values fit";
     fail_with(fmt::format("{}: it holds {} {}, but {} of this problem is {} {}{}", loaded.path,
                           info(array.element).name, shape_text(array.shape), regard_role_name(role),
-                          info(element).name, shape_text(shape_of(wanted)),
-                          shape_fits ? "; --convert rounds it" : ""));
+                          info(element).name, shape_text(shape_of(wanted)), advice));
   }
   allocate(role, wanted);
   std::vector<std::byte> elements(static_cast<std::size_t>(elements_of(wanted)) * size_of(wanted));

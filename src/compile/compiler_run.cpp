@@ -55,7 +55,8 @@ Result<CompilerOutput> run_compiler(const CompileRequest& request, const Compile
   if (!binary || binary->empty()) {
     std::string how = finished->how;
     if (finished->succeeded)
-      how = (binary || missing ? "no output, " : "of its output: " + binary.error().message + ", ") + how;
+      how +=
+          binary || missing ? ", but no output" : ", but its output is of no use: " + binary.error().message;
     const std::string here = folder->path();
     // Nobody has to look into a source that lacked a disk or descriptors only.
     const bool scarce = says_scarce(finished->output);

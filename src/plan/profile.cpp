@@ -42,10 +42,10 @@ Status multiply(const TomlValue& value, std::vector<std::string>& texts) {
     items.push_back(&value.node);
   }
   if (items.size() * texts.size() > most_combinations) {
-    return invalid(
-        fmt::format("{}: with '{}' the lists of this table make {} combinations, and may make {}; give some "
-                    "of them a table of their own",
-                    value.where(), value.key, items.size() * texts.size(), most_combinations));
+    return invalid(fmt::format(
+        "{}: with '{}' the lists of this table make {} combinations, but may make at most {}; give some "
+        "of them a table of their own",
+        value.where(), value.key, items.size() * texts.size(), most_combinations));
   }
   std::vector<std::string> product;
   product.reserve(items.size() * texts.size());

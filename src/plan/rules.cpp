@@ -90,7 +90,8 @@ Refusal head_dims_fit(const Question& q) {
   if (fits(tile)) return {};
   const std::string_view stem = q.candidate.kernel().stem();
   const bool wider = std::ranges::any_of(candidates(q.problem.pass, q.target), [&](const Candidate& other) {
-    return other.kernel().stem() == stem && contains(other.tile->dtypes, q.problem.dtype) && fits(*other.tile);
+    return other.kernel().stem() == stem && contains(other.tile->dtypes, q.problem.dtype) &&
+           fits(*other.tile);
   });
   const std::string_view who = wider ? "a wider kernel takes them"
                                : has_generic_kernel(q.problem.pass, q.target)
@@ -106,7 +107,8 @@ Refusal tile_is_complete(const Question& q) {
     return fmt::format("targets/{}.toml does not say wave", q.target.name);
   for (std::string_view name : q.candidate.kernel().numbers) {
     if (value_of(tile, name) > 0) continue;
-    return fmt::format("its tile (line {} of targets/{}.toml) does not say {}", tile.line, q.target.name, name);
+    return fmt::format("its tile (line {} of targets/{}.toml) does not say {}", tile.line, q.target.name,
+                       name);
   }
   return {};
 }
@@ -139,12 +141,18 @@ std::span<const Rule> general_rules() {
 #define REGARD_RULE(name) {#name, name}
 #define REGARD_SHAPE_RULE(name) {#name, name, true}
   static constexpr Rule list[] = {
-      REGARD_RULE(asked_for),           REGARD_RULE(not_disabled),
-      REGARD_RULE(target_has_features), REGARD_RULE(dtype_on_target),
-      REGARD_RULE(backward_dtype),      REGARD_RULE(dtypes_go_together),
-      REGARD_RULE(softcap_without_bias), REGARD_RULE(kernel_takes_dtype),
-      REGARD_RULE(head_dims_fit),       REGARD_RULE(tile_is_complete),
-      REGARD_SHAPE_RULE(positions_fit), REGARD_SHAPE_RULE(splits_allowed),
+      REGARD_RULE(asked_for),
+      REGARD_RULE(not_disabled),
+      REGARD_RULE(target_has_features),
+      REGARD_RULE(dtype_on_target),
+      REGARD_RULE(backward_dtype),
+      REGARD_RULE(dtypes_go_together),
+      REGARD_RULE(softcap_without_bias),
+      REGARD_RULE(kernel_takes_dtype),
+      REGARD_RULE(head_dims_fit),
+      REGARD_RULE(tile_is_complete),
+      REGARD_SHAPE_RULE(positions_fit),
+      REGARD_SHAPE_RULE(splits_allowed),
   };
 #undef REGARD_SHAPE_RULE
 #undef REGARD_RULE

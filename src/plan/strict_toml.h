@@ -62,7 +62,8 @@ struct TomlValue {
     if (!value) return wrong("a whole number");
     if (*value < 0 && least == 0) return invalid(fmt::format("{}: '{}' must not be negative", where(), key));
     if (*value < least || *value > most) {
-      return invalid(fmt::format("{}: '{}' is {}, and must be {} to {}", where(), key, *value, least, most));
+      return invalid(
+          fmt::format("{}: '{}' is {}, but must be between {} and {}", where(), key, *value, least, most));
     }
     out = static_cast<Integer>(*value);
     return {};
@@ -79,7 +80,8 @@ struct TomlValue {
     const auto value = node.value<double>();
     if (!value || !node.is_number()) return wrong("a number");
     if (!(*value >= 0 && *value <= most_real))
-      return invalid(fmt::format("{}: '{}' is {}, and must be 0 to {}", where(), key, *value, most_real));
+      return invalid(
+          fmt::format("{}: '{}' is {}, but must be between 0 and {}", where(), key, *value, most_real));
     out = *value;
     return {};
   }
@@ -173,7 +175,8 @@ inline constexpr std::ptrdiff_t most_dots_in_line = 100;
 
 inline Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
   if (text.size() > longest_toml)
-    return invalid(fmt::format("{}: it is {} bytes long, and may have {}", file, text.size(), longest_toml));
+    return invalid(
+        fmt::format("{}: it is {} bytes long, but may have at most {}", file, text.size(), longest_toml));
   int number = 0;
   for (const std::string_view line : split(text, "\n")) {
     ++number;

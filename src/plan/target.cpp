@@ -91,6 +91,31 @@ Status read_tiles(const toml::table& table, std::string_view file, int line,
   return {};
 }
 
+/// The widths of a vector with which kernels can use a feature, as they name its instructions.
+struct FeatureVectors {
+  std::string_view feature;
+  int least, most;
+};
+constexpr FeatureVectors feature_vectors[] = {{"amx", 64, 64}, {"avx512", 64, 64}, {"avx2", 16, 32}};
+
+Status check_vectors(const Target& target, const toml::table& table, std::string_view file) {
+  const auto wrong = [&](const std::string& wanted) {
+    const toml::node* given = table.get("vector_bytes");
+    return invalid(fmt::format("{}:{}: 'vector_bytes' is {}, but must be {}", file,
+                               given == nullptr ? 1 : given->source().begin.line, target.vector_bytes,
+                               wanted));
+  };
+  if (!std::has_single_bit(static_cast<unsigned>(target.vector_bytes))) return wrong("a power of two");
+  for (const auto& [feature, least, most] : feature_vectors) {
+    if (!target.has(feature)) continue;
+    if (target.vector_bytes >= least && target.vector_bytes <= most) return {};
+    return wrong(fmt::format("{} with the feature {}",
+                             least == most ? std::to_string(most) : fmt::format("{} or {}", least, most),
+                             feature));
+  }
+  return {};
+}
+
 /// What the schema alone cannot see: keys that must be there and lists that must agree.
 Status check_target(const Target& target, const toml::table& table, std::string_view file) {
   for (std::string_view key : {"doc", "kind", "dtypes", "preference"}) {
@@ -103,10 +128,7 @@ Status check_target(const Target& target, const toml::table& table, std::string_
                                table.get("features")->source().begin.line, in_quotes(feature),
                                word(target.kind), suggestion(feature, known)));
   }
-  if (!std::has_single_bit(static_cast<unsigned>(target.vector_bytes))) {
-    return invalid(fmt::format("{}:{}: 'vector_bytes' is {}, and must be a power of two", file,
-                               table.get("vector_bytes")->source().begin.line, target.vector_bytes));
-  }
+  if (Status status = check_vectors(target, table, file); !status) return status;
   for (const Target::Tile& tile : target.tiles) {
     if (tile.kernel.empty() || tile.dtypes.empty() || tile.max_d <= 0 || tile.max_dv <= 0) {
       return invalid(fmt::format("{}:{}: a tile needs kernel, dtypes, max_d and max_dv", file, tile.line));

@@ -80,12 +80,15 @@ Status read(const JsonEvent& json, Enum& value) {
   return read_value(json.key, json.text, value);
 }
 
-/// What a word of problem text says, as JSON: "mask": "causal".
+/// What a word of problem text says, as JSON: "mask": "causal". Of words that say what is the default only
+/// "mask=none" and its like have one.
 std::string json_of_word(std::string_view word) {
   const Problem defaults, changed = parse(word).value_or(defaults);
   std::string text;
   for_each_field(defaults, changed, [&](Field field, const auto& before, const auto& after) {
-    if (before == after) return;
+    const bool said = std::is_enum_v<std::remove_cvref_t<decltype(after)>> &&
+                      word.starts_with(std::string(info(field).name) + "=");
+    if (before == after && !said) return;
     JsonWriter json;
     write(json, after);
     text += (text.empty() ? "\"" : ", \"") + std::string(info(field).name) + "\": " + json.take();
@@ -105,7 +108,9 @@ std::string suggestion_for(const JsonEvent& json, std::span<const std::string_vi
     const std::string said = json_of_word(key + number);
     return "; did you mean " + (said.empty() ? json_of_word(key + "=512") : said) + "?";
   }
+  if (const std::string why = why_no_word(key); !why.empty()) return "; " + why;
   if (const auto other = find_other_name(key + number, takes)) {
+    if (other->denied) return "; did you mean \"" + other->word + "\": false?";
     if (const std::string said = json_of_word(other->word); !said.empty())
       return "; did you mean " + said + "?";
   }

@@ -7,9 +7,13 @@
 #include "base/lower.h"
 #include "base/nearest.h"
 #include "base/split.h"
+#include "problem/words.h"
 
 namespace regard {
 namespace {
+
+/// Told with the numbers of the window that is suggested.
+constexpr std::string_view in_python_window = "in Python window=";
 
 constexpr OtherNames table[] = {
     {"forward fw", "fwd"},
@@ -24,8 +28,9 @@ constexpr OtherNames table[] = {
     {"heads num_heads n_heads nheads nhead n_head num_attention_heads", "h=16"},
     {"q_heads query_heads num_q_heads num_qo_heads num_query_heads nheads_q h_q head_num_q", "hq=16"},
     {"kv_heads k_heads num_kv_heads n_kv_heads num_key_value_heads num_heads_kv nheads_k nheads_kv h_k "
-     "h_kv hkv num_gqa_groups n_kv gqa enable_gqa mqa",
+     "h_kv hkv num_gqa_groups n_kv gqa enable_gqa",
      "hk=4"},
+    {"mqa multi_query multi_query_attention", "hk=1"},
     {"seqlen seq_len seq length seq_length sequence_length max_seqlen max_seq_len n_ctx ctx_len "
      "context_length",
      "s=1024"},
@@ -41,10 +46,12 @@ constexpr OtherNames table[] = {
 
     {"is_causal causal_mask use_causal_mask", "mask=causal", "in Python causal=True"},
     {"causal causal_bottom_right bottom_right", "mask=causal"},
+    {"no_mask nomask without_mask full full_attention full_mask non_causal noncausal not_causal none",
+     "mask=none", "which is the default"},
     {"top_left", "mask=causal_top_left"},
     {"window window_size sliding_window sliding_window_size local_window_size attention_window "
      "local_attention",
-     "mask=window:128,0", "in Python window=(128, 0)"},
+     "mask=window:128,0", in_python_window},
     {"attn_mask attention_mask custom_mask block_mask bool_mask mask_mod", "bits",
      "for a boolean mask, or bias=bh for one that is added to the scores"},
     {"mask_ranges document_mask startend_row_indices attn_mask_startend_row_indices", "ranges"},
@@ -106,22 +113,69 @@ const OtherNames* row_of(std::string_view name) {
   return nullptr;
 }
 
-/// The row's word with the caller's value in place of the example's, which is what follows "=" or ":".
+/// The row's word with the caller's value in place of the example's, which is what follows "=" or ":". Of two
+/// numbers he may have given the first alone.
 std::string with_value(std::string_view word, std::string_view value) {
   std::string kept;
   for (const char c : value)
     if (std::string_view("() ").find(c) == std::string_view::npos) kept += c;
-  return std::string(word.substr(0, word.find_last_of("=:") + 1)) + kept;
+  const std::size_t begin = word.find_last_of("=:") + 1, second = word.find(',', begin);
+  if (second != std::string_view::npos && kept.find(',') == std::string::npos) kept += word.substr(second);
+  return std::string(word.substr(0, begin)) + kept;
 }
 
-bool says_no(std::string_view value) {
-  return value == "0" || value == "false" || value == "no" || value == "off" || value == "none";
+/// "in Python window=(3, 0)" for "mask=window:3,0"; nothing where the window has more than two numbers.
+std::string note_of(const OtherNames& row, std::string_view word) {
+  if (row.note != in_python_window) return std::string(row.note);
+  const std::vector<std::string_view> numbers = split(word.substr(word.find(':') + 1), ",");
+  if (numbers.size() != 2) return {};
+  return std::string(row.note) + "(" + std::string(numbers[0]) + ", " + std::string(numbers[1]) + ")";
+}
+
+/// What says the opposite of the row's word: "mask=none" for "mask=causal"; of a word alone, to leave it out.
+std::optional<OtherName> opposite_of(const OtherNames& row,
+                                     const std::function<bool(std::string_view)>& accepts) {
+  const std::size_t equals = row.word.find('=');
+  if (equals == std::string_view::npos) return OtherName{std::string(row.word), {}, /*denied=*/true};
+  std::string none = std::string(row.word.substr(0, equals)) + "=none";
+  if (none == row.word || !accepts(none)) return std::nullopt;
+  return OtherName{std::move(none), "which is the default"};
+}
+
+std::string all_types() {
+  std::string text;
+  const std::span<const WordInfo> types = words_of<DType>();
+  for (std::size_t i = 0; i < types.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < types.size() ? ", " : " and ") + std::string(types[i].word);
+  return text;
 }
 
 }  // namespace
 
 std::span<const OtherNames> other_name_table() {
   return table;
+}
+
+bool says_no(std::string_view value) {
+  const std::string text = lower(value);
+  return text == "0" || text == "false" || text == "no" || text == "off" || text == "none";
+}
+
+std::string why_no_word(std::string_view name) {
+  const std::string text = lower(name.substr(0, name.find(':')));
+  const auto is_one_of = [&](std::string_view names) {
+    const std::vector<std::string_view> list = split(names, " ");
+    return std::ranges::find(list, text) != list.end();
+  };
+  if (is_one_of(
+          "float64 fp64 f64 double torch.float64 torch.double int8 uint8 int4 fp4 nvfp4 mxfp4 mxfp8 tf32"))
+    return "the types are " + all_types();
+  if (is_one_of("seed rng_seed philox_seed dropout_seed"))
+    return "a seed is an argument of the call and no part of the problem; regard run takes it as --seed";
+  if (is_one_of("threads num_threads n_threads nthreads"))
+    return "the number of threads is an option of the call and no part of the problem; the command regard "
+           "takes it as --threads";
+  return {};
 }
 
 std::optional<OtherName> find_other_name(std::string_view written,
@@ -138,13 +192,17 @@ std::optional<OtherName> find_other_name(std::string_view written,
   std::ranges::replace(name, '-', '_');
   const OtherNames* const row = row_of(name);
   if (row == nullptr || row->word == written || !accepts(row->word)) return std::nullopt;
-  const bool has_number = row->word.find_last_of("=:") != std::string_view::npos;
-  if (has_number && !value.empty()) {
-    if (std::string own = with_value(row->word, value); accepts(own))
-      return OtherName{std::move(own), row->note};
+  const bool denied = says_no(value);
+  if (denied)
+    if (std::optional<OtherName> opposite = opposite_of(*row, accepts)) return opposite;
+  if (!value.empty() && row->word.find_last_of("=:") != std::string_view::npos) {
+    if (std::string own = with_value(row->word, value); accepts(own)) {
+      const std::string note = denied ? "" : note_of(*row, own);
+      return OtherName{std::move(own), note};
+    }
   }
-  if (says_no(value)) return std::nullopt;
-  return OtherName{std::string(row->word), row->note};
+  if (denied) return std::nullopt;
+  return OtherName{std::string(row->word), note_of(*row, row->word)};
 }
 
 }  // namespace regard

@@ -19,8 +19,9 @@ std::span<const OtherNames> other_name_table();
 
 /// A word of problem text in place of one that is not known.
 struct OtherName {
-  std::string word;       ///< with the caller's own number where he gave one: "b=2" for "batch_size=2"
-  std::string_view note;  ///< what else there is to say, or nothing
+  std::string word;     ///< with the caller's own number where he gave one: "b=2" for "batch_size=2"
+  std::string note;     ///< what else there is to say, or nothing
+  bool denied = false;  ///< the caller wants what it says not: "return_lse=0"
 };
 
 /// By what other libraries, and people in a hurry, write: "is_causal", "batch=2", "window:3,0", "FWD".
@@ -28,5 +29,11 @@ struct OtherName {
 /// none.
 std::optional<OtherName> find_other_name(std::string_view written,
                                          const std::function<bool(std::string_view)>& accepts);
+
+/// Why what others have a name for is no word of a problem, as the rest of a sentence, or nothing.
+std::string why_no_word(std::string_view name);
+
+/// "0", "false", "off" and the like.
+bool says_no(std::string_view value);
 
 }  // namespace regard

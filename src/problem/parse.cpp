@@ -75,10 +75,24 @@ class Reader {
       } else {
         Value value = member;
         status = read_value(info(field).name, text, value);
-        if (status) status = set(field, member, value, word);
+        if (status) {
+          status = set(field, member, value, word);
+        } else if constexpr (std::is_enum_v<Value>) {
+          status = other_value(field, text, std::move(status));
+        }
       }
     });
     return found ? status : unknown(word, info(wanted).name);
+  }
+
+  /// `refusal`, or one that names what another library's value is called here.
+  Status other_value(Field field, std::string_view text, Status refusal) {
+    const std::string name = std::string(info(field).name) + "=";
+    const auto other = find_other_name(
+        text, [&](std::string_view pair) { return pair.starts_with(name) && takes<Record>(pair); });
+    if (!other) return refusal;
+    return invalid("unknown " + std::string(info(field).name) + " " + in_quotes(text) + "; did you mean " +
+                   in_quotes(std::string_view(other->word).substr(name.size())) + "?");
   }
 
   Status read_pair(std::string_view word, std::string_view name, std::string_view text) {
@@ -128,16 +142,18 @@ class Reader {
   }
 
   Status read_mask(std::string_view word, std::string_view text) {
-    const bool window = text.starts_with("window");
-    if constexpr (!is_problem) {
-      return set_text(Field::mask, text, word);
-    } else {
-      if (!window) return set_text(Field::mask, text, word);
-      if (!text.starts_with("window:")) {
-        return invalid(in_quotes(word) + " needs its numbers: mask=window:L,R[,top_left][,sink=N]");
-      }
-      return read_window(word, text.substr(std::string_view("window:").size()));
+    if constexpr (is_problem) {
+      constexpr std::string_view window = "window:";
+      if (text == regard::word(Mask::window) || text == regard::word(Mask::window_top_left))
+        return needs_two_numbers(word);
+      if (text.starts_with(window)) return read_window(word, text.substr(window.size()));
     }
+    return set_text(Field::mask, text, word);
+  }
+
+  Status needs_two_numbers(std::string_view window) {
+    return invalid(in_quotes(window) +
+                   " needs two numbers, left and right: mask=window:L,R[,top_left][,sink=N]");
   }
 
   Status read_window(std::string_view word, std::string_view text) {
@@ -151,10 +167,7 @@ class Reader {
     std::int64_t left = 0, right = 0, sink = 0;
     Mask mask = Mask::window;
     bool has_sink = false;
-    if (parts.size() < 2) {
-      return invalid(in_quotes(word) +
-                     " needs two numbers, left and right: mask=window:L,R[,top_left][,sink=N]");
-    }
+    if (parts.size() < 2) return needs_two_numbers(word);
     if (Status status = read_value("window left", parts[0], left); !status) return status;
     if (Status status = read_value("window right", parts[1], right); !status) return status;
     for (std::size_t i = 2; i < parts.size(); ++i) {
@@ -178,20 +191,26 @@ class Reader {
     const std::string kind = is_problem ? "word" : "signature word";
     if (name.empty())
       return invalid(in_quotes(word) + " has no name before its '='; write for example s=512");
+    const std::string refusal = "unknown " + kind + " " + in_quotes(word);
+    if (const std::string why = why_no_word(name); !why.empty()) return invalid(refusal + "; " + why);
     if (const auto other = find_other_name(word, takes<Record>)) {
-      return invalid("unknown " + kind + " " + in_quotes(word) + "; did you mean " + in_quotes(other->word) +
-                     (other->note.empty() ? "" : ", " + std::string(other->note)) + "?");
+      const std::string known = in_quotes(other->word);
+      if (other->denied)
+        return invalid(refusal + "; leave it out, as " + known + " is off unless it is written");
+      return invalid(refusal + "; did you mean " + known + (other->note.empty() ? "" : ", " + other->note) +
+                     "?");
     }
     std::vector<std::string_view> candidates;
     for_each_field(record_, [&](Field field, const auto&) { candidates.push_back(info(field).name); });
     if constexpr (is_problem) {
-      for (const Composite& composite : composite_table()) candidates.push_back(composite.name);
+      for (const Composite& composite : composite_table())
+        if (composite.first != Field::window_left) candidates.push_back(composite.name);
     }
     if (word == name) {
       for (const WordInfo& row : words_of<Pass>()) candidates.push_back(row.word);
       for (const WordInfo& row : words_of<DType>()) candidates.push_back(row.word);
     }
-    return invalid("unknown " + kind + " " + in_quotes(word) + suggestion(name, candidates));
+    return invalid(refusal + suggestion(name, candidates));
   }
 
   Record& record_;

@@ -1,5 +1,6 @@
 #include "problem/values.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -7,6 +8,7 @@
 
 #include "base/nearest.h"
 #include "base/printable.h"
+#include "problem/other_names.h"
 
 namespace regard {
 namespace {
@@ -44,7 +46,8 @@ Status read_value(std::string_view name, std::string_view text, std::int64_t& va
   if (error == std::errc::result_out_of_range) {
     return not_a_number(name, text, "below 2^63, the largest size there is");
   }
-  if (error != std::errc{} || end != last) return not_a_number(name, text, "a whole number");
+  if (error != std::errc{} || end != last)
+    return not_a_number(name, text, "a whole number such as " + std::string(example_of(value)));
   return {};
 }
 
@@ -69,7 +72,9 @@ Status read_value(std::string_view name, std::string_view text, OptionalScale& v
 Status unknown_value(std::string_view name, std::string_view text, std::span<const WordInfo> words) {
   std::vector<std::string_view> candidates;
   for (const WordInfo& row : words) candidates.push_back(row.word);
-  return invalid("unknown " + std::string(name) + " " + in_quotes(text) + suggestion(text, candidates));
+  const bool means_none = says_no(text) && std::ranges::find(candidates, "none") != candidates.end();
+  return invalid("unknown " + std::string(name) + " " + in_quotes(text) +
+                 (means_none ? "; did you mean 'none'?" : suggestion(text, candidates)));
 }
 
 }  // namespace regard

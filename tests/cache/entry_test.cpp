@@ -28,9 +28,9 @@ TEST_F(EntryOnDisk, WhatIsPublishedIsFound) {
   for (int number = 0; number < 5; ++number) expect_cached(cache, number);
 }
 
-TEST_F(EntryOnDisk, EmptyPartsAreKept) {
+TEST_F(EntryOnDisk, AnEmptyPayloadIsKept) {
   Cache cache = open();
-  const CacheEntry empty{"{}", {}};
+  const CacheEntry empty{"{\"number\":1}", {}};
   cache.publish(key_number(1), empty);
   const std::optional<CacheEntry> found = cache.find(key_number(1));
   ASSERT_TRUE(found);
@@ -48,6 +48,28 @@ TEST_F(EntryOnDisk, AManifestThatIsNoJsonObjectIsAMiss) {
     }
     expect_replaced(cache, 1);
   }
+}
+
+TEST_F(EntryOnDisk, AManifestThatSaysNothingOrTwoThingsIsAMiss) {
+  const std::pair<const char*, const char*> table[] = {
+      {"{}", "its manifest is empty"},
+      {R"({"kernel":"a","kernel":"b"})", "its manifest has 'kernel' twice"},
+      {R"({"a":[{"b":{},"b":1}]})", "its manifest has 'b' twice"},
+  };
+  for (const auto& [manifest, problem] : table) {
+    Cache cache = open();
+    cache.publish(key_number(1), {manifest, {}});
+    for (const auto& list : {cache.list(), cache.verify()}) {
+      ASSERT_EQ(list.size(), 1u);
+      EXPECT_EQ(list[0].problem, problem);
+      EXPECT_EQ(list[0].manifest, "");
+    }
+    expect_replaced(cache, 1);
+  }
+  Cache cache = open();
+  const CacheEntry sound{R"({"a":{"x":1},"b":{"x":1},"c":[{"x":1},{"x":1}]})", {}};
+  cache.publish(key_number(2), sound);
+  EXPECT_TRUE(cache.find(key_number(2)));
 }
 
 TEST_F(EntryOnDisk, ADeepManifestIsAMiss) {

@@ -30,23 +30,24 @@ def change(file, old, new, count=0):
 @pytest.mark.parametrize(
     "file, old, new, sentence",
     [
-        ("sm_90a", r"^wave = .*", "wave = 0", "'wave' is 0, and must be 1 to 128"),
-        ("sm_90a", r"^units = .*", "units = 99999999999", "'units' is 99999999999, and must be 1 to"),
-        ("cpu-avx2", r"^vector_bytes = .*", "vector_bytes = 4294967328", "'vector_bytes' is 4294967328, and must be"),
-        ("cpu-avx2", r"^vector_bytes = .*", "vector_bytes = 48", "'vector_bytes' is 48, and must be a power of two"),
+        ("sm_90a", r"^wave = .*", "wave = 0", "'wave' is 0, but must be between 1 and 128"),
+        ("sm_90a", r"^units = .*", "units = 99999999999", "'units' is 99999999999, but must be between 1 and"),
+        ("cpu-avx2", r"^vector_bytes = .*", "vector_bytes = 4294967328", "'vector_bytes' is 4294967328, but must be"),
+        ("cpu-avx2", r"^vector_bytes = .*", "vector_bytes = 48", "'vector_bytes' is 48, but must be a power of two"),
         (
             "cpu-avx2",
             r"^block_q = .*",
             "block_q = 9000000000000000000",
-            "'block_q' is 9000000000000000000, and must be",
+            "'block_q' is 9000000000000000000, but must be",
         ),
+        ("cpu-avx2", r"^vector_bytes = .*", "vector_bytes = 64", "but must be 16 or 32 with the feature avx2"),
         ("cpu-avx2", r"^block_q = .*", "block_q = -1", "'block_q' must not be negative"),
-        ("cpu-avx2", r"^max_d = .*", "max_d = 0", "'max_d' is 0, and must be 1 to"),
-        ("cpu-avx2", r"^preference = .*", "preference = 4294967306", "'preference' is 4294967306, and must be"),
-        ("cpu-avx2", r"fp16 = 80", "fp16 = -1.0", "'fp16' is -1, and must be 0 to"),
-        ("cpu-avx2", r"fp16 = 80", "fp16 = inf", "'fp16' is inf, and must be 0 to"),
+        ("cpu-avx2", r"^max_d = .*", "max_d = 0", "'max_d' is 0, but must be between 1 and"),
+        ("cpu-avx2", r"^preference = .*", "preference = 4294967306", "'preference' is 4294967306, but must be"),
+        ("cpu-avx2", r"fp16 = 80", "fp16 = -1.0", "'fp16' is -1, but must be between 0 and"),
+        ("cpu-avx2", r"fp16 = 80", "fp16 = inf", "'fp16' is inf, but must be between 0 and"),
         ("sm_90a", r"^gigabytes_per_second = .*", "gigabytes_per_second = nan", "'gigabytes_per_second' is nan"),
-        ("gfx942", r"^wave = .*", "wave = 0", "'wave' is 0, and must be 1 to"),
+        ("gfx942", r"^wave = .*", "wave = 0", "'wave' is 0, but must be between 1 and"),
         ("cpu-avx2", r"\Adoc = ", "doc = ]\n", "targets/cpu-avx2.toml:1: "),
         ("cpu-avx2", r"\A", "a" + ".a" * 100_000 + " = 1\n", "targets/cpu-avx2.toml:1: it has more than 100 dots"),
         ("cpu-avx2", r"\A", "#" * 300_000 + "\n", "targets/cpu-avx2.toml: it is 30"),
@@ -61,11 +62,11 @@ def test_numbers_have_ranges(refused, data, file, old, new, sentence):
 @pytest.mark.parametrize(
     "kernel, number, problem",
     [
-        ("backward", "block_q", BACKWARD),
-        ("backward", "block_k", BACKWARD),
-        ("forward", "block_k", DECODE),
-        ("forward", "block_q", FORWARD),
-        ("decode", "block_k", DECODE),
+        ("cpu_backward", "block_q", BACKWARD),
+        ("cpu_backward", "block_k", BACKWARD),
+        ("cpu_forward", "block_k", DECODE),
+        ("cpu_forward", "block_q", FORWARD),
+        ("cpu_decode", "block_k", DECODE),
     ],
 )
 def test_a_tile_without_a_number_is_refused_with_its_line(regard, data, kernel, number, problem):
@@ -82,6 +83,25 @@ def test_a_tile_without_a_number_is_refused_with_its_line(regard, data, kernel, 
         assert re.search(rf"its tile \(line \d+ of targets/{target}.toml\) does not say {number}", done.out + done.err)
 
 
+@pytest.mark.parametrize(
+    "old, new, problem, sentence",
+    [
+        (
+            r"^block_q = 512",
+            "block_q = 63",
+            FORWARD,
+            "block_q=63 of its tile (line 14 of targets/cpu-avx2.toml) must be",
+        ),
+        (r"^block_k = 192", "block_k = 33", FORWARD, "must be a multiple of 48"),
+        (r"group = 4", "group = 3", DECODE, "must be a power of two from 1 to 8"),
+    ],
+)
+def test_sizes_that_no_kernel_takes_are_refused_before_a_compiler_is_asked(regard, data, old, new, problem, sentence):
+    change(data / "targets" / "cpu-avx2.toml", old, new)
+    done = regard("explain", "--all", problem, "--target=cpu-avx2", REGARD_DATA_DIR=str(data))
+    assert done.code == 0 and sentence in done.out
+
+
 def test_a_gpu_without_waves_is_refused(regard, data):
     change(data / "targets" / "sm_90.toml", r"^wave = .*\n", "")
     done = regard("explain", "--all", "fwd bf16 h=2 s=64 d=64 ", "--target", "sm_90", REGARD_DATA_DIR=str(data))
@@ -96,7 +116,7 @@ def test_a_profile_is_bounded(refused, data):
         text + "lse = [true, false]\nvarlen = [true, false]\nsink = [true, false]\n"
     )
     said = refused("list", "--profile", "flash", REGARD_DATA_DIR=str(data))
-    assert "combinations, and may make 262144" in said
+    assert "combinations, but may make at most 262144" in said
 
 
 def test_what_is_no_file_is_named(refused, data):

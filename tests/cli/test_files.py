@@ -186,6 +186,11 @@ def test_other_dtype(refused, tmp_path):
     numpy.save(tmp_path / "q.npy", numpy.zeros(SHAPE))
     sentence = refused("run", PROBLEM, "--q=q.npy")
     assert "q.npy: it holds float64 [1,16,2,64], but q of this problem is float32 [1,16,2,64]; --convert" in sentence
+    assert sentence.endswith("; --convert rounds it\n")
+    numpy.save(tmp_path / "bits.npy", numpy.zeros((1, 1, 16, 1), dtype="int64"))
+    assert refused("run", PROBLEM, "bits --bits=bits.npy").endswith("; --convert takes it if all values fit\n")
+    numpy.save(tmp_path / "q.npy", numpy.zeros(SHAPE, dtype="int64"))
+    assert "--convert" not in refused("run", PROBLEM, "--q=q.npy")
 
 
 def test_other_shape(refused, tmp_path):

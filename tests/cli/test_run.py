@@ -90,6 +90,14 @@ def test_lengths_are_the_users(regard_json):
     assert "tq=22 tk=47" in report["problem"] and report["check"]["ok"]
 
 
+def test_of_many_lengths_a_few_are_shown(regard):
+    shown = regard("run fwd fp32 varlen b=100000 s=1 d=8 --family=generic --no-check --repeat=0")
+    (line,) = [line for line in shown.out.splitlines() if line.startswith("lengths")]
+    assert line.count("(100000 in all)") == 2 and len(line) < 200, line
+    shown = regard("run fwd fp32 varlen b=3 s=40 d=64 --lengths-q 5,0,17 --lengths-k 6,1,40 --repeat=0")
+    assert "lengths   q 5,0,17   k 6,1,40\n" in shown.out
+
+
 def test_check_and_timing_can_be_left_out(regard_json):
     report = regard_json("run", FORWARD, "--no-check --repeat=0")
     assert report["check"] is None and report["time"] is None

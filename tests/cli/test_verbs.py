@@ -1,8 +1,10 @@
 """Every other verb, its JSON, and what the shell sees of the command."""
 
+import hashlib
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import tempfile
 import time
@@ -31,6 +33,9 @@ def test_words_after_an_option_belong_to_the_problem(regard):
     shown = regard("bench --rounds=1 --target cpu-generic,cpu-avx2 --family generic", FORWARD)
     lines = [json.loads(line) for line in shown.out.splitlines()]
     assert [line["target"] for line in lines] == ["cpu-generic", "cpu-avx2"], shown.err
+    for verb in ("run --repeat=0", "explain"):
+        shown = regard(verb, "--family generic --target=cpu-generic", FORWARD)
+        assert shown.code == 0 and "generic_forward" in shown.out, shown.err
 
 
 def test_bench_compares_families_and_reports_refusals(regard):
@@ -162,6 +167,20 @@ def test_cache_stat_tells_why_kernels_are_not_kept(regard_json, tmp_path):
     off = {"REGARD_CACHE": "off", "REGARD_CACHE_DIR": str(tmp_path / "cache")}
     assert "REGARD_CACHE=off" in state(**off)
     assert regard_json("info", **off)["cache"]["state"] == state(**off)
+
+
+def test_a_long_name_in_the_cache_is_cut_for_people_alone(regard, regard_json, tmp_path):
+    tmp_path.chmod(0o700)
+    key, manifest = b"k" * 32, json.dumps({"kernel": "n" * 50_000}).encode()
+    entry = struct.pack("<8sII32sQQ", b"REGARD\x1a\n", 1, 0, key, len(manifest), 0) + manifest
+    path = tmp_path / f"{key.hex()}.regard"
+    path.write_bytes(entry + hashlib.sha256(entry).digest())
+    path.chmod(0o600)
+    settings = {"REGARD_CACHE_DIR": str(tmp_path)}
+    for verb in ("cache list", "cache verify"):
+        shown = regard(verb, **settings).out
+        assert "nnn... (49600 more bytes)" in shown and len(shown) < 1000, shown
+        assert regard_json(verb, **settings)[0]["manifest"]["kernel"] == "n" * 50_000
 
 
 def test_damaged_entry_makes_verify_fail_and_is_replaced(regard, tmp_path):

@@ -137,13 +137,14 @@ TEST_F(HostCompiler, BothStreamsAndASignalAreReported) {
 TEST_F(HostCompiler, OutputThatIsNoFileOrTooLongIsAFailure) {
   const auto find_output = std::string("while [ \"$1\" != -o ]; do shift; done\n");
   for (const auto& [make, words] : std::vector<std::pair<std::string, std::string>>{
-           {"mkfifo \"$2\"", "of its output: it is not a file, exit code 0"},
-           {"mkdir \"$2\"", "of its output: it is not a file, exit code 0"},
-           {"ln -s /dev/zero \"$2\"", "of its output: it is a link, exit code 0"},
-           {"ln -s /nonexistent \"$2\"", "of its output: it is a link, exit code 0"},
-           {"truncate -s 3G \"$2\"", "of its output: it is larger than 67108864 bytes, exit code 0"},
-           {": > \"$2\"", "no output, exit code 0"},
-           {":", "no output, exit code 0"}}) {
+           {"mkfifo \"$2\"", "exit code 0, but its output is of no use: it is not a file"},
+           {"mkdir \"$2\"", "exit code 0, but its output is of no use: it is not a file"},
+           {"ln -s /dev/zero \"$2\"", "exit code 0, but its output is of no use: it is a link"},
+           {"ln -s /nonexistent \"$2\"", "exit code 0, but its output is of no use: it is a link"},
+           {"truncate -s 3G \"$2\"",
+            "exit code 0, but its output is of no use: it is larger than 67108864 bytes"},
+           {": > \"$2\"", "exit code 0, but no output"},
+           {":", "exit code 0, but no output"}}) {
     const auto start = std::chrono::steady_clock::now();
     const Result<Compiled> failed = compiler(fake("odd", find_output + make))->compile(request(answer));
     ASSERT_FALSE(failed) << make;
@@ -156,7 +157,7 @@ TEST_F(HostCompiler, OutputThatIsNoFileOrTooLongIsAFailure) {
 TEST_F(HostCompiler, SuccessWithoutOutputIsAFailure) {
   const Result<Compiled> failed = compiler(fake("lazy", "exit 0"))->compile(request(answer));
   ASSERT_FALSE(failed);
-  EXPECT_THAT(failed.error().message, HasSubstr("no output, exit code 0"));
+  EXPECT_THAT(failed.error().message, HasSubstr("exit code 0, but no output"));
 }
 
 TEST_F(HostCompiler, AHangingCompileIsKilledWithItsChildren) {

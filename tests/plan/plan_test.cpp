@@ -549,6 +549,17 @@ TEST(Plan, GridsThatLeave64BitsAreRefused) {
   }
 }
 
+TEST(Plan, BackwardWithoutRowsHasNoWorkspaceAndNoBlocks) {
+  for (const char* shape : {"h=1000000000", "b=1000000000 hq=8 hk=2", "b=5 h=1000000 varlen"}) {
+    const std::string text = "bwd fp32 " + std::string(shape) + " sq=0 sk=0 d=64";
+    const Result<Plan> result = plan(problem(text), target("cpu-avx2"), {.family = "backward"});
+    ASSERT_TRUE(result) << result.error().message;
+    const std::int64_t scratch = result->workspace.bytes[static_cast<std::size_t>(Part::scratch)];
+    EXPECT_LE(result->workspace.total, scratch + 64) << text;
+    for (const Stage& stage : result->stages) EXPECT_EQ(stage.grid, 0) << text;
+  }
+}
+
 TEST(Plan, WithoutKeysNoBlockRoundsAnImageOfTheBiasGradient) {
   for (const char* bias : {"11", "1h", "b1", "bh"}) {
     const std::string text = "bwd bf16 b=2 h=2 sq=64 sk=0 d=64 dbias bias=" + std::string(bias);

@@ -154,13 +154,18 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
       {"vector_bytes = 32", "gflops = { fp32 = \"fast\" }", "targets/mine.toml:6: 'fp32' must be a number"},
       {"vector_bytes = 32", "vector_bytes 32", "targets/mine.toml:6:"},
       {"vector_bytes = 32", "vector_bytes = 4294967328",
-       "targets/mine.toml:6: 'vector_bytes' is 4294967328, and must be 16 to 256"},
+       "targets/mine.toml:6: 'vector_bytes' is 4294967328, but must be between 16 and 256"},
       {"vector_bytes = 32", "vector_bytes = 24",
-       "targets/mine.toml:6: 'vector_bytes' is 24, and must be a power"},
-      {"vector_bytes = 32", "wave = 0", "targets/mine.toml:6: 'wave' is 0, and must be 1 to 128"},
+       "targets/mine.toml:6: 'vector_bytes' is 24, but must be a power"},
+      {"vector_bytes = 32", "vector_bytes = 64",
+       "targets/mine.toml:6: 'vector_bytes' is 64, but must be 16 or 32 with the feature avx2"},
+      {"[\"avx2\"]\nvector_bytes = 32", "[\"avx512\"]",
+       "targets/mine.toml:1: 'vector_bytes' is 16, but must be 64 with the feature avx512"},
+      {"vector_bytes = 32", "wave = 0", "targets/mine.toml:6: 'wave' is 0, but must be between 1 and 128"},
       {"preference = 1", "preference = 1001",
-       "targets/mine.toml:3: 'preference' is 1001, and must be -1000 to 1000"},
-      {"block_q = 64", "block_q = 16385", "targets/mine.toml:13: 'block_q' is 16385, and must be 0 to 16384"},
+       "targets/mine.toml:3: 'preference' is 1001, but must be between -1000 and 1000"},
+      {"block_q = 64", "block_q = 16385",
+       "targets/mine.toml:13: 'block_q' is 16385, but must be between 0 and 16384"},
   };
   for (const Case& c : cases) {
     std::string text(good);

@@ -142,7 +142,21 @@ TEST(ProblemText, RefusesInOneSentence) {
       {"fwd softcap=1e999", "softcap=1e999 is not a finite number"},
       {"fwd scale=0.1x", "scale=0.1x is not a finite number"},
       {"fwd mask=window", "mask=window:L,R[,top_left][,sink=N]"},
-      {"fwd mask=window_top_left", "needs its numbers"},
+      {"fwd mask=window", "'mask=window' needs two numbers"},
+      {"fwd mask=window_top_left", "'mask=window_top_left' needs two numbers"},
+      {"fwd mask=window=3,0", "unknown mask 'window=3,0'; did you mean 'window:3,0'?"},
+      {"fwd mask=full", "unknown mask 'full'; did you mean 'none'?"},
+      {"fwd mask=off", "unknown mask 'off'; did you mean 'none'?"},
+      {"fwd mask=is_causal", "unknown mask 'is_causal'; did you mean 'causal'?"},
+      {"fwd bias=False", "unknown bias 'False'; did you mean 'none'?"},
+      {"fwd table=0", "unknown table '0'; one of: vllm, sglang"},
+      {"fwd layout=nhd", "unknown layout 'nhd'; did you mean 'bshd'?"},
+      {"fwd out=float64", "unknown out 'float64'; one of: fp32, bf16, fp16, fp8, fp8_e5m2"},
+      {"fwd float64", "unknown word 'float64'; the types are fp32, bf16, fp16, fp8 and fp8_e5m2"},
+      {"fwd fp64", "unknown word 'fp64'; the types are"},
+      {"fwd seed=3", "unknown word 'seed=3'; a seed is an argument of the call and no part of the problem"},
+      {"fwd Seed:3", "regard run takes it as --seed"},
+      {"fwd threads=2", "the number of threads is an option of the call"},
       {"fwd mask=window:1", "needs two numbers"},
       {"fwd mask=window:a,0", "window left=a is not a whole number"},
       {"fwd mask=window:1,0,topleft", "'topleft' in 'mask=window:1,0,topleft' is not understood"},
@@ -202,8 +216,18 @@ TEST(ProblemText, KnowsWhatOtherLibrariesCallIt) {
       {"batch=3", "'b=3'?"},
       {"batch-size=3", "'b=3'?"},
       {"window", "'mask=window:128,0', in Python window=(128, 0)?"},
-      {"window=3,0", "'mask=window:3,0', in Python"},
-      {"window:3,0", "'mask=window:3,0', in Python"},
+      {"window=3,0", "'mask=window:3,0', in Python window=(3, 0)?"},
+      {"window:3,0", "'mask=window:3,0', in Python window=(3, 0)?"},
+      {"window:3", "'mask=window:3,0', in Python window=(3, 0)?"},
+      {"window=-1,2,top_left", "'mask=window:-1,2,top_left'?"},
+      {"mqa", "'hk=1'?"},
+      {"gqa", "'hk=4'?"},
+      {"no_mask", "'mask=none', which is the default?"},
+      {"non_causal", "'mask=none', which is the default?"},
+      {"causal=0", "'mask=none', which is the default?"},
+      {"is_causal=False", "'mask=none', which is the default?"},
+      {"is_causal=None", "'mask=none', which is the default?"},
+      {"has_alibi=false", "'bias=none', which is the default?"},
       {"window_size=(3,0)", "'mask=window:3,0', in Python"},
       {"sliding_window=128", "'mask=window:128,0', in Python"},
       {"heads", "'h=16'?"},
@@ -257,7 +281,8 @@ TEST(ProblemText, EveryOtherNameLeadsToAWord) {
 
 TEST(ProblemText, WhatIsDeniedIsNotSuggested) {
   EXPECT_THAT(refusal("fwd is_causal=False"), Not(HasSubstr("causal=True")));
-  EXPECT_THAT(refusal("fwd return_lse=0"), Not(HasSubstr("did you mean 'lse'")));
+  EXPECT_THAT(refusal("fwd return_lse=0"), HasSubstr("; leave it out, as 'lse' is off unless it is written"));
+  EXPECT_THAT(refusal("fwd non_causal=0"), Not(HasSubstr("did you mean 'mask=none'")));
 }
 
 TEST(ProblemText, WordsOfOtherRecordsAreNotSuggested) {

@@ -184,7 +184,7 @@ CASES = {
     "another library's pair": (
         lambda: regard.attention(GOOD, GOOD, GOOD, window_size=(3, 0)),
         ValueError,
-        ["window_size", "'mask=window:3,0'", "window=(128, 0)"],
+        ["window_size", "'mask=window:3,0'", "window=(3, 0)"],
     ),
     "another library's object": (
         lambda: regard.attention(GOOD, GOOD, GOOD, score_mod=lambda score: score),
@@ -322,6 +322,11 @@ CASES = {
     "list for target": (lambda: regard.attention(GOOD, GOOD, GOOD, target=["x"]), TypeError, ["target", "list"]),
     "number for family": (lambda: regard.plan("fwd fp32 d=8 s=8", family=3), TypeError, ["family", "int"]),
     "text for threads": (lambda: regard.attention(GOOD, GOOD, GOOD, threads="2"), TypeError, ["threads", "str"]),
+    "a float for threads": (
+        lambda: regard.attention(GOOD, GOOD, GOOD, threads=2.0),
+        TypeError,
+        ["threads is of type float; it must be an int"],
+    ),
     "too many threads": (lambda: regard.attention(GOOD, GOOD, GOOD, threads=2**40), ValueError, ["threads", "2^31"]),
     "number for layout": (lambda: regard.attention(GOOD, GOOD, GOOD, layout=3), ValueError, ["layout", "3"]),
     "number for dtype": (lambda: regard.attention(GOOD, GOOD, GOOD, dtype=3), ValueError, ["3"]),

@@ -5,6 +5,7 @@
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/long_sum_layout.h"
 #include "plan/cost.h"
+#include "plan/kernels/cpu_tile_sizes.h"
 #include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
 #include "plan/stage.h"
@@ -112,6 +113,11 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
   return std::max(computing, seconds_to_read(plan, false)) / busy_workers(plan, stage, 1);
 }
 
+std::span<const Rule> own_rules() {
+  static constexpr Rule list[] = {{"backward_tile_sizes", backward_tile_sizes}};
+  return list;
+}
+
 constexpr std::string_view numbers[] = {"block_q", "block_k"};
 
 }  // namespace
@@ -138,8 +144,10 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   need(plan.workspace, Part::grad_q_sum, grad_q_bytes);
   need(plan.workspace, Part::grad_q_earlier,
        most_keys_of_row(p) > part_of_grad_q(block_k) ? grad_q_bytes : 0);
+  // The only block of a head without keys stores its dQ; without queries, too, there is nothing to store.
+  const bool has_rows = query_tokens(p) > 0 || key_tokens(p) > 0;
   need(plan.workspace, Part::progress,
-       product({p.b, p.hk, plan.query_parts, plan.key_blocks, progress_bytes}));
+       has_rows ? product({p.b, p.hk, plan.query_parts, plan.key_blocks, progress_bytes}) : 0);
   const std::int64_t partial_rows = plan.parts_apart ? product({plan.query_parts, p.hk, key_tokens(p)}) : 0;
   need(plan.workspace, Part::grad_k_partial, product({partial_rows, padded_columns(p.d), 4}));
   need(plan.workspace, Part::grad_v_partial, product({partial_rows, padded_columns(p.dv), 4}));
@@ -152,7 +160,8 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   const std::int64_t rows = product({p.b, p.hq, chunks});
   // Without keys there is no image, and no block to round it.
   const std::int64_t image_rows = image_bytes > 0 ? product({image_heads, chunks}) : 0;
-  const std::int64_t grid = product({heads, plan.parts_apart ? plan.query_parts : 1, plan.splits});
+  const std::int64_t grid =
+      has_rows ? product({heads, plan.parts_apart ? plan.query_parts : 1, plan.splits}) : 0;
   // A block that goes through all parts adds them up in its scratch; behind them lie what is kept of long
   // ones.
   const bool through_all = plan.query_parts > 1 && !plan.parts_apart;
@@ -166,8 +175,11 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
 }
 
 const Kernel cpu_backward_delta{.name = "cpu_backward_delta", .depends_on = types_only};
-const Kernel cpu_backward{
-    .name = "cpu_backward", .depends_on = inner_loop, .numbers = numbers, .seconds = seconds};
+const Kernel cpu_backward{.name = "cpu_backward",
+                          .depends_on = inner_loop,
+                          .numbers = numbers,
+                          .rules = own_rules,
+                          .seconds = seconds};
 const Kernel cpu_backward_convert{.name = "cpu_backward_convert", .depends_on = types_only};
 
 }  // namespace regard

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/decode_layout.h"
 #include "plan/cost.h"
+#include "plan/kernels/cpu_tile_sizes.h"
 #include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
@@ -51,7 +52,8 @@ Refusal packed_decode_is_invariant(const Question& q) {
 }
 
 std::span<const Rule> own_rules() {
-  static constexpr Rule list[] = {{"few_query_rows", few_query_rows, true},
+  static constexpr Rule list[] = {{"decode_tile_sizes", decode_tile_sizes},
+                                  {"few_query_rows", few_query_rows, true},
                                   {"decode_without_dropout", decode_without_dropout},
                                   {"packed_decode_is_invariant", packed_decode_is_invariant}};
   return list;

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/forward_layout.h"
 #include "plan/cost.h"
+#include "plan/kernels/cpu_tile_sizes.h"
 #include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
@@ -12,9 +13,9 @@
 namespace regard {
 namespace {
 
-/// Query heads whose rows share blocks: those of a K/V head where each has so few rows that they would not fill tiles,
-/// or would all read and pack the same keys. With dropout heads stay apart. With batch_invariant they go together,
-/// however long the longest sequence of the batch is.
+/// Query heads whose rows share blocks: those of a K/V head where each has so few rows that they would not
+/// fill tiles, or would all read and pack the same keys. With dropout heads stay apart. With batch_invariant
+/// they go together, however long the longest sequence of the batch is.
 std::int64_t heads_together(const Problem& p) {
   constexpr std::int64_t many_rows = 512;  // fill their tiles, and blocks of the largest size
   const bool together = p.dropout == 0 && (p.sq < many_rows || p.batch_invariant);
@@ -90,18 +91,20 @@ Refusal split_pays(const Question& q) {
 }
 
 std::span<const Rule> own_rules() {
-  static constexpr Rule list[] = {{"split_pays", split_pays, true}, {"split_is_invariant", split_is_invariant}};
+  static constexpr Rule list[] = {{"forward_tile_sizes", forward_tile_sizes},
+                                  {"split_pays", split_pays, true},
+                                  {"split_is_invariant", split_is_invariant}};
   return list;
 }
 
-/// K and V are packed first, for each block of rows: read, and written; not counted is what parts of the last blocks
-/// pack again. K may be read where it lies; how it lies is not known here.
+/// K and V are packed first, for each block of rows: read, and written; not counted is what parts of the last
+/// blocks pack again. K may be read where it lies; how it lies is not known here.
 Seconds seconds(const Plan& plan, const Stage& stage) {
   const bool together = plan.heads_together > 1;
   const double rows = static_cast<double>(plan.heads_together) * static_cast<double>(plan.problem.sq);
   const double row_blocks = std::ceil(rows / static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));
-  const Seconds computing = seconds_to_compute(plan, ForwardLayout::tile, together,
-                                               flops_per_second(plan, plan.problem.dtype));
+  const Seconds computing =
+      seconds_to_compute(plan, ForwardLayout::tile, together, flops_per_second(plan, plan.problem.dtype));
   return (computing + 2 * row_blocks * seconds_to_read(plan, together)) / busy_workers(plan, stage, 1);
 }
 

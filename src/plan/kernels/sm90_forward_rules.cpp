@@ -23,8 +23,7 @@ Refusal too_large_for(const Question& q, std::string_view what) {
 /// Whether another tile could take the problem.
 bool could_take(const Question& q, const Target::Tile& other) {
   const Target::Tile& tile = *q.candidate.tile;
-  return other.kernel == tile.kernel && q.problem.d <= other.max_d &&
-         q.problem.dv <= other.max_dv &&
+  return other.kernel == tile.kernel && q.problem.d <= other.max_d && q.problem.dv <= other.max_dv &&
          std::find(other.dtypes.begin(), other.dtypes.end(), q.problem.dtype) != other.dtypes.end();
 }
 
@@ -132,6 +131,12 @@ Refusal split_pays(const Question& q) {
   return keys_are_many(q, 4 * value_of(tile, "block_k"));
 }
 
+Refusal warps_have_rows_of_their_own(const Question& q) {
+  const std::int64_t across = value_of(*q.candidate.tile, "warps_across");
+  if (across <= 1) return {};
+  return fmt::format("warps_across={} is for portable_forward alone", across);
+}
+
 Refusal shared_memory_fits(const Question& q) {
   return fits_in_shared_memory(
       q, sm90_layout(q.problem, *q.candidate.tile).total() + Sm90ForwardLayout::static_bytes);
@@ -153,14 +158,15 @@ std::span<const Rule> sm90_forward_rules() {
       {"packs_heads", packs_heads, true},
       {"head_dims_aligned", head_dims_aligned},
       {"launch_fits", launch_fits},
+      {"warps_have_rows_of_their_own", warps_have_rows_of_their_own},
       {"shared_memory_fits", shared_memory_fits},
       {"fragments_divide", fragments_divide},
   };
   return list;
 }
 
-/// How many query heads share a block is compiled in, and whether the keys are split. The kernel also comes with
-/// the heads of a K/V head, up to 16, for few query rows.
+/// How many query heads share a block is compiled in, and whether the keys are split. The kernel also comes
+/// with the heads of a K/V head, up to 16, for few query rows.
 std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey& of_tile) {
   Problem example = q.problem;
   const Question question{example, q.target, q.candidate, q.options};  // of the example as it becomes

@@ -1,0 +1,88 @@
+// What the sizes of a tile have to be. The kernels assert it, and the plan refuses other tiles by the same
+// functions.
+#pragma once
+
+#include "kernels/cpu/backward_scratch.h"
+#include "kernels/cpu/forward_layout.h"
+
+namespace regard {
+
+/// What the sizes depend on beside the tile: the target, and how it multiplies the problem's type
+/// (product.h).
+struct TileMachine {
+  int lanes;  // floats of a vector
+  bool avx512, amx, pairs;
+  int pieces;
+  i64 bytes;  // of an element of Q
+  i64 d, dv;
+  bool words;  // bits or dropout: 32 columns of them are one word
+
+  /// Sums that live in registers: 12 of 16, and 16 of 32 with AVX-512: 24 would fit, but are no faster, leave
+  /// less to what goes on beside a product, and take longer to compile.
+  constexpr int sum_rows() const { return avx512 ? 4 : 6; }
+  constexpr int sum_vectors() const { return avx512 ? 4 : 2; }
+  /// Keys are computed in multiples of this.
+  constexpr int key_step() const { return amx ? 32 : sum_rows(); }
+};
+
+/// The sizes that are right: multiples of `unit`, of at least `least`, that divide `whole` where it is not 0.
+/// Where it is not, it and `unit` are powers of two.
+struct SizeRule {
+  i64 unit = 1, least = 1, whole = 0;
+
+  constexpr bool takes(i64 size) const {
+    return size >= least && size % unit == 0 && (whole == 0 || whole % size == 0);
+  }
+};
+
+struct TileRules {
+  SizeRule block_q, block_k;
+};
+
+constexpr i64 common_multiple(i64 a, i64 b) {
+  i64 multiple = a;
+  while (multiple % b != 0) multiple += a;
+  return multiple;
+}
+
+/// Keys whose scores of `rows` rows take no less memory than so many bytes.
+constexpr i64 keys_of_scores(i64 bytes, i64 rows) {
+  return (bytes + rows * 4 - 1) / (rows * 4);
+}
+
+/// Rows of Q and of O, and pieces of V, are turned in the memory of scores. With AMX, weights and 64 scores
+/// more lie there, too.
+constexpr TileRules forward_rules(const TileMachine& m) {
+  const i64 keys = common_multiple(2 * m.key_step(), 2 * m.lanes), columns = ForwardLayout::padded(m.dv);
+  const i64 of_q = m.pieces == 1 ? m.d : (m.d + 31) / 32 * 32;
+  i64 memory = m.pieces * m.lanes * of_q * m.bytes;
+  if (m.amx && memory < m.lanes * columns * 4) memory = m.lanes * columns * 4;
+  if (m.pieces > 1 && memory < 8 * m.lanes * columns) memory = 8 * m.lanes * columns;
+  i64 least = keys_of_scores(memory, ForwardLayout::tile);
+  if (m.amx && least < 128) least = 128;
+  return {.block_q = {.unit = ForwardLayout::tile},
+          .block_k = {.unit = m.words ? common_multiple(keys, 32) : keys, .least = least}};
+}
+
+/// With AMX a block of queries is two units of it, and rows of dQ and pieces of K are turned in the memory of
+/// scores.
+constexpr TileRules backward_rules(const TileMachine& m) {
+  const i64 queries = m.sum_vectors() * m.lanes, columns = padded_columns(m.d);
+  i64 memory = m.amx ? m.lanes * columns * 4 : 0;
+  if (m.pieces > 1) memory = 8 * m.lanes * columns;
+  const SizeRule block_q = m.amx ? SizeRule{.unit = 64, .whole = 64} : SizeRule{.unit = queries};
+  return {
+      .block_q = block_q,
+      .block_k = {.unit = common_multiple(m.key_step(), 2 * m.lanes), .least = keys_of_scores(memory, 64)}};
+}
+
+/// Query rows of a K/V head that decode takes at once share its vectors. Keys lie in whole vectors, pairs of
+/// them in two, and as many as long_chain are added one after the other.
+constexpr SizeRule decode_group(const TileMachine& m) {
+  return {.whole = m.lanes};
+}
+constexpr SizeRule decode_keys(const TileMachine& m) {
+  return {.unit = (m.pairs ? 2 : 1) * m.lanes, .whole = long_chain};
+}
+
+}  // namespace regard
