@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <mutex>
-#include <thread>
 
 #include "base/digest.h"
+#include "base/lanes.h"
 #include "compile/compiler_identity.h"
 #include "compile/process.h"
 #include "compile/quick_options.h"
@@ -45,11 +44,13 @@ struct Job {
   std::string stamp_text;  ///< digest of what the object was made from
 };
 
-Result<Job> make_job(const KernelKey& key, const Order& order, const std::string& compiler_identity) {
-  const Result<Rendered> rendered = render(key);
+Result<Job> make_job(const std::string& kernel, const Order& order, const std::string& compiler_identity) {
+  const Result<KernelKey> key = parse_kernel_key(kernel);
+  if (!key) return tl::unexpected(key.error());
+  const Result<Rendered> rendered = render(*key);
   if (!rendered) return tl::unexpected(rendered.error());
   const fs::path stem = fs::path(order.folder) / rendered->symbol;
-  Job job{print(key), rendered->symbol, {order.compiler}, stem.string() + ".o", stem.string() + ".stamp", {}};
+  Job job{kernel, rendered->symbol, {order.compiler}, stem.string() + ".o", stem.string() + ".stamp", {}};
   const std::string source = stem.string() + ".cpp";
   job.command.insert(job.command.end(), rendered->options.begin(), rendered->options.end());
   const auto quick = quick_options(compiler_identity);
@@ -100,8 +101,8 @@ Result<std::vector<std::string>> build(const Order& order) {
   const std::string compiler_identity =
       identify_compiler(order.compiler, nullptr).value_or(CompilerAnswer{}).identity;
   std::vector<Job> jobs;
-  for (const KernelKey& key : order.kernels) {
-    Result<Job> job = make_job(key, order, compiler_identity);
+  for (const std::string& kernel : order.kernels) {
+    Result<Job> job = make_job(kernel, order, compiler_identity);
     if (!job) return tl::unexpected(job.error());
     jobs.push_back(std::move(*job));
   }
@@ -109,22 +110,15 @@ Result<std::vector<std::string>> build(const Order& order) {
   jobs.erase(std::unique(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.key == b.key; }),
              jobs.end());
 
-  std::atomic<std::size_t> next{0}, done{0};
   std::mutex mutex;
+  std::size_t done = 0;
   std::string failures;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < jobs.size(); i = next++) {
-      const Status status = compile(jobs[i]);
-      const std::lock_guard lock(mutex);
-      if (!status) failures += fmt::format("{}\n{}\n", jobs[i].key, status.error().message);
-      if (++done % 20 == 0 || done == jobs.size())
-        std::fprintf(stderr, "kernels %zu/%zu\n", done.load(), jobs.size());
-    }
-  };
-  {
-    std::vector<std::jthread> workers;
-    for (int i = 0; i < order.jobs; ++i) workers.emplace_back(work);
-  }
+  share_out(jobs.size(), static_cast<std::size_t>(std::max(order.jobs, 1)), [&](std::size_t i) {
+    const Status status = compile(jobs[i]);
+    const std::lock_guard lock(mutex);
+    if (!status) failures += fmt::format("{}\n{}\n", jobs[i].key, status.error().message);
+    if (++done % 20 == 0 || done == jobs.size()) std::fprintf(stderr, "kernels %zu/%zu\n", done, jobs.size());
+  });
   if (!failures.empty()) return fail(ErrorKind::no_kernel, failures);
 
   if (Status status = write_file(fs::path(order.folder) / "built_in_table.cpp", table(jobs)); !status) {

@@ -6,14 +6,13 @@
 #include <vector>
 
 #include "base/result.h"
-#include "plan/kernel_key.h"
 
 namespace regard::build {
 
 struct Order {
-  std::vector<KernelKey> kernels;
-  std::string compiler;  ///< absolute path
-  std::string folder;    ///< everything is written below it, nothing elsewhere
+  std::vector<std::string> kernels;  ///< their texts
+  std::string compiler;              ///< absolute path
+  std::string folder;                ///< everything is written below it, nothing elsewhere
   int jobs = 1;
 };
 

@@ -2,12 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <system_error>
-#include <thread>
 
+#include "base/lanes.h"
+#include "build/wanted.h"
 #include "cli/failure.h"
 #include "cli/json_text.h"
 #include "cli/progress.h"
@@ -19,30 +18,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Evenly spread over a sorted list.
-std::vector<std::string> sample_of(const std::vector<std::string>& kernels, std::size_t size) {
-  if (size == 0 || kernels.size() <= size) return kernels;
-  std::vector<std::string> sample;
-  for (std::size_t i = 0; i < size; ++i) sample.push_back(kernels[i * kernels.size() / size]);
-  return sample;
-}
-
 std::vector<std::string> wanted_kernels(const Request& request) {
-  std::vector<std::string> wanted;
-  for (const std::string& target : request.targets) {
-    std::set<std::string> kernels;  // profiles share many
-    for (const std::string& profile : request.profiles) {
-      for (const Json& row : Json::parse(regard::list(target, profile))) kernels.insert(cell(row, "kernel"));
-    }
-    if (kernels.empty()) {
-      throw error(REGARD_REFUSED, fmt::format("target {} has no kernels of profile {}", target,
-                                              fmt::join(request.profiles, ", ")));
-    }
-    for (std::string& kernel : sample_of({kernels.begin(), kernels.end()}, request.sample)) {
-      wanted.push_back(std::move(kernel));
-    }
-  }
-  return wanted;
+  const auto list = [](const std::string& target, const std::string& profile) {
+    std::vector<std::string> kernels;
+    for (const Json& row : Json::parse(regard::list(target, profile))) kernels.push_back(cell(row, "kernel"));
+    return Result<std::vector<std::string>>(std::move(kernels));
+  };
+  Result<std::vector<std::string>> wanted =
+      build::kernels_of({request.targets, request.profiles, request.sample}, list);
+  if (!wanted) throw error(static_cast<regard_status>(wanted.error().kind), wanted.error().message);
+  return std::move(*wanted);
 }
 
 /// What makes a GPU kernel slower than its author meant; empty when nothing does.
@@ -78,20 +63,10 @@ std::size_t jobs_of(const Request& request) {
 std::vector<Json> prepare_all(const std::vector<std::string>& kernels, std::size_t jobs) {
   std::vector<Json> rows(kernels.size());
   Progress progress(kernels.size(), "kernels");
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i; (i = next++) < kernels.size();) {
-      rows[i] = prepare(kernels[i]);
-      progress.step();
-    }
-  };
-  std::vector<std::jthread> threads;
-  try {
-    for (std::size_t i = 1; i < std::min(jobs, kernels.size()); ++i) threads.emplace_back(work);
-  } catch (const std::system_error&) {  // no more of them: those that there are do the work
-  }
-  work();
-  threads.clear();  // waits for them
+  share_out(kernels.size(), jobs, [&](std::size_t i) {
+    rows[i] = prepare(kernels[i]);
+    progress.step();
+  });
   return rows;
 }
 

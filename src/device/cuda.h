@@ -14,7 +14,7 @@ extern const gpu::Backend backend;
 const Result<std::vector<Device>>& devices();
 Result<const Device*> current_device();
 Status runs_on(const Device&, std::string_view target);
-Result<bool> enter(const Device&);
+Status enter(const Device&, bool& must_leave);
 void leave();
 
 Status check_binary(std::span<const std::byte> binary, const std::string& symbol);

@@ -118,15 +118,15 @@ Status runs_on(const Device& device, std::string_view target) {
 }
 
 /// Its primary context, unless that is the current one.
-Result<bool> enter(const Device& device) {
+Status enter(const Device& device, bool& must_leave) {
   const Result<Context> context = context_of(device);
   if (!context) return tl::unexpected(context.error());
   Context current = nullptr;
   driver()->current_context(&current);
-  if (current == *context) return false;
-  if (Status status = check(driver()->push_context(*context), "use a device"); !status)
-    return tl::unexpected(status.error());
-  return true;
+  if (current == *context) return {};
+  Status status = check(driver()->push_context(*context), "use a device");
+  must_leave = status.has_value();
+  return status;
 }
 
 void leave() {

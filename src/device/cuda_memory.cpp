@@ -54,6 +54,7 @@ bool is_capturing(Stream stream) {
 
 bool number_of(Stream stream, std::uint64_t& number) {
   unsigned long long found = 0;
+  if (is_capturing(stream)) return false;
   if (driver()->stream_number(stream, &found) != success) return false;
   number = found;
   return true;

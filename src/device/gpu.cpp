@@ -43,16 +43,10 @@ Status runs_on(const Device& device, std::string_view target) {
   return device.backend->runs_on(device, target);
 }
 
-Use::Use(const Device& device) : backend_(*device.backend) {
-  const Result<bool> entered = backend_.enter(device);
-  if (entered)
-    entered_ = *entered;
-  else
-    status_ = tl::unexpected(entered.error());
-}
+Use::Use(const Device& device) : backend_(*device.backend), status_(backend_.enter(device, must_leave_)) {}
 
 Use::~Use() {
-  if (entered_) backend_.leave();
+  if (must_leave_) backend_.leave();
 }
 
 const Device* device_holding(const void* memory) {

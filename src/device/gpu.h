@@ -60,7 +60,7 @@ class Use {
 
  private:
   const Backend& backend_;
-  bool entered_ = false;
+  bool must_leave_ = false;
   Status status_;
 };
 
@@ -75,11 +75,12 @@ Status check_binary(const Backend&, std::span<const std::byte> binary, const std
 /// A compiled kernel. Its code is loaded into a device when it is first wanted there, and stays.
 class Kernel {
  public:
-  Kernel(std::vector<std::byte> binary, std::string symbol);
+  Kernel(const Backend&, std::vector<std::byte> binary, std::string symbol);
   ~Kernel();
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
 
+  const Backend& backend() const { return backend_; }
   /// Loads it where it is not yet. The device must be in use.
   Result<Function> load(const Device&) const;
   /// The same for a launch: while `stream` records a graph nothing may be loaded, and the error names
@@ -87,6 +88,7 @@ class Kernel {
   Result<Function> function(const Device&, Stream) const;
 
  private:
+  const Backend& backend_;
   std::vector<std::byte> binary_;
   std::string symbol_;
   mutable std::mutex mutex_;
@@ -107,11 +109,12 @@ Status launch(const Device&, Function, const Launch&, Stream, std::span<void* co
 /// Until all work in the stream is done.
 Status wait(const Device&, Stream);
 
-/// A 32-bit counter that is 0 when the next launch in this stream begins, for kernels that leave it at 0: one
-/// of the stream's own where it has one; else `spare`, which is cleared in the stream. While a stream records
-/// a graph it is `spare`, as the graph may be launched in another one, beside the stream's own work. The
-/// device must be in use.
-Result<std::uint32_t*> counter_at_zero(const Device&, Stream, std::uint32_t* spare);
+/// A 32-bit counter that is 0 when the next launch in this stream begins, for kernels that leave it at 0.
+/// None (null) while the stream records a graph, which may be launched in another one, beside the stream's
+/// own work; nor for streams beyond the first thousand or so. The device must be in use.
+std::uint32_t* counter_at_zero(const Device&, Stream);
+/// Sets any counter to 0 in the stream's order. The device must be in use.
+Status clear(const Device&, std::uint32_t* counter, Stream);
 
 // ---- memory
 

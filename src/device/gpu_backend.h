@@ -17,7 +17,7 @@ struct Backend {
   Result<const Device*> (*current_device)();
   Status (*runs_on)(const Device&, std::string_view target);
   /// Says whether `leave` must follow: not where the device was current before.
-  Result<bool> (*enter)(const Device&);
+  Status (*enter)(const Device&, bool& must_leave);
   void (*leave)();
 
   Status (*check_binary)(std::span<const std::byte> binary, const std::string& symbol);
@@ -27,7 +27,7 @@ struct Backend {
   Status (*wait)(Stream);
   /// Also where the driver does not say.
   bool (*is_capturing)(Stream);
-  /// One that no other stream of the process ever has.
+  /// One that no other stream of the process ever has; false while it is capturing, too.
   bool (*number_of)(Stream, std::uint64_t& number);
 
   Result<const Device*> (*device_of)(const void* memory, const char* name);

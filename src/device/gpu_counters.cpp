@@ -58,14 +58,6 @@ std::atomic<const Counters*>& counters_of(const Device& device) {
   return (*device.backend->counters)[static_cast<std::size_t>(device.ordinal)];
 }
 
-/// Null where it has none.
-std::uint32_t* counter_of_stream(const Device& device, Stream stream) {
-  const Counters* const counters = counters_of(device).load(std::memory_order_acquire);
-  if (counters == nullptr || device.backend->is_capturing(stream)) return nullptr;
-  std::uint64_t number = 0;
-  return device.backend->number_of(stream, number) ? counters->of(number, stream) : nullptr;
-}
-
 }  // namespace
 
 void reserve_counters(const Device& device) {
@@ -78,10 +70,15 @@ void reserve_counters(const Device& device) {
   if (&publish(place, std::move(fresh)) != own) (void)device.backend->release(*memory);
 }
 
-Result<std::uint32_t*> counter_at_zero(const Device& device, Stream stream, std::uint32_t* spare) {
-  if (std::uint32_t* const own = counter_of_stream(device, stream)) return own;
-  if (Status status = device.backend->clear(spare, stream); !status) return tl::unexpected(status.error());
-  return spare;
+std::uint32_t* counter_at_zero(const Device& device, Stream stream) {
+  const Counters* const counters = counters_of(device).load(std::memory_order_acquire);
+  std::uint64_t number = 0;
+  if (counters == nullptr || !device.backend->number_of(stream, number)) return nullptr;
+  return counters->of(number, stream);
+}
+
+Status clear(const Device& device, std::uint32_t* counter, Stream stream) {
+  return device.backend->clear(counter, stream);
 }
 
 }  // namespace regard::gpu

@@ -11,8 +11,8 @@ Status check_binary(const Backend& backend, std::span<const std::byte> binary, c
   return backend.check_binary(binary, symbol);
 }
 
-Kernel::Kernel(std::vector<std::byte> binary, std::string symbol)
-    : binary_(std::move(binary)), symbol_(std::move(symbol)) {}
+Kernel::Kernel(const Backend& backend, std::vector<std::byte> binary, std::string symbol)
+    : backend_(backend), binary_(std::move(binary)), symbol_(std::move(symbol)) {}
 
 /// Kernels live as long as the process (engine/resolve.cpp), and the driver may be gone at its end.
 Kernel::~Kernel() = default;
@@ -22,7 +22,7 @@ Result<Function> Kernel::load(const Device& device) const {
   if (const Function known = place.load(std::memory_order_acquire)) return known;
   const std::lock_guard lock(mutex_);
   if (const Function known = place.load(std::memory_order_relaxed)) return known;
-  const Result<Function> loaded = device.backend->load(device, binary_, symbol_);
+  const Result<Function> loaded = backend_.load(device, binary_, symbol_);
   if (!loaded) return loaded;
   reserve_counters(device);  // what launches may need and cannot allocate
   place.store(*loaded, std::memory_order_release);
@@ -33,7 +33,7 @@ Result<Function> Kernel::function(const Device& device, Stream stream) const {
   if (const Function known =
           functions_[static_cast<std::size_t>(device.ordinal)].load(std::memory_order_acquire))
     return known;
-  if (device.backend->is_capturing(stream)) {
+  if (backend_.is_capturing(stream)) {
     return refused(fmt::format(
         "kernel '{}' is not on device {} yet, and nothing can be loaded while a stream is captured; "
         "call regard_plan_prepare (prepare() in Python), or run the call once, before the capture",

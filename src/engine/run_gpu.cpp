@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "engine/bind.h"
-#include "engine/machine.h"
 #include "engine/tensor_maps.h"
 #include "plan/kernel.h"
 #include "problem/tensors.h"
@@ -17,15 +16,13 @@ namespace regard {
 namespace {
 
 /// Every tensor of a call lies on the device of Q; one without elements, anywhere.
-Result<const gpu::Device*> device_of(const Target& target, const regard_arguments& given,
+Result<const gpu::Device*> device_of(const gpu::Backend& backend, const regard_arguments& given,
                                      const TensorSpecs& specs, const void* workspace) {
-  const Result<const gpu::Backend*> backend = backend_of(target);
-  if (!backend) return tl::unexpected(backend.error());
-  Result<const gpu::Device*> device = gpu::device_of(**backend, given.tensor[REGARD_Q].data, "q");
+  Result<const gpu::Device*> device = gpu::device_of(backend, given.tensor[REGARD_Q].data, "q");
   if (!device) return device;
   const auto same = [&](const void* memory, const char* name) -> Status {
     if (gpu::seen_on(**device, memory)) return {};
-    const Result<const gpu::Device*> other = gpu::device_of(**backend, memory, name);
+    const Result<const gpu::Device*> other = gpu::device_of(backend, memory, name);
     if (!other) return tl::unexpected(other.error());
     if (*other == *device) return {};
     return invalid(fmt::format("{} is on CUDA device {} and q on device {}; all tensors of a call lie on one",
@@ -44,10 +41,11 @@ Result<const gpu::Device*> device_of(const Target& target, const regard_argument
 /// The kernel counts from 0 in a counter of the stream's own; where there is none, in the workspace, which
 /// may hold anything.
 Status start_count(const gpu::Device& device, gpu::Stream stream, Arguments& arguments) {
-  const Result<u32*> counter = gpu::counter_at_zero(device, stream, arguments.counter);
-  if (!counter) return tl::unexpected(counter.error());
-  arguments.counter = *counter;
-  return {};
+  if (u32* const own = gpu::counter_at_zero(device, stream)) {
+    arguments.counter = own;
+    return {};
+  }
+  return gpu::clear(device, arguments.counter, stream);
 }
 
 constexpr std::size_t most_stages = 3;
@@ -115,7 +113,8 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
     if (Status status = boxes_of(*(*ready)->plan, arguments, boxes); !status) return status;
   }
   const Plan& plan = *(*ready)->plan;
-  const Result<const gpu::Device*> device = device_of(*plan.target, given, prepared.specs(), workspace);
+  const gpu::Backend& backend = (*ready)->kernels.front()->code.gpu->backend();
+  const Result<const gpu::Device*> device = device_of(backend, given, prepared.specs(), workspace);
   if (!device) return tl::unexpected(device.error());
   const gpu::Use use(**device);
   if (!use.status()) return use.status();

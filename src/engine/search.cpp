@@ -86,7 +86,7 @@ Result<Code> load(const Target& target, const std::vector<std::byte>& binary, co
     if (!backend) return tl::unexpected(backend.error());
     if (Status status = gpu::check_binary(**backend, binary, symbol); !status)
       return tl::unexpected(status.error());
-    return Code{nullptr, nullptr, std::make_shared<const gpu::Kernel>(binary, symbol)};
+    return Code{nullptr, nullptr, std::make_shared<const gpu::Kernel>(**backend, binary, symbol)};
   }
   const Result<std::shared_ptr<cpu::Module>> module = cpu::load(binary, symbol);
   if (!module) return tl::unexpected(module.error());

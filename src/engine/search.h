@@ -11,9 +11,9 @@
 
 #include "base/digest.h"
 #include "base/settings.h"
+#include "compile/render.h"
 #include "compile/toolchain.h"
 #include "engine/resolve.h"
-#include "compile/render.h"
 
 namespace regard {
 

@@ -350,6 +350,12 @@ TEST(CApi, MemoryOfTheHostIsAllocatedCopiedAndFreed) {
   EXPECT_EQ(regard_memory_copy(nullptr, text, 1), REGARD_INVALID);
 }
 
+TEST(CApi, AGpuThatNothingDrivesHasNoMemory) {
+  void* memory = nullptr;
+  EXPECT_EQ(regard_memory_allocate("gfx942", 100, &memory), REGARD_REFUSED);
+  EXPECT_THAT(message(), HasSubstr("target gfx942 cannot be run by this build of Regard"));
+}
+
 TEST(CApi, UnknownTargetNamesTheNearest) {
   const Problem problem("fwd bf16 h=1 s=64 d=64");
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "compile/toolchain.h"
 #include "compile/render.h"
+#include "compile/toolchain.h"
 
 namespace regard {
 

@@ -10,9 +10,9 @@
 #include <map>
 
 #include "compile/host_compiler.h"
+#include "compile/host_options.h"
 #include "compile/process.h"
 #include "compile/toolchain.h"
-#include "compile/host_options.h"
 #include "support/temporary_folder.h"
 
 extern char** environ;  // NOLINT: POSIX

@@ -20,10 +20,10 @@
 
 #include "base/machine.h"
 #include "base/settings.h"
+#include "compile/host_options.h"
 #include "compile/job_gate.h"
 #include "compile/process.h"
 #include "compile/quick_options.h"
-#include "compile/host_options.h"
 #include "support/scarce_memory.h"
 #include "support/temporary_folder.h"
 

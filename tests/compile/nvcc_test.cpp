@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "compile/test_nvrtc.h"
 #include "compile/render.h"
+#include "compile/test_nvrtc.h"
 #include "support/temporary_folder.h"
 
 namespace regard {

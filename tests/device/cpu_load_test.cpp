@@ -16,9 +16,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "compile/host_options.h"
 #include "compile/toolchain.h"
 #include "device/cpu.h"
-#include "compile/host_options.h"
 #include "kernels/arguments.h"
 #include "support/temporary_folder.h"
 

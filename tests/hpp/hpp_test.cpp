@@ -158,6 +158,7 @@ TEST(Hpp, ForwardAndBackwardAreRight) {
       .set(REGARD_GRAD_V, regard::fp32(grad_v.data(), {b, s, hk, d}));
   const regard::Problem backward("bwd " + shape);
   regard::Plan plan(backward, {.threads = 2});
+  EXPECT_FALSE(plan.on_gpu());
   plan.prepare();
   const regard::Workspace workspace(plan);
   expect_error(REGARD_INVALID, "workspace",

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "compile/toolchain.h"
-#include "device/cpu.h"
 #include "compile/constants.h"
 #include "compile/host_options.h"
+#include "compile/toolchain.h"
+#include "device/cpu.h"
 #include "kernels/support.h"
 
 namespace regard::test {
