@@ -26,19 +26,20 @@ void check_readable(nb::handle value, const char* name) {
 }
 
 void refuse_flaw(const ArrayView& view, const char* name) {
-  const std::string said(name);
+  const auto refuse = [name](const std::string& why) { raise(REGARD_INVALID, name + why); };
   if (view.flaw == Flaw::requires_gradient)
-    raise(REGARD_INVALID, said + " requires a gradient, which this call would not record: pass " + name +
-                              ".detach() and call regard.attention_backward for gradients");
+    refuse(" requires a gradient, which this call would not record: pass " + std::string(name) +
+           ".detach() and call regard.attention_backward for gradients");
   if (view.flaw == Flaw::tangent)
-    raise(REGARD_INVALID,
-          said + " has a tangent of forward-mode differentiation, which this call would lose: pass " +
-              "torch.autograd.forward_ad.unpack_dual(" + name + ").primal");
+    refuse(
+        " has a tangent of forward-mode differentiation, which this call would lose: pass "
+        "torch.autograd.forward_ad.unpack_dual(" +
+        std::string(name) + ").primal");
   if (view.flaw == Flaw::no_memory || (is_nowhere(view.data) && !is_empty(view)))
-    raise(REGARD_INVALID,
-          said + " has shape " + shape_of(view) +
-              " and its memory does not cover all of it: its storage was freed or cut, or it is an array " +
-              "without data, such as a fake or meta one; pass one that holds its elements");
+    refuse(
+        " has shape " + shape_of(view) +
+        " and its memory does not cover all of it: its storage was freed or cut, or it is an array without "
+        "data, such as a fake or meta one; pass one that holds its elements");
 }
 
 void refuse_traced(std::initializer_list<nb::handle> dicts) {
