@@ -1,5 +1,5 @@
-// Calls with PyTorch's tensors that are like earlier ones: found by what their tensors and options are, and
-// run without writing the problem's text again.
+// Calls with PyTorch's tensors that are like earlier ones (given.h): run without writing the problem's text
+// again.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "given.h"
 #include "plan.h"
 #include "regard/regard.h"
 
@@ -16,17 +17,13 @@ namespace regard::python {
 
 class Calls {
  public:
-  /// Whether a call with such a Q is ever remembered.
-  static bool takes(nb::handle q);
-
   /// Makes a call that is like one remembered: outputs that are not given are made. None where there is none,
   /// and for whatever is unusual (other arrays, tensors that require a gradient).
-  nb::object again(const std::string& pass, const nb::dict& inputs, const nb::dict& options);
+  nb::object again(const Asked& asked) const;
 
   /// `outputs`, in the order of the results: name, shape, and dtype, None: that of Q; `zeros`: those that are
   /// made start as zeros.
-  void remember(const std::string& pass, const nb::dict& inputs, const nb::dict& options, nb::object plan,
-                const nb::list& outputs, bool zeros);
+  void remember(const Asked& asked, nb::object plan, const nb::list& outputs, bool zeros);
 
  private:
   struct Output {
@@ -39,6 +36,9 @@ class Calls {
     std::vector<Output> outputs;
     bool zeros;
   };
+  static nb::object run(const Known& known, const Given& given);
+  static nb::object memory_for(const Output& output, const Given& given, bool zeros);
+
   // Shared with calls that run, as another thread may forget it meanwhile.
   std::unordered_map<std::string, std::shared_ptr<const Known>> known_;
 };

@@ -14,10 +14,11 @@
 #include "base/printable.h"
 #include "calls.h"
 #include "compiler.h"
+#include "dlpack.h"
 #include "plan.h"
 #include "problem.h"
+#include "refusals.h"
 #include "status.h"
-#include "tensors.h"
 #include "values.h"
 
 namespace nb = nanobind;

@@ -3,80 +3,15 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include "binding.h"
 #include "compiler.h"
 #include "status.h"
+#include "stream.h"
 #include "unlocked.h"
 #include "values.h"
 #include "workspace.h"
 
 namespace regard::python {
-namespace {
-
-// A number, an object that has one (torch.cuda.Stream, or the protocol __cuda_stream__), or None: PyTorch's
-// current stream for its tensors, else CUDA's default one.
-void* stream_of(nb::handle stream, nb::handle q) {
-  nb::object given = nb::borrow(stream);
-  if (given.is_none()) {
-    if (!is_torch(q)) return nullptr;
-    if (const auto view = view_of_torch(q)) {
-      if (const std::optional<void*> current = torch_stream(view->device_number)) return *current;
-    }
-    const nb::object torch = nb::module_::import_("torch"), device = q.attr("device");
-    // torch.cuda.current_stream makes an object of its number, for ten times the time.
-    if (nb::hasattr(torch.attr("_C"), "_cuda_getCurrentRawStream"))
-      given = torch.attr("_C").attr("_cuda_getCurrentRawStream")(device.attr("index"));
-    else
-      given = torch.attr("cuda").attr("current_stream")(device);
-  }
-  if (nb::hasattr(given, "cuda_stream")) given = given.attr("cuda_stream");
-  if (nb::hasattr(given, "__cuda_stream__"))
-    given = nb::borrow(nb::cast<nb::tuple>(given.attr("__cuda_stream__")())[1]);
-  check_readable(given, "stream");
-  std::uintptr_t address = 0;
-  if (PyBool_Check(given.ptr()) != 0 || !nb::try_cast(given, address)) {
-    raise(REGARD_INVALID,
-          "stream is " +
-              (PyLong_Check(given.ptr()) != 0 ? nb::cast<std::string>(nb::repr(given)) : type_of(given)) +
-              "; it must be the address of a CUDA stream, or an object that has cuda_stream");
-  }
-  return reinterpret_cast<void*>(address);
-}
-
-void bind(Binding& binding, nb::handle seed, nb::handle offset, const nb::dict& tensors) {
-  refuse_traced(tensors);
-  binding.bind(tensors);
-  // Arrays look like an index too, but have a length, which NumPy's numbers have not.
-  const bool number = PyIndex_Check(seed.ptr()) != 0 && !nb::hasattr(seed, "__len__");
-  if (!number && !seed.is_none()) {
-    nb::dict array;
-    array["seed"] = seed;
-    binding.bind(array);
-  }
-  binding.arguments().offset = unsigned_of(offset, "offset");
-  if (number) binding.arguments().seed = unsigned_of(seed, "seed");
-}
-
-void wait_for(const void* memory, void* stream) {
-  regard_status status;
-  {
-    const Unlocked unlocked;
-    status = regard_memory_wait(memory, stream);
-  }
-  check(status);
-}
-
-/// Returns when what is under way on these arrays in other streams than `queue` is done; false: nothing was.
-bool wait_for_others(const std::vector<Binding::Busy>& arrays, void* queue) {
-  bool waited = false;
-  for (const Binding::Busy& array : arrays) {
-    if (is_same_stream(array.stream, queue)) continue;
-    wait_for(array.data, array.stream);
-    waited = true;
-  }
-  return waited;
-}
-
-}  // namespace
 
 PlanOptions::PlanOptions(nb::handle target, nb::handle family, nb::handle threads)
     : target(optional_text_of(target, "target")),
@@ -111,7 +46,8 @@ void Plan::prepare() {
 void Plan::run(nb::handle seed, nb::handle offset, nb::handle workspace, nb::handle stream,
                const nb::kwargs& tensors) const {
   Binding binding(nb::cast<const Problem&>(problem_), gpu_ ? Place::gpu : Place::host);
-  bind(binding, seed, offset, tensors);
+  binding.bind(tensors);
+  binding.draw(seed, offset);
   nb::handle q = PyDict_GetItemString(tensors.ptr(), "q");
   if (!q.is_valid()) q = Py_None;
   if (gpu_) binding.use(workspace);
@@ -228,7 +164,8 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
       "check",
       [](const Problem& problem, nb::handle seed, nb::handle offset, const nb::dict& tensors) {
         Binding binding(problem);
-        bind(binding, seed, offset, tensors);
+        binding.bind(tensors);
+        binding.draw(seed, offset);
         for (const Binding::Busy& array : binding.busy()) wait_for(array.data, array.stream);
         return text_from(
             [&](char** report) { return regard_check(problem.handle(), &binding.arguments(), report); });

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "dtypes.h"
+#include "refusals.h"
 #include "status.h"
 #include "values.h"
 

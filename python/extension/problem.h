@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "regard/regard.h"
-#include "tensors.h"
+#include "roles.h"
 
 namespace regard::python {
+
+namespace nb = nanobind;
 
 /// What a problem expects of one tensor, axes in the order that the problem's layout names.
 struct TensorSpec {

@@ -1,7 +1,7 @@
 #include "values.h"
 
+#include "refusals.h"
 #include "status.h"
-#include "tensors.h"
 
 namespace regard::python {
 namespace {

@@ -2,8 +2,10 @@
 
 #include <string>
 
+#include "cuda_array.h"
+#include "dlpack.h"
 #include "status.h"
-#include "tensors.h"
+#include "torch_tensor.h"
 
 namespace regard::python {
 namespace {

@@ -67,6 +67,7 @@ TEST_F(Maintenance, GcRemovesBadEntriesAndLitterOfTheDead) {
   write(folder_ + "/" + key_number(3).hex() + ".lock", "process 77");
   write(folder_ + "/notes.txt", "not ours");
   EXPECT_EQ(cache.stat().litter, 3);
+  EXPECT_EQ(cache.list().size(), 2u);  // no litter among them
   const CacheStat left = cache.gc();
   EXPECT_EQ(left.entries, 1);
   EXPECT_EQ(left.litter, 1);

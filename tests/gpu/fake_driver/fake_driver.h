@@ -18,6 +18,7 @@ struct FakeDriver {
   std::atomic<int> loads[devices]{};        ///< modules loaded
   std::atomic<int> launches{0}, pushed{0}, popped{0}, encoded{0}, fills{0};
   std::atomic<int> asked{0};         ///< where memory lies
+  std::atomic<int> held{0};          ///< allocations that were not given back yet
   int capturing = 0;                 ///< what cuStreamIsCapturing says
   int launch_code = 0;               ///< what a launch gives
   int fill_code = 0;                 ///< what clearing memory gives

@@ -44,12 +44,14 @@ Code allocate(Address* memory, std::size_t bytes) {
   *memory = reinterpret_cast<Address>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
   const std::lock_guard lock(mutex);
   blocks[*memory] = {bytes, device_of(contexts.back())};
+  ++state.held;
   return success;
 }
 
 Code release(Address memory) {
   const std::lock_guard lock(mutex);
   if (blocks.erase(memory) == 0) return invalid_value;
+  --state.held;
   std::free(reinterpret_cast<void*>(memory));
   return success;
 }

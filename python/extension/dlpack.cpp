@@ -1,0 +1,187 @@
+#include "dlpack.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "cuda_array.h"
+#include "dtypes.h"
+#include "status.h"
+#include "values.h"
+
+namespace regard::python {
+namespace {
+
+/// Raises what the array itself does.
+bool says_gpu(nb::handle array) {
+  if (const std::optional<bool> known = torch_on_gpu(array)) return *known;
+  if (!nb::hasattr(array, "__dlpack_device__")) return is_cuda_array(array);
+  const nb::object pair = array.attr("__dlpack_device__")();
+  const nb::object device = nb::steal(PyNumber_Long(nb::object(pair[0]).ptr()));
+  if (!device.is_valid()) throw nb::python_error();
+  return PyLong_AsLong(device.ptr()) == nb::device::cuda::value;
+}
+
+/// The producer's own reason: "BufferError: ...", without a line's end or a stop.
+std::string reason_of(const nb::python_error& error) {
+  std::string reason = nb::cast<std::string>(nb::str(error.type().attr("__name__"))) + ": " +
+                       nb::cast<std::string>(nb::str(error.value()));
+  reason.resize(std::min(reason.find('\n'), reason.size()));
+  while (reason.ends_with('.') || reason.ends_with(' ')) reason.pop_back();
+  return reason;
+}
+
+// nanobind says only that an import failed; the producer's own reason is worth more.
+[[noreturn]] void refuse_array(nb::handle array, const char* name) {
+  if (!nb::ndarray_check(array))
+    raise_type(std::string(name) + " must be a NumPy array, another DLPack array or one that has " +
+               "__cuda_array_interface__, but is " + type_of(array));
+  const std::string told =
+      std::string(name) + " is an array " + type_of(array) + " whose memory cannot be taken through DLPack";
+  try {
+    const nb::object source = exportable(array);
+    if (nb::hasattr(source, "__dlpack__")) source.attr("__dlpack__")();
+  } catch (nb::python_error& error) {
+    raise_from(error, REGARD_INVALID, told + " (" + reason_of(error) + ")");
+  }
+  raise(REGARD_INVALID, told +
+                            ": its dtype or byte order has no counterpart; pass fp32, bf16, fp16 or fp8 in "
+                            "native byte order");
+}
+
+/// One with a version tells what is read-only; one without costs less. Older producers know none, and some
+/// can only lend a buffer.
+nb::object capsule_of(nb::handle array, bool written) {
+  const nb::object give = array.attr("__dlpack__");
+  for (const bool versioned : {written, !written}) {
+    try {
+      return versioned ? give(nb::arg("max_version") = nb::make_tuple(1, 0)) : give();
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_BufferError)) throw;
+    }
+  }
+  return nb::borrow(array);
+}
+
+template <class Array>
+bool try_import(nb::handle array, Array& result) {
+  return nb::try_cast<Array>(array, result, false);
+}
+
+/// What a capsule holds from version 1 of DLPack on.
+struct Versioned {
+  std::uint32_t major, minor;
+  void *manager, *deleter;
+  std::uint64_t flags;
+  nb::dlpack::dltensor tensor;
+};
+
+/// What nanobind reads without a look at it.
+void check_capsule(nb::handle capsule, const char* name) {
+  const char* const kind = PyCapsule_GetName(capsule.ptr());
+  const std::string_view said = kind != nullptr ? kind : "";
+  const auto refuse = [name](const std::string& what) { raise(REGARD_INVALID, name + (" is " + what)); };
+  if (said.starts_with("used_dltensor"))
+    refuse("a DLPack capsule that was taken before; pass the array, or a new capsule of it");
+  if (!said.starts_with("dltensor")) return;  // of something else, which nanobind refuses
+  const void* const held = PyCapsule_GetPointer(capsule.ptr(), kind);
+  const auto* tensor = static_cast<const nb::dlpack::dltensor*>(held);
+  if (said == "dltensor_versioned") {
+    const auto* versioned = static_cast<const Versioned*>(held);
+    if (versioned->major != 1)
+      refuse("an array by version " + std::to_string(versioned->major) +
+             " of DLPack, and only version 1 is known here");
+    tensor = &versioned->tensor;
+  }
+  if (tensor->ndim > 0 && tensor->shape == nullptr)
+    refuse("an array of " + std::to_string(tensor->ndim) + " dimensions whose DLPack capsule has no shape");
+}
+
+/// The capsule of an array, or itself where it has none to give and the buffer protocol may do.
+nb::object exported(nb::handle array, const char* name, bool written) {
+  nb::object source;
+  try {
+    source = exportable(array);
+    if (nb::hasattr(source, "__dlpack__")) source = capsule_of(source, written);
+  } catch (nb::python_error&) {
+    refuse_array(array, name);
+  }
+  if (PyCapsule_CheckExact(source.ptr()) != 0) check_capsule(source, name);
+  return source;
+}
+
+}  // namespace
+
+bool on_gpu(nb::handle array, const char* name) {
+  try {
+    return says_gpu(array);
+  } catch (nb::python_error&) {
+    refuse_array(array, name);
+  }
+}
+
+nb::object exportable(nb::handle array) {
+  if (says_gpu(array)) return array.attr("__dlpack__")(nb::arg("stream") = -1);
+  if (!nb::hasattr(array, "dtype") || !nb::hasattr(array, "view")) return nb::borrow(array);
+  nb::object type = array.attr("dtype");
+  if (!nb::hasattr(type, "kind") || nb::cast<std::string>(nb::str(type.attr("kind"))) != "V")
+    return nb::borrow(array);
+  const int bytes = nb::cast<int>(type.attr("itemsize"));
+  if (bytes != 1 && bytes != 2) return nb::borrow(array);
+  return array.attr("view")(bytes == 2 ? "uint16" : "uint8");
+}
+
+[[noreturn]] void refuse_to_write(const char* name) {
+  raise(REGARD_INVALID, std::string(name) + " is written to but its array is read-only");
+}
+
+Imported import_array(nb::handle array, const char* name, bool written) {
+  const nb::object source = exported(array, name, written);
+  nb::ndarray<nb::ro> found;
+  nb::ndarray<> writable;
+  if (written && try_import(source, writable))
+    found = nb::ndarray<nb::ro>(writable);
+  else if (!try_import(source, found))
+    refuse_array(array, name);
+  else if (written)
+    refuse_to_write(name);
+  ArrayView view;
+  view.data = const_cast<void*>(static_cast<const void*>(found.data()));
+  view.type = found.dtype();
+  view.device = found.device_type();
+  view.device_number = found.device_id();
+  view.rank = static_cast<int>(found.ndim());
+  if (view.rank < 1 || view.rank > 4)
+    raise(REGARD_INVALID,
+          std::string(name) + " has " + std::to_string(view.rank) + " dimensions; tensors have 1 to 4");
+  for (int axis = 0; axis < view.rank; ++axis) {
+    view.shape[axis] = static_cast<std::int64_t>(found.shape(axis));
+    view.strides[axis] = found.stride(axis);
+  }
+  // A null pointer and an offset would look like memory.
+  if (view.data == reinterpret_cast<void*>(found.byte_offset())) view.data = nullptr;
+  return {view, std::move(found)};
+}
+
+nb::object empty(const std::vector<std::size_t>& shape, std::string_view dtype, bool zeros) {
+  const nb::dlpack::dtype type = dlpack_type(dtype_from_word(dtype));
+  std::size_t bytes = type.bits / 8;
+  bool too_large = false;
+  for (std::size_t extent : shape) too_large |= __builtin_mul_overflow(bytes, extent, &bytes);
+  if (too_large || bytes > PTRDIFF_MAX - 64)
+    raise(REGARD_INVALID, "an array of that shape has 2^63 bytes or more; use smaller sizes");
+  bytes = (bytes + 64) / 64 * 64;
+  void* memory = std::aligned_alloc(64, bytes);
+  if (memory == nullptr)
+    raise(REGARD_NO_MEMORY, "no memory for an array of " + std::to_string(bytes) + " bytes");
+  if (zeros) std::memset(memory, 0, bytes);
+  nb::capsule owner(memory, [](void* pointer) noexcept { std::free(pointer); });
+  nb::ndarray<nb::array_api> array(memory, shape.size(), shape.data(), owner, nullptr, type,
+                                   nb::device::cpu::value);
+  return nb::cast(array);
+}
+
+}  // namespace regard::python

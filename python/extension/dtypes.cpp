@@ -1,0 +1,109 @@
+#include "dtypes.h"
+
+#include <cstdint>
+#include <string>
+
+#include "base/printable.h"
+#include "status.h"
+
+namespace regard::python {
+namespace {
+
+using nb::dlpack::dtype_code;
+
+struct DTypeRow {
+  regard_dtype dtype;
+  const char* word;
+  dtype_code code;
+  int bits;
+};
+constexpr DTypeRow dtypes[] = {
+    {REGARD_FP32, "fp32", dtype_code::Float, 32},
+    {REGARD_BF16, "bf16", dtype_code::Bfloat, 16},
+    {REGARD_FP16, "fp16", dtype_code::Float, 16},
+    {REGARD_FP8, "fp8", static_cast<dtype_code>(10), 8},            // DLPack's float8_e4m3fn
+    {REGARD_FP8_E5M2, "fp8_e5m2", static_cast<dtype_code>(12), 8},  // DLPack's float8_e5m2
+    {REGARD_INT32, "int32", dtype_code::Int, 32},
+    {REGARD_UINT32, "uint32", dtype_code::UInt, 32},
+    {REGARD_UINT8, "uint8", dtype_code::UInt, 8},
+    {REGARD_UINT64, "uint64", dtype_code::UInt, 64},
+};
+
+const DTypeRow& row_of(regard_dtype dtype) {
+  for (const DTypeRow& row : dtypes)
+    if (row.dtype == dtype) return row;
+  return dtypes[0];
+}
+
+std::string describe(nb::dlpack::dtype type) {
+  const char* kind = "type";
+  switch (static_cast<dtype_code>(type.code)) {
+    case dtype_code::Int:
+      kind = "int";
+      break;
+    case dtype_code::UInt:
+      kind = "uint";
+      break;
+    case dtype_code::Float:
+      kind = "float";
+      break;
+    case dtype_code::Bfloat:
+      kind = "bfloat";
+      break;
+    case dtype_code::Complex:
+      kind = "complex";
+      break;
+    case dtype_code::Bool:
+      return "bool";
+    default:
+      kind = "float8 or another type of bits: ";
+      break;
+  }
+  return kind + std::to_string(type.bits) + (type.lanes != 1 ? "x" + std::to_string(type.lanes) : "");
+}
+
+// Integers may stand for a type that the array library lacks: bf16 and fp8 in NumPy, uint32 and uint64
+// elsewhere.
+bool stands_for(nb::dlpack::dtype type, const DTypeRow& expected) {
+  const auto code = static_cast<dtype_code>(type.code);
+  const bool integer = code == dtype_code::Int || code == dtype_code::UInt;
+  const bool byte_flag = code == dtype_code::Bool && expected.dtype == REGARD_UINT8;
+  const bool needs_storage =
+      expected.dtype != REGARD_FP32 && expected.dtype != REGARD_FP16 && expected.dtype != REGARD_INT32;
+  return type.bits == expected.bits && type.lanes == 1 && ((integer && needs_storage) || byte_flag);
+}
+
+}  // namespace
+
+const char* dtype_word(regard_dtype dtype) {
+  return row_of(dtype).word;
+}
+
+regard_dtype dtype_from_word(std::string_view word) {
+  for (const DTypeRow& row : dtypes)
+    if (row.word == word) return row.dtype;
+  raise(REGARD_INVALID, "unknown dtype " + in_quotes(word) + "; dtypes are fp32, bf16, fp16, fp8, fp8_e5m2");
+}
+
+nb::dlpack::dtype dlpack_type(regard_dtype dtype) {
+  const DTypeRow& row = row_of(dtype);
+  return {static_cast<std::uint8_t>(row.code), static_cast<std::uint8_t>(row.bits), 1};
+}
+
+regard_dtype dtype_of(nb::dlpack::dtype type, regard_dtype wanted, regard_role role) {
+  const DTypeRow& expected = row_of(wanted);
+  if (stands_for(type, expected)) return expected.dtype;
+  for (const DTypeRow& row : dtypes)
+    if (static_cast<std::uint8_t>(row.code) == type.code && row.bits == type.bits && type.lanes == 1)
+      return row.dtype;
+  const char* advice = "";
+  const bool boolean = static_cast<dtype_code>(type.code) == dtype_code::Bool;
+  if (boolean && (role == REGARD_BITS || role == REGARD_BIAS))
+    advice = "; of a boolean mask regard.pack_bits(mask) makes what bits= takes";
+  else if (!boolean && expected.dtype == REGARD_INT32)
+    advice = "; convert it first, as PyTorch's x.to(torch.int32) does";
+  raise(REGARD_INVALID, std::string(regard_role_name(role)) + " has dtype " + describe(type) +
+                            " where the problem takes " + expected.word + advice);
+}
+
+}  // namespace regard::python

@@ -1,0 +1,50 @@
+// What a caller gives to a call with PyTorch's tensors, and what makes two such calls alike.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "regard/regard.h"
+#include "torch_tensor.h"
+
+namespace regard::python {
+
+/// A call as it was asked for: the arrays that it needs, what is optional, and the outputs that are wanted.
+struct Asked {
+  const std::string& pass;
+  const nb::dict &inputs, &options, &outputs;
+};
+
+/// The same, read. The views live as long as the arrays.
+struct Given {
+  struct Array {
+    regard_role role;
+    nb::handle object;
+    ArrayView view;
+  };
+
+  /// Of all but addresses, strides, and where and with which random numbers the call runs.
+  std::string key;
+  std::vector<Array> arrays;  // Q is one of them
+  nb::handle stream = Py_None;
+  std::uint64_t seed = 0, offset = 0;
+
+  /// Nothing for whatever is unusual: other arrays, values that no digits or letters describe.
+  static std::optional<Given> read(const Asked& asked);
+
+  const Array* find(regard_role role) const;
+  const Array& q() const { return *find(REGARD_Q); }
+
+ private:
+  bool read(const nb::dict& named);
+  bool read(std::string_view name, nb::handle value);
+};
+
+/// Whether such a Q is usual.
+bool is_usual(nb::handle q);
+
+}  // namespace regard::python

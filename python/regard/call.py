@@ -1,0 +1,61 @@
+"""One call, as it was asked for.
+
+Calls with PyTorch's tensors are remembered by what their tensors and options are (`_core.Calls`): one like an
+earlier one is not read again, and costs less than PyTorch's own attention.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _core
+from .execution import make_outputs, plan_of, run
+from .request import Request, read
+
+_known = _core.Calls()
+
+
+class Call:
+    """Forward's carries its problem, its tensors, and its seed and offset to the call of its gradients."""
+
+    __slots__ = ("_longest", "inputs", "options", "outputs", "pass_")
+
+    def __init__(self, pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: dict[str, Any]) -> None:
+        """outputs: those that are wanted, by name: an array to write to, or True. None of the dicts is changed."""
+        self.pass_, self.inputs, self.options, self.outputs = pass_, inputs, options, outputs
+        self._longest: dict[str, Any] = {}
+
+    def run(self) -> Any:
+        results = _known.again(self.pass_, self.inputs, self.options, self.outputs)
+        return self.run_first() if results is None else results
+
+    def backward(self, grad_o: Any, o: Any, lse: Any, gradients: dict[str, Any]) -> Call:
+        """The call of the gradients; o and lse are the results of this one.
+
+        gradients: those to write to, and grad_bias=True where it is wanted.
+        """
+        inputs = {**self.inputs, "o": o, "lse": lse, "grad_o": grad_o}
+        return Call("bwd", inputs, {**self.options, **self._longest}, gradients)
+
+    def run_first(self) -> Any:
+        request = read(self.pass_, self.inputs, self.options, self.outputs)
+        self._longest = request.longest
+        plan, made = plan_of(request), make_outputs(request)
+        results = run(request, plan, made)
+        # Without sq and sk the problem of packed sequences depends on what their offsets hold.
+        if _known.takes(self.inputs["q"]) and request.longest.keys() <= self.options.keys():
+            self._remember(request, plan, made)
+        return results
+
+    def _remember(self, request: Request, plan: _core.Plan, made: dict[str, Any]) -> None:
+        described = [
+            (name, spec.shape, None if spec.dtype == request.dtype else getattr(made.get(name), "dtype", None))
+            for name, spec in request.outputs.items()
+        ]
+        _known.remember(self.pass_, self.inputs, self.options, self.outputs, plan, described, request.zeros)
+
+
+def run_call(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: dict[str, Any]) -> Any:
+    """The results of a call that nothing comes after: for a known one not even an object is made."""
+    results = _known.again(pass_, inputs, options, outputs)
+    return Call(pass_, inputs, options, outputs).run_first() if results is None else results

@@ -1,0 +1,42 @@
+"""From a request to its results: the plan is remembered or made, what is missing is allocated, the kernels run."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from . import _core
+from .arrays import as_kind, empty_like_kind
+from .request import Request, problem_of
+
+
+def _planned(text: str, target: Any, family: Any, threads: Any) -> _core.Plan:
+    return _core.Plan(problem_of(text), target, family, threads)
+
+
+_remembered = lru_cache(maxsize=1024)(_planned)
+
+
+def plan_of(request: Request) -> _core.Plan:
+    try:
+        return _remembered(request.text, *request.plan_options)
+    except TypeError:  # what has no hash is no option, either: the plan says which
+        return _planned(request.text, *request.plan_options)
+
+
+def make_outputs(request: Request) -> dict[str, Any]:
+    """Memory for the outputs that the caller does not give."""
+    q, given = request.tensors["q"], request.tensors
+    return {
+        name: empty_like_kind(q, request.dtype, spec, request.zeros)
+        for name, spec in request.outputs.items()
+        if name not in given
+    }
+
+
+def run(request: Request, plan: _core.Plan, made: dict[str, Any]) -> Any:
+    """The results, in the order of the outputs; one alone is no tuple."""
+    given = request.tensors
+    plan.run(**request.run_options, **given, **made)
+    results = tuple([as_kind(given["q"], made[name]) if name in made else given[name] for name in request.outputs])
+    return results[0] if len(results) == 1 else results

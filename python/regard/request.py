@@ -1,0 +1,115 @@
+"""What a call asks for: arrays and options become a problem, its tensors and its outputs.
+
+Nothing is planned, allocated or run here (`execution`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy
+
+from . import _core
+from .arrays import dtype_word, on_gpu, shape_of
+from .errors import invalid
+from .shapes import shape_words
+from .words import IMPLIES, mask_word, plain, told
+
+_ROLES = frozenset(_core.roles())
+
+
+class Request(NamedTuple):
+    text: str  # of the problem
+    dtype: str  # of q, as a word of the problem
+    tensors: dict[str, Any]  # by name: inputs, and outputs that are there to be written to
+    outputs: dict[str, _core.TensorSpec]  # all of them, in the order of the results
+    zeros: bool  # outputs made for the call start as zeros: their rows past a logical length are not written
+    longest: dict[str, Any]  # sq and sk of packed sequences
+    plan_options: tuple[Any, Any, Any]  # target, family, threads
+    run_options: dict[str, Any]  # seed, offset, stream
+
+
+class _Stated:
+    """A problem by its text, and the outputs it has."""
+
+    def __init__(self, text: str) -> None:
+        self.problem = _core.Problem(text)
+        self.outputs = {name: spec for name, spec in self.problem.tensors.items() if spec.use == "output"}
+
+
+_stated = lru_cache(maxsize=1024)(_Stated)
+
+
+def problem_of(text: str) -> _core.Problem:
+    return _stated(text).problem
+
+
+def _refuse_gradient_of_broadcast(bias: Any, spec: _core.TensorSpec) -> None:
+    """A gradient is summed over batch and heads, and over nothing else."""
+    shape = shape_of("bias", bias)
+    if len(shape) < 4 or shape[2] == 1 != spec.shape[2]:
+        raise invalid(
+            f"bias has shape {list(shape)} and its gradient a row for each query: pass it expanded to [1|b, 1|hq, sq, "
+            "sk] and sum grad_bias over what was expanded"
+        )
+
+
+def _tensors_among(options: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """Takes the tensors out of the options: those that are arrays, and the words that all of them add."""
+    tensors, implied = {}, set()
+    for name in [name for name in options if name in _ROLES]:
+        value = options.pop(name)
+        if isinstance(value, numpy.bool_):
+            value = bool(value)
+        if value is None or value is False:
+            continue
+        if name in IMPLIES:
+            implied.add(IMPLIES[name](value))
+        if value is not True:
+            tensors[name] = value
+    return tensors, implied
+
+
+def _words_of(options: dict[str, Any]) -> list[str]:
+    words = []
+    for name, option in options.items():
+        value = plain(name, option)
+        if value is True:
+            words.append(name)
+        elif value is not None and value is not False:
+            words.append(f"{name}={value}")
+    return words
+
+
+def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: dict[str, Any]) -> Request:
+    """inputs: q, k, v and what else the pass needs. options: tensors, words of the problem, and how it runs.
+    outputs: those that are wanted: an array to write to, or True.
+    """
+    q, options = inputs["q"], {**options, **outputs}
+    target, family, threads = options.pop("target", None), options.pop("family", None), options.pop("threads", 0)
+    seed, offset, stream = options.pop("seed", 0), options.pop("offset", 0), options.pop("stream", None)
+    if target is None and on_gpu("q", q):
+        target = "cuda"
+    dtype = options.pop("dtype", None)
+    if dtype is None:
+        dtype = dtype_word("q", q)
+    elif not isinstance(dtype, str):
+        raise invalid(f"dtype is {told(dtype)}; it must be text such as 'bf16'")
+
+    given, implied = _tensors_among(options)
+    tensors = {**inputs, **given}
+    mask = mask_word(options)
+    words = [pass_, f"{dtype}", *shape_words(q, inputs["k"], inputs["v"], options, tensors), *sorted(implied)]
+    if mask:
+        words.append(mask)
+    packed = "offsets_q" in tensors
+    longest = {name: options[name] for name in ("sq", "sk")} if packed else {}
+    text = " ".join([*words, *_words_of(options)])
+
+    specs = _stated(text).outputs
+    if "bias" in tensors and "grad_bias" in specs:
+        _refuse_gradient_of_broadcast(tensors["bias"], specs["grad_bias"])
+    zeros = packed or "lengths_q" in tensors or "lengths_k" in tensors
+    run_options = {"seed": seed, "offset": offset, "stream": stream}
+    return Request(text, dtype, tensors, specs, zeros, longest, (target, family, threads), run_options)

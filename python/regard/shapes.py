@@ -1,0 +1,44 @@
+"""The sizes of a problem, as the shapes of its arrays say them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .arrays import longest, shape_of
+from .errors import invalid
+from .words import told
+
+
+def shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:
+    """As words of problem text. Whether all arrays agree with them is checked where the plan runs.
+
+    The longest packed sequences become options where they are none yet.
+    """
+    varlen = "offsets_q" in tensors or "offsets_k" in tensors
+    layout = options.get("layout", "bshd")
+    if not varlen and not (isinstance(layout, str) and layout in ("bshd", "bhsd", "sbhd")):
+        raise invalid(f"layout is {told(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
+    axes = "shd" if varlen else layout
+    shapes = []  # asked once: PyTorch makes a new tuple each time
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        shape = shape_of(name, array)
+        if len(shape) != len(axes):
+            raise invalid(
+                f"{name} has shape {list(shape)}; it must have {len(axes)} dimensions ("
+                + ("[tokens, heads, dim] as offsets_q and offsets_k are given)" if varlen else f"layout {axes})")
+            )
+        shapes.append(shape)
+    of_q, of_k, of_v = shapes
+    s, h, d = axes.index("s"), axes.index("h"), axes.index("d")
+    words = [f"hq={of_q[h]} hk={of_k[h]} d={of_q[d]} dv={of_v[d]}"]
+    if not varlen:
+        return [*words, f"b={of_q[axes.index('b')]} sq={of_q[s]} sk={of_k[s]}"]
+    for name in ("offsets_q", "offsets_k"):
+        if name not in tensors:
+            raise invalid(f"packed sequences need offsets_q and offsets_k; {name} is missing")
+    if "sq" not in options:
+        options["sq"] = longest("offsets_q", tensors["offsets_q"])
+    if "sk" not in options:
+        options["sk"] = longest("offsets_k", tensors["offsets_k"])
+    (offsets,) = shape_of("offsets_q", tensors["offsets_q"], 1, "[b+1]")
+    return [*words, f"varlen b={offsets - 1} tq={of_q[s]} tk={of_k[s]}"]

@@ -1,0 +1,123 @@
+"""Options as words of problem text: what a value says, and which values say nothing that the text has."""
+
+from __future__ import annotations
+
+import json
+import operator
+from functools import lru_cache
+from typing import Any
+
+from . import _core
+from .arrays import first_line, shape_of
+from .errors import RegardError, invalid, wrong_type
+
+
+def _told_type(value: Any) -> str:
+    return f"of type {type(value).__name__}"
+
+
+def told(value: Any) -> str:
+    """A value in a message, on one short line."""
+    said = repr(value) if isinstance(value, (bool, int, float, str, tuple)) else _told_type(value)
+    said = " ".join(said.split())
+    return said if len(said) <= 100 else said[:100] + "..."
+
+
+@lru_cache(maxsize=1)
+def _words() -> dict[str, str]:
+    """What each word of problem text takes, in words of Python."""
+    takes = {"": "True or False", "N": "a whole number", "X": "a number"}
+    rows = [row["word"].partition("=") for row in reversed(json.loads(_core.words()))]
+    return {word: takes.get(value, f"text such as {value.split('|')[:2][-1]!r}") for word, _, value in rows}
+
+
+def _taken(name: str, value: Any) -> str:
+    """What the word of that name takes. A word that is none is refused with the one that was probably meant."""
+    takes = _words().get(name)
+    if takes is None:
+        numbers = isinstance(value, (list, tuple)) and all(isinstance(number, (int, float)) for number in value)
+        _core.Problem(name + ("=" + ",".join(map(str, value)) if numbers else ""))
+    return takes or "a number, text, True or False"
+
+
+def plain(name: str, value: Any, takes: str = "") -> Any:
+    """The value of a word: text, a number or a switch, where it is NumPy's, too. Arrays have no truth value."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    try:
+        _core.check_readable(name, value)
+        if getattr(value, "shape", None) == () and hasattr(value, "item"):
+            return value.item()
+        if hasattr(value, "__index__") and not hasattr(value, "shape"):
+            return operator.index(value)
+        if hasattr(value, "__float__") and not hasattr(value, "shape"):
+            return float(value)
+        takes = takes or _taken(name, value)
+    except RegardError:
+        raise
+    except Exception as error:  # such as a parameter that is not initialised yet
+        raise invalid(f"{name} cannot be read: {first_line(error)}") from error
+    if name == "mask" and (hasattr(value, "shape") or isinstance(value, (list, tuple))):
+        kind = "an array" if hasattr(value, "shape") else _told_type(value)
+        raise invalid(f"mask is {kind} and the option takes text: give a boolean mask as bits=regard.pack_bits(mask)")
+    raise wrong_type(f"{name} is {_told_type(value)}; it must be {takes}")
+
+
+def whole(name: str, value: Any) -> int:
+    number = plain(name, value, "a whole number")
+    if isinstance(number, bool) or not isinstance(number, int):
+        kind = "an int" if isinstance(number, float) else "a whole number"
+        raise wrong_type(f"{name} is {told(number)}; it must be {kind}")
+    return number
+
+
+def bias_word(bias: Any) -> str:
+    shape = shape_of("bias", bias)
+    if not 1 <= len(shape) <= 4:
+        raise invalid(f"bias has shape {list(shape)}; it must be [1|b, 1|hq, 1|sq, sk]")
+    of_batch, of_head = ([1] * (4 - len(shape)) + list(shape))[:2]
+    return "bias=" + ("1" if of_batch == 1 else "b") + ("1" if of_head == 1 else "h")
+
+
+# What the presence of a tensor adds to the problem.
+IMPLIES: dict[str, Any] = {
+    "bias": bias_word,
+    "alibi": lambda slopes: "bias=alibi" if len(shape_of("alibi", slopes)) == 1 else "bias=alibi_b",
+    "sink": lambda _: "sink",
+    "ranges": lambda _: "ranges",
+    "bits": lambda _: "bits",
+    "lse": lambda _: "lse",
+    "dropout_mask": lambda _: "dropout_mask",
+    "grad_bias": lambda _: "dbias",
+    "lengths_q": lambda _: "lengths",
+    "lengths_k": lambda _: "lengths",
+    "k_new": lambda keys: f"snew={shape_of('k_new', keys, 4, '[b, snew, hk, d]')[1]}",
+    "descale_q": lambda factors: "descale=tensor" if len(shape_of("descale_q", factors)) == 1 else "descale=head",
+}
+
+
+def mask_word(options: dict[str, Any]) -> str | None:
+    """mask=..., from `mask` or from `causal`, `window` and `sink_tokens` together."""
+    causal = plain("causal", options.pop("causal", False), "True (bottom-right), 'top_left' or False")
+    window = options.pop("window", None)
+    sink_tokens = options.pop("sink_tokens", None)
+    sink_tokens = 0 if sink_tokens is None else whole("sink_tokens", sink_tokens)
+    if causal is False and window is None and sink_tokens == 0:
+        return None
+    if "mask" in options:
+        raise invalid("mask= says all of it: give either mask or causal, window and sink_tokens")
+    if causal not in (True, False, "top_left"):
+        raise invalid(f"causal is {causal!r}; it must be True (bottom-right), 'top_left' or False")
+    top_left = causal == "top_left"
+    if window is None and sink_tokens == 0:
+        return "mask=causal_top_left" if top_left else "mask=causal"
+    _core.check_readable("window", window)
+    try:
+        left, right = (-1, -1) if window is None else window
+    except Exception:
+        raise invalid(f"window is {told(window)}; it must be a pair (left, right), -1 for unbounded") from None
+    left, right = whole("window's left side", left), whole("window's right side", right)
+    if causal is not False:
+        right = 0
+    word = f"mask=window:{left},{right}" + (",top_left" if top_left else "")
+    return word + (f",sink={sink_tokens}" if sink_tokens else "")
