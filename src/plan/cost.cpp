@@ -75,7 +75,7 @@ double busy_threads(const Plan& plan, const Stage& stage) {
 double products_per_second(const Plan& plan, const Algorithm& algorithm) {
   const double rate = flops_per_second(plan, plan.problem.dtype);
   // With few rows the products wait for loads, and go to vectors whatever matrix unit there is
-  // (bench/recipes.py).
+  // (bench/cpu/recipes.py).
   const bool waits = plan.target->kind == TargetKind::cpu && algorithm.kernel == "decode";
   return waits ? 0.6 * std::min(rate, 2 * flops_per_second(plan, DType::fp32)) : rate;
 }

@@ -30,7 +30,7 @@ Refusal positions_fit(const Question& q) {
 namespace {
 
 /// On a CPU two blocks of the widest tile still take less time than a tile of the forward kernel, and K and V
-/// of the second one lie in the cache: bench/recipes.py.
+/// of the second one lie in the cache: bench/cpu/recipes.py.
 std::int64_t most_decode_rows(const Question& q) {
   if (q.target.kind != TargetKind::cpu) return value_of(*q.candidate.tile, "block_q");
   const std::int64_t group = value_of(*q.candidate.tile, "group");
