@@ -10,7 +10,7 @@ import torch
 
 FLUSHED_BYTES = 256 << 20  # several times the second-level cache
 # A GPU at its limit of power takes so long to find its clock, on a way that depends on what ran before
-# (docs/hopper.md): the same for every contestant, a matrix product of so many rows and columns.
+# (docs/notebook/hopper.md): the same for every contestant, a matrix product of so many rows and columns.
 LOAD_MILLISECONDS, SETTLING_MILLISECONDS = 150, 200
 LOAD_SIZE = 8192
 
