@@ -1,4 +1,4 @@
-"""Tests of the GPU road on a GPU: ./dev gpu-test. Each result is a line in tests/gpu/results/<GPU>-<date>.jsonl."""
+"""Tests of the GPU road on a GPU: ./dev gpu-test. Each test is a line of a log; a whole run leaves a summary, too."""
 
 from __future__ import annotations
 
@@ -9,29 +9,33 @@ import sys
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import here  # noqa: E402
-import machine  # noqa: E402
+from bench.shared import machine, results  # noqa: E402
+
+OUTCOMES = ("passed", "failed", "skipped")
 
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="fewer problems and repeats: about two minutes")
-    parser.addoption("--results", type=Path, help="the file of results; by default by GPU and date")
+    parser.addoption("--log", type=Path, help="the file with a line per test; by default in build/reports/gpu")
+    parser.addoption("--results", type=Path, help="the summary's file; by default of a whole run in tests/gpu/results")
 
 
 class Results:
-    """Writes a line per test, and a table at the end."""
+    """Writes a line per test; at the end prints a table, and writes it as a line per part."""
 
-    def __init__(self, path: Path, origin: dict[str, str]) -> None:
-        self.path, self.origin = path, origin
+    def __init__(self, log: Path, summary: Path | None, origin: dict[str, str]) -> None:
+        self.log, self.summary, self.origin = log, summary, origin
         self.counts: dict[str, Counter[str]] = defaultdict(Counter)
         self.failures: list[str] = []
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("")
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report):
@@ -46,7 +50,7 @@ class Results:
         elif report.skipped:
             line["message"] = str(report.longrepr[2])
         self.counts[line["part"]][report.outcome] += 1
-        with self.path.open("a") as file:
+        with self.log.open("a") as file:
             file.write(json.dumps({**line, **self.origin}) + "\n")
 
     @pytest.hookimpl
@@ -54,11 +58,21 @@ class Results:
         terminalreporter.section("GPU tests")
         for failure in self.failures:
             terminalreporter.write_line(f"FAILED {failure}")
-        words = ("passed", "failed", "skipped")
-        terminalreporter.write_line(f"{'part':16}" + "".join(f"{word:>9}" for word in words))
+        terminalreporter.write_line(f"{'part':16}" + "".join(f"{word:>9}" for word in OUTCOMES))
         for part, counts in self.counts.items():
-            terminalreporter.write_line(f"{part:16}" + "".join(f"{counts[word]:9}" for word in words))
-        terminalreporter.write_line(f"{self.origin['machine']}, commit {self.origin['commit']} -> {self.path}")
+            terminalreporter.write_line(f"{part:16}" + "".join(f"{counts[word]:9}" for word in OUTCOMES))
+        terminalreporter.write_line(f"{self.origin['machine']}, commit {self.origin['commit']} -> {self.log}")
+        if self.summary:
+            self.summary.parent.mkdir(parents=True, exist_ok=True)
+            self.summary.write_text("".join(json.dumps(line) + "\n" for line in self.summarized()))
+            terminalreporter.write_line(f"summary -> {self.summary}")
+
+    def summarized(self) -> list[dict[str, Any]]:
+        """As bench/tables.py reads it."""
+        return [
+            {"series": "checks", "part": part, **{word: counts[word] for word in OUTCOMES}, **self.origin}
+            for part, counts in self.counts.items()
+        ]
 
 
 def pytest_configure(config):
@@ -66,9 +80,11 @@ def pytest_configure(config):
     if not gpus:
         raise pytest.UsageError("these tests need an NVIDIA GPU with its driver, and this machine has none")
     origin = machine.origin(gpus[0]["name"])
-    file = f"{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
-    path = config.getoption("--results") or here.ROOT / "tests/gpu/results" / file
-    config.pluginmanager.register(Results(path.absolute(), origin))
+    file = f"checks-{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
+    log = config.getoption("--log") or here.ROOT / "build/reports/gpu" / file
+    partial = config.getoption("--quick") or config.getoption("keyword") or config.getoption("markexpr")
+    summary = config.getoption("--results") or (None if partial else results.GPU_TESTS / file)
+    config.pluginmanager.register(Results(log.absolute(), summary and summary.absolute(), origin))
 
 
 _pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))

@@ -1,4 +1,4 @@
-"""The examples of README.md run as written, against an installed library."""
+"""The examples of README.md and docs/c.md run as written, against an installed library."""
 
 import os
 import re
@@ -9,12 +9,13 @@ import pytest
 from places import BUILD, ROOT
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-BLOCKS = FENCE.findall((ROOT / "README.md").read_text())
+PAGES = ("README.md", "docs/c.md")
+BLOCKS = [block for page in PAGES for block in FENCE.findall((ROOT / page).read_text())]
 
 
 def blocks(language):
     found = [text for name, text in BLOCKS if name == language]
-    assert found, f"README.md has no {language} example"
+    assert found, f"none of {', '.join(PAGES)} has a {language} example"
     return found
 
 

@@ -8,16 +8,12 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 
-import ceilings  # noqa: E402
-import cost_tables  # noqa: E402
-import goals  # noqa: E402
-import grid_tables  # noqa: E402
-import progress  # noqa: E402
-import table  # noqa: E402
-import timing  # noqa: E402
+from bench import tables  # noqa: E402
+from bench.cpu import ceilings, cost_tables, goals, grid_tables, timing  # noqa: E402
+from bench.shared import progress, results  # noqa: E402
 
 
 def grid_line(cell, ms, peer_ms, product=400.0, **more):
@@ -131,11 +127,10 @@ def test_progress_says_which_cell_it_is_and_how_long_the_rest_takes(monkeypatch,
     assert told.err.splitlines() == ["[1/3] A", "[2/3] B (about 3.0 min left)", "[3/3] C (about 1.5 min left)"]
 
 
-PROGRAMS = {path.stem: path.read_text() for path in BENCH.glob("*.py")}
-DRAWN = ("table", "gpu_plot")  # programs that measure nothing
+PROGRAMS = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "bench").glob("*/*.py")}
 
 
-@pytest.mark.parametrize("name", [name for name, text in PROGRAMS.items() if "__main__" in text and name not in DRAWN])
+@pytest.mark.parametrize("name", [name for name, text in PROGRAMS.items() if "__main__" in text])
 def test_every_benchmark_tells_its_progress(name):
     """By the one way there is: `counted`, or Run.each, which uses it."""
     assert "counted(" in PROGRAMS[name] or "this.each(" in PROGRAMS[name]
@@ -143,7 +138,7 @@ def test_every_benchmark_tells_its_progress(name):
 
 def test_few_rows_have_a_table_and_no_goal():
     lines = [grid_line("decode bf16 d128 s16384 full", 10, 24), grid_line("few16 bf16 d128 s4096 full", 10, 24)]
-    text = "\n".join(grid_tables.against_many_keys(lines, mark=True))
+    text = "\n".join(grid_tables.against_many_keys(lines))
     assert "| bf16, 32/8 heads, d=128, 16384 keys | 10.00 | 24.00 | 2.40 ✗ |" in text
     assert "| bf16, 16 rows of 32/8 heads, d=128, 4096 keys | 10.00 | 24.00 | 2.40 | 1.00 |" in text
 
@@ -163,16 +158,26 @@ def test_tables_go_between_their_markers_and_nowhere_else(tmp_path):
     file = tmp_path / "any.jsonl"
     file.write_text(json.dumps(grid_line("fwd bf16 d128 s2048 full", 10, 24)) + "\n")
     page = "a\n<!-- bench:grid -->\nold\n<!-- /bench:grid -->\nb\n<!-- bench:sweep -->\nkept\n<!-- /bench:sweep -->\n"
-    new = table.spliced(page, [file])
+    new = tables.spliced(page, [file])
     assert "old" not in new and "2.40" in new
     assert new.startswith("a\n<!-- bench:grid -->\n") and new.endswith(page[page.index("<!-- /bench:grid") :])
 
 
-@pytest.mark.parametrize("series", ["cpu", "features", "sweep", "scaling"])
-def test_committed_results_can_be_drawn(series):
-    for file in table.newest(series):
-        names = [name for name in table.TABLES if table.TABLES[name][0] == series]
-        assert names and all(table.render(name, [file]) for name in names)
+def test_pages_and_pictures_are_drawn_from_the_newest_results():
+    """Of what is committed, too: nobody writes figures by hand."""
+    for page, text in tables.drawn([]).items():
+        assert page.read_text() == text, f"./dev bench tables draws {page.relative_to(ROOT)} anew"
+
+
+def test_only_the_newest_result_of_each_machine_and_series_is_kept():
+    for folder in (results.BENCH, results.GPU_TESTS):
+        files = [file.stem[:-11] for file in folder.iterdir()]
+        assert sorted(files) == sorted(set(files))
+
+
+def test_every_series_of_results_that_has_a_table_stands_on_a_page():
+    pages = "".join(page.read_text() for page in tables.drawn([]) if page.suffix == ".md")
+    assert [name for name in tables.TABLES if f"<!-- bench:{name} -->" not in pages] == []
 
 
 def test_a_choice_of_cells_keeps_the_other_lines(tmp_path):
@@ -181,8 +186,8 @@ def test_a_choice_of_cells_keeps_the_other_lines(tmp_path):
     out = tmp_path / "results.jsonl"
 
     def lines_of(*options):
-        command = [sys.executable, str(BENCH / "scaling.py"), "--quick", "--rounds=1", f"--out={out}", *options]
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        command = [sys.executable, "-m", "bench.cpu.scaling", "--quick", "--rounds=1", f"--out={out}", *options]
+        subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
         return [json.loads(line) for line in out.read_text().splitlines()]
 
     first = lines_of("--cells=fwd bf16")

@@ -24,7 +24,7 @@ std::int64_t group_rows(const Problem& p) {
 }
 
 /// Two blocks of the widest tile still take less time than a tile of the forward kernel, and K and V of the
-/// second one lie in the cache: bench/recipes.py.
+/// second one lie in the cache: bench/cpu/recipes.py.
 std::int64_t most_rows(const Question& q) {
   const std::int64_t group = value_of(*q.candidate.tile, "group");
   const bool widest = std::ranges::none_of(q.target.tiles, [group](const Target::Tile& other) {
@@ -60,7 +60,7 @@ std::span<const Rule> own_rules() {
 }
 
 /// It computes while K and V are on their way. With few rows the products wait for loads, and go to vectors
-/// whatever matrix unit there is (bench/recipes.py).
+/// whatever matrix unit there is (bench/cpu/recipes.py).
 Seconds seconds(const Plan& plan, const Stage& stage) {
   const double rate =
       0.6 * std::min(flops_per_second(plan, plan.problem.dtype), 2 * flops_per_second(plan, DType::fp32));

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Cold compiles of the CUDA kernels that profiles name: a sample of them, one process each, one after the other.
+
+    python -m bench.compile.cuda_kernels [--kernels N] [--targets T,..] [--profiles P,..] [--build FOLDER] [--out FILE]
+
+Needs a build with -DREGARD_BENCH=ON and NVRTC (REGARD_NVRTC, or the package nvidia-cuda-nvrtc of this Python), and no
+GPU. Writes a line of JSON per kernel to bench/results/compile-<machine>-<date>.jsonl: wall seconds of the whole call
+(rendering, compiling, storing) and the process's peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from bench.shared import machine, results
+from bench.shared.progress import counted
+
+
+def kernels_of(build: Path, target: str, profiles: list[str]) -> list[str]:
+    found: set[str] = set()
+    for profile in profiles:
+        command = [build / "regard", "list", f"--target={target}", f"--profile={profile}", "--json"]
+        listed = subprocess.run(command, check=True, capture_output=True, text=True)
+        found |= {row["kernel"] for row in json.loads(listed.stdout)}
+    return sorted(found)
+
+
+def spread(items: list[str], count: int) -> list[str]:
+    """So many of them, evenly over the list."""
+    return [items[i * len(items) // count] for i in range(count)] if count < len(items) else items
+
+
+def nvrtc() -> str:
+    """Where NVRTC is. Without it nvcc would be measured, which takes other time and memory."""
+    found = os.environ.get("REGARD_NVRTC") or str(Path(sysconfig.get_path("purelib")) / "nvidia/cu13/lib")
+    if not Path(found).exists():
+        sys.exit(f"NVRTC is not at {found}; set REGARD_NVRTC, or install nvidia-cuda-nvrtc for {sys.executable}")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernels", type=int, default=25, help="of each target")
+    parser.add_argument("--targets", default="sm_90a,sm_80")
+    parser.add_argument("--profiles", default="flash,pytorch,transformer_engine")
+    parser.add_argument("--build", type=Path, default=machine.ROOT / "build/release")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+
+    origin = machine.origin(machine.cpu_model())
+    name = f"compile-{machine.cpu_slug(1)}-{origin['date']}.jsonl"
+    out = options.out or results.BENCH / name
+    lines = []
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"REGARD_CACHE_DIR": cache, "REGARD_NVRTC": nvrtc()}
+        chosen = [
+            (target, kernel)
+            for target in options.targets.split(",")
+            for kernel in spread(kernels_of(options.build, target, options.profiles.split(",")), options.kernels)
+        ]
+        for target, kernel in counted(chosen, lambda pair: pair[1]):
+            command = [options.build / "bench/bench_compile", kernel]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+            if done.returncode != 0:
+                sys.exit(f"{kernel}: {done.stderr.strip()}")
+            measured = json.loads(done.stdout)
+            if measured["prepared"]["tier"] != "compile":
+                sys.exit(f"{kernel} was not compiled: {measured['prepared']['tier']}")
+            figures = {"seconds": measured["seconds"], "peak_bytes": measured["peak_bytes"]}
+            lines.append({"series": "compile", "cell": target, "kernel": kernel} | figures | origin)
+    out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    seconds = [line["seconds"] for line in lines]
+    print(f"{len(lines)} kernels: median {median(seconds):.2f} s, worst {max(seconds):.2f} s; {out}")
+
+
+if __name__ == "__main__":
+    main()
