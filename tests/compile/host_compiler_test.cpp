@@ -115,6 +115,51 @@ TEST_F(HostCompiler, AFailureSaysEverythingAndKeepsTheSource) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), source);
 }
 
+TEST_F(HostCompiler, ASourceThatFailsAgainIsKeptOnce) {
+  const auto kept = [&] { return std::distance(fs::directory_iterator(temporary_), {}); };
+  const auto cxx = compiler(fake("fails", "echo $$ > leftover; exit 1"));
+  std::string first;
+  for (int i = 0; i < 3; ++i) {
+    const Result<Compiled> failed = cxx->compile(request(answer));
+    ASSERT_FALSE(failed);
+    const std::string place = fs::directory_iterator(temporary_)->path();
+    EXPECT_THAT(failed.error().message, HasSubstr("the source is kept in '" + place + "/kernel.cpp'"));
+    EXPECT_EQ(kept(), 1);
+    if (first.empty()) first = place;
+    EXPECT_EQ(place, first);
+  }
+  EXPECT_FALSE(cxx->compile(request("int another;\n")));
+  EXPECT_EQ(kept(), 2);
+}
+
+TEST_F(HostCompiler, ASourceWhosePlaceIsTakenIsKeptElsewhere) {
+  const auto cxx = compiler(fake("fails", "exit 1"));
+  EXPECT_FALSE(cxx->compile(request(answer)));
+  const std::string place = fs::directory_iterator(temporary_)->path();
+  const std::string elsewhere = folder_ + "/elsewhere";
+  fs::rename(place, elsewhere);
+  std::vector<std::function<void()>> takes = {[&] { fs::create_symlink(elsewhere, place); },
+                                              [&] { std::ofstream(place) << "a file"; }};
+  if (geteuid() == 0) {
+    takes.emplace_back([&] {  // somebody else's
+      fs::create_directory(place);
+      std::ofstream(place + "/inside") << "his";
+      ASSERT_EQ(chown(place.c_str(), 12345, 12345), 0);
+    });
+  }
+  for (const auto& take : takes) {
+    take();
+    const Result<Compiled> failed = cxx->compile(request(answer));
+    ASSERT_FALSE(failed);
+    EXPECT_THAT(failed.error().message,
+                HasSubstr("the source is kept in '" + temporary_ + "/regard-failed-"));
+    EXPECT_THAT(failed.error().message, Not(HasSubstr(place)));
+    EXPECT_TRUE(fs::exists(fs::symlink_status(place)) && fs::exists(elsewhere + "/kernel.cpp"));
+    EXPECT_TRUE(!fs::is_directory(fs::symlink_status(place)) || fs::exists(place + "/inside"));
+    fs::remove_all(place);
+  }
+}
+
 TEST_F(HostCompiler, ASourceThatIsGoneIsNotSaidToBeKept) {
   const auto cxx = compiler(fake("cleans", "rm -r \"$PWD\"; exit 1"));
   const Result<Compiled> failed = cxx->compile(request(answer));
