@@ -317,9 +317,11 @@ TEST_F(HostCompiler, WorksWhereTheProgramIgnoresItsChildren) {
   sigaction(SIGCHLD, &ignore, &before);
   const auto cxx = compiler("");
   const Result<Compiled> good = cxx->compile(request(answer));
+  const int as_lifeline = fcntl(leaked, F_DUPFD, 10);
   const Result<Compiled> bad = cxx->compile(request("int broken( {\n"));
   sigaction(SIGCHLD, &before, nullptr);
   EXPECT_TRUE(good);
+  close(as_lifeline);
   EXPECT_FALSE(bad);
 }
 
