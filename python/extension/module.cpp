@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "calls.h"
 #include "compiler.h"
+#include "interrupt.h"
 #include "plan.h"
 #include "problem.h"
 #include "status.h"
@@ -47,6 +48,7 @@ NB_MODULE(_core, module) {
   declare_calls(module);
 
   tell_package_folders();
+  end_compiles_on_interrupt();
   module.attr("VERSION") = regard_version();
 
   module.def("empty", &empty, nb::arg("shape"), nb::arg("dtype"), nb::arg("zeros"),

@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "cli/failure.h"
 #include "cli/fields.h"
+#include "cli/held_signals.h"
 #include "cli/timing.h"
 
 namespace regard::cli {
@@ -63,6 +64,7 @@ bool gives(const std::string& text, std::initializer_list<std::string_view> name
 }
 
 double prepare(Plan& plan) {
+  const HeldSignals held;  // a compiler and its folder go before the command does
   return milliseconds([&] { plan.prepare(); });
 }
 
@@ -100,7 +102,10 @@ Tensors make_tensors(const Problem& problem, const Sequences& sequences,
     if (forward.expected(role).use != REGARD_UNUSED) arguments.set(role, tensors.arguments()[role]);
   }
   const bool on_cpu = where.target.starts_with("cpu");
-  attention(forward, arguments, {on_cpu ? where.target : "", {}, where.threads});
+  const regard::Options forward_where{on_cpu ? where.target : "", {}, where.threads};
+  Plan plan(forward, forward_where);
+  prepare(plan);
+  attention(forward, arguments, forward_where);
   return tensors;
 }
 

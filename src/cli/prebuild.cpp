@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/failure.h"
+#include "cli/held_signals.h"
 #include "cli/json_text.h"
 #include "cli/progress.h"
 #include "cli/text.h"
@@ -76,11 +77,12 @@ std::size_t jobs_of(const Request& request) {
 }
 
 std::vector<Json> prepare_all(const std::vector<std::string>& kernels, std::size_t jobs) {
+  const HeldSignals held;  // compilers and their folders go before the command does
   std::vector<Json> rows(kernels.size());
   Progress progress(kernels.size(), "kernels");
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    for (std::size_t i; (i = next++) < kernels.size();) {
+    for (std::size_t i; !HeldSignals::arrived() && (i = next++) < kernels.size();) {
       rows[i] = prepare(kernels[i]);
       progress.step();
     }

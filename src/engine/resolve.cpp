@@ -11,6 +11,7 @@
 
 #include "base/forever.h"
 #include "base/fork_local.h"
+#include "base/interruption.h"
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -172,7 +173,7 @@ Loaded fetch(const KernelKey& key, const Target& target, Clock::time_point start
 
   if (!toolchain) {
     Loaded found = without_compiling(std::nullopt, "cannot be compiled: " + toolchain.error().message);
-    if (!found && is_scarce(toolchain)) found.error().kind = ErrorKind::no_memory;
+    if (!found && is_scarce(toolchain)) found.error().kind = toolchain.error().kind;
     return found;
   }
   const Digest digest = identity_of(key, *rendered, (*toolchain)->identity());
@@ -228,7 +229,7 @@ Loaded resolve_once(const KernelKey& key) {
 /// What was found, or not, and when to look again for what was not to be had for lack of memory, files or
 /// disk: at the next call, and then ever less often, as a compile that fails takes a while.
 struct Slot {
-  std::mutex mutex;
+  std::timed_mutex mutex;
   std::optional<Loaded> answer;
   int scarce_answers = 0;
   Clock::time_point again;
@@ -239,7 +240,9 @@ struct Slot {
     const Clock::time_point start = Clock::now();
     answer = resolve_once(key);
     constexpr int longest = 100;  // times what looking took
-    if (is_scarce(*answer))
+    if (is_interrupted(*answer))
+      again = start;
+    else if (is_scarce(*answer))
       again = Clock::now() + std::min(scarce_answers++, longest) * (Clock::now() - start);
     return *answer;
   }
@@ -290,7 +293,9 @@ Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
     if (!entry) entry = std::make_shared<Slot>();
     slot = entry;
   }
-  const std::lock_guard lock(slot->mutex);
+  std::unique_lock lock(slot->mutex, std::defer_lock);
+  while (!lock.try_lock_for(std::chrono::milliseconds(50)))
+    if (interrupted()) return interruption();
   return slot->look(key);
 }
 

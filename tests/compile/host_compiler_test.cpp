@@ -18,6 +18,8 @@
 #include <functional>
 #include <thread>
 
+#include "base/handed_over.h"
+#include "base/interruption.h"
 #include "base/machine.h"
 #include "base/settings.h"
 #include "compile/job_gate.h"
@@ -249,6 +251,22 @@ TEST_F(HostCompiler, ALongCompileSaysSoWhenAskedAndElseIsSilentWithoutATerminal)
   EXPECT_EQ(stderr_of("AHangingCompileIsKilledWithItsChildren", "plan", folder_ + "/log"), "");
 }
 
+TEST_F(HostCompiler, AnInterruptedCompileIsKilledAndLeavesNothing) {
+  static std::string mark;
+  mark = folder_ + "/runs";
+  const auto cxx = compiler(fake("hangs", "echo > '" + mark + "'; sleep 60; exit 1"));
+  ask_whether_interrupted([] { return static_cast<int>(fs::exists(mark)); });
+  const auto start = std::chrono::steady_clock::now();
+  const Result<Compiled> ended = cxx->compile(request(answer));
+  const Result<Compiled> next = cxx->compile(request(answer));
+  ask_whether_interrupted(nullptr);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_TRUE(is_interrupted(ended) && is_interrupted(next));
+  EXPECT_TRUE(temporary_is_empty());
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "there is still a child";
+  EXPECT_TRUE(cxx->is_current());
+}
+
 TEST_F(HostCompiler, OfAFloodTheBeginningAndTheEndAreKept) {
   constexpr std::size_t flood = 5'000'000;
   const std::string floods = fake(
@@ -299,9 +317,11 @@ TEST_F(HostCompiler, ACompileServerThatLivesOnIsNotWaitedFor) {
 
 TEST_F(HostCompiler, ChildrenInheritNoFiles) {
   const int leaked = open("/dev/null", O_RDONLY);  // without O_CLOEXEC, as a careless host program would
+  const int as_lifeline = fcntl(leaked, F_DUPFD, 10);
   const auto cxx = compiler(fake("looks", "ls /proc/self/fd >&2; exit 3"));
   const Result<Compiled> failed = cxx->compile(request(answer));
   close(leaked);
+  close(as_lifeline);
   ASSERT_FALSE(failed);
   // 0, 1, 2, the folder that ls has open (3), and the lifeline (10).
 #ifdef REGARD_THREAD_SANITIZER
@@ -318,11 +338,9 @@ TEST_F(HostCompiler, WorksWhereTheProgramIgnoresItsChildren) {
   sigaction(SIGCHLD, &ignore, &before);
   const auto cxx = compiler("");
   const Result<Compiled> good = cxx->compile(request(answer));
-  const int as_lifeline = fcntl(leaked, F_DUPFD, 10);
   const Result<Compiled> bad = cxx->compile(request("int broken( {\n"));
   sigaction(SIGCHLD, &before, nullptr);
   EXPECT_TRUE(good);
-  close(as_lifeline);
   EXPECT_FALSE(bad);
 }
 
@@ -556,6 +574,21 @@ TEST(CompileSlot, WhoWaitsForOneTooLongGoesOn) {
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+TEST(CompileSlot, IsNotWaitedForByWhoIsInterrupted) {
+  EXPECT_TRUE(in_a_process([] {
+    const TemporaryFolder runtime;
+    setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
+    std::vector<std::unique_ptr<CompileSlot>> slots;
+    const std::int64_t asked = settings() ? settings()->compile_jobs : 0;
+    for (int i = compile_jobs(asked, usable_cores(), INT64_MAX); i > 0; --i)
+      slots.push_back(std::make_unique<CompileSlot>(0.001));
+    ask_whether_interrupted([] { return 1; });
+    const auto start = std::chrono::steady_clock::now();
+    const CompileSlot slot(30);
+    return std::chrono::steady_clock::now() - start < std::chrono::seconds(10);
+  }));
 }
 
 // A throw after the place of this process was taken kept it for ever.
