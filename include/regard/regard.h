@@ -36,14 +36,15 @@ extern "C" {
 
 typedef enum regard_status REGARD_IS_INT {
   REGARD_OK = 0,
-  REGARD_INVALID = 1,   /* the input is wrong: text, JSON, a tensor, a setting, a file */
-  REGARD_REFUSED = 2,   /* valid input that nothing here solves; the message says what would */
-  REGARD_NO_KERNEL = 3, /* planned, but no kernel could be had; the message lists where it was searched */
-  REGARD_NO_MEMORY = 4, /* memory, files or processes ran out: the next call may succeed */
-  REGARD_INTERNAL = 5   /* a defect of Regard */
+  REGARD_INVALID = 1,    /* the input is wrong: text, JSON, a tensor, a setting, a file */
+  REGARD_REFUSED = 2,    /* valid input that nothing here solves; the message says what would */
+  REGARD_NO_KERNEL = 3,  /* planned, but no kernel could be had; the message lists where it was searched */
+  REGARD_NO_MEMORY = 4,  /* memory, files or processes ran out: the next call may succeed */
+  REGARD_INTERNAL = 5,   /* a defect of Regard */
+  REGARD_INTERRUPTED = 6 /* as regard_interrupt_if wanted it; the next call begins anew */
 } regard_status;
 
-/* "ok", "invalid", "refused", "no_kernel", "no_memory", "internal". */
+/* "ok", "invalid", "refused", "no_kernel", "no_memory", "internal", "interrupted". */
 REGARD_API const char* regard_status_name(regard_status status);
 /* The sentence of the last failed call on this thread: what was wrong and what would work. Valid until the
  * next failed call on this thread; "" when none failed. Where memory ran out for the sentence itself, it is
@@ -247,6 +248,12 @@ REGARD_API regard_status regard_prepare_kernel(const char* kernel, char** json);
  * (docs/compile.md). The first call in a process counts; NULL is as good as none when count is 0. Python's
  * package of Regard makes it. */
 REGARD_API regard_status regard_package_folders(const char* const* folders, int64_t count);
+/* Calls that compile a kernel, or wait for another thread or process to compile it, ask this function in
+ * their own thread several times a second whether they are to end: from a number other than 0 on, which it
+ * then gives until the call has ended, the compiler is killed, what it left is removed, and the call returns
+ * REGARD_INTERRUPTED. It is for all threads of the process and takes the place of the one before; NULL:
+ * nobody is asked. It calls no function of Regard's. Python's package of Regard sets it, for Ctrl-C. */
+REGARD_API void regard_interrupt_if(int (*asked)(void));
 /* verb: "list", "stat", "verify", "gc", "clean"; result: JSON. */
 REGARD_API regard_status regard_cache(const char* verb, char** json);
 

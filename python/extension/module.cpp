@@ -15,6 +15,7 @@
 #include "calls.h"
 #include "compiler.h"
 #include "dlpack.h"
+#include "interrupt.h"
 #include "plan.h"
 #include "problem.h"
 #include "refusals.h"
@@ -48,6 +49,7 @@ NB_MODULE(_core, module) {
   declare_calls(module);
 
   tell_package_folders();
+  end_compiles_on_interrupt();
   module.attr("VERSION") = regard_version();
 
   module.def("empty", &empty, nb::arg("shape"), nb::arg("dtype"), nb::arg("zeros"),

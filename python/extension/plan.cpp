@@ -35,12 +35,7 @@ nb::str Plan::json() const {
 }
 
 void Plan::prepare() {
-  regard_status status;
-  {
-    const Unlocked unlocked;
-    status = regard_plan_prepare(handle_);
-  }
-  check(status);
+  check(unlocked([&] { return regard_plan_prepare(handle_); }));
 }
 
 void Plan::run(nb::handle seed, nb::handle offset, nb::handle workspace, nb::handle stream,
@@ -63,16 +58,18 @@ void Plan::run(nb::handle seed, nb::handle offset, nb::handle workspace, nb::han
 
 void Plan::launch(const regard_arguments& arguments, nb::handle workspace, nb::handle stream,
                   nb::handle q) const {
-  const Workspace memory(workspace, handle_, gpu_, q);
-  if (!gpu_ && !stream.is_none()) raise(REGARD_INVALID, "a CPU target takes no stream");
-  void* const queue = gpu_ ? stream_of(stream, q) : nullptr;
   regard_status status;
-  {
-    const Unlocked unlocked;
-    status = regard_plan_run(handle_, &arguments, memory.data(), memory.bytes(), queue);
-  }
+  do {  // with a workspace of its own each time, as what Ctrl-C does may run plans too
+    const Workspace memory(workspace, handle_, gpu_, q);
+    if (!gpu_ && !stream.is_none()) raise(REGARD_INVALID, "a CPU target takes no stream");
+    void* const queue = gpu_ ? stream_of(stream, q) : nullptr;
+    {
+      const Unlocked unlocked;
+      status = regard_plan_run(handle_, &arguments, memory.data(), memory.bytes(), queue);
+    }
+    if (status == REGARD_OK && gpu_ && !stream.is_none()) memory.used_in(queue, q);
+  } while (again(status));
   check(status);
-  if (gpu_ && !stream.is_none()) memory.used_in(queue, q);
 }
 
 void declare_plan(nb::module_& module) {

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "interrupt.h"
 #include "regard/regard.h"
 #include "unlocked.h"
 
@@ -31,16 +32,22 @@ inline nb::str take_string(char* text) {
   return result;
 }
 
-/// The text that a call of the C ABI gives; other threads run meanwhile.
+/// Makes a call of the C ABI; other threads run meanwhile, and Ctrl-C ends it where it compiles.
+template <class Call>
+regard_status unlocked(const Call& call) {
+  regard_status status;
+  do {
+    const Unlocked lock;
+    status = call();
+  } while (again(status));
+  return status;
+}
+
+/// The text that such a call gives.
 template <class Call>
 nb::str text_from(const Call& call) {
   char* text = nullptr;
-  regard_status status;
-  {
-    const Unlocked unlocked;
-    status = call(&text);
-  }
-  check(status);
+  check(unlocked([&] { return call(&text); }));
   return take_string(text);
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "abi/handles.h"
+#include "base/interruption.h"
 #include "compile/nvrtc_library.h"
 #include "engine/describe.h"
 
@@ -53,6 +54,10 @@ regard_status regard_package_folders(const char* const* folders, int64_t count) 
     name_package_folders(std::move(names));
     return REGARD_OK;
   });
+}
+
+void regard_interrupt_if(int (*asked)(void)) {
+  ask_whether_interrupted(asked);
 }
 
 regard_status regard_cache(const char* verb, char** json) {

@@ -130,6 +130,8 @@ const char* regard_status_name(regard_status status) {
       return "no_memory";
     case REGARD_INTERNAL:
       return "internal";
+    case REGARD_INTERRUPTED:
+      return "interrupted";
   }
   return "unknown";
 }

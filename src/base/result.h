@@ -11,11 +11,12 @@ namespace regard {
 
 /// What kind of failure it was. The C ABI's `regard_status` has the same values (a test pins them).
 enum class ErrorKind : int {
-  invalid = 1,    ///< the caller's input is wrong: text, JSON, tensor, setting, file
-  refused = 2,    ///< the input is valid, and nothing here solves it; the message says what would
-  no_kernel = 3,  ///< a plan exists, but no kernel could be had: the message lists where it was searched
-  no_memory = 4,  ///< memory, files or processes ran out: the next try may succeed
-  internal = 5,   ///< a defect of Regard
+  invalid = 1,      ///< the caller's input is wrong: text, JSON, tensor, setting, file
+  refused = 2,      ///< the input is valid, and nothing here solves it; the message says what would
+  no_kernel = 3,    ///< a plan exists, but no kernel could be had: the message lists where it was searched
+  no_memory = 4,    ///< memory, files or processes ran out: the next try may succeed
+  internal = 5,     ///< a defect of Regard
+  interrupted = 6,  ///< the caller wanted the call to end before its time
 };
 
 /// Results copy it where nothing may be thrown; without memory for the sentence the copy says just that.
@@ -53,10 +54,16 @@ inline tl::unexpected<Error> refused(std::string message) {
   return fail(ErrorKind::refused, std::move(message));
 }
 
-/// Whether it failed for lack of something that may be there at the next try, so that nobody remembers it.
+template <class T>
+bool is_interrupted(const Result<T>& result) {
+  return !result && result.error().kind == ErrorKind::interrupted;
+}
+
+/// Whether it failed for lack of something that may be there at the next try (time, too, where it was
+/// interrupted), so that nobody remembers it.
 template <class T>
 bool is_scarce(const Result<T>& result) {
-  return !result && result.error().kind == ErrorKind::no_memory;
+  return (!result && result.error().kind == ErrorKind::no_memory) || is_interrupted(result);
 }
 
 }  // namespace regard

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/interruption.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/settings.h"
@@ -126,6 +127,7 @@ Result<CacheEntry> Cache::get(const Digest& key, const std::function<Result<Cach
       // Who had the lock has perhaps made what we want.
       if (std::optional<CacheEntry> entry = find(key)) return {std::move(*entry), true};
       if (!lock->holder().empty()) {
+        if (interrupted()) return {interruption()};
         warn_once(fmt::format("waited {} s for {} to make a kernel; making it here too", lock_seconds_,
                               lock->holder()));
       }

@@ -13,6 +13,7 @@
 #include <span>
 #include <thread>
 
+#include "base/interruption.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/write_file.h"
@@ -89,7 +90,7 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
       case Attempt::busy:
         break;
     }
-    if (waited() >= seconds) {
+    if (waited() >= seconds || interrupted()) {
       holder_ = read_holder(file);
       return;
     }

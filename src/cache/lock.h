@@ -13,8 +13,9 @@ inline constexpr std::string_view lock_suffix = ".lock";
 
 class ProcessLock {
  public:
-  /// Waits at most `seconds`. Without a lock afterwards (the deadline passed, or the folder takes no lock
-  /// files) the caller goes on by itself; `holder()` then names who has it, if anybody does.
+  /// Waits at most `seconds`. Without a lock afterwards (the deadline passed, the call is interrupted, or the
+  /// folder takes no lock files) the caller goes on by itself; `holder()` then names who has it, if anybody
+  /// does.
   ProcessLock(const Directory&, std::string name, double seconds);
   /// Removes the lock file while it is still held, then releases it.
   ~ProcessLock();

@@ -1,4 +1,5 @@
-// What ends the command (Ctrl-C, kill, a closed terminal) waits while a file is being written.
+// What ends the command (Ctrl-C, kill, a closed terminal) waits while a file is being written or a kernel
+// compiled.
 #pragma once
 
 #include <array>

@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "cli/failure.h"
 #include "cli/fields.h"
+#include "cli/held_signals.h"
 #include "cli/timing.h"
 
 namespace regard::cli {
@@ -63,6 +64,7 @@ bool gives(const std::string& text, std::initializer_list<std::string_view> name
 }
 
 double prepare(Plan& plan) {
+  const HeldSignals held;  // a compiler and its folder go before the command does
   return milliseconds([&] { plan.prepare(); });
 }
 
@@ -99,7 +101,10 @@ Tensors make_tensors(const Problem& problem, const Sequences& sequences,
     const auto role = static_cast<regard_role>(i);
     if (forward.expected(role).use != REGARD_UNUSED) arguments.set(role, tensors.arguments()[role]);
   }
-  attention(forward, arguments, {plan.on_gpu() ? "" : where.target, {}, where.threads});
+  const regard::Options forward_where{plan.on_gpu() ? "" : where.target, {}, where.threads};
+  Plan forward_plan(forward, forward_where);
+  prepare(forward_plan);
+  attention(forward, arguments, forward_where);
   return tensors;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/printable.h"
 #include "cli/command_line.h"
+#include "cli/held_signals.h"
 #include "cli/verbs.h"
 #include "regard/regard.hpp"
 
@@ -70,6 +71,7 @@ int main(int count, char** values) {
   // called.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  regard_interrupt_if([] { return static_cast<int>(HeldSignals::arrived()); });
   try {
     return print(answer({values + 1, values + count}));
   } catch (const regard::error& error) {

@@ -8,6 +8,7 @@
 #include "base/lanes.h"
 #include "build/wanted.h"
 #include "cli/failure.h"
+#include "cli/held_signals.h"
 #include "cli/json_text.h"
 #include "cli/progress.h"
 #include "cli/text.h"
@@ -61,9 +62,11 @@ std::size_t jobs_of(const Request& request) {
 }
 
 std::vector<Json> prepare_all(const std::vector<std::string>& kernels, std::size_t jobs) {
+  const HeldSignals held;  // compilers and their folders go before the command does
   std::vector<Json> rows(kernels.size());
   Progress progress(kernels.size(), "kernels");
   share_out(kernels.size(), jobs, [&](std::size_t i) {
+    if (HeldSignals::arrived()) return;
     rows[i] = prepare(kernels[i]);
     progress.step();
   });

@@ -61,7 +61,7 @@ Result<CompilerOutput> run_compiler(const CompileRequest& request, const Compile
     // Nobody has to look into a source that lacked a disk or descriptors only.
     const bool scarce = says_scarce(finished->output);
     const Result<std::string> kept =
-        scarce ? fail(ErrorKind::no_memory, "memory, files or disk ran out") : folder->keep();
+        scarce ? fail(ErrorKind::no_memory, "memory, files or disk ran out") : folder->keep(request.source);
     return fail(scarce ? ErrorKind::no_memory : ErrorKind::no_kernel,
                 fmt::format("compiling {} failed ({}); command, {} in {}: {}; {}; the compiler said:\n{}",
                             request.name, how, kept ? "to be run" : "run", in_quotes(kept.value_or(here)),

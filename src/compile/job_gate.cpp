@@ -14,6 +14,7 @@
 
 #include "base/digest.h"
 #include "base/fork_local.h"
+#include "base/interruption.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/regular_file.h"
@@ -78,7 +79,12 @@ int compile_jobs(std::int64_t asked, int cores, std::int64_t memory_bytes) {
 CompileSlot::CompileSlot(double seconds) {
   Gate& gate = process_gate.get();
   const Clock::time_point start = Clock::now();
-  if (gate.free.try_acquire_for(std::chrono::duration<double>(seconds))) own_.reset(&gate.free);
+  const auto waited = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  const auto at_once =
+      std::min<std::chrono::duration<double>>(longest_wait, std::chrono::duration<double>(seconds));
+  while (!own_ && waited() <= seconds && !interrupted()) {
+    if (gate.free.try_acquire_for(at_once)) own_.reset(&gate.free);
+  }
   folder_ = meeting_folder();
   if (!folder_) return;
   const std::string machine = this_machine();
@@ -90,9 +96,8 @@ CompileSlot::CompileSlot(double seconds) {
       if (!taken) return;  // it is ours, or there are no locks here
     }
     // Those who hold a place for longer than a compile may take have been stopped.
-    const double waited = std::chrono::duration<double>(Clock::now() - start).count();
-    if (waited > seconds) return;
-    if (!told && waited > 1) {
+    if (waited() > seconds || interrupted()) return;
+    if (!told && waited() > 1) {
       told = true;
       tell("compile",
            fmt::format("waiting, as {} compiles at a time already run on this machine", gate.jobs));

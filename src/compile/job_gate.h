@@ -15,7 +15,7 @@ namespace regard {
 int compile_jobs(std::int64_t asked, int cores, std::int64_t memory_bytes);
 
 /// Holds one of this process's compile slots, and one of those that all processes share; waits for both
-/// together at most `seconds`, and goes on without those that it did not get.
+/// together at most `seconds`, or until it is interrupted, and goes on without those that it did not get.
 class CompileSlot {
  public:
   explicit CompileSlot(double seconds);

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "base/interruption.h"
 #include "base/printable.h"
 #include "base/split.h"
 #include "compile/nvrtc_use.h"
@@ -39,6 +40,7 @@ class Program {
   }
   /// Why it was not compiled, when that says nothing of the source.
   const char* refusal() const { return use_.refusal(); }
+  bool was_interrupted() const { return interrupted_ && result_ != 0; }
   std::string error() const { return nvrtc_.nvrtcGetErrorString(result_); }
   std::string log() const { return text(nvrtc_.nvrtcGetProgramLogSize, nvrtc_.nvrtcGetProgramLog); }
   std::string ptx() const { return text(nvrtc_.nvrtcGetPTXSize, nvrtc_.nvrtcGetPTX); }
@@ -55,7 +57,9 @@ class Program {
   /// so the end has to be waited for anew.
   static int should_stop(void* self, void*) {
     wait_for_nvrtc_at_exit();
-    return static_cast<Program*>(self)->refusal() != nullptr;
+    auto& program = *static_cast<Program*>(self);
+    if (interrupted()) program.interrupted_ = true;
+    return program.interrupted_ || program.refusal() != nullptr;
   }
 
   std::string text(int (*size_of)(NvrtcProgram, std::size_t*), int (*copy)(NvrtcProgram, char*)) const {
@@ -72,6 +76,7 @@ class Program {
   const NvrtcLibrary& nvrtc_;
   NvrtcProgram program_ = nullptr;
   int result_ = 0;
+  bool interrupted_ = false;
 };
 
 class Nvrtc final : public Toolchain {
@@ -94,6 +99,7 @@ class Nvrtc final : public Toolchain {
     const bool succeeded = program.compile(options);
     Compiled compiled{.log = program.log()};
     if (succeeded) compiled.binary = program.cubin();
+    if (program.was_interrupted()) return interruption();
     if (const char* why = program.refusal(); why != nullptr && !succeeded) {
       return fail(ErrorKind::no_kernel, fmt::format("NVRTC cannot compile {}: {}", request.name, why));
     }
@@ -136,6 +142,7 @@ namespace {
 Result<CompilerAnswer> ask_identity(const NvrtcLibrary& library, std::span<const char* const> options) {
   Program empty(library, "extern \"C\" __global__ void empty() {}", "empty.cu");
   if (!empty.compile(options)) {
+    if (empty.was_interrupted()) return interruption();
     if (const char* why = empty.refusal()) {
       return fail(ErrorKind::no_kernel, fmt::format("NVRTC cannot say which build it is: {}", why));
     }

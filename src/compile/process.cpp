@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/descriptor.h"
+#include "base/interruption.h"
 #include "base/printable.h"
 #include "base/scarce.h"
 #include "compile/environment.h"
@@ -154,6 +155,7 @@ Result<Finished> run_process(const std::vector<std::string>& command, const std:
   Transcript transcript;
   bool open = true, killed = false;
   while (child.look() == State::running) {
+    if (interrupted()) return interruption();
     if (open) {
       pollfd events{ours.number(), POLLIN, 0};
       poll(&events, 1, 20);

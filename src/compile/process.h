@@ -25,7 +25,8 @@ struct ProcessLimits {
 
 /// `command[0]` is an absolute path. The working folder is `folder`, standard input is empty, and all signals
 /// are as at the start of a program. It ends with this process, however that ends, and so do its children. An
-/// error means that it could not be started; `no_memory` that it could with more processes, files or memory.
+/// error means that it could not be started (`no_memory`: it could with more processes, files or memory), or
+/// that it was killed as the call is to end (`interrupted`).
 Result<Finished> run_process(const std::vector<std::string>& command, const std::string& folder,
                              const ProcessLimits& limits = {});
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +14,7 @@
 #include <span>
 
 #include "base/descriptor.h"
+#include "base/digest.h"
 #include "base/folder.h"
 #include "base/printable.h"
 #include "base/scarce.h"
@@ -20,6 +22,15 @@
 #include "base/write_file.h"
 
 namespace regard {
+namespace {
+
+/// Not a link, and nobody else's.
+bool is_own_folder(const std::string& path) {
+  struct stat status;
+  return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
+}
+
+}  // namespace
 
 ScratchFolder::ScratchFolder(std::string path)
     : path_(std::move(path)), mark_(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
@@ -68,10 +79,22 @@ void ScratchFolder::remove_files() const {
   }
 }
 
-Result<std::string> ScratchFolder::keep() {
-  std::string kept = path_;
-  kept.replace(kept.rfind(temporary_prefix), temporary_prefix.size(), kept_prefix);
-  if (rename(path_.c_str(), kept.c_str()) != 0) {
+Result<std::string> ScratchFolder::keep(const std::string& source) {
+  const std::size_t name = path_.rfind(temporary_prefix);
+  std::string kept = fmt::format("{}{}{}-{}", path_.substr(0, name), kept_prefix, geteuid(),
+                                 sha256(source).hex().substr(0, 16));
+  bool moved = rename(path_.c_str(), kept.c_str()) == 0;
+  const bool is_there = !moved && errno != ENOENT;
+  if (is_there && is_own_folder(kept)) {
+    remove_all(kept.c_str());
+    moved = rename(path_.c_str(), kept.c_str()) == 0;
+  }
+  if (is_there && !moved) {  // the place is somebody else's, or has just been filled by another process
+    kept = path_;
+    kept.replace(name, temporary_prefix.size(), kept_prefix);
+    moved = rename(path_.c_str(), kept.c_str()) == 0;
+  }
+  if (!moved) {
     return fail(ErrorKind::no_kernel, fmt::format("{} cannot be renamed to {}: {}", in_quotes(path_),
                                                   in_quotes(kept), std::strerror(errno)));
   }
@@ -97,7 +120,7 @@ std::string keep_source(const std::string& name, const std::string& source) {
   Result<ScratchFolder> folder = ScratchFolder::make();
   if (!folder) return kept_source(tl::unexpected(folder.error()), name);
   const Status written = folder->write(name, source);
-  return kept_source(written ? folder->keep() : tl::unexpected(written.error()), name);
+  return kept_source(written ? folder->keep(source) : tl::unexpected(written.error()), name);
 }
 
 }  // namespace regard

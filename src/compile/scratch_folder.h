@@ -22,8 +22,9 @@ class ScratchFolder {
   const std::string& path() const { return path_; }
   /// Writes a new file; `name` is relative to the folder.
   Status write(const std::string& name, const std::string& text) const;
-  /// Where it is from now on, or why it is not kept.
-  Result<std::string> keep();
+  /// Where it is from now on, or why it is not kept. Each source has one place, where it is kept once however
+  /// often it fails.
+  Result<std::string> keep(const std::string& source);
 
  private:
   explicit ScratchFolder(std::string path);

@@ -59,6 +59,7 @@ bool hold(const Start& start) {
   if (start.lifeline == lifeline_number) {
     fcntl(lifeline_number, F_SETFD, 0);
   } else if (dup2(start.lifeline, lifeline_number) < 0) {
+    close(lifeline_number);  // the host program's
     return true;
   }
   fcntl(lifeline_number, F_SETOWN, -getpid());

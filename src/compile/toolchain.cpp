@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/interruption.h"
 #include "compile/job_gate.h"
 #include "compile/slow_notice.h"
 
@@ -9,6 +10,7 @@ namespace regard {
 
 Result<Compiled> Toolchain::compile(const CompileRequest& request) {
   const CompileSlot slot(compile_limit_seconds);
+  if (interrupted()) return interruption();
   SlowNotice notice(request.name, name());
   const auto start = std::chrono::steady_clock::now();
   const Status before = as_identified(Look::thorough);

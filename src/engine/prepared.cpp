@@ -42,6 +42,7 @@ std::int64_t PreparedPlan::workspace_bytes() const {
 Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
   if (const Ready* known = ready_if_prepared()) return known;
   Result<Ready> found = kernels_of(best_);
+  if (is_interrupted(found)) return tl::unexpected(found.error());
   if (is_scarce(found) && fallback_) {  // the best plan is tried again at the next call
     const Result<const Ready*> other = fallback_ready(found.error().message);
     if (other) return other;

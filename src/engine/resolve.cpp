@@ -8,6 +8,7 @@
 
 #include "base/forever.h"
 #include "base/fork_local.h"
+#include "base/interruption.h"
 #include "base/settings.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
@@ -58,7 +59,7 @@ Found resolve_once(const KernelKey& key) {
 /// What was found, or not, and when to look again for what was not to be had for lack of memory, files or
 /// disk: at the next call, and then ever less often, as a compile that fails takes a while.
 struct Slot {
-  std::mutex mutex;
+  std::timed_mutex mutex;
   std::optional<Found> answer;
   int scarce_answers = 0;
   Clock::time_point again;
@@ -69,7 +70,9 @@ struct Slot {
     const Clock::time_point start = Clock::now();
     answer = resolve_once(key);
     constexpr int longest = 100;  // times what looking took
-    if (is_scarce(*answer))
+    if (is_interrupted(*answer))
+      again = start;
+    else if (is_scarce(*answer))
       again = Clock::now() + std::min(scarce_answers++, longest) * (Clock::now() - start);
     return *answer;
   }
@@ -120,7 +123,9 @@ Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
     if (!entry) entry = std::make_shared<Slot>();
     slot = entry;
   }
-  const std::lock_guard lock(slot->mutex);
+  std::unique_lock lock(slot->mutex, std::defer_lock);
+  while (!lock.try_lock_for(std::chrono::milliseconds(50)))
+    if (interrupted()) return interruption();
   return slot->look(key);
 }
 

@@ -49,6 +49,7 @@ Found find_compiled(Search& search) {
   const Result<const Search::Source*> made = search.source();
   if (!made) return tl::unexpected(made.error());
   const Search::Source& source = **made;
+  if (is_interrupted(source.toolchain)) return tl::unexpected(source.toolchain.error());
   if (!source.toolchain) {
     search.missed("cannot be compiled: " + source.toolchain.error().message, is_scarce(source.toolchain));
     return nullptr;

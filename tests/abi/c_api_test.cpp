@@ -63,6 +63,7 @@ TEST(CApi, StatusValuesAreTheErrorKinds) {
   EXPECT_EQ(static_cast<int>(regard::ErrorKind::no_kernel), REGARD_NO_KERNEL);
   EXPECT_EQ(static_cast<int>(regard::ErrorKind::no_memory), REGARD_NO_MEMORY);
   EXPECT_EQ(static_cast<int>(regard::ErrorKind::internal), REGARD_INTERNAL);
+  EXPECT_EQ(static_cast<int>(regard::ErrorKind::interrupted), REGARD_INTERRUPTED);
 }
 
 TEST(CApi, WhateverIsThrownBecomesAStatus) {

@@ -158,6 +158,7 @@ def test_missing_file(refused):
     assert "cannot read nowhere.npy: it cannot be opened: No such file" in refused("run", PROBLEM, "--q=nowhere.npy")
 
 
+@pytest.mark.scarce
 def test_a_file_that_memory_has_no_room_for(tmp_path):
     with open(tmp_path / "q.npy", "wb") as file:
         file.truncate(1 << 40)

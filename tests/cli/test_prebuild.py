@@ -38,6 +38,7 @@ def test_a_cache_too_small_for_all_is_said(regard, tmp_path):
     assert ["not_kept" in row for row in rows] == [True, True, False]
 
 
+@pytest.mark.scarce
 def test_threads_that_cannot_be_had_are_done_without(tmp_path):
     kernels = "prebuild --target=cpu-generic --profile=default --threads=4096"  # built in: nothing is compiled
     command = f"ulimit -v 300000; REGARD_CACHE_DIR='{tmp_path}' exec '{COMMAND}' {kernels}"

@@ -199,6 +199,7 @@ def test_damaged_entry_makes_verify_fail_and_is_replaced(regard, tmp_path):
     assert regard("cache verify", **settings).code == 0
 
 
+@pytest.mark.scarce
 def test_what_verify_cannot_open_for_lack_of_descriptors_is_neither_damaged_nor_absent(regard, tmp_path):
     settings = {"REGARD_CACHE_DIR": str(tmp_path / "cache")}
     assert regard("run fwd fp32 s=8 d=16 --target=cpu-generic --repeat=0", **settings).code == 0

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/interruption.h"
 #include "compile/test_memory.h"
 #include "compile/test_nvrtc.h"
 #include "plan/plan.h"
@@ -98,6 +99,18 @@ TEST(Nvrtc, ThreadsCompileAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(right, 4);
+}
+
+TEST(Nvrtc, CanBeInterruptedWhileItCompiles) {
+  const std::unique_ptr<Toolchain> compiler = test_toolchain();
+  static std::atomic<int> asked;
+  asked = 0;
+  ask_whether_interrupted([] { return static_cast<int>(++asked > 2); });  // twice before NVRTC has it
+  const Result<Compiled> ended = compiler->compile(request(doubling));
+  ask_whether_interrupted(nullptr);
+  EXPECT_TRUE(is_interrupted(ended));
+  EXPECT_GT(asked, 2);
+  EXPECT_TRUE(compiler->compile(request(doubling)));
 }
 
 TEST(Nvrtc, IdentityNamesTheBuildAndNoPath) {
