@@ -106,7 +106,7 @@ def _gpu_panel(lines: list[Line], title: str, d: int, mask: str, names: list[str
 def _speed() -> str:
     """README's."""
     cpu, gpu = read(newest("cpu")[-1]), read(newest("gpu")[-1])
-    peers = [name for name in NAMES if name != "regard mma_async"]
+    peers = [name for name in NAMES if name != "regard portable_forward"]
     panels = [
         _cpu_panel(cpu, "fwd", 128, True),
         _cpu_panel(cpu, "fwd+bwd", 128, True),

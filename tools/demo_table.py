@@ -7,7 +7,7 @@ TIERS = {"built-in": "built in", "compile": "compiled now", "compiled": "compile
 
 
 def kernels(plan):
-    """The kernels' names, from their keys such as "cpu-avx512 forward block_q=64 | fwd bf16 ..."."""
+    """The kernels' names, from their keys such as "cpu-avx512 cpu_forward block_q=64 | fwd bf16 ..."."""
     return " + ".join(stage["kernel"].split()[1] for stage in plan["stages"])
 
 

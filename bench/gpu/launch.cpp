@@ -176,9 +176,9 @@ int main() {
   std::array<Contestant, 6> contestants{{{"driver", [&] { empty.launch(); }, {}},
                                          {"driver with as much", [&] { full.launch(); }, {}},
                                          {"driver overlapping", [&] { overlapping.launch(); }, {}},
-                                         {"wgmma_tma", [&] { hopper.run(); }, {}},
-                                         {"wgmma_tma counted", [&] { counted.run(); }, {}},
-                                         {"mma_async", [&] { portable.run(); }, {}}}};
+                                         {"sm90_forward", [&] { hopper.run(); }, {}},
+                                         {"sm90_forward counted", [&] { counted.run(); }, {}},
+                                         {"portable_forward", [&] { portable.run(); }, {}}}};
   for (int round = 0; round < 41; ++round)
     for (Contestant& one : contestants) one.samples.push_back(nanoseconds(one.call));
   std::printf(R"({"cell": "host ns per call from C", "host_ns": {)");

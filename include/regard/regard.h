@@ -163,7 +163,7 @@ typedef struct regard_plan_options {
   size_t size;        /* sizeof(regard_plan_options) */
   const char* target; /* NULL: the best CPU target; "cuda": the best for the current CUDA device */
   const char* family; /* NULL: any; else only this family or kernel, e.g. "generic", or with these numbers of
-                       * its tile too: "wgmma_tma cluster=2" */
+                       * its tile too: "sm90_forward cluster=2" */
   int32_t threads;    /* CPU targets: 0 = REGARD_THREADS or all cores */
 } regard_plan_options;
 #define REGARD_PLAN_OPTIONS_INIT {sizeof(regard_plan_options), NULL, NULL, 0}

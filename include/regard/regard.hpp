@@ -181,7 +181,7 @@ class Problem {
 /// Where and how to run. The defaults let Regard choose.
 struct Options {
   std::string target;        ///< e.g. "cpu-avx2"; empty: the best of this machine
-  std::string family;        ///< only this family or kernel, e.g. "wgmma_tma cluster=2"; empty: any
+  std::string family;        ///< only this family or kernel, e.g. "sm90_forward cluster=2"; empty: any
   std::int32_t threads = 0;  ///< 0: REGARD_THREADS or all cores
 
   /// Valid as long as this object is.

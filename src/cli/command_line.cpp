@@ -156,7 +156,7 @@ struct CommandLine {
       option->allow_extra_args(false);  // what follows a value is the problem
     };
     add("--target", request.targets, "Target to use, e.g. cpu-avx2; by default the best of this machine");
-    add("--family", request.families, "Only this family or kernel, e.g. generic or 'wgmma_tma cluster=2'");
+    add("--family", request.families, "Only this family or kernel, e.g. generic or 'sm90_forward cluster=2'");
     number(verb, "--threads", request.threads, "Threads; 0 is REGARD_THREADS or all cores", 0, most_threads);
   }
 

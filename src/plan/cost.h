@@ -19,16 +19,17 @@ double bytes_per_second(const Plan&);
 /// Of all workers.
 double chip_bytes_per_second(const Plan&);
 
-/// Blocks run in rounds; in the last round some workers idle. How many are busy, on average, where a worker needs
-/// `at_once` blocks to be so.
+/// Blocks run in rounds; in the last round some workers idle. How many are busy, on average, where a worker
+/// needs `at_once` blocks to be so.
 double busy_workers(const Plan&, const Stage&, double at_once);
 /// The same for a GPU: a block of four warps leaves the matrix units waiting half of the time.
 double busy_workers(const Plan&, const Stage&);
 
 /// By one worker: computed as whole tiles of rows, those of a K/V head's query heads together or each head's.
-Seconds seconds_to_compute(const Plan&, std::int64_t rows_of_tile, bool heads_share_blocks, double flops_per_second);
-/// By one worker: K and V, as far as some row sees them, are read once where query heads share blocks, else once per
-/// query head.
+Seconds seconds_to_compute(const Plan&, std::int64_t rows_of_tile, bool heads_share_blocks,
+                           double flops_per_second);
+/// By one worker: K and V, as far as some row sees them, are read once where query heads share blocks, else
+/// once per query head.
 Seconds seconds_to_read(const Plan&, bool heads_share_blocks);
 
 }  // namespace regard

@@ -1,5 +1,6 @@
 // What each kernel's code depends on. Fewer distinct signatures mean fewer kernels to build, cache and load.
-// Everything that a kernel reads at run time goes back to its default here; tests/plan/kernel_key_test.cpp pins it.
+// Everything that a kernel reads at run time goes back to its default here; tests/plan/kernel_key_test.cpp
+// pins it.
 
 #include "plan/kernel.h"
 

@@ -1,5 +1,5 @@
-// What the host knows of one kernel: the host half, in the file of src/plan/kernels that has the kernel's name. Nothing
-// else knows a kernel by name.
+// What the host knows of one kernel: the host half, in the file of src/plan/kernels that has the kernel's
+// name. Nothing else knows a kernel by name.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ struct Kernel {
   std::int64_t (*dynamic_shared_bytes)(const KernelKey&) = nullptr;
   /// All keys that shapes of the question's signature can ask for, from that of the tile; null: that one.
   std::vector<KernelKey> (*variants)(const Question&, const KernelKey&) = nullptr;
-  /// gpu: the boxes of memory that it loads and stores through tensor maps, which are its first parameters, or why
-  /// these tensors cannot be described so. null: it takes no maps.
+  /// gpu: the boxes of memory that it loads and stores through tensor maps, which are its first parameters,
+  /// or why these tensors cannot be described so. null: it takes no maps.
   Result<TensorBoxes> (*boxes)(const Plan&, const Stage&, const Arguments&) = nullptr;
 
   std::string_view folder() const { return name.substr(0, name.find('_')); }
@@ -48,8 +48,8 @@ std::span<const std::string_view> kernel_names();
 /// nullptr for an unknown name.
 const Kernel* find_kernel(std::string_view name);
 
-/// forward, decode, backward: element types, head dimensions and the features that add code to the inner loop.
-/// Lengths, offsets, diagonals, LSE, sinks and strides are read at run time.
+/// forward, decode, backward: element types, head dimensions and the features that add code to the inner
+/// loop. Lengths, offsets, diagonals, LSE, sinks and strides are read at run time.
 Signature inner_loop(const Signature&);
 /// A kernel that only writes: the type of the output.
 Signature output_type(const Signature&);

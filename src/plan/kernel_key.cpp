@@ -67,8 +67,9 @@ Status read_algorithm_word(std::string_view word, Algorithm& algorithm) {
 Result<KernelKey> parse_kernel_key(std::string_view text) {
   const std::size_t bar = text.find(" | ");
   if (bar == std::string_view::npos) {
-    return invalid(fmt::format("{} is no kernel key; one reads 'cpu-avx2 cpu_forward block_q=64 block_k=96 | fwd bf16 d=128'",
-                               in_quotes(text)));
+    return invalid(fmt::format(
+        "{} is no kernel key; one reads 'cpu-avx2 cpu_forward block_q=64 block_k=96 | fwd bf16 d=128'",
+        in_quotes(text)));
   }
   KernelKey key;
   std::vector<std::string_view> words;
@@ -86,7 +87,8 @@ Result<KernelKey> parse_kernel_key(std::string_view text) {
   key.algorithm.kernel = words[1];
   const Kernel* kernel = find_kernel(words[1]);
   if (kernel == nullptr)
-    return invalid(fmt::format("{} is no kernel{}", in_quotes(words[1]), suggestion(words[1], kernel_names())));
+    return invalid(
+        fmt::format("{} is no kernel{}", in_quotes(words[1]), suggestion(words[1], kernel_names())));
   for (std::size_t i = 2; i < words.size(); ++i) {
     if (Status status = read_algorithm_word(words[i], key.algorithm); !status)
       return tl::unexpected(status.error());

@@ -96,8 +96,8 @@ bool cheaper(const Trial& a, const Trial& b) {
   return generic_a != generic_b ? generic_b : a.plan->cost_seconds < b.plan->cost_seconds;
 }
 
-/// Of the accepted ones: tuning record, then cost, then table order. With batch_invariant only the order counts, as the
-/// cost depends on the batch.
+/// Of the accepted ones: tuning record, then cost, then table order. With batch_invariant only the order
+/// counts, as the cost depends on the batch.
 Trial* best_of(const Problem& problem, const Target& target, std::vector<Trial>& trials) {
   const std::string tuned = tuned_candidate(problem, target);
   Trial* best = nullptr;

@@ -55,8 +55,8 @@ struct Candidate {
   const Kernel& kernel() const { return *recipe->main; }
 };
 
-/// Whether all words, separated by spaces, are true of it: names of its recipe, or numbers of its tile, 0 where it has
-/// none ("sm90_forward cluster=2").
+/// Whether all words, separated by spaces, are true of it: names of its recipe, or numbers of its tile, 0
+/// where it has none ("sm90_forward cluster=2").
 bool goes_by(const Candidate&, std::string_view words);
 
 /// In table order: recipe by recipe, tile by tile.

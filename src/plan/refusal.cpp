@@ -20,7 +20,8 @@ bool is_about_the_choice(const Verdict* verdict) {
 }
 
 const Verdict* first_with_rule(Verdicts verdicts, std::string_view rule) {
-  const auto found = std::ranges::find_if(verdicts, [&](const Verdict* verdict) { return verdict->rule == rule; });
+  const auto found =
+      std::ranges::find_if(verdicts, [&](const Verdict* verdict) { return verdict->rule == rule; });
   return found == verdicts.end() ? nullptr : *found;
 }
 
@@ -35,7 +36,8 @@ bool is_better(const Verdict& verdict, const Verdict& best) {
 
 std::string_view unwritten(const Problem& p) {
   if (p.pass == Pass::append || writes_cache(p))
-    return "no kernel writes new tokens into a KV cache yet; write them into K and V before the call, and leave "
+    return "no kernel writes new tokens into a KV cache yet; write them into K and V before the call, and "
+           "leave "
            "snew away";
   if (p.paged > 0) return "no kernel reads a paged KV cache yet; gather its pages into K and V without pages";
   return {};
@@ -64,9 +66,11 @@ std::string told(Verdicts verdicts) {
 
 std::string refusal_of(const Problem& problem, const Target& target, Verdicts verdicts) {
   if (verdicts.empty()) {
-    const std::string_view pass = problem.pass == Pass::fwd ? "forward" : "backward", who = who_can(problem.pass);
-    return fmt::format("no kernels for '{}': {} target {} has no {} kernel yet{}", print(problem), word(target.kind),
-                       target.name, pass, who.empty() ? "" : fmt::format("; {} has one", who));
+    const std::string_view pass = problem.pass == Pass::fwd ? "forward" : "backward",
+                           who = who_can(problem.pass);
+    return fmt::format("no kernels for '{}': {} target {} has no {} kernel yet{}", print(problem),
+                       word(target.kind), target.name, pass,
+                       who.empty() ? "" : fmt::format("; {} has one", who));
   }
   const std::string start = fmt::format("no plan for '{}'", print(problem));
   if (std::ranges::all_of(verdicts, is_about_the_choice)) {

@@ -12,8 +12,8 @@ namespace regard {
 /// What the problem asks for and no kernel does on any target yet, and what works instead; empty: nothing.
 std::string_view unwritten(const Problem&);
 
-/// "cpu_forward: it does not take fp8; ...": one reason per recipe, that of the tile which got farthest through
-/// the rules, and what is switched off.
+/// "cpu_forward: it does not take fp8; ...": one reason per recipe, that of the tile which got farthest
+/// through the rules, and what is switched off.
 std::string told(std::span<const Verdict* const>);
 
 std::string refusal_of(const Problem&, const Target&, std::span<const Verdict* const>);

@@ -19,7 +19,8 @@ Refusal blocks_are_few(const Question& q, std::int64_t blocks, std::int64_t enou
 
 Refusal keys_are_many(const Question& q, std::int64_t enough) {
   if (q.problem.sk >= enough) return {};
-  return fmt::format("{} keys are too few to split; {} are enough, and splits=N forces it", q.problem.sk, enough);
+  return fmt::format("{} keys are too few to split; {} are enough, and splits=N forces it", q.problem.sk,
+                     enough);
 }
 
 Refusal split_is_invariant(const Question& q) {

@@ -46,8 +46,8 @@ struct Target {
   int units = 0;                       ///< gpu: multiprocessors of the chip that the rates below are of
 
   /// What the cost model knows. cpu: of one core; gpu: of the chip named in `doc`. 0: not supported.
-  std::map<DType, double> gflops;        ///< 1e9 operations per second of a matrix product, by input type
-  double gigabytes_per_second = 0;       ///< of memory
+  std::map<DType, double> gflops;   ///< 1e9 operations per second of a matrix product, by input type
+  double gigabytes_per_second = 0;  ///< of memory
 
   /// gpu: the shape of one matrix instruction, [m, n, k].
   struct Fragment {

@@ -21,8 +21,8 @@ struct TensorBox {
 
   friend bool operator==(const TensorBox& a, const TensorBox& b) {
     const auto all = [](const TensorBox& x) {
-      return std::tie(x.rows.data, x.rows.batch, x.rows.head, x.rows.row, x.columns, x.count, x.heads, x.batches,
-                      x.box_rows, x.box_heads, x.dtype, x.ragged);
+      return std::tie(x.rows.data, x.rows.batch, x.rows.head, x.rows.row, x.columns, x.count, x.heads,
+                      x.batches, x.box_rows, x.box_heads, x.dtype, x.ragged);
     };
     return all(a) == all(b);
   }

@@ -179,8 +179,8 @@ TEST(BadPointer, IsNamedByItsParameter) {
   expect(regard_list(nullptr, nullptr, nullptr), "json");
   expect(regard_cache("stat", nullptr), "json");
   expect(regard_prepare_kernel(nullptr, &text), "kernel");
-  expect(regard_prepare_kernel("cpu-avx2 forward | fwd fp32 d=64", nullptr), "json");
-  expect_refusal(regard_prepare_kernel("cpu-avx2 forward block_q=128 | fwd fp32 d=64", &text), REGARD_INVALID,
+  expect(regard_prepare_kernel("cpu-avx2 cpu_forward | fwd fp32 d=64", nullptr), "json");
+  expect_refusal(regard_prepare_kernel("cpu-avx2 cpu_forward block_q=128 | fwd fp32 d=64", &text), REGARD_INVALID,
                  "lacks block_k; a tile of cpu-avx2 has block_k=", "a kernel without block_k");
   expect(regard_package_folders(nullptr, 1), "folders");
   const char* const folders[] = {"/x", nullptr};

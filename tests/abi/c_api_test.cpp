@@ -325,7 +325,7 @@ TEST(CApi, AGpuTargetRefusesTensorsOfTheHost) {
   Call call(problem);
   regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
   options.target = "sm_90a";
-  options.family = "wgmma_tma";  // with a mask its work comes from a counter in the workspace
+  options.family = "sm90_forward";  // with a mask its work comes from a counter in the workspace
   regard_plan* plan = nullptr;
   ASSERT_EQ(regard_plan_create(problem.handle, &options, &plan), REGARD_OK) << message();
   EXPECT_GT(regard_plan_workspace_bytes(plan), 0);

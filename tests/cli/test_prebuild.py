@@ -155,7 +155,7 @@ def test_a_kernel_that_takes_too_much_is_named(regard, tmp_path, target, changes
     if code == 3:  # what can never run is not kept
         kept = {entry["manifest"].get("kernel") for entry in json.loads(regard("cache list --json", **settings).out)}
         (refused,) = re.findall(r"kernel '(.*?)' can never run", shown.out)
-        assert " forward wgmma_tma " in refused and refused not in kept
+        assert " sm90_forward " in refused and refused not in kept
 
 
 def test_nvrtc_comes_from_cuda_home_and_from_the_loader(regard, tmp_path):

@@ -9,7 +9,7 @@
 #include "base/lanes.h"
 #include "compile/compiled_kernel.h"
 #include "compile/test_nvrtc.h"
-#include "plan/pipelines.h"
+#include "plan/kernel.h"
 #include "plan/plan.h"
 #include "plan/stage.h"
 
@@ -19,14 +19,14 @@ namespace {
 KernelKey key_of(const Target& target, const Target::Tile& tile, const std::string& problem) {
   const Result<Problem> parsed = parse(problem);
   EXPECT_TRUE(parsed) << parsed.error().message;
-  return stage_of(*parsed, target, tile.kernel, &tile, 1, 0).kernel;
+  return stage_of(*parsed, target, *find_kernel(tile.kernel), &tile, 1, 0).key;
 }
 
 /// Each tile once without a mask and once with one, in its widest head dimensions.
 std::vector<KernelKey> keys_of_tiles(const Target& target) {
   std::vector<KernelKey> keys;
   for (const Target::Tile& tile : target.tiles) {
-    if (tile.kernel != "forward" || source_folder(tile.pipeline) != "portable") continue;
+    if (tile.kernel != "portable_forward") continue;
     for (const char* mask : {"", " mask=causal"})
       keys.push_back(key_of(target, tile,
                             fmt::format("fwd {} b=1 h=1 s=1 d={} dv={}{}", word(tile.dtypes.back()),
@@ -39,7 +39,7 @@ std::vector<KernelKey> keys_of_tiles(const Target& target) {
 std::vector<KernelKey> keys_of_merges(const Target& target) {
   std::vector<KernelKey> keys;
   for (const Target::Tile& tile : target.tiles) {
-    if (tile.kernel != "combine") continue;
+    if (tile.kernel != "portable_combine") continue;
     for (const DType dtype : tile.dtypes) {
       if (bytes_of(dtype) > 1)
         keys.push_back(key_of(target, tile, fmt::format("fwd {} b=1 h=1 s=1 d=64", word(dtype))));
@@ -62,7 +62,7 @@ std::vector<KernelKey> keys_of_features(const Target& target) {
       for (const char* shape : {"b=1 h=1 s=64", "b=64 h=64 s=4096"}) {
         const Result<Plan> planned =
             parse(fmt::format("fwd fp16 {} d={} {}", shape, d, features)).and_then([&](const Problem& p) {
-              return plan(p, target, {.family = "mma_async"});
+              return plan(p, target, {.family = "portable_forward"});
             });
         EXPECT_TRUE(planned) << planned.error().message;
         if (!planned) continue;

@@ -38,7 +38,7 @@ std::vector<std::string> cpu_kernels() {
   std::vector<std::string> stems;
   for (const EmbeddedFile& file : embedded_files()) {
     const fs::path path(file.path);
-    if (path.parent_path() == "kernels/cpu" && path.extension() == ".cpp") stems.push_back(path.stem());
+    if (path.parent_path() == "kernels/cpu" && path.extension() == ".cpp") stems.push_back("cpu_" + path.stem().string());
   }
   return stems;
 }
@@ -96,7 +96,7 @@ TEST(Render, AnotherTargetIsAnotherSource) {
 
 TEST(Render, TheFirstCommentIsTheCommandWithTheTargetsOptions) {
   for (const Target* target : cpu_targets()) {
-    const Rendered kernel = rendered(key_of("combine", target->name));
+    const Rendered kernel = rendered(key_of("cpu_combine", target->name));
     std::vector<std::string> options(host_options.begin(), host_options.end());
     options.insert(options.end(), target->options.begin(), target->options.end());
     EXPECT_EQ(kernel.options, options) << target->name;
@@ -106,7 +106,7 @@ TEST(Render, TheFirstCommentIsTheCommandWithTheTargetsOptions) {
 }
 
 TEST(Render, TheSecondCommentIsTheKey) {
-  const KernelKey key = key_of("forward", "cpu-avx2", "fwd fp16 d=96 mask=window softcap");
+  const KernelKey key = key_of("cpu_forward", "cpu-avx2", "fwd fp16 d=96 mask=window softcap");
   const std::string source = rendered(key).source;
   const std::size_t line = source.find('\n') + 1;
   const Result<KernelKey> read =
@@ -125,11 +125,11 @@ TEST(Render, AnotherKeyIsAnotherSymbolInANamespaceOfItsOwn) {
     EXPECT_THAT(kernel.source, HasSubstr("#define REGARD_SYMBOL " + kernel.symbol + "\n"));
     EXPECT_THAT(kernel.source, HasSubstr("#define regard " + kernel.symbol + "_kernel\n"));
   };
-  const KernelKey key = key_of("forward", "cpu-avx2");
+  const KernelKey key = key_of("cpu_forward", "cpu-avx2");
   expect_new(key);
-  expect_new(key_of("forward", "cpu-avx512"));
-  expect_new(key_of("decode", "cpu-avx2"));
-  expect_new(key_of("forward", "cpu-avx2", "fwd bf16 d=64 softcap"));
+  expect_new(key_of("cpu_forward", "cpu-avx512"));
+  expect_new(key_of("cpu_decode", "cpu-avx2"));
+  expect_new(key_of("cpu_forward", "cpu-avx2", "fwd bf16 d=64 softcap"));
   KernelKey other = key;
   other.algorithm.block_k = 96;
   expect_new(other);
@@ -139,13 +139,13 @@ TEST(Render, ASourceThatDoesNotExistIsNamed) {
   const Result<Rendered> kernel = render(key_of("forwrd", "cpu-avx2"));
   ASSERT_FALSE(kernel);
   EXPECT_THAT(kernel.error().message, HasSubstr("kernels/cpu/forwrd.cpp"));
-  EXPECT_THAT(render(key_of("forward", "cpu-avx3")).error().message, HasSubstr("cpu-avx3"));
+  EXPECT_THAT(render(key_of("cpu_forward", "cpu-avx3")).error().message, HasSubstr("cpu-avx3"));
 }
 
 /// The comment's promise: this text alone, with that command, is the kernel.
 TEST(Render, TheCommandCompilesTheSourceByHand) {
   const TemporaryFolder folder;
-  const Rendered kernel = rendered(key_of("backward_delta", "cpu-generic", "bwd fp32 d=64"));
+  const Rendered kernel = rendered(key_of("cpu_backward_delta", "cpu-generic", "bwd fp32 d=64"));
   const std::string path = folder.path() + "/" + kernel.symbol;
   std::ofstream(path + ".cpp") << kernel.source;
   EXPECT_EQ(std::system(("cd '" + folder.path() + "' && " + command_of(kernel)).c_str()), 0);

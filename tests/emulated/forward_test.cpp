@@ -129,12 +129,12 @@ const std::vector<std::string> portable_problems_from_sm_80 = {
 };
 
 std::string portable_family() {
-  return emulated_target() == "sm_75" ? "mma" : "mma_async";
+  return emulated_target() == "sm_75" ? "mma" : "portable_forward";
 }
 
 TEST(Emulated, HopperIsRight) {
   if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
-  expect_all_right(hopper_problems, {emulated_target(), "wgmma_tma"});
+  expect_all_right(hopper_problems, {emulated_target(), "sm90_forward"});
 }
 
 TEST(Emulated, ClustersAreRight) {
@@ -157,7 +157,7 @@ TEST(Emulated, PortableIsRight) {
                       "fwd fp16 lse d=128 dv=64 b=1 h=1 s=300 bits",
                       "fwd bf16 lse d=128 b=1 h=1 sq=70 sk=600 splits=2 dropout=0.3",
                       "fwd bf16 lse d=126 b=1 h=1 sq=70 sk=600 splits=2"},
-                     {emulated_target(), "mma_async stages=2"});
+                     {emulated_target(), "portable_forward stages=2"});
 }
 
 /// V is 0 at the keys that rows see best: O is made of weights that half precision and 8 bits hardly hold.
@@ -165,7 +165,7 @@ TEST(Emulated, SmallWeightsAlone) {
   CaseOptions options;
   options.v_rectified = true;
   std::vector<std::string> families = {portable_family()};
-  if (hopper()) families.emplace_back("wgmma_tma");
+  if (hopper()) families.emplace_back("sm90_forward");
   for (const std::string& family : families)
     for (const char* words :
          {"fp16 scale=1", "fp16 scale=3", "fp8 out=bf16 scale=1", "fp8 out=bf16 scale=3"}) {
@@ -204,9 +204,9 @@ TEST(Emulated, SmallWeightsBesideAJump) {
   if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
   const std::vector<double> jumps = {1, 5, 5.5, 11};
   expect_jumps_are_right(
-      "wgmma_tma", {"bf16 h=1 sq=16 d=64", "fp16 h=1 sq=16 d=64", "fp8 out=bf16 h=1 sq=16 d=64"}, jumps);
+      "sm90_forward", {"bf16 h=1 sq=16 d=64", "fp16 h=1 sq=16 d=64", "fp8 out=bf16 h=1 sq=16 d=64"}, jumps);
   // Three warpgroups take their time.
-  expect_jumps_are_right("wgmma_tma", {"fp8 out=bf16 h=70 sq=190 d=64"}, {5.5});
+  expect_jumps_are_right("sm90_forward", {"fp8 out=bf16 h=70 sq=190 d=64"}, {5.5});
 }
 /// Tiles of one and of two fragments of rows, with one stage and two, K in steps, which come once more, and
 /// warps that share rows.
@@ -249,14 +249,14 @@ TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
   same("fwd fp16 d=64 b=1 h=2 sq=100 sk=200 mask=causal", portable_family());
   same("fwd fp16 d=256 b=1 h=1 sq=100 sk=200 mask=causal scale=60", portable_family());
   if (!hopper()) return;
-  same("fwd bf16 d=128 b=1 h=3 s=300 mask=causal", "wgmma_tma");
-  same("fwd bf16 d=128 b=2 h=4 s=300 mask=causal scale=60", "wgmma_tma");
+  same("fwd bf16 d=128 b=1 h=3 s=300 mask=causal", "sm90_forward");
+  same("fwd bf16 d=128 b=2 h=4 s=300 mask=causal scale=60", "sm90_forward");
   same("fwd bf16 d=256 b=1 h=4 s=700", "cluster=2");
   same("fwd bf16 d=128 b=1 h=20 s=900 mask=causal", "cluster=2 block_q=128");
-  same("fwd fp8 out=bf16 d=128 b=1 h=2 s=300", "wgmma_tma");
-  same("fwd fp8 out=bf16 d=128 b=1 h=70 s=190", "wgmma_tma");
-  same("fwd bf16 d=128 b=2 h=35 sq=190 sk=170", "wgmma_tma");
-  same("fwd bf16 d=128 b=2 hq=4 hk=2 sq=20 sk=900 splits=3", "wgmma_tma");
+  same("fwd fp8 out=bf16 d=128 b=1 h=2 s=300", "sm90_forward");
+  same("fwd fp8 out=bf16 d=128 b=1 h=70 s=190", "sm90_forward");
+  same("fwd bf16 d=128 b=2 h=35 sq=190 sk=170", "sm90_forward");
+  same("fwd bf16 d=128 b=2 hq=4 hk=2 sq=20 sk=900 splits=3", "sm90_forward");
 }
 
 /// A window that hides nothing takes the kernel without a mask; beside longer sequences it may not.
@@ -268,7 +268,7 @@ TEST(Emulated, ARowHasTheSameBitsAloneAndPacked) {
     Case alone(words + " s=300"), packed(words + " s=1000 varlen tq=300 tk=300");
     for (const regard_role role : {REGARD_Q, REGARD_K, REGARD_V})
       for (std::int64_t i = 0; i < alone.count(role); ++i) packed.set(role, i, alone.get(role, i));
-    for (Case* c : {&alone, &packed}) ASSERT_EQ(run(*c, {emulated_target(), "wgmma_tma"}), "") << words;
+    for (Case* c : {&alone, &packed}) ASSERT_EQ(run(*c, {emulated_target(), "sm90_forward"}), "") << words;
     for (const regard_role role : {REGARD_O, REGARD_LSE})
       EXPECT_TRUE(alone.bytes(role) == packed.bytes(role)) << words;
   }
@@ -297,7 +297,7 @@ TEST(Emulated, NanIsNotHidden) {
        {"bf16 h=2 s=200 d=64", "fp16 h=2 s=200 d=128 mask=causal",
         "bf16 h=2 s=200 d=256 mask=window:20,3 softcap=5", "bf16 h=4 s=700 d=256 mask=causal",
         "bf16 hq=8 hk=2 sq=3 sk=600 d=128 splits=3 sink mask=window:40,0", "fp8 out=bf16 h=2 s=200 d=64"})
-    expect_both("wgmma_tma", words);
+    expect_both("sm90_forward", words);
 }
 
 /// Scores near 0 have the same bits where a neighbour's come near the soft cap, and tanh takes its other
@@ -325,10 +325,10 @@ TEST(Emulated, ASoftCapOfARowTakesNoNoticeOfItsNeighbours) {
   if (emulated_target() != "sm_75") same(portable_family(), "bf16 d=128 mask=causal");
   if (!hopper()) return;
   same(portable_family(), "fp16 d=256");  // two warps share rows
-  same("wgmma_tma", "fp16 d=64");
-  same("wgmma_tma", "bf16 d=256 mask=causal");
-  same("wgmma_tma", "fp8 out=bf16 d=128");
-  same("wgmma_tma", "fp8 out=bf16 d=256");
+  same("sm90_forward", "fp16 d=64");
+  same("sm90_forward", "bf16 d=256 mask=causal");
+  same("sm90_forward", "fp8 out=bf16 d=128");
+  same("sm90_forward", "fp8 out=bf16 d=256");
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ std::vector<Scenario> scenarios(Call& fwd, Call& bwd, Call& cached) {
       {"prepare_kernel",
        [] {
          return with_json([](char** json) {
-           return regard_prepare_kernel("cpu-generic generic_forward | any fwd", json);
+           return regard_prepare_kernel("cpu-generic cpu_generic_forward | any fwd", json);
          });
        }},
       {"package_folders",

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
 COMMAND = os.environ.get("GPU_TEST_COMMAND", str(BUILD / "regard"))
 KERNELS = os.environ.get("GPU_TEST_KERNELS", str(BUILD / "tests" / "test_kernels"))
-PIPELINES = ("wgmma_tma", "mma_async")  # as families: Hopper's own kernels, and the portable ones
+FAMILIES = ("sm90_forward", "portable_forward")  # as families: Hopper's own kernels, and the portable ones
 REFUSAL = ("regard: no plan for ", "regard: no kernels for ")  # of a valid problem that a family does not solve
 SECONDS = 300  # of one process
 

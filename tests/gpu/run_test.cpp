@@ -112,7 +112,7 @@ TEST_F(Gpu, TheMergeOfPartsBeginsWhileTheyEndWhereTheChipCanWait) {
     int device;
     bool overlaps;
   };
-  for (const Case& c : {Case{"sm_90a", "wgmma_tma", 0, true}, Case{"sm_90a", "mma_async", 0, true},
+  for (const Case& c : {Case{"sm_90a", "sm90_forward", 0, true}, Case{"sm_90a", "portable_forward", 0, true},
                         Case{"sm_80", nullptr, 1, false}}) {
     const Call call("fwd bf16 b=1 h=2 sq=64 sk=1024 d=64 splits=4", c.device, c.target, c.family);
     driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void**) {
@@ -211,13 +211,13 @@ void shift_o(regard_arguments& a) {
 }
 
 TEST_F(Gpu, OMayLieAnywhereWhereTheMergeStoresIt) {
-  Call call("fwd bf16 b=1 hq=8 hk=2 sq=1 sk=4096 d=64 splits=4", 0, "cuda", "wgmma_tma");
+  Call call("fwd bf16 b=1 hq=8 hk=2 sq=1 sk=4096 d=64 splits=4", 0, "cuda", "sm90_forward");
   shift_o(call.arguments);
   EXPECT_EQ(call.run(), REGARD_OK) << message();
 }
 
 TEST_F(Gpu, OMayHaveAnyWholeStridesWhereThreadsStoreIt) {
-  Call call("fwd bf16 b=2 hq=8 hk=2 s=300 d=64 lengths", 0, "cuda", "wgmma_tma");
+  Call call("fwd bf16 b=2 hq=8 hk=2 s=300 d=64 lengths", 0, "cuda", "sm90_forward");
   call.arguments.tensor[REGARD_O].strides[0] += 8;  // no multiple of the row stride, as a map wants it
   EXPECT_EQ(call.run(), REGARD_OK) << message();
   call.arguments.tensor[REGARD_O].strides[0] -= 4;
@@ -267,21 +267,21 @@ TEST_F(Gpu, TensorsThatItCannotReachTakeThePortableKernel) {
 
 TEST_F(Gpu, TensorsThatItCannotReachAreRefusedWhereItIsAskedFor) {
   for (const Unreachable& one : unreachable) {
-    Call call(one.text, 0, "cuda", "wgmma_tma");
+    Call call(one.text, 0, "cuda", "sm90_forward");
     one.change(call.arguments);
     EXPECT_EQ(call.run(), REGARD_REFUSED);
-    EXPECT_THAT(message(), AllOf(HasSubstr(one.why), HasSubstr("family=mma_async")));
+    EXPECT_THAT(message(), AllOf(HasSubstr(one.why), HasSubstr("family=portable_forward")));
   }
 }
 
 TEST_F(Gpu, AnUnusedStrideOfAStoredRowMayBeAnything) {
-  Call call("fwd bf16 b=2 h=1 sq=1 sk=64 d=64 lengths", 0, "cuda", "wgmma_tma");
+  Call call("fwd bf16 b=2 h=1 sq=1 sk=64 d=64 lengths", 0, "cuda", "sm90_forward");
   call.arguments.tensor[REGARD_O].strides[1] = 3;
   EXPECT_EQ(call.run(), REGARD_OK) << message();
 }
 
 TEST_F(Gpu, AnUnusedStrideMayBeAnything) {
-  Call call("fwd bf16 b=1 h=1 sq=1 sk=64 d=64", 0, "cuda", "wgmma_tma");
+  Call call("fwd bf16 b=1 h=1 sq=1 sk=64 d=64", 0, "cuda", "sm90_forward");
   for (const regard_role role : {REGARD_Q, REGARD_K})
     for (const int dimension : {0, 2}) call.arguments.tensor[role].strides[dimension] = 3;
   call.arguments.tensor[REGARD_Q].strides[1] = -1;

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
 import regard  # noqa: E402
-from here import PIPELINES  # noqa: E402
+from here import FAMILIES  # noqa: E402
 
 D = (64, 128, 256)
 
@@ -52,7 +52,7 @@ class Planned:
 
 
 def solved(make):
-    """What a pipeline does not solve is no test."""
+    """What a family does not solve is no test."""
     try:
         return make()
     except regard.RefusedError as refusal:
@@ -68,7 +68,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("d", D)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_250_runs_give_the_same_bits(shape, d, family):
@@ -83,7 +83,7 @@ def test_250_runs_give_the_same_bits(shape, d, family):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_pipelines_and_the_cpu_agree(shape, d, record_property):
     runs = {}
-    for family in PIPELINES:
+    for family in FAMILIES:
         try:
             runs[family] = Planned(*SHAPES[shape], d, family)
         except regard.RefusedError:
@@ -102,7 +102,7 @@ def test_pipelines_and_the_cpu_agree(shape, d, record_property):
         assert errors[0] < 0.01 and errors[1] < 1e-3, (run.problem, family, errors)
 
 
-@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_graph_replays_on_new_inputs(family):
     run = Planned("mask=causal", 2, 8, 2, 700, 900, 128, family)
     run.plan.prepare()
@@ -131,7 +131,7 @@ def test_code_that_is_not_loaded_is_refused_inside_a_capture():
     assert not run.o.isnan().any()
 
 
-@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_two_streams_at_once(family):
     runs = [Planned("mask=causal", 1, 4, 2, 500 + 200 * i, 900, 128, family) for i in range(2)]
     expected = [run.fresh() for run in runs]
@@ -171,7 +171,7 @@ def test_work_from_counters_in_streams_and_graphs():
             assert same(run.o, o) and same(run.lse, lse)
 
 
-@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("sq", "splits"), [(1, 16), (16, 4), (300, 2)])
 def test_parts_of_calls_in_a_row_share_a_workspace(sq, splits, family):
     """The merge of parts may begin while they end, the next call's parts only when it has ended; in a graph too."""
@@ -260,7 +260,7 @@ def test_threads_with_streams_of_their_own():
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one GPU")
-@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_two_devices_give_the_same_bits(family):
     runs = [Planned("mask=causal", 2, 8, 2, 500, 900, 128, family, device=f"cuda:{i}") for i in (0, 1)]
     results = []
@@ -314,7 +314,7 @@ def expect_batch_invariance(sq, sk, d, dtype, batches, others, options):
 INVARIANT = {"target": "cuda", "batch_invariant": True, "lse": True}
 
 
-@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("d", D)
 # The last window hides nothing of a sequence that is alone, and something of a longer one beside it.
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ FEATURES = {
 }
 
 
-@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("feature", FEATURES)
 def test_batch_invariance_of_features(feature, family):
     dtype, words = FEATURES[feature]
@@ -349,7 +349,7 @@ def test_batch_invariance_of_features(feature, family):
     )
 
 
-@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("shape", ["dense", "causal", "in parts"])
 @pytest.mark.parametrize("d", D)
 def test_rows_far_below_a_soft_cap_keep_their_bits_beside_rows_near_it(d, shape, family):
@@ -368,7 +368,7 @@ def test_rows_far_below_a_soft_cap_keep_their_bits_beside_rows_near_it(d, shape,
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("long", ["keys", "queries"])
 def test_offsets_beyond_4_gib(long, family):
     d, h = 128, 16
@@ -393,7 +393,7 @@ def test_offsets_beyond_4_gib(long, family):
     torch.cuda.empty_cache()
 
 
-@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_strides_beyond_4_gib(family):
     """One head of many, each 5 GiB apart in memory."""
     s, d = 256, 128

@@ -10,7 +10,7 @@ if not torch.cuda.is_available():
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 import regard  # noqa: E402
-from here import PIPELINES  # noqa: E402
+from here import FAMILIES  # noqa: E402
 
 D = 64
 OTHERS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
@@ -68,12 +68,12 @@ def errors_of_others(q, k, v, right):
 @pytest.mark.parametrize("keys", (1 << 17, 1 << 20, 1 << 25))
 @pytest.mark.parametrize("dtype", ("bf16", "fp16", "fp32"))
 @pytest.mark.parametrize("kind", ("equal", "random"))
-@pytest.mark.parametrize("pipeline", PIPELINES)
-def test_long(pipeline, kind, dtype, keys, record_property):
+@pytest.mark.parametrize("family", FAMILIES)
+def test_long(family, kind, dtype, keys, record_property):
     of_torch = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[dtype]
     problem = f"fwd {dtype} lse h=1 sq=4 sk={keys} d={D}"
     try:
-        plan = regard.plan(problem, target="cuda", family=pipeline)
+        plan = regard.plan(problem, target="cuda", family=family)
     except regard.RefusedError as refusal:
         pytest.skip(str(refusal)[-300:])
     q, k, v = inputs(kind, keys, of_torch)

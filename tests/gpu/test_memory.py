@@ -10,7 +10,7 @@ if not torch.cuda.is_available():
 from no_memory import cut, freed, freed_behind, labelled  # noqa: E402
 
 import regard  # noqa: E402
-from here import PIPELINES  # noqa: E402
+from here import FAMILIES  # noqa: E402
 
 PROBLEMS = (
     "fwd bf16 lse b=2 hq=4 hk=2 sq=200 sk=300 d=64 mask=causal",
@@ -42,7 +42,7 @@ def tensors(problem):
     return given
 
 
-@pytest.mark.parametrize("family", PIPELINES)
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("words", PROBLEMS)
 def test_every_tensor_is_refused_by_name(words, kind, family):

@@ -1,10 +1,10 @@
-"""regard run against the fp64 oracle, by each pipeline that solves the problem."""
+"""regard run against the fp64 oracle, by each family that solves the problem."""
 
 import json
 
 import pytest
 
-from here import PIPELINES, REFUSAL, Crowd, regard, targets
+from here import FAMILIES, REFUSAL, Crowd, regard, targets
 
 DIMS = ("d=64", "d=128", "d=256", "d=192 dv=128", "d=96", "d=40", "d=72 dv=111", "d=8")
 REST = (
@@ -47,19 +47,19 @@ def problems():
     return found
 
 
-def check(target, pipeline, problem):
-    return regard("run", problem, f"--target={target}", f"--family={pipeline}", "--repeat=0", "--json")
+def check(target, family, problem):
+    return regard("run", problem, f"--target={target}", f"--family={family}", "--repeat=0", "--json")
 
 
-ROWS = [(targets()[0], pipeline, problem) for pipeline in PIPELINES for problem in problems()] if targets() else []
+ROWS = [(targets()[0], family, problem) for family in FAMILIES for problem in problems()] if targets() else []
 crowd = Crowd(check)
 
 
-@pytest.mark.parametrize(("target", "pipeline", "problem"), ROWS)
-def test_problem(target, pipeline, problem, record_property):
-    done = crowd.result(target, pipeline, problem)
-    if done.stderr.startswith(REFUSAL) and pipeline == "wgmma_tma":
-        pytest.skip("refused by this pipeline")
+@pytest.mark.parametrize(("target", "family", "problem"), ROWS)
+def test_problem(target, family, problem, record_property):
+    done = crowd.result(target, family, problem)
+    if done.stderr.startswith(REFUSAL) and family == "sm90_forward":
+        pytest.skip("refused by this family")
     assert done.returncode in (0, 1), done.stderr[-1500:] + done.stdout[-1500:]
     outputs = json.loads(done.stdout)["check"]["outputs"]
     assert all(row["ok"] for row in outputs.values()), outputs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from here import COMMAND, PIPELINES, REFUSAL, Crowd, regard, run, sanitizer, targets
+from here import COMMAND, FAMILIES, REFUSAL, Crowd, regard, run, sanitizer, targets
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PROBLEMS = (
@@ -20,8 +20,8 @@ PROBLEMS = (
 FOUND = 99  # exit code
 
 
-def check(tool, pipeline, problem):
-    where = (f"--target={targets()[0]}", f"--family={pipeline}", "--repeat=0")
+def check(tool, family, problem):
+    where = (f"--target={targets()[0]}", f"--family={family}", "--repeat=0")
     if regard("run", problem, *where).stderr.startswith(REFUSAL):
         return None
     return run(sanitizer(), "--tool", tool, "--error-exitcode", str(FOUND), COMMAND, "run", problem, *where)
@@ -29,14 +29,14 @@ def check(tool, pipeline, problem):
 
 if sanitizer() is None:
     pytest.skip("compute-sanitizer is not installed", allow_module_level=True)
-ROWS = [(tool, pipeline, problem) for tool in TOOLS for pipeline in PIPELINES for problem in PROBLEMS]
+ROWS = [(tool, family, problem) for tool in TOOLS for family in FAMILIES for problem in PROBLEMS]
 crowd = Crowd(check)
 
 
-@pytest.mark.parametrize(("tool", "pipeline", "problem"), ROWS)
-def test_clean(tool, pipeline, problem):
-    done = crowd.result(tool, pipeline, problem)
+@pytest.mark.parametrize(("tool", "family", "problem"), ROWS)
+def test_clean(tool, family, problem):
+    done = crowd.result(tool, family, problem)
     if done is None:
-        pytest.skip("refused by this pipeline")
+        pytest.skip("refused by this family")
     assert done.returncode == 0, done.stdout[:3000] + done.stderr[-1000:]
     assert "ERROR SUMMARY: 0 errors" in done.stdout or "0 hazards" in done.stdout, done.stdout[-1000:]

@@ -77,7 +77,7 @@ std::int64_t most_rows_of_block(const std::string& name) {
   const char* const rows = target.on_cpu() ? "group" : "block_q";
   std::int64_t most = 0;
   for (const Target::Tile& tile : target.tiles)
-    if (tile.kernel == "decode") most = std::max(most, value_of(tile, rows));
+    if (tile.kernel == "cpu_decode") most = std::max(most, value_of(tile, rows));
   return most;
 }
 

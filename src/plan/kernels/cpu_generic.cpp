@@ -25,13 +25,14 @@ std::int64_t bias_matrices(const Problem& p) {
 /// The kernels do about one multiply-add at a time.
 Seconds seconds(const Plan& plan, const Stage& stage) {
   constexpr double flops_per_second = 1.5e9;
-  return std::max(flops(plan.problem) / flops_per_second, seconds_to_read(plan, false)) / busy_workers(plan, stage, 1);
+  return std::max(flops(plan.problem) / flops_per_second, seconds_to_read(plan, false)) /
+         busy_workers(plan, stage, 1);
 }
 
 }  // namespace
 
 Result<Plan> plan_cpu_generic_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
-                                 const PlanOptions& options) {
+                                      const PlanOptions& options) {
   const std::int64_t grid =
       product({problem.b, problem.hq, ceil_divide(problem.sq, GenericLayout::tile_rows)});
   return one_stage(problem, target, options,
@@ -40,7 +41,7 @@ Result<Plan> plan_cpu_generic_forward(const Problem& problem, const Target& targ
 }
 
 Result<Plan> plan_cpu_generic_backward(const Problem& problem, const Target& target, const Target::Tile& tile,
-                                  const PlanOptions& options) {
+                                       const PlanOptions& options) {
   const auto grid = GenericLayout::backward_grid(problem.b, problem.hq, problem.hk, problem.sq, problem.sk,
                                                  bias_matrices(problem), problem.sink);
   return one_stage(problem, target, options,
@@ -48,8 +49,7 @@ Result<Plan> plan_cpu_generic_backward(const Problem& problem, const Target& tar
                             GenericLayout(problem.d, problem.dv).backward_bytes()));
 }
 
-const Kernel cpu_generic_forward{
-    .name = "cpu_generic_forward", .depends_on = pass_only, .seconds = seconds};
+const Kernel cpu_generic_forward{.name = "cpu_generic_forward", .depends_on = pass_only, .seconds = seconds};
 const Kernel cpu_generic_backward{
     .name = "cpu_generic_backward", .depends_on = pass_only, .seconds = seconds};
 

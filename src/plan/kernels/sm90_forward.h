@@ -12,7 +12,8 @@ std::int64_t rows_of_packed_heads(const Problem&, std::int64_t block_q);
 /// Blocks that these rows of all query heads of a K/V head fill; 0: they are not packed.
 std::int64_t packed_work(const Problem&, std::int64_t block_q);
 
-/// Blocks of query rows that are worked through, each once for every part of the keys; those of a cluster go together.
+/// Blocks of query rows that are worked through, each once for every part of the keys; those of a cluster go
+/// together.
 std::int64_t sm90_work(const Problem&, std::int64_t block_q, std::int64_t cluster);
 
 Sm90ForwardLayout sm90_layout(const Problem&, const Target::Tile&);
