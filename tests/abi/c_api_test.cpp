@@ -144,7 +144,7 @@ TEST(CApi, NumbersWithoutANameAreSentences) {
     EXPECT_EQ(message().rfind("role " + std::to_string(number) + " does not exist", 0), 0U) << message();
     EXPECT_EQ(use, REGARD_OUTPUT);
     EXPECT_EQ(regard_role_name(role), nullptr) << number;
-    EXPECT_STREQ(regard_status_name(static_cast<regard_status>(number == -1 ? 6 : number)), "unknown");
+    EXPECT_STREQ(regard_status_name(static_cast<regard_status>(number == -1 ? 7 : number)), "unknown");
     Call call(problem);
     call.arguments.tensor[REGARD_K].dtype = static_cast<regard_dtype>(number);
     EXPECT_EQ(regard_attention(problem.handle, nullptr, &call.arguments), REGARD_INVALID) << number;
