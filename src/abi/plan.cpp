@@ -86,7 +86,7 @@ regard_status regard_explain(const regard_problem* problem, const regard_plan_op
     if (!request) return report(request.error());
     Explanation explained;
     const Result<Plan> made = plan(problem->problem, *request->target, request->options, &explained);
-    if (!made && explained.verdicts.empty()) return report(made.error());
+    if (!made && explained.problem.empty()) return report(made.error());
     const std::string text = describe(explained, wanted);
     return give(wanted == "json" ? text : printable(text, Newlines::kept), explanation);
   });
