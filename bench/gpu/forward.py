@@ -193,7 +193,9 @@ def main() -> int:
         "--milliseconds", type=float, default=50, help="that count of each contestant in each round of a cell"
     )
     parser.add_argument(
-        "--families", default=",portable_forward", help="of Regard, by commas, by default its choice and the portable kernel"
+        "--families",
+        default=",portable_forward",
+        help="of Regard, by commas, by default its choice and the portable kernel",
     )
     parser.add_argument("--fa3", type=Path, help="folder of the unpacked wheel fa3-fwd")
     parser.add_argument("--launch", type=Path, help="the program bench_launch (bench/gpu/launch.cpp): adds its line")

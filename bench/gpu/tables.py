@@ -5,7 +5,13 @@ from __future__ import annotations
 from bench.shared.markdown import MISSED, Line, geometric_mean, paragraph, table
 
 LEAST = 0.97  # of a cell's goal
-NAMES = {"regard": "Regard", "regard portable_forward": "Regard, portable", "cudnn": "cuDNN", "fa2": "FA2", "fa3": "FA3"}
+NAMES = {
+    "regard": "Regard",
+    "regard portable_forward": "Regard, portable",
+    "cudnn": "cuDNN",
+    "fa2": "FA2",
+    "fa3": "FA3",
+}
 
 
 def _figures(line: Line) -> list[str]:

@@ -17,8 +17,8 @@ def plan(problem: Problem | str, target: str | None = None, family: str | None =
     """Decides how `problem` is computed.
 
     target: a target of this machine such as "cpu-avx2"; None takes the best one.
-    family: only this family or kernel, e.g. "generic" or, with numbers of its tile, "sm90_forward cluster=2", so that one
-        can be checked against another.
+    family: only this family or kernel, e.g. "generic" or, with numbers of its tile, "sm90_forward cluster=2", so that
+        one can be checked against another.
     threads: 0 takes REGARD_THREADS, or all cores.
 
     Raises InvalidError for wrong text or an unknown target, RefusedError when nothing here solves the problem.

@@ -18,8 +18,6 @@ namespace regard {
   X(block_k, 0, "keys per step of the inner loop")                                                     \
   X(block_d, 0, "gpu: head dimensions per step of Q K^T; 0 means all at once")                         \
   X(block_dv, 0, "gpu: columns of V per step of P V; 0 means all at once")                             \
-  X(step_k, 0, "gpu: keys per step of P V; 0 means block_k")                                           \
-  X(padded_d, 0, "gpu: head dimension of the Q tile in registers; 0 means max_d")                      \
   X(warps, 0, "gpu: warps (wavefronts) per block")                                                     \
   X(warp_groups, 0, "gpu: groups of warps that take turns; 0 means one")                               \
   X(warps_across, 0, "gpu: warps that share rows, each with some of the keys; 0 means one")            \

@@ -70,7 +70,7 @@ struct Plan {
   bool parts_apart = false;         ///< cpu, backward: parts have blocks of their own
   std::int64_t side_by_side = 1;    ///< worked on at once: gpu: (batch, head) pairs; cpu: blocks
   std::int64_t heads_as_rows = 1;   ///< gpu: query heads that stand as rows of one, each of one row
-  std::int64_t before_last = INT32_MAX;  ///< Hopper: pairs that go side_by_side; the others together
+  std::int64_t before_last = INT32_MAX;  ///< sm90_forward: pairs that go side_by_side; the others together
   int threads = 1;  ///< how many blocks run at once: threads, which size the scratch, or a GPU's units
   Workspace workspace;
   double cost_seconds = 0;  ///< the cost model's estimate

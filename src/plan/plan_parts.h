@@ -38,7 +38,7 @@ std::int64_t parts_for_workers(const Plan&, std::int64_t blocks);
 /// Where the keys are split: fp32 O and LSE of every part.
 void size_parts(Plan&);
 
-/// Below this a part costs more to merge than it saves, but on Hopper (gpu_forward_split).
+/// Below this a part costs more to merge than it saves, but for sm90_forward, whose cost says.
 constexpr std::int64_t least_split_keys = 512;
 
 }  // namespace regard

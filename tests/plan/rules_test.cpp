@@ -55,7 +55,7 @@ using Tile = std::map<std::string, std::int64_t>;
 /// A tile that all rules accept on sm_80.
 Tile tile128(Tile changes = {}) {
   Tile tile = {{"d", 128},      {"dv", 128},       {"block_q", 128}, {"block_k", 128},
-               {"block_d", 32}, {"block_dv", 128}, {"step_k", 32},   {"warps", 4}};
+               {"block_d", 32}, {"block_dv", 128}, {"warps", 4}};
   for (const auto& [name, value] : changes) tile[name] = value;
   return tile;
 }

@@ -1,4 +1,4 @@
-// What the Hopper kernel is expected to take: blocks that stay take work in turn, or whoever is free the
+// What the kernel is expected to take: blocks that stay take work in turn, or whoever is free the
 // longest that is left.
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// What the Hopper kernel takes, and which of its tiles is for which shape.
+// What the kernel takes, and which of its tiles is for which shape.
 #include <fmt/format.h>
 
 #include <algorithm>
