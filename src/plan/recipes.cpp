@@ -116,7 +116,8 @@ std::span<const std::string_view> recipe_words() {
   return forever<[] {
     std::vector<std::string_view> list;
     for (const Recipe& recipe : recipes()) {
-      for (std::string_view name : {recipe.name, word(recipe.family), recipe.main->name}) {
+      for (std::string_view name :
+           {recipe.name, word(recipe.family), recipe.main->name, recipe.main->stem()}) {
         if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
       }
     }

@@ -51,24 +51,6 @@ Refusal dtype_on_target(const Question& q) {
                      words(q.target.dtypes));
 }
 
-Refusal backward_dtype(const Question& q) {
-  if (q.problem.pass != Pass::bwd || bytes_of(q.problem.dtype) > 1) return {};
-  return fmt::format("backward does not take {}; use bf16, fp16 or fp32", word(q.problem.dtype));
-}
-
-Refusal dtypes_go_together(const Question& q) {
-  const Problem& p = q.problem;
-  if (p.pass != Pass::fwd || p.out == p.dtype) return {};
-  if (bytes_of(p.dtype) == 1 && bytes_of(p.out) > 1) return {};
-  return fmt::format("{} inputs do not give {} output; use {}", word(p.dtype), word(p.out),
-                     word(default_out(p.dtype)));
-}
-
-Refusal softcap_without_bias(const Question& q) {
-  if (q.problem.softcap <= 0 || q.problem.bias == Bias::none) return {};
-  return std::string("softcap does not go with a bias; use one of the two");
-}
-
 Refusal kernel_takes_dtype(const Question& q) {
   if (contains(q.candidate.tile->dtypes, q.problem.dtype)) return {};
   // A kernel has tiles of several types; they count as one.
@@ -141,18 +123,9 @@ std::span<const Rule> general_rules() {
 #define REGARD_RULE(name) {#name, name}
 #define REGARD_SHAPE_RULE(name) {#name, name, true}
   static constexpr Rule list[] = {
-      REGARD_RULE(asked_for),
-      REGARD_RULE(not_disabled),
-      REGARD_RULE(target_has_features),
-      REGARD_RULE(dtype_on_target),
-      REGARD_RULE(backward_dtype),
-      REGARD_RULE(dtypes_go_together),
-      REGARD_RULE(softcap_without_bias),
-      REGARD_RULE(kernel_takes_dtype),
-      REGARD_RULE(head_dims_fit),
-      REGARD_RULE(tile_is_complete),
-      REGARD_SHAPE_RULE(positions_fit),
-      REGARD_SHAPE_RULE(splits_allowed),
+      REGARD_RULE(asked_for),        REGARD_RULE(not_disabled),        REGARD_RULE(target_has_features),
+      REGARD_RULE(dtype_on_target),  REGARD_RULE(kernel_takes_dtype),  REGARD_RULE(head_dims_fit),
+      REGARD_RULE(tile_is_complete), REGARD_SHAPE_RULE(positions_fit), REGARD_SHAPE_RULE(splits_allowed),
   };
 #undef REGARD_SHAPE_RULE
 #undef REGARD_RULE

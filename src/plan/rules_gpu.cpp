@@ -25,10 +25,6 @@ Refusal launch_fits(const Question& q) {
     return fmt::format("{} threads per block are above the {} of {}; use fewer warps", threads,
                        q.target.max_threads_per_block, q.target.name);
   }
-  for (std::string_view name : {"occupancy", "warp_groups", "warps_across"}) {
-    if (value_of(tile, name) >= 0) continue;
-    return fmt::format("{}={} is negative; it is a count, or 0 for the default", name, value_of(tile, name));
-  }
   return {};
 }
 

@@ -35,8 +35,7 @@ Status read_rates(const TomlValue& value, std::map<DType, double>& rates) {
   return read_table(*table, value.file, readers);
 }
 
-Status read_fragment(const toml::table& table, std::string_view file, int line, Target::Fragment& fragment) {
-  fragment.line = line;
+Status read_fragment(const toml::table& table, std::string_view file, Target::Fragment& fragment) {
   return read_table(table, file,
                     {{"dtypes", [&](const TomlValue& v) { return v.words(fragment.dtypes); }},
                      {"m", [&](const TomlValue& v) { return v.number(fragment.m, 1, most_of_tile); }},
@@ -190,8 +189,8 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
       {"gigabytes_per_second", [&](const TomlValue& v) { return v.real(target.gigabytes_per_second); }},
       {"fragments",
        [&](const TomlValue& v) {
-         return read_tables(v, [&](const toml::table& row, int line) {
-           return read_fragment(row, file, line, target.fragments.emplace_back());
+         return read_tables(v, [&](const toml::table& row, int) {
+           return read_fragment(row, file, target.fragments.emplace_back());
          });
        }},
       {"tiles",

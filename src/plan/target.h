@@ -53,7 +53,6 @@ struct Target {
   struct Fragment {
     std::vector<DType> dtypes;
     std::int64_t m = 0, n = 0, k = 0;
-    int line = 0;
   };
   std::vector<Fragment> fragments;
 

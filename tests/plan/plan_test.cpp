@@ -105,6 +105,8 @@ TEST(Plan, AForcedFamilyIsUsedAndAnUnknownOneIsAnErrorWithTheNearest) {
   const std::string_view text = "fwd bf16 b=2 h=16 s=1024 d=128";
   EXPECT_EQ(planned(text, {.family = "generic"}), "cpu_generic_forward");
   EXPECT_EQ(planned(text, {.family = "forward"}), "cpu_forward");
+  EXPECT_EQ(planned(text, {.family = "cpu_forward"}), "cpu_forward");
+  EXPECT_EQ(planned(text, {.family = "generic_forward"}), "cpu_generic_forward");
   EXPECT_EQ(planned(text, {.disabled = {"forward"}}), "cpu_generic_forward");
   EXPECT_THAT(planned(text, {.family = "forwrd"}),
               HasSubstr("unknown family or kernel 'forwrd'; did you mean 'forward'?"));
