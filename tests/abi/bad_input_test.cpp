@@ -140,7 +140,7 @@ TEST(BadOption, AnUnknownProfileFormatOrVerbIsNamed) {
   expect_refusal(regard_list(nullptr, "defualt", &text), REGARD_INVALID, "default", "profile");
   expect_refusal(regard_list("cpu-avx3", nullptr, &text), REGARD_INVALID, "cpu-avx2", "target");
   expect_refusal(regard_explain(call.problem, nullptr, "yaml", &text), REGARD_INVALID, "yaml", "format");
-  expect_refusal(regard_prepare_kernel("sm_90b forward | fwd bf16 d=64", &text), REGARD_INVALID, "sm_90a",
+  expect_refusal(regard_prepare_kernel("sm_90b sm90_forward | fwd bf16 d=64", &text), REGARD_INVALID, "sm_90a",
                  "target");
   expect_refusal(regard_cache("lst", &text), REGARD_INVALID, "list", "verb");
   EXPECT_EQ(text, nullptr);
