@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/cpu/amx_product.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_tile.h"
-#include "kernels/cpu/called.h"
 #include "kernels/cpu/pack_turned.h"
 
 namespace regard {
@@ -24,7 +24,7 @@ void for_seen(const VisibleUnits& visible, i64 from, i64 to, Function function) 
 }
 
 /// P and dS of the keys [from, to) of the block.
-REGARD_HOT inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
+REGARD_OPTIMIZE inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
   const auto multiply_rows_of = [&](i64 rows, i64 columns, i64 steps) {
     for_seen(tile.visible, from, to, [&](i64 first, i64 end, Range seeing) {
       const i64 query = seeing.begin * unit;

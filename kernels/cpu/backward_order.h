@@ -10,8 +10,8 @@
 #pragma once
 
 #include "kernels/arguments.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_scratch.h"
-#include "kernels/cpu/called.h"
 
 extern "C" int sched_yield() noexcept;
 
@@ -34,7 +34,7 @@ class Turn {
         before_(number > 0 ? mine_ - progress_stride : nullptr) {}
 
   /// Until the block before has finished with the last `rows` of the part.
-  REGARD_CALLED void wait(i64 rows) const {
+  REGARD_NOINLINE void wait(i64 rows) const {
     if (before_ == nullptr || rows == 0) return;
     constexpr int patience = 4000;  // some microseconds; then others may need this core
     for (int i = 0; __atomic_load_n(before_, __ATOMIC_ACQUIRE) < rows; ++i) {

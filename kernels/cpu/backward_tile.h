@@ -3,12 +3,12 @@
 // live here; who makes the products decides where the numbers are meanwhile.
 #pragma once
 
-#include "kernels/cpu/ahead.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_scratch.h"
-#include "kernels/cpu/called.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/head.h"
-#include "kernels/cpu/pieces.h"
+#include "kernels/cpu/prefetch.h"
+#include "kernels/cpu/split_bf16.h"
 #include "kernels/cpu/transpose.h"
 
 namespace regard {
@@ -85,7 +85,7 @@ struct VisibleUnits {
   }
 
   /// Whether any query sees any of the keys.
-  REGARD_CALLED bool find_keys(i64 first_key, i64 keys, i64 queries) {
+  REGARD_NOINLINE bool find_keys(i64 first_key, i64 keys, i64 queries) {
     bool any = false;
     for (i64 u = 0; u < units; ++u) {
       from[u] = to[u] = 0;
@@ -133,13 +133,13 @@ struct BackwardTile {
   const TilePlace& place;
   const VisibleUnits& visible;
   float* const scratch;
-  Ahead& ahead;            // is fetched meanwhile
+  Prefetcher& prefetcher;  // works on beside the products
   float unit_of_log2 = 0;  // turns products into units of log 2
   float unit_of_cap = 0;   // and of the soft cap
   bool moderate = false;   // no LSE is so large that its rounding shows in a bf16 probability
 
   /// What the forward pass left behind, per query lane.
-  REGARD_CALLED void load_rows() {
+  REGARD_NOINLINE void load_rows() {
     float largest = 0;
     for (i64 i = 0; i < block_q; ++i) {
       const bool real = i < place.queries;

@@ -4,9 +4,9 @@
 // A block is up to key::group rows of one (batch, K/V head) against one part of the keys. The rows of K are
 // multiplied as they lie, along d: a vector of scores is `lanes / rows` keys by `rows` query rows, the sums
 // of as many vectors of products.
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/decode_values.h"
-#include "kernels/cpu/flush.h"
+#include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/long_sum.h"
 #include "kernels/cpu/rows.h"
@@ -112,7 +112,7 @@ class Block {
 
  private:
   /// More keys than are added one after the other.
-  REGARD_CALLED void walk_in_parts(i64 begin, i64 end) {
+  REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end) {
     const EarlierSums earlier(earlier_);
     const SoftmaxSums sums{output_, sum_, maximum_, lanes, layout.output / 4};
     earlier.clear(sums);
@@ -185,7 +185,7 @@ class Block {
 
   /// Scores of a step lie as [chunk][way][lanes]: lane l of a way is query row l % rows and the chunk's key
   /// ways * (l / rows) + way.
-  REGARD_HOT void compute_scores(i64 first_key, i64 count) {
+  REGARD_OPTIMIZE void compute_scores(i64 first_key, i64 count) {
     float* to = scores_;
     for (i64 key = 0; key < count; key += chunk, to += ways * lanes) {
       fetch_ahead(first_key + key);

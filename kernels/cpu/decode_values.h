@@ -2,7 +2,7 @@
 // once. O's columns stay in load_columns' order until the end (store_columns).
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/decode_layout.h"
 #include "kernels/cpu/decode_rows.h"
 
@@ -39,7 +39,7 @@ struct DecodeValues {
   }
 
   template <int parts, bool first_use>
-  REGARD_HOT void add_tile(i64 first, int row, i64 part) const {
+  REGARD_OPTIMIZE void add_tile(i64 first, int row, i64 part) const {
     constexpr int vectors = parts * column_vectors;
     Tile<tile_height, vectors> sums;
     float* place = output + row * width + part * part_numbers;

@@ -7,14 +7,14 @@
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
 // With AMX, O is transposed too, until it is stored (forward_amx.h).
-#include "kernels/cpu/ahead.h"
-#include "kernels/cpu/called.h"
-#include "kernels/cpu/flush.h"
+#include "kernels/cpu/attributes.h"
+#include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/forward_amx.h"
 #include "kernels/cpu/forward_pack.h"
 #include "kernels/cpu/forward_weights.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/long_sum.h"
+#include "kernels/cpu/prefetch.h"
 #include "kernels/cpu/softmax.h"
 
 namespace regard {
@@ -27,13 +27,13 @@ static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "weights and 
 
 /// Whether memory is asked for before it is needed. A core with AMX finds what bf16 reads by itself, and is
 /// held up by asking (docs/cpu-kernels.md).
-constexpr bool fetches_ahead = !amx || pieces == 2;
+constexpr bool prefetches = !amx || pieces == 2;
 
 constexpr i64 key_part = part_of_keys(key::block_k);
 
 /// S^T of tile_rows keys and `vectors` vectors of rows, and the largest of each row if `maximum` is not null.
 template <int vectors>
-REGARD_HOT void multiply_keys(float* scores, const float* keys, const float* q, float* maximum) {
+REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float* q, float* maximum) {
   constexpr i64 key_stride = depth(key::d);
   Tile<tile_rows, vectors> product;
   product.clear();
@@ -74,8 +74,8 @@ REGARD_INLINE Floats sinks_of(const Head& head, const QueryTile& rows, i64 lane)
 
 /// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace. `natural`
 /// turns scores into natural units. `turned`: memory for `lanes` rows.
-REGARD_CALLED void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural,
-                              float* turned) {
+REGARD_NOINLINE void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural,
+                                float* turned) {
   const Arguments& a = head.arguments;
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   float inverse[tile], lse[tile];
@@ -198,7 +198,7 @@ class Block {
 
  private:
   /// More keys than are summed up in one go.
-  REGARD_CALLED void walk_in_parts(i64 begin, i64 end, i64 next_block) {
+  REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end, i64 next_block) {
     for (i64 t = 0; t < tile_count_; ++t) earlier(t).clear(sums_of(tiles_[t]));
     for_parts(begin, end, key_part, [&](i64 first, i64 last) {
       walk(first, last, next_block);
@@ -224,7 +224,7 @@ class Block {
     const FlushToZero mode;
     [[maybe_unused]] bool near_end = false;
     for (i64 key = begin; key < end; key += key::block_k) {
-      if constexpr (fetches_ahead) {
+      if constexpr (prefetches) {
         fetch_keys(head_, key + key::block_k, end);
         // The last step may be too short for all that the next block starts with.
         if (!near_end && key + 2 * key::block_k >= end) {
@@ -251,29 +251,29 @@ class Block {
   }
 
   /// K and V of the step at `key`, as far as they lie before `end`.
-  REGARD_CALLED void fetch_keys(const Head& head, i64 key, i64 end) {
+  REGARD_NOINLINE void fetch_keys(const Head& head, i64 key, i64 end) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     const i64 count = smaller(key::block_k, end - key);
-    ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
-    ahead_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
+    prefetcher_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
+    prefetcher_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
   }
   /// Q from a row on, as far as it is of one head.
-  REGARD_CALLED void fetch_queries(const Head& head, HeadRow first) {
+  REGARD_NOINLINE void fetch_queries(const Head& head, HeadRow first) {
     constexpr i64 bytes = bytes_of<key::dtype>;
-    ahead_.add_first(head.q(first), a_.q.row * bytes, key::d * bytes,
-                     smaller(tile, head.sequence.sq - first.row));
+    prefetcher_.add_first(head.q(first), a_.q.row * bytes, key::d * bytes,
+                          smaller(tile, head.sequence.sq - first.row));
   }
 
   /// O of a tile, as far as it is of one head.
-  REGARD_CALLED void fetch_output(const QueryTile& rows) {
+  REGARD_NOINLINE void fetch_output(const QueryTile& rows) {
     constexpr i64 bytes = bytes_of<key::out>;
     const HeadRow first = rows.places.at(0);
-    ahead_.add_first(head_.o(first), a_.o.row * bytes, key::dv * bytes,
-                     smaller(rows.rows, head_.sequence.sq - first.row));
+    prefetcher_.add_first(head_.o(first), a_.o.row * bytes, key::dv * bytes,
+                          smaller(rows.rows, head_.sequence.sq - first.row));
   }
 
   /// What another block, if there is one, starts with.
-  REGARD_CALLED void fetch_block(i64 block) {
+  REGARD_NOINLINE void fetch_block(i64 block) {
     const Work work(a_, block);
     if (work.batch >= a_.b || work.first_row < 0) return;
     const Head head = head_of(a_, work.batch, work.head);
@@ -286,7 +286,7 @@ class Block {
   }
 
   /// Q of a tile as an operand.
-  REGARD_CALLED void pack_queries(QueryTile& rows) {
+  REGARD_NOINLINE void pack_queries(QueryTile& rows) {
     constexpr i64 panel = amx ? 16 : tile, bytes = key::d * bytes_of<key::dtype>;
     rows.packed = true;
     if (pieces == 1 && rows.places.of_one_head())
@@ -337,9 +337,9 @@ class Block {
       packed = true;
       if (!rows.packed) {
         pack_queries(rows);
-        if (fetches_ahead && t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].places.at(0));
+        if (prefetches && t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].places.at(0));
       }
-      if (fetches_ahead && part.first_key + key::block_k >= rows.visible.last && a_.splits <= 1)
+      if (prefetches && part.first_key + key::block_k >= rows.visible.last && a_.splits <= 1)
         fetch_output(rows);
       add(rows, part);
     }
@@ -381,13 +381,13 @@ class Block {
 
   /// S^T, the largest of each row, and in one go scratch_.weights. False: there are no weights, as scores
   /// rose too far above the references, which for a tile's first step are the maxima of its first block.
-  REGARD_CALLED bool weigh_beside_products(QueryTile& rows, const ScoreTile& part, const Reach& reach,
-                                           float* maximum) {
+  REGARD_NOINLINE bool weigh_beside_products(QueryTile& rows, const ScoreTile& part, const Reach& reach,
+                                             float* maximum) {
     WeightsBeside weights(rows, unit());
     const auto weights_at = [&](i64 key) { return scratch_.weights + filled_depth(key) * tile; };
     i64 key = part.begin;
     for (; key < part.end && reach.all_strips(key, key + key_step); key += key_step) {
-      if (!ahead_.empty()) ahead_.fetch(2 * key_step);
+      if (!prefetcher_.empty()) prefetcher_.fetch(2 * key_step);
       const bool modified = modifies(rows, part, key, key + key_step);
       const float* keys = operands_.keys + key * depth(key::d);
       float* scores = part.scores + key * tile;
@@ -417,7 +417,7 @@ class Block {
     const i64 end = key + key_step;
     const Reach::Strips reaching = reach.strips_of(key, end);
     if (reaching.first >= reaching.last) return reaching;
-    if (!ahead_.empty()) ahead_.fetch(2 * key_step);
+    if (!prefetcher_.empty()) prefetcher_.fetch(2 * key_step);
     const bool modified = modifies(rows, part, key, end);
     multiply_strips(part.scores + key * tile, operands_.keys + key * depth(key::d), rows.q, reaching,
                     modified ? nullptr : maximum);
@@ -450,9 +450,9 @@ class Block {
     for (; part.begin < end; part.begin = part.end) {
       part.end = smaller(round_up(part.begin + 1, chunk), end);
       // Beside a tile's chunks its share of the next step's K and V, and Q of the next tile or O.
-      if constexpr (fetches_ahead) {
+      if constexpr (prefetches) {
         constexpr i64 chunks = key::block_k / chunk;
-        ahead_.fetch(ceil_divide(2 * key::block_k + tile, tile_count_ * chunks));
+        prefetcher_.fetch(ceil_divide(2 * key::block_k + tile, tile_count_ * chunks));
       }
       part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
       alignas(64) float maximum[tile], rescale[tile];
@@ -509,7 +509,7 @@ class Block {
   StepOperands operands_{};
   QueryTile tiles_[key::block_q / tile];
   i64 tile_count_ = 0;
-  Ahead ahead_;
+  Prefetcher prefetcher_;
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/amx_product.h"
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/forward_pack.h"
 #include "kernels/cpu/reach.h"
 #include "kernels/cpu/scores.h"
@@ -30,7 +30,7 @@ inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, co
 
 /// The largest score of each row among the keys [begin, end). Not earlier: to read what the unit has just
 /// stored takes long.
-REGARD_HOT inline void find_maximum(const float* scores, i64 begin, i64 end, float* maximum) {
+REGARD_OPTIMIZE inline void find_maximum(const float* scores, i64 begin, i64 end, float* maximum) {
   Floats largest[tile / lanes];
   REGARD_UNROLL
   for (int v = 0; v < tile / lanes; ++v) largest[v] = broadcast(-infinity);

@@ -1,7 +1,7 @@
 // From the scores of a forward kernel to the weights of V: the online softmax.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/forward_pack.h"
 #include "kernels/cpu/reach.h"
@@ -72,9 +72,9 @@ constexpr i64 weights_row = amx ? lanes : tile;
 /// P^T from S^T, as an operand of the product with V; but for the tile unit it may take the place of S^T.
 /// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
 /// returns whether any is not 1.
-REGARD_HOT bool softmax(const Arguments& a, const philox::Random& random, QueryTile& rows,
-                        const ScoreTile& part, const Reach& reach, const float* maximum, float unit,
-                        float* weights, float* rescale) {
+REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, QueryTile& rows,
+                             const ScoreTile& part, const Reach& reach, const float* maximum, float unit,
+                             float* weights, float* rescale) {
   const Floats one = rounded(broadcast(1.0f));
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
@@ -138,8 +138,8 @@ class WeightsBeside {
   void refer_to(const float* maximum) { __builtin_memcpy(reference_, maximum, sizeof reference_); }
 
   /// The scores of a block, and the weights of the block before, whose scores lie before these.
-  REGARD_HOT void multiply_keys(float* scores, const float* keys, const float* q, float* maximum,
-                                float* weights) {
+  REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float* q, float* maximum,
+                                     float* weights) {
     constexpr i64 height = depth(key::d), piece = height / weight_pieces;
     const float* const before = scores - tile_rows * tile;
     Tile<tile_rows, tile_vectors> product;
@@ -155,7 +155,7 @@ class WeightsBeside {
   }
 
   /// Of a block beside nothing, for the rows of these strips.
-  REGARD_CALLED void make(const float* scores, float* weights, Reach::Strips which) {
+  REGARD_NOINLINE void make(const float* scores, float* weights, Reach::Strips which) {
     for (i64 i = 0; i < weight_pieces; ++i) {
       const i64 at = i % (tile / lanes) * lanes / strip;
       if (at >= which.first && at < which.last) make_piece(scores, weights, i);

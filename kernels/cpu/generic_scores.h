@@ -2,7 +2,7 @@
 // run time. The one seam where scores are changed.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/generic_convert.h"
 #include "kernels/cpu/rows.h"
@@ -108,8 +108,8 @@ inline Ints visible_lanes(const QueryRows& rows, i64 i, i64 key) {
 
 /// Row i of the tile: products of Q and K become scores, -infinity where the key is not visible. `slopes`
 /// gets the derivative of the softcap unless null; `bias_row` is scratch for one row of keys.
-REGARD_HOT inline void modify_row(const QueryRows& rows, i64 i, i64 first_key, float* scores, float* slopes,
-                                  float* bias_row) {
+REGARD_OPTIMIZE inline void modify_row(const QueryRows& rows, i64 i, i64 first_key, float* scores,
+                                       float* slopes, float* bias_row) {
   const Arguments& a = rows.a;
   const i64 row = rows.first + i, keys = smaller(tile_keys, rows.sequence.sk - first_key);
   const float scale = rows.score_scale();

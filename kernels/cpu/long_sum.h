@@ -5,7 +5,7 @@
 // added to those before it without loss.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/long_sum_layout.h"
 
@@ -13,7 +13,7 @@ namespace regard {
 
 /// `total` becomes the sum of both, rounded, and `recent` what the rounding took off: it goes on with the
 /// next part. A total of infinity or NaN stays one.
-REGARD_HOT inline void add_exactly(float* total, float* recent, i64 count) {
+REGARD_OPTIMIZE inline void add_exactly(float* total, float* recent, i64 count) {
   for (i64 i = 0; i < count; i += lanes) {
     const Floats before = load<Floats>(total + i), more = load<Floats>(recent + i), sum = before + more;
     const Floats added = sum - before, lost = (before - (sum - added)) + (more - added);
@@ -40,7 +40,7 @@ class LongSums {
   }
 
  private:
-  REGARD_CALLED void keep() {
+  REGARD_NOINLINE void keep() {
     if (!kept_) __builtin_memset(earlier_, 0, count_ * 4);
     add_exactly(earlier_, sums_, count_);
     recent_ = 0;
@@ -53,7 +53,7 @@ class LongSums {
 };
 
 /// row *= factor of the row
-REGARD_CALLED inline void rescale_rows(float* numbers, i64 rows, i64 width, const float* factors) {
+REGARD_NOINLINE inline void rescale_rows(float* numbers, i64 rows, i64 width, const float* factors) {
   for (i64 row = 0; row < rows; ++row)
     for (i64 i = row * width; i < (row + 1) * width; i += lanes)
       store(numbers + i, load<Floats>(numbers + i) * factors[row]);
@@ -87,7 +87,7 @@ class EarlierSums {
 
   /// Adds a part. `unit` turns references into units of log 2; rescale(O, factor of each row) follows them.
   template <class Rescale>
-  REGARD_CALLED void add(const SoftmaxSums& recent, float unit, const Rescale& rescale) const {
+  REGARD_NOINLINE void add(const SoftmaxSums& recent, float unit, const Rescale& rescale) const {
     constexpr i64 most_rows = 64;
     alignas(64) float factors[most_rows];
     Ints changed{};

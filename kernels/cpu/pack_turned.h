@@ -2,7 +2,7 @@
 // has its depth contiguous.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/pack.h"
 
 namespace regard {
@@ -15,7 +15,7 @@ REGARD_INLINE Numbers16 joined(const u8* a, const u8* b, Numbers<n...>) {
 }
 
 /// 16 numbers of each of 32 rows, `stride` bytes apart, as a square of pairs, turned: number c becomes row c.
-REGARD_HOT inline void turn_square(float* to, const u8* row, i64 stride) {
+REGARD_OPTIMIZE inline void turn_square(float* to, const u8* row, i64 stride) {
   Floats square[lanes];
   REGARD_UNROLL
   for (i64 i = 0; i < lanes / 2; ++i, row += 4 * stride) {

@@ -15,7 +15,7 @@ constexpr bool amx =
     target::amx && key::group == 0 && (key::dtype == DType::bf16 || key::dtype == DType::fp16);
 
 /// The unit multiplies bf16 alone. A number of fp16 is the sum of two: its operand lies twice, once of the
-/// high pieces and once, behind it, of the low ones (pieces.h).
+/// high pieces and once, behind it, of the low ones (split_bf16.h).
 constexpr int pieces = amx && key::dtype == DType::fp16 ? 2 : 1;
 
 constexpr bool pairs = amx || (key::dtype == DType::bf16 && target::bf16_dot);

@@ -1,7 +1,7 @@
 // Which keys the rows of a tile see by position, in lanes.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/vector.h"
 #include "kernels/sequence.h"
 
@@ -29,7 +29,7 @@ struct TileRows {
 
   /// Lane i holds the row `row_of_lane(i)`.
   template <class RowOfLane>
-  REGARD_CALLED void find(const Arguments& a, const Sequence& sequence, RowOfLane row_of_lane) {
+  REGARD_NOINLINE void find(const Arguments& a, const Sequence& sequence, RowOfLane row_of_lane) {
     first = left_first = sequence.sk;
     last = all_first = sink_last = 0;
     all_last = sequence.sk;

@@ -1,7 +1,7 @@
 // A square of lanes x lanes 32-bit elements, transposed in registers, and other exchanges of lanes.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/product.h"
 
 namespace regard {
@@ -68,7 +68,8 @@ REGARD_INLINE Floats woven(Numbers16 a, Numbers16 b, Numbers<n...>) {
 /// `apart` numbers apart, and there are `capacity`. What shares squares with those is written too, 0 behind
 /// the last number.
 template <DType dtype, i64 capacity, i64 apart>
-REGARD_HOT inline void load_turned(float* to, i64 begin, i64 end, i64 count, const u8* const (&rows)[lanes]) {
+REGARD_OPTIMIZE inline void load_turned(float* to, i64 begin, i64 end, i64 count,
+                                        const u8* const (&rows)[lanes]) {
   for (i64 first = begin / lanes * lanes; first < end; first += lanes) {
     Floats square[lanes];
     if constexpr (dtype == DType::bf16) {

@@ -1,7 +1,7 @@
 // O = O * rescale + P V: the second product of a forward kernel, shared by its kinds.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/forward_layout.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/rows.h"
@@ -45,7 +45,7 @@ REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column
 }
 
 template <i64 rows, int vectors>
-REGARD_HOT void add_values_columns(const ValueProduct& work, i64 column) {
+REGARD_OPTIMIZE void add_values_columns(const ValueProduct& work, i64 column) {
   constexpr int height = value_rows<vectors>;
   i64 row = 0;
   for (; row + height <= rows; row += height) add_values_tile<rows, height, vectors>(work, row, column);

@@ -5,7 +5,7 @@
 #include "kernels/numbers.h"
 
 /// For loops over registers: unrolled at any level of optimisation, else their arrays would be in memory (and
-/// by g++ all but small ones are at -O1, unless REGARD_HOT, called.h).
+/// by g++ all but small ones are at -O1, unless REGARD_OPTIMIZE, attributes.h).
 #ifdef __clang__
 #define REGARD_UNROLL _Pragma("clang loop unroll(full)")
 #else

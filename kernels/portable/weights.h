@@ -12,7 +12,7 @@ constexpr i32 depth_bytes = depth * operand_bytes;
 
 /// Of an operand that begins at this column.
 template <i32 row_bytes>
-REGARD_DEVICE u32 place_of(SquareRow lane, i32 column = 0) {
+REGARD_DEVICE u32 place_of(LdmatrixRow lane, i32 column = 0) {
   return place<row_bytes>(lane.row, lane.vector * 16 + column * operand_bytes);
 }
 
@@ -56,7 +56,7 @@ struct LeftWeights<false> {
   /// Of `depth` keys, the i-th of the tile.
   REGARD_DEVICE void load(Left& to, i32 m, i32 i) const {
 #pragma unroll
-    for (i32 square = 0; square < 4; ++square) to[square] = left[m][i][square];
+    for (i32 matrix = 0; matrix < 4; ++matrix) to[matrix] = left[m][i][matrix];
   }
 };
 
@@ -98,8 +98,8 @@ struct LeftWeights<true> {
   }
 
   REGARD_DEVICE void load(Left& to, i32 m, i32 i) const {
-    load_squares(to, along<row_bytes>(rows + place_of<row_bytes>(SquareRow::of_left()), i * depth_bytes) +
-                         m * Fragment::rows * row_bytes);
+    ldmatrix(to, along<row_bytes>(rows + place_of<row_bytes>(LdmatrixRow::of_left()), i * depth_bytes) +
+                     m * Fragment::rows * row_bytes);
   }
 };
 
