@@ -66,7 +66,7 @@ struct Arguments {
   float* partial_o;    // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
   float* partial_lse;  // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
   float* delta;        // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
-  float* grad_q_sum;   // backward: [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..]), or blocks turned
+  float* grad_q_sum;  // backward: [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..]), or blocks transposed
   float* grad_q_earlier;  // likewise, of the blocks of keys before (long_sum.h); null: no sum is long
   i64* progress;          // backward: [b, hk, query_parts, blocks of keys], 64 bytes apart (backward_order.h)
   i64 key_blocks;         // how many those are

@@ -32,7 +32,7 @@ constexpr TileStrides tiles_by_columns(i64 rows) {
 
 /// Rows [first, first + lanes) of a matrix with so many columns, from its transpose in tiles without gaps.
 template <i64 columns>
-REGARD_OPTIMIZE void turn_tiles(float* to, const float* from, const TileStrides& tiles, i64 first) {
+REGARD_OPTIMIZE void transpose_tiles(float* to, const float* from, const TileStrides& tiles, i64 first) {
   for (i64 column = 0; column < columns; column += lanes) {
     const float* const tile = from + tiles.at(column, first);
     Floats square[lanes];

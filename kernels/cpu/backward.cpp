@@ -113,16 +113,16 @@ struct Backward {
     const u8 *const k = first_head.k(first), *const v = first_head.v(first);
     float* const k_columns = part(scratch_layout.k_columns);
     if constexpr (pieces == 2) {
-      static_assert(pieces == 1 || turned_rows * round_up(d, lanes) <= block_k * block_q);
+      static_assert(pieces == 1 || transposed_rows * round_up(d, lanes) <= block_k * block_q);
       u16* const memory = reinterpret_cast<u16*>(part(scratch_layout.scores));
       pack_row_pieces<d>(part(scratch_layout.k_rows), scratch_layout.low, k, a.k.row, keys, block_k);
-      pack_turned_pieces<d, block_k>(k_columns, scratch_layout.low, k, a.k.row, keys, memory);
+      pack_transposed_row_pieces<d, block_k>(k_columns, scratch_layout.low, k, a.k.row, keys, memory);
       pack_row_pieces<dv>(part(scratch_layout.v_rows), scratch_layout.low, v, a.v.row, keys, block_k);
       return;
     }
     pack_rows<d>(part(scratch_layout.k_rows), k, a.k.row, keys, block_k);
     if constexpr (amx)
-      pack_turned<d, block_k>(k_columns, k, a.k.row, keys);
+      pack_transposed_rows<d, block_k>(k_columns, k, a.k.row, keys);
     else
       pack_panels<d>(k_columns, k, a.k.row, keys, block_k);
     pack_rows<dv>(part(scratch_layout.v_rows), v, a.v.row, keys, block_k);
@@ -318,13 +318,13 @@ struct Backward {
   REGARD_NOINLINE void store_grad_q(const BackwardTile& tile, const float* sums) {
     const Head& head = tile.place.head;
     const i64 memory_row = head.sequence.first_q + tile.place.first_query, queries = tile.place.queries;
-    [[maybe_unused]] const float* turned = nullptr;
+    [[maybe_unused]] const float* transposed = nullptr;
     for (i64 i = 0; i < queries; ++i) {
       const float* row = sums + i * columns_d;
       if constexpr (amx)
         if (tile.place.full()) {
-          if (i % lanes == 0) turned = rows_of_grad_q(tile, sums, i);
-          row = turned + i % lanes * columns_d;
+          if (i % lanes == 0) transposed = rows_of_grad_q(tile, sums, i);
+          row = transposed + i % lanes * columns_d;
         }
       store_row<key::dtype, d>(head.address<key::dtype>(a.grad_q, head.head, memory_row + i), row, a.scale);
     }

@@ -46,7 +46,7 @@ inline void load_bias(const Arguments& a, const TilePlace& place, float* bias) {
       const i64 row = place.first_query + smaller(query + i, place.queries - 1);
       from[i] = place.head.address<bias_dtype>(a.bias, place.head.head, row) + place.first_key * bytes;
     }
-    load_turned<bias_dtype, block_k, block_q>(bias + query, 0, place.keys, place.keys, from);
+    load_transposed<bias_dtype, block_k, block_q>(bias + query, 0, place.keys, place.keys, from);
   }
 }
 

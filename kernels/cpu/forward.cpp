@@ -22,7 +22,8 @@ namespace {
 
 constexpr TileRules rules = forward_rules(machine);
 static_assert(rules.block_q.takes(key::block_q) && rules.block_k.takes(key::block_k));
-static_assert(!amx || lanes * width <= key::block_k * tile, "rows of O are turned in the memory of scores");
+static_assert(!amx || lanes * width <= key::block_k * tile,
+              "rows of O are transposed in the memory of scores");
 static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "weights and a chunk of scores lie there");
 
 /// Whether memory is asked for before it is needed. A core with AMX finds what bf16 reads by itself, and is
@@ -73,9 +74,9 @@ REGARD_INLINE Floats sinks_of(const Head& head, const QueryTile& rows, i64 lane)
 }
 
 /// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace. `natural`
-/// turns scores into natural units. `turned`: memory for `lanes` rows.
+/// turns scores into natural units. `transposed`: memory for `lanes` rows.
 REGARD_NOINLINE void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural,
-                                float* turned) {
+                                float* transposed) {
   const Arguments& a = head.arguments;
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   float inverse[tile], lse[tile];
@@ -89,8 +90,8 @@ REGARD_NOINLINE void store_tile(const Head& head, const QueryTile& rows, i64 spl
     const HeadRow row = rows.places.at(i);
     const float* output = rows.output + i * width;
     if constexpr (amx) {
-      if (i % lanes == 0) turn_tiles<width>(turned, rows.output, output_tiles, i);
-      output = turned + i % lanes * width;
+      if (i % lanes == 0) transpose_tiles<width>(transposed, rows.output, output_tiles, i);
+      output = transposed + i % lanes * width;
     }
     if (a.splits > 1) {
       const i64 place = head.row_of_part(row, split);

@@ -58,7 +58,7 @@ inline void rescale_output(float* output, const float* rescale) {
 }
 
 /// O^T (+)= V^T P^T of the `count` rows from `row` on, over some keys of a step, where `values` is V^T as
-/// pack_turned leaves it and `weights` P^T as softmax does.
+/// pack_transposed_rows leaves it and `weights` P^T as softmax does.
 inline void add_values_amx(float* output, const float* values, const float* weights, i64 row, i64 count,
                            Range keys, bool add) {
   constexpr i64 steps = depth(key::block_k);

@@ -17,7 +17,7 @@ constexpr ForwardLayout layout(depth(key::d), depth(key::block_k), pieces, key::
 constexpr i64 low_queries = depth(key::d) * tile, low_keys = depth(key::d) * key::block_k,
               low_values = depth(key::block_k) * width, low_weights = layout.scores / 4;
 
-static_assert(pieces == 1 || 2 * turned_rows * width * 2 <= layout.scores, "pieces of V are made there");
+static_assert(pieces == 1 || 2 * transposed_rows * width * 2 <= layout.scores, "pieces of V are made there");
 
 struct PackedStep {
   float *keys, *values;
@@ -55,13 +55,13 @@ REGARD_NOINLINE inline void pack_step(const PackedStep& to, const Head& head, i6
   if constexpr (pieces == 2) {
     pack_row_pieces<key::d>(to.keys + range.begin * depth(key::d), low_keys, head.k(first), a.k.row, count,
                             capacity);
-    return pack_turned_pieces<key::dv, key::block_k>(to.values, low_values, head.v(first_key), a.v.row, exist,
-                                                     reinterpret_cast<u16*>(memory));
+    return pack_transposed_row_pieces<key::dv, key::block_k>(to.values, low_values, head.v(first_key),
+                                                             a.v.row, exist, reinterpret_cast<u16*>(memory));
   }
   if (!keys_in_place(head, first_key))
     pack_rows<key::d>(to.keys + range.begin * depth(key::d), head.k(first), a.k.row, count, capacity);
   if constexpr (amx)
-    pack_turned<key::dv, key::block_k>(to.values, head.v(first_key), a.v.row, exist);
+    pack_transposed_rows<key::dv, key::block_k>(to.values, head.v(first_key), a.v.row, exist);
   else
     pack_columns<key::dv, width>(to.values + depth(range.begin) * width, head.v(first), a.v.row, count,
                                  capacity);

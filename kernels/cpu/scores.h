@@ -63,7 +63,7 @@ inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
     for (i64 i = 0; i < lanes; ++i)
       from[i] = head.address<key::dtype>(rows, part.places->head[lane + i], part.places->row[lane + i]) +
                 part.first_key * bytes;
-    load_turned<key::dtype, key::block_k, tile>(bias + lane, part.begin, part.end, keys, from);
+    load_transposed<key::dtype, key::block_k, tile>(bias + lane, part.begin, part.end, keys, from);
   }
   part.bias = bias;
 }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/cpu/attributes.h"
-#include "kernels/cpu/pack_turned.h"
+#include "kernels/cpu/pack_transposed.h"
 
 namespace regard {
 
@@ -45,17 +45,17 @@ REGARD_NOINLINE void pack_row_pieces(float* to, i64 low, const u8* from, i64 str
     __builtin_memset(to + piece * low + rows * apart, 0, (capacity - rows) * apart * 4);
 }
 
-/// pack_turned of numbers in two pieces. `memory` is for those of turned_rows rows.
+/// pack_transposed_rows of numbers in two pieces. `memory` is for those of transposed_rows rows.
 template <i64 n, i64 capacity>
-REGARD_NOINLINE void pack_turned_pieces(float* to, i64 low, const u8* from, i64 stride, i64 rows,
-                                        u16* memory) {
+REGARD_NOINLINE void pack_transposed_row_pieces(float* to, i64 low, const u8* from, i64 stride, i64 rows,
+                                                u16* memory) {
   constexpr i64 apart = round_up(n, lanes), below = lanes * depth(capacity);
-  u16* const low_memory = memory + turned_rows * apart;
-  for (i64 first = 0; first < capacity; first += turned_rows, to += turned_rows / 2 * lanes) {
-    const i64 count = larger<i64>(0, smaller(turned_rows, rows - first));
+  u16* const low_memory = memory + transposed_rows * apart;
+  for (i64 first = 0; first < capacity; first += transposed_rows, to += transposed_rows / 2 * lanes) {
+    const i64 count = larger<i64>(0, smaller(transposed_rows, rows - first));
     split_rows<n, apart>(memory, low_memory, row_address(from, stride, first), stride, count);
-    turn_rows<apart>(to, below, reinterpret_cast<const u8*>(memory), apart * 2, count);
-    turn_rows<apart>(to + low, below, reinterpret_cast<const u8*>(low_memory), apart * 2, count);
+    transpose_rows<apart>(to, below, reinterpret_cast<const u8*>(memory), apart * 2, count);
+    transpose_rows<apart>(to + low, below, reinterpret_cast<const u8*>(low_memory), apart * 2, count);
   }
 }
 

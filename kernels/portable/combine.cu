@@ -4,7 +4,7 @@
 //
 // All of it is waiting for memory: it begins while the parts are still computed, a lane has the LSE of a part
 // of its own, and O of some parts is on its way before the first weight is known.
-#include "kernels/cuda/overlap.h"
+#include "kernels/cuda/pdl.h"
 #include "kernels/head.h"
 #include "kernels/portable/cuda/element.h"
 
@@ -138,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave)
   const u32 index = blockIdx.x / row_blocks, heads = static_cast<u32>(arguments.hq);
   const u32 row = blockIdx.x % row_blocks * key::warps + thread() / wave;
   const Head head(arguments, index / heads, index % heads);
-  wait_for_launch_before();
+  wait_on_dependent_grids();
   if (row >= head.sequence.sq) return;
   if (arguments.dv % 4 == 0)
     merge_row<4>(head, row);

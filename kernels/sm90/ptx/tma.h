@@ -79,13 +79,13 @@ REGARD_DEVICE void wait_until_boxes_are_stored() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-/// Registers per thread from here on; both by whole warpgroups.
+/// setmaxnreg: the registers that each thread has from here on. Whole warpgroups call these.
 template <int count>
-REGARD_DEVICE void take_registers() {
+REGARD_DEVICE void reg_alloc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
 template <int count>
-REGARD_DEVICE void give_registers() {
+REGARD_DEVICE void reg_dealloc() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 

@@ -33,7 +33,7 @@ void merge_on_gpu(Plan& plan) {
   const std::int64_t rows = tile == nullptr ? 1 : std::max<std::int64_t>(value_of(*tile, "warps"), 1);
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
   Stage& stage = plan.stages.emplace_back(stage_of(p, *plan.target, portable_combine, tile, grid, 0));
-  // It waits for the parts in its code, where the chip has the instruction (kernels/cuda/overlap.h).
+  // It waits for the parts in its code, where the chip has the instruction (kernels/cuda/pdl.h).
   stage.overlaps = plan.target->has("tma");
 }
 
