@@ -26,12 +26,13 @@ float merged_lse(const Head& head, i64 place, float sink) {
   float maximum = sink;
   for (i64 split = 0; split < a.splits; ++split)
     maximum = larger(maximum, a.partial_lse[split * rows_of_part(a) + place]);
-  const float reference = maximum == -infinity ? 0.0f : maximum;  // a part may be NaN, which that passes over
+  const float finite_max =
+      maximum == -infinity ? 0.0f : maximum;  // a part may be NaN, which that passes over
   const Floats sum =
-      exp2(broadcast((sink - reference) * log2_of_e)) + sum_over(a.splits, [&](i64 split) {
-        return exp2(broadcast((a.partial_lse[split * rows_of_part(a) + place] - reference) * log2_of_e));
+      exp2(broadcast((sink - finite_max) * log2_of_e)) + sum_over(a.splits, [&](i64 split) {
+        return exp2(broadcast((a.partial_lse[split * rows_of_part(a) + place] - finite_max) * log2_of_e));
       });
-  return sum[0] == 0 ? -infinity : reference + log(sum)[0];
+  return sum[0] == 0 ? -infinity : finite_max + log(sum)[0];
 }
 
 void merge_row(const Head& head, i64 row) {

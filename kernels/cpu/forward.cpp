@@ -81,7 +81,7 @@ REGARD_NOINLINE void store_tile(const Head& head, const QueryTile& rows, i64 spl
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   float inverse[tile], lse[tile];
   for (i64 lane = 0; lane < tile; lane += lanes) {
-    const SoftmaxEnd end = end_softmax(load<Floats>(rows.reference + lane), load<Floats>(rows.sum + lane),
+    const SoftmaxEnd end = end_softmax(load<Floats>(rows.row_max + lane), load<Floats>(rows.sum + lane),
                                        natural, sinks_of(head, rows, lane));
     store(inverse + lane, end.inverse * a.dropout_scale);
     store(lse + lane, end.lse);
@@ -211,7 +211,7 @@ class Block {
   }
   EarlierSums earlier(i64 t) const { return EarlierSums(scratch_.earlier + t * layout.earlier() / 4); }
   static SoftmaxSums sums_of(QueryTile& rows) {
-    return {rows.output, rows.sum, rows.reference, tile, layout.output / 4};
+    return {rows.output, rows.sum, rows.row_max, tile, layout.output / 4};
   }
   static void rescale_sums(float* output, const float* factors) {
     if constexpr (amx)
@@ -246,7 +246,7 @@ class Block {
     rows.visible.find(a_, head_.sequence, [&](i64 lane) { return rows.places.row[lane]; });
     rows.packed = false;
     for (i64 lane = 0; lane < tile; lane += lanes) {
-      store(rows.reference + lane, broadcast(-infinity));
+      store(rows.row_max + lane, broadcast(-infinity));
       store(rows.sum + lane, Floats{});
     }
   }
@@ -381,7 +381,7 @@ class Block {
   }
 
   /// S^T, the largest of each row, and in one go scratch_.weights. False: there are no weights, as scores
-  /// rose too far above the references, which for a tile's first step are the maxima of its first block.
+  /// rose too far above row_max, which for a tile's first step are the maxima of its first block.
   REGARD_NOINLINE bool weigh_beside_products(QueryTile& rows, const ScoreTile& part, const Reach& reach,
                                              float* maximum) {
     WeightsBeside weights(rows, unit());
@@ -397,7 +397,7 @@ class Block {
       else
         weights.multiply_keys(scores, keys, rows.q, modified ? nullptr : maximum, weights_at(key - key_step));
       if (modified) modify(rows, part, key, key + key_step, {0, strips}, maximum);
-      if (key == part.begin && !rows.started) weights.refer_to(maximum);
+      if (key == part.begin && !rows.started) weights.set_row_max(maximum);
     }
     weights.make(part.scores + (key - key_step) * tile, weights_at(key - key_step), {0, strips});
     for (; key < part.end; key += key_step)
@@ -465,7 +465,7 @@ class Block {
         add_waiting(rows, waiting);
         if (rows.started) rescale_output(rows.output, rescale);
       }
-      // Without a gap: a row that begins behind one had no reference, so that nothing waits now.
+      // Without a gap: a row that begins behind one had no row_max, so that nothing waits now.
       for (i64 group = 0; group < row_groups; ++group) waiting[group].join(reach.keys_of_group(group));
     }
     add_waiting(rows, waiting);

@@ -11,9 +11,8 @@ namespace regard {
 
 /// One tile of query rows: what stays from step to step.
 struct QueryTile {
-  alignas(
-      64) float reference[tile];  // near the largest of the row's scores so far, -infinity before the first
-  alignas(64) float sum[tile];    // of 2^((score - reference) * unit)
+  alignas(64) float row_max[tile];  // near the largest of the row's scores so far, -infinity before the first
+  alignas(64) float sum[tile];      // of 2^((score - row_max) * unit)
   LaneRows<tile> places;
   TileRows<tile> visible;
   float* q;       // packed: [depth(d)][tile], for the tile unit in panels of 16 rows
@@ -35,20 +34,20 @@ REGARD_INLINE void raise_maximum(float* maximum, const Tile<tile_rows, vectors>&
   }
 }
 
-/// Weights are sums of 2^(score - reference): as long as none is too large to be one, the reference may stay
-/// where it is, and with it all that was summed up.
+/// Weights are 2^(score - row_max): as long as none is too large, row_max may stay where it is, and nothing
+/// that was summed up has to be rescaled.
 constexpr float largest_exponent = 8;
 
-/// Where the reference has to move to the largest score; also where one of them is NaN.
-REGARD_INLINE Ints rises(Floats largest, Floats reference, float unit) {
-  return ~((largest - reference) * unit <= largest_exponent);
+/// Where row_max has to move to the largest score; also where one of the two is NaN.
+REGARD_INLINE Ints needs_rescale(Floats largest, Floats row_max, float unit) {
+  return ~((largest - row_max) * unit <= largest_exponent);
 }
 
 /// The difference first: it is exact near the maximum, however large the scores are.
 template <Precision of_bf16>
-REGARD_INLINE Floats weight_of(Floats score, Floats reference, float unit) {
+REGARD_INLINE Floats weight_of(Floats score, Floats row_max, float unit) {
   constexpr Precision precision = key::dtype == DType::bf16 ? of_bf16 : Precision::fp32;
-  return exp2<precision>((score - reference) * unit);
+  return exp2<precision>((score - row_max) * unit);
 }
 
 /// Weights of the neighbouring keys, of a vector of rows, as operands.
@@ -79,12 +78,12 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const Range keys = reach.weights(lane / strip);
-    const Floats before = load<Floats>(rows.reference + lane), largest = load<Floats>(maximum + lane);
-    const Ints moves = rises(largest, before, unit);
-    const Floats reference = select(moves, largest, before);
-    // A row that has seen no key yet has reference -infinity; -infinity - -infinity would be NaN.
-    const Floats zero = select(reference == -infinity, Floats{}, reference);
-    // Exactly 1 where the reference stays: in a long row the error of a factor near 1 would add up.
+    const Floats before = load<Floats>(rows.row_max + lane), largest = load<Floats>(maximum + lane);
+    const Ints moves = needs_rescale(largest, before, unit);
+    const Floats row_max = select(moves, largest, before);
+    // A row that has seen no key yet has a row_max of -infinity; -infinity - -infinity would be NaN.
+    const Floats zero = select(row_max == -infinity, Floats{}, row_max);
+    // Exactly 1 where row_max stays: in a long row the error of a factor near 1 would add up.
     const Floats factor = select(moves, exp2((before - zero) * unit), broadcast(1.0f));
     changed |= moves;
     Floats sum{};  // of its own (long_sum.h)
@@ -106,7 +105,7 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
       }
       store_weights(to + filled_depth(key) * weights_row, low, high);
     }
-    store(rows.reference + lane, reference);
+    store(rows.row_max + lane, row_max);
     store(rows.sum + lane, load<Floats>(rows.sum + lane) * factor + sum);
     store(rescale + lane, factor);
   }
@@ -124,18 +123,18 @@ constexpr bool weighs_beside_products =
     target::avx512 && !amx && !key::dropout && !alibi && depth(key::d) > weight_pieces;
 
 /// Weights of each block of key_step keys while the next is multiplied: most of an exponential runs on units
-/// that a product leaves idle. The references have to be known before the scores are.
+/// that a product leaves idle. row_max has to be known before the scores are.
 class WeightsBeside {
  public:
   WeightsBeside(const QueryTile& rows, float unit) : unit_(unit) {
     for (i64 lane = 0; lane < tile; lane += lanes) {
-      store(reference_ + lane, load<Floats>(rows.reference + lane));
+      store(row_max_ + lane, load<Floats>(rows.row_max + lane));
       store(sum_ + lane, Floats{});
     }
   }
 
   /// Before the first block is weighed.
-  void refer_to(const float* maximum) { __builtin_memcpy(reference_, maximum, sizeof reference_); }
+  void set_row_max(const float* maximum) { __builtin_memcpy(row_max_, maximum, sizeof row_max_); }
 
   /// The scores of a block, and the weights of the block before, whose scores lie before these.
   REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float* q, float* maximum,
@@ -162,13 +161,13 @@ class WeightsBeside {
     }
   }
 
-  /// Whether the references were high enough; then the rows get them, and the sums.
+  /// Whether row_max was high enough; then the rows get it, and the sums.
   bool keep(QueryTile& rows, const float* maximum) const {
     Ints moves{};
     for (i64 lane = 0; lane < tile; lane += lanes)
-      moves |= rises(load<Floats>(maximum + lane), load<Floats>(reference_ + lane), unit_);
+      moves |= needs_rescale(load<Floats>(maximum + lane), load<Floats>(row_max_ + lane), unit_);
     if (any(moves)) return false;
-    __builtin_memcpy(rows.reference, reference_, sizeof reference_);
+    __builtin_memcpy(rows.row_max, row_max_, sizeof row_max_);
     for (i64 lane = 0; lane < tile; lane += lanes)
       store(rows.sum + lane, load<Floats>(rows.sum + lane) + load<Floats>(sum_ + lane));
     return true;
@@ -180,15 +179,15 @@ class WeightsBeside {
   REGARD_INLINE void make_piece(const float* scores, float* weights, i64 i) {
     const i64 key = i / (tile / lanes) * 2, lane = i % (tile / lanes) * lanes;
     const float* const from = scores + key * tile + lane;
-    const Floats reference = load<Floats>(reference_ + lane);
-    const Floats low = weight_of<Precision::beside>(load<Floats>(from), reference, unit_);
-    const Floats high = weight_of<Precision::beside>(load<Floats>(from + tile), reference, unit_);
+    const Floats row_max = load<Floats>(row_max_ + lane);
+    const Floats low = weight_of<Precision::beside>(load<Floats>(from), row_max, unit_);
+    const Floats high = weight_of<Precision::beside>(load<Floats>(from + tile), row_max, unit_);
     store(sum_ + lane, load<Floats>(sum_ + lane) + low + high);
     store_weights(weights + filled_depth(key) * tile + lane, low, high);
   }
 
   float unit_;
-  alignas(64) float reference_[tile], sum_[tile];
+  alignas(64) float row_max_[tile], sum_[tile];
 };
 
 }  // namespace regard

@@ -68,10 +68,10 @@ REGARD_INLINE void for_parts(i64 begin, i64 end, i64 part, const Step& step) {
   }
 }
 
-/// What a softmax has summed up of some rows, relative to a reference each.
+/// What a softmax has summed up of some rows, relative to row_max of each.
 struct SoftmaxSums {
   float *output, *sum;
-  const float* reference;
+  const float* row_max;
   i64 rows, numbers;  // numbers of O; both whole vectors
 };
 
@@ -82,24 +82,24 @@ class EarlierSums {
 
   void clear(const SoftmaxSums& recent) const {
     __builtin_memset(memory_, 0, (recent.rows + recent.numbers) * 4);
-    for (i64 i = 0; i < recent.rows; i += lanes) store(reference(recent) + i, broadcast(-infinity));
+    for (i64 i = 0; i < recent.rows; i += lanes) store(row_max(recent) + i, broadcast(-infinity));
   }
 
-  /// Adds a part. `unit` turns references into units of log 2; rescale(O, factor of each row) follows them.
+  /// Adds a part. `unit` turns row_max into units of log 2; rescale(O, factor of each row) follows it.
   template <class Rescale>
   REGARD_NOINLINE void add(const SoftmaxSums& recent, float unit, const Rescale& rescale) const {
     constexpr i64 most_rows = 64;
     alignas(64) float factors[most_rows];
     Ints changed{};
     for (i64 i = 0; i < recent.rows; i += lanes) {
-      const Floats before = load<Floats>(reference(recent) + i), now = load<Floats>(recent.reference + i);
+      const Floats before = load<Floats>(row_max(recent) + i), now = load<Floats>(recent.row_max + i);
       const Ints moves = before != now;
       const Floats zero = select(now == -infinity, Floats{}, now);
       const Floats factor = select(moves, exp2((before - zero) * unit), broadcast(1.0f));
       changed |= moves;
       store(factors + i, factor);
       store(sum(recent) + i, load<Floats>(sum(recent) + i) * factor);
-      store(reference(recent) + i, now);
+      store(row_max(recent) + i, now);
     }
     if (any(changed)) rescale(memory_, factors);
     add_exactly(memory_, recent.output, recent.numbers);
@@ -114,9 +114,9 @@ class EarlierSums {
 
  private:
   float* sum(const SoftmaxSums& recent) const { return memory_ + recent.numbers; }
-  float* reference(const SoftmaxSums& recent) const { return sum(recent) + recent.rows; }
+  float* row_max(const SoftmaxSums& recent) const { return sum(recent) + recent.rows; }
 
-  float* memory_;  // O, sums, references
+  float* memory_;  // O, sums, row_max
 };
 
 }  // namespace regard

@@ -43,11 +43,11 @@ REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
 #pragma unroll 1
   for (i64 part = lane(); part < row.parts; part += wave) maximum = fmaxf(maximum, row.lse_of(part));
   maximum = over_wave(maximum, [](float a, float b) { return fmaxf(a, b); });
-  const float reference = maximum == -infinity ? 0 : maximum;  // a part may be NaN, which that passes over
-  float sum = lane() == 0 ? ::expf(sink - reference) : 0;
+  const float finite_max = maximum == -infinity ? 0 : maximum;  // a part may be NaN, which that passes over
+  float sum = lane() == 0 ? ::expf(sink - finite_max) : 0;
 #pragma unroll 1
-  for (i64 part = lane(); part < row.parts; part += wave) sum += ::expf(row.lse_of(part) - reference);
-  return reference + logf(over_wave(sum, [](float a, float b) { return a + b; }));
+  for (i64 part = lane(); part < row.parts; part += wave) sum += ::expf(row.lse_of(part) - finite_max);
+  return finite_max + logf(over_wave(sum, [](float a, float b) { return a + b; }));
 }
 
 /// Parts whose O is on its way. More take registers, and then not all blocks find room at once.

@@ -175,24 +175,24 @@ class Block {
   }
 
   /// The weights of a tile, which join the rows' sums. Where some come out too large the scores are
-  /// multiplied once more, as K is still there, and references rise. Ends when V is there for all and nobody
-  /// reads K any more.
+  /// multiplied once more, as K is still there, and row_max is updated. Ends when V is there for all and
+  /// nobody reads K any more.
   REGARD_DEVICE void weigh_tile(Weights& weights, i32 key, i32 slot, RowState& rows, Output& o) const {
     const i32 first_key = key + part_of_wave() * wave_keys;
     constexpr u32 once_more = 1u << 31;
     RowNumbers sum;
-    u32 risen = 0;
+    u32 large = 0;
 #pragma unroll 1
     for (;;) {
       Scores s;
-      multiply_keys(s, key, slot, risen != 0);
+      multiply_keys(s, key, slot, large != 0);
       const Scale scale = common_.scale;  // here: there are no registers to keep it
       if (changes_scores || scale.before != 1.0f) change_scores(s, common_.bias, first_key, scale.before);
       if (key::bits || !common_.visible.sees_all(key))
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
-      if (risen != 0 || !rows.settled) {
+      if (large != 0 || !rows.settled) {
         RowNumbers factor;
-        raise_references({s, risen, memory_.scratch}, rows, scale.unit, factor);
+        update_row_max({s, large, memory_.scratch}, rows, scale.unit, factor);
         rescale(o, factor);
       }
       const u32 found = weigh(s, rows, scale.unit, sum);
@@ -200,13 +200,13 @@ class Block {
       if constexpr (key::dropout)
         drop(weights, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
       weights.share();
-      bool again = risen == 0 && found != 0;
+      bool again = large == 0 && found != 0;
       if constexpr (blocks_vote)
         again = meet_for_values(again);
       else
         again = any_in_wave(again);
       if (!again) break;
-      risen = found | once_more;
+      large = found | once_more;
     }
     if constexpr (!blocks_vote) meet_for_values(false);
     each_row([&](i32 m, i32 half) { rows.sum[m][half] += sum[m][half]; });

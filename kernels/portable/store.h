@@ -26,7 +26,7 @@ struct alignas(16) StagedRow {
   static_assert(columns > 0);
 
   u8 o[columns * width + end_bytes - 16];
-  float reference, factor, sum[2];  // of the softmax, and of O then; of each wave that shares rows a sum
+  float row_max, factor, sum[2];  // of the softmax, and of O then; of each wave that shares rows a sum
 };
 static_assert(sizeof(StagedRow) == StagedRow::columns * StagedRow::width + StagedRow::end_bytes);
 
@@ -76,7 +76,7 @@ REGARD_DEVICE void end_rows(const Arguments& a, const Destination& to, StagedRow
   for (i32 i = lane(); i < count; i += wave) {
     StagedRow& row = staged[i];
     const float sum = across > 1 ? row.sum[0] + row.sum[1] : row.sum[0];
-    const SoftmaxEnd end = end_softmax(row.reference, sum, natural, sink);
+    const SoftmaxEnd end = end_softmax(row.row_max, sum, natural, sink);
     row.factor = end.inverse * factor;
     if (writes_lse) lse[first + i * pitch] = end.lse;
   }
@@ -153,10 +153,10 @@ REGARD_DEVICE void store(const Arguments& a, const Destination& to, StagedRow* s
   staged_rows += wave_row;
   StagedRow* const own = staged_rows + Fragment::row();
   each_row([&](i32 m, i32 half) {
-    const float sum = row_sum(rows.sum[m][half]);
+    const float sum = reduce_sum(rows.sum[m][half]);
     if (!Fragment::first_of_row()) return;
     StagedRow& row = own[row_offset(m, half)];
-    if (part == 0) row.reference = rows.reference[m][half];
+    if (part == 0) row.row_max = rows.row_max[m][half];
     row.sum[part] = sum;
   });
   sync_rows();

@@ -1,7 +1,7 @@
 // A warpgroup that multiplies: 64 query rows against their tiles of keys.
 //
 // The products of a tile's weights with V run while the next tile's scores become weights, and those weights
-// refer to the maximum of the first tiles (softmax.h), so that nothing waits for a maximum.
+// are relative to the maximum of the first tiles (softmax.h), so that nothing waits for a maximum.
 #pragma once
 
 #include "kernels/sm90/ptx/cluster.h"
@@ -144,33 +144,32 @@ class Consumer {
     finish_output();
   }
 
-  /// A tile's scores become weights, and their sums are added to the rows'. Most tiles keep the references
-  /// that there are and look for no maximum (softmax.h). Returns whether O has to be multiplied with
-  /// `factor`.
+  /// A tile's scores become weights, and their sums are added to the rows'. Most tiles keep row_max
+  /// as it is and look for no maximum (softmax.h). Returns whether O has to be rescaled by `factor`.
   REGARD_DEVICE bool make_weights(Scores& s, RowState& rows, float (&factor)[2], const Turn& given,
                                   const SeenTiles& seen, i32 tile, i32 settled) {
     const bool whole = seen.whole(tile), stale = whole && tile < settled;
-    float reference[2] = {rows.reference[0], rows.reference[1]}, sum[2], largest = 0;
+    float row_max[2] = {rows.row_max[0], rows.row_max[1]}, sum[2], largest = 0;
     if (key::softcap && stale && scores_.all_near_0(s)) {
-      largest = exponentials(s, reference, sum, scores_.scale(),
+      largest = exponentials(s, row_max, sum, scores_.scale(),
                              [&](float product) { return scores_.apply_near_0(product); });
     } else {
       const i32 seen_keys = by_pieces && !stale ? seen_by_warp(tile, given.work) : block_k;
       scores_.apply(s);
       if (!stale) {
         if (!whole) hide(s, tile, given.work);
-        refer_to_highest(s, rows, reference, factor, scores_.scale(), given.careful);
+        update_row_max(s, rows, row_max, factor, scores_.scale(), given.careful);
         rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
         if constexpr (by_pieces)
-          exponentials(s, reference, sum, scores_.scale(), seen_keys);
+          exponentials(s, row_max, sum, scores_.scale(), seen_keys);
         else if constexpr (first_apart)
-          exponentials(s, reference, sum, scores_.scale(), AsItIs());
+          exponentials(s, row_max, sum, scores_.scale(), AsItIs());
       }
       if (stale || !(by_pieces || first_apart))
-        largest = exponentials(s, reference, sum, scores_.scale(), AsItIs());
+        largest = exponentials(s, row_max, sum, scores_.scale(), AsItIs());
     }
     rows.sum[0] += sum[0], rows.sum[1] += sum[1];
-    return !stale || (__any_sync(whole_warp, largest >= highest_weight) && follow(s, rows, factor));
+    return !stale || (__any_sync(whole_warp, largest >= highest_weight) && rescale_large(s, rows, factor));
   }
 
   /// Gives K or V of the next tile back as it came.
@@ -283,9 +282,8 @@ class Consumer {
       mine[half] = mine[half] && place.head < given.end_head;
       place.head = min(place.head, given.end_head - 1);
     }
-    const RowEnd ends[2] = {
-        {rows.reference[0] * to_powers - below, quad_sum(rows.sum[0]), places[0].head, a_},
-        {rows.reference[1] * to_powers - below, quad_sum(rows.sum[1]), places[1].head, a_}};
+    const RowEnd ends[2] = {{rows.row_max[0] * to_powers - below, quad_sum(rows.sum[0]), places[0].head, a_},
+                            {rows.row_max[1] * to_powers - below, quad_sum(rows.sum[1]), places[1].head, a_}};
     const float factor = eight_bits ? descale(a_.descale_v, given) : 1;
     if constexpr (in_parts) {
 #pragma unroll

@@ -51,13 +51,13 @@ struct Fragment {
 };
 
 /// Over the lanes that share a row.
-REGARD_DEVICE float row_max(float x) {
+REGARD_DEVICE float reduce_max(float x) {
   return quad_max(x);
 }
-REGARD_DEVICE float row_sum(float x) {
+REGARD_DEVICE float reduce_sum(float x) {
   return quad_sum(x);
 }
-REGARD_DEVICE u32 row_or(u32 bits) {
+REGARD_DEVICE u32 reduce_or(u32 bits) {
   bits |= __shfl_xor_sync(whole_warp, bits, 1);
   return bits | __shfl_xor_sync(whole_warp, bits, 2);
 }
