@@ -75,7 +75,7 @@ inline void load_random_bytes(const TilePlace& place, u32* bytes) {
 
 /// Where queries see keys: per unit of them the keys [from, to) of the block, both multiples of key_step.
 struct VisibleUnits {
-  TileRows<unit> rows[units];
+  TileKeyRanges<unit> rows[units];
   i64 from[units], to[units];
 
   void find(const Arguments& a, const Sequence& sequence, i64 first_query, i64 queries) {

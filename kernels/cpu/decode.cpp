@@ -8,8 +8,8 @@
 #include "kernels/cpu/decode_values.h"
 #include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/kernel.h"
+#include "kernels/cpu/key_ranges.h"
 #include "kernels/cpu/long_sum.h"
-#include "kernels/cpu/rows.h"
 #include "kernels/cpu/scores.h"
 #include "kernels/cpu/softmax.h"
 
@@ -350,7 +350,7 @@ class Block {
   i64 split_, first_row_, used_rows_;
   Scale scale_;
   LaneRows<rows> places_;
-  TileRows<lanes> visible_;
+  TileKeyRanges<lanes> visible_;
   float *q_, *output_, *scores_, *earlier_;
   // One lane per query row and key of a chunk, as in a vector of scores.
   float maximum_[lanes], sum_[lanes], sink_[lanes], slope_[lanes];

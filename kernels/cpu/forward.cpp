@@ -44,7 +44,8 @@ REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float
 }
 
 /// The same for the rows of the strips [first, last).
-void multiply_strips(float* scores, const float* keys, const float* q, Reach::Strips rows, float* maximum) {
+void multiply_strips(float* scores, const float* keys, const float* q, StepKeyRanges::Strips rows,
+                     float* maximum) {
   constexpr i64 panel = tile_vectors * lanes;
   static_assert(strip % panel == 0 || (strip == lanes && panel <= 4 * strip));
   const auto multiply = [&]<int vectors>(i64 lane) {
@@ -366,28 +367,28 @@ class Block {
   void add(QueryTile& rows, ScoreTile& part) {
     if (elementwise_bias) load_bias(head_, part, scratch_.bias);
     if constexpr (amx) return add_in_chunks(rows, part);
-    const Reach reach(rows.visible, part.first_key, part.begin, part.end);
+    const StepKeyRanges ranges(rows.visible, part.first_key, part.begin, part.end);
     alignas(64) float maximum[tile], rescale[tile];
     for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
     bool weighed = false, changed = false;
     if (weighs_beside_products && !masks(rows, part, part.begin, part.begin + key_step))
-      weighed = weigh_beside_products(rows, part, reach, maximum);
+      weighed = weigh_beside_products(rows, part, ranges, maximum);
     else
-      compute_scores(rows, part, reach, maximum);
-    if (!weighed) changed = softmax(a_, random_, rows, part, reach, maximum, unit(), part.scores, rescale);
+      compute_scores(rows, part, ranges, maximum);
+    if (!weighed) changed = softmax(a_, random_, rows, part, ranges, maximum, unit(), part.scores, rescale);
     add_values<tile>({rows.output, weighed ? scratch_.weights : part.scores, operands_.values, rows.started,
-                      changed ? rescale : nullptr, reach.values});
+                      changed ? rescale : nullptr, ranges.values});
     rows.started = true;
   }
 
   /// S^T, the largest of each row, and in one go scratch_.weights. False: there are no weights, as scores
   /// rose too far above row_max, which for a tile's first step are the maxima of its first block.
-  REGARD_NOINLINE bool weigh_beside_products(QueryTile& rows, const ScoreTile& part, const Reach& reach,
-                                             float* maximum) {
+  REGARD_NOINLINE bool weigh_beside_products(QueryTile& rows, const ScoreTile& part,
+                                             const StepKeyRanges& ranges, float* maximum) {
     WeightsBeside weights(rows, unit());
     const auto weights_at = [&](i64 key) { return scratch_.weights + filled_depth(key) * tile; };
     i64 key = part.begin;
-    for (; key < part.end && reach.all_strips(key, key + key_step); key += key_step) {
+    for (; key < part.end && ranges.all_strips(key, key + key_step); key += key_step) {
       if (!prefetcher_.empty()) prefetcher_.fetch(2 * key_step);
       const bool modified = modifies(rows, part, key, key + key_step);
       const float* keys = operands_.keys + key * depth(key::d);
@@ -402,28 +403,29 @@ class Block {
     weights.make(part.scores + (key - key_step) * tile, weights_at(key - key_step), {0, strips});
     for (; key < part.end; key += key_step)
       weights.make(part.scores + key * tile, weights_at(key),
-                   multiply_reaching(rows, part, reach, key, maximum));
+                   multiply_visible(rows, part, ranges, key, maximum));
     return weights.keep(rows, maximum);
   }
 
-  /// S^T of the keys that the rows reach and the largest of each row.
-  void compute_scores(const QueryTile& rows, const ScoreTile& part, const Reach& reach, float* maximum) {
+  /// S^T of the keys that the rows see and the largest of each row.
+  void compute_scores(const QueryTile& rows, const ScoreTile& part, const StepKeyRanges& ranges,
+                      float* maximum) {
     for (i64 key = part.begin; key < part.end; key += key_step)
-      multiply_reaching(rows, part, reach, key, maximum);
+      multiply_visible(rows, part, ranges, key, maximum);
   }
 
-  /// The same for key_step keys. Returns the strips that reach them.
-  Reach::Strips multiply_reaching(const QueryTile& rows, const ScoreTile& part, const Reach& reach, i64 key,
-                                  float* maximum) {
+  /// The same for key_step keys. Returns the strips that see some of them.
+  StepKeyRanges::Strips multiply_visible(const QueryTile& rows, const ScoreTile& part,
+                                         const StepKeyRanges& ranges, i64 key, float* maximum) {
     const i64 end = key + key_step;
-    const Reach::Strips reaching = reach.strips_of(key, end);
-    if (reaching.first >= reaching.last) return reaching;
+    const StepKeyRanges::Strips seeing = ranges.strips_of(key, end);
+    if (seeing.first >= seeing.last) return seeing;
     if (!prefetcher_.empty()) prefetcher_.fetch(2 * key_step);
     const bool modified = modifies(rows, part, key, end);
-    multiply_strips(part.scores + key * tile, operands_.keys + key * depth(key::d), rows.q, reaching,
+    multiply_strips(part.scores + key * tile, operands_.keys + key * depth(key::d), rows.q, seeing,
                     modified ? nullptr : maximum);
-    if (modified) modify(rows, part, key, end, reaching, maximum);
-    return reaching;
+    if (modified) modify(rows, part, key, end, seeing, maximum);
+    return seeing;
   }
 
   /// What turns scores into units of log 2.
@@ -436,10 +438,10 @@ class Block {
   static bool masks(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end) {
     return !rows.visible.sees_all(part.first_key + begin, part.first_key + end);
   }
-  void modify(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end, Reach::Strips reaching,
+  void modify(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end, StepKeyRanges::Strips seeing,
               float* maximum) const {
     modify_scores(head_, part, rows.visible, scale_.before, masks(rows, part, begin, end), begin, end,
-                  reaching.first * strip, reaching.last * strip, maximum);
+                  seeing.first * strip, seeing.last * strip, maximum);
   }
 
   /// The scores of a chunk stay in the first cache. Their weights wait until those of the whole step are
@@ -458,25 +460,26 @@ class Block {
       part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
       alignas(64) float maximum[tile], rescale[tile];
       for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
-      const Reach reach(rows.visible, part.first_key, part.begin, part.end);
-      compute_scores_amx(part.scores, operands_.keys, operands_.key_row, rows.q, reach);
-      finish_scores(rows, part, reach, maximum);
-      if (softmax(a_, random_, rows, part, reach, maximum, unit(), weights, rescale)) {
+      const StepKeyRanges ranges(rows.visible, part.first_key, part.begin, part.end);
+      compute_scores_amx(part.scores, operands_.keys, operands_.key_row, rows.q, ranges);
+      finish_scores(rows, part, ranges, maximum);
+      if (softmax(a_, random_, rows, part, ranges, maximum, unit(), weights, rescale)) {
         add_waiting(rows, waiting);
         if (rows.started) rescale_output(rows.output, rescale);
       }
       // Without a gap: a row that begins behind one had no row_max, so that nothing waits now.
-      for (i64 group = 0; group < row_groups; ++group) waiting[group].join(reach.keys_of_group(group));
+      for (i64 group = 0; group < row_groups; ++group) waiting[group].join(ranges.keys_of_group(group));
     }
     add_waiting(rows, waiting);
   }
 
   /// Scores as the softmax takes them, and the largest of each row.
-  void finish_scores(const QueryTile& rows, const ScoreTile& part, const Reach& reach, float* maximum) const {
+  void finish_scores(const QueryTile& rows, const ScoreTile& part, const StepKeyRanges& ranges,
+                     float* maximum) const {
     if (!modifies(rows, part, part.begin, part.end))
       return find_maximum(part.scores, part.begin, part.end, maximum);
     for (i64 group = 0; group < row_groups; ++group) {
-      const Range keys = reach.keys_of_group(group);
+      const Range keys = ranges.keys_of_group(group);
       const i64 first = group * group_rows / strip;
       if (!keys.empty())
         modify(rows, part, keys.begin, keys.end, {first, first + group_rows / strip}, maximum);

@@ -5,8 +5,8 @@
 #include "kernels/cpu/amx_product.h"
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/forward_pack.h"
-#include "kernels/cpu/reach.h"
 #include "kernels/cpu/scores.h"
+#include "kernels/cpu/step_key_ranges.h"
 #include "kernels/cpu/values.h"
 
 namespace regard {
@@ -14,16 +14,16 @@ namespace regard {
 /// Keys whose scores, for one tile of rows, stay in the first cache.
 constexpr i64 chunk = 64;
 
-/// S^T of the keys that each group of rows reaches; of rows of K that lie `key_row` elements apart.
+/// S^T of the keys that each group of rows sees; of rows of K that lie `key_row` elements apart.
 inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, const float* q,
-                               const Reach& reach) {
+                               const StepKeyRanges& ranges) {
   constexpr i64 steps = depth(key::d);
   const TileProduct product{keys,     rows_apart(key_row), q,     tiles_by_columns(steps),
                             scores,   rows_apart(tile),    steps, false,
                             low_keys, low_queries};
   for (i64 group = 0; group < row_groups; ++group) {
-    const Range reached = reach.keys_of_group(group);
-    for (i64 key = reached.begin; key < reached.end; key += key_step)
+    const Range keys = ranges.keys_of_group(group);
+    for (i64 key = keys.begin; key < keys.end; key += key_step)
       multiply_block<2, 2, true>(product, key, group * group_rows);
   }
 }

@@ -4,8 +4,8 @@
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/forward_pack.h"
-#include "kernels/cpu/reach.h"
 #include "kernels/cpu/softmax.h"
+#include "kernels/cpu/step_key_ranges.h"
 
 namespace regard {
 
@@ -14,7 +14,7 @@ struct QueryTile {
   alignas(64) float row_max[tile];  // near the largest of the row's scores so far, -infinity before the first
   alignas(64) float sum[tile];      // of 2^((score - row_max) * unit)
   LaneRows<tile> places;
-  TileRows<tile> visible;
+  TileKeyRanges<tile> visible;
   float* q;       // packed: [depth(d)][tile], for the tile unit in panels of 16 rows
   float* output;  // [tile][width], for the tile unit [width][tile] in tiles; not yet divided by the sum
   i64 rows;
@@ -72,12 +72,12 @@ constexpr i64 weights_row = amx ? lanes : tile;
 /// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
 /// returns whether any is not 1.
 REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, QueryTile& rows,
-                             const ScoreTile& part, const Reach& reach, const float* maximum, float unit,
-                             float* weights, float* rescale) {
+                             const ScoreTile& part, const StepKeyRanges& ranges, const float* maximum,
+                             float unit, float* weights, float* rescale) {
   const Floats one = rounded(broadcast(1.0f));
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
-    const Range keys = reach.weights(lane / strip);
+    const Range keys = ranges.weights(lane / strip);
     const Floats before = load<Floats>(rows.row_max + lane), largest = load<Floats>(maximum + lane);
     const Ints moves = needs_rescale(largest, before, unit);
     const Floats row_max = select(moves, largest, before);
@@ -154,7 +154,7 @@ class WeightsBeside {
   }
 
   /// Of a block beside nothing, for the rows of these strips.
-  REGARD_NOINLINE void make(const float* scores, float* weights, Reach::Strips which) {
+  REGARD_NOINLINE void make(const float* scores, float* weights, StepKeyRanges::Strips which) {
     for (i64 i = 0; i < weight_pieces; ++i) {
       const i64 at = i % (tile / lanes) * lanes / strip;
       if (at >= which.first && at < which.last) make_piece(scores, weights, i);

@@ -5,7 +5,7 @@
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/generic_convert.h"
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/key_ranges.h"
 #include "kernels/philox.h"
 
 namespace regard::generic {
@@ -36,7 +36,7 @@ struct QueryRows {
   const Arguments& a;
   Sequence sequence;
   i64 head, kv_head, first, count;
-  TileRows<static_cast<int>(tile_rows)> visible;
+  TileKeyRanges<static_cast<int>(tile_rows)> visible;
   philox::Random random;  // draws for the head, if there is dropout
 
   QueryRows(const Arguments& arguments, i64 batch, i64 query_head, i64 first_row)

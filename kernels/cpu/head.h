@@ -4,7 +4,7 @@
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/exp.h"
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/key_ranges.h"
 #include "kernels/head.h"
 
 namespace regard {

@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_order.h"
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/key_ranges.h"
 #include "kernels/sequence.h"
 
 namespace regard {
@@ -40,7 +40,7 @@ inline i64 parts_of_grid(const Arguments& a) {
 }
 
 /// What a query sees: a function, as it is asked for in several places, once per tile or more seldom.
-REGARD_NOINLINE inline VisibleKeys keys_seen(const Arguments& a, const Sequence& sequence, i64 query) {
+REGARD_NOINLINE inline KeyRange keys_seen(const Arguments& a, const Sequence& sequence, i64 query) {
   return visible_keys(a, sequence, query);
 }
 

@@ -3,8 +3,8 @@
 
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/forward_layout.h"
+#include "kernels/cpu/key_ranges.h"
 #include "kernels/cpu/product.h"
-#include "kernels/cpu/rows.h"
 
 namespace regard {
 

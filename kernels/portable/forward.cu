@@ -21,7 +21,7 @@ using Weights = Multiply::Weights;
 /// registers for it.
 struct Common {
   Work work;
-  BlockKeys visible;
+  BlockKeyRange visible;
   Destination to;
   Source k, v;
   Bits bits;
@@ -39,7 +39,7 @@ struct Memory {
   float2* scratch;  // in the place of weights: those of a tile are made after it was used
   StagedRow* staged;
   Common* common;
-  VisibleRows visible;
+  RowKeyRanges visible;
 
   REGARD_DEVICE explicit Memory(u8* dynamic)
       : q(shared_address(dynamic)), staged(reinterpret_cast<StagedRow*>(dynamic + first_free_byte)) {
@@ -51,7 +51,7 @@ struct Memory {
     static_assert(across == 1 || across * block_q * sizeof(float2) <= layout.weights);
     behind += layout.weights;
     common = reinterpret_cast<Common*>(behind);
-    visible = {&common->visible, reinterpret_cast<RowKeys*>(behind + layout.common)};
+    visible = {&common->visible, reinterpret_cast<RowKeyRange*>(behind + layout.common)};
   }
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/head.h"
-#include "kernels/portable/visible.h"
+#include "kernels/portable/key_ranges.h"
 
 namespace regard {
 
@@ -36,7 +36,7 @@ struct Bits {
 };
 
 /// Behind the bias, so that whatever stands there the score stays masked.
-REGARD_DEVICE void mask(Scores& s, const VisibleRows& visible, const Bits& bits, i32 key, i32 sk) {
+REGARD_DEVICE void mask(Scores& s, const RowKeyRanges& visible, const Bits& bits, i32 key, i32 sk) {
   constexpr i32 tiles = word_keys / Fragment::columns;
   static_assert(key_tiles % tiles == 0);
   const i32 first_row = row_in_tile(), first_column = Fragment::column();

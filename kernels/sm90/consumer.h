@@ -23,8 +23,8 @@ static_assert(!alternate || consumers == key::warp_groups);
 /// warpgroup that takes no turns passes over all of those; where they take turns, over what none of its block
 /// sees, and then over the scores of one: V of it is still multiplied, with zeros, since every tile has its
 /// turn.
-constexpr bool passes_tiles = edges_by_warpgroup && (!alternate || cluster > 1),
-               passes_first_scores = edges_by_warpgroup && alternate;
+constexpr bool passes_tiles = tiles_by_warpgroup && (!alternate || cluster > 1),
+               passes_first_scores = tiles_by_warpgroup && alternate;
 
 /// The first tile's softmax has code of its own where that does not make a compile too long: blocks of few
 /// tiles are up to 3 % faster so.
@@ -76,13 +76,13 @@ class Consumer {
  private:
   REGARD_DEVICE void multiply(u32 turn, const Turn& given, bool careful, RowState& rows, Sums& o) {
     const Tiles tiles = given.tiles;
-    const SeenTiles seen = given.seen[edges_by_warpgroup ? warpgroup_ : 0];
+    const VisibleTiles visible = given.visible[tiles_by_warpgroup ? warpgroup_ : 0];
     Scores s;
     Weights weights{};
     float factor[2];  // of O
     i32 tile = uniform(tiles.start());
     if constexpr (passes_tiles) {
-      const i32 last = uniform(given.seen[alternate ? consumers : warpgroup_].last);
+      const i32 last = uniform(given.visible[alternate ? consumers : warpgroup_].last);
 #pragma unroll 1
       while (tile >= last && tiles.next(tile) >= 0) {  // what follows needs a tile
         pass_k();
@@ -91,9 +91,9 @@ class Consumer {
       }
     }
     // Below it every row has seen keys; of 8 bits, which leave little room above, all keys of a tile.
-    const i32 settled = careful ? 0 : eight_bits ? seen.whole_last - 1 : seen.begun;
+    const i32 settled = careful ? 0 : eight_bits ? visible.whole_last - 1 : visible.begun;
     wait_for_q(turn);
-    bool hidden = passes_first_scores && uniform(tile >= seen.last);
+    bool hidden = passes_first_scores && uniform(tile >= visible.last);
     if (hidden) {
       done_with_last_o(turn);
       pass_k();
@@ -105,7 +105,7 @@ class Consumer {
     }
     const auto weigh = [&](bool first) {
       const bool rescales =
-          !hidden && make_weights(s, rows, factor, given, seen, tile, first ? tile : settled);
+          !hidden && make_weights(s, rows, factor, given, visible, tile, first ? tile : settled);
       wgmma_wait<0>();  // the first time too: else ptxas would not see that O is there
       if (!first) done_with_v();
       if (!hidden) pack(weights, s);
@@ -147,8 +147,8 @@ class Consumer {
   /// A tile's scores become weights, and their sums are added to the rows'. Most tiles keep row_max
   /// as it is and look for no maximum (softmax.h). Returns whether O has to be rescaled by `factor`.
   REGARD_DEVICE bool make_weights(Scores& s, RowState& rows, float (&factor)[2], const Turn& given,
-                                  const SeenTiles& seen, i32 tile, i32 settled) {
-    const bool whole = seen.whole(tile), stale = whole && tile < settled;
+                                  const VisibleTiles& visible, i32 tile, i32 settled) {
+    const bool whole = visible.whole(tile), stale = whole && tile < settled;
     float row_max[2] = {rows.row_max[0], rows.row_max[1]}, sum[2], largest = 0;
     if (key::softcap && stale && scores_.all_near_0(s)) {
       largest = exponentials(s, row_max, sum, scores_.scale(),
@@ -196,14 +196,14 @@ class Consumer {
     // Rows behind the last one see what it sees, as tiles_of has it.
     const i32 last = work.sequence.sq - 1,
               rows[2] = {min(row_of(work, 0).row, last), min(row_of(work, 1).row, last)};
-    mask(s, tile * block_k, rows, Sight(work, a_));
+    mask(s, tile * block_k, rows, RowMask(work, a_));
   }
 
   /// How many of a tile's keys the warp's last row sees, or more.
   REGARD_DEVICE i32 seen_by_warp(i32 tile, const Work& work) const {
     if constexpr (!by_pieces) return block_k;
     const i32 last = row_of_warp(work).row + Sm90ForwardLayout::warp_rows - 1;
-    return Sight(work, a_).of(min(uniform(last), work.sequence.sq - 1)).last - tile * block_k;
+    return RowMask(work, a_).visible_keys(min(uniform(last), work.sequence.sq - 1)).last - tile * block_k;
   }
 
   /// S = Q K^T of the next tile, begun.

@@ -24,18 +24,18 @@ static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
 /// Where tiles are narrower than the rows that go through them together, a block's or a cluster's, its
 /// warpgroups see them differently. With wide heads of 8 bits the loop over tiles then costs more than that
 /// saves.
-constexpr bool edges_by_warpgroup =
+constexpr bool tiles_by_warpgroup =
     windowed && !packed_heads && block_k < cluster_rows && (!eight_bits || key::d <= 64);
 
 /// By whose rows tiles are seen differently: by each warpgroup's, in clusters also by all; or by all alone.
-constexpr i32 seen_by = edges_by_warpgroup ? consumers + (cluster > 1 ? 1 : 0) : 1;
+constexpr i32 visible_tile_ranges = tiles_by_warpgroup ? consumers + (cluster > 1 ? 1 : 0) : 1;
 
 /// A block of work, handed out.
 struct Turn {
   Work work;              // head -1: there is no more
   i32 kv_head, end_head;  // end_head: behind the last query head of kv_head
   Tiles tiles;
-  SeenTiles seen[seen_by];
+  VisibleTiles visible[visible_tile_ranges];
   bool careful;  // rows that overflowed, again
 };
 

@@ -38,13 +38,13 @@ REGARD_DEVICE u32 scores_before(i32 end, i32 first_score) {
 /// Scores that their row does not see become -infinity. Bits move to predicates eight at a time, which is
 /// half the work of comparing keys; the tiles with the most registers in use have no predicates for that, and
 /// take it with a soft cap alone, as there it is less to compile.
-REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Sight& sight) {
+REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const RowMask& row_mask) {
   constexpr bool by_bits = eight_bits || key::dv <= 192 || key::softcap;
   const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-    const Visible keys = sight.of(rows[half]);
-    const i32 first = keys.first - column, last = keys.last - column, sinks = sight.sinks - column;
+    const KeyRange keys = row_mask.visible_keys(rows[half]);
+    const i32 first = keys.first - column, last = keys.last - column, sinks = row_mask.sinks - column;
     u32 seen = 0;
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {

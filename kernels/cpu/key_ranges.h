@@ -1,4 +1,4 @@
-// Which keys the rows of a tile see by position, in lanes.
+// The ranges of keys that the rows of a tile see by position, in lanes.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -19,9 +19,9 @@ struct Range {
   }
 };
 
-/// The visible keys of the rows of a tile, one lane per row, and what they have in common.
+/// The key ranges of the rows of a tile, one lane per row, and what they have in common.
 template <int capacity>
-struct TileRows {
+struct TileKeyRanges {
   i32 lo[capacity], hi[capacity], sink_lo[capacity], sink_hi[capacity];
   i64 first, last;            // no row sees a key outside [first, last)
   i64 all_first, all_last;    // every row sees every key of [all_first, all_last)
@@ -34,7 +34,7 @@ struct TileRows {
     last = all_first = sink_last = 0;
     all_last = sequence.sk;
     for (i64 i = 0; i < capacity; ++i) {
-      const VisibleKeys keys = visible_keys(a, sequence, row_of_lane(i));
+      const KeyRange keys = visible_keys(a, sequence, row_of_lane(i));
       lo[i] = static_cast<i32>(keys.lo);
       hi[i] = static_cast<i32>(keys.hi);
       sink_lo[i] = static_cast<i32>(keys.sink_lo);
