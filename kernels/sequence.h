@@ -25,7 +25,7 @@ REGARD_INLINE Sequence sequence_of(const Arguments& a, i64 batch) {
     sequence.first_k = a.offsets_k[batch];
     sequence.sk = a.offsets_k[batch + 1] - a.offsets_k[batch];
   }
-  sequence.sq = logical_length(a.lengths_q, batch, sequence.sq, a.heads_as_rows);
+  sequence.sq = logical_length(a.lengths_q, batch, sequence.sq, a.pack_gqa_by_strides);
   sequence.sk = logical_length(a.lengths_k, batch, sequence.sk);
   return sequence;
 }

@@ -1,9 +1,9 @@
-// Forward attention of few query rows against many keys. K and V are read once for key::group query rows of
-// their head (over the heads that share K and V and the rows of each): the memory is the limit.
+// Forward attention of few query rows against many keys. K and V are read once for key::pack_gqa query rows
+// of their head (over the heads that share K and V and the rows of each): the memory is the limit.
 //
-// A block is up to key::group rows of one (batch, K/V head) against one part of the keys. The rows of K are
-// multiplied as they lie, along d: a vector of scores is `lanes / rows` keys by `rows` query rows, the sums
-// of as many vectors of products.
+// A block is up to key::pack_gqa rows of one (batch, K/V head) against one part of the keys. The rows of K
+// are multiplied as they lie, along d: a vector of scores is `lanes / rows` keys by `rows` query rows, the
+// sums of as many vectors of products.
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/decode_values.h"
 #include "kernels/cpu/flush_to_zero.h"
@@ -16,7 +16,7 @@
 namespace regard {
 namespace {
 
-constexpr int rows = static_cast<int>(key::group);
+constexpr int rows = static_cast<int>(key::pack_gqa);
 constexpr int keys_per_vector = lanes / rows;
 /// One after the other memory is read as it lies; but the sums of few rows would wait for each other. With
 /// AVX-512 a key has half as many parts, and reading in order is worth more (docs/cpu-kernels.md).
@@ -25,7 +25,7 @@ constexpr int keys_at_once = target::avx512 || rows >= 4 ? 1 : keys_per_vector;
 constexpr i64 chunk = ways * keys_per_vector;
 constexpr DecodeLayout layout(pairs, key::d, key::dv, rows, key::block_k);
 constexpr i64 last_part = DepthParts::count - 1;
-static_assert(decode_group(machine).takes(rows) && decode_keys(machine).takes(key::block_k) && !key::dropout);
+static_assert(decode_pack(machine).takes(rows) && decode_keys(machine).takes(key::block_k) && !key::dropout);
 
 template <int distance, int... lane>
 REGARD_INLINE Floats merge_sums(Floats a, Floats b, Numbers<lane...>) {

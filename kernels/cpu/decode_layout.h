@@ -10,7 +10,7 @@ struct DecodeLayout {
   i64 q_stride, output_stride;  // floats from row to row
   i64 q, output, scores, earlier;
 
-  /// `rows`: query rows of one K/V head, key::group.
+  /// `rows`: query rows of one K/V head, key::pack_gqa.
   constexpr DecodeLayout(bool pairs, i64 d, i64 dv, i64 rows, i64 block_k)
       : q_stride(whole_parts(d) / (pairs ? 2 : 1)),
         output_stride(whole_parts(dv)),

@@ -111,8 +111,8 @@ struct Work {
   i64 batch, head, first_row, end_row, split;
 
   Work(const Arguments& a, i64 block) {
-    const i64 row_blocks = ceil_divide(a.sq * a.heads_together, a.block_rows);
-    const i64 groups = a.hq / a.heads_together;
+    const i64 row_blocks = ceil_divide(a.sq * a.pack_gqa, a.block_rows);
+    const i64 groups = a.hq / a.pack_gqa;
     split = block % a.splits;
     block /= a.splits;
     i64 row_block, part = 0, rows = a.block_rows;
@@ -133,7 +133,7 @@ struct Work {
     first_row = row_block * a.block_rows + part * a.part_rows;
     end_row = smaller(first_row + rows, (row_block + 1) * a.block_rows);
     batch = block / groups;
-    head = block % groups * a.heads_together;
+    head = block % groups * a.pack_gqa;
   }
 };
 
@@ -170,7 +170,7 @@ class Block {
         split_(work.split),
         scale_(a),
         scratch_(memory) {
-    const i64 rows = smaller(work.end_row, head_.sequence.sq * a.heads_together) - work.first_row;
+    const i64 rows = smaller(work.end_row, head_.sequence.sq * a.pack_gqa) - work.first_row;
     for (; tile_count_ * tile < rows; ++tile_count_)
       start(tiles_[tile_count_], work.first_row + tile_count_ * tile,
             smaller(tile, rows - tile_count_ * tile));
@@ -279,7 +279,7 @@ class Block {
     const Work work(a_, block);
     if (work.batch >= a_.b || work.first_row < 0) return;
     const Head head = head_of(a_, work.batch, work.head);
-    if (work.first_row >= head.sequence.sq * a_.heads_together) return;
+    if (work.first_row >= head.sequence.sq * a_.pack_gqa) return;
     const HeadRow first = row_by_number(head, work.first_row);  // other heads' windows may begin earlier
     i64 begin = visible_keys(a_, head.sequence, first.row).first();
     if (a_.splits > 1) begin = larger(begin, work.split * a_.split_keys);

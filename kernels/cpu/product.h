@@ -12,7 +12,7 @@ namespace regard {
 
 /// Products by the tile unit (amx_product.h). Decode is left out: its few rows would not fill a tile.
 constexpr bool amx =
-    target::amx && key::group == 0 && (key::dtype == DType::bf16 || key::dtype == DType::fp16);
+    target::amx && key::pack_gqa == 0 && (key::dtype == DType::bf16 || key::dtype == DType::fp16);
 
 /// The unit multiplies bf16 alone. A number of fp16 is the sum of two: its operand lies twice, once of the
 /// high pieces and once, behind it, of the low ones (split_bf16.h).

@@ -78,7 +78,7 @@ constexpr TileRules backward_rules(const TileMachine& m) {
 
 /// Query rows of a K/V head that decode takes at once share its vectors. Keys lie in whole vectors, pairs of
 /// them in two, and as many as long_chain are added one after the other.
-constexpr SizeRule decode_group(const TileMachine& m) {
+constexpr SizeRule decode_pack(const TileMachine& m) {
   return {.whole = m.lanes};
 }
 constexpr SizeRule decode_keys(const TileMachine& m) {

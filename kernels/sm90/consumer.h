@@ -278,7 +278,7 @@ class Consumer {
     for (i32 half = 0; half < 2; ++half) {
       Row& place = places[half];
       mine[half] = place.row < work.sequence.sq && (wanted >> (threadIdx.x % 32 / 4 + 8 * half) & 1) != 0;
-      if constexpr (!packed_heads) continue;
+      if constexpr (!pack_gqa) continue;
       mine[half] = mine[half] && place.head < given.end_head;
       place.head = min(place.head, given.end_head - 1);
     }
@@ -337,7 +337,7 @@ class Consumer {
   REGARD_DEVICE static void addresses(const Rows& rows, const Work& work, const Row (&places)[2],
                                       T* (&found)[2]) {
     found[0] = address<T>(rows, work, places[0]);
-    found[1] = packed_heads ? address<T>(rows, work, places[1]) : found[0] + 8 * rows.row;
+    found[1] = pack_gqa ? address<T>(rows, work, places[1]) : found[0] + 8 * rows.row;
   }
   template <class T>
   REGARD_DEVICE static T* address(const Rows& rows, const Work& work, const Row& place) {

@@ -106,7 +106,7 @@ class Scheduler {
     if (first_lane) {
       turn.work = work;
       turn.kv_head = work.head / (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
-      if constexpr (packed_heads)
+      if constexpr (pack_gqa)
         turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       const BlockKeyRanges key_ranges(work.first_row / cluster_rows * cluster_rows,
                                       cluster > 1 ? cluster_rows : rows_of_head, rows, row_mask);

@@ -15,7 +15,7 @@ constexpr i32 consumers = key::warps / 4 - 1, consumer_warps = 4 * consumers;
 // Of the first warpgroup, beside the one that hands out work: those that load, or of 8 bits transpose V.
 constexpr i32 helper_warps = 3;
 constexpr i32 columns = Sm90ForwardLayout::output_columns(key::dv);
-constexpr bool stores_boxes = layout.stores_boxes(key::split, key::group);
+constexpr bool stores_boxes = layout.stores_boxes(key::split, key::pack_gqa);
 // What one product takes of the head dimension or of keys, and a box has of that.
 constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
 static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
@@ -25,7 +25,7 @@ static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
 /// warpgroups see them differently. With wide heads of 8 bits the loop over tiles then costs more than that
 /// saves.
 constexpr bool tiles_by_warpgroup =
-    windowed && !packed_heads && block_k < cluster_rows && (!eight_bits || key::d <= 64);
+    windowed && !pack_gqa && block_k < cluster_rows && (!eight_bits || key::d <= 64);
 
 /// By whose rows tiles are seen differently: by each warpgroup's, in clusters also by all; or by all alone.
 constexpr i32 visible_tile_ranges = tiles_by_warpgroup ? consumers + (cluster > 1 ? 1 : 0) : 1;

@@ -159,7 +159,7 @@ REGARD_DEVICE float exponentials(Scores& s, const float (&row_max)[2], float (&s
 /// them cost more than they save.
 constexpr i32 piece = 32;  // keys
 constexpr bool by_pieces =
-    windowed && !packed_heads && !eight_bits && key::d <= 64 && block_q == 128 && block_k % piece == 0;
+    windowed && !pack_gqa && !eight_bits && key::d <= 64 && block_q == 128 && block_k % piece == 0;
 
 /// The same where no row of the warp sees keys from `seen` on: their weights are 0. Sums are the same bits.
 REGARD_DEVICE void exponentials(Scores& s, const float (&row_max)[2], float (&sum)[2], float scale,

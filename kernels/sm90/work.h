@@ -9,15 +9,15 @@ namespace regard {
 constexpr i32 block_q = key::block_q, block_k = key::block_k;
 constexpr bool eight_bits = key::dtype == DType::fp8 || key::dtype == DType::fp8_e5m2;
 constexpr i32 element_bytes = eight_bits ? 1 : 2;
-constexpr i32 rows_of_head = Sm90ForwardLayout::rows_of_head(block_q, key::group);
-constexpr bool packed_heads = key::group > 0, wide_heads = key::d > 128;
+constexpr i32 rows_of_head = Sm90ForwardLayout::rows_of_head(block_q, key::pack_gqa);
+constexpr bool pack_gqa = key::pack_gqa > 0, wide_heads = key::d > 128;
 constexpr bool windowed = key::mask != Mask::none;
 constexpr bool in_parts = key::split > 0;  // the keys
 // Blocks of a cluster take neighbouring query rows of a head, and each loads half of their K and V for both:
 // the tiles that any of their rows sees.
 constexpr i32 cluster = key::cluster > 1 ? key::cluster : 1;
 constexpr i32 cluster_rows = cluster * block_q;
-static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || in_parts || packed_heads)));
+static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || in_parts || pack_gqa)));
 
 /// Where the rows of one sequence stand in the tensors, and how many there are.
 struct Sequence {
@@ -56,8 +56,8 @@ struct Row {
   i32 head, row;
 
   REGARD_DEVICE Row(const Work& work, i32 index)
-      : head(packed_heads ? work.head + index / rows_of_head : work.head),
-        row(work.first_row + (packed_heads ? index % rows_of_head : index)) {}
+      : head(pack_gqa ? work.head + index / rows_of_head : work.head),
+        row(work.first_row + (pack_gqa ? index % rows_of_head : index)) {}
 };
 
 /// Keys [first, last) that a row sees; beside them those before `sinks`, as far as `last`.

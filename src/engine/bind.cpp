@@ -121,17 +121,17 @@ Arguments constants(const Plan& plan) {
   Arguments a{};
   bind_sizes(p, a);
   bind_mask(p, a);
-  a.heads_as_rows = static_cast<i32>(plan.heads_as_rows);
-  a.hq /= plan.heads_as_rows;
-  a.sq *= plan.heads_as_rows;
-  a.tq *= plan.heads_as_rows;
+  a.pack_gqa_by_strides = static_cast<i32>(plan.pack_gqa_by_strides);
+  a.hq /= plan.pack_gqa_by_strides;
+  a.sq *= plan.pack_gqa_by_strides;
+  a.tq *= plan.pack_gqa_by_strides;
   bind_dropout(p, a);
   a.descale_head = p.descale == Descale::head ? 1 : 0;
   a.scale = static_cast<float>(scale_of(p));
   a.softcap = static_cast<float>(p.softcap);
   a.splits = plan.splits;
   a.split_keys = plan.split_keys;
-  a.heads_together = plan.heads_together;
+  a.pack_gqa = plan.pack_gqa;
   a.block_rows = plan.block_rows;
   a.whole_blocks = plan.whole_blocks;
   a.part_rows = plan.part_rows;
@@ -164,8 +164,8 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.grad_k = sequences(REGARD_GRAD_K);
   a.grad_v = sequences(REGARD_GRAD_V);
   a.lse = present(t[REGARD_LSE]) ? head_rows(t[REGARD_LSE]) : Rows{};
-  if (plan.heads_as_rows > 1) {
-    for (Rows* rows : {&a.q, &a.o, &a.lse}) heads_to_rows(*rows, plan.heads_as_rows);
+  if (plan.pack_gqa_by_strides > 1) {
+    for (Rows* rows : {&a.q, &a.o, &a.lse}) heads_to_rows(*rows, plan.pack_gqa_by_strides);
   }
   a.bias = scores(REGARD_BIAS);
   a.grad_bias = grad_bias_rows(p, t[REGARD_GRAD_BIAS]);

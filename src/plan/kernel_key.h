@@ -26,7 +26,7 @@ namespace regard {
   X(stages, 0, "gpu: depth of the load pipeline")                                                      \
   X(cluster, 0, "gpu: blocks per cluster")                                                             \
   X(occupancy, 0, "gpu: blocks per multiprocessor to leave registers for; 0 lets the compiler choose") \
-  X(group, 0, "query heads of one K/V head handled by one block (decode, packed GQA)")                 \
+  X(pack_gqa, 0, "query heads of one K/V head that a block packs, of cpu_decode query rows; 0: none")  \
   X(split, 0, "sm90_forward: 1: a block has a part of the keys, which combine merges with the others")
 
 struct Algorithm {

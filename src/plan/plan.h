@@ -59,17 +59,17 @@ struct Plan {
   std::vector<Stage> stages;  ///< 1 to 3, run in order
   std::int64_t splits = 1;    ///< parts of the key range
   std::int64_t split_keys = 0;
-  std::int64_t heads_together = 1;  ///< cpu forward: query heads of one K and V whose rows share blocks
-  std::int64_t block_rows = 0;      ///< cpu forward: query rows per block
-  std::int64_t whole_blocks = 0;    ///< cpu forward: of all heads; the row blocks behind are cut in parts
-  std::int64_t part_rows = 0;       ///< cpu forward: query rows of such a part; block_rows: none is cut
-  std::int64_t key_blocks = 0;      ///< cpu, backward: steps that the keys of a head are walked in
-  std::int64_t query_parts = 1;     ///< cpu, backward: parts of the queries
-  std::int64_t part_queries = 0;    ///< cpu, backward: rows per part
-  std::int64_t part_heads = 0;      ///< cpu, backward: query heads of a group per part
-  bool parts_apart = false;         ///< cpu, backward: parts have blocks of their own
-  std::int64_t side_by_side = 1;    ///< worked on at once: gpu: (batch, head) pairs; cpu: blocks
-  std::int64_t heads_as_rows = 1;   ///< gpu: query heads that stand as rows of one, each of one row
+  std::int64_t pack_gqa = 1;      ///< cpu forward: query heads of one K/V head whose rows share blocks
+  std::int64_t block_rows = 0;    ///< cpu forward: query rows per block
+  std::int64_t whole_blocks = 0;  ///< cpu forward: of all heads; the row blocks behind are cut in parts
+  std::int64_t part_rows = 0;     ///< cpu forward: query rows of such a part; block_rows: none is cut
+  std::int64_t key_blocks = 0;    ///< cpu, backward: steps that the keys of a head are walked in
+  std::int64_t query_parts = 1;   ///< cpu, backward: parts of the queries
+  std::int64_t part_queries = 0;  ///< cpu, backward: rows per part
+  std::int64_t part_heads = 0;    ///< cpu, backward: query heads of a group per part
+  bool parts_apart = false;       ///< cpu, backward: parts have blocks of their own
+  std::int64_t side_by_side = 1;  ///< worked on at once: gpu: (batch, head) pairs; cpu: blocks
+  std::int64_t pack_gqa_by_strides = 1;  ///< gpu: query heads of one row each that strides make rows of one
   std::int64_t before_last = INT32_MAX;  ///< Hopper: pairs that go side_by_side; the others together
   int threads = 1;  ///< how many blocks run at once: threads, which size the scratch, or a GPU's units
   Workspace workspace;

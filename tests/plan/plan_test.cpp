@@ -148,7 +148,7 @@ TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
     const Result<Plan> result = plan(problem("fwd bf16 b=1 sk=512 d=128 " + std::string(c.shape)),
                                      target("sm_90a"), {.family = "sm90_forward"});
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
-    EXPECT_EQ(result->stages[0].key.algorithm.group, c.heads) << c.shape;
+    EXPECT_EQ(result->stages[0].key.algorithm.pack_gqa, c.heads) << c.shape;
     EXPECT_EQ(result->stages[0].key.algorithm.block_q, c.block_q) << c.shape;
     EXPECT_EQ(result->stages[0].grid, c.blocks) << c.shape;
   }
@@ -188,7 +188,7 @@ TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
     const Algorithm& algorithm = result->stages[0].key.algorithm;
     EXPECT_EQ(result->splits, c.splits) << c.shape;
-    EXPECT_EQ(algorithm.group, c.heads) << c.shape;
+    EXPECT_EQ(algorithm.pack_gqa, c.heads) << c.shape;
     EXPECT_EQ(algorithm.split, c.splits > 1) << c.shape;
     EXPECT_EQ(stages(*result), c.splits > 1 ? "sm90_forward + portable_combine" : "sm90_forward") << c.shape;
   }
@@ -288,7 +288,7 @@ TEST(Plan, HeadsOfOneRowStandAsRowsOfOneHead) {
     const Result<Plan> result = plan(problem("fwd bf16 lse b=2 d=256 " + std::string(c.shape)),
                                      target("sm_80"), {.family = "forward"});
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
-    EXPECT_EQ(result->heads_as_rows, c.heads) << c.shape;
+    EXPECT_EQ(result->pack_gqa_by_strides, c.heads) << c.shape;
     EXPECT_EQ(result->stages[0].grid, c.grid) << c.shape;
     EXPECT_EQ(result->problem.sq, c.shape.find("sq=2") == c.shape.npos ? 1 : 2) << c.shape;
   }
@@ -394,7 +394,7 @@ TEST(Plan, FewRowsTakeALargerTileWhereThatOneIsAskedFor) {
     const Result<Plan> result = plan(problem(text), target("sm_90a"), options);
     ASSERT_TRUE(result) << result.error().message;
     EXPECT_EQ(result->stages[0].key.algorithm.block_q, 128);
-    EXPECT_EQ(result->stages[0].key.algorithm.group, 8);
+    EXPECT_EQ(result->stages[0].key.algorithm.pack_gqa, 8);
   }
 }
 
@@ -595,7 +595,7 @@ TEST(Plan, BatchInvariantPlansDoNotLookAtTheBatch) {
         std::string("fwd bf16 batch_invariant varlen b=3 hq=8 hk=2 tq=5000 tk=9000 sk=3000 d=64 ");
     const Result<Plan> made = plan(problem(text + longest), target("cpu-avx512"), {.threads = 2});
     ASSERT_TRUE(made) << made.error().message;
-    EXPECT_EQ(made->heads_together, 4) << longest;
+    EXPECT_EQ(made->pack_gqa, 4) << longest;
   }
 }
 
@@ -799,7 +799,7 @@ TEST(Plan, ForwardPutsRowsOfFewTogether) {
     const Result<Plan> made = plan(problem(c.text), target("cpu-avx512"),
                                    {.threads = c.threads, .family = "forward"}, &explanation);
     ASSERT_TRUE(made) << made.error().message;
-    EXPECT_EQ(made->heads_together, c.heads) << c.text;
+    EXPECT_EQ(made->pack_gqa, c.heads) << c.text;
     EXPECT_EQ(made->block_rows, c.rows) << c.text;
     EXPECT_EQ(made->stages.front().grid, c.grid) << c.text;
     EXPECT_EQ(to_text(explanation).find("query heads share blocks") != std::string::npos, c.heads > 1);
