@@ -139,7 +139,7 @@ struct Backward {
                                        LongSums& grad_kv_sums) {
     const Sequence& sequence = first_head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
-    const Turn turn(a, batch, kv_head, query_part, block);
+    const GradQSemaphore semaphore(a, batch, kv_head, query_part, block);
     const PartOfQueries own(a, sequence, query_part);
     VisibleUnits visible;
     // Rows, counted from the end of the part: that this block has finished, that later ones still add to.
@@ -165,18 +165,18 @@ struct Backward {
         const bool adds = any && make_gradients(tile);
         if (adds) grad_kv_sums.added();
         float* const sums = grad_q(head, query);
-        if (!is_first) turn.wait(done);
+        if (!is_first) semaphore.wait(done);
         if (is_first && !(amx && adds)) __builtin_memset(sums, 0, queries * columns_d * 4);
         if (a.grad_q_earlier) keep_grad_q(tile, block, is_first);
         if (adds) add_grad_q(tile, sums, is_first);
         if (block == last_block) store_grad_q(tile, whole_grad_q(tile, sums));
       }
-      turn.finish(done);
+      semaphore.finish(done);
       finished = done;
     }
     if (awaited <= finished) return;
-    turn.wait(awaited);
-    turn.finish(awaited);
+    semaphore.wait(awaited);
+    semaphore.finish(awaited);
   }
 
   /// Adds dK and dV of one part of the queries to those of the parts before.

@@ -85,7 +85,7 @@ class Block {
       common_.scale = Scale(head);
       common_.sk = static_cast<i32>(head.sequence.sk);
     }
-    const Part rows{work.first_row, static_cast<i32>(head.sequence.sq), 0, key::d};
+    const TileBounds rows{work.first_row, static_cast<i32>(head.sequence.sq), 0, key::d};
     load_tile<block_q, layout.d, layout.row_of_q>(memory_.q, Source(head.q(0), a_.q.row), rows);
     memory_.visible.find(a_, head.sequence, work.first_row, work.split);
   }

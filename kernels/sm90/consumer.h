@@ -15,23 +15,23 @@
 
 namespace regard {
 
-/// The warpgroups begin their products in turns, so that one's softmax lies beside the others' products.
-constexpr bool alternate = key::warp_groups > 1;
-static_assert(!alternate || consumers == key::warp_groups);
+/// Ping-pong: the warpgroups begin their products one after the other, so that one's softmax lies beside the
+/// others' products.
+constexpr bool pingpong = key::warp_groups > 1;
+static_assert(!pingpong || consumers == key::warp_groups);
 
 /// The tiles that come first may be seen by other warpgroups alone, or by the other block of the cluster. A
-/// warpgroup that takes no turns passes over all of those; where they take turns, over what none of its block
-/// sees, and then over the scores of one: V of it is still multiplied, with zeros, since every tile has its
-/// turn.
-constexpr bool passes_tiles = tiles_by_warpgroup && (!alternate || cluster > 1),
-               passes_first_scores = tiles_by_warpgroup && alternate;
+/// warpgroup passes over all of those. In ping-pong it passes over what none of its block sees, and then over
+/// the scores of one: V of it is still multiplied, with zeros, since warpgroups take over at every tile.
+constexpr bool passes_tiles = tiles_by_warpgroup && (!pingpong || cluster > 1),
+               passes_first_scores = tiles_by_warpgroup && pingpong;
 
 /// The first tile's softmax has code of its own where that does not make a compile too long: blocks of few
 /// tiles are up to 3 % faster so.
 constexpr bool first_apart = !key::softcap && !wide_heads;
 
-/// Named barriers: one for each warpgroup's turn, then one for each alone.
-constexpr i32 first_turn = 2;
+/// Named barriers: one by which each warpgroup begins in ping-pong, then one for each alone.
+constexpr i32 first_pingpong = 2;
 
 using Sums = float[columns / 2];
 
@@ -41,7 +41,7 @@ class Consumer {
       : a_(a), o_(o), shared_(shared), memory_(memory), warpgroup_(warpgroup), scores_(a, 1) {}
 
   REGARD_DEVICE void run() {
-    if (alternate && warpgroup_ == consumers - 1) named_arrive(first_turn);
+    if (pingpong && warpgroup_ == consumers - 1) named_arrive(first_pingpong);
 #pragma unroll 1
     for (u32 turn = 0;; ++turn) {
       shared_.turn_full[turn % 2].wait(turn / 2 % 2);
@@ -82,7 +82,7 @@ class Consumer {
     float factor[2];  // of O
     i32 tile = uniform(tiles.start());
     if constexpr (passes_tiles) {
-      const i32 last = uniform(given.visible[alternate ? consumers : warpgroup_].last);
+      const i32 last = uniform(given.visible[pingpong ? consumers : warpgroup_].last);
 #pragma unroll 1
       while (tile >= last && tiles.next(tile) >= 0) {  // what follows needs a tile
         pass_k();
@@ -113,11 +113,12 @@ class Consumer {
       hidden = false;
     };
     const auto multiply_next = [&] {
-      if constexpr (alternate) named_sync(first_turn + warpgroup_);
+      if constexpr (pingpong) named_sync(first_pingpong + warpgroup_);
       Scores next;  // of its own where the loop begins with the softmax: else registers are copied there
       begin_scores(first_apart ? s : next, turn);
       begin_output(o, weights);
-      if constexpr (alternate) named_arrive(first_turn + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
+      if constexpr (pingpong)
+        named_arrive(first_pingpong + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
       wgmma_wait<1>();
 #pragma unroll
       for (i32 i = 0; !first_apart && i < block_k / 2; ++i) s[i] = next[i];
@@ -304,7 +305,8 @@ class Consumer {
         if (mine[half]) *lse[half] = ends[half].lse;
     }
     if constexpr (stores_boxes) {
-      warpgroup_sync(first_turn + consumers + warpgroup_);  // the other warps' products have read Q as well
+      // The other warps' products have read Q as well.
+      warpgroup_sync(first_pingpong + consumers + warpgroup_);
       BoxedOutput out(memory_.q(q_stage(turn), warpgroup_), o_);
       out.take<columns>(o, {ends[0].scale, ends[1].scale});
       const Row first = row_of_warp(work);

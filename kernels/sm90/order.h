@@ -71,7 +71,7 @@ class Order {
 
   /// `index` < count(), not less than the last one; `member` of the blocks of rows that a cluster takes.
   REGARD_DEVICE Work at(u32 index, u32 member) {
-    const auto part = Part<in_parts>::out_of(index, a_);
+    const auto part = KeyPart<in_parts>::out_of(index, a_);
     const u32 heads = heads_with_blocks();
     u32 pairs = heads;
     Sequence sequence{0, 0, 0, static_cast<i32>(a_.sq), static_cast<i32>(a_.sk)};

@@ -27,11 +27,11 @@ struct Sequence {
 
 /// Which part of the keys a block of work has, where they are split.
 template <bool split>
-struct Part {
+struct KeyPart {
   i32 number, first_key;
 
   /// Parts of the same rows go beside each other: takes theirs out of an index of both.
-  REGARD_DEVICE static Part out_of(u32& index, const Arguments& a) {
+  REGARD_DEVICE static KeyPart out_of(u32& index, const Arguments& a) {
     const u32 splits = static_cast<u32>(a.splits);
     const i32 number = static_cast<i32>(index % splits);
     index /= splits;
@@ -39,14 +39,14 @@ struct Part {
   }
 };
 template <>
-struct Part<false> {
+struct KeyPart<false> {
   static constexpr i32 number = 0, first_key = 0;
 
-  REGARD_DEVICE static Part out_of(u32&, const Arguments&) { return {}; }
+  REGARD_DEVICE static KeyPart out_of(u32&, const Arguments&) { return {}; }
 };
 
 /// A block of query rows of one head, or of some from `head` on, and a part of the keys.
-struct Work : Part<in_parts> {
+struct Work : KeyPart<in_parts> {
   Sequence sequence;
   i32 head, first_row;
 };

@@ -21,7 +21,7 @@ namespace regard {
   X(step_k, 0, "gpu: keys per step of P V; 0 means block_k")                                           \
   X(padded_d, 0, "gpu: head dimension of the Q tile in registers; 0 means max_d")                      \
   X(warps, 0, "gpu: warps (wavefronts) per block")                                                     \
-  X(warp_groups, 0, "gpu: groups of warps that take turns; 0 means one")                               \
+  X(warp_groups, 0, "gpu: groups of warps that work in ping-pong; 0 means one")                        \
   X(warps_across, 0, "gpu: warps that share rows, each with some of the keys; 0 means one")            \
   X(stages, 0, "gpu: depth of the load pipeline")                                                      \
   X(cluster, 0, "gpu: blocks per cluster")                                                             \

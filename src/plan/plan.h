@@ -25,12 +25,12 @@ struct Stage {
   std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one behind it
   std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
   std::int64_t shared_bytes = 0;   ///< gpu: dynamic shared memory of one block
-  bool counts = false;             ///< gpu: it takes work from Part::counter, which is 0 when it begins
+  bool counts = false;    ///< gpu: it takes work from WorkspaceBuffer::counter, which is 0 when it begins
   bool overlaps = false;  ///< gpu: it may begin while the stage before ends, for which it waits itself
 };
 
-/// Parts of the workspace, in this order, each 64-byte aligned. 0 bytes = not needed.
-enum class Part : std::uint8_t {
+/// What lies in the workspace, in this order, each 64-byte aligned. 0 bytes = not needed.
+enum class WorkspaceBuffer : std::uint8_t {
   partial_o,
   partial_lse,
   delta,
@@ -47,7 +47,7 @@ enum class Part : std::uint8_t {
 };
 
 struct Workspace {
-  std::array<std::int64_t, static_cast<std::size_t>(Part::count)> offset{}, bytes{};
+  std::array<std::int64_t, static_cast<std::size_t>(WorkspaceBuffer::count)> offset{}, bytes{};
   std::int64_t total = 0;
 };
 

@@ -105,7 +105,7 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   // Work of one size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.
   stage.counts = !every_row_sees_all_keys(p) && work > plan.threads;
-  if (stage.counts) need(plan.workspace, Part::counter, sizeof(std::uint32_t));
+  if (stage.counts) need(plan.workspace, WorkspaceBuffer::counter, sizeof(std::uint32_t));
   plan.stages = {std::move(stage)};
   merge_on_gpu(plan);
   return finish(std::move(plan));
