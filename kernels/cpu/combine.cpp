@@ -46,12 +46,12 @@ void merge_row(const Head& head, i64 row) {
     const i64 count = smaller<i64>(lanes, dv - column);
     const Floats sum = sum_over(a.splits, [&](i64 split) {
       const i64 partial = split * rows_of_part(a) + place;
-      // A part without a visible key has the weight 0; its O is 0 too.
-      const Floats weight = a.partial_lse[partial] == -infinity
-                                ? Floats{}
-                                : exp2(broadcast((a.partial_lse[partial] - lse) * log2_of_e));
+      // A part without a visible key has the scale 0; its O is 0 too.
+      const Floats scale = a.partial_lse[partial] == -infinity
+                               ? Floats{}
+                               : exp2(broadcast((a.partial_lse[partial] - lse) * log2_of_e));
       const float* from = a.partial_o + partial * dv + column;
-      return weight * (count == lanes ? load<Floats>(from) : load_floats<DType::fp32>(from, count));
+      return scale * (count == lanes ? load<Floats>(from) : load_floats<DType::fp32>(from, count));
     });
     u8* to = head.o(row) + column * bytes_of<key::out>;
     if (count == lanes)

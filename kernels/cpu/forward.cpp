@@ -10,8 +10,8 @@
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/forward_amx.h"
+#include "kernels/cpu/forward_p.h"
 #include "kernels/cpu/forward_pack.h"
-#include "kernels/cpu/forward_weights.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/long_sum.h"
 #include "kernels/cpu/prefetch.h"
@@ -24,7 +24,7 @@ constexpr TileRules rules = forward_rules(machine);
 static_assert(rules.block_q.takes(key::block_q) && rules.block_k.takes(key::block_k));
 static_assert(!amx || lanes * width <= key::block_k * tile,
               "rows of O are transposed in the memory of scores");
-static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "weights and a chunk of scores lie there");
+static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "P and a chunk of scores lie there");
 
 /// Whether memory is asked for before it is needed. A core with AMX finds what bf16 reads by itself, and is
 /// held up by asking (docs/cpu-kernels.md).
@@ -140,7 +140,7 @@ struct Work {
 /// The scratch memory of a thread, divided.
 struct Scratch {
   PackedStep step;
-  float *scores, *weights, *bias;
+  float *scores, *p, *bias;
   float *q, *output;  // of the first tile
   float* earlier;     // likewise, if there are so many keys
 
@@ -153,7 +153,7 @@ struct Scratch {
     step.keys = take(layout.keys);
     step.values = take(layout.values);
     scores = take(layout.scores);
-    weights = take(layout.weights);
+    p = take(layout.p);
     bias = take(layout.bias);
     q = take(layout.q * layout.tiles);
     output = take(layout.output * layout.tiles);
@@ -370,23 +370,23 @@ class Block {
     const StepKeyRanges ranges(rows.visible, part.first_key, part.begin, part.end);
     alignas(64) float maximum[tile], rescale[tile];
     for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
-    bool weighed = false, changed = false;
-    if (weighs_beside_products && !masks(rows, part, part.begin, part.begin + key_step))
-      weighed = weigh_beside_products(rows, part, ranges, maximum);
+    bool p_made = false, changed = false;
+    if (makes_p_beside_products && !masks(rows, part, part.begin, part.begin + key_step))
+      p_made = make_p_beside_products(rows, part, ranges, maximum);
     else
       compute_scores(rows, part, ranges, maximum);
-    if (!weighed) changed = softmax(a_, random_, rows, part, ranges, maximum, unit(), part.scores, rescale);
-    add_values<tile>({rows.output, weighed ? scratch_.weights : part.scores, operands_.values, rows.started,
+    if (!p_made) changed = softmax(a_, random_, rows, part, ranges, maximum, unit(), part.scores, rescale);
+    add_values<tile>({rows.output, p_made ? scratch_.p : part.scores, operands_.values, rows.started,
                       changed ? rescale : nullptr, ranges.values});
     rows.started = true;
   }
 
-  /// S^T, the largest of each row, and in one go scratch_.weights. False: there are no weights, as scores
+  /// S^T, the largest of each row, and in one go scratch_.p. False: there are no weights, as scores
   /// rose too far above row_max, which for a tile's first step are the maxima of its first block.
-  REGARD_NOINLINE bool weigh_beside_products(QueryTile& rows, const ScoreTile& part,
-                                             const StepKeyRanges& ranges, float* maximum) {
-    WeightsBeside weights(rows, unit());
-    const auto weights_at = [&](i64 key) { return scratch_.weights + filled_depth(key) * tile; };
+  REGARD_NOINLINE bool make_p_beside_products(QueryTile& rows, const ScoreTile& part,
+                                              const StepKeyRanges& ranges, float* maximum) {
+    PBesideProducts p(rows, unit());
+    const auto p_at = [&](i64 key) { return scratch_.p + filled_depth(key) * tile; };
     i64 key = part.begin;
     for (; key < part.end && ranges.all_strips(key, key + key_step); key += key_step) {
       if (!prefetcher_.empty()) prefetcher_.fetch(2 * key_step);
@@ -396,15 +396,14 @@ class Block {
       if (key == part.begin)
         multiply_keys<tile_vectors>(scores, keys, rows.q, modified ? nullptr : maximum);
       else
-        weights.multiply_keys(scores, keys, rows.q, modified ? nullptr : maximum, weights_at(key - key_step));
+        p.multiply_keys(scores, keys, rows.q, modified ? nullptr : maximum, p_at(key - key_step));
       if (modified) modify(rows, part, key, key + key_step, {0, strips}, maximum);
-      if (key == part.begin && !rows.started) weights.set_row_max(maximum);
+      if (key == part.begin && !rows.started) p.set_row_max(maximum);
     }
-    weights.make(part.scores + (key - key_step) * tile, weights_at(key - key_step), {0, strips});
+    p.make(part.scores + (key - key_step) * tile, p_at(key - key_step), {0, strips});
     for (; key < part.end; key += key_step)
-      weights.make(part.scores + key * tile, weights_at(key),
-                   multiply_visible(rows, part, ranges, key, maximum));
-    return weights.keep(rows, maximum);
+      p.make(part.scores + key * tile, p_at(key), multiply_visible(rows, part, ranges, key, maximum));
+    return p.keep(rows, maximum);
   }
 
   /// S^T of the keys that the rows see and the largest of each row.
@@ -447,7 +446,7 @@ class Block {
   /// The scores of a chunk stay in the first cache. Their weights wait until those of the whole step are
   /// there, or until O has to be rescaled.
   void add_in_chunks(QueryTile& rows, ScoreTile& part) {
-    float* const weights = scratch_.scores;
+    float* const p = scratch_.scores;
     const i64 end = part.end;
     Range waiting[row_groups] = {};  // keys whose weights are not in O yet
     for (; part.begin < end; part.begin = part.end) {
@@ -457,13 +456,13 @@ class Block {
         constexpr i64 chunks = key::block_k / chunk;
         prefetcher_.fetch(ceil_divide(2 * key::block_k + tile, tile_count_ * chunks));
       }
-      part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
+      part.scores = p + (depth(key::block_k) - part.begin) * tile;  // behind P
       alignas(64) float maximum[tile], rescale[tile];
       for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
       const StepKeyRanges ranges(rows.visible, part.first_key, part.begin, part.end);
       compute_scores_amx(part.scores, operands_.keys, operands_.key_row, rows.q, ranges);
       finish_scores(rows, part, ranges, maximum);
-      if (softmax(a_, random_, rows, part, ranges, maximum, unit(), weights, rescale)) {
+      if (softmax(a_, random_, rows, part, ranges, maximum, unit(), p, rescale)) {
         add_waiting(rows, waiting);
         if (rows.started) rescale_output(rows.output, rescale);
       }

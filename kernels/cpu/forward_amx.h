@@ -58,15 +58,15 @@ inline void rescale_output(float* output, const float* rescale) {
 }
 
 /// O^T (+)= V^T P^T of the `count` rows from `row` on, over some keys of a step, where `values` is V^T as
-/// pack_transposed_rows leaves it and `weights` P^T as softmax does.
-inline void add_values_amx(float* output, const float* values, const float* weights, i64 row, i64 count,
-                           Range keys, bool add) {
+/// pack_transposed_rows leaves it and `p` is P^T as softmax leaves it.
+inline void add_values_amx(float* output, const float* values, const float* p, i64 row, i64 count, Range keys,
+                           bool add) {
   constexpr i64 steps = depth(key::block_k);
-  constexpr TileStrides weight_tiles = tiles_by_columns(steps);
+  constexpr TileStrides p_tiles = tiles_by_columns(steps);
   const i64 first = depth(keys.begin) * 16;
-  multiply_by_columns<width>({values + first, tiles_by_rows(steps), weights + weight_tiles.at(0, row) + first,
-                              weight_tiles, output + output_tiles.at(0, row), output_tiles,
-                              depth(keys.end) - depth(keys.begin), add, low_values, low_weights},
+  multiply_by_columns<width>({values + first, tiles_by_rows(steps), p + p_tiles.at(0, row) + first, p_tiles,
+                              output + output_tiles.at(0, row), output_tiles,
+                              depth(keys.end) - depth(keys.begin), add, low_values, low_p},
                              count);
 }
 

@@ -15,7 +15,7 @@ constexpr ForwardLayout layout(depth(key::d), depth(key::block_k), pieces, key::
 
 /// Where the low pieces of an operand lie, behind the high ones.
 constexpr i64 low_queries = depth(key::d) * tile, low_keys = depth(key::d) * key::block_k,
-              low_values = depth(key::block_k) * width, low_weights = layout.scores / 4;
+              low_values = depth(key::block_k) * width, low_p = layout.scores / 4;
 
 static_assert(pieces == 1 || 2 * transposed_rows * width * 2 <= layout.scores, "pieces of V are made there");
 

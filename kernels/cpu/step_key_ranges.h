@@ -42,8 +42,8 @@ class StepKeyRanges {
     }
   }
 
-  /// Whole pairs of keys that a strip has weights of.
-  Range weights(i64 s) const { return {strips_[s].begin / 2 * 2, round_up(strips_[s].end, 2)}; }
+  /// Whole pairs of keys that a strip has P of.
+  Range keys_of_p(i64 s) const { return {strips_[s].begin / 2 * 2, round_up(strips_[s].end, 2)}; }
 
   /// Keys that the rows of a group are computed with, where groups are whole strips.
   Range keys_of_group(i64 group) const { return strips_[group * group_rows / strip]; }

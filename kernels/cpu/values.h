@@ -11,11 +11,11 @@ namespace regard {
 /// Row length of V and O in scratch memory.
 constexpr i64 width = ForwardLayout::padded(key::dv);
 
-/// What one call of add_values takes. `weights` is [depth][row], `values` [depth][width], `output`
+/// What one call of add_values takes. `p` is P^T, [depth][row], `values` [depth][width], `output`
 /// [row][width].
 struct ValueProduct {
   float* output;
-  const float *weights, *values;
+  const float *p, *values;
   bool started;          // output holds something
   const float* rescale;  // per row; null: 1
   const Range* spans;    // per tile_rows rows: what they need of the depth
@@ -33,8 +33,8 @@ REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column
   Range span = work.spans[row / tile_rows];
   for (i64 other = row + tile_rows; other < row + tile_height; other += tile_rows)
     span.join(work.spans[other / tile_rows]);
-  product.add_product(work.weights + span.begin * rows + row, 1, rows,
-                      work.values + span.begin * width + column, width, span.end - span.begin);
+  product.add_product(work.p + span.begin * rows + row, 1, rows, work.values + span.begin * width + column,
+                      width, span.end - span.begin);
   if (work.started) {
     if (work.rescale)
       product.add_from(output, width, work.rescale + row);

@@ -3,7 +3,7 @@
 // b * hq * ceil(sq / key::warps) blocks.
 //
 // All of it is waiting for memory: it begins while the parts are still computed, a lane has the LSE of a part
-// of its own, and O of some parts is on its way before the first weight is known.
+// of its own, and O of some parts is on its way before the first scale is known.
 #include "kernels/cuda/pdl.h"
 #include "kernels/head.h"
 #include "kernels/portable/cuda/element.h"
@@ -75,14 +75,14 @@ struct Columns {
     }
   }
 
-  /// By the whole wave, of which lane i knows the weight of part first + i. One without a visible key has the
-  /// weight 0; its O is 0 too.
+  /// By the whole wave, of which lane i knows the scale of part first + i. One without a visible key has the
+  /// scale 0; its O is 0 too.
   REGARD_DEVICE void add_to(float (&sum)[width], const PartialRow& row, i64 first, float lse) const {
     const float mine = row.lse_of(first + lane() % together);
-    const float weight = mine == -infinity ? 0.0f : ::expf(mine - lse);
+    const float scale = mine == -infinity ? 0.0f : ::expf(mine - lse);
 #pragma unroll
     for (i32 i = 0; i < together; ++i) {
-      const float of_part = from_lane(weight, i);
+      const float of_part = from_lane(scale, i);
 #pragma unroll
       for (i32 c = 0; c < width; ++c) sum[c] = fmaf(of_part, x[i][c], sum[c]);
     }

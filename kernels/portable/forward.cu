@@ -15,7 +15,7 @@
 namespace regard {
 
 using Multiply = Products<operand != DType::fp32>;
-using Weights = Multiply::Weights;
+using P = Multiply::P;
 
 /// What all threads of a block read now and then. It stands in shared memory, as the inner loop has no
 /// registers for it.
@@ -32,11 +32,11 @@ struct Common {
 };
 static_assert(sizeof(Common) <= layout.common);
 
-/// Q, then the ring of K, that of V, weights of waves that share rows, what is common, and what rows see; at
+/// Q, then the ring of K, that of V, P of waves that share rows, what is common, and what rows see; at
 /// the end rows on their way out.
 struct Memory {
-  u32 q, keys, values, weights;
-  float2* scratch;  // in the place of weights: those of a tile are made after it was used
+  u32 q, keys, values, p;
+  float2* scratch;  // in the place of P, which is made after it was used
   StagedRow* staged;
   Common* common;
   RowKeyRanges visible;
@@ -46,10 +46,10 @@ struct Memory {
     keys = q + layout.q;
     values = keys + stages * layout.keys;
     u8* behind = dynamic + layout.q + stages * (layout.keys + layout.values);
-    weights = shared_address(behind);
+    p = shared_address(behind);
     scratch = reinterpret_cast<float2*>(behind);
-    static_assert(across == 1 || across * block_q * sizeof(float2) <= layout.weights);
-    behind += layout.weights;
+    static_assert(across == 1 || across * block_q * sizeof(float2) <= layout.p);
+    behind += layout.p;
     common = reinterpret_cast<Common*>(behind);
     visible = {&common->visible, reinterpret_cast<RowKeyRange*>(behind + layout.common)};
   }
@@ -177,7 +177,7 @@ class Block {
   /// The weights of a tile, which join the rows' sums. Where some come out too large the scores are
   /// multiplied once more, as K is still there, and row_max is updated. Ends when V is there for all and
   /// nobody reads K any more.
-  REGARD_DEVICE void weigh_tile(Weights& weights, i32 key, i32 slot, RowState& rows, Output& o) const {
+  REGARD_DEVICE void make_p_of_tile(P& p, i32 key, i32 slot, RowState& rows, Output& o) const {
     const i32 first_key = key + part_of_wave() * wave_keys;
     constexpr u32 once_more = 1u << 31;
     RowNumbers sum;
@@ -195,11 +195,10 @@ class Block {
         update_row_max({s, large, memory_.scratch}, rows, scale.unit, factor);
         rescale(o, factor);
       }
-      const u32 found = weigh(s, rows, scale.unit, sum);
-      weights.pack(s);
-      if constexpr (key::dropout)
-        drop(weights, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
-      weights.share();
+      const u32 found = make_p(s, rows, scale.unit, sum);
+      p.pack(s);
+      if constexpr (key::dropout) drop(p, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
+      p.share();
       bool again = large == 0 && found != 0;
       if constexpr (blocks_vote)
         again = meet_for_values(again);
@@ -234,10 +233,10 @@ class Block {
       wait_for_copies<pending>();
       __syncthreads();  // K is there for all, and nobody reads the last V any more
       load_values(following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, first_column);
-      Weights weights(memory_.weights);
-      weigh_tile(weights, tiles[0], slot, rows, o);
+      P p(memory_.p);
+      make_p_of_tile(p, tiles[0], slot, rows, o);
       load_keys(following(tiles, stages), slot, 0);
-      Multiply::add_values(o, weights, memory_.values + slot * layout.values);
+      Multiply::add_values(o, p, memory_.values + slot * layout.values);
       if constexpr (key::bits)
         advance(tiles);
       else

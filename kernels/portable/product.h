@@ -1,7 +1,7 @@
-// The two products of attention, by matrix instructions: scores of Q and K, and output of weights and V.
+// The two products of attention, by matrix instructions: scores of Q and K, and output of P and V.
 #pragma once
 
-#include "kernels/portable/weights.h"
+#include "kernels/portable/p.h"
 
 namespace regard {
 
@@ -30,16 +30,16 @@ struct Products<true> {
     }
   }
 
-  using Weights = LeftWeights<(across > 1)>;
+  using P = LeftP<(across > 1)>;
 
-  /// o += weights V; `v` is the address of the first key.
-  REGARD_DEVICE static void add_values(Output& o, const Weights& weights, u32 v) {
+  /// o += P V; `v` is the address of the first key.
+  REGARD_DEVICE static void add_values(Output& o, const P& p, u32 v) {
     v += place_of<layout.row_of_v>(LdmatrixRow::of_left(), column_of_wave());
 #pragma unroll
     for (i32 i = 0; i < block_k / depth; ++i) {
       Left left[row_tiles];
 #pragma unroll
-      for (i32 m = 0; m < row_tiles; ++m) weights.load(left[m], m, i);
+      for (i32 m = 0; m < row_tiles; ++m) p.load(left[m], m, i);
 #pragma unroll
       for (i32 n = 0; n < column_tiles; n += 2) {
         u32 right[4];

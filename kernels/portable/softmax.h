@@ -9,7 +9,7 @@ namespace regard {
 /// Weights are 2^(score * unit - scaled(row_max)). A sum is that of this thread's columns.
 ///
 /// row_max is the maximum of the first tile with keys that its row sees, and stays: in most tiles no maximum
-/// is looked for. Where sums of weights come to most_weight the tile's maximum takes its place, and what was
+/// is looked for. Where sums of weights come to highest_p the tile's maximum takes its place, and what was
 /// summed up is rescaled. What becomes of a row depends on its own scores alone.
 struct RowState {
   RowNumbers row_max, sum;  // -infinity: no key seen yet
@@ -24,7 +24,7 @@ struct RowState {
 };
 
 /// fp16 ends at 2^16; products with V of bf16, and sums of them, at 2^128.
-constexpr float most_weight = operand == DType::fp16 ? 0x1p15f : 0x1p10f;
+constexpr float highest_p = operand == DType::fp16 ? 0x1p15f : 0x1p10f;
 /// Beyond, one rounding of score * unit is more than 8: there the difference of scores is taken first.
 constexpr float largest_row_max = 1 << 28;
 
@@ -111,8 +111,8 @@ REGARD_DEVICE void subtract_huge_row_max(Scores& s, const RowState& rows, float 
 }
 
 /// Scores become weights, and `sum` that of this thread's. Returns the rows whose weights have come to
-/// most_weight.
-REGARD_DEVICE u32 weigh(Scores& s, const RowState& rows, float unit, RowNumbers& sum) {
+/// highest_p.
+REGARD_DEVICE u32 make_p(Scores& s, const RowState& rows, float unit, RowNumbers& sum) {
   if (!rows.settled) subtract_huge_row_max(s, rows, unit);
   u32 large = 0;
   each_row([&](i32 m, i32 half) {
@@ -125,7 +125,7 @@ REGARD_DEVICE u32 weigh(Scores& s, const RowState& rows, float unit, RowNumbers&
         part[i] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], unit, offset));
     sum[m][half] = part[0] + part[1];
     // No weight is above its part.
-    if (!(fmaxf(part[0], part[1]) < most_weight)) large |= row_bit(m, half);
+    if (!(fmaxf(part[0], part[1]) < highest_p)) large |= row_bit(m, half);
   });
   return large;
 }

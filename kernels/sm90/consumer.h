@@ -78,7 +78,7 @@ class Consumer {
     const Tiles tiles = given.tiles;
     const VisibleTiles visible = given.visible[tiles_by_warpgroup ? warpgroup_ : 0];
     Scores s;
-    Weights weights{};
+    P p{};
     float factor[2];  // of O
     i32 tile = uniform(tiles.start());
     if constexpr (passes_tiles) {
@@ -103,12 +103,11 @@ class Consumer {
       wgmma_wait<0>();
       done_with_k();
     }
-    const auto weigh = [&](bool first) {
-      const bool rescales =
-          !hidden && make_weights(s, rows, factor, given, visible, tile, first ? tile : settled);
+    const auto softmax = [&](bool first) {
+      const bool rescales = !hidden && make_p(s, rows, factor, given, visible, tile, first ? tile : settled);
       wgmma_wait<0>();  // the first time too: else ptxas would not see that O is there
       if (!first) done_with_v();
-      if (!hidden) pack(weights, s);
+      if (!hidden) pack(p, s);
       if (rescales && !first) scale(o, factor);
       hidden = false;
     };
@@ -116,7 +115,7 @@ class Consumer {
       if constexpr (pingpong) named_sync(first_pingpong + warpgroup_);
       Scores next;  // of its own where the loop begins with the softmax: else registers are copied there
       begin_scores(first_apart ? s : next, turn);
-      begin_output(o, weights);
+      begin_output(o, p);
       if constexpr (pingpong)
         named_arrive(first_pingpong + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
       wgmma_wait<1>();
@@ -125,30 +124,30 @@ class Consumer {
       done_with_k();
     };
     if constexpr (first_apart) {
-      weigh(true);
+      softmax(true);
 #pragma unroll 1
       while ((tile = tiles.next(tile)) >= 0) {
         multiply_next();
-        weigh(false);
+        softmax(false);
       }
     } else {
 #pragma unroll 1
       for (bool first = true;; first = false) {
-        weigh(first);
+        softmax(first);
         tile = tiles.next(tile);
         if (tile < 0) break;
         multiply_next();
       }
     }
     done_with_q(turn);
-    begin_output(o, weights);
+    begin_output(o, p);
     finish_output();
   }
 
   /// A tile's scores become weights, and their sums are added to the rows'. Most tiles keep row_max
   /// as it is and look for no maximum (softmax.h). Returns whether O has to be rescaled by `factor`.
-  REGARD_DEVICE bool make_weights(Scores& s, RowState& rows, float (&factor)[2], const Turn& given,
-                                  const VisibleTiles& visible, i32 tile, i32 settled) {
+  REGARD_DEVICE bool make_p(Scores& s, RowState& rows, float (&factor)[2], const Turn& given,
+                            const VisibleTiles& visible, i32 tile, i32 settled) {
     const bool whole = visible.whole(tile), stale = whole && tile < settled;
     float row_max[2] = {rows.row_max[0], rows.row_max[1]}, sum[2], largest = 0;
     if (key::softcap && stale && scores_.all_near_0(s)) {
@@ -170,7 +169,7 @@ class Consumer {
         largest = exponentials(s, row_max, sum, scores_.scale(), AsItIs());
     }
     rows.sum[0] += sum[0], rows.sum[1] += sum[1];
-    return !stale || (__any_sync(whole_warp, largest >= highest_weight) && rescale_large(s, rows, factor));
+    return !stale || (__any_sync(whole_warp, largest >= highest_p) && rescale_large(s, rows, factor));
   }
 
   /// Gives K or V of the next tile back as it came.
@@ -244,12 +243,12 @@ class Consumer {
   }
 
   /// O += P V, begun.
-  REGARD_DEVICE void begin_output(Sums& o, const Weights& weights) {
+  REGARD_DEVICE void begin_output(Sums& o, const P& p) {
     const i32 stage = ring_v_.stage;
     const SharedOperand v(eight_bits ? memory_.transposed(stage) : memory_.v(stage), block_k * box_bytes);
     (eight_bits ? shared_.transposed_full : shared_.v_full)[stage].wait(ring_v_.parity);
     wgmma_fence();
-    multiply_weights(o, weights, [&](i32 i) {
+    multiply_p(o, p, [&](i32 i) {
       return v.low_at(eight_bits ? i / steps_per_box * columns * box_bytes + i % steps_per_box * step_bytes
                                  : i * 16 * box_bytes);
     });
@@ -272,7 +271,7 @@ class Consumer {
   /// O and LSE of the rows that have a bit in `wanted`; uses `o` up.
   REGARD_DEVICE void store(u32 turn, const Turn& given, const RowState& rows, Sums& o, u32 wanted) {
     const Work& work = given.work;
-    const float to_powers = given.careful ? scores_.scale() : 1, below = given.careful ? highest_power : 0;
+    const float to_powers = given.careful ? scores_.scale() : 1, below = given.careful ? log2_p_at_max : 0;
     Row places[2] = {row_of(work, 0), row_of(work, 1)};
     bool mine[2];
 #pragma unroll

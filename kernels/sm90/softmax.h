@@ -10,14 +10,14 @@ namespace regard {
 
 constexpr i32 fragments = block_k * element_bytes / 32;
 using Scores = float[block_k / 2];
-using Weights = u32[fragments][4];  // pairs, of 8 bits fours, as the next product takes them
+using P = u32[fragments][4];  // pairs, of 8 bits fours, as the next product takes them
 
 /// row_max is the maximum of a row's first tiles. It stays until a weight rises to where its type ends (e4m3
-/// at 448, fp16 at 65504; bf16 has no end, but sums of products with large V do); that weight then becomes
-/// 2^highest_power: of 8 bits there is room above it, so that few tiles move row_max, and there are digits
-/// below, of which e4m3 has less from 2^-6 on.
-constexpr float highest_power = eight_bits ? 6 : 0;
-constexpr float highest_weight = eight_bits ? 432 : key::dtype == DType::fp16 ? 0x1p15f : 0x1p10f;
+/// at 448, fp16 at 65504; bf16 has no end, but sums of products with large V do); it then moves so that this
+/// weight is 2^log2_p_at_max: of 8 bits there is room above it, so that few tiles move row_max, and there are
+/// digits below, of which e4m3 has less from 2^-6 on.
+constexpr float log2_p_at_max = eight_bits ? 6 : 0;
+constexpr float highest_p = eight_bits ? 432 : key::dtype == DType::fp16 ? 0x1p15f : 0x1p10f;
 
 /// Sums up to here are safe to go on with: no product with V, and no sum of such, overflows.
 constexpr i32 most_power = 64;
@@ -126,7 +126,7 @@ class ScoreScale {
 };
 
 /// A thread's sum of a row in parts. None of its weights is above the largest part; of 8 bits there are more,
-/// so that they stay below highest_weight where many weights are about 2^highest_power.
+/// so that they stay below highest_p where many weights are about 2^log2_p_at_max.
 constexpr i32 parts_of_sum = eight_bits ? 4 : 2;
 
 struct AsItIs {
@@ -204,7 +204,7 @@ REGARD_DEVICE void update_row_max(Scores& s, RowState& rows, float (&row_max)[2]
   for (i32 half = 0; half < 2; ++half) {
     most[half] = quad_max(most[half]);
     const float before = rows.row_max[half],
-                now = fmaxf(before, careful ? most[half] : most[half] * scale - highest_power);
+                now = fmaxf(before, careful ? most[half] : most[half] * scale - log2_p_at_max);
     row_max[half] = now == -infinity ? 0.f : now;
     factor[half] = exp2(careful ? (before - row_max[half]) * scale : before - row_max[half]);
     rows.row_max[half] = now;
@@ -212,22 +212,22 @@ REGARD_DEVICE void update_row_max(Scores& s, RowState& rows, float (&row_max)[2]
   if (careful) {
 #pragma unroll
     for (i32 i = 0; i < block_k / 2; ++i) s[i] -= row_max[i / 2 % 2];
-    row_max[0] = row_max[1] = -highest_power;
+    row_max[0] = row_max[1] = -log2_p_at_max;
   }
 }
 
-/// Raises row_max of the rows that have come to highest_weight to their maximum, and returns whether there
+/// Raises row_max of the rows that have come to highest_p to their maximum, and returns whether there
 /// are any in the warp; then `factor` is what O has to be rescaled by.
 REGARD_DEVICE bool rescale_large(Scores& s, RowState& rows, float (&factor)[2]) {
   float most[2];
   find_highest(s, most);
-  if (!__any_sync(whole_warp, fmaxf(most[0], most[1]) >= highest_weight)) return false;
+  if (!__any_sync(whole_warp, fmaxf(most[0], most[1]) >= highest_p)) return false;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
     const float highest = quad_max(most[half]), before = rows.row_max[half];
     factor[half] = 1;
-    if (highest < highest_weight) continue;
-    rows.row_max[half] = before + (log2(highest) - highest_power);
+    if (highest < highest_p) continue;
+    rows.row_max[half] = before + (log2(highest) - log2_p_at_max);
     factor[half] = exp2(before - rows.row_max[half]);
     // What has overflowed stays so, and the row is done again.
     rows.sum[half] = highest < to_the_power(most_power) ? rows.sum[half] * factor[half] : infinity;
@@ -239,14 +239,14 @@ REGARD_DEVICE bool rescale_large(Scores& s, RowState& rows, float (&factor)[2]) 
 
 /// Of 8 bits a product wants four neighbours in a thread, which has two of each of two groups of 8: its key
 /// p = 4 t + 2 g + j is here 8 g + 2 t + j. V is transposed into the same order (transposer.h).
-REGARD_DEVICE void pack(Weights& weights, const Scores& s) {
+REGARD_DEVICE void pack(P& p, const Scores& s) {
 #pragma unroll
   for (i32 i = 0; i < 4 * fragments; ++i) {
     if constexpr (eight_bits) {
       const i32 first = i / 4 * 16 + i % 4 / 2 * 8 + i % 2 * 2;
-      weights[i / 4][i % 4] = four_e4m3(s[first], s[first + 1], s[first + 4], s[first + 5]);
+      p[i / 4][i % 4] = four_e4m3(s[first], s[first + 1], s[first + 4], s[first + 5]);
     } else {
-      weights[i / 4][i % 4] = pair<key::dtype>(s[2 * i], s[2 * i + 1]);
+      p[i / 4][i % 4] = pair<key::dtype>(s[2 * i], s[2 * i + 1]);
     }
   }
 }

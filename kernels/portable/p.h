@@ -1,4 +1,4 @@
-// The weights of a tile as the left operand of their product with V.
+// P of a tile, the weights, as the left operand of its product with V.
 #pragma once
 
 #include "kernels/portable/cuda/matrix.h"
@@ -26,16 +26,16 @@ REGARD_DEVICE u32 of_kept(u32 x, u32 kept, i32 first) {
   return x & spread_highest_bits(kept, first);
 }
 
-/// Weights are packed, dropped where they are not kept, and shared with who multiplies them.
+/// P as a left operand: packed, dropped where weights are not kept, and shared with who multiplies it.
 template <bool shared>
-struct LeftWeights;
+struct LeftP;
 
 /// In the registers of the wave that made them: sums lie as the next product takes them.
 template <>
-struct LeftWeights<false> {
+struct LeftP<false> {
   Left left[row_tiles][block_k / depth];
 
-  REGARD_DEVICE explicit LeftWeights(u32) {}
+  REGARD_DEVICE explicit LeftP(u32) {}
 
   REGARD_DEVICE void pack(const Scores& s) {
 #pragma unroll
@@ -63,14 +63,14 @@ struct LeftWeights<false> {
 /// In shared memory, where waves share rows: each writes those of its keys and reads all, once the block has
 /// met in between.
 template <>
-struct LeftWeights<true> {
-  static constexpr i32 row_bytes = layout.row_of_weights, part_bytes = wave_keys * operand_bytes;
+struct LeftP<true> {
+  static constexpr i32 row_bytes = layout.row_of_p, part_bytes = wave_keys * operand_bytes;
   static_assert(part_bytes % portable::ForwardLayout::line == 0 || power_of_two_in(part_bytes) == part_bytes);
 
   u32 rows;  // of the wave
   u32 own[row_tiles][Fragment::halves][key_tiles];
 
-  REGARD_DEVICE explicit LeftWeights(u32 of_block) : rows(of_block + row_of_wave() * row_bytes) {}
+  REGARD_DEVICE explicit LeftP(u32 of_block) : rows(of_block + row_of_wave() * row_bytes) {}
 
   REGARD_DEVICE void pack(const Scores& s) {
     each_row([&](i32 m, i32 half) {

@@ -1,4 +1,4 @@
-// From the scores of a forward kernel to the weights of V: the online softmax.
+// From the scores of a forward kernel to P, the weights of V: the online softmax.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -45,15 +45,15 @@ REGARD_INLINE Ints needs_rescale(Floats largest, Floats row_max, float unit) {
 
 /// The difference first: it is exact near the maximum, however large the scores are.
 template <Precision of_bf16>
-REGARD_INLINE Floats weight_of(Floats score, Floats row_max, float unit) {
+REGARD_INLINE Floats p_of(Floats score, Floats row_max, float unit) {
   constexpr Precision precision = key::dtype == DType::bf16 ? of_bf16 : Precision::fp32;
   return exp2<precision>((score - row_max) * unit);
 }
 
 /// Weights of the neighbouring keys, of a vector of rows, as operands.
-REGARD_INLINE void store_weights(float* to, Floats low, Floats high) {
+REGARD_INLINE void store_p(float* to, Floats low, Floats high) {
   if constexpr (pairs) {
-    store_pairs<low_weights>(to, low, high);
+    store_pairs<low_p>(to, low, high);
   } else {
     store(to, low);
     store(to + tile, high);
@@ -62,22 +62,22 @@ REGARD_INLINE void store_weights(float* to, Floats low, Floats high) {
 
 /// Where the weights of a vector of rows lie, from the first key of the step on, and those of its next
 /// operand element: P^T lies as [depth(key)][tile]; for the tile unit in panels of a vector each.
-REGARD_INLINE float* weights_of_lanes(float* weights, i64 lane) {
+REGARD_INLINE float* p_of_lanes(float* p, i64 lane) {
   static_assert(!amx || lanes == 16);
-  return weights + (amx ? lane * depth(key::block_k) : lane);
+  return p + (amx ? lane * depth(key::block_k) : lane);
 }
-constexpr i64 weights_row = amx ? lanes : tile;
+constexpr i64 p_row = amx ? lanes : tile;
 
 /// P^T from S^T, as an operand of the product with V; but for the tile unit it may take the place of S^T.
 /// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
 /// returns whether any is not 1.
 REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, QueryTile& rows,
                              const ScoreTile& part, const StepKeyRanges& ranges, const float* maximum,
-                             float unit, float* weights, float* rescale) {
+                             float unit, float* p, float* rescale) {
   const Floats one = rounded(broadcast(1.0f));
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
-    const Range keys = ranges.weights(lane / strip);
+    const Range keys = ranges.keys_of_p(lane / strip);
     const Floats before = load<Floats>(rows.row_max + lane), largest = load<Floats>(maximum + lane);
     const Ints moves = needs_rescale(largest, before, unit);
     const Floats row_max = select(moves, largest, before);
@@ -90,12 +90,12 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
 
     DropoutLanes dropout(a, random, rows.places.row[lane]);
     const auto weight = [&](i64 key) {
-      const Floats p =
-          weight_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, unit);
-      sum = p * one + sum;  // a multiply-add: the adder is the busier unit here
-      return p;
+      const Floats of_key =
+          p_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, unit);
+      sum = of_key * one + sum;  // a multiply-add: the adder is the busier unit here
+      return of_key;
     };
-    float* const to = weights_of_lanes(weights, lane);
+    float* const to = p_of_lanes(p, lane);
     for (i64 key = keys.begin; key < keys.end; key += 2) {
       Floats low = weight(key), high = weight(key + 1);
       if constexpr (key::dropout) {
@@ -103,7 +103,7 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
         low = select(kept.first, low, Floats{});
         high = select(kept.second, high, Floats{});
       }
-      store_weights(to + filled_depth(key) * weights_row, low, high);
+      store_p(to + filled_depth(key) * p_row, low, high);
     }
     store(rows.row_max + lane, row_max);
     store(rows.sum + lane, load<Floats>(rows.sum + lane) * factor + sum);
@@ -114,19 +114,19 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
 
 /// In so many pieces, each of two keys and one vector of rows, the weights of a block of keys are made beside
 /// a product.
-constexpr i64 weight_pieces = tile_rows / 2 * (tile / lanes);
+constexpr i64 p_pieces = tile_rows / 2 * (tile / lanes);
 
 /// With dropout the weights of a row are wanted one after the other, scores with ALiBi rise all the time,
 /// without AVX-512 no registers are left, and a product of no more steps than pieces is over before they
 /// are made.
-constexpr bool weighs_beside_products =
-    target::avx512 && !amx && !key::dropout && !alibi && depth(key::d) > weight_pieces;
+constexpr bool makes_p_beside_products =
+    target::avx512 && !amx && !key::dropout && !alibi && depth(key::d) > p_pieces;
 
 /// Weights of each block of key_step keys while the next is multiplied: most of an exponential runs on units
 /// that a product leaves idle. row_max has to be known before the scores are.
-class WeightsBeside {
+class PBesideProducts {
  public:
-  WeightsBeside(const QueryTile& rows, float unit) : unit_(unit) {
+  PBesideProducts(const QueryTile& rows, float unit) : unit_(unit) {
     for (i64 lane = 0; lane < tile; lane += lanes) {
       store(row_max_ + lane, load<Floats>(rows.row_max + lane));
       store(sum_ + lane, Floats{});
@@ -138,26 +138,26 @@ class WeightsBeside {
 
   /// The scores of a block, and the weights of the block before, whose scores lie before these.
   REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float* q, float* maximum,
-                                     float* weights) {
-    constexpr i64 height = depth(key::d), piece = height / weight_pieces;
+                                     float* p) {
+    constexpr i64 height = depth(key::d), piece = height / p_pieces;
     const float* const before = scores - tile_rows * tile;
     Tile<tile_rows, tile_vectors> product;
     product.clear();
-    for (i64 i = 0; i < weight_pieces; ++i) {
-      make_piece(before, weights, i);
+    for (i64 i = 0; i < p_pieces; ++i) {
+      make_piece(before, p, i);
       product.add_product(keys + i * piece, height, 1, q + i * piece * tile, tile, piece);
     }
-    product.add_product(keys + weight_pieces * piece, height, 1, q + weight_pieces * piece * tile, tile,
-                        height - weight_pieces * piece);
+    product.add_product(keys + p_pieces * piece, height, 1, q + p_pieces * piece * tile, tile,
+                        height - p_pieces * piece);
     product.store_to(scores, tile);
     if (maximum) raise_maximum(maximum, product);
   }
 
   /// Of a block beside nothing, for the rows of these strips.
-  REGARD_NOINLINE void make(const float* scores, float* weights, StepKeyRanges::Strips which) {
-    for (i64 i = 0; i < weight_pieces; ++i) {
+  REGARD_NOINLINE void make(const float* scores, float* p, StepKeyRanges::Strips which) {
+    for (i64 i = 0; i < p_pieces; ++i) {
       const i64 at = i % (tile / lanes) * lanes / strip;
-      if (at >= which.first && at < which.last) make_piece(scores, weights, i);
+      if (at >= which.first && at < which.last) make_piece(scores, p, i);
     }
   }
 
@@ -174,16 +174,16 @@ class WeightsBeside {
   }
 
  private:
-  static_assert(!weighs_beside_products || tile == tile_vectors * lanes);
+  static_assert(!makes_p_beside_products || tile == tile_vectors * lanes);
 
-  REGARD_INLINE void make_piece(const float* scores, float* weights, i64 i) {
+  REGARD_INLINE void make_piece(const float* scores, float* p, i64 i) {
     const i64 key = i / (tile / lanes) * 2, lane = i % (tile / lanes) * lanes;
     const float* const from = scores + key * tile + lane;
     const Floats row_max = load<Floats>(row_max_ + lane);
-    const Floats low = weight_of<Precision::beside>(load<Floats>(from), row_max, unit_);
-    const Floats high = weight_of<Precision::beside>(load<Floats>(from + tile), row_max, unit_);
+    const Floats low = p_of<Precision::beside>(load<Floats>(from), row_max, unit_);
+    const Floats high = p_of<Precision::beside>(load<Floats>(from + tile), row_max, unit_);
     store(sum_ + lane, load<Floats>(sum_ + lane) + low + high);
-    store_weights(weights + filled_depth(key) * tile + lane, low, high);
+    store_p(p + filled_depth(key) * tile + lane, low, high);
   }
 
   float unit_;
