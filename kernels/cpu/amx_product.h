@@ -83,8 +83,8 @@ REGARD_INLINE void multiply_tiles(const TileProduct& p, const float* a, const fl
   }
 }
 
-/// The same of numbers in two pieces. With two rows and two columns ten loads serve sixteen products, or,
-/// where low times low is left out, eight serve twelve.
+/// multiply_tiles of numbers in two pieces. With two rows and two columns ten loads serve sixteen products,
+/// or, where low times low is left out, eight serve twelve.
 template <int rows, int columns, bool exact>
 REGARD_INLINE void multiply_pieces(const TileProduct& p, const float* a, const float* b) {
   static_assert(rows <= 2 && columns <= 2);
@@ -164,7 +164,7 @@ REGARD_NOINLINE void multiply(const TileProduct& p, i64 rows, i64 columns) {
   if (row < rows) multiply_rows<1, exact>(p, row, columns);
 }
 
-/// The same for a B that stays in the first cache and an A that does not: 32 columns of B are read once.
+/// `multiply` for a B that stays in the first cache and an A that does not: 32 columns of B are read once.
 template <i64 rows>
 REGARD_NOINLINE void multiply_by_columns(const TileProduct& p, i64 columns) {
   constexpr i64 whole = rows / 32 * 32;

@@ -295,11 +295,11 @@ struct Backward {
     return true;
   }
 
-  /// Of a long sum of dQ what the blocks of keys before have added.
+  /// What the blocks of keys before have added to a long sum of dQ.
   float* earlier_grad_q(const BackwardTile& tile) const {
     return a.grad_q_earlier + tile.place.head.row_number(tile.place.first_query) * columns_d;
   }
-  /// Starts it, and adds to it now and then.
+  /// Starts this sum, and adds to it now and then.
   REGARD_NOINLINE void keep_grad_q(const BackwardTile& tile, i64 block, bool is_first) {
     const i64 numbers = tile.place.queries * columns_d;
     float* const earlier = earlier_grad_q(tile);

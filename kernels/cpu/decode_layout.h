@@ -24,7 +24,7 @@ struct DecodeLayout {
  private:
   static constexpr i64 most_lanes = 16;
 
-  /// Of two vectors of the widest target.
+  /// n rounded up to two vectors of the widest target.
   static constexpr i64 whole_parts(i64 n) { return (n + 31) / 32 * 32; }
 };
 

@@ -72,7 +72,7 @@ struct DecodeValues {
     }
   }
 
-  /// The same numbers of later keys.
+  /// Asks for the same numbers of later keys.
   template <int parts>
   REGARD_INLINE void fetch_ahead(const u8* v, i64 part) const {
     const u8* from = v + rows_ahead * stride + ColumnParts::first(part) * bytes_of<key::dtype>;

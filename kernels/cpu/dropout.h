@@ -92,7 +92,8 @@ class DropoutLanes {
   DropoutLanes(const Arguments& a, const philox::Random& random, i64 first_row)
       : random_(random), first_row_(first_row), limit_(kept_limit(a)) {}
 
-  /// Of `column`, which is even, and the next. They may come in any order; neighbours are cheap.
+  /// Which weights of `column`, which is even, and of the next one are kept. Columns may come in any order;
+  /// neighbours are cheap.
   REGARD_INLINE KeptPair kept(u64 column) {
     if (const u64 group = column / philox::group; group != group_) {
       draw_bytes(bytes_[0], lanes, random_, first_row_, static_cast<i64>(group));

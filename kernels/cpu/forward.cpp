@@ -43,7 +43,7 @@ REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float
   if (maximum) raise_maximum(maximum, product);
 }
 
-/// The same for the rows of the strips [first, last).
+/// multiply_keys for the rows of the strips [first, last).
 void multiply_strips(float* scores, const float* keys, const float* q, StepKeyRanges::Strips rows,
                      float* maximum) {
   constexpr i64 panel = tile_vectors * lanes;
@@ -294,7 +294,7 @@ class Block {
     if (pieces == 1 && rows.places.of_one_head())
       return pack_transposed_panels<key::d, tile, panel>(rows.q, head_.q(rows.places.at(0)), a_.q.row,
                                                          rows.rows);
-    // Those of several heads are brought together first, and so are two pieces.
+    // Rows of several heads are brought together first, and so are two pieces.
     constexpr i64 apart = pieces == 1 ? key::d : 2 * depth(key::d);
     static_assert(pieces * lanes * apart * bytes_of<key::dtype> <= layout.scores);
     u8* const together = reinterpret_cast<u8*>(scratch_.scores);
@@ -413,7 +413,7 @@ class Block {
       multiply_visible(rows, part, ranges, key, maximum);
   }
 
-  /// The same for key_step keys. Returns the strips that see some of them.
+  /// S^T and the largest for key_step keys. Returns the strips that see some of them.
   StepKeyRanges::Strips multiply_visible(const QueryTile& rows, const ScoreTile& part,
                                          const StepKeyRanges& ranges, i64 key, float* maximum) {
     const i64 end = key + key_step;

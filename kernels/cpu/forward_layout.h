@@ -32,7 +32,7 @@ struct ForwardLayout {
 
   constexpr i64 total() const { return tiles * (q + output) + keys + values + scores + p + bias; }
 
-  /// Behind that, where the keys are several parts: what a tile has summed up before.
+  /// What a tile has summed up before, where the keys are several parts; it lies behind all else.
   constexpr i64 earlier() const { return earlier_sums(tile, output / 4) * 4; }
   constexpr i64 total_of(i64 sk, i64 block_k) const {
     return total() + (in_parts(0, sk, part_of_keys(block_k)) ? tiles * earlier() : 0);

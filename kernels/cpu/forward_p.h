@@ -112,15 +112,15 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
   return any(changed);
 }
 
-/// In so many pieces, each of two keys and one vector of rows, the weights of a block of keys are made beside
+/// In so many slices, each of two keys and one vector of rows, the weights of a block of keys are made beside
 /// a product.
-constexpr i64 p_pieces = tile_rows / 2 * (tile / lanes);
+constexpr i64 p_slices = tile_rows / 2 * (tile / lanes);
 
 /// With dropout the weights of a row are wanted one after the other, scores with ALiBi rise all the time,
-/// without AVX-512 no registers are left, and a product of no more steps than pieces is over before they
+/// without AVX-512 no registers are left, and a product of no more steps than slices is over before they
 /// are made.
 constexpr bool makes_p_beside_products =
-    target::avx512 && !amx && !key::dropout && !alibi && depth(key::d) > p_pieces;
+    target::avx512 && !amx && !key::dropout && !alibi && depth(key::d) > p_slices;
 
 /// Weights of each block of key_step keys while the next is multiplied: most of an exponential runs on units
 /// that a product leaves idle. row_max has to be known before the scores are.
@@ -133,31 +133,31 @@ class PBesideProducts {
     }
   }
 
-  /// Before the first block is weighed.
+  /// Is called before the weights of the first block are made.
   void set_row_max(const float* maximum) { __builtin_memcpy(row_max_, maximum, sizeof row_max_); }
 
-  /// The scores of a block, and the weights of the block before, whose scores lie before these.
+  /// Makes the scores of a block, and the weights of the block before, whose scores lie before these.
   REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float* q, float* maximum,
                                      float* p) {
-    constexpr i64 height = depth(key::d), piece = height / p_pieces;
+    constexpr i64 height = depth(key::d), slice = height / p_slices;
     const float* const before = scores - tile_rows * tile;
     Tile<tile_rows, tile_vectors> product;
     product.clear();
-    for (i64 i = 0; i < p_pieces; ++i) {
-      make_piece(before, p, i);
-      product.add_product(keys + i * piece, height, 1, q + i * piece * tile, tile, piece);
+    for (i64 i = 0; i < p_slices; ++i) {
+      make_slice(before, p, i);
+      product.add_product(keys + i * slice, height, 1, q + i * slice * tile, tile, slice);
     }
-    product.add_product(keys + p_pieces * piece, height, 1, q + p_pieces * piece * tile, tile,
-                        height - p_pieces * piece);
+    product.add_product(keys + p_slices * slice, height, 1, q + p_slices * slice * tile, tile,
+                        height - p_slices * slice);
     product.store_to(scores, tile);
     if (maximum) raise_maximum(maximum, product);
   }
 
-  /// Of a block beside nothing, for the rows of these strips.
+  /// Makes the weights of a block beside nothing, for the rows of these strips.
   REGARD_NOINLINE void make(const float* scores, float* p, StepKeyRanges::Strips which) {
-    for (i64 i = 0; i < p_pieces; ++i) {
+    for (i64 i = 0; i < p_slices; ++i) {
       const i64 at = i % (tile / lanes) * lanes / strip;
-      if (at >= which.first && at < which.last) make_piece(scores, p, i);
+      if (at >= which.first && at < which.last) make_slice(scores, p, i);
     }
   }
 
@@ -176,7 +176,7 @@ class PBesideProducts {
  private:
   static_assert(!makes_p_beside_products || tile == tile_vectors * lanes);
 
-  REGARD_INLINE void make_piece(const float* scores, float* p, i64 i) {
+  REGARD_INLINE void make_slice(const float* scores, float* p, i64 i) {
     const i64 key = i / (tile / lanes) * 2, lane = i % (tile / lanes) * lanes;
     const float* const from = scores + key * tile + lane;
     const Floats row_max = load<Floats>(row_max_ + lane);

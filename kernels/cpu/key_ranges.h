@@ -54,7 +54,7 @@ struct TileKeyRanges {
     find(a, sequence, [=](i64 lane) { return first_row + smaller(lane, count - 1); });
   }
 
-  /// Of the keys [key, end) those between the first and the last that some row may see; empty if none.
+  /// The keys of [key, end) between the first and the last that some row may see; empty if there are none.
   Range seen(i64 key, i64 end) const {
     const i64 begin = larger(key, key < sink_last ? first : left_first);
     return {begin, smaller(end, end > left_first ? last : sink_last)};

@@ -75,7 +75,7 @@ struct SoftmaxSums {
   i64 rows, numbers;  // numbers of O; both whole vectors
 };
 
-/// The same of the parts of the keys before, in memory that earlier_sums says the size of.
+/// What a softmax has summed up of the parts of the keys before, in memory whose size earlier_sums gives.
 class EarlierSums {
  public:
   explicit EarlierSums(float* memory) : memory_(memory) {}
@@ -106,7 +106,7 @@ class EarlierSums {
     add_exactly(sum(recent), recent.sum, recent.rows);
   }
 
-  /// All of it, in the place of the last part.
+  /// Puts the whole sum in the place of the last part.
   void take(const SoftmaxSums& recent) const {
     __builtin_memcpy(recent.output, memory_, recent.numbers * 4);
     __builtin_memcpy(recent.sum, sum(recent), recent.rows * 4);

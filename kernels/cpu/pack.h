@@ -82,7 +82,7 @@ REGARD_OPTIMIZE void pack_transposed_lanes(float* to, const u8* from, i64 stride
                                 : 0.0f;
 }
 
-/// All of it, from `rows` rows.
+/// All columns of pack_transposed_lanes, from `rows` rows.
 template <i64 n, i64 columns>
 void pack_transposed(float* to, const u8* from, i64 stride, i64 rows) {
   for (i64 column = 0; column < columns; column += lanes)
@@ -90,7 +90,7 @@ void pack_transposed(float* to, const u8* from, i64 stride, i64 rows) {
                                       larger<i64>(0, smaller<i64>(lanes, rows - column)));
 }
 
-/// The same panel by panel, `width` columns each.
+/// pack_transposed panel by panel, `width` columns each.
 template <i64 n, i64 columns, i64 width>
 void pack_transposed_panels(float* to, const u8* from, i64 stride, i64 rows) {
   for (i64 column = 0; column < columns; column += width)

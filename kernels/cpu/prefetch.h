@@ -11,11 +11,11 @@ namespace regard {
 /// Its functions are not inlined: many places ask for rows, seldom, and each would have to be compiled.
 class Prefetcher {
  public:
-  /// Behind all others.
+  /// Adds rows behind all others.
   REGARD_NOINLINE void add(const u8* first, i64 stride, i64 bytes, i64 rows) {
     if (rows > 0 && last_ - next_ < capacity) spans_[last_++ % capacity] = {first, stride, bytes, rows};
   }
-  /// Before all others.
+  /// Adds rows before all others.
   REGARD_NOINLINE void add_first(const u8* first, i64 stride, i64 bytes, i64 rows) {
     if (rows > 0 && last_ - next_ < capacity) spans_[--next_ % capacity] = {first, stride, bytes, rows};
   }
@@ -32,7 +32,7 @@ class Prefetcher {
     return sum;
   }
 
-  /// The next rows. Inline it would take registers from the products around it.
+  /// Fetches the next rows. Inline it would take registers from the products around it.
   REGARD_NOINLINE void fetch(i64 rows) {
     while (!empty() && rows > 0) {
       Span& span = spans_[next_ % capacity];

@@ -128,7 +128,7 @@ struct Tile {
     }
   }
 
-  /// The same, row r times factor[r].
+  /// Adds C with each row r multiplied by factor[r].
   REGARD_INLINE void add_from(const float* c, i64 row_stride, const float* factor) {
     REGARD_UNROLL
     for (int r = 0; r < rows; ++r) {

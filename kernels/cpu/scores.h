@@ -113,7 +113,7 @@ inline void modify_scores(const Head& head, const ScoreTile& part, const TileKey
       const Ints distance = row + static_cast<i32>(bottom_right - part.first_key - key);
       s = add_bias(s, elementwise_bias ? load<Floats>(part.bias + key * tile + lane) : Floats{}, slope,
                    distance);
-      // Behind the bias: whatever stands in the bias of an invisible key, the key stays invisible.
+      // The mask comes behind the bias: whatever stands there for an invisible key, the key stays invisible.
       if (masked) s = select(rows.see(part.first_key + key), s, broadcast(-infinity));
       if constexpr (key::bits) {
         const Words word = load<Words>(part.bits[key / 32] + lane) >> static_cast<u32>(key % 32);

@@ -57,7 +57,7 @@ REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
 
 typedef u16 Numbers16 __attribute__((vector_size(target::vector_bytes)));
 
-/// Of every 128 bits the lower or upper half of `a` and `b`, number by number in turn: one instruction.
+/// Weaves the lower or the upper halves of every 128 bits of `a` and `b`, number by number: one instruction.
 template <bool upper, int... n>
 REGARD_INLINE Floats woven(Numbers16 a, Numbers16 b, Numbers<n...>) {
   return bits_as<Floats>(

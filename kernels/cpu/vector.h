@@ -46,8 +46,8 @@ REGARD_INLINE Words widened(Halves halves) {
   }
 }
 
-/// The same from memory. (Of what is read here a sanitizer sees nothing; pages without access do,
-/// tests/kernels/guarded_test.cpp.)
+/// `widened` of 16-bit numbers in memory. (A sanitizer does not see what is read here; pages without access
+/// do, tests/kernels/guarded_test.cpp.)
 REGARD_INLINE Words load_halves(const void* from) {
   if constexpr (target::avx2) {
     typedef u16 Unaligned __attribute__((vector_size(sizeof(Halves)), aligned(1), may_alias));

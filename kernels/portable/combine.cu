@@ -2,8 +2,8 @@
 // which no part knows of, is added here, once. A wave has one row of one (batch, head); the grid is
 // b * hq * ceil(sq / key::warps) blocks.
 //
-// All of it is waiting for memory: it begins while the parts are still computed, a lane has the LSE of a part
-// of its own, and O of some parts is on its way before the first scale is known.
+// The kernel waits for memory all the time: it begins while the parts are still computed, a lane has the LSE
+// of a part of its own, and O of some parts is on its way before the first scale is known.
 #include "kernels/cuda/pdl.h"
 #include "kernels/head.h"
 #include "kernels/portable/cuda/element.h"

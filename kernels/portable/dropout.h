@@ -14,7 +14,7 @@ REGARD_DEVICE philox::Random random_of(const Head& head) {
                         MultiplyWide{});
 }
 
-/// Of each of four bytes, in its highest bit: whether it is at most that of `limits`.
+/// Whether each of four bytes is at most that of `limits`, in the highest bit of the byte.
 REGARD_DEVICE u32 at_most(u32 bytes, u32 limits) {
   const u32 by_lower_bits = (limits | 0x80808080u) - (bytes & 0x7f7f7f7fu);
   return (limits & ~bytes) | ((limits | ~bytes) & by_lower_bits);

@@ -10,7 +10,7 @@ namespace regard {
 constexpr i32 depth = 16;  // of one matrix product
 constexpr i32 depth_bytes = depth * operand_bytes;
 
-/// Of an operand that begins at this column.
+/// The place of a lane's row of an operand that begins at this column.
 template <i32 row_bytes>
 REGARD_DEVICE u32 place_of(LdmatrixRow lane, i32 column = 0) {
   return place<row_bytes>(lane.row, lane.vector * 16 + column * operand_bytes);
@@ -53,7 +53,7 @@ struct LeftP<false> {
   }
   REGARD_DEVICE void share() const {}
 
-  /// Of `depth` keys, the i-th of the tile.
+  /// Loads P of `depth` keys, the i-th such part of the tile.
   REGARD_DEVICE void load(Left& to, i32 m, i32 i) const {
 #pragma unroll
     for (i32 matrix = 0; matrix < 4; ++matrix) to[matrix] = left[m][i][matrix];

@@ -94,10 +94,10 @@ REGARD_DEVICE void each_score(Scores& s, Function function) {
   });
 }
 
-/// The same for what is seldom wanted, in less code: key tiles take their turn at the first places. With
+/// each_score for what is seldom wanted, in less code: key tiles rotate through the first places. With
 /// dropout too, which nobody trains with a soft cap, in the least: such kernels take longest to compile.
 template <class Function>
-REGARD_DEVICE void each_score_in_turn(Scores& s, Function function) {
+REGARD_DEVICE void each_score_rotated(Scores& s, Function function) {
   constexpr i32 together = key::dropout ? 1 : key_tiles % 4 == 0 ? key_tiles / 4 : key_tiles;
 #pragma unroll 1
   for (i32 done = 0; done < key_tiles; done += together) {
@@ -127,7 +127,7 @@ REGARD_DEVICE void cap(Scores& s, float scale) {
     largest = fmaxf(largest, fabsf(x));
   });
   if (any_in_wave(largest >= tanh_near_0_end))
-    each_score_in_turn(s, [](float& x) { x = tanh(x); });
+    each_score_rotated(s, [](float& x) { x = tanh(x); });
   else
     each_score(s, [](float& x) { x = tanh_near_0(x); });
 }

@@ -86,8 +86,9 @@ REGARD_DEVICE void update_row_max(const RowMaxima& maxima, RowState& rows, float
     const float before = rows.row_max[m][half];
     const bool rescales = before == -infinity || (maxima.large & row_bit(m, half)) != 0;
     const float row_max = rescales ? fmaxf(maxima.most[m][half], before) : before;
-    // Of the new row_max as the weights round it. The old one may be multiplied and subtracted in one
-    // instruction, unrounded, and the factor is then off by that rounding: as little as a score is.
+    // The factor is that of the new row_max as the weights round it. The old one may be multiplied and
+    // subtracted in one instruction, unrounded, and the factor is then off by that rounding: as little as a
+    // score is.
     const float now = finite(row_max), scaled = now * unit;
     factor[m][half] =
         !rescales ? 1.0f : exp2(is_huge(scaled) ? (before - now) * unit : before * unit - scaled);

@@ -32,7 +32,7 @@ static_assert(sizeof(StagedRow) == StagedRow::columns * StagedRow::width + Stage
 
 static_assert(across == 1 || StagedRow::columns == block_dv);
 
-/// Until all who share rows are here.
+/// Waits until all who share rows are here.
 REGARD_DEVICE void sync_rows() {
   if constexpr (across > 1)
     __syncthreads();
@@ -109,7 +109,8 @@ REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count
   }
 }
 
-/// The same to where they belong, in whole vectors if all rows lie so. `first_row` counts within the block.
+/// Copies staged rows to where they belong, in whole vectors if all rows lie so. `first_row` counts within
+/// the block.
 REGARD_DEVICE void send_rows(const Arguments& a, i64 first_byte, const StagedRow* rows, i32 first_row,
                              i32 count, ColumnRange columns) {
   constexpr i32 bytes = bytes_of<key::out>, width = smaller(smaller(power_of_two_in(key::dv), 8), 16 / bytes);

@@ -67,7 +67,7 @@ REGARD_DEVICE void each_row(Function function) {
     for (i32 half = 0; half < Fragment::halves; ++half) function(m, half);
 }
 
-/// Of those who decide together: a wave, or the block where waves share rows.
+/// Whether x holds for any of those who decide together: a wave, or the block where waves share rows.
 REGARD_DEVICE bool any_together(bool x) {
   return across > 1 ? __syncthreads_or(x) != 0 : any_in_wave(x);
 }

@@ -154,18 +154,18 @@ class Consumer {
       largest = exponentials(s, row_max, sum, scores_.scale(),
                              [&](float product) { return scores_.apply_near_0(product); });
     } else {
-      const i32 seen_keys = by_pieces && !stale ? seen_by_warp(tile, given.work) : block_k;
+      const i32 seen_keys = by_slices && !stale ? seen_by_warp(tile, given.work) : block_k;
       scores_.apply(s);
       if (!stale) {
         if (!whole) hide(s, tile, given.work);
         update_row_max(s, rows, row_max, factor, scores_.scale(), given.careful);
         rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
-        if constexpr (by_pieces)
+        if constexpr (by_slices)
           exponentials(s, row_max, sum, scores_.scale(), seen_keys);
         else if constexpr (first_apart)
           exponentials(s, row_max, sum, scores_.scale(), AsItIs());
       }
-      if (stale || !(by_pieces || first_apart))
+      if (stale || !(by_slices || first_apart))
         largest = exponentials(s, row_max, sum, scores_.scale(), AsItIs());
     }
     rows.sum[0] += sum[0], rows.sum[1] += sum[1];
@@ -201,7 +201,7 @@ class Consumer {
 
   /// How many of a tile's keys the warp's last row sees, or more.
   REGARD_DEVICE i32 seen_by_warp(i32 tile, const Work& work) const {
-    if constexpr (!by_pieces) return block_k;
+    if constexpr (!by_slices) return block_k;
     const i32 last = row_of_warp(work).row + Sm90ForwardLayout::warp_rows - 1;
     return RowMask(work, a_).visible_keys(min(uniform(last), work.sequence.sq - 1)).last - tile * block_k;
   }
@@ -209,7 +209,7 @@ class Consumer {
   /// S = Q K^T of the next tile, begun.
   REGARD_DEVICE void begin_scores(Scores& s, u32 turn) {
     u32 place = memory_.q(q_stage(turn), warpgroup_);
-    // Of wide heads the compiler would keep the operands of all steps in registers over all tiles.
+    // The compiler would keep the operands of all steps of wide heads in registers over all tiles.
     if constexpr (wide_heads) asm volatile("" : "+r"(place));
     const SharedOperand q(place, 0), k(memory_.k(ring_k_.stage), 0);
     shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
@@ -319,7 +319,7 @@ class Consumer {
     u16* rows_of_o[2];
     addresses(a_.o, work, places, rows_of_o);
     if constexpr (wide_heads) {
-      // One piece of code for both rows: these kernels are the slowest to compile.
+      // One body of code for both rows: these kernels are the slowest to compile.
 #pragma unroll 1
       for (i32 half = 0; half < 2; ++half) {
         const OutputRow<columns> row(o, 0, (half == 0 ? ends[0].scale : ends[1].scale) * factor);
@@ -366,7 +366,7 @@ class Consumer {
       arrive_in(threadIdx.x % 32, barrier);
     }
   }
-  /// The same in every lane, so that it can stand in a uniform register.
+  /// x of the first lane in every lane, so that it can stand in a uniform register.
   REGARD_DEVICE static i32 uniform(i32 x) { return __shfl_sync(whole_warp, x, 0); }
 
   const Arguments& a_;

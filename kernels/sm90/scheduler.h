@@ -39,7 +39,7 @@ class Scheduler {
   }
 
  private:
-  /// Until the turn two before `next` has ended.
+  /// Waits until the turn two before `next` has ended.
   REGARD_DEVICE void wait_for_place(u32 next) {
     shared_.turn_done[next % 2].wait(next / 2 % 2 ^ 1);
     if constexpr (cluster > 1) shared_.peer_done[next % 2].wait(next / 2 % 2 ^ 1);

@@ -84,7 +84,7 @@ class ScoreScale {
   /// To powers of two, of what `apply` gives.
   REGARD_DEVICE float scale() const { return key::softcap ? 1 : scale_; }
 
-  /// Before the mask.
+  /// Applies what comes before the mask.
   REGARD_DEVICE void apply(Scores& s) const {
     if constexpr (key::softcap) {
       // Few tiles come here. The kernels with wide heads are the slowest to compile: there all scores take
@@ -157,21 +157,22 @@ REGARD_DEVICE float exponentials(Scores& s, const float (&row_max)[2], float (&s
 
 /// Exponentials are half of the work of a tile of d = 64; with wider heads, and of 8 bits, branches between
 /// them cost more than they save.
-constexpr i32 piece = 32;  // keys
-constexpr bool by_pieces =
-    windowed && !pack_gqa && !eight_bits && key::d <= 64 && block_q == 128 && block_k % piece == 0;
+constexpr i32 slice = 32;  // keys
+constexpr bool by_slices =
+    windowed && !pack_gqa && !eight_bits && key::d <= 64 && block_q == 128 && block_k % slice == 0;
 
-/// The same where no row of the warp sees keys from `seen` on: their weights are 0. Sums are the same bits.
+/// Weights and sums where no row of the warp sees keys from `seen` on: their weights are 0. Sums have the
+/// bits that they would have otherwise.
 REGARD_DEVICE void exponentials(Scores& s, const float (&row_max)[2], float (&sum)[2], float scale,
                                 i32 seen) {
   float part[2][2] = {};
 #pragma unroll
-  for (i32 first = 0; first < block_k; first += piece) {
+  for (i32 first = 0; first < block_k; first += slice) {
     if (first < seen) {
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
 #pragma unroll
-        for (i32 i = first / 4; i < (first + piece) / 4; ++i) {
+        for (i32 i = first / 4; i < (first + slice) / 4; ++i) {
           float& x = s[i / 2 * 4 + 2 * half + i % 2];
           x = exp2(fmaf(x, scale, -row_max[half]));
           part[half][i % 2] += x;
@@ -179,7 +180,7 @@ REGARD_DEVICE void exponentials(Scores& s, const float (&row_max)[2], float (&su
       }
     } else {
 #pragma unroll
-      for (i32 i = first / 2; i < (first + piece) / 2; ++i) s[i] = 0;
+      for (i32 i = first / 2; i < (first + slice) / 2; ++i) s[i] = 0;
     }
   }
   sum[0] = part[0][0] + part[0][1];
@@ -237,7 +238,7 @@ REGARD_DEVICE bool rescale_large(Scores& s, RowState& rows, float (&factor)[2]) 
   return true;
 }
 
-/// Of 8 bits a product wants four neighbours in a thread, which has two of each of two groups of 8: its key
+/// A product of 8 bits wants four neighbours in a thread, which has two of each of two groups of 8: its key
 /// p = 4 t + 2 g + j is here 8 g + 2 t + j. V is transposed into the same order (transposer.h).
 REGARD_DEVICE void pack(P& p, const Scores& s) {
 #pragma unroll

@@ -52,8 +52,8 @@ class BoxedOutput {
     end_stored_boxes();
   }
 
-  /// Those that have a bit in `wanted`, which were stored before: rare, so small rather than fast. `address`:
-  /// of the first row.
+  /// Stores again the rows that have a bit in `wanted`: rare, so small rather than fast. `address`: of the
+  /// first row.
   REGARD_DEVICE void store_some(u32 wanted, u16* address, i64 row_stride) const {
     if (threadIdx.x % 32 == 0) wait_until_boxes_are_stored();
     __syncwarp();

@@ -16,7 +16,7 @@ REGARD_DEVICE void wgmma_fence() {
 REGARD_DEVICE void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/// Until at most the last `pending` groups go on.
+/// Waits until at most the last `pending` groups go on.
 template <int pending>
 REGARD_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
@@ -51,7 +51,7 @@ struct Operands<DType::fp16> {
   static constexpr char tiles[] = "k16.f32.f16.f16", p[] = "k16.f32.f16.f16";
   static constexpr char tiles_end[] = "1, 1, 0, 0", p_end[] = "1, 1, 1";
 };
-// Of 8 bits k is contiguous always. P is e4m3.
+// Operands of 8 bits always have a contiguous k. P is e4m3.
 template <>
 struct Operands<DType::fp8> {
   static constexpr char tiles[] = "k32.f32.e4m3.e4m3", p[] = "k32.f32.e4m3.e4m3";
