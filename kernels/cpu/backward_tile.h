@@ -134,7 +134,7 @@ struct BackwardTile {
   const VisibleUnits& visible;
   float* const scratch;
   Prefetcher& prefetcher;  // works on beside the products
-  float unit_of_log2 = 0;  // turns products into units of log 2
+  float scale_log2 = 0;    // turns products into logarithms to base 2
   float unit_of_cap = 0;   // and of the soft cap
   bool moderate = false;   // no LSE is so large that its rounding shows in a bf16 probability
 
@@ -153,7 +153,7 @@ struct BackwardTile {
     for (i64 i = 0; i < block_q; i += lanes)
       store(part(scratch_layout.lse_log2) + i, load<Floats>(part(scratch_layout.lse) + i) * log2_of_e);
     moderate = largest < 256;
-    unit_of_log2 = a.scale * log2_of_e;
+    scale_log2 = a.scale * log2_of_e;
     if (key::softcap) unit_of_cap = a.scale / a.softcap;
   }
 
@@ -300,7 +300,7 @@ struct BackwardTile {
     if constexpr (careful || always_exact)
       weight = exact_probability(k, query, score);
     else
-      weight = exp2<precision>(score * unit_of_log2 - load<Floats>(part(scratch_layout.lse_log2) + query));
+      weight = exp2<precision>(score * scale_log2 - load<Floats>(part(scratch_layout.lse_log2) + query));
     if constexpr (!careful && !key::bits) return weight;
     const i64 key = place.first_key + k;
     Ints seen = broadcast(-1);

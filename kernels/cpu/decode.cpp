@@ -118,7 +118,7 @@ class Block {
     earlier.clear(sums);
     for (; begin < end; begin += long_chain) {
       walk(begin, smaller(begin + long_chain, end));
-      earlier.add(sums, unit(), [](float* output, const float* factors) {
+      earlier.add(sums, scale_log2(), [](float* output, const float* factors) {
         rescale_rows(output, rows, layout.output_stride, factors);
       });
     }
@@ -134,8 +134,8 @@ class Block {
     }
   }
 
-  /// What turns scores into units of log 2.
-  float unit() const { return scale_.in_softmax * log2_of_e; }
+  /// The factor from scores to logarithms to base 2.
+  float scale_log2() const { return scale_.in_softmax * log2_of_e; }
 
   void start() {
     places_.find(first_, first_row_, used_rows_);
@@ -177,7 +177,7 @@ class Block {
       modify_scores(first_key, count, scale_.before, masked);
 
     float rescale[lanes];
-    const bool changed = softmax(end / chunk, unit(), rescale);
+    const bool changed = softmax(end / chunk, scale_log2(), rescale);
     const i64 stride = a_.v.row * bytes_of<key::dtype>;
     DecodeValues<rows>{output_, scores_, first_.v(first_key), stride, count, changed ? rescale : nullptr}
         .add();
@@ -298,20 +298,20 @@ class Block {
   }
 
   /// Weights in place of the scores, as operands: [depth(key)][rows]. See softmax of forward.cpp.
-  bool softmax(i64 chunks, float unit, float* rescale) {
+  bool softmax(i64 chunks, float scale_log2, float* rescale) {
     Floats largest = broadcast(-infinity);
     for (i64 i = 0; i < chunks * ways; ++i) largest = max(largest, load<Floats>(scores_ + i * lanes));
     const Floats before = load<Floats>(maximum_);
     const Floats maximum = max(before, max_of_row(largest));
     const Floats zero = select(maximum == -infinity, Floats{}, maximum);
-    const Floats factor = select(maximum == before, broadcast(1.0f), exp2((before - zero) * unit));
+    const Floats factor = select(maximum == before, broadcast(1.0f), exp2((before - zero) * scale_log2));
     const Floats earlier = load<Floats>(sum_) * factor;
     Floats sum{};  // of its own (long_sum.h)
     for (i64 i = 0; i < chunks; ++i) {
       Floats p[ways];
       REGARD_UNROLL
       for (int way = 0; way < ways; ++way) {
-        p[way] = exp2((load<Floats>(scores_ + (i * ways + way) * lanes) - zero) * unit);
+        p[way] = exp2((load<Floats>(scores_ + (i * ways + way) * lanes) - zero) * scale_log2);
         sum += p[way];
       }
       store(scores_ + i * lanes, pairs ? pair_of(p[0], p[ways - 1]) : p[0]);

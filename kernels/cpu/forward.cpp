@@ -205,7 +205,7 @@ class Block {
     for_parts(begin, end, key_part, [&](i64 first, i64 last) {
       walk(first, last, next_block);
       for (i64 t = 0; t < tile_count_; ++t)
-        if (tiles_[t].started) earlier(t).add(sums_of(tiles_[t]), unit(), rescale_sums);
+        if (tiles_[t].started) earlier(t).add(sums_of(tiles_[t]), scale_log2(), rescale_sums);
     });
     for (i64 t = 0; t < tile_count_; ++t)
       if (tiles_[t].started) earlier(t).take(sums_of(tiles_[t]));
@@ -375,7 +375,8 @@ class Block {
       p_made = make_p_beside_products(rows, part, ranges, maximum);
     else
       compute_scores(rows, part, ranges, maximum);
-    if (!p_made) changed = softmax(a_, random_, rows, part, ranges, maximum, unit(), part.scores, rescale);
+    if (!p_made)
+      changed = softmax(a_, random_, rows, part, ranges, maximum, scale_log2(), part.scores, rescale);
     add_values<tile>({rows.output, p_made ? scratch_.p : part.scores, operands_.values, rows.started,
                       changed ? rescale : nullptr, ranges.values});
     rows.started = true;
@@ -385,7 +386,7 @@ class Block {
   /// rose too far above row_max, which for a tile's first step are the maxima of its first block.
   REGARD_NOINLINE bool make_p_beside_products(QueryTile& rows, const ScoreTile& part,
                                               const StepKeyRanges& ranges, float* maximum) {
-    PBesideProducts p(rows, unit());
+    PBesideProducts p(rows, scale_log2());
     const auto p_at = [&](i64 key) { return scratch_.p + filled_depth(key) * tile; };
     i64 key = part.begin;
     for (; key < part.end && ranges.all_strips(key, key + key_step); key += key_step) {
@@ -427,8 +428,8 @@ class Block {
     return seeing;
   }
 
-  /// What turns scores into units of log 2.
-  float unit() const { return scale_.in_softmax * log2_of_e; }
+  /// The factor from scores to logarithms to base 2.
+  float scale_log2() const { return scale_.in_softmax * log2_of_e; }
 
   /// Whether the scores of the keys [begin, end) are more than the product.
   bool modifies(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end) const {
@@ -462,7 +463,7 @@ class Block {
       const StepKeyRanges ranges(rows.visible, part.first_key, part.begin, part.end);
       compute_scores_amx(part.scores, operands_.keys, operands_.key_row, rows.q, ranges);
       finish_scores(rows, part, ranges, maximum);
-      if (softmax(a_, random_, rows, part, ranges, maximum, unit(), p, rescale)) {
+      if (softmax(a_, random_, rows, part, ranges, maximum, scale_log2(), p, rescale)) {
         add_waiting(rows, waiting);
         if (rows.started) rescale_output(rows.output, rescale);
       }

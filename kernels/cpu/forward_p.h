@@ -12,7 +12,7 @@ namespace regard {
 /// One tile of query rows: what stays from step to step.
 struct QueryTile {
   alignas(64) float row_max[tile];  // near the largest of the row's scores so far, -infinity before the first
-  alignas(64) float sum[tile];      // of 2^((score - row_max) * unit)
+  alignas(64) float sum[tile];      // of 2^((score - row_max) * scale_log2)
   LaneRows<tile> places;
   TileKeyRanges<tile> visible;
   float* q;       // packed: [depth(d)][tile], for the tile unit in panels of 16 rows
@@ -39,15 +39,15 @@ REGARD_INLINE void raise_maximum(float* maximum, const Tile<tile_rows, vectors>&
 constexpr float largest_exponent = 8;
 
 /// Where row_max has to move to the largest score; also where one of the two is NaN.
-REGARD_INLINE Ints needs_rescale(Floats largest, Floats row_max, float unit) {
-  return ~((largest - row_max) * unit <= largest_exponent);
+REGARD_INLINE Ints needs_rescale(Floats largest, Floats row_max, float scale_log2) {
+  return ~((largest - row_max) * scale_log2 <= largest_exponent);
 }
 
 /// The difference first: it is exact near the maximum, however large the scores are.
 template <Precision of_bf16>
-REGARD_INLINE Floats p_of(Floats score, Floats row_max, float unit) {
+REGARD_INLINE Floats p_of(Floats score, Floats row_max, float scale_log2) {
   constexpr Precision precision = key::dtype == DType::bf16 ? of_bf16 : Precision::fp32;
-  return exp2<precision>((score - row_max) * unit);
+  return exp2<precision>((score - row_max) * scale_log2);
 }
 
 /// Weights of the neighbouring keys, of a vector of rows, as operands.
@@ -69,29 +69,29 @@ REGARD_INLINE float* p_of_lanes(float* p, i64 lane) {
 constexpr i64 p_row = amx ? lanes : tile;
 
 /// P^T from S^T, as an operand of the product with V; but for the tile unit it may take the place of S^T.
-/// `unit` turns scores into units of log 2. `rescale` gets the factor of what a row has summed up so far;
-/// returns whether any is not 1.
+/// `scale_log2` turns scores into logarithms to base 2. `rescale` gets the factor of what a row has summed up
+/// so far; returns whether any is not 1.
 REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, QueryTile& rows,
                              const ScoreTile& part, const StepKeyRanges& ranges, const float* maximum,
-                             float unit, float* p, float* rescale) {
+                             float scale_log2, float* p, float* rescale) {
   const Floats one = rounded(broadcast(1.0f));
   Ints changed{};
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const Range keys = ranges.keys_of_p(lane / strip);
     const Floats before = load<Floats>(rows.row_max + lane), largest = load<Floats>(maximum + lane);
-    const Ints moves = needs_rescale(largest, before, unit);
+    const Ints moves = needs_rescale(largest, before, scale_log2);
     const Floats row_max = select(moves, largest, before);
     // A row that has seen no key yet has a row_max of -infinity; -infinity - -infinity would be NaN.
     const Floats zero = select(row_max == -infinity, Floats{}, row_max);
     // Exactly 1 where row_max stays: in a long row the error of a factor near 1 would add up.
-    const Floats factor = select(moves, exp2((before - zero) * unit), broadcast(1.0f));
+    const Floats factor = select(moves, exp2((before - zero) * scale_log2), broadcast(1.0f));
     changed |= moves;
     Floats sum{};  // of its own (long_sum.h)
 
     DropoutLanes dropout(a, random, rows.places.row[lane]);
     const auto weight = [&](i64 key) {
       const Floats of_key =
-          p_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, unit);
+          p_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, scale_log2);
       sum = of_key * one + sum;  // a multiply-add: the adder is the busier unit here
       return of_key;
     };
@@ -126,7 +126,7 @@ constexpr bool makes_p_beside_products =
 /// that a product leaves idle. row_max has to be known before the scores are.
 class PBesideProducts {
  public:
-  PBesideProducts(const QueryTile& rows, float unit) : unit_(unit) {
+  PBesideProducts(const QueryTile& rows, float scale_log2) : scale_log2_(scale_log2) {
     for (i64 lane = 0; lane < tile; lane += lanes) {
       store(row_max_ + lane, load<Floats>(rows.row_max + lane));
       store(sum_ + lane, Floats{});
@@ -165,7 +165,7 @@ class PBesideProducts {
   bool keep(QueryTile& rows, const float* maximum) const {
     Ints moves{};
     for (i64 lane = 0; lane < tile; lane += lanes)
-      moves |= needs_rescale(load<Floats>(maximum + lane), load<Floats>(row_max_ + lane), unit_);
+      moves |= needs_rescale(load<Floats>(maximum + lane), load<Floats>(row_max_ + lane), scale_log2_);
     if (any(moves)) return false;
     __builtin_memcpy(rows.row_max, row_max_, sizeof row_max_);
     for (i64 lane = 0; lane < tile; lane += lanes)
@@ -180,13 +180,13 @@ class PBesideProducts {
     const i64 key = i / (tile / lanes) * 2, lane = i % (tile / lanes) * lanes;
     const float* const from = scores + key * tile + lane;
     const Floats row_max = load<Floats>(row_max_ + lane);
-    const Floats low = p_of<Precision::beside>(load<Floats>(from), row_max, unit_);
-    const Floats high = p_of<Precision::beside>(load<Floats>(from + tile), row_max, unit_);
+    const Floats low = p_of<Precision::beside>(load<Floats>(from), row_max, scale_log2_);
+    const Floats high = p_of<Precision::beside>(load<Floats>(from + tile), row_max, scale_log2_);
     store(sum_ + lane, load<Floats>(sum_ + lane) + low + high);
     store_p(p + filled_depth(key) * tile + lane, low, high);
   }
 
-  float unit_;
+  float scale_log2_;
   alignas(64) float row_max_[tile], sum_[tile];
 };
 

@@ -85,9 +85,10 @@ class EarlierSums {
     for (i64 i = 0; i < recent.rows; i += lanes) store(row_max(recent) + i, broadcast(-infinity));
   }
 
-  /// Adds a part. `unit` turns row_max into units of log 2; rescale(O, factor of each row) follows it.
+  /// Adds a part. `scale_log2` turns row_max into a logarithm to base 2; rescale(O, factor of each row)
+  /// follows it.
   template <class Rescale>
-  REGARD_NOINLINE void add(const SoftmaxSums& recent, float unit, const Rescale& rescale) const {
+  REGARD_NOINLINE void add(const SoftmaxSums& recent, float scale_log2, const Rescale& rescale) const {
     constexpr i64 most_rows = 64;
     alignas(64) float factors[most_rows];
     Ints changed{};
@@ -95,7 +96,7 @@ class EarlierSums {
       const Floats before = load<Floats>(row_max(recent) + i), now = load<Floats>(recent.row_max + i);
       const Ints moves = before != now;
       const Floats zero = select(now == -infinity, Floats{}, now);
-      const Floats factor = select(moves, exp2((before - zero) * unit), broadcast(1.0f));
+      const Floats factor = select(moves, exp2((before - zero) * scale_log2), broadcast(1.0f));
       changed |= moves;
       store(factors + i, factor);
       store(sum(recent) + i, load<Floats>(sum(recent) + i) * factor);

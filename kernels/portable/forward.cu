@@ -192,10 +192,10 @@ class Block {
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
       if (large != 0 || !rows.settled) {
         RowNumbers factor;
-        update_row_max({s, large, memory_.scratch}, rows, scale.unit, factor);
+        update_row_max({s, large, memory_.scratch}, rows, scale.log2, factor);
         rescale(o, factor);
       }
-      const u32 found = make_p(s, rows, scale.unit, sum);
+      const u32 found = make_p(s, rows, scale.log2, sum);
       p.pack(s);
       if constexpr (key::dropout) drop(p, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
       p.share();

@@ -24,7 +24,7 @@ REGARD_DEVICE float descale(const Head& head, const float* factors) {
 struct Scale {
   float before;
   float natural;  // from scores as they are then to natural logarithms
-  float unit;     // and to those to base 2
+  float log2;     // and to those to base 2
 
   REGARD_DEVICE explicit Scale(const Head& head) {
     const Arguments& a = head.arguments;
@@ -32,7 +32,7 @@ struct Scale {
     const bool late = !changes_scores && scale > 0;
     natural = key::softcap ? a.softcap : late ? scale : 1.0f;
     before = late ? 1.0f : scale / natural;
-    unit = natural * log2_of_e;
+    log2 = natural * log2_of_e;
   }
 };
 

@@ -6,7 +6,7 @@
 
 namespace regard {
 
-/// Weights are 2^(score * unit - scaled(row_max)). A sum is that of this thread's columns.
+/// Weights are 2^(score * scale_log2 - scaled(row_max)). A sum is that of this thread's columns.
 ///
 /// row_max is the maximum of the first tile with keys that its row sees, and stays: in most tiles no maximum
 /// is looked for. Where sums of weights come to highest_p the tile's maximum takes its place, and what was
@@ -25,7 +25,7 @@ struct RowState {
 
 /// fp16 ends at 2^16; products with V of bf16, and sums of them, at 2^128.
 constexpr float highest_p = operand == DType::fp16 ? 0x1p15f : 0x1p10f;
-/// Beyond, one rounding of score * unit is more than 8: there the difference of scores is taken first.
+/// Beyond, one rounding of score * scale_log2 is more than 8: there the difference of scores is taken first.
 constexpr float largest_row_max = 1 << 28;
 
 /// row_max as scores are measured from it: anything will do for a row that has seen no key yet.
@@ -80,7 +80,8 @@ struct RowMaxima {
 
 /// Gives a row_max to rows that have none, and a higher one to those whose weights are too large. Rescales
 /// their sums; `factor` is what O has to be rescaled by.
-REGARD_DEVICE void update_row_max(const RowMaxima& maxima, RowState& rows, float unit, RowNumbers& factor) {
+REGARD_DEVICE void update_row_max(const RowMaxima& maxima, RowState& rows, float scale_log2,
+                                  RowNumbers& factor) {
   bool settled = true;
   each_row([&](i32 m, i32 half) {
     const float before = rows.row_max[m][half];
@@ -89,9 +90,9 @@ REGARD_DEVICE void update_row_max(const RowMaxima& maxima, RowState& rows, float
     // The factor is that of the new row_max as the weights round it. The old one may be multiplied and
     // subtracted in one instruction, unrounded, and the factor is then off by that rounding: as little as a
     // score is.
-    const float now = finite(row_max), scaled = now * unit;
+    const float now = finite(row_max), scaled = now * scale_log2;
     factor[m][half] =
-        !rescales ? 1.0f : exp2(is_huge(scaled) ? (before - now) * unit : before * unit - scaled);
+        !rescales ? 1.0f : exp2(is_huge(scaled) ? (before - now) * scale_log2 : before * scale_log2 - scaled);
     rows.row_max[m][half] = row_max;
     rows.sum[m][half] *= factor[m][half];
     settled &= row_max != -infinity && !is_huge(scaled);
@@ -100,10 +101,10 @@ REGARD_DEVICE void update_row_max(const RowMaxima& maxima, RowState& rows, float
 }
 
 /// Takes a huge row_max off the scores of its row; it counts as 0 from then on.
-REGARD_DEVICE void subtract_huge_row_max(Scores& s, const RowState& rows, float unit) {
+REGARD_DEVICE void subtract_huge_row_max(Scores& s, const RowState& rows, float scale_log2) {
   each_row([&](i32 m, i32 half) {
     const float row_max = finite(rows.row_max[m][half]);
-    const float taken = is_huge(row_max * unit) ? row_max : 0.0f;
+    const float taken = is_huge(row_max * scale_log2) ? row_max : 0.0f;
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n)
 #pragma unroll
@@ -113,17 +114,18 @@ REGARD_DEVICE void subtract_huge_row_max(Scores& s, const RowState& rows, float 
 
 /// Scores become weights, and `sum` that of this thread's. Returns the rows whose weights have come to
 /// highest_p.
-REGARD_DEVICE u32 make_p(Scores& s, const RowState& rows, float unit, RowNumbers& sum) {
-  if (!rows.settled) subtract_huge_row_max(s, rows, unit);
+REGARD_DEVICE u32 make_p(Scores& s, const RowState& rows, float scale_log2, RowNumbers& sum) {
+  if (!rows.settled) subtract_huge_row_max(s, rows, scale_log2);
   u32 large = 0;
   each_row([&](i32 m, i32 half) {
-    const float scaled = finite(rows.row_max[m][half]) * unit, offset = is_huge(scaled) ? 0.0f : -scaled;
+    const float scaled = finite(rows.row_max[m][half]) * scale_log2,
+                offset = is_huge(scaled) ? 0.0f : -scaled;
     float part[Fragment::width] = {};
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n)
 #pragma unroll
       for (i32 i = 0; i < Fragment::width; ++i)
-        part[i] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], unit, offset));
+        part[i] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], scale_log2, offset));
     sum[m][half] = part[0] + part[1];
     // No weight is above its part.
     if (!(fmaxf(part[0], part[1]) < highest_p)) large |= row_bit(m, half);
