@@ -59,14 +59,14 @@ struct Arguments {
   // Workspace, laid out by the plan (src/plan/workspace.h).
   i64 splits;          // parts of the key range, 1 = none
   i64 split_keys;      // keys per part
-  i64 heads_together;  // forward on a CPU: query heads of one K and V whose rows share blocks, 1: each alone
+  i64 pack_gqa;        // forward on a CPU: query heads of one K/V head whose rows share blocks. at least 1
   i64 block_rows;      // forward: query rows per block, whole tiles, at most key::block_q
   i64 whole_blocks;    // forward on a CPU: blocks of rows of all heads; those behind are cut in parts
   i64 part_rows;       // query rows of such a part, whole tiles
   float* partial_o;    // [splits, b, hq, sq, dv] (varlen: [splits, hq, tq, dv])
   float* partial_lse;  // [splits, b, hq, sq]     (varlen: [splits, hq, tq])
   float* delta;        // backward: rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
-  float* grad_q_sum;   // backward: [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..]), or blocks turned
+  float* grad_q_sum;  // backward: [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..]), or blocks transposed
   float* grad_q_earlier;  // likewise, of the blocks of keys before (long_sum.h); null: no sum is long
   i64* progress;          // backward: [b, hk, query_parts, blocks of keys], 64 bytes apart (backward_order.h)
   i64 key_blocks;         // how many those are
@@ -81,7 +81,7 @@ struct Arguments {
   i64 tq, tk;                // total tokens: b * sq dense
   u32* counter;              // gpu: of work taken, 0 at launch; null: in steps of the grid
   i32 side_by_side;          // worked on at once: gpu: (batch, head) pairs; cpu: blocks. at least 1
-  i32 heads_as_rows;         // gpu: query heads that stand as rows of one, each of one row. at least 1
+  i32 pack_gqa_by_strides;   // gpu: query heads of one row each that strides make rows of one. at least 1
   i32 before_last;           // Hopper: pairs that go side_by_side; those behind them go together
 };
 

@@ -25,7 +25,7 @@ REGARD_INLINE Sequence sequence_of(const Arguments& a, i64 batch) {
     sequence.first_k = a.offsets_k[batch];
     sequence.sk = a.offsets_k[batch + 1] - a.offsets_k[batch];
   }
-  sequence.sq = logical_length(a.lengths_q, batch, sequence.sq, a.heads_as_rows);
+  sequence.sq = logical_length(a.lengths_q, batch, sequence.sq, a.pack_gqa_by_strides);
   sequence.sk = logical_length(a.lengths_k, batch, sequence.sk);
   return sequence;
 }
@@ -47,14 +47,14 @@ REGARD_INLINE i64 diagonal(const Arguments& a, const Sequence& sequence) {
 }
 
 /// A row sees the keys [lo, hi) and, left of them, the sink tokens [sink_lo, sink_hi).
-struct VisibleKeys {
+struct KeyRange {
   i64 lo, hi, sink_lo, sink_hi;
   REGARD_INLINE bool empty() const { return lo >= hi && sink_lo >= sink_hi; }
   REGARD_INLINE i64 first() const { return sink_lo < sink_hi ? sink_lo : lo; }
 };
 
-REGARD_INLINE VisibleKeys visible_keys(const Arguments& a, const Sequence& sequence, i64 row) {
-  VisibleKeys keys{0, sequence.sk, 0, 0};
+REGARD_INLINE KeyRange visible_keys(const Arguments& a, const Sequence& sequence, i64 row) {
+  KeyRange keys{0, sequence.sk, 0, 0};
   if constexpr (key::mask != Mask::none) {
     if (a.positional) {
       const i64 centre = row + diagonal(a, sequence);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cpu/amx.h"
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/transpose.h"
 
 namespace regard {
@@ -32,7 +32,7 @@ constexpr TileStrides tiles_by_columns(i64 rows) {
 
 /// Rows [first, first + lanes) of a matrix with so many columns, from its transpose in tiles without gaps.
 template <i64 columns>
-REGARD_HOT void turn_tiles(float* to, const float* from, const TileStrides& tiles, i64 first) {
+REGARD_OPTIMIZE void transpose_tiles(float* to, const float* from, const TileStrides& tiles, i64 first) {
   for (i64 column = 0; column < columns; column += lanes) {
     const float* const tile = from + tiles.at(column, first);
     Floats square[lanes];
@@ -83,8 +83,8 @@ REGARD_INLINE void multiply_tiles(const TileProduct& p, const float* a, const fl
   }
 }
 
-/// The same of numbers in two pieces. With two rows and two columns ten loads serve sixteen products, or,
-/// where low times low is left out, eight serve twelve.
+/// multiply_tiles of numbers in two pieces. With two rows and two columns ten loads serve sixteen products,
+/// or, where low times low is left out, eight serve twelve.
 template <int rows, int columns, bool exact>
 REGARD_INLINE void multiply_pieces(const TileProduct& p, const float* a, const float* b) {
   static_assert(rows <= 2 && columns <= 2);
@@ -158,15 +158,15 @@ REGARD_INLINE void multiply_rows(const TileProduct& p, i64 row, i64 columns) {
 
 /// The whole product. A is read once, B once for every 32 rows. Called: there are many products.
 template <bool exact = false>
-REGARD_CALLED void multiply(const TileProduct& p, i64 rows, i64 columns) {
+REGARD_NOINLINE void multiply(const TileProduct& p, i64 rows, i64 columns) {
   i64 row = 0;
   for (; row + 32 <= rows; row += 32) multiply_rows<2, exact>(p, row, columns);
   if (row < rows) multiply_rows<1, exact>(p, row, columns);
 }
 
-/// The same for a B that stays in the first cache and an A that does not: 32 columns of B are read once.
+/// `multiply` for a B that stays in the first cache and an A that does not: 32 columns of B are read once.
 template <i64 rows>
-REGARD_CALLED void multiply_by_columns(const TileProduct& p, i64 columns) {
+REGARD_NOINLINE void multiply_by_columns(const TileProduct& p, i64 columns) {
   constexpr i64 whole = rows / 32 * 32;
   for (i64 column = 0; column < columns; column += 32)
     for (i64 row = 0; row < whole; row += 32) multiply_block<2, 2>(p, row, column);

@@ -8,12 +8,12 @@
 // the workspace that blocks of keys add to in turn (backward_order.h). Scores are made transposed,
 // [key][query] with one lane per query: the sums over queries (dK, dV) and over keys (dQ) then both find dS
 // as rows to broadcast.
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_amx.h"
 #include "kernels/cpu/backward_bias.h"
 #include "kernels/cpu/backward_order.h"
 #include "kernels/cpu/backward_scores.h"
-#include "kernels/cpu/called.h"
-#include "kernels/cpu/flush.h"
+#include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/long_sum.h"
 #include "kernels/cpu/pack.h"
@@ -24,7 +24,7 @@ namespace {
 
 /// A B operand with n numbers of each row as columns, panel by panel.
 template <i64 n>
-REGARD_CALLED void pack_panels(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
+REGARD_NOINLINE void pack_panels(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
   constexpr i64 width = operand_panel, rest = n % width;
   const i64 height = depth(capacity);
   for (i64 column = 0; column + width <= n; column += width)
@@ -41,7 +41,7 @@ struct Backward {
   float* const scratch;
   const i64 batch, kv_head, first_part, last_part;
   const i64 group = a.hq / a.hk;
-  Ahead ahead{};
+  Prefetcher prefetcher{};
   float* grad_kv{};  // sums of dK and behind it of dV, of the part at hand
 
   static constexpr i64 sums_k = block_k * columns_d, all_sums = sums_k + block_k * columns_dv;
@@ -69,25 +69,25 @@ struct Backward {
   /// The last block of keys that the queries up to this one see: none sees further than those that follow it.
   /// With ranges all blocks may see all. The dQ of queries that lie before all keys belongs to block 0, of
   /// those that lie behind all to the last block.
-  REGARD_CALLED i64 last_block_of(const Sequence& sequence, i64 query) const {
+  REGARD_NOINLINE i64 last_block_of(const Sequence& sequence, i64 query) const {
     const i64 end = a.ranges ? sequence.sk : keys_seen(a, sequence, query).hi;
     return larger<i64>(1, ceil_divide(end, block_k)) - 1;
   }
 
   /// The first block of keys that the queries from this one on see; behind the last one if they lie behind
   /// all keys. It never falls from one query to the next.
-  REGARD_CALLED i64 first_block_of(const Sequence& sequence, i64 query) const {
+  REGARD_NOINLINE i64 first_block_of(const Sequence& sequence, i64 query) const {
     return a.ranges ? 0 : keys_seen(a, sequence, query).first() / block_k;
   }
 
   /// Whether any of the queries might see any of the keys: sooner said than where. None sees further back
   /// than those before it, but for sink tokens.
-  REGARD_CALLED bool may_see(const Sequence& sequence, i64 query, i64 queries, i64 first, i64 keys) const {
+  REGARD_NOINLINE bool may_see(const Sequence& sequence, i64 query, i64 queries, i64 first, i64 keys) const {
     return a.ranges || keys_seen(a, sequence, query).lo < first + keys ||
            keys_seen(a, sequence, query + queries - 1).sink_hi > first;
   }
 
-  REGARD_CALLED void block_of_keys(const Head& head, i64 block) {
+  REGARD_NOINLINE void block_of_keys(const Head& head, i64 block) {
     const Sequence& sequence = head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
     const i64 parts = parts_of(a, sequence), end_part = smaller(last_part, parts);
@@ -109,20 +109,20 @@ struct Backward {
     store_rows<dv>(head, a.grad_v, first, keys, part(scratch_layout.grad_v), 1.0f);
   }
 
-  REGARD_CALLED void pack_keys(const Head& first_head, i64 first, i64 keys) {
+  REGARD_NOINLINE void pack_keys(const Head& first_head, i64 first, i64 keys) {
     const u8 *const k = first_head.k(first), *const v = first_head.v(first);
     float* const k_columns = part(scratch_layout.k_columns);
     if constexpr (pieces == 2) {
-      static_assert(pieces == 1 || turned_rows * round_up(d, lanes) <= block_k * block_q);
+      static_assert(pieces == 1 || transposed_rows * round_up(d, lanes) <= block_k * block_q);
       u16* const memory = reinterpret_cast<u16*>(part(scratch_layout.scores));
       pack_row_pieces<d>(part(scratch_layout.k_rows), scratch_layout.low, k, a.k.row, keys, block_k);
-      pack_turned_pieces<d, block_k>(k_columns, scratch_layout.low, k, a.k.row, keys, memory);
+      pack_transposed_row_pieces<d, block_k>(k_columns, scratch_layout.low, k, a.k.row, keys, memory);
       pack_row_pieces<dv>(part(scratch_layout.v_rows), scratch_layout.low, v, a.v.row, keys, block_k);
       return;
     }
     pack_rows<d>(part(scratch_layout.k_rows), k, a.k.row, keys, block_k);
     if constexpr (amx)
-      pack_turned<d, block_k>(k_columns, k, a.k.row, keys);
+      pack_transposed_rows<d, block_k>(k_columns, k, a.k.row, keys);
     else
       pack_panels<d>(k_columns, k, a.k.row, keys, block_k);
     pack_rows<dv>(part(scratch_layout.v_rows), v, a.v.row, keys, block_k);
@@ -135,11 +135,11 @@ struct Backward {
   }
 
   /// Adds what a part of the queries has of dK and dV of the block, the sums, and of dQ.
-  REGARD_CALLED void part_of_queries(const Head& first_head, i64 block, i64 query_part,
-                                     LongSums& grad_kv_sums) {
+  REGARD_NOINLINE void part_of_queries(const Head& first_head, i64 block, i64 query_part,
+                                       LongSums& grad_kv_sums) {
     const Sequence& sequence = first_head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
-    const Turn turn(a, batch, kv_head, query_part, block);
+    const GradQSemaphore semaphore(a, batch, kv_head, query_part, block);
     const PartOfQueries own(a, sequence, query_part);
     VisibleUnits visible;
     // Rows, counted from the end of the part: that this block has finished, that later ones still add to.
@@ -160,27 +160,27 @@ struct Backward {
       for (i64 i = own.heads.begin; i < own.heads.end; ++i) {
         const Head head = head_of(a, batch, kv_head * group + i);
         const TilePlace place{head, first, keys, query, queries};
-        BackwardTile tile{a, place, visible, scratch, ahead};
+        BackwardTile tile{a, place, visible, scratch, prefetcher};
         if (any && !amx) fetch_ahead(place, own, query_part, i);
         const bool adds = any && make_gradients(tile);
         if (adds) grad_kv_sums.added();
         float* const sums = grad_q(head, query);
-        if (!is_first) turn.wait(done);
+        if (!is_first) semaphore.wait(done);
         if (is_first && !(amx && adds)) __builtin_memset(sums, 0, queries * columns_d * 4);
         if (a.grad_q_earlier) keep_grad_q(tile, block, is_first);
         if (adds) add_grad_q(tile, sums, is_first);
         if (block == last_block) store_grad_q(tile, whole_grad_q(tile, sums));
       }
-      turn.finish(done);
+      semaphore.finish(done);
       finished = done;
     }
     if (awaited <= finished) return;
-    turn.wait(awaited);
-    turn.finish(awaited);
+    semaphore.wait(awaited);
+    semaphore.finish(awaited);
   }
 
   /// Adds dK and dV of one part of the queries to those of the parts before.
-  REGARD_CALLED void add_to_first() {
+  REGARD_NOINLINE void add_to_first() {
     float* const first = part(scratch_layout.grad_k);
     for (i64 i = 0; i < all_sums; i += lanes)
       store(first + i, load<Floats>(first + i) + load<Floats>(grad_kv + i));
@@ -188,8 +188,8 @@ struct Backward {
 
   /// The keys [first, first + keys) of dK or dV.
   template <i64 n>
-  REGARD_CALLED void store_rows(const Head& head, const Rows& to, i64 first, i64 keys, const float* from,
-                                float factor) {
+  REGARD_NOINLINE void store_rows(const Head& head, const Rows& to, i64 first, i64 keys, const float* from,
+                                  float factor) {
     for (i64 i = 0; i < keys; ++i)
       store_row<key::dtype, n>(head.address<key::dtype>(to, kv_head, head.sequence.first_k + first + i),
                                from + i * padded_columns(n), factor);
@@ -197,7 +197,7 @@ struct Backward {
 
   /// dK and dV of the block become those of all these parts, in their order, if this one ends as the last of
   /// them. Else false: they are left in the workspace for the one that does.
-  REGARD_CALLED bool add_parts(const Head& head, i64 block, Range parts) {
+  REGARD_NOINLINE bool add_parts(const Head& head, i64 block, Range parts) {
     const i64 first = block * block_k, keys = smaller(block_k, head.sequence.sk - first);
     const i64 row = row_of_query_part(a, head.sequence, first_part, kv_head, first);
     float *const grad_k = part(scratch_layout.grad_k), *const kept_k = a.grad_k_partial + row * columns_d;
@@ -215,7 +215,7 @@ struct Backward {
   }
 
   /// Sums of this part become those of all. What the others keep lies around `kept`, the place of this one.
-  REGARD_CALLED void add_others(float* sums, const float* kept, i64 keys, i64 columns, Range parts) const {
+  REGARD_NOINLINE void add_others(float* sums, const float* kept, i64 keys, i64 columns, Range parts) const {
     const i64 apart = a.hk * a.tk * columns;
     for (i64 i = 0; i < keys * columns; i += lanes) {
       Floats sum{};
@@ -233,13 +233,13 @@ struct Backward {
 
   /// The sums of dQ that a tile will add to, unless others add to them meanwhile, and what the next tile
   /// starts with: of the head after this one, the i-th of its group, or of the next queries or keys.
-  REGARD_CALLED void fetch_ahead(const TilePlace& place, PartOfQueries own, i64 query_part, i64 i) {
+  REGARD_NOINLINE void fetch_ahead(const TilePlace& place, PartOfQueries own, i64 query_part, i64 i) {
     const Sequence& sequence = place.head.sequence;
     constexpr i64 bytes = bytes_of<key::dtype>, sum_bytes = columns_d * 4;
-    ahead.clear();
+    prefetcher.clear();
     if (works_apart())
-      ahead.add(reinterpret_cast<const u8*>(grad_q(place.head, place.first_query)), sum_bytes, sum_bytes,
-                place.queries);
+      prefetcher.add(reinterpret_cast<const u8*>(grad_q(place.head, place.first_query)), sum_bytes, sum_bytes,
+                     place.queries);
     i64 query = place.first_query;
     bool of_part = true;
     if (++i == own.heads.end) {
@@ -253,8 +253,8 @@ struct Backward {
       if (++query_part >= end_part) {
         const i64 key = place.first_key + block_k, keys = smaller(block_k, sequence.sk - key);
         if (keys <= 0) return;
-        ahead.add(place.head.k(key), a.k.row * bytes, d * bytes, keys);
-        ahead.add(place.head.v(key), a.v.row * bytes, dv * bytes, keys);
+        prefetcher.add(place.head.k(key), a.k.row * bytes, d * bytes, keys);
+        prefetcher.add(place.head.v(key), a.v.row * bytes, dv * bytes, keys);
         query_part = larger(first_part, first_part_that_sees(a, sequence, key));
         if (query_part >= end_part) return;
       }
@@ -264,13 +264,13 @@ struct Backward {
     }
     const Head head = head_of(a, batch, kv_head * group + i);
     const i64 queries = smaller(block_q, own.rows.end - query);
-    ahead.add(head.q(query), a.q.row * bytes, d * bytes, queries);
-    ahead.add(head.address<key::dtype>(a.grad_o, head.head, sequence.first_q + query), a.grad_o.row * bytes,
-              dv * bytes, queries);
+    prefetcher.add(head.q(query), a.q.row * bytes, d * bytes, queries);
+    prefetcher.add(head.address<key::dtype>(a.grad_o, head.head, sequence.first_q + query),
+                   a.grad_o.row * bytes, dv * bytes, queries);
   }
 
   /// dK, dV, and dS as operands. False when dS is 0.
-  REGARD_CALLED bool make_gradients(BackwardTile& tile) {
+  REGARD_NOINLINE bool make_gradients(BackwardTile& tile) {
     const TilePlace& place = tile.place;
     const VisibleUnits& visible = tile.visible;
     if constexpr (key::bits)
@@ -295,12 +295,12 @@ struct Backward {
     return true;
   }
 
-  /// Of a long sum of dQ what the blocks of keys before have added.
+  /// What the blocks of keys before have added to a long sum of dQ.
   float* earlier_grad_q(const BackwardTile& tile) const {
     return a.grad_q_earlier + tile.place.head.row_number(tile.place.first_query) * columns_d;
   }
-  /// Starts it, and adds to it now and then.
-  REGARD_CALLED void keep_grad_q(const BackwardTile& tile, i64 block, bool is_first) {
+  /// Starts this sum, and adds to it now and then.
+  REGARD_NOINLINE void keep_grad_q(const BackwardTile& tile, i64 block, bool is_first) {
     const i64 numbers = tile.place.queries * columns_d;
     float* const earlier = earlier_grad_q(tile);
     if (is_first)
@@ -315,16 +315,16 @@ struct Backward {
     return earlier;
   }
 
-  REGARD_CALLED void store_grad_q(const BackwardTile& tile, const float* sums) {
+  REGARD_NOINLINE void store_grad_q(const BackwardTile& tile, const float* sums) {
     const Head& head = tile.place.head;
     const i64 memory_row = head.sequence.first_q + tile.place.first_query, queries = tile.place.queries;
-    [[maybe_unused]] const float* turned = nullptr;
+    [[maybe_unused]] const float* transposed = nullptr;
     for (i64 i = 0; i < queries; ++i) {
       const float* row = sums + i * columns_d;
       if constexpr (amx)
         if (tile.place.full()) {
-          if (i % lanes == 0) turned = rows_of_grad_q(tile, sums, i);
-          row = turned + i % lanes * columns_d;
+          if (i % lanes == 0) transposed = rows_of_grad_q(tile, sums, i);
+          row = transposed + i % lanes * columns_d;
         }
       store_row<key::dtype, d>(head.address<key::dtype>(a.grad_q, head.head, memory_row + i), row, a.scale);
     }
@@ -332,8 +332,8 @@ struct Backward {
 
   /// sums[key][columns] += operand[key][query] B[query][columns], over the queries that see the key.
   template <i64 columns>
-  REGARD_CALLED void add_by_key(const float* operand, const float* b, const VisibleUnits& visible, i64 from,
-                                i64 to, float* sums) {
+  REGARD_NOINLINE void add_by_key(const float* operand, const float* b, const VisibleUnits& visible, i64 from,
+                                  i64 to, float* sums) {
     if constexpr (amx) return add_by_key_amx(operand, b, visible, from, to, sums, columns);
     for_panels<columns>([&](i64 column, auto vectors) {
       for (i64 k = from; k < to; k += tile_rows) {
@@ -348,7 +348,7 @@ struct Backward {
 
   /// dQ[query][columns] += dS[key][query] K[key][columns], over the keys that the queries see. With AMX the
   /// first block of keys writes the sum.
-  REGARD_CALLED void add_grad_q(const BackwardTile& tile, float* sums, bool is_first) {
+  REGARD_NOINLINE void add_grad_q(const BackwardTile& tile, float* sums, bool is_first) {
     const VisibleUnits& visible = tile.visible;
     const i64 queries = tile.place.queries;
     const float* const k_columns = part(scratch_layout.k_columns);
@@ -379,8 +379,8 @@ struct Backward {
 
   /// Not inline: in the midst of much other code g++ keeps sums in memory, not in registers.
   template <int rows, int vectors>
-  REGARD_HOT static void add_product(const float* a, i64 a_row, i64 a_step, const float* b, i64 steps,
-                                     float* c, i64 c_row) {
+  REGARD_OPTIMIZE static void add_product(const float* a, i64 a_row, i64 a_step, const float* b, i64 steps,
+                                          float* c, i64 c_row) {
     Tile<rows, vectors> sums;
     sums.clear();
     sums.add_product(a, a_row, a_step, b, panel, steps);
@@ -396,7 +396,7 @@ struct Backward {
     if constexpr (rest != 0) function(columns - columns % panel, Count<rest>{});
   }
 
-  REGARD_CALLED void pack_queries(const TilePlace& place) {
+  REGARD_NOINLINE void pack_queries(const TilePlace& place) {
     const Head& head = place.head;
     const u8* const q = head.q(place.first_query);
     const u8* const grad_o =
@@ -408,8 +408,8 @@ struct Backward {
 
   /// Rows of Q or dO as both of their operands.
   template <i64 n>
-  REGARD_CALLED void pack_rows_of_queries(i64 transposed, i64 columns, const u8* from, i64 stride,
-                                          i64 queries) {
+  REGARD_NOINLINE void pack_rows_of_queries(i64 transposed, i64 columns, const u8* from, i64 stride,
+                                            i64 queries) {
     const auto pack = [&](i64 piece, const u8* rows, i64 apart) {
       pack_transposed_panels<n, block_q, operand_panel>(part(transposed + piece), rows, apart, queries);
       pack_panels<n>(part(columns + piece), rows, apart, queries, block_q);

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "kernels/cpu/amx_product.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_tile.h"
-#include "kernels/cpu/called.h"
-#include "kernels/cpu/pack_turned.h"
+#include "kernels/cpu/pack_transposed.h"
 
 namespace regard {
 
@@ -24,7 +24,7 @@ void for_seen(const VisibleUnits& visible, i64 from, i64 to, Function function) 
 }
 
 /// P and dS of the keys [from, to) of the block.
-REGARD_HOT inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
+REGARD_OPTIMIZE inline void compute_scores_amx(const BackwardTile& tile, i64 from, i64 to) {
   const auto multiply_rows_of = [&](i64 rows, i64 columns, i64 steps) {
     for_seen(tile.visible, from, to, [&](i64 first, i64 end, Range seeing) {
       const i64 query = seeing.begin * unit;
@@ -83,12 +83,12 @@ constexpr TileStrides grad_q_tiles = tiles_by_rows(block_q);
 inline const float* rows_of_grad_q(const BackwardTile& tile, const float* tiles, i64 first) {
   static_assert(!amx || lanes * columns_d <= block_k * block_q);
   float* const rows = tile.part(scratch_layout.scores);
-  turn_tiles<columns_d>(rows, tiles, grad_q_tiles, first);
+  transpose_tiles<columns_d>(rows, tiles, grad_q_tiles, first);
   return rows;
 }
 
 /// dQ[query][d] += dS K by way of dQ^T = K^T dS^T, as dS^T is there as a B operand. The first block of keys
-/// writes the sum, later ones add to it. `keys` is K^T, as pack_turned leaves it.
+/// writes the sum, later ones add to it. `keys` is K^T, as pack_transposed_rows leaves it.
 inline void add_grad_q_amx(const BackwardTile& tile, float* sums, bool is_first, const float* keys) {
   constexpr i64 height = depth(block_k);
   const VisibleUnits& visible = tile.visible;

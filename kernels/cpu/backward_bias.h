@@ -4,8 +4,8 @@
 // fixed.
 #pragma once
 
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_tile.h"
-#include "kernels/cpu/called.h"
 
 namespace regard {
 
@@ -59,7 +59,8 @@ inline void add_to_bias_image(const Arguments& a, i64 at, const Floats& more, i6
 }
 
 /// Writes or adds the tile's dS, [key][query], to rows [query][key].
-REGARD_HOT inline void store_bias_gradient(const Arguments& a, const TilePlace& place, const float* grad) {
+REGARD_OPTIMIZE inline void store_bias_gradient(const Arguments& a, const TilePlace& place,
+                                                const float* grad) {
   constexpr i64 bytes = bytes_of<bias_dtype>;
   const bool image = bias_shared(a).any();
   for (i64 query = 0; query < place.queries; query += lanes) {

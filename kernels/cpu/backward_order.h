@@ -10,8 +10,8 @@
 #pragma once
 
 #include "kernels/arguments.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_scratch.h"
-#include "kernels/cpu/called.h"
 
 extern "C" int sched_yield() noexcept;
 
@@ -26,15 +26,16 @@ inline i64 part_progress(const Arguments& a, i64 batch, i64 kv_head, i64 part) {
   return ((batch * a.hk + kv_head) * a.query_parts + part) * a.key_blocks * progress_stride;
 }
 
-class Turn {
+/// Lets the blocks of keys of one part of the queries add to dQ one after the other.
+class GradQSemaphore {
  public:
   /// The block of keys with this number, against one part of the queries of a K/V head.
-  Turn(const Arguments& a, i64 batch, i64 kv_head, i64 part, i64 number)
+  GradQSemaphore(const Arguments& a, i64 batch, i64 kv_head, i64 part, i64 number)
       : mine_(a.progress + part_progress(a, batch, kv_head, part) + number * progress_stride),
         before_(number > 0 ? mine_ - progress_stride : nullptr) {}
 
-  /// Until the block before has finished with the last `rows` of the part.
-  REGARD_CALLED void wait(i64 rows) const {
+  /// Waits until the block before has finished with the last `rows` of the part.
+  REGARD_NOINLINE void wait(i64 rows) const {
     if (before_ == nullptr || rows == 0) return;
     constexpr int patience = 4000;  // some microseconds; then others may need this core
     for (int i = 0; __atomic_load_n(before_, __ATOMIC_ACQUIRE) < rows; ++i) {
@@ -45,7 +46,7 @@ class Turn {
 #endif
     }
   }
-  /// The next block may add to the last `rows`.
+  /// Says that the next block may add to the last `rows`.
   void finish(i64 rows) const { __atomic_store_n(mine_, rows, __ATOMIC_RELEASE); }
 
  private:

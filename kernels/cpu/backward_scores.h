@@ -2,8 +2,8 @@
 // products stays in registers or next to them.
 #pragma once
 
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_tile.h"
-#include "kernels/cpu/called.h"
 
 namespace regard {
 
@@ -13,7 +13,7 @@ class ScoreTile {
  public:
   ScoreTile(const BackwardTile& tile, i64 k, i64 query) : tile_(tile), k_(k), query_(query) {}
 
-  REGARD_HOT void make_weights() {
+  REGARD_OPTIMIZE void make_weights() {
     const BackwardTile tile = tile_;  // a copy, which no store can change
     Tile<tile_rows, vectors> product;
     product.clear();
@@ -25,7 +25,7 @@ class ScoreTile {
     });
   }
 
-  REGARD_HOT void make_gradients() {
+  REGARD_OPTIMIZE void make_gradients() {
     const BackwardTile tile = tile_;
     Tile<tile_rows, vectors> product;
     REGARD_UNROLL
@@ -94,7 +94,7 @@ template <Product product>
 void compute_panel(const BackwardTile& tile, i64 from, i64 to, i64 query, i64 fetched) {
   const i64 first = query / unit, end = first + panel / unit;
   for (i64 k = from; k < to; k += tile_rows) {
-    if (!tile.ahead.empty()) tile.ahead.fetch(fetched);
+    if (!tile.prefetcher.empty()) tile.prefetcher.fetch(fetched);
     bool whole = true;
     for (i64 u = first; u < end; ++u) whole &= tile.visible.sees(u, k);
     if (whole && tile.is_plain(first, end, k)) {
@@ -118,7 +118,7 @@ inline void compute_scores(const BackwardTile& tile, i64 from, i64 to) {
       BackwardTile::weights_are_p && !key::softcap && panel * (depth(d) + depth(dv)) > near_floats;
   // All that is needed soon, spread evenly.
   const i64 steps = larger<i64>(1, (to - from) / tile_rows * (block_q / panel) * (split ? 2 : 1));
-  const i64 fetched = ceil_divide(tile.ahead.rows(), steps);
+  const i64 fetched = ceil_divide(tile.prefetcher.rows(), steps);
   for (i64 query = 0; query < block_q; query += panel) {
     if constexpr (split) {
       compute_panel<Product::scores>(tile, from, to, query, fetched);

@@ -31,10 +31,10 @@ struct BackwardScratch {
   // `transposed` are B operands (product.h).
   long long k_rows, k_columns, v_rows;
   long long q_columns, q_transposed, grad_o_columns, grad_o_transposed;
-  // Of both, [key][query]: P and dS as A operands, dS once more with two keys together (a B operand for the
+  // P and dS, [key][query], as A operands; dS once more with two keys together (a B operand for the
   // tile unit).
   long long p, grad_s, grad_s_pairs;
-  // How far behind an operand its low pieces lie.
+  // The distance from an operand to its low pieces, which lie behind it.
   long long low;
   // Sums, and what is known of the queries.
   long long grad_k, grad_v, lse, lse_log2, delta;

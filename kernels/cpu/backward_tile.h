@@ -3,12 +3,12 @@
 // live here; who makes the products decides where the numbers are meanwhile.
 #pragma once
 
-#include "kernels/cpu/ahead.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_scratch.h"
-#include "kernels/cpu/called.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/head.h"
-#include "kernels/cpu/pieces.h"
+#include "kernels/cpu/prefetch.h"
+#include "kernels/cpu/split_bf16.h"
 #include "kernels/cpu/transpose.h"
 
 namespace regard {
@@ -46,7 +46,7 @@ inline void load_bias(const Arguments& a, const TilePlace& place, float* bias) {
       const i64 row = place.first_query + smaller(query + i, place.queries - 1);
       from[i] = place.head.address<bias_dtype>(a.bias, place.head.head, row) + place.first_key * bytes;
     }
-    load_turned<bias_dtype, block_k, block_q>(bias + query, 0, place.keys, place.keys, from);
+    load_transposed<bias_dtype, block_k, block_q>(bias + query, 0, place.keys, place.keys, from);
   }
 }
 
@@ -75,7 +75,7 @@ inline void load_random_bytes(const TilePlace& place, u32* bytes) {
 
 /// Where queries see keys: per unit of them the keys [from, to) of the block, both multiples of key_step.
 struct VisibleUnits {
-  TileRows<unit> rows[units];
+  TileKeyRanges<unit> rows[units];
   i64 from[units], to[units];
 
   void find(const Arguments& a, const Sequence& sequence, i64 first_query, i64 queries) {
@@ -85,7 +85,7 @@ struct VisibleUnits {
   }
 
   /// Whether any query sees any of the keys.
-  REGARD_CALLED bool find_keys(i64 first_key, i64 keys, i64 queries) {
+  REGARD_NOINLINE bool find_keys(i64 first_key, i64 keys, i64 queries) {
     bool any = false;
     for (i64 u = 0; u < units; ++u) {
       from[u] = to[u] = 0;
@@ -133,13 +133,13 @@ struct BackwardTile {
   const TilePlace& place;
   const VisibleUnits& visible;
   float* const scratch;
-  Ahead& ahead;            // is fetched meanwhile
-  float unit_of_log2 = 0;  // turns products into units of log 2
+  Prefetcher& prefetcher;  // works on beside the products
+  float scale_log2 = 0;    // turns products into logarithms to base 2
   float unit_of_cap = 0;   // and of the soft cap
   bool moderate = false;   // no LSE is so large that its rounding shows in a bf16 probability
 
   /// What the forward pass left behind, per query lane.
-  REGARD_CALLED void load_rows() {
+  REGARD_NOINLINE void load_rows() {
     float largest = 0;
     for (i64 i = 0; i < block_q; ++i) {
       const bool real = i < place.queries;
@@ -153,7 +153,7 @@ struct BackwardTile {
     for (i64 i = 0; i < block_q; i += lanes)
       store(part(scratch_layout.lse_log2) + i, load<Floats>(part(scratch_layout.lse) + i) * log2_of_e);
     moderate = largest < 256;
-    unit_of_log2 = a.scale * log2_of_e;
+    scale_log2 = a.scale * log2_of_e;
     if (key::softcap) unit_of_cap = a.scale / a.softcap;
   }
 
@@ -300,7 +300,7 @@ struct BackwardTile {
     if constexpr (careful || always_exact)
       weight = exact_probability(k, query, score);
     else
-      weight = exp2<precision>(score * unit_of_log2 - load<Floats>(part(scratch_layout.lse_log2) + query));
+      weight = exp2<precision>(score * scale_log2 - load<Floats>(part(scratch_layout.lse_log2) + query));
     if constexpr (!careful && !key::bits) return weight;
     const i64 key = place.first_key + k;
     Ints seen = broadcast(-1);

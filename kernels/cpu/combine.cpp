@@ -26,12 +26,13 @@ float merged_lse(const Head& head, i64 place, float sink) {
   float maximum = sink;
   for (i64 split = 0; split < a.splits; ++split)
     maximum = larger(maximum, a.partial_lse[split * rows_of_part(a) + place]);
-  const float reference = maximum == -infinity ? 0.0f : maximum;  // a part may be NaN, which that passes over
+  const float finite_max =
+      maximum == -infinity ? 0.0f : maximum;  // a part may be NaN, which that passes over
   const Floats sum =
-      exp2(broadcast((sink - reference) * log2_of_e)) + sum_over(a.splits, [&](i64 split) {
-        return exp2(broadcast((a.partial_lse[split * rows_of_part(a) + place] - reference) * log2_of_e));
+      exp2(broadcast((sink - finite_max) * log2_of_e)) + sum_over(a.splits, [&](i64 split) {
+        return exp2(broadcast((a.partial_lse[split * rows_of_part(a) + place] - finite_max) * log2_of_e));
       });
-  return sum[0] == 0 ? -infinity : reference + log(sum)[0];
+  return sum[0] == 0 ? -infinity : finite_max + log(sum)[0];
 }
 
 void merge_row(const Head& head, i64 row) {
@@ -45,12 +46,12 @@ void merge_row(const Head& head, i64 row) {
     const i64 count = smaller<i64>(lanes, dv - column);
     const Floats sum = sum_over(a.splits, [&](i64 split) {
       const i64 partial = split * rows_of_part(a) + place;
-      // A part without a visible key has the weight 0; its O is 0 too.
-      const Floats weight = a.partial_lse[partial] == -infinity
-                                ? Floats{}
-                                : exp2(broadcast((a.partial_lse[partial] - lse) * log2_of_e));
+      // A part without a visible key has the scale 0; its O is 0 too.
+      const Floats scale = a.partial_lse[partial] == -infinity
+                               ? Floats{}
+                               : exp2(broadcast((a.partial_lse[partial] - lse) * log2_of_e));
       const float* from = a.partial_o + partial * dv + column;
-      return weight * (count == lanes ? load<Floats>(from) : load_floats<DType::fp32>(from, count));
+      return scale * (count == lanes ? load<Floats>(from) : load_floats<DType::fp32>(from, count));
     });
     u8* to = head.o(row) + column * bytes_of<key::out>;
     if (count == lanes)

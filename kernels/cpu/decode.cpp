@@ -1,22 +1,22 @@
-// Forward attention of few query rows against many keys. K and V are read once for key::group query rows of
-// their head (over the heads that share K and V and the rows of each): the memory is the limit.
+// Forward attention of few query rows against many keys. K and V are read once for key::pack_gqa query rows
+// of their head (over the heads that share K and V and the rows of each): the memory is the limit.
 //
-// A block is up to key::group rows of one (batch, K/V head) against one part of the keys. The rows of K are
-// multiplied as they lie, along d: a vector of scores is `lanes / rows` keys by `rows` query rows, the sums
-// of as many vectors of products.
-#include "kernels/cpu/called.h"
+// A block is up to key::pack_gqa rows of one (batch, K/V head) against one part of the keys. The rows of K
+// are multiplied as they lie, along d: a vector of scores is `lanes / rows` keys by `rows` query rows, the
+// sums of as many vectors of products.
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/decode_values.h"
-#include "kernels/cpu/flush.h"
+#include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/kernel.h"
+#include "kernels/cpu/key_ranges.h"
 #include "kernels/cpu/long_sum.h"
-#include "kernels/cpu/rows.h"
 #include "kernels/cpu/scores.h"
 #include "kernels/cpu/softmax.h"
 
 namespace regard {
 namespace {
 
-constexpr int rows = static_cast<int>(key::group);
+constexpr int rows = static_cast<int>(key::pack_gqa);
 constexpr int keys_per_vector = lanes / rows;
 /// One after the other memory is read as it lies; but the sums of few rows would wait for each other. With
 /// AVX-512 a key has half as many parts, and reading in order is worth more (docs/cpu-kernels.md).
@@ -25,7 +25,7 @@ constexpr int keys_at_once = target::avx512 || rows >= 4 ? 1 : keys_per_vector;
 constexpr i64 chunk = ways * keys_per_vector;
 constexpr DecodeLayout layout(pairs, key::d, key::dv, rows, key::block_k);
 constexpr i64 last_part = DepthParts::count - 1;
-static_assert(decode_group(machine).takes(rows) && decode_keys(machine).takes(key::block_k) && !key::dropout);
+static_assert(decode_pack(machine).takes(rows) && decode_keys(machine).takes(key::block_k) && !key::dropout);
 
 template <int distance, int... lane>
 REGARD_INLINE Floats merge_sums(Floats a, Floats b, Numbers<lane...>) {
@@ -112,13 +112,13 @@ class Block {
 
  private:
   /// More keys than are added one after the other.
-  REGARD_CALLED void walk_in_parts(i64 begin, i64 end) {
+  REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end) {
     const EarlierSums earlier(earlier_);
     const SoftmaxSums sums{output_, sum_, maximum_, lanes, layout.output / 4};
     earlier.clear(sums);
     for (; begin < end; begin += long_chain) {
       walk(begin, smaller(begin + long_chain, end));
-      earlier.add(sums, unit(), [](float* output, const float* factors) {
+      earlier.add(sums, scale_log2(), [](float* output, const float* factors) {
         rescale_rows(output, rows, layout.output_stride, factors);
       });
     }
@@ -134,8 +134,8 @@ class Block {
     }
   }
 
-  /// What turns scores into units of log 2.
-  float unit() const { return scale_.in_softmax * log2_of_e; }
+  /// The factor from scores to logarithms to base 2.
+  float scale_log2() const { return scale_.in_softmax * log2_of_e; }
 
   void start() {
     places_.find(first_, first_row_, used_rows_);
@@ -177,7 +177,7 @@ class Block {
       modify_scores(first_key, count, scale_.before, masked);
 
     float rescale[lanes];
-    const bool changed = softmax(end / chunk, unit(), rescale);
+    const bool changed = softmax(end / chunk, scale_log2(), rescale);
     const i64 stride = a_.v.row * bytes_of<key::dtype>;
     DecodeValues<rows>{output_, scores_, first_.v(first_key), stride, count, changed ? rescale : nullptr}
         .add();
@@ -185,7 +185,7 @@ class Block {
 
   /// Scores of a step lie as [chunk][way][lanes]: lane l of a way is query row l % rows and the chunk's key
   /// ways * (l / rows) + way.
-  REGARD_HOT void compute_scores(i64 first_key, i64 count) {
+  REGARD_OPTIMIZE void compute_scores(i64 first_key, i64 count) {
     float* to = scores_;
     for (i64 key = 0; key < count; key += chunk, to += ways * lanes) {
       fetch_ahead(first_key + key);
@@ -298,20 +298,20 @@ class Block {
   }
 
   /// Weights in place of the scores, as operands: [depth(key)][rows]. See softmax of forward.cpp.
-  bool softmax(i64 chunks, float unit, float* rescale) {
+  bool softmax(i64 chunks, float scale_log2, float* rescale) {
     Floats largest = broadcast(-infinity);
     for (i64 i = 0; i < chunks * ways; ++i) largest = max(largest, load<Floats>(scores_ + i * lanes));
     const Floats before = load<Floats>(maximum_);
     const Floats maximum = max(before, max_of_row(largest));
     const Floats zero = select(maximum == -infinity, Floats{}, maximum);
-    const Floats factor = select(maximum == before, broadcast(1.0f), exp2((before - zero) * unit));
+    const Floats factor = select(maximum == before, broadcast(1.0f), exp2((before - zero) * scale_log2));
     const Floats earlier = load<Floats>(sum_) * factor;
     Floats sum{};  // of its own (long_sum.h)
     for (i64 i = 0; i < chunks; ++i) {
       Floats p[ways];
       REGARD_UNROLL
       for (int way = 0; way < ways; ++way) {
-        p[way] = exp2((load<Floats>(scores_ + (i * ways + way) * lanes) - zero) * unit);
+        p[way] = exp2((load<Floats>(scores_ + (i * ways + way) * lanes) - zero) * scale_log2);
         sum += p[way];
       }
       store(scores_ + i * lanes, pairs ? pair_of(p[0], p[ways - 1]) : p[0]);
@@ -350,7 +350,7 @@ class Block {
   i64 split_, first_row_, used_rows_;
   Scale scale_;
   LaneRows<rows> places_;
-  TileRows<lanes> visible_;
+  TileKeyRanges<lanes> visible_;
   float *q_, *output_, *scores_, *earlier_;
   // One lane per query row and key of a chunk, as in a vector of scores.
   float maximum_[lanes], sum_[lanes], sink_[lanes], slope_[lanes];

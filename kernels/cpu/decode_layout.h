@@ -10,7 +10,7 @@ struct DecodeLayout {
   i64 q_stride, output_stride;  // floats from row to row
   i64 q, output, scores, earlier;
 
-  /// `rows`: query rows of one K/V head, key::group.
+  /// `rows`: query rows of one K/V head, key::pack_gqa.
   constexpr DecodeLayout(bool pairs, i64 d, i64 dv, i64 rows, i64 block_k)
       : q_stride(whole_parts(d) / (pairs ? 2 : 1)),
         output_stride(whole_parts(dv)),
@@ -24,7 +24,7 @@ struct DecodeLayout {
  private:
   static constexpr i64 most_lanes = 16;
 
-  /// Of two vectors of the widest target.
+  /// n rounded up to two vectors of the widest target.
   static constexpr i64 whole_parts(i64 n) { return (n + 31) / 32 * 32; }
 };
 

@@ -2,7 +2,7 @@
 // once. O's columns stay in load_columns' order until the end (store_columns).
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/decode_layout.h"
 #include "kernels/cpu/decode_rows.h"
 
@@ -10,8 +10,8 @@ namespace regard {
 
 template <i64 rows>
 struct DecodeValues {
-  float* output;         // [row][width]
-  const float* weights;  // operands: [key or pair of keys][row]
+  float* output;   // [row][width]
+  const float* p;  // operands: [key or pair of keys][row]
   const u8* values;
   i64 stride;  // bytes from key to key
   i64 count;
@@ -39,31 +39,32 @@ struct DecodeValues {
   }
 
   template <int parts, bool first_use>
-  REGARD_HOT void add_tile(i64 first, int row, i64 part) const {
+  REGARD_OPTIMIZE void add_tile(i64 first, int row, i64 part) const {
     constexpr int vectors = parts * column_vectors;
     Tile<tile_height, vectors> sums;
     float* place = output + row * width + part * part_numbers;
     sums.load_from(place, width);
     if (rescale && first == 0) sums.scale_rows(rescale + row);
-    const float* p = weights + first / ways * rows + row;
+    const float* p_of_keys = p + first / ways * rows + row;
     const u8* v = values + first * stride;
     const i64 end = smaller(first + slice(), count);
-    for (i64 key = first; key + ways <= end; key += ways, v += ways * stride, p += rows) {
+    for (i64 key = first; key + ways <= end; key += ways, v += ways * stride, p_of_keys += rows) {
       if constexpr (first_use) fetch_ahead<parts>(v, part);
-      add_keys<true>(sums, p, v, part);
+      add_keys<true>(sums, p_of_keys, v, part);
     }
-    if (end % ways != 0) add_keys<false>(sums, p, v, part);
+    if (end % ways != 0) add_keys<false>(sums, p_of_keys, v, part);
     sums.store_to(place, width);
   }
 
   template <bool both, int vectors>
-  REGARD_INLINE void add_keys(Tile<tile_height, vectors>& sums, const float* p, const u8* v, i64 part) const {
+  REGARD_INLINE void add_keys(Tile<tile_height, vectors>& sums, const float* p_of_keys, const u8* v,
+                              i64 part) const {
     Floats columns[vectors / column_vectors][column_vectors];
     REGARD_UNROLL
     for (int i = 0; i < vectors / column_vectors; ++i) load_columns<both>(columns[i], v, stride, part + i);
     REGARD_UNROLL
     for (int r = 0; r < tile_height; ++r) {
-      const Floats weight = broadcast(p[r]);
+      const Floats weight = broadcast(p_of_keys[r]);
       REGARD_UNROLL
       for (int i = 0; i < vectors; ++i)
         sums.sum[r][i] =
@@ -71,7 +72,7 @@ struct DecodeValues {
     }
   }
 
-  /// The same numbers of later keys.
+  /// Asks for the same numbers of later keys.
   template <int parts>
   REGARD_INLINE void fetch_ahead(const u8* v, i64 part) const {
     const u8* from = v + rows_ahead * stride + ColumnParts::first(part) * bytes_of<key::dtype>;

@@ -1,7 +1,7 @@
 // Dropout of a vector of query rows: the mask of philox.h, one row per lane.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/head.h"
 #include "kernels/philox.h"
 
@@ -44,7 +44,7 @@ REGARD_INLINE SplitProduct multiply(SplitWords a, u32 b) {
 }
 
 /// What draws for a head; nothing does where the kernel has no dropout.
-REGARD_CALLED inline philox::Random random_of(const Head& head) {
+REGARD_NOINLINE inline philox::Random random_of(const Head& head) {
   if constexpr (!key::dropout) return {};
   const Arguments& a = head.arguments;
   return philox::Random(a.seed, a.offset, head.batch, head.head, philox::Multiply{});
@@ -56,8 +56,8 @@ constexpr i64 column_pairs = philox::group / 2;
 /// The random bytes of a group of columns for the rows [first_row, first_row + lanes): a vector for each pair
 /// of columns, `stride` words from one to the next, whose lanes have the byte of the second column on top and
 /// that of the first below it.
-REGARD_HOT inline void draw_bytes(u32* to, i64 stride, const philox::Random& random, i64 first_row,
-                                  i64 group) {
+REGARD_OPTIMIZE inline void draw_bytes(u32* to, i64 stride, const philox::Random& random, i64 first_row,
+                                       i64 group) {
   const SplitWords rows(bits_as<Words>(lane_numbers() + static_cast<i32>(first_row)));
   for (int call = 0; call < philox::calls_per_group; ++call, to += stride) {
     SplitWords words[4];
@@ -92,7 +92,8 @@ class DropoutLanes {
   DropoutLanes(const Arguments& a, const philox::Random& random, i64 first_row)
       : random_(random), first_row_(first_row), limit_(kept_limit(a)) {}
 
-  /// Of `column`, which is even, and the next. They may come in any order; neighbours are cheap.
+  /// Which weights of `column`, which is even, and of the next one are kept. Columns may come in any order;
+  /// neighbours are cheap.
   REGARD_INLINE KeptPair kept(u64 column) {
     if (const u64 group = column / philox::group; group != group_) {
       draw_bytes(bytes_[0], lanes, random_, first_row_, static_cast<i64>(group));

@@ -14,7 +14,7 @@ enum class Precision {
   fp32       // 1.9e-7
 };
 
-/// Of polynomials for 2^(i/16 + f), f in [0, 1/16).
+/// The coefficients of polynomials for 2^(i/16 + f), f in [0, 1/16).
 struct SixteenthPowers {
   float coefficients[3][16] = {};
 
@@ -130,7 +130,7 @@ REGARD_INLINE Floats tanh(Floats x) {
   return quotient(bounded * over, under);
 }
 
-/// The same where |x| is at most 1/2, relative error 7.5e-8: a polynomial, at half the cost.
+/// tanh(x) where |x| is at most 1/2, relative error 7.5e-8: a polynomial, at half the cost.
 REGARD_INLINE Floats tanh_near_0(Floats x) {
   const Floats square = x * x;
   const Floats beyond =

@@ -7,14 +7,14 @@
 //   softmax  P^T[key][row], running maximum and sum of each row
 //   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
 // With AMX, O is transposed too, until it is stored (forward_amx.h).
-#include "kernels/cpu/ahead.h"
-#include "kernels/cpu/called.h"
-#include "kernels/cpu/flush.h"
+#include "kernels/cpu/attributes.h"
+#include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/forward_amx.h"
+#include "kernels/cpu/forward_p.h"
 #include "kernels/cpu/forward_pack.h"
-#include "kernels/cpu/forward_weights.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/long_sum.h"
+#include "kernels/cpu/prefetch.h"
 #include "kernels/cpu/softmax.h"
 
 namespace regard {
@@ -22,18 +22,19 @@ namespace {
 
 constexpr TileRules rules = forward_rules(machine);
 static_assert(rules.block_q.takes(key::block_q) && rules.block_k.takes(key::block_k));
-static_assert(!amx || lanes * width <= key::block_k * tile, "rows of O are turned in the memory of scores");
-static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "weights and a chunk of scores lie there");
+static_assert(!amx || lanes * width <= key::block_k * tile,
+              "rows of O are transposed in the memory of scores");
+static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "P and a chunk of scores lie there");
 
 /// Whether memory is asked for before it is needed. A core with AMX finds what bf16 reads by itself, and is
 /// held up by asking (docs/cpu-kernels.md).
-constexpr bool fetches_ahead = !amx || pieces == 2;
+constexpr bool prefetches = !amx || pieces == 2;
 
 constexpr i64 key_part = part_of_keys(key::block_k);
 
 /// S^T of tile_rows keys and `vectors` vectors of rows, and the largest of each row if `maximum` is not null.
 template <int vectors>
-REGARD_HOT void multiply_keys(float* scores, const float* keys, const float* q, float* maximum) {
+REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float* q, float* maximum) {
   constexpr i64 key_stride = depth(key::d);
   Tile<tile_rows, vectors> product;
   product.clear();
@@ -42,8 +43,9 @@ REGARD_HOT void multiply_keys(float* scores, const float* keys, const float* q, 
   if (maximum) raise_maximum(maximum, product);
 }
 
-/// The same for the rows of the strips [first, last).
-void multiply_strips(float* scores, const float* keys, const float* q, Reach::Strips rows, float* maximum) {
+/// multiply_keys for the rows of the strips [first, last).
+void multiply_strips(float* scores, const float* keys, const float* q, StepKeyRanges::Strips rows,
+                     float* maximum) {
   constexpr i64 panel = tile_vectors * lanes;
   static_assert(strip % panel == 0 || (strip == lanes && panel <= 4 * strip));
   const auto multiply = [&]<int vectors>(i64 lane) {
@@ -73,14 +75,14 @@ REGARD_INLINE Floats sinks_of(const Head& head, const QueryTile& rows, i64 lane)
 }
 
 /// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace. `natural`
-/// turns scores into natural units. `turned`: memory for `lanes` rows.
-REGARD_CALLED void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural,
-                              float* turned) {
+/// turns scores into natural units. `transposed`: memory for `lanes` rows.
+REGARD_NOINLINE void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural,
+                                float* transposed) {
   const Arguments& a = head.arguments;
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   float inverse[tile], lse[tile];
   for (i64 lane = 0; lane < tile; lane += lanes) {
-    const SoftmaxEnd end = end_softmax(load<Floats>(rows.reference + lane), load<Floats>(rows.sum + lane),
+    const SoftmaxEnd end = end_softmax(load<Floats>(rows.row_max + lane), load<Floats>(rows.sum + lane),
                                        natural, sinks_of(head, rows, lane));
     store(inverse + lane, end.inverse * a.dropout_scale);
     store(lse + lane, end.lse);
@@ -89,8 +91,8 @@ REGARD_CALLED void store_tile(const Head& head, const QueryTile& rows, i64 split
     const HeadRow row = rows.places.at(i);
     const float* output = rows.output + i * width;
     if constexpr (amx) {
-      if (i % lanes == 0) turn_tiles<width>(turned, rows.output, output_tiles, i);
-      output = turned + i % lanes * width;
+      if (i % lanes == 0) transpose_tiles<width>(transposed, rows.output, output_tiles, i);
+      output = transposed + i % lanes * width;
     }
     if (a.splits > 1) {
       const i64 place = head.row_of_part(row, split);
@@ -109,8 +111,8 @@ struct Work {
   i64 batch, head, first_row, end_row, split;
 
   Work(const Arguments& a, i64 block) {
-    const i64 row_blocks = ceil_divide(a.sq * a.heads_together, a.block_rows);
-    const i64 groups = a.hq / a.heads_together;
+    const i64 row_blocks = ceil_divide(a.sq * a.pack_gqa, a.block_rows);
+    const i64 groups = a.hq / a.pack_gqa;
     split = block % a.splits;
     block /= a.splits;
     i64 row_block, part = 0, rows = a.block_rows;
@@ -131,14 +133,14 @@ struct Work {
     first_row = row_block * a.block_rows + part * a.part_rows;
     end_row = smaller(first_row + rows, (row_block + 1) * a.block_rows);
     batch = block / groups;
-    head = block % groups * a.heads_together;
+    head = block % groups * a.pack_gqa;
   }
 };
 
 /// The scratch memory of a thread, divided.
 struct Scratch {
   PackedStep step;
-  float *scores, *weights, *bias;
+  float *scores, *p, *bias;
   float *q, *output;  // of the first tile
   float* earlier;     // likewise, if there are so many keys
 
@@ -151,7 +153,7 @@ struct Scratch {
     step.keys = take(layout.keys);
     step.values = take(layout.values);
     scores = take(layout.scores);
-    weights = take(layout.weights);
+    p = take(layout.p);
     bias = take(layout.bias);
     q = take(layout.q * layout.tiles);
     output = take(layout.output * layout.tiles);
@@ -168,7 +170,7 @@ class Block {
         split_(work.split),
         scale_(a),
         scratch_(memory) {
-    const i64 rows = smaller(work.end_row, head_.sequence.sq * a.heads_together) - work.first_row;
+    const i64 rows = smaller(work.end_row, head_.sequence.sq * a.pack_gqa) - work.first_row;
     for (; tile_count_ * tile < rows; ++tile_count_)
       start(tiles_[tile_count_], work.first_row + tile_count_ * tile,
             smaller(tile, rows - tile_count_ * tile));
@@ -198,19 +200,19 @@ class Block {
 
  private:
   /// More keys than are summed up in one go.
-  REGARD_CALLED void walk_in_parts(i64 begin, i64 end, i64 next_block) {
+  REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end, i64 next_block) {
     for (i64 t = 0; t < tile_count_; ++t) earlier(t).clear(sums_of(tiles_[t]));
     for_parts(begin, end, key_part, [&](i64 first, i64 last) {
       walk(first, last, next_block);
       for (i64 t = 0; t < tile_count_; ++t)
-        if (tiles_[t].started) earlier(t).add(sums_of(tiles_[t]), unit(), rescale_sums);
+        if (tiles_[t].started) earlier(t).add(sums_of(tiles_[t]), scale_log2(), rescale_sums);
     });
     for (i64 t = 0; t < tile_count_; ++t)
       if (tiles_[t].started) earlier(t).take(sums_of(tiles_[t]));
   }
   EarlierSums earlier(i64 t) const { return EarlierSums(scratch_.earlier + t * layout.earlier() / 4); }
   static SoftmaxSums sums_of(QueryTile& rows) {
-    return {rows.output, rows.sum, rows.reference, tile, layout.output / 4};
+    return {rows.output, rows.sum, rows.row_max, tile, layout.output / 4};
   }
   static void rescale_sums(float* output, const float* factors) {
     if constexpr (amx)
@@ -224,7 +226,7 @@ class Block {
     const FlushToZero mode;
     [[maybe_unused]] bool near_end = false;
     for (i64 key = begin; key < end; key += key::block_k) {
-      if constexpr (fetches_ahead) {
+      if constexpr (prefetches) {
         fetch_keys(head_, key + key::block_k, end);
         // The last step may be too short for all that the next block starts with.
         if (!near_end && key + 2 * key::block_k >= end) {
@@ -245,39 +247,39 @@ class Block {
     rows.visible.find(a_, head_.sequence, [&](i64 lane) { return rows.places.row[lane]; });
     rows.packed = false;
     for (i64 lane = 0; lane < tile; lane += lanes) {
-      store(rows.reference + lane, broadcast(-infinity));
+      store(rows.row_max + lane, broadcast(-infinity));
       store(rows.sum + lane, Floats{});
     }
   }
 
   /// K and V of the step at `key`, as far as they lie before `end`.
-  REGARD_CALLED void fetch_keys(const Head& head, i64 key, i64 end) {
+  REGARD_NOINLINE void fetch_keys(const Head& head, i64 key, i64 end) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     const i64 count = smaller(key::block_k, end - key);
-    ahead_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
-    ahead_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
+    prefetcher_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
+    prefetcher_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
   }
   /// Q from a row on, as far as it is of one head.
-  REGARD_CALLED void fetch_queries(const Head& head, HeadRow first) {
+  REGARD_NOINLINE void fetch_queries(const Head& head, HeadRow first) {
     constexpr i64 bytes = bytes_of<key::dtype>;
-    ahead_.add_first(head.q(first), a_.q.row * bytes, key::d * bytes,
-                     smaller(tile, head.sequence.sq - first.row));
+    prefetcher_.add_first(head.q(first), a_.q.row * bytes, key::d * bytes,
+                          smaller(tile, head.sequence.sq - first.row));
   }
 
   /// O of a tile, as far as it is of one head.
-  REGARD_CALLED void fetch_output(const QueryTile& rows) {
+  REGARD_NOINLINE void fetch_output(const QueryTile& rows) {
     constexpr i64 bytes = bytes_of<key::out>;
     const HeadRow first = rows.places.at(0);
-    ahead_.add_first(head_.o(first), a_.o.row * bytes, key::dv * bytes,
-                     smaller(rows.rows, head_.sequence.sq - first.row));
+    prefetcher_.add_first(head_.o(first), a_.o.row * bytes, key::dv * bytes,
+                          smaller(rows.rows, head_.sequence.sq - first.row));
   }
 
   /// What another block, if there is one, starts with.
-  REGARD_CALLED void fetch_block(i64 block) {
+  REGARD_NOINLINE void fetch_block(i64 block) {
     const Work work(a_, block);
     if (work.batch >= a_.b || work.first_row < 0) return;
     const Head head = head_of(a_, work.batch, work.head);
-    if (work.first_row >= head.sequence.sq * a_.heads_together) return;
+    if (work.first_row >= head.sequence.sq * a_.pack_gqa) return;
     const HeadRow first = row_by_number(head, work.first_row);  // other heads' windows may begin earlier
     i64 begin = visible_keys(a_, head.sequence, first.row).first();
     if (a_.splits > 1) begin = larger(begin, work.split * a_.split_keys);
@@ -286,13 +288,13 @@ class Block {
   }
 
   /// Q of a tile as an operand.
-  REGARD_CALLED void pack_queries(QueryTile& rows) {
+  REGARD_NOINLINE void pack_queries(QueryTile& rows) {
     constexpr i64 panel = amx ? 16 : tile, bytes = key::d * bytes_of<key::dtype>;
     rows.packed = true;
     if (pieces == 1 && rows.places.of_one_head())
       return pack_transposed_panels<key::d, tile, panel>(rows.q, head_.q(rows.places.at(0)), a_.q.row,
                                                          rows.rows);
-    // Those of several heads are brought together first, and so are two pieces.
+    // Rows of several heads are brought together first, and so are two pieces.
     constexpr i64 apart = pieces == 1 ? key::d : 2 * depth(key::d);
     static_assert(pieces * lanes * apart * bytes_of<key::dtype> <= layout.scores);
     u8* const together = reinterpret_cast<u8*>(scratch_.scores);
@@ -337,9 +339,9 @@ class Block {
       packed = true;
       if (!rows.packed) {
         pack_queries(rows);
-        if (fetches_ahead && t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].places.at(0));
+        if (prefetches && t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].places.at(0));
       }
-      if (fetches_ahead && part.first_key + key::block_k >= rows.visible.last && a_.splits <= 1)
+      if (prefetches && part.first_key + key::block_k >= rows.visible.last && a_.splits <= 1)
         fetch_output(rows);
       add(rows, part);
     }
@@ -365,68 +367,69 @@ class Block {
   void add(QueryTile& rows, ScoreTile& part) {
     if (elementwise_bias) load_bias(head_, part, scratch_.bias);
     if constexpr (amx) return add_in_chunks(rows, part);
-    const Reach reach(rows.visible, part.first_key, part.begin, part.end);
+    const StepKeyRanges ranges(rows.visible, part.first_key, part.begin, part.end);
     alignas(64) float maximum[tile], rescale[tile];
     for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
-    bool weighed = false, changed = false;
-    if (weighs_beside_products && !masks(rows, part, part.begin, part.begin + key_step))
-      weighed = weigh_beside_products(rows, part, reach, maximum);
+    bool p_made = false, changed = false;
+    if (makes_p_beside_products && !masks(rows, part, part.begin, part.begin + key_step))
+      p_made = make_p_beside_products(rows, part, ranges, maximum);
     else
-      compute_scores(rows, part, reach, maximum);
-    if (!weighed) changed = softmax(a_, random_, rows, part, reach, maximum, unit(), part.scores, rescale);
-    add_values<tile>({rows.output, weighed ? scratch_.weights : part.scores, operands_.values, rows.started,
-                      changed ? rescale : nullptr, reach.values});
+      compute_scores(rows, part, ranges, maximum);
+    if (!p_made)
+      changed = softmax(a_, random_, rows, part, ranges, maximum, scale_log2(), part.scores, rescale);
+    add_values<tile>({rows.output, p_made ? scratch_.p : part.scores, operands_.values, rows.started,
+                      changed ? rescale : nullptr, ranges.values});
     rows.started = true;
   }
 
-  /// S^T, the largest of each row, and in one go scratch_.weights. False: there are no weights, as scores
-  /// rose too far above the references, which for a tile's first step are the maxima of its first block.
-  REGARD_CALLED bool weigh_beside_products(QueryTile& rows, const ScoreTile& part, const Reach& reach,
-                                           float* maximum) {
-    WeightsBeside weights(rows, unit());
-    const auto weights_at = [&](i64 key) { return scratch_.weights + filled_depth(key) * tile; };
+  /// S^T, the largest of each row, and in one go scratch_.p. False: there are no weights, as scores
+  /// rose too far above row_max, which for a tile's first step are the maxima of its first block.
+  REGARD_NOINLINE bool make_p_beside_products(QueryTile& rows, const ScoreTile& part,
+                                              const StepKeyRanges& ranges, float* maximum) {
+    PBesideProducts p(rows, scale_log2());
+    const auto p_at = [&](i64 key) { return scratch_.p + filled_depth(key) * tile; };
     i64 key = part.begin;
-    for (; key < part.end && reach.all_strips(key, key + key_step); key += key_step) {
-      if (!ahead_.empty()) ahead_.fetch(2 * key_step);
+    for (; key < part.end && ranges.all_strips(key, key + key_step); key += key_step) {
+      if (!prefetcher_.empty()) prefetcher_.fetch(2 * key_step);
       const bool modified = modifies(rows, part, key, key + key_step);
       const float* keys = operands_.keys + key * depth(key::d);
       float* scores = part.scores + key * tile;
       if (key == part.begin)
         multiply_keys<tile_vectors>(scores, keys, rows.q, modified ? nullptr : maximum);
       else
-        weights.multiply_keys(scores, keys, rows.q, modified ? nullptr : maximum, weights_at(key - key_step));
+        p.multiply_keys(scores, keys, rows.q, modified ? nullptr : maximum, p_at(key - key_step));
       if (modified) modify(rows, part, key, key + key_step, {0, strips}, maximum);
-      if (key == part.begin && !rows.started) weights.refer_to(maximum);
+      if (key == part.begin && !rows.started) p.set_row_max(maximum);
     }
-    weights.make(part.scores + (key - key_step) * tile, weights_at(key - key_step), {0, strips});
+    p.make(part.scores + (key - key_step) * tile, p_at(key - key_step), {0, strips});
     for (; key < part.end; key += key_step)
-      weights.make(part.scores + key * tile, weights_at(key),
-                   multiply_reaching(rows, part, reach, key, maximum));
-    return weights.keep(rows, maximum);
+      p.make(part.scores + key * tile, p_at(key), multiply_visible(rows, part, ranges, key, maximum));
+    return p.keep(rows, maximum);
   }
 
-  /// S^T of the keys that the rows reach and the largest of each row.
-  void compute_scores(const QueryTile& rows, const ScoreTile& part, const Reach& reach, float* maximum) {
+  /// S^T of the keys that the rows see and the largest of each row.
+  void compute_scores(const QueryTile& rows, const ScoreTile& part, const StepKeyRanges& ranges,
+                      float* maximum) {
     for (i64 key = part.begin; key < part.end; key += key_step)
-      multiply_reaching(rows, part, reach, key, maximum);
+      multiply_visible(rows, part, ranges, key, maximum);
   }
 
-  /// The same for key_step keys. Returns the strips that reach them.
-  Reach::Strips multiply_reaching(const QueryTile& rows, const ScoreTile& part, const Reach& reach, i64 key,
-                                  float* maximum) {
+  /// S^T and the largest for key_step keys. Returns the strips that see some of them.
+  StepKeyRanges::Strips multiply_visible(const QueryTile& rows, const ScoreTile& part,
+                                         const StepKeyRanges& ranges, i64 key, float* maximum) {
     const i64 end = key + key_step;
-    const Reach::Strips reaching = reach.strips_of(key, end);
-    if (reaching.first >= reaching.last) return reaching;
-    if (!ahead_.empty()) ahead_.fetch(2 * key_step);
+    const StepKeyRanges::Strips seeing = ranges.strips_of(key, end);
+    if (seeing.first >= seeing.last) return seeing;
+    if (!prefetcher_.empty()) prefetcher_.fetch(2 * key_step);
     const bool modified = modifies(rows, part, key, end);
-    multiply_strips(part.scores + key * tile, operands_.keys + key * depth(key::d), rows.q, reaching,
+    multiply_strips(part.scores + key * tile, operands_.keys + key * depth(key::d), rows.q, seeing,
                     modified ? nullptr : maximum);
-    if (modified) modify(rows, part, key, end, reaching, maximum);
-    return reaching;
+    if (modified) modify(rows, part, key, end, seeing, maximum);
+    return seeing;
   }
 
-  /// What turns scores into units of log 2.
-  float unit() const { return scale_.in_softmax * log2_of_e; }
+  /// The factor from scores to logarithms to base 2.
+  float scale_log2() const { return scale_.in_softmax * log2_of_e; }
 
   /// Whether the scores of the keys [begin, end) are more than the product.
   bool modifies(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end) const {
@@ -435,47 +438,48 @@ class Block {
   static bool masks(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end) {
     return !rows.visible.sees_all(part.first_key + begin, part.first_key + end);
   }
-  void modify(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end, Reach::Strips reaching,
+  void modify(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end, StepKeyRanges::Strips seeing,
               float* maximum) const {
     modify_scores(head_, part, rows.visible, scale_.before, masks(rows, part, begin, end), begin, end,
-                  reaching.first * strip, reaching.last * strip, maximum);
+                  seeing.first * strip, seeing.last * strip, maximum);
   }
 
   /// The scores of a chunk stay in the first cache. Their weights wait until those of the whole step are
   /// there, or until O has to be rescaled.
   void add_in_chunks(QueryTile& rows, ScoreTile& part) {
-    float* const weights = scratch_.scores;
+    float* const p = scratch_.scores;
     const i64 end = part.end;
     Range waiting[row_groups] = {};  // keys whose weights are not in O yet
     for (; part.begin < end; part.begin = part.end) {
       part.end = smaller(round_up(part.begin + 1, chunk), end);
       // Beside a tile's chunks its share of the next step's K and V, and Q of the next tile or O.
-      if constexpr (fetches_ahead) {
+      if constexpr (prefetches) {
         constexpr i64 chunks = key::block_k / chunk;
-        ahead_.fetch(ceil_divide(2 * key::block_k + tile, tile_count_ * chunks));
+        prefetcher_.fetch(ceil_divide(2 * key::block_k + tile, tile_count_ * chunks));
       }
-      part.scores = weights + (depth(key::block_k) - part.begin) * tile;  // behind the weights
+      part.scores = p + (depth(key::block_k) - part.begin) * tile;  // behind P
       alignas(64) float maximum[tile], rescale[tile];
       for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
-      const Reach reach(rows.visible, part.first_key, part.begin, part.end);
-      compute_scores_amx(part.scores, operands_.keys, operands_.key_row, rows.q, reach);
-      finish_scores(rows, part, reach, maximum);
-      if (softmax(a_, random_, rows, part, reach, maximum, unit(), weights, rescale)) {
+      const StepKeyRanges ranges(rows.visible, part.first_key, part.begin, part.end);
+      compute_scores_amx(part.scores, operands_.keys, operands_.key_row, rows.q, ranges);
+      finish_scores(rows, part, ranges, maximum);
+      if (softmax(a_, random_, rows, part, ranges, maximum, scale_log2(), p, rescale)) {
         add_waiting(rows, waiting);
         if (rows.started) rescale_output(rows.output, rescale);
       }
-      // Without a gap: a row that begins behind one had no reference, so that nothing waits now.
-      for (i64 group = 0; group < row_groups; ++group) waiting[group].join(reach.keys_of_group(group));
+      // Without a gap: a row that begins behind one had no row_max, so that nothing waits now.
+      for (i64 group = 0; group < row_groups; ++group) waiting[group].join(ranges.keys_of_group(group));
     }
     add_waiting(rows, waiting);
   }
 
   /// Scores as the softmax takes them, and the largest of each row.
-  void finish_scores(const QueryTile& rows, const ScoreTile& part, const Reach& reach, float* maximum) const {
+  void finish_scores(const QueryTile& rows, const ScoreTile& part, const StepKeyRanges& ranges,
+                     float* maximum) const {
     if (!modifies(rows, part, part.begin, part.end))
       return find_maximum(part.scores, part.begin, part.end, maximum);
     for (i64 group = 0; group < row_groups; ++group) {
-      const Range keys = reach.keys_of_group(group);
+      const Range keys = ranges.keys_of_group(group);
       const i64 first = group * group_rows / strip;
       if (!keys.empty())
         modify(rows, part, keys.begin, keys.end, {first, first + group_rows / strip}, maximum);
@@ -509,7 +513,7 @@ class Block {
   StepOperands operands_{};
   QueryTile tiles_[key::block_q / tile];
   i64 tile_count_ = 0;
-  Ahead ahead_;
+  Prefetcher prefetcher_;
 };
 
 }  // namespace

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "kernels/cpu/amx_product.h"
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/forward_pack.h"
-#include "kernels/cpu/reach.h"
 #include "kernels/cpu/scores.h"
+#include "kernels/cpu/step_key_ranges.h"
 #include "kernels/cpu/values.h"
 
 namespace regard {
@@ -14,23 +14,23 @@ namespace regard {
 /// Keys whose scores, for one tile of rows, stay in the first cache.
 constexpr i64 chunk = 64;
 
-/// S^T of the keys that each group of rows reaches; of rows of K that lie `key_row` elements apart.
+/// S^T of the keys that each group of rows sees; of rows of K that lie `key_row` elements apart.
 inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, const float* q,
-                               const Reach& reach) {
+                               const StepKeyRanges& ranges) {
   constexpr i64 steps = depth(key::d);
   const TileProduct product{keys,     rows_apart(key_row), q,     tiles_by_columns(steps),
                             scores,   rows_apart(tile),    steps, false,
                             low_keys, low_queries};
   for (i64 group = 0; group < row_groups; ++group) {
-    const Range reached = reach.keys_of_group(group);
-    for (i64 key = reached.begin; key < reached.end; key += key_step)
+    const Range keys = ranges.keys_of_group(group);
+    for (i64 key = keys.begin; key < keys.end; key += key_step)
       multiply_block<2, 2, true>(product, key, group * group_rows);
   }
 }
 
 /// The largest score of each row among the keys [begin, end). Not earlier: to read what the unit has just
 /// stored takes long.
-REGARD_HOT inline void find_maximum(const float* scores, i64 begin, i64 end, float* maximum) {
+REGARD_OPTIMIZE inline void find_maximum(const float* scores, i64 begin, i64 end, float* maximum) {
   Floats largest[tile / lanes];
   REGARD_UNROLL
   for (int v = 0; v < tile / lanes; ++v) largest[v] = broadcast(-infinity);
@@ -58,15 +58,15 @@ inline void rescale_output(float* output, const float* rescale) {
 }
 
 /// O^T (+)= V^T P^T of the `count` rows from `row` on, over some keys of a step, where `values` is V^T as
-/// pack_turned leaves it and `weights` P^T as softmax does.
-inline void add_values_amx(float* output, const float* values, const float* weights, i64 row, i64 count,
-                           Range keys, bool add) {
+/// pack_transposed_rows leaves it and `p` is P^T as softmax leaves it.
+inline void add_values_amx(float* output, const float* values, const float* p, i64 row, i64 count, Range keys,
+                           bool add) {
   constexpr i64 steps = depth(key::block_k);
-  constexpr TileStrides weight_tiles = tiles_by_columns(steps);
+  constexpr TileStrides p_tiles = tiles_by_columns(steps);
   const i64 first = depth(keys.begin) * 16;
-  multiply_by_columns<width>({values + first, tiles_by_rows(steps), weights + weight_tiles.at(0, row) + first,
-                              weight_tiles, output + output_tiles.at(0, row), output_tiles,
-                              depth(keys.end) - depth(keys.begin), add, low_values, low_weights},
+  multiply_by_columns<width>({values + first, tiles_by_rows(steps), p + p_tiles.at(0, row) + first, p_tiles,
+                              output + output_tiles.at(0, row), output_tiles,
+                              depth(keys.end) - depth(keys.begin), add, low_values, low_p},
                              count);
 }
 

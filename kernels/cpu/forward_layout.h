@@ -10,11 +10,11 @@ namespace regard {
 struct ForwardLayout {
   static constexpr i64 tile = 64;  // query rows that are computed together
 
-  i64 q, output, keys, values, scores, weights, bias;  // of one part
+  i64 q, output, keys, values, scores, p, bias;  // of one part
   i64 tiles;
 
   /// `depth`, `key_depth`: operand elements (kernels/cpu/product.h) that d and block_k numbers take, `pieces`
-  /// times over. Of weights in pieces the low ones lie in `weights`.
+  /// times over. Of P in pieces the low ones lie in `p`.
   constexpr ForwardLayout(i64 depth, i64 key_depth, int pieces, i64 dv, i64 block_q, i64 block_k,
                           bool with_bias)
       : q(pieces * depth * tile * 4),
@@ -22,7 +22,7 @@ struct ForwardLayout {
         keys(pieces * aligned(depth * block_k * 4)),
         values(pieces * key_depth * padded(dv) * 4),
         scores(block_k * tile * 4),
-        weights(key_depth * tile * 4),
+        p(key_depth * tile * 4),
         bias(with_bias ? block_k * tile * 4 : 0),
         tiles(block_q / tile) {}
 
@@ -30,9 +30,9 @@ struct ForwardLayout {
   static constexpr i64 padded(i64 dv) { return (dv + 15) / 16 * 16; }
   static constexpr i64 aligned(i64 bytes) { return (bytes + 63) / 64 * 64; }
 
-  constexpr i64 total() const { return tiles * (q + output) + keys + values + scores + weights + bias; }
+  constexpr i64 total() const { return tiles * (q + output) + keys + values + scores + p + bias; }
 
-  /// Behind that, where the keys are several parts: what a tile has summed up before.
+  /// What a tile has summed up before, where the keys are several parts; it lies behind all else.
   constexpr i64 earlier() const { return earlier_sums(tile, output / 4) * 4; }
   constexpr i64 total_of(i64 sk, i64 block_k) const {
     return total() + (in_parts(0, sk, part_of_keys(block_k)) ? tiles * earlier() : 0);

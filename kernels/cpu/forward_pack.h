@@ -1,11 +1,11 @@
 // K and V of a step as operands of the forward kernel's products.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/forward_layout.h"
 #include "kernels/cpu/head.h"
-#include "kernels/cpu/pieces.h"
 #include "kernels/cpu/scores.h"
+#include "kernels/cpu/split_bf16.h"
 #include "kernels/cpu/values.h"
 
 namespace regard {
@@ -15,9 +15,9 @@ constexpr ForwardLayout layout(depth(key::d), depth(key::block_k), pieces, key::
 
 /// Where the low pieces of an operand lie, behind the high ones.
 constexpr i64 low_queries = depth(key::d) * tile, low_keys = depth(key::d) * key::block_k,
-              low_values = depth(key::block_k) * width, low_weights = layout.scores / 4;
+              low_values = depth(key::block_k) * width, low_p = layout.scores / 4;
 
-static_assert(pieces == 1 || 2 * turned_rows * width * 2 <= layout.scores, "pieces of V are made there");
+static_assert(pieces == 1 || 2 * transposed_rows * width * 2 <= layout.scores, "pieces of V are made there");
 
 struct PackedStep {
   float *keys, *values;
@@ -33,7 +33,7 @@ struct StepOperands {
 /// Whether K of the step at `first_key` is an operand where it lies, in one piece, and no row behind the last
 /// would be read. For vectors rows of operand elements without gaps are one, for the tile unit rows of whole
 /// cache lines, near each other, as those far apart would displace each other.
-REGARD_CALLED inline bool keys_in_place(const Head& head, i64 first_key) {
+REGARD_NOINLINE inline bool keys_in_place(const Head& head, i64 first_key) {
   constexpr i64 bytes = bytes_of<key::dtype>, line = 64, farthest = 2048;
   const i64 row_bytes = head.arguments.k.row * bytes, rest = head.sequence.sk - first_key;
   const u64 address = reinterpret_cast<u64>(head.k(first_key));
@@ -46,8 +46,8 @@ REGARD_CALLED inline bool keys_in_place(const Head& head, i64 first_key) {
 
 /// The keys `range` of the step at `first_key`, as far as they exist; the rows behind them become 0.
 /// `memory`: that of scores.
-REGARD_CALLED inline void pack_step(const PackedStep& to, const Head& head, i64 first_key, Range range,
-                                    [[maybe_unused]] float* memory) {
+REGARD_NOINLINE inline void pack_step(const PackedStep& to, const Head& head, i64 first_key, Range range,
+                                      [[maybe_unused]] float* memory) {
   const Arguments& a = head.arguments;
   const i64 exist = smaller(key::block_k, head.sequence.sk - first_key);
   const i64 first = first_key + range.begin, count = smaller(exist, range.end) - range.begin;
@@ -55,13 +55,13 @@ REGARD_CALLED inline void pack_step(const PackedStep& to, const Head& head, i64 
   if constexpr (pieces == 2) {
     pack_row_pieces<key::d>(to.keys + range.begin * depth(key::d), low_keys, head.k(first), a.k.row, count,
                             capacity);
-    return pack_turned_pieces<key::dv, key::block_k>(to.values, low_values, head.v(first_key), a.v.row, exist,
-                                                     reinterpret_cast<u16*>(memory));
+    return pack_transposed_row_pieces<key::dv, key::block_k>(to.values, low_values, head.v(first_key),
+                                                             a.v.row, exist, reinterpret_cast<u16*>(memory));
   }
   if (!keys_in_place(head, first_key))
     pack_rows<key::d>(to.keys + range.begin * depth(key::d), head.k(first), a.k.row, count, capacity);
   if constexpr (amx)
-    pack_turned<key::dv, key::block_k>(to.values, head.v(first_key), a.v.row, exist);
+    pack_transposed_rows<key::dv, key::block_k>(to.values, head.v(first_key), a.v.row, exist);
   else
     pack_columns<key::dv, width>(to.values + depth(range.begin) * width, head.v(first), a.v.row, count,
                                  capacity);

@@ -7,7 +7,7 @@
 //   grad_kv    64 keys of a K/V head: walks the query rows of all heads of the group
 //   grad_bias  64 x 64 elements of a bias matrix: walks the heads that share it
 //   grad_sink  one head: walks its rows
-#include "kernels/cpu/flush.h"
+#include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"

@@ -1,7 +1,7 @@
 // Rows between memory, whose dtype is known at run time only, and fp32 tiles.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/generic_layout.h"
 
@@ -118,7 +118,7 @@ inline void load_tile(float* tile, const TileSource& source, i64 capacity) {
 }
 
 /// columns[column][tile_keys] of a tile [key][padded(columns)].
-REGARD_HOT inline void transpose_tile(float* columns, const float* tile, i64 count) {
+REGARD_OPTIMIZE inline void transpose_tile(float* columns, const float* tile, i64 count) {
   const i64 width = GenericLayout::padded(count);
   constexpr i64 step = 16;  // small squares stay in the cache
   for (i64 first = 0; first < width; first += step)

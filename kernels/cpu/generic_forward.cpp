@@ -3,8 +3,8 @@
 //
 // A block is up to 64 query rows of one (batch, head). It walks the visible keys 64 at a time: K and V of a
 // step become fp32 once, then scores, online softmax and the product with V, all in fp32.
-#include "kernels/cpu/called.h"
-#include "kernels/cpu/flush.h"
+#include "kernels/cpu/attributes.h"
+#include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/generic_product.h"
 #include "kernels/cpu/generic_scores.h"
 #include "kernels/cpu/kernel.h"
@@ -50,7 +50,7 @@ class Forward {
 
  private:
   /// More keys than are summed up in one go.
-  REGARD_CALLED void walk_in_parts(i64 begin, i64 end) {
+  REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end) {
     const EarlierSums earlier(earlier_);
     const SoftmaxSums sums{output_, sum_, maximum_, tile_rows, layout_.grad_o};
     earlier.clear(sums);
@@ -97,7 +97,7 @@ class Forward {
 
   /// Scores of one row become weights exp(score - maximum); what the row has summed up so far follows when
   /// the maximum grows.
-  REGARD_HOT void softmax(i64 i, i64 first_key, float* row) {
+  REGARD_OPTIMIZE void softmax(i64 i, i64 first_key, float* row) {
     Floats largest = broadcast(maximum_[i]);
     for (i64 key = 0; key < tile_keys; key += lanes) largest = max(largest, load<Floats>(row + key));
     const float maximum = largest_of(largest);

@@ -1,7 +1,7 @@
 // The one matrix product of the generic kernels, fp32.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/vector.h"
 
 namespace regard::generic {
@@ -14,8 +14,8 @@ struct Operand {
 };
 
 template <int vectors>
-REGARD_HOT inline void add_panel(float* c, i64 c_row, Operand a, const float* b, i64 b_row, i64 rows,
-                                 i64 depth) {
+REGARD_OPTIMIZE inline void add_panel(float* c, i64 c_row, Operand a, const float* b, i64 b_row, i64 rows,
+                                      i64 depth) {
   for (i64 i = 0; i < rows; i += product_rows) {
     Floats sum[product_rows][vectors];
     REGARD_UNROLL
@@ -55,7 +55,7 @@ inline void add_product(float* c, i64 c_row, Operand a, const float* b, i64 b_ro
     add_panel<1>(c + column, c_row, a, b + column, b_row, rows, depth);
 }
 
-/// The same, from zero.
+/// c = a b: add_product from zero.
 inline void make_product(float* c, i64 c_row, Operand a, const float* b, i64 b_row, i64 rows, i64 columns,
                          i64 depth) {
   for (i64 i = 0; i < rows; ++i) __builtin_memset(c + i * c_row, 0, static_cast<u64>(columns) * 4);

@@ -2,10 +2,10 @@
 // run time. The one seam where scores are changed.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/generic_convert.h"
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/key_ranges.h"
 #include "kernels/philox.h"
 
 namespace regard::generic {
@@ -36,7 +36,7 @@ struct QueryRows {
   const Arguments& a;
   Sequence sequence;
   i64 head, kv_head, first, count;
-  TileRows<static_cast<int>(tile_rows)> visible;
+  TileKeyRanges<static_cast<int>(tile_rows)> visible;
   philox::Random random;  // draws for the head, if there is dropout
 
   QueryRows(const Arguments& arguments, i64 batch, i64 query_head, i64 first_row)
@@ -108,8 +108,8 @@ inline Ints visible_lanes(const QueryRows& rows, i64 i, i64 key) {
 
 /// Row i of the tile: products of Q and K become scores, -infinity where the key is not visible. `slopes`
 /// gets the derivative of the softcap unless null; `bias_row` is scratch for one row of keys.
-REGARD_HOT inline void modify_row(const QueryRows& rows, i64 i, i64 first_key, float* scores, float* slopes,
-                                  float* bias_row) {
+REGARD_OPTIMIZE inline void modify_row(const QueryRows& rows, i64 i, i64 first_key, float* scores,
+                                       float* slopes, float* bias_row) {
   const Arguments& a = rows.a;
   const i64 row = rows.first + i, keys = smaller(tile_keys, rows.sequence.sk - first_key);
   const float scale = rows.score_scale();

@@ -1,16 +1,16 @@
 // What a CPU kernel needs of a head: its rows, its numbers as lanes.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/exp.h"
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/key_ranges.h"
 #include "kernels/head.h"
 
 namespace regard {
 
 /// Called, not inlined: kernels ask for heads at several places, seldom, and each would have to be compiled.
-REGARD_CALLED inline Head head_of(const Arguments& a, i64 batch, i64 head) {
+REGARD_NOINLINE inline Head head_of(const Arguments& a, i64 batch, i64 head) {
   return Head(a, batch, head);
 }
 
@@ -21,7 +21,7 @@ constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 
 /// row[0, n) * factor as numbers of `dtype`.
 template <DType dtype, i64 n>
-REGARD_CALLED void store_row(u8* to, const float* row, float factor) {
+REGARD_NOINLINE void store_row(u8* to, const float* row, float factor) {
   constexpr i64 whole = n / lanes * lanes;
   for (i64 i = 0; i < whole; i += lanes)
     store_floats<dtype>(to + i * bytes_of<dtype>, load<Floats>(row + i) * factor);

@@ -3,7 +3,7 @@
 // of lanes draw for one head.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/head.h"
 
 namespace regard {
@@ -22,7 +22,7 @@ struct LaneRows {
   alignas(64) float slope[capacity];  // of ALiBi
 
   /// The rows numbered [first, first + count).
-  REGARD_CALLED void find(const Head& first_head, i64 first, i64 count) {
+  REGARD_NOINLINE void find(const Head& first_head, i64 first, i64 count) {
     HeadRow place = row_by_number(first_head, first);
     for (i64 lane = 0; lane < capacity; ++lane) {
       head[lane] = static_cast<i32>(place.head);

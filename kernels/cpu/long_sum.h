@@ -5,7 +5,7 @@
 // added to those before it without loss.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/long_sum_layout.h"
 
@@ -13,7 +13,7 @@ namespace regard {
 
 /// `total` becomes the sum of both, rounded, and `recent` what the rounding took off: it goes on with the
 /// next part. A total of infinity or NaN stays one.
-REGARD_HOT inline void add_exactly(float* total, float* recent, i64 count) {
+REGARD_OPTIMIZE inline void add_exactly(float* total, float* recent, i64 count) {
   for (i64 i = 0; i < count; i += lanes) {
     const Floats before = load<Floats>(total + i), more = load<Floats>(recent + i), sum = before + more;
     const Floats added = sum - before, lost = (before - (sum - added)) + (more - added);
@@ -40,7 +40,7 @@ class LongSums {
   }
 
  private:
-  REGARD_CALLED void keep() {
+  REGARD_NOINLINE void keep() {
     if (!kept_) __builtin_memset(earlier_, 0, count_ * 4);
     add_exactly(earlier_, sums_, count_);
     recent_ = 0;
@@ -53,7 +53,7 @@ class LongSums {
 };
 
 /// row *= factor of the row
-REGARD_CALLED inline void rescale_rows(float* numbers, i64 rows, i64 width, const float* factors) {
+REGARD_NOINLINE inline void rescale_rows(float* numbers, i64 rows, i64 width, const float* factors) {
   for (i64 row = 0; row < rows; ++row)
     for (i64 i = row * width; i < (row + 1) * width; i += lanes)
       store(numbers + i, load<Floats>(numbers + i) * factors[row]);
@@ -68,45 +68,46 @@ REGARD_INLINE void for_parts(i64 begin, i64 end, i64 part, const Step& step) {
   }
 }
 
-/// What a softmax has summed up of some rows, relative to a reference each.
+/// What a softmax has summed up of some rows, relative to row_max of each.
 struct SoftmaxSums {
   float *output, *sum;
-  const float* reference;
+  const float* row_max;
   i64 rows, numbers;  // numbers of O; both whole vectors
 };
 
-/// The same of the parts of the keys before, in memory that earlier_sums says the size of.
+/// What a softmax has summed up of the parts of the keys before, in memory whose size earlier_sums gives.
 class EarlierSums {
  public:
   explicit EarlierSums(float* memory) : memory_(memory) {}
 
   void clear(const SoftmaxSums& recent) const {
     __builtin_memset(memory_, 0, (recent.rows + recent.numbers) * 4);
-    for (i64 i = 0; i < recent.rows; i += lanes) store(reference(recent) + i, broadcast(-infinity));
+    for (i64 i = 0; i < recent.rows; i += lanes) store(row_max(recent) + i, broadcast(-infinity));
   }
 
-  /// Adds a part. `unit` turns references into units of log 2; rescale(O, factor of each row) follows them.
+  /// Adds a part. `scale_log2` turns row_max into a logarithm to base 2; rescale(O, factor of each row)
+  /// follows it.
   template <class Rescale>
-  REGARD_CALLED void add(const SoftmaxSums& recent, float unit, const Rescale& rescale) const {
+  REGARD_NOINLINE void add(const SoftmaxSums& recent, float scale_log2, const Rescale& rescale) const {
     constexpr i64 most_rows = 64;
     alignas(64) float factors[most_rows];
     Ints changed{};
     for (i64 i = 0; i < recent.rows; i += lanes) {
-      const Floats before = load<Floats>(reference(recent) + i), now = load<Floats>(recent.reference + i);
+      const Floats before = load<Floats>(row_max(recent) + i), now = load<Floats>(recent.row_max + i);
       const Ints moves = before != now;
       const Floats zero = select(now == -infinity, Floats{}, now);
-      const Floats factor = select(moves, exp2((before - zero) * unit), broadcast(1.0f));
+      const Floats factor = select(moves, exp2((before - zero) * scale_log2), broadcast(1.0f));
       changed |= moves;
       store(factors + i, factor);
       store(sum(recent) + i, load<Floats>(sum(recent) + i) * factor);
-      store(reference(recent) + i, now);
+      store(row_max(recent) + i, now);
     }
     if (any(changed)) rescale(memory_, factors);
     add_exactly(memory_, recent.output, recent.numbers);
     add_exactly(sum(recent), recent.sum, recent.rows);
   }
 
-  /// All of it, in the place of the last part.
+  /// Puts the whole sum in the place of the last part.
   void take(const SoftmaxSums& recent) const {
     __builtin_memcpy(recent.output, memory_, recent.numbers * 4);
     __builtin_memcpy(recent.sum, sum(recent), recent.rows * 4);
@@ -114,9 +115,9 @@ class EarlierSums {
 
  private:
   float* sum(const SoftmaxSums& recent) const { return memory_ + recent.numbers; }
-  float* reference(const SoftmaxSums& recent) const { return sum(recent) + recent.rows; }
+  float* row_max(const SoftmaxSums& recent) const { return sum(recent) + recent.rows; }
 
-  float* memory_;  // O, sums, references
+  float* memory_;  // O, sums, row_max
 };
 
 }  // namespace regard

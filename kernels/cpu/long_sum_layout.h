@@ -13,7 +13,7 @@ constexpr i64 keys_of_blocks(i64 keys, i64 block_k) {
 constexpr i64 part_of_keys(i64 block_k) {
   return keys_of_blocks(1 << 15, block_k);
 }
-/// Those of dQ, of which all that was summed up before is kept at once: that is much memory.
+/// Keys of a part of dQ, of which all that was summed up before is kept at once: that is much memory.
 constexpr i64 part_of_grad_q(i64 block_k) {
   return keys_of_blocks(1 << 17, block_k);
 }

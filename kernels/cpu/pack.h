@@ -2,7 +2,7 @@
 // the end of a row.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/transpose.h"
 
@@ -55,7 +55,7 @@ REGARD_INLINE Floats load_operands(const u8* row, i64 k) {
 /// `lanes` columns of to[depth(n)][columns], a B operand whose columns are the rows in memory; n numbers of
 /// each row lie along k. Columns from number `count` on become 0.
 template <i64 n, i64 columns>
-REGARD_HOT void pack_transposed_lanes(float* to, const u8* from, i64 stride, i64 count) {
+REGARD_OPTIMIZE void pack_transposed_lanes(float* to, const u8* from, i64 stride, i64 count) {
   constexpr i64 height = depth(n);
   constexpr i64 whole = (pairs ? n / 2 : n) / lanes * lanes;
   for (i64 k = 0; k < whole; k += lanes) {
@@ -82,7 +82,7 @@ REGARD_HOT void pack_transposed_lanes(float* to, const u8* from, i64 stride, i64
                                 : 0.0f;
 }
 
-/// All of it, from `rows` rows.
+/// All columns of pack_transposed_lanes, from `rows` rows.
 template <i64 n, i64 columns>
 void pack_transposed(float* to, const u8* from, i64 stride, i64 rows) {
   for (i64 column = 0; column < columns; column += lanes)
@@ -90,7 +90,7 @@ void pack_transposed(float* to, const u8* from, i64 stride, i64 rows) {
                                       larger<i64>(0, smaller<i64>(lanes, rows - column)));
 }
 
-/// The same panel by panel, `width` columns each.
+/// pack_transposed panel by panel, `width` columns each.
 template <i64 n, i64 columns, i64 width>
 void pack_transposed_panels(float* to, const u8* from, i64 stride, i64 rows) {
   for (i64 column = 0; column < columns; column += width)

@@ -12,10 +12,10 @@ namespace regard {
 
 /// Products by the tile unit (amx_product.h). Decode is left out: its few rows would not fill a tile.
 constexpr bool amx =
-    target::amx && key::group == 0 && (key::dtype == DType::bf16 || key::dtype == DType::fp16);
+    target::amx && key::pack_gqa == 0 && (key::dtype == DType::bf16 || key::dtype == DType::fp16);
 
 /// The unit multiplies bf16 alone. A number of fp16 is the sum of two: its operand lies twice, once of the
-/// high pieces and once, behind it, of the low ones (pieces.h).
+/// high pieces and once, behind it, of the low ones (split_bf16.h).
 constexpr int pieces = amx && key::dtype == DType::fp16 ? 2 : 1;
 
 constexpr bool pairs = amx || (key::dtype == DType::bf16 && target::bf16_dot);
@@ -128,7 +128,7 @@ struct Tile {
     }
   }
 
-  /// The same, row r times factor[r].
+  /// Adds C with each row r multiplied by factor[r].
   REGARD_INLINE void add_from(const float* c, i64 row_stride, const float* factor) {
     REGARD_UNROLL
     for (int r = 0; r < rows; ++r) {

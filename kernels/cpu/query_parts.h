@@ -5,9 +5,9 @@
 // have left in the workspace. With few a block of keys goes through all parts.
 #pragma once
 
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_order.h"
-#include "kernels/cpu/called.h"
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/key_ranges.h"
 #include "kernels/sequence.h"
 
 namespace regard {
@@ -40,14 +40,14 @@ inline i64 parts_of_grid(const Arguments& a) {
 }
 
 /// What a query sees: a function, as it is asked for in several places, once per tile or more seldom.
-REGARD_CALLED inline VisibleKeys keys_seen(const Arguments& a, const Sequence& sequence, i64 query) {
+REGARD_NOINLINE inline KeyRange keys_seen(const Arguments& a, const Sequence& sequence, i64 query) {
   return visible_keys(a, sequence, query);
 }
 
 /// The first part with a query that sees a key from `first_key` on: all behind it have one too, as no query
 /// sees further than those that follow. Block 0 of the keys belongs to every part; keys that nobody sees
 /// belong to those of the last rows.
-REGARD_CALLED inline i64 first_part_that_sees(const Arguments& a, const Sequence& sequence, i64 first_key) {
+REGARD_NOINLINE inline i64 first_part_that_sees(const Arguments& a, const Sequence& sequence, i64 first_key) {
   if (first_key == 0 || a.ranges) return 0;
   const i64 of_rows = head_parts(a), last = parts_of(a, sequence) - of_rows;
   i64 part = 0;

@@ -63,7 +63,7 @@ inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
     for (i64 i = 0; i < lanes; ++i)
       from[i] = head.address<key::dtype>(rows, part.places->head[lane + i], part.places->row[lane + i]) +
                 part.first_key * bytes;
-    load_turned<key::dtype, key::block_k, tile>(bias + lane, part.begin, part.end, keys, from);
+    load_transposed<key::dtype, key::block_k, tile>(bias + lane, part.begin, part.end, keys, from);
   }
   part.bias = bias;
 }
@@ -99,8 +99,9 @@ static_assert(key_step % 2 == 0);
 /// Scores of the keys [begin, end), an even number, and the rows of the lanes [first_lane, last_lane) as the
 /// softmax takes them, and the largest of each row. `scale` is 1 where the softmax applies it. `masked`: some
 /// row does not see some of the keys.
-inline void modify_scores(const Head& head, const ScoreTile& part, const TileRows<tile>& visible, float scale,
-                          bool masked, i64 begin, i64 end, i64 first_lane, i64 last_lane, float* maximum) {
+inline void modify_scores(const Head& head, const ScoreTile& part, const TileKeyRanges<tile>& visible,
+                          float scale, bool masked, i64 begin, i64 end, i64 first_lane, i64 last_lane,
+                          float* maximum) {
   const i64 bottom_right = head.sequence.sk - head.sequence.sq;
   for (i64 lane = first_lane; lane < last_lane; lane += lanes) {
     Floats largest = load<Floats>(maximum + lane);
@@ -112,7 +113,7 @@ inline void modify_scores(const Head& head, const ScoreTile& part, const TileRow
       const Ints distance = row + static_cast<i32>(bottom_right - part.first_key - key);
       s = add_bias(s, elementwise_bias ? load<Floats>(part.bias + key * tile + lane) : Floats{}, slope,
                    distance);
-      // Behind the bias: whatever stands in the bias of an invisible key, the key stays invisible.
+      // The mask comes behind the bias: whatever stands there for an invisible key, the key stays invisible.
       if (masked) s = select(rows.see(part.first_key + key), s, broadcast(-infinity));
       if constexpr (key::bits) {
         const Words word = load<Words>(part.bits[key / 32] + lane) >> static_cast<u32>(key % 32);

@@ -18,16 +18,16 @@ REGARD_INLINE SoftmaxEnd end_softmax(Floats maximum, Floats sum, float natural, 
   // By the sum, which is NaN where a score is: maxima may have passed over that.
   const Ints seen = sum != 0.0f, joined = sink != -infinity;
   const Floats top = select(seen, maximum * natural, broadcast(-infinity));
-  Floats reference = top, weight = broadcast(1.0f), total = sum;
+  Floats row_max = top, weight = broadcast(1.0f), total = sum;
   if (any(joined)) {
-    reference = select(joined, max(top, sink), top);
-    weight = select(joined, exp2((top - reference) * log2_of_e), weight);
+    row_max = select(joined, max(top, sink), top);
+    weight = select(joined, exp2((top - row_max) * log2_of_e), weight);
     weight = select(seen, weight, Floats{});
-    total = select(joined, sum * weight + exp2((sink - reference) * log2_of_e), sum);
+    total = select(joined, sum * weight + exp2((sink - row_max) * log2_of_e), sum);
   }
   const Ints any_key = seen | joined;  // the sink is one, too
   return {select(any_key, weight / total, Floats{}),
-          select(any_key, reference + log(total), broadcast(-infinity))};
+          select(any_key, row_max + log(total), broadcast(-infinity))};
 }
 
 }  // namespace regard

@@ -50,8 +50,8 @@ constexpr i64 keys_of_scores(i64 bytes, i64 rows) {
   return (bytes + rows * 4 - 1) / (rows * 4);
 }
 
-/// Rows of Q and of O, and pieces of V, are turned in the memory of scores. With AMX, weights and 64 scores
-/// more lie there, too.
+/// Rows of Q and of O, and pieces of V, are transposed in the memory of scores. With AMX, weights and 64
+/// scores more lie there, too.
 constexpr TileRules forward_rules(const TileMachine& m) {
   const i64 keys = common_multiple(2 * m.key_step(), 2 * m.lanes), columns = ForwardLayout::padded(m.dv);
   const i64 of_q = m.pieces == 1 ? m.d : (m.d + 31) / 32 * 32;
@@ -64,8 +64,8 @@ constexpr TileRules forward_rules(const TileMachine& m) {
           .block_k = {.unit = m.words ? common_multiple(keys, 32) : keys, .least = least}};
 }
 
-/// With AMX a block of queries is two units of it, and rows of dQ and pieces of K are turned in the memory of
-/// scores.
+/// With AMX a block of queries is two units of it, and rows of dQ and pieces of K are transposed in the
+/// memory of scores.
 constexpr TileRules backward_rules(const TileMachine& m) {
   const i64 queries = m.sum_vectors() * m.lanes, columns = padded_columns(m.d);
   i64 memory = m.amx ? m.lanes * columns * 4 : 0;
@@ -78,7 +78,7 @@ constexpr TileRules backward_rules(const TileMachine& m) {
 
 /// Query rows of a K/V head that decode takes at once share its vectors. Keys lie in whole vectors, pairs of
 /// them in two, and as many as long_chain are added one after the other.
-constexpr SizeRule decode_group(const TileMachine& m) {
+constexpr SizeRule decode_pack(const TileMachine& m) {
   return {.whole = m.lanes};
 }
 constexpr SizeRule decode_keys(const TileMachine& m) {

@@ -1,7 +1,7 @@
 // A square of lanes x lanes 32-bit elements, transposed in registers, and other exchanges of lanes.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/product.h"
 
 namespace regard {
@@ -28,36 +28,36 @@ REGARD_INLINE Floats every_second(Floats a, Floats b, Numbers<lane...>) {
   return __builtin_shufflevector(a, b, (2 * lane + odd)...);
 }
 
-/// Turns the bits of (row, lane), row in front, by `places` to the right: the last bit of the lane becomes
+/// Rotates the bits of (row, lane), row in front, by `places` to the right: the last bit of the lane becomes
 /// the first of the row, the last of the row the first of the lane. All rounds are the same code, an
 /// instruction for each result.
 template <int places>
-REGARD_INLINE void turn_places(Floats (&rows)[lanes]) {
+REGARD_INLINE void rotate_index_bits(Floats (&rows)[lanes]) {
   for (int round = 0; round < places; ++round) {
-    Floats turned[lanes];
+    Floats rotated[lanes];
     REGARD_UNROLL
     for (int i = 0; i < lanes / 2; ++i) {
-      turned[i] = every_second<false>(rows[2 * i], rows[2 * i + 1], NumbersBelow<lanes>::type());
-      turned[i + lanes / 2] = every_second<true>(rows[2 * i], rows[2 * i + 1], NumbersBelow<lanes>::type());
+      rotated[i] = every_second<false>(rows[2 * i], rows[2 * i + 1], NumbersBelow<lanes>::type());
+      rotated[i + lanes / 2] = every_second<true>(rows[2 * i], rows[2 * i + 1], NumbersBelow<lanes>::type());
     }
     REGARD_UNROLL
-    for (int i = 0; i < lanes; ++i) rows[i] = turned[i];
+    for (int i = 0; i < lanes; ++i) rows[i] = rotated[i];
   }
 }
 
-/// With AVX-512 by turning all bits of a lane number into those of the row: a quarter of what there would be
-/// to compile.
+/// Transposes a square. With AVX-512 it rotates all bits of the lane into those of the row: a quarter of what
+/// there would be to compile.
 REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
   static_assert(!target::avx512 || lanes == 1 << 4);
   if constexpr (target::avx512)
-    turn_places<4>(rows);
+    rotate_index_bits<4>(rows);
   else
     transpose_squares<lanes / 2>(rows);
 }
 
 typedef u16 Numbers16 __attribute__((vector_size(target::vector_bytes)));
 
-/// Of every 128 bits the lower or upper half of `a` and `b`, number by number in turn: one instruction.
+/// Weaves the lower or the upper halves of every 128 bits of `a` and `b`, number by number: one instruction.
 template <bool upper, int... n>
 REGARD_INLINE Floats woven(Numbers16 a, Numbers16 b, Numbers<n...>) {
   return bits_as<Floats>(
@@ -68,7 +68,8 @@ REGARD_INLINE Floats woven(Numbers16 a, Numbers16 b, Numbers<n...>) {
 /// `apart` numbers apart, and there are `capacity`. What shares squares with those is written too, 0 behind
 /// the last number.
 template <DType dtype, i64 capacity, i64 apart>
-REGARD_HOT inline void load_turned(float* to, i64 begin, i64 end, i64 count, const u8* const (&rows)[lanes]) {
+REGARD_OPTIMIZE inline void load_transposed(float* to, i64 begin, i64 end, i64 count,
+                                            const u8* const (&rows)[lanes]) {
   for (i64 first = begin / lanes * lanes; first < end; first += lanes) {
     Floats square[lanes];
     if constexpr (dtype == DType::bf16) {

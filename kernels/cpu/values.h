@@ -1,21 +1,21 @@
 // O = O * rescale + P V: the second product of a forward kernel, shared by its kinds.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/forward_layout.h"
+#include "kernels/cpu/key_ranges.h"
 #include "kernels/cpu/product.h"
-#include "kernels/cpu/rows.h"
 
 namespace regard {
 
 /// Row length of V and O in scratch memory.
 constexpr i64 width = ForwardLayout::padded(key::dv);
 
-/// What one call of add_values takes. `weights` is [depth][row], `values` [depth][width], `output`
+/// What one call of add_values takes. `p` is P^T, [depth][row], `values` [depth][width], `output`
 /// [row][width].
 struct ValueProduct {
   float* output;
-  const float *weights, *values;
+  const float *p, *values;
   bool started;          // output holds something
   const float* rescale;  // per row; null: 1
   const Range* spans;    // per tile_rows rows: what they need of the depth
@@ -33,8 +33,8 @@ REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column
   Range span = work.spans[row / tile_rows];
   for (i64 other = row + tile_rows; other < row + tile_height; other += tile_rows)
     span.join(work.spans[other / tile_rows]);
-  product.add_product(work.weights + span.begin * rows + row, 1, rows,
-                      work.values + span.begin * width + column, width, span.end - span.begin);
+  product.add_product(work.p + span.begin * rows + row, 1, rows, work.values + span.begin * width + column,
+                      width, span.end - span.begin);
   if (work.started) {
     if (work.rescale)
       product.add_from(output, width, work.rescale + row);
@@ -45,7 +45,7 @@ REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column
 }
 
 template <i64 rows, int vectors>
-REGARD_HOT void add_values_columns(const ValueProduct& work, i64 column) {
+REGARD_OPTIMIZE void add_values_columns(const ValueProduct& work, i64 column) {
   constexpr int height = value_rows<vectors>;
   i64 row = 0;
   for (; row + height <= rows; row += height) add_values_tile<rows, height, vectors>(work, row, column);

@@ -5,7 +5,7 @@
 #include "kernels/numbers.h"
 
 /// For loops over registers: unrolled at any level of optimisation, else their arrays would be in memory (and
-/// by g++ all but small ones are at -O1, unless REGARD_HOT, called.h).
+/// by g++ all but small ones are at -O1, unless REGARD_OPTIMIZE, attributes.h).
 #ifdef __clang__
 #define REGARD_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -46,8 +46,8 @@ REGARD_INLINE Words widened(Halves halves) {
   }
 }
 
-/// The same from memory. (Of what is read here a sanitizer sees nothing; pages without access do,
-/// tests/kernels/guarded_test.cpp.)
+/// `widened` of 16-bit numbers in memory. (A sanitizer does not see what is read here; pages without access
+/// do, tests/kernels/guarded_test.cpp.)
 REGARD_INLINE Words load_halves(const void* from) {
   if constexpr (target::avx2) {
     typedef u16 Unaligned __attribute__((vector_size(sizeof(Halves)), aligned(1), may_alias));

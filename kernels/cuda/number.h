@@ -29,7 +29,7 @@ REGARD_DEVICE float tanh_near_0(float x) {
   return fmaf(x * y, beyond, x);
 }
 
-/// Of any x, as exact, and without a branch. The other form has no digits near 0.
+/// tanh of any x, as exact, and without a branch. The other form has no digits near 0.
 REGARD_DEVICE float tanh(float x) {
   const float far = fmaf(-2.f, reciprocal(1 + exp2(x * (2 * log2_of_e))), 1.f);
   return x * x < tanh_near_0_end * tanh_near_0_end ? tanh_near_0(x) : far;

@@ -2,9 +2,9 @@
 // which no part knows of, is added here, once. A wave has one row of one (batch, head); the grid is
 // b * hq * ceil(sq / key::warps) blocks.
 //
-// All of it is waiting for memory: it begins while the parts are still computed, a lane has the LSE of a part
-// of its own, and O of some parts is on its way before the first weight is known.
-#include "kernels/cuda/overlap.h"
+// The kernel waits for memory all the time: it begins while the parts are still computed, a lane has the LSE
+// of a part of its own, and O of some parts is on its way before the first scale is known.
+#include "kernels/cuda/pdl.h"
 #include "kernels/head.h"
 #include "kernels/portable/cuda/element.h"
 
@@ -43,11 +43,11 @@ REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
 #pragma unroll 1
   for (i64 part = lane(); part < row.parts; part += wave) maximum = fmaxf(maximum, row.lse_of(part));
   maximum = over_wave(maximum, [](float a, float b) { return fmaxf(a, b); });
-  const float reference = maximum == -infinity ? 0 : maximum;  // a part may be NaN, which that passes over
-  float sum = lane() == 0 ? ::expf(sink - reference) : 0;
+  const float finite_max = maximum == -infinity ? 0 : maximum;  // a part may be NaN, which that passes over
+  float sum = lane() == 0 ? ::expf(sink - finite_max) : 0;
 #pragma unroll 1
-  for (i64 part = lane(); part < row.parts; part += wave) sum += ::expf(row.lse_of(part) - reference);
-  return reference + logf(over_wave(sum, [](float a, float b) { return a + b; }));
+  for (i64 part = lane(); part < row.parts; part += wave) sum += ::expf(row.lse_of(part) - finite_max);
+  return finite_max + logf(over_wave(sum, [](float a, float b) { return a + b; }));
 }
 
 /// Parts whose O is on its way. More take registers, and then not all blocks find room at once.
@@ -75,14 +75,14 @@ struct Columns {
     }
   }
 
-  /// By the whole wave, of which lane i knows the weight of part first + i. One without a visible key has the
-  /// weight 0; its O is 0 too.
+  /// By the whole wave, of which lane i knows the scale of part first + i. One without a visible key has the
+  /// scale 0; its O is 0 too.
   REGARD_DEVICE void add_to(float (&sum)[width], const PartialRow& row, i64 first, float lse) const {
     const float mine = row.lse_of(first + lane() % together);
-    const float weight = mine == -infinity ? 0.0f : ::expf(mine - lse);
+    const float scale = mine == -infinity ? 0.0f : ::expf(mine - lse);
 #pragma unroll
     for (i32 i = 0; i < together; ++i) {
-      const float of_part = from_lane(weight, i);
+      const float of_part = from_lane(scale, i);
 #pragma unroll
       for (i32 c = 0; c < width; ++c) sum[c] = fmaf(of_part, x[i][c], sum[c]);
     }
@@ -138,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave)
   const u32 index = blockIdx.x / row_blocks, heads = static_cast<u32>(arguments.hq);
   const u32 row = blockIdx.x % row_blocks * key::warps + thread() / wave;
   const Head head(arguments, index / heads, index % heads);
-  wait_for_launch_before();
+  wait_on_dependent_grids();
   if (row >= head.sequence.sq) return;
   if (arguments.dv % 4 == 0)
     merge_row<4>(head, row);

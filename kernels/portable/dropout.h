@@ -14,7 +14,7 @@ REGARD_DEVICE philox::Random random_of(const Head& head) {
                         MultiplyWide{});
 }
 
-/// Of each of four bytes, in its highest bit: whether it is at most that of `limits`.
+/// Whether each of four bytes is at most that of `limits`, in the highest bit of the byte.
 REGARD_DEVICE u32 at_most(u32 bytes, u32 limits) {
   const u32 by_lower_bits = (limits | 0x80808080u) - (bytes & 0x7f7f7f7fu);
   return (limits & ~bytes) | ((limits | ~bytes) & by_lower_bits);
@@ -22,8 +22,8 @@ REGARD_DEVICE u32 at_most(u32 bytes, u32 limits) {
 
 /// Weights that are not kept become 0, once they take as few registers as they will. `key` is the first of
 /// the wave.
-template <class Weights>
-REGARD_DEVICE void drop(Weights& weights, const philox::Random& random, i32 keep, i32 first_row, i32 key) {
+template <class P>
+REGARD_DEVICE void drop(P& p, const philox::Random& random, i32 keep, i32 first_row, i32 key) {
   constexpr i32 group = philox::group, tiles = smaller(wave_keys, group) / Fragment::columns;
   static_assert(wave_keys % group == 0 || group % wave_keys == 0);
   static_assert(tiles % 2 == 0, "four bytes serve two tiles of columns");
@@ -44,7 +44,7 @@ REGARD_DEVICE void drop(Weights& weights, const philox::Random& random, i32 keep
         for (i32 i = 0; i + tiles / 2 < 4; ++i) own[i] = own[i + tiles / 2];
       }
 #pragma unroll
-      for (i32 n = 0; n < tiles; n += 2) weights.keep(m, half, first + n, at_most(own[n / 2], limits));
+      for (i32 n = 0; n < tiles; n += 2) p.keep(m, half, first + n, at_most(own[n / 2], limits));
     }
   });
 }

@@ -15,13 +15,13 @@
 namespace regard {
 
 using Multiply = Products<operand != DType::fp32>;
-using Weights = Multiply::Weights;
+using P = Multiply::P;
 
 /// What all threads of a block read now and then. It stands in shared memory, as the inner loop has no
 /// registers for it.
 struct Common {
   Work work;
-  BlockKeys visible;
+  BlockKeyRange visible;
   Destination to;
   Source k, v;
   Bits bits;
@@ -32,26 +32,26 @@ struct Common {
 };
 static_assert(sizeof(Common) <= layout.common);
 
-/// Q, then the ring of K, that of V, weights of waves that share rows, what is common, and what rows see; at
+/// Q, then the ring of K, that of V, P of waves that share rows, what is common, and what rows see; at
 /// the end rows on their way out.
 struct Memory {
-  u32 q, keys, values, weights;
-  float2* scratch;  // in the place of weights: those of a tile are made after it was used
+  u32 q, keys, values, p;
+  float2* scratch;  // in the place of P, which is made after it was used
   StagedRow* staged;
   Common* common;
-  VisibleRows visible;
+  RowKeyRanges visible;
 
   REGARD_DEVICE explicit Memory(u8* dynamic)
       : q(shared_address(dynamic)), staged(reinterpret_cast<StagedRow*>(dynamic + first_free_byte)) {
     keys = q + layout.q;
     values = keys + stages * layout.keys;
     u8* behind = dynamic + layout.q + stages * (layout.keys + layout.values);
-    weights = shared_address(behind);
+    p = shared_address(behind);
     scratch = reinterpret_cast<float2*>(behind);
-    static_assert(across == 1 || across * block_q * sizeof(float2) <= layout.weights);
-    behind += layout.weights;
+    static_assert(across == 1 || across * block_q * sizeof(float2) <= layout.p);
+    behind += layout.p;
     common = reinterpret_cast<Common*>(behind);
-    visible = {&common->visible, reinterpret_cast<RowKeys*>(behind + layout.common)};
+    visible = {&common->visible, reinterpret_cast<RowKeyRange*>(behind + layout.common)};
   }
 };
 
@@ -85,7 +85,7 @@ class Block {
       common_.scale = Scale(head);
       common_.sk = static_cast<i32>(head.sequence.sk);
     }
-    const Part rows{work.first_row, static_cast<i32>(head.sequence.sq), 0, key::d};
+    const TileBounds rows{work.first_row, static_cast<i32>(head.sequence.sq), 0, key::d};
     load_tile<block_q, layout.d, layout.row_of_q>(memory_.q, Source(head.q(0), a_.q.row), rows);
     memory_.visible.find(a_, head.sequence, work.first_row, work.split);
   }
@@ -175,38 +175,37 @@ class Block {
   }
 
   /// The weights of a tile, which join the rows' sums. Where some come out too large the scores are
-  /// multiplied once more, as K is still there, and references rise. Ends when V is there for all and nobody
-  /// reads K any more.
-  REGARD_DEVICE void weigh_tile(Weights& weights, i32 key, i32 slot, RowState& rows, Output& o) const {
+  /// multiplied once more, as K is still there, and row_max is updated. Ends when V is there for all and
+  /// nobody reads K any more.
+  REGARD_DEVICE void make_p_of_tile(P& p, i32 key, i32 slot, RowState& rows, Output& o) const {
     const i32 first_key = key + part_of_wave() * wave_keys;
     constexpr u32 once_more = 1u << 31;
     RowNumbers sum;
-    u32 risen = 0;
+    u32 large = 0;
 #pragma unroll 1
     for (;;) {
       Scores s;
-      multiply_keys(s, key, slot, risen != 0);
+      multiply_keys(s, key, slot, large != 0);
       const Scale scale = common_.scale;  // here: there are no registers to keep it
       if (changes_scores || scale.before != 1.0f) change_scores(s, common_.bias, first_key, scale.before);
       if (key::bits || !common_.visible.sees_all(key))
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
-      if (risen != 0 || !rows.settled) {
+      if (large != 0 || !rows.settled) {
         RowNumbers factor;
-        raise_references({s, risen, memory_.scratch}, rows, scale.unit, factor);
+        update_row_max({s, large, memory_.scratch}, rows, scale.log2, factor);
         rescale(o, factor);
       }
-      const u32 found = weigh(s, rows, scale.unit, sum);
-      weights.pack(s);
-      if constexpr (key::dropout)
-        drop(weights, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
-      weights.share();
-      bool again = risen == 0 && found != 0;
+      const u32 found = make_p(s, rows, scale.log2, sum);
+      p.pack(s);
+      if constexpr (key::dropout) drop(p, common_.random, a_.dropout_keep, common_.work.first_row, first_key);
+      p.share();
+      bool again = large == 0 && found != 0;
       if constexpr (blocks_vote)
         again = meet_for_values(again);
       else
         again = any_in_wave(again);
       if (!again) break;
-      risen = found | once_more;
+      large = found | once_more;
     }
     if constexpr (!blocks_vote) meet_for_values(false);
     each_row([&](i32 m, i32 half) { rows.sum[m][half] += sum[m][half]; });
@@ -234,10 +233,10 @@ class Block {
       wait_for_copies<pending>();
       __syncthreads();  // K is there for all, and nobody reads the last V any more
       load_values(following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, first_column);
-      Weights weights(memory_.weights);
-      weigh_tile(weights, tiles[0], slot, rows, o);
+      P p(memory_.p);
+      make_p_of_tile(p, tiles[0], slot, rows, o);
       load_keys(following(tiles, stages), slot, 0);
-      Multiply::add_values(o, weights, memory_.values + slot * layout.values);
+      Multiply::add_values(o, p, memory_.values + slot * layout.values);
       if constexpr (key::bits)
         advance(tiles);
       else

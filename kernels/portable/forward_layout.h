@@ -14,8 +14,8 @@ struct ForwardLayout {
 
   i64 block_d, block_dv;  // columns of K and V that are there at a time, in whole matrix products
   i64 d, dv;              // columns, in whole blocks
-  i64 row_of_q, row_of_k, row_of_v, row_of_weights;  // from one row to the next
-  i64 q, keys, values, weights, visible, common;     // of one part
+  i64 row_of_q, row_of_k, row_of_v, row_of_p;  // from one row to the next
+  i64 q, keys, values, p, visible, common;     // of one part
   i64 stages;
 
   /// `bytes`: of a number of Q, K and V. A step of 0 is all at once. `across`: waves that share rows, and
@@ -29,11 +29,11 @@ struct ForwardLayout {
         row_of_q(d * operand_bytes(bytes) + vector),
         row_of_k(row(block_d, operand_bytes(bytes))),
         row_of_v(row(block_dv, operand_bytes(bytes))),
-        row_of_weights(row(block_k, operand_bytes(bytes))),
+        row_of_p(row(block_k, operand_bytes(bytes))),
         q(block_q * row_of_q),
         keys(block_k * row_of_k),
         values(block_k * row_of_v),
-        weights(across > 1 ? block_q * row_of_weights : 0),
+        p(across > 1 ? block_q * row_of_p : 0),
         visible(block_q * 16),
         common(224),
         stages(pipeline > 0 ? pipeline : 1) {}
@@ -51,9 +51,7 @@ struct ForwardLayout {
     return whole(asked > 0 && asked < columns ? asked : columns, multiple);
   }
 
-  constexpr REGARD_INLINE i64 total() const {
-    return q + stages * (keys + values) + weights + visible + common;
-  }
+  constexpr REGARD_INLINE i64 total() const { return q + stages * (keys + values) + p + visible + common; }
 };
 
 }  // namespace regard::portable

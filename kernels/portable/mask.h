@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/head.h"
-#include "kernels/portable/visible.h"
+#include "kernels/portable/key_ranges.h"
 
 namespace regard {
 
@@ -19,7 +19,7 @@ struct Bits {
         rows(static_cast<i32>(smaller<i64>(head.sequence.sq - first_row, block_q))),
         keys(static_cast<i32>(head.sequence.sk)) {}
 
-  /// Those of 32 keys; 0 behind the last key. Rows behind the last one repeat it.
+  /// The bits of 32 keys; 0 behind the last key. Rows behind the last one repeat it.
   REGARD_DEVICE u32 word(i32 row, i32 key) const {
     return key < keys ? words[smaller(row, rows - 1) * pitch + key / word_keys] : 0;
   }
@@ -35,8 +35,8 @@ struct Bits {
   }
 };
 
-/// Behind the bias, so that whatever stands there the score stays masked.
-REGARD_DEVICE void mask(Scores& s, const VisibleRows& visible, const Bits& bits, i32 key, i32 sk) {
+/// Masks scores. It comes behind the bias, so that whatever stands there the score stays masked.
+REGARD_DEVICE void mask(Scores& s, const RowKeyRanges& visible, const Bits& bits, i32 key, i32 sk) {
   constexpr i32 tiles = word_keys / Fragment::columns;
   static_assert(key_tiles % tiles == 0);
   const i32 first_row = row_in_tile(), first_column = Fragment::column();

@@ -34,10 +34,10 @@ struct Products<false> {
     }
   }
 
-  struct Weights {
+  struct P {
     Scores of;
 
-    REGARD_DEVICE explicit Weights(u32) {}
+    REGARD_DEVICE explicit P(u32) {}
     REGARD_DEVICE void pack(const Scores& s) {
 #pragma unroll
       for (i32 m = 0; m < row_tiles; ++m)
@@ -52,9 +52,9 @@ struct Products<false> {
     REGARD_DEVICE void share() const {}
   };
 
-  /// o += weights V; `v` is the address of the first key. The weight of a key comes from the lane that has
+  /// o += P V; `v` is the address of the first key. The weight of a key comes from the lane that has
   /// it: a turn of the loop takes the keys of one lane of each fragment.
-  REGARD_DEVICE static void add_values(Output& o, const Weights& weights, u32 v) {
+  REGARD_DEVICE static void add_values(Output& o, const P& p, u32 v) {
     v += static_cast<u32>(Fragment::column() * 4);
 #pragma unroll 1
     for (i32 column = 0; column < Fragment::columns; column += Fragment::width) {
@@ -65,7 +65,7 @@ struct Products<false> {
         for (i32 i = 0; i < Fragment::width; ++i) {
           const u32 key = v + static_cast<u32>((n * Fragment::columns + column + i) * layout.row_of_v);
           RowNumbers weight;
-          each_row([&](i32 m, i32 half) { weight[m][half] = from_lane(weights.of[m][n].x[half][i], from); });
+          each_row([&](i32 m, i32 half) { weight[m][half] = from_lane(p.of[m][n].x[half][i], from); });
 #pragma unroll
           for (i32 c = 0; c < column_tiles; ++c) {
             float right[2];

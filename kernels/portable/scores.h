@@ -24,7 +24,7 @@ REGARD_DEVICE float descale(const Head& head, const float* factors) {
 struct Scale {
   float before;
   float natural;  // from scores as they are then to natural logarithms
-  float unit;     // and to those to base 2
+  float log2;     // and to those to base 2
 
   REGARD_DEVICE explicit Scale(const Head& head) {
     const Arguments& a = head.arguments;
@@ -32,7 +32,7 @@ struct Scale {
     const bool late = !changes_scores && scale > 0;
     natural = key::softcap ? a.softcap : late ? scale : 1.0f;
     before = late ? 1.0f : scale / natural;
-    unit = natural * log2_of_e;
+    log2 = natural * log2_of_e;
   }
 };
 
@@ -94,10 +94,10 @@ REGARD_DEVICE void each_score(Scores& s, Function function) {
   });
 }
 
-/// The same for what is seldom wanted, in less code: key tiles take their turn at the first places. With
+/// each_score for what is seldom wanted, in less code: key tiles rotate through the first places. With
 /// dropout too, which nobody trains with a soft cap, in the least: such kernels take longest to compile.
 template <class Function>
-REGARD_DEVICE void each_score_in_turn(Scores& s, Function function) {
+REGARD_DEVICE void each_score_rotated(Scores& s, Function function) {
   constexpr i32 together = key::dropout ? 1 : key_tiles % 4 == 0 ? key_tiles / 4 : key_tiles;
 #pragma unroll 1
   for (i32 done = 0; done < key_tiles; done += together) {
@@ -127,7 +127,7 @@ REGARD_DEVICE void cap(Scores& s, float scale) {
     largest = fmaxf(largest, fabsf(x));
   });
   if (any_in_wave(largest >= tanh_near_0_end))
-    each_score_in_turn(s, [](float& x) { x = tanh(x); });
+    each_score_rotated(s, [](float& x) { x = tanh(x); });
   else
     each_score(s, [](float& x) { x = tanh_near_0(x); });
 }

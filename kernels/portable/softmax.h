@@ -1,39 +1,39 @@
-// Online softmax on the fragments of a wave: scores become weights in place, sums and the reference of the
-// exponentials stay with the rows.
+// Online softmax on the fragments of a wave: scores become weights in place; row_max and sum stay with the
+// rows.
 #pragma once
 
 #include "kernels/portable/tile.h"
 
 namespace regard {
 
-/// Weights are 2^(score * unit - scaled(reference)). A sum is that of this thread's columns.
+/// Weights are 2^(score * scale_log2 - scaled(row_max)). A sum is that of this thread's columns.
 ///
-/// A reference is the maximum of the first tile with keys that its row sees, and stays: in most tiles no
-/// maximum is looked for. Where sums of weights come to most_weight the tile's maximum takes its place. What
-/// becomes of a row depends on its own scores alone.
+/// row_max is the maximum of the first tile with keys that its row sees, and stays: in most tiles no maximum
+/// is looked for. Where sums of weights come to highest_p the tile's maximum takes its place, and what was
+/// summed up is rescaled. What becomes of a row depends on its own scores alone.
 struct RowState {
-  RowNumbers reference, sum;  // -infinity: no key seen yet
-  bool settled = false;       // every row of those who decide together has a reference, and none is huge
+  RowNumbers row_max, sum;  // -infinity: no key seen yet
+  bool settled = false;     // every row of those who decide together has a row_max, and none is huge
 
   REGARD_DEVICE RowState() {
     each_row([&](i32 m, i32 half) {
-      reference[m][half] = -infinity;
+      row_max[m][half] = -infinity;
       sum[m][half] = 0;
     });
   }
 };
 
 /// fp16 ends at 2^16; products with V of bf16, and sums of them, at 2^128.
-constexpr float most_weight = operand == DType::fp16 ? 0x1p15f : 0x1p10f;
-/// Beyond, one rounding of score * unit is more than 8: there the difference of scores is taken first.
-constexpr float largest_reference = 1 << 28;
+constexpr float highest_p = operand == DType::fp16 ? 0x1p15f : 0x1p10f;
+/// Beyond, one rounding of score * scale_log2 is more than 8: there the difference of scores is taken first.
+constexpr float largest_row_max = 1 << 28;
 
-/// The reference as scores are measured from it: anything will do for a row that has seen no key yet.
-REGARD_DEVICE float finite(float reference) {
-  return reference == -infinity ? 0.0f : reference;
+/// row_max as scores are measured from it: anything will do for a row that has seen no key yet.
+REGARD_DEVICE float finite(float row_max) {
+  return row_max == -infinity ? 0.0f : row_max;
 }
 REGARD_DEVICE bool is_huge(float scaled) {
-  return !(fabsf(scaled) < largest_reference);
+  return !(fabsf(scaled) < largest_row_max);
 }
 
 /// This thread's rows, a bit each.
@@ -41,19 +41,19 @@ REGARD_DEVICE u32 row_bit(i32 m, i32 half) {
   return 1u << (m * Fragment::halves + half);
 }
 
-/// The maximum of each row's scores and whether it has `risen`, of all waves that share rows. Those meet in
-/// `scratch`, with the whole block.
-struct RowMeeting {
+/// The maximum of each row's scores, and a bit for each row whose weights are too `large`, of all waves that
+/// share rows: they exchange them in `scratch`, with the whole block.
+struct RowMaxima {
   RowNumbers most;
-  u32 risen;
+  u32 large;
 
-  REGARD_DEVICE RowMeeting(const Scores& s, u32 risen_of_thread, float2* scratch)
-      : risen(row_or(risen_of_thread)) {
+  REGARD_DEVICE RowMaxima(const Scores& s, u32 large_of_thread, float2* scratch)
+      : large(reduce_or(large_of_thread)) {
     each_row([&](i32 m, i32 half) {
       float x = -infinity;
 #pragma unroll
       for (i32 n = 0; n < key_tiles; ++n) x = fmaxf(x, fmaxf(s[m][n].x[half][0], s[m][n].x[half][1]));
-      most[m][half] = row_max(x);
+      most[m][half] = reduce_max(x);
     });
     if constexpr (across > 1) join(scratch);
   }
@@ -64,7 +64,7 @@ struct RowMeeting {
     each_row([&](i32 m, i32 half) {
       if (Fragment::first_of_row())
         own[row_offset(m, half) + part_of_wave() * block_q] =
-            make_float2(most[m][half], (risen & row_bit(m, half)) != 0 ? 1.0f : 0.0f);
+            make_float2(most[m][half], (large & row_bit(m, half)) != 0 ? 1.0f : 0.0f);
     });
     __syncthreads();
     each_row([&](i32 m, i32 half) {
@@ -72,36 +72,39 @@ struct RowMeeting {
       for (i32 part = 0; part < across; ++part) {
         const float2 row = own[row_offset(m, half) + part * block_q];
         most[m][half] = fmaxf(most[m][half], row.x);
-        if (row.y != 0) risen |= row_bit(m, half);
+        if (row.y != 0) large |= row_bit(m, half);
       }
     });
   }
 };
 
-/// Raises the references of rows that have none, and of those that have risen; sums so far follow, and
-/// `factor` is that of O.
-REGARD_DEVICE void raise_references(const RowMeeting& met, RowState& rows, float unit, RowNumbers& factor) {
+/// Gives a row_max to rows that have none, and a higher one to those whose weights are too large. Rescales
+/// their sums; `factor` is what O has to be rescaled by.
+REGARD_DEVICE void update_row_max(const RowMaxima& maxima, RowState& rows, float scale_log2,
+                                  RowNumbers& factor) {
   bool settled = true;
   each_row([&](i32 m, i32 half) {
-    const float before = rows.reference[m][half];
-    const bool rises = before == -infinity || (met.risen & row_bit(m, half)) != 0;
-    const float reference = rises ? fmaxf(met.most[m][half], before) : before;
-    // Of the new reference as the weights round it. The old one may be multiplied and subtracted in one
-    // instruction, unrounded, and the factor is then off by that rounding: as little as a score is.
-    const float now = finite(reference), scaled = now * unit;
-    factor[m][half] = !rises ? 1.0f : exp2(is_huge(scaled) ? (before - now) * unit : before * unit - scaled);
-    rows.reference[m][half] = reference;
+    const float before = rows.row_max[m][half];
+    const bool rescales = before == -infinity || (maxima.large & row_bit(m, half)) != 0;
+    const float row_max = rescales ? fmaxf(maxima.most[m][half], before) : before;
+    // The factor is that of the new row_max as the weights round it. The old one may be multiplied and
+    // subtracted in one instruction, unrounded, and the factor is then off by that rounding: as little as a
+    // score is.
+    const float now = finite(row_max), scaled = now * scale_log2;
+    factor[m][half] =
+        !rescales ? 1.0f : exp2(is_huge(scaled) ? (before - now) * scale_log2 : before * scale_log2 - scaled);
+    rows.row_max[m][half] = row_max;
     rows.sum[m][half] *= factor[m][half];
-    settled &= reference != -infinity && !is_huge(scaled);
+    settled &= row_max != -infinity && !is_huge(scaled);
   });
   rows.settled = !any_together(!settled);
 }
 
-/// Scores of rows with a huge reference are measured from it: behind, it counts as 0.
-REGARD_DEVICE void subtract_huge_references(Scores& s, const RowState& rows, float unit) {
+/// Takes a huge row_max off the scores of its row; it counts as 0 from then on.
+REGARD_DEVICE void subtract_huge_row_max(Scores& s, const RowState& rows, float scale_log2) {
   each_row([&](i32 m, i32 half) {
-    const float reference = finite(rows.reference[m][half]);
-    const float taken = is_huge(reference * unit) ? reference : 0.0f;
+    const float row_max = finite(rows.row_max[m][half]);
+    const float taken = is_huge(row_max * scale_log2) ? row_max : 0.0f;
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n)
 #pragma unroll
@@ -110,23 +113,24 @@ REGARD_DEVICE void subtract_huge_references(Scores& s, const RowState& rows, flo
 }
 
 /// Scores become weights, and `sum` that of this thread's. Returns the rows whose weights have come to
-/// most_weight.
-REGARD_DEVICE u32 weigh(Scores& s, const RowState& rows, float unit, RowNumbers& sum) {
-  if (!rows.settled) subtract_huge_references(s, rows, unit);
-  u32 risen = 0;
+/// highest_p.
+REGARD_DEVICE u32 make_p(Scores& s, const RowState& rows, float scale_log2, RowNumbers& sum) {
+  if (!rows.settled) subtract_huge_row_max(s, rows, scale_log2);
+  u32 large = 0;
   each_row([&](i32 m, i32 half) {
-    const float scaled = finite(rows.reference[m][half]) * unit, offset = is_huge(scaled) ? 0.0f : -scaled;
+    const float scaled = finite(rows.row_max[m][half]) * scale_log2,
+                offset = is_huge(scaled) ? 0.0f : -scaled;
     float part[Fragment::width] = {};
 #pragma unroll
     for (i32 n = 0; n < key_tiles; ++n)
 #pragma unroll
       for (i32 i = 0; i < Fragment::width; ++i)
-        part[i] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], unit, offset));
+        part[i] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], scale_log2, offset));
     sum[m][half] = part[0] + part[1];
     // No weight is above its part.
-    if (!(fmaxf(part[0], part[1]) < most_weight)) risen |= row_bit(m, half);
+    if (!(fmaxf(part[0], part[1]) < highest_p)) large |= row_bit(m, half);
   });
-  return risen;
+  return large;
 }
 
 REGARD_DEVICE void rescale(Output& o, const RowNumbers& factor) {
@@ -145,11 +149,11 @@ struct SoftmaxEnd {
   float lse;      // natural logarithm; -infinity for a row that sees neither key nor sink
 };
 
-/// `natural`: from the reference to natural units, in which it is finite wherever a score is. The learned
+/// `natural`: from row_max to natural units, in which it is finite wherever a score is. The learned
 /// sink, -infinity without one, joins here: a key with no value.
-REGARD_DEVICE SoftmaxEnd end_softmax(float reference, float sum, float natural, float sink) {
+REGARD_DEVICE SoftmaxEnd end_softmax(float row_max, float sum, float natural, float sink) {
   const bool seen = sum != 0;  // NaN where a score is, which a maximum passes over
-  const float top = seen ? reference * natural : -infinity, highest = fmaxf(top, sink);
+  const float top = seen ? row_max * natural : -infinity, highest = fmaxf(top, sink);
   const float weight = seen ? exp2((top - highest) * log2_of_e) : 0.0f;
   const float total = sum * weight + exp2((sink - finite(highest)) * log2_of_e);
   return {seen ? weight * reciprocal(total) : 0.0f, highest + logf(total)};

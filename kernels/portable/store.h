@@ -26,13 +26,13 @@ struct alignas(16) StagedRow {
   static_assert(columns > 0);
 
   u8 o[columns * width + end_bytes - 16];
-  float reference, factor, sum[2];  // of the softmax, and of O then; of each wave that shares rows a sum
+  float row_max, factor, sum[2];  // of the softmax, and of O then; of each wave that shares rows a sum
 };
 static_assert(sizeof(StagedRow) == StagedRow::columns * StagedRow::width + StagedRow::end_bytes);
 
 static_assert(across == 1 || StagedRow::columns == block_dv);
 
-/// Until all who share rows are here.
+/// Waits until all who share rows are here.
 REGARD_DEVICE void sync_rows() {
   if constexpr (across > 1)
     __syncthreads();
@@ -76,7 +76,7 @@ REGARD_DEVICE void end_rows(const Arguments& a, const Destination& to, StagedRow
   for (i32 i = lane(); i < count; i += wave) {
     StagedRow& row = staged[i];
     const float sum = across > 1 ? row.sum[0] + row.sum[1] : row.sum[0];
-    const SoftmaxEnd end = end_softmax(row.reference, sum, natural, sink);
+    const SoftmaxEnd end = end_softmax(row.row_max, sum, natural, sink);
     row.factor = end.inverse * factor;
     if (writes_lse) lse[first + i * pitch] = end.lse;
   }
@@ -109,7 +109,8 @@ REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count
   }
 }
 
-/// The same to where they belong, in whole vectors if all rows lie so. `first_row` counts within the block.
+/// Copies staged rows to where they belong, in whole vectors if all rows lie so. `first_row` counts within
+/// the block.
 REGARD_DEVICE void send_rows(const Arguments& a, i64 first_byte, const StagedRow* rows, i32 first_row,
                              i32 count, ColumnRange columns) {
   constexpr i32 bytes = bytes_of<key::out>, width = smaller(smaller(power_of_two_in(key::dv), 8), 16 / bytes);
@@ -153,10 +154,10 @@ REGARD_DEVICE void store(const Arguments& a, const Destination& to, StagedRow* s
   staged_rows += wave_row;
   StagedRow* const own = staged_rows + Fragment::row();
   each_row([&](i32 m, i32 half) {
-    const float sum = row_sum(rows.sum[m][half]);
+    const float sum = reduce_sum(rows.sum[m][half]);
     if (!Fragment::first_of_row()) return;
     StagedRow& row = own[row_offset(m, half)];
-    if (part == 0) row.reference = rows.reference[m][half];
+    if (part == 0) row.row_max = rows.row_max[m][half];
     row.sum[part] = sum;
   });
   sync_rows();

@@ -67,7 +67,7 @@ REGARD_DEVICE void each_row(Function function) {
     for (i32 half = 0; half < Fragment::halves; ++half) function(m, half);
 }
 
-/// Of those who decide together: a wave, or the block where waves share rows.
+/// Whether x holds for any of those who decide together: a wave, or the block where waves share rows.
 REGARD_DEVICE bool any_together(bool x) {
   return across > 1 ? __syncthreads_or(x) != 0 : any_in_wave(x);
 }
@@ -110,8 +110,8 @@ REGARD_DEVICE void convert_vector(u32 to, const u8* from, i32 count) {
   store_vector(to, words);
 }
 
-/// Which rows and columns of a source a tile has; those from the ends on are zero.
-struct Part {
+/// The rows and columns of a source that a tile has; what lies from the ends on is zero.
+struct TileBounds {
   i32 first_row, end_row, first_column, end_column;
 };
 
@@ -145,16 +145,16 @@ REGARD_DEVICE i32 count_there(i32 rows, i32 columns) {
 
 /// `rows` rows of `columns` columns to rows of `row_bytes` in shared memory.
 template <i32 rows, i32 columns, i32 row_bytes>
-REGARD_DEVICE void load_tile(u32 to, Source source, const Part& part) {
+REGARD_DEVICE void load_tile(u32 to, Source source, const TileBounds& bounds) {
   constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
   const i32 number = thread();
-  i32 rows_left = part.end_row - part.first_row, columns_left = part.end_column - part.first_column;
+  i32 rows_left = bounds.end_row - bounds.first_row, columns_left = bounds.end_column - bounds.first_column;
   if (!source.aligned) {  // rare, or fp8: small rather than fast
 #pragma unroll 1
     for (i32 i = number; i < rows * vectors; i += threads) {
       const i32 row = i / vectors, column = i % vectors * per_vector;
       convert_vector(to + place<row_bytes>(row, column * operand_bytes),
-                     source.at(part.first_row + row, part.first_column + column),
+                     source.at(bounds.first_row + row, bounds.first_column + column),
                      count_there<per_vector>(rows_left - row, columns_left - column));
     }
     return;
@@ -163,7 +163,7 @@ REGARD_DEVICE void load_tile(u32 to, Source source, const Part& part) {
   static_assert(power_of_two_in(down) == down, "a row's number modulo 8 has its first one's bits beside i's");
   const i32 row = number / across, column = number % across * per_vector;
   const bool all_columns = columns_left >= columns;
-  const u8* from = source.at(part.first_row + row, part.first_column + column);
+  const u8* from = source.at(bounds.first_row + row, bounds.first_column + column);
   to += place<row_bytes>(row, column * operand_bytes);
   rows_left -= row, columns_left -= column;
 #pragma unroll 8

@@ -1,7 +1,7 @@
 // A warpgroup that multiplies: 64 query rows against their tiles of keys.
 //
 // The products of a tile's weights with V run while the next tile's scores become weights, and those weights
-// refer to the maximum of the first tiles (softmax.h), so that nothing waits for a maximum.
+// are relative to the maximum of the first tiles (softmax.h), so that nothing waits for a maximum.
 #pragma once
 
 #include "kernels/sm90/ptx/cluster.h"
@@ -15,23 +15,23 @@
 
 namespace regard {
 
-/// The warpgroups begin their products in turns, so that one's softmax lies beside the others' products.
-constexpr bool alternate = key::warp_groups > 1;
-static_assert(!alternate || consumers == key::warp_groups);
+/// Ping-pong: the warpgroups begin their products one after the other, so that one's softmax lies beside the
+/// others' products.
+constexpr bool pingpong = key::warp_groups > 1;
+static_assert(!pingpong || consumers == key::warp_groups);
 
 /// The tiles that come first may be seen by other warpgroups alone, or by the other block of the cluster. A
-/// warpgroup that takes no turns passes over all of those; where they take turns, over what none of its block
-/// sees, and then over the scores of one: V of it is still multiplied, with zeros, since every tile has its
-/// turn.
-constexpr bool passes_tiles = edges_by_warpgroup && (!alternate || cluster > 1),
-               passes_first_scores = edges_by_warpgroup && alternate;
+/// warpgroup passes over all of those. In ping-pong it passes over what none of its block sees, and then over
+/// the scores of one: V of it is still multiplied, with zeros, since warpgroups take over at every tile.
+constexpr bool passes_tiles = tiles_by_warpgroup && (!pingpong || cluster > 1),
+               passes_first_scores = tiles_by_warpgroup && pingpong;
 
 /// The first tile's softmax has code of its own where that does not make a compile too long: blocks of few
 /// tiles are up to 3 % faster so.
 constexpr bool first_apart = !key::softcap && !wide_heads;
 
-/// Named barriers: one for each warpgroup's turn, then one for each alone.
-constexpr i32 first_turn = 2;
+/// Named barriers: one by which each warpgroup begins in ping-pong, then one for each alone.
+constexpr i32 first_pingpong = 2;
 
 using Sums = float[columns / 2];
 
@@ -41,7 +41,7 @@ class Consumer {
       : a_(a), o_(o), shared_(shared), memory_(memory), warpgroup_(warpgroup), scores_(a, 1) {}
 
   REGARD_DEVICE void run() {
-    if (alternate && warpgroup_ == consumers - 1) named_arrive(first_turn);
+    if (pingpong && warpgroup_ == consumers - 1) named_arrive(first_pingpong);
 #pragma unroll 1
     for (u32 turn = 0;; ++turn) {
       shared_.turn_full[turn % 2].wait(turn / 2 % 2);
@@ -76,13 +76,13 @@ class Consumer {
  private:
   REGARD_DEVICE void multiply(u32 turn, const Turn& given, bool careful, RowState& rows, Sums& o) {
     const Tiles tiles = given.tiles;
-    const SeenTiles seen = given.seen[edges_by_warpgroup ? warpgroup_ : 0];
+    const VisibleTiles visible = given.visible[tiles_by_warpgroup ? warpgroup_ : 0];
     Scores s;
-    Weights weights{};
+    P p{};
     float factor[2];  // of O
     i32 tile = uniform(tiles.start());
     if constexpr (passes_tiles) {
-      const i32 last = uniform(given.seen[alternate ? consumers : warpgroup_].last);
+      const i32 last = uniform(given.visible[pingpong ? consumers : warpgroup_].last);
 #pragma unroll 1
       while (tile >= last && tiles.next(tile) >= 0) {  // what follows needs a tile
         pass_k();
@@ -91,9 +91,9 @@ class Consumer {
       }
     }
     // Below it every row has seen keys; of 8 bits, which leave little room above, all keys of a tile.
-    const i32 settled = careful ? 0 : eight_bits ? seen.whole_last - 1 : seen.begun;
+    const i32 settled = careful ? 0 : eight_bits ? visible.whole_last - 1 : visible.begun;
     wait_for_q(turn);
-    bool hidden = passes_first_scores && uniform(tile >= seen.last);
+    bool hidden = passes_first_scores && uniform(tile >= visible.last);
     if (hidden) {
       done_with_last_o(turn);
       pass_k();
@@ -103,74 +103,73 @@ class Consumer {
       wgmma_wait<0>();
       done_with_k();
     }
-    const auto weigh = [&](bool first) {
-      const bool rescales =
-          !hidden && make_weights(s, rows, factor, given, seen, tile, first ? tile : settled);
+    const auto softmax = [&](bool first) {
+      const bool rescales = !hidden && make_p(s, rows, factor, given, visible, tile, first ? tile : settled);
       wgmma_wait<0>();  // the first time too: else ptxas would not see that O is there
       if (!first) done_with_v();
-      if (!hidden) pack(weights, s);
+      if (!hidden) pack(p, s);
       if (rescales && !first) scale(o, factor);
       hidden = false;
     };
     const auto multiply_next = [&] {
-      if constexpr (alternate) named_sync(first_turn + warpgroup_);
+      if constexpr (pingpong) named_sync(first_pingpong + warpgroup_);
       Scores next;  // of its own where the loop begins with the softmax: else registers are copied there
       begin_scores(first_apart ? s : next, turn);
-      begin_output(o, weights);
-      if constexpr (alternate) named_arrive(first_turn + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
+      begin_output(o, p);
+      if constexpr (pingpong)
+        named_arrive(first_pingpong + (warpgroup_ + 1 == consumers ? 0 : warpgroup_ + 1));
       wgmma_wait<1>();
 #pragma unroll
       for (i32 i = 0; !first_apart && i < block_k / 2; ++i) s[i] = next[i];
       done_with_k();
     };
     if constexpr (first_apart) {
-      weigh(true);
+      softmax(true);
 #pragma unroll 1
       while ((tile = tiles.next(tile)) >= 0) {
         multiply_next();
-        weigh(false);
+        softmax(false);
       }
     } else {
 #pragma unroll 1
       for (bool first = true;; first = false) {
-        weigh(first);
+        softmax(first);
         tile = tiles.next(tile);
         if (tile < 0) break;
         multiply_next();
       }
     }
     done_with_q(turn);
-    begin_output(o, weights);
+    begin_output(o, p);
     finish_output();
   }
 
-  /// A tile's scores become weights, and their sums are added to the rows'. Most tiles keep the references
-  /// that there are and look for no maximum (softmax.h). Returns whether O has to be multiplied with
-  /// `factor`.
-  REGARD_DEVICE bool make_weights(Scores& s, RowState& rows, float (&factor)[2], const Turn& given,
-                                  const SeenTiles& seen, i32 tile, i32 settled) {
-    const bool whole = seen.whole(tile), stale = whole && tile < settled;
-    float reference[2] = {rows.reference[0], rows.reference[1]}, sum[2], largest = 0;
+  /// A tile's scores become weights, and their sums are added to the rows'. Most tiles keep row_max
+  /// as it is and look for no maximum (softmax.h). Returns whether O has to be rescaled by `factor`.
+  REGARD_DEVICE bool make_p(Scores& s, RowState& rows, float (&factor)[2], const Turn& given,
+                            const VisibleTiles& visible, i32 tile, i32 settled) {
+    const bool whole = visible.whole(tile), stale = whole && tile < settled;
+    float row_max[2] = {rows.row_max[0], rows.row_max[1]}, sum[2], largest = 0;
     if (key::softcap && stale && scores_.all_near_0(s)) {
-      largest = exponentials(s, reference, sum, scores_.scale(),
+      largest = exponentials(s, row_max, sum, scores_.scale(),
                              [&](float product) { return scores_.apply_near_0(product); });
     } else {
-      const i32 seen_keys = by_pieces && !stale ? seen_by_warp(tile, given.work) : block_k;
+      const i32 seen_keys = by_slices && !stale ? seen_by_warp(tile, given.work) : block_k;
       scores_.apply(s);
       if (!stale) {
         if (!whole) hide(s, tile, given.work);
-        refer_to_highest(s, rows, reference, factor, scores_.scale(), given.careful);
+        update_row_max(s, rows, row_max, factor, scores_.scale(), given.careful);
         rows.sum[0] *= factor[0], rows.sum[1] *= factor[1];
-        if constexpr (by_pieces)
-          exponentials(s, reference, sum, scores_.scale(), seen_keys);
+        if constexpr (by_slices)
+          exponentials(s, row_max, sum, scores_.scale(), seen_keys);
         else if constexpr (first_apart)
-          exponentials(s, reference, sum, scores_.scale(), AsItIs());
+          exponentials(s, row_max, sum, scores_.scale(), AsItIs());
       }
-      if (stale || !(by_pieces || first_apart))
-        largest = exponentials(s, reference, sum, scores_.scale(), AsItIs());
+      if (stale || !(by_slices || first_apart))
+        largest = exponentials(s, row_max, sum, scores_.scale(), AsItIs());
     }
     rows.sum[0] += sum[0], rows.sum[1] += sum[1];
-    return !stale || (__any_sync(whole_warp, largest >= highest_weight) && follow(s, rows, factor));
+    return !stale || (__any_sync(whole_warp, largest >= highest_p) && rescale_large(s, rows, factor));
   }
 
   /// Gives K or V of the next tile back as it came.
@@ -197,20 +196,20 @@ class Consumer {
     // Rows behind the last one see what it sees, as tiles_of has it.
     const i32 last = work.sequence.sq - 1,
               rows[2] = {min(row_of(work, 0).row, last), min(row_of(work, 1).row, last)};
-    mask(s, tile * block_k, rows, Sight(work, a_));
+    mask(s, tile * block_k, rows, RowMask(work, a_));
   }
 
   /// How many of a tile's keys the warp's last row sees, or more.
   REGARD_DEVICE i32 seen_by_warp(i32 tile, const Work& work) const {
-    if constexpr (!by_pieces) return block_k;
+    if constexpr (!by_slices) return block_k;
     const i32 last = row_of_warp(work).row + Sm90ForwardLayout::warp_rows - 1;
-    return Sight(work, a_).of(min(uniform(last), work.sequence.sq - 1)).last - tile * block_k;
+    return RowMask(work, a_).visible_keys(min(uniform(last), work.sequence.sq - 1)).last - tile * block_k;
   }
 
   /// S = Q K^T of the next tile, begun.
   REGARD_DEVICE void begin_scores(Scores& s, u32 turn) {
     u32 place = memory_.q(q_stage(turn), warpgroup_);
-    // Of wide heads the compiler would keep the operands of all steps in registers over all tiles.
+    // The compiler would keep the operands of all steps of wide heads in registers over all tiles.
     if constexpr (wide_heads) asm volatile("" : "+r"(place));
     const SharedOperand q(place, 0), k(memory_.k(ring_k_.stage), 0);
     shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
@@ -244,12 +243,12 @@ class Consumer {
   }
 
   /// O += P V, begun.
-  REGARD_DEVICE void begin_output(Sums& o, const Weights& weights) {
+  REGARD_DEVICE void begin_output(Sums& o, const P& p) {
     const i32 stage = ring_v_.stage;
     const SharedOperand v(eight_bits ? memory_.transposed(stage) : memory_.v(stage), block_k * box_bytes);
     (eight_bits ? shared_.transposed_full : shared_.v_full)[stage].wait(ring_v_.parity);
     wgmma_fence();
-    multiply_weights(o, weights, [&](i32 i) {
+    multiply_p(o, p, [&](i32 i) {
       return v.low_at(eight_bits ? i / steps_per_box * columns * box_bytes + i % steps_per_box * step_bytes
                                  : i * 16 * box_bytes);
     });
@@ -272,20 +271,19 @@ class Consumer {
   /// O and LSE of the rows that have a bit in `wanted`; uses `o` up.
   REGARD_DEVICE void store(u32 turn, const Turn& given, const RowState& rows, Sums& o, u32 wanted) {
     const Work& work = given.work;
-    const float to_powers = given.careful ? scores_.scale() : 1, below = given.careful ? highest_power : 0;
+    const float to_powers = given.careful ? scores_.scale() : 1, below = given.careful ? log2_p_at_max : 0;
     Row places[2] = {row_of(work, 0), row_of(work, 1)};
     bool mine[2];
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
       Row& place = places[half];
       mine[half] = place.row < work.sequence.sq && (wanted >> (threadIdx.x % 32 / 4 + 8 * half) & 1) != 0;
-      if constexpr (!packed_heads) continue;
+      if constexpr (!pack_gqa) continue;
       mine[half] = mine[half] && place.head < given.end_head;
       place.head = min(place.head, given.end_head - 1);
     }
-    const RowEnd ends[2] = {
-        {rows.reference[0] * to_powers - below, quad_sum(rows.sum[0]), places[0].head, a_},
-        {rows.reference[1] * to_powers - below, quad_sum(rows.sum[1]), places[1].head, a_}};
+    const RowEnd ends[2] = {{rows.row_max[0] * to_powers - below, quad_sum(rows.sum[0]), places[0].head, a_},
+                            {rows.row_max[1] * to_powers - below, quad_sum(rows.sum[1]), places[1].head, a_}};
     const float factor = eight_bits ? descale(a_.descale_v, given) : 1;
     if constexpr (in_parts) {
 #pragma unroll
@@ -306,7 +304,8 @@ class Consumer {
         if (mine[half]) *lse[half] = ends[half].lse;
     }
     if constexpr (stores_boxes) {
-      warpgroup_sync(first_turn + consumers + warpgroup_);  // the other warps' products have read Q as well
+      // The other warps' products have read Q as well.
+      warpgroup_sync(first_pingpong + consumers + warpgroup_);
       BoxedOutput out(memory_.q(q_stage(turn), warpgroup_), o_);
       out.take<columns>(o, {ends[0].scale, ends[1].scale});
       const Row first = row_of_warp(work);
@@ -320,7 +319,7 @@ class Consumer {
     u16* rows_of_o[2];
     addresses(a_.o, work, places, rows_of_o);
     if constexpr (wide_heads) {
-      // One piece of code for both rows: these kernels are the slowest to compile.
+      // One body of code for both rows: these kernels are the slowest to compile.
 #pragma unroll 1
       for (i32 half = 0; half < 2; ++half) {
         const OutputRow<columns> row(o, 0, (half == 0 ? ends[0].scale : ends[1].scale) * factor);
@@ -339,7 +338,7 @@ class Consumer {
   REGARD_DEVICE static void addresses(const Rows& rows, const Work& work, const Row (&places)[2],
                                       T* (&found)[2]) {
     found[0] = address<T>(rows, work, places[0]);
-    found[1] = packed_heads ? address<T>(rows, work, places[1]) : found[0] + 8 * rows.row;
+    found[1] = pack_gqa ? address<T>(rows, work, places[1]) : found[0] + 8 * rows.row;
   }
   template <class T>
   REGARD_DEVICE static T* address(const Rows& rows, const Work& work, const Row& place) {
@@ -367,7 +366,7 @@ class Consumer {
       arrive_in(threadIdx.x % 32, barrier);
     }
   }
-  /// The same in every lane, so that it can stand in a uniform register.
+  /// x of the first lane in every lane, so that it can stand in a uniform register.
   REGARD_DEVICE static i32 uniform(i32 x) { return __shfl_sync(whole_warp, x, 0); }
 
   const Arguments& a_;

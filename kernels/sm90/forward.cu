@@ -4,7 +4,7 @@
 // A persistent block of warpgroups. The first one's first warp takes work from a counter and hands it out;
 // its others load tiles of Q, K and V by TMA, or, of 8 bits, transpose V while the first one loads as well.
 // Each other warpgroup multiplies 64 query rows by wgmma.
-#include "kernels/cuda/overlap.h"
+#include "kernels/cuda/pdl.h"
 #include "kernels/sm90/consumer.h"
 #include "kernels/sm90/loader.h"
 #include "kernels/sm90/scheduler.h"
@@ -12,8 +12,8 @@
 
 namespace regard {
 
-/// All threads that share barriers.
-REGARD_DEVICE void meet() {
+/// Waits for all threads that share barriers: those of the block, or of its cluster.
+REGARD_DEVICE void sync_block() {
   if constexpr (cluster > 1)
     cluster_sync();
   else
@@ -27,18 +27,18 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
                   const __grid_constant__ regard::TensorMap v, const __grid_constant__ regard::TensorMap o,
                   const __grid_constant__ regard::Arguments arguments) {
   using namespace regard;
-  if constexpr (in_parts) let_next_launch_begin();  // that of combine.cu
+  if constexpr (in_parts) launch_dependent_grids();  // combine.cu
   extern __shared__ char dynamic[];
   __shared__ Shared shared;
   if (threadIdx.x < 32) shared.init(arguments);
   if (ragged(arguments) && arguments.b <= Ranking::most) shared.ranking.make(arguments);
-  meet();
+  sync_block();
   const Memory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
   // 64 K registers among the warpgroups; two of them have enough from the start. The compiler must not need
   // more than each one is given.
   if (warpgroup == 0) {
-    if constexpr (consumers > 1) give_registers<consumers == 3 ? 32 : 40>();
+    if constexpr (consumers > 1) reg_dealloc<consumers == 3 ? 32 : 40>();
     const i32 warp = __shfl_sync(whole_warp, threadIdx.x / 32, 0);
     if (warp == 0) {
       Scheduler scheduler(arguments, shared);
@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
       load_turns(KeyLoader(of_v ? v : k, shared, memory, of_v), arguments, shared, !of_v);
     }
   } else {
-    if constexpr (consumers > 1) take_registers<consumers == 3 ? 160 : 232>();
+    if constexpr (consumers > 1) reg_alloc<consumers == 3 ? 160 : 232>();
     if constexpr (stores_boxes) {
       if (threadIdx.x == 128) prefetch(o);
     }

@@ -12,7 +12,8 @@
 
 namespace regard {
 
-/// Of one tile. Head dimensions are padded to whole boxes: the tensor maps read zeros there.
+/// The shared memory and the boxes of one tile. Head dimensions are padded to whole boxes: the tensor maps
+/// read zeros there.
 struct Sm90ForwardLayout {
   static constexpr i64 box_bytes = 128;        // of a row in a box: what the swizzle spans
   static constexpr i64 group_rows = 64;        // query rows of a warpgroup

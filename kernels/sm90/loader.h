@@ -65,7 +65,7 @@ class QueryLoader {
   Ring<q_stages> ring_;
 };
 
-/// K or V of the tiles of each turn. Which of them is known at run time only: one piece of code for two
+/// K or V of the tiles of each turn. Which of them is known at run time only: one body of code for two
 /// warps.
 class KeyLoader {
  public:

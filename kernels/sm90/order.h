@@ -71,7 +71,7 @@ class Order {
 
   /// `index` < count(), not less than the last one; `member` of the blocks of rows that a cluster takes.
   REGARD_DEVICE Work at(u32 index, u32 member) {
-    const auto part = Part<in_parts>::out_of(index, a_);
+    const auto part = KeyPart<in_parts>::out_of(index, a_);
     const u32 heads = heads_with_blocks();
     u32 pairs = heads;
     Sequence sequence{0, 0, 0, static_cast<i32>(a_.sq), static_cast<i32>(a_.sk)};
@@ -84,21 +84,22 @@ class Order {
     const Place place = place_of(index, member, rows(sequence), pairs);
     if (!ragged(a_)) sequence.batch = static_cast<i32>(place.pair / heads);
     const i32 head = static_cast<i32>(place.pair % heads);
-    if constexpr (packed_heads) return {part, sequence, head * group(a_) + place.first_row / rows_of_head, 0};
+    if constexpr (pack_gqa)
+      return {part, sequence, head * heads_per_kv(a_) + place.first_row / rows_of_head, 0};
     return {part, sequence, head, place.first_row};
   }
 
  private:
   /// Query heads of a head of K and V.
-  REGARD_DEVICE static i32 group(const Arguments& a) {
+  REGARD_DEVICE static i32 heads_per_kv(const Arguments& a) {
     return static_cast<i32>(a.hq) / static_cast<i32>(a.hk);
   }
   /// Heads that have blocks of their own, and the rows of each.
-  REGARD_DEVICE u32 heads_with_blocks() const { return static_cast<u32>(packed_heads ? a_.hk : a_.hq); }
+  REGARD_DEVICE u32 heads_with_blocks() const { return static_cast<u32>(pack_gqa ? a_.hk : a_.hq); }
   REGARD_DEVICE static i32 rows(const Arguments& a) {
-    return packed_heads ? group(a) * rows_of_head : static_cast<i32>(a.sq);
+    return pack_gqa ? heads_per_kv(a) * rows_of_head : static_cast<i32>(a.sq);
   }
-  REGARD_DEVICE i32 rows(const Sequence& s) const { return packed_heads && s.sq > 0 ? rows(a_) : s.sq; }
+  REGARD_DEVICE i32 rows(const Sequence& s) const { return pack_gqa && s.sq > 0 ? rows(a_) : s.sq; }
   REGARD_DEVICE static u32 parts(const Arguments& a) { return in_parts ? static_cast<u32>(a.splits) : 1; }
 
   struct Place {

@@ -39,7 +39,7 @@ class Scheduler {
   }
 
  private:
-  /// Until the turn two before `next` has ended.
+  /// Waits until the turn two before `next` has ended.
   REGARD_DEVICE void wait_for_place(u32 next) {
     shared_.turn_done[next % 2].wait(next / 2 % 2 ^ 1);
     if constexpr (cluster > 1) shared_.peer_done[next % 2].wait(next / 2 % 2 ^ 1);
@@ -94,24 +94,24 @@ class Scheduler {
 
   REGARD_DEVICE void publish(const Work& work, bool careful) {
     Turn& turn = shared_.turn[turn_ % 2];
-    const Sight sight(work, a_);
+    const RowMask row_mask(work, a_);
     const i32 lane = threadIdx.x, rows = work.sequence.sq;
-    if constexpr (edges_by_warpgroup) {
+    if constexpr (tiles_by_warpgroup) {
       const i32 first_row = work.first_row + lane % consumers * group_rows;
-      if (lane < seen_by)
-        turn.seen[lane] =
-            seen_tiles_of({first_row, lane < consumers ? group_rows : block_q, rows, sight}, sight);
+      if (lane < visible_tile_ranges)
+        turn.visible[lane] =
+            visible_tiles_of({first_row, lane < consumers ? group_rows : block_q, rows, row_mask}, row_mask);
     }
     __syncwarp();
     if (first_lane) {
       turn.work = work;
       turn.kv_head = work.head / (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
-      if constexpr (packed_heads)
+      if constexpr (pack_gqa)
         turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
-      const Edges edges(work.first_row / cluster_rows * cluster_rows,
-                        cluster > 1 ? cluster_rows : rows_of_head, rows, sight);
-      turn.tiles = tiles_of(edges, sight);
-      if constexpr (!edges_by_warpgroup) turn.seen[0] = seen_tiles_of(edges, sight);
+      const BlockKeyRanges key_ranges(work.first_row / cluster_rows * cluster_rows,
+                                      cluster > 1 ? cluster_rows : rows_of_head, rows, row_mask);
+      turn.tiles = tiles_of(key_ranges, row_mask);
+      if constexpr (!tiles_by_warpgroup) turn.visible[0] = visible_tiles_of(key_ranges, row_mask);
       turn.careful = careful;
       if constexpr (cluster > 1) shared_.peer_done[turn_ % 2].expect(sizeof shared_.peer_overflowed[0]);
       shared_.turn_full[turn_ % 2].arrive();

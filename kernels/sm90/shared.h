@@ -12,10 +12,10 @@ constexpr Sm90ForwardLayout layout(key::d, key::dv, block_q, block_k, key::stage
 constexpr i32 stages = key::stages, q_stages = layout.q_stages;
 constexpr i32 group_rows = Sm90ForwardLayout::group_rows, box_bytes = Sm90ForwardLayout::box_bytes;
 constexpr i32 consumers = key::warps / 4 - 1, consumer_warps = 4 * consumers;
-// Of the first warpgroup, beside the one that hands out work: those that load, or of 8 bits transpose V.
+// Warps of the first warpgroup that load, or of 8 bits transpose V; beside them one hands out work.
 constexpr i32 helper_warps = 3;
 constexpr i32 columns = Sm90ForwardLayout::output_columns(key::dv);
-constexpr bool stores_boxes = layout.stores_boxes(key::split, key::group);
+constexpr bool stores_boxes = layout.stores_boxes(key::split, key::pack_gqa);
 // What one product takes of the head dimension or of keys, and a box has of that.
 constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
 static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
@@ -24,23 +24,23 @@ static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
 /// Where tiles are narrower than the rows that go through them together, a block's or a cluster's, its
 /// warpgroups see them differently. With wide heads of 8 bits the loop over tiles then costs more than that
 /// saves.
-constexpr bool edges_by_warpgroup =
-    windowed && !packed_heads && block_k < cluster_rows && (!eight_bits || key::d <= 64);
+constexpr bool tiles_by_warpgroup =
+    windowed && !pack_gqa && block_k < cluster_rows && (!eight_bits || key::d <= 64);
 
 /// By whose rows tiles are seen differently: by each warpgroup's, in clusters also by all; or by all alone.
-constexpr i32 seen_by = edges_by_warpgroup ? consumers + (cluster > 1 ? 1 : 0) : 1;
+constexpr i32 visible_tile_ranges = tiles_by_warpgroup ? consumers + (cluster > 1 ? 1 : 0) : 1;
 
 /// A block of work, handed out.
 struct Turn {
   Work work;              // head -1: there is no more
   i32 kv_head, end_head;  // end_head: behind the last query head of kv_head
   Tiles tiles;
-  SeenTiles seen[seen_by];
+  VisibleTiles visible[visible_tile_ranges];
   bool careful;  // rows that overflowed, again
 };
 
-/// Of a number that `divisor` divides, if the quotient has 32 bits: the odd part's inverse modulo 2^32, each
-/// step of which doubles the bits that are right. A division of 64 bits is a call, dear to compile.
+/// The quotient of a number that `divisor` divides, if it has 32 bits: the odd part's inverse modulo 2^32,
+/// each step of which doubles the bits that are right. A division of 64 bits is a call, dear to compile.
 REGARD_DEVICE u32 whole_quotient(u64 number, u64 divisor) {
   const i32 twos = __ffsll(static_cast<i64>(divisor)) - 1;
   const u32 odd = static_cast<u32>(divisor >> twos);
@@ -66,7 +66,7 @@ struct Shared {
 
   Barrier turn_loaded[2];  // the last K of a turn is on the way
 
-  // Of the other block of the cluster: its overflowed rows, sent when its warps are done with a turn.
+  // The overflowed rows of the other block of the cluster, sent when its warps are done with a turn.
   Barrier peer_done[2];
   u32 peer_overflowed[2][cluster > 1 ? consumer_warps : 1];
   // What the first block of the cluster took from the counter, sent to the other one.

@@ -23,7 +23,7 @@ class SoftCap {
       near_end_ = tanh_near_0_end * tanh_near_0_end * reciprocal(squared);
   }
 
-  /// Of a product whose square `is_near`.
+  /// The capped score of a product whose square `is_near`.
   REGARD_DEVICE float near(float x) const {
     const float y = x * x;
     // A plain product the compiler would join with what is taken off it, where that follows at once; in the
@@ -32,7 +32,7 @@ class SoftCap {
   }
   REGARD_DEVICE bool is_near(float square) const { return square < near_end_; }
 
-  /// Of any product.
+  /// The capped score of any product.
   REGARD_DEVICE float operator()(float x) const {
     const float far = fmaf(-2 * most_, reciprocal(1 + exp2(x * to_e_squared_)), most_);
     return is_near(x * x) ? near(x) : far;

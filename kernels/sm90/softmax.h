@@ -1,5 +1,5 @@
-// Online softmax on the fragments of a warpgroup: scores become weights in place, sums and the reference of
-// the exponentials stay with the rows.
+// Online softmax on the fragments of a warpgroup: scores become weights in place; row_max and sum stay with
+// the rows.
 #pragma once
 
 #include "kernels/sm90/ptx/number.h"
@@ -10,22 +10,22 @@ namespace regard {
 
 constexpr i32 fragments = block_k * element_bytes / 32;
 using Scores = float[block_k / 2];
-using Weights = u32[fragments][4];  // pairs, of 8 bits fours, as the next product takes them
+using P = u32[fragments][4];  // pairs, of 8 bits fours, as the next product takes them
 
-/// Weights refer to the maximum of a row's first tiles. That reference stays until a weight rises to where
-/// its type ends (e4m3 at 448, fp16 at 65504; bf16 has no end, but sums of products with large V do) and then
-/// becomes 2^highest_power: of 8 bits there is room above it, so that few tiles move the reference, and there
-/// are digits below, of which e4m3 has less from 2^-6 on.
-constexpr float highest_power = eight_bits ? 6 : 0;
-constexpr float highest_weight = eight_bits ? 432 : key::dtype == DType::fp16 ? 0x1p15f : 0x1p10f;
+/// row_max is the maximum of a row's first tiles. It stays until a weight rises to where its type ends (e4m3
+/// at 448, fp16 at 65504; bf16 has no end, but sums of products with large V do); it then moves so that this
+/// weight is 2^log2_p_at_max: of 8 bits there is room above it, so that few tiles move row_max, and there are
+/// digits below, of which e4m3 has less from 2^-6 on.
+constexpr float log2_p_at_max = eight_bits ? 6 : 0;
+constexpr float highest_p = eight_bits ? 432 : key::dtype == DType::fp16 ? 0x1p15f : 0x1p10f;
 
 /// Sums up to here are safe to go on with: no product with V, and no sum of such, overflows.
 constexpr i32 most_power = 64;
 
-/// Two rows of a thread, 8 apart. Weights are 2^(scale_log2 * score - reference).
+/// Two rows of a thread, 8 apart. Weights are 2^(scale_log2 * score - row_max).
 struct RowState {
-  float reference[2] = {-infinity, -infinity};  // -infinity: no key seen yet
-  float sum[2] = {0, 0};                        // this thread's columns
+  float row_max[2] = {-infinity, -infinity};  // -infinity: no key seen yet
+  float sum[2] = {0, 0};                      // this thread's columns
 };
 
 /// A thread's scores in a row are two of every 8 keys. A bit for each of the 32 from `first_score` on whose
@@ -38,13 +38,13 @@ REGARD_DEVICE u32 scores_before(i32 end, i32 first_score) {
 /// Scores that their row does not see become -infinity. Bits move to predicates eight at a time, which is
 /// half the work of comparing keys; the tiles with the most registers in use have no predicates for that, and
 /// take it with a soft cap alone, as there it is less to compile.
-REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Sight& sight) {
+REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const RowMask& row_mask) {
   constexpr bool by_bits = eight_bits || key::dv <= 192 || key::softcap;
   const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-    const Visible keys = sight.of(rows[half]);
-    const i32 first = keys.first - column, last = keys.last - column, sinks = sight.sinks - column;
+    const KeyRange keys = row_mask.visible_keys(rows[half]);
+    const i32 first = keys.first - column, last = keys.last - column, sinks = row_mask.sinks - column;
     u32 seen = 0;
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {
@@ -84,7 +84,7 @@ class ScoreScale {
   /// To powers of two, of what `apply` gives.
   REGARD_DEVICE float scale() const { return key::softcap ? 1 : scale_; }
 
-  /// Before the mask.
+  /// Applies what comes before the mask.
   REGARD_DEVICE void apply(Scores& s) const {
     if constexpr (key::softcap) {
       // Few tiles come here. The kernels with wide heads are the slowest to compile: there all scores take
@@ -126,17 +126,17 @@ class ScoreScale {
 };
 
 /// A thread's sum of a row in parts. None of its weights is above the largest part; of 8 bits there are more,
-/// so that they stay below highest_weight where many weights are about 2^highest_power.
+/// so that they stay below highest_p where many weights are about 2^log2_p_at_max.
 constexpr i32 parts_of_sum = eight_bits ? 4 : 2;
 
 struct AsItIs {
   REGARD_DEVICE float operator()(float score) const { return score; }
 };
 
-/// Weights, and their sum per row: 2^(score * scale - reference). One rounding of a reference serves the
-/// whole row: what it is off by is in the sum too. Returns the largest part of the sums.
+/// Weights, and their sum per row: 2^(score * scale - row_max). One rounding of row_max serves the whole
+/// row: what it is off by is in the sum too. Returns the largest part of the sums.
 template <class Score>
-REGARD_DEVICE float exponentials(Scores& s, const float (&reference)[2], float (&sum)[2], float scale,
+REGARD_DEVICE float exponentials(Scores& s, const float (&row_max)[2], float (&sum)[2], float scale,
                                  const Score& score) {
   float largest = 0;
 #pragma unroll
@@ -145,7 +145,7 @@ REGARD_DEVICE float exponentials(Scores& s, const float (&reference)[2], float (
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {
       float& x = s[i / 2 * 4 + 2 * half + i % 2];
-      x = exp2(fmaf(score(x), scale, -reference[half]));
+      x = exp2(fmaf(score(x), scale, -row_max[half]));
       part[i % parts_of_sum] += x;
     }
     sum[half] = 0;
@@ -157,29 +157,30 @@ REGARD_DEVICE float exponentials(Scores& s, const float (&reference)[2], float (
 
 /// Exponentials are half of the work of a tile of d = 64; with wider heads, and of 8 bits, branches between
 /// them cost more than they save.
-constexpr i32 piece = 32;  // keys
-constexpr bool by_pieces =
-    windowed && !packed_heads && !eight_bits && key::d <= 64 && block_q == 128 && block_k % piece == 0;
+constexpr i32 slice = 32;  // keys
+constexpr bool by_slices =
+    windowed && !pack_gqa && !eight_bits && key::d <= 64 && block_q == 128 && block_k % slice == 0;
 
-/// The same where no row of the warp sees keys from `seen` on: their weights are 0. Sums are the same bits.
-REGARD_DEVICE void exponentials(Scores& s, const float (&reference)[2], float (&sum)[2], float scale,
+/// Weights and sums where no row of the warp sees keys from `seen` on: their weights are 0. Sums have the
+/// bits that they would have otherwise.
+REGARD_DEVICE void exponentials(Scores& s, const float (&row_max)[2], float (&sum)[2], float scale,
                                 i32 seen) {
   float part[2][2] = {};
 #pragma unroll
-  for (i32 first = 0; first < block_k; first += piece) {
+  for (i32 first = 0; first < block_k; first += slice) {
     if (first < seen) {
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
 #pragma unroll
-        for (i32 i = first / 4; i < (first + piece) / 4; ++i) {
+        for (i32 i = first / 4; i < (first + slice) / 4; ++i) {
           float& x = s[i / 2 * 4 + 2 * half + i % 2];
-          x = exp2(fmaf(x, scale, -reference[half]));
+          x = exp2(fmaf(x, scale, -row_max[half]));
           part[half][i % 2] += x;
         }
       }
     } else {
 #pragma unroll
-      for (i32 i = first / 2; i < (first + piece) / 2; ++i) s[i] = 0;
+      for (i32 i = first / 2; i < (first + slice) / 2; ++i) s[i] = 0;
     }
   }
   sum[0] = part[0][0] + part[0][1];
@@ -193,42 +194,42 @@ REGARD_DEVICE void find_highest(const Scores& s, float (&most)[2]) {
   for (i32 i = 0; i < block_k / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
 }
 
-/// Raises the references to the maxima of the scores; gives the factor of what was summed before, and what
-/// is taken off scores that were scaled. With `careful`, for scores so large that the rounding of
-/// scale * maximum would matter, the maximum is taken off first and the reference is the raw score.
-REGARD_DEVICE void refer_to_highest(Scores& s, RowState& rows, float (&reference)[2], float (&factor)[2],
-                                    float scale, bool careful) {
+/// Raises row_max to the maxima of the scores. Gives `factor`, by which what was summed before is rescaled,
+/// and the `row_max` to take off scores that were scaled. With `careful`, for scores so large that the
+/// rounding of scale * maximum would matter, the maximum is taken off first and row_max is the raw score.
+REGARD_DEVICE void update_row_max(Scores& s, RowState& rows, float (&row_max)[2], float (&factor)[2],
+                                  float scale, bool careful) {
   float most[2];
   find_highest(s, most);
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
     most[half] = quad_max(most[half]);
-    const float before = rows.reference[half],
-                now = fmaxf(before, careful ? most[half] : most[half] * scale - highest_power);
-    reference[half] = now == -infinity ? 0.f : now;
-    factor[half] = exp2(careful ? (before - reference[half]) * scale : before - reference[half]);
-    rows.reference[half] = now;
+    const float before = rows.row_max[half],
+                now = fmaxf(before, careful ? most[half] : most[half] * scale - log2_p_at_max);
+    row_max[half] = now == -infinity ? 0.f : now;
+    factor[half] = exp2(careful ? (before - row_max[half]) * scale : before - row_max[half]);
+    rows.row_max[half] = now;
   }
   if (careful) {
 #pragma unroll
-    for (i32 i = 0; i < block_k / 2; ++i) s[i] -= reference[i / 2 % 2];
-    reference[0] = reference[1] = -highest_power;
+    for (i32 i = 0; i < block_k / 2; ++i) s[i] -= row_max[i / 2 % 2];
+    row_max[0] = row_max[1] = -log2_p_at_max;
   }
 }
 
-/// Moves the reference of rows that have come to highest_weight to their maximum, and returns whether there
-/// are any in the warp; then `factor` is that of what was summed before.
-REGARD_DEVICE bool follow(Scores& s, RowState& rows, float (&factor)[2]) {
+/// Raises row_max of the rows that have come to highest_p to their maximum, and returns whether there
+/// are any in the warp; then `factor` is what O has to be rescaled by.
+REGARD_DEVICE bool rescale_large(Scores& s, RowState& rows, float (&factor)[2]) {
   float most[2];
   find_highest(s, most);
-  if (!__any_sync(whole_warp, fmaxf(most[0], most[1]) >= highest_weight)) return false;
+  if (!__any_sync(whole_warp, fmaxf(most[0], most[1]) >= highest_p)) return false;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-    const float highest = quad_max(most[half]), before = rows.reference[half];
+    const float highest = quad_max(most[half]), before = rows.row_max[half];
     factor[half] = 1;
-    if (highest < highest_weight) continue;
-    rows.reference[half] = before + (log2(highest) - highest_power);
-    factor[half] = exp2(before - rows.reference[half]);
+    if (highest < highest_p) continue;
+    rows.row_max[half] = before + (log2(highest) - log2_p_at_max);
+    factor[half] = exp2(before - rows.row_max[half]);
     // What has overflowed stays so, and the row is done again.
     rows.sum[half] = highest < to_the_power(most_power) ? rows.sum[half] * factor[half] : infinity;
 #pragma unroll
@@ -237,16 +238,16 @@ REGARD_DEVICE bool follow(Scores& s, RowState& rows, float (&factor)[2]) {
   return true;
 }
 
-/// Of 8 bits a product wants four neighbours in a thread, which has two of each of two groups of 8: its key
+/// A product of 8 bits wants four neighbours in a thread, which has two of each of two groups of 8: its key
 /// p = 4 t + 2 g + j is here 8 g + 2 t + j. V is transposed into the same order (transposer.h).
-REGARD_DEVICE void pack(Weights& weights, const Scores& s) {
+REGARD_DEVICE void pack(P& p, const Scores& s) {
 #pragma unroll
   for (i32 i = 0; i < 4 * fragments; ++i) {
     if constexpr (eight_bits) {
       const i32 first = i / 4 * 16 + i % 4 / 2 * 8 + i % 2 * 2;
-      weights[i / 4][i % 4] = four_e4m3(s[first], s[first + 1], s[first + 4], s[first + 5]);
+      p[i / 4][i % 4] = four_e4m3(s[first], s[first + 1], s[first + 4], s[first + 5]);
     } else {
-      weights[i / 4][i % 4] = pair<key::dtype>(s[2 * i], s[2 * i + 1]);
+      p[i / 4][i % 4] = pair<key::dtype>(s[2 * i], s[2 * i + 1]);
     }
   }
 }
@@ -261,15 +262,15 @@ REGARD_DEVICE u32 quads(u32 lanes) {
 }
 
 /// Rows of the warp, a bit each, that have to be done again with `careful`: their sums are too large, or one
-/// rounding of their reference is more than 16.
+/// rounding of their row_max is more than 16.
 REGARD_DEVICE u32 overflowed(const RowState& rows) {
-  constexpr float most_reference = 1 << 28;
+  constexpr float largest_row_max = 1 << 28;
   bool mine[2];
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-    const float reference = rows.reference[half];
+    const float row_max = rows.row_max[half];
     mine[half] = !(rows.sum[half] < to_the_power(most_power)) ||
-                 (reference != -infinity && !(fabsf(reference) < most_reference));
+                 (row_max != -infinity && !(fabsf(row_max) < largest_row_max));
   }
   if (!__any_sync(whole_warp, mine[0] || mine[1])) return 0;
   return quads(__ballot_sync(whole_warp, mine[0])) | quads(__ballot_sync(whole_warp, mine[1])) << 8;
@@ -280,17 +281,17 @@ REGARD_DEVICE u32 overflowed(const RowState& rows) {
 struct RowEnd {
   float lse, scale;
 
-  REGARD_DEVICE RowEnd(float reference, float sum, i32 head, const Arguments& a) {
+  REGARD_DEVICE RowEnd(float row_max, float sum, i32 head, const Arguments& a) {
     float kept = 1;
     if (!in_parts && a.sink != nullptr) {
-      const float sink = a.sink[head] * log2_of_e, most = fmaxf(reference, sink);
+      const float sink = a.sink[head] * log2_of_e, most = fmaxf(row_max, sink);
       const float safe = most == -infinity ? 0.f : most;
-      kept = exp2(reference - safe);
+      kept = exp2(row_max - safe);
       sum = sum * kept + exp2(sink - safe);
-      reference = most;
+      row_max = most;
     }
     scale = sum == 0 ? 0.f : kept * reciprocal(sum);
-    lse = sum == 0 ? -infinity : ln_2 * (reference + log2(sum));
+    lse = sum == 0 ? -infinity : ln_2 * (row_max + log2(sum));
   }
 };
 

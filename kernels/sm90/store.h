@@ -22,7 +22,7 @@ REGARD_DEVICE void store_part(float* row, const float (&o)[columns / 2], i32 hal
     const i32 column = (4 * i + static_cast<i32>(threadIdx.x % 4)) * together,
               at = 2 * together * i + 2 * half;
     if (column >= key::dv) continue;
-    // Of 8 bits even columns come before odd ones in each 16 (transposer.h).
+    // In 8 bits even columns come before odd ones in each 16 (transposer.h).
     if constexpr (eight_bits)
       *reinterpret_cast<float4*>(row + column) = {o[at] * scale, o[at + 4] * scale, o[at + 1] * scale,
                                                   o[at + 5] * scale};

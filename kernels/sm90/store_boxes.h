@@ -1,8 +1,8 @@
 // O of a warp through shared memory: boxes of its 16 rows, where its Q was, and from there by TMA.
 #pragma once
 
+#include "kernels/sm90/ptx/stmatrix.h"
 #include "kernels/sm90/ptx/tma.h"
-#include "kernels/sm90/ptx/transpose.h"
 #include "kernels/sm90/shared.h"
 #include "kernels/sm90/work.h"
 
@@ -29,8 +29,7 @@ class BoxedOutput {
 #pragma unroll
       for (i32 j = 0; j < 4; ++j)
         pairs[j] = pair<key::out>(o[8 * i + 2 * j] * scale[j % 2], o[8 * i + 2 * j + 1] * scale[j % 2]);
-      store_squares((first ^ i % 4 * 32) + i / 4 * group_rows * box_bytes, pairs[0], pairs[1], pairs[2],
-                    pairs[3]);
+      stmatrix((first ^ i % 4 * 32) + i / 4 * group_rows * box_bytes, pairs[0], pairs[1], pairs[2], pairs[3]);
     }
     make_visible_to_products();
     __syncwarp();
@@ -53,8 +52,8 @@ class BoxedOutput {
     end_stored_boxes();
   }
 
-  /// Those that have a bit in `wanted`, which were stored before: rare, so small rather than fast. `address`:
-  /// of the first row.
+  /// Stores again the rows that have a bit in `wanted`: rare, so small rather than fast. `address`: of the
+  /// first row.
   REGARD_DEVICE void store_some(u32 wanted, u16* address, i64 row_stride) const {
     if (threadIdx.x % 32 == 0) wait_until_boxes_are_stored();
     __syncwarp();

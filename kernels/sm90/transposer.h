@@ -1,7 +1,7 @@
 // The warps that transpose tiles of V of 8 bits: products take those with keys along the rows only.
 #pragma once
 
-#include "kernels/sm90/ptx/transpose.h"
+#include "kernels/sm90/ptx/stmatrix.h"
 #include "kernels/sm90/shared.h"
 
 namespace regard {
@@ -55,14 +55,14 @@ class Transposer {
         u32 x[together][4];
 #pragma unroll
         for (i32 j = 0; j < together && i + j < steps; ++j)
-          load_turned(x[j], source + (i + j) * (32 * box_bytes));
+          ldmatrix_trans(x[j], source + (i + j) * (32 * box_bytes));
 #pragma unroll
         for (i32 j = 0; j < together && i + j < steps; ++j) {
           constexpr u32 even = 0x6420, odd = 0x7531;  // bytes of two registers
           const i32 step = i + j, box = step / steps_per_box, inside = step % steps_per_box * step_bytes;
-          store_squares((target ^ inside) + box * (columns * box_bytes), __byte_perm(x[j][0], x[j][1], even),
-                        __byte_perm(x[j][0], x[j][1], odd), __byte_perm(x[j][2], x[j][3], even),
-                        __byte_perm(x[j][2], x[j][3], odd));
+          stmatrix((target ^ inside) + box * (columns * box_bytes), __byte_perm(x[j][0], x[j][1], even),
+                   __byte_perm(x[j][0], x[j][1], odd), __byte_perm(x[j][2], x[j][3], even),
+                   __byte_perm(x[j][2], x[j][3], odd));
         }
       }
     }

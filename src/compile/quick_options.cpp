@@ -3,9 +3,9 @@
 namespace regard {
 namespace {
 
-// A third of the time, kernels of the same speed (docs/compile.md); functions marked REGARD_HOT get -O2 and
-// bit-ccp again. With -O1 alone there would be no multiply-adds. Each is known to all versions since 10, the
-// first with C++20.
+// A third of the time, kernels of the same speed (docs/compile.md); functions marked REGARD_OPTIMIZE get -O2
+// and bit-ccp again. With -O1 alone there would be no multiply-adds. Each is known to all versions since 10,
+// the first with C++20.
 constexpr std::string_view for_gcc[] = {"-O1",
                                         "-fexpensive-optimizations",
                                         "-fno-aggressive-loop-optimizations",

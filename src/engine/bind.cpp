@@ -60,7 +60,7 @@ Rows grad_bias_rows(const Problem& p, const Tensor& tensor) {
 }
 
 template <class T>
-T* part(const Plan& plan, void* workspace, Part which) {
+T* buffer(const Plan& plan, void* workspace, WorkspaceBuffer which) {
   const auto index = static_cast<std::size_t>(which);
   if (plan.workspace.bytes[index] == 0) return nullptr;
   return reinterpret_cast<T*>(static_cast<char*>(workspace) + plan.workspace.offset[index]);
@@ -121,17 +121,17 @@ Arguments constants(const Plan& plan) {
   Arguments a{};
   bind_sizes(p, a);
   bind_mask(p, a);
-  a.heads_as_rows = static_cast<i32>(plan.heads_as_rows);
-  a.hq /= plan.heads_as_rows;
-  a.sq *= plan.heads_as_rows;
-  a.tq *= plan.heads_as_rows;
+  a.pack_gqa_by_strides = static_cast<i32>(plan.pack_gqa_by_strides);
+  a.hq /= plan.pack_gqa_by_strides;
+  a.sq *= plan.pack_gqa_by_strides;
+  a.tq *= plan.pack_gqa_by_strides;
   bind_dropout(p, a);
   a.descale_head = p.descale == Descale::head ? 1 : 0;
   a.scale = static_cast<float>(scale_of(p));
   a.softcap = static_cast<float>(p.softcap);
   a.splits = plan.splits;
   a.split_keys = plan.split_keys;
-  a.heads_together = plan.heads_together;
+  a.pack_gqa = plan.pack_gqa;
   a.block_rows = plan.block_rows;
   a.whole_blocks = plan.whole_blocks;
   a.part_rows = plan.part_rows;
@@ -164,8 +164,8 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.grad_k = sequences(REGARD_GRAD_K);
   a.grad_v = sequences(REGARD_GRAD_V);
   a.lse = present(t[REGARD_LSE]) ? head_rows(t[REGARD_LSE]) : Rows{};
-  if (plan.heads_as_rows > 1) {
-    for (Rows* rows : {&a.q, &a.o, &a.lse}) heads_to_rows(*rows, plan.heads_as_rows);
+  if (plan.pack_gqa_by_strides > 1) {
+    for (Rows* rows : {&a.q, &a.o, &a.lse}) heads_to_rows(*rows, plan.pack_gqa_by_strides);
   }
   a.bias = scores(REGARD_BIAS);
   a.grad_bias = grad_bias_rows(p, t[REGARD_GRAD_BIAS]);
@@ -186,17 +186,17 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.descale_v = pointer<const float>(t[REGARD_DESCALE_V]);
   a.descale_batch = p.descale == Descale::head ? t[REGARD_DESCALE_Q].strides[0] : 0;
 
-  a.partial_o = part<float>(plan, workspace, Part::partial_o);
-  a.partial_lse = part<float>(plan, workspace, Part::partial_lse);
-  a.delta = part<float>(plan, workspace, Part::delta);
-  a.grad_q_sum = part<float>(plan, workspace, Part::grad_q_sum);
-  a.grad_q_earlier = part<float>(plan, workspace, Part::grad_q_earlier);
-  a.progress = part<i64>(plan, workspace, Part::progress);
-  a.grad_k_partial = part<float>(plan, workspace, Part::grad_k_partial);
-  a.grad_v_partial = part<float>(plan, workspace, Part::grad_v_partial);
-  a.grad_bias_partial = part<float>(plan, workspace, Part::grad_bias_partial);
-  a.grad_bias_lost = part<float>(plan, workspace, Part::grad_bias_lost);
-  a.counter = part<u32>(plan, workspace, Part::counter);
+  a.partial_o = buffer<float>(plan, workspace, WorkspaceBuffer::partial_o);
+  a.partial_lse = buffer<float>(plan, workspace, WorkspaceBuffer::partial_lse);
+  a.delta = buffer<float>(plan, workspace, WorkspaceBuffer::delta);
+  a.grad_q_sum = buffer<float>(plan, workspace, WorkspaceBuffer::grad_q_sum);
+  a.grad_q_earlier = buffer<float>(plan, workspace, WorkspaceBuffer::grad_q_earlier);
+  a.progress = buffer<i64>(plan, workspace, WorkspaceBuffer::progress);
+  a.grad_k_partial = buffer<float>(plan, workspace, WorkspaceBuffer::grad_k_partial);
+  a.grad_v_partial = buffer<float>(plan, workspace, WorkspaceBuffer::grad_v_partial);
+  a.grad_bias_partial = buffer<float>(plan, workspace, WorkspaceBuffer::grad_bias_partial);
+  a.grad_bias_lost = buffer<float>(plan, workspace, WorkspaceBuffer::grad_bias_lost);
+  a.counter = buffer<u32>(plan, workspace, WorkspaceBuffer::counter);
   return a;
 }
 

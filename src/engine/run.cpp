@@ -18,8 +18,8 @@ namespace {
 void run_on_cpu(const PreparedPlan::Ready& ready, const regard_arguments& given, void* workspace) {
   const Plan& plan = *ready.plan;
   const Arguments arguments = bind(plan, ready.constants, given, workspace);
-  char* scratch =
-      static_cast<char*>(workspace) + plan.workspace.offset[static_cast<std::size_t>(Part::scratch)];
+  char* scratch = static_cast<char*>(workspace) +
+                  plan.workspace.offset[static_cast<std::size_t>(WorkspaceBuffer::scratch)];
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];
     log_line("launch", ready.kernels[i]->key);

@@ -28,7 +28,7 @@ void write(JsonWriter& json, const Plan& plan, const PlanFacts& facts) {
     json.member("cost_seconds", plan.cost_seconds);
     if (!facts.fallback_reason.empty()) json.member("fallback_reason", facts.fallback_reason);
     json.member("family", word(plan.family));
-    json.member("heads_together", plan.heads_together);
+    json.member("pack_gqa", plan.pack_gqa);
     if (!cpu) json.member("multiprocessors", plan.threads);
     json.member("part_heads", plan.part_heads);
     json.member("part_queries", plan.part_queries);
@@ -100,8 +100,7 @@ std::string to_text(const Plan& plan) {
     text += fmt::format("  the queries of each K/V head in {} parts, {} rows of {} head{}{}\n",
                         plan.query_parts, plan.part_queries, plan.part_heads, plural(plan.part_heads),
                         plan.parts_apart ? ", each with blocks of its own" : "");
-  if (plan.heads_together > 1)
-    text += fmt::format("  the rows of {} query heads share blocks\n", plan.heads_together);
+  if (plan.pack_gqa > 1) text += fmt::format("  the rows of {} query heads share blocks\n", plan.pack_gqa);
   if (cpu && plan.part_rows > 0 && plan.part_rows < plan.block_rows)
     text += fmt::format("  {} blocks of {} queries, the others of {}\n", plan.whole_blocks, plan.block_rows,
                         plan.part_rows);

@@ -21,7 +21,7 @@ constexpr Seconds of_tile = 0.3e-6;
 /// of a cluster go through the same tiles; at the right edge each passes over those that it does not see.
 double keys_of_block(const Problem&, const Algorithm&);
 
-/// How much faster than in a long run. Where 8-bit V is turned meanwhile it makes no difference.
+/// How much faster than in a long run. Where 8-bit V is transposed meanwhile it makes no difference.
 double clock_of(const Problem&, double flops_per_second);
 
 /// What a block of query rows takes: its rows, and each key that it computes. The rate is a multiprocessor's.

@@ -19,12 +19,12 @@ namespace regard {
   X(block_d, 0, "gpu: head dimensions per step of Q K^T; 0 means all at once")                         \
   X(block_dv, 0, "gpu: columns of V per step of P V; 0 means all at once")                             \
   X(warps, 0, "gpu: warps (wavefronts) per block")                                                     \
-  X(warp_groups, 0, "gpu: groups of warps that take turns; 0 means one")                               \
+  X(warp_groups, 0, "gpu: groups of warps that work in ping-pong; 0 means one")                        \
   X(warps_across, 0, "gpu: warps that share rows, each with some of the keys; 0 means one")            \
   X(stages, 0, "gpu: depth of the load pipeline")                                                      \
   X(cluster, 0, "gpu: blocks per cluster")                                                             \
   X(occupancy, 0, "gpu: blocks per multiprocessor to leave registers for; 0 lets the compiler choose") \
-  X(group, 0, "query heads of one K/V head handled by one block (decode, packed GQA)")                 \
+  X(pack_gqa, 0, "query heads of one K/V head that a block packs, of cpu_decode query rows; 0: none")  \
   X(split, 0, "sm90_forward: 1: a block has a part of the keys, which combine merges with the others")
 
 struct Algorithm {

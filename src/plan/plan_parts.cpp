@@ -24,7 +24,7 @@ Result<Plan> finish(Plan plan) {
     scratch = std::max(scratch, stage.scratch_bytes);
     if (stage.grid == too_large) return refused(too_many_blocks);
   }
-  need(plan.workspace, Part::scratch, product({scratch, plan.threads}));
+  need(plan.workspace, WorkspaceBuffer::scratch, product({scratch, plan.threads}));
   if (Status status = lay_out(plan.workspace); !status) return tl::unexpected(status.error());
   return plan;
 }
@@ -87,8 +87,8 @@ std::int64_t parts_for_workers(const Plan& plan, std::int64_t blocks) {
 void size_parts(Plan& plan) {
   const Problem& p = plan.problem;
   const std::int64_t partial_rows = product({plan.splits, p.hq, query_tokens(p)});
-  need(plan.workspace, Part::partial_o, product({partial_rows, p.dv, 4}));
-  need(plan.workspace, Part::partial_lse, product({partial_rows, 4}));
+  need(plan.workspace, WorkspaceBuffer::partial_o, product({partial_rows, p.dv, 4}));
+  need(plan.workspace, WorkspaceBuffer::partial_lse, product({partial_rows, 4}));
 }
 
 }  // namespace regard

@@ -39,12 +39,12 @@ constexpr std::int64_t sum(std::initializer_list<std::int64_t> terms) {
 constexpr const char* too_many_blocks =
     "the grid of this problem would not fit in 64-bit sizes; use a smaller batch or shorter sequences";
 
-/// Sets a part's size; call lay_out afterwards.
-inline void need(Workspace& workspace, Part part, std::int64_t bytes) {
-  workspace.bytes[static_cast<std::size_t>(part)] = bytes;
+/// Sets a buffer's size; call lay_out afterwards.
+inline void need(Workspace& workspace, WorkspaceBuffer buffer, std::int64_t bytes) {
+  workspace.bytes[static_cast<std::size_t>(buffer)] = bytes;
 }
 
-/// Places the parts one behind the other, each at a multiple of 64 bytes.
+/// Places the buffers one behind the other, each at a multiple of 64 bytes.
 Status lay_out(Workspace&);
 
 }  // namespace regard

@@ -93,7 +93,7 @@ def test_a_tile_without_a_number_is_refused_with_its_line(regard, data, kernel, 
             "block_q=63 of its tile (line 14 of targets/cpu-avx2.toml) must be",
         ),
         (r"^block_k = 192", "block_k = 33", FORWARD, "must be a multiple of 48"),
-        (r"group = 4", "group = 3", DECODE, "must be a power of two from 1 to 8"),
+        (r"pack_gqa = 4", "pack_gqa = 3", DECODE, "must be a power of two from 1 to 8"),
     ],
 )
 def test_sizes_that_no_kernel_takes_are_refused_before_a_compiler_is_asked(regard, data, old, new, problem, sentence):

@@ -117,7 +117,7 @@ MUTANTS = {
         "sm_90a",
         [
             (HOPPER, "__shared__ Shared shared;", "__shared__ Shared shared; __shared__ volatile int waste[9000];"),
-            (HOPPER, "meet();\n  const", "waste[threadIdx.x] = 1;\n  meet();\n  const"),
+            (HOPPER, "sync_block();\n  const", "waste[threadIdx.x] = 1;\n  sync_block();\n  const"),
         ],
         3,
         r"can never run on sm_90a: it declares \d+ bytes of shared memory .* with \d+ more, \d+ in all, of 232448",

@@ -1,4 +1,4 @@
-"""What g++ leaves out to be quick costs no registers: sums of products stay in them as at -O2 (REGARD_HOT)."""
+"""What g++ leaves out to be quick costs no registers: sums of products stay in them as at -O2 (REGARD_OPTIMIZE)."""
 
 import re
 import shutil

@@ -64,9 +64,9 @@ INSTANTIATE_TEST_SUITE_P(
         "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 | fwd fp16 d=192 softcap",
         "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 | fwd bf16 d=256 softcap",
         "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 split=1 | fwd fp16 d=256 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 group=2 | fwd bf16 d=192 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 group=8 | fwd bf16 d=256 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 group=8 split=1 | fwd fp16 d=256 "
+        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=2 | fwd bf16 d=192 softcap",
+        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=8 | fwd bf16 d=256 softcap",
+        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=8 split=1 | fwd fp16 d=256 "
         "softcap",
         "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 cluster=2 | fwd bf16 d=256 "
         "softcap",
@@ -83,30 +83,30 @@ INSTANTIATE_TEST_SUITE_P(
         "d=96 dv=112",
         "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 | fwd fp8 out=bf16 "
         "d=256",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 group=8 | fwd bf16 "
+        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 pack_gqa=8 | fwd bf16 "
         "d=128",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=8 group=16 | fwd bf16 d=64",
-        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 group=2 | fwd fp16 d=256",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=6 group=4 split=1 | fwd fp16 d=128 "
+        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=8 pack_gqa=16 | fwd bf16 d=64",
+        "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 pack_gqa=2 | fwd fp16 d=256",
+        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=6 pack_gqa=4 split=1 | fwd fp16 d=128 "
         "softcap",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=5 group=8 | fwd bf16 d=192 dv=128",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 group=2 split=1 | fwd bf16 d=256",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 group=4 | fwd fp16 d=192 softcap",
-        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 group=4 | fwd fp16 d=256 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 group=2 | fwd fp8 "
+        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=5 pack_gqa=8 | fwd bf16 d=192 dv=128",
+        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 pack_gqa=2 split=1 | fwd bf16 d=256",
+        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 pack_gqa=4 | fwd fp16 d=192 softcap",
+        "sm_90a sm90_forward block_q=64 block_k=64 warps=8 stages=3 pack_gqa=4 | fwd fp16 d=256 softcap",
+        "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 pack_gqa=2 | fwd fp8 "
         "out=bf16 d=256 softcap",
         "sm_90a sm90_forward block_q=192 block_k=128 warps=16 warp_groups=3 stages=3 | fwd fp16 d=40 "
         "dv=64",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 group=4 | fwd fp8 "
+        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 pack_gqa=4 | fwd fp8 "
         "out=bf16 d=128",
         "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 split=1 | fwd fp16 "
         "d=64 softcap",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 group=4 split=1 | "
+        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 pack_gqa=4 split=1 | "
         "fwd bf16 d=128",
         "sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=2 split=1 | fwd bf16 "
         "d=192 dv=128",
         "sm_90a sm90_forward block_q=128 block_k=80 warps=12 stages=2 split=1 | fwd bf16 d=256",
-        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 group=4 split=1 | "
+        "sm_90a sm90_forward block_q=128 block_k=128 warps=12 stages=3 pack_gqa=4 split=1 | "
         "fwd fp8 out=bf16 d=128",
         "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 split=1 | fwd fp8 "
         "out=bf16 d=256"));

@@ -31,7 +31,7 @@ class SeedTensor {
 };
 
 TEST(Emulated, PortableDropsWhatTheDefinitionSays) {
-  const Path path{emulated_target(), emulated_target() == "sm_75" ? "mma" : "portable_forward"};
+  const Path path{emulated_target(), "portable_forward"};
   for (const auto& [seed, offset] : {std::pair{11ull, 3ull << 32}, {~0ull, (1ull << 63) + 5}})
     for (const bool in_memory : {false, true}) {
       Case c("fwd fp16 d=64 b=2 hq=4 hk=2 sq=70 sk=130 dropout=0.3 dropout_mask mask=causal");
@@ -64,7 +64,7 @@ TEST(Emulated, PortableDropsInPackedSequences) {
   c.arguments().offset = 3ull << 32;
   const auto expected = oracle::run(c.problem(), c.arguments(), {2, 0, 0});
   ASSERT_TRUE(expected) << expected.error().message;
-  ASSERT_EQ(run(c, {emulated_target(), emulated_target() == "sm_75" ? "mma" : "portable_forward"}), "");
+  ASSERT_EQ(run(c, {emulated_target(), "portable_forward"}), "");
   EXPECT_EQ(c.mistakes(*expected), "") << c.description();
 }
 

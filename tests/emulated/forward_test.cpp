@@ -128,10 +128,6 @@ const std::vector<std::string> portable_problems_from_sm_80 = {
     "fwd bf16 lse d=256 dv=7 b=1 h=2 sq=1 sk=300 splits=3 scale=-60",
 };
 
-std::string portable_family() {
-  return emulated_target() == "sm_75" ? "mma" : "portable_forward";
-}
-
 TEST(Emulated, HopperIsRight) {
   if (!hopper()) GTEST_SKIP() << "a kernel of sm_90a";
   expect_all_right(hopper_problems, {emulated_target(), "sm90_forward"});
@@ -148,9 +144,9 @@ TEST(Emulated, ClustersAreRight) {
 }
 
 TEST(Emulated, PortableIsRight) {
-  expect_all_right(portable_problems, {emulated_target(), portable_family()});
+  expect_all_right(portable_problems, {emulated_target(), "portable_forward"});
   if (emulated_target() != "sm_75")
-    expect_all_right(portable_problems_from_sm_80, {emulated_target(), portable_family()});
+    expect_all_right(portable_problems_from_sm_80, {emulated_target(), "portable_forward"});
   // Two tiles on their way, with K and V alike and not.
   if (hopper())
     expect_all_right({"fwd bf16 lse d=128 b=1 h=2 s=300 mask=window:150,9 softcap=3 dropout=0.6",
@@ -164,7 +160,7 @@ TEST(Emulated, PortableIsRight) {
 TEST(Emulated, SmallWeightsAlone) {
   CaseOptions options;
   options.v_rectified = true;
-  std::vector<std::string> families = {portable_family()};
+  std::vector<std::string> families = {"portable_forward"};
   if (hopper()) families.emplace_back("sm90_forward");
   for (const std::string& family : families)
     for (const char* words :
@@ -212,10 +208,10 @@ TEST(Emulated, SmallWeightsBesideAJump) {
 /// warps that share rows.
 TEST(Emulated, PortableFollowsJumps) {
   const std::vector<double> jumps = {1, 5, 11};
-  expect_jumps_are_right(portable_family(), {"fp16 h=1 sq=16 d=64", "fp16 h=1 sq=70 d=128"}, jumps);
+  expect_jumps_are_right("portable_forward", {"fp16 h=1 sq=16 d=64", "fp16 h=1 sq=70 d=128"}, jumps);
   if (emulated_target() == "sm_75") return;
-  expect_jumps_are_right(portable_family(), {"bf16 h=1 sq=16 d=64", "fp32 h=1 sq=16 d=64"}, jumps);
-  expect_jumps_are_right(portable_family(), {"bf16 h=1 sq=70 d=300 dv=40", "fp16 h=1 sq=70 d=256 dv=40"},
+  expect_jumps_are_right("portable_forward", {"bf16 h=1 sq=16 d=64", "fp32 h=1 sq=16 d=64"}, jumps);
+  expect_jumps_are_right("portable_forward", {"bf16 h=1 sq=70 d=300 dv=40", "fp16 h=1 sq=70 d=256 dv=40"},
                          {1, 11});
 }
 
@@ -224,7 +220,7 @@ TEST(Emulated, AlibiThatRises) {
   for (const double slope : {-0.5, 0.25}) {
     Case c("fwd fp16 lse b=1 h=2 sq=100 sk=150 d=64 bias=alibi");
     for (std::int64_t i = 0; i < c.count(REGARD_ALIBI); ++i) c.set(REGARD_ALIBI, i, slope);
-    ASSERT_EQ(run(c, {emulated_target(), portable_family()}), "");
+    ASSERT_EQ(run(c, {emulated_target(), "portable_forward"}), "");
     const auto expected = oracle::run(c.problem(), c.arguments(), {2, 0, 0});
     ASSERT_TRUE(expected) << expected.error().message;
     EXPECT_EQ(c.mistakes(*expected), "") << "slope " << slope;
@@ -246,8 +242,8 @@ TEST(Emulated, BitsDoNotDependOnTheOrderOfEvents) {
           << problem << ", seed " << number;
     }
   };
-  same("fwd fp16 d=64 b=1 h=2 sq=100 sk=200 mask=causal", portable_family());
-  same("fwd fp16 d=256 b=1 h=1 sq=100 sk=200 mask=causal scale=60", portable_family());
+  same("fwd fp16 d=64 b=1 h=2 sq=100 sk=200 mask=causal", "portable_forward");
+  same("fwd fp16 d=256 b=1 h=1 sq=100 sk=200 mask=causal scale=60", "portable_forward");
   if (!hopper()) return;
   same("fwd bf16 d=128 b=1 h=3 s=300 mask=causal", "sm90_forward");
   same("fwd bf16 d=128 b=2 h=4 s=300 mask=causal scale=60", "sm90_forward");
@@ -289,9 +285,9 @@ TEST(Emulated, NanIsNotHidden) {
   for (const char* words :
        {"fp16 h=2 s=150 d=64 mask=window:20,3", "fp16 hq=4 hk=1 sq=1 sk=600 d=64 mask=window:30,0 splits=3",
         "fp16 hq=4 hk=1 sq=1 sk=600 d=64 mask=window:30,0 splits=3 sink"})
-    expect_both(portable_family(), words);
+    expect_both("portable_forward", words);
   if (emulated_target() != "sm_75")
-    expect_both(portable_family(), "bf16 h=1 s=150 d=256 mask=causal softcap=5");
+    expect_both("portable_forward", "bf16 h=1 s=150 d=256 mask=causal softcap=5");
   if (!hopper()) return;
   for (const char* words :
        {"bf16 h=2 s=200 d=64", "fp16 h=2 s=200 d=128 mask=causal",
@@ -321,10 +317,10 @@ TEST(Emulated, ASoftCapOfARowTakesNoNoticeOfItsNeighbours) {
     EXPECT_EQ(others, 0) << family << ", " << words;
     EXPECT_GT(changed, 0) << family << ", " << words;
   };
-  same(portable_family(), "fp16 d=64");
-  if (emulated_target() != "sm_75") same(portable_family(), "bf16 d=128 mask=causal");
+  same("portable_forward", "fp16 d=64");
+  if (emulated_target() != "sm_75") same("portable_forward", "bf16 d=128 mask=causal");
   if (!hopper()) return;
-  same(portable_family(), "fp16 d=256");  // two warps share rows
+  same("portable_forward", "fp16 d=256");  // two warps share rows
   same("sm90_forward", "fp16 d=64");
   same("sm90_forward", "bf16 d=256 mask=causal");
   same("sm90_forward", "fp8 out=bf16 d=128");

@@ -204,8 +204,8 @@ inline void __syncwarp() {
   emulator_runtime->together(emulator::Collective::nothing, 0, 0);
 }
 inline void __syncthreads() {
-  emulator_runtime->meet(false);
+  emulator_runtime->sync_block(false);
 }
 inline bool __syncthreads_or(bool value) {
-  return emulator_runtime->meet(value);
+  return emulator_runtime->sync_block(value);
 }

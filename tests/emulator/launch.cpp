@@ -261,7 +261,7 @@ std::uint32_t Launch::together(Collective what, std::uint32_t value, std::uint32
   return mine.result;
 }
 
-bool Launch::meet(bool value) {
+bool Launch::sync_block(bool value) {
   Block& block = *thread_->block;
   Meeting& meeting = block.meetings[0];
   const std::uint64_t number = meeting.number;

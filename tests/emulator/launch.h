@@ -104,7 +104,7 @@ class Launch final : public Runtime {
 
   void execute(Site&, const Operand* operands, int count) override;
   std::uint32_t together(Collective what, std::uint32_t value, std::uint32_t argument) override;
-  bool meet(bool value) override;
+  bool sync_block(bool value) override;
   void* fixed_memory(int number) override;
   void* dynamic_memory(std::uint32_t alignment) override;
   std::uint32_t shared_address(const void*) override;

@@ -21,51 +21,52 @@ std::uint32_t number_at(const std::uint8_t* place, std::size_t bytes) {
   return bits;
 }
 
-/// What a lane brings to an exchange of squares of 8 x 8.
-struct Squares {
+/// What a lane brings to ldmatrix and stmatrix, which move matrices of 8 x 8.
+struct MatrixRow {
   Execution* execution;
   std::uint8_t* row;
   const std::vector<ptx::Operand>* registers;
 };
 
-Squares& lane(void* const* of_lanes, std::size_t number) {
-  return *static_cast<Squares*>(of_lanes[number]);
+MatrixRow& lane(void* const* of_lanes, std::size_t number) {
+  return *static_cast<MatrixRow*>(of_lanes[number]);
 }
 
-/// The row of 16 bytes that lane 8 * square + row gave.
-std::uint8_t* row_of(void* const* of_lanes, std::size_t square, std::size_t row) {
-  return lane(of_lanes, 8 * square + row).row;
+/// The row of 16 bytes that lane 8 * matrix + row gave.
+std::uint8_t* row_of(void* const* of_lanes, std::size_t matrix, std::size_t row) {
+  return lane(of_lanes, 8 * matrix + row).row;
 }
 
-template <bool turned>
-void load_squares(Execution& e, const Instruction& i) {
+template <bool transposed>
+void ldmatrix(Execution& e, const Instruction& i) {
   const auto from = static_cast<std::uint32_t>(e.get(i.operands[1]));
   if (from % 16 != 0) throw std::runtime_error("ldmatrix of a row at an address that is no multiple of 16");
-  Squares mine{&e, e.launch().shared(from, 16), &i.operands[0].parts};
+  MatrixRow mine{&e, e.launch().shared(from, 16), &i.operands[0].parts};
   e.launch().with_warp(&i, &mine, [](void* const* of_lanes) {
     for (std::size_t l = 0; l < 32; ++l) {
-      for (std::size_t square = 0; square < 4; ++square) {
+      for (std::size_t matrix = 0; matrix < 4; ++matrix) {
         std::uint32_t both = 0;
         for (std::size_t j = 0; j < 2; ++j) {
-          const std::size_t row = turned ? 2 * (l % 4) + j : l / 4, column = turned ? l / 4 : 2 * (l % 4) + j;
-          both |= number_at(row_of(of_lanes, square, row) + 2 * column, 2) << 16 * j;
+          const std::size_t row = transposed ? 2 * (l % 4) + j : l / 4,
+                            column = transposed ? l / 4 : 2 * (l % 4) + j;
+          both |= number_at(row_of(of_lanes, matrix, row) + 2 * column, 2) << 16 * j;
         }
-        lane(of_lanes, l).execution->set((*lane(of_lanes, l).registers)[square], both);
+        lane(of_lanes, l).execution->set((*lane(of_lanes, l).registers)[matrix], both);
       }
     }
   });
 }
 
-void store_squares(Execution& e, const Instruction& i) {
+void stmatrix(Execution& e, const Instruction& i) {
   const auto to = static_cast<std::uint32_t>(e.get(i.operands[0]));
   if (to % 16 != 0) throw std::runtime_error("stmatrix of a row at an address that is no multiple of 16");
-  Squares mine{&e, e.launch().shared(to, 16), &i.operands[1].parts};
+  MatrixRow mine{&e, e.launch().shared(to, 16), &i.operands[1].parts};
   e.launch().with_warp(&i, &mine, [](void* const* of_lanes) {
     for (std::size_t l = 0; l < 32; ++l) {
-      for (std::size_t square = 0; square < 4; ++square) {
+      for (std::size_t matrix = 0; matrix < 4; ++matrix) {
         const auto both = static_cast<std::uint32_t>(
-            lane(of_lanes, l).execution->get((*lane(of_lanes, l).registers)[square]));
-        std::memcpy(row_of(of_lanes, square, l / 4) + 4 * (l % 4), &both, sizeof both);
+            lane(of_lanes, l).execution->get((*lane(of_lanes, l).registers)[matrix]));
+        std::memcpy(row_of(of_lanes, matrix, l / 4) + 4 * (l % 4), &both, sizeof both);
       }
     }
   });
@@ -184,7 +185,7 @@ class Tile {
     return place(row / 8 * eight_rows_ + row % 8 * 128 + byte);
   }
   /// Rows are k, of 64 columns of 16 bits; blocks of columns lie `leading` apart.
-  const std::uint8_t* turned(std::uint32_t k, std::uint32_t column) const {
+  const std::uint8_t* transposed(std::uint32_t k, std::uint32_t column) const {
     return place(column / 64 * leading_ + k / 8 * eight_rows_ + k % 8 * 128 + column % 64 * 2);
   }
 
@@ -252,7 +253,7 @@ void ProductQueue::compute(const Product& product, const std::vector<std::uint8_
   const regard_dtype left_type = type_of(words[6]), right_type = type_of(words[7]);
   const std::uint32_t bytes = static_cast<std::uint32_t>(32 / deep);  // of a number
   const bool in_registers = i.operands[1].kind == ptx::Operand::Kind::vector;
-  const bool turned = bytes == 2 && i.operands.back().number != 0;
+  const bool transposed = bytes == 2 && i.operands.back().number != 0;
   const ProductPart& first = product.parts[0];
 
   std::vector<float> left(64 * deep), right(deep * columns);
@@ -272,9 +273,9 @@ void ProductQueue::compute(const Product& product, const std::vector<std::uint8_
   }
   for (std::uint32_t column = 0; column < columns; ++column)
     for (std::uint32_t k = 0; k < deep; ++k)
-      right[k * columns + column] =
-          decoded(right_type,
-                  number_at(turned ? right_tile.turned(k, column) : right_tile.at(column, k * bytes), bytes));
+      right[k * columns + column] = decoded(
+          right_type,
+          number_at(transposed ? right_tile.transposed(k, column) : right_tile.at(column, k * bytes), bytes));
   std::vector<float> sums(columns);
   for (std::size_t row = 0; row < 64; ++row) {
     multiply_row(&left[row * deep], right, sums);
@@ -288,9 +289,9 @@ void ProductQueue::compute(const Product& product, const std::vector<std::uint8_
 
 std::span<const Named> matrix_instructions() {
   static constexpr Named table[] = {
-      {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", load_squares<false>},
-      {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", load_squares<true>},
-      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", store_squares, 90},
+      {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", ldmatrix<false>},
+      {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", ldmatrix<true>},
+      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", stmatrix, 90},
       {"mma.sync.aligned.m16n8k16.row.col.f32.*", multiply, 80},
       {"mma.sync.aligned.m16n8k8.row.col.f32.*", multiply},
       {"wgmma.mma_async.sync.aligned.m64n*", issue, 90, 90},

@@ -38,7 +38,7 @@ class Runtime {
   /// Of each lane `value` goes in, and what `what` makes of all of them comes out.
   virtual std::uint32_t together(Collective what, std::uint32_t value, std::uint32_t argument) = 0;
   /// All threads of the block; whether one of them has `value`.
-  virtual bool meet(bool value) = 0;
+  virtual bool sync_block(bool value) = 0;
   /// Shared memory of the block: a variable's, and what the launch asked for.
   virtual void* fixed_memory(int number) = 0;
   /// `alignment`: as declared, 0 where it is not.

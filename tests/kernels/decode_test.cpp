@@ -74,7 +74,7 @@ TEST(Decode, GroupsOfQueryRows) {
 /// Query rows of the target's largest block.
 std::int64_t most_rows_of_block(const std::string& name) {
   const Target& target = **find_target(name);
-  const char* const rows = target.on_cpu() ? "group" : "block_q";
+  const char* const rows = target.on_cpu() ? "pack_gqa" : "block_q";
   std::int64_t most = 0;
   for (const Target::Tile& tile : target.tiles)
     if (tile.kernel == "cpu_decode") most = std::max(most, value_of(tile, rows));

@@ -33,7 +33,7 @@ class GuardedWorkspace {
 
  private:
   Plan spread_;
-  std::unique_ptr<GuardedMemory> parts_[static_cast<std::size_t>(Part::count)];
+  std::unique_ptr<GuardedMemory> parts_[static_cast<std::size_t>(WorkspaceBuffer::count)];
 };
 
 /// Runs the plan's blocks one after the other in this thread.

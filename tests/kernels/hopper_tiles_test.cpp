@@ -24,7 +24,7 @@ inline float __shfl_xor_sync(unsigned, float x, int) {
   return x;
 }
 namespace key {
-constexpr long long d = 64, block_q = 24, block_k = 16, group = 0, split = 1, cluster = 0;
+constexpr long long d = 64, block_q = 24, block_k = 16, pack_gqa = 0, split = 1, cluster = 0;
 constexpr DType dtype = DType::bf16;
 constexpr Mask mask = Mask::window;
 }  // namespace key
@@ -49,17 +49,17 @@ struct Block {
   }
 
   int first_key() const { return part * static_cast<int>(arguments.split_keys); }
-  Sight sight() const { return {Work{{part, first_key()}, sequence, 0, first_row}, arguments}; }
+  RowMask row_mask() const { return {Work{{part, first_key()}, sequence, 0, first_row}, arguments}; }
   /// The edge rows of a part of the block's rows.
-  Edges edges(int first, int count) const { return {first, count, sequence.sq, sight()}; }
-  Edges edges() const { return edges(first_row, rows_of_head); }
+  BlockKeyRanges key_ranges(int first, int count) const { return {first, count, sequence.sq, row_mask()}; }
+  BlockKeyRanges key_ranges() const { return key_ranges(first_row, rows_of_head); }
   int end_row() const { return std::min(first_row + static_cast<int>(key::block_q), sequence.sq); }
   bool sees(int row, int k) const {
-    const Visible keys = sight().of(row);
-    return k < keys.last && (k >= keys.first || k < sight().sinks);
+    const KeyRange keys = row_mask().visible_keys(row);
+    return k < keys.last && (k >= keys.first || k < row_mask().sinks);
   }
   std::vector<int> order() const {
-    const Tiles tiles = tiles_of(edges(), sight());
+    const Tiles tiles = tiles_of(key_ranges(), row_mask());
     std::vector<int> found;
     for (int tile = tiles.start(); tile >= 0; tile = tiles.next(tile)) found.push_back(tile);
     return found;
@@ -76,7 +76,7 @@ int seen(const Block& block, int row, int tile) {
 /// `rows` from `first_row` on, of the block or some of them.
 void check_seen(const Block& block, int first_row, int rows) {
   SCOPED_TRACE(testing::Message() << rows << " rows from " << first_row << " on");
-  const SeenTiles tiles = seen_tiles_of(block.edges(first_row, rows), block.sight());
+  const VisibleTiles tiles = visible_tiles_of(block.key_ranges(first_row, rows), block.row_mask());
   const std::vector<int> order = block.order();
   for (int row = first_row; row < std::min(first_row + rows, block.end_row()); ++row) {
     int before = 0;
@@ -157,10 +157,10 @@ TEST(HopperTiles, AreThoseOfNoMaskWhereAWindowHidesNothing) {
     for (int row = 0; row < sq; row += block_q) {
       hidden_nothing.first_row = unbounded.first_row = row;
       EXPECT_EQ(hidden_nothing.order(), unbounded.order());
-      const SeenTiles b = seen_tiles_of(unbounded.edges(), unbounded.sight());
+      const VisibleTiles b = visible_tiles_of(unbounded.key_ranges(), unbounded.row_mask());
       for (int some = row; some < std::min(row + static_cast<int>(block_q), sq); some += rows_of_warpgroup) {
-        const SeenTiles a =
-            seen_tiles_of(hidden_nothing.edges(some, rows_of_warpgroup), hidden_nothing.sight());
+        const VisibleTiles a =
+            visible_tiles_of(hidden_nothing.key_ranges(some, rows_of_warpgroup), hidden_nothing.row_mask());
         for (int tile : unbounded.order())
           EXPECT_EQ(a.whole(tile), b.whole(tile)) << "sq=" << sq << " row " << some;
         EXPECT_EQ(a.begun, b.begun);

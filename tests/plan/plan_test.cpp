@@ -150,7 +150,7 @@ TEST(Plan, OnHopperFewRowsOfManyHeadsShareABlock) {
     const Result<Plan> result = plan(problem("fwd bf16 b=1 sk=512 d=128 " + std::string(c.shape)),
                                      target("sm_90a"), {.family = "sm90_forward"});
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
-    EXPECT_EQ(result->stages[0].key.algorithm.group, c.heads) << c.shape;
+    EXPECT_EQ(result->stages[0].key.algorithm.pack_gqa, c.heads) << c.shape;
     EXPECT_EQ(result->stages[0].key.algorithm.block_q, c.block_q) << c.shape;
     EXPECT_EQ(result->stages[0].grid, c.blocks) << c.shape;
   }
@@ -190,7 +190,7 @@ TEST(Plan, OnHopperKeysAreSplitWhereMultiprocessorsWouldIdle) {
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
     const Algorithm& algorithm = result->stages[0].key.algorithm;
     EXPECT_EQ(result->splits, c.splits) << c.shape;
-    EXPECT_EQ(algorithm.group, c.heads) << c.shape;
+    EXPECT_EQ(algorithm.pack_gqa, c.heads) << c.shape;
     EXPECT_EQ(algorithm.split, c.splits > 1) << c.shape;
     EXPECT_EQ(stages(*result), c.splits > 1 ? "sm90_forward + portable_combine" : "sm90_forward") << c.shape;
   }
@@ -249,7 +249,7 @@ TEST(Plan, OnHopperTheTileFollowsTheLength) {
     EXPECT_EQ(algorithm.cluster, c.cluster) << c.text;
     if (c.cluster == 0) continue;
     // Blocks of a cluster do the same work in steps, but where it is not all of one size.
-    const bool counts = result->workspace.bytes[static_cast<std::size_t>(Part::counter)] > 0;
+    const bool counts = result->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::counter)] > 0;
     EXPECT_EQ(counts, c.text.find("mask=causal") != std::string_view::npos) << c.text;
     EXPECT_EQ(result->stages[0].grid % c.cluster, 0) << c.text;
   }
@@ -290,7 +290,7 @@ TEST(Plan, HeadsOfOneRowStandAsRowsOfOneHead) {
     const Result<Plan> result = plan(problem("fwd bf16 lse b=2 d=256 " + std::string(c.shape)),
                                      target("sm_80"), {.family = "forward"});
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
-    EXPECT_EQ(result->heads_as_rows, c.heads) << c.shape;
+    EXPECT_EQ(result->pack_gqa_by_strides, c.heads) << c.shape;
     EXPECT_EQ(result->stages[0].grid, c.grid) << c.shape;
     EXPECT_EQ(result->problem.sq, c.shape.find("sq=2") == c.shape.npos ? 1 : 2) << c.shape;
   }
@@ -396,7 +396,7 @@ TEST(Plan, FewRowsTakeALargerTileWhereThatOneIsAskedFor) {
     const Result<Plan> result = plan(problem(text), target("sm_90a"), options);
     ASSERT_TRUE(result) << result.error().message;
     EXPECT_EQ(result->stages[0].key.algorithm.block_q, 128);
-    EXPECT_EQ(result->stages[0].key.algorithm.group, 8);
+    EXPECT_EQ(result->stages[0].key.algorithm.pack_gqa, 8);
   }
 }
 
@@ -556,7 +556,7 @@ TEST(Plan, BackwardWithoutRowsHasNoWorkspaceAndNoBlocks) {
     const std::string text = "bwd fp32 " + std::string(shape) + " sq=0 sk=0 d=64";
     const Result<Plan> result = plan(problem(text), target("cpu-avx2"), {.family = "backward"});
     ASSERT_TRUE(result) << result.error().message;
-    const std::int64_t scratch = result->workspace.bytes[static_cast<std::size_t>(Part::scratch)];
+    const std::int64_t scratch = result->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::scratch)];
     EXPECT_LE(result->workspace.total, scratch + 64) << text;
     for (const Stage& stage : result->stages) EXPECT_EQ(stage.grid, 0) << text;
   }
@@ -567,7 +567,8 @@ TEST(Plan, WithoutKeysNoBlockRoundsAnImageOfTheBiasGradient) {
     const std::string text = "bwd bf16 b=2 h=2 sq=64 sk=0 d=64 dbias bias=" + std::string(bias);
     const Result<Plan> result = plan(problem(text), target("cpu-avx2"), {.family = "backward"});
     ASSERT_TRUE(result) << result.error().message;
-    EXPECT_EQ(result->workspace.bytes[static_cast<std::size_t>(Part::grad_bias_partial)], 0) << text;
+    EXPECT_EQ(result->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::grad_bias_partial)], 0)
+        << text;
     EXPECT_EQ(result->stages.back().key.algorithm.kernel, "cpu_backward") << text;
   }
 }
@@ -597,7 +598,7 @@ TEST(Plan, BatchInvariantPlansDoNotLookAtTheBatch) {
         std::string("fwd bf16 batch_invariant varlen b=3 hq=8 hk=2 tq=5000 tk=9000 sk=3000 d=64 ");
     const Result<Plan> made = plan(problem(text + longest), target("cpu-avx512"), {.threads = 2});
     ASSERT_TRUE(made) << made.error().message;
-    EXPECT_EQ(made->heads_together, 4) << longest;
+    EXPECT_EQ(made->pack_gqa, 4) << longest;
   }
 }
 
@@ -613,13 +614,15 @@ TEST(Plan, WorkspacePartsFollowEachOtherAtMultiplesOf64) {
     end = workspace.offset[i] + workspace.bytes[i];
   }
   EXPECT_GE(workspace.total, end);
-  const auto bytes = [&](Part part) { return workspace.bytes[static_cast<std::size_t>(part)]; };
-  EXPECT_EQ(bytes(Part::delta), 2 * 3 * 100 * 4);
-  EXPECT_EQ(bytes(Part::grad_q_sum), 2 * 3 * 100 * 48 * 4);
-  EXPECT_EQ(bytes(Part::progress), 2 * 3 * 64);
-  EXPECT_EQ(bytes(Part::grad_bias_partial), 3 * 100 * 100 * 4);
-  EXPECT_EQ(bytes(Part::partial_o), 0);
-  EXPECT_EQ(bytes(Part::scratch) % 3, 0);
+  const auto bytes = [&](WorkspaceBuffer buffer) {
+    return workspace.bytes[static_cast<std::size_t>(buffer)];
+  };
+  EXPECT_EQ(bytes(WorkspaceBuffer::delta), 2 * 3 * 100 * 4);
+  EXPECT_EQ(bytes(WorkspaceBuffer::grad_q_sum), 2 * 3 * 100 * 48 * 4);
+  EXPECT_EQ(bytes(WorkspaceBuffer::progress), 2 * 3 * 64);
+  EXPECT_EQ(bytes(WorkspaceBuffer::grad_bias_partial), 3 * 100 * 100 * 4);
+  EXPECT_EQ(bytes(WorkspaceBuffer::partial_o), 0);
+  EXPECT_EQ(bytes(WorkspaceBuffer::scratch) % 3, 0);
 }
 
 TEST(Plan, BackwardOfFewLongHeadsCutsTheQueries) {
@@ -658,8 +661,9 @@ TEST(Plan, BackwardOfFewLongHeadsCutsTheQueries) {
       EXPECT_EQ(made->part_heads, c.heads) << c.text;
       EXPECT_EQ(made->parts_apart, apart) << c.text;
       EXPECT_EQ(stages(*made), "cpu_backward_delta + cpu_backward");
-      const std::int64_t sums = made->workspace.bytes[static_cast<std::size_t>(Part::grad_k_partial)] +
-                                made->workspace.bytes[static_cast<std::size_t>(Part::grad_v_partial)];
+      const std::int64_t sums =
+          made->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::grad_k_partial)] +
+          made->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::grad_v_partial)];
       const Problem& p = made->problem;
       EXPECT_EQ(sums, apart ? c.parts * p.b * p.hk * p.sk * 2 * p.d * 4 : 0) << c.text;
       EXPECT_TRUE(c.parts <= 2 || sums <= std::int64_t{64} << 20) << c.text;
@@ -672,7 +676,7 @@ TEST(Plan, BackwardWorkspaceGrowsWithTheRowsAlone) {
   const auto bytes = [](const std::string& text, int threads) {
     const Result<Plan> result = plan(problem(text), target("cpu-avx512bf16"), {.threads = threads});
     EXPECT_TRUE(result) << result.error().message;
-    const auto scratch = result->workspace.bytes[static_cast<std::size_t>(Part::scratch)];
+    const auto scratch = result->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::scratch)];
     return result->workspace.total - scratch;
   };
   const std::int64_t one = bytes("bwd bf16 b=1 h=16 s=8192 d=64", 1);
@@ -689,21 +693,22 @@ TEST(Plan, BackwardWorkspaceGrowsWithTheRowsAlone) {
 
 // What is kept of long sums takes no memory where no sum is long.
 TEST(Plan, MemoryOfLongSums) {
-  const auto bytes = [](const std::string& text, Part part) {
+  const auto bytes = [](const std::string& text, WorkspaceBuffer buffer) {
     const Result<Plan> result = plan(problem(text), target("cpu-avx2"), {});
     EXPECT_TRUE(result) << result.error().message;
-    return result->workspace.bytes[static_cast<std::size_t>(part)];
+    return result->workspace.bytes[static_cast<std::size_t>(buffer)];
   };
-  EXPECT_EQ(bytes("fwd bf16 h=1 sq=64 sk=32768 d=64 splits=1", Part::scratch),
-            bytes("fwd bf16 h=1 sq=64 sk=4096 d=64 splits=1", Part::scratch));
-  EXPECT_GT(bytes("fwd bf16 h=1 sq=64 sk=33000 d=64 splits=1", Part::scratch),
-            bytes("fwd bf16 h=1 sq=64 sk=32768 d=64 splits=1", Part::scratch));
-  EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=131072 d=64", Part::grad_q_earlier), 0);
-  EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=132000 d=64", Part::grad_q_earlier), 64 * 64 * 4);
-  EXPECT_EQ(bytes("bwd bf16 h=1 s=132000 d=64 mask=window:512,0", Part::grad_q_earlier), 0);
-  EXPECT_EQ(bytes("bwd bf16 b=64 h=16 sq=4 sk=8 d=64 bias=11 dbias", Part::grad_bias_lost), 0);
-  EXPECT_EQ(bytes("bwd bf16 b=65 h=16 sq=4 sk=8 d=64 bias=11 dbias", Part::grad_bias_lost), 4 * 8 * 4);
-  EXPECT_EQ(bytes("bwd bf16 b=2000 h=16 sq=4 sk=8 d=64 bias=bh dbias", Part::grad_bias_lost), 0);
+  EXPECT_EQ(bytes("fwd bf16 h=1 sq=64 sk=32768 d=64 splits=1", WorkspaceBuffer::scratch),
+            bytes("fwd bf16 h=1 sq=64 sk=4096 d=64 splits=1", WorkspaceBuffer::scratch));
+  EXPECT_GT(bytes("fwd bf16 h=1 sq=64 sk=33000 d=64 splits=1", WorkspaceBuffer::scratch),
+            bytes("fwd bf16 h=1 sq=64 sk=32768 d=64 splits=1", WorkspaceBuffer::scratch));
+  EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=131072 d=64", WorkspaceBuffer::grad_q_earlier), 0);
+  EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=132000 d=64", WorkspaceBuffer::grad_q_earlier), 64 * 64 * 4);
+  EXPECT_EQ(bytes("bwd bf16 h=1 s=132000 d=64 mask=window:512,0", WorkspaceBuffer::grad_q_earlier), 0);
+  EXPECT_EQ(bytes("bwd bf16 b=64 h=16 sq=4 sk=8 d=64 bias=11 dbias", WorkspaceBuffer::grad_bias_lost), 0);
+  EXPECT_EQ(bytes("bwd bf16 b=65 h=16 sq=4 sk=8 d=64 bias=11 dbias", WorkspaceBuffer::grad_bias_lost),
+            4 * 8 * 4);
+  EXPECT_EQ(bytes("bwd bf16 b=2000 h=16 sq=4 sk=8 d=64 bias=bh dbias", WorkspaceBuffer::grad_bias_lost), 0);
 }
 
 // On a GPU long rows are cut so that no sum in registers is longer than 2^16 keys, as far as memory allows.
@@ -801,7 +806,7 @@ TEST(Plan, ForwardPutsRowsOfFewTogether) {
     const Result<Plan> made = plan(problem(c.text), target("cpu-avx512"),
                                    {.threads = c.threads, .family = "forward"}, &explanation);
     ASSERT_TRUE(made) << made.error().message;
-    EXPECT_EQ(made->heads_together, c.heads) << c.text;
+    EXPECT_EQ(made->pack_gqa, c.heads) << c.text;
     EXPECT_EQ(made->block_rows, c.rows) << c.text;
     EXPECT_EQ(made->stages.front().grid, c.grid) << c.text;
     EXPECT_EQ(to_text(explanation).find("query heads share blocks") != std::string::npos, c.heads > 1);
@@ -818,7 +823,7 @@ TEST(Plan, PackedSequencesAreSizedByTokens) {
   const Result<Plan> result =
       plan(problem("bwd fp32 b=4 h=2 s=100 tq=150 tk=150 d=16 varlen"), target("cpu-avx2"), {});
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(result->workspace.bytes[static_cast<std::size_t>(Part::delta)], 2 * 150 * 4);
+  EXPECT_EQ(result->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::delta)], 2 * 150 * 4);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST(Profiles, HaveHoppersKernelsForFewRowsOfSeveralHeadsAndForSplitKeys) {
     for (const KernelKey& key : hopper_kernels(variant)) {
       const Algorithm& algorithm = key.algorithm;
       if (algorithm.kernel == "sm90_forward" && algorithm.split == (split ? 1 : 0))
-        list.emplace_back(algorithm.block_q, algorithm.group);
+        list.emplace_back(algorithm.block_q, algorithm.pack_gqa);
     }
     return list;
   };

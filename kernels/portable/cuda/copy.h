@@ -35,7 +35,7 @@ REGARD_DEVICE void end_copies() {
   if constexpr (target::cp_async) asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/// Until at most the last `pending` groups of this thread go on.
+/// Waits until at most the last `pending` groups of this thread go on.
 template <int pending>
 REGARD_DEVICE void wait_for_copies() {
   if constexpr (target::cp_async) asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");

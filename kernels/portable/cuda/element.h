@@ -90,7 +90,7 @@ REGARD_DEVICE void store_pair(u32 to, float x, float y) {
   else
     store_word(to, pair<dtype>(x, y));
 }
-/// The same to global memory, at a multiple of 8 bytes.
+/// Stores two neighbours to global memory, at a multiple of 8 bytes.
 REGARD_DEVICE void store_pair(float* to, float x, float y) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
 }

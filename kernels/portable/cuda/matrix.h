@@ -1,22 +1,23 @@
 // Matrix products of a wave: 16 x 8 sums of fp32 += 16 x 16 by 16 x 8 numbers of 16 bits, whose operands come
-// from shared memory in squares of 8 x 8.
+// from shared memory in matrices of 8 x 8 (ldmatrix).
 #pragma once
 
-#include "kernels/cuda/squares.h"
+#include "kernels/cuda/ldmatrix.h"
 #include "kernels/portable/cuda/thread.h"
 
 namespace regard {
 
-/// Of the left operand: squares (rows 0, columns 0), (8, 0), (0, 8), (8, 8).
+/// The left operand: the 8 x 8 matrices from (row 0, column 0), (8, 0), (0, 8) and (8, 8) on.
 using Left = u32[4];
 
-/// Which row of a 16 x 16 operand a lane gives, and which of its two vectors: squares in the order of Left,
-/// or with the second and third changed, which are the two right operands of 8 rows each.
-struct SquareRow {
+/// The row of a 16 x 16 operand whose address a lane gives to ldmatrix, and which of the row's two vectors:
+/// matrices in the order of Left, or with the second and third swapped, which are the two right operands of 8
+/// rows each.
+struct LdmatrixRow {
   i32 row, vector;
 
-  REGARD_DEVICE static SquareRow of_left() { return {lane() % 16, lane() / 16}; }
-  REGARD_DEVICE static SquareRow of_rights() { return {lane() / 16 * 8 + lane() % 8, lane() / 8 % 2}; }
+  REGARD_DEVICE static LdmatrixRow of_left() { return {lane() % 16, lane() / 16}; }
+  REGARD_DEVICE static LdmatrixRow of_rights() { return {lane() / 16 * 8 + lane() % 8, lane() / 8 % 2}; }
 };
 
 #define REGARD_MULTIPLY(shape, type, a, ...)                                                       \
@@ -25,7 +26,7 @@ struct SquareRow {
                : "+f"(c.x[0][0]), "+f"(c.x[0][1]), "+f"(c.x[1][0]), "+f"(c.x[1][1])                \
                : __VA_ARGS__)
 
-/// c += a b, where b0 and b1 are the upper and the lower square of b, turned.
+/// c += a b, where b0 and b1 are the upper and the lower half of b, transposed.
 template <DType operand>
 REGARD_DEVICE void multiply_add(Fragment& c, const Left& a, u32 b0, u32 b1) {
   if constexpr (operand == DType::bf16) {

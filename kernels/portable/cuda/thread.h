@@ -24,7 +24,7 @@ REGARD_DEVICE i32 lane() {
 REGARD_DEVICE bool any_in_wave(bool x) {
   return __any_sync(whole_warp, x);
 }
-/// Until all lanes are here; what each wrote before, the others then see.
+/// Waits until all lanes are here; what each wrote before, the others then see.
 REGARD_DEVICE void sync_wave() {
   __syncwarp();
 }
@@ -41,7 +41,7 @@ struct Fragment {
 
   float x[halves][width];
 
-  /// Of this thread, [0][0]; the others follow at fixed distances.
+  /// The row and the column of this thread's [0][0]; the others follow at fixed distances.
   REGARD_DEVICE static i32 row() { return lane() / 4; }
   REGARD_DEVICE static i32 column() { return lane() % 4 * 2; }
   static constexpr i32 row_step = 8;  // from half to half; columns are neighbours
@@ -50,14 +50,14 @@ struct Fragment {
   REGARD_DEVICE static bool first_of_row() { return lane() % 4 == 0; }
 };
 
-/// Over the lanes that share a row.
-REGARD_DEVICE float row_max(float x) {
+/// The reductions go over the lanes that share a row.
+REGARD_DEVICE float reduce_max(float x) {
   return quad_max(x);
 }
-REGARD_DEVICE float row_sum(float x) {
+REGARD_DEVICE float reduce_sum(float x) {
   return quad_sum(x);
 }
-REGARD_DEVICE u32 row_or(u32 bits) {
+REGARD_DEVICE u32 reduce_or(u32 bits) {
   bits |= __shfl_xor_sync(whole_warp, bits, 1);
   return bits | __shfl_xor_sync(whole_warp, bits, 2);
 }

@@ -12,7 +12,7 @@ REGARD_DEVICE u32 cluster_rank() {
   return rank;
 }
 
-/// Until every thread of both blocks is here; what each wrote before, the others then see.
+/// Waits until every thread of both blocks is here; what each wrote before, the others then see.
 REGARD_DEVICE void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\n barrier.cluster.wait.acquire;" ::: "memory");
 }

@@ -27,7 +27,7 @@ REGARD_DEVICE void load_box(u32 to, const TensorMap& map, const Barrier& full, i
       : "memory");
 }
 
-/// The same into both blocks of a cluster, at the same place in each; each one's `full` counts its bytes.
+/// load_box into both blocks of a cluster, at the same place in each; each one's `full` counts its bytes.
 REGARD_DEVICE void load_box_in_both(u32 to, const TensorMap& map, const Barrier& full, i32 column, i32 row,
                                     i32 head, i32 batch) {
   asm volatile(
@@ -38,7 +38,7 @@ REGARD_DEVICE void load_box_in_both(u32 to, const TensorMap& map, const Barrier&
       : "memory");
 }
 
-/// The same of a map whose rows are counted over all sequences: of the `count` rows behind `first`, zeros
+/// load_box of a map whose rows are counted over all sequences: of the `count` rows behind `first`, zeros
 /// past them. forward_layout.h says how such a map is made.
 REGARD_DEVICE void load_ragged_box(u32 to, const TensorMap& map, const Barrier& full, i32 column, i32 row,
                                    i32 first, i32 count, i32 head) {
@@ -59,7 +59,7 @@ REGARD_DEVICE void store_box(const TensorMap& map, u32 from, i32 column, i32 row
       "r"(from), "r"(column), "r"(row), "r"(head), "r"(batch)
       : "memory");
 }
-/// The same of a map whose rows are counted over all sequences.
+/// store_box of a map whose rows are counted over all sequences.
 REGARD_DEVICE void store_ragged_box(const TensorMap& map, u32 from, i32 column, i32 row, i32 first, i32 count,
                                     i32 head) {
   constexpr i32 most = Sm90TensorMap::most_rows;
@@ -79,13 +79,13 @@ REGARD_DEVICE void wait_until_boxes_are_stored() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-/// Registers per thread from here on; both by whole warpgroups.
+/// setmaxnreg: the registers that each thread has from here on. Whole warpgroups call these.
 template <int count>
-REGARD_DEVICE void take_registers() {
+REGARD_DEVICE void reg_alloc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
 template <int count>
-REGARD_DEVICE void give_registers() {
+REGARD_DEVICE void reg_dealloc() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 

@@ -16,7 +16,7 @@ REGARD_DEVICE void wgmma_fence() {
 REGARD_DEVICE void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/// Until at most the last `pending` groups go on.
+/// Waits until at most the last `pending` groups go on.
 template <int pending>
 REGARD_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
@@ -40,27 +40,27 @@ class SharedOperand {
 };
 
 /// What an instruction's text says of its operands: 32 bytes of k and their types, in products of two tiles
-/// and in those with weights, and behind the operands their signs and which of them stand transposed.
+/// and in those with P in registers, and behind the operands their signs and which of them stand transposed.
 template <DType>
 struct Operands {
-  static constexpr char tiles[] = "k16.f32.bf16.bf16", weights[] = "k16.f32.bf16.bf16";
-  static constexpr char tiles_end[] = "1, 1, 0, 0", weights_end[] = "1, 1, 1";
+  static constexpr char tiles[] = "k16.f32.bf16.bf16", p[] = "k16.f32.bf16.bf16";
+  static constexpr char tiles_end[] = "1, 1, 0, 0", p_end[] = "1, 1, 1";
 };
 template <>
 struct Operands<DType::fp16> {
-  static constexpr char tiles[] = "k16.f32.f16.f16", weights[] = "k16.f32.f16.f16";
-  static constexpr char tiles_end[] = "1, 1, 0, 0", weights_end[] = "1, 1, 1";
+  static constexpr char tiles[] = "k16.f32.f16.f16", p[] = "k16.f32.f16.f16";
+  static constexpr char tiles_end[] = "1, 1, 0, 0", p_end[] = "1, 1, 1";
 };
-// Of 8 bits k is contiguous always. Weights are e4m3.
+// Operands of 8 bits always have a contiguous k. P is e4m3.
 template <>
 struct Operands<DType::fp8> {
-  static constexpr char tiles[] = "k32.f32.e4m3.e4m3", weights[] = "k32.f32.e4m3.e4m3";
-  static constexpr char tiles_end[] = "1, 1", weights_end[] = "1, 1";
+  static constexpr char tiles[] = "k32.f32.e4m3.e4m3", p[] = "k32.f32.e4m3.e4m3";
+  static constexpr char tiles_end[] = "1, 1", p_end[] = "1, 1";
 };
 template <>
 struct Operands<DType::fp8_e5m2> {
-  static constexpr char tiles[] = "k32.f32.e5m2.e5m2", weights[] = "k32.f32.e4m3.e5m2";
-  static constexpr char tiles_end[] = "1, 1", weights_end[] = "1, 1";
+  static constexpr char tiles[] = "k32.f32.e5m2.e5m2", p[] = "k32.f32.e4m3.e5m2";
+  static constexpr char tiles_end[] = "1, 1", p_end[] = "1, 1";
 };
 
 template <int n>
@@ -113,7 +113,7 @@ struct Wgmma;
 #define REGARD_TILES(n, types, a, b, high, add, end)          \
   " mov.b64 a, {" a ", " high "};\n mov.b64 b, {" b ", " high \
   "};\n wgmma.mma_async.sync.aligned.m64n" #n types " {" REGARD_NUMBERS_##n "}, a, b, " add ", " end ";\n"
-#define REGARD_WEIGHTS(n, types, a0, a1, a2, a3, b, high, end)                                          \
+#define REGARD_P(n, types, a0, a1, a2, a3, b, high, end)                                                \
   " mov.b64 b, {" b ", " high "};\n wgmma.mma_async.sync.aligned.m64n" #n types " {" REGARD_NUMBERS_##n \
       "}, {" a0 ", " a1 ", " a2 ", " a3 "}, b, 1, " end ";\n"
 #define REGARD_INPUTS(i) "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]), "r"(b[i])
@@ -125,11 +125,11 @@ struct Wgmma;
                  : REGARD_SUMS_##n                                                                           \
                  : "C"(Text::tiles), "C"(Text::tiles_end), "r"(SharedOperand::high), "r"(add), __VA_ARGS__); \
   }
-#define REGARD_REGISTERS(n, steps, text, ...)                                                          \
-  REGARD_DEVICE static void registers(Sums& c, const u32(*a)[4], const u32(&b)[steps]) {               \
-    asm volatile("{\n .reg .b64 b;\n" text "}"                                                         \
-                 : REGARD_SUMS_##n                                                                     \
-                 : "C"(Text::weights), "C"(Text::weights_end), "r"(SharedOperand::high), __VA_ARGS__); \
+#define REGARD_REGISTERS(n, steps, text, ...)                                              \
+  REGARD_DEVICE static void registers(Sums& c, const u32(*a)[4], const u32(&b)[steps]) {   \
+    asm volatile("{\n .reg .b64 b;\n" text "}"                                             \
+                 : REGARD_SUMS_##n                                                         \
+                 : "C"(Text::p), "C"(Text::p_end), "r"(SharedOperand::high), __VA_ARGS__); \
   }
 
 // Few statements, of many steps each: for NVVM each of a statement's operands is work. `shared` has A and B
@@ -147,19 +147,19 @@ struct Wgmma;
                   REGARD_TILES(n, _0, _4, _5, _2, "p", _1) REGARD_TILES(n, _0, _6, _7, _2, "1", _1)          \
                       REGARD_TILES(n, _0, _8, _9, _2, "1", _1) REGARD_TILES(n, _0, _10, _11, _2, "1", _1),   \
                   "r"(a[0]), "r"(b[0]), "r"(a[1]), "r"(b[1]), "r"(a[2]), "r"(b[2]), "r"(a[3]), "r"(b[3]))    \
-    REGARD_REGISTERS(n, 1, REGARD_WEIGHTS(n, _0, _3, _4, _5, _6, _7, _2, _1), REGARD_INPUTS(0))              \
+    REGARD_REGISTERS(n, 1, REGARD_P(n, _0, _3, _4, _5, _6, _7, _2, _1), REGARD_INPUTS(0))                    \
     REGARD_REGISTERS(n, 4,                                                                                   \
-                     REGARD_WEIGHTS(n, _0, _3, _4, _5, _6, _7, _2, _1)                                       \
-                         REGARD_WEIGHTS(n, _0, _8, _9, _10, _11, _12, _2, _1)                                \
-                             REGARD_WEIGHTS(n, _0, _13, _14, _15, _16, _17, _2, _1)                          \
-                                 REGARD_WEIGHTS(n, _0, _18, _19, _20, _21, _22, _2, _1),                     \
+                     REGARD_P(n, _0, _3, _4, _5, _6, _7, _2, _1)                                             \
+                         REGARD_P(n, _0, _8, _9, _10, _11, _12, _2, _1)                                      \
+                             REGARD_P(n, _0, _13, _14, _15, _16, _17, _2, _1)                                \
+                                 REGARD_P(n, _0, _18, _19, _20, _21, _22, _2, _1),                           \
                      REGARD_INPUTS(0), REGARD_INPUTS(1), REGARD_INPUTS(2), REGARD_INPUTS(3))                 \
     REGARD_REGISTERS(n, 5,                                                                                   \
-                     REGARD_WEIGHTS(n, _0, _3, _4, _5, _6, _7, _2, _1)                                       \
-                         REGARD_WEIGHTS(n, _0, _8, _9, _10, _11, _12, _2, _1)                                \
-                             REGARD_WEIGHTS(n, _0, _13, _14, _15, _16, _17, _2, _1)                          \
-                                 REGARD_WEIGHTS(n, _0, _18, _19, _20, _21, _22, _2, _1)                      \
-                                     REGARD_WEIGHTS(n, _0, _23, _24, _25, _26, _27, _2, _1),                 \
+                     REGARD_P(n, _0, _3, _4, _5, _6, _7, _2, _1)                                             \
+                         REGARD_P(n, _0, _8, _9, _10, _11, _12, _2, _1)                                      \
+                             REGARD_P(n, _0, _13, _14, _15, _16, _17, _2, _1)                                \
+                                 REGARD_P(n, _0, _18, _19, _20, _21, _22, _2, _1)                            \
+                                     REGARD_P(n, _0, _23, _24, _25, _26, _27, _2, _1),                       \
                      REGARD_INPUTS(0), REGARD_INPUTS(1), REGARD_INPUTS(2), REGARD_INPUTS(3),                 \
                      REGARD_INPUTS(4))                                                                       \
   }
@@ -194,7 +194,7 @@ REGARD_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135"
 #undef REGARD_REGISTERS
 #undef REGARD_SHARED
 #undef REGARD_INPUTS
-#undef REGARD_WEIGHTS
+#undef REGARD_P
 #undef REGARD_TILES
 #undef REGARD_SUMS
 #undef REGARD_NUMBERS_32
@@ -233,9 +233,9 @@ REGARD_DEVICE void multiply_tiles(float (&c)[n], const A& a_low, const B& b_low)
   }
 }
 
-/// C += A B of weights, a step each.
+/// C += P B of P in registers, a step each.
 template <i32 steps, i32 n, class B>
-REGARD_DEVICE void multiply_weights(float (&c)[n], const u32 (&a)[steps][4], const B& b_low) {
+REGARD_DEVICE void multiply_p(float (&c)[n], const u32 (&a)[steps][4], const B& b_low) {
   constexpr i32 together = steps == 5 ? 5 : 4, in_many = steps / together * together;
 #pragma unroll
   for (i32 i = 0; i < in_many; i += together) {

@@ -139,22 +139,22 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   }
 
   const std::int64_t image_heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq});
-  need(plan.workspace, Part::delta, product({p.hq, query_tokens(p), 4}));
+  need(plan.workspace, WorkspaceBuffer::delta, product({p.hq, query_tokens(p), 4}));
   const std::int64_t grad_q_bytes = product({p.hq, query_tokens(p), padded_columns(p.d), 4});
-  need(plan.workspace, Part::grad_q_sum, grad_q_bytes);
-  need(plan.workspace, Part::grad_q_earlier,
+  need(plan.workspace, WorkspaceBuffer::grad_q_sum, grad_q_bytes);
+  need(plan.workspace, WorkspaceBuffer::grad_q_earlier,
        most_keys_of_row(p) > part_of_grad_q(block_k) ? grad_q_bytes : 0);
   // The only block of a head without keys stores its dQ; without queries, too, there is nothing to store.
   const bool has_rows = query_tokens(p) > 0 || key_tokens(p) > 0;
-  need(plan.workspace, Part::progress,
+  need(plan.workspace, WorkspaceBuffer::progress,
        has_rows ? product({p.b, p.hk, plan.query_parts, plan.key_blocks, progress_bytes}) : 0);
   const std::int64_t partial_rows = plan.parts_apart ? product({plan.query_parts, p.hk, key_tokens(p)}) : 0;
-  need(plan.workspace, Part::grad_k_partial, product({partial_rows, padded_columns(p.d), 4}));
-  need(plan.workspace, Part::grad_v_partial, product({partial_rows, padded_columns(p.dv), 4}));
+  need(plan.workspace, WorkspaceBuffer::grad_k_partial, product({partial_rows, padded_columns(p.d), 4}));
+  need(plan.workspace, WorkspaceBuffer::grad_v_partial, product({partial_rows, padded_columns(p.dv), 4}));
   const std::int64_t image_bytes = shared.any() ? product({image_heads, p.sq, p.sk, 4}) : 0;
-  need(plan.workspace, Part::grad_bias_partial, image_bytes);
+  need(plan.workspace, WorkspaceBuffer::grad_bias_partial, image_bytes);
   const std::int64_t sharing = product({shared.batches ? p.b : 1, shared.heads ? p.hq : 1});
-  need(plan.workspace, Part::grad_bias_lost, sharing > most_additions ? image_bytes : 0);
+  need(plan.workspace, WorkspaceBuffer::grad_bias_lost, sharing > most_additions ? image_bytes : 0);
 
   const std::int64_t chunks = ceil_divide(p.sq, rows_per_block);
   const std::int64_t rows = product({p.b, p.hq, chunks});

@@ -1,4 +1,4 @@
-// kernels/cpu/decode.cpp: `group` query rows of one K/V head per block (over all heads that share it),
+// kernels/cpu/decode.cpp: `pack_gqa` query rows of one K/V head per block (over all heads that share it),
 // against one part of the keys, so that K and V are read once for them.
 #include <fmt/format.h>
 
@@ -19,22 +19,22 @@ namespace {
 constexpr std::int64_t most_part_keys = 2048;
 
 /// Query rows that share a K/V head: what is handled at once.
-std::int64_t group_rows(const Problem& p) {
+std::int64_t packed_rows(const Problem& p) {
   return product({p.hq / p.hk, p.sq});
 }
 
 /// Two blocks of the widest tile still take less time than a tile of the forward kernel, and K and V of the
 /// second one lie in the cache: bench/cpu/recipes.py.
 std::int64_t most_rows(const Question& q) {
-  const std::int64_t group = value_of(*q.candidate.tile, "group");
-  const bool widest = std::ranges::none_of(q.target.tiles, [group](const Target::Tile& other) {
-    return other.kernel == cpu_decode.name && value_of(other, "group") > group;
+  const std::int64_t pack_gqa = value_of(*q.candidate.tile, "pack_gqa");
+  const bool widest = std::ranges::none_of(q.target.tiles, [pack_gqa](const Target::Tile& other) {
+    return other.kernel == cpu_decode.name && value_of(other, "pack_gqa") > pack_gqa;
   });
-  return widest ? 2 * group : group;
+  return widest ? 2 * pack_gqa : pack_gqa;
 }
 
 Refusal few_query_rows(const Question& q) {
-  const std::int64_t rows = group_rows(q.problem), most = most_rows(q);
+  const std::int64_t rows = packed_rows(q.problem), most = most_rows(q);
   if (rows <= most) return {};
   return fmt::format("{} query rows share a K/V head, above its {}; the forward kernel takes any number",
                      rows, most);
@@ -64,7 +64,7 @@ std::span<const Rule> own_rules() {
 Seconds seconds(const Plan& plan, const Stage& stage) {
   const double rate =
       0.6 * std::min(flops_per_second(plan, plan.problem.dtype), 2 * flops_per_second(plan, DType::fp32));
-  const Seconds computing = seconds_to_compute(plan, stage.key.algorithm.group, true, rate);
+  const Seconds computing = seconds_to_compute(plan, stage.key.algorithm.pack_gqa, true, rate);
   return std::max(computing, seconds_to_read(plan, true)) / busy_workers(plan, stage, 1);
 }
 
@@ -79,9 +79,9 @@ Result<Plan> plan_cpu_decode(const Problem& problem, const Target& target, const
   const std::int64_t block_k = value_of(tile, "block_k");
   const std::int64_t for_workers = parts_for_workers(plan, product({p.b, p.hk}));
   split_as_asked(plan, std::max(for_workers, ceil_divide(p.sk, most_part_keys)), block_k);
-  const DecodeLayout layout(vector_pairs(p, target), p.d, p.dv, value_of(tile, "group"), block_k);
-  const std::int64_t group = value_of(tile, "group");
-  const std::int64_t row_blocks = group > 0 ? ceil_divide(group_rows(p), group) : 1;
+  const DecodeLayout layout(vector_pairs(p, target), p.d, p.dv, value_of(tile, "pack_gqa"), block_k);
+  const std::int64_t pack_gqa = value_of(tile, "pack_gqa");
+  const std::int64_t row_blocks = pack_gqa > 0 ? ceil_divide(packed_rows(p), pack_gqa) : 1;
   const std::int64_t grid = product({row_blocks, p.b, p.hk, plan.splits});
   plan.stages = {stage_of(p, target, cpu_decode, &tile, grid, layout.total())};
   merge_on_cpu(plan);

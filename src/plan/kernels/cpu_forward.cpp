@@ -16,7 +16,7 @@ namespace {
 /// Query heads whose rows share blocks: those of a K/V head where each has so few rows that they would not
 /// fill tiles, or would all read and pack the same keys. With dropout heads stay apart. With batch_invariant
 /// they go together, however long the longest sequence of the batch is.
-std::int64_t heads_together(const Problem& p) {
+std::int64_t pack_gqa(const Problem& p) {
   constexpr std::int64_t many_rows = 512;  // fill their tiles, and blocks of the largest size
   const bool together = p.dropout == 0 && (p.sq < many_rows || p.batch_invariant);
   return together ? p.hq / p.hk : 1;
@@ -24,7 +24,7 @@ std::int64_t heads_together(const Problem& p) {
 
 /// How many blocks that makes, of so many rows each.
 std::int64_t blocks_of_rows(const Problem& p, std::int64_t block_rows) {
-  const std::int64_t heads = heads_together(p), rows = product({heads, p.sq});
+  const std::int64_t heads = pack_gqa(p), rows = product({heads, p.sq});
   return rows > 0 ? product({p.b, p.hq / heads, ceil_divide(rows, block_rows)}) : 0;
 }
 
@@ -36,7 +36,7 @@ std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threa
   constexpr std::int64_t least = ForwardLayout::tile, enough = 256;
   const std::int64_t of_thread = product({p.hq, query_tokens(p)}) / threads;
   const std::int64_t share = std::max(std::min(of_thread / 4, enough), of_thread / 8);
-  const std::int64_t rows = product({heads_together(p), p.sq});
+  const std::int64_t rows = product({pack_gqa(p), p.sq});
   const std::int64_t blocks = ceil_divide(rows, std::max(std::min(block_q, share), least));
   return round_up(ceil_divide(rows, std::max<std::int64_t>(blocks, 1)), least);
 }
@@ -46,7 +46,7 @@ std::int64_t row_blocks(const Plan& plan) {
 }
 
 void size_blocks(Plan& plan, const Target::Tile& tile) {
-  plan.heads_together = heads_together(plan.problem);
+  plan.pack_gqa = pack_gqa(plan.problem);
   plan.block_rows = rows_of_block(plan.problem, tile, plan.threads);
   plan.part_rows = std::max<std::int64_t>(plan.block_rows, ForwardLayout::tile);
   plan.whole_blocks = row_blocks(plan);
@@ -60,7 +60,7 @@ void size_blocks(Plan& plan, const Target::Tile& tile) {
 void cut_last_blocks(Plan& plan) {
   constexpr std::int64_t parts = 4, few_threads = 8;
   const Problem& p = plan.problem;
-  const bool last_are_small = p.mask != Mask::none && p.window_left < 0 && plan.heads_together == 1;
+  const bool last_are_small = p.mask != Mask::none && p.window_left < 0 && plan.pack_gqa == 1;
   if (plan.threads <= few_threads || last_are_small) return;
   plan.part_rows =
       round_up(ceil_divide(std::max<std::int64_t>(plan.block_rows, 1), parts), ForwardLayout::tile);
@@ -100,8 +100,8 @@ std::span<const Rule> own_rules() {
 /// K and V are packed first, for each block of rows: read, and written; not counted is what parts of the last
 /// blocks pack again. K may be read where it lies; how it lies is not known here.
 Seconds seconds(const Plan& plan, const Stage& stage) {
-  const bool together = plan.heads_together > 1;
-  const double rows = static_cast<double>(plan.heads_together) * static_cast<double>(plan.problem.sq);
+  const bool together = plan.pack_gqa > 1;
+  const double rows = static_cast<double>(plan.pack_gqa) * static_cast<double>(plan.problem.sq);
   const double row_blocks = std::ceil(rows / static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));
   const Seconds computing =
       seconds_to_compute(plan, ForwardLayout::tile, together, flops_per_second(plan, plan.problem.dtype));

@@ -40,9 +40,9 @@ Refusal check_size(const Question& q, std::string_view name, const SizeRule& rul
 
 Refusal check_tile(const Question& q, TileRules (*rules_of)(const TileMachine&)) {
   const Target::Tile& tile = *q.candidate.tile;
-  if (const std::int64_t group = value_of(tile, "group"); group > 0) {
-    return fmt::format("its tile (line {} of targets/{}.toml) has group={}, which is for decode alone",
-                       tile.line, q.target.name, group);
+  if (const std::int64_t pack_gqa = value_of(tile, "pack_gqa"); pack_gqa > 0) {
+    return fmt::format("its tile (line {} of targets/{}.toml) has pack_gqa={}, which is for decode alone",
+                       tile.line, q.target.name, pack_gqa);
   }
   const TileRules rules = rules_of(machine_of(q.problem, q.target, /*decodes=*/false));
   if (Refusal wrong = check_size(q, "block_q", rules.block_q)) return wrong;
@@ -61,7 +61,7 @@ Refusal backward_tile_sizes(const Question& q) {
 
 Refusal decode_tile_sizes(const Question& q) {
   const TileMachine machine = machine_of(q.problem, q.target, /*decodes=*/true);
-  if (Refusal wrong = check_size(q, "group", decode_group(machine))) return wrong;
+  if (Refusal wrong = check_size(q, "pack_gqa", decode_pack(machine))) return wrong;
   return check_size(q, "block_k", decode_keys(machine));
 }
 

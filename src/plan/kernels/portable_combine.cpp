@@ -15,10 +15,11 @@ constexpr double share_of_rate = 0.35;
 
 /// What it takes beside writing and reading the parts once.
 Seconds seconds(const Plan& plan, const Stage&) {
-  const auto bytes = [&](Part part) {
-    return static_cast<double>(plan.workspace.bytes[static_cast<std::size_t>(part)]);
+  const auto bytes = [&](WorkspaceBuffer buffer) {
+    return static_cast<double>(plan.workspace.bytes[static_cast<std::size_t>(buffer)]);
   };
-  const double written_and_read = 2 * (bytes(Part::partial_o) + bytes(Part::partial_lse));
+  const double written_and_read =
+      2 * (bytes(WorkspaceBuffer::partial_o) + bytes(WorkspaceBuffer::partial_lse));
   return of_part * static_cast<double>(plan.splits) +
          (1 / share_of_rate - 1) * written_and_read / chip_bytes_per_second(plan);
 }
@@ -33,7 +34,7 @@ void merge_on_gpu(Plan& plan) {
   const std::int64_t rows = tile == nullptr ? 1 : std::max<std::int64_t>(value_of(*tile, "warps"), 1);
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
   Stage& stage = plan.stages.emplace_back(stage_of(p, *plan.target, portable_combine, tile, grid, 0));
-  // It waits for the parts in its code, where the chip has the instruction (kernels/cuda/overlap.h).
+  // It waits for the parts in its code, where the chip has the instruction (kernels/cuda/pdl.h).
   stage.overlaps = plan.target->has("tma");
 }
 

@@ -18,7 +18,7 @@ namespace {
 /// How many query heads, those of a K/V head, stand as rows of one, so that a block reads K and V for all of
 /// its rows: where each head has one row, all rows see the same keys, and nothing goes by head or row. 1:
 /// they do not.
-std::int64_t heads_as_rows(const Problem& p) {
+std::int64_t pack_gqa_by_strides(const Problem& p) {
   const bool by_head = p.bias != Bias::none || p.sink || p.dropout > 0 || p.bits || p.ranges;
   const bool alike = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
   return alike ? p.hq / p.hk : 1;
@@ -50,8 +50,8 @@ std::int64_t shared_bytes(const KernelKey& key) {
 constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
 
 /// The problem as the kernel has it.
-Problem with_heads_as_rows(const Problem& problem) {
-  const std::int64_t heads = heads_as_rows(problem);
+Problem with_packed_gqa(const Problem& problem) {
+  const std::int64_t heads = pack_gqa_by_strides(problem);
   if (heads == 1) return problem;
   Problem p = problem;
   p.hq /= heads;
@@ -63,8 +63,8 @@ Problem with_heads_as_rows(const Problem& problem) {
 /// Of that one.
 Plan start_portable(const Problem& problem, const Target& target, const Target::Tile& tile,
                     const PlanOptions& options) {
-  Plan plan = start(with_heads_as_rows(problem), target, options);
-  plan.heads_as_rows = heads_as_rows(problem);
+  Plan plan = start(with_packed_gqa(problem), target, options);
+  plan.pack_gqa_by_strides = pack_gqa_by_strides(problem);
   plan.block_rows = value_of(tile, "block_q");
   plan.side_by_side = pairs_side_by_side(plan.problem, cache_bytes);
   return plan;
@@ -146,7 +146,7 @@ Refusal accumulators_leave_room(const Question& q) {
 Refusal split_pays(const Question& q) {
   const Problem& p = q.problem;
   if (!may_split(q) || parts_of_long_rows(p) > 1) return {};
-  const std::int64_t blocks = row_blocks(with_heads_as_rows(p), value_of(*q.candidate.tile, "block_q"));
+  const std::int64_t blocks = row_blocks(with_packed_gqa(p), value_of(*q.candidate.tile, "block_q"));
   if (Refusal refusal = blocks_are_few(q, blocks, workers(q.target, q.options))) return refusal;
   return keys_are_many(q, 2 * least_split_keys);
 }
@@ -183,7 +183,7 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
   const double busy = busy_workers(plan, stage), rate = flops_per_second(plan, p.dtype);
   const Seconds reading =
-      seconds_to_read(plan, plan.heads_as_rows > 1) / (plan.threads * drawn_share(busy, plan.threads));
+      seconds_to_read(plan, plan.pack_gqa_by_strides > 1) / (plan.threads * drawn_share(busy, plan.threads));
   const Algorithm& a = stage.key.algorithm;
   const Seconds of_block =
       BlockCost(p, a, rate, of_tile).seconds(keys_of_block(p, a) / static_cast<double>(plan.splits));

@@ -10,14 +10,14 @@
 
 namespace regard {
 
-std::int64_t rows_of_packed_heads(const Problem& p, std::int64_t block_q) {
+std::int64_t packed_rows_of_head(const Problem& p, std::int64_t block_q) {
   // Packed rows are masked in other tiles, with other rounding.
   if (p.varlen || p.batch_invariant) return 0;
   return Sm90ForwardLayout::packed_rows(p.sq, p.hq / p.hk, block_q);
 }
 
 std::int64_t packed_work(const Problem& p, std::int64_t block_q) {
-  return ceil_divide(p.hq / p.hk * rows_of_packed_heads(p, block_q), block_q);
+  return ceil_divide(p.hq / p.hk * packed_rows_of_head(p, block_q), block_q);
 }
 
 std::int64_t sm90_work(const Problem& p, std::int64_t block_q, std::int64_t cluster) {
@@ -92,7 +92,7 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   Plan plan = start(p, target, options);
   plan.block_rows = value_of(tile, "block_q");
   if (parts > 1) split_keys(plan, parts, value_of(tile, "block_k"));
-  const std::int64_t packed = rows_of_packed_heads(p, plan.block_rows);
+  const std::int64_t packed = packed_rows_of_head(p, plan.block_rows);
   const std::int64_t cluster = std::max<std::int64_t>(value_of(tile, "cluster"), 1);
   const std::int64_t work = product({sm90_work(p, plan.block_rows, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
@@ -100,12 +100,12 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   const std::int64_t blocks = std::max(plan.threads / cluster, std::int64_t{1}) * cluster;  // at a time
   Stage stage = stage_of(p, target, sm90_forward, &tile, std::min(work, blocks), 0);
   stage.shared_bytes = shared_bytes(stage.key);
-  if (packed > 0) stage.key.algorithm.group = plan.block_rows / packed;
+  if (packed > 0) stage.key.algorithm.pack_gqa = plan.block_rows / packed;
   if (plan.splits > 1) stage.key.algorithm.split = 1;
   // Work of one size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.
   stage.counts = !every_row_sees_all_keys(p) && work > plan.threads;
-  if (stage.counts) need(plan.workspace, Part::counter, sizeof(std::uint32_t));
+  if (stage.counts) need(plan.workspace, WorkspaceBuffer::counter, sizeof(std::uint32_t));
   plan.stages = {std::move(stage)};
   merge_on_gpu(plan);
   return finish(std::move(plan));

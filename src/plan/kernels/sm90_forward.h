@@ -7,7 +7,7 @@
 namespace regard {
 
 /// Rows per query head in a block of several heads of one K/V head, as few rows are packed; 0: they are not.
-std::int64_t rows_of_packed_heads(const Problem&, std::int64_t block_q);
+std::int64_t packed_rows_of_head(const Problem&, std::int64_t block_q);
 
 /// Blocks that these rows of all query heads of a K/V head fill; 0: they are not packed.
 std::int64_t packed_work(const Problem&, std::int64_t block_q);

@@ -97,7 +97,7 @@ TensorBox box_of(const Problem& p, const Tensor& tensor, std::int64_t box_rows, 
 
 /// Whether O is stored through a map.
 bool stores_boxes(const KernelKey& kernel) {
-  return sm90_layout(kernel).stores_boxes(kernel.algorithm.split, kernel.algorithm.group);
+  return sm90_layout(kernel).stores_boxes(kernel.algorithm.split, kernel.algorithm.pack_gqa);
 }
 
 /// Where the keys are split, another kernel stores O. Threads take no steps from row to row of one, as a
@@ -119,7 +119,7 @@ Result<TensorBoxes> sm90_forward_boxes(const Plan& plan, const Stage& stage, con
   const Algorithm& a = stage.key.algorithm;
   constexpr std::int64_t group_rows = Sm90ForwardLayout::group_rows;
   const std::int64_t rows =
-      std::min<std::int64_t>(Sm90ForwardLayout::rows_of_head(a.block_q, a.group), group_rows);
+      std::min<std::int64_t>(Sm90ForwardLayout::rows_of_head(a.block_q, a.pack_gqa), group_rows);
   const TensorBox q = box_of(p, all.q, rows, group_rows / rows);
   // Where the kernel stores O without a map it takes any.
   const TensorBox o = stores_boxes(stage.key) ? box_of(p, all.o, Sm90ForwardLayout::warp_rows) : q;

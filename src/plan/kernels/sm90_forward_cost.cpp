@@ -62,7 +62,7 @@ Seconds computed_seconds(const Plan& plan, const KernelKey& kernel, double flops
 
 Seconds sm90_forward_seconds(const Plan& plan, const Stage& stage) {
   const double busy = busy_workers(plan, stage), rate = flops_per_second(plan, plan.problem.dtype);
-  const Seconds read = seconds_to_read(plan, stage.key.algorithm.group > 0);
+  const Seconds read = seconds_to_read(plan, stage.key.algorithm.pack_gqa > 0);
   const Seconds computed =
       computed_seconds(plan, stage.key, rate, clock_of(plan.problem, rate * plan.threads), read);
   return std::max(computed, read / (plan.threads * drawn_share(busy, plan.threads)));

@@ -80,11 +80,11 @@ Refusal rows_for_clusters(const Question& q) {
   if (value_of(*q.candidate.tile, "cluster") <= 1) return {};
   const Problem& p = q.problem;
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
-  if (p.sq > block_q && p.sk > 0 && rows_of_packed_heads(p, block_q) == 0) return {};
+  if (p.sq > block_q && p.sk > 0 && packed_rows_of_head(p, block_q) == 0) return {};
   return std::string("its clusters want keys, and query rows for two blocks; use a tile without clusters");
 }
 
-Refusal packs_heads(const Question& q) {
+Refusal packs_gqa(const Question& q) {
   const Problem& p = q.problem;
   constexpr std::int64_t few = Sm90ForwardLayout::group_rows;
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
@@ -155,7 +155,7 @@ std::span<const Rule> sm90_forward_rules() {
       {"smallest_tile", smallest_tile},
       {"clusters_share_keys", clusters_share_keys},
       {"rows_for_clusters", rows_for_clusters, true},
-      {"packs_heads", packs_heads, true},
+      {"packs_gqa", packs_gqa, true},
       {"head_dims_aligned", head_dims_aligned},
       {"launch_fits", launch_fits},
       {"warps_have_rows_of_their_own", warps_have_rows_of_their_own},
@@ -171,13 +171,13 @@ std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey&
   Problem example = q.problem;
   const Question question{example, q.target, q.candidate, q.options};  // of the example as it becomes
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
-  std::set<std::int64_t> groups;
+  std::set<std::int64_t> packs;
   const auto ask = [&](std::int64_t heads, std::int64_t sq) {
     example.hq = example.hk * heads;
     example.sq = sq;
-    if (rows_for_clusters(question) || packs_heads(question)) return;
-    const std::int64_t rows = rows_of_packed_heads(example, block_q);
-    groups.insert(rows > 0 ? block_q / rows : 0);
+    if (rows_for_clusters(question) || packs_gqa(question)) return;
+    const std::int64_t rows = packed_rows_of_head(example, block_q);
+    packs.insert(rows > 0 ? block_q / rows : 0);
   };
   ask(1, 2 * block_q);
   for (const std::int64_t heads : {2, 4, 8, 16}) {
@@ -185,9 +185,9 @@ std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey&
     ask(heads, Sm90ForwardLayout::group_rows / heads + 1);  // a row more than the tile for few rows has
   }
   std::vector<KernelKey> keys;
-  for (const std::int64_t group : groups) {
+  for (const std::int64_t pack_gqa : packs) {
     KernelKey& key = keys.emplace_back(of_tile);
-    if (group > 0) key.algorithm.group = group;
+    if (pack_gqa > 0) key.algorithm.pack_gqa = pack_gqa;
     if (splits_keys(*q.candidate.recipe)) key.algorithm.split = 1;
   }
   return keys;

@@ -2,21 +2,21 @@
 // arithmetic units busy: else every step starts by waiting for what it packs.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/numbers.h"
 
 namespace regard {
 
 /// Rows of memory, in the order in which they are fetched. What finds no place is left to the processor.
-/// Called, not inlined: there are many places that ask for rows, seldom, and each would have to be compiled.
-class Ahead {
+/// Its functions are not inlined: many places ask for rows, seldom, and each would have to be compiled.
+class Prefetcher {
  public:
-  /// Behind all others.
-  REGARD_CALLED void add(const u8* first, i64 stride, i64 bytes, i64 rows) {
+  /// Adds rows behind all others.
+  REGARD_NOINLINE void add(const u8* first, i64 stride, i64 bytes, i64 rows) {
     if (rows > 0 && last_ - next_ < capacity) spans_[last_++ % capacity] = {first, stride, bytes, rows};
   }
-  /// Before all others.
-  REGARD_CALLED void add_first(const u8* first, i64 stride, i64 bytes, i64 rows) {
+  /// Adds rows before all others.
+  REGARD_NOINLINE void add_first(const u8* first, i64 stride, i64 bytes, i64 rows) {
     if (rows > 0 && last_ - next_ < capacity) spans_[--next_ % capacity] = {first, stride, bytes, rows};
   }
 
@@ -32,8 +32,8 @@ class Ahead {
     return sum;
   }
 
-  /// The next rows. Inline it would take registers from the products around it.
-  REGARD_CALLED void fetch(i64 rows) {
+  /// Fetches the next rows. Inline it would take registers from the products around it.
+  REGARD_NOINLINE void fetch(i64 rows) {
     while (!empty() && rows > 0) {
       Span& span = spans_[next_ % capacity];
       for (; span.rows > 0 && rows > 0; --span.rows, --rows, span.row += span.stride)

@@ -1,4 +1,4 @@
-// The weights of a tile as the left operand of their product with V.
+// P of a tile, the weights, as the left operand of its product with V.
 #pragma once
 
 #include "kernels/portable/cuda/matrix.h"
@@ -10,9 +10,9 @@ namespace regard {
 constexpr i32 depth = 16;  // of one matrix product
 constexpr i32 depth_bytes = depth * operand_bytes;
 
-/// Of an operand that begins at this column.
+/// The place of a lane's row of an operand that begins at this column.
 template <i32 row_bytes>
-REGARD_DEVICE u32 place_of(SquareRow lane, i32 column = 0) {
+REGARD_DEVICE u32 place_of(LdmatrixRow lane, i32 column = 0) {
   return place<row_bytes>(lane.row, lane.vector * 16 + column * operand_bytes);
 }
 
@@ -26,16 +26,16 @@ REGARD_DEVICE u32 of_kept(u32 x, u32 kept, i32 first) {
   return x & spread_highest_bits(kept, first);
 }
 
-/// Weights are packed, dropped where they are not kept, and shared with who multiplies them.
+/// P as a left operand: packed, dropped where weights are not kept, and shared with who multiplies it.
 template <bool shared>
-struct LeftWeights;
+struct LeftP;
 
 /// In the registers of the wave that made them: sums lie as the next product takes them.
 template <>
-struct LeftWeights<false> {
+struct LeftP<false> {
   Left left[row_tiles][block_k / depth];
 
-  REGARD_DEVICE explicit LeftWeights(u32) {}
+  REGARD_DEVICE explicit LeftP(u32) {}
 
   REGARD_DEVICE void pack(const Scores& s) {
 #pragma unroll
@@ -53,24 +53,24 @@ struct LeftWeights<false> {
   }
   REGARD_DEVICE void share() const {}
 
-  /// Of `depth` keys, the i-th of the tile.
+  /// Loads P of `depth` keys, the i-th such part of the tile.
   REGARD_DEVICE void load(Left& to, i32 m, i32 i) const {
 #pragma unroll
-    for (i32 square = 0; square < 4; ++square) to[square] = left[m][i][square];
+    for (i32 matrix = 0; matrix < 4; ++matrix) to[matrix] = left[m][i][matrix];
   }
 };
 
 /// In shared memory, where waves share rows: each writes those of its keys and reads all, once the block has
 /// met in between.
 template <>
-struct LeftWeights<true> {
-  static constexpr i32 row_bytes = layout.row_of_weights, part_bytes = wave_keys * operand_bytes;
+struct LeftP<true> {
+  static constexpr i32 row_bytes = layout.row_of_p, part_bytes = wave_keys * operand_bytes;
   static_assert(part_bytes % portable::ForwardLayout::line == 0 || power_of_two_in(part_bytes) == part_bytes);
 
   u32 rows;  // of the wave
   u32 own[row_tiles][Fragment::halves][key_tiles];
 
-  REGARD_DEVICE explicit LeftWeights(u32 of_block) : rows(of_block + row_of_wave() * row_bytes) {}
+  REGARD_DEVICE explicit LeftP(u32 of_block) : rows(of_block + row_of_wave() * row_bytes) {}
 
   REGARD_DEVICE void pack(const Scores& s) {
     each_row([&](i32 m, i32 half) {
@@ -98,8 +98,8 @@ struct LeftWeights<true> {
   }
 
   REGARD_DEVICE void load(Left& to, i32 m, i32 i) const {
-    load_squares(to, along<row_bytes>(rows + place_of<row_bytes>(SquareRow::of_left()), i * depth_bytes) +
-                         m * Fragment::rows * row_bytes);
+    ldmatrix(to, along<row_bytes>(rows + place_of<row_bytes>(LdmatrixRow::of_left()), i * depth_bytes) +
+                     m * Fragment::rows * row_bytes);
   }
 };
 

@@ -3,8 +3,8 @@
 // left out.
 #pragma once
 
-#include "kernels/cpu/called.h"
-#include "kernels/cpu/pack_turned.h"
+#include "kernels/cpu/attributes.h"
+#include "kernels/cpu/pack_transposed.h"
 
 namespace regard {
 
@@ -25,7 +25,7 @@ REGARD_INLINE void store_pairs(float* to, Floats first, Floats second) {
 /// `n` numbers of each row in memory as rows of bf16, `apart` numbers from one to the next, zeros behind the
 /// n-th: the high pieces, and the low ones.
 template <i64 n, i64 apart>
-REGARD_CALLED void split_rows(u16* high, u16* low, const u8* from, i64 stride, i64 rows) {
+REGARD_NOINLINE void split_rows(u16* high, u16* low, const u8* from, i64 stride, i64 rows) {
   for (; rows > 0; --rows, from += stride * 2, high += apart, low += apart) {
     for (i64 i = 0; i < apart; i += lanes) {
       const Floats numbers = i + lanes <= n ? load_floats<DType::fp16>(from + i * 2)
@@ -38,23 +38,24 @@ REGARD_CALLED void split_rows(u16* high, u16* low, const u8* from, i64 stride, i
 
 /// pack_rows of numbers in two pieces.
 template <i64 n>
-REGARD_CALLED void pack_row_pieces(float* to, i64 low, const u8* from, i64 stride, i64 rows, i64 capacity) {
+REGARD_NOINLINE void pack_row_pieces(float* to, i64 low, const u8* from, i64 stride, i64 rows, i64 capacity) {
   constexpr i64 apart = depth(n);
   split_rows<n, 2 * apart>(reinterpret_cast<u16*>(to), reinterpret_cast<u16*>(to + low), from, stride, rows);
   for (i64 piece = 0; piece < 2; ++piece)
     __builtin_memset(to + piece * low + rows * apart, 0, (capacity - rows) * apart * 4);
 }
 
-/// pack_turned of numbers in two pieces. `memory` is for those of turned_rows rows.
+/// pack_transposed_rows of numbers in two pieces. `memory` is for those of transposed_rows rows.
 template <i64 n, i64 capacity>
-REGARD_CALLED void pack_turned_pieces(float* to, i64 low, const u8* from, i64 stride, i64 rows, u16* memory) {
+REGARD_NOINLINE void pack_transposed_row_pieces(float* to, i64 low, const u8* from, i64 stride, i64 rows,
+                                                u16* memory) {
   constexpr i64 apart = round_up(n, lanes), below = lanes * depth(capacity);
-  u16* const low_memory = memory + turned_rows * apart;
-  for (i64 first = 0; first < capacity; first += turned_rows, to += turned_rows / 2 * lanes) {
-    const i64 count = larger<i64>(0, smaller(turned_rows, rows - first));
+  u16* const low_memory = memory + transposed_rows * apart;
+  for (i64 first = 0; first < capacity; first += transposed_rows, to += transposed_rows / 2 * lanes) {
+    const i64 count = larger<i64>(0, smaller(transposed_rows, rows - first));
     split_rows<n, apart>(memory, low_memory, row_address(from, stride, first), stride, count);
-    turn_rows<apart>(to, below, reinterpret_cast<const u8*>(memory), apart * 2, count);
-    turn_rows<apart>(to + low, below, reinterpret_cast<const u8*>(low_memory), apart * 2, count);
+    transpose_rows<apart>(to, below, reinterpret_cast<const u8*>(memory), apart * 2, count);
+    transpose_rows<apart>(to + low, below, reinterpret_cast<const u8*>(low_memory), apart * 2, count);
   }
 }
 

@@ -2,7 +2,7 @@
 // has its depth contiguous.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/pack.h"
 
 namespace regard {
@@ -14,8 +14,9 @@ REGARD_INLINE Numbers16 joined(const u8* a, const u8* b, Numbers<n...>) {
   return bits_as<Numbers16>(__builtin_shufflevector(load<Half>(a), load<Half>(b), n...));
 }
 
-/// 16 numbers of each of 32 rows, `stride` bytes apart, as a square of pairs, turned: number c becomes row c.
-REGARD_HOT inline void turn_square(float* to, const u8* row, i64 stride) {
+/// 16 numbers of each of 32 rows, `stride` bytes apart, as a transposed square of pairs: number c becomes row
+/// c.
+REGARD_OPTIMIZE inline void transpose_pairs(float* to, const u8* row, i64 stride) {
   Floats square[lanes];
   REGARD_UNROLL
   for (i64 i = 0; i < lanes / 2; ++i, row += 4 * stride) {
@@ -26,39 +27,39 @@ REGARD_HOT inline void turn_square(float* to, const u8* row, i64 stride) {
     square[lanes / 2 + i] = woven<true>(even, odd, NumbersBelow<2 * lanes>::type());
   }
   // Which pair of rows, which column: now bits 3210 of a vector's number are column 2, pair 321, those of a
-  // lane's number pair 0, column 310. Turned by three, columns 3102 and pairs 3210.
-  turn_places<3>(square);
+  // lane's number pair 0, column 310. Rotated by three, columns 3102 and pairs 3210.
+  rotate_index_bits<3>(square);
   REGARD_UNROLL
   for (i64 i = 0; i < lanes; ++i) store(to + (i / 8 * 8 + i % 2 * 4 + i % 8 / 2) * lanes, square[i]);
 }
 
-/// Rows that are turned together.
-constexpr i64 turned_rows = 2 * lanes;
+/// Rows that are transposed together.
+constexpr i64 transposed_rows = 2 * lanes;
 
 /// Number c of every row becomes row c; n of them rounded up to 16. Rows behind the last are 0. A square of
 /// the result and the one below it lie `below` elements apart.
 template <i64 n>
-void turn_rows(float* to, i64 below, const u8* from, i64 row_bytes, i64 rows) {
+void transpose_rows(float* to, i64 below, const u8* from, i64 row_bytes, i64 rows) {
   constexpr i64 side = lanes;
   for (i64 column = 0; column < n; column += side, to += below, from += side * 2) {
-    const bool whole = rows >= turned_rows && column + side <= n;
-    u16 edge[turned_rows][side];
+    const bool whole = rows >= transposed_rows && column + side <= n;
+    u16 edge[transposed_rows][side];
     if (!whole) {
       __builtin_memset(edge, 0, sizeof edge);
-      for (i64 i = 0; i < smaller(turned_rows, rows); ++i)
+      for (i64 i = 0; i < smaller(transposed_rows, rows); ++i)
         __builtin_memcpy(edge[i], from + i * row_bytes, smaller(side, n - column) * 2);
     }
-    turn_square(to, whole ? from : reinterpret_cast<const u8*>(edge), whole ? row_bytes : sizeof edge[0]);
+    transpose_pairs(to, whole ? from : reinterpret_cast<const u8*>(edge), whole ? row_bytes : sizeof edge[0]);
   }
 }
 
 /// All rows, of depth(capacity) together, as tiles_by_rows() has them.
 template <i64 n, i64 capacity>
-void pack_turned(float* to, const u8* from, i64 stride, i64 rows) {
-  static_assert(pairs && capacity % turned_rows == 0);
-  for (i64 first = 0; first < capacity; first += turned_rows)
-    turn_rows<n>(to + first / 2 * lanes, lanes * depth(capacity), row_address(from, stride, first),
-                 stride * 2, rows - first);
+void pack_transposed_rows(float* to, const u8* from, i64 stride, i64 rows) {
+  static_assert(pairs && capacity % transposed_rows == 0);
+  for (i64 first = 0; first < capacity; first += transposed_rows)
+    transpose_rows<n>(to + first / 2 * lanes, lanes * depth(capacity), row_address(from, stride, first),
+                      stride * 2, rows - first);
 }
 
 }  // namespace regard

@@ -1,7 +1,7 @@
-// Which keys the rows of a tile see by position, in lanes.
+// The ranges of keys that the rows of a tile see by position, in lanes.
 #pragma once
 
-#include "kernels/cpu/called.h"
+#include "kernels/cpu/attributes.h"
 #include "kernels/cpu/vector.h"
 #include "kernels/sequence.h"
 
@@ -19,9 +19,9 @@ struct Range {
   }
 };
 
-/// The visible keys of the rows of a tile, one lane per row, and what they have in common.
+/// The key ranges of the rows of a tile, one lane per row, and what they have in common.
 template <int capacity>
-struct TileRows {
+struct TileKeyRanges {
   i32 lo[capacity], hi[capacity], sink_lo[capacity], sink_hi[capacity];
   i64 first, last;            // no row sees a key outside [first, last)
   i64 all_first, all_last;    // every row sees every key of [all_first, all_last)
@@ -29,12 +29,12 @@ struct TileRows {
 
   /// Lane i holds the row `row_of_lane(i)`.
   template <class RowOfLane>
-  REGARD_CALLED void find(const Arguments& a, const Sequence& sequence, RowOfLane row_of_lane) {
+  REGARD_NOINLINE void find(const Arguments& a, const Sequence& sequence, RowOfLane row_of_lane) {
     first = left_first = sequence.sk;
     last = all_first = sink_last = 0;
     all_last = sequence.sk;
     for (i64 i = 0; i < capacity; ++i) {
-      const VisibleKeys keys = visible_keys(a, sequence, row_of_lane(i));
+      const KeyRange keys = visible_keys(a, sequence, row_of_lane(i));
       lo[i] = static_cast<i32>(keys.lo);
       hi[i] = static_cast<i32>(keys.hi);
       sink_lo[i] = static_cast<i32>(keys.sink_lo);
@@ -54,7 +54,7 @@ struct TileRows {
     find(a, sequence, [=](i64 lane) { return first_row + smaller(lane, count - 1); });
   }
 
-  /// Of the keys [key, end) those between the first and the last that some row may see; empty if none.
+  /// The keys of [key, end) between the first and the last that some row may see; empty if there are none.
   Range seen(i64 key, i64 end) const {
     const i64 begin = larger(key, key < sink_last ? first : left_first);
     return {begin, smaller(end, end > left_first ? last : sink_last)};

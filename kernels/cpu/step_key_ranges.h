@@ -1,5 +1,5 @@
-// Which keys the rows of a tile reach: on the diagonal, or at the edge of a window, a few neighbouring rows
-// skip what none of them sees.
+// Which keys of a step the rows of a tile see: on the diagonal, or at the edge of a window, a few
+// neighbouring rows skip what none of them sees.
 #pragma once
 
 #include "kernels/cpu/scores.h"
@@ -16,11 +16,11 @@ constexpr i64 row_groups = ceil_divide(tile, group_rows);
 static_assert(value_rows<1> == tile_rows || strip % value_rows<1> == 0,
               "a larger tile takes the weights of one strip");
 
-/// Of one tile and one step, whose keys are counted from its first one.
-class Reach {
+/// The key ranges of one tile in one step, counted from the first key of the step.
+class StepKeyRanges {
  public:
   /// Within the keys [begin, end) of the step that starts at `first_key`.
-  Reach(const TileRows<tile>& rows, i64 first_key, i64 begin, i64 end) {
+  StepKeyRanges(const TileKeyRanges<tile>& rows, i64 first_key, i64 begin, i64 end) {
     if (rows.sees_all(first_key + begin, first_key + end)) {
       for (Range& span : strips_) span = {begin, end};
       for (Range& span : values) span = depths(begin, end);
@@ -42,13 +42,13 @@ class Reach {
     }
   }
 
-  /// Whole pairs of keys that a strip has weights of.
-  Range weights(i64 s) const { return {strips_[s].begin / 2 * 2, round_up(strips_[s].end, 2)}; }
+  /// Whole pairs of keys that a strip has P of.
+  Range keys_of_p(i64 s) const { return {strips_[s].begin / 2 * 2, round_up(strips_[s].end, 2)}; }
 
   /// Keys that the rows of a group are computed with, where groups are whole strips.
   Range keys_of_group(i64 group) const { return strips_[group * group_rows / strip]; }
 
-  /// The strips [first, last) hold all that reach some of the keys [begin, end).
+  /// The strips [first, last) hold all that see some of the keys [begin, end).
   struct Strips {
     i64 first, last;
   };
@@ -63,8 +63,8 @@ class Reach {
   }
 
   bool all_strips(i64 begin, i64 end) const {
-    const Strips reaching = strips_of(begin, end);
-    return reaching.first == 0 && reaching.last == strips;
+    const Strips seeing = strips_of(begin, end);
+    return seeing.first == 0 && seeing.last == strips;
   }
 
   Range values[row_groups];

@@ -1,12 +1,12 @@
-// Squares back to shared memory, and what makes them visible to products.
+// stmatrix stores matrices in shared memory, where a fence makes them visible to products.
 #pragma once
 
-#include "kernels/cuda/squares.h"
+#include "kernels/cuda/ldmatrix.h"
 
 namespace regard {
 
-/// load_squares the same way back.
-REGARD_DEVICE void store_squares(u32 address, u32 a, u32 b, u32 c, u32 d) {
+/// Stores four matrices; the lanes hold them as ldmatrix gives them.
+REGARD_DEVICE void stmatrix(u32 address, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a),
                "r"(b), "r"(c), "r"(d)
                : "memory");

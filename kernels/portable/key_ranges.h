@@ -1,4 +1,5 @@
-// Which keys the rows of a block see by position: the tiles that are worth a look, and the keys inside them.
+// The ranges of keys that the rows of a block see by position: the tiles that are worth a look, and the keys
+// inside them.
 #pragma once
 
 #include "kernels/portable/tile.h"
@@ -10,8 +11,8 @@ constexpr bool by_position = key::mask != Mask::none;
 constexpr i32 word_keys = 32;
 static_assert(block_k % word_keys == 0);
 
-/// What the rows of a block have in common.
-struct BlockKeys {
+/// What the key ranges of a block's rows have in common.
+struct BlockKeyRange {
   i32 first, last;            // no row sees a key outside [first, last)
   i32 all_first, all_last;    // every row sees every key of [all_first, all_last)
   i32 sink_last, left_first;  // some row may see a key before sink_last; none in [sink_last, left_first)
@@ -26,21 +27,22 @@ struct BlockKeys {
 };
 
 /// A row sees the keys [lo, hi) and, left of them, the sink tokens [sink_lo, sink_hi).
-using RowKeys = int4;
+using RowKeyRange = int4;
 
-/// In shared memory.
-struct VisibleRows {
-  BlockKeys* common;
-  RowKeys* rows;
+/// The key ranges of a block's rows, in shared memory.
+struct RowKeyRanges {
+  BlockKeyRange* common;
+  RowKeyRange* rows;
 
-  /// By the whole block of threads, for one part of the keys. Rows behind the last one repeat it.
+  /// Finds them, by the whole block of threads, for one part of the keys. Rows behind the last one repeat it.
   REGARD_DEVICE void find(const Arguments& a, const Sequence& sequence, i32 first_row, i64 split) const {
     const i32 sk = static_cast<i32>(sequence.sk), sq = static_cast<i32>(sequence.sq);
     const auto inside = [sk](i64 key) { return static_cast<i32>(larger<i64>(smaller<i64>(key, sk), 0)); };
-    if (thread() == 0) *common = by_position ? BlockKeys{sk, 0, 0, sk, 0, sk} : BlockKeys{0, sk, 0, sk, 0, 0};
+    if (thread() == 0)
+      *common = by_position ? BlockKeyRange{sk, 0, 0, sk, 0, sk} : BlockKeyRange{0, sk, 0, sk, 0, 0};
     __syncthreads();
     for (i32 i = thread(); by_position && i < block_q; i += threads) {
-      const VisibleKeys keys = visible_keys(a, sequence, smaller(first_row + i, sq - 1));
+      const KeyRange keys = visible_keys(a, sequence, smaller(first_row + i, sq - 1));
       rows[i] = make_int4(inside(keys.lo), inside(keys.hi), inside(keys.sink_lo), inside(keys.sink_hi));
       join(rows[i]);
     }
@@ -56,13 +58,13 @@ struct VisibleRows {
 
   /// Which of the 32 keys from `key` on a row of the tile sees, a bit each.
   REGARD_DEVICE u32 word(i32 row_of_tile, i32 key) const {
-    const RowKeys row = rows[row_of_tile];
+    const RowKeyRange row = rows[row_of_tile];
     return (low_bits(row.y - key) & ~low_bits(row.x - key)) |
            (low_bits(row.w - key) & ~low_bits(row.z - key));
   }
 
  private:
-  REGARD_DEVICE void join(const RowKeys& row) const {
+  REGARD_DEVICE void join(const RowKeyRange& row) const {
     const bool window = row.x < row.y, sinks = row.z < row.w;
     atomicMax(&common->all_first, row.x);
     atomicMin(&common->all_last, row.y);

@@ -1,0 +1,193 @@
+// From the scores of a forward kernel to P, the weights of V: the online softmax.
+#pragma once
+
+#include "kernels/cpu/attributes.h"
+#include "kernels/cpu/dropout.h"
+#include "kernels/cpu/forward_pack.h"
+#include "kernels/cpu/softmax.h"
+#include "kernels/cpu/step_key_ranges.h"
+
+namespace regard {
+
+/// One tile of query rows: what stays from step to step.
+struct QueryTile {
+  alignas(64) float row_max[tile];  // near the largest of the row's scores so far, -infinity before the first
+  alignas(64) float sum[tile];      // of 2^((score - row_max) * scale_log2)
+  LaneRows<tile> places;
+  TileKeyRanges<tile> visible;
+  float* q;       // packed: [depth(d)][tile], for the tile unit in panels of 16 rows
+  float* output;  // [tile][width], for the tile unit [width][tile] in tiles; not yet divided by the sum
+  i64 rows;
+  bool packed;   // q is there
+  bool started;  // output holds something
+};
+
+/// Raises the maximum of each row by the scores of a product.
+template <int vectors>
+REGARD_INLINE void raise_maximum(float* maximum, const Tile<tile_rows, vectors>& product) {
+  REGARD_UNROLL
+  for (int v = 0; v < vectors; ++v) {
+    Floats largest = load<Floats>(maximum + v * lanes);
+    REGARD_UNROLL
+    for (int r = 0; r < tile_rows; ++r) largest = max(largest, product.sum[r][v]);
+    store(maximum + v * lanes, largest);
+  }
+}
+
+/// Weights are 2^(score - row_max): as long as none is too large, row_max may stay where it is, and nothing
+/// that was summed up has to be rescaled.
+constexpr float largest_exponent = 8;
+
+/// Where row_max has to move to the largest score; also where one of the two is NaN.
+REGARD_INLINE Ints needs_rescale(Floats largest, Floats row_max, float scale_log2) {
+  return ~((largest - row_max) * scale_log2 <= largest_exponent);
+}
+
+/// The difference first: it is exact near the maximum, however large the scores are.
+template <Precision of_bf16>
+REGARD_INLINE Floats p_of(Floats score, Floats row_max, float scale_log2) {
+  constexpr Precision precision = key::dtype == DType::bf16 ? of_bf16 : Precision::fp32;
+  return exp2<precision>((score - row_max) * scale_log2);
+}
+
+/// Weights of the neighbouring keys, of a vector of rows, as operands.
+REGARD_INLINE void store_p(float* to, Floats low, Floats high) {
+  if constexpr (pairs) {
+    store_pairs<low_p>(to, low, high);
+  } else {
+    store(to, low);
+    store(to + tile, high);
+  }
+}
+
+/// Where the weights of a vector of rows lie, from the first key of the step on, and those of its next
+/// operand element: P^T lies as [depth(key)][tile]; for the tile unit in panels of a vector each.
+REGARD_INLINE float* p_of_lanes(float* p, i64 lane) {
+  static_assert(!amx || lanes == 16);
+  return p + (amx ? lane * depth(key::block_k) : lane);
+}
+constexpr i64 p_row = amx ? lanes : tile;
+
+/// P^T from S^T, as an operand of the product with V; but for the tile unit it may take the place of S^T.
+/// `scale_log2` turns scores into logarithms to base 2. `rescale` gets the factor of what a row has summed up
+/// so far; returns whether any is not 1.
+REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, QueryTile& rows,
+                             const ScoreTile& part, const StepKeyRanges& ranges, const float* maximum,
+                             float scale_log2, float* p, float* rescale) {
+  const Floats one = rounded(broadcast(1.0f));
+  Ints changed{};
+  for (i64 lane = 0; lane < tile; lane += lanes) {
+    const Range keys = ranges.keys_of_p(lane / strip);
+    const Floats before = load<Floats>(rows.row_max + lane), largest = load<Floats>(maximum + lane);
+    const Ints moves = needs_rescale(largest, before, scale_log2);
+    const Floats row_max = select(moves, largest, before);
+    // A row that has seen no key yet has a row_max of -infinity; -infinity - -infinity would be NaN.
+    const Floats zero = select(row_max == -infinity, Floats{}, row_max);
+    // Exactly 1 where row_max stays: in a long row the error of a factor near 1 would add up.
+    const Floats factor = select(moves, exp2((before - zero) * scale_log2), broadcast(1.0f));
+    changed |= moves;
+    Floats sum{};  // of its own (long_sum.h)
+
+    DropoutLanes dropout(a, random, rows.places.row[lane]);
+    const auto weight = [&](i64 key) {
+      const Floats of_key =
+          p_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, scale_log2);
+      sum = of_key * one + sum;  // a multiply-add: the adder is the busier unit here
+      return of_key;
+    };
+    float* const to = p_of_lanes(p, lane);
+    for (i64 key = keys.begin; key < keys.end; key += 2) {
+      Floats low = weight(key), high = weight(key + 1);
+      if constexpr (key::dropout) {
+        const KeptPair kept = dropout.kept(static_cast<u64>(part.first_key + key));
+        low = select(kept.first, low, Floats{});
+        high = select(kept.second, high, Floats{});
+      }
+      store_p(to + filled_depth(key) * p_row, low, high);
+    }
+    store(rows.row_max + lane, row_max);
+    store(rows.sum + lane, load<Floats>(rows.sum + lane) * factor + sum);
+    store(rescale + lane, factor);
+  }
+  return any(changed);
+}
+
+/// In so many slices, each of two keys and one vector of rows, the weights of a block of keys are made beside
+/// a product.
+constexpr i64 p_slices = tile_rows / 2 * (tile / lanes);
+
+/// With dropout the weights of a row are wanted one after the other, scores with ALiBi rise all the time,
+/// without AVX-512 no registers are left, and a product of no more steps than slices is over before they
+/// are made.
+constexpr bool makes_p_beside_products =
+    target::avx512 && !amx && !key::dropout && !alibi && depth(key::d) > p_slices;
+
+/// Weights of each block of key_step keys while the next is multiplied: most of an exponential runs on units
+/// that a product leaves idle. row_max has to be known before the scores are.
+class PBesideProducts {
+ public:
+  PBesideProducts(const QueryTile& rows, float scale_log2) : scale_log2_(scale_log2) {
+    for (i64 lane = 0; lane < tile; lane += lanes) {
+      store(row_max_ + lane, load<Floats>(rows.row_max + lane));
+      store(sum_ + lane, Floats{});
+    }
+  }
+
+  /// Is called before the weights of the first block are made.
+  void set_row_max(const float* maximum) { __builtin_memcpy(row_max_, maximum, sizeof row_max_); }
+
+  /// Makes the scores of a block, and the weights of the block before, whose scores lie before these.
+  REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float* q, float* maximum,
+                                     float* p) {
+    constexpr i64 height = depth(key::d), slice = height / p_slices;
+    const float* const before = scores - tile_rows * tile;
+    Tile<tile_rows, tile_vectors> product;
+    product.clear();
+    for (i64 i = 0; i < p_slices; ++i) {
+      make_slice(before, p, i);
+      product.add_product(keys + i * slice, height, 1, q + i * slice * tile, tile, slice);
+    }
+    product.add_product(keys + p_slices * slice, height, 1, q + p_slices * slice * tile, tile,
+                        height - p_slices * slice);
+    product.store_to(scores, tile);
+    if (maximum) raise_maximum(maximum, product);
+  }
+
+  /// Makes the weights of a block beside nothing, for the rows of these strips.
+  REGARD_NOINLINE void make(const float* scores, float* p, StepKeyRanges::Strips which) {
+    for (i64 i = 0; i < p_slices; ++i) {
+      const i64 at = i % (tile / lanes) * lanes / strip;
+      if (at >= which.first && at < which.last) make_slice(scores, p, i);
+    }
+  }
+
+  /// Whether row_max was high enough; then the rows get it, and the sums.
+  bool keep(QueryTile& rows, const float* maximum) const {
+    Ints moves{};
+    for (i64 lane = 0; lane < tile; lane += lanes)
+      moves |= needs_rescale(load<Floats>(maximum + lane), load<Floats>(row_max_ + lane), scale_log2_);
+    if (any(moves)) return false;
+    __builtin_memcpy(rows.row_max, row_max_, sizeof row_max_);
+    for (i64 lane = 0; lane < tile; lane += lanes)
+      store(rows.sum + lane, load<Floats>(rows.sum + lane) + load<Floats>(sum_ + lane));
+    return true;
+  }
+
+ private:
+  static_assert(!makes_p_beside_products || tile == tile_vectors * lanes);
+
+  REGARD_INLINE void make_slice(const float* scores, float* p, i64 i) {
+    const i64 key = i / (tile / lanes) * 2, lane = i % (tile / lanes) * lanes;
+    const float* const from = scores + key * tile + lane;
+    const Floats row_max = load<Floats>(row_max_ + lane);
+    const Floats low = p_of<Precision::beside>(load<Floats>(from), row_max, scale_log2_);
+    const Floats high = p_of<Precision::beside>(load<Floats>(from + tile), row_max, scale_log2_);
+    store(sum_ + lane, load<Floats>(sum_ + lane) + low + high);
+    store_p(p + filled_depth(key) * tile + lane, low, high);
+  }
+
+  float scale_log2_;
+  alignas(64) float row_max_[tile], sum_[tile];
+};
+
+}  // namespace regard
