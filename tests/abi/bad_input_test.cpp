@@ -140,8 +140,8 @@ TEST(BadOption, AnUnknownProfileFormatOrVerbIsNamed) {
   expect_refusal(regard_list(nullptr, "defualt", &text), REGARD_INVALID, "default", "profile");
   expect_refusal(regard_list("cpu-avx3", nullptr, &text), REGARD_INVALID, "cpu-avx2", "target");
   expect_refusal(regard_explain(call.problem, nullptr, "yaml", &text), REGARD_INVALID, "yaml", "format");
-  expect_refusal(regard_prepare_kernel("sm_90b sm90_forward | fwd bf16 d=64", &text), REGARD_INVALID, "sm_90a",
-                 "target");
+  expect_refusal(regard_prepare_kernel("sm_90b sm90_forward | fwd bf16 d=64", &text), REGARD_INVALID,
+                 "sm_90a", "target");
   expect_refusal(regard_cache("lst", &text), REGARD_INVALID, "list", "verb");
   EXPECT_EQ(text, nullptr);
 }
@@ -180,7 +180,8 @@ TEST(BadPointer, IsNamedByItsParameter) {
   expect(regard_cache("stat", nullptr), "json");
   expect(regard_prepare_kernel(nullptr, &text), "kernel");
   expect(regard_prepare_kernel("cpu-avx2 cpu_forward | fwd fp32 d=64", nullptr), "json");
-  expect_refusal(regard_prepare_kernel("cpu-avx2 cpu_forward block_q=128 | fwd fp32 d=64", &text), REGARD_INVALID,
+  expect_refusal(regard_prepare_kernel("cpu-avx2 cpu_forward block_q=128 | fwd fp32 d=64", &text),
+                 REGARD_INVALID,
                  "lacks block_k; a tile of cpu-avx2 has block_k=", "a kernel without block_k");
   expect(regard_package_folders(nullptr, 1), "folders");
   const char* const folders[] = {"/x", nullptr};

@@ -316,7 +316,8 @@ TEST(CApi, GpuTargetsWithoutKernelsPlanToARefusalAndExplain) {
     ASSERT_EQ(regard_explain(problem.handle, &options, "json", &text), REGARD_OK) << message();
     const nlohmann::json explained = nlohmann::json::parse(text);
     EXPECT_TRUE(explained["verdicts"].empty());
-    EXPECT_THAT(explained["refusal"].get<std::string>(), HasSubstr("has no forward kernel yet; cpu-amx has one"));
+    EXPECT_THAT(explained["refusal"].get<std::string>(),
+                HasSubstr("has no forward kernel yet; cpu-amx has one"));
     regard_string_free(text);
   }
 }

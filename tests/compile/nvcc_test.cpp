@@ -85,11 +85,10 @@ TEST(Nvcc, GivesTheKernelsOfNvrtc) {
   const std::unique_ptr<Toolchain> nvcc = real_nvcc();
   if (nvcc == nullptr) GTEST_SKIP() << "there is no nvcc on PATH";
   const std::unique_ptr<Toolchain> nvrtc = test_toolchain();
-  for (const char* text :
-       {"sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | "
-        "fwd bf16 d=64 mask=window",
-        "sm_80 portable_forward block_q=64 block_k=64 warps=4 stages=1 | fwd fp16 d=64",
-        "sm_80 portable_combine block_dv=32 warps=4 | fwd bf16"}) {
+  for (const char* text : {"sm_90a sm90_forward block_q=128 block_k=128 warps=12 warp_groups=2 stages=3 | "
+                           "fwd bf16 d=64 mask=window",
+                           "sm_80 portable_forward block_q=64 block_k=64 warps=4 stages=1 | fwd fp16 d=64",
+                           "sm_80 portable_combine block_dv=32 warps=4 | fwd bf16"}) {
     const Result<KernelKey> key = parse_kernel_key(text);
     ASSERT_TRUE(key) << key.error().message;
     const Result<Rendered> rendered = render(*key);
