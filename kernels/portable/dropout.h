@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/head.h"
-#include "kernels/portable/cuda/random.h"
+#include "kernels/portable/machine/random.h"
 #include "kernels/portable/tile.h"
 
 namespace regard {

@@ -15,8 +15,13 @@
 namespace regard {
 namespace {
 
+/// Portable kernels include what they take from their machine (instructions, layouts of fragments) from a
+/// folder of this name; the target's kind of GPU has a folder of its own in its place.
+constexpr std::string_view machine_folder = "kernels/portable/machine/";
+
 /// Appends a file with its `#include "..."` lines replaced by the files they name, each once.
-Status inline_file(std::string_view path, std::set<std::string, std::less<>>& done, std::string& out) {
+Status inline_file(std::string_view path, std::string_view machine, std::set<std::string, std::less<>>& done,
+                   std::string& out) {
   if (!done.emplace(path).second) return {};
   const Result<std::string> text = data_file(path);
   if (!text) return tl::unexpected(text.error());
@@ -30,7 +35,11 @@ Status inline_file(std::string_view path, std::set<std::string, std::less<>>& do
     if (line == "#pragma once") continue;
     if (line.starts_with(include)) {
       const std::string_view name = line.substr(include.size(), line.rfind('"') - include.size());
-      if (Status status = inline_file(name, done, out); !status) return status;
+      const std::string file =
+          name.starts_with(machine_folder)
+              ? fmt::format("kernels/portable/{}/{}", machine, name.substr(machine_folder.size()))
+              : std::string(name);
+      if (Status status = inline_file(file, machine, done, out); !status) return status;
       continue;
     }
     out.append(line).append("\n");
@@ -70,7 +79,8 @@ Result<Rendered> render(const KernelKey& key) {
   if (kernel == nullptr) return invalid(fmt::format("{} is no kernel", in_quotes(key.algorithm.kernel)));
   const std::string path =
       fmt::format("kernels/{}/{}.{}", kernel->folder(), kernel->stem(), cpu ? "cpp" : "cu");
-  if (Status status = inline_file(path, done, source); !status) return tl::unexpected(status.error());
+  if (Status status = inline_file(path, word((*target)->kind), done, source); !status)
+    return tl::unexpected(status.error());
   // A kernel of another version's folder would read the library's arguments where they are not.
   source += fmt::format(
       "\nstatic_assert(sizeof(regard::Arguments) == {},\n"
