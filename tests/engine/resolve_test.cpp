@@ -381,8 +381,10 @@ TEST(Verify, AnInterruptionEndsTheCall) {
 }
 
 TEST(Info, CanBeInterrupted) {
-  EXPECT_THAT(in_child({{"REGARD_CACHE_DIR", fresh_folder()}}, "IsInterruptedWhereNothingIsReady"),
-              HasSubstr("info: interrupted"));
+  const std::string folder = fresh_folder(), cxx = compiler(folder + "/c++", "exec sleep 60", "");
+  EXPECT_THAT(
+      in_child({{"REGARD_CACHE_DIR", folder}, {"REGARD_CXX", cxx}}, "IsInterruptedWhereNothingIsReady"),
+      HasSubstr("info: interrupted"));
 }
 
 TEST(Verify, ANameThatIsNothingIsReported) {
