@@ -6,6 +6,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <new>
+
+#include "regard/regard.h"
+#include "unlocked.h"
 
 namespace regard::python {
 
@@ -23,33 +27,36 @@ bool is_main_thread() {
   return syscall(SYS_gettid) == getpid();
 }
 
+/// Takes the note that Python's handler made, if a call of this extension is there to do what it stands for.
 int interrupted() {
-  if (!is_main_thread()) return 0;
+  PyThreadState* const state = Unlocked::state();
+  if (state == nullptr || !is_main_thread()) return 0;
   static Clock::time_point next_look;
   const Clock::time_point now = Clock::now();
   if (interrupt_noted || now < next_look) return static_cast<int>(interrupt_noted);
   next_look = now + between_looks;
-  if (Py_IsInitialized() == 0 || PyGILState_GetThisThreadState() == nullptr) return 0;
-  const PyGILState_STATE state = PyGILState_Ensure();
+  PyEval_RestoreThread(state);
   interrupt_noted = PyOS_InterruptOccurred() != 0;
-  PyGILState_Release(state);
+  PyEval_SaveThread();
   return static_cast<int>(interrupt_noted);
 }
 
 }  // namespace
 
 void end_compiles_on_interrupt() {
+  if (!Unlocked::begin()) throw std::bad_alloc();
   regard_interrupt_if(interrupted);
 }
 
 // Not by PyErr_SetInterrupt, which would wake who waits for signals (signal.set_wakeup_fd) once more.
-void handle_interrupt() {
-  if (!is_main_thread()) return;
+bool handle_interrupt() {
+  if (!is_main_thread()) return false;
   interrupt_noted = false;
   const nb::object handler = nb::module_::import_("signal").attr("getsignal")(SIGINT);
-  if (PyCallable_Check(handler.ptr()) == 0) return;
+  if (PyCallable_Check(handler.ptr()) == 0) return true;
   PyObject* const frame = reinterpret_cast<PyObject*>(PyEval_GetFrame());
   handler(SIGINT, frame != nullptr ? nb::handle(frame) : nb::handle(Py_None));
+  return true;
 }
 
 }  // namespace regard::python

@@ -4,8 +4,6 @@
 
 #include <atomic>
 
-#include "regard/regard.h"
-
 namespace regard::python {
 
 /// Lets the library ask for it.
@@ -14,13 +12,8 @@ void end_compiles_on_interrupt();
 /// Ctrl-C was noted and has not been handled yet.
 extern std::atomic<bool> interrupt_noted;
 
-/// What Python would have done at Ctrl-C; throws what its handler raises, usually KeyboardInterrupt.
-void handle_interrupt();
-
-/// Whether a call with this status is to be made anew: it was interrupted, and nothing was raised for that.
-inline bool again(regard_status status) {
-  if (interrupt_noted.load(std::memory_order_relaxed)) handle_interrupt();
-  return status == REGARD_INTERRUPTED;
-}
+/// Does what Python would have done at Ctrl-C; throws what its handler raises, usually KeyboardInterrupt.
+/// False: that is left to the main thread.
+bool handle_interrupt();
 
 }  // namespace regard::python

@@ -35,7 +35,7 @@ nb::str Plan::json() const {
 }
 
 void Plan::prepare() {
-  check(unlocked([&] { return regard_plan_prepare(handle_); }));
+  unlocked([&] { return regard_plan_prepare(handle_); });
 }
 
 void Plan::run(nb::handle seed, nb::handle offset, nb::handle workspace, nb::handle stream,
@@ -68,8 +68,7 @@ void Plan::launch(const regard_arguments& arguments, nb::handle workspace, nb::h
       status = regard_plan_run(handle_, &arguments, memory.data(), memory.bytes(), queue);
     }
     if (status == REGARD_OK && gpu_ && !stream.is_none()) memory.used_in(queue, q);
-  } while (again(status));
-  check(status);
+  } while (!ended(status));
 }
 
 void declare_plan(nb::module_& module) {

@@ -37,4 +37,12 @@ void raise_type(const std::string& sentence) {
   throw nb::python_error();
 }
 
+bool ended_at_interrupt(regard_status status) {
+  const std::string sentence = regard_status_message();  // the handler may make calls that fail
+  const bool handled = handle_interrupt();
+  if (handled && status == REGARD_INTERRUPTED) return false;
+  if (status != REGARD_OK) raise(status, sentence);
+  return true;
+}
+
 }  // namespace regard::python

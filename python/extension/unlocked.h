@@ -11,13 +11,21 @@ namespace regard::python {
 /// into an abort.
 class Unlocked {
  public:
-  Unlocked() : state_(PyEval_SaveThread()) {}
+  Unlocked() : state_(PyEval_SaveThread()), outer_(PyThread_tss_get(&of_thread)) {
+    PyThread_tss_set(&of_thread, state_);
+  }
   ~Unlocked() {
+    PyThread_tss_set(&of_thread, outer_);
     while (ending()) pause();
     PyEval_RestoreThread(state_);
   }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
+
+  /// To be called before the first is made; false: there is no key for what each thread keeps.
+  static bool begin() { return PyThread_tss_create(&of_thread) == 0; }
+  /// With what this thread can take the lock again; null: it has not released it here.
+  static PyThreadState* state() { return static_cast<PyThreadState*>(PyThread_tss_get(&of_thread)); }
 
  private:
   static bool ending() {
@@ -28,7 +36,9 @@ class Unlocked {
 #endif
   }
 
-  PyThreadState* state_;
+  static inline Py_tss_t of_thread = Py_tss_NEEDS_INIT;
+  PyThreadState* const state_;
+  void* const outer_;
 };
 
 }  // namespace regard::python

@@ -10,7 +10,8 @@ class               is also a              raised when
 `InternalError`     `RuntimeError`         a defect of Regard
 ==================  =====================  ===========================================================
 
-All derive from `RegardError`. What is not even the right kind of object is a plain `TypeError`.
+All derive from `RegardError`, which itself says that a function other than this package's, given to
+`regard_interrupt_if` of the C ABI, ended a compile. What is not even the right kind of object is a plain `TypeError`.
 """
 
 from . import _core
@@ -58,4 +59,5 @@ BY_STATUS = {
     "no_kernel": NoKernelError,
     "no_memory": NoMemoryError,
     "internal": InternalError,
+    "interrupted": RegardError,
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fork_local.h"
+#include "base/interruptible_lock.h"
 #include "base/settings.h"
 #include "compile/environment.h"
 #include "compile/host_compiler.h"
@@ -40,14 +41,15 @@ Found find_cuda(const Settings& current, CompilerMemory* memory) {
 
 /// Finding one runs or loads a compiler, which takes a while. That there was no room for it is not kept.
 struct Slot {
-  std::mutex mutex;
+  std::timed_mutex mutex;
   std::optional<Found> found;
   std::vector<Found> replaced;  // others may still compile with them
 
   Result<Toolchain*> get(Found (*find)(const Settings&, CompilerMemory*), CompilerMemory* memory) {
     const Result<Settings>& current = settings();
     if (!current) return tl::unexpected(current.error());
-    const std::lock_guard lock(mutex);
+    const auto lock = lock_unless_interrupted(mutex);
+    if (!lock) return interruption();
     if (found && *found && !(**found)->is_current()) {
       replaced.push_back(std::move(*found));
       found.reset();

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <span>
 
 #include "base/interruption.h"
 #include "base/printable.h"
 #include "base/split.h"
+#include "compile/nvrtc_thread.h"
 #include "compile/nvrtc_use.h"
 #include "compile/scratch_folder.h"
 
@@ -16,10 +18,12 @@ namespace {
 /// Always added: ptxas tells what the kernel takes (compile/resources.h).
 constexpr const char* verbose = "--ptxas-options=--verbose";
 
-/// One compile; destroyed with its scope.
+/// One compile; destroyed with its scope. It ends early once `stop` is true.
 class Program {
  public:
-  Program(const NvrtcLibrary& nvrtc, const std::string& source, const std::string& name) : nvrtc_(nvrtc) {
+  Program(const NvrtcLibrary& nvrtc, const std::string& source, const std::string& name,
+          const std::atomic<bool>& stop)
+      : nvrtc_(nvrtc), stop_(stop) {
     if (refusal() != nullptr) return;
     result_ = nvrtc.nvrtcCreateProgram(&program_, source.c_str(), name.c_str(), 0, nullptr, nullptr);
     if (result_ == 0 && nvrtc.nvrtcSetFlowCallback != nullptr) {
@@ -40,7 +44,7 @@ class Program {
   }
   /// Why it was not compiled, when that says nothing of the source.
   const char* refusal() const { return use_.refusal(); }
-  bool was_interrupted() const { return interrupted_ && result_ != 0; }
+  bool was_interrupted() const { return stop_ && result_ != 0; }
   std::string error() const { return nvrtc_.nvrtcGetErrorString(result_); }
   std::string log() const { return text(nvrtc_.nvrtcGetProgramLogSize, nvrtc_.nvrtcGetProgramLog); }
   std::string ptx() const { return text(nvrtc_.nvrtcGetPTXSize, nvrtc_.nvrtcGetPTX); }
@@ -57,9 +61,8 @@ class Program {
   /// so the end has to be waited for anew.
   static int should_stop(void* self, void*) {
     wait_for_nvrtc_at_exit();
-    auto& program = *static_cast<Program*>(self);
-    if (interrupted()) program.interrupted_ = true;
-    return program.interrupted_ || program.refusal() != nullptr;
+    const auto& program = *static_cast<const Program*>(self);
+    return program.stop_ || program.refusal() != nullptr;
   }
 
   std::string text(int (*size_of)(NvrtcProgram, std::size_t*), int (*copy)(NvrtcProgram, char*)) const {
@@ -74,9 +77,9 @@ class Program {
 
   const NvrtcUse use_;
   const NvrtcLibrary& nvrtc_;
+  const std::atomic<bool>& stop_;
   NvrtcProgram program_ = nullptr;
   int result_ = 0;
-  bool interrupted_ = false;
 };
 
 class Nvrtc final : public Toolchain {
@@ -91,11 +94,15 @@ class Nvrtc final : public Toolchain {
 
  private:
   Result<Compiled> run(const CompileRequest& request) override {
+    return in_nvrtc_thread([&](const std::atomic<bool>& stop) { return run(request, stop); });
+  }
+
+  Result<Compiled> run(const CompileRequest& request, const std::atomic<bool>& stop) const {
     std::vector<const char*> options;
     for (const std::string& option : request.options) options.push_back(option.c_str());
     options.insert(options.end(), always_.begin(), always_.end());
 
-    Program program(library_, request.source, request.name + ".cu");
+    Program program(library_, request.source, request.name + ".cu", stop);
     const bool succeeded = program.compile(options);
     Compiled compiled{.log = program.log()};
     if (succeeded) compiled.binary = program.cubin();
@@ -139,8 +146,9 @@ std::string nvrtc_identity(std::string_view ptx) {
 namespace {
 
 /// What it says of itself when it compiles an empty kernel.
-Result<CompilerAnswer> ask_identity(const NvrtcLibrary& library, std::span<const char* const> options) {
-  Program empty(library, "extern \"C\" __global__ void empty() {}", "empty.cu");
+Result<CompilerAnswer> ask_identity(const NvrtcLibrary& library, std::span<const char* const> options,
+                                    const std::atomic<bool>& stop) {
+  Program empty(library, "extern \"C\" __global__ void empty() {}", "empty.cu", stop);
   if (!empty.compile(options)) {
     if (empty.was_interrupted()) return interruption();
     if (const char* why = empty.refusal()) {
@@ -163,12 +171,15 @@ Result<std::unique_ptr<Toolchain>> make_nvrtc(const NvrtcLibrary& library, Compi
   // Older versions keep nothing and do not know the option.
   static constexpr const char* options[] = {verbose, "--no-cache"};
   const auto identify = [&](std::span<const char* const> with) {
-    return recall_or_ask(memory, library.path, with.empty() ? "" : fmt::format(" {}", fmt::join(with, " ")),
-                         [&] { return ask_identity(library, with); });
+    return recall_or_ask(
+        memory, library.path, with.empty() ? "" : fmt::format(" {}", fmt::join(with, " ")), [&] {
+          return in_nvrtc_thread(
+              [&](const std::atomic<bool>& stop) { return ask_identity(library, with, stop); });
+        });
   };
   std::span<const char* const> always = options;
   Result<CompilerAnswer> identity = identify(always.last(1));
-  if (!identity) {
+  if (!identity && !is_scarce(identity)) {
     always = always.first(1);
     identity = identify({});
   }

@@ -16,6 +16,7 @@ Result<Compiled> Toolchain::compile(const CompileRequest& request) {
   const Status before = as_identified(Look::thorough);
   Result<Compiled> compiled = run(request);
   const Status same = before ? as_identified(Look::thorough) : before;
+  if (is_interrupted(same)) compiled = interruption();
   if (!same && !is_scarce(same)) replaced_ = true;
   if (compiled && !same) compiled->doubt = same.error().message;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -36,13 +36,17 @@ void write_target(JsonWriter& json, const Target& target) {
   });
 }
 
-void write_compiler(JsonWriter& json) {
+Result<Toolchain*> host_compiler() {
   const Result<const Target*> generic = find_target("cpu-generic");
-  const Result<Toolchain*> host = generic ? toolchain_for(**generic) : tl::unexpected(generic.error());
+  if (!generic) return tl::unexpected(generic.error());
+  return toolchain_for(**generic);
+}
+
+void write(JsonWriter& json, const Result<Toolchain*>& compiler) {
   json.object([&] {
-    if (!host) return json.member("error", host.error().message);
-    json.member("identity", (*host)->identity());
-    json.member("name", (*host)->name());
+    if (!compiler) return json.member("error", compiler.error().message);
+    json.member("identity", (*compiler)->identity());
+    json.member("name", (*compiler)->name());
   });
 }
 
@@ -146,6 +150,8 @@ Result<std::string> describe_machine() {
   const Result<int> threads = thread_count(0);
   if (!threads) return tl::unexpected(threads.error());
   const Result<Cache*> cache = process_cache();
+  const Result<Toolchain*> compiler = host_compiler();
+  if (is_interrupted(compiler)) return tl::unexpected(compiler.error());
 
   JsonWriter json;
   json.object([&] {
@@ -154,7 +160,7 @@ Result<std::string> describe_machine() {
       if (cache) return write(json, (*cache)->stat());
       json.object([&] { json.member("state", cache.error().message); });
     });
-    json.member("compiler", [&] { write_compiler(json); });
+    json.member("compiler", [&] { write(json, compiler); });
     json.member("counters", [&] { write_counters(json); });
     json.member("gpus", [&] { write_gpus(json); });
     json.member("machine", [&] {

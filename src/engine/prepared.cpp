@@ -45,7 +45,7 @@ Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
   if (is_interrupted(found)) return tl::unexpected(found.error());
   if (is_scarce(found) && fallback_) {  // the best plan is tried again at the next call
     const Result<const Ready*> other = fallback_ready(found.error().message);
-    if (other) return other;
+    if (other || is_interrupted(other)) return other;
   }
   if (!found && found.error().kind == ErrorKind::no_kernel && fallback_)
     found = kernels_of_fallback(found.error().message);
@@ -63,6 +63,7 @@ Result<const PreparedPlan::Ready*> PreparedPlan::fallback_ready(const std::strin
 
 Result<PreparedPlan::Ready> PreparedPlan::kernels_of_fallback(const std::string& why) const {
   Result<Ready> found = kernels_of(*fallback_);
+  if (is_interrupted(found)) return found;
   if (!found) {  // what failed first is what somebody can mend
     return fail(found.error().kind, fmt::format("{}{}the fallback cannot answer either: {}", why,
                                                 why.ends_with('\n') ? "" : "; ", found.error().message));

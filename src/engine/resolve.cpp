@@ -8,7 +8,7 @@
 
 #include "base/forever.h"
 #include "base/fork_local.h"
-#include "base/interruption.h"
+#include "base/interruptible_lock.h"
 #include "base/settings.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
@@ -123,9 +123,8 @@ Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
     if (!entry) entry = std::make_shared<Slot>();
     slot = entry;
   }
-  std::unique_lock lock(slot->mutex, std::defer_lock);
-  while (!lock.try_lock_for(std::chrono::milliseconds(50)))
-    if (interrupted()) return interruption();
+  const auto lock = lock_unless_interrupted(slot->mutex);
+  if (!lock) return interruption();
   return slot->look(key);
 }
 

@@ -141,6 +141,7 @@ Status verify_if_asked(const PreparedPlan& live, const regard_arguments& argumen
   if (wanted.empty()) return {};
   const Result<std::string> report =
       wanted == "oracle" ? oracle_report(live, arguments) : differences(live, arguments, wanted);
+  if (is_interrupted(report)) return tl::unexpected(report.error());
   if (!report && report.error().kind == ErrorKind::invalid)
     return invalid("REGARD_VERIFY: " + report.error().message);
   const std::string line = report ? fmt::format(" beside {}: {}", wanted, *report)

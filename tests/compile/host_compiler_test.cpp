@@ -268,6 +268,21 @@ TEST_F(HostCompiler, AnInterruptedCompileIsKilledAndLeavesNothing) {
   EXPECT_TRUE(cxx->is_current());
 }
 
+// It was taken for a doubt about the kernel, which was then used and not kept.
+TEST_F(HostCompiler, AnInterruptionAfterTheCompileIsOneToo) {
+  static std::string mark;
+  mark = folder_ + "/is asked again";
+  const std::string compiled = folder_ + "/compiled", path = folder_ + "/wrapper";
+  std::ofstream(path) << "#!/bin/sh\nif [ \"$1\" = -v ] && [ -e '" << compiled << "' ]; then echo > '" << mark
+                      << "'; sleep 60; fi\n[ \"$1\" = -v ] || echo > '" << compiled << "'\nexec c++ \"$@\"\n";
+  fs::permissions(path, fs::perms::owner_all);
+  const auto cxx = compiler(path);
+  ask_whether_interrupted([] { return static_cast<int>(fs::exists(mark)); });
+  const Result<Compiled> ended = cxx->compile(request(answer));
+  ask_whether_interrupted(nullptr);
+  EXPECT_TRUE(fs::exists(mark) && is_interrupted(ended));
+}
+
 TEST_F(HostCompiler, OfAFloodTheBeginningAndTheEndAreKept) {
   constexpr std::size_t flood = 5'000'000;
   const std::string floods = fake(

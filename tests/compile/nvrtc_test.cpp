@@ -3,10 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <thread>
 
 #include "base/interruption.h"
@@ -111,6 +115,49 @@ TEST(Nvrtc, CanBeInterruptedWhileItCompiles) {
   EXPECT_TRUE(is_interrupted(ended));
   EXPECT_GT(asked, 2);
   EXPECT_TRUE(compiler->compile(request(doubling)));
+}
+
+TEST(Nvrtc, IsNotAskedInAnotherWayWhatItIsWhereThatWasInterrupted) {
+  static std::atomic<int> asked;
+  asked = 0;
+  ask_whether_interrupted([] { return static_cast<int>(++asked == 1); });
+  const Result<std::unique_ptr<Toolchain>> made = make_nvrtc(test_nvrtc());
+  ask_whether_interrupted(nullptr);
+  EXPECT_TRUE(is_interrupted(made));
+}
+
+// Python has such a lock, and forks with it.
+TEST(Nvrtc, AForkUnderALockOfTheHostWaitsForNoCompileThatAsksUnderThatLock) {
+  static std::timed_mutex host;
+  static std::atomic<bool> given_up;
+  given_up = false;
+  ask_whether_interrupted([] {
+    if (host.try_lock_for(std::chrono::seconds(5)))
+      host.unlock();
+    else
+      given_up = true;
+    return 0;
+  });
+  const std::unique_ptr<Toolchain> compiler = test_toolchain();
+  std::atomic<bool> over{false};
+  std::thread forks([&] {
+    while (!over) {
+      {
+        const std::lock_guard lock(host);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the compile comes to ask
+        const pid_t child = fork();
+        if (child == 0) _exit(0);
+        waitpid(child, nullptr, 0);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  const Result<Compiled> compiled = compiler->compile(request(doubling));
+  over = true;
+  forks.join();
+  ask_whether_interrupted(nullptr);
+  EXPECT_TRUE(compiled) << compiled.error().message;
+  EXPECT_FALSE(given_up) << "the compile waited for the lock, and its holder for the compile";
 }
 
 TEST(Nvrtc, IdentityNamesTheBuildAndNoPath) {

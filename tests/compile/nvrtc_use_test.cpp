@@ -12,6 +12,9 @@
 #include <string>
 #include <thread>
 
+#include "base/interruption.h"
+#include "compile/nvrtc_thread.h"
+
 namespace regard {
 namespace {
 
@@ -72,6 +75,27 @@ TEST(NvrtcUse, TheEndOfTheProcessWaitsAndRefusesMore) {
     std::exit(0);
   };
   EXPECT_EXIT(end(), testing::ExitedWithCode(0), "told that the process is ending");
+}
+
+TEST(NvrtcThread, IsNotWaitedForByAChildThatDoesNotHaveIt) {
+  static pid_t child;
+  child = -1;
+  ask_whether_interrupted([] {  // as a signal's handler would in the thread of the call
+    if (child != -1) return 0;
+    child = fork();
+    if (child == 0) alarm(5);
+    return 0;
+  });
+  const Result<int> answer = in_nvrtc_thread([](const std::atomic<bool>&) -> Result<int> {
+    std::this_thread::sleep_for(100ms);
+    return 1;
+  });
+  ask_whether_interrupted(nullptr);
+  if (child == 0) _exit(answer ? 1 : 0);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(answer);
 }
 
 }  // namespace

@@ -155,6 +155,25 @@ TEST(Child, DISABLED_LacksMemoryOnce) {
   regard_problem_destroy(problem);
 }
 
+TEST(Child, DISABLED_IsInterruptedWhereNothingIsReady) {
+  char* json = nullptr;
+  regard_interrupt_if([] { return 1; });
+  std::printf("info: %s\n", regard_status_name(regard_info(&json)));
+  regard_string_free(json);
+}
+
+TEST(Child, DISABLED_IsInterruptedWhereTheLiveKernelIsReady) {
+  regard_problem* problem = nullptr;
+  regard_plan* plan = nullptr;
+  ASSERT_EQ(regard_problem_parse(not_built_in, &problem), REGARD_OK);
+  ASSERT_EQ(regard_plan_create(problem, nullptr, &plan), REGARD_OK);
+  ASSERT_EQ(regard_plan_prepare(plan), REGARD_OK);
+  regard_plan_destroy(plan);
+  regard_interrupt_if([] { return 1; });
+  run_and_print(not_built_in);
+  regard_problem_destroy(problem);
+}
+
 /// A compiler: `answer` is what it says of itself, `body` the rest of it.
 std::string compiler(const std::string& path, const std::string& answer, const std::string& body) {
   std::ofstream(path) << "#!/bin/sh\n[ \"$1\" = -v ] && " << answer << '\n' << body << '\n';
@@ -350,6 +369,22 @@ TEST(Verify, TheOracleRunsBesideTheCall) {
   const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_VERIFY", "oracle"}});
   EXPECT_THAT(text, HasSubstr("beside oracle"));
   EXPECT_THAT(text, HasSubstr("\"ok\":true"));
+}
+
+TEST(Verify, AnInterruptionEndsTheCall) {
+  const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()},
+                                     {"REGARD_CPU_TARGET", "cpu-avx2"},
+                                     {"REGARD_VERIFY", "cpu-generic"}},
+                                    "IsInterruptedWhereTheLiveKernelIsReady");
+  EXPECT_THAT(text, HasSubstr("interrupted while a kernel was being compiled"));
+  EXPECT_THAT(text, Not(HasSubstr("\noutput ")));
+}
+
+TEST(Info, CanBeInterrupted) {
+  const std::string folder = fresh_folder(), cxx = compiler(folder + "/c++", "exec sleep 60", "");
+  EXPECT_THAT(
+      in_child({{"REGARD_CACHE_DIR", folder}, {"REGARD_CXX", cxx}}, "IsInterruptedWhereNothingIsReady"),
+      HasSubstr("info: interrupted"));
 }
 
 TEST(Verify, ANameThatIsNothingIsReported) {

@@ -12,16 +12,18 @@ SETTINGS = {"REGARD_BUILT_IN": "off", "REGARD_CPU_TARGET": "cpu-generic"}
 
 
 class Compiling:
-    """A process that runs code with a compiler that hangs, the first time that it is to compile."""
+    """A process that runs code with a compiler that hangs for `seconds`, the first time that it is to compile, or to
+    say what it is."""
 
-    def __init__(self, folder, code):
+    def __init__(self, folder, code, seconds=60, says_what_it_is=True):
         self.folder, self.temporary = folder, folder / "temporary"
         self.temporary.mkdir()
         compiler = folder / "c++"
         compiler.write_text(
-            f'#!/bin/sh\ncase " $* " in *" -v "*) exec c++ "$@";; esac\n'
-            f"if [ ! -e {folder}/hung ]; then echo $$ > {folder}/new; mv {folder}/new {folder}/hung; sleep 60; fi\n"
-            f'exec c++ "$@"\n'
+            "#!/bin/sh\n"
+            + 'case " $* " in *" -v "*) exec c++ "$@";; esac\n' * says_what_it_is
+            + f"if [ ! -e {folder}/hung ]; then echo $$ > {folder}/new; mv {folder}/new {folder}/hung; "
+            f'sleep {seconds}; fi\nexec c++ "$@"\n'
         )
         compiler.chmod(0o755)
         settings = {
@@ -95,15 +97,49 @@ print((regard.attention(q, q, q) == 1).all(), handled)"""
     assert (out.replace("np.", "").replace("True_", "True"), err) == ("True [(2, True, True)]\n", "")
 
 
-def test_who_waits_for_the_compile_of_another_thread_is_interrupted(tmp_path):
+@pytest.mark.parametrize("call, compiles", [("regard.attention(q, q, q)", True), ("regard.info()", False)])
+def test_who_waits_for_the_compiler_of_another_thread_is_interrupted(tmp_path, call, compiles):
     code = f"""
 import os, pathlib
-other = threading.Thread(target=regard.attention, args=(q, q, q), daemon=True)
+other = threading.Thread(target=lambda: {call}, daemon=True)
 other.start()
 try:
     while not pathlib.Path({str(tmp_path)!r}, "hung").exists(): pass
-    regard.attention(q, q, q)
+    {call}
 except KeyboardInterrupt: print("interrupted", other.is_alive(), flush=True)
 os._exit(0)"""
-    out, err, seconds = Compiling(tmp_path, code).interrupted(after=0.3)
+    out, err, seconds = Compiling(tmp_path, code, says_what_it_is=compiles).interrupted(after=0.3)
     assert (out, err) == ("interrupted True\n", "") and seconds < 5
+
+
+# The library as the rest of a program has it.
+LIBRARY = """
+import ctypes, pathlib
+library = ctypes.CDLL(str(pathlib.Path(regard.__file__).with_name("libregard.so.0")))
+"""
+
+
+def test_a_call_that_is_not_the_packages_leaves_ctrl_c_to_python(tmp_path):
+    code = f"""{LIBRARY}
+text = ctypes.c_char_p()
+try:
+    print(library.regard_info(ctypes.byref(text)), end=" ")
+    time.sleep(60)
+except KeyboardInterrupt: print("interrupted", text.value is not None)"""
+    compiling = Compiling(tmp_path, "import time" + code, seconds=1, says_what_it_is=False)
+    out, err, seconds = compiling.interrupted()
+    assert (out, err) == ("interrupted True\n", "") and seconds < 10
+
+
+def test_what_another_function_interrupts_is_an_error(tmp_path):
+    code = f"""{LIBRARY}
+interrupts = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)
+library.regard_interrupt_if(interrupts)
+try: regard.attention(q, q, q)
+except regard.RegardError as error: print(type(error).__name__, error)"""
+    compiling = Compiling(tmp_path, code)
+    try:
+        out, err = compiling.process.communicate(timeout=30)
+    finally:
+        compiling.process.kill()
+    assert (out, err) == ("RegardError interrupted while a kernel was being compiled\n", "")

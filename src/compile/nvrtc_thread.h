@@ -1,0 +1,46 @@
+// NVRTC runs in a thread of its own, while the thread of the call asks whether the call is to end. The host
+// program may answer only once it has a lock of its own, such as Python's; whoever has that lock may be
+// forking, and a fork waits for all threads inside NVRTC.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <system_error>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "base/fork_local.h"
+#include "base/interruption.h"
+
+namespace regard {
+
+/// What `work(stop)` gives; `stop` becomes true when the call is to end.
+template <class Work, class Answer = std::invoke_result_t<const Work&, const std::atomic<bool>&>>
+Answer in_nvrtc_thread(const Work& work) {
+  std::atomic<bool> stop{false};
+  std::packaged_task<Answer()> task([&] { return work(stop); });
+  std::future<Answer> answer = task.get_future();
+  const auto forked = [before = fork_count()] { return fork_count() != before; };
+  std::thread thread;
+  try {
+    thread = std::thread(std::move(task));
+  } catch (const std::system_error& error) {
+    return fail(ErrorKind::no_memory, fmt::format("there is no thread for NVRTC: {}", error.what()));
+  }
+  do {
+    if (interrupted()) stop = true;
+  } while (!forked() && answer.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready);
+  if (forked()) {  // by a signal's handler in this thread, and its child does not have the other one
+    thread.detach();
+    return fail(ErrorKind::no_kernel,
+                "this process was forked while NVRTC compiled; compile the kernel again");
+  }
+  thread.join();
+  return answer.get();
+}
+
+}  // namespace regard
