@@ -1,9 +1,9 @@
 // The tile of forward.cu: its sizes, and how rows of a tensor come to shared memory.
 #pragma once
 
+#include "kernels/portable/forward_layout.h"
 #include "kernels/portable/machine/copy.h"
 #include "kernels/portable/machine/element.h"
-#include "kernels/portable/forward_layout.h"
 
 namespace regard {
 
