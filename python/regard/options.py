@@ -40,7 +40,7 @@ class Options(TypedDict, total=False):
     lengths_q: Array  # int32 [b] logical lengths
     lengths_k: Array
 
-    # ---- KV cache (plans and explains; kernels are yet to come)
+    # ---- KV cache (no kernels yet)
     k_new: Array  # [b, snew, hk, d], written into k behind lengths_k
     v_new: Array
     rope: Literal["interleaved", "half"]
