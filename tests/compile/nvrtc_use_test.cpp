@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "base/handed_over.h"
 #include "base/interruption.h"
 #include "compile/nvrtc_thread.h"
 
