@@ -14,6 +14,16 @@
 
 namespace regard {
 
+/// forward, decode, backward: element types, head dimensions and the features that add code to the inner
+/// loop. Lengths, offsets, diagonals, LSE, sinks and strides are read at run time.
+Signature inner_loop(const Signature&);
+/// A kernel that only writes: the type of the output.
+Signature output_type(const Signature&);
+/// Element types; the rest is read at run time.
+Signature types_only(const Signature&);
+/// All of it is read at run time, but for the pass.
+Signature pass_only(const Signature&);
+
 inline std::span<const Rule> no_rules() {
   return {};
 }
@@ -39,6 +49,8 @@ struct Kernel {
   Result<TensorBoxes> (*boxes)(const Plan&, const Stage&, const Arguments&) = nullptr;
 
   std::string_view folder() const { return name.substr(0, name.find('_')); }
+  /// One kernel for every signature of a pass: the slower one that takes everything.
+  bool is_generic() const { return depends_on == pass_only; }
   std::string_view stem() const { return name.substr(name.find('_') + 1); }
 };
 
@@ -47,15 +59,5 @@ std::span<const Kernel* const> kernels();
 std::span<const std::string_view> kernel_names();
 /// nullptr for an unknown name.
 const Kernel* find_kernel(std::string_view name);
-
-/// forward, decode, backward: element types, head dimensions and the features that add code to the inner
-/// loop. Lengths, offsets, diagonals, LSE, sinks and strides are read at run time.
-Signature inner_loop(const Signature&);
-/// A kernel that only writes: the type of the output.
-Signature output_type(const Signature&);
-/// Element types; the rest is read at run time.
-Signature types_only(const Signature&);
-/// All of it is read at run time, but for the pass.
-Signature pass_only(const Signature&);
 
 }  // namespace regard

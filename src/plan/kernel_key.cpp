@@ -18,7 +18,7 @@ constexpr std::string_view any = "any ";
 
 bool takes_any(const KernelKey& key) {
   const Kernel* kernel = find_kernel(key.algorithm.kernel);
-  return kernel != nullptr && kernel->depends_on == pass_only;
+  return kernel != nullptr && kernel->is_generic();
 }
 
 }  // namespace

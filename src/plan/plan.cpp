@@ -64,7 +64,7 @@ Result<Plan> make_plan(const Problem& problem, const Target& target, const PlanO
   if (!made) return made;
   made->family = recipe.family;
   made->generic = is_generic(recipe);
-  if (made) made->cost_seconds = cost_seconds(*made);
+  made->cost_seconds = cost_seconds(*made);
   return made;
 }
 

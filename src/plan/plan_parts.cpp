@@ -19,8 +19,7 @@ Plan start(const Problem& problem, const Target& target, const PlanOptions& opti
 
 Result<Plan> finish(Plan plan) {
   std::int64_t scratch = 0;
-  for (Stage& stage : plan.stages) {
-    if (plan.target->on_gpu()) stage.scratch_bytes = 0;
+  for (const Stage& stage : plan.stages) {
     scratch = std::max(scratch, stage.scratch_bytes);
     if (stage.grid == too_large) return refused(too_many_blocks);
   }

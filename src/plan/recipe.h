@@ -40,7 +40,7 @@ bool goes_by(const Recipe&, std::string_view word);
 
 /// The slower recipe that takes everything.
 inline bool is_generic(const Recipe& recipe) {
-  return recipe.name == "generic";
+  return recipe.main->is_generic();
 }
 
 /// Whether parts of the keys are merged behind the main stage.

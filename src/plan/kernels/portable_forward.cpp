@@ -99,8 +99,7 @@ Refusal two_warps_share_rows(const Question& q) {
   if (across == 2 && bytes_of(q.problem.dtype) <= 2 && pairs && halves) return {};
   return fmt::format(
       "warps_across={} does not go with its tile: two warps may share rows, of 2, 4, 8 or 16, with operands "
-      "of 16 bits "
-      "or less and 64 keys or a multiple of 128",
+      "of 16 bits or less and 64 keys or a multiple of 128",
       across);
 }
 
