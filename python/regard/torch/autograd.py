@@ -24,15 +24,18 @@ def is_recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> boo
     return found
 
 
-def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
-    """The results of `attention`, which autograd knows how to go back from."""
+def refuse_to_write(outputs: dict[str, Any]) -> None:
     for name, wanted in outputs.items():
         if isinstance(wanted, Tensor):
             name = "out" if name == "o" else name
-            raise invalid(f"{name} is a tensor to write to, which a call with gradients does not take: leave it out")
-    bias = options.get("bias")
-    if isinstance(bias, Tensor) and bias.requires_grad:
-        options["bias"] = with_all_rows(bias, q, options)
+            raise invalid(
+                f"{name} is a tensor to write to, which a call that PyTorch differentiates, compiles or traces does "
+                "not take: leave it out, as results are returned"
+            )
+
+
+def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
+    """The results of `attention`, which autograd knows how to go back from."""
     names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
     tensors = [options.pop(name) for name in names]
     if torch.are_deterministic_algorithms_enabled():
