@@ -10,10 +10,10 @@ from torch import Tensor
 from ..call import run_call
 from ..errors import invalid, wrong_type
 from .autocast import cast
-from .autograd import is_recorded, recorded, refuse_to_write, with_all_rows
-from .operators import operated
+from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write, with_all_rows
 from .randomness import draw
 from .tensors import INPUTS, bare, is_eager
+from .transforms import operated
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -56,7 +56,8 @@ def attention(
     outputs = {"lse": lse, "dropout_mask": dropout_mask}
     if out is not None:
         outputs["out" if isinstance(out, str) else "o"] = out
-    if torch.is_autocast_enabled(q.device.type):
+    refuse_tangents((q, k, v, *given.values()))
+    if not q.is_meta and torch.is_autocast_enabled(q.device.type):
         q, k, v = (cast(tensor) for tensor in (q, k, v))
         if isinstance(given.get("bias"), Tensor):
             given["bias"] = cast(given["bias"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+from torch.autograd import forward_ad
 
 import torch
 from torch import Tensor
@@ -22,6 +25,16 @@ def is_recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> boo
                 raise invalid(f"{name} requires a gradient, and there is none for it: pass {name}.detach()")
             found = True
     return found
+
+
+def refuse_tangents(values: Iterable[Any]) -> None:
+    if forward_ad._current_level >= 0:
+        for value in values:
+            if isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
+                raise RefusedError(
+                    "attention has no forward-mode differentiation (jvp) here: differentiate in reverse, as "
+                    "torch.func.grad, vjp and jacrev do"
+                )
 
 
 def refuse_to_write(outputs: dict[str, Any]) -> None:

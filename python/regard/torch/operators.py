@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ..call import run_call
 from .autograd import gradients, refuse_gradient_of_lse, second_derivative
-from .encoding import decode, encode
+from .batching import each_rule, forward_rule
+from .encoding import decode
 from .shapes import Sizes
 from .tensors import INPUTS, bare
 
@@ -62,6 +63,8 @@ def backward_op(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of q, k, v, bias and sink, the last two without elements where there are none."""
     options = decode(tensors, whole, real, text)
+    for name in ("dropout_mask", "out"):  # of forward
+        options.pop(name, None)
     names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
     others = [options.pop(name) for name in names]
     wanted = [name != "bias" or wants_bias for name in (*INPUTS, *names)]
@@ -102,7 +105,7 @@ def _backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None, _: None)
     options = decode(tensors, ctx.whole, ctx.real, ctx.text)
     names = [name for name, option in options.items() if isinstance(option, Tensor)]
     wanted = dict(zip(names, ctx.needs_input_grad[3]))
-    encoded = encode({name: option for name, option in options.items() if name not in ("dropout_mask", "out")})
+    encoded = tensors, ctx.whole, ctx.real, ctx.text
     *found, bias, sink = backward_op(grad_o, q, k, v, o, lse, *encoded, wanted.get("bias", False))
     of_options = {"bias": bias, "sink": sink}
     return *found, [of_options[name] if wanted[name] else None for name in names], *of_numbers, None
@@ -114,11 +117,5 @@ def _refuse(*_: Any) -> Any:
 
 attention_op.register_autograd(_backward, setup_context=_setup)
 backward_op.register_autograd(_refuse)
-
-
-def operated(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
-    """The results of `attention` by the operator."""
-    wanted = {name: word for name, word in outputs.items() if name != "lse" and word is not False}
-    o, lse, mask = attention_op(q, k, v, *encode({**options, **wanted}))
-    results = (o, *([lse] if outputs["lse"] else []), *([mask] if outputs["dropout_mask"] else []))
-    return results if len(results) > 1 else o
+attention_op.register_vmap(forward_rule(attention_op))
+backward_op.register_vmap(each_rule(backward_op))
