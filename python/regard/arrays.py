@@ -154,11 +154,16 @@ def longest(name: str, offsets: Any) -> int:
     return int(numpy.diff(values).max(initial=0))
 
 
-def _packed_by_torch(torch: Any, mask: Any, words: int) -> Any:
+def packed_by_torch(mask: Any) -> Any:
+    """`pack_bits` of a boolean tensor, by operators alone."""
+    torch: Any = sys.modules["torch"]
     *leading, keys = mask.shape
+    words = -(-keys // 32)
+    if keys == 0:
+        return mask.new_empty((*leading, 0), dtype=torch.uint32)
     bits = torch.nn.functional.pad(mask.to(torch.uint8), (0, 32 * words - keys)).reshape(*leading, 4 * words, 8)
-    weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=mask.device)
-    return (bits * weights).sum(-1, dtype=torch.uint8).view(torch.uint32)
+    places = torch.arange(8, dtype=torch.uint8, device=mask.device)
+    return (bits << places).sum(-1, dtype=torch.uint8).view(torch.uint32)
 
 
 def pack_bits(mask: Any) -> Any:
@@ -186,17 +191,15 @@ def pack_bits(mask: Any) -> Any:
         raise invalid(f"mask has dtype {mask.dtype}; pack_bits takes booleans, and scores to be added are a bias")
     if mask.ndim < 1:
         raise invalid("mask is a single boolean; pack_bits takes bool [..., sq, sk]")
-    *leading, keys = mask.shape
-    words = -(-keys // 32)
-    if of_torch and words == 0:
-        return mask.new_empty((*leading, 0), dtype=torch.uint32)
     if of_torch:
         try:
-            return _packed_by_torch(torch, mask, words)
+            return packed_by_torch(mask)
         except (MemoryError, torch.cuda.OutOfMemoryError):
             raise
         except Exception as error:  # such as a subclass that does not do all of it
             raise invalid(f"mask cannot be packed by PyTorch: {first_line(error)}") from error
+    *leading, keys = mask.shape
+    words = -(-keys // 32)
     packed = numpy.zeros((*leading, 4 * words), numpy.uint8)
     packed[..., : -(-keys // 8)] = numpy.packbits(mask, axis=-1, bitorder="little")
     return packed.view(numpy.uint32)

@@ -82,14 +82,13 @@ class Attention(torch.autograd.Function):
         results: tuple[Tensor, ...] = forward_call(names, options, outputs, tensors).run()
         o, lse, *mask = results
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*mask)
+        ctx.mark_non_differentiable(lse, *mask)
         ctx.save_for_backward(*tensors, o, lse)
         ctx.names, ctx.options = names, options
         return results
 
     @staticmethod
-    def backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None, *_: None) -> tuple[Any, ...]:
-        refuse_gradient_of_lse(grad_lse)
+    def backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
         if grad_o is None:
             return (None,) * len(ctx.needs_input_grad)
         wanted = ctx.needs_input_grad[3:]
@@ -116,11 +115,6 @@ def second_derivative() -> RefusedError:
         "attention has no second derivatives here: use torch.nn.functional.scaled_dot_product_attention under "
         "torch.nn.attention.sdpa_kernel(SDPBackend.MATH) for them"
     )
-
-
-def refuse_gradient_of_lse(grad_lse: Tensor | None) -> None:
-    if grad_lse is not None:
-        raise RefusedError("attention has no gradients through lse: use lse.detach() in what is differentiated")
 
 
 def forward_call(

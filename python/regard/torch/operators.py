@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..call import run_call
-from .autograd import gradients, refuse_gradient_of_lse, second_derivative
+from .autograd import gradients, second_derivative
 from .batching import each_rule, forward_rule
 from .encoding import decode
 from .shapes import Sizes
@@ -92,12 +92,11 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
     q, k, v, tensors, ctx.whole, ctx.real, ctx.text = inputs
     o, lse, mask = output
     ctx.set_materialize_grads(False)
-    ctx.mark_non_differentiable(mask)
+    ctx.mark_non_differentiable(lse, mask)
     ctx.save_for_backward(q, k, v, o, lse, *tensors)
 
 
-def _backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None, _: None) -> tuple[Any, ...]:
-    refuse_gradient_of_lse(grad_lse)
+def _backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
     q, k, v, o, lse, *tensors = ctx.saved_tensors
     of_numbers = [None if numbers else [] for numbers in (ctx.whole, ctx.real)]  # PyTorch takes [] for tensors
     if grad_o is None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .autograd import refuse_gradient_of_lse, second_derivative
+from .autograd import second_derivative
 from .encoding import Encoded, decode, encode
 from .operators import attention_op, backward_op
 
@@ -26,12 +26,11 @@ class Attention(torch.autograd.Function):
         ctx.encoded, q, k, v, *tensors = inputs
         o, lse, mask = output
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(mask)
+        ctx.mark_non_differentiable(lse, mask)
         ctx.save_for_backward(q, k, v, o, lse, *tensors)
 
     @staticmethod
-    def backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None, _: None) -> tuple[Any, ...]:
-        refuse_gradient_of_lse(grad_lse)
+    def backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
         if grad_o is None:
             return (None,) * len(ctx.needs_input_grad)
         tensors = ctx.saved_tensors[5:]
