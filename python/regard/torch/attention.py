@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from torch.autograd import forward_ad
+
 import torch
 from torch import Tensor
 
 from ..call import run_call
-from ..errors import invalid, wrong_type
-from .autocast import cast
+from ..errors import wrong_type
+from .autocast import cast, is_autocast
 from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write, with_all_rows
-from .randomness import draw
-from .tensors import INPUTS, bare, is_eager
+from .randomness import seed
+from .tensors import bare, is_eager
 from .transforms import operated
 
 if TYPE_CHECKING:
@@ -45,26 +47,21 @@ def attention(
 
     Raises InvalidError (a ValueError), RefusedError (a NotImplementedError) and others, as `regard.attention` does.
     """
-    for name, tensor in zip(INPUTS, (q, k, v)):
-        if not isinstance(tensor, Tensor):
-            raise wrong_type(
-                f"{name} is of type {type(tensor).__name__}; regard.torch takes tensors of PyTorch, and "
-                "regard.attention arrays of any library"
-            )
-    given: dict[str, Any] = dict(options)
-    out = given.pop("out", None)
+    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
+        refuse_types(q=q, k=k, v=v)
+    given: dict[str, Any] = options  # type: ignore[assignment]
     outputs = {"lse": lse, "dropout_mask": dropout_mask}
-    if out is not None:
+    if "out" in given:
+        out = given.pop("out")
         outputs["out" if isinstance(out, str) else "o"] = out
-    refuse_tangents((q, k, v, *given.values()))
-    if not q.is_meta and torch.is_autocast_enabled(q.device.type):
-        q, k, v = (cast(tensor) for tensor in (q, k, v))
+    if forward_ad._current_level >= 0:
+        refuse_tangents(q, k, v, *given.values())
+    if is_autocast(q):
+        q, k, v = cast(q), cast(k), cast(v)
         if isinstance(given.get("bias"), Tensor):
             given["bias"] = cast(given["bias"])
-    if given.get("dropout") and "seed" not in given:
-        given["seed"] = draw(q, generator)
-    elif generator is not None and "seed" in given:
-        raise invalid("seed and generator both say which mask dropout draws: give one of the two")
+    if "dropout" in given or generator is not None:
+        seed(given, q, generator)
     with_gradients = is_recorded(q, k, v, given)
     if with_gradients:
         refuse_to_write(outputs)
@@ -75,8 +72,18 @@ def attention(
         return operated(q, k, v, given, outputs)
     if with_gradients:
         return recorded(q, k, v, given, outputs)
-    tensors = {name: bare(tensor) for name, tensor in zip(INPUTS, (q, k, v))}
-    return run_call("fwd", tensors, {name: bare(option) for name, option in given.items()}, outputs)
+    if given:
+        given = {name: bare(option) for name, option in given.items()}
+    return run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, given, outputs)
+
+
+def refuse_types(**inputs: Any) -> None:
+    for name, value in inputs.items():
+        if not isinstance(value, Tensor):
+            raise wrong_type(
+                f"{name} is of type {type(value).__name__}; regard.torch takes tensors of PyTorch, and "
+                "regard.attention arrays of any library"
+            )
 
 
 def attention_varlen(

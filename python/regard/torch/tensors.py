@@ -19,6 +19,11 @@ def bare(value: Any) -> Any:
     return value.detach() if isinstance(value, Tensor) else value
 
 
+def plain(tensor: Tensor) -> Tensor:
+    """A tensor of the class itself, as calls are remembered of; a parameter, say, is a subclass."""
+    return tensor if type(tensor) is Tensor else tensor.detach()
+
+
 def is_eager(q: Tensor) -> bool:
     """Whether nothing has to see the call as an operator: no compiler, tracer, mode, transform or subclass."""
     return (
