@@ -62,16 +62,12 @@ def attention(
             given["bias"] = cast(given["bias"])
     if "dropout" in given or generator is not None:
         seed(given, q, generator)
-    with_gradients = is_recorded(q, k, v, given)
-    if with_gradients:
+    eager, with_gradients = is_eager(q), is_recorded(q, k, v, given)
+    if with_gradients or not eager:
         refuse_to_write(outputs)
-        if isinstance(given.get("bias"), Tensor):
+        if with_gradients and isinstance(given.get("bias"), Tensor):
             given["bias"] = with_all_rows(given["bias"], q, given)
-    if not is_eager(q):
-        refuse_to_write(outputs)
-        return operated(q, k, v, given, outputs)
-    if with_gradients:
-        return recorded(q, k, v, given, outputs)
+        return recorded(q, k, v, given, outputs) if eager else operated(q, k, v, given, outputs)
     if given:
         given = {name: bare(option) for name, option in given.items()}
     return run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, given, outputs)

@@ -42,7 +42,7 @@ def refuse_tangents(*values: Any) -> None:
 
 def refuse_to_write(outputs: dict[str, Any]) -> None:
     for name, wanted in outputs.items():
-        if isinstance(wanted, Tensor):
+        if wanted is not False and isinstance(wanted, Tensor):
             name = "out" if name == "o" else name
             raise invalid(
                 f"{name} is a tensor to write to, which a call that PyTorch differentiates, compiles or traces does "
@@ -52,8 +52,10 @@ def refuse_to_write(outputs: dict[str, Any]) -> None:
 
 def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
     """The results of `attention`, which autograd knows how to go back from."""
-    names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
-    tensors = [options.pop(name) for name in names]
+    names, tensors = (), []
+    if options:
+        names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
+        tensors = [options.pop(name) for name in names]
     if torch.are_deterministic_algorithms_enabled():
         options.setdefault("deterministic", True)
     return Attention.apply(names, options, outputs, q, k, v, *tensors)

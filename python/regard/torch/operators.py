@@ -33,7 +33,8 @@ def attention_op(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """o, lse, and the dropout mask, without elements where it is not asked for."""
     options = decode(tensors, whole, real, text)
-    outputs = {"lse": True, **{name: options.pop(name) for name in ("dropout_mask", "out") if name in options}}
+    outputs: dict[str, Any] = {"lse": True}
+    outputs.update({name: options.pop(name) for name in ("dropout_mask", "out") if name in options})
     options = {name: bare(option) for name, option in options.items()}
     o, lse, *mask = run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
     return o, lse, mask[0] if mask else nothing(q, torch.uint8)
@@ -68,16 +69,18 @@ def backward_op(
     names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
     others = [options.pop(name) for name in names]
     wanted = [name != "bias" or wants_bias for name in (*INPUTS, *names)]
-    found = dict(zip((*INPUTS, *names), gradients(names, options, wanted, grad_o, q, k, v, *others, o, lse)))
+    found: dict[str, Any] = dict(
+        zip((*INPUTS, *names), gradients(names, options, wanted, grad_o, q, k, v, *others, o, lse))
+    )
     bias, sink = (nothing(q) if found.get(name) is None else found[name] for name in ("bias", "sink"))
     return found["q"], found["k"], found["v"], bias, sink
 
 
 @backward_op.register_fake
 def _(
-    grad_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *encoded: Any
+    grad_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *encoded_and_wants_bias: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    *encoded, wants_bias = encoded
+    *encoded, wants_bias = encoded_and_wants_bias
     options = decode(*encoded)
     bias = options["bias"].new_empty(options["bias"].shape) if wants_bias else nothing(q)
     sink = options["sink"].new_empty(options["sink"].shape) if "sink" in options else nothing(q)
@@ -98,7 +101,9 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
 
 def _backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
     q, k, v, o, lse, *tensors = ctx.saved_tensors
-    of_numbers = [None if numbers else [] for numbers in (ctx.whole, ctx.real)]  # PyTorch takes [] for tensors
+    of_numbers: list[Any] = [
+        None if numbers else [] for numbers in (ctx.whole, ctx.real)
+    ]  # PyTorch takes [] for tensors
     if grad_o is None:
         return None, None, None, [None] * len(tensors), *of_numbers, None
     options = decode(tensors, ctx.whole, ctx.real, ctx.text)

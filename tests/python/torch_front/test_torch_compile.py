@@ -3,7 +3,7 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-import cases  # noqa: E402
+import torch_cases as cases  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
