@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from torch.autograd import forward_ad
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from ..call import run_call
 from ..errors import wrong_type
@@ -23,6 +22,28 @@ if TYPE_CHECKING:
     from ..options import Options
 
 
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    lse: Literal[False] = ...,
+    dropout_mask: Literal[False] = ...,
+    generator: torch.Generator | None = ...,
+    **options: Unpack[Options],
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    lse: Tensor | bool = ...,
+    dropout_mask: Tensor | bool = ...,
+    generator: torch.Generator | None = ...,
+    **options: Unpack[Options],
+) -> tuple[Tensor, ...]: ...
 def attention(
     q: Tensor,
     k: Tensor,
@@ -31,7 +52,7 @@ def attention(
     lse: Any = False,
     dropout_mask: Any = False,
     generator: torch.Generator | None = None,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> Any:
     """Fused attention, softmax(scale Q K^T + ...) V, of PyTorch's tensors, with gradients.
 
@@ -49,28 +70,27 @@ def attention(
     """
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
         refuse_types(q=q, k=k, v=v)
-    given: dict[str, Any] = options  # type: ignore[assignment]
     outputs = {"lse": lse, "dropout_mask": dropout_mask}
-    if "out" in given:
-        out = given.pop("out")
+    if "out" in options:
+        out = options.pop("out")
         outputs["out" if isinstance(out, str) else "o"] = out
     if forward_ad._current_level >= 0:
-        refuse_tangents(q, k, v, *given.values())
+        refuse_tangents(q, k, v, *options.values())
     if is_autocast(q):
         q, k, v = cast(q), cast(k), cast(v)
-        if isinstance(given.get("bias"), Tensor):
-            given["bias"] = cast(given["bias"])
-    if "dropout" in given or generator is not None:
-        seed(given, q, generator)
-    eager, with_gradients = is_eager(q), is_recorded(q, k, v, given)
+        if isinstance(options.get("bias"), Tensor):
+            options["bias"] = cast(options["bias"])
+    if "dropout" in options or generator is not None:
+        seed(options, q, generator)
+    eager, with_gradients = is_eager(q), is_recorded(q, k, v, options)
     if with_gradients or not eager:
         refuse_to_write(outputs)
-        if with_gradients and isinstance(given.get("bias"), Tensor):
-            given["bias"] = with_all_rows(given["bias"], q, given)
-        return recorded(q, k, v, given, outputs) if eager else operated(q, k, v, given, outputs)
-    if given:
-        given = {name: bare(option) for name, option in given.items()}
-    return run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, given, outputs)
+        if with_gradients and isinstance(options.get("bias"), Tensor):
+            options["bias"] = with_all_rows(options["bias"], q, options)
+        return recorded(q, k, v, options, outputs) if eager else operated(q, k, v, options, outputs)
+    if options:
+        options = {name: bare(option) for name, option in options.items()}
+    return run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
 
 
 def refuse_types(**inputs: Any) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torch.autograd import forward_ad
-
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from ..call import Call
 from ..errors import RefusedError, invalid
@@ -52,7 +51,8 @@ def refuse_to_write(outputs: dict[str, Any]) -> None:
 
 def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
     """The results of `attention`, which autograd knows how to go back from."""
-    names, tensors = (), []
+    names: tuple[str, ...] = ()
+    tensors: list[Tensor] = []
     if options:
         names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
         tensors = [options.pop(name) for name in names]

@@ -29,7 +29,7 @@ def refuse_generator(options: dict[str, Any], q: Tensor, generator: torch.Genera
             "generator is given to a call that torch.compile compiles, whose graphs hold none: seed PyTorch's own by "
             "torch.manual_seed, or pass a tensor as seed="
         )
-    if generator.device != q.device:
+    if generator.device.type != q.device.type:
         raise InvalidError(
             f"generator is for {generator.device} and q on {q.device}: make it by torch.Generator('{q.device}')"
         )

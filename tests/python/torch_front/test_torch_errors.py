@@ -47,6 +47,7 @@ WRONG = {
         "tensor 'k'.*last dimension must be contiguous",
     ),
     "sparse": (lambda: {"q": Q.to_sparse()}, ValueError, "q is an array .*memory cannot be taken"),
+    "nested": (lambda: {"q": nested()}, ValueError, "q is a nested tensor: pass its values.. and offsets"),
     "layout": (lambda: {"layout": "hbsd"}, ValueError, "layout is 'hbsd'; it must be"),
     "layout no text": (lambda: {"layout": 5, "bias": leaf(cases.numbers(1, 33, 47))}, ValueError, "layout is 5"),
     "unknown option": (lambda: {"is_causal": True}, ValueError, "is_causal"),
@@ -63,6 +64,10 @@ OF_GRADIENTS = {
     "out": (lambda: {"out": torch.empty_like(Q)}, ValueError, "out is a tensor to write to"),
     "lse": (lambda: {"lse": torch.empty(2, 4, 33)}, ValueError, "lse is a tensor to write to"),
 }
+
+
+def nested():
+    return torch.nested.nested_tensor([torch.randn(3, 4, 8)] * 2, layout=torch.jagged)
 
 
 def freed(tensor):
