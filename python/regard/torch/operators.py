@@ -18,11 +18,25 @@ from .encoding import decode
 from .shapes import Sizes
 from .tensors import INPUTS, bare
 
+_FORWARD, _BACKWARD = "regard::attention", "regard::attention_backward"
 _DEVICES = ("cpu", "cuda")
+_OPTIONS = "Tensor[] tensors, SymInt[] whole, float[] real, str text"  # as `encode` makes them
+_TAGS = (torch.Tag.pt2_compliant_tag,)
+
+# torch.library.custom_op would do the same in one step, and each call would cost three times as much.
+torch.library.define(_FORWARD, f"(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
+torch.library.define(
+    _BACKWARD,
+    f"(Tensor grad_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_OPTIONS}, bool wants_bias) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor)",
+    tags=_TAGS,
+)
+attention_op = torch.ops.regard.attention.default
+backward_op = torch.ops.regard.attention_backward.default
 
 
-@torch.library.custom_op("regard::attention", mutates_args=(), device_types=_DEVICES)
-def attention_op(
+@torch.library.impl(_FORWARD, _DEVICES)
+def _(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -40,7 +54,7 @@ def attention_op(
     return o, lse, mask[0] if mask else nothing(q, torch.uint8)
 
 
-@attention_op.register_fake
+@torch.library.register_fake(_FORWARD)
 def _(q: Tensor, k: Tensor, v: Tensor, *encoded: Any) -> tuple[Tensor, Tensor, Tensor]:
     options = decode(*encoded)
     sizes = Sizes(q, k, v, options)
@@ -48,8 +62,8 @@ def _(q: Tensor, k: Tensor, v: Tensor, *encoded: Any) -> tuple[Tensor, Tensor, T
     return sizes.o(), sizes.lse(), mask
 
 
-@torch.library.custom_op("regard::attention_backward", mutates_args=(), device_types=_DEVICES)
-def backward_op(
+@torch.library.impl(_BACKWARD, _DEVICES)
+def _(
     grad_o: Tensor,
     q: Tensor,
     k: Tensor,
@@ -76,7 +90,7 @@ def backward_op(
     return found["q"], found["k"], found["v"], bias, sink
 
 
-@backward_op.register_fake
+@torch.library.register_fake(_BACKWARD)
 def _(
     grad_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *encoded_and_wants_bias: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -119,7 +133,7 @@ def _refuse(*_: Any) -> Any:
     raise second_derivative()
 
 
-attention_op.register_autograd(_backward, setup_context=_setup)
-backward_op.register_autograd(_refuse)
-attention_op.register_vmap(forward_rule(attention_op))
-backward_op.register_vmap(each_rule(backward_op))
+torch.library.register_autograd(_FORWARD, _backward, setup_context=_setup)
+torch.library.register_autograd(_BACKWARD, _refuse)
+torch.library.register_vmap(_FORWARD, forward_rule(attention_op))
+torch.library.register_vmap(_BACKWARD, each_rule(backward_op))
