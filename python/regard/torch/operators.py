@@ -35,8 +35,7 @@ attention_op = torch.ops.regard.attention.default
 backward_op = torch.ops.regard.attention_backward.default
 
 
-@torch.library.impl(_FORWARD, _DEVICES)
-def _(
+def _run_forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -54,16 +53,14 @@ def _(
     return o, lse, mask[0] if mask else nothing(q, torch.uint8)
 
 
-@torch.library.register_fake(_FORWARD)
-def _(q: Tensor, k: Tensor, v: Tensor, *encoded: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _forward_without_memory(q: Tensor, k: Tensor, v: Tensor, *encoded: Any) -> tuple[Tensor, Tensor, Tensor]:
     options = decode(*encoded)
     sizes = Sizes(q, k, v, options)
     mask = sizes.dropout_mask() if options.get("dropout_mask") else nothing(q, torch.uint8)
     return sizes.o(), sizes.lse(), mask
 
 
-@torch.library.impl(_BACKWARD, _DEVICES)
-def _(
+def _run_backward(
     grad_o: Tensor,
     q: Tensor,
     k: Tensor,
@@ -90,8 +87,7 @@ def _(
     return found["q"], found["k"], found["v"], bias, sink
 
 
-@torch.library.register_fake(_BACKWARD)
-def _(
+def _backward_without_memory(
     grad_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *encoded_and_wants_bias: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     *encoded, wants_bias = encoded_and_wants_bias
@@ -115,9 +111,8 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
 
 def _backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
     q, k, v, o, lse, *tensors = ctx.saved_tensors
-    of_numbers: list[Any] = [
-        None if numbers else [] for numbers in (ctx.whole, ctx.real)
-    ]  # PyTorch takes [] for tensors
+    # PyTorch takes an empty list for one of tensors, and wants a list of gradients.
+    of_numbers: list[Any] = [None if numbers else [] for numbers in (ctx.whole, ctx.real)]
     if grad_o is None:
         return None, None, None, [None] * len(tensors), *of_numbers, None
     options = decode(tensors, ctx.whole, ctx.real, ctx.text)
@@ -133,6 +128,10 @@ def _refuse(*_: Any) -> Any:
     raise second_derivative()
 
 
+torch.library.impl(_FORWARD, _DEVICES, _run_forward)
+torch.library.impl(_BACKWARD, _DEVICES, _run_backward)
+torch.library.register_fake(_FORWARD, _forward_without_memory)
+torch.library.register_fake(_BACKWARD, _backward_without_memory)
 torch.library.register_autograd(_FORWARD, _backward, setup_context=_setup)
 torch.library.register_autograd(_BACKWARD, _refuse)
 torch.library.register_vmap(_FORWARD, forward_rule(attention_op))
