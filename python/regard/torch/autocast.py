@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_CAST = (torch.float32, torch.float16, torch.bfloat16)
+from .tensors import FLOATS
 
 
 def is_autocast(q: Tensor) -> bool:
@@ -17,4 +17,4 @@ def is_autocast(q: Tensor) -> bool:
 
 def cast(tensor: Tensor) -> Tensor:
     """The tensor in the type of the autocast that is on for its device; what has another kind of type stays."""
-    return tensor.to(torch.get_autocast_dtype(tensor.device.type)) if tensor.dtype in _CAST else tensor
+    return tensor.to(torch.get_autocast_dtype(tensor.device.type)) if tensor.dtype in FLOATS else tensor

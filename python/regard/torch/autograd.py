@@ -11,6 +11,7 @@ from torch.autograd import forward_ad
 
 from ..call import Call
 from ..errors import RefusedError, invalid
+from ..shapes import LAYOUTS
 from .tensors import DIFFERENTIABLE, INPUTS, bare, plain
 
 
@@ -71,7 +72,7 @@ def with_all_rows(bias: Tensor, q: Tensor, options: dict[str, Any]) -> Tensor:
 
 
 def rows_of(q: Tensor, layout: Any) -> int | None:
-    return q.shape[layout.index("s")] if layout in ("bshd", "bhsd", "sbhd") and q.dim() == 4 else None
+    return q.shape[layout.index("s")] if layout in LAYOUTS and q.dim() == 4 else None
 
 
 class Attention(torch.autograd.Function):

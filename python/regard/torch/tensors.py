@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # of what has gradients
 INPUTS = ("q", "k", "v")
 _PLAIN = (Tensor, torch.nn.Parameter)
 DIFFERENTIABLE = frozenset((*INPUTS, "bias", "sink"))
