@@ -1,0 +1,117 @@
+"""Packed sequences, [tokens, h, d]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import RefusedError
+from .attend import attend
+from .paged import refuse_pages
+from .words import descale_options, lengths_of, score_options
+
+
+def flash_attn_varlen_func(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    min_seqlen_q: int = 0,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    logits_soft_cap: float = 0.0,
+    causal: bool = False,
+    window_size: Sequence[int] = (-1, -1, 0),
+    bias: Tensor | None = None,
+    alibi_slopes: Tensor | None = None,
+    deterministic: bool = False,
+    return_lse: bool = False,
+    return_attn_probs: bool = False,
+    how_v3_bf16_cvt: int = 1,
+    block_table: Tensor | None = None,
+    out: Tensor | None = None,
+    cu_seqlens_q_padded: Tensor | None = None,
+    cu_seqlens_k_padded: Tensor | None = None,
+    sink_ptr: Tensor | None = None,
+) -> Any:
+    """q: [tokens, hq, d]; k: [tokens, hk, d]; v: [tokens, hk, dv]; bias: [tokens of q, max_seqlen_k].
+
+    cu_seqlens_q and _k: cumulative logical lengths, [b+1]; with padding between sequences, cu_seqlens_*_padded say
+    where these lie. The others are those of `flash_attn_func`.
+
+    Returns out, or (out, lse [hq, tokens]), and S_dmask behind them with return_attn_probs.
+    """
+    if block_table is not None:
+        refuse_pages("block_table")
+    options = score_options(
+        softmax_scale,
+        causal,
+        window_size,
+        sink_ptr,
+        soft_cap=logits_soft_cap,
+        alibi_slopes=alibi_slopes,
+        dropout_p=dropout_p,
+        deterministic=deterministic,
+    )
+    options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q))
+    if cu_seqlens_q_padded is not None:
+        options.update(offsets_q=cu_seqlens_q_padded, lengths_q=lengths_of(cu_seqlens_q))
+    if cu_seqlens_k_padded is not None:
+        options.update(offsets_k=cu_seqlens_k_padded, lengths_k=lengths_of(cu_seqlens_k))
+    if bias is not None:
+        options["bias"] = by_sequence(bias, options["offsets_q"], options["sq"])
+    if out is not None:
+        options["out"] = out
+    return attend(q, k, v, options, return_lse, return_attn_probs)
+
+
+def flash_attn_varlen_fp8_pertensor_func(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    q_descale: Tensor | None,
+    k_descale: Tensor | None,
+    v_descale: Tensor | None,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    min_seqlen_q: int = 0,
+    logits_soft_cap: float = 0.0,
+    causal: bool = False,
+    window_size: Sequence[int] = (-1, -1, 0),
+    softmax_scale: float | None = None,
+    sink_ptr: Tensor | None = None,
+) -> Any:
+    """`flash_attn_varlen_func` of 8-bit arrays, and factors by which they are multiplied; out is bfloat16."""
+    options = score_options(softmax_scale, causal, window_size, sink_ptr, soft_cap=logits_soft_cap)
+    options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q))
+    return attend(q, k, v, {**options, **descale_options(q_descale, k_descale, v_descale)})
+
+
+def packed_options(
+    cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int, min_seqlen_q: int
+) -> dict[str, Any]:
+    if min_seqlen_q:
+        raise RefusedError(
+            f"min_seqlen_q is {min_seqlen_q}, which would leave the rows of shorter sequences unwritten: give 0, and "
+            "leave out the sequences that another call computes"
+        )
+    return {
+        "offsets_q": cu_seqlens_q,
+        "offsets_k": cu_seqlens_k,
+        "sq": int(max_seqlen_q),
+        "sk": int(max_seqlen_k),
+    }
+
+
+def by_sequence(bias: Tensor, offsets: Tensor, rows: int) -> Tensor:
+    """A bias with a row for each token as one with rows for each sequence, [b, 1, rows, keys]."""
+    tokens = offsets[:-1, None] + torch.arange(rows, device=bias.device)
+    return bias[tokens.clamp(max=bias.shape[0] - 1)][:, None]

@@ -1,0 +1,66 @@
+"""AITER's arguments as options of `regard.torch.attention`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from ..errors import invalid
+from ..words import told
+
+
+def score_options(
+    softmax_scale: float | None,
+    causal: bool,
+    window_size: Sequence[int],
+    sink_ptr: Tensor | None,
+    *,
+    soft_cap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    bias: Tensor | None = None,
+    dropout_p: float = 0.0,
+    deterministic: bool = False,
+) -> dict[str, Any]:
+    """What is said about scores and weights, and nothing about what is at its default."""
+    options: dict[str, Any] = {
+        "scale": softmax_scale,
+        "causal": True if causal else None,
+        "softcap": soft_cap if soft_cap > 0 else None,
+        "alibi": alibi_slopes,
+        "bias": bias,
+        "sink": None if sink_ptr is None else sink_ptr.float(),
+        "dropout": dropout_p or None,
+        "deterministic": True if deterministic else None,
+        **window_options(window_size),
+    }
+    return {name: option for name, option in options.items() if option is not None}
+
+
+def window_options(window_size: Sequence[int]) -> dict[str, Any]:
+    """Of (left, right) or (left, right, sink tokens), where a negative side is unbounded."""
+    try:
+        left, right, *others = (int(number) for number in window_size)
+        (sink_tokens,) = others or (0,)
+    except (TypeError, ValueError):
+        raise invalid(
+            f"window_size is {told(window_size)}; it must be (left, right) or (left, right, sink tokens), with -1 for "
+            "unbounded"
+        ) from None
+    if left < 0 and right < 0:
+        return {}
+    options: dict[str, Any] = {"window": (max(left, -1), max(right, -1))}
+    if sink_tokens and left >= 0:  # only a left edge hides first tokens
+        options["sink_tokens"] = sink_tokens
+    return options
+
+
+def descale_options(q: Tensor | None, k: Tensor | None, v: Tensor | None) -> dict[str, Any]:
+    given = {"descale_q": q, "descale_k": k, "descale_v": v}
+    return {name: factor if factor.dim() else factor[None] for name, factor in given.items() if factor is not None}
+
+
+def lengths_of(cu_seqlens: Tensor) -> Tensor:
+    """Of cumulative logical lengths, beside which something else says where sequences lie."""
+    return cu_seqlens.diff()
