@@ -1,5 +1,7 @@
 """What masks of models become: words and a few numbers where they will do."""
 
+import copy
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -61,3 +63,23 @@ def test_other_patterns_are_booleans():
 def test_a_mask_moves_to_another_device():
     moved = mask_for(window, "left", window=4).to("meta")
     assert moved.options["ranges"].is_meta and moved.options["window"] == (3, 0)
+
+
+def test_a_model_that_looks_into_its_mask_finds_booleans():
+    mask = mask_for(window, "left", window=4)
+    pattern = theirs.sliding_window_causal_mask_function(4)
+    wanted = theirs.sdpa_mask(2, 11, 11, mask_function=pattern, allow_is_causal_skip=False)
+    wanted = wanted & models.padding("left")[:, None, None].bool()
+    assert mask.shape == wanted.shape and mask.dtype == torch.bool
+    assert torch.equal(mask[:, :, 2:], wanted[:, :, 2:]) and torch.equal(
+        torch.cat([mask, mask]), wanted.repeat(2, 1, 1, 1)
+    )
+    assert torch.equal(mask.to(torch.float32), wanted.float())
+    assert torch.equal(copy.deepcopy(mask)[...], wanted)
+
+
+def test_a_mask_that_is_there_is_not_made_again():
+    config = models.FAMILIES["llama"][1].__class__()
+    config._attn_implementation = "regard"
+    mask = mask_for(causal, "left")
+    assert causal(config, torch.empty(2, 11, 32), mask, None) is mask

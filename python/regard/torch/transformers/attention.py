@@ -10,7 +10,7 @@ from torch import Tensor
 from ...errors import RefusedError
 from ..attention import attention
 from ..sdpa import mask_option, with_contiguous_rows
-from .masks import Mask
+from .mask import Mask
 
 
 def attention_forward(
@@ -30,7 +30,7 @@ def attention_forward(
 ) -> tuple[Tensor, None]:
     """query: [b, hq, q, d]; key: [b, hk, kv, d]; value: [b, hk, kv, dv]. The result is [b, q, hq, dv].
 
-    attention_mask: as `masks` made it, or a model's own: booleans or numbers, [1|b, 1|hq, 1|q, kv]. s_aux: the learned
+    attention_mask: as `making` made it, or a model's own: booleans or numbers, [1|b, 1|hq, 1|q, kv]. s_aux: the learned
     sinks [hq]. position_bias: numbers that are added to the scores. Both may require a gradient.
     """
     if output_attentions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from .attention import attention_forward
-from .masks import mask_of
+from .making import mask_of
 
 
 def register(name: str = "regard") -> None:

@@ -6,23 +6,15 @@ Models make one mask for all layers of a kind, so what is read from the device i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, sdpa_mask
+from transformers.utils.import_utils import is_tracing
 
-
-class Mask:
-    """The options that say it. Models hand it from where it is made to their layers, and look at nothing in it."""
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.options = options
-
-    def to(self, *arguments: Any, **named: Any) -> Mask:
-        """Layers may lie on different devices."""
-        moved = {name: x.to(*arguments, **named) if isinstance(x, Tensor) else x for name, x in self.options.items()}
-        return Mask(moved)
+from .mask import Mask
 
 
 def mask_of(
@@ -32,7 +24,7 @@ def mask_of(
     q_offset: Any = 0,
     kv_offset: int = 0,
     mask_function: Callable[..., Any] = causal_mask_function,
-    attention_mask: Tensor | None = None,
+    attention_mask: Mask | Tensor | None = None,
     local_size: int | None = None,
     allow_is_causal_skip: bool = True,
     allow_is_bidirectional_skip: bool = False,
@@ -45,38 +37,29 @@ def mask_of(
     None where all is said by whether attention is causal. Booleans remain for patterns of a model's own, packed
     sequences, padding that is neither left nor right, caches of fixed size, and where PyTorch compiles or traces.
     """
-
-    def booleans() -> Tensor | None:
-        mask: Tensor | None = sdpa_mask(
-            batch_size=batch_size,
-            q_length=q_length,
-            kv_length=kv_length,
-            q_offset=q_offset,
-            kv_offset=kv_offset,
-            mask_function=mask_function,
-            attention_mask=attention_mask,
-            local_size=local_size,
-            allow_is_causal_skip=allow_is_causal_skip,
-            allow_is_bidirectional_skip=allow_is_bidirectional_skip,
-            device=device,
-            **others,
-        )
-        return mask
-
-    causal = allow_is_causal_skip
-    plain = (
-        mask_function in (causal_mask_function, bidirectional_mask_function)
-        if local_size is None
-        else (
-            local_size == getattr(config, "sliding_window", None)
-            and getattr(config, "attention_chunk_size", None) is None
-        )
+    if isinstance(attention_mask, Mask):
+        return attention_mask
+    booleans = partial(
+        sdpa_mask,
+        batch_size=batch_size,
+        q_length=q_length,
+        kv_length=kv_length,
+        q_offset=q_offset,
+        kv_offset=kv_offset,
+        mask_function=mask_function,
+        attention_mask=attention_mask,
+        local_size=local_size,
+        device=device,
+        **others,
     )
-    if not plain or not (causal or allow_is_bidirectional_skip) or torch.compiler.is_compiling():
-        return booleans()
+    causal, both_sides = allow_is_causal_skip, allow_is_bidirectional_skip
+    as_it_is = partial(booleans, allow_is_causal_skip=causal, allow_is_bidirectional_skip=both_sides)
+    # A model that adds to the pattern, or wants it written out, allows neither.
+    if not (causal or both_sides) or not is_known(mask_function, local_size, config) or is_tracing(attention_mask):
+        return as_it_is()
     at_end = isinstance(q_offset, int) and q_offset + q_length == kv_offset + kv_length
     if (causal or local_size is not None) and not at_end:
-        return booleans()
+        return as_it_is()
 
     options: dict[str, Any] = {}
     if local_size is not None and local_size <= kv_length:
@@ -84,11 +67,20 @@ def mask_of(
     if attention_mask is not None:
         padding = padding_options(attention_mask, q_length, kv_length, kv_offset, bool(causal or options))
         if padding is None:
-            return booleans()
+            return as_it_is()
         options.update(padding)
     if causal and (options or 1 < q_length < kv_length):
         options["causal"] = True  # at the bottom right
-    return Mask(options) if options else None
+    return Mask(options, partial(booleans, allow_is_causal_skip=False)) if options else None
+
+
+def is_known(mask_function: Callable[..., Any], local_size: int | None, config: Any) -> bool:
+    """Whether it is one of transformers' own patterns: all keys, those before, or a window, which has a function of its
+    own for each size. Chunks also have a local size."""
+    if local_size is None:
+        return mask_function in (causal_mask_function, bidirectional_mask_function)
+    chunks = getattr(config, "attention_chunk_size", None)
+    return chunks is None and local_size == getattr(config, "sliding_window", None)
 
 
 def padding_options(

@@ -1,0 +1,45 @@
+"""Models of transformers on a GPU: logits and generated tokens against "eager". Gradients are refused there."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+if not torch.cuda.is_available():
+    pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
+import regard.torch.transformers  # noqa: E402
+from tests.python.torch_front import tiny_models as models  # noqa: E402
+
+regard.torch.transformers.register()
+
+
+def by_each(model, result):
+    """result(): of "eager", then of "regard"."""
+    results = []
+    for name in ("eager", "regard"):
+        model.set_attn_implementation(name)
+        with torch.no_grad():
+            results.append(result())
+    return results
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["none", "left", "right", "gaps"])
+@pytest.mark.parametrize("name", models.FAMILIES)
+def test_logits(name, kind, dtype):
+    model, mask = models.model_of(name).to("cuda", dtype), models.padding(kind).cuda()
+    theirs, ours = by_each(model, lambda: model(input_ids=models.ids().cuda(), attention_mask=mask).logits[mask.bool()])
+    scale = theirs.abs().max().item()
+    assert (ours - theirs).abs().max().item() < scale * (1e-3 if dtype == torch.float32 else 0.1)
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("name", models.DECODERS)
+def test_generated_tokens(name, cache):
+    model = models.model_of(name).cuda()
+    options = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False, "pad_token_id": 0, "disable_compile": True}
+    for kind in ("none", "left"):
+        inputs = {"input_ids": models.ids().cuda(), "attention_mask": models.padding(kind).cuda()}
+        theirs, ours = by_each(model, lambda: model.generate(**inputs, **options, cache_implementation=cache))  # noqa: B023
+        assert torch.equal(ours, theirs)
