@@ -53,7 +53,11 @@ def mask_of(
         **others,
     )
     causal, both_sides = allow_is_causal_skip, allow_is_bidirectional_skip
-    as_it_is = partial(booleans, allow_is_causal_skip=causal, allow_is_bidirectional_skip=both_sides)
+
+    def as_it_is() -> Tensor | None:
+        mask: Tensor | None = booleans(allow_is_causal_skip=causal, allow_is_bidirectional_skip=both_sides)
+        return mask
+
     # A model that adds to the pattern, or wants it written out, allows neither.
     if not (causal or both_sides) or not is_known(mask_function, local_size, config) or is_tracing(attention_mask):
         return as_it_is()

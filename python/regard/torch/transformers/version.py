@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import transformers
 
-OLDEST = (5, 24)
+OLDEST = (5, 10)
 
 
 def refuse_old_transformers() -> None:
