@@ -1,5 +1,6 @@
 """regard.aiter against the fp64 reference, one sequence after the other."""
 
+import inspect
 import math
 
 import numpy
@@ -230,3 +231,39 @@ def test_what_is_not_there_is_said_in_a_sentence(call, kind, sentence):
     with pytest.raises(kind, match=sentence) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_a_bias_for_all_heads_and_sequences():
+    q, k, v = (leaf(numbers(i, 2, s, h, 7)) for i, (s, h) in enumerate([(9, HQ), (20, HK), (20, HK)]))
+    bias, grad_o = leaf(numbers(5, 9, 20)), numbers(4, 2, 9, HQ, 7)
+    out = regard.aiter.flash_attn_func(q, k, v, bias=bias)
+    out.backward(grad_o)
+    of_scores = 0
+    for b in range(2):
+        (o, *grads), _, of_one, _ = reference_of(q[b], k[b], v[b], grad_o[b], masks={}, bias=bias.detach())
+        close(out[b], o)
+        close(q.grad[b], grads[0])
+        of_scores = of_scores + of_one.sum(0)
+    close(bias.grad, of_scores)
+
+
+DENSE = "q k v dropout_p=0.0 softmax_scale=None causal=False window_size=(-1,-1,0) bias=None alibi_slopes=None"
+PACKED_BY = "q k v cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k min_seqlen_q=0"
+FP8 = "q k v q_descale k_descale v_descale"
+SIGNATURES = {
+    "flash_attn_func": f"{DENSE} deterministic=True return_lse=False return_attn_probs=False how_v3_bf16_cvt=1 "
+    "cu_seqlens_q=None cu_seqlens_kv=None sink_ptr=None num_splits=0",
+    "flash_attn_varlen_func": f"{PACKED_BY} dropout_p=0.0 softmax_scale=None logits_soft_cap=0.0 causal=False "
+    "window_size=(-1,-1,0) bias=None alibi_slopes=None deterministic=False return_lse=False return_attn_probs=False "
+    "how_v3_bf16_cvt=1 block_table=None out=None cu_seqlens_q_padded=None cu_seqlens_k_padded=None sink_ptr=None",
+    "flash_attn_fp8_pertensor_func": f"{FP8} causal=False window_size=(-1,-1,0) softmax_scale=None sink_ptr=None",
+    "flash_attn_varlen_fp8_pertensor_func": f"{FP8} {PACKED_BY[6:]} logits_soft_cap=0.0 causal=False "
+    "window_size=(-1,-1,0) softmax_scale=None sink_ptr=None",
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_arguments_are_aiter_s(name):
+    parameters = inspect.signature(getattr(regard.aiter, name)).parameters.values()
+    said = [p.name if p.default is p.empty else f"{p.name}={p.default}".replace(" ", "") for p in parameters]
+    assert said == SIGNATURES[name].split()
