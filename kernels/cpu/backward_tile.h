@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cpu/attributes.h"
+#include "kernels/cpu/backward_schedule.h"
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/head.h"
@@ -129,7 +130,7 @@ struct VisibleUnits {
 
 /// One block of queries against one block of keys; all arrays lie in scratch.
 struct BackwardTile {
-  const Arguments& a;
+  const CpuBackwardArguments& a;
   const TilePlace& place;
   const VisibleUnits& visible;
   float* const scratch;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "kernels/cpu/forward_schedule.h"
 #include "kernels/support.h"
 #include "plan/plan.h"
 
@@ -164,9 +165,10 @@ TEST(Forward, SameBitsForAnyNumberOfThreads) {
       const Result<Plan> made =
           plan(*parse(problem), **find_target(target), {.threads = 9, .family = family});
       ASSERT_TRUE(made) << made.error().message;
-      const bool cut =
-          made->part_rows < made->block_rows && made->stages.front().grid > made->whole_blocks * made->splits;
-      EXPECT_EQ(cut, c.cut) << problem << " on " << target << ", blocks of " << made->block_rows;
+      const auto schedule = made->stages.front().schedule.as<CpuForwardSchedule>();
+      const bool cut = schedule.part_rows < schedule.block_rows &&
+                       made->stages.front().grid > schedule.whole_blocks * made->splits;
+      EXPECT_EQ(cut, c.cut) << problem << " on " << target << ", blocks of " << schedule.block_rows;
       for (int threads : {2, 9, 16})
         expect_same_bits(problem, {target, family, 1}, {target, family, threads});
     }
