@@ -187,7 +187,8 @@ class Block {
       Scores s;
       multiply_keys(s, key, slot, large != 0);
       const Scale scale = common_.scale;  // here: there are no registers to keep it
-      if (changes_scores || scale.before != 1.0f) change_scores(s, common_.bias, first_key, scale.before);
+      if (changes_scores || scale.before != 1.0f)
+        change_scores(s, common_.bias, first_key, scale.before, a_.softcap);
       if (key::bits || !common_.visible.sees_all(key))
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
       if (large != 0 || !rows.settled) {

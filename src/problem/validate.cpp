@@ -123,10 +123,6 @@ Status score_modifiers(const Problem& p) {
     return invalid(pair("softcap", p.softcap) +
                    " is not a cap; it is a number between 1e-18 and 1e18, or 0 for none");
   }
-  if (p.softcap > 0 && p.bias != Bias::none) {
-    return invalid(pair("softcap", p.softcap) + " does not go with " + pair("bias", p.bias) +
-                   "; use one of the two");
-  }
   if (p.scale && !(std::fabs(*p.scale) <= largest_modifier)) {
     return invalid(
         pair("scale", p.scale) +

@@ -136,7 +136,7 @@ TEST(Guarded, ForwardFeatures) {
                      runnable_targets());
   expect_bounds_kept({"fwd fp32 lse b=2 h=2 d=64", "fwd fp16 lse b=2 h=2 d=64"},
                      product({"softcap=5 dropout=0.2 dropout_mask sink", "bias=bh dropout=0.5 dropout_mask",
-                              "bias=11 dropout=0.5", "bias=alibi_b sink mask=causal"},
+                              "bias=11 dropout=0.5 softcap=2", "bias=alibi_b sink mask=causal"},
                              {"sq=70 sk=131", "sq=129 sk=33", "sq=1 sk=7"}),
                      "forward", runnable_targets());
   expect_bounds_kept({"fwd fp32 lse varlen b=5 hq=4 hk=2 d=64", "fwd bf16 lse varlen b=5 hq=4 hk=2 d=64"},
@@ -205,7 +205,7 @@ TEST(Guarded, BackwardFeatures) {
                      runnable_targets());
   expect_bounds_kept({"bwd fp32 b=2 h=2 d=64", "bwd bf16 b=2 h=2 d=40"},
                      product({"softcap=5 dropout=0.2 sink", "bias=bh dbias dropout=0.5 sink",
-                              "bias=11 dbias dropout=0.5", "bias=alibi_b sink mask=causal"},
+                              "bias=11 dbias dropout=0.5 softcap=2", "bias=alibi_b sink mask=causal"},
                              {"sq=70 sk=131", "sq=129 sk=33", "sq=1 sk=7"}),
                      "backward", runnable_targets());
   expect_bounds_kept({"bwd fp32 varlen b=5 hq=4 hk=2 d=64", "bwd bf16 varlen b=5 hq=4 hk=2 d=64"},

@@ -157,6 +157,14 @@ TEST(Oracle, SoftcapBoundsTheScore) {
   EXPECT_NEAR(run(c).at(REGARD_LSE).value[0], 2 * std::tanh(1.5), 1e-14);
 }
 
+TEST(Oracle, ABiasIsAddedBehindTheSoftcap) {
+  Case c("fwd fp32 b=1 h=1 sq=1 sk=1 d=1 scale=1 softcap=2 bias=11 lse");
+  c.set(REGARD_Q, 0, 3);
+  c.set(REGARD_K, 0, 1);
+  c.set(REGARD_BIAS, 0, 40);
+  EXPECT_NEAR(run(c).at(REGARD_LSE).value[0], 2 * std::tanh(1.5) + 40, 1e-13);
+}
+
 TEST(Oracle, HugelyNegativeLogitsAreNotMasked) {
   CaseOptions options;
   options.bias_offset = -1e30;
