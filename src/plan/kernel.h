@@ -1,5 +1,5 @@
 // What the host knows of one kernel: the host half, in the file of src/plan/kernels that has the kernel's
-// name. Nothing else knows a kernel by name.
+// name. No other code asks for a kernel by its name.
 #pragma once
 
 #include <cstdint>

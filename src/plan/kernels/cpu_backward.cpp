@@ -103,7 +103,7 @@ bool adds_often(const CpuBackwardSchedule& schedule, std::int64_t block_q) {
 
 /// With many heads each goes to one thread, which keeps its dQ in a near cache. With few every block of keys
 /// is a block of the grid; those of one part of the queries of a head take turns in adding to dQ.
-bool splits_keys(int threads, std::int64_t heads) {
+bool keys_have_blocks_of_their_own(int threads, std::int64_t heads) {
   constexpr std::int64_t enough = 8;  // heads of a thread: at most an eighth is waited for at the end
   return heads < enough * threads && threads > 1;
 }
@@ -143,7 +143,7 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   s.side_by_side = plan.threads;
   s.key_blocks = ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k);
   cut_queries(s, p, parts_wanted(p, heads, block_k), value_of(tile, "block_q"));
-  if (splits_keys(plan.threads, heads)) {
+  if (keys_have_blocks_of_their_own(plan.threads, heads)) {
     split_keys(plan, s.key_blocks, block_k);
     // Two threads wait little for each other.
     s.parts_apart = s.query_parts > 1 && plan.threads > 2 ? 1 : 0;
