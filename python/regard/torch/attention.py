@@ -1,0 +1,123 @@
+"""attention and attention_varlen: what a call of PyTorch's adds to the options before it is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from ..call import run_call
+from ..errors import wrong_type
+from .autocast import cast, is_autocast
+from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write, with_all_rows
+from .randomness import seed
+from .tensors import bare, is_eager
+from .transforms import operated
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..options import Options
+
+
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    lse: Literal[False] = ...,
+    dropout_mask: Literal[False] = ...,
+    generator: torch.Generator | None = ...,
+    **options: Unpack[Options],
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    lse: Tensor | bool = ...,
+    dropout_mask: Tensor | bool = ...,
+    generator: torch.Generator | None = ...,
+    **options: Unpack[Options],
+) -> tuple[Tensor, ...]: ...
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    lse: Any = False,
+    dropout_mask: Any = False,
+    generator: torch.Generator | None = None,
+    **options: Any,
+) -> Any:
+    """Fused attention, softmax(scale Q K^T + ...) V, of PyTorch's tensors, with gradients.
+
+    q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; layout="bhsd" or "sbhd" names another order of the axes.
+    Arrays, results and options are those of `regard.attention`, whose documentation says more; none is copied.
+
+    Gradients reach q, k, v, bias and sink; lse has none. What is recorded has no out=, and no arrays to write lse and
+    dropout_mask to. There are no second derivatives.
+
+    Dropout draws a new mask for each call, from `generator` or from PyTorch's own, which torch.manual_seed seeds; with
+    seed= (and offset=) it is the mask of those. Under autocast q, k, v and bias are cast as PyTorch's attention casts
+    them. torch.use_deterministic_algorithms(True) implies deterministic=True.
+
+    Raises InvalidError (a ValueError), RefusedError (a NotImplementedError) and others, as `regard.attention` does.
+    """
+    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
+        refuse_types(q=q, k=k, v=v)
+    outputs = {"lse": lse, "dropout_mask": dropout_mask}
+    if "out" in options:
+        out = options.pop("out")
+        outputs["out" if isinstance(out, str) else "o"] = out
+    if forward_ad._current_level >= 0:
+        refuse_tangents(q, k, v, *options.values())
+    if is_autocast(q):
+        q, k, v = cast(q), cast(k), cast(v)
+        if isinstance(options.get("bias"), Tensor):
+            options["bias"] = cast(options["bias"])
+    if "dropout" in options or generator is not None:
+        seed(options, q, generator)
+    eager, with_gradients = is_eager(q), is_recorded(q, k, v, options)
+    if with_gradients or not eager:
+        refuse_to_write(outputs)
+        if with_gradients:
+            if torch.are_deterministic_algorithms_enabled():
+                options.setdefault("deterministic", True)
+            if isinstance(options.get("bias"), Tensor):
+                options["bias"] = with_all_rows(options["bias"], q, options)
+        return recorded(q, k, v, options, outputs) if eager else operated(q, k, v, options, outputs)
+    if options:
+        options = {name: bare(option) for name, option in options.items()}
+    return run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+
+
+def refuse_types(**inputs: Any) -> None:
+    for name, value in inputs.items():
+        if not isinstance(value, Tensor):
+            raise wrong_type(
+                f"{name} is of type {type(value).__name__}; regard.torch takes tensors of PyTorch, and "
+                "regard.attention arrays of any library"
+            )
+
+
+def attention_varlen(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    offsets_q: Tensor,
+    offsets_k: Tensor,
+    sq: int,
+    sk: int,
+    **options: Any,
+) -> Any:
+    """`attention` of packed sequences, [tokens, heads, dim].
+
+    offsets_q, offsets_k: int32 [b+1], cumulative, first 0. sq and sk: the longest sequences, or any bound above them;
+    offsets are not looked at to find them, which would wait for a GPU.
+    """
+    return attention(q, k, v, offsets_q=offsets_q, offsets_k=offsets_k, sq=sq, sk=sk, **options)

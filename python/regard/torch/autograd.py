@@ -1,0 +1,144 @@
+"""Calls that autograd records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from ..call import Call
+from ..errors import RefusedError, invalid
+from ..shapes import LAYOUTS
+from .tensors import DIFFERENTIABLE, INPUTS, bare, plain
+
+
+def is_recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
+    if not torch.is_grad_enabled():
+        return False
+    return (options and any_learned(options)) or q.requires_grad or k.requires_grad or v.requires_grad
+
+
+def any_learned(options: dict[str, Any]) -> bool:
+    found = False
+    for name, option in options.items():
+        if isinstance(option, Tensor) and option.requires_grad:
+            if name not in DIFFERENTIABLE:
+                raise invalid(f"{name} requires a gradient, and there is none for it: pass {name}.detach()")
+            found = True
+    return found
+
+
+def refuse_tangents(*values: Any) -> None:
+    for value in values:
+        if isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
+            raise RefusedError(
+                "attention has no forward-mode differentiation (jvp) here: differentiate in reverse, as "
+                "torch.func.grad, vjp and jacrev do"
+            )
+
+
+def refuse_to_write(outputs: dict[str, Any]) -> None:
+    for name, wanted in outputs.items():
+        if wanted is not False and isinstance(wanted, Tensor):
+            name = "out" if name == "o" else name
+            raise invalid(
+                f"{name} is a tensor to write to, which a call that PyTorch differentiates, compiles or traces does "
+                "not take: leave it out, as results are returned"
+            )
+
+
+def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
+    """The results of `attention`, which autograd knows how to go back from."""
+    names: tuple[str, ...] = ()
+    tensors: list[Tensor] = []
+    if options:
+        names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
+        tensors = [options.pop(name) for name in names]
+    return Attention.apply(names, options, outputs, q, k, v, *tensors)
+
+
+def with_all_rows(bias: Tensor, q: Tensor, options: dict[str, Any]) -> Tensor:
+    """The bias as its gradient is: of four dimensions, with a row for each query. What it had for all PyTorch sums."""
+    if not 1 <= bias.dim() <= 4:
+        return bias  # which is refused later
+    bias = bias[(None,) * (4 - bias.dim())]
+    rows = options.get("sq") if "offsets_q" in options else rows_of(q, options.get("layout", "bshd"))
+    return bias.expand(-1, -1, rows, -1) if rows and bias.shape[2] == 1 else bias
+
+
+def rows_of(q: Tensor, layout: Any) -> int | None:
+    return q.shape[layout.index("s")] if layout in LAYOUTS and q.dim() == 4 else None
+
+
+class Attention(torch.autograd.Function):
+    """Inputs: q, k, v, and those options that are tensors, by their names. Outputs: o, and what else is wanted."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, names: tuple[str, ...], options: dict[str, Any], outputs: dict[str, Any], *tensors: Tensor
+    ) -> Any:
+        o, lse, *mask = forward_call(names, options, {**outputs, "lse": True}, tensors).run_recorded(bare)
+        ctx.save_for_backward(*tensors, o, lse)
+        ctx.names, ctx.options = names, options
+        ctx.set_materialize_grads(False)
+        others = (lse, *mask) if outputs["lse"] else mask
+        if not others:
+            return o
+        ctx.mark_non_differentiable(*others)
+        return (o, *others)
+
+    @staticmethod
+    def backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
+        if grad_o is None:
+            return (None,) * len(ctx.needs_input_grad)
+        wanted = ctx.needs_input_grad[3:]
+        arguments = (ctx.names, ctx.options, wanted, grad_o, *ctx.saved_tensors)
+        if torch.is_grad_enabled():
+            return None, None, None, *Gradients.apply(*arguments)
+        return None, None, None, *gradients(*arguments)
+
+
+class Gradients(torch.autograd.Function):
+    """Gradients that may be differentiated again, which is refused when it happens."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor | None, ...]:
+        return gradients(*arguments)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise second_derivative()
+
+
+def second_derivative() -> RefusedError:
+    return RefusedError(
+        "attention has no second derivatives here: use torch.nn.functional.scaled_dot_product_attention under "
+        "torch.nn.attention.sdpa_kernel(SDPBackend.MATH) for them"
+    )
+
+
+def forward_call(
+    names: tuple[str, ...], options: dict[str, Any], outputs: dict[str, Any], tensors: Sequence[Tensor]
+) -> Call:
+    q, k, v, *others = tensors
+    given = {**options, **{name: plain(tensor) for name, tensor in zip(names, others)}} if names else options
+    return Call("fwd", {"q": plain(q), "k": plain(k), "v": plain(v)}, given, outputs)
+
+
+def gradients(
+    names: tuple[str, ...], options: dict[str, Any], wanted: Sequence[bool], grad_o: Tensor, *saved: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The gradients of q, k, v and of the tensors of these names, None where there is none or it is not wanted."""
+    *tensors, o, lse = saved
+    grad_bias = "bias" in names and wanted[len(INPUTS) + names.index("bias")]
+    if grad_o.stride(-1) != 1:  # such as the gradient of a sum, which is one number for all
+        grad_o = grad_o.contiguous()
+    call = forward_call(names, options, {}, tensors).backward(grad_o, o, lse, {"grad_bias": grad_bias})
+    results = call.run_recorded(bare)
+    if not names:
+        return tuple([gradient if needed else None for gradient, needed in zip(results, wanted)])
+    found = dict(zip((*INPUTS, *(["bias"] if grad_bias else []), *(["sink"] if "sink" in names else [])), results))
+    return tuple([found.get(name) if needed else None for name, needed in zip((*INPUTS, *names), wanted)])

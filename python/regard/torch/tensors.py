@@ -1,0 +1,37 @@
+"""Which arguments of a call are tensors, and which of them have gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # of what has gradients
+INPUTS = ("q", "k", "v")
+_PLAIN = (Tensor, torch.nn.Parameter)
+DIFFERENTIABLE = frozenset((*INPUTS, "bias", "sink"))
+
+
+def bare(value: Any) -> Any:
+    """What the library reads: a tensor without its history; anything else as it is."""
+    if type(value) is Tensor and not value.requires_grad:
+        return value
+    return value.detach() if isinstance(value, Tensor) else value
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """A tensor of the class itself, as calls are remembered of; a parameter, say, is a subclass."""
+    return tensor if type(tensor) is Tensor else tensor.detach()
+
+
+def is_eager(q: Tensor) -> bool:
+    """Whether nothing has to see the call as an operator: no compiler, tracer, mode, transform or subclass."""
+    return (
+        not torch.compiler.is_compiling()
+        and type(q) in _PLAIN
+        and torch._C._len_torch_dispatch_stack() == 0
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._get_tracing_state() is None
+        and not q.is_meta
+    )
