@@ -12,7 +12,7 @@ import numpy
 from .. import _core
 from ..arrays import longest
 from ..errors import invalid
-from ..words import plain, whole
+from ..words import plain, told, whole
 from . import gradients
 from .call import Call
 from .run import Arrays
@@ -62,7 +62,8 @@ def attention(
     a logical length are 0.
 
     Raises InvalidError (a ValueError) for input that makes no sense and RefusedError (a NotImplementedError) for what
-    nothing here solves. What only shows when a program runs is a jax.errors.JaxRuntimeError with the same sentence.
+    nothing here solves. What only shows when a program runs is raised by JAX, with the sentence: as a JaxRuntimeError
+    or a ValueError.
     """
     arrays = {"q": _array("q", q), "k": _array("k", k), "v": _array("v", v)}
     plan = [options.pop("target", None), options.pop("family", None), options.pop("threads", None) or 0]
@@ -81,7 +82,7 @@ def attention(
     elif drawn != (None, None):
         raise invalid("seed and offset are those of dropout, which is not given")
     words = tuple(sorted((name, _hashable(name, value)) for name, value in options.items() if value is not None))
-    wanted = tuple(name for name, asked in (("lse", lse), ("dropout_mask", dropout_mask)) if asked)
+    wanted = tuple(name for name, asked in (("lse", lse), ("dropout_mask", dropout_mask)) if _switch(name, asked))
     target, family, threads = plan
     call = Call("fwd", tuple(arrays), words, wanted, target, family, whole("threads", threads))
     results = _compiled(call, *arrays.values())
@@ -97,6 +98,12 @@ def _refuse_others(options: dict[str, Any]) -> None:
         raise invalid("dtype is no option: JAX has every type that attention takes")
     if not isinstance(options.get("out", ""), (str, type(None))):
         raise invalid("out is an array, and results of JAX are new ones; it takes a dtype as text, such as 'fp32'")
+
+
+def _switch(name: str, asked: Any) -> bool:
+    if not isinstance(asked, (bool, numpy.bool_)):
+        raise invalid(f"{name} is {told(asked)}, and results of JAX are new arrays; it must be True or False")
+    return bool(asked)
 
 
 def _array(name: str, value: Any) -> jax.Array:

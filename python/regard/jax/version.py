@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-OLDEST = (0, 10)
+OLDEST = (0, 9)
 
 
 def refuse_old(found: str) -> None:
