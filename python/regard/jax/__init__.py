@@ -13,7 +13,8 @@ from .attend import attention
 from .bits import pack_bits
 from .dot_product import dot_product_attention
 from .flash import flash_attn_func, flash_attn_varlen
+from .targets import TARGET
 
-__all__ = ["attention", "dot_product_attention", "flash_attn_func", "flash_attn_varlen", "pack_bits"]
+__all__ = ["TARGET", "attention", "dot_product_attention", "flash_attn_func", "flash_attn_varlen", "pack_bits"]
 
 del _version

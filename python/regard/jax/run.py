@@ -16,7 +16,7 @@ from ..execution import plan_of
 from ..request import Request
 from .call import Call
 from .sharded import alike, as_varying
-from .targets import platforms
+from .targets import TARGET, platforms
 
 Arrays = tuple[jax.Array, ...]
 _Array: Any = jax.ShapeDtypeStruct
@@ -51,7 +51,7 @@ def _program(call: Call, request: Request, target: str | None, refused: bool = F
     aliases = {len(call.names) + place: place for place in range(len(zeros))}
     workspace = [_Array((scratch + _core.XLA_WORKSPACE_ALIGNMENT,), jnp.dtype(jnp.uint8))] if scratch else []
     foreign = jax.ffi.ffi_call(
-        _core.XLA_TARGET,
+        TARGET,
         [*results, *workspace],
         vmap_method="sequential",
         input_output_aliases=aliases,

@@ -9,8 +9,10 @@ import jax
 from .. import _core
 from ..planning import info
 
+TARGET = _core.XLA_TARGET  # its name in a program
+
 for _platform, _handler in _core.xla_handlers().items():
-    jax.ffi.register_ffi_target(_core.XLA_TARGET, _handler, platform=_platform)
+    jax.ffi.register_ffi_target(TARGET, _handler, platform=_platform)
 
 
 def _has_gpus() -> bool:
