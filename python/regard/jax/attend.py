@@ -157,6 +157,8 @@ def _hashable(name: str, value: Any) -> Any:
 
 
 def _refuse_traced(name: str, value: Any) -> None:
+    if name == "mask" and isinstance(value, jax.Array):
+        raise invalid("mask is an array, and the option takes text: pass bits=regard.jax.pack_bits(mask)")
     if isinstance(value, jax.core.Tracer):
         raise invalid(
             f"{name} is traced, and the option takes a Python value, as a part of the compiled program: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..arrays import NAMES
 from ..errors import invalid
 from ..request import Request, problem_of, read
 
@@ -26,7 +27,7 @@ class Call(NamedTuple):
     def request(self, arrays: Mapping[str, Any]) -> Request:
         """What is asked for with arrays of these shapes and types.
 
-        Shapes that do not fit together are told while a program is traced; what 1 may stand for, the run checks.
+        What does not fit together is told while a program is traced, but that the run says where 1 stands for all.
         """
         tensors = {name: array for name, array in arrays.items() if name != "seed"}
         inputs = {name: tensors.pop(name) for name in ("q", "k", "v")}
@@ -48,3 +49,6 @@ def _check(name: str, array: Any, spec: Any) -> None:
     )
     if not fits:
         raise invalid(f"{name} has shape {list(shape)}; it must be {list(spec.shape)}")
+    dtype = NAMES.get(spec.dtype, spec.dtype)
+    if str(array.dtype) != dtype:
+        raise invalid(f"{name} has dtype {array.dtype}; it must be {dtype}")

@@ -108,6 +108,18 @@ def test_scan_and_checkpoint(random):
     close(jax.jit(jax.grad(loss(ours)))(q), jax.jit(jax.grad(loss(theirs)))(q))
 
 
+@pytest.mark.parametrize("around", [jax.checkpoint, jax.jit, jax.vmap])
+def test_an_lse_that_nothing_is_computed_from_does_no_harm(random, around):
+    """Although it has no gradient: inside of transformations, and carried along by a loop."""
+    q, k, v = arrays(random, 1, 2, 2, 17, 17, 40)
+
+    def loss(q):
+        attend = around(lambda q: ours(q, k, v, lse=True))
+        return jax.lax.scan(lambda carried, _: (attend(carried[0]), None), attend(q), length=2)[0][0].sum()
+
+    assert jnp.isfinite(jax.jit(jax.grad(loss))(q[None] if around is jax.vmap else q)).all()
+
+
 def mesh():
     if len(jax.devices()) < 8:
         pytest.skip("JAX began before this test could ask for eight devices")
