@@ -103,7 +103,7 @@ def test_packed_sequences_with_traced_offsets(random):
 
 def test_gradients_are_refused_in_the_plan_s_sentence(random):
     q, k, v = arrays(random, 1, 2, 2, 64, 64, 64, "bfloat16")
-    with pytest.raises((jax.errors.JaxRuntimeError, ValueError, NotImplementedError), match="no plan for"):
+    with pytest.raises((jax.errors.JaxRuntimeError, ValueError, NotImplementedError), match="no backward kernel"):
         jax.block_until_ready(jax.grad(lambda q: regard.jax.attention(q, k, v).astype(jnp.float32).sum())(q))
     on_cpu = [jax.device_put(x, CPU) for x in (q, k, v)]
     loss = lambda q: regard.jax.attention(q, *on_cpu[1:]).astype(jnp.float32).sum()  # noqa: E731
