@@ -66,8 +66,9 @@ def attention(
     or a ValueError.
     """
     arrays = {"q": _array("q", q), "k": _array("k", k), "v": _array("v", v)}
-    plan = [options.pop("target", None), options.pop("family", None), options.pop("threads", None) or 0]
-    drawn = options.pop("seed", None), options.pop("offset", None)
+    target, family = (_hashable(name, options.pop(name, None)) for name in ("target", "family"))
+    threads = whole("threads", options.pop("threads", None) or 0)
+    drawn = {name: options.pop(name) for name in ("seed", "offset") if options.get(name) is not None}
     _refuse_others(options)
     arrays |= {
         name: _array(name, options.pop(name))
@@ -78,13 +79,12 @@ def attention(
         if name in arrays and options.get(longest_of) is None:
             options[longest_of] = _longest(name, arrays[name], longest_of)
     if _number("dropout", options.get("dropout")):
-        arrays["seed"] = _seed(key, *drawn)
-    elif drawn != (None, None):
+        arrays["seed"] = _seed(key, drawn)
+    elif drawn:
         raise invalid("seed and offset are those of dropout, which is not given")
     words = tuple(sorted((name, _hashable(name, value)) for name, value in options.items() if value is not None))
     wanted = tuple(name for name, asked in (("lse", lse), ("dropout_mask", dropout_mask)) if _switch(name, asked))
-    target, family, threads = plan
-    call = Call("fwd", tuple(arrays), words, wanted, target, family, whole("threads", threads))
+    call = Call("fwd", tuple(arrays), words, wanted, target, family, threads)
     results = _compiled(call, *arrays.values())
     return results[0] if len(results) == 1 else results
 
@@ -134,14 +134,14 @@ def _longest(name: str, offsets: jax.Array, option: str) -> int:
     return longest(name, offsets)
 
 
-def _seed(key: Any, seed: Any, offset: Any) -> Any:
-    if key is not None and (seed, offset) != (None, None):
+def _seed(key: Any, drawn: dict[str, Any]) -> Any:
+    if key is not None and drawn:
         raise invalid("dropout takes either key, or seed and offset")
     if key is not None:
         return words_of_key(key)
-    if seed is None:
+    if "seed" not in drawn:
         raise invalid("dropout needs key=, a key of jax.random such as jax.random.key(0), or seed= and offset=")
-    return words_of_numbers(seed, 0 if offset is None else offset)
+    return words_of_numbers(drawn["seed"], drawn.get("offset", 0))
 
 
 def _number(name: str, value: Any) -> Any:

@@ -34,7 +34,7 @@ class Call(NamedTuple):
         if self.pass_ == "bwd":
             inputs |= {name: tensors.pop(name) for name in ("o", "lse", "grad_o")}
         # Which target is none of the problem's concern; any name keeps the arrays from being asked where they lie.
-        options = {**tensors, **dict(self.options), "target": self.target or "cpu"}
+        options = {**tensors, **dict(self.options), "target": "cpu"}
         request = read(self.pass_, inputs, options, dict.fromkeys(self.wanted, True))
         for name, spec in problem_of(request.text).tensors.items():
             if name in arrays and name != "seed":

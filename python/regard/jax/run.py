@@ -27,12 +27,13 @@ def run(call: Call, *arrays: jax.Array) -> Arrays:
     arrays, axes = alike(arrays)
     request = call.request(dict(zip(call.names, arrays, strict=True)))
     programs, refusals = {}, []
-    for platform, target in platforms().items():
+    for platform, usual in platforms().items():
+        target = usual if call.target is None else call.target
         try:
-            programs[platform] = _program(call, request, call.target or target)
+            programs[platform] = _program(call, request, target)
         except RefusedError as refusal:
             refusals.append(refusal)
-            programs[platform] = _program(call, request, call.target or target, refused=True)
+            programs[platform] = _program(call, request, target, refused=True)
     if len(refusals) == len(programs):
         raise refusals[0]
     program = programs["cpu"] if len(programs) == 1 else partial(jax.lax.platform_dependent, **programs)

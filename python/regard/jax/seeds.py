@@ -8,13 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from ..errors import invalid
-from ..words import whole
+from ..errors import invalid, wrong_type
+from ..words import told, whole
 
 
 def words_of_key(key: Any) -> jax.Array:
     """The same words for the same key, whatever kind of key it is."""
-    return jax.random.bits(key, (4,), jnp.uint32)
+    try:
+        return jax.random.bits(key, (4,), jnp.uint32)
+    except (TypeError, ValueError) as error:
+        raise wrong_type(f"key is {told(key)}; it must be one key of jax.random such as jax.random.key(0)") from error
 
 
 def words_of_numbers(seed: Any, offset: Any) -> numpy.ndarray[Any, Any]:
