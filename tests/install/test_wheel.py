@@ -13,9 +13,10 @@ from places import BUILD, ROOT
 needed = ("numpy", "nanobind", "scikit_build_core")
 
 PROGRAM = """
-import numpy, regard
+import importlib.util, numpy, regard
 q = numpy.ones((1, 64, 2, 64), "float32")
 assert abs(regard.attention(q, q, q, causal=True) - 1).max() < 1e-5
+assert importlib.util.find_spec("regard.jax") is not None
 print(regard.__file__)
 print([line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if "libregard.so" in line][0])
 """
