@@ -95,7 +95,7 @@ bool Given::read(std::string_view name, nb::handle value) {
     stream = value.ptr();
     return true;
   }
-  if (name == "seed") return read_number(value, seed);
+  if (name == "seed" && read_number(value, seed)) return true;  // or else a tensor of seed and offset
   if (name == "offset") return read_number(value, offset);
   append(key, name.size());
   key.append(name);

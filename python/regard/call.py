@@ -13,6 +13,7 @@ from .execution import make_outputs, plan_of, run
 from .request import Request, read
 
 _known = _core.Calls()
+_OF_FORWARD = ("batch_invariant", "splits")  # words that say how forward runs, and not what it computes
 
 
 class Call:
@@ -35,7 +36,8 @@ class Call:
         gradients: those to write to, and grad_bias=True where it is wanted.
         """
         inputs = {**self.inputs, "o": o, "lse": lse, "grad_o": grad_o}
-        return Call("bwd", inputs, {**self.options, **self._longest}, gradients)
+        options = {name: option for name, option in self.options.items() if name not in _OF_FORWARD}
+        return Call("bwd", inputs, {**options, **self._longest}, gradients)
 
     def run_first(self) -> Any:
         request = read(self.pass_, self.inputs, self.options, self.outputs)

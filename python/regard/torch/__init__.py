@@ -1,0 +1,15 @@
+"""Attention for PyTorch: recorded by autograd, with every feature of `regard.attention`.
+
+import torch, regard.torch
+q = torch.randn(2, 1024, 16, 64, requires_grad=True)            # [b, s, h, d]
+o = regard.torch.attention(q, q, q, causal=True, dropout=0.1)
+o.sum().backward()
+"""
+
+from .version import refuse_old_torch
+
+refuse_old_torch()
+
+from .attention import attention, attention_varlen  # noqa: E402
+
+__all__ = ["attention", "attention_varlen"]

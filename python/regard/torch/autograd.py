@@ -1,0 +1,133 @@
+"""Calls that autograd records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..call import Call
+from ..errors import RefusedError, invalid
+from .tensors import DIFFERENTIABLE, INPUTS, bare
+
+
+def is_recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
+    if not torch.is_grad_enabled():
+        return False
+    found = q.requires_grad or k.requires_grad or v.requires_grad
+    for name, option in options.items():
+        if isinstance(option, Tensor) and option.requires_grad:
+            if name not in DIFFERENTIABLE:
+                raise invalid(f"{name} requires a gradient, and there is none for it: pass {name}.detach()")
+            found = True
+    return found
+
+
+def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
+    """The results of `attention`, which autograd knows how to go back from."""
+    for name, wanted in outputs.items():
+        if isinstance(wanted, Tensor):
+            name = "out" if name == "o" else name
+            raise invalid(f"{name} is a tensor to write to, which a call with gradients does not take: leave it out")
+    bias = options.get("bias")
+    if isinstance(bias, Tensor) and bias.requires_grad:
+        options["bias"] = with_all_rows(bias, q, options)
+    names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
+    tensors = [options.pop(name) for name in names]
+    if torch.are_deterministic_algorithms_enabled():
+        options.setdefault("deterministic", True)
+    lse = outputs["lse"]
+    results = Attention.apply(names, options, {**outputs, "lse": True}, q, k, v, *tensors)
+    results = results if lse else (results[0], *results[2:])
+    return results if len(results) > 1 else results[0]
+
+
+def with_all_rows(bias: Tensor, q: Tensor, options: dict[str, Any]) -> Tensor:
+    """The bias as its gradient is: of four dimensions, with a row for each query. What it had for all PyTorch sums."""
+    if not 1 <= bias.dim() <= 4:
+        return bias  # which is refused later
+    bias = bias[(None,) * (4 - bias.dim())]
+    rows = options.get("sq") if "offsets_q" in options else rows_of(q, options.get("layout", "bshd"))
+    return bias.expand(-1, -1, rows, -1) if rows and bias.shape[2] == 1 else bias
+
+
+def rows_of(q: Tensor, layout: Any) -> int | None:
+    return q.shape[layout.index("s")] if layout in ("bshd", "bhsd", "sbhd") and q.dim() == 4 else None
+
+
+class Attention(torch.autograd.Function):
+    """Inputs: q, k, v, and those options that are tensors, by their names. Outputs: o, lse and the dropout mask."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, names: tuple[str, ...], options: dict[str, Any], outputs: dict[str, Any], *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        results: tuple[Tensor, ...] = forward_call(names, options, outputs, tensors).run()
+        o, lse, *mask = results
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*mask)
+        ctx.save_for_backward(*tensors, o, lse)
+        ctx.names, ctx.options = names, options
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None, *_: None) -> tuple[Any, ...]:
+        refuse_gradient_of_lse(grad_lse)
+        if grad_o is None:
+            return (None,) * len(ctx.needs_input_grad)
+        wanted = ctx.needs_input_grad[3:]
+        arguments = (ctx.names, ctx.options, wanted, grad_o, *ctx.saved_tensors)
+        if torch.is_grad_enabled():
+            return None, None, None, *Gradients.apply(*arguments)
+        return None, None, None, *gradients(*arguments)
+
+
+class Gradients(torch.autograd.Function):
+    """Gradients that may be differentiated again, which is refused when it happens."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor | None, ...]:
+        return gradients(*arguments)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise second_derivative()
+
+
+def second_derivative() -> RefusedError:
+    return RefusedError(
+        "attention has no second derivatives here: use torch.nn.functional.scaled_dot_product_attention under "
+        "torch.nn.attention.sdpa_kernel(SDPBackend.MATH) for them"
+    )
+
+
+def refuse_gradient_of_lse(grad_lse: Tensor | None) -> None:
+    if grad_lse is not None:
+        raise RefusedError("attention has no gradients through lse: use lse.detach() in what is differentiated")
+
+
+def forward_call(
+    names: tuple[str, ...], options: dict[str, Any], outputs: dict[str, Any], tensors: tuple[Tensor, ...]
+) -> Call:
+    q, k, v, *others = [bare(tensor) for tensor in tensors]
+    return Call("fwd", {"q": q, "k": k, "v": v}, {**options, **dict(zip(names, others))}, outputs)
+
+
+def gradients(
+    names: tuple[str, ...], options: dict[str, Any], wanted: tuple[bool, ...], grad_o: Tensor, *saved: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The gradients of q, k, v and of the tensors of these names, None where there is none or it is not wanted."""
+    *tensors, o, lse = saved
+    call = forward_call(names, options, {}, tuple(tensors))
+    grad_bias = dict(zip((*INPUTS, *names), wanted)).get("bias", False)
+    grad_o = bare(grad_o)
+    if grad_o.stride(-1) != 1:  # such as the gradient of a sum, which is one number for all
+        grad_o = grad_o.contiguous()
+    results = iter(call.backward(grad_o, bare(o), bare(lse), {"grad_bias": grad_bias}).run())
+    found: dict[str, Tensor] = {name: next(results) for name in INPUTS}
+    if grad_bias:
+        found["bias"] = next(results)
+    if "sink" in names:
+        found["sink"] = next(results)
+    return tuple([found.get(name) if needed else None for name, needed in zip((*INPUTS, *names), wanted)])
