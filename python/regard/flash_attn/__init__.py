@@ -1,9 +1,9 @@
 """flash_attn's functions, by Regard: the same names, signatures, defaults and results, on CPUs and GPUs.
 
-    from regard.flash_attn import flash_attn_func          # instead of: from flash_attn import flash_attn_func
+from regard.flash_attn import flash_attn_func          # instead of: from flash_attn import flash_attn_func
 
-    regard.flash_attn.register()                           # or: whatever imports flash_attn gets Regard
-    from flash_attn import flash_attn_func
+regard.flash_attn.register()                           # or: whatever imports flash_attn gets Regard
+from flash_attn import flash_attn_func
 """
 
 from .flash_attn_interface import (

@@ -16,9 +16,7 @@ def chunk_ranges(q: Tensor, k: Tensor, chunk: int, words: dict[str, Any]) -> Ten
     if "offsets_q" not in words:
         diagonal = torch.arange(q.shape[1], dtype=torch.int32, device=q.device) + (k.shape[1] - q.shape[1])
         return _ranges(diagonal, chunk)[None]
-    lengths_q, lengths_k = (
-        words.get(f"lengths_{side}", words[f"offsets_{side}"].diff()) for side in ("q", "k")
-    )
+    lengths_q, lengths_k = (words.get(f"lengths_{side}", words[f"offsets_{side}"].diff()) for side in ("q", "k"))
     sequence, place = places(words["offsets_q"], q.shape[0])
     return _ranges(place + (lengths_k - lengths_q)[sequence], chunk)
 

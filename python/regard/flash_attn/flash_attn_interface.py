@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from torch import Tensor
 
+from . import extension as flash_attn_gpu  # noqa: F401
 from .attend import attend
 from .kvcache import refuse_cache, refuse_pages
 from .raw import (  # noqa: F401  what pipelines and ring attention import from here

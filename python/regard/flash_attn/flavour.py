@@ -17,7 +17,5 @@ def chosen() -> str:
 def choose(flavour: Any) -> None:
     global _chosen
     if flavour not in FLAVOURS:
-        raise ValueError(
-            f"flavour is {flavour!r}; it must be 'cuda' (flash_attn on NVIDIA GPUs) or 'ck' (on AMD GPUs)"
-        )
+        raise ValueError(f"flavour is {flavour!r}; it must be 'cuda' (flash_attn on NVIDIA GPUs) or 'ck' (on AMD GPUs)")
     _chosen = flavour

@@ -28,6 +28,7 @@ _OWN = {
     "flash_attn.ops": ".ops",
     "flash_attn.ops.triton": ".ops.triton",
     "flash_attn.ops.triton.rotary": ".ops.triton.rotary",
+    "flash_attn_2_cuda": ".extension",
     "flash_attn_interface": ".v3",
     "flash_attn_3": ".v3",
     "flash_attn_3.flash_attn_interface": ".v3",
@@ -76,10 +77,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         is_package = any(name.startswith(fullname + ".") for name in _OWN)
         return importlib.machinery.ModuleSpec(fullname, _Loader(), origin=__file__, is_package=is_package)
 
-    def find_distributions(
-        self, context: importlib.metadata.DistributionFinder.Context = importlib.metadata.DistributionFinder.Context()
-    ) -> Iterable[importlib.metadata.Distribution]:
-        wanted = None if context.name is None else context.name.lower().replace("-", "_")
+    def find_distributions(self, context: Any = None) -> Iterable[importlib.metadata.Distribution]:
+        name = getattr(context, "name", None)
+        wanted = None if name is None else name.lower().replace("-", "_")
         return [_Distribution(name) for name in _VERSIONS if wanted in (None, name)]
 
 
@@ -105,7 +105,7 @@ def _tell_installed() -> None:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin:
             warnings.warn(
-                f"{name} is installed ({spec.origin}); `import {name}` gives Regard's until regard.flash_attn.unregister()",
+                f"{name} is installed ({spec.origin}); until regard.flash_attn.unregister() its name gives Regard's",
                 stacklevel=3,
             )
 

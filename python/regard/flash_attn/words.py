@@ -13,9 +13,7 @@ def read_window(window_size: Any) -> tuple[int, int]:
         left, right = window_size
         return max(-1, int(left)), max(-1, int(right))
     except (TypeError, ValueError):
-        raise ValueError(
-            f"window_size is {window_size!r}; it must be a pair (left, right), -1 for unbounded"
-        ) from None
+        raise ValueError(f"window_size is {window_size!r}; it must be a pair (left, right), -1 for unbounded") from None
 
 
 def score_words(

@@ -89,7 +89,9 @@ def apply_rotary_emb_qkv_(
         of_k = (qkv.shape[2] - num_heads_q) // 2
         q, k = qkv[:, :, :num_heads_q], qkv[:, :, num_heads_q : num_heads_q + of_k]
     return _rotate_parts(
-        qkv, [(q, cos, sin), (k, cos if cos_k is None else cos_k, sin if sin_k is None else sin_k)], interleaved,
+        qkv,
+        [(q, cos, sin), (k, cos if cos_k is None else cos_k, sin if sin_k is None else sin_k)],
+        interleaved,
         seqlen_offsets,
     )
 
