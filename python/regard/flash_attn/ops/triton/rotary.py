@@ -61,6 +61,7 @@ def apply_rotary(
     part = out[..., :rotated]
     halves = (part[..., ::2], part[..., 1::2]) if interleaved else part.chunk(2, dim=-1)
     first, second = (half.float() for half in halves)
-    halves[0].copy_(first * c - second * s)
-    halves[1].copy_(first * s + second * c)
+    turned = (first * c - second * s, first * s + second * c)  # both before the first is overwritten
+    for half, numbers in zip(halves, turned):
+        half.copy_(numbers)
     return out
