@@ -34,6 +34,10 @@ _TORCH = {word: name for name, word in _WORDS.items()} | {"uint8": "uint8"}
 _word_of_dtype: dict[Any, str] = {}  # dtype objects seen before
 
 
+def torch_dtype(word: str) -> Any:
+    return getattr(sys.modules["torch"], _TORCH[word])
+
+
 def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
@@ -108,7 +112,7 @@ def on_gpu(name: str, array: Any) -> bool:
 def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -> Any:
     """Memory for an output beside inputs such as `like`, whose dtype is `word`. See `as_kind`."""
     if hasattr(like, "new_empty"):  # PyTorch
-        dtype = like.dtype if spec.dtype == word else getattr(sys.modules["torch"], _TORCH[spec.dtype])
+        dtype = like.dtype if spec.dtype == word else torch_dtype(spec.dtype)
         return like.new_zeros(spec.shape, dtype=dtype) if zeros else like.new_empty(spec.shape, dtype=dtype)
     if on_gpu("q", like):
         kind = type(like).__name__
@@ -150,11 +154,16 @@ def longest(name: str, offsets: Any) -> int:
     return int(numpy.diff(values).max(initial=0))
 
 
-def _packed_by_torch(torch: Any, mask: Any, words: int) -> Any:
+def packed_by_torch(mask: Any) -> Any:
+    """`pack_bits` of a boolean tensor, by operators alone."""
+    torch: Any = sys.modules["torch"]
     *leading, keys = mask.shape
+    words = -(-keys // 32)
+    if keys == 0:
+        return mask.new_empty((*leading, 0), dtype=torch.uint32)
     bits = torch.nn.functional.pad(mask.to(torch.uint8), (0, 32 * words - keys)).reshape(*leading, 4 * words, 8)
-    weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=mask.device)
-    return (bits * weights).sum(-1, dtype=torch.uint8).view(torch.uint32)
+    places = torch.arange(8, dtype=torch.uint8, device=mask.device)
+    return (bits << places).sum(-1, dtype=torch.uint8).view(torch.uint32)
 
 
 def pack_bits(mask: Any) -> Any:
@@ -182,17 +191,15 @@ def pack_bits(mask: Any) -> Any:
         raise invalid(f"mask has dtype {mask.dtype}; pack_bits takes booleans, and scores to be added are a bias")
     if mask.ndim < 1:
         raise invalid("mask is a single boolean; pack_bits takes bool [..., sq, sk]")
-    *leading, keys = mask.shape
-    words = -(-keys // 32)
-    if of_torch and words == 0:
-        return mask.new_empty((*leading, 0), dtype=torch.uint32)
     if of_torch:
         try:
-            return _packed_by_torch(torch, mask, words)
+            return packed_by_torch(mask)
         except (MemoryError, torch.cuda.OutOfMemoryError):
             raise
         except Exception as error:  # such as a subclass that does not do all of it
             raise invalid(f"mask cannot be packed by PyTorch: {first_line(error)}") from error
+    *leading, keys = mask.shape
+    words = -(-keys // 32)
     packed = numpy.zeros((*leading, 4 * words), numpy.uint8)
     packed[..., : -(-keys // 8)] = numpy.packbits(mask, axis=-1, bitorder="little")
     return packed.view(numpy.uint32)

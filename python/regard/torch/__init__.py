@@ -11,5 +11,7 @@ from .version import refuse_old_torch
 refuse_old_torch()
 
 from .attention import attention, attention_varlen  # noqa: E402
+from .replacing import replace_sdpa  # noqa: E402
+from .sdpa import sdpa  # noqa: E402
 
-__all__ = ["attention", "attention_varlen"]
+__all__ = ["attention", "attention_varlen", "replace_sdpa", "sdpa"]

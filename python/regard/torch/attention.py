@@ -10,9 +10,10 @@ from torch import Tensor
 from ..call import run_call
 from ..errors import invalid, wrong_type
 from .autocast import cast
-from .autograd import is_recorded, recorded
+from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write, with_all_rows
 from .randomness import draw
-from .tensors import INPUTS, bare
+from .tensors import INPUTS, bare, is_eager
+from .transforms import operated
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -55,7 +56,8 @@ def attention(
     outputs = {"lse": lse, "dropout_mask": dropout_mask}
     if out is not None:
         outputs["out" if isinstance(out, str) else "o"] = out
-    if torch.is_autocast_enabled(q.device.type):
+    refuse_tangents((q, k, v, *given.values()))
+    if not q.is_meta and torch.is_autocast_enabled(q.device.type):
         q, k, v = (cast(tensor) for tensor in (q, k, v))
         if isinstance(given.get("bias"), Tensor):
             given["bias"] = cast(given["bias"])
@@ -63,7 +65,15 @@ def attention(
         given["seed"] = draw(q, generator)
     elif generator is not None and "seed" in given:
         raise invalid("seed and generator both say which mask dropout draws: give one of the two")
-    if is_recorded(q, k, v, given):
+    with_gradients = is_recorded(q, k, v, given)
+    if with_gradients:
+        refuse_to_write(outputs)
+        if isinstance(given.get("bias"), Tensor):
+            given["bias"] = with_all_rows(given["bias"], q, given)
+    if not is_eager(q):
+        refuse_to_write(outputs)
+        return operated(q, k, v, given, outputs)
+    if with_gradients:
         return recorded(q, k, v, given, outputs)
     tensors = {name: bare(tensor) for name, tensor in zip(INPUTS, (q, k, v))}
     return run_call("fwd", tensors, {name: bare(option) for name, option in given.items()}, outputs)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+from torch.autograd import forward_ad
 
 import torch
 from torch import Tensor
@@ -24,15 +27,28 @@ def is_recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> boo
     return found
 
 
-def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
-    """The results of `attention`, which autograd knows how to go back from."""
+def refuse_tangents(values: Iterable[Any]) -> None:
+    if forward_ad._current_level >= 0:
+        for value in values:
+            if isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
+                raise RefusedError(
+                    "attention has no forward-mode differentiation (jvp) here: differentiate in reverse, as "
+                    "torch.func.grad, vjp and jacrev do"
+                )
+
+
+def refuse_to_write(outputs: dict[str, Any]) -> None:
     for name, wanted in outputs.items():
         if isinstance(wanted, Tensor):
             name = "out" if name == "o" else name
-            raise invalid(f"{name} is a tensor to write to, which a call with gradients does not take: leave it out")
-    bias = options.get("bias")
-    if isinstance(bias, Tensor) and bias.requires_grad:
-        options["bias"] = with_all_rows(bias, q, options)
+            raise invalid(
+                f"{name} is a tensor to write to, which a call that PyTorch differentiates, compiles or traces does "
+                "not take: leave it out, as results are returned"
+            )
+
+
+def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
+    """The results of `attention`, which autograd knows how to go back from."""
     names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
     tensors = [options.pop(name) for name in names]
     if torch.are_deterministic_algorithms_enabled():
@@ -66,14 +82,13 @@ class Attention(torch.autograd.Function):
         results: tuple[Tensor, ...] = forward_call(names, options, outputs, tensors).run()
         o, lse, *mask = results
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*mask)
+        ctx.mark_non_differentiable(lse, *mask)
         ctx.save_for_backward(*tensors, o, lse)
         ctx.names, ctx.options = names, options
         return results
 
     @staticmethod
-    def backward(ctx: Any, grad_o: Tensor | None, grad_lse: Tensor | None, *_: None) -> tuple[Any, ...]:
-        refuse_gradient_of_lse(grad_lse)
+    def backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
         if grad_o is None:
             return (None,) * len(ctx.needs_input_grad)
         wanted = ctx.needs_input_grad[3:]
@@ -100,11 +115,6 @@ def second_derivative() -> RefusedError:
         "attention has no second derivatives here: use torch.nn.functional.scaled_dot_product_attention under "
         "torch.nn.attention.sdpa_kernel(SDPBackend.MATH) for them"
     )
-
-
-def refuse_gradient_of_lse(grad_lse: Tensor | None) -> None:
-    if grad_lse is not None:
-        raise RefusedError("attention has no gradients through lse: use lse.detach() in what is differentiated")
 
 
 def forward_call(

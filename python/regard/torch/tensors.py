@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 INPUTS = ("q", "k", "v")
+_PLAIN = (Tensor, torch.nn.Parameter)
 DIFFERENTIABLE = frozenset((*INPUTS, "bias", "sink"))
 
 
@@ -15,3 +17,15 @@ def bare(value: Any) -> Any:
     if type(value) is Tensor and not value.requires_grad:
         return value
     return value.detach() if isinstance(value, Tensor) else value
+
+
+def is_eager(q: Tensor) -> bool:
+    """Whether nothing has to see the call as an operator: no compiler, tracer, mode, transform or subclass."""
+    return (
+        not torch.compiler.is_compiling()
+        and type(q) in _PLAIN
+        and torch._C._len_torch_dispatch_stack() == 0
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._get_tracing_state() is None
+        and not q.is_meta
+    )

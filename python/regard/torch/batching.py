@@ -1,0 +1,68 @@
+"""torch.func.vmap over the operators.
+
+Examples become sequences of one forward call where q, k and v alone differ among them; elsewhere, and for gradients,
+which may be summed over sequences, there is a call for each example.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+import torch
+from torch import Tensor
+
+from .encoding import decode
+
+
+def _for_all_sequences(name: str, option: Any) -> bool:
+    """Whether an option says the same of each sequence, however many there are."""
+    if name in ("sink", "alibi", "descale_q", "descale_k", "descale_v"):
+        return isinstance(option, Tensor) and option.dim() == 1
+    if name in ("bias", "bits", "ranges"):
+        return option.dim() < (3 if name == "ranges" else 4) or option.shape[0] == 1
+    return not isinstance(option, Tensor)  # such as lengths and seeds
+
+
+def forward_rule(operator: Any) -> Any:
+    def rule(info: Any, dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        examples = info.batch_size
+        options = decode(*arguments[3:])
+        alike = all(dim is None for dim in tree_flatten(dims[3:], is_leaf=_is_none)[0])
+        layout = options.get("layout", "bshd")
+        if not alike or options.get("dropout") or not all(_for_all_sequences(*option) for option in options.items()):
+            return one_by_one(operator, examples, dims, arguments)
+        axis = layout.index("b")
+        folded = [_folded(tensor, dim, axis, examples) for tensor, dim in zip(arguments[:3], dims)]
+        o, lse, mask = operator(*folded, *arguments[3:])
+        return (o.unflatten(axis, (examples, -1)), lse.unflatten(0, (examples, -1)), mask), (axis, 0, None)
+
+    return rule
+
+
+def each_rule(operator: Any) -> Any:
+    return lambda info, dims, *arguments: one_by_one(operator, info.batch_size, dims, arguments)
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _folded(tensor: Tensor, dim: int | None, axis: int, examples: int) -> Tensor:
+    if dim is None:
+        tensor = tensor.unsqueeze(axis).expand(*tensor.shape[:axis], examples, *tensor.shape[axis:])
+    else:
+        tensor = tensor.movedim(dim, axis)
+    return tensor.flatten(axis, axis + 1)
+
+
+def one_by_one(operator: Any, examples: int, dims: Any, arguments: Any) -> tuple[Any, Any]:
+    flat, spec = tree_flatten(arguments)
+    flat_dims = tree_flatten(dims, is_leaf=_is_none)[0]
+
+    def example(i: int) -> Any:
+        return [one if dim is None else one.select(dim, i) for one, dim in zip(flat, flat_dims)]
+
+    results = [operator(*tree_unflatten(example(i), spec)) for i in range(examples)]
+    return tuple([torch.stack(one) for one in zip(*results)]), (0,) * len(results[0])

@@ -1,0 +1,120 @@
+"""regard::attention and regard::attention_backward: calls as PyTorch's graphs hold them.
+
+They serve torch.compile, torch.export, tracers, dispatch modes and torch.func; elsewhere `autograd` costs less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..call import run_call
+from .autograd import gradients, second_derivative
+from .batching import each_rule, forward_rule
+from .encoding import decode
+from .shapes import Sizes
+from .tensors import INPUTS, bare
+
+_DEVICES = ("cpu", "cuda")
+
+
+@torch.library.custom_op("regard::attention", mutates_args=(), device_types=_DEVICES)
+def attention_op(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    tensors: Sequence[Tensor],
+    whole: Sequence[int],
+    real: Sequence[float],
+    text: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """o, lse, and the dropout mask, without elements where it is not asked for."""
+    options = decode(tensors, whole, real, text)
+    outputs = {"lse": True, **{name: options.pop(name) for name in ("dropout_mask", "out") if name in options}}
+    options = {name: bare(option) for name, option in options.items()}
+    o, lse, *mask = run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+    return o, lse, mask[0] if mask else nothing(q, torch.uint8)
+
+
+@attention_op.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, *encoded: Any) -> tuple[Tensor, Tensor, Tensor]:
+    options = decode(*encoded)
+    sizes = Sizes(q, k, v, options)
+    mask = sizes.dropout_mask() if options.get("dropout_mask") else nothing(q, torch.uint8)
+    return sizes.o(), sizes.lse(), mask
+
+
+@torch.library.custom_op("regard::attention_backward", mutates_args=(), device_types=_DEVICES)
+def backward_op(
+    grad_o: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    tensors: Sequence[Tensor],
+    whole: Sequence[int],
+    real: Sequence[float],
+    text: str,
+    wants_bias: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k, v, bias and sink, the last two without elements where there are none."""
+    options = decode(tensors, whole, real, text)
+    for name in ("dropout_mask", "out"):  # of forward
+        options.pop(name, None)
+    names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
+    others = [options.pop(name) for name in names]
+    wanted = [name != "bias" or wants_bias for name in (*INPUTS, *names)]
+    found = dict(zip((*INPUTS, *names), gradients(names, options, wanted, grad_o, q, k, v, *others, o, lse)))
+    bias, sink = (nothing(q) if found.get(name) is None else found[name] for name in ("bias", "sink"))
+    return found["q"], found["k"], found["v"], bias, sink
+
+
+@backward_op.register_fake
+def _(
+    grad_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *encoded: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    *encoded, wants_bias = encoded
+    options = decode(*encoded)
+    bias = options["bias"].new_empty(options["bias"].shape) if wants_bias else nothing(q)
+    sink = options["sink"].new_empty(options["sink"].shape) if "sink" in options else nothing(q)
+    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape), bias, sink
+
+
+def nothing(like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    return like.new_empty(0, dtype=dtype)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    q, k, v, tensors, ctx.whole, ctx.real, ctx.text = inputs
+    o, lse, mask = output
+    ctx.set_materialize_grads(False)
+    ctx.mark_non_differentiable(lse, mask)
+    ctx.save_for_backward(q, k, v, o, lse, *tensors)
+
+
+def _backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
+    q, k, v, o, lse, *tensors = ctx.saved_tensors
+    of_numbers = [None if numbers else [] for numbers in (ctx.whole, ctx.real)]  # PyTorch takes [] for tensors
+    if grad_o is None:
+        return None, None, None, [None] * len(tensors), *of_numbers, None
+    options = decode(tensors, ctx.whole, ctx.real, ctx.text)
+    names = [name for name, option in options.items() if isinstance(option, Tensor)]
+    wanted = dict(zip(names, ctx.needs_input_grad[3]))
+    encoded = tensors, ctx.whole, ctx.real, ctx.text
+    *found, bias, sink = backward_op(grad_o, q, k, v, o, lse, *encoded, wanted.get("bias", False))
+    of_options = {"bias": bias, "sink": sink}
+    return *found, [of_options[name] if wanted[name] else None for name in names], *of_numbers, None
+
+
+def _refuse(*_: Any) -> Any:
+    raise second_derivative()
+
+
+attention_op.register_autograd(_backward, setup_context=_setup)
+backward_op.register_autograd(_refuse)
+attention_op.register_vmap(forward_rule(attention_op))
+backward_op.register_vmap(each_rule(backward_op))

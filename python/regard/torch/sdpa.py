@@ -1,0 +1,71 @@
+"""`scaled_dot_product_attention` with the arguments that PyTorch's takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..arrays import packed_by_torch
+from ..errors import InvalidError
+from .attention import attention
+from .broadcasting import of_four_dimensions
+
+
+def sdpa(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """torch.nn.functional.scaled_dot_product_attention, computed by Regard.
+
+    query: [N, ..., Hq, L, E]; key: [N, ..., H, S, E]; value: [N, ..., H, S, Ev]; leading dimensions are broadcast, and
+    with enable_gqa the heads of the query are a multiple of those of key and value. attn_mask is broadcast to
+    [N, ..., Hq, L, S]: booleans, True where a query sees a key, or numbers that are added to the scores, which may
+    require a gradient. is_causal is aligned to the top left, and goes with a mask. Rows that see nothing are 0.
+
+    Memory of the result lies as the query's does. What PyTorch takes and this does not: float64 and complex numbers,
+    heads of more than 512, and dropout_p=1.
+    """
+    shape = query.shape[:-1]
+    plain = query.dim() == key.dim() == value.dim() == 4 and query.shape[:2] == key.shape[:2] == value.shape[:2]
+    if not plain:
+        query, key, value, attn_mask, shape = of_four_dimensions(query, key, value, attn_mask, enable_gqa)
+    options: dict[str, Any] = {}
+    if attn_mask is not None:
+        options = mask_option(attn_mask, query, key.shape[2])
+    if is_causal:
+        options["causal"] = "top_left"
+    if scale is not None:
+        options["scale"] = scale
+    if dropout_p:
+        options["dropout"] = dropout_p
+    query, key, value = with_contiguous_rows(query), with_contiguous_rows(key), with_contiguous_rows(value)
+    if query.stride(1) < query.stride(2):  # [b, s, h, d] in memory
+        query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+        o: Tensor = attention(query, key, value, **options).transpose(1, 2)
+    else:
+        o = attention(query, key, value, layout="bhsd", **options)
+    return o if plain else o.reshape(*shape, o.shape[-1])
+
+
+def with_contiguous_rows(tensor: Tensor) -> Tensor:
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+def mask_option(mask: Tensor, query: Tensor, keys: int) -> dict[str, Tensor]:
+    """A mask as bits, or as a bias in the type of the query."""
+    if mask.shape[-1] == 1 != keys:
+        mask = mask.expand(*mask.shape[:-1], keys)
+    if mask.dtype == torch.bool:
+        return {"bits": packed_by_torch(mask)}
+    if mask.dtype not in (query.dtype, torch.float32):
+        raise InvalidError(f"attn_mask is {mask.dtype}; it must be torch.bool, torch.float32 or query's {query.dtype}")
+    return {"bias": with_contiguous_rows(mask.to(query.dtype))}

@@ -1,0 +1,39 @@
+"""The shapes of results while PyTorch traces, when sizes may be symbols that no problem text has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..arrays import torch_dtype
+
+
+class Sizes:
+    def __init__(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> None:
+        self.q, self.k, self.v, self.options = q, k, v, options
+        self.packed = "offsets_q" in options
+        self.axes = "shd" if self.packed else options.get("layout", "bshd")
+
+    def _of(self, tensor: Tensor, axis: str) -> Any:
+        return tensor.shape[self.axes.index(axis)]
+
+    def o(self) -> Tensor:
+        out = self.options.get("out")
+        if out is None and self.q.dtype.itemsize == 1:
+            out = "bf16"
+        dtype = self.q.dtype if out is None else torch_dtype(out)
+        return self.q.new_empty((*self.q.shape[:-1], self.v.shape[-1]), dtype=dtype)
+
+    def rows(self) -> tuple[Any, ...]:
+        """One for each query of each head: [b, hq, sq] or [hq, tokens]."""
+        rows = self._of(self.q, "h"), self._of(self.q, "s")
+        return rows if self.packed else (self._of(self.q, "b"), *rows)
+
+    def lse(self) -> Tensor:
+        return self.q.new_empty(self.rows(), dtype=torch.float32)
+
+    def dropout_mask(self) -> Tensor:
+        keys = self.options["sk"] if self.packed else self._of(self.k, "s")
+        return self.q.new_empty((*self.rows(), keys), dtype=torch.uint8)

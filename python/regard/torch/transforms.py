@@ -1,0 +1,69 @@
+"""Gradients under torch.func: grad, vjp, jacrev, and vmap of them, for which an operator's own do not serve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .autograd import second_derivative
+from .encoding import Encoded, decode, encode
+from .operators import attention_op, backward_op
+
+
+class Attention(torch.autograd.Function):
+    """Inputs: encoded options, q, k, v, and those options that are tensors. Outputs: those of the operator."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(encoded: Encoded, q: Tensor, k: Tensor, v: Tensor, *tensors: Tensor) -> Any:
+        return attention_op(q, k, v, list(tensors), *encoded[1:])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.encoded, q, k, v, *tensors = inputs
+        o, lse, mask = output
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(lse, mask)
+        ctx.save_for_backward(q, k, v, o, lse, *tensors)
+
+    @staticmethod
+    def backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
+        if grad_o is None:
+            return (None,) * len(ctx.needs_input_grad)
+        tensors = ctx.saved_tensors[5:]
+        names = [name for name, option in decode(tensors, *ctx.encoded[1:]).items() if isinstance(option, Tensor)]
+        wanted = dict(zip(names, ctx.needs_input_grad[4:]))
+        found = Gradients.apply(ctx.encoded, wanted.get("bias", False), grad_o, *ctx.saved_tensors)
+        of_options = {"bias": found[3], "sink": found[4]}
+        return None, *found[:3], *[of_options[name] if wanted[name] else None for name in names]
+
+
+class Gradients(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(encoded: Encoded, wants_bias: bool, *arrays: Tensor) -> Any:
+        return backward_op(*arrays[:6], list(arrays[6:]), *encoded[1:], wants_bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise second_derivative()
+
+
+def operated(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
+    """The results of `attention` by the operator."""
+    wanted = {name: word for name, word in outputs.items() if name != "lse" and word is not False}
+    encoded = encode({**options, **wanted})
+    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+        o, lse, mask = Attention.apply(encoded._replace(tensors=[]), q, k, v, *encoded.tensors)
+    else:
+        o, lse, mask = attention_op(q, k, v, *encoded)
+    results = (o, *([lse] if outputs["lse"] else []), *([mask] if outputs["dropout_mask"] else []))
+    return results if len(results) > 1 else o

@@ -1,0 +1,111 @@
+"""torch.func: grad, vmap and both together; what differentiates twice or forward is refused."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import cases  # noqa: E402
+from torch.func import grad, jacrev, jvp, vmap  # noqa: E402
+
+import regard.torch  # noqa: E402
+
+attention = regard.torch.attention
+Q, K = cases.numbers(1, 3, 2, 9, 4, 16), cases.numbers(2, 3, 2, 11, 2, 16)
+BIAS, SINK = cases.numbers(3, 1, 4, 9, 11), cases.numbers(4, 4)
+OPTIONS = {
+    "none": {},
+    "causal, bias, sink": {"causal": True, "bias": BIAS, "sink": SINK},
+    "lengths": {"lengths_k": cases.whole(3, 11)},
+    "bias of each sequence": {"bias": cases.numbers(5, 2, 1, 1, 11)},
+}
+
+
+def loss(q, k, **options):
+    return attention(q, k, k, **options).square().sum()
+
+
+def by_autograd(q, k, **options):
+    leaves = [x.clone().requires_grad_() for x in (q, k)]
+    return torch.autograd.grad(loss(*leaves, **options), leaves)
+
+
+def close(one, other):
+    torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_grad(name):
+    got = grad(loss, argnums=(0, 1))(Q[0], K[0], **OPTIONS[name])
+    assert all(map(torch.equal, got, by_autograd(Q[0], K[0], **OPTIONS[name])))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_vmap_and_vmap_of_grad(name):
+    options = OPTIONS[name]
+    got = vmap(lambda q, k: attention(q, k, k, lse=True, **options))(Q, K)
+    for one, other in zip(got, zip(*[attention(q, k, k, lse=True, **options) for q, k in zip(Q, K)])):
+        close(one, torch.stack(other))
+    got = vmap(grad(lambda q, k: loss(q, k, **options)), in_dims=(0, None))(Q, K[0])
+    close(got, torch.stack([by_autograd(q, K[0], **options)[0] for q in Q]))
+
+
+@pytest.mark.parametrize(("layout", "axes"), [("bhsd", (0, 2, 1, 3)), ("sbhd", (1, 0, 2, 3))])
+def test_vmap_over_any_dimension_in_any_layout(layout, axes):
+    k = K[0].permute(axes)
+
+    def call(q):
+        return attention(q, k, k, layout=layout)
+
+    examples = [q.permute(axes) for q in Q]
+    got = vmap(call, in_dims=2, out_dims=1)(torch.stack(examples, 2))
+    close(got, torch.stack([call(q) for q in examples], 1))
+
+
+def test_gradients_of_a_bias_for_each_example():
+    def of_bias(q, bias, sink):
+        return loss(q, K[0], bias=bias, sink=sink)
+
+    got = vmap(grad(of_bias, argnums=(1, 2)), in_dims=(0, None, None))(Q, BIAS[0, 0], SINK)
+    wanted = [grad(of_bias, argnums=(1, 2))(q, BIAS[0, 0], SINK) for q in Q]
+    for one, other in zip(got, zip(*wanted)):
+        close(one, torch.stack(other))
+
+
+def test_jacobian():
+    q, k = Q[0, :, :2, :1], K[0, :, :3, :1]
+    got = jacrev(lambda q: attention(q, k, k).sum((0, 2, 3)))(q)
+    assert got.shape == (2, *q.shape)
+    close(got.sum(0), grad(lambda q: attention(q, k, k).sum())(q))
+
+
+def test_dropout_under_vmap():
+    q = torch.stack([Q[0]] * 2)
+
+    def call(q):
+        return attention(q, q, q, dropout=0.5)
+
+    same, different = (vmap(call, randomness=randomness)(q) for randomness in ("same", "different"))
+    assert torch.equal(*same) and not torch.equal(*different)
+    with pytest.raises(RuntimeError, match="randomness"):
+        vmap(call)(q)
+
+
+def test_second_derivatives_are_refused():
+    q = Q[0].clone().requires_grad_()
+    (first,) = torch.autograd.grad(loss(q, K[0]), q, create_graph=True)
+    with pytest.raises(NotImplementedError, match="no second derivatives"):
+        first.sum().backward()
+    with pytest.raises(NotImplementedError, match="no second derivatives"):
+        grad(lambda q: grad(loss)(q, K[0]).sum())(Q[0])
+    operated = torch.ops.regard.attention(q, K[0], K[0], [], [], [], "{}")[0]
+    (first,) = torch.autograd.grad(operated.square().sum(), q, create_graph=True)
+    with pytest.raises(NotImplementedError, match="no second derivatives"):
+        first.sum().backward()
+
+
+def test_forward_mode_is_refused():
+    with pytest.raises(NotImplementedError, match="no forward-mode"):
+        jvp(lambda q: attention(q, K[0], K[0]), (Q[0],), (Q[0],))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(Q[0], Q[0])
+        with pytest.raises(NotImplementedError, match="no forward-mode"):
+            attention(dual, K[0], K[0])
