@@ -24,8 +24,8 @@ def _given(out: Tensor | None, results: Results) -> Results:
     return results if out is None else (out.copy_(results[0]), *results[1:])
 
 
-def _made(gradients: tuple[Tensor | None, ...], inputs: tuple[Tensor, ...]) -> Results:
-    return tuple([torch.empty_like(x) if found is None else found for found, x in zip(gradients, inputs)])
+def _made(gradient: Tensor | None, like: Tensor) -> Tensor:
+    return torch.empty_like(like) if gradient is None else gradient
 
 
 def fwd(
@@ -79,7 +79,12 @@ def varlen_fwd(
     _refuse_generator(generator)
     sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     window = (window_size_left, window_size_right)
-    cache = {"block_table": block_table, "leftpad_k": leftpad_k, "seqused_k": seqused_k, "num_splits": num_splits}
+    cache: dict[str, Any] = {
+        "block_table": block_table,
+        "leftpad_k": leftpad_k,
+        "seqused_k": seqused_k,
+        "num_splits": num_splits,
+    }
     forward = raw._flash_attn_varlen_forward
     results = forward(
         q,
@@ -121,9 +126,11 @@ def bwd(
 ) -> Results:
     """dq, dk, dv. The row sums that flash_attn adds to them stay within the kernels here."""
     _refuse_generator(generator)
-    gradients = _made((dq, dk, dv), (q, k, v))
-    scores = (p_dropout, softmax_scale, is_causal, window_size_left, window_size_right, softcap, alibi_slopes)
-    raw._flash_attn_backward(dout, q, k, v, out, softmax_lse, *gradients, *scores, deterministic, rng_state)
+    gradients = _made(dq, q), _made(dk, k), _made(dv, v)
+    scores: Any = (p_dropout, softmax_scale, is_causal, window_size_left, window_size_right, softcap, alibi_slopes)
+    raw._flash_attn_backward(
+        dout, q, k, v, out, softmax_lse, *gradients, *scores, deterministic=deterministic, rng_state=rng_state
+    )
     return gradients
 
 
@@ -155,11 +162,21 @@ def varlen_bwd(
 ) -> Results:
     """The same for packed sequences."""
     _refuse_generator(generator)
-    gradients = _made((dq, dk, dv), (q, k, v))
-    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    scores = (p_dropout, softmax_scale, is_causal, window_size_left, window_size_right, softcap, alibi_slopes)
+    gradients = _made(dq, q), _made(dk, k), _made(dv, v)
+    sequences: Any = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    scores: Any = (p_dropout, softmax_scale, is_causal, window_size_left, window_size_right, softcap, alibi_slopes)
     raw._flash_attn_varlen_backward(
-        dout, q, k, v, out, softmax_lse, *gradients, *sequences, *scores, deterministic, rng_state
+        dout,
+        q,
+        k,
+        v,
+        out,
+        softmax_lse,
+        *gradients,
+        *sequences,
+        *scores,
+        deterministic=deterministic,
+        rng_state=rng_state,
     )
     return gradients
 

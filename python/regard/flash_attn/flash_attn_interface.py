@@ -66,7 +66,8 @@ def flash_attn_kvpacked_func(
 ) -> Any:
     """flash_attn_func with K and V in one tensor [b, sk, 2, hk, d]."""
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
-    return attend(q, *kv.unbind(2), words, dropout_p, return_attn_probs)
+    k, v = kv.unbind(2)
+    return attend(q, k, v, words, dropout_p, return_attn_probs)
 
 
 def flash_attn_qkvpacked_func(
@@ -82,7 +83,8 @@ def flash_attn_qkvpacked_func(
 ) -> Any:
     """flash_attn_func with Q, K and V in one tensor [b, s, 3, h, d]."""
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
-    return attend(*qkv.unbind(2), words, dropout_p, return_attn_probs)
+    q, k, v = qkv.unbind(2)
+    return attend(q, k, v, words, dropout_p, return_attn_probs)
 
 
 def flash_attn_varlen_func(
@@ -133,7 +135,8 @@ def flash_attn_varlen_kvpacked_func(
     """flash_attn_varlen_func with K and V in one tensor [tk, 2, hk, d]."""
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    return attend(q, *kv.unbind(1), words, dropout_p, return_attn_probs)
+    k, v = kv.unbind(1)
+    return attend(q, k, v, words, dropout_p, return_attn_probs)
 
 
 def flash_attn_varlen_qkvpacked_func(
@@ -152,7 +155,8 @@ def flash_attn_varlen_qkvpacked_func(
     """flash_attn_varlen_func with Q, K and V in one tensor [t, 3, h, d]."""
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     words |= packed_words(cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
-    return attend(*qkv.unbind(1), words, dropout_p, return_attn_probs)
+    q, k, v = qkv.unbind(1)
+    return attend(q, k, v, words, dropout_p, return_attn_probs)
 
 
 def flash_attn_with_kvcache(

@@ -27,7 +27,8 @@ def _probabilities(q: Tensor, k: Tensor, words: dict[str, Any]) -> Tensor:
     if packed:
         units = units[places(words["offsets_k"], k.shape[0])[1]]
     blocks = []
-    for columns in units.split(_KEYS_AT_ONCE, dim=-1):
+    for first in range(0, keys, _KEYS_AT_ONCE):
+        columns = units[:, first : first + _KEYS_AT_ONCE]
         v = columns[:, None, :].expand(*k.shape[:-1], columns.shape[-1])
         blocks.append(attention(q, k, v, **words).float())
     p = torch.cat(blocks, dim=-1)

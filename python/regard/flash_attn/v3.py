@@ -103,7 +103,7 @@ def flash_attn_qkvpacked_func(
         raise ValueError("qkv has no dimension of 3 for Q, K and V, so num_heads_q must say how many heads Q has")
     else:
         of_k = (qkv.shape[2] - num_heads_q) // 2
-        q, k, v = qkv.split([num_heads_q, of_k, of_k], dim=-2)
+        q, k, v = qkv[:, :, :num_heads_q], qkv[:, :, num_heads_q:-of_k], qkv[:, :, -of_k:]
     words = score_words(softmax_scale, causal, window_size, softcap, None, deterministic)
     return _attend(q, k, v, None, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
 

@@ -43,7 +43,8 @@ def score_words(
 
 
 def packed_words(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int) -> dict[str, Any]:
-    return {"offsets_q": cu_seqlens_q, "offsets_k": cu_seqlens_k, "sq": int(max_seqlen_q), "sk": int(max_seqlen_k)}
+    sq, sk = (int(longest) if isinstance(longest, Tensor) else longest for longest in (max_seqlen_q, max_seqlen_k))
+    return {"offsets_q": cu_seqlens_q, "offsets_k": cu_seqlens_k, "sq": sq, "sk": sk}
 
 
 def with_rows_contiguous(*tensors: Tensor) -> list[Tensor]:

@@ -206,3 +206,35 @@ def test_tensors_with_any_strides():
     inputs = [tensor.requires_grad_() for tensor in tensors[:3]]
     out = flash_attn_func(*inputs)
     close([out, *torch.autograd.grad(out, inputs, tensors[3])], tensors, case.options())
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_a_compiled_call_is_one_graph(dropout):
+    def call(q, k, v):
+        return flash_attn_func(q, k, v, dropout, causal=True, window_size=(20, 0), deterministic=True)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager", dynamic=True)
+    for sq in (33, 40):
+        *inputs, grad_o = Case(sq, 47, 32, hk=4).numbers()
+        results = []
+        for function in (call, compiled):
+            torch.manual_seed(1)
+            leaf = leaves(*inputs)
+            out = function(*leaf)
+            results.append([out, *torch.autograd.grad(out, leaf, grad_o)])
+        assert all(map(torch.equal, *results))
+
+
+def test_a_compiled_call_of_packed_sequences():
+    lengths = [20, 0, 13]
+    q, k, v, grad_o = (torch.randn(33, 2, 32) for _ in range(4))
+
+    def call(q, k, v, starts):
+        return flash_attn_varlen_func(q, k, v, starts, starts, 20, 20, causal=True)
+
+    results = []
+    for function in (call, torch.compile(call, fullgraph=True, backend="aot_eager")):
+        leaf = leaves(q, k, v)
+        out = function(*leaf, offsets(lengths))
+        results.append([out, *torch.autograd.grad(out, leaf, grad_o)])
+    assert all(map(torch.equal, *results))

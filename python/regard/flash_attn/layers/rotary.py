@@ -22,7 +22,8 @@ class _Rotate(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return apply_rotary(grads[0], *ctx.tables, **ctx.how, conjugate=True), None, None, None, None
+        cos, sin = ctx.tables
+        return apply_rotary(grads[0], cos, sin, **ctx.how, conjugate=True), None, None, None, None
 
 
 def apply_rotary_emb(
@@ -46,7 +47,7 @@ def apply_rotary_emb(
         "cu_seqlens": cu_seqlens,
         "max_seqlen": max_seqlen,
     }
-    rotated: Tensor = _Rotate.apply(x, cos, sin, how, inplace)
+    rotated: Tensor = _Rotate.apply(x, cos, sin, how, inplace)  # type: ignore[no-untyped-call]
     return rotated
 
 
