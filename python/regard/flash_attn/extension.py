@@ -128,9 +128,8 @@ def bwd(
     _refuse_generator(generator)
     gradients = _made(dq, q), _made(dk, k), _made(dv, v)
     scores: Any = (p_dropout, softmax_scale, is_causal, window_size_left, window_size_right, softcap, alibi_slopes)
-    raw._flash_attn_backward(
-        dout, q, k, v, out, softmax_lse, *gradients, *scores, deterministic=deterministic, rng_state=rng_state
-    )
+    backward: Any = raw._flash_attn_backward
+    backward(dout, q, k, v, out, softmax_lse, *gradients, *scores, deterministic=deterministic, rng_state=rng_state)
     return gradients
 
 
@@ -165,7 +164,8 @@ def varlen_bwd(
     gradients = _made(dq, q), _made(dk, k), _made(dv, v)
     sequences: Any = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     scores: Any = (p_dropout, softmax_scale, is_causal, window_size_left, window_size_right, softcap, alibi_slopes)
-    raw._flash_attn_varlen_backward(
+    backward: Any = raw._flash_attn_varlen_backward
+    backward(
         dout,
         q,
         k,
