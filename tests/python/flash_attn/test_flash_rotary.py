@@ -4,6 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from regard.flash_attn.layers.rotary import (  # noqa: E402
+    RotaryEmbedding,
     apply_rotary_emb,
     apply_rotary_emb_kv_,
     apply_rotary_emb_qkv_,
@@ -101,3 +102,40 @@ def test_refusals(change, sentence):
     cos, sin = tables()
     with pytest.raises(ValueError, match=sentence):
         apply_rotary_emb(**{"x": torch.randn(2, 9, 3, D), "cos": cos, "sin": sin, **change})
+
+
+def test_scores_of_a_module_depend_on_distances_alone():
+    rotary = RotaryEmbedding(ROTATED, base=100.0)
+    q, k = torch.randn(1, 1, 1, D), torch.randn(1, 1, 1, D)
+    v = torch.zeros_like(k)
+
+    def score(of_q, of_k):
+        kv = torch.stack((k, v), dim=2)
+        rotated_q, _ = rotary(q.clone(), kv.clone(), seqlen_offset=of_q)
+        _, rotated_kv = rotary(q.clone(), kv.clone(), seqlen_offset=of_k)
+        return (rotated_q * rotated_kv[:, :, 0]).sum()
+
+    torch.testing.assert_close(score(9, 5), score(24, 20), rtol=1e-4, atol=1e-5)
+    angle = 9 * 100.0 ** (-torch.arange(0, ROTATED, 2) / ROTATED)
+    turned, _ = rotary(q.clone(), torch.stack((k, v), dim=2), seqlen_offset=9)
+    wanted = rotated_by(q, angle)
+    torch.testing.assert_close(turned, wanted, rtol=1e-5, atol=1e-5)
+
+
+def rotated_by(x, angle):
+    first, second = x[..., : ROTATED // 2], x[..., ROTATED // 2 : ROTATED]
+    turned = first * angle.cos() - second * angle.sin(), first * angle.sin() + second * angle.cos()
+    return torch.cat((*turned, x[..., ROTATED:]), -1)
+
+
+def test_a_module_rotates_packed_tensors_and_scales_as_xpos():
+    qkv = torch.randn(2, 9, 3, 2, D)
+    plain = RotaryEmbedding(ROTATED)(qkv.clone())
+    starts = torch.tensor([4, 0])
+    moved = RotaryEmbedding(ROTATED)(qkv.clone(), seqlen_offset=starts, max_seqlen=20)
+    assert torch.equal(moved[1], plain[1]) and not torch.equal(moved[0], plain[0])
+    xpos = RotaryEmbedding(ROTATED, scale_base=512)(qkv.clone())
+    scores = [torch.einsum("bqhd,bqhd->bqh", x[:, :, 0], x[:, :, 1]) for x in (plain, xpos)]
+    torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-4)  # at distance 0 nothing is scaled
+    with pytest.raises(ValueError, match="max_seqlen must say"):
+        RotaryEmbedding(ROTATED)(qkv, seqlen_offset=starts)

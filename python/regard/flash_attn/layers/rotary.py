@@ -110,3 +110,82 @@ def _rotate_parts(
     for part, cos, sin in parts:
         apply_rotary_emb(part, cos, sin, interleaved, inplace=True, seqlen_offsets=seqlen_offsets)
     return packed
+
+
+class RotaryEmbedding(torch.nn.Module):
+    """Rotates Q and K by their positions: by base ** (-i / dim) per position in pair i, as RoFormer has it.
+
+    With scale_base, pairs also grow (Q) and shrink (K) with the position, as XPos has it.
+    """
+
+    inv_freq: Tensor
+    scale: Tensor | None
+
+    def __init__(
+        self,
+        dim: int,
+        base: float = 10000.0,
+        interleaved: bool = False,
+        scale_base: float | None = None,
+        device: Any = None,
+    ) -> None:
+        super().__init__()
+        self.dim, self.base, self.interleaved, self.scale_base = dim, float(base), interleaved, scale_base
+        self.register_buffer("inv_freq", self._compute_inv_freq(device), persistent=False)
+        even = torch.arange(0, dim, 2, device=device, dtype=torch.float32)
+        scale = None if scale_base is None else (even + 0.4 * dim) / (1.4 * dim)
+        self.register_buffer("scale", scale, persistent=False)
+        self._seq_len_cached = 0
+        self._cos_cached: Tensor | None = None
+        self._sin_cached: Tensor | None = None
+        self._cos_k_cached: Tensor | None = None
+        self._sin_k_cached: Tensor | None = None
+
+    def _compute_inv_freq(self, device: Any = None) -> Tensor:
+        return self.base ** (-torch.arange(0, self.dim, 2, device=device, dtype=torch.float32) / self.dim)
+
+    def _update_cos_sin_cache(self, seqlen: int, device: Any = None, dtype: torch.dtype | None = None) -> None:
+        """Tables for that many positions, made in fp32 whatever type the module was cast to."""
+        known = self._cos_cached
+        fits = known is not None and seqlen <= self._seq_len_cached and (known.device, known.dtype) == (device, dtype)
+        if fits and not (self.training and known is not None and known.is_inference()):
+            return
+        self._seq_len_cached = seqlen
+        position = torch.arange(seqlen, device=device, dtype=torch.float32)
+        fp32 = self.inv_freq.dtype == torch.float32
+        angle = torch.outer(position, self.inv_freq if fp32 else self._compute_inv_freq(device))
+        cos, sin = angle.cos(), angle.sin()
+        if self.scale is None or self.scale_base is None:
+            self._cos_cached, self._sin_cached = cos.to(dtype), sin.to(dtype)
+            return
+        power = self.scale.to(angle.device).float() ** ((position - seqlen // 2) / self.scale_base)[:, None]
+        self._cos_cached, self._sin_cached = (cos * power).to(dtype), (sin * power).to(dtype)
+        self._cos_k_cached, self._sin_k_cached = (cos / power).to(dtype), (sin / power).to(dtype)
+
+    def forward(
+        self,
+        qkv: Tensor,
+        kv: Tensor | None = None,
+        seqlen_offset: int | Tensor = 0,
+        max_seqlen: int | None = None,
+        num_heads_q: int | None = None,
+    ) -> Any:
+        """Rotates in place: qkv [b, s, 3, h, d] (or [b, s, hq + 2 hk, d] with num_heads_q), or, with kv
+        [b, s, 2, hk, d], qkv is q [b, s, hq, d] and both come back.
+
+        seqlen_offset: the position of the first token, for all or int [b], for which max_seqlen says how many
+        positions there may be.
+        """
+        if max_seqlen is not None:
+            self._update_cos_sin_cache(max_seqlen, device=qkv.device, dtype=qkv.dtype)
+        elif isinstance(seqlen_offset, int):
+            self._update_cos_sin_cache(qkv.shape[1] + seqlen_offset, device=qkv.device, dtype=qkv.dtype)
+        cos, sin = self._cos_cached, self._sin_cached
+        if cos is None or sin is None:
+            raise ValueError("seqlen_offset is a tensor, so max_seqlen must say how many positions there may be")
+        cos_k, sin_k = (cos, sin) if self.scale is None else (self._cos_k_cached, self._sin_k_cached)
+        if kv is None:
+            return apply_rotary_emb_qkv_(qkv, cos, sin, cos_k, sin_k, self.interleaved, seqlen_offset, num_heads_q)
+        q = apply_rotary_emb(qkv, cos, sin, self.interleaved, inplace=True, seqlen_offsets=seqlen_offset)
+        assert cos_k is not None and sin_k is not None  # made with the others
+        return q, apply_rotary_emb_kv_(kv, cos_k, sin_k, self.interleaved, seqlen_offset)
