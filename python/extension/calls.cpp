@@ -50,7 +50,7 @@ nb::object Calls::run(const Known& known, const Given& given) {
       result = nb::borrow(array->object);
     } else {
       result = memory_for(output, given, known.zeros);
-      const std::optional<ArrayView> view = view_of_torch(result, true);
+      const std::optional<ArrayView> view = view_of_torch(result, Source::call);
       if (!view)
         return nb::none();  // not what PyTorch gives otherwise: a mode that makes other tensors is on
       binding.bind(output.role, *view);
@@ -85,11 +85,15 @@ void declare_calls(nb::module_& module) {
       .def(
           "again",
           [](const Calls& self, const std::string& pass, const nb::dict& inputs, const nb::dict& options,
-             const nb::dict& outputs) { return self.again({pass, inputs, options, outputs}); },
+             const nb::dict& outputs, bool recorded) {
+            return self.again({pass, inputs, options, outputs, recorded ? Source::recorder : Source::caller});
+          },
           nb::arg("pass_"), nb::arg("inputs"), nb::arg("options"), nb::arg("outputs"),
+          nb::arg("recorded") = false,
           nb::sig("def again(self, pass_: str, inputs: dict[str, object], options: dict[str, object], "
-                  "outputs: dict[str, object]) -> typing.Any"),
-          "Makes a call like one remembered, and gives its results; None where there is none.")
+                  "outputs: dict[str, object], recorded: bool = False) -> typing.Any"),
+          "Makes a call like one remembered, and gives its results; None where there is none. Tensors may "
+          "require gradients where the caller records the call.")
       .def(
           "remember",
           [](Calls& self, const std::string& pass, const nb::dict& inputs, const nb::dict& options,

@@ -80,17 +80,17 @@ const Given::Array* Given::find(regard_role role) const {
   return nullptr;
 }
 
-bool Given::read(const nb::dict& named) {
+bool Given::read(const nb::dict& named, Source source) {
   for (auto [name, value] : named) {
     Py_ssize_t size = 0;
     const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &size);
     if (text == nullptr) throw nb::python_error();
-    if (!read({text, static_cast<std::size_t>(size)}, value)) return false;
+    if (!read({text, static_cast<std::size_t>(size)}, value, source)) return false;
   }
   return true;
 }
 
-bool Given::read(std::string_view name, nb::handle value) {
+bool Given::read(std::string_view name, nb::handle value, Source source) {
   if (name == "stream") {
     stream = value.ptr();
     return true;
@@ -99,7 +99,7 @@ bool Given::read(std::string_view name, nb::handle value) {
   if (name == "offset") return read_number(value, offset);
   append(key, name.size());
   key.append(name);
-  const std::optional<ArrayView> view = view_of_torch(value);
+  const std::optional<ArrayView> view = view_of_torch(value, source);
   const regard_role role = role_from_name(name);
   // A tensor may be asked for by True; a list of numbers stands for an array.
   if (!view)
@@ -115,7 +115,8 @@ std::optional<Given> Given::read(const Asked& asked) {
   given.key.reserve(512);
   given.key = asked.pass;
   given.arrays.reserve(8);
-  const bool usual = given.read(asked.inputs) && given.read(asked.options) && given.read(asked.outputs);
+  const bool usual = given.read(asked.inputs, asked.source) && given.read(asked.options, asked.source) &&
+                     given.read(asked.outputs, asked.source);
   if (!usual || given.find(REGARD_Q) == nullptr) return {};
   return given;
 }

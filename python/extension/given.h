@@ -17,6 +17,7 @@ namespace regard::python {
 struct Asked {
   const std::string& pass;
   const nb::dict &inputs, &options, &outputs;
+  Source source = Source::caller;
 };
 
 /// The same, read. The views live as long as the arrays.
@@ -40,8 +41,8 @@ struct Given {
   const Array& q() const { return *find(REGARD_Q); }
 
  private:
-  bool read(const nb::dict& named);
-  bool read(std::string_view name, nb::handle value);
+  bool read(const nb::dict& named, Source source);
+  bool read(std::string_view name, nb::handle value, Source source);
 };
 
 /// Whether such a Q is usual.

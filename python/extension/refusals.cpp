@@ -28,8 +28,8 @@ void check_readable(nb::handle value, const char* name) {
 void refuse_flaw(const ArrayView& view, const char* name) {
   const auto refuse = [name](const std::string& why) { raise(REGARD_INVALID, name + why); };
   if (view.flaw == Flaw::requires_gradient)
-    refuse(" requires a gradient, which this call would not record: pass " + std::string(name) +
-           ".detach() and call regard.attention_backward for gradients");
+    refuse(" requires a gradient, which this call would not record: use regard.torch.attention, or pass " +
+           std::string(name) + ".detach() and call regard.attention_backward");
   if (view.flaw == Flaw::tangent)
     refuse(
         " has a tangent of forward-mode differentiation, which this call would lose: pass "
@@ -51,10 +51,11 @@ void refuse_traced(std::initializer_list<nb::handle> dicts) {
 }
 
 void refuse_traced(const char* name) {
-  raise(REGARD_INVALID, std::string(name) +
-                            " is given while PyTorch traces (by torch.jit.trace, torch.export, make_fx or "
-                            "symbolic_trace), and its graph would lose this call: make the call outside of "
-                            "what is traced, or use torch.compile, which leaves the call as it is");
+  raise(REGARD_INVALID,
+        std::string(name) +
+            " is given while PyTorch traces (by torch.jit.trace, torch.export, make_fx or "
+            "symbolic_trace), and its graph would lose this call: use "
+            "regard.torch.attention, which graphs hold, or make the call outside of what is traced");
 }
 
 }  // namespace regard::python

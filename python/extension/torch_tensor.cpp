@@ -218,8 +218,9 @@ bool has_tangent(nb::handle array, const Torch& torch) {
          PyTuple_GET_ITEM(pair.ptr(), 1) != Py_None;
 }
 
-Flaw flaw_of(nb::handle array, const ArrayView& view, const Torch& torch) {
-  if (is(array, torch.requires_grad)) return Flaw::requires_gradient;
+Flaw flaw_of(nb::handle array, const ArrayView& view, const Torch& torch, Source source = Source::caller) {
+  if (source == Source::call) return Flaw::none;
+  if (source == Source::caller && is(array, torch.requires_grad)) return Flaw::requires_gradient;
   if (has_tangent(array, torch)) return Flaw::tangent;
   return has_memory(array, view, torch) ? Flaw::none : Flaw::no_memory;
 }
@@ -271,12 +272,12 @@ bool view_by_methods(nb::handle array, const Torch& torch, ArrayView& view) {
   return true;
 }
 
-std::optional<ArrayView> view(nb::handle array, const Torch& torch, bool fresh) {
+std::optional<ArrayView> view(nb::handle array, const Torch& torch, Source source) {
   ArrayView view;
   const bool seen = torch.exchange != nullptr ? view_by_exchange(array, *torch.exchange, view)
                                               : view_by_methods(array, torch, view);
   if (!seen || called(array, torch.is_neg).ptr() != Py_False) return {};
-  if (!fresh) view.flaw = flaw_of(array, view, torch);
+  view.flaw = flaw_of(array, view, torch, source);
   return view;
 }
 
@@ -324,10 +325,10 @@ nb::object resolved_torch(nb::handle lazy) {
   return lazy.attr("resolve_conj")().attr("resolve_neg")();
 }
 
-std::optional<ArrayView> view_of_torch(nb::handle array, bool fresh) {
+std::optional<ArrayView> view_of_torch(nb::handle array, Source source) {
   const Torch* const torch = torch_of(array);
   if (torch == nullptr) return {};
-  std::optional<ArrayView> found = view(array, *torch, fresh);
+  std::optional<ArrayView> found = view(array, *torch, source);
   // What it does not do (tensors under torch.func transforms have no memory, say) DLPack refuses by name.
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();

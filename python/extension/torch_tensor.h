@@ -13,6 +13,10 @@ namespace regard::python {
 
 namespace nb = nanobind;
 
+/// Where a tensor comes from: a caller; one who records the call for its gradients, so that requiring one is
+/// no flaw; or this call, which made it without a flaw.
+enum class Source { caller, recorder, call };
+
 /// What a tensor has that a call would lose without a word, or has not that a call needs.
 enum class Flaw { none, requires_gradient, tangent, no_memory };
 
@@ -34,8 +38,8 @@ bool is_empty(const ArrayView&);
 bool is_nowhere(const void* data);
 
 /// Nothing for whatever is no plain tensor (a subclass, sparse, of an unusual type or device, with a negative
-/// or conjugate bit): DLPack knows what to say about it. `fresh`: made for this call, and so without a flaw.
-std::optional<ArrayView> view_of_torch(nb::handle array, bool fresh = false);
+/// or conjugate bit): DLPack knows what to say about it.
+std::optional<ArrayView> view_of_torch(nb::handle array, Source source = Source::caller);
 
 /// What DLPack does not say of a tensor, plain or of a subclass, whose view has this shape and these strides.
 Flaw flaw_of_torch(nb::handle array, const ArrayView& view);

@@ -6,6 +6,7 @@ earlier one is not read again, and costs less than PyTorch's own attention.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from . import _core
@@ -29,6 +30,15 @@ class Call:
     def run(self) -> Any:
         results = _known.again(self.pass_, self.inputs, self.options, self.outputs)
         return self.run_first() if results is None else results
+
+    def run_recorded(self, bare: Callable[[Any], Any]) -> Any:
+        """`run` for a caller who records the call, so that tensors may require gradients; `bare` gives one that does
+        not, or what is no tensor as it is."""
+        results = _known.again(self.pass_, self.inputs, self.options, self.outputs, True)
+        if results is not None:
+            return results
+        inputs, options = ({name: bare(x) for name, x in given.items()} for given in (self.inputs, self.options))
+        return Call(self.pass_, inputs, options, self.outputs).run_first()
 
     def backward(self, grad_o: Any, o: Any, lse: Any, gradients: dict[str, Any]) -> Call:
         """The call of the gradients; o and lse are the results of this one.

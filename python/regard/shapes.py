@@ -8,6 +8,8 @@ from .arrays import longest, shape_of
 from .errors import invalid
 from .words import told
 
+LAYOUTS = ("bshd", "bhsd", "sbhd")
+
 
 def shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:
     """As words of problem text. Whether all arrays agree with them is checked where the plan runs.
@@ -16,7 +18,7 @@ def shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[s
     """
     varlen = "offsets_q" in tensors or "offsets_k" in tensors
     layout = options.get("layout", "bshd")
-    if not varlen and not (isinstance(layout, str) and layout in ("bshd", "bhsd", "sbhd")):
+    if not varlen and not (isinstance(layout, str) and layout in LAYOUTS):
         raise invalid(f"layout is {told(layout)}; it must be 'bshd', 'bhsd' or 'sbhd'")
     axes = "shd" if varlen else layout
     shapes = []  # asked once: PyTorch makes a new tuple each time

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from ..call import run_call
-from ..errors import invalid, wrong_type
-from .autocast import cast
+from ..errors import wrong_type
+from .autocast import cast, is_autocast
 from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write, with_all_rows
-from .randomness import draw
-from .tensors import INPUTS, bare, is_eager
+from .randomness import seed
+from .tensors import bare, is_eager
 from .transforms import operated
 
 if TYPE_CHECKING:
@@ -21,6 +22,28 @@ if TYPE_CHECKING:
     from ..options import Options
 
 
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    lse: Literal[False] = ...,
+    dropout_mask: Literal[False] = ...,
+    generator: torch.Generator | None = ...,
+    **options: Unpack[Options],
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    lse: Tensor | bool = ...,
+    dropout_mask: Tensor | bool = ...,
+    generator: torch.Generator | None = ...,
+    **options: Unpack[Options],
+) -> tuple[Tensor, ...]: ...
 def attention(
     q: Tensor,
     k: Tensor,
@@ -29,7 +52,7 @@ def attention(
     lse: Any = False,
     dropout_mask: Any = False,
     generator: torch.Generator | None = None,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> Any:
     """Fused attention, softmax(scale Q K^T + ...) V, of PyTorch's tensors, with gradients.
 
@@ -45,38 +68,38 @@ def attention(
 
     Raises InvalidError (a ValueError), RefusedError (a NotImplementedError) and others, as `regard.attention` does.
     """
-    for name, tensor in zip(INPUTS, (q, k, v)):
-        if not isinstance(tensor, Tensor):
+    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
+        refuse_types(q=q, k=k, v=v)
+    outputs = {"lse": lse, "dropout_mask": dropout_mask}
+    if "out" in options:
+        out = options.pop("out")
+        outputs["out" if isinstance(out, str) else "o"] = out
+    if forward_ad._current_level >= 0:
+        refuse_tangents(q, k, v, *options.values())
+    if is_autocast(q):
+        q, k, v = cast(q), cast(k), cast(v)
+        if isinstance(options.get("bias"), Tensor):
+            options["bias"] = cast(options["bias"])
+    if "dropout" in options or generator is not None:
+        seed(options, q, generator)
+    eager, with_gradients = is_eager(q), is_recorded(q, k, v, options)
+    if with_gradients or not eager:
+        refuse_to_write(outputs)
+        if with_gradients and isinstance(options.get("bias"), Tensor):
+            options["bias"] = with_all_rows(options["bias"], q, options)
+        return recorded(q, k, v, options, outputs) if eager else operated(q, k, v, options, outputs)
+    if options:
+        options = {name: bare(option) for name, option in options.items()}
+    return run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+
+
+def refuse_types(**inputs: Any) -> None:
+    for name, value in inputs.items():
+        if not isinstance(value, Tensor):
             raise wrong_type(
-                f"{name} is of type {type(tensor).__name__}; regard.torch takes tensors of PyTorch, and "
+                f"{name} is of type {type(value).__name__}; regard.torch takes tensors of PyTorch, and "
                 "regard.attention arrays of any library"
             )
-    given: dict[str, Any] = dict(options)
-    out = given.pop("out", None)
-    outputs = {"lse": lse, "dropout_mask": dropout_mask}
-    if out is not None:
-        outputs["out" if isinstance(out, str) else "o"] = out
-    refuse_tangents((q, k, v, *given.values()))
-    if not q.is_meta and torch.is_autocast_enabled(q.device.type):
-        q, k, v = (cast(tensor) for tensor in (q, k, v))
-        if isinstance(given.get("bias"), Tensor):
-            given["bias"] = cast(given["bias"])
-    if given.get("dropout") and "seed" not in given:
-        given["seed"] = draw(q, generator)
-    elif generator is not None and "seed" in given:
-        raise invalid("seed and generator both say which mask dropout draws: give one of the two")
-    with_gradients = is_recorded(q, k, v, given)
-    if with_gradients:
-        refuse_to_write(outputs)
-        if isinstance(given.get("bias"), Tensor):
-            given["bias"] = with_all_rows(given["bias"], q, given)
-    if not is_eager(q):
-        refuse_to_write(outputs)
-        return operated(q, k, v, given, outputs)
-    if with_gradients:
-        return recorded(q, k, v, given, outputs)
-    tensors = {name: bare(tensor) for name, tensor in zip(INPUTS, (q, k, v))}
-    return run_call("fwd", tensors, {name: bare(option) for name, option in given.items()}, outputs)
 
 
 def attention_varlen(

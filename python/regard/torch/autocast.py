@@ -5,9 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_CAST = (torch.float32, torch.float16, torch.bfloat16)
+from .tensors import FLOATS
+
+
+def is_autocast(q: Tensor) -> bool:
+    """Whether it is on for the device of q. Which device that is costs more to ask than whether it is on for any."""
+    if not torch.compiler.is_compiling() and not torch._C._is_any_autocast_enabled():
+        return False
+    return not q.is_meta and torch.is_autocast_enabled(q.device.type)
 
 
 def cast(tensor: Tensor) -> Tensor:
     """The tensor in the type of the autocast that is on for its device; what has another kind of type stays."""
-    return tensor.to(torch.get_autocast_dtype(tensor.device.type)) if tensor.dtype in _CAST else tensor
+    return tensor.to(torch.get_autocast_dtype(tensor.device.type)) if tensor.dtype in FLOATS else tensor

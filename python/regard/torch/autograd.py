@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
-
-from torch.autograd import forward_ad
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from ..call import Call
 from ..errors import RefusedError, invalid
-from .tensors import DIFFERENTIABLE, INPUTS, bare
+from ..shapes import LAYOUTS
+from .tensors import DIFFERENTIABLE, INPUTS, bare, plain
 
 
 def is_recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
     if not torch.is_grad_enabled():
         return False
-    found = q.requires_grad or k.requires_grad or v.requires_grad
+    return (options and any_learned(options)) or q.requires_grad or k.requires_grad or v.requires_grad
+
+
+def any_learned(options: dict[str, Any]) -> bool:
+    found = False
     for name, option in options.items():
         if isinstance(option, Tensor) and option.requires_grad:
             if name not in DIFFERENTIABLE:
@@ -27,19 +31,18 @@ def is_recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> boo
     return found
 
 
-def refuse_tangents(values: Iterable[Any]) -> None:
-    if forward_ad._current_level >= 0:
-        for value in values:
-            if isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
-                raise RefusedError(
-                    "attention has no forward-mode differentiation (jvp) here: differentiate in reverse, as "
-                    "torch.func.grad, vjp and jacrev do"
-                )
+def refuse_tangents(*values: Any) -> None:
+    for value in values:
+        if isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
+            raise RefusedError(
+                "attention has no forward-mode differentiation (jvp) here: differentiate in reverse, as "
+                "torch.func.grad, vjp and jacrev do"
+            )
 
 
 def refuse_to_write(outputs: dict[str, Any]) -> None:
     for name, wanted in outputs.items():
-        if isinstance(wanted, Tensor):
+        if wanted is not False and isinstance(wanted, Tensor):
             name = "out" if name == "o" else name
             raise invalid(
                 f"{name} is a tensor to write to, which a call that PyTorch differentiates, compiles or traces does "
@@ -49,14 +52,14 @@ def refuse_to_write(outputs: dict[str, Any]) -> None:
 
 def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
     """The results of `attention`, which autograd knows how to go back from."""
-    names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
-    tensors = [options.pop(name) for name in names]
+    names: tuple[str, ...] = ()
+    tensors: list[Tensor] = []
+    if options:
+        names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
+        tensors = [options.pop(name) for name in names]
     if torch.are_deterministic_algorithms_enabled():
         options.setdefault("deterministic", True)
-    lse = outputs["lse"]
-    results = Attention.apply(names, options, {**outputs, "lse": True}, q, k, v, *tensors)
-    results = results if lse else (results[0], *results[2:])
-    return results if len(results) > 1 else results[0]
+    return Attention.apply(names, options, outputs, q, k, v, *tensors)
 
 
 def with_all_rows(bias: Tensor, q: Tensor, options: dict[str, Any]) -> Tensor:
@@ -69,23 +72,25 @@ def with_all_rows(bias: Tensor, q: Tensor, options: dict[str, Any]) -> Tensor:
 
 
 def rows_of(q: Tensor, layout: Any) -> int | None:
-    return q.shape[layout.index("s")] if layout in ("bshd", "bhsd", "sbhd") and q.dim() == 4 else None
+    return q.shape[layout.index("s")] if layout in LAYOUTS and q.dim() == 4 else None
 
 
 class Attention(torch.autograd.Function):
-    """Inputs: q, k, v, and those options that are tensors, by their names. Outputs: o, lse and the dropout mask."""
+    """Inputs: q, k, v, and those options that are tensors, by their names. Outputs: o, and what else is wanted."""
 
     @staticmethod
     def forward(
         ctx: Any, names: tuple[str, ...], options: dict[str, Any], outputs: dict[str, Any], *tensors: Tensor
-    ) -> tuple[Tensor, ...]:
-        results: tuple[Tensor, ...] = forward_call(names, options, outputs, tensors).run()
-        o, lse, *mask = results
-        ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(lse, *mask)
+    ) -> Any:
+        o, lse, *mask = forward_call(names, options, {**outputs, "lse": True}, tensors).run_recorded(bare)
         ctx.save_for_backward(*tensors, o, lse)
         ctx.names, ctx.options = names, options
-        return results
+        ctx.set_materialize_grads(False)
+        others = (lse, *mask) if outputs["lse"] else mask
+        if not others:
+            return o
+        ctx.mark_non_differentiable(*others)
+        return (o, *others)
 
     @staticmethod
     def backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
@@ -118,26 +123,24 @@ def second_derivative() -> RefusedError:
 
 
 def forward_call(
-    names: tuple[str, ...], options: dict[str, Any], outputs: dict[str, Any], tensors: tuple[Tensor, ...]
+    names: tuple[str, ...], options: dict[str, Any], outputs: dict[str, Any], tensors: Sequence[Tensor]
 ) -> Call:
-    q, k, v, *others = [bare(tensor) for tensor in tensors]
-    return Call("fwd", {"q": q, "k": k, "v": v}, {**options, **dict(zip(names, others))}, outputs)
+    q, k, v, *others = tensors
+    given = {**options, **{name: plain(tensor) for name, tensor in zip(names, others)}} if names else options
+    return Call("fwd", {"q": plain(q), "k": plain(k), "v": plain(v)}, given, outputs)
 
 
 def gradients(
-    names: tuple[str, ...], options: dict[str, Any], wanted: tuple[bool, ...], grad_o: Tensor, *saved: Tensor
+    names: tuple[str, ...], options: dict[str, Any], wanted: Sequence[bool], grad_o: Tensor, *saved: Tensor
 ) -> tuple[Tensor | None, ...]:
     """The gradients of q, k, v and of the tensors of these names, None where there is none or it is not wanted."""
     *tensors, o, lse = saved
-    call = forward_call(names, options, {}, tuple(tensors))
-    grad_bias = dict(zip((*INPUTS, *names), wanted)).get("bias", False)
-    grad_o = bare(grad_o)
+    grad_bias = "bias" in names and wanted[len(INPUTS) + names.index("bias")]
     if grad_o.stride(-1) != 1:  # such as the gradient of a sum, which is one number for all
         grad_o = grad_o.contiguous()
-    results = iter(call.backward(grad_o, bare(o), bare(lse), {"grad_bias": grad_bias}).run())
-    found: dict[str, Tensor] = {name: next(results) for name in INPUTS}
-    if grad_bias:
-        found["bias"] = next(results)
-    if "sink" in names:
-        found["sink"] = next(results)
+    call = forward_call(names, options, {}, tensors).backward(grad_o, o, lse, {"grad_bias": grad_bias})
+    results = call.run_recorded(bare)
+    if not names:
+        return tuple([gradient if needed else None for gradient, needed in zip(results, wanted)])
+    found = dict(zip((*INPUTS, *(["bias"] if grad_bias else []), *(["sink"] if "sink" in names else [])), results))
     return tuple([found.get(name) if needed else None for name, needed in zip((*INPUTS, *names), wanted)])

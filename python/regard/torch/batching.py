@@ -21,7 +21,7 @@ def _for_all_sequences(name: str, option: Any) -> bool:
     if name in ("sink", "alibi", "descale_q", "descale_k", "descale_v"):
         return isinstance(option, Tensor) and option.dim() == 1
     if name in ("bias", "bits", "ranges"):
-        return option.dim() < (3 if name == "ranges" else 4) or option.shape[0] == 1
+        return bool(option.dim() < (3 if name == "ranges" else 4) or option.shape[0] == 1)
     return not isinstance(option, Tensor)  # such as lengths and seeds
 
 

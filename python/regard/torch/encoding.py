@@ -6,6 +6,7 @@ Sizes stay numbers, so that they may be symbols while PyTorch traces; the text s
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from ..errors import wrong_type
 
 class Encoded(NamedTuple):
     tensors: list[Tensor]
-    whole: list[int]
+    whole: list[Any]  # numbers, or symbols of them
     real: list[float]
     text: str
 
@@ -50,9 +51,9 @@ def _code(name: str, option: Any, to: Encoded) -> str:
     )
 
 
-def decode(tensors: list[Tensor], whole: list[int], real: list[float], text: str) -> dict[str, Any]:
+def decode(tensors: Sequence[Tensor], whole: Sequence[int], real: Sequence[float], text: str) -> dict[str, Any]:
     """The options of which `encode` made this."""
-    values = {"tensor": iter(tensors), "whole": iter(whole), "real": iter(real)}
+    values: dict[str, Iterator[Any]] = {"tensor": iter(tensors), "whole": iter(whole), "real": iter(real)}
 
     def option(code: Any) -> Any:
         if isinstance(code, tuple):

@@ -18,11 +18,24 @@ from .encoding import decode
 from .shapes import Sizes
 from .tensors import INPUTS, bare
 
+_FORWARD, _BACKWARD = "regard::attention", "regard::attention_backward"
 _DEVICES = ("cpu", "cuda")
+_OPTIONS = "Tensor[] tensors, SymInt[] whole, float[] real, str text"  # as `encode` makes them
+_TAGS = (torch.Tag.pt2_compliant_tag,)
+
+# torch.library.custom_op would do the same in one step, and each call would cost three times as much.
+torch.library.define(_FORWARD, f"(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
+torch.library.define(
+    _BACKWARD,
+    f"(Tensor grad_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_OPTIONS}, bool wants_bias) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor)",
+    tags=_TAGS,
+)
+attention_op = torch.ops.regard.attention.default
+backward_op = torch.ops.regard.attention_backward.default
 
 
-@torch.library.custom_op("regard::attention", mutates_args=(), device_types=_DEVICES)
-def attention_op(
+def _run_forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -33,22 +46,21 @@ def attention_op(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """o, lse, and the dropout mask, without elements where it is not asked for."""
     options = decode(tensors, whole, real, text)
-    outputs = {"lse": True, **{name: options.pop(name) for name in ("dropout_mask", "out") if name in options}}
+    outputs: dict[str, Any] = {"lse": True}
+    outputs.update({name: options.pop(name) for name in ("dropout_mask", "out") if name in options})
     options = {name: bare(option) for name, option in options.items()}
     o, lse, *mask = run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
     return o, lse, mask[0] if mask else nothing(q, torch.uint8)
 
 
-@attention_op.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *encoded: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _forward_without_memory(q: Tensor, k: Tensor, v: Tensor, *encoded: Any) -> tuple[Tensor, Tensor, Tensor]:
     options = decode(*encoded)
     sizes = Sizes(q, k, v, options)
     mask = sizes.dropout_mask() if options.get("dropout_mask") else nothing(q, torch.uint8)
     return sizes.o(), sizes.lse(), mask
 
 
-@torch.library.custom_op("regard::attention_backward", mutates_args=(), device_types=_DEVICES)
-def backward_op(
+def _run_backward(
     grad_o: Tensor,
     q: Tensor,
     k: Tensor,
@@ -68,16 +80,17 @@ def backward_op(
     names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
     others = [options.pop(name) for name in names]
     wanted = [name != "bias" or wants_bias for name in (*INPUTS, *names)]
-    found = dict(zip((*INPUTS, *names), gradients(names, options, wanted, grad_o, q, k, v, *others, o, lse)))
+    found: dict[str, Any] = dict(
+        zip((*INPUTS, *names), gradients(names, options, wanted, grad_o, q, k, v, *others, o, lse))
+    )
     bias, sink = (nothing(q) if found.get(name) is None else found[name] for name in ("bias", "sink"))
     return found["q"], found["k"], found["v"], bias, sink
 
 
-@backward_op.register_fake
-def _(
-    grad_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *encoded: Any
+def _backward_without_memory(
+    grad_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *encoded_and_wants_bias: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    *encoded, wants_bias = encoded
+    *encoded, wants_bias = encoded_and_wants_bias
     options = decode(*encoded)
     bias = options["bias"].new_empty(options["bias"].shape) if wants_bias else nothing(q)
     sink = options["sink"].new_empty(options["sink"].shape) if "sink" in options else nothing(q)
@@ -98,7 +111,8 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
 
 def _backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
     q, k, v, o, lse, *tensors = ctx.saved_tensors
-    of_numbers = [None if numbers else [] for numbers in (ctx.whole, ctx.real)]  # PyTorch takes [] for tensors
+    # PyTorch takes an empty list for one of tensors, and wants a list of gradients.
+    of_numbers: list[Any] = [None if numbers else [] for numbers in (ctx.whole, ctx.real)]
     if grad_o is None:
         return None, None, None, [None] * len(tensors), *of_numbers, None
     options = decode(tensors, ctx.whole, ctx.real, ctx.text)
@@ -114,7 +128,11 @@ def _refuse(*_: Any) -> Any:
     raise second_derivative()
 
 
-attention_op.register_autograd(_backward, setup_context=_setup)
-backward_op.register_autograd(_refuse)
-attention_op.register_vmap(forward_rule(attention_op))
-backward_op.register_vmap(each_rule(backward_op))
+torch.library.impl(_FORWARD, _DEVICES, _run_forward)
+torch.library.impl(_BACKWARD, _DEVICES, _run_backward)
+torch.library.register_fake(_FORWARD, _forward_without_memory)
+torch.library.register_fake(_BACKWARD, _backward_without_memory)
+torch.library.register_autograd(_FORWARD, _backward, setup_context=_setup)
+torch.library.register_autograd(_BACKWARD, _refuse)
+torch.library.register_vmap(_FORWARD, forward_rule(attention_op))
+torch.library.register_vmap(_BACKWARD, each_rule(backward_op))

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from ..errors import invalid
+from ..errors import InvalidError
 
 
-def draw(q: Tensor, generator: torch.Generator | None) -> Tensor:
-    """A seed and an offset on the device of q: what restores the generator's state, as checkpointing and the replay of
-    a CUDA graph do, gets the same mask."""
-    if generator is not None and generator.device.type != q.device.type:
-        raise invalid(
-            f"generator is for {generator.device.type} and q on {q.device.type}: make it by "
-            f"torch.Generator('{q.device.type}')"
-        )
-    if generator is not None and torch.compiler.is_dynamo_compiling():
-        raise invalid(
+def seed(options: dict[str, Any], q: Tensor, generator: torch.Generator | None) -> None:
+    """Gives dropout a seed and an offset of the generator, on the device of q, where the options have no seed.
+
+    Whatever restores the generator's state, as checkpointing and the replay of a CUDA graph do, gets the same mask.
+    """
+    if generator is not None:
+        refuse_generator(options, q, generator)
+    if options.get("dropout") and "seed" not in options:
+        options["seed"] = torch.randint(2**63 - 1, (2,), dtype=torch.int64, device=q.device, generator=generator)
+
+
+def refuse_generator(options: dict[str, Any], q: Tensor, generator: torch.Generator) -> None:
+    if "seed" in options:
+        raise InvalidError("seed and generator both say which mask dropout draws: give one of the two")
+    if torch.compiler.is_dynamo_compiling():
+        raise InvalidError(
             "generator is given to a call that torch.compile compiles, whose graphs hold none: seed PyTorch's own by "
             "torch.manual_seed, or pass a tensor as seed="
         )
-    return torch.randint(2**63 - 1, (2,), dtype=torch.int64, device=q.device, generator=generator)
+    if generator.device.type != q.device.type:
+        raise InvalidError(
+            f"generator is for {generator.device} and q on {q.device}: make it by torch.Generator('{q.device}')"
+        )

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from .sdpa import sdpa
+from .tensors import FLOATS
 
 _functional = torch.nn.functional
 _theirs = _functional.scaled_dot_product_attention
 _lock = threading.Lock()
 _contexts = 0  # that are open, in all threads
-_TAKEN = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class _Here(threading.local):
@@ -30,8 +30,8 @@ _here = _Here()
 def replace_sdpa() -> Iterator[None]:
     """Within it, torch.nn.functional.scaled_dot_product_attention is `sdpa`, in the thread that entered it.
 
-    Tensors of other types than float32, bfloat16 and float16, or neither in host memory nor on an NVIDIA GPU, still go
-    to PyTorch's own. So do calls by a name that was imported from torch.nn.functional before.
+    Nested tensors, and those of other types than float32, bfloat16 and float16 or neither in host memory nor on an
+    NVIDIA GPU, still go to PyTorch's own. So do calls by a name that was imported from torch.nn.functional before.
     """
     _count(1)
     try:
@@ -49,5 +49,5 @@ def _count(more: int) -> None:
 
 
 def _replaced(query: Tensor, *arguments: Any, **options: Any) -> Tensor:
-    ours = _here.contexts and query.dtype in _TAKEN and query.device.type in ("cpu", "cuda")
+    ours = _here.contexts and query.dtype in FLOATS and query.device.type in ("cpu", "cuda") and not query.is_nested
     return (sdpa if ours else _theirs)(query, *arguments, **options)

@@ -34,7 +34,7 @@ def sdpa(
     Memory of the result lies as the query's does. What PyTorch takes and this does not: float64 and complex numbers,
     heads of more than 512, and dropout_p=1.
     """
-    shape = query.shape[:-1]
+    shape: tuple[int, ...] = query.shape[:-1]
     plain = query.dim() == key.dim() == value.dim() == 4 and query.shape[:2] == key.shape[:2] == value.shape[:2]
     if not plain:
         query, key, value, attn_mask, shape = of_four_dimensions(query, key, value, attn_mask, enable_gqa)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # of what has gradients
 INPUTS = ("q", "k", "v")
 _PLAIN = (Tensor, torch.nn.Parameter)
 DIFFERENTIABLE = frozenset((*INPUTS, "bias", "sink"))
@@ -17,6 +18,11 @@ def bare(value: Any) -> Any:
     if type(value) is Tensor and not value.requires_grad:
         return value
     return value.detach() if isinstance(value, Tensor) else value
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """A tensor of the class itself, as calls are remembered of; a parameter, say, is a subclass."""
+    return tensor if type(tensor) is Tensor else tensor.detach()
 
 
 def is_eager(q: Tensor) -> bool:

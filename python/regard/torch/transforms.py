@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import InvalidError
 from .autograd import second_derivative
 from .encoding import Encoded, decode, encode
 from .operators import attention_op, backward_op
@@ -59,6 +60,8 @@ class Gradients(torch.autograd.Function):
 
 def operated(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
     """The results of `attention` by the operator."""
+    if q.is_nested:
+        raise InvalidError("q is a nested tensor: pass its values() and offsets() to attention_varlen")
     wanted = {name: word for name, word in outputs.items() if name != "lse" and word is not False}
     encoded = encode({**options, **wanted})
     if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():

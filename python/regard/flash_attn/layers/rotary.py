@@ -47,7 +47,7 @@ def apply_rotary_emb(
         "cu_seqlens": cu_seqlens,
         "max_seqlen": max_seqlen,
     }
-    rotated: Tensor = _Rotate.apply(x, cos, sin, how, inplace)  # type: ignore[no-untyped-call]
+    rotated: Tensor = _Rotate.apply(x, cos, sin, how, inplace)
     return rotated
 
 

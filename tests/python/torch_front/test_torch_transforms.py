@@ -3,7 +3,7 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-import cases  # noqa: E402
+import torch_cases as cases  # noqa: E402
 from torch.func import grad, jacrev, jvp, vmap  # noqa: E402
 
 import regard.torch  # noqa: E402

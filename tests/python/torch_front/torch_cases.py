@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy
+import torch
 
 import reference
 import regard.torch
-import torch
 
 B, HQ, HK = 2, 4, 2
 SHAPES = {  # sq, sk, d, dv

@@ -26,10 +26,10 @@ def as_numbers(mask):
 
 # Shapes of query, key, value (by its last dimension), and options.
 CASES = {
-    "plain": ((2, 3, 17, 40), (2, 3, 23, 40), 40, {}),
+    "plain": ((2, 3, 17, 16), (2, 3, 23, 16), 16, {}),
     "causal, more rows than keys": ((2, 3, 40, 7), (2, 3, 13, 7), 7, {"is_causal": True}),
     "causal, fewer": ((2, 3, 13, 7), (2, 3, 40, 7), 7, {"is_causal": True}),
-    "one row": ((2, 3, 1, 40), (2, 3, 40, 40), 40, {"is_causal": True}),
+    "one row": ((2, 3, 1, 16), (2, 3, 40, 16), 16, {"is_causal": True}),
     "scale, another dv": ((2, 3, 9, 16), (2, 3, 20, 16), 8, {"scale": 0.3}),
     "groups": ((2, 6, 9, 16), (2, 2, 20, 16), 16, {"enable_gqa": True, "is_causal": True}),
     "one head of keys": ((2, 4, 9, 16), (2, 1, 20, 16), 16, {}),

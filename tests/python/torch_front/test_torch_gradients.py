@@ -3,15 +3,23 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-import cases  # noqa: E402
+import torch_cases as cases  # noqa: E402
 
 import regard.torch  # noqa: E402
 
-# Every feature at a usual shape, and shapes in turn with those.
+# Every feature at a usual shape, and odd shapes with what depends on them.
 MATRIX = [(name, "usual") for name in cases.FEATURES] + [
-    (name, shape)
-    for i, name in enumerate(cases.FEATURES)
-    for shape in [list(cases.SHAPES)[1 + i % (len(cases.SHAPES) - 1)]]
+    ("causal", "odd"),
+    ("bias of keys", "odd"),
+    ("dropout", "odd"),
+    ("window", "one row"),
+    ("lengths", "one row"),
+    ("causal", "more rows than keys"),
+    ("sink", "more rows than keys"),
+    ("plain", "d of 1"),
+    ("bits", "d of 1"),
+    ("ranges", "another dv"),
+    ("softcap", "another dv"),
 ]
 
 
