@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy
+import torch
 
 import reference
-import torch
 
 
 @dataclass
