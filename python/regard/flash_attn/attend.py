@@ -9,22 +9,17 @@ import torch
 from torch import Tensor
 
 from ..torch import attention
-from ..torch.randomness import draw
+from ..torch.randomness import seed
 from . import flavour
 from .probabilities import s_dmask
 from .words import with_rows_contiguous
 
 
-def drawn(q: Tensor, dropout_p: float) -> Tensor | None:
-    """The seed and offset of a call with dropout, as PyTorch's generator draws them."""
-    return draw(q, None) if dropout_p else None
-
-
-def dropout_words(dropout_p: float, rng_state: Tensor | None) -> dict[str, Any]:
+def dropout_words(dropout_p: float) -> dict[str, Any]:
     """flash_attn divides the weights that it keeps by 1 - p, though their share is granular in 1/256."""
-    if rng_state is None:
+    if not dropout_p:
         return {}
-    words = {"dropout": dropout_p, "seed": rng_state}
+    words: dict[str, Any] = {"dropout": dropout_p}
     return {**words, "keep_scale": 1 / (1 - dropout_p)} if 0 < dropout_p < 1 else words
 
 
@@ -33,19 +28,12 @@ def lse_as_flash_attn(lse: Tensor, keys: int, cuda: bool) -> Tensor:
     return lse.masked_fill(lse == -math.inf, math.inf) if cuda or keys == 0 else lse
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    words: dict[str, Any],
-    dropout_p: float,
-    return_attn_probs: bool,
-) -> Any:
+def attend(q: Tensor, k: Tensor, v: Tensor, words: dict[str, Any], dropout_p: float, return_attn_probs: bool) -> Any:
     """out, or (out, softmax_lse, S_dmask)."""
-    if not return_attn_probs:
-        q, k, v = with_rows_contiguous(q, k, v)
-        return attention(q, k, v, **words, **dropout_words(dropout_p, drawn(q, dropout_p)))
-    return attend_with_state(q, k, v, words, dropout_p, True)[:3]
+    if return_attn_probs:
+        return attend_with_state(q, k, v, words, dropout_p, True)[:3]
+    q, k, v = with_rows_contiguous(q, k, v)
+    return attention(q, k, v, **words, **dropout_words(dropout_p))
 
 
 def attend_with_state(
@@ -53,11 +41,10 @@ def attend_with_state(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """out, softmax_lse, S_dmask where it is asked for and else nothing, rng_state (int64 [2]: seed and offset)."""
     q, k, v = with_rows_contiguous(q, k, v)
-    state = drawn(q, dropout_p)
-    probabilities = probabilities and state is not None
-    out, lse, *kept = attention(
-        q, k, v, lse=True, dropout_mask=probabilities, **words, **dropout_words(dropout_p, state)
-    )
+    given = {**words, **dropout_words(dropout_p)}
+    seed(given, q, None)
+    state = given.get("seed")
+    out, lse, *kept = attention(q, k, v, lse=True, dropout_mask=probabilities and state is not None, **given)
     lse = lse_as_flash_attn(lse, words.get("sk", k.shape[1]), flavour.chosen() == "cuda")
     if state is None:
         state = q.new_zeros(2, dtype=torch.int64)

@@ -90,7 +90,8 @@ def _backward(
     *rows, lse = [tensor.detach() for tensor in inputs]
     dout, q, k, v, out = with_rows_contiguous(dout.detach(), *rows)
     lse = lse.masked_fill(lse == math.inf, -math.inf)  # rows that see no key
-    words = {**words, **dropout_words(dropout_p, rng_state if dropout_p else None)}
+    if dropout_p:
+        words = {**words, **dropout_words(dropout_p), "seed": rng_state}
     written = dict(zip(("grad_q", "grad_k", "grad_v"), gradients))
     attention_backward(dout, q, k, v, out, lse, **written, **words)  # type: ignore[arg-type]
 
