@@ -30,12 +30,9 @@ _STORAGE: dict[str, Any] = {
     "fp8_e5m2": numpy.uint8,
     "uint8": numpy.uint8,
 }
-_TORCH = {word: name for name, word in _WORDS.items()} | {"uint8": "uint8"}
+# The other way round, as PyTorch and JAX have names for all of them.
+NAMES = {word: name for name, word in _WORDS.items()} | {"uint8": "uint8"}
 _word_of_dtype: dict[Any, str] = {}  # dtype objects seen before
-
-
-def torch_dtype(word: str) -> Any:
-    return getattr(sys.modules["torch"], _TORCH[word])
 
 
 def first_line(error: Exception) -> str:
@@ -112,7 +109,7 @@ def on_gpu(name: str, array: Any) -> bool:
 def empty_like_kind(like: Any, word: str, spec: _core.TensorSpec, zeros: bool) -> Any:
     """Memory for an output beside inputs such as `like`, whose dtype is `word`. See `as_kind`."""
     if hasattr(like, "new_empty"):  # PyTorch
-        dtype = like.dtype if spec.dtype == word else torch_dtype(spec.dtype)
+        dtype = like.dtype if spec.dtype == word else getattr(sys.modules["torch"], NAMES[spec.dtype])
         return like.new_zeros(spec.shape, dtype=dtype) if zeros else like.new_empty(spec.shape, dtype=dtype)
     if on_gpu("q", like):
         kind = type(like).__name__

@@ -85,8 +85,11 @@ def attention(
     eager, with_gradients = is_eager(q), is_recorded(q, k, v, options)
     if with_gradients or not eager:
         refuse_to_write(outputs)
-        if with_gradients and isinstance(options.get("bias"), Tensor):
-            options["bias"] = with_all_rows(options["bias"], q, options)
+        if with_gradients:
+            if torch.are_deterministic_algorithms_enabled():
+                options.setdefault("deterministic", True)
+            if isinstance(options.get("bias"), Tensor):
+                options["bias"] = with_all_rows(options["bias"], q, options)
         return recorded(q, k, v, options, outputs) if eager else operated(q, k, v, options, outputs)
     if options:
         options = {name: bare(option) for name, option in options.items()}

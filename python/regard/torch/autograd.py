@@ -57,8 +57,6 @@ def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: 
     if options:
         names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
         tensors = [options.pop(name) for name in names]
-    if torch.are_deterministic_algorithms_enabled():
-        options.setdefault("deterministic", True)
     return Attention.apply(names, options, outputs, q, k, v, *tensors)
 
 

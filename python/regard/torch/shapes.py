@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..arrays import torch_dtype
+from ..arrays import NAMES
 
 
 class Sizes:
@@ -23,7 +23,7 @@ class Sizes:
         out = self.options.get("out")
         if out is None and self.q.dtype.itemsize == 1:
             out = "bf16"
-        dtype = self.q.dtype if out is None else torch_dtype(out)
+        dtype = self.q.dtype if out is None else getattr(torch, NAMES[out])
         return self.q.new_empty((*self.q.shape[:-1], self.v.shape[-1]), dtype=dtype)
 
     def rows(self) -> tuple[Any, ...]:
