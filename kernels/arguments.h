@@ -51,7 +51,7 @@ struct Arguments {
   i64 sink_tokens;                // first keys visible left of the window
   float scale;
   float softcap;        // 0: off
-  float dropout_scale;  // 1 / true keep probability; 1 without dropout
+  float dropout_scale;  // factor of the weights that dropout keeps; 1 without dropout
   i32 dropout_keep;     // keep iff random byte <= dropout_keep; 255 without dropout
   u64 seed, offset;
   const u64* seeds;  // gpu: the two, in memory; null: those above

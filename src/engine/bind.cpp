@@ -1,7 +1,6 @@
 #include "engine/bind.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "plan/stage.h"
 
@@ -87,10 +86,8 @@ void bind_dropout(const Problem& p, Arguments& a) {
   a.dropout_keep = 255;
   a.dropout_scale = 1;
   if (p.dropout > 0) {
-    // A random byte keeps a weight when it is at most `keep`: probability (keep + 1) / 256
-    // (docs/semantics.md).
-    a.dropout_keep = static_cast<i32>(std::floor((1.0 - p.dropout) * 255.0));
-    a.dropout_scale = 256.0f / static_cast<float>(a.dropout_keep + 1);
+    a.dropout_keep = dropout_keep_of(p);
+    a.dropout_scale = static_cast<float>(keep_scale_of(p));
   }
 }
 

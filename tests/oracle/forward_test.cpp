@@ -200,6 +200,16 @@ TEST(Oracle, DropoutKeepsItsTrueShareAndStaysUnbiased) {
               1e-12);
 }
 
+TEST(Oracle, WhatDropoutKeepsIsScaledAsTheCallerSays) {
+  Case by_itself = uniform("fwd fp32 b=1 h=1 s=16 d=1 dropout=0.25");
+  Case as_said = uniform("fwd fp32 b=1 h=1 s=16 d=1 dropout=0.25 keep_scale=3");
+  for (Case* c : {&by_itself, &as_said})
+    for (std::int64_t j = 0; j < c->count(REGARD_V); ++j) c->set(REGARD_V, j, 1);
+  const auto own = run(by_itself).at(REGARD_O).value, said = run(as_said).at(REGARD_O).value;
+  const double factor = 256 / (std::floor(0.75 * 255) + 1);
+  for (std::size_t i = 0; i < own.size(); ++i) EXPECT_NEAR(said[i], own[i] / factor * 3, 1e-12);
+}
+
 TEST(Oracle, SampledRowsAreThoseOfTheWhole) {
   Case c("fwd fp32 b=1 h=2 sq=20 sk=9 d=4 mask=causal lse");
   const auto whole = run(c).at(REGARD_LSE).value, some = run(c, {1, 5, 0}).at(REGARD_LSE).value;

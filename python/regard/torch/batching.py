@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.utils._pytree import tree_flatten, tree_unflatten
-
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from .encoding import decode
 
