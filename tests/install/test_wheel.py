@@ -47,3 +47,9 @@ def test_the_wheel_stands_alone(tmp_path):
     package, library = shown.splitlines()
     assert Path(package).parent == site / "regard"
     assert Path(library) == site / "regard" / "libregard.so.0"
+
+    # It is made for this machine, and refused as one for others; but its exports are fit.
+    command = [sys.executable, ROOT / "tools" / "check_wheel.py", wheel]
+    checked = subprocess.run(command, capture_output=True, text=True)
+    assert checked.returncode == 1
+    assert "is not tagged manylinux" in checked.stderr and "exports" not in checked.stderr
