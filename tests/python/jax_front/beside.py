@@ -45,10 +45,8 @@ def check(q, k, v, options, seen, differentiable=("bias", "sink"), **arguments):
 
     @jax.jit
     def program(of, grad_o):
-        (o, lse), back = jax.vjp(lambda of: regard.jax.attention(**of, lse=True, **arguments), of)
-        (alone,) = jax.vjp(lambda of: regard.jax.attention(**of, **arguments), of)[1](grad_o)
-        del back
-        return o, lse, alone
+        o, back, lse = jax.vjp(lambda of: regard.jax.attention(**of, lse=True, **arguments), of, has_aux=True)
+        return o, lse, *back(grad_o)
 
     grad_o = jax.random.normal(jax.random.key(5), (*q.shape[:3], v.shape[3])).astype(q.dtype)
     o, lse, gradients = program(of, grad_o)

@@ -38,7 +38,7 @@ def test_soft_cap(random):
     check(2 * q, k, v, {"softcap": 1.5}, {}, softcap=1.5)
 
 
-@pytest.mark.parametrize("shape", [(2, 4, 17, 23), (1, 4, 17, 23), (2, 1, 17, 23), (17, 23), (2, 1, 1, 23), (23,)])
+@pytest.mark.parametrize("shape", [(2, 4, 17, 23), (4, 17, 23), (2, 1, 1, 23), (23,)])
 def test_bias(random, shape):
     q, k, v = arrays(random, 2, 4, 2, 17, 23, 40)
     bias = normal(random, *shape)

@@ -38,16 +38,13 @@ CASES = {
     "causal": {"is_causal": True},
     "scale": {"scale": 0.7},
     "window": {"local_window_size": 4},
-    "sides": {"local_window_size": (6, 2)},
     "causal window": {"local_window_size": (6, 2), "is_causal": True},
     "lengths": {"query_seq_lengths": [17, 3], "key_value_seq_lengths": [20, 23]},
     "length of keys": {"key_value_seq_lengths": [20, 23], "is_causal": True},
     "bias": {"bias": (2, 4, 17, 23)},
-    "shared bias": {"bias": (1, 1, 17, 23)},
     "bias of keys": {"bias": (2, 1, 1, 23)},
     "bias of rows": {"bias": (1, 4, 17, 1)},
     "mask": {"mask": (2, 4, 17, 23)},
-    "mask of keys": {"mask": (2, 1, 1, 23)},
     "mask of rows and bias": {"mask": (1, 1, 17, 23), "bias": (4, 17, 23), "is_causal": True},
 }
 
