@@ -52,11 +52,6 @@ struct Head {
   }
   REGARD_INLINE float* lse(i64 row) const { return lse(HeadRow{head, row}); }
 
-  /// The learned sink; -infinity without one, and for a part of the keys: the merge of the parts adds it.
-  REGARD_INLINE float sink_of(i64 of_head) const {
-    return arguments.sink && arguments.splits <= 1 ? arguments.sink[of_head] : -infinity;
-  }
-  REGARD_INLINE float sink() const { return sink_of(head); }
   REGARD_INLINE float alibi_slope_of(i64 of_head) const {
     return arguments.alibi[batch * arguments.alibi_batch + of_head];
   }

@@ -21,6 +21,7 @@ FEATURES = {
     "bias [b,h,s,s]": "bias=bh",
     "ALiBi": "bias=alibi",
     "softcap": "softcap=30",
+    "softcap and ALiBi": "softcap=30 bias=alibi",
     "dropout": "dropout=0.1",
     "learned sink": "sink",
     "row ranges": "ranges",

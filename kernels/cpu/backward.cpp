@@ -37,7 +37,7 @@ REGARD_NOINLINE void pack_panels(float* to, const u8* from, i64 stride, i64 rows
 
 /// The keys of one part of one K/V head, against the parts [first_part, last_part) of the queries.
 struct Backward {
-  const Arguments& a;
+  const CpuBackwardArguments& a;
   float* const scratch;
   const i64 batch, kv_head, first_part, last_part;
   const i64 group = a.hq / a.hk;
@@ -436,7 +436,7 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
   [[maybe_unused]] const TileUnit<amx> unit;
   const FlushToZero mode;
-  const Arguments& a = *arguments;
+  const auto& a = static_cast<const CpuBackwardArguments&>(*arguments);
   const BiasShared shared = bias_shared(a);
   // The parts of the keys lie outermost, so that heads and parts of the queries take part at the same time
   // and wait less for their own.

@@ -29,7 +29,7 @@ inline i64 bias_image_row(const Arguments& a, i64 batch, i64 head, i64 row) {
 
 /// Keys that no tile visits, and rows behind the sequence, have gradient 0: the columns [first, end) of a
 /// matrix.
-inline void clear_bias_image(const Arguments& a, i64 batch, i64 head, i64 first, i64 end) {
+inline void clear_bias_image(const CpuBackwardArguments& a, i64 batch, i64 head, i64 first, i64 end) {
   for (i64 row = 0; row < a.sq && first < end; ++row) {
     const i64 at = bias_image_row(a, batch, head, row) + first;
     __builtin_memset(a.grad_bias_partial + at, 0, (end - first) * 4);
@@ -44,7 +44,7 @@ inline void clear_bias_rows(const Head& head, i64 first, i64 end) {
 }
 
 /// Adds to a row of the image; to one of many heads with what the roundings before took off.
-inline void add_to_bias_image(const Arguments& a, i64 at, const Floats& more, i64 count) {
+inline void add_to_bias_image(const CpuBackwardArguments& a, i64 at, const Floats& more, i64 count) {
   float* const sums = a.grad_bias_partial + at;
   if (!a.grad_bias_lost) {
     for (i64 i = 0; i < count; ++i) sums[i] += more[i];
@@ -59,7 +59,7 @@ inline void add_to_bias_image(const Arguments& a, i64 at, const Floats& more, i6
 }
 
 /// Writes or adds the tile's dS, [key][query], to rows [query][key].
-REGARD_OPTIMIZE inline void store_bias_gradient(const Arguments& a, const TilePlace& place,
+REGARD_OPTIMIZE inline void store_bias_gradient(const CpuBackwardArguments& a, const TilePlace& place,
                                                 const float* grad) {
   constexpr i64 bytes = bytes_of<bias_dtype>;
   const bool image = bias_shared(a).any();

@@ -1,5 +1,6 @@
 // What is left when every block of keys has been through. The grid: 64 rows of the gradient of a bias that is
 // broadcast per block, then the gradient of one head's learned sink.
+#include "kernels/cpu/backward_schedule.h"
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/kernel.h"
@@ -14,7 +15,7 @@ void round_row(u8* to, const float* from, i64 n) {
   for (; i < n; ++i) store_scalar<key::dtype>(to, i, from[i]);
 }
 
-void store_grad_bias(const Arguments& a, i64 heads, i64 matrix, i64 first) {
+void store_grad_bias(const CpuBackwardArguments& a, i64 heads, i64 matrix, i64 first) {
   for (i64 row = first; row < smaller(first + rows_per_block, a.sq); ++row) {
     const i64 element =
         matrix / heads * a.grad_bias.batch + matrix % heads * a.grad_bias.head + row * a.grad_bias.row;
@@ -24,7 +25,7 @@ void store_grad_bias(const Arguments& a, i64 heads, i64 matrix, i64 first) {
 }
 
 /// dsink = -sum of exp(sink - LSE) D over all rows: the sink's share of each row, and it has no value.
-void store_grad_sink(const Arguments& a, i64 head_index) {
+void store_grad_sink(const CpuBackwardArguments& a, i64 head_index) {
   const float sink = a.sink[head_index];
   double sum = 0;
   for (i64 batch = 0; batch < a.b; ++batch) {
@@ -44,7 +45,7 @@ void store_grad_sink(const Arguments& a, i64 head_index) {
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
   (void)scratch;
-  const Arguments& a = *arguments;
+  const auto& a = static_cast<const CpuBackwardArguments&>(*arguments);
   const i64 chunks = ceil_divide(a.sq, rows_per_block);
   if (a.grad_bias_partial) {
     const i64 batches = a.grad_bias.batch == 0 ? 1 : a.b, heads = a.grad_bias.head == 0 ? 1 : a.hq;

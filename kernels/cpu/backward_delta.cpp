@@ -26,7 +26,7 @@ float row_sum_of_products(const u8* a, const u8* b, i64 n) {
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
   (void)scratch;
-  const Arguments& a = *arguments;
+  const auto& a = static_cast<const CpuBackwardArguments&>(*arguments);
   const i64 chunks = ceil_divide(a.sq, rows_per_block);
   const Head head(a, block / (chunks * a.hq), block / chunks % a.hq);
   if (block % chunks == 0 && head.head % (a.hq / a.hk) == 0)

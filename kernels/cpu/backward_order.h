@@ -11,6 +11,7 @@
 
 #include "kernels/arguments.h"
 #include "kernels/cpu/attributes.h"
+#include "kernels/cpu/backward_schedule.h"
 #include "kernels/cpu/backward_scratch.h"
 
 extern "C" int sched_yield() noexcept;
@@ -22,7 +23,7 @@ namespace regard {
 constexpr i64 progress_stride = progress_bytes / 8, ended_parts = 1;
 
 /// Where the counts of one part of the queries of a K/V head start.
-inline i64 part_progress(const Arguments& a, i64 batch, i64 kv_head, i64 part) {
+inline i64 part_progress(const CpuBackwardArguments& a, i64 batch, i64 kv_head, i64 part) {
   return ((batch * a.hk + kv_head) * a.query_parts + part) * a.key_blocks * progress_stride;
 }
 
@@ -30,7 +31,7 @@ inline i64 part_progress(const Arguments& a, i64 batch, i64 kv_head, i64 part) {
 class GradQSemaphore {
  public:
   /// The block of keys with this number, against one part of the queries of a K/V head.
-  GradQSemaphore(const Arguments& a, i64 batch, i64 kv_head, i64 part, i64 number)
+  GradQSemaphore(const CpuBackwardArguments& a, i64 batch, i64 kv_head, i64 part, i64 number)
       : mine_(a.progress + part_progress(a, batch, kv_head, part) + number * progress_stride),
         before_(number > 0 ? mine_ - progress_stride : nullptr) {}
 

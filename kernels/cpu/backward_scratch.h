@@ -38,7 +38,8 @@ struct BackwardScratch {
   long long low;
   // Sums, and what is known of the queries.
   long long grad_k, grad_v, lse, lse_log2, delta;
-  // dS in fp32 where it is the gradient of a bias, and what features bring along.
+  // The gradient of a bias in fp32: an array of its own where dS is in pairs, or goes through a soft cap
+  // first. What else features bring along.
   long long grad_bias, bias, bits, dropout;
   // What the tile unit makes for the whole block: products, their weights and slopes, and dQ^T in tiles.
   long long scores, weights, slopes, grad_q;
@@ -65,7 +66,7 @@ struct BackwardScratch {
     lse = take(shape.block_q);
     lse_log2 = take(shape.block_q);
     delta = take(shape.block_q);
-    grad_bias = take(shape.pairs && shape.dbias ? tile : 0);
+    grad_bias = shape.dbias && (shape.pairs || shape.softcap) ? take(tile) : grad_s;
     bias = take(shape.bias ? tile : 0);
     // The block of keys may begin and end inside a group of columns.
     bits = take(shape.bits ? (shape.block_k / 32 + 2) * shape.block_q : 0);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cpu/attributes.h"
+#include "kernels/cpu/backward_schedule.h"
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/head.h"
@@ -129,7 +130,7 @@ struct VisibleUnits {
 
 /// One block of queries against one block of keys; all arrays lie in scratch.
 struct BackwardTile {
-  const Arguments& a;
+  const CpuBackwardArguments& a;
   const TilePlace& place;
   const VisibleUnits& visible;
   float* const scratch;
@@ -225,9 +226,10 @@ struct BackwardTile {
           }
           if constexpr (!starts_at_delta) x -= load<Floats>(part(scratch_layout.delta) + query + at);
           x *= p;
-          if constexpr (key::softcap) x *= load<Floats>(slope + j * row + at);
-          if constexpr (pairs && key::dbias)
+          // A bias is added behind the soft cap.
+          if constexpr (key::dbias && scratch_layout.grad_bias != scratch_layout.grad_s)
             store(part(scratch_layout.grad_bias) + (k + j) * block_q + query + at, x);
+          if constexpr (key::softcap) x *= load<Floats>(slope + j * row + at);
           grad[j][i] = x;
         }
         store_operand(scratch_layout.grad_s, (k + j) * block_q + query + v * lanes, grad[j]);
@@ -262,7 +264,7 @@ struct BackwardTile {
   const float* grad_s_pairs() const {
     return part(pairs ? scratch_layout.grad_s_pairs : scratch_layout.grad_s);
   }
-  const float* grad_bias() const { return part(pairs ? scratch_layout.grad_bias : scratch_layout.grad_s); }
+  const float* grad_bias() const { return part(scratch_layout.grad_bias); }
 
  private:
   static constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16 : Precision::fp32;

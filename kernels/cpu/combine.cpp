@@ -3,6 +3,7 @@
 #include "kernels/cpu/combine_layout.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/kernel.h"
+#include "kernels/split_keys.h"
 
 namespace regard {
 namespace {
@@ -21,8 +22,7 @@ REGARD_INLINE Floats sum_over(i64 parts, const Term& term) {
 }
 
 /// log of the sum of exp over the parts and the sink; -infinity when all are.
-float merged_lse(const Head& head, i64 place, float sink) {
-  const Arguments& a = head.arguments;
+float merged_lse(const SplitKeysArguments& a, i64 place, float sink) {
   float maximum = sink;
   for (i64 split = 0; split < a.splits; ++split)
     maximum = larger(maximum, a.partial_lse[split * rows_of_part(a) + place]);
@@ -35,10 +35,9 @@ float merged_lse(const Head& head, i64 place, float sink) {
   return sum[0] == 0 ? -infinity : finite_max + log(sum)[0];
 }
 
-void merge_row(const Head& head, i64 row) {
-  const Arguments& a = head.arguments;
+void merge_row(const SplitKeysArguments& a, const Head& head, i64 row) {
   const i64 place = head.row_number(row);
-  const float lse = merged_lse(head, place, a.sink ? a.sink[head.head] : -infinity);
+  const float lse = merged_lse(a, place, a.sink ? a.sink[head.head] : -infinity);
   if (a.lse.data) *head.lse(row) = lse;
 
   const i64 dv = a.dv;
@@ -67,10 +66,11 @@ void merge_row(const Head& head, i64 row) {
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
   static_cast<void>(scratch);
-  const i64 row_blocks = ceil_divide(arguments->sq, combine_rows);
+  const auto& a = static_cast<const SplitKeysArguments&>(*arguments);
+  const i64 row_blocks = ceil_divide(a.sq, combine_rows);
   const i64 first_row = block % row_blocks * combine_rows;
   const i64 head_index = block / row_blocks;
-  const Head head(*arguments, head_index / arguments->hq, head_index % arguments->hq);
+  const Head head(a, head_index / a.hq, head_index % a.hq);
   for (i64 row = first_row; row < smaller(first_row + combine_rows, head.sequence.sq); ++row)
-    merge_row(head, row);
+    merge_row(a, head, row);
 }

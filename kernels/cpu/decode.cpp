@@ -12,6 +12,7 @@
 #include "kernels/cpu/long_sum.h"
 #include "kernels/cpu/scores.h"
 #include "kernels/cpu/softmax.h"
+#include "kernels/sink.h"
 
 namespace regard {
 namespace {
@@ -75,7 +76,7 @@ REGARD_INLINE Floats sum_of_row(Floats x) {
 
 class Block {
  public:
-  Block(const Arguments& a, i64 batch, i64 kv_head, i64 row_block, i64 split, void* memory)
+  Block(const SplitKeysArguments& a, i64 batch, i64 kv_head, i64 row_block, i64 split, void* memory)
       : a_(a),
         heads_per_kv_(a.hq / a.hk),
         first_(a, batch, kv_head * heads_per_kv_),
@@ -149,7 +150,7 @@ class Block {
     }
     for (int lane = 0; lane < lanes; ++lane) {
       const HeadRow place = places_.at(lane % rows);
-      sink_[lane] = first_.sink_of(place.head);
+      sink_[lane] = sink_of(a_, a_, place.head);
       maximum_[lane] = -infinity;
       sum_[lane] = 0;
       slope_[lane] = alibi ? places_.slope[lane % rows] : 0;
@@ -344,7 +345,7 @@ class Block {
     }
   }
 
-  const Arguments& a_;
+  const SplitKeysArguments& a_;
   i64 heads_per_kv_;
   Head first_;  // the first query head of the K/V head
   i64 split_, first_row_, used_rows_;
@@ -362,7 +363,7 @@ class Block {
 
 REGARD_KERNEL(REGARD_SYMBOL) {
   using namespace regard;
-  const Arguments& a = *arguments;
+  const auto& a = static_cast<const SplitKeysArguments&>(*arguments);
   const auto take = [&block](i64 count) {
     const i64 number = block % count;
     block /= count;

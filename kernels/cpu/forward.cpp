@@ -12,10 +12,12 @@
 #include "kernels/cpu/forward_amx.h"
 #include "kernels/cpu/forward_p.h"
 #include "kernels/cpu/forward_pack.h"
+#include "kernels/cpu/forward_schedule.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/long_sum.h"
 #include "kernels/cpu/prefetch.h"
 #include "kernels/cpu/softmax.h"
+#include "kernels/sink.h"
 
 namespace regard {
 namespace {
@@ -67,23 +69,22 @@ void multiply_strips(float* scores, const float* keys, const float* q, StepKeyRa
 }
 
 /// The sinks of the rows in the lanes [lane, lane + lanes).
-REGARD_INLINE Floats sinks_of(const Head& head, const QueryTile& rows, i64 lane) {
-  Floats sinks = broadcast(head.sink_of(rows.places.head[0]));
-  if (head.arguments.sink && !rows.places.of_one_head())
-    for (i64 i = 0; i < lanes; ++i) sinks[i] = head.sink_of(rows.places.head[lane + i]);
+REGARD_INLINE Floats sinks_of(const CpuForwardArguments& a, const QueryTile& rows, i64 lane) {
+  Floats sinks = broadcast(sink_of(a, a, rows.places.head[0]));
+  if (a.sink && !rows.places.of_one_head())
+    for (i64 i = 0; i < lanes; ++i) sinks[i] = sink_of(a, a, rows.places.head[lane + i]);
   return sinks;
 }
 
 /// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace. `natural`
 /// turns scores into natural units. `transposed`: memory for `lanes` rows.
-REGARD_NOINLINE void store_tile(const Head& head, const QueryTile& rows, i64 split, float natural,
-                                float* transposed) {
-  const Arguments& a = head.arguments;
+REGARD_NOINLINE void store_tile(const CpuForwardArguments& a, const Head& head, const QueryTile& rows,
+                                i64 split, float natural, float* transposed) {
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
   float inverse[tile], lse[tile];
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const SoftmaxEnd end = end_softmax(load<Floats>(rows.row_max + lane), load<Floats>(rows.sum + lane),
-                                       natural, sinks_of(head, rows, lane));
+                                       natural, sinks_of(a, rows, lane));
     store(inverse + lane, end.inverse * a.dropout_scale);
     store(lse + lane, end.lse);
   }
@@ -110,7 +111,7 @@ REGARD_NOINLINE void store_tile(const Head& head, const QueryTile& rows, i64 spl
 struct Work {
   i64 batch, head, first_row, end_row, split;
 
-  Work(const Arguments& a, i64 block) {
+  Work(const CpuForwardArguments& a, i64 block) {
     const i64 row_blocks = ceil_divide(a.sq * a.pack_gqa, a.block_rows);
     const i64 groups = a.hq / a.pack_gqa;
     split = block % a.splits;
@@ -163,7 +164,7 @@ struct Scratch {
 
 class Block {
  public:
-  Block(const Arguments& a, const Work& work, void* memory)
+  Block(const CpuForwardArguments& a, const Work& work, void* memory)
       : a_(a),
         head_(head_of(a, work.batch, work.head)),
         random_(random_of(head_)),
@@ -192,7 +193,7 @@ class Block {
     else
       walk(begin, end, next_block);
     for (i64 t = 0; t < tile_count_; ++t) {
-      store_tile(head_, tiles_[t], split_, scale_.in_softmax, scratch_.scores);
+      store_tile(a_, head_, tiles_[t], split_, scale_.in_softmax, scratch_.scores);
       if (key::dropout && a_.dropout_mask.data)
         write_dropout_mask(head_, random_, tiles_[t].places.row[0], tiles_[t].rows);
     }
@@ -504,7 +505,7 @@ class Block {
     rows.started = true;
   }
 
-  const Arguments& a_;
+  const CpuForwardArguments& a_;
   Head head_;
   philox::Random random_;
   i64 split_;
@@ -521,6 +522,7 @@ class Block {
 
 REGARD_KERNEL(REGARD_SYMBOL) {
   [[maybe_unused]] const regard::TileUnit<regard::amx> unit;
-  const regard::Work work(*arguments, block);
-  regard::Block(*arguments, work, scratch).run(block + arguments->side_by_side);
+  const auto& a = static_cast<const regard::CpuForwardArguments&>(*arguments);
+  const regard::Work work(a, block);
+  regard::Block(a, work, scratch).run(block + a.side_by_side);
 }

@@ -91,20 +91,23 @@ struct Tile {
     transpose_tile(v_columns, v, a.dv);
   }
 
-  /// `weights` get what multiplies dO, `grads` the gradient of Q K^T but for its scale.
-  void compute(const QueryRows& rows, i64 first_key) {
+  /// What a gradient belongs to: scale * Q K^T, or the bias, which is added behind the soft cap.
+  enum class Of { products, bias };
+
+  /// `weights` get what multiplies dO, `grads` the gradient of one of the two.
+  void compute(const QueryRows& rows, i64 first_key, Of of = Of::products) {
     const i64 count = rows.computed();
     make_product(weights, tile_keys, {q, width_q, 1}, k_columns, tile_keys, count, tile_keys, a.d);
     make_product(grads, tile_keys, {grad_o, width_v, 1}, v_columns, tile_keys, count, tile_keys, a.dv);
     for (i64 i = 0; i < rows.count; ++i) {
       modify_row(rows, i, first_key, weights + i * tile_keys, slopes, bias_row);
       if (drops(a)) draw_dropout(rows, i, first_key, keep);
-      differentiate_row(i);
+      differentiate_row(i, of);
     }
   }
 
  private:
-  void differentiate_row(i64 i) {
+  void differentiate_row(i64 i, Of of) {
     for (i64 key = i * tile_keys; key < (i + 1) * tile_keys; key += lanes) {
       const Floats p = exp2((load<Floats>(weights + key) - lse[i]) * log2_of_e);
       Floats weight = p, grad = load<Floats>(grads + key);
@@ -114,7 +117,7 @@ struct Tile {
         grad *= factor;
       }
       grad = p * (grad - delta[i]);
-      if (a.softcap > 0) grad *= load<Floats>(slopes + key % tile_keys);
+      if (a.softcap > 0 && of == Of::products) grad *= load<Floats>(slopes + key % tile_keys);
       store(weights + key, weight);
       store(grads + key, grad);
     }
@@ -199,7 +202,7 @@ inline void make_grad_bias(const Arguments& a, const Shared& shared, i64 first_r
       if (rows.count <= 0 || !rows.sees_any(first_key)) continue;
       tile.load_rows(rows);
       tile.load_keys(rows.sequence, rows.kv_head, first_key);
-      tile.compute(rows, first_key);
+      tile.compute(rows, first_key, Tile::Of::bias);
       for (i64 at = 0; at < rows.count * tile_keys; at += lanes)
         store(sums + at, load<Floats>(sums + at) + load<Floats>(tile.grads + at));
       long_sums.added();

@@ -14,19 +14,19 @@ namespace regard {
 
 /// How many parts the heads of a group are cut in. Parts are numbered by their rows, those of the same rows
 /// by their heads.
-inline i64 head_parts(const Arguments& a) {
+inline i64 head_parts(const CpuBackwardArguments& a) {
   return ceil_divide(a.hq / a.hk, a.part_heads);
 }
 
 /// How many parts the queries of a sequence fill; one without queries has those of row 0, whose sums are 0.
-inline i64 parts_of(const Arguments& a, const Sequence& sequence) {
+inline i64 parts_of(const CpuBackwardArguments& a, const Sequence& sequence) {
   return larger<i64>(1, ceil_divide(sequence.sq, a.part_queries)) * head_parts(a);
 }
 
 /// A part: rows and query heads, counted within the group.
 struct PartOfQueries {
   Range rows, heads;
-  PartOfQueries(const Arguments& a, const Sequence& sequence, i64 number) {
+  PartOfQueries(const CpuBackwardArguments& a, const Sequence& sequence, i64 number) {
     const i64 first = number / head_parts(a) * a.part_queries;
     const i64 head = number % head_parts(a) * a.part_heads;
     rows = {first, smaller(first + a.part_queries, sequence.sq)};
@@ -35,7 +35,7 @@ struct PartOfQueries {
 };
 
 /// How many parts have blocks of the grid of their own.
-inline i64 parts_of_grid(const Arguments& a) {
+inline i64 parts_of_grid(const CpuBackwardArguments& a) {
   return a.parts_apart ? a.query_parts : 1;
 }
 
@@ -47,7 +47,8 @@ REGARD_NOINLINE inline KeyRange keys_seen(const Arguments& a, const Sequence& se
 /// The first part with a query that sees a key from `first_key` on: all behind it have one too, as no query
 /// sees further than those that follow. Block 0 of the keys belongs to every part; keys that nobody sees
 /// belong to those of the last rows.
-REGARD_NOINLINE inline i64 first_part_that_sees(const Arguments& a, const Sequence& sequence, i64 first_key) {
+REGARD_NOINLINE inline i64 first_part_that_sees(const CpuBackwardArguments& a, const Sequence& sequence,
+                                                i64 first_key) {
   if (first_key == 0 || a.ranges) return 0;
   const i64 of_rows = head_parts(a), last = parts_of(a, sequence) - of_rows;
   i64 part = 0;
@@ -64,7 +65,7 @@ inline i64 row_of_query_part(const Arguments& a, const Sequence& sequence, i64 p
 /// How many parts of the queries have ended with a block of keys, where each has blocks of its own.
 class EndedParts {
  public:
-  EndedParts(const Arguments& a, i64 batch, i64 kv_head, i64 block)
+  EndedParts(const CpuBackwardArguments& a, i64 batch, i64 kv_head, i64 block)
       : count_(a.progress + part_progress(a, batch, kv_head, 0) + block * progress_stride + ended_parts) {}
 
   i64 count() const { return __atomic_load_n(count_, __ATOMIC_ACQUIRE); }

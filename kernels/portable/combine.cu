@@ -7,6 +7,7 @@
 #include "kernels/head.h"
 #include "kernels/portable/machine/element.h"
 #include "kernels/portable/machine/pdl.h"
+#include "kernels/split_keys.h"
 
 namespace regard {
 
@@ -16,8 +17,7 @@ struct PartialRow {
   i64 o_step, lse_step;  // to the next one
   i64 parts;
 
-  REGARD_DEVICE PartialRow(const Head& head, i64 row) {
-    const Arguments& a = head.arguments;
+  REGARD_DEVICE PartialRow(const SplitKeysArguments& a, const Head& head, i64 row) {
     const i64 place = head.row_number(row);
     lse = a.partial_lse + place;
     o = a.partial_o + place * a.dv;
@@ -101,9 +101,8 @@ REGARD_DEVICE void store_columns(u8* to, const float (&x)[width]) {
 
 /// By a whole wave, `width` neighbouring columns in each lane.
 template <i32 width>
-REGARD_DEVICE void merge_row(const Head& head, i64 row) {
-  const Arguments& a = head.arguments;
-  const PartialRow partial(head, row);
+REGARD_DEVICE void merge_row(const SplitKeysArguments& a, const Head& head, i64 row) {
+  const PartialRow partial(a, head, row);
   Columns<width> columns;
   const i64 mine = lane() * width;  // columns
   if (mine < a.dv) columns.load(partial, 0, mine);
@@ -132,7 +131,7 @@ REGARD_DEVICE void merge_row(const Head& head, i64 row) {
 }  // namespace regard
 
 extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave)
-    REGARD_SYMBOL(const __grid_constant__ regard::Arguments arguments) {
+    REGARD_SYMBOL(const __grid_constant__ regard::SplitKeysArguments arguments) {
   using namespace regard;
   const u32 sq = static_cast<u32>(arguments.sq), row_blocks = (sq + key::warps - 1) / key::warps;
   const u32 index = blockIdx.x / row_blocks, heads = static_cast<u32>(arguments.hq);
@@ -141,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave)
   wait_on_dependent_grids();
   if (row >= head.sequence.sq) return;
   if (arguments.dv % 4 == 0)
-    merge_row<4>(head, row);
+    merge_row<4>(arguments, head, row);
   else
-    merge_row<1>(head, row);
+    merge_row<1>(arguments, head, row);
 }

@@ -57,7 +57,7 @@ struct Memory {
 
 class Block {
  public:
-  REGARD_DEVICE Block(const Arguments& a, const Memory& memory)
+  REGARD_DEVICE Block(const PortableForwardArguments& a, const Memory& memory)
       : a_(a), memory_(memory), common_(*memory.common) {}
 
   REGARD_DEVICE void run(const Work& work) {
@@ -76,7 +76,7 @@ class Block {
   REGARD_DEVICE void start(const Work& work, const Head& head) {
     if (thread() == 0) {
       common_.work = work;
-      common_.to = Destination(head, work);
+      common_.to = Destination(a_, head, work);
       common_.k = Source(head.k(0), a_.k.row);
       common_.v = Source(head.v(0), a_.v.row);
       if constexpr (key::bits) common_.bits = Bits(head, work.first_row);
@@ -187,7 +187,8 @@ class Block {
       Scores s;
       multiply_keys(s, key, slot, large != 0);
       const Scale scale = common_.scale;  // here: there are no registers to keep it
-      if (changes_scores || scale.before != 1.0f) change_scores(s, common_.bias, first_key, scale.before);
+      if (changes_scores || scale.before != 1.0f)
+        change_scores(s, common_.bias, first_key, scale.before, a_.softcap);
       if (key::bits || !common_.visible.sees_all(key))
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
       if (large != 0 || !rows.settled) {
@@ -248,7 +249,7 @@ class Block {
     if constexpr (layout.dv > block_dv) __syncthreads();
   }
 
-  const Arguments& a_;
+  const PortableForwardArguments& a_;
   const Memory memory_;
   Common& common_;
 };
@@ -257,7 +258,7 @@ class Block {
 
 extern "C" __global__ void __launch_bounds__(regard::threads,
                                              regard::key::occupancy > 0 ? regard::key::occupancy : 1)
-    REGARD_SYMBOL(const __grid_constant__ regard::Arguments arguments) {
+    REGARD_SYMBOL(const __grid_constant__ regard::PortableForwardArguments arguments) {
   extern __shared__ __align__(regard::portable::ForwardLayout::line) unsigned char dynamic[];
   regard::Block(arguments, regard::Memory(dynamic)).run(regard::Work(arguments, blockIdx.x));
 }

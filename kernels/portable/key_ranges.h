@@ -2,6 +2,7 @@
 // inside them.
 #pragma once
 
+#include "kernels/portable/forward_schedule.h"
 #include "kernels/portable/tile.h"
 #include "kernels/sequence.h"
 
@@ -35,7 +36,8 @@ struct RowKeyRanges {
   RowKeyRange* rows;
 
   /// Finds them, by the whole block of threads, for one part of the keys. Rows behind the last one repeat it.
-  REGARD_DEVICE void find(const Arguments& a, const Sequence& sequence, i32 first_row, i64 split) const {
+  REGARD_DEVICE void find(const PortableForwardArguments& a, const Sequence& sequence, i32 first_row,
+                          i64 split) const {
     const i32 sk = static_cast<i32>(sequence.sk), sq = static_cast<i32>(sequence.sq);
     const auto inside = [sk](i64 key) { return static_cast<i32>(larger<i64>(smaller<i64>(key, sk), 0)); };
     if (thread() == 0)

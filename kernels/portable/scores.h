@@ -10,8 +10,9 @@ namespace regard {
 constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
 constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 constexpr DType bias_dtype = bytes_of<key::dtype> == 1 ? DType::fp32 : key::dtype;
+constexpr bool has_bias = alibi || elementwise_bias;
 /// More than a factor and a mask lies between Q K^T and the softmax.
-constexpr bool changes_scores = key::softcap || alibi || elementwise_bias;
+constexpr bool changes_scores = key::softcap || has_bias;
 
 REGARD_DEVICE float descale(const Head& head, const float* factors) {
   const Arguments& a = head.arguments;
@@ -20,7 +21,7 @@ REGARD_DEVICE float descale(const Head& head, const float* factors) {
 
 /// Where the factor of Q K^T is applied: by the softmax, which applies a positive one for nothing (the
 /// largest score is then the largest product), or before, where scores are changed. A soft cap's tanh is
-/// multiplied with the cap by the softmax.
+/// multiplied with the cap by the softmax too, unless a bias is added to it.
 struct Scale {
   float before;
   float natural;  // from scores as they are then to natural logarithms
@@ -30,8 +31,8 @@ struct Scale {
     const Arguments& a = head.arguments;
     const float scale = a.scale * descale(head, a.descale_q) * descale(head, a.descale_k);
     const bool late = !changes_scores && scale > 0;
-    natural = key::softcap ? a.softcap : late ? scale : 1.0f;
-    before = late ? 1.0f : scale / natural;
+    natural = key::softcap && !has_bias ? a.softcap : late ? scale : 1.0f;
+    before = late ? 1.0f : key::softcap ? scale / a.softcap : scale;
     log2 = natural * log2_of_e;
   }
 };
@@ -155,12 +156,10 @@ REGARD_DEVICE void add_bias(Scores& s, const ScoreBias& bias, i32 key, float sca
   }
 }
 
-/// The seam: a soft cap and a bias exclude each other.
-REGARD_DEVICE void change_scores(Scores& s, const ScoreBias& bias, i32 key, float scale) {
-  if constexpr (key::softcap)
-    cap(s, scale);
-  else
-    add_bias(s, bias, key, scale);
+/// The seam. `softcap` is what the arguments say.
+REGARD_DEVICE void change_scores(Scores& s, const ScoreBias& bias, i32 key, float scale, float softcap) {
+  if constexpr (key::softcap) cap(s, scale);
+  if constexpr (has_bias || !key::softcap) add_bias(s, bias, key, key::softcap ? softcap : scale);
 }
 
 }  // namespace regard

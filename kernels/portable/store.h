@@ -7,6 +7,7 @@
 #include "kernels/portable/scores.h"
 #include "kernels/portable/softmax.h"
 #include "kernels/portable/work.h"
+#include "kernels/sink.h"
 
 namespace regard {
 
@@ -48,8 +49,7 @@ struct Destination {
   i32 rows;
 
   Destination() = default;
-  REGARD_DEVICE Destination(const Head& head, const Work& work) {
-    const Arguments& a = head.arguments;
+  REGARD_DEVICE Destination(const PortableForwardArguments& a, const Head& head, const Work& work) {
     if (a.splits > 1) {
       lse = head.row_of_part({head.head, work.first_row}, work.split);
       o = lse * key::dv;
@@ -58,15 +58,15 @@ struct Destination {
       o = head.o(work.first_row) - static_cast<u8*>(a.o.data);
     }
     factor = a.dropout_scale * descale(head, a.descale_v);
-    sink = head.sink();
+    sink = sink_of(a, a, head.head);
     rows = static_cast<i32>(smaller<i64>(head.sequence.sq - work.first_row, block_q));
   }
 };
 
 /// What the softmax left; gives LSE and the factor of O. By the wave that has the rows, the first where two
 /// do, `count` of them from `first_row` of the block on.
-REGARD_DEVICE void end_rows(const Arguments& a, const Destination& to, StagedRow* staged, i32 first_row,
-                            i32 count, bool writes_lse, float natural) {
+REGARD_DEVICE void end_rows(const PortableForwardArguments& a, const Destination& to, StagedRow* staged,
+                            i32 first_row, i32 count, bool writes_lse, float natural) {
   const bool is_part = a.splits > 1;
   float* const lse = is_part ? a.partial_lse : static_cast<float*>(a.lse.data);
   const i64 pitch = is_part ? 1 : a.lse.row, first = to.lse + first_row * pitch;
@@ -111,8 +111,8 @@ REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count
 
 /// Copies staged rows to where they belong, in whole vectors if all rows lie so. `first_row` counts within
 /// the block.
-REGARD_DEVICE void send_rows(const Arguments& a, i64 first_byte, const StagedRow* rows, i32 first_row,
-                             i32 count, ColumnRange columns) {
+REGARD_DEVICE void send_rows(const PortableForwardArguments& a, i64 first_byte, const StagedRow* rows,
+                             i32 first_row, i32 count, ColumnRange columns) {
   constexpr i32 bytes = bytes_of<key::out>, width = smaller(smaller(power_of_two_in(key::dv), 8), 16 / bytes);
   const i64 pitch = a.o.row * bytes;
   u8* const to = static_cast<u8*>(a.o.data) + first_byte + first_row * pitch;
@@ -145,7 +145,7 @@ REGARD_DEVICE void send_part(float* to, const Output& o, i32 count, i32 own_colu
 }
 
 /// The columns [first_column, first_column + block_dv) of the rows; a wave has all of those or a part.
-REGARD_DEVICE void store(const Arguments& a, const Destination& to, StagedRow* staged_rows,
+REGARD_DEVICE void store(const PortableForwardArguments& a, const Destination& to, StagedRow* staged_rows,
                          const RowState& rows, Output& o, i32 first_column, float natural) {
   constexpr i32 tiles = StagedRow::columns / Fragment::columns / across;
   const i32 wave_row = row_of_wave(), part = part_of_wave();

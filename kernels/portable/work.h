@@ -1,6 +1,7 @@
 // Which rows, head and part of the keys a block of the grid has: b * hq * blocks of rows * splits blocks.
 #pragma once
 
+#include "kernels/portable/forward_schedule.h"
 #include "kernels/portable/tile.h"
 
 namespace regard {
@@ -11,7 +12,7 @@ struct Work {
   Work() = default;
 
   /// In 32 bits, which hold any grid: a division in 64 is a call.
-  REGARD_DEVICE Work(const Arguments& a, u32 block) {
+  REGARD_DEVICE Work(const PortableForwardArguments& a, u32 block) {
     const u32 splits = static_cast<u32>(a.splits), heads_of_batch = static_cast<u32>(a.hq);
     split = static_cast<i32>(block % splits);
     block /= splits;

@@ -37,7 +37,8 @@ using Sums = float[columns / 2];
 
 class Consumer {
  public:
-  REGARD_DEVICE Consumer(const Arguments& a, const TensorMap& o, Shared& shared, Memory memory, i32 warpgroup)
+  REGARD_DEVICE Consumer(const Sm90ForwardArguments& a, const TensorMap& o, Shared& shared, Memory memory,
+                         i32 warpgroup)
       : a_(a), o_(o), shared_(shared), memory_(memory), warpgroup_(warpgroup), scores_(a, 1) {}
 
   REGARD_DEVICE void run() {
@@ -369,7 +370,7 @@ class Consumer {
   /// x of the first lane in every lane, so that it can stand in a uniform register.
   REGARD_DEVICE static i32 uniform(i32 x) { return __shfl_sync(whole_warp, x, 0); }
 
-  const Arguments& a_;
+  const Sm90ForwardArguments& a_;
   const TensorMap& o_;
   Shared& shared_;
   Memory memory_;

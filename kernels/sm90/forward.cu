@@ -25,7 +25,7 @@ REGARD_DEVICE void sync_block() {
 extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
                   const __grid_constant__ regard::TensorMap v, const __grid_constant__ regard::TensorMap o,
-                  const __grid_constant__ regard::Arguments arguments) {
+                  const __grid_constant__ regard::Sm90ForwardArguments arguments) {
   using namespace regard;
   if constexpr (in_parts) launch_dependent_grids();  // combine.cu
   extern __shared__ char dynamic[];

@@ -73,46 +73,11 @@ struct Sm90ForwardLayout {
     return rows > 0 && packed <= group_rows && heads > 1 ? packed : 0;
   }
 
+  /// Of a sequence in a ragged tensor map (plan/kernels/sm90_forward_boxes.cpp).
+  static constexpr i64 most_map_rows = 1 << 30;
+
   REGARD_CONSTEXPR static i64 threads(i64 block_q) { return 128 * (block_q / group_rows + 1); }
 };
-
-/// Arguments of cuTensorMapEncodeTiled; strides in bytes, from the second dimension on. Swizzle: 128 bytes;
-/// elements outside are zeros.
-struct Sm90TensorMap {
-  static constexpr i64 most_rows = 1 << 30;  // of a sequence in a ragged map
-
-  u32 rank;
-  u64 extent[5];
-  u64 stride[4];
-  u32 box[5];
-};
-
-/// A tensor of `count` rows in each of `heads` x `batches`: boxes of `box_rows` rows of `box_heads` heads,
-/// together group_rows for Q, and block_k of one for K and V. `ragged`, with offsets or lengths: a load must
-/// end with its sequence, wherever that ends in memory; row strides then divide batch strides.
-///
-/// A ragged map gives address = column + row + end + back + head. `row` counts from most_rows - length, so
-/// that what lies past the length is outside; `end`, the rows up to the sequence's end, moves it into place;
-/// and `back` takes most_rows off again, as most_rows steps of 2^34 - stride are most_rows * -stride modulo
-/// 2^64.
-REGARD_CONSTEXPR Sm90TensorMap sm90_tensor_map(const Rows& rows, i64 columns, i64 count, i64 heads,
-                                               i64 batches, i64 box_rows, i64 box_heads, i64 element_bytes,
-                                               bool ragged) {
-  const u64 bytes = element_bytes, row = u64(rows.row) * bytes, head = u64(rows.head) * bytes;
-  const u32 box_columns = u32(Sm90ForwardLayout::box_bytes / element_bytes);
-  const u64 most = Sm90TensorMap::most_rows;
-  if (ragged) {
-    const u64 all_rows = u64(batches > 1 ? (batches - 1) * (rows.batch / rows.row) + count : count);
-    return {5,
-            {u64(columns), most, all_rows + 1, most + 1, u64(heads)},
-            {row, row, (u64(1) << 34) - row, head},
-            {box_columns, u32(box_rows), 1, 1, u32(box_heads)}};
-  }
-  return {4,
-          {u64(columns), u64(count), u64(heads), u64(batches), 1},
-          {row, head, u64(rows.batch) * bytes, 0},
-          {box_columns, u32(box_rows), u32(box_heads), 1, 1}};
-}
 
 }  // namespace regard
 

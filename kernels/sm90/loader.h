@@ -130,7 +130,7 @@ class AllLoader {
 
 /// Every turn that is handed out, by one warp; `tells` when it has loaded one.
 template <class Loader>
-REGARD_DEVICE void load_turns(Loader loader, const Arguments& a, Shared& shared, bool tells) {
+REGARD_DEVICE void load_turns(Loader loader, const Sm90ForwardArguments& a, Shared& shared, bool tells) {
 #pragma unroll 1
   for (u32 turn = 0;; ++turn) {
     shared.turn_full[turn % 2].wait(turn / 2 % 2);

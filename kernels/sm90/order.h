@@ -58,7 +58,7 @@ class Ranking {
 /// By a whole warp.
 class Order {
  public:
-  REGARD_DEVICE Order(const Arguments& a, const Ranking& ranking) : a_(a), ranking_(ranking) {}
+  REGARD_DEVICE Order(const Sm90ForwardArguments& a, const Ranking& ranking) : a_(a), ranking_(ranking) {}
 
   /// How many blocks there are; not kept, as this warp has few registers.
   REGARD_DEVICE u32 count() const {
@@ -100,7 +100,9 @@ class Order {
     return pack_gqa ? heads_per_kv(a) * rows_of_head : static_cast<i32>(a.sq);
   }
   REGARD_DEVICE i32 rows(const Sequence& s) const { return pack_gqa && s.sq > 0 ? rows(a_) : s.sq; }
-  REGARD_DEVICE static u32 parts(const Arguments& a) { return in_parts ? static_cast<u32>(a.splits) : 1; }
+  REGARD_DEVICE static u32 parts(const Sm90ForwardArguments& a) {
+    return in_parts ? static_cast<u32>(a.splits) : 1;
+  }
 
   struct Place {
     u32 pair;
@@ -150,7 +152,7 @@ class Order {
     }
   }
 
-  const Arguments& a_;
+  const Sm90ForwardArguments& a_;
   const Ranking& ranking_;
   i32 rank_ = 0;    // of the sequence that the last index was in
   u32 before_ = 0;  // indices of the sequences before that one

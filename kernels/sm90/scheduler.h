@@ -8,7 +8,7 @@ namespace regard {
 
 class Scheduler {
  public:
-  REGARD_DEVICE Scheduler(const Arguments& a, Shared& shared)
+  REGARD_DEVICE Scheduler(const Sm90ForwardArguments& a, Shared& shared)
       : a_(a), shared_(shared), order_(a, shared.ranking) {
     const u32 blocks = order_.count();
     if (first_lane) shared_.blocks = blocks;
@@ -128,7 +128,7 @@ class Scheduler {
     return false;
   }
 
-  const Arguments& a_;
+  const Sm90ForwardArguments& a_;
   Shared& shared_;
   Order order_;
   u32 index_ = blockIdx.x / cluster, turn_ = 0, counted_ = 0;

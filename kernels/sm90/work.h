@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/warp.h"
 #include "kernels/sm90/forward_layout.h"
+#include "kernels/sm90/forward_schedule.h"
 
 namespace regard {
 
@@ -31,7 +32,7 @@ struct KeyPart {
   i32 number, first_key;
 
   /// Parts of the same rows go beside each other: takes theirs out of an index of both.
-  REGARD_DEVICE static KeyPart out_of(u32& index, const Arguments& a) {
+  REGARD_DEVICE static KeyPart out_of(u32& index, const Sm90ForwardArguments& a) {
     const u32 splits = static_cast<u32>(a.splits);
     const i32 number = static_cast<i32>(index % splits);
     index /= splits;
@@ -42,7 +43,7 @@ template <>
 struct KeyPart<false> {
   static constexpr i32 number = 0, first_key = 0;
 
-  REGARD_DEVICE static KeyPart out_of(u32&, const Arguments&) { return {}; }
+  REGARD_DEVICE static KeyPart out_of(u32&, const Sm90ForwardArguments&) { return {}; }
 };
 
 /// A block of query rows of one head, or of some from `head` on, and a part of the keys.
@@ -75,7 +76,7 @@ struct RowMask {
   i32 left, right;  // of the diagonal; negative: unbounded
   i32 sinks;        // first keys that the left edge does not hide
 
-  REGARD_DEVICE RowMask(const Work& work, const Arguments& a)
+  REGARD_DEVICE RowMask(const Work& work, const Sm90ForwardArguments& a)
       : keys(keys_of(work, a)),
         diagonal((a.top_left ? 0 : work.sequence.sk - work.sequence.sq) - work.first_key),
         left(static_cast<i32>(min(a.window_left, farthest))),
@@ -93,7 +94,7 @@ struct RowMask {
   }
 
  private:
-  REGARD_DEVICE static i32 keys_of(const Work& work, const Arguments& a) {
+  REGARD_DEVICE static i32 keys_of(const Work& work, const Sm90ForwardArguments& a) {
     if constexpr (!in_parts) return work.sequence.sk;
     return max(0, min(work.sequence.sk - work.first_key, static_cast<i32>(a.split_keys)));
   }

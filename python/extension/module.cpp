@@ -21,6 +21,7 @@
 #include "refusals.h"
 #include "status.h"
 #include "values.h"
+#include "xla_handlers.h"
 
 namespace nb = nanobind;
 using namespace regard::python;
@@ -47,6 +48,7 @@ NB_MODULE(_core, module) {
   declare_problem(module);
   declare_plan(module);
   declare_calls(module);
+  declare_xla_handlers(module);
 
   tell_package_folders();
   end_compiles_on_interrupt();

@@ -50,13 +50,6 @@ std::string written(nb::handle value, const char* name) {
   return text_of(text, name);
 }
 
-/// Canonical text names the layout where it is not the usual one.
-std::string_view layout_of(std::string_view text) {
-  constexpr std::string_view word = " layout=";
-  const std::size_t found = text.find(word);
-  return found == std::string_view::npos ? "bshd" : text.substr(found + word.size(), 4);
-}
-
 using TensorState = std::tuple<std::string, std::string, std::string, std::vector<std::int64_t>>;
 TensorState state_of(const TensorSpec& spec) {
   return {spec.name, spec.use, spec.dtype, spec.shape};

@@ -22,6 +22,12 @@ AxisOrder axis_order(std::string_view layout) {
   return order;
 }
 
+std::string_view layout_of(std::string_view text) {
+  constexpr std::string_view word = " layout=";
+  const std::size_t found = text.find(word);
+  return found == std::string_view::npos ? "bshd" : text.substr(found + word.size(), 4);
+}
+
 bool follows_layout(regard_role role, int rank) {
   const bool sequence =
       (role >= REGARD_Q && role <= REGARD_O) || (role >= REGARD_GRAD_O && role <= REGARD_GRAD_V);

@@ -17,6 +17,9 @@ regard_role role_from_name(std::string_view name);
 using AxisOrder = std::array<int, 4>;
 AxisOrder axis_order(std::string_view layout);
 
+/// The layout that a problem's canonical text names: it does where that is not the usual one.
+std::string_view layout_of(std::string_view text);
+
 /// Whether `layout` reorders this role's axes: Q, K, V, O and their gradients, when they have all four.
 bool follows_layout(regard_role role, int rank);
 

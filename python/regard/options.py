@@ -29,6 +29,7 @@ class Options(TypedDict, total=False):
     alibi: Array  # fp32 [hq] or [b, hq] slopes
     sink: Array  # fp32 [hq] learned sink, in scaled-score space
     dropout: float  # probability of dropping a weight, in [0, 1)
+    keep_scale: float  # factor of kept weights; 1 / the true probability of being kept if absent
     seed: int | Array  # of dropout, 0 if absent: the same mask again; a uint64 array [2] holds seed and offset
     offset: int
 

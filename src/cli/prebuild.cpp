@@ -40,9 +40,6 @@ std::string flaws_of(const Json& row) {
   if (used.at("stack_bytes") > 0)
     flaws.push_back(fmt::format("has a stack of {} bytes", cell(used, "stack_bytes")));
   for (const Json& warning : used.at("warnings")) flaws.push_back(warning.get<std::string>());
-  if (cell(row, "kernel").find(" sm90_forward ") != std::string::npos && used.at("wgmma") == 0) {
-    flaws.emplace_back("has no wgmma instruction");
-  }
   return fmt::format("{}", fmt::join(flaws, ", "));
 }
 

@@ -19,11 +19,13 @@ namespace {
 /// folder of this name; the target's kind of GPU has a folder of its own in its place.
 constexpr std::string_view machine_folder = "kernels/portable/machine/";
 
+using ReadFile = Result<std::string>(std::string_view path);
+
 /// Appends a file with its `#include "..."` lines replaced by the files they name, each once.
-Status inline_file(std::string_view path, std::string_view machine, std::set<std::string, std::less<>>& done,
-                   std::string& out) {
+Status inline_file(std::string_view path, std::string_view machine, ReadFile* read,
+                   std::set<std::string, std::less<>>& done, std::string& out) {
   if (!done.emplace(path).second) return {};
-  const Result<std::string> text = data_file(path);
+  const Result<std::string> text = read(path);
   if (!text) return tl::unexpected(text.error());
   out += fmt::format("\n// ---- {}\n", path);
   std::string_view rest = *text;
@@ -39,7 +41,7 @@ Status inline_file(std::string_view path, std::string_view machine, std::set<std
           name.starts_with(machine_folder)
               ? fmt::format("kernels/portable/{}/{}", machine, name.substr(machine_folder.size()))
               : std::string(name);
-      if (Status status = inline_file(file, machine, done, out); !status) return status;
+      if (Status status = inline_file(file, machine, read, done, out); !status) return status;
       continue;
     }
     out.append(line).append("\n");
@@ -54,6 +56,12 @@ std::string symbol_of(const KernelKey& key) {
 }
 
 Result<Rendered> render(const KernelKey& key) {
+  const Kernel* kernel = find_kernel(key.algorithm.kernel);
+  if (kernel == nullptr) return invalid(fmt::format("{} is no kernel", in_quotes(key.algorithm.kernel)));
+  return render(key, *kernel, data_file);
+}
+
+Result<Rendered> render(const KernelKey& key, const Kernel& kernel, ReadFile* read) {
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
 
@@ -75,17 +83,20 @@ Result<Rendered> render(const KernelKey& key) {
   source += fmt::format("#define regard {}_kernel\n", rendered.symbol);
   source += constants(key, **target);
   std::set<std::string, std::less<>> done;
-  const Kernel* kernel = find_kernel(key.algorithm.kernel);
-  if (kernel == nullptr) return invalid(fmt::format("{} is no kernel", in_quotes(key.algorithm.kernel)));
   const std::string path =
-      fmt::format("kernels/{}/{}.{}", kernel->folder(), kernel->stem(), cpu ? "cpp" : "cu");
-  if (Status status = inline_file(path, word((*target)->kind), done, source); !status)
+      fmt::format("kernels/{}/{}.{}", kernel.folder(), kernel.stem(), cpu ? "cpp" : "cu");
+  if (Status status = inline_file(path, word((*target)->kind), read, done, source); !status)
     return tl::unexpected(status.error());
   // A kernel of another version's folder would read the library's arguments where they are not.
   source += fmt::format(
       "\nstatic_assert(sizeof(regard::Arguments) == {},\n"
       "              \"kernels/arguments.h in REGARD_DATA_DIR is not that of the library\");\n",
       sizeof(Arguments));
+  if (const KernelSchedule& schedule = kernel.schedule; !schedule.type.empty())
+    source += fmt::format(
+        "static_assert(sizeof(regard::{}) == {},\n"
+        "              \"the schedule of {} in REGARD_DATA_DIR is not that of the library\");\n",
+        schedule.type, schedule.bytes, kernel.name);
   return rendered;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/kernel.h"
 #include "plan/kernel_key.h"
 #include "plan/target.h"
 
@@ -19,6 +20,8 @@ struct Rendered {
 };
 
 Result<Rendered> render(const KernelKey&);
+/// The same of a kernel that no recipe names, from files that `read` gives by their paths (base/embedded.h).
+Result<Rendered> render(const KernelKey&, const Kernel&, Result<std::string> (*read)(std::string_view path));
 
 /// The entry point's name, without rendering.
 std::string symbol_of(const KernelKey&);

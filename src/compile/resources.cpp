@@ -76,6 +76,14 @@ std::int64_t dynamic_shared_bytes(const KernelKey& key) {
 
 }  // namespace
 
+void warn_of_missing_instructions(Resources& used, const KernelKey& key) {
+  constexpr std::string_view wgmma = "wgmma";
+  const Kernel* kernel = find_kernel(key.algorithm.kernel);
+  if (kernel != nullptr && std::ranges::find(kernel->features, wgmma) != kernel->features.end() &&
+      used.wgmma == 0)
+    used.performance_warnings.push_back(fmt::format("has no {} instruction", wgmma));
+}
+
 Status fits(const Resources& used, const KernelKey& key, const Target& target) {
   constexpr std::int64_t registers_at_once = 8;  // a warp is given registers in steps of so many a thread
   const std::int64_t threads = key.algorithm.warps * target.wave,

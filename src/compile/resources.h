@@ -20,7 +20,8 @@ struct Resources {
   std::int64_t shared_bytes = 0;       ///< static shared memory per block
   std::int64_t barriers = 0;           ///< named barriers per block
   std::int64_t wgmma = 0;              ///< matrix products of warpgroups in its text
-  /// What ptxas says about speed that it gave away: wgmma instructions in series (C7510 to C7519).
+  /// What ptxas says about speed that it gave away: wgmma instructions in series (C7510 to C7519); and what
+  /// the kernel was written for and does not use.
   std::vector<std::string> performance_warnings;
 
   bool spills() const { return spill_store_bytes > 0 || spill_load_bytes > 0; }
@@ -29,6 +30,9 @@ struct Resources {
 /// Reads the log of `ptxas --verbose`; `ptx` is what it was given. An error when the log reports on no
 /// kernel, or on more than one.
 Result<Resources> parse_ptxas_log(std::string_view log, std::string_view ptx = {});
+
+/// Adds a warning where the kernel is made of instructions that its machine code has none of.
+void warn_of_missing_instructions(Resources&, const KernelKey&);
 
 /// An error when a block of the kernel asks for more registers or shared memory than the target has, so that
 /// it could never be launched.

@@ -27,6 +27,7 @@ constinit const gpu::Backend backend = {
     .release_ordered = release_ordered,
     .copy = copy,
     .clear = clear,
+    .encode = encode,
     .counters = &counters,
 };
 

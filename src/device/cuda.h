@@ -19,6 +19,7 @@ void leave();
 
 Status check_binary(std::span<const std::byte> binary, const std::string& symbol);
 Result<Function> load(const Device&, std::span<const std::byte> binary, const std::string& symbol);
+Status encode(const gpu::BoxedTensor&, const char* name, gpu::TensorMap&);
 Status launch(Function, const gpu::Launch&, Stream, std::span<void* const> parameters);
 Status wait(Stream);
 bool is_capturing(Stream);

@@ -167,7 +167,8 @@ struct BoxedTensor {
   std::array<std::uint64_t, 4> strides{};
   std::array<std::uint32_t, 5> box{};
 };
-/// The driver takes longer over it than the library over the rest of a call. `name` is for the message.
-Status encode(const BoxedTensor&, const char* name, TensorMap&);
+/// The device is in use. The driver takes longer over it than the library over the rest of a call. `name` is
+/// for the message.
+Status encode(const Device&, const BoxedTensor&, const char* name, TensorMap&);
 
 }  // namespace regard::gpu

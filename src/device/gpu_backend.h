@@ -40,6 +40,9 @@ struct Backend {
   /// In the stream's order.
   Status (*clear)(std::uint32_t* counter, Stream);
 
+  /// Where chips have a tensor memory unit.
+  Status (*encode)(const BoxedTensor&, const char* name, TensorMap&);
+
   CountersOfDevices* counters;
 };
 

@@ -42,6 +42,10 @@ Result<Function> Kernel::function(const Device& device, Stream stream) const {
   return load(device);
 }
 
+Status encode(const Device& device, const BoxedTensor& tensor, const char* name, TensorMap& map) {
+  return device.backend->encode(tensor, name, map);
+}
+
 Status launch(const Device& device, Function function, const Launch& wanted, Stream stream,
               std::span<void* const> parameters) {
   if (wanted.blocks == 0) return {};

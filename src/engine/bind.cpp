@@ -1,7 +1,6 @@
 #include "engine/bind.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "plan/stage.h"
 
@@ -59,13 +58,6 @@ Rows grad_bias_rows(const Problem& p, const Tensor& tensor) {
   return {tensor.data, stride(0, has_batches(p.bias)), stride(1, has_heads(p.bias)), tensor.strides[2]};
 }
 
-template <class T>
-T* buffer(const Plan& plan, void* workspace, WorkspaceBuffer which) {
-  const auto index = static_cast<std::size_t>(which);
-  if (plan.workspace.bytes[index] == 0) return nullptr;
-  return reinterpret_cast<T*>(static_cast<char*>(workspace) + plan.workspace.offset[index]);
-}
-
 void bind_sizes(const Problem& p, Arguments& a) {
   a.b = p.b;
   a.hq = p.hq;
@@ -94,10 +86,8 @@ void bind_dropout(const Problem& p, Arguments& a) {
   a.dropout_keep = 255;
   a.dropout_scale = 1;
   if (p.dropout > 0) {
-    // A random byte keeps a weight when it is at most `keep`: probability (keep + 1) / 256
-    // (docs/semantics.md).
-    a.dropout_keep = static_cast<i32>(std::floor((1.0 - p.dropout) * 255.0));
-    a.dropout_scale = 256.0f / static_cast<float>(a.dropout_keep + 1);
+    a.dropout_keep = dropout_keep_of(p);
+    a.dropout_scale = static_cast<float>(keep_scale_of(p));
   }
 }
 
@@ -129,23 +119,10 @@ Arguments constants(const Plan& plan) {
   a.descale_head = p.descale == Descale::head ? 1 : 0;
   a.scale = static_cast<float>(scale_of(p));
   a.softcap = static_cast<float>(p.softcap);
-  a.splits = plan.splits;
-  a.split_keys = plan.split_keys;
-  a.pack_gqa = plan.pack_gqa;
-  a.block_rows = plan.block_rows;
-  a.whole_blocks = plan.whole_blocks;
-  a.part_rows = plan.part_rows;
-  a.key_blocks = plan.key_blocks;
-  a.query_parts = plan.query_parts;
-  a.part_queries = plan.part_queries;
-  a.part_heads = plan.part_heads;
-  a.parts_apart = plan.parts_apart ? 1 : 0;
-  a.side_by_side = static_cast<i32>(plan.side_by_side);
-  a.before_last = static_cast<i32>(plan.before_last);
   return a;
 }
 
-Arguments bind(const Plan& plan, const Arguments& constants, const regard_arguments& given, void* workspace) {
+Arguments bind(const Plan& plan, const Arguments& constants, const regard_arguments& given) {
   const Problem& p = plan.problem;
   const auto& t = given.tensor;
   Arguments a = constants;
@@ -185,18 +162,6 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.descale_k = pointer<const float>(t[REGARD_DESCALE_K]);
   a.descale_v = pointer<const float>(t[REGARD_DESCALE_V]);
   a.descale_batch = p.descale == Descale::head ? t[REGARD_DESCALE_Q].strides[0] : 0;
-
-  a.partial_o = buffer<float>(plan, workspace, WorkspaceBuffer::partial_o);
-  a.partial_lse = buffer<float>(plan, workspace, WorkspaceBuffer::partial_lse);
-  a.delta = buffer<float>(plan, workspace, WorkspaceBuffer::delta);
-  a.grad_q_sum = buffer<float>(plan, workspace, WorkspaceBuffer::grad_q_sum);
-  a.grad_q_earlier = buffer<float>(plan, workspace, WorkspaceBuffer::grad_q_earlier);
-  a.progress = buffer<i64>(plan, workspace, WorkspaceBuffer::progress);
-  a.grad_k_partial = buffer<float>(plan, workspace, WorkspaceBuffer::grad_k_partial);
-  a.grad_v_partial = buffer<float>(plan, workspace, WorkspaceBuffer::grad_v_partial);
-  a.grad_bias_partial = buffer<float>(plan, workspace, WorkspaceBuffer::grad_bias_partial);
-  a.grad_bias_lost = buffer<float>(plan, workspace, WorkspaceBuffer::grad_bias_lost);
-  a.counter = buffer<u32>(plan, workspace, WorkspaceBuffer::counter);
   return a;
 }
 

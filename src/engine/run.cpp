@@ -17,13 +17,13 @@ namespace {
 
 void run_on_cpu(const PreparedPlan::Ready& ready, const regard_arguments& given, void* workspace) {
   const Plan& plan = *ready.plan;
-  const Arguments arguments = bind(plan, ready.constants, given, workspace);
-  char* scratch = static_cast<char*>(workspace) +
-                  plan.workspace.offset[static_cast<std::size_t>(WorkspaceBuffer::scratch)];
+  BoundArguments bound{bind(plan, ready.constants, given), {}};
+  void* const scratch = plan.workspace.at(plan.scratch, workspace);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];
     log_line("launch", ready.kernels[i]->key);
-    cpu::run_grid(ready.kernels[i]->code.function, arguments, stage.grid, plan.threads, scratch,
+    stage.schedule.write(bound.schedule, plan.workspace, workspace);
+    cpu::run_grid(ready.kernels[i]->code.function, bound.shared, stage.grid, plan.threads, scratch,
                   stage.scratch_bytes);
   }
 }

@@ -25,8 +25,8 @@ Result<const gpu::Device*> device_of(const gpu::Backend& backend, const regard_a
     const Result<const gpu::Device*> other = gpu::device_of(backend, memory, name);
     if (!other) return tl::unexpected(other.error());
     if (*other == *device) return {};
-    return invalid(fmt::format("{} is on CUDA device {} and q on device {}; all tensors of a call lie on one",
-                               name, (*other)->ordinal, (*device)->ordinal));
+    return invalid(fmt::format("{} is on GPU {} and q on GPU {}; all tensors of a call lie on one", name,
+                               (*other)->ordinal, (*device)->ordinal));
   };
   Status status = for_each(specs.used & ~(Roles{1} << REGARD_Q), [&](regard_role role) -> Status {
     const void* memory = given.tensor[role].data;
@@ -40,12 +40,11 @@ Result<const gpu::Device*> device_of(const gpu::Backend& backend, const regard_a
 
 /// The kernel counts from 0 in a counter of the stream's own; where there is none, in the workspace, which
 /// may hold anything.
-Status start_count(const gpu::Device& device, gpu::Stream stream, Arguments& arguments) {
-  if (u32* const own = gpu::counter_at_zero(device, stream)) {
-    arguments.counter = own;
-    return {};
-  }
-  return gpu::clear(device, arguments.counter, stream);
+Status start_count(const gpu::Device& device, gpu::Stream stream, void* in_workspace, u32*& counter) {
+  counter = gpu::counter_at_zero(device, stream);
+  if (counter != nullptr) return {};
+  counter = static_cast<u32*>(in_workspace);
+  return gpu::clear(device, counter, stream);
 }
 
 constexpr std::size_t most_stages = 3;
@@ -65,7 +64,7 @@ Status boxes_of(const Plan& plan, const Arguments& arguments, BoxesOfStages& box
 }
 
 Status run_stage(const Plan& plan, const Stage& stage, const TensorBoxes* boxes, const gpu::Device& device,
-                 gpu::Function function, Arguments& arguments, gpu::Stream stream) {
+                 gpu::Function function, BoundArguments& bound, void* workspace, gpu::Stream stream) {
   if (stage.grid == 0) return {};
   const Algorithm& algorithm = stage.key.algorithm;
   const gpu::Launch wanted{stage.grid, static_cast<int>(algorithm.warps * plan.target->wave),
@@ -75,13 +74,17 @@ Status run_stage(const Plan& plan, const Stage& stage, const TensorBoxes* boxes,
   std::size_t count = 0;
   if (boxes != nullptr) {
     TensorMaps maps;
-    if (Status status = tensor_maps(*boxes, maps); !status) return status;
+    if (Status status = tensor_maps(device, *boxes, maps); !status) return status;
     for (; count < boxes->count; ++count) parameters[count] = const_cast<gpu::TensorMap*>(maps[count]);
   }
-  if (stage.counts) {
-    if (Status status = start_count(device, stream, arguments); !status) return status;
+  bound.shared.counter = nullptr;
+  if (stage.counter != WorkspaceLayout::none) {
+    void* const in_workspace = plan.workspace.at(stage.counter, workspace);
+    if (Status status = start_count(device, stream, in_workspace, bound.shared.counter); !status)
+      return status;
   }
-  parameters[count++] = &arguments;
+  stage.schedule.write(bound.schedule, plan.workspace, workspace);
+  parameters[count++] = &bound;
   return gpu::launch(device, function, wanted, stream, {parameters.data(), count});
 }
 
@@ -102,15 +105,15 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
   if (is_empty(prepared.specs().of[REGARD_Q])) return {};  // nothing to write, and perhaps no memory
   Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
-  Arguments arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
+  BoundArguments bound{bind(*(*ready)->plan, (*ready)->constants, given), {}};
   BoxesOfStages boxes;
-  if (const Status reached = boxes_of(*(*ready)->plan, arguments, boxes); !reached) {
+  if (const Status reached = boxes_of(*(*ready)->plan, bound.shared, boxes); !reached) {
     if (!prepared.has_fallback()) return reached;
     ready = prepared.fallback_ready(reached.error().message);
     if (!ready) return tl::unexpected(ready.error());
-    arguments = bind(*(*ready)->plan, (*ready)->constants, given, workspace);
+    bound.shared = bind(*(*ready)->plan, (*ready)->constants, given);
     boxes = {};
-    if (Status status = boxes_of(*(*ready)->plan, arguments, boxes); !status) return status;
+    if (Status status = boxes_of(*(*ready)->plan, bound.shared, boxes); !status) return status;
   }
   const Plan& plan = *(*ready)->plan;
   const gpu::Backend& backend = (*ready)->kernels.front()->code.gpu->backend();
@@ -124,7 +127,8 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
     if (!function) return tl::unexpected(function.error());
     log_line("launch", kernel.key);
     const TensorBoxes* of_stage = boxes[i] ? &*boxes[i] : nullptr;
-    if (Status status = run_stage(plan, plan.stages[i], of_stage, **device, *function, arguments, stream);
+    if (Status status =
+            run_stage(plan, plan.stages[i], of_stage, **device, *function, bound, workspace, stream);
         !status)
       return status;
   }

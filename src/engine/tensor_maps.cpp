@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "base/of_thread.h"
-#include "kernels/sm90/forward_layout.h"
 
 namespace regard {
 namespace {
@@ -16,24 +15,19 @@ gpu::BoxedTensor::Type map_type(DType dtype) {
   return dtype == DType::fp16 ? fp16 : bf16;
 }
 
-Status encode(const TensorBox& box, gpu::TensorMap& map) {
-  const Sm90TensorMap wanted =
-      sm90_tensor_map(box.rows, box.columns, box.count, box.heads, box.batches, box.box_rows, box.box_heads,
-                      static_cast<std::int64_t>(bytes_of(box.dtype)), box.ragged);
-  gpu::BoxedTensor boxed{box.rows.data, map_type(box.dtype), wanted.rank, {}, {}, {}};
-  for (std::size_t i = 0; i < 5; ++i) {
-    boxed.sizes[i] = std::max<std::uint64_t>(wanted.extent[i], 1);
-    boxed.box[i] = wanted.box[i];
-  }
-  for (std::size_t i = 0; i < 4; ++i) boxed.strides[i] = wanted.stride[i];
-  return gpu::encode(boxed, box.name, map);
+Status encode(const gpu::Device& device, const TensorBox& box, gpu::TensorMap& map) {
+  const TensorMapShape shape = box.shape(box);
+  gpu::BoxedTensor boxed{box.rows.data, map_type(box.dtype), shape.rank,
+                         shape.sizes,   shape.strides,       shape.box};
+  for (std::uint64_t& size : boxed.sizes) size = std::max<std::uint64_t>(size, 1);
+  return gpu::encode(device, boxed, box.name, map);
 }
 
 /// A thread's last maps, enough for the layers of a model in turns. A map stands at one of a few places from
 /// its hash on; of those the one unused for longest makes room, which is never one of the same call.
 class Recent {
  public:
-  Status find(const TensorBox& box, const gpu::TensorMap*& found) {
+  Status find(const gpu::Device& device, const TensorBox& box, const gpu::TensorMap*& found) {
     const std::size_t start = hash(box);
     Entry* oldest = &entries_[start % places];
     for (std::size_t probe = 0; probe < probes; ++probe) {
@@ -46,7 +40,7 @@ class Recent {
       if (entry.last_use < oldest->last_use) oldest = &entry;
     }
     oldest->box = {};
-    if (Status status = encode(box, oldest->map); !status) return status;
+    if (Status status = encode(device, box, oldest->map); !status) return status;
     oldest->box = box;
     oldest->last_use = ++uses_;
     found = &oldest->map;
@@ -79,11 +73,11 @@ const OfThread<Recent> recent_of_thread;
 
 }  // namespace
 
-Status tensor_maps(const TensorBoxes& boxes, TensorMaps& maps) {
+Status tensor_maps(const gpu::Device& device, const TensorBoxes& boxes, TensorMaps& maps) {
   if (recent_of_thread.get() == nullptr && !recent_of_thread.set(std::make_unique<Recent>()))
     return fail(ErrorKind::no_memory, "out of memory");
   for (std::size_t i = 0; i < boxes.count; ++i)
-    if (Status status = recent_of_thread.get()->find(boxes.box[i], maps[i]); !status) return status;
+    if (Status status = recent_of_thread.get()->find(device, boxes.box[i], maps[i]); !status) return status;
   return {};
 }
 

@@ -13,6 +13,6 @@ using TensorMaps = std::array<const gpu::TensorMap*, std::tuple_size_v<decltype(
 
 /// One map for each box. Remembered per thread, so that a call with tensors of one of its last hundred calls
 /// encodes nothing. The device must be in use.
-Status tensor_maps(const TensorBoxes&, TensorMaps&);
+Status tensor_maps(const gpu::Device&, const TensorBoxes&, TensorMaps&);
 
 }  // namespace regard

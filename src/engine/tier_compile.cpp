@@ -26,10 +26,11 @@ std::string manifest_of(const Search& search, const Search::Source& source, cons
 Result<CacheEntry> compile(const Search& search, const Search::Source& source, std::optional<Code>& code) {
   const Rendered& rendered = source.rendered;
   Toolchain& toolchain = **source.toolchain;
-  const Result<Compiled> compiled = toolchain.compile({rendered.symbol, rendered.source, rendered.options});
+  Result<Compiled> compiled = toolchain.compile({rendered.symbol, rendered.source, rendered.options});
   if (!compiled) return tl::unexpected(compiled.error());
   log_line("compile", fmt::format("{} in {:.2f} s", search.text, compiled->seconds));
   if (compiled->resources) {
+    warn_of_missing_instructions(*compiled->resources, search.key);
     if (Status status = fits(*compiled->resources, search.key, search.target); !status)
       return tl::unexpected(status.error());
   }

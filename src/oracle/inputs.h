@@ -66,8 +66,8 @@ class Inputs {
   philox::Random random(std::int64_t batch, std::int64_t head) const;
   /// Whether dropout keeps a weight of that head.
   bool kept(const philox::Random&, std::int64_t i, std::int64_t j) const;
-  /// 1 / the true probability of being kept.
-  double dropout_scale() const { return 256.0 / (keep_ + 1); }
+  /// The factor of kept weights: the caller's, or 1 / the true probability of being kept.
+  double dropout_scale() const { return problem_.keep_scale.value_or(256.0 / (keep_ + 1)); }
 
  private:
   bool visible_by_position(const Sequence&, std::int64_t i, std::int64_t j) const;

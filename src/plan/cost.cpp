@@ -73,7 +73,7 @@ Seconds cost_seconds(const Plan& plan) {
     if (stage.kernel->seconds != nullptr) total += stage.kernel->seconds(plan, stage);
   }
   // What one stage leaves for the next is written once and read once.
-  const std::int64_t scratch = plan.workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::scratch)];
+  const std::int64_t scratch = plan.workspace.bytes_of("scratch");
   return total + 2 * static_cast<double>(plan.workspace.total - scratch) / chip_bytes_per_second(plan);
 }
 

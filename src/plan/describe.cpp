@@ -4,17 +4,27 @@
 #include <algorithm>
 
 #include "base/json_writer.h"
-#include "plan/plan.h"
+#include "plan/kernel.h"
 
 namespace regard {
 
 namespace {
+
+std::vector<ScheduleNumber> schedule_numbers(const Stage& stage) {
+  const auto numbers = stage.kernel->schedule.numbers;
+  return numbers == nullptr ? std::vector<ScheduleNumber>{} : numbers(stage.schedule);
+}
 
 void write(JsonWriter& json, const Stage& stage, const PlanFacts::OfStage& facts) {
   json.object([&] {
     json.member("grid", stage.grid);
     json.member("kernel", print(stage.key));
     if (!facts.resources.empty()) json.member("resources", [&] { json.raw(facts.resources); });
+    json.member("schedule", [&] {
+      json.object([&] {
+        for (const auto& [name, value] : schedule_numbers(stage)) json.member(name, value);
+      });
+    });
     json.member("scratch_bytes", stage.scratch_bytes);
     if (facts.seconds) json.member("seconds", *facts.seconds);
     json.member("shared_bytes", stage.shared_bytes);
@@ -28,13 +38,8 @@ void write(JsonWriter& json, const Plan& plan, const PlanFacts& facts) {
     json.member("cost_seconds", plan.cost_seconds);
     if (!facts.fallback_reason.empty()) json.member("fallback_reason", facts.fallback_reason);
     json.member("family", word(plan.family));
-    json.member("pack_gqa", plan.pack_gqa);
     if (!cpu) json.member("multiprocessors", plan.threads);
-    json.member("part_heads", plan.part_heads);
-    json.member("part_queries", plan.part_queries);
-    json.member("parts_apart", plan.parts_apart);
     json.member("problem", print(plan.problem));
-    json.member("query_parts", plan.query_parts);
     json.member("split_keys", plan.split_keys);
     json.member("splits", plan.splits);
     json.member("stages", [&] {
@@ -96,19 +101,12 @@ std::string to_text(const Plan& plan) {
       fmt::format("plan: {}, {} stage{}, {} {}{}, {} bytes of workspace\n", word(plan.family),
                   plan.stages.size(), plural(std::ssize(plan.stages)), plan.threads,
                   cpu ? "thread" : "multiprocessor", plural(plan.threads), plan.workspace.total);
-  if (plan.query_parts > 1)
-    text += fmt::format("  the queries of each K/V head in {} parts, {} rows of {} head{}{}\n",
-                        plan.query_parts, plan.part_queries, plan.part_heads, plural(plan.part_heads),
-                        plan.parts_apart ? ", each with blocks of its own" : "");
-  if (plan.pack_gqa > 1) text += fmt::format("  the rows of {} query heads share blocks\n", plan.pack_gqa);
-  if (cpu && plan.part_rows > 0 && plan.part_rows < plan.block_rows)
-    text += fmt::format("  {} blocks of {} queries, the others of {}\n", plan.whole_blocks, plan.block_rows,
-                        plan.part_rows);
   if (plan.splits > 1) text += fmt::format("  the keys in {} parts of {}\n", plan.splits, plan.split_keys);
   for (const Stage& stage : plan.stages) {
     text += fmt::format("  {}: {} block{}", stage.key.algorithm.kernel, stage.grid, plural(stage.grid));
     if (stage.shared_bytes > 0) text += fmt::format(", {} bytes of shared memory", stage.shared_bytes);
     if (cpu) text += fmt::format(", {} bytes of scratch per thread", stage.scratch_bytes);
+    for (const auto& [name, value] : schedule_numbers(stage)) text += fmt::format(", {}={}", name, value);
     text += fmt::format(", kernel '{}'\n", print(stage.key));
   }
   return text;

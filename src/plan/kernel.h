@@ -1,5 +1,5 @@
 // What the host knows of one kernel: the host half, in the file of src/plan/kernels that has the kernel's
-// name. Nothing else knows a kernel by name.
+// name. No other code asks for a kernel by its name.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/arguments.h"
+#include "kernels/split_keys.h"
 #include "plan/plan.h"
 #include "plan/rules.h"
 #include "plan/tensor_box.h"
@@ -28,12 +29,29 @@ inline std::span<const Rule> no_rules() {
   return {};
 }
 
+/// A number of a stage's schedule, for people and for JSON.
+struct ScheduleNumber {
+  std::string_view name;
+  std::int64_t value;
+};
+
+/// The struct of a kernel's own numbers in its source: `type` has `bytes` (plan/schedule.h).
+struct KernelSchedule {
+  std::string_view type = {};  ///< empty: the kernel has none
+  std::size_t bytes = 0;
+  std::vector<ScheduleNumber> (*numbers)(const Schedule&) = nullptr;  ///< worth telling; null: none
+};
+
+/// Of kernels that take, or merge, parts of the keys and have no other numbers.
+inline constexpr KernelSchedule split_keys_schedule{"SplitKeys", sizeof(SplitKeys)};
+
 struct Kernel {
   /// Folder and stem of its source: "sm90_forward" is kernels/sm90/forward.cu.
   std::string_view name;
   std::span<const std::string_view> features = {};  ///< what a target must have
   /// What its code depends on; all else it reads at run time.
   Signature (*depends_on)(const Signature&);
+  KernelSchedule schedule = {};
   /// Numbers of a tile that plans divide by, so that none may be missing.
   std::span<const std::string_view> numbers = {};
   std::span<const Rule> (*rules)() = no_rules;  ///< its own, behind the general ones
@@ -49,6 +67,7 @@ struct Kernel {
   Result<TensorBoxes> (*boxes)(const Plan&, const Stage&, const Arguments&) = nullptr;
 
   std::string_view folder() const { return name.substr(0, name.find('_')); }
+  bool on_cpu() const { return folder() == "cpu"; }
   /// One kernel for every signature of a pass: the slower one that takes everything.
   bool is_generic() const { return depends_on == pass_only; }
   std::string_view stem() const { return name.substr(name.find('_') + 1); }

@@ -23,8 +23,8 @@ Result<Plan> finish(Plan plan) {
     scratch = std::max(scratch, stage.scratch_bytes);
     if (stage.grid == too_large) return refused(too_many_blocks);
   }
-  need(plan.workspace, WorkspaceBuffer::scratch, product({scratch, plan.threads}));
-  if (Status status = lay_out(plan.workspace); !status) return tl::unexpected(status.error());
+  plan.scratch = plan.workspace.add("scratch", product({scratch, plan.threads}));
+  if (Status status = plan.workspace.lay_out(); !status) return tl::unexpected(status.error());
   return plan;
 }
 
@@ -83,11 +83,21 @@ std::int64_t parts_for_workers(const Plan& plan, std::int64_t blocks) {
   return ceil_divide(2 * plan.threads, std::max<std::int64_t>(blocks, 1));
 }
 
-void size_parts(Plan& plan) {
+SplitKeys split_keys_of(const Plan& plan) {
+  return {plan.splits, plan.split_keys};
+}
+
+void merge_parts(Plan& plan, Stage merge) {
   const Problem& p = plan.problem;
+  merge.schedule = Schedule(split_keys_of(plan));
+  plan.stages.push_back(std::move(merge));
   const std::int64_t partial_rows = product({plan.splits, p.hq, query_tokens(p)});
-  need(plan.workspace, WorkspaceBuffer::partial_o, product({partial_rows, p.dv, 4}));
-  need(plan.workspace, WorkspaceBuffer::partial_lse, product({partial_rows, 4}));
+  const int o = plan.workspace.add("partial_o", product({partial_rows, p.dv, 4}));
+  const int lse = plan.workspace.add("partial_lse", product({partial_rows, 4}));
+  for (Stage& stage : plan.stages) {
+    stage.schedule.point(&SplitKeys::partial_o, o);
+    stage.schedule.point(&SplitKeys::partial_lse, lse);
+  }
 }
 
 }  // namespace regard

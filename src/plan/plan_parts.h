@@ -1,6 +1,7 @@
 // What plans have in common: splitting the keys, sizing the workspace.
 #pragma once
 
+#include "kernels/split_keys.h"
 #include "plan/plan.h"
 #include "plan/stage.h"
 
@@ -35,8 +36,10 @@ std::int64_t most_parts(const Problem&, std::int64_t least_keys);
 /// As many parts of `blocks` as make two blocks per worker.
 std::int64_t parts_for_workers(const Plan&, std::int64_t blocks);
 
-/// Where the keys are split: fp32 O and LSE of every part.
-void size_parts(Plan&);
+/// What the schedule of a kernel that takes parts of the keys begins with.
+SplitKeys split_keys_of(const Plan&);
+/// Adds the stage that merges the parts, and what the parts leave for it in the workspace: fp32 O and LSE.
+void merge_parts(Plan&, Stage merge);
 
 /// Below this a part costs more to merge than it saves, but for sm90_forward, whose cost says.
 constexpr std::int64_t least_split_keys = 512;

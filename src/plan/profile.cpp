@@ -65,8 +65,8 @@ struct SignatureHash {
 };
 using SignatureSet = std::unordered_set<Signature, SignatureHash>;
 
-/// The product of a table's lists. Combinations that make no sense on any target, such as softcap with a
-/// bias, are not part of it.
+/// The product of a table's lists. Combinations that make no sense on any target, such as a gradient of a
+/// bias that is not there, are not part of it.
 Status expand(const toml::table& table, std::string_view file, int line, Profile::Variant& variant) {
   std::vector<std::string> texts = {""};
   std::map<std::string_view, TomlReader> readers = {

@@ -157,7 +157,7 @@ std::vector<Candidate> candidates(Pass pass, const Target& target) {
 std::string name_of(const Candidate& candidate) {
   std::string name = stages_of(*candidate.recipe);
   const Target::Tile& tile = *candidate.tile;
-  if (candidate.kernel().folder() != "cpu") name += fmt::format(" d={} dv={}", tile.max_d, tile.max_dv);
+  if (!candidate.kernel().on_cpu()) name += fmt::format(" d={} dv={}", tile.max_d, tile.max_dv);
   for (const auto& [field, value] : tile.values) name += fmt::format(" {}={}", field, value);
   return name;
 }

@@ -85,7 +85,7 @@ Refusal head_dims_fit(const Question& q) {
 
 Refusal tile_is_complete(const Question& q) {
   const Target::Tile& tile = *q.candidate.tile;
-  if (q.candidate.kernel().folder() != "cpu" && q.target.wave <= 0)
+  if (!q.candidate.kernel().on_cpu() && q.target.wave <= 0)
     return fmt::format("targets/{}.toml does not say wave", q.target.name);
   for (std::string_view name : q.candidate.kernel().numbers) {
     if (value_of(tile, name) > 0) continue;

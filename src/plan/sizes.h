@@ -5,14 +5,12 @@
 #include <initializer_list>
 #include <limits>
 
-#include "plan/plan.h"
-
 namespace regard {
 
 /// What these functions give when the result does not fit, and for what did not fit before.
 constexpr std::int64_t too_large = std::numeric_limits<std::int64_t>::max();
 
-/// The product, or the largest int64 when it does not fit (`lay_out` then refuses).
+/// The product, or the largest int64 when it does not fit (WorkspaceLayout::lay_out then refuses).
 constexpr std::int64_t product(std::initializer_list<std::int64_t> factors) {
   std::int64_t result = 1;
   for (std::int64_t factor : factors) {
@@ -38,13 +36,5 @@ constexpr std::int64_t sum(std::initializer_list<std::int64_t> terms) {
 
 constexpr const char* too_many_blocks =
     "the grid of this problem would not fit in 64-bit sizes; use a smaller batch or shorter sequences";
-
-/// Sets a buffer's size; call lay_out afterwards.
-inline void need(Workspace& workspace, WorkspaceBuffer buffer, std::int64_t bytes) {
-  workspace.bytes[static_cast<std::size_t>(buffer)] = bytes;
-}
-
-/// Places the buffers one behind the other, each at a multiple of 64 bytes.
-Status lay_out(Workspace&);
 
 }  // namespace regard

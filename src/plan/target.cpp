@@ -137,7 +137,7 @@ Status check_target(const Target& target, const toml::table& table, std::string_
       return invalid(fmt::format("{}:{}: a tile for {}, which 'dtypes' of the target does not list", file,
                                  tile.line, word(dtype)));
     }
-    if ((find_kernel(tile.kernel)->folder() == "cpu") != target.on_cpu()) {
+    if (find_kernel(tile.kernel)->on_cpu() != target.on_cpu()) {
       return invalid(fmt::format("{}:{}: a tile for {}, which is no kernel for {} targets", file, tile.line,
                                  tile.kernel, word(target.kind)));
     }

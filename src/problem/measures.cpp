@@ -57,6 +57,14 @@ double scale_of(const Problem& p) {
   return p.scale ? *p.scale : 1.0 / std::sqrt(static_cast<double>(p.d));
 }
 
+int dropout_keep_of(const Problem& p) {
+  return static_cast<int>(std::floor((1.0 - p.dropout) * 255.0));
+}
+
+double keep_scale_of(const Problem& p) {
+  return p.keep_scale ? *p.keep_scale : 256.0 / (dropout_keep_of(p) + 1);
+}
+
 bool mask_hides_nothing(const Problem& p) {
   if (p.mask == Mask::none) return true;
   const bool causal = p.mask == Mask::causal || p.mask == Mask::causal_top_left;

@@ -139,6 +139,8 @@ using OptionalScale = std::optional<double>;
   X(SHAPE, std::int64_t, window_right, -1, "keys visible right of the diagonal; -1 is unbounded")       \
   X(SHAPE, std::int64_t, sink_tokens, 0, "first keys that stay visible left of the window")             \
   X(SHAPE, OptionalScale, scale, std::nullopt, "factor of Q K^T; by default 1/sqrt(d)")                 \
+  X(SHAPE, OptionalScale, keep_scale, std::nullopt,                                                     \
+    "factor of the weights that dropout keeps; by default 1 / the true probability of being kept")      \
   X(SHAPE, std::int64_t, splits, 0, "parts of the key length; 0 lets the plan choose")                  \
   X(SHAPE, Layout, layout, Layout::bshd, "how tensors lie in memory where the caller gives no strides")
 
@@ -196,6 +198,10 @@ std::size_t bytes_of(DType);
 DType default_out(DType input);
 /// The factor of Q K^T: `scale` or 1/sqrt(d) of the unpadded head dimension. The only place that computes it.
 double scale_of(const Problem&);
+/// A random byte of dropout keeps a weight when it is at most this: probability (keep + 1) / 256.
+int dropout_keep_of(const Problem&);
+/// The factor of the weights that dropout keeps: `keep_scale` or 256 / (keep + 1).
+double keep_scale_of(const Problem&);
 bool has_elementwise_bias(Bias);
 /// Whether every batch, or every head, has an elementwise bias of its own; if not, they share one.
 bool has_batches(Bias);

@@ -123,10 +123,6 @@ Status score_modifiers(const Problem& p) {
     return invalid(pair("softcap", p.softcap) +
                    " is not a cap; it is a number between 1e-18 and 1e18, or 0 for none");
   }
-  if (p.softcap > 0 && p.bias != Bias::none) {
-    return invalid(pair("softcap", p.softcap) + " does not go with " + pair("bias", p.bias) +
-                   "; use one of the two");
-  }
   if (p.scale && !(std::fabs(*p.scale) <= largest_modifier)) {
     return invalid(
         pair("scale", p.scale) +
@@ -149,6 +145,15 @@ Status bias_gradient(const Problem& p) {
 Status dropout(const Problem& p) {
   if (!(p.dropout >= 0 && p.dropout < 1)) {
     return invalid(pair("dropout", p.dropout) + " is outside [0, 1); 0 is off, 1 would drop everything");
+  }
+  if (p.keep_scale && p.dropout == 0) {
+    return invalid(pair("keep_scale", p.keep_scale) +
+                   " needs dropout, such as dropout=0.1: it is the factor of the weights that are kept");
+  }
+  if (p.keep_scale && !(*p.keep_scale > 0 && *p.keep_scale <= largest_modifier)) {
+    return invalid(
+        pair("keep_scale", p.keep_scale) +
+        " is not above 0 and at most 1e18; leave it out for 1 / the true probability of being kept");
   }
   if (!p.dropout_mask) return {};
   if (p.dropout == 0) return invalid("dropout_mask needs dropout, such as dropout=0.1");

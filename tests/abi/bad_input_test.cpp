@@ -83,7 +83,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadProblem{"fwd bf16 s=64 d=64 dropout=-0.1", "dropout=-0.1"},
         BadProblem{"fwd bf16 s=64 d=64 dropout=nan", "dropout"},
         BadProblem{"fwd bf16 s=64 d=64 softcap=-1", "softcap=-1"},
-        BadProblem{"fwd bf16 s=64 d=64 softcap=30 bias=bh", "softcap=30"},
         BadProblem{"bwd bf16 s=64 d=64 bias=alibi dbias", "dbias"},
         BadProblem{"fwd bf16 s=64 d=64 splits=129", "splits=129"},
         BadProblem{"fwd bf16 s=64 d=64 tq=64", "tq=64"}));

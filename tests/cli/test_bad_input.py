@@ -48,7 +48,6 @@ CASES = [
     ("run fwd fp31 s=8 d=64", "did you mean 'fp32'?"),
     ("run fwd fp32 hq=8 hk=3 s=8 d=64", "hq=8 is not a multiple of hk=3"),
     ("run fwd fp32 s=8 d=64 dropout=1.5", "dropout=1.5 is outside [0, 1)"),
-    ("run fwd fp32 s=8 d=64 softcap=5 bias=bh", "softcap=5 does not go with bias=bh"),
     ("run fwd fp32 s=8 d=600", "d=600"),
     ("run fwd fp32 s=-8 d=64", "-8"),
     ("run fwd fp32 d=64", "sq is missing in 'fwd fp32 d=64'; give the sequence length, such as s=1024, or sq=0"),

@@ -58,7 +58,9 @@ std::vector<KernelKey> keys_of_features(const Target& target) {
           "dropout=0.1 mask=causal", "softcap=30 dropout=0.1", "softcap=30 dropout=0.1 mask=causal",
           "bias=bh dropout=0.1", "bias=bh dropout=0.1 mask=causal", "bias=alibi dropout=0.1 mask=causal",
           "bits bias=bh", "softcap=30 bits dropout=0.1 mask=causal dv=59",
-          "bias=bh bits dropout=0.1 mask=causal dv=59"}) {
+          "bias=bh bits dropout=0.1 mask=causal dv=59", "softcap=30 bias=bh",
+          "softcap=30 bias=alibi mask=causal", "softcap=30 bias=bh bits dropout=0.1 mask=causal dv=59",
+          "softcap=30 bias=alibi dropout=0.1 mask=causal"}) {
       for (const char* shape : {"b=1 h=1 s=64", "b=64 h=64 s=4096"}) {
         const Result<Plan> planned =
             parse(fmt::format("fwd fp16 {} d={} {}", shape, d, features)).and_then([&](const Problem& p) {

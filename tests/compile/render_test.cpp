@@ -16,6 +16,9 @@
 #include "base/embedded.h"
 #include "compile/constants.h"
 #include "compile/host_options.h"
+#include "device/cpu.h"
+#include "engine/bind.h"
+#include "plan/recipe.h"
 #include "support/temporary_folder.h"
 
 namespace regard {
@@ -146,17 +149,108 @@ TEST(Render, AKernelThatDoesNotExistIsNamed) {
 }
 
 /// The comment's promise: this text alone, with that command, is the kernel.
-TEST(Render, TheCommandCompilesTheSourceByHand) {
-  const TemporaryFolder folder;
-  const Rendered kernel = rendered(key_of("cpu_backward_delta", "cpu-generic", "bwd fp32 d=64"));
-  const std::string path = folder.path() + "/" + kernel.symbol;
-  std::ofstream(path + ".cpp") << kernel.source;
-  EXPECT_EQ(std::system(("cd '" + folder.path() + "' && " + command_of(kernel)).c_str()), 0);
+/// A kernel compiled by the command in its first comment, and loaded.
+class CompiledByHand {
+ public:
+  explicit CompiledByHand(const Rendered& kernel) {
+    const std::string path = folder_.path() + "/" + kernel.symbol;
+    std::ofstream(path + ".cpp") << kernel.source;
+    EXPECT_EQ(std::system(("cd '" + folder_.path() + "' && " + command_of(kernel)).c_str()), 0);
+    library_ = dlopen((path + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    EXPECT_NE(library_, nullptr) << dlerror();
+    if (library_ == nullptr) return;
+    function = reinterpret_cast<cpu::KernelFunction>(dlsym(library_, kernel.symbol.c_str()));
+  }
+  ~CompiledByHand() {
+    if (library_ != nullptr) dlclose(library_);
+  }
+  CompiledByHand(const CompiledByHand&) = delete;
+  CompiledByHand& operator=(const CompiledByHand&) = delete;
 
-  void* library = dlopen((path + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(library, nullptr) << dlerror();
-  EXPECT_NE(dlsym(library, kernel.symbol.c_str()), nullptr);
-  dlclose(library);
+  cpu::KernelFunction function = nullptr;
+
+ private:
+  TemporaryFolder folder_;
+  void* library_ = nullptr;
+};
+
+/// What kernels/ would hold with one more kernel.
+Result<std::string> with_a_made_up_kernel(std::string_view path) {
+  if (path == "kernels/cpu/made_up_schedule.h")
+    return R"(#include "kernels/kernel_arguments.h"
+namespace regard {
+struct MadeUpSchedule {
+  i64 number;
+  float* part;
+};
+}
+)";
+  if (path == "kernels/cpu/made_up.cpp")
+    return R"(#include "kernels/cpu/kernel.h"
+#include "kernels/cpu/made_up_schedule.h"
+REGARD_KERNEL(REGARD_SYMBOL) {
+  const auto& a = static_cast<const regard::KernelArguments<regard::MadeUpSchedule>&>(*arguments);
+  a.part[block] = static_cast<float>(a.number + a.sq);
+}
+)";
+  return data_file(path);
+}
+
+struct MadeUpSchedule {
+  i64 number = 0;
+  float* part = nullptr;
+};
+
+const Kernel made_up{
+    .name = "cpu_made_up", .depends_on = types_only, .schedule = {"MadeUpSchedule", sizeof(MadeUpSchedule)}};
+
+/// Every kernel on every target of its kind.
+std::vector<KernelKey> keys_of_all_kernels() {
+  std::vector<KernelKey> keys;
+  for (const Target& target : targets().value())
+    for (const Kernel* kernel : kernels())
+      if (has_kernels(target) && kernel->on_cpu() == target.on_cpu()) keys.push_back(key_of(kernel->name, target.name));
+  return keys;
+}
+
+TEST(Render, AMadeUpKernelChangesNoOther) {
+  std::size_t with_schedule = 0;
+  for (const KernelKey& key : keys_of_all_kernels()) {
+    const Kernel& kernel = *find_kernel(key.algorithm.kernel);
+    const Rendered before = rendered(key);
+    const Result<Rendered> after = render(key, kernel, with_a_made_up_kernel);
+    ASSERT_TRUE(after) << after.error().message;
+    EXPECT_EQ(after->source, before.source) << print(key);
+    // Nor would a number more in the schedule of any other: it does not hold those.
+    for (const Kernel* other : kernels()) {
+      const std::string_view type = other->schedule.type;
+      if (type.empty() || type == split_keys_schedule.type || type == kernel.schedule.type) continue;
+      EXPECT_THAT(before.source, Not(HasSubstr(type))) << print(key);
+    }
+    with_schedule += before.source.find("struct " + std::string(kernel.schedule.type)) != std::string::npos;
+  }
+  EXPECT_GE(with_schedule, 30u);
+
+  const Result<Rendered> source =
+      render(key_of("cpu_made_up", "cpu-generic"), made_up, with_a_made_up_kernel);
+  ASSERT_TRUE(source) << source.error().message;
+  const CompiledByHand kernel(*source);
+  ASSERT_NE(kernel.function, nullptr);
+  float numbers[3] = {};
+  Schedule schedule(MadeUpSchedule{.number = 40});
+  WorkspaceLayout workspace;
+  schedule.point(&MadeUpSchedule::part, workspace.add("part", sizeof numbers));
+  ASSERT_TRUE(workspace.lay_out());
+  BoundArguments bound{};
+  bound.shared.sq = 2;
+  schedule.write(bound.schedule, workspace, numbers);
+  for (long long block = 0; block < 3; ++block) kernel.function(&bound.shared, block, nullptr);
+  EXPECT_THAT(numbers, testing::Each(42));
+}
+
+TEST(Render, TheCommandCompilesTheSourceByHand) {
+  EXPECT_NE(CompiledByHand(rendered(key_of("cpu_backward_delta", "cpu-generic", "bwd fp32 d=64"))).function,
+            nullptr);
 }
 
 }  // namespace

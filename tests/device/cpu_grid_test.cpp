@@ -19,21 +19,21 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A kernel of the tests counts into the array that `partial_o` points at, one counter per block.
+// A kernel of the tests counts into the array that `grad_sink` points at, one counter per block.
 Arguments counting(std::vector<float>& counters) {
   Arguments arguments{};
-  arguments.partial_o = counters.data();
+  arguments.grad_sink = counters.data();
   return arguments;
 }
 void count_block(const Arguments* arguments, long long block, void*) {
-  arguments->partial_o[block] += 1;
+  arguments->grad_sink[block] += 1;
 }
 
 // Another notes in which floating-point mode it runs: 0, the usual one.
 void note_mode(const Arguments* arguments, long long block, void*) {
   volatile float third = 3;
   third = 1 / third;
-  arguments->partial_o[block] = third == 1.0f / 3 ? 0 : 1;
+  arguments->grad_sink[block] = third == 1.0f / 3 ? 0 : 1;
 }
 
 bool each_once(const std::vector<float>& counters) {
@@ -147,7 +147,7 @@ TEST(RunGrid, UsesSeveralThreads) {
 
 void nested(const Arguments* arguments, long long block, void*) {
   Arguments inner = *arguments;
-  inner.partial_o += block * 16;
+  inner.grad_sink += block * 16;
   run_grid(count_block, inner, 16, 3, nullptr, 0);
 }
 

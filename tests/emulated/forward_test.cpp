@@ -104,6 +104,7 @@ const std::vector<std::string> portable_problems = {
     "fwd fp16 lse d=40 b=2 h=2 s=120 dropout=0.2 mask=causal",
     "fwd fp16 lse d=128 b=2 h=2 sq=20 sk=600 splits=4 mask=causal",
     "fwd fp16 lse d=64 b=3 hq=4 hk=2 s=100 tq=250 tk=250 varlen lengths bias=alibi",
+    "fwd fp16 lse d=128 b=1 h=2 sq=40 sk=300 splits=2 softcap=3 bias=bh scale=1",
     // Heads of one row as rows of one head, and what goes by head.
     "fwd fp16 lse d=64 b=3 hq=70 hk=1 sq=1 sk=300 lengths mask=causal",
     "fwd fp16 lse d=64 b=2 hq=8 hk=2 sq=1 sk=700 splits=3 softcap=20 layout=bhsd",
@@ -118,6 +119,8 @@ const std::vector<std::string> portable_problems_from_sm_80 = {
     "fwd fp16 lse d=128 b=1 h=2 s=150 softcap=3 scale=1",
     "fwd bf16 lse d=128 b=1 h=1 sq=130 sk=200 dropout=0.7 bias=bh mask=window:60,2",
     "fwd fp32 lse d=64 b=1 h=1 s=70 dropout=0.3 softcap=1",
+    "fwd bf16 lse d=64 b=2 hq=4 hk=2 sq=100 sk=150 softcap=2 bias=alibi_b mask=causal",
+    "fwd fp32 lse d=59 b=1 h=2 sq=70 sk=130 softcap=1 bias=1h sink",
     "fwd bf16 lse d=64 b=1 h=1 s=70 dropout=0.502 dropout_mask",
     "fwd bf16 lse d=64 b=1 h=1 s=70 dropout=0.498",
     "fwd fp16 lse d=64 b=1 h=1 s=70 dropout=0.9999",

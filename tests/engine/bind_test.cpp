@@ -23,7 +23,7 @@ TEST(Bind, TheProblemSaysWhatSharesAnEmptyBiasGradient) {
         regard_tensor& tensor = arguments.tensor[REGARD_GRAD_BIAS];
         if (given) tensor = {&nothing, REGARD_FP32, 4, {}, {stride, stride, stride, stride}};
         for (int i = 0; given && i < 4; ++i) tensor.shape[i] = spec.shape[i];
-        const Rows rows = bind(plan, arguments, nullptr).grad_bias;
+        const Rows rows = bind(plan, arguments).grad_bias;
         EXPECT_EQ(rows.batch != 0, has_batches(bias)) << word(bias) << " stride " << stride;
         EXPECT_EQ(rows.head != 0, has_heads(bias)) << word(bias) << " stride " << stride;
       }

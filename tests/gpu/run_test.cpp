@@ -329,7 +329,7 @@ TEST_F(Gpu, TensorsElsewhereAreRefusedByName) {
   ASSERT_EQ(regard_memory_allocate("cuda", 1 << 20, &other), REGARD_OK) << message();
   void* const right = std::exchange(call.arguments.tensor[REGARD_K].data, other);
   EXPECT_EQ(call.run(), REGARD_INVALID);
-  EXPECT_THAT(message(), HasSubstr("k is on CUDA device 1 and q on device 0"));
+  EXPECT_THAT(message(), HasSubstr("k is on GPU 1 and q on GPU 0"));
   call.arguments.tensor[REGARD_K].data = right;
   void* const workspace = std::exchange(call.workspace, host);
   EXPECT_EQ(call.run(), REGARD_INVALID);

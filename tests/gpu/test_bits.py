@@ -336,6 +336,7 @@ FEATURES = {
     "sink": (torch.bfloat16, {"causal": True, "sink": [0.5, -1.0, 3.0, 0.0, 2.0, -9.0, 1.0, 0.1]}),
     "sink tokens": (torch.bfloat16, {"window": (100, 0), "sink_tokens": 3}),
     "ALiBi": (torch.bfloat16, {"causal": True, "alibi": [0.5**i for i in range(8)]}),
+    "softcap, ALiBi": (torch.bfloat16, {"causal": True, "softcap": 5.0, "alibi": [0.5**i for i in range(8)]}),
 }
 
 

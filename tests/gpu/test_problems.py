@@ -23,6 +23,8 @@ REST = (
     "b=3 hq=4 hk=2 sq=100 sk=200 lengths mask=causal sink",
     "b=3 hq=4 hk=2 s=200 varlen lengths bias=alibi",
     "b=2 h=2 s=200 bias=bh",
+    "b=2 h=2 sq=100 sk=200 bias=bh softcap=3 scale=1",
+    "b=3 hq=4 hk=2 s=200 varlen lengths bias=alibi_b softcap=20 mask=causal",
     "b=2 h=2 s=200 dropout=0.2 mask=causal",
     "b=2 h=2 s=200 dropout=0.2 bias=bh mask=window:60,2",
     "b=2 h=2 s=200 bits ranges",

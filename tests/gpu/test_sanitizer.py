@@ -10,6 +10,7 @@ PROBLEMS = (
     "fwd fp16 lse b=1 h=2 s=200 d=128 mask=window:60,3",
     "fwd bf16 lse b=3 hq=4 hk=2 s=150 d=96 varlen lengths mask=causal",
     "fwd bf16 b=1 h=2 sq=70 sk=131 d=256 softcap=20",
+    "fwd bf16 b=1 h=2 sq=70 sk=131 d=40 softcap=20 bias=bh",
     "fwd fp16 lse b=1 h=2 sq=100 sk=200 d=256 mask=causal scale=60 dropout=0.2",
     "fwd fp16 lse b=2 h=2 sq=30 sk=300 d=64 lengths splits=3",
     "fwd fp16 b=1 h=2 sq=70 sk=200 d=40 dv=33 bits bias=bh dropout=0.2 dropout_mask",

@@ -13,9 +13,10 @@ from places import BUILD, ROOT
 needed = ("numpy", "nanobind", "scikit_build_core")
 
 PROGRAM = """
-import numpy, regard
+import importlib.util, numpy, regard
 q = numpy.ones((1, 64, 2, 64), "float32")
 assert abs(regard.attention(q, q, q, causal=True) - 1).max() < 1e-5
+assert importlib.util.find_spec("regard.jax") is not None
 print(regard.__file__)
 print([line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if "libregard.so" in line][0])
 """
@@ -46,3 +47,9 @@ def test_the_wheel_stands_alone(tmp_path):
     package, library = shown.splitlines()
     assert Path(package).parent == site / "regard"
     assert Path(library) == site / "regard" / "libregard.so.0"
+
+    # It is made for this machine, and refused as one for others; but its exports are fit.
+    command = [sys.executable, ROOT / "tools" / "check_wheel.py", wheel]
+    checked = subprocess.run(command, capture_output=True, text=True)
+    assert checked.returncode == 1
+    assert "is not tagged manylinux" in checked.stderr and "exports" not in checked.stderr

@@ -1,5 +1,6 @@
 // The kernels of cpu-amx with the tile unit in plain C++: every layout and tail of the tile products, also on
 // machines without AMX. Where there is AMX, the other tests run cpu-amx as the best target.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -88,11 +89,12 @@ TEST(Amx, GroupsAndSequencesThatShareKeys) {
 
 TEST(Amx, ScoreModifiers) {
   expect_right({"b=2 hq=4 hk=2 d=64 sq=100 sk=400 mask=causal"},
-               {"softcap=5", "bias=bh", "bias=alibi", "dropout=0.3", "sink", "scale=-0.2"});
+               {"softcap=5", "bias=bh", "bias=alibi softcap=2", "dropout=0.3", "sink", "scale=-0.2"});
   expect_right({"varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=64"}, {"", "lengths mask=causal"});
   for (const char* dtype : {"bf16", "fp16"})
-    test::expect_right(std::string("bwd ") + dtype + " b=2 h=2 sq=100 sk=400 d=64 bias=11 dbias",
-                       {"cpu-amx-emulated", "backward"});
+    for (const char* cap : {"", "softcap=0.5"})
+      test::expect_right(fmt::format("bwd {} b=2 h=2 sq=100 sk=400 d=64 bias=11 dbias {}", dtype, cap),
+                         {"cpu-amx-emulated", "backward"});
   expect_forward_right("splits=3 h=1 sq=70 sk=1500 d=64 mask=causal", {"cpu-amx-emulated", "forward_split"});
 }
 

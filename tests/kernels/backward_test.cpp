@@ -87,7 +87,8 @@ TEST(Backward, ScoreModifiersAloneAndWithMasks) {
 TEST(Backward, ScoreModifiersInPairsOnEveryTarget) {
   expect_right(product({"fp32 b=2 h=2 sq=70 sk=140 d=64", "bf16 b=2 h=2 sq=70 sk=140 d=40"},
                        {"softcap=5 dropout=0.2 sink", "bias=bh dbias dropout=0.5 sink",
-                        "bias=alibi_b sink mask=causal"}),
+                        "bias=alibi_b sink mask=causal", "softcap=2 bias=bh dbias mask=causal",
+                        "softcap=5 bias=alibi_b dropout=0.2"}),
                runnable_targets());
 }
 
@@ -97,7 +98,14 @@ TEST(Backward, BiasGradients) {
     for (const char* shape : {"b=3 hq=4 hk=2 sq=70 sk=210", "b=1 hq=4 hk=4 sq=130 sk=31", "b=2 h=1 s=65"})
       expect_right(product(
           {std::string("fp32 d=32 ") + shape + " " + bias, std::string("bf16 d=32 ") + shape + " " + bias},
-          {"mask=none", "mask=window:10,2,sink=1", "bits dropout=0.1", "lengths"}));
+          {"mask=none", "mask=window:10,2,sink=1", "bits dropout=0.1", "lengths", "softcap=0.5 lengths"}));
+}
+
+// dS is then the gradient of the bias before the slope of the cap is multiplied with it.
+TEST(Backward, ABiasBehindASoftCapInOddSizes) {
+  for (const char* dtype : {"fp32", "bf16"})
+    expect_right(product({std::string(dtype) + " b=2 hq=2 hk=1 softcap=0.5 bias=1h dbias"},
+                         {"d=1 sq=1 sk=70", "d=59 dv=111 sq=70 sk=33 mask=causal", "d=7 dv=40 sq=37 sk=65"}));
 }
 
 TEST(Backward, PackedSequences) {
@@ -105,7 +113,7 @@ TEST(Backward, PackedSequences) {
       {"bf16 varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=64",
        "fp32 varlen b=5 hq=4 hk=2 sq=150 sk=170 tq=400 tk=450 d=40"},
       {"", "mask=causal", "lengths", "lengths mask=causal", "lengths mask=window:20,0,sink=4", "ranges",
-       "sink", "lengths sink bias=alibi", "softcap=3 mask=causal_top_left", "dropout=0.2"}));
+       "sink", "lengths sink bias=alibi", "softcap=3 mask=causal_top_left bias=alibi_b", "dropout=0.2"}));
 }
 
 // Few heads and many keys: the plan cuts the keys into parts, each with its own sum for dQ.

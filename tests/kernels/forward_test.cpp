@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "kernels/cpu/forward_schedule.h"
 #include "kernels/support.h"
 #include "plan/plan.h"
 
@@ -164,9 +165,10 @@ TEST(Forward, SameBitsForAnyNumberOfThreads) {
       const Result<Plan> made =
           plan(*parse(problem), **find_target(target), {.threads = 9, .family = family});
       ASSERT_TRUE(made) << made.error().message;
-      const bool cut =
-          made->part_rows < made->block_rows && made->stages.front().grid > made->whole_blocks * made->splits;
-      EXPECT_EQ(cut, c.cut) << problem << " on " << target << ", blocks of " << made->block_rows;
+      const auto schedule = made->stages.front().schedule.as<CpuForwardSchedule>();
+      const bool cut = schedule.part_rows < schedule.block_rows &&
+                       made->stages.front().grid > schedule.whole_blocks * made->splits;
+      EXPECT_EQ(cut, c.cut) << problem << " on " << target << ", blocks of " << schedule.block_rows;
       for (int threads : {2, 9, 16})
         expect_same_bits(problem, {target, family, 1}, {target, family, threads});
     }
@@ -196,8 +198,9 @@ TEST(Forward, ScoreModifiersAloneAndWithMasks) {
 
 TEST(Forward, ScoreModifiersOnEveryTarget) {
   std::vector<Entry> entries;
-  for (const char* modifier : {"softcap=5 dropout=0.2 dropout_mask sink", "bias=bh dropout=0.5 dropout_mask",
-                               "bias=alibi_b sink mask=causal"})
+  for (const char* modifier :
+       {"softcap=5 dropout=0.2 dropout_mask sink", "bias=bh dropout=0.5 dropout_mask",
+        "bias=alibi_b sink mask=causal", "softcap=2 bias=1h mask=causal", "softcap=5 bias=alibi_b"})
     for (const char* dtype : {"fp32", "fp16"})
       entries.push_back({std::string("fwd ") + dtype + " lse b=2 h=2 sq=70 sk=140 d=64 " + modifier});
   expect_right(entries, runnable_targets());
@@ -210,7 +213,7 @@ TEST(Forward, RowsOfSeveralHeadsInATile) {
   for (const char* shape : {"b=2 hq=6 hk=2 sq=17 sk=300 d=64", "hq=5 hk=1 sq=70 sk=131 dv=40 d=59",
                             "hq=4 hk=1 sq=3 sk=260 d=128", "hq=8 hk=4 sq=450 sk=270 d=32"})
     for (const char* rest :
-         {"fp32 bias=bh", "fp32 softcap=3", "bf16 bias=11 mask=causal", "bf16 bias=alibi mask=causal",
+         {"fp32 bias=bh", "fp32 softcap=3 bias=bh", "bf16 bias=11 mask=causal", "bf16 bias=alibi mask=causal",
           "fp16 bias=alibi_b layout=sbhd", "fp32 bits sink layout=bshd", "bf16 ranges bits splits=2 sink",
           "bf16 splits=3 mask=window:40,3,sink=2", "fp32 lengths mask=causal sink"})
       entries.push_back({std::string("fwd lse ") + shape + " " + rest});

@@ -1,4 +1,5 @@
 // The generic kernels against the oracle: every feature, every dtype, every target of this machine.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,6 +30,8 @@ const std::vector<std::string> features = {
     "bias=alibi_b mask=causal",
     "softcap=2 lse",
     "softcap=0.5 mask=causal",
+    "softcap=0.5 bias=1h mask=causal lse",
+    "softcap=2 bias=alibi_b lengths",
     "sink lse",
     "sink mask=window:10,0",
     "dropout=0.2",
@@ -74,6 +77,13 @@ TEST_P(Generic, BackwardOfEveryFeature) {
   CaseOptions padded;
   padded.padded_rows = padded.broadcast = padded.only_lengths_k = true;
   expect_all_right(each_feature("bwd fp16 b=3 h=2 sq=67 sk=65 d=8", "layout=sbhd"), path(), padded);
+}
+
+TEST_P(Generic, ABiasBehindASoftCapInOddSizes) {
+  for (const char* shape : {"d=1 sq=1 sk=5", "d=7 dv=40 sq=70 sk=3", "d=59 sq=3 sk=130", "d=111 sq=65 sk=64"})
+    for (const char* bias : {"bias=b1", "bias=alibi_b"})
+      for (const char* pass : {"fwd fp16 lse", "bwd fp32"})
+        expect_right(fmt::format("{} b=2 hq=6 hk=2 softcap=0.5 {} {}", pass, shape, bias), path());
 }
 
 TEST_P(Generic, EveryDtype) {

@@ -19,21 +19,23 @@ using Texts = std::vector<std::string>;
 class GuardedWorkspace {
  public:
   GuardedWorkspace(const Plan& plan, Guarded edge) : spread_(plan) {
-    for (std::size_t i = 0; i < std::size(parts_); ++i) {
-      parts_[i] = std::make_unique<GuardedMemory>("part " + std::to_string(i) + " of the workspace",
-                                                  plan.workspace.bytes[i], edge);
-      std::ranges::fill(parts_[i]->room(), std::uint8_t{0xff});
-      spread_.workspace.offset[i] = parts_[i]->data() - parts_[0]->data();
+    for (WorkspaceLayout::Part& part : spread_.workspace.parts) {
+      parts_.push_back(std::make_unique<GuardedMemory>(std::string(part.name), part.bytes, edge));
+      std::ranges::fill(parts_.back()->room(), std::uint8_t{0xff});
+      part.offset = parts_.back()->data() - parts_.front()->data();
     }
   }
-  /// The arguments of a call with this workspace.
-  Arguments bind(const regard_arguments& given) const {
-    return regard::bind(spread_, given, parts_[0]->data());
+  /// What a stage is called with, with this workspace.
+  BoundArguments bind(const Stage& stage, const regard_arguments& given) const {
+    BoundArguments bound{regard::bind(spread_, given), {}};
+    stage.schedule.write(bound.schedule, spread_.workspace,
+                         parts_.empty() ? nullptr : parts_.front()->data());
+    return bound;
   }
 
  private:
   Plan spread_;
-  std::unique_ptr<GuardedMemory> parts_[static_cast<std::size_t>(WorkspaceBuffer::count)];
+  std::vector<std::unique_ptr<GuardedMemory>> parts_;
 };
 
 /// Runs the plan's blocks one after the other in this thread.
@@ -45,14 +47,14 @@ std::string run_guarded(Case& c, const Path& path, Guarded edge) {
   const Plan& plan = *(*ready)->plan;
   if (plan.target->on_gpu()) return "";  // a GPU has its own checkers of memory
   const GuardedWorkspace workspace(plan, edge);
-  const Arguments arguments = workspace.bind(c.arguments());
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const Stage& stage = plan.stages[i];
+    const BoundArguments bound = workspace.bind(stage, c.arguments());
     const GuardedMemory scratch("scratch", stage.scratch_bytes, edge);
     std::ranges::fill(scratch.room(), std::uint8_t{0xff});
     const cpu::KernelFunction kernel = (*ready)->kernels[i]->code.function;
     for (std::int64_t block = 0; block < stage.grid; ++block) {
-      const std::string fault = fault_of([&] { kernel(&arguments, block, scratch.data()); });
+      const std::string fault = fault_of([&] { kernel(&bound.shared, block, scratch.data()); });
       if (!fault.empty()) return print(stage.key) + ", block " + std::to_string(block) + ", " + fault;
     }
   }
@@ -134,7 +136,7 @@ TEST(Guarded, ForwardFeatures) {
                      runnable_targets());
   expect_bounds_kept({"fwd fp32 lse b=2 h=2 d=64", "fwd fp16 lse b=2 h=2 d=64"},
                      product({"softcap=5 dropout=0.2 dropout_mask sink", "bias=bh dropout=0.5 dropout_mask",
-                              "bias=11 dropout=0.5", "bias=alibi_b sink mask=causal"},
+                              "bias=11 dropout=0.5 softcap=2", "bias=alibi_b sink mask=causal"},
                              {"sq=70 sk=131", "sq=129 sk=33", "sq=1 sk=7"}),
                      "forward", runnable_targets());
   expect_bounds_kept({"fwd fp32 lse varlen b=5 hq=4 hk=2 d=64", "fwd bf16 lse varlen b=5 hq=4 hk=2 d=64"},
@@ -203,7 +205,7 @@ TEST(Guarded, BackwardFeatures) {
                      runnable_targets());
   expect_bounds_kept({"bwd fp32 b=2 h=2 d=64", "bwd bf16 b=2 h=2 d=40"},
                      product({"softcap=5 dropout=0.2 sink", "bias=bh dbias dropout=0.5 sink",
-                              "bias=11 dbias dropout=0.5", "bias=alibi_b sink mask=causal"},
+                              "bias=11 dbias dropout=0.5 softcap=2", "bias=alibi_b sink mask=causal"},
                              {"sq=70 sk=131", "sq=129 sk=33", "sq=1 sk=7"}),
                      "backward", runnable_targets());
   expect_bounds_kept({"bwd fp32 varlen b=5 hq=4 hk=2 d=64", "bwd bf16 varlen b=5 hq=4 hk=2 d=64"},

@@ -38,7 +38,7 @@ constexpr int rows_of_warpgroup = 8;
 
 struct Block {
   Sequence sequence;
-  Arguments arguments;
+  Sm90ForwardArguments arguments;
   int first_row = 0, part = 0;
 
   /// All keys in one part.
@@ -113,7 +113,7 @@ void for_many_blocks(const Test& test) {
   const auto up_to = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
   for (int i = 0; i < 4000 && !testing::Test::HasFailure(); ++i) {
     Block block = Block::of(1 + up_to(90), up_to(120));
-    Arguments& a = block.arguments;
+    Sm90ForwardArguments& a = block.arguments;
     a.top_left = up_to(1) != 0;
     a.window_left = up_to(3) == 0 ? -1 : up_to(100);
     a.window_right = up_to(3) == 0 ? -1 : up_to(60);

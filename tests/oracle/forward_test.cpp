@@ -157,6 +157,14 @@ TEST(Oracle, SoftcapBoundsTheScore) {
   EXPECT_NEAR(run(c).at(REGARD_LSE).value[0], 2 * std::tanh(1.5), 1e-14);
 }
 
+TEST(Oracle, ABiasIsAddedBehindTheSoftcap) {
+  Case c("fwd fp32 b=1 h=1 sq=1 sk=1 d=1 scale=1 softcap=2 bias=11 lse");
+  c.set(REGARD_Q, 0, 3);
+  c.set(REGARD_K, 0, 1);
+  c.set(REGARD_BIAS, 0, 40);
+  EXPECT_NEAR(run(c).at(REGARD_LSE).value[0], 2 * std::tanh(1.5) + 40, 1e-13);
+}
+
 TEST(Oracle, HugelyNegativeLogitsAreNotMasked) {
   CaseOptions options;
   options.bias_offset = -1e30;
@@ -190,6 +198,16 @@ TEST(Oracle, DropoutKeepsItsTrueShareAndStaysUnbiased) {
   const auto& o = outputs.at(REGARD_O).value;
   EXPECT_NEAR(std::accumulate(o.begin(), o.end(), 0.0) / static_cast<double>(o.size()), kept / probability,
               1e-12);
+}
+
+TEST(Oracle, WhatDropoutKeepsIsScaledAsTheCallerSays) {
+  Case by_itself = uniform("fwd fp32 b=1 h=1 s=16 d=1 dropout=0.25");
+  Case as_said = uniform("fwd fp32 b=1 h=1 s=16 d=1 dropout=0.25 keep_scale=3");
+  for (Case* c : {&by_itself, &as_said})
+    for (std::int64_t j = 0; j < c->count(REGARD_V); ++j) c->set(REGARD_V, j, 1);
+  const auto own = run(by_itself).at(REGARD_O).value, said = run(as_said).at(REGARD_O).value;
+  const double factor = 256 / (std::floor(0.75 * 255) + 1);
+  for (std::size_t i = 0; i < own.size(); ++i) EXPECT_NEAR(said[i], own[i] / factor * 3, 1e-12);
 }
 
 TEST(Oracle, SampledRowsAreThoseOfTheWhole) {

@@ -67,6 +67,8 @@ INSTANTIATE_TEST_SUITE_P(
         "bwd fp32 b=1 h=2 sq=9 sk=5 d=4 mask=causal", "bwd fp32 b=1 h=2 sq=5 sk=9 d=4 mask=causal_top_left",
         "bwd fp32 b=1 h=2 sq=8 sk=11 d=4 mask=window:2,1,sink=2", "bwd fp32 b=2 h=2 s=6 d=4 softcap=1.5",
         "bwd fp32 b=2 h=2 s=6 d=4 softcap=0.7 sink mask=causal",
+        "bwd fp32 b=2 h=3 sq=4 sk=6 d=4 softcap=0.7 bias=1h dbias mask=causal",
+        "bwd fp32 b=2 h=2 sq=5 sk=7 d=4 softcap=0.7 bias=alibi_b dropout=0.3",
         "bwd fp32 b=2 h=3 sq=4 sk=6 d=4 bias=11 dbias", "bwd fp32 b=2 h=3 sq=4 sk=6 d=4 bias=1h dbias",
         "bwd fp32 b=2 h=3 sq=4 sk=6 d=4 bias=b1 dbias",
         "bwd fp32 b=2 h=3 sq=4 sk=6 d=4 bias=bh dbias mask=causal",

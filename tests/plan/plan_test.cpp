@@ -1,11 +1,16 @@
 // Which plan a problem gets, and what a refusal says.
 #include "plan/plan.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "kernels/cpu/backward_schedule.h"
+#include "kernels/cpu/forward_schedule.h"
+#include "kernels/portable/forward_schedule.h"
+#include "kernels/sm90/forward_schedule.h"
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
 
@@ -249,7 +254,7 @@ TEST(Plan, OnHopperTheTileFollowsTheLength) {
     EXPECT_EQ(algorithm.cluster, c.cluster) << c.text;
     if (c.cluster == 0) continue;
     // Blocks of a cluster do the same work in steps, but where it is not all of one size.
-    const bool counts = result->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::counter)] > 0;
+    const bool counts = result->workspace.bytes_of("counter") > 0;
     EXPECT_EQ(counts, c.text.find("mask=causal") != std::string_view::npos) << c.text;
     EXPECT_EQ(result->stages[0].grid % c.cluster, 0) << c.text;
   }
@@ -265,7 +270,8 @@ TEST(Plan, HeadsWhoseKeysFitACacheTogetherAreWorkedOnSideBySide) {
     const Result<Plan> result = plan(problem("fwd bf16 b=2 d=128 mask=causal " + std::string(c.shape)),
                                      target("sm_80"), {.family = "forward"});
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
-    EXPECT_EQ(result->side_by_side, c.pairs) << c.shape;
+    const auto schedule = result->stages[0].schedule.as<PortableForwardSchedule>();
+    EXPECT_EQ(schedule.side_by_side, c.pairs) << c.shape;
   }
 }
 
@@ -344,8 +350,9 @@ TEST(Plan, PairsGoInSmallGroupsAndALargeLastOne) {
     const Result<Plan> result = plan(problem(c.text), target("sm_90a"), {.family = "forward"});
     ASSERT_TRUE(result) << c.text << ": " << result.error().message;
     EXPECT_EQ(result->stages[0].key.algorithm.kernel, "sm90_forward") << c.text;
-    EXPECT_EQ(result->side_by_side, c.side_by_side) << c.text;
-    EXPECT_EQ(result->before_last, c.before_last) << c.text;
+    const auto schedule = result->stages[0].schedule.as<Sm90ForwardSchedule>();
+    EXPECT_EQ(schedule.side_by_side, c.side_by_side) << c.text;
+    EXPECT_EQ(schedule.before_last, c.before_last) << c.text;
   }
 }
 
@@ -556,7 +563,7 @@ TEST(Plan, BackwardWithoutRowsHasNoWorkspaceAndNoBlocks) {
     const std::string text = "bwd fp32 " + std::string(shape) + " sq=0 sk=0 d=64";
     const Result<Plan> result = plan(problem(text), target("cpu-avx2"), {.family = "backward"});
     ASSERT_TRUE(result) << result.error().message;
-    const std::int64_t scratch = result->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::scratch)];
+    const std::int64_t scratch = result->workspace.bytes_of("scratch");
     EXPECT_LE(result->workspace.total, scratch + 64) << text;
     for (const Stage& stage : result->stages) EXPECT_EQ(stage.grid, 0) << text;
   }
@@ -567,8 +574,7 @@ TEST(Plan, WithoutKeysNoBlockRoundsAnImageOfTheBiasGradient) {
     const std::string text = "bwd bf16 b=2 h=2 sq=64 sk=0 d=64 dbias bias=" + std::string(bias);
     const Result<Plan> result = plan(problem(text), target("cpu-avx2"), {.family = "backward"});
     ASSERT_TRUE(result) << result.error().message;
-    EXPECT_EQ(result->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::grad_bias_partial)], 0)
-        << text;
+    EXPECT_EQ(result->workspace.bytes_of("grad_bias_partial"), 0) << text;
     EXPECT_EQ(result->stages.back().key.algorithm.kernel, "cpu_backward") << text;
   }
 }
@@ -598,7 +604,7 @@ TEST(Plan, BatchInvariantPlansDoNotLookAtTheBatch) {
         std::string("fwd bf16 batch_invariant varlen b=3 hq=8 hk=2 tq=5000 tk=9000 sk=3000 d=64 ");
     const Result<Plan> made = plan(problem(text + longest), target("cpu-avx512"), {.threads = 2});
     ASSERT_TRUE(made) << made.error().message;
-    EXPECT_EQ(made->pack_gqa, 4) << longest;
+    EXPECT_EQ(made->stages[0].schedule.as<CpuForwardSchedule>().pack_gqa, 4) << longest;
   }
 }
 
@@ -606,23 +612,22 @@ TEST(Plan, WorkspacePartsFollowEachOtherAtMultiplesOf64) {
   const Result<Plan> result =
       plan(problem("bwd bf16 b=2 h=3 s=100 d=40 bias=1h dbias"), target("cpu-avx512bf16"), {.threads = 3});
   ASSERT_TRUE(result) << result.error().message;
-  const Workspace& workspace = result->workspace;
+  const WorkspaceLayout& workspace = result->workspace;
   std::int64_t end = 0;
-  for (std::size_t i = 0; i < workspace.bytes.size(); ++i) {
-    EXPECT_EQ(workspace.offset[i] % 64, 0);
-    EXPECT_GE(workspace.offset[i], end);
-    end = workspace.offset[i] + workspace.bytes[i];
+  for (const WorkspaceLayout::Part& part : workspace.parts) {
+    EXPECT_GT(part.bytes, 0) << part.name;
+    EXPECT_EQ(part.offset % 64, 0) << part.name;
+    EXPECT_GE(part.offset, end) << part.name;
+    end = part.offset + part.bytes;
   }
   EXPECT_GE(workspace.total, end);
-  const auto bytes = [&](WorkspaceBuffer buffer) {
-    return workspace.bytes[static_cast<std::size_t>(buffer)];
-  };
-  EXPECT_EQ(bytes(WorkspaceBuffer::delta), 2 * 3 * 100 * 4);
-  EXPECT_EQ(bytes(WorkspaceBuffer::grad_q_sum), 2 * 3 * 100 * 48 * 4);
-  EXPECT_EQ(bytes(WorkspaceBuffer::progress), 2 * 3 * 64);
-  EXPECT_EQ(bytes(WorkspaceBuffer::grad_bias_partial), 3 * 100 * 100 * 4);
-  EXPECT_EQ(bytes(WorkspaceBuffer::partial_o), 0);
-  EXPECT_EQ(bytes(WorkspaceBuffer::scratch) % 3, 0);
+  const auto bytes = [&](std::string_view part) { return workspace.bytes_of(part); };
+  EXPECT_EQ(bytes("delta"), 2 * 3 * 100 * 4);
+  EXPECT_EQ(bytes("grad_q_sum"), 2 * 3 * 100 * 48 * 4);
+  EXPECT_EQ(bytes("progress"), 2 * 3 * 64);
+  EXPECT_EQ(bytes("grad_bias_partial"), 3 * 100 * 100 * 4);
+  EXPECT_EQ(bytes("partial_o"), 0);
+  EXPECT_EQ(bytes("scratch") % 3, 0);
 }
 
 TEST(Plan, BackwardOfFewLongHeadsCutsTheQueries) {
@@ -657,13 +662,15 @@ TEST(Plan, BackwardOfFewLongHeadsCutsTheQueries) {
       const Result<Plan> made = plan(problem(c.text), target("cpu-avx512bf16"), {.threads = threads});
       ASSERT_TRUE(made) << made.error().message;
       const bool apart = c.parts > 1 && threads > 2;
-      EXPECT_EQ(made->query_parts, c.parts) << c.text;
-      EXPECT_EQ(made->part_heads, c.heads) << c.text;
-      EXPECT_EQ(made->parts_apart, apart) << c.text;
+      for (const Stage& stage : made->stages) {
+        const auto schedule = stage.schedule.as<CpuBackwardSchedule>();
+        EXPECT_EQ(schedule.query_parts, c.parts) << c.text;
+        EXPECT_EQ(schedule.part_heads, c.heads) << c.text;
+        EXPECT_EQ(schedule.parts_apart, apart ? 1 : 0) << c.text;
+      }
       EXPECT_EQ(stages(*made), "cpu_backward_delta + cpu_backward");
       const std::int64_t sums =
-          made->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::grad_k_partial)] +
-          made->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::grad_v_partial)];
+          made->workspace.bytes_of("grad_k_partial") + made->workspace.bytes_of("grad_v_partial");
       const Problem& p = made->problem;
       EXPECT_EQ(sums, apart ? c.parts * p.b * p.hk * p.sk * 2 * p.d * 4 : 0) << c.text;
       EXPECT_TRUE(c.parts <= 2 || sums <= std::int64_t{64} << 20) << c.text;
@@ -676,7 +683,7 @@ TEST(Plan, BackwardWorkspaceGrowsWithTheRowsAlone) {
   const auto bytes = [](const std::string& text, int threads) {
     const Result<Plan> result = plan(problem(text), target("cpu-avx512bf16"), {.threads = threads});
     EXPECT_TRUE(result) << result.error().message;
-    const auto scratch = result->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::scratch)];
+    const auto scratch = result->workspace.bytes_of("scratch");
     return result->workspace.total - scratch;
   };
   const std::int64_t one = bytes("bwd bf16 b=1 h=16 s=8192 d=64", 1);
@@ -693,22 +700,21 @@ TEST(Plan, BackwardWorkspaceGrowsWithTheRowsAlone) {
 
 // What is kept of long sums takes no memory where no sum is long.
 TEST(Plan, MemoryOfLongSums) {
-  const auto bytes = [](const std::string& text, WorkspaceBuffer buffer) {
+  const auto bytes = [](const std::string& text, std::string_view part) {
     const Result<Plan> result = plan(problem(text), target("cpu-avx2"), {});
     EXPECT_TRUE(result) << result.error().message;
-    return result->workspace.bytes[static_cast<std::size_t>(buffer)];
+    return result->workspace.bytes_of(part);
   };
-  EXPECT_EQ(bytes("fwd bf16 h=1 sq=64 sk=32768 d=64 splits=1", WorkspaceBuffer::scratch),
-            bytes("fwd bf16 h=1 sq=64 sk=4096 d=64 splits=1", WorkspaceBuffer::scratch));
-  EXPECT_GT(bytes("fwd bf16 h=1 sq=64 sk=33000 d=64 splits=1", WorkspaceBuffer::scratch),
-            bytes("fwd bf16 h=1 sq=64 sk=32768 d=64 splits=1", WorkspaceBuffer::scratch));
-  EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=131072 d=64", WorkspaceBuffer::grad_q_earlier), 0);
-  EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=132000 d=64", WorkspaceBuffer::grad_q_earlier), 64 * 64 * 4);
-  EXPECT_EQ(bytes("bwd bf16 h=1 s=132000 d=64 mask=window:512,0", WorkspaceBuffer::grad_q_earlier), 0);
-  EXPECT_EQ(bytes("bwd bf16 b=64 h=16 sq=4 sk=8 d=64 bias=11 dbias", WorkspaceBuffer::grad_bias_lost), 0);
-  EXPECT_EQ(bytes("bwd bf16 b=65 h=16 sq=4 sk=8 d=64 bias=11 dbias", WorkspaceBuffer::grad_bias_lost),
-            4 * 8 * 4);
-  EXPECT_EQ(bytes("bwd bf16 b=2000 h=16 sq=4 sk=8 d=64 bias=bh dbias", WorkspaceBuffer::grad_bias_lost), 0);
+  EXPECT_EQ(bytes("fwd bf16 h=1 sq=64 sk=32768 d=64 splits=1", "scratch"),
+            bytes("fwd bf16 h=1 sq=64 sk=4096 d=64 splits=1", "scratch"));
+  EXPECT_GT(bytes("fwd bf16 h=1 sq=64 sk=33000 d=64 splits=1", "scratch"),
+            bytes("fwd bf16 h=1 sq=64 sk=32768 d=64 splits=1", "scratch"));
+  EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=131072 d=64", "grad_q_earlier"), 0);
+  EXPECT_EQ(bytes("bwd bf16 h=1 sq=64 sk=132000 d=64", "grad_q_earlier"), 64 * 64 * 4);
+  EXPECT_EQ(bytes("bwd bf16 h=1 s=132000 d=64 mask=window:512,0", "grad_q_earlier"), 0);
+  EXPECT_EQ(bytes("bwd bf16 b=64 h=16 sq=4 sk=8 d=64 bias=11 dbias", "grad_bias_lost"), 0);
+  EXPECT_EQ(bytes("bwd bf16 b=65 h=16 sq=4 sk=8 d=64 bias=11 dbias", "grad_bias_lost"), 4 * 8 * 4);
+  EXPECT_EQ(bytes("bwd bf16 b=2000 h=16 sq=4 sk=8 d=64 bias=bh dbias", "grad_bias_lost"), 0);
 }
 
 // On a GPU long rows are cut so that no sum in registers is longer than 2^16 keys, as far as memory allows.
@@ -777,12 +783,12 @@ TEST(Plan, ForwardCutsTheLastBlocks) {
     const Result<Plan> made =
         plan(problem(c.text), target("cpu-amx"), {.threads = c.threads, .family = family}, &explanation);
     ASSERT_TRUE(made) << made.error().message;
-    EXPECT_EQ(made->block_rows, c.rows) << c.text;
-    EXPECT_EQ(made->part_rows, c.part_rows) << c.text;
-    EXPECT_EQ(made->whole_blocks, c.whole) << c.text;
+    const auto schedule = made->stages.front().schedule.as<CpuForwardSchedule>();
+    EXPECT_EQ(schedule.block_rows, c.rows) << c.text;
+    EXPECT_EQ(schedule.part_rows, c.part_rows) << c.text;
+    EXPECT_EQ(schedule.whole_blocks, c.whole) << c.text;
     EXPECT_EQ(made->stages.front().grid, c.grid) << c.text;
-    const std::string text = to_text(explanation);
-    EXPECT_EQ(text.find("the others of") != std::string::npos, c.part_rows < c.rows) << text;
+    EXPECT_THAT(to_text(explanation), HasSubstr(fmt::format("whole_blocks={}", c.whole)));
   }
 }
 
@@ -806,10 +812,11 @@ TEST(Plan, ForwardPutsRowsOfFewTogether) {
     const Result<Plan> made = plan(problem(c.text), target("cpu-avx512"),
                                    {.threads = c.threads, .family = "forward"}, &explanation);
     ASSERT_TRUE(made) << made.error().message;
-    EXPECT_EQ(made->pack_gqa, c.heads) << c.text;
-    EXPECT_EQ(made->block_rows, c.rows) << c.text;
+    const auto schedule = made->stages.front().schedule.as<CpuForwardSchedule>();
+    EXPECT_EQ(schedule.pack_gqa, c.heads) << c.text;
+    EXPECT_EQ(schedule.block_rows, c.rows) << c.text;
     EXPECT_EQ(made->stages.front().grid, c.grid) << c.text;
-    EXPECT_EQ(to_text(explanation).find("query heads share blocks") != std::string::npos, c.heads > 1);
+    EXPECT_THAT(to_text(explanation), HasSubstr(fmt::format("pack_gqa={}", c.heads)));
   }
   // Fewer blocks: their keys are split, as they would not keep all threads busy.
   const Result<Plan> split =
@@ -823,7 +830,7 @@ TEST(Plan, PackedSequencesAreSizedByTokens) {
   const Result<Plan> result =
       plan(problem("bwd fp32 b=4 h=2 s=100 tq=150 tk=150 d=16 varlen"), target("cpu-avx2"), {});
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(result->workspace.bytes[static_cast<std::size_t>(WorkspaceBuffer::delta)], 2 * 150 * 4);
+  EXPECT_EQ(result->workspace.bytes_of("delta"), 2 * 150 * 4);
 }
 
 }  // namespace

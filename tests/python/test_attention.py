@@ -55,6 +55,13 @@ def features(random):
             {"bias": reference.alibi(values, B, SQ, SK)},
         )
     yield "softcap", {"softcap": 0.7}, {}, {"softcap": 0.7}
+    for batches, heads in ((1, 1), (B, HQ)):
+        bias = random.standard_normal((batches, heads, SQ, SK)).astype("float32")
+        both = {"softcap": 0.7, "bias": bias}
+        yield f"softcap_bias_{batches}{heads}", both, {}, both
+    values = slopes(random, HQ)
+    capped = {"softcap": 0.7, "bias": reference.alibi(values, B, SQ, SK)}
+    yield "softcap_alibi", {"softcap": 0.7, "alibi": values, "causal": True}, {"causal": True}, capped
     sink = random.standard_normal(HQ).astype("float32")
     yield "sink", {"sink": sink, "causal": True}, {"causal": True}, {"sink": sink}
     yield "scale", {"scale": 0.3}, {}, {"scale": 0.3}

@@ -76,3 +76,21 @@ def test_packed_sequences_have_the_masks_of_dense_ones(family):
     for i, (sq, sk) in enumerate(zip(lengths_q, lengths_k)):
         rows = slice(offsets_q[i], offsets_q[i + 1])
         assert (packed[:, rows, :sk] == dense[i, :, :sq, :sk]).all()
+
+
+@on_targets("forward", "generic")
+def test_what_is_kept_is_scaled_as_the_caller_says(target, family):
+    random = numpy.random.default_rng(2)
+    q, k, v, grad_o = (
+        random.standard_normal((B, s, h, 24)).astype("float16") for s, h in ((SQ, HQ), (SK, HK), (SK, HK), (SQ, HQ))
+    )
+    kept = reference.kept(DROPOUT, 5, 6, B, HQ, SQ, SK)
+    expected = reference.Options(numpy.ones_like(kept), kept=kept, keep_probability=1 / 2.5)
+    options = {"dropout": DROPOUT, "keep_scale": 2.5, "seed": 5, "offset": 6, "target": target}
+    o, lse = regard.attention(q, k, v, lse=True, family=family, **options)
+    family = "backward" if family == "forward" else family
+    results = [o, *regard.attention_backward(grad_o, q, k, v, o, lse, family=family, **options)]
+    across = [x.swapaxes(1, 2) for x in (grad_o, q, k, v)]
+    wanted = [reference.attention(*across[1:], expected)[0], *reference.gradients(*across, expected)[:3]]
+    for result, right in zip(results, wanted):
+        numpy.testing.assert_allclose(result, right.swapaxes(1, 2), rtol=5e-3, atol=5e-3)

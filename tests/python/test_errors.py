@@ -117,11 +117,6 @@ CASES = {
         ValueError,
         ["2^63 bytes"],
     ),
-    "softcap and bias": (
-        lambda: regard.attention(GOOD, GOOD, GOOD, softcap=5.0, bias=f32(1, 1, 8, 8)),
-        ValueError,
-        ["softcap", "bias"],
-    ),
     "bias shape": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=f32(1, 1, 8, 9)), ValueError, ["'bias'", "9"]),
     "bias rank": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=f32(1, 1, 1, 8, 8)), ValueError, ["bias", "8, 8]"]),
     "bias per query": (lambda: regard.attention(GOOD, GOOD, GOOD, bias=f32(1, 1, 8, 1)), ValueError, ["'bias'", "1]"]),

@@ -42,7 +42,7 @@ REGARD_DEVICE void load_box_in_both(u32 to, const TensorMap& map, const Barrier&
 /// past them. forward_layout.h says how such a map is made.
 REGARD_DEVICE void load_ragged_box(u32 to, const TensorMap& map, const Barrier& full, i32 column, i32 row,
                                    i32 first, i32 count, i32 head) {
-  constexpr i32 most = Sm90TensorMap::most_rows;
+  constexpr i32 most = Sm90ForwardLayout::most_map_rows;
   asm volatile(
       "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
       "%6, %7}], "
@@ -62,7 +62,7 @@ REGARD_DEVICE void store_box(const TensorMap& map, u32 from, i32 column, i32 row
 /// store_box of a map whose rows are counted over all sequences.
 REGARD_DEVICE void store_ragged_box(const TensorMap& map, u32 from, i32 column, i32 row, i32 first, i32 count,
                                     i32 head) {
-  constexpr i32 most = Sm90TensorMap::most_rows;
+  constexpr i32 most = Sm90ForwardLayout::most_map_rows;
   asm volatile(
       "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map),
       "r"(from), "r"(column), "r"(most - count + row), "r"(first + count), "r"(most), "r"(head)

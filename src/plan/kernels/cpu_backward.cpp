@@ -2,6 +2,7 @@
 // gradients of a shared bias and of the learned sink.
 #include <algorithm>
 
+#include "kernels/cpu/backward_schedule.h"
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/long_sum_layout.h"
 #include "plan/cost.h"
@@ -87,22 +88,22 @@ std::int64_t parts_wanted(const Problem& p, std::int64_t heads, std::int64_t blo
 }
 
 /// Cuts first between the heads of a group, whose parts are all alike, then between rows, whole tiles.
-void cut_queries(Plan& plan, const Problem& p, std::int64_t parts, std::int64_t block_q) {
+void cut_queries(CpuBackwardSchedule& schedule, const Problem& p, std::int64_t parts, std::int64_t block_q) {
   const std::int64_t group = p.hq / p.hk, rows = std::max<std::int64_t>(p.sq, 1);
-  plan.part_heads = ceil_divide(group, std::min(parts, group));
-  const std::int64_t of_rows = ceil_divide(group, plan.part_heads);
-  plan.part_queries = round_up(ceil_divide(rows, std::max<std::int64_t>(parts / of_rows, 1)), block_q);
-  plan.query_parts = product({ceil_divide(rows, plan.part_queries), of_rows});
+  schedule.part_heads = ceil_divide(group, std::min(parts, group));
+  const std::int64_t of_rows = ceil_divide(group, schedule.part_heads);
+  schedule.part_queries = round_up(ceil_divide(rows, std::max<std::int64_t>(parts / of_rows, 1)), block_q);
+  schedule.query_parts = product({ceil_divide(rows, schedule.part_queries), of_rows});
 }
 
 /// Whether the sums of dK and dV of a part are long ones.
-bool adds_often(const Plan& plan, std::int64_t block_q) {
-  return product({ceil_divide(plan.part_queries, block_q), plan.part_heads}) > most_additions;
+bool adds_often(const CpuBackwardSchedule& schedule, std::int64_t block_q) {
+  return product({ceil_divide(schedule.part_queries, block_q), schedule.part_heads}) > most_additions;
 }
 
 /// With many heads each goes to one thread, which keeps its dQ in a near cache. With few every block of keys
 /// is a block of the grid; those of one part of the queries of a head take turns in adding to dQ.
-bool splits_keys(int threads, std::int64_t heads) {
+bool keys_have_blocks_of_their_own(int threads, std::int64_t heads) {
   constexpr std::int64_t enough = 8;  // heads of a thread: at most an eighth is waited for at the end
   return heads < enough * threads && threads > 1;
 }
@@ -118,6 +119,15 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
+std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
+  const auto s = bytes.as<CpuBackwardSchedule>();
+  return {{"part_heads", s.part_heads},
+          {"part_queries", s.part_queries},
+          {"parts_apart", s.parts_apart},
+          {"query_parts", s.query_parts}};
+}
+
+constexpr KernelSchedule own_schedule{"CpuBackwardSchedule", sizeof(CpuBackwardSchedule), schedule_numbers};
 constexpr std::string_view numbers[] = {"block_q", "block_k"};
 
 }  // namespace
@@ -129,57 +139,69 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   const Shared shared = shared_bias_gradient(p);
   const std::int64_t heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hk});
   const std::int64_t block_k = value_of(tile, "block_k");
-  plan.side_by_side = plan.threads;
-  plan.key_blocks = ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k);
-  cut_queries(plan, p, parts_wanted(p, heads, block_k), value_of(tile, "block_q"));
-  if (splits_keys(plan.threads, heads)) {
-    split_keys(plan, plan.key_blocks, block_k);
+  CpuBackwardSchedule s;
+  s.side_by_side = plan.threads;
+  s.key_blocks = ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k);
+  cut_queries(s, p, parts_wanted(p, heads, block_k), value_of(tile, "block_q"));
+  if (keys_have_blocks_of_their_own(plan.threads, heads)) {
+    split_keys(plan, s.key_blocks, block_k);
     // Two threads wait little for each other.
-    plan.parts_apart = plan.query_parts > 1 && plan.threads > 2;
+    s.parts_apart = s.query_parts > 1 && plan.threads > 2 ? 1 : 0;
   }
+  s.split_keys = plan.split_keys;
 
+  Schedule schedule(s);
+  const auto place = [&](auto member, std::string_view name, std::int64_t bytes) {
+    schedule.point(member, plan.workspace.add(name, bytes));
+  };
   const std::int64_t image_heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq});
-  need(plan.workspace, WorkspaceBuffer::delta, product({p.hq, query_tokens(p), 4}));
+  place(&CpuBackwardSchedule::delta, "delta", product({p.hq, query_tokens(p), 4}));
   const std::int64_t grad_q_bytes = product({p.hq, query_tokens(p), padded_columns(p.d), 4});
-  need(plan.workspace, WorkspaceBuffer::grad_q_sum, grad_q_bytes);
-  need(plan.workspace, WorkspaceBuffer::grad_q_earlier,
-       most_keys_of_row(p) > part_of_grad_q(block_k) ? grad_q_bytes : 0);
+  place(&CpuBackwardSchedule::grad_q_sum, "grad_q_sum", grad_q_bytes);
+  place(&CpuBackwardSchedule::grad_q_earlier, "grad_q_earlier",
+        most_keys_of_row(p) > part_of_grad_q(block_k) ? grad_q_bytes : 0);
   // The only block of a head without keys stores its dQ; without queries, too, there is nothing to store.
   const bool has_rows = query_tokens(p) > 0 || key_tokens(p) > 0;
-  need(plan.workspace, WorkspaceBuffer::progress,
-       has_rows ? product({p.b, p.hk, plan.query_parts, plan.key_blocks, progress_bytes}) : 0);
-  const std::int64_t partial_rows = plan.parts_apart ? product({plan.query_parts, p.hk, key_tokens(p)}) : 0;
-  need(plan.workspace, WorkspaceBuffer::grad_k_partial, product({partial_rows, padded_columns(p.d), 4}));
-  need(plan.workspace, WorkspaceBuffer::grad_v_partial, product({partial_rows, padded_columns(p.dv), 4}));
+  place(&CpuBackwardSchedule::progress, "progress",
+        has_rows ? product({p.b, p.hk, s.query_parts, s.key_blocks, progress_bytes}) : 0);
+  const std::int64_t partial_rows = s.parts_apart != 0 ? product({s.query_parts, p.hk, key_tokens(p)}) : 0;
+  place(&CpuBackwardSchedule::grad_k_partial, "grad_k_partial",
+        product({partial_rows, padded_columns(p.d), 4}));
+  place(&CpuBackwardSchedule::grad_v_partial, "grad_v_partial",
+        product({partial_rows, padded_columns(p.dv), 4}));
   const std::int64_t image_bytes = shared.any() ? product({image_heads, p.sq, p.sk, 4}) : 0;
-  need(plan.workspace, WorkspaceBuffer::grad_bias_partial, image_bytes);
+  place(&CpuBackwardSchedule::grad_bias_partial, "grad_bias_partial", image_bytes);
   const std::int64_t sharing = product({shared.batches ? p.b : 1, shared.heads ? p.hq : 1});
-  need(plan.workspace, WorkspaceBuffer::grad_bias_lost, sharing > most_additions ? image_bytes : 0);
+  place(&CpuBackwardSchedule::grad_bias_lost, "grad_bias_lost", sharing > most_additions ? image_bytes : 0);
 
   const std::int64_t chunks = ceil_divide(p.sq, rows_per_block);
   const std::int64_t rows = product({p.b, p.hq, chunks});
   // Without keys there is no image, and no block to round it.
   const std::int64_t image_rows = image_bytes > 0 ? product({image_heads, chunks}) : 0;
   const std::int64_t grid =
-      has_rows ? product({heads, plan.parts_apart ? plan.query_parts : 1, plan.splits}) : 0;
+      has_rows ? product({heads, s.parts_apart != 0 ? s.query_parts : 1, plan.splits}) : 0;
   // A block that goes through all parts adds them up in its scratch; behind them lie what is kept of long
   // ones.
-  const bool through_all = plan.query_parts > 1 && !plan.parts_apart;
-  const std::int64_t sums = adds_often(plan, value_of(tile, "block_q")) ? 2 : through_all ? 1 : 0;
+  const bool through_all = s.query_parts > 1 && s.parts_apart == 0;
+  const std::int64_t sums = adds_often(s, value_of(tile, "block_q")) ? 2 : through_all ? 1 : 0;
   const std::int64_t total = product({sums, part_bytes(p, block_k)});
   plan.stages = {stage_of(p, target, cpu_backward_delta, nullptr, rows, 0),
                  stage_of(p, target, cpu_backward, &tile, grid, sum({main_scratch(p, target, tile), total}))};
   if (const std::int64_t left = sum({image_rows, p.sink ? p.hq : 0}); left > 0)
     plan.stages.push_back(stage_of(p, target, cpu_backward_convert, nullptr, left, 0));
+  for (Stage& stage : plan.stages) stage.schedule = schedule;
   return finish(std::move(plan));
 }
 
-const Kernel cpu_backward_delta{.name = "cpu_backward_delta", .depends_on = types_only};
+const Kernel cpu_backward_delta{
+    .name = "cpu_backward_delta", .depends_on = types_only, .schedule = own_schedule};
 const Kernel cpu_backward{.name = "cpu_backward",
                           .depends_on = inner_loop,
+                          .schedule = own_schedule,
                           .numbers = numbers,
                           .rules = own_rules,
                           .seconds = seconds};
-const Kernel cpu_backward_convert{.name = "cpu_backward_convert", .depends_on = types_only};
+const Kernel cpu_backward_convert{
+    .name = "cpu_backward_convert", .depends_on = types_only, .schedule = own_schedule};
 
 }  // namespace regard

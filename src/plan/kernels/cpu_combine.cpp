@@ -8,12 +8,11 @@ namespace regard {
 
 void merge_on_cpu(Plan& plan) {
   if (plan.splits == 1) return;
-  size_parts(plan);
   const Problem& p = plan.problem;
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, combine_rows)});
-  plan.stages.push_back(stage_of(p, *plan.target, cpu_combine, nullptr, grid, 0));
+  merge_parts(plan, stage_of(p, *plan.target, cpu_combine, nullptr, grid, 0));
 }
 
-const Kernel cpu_combine{.name = "cpu_combine", .depends_on = output_type};
+const Kernel cpu_combine{.name = "cpu_combine", .depends_on = output_type, .schedule = split_keys_schedule};
 
 }  // namespace regard

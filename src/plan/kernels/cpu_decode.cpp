@@ -84,12 +84,14 @@ Result<Plan> plan_cpu_decode(const Problem& problem, const Target& target, const
   const std::int64_t row_blocks = pack_gqa > 0 ? ceil_divide(packed_rows(p), pack_gqa) : 1;
   const std::int64_t grid = product({row_blocks, p.b, p.hk, plan.splits});
   plan.stages = {stage_of(p, target, cpu_decode, &tile, grid, layout.total())};
+  plan.stages.front().schedule = Schedule(split_keys_of(plan));
   merge_on_cpu(plan);
   return finish(std::move(plan));
 }
 
 const Kernel cpu_decode{.name = "cpu_decode",
                         .depends_on = inner_loop,
+                        .schedule = split_keys_schedule,
                         .numbers = numbers,
                         .rules = own_rules,
                         .seconds = seconds};

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cpu/forward_layout.h"
+#include "kernels/cpu/forward_schedule.h"
 #include "plan/cost.h"
 #include "plan/kernels/cpu_tile_sizes.h"
 #include "plan/kernels/kernels.h"
@@ -41,30 +42,28 @@ std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threa
   return round_up(ceil_divide(rows, std::max<std::int64_t>(blocks, 1)), least);
 }
 
-std::int64_t row_blocks(const Plan& plan) {
-  return blocks_of_rows(plan.problem, plan.block_rows);
-}
-
-void size_blocks(Plan& plan, const Target::Tile& tile) {
-  plan.pack_gqa = pack_gqa(plan.problem);
-  plan.block_rows = rows_of_block(plan.problem, tile, plan.threads);
-  plan.part_rows = std::max<std::int64_t>(plan.block_rows, ForwardLayout::tile);
-  plan.whole_blocks = row_blocks(plan);
-  plan.side_by_side = plan.threads;
+CpuForwardSchedule whole_blocks(const Plan& plan, const Target::Tile& tile) {
+  CpuForwardSchedule schedule;
+  schedule.pack_gqa = pack_gqa(plan.problem);
+  schedule.block_rows = rows_of_block(plan.problem, tile, plan.threads);
+  schedule.part_rows = std::max<std::int64_t>(schedule.block_rows, ForwardLayout::tile);
+  schedule.whole_blocks = blocks_of_rows(plan.problem, schedule.block_rows);
+  schedule.side_by_side = plan.threads;
+  return schedule;
 }
 
 /// Of many cores some are slow, as they have neighbours: with the last block of each thread cut in four, or
 /// in whole tiles, a slow one has less in hand when the others have nothing left. Eight threads gain nothing
 /// by it, two lose; the last blocks of a causal mask are small anyway, those of one head
 /// (docs/cpu-kernels.md).
-void cut_last_blocks(Plan& plan) {
+void cut_last_blocks(CpuForwardSchedule& schedule, const Plan& plan) {
   constexpr std::int64_t parts = 4, few_threads = 8;
   const Problem& p = plan.problem;
-  const bool last_are_small = p.mask != Mask::none && p.window_left < 0 && plan.pack_gqa == 1;
+  const bool last_are_small = p.mask != Mask::none && p.window_left < 0 && schedule.pack_gqa == 1;
   if (plan.threads <= few_threads || last_are_small) return;
-  plan.part_rows =
-      round_up(ceil_divide(std::max<std::int64_t>(plan.block_rows, 1), parts), ForwardLayout::tile);
-  plan.whole_blocks = std::max<std::int64_t>(plan.whole_blocks - plan.threads, 0);
+  schedule.part_rows =
+      round_up(ceil_divide(std::max<std::int64_t>(schedule.block_rows, 1), parts), ForwardLayout::tile);
+  schedule.whole_blocks = std::max<std::int64_t>(schedule.whole_blocks - plan.threads, 0);
 }
 
 ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
@@ -75,12 +74,15 @@ ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
                        has_elementwise_bias(p.bias));
 }
 
-Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
-  const std::int64_t cut = row_blocks(plan) - plan.whole_blocks;
-  const std::int64_t parts = product({cut, ceil_divide(plan.block_rows, plan.part_rows)});
-  return stage_of(plan.problem, *plan.target, cpu_forward, &tile,
-                  product({sum({plan.whole_blocks, parts}), plan.splits}),
-                  layout_of(plan, tile).total_of(plan.problem.sk, value_of(tile, "block_k")));
+Stage forward_stage(const Plan& plan, const Target::Tile& tile, CpuForwardSchedule schedule) {
+  const std::int64_t cut = blocks_of_rows(plan.problem, schedule.block_rows) - schedule.whole_blocks;
+  const std::int64_t parts = product({cut, ceil_divide(schedule.block_rows, schedule.part_rows)});
+  Stage stage = stage_of(plan.problem, *plan.target, cpu_forward, &tile,
+                         product({sum({schedule.whole_blocks, parts}), plan.splits}),
+                         layout_of(plan, tile).total_of(plan.problem.sk, value_of(tile, "block_k")));
+  static_cast<SplitKeys&>(schedule) = split_keys_of(plan);
+  stage.schedule = Schedule(schedule);
+  return stage;
 }
 
 Refusal split_pays(const Question& q) {
@@ -100,12 +102,22 @@ std::span<const Rule> own_rules() {
 /// K and V are packed first, for each block of rows: read, and written; not counted is what parts of the last
 /// blocks pack again. K may be read where it lies; how it lies is not known here.
 Seconds seconds(const Plan& plan, const Stage& stage) {
-  const bool together = plan.pack_gqa > 1;
-  const double rows = static_cast<double>(plan.pack_gqa) * static_cast<double>(plan.problem.sq);
-  const double row_blocks = std::ceil(rows / static_cast<double>(std::max<std::int64_t>(plan.block_rows, 1)));
+  const auto schedule = stage.schedule.as<CpuForwardSchedule>();
+  const bool together = schedule.pack_gqa > 1;
+  const double rows = static_cast<double>(schedule.pack_gqa) * static_cast<double>(plan.problem.sq);
+  const double row_blocks =
+      std::ceil(rows / static_cast<double>(std::max<std::int64_t>(schedule.block_rows, 1)));
   const Seconds computing =
       seconds_to_compute(plan, ForwardLayout::tile, together, flops_per_second(plan, plan.problem.dtype));
   return (computing + 2 * row_blocks * seconds_to_read(plan, together)) / busy_workers(plan, stage, 1);
+}
+
+std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
+  const auto s = bytes.as<CpuForwardSchedule>();
+  return {{"block_rows", s.block_rows},
+          {"pack_gqa", s.pack_gqa},
+          {"part_rows", s.part_rows},
+          {"whole_blocks", s.whole_blocks}};
 }
 
 constexpr std::string_view numbers[] = {"block_q", "block_k"};
@@ -115,24 +127,25 @@ constexpr std::string_view numbers[] = {"block_q", "block_k"};
 Result<Plan> plan_cpu_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
                               const PlanOptions& options) {
   Plan plan = start(problem, target, options);
-  size_blocks(plan, tile);
-  cut_last_blocks(plan);
-  plan.stages = {forward_stage(plan, tile)};
+  CpuForwardSchedule schedule = whole_blocks(plan, tile);
+  cut_last_blocks(schedule, plan);
+  plan.stages = {forward_stage(plan, tile, schedule)};
   return finish(std::move(plan));
 }
 
 Result<Plan> plan_cpu_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
                                     const PlanOptions& options) {
   Plan plan = start(problem, target, options);
-  size_blocks(plan, tile);
-  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan)), value_of(tile, "block_k"));
-  plan.stages = {forward_stage(plan, tile)};
+  const CpuForwardSchedule schedule = whole_blocks(plan, tile);
+  split_as_asked(plan, parts_for_workers(plan, schedule.whole_blocks), value_of(tile, "block_k"));
+  plan.stages = {forward_stage(plan, tile, schedule)};
   merge_on_cpu(plan);
   return finish(std::move(plan));
 }
 
 const Kernel cpu_forward{.name = "cpu_forward",
                          .depends_on = inner_loop,
+                         .schedule = {"CpuForwardSchedule", sizeof(CpuForwardSchedule), schedule_numbers},
                          .numbers = numbers,
                          .rules = own_rules,
                          .seconds = seconds};

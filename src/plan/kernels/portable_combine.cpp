@@ -15,11 +15,10 @@ constexpr double share_of_rate = 0.35;
 
 /// What it takes beside writing and reading the parts once.
 Seconds seconds(const Plan& plan, const Stage&) {
-  const auto bytes = [&](WorkspaceBuffer buffer) {
-    return static_cast<double>(plan.workspace.bytes[static_cast<std::size_t>(buffer)]);
+  const auto bytes = [&](std::string_view part) {
+    return static_cast<double>(plan.workspace.bytes_of(part));
   };
-  const double written_and_read =
-      2 * (bytes(WorkspaceBuffer::partial_o) + bytes(WorkspaceBuffer::partial_lse));
+  const double written_and_read = 2 * (bytes("partial_o") + bytes("partial_lse"));
   return of_part * static_cast<double>(plan.splits) +
          (1 / share_of_rate - 1) * written_and_read / chip_bytes_per_second(plan);
 }
@@ -28,16 +27,19 @@ Seconds seconds(const Plan& plan, const Stage&) {
 
 void merge_on_gpu(Plan& plan) {
   if (plan.splits == 1) return;
-  size_parts(plan);
   const Problem& p = plan.problem;
   const Target::Tile* tile = first_tile(*plan.target, portable_combine.name);
   const std::int64_t rows = tile == nullptr ? 1 : std::max<std::int64_t>(value_of(*tile, "warps"), 1);
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
-  Stage& stage = plan.stages.emplace_back(stage_of(p, *plan.target, portable_combine, tile, grid, 0));
+  Stage stage = stage_of(p, *plan.target, portable_combine, tile, grid, 0);
   // It waits for the parts in its code, where the chip has the instruction (kernels/cuda/pdl.h).
   stage.overlaps = plan.target->has("tma");
+  merge_parts(plan, std::move(stage));
 }
 
-const Kernel portable_combine{.name = "portable_combine", .depends_on = output_type, .seconds = seconds};
+const Kernel portable_combine{.name = "portable_combine",
+                              .depends_on = output_type,
+                              .schedule = split_keys_schedule,
+                              .seconds = seconds};
 
 }  // namespace regard

@@ -1,5 +1,6 @@
 // kernels/portable/forward.cu: one block per tile of query rows of a head and part of the keys.
 #include "kernels/portable/forward_layout.h"
+#include "kernels/portable/forward_schedule.h"
 
 #include <fmt/format.h>
 
@@ -61,12 +62,9 @@ Problem with_packed_gqa(const Problem& problem) {
 }
 
 /// Of that one.
-Plan start_portable(const Problem& problem, const Target& target, const Target::Tile& tile,
-                    const PlanOptions& options) {
+Plan start_portable(const Problem& problem, const Target& target, const PlanOptions& options) {
   Plan plan = start(with_packed_gqa(problem), target, options);
   plan.pack_gqa_by_strides = pack_gqa_by_strides(problem);
-  plan.block_rows = value_of(tile, "block_q");
-  plan.side_by_side = pairs_side_by_side(plan.problem, cache_bytes);
   return plan;
 }
 
@@ -83,8 +81,9 @@ std::int64_t row_blocks(const Problem& p, std::int64_t block_q) {
 Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
   const Problem& p = plan.problem;
   Stage stage = stage_of(p, *plan.target, portable_forward, &tile,
-                         product({row_blocks(p, plan.block_rows), plan.splits}), 0);
+                         product({row_blocks(p, value_of(tile, "block_q")), plan.splits}), 0);
   stage.shared_bytes = shared_bytes(stage.key);
+  stage.schedule = Schedule(PortableForwardSchedule{split_keys_of(plan), pairs_side_by_side(p, cache_bytes)});
   return stage;
 }
 
@@ -192,6 +191,10 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
   return (std::max(computed, reading) + of_the_lesser * std::min(computed, reading)) / beside_warp_groups;
 }
 
+std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
+  return {{"side_by_side", bytes.as<PortableForwardSchedule>().side_by_side}};
+}
+
 constexpr std::string_view features[] = {"mma"};
 constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
 
@@ -199,28 +202,30 @@ constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
 
 Result<Plan> plan_portable_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
                                    const PlanOptions& options) {
-  Plan plan = start_portable(problem, target, tile, options);
+  Plan plan = start_portable(problem, target, options);
   plan.stages = {forward_stage(plan, tile)};
   return finish_portable(std::move(plan), problem);
 }
 
 Result<Plan> plan_portable_forward_split(const Problem& problem, const Target& target,
                                          const Target::Tile& tile, const PlanOptions& options) {
-  Plan plan = start_portable(problem, target, tile, options);
+  Plan plan = start_portable(problem, target, options);
   const std::int64_t block_k = value_of(tile, "block_k"), parts = parts_of_long_rows(problem);
-  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, plan.block_rows)), block_k);
+  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, value_of(tile, "block_q"))), block_k);
   if (plan.splits < parts) split_keys(plan, parts, block_k);
   plan.stages = {forward_stage(plan, tile)};
   merge_on_gpu(plan);
   return finish_portable(std::move(plan), problem);
 }
 
-const Kernel portable_forward{.name = "portable_forward",
-                              .features = features,
-                              .depends_on = inner_loop,
-                              .numbers = numbers,
-                              .rules = own_rules,
-                              .seconds = seconds,
-                              .dynamic_shared_bytes = shared_bytes};
+const Kernel portable_forward{
+    .name = "portable_forward",
+    .features = features,
+    .depends_on = inner_loop,
+    .schedule = {"PortableForwardSchedule", sizeof(PortableForwardSchedule), schedule_numbers},
+    .numbers = numbers,
+    .rules = own_rules,
+    .seconds = seconds,
+    .dynamic_shared_bytes = shared_bytes};
 
 }  // namespace regard

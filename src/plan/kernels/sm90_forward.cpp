@@ -2,7 +2,9 @@
 #include "plan/kernels/sm90_forward.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "kernels/sm90/forward_schedule.h"
 #include "plan/cost.h"
 #include "plan/gpu_rows.h"
 #include "plan/kernels/kernels.h"
@@ -51,6 +53,8 @@ std::int64_t shared_bytes(const KernelKey& key) {
 /// What the second-level cache holds of K and V.
 constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
 
+constexpr std::int64_t most_pairs = std::numeric_limits<i32>::max();
+
 /// Rounds of blocks whose work, the longest first, ends evenly.
 constexpr std::int64_t last_rounds = 4;
 
@@ -64,17 +68,20 @@ bool memory_limits(const Problem& p, const Target& target) {
 }
 
 /// In which groups (batch, head) pairs go, `heads` a sequence.
-void group_pairs(Plan& plan, std::int64_t work, std::int64_t heads) {
+Sm90ForwardSchedule grouped_pairs(const Plan& plan, std::int64_t work, std::int64_t heads) {
   const Problem& p = plan.problem;
+  Sm90ForwardSchedule schedule{split_keys_of(plan)};
+  const auto group = [&schedule](std::int64_t pairs) {
+    schedule.side_by_side = static_cast<i32>(std::min(pairs, most_pairs));
+    return schedule;
+  };
   const std::int64_t sharing = heads / p.hk;  // pairs that have K and V in common
   // All work is of one size: each K and V is read from memory once.
-  plan.side_by_side = sharing;
-  if (every_row_sees_all_keys(p)) return;
+  if (every_row_sees_all_keys(p)) return group(sharing);
   // Sequences of several lengths go one after the other, the longest first.
   const std::int64_t in_cache =
       std::max<std::int64_t>(pairs_side_by_side(p, cache_bytes) / (p.hq / p.hk), 1) * sharing;
-  plan.side_by_side = std::min(in_cache, heads);
-  if (p.varlen || p.lengths) return;
+  if (p.varlen || p.lengths) return group(std::min(in_cache, heads));
   // A group begins with its longest work, which reads keys that nobody has read. Small groups read evenly;
   // the last one is large, so that what is left for the end is even.
   const std::int64_t pairs = product({p.b, heads});
@@ -82,30 +89,31 @@ void group_pairs(Plan& plan, std::int64_t work, std::int64_t heads) {
     const std::int64_t whole = blocks / std::max<std::int64_t>(work / pairs * sharing, 1);
     return std::min(std::max<std::int64_t>(whole, 1) * sharing, in_cache);
   };
-  plan.side_by_side = holding(memory_limits(p, *plan.target) ? plan.threads / 2 : plan.threads);
+  const std::int64_t together = holding(memory_limits(p, *plan.target) ? plan.threads / 2 : plan.threads);
   const std::int64_t before_last = std::max<std::int64_t>(pairs - holding(last_rounds * plan.threads), 0);
-  plan.before_last = round_up(before_last, plan.side_by_side);
+  schedule.before_last = static_cast<i32>(std::min(round_up(before_last, together), most_pairs));
+  return group(together);
 }
 
 Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Tile& tile,
                         const PlanOptions& options, std::int64_t parts) {
   Plan plan = start(p, target, options);
-  plan.block_rows = value_of(tile, "block_q");
+  const std::int64_t block_q = value_of(tile, "block_q");
   if (parts > 1) split_keys(plan, parts, value_of(tile, "block_k"));
-  const std::int64_t packed = packed_rows_of_head(p, plan.block_rows);
+  const std::int64_t packed = packed_rows_of_head(p, block_q);
   const std::int64_t cluster = std::max<std::int64_t>(value_of(tile, "cluster"), 1);
-  const std::int64_t work = product({sm90_work(p, plan.block_rows, cluster), plan.splits});
+  const std::int64_t work = product({sm90_work(p, block_q, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
-  group_pairs(plan, work, packed > 0 ? p.hk : p.hq);
   const std::int64_t blocks = std::max(plan.threads / cluster, std::int64_t{1}) * cluster;  // at a time
   Stage stage = stage_of(p, target, sm90_forward, &tile, std::min(work, blocks), 0);
   stage.shared_bytes = shared_bytes(stage.key);
-  if (packed > 0) stage.key.algorithm.pack_gqa = plan.block_rows / packed;
+  stage.schedule = Schedule(grouped_pairs(plan, work, packed > 0 ? p.hk : p.hq));
+  if (packed > 0) stage.key.algorithm.pack_gqa = block_q / packed;
   if (plan.splits > 1) stage.key.algorithm.split = 1;
   // Work of one size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.
-  stage.counts = !every_row_sees_all_keys(p) && work > plan.threads;
-  if (stage.counts) need(plan.workspace, WorkspaceBuffer::counter, sizeof(std::uint32_t));
+  if (!every_row_sees_all_keys(p) && work > plan.threads)
+    stage.counter = plan.workspace.add("counter", sizeof(std::uint32_t));
   plan.stages = {std::move(stage)};
   merge_on_gpu(plan);
   return finish(std::move(plan));
@@ -140,6 +148,11 @@ Result<Plan> plan_sm90_forward_split(const Problem& problem, const Target& targe
 
 namespace {
 
+std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
+  const auto s = bytes.as<Sm90ForwardSchedule>();
+  return {{"before_last", s.before_last}, {"side_by_side", s.side_by_side}};
+}
+
 constexpr std::string_view features[] = {"wgmma", "tma"};
 constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
 
@@ -148,6 +161,7 @@ constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
 const Kernel sm90_forward{.name = "sm90_forward",
                           .features = features,
                           .depends_on = inner_loop,
+                          .schedule = {"Sm90ForwardSchedule", sizeof(Sm90ForwardSchedule), schedule_numbers},
                           .numbers = numbers,
                           .rules = sm90_forward_rules,
                           .seconds = sm90_forward_seconds,

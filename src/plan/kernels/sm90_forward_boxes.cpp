@@ -90,9 +90,39 @@ Status reachable(const Problem& p, const Tensor& tensor) {
   return {};
 }
 
+/// A tensor of `count` rows in each of `heads` x `batches`: boxes of `box_rows` rows of `box_heads` heads,
+/// together group_rows for Q, and block_k of one for K and V. `ragged`, with offsets or lengths: a load must
+/// end with its sequence, wherever that ends in memory; row strides then divide batch strides.
+///
+/// A ragged map gives address = column + row + end + back + head. `row` counts from most_map_rows - length,
+/// so that what lies past the length is outside; `end`, the rows up to the sequence's end, moves it into
+/// place; and `back` takes most_map_rows off again, as most_map_rows steps of 2^34 - stride are most_map_rows
+/// * -stride modulo 2^64. Swizzle: 128 bytes; elements outside are zeros.
+TensorMapShape shape_of(const TensorBox& tensor) {
+  const u64 bytes = bytes_of(tensor.dtype), row = static_cast<u64>(tensor.rows.row) * bytes,
+            head = static_cast<u64>(tensor.rows.head) * bytes,
+            batch = static_cast<u64>(tensor.rows.batch) * bytes;
+  const auto columns = static_cast<u64>(tensor.columns), count = static_cast<u64>(tensor.count),
+             heads = static_cast<u64>(tensor.heads), batches = static_cast<u64>(tensor.batches);
+  const auto box_columns = static_cast<u32>(Sm90ForwardLayout::box_bytes / static_cast<i64>(bytes)),
+             box_rows = static_cast<u32>(tensor.box_rows), box_heads = static_cast<u32>(tensor.box_heads);
+  if (tensor.ragged) {
+    constexpr u64 most = Sm90ForwardLayout::most_map_rows;
+    const u64 all_rows = batches > 1 ? (batches - 1) * (batch / row) + count : count;
+    return {5,
+            {columns, most, all_rows + 1, most + 1, heads},
+            {row, row, (u64{1} << 34) - row, head},
+            {box_columns, box_rows, 1, 1, box_heads}};
+  }
+  return {4,
+          {columns, count, heads, batches, 1},
+          {row, head, batch, 0},
+          {box_columns, box_rows, box_heads, 1, 1}};
+}
+
 TensorBox box_of(const Problem& p, const Tensor& tensor, std::int64_t box_rows, std::int64_t box_heads = 1) {
-  return {tensor.name,    tensor.rows, tensor.columns, tensor.count, tensor.heads,
-          tensor.batches, box_rows,    box_heads,      tensor.dtype, is_ragged(p)};
+  return {tensor.name, tensor.rows, tensor.columns, tensor.count, tensor.heads, tensor.batches,
+          box_rows,    box_heads,   tensor.dtype,   is_ragged(p), shape_of};
 }
 
 /// Whether O is stored through a map.

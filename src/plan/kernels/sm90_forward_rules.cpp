@@ -113,7 +113,7 @@ Refusal packs_gqa(const Question& q) {
 
 Refusal ragged_maps_fit(const Question& q) {
   const Problem& p = q.problem;
-  constexpr std::int64_t most = Sm90TensorMap::most_rows;
+  constexpr std::int64_t most = Sm90ForwardLayout::most_map_rows;
   if ((!p.varlen && !p.lengths) || (p.sq <= most && p.sk <= most)) return {};
   const bool queries = p.sq > most;
   return fmt::format("{}={} is too large for its tensor maps; with lengths sequences have at most {} rows",

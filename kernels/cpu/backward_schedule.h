@@ -1,0 +1,31 @@
+// How the plan divides backward on a CPU (backward_delta.cpp, backward.cpp, backward_convert.cpp), and what
+// the stages leave for each other in the workspace.
+#pragma once
+
+#include "kernels/kernel_arguments.h"
+
+namespace regard {
+
+struct CpuBackwardSchedule {
+  i64 split_keys = 0;    // keys that a block goes through
+  i64 key_blocks = 0;    // steps that the keys of a head are walked in
+  i64 query_parts = 1;   // parts of the queries with sums of their own, 1 = none
+  i64 part_queries = 0;  // rows per part
+  i64 part_heads = 0;    // query heads of a group per part
+  i64 parts_apart = 0;   // 1: parts have blocks of their own, 0: each block goes through all
+  i64 side_by_side = 1;  // blocks that run at once
+
+  float* delta = nullptr;       // rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
+  float* grad_q_sum = nullptr;  // [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..]), or blocks transposed
+  float* grad_q_earlier =
+      nullptr;              // likewise, of the blocks of keys before (long_sum.h); null: no sum is long
+  i64* progress = nullptr;  // [b, hk, query_parts, key_blocks], 64 bytes apart (backward_order.h)
+  float* grad_k_partial = nullptr;     // sums of parts apart: [query_parts, hk, tk, d rounded up to 16]
+  float* grad_v_partial = nullptr;     // [query_parts, hk, tk, dv rounded up to 16]
+  float* grad_bias_partial = nullptr;  // fp32 image of a broadcast bias gradient
+  float* grad_bias_lost = nullptr;     // what its roundings took off; null: few heads share the bias
+};
+
+using CpuBackwardArguments = KernelArguments<CpuBackwardSchedule>;
+
+}  // namespace regard

@@ -1,0 +1,14 @@
+// How the plan divides portable forward (forward.cu) into blocks.
+#pragma once
+
+#include "kernels/split_keys.h"
+
+namespace regard {
+
+struct PortableForwardSchedule : SplitKeys {
+  i64 side_by_side = 1;  // (batch, head) pairs whose blocks of rows go together
+};
+
+using PortableForwardArguments = KernelArguments<PortableForwardSchedule>;
+
+}  // namespace regard

@@ -1,0 +1,15 @@
+// How the plan orders the work of Hopper's forward (forward.cu).
+#pragma once
+
+#include "kernels/split_keys.h"
+
+namespace regard {
+
+struct Sm90ForwardSchedule : SplitKeys {
+  i32 side_by_side = 1;          // (batch, head) pairs whose blocks of rows go together
+  i32 before_last = 0x7fffffff;  // pairs that go side_by_side; those behind them go as one group
+};
+
+using Sm90ForwardArguments = KernelArguments<Sm90ForwardSchedule>;
+
+}  // namespace regard

@@ -1,0 +1,121 @@
+// A handler runs in a thread of XLA, without Python's lock, and knows nothing of Python. It makes no memory:
+// inputs, results and workspace are buffers of the program.
+#include "xla_handlers.h"
+
+#include <new>
+
+#include "xla_abi.h"
+#include "xla_call.h"
+#include "xla_failure.h"
+#include "xla_plans.h"
+
+namespace nb = nanobind;
+
+namespace regard::python {
+namespace xla {
+namespace {
+
+constexpr const char* target_name = "regard_attention";
+
+ErrorCode code_of(regard_status status) {
+  switch (status) {
+    case REGARD_INVALID:
+      return ErrorCode::invalid_argument;
+    case REGARD_REFUSED:
+      return ErrorCode::unimplemented;
+    case REGARD_NO_KERNEL:
+      return ErrorCode::failed_precondition;
+    case REGARD_NO_MEMORY:
+      return ErrorCode::resource_exhausted;
+    case REGARD_INTERRUPTED:
+      return ErrorCode::cancelled;
+    case REGARD_OK:
+    case REGARD_INTERNAL:
+      break;
+  }
+  return ErrorCode::internal;
+}
+
+Error* error(const Api& api, regard_status status, const char* sentence) {
+  CreateError made{sizeof(CreateError), nullptr, sentence, code_of(status)};
+  return api.create_error(&made);
+}
+
+/// Answers where XLA asks what the handler is. It is no promise to be recorded into a graph (a trait of 1):
+/// that would take a plan that was prepared on the device before the first call.
+bool tells_about_itself(const Call& call) {
+  for (Extension* extension = call.extensions; extension != nullptr; extension = extension->next) {
+    if (extension->kind != ExtensionKind::metadata) continue;
+    Metadata& metadata = *reinterpret_cast<MetadataExtension*>(extension)->metadata;
+    metadata.version.major = major_version;
+    metadata.version.minor = minor_version;
+    metadata.traits = 0;
+    return true;
+  }
+  return false;
+}
+
+/// Null, or what is wrong with this version of XLA; what it says is only read where its structures are large
+/// enough.
+const char* mismatch(const Call& call) {
+  if (call.size < sizeof(Call) || call.api->size < sizeof(Api) || call.api->version.major != major_version)
+    return "this version of XLA calls foreign functions in a way that Regard does not know; use a JAX that "
+           "Regard's documentation names";
+  return nullptr;
+}
+
+void run(const Call& call, bool on_gpu, void* stream) {
+  const std::shared_ptr<const Planned> what = planned(asked_by(call));
+  if ((regard_plan_on_gpu(what->plan) != 0) != on_gpu)
+    throw Failure(REGARD_INVALID, std::string("target ") + regard_plan_target(what->plan) +
+                                      " is not where the arrays are: leave target out, or move them");
+  const regard_arguments arguments = arguments_of(call, *what);
+  const Workspace workspace = workspace_of(call, *what);
+  check(regard_plan_run(what->plan, &arguments, workspace.data, workspace.bytes, stream));
+}
+
+template <bool on_gpu>
+Error* handle(Call* call) noexcept {
+  if (tells_about_itself(*call)) return nullptr;
+  const Api& api = *call->api;
+  if (const char* sentence = mismatch(*call)) return error(api, REGARD_INVALID, sentence);
+  if (call->stage != Stage::execute) return nullptr;
+  try {
+    GetStream wanted{sizeof(GetStream), nullptr, call->context, nullptr};
+    if constexpr (on_gpu) {
+      if (Error* failed = api.get_stream(&wanted)) return failed;
+    }
+    run(*call, on_gpu, wanted.stream);
+    return nullptr;
+  } catch (const Failure& failure) {
+    return error(api, failure.status(), failure.what());
+  } catch (const std::bad_alloc&) {
+    return error(api, REGARD_NO_MEMORY, "out of memory");
+  } catch (const std::exception& unexpected) {
+    return error(api, REGARD_INTERNAL, unexpected.what());
+  }
+}
+
+nb::capsule capsule(Handler* handler) {
+  return nb::capsule(reinterpret_cast<void*>(handler));
+}
+
+}  // namespace
+}  // namespace xla
+
+void declare_xla_handlers(nb::module_& module) {
+  module.attr("XLA_TARGET") = xla::target_name;
+  module.attr("XLA_WORKSPACE_ALIGNMENT") = xla::workspace_alignment;
+  module.def(
+      "xla_handlers",
+      [] {
+        nb::dict handlers;
+        handlers["cpu"] = xla::capsule(&xla::handle<false>);
+        handlers["CUDA"] = xla::capsule(&xla::handle<true>);
+        return handlers;
+      },
+      nb::sig("def xla_handlers() -> dict[str, object]"),
+      "What compiled programs of JAX call by the name XLA_TARGET, for each platform of XLA.");
+}
+
+}  // namespace regard::python

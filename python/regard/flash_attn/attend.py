@@ -1,0 +1,51 @@
+"""One call: what all of flash_attn's functions come down to."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..torch import attention
+from ..torch.randomness import seed
+from . import flavour
+from .probabilities import s_dmask
+from .words import with_rows_contiguous
+
+
+def dropout_words(dropout_p: float) -> dict[str, Any]:
+    """flash_attn divides the weights that it keeps by 1 - p, though their share is granular in 1/256."""
+    if not dropout_p:
+        return {}
+    words: dict[str, Any] = {"dropout": dropout_p}
+    return {**words, "keep_scale": 1 / (1 - dropout_p)} if 0 < dropout_p < 1 else words
+
+
+def lse_as_flash_attn(lse: Tensor, keys: int, cuda: bool) -> Tensor:
+    """Rows that see no key have LSE = -inf here; the CUDA library says +inf, and every one does where K is empty."""
+    return lse.masked_fill(lse == -math.inf, math.inf) if cuda or keys == 0 else lse
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, words: dict[str, Any], dropout_p: float, return_attn_probs: bool) -> Any:
+    """out, or (out, softmax_lse, S_dmask)."""
+    if return_attn_probs:
+        return attend_with_state(q, k, v, words, dropout_p, True)[:3]
+    q, k, v = with_rows_contiguous(q, k, v)
+    return attention(q, k, v, **words, **dropout_words(dropout_p))
+
+
+def attend_with_state(
+    q: Tensor, k: Tensor, v: Tensor, words: dict[str, Any], dropout_p: float, probabilities: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """out, softmax_lse, S_dmask where it is asked for and else nothing, rng_state (int64 [2]: seed and offset)."""
+    q, k, v = with_rows_contiguous(q, k, v)
+    given = {**words, **dropout_words(dropout_p)}
+    seed(given, q, None)
+    state = given.get("seed")
+    out, lse, *kept = attention(q, k, v, lse=True, dropout_mask=probabilities and state is not None, **given)
+    lse = lse_as_flash_attn(lse, words.get("sk", k.shape[1]), flavour.chosen() == "cuda")
+    if state is None:
+        state = q.new_zeros(2, dtype=torch.int64)
+    return out, lse, s_dmask(q, k, kept[0], words) if kept else q.new_empty(0), state

@@ -1,0 +1,189 @@
+"""The functions of flash_attn 2, with its signatures, defaults and results.
+
+out has the type and shape of q (with V's head dimension). With return_attn_probs=True there is also softmax_lse, fp32
+[b, h, s] or packed [h, tokens], and S_dmask, which is for tests: what it holds depends on the flavour that `register`
+chose, and it is empty without dropout.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from torch import Tensor
+
+from . import extension as flash_attn_gpu  # noqa: F401
+from .attend import attend
+from .kvcache import refuse_cache, refuse_pages
+from .raw import (  # noqa: F401  what pipelines and ring attention import from here
+    _flash_attn_backward,
+    _flash_attn_forward,
+    _flash_attn_varlen_backward,
+    _flash_attn_varlen_forward,
+    _wrapped_flash_attn_backward,
+    _wrapped_flash_attn_forward,
+    _wrapped_flash_attn_varlen_backward,
+    _wrapped_flash_attn_varlen_forward,
+)
+from .words import packed_words, score_words
+
+USE_TRITON_ROCM = False  # which of flash_attn's own libraries it uses: none of them here
+
+
+def flash_attn_func(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Any = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+) -> Any:
+    """Attention of q [b, sq, hq, d] to k, v [b, sk, hk, d]; hq is a multiple of hk.
+
+    causal and window_size are aligned to the bottom-right corner: query i sees key j where
+    i + sk - sq - left <= j <= i + sk - sq + right, and -1 is unbounded. alibi_slopes: fp32 [hq] or [b, hq], adds
+    -slope * |i + sk - sq - j|. A row that sees no key gives zeros.
+    """
+    words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
+    return attend(q, k, v, words, dropout_p, return_attn_probs)
+
+
+def flash_attn_kvpacked_func(
+    q: Tensor,
+    kv: Tensor,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Any = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+) -> Any:
+    """flash_attn_func with K and V in one tensor [b, sk, 2, hk, d]."""
+    words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
+    k, v = kv.unbind(2)
+    return attend(q, k, v, words, dropout_p, return_attn_probs)
+
+
+def flash_attn_qkvpacked_func(
+    qkv: Tensor,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Any = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+) -> Any:
+    """flash_attn_func with Q, K and V in one tensor [b, s, 3, h, d]."""
+    words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
+    q, k, v = qkv.unbind(2)
+    return attend(q, k, v, words, dropout_p, return_attn_probs)
+
+
+def flash_attn_varlen_func(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Any = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    block_table: Tensor | None = None,
+) -> Any:
+    """flash_attn_func of packed sequences: q [tq, hq, d], k, v [tk, hk, d].
+
+    cu_seqlens_q, cu_seqlens_k: int32 [b+1], cumulative, first 0. max_seqlen_q and max_seqlen_k: the longest sequences.
+    """
+    if block_table is not None:
+        refuse_pages("block_table")
+    words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
+    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    return attend(q, k, v, words, dropout_p, return_attn_probs)
+
+
+def flash_attn_varlen_kvpacked_func(
+    q: Tensor,
+    kv: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Any = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+) -> Any:
+    """flash_attn_varlen_func with K and V in one tensor [tk, 2, hk, d]."""
+    words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
+    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    k, v = kv.unbind(1)
+    return attend(q, k, v, words, dropout_p, return_attn_probs)
+
+
+def flash_attn_varlen_qkvpacked_func(
+    qkv: Tensor,
+    cu_seqlens: Tensor,
+    max_seqlen: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Any = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+) -> Any:
+    """flash_attn_varlen_func with Q, K and V in one tensor [t, 3, h, d]."""
+    words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
+    words |= packed_words(cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
+    q, k, v = qkv.unbind(1)
+    return attend(q, k, v, words, dropout_p, return_attn_probs)
+
+
+def flash_attn_with_kvcache(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    k: Tensor | None = None,
+    v: Tensor | None = None,
+    rotary_cos: Tensor | None = None,
+    rotary_sin: Tensor | None = None,
+    cache_seqlens: int | Tensor | None = None,
+    cache_batch_idx: Tensor | None = None,
+    cache_leftpad: Tensor | None = None,
+    block_table: Tensor | None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Any = (-1, -1),
+    softcap: float = 0.0,
+    rotary_interleaved: bool = True,
+    alibi_slopes: Tensor | None = None,
+    num_splits: int = 0,
+    return_softmax_lse: bool = False,
+) -> NoReturn:
+    """Refused: the kernels of KV caches are not there yet."""
+    refuse_cache("flash_attn_with_kvcache")
+
+
+def _get_block_size_n(device: Any, head_dim: int, is_dropout: bool, is_causal: bool) -> int:
+    """How many keys' largest score S_dmask is relative to; here those of a whole row, however long."""
+    return 1 << 30

@@ -1,0 +1,1 @@
+"""flash_attn.layers: what of it belongs to attention."""

@@ -1,0 +1,1 @@
+"""flash_attn.ops: what of it belongs to attention."""

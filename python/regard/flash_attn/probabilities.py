@@ -1,0 +1,55 @@
+"""What flash_attn returns beside its results when it is asked for probabilities (S_dmask), which is for tests only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..torch import attention
+from . import flavour
+from .packed import pad, places
+
+_KEYS_AT_ONCE = 256  # a head dimension that every kernel has
+
+
+def _rounded(length: int) -> int:
+    return -(-length // 128) * 128
+
+
+def _probabilities(q: Tensor, k: Tensor, words: dict[str, Any]) -> Tensor:
+    """P without dropout, [b, hq, sq, sk] or packed [tq, hq, sk], by attention itself: where V is a unit vector for
+    each key, O is the weight of each key."""
+    packed = "offsets_k" in words
+    keys = words["sk"] if packed else k.shape[1]
+    units = torch.eye(keys, dtype=q.dtype, device=q.device)
+    if packed:
+        units = units[places(words["offsets_k"], k.shape[0])[1]]
+    blocks = []
+    for first in range(0, keys, _KEYS_AT_ONCE):
+        columns = units[:, first : first + _KEYS_AT_ONCE]
+        v = columns[:, None, :].expand(*k.shape[:-1], columns.shape[-1])
+        blocks.append(attention(q, k, v, **words).float())
+    p = torch.cat(blocks, dim=-1)
+    return p if packed else p.transpose(1, 2)
+
+
+def _signed(p: Tensor, kept: Tensor) -> Tensor:
+    """As the CUDA library leaves them: relative to the largest of a row, negative where dropped."""
+    largest = p.amax(dim=-1, keepdim=True)
+    return torch.where(kept != 0, p, -p) / largest.clamp_min(torch.finfo(torch.float32).tiny)
+
+
+def s_dmask(q: Tensor, k: Tensor, kept: Tensor, words: dict[str, Any]) -> Tensor:
+    """kept: the dropout mask. words: of the call, without its dropout."""
+    if flavour.chosen() == "ck":
+        return torch.where(kept != 0, 0, 255).to(torch.uint8)  # random bytes: all there is to them is which are small
+    with torch.no_grad():
+        p = _probabilities(q.detach(), k.detach(), words)
+    if "offsets_q" in words:
+        longest = words["sq"]
+        p, kept = (pad(t, words["offsets_q"], longest).transpose(1, 2) for t in (p, kept.transpose(0, 1)))
+    s = _signed(p, kept).to(q.dtype)
+    sq, sk = s.shape[-2:]
+    return torch.nn.functional.pad(s, (0, _rounded(sk) - sk, 0, _rounded(sq) - sq))

@@ -1,0 +1,160 @@
+"""flash_attn's forward and backward passes by themselves, as ring attention and pipelines call them: nothing of them
+is recorded by autograd."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..calls import attention_backward
+from .attend import attend_with_state, dropout_words
+from .kvcache import refuse_pages
+from .words import packed_words, score_words, with_rows_contiguous
+
+
+@torch.no_grad()
+def _forward(
+    q: Tensor, k: Tensor, v: Tensor, words: dict[str, Any], dropout_p: float, return_softmax: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return attend_with_state(q, k, v, words, dropout_p, return_softmax)
+
+
+def _flash_attn_forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    dropout_p: float,
+    softmax_scale: float,
+    causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    softcap: float,
+    alibi_slopes: Tensor | None,
+    return_softmax: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """out, softmax_lse, S_dmask (empty unless it is asked for and there is dropout), and rng_state for backward."""
+    words = score_words(softmax_scale, causal, (window_size_left, window_size_right), softcap, alibi_slopes)
+    return _forward(q, k, v, words, dropout_p, return_softmax)
+
+
+def _flash_attn_varlen_forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float,
+    softmax_scale: float,
+    causal: bool,
+    window_size_left: int = -1,
+    window_size_right: int = -1,
+    softcap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    return_softmax: bool = False,
+    block_table: Tensor | None = None,
+    leftpad_k: Tensor | None = None,
+    seqused_k: Tensor | None = None,
+    zero_tensors: bool = False,
+    num_splits: int = 0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same for packed sequences. Rows that are not computed are zero with or without zero_tensors."""
+    if num_splits > 1:
+        raise RuntimeError("num_splits > 1 is not supported by flash_attn for packed sequences: use 0 or 1")
+    if block_table is not None:
+        refuse_pages("block_table")
+    if leftpad_k is not None:
+        refuse_pages("leftpad_k")
+    words = score_words(softmax_scale, causal, (window_size_left, window_size_right), softcap, alibi_slopes)
+    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    if seqused_k is not None:
+        words["lengths_k"] = seqused_k
+    return _forward(q, k, v, words, dropout_p, return_softmax)
+
+
+@torch.no_grad()
+def _backward(
+    dout: Tensor,
+    inputs: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
+    gradients: tuple[Tensor | None, Tensor | None, Tensor | None],
+    words: dict[str, Any],
+    dropout_p: float,
+    rng_state: Tensor | None,
+) -> None:
+    if dropout_p and rng_state is None:
+        raise ValueError("backward with dropout needs the rng_state that forward returned")
+    *rows, lse = [tensor.detach() for tensor in inputs]
+    dout, q, k, v, out = with_rows_contiguous(dout.detach(), *rows)
+    lse = lse.masked_fill(lse == math.inf, -math.inf)  # rows that see no key
+    if dropout_p:
+        words = {**words, **dropout_words(dropout_p), "seed": rng_state}
+    written = dict(zip(("grad_q", "grad_k", "grad_v"), gradients))
+    attention_backward(dout, q, k, v, out, lse, **written, **words)  # type: ignore[arg-type]
+
+
+def _flash_attn_backward(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    softmax_lse: Tensor,
+    dq: Tensor | None,
+    dk: Tensor | None,
+    dv: Tensor | None,
+    dropout_p: float,
+    softmax_scale: float,
+    causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    softcap: float,
+    alibi_slopes: Tensor | None,
+    deterministic: bool,
+    rng_state: Tensor | None = None,
+) -> None:
+    """Writes dq, dk and dv. The row sums that flash_attn returns stay within the kernels here."""
+    window = (window_size_left, window_size_right)
+    words = score_words(softmax_scale, causal, window, softcap, alibi_slopes, deterministic)
+    _backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, dropout_p, rng_state)
+
+
+def _flash_attn_varlen_backward(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    softmax_lse: Tensor,
+    dq: Tensor | None,
+    dk: Tensor | None,
+    dv: Tensor | None,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float,
+    softmax_scale: float,
+    causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    softcap: float,
+    alibi_slopes: Tensor | None,
+    deterministic: bool,
+    rng_state: Tensor | None = None,
+    zero_tensors: bool = False,
+) -> None:
+    """The same for packed sequences."""
+    window = (window_size_left, window_size_right)
+    words = score_words(softmax_scale, causal, window, softcap, alibi_slopes, deterministic)
+    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    _backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, dropout_p, rng_state)
+
+
+_wrapped_flash_attn_forward = _flash_attn_forward
+_wrapped_flash_attn_varlen_forward = _flash_attn_varlen_forward
+_wrapped_flash_attn_backward = _flash_attn_backward
+_wrapped_flash_attn_varlen_backward = _flash_attn_varlen_backward

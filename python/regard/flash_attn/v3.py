@@ -1,0 +1,216 @@
+"""The interface of FlashAttention-3 (the module flash_attn_interface), as far as there are kernels.
+
+num_splits, pack_gqa and sm_margin say how its kernels divide their work and not what they compute: here the plan
+decides that. LSE of a row that sees no key is -inf, and +inf where K is empty.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from ..errors import RefusedError
+from ..torch import attention
+from .attend import lse_as_flash_attn
+from .chunks import chunk_ranges
+from .kvcache import refuse_cache
+from .words import packed_words, score_words, with_rows_contiguous
+
+
+def _with_qv(q: Tensor, k: Tensor, v: Tensor, qv: Tensor | None, scaled: bool) -> tuple[Tensor, Tensor]:
+    """q k + qv v is the product of longer rows."""
+    if qv is None:
+        return q, k
+    if scaled:
+        raise RefusedError("qv does not go with descale factors, as K and V have different ones: leave one of them out")
+    return torch.cat((q, qv), dim=-1), torch.cat((k, v), dim=-1)
+
+
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    qv: Tensor | None,
+    descale: tuple[Tensor | None, Tensor | None, Tensor | None],
+    words: dict[str, Any],
+    attention_chunk: int,
+    return_attn_probs: bool,
+) -> Any:
+    """out, or (out, softmax_lse)."""
+    if attention_chunk > 0:
+        words["ranges"] = chunk_ranges(q, k, attention_chunk, words)
+    scaled = False
+    for name, factors in zip(("descale_q", "descale_k", "descale_v"), descale):
+        if factors is not None:
+            words[name], scaled = factors, True
+    q, k = _with_qv(q, k, v, qv, scaled)
+    q, k, v = with_rows_contiguous(q, k, v)
+    if not return_attn_probs:
+        return attention(q, k, v, **words)
+    out, lse = attention(q, k, v, lse=True, **words)
+    return out, lse_as_flash_attn(lse, words.get("sk", k.shape[1]), cuda=False)
+
+
+def flash_attn_func(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    qv: Tensor | None = None,
+    q_descale: Tensor | None = None,
+    k_descale: Tensor | None = None,
+    v_descale: Tensor | None = None,
+    window_size: Any = (-1, -1),
+    attention_chunk: int = 0,
+    softcap: float = 0.0,
+    num_splits: int = 1,
+    pack_gqa: bool | None = None,
+    deterministic: bool = False,
+    sm_margin: int = 0,
+    return_attn_probs: bool = False,
+) -> Any:
+    """Attention of q [b, sq, hq, d] to k [b, sk, hk, d] and v [b, sk, hk, dv].
+
+    qv: [b, sq, hq, dv], whose products with v are added to the scores. q_descale, k_descale, v_descale: fp32 [b, hk],
+    of 8-bit tensors. attention_chunk: a query sees only keys of its own chunk of that many.
+    """
+    words = score_words(softmax_scale, causal, window_size, softcap, None, deterministic)
+    return _attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
+
+
+def flash_attn_qkvpacked_func(
+    qkv: Tensor,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    q_descale: Tensor | None = None,
+    k_descale: Tensor | None = None,
+    v_descale: Tensor | None = None,
+    window_size: Any = (-1, -1),
+    attention_chunk: int = 0,
+    softcap: float = 0.0,
+    deterministic: bool = False,
+    num_heads_q: int | None = None,
+    sm_margin: int = 0,
+    return_attn_probs: bool = False,
+) -> Any:
+    """flash_attn_func of one tensor [b, s, 3, h, d], or [b, s, hq + 2 hk, d] with num_heads_q."""
+    if qkv.dim() == 5:
+        q, k, v = qkv.unbind(-3)
+    elif num_heads_q is None:
+        raise ValueError("qkv has no dimension of 3 for Q, K and V, so num_heads_q must say how many heads Q has")
+    else:
+        of_k = (qkv.shape[2] - num_heads_q) // 2
+        q, k, v = qkv[:, :, :num_heads_q], qkv[:, :, num_heads_q:-of_k], qkv[:, :, -of_k:]
+    words = score_words(softmax_scale, causal, window_size, softcap, None, deterministic)
+    return _attend(q, k, v, None, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
+
+
+def flash_attn_varlen_func(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    seqused_q: Tensor | None = None,
+    seqused_k: Tensor | None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    qv: Tensor | None = None,
+    q_descale: Tensor | None = None,
+    k_descale: Tensor | None = None,
+    v_descale: Tensor | None = None,
+    window_size: Any = (-1, -1),
+    attention_chunk: int = 0,
+    softcap: float = 0.0,
+    num_splits: int = 1,
+    pack_gqa: bool | None = None,
+    deterministic: bool = False,
+    sm_margin: int = 0,
+    return_attn_probs: bool = False,
+) -> Any:
+    """flash_attn_func of packed sequences [tokens, heads, dim]; cu_seqlens_q, cu_seqlens_k: int32 [b+1].
+
+    seqused_q, seqused_k: int32 [b], how many tokens of each sequence count; rows of the others are zero.
+    """
+    words = score_words(softmax_scale, causal, window_size, softcap, None, deterministic)
+    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    words |= {name: used for name, used in (("lengths_q", seqused_q), ("lengths_k", seqused_k)) if used is not None}
+    return _attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
+
+
+def flash_attn_with_kvcache(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    k: Tensor | None = None,
+    v: Tensor | None = None,
+    qv: Tensor | None = None,
+    rotary_cos: Tensor | None = None,
+    rotary_sin: Tensor | None = None,
+    cache_seqlens: int | Tensor | None = None,
+    cache_batch_idx: Tensor | None = None,
+    cache_leftpad: Tensor | None = None,
+    page_table: Tensor | None = None,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k_new: Tensor | None = None,
+    max_seqlen_q: int | None = None,
+    rotary_seqlens: Tensor | None = None,
+    q_descale: Tensor | None = None,
+    k_descale: Tensor | None = None,
+    v_descale: Tensor | None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: Any = (-1, -1),
+    attention_chunk: int = 0,
+    softcap: float = 0.0,
+    rotary_interleaved: bool = True,
+    scheduler_metadata: Tensor | None = None,
+    num_splits: int = 0,
+    pack_gqa: bool | None = None,
+    sm_margin: int = 0,
+    return_softmax_lse: bool = False,
+) -> NoReturn:
+    """Refused: the kernels of KV caches are not there yet."""
+    refuse_cache("flash_attn_with_kvcache")
+
+
+def flash_attn_combine(
+    out_partial: Tensor, lse_partial: Tensor, out: Tensor | None = None, out_dtype: torch.dtype | None = None
+) -> NoReturn:
+    """Refused: attention splits its keys and combines the parts by itself here."""
+    raise RefusedError(
+        "flash_attn_combine has no kernels yet: flash_attn_func and flash_attn_varlen_func split long rows of keys and "
+        "combine the parts by themselves"
+    )
+
+
+def get_scheduler_metadata(
+    batch_size: int,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    num_heads_q: int,
+    num_heads_kv: int,
+    headdim: int,
+    cache_seqlens: Tensor,
+    qkv_dtype: torch.dtype = torch.bfloat16,
+    headdim_v: int | None = None,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k_new: Tensor | None = None,
+    cache_leftpad: Tensor | None = None,
+    page_size: int | None = None,
+    max_seqlen_k_new: int = 0,
+    causal: bool = False,
+    window_size: Any = (-1, -1),
+    attention_chunk: int = 0,
+    has_softcap: bool = False,
+    num_splits: int = 0,
+    pack_gqa: bool | None = None,
+    sm_margin: int = 0,
+) -> NoReturn:
+    """Refused: it prepares flash_attn_with_kvcache."""
+    refuse_cache("get_scheduler_metadata")

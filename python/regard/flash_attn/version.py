@@ -1,0 +1,4 @@
+"""The releases whose interfaces these are."""
+
+VERSION = "2.8.4"  # flash_attn
+VERSION_3 = "3.0.0"  # flash_attn_3

@@ -1,0 +1,166 @@
+"""attention: arrays and options become a call."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from .. import _core
+from ..arrays import longest
+from ..errors import invalid
+from ..words import plain, told, whole
+from . import gradients
+from .call import Call
+from .run import Arrays
+from .seeds import words_of_key, words_of_numbers
+from .sharded import alike
+
+_ROLES = frozenset(_core.roles())
+_RESULTS = frozenset(("o", "lse", "dropout_mask", "grad_q", "grad_k", "grad_v", "grad_bias", "grad_o", "grad_sink"))
+_WHOLE = ("offsets_q", "offsets_k", "lengths_q", "lengths_k", "ranges")
+_RANKS = {"bias": 4, "bits": 4, "ranges": 3}
+_INT32 = numpy.iinfo(numpy.int32)
+
+
+@partial(jax.jit, static_argnums=0)
+def _compiled(call: Call, *arrays: jax.Array) -> Arrays:
+    results: Arrays = gradients.attend(call, *alike(arrays)[0])
+    return results
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    lse: bool = False,
+    dropout_mask: bool = False,
+    key: Any = None,
+    **options: Any,
+) -> Any:
+    """Fused attention: softmax(scale Q K^T + ...) V.
+
+    q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: float32, bfloat16 or float16, forward also float8_e4m3fn
+    and float8_e5m2; hq is a multiple of hk. layout="bhsd" or "sbhd" names another order of the axes. With offsets_q and
+    offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads, dim]; where those are traced, sq and sk say
+    how long the longest sequences are.
+
+    Returns o, [b, sq, hq, dv] in the same layout; (o, lse) with lse=True, where lse is float32 [b, hq, sq] (packed:
+    [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for tests.
+
+    Options are those of `regard.attention`: causal, window, sink_tokens or mask; ranges, bits; scale, softcap, bias,
+    alibi, sink; dropout; lengths_q, lengths_k; descale_q, descale_k, descale_v; layout; out, the dtype of o as text;
+    deterministic, batch_invariant; splits, target, family, threads. Arrays may be traced; all else is Python's.
+
+    Dropout takes a `key` of jax.random, or the numbers seed and offset. The same key draws the same mask.
+
+    q, k, v, bias and sink have gradients, by reverse mode. A row that sees no key gives O = 0 and LSE = -inf. Rows past
+    a logical length are 0.
+
+    Raises InvalidError (a ValueError) for input that makes no sense and RefusedError (a NotImplementedError) for what
+    nothing here solves. What only shows when a program runs is raised by JAX, with the sentence: as a JaxRuntimeError
+    or a ValueError.
+    """
+    arrays = {"q": _array("q", q), "k": _array("k", k), "v": _array("v", v)}
+    target, family = (_hashable(name, options.pop(name, None)) for name in ("target", "family"))
+    threads = whole("threads", options.pop("threads", None) or 0)
+    drawn = {name: options.pop(name) for name in ("seed", "offset") if options.get(name) is not None}
+    _refuse_others(options)
+    arrays |= {
+        name: _array(name, options.pop(name))
+        for name in [name for name in options if name in _ROLES]
+        if options[name] is not None and options[name] is not False
+    }
+    for name, longest_of in (("offsets_q", "sq"), ("offsets_k", "sk")):
+        if name in arrays and options.get(longest_of) is None:
+            options[longest_of] = _longest(name, arrays[name], longest_of)
+    if _number("dropout", options.get("dropout")):
+        arrays["seed"] = _seed(key, drawn)
+    elif drawn:
+        raise invalid("seed and offset are those of dropout, which is not given")
+    words = tuple(sorted((name, _hashable(name, value)) for name, value in options.items() if value is not None))
+    wanted = tuple(name for name, asked in (("lse", lse), ("dropout_mask", dropout_mask)) if _switch(name, asked))
+    call = Call("fwd", tuple(arrays), words, wanted, target, family, threads)
+    results = _compiled(call, *arrays.values())
+    return results[0] if len(results) == 1 else results
+
+
+def _refuse_others(options: dict[str, Any]) -> None:
+    for name in options.keys() & _RESULTS:
+        raise invalid(f"{name} is no option: results of JAX are new arrays")
+    if "stream" in options:
+        raise invalid("stream is no option: a program runs in the stream that XLA chooses")
+    if "dtype" in options:
+        raise invalid("dtype is no option: JAX has every type that attention takes")
+    if not isinstance(options.get("out", ""), (str, type(None))):
+        raise invalid("out is an array, and results of JAX are new ones; it takes a dtype as text, such as 'fp32'")
+
+
+def _switch(name: str, asked: Any) -> bool:
+    if not isinstance(asked, (bool, numpy.bool_)):
+        raise invalid(f"{name} is {told(asked)}, and results of JAX are new arrays; it must be True or False")
+    return bool(asked)
+
+
+def _array(name: str, value: Any) -> jax.Array:
+    if name in _WHOLE and not isinstance(value, jax.Array):
+        value = _checked_int32(name, value)
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise invalid(f"{name} is no array that JAX takes: {str(error).splitlines()[0]}") from error
+    if name in _WHOLE and array.dtype != jnp.int32:
+        if not jnp.issubdtype(array.dtype, jnp.integer):
+            raise invalid(f"{name} has dtype {array.dtype}; it must be int32")
+        array = array.astype(jnp.int32)
+    rank = _RANKS.get(name, 0)
+    return array.reshape(*(1,) * (rank - array.ndim), *array.shape) if 0 < array.ndim < rank else array
+
+
+def _checked_int32(name: str, value: Any) -> Any:
+    numbers = numpy.asarray(value)
+    if numbers.dtype.kind in "iu" and numbers.size and not _INT32.min <= numbers.min() <= numbers.max() <= _INT32.max:
+        raise invalid(f"{name} has numbers that do not fit into int32")
+    return numbers.astype(numpy.int32) if numbers.dtype.kind in "iu" or numbers.size == 0 else numbers
+
+
+def _longest(name: str, offsets: jax.Array, option: str) -> int:
+    if isinstance(offsets, jax.core.Tracer):
+        raise invalid(f"{name} is traced: give {option}, the length of the longest sequence or a bound above it")
+    return longest(name, offsets)
+
+
+def _seed(key: Any, drawn: dict[str, Any]) -> Any:
+    if key is not None and drawn:
+        raise invalid("dropout takes either key, or seed and offset")
+    if key is not None:
+        return words_of_key(key)
+    if "seed" not in drawn:
+        raise invalid("dropout needs key=, a key of jax.random such as jax.random.key(0), or seed= and offset=")
+    return words_of_numbers(drawn["seed"], drawn.get("offset", 0))
+
+
+def _number(name: str, value: Any) -> Any:
+    _refuse_traced(name, value)
+    return plain(name, value)
+
+
+def _hashable(name: str, value: Any) -> Any:
+    _refuse_traced(name, value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_hashable(name, part) for part in value)
+    return plain(name, value)
+
+
+def _refuse_traced(name: str, value: Any) -> None:
+    if name == "mask" and isinstance(value, jax.Array):
+        raise invalid("mask is an array, and the option takes text: pass bits=regard.jax.pack_bits(mask)")
+    if isinstance(value, jax.core.Tracer):
+        raise invalid(
+            f"{name} is traced, and the option takes a Python value, as a part of the compiled program: "
+            "name it in static_argnames of jax.jit, or close over it"
+        )

@@ -1,0 +1,102 @@
+"""vmap: what is mapped becomes a part of the batch where that gives the same, and else one call follows another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .call import Call
+from .run import Arrays, run
+
+# Axes follow the layout.
+_SEQUENCES = ("q", "k", "v", "o", "grad_o", "grad_q", "grad_k", "grad_v")
+# Their first axis is the batch, or 1 where all sequences share them.
+_SHAREABLE = ("bias", "bits", "ranges")
+_OF_EACH = ("lengths_q", "lengths_k", "lse", "grad_bias")
+
+
+def _batch_axis(call: Call, name: str) -> int:
+    return call.layout.index("b") if name in _SEQUENCES else 0
+
+
+def _outputs(call: Call) -> list[str]:
+    if call.pass_ == "fwd":
+        return ["o", *call.wanted]
+    return ["grad_q", "grad_k", "grad_v", *call.wanted]
+
+
+def _folds(call: Call, b: int, arrays: dict[str, Any], mapped: dict[str, bool]) -> bool:
+    """Whether the mapped calls are one call of a larger batch.
+
+    Packed sequences lie in one row of tokens. A dropout mask depends on the number of the sequence, which begins anew
+    in each mapped call. Gradients that all sequences share would be sums over all calls.
+    """
+    known = {*_SEQUENCES, *_SHAREABLE, *_OF_EACH, "alibi", "sink"}
+    if "offsets_q" in arrays or not arrays.keys() <= known or mapped.get("sink", False):
+        return False
+    if call.pass_ == "fwd":
+        return True
+    return "sink" not in arrays and ("grad_bias" not in call.wanted or arrays["bias"].shape[0] == b)
+
+
+def _folded(call: Call, name: str, array: Any, mapped: bool, n: int, b: int) -> Any:
+    """An array of one call as that of n calls; a mapped one has their axis in front."""
+    if name == "sink":
+        return array
+    shared = array.ndim - mapped == 1 if name == "alibi" else name in _SHAREABLE and array.shape[int(mapped)] == 1
+    if shared and not mapped and not (name == "bias" and "grad_bias" in call.wanted):
+        return array
+    if not mapped:
+        array = jnp.broadcast_to(array, (n, *array.shape))
+    if shared:
+        array = array[:, None] if name == "alibi" else array
+        array = jnp.broadcast_to(array, (n, b, *array.shape[2:]))
+    axis = _batch_axis(call, name)
+    array = jnp.moveaxis(array, 0, axis)
+    return array.reshape(*array.shape[:axis], n * b, *array.shape[axis + 2 :])
+
+
+def _unfolded(call: Call, name: str, array: Any, n: int, b: int) -> Any:
+    axis = _batch_axis(call, name)
+    return jnp.moveaxis(array.reshape(*array.shape[:axis], n, b, *array.shape[axis + 1 :]), axis, 0)
+
+
+@lru_cache(maxsize=1024)
+def batched(call: Call) -> Any:
+    """`run` of this call with its rule for vmap."""
+
+    @jax.custom_batching.custom_vmap
+    def mappable(*arrays: jax.Array) -> Arrays:
+        return run(call, *arrays)
+
+    def one_after_another(mapped: Sequence[bool], arrays: Sequence[Any]) -> Any:
+        def one(some: Sequence[Any]) -> Any:
+            rest = iter(some)
+            return mappable(*[next(rest) if of_each else x for x, of_each in zip(arrays, mapped, strict=True)])
+
+        return jax.lax.map(one, [x for x, of_each in zip(arrays, mapped, strict=True) if of_each])
+
+    @mappable.def_vmap
+    def rule(n: int, mapped: Sequence[bool], *arrays: Any) -> tuple[Arrays, tuple[bool, ...]]:
+        is_mapped = dict(zip(call.names, mapped, strict=True))
+        of_one = {
+            name: array[0] if is_mapped[name] and n else array for name, array in zip(call.names, arrays, strict=True)
+        }
+        q = of_one["q"]
+        b = q.shape[_batch_axis(call, "q")] if q.ndim == 4 else 0
+        if n == 0 or not _folds(call, b, of_one, is_mapped):
+            results = one_after_another(mapped, arrays)
+        else:
+            folded = [
+                _folded(call, name, x, of_each, n, b)
+                for name, x, of_each in zip(call.names, arrays, mapped, strict=True)
+            ]
+            made = batched(call)(*folded)
+            results = tuple(_unfolded(call, name, x, n, b) for name, x in zip(_outputs(call), made, strict=True))
+        return results, (True,) * len(results)
+
+    return mappable

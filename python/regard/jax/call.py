@@ -1,0 +1,54 @@
+"""What a call is but for its arrays: it can be compared and hashed, so that JAX compiles it once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..arrays import NAMES
+from ..errors import invalid
+from ..request import Request, problem_of, read
+
+
+class Call(NamedTuple):
+    pass_: str
+    names: tuple[str, ...]  # of the arrays, in the order in which they are passed
+    options: tuple[tuple[str, Any], ...]  # words of the problem
+    wanted: tuple[str, ...]  # outputs that are not always there
+    target: str | None
+    family: str | None
+    threads: int
+
+    @property
+    def layout(self) -> str:
+        layout: str = dict(self.options).get("layout", "bshd")
+        return layout
+
+    def request(self, arrays: Mapping[str, Any]) -> Request:
+        """What is asked for with arrays of these shapes and types.
+
+        What does not fit together is told while a program is traced, but that the run says where 1 stands for all.
+        """
+        tensors = {name: array for name, array in arrays.items() if name != "seed"}
+        inputs = {name: tensors.pop(name) for name in ("q", "k", "v")}
+        if self.pass_ == "bwd":
+            inputs |= {name: tensors.pop(name) for name in ("o", "lse", "grad_o")}
+        # Which target is none of the problem's concern; any name keeps the arrays from being asked where they lie.
+        options = {**tensors, **dict(self.options), "target": "cpu"}
+        request = read(self.pass_, inputs, options, dict.fromkeys(self.wanted, True))
+        for name, spec in problem_of(request.text).tensors.items():
+            if name in arrays and name != "seed":
+                _check(name, arrays[name], spec)
+        return request
+
+
+def _check(name: str, array: Any, spec: Any) -> None:
+    shape = tuple(array.shape)
+    fits = len(shape) == len(spec.shape) and all(
+        size in (expected, 1) for size, expected in zip(shape, spec.shape, strict=True)
+    )
+    if not fits:
+        raise invalid(f"{name} has shape {list(shape)}; it must be {list(spec.shape)}")
+    dtype = NAMES.get(spec.dtype, spec.dtype)
+    if str(array.dtype) != dtype:
+        raise invalid(f"{name} has dtype {array.dtype}; it must be {dtype}")

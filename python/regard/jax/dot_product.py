@@ -1,0 +1,86 @@
+"""dot_product_attention with the signature of jax.nn's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..errors import invalid
+from ..words import told, whole
+from .attend import attention
+from .bits import pack_bits
+
+
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+    return_residual: bool = False,
+) -> Any:
+    """`jax.nn.dot_product_attention`, computed by Regard.
+
+    query: [b, sq, hq, d] or [sq, hq, d]; key, value: [b, sk, hk, d] or [sk, hk, d]; bias and the boolean mask:
+    broadcast to [b, hq, sq, sk]. Causal masks and windows go by the top-left diagonal, as there. With return_residual
+    the result is (o, lse), lse being [b, sq, hq] in key's dtype and without a gradient.
+
+    Two things are not as there: a row that sees no key gives 0 (there, the mean of all values), and scale is a number
+    of Python, not a traced one. implementation is None or "regard".
+
+    Raises as `regard.jax.attention` does.
+    """
+    if implementation not in (None, "regard"):
+        raise invalid(f"implementation is {told(implementation)}; this function is Regard's own: leave it out")
+    query, key, value = jnp.asarray(query), jnp.asarray(key), jnp.asarray(value)
+    single = query.ndim == 3
+    q, k, v = (_ranked(name, array) for name, array in (("query", query), ("key", key), ("value", value)))
+    options: dict[str, Any] = {"scale": scale, "mask": _mask_word(is_causal, local_window_size)}
+    options |= {"lengths_q": query_seq_lengths, "lengths_k": key_value_seq_lengths}
+    if bias is not None:
+        options["bias"] = _over_keys(_ranked("bias", jnp.asarray(bias)), k).astype(q.dtype)
+    if mask is not None:
+        mask = jnp.asarray(mask)
+        if mask.dtype != jnp.bool_:
+            raise invalid(f"mask has dtype {mask.dtype}; it must be bool, and scores to be added are a bias")
+        options["bits"] = pack_bits(_over_keys(_ranked("mask", mask), k))
+    results = attention(q, k, v, lse=return_residual, **options)
+    o = results[0] if return_residual else results
+    o = o[0] if single else o
+    if not return_residual:
+        return o
+    lse = jax.lax.stop_gradient(jnp.swapaxes(results[1], 1, 2).astype(key.dtype))
+    return o, lse[0] if single else lse
+
+
+def _ranked(name: str, array: jax.Array) -> jax.Array:
+    if not 3 <= array.ndim <= 4:
+        raise invalid(f"{name} has shape {list(array.shape)}; it must have 4 dimensions, or 3 without the batch")
+    return array[None] if array.ndim == 3 else array
+
+
+def _over_keys(array: jax.Array, k: jax.Array) -> jax.Array:
+    """What is the same for all keys, with a column for each."""
+    return jnp.broadcast_to(array, (*array.shape[:3], k.shape[1])) if array.shape[3] == 1 else array
+
+
+def _mask_word(causal: bool, window: Any) -> str | None:
+    if window is None:
+        return "causal_top_left" if causal else None
+    try:
+        left, right = window if isinstance(window, tuple) else (window, window)
+    except ValueError:
+        raise invalid(f"local_window_size is {told(window)}; it must be a number or a pair (left, right)") from None
+    left, right = whole("local_window_size's left side", left), whole("local_window_size's right side", right)
+    if left < 0 or right < 0:
+        raise invalid(f"local_window_size is {told(window)}; its sides must be 0 or more")
+    return f"window:{left},{0 if causal else right},top_left"

@@ -1,0 +1,84 @@
+"""Reverse-mode differentiation: forward keeps O and LSE, and backward is a call of its own."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+
+from ..errors import RefusedError
+from .batching import batched
+from .call import Call
+from .run import Arrays
+
+_WITHOUT = ("alibi", "descale_q", "descale_k", "descale_v", "rope_cos", "rope_sin")  # floating point, no gradient
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def attend(call: Call, *arrays: jax.Array) -> Arrays:
+    results: Arrays = batched(call)(*arrays)
+    return results
+
+
+def _forward(call: Call, *arrays: Any) -> tuple[Arrays, Any]:
+    wanted = {name: None for name, array in zip(call.names, arrays, strict=True) if array.perturbed}
+    for name in _WITHOUT:
+        if name in wanted:
+            raise RefusedError(f"{name} has no gradient: pass jax.lax.stop_gradient({name})")
+    values = tuple(array.value for array in arrays)
+    with_lse = call._replace(wanted=("lse", *[name for name in call.wanted if name != "lse"]))
+    o, lse, *rest = attend(with_lse, *values)
+    results = (o, *([lse] if "lse" in call.wanted else []), *rest)
+    return results, (values, o, lse, wanted)
+
+
+def _backward(call: Call, kept: Any, cotangents: Any) -> tuple[Any, ...]:
+    arrays, o, lse, wanted = kept
+    grad_o, *others = cotangents
+    if not all(isinstance(other, SymbolicZero) for other in others):
+        raise RefusedError("lse has no gradient: use jax.lax.stop_gradient(lse), or differentiate o alone")
+    if isinstance(grad_o, SymbolicZero):
+        return (None,) * len(call.names)
+    inputs = dict(zip(call.names, arrays, strict=True))
+    rows = None
+    if "bias" in wanted:
+        inputs["bias"], rows = jax.vjp(partial(_with_rows, _rows(call, inputs["q"])), inputs["bias"])
+    inputs |= {"o": o, "lse": lse, "grad_o": grad_o}
+    options = tuple(option for option in call.options if option[0] not in ("splits", "batch_invariant"))
+    back = call._replace(
+        pass_="bwd", names=tuple(inputs), options=options, wanted=("grad_bias",) if "bias" in wanted else ()
+    )
+    grad_q, grad_k, grad_v, *more = _gradients(back, *inputs.values())
+    gradients = {"q": grad_q, "k": grad_k, "v": grad_v}
+    if rows is not None:
+        (gradients["bias"],) = rows(more.pop(0))
+    if "sink" in inputs:
+        gradients["sink"] = more.pop(0)
+    return tuple(gradients.get(name) for name in call.names)
+
+
+attend.defvjp(_forward, _backward, symbolic_zeros=True)
+
+
+def _rows(call: Call, q: Any) -> int:
+    size: int = dict(call.options)["sq"] if q.ndim == 3 else q.shape[call.layout.index("s")]
+    return size
+
+
+def _with_rows(sq: int, bias: jax.Array) -> jax.Array:
+    """The gradient of a bias has a row for each query, also where the bias has one for all of them."""
+    return jnp.broadcast_to(bias, (*bias.shape[:2], sq, bias.shape[3]))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _gradients(call: Call, *arrays: jax.Array) -> Arrays:
+    results: Arrays = batched(call)(*arrays)
+    return results
+
+
+@_gradients.defjvp
+def _refuse(call: Call, primals: Any, tangents: Any) -> Any:
+    raise RefusedError("gradients of attention cannot be differentiated once more: no kernel computes that")

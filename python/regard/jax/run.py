@@ -1,0 +1,74 @@
+"""A call becomes a foreign call: its text, its arrays, its results, and scratch memory as one result more."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from .. import _core
+from ..arrays import NAMES
+from ..errors import RefusedError
+from ..execution import plan_of
+from ..request import Request
+from .call import Call
+from .sharded import alike, as_varying
+from .targets import TARGET, platforms
+
+Arrays = tuple[jax.Array, ...]
+_Array: Any = jax.ShapeDtypeStruct
+
+
+def run(call: Call, *arrays: jax.Array) -> Arrays:
+    """The results in the problem's order."""
+    arrays, axes = alike(arrays)
+    request = call.request(dict(zip(call.names, arrays, strict=True)))
+    programs, refusals = {}, []
+    for platform, usual in platforms().items():
+        target = usual if call.target is None else call.target
+        try:
+            programs[platform] = _program(call, request, target)
+        except RefusedError as refusal:
+            refusals.append(refusal)
+            programs[platform] = _program(call, request, target, refused=True)
+    if len(refusals) == len(programs):
+        raise refusals[0]
+    program = programs["cpu"] if len(programs) == 1 else partial(jax.lax.platform_dependent, **programs)
+    results = program(*arrays)
+    return tuple(as_varying(result, axes) for result in results[: len(request.outputs)])
+
+
+def _program(call: Call, request: Request, target: str | None, refused: bool = False) -> Any:
+    """The foreign call on one platform. What is refused there says so when it runs there, as only then it is known
+    where a program runs."""
+    plan_options = (target, call.family, call.threads)
+    scratch = 0 if refused else plan_of(request._replace(plan_options=plan_options)).workspace_bytes
+    results = [_Array(spec.shape, jnp.dtype(NAMES[spec.dtype])) for spec in request.outputs.values()]
+    # Rows that no kernel writes are zero: such a result begins as an input.
+    zeros = results if request.zeros else []
+    aliases = {len(call.names) + place: place for place in range(len(zeros))}
+    workspace = [_Array((scratch + _core.XLA_WORKSPACE_ALIGNMENT,), jnp.dtype(jnp.uint8))] if scratch else []
+    foreign = jax.ffi.ffi_call(
+        TARGET,
+        [*results, *workspace],
+        vmap_method="sequential",
+        input_output_aliases=aliases,
+    )
+
+    def program(*arrays: jax.Array) -> Arrays:
+        made = foreign(
+            *arrays,
+            *[jnp.zeros(result.shape, result.dtype) for result in zeros],
+            problem=request.text,
+            inputs=" ".join(call.names),
+            outputs=" ".join(request.outputs),
+            target=target or "",
+            family=call.family or "",
+            threads=numpy.int32(call.threads),
+        )
+        return tuple(made[: len(results)])  # platforms differ in their scratch memory
+
+    return program

@@ -1,0 +1,31 @@
+"""Inside of shard_map: which axes of the mesh a value differs along is a part of its type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+Axes = frozenset[Any]
+
+
+def _axes_of(value: Any) -> Axes:
+    kind = jax.typeof(value)
+    manual = getattr(kind, "manual_axis_type", None)  # older ones have the axes themselves
+    axes: Axes = kind.vma if manual is None else manual.varying
+    return axes
+
+
+def as_varying(value: jax.Array, axes: Axes) -> jax.Array:
+    missing = axes - _axes_of(value)
+    return jax.lax.pcast(value, tuple(sorted(missing)), to="varying") if missing else value
+
+
+def alike(values: Sequence[Any]) -> tuple[tuple[jax.Array, ...], Axes]:
+    """All of them differing along the axes along which any does.
+
+    JAX then adds up the gradient of what is shared.
+    """
+    axes: Axes = frozenset().union(*[_axes_of(value) for value in values])
+    return tuple(as_varying(value, axes) for value in values), axes

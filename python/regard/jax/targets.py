@@ -1,0 +1,32 @@
+"""The library's handlers as targets of foreign calls, and where they run."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import jax
+
+from .. import _core
+from ..planning import info
+
+TARGET = _core.XLA_TARGET  # its name in a program
+
+for _platform, _handler in _core.xla_handlers().items():
+    jax.ffi.register_ffi_target(TARGET, _handler, platform=_platform)
+
+
+def _has_gpus() -> bool:
+    try:
+        return bool(jax.devices("cuda"))
+    except RuntimeError:  # JAX has no such backend here
+        return False
+
+
+@lru_cache(maxsize=1)
+def platforms() -> dict[str, str | None]:
+    """Each platform that a program of this process may be compiled for, as JAX names it, and the target of a plan
+    there.
+
+    Not before the first call: to ask JAX for its devices is to begin with them.
+    """
+    return {"cpu": None, "cuda": "cuda"} if info()["gpus"] and _has_gpus() else {"cpu": None}

@@ -1,0 +1,64 @@
+"""Calls the CUDA handler beside a driver that records, whose GPU has the host's memory (tests/gpu/fake_driver)."""
+
+import ctypes
+from pathlib import Path
+
+from foreign import INVALID, STREAM, UNIMPLEMENTED, answer
+
+import regard
+
+BF16, F32 = 16, 11
+library = ctypes.CDLL(str(Path(regard.__file__).parent / "libregard.so.0"))
+kept, streams = [], []
+
+
+class Launch(ctypes.Structure):
+    _fields_ = [("sizes", ctypes.c_uint * 7), ("stream", ctypes.c_void_p)]
+
+
+LAUNCHED = ctypes.CFUNCTYPE(None, ctypes.POINTER(Launch), ctypes.c_void_p)
+
+
+class FakeDriver(ctypes.Structure):
+    _fields_ = [("devices", ctypes.c_int * 4), ("error_text", ctypes.c_char_p), ("counts", ctypes.c_int * 13)]
+    _fields_ += [("most_bytes", ctypes.c_longlong), ("on_launch", LAUNCHED)]
+
+
+@LAUNCHED
+def launched(launch, _):
+    streams.append(launch.contents.stream)
+
+
+fake = ctypes.CDLL("libcuda.so.1").fake_driver
+fake.restype = ctypes.POINTER(FakeDriver)
+fake().contents.on_launch = launched
+
+
+def memory(size):
+    address = ctypes.c_void_p()
+    assert library.regard_memory_allocate(b"cuda", ctypes.c_int64(size), ctypes.byref(address)) == 0
+    kept.append(address)
+    return address.value
+
+
+def call(problem, inputs, outputs, target="cuda"):
+    text = {"problem": problem, "inputs": " ".join(inputs), "outputs": " ".join(outputs), "target": target}
+    text |= {"family": "", "threads": 0}
+    of = regard.Problem(problem).tensors
+    arrays = [
+        [(F32 if of[name].dtype == "fp32" else BF16, of[name].shape, memory(1 << 20)) for name in names]
+        for names in (inputs, outputs)
+    ]
+    scratch = 1 << 20
+    return answer("CUDA", arrays[0], [*arrays[1], (6, (scratch,), memory(scratch))], text)
+
+
+forward = "fwd fp32 b=1 h=2 s=128 d=64 lse"
+assert call(forward, ["q", "k", "v"], ["o", "lse"]) == []
+assert streams and set(streams) == {STREAM}
+backward = ["q", "k", "v", "o", "lse", "grad_o"], ["grad_q", "grad_k", "grad_v"]
+((code, sentence),) = call("bwd fp32 b=1 h=2 s=128 d=64", *backward)
+assert code == UNIMPLEMENTED and "no backward kernel yet" in sentence, sentence
+((code, sentence),) = call(forward, ["q", "k", "v"], ["o", "lse"], target="cpu-generic")
+assert code == INVALID and "target cpu-generic is not where the arrays are" in sentence, sentence
+print("as it should be")

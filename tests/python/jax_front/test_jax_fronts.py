@@ -1,0 +1,166 @@
+"""flash_attn_func, flash_attn_varlen and dot_product_attention: what others call it, computed here."""
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy
+import pytest
+from beside import arrays, close, normal, turned
+
+import reference
+import regard.jax
+from regard.jax import dot_product_attention, flash_attn_func, flash_attn_varlen
+
+
+def by_position(function):
+    parameters = inspect.signature(function).parameters.values()
+    return " ".join(p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD)
+
+
+def test_signatures_are_those_of_others():
+    """jax.nn's own, and of FlashAttention's fronts in JAX what comes by position."""
+    theirs = inspect.signature(jax.nn.dot_product_attention).parameters.values()
+    ours = inspect.signature(dot_product_attention).parameters.values()
+    assert [(p.name, p.kind, p.default) for p in ours] == [(p.name, p.kind, p.default) for p in theirs]
+    assert by_position(flash_attn_func) == (
+        "q k v dropout_p softmax_scale causal window_size bias alibi_slopes deterministic return_lse return_attn_probs "
+        "cu_seqlens_q cu_seqlens_kv"
+    )
+    assert by_position(flash_attn_varlen) == (
+        "q k v cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k dropout_p softmax_scale causal window_size "
+        "deterministic return_lse"
+    )
+
+
+CASES = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "scale": {"scale": 0.7},
+    "window": {"local_window_size": 4},
+    "causal window": {"local_window_size": (6, 2), "is_causal": True},
+    "lengths": {"query_seq_lengths": [17, 3], "key_value_seq_lengths": [20, 23]},
+    "length of keys": {"key_value_seq_lengths": [20, 23], "is_causal": True},
+    "bias": {"bias": (2, 4, 17, 23)},
+    "bias of keys": {"bias": (2, 1, 1, 23)},
+    "bias of rows": {"bias": (1, 4, 17, 1)},
+    "mask": {"mask": (2, 4, 17, 23)},
+    "mask of rows and bias": {"mask": (1, 1, 17, 23), "bias": (4, 17, 23), "is_causal": True},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_dot_product_attention_beside_jax(random, name):
+    q, k, v = arrays(random, 2, 4, 2, 17, 23, 40)
+    options = dict(CASES[name])
+    for lengths in ("query_seq_lengths", "key_value_seq_lengths"):
+        if lengths in options:
+            options[lengths] = jnp.asarray(options[lengths], jnp.int32)
+    if "mask" in options:
+        options["mask"] = jnp.asarray(random.random(options["mask"]) < 0.7).at[..., 0].set(True)
+    differentiable = [q, k, v] + ([normal(random, *options.pop("bias"))] if "bias" in options else [])
+
+    def program(attend):
+        def loss(q, k, v, bias=None):
+            o = attend(q, k, v, bias, **options)
+            return (o**2).sum(), o
+
+        return jax.jit(jax.grad(loss, tuple(range(len(differentiable))), has_aux=True))(*differentiable)
+
+    found, expected = program(dot_product_attention), program(jax.nn.dot_product_attention)
+    jax.tree.map(close, found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_dot_product_attention_of_one_sequence_with_its_residual(random, dtype):
+    q, k, v = (x[0] for x in arrays(random, 1, 4, 2, 17, 23, 40, dtype=dtype))
+    found = dot_product_attention(q, k, v, is_causal=True, return_residual=True)
+    expected = jax.nn.dot_product_attention(q, k, v, is_causal=True, return_residual=True)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        close(one, other, dtype)
+    grads = jax.grad(lambda q: dot_product_attention(q, k, v, return_residual=True)[1].sum().astype(jnp.float32))(q)
+    assert not grads.any()
+
+
+def test_a_row_that_sees_no_key_is_zero(random):
+    q, k, v = arrays(random, 1, 2, 2, 5, 9, 40)
+    mask = jnp.ones((1, 1, 5, 9), bool).at[0, 0, 2].set(False)
+    o = dot_product_attention(q, k, v, mask=mask)
+    assert not o[0, 2].any()
+    close(o[:, :2], jax.nn.dot_product_attention(q, k, v, mask=mask)[:, :2])
+
+
+def test_flash_attn_func(random):
+    q, k, v = arrays(random, 2, 4, 2, 17, 23, 40)
+    slopes, sink = jnp.abs(normal(random, 4)), normal(random, 4)
+    same = regard.jax.attention
+    pairs = [
+        (flash_attn_func(q, k, v), same(q, k, v)),
+        (flash_attn_func(q, k, v, 0.0, 0.3, True), same(q, k, v, scale=0.3, causal=True)),
+        (flash_attn_func(q, k, v, window_size=(5, 2)), same(q, k, v, window=(5, 2))),
+        (flash_attn_func(q, k, v, causal=True, window_size=(5, -1, 2)), same(q, k, v, window=(5, 0), sink_tokens=2)),
+        (flash_attn_func(q, k, v, softcap=1.0, return_lse=True), same(q, k, v, softcap=1.0, lse=True)),
+        (flash_attn_func(q, k, v, alibi_slopes=slopes, sink=sink), same(q, k, v, alibi=slopes, sink=sink)),
+        (flash_attn_func(q, k, v, return_attn_probs=True), (*same(q, k, v, lse=True), None)),
+        (
+            flash_attn_func(q, k, v, 0.3, key=jax.random.key(1), return_attn_probs=True),
+            same(q, k, v, dropout=0.3, key=jax.random.key(1), lse=True, dropout_mask=True),
+        ),
+    ]
+    for found, expected in pairs:
+        jax.tree.map(numpy.testing.assert_array_equal, found, expected)
+
+
+def test_flash_attn_func_with_offsets_that_are_traced(random):
+    """Gradients respect them."""
+    q, k, v = arrays(random, 2, 4, 2, 17, 23, 40)
+    offsets_q, offsets_k = jnp.asarray([0, 17, 20], jnp.int32), jnp.asarray([0, 5, 28], jnp.int32)
+
+    @jax.jit
+    def program(q, k, v, offsets_q, offsets_k):
+        loss = lambda *of: (  # noqa: E731
+            flash_attn_func(*of, bias=None, causal=True, cu_seqlens_q=offsets_q, cu_seqlens_kv=offsets_k) ** 2
+        ).sum()
+        return jax.grad(loss, (0, 1, 2))(q, k, v)
+
+    seen = reference.visible(2, 4, 17, 23, causal=True, lengths=([17, 3], [5, 23]))
+    of = [turned(x) for x in (q, k, v)]
+    o, _ = reference.attention(*of, reference.Options(seen))
+    expected = reference.gradients(2 * o, *of, reference.Options(seen))
+    for gradient, wanted in zip(program(q, k, v, offsets_q, offsets_k), expected, strict=False):
+        close(gradient, turned(wanted))
+
+
+def test_flash_attn_varlen(random):
+    q, k, v = normal(random, 23, 4, 40), normal(random, 36, 2, 40), normal(random, 36, 2, 40)
+    of_q, of_k = jnp.asarray([0, 5, 5, 22, 23], jnp.int32), jnp.asarray([0, 9, 13, 13, 36], jnp.int32)
+    found = flash_attn_varlen(q, k, v, of_q, of_k, causal=True, return_lse=True, softcap=1.0)
+    traced = jax.jit(lambda *of: flash_attn_varlen(*of, 17, 23, causal=True, return_lse=True, softcap=1.0))
+    jax.tree.map(numpy.testing.assert_array_equal, found, traced(q, k, v, of_q, of_k))
+    alone = regard.jax.attention(q[None, :5], k[None, :9], v[None, :9], causal=True, softcap=1.0, lse=True)
+    close(found[0][None, :5], alone[0])
+    close(found[1][None, :, :5], alone[1])
+    slopes = jnp.abs(normal(random, 4))
+    o, lse, mask = flash_attn_varlen(
+        q, k, v, of_q, of_k, dropout_p=0.5, key=jax.random.key(1), alibi_slopes=slopes, return_attn_probs=True
+    )
+    assert o.shape == q.shape and lse.shape == (4, 23) and mask.shape == (4, 23, 23) and mask.dtype == jnp.uint8
+
+
+def test_sequences_with_few_queries_are_left_out(random):
+    """What others call min_seqlen_q: a length of 0, in a program that computes them."""
+    q, k, v = normal(random, 23, 4, 40), normal(random, 36, 2, 40), normal(random, 36, 2, 40)
+    of_q, of_k = jnp.asarray([0, 5, 8, 23], jnp.int32), jnp.asarray([0, 9, 13, 36], jnp.int32)
+
+    @jax.jit
+    def program(q, k, v, of_q):
+        lengths = jnp.diff(of_q)
+        lengths = jnp.where(lengths < 4, 0, lengths)
+        return regard.jax.attention(q, k, v, offsets_q=of_q, offsets_k=of_k, sq=15, sk=23, lengths_q=lengths)
+
+    o = program(q, k, v, of_q)
+    expected = flash_attn_varlen(q, k, v, of_q, of_k)
+    assert not o[5:8].any()
+    numpy.testing.assert_array_equal(o[:5], expected[:5])
+    numpy.testing.assert_array_equal(o[8:], expected[8:])

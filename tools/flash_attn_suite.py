@@ -1,0 +1,209 @@
+"""Runs a sample of a test suite that was written for flash_attn against regard.flash_attn.
+
+    python tools/flash_attn_suite.py FOLDER/test_flash_attn.py --device cpu --count 200 --longest 512
+
+The suite's files are used as they are, but for the name of the device. Every test function occurs in the sample, which
+depends on --seed alone. Prints how each case went, and at the end how many passed, failed and were skipped, and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import io
+import itertools
+import math
+import os
+import random
+import signal
+import sys
+import time
+import types
+from pathlib import Path
+
+import pytest
+
+import regard.flash_attn
+import torch
+
+
+class OnDevice(importlib.machinery.SourceFileLoader):
+    """A file whose tensors lie on another device."""
+
+    device = "cuda"
+
+    def get_code(self, fullname):
+        source = Path(self.path).read_text().replace('"cuda"', f'"{self.device}"')
+        return compile(source, self.path, "exec", dont_inherit=True)
+
+
+class Suite(importlib.abc.MetaPathFinder):
+    """Finds the files that lie beside the suite, unless the package that stands in for flash_attn has their names."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def find_spec(self, fullname, path, target=None):
+        file = self.folder / f"{fullname}.py"
+        if path is not None or not file.is_file():
+            return None
+        return importlib.util.spec_from_file_location(fullname, file, loader=OnDevice(fullname, str(file)))
+
+
+def pretend_to_have_a_gpu():
+    """On a CPU: suites ask which GPU there is before they choose their cases."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    torch.cuda.get_device_capability = lambda device=None: (9, 0)
+    torch.cuda.get_device_properties = lambda device=None: types.SimpleNamespace(
+        total_memory=memory, multi_processor_count=os.cpu_count()
+    )
+
+
+class Test:
+    """A function and the values of its parameters, which make a case for each combination."""
+
+    def __init__(self, function):
+        marks = getattr(function, "pytestmark", [])
+        self.function = function
+        self.skipped = [mark.kwargs.get("reason", "") for mark in marks if mark.name == "skipif" and mark.args[0]]
+        self.parameters = []  # of each decorator, from the function upwards, as pytest's ids have them
+        for mark in marks:
+            if mark.name == "parametrize":
+                names, values = mark.args[0], list(mark.args[1])
+                names = names if isinstance(names, (list, tuple)) else [name.strip() for name in names.split(",")]
+                self.parameters.append((names, values))
+
+    def count(self):
+        return math.prod(len(values) for _, values in self.parameters)
+
+    def case(self, number):
+        """The arguments of a combination, and its id as pytest writes it."""
+        arguments, words = {}, []
+        for names, values in self.parameters:
+            number, index = divmod(number, len(values))
+            chosen = values[index] if len(names) > 1 else (values[index],)
+            arguments |= dict(zip(names, chosen))
+            words += [told(name, value, index) for name, value in zip(names, chosen)]
+        return arguments, self.function.__name__ + (f"[{'-'.join(words)}]" if words else "")
+
+
+def told(name, value, index):
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return str(value)
+    return getattr(value, "__name__", f"{name}{index}")
+
+
+def is_wanted(arguments, options):
+    sizes = [value for name, value in arguments.items() if name.startswith("seqlen") and isinstance(value, int)]
+    return max(sizes, default=0) <= options.longest
+
+
+def drawn(test, options):
+    """Cases of a function in an order that the seed and its name choose."""
+    numbers = range(test.count())
+    if options.only:
+        numbers = [number for number in numbers if any(only in test.case(number)[1] for only in options.only)]
+    chance = random.Random(f"{options.seed} {test.function.__name__}")
+    for number in chance.sample(numbers, min(len(numbers), 50 * options.count)):
+        arguments, name = test.case(number)
+        if is_wanted(arguments, options):
+            yield test, arguments, name
+
+
+def sample(tests, options):
+    """Cases, the functions taking turns, until there are enough of them or no more."""
+    rounds = itertools.zip_longest(*[drawn(test, options) for test in tests])
+    found = (case for cases in rounds for case in cases if case is not None)
+    return list(itertools.islice(found, options.count))
+
+
+class TookTooLong(Exception):
+    pass
+
+
+def stop(*_):
+    raise TookTooLong
+
+
+def reason_of(error):
+    frames = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames.append(f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    said = str(error).strip().partition("\n")[0][:200]
+    where = next((frame for frame in reversed(frames) if frame.startswith("test_")), frames[-1])
+    return f"{type(error).__name__} at {where}: {said}"
+
+
+def run(test, arguments, options):
+    """("passed" | "failed" | "skipped" | "stopped", why)"""
+    if test.skipped:
+        return "skipped", test.skipped[0]
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(options.seconds)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            test.function(**arguments)
+    except pytest.skip.Exception as skip:
+        return "skipped", str(skip) or "by the suite, for this combination"
+    except TookTooLong:
+        return "stopped", f"took more than {options.seconds} s"
+    except (Exception, pytest.fail.Exception) as error:
+        return "failed", reason_of(error)
+    finally:
+        signal.alarm(0)
+    return "passed", ""
+
+
+def report(outcomes):
+    counts = collections.Counter(outcome for _, outcome, _ in outcomes)
+    print("\n" + ", ".join(f"{counts[kind]} {kind}" for kind in ("passed", "failed", "skipped", "stopped")))
+    by_test = collections.defaultdict(collections.Counter)
+    for name, outcome, _ in outcomes:
+        by_test[name.partition("[")[0]][outcome] += 1
+    for name, kinds in by_test.items():
+        print(f"  {name}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+    whys = collections.Counter((outcome, why) for _, outcome, why in outcomes if why)
+    for (outcome, why), count in whys.most_common():
+        print(f"  {count} {outcome}: {why}")
+    return 1 if counts["failed"] else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("suite", type=Path)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--flavour", default="cuda", choices=("cuda", "ck"))
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--longest", type=int, default=1 << 30, help="leave out cases with longer sequences")
+    parser.add_argument("--seconds", type=int, default=300, help="stop a case after so many")
+    parser.add_argument("--only", nargs="*", default=[], help="only cases whose id has one of these texts")
+    options = parser.parse_args()
+
+    OnDevice.device = options.device
+    if options.device == "cpu":
+        pretend_to_have_a_gpu()
+    sys.meta_path.insert(0, Suite(options.suite.resolve().parent))
+    regard.flash_attn.register(options.flavour)
+    module = importlib.import_module(options.suite.stem)
+    tests = [Test(value) for name, value in vars(module).items() if name.startswith("test_") and callable(value)]
+    print(f"{options.suite.name}: {sum(test.count() for test in tests)} cases of {len(tests)} test functions")
+
+    outcomes = []
+    for test, arguments, name in sample(tests, options):
+        start = time.monotonic()
+        outcome, why = run(test, arguments, options)
+        outcomes.append((name, outcome, why))
+        print(f"{outcome} {name} {time.monotonic() - start:.1f} s" + (f": {why}" if why else ""), flush=True)
+    return report(outcomes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
