@@ -103,7 +103,7 @@ PADDED = (12, 3, 2, 17), (21, 6, 8, 15)
 
 
 SHOWN_WITH_PADDING = ("causal", "soft cap, sinks", "bias")
-PACKED = [(name, False) for name in (*CASES, "soft cap", "soft cap, sinks", "bias")]
+PACKED = [(name, False) for name in (*CASES, "soft cap", "soft cap, sinks", "soft cap, alibi", "bias")]
 
 
 @pytest.mark.parametrize(("name", "padded"), [*PACKED, *((name, True) for name in SHOWN_WITH_PADDING)])
@@ -114,6 +114,8 @@ def test_packed(name, padded):
         arguments, said = {"logits_soft_cap": 0.7, "causal": True}, {"softcap": 0.7, "masks": {"causal": True}}
     if name == "soft cap, sinks":
         arguments = {**arguments, "sink_ptr": numbers(6, HQ)}
+    if name == "soft cap, alibi":
+        arguments = {**arguments, "alibi_slopes": numbers(5, HQ).abs()}
     rooms = PADDED if padded else LENGTHS
     starts = [cumulative(of) for of in rooms]
     tokens_q, tokens_k = (int(of[-1]) for of in starts)
