@@ -27,9 +27,9 @@ import types
 from pathlib import Path
 
 import pytest
+import torch
 
 import regard.flash_attn
-import torch
 
 
 class OnDevice(importlib.machinery.SourceFileLoader):
