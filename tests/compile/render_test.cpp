@@ -209,7 +209,8 @@ std::vector<KernelKey> keys_of_all_kernels() {
   std::vector<KernelKey> keys;
   for (const Target& target : targets().value())
     for (const Kernel* kernel : kernels())
-      if (has_kernels(target) && kernel->on_cpu() == target.on_cpu()) keys.push_back(key_of(kernel->name, target.name));
+      if (has_kernels(target) && kernel->on_cpu() == target.on_cpu())
+        keys.push_back(key_of(kernel->name, target.name));
   return keys;
 }
 
