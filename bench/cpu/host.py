@@ -34,17 +34,7 @@ def contestants() -> dict[str, Callable[..., Any]]:
     import torch
 
     import regard.torch
-
-    class Empty(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, q: Any, k: Any, v: Any) -> Any:
-            o, lse = torch.empty_like(q), q.new_empty(SHAPE[:3], dtype=torch.float32)
-            ctx.save_for_backward(q, k, v, o, lse)
-            return o
-
-        @staticmethod
-        def backward(ctx: Any, grad_o: Any) -> Any:
-            return tuple([torch.empty_like(x) for x in ctx.saved_tensors[:3]])
+    from bench.shared.empty_function import Empty
 
     return {
         "regard": regard.torch.attention,

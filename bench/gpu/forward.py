@@ -25,10 +25,11 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
-import regard
+import regard.torch
 from bench.gpu.cells import Cell, cases, grid
 from bench.gpu.timing import interleaved
 from bench.shared import machine, results
+from bench.shared.empty_function import Empty
 from bench.shared.progress import counted
 
 Call = Callable[[], Any]
@@ -146,29 +147,36 @@ def measure(cell: Cell, families: list[str], milliseconds: float) -> dict[str, A
 
 
 def host_times() -> dict[str, Any]:
-    """Microseconds of the host per call, nothing waited for: a tiny problem, enqueued again and again."""
+    """Microseconds of the host per call, nothing waited for: a tiny problem, enqueued again and again, in turns."""
     cell = Cell("host", "host", 1, 1, 1, 64, 64, 64, 64)
     q, k, v = tensors(cell)
+    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
     run, _ = of_regard(cell, q, k, v, None)
+    sdpa = torch.nn.functional.scaled_dot_product_attention
     calls: dict[str, Call | None] = {
         "regard plan.run": run,
         "regard.attention": lambda: regard.attention(q, k, v),
-        "sdpa": lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v),
+        "regard.torch.attention": lambda: regard.torch.attention(q, k, v),
+        "operator": lambda: torch.ops.regard.attention(q, k, v, [], [], [], "{}"),
+        "sdpa": lambda: sdpa(q, k, v),
         "fa3": of_fa3(cell, q, k, v),
+        "recorded: regard.torch.attention": lambda: regard.torch.attention(*leaves),
+        "recorded: sdpa": lambda: sdpa(*leaves),
+        "recorded: empty function": lambda: Empty.apply(*leaves),
     }
-    found = {}
-    for name, call in calls.items():
-        if call is None:
-            continue
-        samples = []
-        for _ in range(7):
+    samples: dict[str, list[float]] = {name: [] for name, call in calls.items() if call is not None}
+    for _ in range(15):
+        for name, times in samples.items():
+            call = calls[name]
             torch.cuda.synchronize()
             start = time.perf_counter()
             for _ in range(200):
-                call()
-            samples.append((time.perf_counter() - start) / 200 * 1e6)
-        found[name] = round(statistics.median(samples), 2)
-    return {"cell": "host us per call", "host_us": found}
+                call()  # type: ignore[misc]
+            times.append((time.perf_counter() - start) / 200 * 1e6)
+    return {
+        "cell": "host us per call",
+        "host_us": {name: round(statistics.median(x), 2) for name, x in samples.items()},
+    }
 
 
 def from_c(program: Path) -> dict[str, Any]:
@@ -187,7 +195,10 @@ def table(line: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--cells", default="", metavar="WORDS", help="only cells whose name has all words: 'd=128 full'"
+        "--cells",
+        default="",
+        metavar="WORDS",
+        help="only cells whose name has all words: 'd=128 full'; host: only the time of the host",
     )
     parser.add_argument(
         "--milliseconds", type=float, default=50, help="that count of each contestant in each round of a cell"
@@ -207,12 +218,13 @@ def main() -> int:
     file = f"gpu-{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
     out = options.out or results.BENCH / file
     words = options.cells.split()
+    only_host = words == ["host"]
     cells = [cell for cell in grid() + cases() if all(word in cell.name.split() for word in words)]
-    if not cells:
+    if not cells and not only_host:
         print(f"no cell has all of the words '{options.cells}'", file=sys.stderr)
         return 2
     out.parent.mkdir(parents=True, exist_ok=True)
-    measurements: list[tuple[str, Call]] = [] if words else [("host", host_times)]
+    measurements: list[tuple[str, Call]] = [("host", host_times)] if only_host or not words else []
     if options.launch:
         measurements.append(("host, from C", functools.partial(from_c, options.launch)))
     families = options.families.split(",")
