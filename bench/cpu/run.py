@@ -19,8 +19,8 @@ Named = TypeVar("Named")
 class Run:
     """Parses the command line and sets the environment: make it before NumPy, PyTorch or Regard are imported."""
 
-    def __init__(self, series: str, description: str, seconds: float) -> None:
-        """seconds: how long a cell is measured unless --seconds says otherwise."""
+    def __init__(self, series: str, description: str, seconds: float, on_gpu: bool = False) -> None:
+        """seconds: how long a cell is measured unless --seconds says otherwise; on_gpu: --device=cuda is possible."""
         parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--quick", action="store_true", help="small sizes and few rounds: does it run at all?")
         parser.add_argument(
@@ -31,15 +31,27 @@ class Run:
         parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
         parser.add_argument("--out", type=Path, help="the file to write; by default by series, machine and date")
         parser.add_argument("--list", action="store_true", help="print the cells' names")
+        parser.set_defaults(device="cpu")
+        if on_gpu:
+            parser.add_argument("--device", choices=("cpu", "cuda"), help="by default %(default)s")
         self.options = parser.parse_args()
         self.threads: int = self.options.threads
         self.quick: bool = self.options.quick
+        self.device: str = self.options.device
         self.series = series
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[variable] = str(self.threads)
         # OpenBLAS's idle threads spin for 100 ms by default: on two cores the others then take 1.2 times as long.
         os.environ["OPENBLAS_THREAD_TIMEOUT"] = "4"
-        self._origin = {"series": series, **machine.origin(machine.cpu_model())}
+        name, self._slug = machine.cpu_model(), machine.cpu_slug(self.threads)
+        if self.device == "cuda":
+            import torch
+
+            if not torch.cuda.is_available():
+                parser.error("--device=cuda needs an NVIDIA GPU and a PyTorch with CUDA; without, leave it out")
+            name = torch.cuda.get_device_name()
+            self._slug = machine.slug(name)
+        self._origin = {"series": series, **machine.origin(name)}
 
     @property
     def rounds(self) -> int:
@@ -48,7 +60,7 @@ class Run:
     @property
     def file(self) -> Path:
         kind = "quick-" * self.quick + self.series
-        name = f"{kind}-{machine.cpu_slug(self.threads)}-{self._origin['date']}.jsonl"
+        name = f"{kind}-{self._slug}-{self._origin['date']}.jsonl"
         return self.options.out or results.BENCH / name
 
     def each(self, items: Sequence[Named], measure: Callable[[Named], list[dict[str, Any]]]) -> int:

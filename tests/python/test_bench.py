@@ -196,3 +196,41 @@ def test_a_choice_of_cells_keeps_the_other_lines(tmp_path):
     assert [line for line in both if line["item"] != "fwd fp32 causal"] == first
     assert {line["item"] for line in both} == {"fwd bf16 full", "fwd bf16 causal", "fwd fp32 causal"}
     assert all(line["cost"] > 0 and line["efficiency"] > 0 and line["samples_ms"] for line in both)
+
+
+def test_a_step_of_training_is_timed_beside_sdpa(tmp_path):
+    pytest.importorskip("torch")
+    out = tmp_path / "results.jsonl"
+    options = ["--quick", "--rounds=1", "--threads=1", "--cells=fp32", f"--out={out}"]
+    command = [sys.executable, "-m", "bench.cpu.training", *options]
+    subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    line = json.loads(out.read_text())
+    assert set(line["ms"]) == set(line["samples_ms"]) == {"regard", "sdpa", "none"}
+    assert line["over_sdpa"] > 0 and line["loss_difference"] < 1e-5
+
+
+def test_training_that_regard_refuses_ends_in_its_sentence(monkeypatch):
+    """As it does on a GPU, whose backward is missing."""
+    torch = pytest.importorskip("torch")
+    import regard.torch
+    from bench.cpu import training
+
+    def refused(*_, **__):
+        raise regard.RefusedError("no kernel takes it: use another device")
+
+    monkeypatch.setattr(regard.torch, "attention", refused)
+    run = types.SimpleNamespace(device="cpu", threads=torch.get_num_threads())
+    with pytest.raises(SystemExit, match="^fp32 .*: no kernel takes it: use another device$"):
+        training.measure(training.QUICK[0], run)
+
+
+def test_training_on_a_gpu_needs_one():
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    command = [sys.executable, "-m", "bench.cpu.training", "--device=cuda"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        "error: --device=cuda needs an NVIDIA GPU and a PyTorch with CUDA; without, leave it out\n"
+    )
