@@ -27,7 +27,22 @@ void raise(regard_status status, const std::string& sentence) {
   throw nb::python_error();
 }
 
+namespace {
+
+/// What the frames of an exception hold would live as long as it does. PyTorch's `str` holds a guard there
+/// that switches its transforms off.
+void clear_frames(const nb::python_error& error) {
+  if (!error.traceback().is_valid()) return;
+  try {
+    nb::module_::import_("traceback").attr("clear_frames")(error.traceback());
+  } catch (nb::python_error&) {  // then they live on
+  }
+}
+
+}  // namespace
+
 void raise_from(nb::python_error& cause, regard_status status, const std::string& sentence) {
+  clear_frames(cause);
   nb::raise_from(cause, class_of(status), "%s", shown(status, sentence).c_str());
   throw nb::python_error();  // not reached
 }

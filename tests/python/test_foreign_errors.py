@@ -1,5 +1,7 @@
 """What an array's own library raises is no error of ours: it becomes one sentence that names the array."""
 
+import traceback
+
 import numpy
 import pytest
 
@@ -66,6 +68,14 @@ def test_errors_of_pytorch_are_one_sentence_of_ours(call, kind):
     assert sentence.startswith(call.split()[0]), sentence
     assert "\n" not in sentence
     assert isinstance(caught.value, regard.RegardError) or "; it must be" in sentence, sentence
+
+
+def test_an_error_that_is_kept_keeps_nothing_else():
+    """PyTorch's str() has a guard in a local variable, which would switch its transforms off for as long."""
+    with pytest.raises(regard.InvalidError, match="^scale ") as caught:
+        regard.Problem("fwd", scale=KINDS["raising"](Q))
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__cause__.__traceback__)]
+    assert frames and not any(frame.f_locals for frame in frames)
 
 
 @pytest.mark.parametrize(
