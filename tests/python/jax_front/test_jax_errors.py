@@ -126,7 +126,10 @@ def test_arguments_of_the_other_functions(random):
     for program, words in (
         (lambda: dot(q, k, v, implementation="cudnn"), "implementation is 'cudnn'"),
         (lambda: dot(q, k, v, mask=ONES((1, 1, 5, 9))), "mask has dtype float32; it must be bool"),
-        (lambda: dot(q, k, v, mask=jnp.ones((5, 9), bool)), "mask has shape [5, 9]; it must have 4 dimensions"),
+        (lambda: dot(q, k, v, mask=jnp.ones((5, 8), bool)), "mask has shape [5, 8]; it must broadcast to [2, 4, 5, 9]"),
+        (lambda: dot(q, k, v, mask=jnp.ones((1, 1, 5, 10), bool)), "mask has shape [1, 1, 5, 10]; it must broadcast"),
+        (lambda: dot(q, k, v, bias=ONES((3, 1, 5, 9))), "bias has shape [3, 1, 5, 9]; it must broadcast"),
+        (lambda: dot(q, k, v, bias=ONES((1, 2, 4, 5, 9))), "bias has shape [1, 2, 4, 5, 9]; it must broadcast"),
         (lambda: dot(q, k, v, local_window_size=(1, 2, 3)), "local_window_size is (1, 2, 3)"),
         (lambda: dot(q, k, v, local_window_size=-1), "local_window_size is -1; its sides"),
         (lambda: dot(q[0, 0], k, v), "query has shape [4, 8]"),

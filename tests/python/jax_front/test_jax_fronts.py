@@ -44,7 +44,10 @@ CASES = {
     "bias": {"bias": (2, 4, 17, 23)},
     "bias of keys": {"bias": (2, 1, 1, 23)},
     "bias of rows": {"bias": (1, 4, 17, 1)},
+    "bias of columns": {"bias": (23,)},
+    "bias for all": {"bias": ()},
     "mask": {"mask": (2, 4, 17, 23)},
+    "mask of rows and columns": {"mask": (17, 23)},
     "mask of rows and bias": {"mask": (1, 1, 17, 23), "bias": (4, 17, 23), "is_causal": True},
 }
 
