@@ -101,7 +101,7 @@ def test_flash_attn_func(random):
     pairs = [
         (flash_attn_func(q, k, v), same(q, k, v)),
         (flash_attn_func(q, k, v, 0.0, 0.3, True), same(q, k, v, scale=0.3, causal=True)),
-        (flash_attn_func(q, k, v, window_size=(5, 2)), same(q, k, v, window=(5, 2))),
+        (flash_attn_func(q, k, v, window_size=(5, 2)), same(q, k, v, window=jnp.asarray([5, 2]))),
         (flash_attn_func(q, k, v, causal=True, window_size=(5, -1, 2)), same(q, k, v, window=(5, 0), sink_tokens=2)),
         (flash_attn_func(q, k, v, softcap=1.0, return_lse=True), same(q, k, v, softcap=1.0, lse=True)),
         (flash_attn_func(q, k, v, alibi_slopes=slopes, sink=sink), same(q, k, v, alibi=slopes, sink=sink)),
