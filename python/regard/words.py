@@ -96,7 +96,7 @@ IMPLIES: dict[str, Any] = {
 }
 
 
-PAIR = "a pair (left, right), -1 for unbounded"
+PAIR = "a pair (left, right) of whole numbers, -1 for unbounded"
 
 
 def mask_word(options: dict[str, Any]) -> str | None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from torch import Tensor
 
+from ..errors import invalid
+from ..words import PAIR
+
 
 def read_window(window_size: Any) -> tuple[int, int]:
-    """(left, right), of numbers or of a tensor; negative is unbounded."""
+    """(left, right), of whole numbers or of a tensor; negative is unbounded."""
     try:
         left, right = window_size
-        return max(-1, int(left)), max(-1, int(right))
+        return max(-1, operator.index(left)), max(-1, operator.index(right))
     except (TypeError, ValueError):
-        raise ValueError(f"window_size is {window_size!r}; it must be a pair (left, right), -1 for unbounded") from None
+        raise invalid(f"window_size is {window_size!r}; it must be {PAIR}") from None
 
 
 def score_words(

@@ -68,6 +68,7 @@ STARTS = torch.tensor([0, 4, 8], dtype=torch.int32)
             "block_table names the pages of a KV cache",
         ),
         (lambda: two.flash_attn_func(Q, Q, Q, window_size=3), ValueError, "window_size is 3; it must be a pair"),
+        (lambda: two.flash_attn_func(Q, Q, Q, window_size=(1.5, 2)), ValueError, r"is \(1.5, 2\); it .* whole numbers"),
         (lambda: two.flash_attn_func(Q, Q, Q, 1.0), ValueError, "dropout=1"),
         (lambda: two.flash_attn_func(Q, Q, Q, -0.5), ValueError, "dropout=-0.5"),
         (lambda: two.flash_attn_func(Q, Q[..., :4], Q), ValueError, "'k' has shape"),
