@@ -51,6 +51,14 @@ def packed_words(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, 
     return {"offsets_q": cu_seqlens_q, "offsets_k": cu_seqlens_k, "sq": sq, "sk": sk}
 
 
+def unpacked(name: str, packed: Tensor, axis: int, parts: int) -> tuple[Tensor, ...]:
+    """Q, K and V, or K and V, of one tensor that has them along `axis`, with heads and d behind it."""
+    if packed.dim() != axis + 3 or packed.shape[axis] != parts:
+        rows = "b, s" if axis == 2 else "tokens"
+        raise invalid(f"{name} has shape {list(packed.shape)}; it must be [{rows}, {parts}, heads, d]")
+    return packed.unbind(axis)
+
+
 def with_rows_contiguous(*tensors: Tensor) -> list[Tensor]:
     """flash_attn copies what is not contiguous in its last dimension."""
     return [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in tensors]

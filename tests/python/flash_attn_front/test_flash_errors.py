@@ -52,6 +52,7 @@ def test_signatures(module, name, wanted):
 
 
 Q = torch.zeros(2, 4, 2, 8)
+PACKED = torch.zeros(2, 4, 4, 2, 8)
 STARTS = torch.tensor([0, 4, 8], dtype=torch.int32)
 
 
@@ -75,6 +76,21 @@ STARTS = torch.tensor([0, 4, 8], dtype=torch.int32)
         (lambda: two.flash_attn_func(Q.long(), Q, Q), ValueError, "q has dtype int64"),
         (lambda: two.flash_attn_func(Q, Q.half(), Q), ValueError, "'k' is fp16; the problem needs fp32"),
         (lambda: two.flash_attn_func(Q, Q[:, :, :1].repeat(1, 1, 3, 1), Q), ValueError, "hq"),
+        (lambda: two.flash_attn_qkvpacked_func(PACKED), ValueError, r"qkv has .*; it must be \[b, s, 3, heads, d\]"),
+        (lambda: two.flash_attn_kvpacked_func(Q, PACKED), ValueError, r"kv has .*; it must be \[b, s, 2, heads, d\]"),
+        (lambda: two.flash_attn_qkvpacked_func(Q), ValueError, r"qkv has shape \[2, 4, 2, 8\]; it must be"),
+        (
+            lambda: two.flash_attn_varlen_qkvpacked_func(PACKED[0], STARTS, 4),
+            ValueError,
+            r"qkv has shape \[4, 4, 2, 8\]; it must be \[tokens, 3, heads, d\]",
+        ),
+        (
+            lambda: two.flash_attn_varlen_kvpacked_func(Q[0], PACKED[0], STARTS, STARTS, 4, 4),
+            ValueError,
+            r"kv has shape \[4, 4, 2, 8\]; it must be \[tokens, 2, heads, d\]",
+        ),
+        (lambda: three.flash_attn_qkvpacked_func(PACKED), ValueError, r"qkv has .*; it must be \[b, s, 3, heads, d\]"),
+        (lambda: three.flash_attn_qkvpacked_func(Q, num_heads_q=1), ValueError, r"num_heads_q=1 it must be \[b, s, hq"),
         (lambda: two.flash_attn_func(Q[0], Q, Q), ValueError, "q has shape"),
         (lambda: two.flash_attn_func(Q, Q, Q, alibi_slopes=torch.zeros(3)), ValueError, "alibi"),
         (lambda: two.flash_attn_func(Q, Q, Q, alibi_slopes=torch.zeros(2, requires_grad=True)), ValueError, "alibi"),
