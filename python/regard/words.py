@@ -96,6 +96,9 @@ IMPLIES: dict[str, Any] = {
 }
 
 
+PAIR = "a pair (left, right) of whole numbers, -1 for unbounded"
+
+
 def mask_word(options: dict[str, Any]) -> str | None:
     """mask=..., from `mask` or from `causal`, `window` and `sink_tokens` together."""
     causal = plain("causal", options.pop("causal", False), "True (bottom-right), 'top_left' or False")
@@ -115,7 +118,7 @@ def mask_word(options: dict[str, Any]) -> str | None:
     try:
         left, right = (-1, -1) if window is None else window
     except Exception:
-        raise invalid(f"window is {told(window)}; it must be a pair (left, right), -1 for unbounded") from None
+        raise invalid(f"window is {told(window)}; it must be {PAIR}") from None
     left, right = whole("window's left side", left), whole("window's right side", right)
     if causal is not False:
         right = 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from ..errors import invalid
+from ..errors import invalid, wrong_type
 from ..words import told
 
 
@@ -41,12 +42,14 @@ def score_options(
 def window_options(window_size: Sequence[int]) -> dict[str, Any]:
     """Of (left, right) or (left, right, sink tokens), where a negative side is unbounded."""
     try:
-        left, right, *others = (int(number) for number in window_size)
+        left, right, *others = (operator.index(number) for number in window_size)
         (sink_tokens,) = others or (0,)
+        if sink_tokens < 0:
+            raise ValueError
     except (TypeError, ValueError):
         raise invalid(
-            f"window_size is {told(window_size)}; it must be (left, right) or (left, right, sink tokens), with -1 for "
-            "unbounded"
+            f"window_size is {told(window_size)}; it must be (left, right) or (left, right, sink tokens) of whole "
+            "numbers, where -1 is an unbounded side and sink tokens are 0 or more"
         ) from None
     if left < 0 and right < 0:
         return {}
@@ -57,8 +60,14 @@ def window_options(window_size: Sequence[int]) -> dict[str, Any]:
 
 
 def descale_options(q: Tensor | None, k: Tensor | None, v: Tensor | None) -> dict[str, Any]:
-    given = {"descale_q": q, "descale_k": k, "descale_v": v}
-    return {name: factor if factor.dim() else factor[None] for name, factor in given.items() if factor is not None}
+    words: dict[str, Any] = {}
+    for name, factor in (("q", q), ("k", k), ("v", v)):
+        if factor is None:
+            continue
+        if not isinstance(factor, Tensor):
+            raise wrong_type(f"{name}_descale is {told(factor)}; it must be a float32 tensor of one number")
+        words[f"descale_{name}"] = factor if factor.dim() else factor[None]
+    return words
 
 
 def lengths_of(cu_seqlens: Tensor) -> Tensor:

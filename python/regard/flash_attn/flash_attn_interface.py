@@ -24,7 +24,7 @@ from .raw import (  # noqa: F401  what pipelines and ring attention import from 
     _wrapped_flash_attn_varlen_backward,
     _wrapped_flash_attn_varlen_forward,
 )
-from .words import packed_words, score_words
+from .words import packed_words, score_words, unpacked
 
 USE_TRITON_ROCM = False  # which of flash_attn's own libraries it uses: none of them here
 
@@ -66,7 +66,7 @@ def flash_attn_kvpacked_func(
 ) -> Any:
     """flash_attn_func with K and V in one tensor [b, sk, 2, hk, d]."""
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
-    k, v = kv.unbind(2)
+    k, v = unpacked("kv", kv, 2, 2)
     return attend(q, k, v, words, dropout_p, return_attn_probs)
 
 
@@ -83,7 +83,7 @@ def flash_attn_qkvpacked_func(
 ) -> Any:
     """flash_attn_func with Q, K and V in one tensor [b, s, 3, h, d]."""
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
-    q, k, v = qkv.unbind(2)
+    q, k, v = unpacked("qkv", qkv, 2, 3)
     return attend(q, k, v, words, dropout_p, return_attn_probs)
 
 
@@ -135,7 +135,7 @@ def flash_attn_varlen_kvpacked_func(
     """flash_attn_varlen_func with K and V in one tensor [tk, 2, hk, d]."""
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    k, v = kv.unbind(1)
+    k, v = unpacked("kv", kv, 1, 2)
     return attend(q, k, v, words, dropout_p, return_attn_probs)
 
 
@@ -155,7 +155,7 @@ def flash_attn_varlen_qkvpacked_func(
     """flash_attn_varlen_func with Q, K and V in one tensor [t, 3, h, d]."""
     words = score_words(softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     words |= packed_words(cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
-    q, k, v = qkv.unbind(1)
+    q, k, v = unpacked("qkv", qkv, 1, 3)
     return attend(q, k, v, words, dropout_p, return_attn_probs)
 
 

@@ -11,12 +11,12 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from ..errors import RefusedError
+from ..errors import RefusedError, invalid
 from ..torch import attention
 from .attend import lse_as_flash_attn
 from .chunks import chunk_ranges
 from .kvcache import refuse_cache
-from .words import packed_words, score_words, with_rows_contiguous
+from .words import packed_words, score_words, unpacked, with_rows_contiguous
 
 
 def _with_qv(q: Tensor, k: Tensor, v: Tensor, qv: Tensor | None, scaled: bool) -> tuple[Tensor, Tensor]:
@@ -98,10 +98,13 @@ def flash_attn_qkvpacked_func(
 ) -> Any:
     """flash_attn_func of one tensor [b, s, 3, h, d], or [b, s, hq + 2 hk, d] with num_heads_q."""
     if qkv.dim() == 5:
-        q, k, v = qkv.unbind(-3)
+        q, k, v = unpacked("qkv", qkv, 2, 3)
     elif num_heads_q is None:
         raise ValueError("qkv has no dimension of 3 for Q, K and V, so num_heads_q must say how many heads Q has")
     else:
+        if qkv.dim() != 4 or not 0 < num_heads_q < qkv.shape[2] or (qkv.shape[2] - num_heads_q) % 2:
+            shape = list(qkv.shape)
+            raise invalid(f"qkv has shape {shape}; with num_heads_q={num_heads_q} it must be [b, s, hq + 2 hk, d]")
         of_k = (qkv.shape[2] - num_heads_q) // 2
         q, k, v = qkv[:, :, :num_heads_q], qkv[:, :, num_heads_q:-of_k], qkv[:, :, -of_k:]
     words = score_words(softmax_scale, causal, window_size, softcap, None, deterministic)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from torch import Tensor
 
+from ..errors import invalid
+from ..words import PAIR
+
 
 def read_window(window_size: Any) -> tuple[int, int]:
-    """(left, right), of numbers or of a tensor; negative is unbounded."""
+    """(left, right), of whole numbers or of a tensor; negative is unbounded."""
     try:
         left, right = window_size
-        return max(-1, int(left)), max(-1, int(right))
+        return max(-1, operator.index(left)), max(-1, operator.index(right))
     except (TypeError, ValueError):
-        raise ValueError(f"window_size is {window_size!r}; it must be a pair (left, right), -1 for unbounded") from None
+        raise invalid(f"window_size is {window_size!r}; it must be {PAIR}") from None
 
 
 def score_words(
@@ -45,6 +49,14 @@ def score_words(
 def packed_words(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int) -> dict[str, Any]:
     sq, sk = (int(longest) if isinstance(longest, Tensor) else longest for longest in (max_seqlen_q, max_seqlen_k))
     return {"offsets_q": cu_seqlens_q, "offsets_k": cu_seqlens_k, "sq": sq, "sk": sk}
+
+
+def unpacked(name: str, packed: Tensor, axis: int, parts: int) -> tuple[Tensor, ...]:
+    """Q, K and V, or K and V, of one tensor that has them along `axis`, with heads and d behind it."""
+    if packed.dim() != axis + 3 or packed.shape[axis] != parts:
+        rows = "b, s" if axis == 2 else "tokens"
+        raise invalid(f"{name} has shape {list(packed.shape)}; it must be [{rows}, {parts}, heads, d]")
+    return packed.unbind(axis)
 
 
 def with_rows_contiguous(*tensors: Tensor) -> list[Tensor]:

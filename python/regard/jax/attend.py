@@ -12,7 +12,7 @@ import numpy
 from .. import _core
 from ..arrays import longest
 from ..errors import invalid
-from ..words import plain, told, whole
+from ..words import PAIR, plain, told, whole
 from . import gradients
 from .call import Call
 from .run import Arrays
@@ -107,22 +107,37 @@ def _switch(name: str, asked: Any) -> bool:
 
 
 def _array(name: str, value: Any) -> jax.Array:
-    if name in _WHOLE and not isinstance(value, jax.Array):
-        value = _checked_int32(name, value)
-    try:
-        array = jnp.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise invalid(f"{name} is no array that JAX takes: {str(error).splitlines()[0]}") from error
-    if name in _WHOLE and array.dtype != jnp.int32:
-        if not jnp.issubdtype(array.dtype, jnp.integer):
-            raise invalid(f"{name} has dtype {array.dtype}; it must be int32")
-        array = array.astype(jnp.int32)
+    array = int32_array(name, value) if name in _WHOLE else _as_jax(name, value)
     rank = _RANKS.get(name, 0)
     return array.reshape(*(1,) * (rank - array.ndim), *array.shape) if 0 < array.ndim < rank else array
 
 
+def _as_jax(name: str, value: Any) -> jax.Array:
+    try:
+        return jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise invalid(f"{name} is no array that JAX takes: {str(error).splitlines()[0]}") from error
+
+
+def int32_array(name: str, value: Any) -> jax.Array:
+    """Whole numbers as int32. What does not fit becomes the nearest number that does, as values of JAX may not be
+    known yet: the run then refuses it as a length, where a number that wraps could pass for one."""
+    array = _as_jax(name, value if isinstance(value, jax.Array) else _checked_int32(name, value))
+    if array.dtype == jnp.int32:
+        return array
+    if not jnp.issubdtype(array.dtype, jnp.integer):
+        raise invalid(f"{name} has dtype {array.dtype}; it must be int32")
+    if array.dtype.itemsize >= 4:
+        limits = numpy.iinfo(array.dtype)
+        array = jnp.clip(array, max(limits.min, _INT32.min), _INT32.max)
+    return array.astype(jnp.int32)
+
+
 def _checked_int32(name: str, value: Any) -> Any:
-    numbers = numpy.asarray(value)
+    try:
+        numbers = numpy.asarray(value)
+    except jax.errors.TracerArrayConversionError:  # a list in which something is traced
+        return value
     if numbers.dtype.kind in "iu" and numbers.size and not _INT32.min <= numbers.min() <= numbers.max() <= _INT32.max:
         raise invalid(f"{name} has numbers that do not fit into int32")
     return numbers.astype(numpy.int32) if numbers.dtype.kind in "iu" or numbers.size == 0 else numbers
@@ -151,9 +166,11 @@ def _number(name: str, value: Any) -> Any:
 
 def _hashable(name: str, value: Any) -> Any:
     _refuse_traced(name, value)
+    if name == "window" and hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, (list, tuple)):
         return tuple(_hashable(name, part) for part in value)
-    return plain(name, value)
+    return plain(name, value, PAIR if name == "window" else "")
 
 
 def _refuse_traced(name: str, value: Any) -> None:

@@ -47,12 +47,12 @@ def dot_product_attention(
     options: dict[str, Any] = {"scale": scale, "mask": _mask_word(is_causal, local_window_size)}
     options |= {"lengths_q": query_seq_lengths, "lengths_k": key_value_seq_lengths}
     if bias is not None:
-        options["bias"] = _over_keys(_ranked("bias", jnp.asarray(bias)), k).astype(q.dtype)
+        options["bias"] = _over_keys("bias", jnp.asarray(bias), q, k).astype(q.dtype)
     if mask is not None:
         mask = jnp.asarray(mask)
         if mask.dtype != jnp.bool_:
             raise invalid(f"mask has dtype {mask.dtype}; it must be bool, and scores to be added are a bias")
-        options["bits"] = pack_bits(_over_keys(_ranked("mask", mask), k))
+        options["bits"] = pack_bits(_over_keys("mask", mask, q, k))
     results = attention(q, k, v, lse=return_residual, **options)
     o = results[0] if return_residual else results
     o = o[0] if single else o
@@ -68,9 +68,13 @@ def _ranked(name: str, array: jax.Array) -> jax.Array:
     return array[None] if array.ndim == 3 else array
 
 
-def _over_keys(array: jax.Array, k: jax.Array) -> jax.Array:
-    """What is the same for all keys, with a column for each."""
-    return jnp.broadcast_to(array, (*array.shape[:3], k.shape[1])) if array.shape[3] == 1 else array
+def _over_keys(name: str, array: jax.Array, q: jax.Array, k: jax.Array) -> jax.Array:
+    """Four dimensions, with a column for each key; the other sizes may be 1."""
+    scores = (q.shape[0], q.shape[2], q.shape[1], k.shape[1])
+    sizes = (1,) * (4 - array.ndim) + array.shape
+    if len(sizes) != 4 or any(size not in (1, wanted) for size, wanted in zip(sizes, scores, strict=True)):
+        raise invalid(f"{name} has shape {list(array.shape)}; it must broadcast to {list(scores)}")
+    return jnp.broadcast_to(array, (*sizes[:3], k.shape[1]))
 
 
 def _mask_word(causal: bool, window: Any) -> str | None:

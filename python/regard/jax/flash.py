@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from ..errors import invalid
 from ..words import told
-from .attend import attention
+from .attend import attention, int32_array
 
 
 def flash_attn_func(
@@ -45,7 +45,10 @@ def flash_attn_func(
     """
     options = _options(dropout_p, softmax_scale, causal, window_size, deterministic, softcap, key)
     options |= {"bias": bias, "alibi": alibi_slopes, "sink": sink}
-    options |= {"lengths_q": _lengths(cu_seqlens_q), "lengths_k": _lengths(cu_seqlens_kv)}
+    options |= {
+        "lengths_q": _lengths("cu_seqlens_q", cu_seqlens_q),
+        "lengths_k": _lengths("cu_seqlens_kv", cu_seqlens_kv),
+    }
     return _results(q, k, v, options, return_lse, return_attn_probs)
 
 
@@ -100,8 +103,8 @@ def _options(
     return options
 
 
-def _lengths(offsets: Any) -> jax.Array | None:
-    return None if offsets is None else jnp.diff(jnp.asarray(offsets))
+def _lengths(name: str, offsets: Any) -> jax.Array | None:
+    return None if offsets is None else jnp.diff(int32_array(name, offsets))
 
 
 def _results(q: Any, k: Any, v: Any, options: dict[str, Any], return_lse: bool, return_attn_probs: bool) -> Any:

@@ -225,6 +225,18 @@ def varlen(**arguments):
         (lambda: varlen(min_seqlen_q=1), NotImplementedError, "min_seqlen_q is 1.*give 0"),
         (lambda: varlen(window_size=(1,)), ValueError, r"window_size is \(1,\); it must be"),
         (lambda: varlen(window_size=3), ValueError, "window_size is 3; it must be"),
+        (lambda: varlen(window_size=(1.5, 2)), ValueError, r"window_size is \(1.5, 2\); it must be .* whole numbers"),
+        (
+            lambda: varlen(window_size=(4, 0, -1)),
+            ValueError,
+            r"window_size is \(4, 0, -1\); .* sink tokens are 0 or more",
+        ),
+        (lambda: varlen(window_size=(-1, -1, -1)), ValueError, "sink tokens are 0 or more"),
+        (
+            lambda: regard.aiter.flash_attn_fp8_pertensor_func(*[numbers(1, 1, 9, 2, 16)] * 3, 0.5, 0.25, 2.0),
+            TypeError,
+            "q_descale is 0.5; it must be a float32 tensor of one number",
+        ),
         (lambda: regard.aiter.mha_batch_prefill_func(*[None] * 8), NotImplementedError, "pages"),
         (lambda: regard.aiter.mla.mla_decode_fwd(), NotImplementedError, "mla_decode_fwd needs kernels"),
     ],

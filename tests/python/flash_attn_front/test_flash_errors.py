@@ -52,6 +52,7 @@ def test_signatures(module, name, wanted):
 
 
 Q = torch.zeros(2, 4, 2, 8)
+PACKED = torch.zeros(2, 4, 4, 2, 8)
 STARTS = torch.tensor([0, 4, 8], dtype=torch.int32)
 
 
@@ -68,12 +69,28 @@ STARTS = torch.tensor([0, 4, 8], dtype=torch.int32)
             "block_table names the pages of a KV cache",
         ),
         (lambda: two.flash_attn_func(Q, Q, Q, window_size=3), ValueError, "window_size is 3; it must be a pair"),
+        (lambda: two.flash_attn_func(Q, Q, Q, window_size=(1.5, 2)), ValueError, r"is \(1.5, 2\); it .* whole numbers"),
         (lambda: two.flash_attn_func(Q, Q, Q, 1.0), ValueError, "dropout=1"),
         (lambda: two.flash_attn_func(Q, Q, Q, -0.5), ValueError, "dropout=-0.5"),
         (lambda: two.flash_attn_func(Q, Q[..., :4], Q), ValueError, "'k' has shape"),
         (lambda: two.flash_attn_func(Q.long(), Q, Q), ValueError, "q has dtype int64"),
         (lambda: two.flash_attn_func(Q, Q.half(), Q), ValueError, "'k' is fp16; the problem needs fp32"),
         (lambda: two.flash_attn_func(Q, Q[:, :, :1].repeat(1, 1, 3, 1), Q), ValueError, "hq"),
+        (lambda: two.flash_attn_qkvpacked_func(PACKED), ValueError, r"qkv has .*; it must be \[b, s, 3, heads, d\]"),
+        (lambda: two.flash_attn_kvpacked_func(Q, PACKED), ValueError, r"kv has .*; it must be \[b, s, 2, heads, d\]"),
+        (lambda: two.flash_attn_qkvpacked_func(Q), ValueError, r"qkv has shape \[2, 4, 2, 8\]; it must be"),
+        (
+            lambda: two.flash_attn_varlen_qkvpacked_func(PACKED[0], STARTS, 4),
+            ValueError,
+            r"qkv has shape \[4, 4, 2, 8\]; it must be \[tokens, 3, heads, d\]",
+        ),
+        (
+            lambda: two.flash_attn_varlen_kvpacked_func(Q[0], PACKED[0], STARTS, STARTS, 4, 4),
+            ValueError,
+            r"kv has shape \[4, 4, 2, 8\]; it must be \[tokens, 2, heads, d\]",
+        ),
+        (lambda: three.flash_attn_qkvpacked_func(PACKED), ValueError, r"qkv has .*; it must be \[b, s, 3, heads, d\]"),
+        (lambda: three.flash_attn_qkvpacked_func(Q, num_heads_q=1), ValueError, r"num_heads_q=1 it must be \[b, s, hq"),
         (lambda: two.flash_attn_func(Q[0], Q, Q), ValueError, "q has shape"),
         (lambda: two.flash_attn_func(Q, Q, Q, alibi_slopes=torch.zeros(3)), ValueError, "alibi"),
         (lambda: two.flash_attn_func(Q, Q, Q, alibi_slopes=torch.zeros(2, requires_grad=True)), ValueError, "alibi"),

@@ -51,6 +51,8 @@ BAD = {
     "word": ({"causul": True}, InvalidError, "unknown word 'causul'; did you mean"),
     "causal": ({"causal": "x"}, InvalidError, "causal is 'x'; it must be True"),
     "window": ({"window": 3}, InvalidError, "window is 3; it must be a pair"),
+    "window of another type": ({"window": object()}, TypeError, "window is of type object; it must be a pair"),
+    "array of windows": ({"window": INTS((1, 2))}, InvalidError, "window is ((1, 1),); it must be a pair"),
     "scale": ({"scale": "x"}, InvalidError, "scale"),
     "dropout": ({"dropout": 1.5, "seed": 1}, InvalidError, "dropout"),
     "no key": ({"dropout": 0.5}, InvalidError, "dropout needs key="),
@@ -126,7 +128,10 @@ def test_arguments_of_the_other_functions(random):
     for program, words in (
         (lambda: dot(q, k, v, implementation="cudnn"), "implementation is 'cudnn'"),
         (lambda: dot(q, k, v, mask=ONES((1, 1, 5, 9))), "mask has dtype float32; it must be bool"),
-        (lambda: dot(q, k, v, mask=jnp.ones((5, 9), bool)), "mask has shape [5, 9]; it must have 4 dimensions"),
+        (lambda: dot(q, k, v, mask=jnp.ones((5, 8), bool)), "mask has shape [5, 8]; it must broadcast to [2, 4, 5, 9]"),
+        (lambda: dot(q, k, v, mask=jnp.ones((1, 1, 5, 10), bool)), "mask has shape [1, 1, 5, 10]; it must broadcast"),
+        (lambda: dot(q, k, v, bias=ONES((3, 1, 5, 9))), "bias has shape [3, 1, 5, 9]; it must broadcast"),
+        (lambda: dot(q, k, v, bias=ONES((1, 2, 4, 5, 9))), "bias has shape [1, 2, 4, 5, 9]; it must broadcast"),
         (lambda: dot(q, k, v, local_window_size=(1, 2, 3)), "local_window_size is (1, 2, 3)"),
         (lambda: dot(q, k, v, local_window_size=-1), "local_window_size is -1; its sides"),
         (lambda: dot(q[0, 0], k, v), "query has shape [4, 8]"),
@@ -149,6 +154,23 @@ def test_an_error_of_a_run_is_one_of_its_program_alone(random):
         else:
             with pytest.raises(RUNS, match="INVALID_ARGUMENT: lengths_k"):
                 program(jnp.asarray([length], jnp.int32)).block_until_ready()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_lengths_of_64_bits_do_not_wrap(random, compiled):
+    """2^32 + 4 would be 4 in 32 bits."""
+    q, k, v = arrays(random, 2, 4, 2, 5, 9, 8)
+    attend = lambda of: regard.jax.attention(q, k, v, lengths_k=of)  # noqa: E731
+    padded = lambda of: regard.jax.flash_attn_func(q, k, v, cu_seqlens_kv=of)  # noqa: E731
+    if compiled:
+        attend, padded = jax.jit(attend), jax.jit(padded)
+    with jax.enable_x64(True):
+        numpy.testing.assert_array_equal(attend(jnp.asarray([3, 4])), attend(jnp.asarray([3, 4], jnp.int32)))
+        for program, numbers in ((attend, [3, 2**32 + 4]), (attend, [3, -(2**32) + 4]), (padded, [0, 3, 2**32 + 7])):
+            numbers = jnp.asarray(numbers)
+            assert numbers.dtype == jnp.int64
+            with pytest.raises(RUNS, match=r"lengths_k\[1\] is -?2\d{9}; a logical length is between 0 and"):
+                jax.block_until_ready(program(numbers))
 
 
 def test_tracing_starts_no_process(random, monkeypatch):

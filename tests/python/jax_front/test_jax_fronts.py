@@ -44,7 +44,10 @@ CASES = {
     "bias": {"bias": (2, 4, 17, 23)},
     "bias of keys": {"bias": (2, 1, 1, 23)},
     "bias of rows": {"bias": (1, 4, 17, 1)},
+    "bias of columns": {"bias": (23,)},
+    "bias for all": {"bias": ()},
     "mask": {"mask": (2, 4, 17, 23)},
+    "mask of rows and columns": {"mask": (17, 23)},
     "mask of rows and bias": {"mask": (1, 1, 17, 23), "bias": (4, 17, 23), "is_causal": True},
 }
 
@@ -98,7 +101,7 @@ def test_flash_attn_func(random):
     pairs = [
         (flash_attn_func(q, k, v), same(q, k, v)),
         (flash_attn_func(q, k, v, 0.0, 0.3, True), same(q, k, v, scale=0.3, causal=True)),
-        (flash_attn_func(q, k, v, window_size=(5, 2)), same(q, k, v, window=(5, 2))),
+        (flash_attn_func(q, k, v, window_size=(5, 2)), same(q, k, v, window=jnp.asarray([5, 2]))),
         (flash_attn_func(q, k, v, causal=True, window_size=(5, -1, 2)), same(q, k, v, window=(5, 0), sink_tokens=2)),
         (flash_attn_func(q, k, v, softcap=1.0, return_lse=True), same(q, k, v, softcap=1.0, lse=True)),
         (flash_attn_func(q, k, v, alibi_slopes=slopes, sink=sink), same(q, k, v, alibi=slopes, sink=sink)),
