@@ -21,7 +21,7 @@ def _for_all_sequences(name: str, option: Any) -> bool:
         return isinstance(option, Tensor) and option.dim() == 1
     if name in ("bias", "bits", "ranges"):
         return bool(option.dim() < (3 if name == "ranges" else 4) or option.shape[0] == 1)
-    return not isinstance(option, Tensor)  # such as lengths and seeds
+    return name == "window" or not isinstance(option, (Tensor, tuple))  # such as lengths, offsets and seeds
 
 
 def forward_rule(operator: Any) -> Any:

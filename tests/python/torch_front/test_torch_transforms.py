@@ -15,6 +15,7 @@ OPTIONS = {
     "none": {},
     "causal, bias, sink": {"causal": True, "bias": BIAS, "sink": SINK},
     "lengths": {"lengths_k": cases.whole(3, 11)},
+    "lengths of a list": {"lengths_k": [3, 11]},
     "bias of each sequence": {"bias": cases.numbers(5, 2, 1, 1, 11)},
 }
 
@@ -58,6 +59,14 @@ def test_vmap_over_any_dimension_in_any_layout(layout, axes):
     examples = [q.permute(axes) for q in Q]
     got = vmap(call, in_dims=2, out_dims=1)(torch.stack(examples, 2))
     close(got, torch.stack([call(q) for q in examples], 1))
+
+
+def test_vmap_over_packed_sequences():
+    q, k = Q.flatten(1, 2), K.flatten(1, 2)
+    for kind in (list, tuple, torch.tensor):
+        sequences = {"offsets_q": kind([0, 7, 18]), "offsets_k": kind([0, 9, 22]), "sq": 11, "sk": 13}
+        got = vmap(lambda q, k: attention(q, k, k, **sequences))(q, k)  # noqa: B023
+        close(got, torch.stack([attention(*each, each[1], **sequences) for each in zip(q, k)]))
 
 
 def test_gradients_of_a_bias_for_each_example():
