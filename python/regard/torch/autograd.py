@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -57,7 +58,15 @@ def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: 
     if options:
         names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
         tensors = [options.pop(name) for name in names]
+        options = {name: kept(option) for name, option in options.items()}
     return Attention.apply(names, options, outputs, q, k, v, *tensors)
+
+
+def kept(option: Any) -> Any:
+    """An option as backward will read it again, whatever becomes of the caller's list or array until then."""
+    if isinstance(option, list):
+        return tuple(option)
+    return option.copy() if isinstance(option, numpy.ndarray) else option
 
 
 def with_all_rows(bias: Tensor, q: Tensor, options: dict[str, Any]) -> Tensor:

@@ -7,6 +7,7 @@ import threading
 import weakref
 from pathlib import Path
 
+import numpy
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -107,6 +108,18 @@ def test_inputs_that_were_changed_since_are_noticed():
     keys.zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         o.sum().backward()
+
+
+@pytest.mark.parametrize("kind", [list, numpy.array])
+def test_options_may_change_after_the_call(kind):
+    grads = []
+    for later in ([20, 47], [1, 2]):
+        q, lengths = leaf(Q), kind([20, 47])
+        o = attention(q, K, V, lengths_k=lengths)
+        lengths[:] = later
+        o.backward(GRAD_O)
+        grads.append(q.grad)
+    assert torch.equal(*grads)
 
 
 def test_a_graph_is_gone_back_once():
