@@ -13,7 +13,7 @@ from ..errors import wrong_type
 from .autocast import cast, is_autocast
 from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write, with_all_rows
 from .randomness import seed
-from .tensors import bare, is_eager
+from .tensors import bare, is_eager, written
 from .transforms import operated
 
 if TYPE_CHECKING:
@@ -93,7 +93,9 @@ def attention(
         return recorded(q, k, v, options, outputs) if eager else operated(q, k, v, options, outputs)
     if options:
         options = {name: bare(option) for name, option in options.items()}
-    return run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+    results = run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+    written(*outputs.values())
+    return results
 
 
 def refuse_types(**inputs: Any) -> None:
