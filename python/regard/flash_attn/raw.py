@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..calls import attention_backward
+from ..torch.tensors import written
 from .attend import attend_with_state, dropout_words
 from .kvcache import refuse_pages
 from .words import packed_words, score_words, with_rows_contiguous
@@ -92,8 +93,9 @@ def _backward(
     lse = lse.masked_fill(lse == math.inf, -math.inf)  # rows that see no key
     if dropout_p:
         words = {**words, **dropout_words(dropout_p), "seed": rng_state}
-    written = dict(zip(("grad_q", "grad_k", "grad_v"), gradients))
-    attention_backward(dout, q, k, v, out, lse, **written, **words)  # type: ignore[arg-type]
+    to_write = dict(zip(("grad_q", "grad_k", "grad_v"), gradients))
+    attention_backward(dout, q, k, v, out, lse, **to_write, **words)  # type: ignore[arg-type]
+    written(*gradients)
 
 
 def _flash_attn_backward(

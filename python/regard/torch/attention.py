@@ -11,9 +11,9 @@ from torch.autograd import forward_ad
 from ..call import run_call
 from ..errors import wrong_type
 from .autocast import cast, is_autocast
-from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write, with_all_rows
+from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write
 from .randomness import seed
-from .tensors import bare, is_eager
+from .tensors import bare, is_eager, written
 from .transforms import operated
 
 if TYPE_CHECKING:
@@ -85,15 +85,14 @@ def attention(
     eager, with_gradients = is_eager(q), is_recorded(q, k, v, options)
     if with_gradients or not eager:
         refuse_to_write(outputs)
-        if with_gradients:
-            if torch.are_deterministic_algorithms_enabled():
-                options.setdefault("deterministic", True)
-            if isinstance(options.get("bias"), Tensor):
-                options["bias"] = with_all_rows(options["bias"], q, options)
+        if with_gradients and torch.are_deterministic_algorithms_enabled():
+            options.setdefault("deterministic", True)
         return recorded(q, k, v, options, outputs) if eager else operated(q, k, v, options, outputs)
     if options:
         options = {name: bare(option) for name, option in options.items()}
-    return run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+    results = run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+    written(*outputs.values())
+    return results
 
 
 def refuse_types(**inputs: Any) -> None:

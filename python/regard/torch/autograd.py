@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
 from ..call import Call
-from ..errors import RefusedError, invalid
+from ..errors import InvalidError, RefusedError, invalid
 from ..shapes import LAYOUTS
 from .tensors import DIFFERENTIABLE, INPUTS, bare, plain
 
@@ -26,9 +27,22 @@ def any_learned(options: dict[str, Any]) -> bool:
     for name, option in options.items():
         if isinstance(option, Tensor) and option.requires_grad:
             if name not in DIFFERENTIABLE:
-                raise invalid(f"{name} requires a gradient, and there is none for it: pass {name}.detach()")
+                raise no_gradient(name)
             found = True
     return found
+
+
+def no_gradient(name: str) -> InvalidError:
+    return invalid(f"{name} requires a gradient, and there is none for it: pass {name}.detach()")
+
+
+def of_options(names: Sequence[str], wanted: Sequence[bool], bias: Tensor, sink: Tensor) -> list[Tensor | None]:
+    """The gradients of the options of these names, as the operator gives them."""
+    found = {"bias": bias, "sink": sink}
+    for name, needed in zip(names, wanted):
+        if needed and name not in found:
+            raise no_gradient(name)
+    return [found[name] if needed else None for name, needed in zip(names, wanted)]
 
 
 def refuse_tangents(*values: Any) -> None:
@@ -57,11 +71,19 @@ def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: 
     if options:
         names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
         tensors = [options.pop(name) for name in names]
+        options = {name: kept(option) for name, option in options.items()}
     return Attention.apply(names, options, outputs, q, k, v, *tensors)
 
 
+def kept(option: Any) -> Any:
+    """An option as backward will read it again, whatever becomes of the caller's list or array until then."""
+    if isinstance(option, list):
+        return tuple(option)
+    return option.copy() if isinstance(option, numpy.ndarray) else option
+
+
 def with_all_rows(bias: Tensor, q: Tensor, options: dict[str, Any]) -> Tensor:
-    """The bias as its gradient is: of four dimensions, with a row for each query. What it had for all PyTorch sums."""
+    """The bias as its gradient is: of four dimensions, with a row for each query."""
     if not 1 <= bias.dim() <= 4:
         return bias  # which is refused later
     bias = bias[(None,) * (4 - bias.dim())]
@@ -95,6 +117,11 @@ class Attention(torch.autograd.Function):
         if grad_o is None:
             return (None,) * len(ctx.needs_input_grad)
         wanted = ctx.needs_input_grad[3:]
+        if torch._C._functorch.is_legacy_batchedtensor(grad_o):
+            raise RefusedError(
+                "attention takes no batch of gradients (is_grads_batched=True, or jacobian with vectorize=True): use "
+                "torch.func.vmap over torch.func.vjp, or torch.func.jacrev"
+            )
         arguments = (ctx.names, ctx.options, wanted, grad_o, *ctx.saved_tensors)
         if torch.is_grad_enabled():
             return None, None, None, *Gradients.apply(*arguments)
@@ -133,7 +160,11 @@ def gradients(
 ) -> tuple[Tensor | None, ...]:
     """The gradients of q, k, v and of the tensors of these names, None where there is none or it is not wanted."""
     *tensors, o, lse = saved
-    grad_bias = "bias" in names and wanted[len(INPUTS) + names.index("bias")]
+    place = len(INPUTS) + names.index("bias") if "bias" in names else 0
+    grad_bias = place > 0 and wanted[place]
+    if grad_bias:
+        bias = tensors[place]
+        tensors[place] = with_all_rows(bias, tensors[0], {**options, **dict(zip(names, tensors[len(INPUTS) :]))})
     if grad_o.stride(-1) != 1:  # such as the gradient of a sum, which is one number for all
         grad_o = grad_o.contiguous()
     call = forward_call(names, options, {}, tensors).backward(grad_o, o, lse, {"grad_bias": grad_bias})
@@ -141,4 +172,6 @@ def gradients(
     if not names:
         return tuple([gradient if needed else None for gradient, needed in zip(results, wanted)])
     found = dict(zip((*INPUTS, *(["bias"] if grad_bias else []), *(["sink"] if "sink" in names else [])), results))
+    if grad_bias:
+        found["bias"] = found["bias"].sum_to_size(bias.shape)
     return tuple([found.get(name) if needed else None for name, needed in zip((*INPUTS, *names), wanted)])

@@ -21,17 +21,18 @@ def _for_all_sequences(name: str, option: Any) -> bool:
         return isinstance(option, Tensor) and option.dim() == 1
     if name in ("bias", "bits", "ranges"):
         return bool(option.dim() < (3 if name == "ranges" else 4) or option.shape[0] == 1)
-    return not isinstance(option, Tensor)  # such as lengths and seeds
+    return name == "window" or not isinstance(option, (Tensor, tuple))  # such as lengths, offsets and seeds
 
 
-def forward_rule(operator: Any) -> Any:
+def forward_rule(operator: Any, without_memory: Any) -> Any:
     def rule(info: Any, dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         examples = info.batch_size
         options = decode(*arguments[3:])
         alike = all(dim is None for dim in tree_flatten(dims[3:], is_leaf=_is_none)[0])
         layout = options.get("layout", "bshd")
+        alike = alike and examples > 0
         if not alike or options.get("dropout") or not all(_for_all_sequences(*option) for option in options.items()):
-            return one_by_one(operator, examples, dims, arguments)
+            return one_by_one(operator, without_memory, examples, dims, arguments)
         axis = layout.index("b")
         folded = [_folded(tensor, dim, axis, examples) for tensor, dim in zip(arguments[:3], dims)]
         o, lse, mask = operator(*folded, *arguments[3:])
@@ -40,8 +41,8 @@ def forward_rule(operator: Any) -> Any:
     return rule
 
 
-def each_rule(operator: Any) -> Any:
-    return lambda info, dims, *arguments: one_by_one(operator, info.batch_size, dims, arguments)
+def each_rule(operator: Any, without_memory: Any) -> Any:
+    return lambda info, dims, *arguments: one_by_one(operator, without_memory, info.batch_size, dims, arguments)
 
 
 def _is_none(value: Any) -> bool:
@@ -56,12 +57,20 @@ def _folded(tensor: Tensor, dim: int | None, axis: int, examples: int) -> Tensor
     return tensor.flatten(axis, axis + 1)
 
 
-def one_by_one(operator: Any, examples: int, dims: Any, arguments: Any) -> tuple[Any, Any]:
+def one_by_one(operator: Any, without_memory: Any, examples: int, dims: Any, arguments: Any) -> tuple[Any, Any]:
+    """The results of the operator for each example; without any they are empty, and have the shapes that
+    `without_memory` says."""
     flat, spec = tree_flatten(arguments)
     flat_dims = tree_flatten(dims, is_leaf=_is_none)[0]
 
     def example(i: int) -> Any:
         return [one if dim is None else one.select(dim, i) for one, dim in zip(flat, flat_dims)]
 
+    if not examples:
+        none = [
+            one if dim is None else one.new_empty(one.movedim(dim, 0).shape[1:]) for one, dim in zip(flat, flat_dims)
+        ]
+        results = without_memory(*tree_unflatten(none, spec))
+        return tuple([one.new_empty((0, *one.shape)) for one in results]), (0,) * len(results)
     results = [operator(*tree_unflatten(example(i), spec)) for i in range(examples)]
     return tuple([torch.stack(one) for one in zip(*results)]), (0,) * len(results[0])

@@ -28,6 +28,8 @@ def of_four_dimensions(
     wanted = of_query if enable_gqa else heads
     query = one_batch(with_heads(query, wanted), leading)
     key, value = (one_batch(with_heads(array, max(of_keys)), leading) for array in (key, value))
+    if mask is not None:
+        refuse_mask(mask, (*leading, wanted, query.shape[2], key.shape[2]))
     if mask is not None and mask.dim() > 3:
         shared = all(size == 1 for size in mask.shape[:-3])
         mask = mask.reshape(mask.shape[-3:]) if shared else one_batch(mask, leading)
@@ -44,6 +46,16 @@ def broadcast_batch(*arrays: Tensor) -> tuple[int, ...]:
             f"query, key and value have shapes {query}, {key} and {value}; dimensions before the heads must be equal, "
             "or 1"
         ) from None
+
+
+def refuse_mask(mask: Tensor, scores: tuple[int, ...]) -> None:
+    """Unless it is broadcast to this shape, [..., heads, L, S]. What is packed into bits no longer tells its keys."""
+    rank = mask.dim()
+    if not 0 < rank <= len(scores) or any(own not in (1, size) for own, size in zip(mask.shape, scores[-rank:])):
+        raise InvalidError(
+            f"attn_mask has shape {list(mask.shape)}; it is broadcast to that of the scores, {list(scores)}: each of "
+            "its dimensions must be the same as theirs, or 1"
+        )
 
 
 def with_heads(array: Tensor, count: int) -> Tensor:

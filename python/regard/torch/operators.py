@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..call import run_call
-from .autograd import gradients, second_derivative
+from .autograd import gradients, of_options, second_derivative
 from .batching import each_rule, forward_rule
 from .encoding import decode
 from .shapes import Sizes
@@ -117,11 +117,10 @@ def _backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
         return None, None, None, [None] * len(tensors), *of_numbers, None
     options = decode(tensors, ctx.whole, ctx.real, ctx.text)
     names = [name for name, option in options.items() if isinstance(option, Tensor)]
-    wanted = dict(zip(names, ctx.needs_input_grad[3]))
+    wanted = ctx.needs_input_grad[3]
     encoded = tensors, ctx.whole, ctx.real, ctx.text
-    *found, bias, sink = backward_op(grad_o, q, k, v, o, lse, *encoded, wanted.get("bias", False))
-    of_options = {"bias": bias, "sink": sink}
-    return *found, [of_options[name] if wanted[name] else None for name in names], *of_numbers, None
+    *found, bias, sink = backward_op(grad_o, q, k, v, o, lse, *encoded, ("bias", True) in zip(names, wanted))
+    return *found, of_options(names, wanted, bias, sink), *of_numbers, None
 
 
 def _refuse(*_: Any) -> Any:
@@ -134,5 +133,5 @@ torch.library.register_fake(_FORWARD, _forward_without_memory)
 torch.library.register_fake(_BACKWARD, _backward_without_memory)
 torch.library.register_autograd(_FORWARD, _backward, setup_context=_setup)
 torch.library.register_autograd(_BACKWARD, _refuse)
-torch.library.register_vmap(_FORWARD, forward_rule(attention_op))
-torch.library.register_vmap(_BACKWARD, each_rule(backward_op))
+torch.library.register_vmap(_FORWARD, forward_rule(attention_op, _forward_without_memory))
+torch.library.register_vmap(_BACKWARD, each_rule(backward_op, _backward_without_memory))

@@ -13,7 +13,8 @@ from ..errors import InvalidError
 def seed(options: dict[str, Any], q: Tensor, generator: torch.Generator | None) -> None:
     """Gives dropout a seed and an offset of the generator, on the device of q, where the options have no seed.
 
-    Whatever restores the generator's state, as checkpointing and the replay of a CUDA graph do, gets the same mask.
+    Whatever restores the generator's state gets the same mask. Checkpointing and the replay of a CUDA graph do so for
+    PyTorch's own generators.
     """
     if generator is not None:
         refuse_generator(options, q, generator)

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..arrays import packed_by_torch
 from ..errors import InvalidError
 from .attention import attention
-from .broadcasting import of_four_dimensions
+from .broadcasting import of_four_dimensions, refuse_mask
 
 
 def sdpa(
@@ -62,6 +62,7 @@ def with_contiguous_rows(tensor: Tensor) -> Tensor:
 
 def mask_option(mask: Tensor, query: Tensor, keys: int) -> dict[str, Tensor]:
     """A mask as bits, or as a bias in the type of the query."""
+    refuse_mask(mask, (*query.shape[:3], keys))
     if mask.shape[-1] == 1 != keys:
         mask = mask.expand(*mask.shape[:-1], keys)
     if mask.dtype == torch.bool:

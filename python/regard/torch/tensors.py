@@ -25,6 +25,13 @@ def plain(tensor: Tensor) -> Tensor:
     return tensor if type(tensor) is Tensor else tensor.detach()
 
 
+def written(*memory: Any) -> None:
+    """Tells autograd which tensors were written to, so that backward refuses those that it saved before."""
+    for tensor in memory:
+        if isinstance(tensor, Tensor) and not tensor.is_inference():
+            torch.autograd.graph.increment_version(tensor)
+
+
 def is_eager(q: Tensor) -> bool:
     """Whether nothing has to see the call as an operator: no compiler, tracer, mode, transform or subclass."""
     return (

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidError
-from .autograd import second_derivative
+from .autograd import of_options, second_derivative
 from .encoding import Encoded, decode, encode
 from .operators import attention_op, backward_op
 
@@ -36,10 +36,9 @@ class Attention(torch.autograd.Function):
             return (None,) * len(ctx.needs_input_grad)
         tensors = ctx.saved_tensors[5:]
         names = [name for name, option in decode(tensors, *ctx.encoded[1:]).items() if isinstance(option, Tensor)]
-        wanted = dict(zip(names, ctx.needs_input_grad[4:]))
-        found = Gradients.apply(ctx.encoded, wanted.get("bias", False), grad_o, *ctx.saved_tensors)
-        of_options = {"bias": found[3], "sink": found[4]}
-        return None, *found[:3], *[of_options[name] if wanted[name] else None for name in names]
+        wanted = ctx.needs_input_grad[4:]
+        found = Gradients.apply(ctx.encoded, ("bias", True) in zip(names, wanted), grad_o, *ctx.saved_tensors)
+        return None, *found[:3], *of_options(names, wanted, *found[3:])
 
 
 class Gradients(torch.autograd.Function):
@@ -63,7 +62,8 @@ def operated(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: 
     if q.is_nested:
         raise InvalidError("q is a nested tensor: pass its values() and offsets() to attention_varlen")
     wanted = {name: word for name, word in outputs.items() if name != "lse" and word is not False}
-    encoded = encode({**options, **wanted})
+    given = {name: option for name, option in options.items() if option is not None}
+    encoded = encode({**given, **wanted})
     if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
         o, lse, mask = Attention.apply(encoded._replace(tensors=[]), q, k, v, *encoded.tensors)
     else:

@@ -27,6 +27,7 @@ def test_both_passes(dropout):
     packed = torch.full((2, 60, 2, 2, 59), float("nan"), dtype=q.dtype)
     grads = torch.full_like(q, float("nan")), packed[:, :, 0], packed[:, :, 1]  # written in place, rows in between
     assert _flash_attn_backward(grad_o, q, k, v, out, lse, *grads, *scores, False, rng_state=state) is None
+    assert [grad._version for grad in grads] == [1, 2, 2]  # autograd is told; the last two share their memory
     options = case.options(kept_of(s, case) if dropout else None, dropout)
     close([out, *grads], tensors, options)
 

@@ -7,6 +7,7 @@ import threading
 import weakref
 from pathlib import Path
 
+import numpy
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -109,6 +110,30 @@ def test_inputs_that_were_changed_since_are_noticed():
         o.sum().backward()
 
 
+@pytest.mark.parametrize("kind", [list, numpy.array])
+def test_options_may_change_after_the_call(kind):
+    grads = []
+    for later in ([20, 47], [1, 2]):
+        q, lengths = leaf(Q), kind([20, 47])
+        o = attention(q, K, V, lengths_k=lengths)
+        lengths[:] = later
+        o.backward(GRAD_O)
+        grads.append(q.grad)
+    assert torch.equal(*grads)
+
+
+def test_results_that_are_written_to_tensors_are_noticed():
+    out, lse, x = torch.empty_like(Q), torch.empty(2, 4, 33), leaf(Q)
+    product = x * out
+    versions = out._version, lse._version
+    attention(Q, K, V, out=out, lse=lse)
+    assert (out._version, lse._version) == tuple(version + 1 for version in versions)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    with torch.inference_mode():
+        attention(Q, K, V, out=torch.empty_like(Q))  # has no version
+
+
 def test_a_graph_is_gone_back_once():
     o = attention(leaf(Q), K, V)
     o.backward(GRAD_O)
@@ -179,6 +204,45 @@ def test_replacing_ends_with_its_block_and_holds_for_its_thread():
         raise KeyError
     assert functional.scaled_dot_product_attention is own
     assert torch.equal(told[0], own(q, q, q))
+
+
+def test_replacing_keeps_what_another_library_put_there(monkeypatch):
+    functional, q, told = torch.nn.functional, cases.numbers(1, 1, 2, 9, 16), []
+
+    def patch():
+        inner = functional.scaled_dot_product_attention
+
+        def patched(query, *arguments):
+            told.append(query.dtype)
+            return inner(query, *arguments)
+
+        monkeypatch.setattr(functional, "scaled_dot_product_attention", patched)
+        return patched
+
+    before = patch()
+    with regard.torch.replace_sdpa():
+        functional.scaled_dot_product_attention(q, q, q)
+        functional.scaled_dot_product_attention(q.double(), q.double(), q.double())
+        assert told == [torch.double]
+    assert functional.scaled_dot_product_attention is before
+    with regard.torch.replace_sdpa():
+        within = patch()
+    assert functional.scaled_dot_product_attention is within
+    with regard.torch.replace_sdpa():  # around one that calls the first
+        functional.scaled_dot_product_attention(q.double(), q.double(), q.double())
+    assert told == [torch.double] * 3
+
+
+def test_replacing_may_end_in_another_thread():
+    functional, q = torch.nn.functional, cases.numbers(1, 1, 2, 9, 16)
+    own, context = functional.scaled_dot_product_attention, regard.torch.replace_sdpa()
+    thread = threading.Thread(target=context.__enter__)
+    thread.start()
+    thread.join()
+    context.__exit__(None, None, None)
+    assert functional.scaled_dot_product_attention is own
+    with regard.torch.replace_sdpa():
+        assert torch.equal(functional.scaled_dot_product_attention(q, q, q), regard.torch.sdpa(q, q, q))
 
 
 def test_nothing_leaks():

@@ -15,6 +15,7 @@ OPTIONS = {
     "none": {},
     "causal, bias, sink": {"causal": True, "bias": BIAS, "sink": SINK},
     "lengths": {"lengths_k": cases.whole(3, 11)},
+    "lengths of a list": {"lengths_k": [3, 11]},
     "bias of each sequence": {"bias": cases.numbers(5, 2, 1, 1, 11)},
 }
 
@@ -60,6 +61,14 @@ def test_vmap_over_any_dimension_in_any_layout(layout, axes):
     close(got, torch.stack([call(q) for q in examples], 1))
 
 
+def test_vmap_over_packed_sequences():
+    q, k = Q.flatten(1, 2), K.flatten(1, 2)
+    for kind in (list, tuple, torch.tensor):
+        sequences = {"offsets_q": kind([0, 7, 18]), "offsets_k": kind([0, 9, 22]), "sq": 11, "sk": 13}
+        got = vmap(lambda q, k: attention(q, k, k, **sequences))(q, k)  # noqa: B023
+        close(got, torch.stack([attention(*each, each[1], **sequences) for each in zip(q, k)]))
+
+
 def test_gradients_of_a_bias_for_each_example():
     def of_bias(q, bias, sink):
         return loss(q, K[0], bias=bias, sink=sink)
@@ -68,6 +77,45 @@ def test_gradients_of_a_bias_for_each_example():
     wanted = [grad(of_bias, argnums=(1, 2))(q, BIAS[0, 0], SINK) for q in Q]
     for one, other in zip(got, zip(*wanted)):
         close(one, torch.stack(other))
+
+
+@pytest.mark.parametrize("shape", [(11,), (4, 9, 11), (2, 1, 1, 11)])
+def test_gradients_of_a_bias_of_each_example(shape):
+    biases = cases.numbers(6, 3, *shape)
+
+    def of_bias(q, bias):
+        return loss(q, K[0], bias=bias)
+
+    wanted = torch.stack([grad(of_bias, argnums=1)(q, bias) for q, bias in zip(Q, biases)])
+    close(vmap(grad(of_bias, argnums=1))(Q, biases), wanted)
+    leaf = biases.clone().requires_grad_()
+    close(torch.autograd.grad(vmap(of_bias)(Q, leaf).sum(), leaf)[0], wanted)
+
+
+def test_slopes_that_are_learned_are_refused_under_vmap():
+    slopes = torch.rand(3, 4).requires_grad_()
+    with pytest.raises(ValueError, match="alibi requires a gradient, and there is none for it"):
+        vmap(lambda q, alibi: loss(q, K[0], alibi=alibi))(Q, slopes).sum().backward()
+
+
+def test_options_that_are_none_are_none():
+    close(vmap(lambda q: attention(q, q, q, bias=None, lengths_k=None))(Q), vmap(lambda q: attention(q, q, q))(Q))
+
+
+@pytest.mark.parametrize("options", [{}, {"bias": cases.numbers(1, 9, 9)}])
+def test_vmap_of_no_examples(options):
+    def both(q):
+        return attention(q, q, q, lse=True, **options), grad(lambda q: attention(q, q, q, **options).sum())(q)
+
+    (o, lse), gradient = vmap(both)(Q[:0])
+    assert o.shape == gradient.shape == (0, 2, 9, 4, 16) and lse.shape == (0, 2, 4, 9)
+
+
+def test_batches_of_gradients_are_refused():
+    q = Q[0].clone().requires_grad_()
+    o = attention(q, K[0], K[0])
+    with pytest.raises(NotImplementedError, match="is_grads_batched=True.*: use torch.func.vmap over torch.func.vjp"):
+        torch.autograd.grad(o, q, cases.numbers(7, 3, *o.shape), is_grads_batched=True)
 
 
 def test_jacobian():

@@ -144,6 +144,6 @@ def test_weights_are_refused():
 
 
 def test_an_old_version_is_refused(monkeypatch):
-    monkeypatch.setattr(version.transformers, "__version__", "4.57.1")
+    monkeypatch.setattr(version.transformers, "__version__", "4.57.1")  # transformers replaces its module
     with pytest.raises(ImportError, match="needs transformers 5.10 or newer, and this is 4.57.1"):
         version.refuse_old_transformers()
