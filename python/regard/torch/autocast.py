@@ -17,4 +17,8 @@ def is_autocast(q: Tensor) -> bool:
 
 def cast(tensor: Tensor) -> Tensor:
     """The tensor in the type of the autocast that is on for its device; what has another kind of type stays."""
-    return tensor.to(torch.get_autocast_dtype(tensor.device.type)) if tensor.dtype in FLOATS else tensor
+    return tensor.to(type_cast_to(tensor))
+
+
+def type_cast_to(tensor: Tensor) -> torch.dtype:
+    return torch.get_autocast_dtype(tensor.device.type) if tensor.dtype in FLOATS else tensor.dtype

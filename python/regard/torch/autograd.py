@@ -48,10 +48,14 @@ def of_options(names: Sequence[str], wanted: Sequence[bool], bias: Tensor, sink:
 def refuse_tangents(*values: Any) -> None:
     for value in values:
         if isinstance(value, Tensor) and forward_ad.unpack_dual(value).tangent is not None:
-            raise RefusedError(
-                "attention has no forward-mode differentiation (jvp) here: differentiate in reverse, as "
-                "torch.func.grad, vjp and jacrev do"
-            )
+            raise forward_mode()
+
+
+def forward_mode() -> RefusedError:
+    return RefusedError(
+        "attention has no forward-mode differentiation (jvp) here: differentiate in reverse, as torch.func.grad, vjp "
+        "and jacrev do"
+    )
 
 
 def refuse_to_write(outputs: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from ..arrays import packed_by_torch
 from ..errors import InvalidError
 from .attention import attention
+from .autocast import cast, is_autocast, type_cast_to
 from .broadcasting import of_four_dimensions, refuse_mask
 
 
@@ -67,6 +68,9 @@ def mask_option(mask: Tensor, query: Tensor, keys: int) -> dict[str, Tensor]:
         mask = mask.expand(*mask.shape[:-1], keys)
     if mask.dtype == torch.bool:
         return {"bits": packed_by_torch(mask)}
-    if mask.dtype not in (query.dtype, torch.float32):
-        raise InvalidError(f"attn_mask is {mask.dtype}; it must be torch.bool, torch.float32 or query's {query.dtype}")
-    return {"bias": with_contiguous_rows(mask.to(query.dtype))}
+    dtype = query.dtype
+    if is_autocast(query):
+        mask, dtype = cast(mask), type_cast_to(query)
+    if mask.dtype not in (dtype, torch.float32):
+        raise InvalidError(f"attn_mask is {mask.dtype}; it must be torch.bool, torch.float32 or query's {dtype}")
+    return {"bias": with_contiguous_rows(mask.to(dtype))}

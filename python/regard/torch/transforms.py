@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidError
-from .autograd import of_options, second_derivative
+from .autograd import forward_mode, of_options, second_derivative
 from .encoding import Encoded, decode, encode
 from .operators import attention_op, backward_op
 
@@ -39,6 +39,10 @@ class Attention(torch.autograd.Function):
         wanted = ctx.needs_input_grad[4:]
         found = Gradients.apply(ctx.encoded, ("bias", True) in zip(names, wanted), grad_o, *ctx.saved_tensors)
         return None, *found[:3], *of_options(names, wanted, *found[3:])
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:  # as in hessian, where forward mode is around reverse mode
+        raise forward_mode()
 
 
 class Gradients(torch.autograd.Function):

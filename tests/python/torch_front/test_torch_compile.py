@@ -193,7 +193,7 @@ def test_opcheck(dtype, packed):
         q, k, v = (x.flatten(0, 1) for x in (q, k, v))
         options |= {"offsets_q": cases.whole(0, 33, 66), "offsets_k": cases.whole(0, 47, 94), "sq": 33, "sk": 47}
     else:
-        options["bias"] = cases.numbers(5, 1, 4, 33, 47).to(dtype).requires_grad_()
+        options["bias"] = cases.numbers(5, 4, 33, 47).to(dtype).requires_grad_()  # of three dimensions
     encoded = encode(options)
     leaves = [x.requires_grad_() for x in (q, k, v)]
     torch.library.opcheck(torch.ops.regard.attention.default, (*leaves, *encoded))

@@ -85,6 +85,15 @@ def test_results_and_gradients_are_those_of_pytorch(name):
             torch.testing.assert_close(ours.double(), right, rtol=5e-5, atol=5e-5)
 
 
+@pytest.mark.parametrize("of_mask", [torch.bfloat16, torch.float16, torch.float32])
+def test_autocast_casts_the_mask(of_mask):
+    q, mask = numbers(1, 2, 3, 33, 40), as_numbers(seen(33, 33)).to(of_mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = regard.torch.sdpa(q, q, q, mask)
+    assert got.dtype == torch.bfloat16
+    torch.testing.assert_close(got.double(), theirs(*(x.double() for x in (q, q, q, mask))), rtol=2e-2, atol=2e-2)
+
+
 def test_it_has_pytorch_s_signature():
     def call(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
         pass

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch_cases as cases  # noqa: E402
-from torch.func import grad, jacrev, jvp, vmap  # noqa: E402
+from torch.func import grad, hessian, jacrev, jvp, vmap  # noqa: E402
 
 import regard.torch  # noqa: E402
 
@@ -151,6 +151,8 @@ def test_second_derivatives_are_refused():
 
 
 def test_forward_mode_is_refused():
+    with pytest.raises(NotImplementedError, match="no forward-mode"):
+        hessian(lambda q: attention(q, K[0], K[0]).sum())(Q[0])
     with pytest.raises(NotImplementedError, match="no forward-mode"):
         jvp(lambda q: attention(q, K[0], K[0]), (Q[0],), (Q[0],))
     with torch.autograd.forward_ad.dual_level():
