@@ -9,7 +9,6 @@
 // it has ended or is running on another thread, so that the wait ends whatever the number of threads is.
 #pragma once
 
-#include "kernels/arguments.h"
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_schedule.h"
 #include "kernels/cpu/backward_scratch.h"

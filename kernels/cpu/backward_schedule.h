@@ -15,11 +15,10 @@ struct CpuBackwardSchedule {
   i64 parts_apart = 0;   // 1: parts have blocks of their own, 0: each block goes through all
   i64 side_by_side = 1;  // blocks that run at once
 
-  float* delta = nullptr;       // rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
-  float* grad_q_sum = nullptr;  // [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..]), or blocks transposed
-  float* grad_q_earlier =
-      nullptr;              // likewise, of the blocks of keys before (long_sum.h); null: no sum is long
-  i64* progress = nullptr;  // [b, hk, query_parts, key_blocks], 64 bytes apart (backward_order.h)
+  float* delta = nullptr;              // rowsum(dO * O), [b, hq, sq] (varlen [hq, tq])
+  float* grad_q_sum = nullptr;         // [b, hq, sq, d rounded up to 16] (varlen [hq, tq, ..]), or transposed
+  float* grad_q_earlier = nullptr;     // of the blocks of keys before (long_sum.h); null: no sum is long
+  i64* progress = nullptr;             // [b, hk, query_parts, key_blocks], 64 bytes apart (backward_order.h)
   float* grad_k_partial = nullptr;     // sums of parts apart: [query_parts, hk, tk, d rounded up to 16]
   float* grad_v_partial = nullptr;     // [query_parts, hk, tk, dv rounded up to 16]
   float* grad_bias_partial = nullptr;  // fp32 image of a broadcast bias gradient

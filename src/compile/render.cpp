@@ -19,8 +19,6 @@ namespace {
 /// folder of this name; the target's kind of GPU has a folder of its own in its place.
 constexpr std::string_view machine_folder = "kernels/portable/machine/";
 
-using ReadFile = Result<std::string>(std::string_view path);
-
 /// Appends a file with its `#include "..."` lines replaced by the files they name, each once.
 Status inline_file(std::string_view path, std::string_view machine, ReadFile* read,
                    std::set<std::string, std::less<>>& done, std::string& out) {

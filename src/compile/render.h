@@ -20,8 +20,10 @@ struct Rendered {
 };
 
 Result<Rendered> render(const KernelKey&);
-/// The same of a kernel that no recipe names, from files that `read` gives by their paths (base/embedded.h).
-Result<Rendered> render(const KernelKey&, const Kernel&, Result<std::string> (*read)(std::string_view path));
+/// Gives a file by its path, as data_file does (base/embedded.h).
+using ReadFile = Result<std::string>(std::string_view path);
+/// The same of a kernel that no recipe names.
+Result<Rendered> render(const KernelKey&, const Kernel&, ReadFile*);
 
 /// The entry point's name, without rendering.
 std::string symbol_of(const KernelKey&);

@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from ..call import Call
 from ..errors import InvalidError, RefusedError, invalid
 from ..shapes import LAYOUTS
-from .tensors import DIFFERENTIABLE, INPUTS, bare, plain
+from .tensors import DIFFERENTIABLE, INPUTS, bare, plain, tensor_names
 
 
 def is_recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
@@ -73,7 +73,7 @@ def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: 
     names: tuple[str, ...] = ()
     tensors: list[Tensor] = []
     if options:
-        names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
+        names = tensor_names(options)
         tensors = [options.pop(name) for name in names]
         options = {name: kept(option) for name, option in options.items()}
     return Attention.apply(names, options, outputs, q, k, v, *tensors)

@@ -16,7 +16,7 @@ from .autograd import gradients, of_options, second_derivative
 from .batching import each_rule, forward_rule
 from .encoding import decode
 from .shapes import Sizes
-from .tensors import INPUTS, bare
+from .tensors import INPUTS, bare, tensor_names
 
 _FORWARD, _BACKWARD = "regard::attention", "regard::attention_backward"
 _DEVICES = ("cpu", "cuda")
@@ -77,7 +77,7 @@ def _run_backward(
     options = decode(tensors, whole, real, text)
     for name in ("dropout_mask", "out"):  # of forward
         options.pop(name, None)
-    names = tuple([name for name, option in options.items() if isinstance(option, Tensor)])
+    names = tensor_names(options)
     others = [options.pop(name) for name in names]
     wanted = [name != "bias" or wants_bias for name in (*INPUTS, *names)]
     found: dict[str, Any] = dict(
@@ -115,8 +115,7 @@ def _backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
     of_numbers: list[Any] = [None if numbers else [] for numbers in (ctx.whole, ctx.real)]
     if grad_o is None:
         return None, None, None, [None] * len(tensors), *of_numbers, None
-    options = decode(tensors, ctx.whole, ctx.real, ctx.text)
-    names = [name for name, option in options.items() if isinstance(option, Tensor)]
+    names = tensor_names(decode(tensors, ctx.whole, ctx.real, ctx.text))
     wanted = ctx.needs_input_grad[3]
     encoded = tensors, ctx.whole, ctx.real, ctx.text
     *found, bias, sink = backward_op(grad_o, q, k, v, o, lse, *encoded, ("bias", True) in zip(names, wanted))

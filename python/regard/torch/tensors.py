@@ -13,6 +13,11 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 DIFFERENTIABLE = frozenset((*INPUTS, "bias", "sink"))
 
 
+def tensor_names(options: dict[str, Any]) -> tuple[str, ...]:
+    """Of those options that are tensors."""
+    return tuple([name for name, option in options.items() if isinstance(option, Tensor)])
+
+
 def bare(value: Any) -> Any:
     """What the library reads: a tensor without its history; anything else as it is."""
     if type(value) is Tensor and not value.requires_grad:

@@ -11,6 +11,7 @@ from ..errors import InvalidError
 from .autograd import forward_mode, of_options, second_derivative
 from .encoding import Encoded, decode, encode
 from .operators import attention_op, backward_op
+from .tensors import tensor_names
 
 
 class Attention(torch.autograd.Function):
@@ -35,7 +36,7 @@ class Attention(torch.autograd.Function):
         if grad_o is None:
             return (None,) * len(ctx.needs_input_grad)
         tensors = ctx.saved_tensors[5:]
-        names = [name for name, option in decode(tensors, *ctx.encoded[1:]).items() if isinstance(option, Tensor)]
+        names = tensor_names(decode(tensors, *ctx.encoded[1:]))
         wanted = ctx.needs_input_grad[4:]
         found = Gradients.apply(ctx.encoded, ("bias", True) in zip(names, wanted), grad_o, *ctx.saved_tensors)
         return None, *found[:3], *of_options(names, wanted, *found[3:])
