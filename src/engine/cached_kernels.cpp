@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/settings.h"
-#include "engine/manifest.h"
+#include "compile/manifest.h"
 #include "engine/resolve.h"
 
 namespace regard {

@@ -16,7 +16,7 @@
 #include "engine/cached_kernels.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
-#include "engine/manifest.h"
+#include "compile/manifest.h"
 #include "plan/profile.h"
 #include "plan/recipe.h"
 #include "plan/stage.h"

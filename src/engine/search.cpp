@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "compile/kernel_entry.h"
 #include "engine/compilers_in_cache.h"
 #include "engine/machine.h"
 
@@ -14,9 +15,6 @@ namespace {
 double seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
-
-/// Changes whenever the meaning of a cache entry does.
-constexpr int entry_schema = 1;
 
 }  // namespace
 
@@ -29,19 +27,27 @@ Search::Search(const KernelKey& key, const Target& target, const Settings& setti
       logged_(log_enabled("cache")),
       last_(start_) {}
 
+Result<const Rendered*> Search::rendered() {
+  if (rendered_) return &*rendered_;
+  Result<Rendered> made = render(key);
+  if (!made) return tl::unexpected(made.error());
+  spent_on("source");
+  rendered_ = std::move(*made);
+  return &*rendered_;
+}
+
 Result<const Search::Source*> Search::source() {
   if (source_) return &*source_;
-  Result<Rendered> rendered = render(key);
-  if (!rendered) return tl::unexpected(rendered.error());
-  spent_on("source");
+  const Result<const Rendered*> text = rendered();
+  if (!text) return tl::unexpected(text.error());
   const Result<Cache*> cache = process_cache();
   if (!cache) return tl::unexpected(cache.error());
   CompilersInCache memory(**cache);
   const Result<Toolchain*> toolchain = toolchain_for(target, settings.cache ? &memory : nullptr);
   spent_on("compiler");
-  source_ = Source{std::move(*rendered), *cache, toolchain, {}};
+  source_ = Source{*text, *cache, toolchain, {}};
   if (toolchain) {
-    source_->digest = identity_of(key, source_->rendered, (*toolchain)->identity());
+    source_->digest = identity_of(key, **text, (*toolchain)->identity());
     spent_on("key");
   }
   return &*source_;
@@ -73,11 +79,6 @@ void Search::spent_on(const char* step) {
   const Clock::time_point now = Clock::now();
   steps_ += fmt::format(" {} {:.3f}", step, 1000 * seconds(now - last_));
   last_ = now;
-}
-
-Digest identity_of(const KernelKey& key, const Rendered& rendered, std::string_view compiler) {
-  return sha256(fmt::format("{}\n{}\n{}\n{}\n{}", entry_schema, key.target, compiler,
-                            fmt::join(rendered.options, " "), rendered.source));
 }
 
 Result<Code> load(const Target& target, const std::vector<std::byte>& binary, const std::string& symbol) {

@@ -26,9 +26,11 @@ class Search {
   const Settings& settings;
   const std::string text;  ///< of the key
 
-  /// What a compiler is given, and what the cache knows the result by.
+  /// What a compiler is given. Made for the first tier that asks.
+  Result<const Rendered*> rendered();
+  /// The same, with the compiler and what the cache knows its result by.
   struct Source {
-    Rendered rendered;
+    const Rendered* rendered;
     Cache* cache;
     Result<Toolchain*> toolchain;
     std::optional<Digest> digest;  ///< of what the toolchain makes of it; none without one
@@ -58,6 +60,7 @@ class Search {
   using Clock = std::chrono::steady_clock;
 
   const Clock::time_point start_;
+  std::optional<Rendered> rendered_;
   std::optional<Source> source_;
   std::vector<std::string> missed_;
   bool scarce_ = false;
@@ -65,9 +68,6 @@ class Search {
   Clock::time_point last_;
   std::string steps_;
 };
-
-/// What a compiler of that identity makes of the source.
-Digest identity_of(const KernelKey&, const Rendered&, std::string_view compiler);
 
 /// A binary as code. GPUs get it later, each when it is first used there.
 Result<Code> load(const Target&, const std::vector<std::byte>& binary, const std::string& symbol);

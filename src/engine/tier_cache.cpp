@@ -4,7 +4,8 @@
 
 #include "base/log.h"
 #include "base/printable.h"
-#include "engine/manifest.h"
+#include "compile/kernel_entry.h"
+#include "compile/manifest.h"
 #include "engine/tiers.h"
 
 namespace regard {
@@ -17,7 +18,7 @@ std::vector<Digest> of_any_compiler(const Search& search, const Search::Source& 
   for (const CacheEntryInfo& entry : source.cache->list()) {
     const Manifest manifest(entry.manifest);
     if (manifest.kernel == search.text)
-      digests.push_back(identity_of(search.key, source.rendered, manifest.compiler));
+      digests.push_back(identity_of(search.key, *source.rendered, manifest.compiler));
   }
   return digests;
 }
@@ -33,7 +34,7 @@ Found from_entry(Search& search, const CacheEntry& entry, const std::string& not
   const Result<const Search::Source*> source = search.source();
   if (!source) return tl::unexpected(source.error());
   search.spent_on("entry");
-  Result<Code> code = load(search.target, entry.payload, (*source)->rendered.symbol);
+  Result<Code> code = load(search.target, entry.payload, (*source)->rendered->symbol);
   if (!code) return tl::unexpected(code.error());
   search.spent_on("load");
   log_line("cache", fmt::format("{} in ms:{}", search.text, search.steps()));

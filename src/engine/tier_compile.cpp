@@ -1,46 +1,20 @@
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
 #include "base/log.h"
-#include "engine/manifest.h"
+#include "compile/kernel_entry.h"
+#include "compile/manifest.h"
 #include "engine/tiers.h"
 
 namespace regard {
 namespace {
 
-std::string manifest_of(const Search& search, const Search::Source& source, const Compiled& compiled) {
-  JsonWriter json;
-  json.object([&] {
-    json.member("compile_seconds", compiled.seconds);
-    json.member("compiler", (*source.toolchain)->identity());
-    json.member("kernel", search.text);
-    json.member("options", source.rendered.options);
-    if (compiled.resources) json.member("resources", [&] { json.raw(resources_json(*compiled.resources)); });
-    json.member("symbol", source.rendered.symbol);
-    json.member("target", search.target.name);
-  });
-  return json.take();
-}
-
 /// Compiles and loads it: what does not load is not worth keeping.
 Result<CacheEntry> compile(const Search& search, const Search::Source& source, std::optional<Code>& code) {
-  const Rendered& rendered = source.rendered;
-  Toolchain& toolchain = **source.toolchain;
-  Result<Compiled> compiled = toolchain.compile({rendered.symbol, rendered.source, rendered.options});
-  if (!compiled) return tl::unexpected(compiled.error());
-  log_line("compile", fmt::format("{} in {:.2f} s", search.text, compiled->seconds));
-  if (compiled->resources) {
-    warn_of_missing_instructions(*compiled->resources, search.key);
-    if (Status status = fits(*compiled->resources, search.key, search.target); !status)
-      return tl::unexpected(status.error());
-  }
-  Result<Code> loaded = load(search.target, compiled->binary, rendered.symbol);
+  Result<CacheEntry> entry = compile_entry(search.key, search.target, *source.rendered, **source.toolchain);
+  if (!entry) return entry;
+  Result<Code> loaded = load(search.target, entry->payload, source.rendered->symbol);
   if (!loaded) return tl::unexpected(loaded.error());
   code = std::move(*loaded);
-  CacheEntry entry{manifest_of(search, source, *compiled), compiled->binary};
-  if (!compiled->doubt.empty()) {
-    entry.unfit = fmt::format("a kernel is not kept: the compiler {} {}", toolchain.name(), compiled->doubt);
-  }
   return entry;
 }
 

@@ -1,5 +1,5 @@
 // Manifests of cache entries, which anybody may have written.
-#include "engine/manifest.h"
+#include "compile/manifest.h"
 
 #include <gtest/gtest.h>
 

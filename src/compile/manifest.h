@@ -1,4 +1,4 @@
-// What a cache entry's manifest says, as tier_compile.cpp wrote it; whatever is odd there reads as empty.
+// What a cache entry's manifest says, as kernel_entry.cpp wrote it; whatever is odd there reads as empty.
 #pragma once
 
 #include <optional>

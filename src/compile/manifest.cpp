@@ -1,4 +1,4 @@
-#include "engine/manifest.h"
+#include "compile/manifest.h"
 
 #include <array>
 #include <utility>

@@ -1,0 +1,63 @@
+#include "compile/kernel_entry.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "base/json_writer.h"
+#include "base/log.h"
+#include "compile/manifest.h"
+#include "compile/resources.h"
+
+namespace regard {
+namespace {
+
+/// Changes whenever the meaning of an entry does.
+constexpr int entry_schema = 1;
+
+std::string manifest_of(const KernelKey& key, const Rendered& rendered, const Toolchain& toolchain,
+                        const Compiled& compiled) {
+  JsonWriter json;
+  json.object([&] {
+    json.member("compile_seconds", compiled.seconds);
+    json.member("compiler", toolchain.identity());
+    json.member("kernel", print(key));
+    json.member("options", rendered.options);
+    if (compiled.resources) json.member("resources", [&] { json.raw(resources_json(*compiled.resources)); });
+    json.member("symbol", rendered.symbol);
+    json.member("target", key.target);
+  });
+  return json.take();
+}
+
+}  // namespace
+
+Digest source_of(const KernelKey& key, const Rendered& rendered) {
+  return identity_of(key, rendered, "");
+}
+
+Digest identity_of(const KernelKey& key, const Rendered& rendered, std::string_view compiler) {
+  return sha256(fmt::format("{}\n{}\n{}\n{}\n{}", entry_schema, key.target, compiler,
+                            fmt::join(rendered.options, " "), rendered.source));
+}
+
+Result<CacheEntry> compile_entry(const KernelKey& key, const Target& target, const Rendered& rendered,
+                                 Toolchain& toolchain) {
+  Result<Compiled> compiled = toolchain.compile({rendered.symbol, rendered.source, rendered.options});
+  if (!compiled) return tl::unexpected(compiled.error());
+  if (log_enabled("compile"))
+    log_line("compile", fmt::format("{} in {:.2f} s", print(key), compiled->seconds));
+  if (compiled->resources) {
+    warn_of_missing_instructions(*compiled->resources, key);
+    if (Status status = fits(*compiled->resources, key, target); !status)
+      return tl::unexpected(status.error());
+  }
+  CacheEntry entry{manifest_of(key, rendered, toolchain, *compiled), std::move(compiled->binary)};
+  if (!compiled->doubt.empty()) {
+    entry.unfit = fmt::format("a kernel is not kept: the compiler {} {}", toolchain.name(), compiled->doubt);
+  }
+  return entry;
+}
+
+}  // namespace regard
