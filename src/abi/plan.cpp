@@ -2,7 +2,7 @@
 
 #include "abi/handles.h"
 #include "base/printable.h"
-#include "engine/cached_kernels.h"
+#include "engine/explain.h"
 #include "engine/describe.h"
 #include "engine/host_copy.h"
 #include "engine/machine.h"

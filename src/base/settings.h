@@ -23,6 +23,11 @@ namespace regard {
     "Compile kernels on demand; off refuses with the key and what was searched.")                            \
   X(built_in, Switch, "REGARD_BUILT_IN", true,                                                               \
     "Use the kernels compiled into the library; off takes them from the cache or compiles them.")            \
+  X(bundle, Text, "REGARD_BUNDLE", "", "Bundle of kernels that is asked before all other places.")            \
+  X(bundle_path, Text, "REGARD_BUNDLE_PATH", "",                                                             \
+    "Colon-separated bundles, and folders with bundles (*.regard), that are asked after the library.")       \
+  X(trusted_keys, Text, "REGARD_TRUSTED_KEYS", "",                                                           \
+    "Comma-separated public keys in hex; bundles that none of them signed are refused.")                     \
   X(cache_dir, Text, "REGARD_CACHE_DIR", "",                                                                 \
     "Folder of the kernel cache; empty means the user's cache folder.")                                      \
   X(cache_bytes, Number, "REGARD_CACHE_BYTES", 1073741824,                                                   \

@@ -11,6 +11,7 @@ namespace regard {
   X(plans, "problems planned")                                        \
   X(plan_hits, "plans found in the plan cache")                       \
   X(built_in, "kernels taken from the library")                       \
+  X(bundled, "kernels taken from bundles")                            \
   X(cached, "kernels loaded from the cache")                          \
   X(compiled, "kernels compiled")                                     \
   X(failed, "kernels that could not be had")                          \

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "base/json_writer.h"
 #include "base/nearest.h"
@@ -13,6 +14,7 @@
 #include "base/temporary.h"
 #include "compile/toolchain.h"
 #include "engine/built_in.h"
+#include "engine/bundles.h"
 #include "engine/cached_kernels.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
@@ -119,6 +121,22 @@ void write_counters(JsonWriter& json) {
   });
 }
 
+void write(JsonWriter& json, const OpenBundle& open) {
+  json.object([&] {
+    if (open.bundle == nullptr) {
+      json.member("error", open.problem);
+    } else {
+      const BundleAbout& about = open.bundle->about();
+      json.member("kernels", open.bundle->kernels().size());
+      if (const auto signer = open.bundle->signer()) json.member("signed_by", signer->hex());
+      json.member("title", about.title);
+      json.member("undeclared", about.undeclared);
+      json.member("version", about.version);
+    }
+    json.member("path", open.path);
+  });
+}
+
 std::string text_of(const CacheStat& stat) {
   JsonWriter json;
   write(json, stat);
@@ -134,7 +152,7 @@ std::string describe(const PreparedPlan& prepared) {
   if (ready == nullptr) return to_json(prepared.best(), facts);
   for (const auto& kernel : ready->kernels) {
     facts.stages.push_back(
-        {word(kernel->tier), kernel->resources ? resources_json(*kernel->resources) : "", kernel->seconds});
+        {word(kernel->tier), kernel->missed, kernel->resources ? resources_json(*kernel->resources) : "", kernel->seconds});
   }
   facts.fallback_reason = ready->fallback_reason;
   return to_json(*ready->plan, facts);
@@ -149,6 +167,8 @@ Result<std::string> describe_machine() {
   if (!best) return tl::unexpected(best.error());
   const Result<int> threads = thread_count(0);
   if (!threads) return tl::unexpected(threads.error());
+  const Result<const Bundles*> all_bundles = bundles();
+  if (!all_bundles) return tl::unexpected(all_bundles.error());
   const Result<Cache*> cache = process_cache();
   const Result<Toolchain*> compiler = host_compiler();
   if (is_interrupted(compiler)) return tl::unexpected(compiler.error());
@@ -156,6 +176,12 @@ Result<std::string> describe_machine() {
   JsonWriter json;
   json.object([&] {
     json.member("built_in_kernels", built_in_kernels().size());
+    json.member("bundles", [&] {
+      json.list([&] {
+        if ((*all_bundles)->first) write(json, *(*all_bundles)->first);
+        for (const OpenBundle& bundle : (*all_bundles)->others) write(json, bundle);
+      });
+    });
     json.member("cache", [&] {
       if (cache) return write(json, (*cache)->stat());
       json.object([&] { json.member("state", cache.error().message); });
@@ -190,6 +216,20 @@ struct Listed {
   std::string_view tier;
 };
 
+/// The names of all in bundles; whether one is of this library's source shows when it is asked for.
+Result<std::set<std::string, std::less<>>> bundled_kernels() {
+  const Result<const Bundles*> all = bundles();
+  if (!all) return tl::unexpected(all.error());
+  std::set<std::string, std::less<>> names;
+  const auto add = [&](const OpenBundle& open) {
+    if (open.bundle == nullptr) return;
+    for (const BundleKernel& kernel : open.bundle->kernels()) names.emplace(kernel.name);
+  };
+  if ((*all)->first) add(*(*all)->first);
+  std::ranges::for_each((*all)->others, add);
+  return names;
+}
+
 /// Those of a profile on a target, or on each CPU target.
 Result<std::vector<Listed>> kernels_of_profile(
     std::string_view profile_name, std::string_view target_name,
@@ -222,6 +262,8 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     if (const Result<const Target*> known = find_target(target_name); !known)
       return tl::unexpected(known.error());
   }
+  const Result<std::set<std::string, std::less<>>> in_bundles = bundled_kernels();
+  if (!in_bundles) return tl::unexpected(in_bundles.error());
   const auto in_cache = cached_kernels();
   const auto target_of = [](std::string_view kernel) { return kernel.substr(0, kernel.find(' ')); };
   std::vector<Listed> listed;
@@ -233,6 +275,9 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
       if (current->built_in && wanted(kernel.key))
         listed.push_back({std::string(kernel.key), word(Tier::built_in)});
     }
+    for (const std::string& key : *in_bundles) {
+      if (wanted(key)) listed.push_back({key, word(Tier::bundle)});
+    }
     for (const auto& [key, resources] : in_cache) {
       if (wanted(key)) listed.push_back({key, word(Tier::cache)});
     }
@@ -240,7 +285,10 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     Result<std::vector<Listed>> of_profile =
         kernels_of_profile(profile_name, target_name, [&](const std::string& kernel) {
           const bool built_in = current->built_in && find_built_in(kernel) != nullptr;
-          return word(built_in ? Tier::built_in : in_cache.contains(kernel) ? Tier::cache : Tier::compile);
+          return word(built_in                        ? Tier::built_in
+                      : in_bundles->contains(kernel) ? Tier::bundle
+                      : in_cache.contains(kernel)    ? Tier::cache
+                                                     : Tier::compile);
         });
     if (!of_profile) return tl::unexpected(of_profile.error());
     listed = std::move(*of_profile);

@@ -10,6 +10,7 @@
 #include "base/fork_local.h"
 #include "base/interruptible_lock.h"
 #include "base/settings.h"
+#include "engine/bundles.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
 #include "engine/tiers.h"
@@ -20,7 +21,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// In the order in which they are asked.
-constexpr Found (*tiers[])(Search&) = {find_built_in, find_cached, find_compiled};
+constexpr Found (*tiers[])(Search&) = {find_in_first_bundle, find_built_in, find_in_bundles, find_cached,
+                                       find_compiled};
 
 Found find(Search& search) {
   for (const auto tier : tiers) {
@@ -34,6 +36,8 @@ std::atomic<std::int64_t>& counter_of(Tier tier) {
   switch (tier) {
     case Tier::built_in:
       return counters().built_in;
+    case Tier::bundle:
+      return counters().bundled;
     case Tier::cache:
       return counters().cached;
     case Tier::compile:
@@ -42,16 +46,23 @@ std::atomic<std::int64_t>& counter_of(Tier tier) {
   return counters().compiled;
 }
 
+/// Asks the tiers; `wanted`: its code, or only where it would come from.
+Found search_for(const KernelKey& key, Search::Wanted wanted) {
+  const Result<const Target*> target = find_target(key.target);
+  if (!target) return tl::unexpected(target.error());
+  const Result<Settings>& current = settings();
+  if (!current) return tl::unexpected(current.error());
+  Search search(key, **target, *current, wanted);
+  return find(search);
+}
+
 Found resolve_once(const KernelKey& key) {
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
   if ((*target)->on_cpu()) {  // a GPU's kernels can be made ready on a machine without one
     if (Status status = runnable(**target); !status) return tl::unexpected(status.error());
   }
-  const Result<Settings>& current = settings();
-  if (!current) return tl::unexpected(current.error());
-  Search search(key, **target, *current);
-  Found found = find(search);
+  Found found = search_for(key, Search::Wanted::code);
   ++(found ? counter_of((*found)->tier) : counters().failed);
   return found;
 }
@@ -61,13 +72,16 @@ Found resolve_once(const KernelKey& key) {
 struct Slot {
   std::timed_mutex mutex;
   std::optional<Found> answer;
+  int bundles = 0;  ///< that had been added when it was looked for
   int scarce_answers = 0;
   Clock::time_point again;
 
   const Found& look(const KernelKey& key) {
     const bool keeps = answer && (!is_scarce(*answer) || Clock::now() < again);
-    if (keeps) return *answer;
+    const bool may_be_there_now = answer && !*answer && bundles != added_bundles();
+    if (keeps && !may_be_there_now) return *answer;
     const Clock::time_point start = Clock::now();
+    bundles = added_bundles();
     answer = resolve_once(key);
     constexpr int longest = 100;  // times what looking took
     if (is_interrupted(*answer))
@@ -90,6 +104,8 @@ std::string_view word(Tier tier) {
   switch (tier) {
     case Tier::built_in:
       return "built-in";
+    case Tier::bundle:
+      return "bundle";
     case Tier::cache:
       return "cache";
     case Tier::compile:
@@ -126,6 +142,10 @@ Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
   const auto lock = lock_unless_interrupted(slot->mutex);
   if (!lock) return interruption();
   return slot->look(key);
+}
+
+Result<std::shared_ptr<const LoadedKernel>> look_up(const KernelKey& key) {
+  return search_for(key, Search::Wanted::place);
 }
 
 }  // namespace regard

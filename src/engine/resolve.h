@@ -1,4 +1,4 @@
-// KernelKey -> code that can be launched, through the tiers: built into the library, cache, compile.
+// KernelKey -> code that can be launched, through the tiers: built into the library, bundles, cache, compile.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "cache/cache.h"
@@ -16,7 +17,7 @@
 
 namespace regard {
 
-enum class Tier : std::uint8_t { built_in, cache, compile };
+enum class Tier : std::uint8_t { built_in, bundle, cache, compile };
 std::string_view word(Tier);
 
 inline constexpr const char* cache_is_off =
@@ -36,11 +37,15 @@ struct LoadedKernel {
   double seconds = 0;                  ///< what finding, loading or compiling it took
   std::optional<Resources> resources;  ///< of a GPU's kernel
   std::string not_kept;                ///< why what was compiled is not in the cache; empty when it is
+  std::vector<std::string> missed;     ///< what tiers before said: what follows "it is"
 };
 
 /// Single flight per key; the answer, a failure too, is kept for the life of the process, unless memory,
 /// files or disk were scarce. The error says every place searched and what would make the kernel available.
 Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey&);
+
+/// Where it would come from, without code: nothing is loaded or compiled, and nothing is remembered.
+Result<std::shared_ptr<const LoadedKernel>> look_up(const KernelKey&);
 
 /// The process's cache, by the settings; an error only when the settings are bad.
 Result<Cache*> process_cache();

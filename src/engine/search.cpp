@@ -18,11 +18,12 @@ double seconds(std::chrono::steady_clock::duration time) {
 
 }  // namespace
 
-Search::Search(const KernelKey& key, const Target& target, const Settings& settings)
+Search::Search(const KernelKey& key, const Target& target, const Settings& settings, Wanted wanted)
     : key(key),
       target(target),
       settings(settings),
       text(print(key)),
+      wanted_(wanted),
       start_(Clock::now()),
       logged_(log_enabled("cache")),
       last_(start_) {}
@@ -57,7 +58,7 @@ std::shared_ptr<const LoadedKernel> Search::found(Tier tier, Code code, std::opt
                                                   std::string not_kept) const {
   return std::make_shared<const LoadedKernel>(LoadedKernel{text, std::move(code), tier,
                                                            seconds(Clock::now() - start_),
-                                                           std::move(resources), std::move(not_kept)});
+                                                           std::move(resources), std::move(not_kept), missed_});
 }
 
 void Search::missed(std::string why, bool scarce) {
@@ -81,7 +82,8 @@ void Search::spent_on(const char* step) {
   last_ = now;
 }
 
-Result<Code> load(const Target& target, const std::vector<std::byte>& binary, const std::string& symbol) {
+Result<Code> Search::load(const std::vector<std::byte>& binary, const std::string& symbol) const {
+  if (!wants_code()) return Code{};
   if (target.on_gpu()) {
     const Result<const gpu::Backend*> backend = backend_of(target);
     if (!backend) return tl::unexpected(backend.error());

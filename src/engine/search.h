@@ -19,7 +19,8 @@ namespace regard {
 
 class Search {
  public:
-  Search(const KernelKey&, const Target&, const Settings&);
+  enum class Wanted : bool { code, place };
+  Search(const KernelKey&, const Target&, const Settings&, Wanted);
 
   const KernelKey& key;
   const Target& target;
@@ -40,6 +41,11 @@ class Search {
   /// Whether this machine may and can compile it; not before source().
   bool compiles() const { return source_->toolchain.has_value() && settings.jit; }
 
+  /// A binary as code; GPUs get it later, each when it is first used there. None where only the place is
+  /// wanted.
+  Result<Code> load(const std::vector<std::byte>& binary, const std::string& symbol) const;
+  bool wants_code() const { return wanted_ == Wanted::code; }
+
   /// The kernel as a tier gives it.
   std::shared_ptr<const LoadedKernel> found(Tier, Code, std::optional<Resources> = {},
                                             std::string not_kept = {}) const;
@@ -59,6 +65,7 @@ class Search {
  private:
   using Clock = std::chrono::steady_clock;
 
+  const Wanted wanted_;
   const Clock::time_point start_;
   std::optional<Rendered> rendered_;
   std::optional<Source> source_;
@@ -68,8 +75,5 @@ class Search {
   Clock::time_point last_;
   std::string steps_;
 };
-
-/// A binary as code. GPUs get it later, each when it is first used there.
-Result<Code> load(const Target&, const std::vector<std::byte>& binary, const std::string& symbol);
 
 }  // namespace regard

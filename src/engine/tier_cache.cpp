@@ -34,7 +34,7 @@ Found from_entry(Search& search, const CacheEntry& entry, const std::string& not
   const Result<const Search::Source*> source = search.source();
   if (!source) return tl::unexpected(source.error());
   search.spent_on("entry");
-  Result<Code> code = load(search.target, entry.payload, (*source)->rendered->symbol);
+  Result<Code> code = search.load(entry.payload, (*source)->rendered->symbol);
   if (!code) return tl::unexpected(code.error());
   search.spent_on("load");
   log_line("cache", fmt::format("{} in ms:{}", search.text, search.steps()));

@@ -4,6 +4,7 @@
 #include "compile/kernel_entry.h"
 #include "compile/manifest.h"
 #include "engine/tiers.h"
+#include "plan/variant_text.h"
 
 namespace regard {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 Result<CacheEntry> compile(const Search& search, const Search::Source& source, std::optional<Code>& code) {
   Result<CacheEntry> entry = compile_entry(search.key, search.target, *source.rendered, **source.toolchain);
   if (!entry) return entry;
-  Result<Code> loaded = load(search.target, entry->payload, source.rendered->symbol);
+  Result<Code> loaded = search.load(entry->payload, source.rendered->symbol);
   if (!loaded) return tl::unexpected(loaded.error());
   code = std::move(*loaded);
   return entry;
@@ -31,11 +32,12 @@ Found find_compiled(Search& search) {
   }
   if (!search.compiles()) {
     search.missed(
-        fmt::format("REGARD_JIT=off forbids compiling it; run it once with REGARD_JIT=on, or build "
-                    "the library with '{}' among the variants of profiles/default.toml",
-                    print(search.key.signature)));
+        fmt::format("REGARD_JIT=off forbids compiling it; run it once with REGARD_JIT=on, or build a "
+                    "bundle of a manifest with targets = [\"{}\"] and variants = [{{ {} }}]",
+                    search.key.target, as_variant(search.key.signature)));
     return nullptr;
   }
+  if (!search.wants_code()) return search.found(Tier::compile, {});
   std::optional<Code> code;  // of what was compiled here
   const auto compiled = [&](const CacheEntry& entry, const std::string& not_kept) {
     return search.found(Tier::compile, std::move(*code), Manifest(entry.manifest).resources, not_kept);

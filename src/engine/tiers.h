@@ -13,7 +13,11 @@ namespace regard {
 /// asked; an error ends the search.
 using Found = Result<std::shared_ptr<const LoadedKernel>>;
 
+/// REGARD_BUNDLE, where it is set.
+Found find_in_first_bundle(Search&);
 Found find_built_in(Search&);
+/// The other bundles; an error where one of them wants no kernel that none of them has.
+Found find_in_bundles(Search&);
 /// Where nothing can be compiled here, what any compiler made serves.
 Found find_cached(Search&);
 /// Compiles it, once among the threads and processes that ask at the same time: the others get an entry of

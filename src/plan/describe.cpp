@@ -19,6 +19,7 @@ void write(JsonWriter& json, const Stage& stage, const PlanFacts::OfStage& facts
   json.object([&] {
     json.member("grid", stage.grid);
     json.member("kernel", print(stage.key));
+    if (!facts.missed.empty()) json.member("missed", facts.missed);
     if (!facts.resources.empty()) json.member("resources", [&] { json.raw(facts.resources); });
     json.member("schedule", [&] {
       json.object([&] {

@@ -78,7 +78,8 @@ Result<Plan> plan(const Problem&, const Target&, const PlanOptions&, Explanation
 struct PlanFacts {
   struct OfStage {
     std::string_view tier;
-    std::string resources;  ///< of a GPU's kernel, as JSON
+    std::vector<std::string> missed;  ///< why the tiers before do not have it: what follows "it is"
+    std::string resources;            ///< of a GPU's kernel, as JSON
     std::optional<double> seconds;
   };
   std::vector<OfStage> stages;

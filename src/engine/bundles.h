@@ -1,0 +1,38 @@
+// The bundles that this process takes kernels from: REGARD_BUNDLE, those of REGARD_BUNDLE_PATH, and those that
+// were added.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bundle/bundle.h"
+
+namespace regard {
+
+struct OpenBundle {
+  std::string path;
+  std::shared_ptr<const Bundle> bundle;  ///< null: `problem` says why
+  std::string problem;
+  bool scarce = false;  ///< it may open at the next try
+};
+
+struct Bundles {
+  std::optional<OpenBundle> first;  ///< REGARD_BUNDLE: asked before the library itself
+  std::vector<OpenBundle> others;   ///< in the order in which they are asked
+  int changes = 0;                  ///< how often one was added
+};
+
+/// Opened when first asked for. An error where the settings are bad. A list stays as it is: one that is added
+/// makes another list.
+Result<const Bundles*> bundles();
+
+/// How often one was added so far.
+int added_bundles();
+
+/// Opens one and asks it after those that are there; one of the same path takes its place.
+Status add_bundle(const std::string& path);
+
+}  // namespace regard

@@ -1,0 +1,48 @@
+#include "engine/explain.h"
+
+#include <fmt/format.h>
+
+#include "compile/manifest.h"
+#include "engine/resolve.h"
+
+namespace regard {
+namespace {
+
+std::string line_of(const Resources& used) {
+  return fmt::format(", {} registers, {} bytes spilled, {} of stack, {} of static shared memory",
+                     used.registers, used.spill_store_bytes + used.spill_load_bytes, used.stack_bytes,
+                     used.shared_bytes);
+}
+
+std::string line_of(const Stage& stage, const LoadedKernel& kernel) {
+  std::string text = fmt::format("  {}: from {}", stage.key.algorithm.kernel, word(kernel.tier));
+  if (!kernel.missed.empty()) text += fmt::format(" ({})", fmt::join(kernel.missed, ", "));
+  if (kernel.resources) text += line_of(*kernel.resources);
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string describe(const Explanation& explanation, std::string_view format) {
+  const bool for_people = format != "json";
+  std::string text = for_people ? to_text(explanation, format == "all") : "";
+  PlanFacts facts;
+  if (explanation.plan) {
+    for (const Stage& stage : explanation.plan->stages) {
+      PlanFacts::OfStage& of_stage = facts.stages.emplace_back();
+      const auto kernel = look_up(stage.key);
+      if (!kernel) {
+        of_stage.missed = {kernel.error().message};
+        text += fmt::format("  {}\n", kernel.error().message);
+        continue;
+      }
+      of_stage.tier = word((*kernel)->tier);
+      of_stage.missed = (*kernel)->missed;
+      if ((*kernel)->resources) of_stage.resources = resources_json(*(*kernel)->resources);
+      if (for_people) text += line_of(stage, **kernel);
+    }
+  }
+  return for_people ? text : to_json(explanation, facts);
+}
+
+}  // namespace regard

@@ -1,0 +1,13 @@
+// A signature as a table of [[variants]] in a manifest, for those who are to add it there.
+#pragma once
+
+#include <string>
+
+#include "problem/problem.h"
+
+namespace regard {
+
+/// pass = "fwd", dtype = "bf16", d = 128, mask = "causal"
+std::string as_variant(const Signature&);
+
+}  // namespace regard
