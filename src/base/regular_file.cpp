@@ -18,6 +18,10 @@ tl::unexpected<Error> cannot(const char* what, int error) {
               fmt::format("it cannot be {}: {}", what, std::strerror(error)));
 }
 
+tl::unexpected<Error> shorter() {
+  return invalid("it became shorter while it was read");
+}
+
 }  // namespace
 
 Result<RegularFile> RegularFile::open(const std::string& path, Links links, int folder, bool* missing) {
@@ -47,11 +51,23 @@ Result<std::size_t> RegularFile::read_some(std::span<std::byte> place) const {
   return static_cast<std::size_t>(count);
 }
 
+Status RegularFile::read_at(std::uint64_t offset, std::span<std::byte> place) const {
+  while (!place.empty()) {
+    const ssize_t count = pread(file_.number(), place.data(), place.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return cannot("read", errno);
+    if (count == 0) return shorter();
+    place = place.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+  return {};
+}
+
 Status RegularFile::read(std::span<std::byte> place) const {
   while (!place.empty()) {
     const Result<std::size_t> count = read_some(place);
     if (!count) return tl::unexpected(count.error());
-    if (*count == 0) return invalid("it became shorter while it was read");
+    if (*count == 0) return shorter();
     place = place.subspan(*count);
   }
   return {};

@@ -31,6 +31,8 @@ class RegularFile {
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(status_.st_size); }
   /// Fills `place` with the next bytes of the file. An error, too, when there are fewer.
   Status read(std::span<std::byte> place) const;
+  /// The same of the bytes from `offset` on, whatever has been read so far; for any number of threads.
+  Status read_at(std::uint64_t offset, std::span<std::byte> place) const;
   /// How many of the next bytes came into `place`; 0 at the end.
   Result<std::size_t> read_some(std::span<std::byte> place) const;
 

@@ -56,26 +56,6 @@ Result<Header> read_header(const Digest& key, const RegularFile& file, std::span
   return decode_header(key, beginning, file.bytes());
 }
 
-// Lists hand manifests on as JSON, so what is none never gets that far.
-Result<std::string> checked_manifest(std::span<const std::byte> bytes) {
-  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!text.starts_with('{')) return invalid("its manifest is not a JSON object");
-  // Readers take different ones of two values of one name.
-  std::vector<std::set<std::string, std::less<>>> names;  // of the objects around a value
-  std::size_t values = 0;
-  const Status read = read_json(text, "its manifest", [&](const JsonEvent& json) -> Status {
-    const auto depth = static_cast<std::size_t>(json.depth);
-    names.resize(depth + 1);
-    if (json.kind == JsonEvent::Kind::end) return {};
-    if (json.depth > 0) ++values;
-    if (!json.key.empty() && !names[depth].emplace(json.key).second)
-      return invalid("its manifest has " + in_quotes(json.key) + " twice");
-    return {};
-  });
-  if (read && values == 0) return invalid("its manifest is empty");
-  return read.map([&] { return std::move(text); });
-}
-
 }  // namespace
 
 const std::int64_t largest_entry_bytes =
@@ -130,6 +110,25 @@ Result<std::string> read_manifest(const Digest& key, const RegularFile& file) {
   bytes.resize(static_cast<std::size_t>(header->manifest_bytes));
   if (Status read = file.read(bytes); !read) return tl::unexpected(read.error());
   return checked_manifest(bytes);
+}
+
+Result<std::string> checked_manifest(std::span<const std::byte> bytes) {
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!text.starts_with('{')) return invalid("its manifest is not a JSON object");
+  // Readers take different ones of two values of one name.
+  std::vector<std::set<std::string, std::less<>>> names;  // of the objects around a value
+  std::size_t values = 0;
+  const Status read = read_json(text, "its manifest", [&](const JsonEvent& json) -> Status {
+    const auto depth = static_cast<std::size_t>(json.depth);
+    names.resize(depth + 1);
+    if (json.kind == JsonEvent::Kind::end) return {};
+    if (json.depth > 0) ++values;
+    if (!json.key.empty() && !names[depth].emplace(json.key).second)
+      return invalid("its manifest has " + in_quotes(json.key) + " twice");
+    return {};
+  });
+  if (read && values == 0) return invalid("its manifest is empty");
+  return read.map([&] { return std::move(text); });
 }
 
 std::optional<Digest> parse_digest(std::string_view hex) {

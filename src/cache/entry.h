@@ -28,6 +28,10 @@ Result<CacheEntry> read_entry(const Digest& key, const RegularFile&);
 /// The manifest of a file, unverified: for lists.
 Result<std::string> read_manifest(const Digest& key, const RegularFile&);
 
+/// A JSON object that says something, and nothing twice: lists hand manifests on as JSON, so what is none
+/// never gets that far.
+Result<std::string> checked_manifest(std::span<const std::byte>);
+
 /// From 64 hex digits; nothing for other text.
 std::optional<Digest> parse_digest(std::string_view hex);
 

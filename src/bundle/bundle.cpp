@@ -1,0 +1,108 @@
+#include "bundle/bundle.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/printable.h"
+#include "bundle/index.h"
+#include "bundle/packed.h"
+
+namespace regard {
+namespace {
+
+/// What stands behind the index.
+Result<std::optional<bundle::Signature>> read_signature(const bundle::Bytes& bytes, std::uint64_t offset) {
+  const std::uint64_t left = bytes.count() - offset;
+  if (left == 0) return std::nullopt;
+  // One byte too many tells as well as a million.
+  std::vector<std::byte> read(std::min<std::uint64_t>(left, bundle::signature_bytes + 1));
+  if (const Status done = bytes.read_at(offset, read); !done) return tl::unexpected(done.error());
+  return bundle::decode_signature(read);
+}
+
+Status check_signer(const std::optional<bundle::Signature>& signature, std::span<const std::byte> header,
+                    std::span<const PublicKey> trusted) {
+  if (trusted.empty()) return {};
+  if (!signature)
+    return invalid("it is not signed, and only bundles with the signature of a trusted key are used");
+  if (std::ranges::find(trusted, signature->signer) == trusted.end())
+    return invalid("it is signed with the key " + signature->signer.hex() + ", which is not a trusted one");
+  return bundle::check(*signature, header);
+}
+
+}  // namespace
+
+Bundle::Bundle(std::string path, bundle::Bytes bytes, bundle::Index index, std::span<const std::byte> header,
+               std::optional<bundle::Signature> signature)
+    : path_(std::move(path)),
+      bytes_(std::move(bytes)),
+      about_(std::move(index.about)),
+      index_(std::move(index.bytes)),
+      kernels_(std::move(index.kernels)),
+      header_(header.begin(), header.end()),
+      signature_(signature) {}
+
+Result<std::shared_ptr<const Bundle>> Bundle::open(const std::string& path,
+                                                   std::span<const PublicKey> trusted) {
+  Result<RegularFile> file = RegularFile::open(path, Links::followed);
+  if (!file) return tl::unexpected(file.error());
+  return open(path, bundle::Bytes(std::move(*file)), trusted);
+}
+
+Result<std::shared_ptr<const Bundle>> Bundle::in_memory(std::string path, std::span<const std::byte> bytes,
+                                                        std::span<const PublicKey> trusted) {
+  return open(std::move(path), bundle::Bytes(bytes), trusted);
+}
+
+Result<std::shared_ptr<const Bundle>> Bundle::open(std::string path, bundle::Bytes bytes,
+                                                   std::span<const PublicKey> trusted) {
+  std::array<std::byte, sizeof(bundle::Header)> start;
+  const auto there = static_cast<std::size_t>(std::min<std::uint64_t>(start.size(), bytes.count()));
+  const std::span<std::byte> beginning = std::span(start).first(there);
+  if (const Status read = bytes.read_at(0, beginning); !read) return tl::unexpected(read.error());
+  const Result<bundle::Header> header = bundle::decode_header(beginning, bytes.count());
+  if (!header) return tl::unexpected(header.error());
+
+  const auto signature = read_signature(bytes, header->index_offset + header->index_bytes);
+  if (!signature) return tl::unexpected(signature.error());
+  if (const Status right = check_signer(*signature, beginning, trusted); !right)
+    return tl::unexpected(right.error());
+
+  std::vector<std::byte> index_bytes(static_cast<std::size_t>(header->index_bytes));
+  if (const Status read = bytes.read_at(header->index_offset, index_bytes); !read)
+    return tl::unexpected(read.error());
+  Result<bundle::Index> index = bundle::decode_index(*header, std::move(index_bytes));
+  if (!index) return tl::unexpected(index.error());
+  return std::shared_ptr<const Bundle>(
+      new Bundle(std::move(path), std::move(bytes), std::move(*index), beginning, *signature));
+}
+
+std::span<const BundleKernel> Bundle::named(std::string_view name) const {
+  const auto [first, last] = std::ranges::equal_range(kernels_, name, {}, &BundleKernel::name);
+  return {first, last};
+}
+
+Result<std::vector<std::byte>> Bundle::read_packed(const BundleKernel& kernel) const {
+  std::vector<std::byte> packed(static_cast<std::size_t>(kernel.packed_bytes));
+  if (const Status read = bytes_.read_at(kernel.offset, packed); !read) return tl::unexpected(read.error());
+  if (sha256(packed) != kernel.checksum)
+    return invalid("its kernel " + in_quotes(kernel.name) + " is damaged: the checksum is wrong");
+  return packed;
+}
+
+Result<CacheEntry> Bundle::read(const BundleKernel& kernel) const {
+  const Result<std::vector<std::byte>> packed = read_packed(kernel);
+  if (!packed) return tl::unexpected(packed.error());
+  Result<CacheEntry> entry = bundle::unpack(*packed, kernel.bytes);
+  if (!entry)
+    return fail(entry.error().kind,
+                "its kernel " + in_quotes(kernel.name) + " is damaged: " + entry.error().message);
+  return entry;
+}
+
+std::optional<PublicKey> Bundle::signer() const {
+  if (!signature_ || !bundle::check(*signature_, header_)) return std::nullopt;
+  return signature_->signer;
+}
+
+}  // namespace regard

@@ -1,0 +1,93 @@
+// Many kernels in one file: an index, and for each kernel its entry of the cache, packed. It knows bytes and
+// names, not what they mean. The index alone is read at first; each kernel when it is asked for.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/result.h"
+#include "bundle/bytes.h"
+#include "bundle/signature.h"
+#include "cache/cache.h"
+
+namespace regard {
+
+namespace bundle {
+struct Index;
+}
+
+/// What the index says of a kernel.
+struct BundleKernel {
+  std::string_view name;                       ///< its key as text; sorted by it, then by source
+  Digest source;                               ///< of what it was compiled from, whatever the compiler
+  Digest identity;                             ///< by which the cache knows it
+  std::uint64_t offset = 0, packed_bytes = 0;  ///< where its packed entry is
+  std::uint64_t bytes = 0;                     ///< of the entry when it is unpacked
+  Digest checksum;                             ///< of the packed bytes
+};
+
+/// What a bundle says of itself.
+struct BundleAbout {
+  std::string title;       ///< the namespace of the manifest that it was made from, or empty
+  std::string version;     ///< of the Regard that made it
+  std::string undeclared;  ///< what happens to a kernel that is not in it: "jit", "error" or "portable"
+  friend bool operator==(const BundleAbout&, const BundleAbout&) = default;
+};
+
+/// Errors begin with "it" or "its": the caller puts in front which bundle it is.
+class Bundle {
+ public:
+  /// Reads the index alone, and checks all of it. Where there are trusted keys, a bundle without a right
+  /// signature of one of them is refused. What the file has later does not matter: a kernel that is read
+  /// must have the checksum of this index.
+  static Result<std::shared_ptr<const Bundle>> open(const std::string& path,
+                                                    std::span<const PublicKey> trusted = {});
+  /// The same of memory that outlives it; `path` is what to call it.
+  static Result<std::shared_ptr<const Bundle>> in_memory(std::string path, std::span<const std::byte> bytes,
+                                                         std::span<const PublicKey> trusted = {});
+  Bundle(const Bundle&) = delete;
+  Bundle& operator=(const Bundle&) = delete;
+
+  const std::string& path() const { return path_; }
+  const BundleAbout& about() const { return about_; }
+  std::span<const BundleKernel> kernels() const { return kernels_; }
+  /// Those of that name, one for each source.
+  std::span<const BundleKernel> named(std::string_view name) const;
+
+  /// The entry of one of kernels(): checked before it is unpacked.
+  Result<CacheEntry> read(const BundleKernel&) const;
+  /// Its bytes as they are in the file, checked.
+  Result<std::vector<std::byte>> read_packed(const BundleKernel&) const;
+
+  /// As they are in the file; a signature is of the header.
+  std::span<const std::byte> header() const { return header_; }
+  std::span<const std::byte> index() const { return index_; }
+
+  bool is_signed() const { return signature_.has_value(); }
+  /// Whose signature it has, if that is right.
+  std::optional<PublicKey> signer() const;
+
+ private:
+  Bundle(std::string path, bundle::Bytes bytes, bundle::Index index, std::span<const std::byte> header,
+         std::optional<bundle::Signature> signature);
+  static Result<std::shared_ptr<const Bundle>> open(std::string path, bundle::Bytes,
+                                                    std::span<const PublicKey> trusted);
+
+  std::string path_;
+  bundle::Bytes bytes_;
+  BundleAbout about_;
+  std::vector<std::byte> index_;  // the names of kernels_ are in it
+  std::vector<BundleKernel> kernels_;
+  std::vector<std::byte> header_;
+  std::optional<bundle::Signature> signature_;  // of header_
+};
+
+}  // namespace regard

@@ -1,0 +1,48 @@
+// The header and the index of a bundle as bytes:
+//   header, packed kernels, index, and, where it is signed, a signature.
+// Nothing lies between them, so that no byte is in the file for which no checksum answers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "bundle/bundle.h"
+
+namespace regard::bundle {
+
+/// Raised when the layout changes. What a reader of another schema does with one is said in a sentence.
+inline constexpr std::uint32_t schema = 1;
+
+/// What an index may have: many times what a library of kernels takes.
+inline constexpr std::uint64_t largest_index_bytes = 64 << 20;
+inline constexpr std::uint64_t longest_name = 4096;
+
+struct Header {
+  std::array<char, 8> magic;
+  std::uint32_t schema;
+  std::uint32_t zero;
+  std::uint64_t index_offset;
+  std::uint64_t index_bytes;
+  Digest index_digest;
+};
+static_assert(sizeof(Header) == 64);
+
+Header header_of(std::uint64_t index_offset, std::span<const std::byte> index);
+/// Of a file of so many bytes.
+Result<Header> decode_header(std::span<const std::byte>, std::uint64_t file_bytes);
+
+struct Index {
+  std::vector<std::byte> bytes;  ///< the names are in it
+  BundleAbout about;
+  std::vector<BundleKernel> kernels;
+};
+/// Of kernels in order, that lie one behind the other.
+Result<std::vector<std::byte>> encode_index(const BundleAbout&, std::span<const BundleKernel>);
+Result<Index> decode_index(const Header&, std::vector<std::byte> bytes);
+
+/// Whether a stands before b in an index.
+bool stands_before(const BundleKernel& a, const BundleKernel& b);
+
+}  // namespace regard::bundle

@@ -1,0 +1,82 @@
+#include "bundle/packed.h"
+
+#include <fmt/format.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "cache/entry.h"
+
+namespace regard::bundle {
+namespace {
+
+// Some 14 ms for a kernel that takes a second to compile; it is packed once, and unpacked no slower than what
+// is packed with less care.
+constexpr int level = 19;
+
+/// An entry in a row, and where its manifest and its binary are.
+constexpr std::size_t manifest_offset = sizeof(std::uint64_t);
+
+tl::unexpected<Error> zstd_error(const char* what, std::size_t code) {
+  const bool no_memory = ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation;
+  return fail(no_memory ? ErrorKind::no_memory : ErrorKind::invalid,
+              fmt::format("{}: {}", what, ZSTD_getErrorName(code)));
+}
+
+}  // namespace
+
+const std::uint64_t largest_packed_bytes = ZSTD_compressBound(largest_entry_bytes);
+
+Result<Packed> pack(const CacheEntry& entry) {
+  if (!entry.unfit.empty()) return invalid(entry.unfit);
+  if (entry.manifest.size() > largest_manifest_bytes || entry.payload.size() > largest_payload_bytes)
+    return invalid(fmt::format(
+        "it has {} bytes with a manifest of {}; a bundle takes kernels of up to {} and {} bytes",
+        entry.payload.size(), entry.manifest.size(), largest_payload_bytes, largest_manifest_bytes));
+  const auto manifest = std::as_bytes(std::span(entry.manifest));
+  if (const auto right = cache::checked_manifest(manifest); !right) return tl::unexpected(right.error());
+  const std::uint64_t manifest_bytes = manifest.size();
+  std::vector<std::byte> row(manifest_offset);
+  std::memcpy(row.data(), &manifest_bytes, sizeof manifest_bytes);
+  row.insert(row.end(), manifest.begin(), manifest.end());
+  row.insert(row.end(), entry.payload.begin(), entry.payload.end());
+
+  Packed packed{std::vector<std::byte>(ZSTD_compressBound(row.size())), row.size()};
+  const std::size_t size =
+      ZSTD_compress(packed.bytes.data(), packed.bytes.size(), row.data(), row.size(), level);
+  if (ZSTD_isError(size) != 0) return zstd_error("it cannot be packed", size);
+  packed.bytes.resize(size);
+  packed.bytes.shrink_to_fit();
+  return packed;
+}
+
+Result<CacheEntry> unpack(std::span<const std::byte> packed, std::uint64_t entry_bytes) {
+  const std::size_t frame = ZSTD_findFrameCompressedSize(packed.data(), packed.size());
+  if (ZSTD_isError(frame) != 0) return zstd_error("it cannot be unpacked", frame);
+  if (frame != packed.size()) return invalid("it has more than one frame");
+  if (ZSTD_getFrameContentSize(packed.data(), packed.size()) != entry_bytes)
+    return invalid("its frame says another size than the index");
+  if (entry_bytes < least_entry_bytes || entry_bytes > largest_entry_bytes)
+    return invalid("it is larger or smaller than an entry can be");
+  std::vector<std::byte> row(static_cast<std::size_t>(entry_bytes));
+  const std::size_t size = ZSTD_decompress(row.data(), row.size(), packed.data(), packed.size());
+  if (ZSTD_isError(size) != 0) return zstd_error("it cannot be unpacked", size);
+  if (size != row.size()) return invalid("it has fewer bytes than the index says");
+
+  std::uint64_t manifest_bytes;
+  std::memcpy(&manifest_bytes, row.data(), sizeof manifest_bytes);
+  const auto rest = std::span<const std::byte>(row).subspan(manifest_offset);
+  if (manifest_bytes > rest.size()) return invalid("its manifest reaches beyond its end");
+  if (manifest_bytes > largest_manifest_bytes || rest.size() - manifest_bytes > largest_payload_bytes)
+    return invalid("it is larger than an entry may be");
+  Result<std::string> manifest =
+      cache::checked_manifest(rest.first(static_cast<std::size_t>(manifest_bytes)));
+  if (!manifest) return tl::unexpected(manifest.error());
+  const auto payload = rest.subspan(static_cast<std::size_t>(manifest_bytes));
+  return CacheEntry{std::move(*manifest), {payload.begin(), payload.end()}};
+}
+
+}  // namespace regard::bundle

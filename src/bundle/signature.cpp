@@ -1,0 +1,77 @@
+#include "bundle/signature.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/digest.h"
+#include "base/printable.h"
+#include "bundle/own_openssl.h"
+#include "cache/entry.h"
+
+namespace regard {
+
+std::string PublicKey::hex() const {
+  return Digest{bytes}.hex();
+}
+
+Result<PublicKey> parse_public_key(std::string_view hex) {
+  const std::optional<Digest> digits = cache::parse_digest(hex);
+  if (!digits)
+    return invalid(in_quotes(hex) +
+                   " is no public key, which is the 64 digits (0-9, a-f) that `regard bundle keygen` prints");
+  return PublicKey{digits->bytes};
+}
+
+namespace bundle {
+namespace {
+
+constexpr char mark[8] = {'R', 'E', 'G', 'S', 'I', 'G', 'N', '\n'};
+
+struct Block {
+  std::array<char, 8> mark;
+  PublicKey signer;
+  std::array<std::uint8_t, 64> signature;
+};
+static_assert(sizeof(Block) == signature_bytes);
+
+}  // namespace
+
+std::vector<std::byte> encode(const Signature& signature) {
+  const Block block{std::to_array(mark), signature.signer, signature.bytes};
+  const auto bytes = std::as_bytes(std::span(&block, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+Result<Signature> decode_signature(std::span<const std::byte> bytes) {
+  Block block;
+  if (bytes.size() != sizeof block)
+    return invalid("it has " + std::to_string(bytes.size()) +
+                   " bytes behind its index, and a signature has " + std::to_string(sizeof block));
+  std::memcpy(&block, bytes.data(), sizeof block);
+  if (block.mark != std::to_array(mark)) return invalid("what is behind its index is no signature");
+  return Signature{block.signer, block.signature};
+}
+
+Status check(const Signature& signature, std::span<const std::byte> signed_bytes) {
+  const OpenSsl own;
+  if (!own) return openssl_error("start");
+  const PublicKey& signer = signature.signer;
+  const KeyOwner key(EVP_PKEY_new_raw_public_key_ex(own.context(), "ED25519", nullptr, signer.bytes.data(),
+                                                    signer.bytes.size()));
+  const MessageOwner message(EVP_MD_CTX_new());
+  if (!key || !message ||
+      EVP_DigestVerifyInit_ex(message.get(), nullptr, nullptr, own.context(), nullptr, key.get(), nullptr) !=
+          1)
+    return openssl_error("check a signature");
+  const int right =
+      EVP_DigestVerify(message.get(), signature.bytes.data(), signature.bytes.size(),
+                       reinterpret_cast<const unsigned char*>(signed_bytes.data()), signed_bytes.size());
+  if (right != 1) return invalid("its signature is wrong: it was changed after it was signed");
+  return {};
+}
+
+}  // namespace bundle
+}  // namespace regard

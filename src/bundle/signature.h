@@ -1,0 +1,45 @@
+// Who made a bundle: an Ed25519 signature over its header, which holds the SHA-256 of the index, which holds
+// that of each kernel. So it covers every byte before it.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace regard {
+
+struct PublicKey {
+  std::array<std::uint8_t, 32> bytes{};
+  std::string hex() const;
+  friend bool operator==(const PublicKey&, const PublicKey&) = default;
+  friend auto operator<=>(const PublicKey&, const PublicKey&) = default;
+};
+
+/// From 64 hex digits.
+Result<PublicKey> parse_public_key(std::string_view hex);
+
+namespace bundle {
+
+struct Signature {
+  PublicKey signer;
+  std::array<std::uint8_t, 64> bytes{};
+};
+
+/// In a file: a mark, the key, the signature.
+inline constexpr std::size_t signature_bytes = 8 + 32 + 64;
+std::vector<std::byte> encode(const Signature&);
+/// Of what stands behind an index.
+Result<Signature> decode_signature(std::span<const std::byte>);
+
+/// Whether the owner of the key has signed exactly these bytes.
+Status check(const Signature&, std::span<const std::byte> signed_bytes);
+
+}  // namespace bundle
+}  // namespace regard

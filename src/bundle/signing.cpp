@@ -1,0 +1,148 @@
+#include "bundle/signing.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/bio.h>
+#include <openssl/pem.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/descriptor.h"
+#include "base/printable.h"
+#include "base/regular_file.h"
+#include "base/scarce.h"
+#include "base/write_file.h"
+#include "bundle/bundle.h"
+#include "bundle/own_openssl.h"
+#include "bundle/packed.h"
+#include "bundle/whole_file.h"
+
+namespace regard {
+namespace {
+
+using bundle::KeyOwner;
+using bundle::MessageOwner;
+using bundle::OpenSsl;
+
+constexpr std::uint64_t longest_key_file = 16 << 10;
+
+struct FreeBio {
+  void operator()(BIO* bio) const { BIO_free(bio); }
+};
+using BioOwner = std::unique_ptr<BIO, FreeBio>;
+
+Result<PublicKey> public_part(EVP_PKEY* key) {
+  PublicKey part;
+  std::size_t size = part.bytes.size();
+  if (EVP_PKEY_get_raw_public_key(key, part.bytes.data(), &size) != 1)
+    return bundle::openssl_error("give the public key");
+  return part;
+}
+
+Status write_new(const std::string& path, std::span<const std::byte> text) {
+  const auto cannot = [&](int error) {
+    const std::string why = error == EEXIST ? "it is there already, and a key is never written over a file"
+                                            : std::string(std::strerror(error));
+    return fail(kind_of(error, ErrorKind::invalid), fmt::format("cannot write {}: {}", in_quotes(path), why));
+  };
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) return cannot(errno);
+  if (!write_all(file.number(), text) || fsync(file.number()) != 0 || close(file.release()) != 0) {
+    const int error = errno;
+    unlink(path.c_str());
+    return cannot(error);
+  }
+  return {};
+}
+
+/// The file may ask for a password, which nobody is there to give.
+int no_password(char*, int, int, void* asked) {
+  *static_cast<bool*>(asked) = true;
+  return -1;
+}
+
+Result<KeyOwner> read_key(const std::string& path, const OpenSsl& own) {
+  const auto wrong = [&](ErrorKind kind, const std::string& why) {
+    return fail(kind, "the key file " + in_quotes(path) + " cannot be used: " + why);
+  };
+  const Result<std::string> text = read_file(path, longest_key_file, Links::followed);
+  if (!text) return wrong(text.error().kind, text.error().message);
+  const BioOwner bio(BIO_new_mem_buf(text->data(), static_cast<int>(text->size())));
+  if (!bio) return bundle::openssl_error("read a key");
+  bool encrypted = false;
+  KeyOwner key(
+      PEM_read_bio_PrivateKey_ex(bio.get(), nullptr, no_password, &encrypted, own.context(), nullptr));
+  if (encrypted) return wrong(ErrorKind::invalid, "it is encrypted; give one without a password");
+  if (!key)
+    return wrong(ErrorKind::invalid,
+                 "it has no private key in PEM (PKCS#8), as `regard bundle keygen` writes it");
+  if (EVP_PKEY_get_base_id(key.get()) != EVP_PKEY_ED25519)
+    return wrong(ErrorKind::invalid, "its key is not one for Ed25519");
+  return key;
+}
+
+Result<bundle::Signature> sign(std::span<const std::byte> bytes, EVP_PKEY* key, const OpenSsl& own) {
+  const Result<PublicKey> signer = public_part(key);
+  if (!signer) return tl::unexpected(signer.error());
+  bundle::Signature signature{*signer};
+  std::size_t size = signature.bytes.size();
+  const MessageOwner message(EVP_MD_CTX_new());
+  if (!message ||
+      EVP_DigestSignInit_ex(message.get(), nullptr, nullptr, own.context(), nullptr, key, nullptr) != 1 ||
+      EVP_DigestSign(message.get(), signature.bytes.data(), &size,
+                     reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()) != 1)
+    return bundle::openssl_error("sign");
+  return signature;
+}
+
+/// The bundle once more, each kernel checked, with the signature behind it.
+Status write_signed(const Bundle& sound, const bundle::Signature& signature) {
+  Result<bundle::WholeFile> file = bundle::WholeFile::make(sound.path());
+  if (!file) return tl::unexpected(file.error());
+  if (Status written = file->write(sound.header()); !written) return written;
+  for (const BundleKernel& kernel : sound.kernels()) {
+    const Result<std::vector<std::byte>> packed = sound.read_packed(kernel);
+    if (!packed) return fail(packed.error().kind, in_quotes(sound.path()) + ": " + packed.error().message);
+    if (Status written = file->write(*packed); !written) return written;
+  }
+  if (Status written = file->write(sound.index()); !written) return written;
+  if (Status written = file->write(encode(signature)); !written) return written;
+  return file->publish();
+}
+
+}  // namespace
+
+Result<PublicKey> make_key_file(const std::string& path) {
+  const OpenSsl own;
+  if (!own) return bundle::openssl_error("start");
+  const KeyOwner key(EVP_PKEY_Q_keygen(own.context(), nullptr, "ED25519"));
+  const BioOwner bio(BIO_new(BIO_s_secmem()));
+  if (!key || !bio ||
+      PEM_write_bio_PKCS8PrivateKey(bio.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1)
+    return bundle::openssl_error("make a key");
+  const char* text = nullptr;
+  const long size = BIO_get_mem_data(bio.get(), &text);
+  const Result<PublicKey> made = public_part(key.get());
+  if (!made) return made;
+  return write_new(path, std::as_bytes(std::span(text, static_cast<std::size_t>(size)))).map([&] {
+    return *made;
+  });
+}
+
+Result<PublicKey> sign_bundle(const std::string& path, const std::string& key_file) {
+  const OpenSsl own;
+  if (!own) return bundle::openssl_error("start");
+  const Result<KeyOwner> key = read_key(key_file, own);
+  if (!key) return tl::unexpected(key.error());
+  const auto sound = Bundle::open(path);
+  if (!sound) return fail(sound.error().kind, in_quotes(path) + ": " + sound.error().message);
+  const Result<bundle::Signature> signature = sign((*sound)->header(), key->get(), own);
+  if (!signature) return tl::unexpected(signature.error());
+  return write_signed(**sound, *signature).map([&] { return signature->signer; });
+}
+
+}  // namespace regard

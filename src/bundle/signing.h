@@ -1,0 +1,19 @@
+// Keys and signatures as who ships a bundle makes them.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "bundle/signature.h"
+
+namespace regard {
+
+/// Makes a private key and puts it into a new file, as OpenSSL and others read it (PKCS#8, PEM), for its
+/// owner alone. A file that is there is never written over. Gives the public key that belongs to it.
+Result<PublicKey> make_key_file(const std::string& path);
+
+/// Reads and checks all of a bundle, then replaces it, in one step, by the same with a signature of this key;
+/// one that it had goes. Gives the public key. Errors are sentences that name the file.
+Result<PublicKey> sign_bundle(const std::string& path, const std::string& key_file);
+
+}  // namespace regard

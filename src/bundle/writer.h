@@ -1,0 +1,36 @@
+// Makes a bundle. The same kernels give the same bytes, in whatever order they come.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bundle/bundle.h"
+
+namespace regard {
+
+struct BundleInput {
+  std::string name;
+  Digest source, identity;  ///< as of BundleKernel
+  CacheEntry entry;
+};
+
+/// Nothing is written unless all can be. Of kernels with one name and one source all must be the same; then
+/// it has one of them. Errors are sentences that name the file.
+Status write_bundle(const std::string& path, const BundleAbout&, std::vector<BundleInput>&&);
+
+namespace bundle {
+
+/// A kernel that is to be in a bundle: its name and digests, and the rest of it once it is known.
+struct Packed;
+using GivePacked = std::function<Result<Packed>(std::size_t i)>;
+
+/// `kernels` in order and each once; only their names and digests count. Packed ones are asked for one by
+/// one.
+Status write_in_order(const std::string& path, const BundleAbout&, std::vector<BundleKernel> kernels,
+                      const GivePacked&);
+
+}  // namespace bundle
+}  // namespace regard
