@@ -13,7 +13,7 @@
 #include "engine/counters.h"
 #include "engine/machine.h"
 #include "engine/prepared.h"
-#include "plan/kernel.h"
+#include "plan/fallback.h"
 
 namespace regard {
 namespace {
@@ -49,21 +49,6 @@ std::string summary(const Plan& plan) {
   std::string stages;
   for (const Stage& stage : plan.stages) stages += (stages.empty() ? "" : " + ") + stage.key.algorithm.kernel;
   return fmt::format("{} on {}: {}", print(plan.problem), plan.target->name, stages);
-}
-
-/// What answers where the best plan's kernels are not to be had or cannot read the tensors.
-std::optional<Plan> fallback_of(const Plan& best, PlanOptions options) {
-  if (best.target->on_cpu()) {
-    if (best.generic) return {};
-    options.family = "generic";
-  } else {  // kernels that take tensors as they are, in place of those that take maps of them
-    const std::size_t before = options.disabled.size();
-    for (const Stage& stage : best.stages)
-      if (stage.kernel->boxes != nullptr) options.disabled.emplace_back(stage.kernel->name);
-    if (options.disabled.size() == before) return {};
-  }
-  Result<Plan> other = plan(best.problem, *best.target, options);
-  return other ? std::optional(std::move(*other)) : std::nullopt;
 }
 
 Result<SharedPlan> make(const Problem& problem, const EngineOptions& options) {

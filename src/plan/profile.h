@@ -8,6 +8,7 @@
 
 #include "plan/kernel_key.h"
 #include "plan/target.h"
+#include "plan/variant.h"
 
 namespace regard {
 
@@ -15,17 +16,9 @@ struct Profile {
   std::string name, doc;
   bool everything =
       false;  ///< lets every valid signature through; the variants are what is built ahead of time
-  /// One [[variants]] table, expanded.
-  struct Variant {
-    std::vector<Signature> signatures;
-    std::vector<std::string> recipes;  ///< only plans of these recipes or kernels; empty: of all
-  };
-  std::vector<Variant> variants;
+  std::vector<Variant> variants;      ///< one for each [[variants]] table
   std::vector<Signature> signatures;  ///< of all variants, without duplicates, in the order of the file
 };
-
-/// A small problem with this signature.
-Problem example_of(const Signature&);
 
 /// Strict: a schema error names file, line and the nearest right word.
 Result<Profile> parse_profile(std::string_view toml, std::string_view file_name);

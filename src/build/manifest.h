@@ -1,0 +1,80 @@
+// The manifest of what is built ahead of time: a TOML file that names targets, outputs and, in [[variants]],
+// the problems to have kernels for (docs/build.md). Strict: a mistake is one sentence with file and line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/kernel_key.h"
+#include "plan/target.h"
+#include "plan/variant.h"
+
+namespace regard::build {
+
+// X(enumerator, "word", "what it means")
+#define REGARD_OUTPUTS(X)                                                    \
+  X(shared, "shared", "a shared library with the C ABI under the namespace") \
+  X(archive, "static", "the same as a static library")                       \
+  X(bundle, "bundle", "one file that has the kernels")                       \
+  X(python, "python", "a wheel that carries the bundle")
+
+#define REGARD_UNDECLARED(X)                                                  \
+  X(jit, "jit", "a kernel that the manifest does not name is compiled")       \
+  X(error, "error", "it is refused, with the line that would add the kernel") \
+  X(portable, "portable", "the slower kernel that takes everything answers")
+
+#define REGARD_ENUMERATOR(name, word, doc) name,
+enum class Output : std::uint8_t { REGARD_OUTPUTS(REGARD_ENUMERATOR) };
+enum class Undeclared : std::uint8_t { REGARD_UNDECLARED(REGARD_ENUMERATOR) };
+#undef REGARD_ENUMERATOR
+std::string_view word(Output);
+std::string_view word(Undeclared);
+
+struct Manifest {
+  std::string file;        ///< its path, as it was given
+  std::string name_space;  ///< empty: none
+  std::vector<const Target*> targets;
+  std::vector<Output> outputs = {Output::bundle};
+  Undeclared undeclared = Undeclared::jit;
+
+  /// A problem text, or a line of a record.
+  struct Asked {
+    Problem problem;
+    const Target* target;  ///< null: every target of the manifest
+    std::string where;     ///< "seen.txt:12"
+    int line;              ///< of the manifest
+  };
+  /// One [[variants]] table.
+  struct Variants {
+    int line;
+    std::string what;               ///< for people: "product", "profile flash", "problems", "record seen.txt"
+    std::vector<Variant> products;  ///< of its own lists, or of a profile
+    std::vector<Asked> problems;
+  };
+  std::vector<Variants> variants;
+
+  struct Exclude {
+    int line;
+    Exclusion exclusion;
+  };
+  std::vector<Exclude> exclude;
+
+  /// A code object that somebody else has made.
+  struct Binary {
+    int line;
+    std::string path;  ///< as this process opens it
+    KernelKey key;
+  };
+  std::vector<Binary> binaries;
+
+  std::vector<std::string> warnings;  ///< sentences: what was left out
+};
+
+/// Reads the manifest, and the records that it names.
+Result<Manifest> read_manifest(const std::string& path);
+/// The same of its text; what it names is looked for beside `path`.
+Result<Manifest> parse_manifest(std::string_view text, const std::string& path);
+
+}  // namespace regard::build

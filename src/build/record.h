@@ -1,0 +1,27 @@
+// The record of a program: the problems that it planned, as REGARD_RECORD has them written (engine/record.h).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/target.h"
+
+namespace regard::build {
+
+struct Record {
+  struct Line {
+    const Target* target;
+    Problem problem;
+    int number;
+  };
+  std::vector<Line> lines;  ///< each problem of a target once, as several processes may have written it
+  std::string cut_off;      ///< a sentence where the last line is not whole, as a process ended in it
+};
+
+/// One line each, "cpu-avx2 | fwd bf16 b=1 ..."; empty lines, and those that begin with "#", say nothing.
+/// Whatever else is no such line is an error with its number.
+Result<Record> parse_record(std::string_view text, std::string_view file);
+Result<Record> read_record(const std::string& path);
+
+}  // namespace regard::build

@@ -1,0 +1,223 @@
+#include "build/selection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/printable.h"
+#include "base/settings.h"
+#include "plan/fallback.h"
+#include "plan/plan.h"
+
+namespace regard::build {
+namespace {
+
+/// How many threads a machine may have: enough of them that each number has one near it.
+std::vector<int> numbers_of_threads() {
+  std::vector<int> numbers = {1};
+  for (int power = 2; power <= most_threads; power *= 2) {
+    numbers.push_back(power);
+    if (power + power / 2 <= most_threads) numbers.push_back(power + power / 2);
+  }
+  return numbers;
+}
+
+/// Why no plan for a signature is made.
+std::string why_not(const Signature& signature, const Target& target, const Variant* of) {
+  PlanOptions options;
+  if (of != nullptr && of->recipes.size() == 1) options.family = of->recipes.front();
+  const Result<Plan> planned = plan(example_of(signature), target, options);
+  if (!planned) return planned.error().message;
+  return fmt::format("'{}' has no kernels of these recipes on {}", print(signature), target.name);
+}
+
+class Selector {
+ public:
+  explicit Selector(const Manifest& manifest)
+      : manifest_(manifest), kernels_(manifest.targets.size()), has_left_out_(manifest.exclude.size()) {}
+
+  Result<Selection> select() {
+    selection_.warnings = manifest_.warnings;
+    for (const Manifest::Variants& variants : manifest_.variants) {
+      if (Status status = add(variants); !status) return tl::unexpected(status.error());
+    }
+    for (std::size_t i = 0; i < manifest_.exclude.size(); ++i) {
+      if (!has_left_out_[i])
+        return wrong(manifest_.exclude[i].line,
+                     "this [[exclude]] leaves nothing out, as no table asks for it");
+    }
+    for (const Manifest::Binary& binary : manifest_.binaries) {
+      if (Status status = add(binary); !status) return tl::unexpected(status.error());
+    }
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      Selection::OfTarget& of_target = selection_.targets.emplace_back();
+      of_target.target = manifest_.targets[i];
+      for (auto& [text, kernel] : kernels_[i]) of_target.kernels.push_back(std::move(kernel));
+    }
+    return std::move(selection_);
+  }
+
+ private:
+  using Kernels = std::map<std::string, Selection::Kernel>;
+
+  tl::unexpected<Error> wrong(int line, std::string_view sentence) const {
+    return invalid(fmt::format("{}:{}: {}", printable(manifest_.file), line, sentence));
+  }
+
+  bool is_excluded(const Signature& signature) {
+    bool excluded = false;
+    for (std::size_t i = 0; i < manifest_.exclude.size(); ++i) {
+      if (!manifest_.exclude[i].exclusion.holds_for(signature)) continue;
+      has_left_out_[i] = excluded = true;
+    }
+    return excluded;
+  }
+
+  Selection::Kernel& take(std::size_t target, const KernelKey& key, int line) {
+    Selection::Kernel& kernel = kernels_[target][print(key)];
+    if (kernel.lines.empty()) kernel.key = key, kernel.text = print(key);
+    kernel.lines.insert(line);
+    return kernel;
+  }
+
+  Status add(const Manifest::Variants& variants) {
+    Selection::OfVariants& sum = selection_.variants.emplace_back();
+    sum.line = variants.line;
+    sum.what = variants.what;
+    sum.counts.resize(manifest_.targets.size());
+    bool something_is_left = false;
+    if (Status status = add_products(variants, sum, something_is_left); !status) return status;
+    if (Status status = add_problems(variants, sum, something_is_left); !status) return status;
+    if (!something_is_left) return wrong(variants.line, "[[exclude]] leaves nothing of this table");
+    const auto has_kernels = [](const Selection::Count& count) { return count.kernels > 0; };
+    if (std::ranges::any_of(sum.counts, has_kernels)) return {};
+    for (const Selection::Count& count : sum.counts) {
+      if (!count.why.empty())
+        return refused(fmt::format("{}:{}: no target of the manifest can do this: {}",
+                                   printable(manifest_.file), variants.line, count.why));
+    }
+    return wrong(variants.line, "no target of the manifest is one of this record");
+  }
+
+  Status add_products(const Manifest::Variants& variants, Selection::OfVariants& sum,
+                      bool& something_is_left) {
+    std::vector<Variant> products = variants.products;
+    SignatureSet asked;
+    for (Variant& product : products) {
+      std::erase_if(product.signatures, [this](const Signature& one) { return is_excluded(one); });
+      asked.insert(product.signatures.begin(), product.signatures.end());
+    }
+    if (asked.empty()) return {};
+    something_is_left = true;
+    for (std::size_t i = 0; i < manifest_.targets.size(); ++i) {
+      const Target& target = *manifest_.targets[i];
+      const NeededKernels needed = regard::kernels_of(products, target);
+      for (const KernelKey& key : needed.keys) take(i, key, variants.line);
+      Selection::Count& count = sum.counts[i];
+      count.asked = asked.size();
+      count.kernels = needed.keys.size();
+      count.unserved = needed.unserved;
+      if (needed.first_unserved) {
+        const auto of = std::ranges::find_if(products, [&](const Variant& product) {
+          return std::ranges::find(product.signatures, *needed.first_unserved) != product.signatures.end();
+        });
+        count.why = why_not(*needed.first_unserved, target, &*of);
+      }
+    }
+    return {};
+  }
+
+  Status add_problems(const Manifest::Variants& variants, Selection::OfVariants& sum,
+                      bool& something_is_left) {
+    std::vector<std::set<std::string>> texts(manifest_.targets.size());
+    std::map<std::string, std::size_t> of_other_targets;
+    for (const Manifest::Asked& asked : variants.problems) {
+      if (is_excluded(signature(asked.problem))) continue;
+      something_is_left = true;
+      bool is_served = false, is_asked = false;
+      std::string why;
+      for (std::size_t i = 0; i < manifest_.targets.size(); ++i) {
+        if (asked.target != nullptr && asked.target != manifest_.targets[i]) continue;
+        is_asked = true;
+        Selection::Count& count = sum.counts[i];
+        ++count.asked;
+        const Result<std::vector<KernelKey>> keys = kernels_of(asked.problem, *manifest_.targets[i]);
+        if (!keys) {
+          if (++count.unserved == 1) count.why = keys.error().message;
+          if (why.empty()) why = keys.error().message;
+          continue;
+        }
+        is_served = true;
+        for (const KernelKey& key : *keys) texts[i].insert(take(i, key, asked.line).text);
+      }
+      if (!is_asked) ++of_other_targets[asked.target->name];
+      if (is_asked && !is_served)
+        return refused(fmt::format("{}: no target of the manifest can do this: {}", asked.where, why));
+    }
+    for (std::size_t i = 0; i < texts.size(); ++i) sum.counts[i].kernels += texts[i].size();
+    for (const auto& [target, count] : of_other_targets) {
+      selection_.warnings.push_back(
+          fmt::format("{}:{}: {} problem{} of the {} {} left out, as {} is no target of the manifest",
+                      printable(manifest_.file), variants.line, count, count == 1 ? "" : "s", variants.what,
+                      count == 1 ? "is" : "are", target));
+    }
+    return {};
+  }
+
+  Status add(const Manifest::Binary& binary) {
+    const std::string text = print(binary.key);
+    const auto place = std::ranges::find_if(
+        manifest_.targets, [&](const Target* target) { return target->name == binary.key.target; });
+    if (place == manifest_.targets.end())
+      return wrong(binary.line, fmt::format("its key is of {}, which is no target of the manifest",
+                                            in_quotes(binary.key.target)));
+    if (!is_needed_by_some_plan(binary.key, **place)) {
+      return wrong(binary.line,
+                   fmt::format("no plan on {} asks for the kernel '{}', so that the file would never be "
+                               "used; `regard list` has the keys that there are",
+                               binary.key.target, text));
+    }
+    const auto target = static_cast<std::size_t>(place - manifest_.targets.begin());
+    take(target, binary.key, binary.line).binary = &binary;
+    return {};
+  }
+
+  const Manifest& manifest_;
+  std::vector<Kernels> kernels_;    // of each target
+  std::vector<bool> has_left_out_;  // each exclusion
+  Selection selection_;
+};
+
+}  // namespace
+
+std::size_t Selection::count() const {
+  std::size_t sum = 0;
+  for (const OfTarget& of_target : targets) sum += of_target.kernels.size();
+  return sum;
+}
+
+Result<Selection> select(const Manifest& manifest) {
+  return Selector(manifest).select();
+}
+
+Result<std::vector<KernelKey>> kernels_of(const Problem& problem, const Target& target) {
+  std::map<std::string, KernelKey> keys;
+  const auto take = [&keys](const Plan& planned) {
+    for (const Stage& stage : planned.stages) keys.emplace(print(stage.key), stage.key);
+  };
+  for (const int threads : target.on_cpu() ? numbers_of_threads() : std::vector{1}) {
+    PlanOptions options;
+    options.threads = threads;
+    const Result<Plan> planned = plan(problem, target, options);
+    if (!planned) return tl::unexpected(planned.error());
+    take(*planned);
+    if (target.on_cpu()) continue;  // there the generic kernels are part of the library
+    if (const std::optional<Plan> other = fallback_of(*planned, options)) take(*other);
+  }
+  std::vector<KernelKey> list;
+  for (auto& [text, key] : keys) list.push_back(std::move(key));
+  return list;
+}
+
+}  // namespace regard::build

@@ -1,0 +1,21 @@
+#include "plan/fallback.h"
+
+#include "plan/kernel.h"
+
+namespace regard {
+
+std::optional<Plan> fallback_of(const Plan& best, PlanOptions options) {
+  if (best.target->on_cpu()) {
+    if (best.generic) return {};
+    options.family = "generic";
+  } else {
+    const std::size_t before = options.disabled.size();
+    for (const Stage& stage : best.stages)
+      if (stage.kernel->boxes != nullptr) options.disabled.emplace_back(stage.kernel->name);
+    if (options.disabled.size() == before) return {};
+  }
+  Result<Plan> other = plan(best.problem, *best.target, options);
+  return other ? std::optional(std::move(*other)) : std::nullopt;
+}
+
+}  // namespace regard
