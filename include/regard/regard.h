@@ -244,6 +244,9 @@ REGARD_API regard_status regard_list(const char* target, const char* profile, ch
  * where the cache could not take it, why (not_kept). A kernel that asks for more registers or shared memory
  * than its target has is an error. */
 REGARD_API regard_status regard_prepare_kernel(const char* kernel, char** json);
+/* From now on kernels come from this bundle too (docs/bundles.md), after those that the library has and the
+ * bundles before it. A kernel that was not to be had before is looked for again. */
+REGARD_API regard_status regard_bundle_add(const char* path);
 /* Where the Python that runs in this process has its packages, most wanted first; compilers come as such
  * (docs/compile.md). The first call in a process counts; NULL is as good as none when count is 0. Python's
  * package of Regard makes it. */

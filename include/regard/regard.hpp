@@ -285,6 +285,11 @@ inline std::string check(const Problem& problem, const Arguments& arguments) {
 
 // ---- what is here --------------------------------------------------------------------------------------
 
+/// From now on kernels come from this bundle too.
+inline void add_bundle(const std::string& path) {
+  detail::require(regard_bundle_add(path.c_str()));
+}
+
 /// Machine, targets, compilers, settings, counters: JSON.
 inline std::string info() {
   detail::String json;

@@ -7,6 +7,7 @@
 #include "abi/handles.h"
 #include "base/interruption.h"
 #include "compile/nvrtc_library.h"
+#include "engine/bundles.h"
 #include "engine/describe.h"
 
 using namespace regard;         // NOLINT: the C ABI's implementation
@@ -39,6 +40,14 @@ regard_status regard_prepare_kernel(const char* kernel, char** json) {
   return guarded([&] {
     if (kernel == nullptr) return report(null_argument("kernel").value());
     return give_result([&] { return prepare_kernel(kernel); }, json);
+  });
+}
+
+regard_status regard_bundle_add(const char* path) {
+  return guarded([&] {
+    if (path == nullptr) return report(null_argument("path").value());
+    const Status status = add_bundle(path);
+    return status ? REGARD_OK : report(status.error());
   });
 }
 

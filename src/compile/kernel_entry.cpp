@@ -16,15 +16,15 @@ namespace {
 /// Changes whenever the meaning of an entry does.
 constexpr int entry_schema = 1;
 
-std::string manifest_of(const KernelKey& key, const Rendered& rendered, const Toolchain& toolchain,
-                        const Compiled& compiled) {
+std::string manifest_of(const KernelKey& key, const Rendered& rendered, std::string_view compiler,
+                        const std::optional<Resources>& resources, const std::optional<double>& seconds) {
   JsonWriter json;
   json.object([&] {
-    json.member("compile_seconds", compiled.seconds);
-    json.member("compiler", toolchain.identity());
+    if (seconds) json.member("compile_seconds", *seconds);
+    json.member("compiler", compiler);
     json.member("kernel", print(key));
     json.member("options", rendered.options);
-    if (compiled.resources) json.member("resources", [&] { json.raw(resources_json(*compiled.resources)); });
+    if (resources) json.member("resources", [&] { json.raw(resources_json(*resources)); });
     json.member("symbol", rendered.symbol);
     json.member("target", key.target);
   });
@@ -42,6 +42,11 @@ Digest identity_of(const KernelKey& key, const Rendered& rendered, std::string_v
                             fmt::join(rendered.options, " "), rendered.source));
 }
 
+std::string lasting_manifest(const KernelKey& key, const Rendered& rendered, std::string_view compiler,
+                             const std::optional<Resources>& resources) {
+  return manifest_of(key, rendered, compiler, resources, std::nullopt);
+}
+
 Result<CacheEntry> compile_entry(const KernelKey& key, const Target& target, const Rendered& rendered,
                                  Toolchain& toolchain) {
   Result<Compiled> compiled = toolchain.compile({rendered.symbol, rendered.source, rendered.options});
@@ -53,7 +58,7 @@ Result<CacheEntry> compile_entry(const KernelKey& key, const Target& target, con
     if (Status status = fits(*compiled->resources, key, target); !status)
       return tl::unexpected(status.error());
   }
-  CacheEntry entry{manifest_of(key, rendered, toolchain, *compiled), std::move(compiled->binary)};
+  CacheEntry entry{manifest_of(key, rendered, toolchain.identity(), compiled->resources, compiled->seconds), std::move(compiled->binary)};
   if (!compiled->doubt.empty()) {
     entry.unfit = fmt::format("a kernel is not kept: the compiler {} {}", toolchain.name(), compiled->doubt);
   }

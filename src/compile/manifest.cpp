@@ -78,6 +78,7 @@ Manifest::Manifest(std::string_view json) {
       in_resources = event.key == "resources" && event.kind == Kind::object;
       if (event.key == "resources") reader.begin();
       if (event.key == "kernel") kernel = event.kind == Kind::text ? event.text : "";
+      if (event.key == "compile_seconds" && event.kind == Kind::real) compile_seconds = event.real;
       if (event.key == "compiler") compiler = event.kind == Kind::text ? event.text : "";
     } else if (in_resources && event.depth == 2) {
       if (event.kind != Kind::end) reader.read_member(event);

@@ -16,6 +16,7 @@ struct Manifest {
   std::string kernel;                  ///< the key's text
   std::string compiler;                ///< its identity
   std::optional<Resources> resources;  ///< of a GPU's kernel
+  double compile_seconds = 0;
 
   Manifest() = default;
   explicit Manifest(std::string_view json);

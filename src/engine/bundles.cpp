@@ -130,7 +130,10 @@ Status add_bundle(const std::string& path) {
     const Result<std::vector<PublicKey>> trusted = trusted_keys(*settings());
     if (!trusted) return tl::unexpected(trusted.error());
     Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(path, *trusted);
-    if (!bundle) return tl::unexpected(bundle.error());
+    if (!bundle) {
+      return fail(bundle.error().kind,
+                  fmt::format("the bundle {} cannot be used: {}", printable(path), bundle.error().message));
+    }
     auto list = std::make_unique<Bundles>(**before);
     std::erase_if(list->others, [&](const OpenBundle& other) { return other.path == path; });
     list->others.push_back({path, std::move(*bundle), {}, false});

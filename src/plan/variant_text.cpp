@@ -17,7 +17,8 @@ std::string member(std::string_view word) {
   if (equals != std::string_view::npos) {
     const std::string_view value = word.substr(equals + 1);
     const bool number = std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; });
-    return fmt::format(number ? "{} = {}" : "{} = \"{}\"", word.substr(0, equals), value);
+    const char* quote = number ? "" : "\"";
+    return fmt::format("{} = {}{}{}", word.substr(0, equals), quote, value, quote);
   }
   if (from_word<Pass>(word)) return fmt::format("pass = \"{}\"", word);
   if (from_word<DType>(word)) return fmt::format("dtype = \"{}\"", word);
