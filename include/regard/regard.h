@@ -260,6 +260,26 @@ REGARD_API void regard_interrupt_if(int (*asked)(void));
 /* verb: "list", "stat", "verify", "gc", "clean"; result: JSON. */
 REGARD_API regard_status regard_cache(const char* verb, char** json);
 
+/* ---- ahead of time ------------------------------------------------------------------------------------- */
+
+typedef struct regard_build_options {
+  size_t size;      /* sizeof(regard_build_options) */
+  const char* text; /* the manifest itself; NULL: it is read from the file */
+  /* Folder; NULL: "<namespace>-build", or "<name of the file>-build", beside the manifest. */
+  const char* output;
+  int32_t jobs; /* compiles at a time; 0: as many as cores and memory allow */
+  int32_t only; /* 0: build; 1: say what it comes to; 2: that, and list every kernel */
+  /* Told how far the build is, as JSON, from threads of the build, never two at once; may be NULL. It calls
+   * no function of Regard's. */
+  void (*progress)(void* context, const char* json);
+  void* context;
+} regard_build_options;
+#define REGARD_BUILD_OPTIONS_INIT {sizeof(regard_build_options), NULL, NULL, 0, 0, NULL, NULL}
+
+/* Kernels ahead of time: reads a manifest (docs/build.md), whose relative paths begin where it lies, and
+ * builds what it asks for. JSON: what was built, or would be. options may be NULL. */
+REGARD_API regard_status regard_build(const char* manifest, const regard_build_options* options, char** json);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <new>
@@ -309,6 +310,32 @@ inline std::string list(const std::string& target = {}, const std::string& profi
 inline std::string prepare_kernel(const std::string& kernel) {
   detail::String json;
   detail::require(regard_prepare_kernel(detail::c_text(kernel, "kernel"), &json.text));
+  return json.copy();
+}
+
+/// How a manifest is built; members that stay empty mean the defaults.
+struct BuildOptions {
+  std::string text;    ///< the manifest itself, which is then not read
+  std::string output;  ///< folder
+  std::int32_t jobs = 0, only = 0;
+  std::function<void(const std::string& json)> progress;  ///< throws nothing
+};
+
+/// Kernels ahead of time, from a manifest: JSON of what was built or, with `only`, would be.
+inline std::string build_manifest(const std::string& manifest, const BuildOptions& options = {}) {
+  regard_build_options c_options = REGARD_BUILD_OPTIONS_INIT;
+  if (!options.text.empty()) c_options.text = detail::c_text(options.text, "text");
+  if (!options.output.empty()) c_options.output = detail::c_text(options.output, "output");
+  c_options.jobs = options.jobs;
+  c_options.only = options.only;
+  if (options.progress) {
+    c_options.progress = [](void* context, const char* json) {
+      static_cast<const BuildOptions*>(context)->progress(json);
+    };
+    c_options.context = const_cast<BuildOptions*>(&options);
+  }
+  detail::String json;
+  detail::require(regard_build(detail::c_text(manifest, "manifest"), &c_options, &json.text));
   return json.copy();
 }
 

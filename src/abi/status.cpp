@@ -1,9 +1,9 @@
 #include "abi/handles.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 
+#include "abi/versions.h"
 #include "base/of_thread.h"
 #include "base/printable.h"
 
@@ -28,42 +28,6 @@ std::string readable(std::string message, regard_status status) {
   constexpr std::size_t most = 4096;
   if (status == REGARD_NO_KERNEL) return printable(message, Newlines::kept);
   return printable(shortened(std::move(message), most));
-}
-
-/// What the library knows of the versions of a struct that callers hand in.
-struct Versions {
-  std::string_view name, initializer;
-  std::size_t first;  ///< size in the first version of the header
-  std::size_t grain;  ///< later ones are longer by multiples of this
-};
-
-/// No version will be this much longer than ours, so a size beyond it is a mistake and nothing is read there.
-constexpr std::size_t most_unknown_bytes = 1 << 16;
-
-/// `given` itself where its version is ours, else `storage` with what both know.
-template <class Struct>
-Result<const Struct*> this_version(const Struct* given, Struct& storage, const Versions& versions) {
-  constexpr std::size_t ours = sizeof(Struct);
-  const std::size_t size = given->size;
-  if (size == ours) return given;
-  const bool possible = size >= versions.first && size <= ours + most_unknown_bytes &&
-                        (size - versions.first) % versions.grain == 0;
-  if (!possible) {
-    return invalid(
-        fmt::format("{}.size is {}, which no version of Regard has (this one has {}); set it with {}",
-                    versions.name, size, ours, versions.initializer));
-  }
-  const char* bytes = reinterpret_cast<const char*>(given);
-  if (size > ours && std::any_of(bytes + ours, bytes + size, [](char byte) { return byte != 0; })) {
-    return invalid(fmt::format(
-        "{}.size is {} and this library knows {} bytes of it, but what lies beyond is not zero; leave "
-        "it out or load a newer Regard",
-        versions.name, size, ours));
-  }
-  storage = {};
-  std::memcpy(&storage, given, std::min(size, ours));
-  storage.size = ours;
-  return &storage;
 }
 
 }  // namespace

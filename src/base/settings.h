@@ -50,6 +50,8 @@ namespace regard {
   X(data_dir, Text, "REGARD_DATA_DIR", "",                                                                   \
     "Read kernels/, targets/ and profiles/ from this folder instead of the built-in copies; means "          \
     "REGARD_BUILT_IN=off.")                                                                                  \
+  X(record, Text, "REGARD_RECORD", "",                                                                       \
+    "Append each problem that is planned to this file, for `regard build` and `regard prebuild`.")           \
   X(log, Text, "REGARD_LOG", "",                                                                             \
     "Comma-separated topics reported on stderr: " REGARD_LOG_TOPICS(REGARD_LOG_TOPIC_LISTED) "or all.")      \
   X(lock_seconds, Number, "REGARD_LOCK_SECONDS", 60,                                                         \

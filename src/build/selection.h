@@ -46,6 +46,9 @@ struct Selection {
 /// solves, an exclusion that leaves nothing out, a binary for a kernel that nobody can ask for.
 Result<Selection> select(const Manifest&);
 
+/// For callers: the manifest's head, what each table comes to and, with `kernels`, each kernel.
+std::string to_json(const Manifest&, const Selection&, bool kernels);
+
 /// The kernels of a problem, whatever the machine: for every number of threads and, on a GPU, also those that
 /// answer where tensors do not lie as tensor maps need it.
 Result<std::vector<KernelKey>> kernels_of(const Problem&, const Target&);

@@ -56,10 +56,19 @@ constexpr const char* list_footer = R"(
   regard list --profile flash --tier compile    # what the profile would compile on demand
 )";
 
+constexpr const char* build_footer = R"(
+A manifest is a TOML file that names targets, outputs and the problems to have kernels for; docs/build.md has its keys.
+  regard build te.toml --check         # how many kernels it comes to, table by table
+  regard build te.toml --list --json   # which
+  regard build te.toml --output te --jobs 2
+)";
+
 constexpr const char* prebuild_footer = R"(
 Needs no GPU. Names every kernel that cannot be compiled or kept (exit code 3) or that the compiler made slow.
   regard prebuild --target sm_90a,sm_80 --profile flash,pytorch
   regard prebuild --target sm_120 --profile transformer_engine --sample 10 --strict
+  regard prebuild --manifest te.toml
+  REGARD_RECORD=seen.txt ./program; regard prebuild --target sm_90a --record seen.txt
 )";
 
 constexpr const char* cache_footer = R"(
@@ -229,17 +238,27 @@ void CommandLine::add_others() {
   words(list, "--profile", request.profile, "The kernels of a profile, e.g. flash, pytorch, all");
   words(list, "--tier", request.tier, "Only kernels that come from this tier, built-in, cache or compile");
 
+  CLI::App* build = verb("build", "Build what a manifest asks for: kernels ahead of time", build_footer);
+  words(build, "manifest", request.manifest, "The manifest, a TOML file")->required();
+  words(build, "--output", request.output, "Folder; by default NAMESPACE-build beside the manifest");
+  number(build, "--jobs", request.threads, "Compiles at a time; 0: as many as cores and memory allow", 0,
+         most_threads);
+  CLI::Option* check = build->add_flag_callback(
+      "--check", [this] { request.only = 1; }, "Only say what it comes to; nothing is written");
+  build->add_flag_callback(
+           "--list", [this] { request.only = 2; }, "The same, with every kernel")
+      ->excludes(check);
+
   CLI::App* prebuild =
-      verb("prebuild", "Compile the kernels of profiles into the cache, for GPUs that are elsewhere too",
-           prebuild_footer);
+      verb("prebuild", "Compile kernels into the cache, for GPUs that are elsewhere too", prebuild_footer);
   words(prebuild, "--target", request.targets, "Targets, e.g. sm_90a; several with commas")
       ->delimiter(',')
-      ->allow_extra_args(false)
-      ->required();
+      ->allow_extra_args(false);
   words(prebuild, "--profile", request.profiles, "Profiles, e.g. flash; several with commas")
       ->delimiter(',')
-      ->allow_extra_args(false)
-      ->required();
+      ->allow_extra_args(false);
+  words(prebuild, "--manifest", request.manifest, "The kernels of a manifest, for its targets");
+  words(prebuild, "--record", request.record, "Those of the problems that REGARD_RECORD wrote into a file");
   number(prebuild, "--sample", request.sample,
          "Only so many kernels of each target, always the same ones; 0 is all", 0, most_kernels);
   number(prebuild, "--threads", request.threads, "Compiles at a time; 0 is all cores", 0, most_threads);

@@ -1,7 +1,11 @@
-// regard prebuild: the kernels of profiles into the cache, before anybody asks for them.
+// regard prebuild: the kernels of profiles, a manifest or a record into the cache, before anybody asks for
+// them.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -19,16 +23,65 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// The kernels of manifests by target.
+using ByTarget = std::map<std::string, std::vector<std::string>>;
+
+ByTarget kernels_of_manifest(const std::string& path, const std::string& text) {
+  BuildOptions options;
+  options.text = text;
+  options.only = 2;
+  const Json answer = Json::parse(regard::build_manifest(path, options));
+  for (const Json& warning : answer["warnings"])
+    std::fprintf(stderr, "regard: %s\n", printable(warning.get<std::string>()).c_str());
+  ByTarget kernels;
+  for (const Json& row : answer["kernels"]) {
+    if (!row.contains("binary")) kernels[cell(row, "target")].push_back(cell(row, "kernel"));
+  }
+  return kernels;
+}
+
+/// The manifest that asks for a record alone.
+std::string manifest_of_record(const Request& request) {
+  const auto written = [](const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  return fmt::format("[build]\ntargets = {}\n[[variants]]\nrecord = {}\n", written(request.targets),
+                     written(std::filesystem::absolute(request.record).string()));
+}
+
 std::vector<std::string> wanted_kernels(const Request& request) {
-  const auto list = [](const std::string& target, const std::string& profile) {
+  const auto of_profile = [](const std::string& target, const std::string& profile) {
     std::vector<std::string> kernels;
     for (const Json& row : Json::parse(regard::list(target, profile))) kernels.push_back(cell(row, "kernel"));
     return Result<std::vector<std::string>>(std::move(kernels));
   };
-  Result<std::vector<std::string>> wanted =
-      build::kernels_of({request.targets, request.profiles, request.sample}, list);
-  if (!wanted) throw error(static_cast<regard_status>(wanted.error().kind), wanted.error().message);
-  return std::move(*wanted);
+  build::Wanted wanted{request.targets, request.profiles, request.sample};
+  build::ListKernels list = of_profile;
+  ByTarget of_manifest;
+  if (request.profiles.empty()) {
+    of_manifest = request.manifest.empty() ? kernels_of_manifest("--record", manifest_of_record(request))
+                                           : kernels_of_manifest(request.manifest, "");
+    wanted = {{}, {""}, request.sample};
+    for (const auto& [target, kernels] : of_manifest) wanted.targets.push_back(target);
+    list = [&of_manifest](const std::string& target, const std::string&) {
+      return Result<std::vector<std::string>>(of_manifest[target]);
+    };
+  }
+  Result<std::vector<std::string>> kernels = build::kernels_of(wanted, list);
+  if (!kernels) throw error(static_cast<regard_status>(kernels.error().kind), kernels.error().message);
+  return std::move(*kernels);
+}
+
+/// Kernels come from one place.
+void check_where_from(const Request& request) {
+  const int places = !request.profiles.empty() + !request.manifest.empty() + !request.record.empty();
+  if (places != 1)
+    fail_with(
+        "prebuild takes kernels from one of --profile, --manifest and --record; see regard prebuild --help");
+  if (request.manifest.empty() && request.targets.empty())
+    fail_with("--target is required; see regard prebuild --help");
+  if (!request.manifest.empty() && !request.targets.empty())
+    fail_with("--target is not for --manifest, which names its targets; leave it out");
 }
 
 /// What makes a GPU kernel slower than its author meant; empty when nothing does.
@@ -91,6 +144,7 @@ void mark_evicted(std::vector<Json>& rows) {
 }  // namespace
 
 Answer prebuild_verb(const Request& request) {
+  check_where_from(request);
   const std::vector<std::string> kernels = wanted_kernels(request);
   std::vector<Json> rows = prepare_all(kernels, jobs_of(request));
   mark_evicted(rows);

@@ -45,7 +45,12 @@ struct Request {
   // list
   std::string profile, tier;
 
+  // build, which also takes `threads`
+  int only = 0;  ///< as in regard_build_options
+  std::string output;
+
   // prebuild
+  std::string manifest, record;
   std::vector<std::string> profiles;
   std::size_t sample = 0;  ///< kernels of each target; 0: all
   bool strict = false;

@@ -13,6 +13,7 @@
 #include "engine/counters.h"
 #include "engine/machine.h"
 #include "engine/prepared.h"
+#include "engine/record.h"
 #include "plan/fallback.h"
 
 namespace regard {
@@ -59,6 +60,7 @@ Result<SharedPlan> make(const Problem& problem, const EngineOptions& options) {
   std::optional<Plan> fallback;
   if (options.family.empty() && !request->options.strict) fallback = fallback_of(*best, request->options);
   ++counters().plans;
+  record(*best);
   if (log_enabled("plan")) log_line("plan", summary(*best));
   return SharedPlan(new PreparedPlan(std::move(*best), std::move(fallback)));
 }

@@ -1,0 +1,31 @@
+// From a manifest to what it asks for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace regard::build {
+
+enum class Only : std::int32_t {
+  build = 0,  ///< everything
+  check = 1,  ///< how many kernels it comes to; nothing is built or written
+  list = 2,   ///< the same, and which kernels
+};
+
+struct Options {
+  std::string text;    ///< the manifest, which is then not read; empty: read it
+  std::string output;  ///< a folder; empty: "<namespace>-build" or "<name of the manifest>-build" beside it
+  std::int32_t jobs = 0;  ///< compiles at a time; 0: as many as cores and memory allow
+  Only only = Only::build;
+  /// Told now and then how far it is, as JSON. Empty: nobody is.
+  std::function<void(const std::string& json)> progress;
+};
+
+/// What was built, or would be, as JSON (docs/build.md).
+Result<std::string> build(const std::string& manifest, const Options&);
+
+}  // namespace regard::build

@@ -1,0 +1,83 @@
+// regard build: what a manifest asks for, or, with --check and --list, what that is.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/failure.h"
+#include "cli/held_signals.h"
+#include "cli/json_text.h"
+#include "cli/progress.h"
+#include "cli/text.h"
+#include "cli/verbs.h"
+
+namespace regard::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+/// "12: 3 of 24 have no kernel on sm_90a: ..." of each table that a target cannot do, or not all of it.
+std::string not_served(const Json& answer) {
+  std::string text;
+  for (const Json& variants : answer["variants"]) {
+    for (const Json& count : variants["targets"]) {
+      if (!count.contains("unserved")) continue;
+      text += fmt::format("line {}: {} of {} have no kernel on {}: {}\n", cell(variants, "line"),
+                          cell(count, "unserved"), cell(count, "asked"), cell(count, "target"),
+                          cell(count, "why"));
+    }
+  }
+  return text;
+}
+
+/// How many kernels each table comes to on each target.
+std::string counts(const Json& answer) {
+  std::vector<std::vector<std::string>> rows = {{"line", "kernels for"}};
+  for (const Json& target : answer["targets"]) rows.front().push_back(cell(target, "target"));
+  for (const Json& variants : answer["variants"]) {
+    rows.push_back({cell(variants, "line"), cell(variants, "what")});
+    for (const Json& count : variants["targets"]) rows.back().push_back(cell(count, "kernels"));
+  }
+  rows.push_back({"", "all, each once"});
+  for (const Json& target : answer["targets"]) rows.back().push_back(cell(target, "count"));
+  return table(rows);
+}
+
+std::string kernels(const Json& answer) {
+  std::vector<std::vector<std::string>> rows = {{"lines", "kernel"}};
+  for (const Json& kernel : answer["kernels"]) {
+    std::string name = cell(kernel, "kernel");
+    if (kernel.contains("binary")) name += " <- " + cell(kernel, "binary");
+    rows.push_back({fmt::format("{}", fmt::join(kernel["lines"].get<std::vector<int>>(), ",")), name});
+  }
+  return table(rows);
+}
+
+std::string warnings(const Json& answer) {
+  std::string text;
+  for (const Json& warning : answer["warnings"])
+    text += fmt::format("warning: {}\n", warning.get<std::string>());
+  return text;
+}
+
+}  // namespace
+
+Answer build_verb(const Request& request) {
+  const HeldSignals held;  // what is half written goes before the command does
+  BuildOptions options;
+  options.output = request.output;
+  options.jobs = request.threads;
+  options.only = request.only;
+  std::unique_ptr<Progress> progress;
+  options.progress = [&progress](const std::string& json) {
+    const Json told = Json::parse(json);
+    if (progress == nullptr) progress = std::make_unique<Progress>(told.at("total"), "kernels");
+    progress->step();
+  };
+  const Json answer = Json::parse(regard::build_manifest(request.manifest, options));
+  if (request.json) return {json_text(answer, 2) + "\n"};
+  return {(request.only == 2 ? kernels(answer) : "") + counts(answer) + not_served(answer) +
+          warnings(answer) + fmt::format("{} kernels\n", cell(answer, "count"))};
+}
+
+}  // namespace regard::cli
