@@ -47,7 +47,8 @@ std::vector<std::byte> encode(const Signature& signature) {
 
 Result<Signature> decode_signature(std::span<const std::byte> bytes) {
   Block block;
-  if (bytes.size() != sizeof block)
+  if (bytes.size() > sizeof block) return invalid("it has more bytes behind its index than a signature has");
+  if (bytes.size() < sizeof block)
     return invalid("it has " + std::to_string(bytes.size()) +
                    " bytes behind its index, and a signature has " + std::to_string(sizeof block));
   std::memcpy(&block, bytes.data(), sizeof block);

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -34,8 +37,8 @@ inline std::string read_bytes(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-class BundleTest : public testing::Test {
- protected:
+class BundleTestFiles {
+ public:
   /// A new bundle of these kernels under that name; its path.
   std::string write_kernels(const std::string& name, const std::vector<int>& numbers) const {
     std::vector<BundleInput> inputs;
@@ -54,9 +57,20 @@ class BundleTest : public testing::Test {
     if (!bundle) throw std::runtime_error(bundle.error().message);
     return *bundle;
   }
-  std::string in_folder(const std::string& name) const { return folder_.path() + "/" + name; }
+  const std::string& folder() const { return folder_.path(); }
+  std::string in_folder(const std::string& name) const { return folder() + "/" + name; }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& item : std::filesystem::directory_iterator(folder()))
+      names.push_back(item.path().filename());
+    std::ranges::sort(names);
+    return names;
+  }
 
+ private:
   const TemporaryFolder folder_;
 };
+
+class BundleTest : public testing::Test, protected BundleTestFiles {};
 
 }  // namespace regard

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bundle/merge.h"
-#include "bundle/signing.h"
 #include "bundle_fixture.h"
 
 namespace regard {
