@@ -2,20 +2,118 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/folder.h"
+#include "base/json_writer.h"
+#include "base/printable.h"
+#include "base/regular_file.h"
+#include "build/bundle_output.h"
+#include "build/compile_all.h"
+#include "build/folder.h"
 #include "build/manifest.h"
+#include "build/report.h"
 #include "build/selection.h"
+#include "bundle/whole_file.h"
 
 namespace regard::build {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Beside the manifest.
+std::string default_folder(const Manifest& manifest) {
+  const std::filesystem::path file(manifest.file);
+  const std::string name =
+      manifest.name_space.empty() ? file.stem().string() : manifest.name_space;
+  return (file.parent_path() / (name + "-build")).string();
+}
+
+std::string progress_json(const Built& built, std::size_t done, std::size_t total, double seconds) {
+  JsonWriter json;
+  json.object([&] {
+    json.member("done", done);
+    json.member("failed", !built.failure.empty());
+    json.member("kernel", built.kernel->text);
+    json.member("seconds", seconds);
+    json.member("total", total);
+  });
+  return json.take();
+}
+
+Result<Report::Written> written(Output output, const std::string& path) {
+  const Result<std::string> bytes = read_file(path, std::numeric_limits<std::uint64_t>::max(), Links::refused);
+  if (!bytes) return fail(bytes.error().kind, in_quotes(path) + ": " + bytes.error().message);
+  return Report::Written{output, path, bytes->size(), sha256(*bytes)};
+}
+
+Status write_outputs(const Manifest& manifest, Folder& folder, std::vector<Built>& kernels, Report& report) {
+  const std::string bundle = folder.path_of(bundle_name(manifest));
+  if (Status status = write_bundle_output(manifest, bundle, kernels); !status) return status;
+  Result<Report::Written> file = written(Output::bundle, bundle);
+  if (!file) return tl::unexpected(file.error());
+  report.outputs.push_back(std::move(*file));
+  return {};
+}
+
+Status write_text(const std::string& path, const std::string& text) {
+  Result<bundle::WholeFile> file = bundle::WholeFile::make(path);
+  if (!file) return tl::unexpected(file.error());
+  if (Status status = file->write(std::as_bytes(std::span(text))); !status) return status;
+  return file->publish();
+}
+
+/// What an earlier build left is not what this manifest asks for now.
+void remove_outputs(const Manifest& manifest, const Folder& folder) {
+  remove_all(folder.path_of(bundle_name(manifest)).c_str());
+}
+
+}  // namespace
 
 Result<std::string> build(const std::string& path, const Options& options) {
+  const Clock::time_point start = Clock::now();
   const Result<Manifest> manifest =
       options.text.empty() ? read_manifest(path) : parse_manifest(options.text, path);
   if (!manifest) return tl::unexpected(manifest.error());
   const Result<Selection> selection = select(*manifest);
   if (!selection) return tl::unexpected(selection.error());
-  if (options.only == Only::build)
-    return refused("manifests cannot be built yet; --check and --list say what would be built");
-  return to_json(*manifest, *selection, options.only == Only::list);
+  if (options.only != Only::build) return to_json(*manifest, *selection, options.only == Only::list);
+
+  const Result<std::unique_ptr<Folder>> folder =
+      Folder::take(options.output.empty() ? default_folder(*manifest) : options.output);
+  if (!folder) return tl::unexpected(folder.error());
+  const std::size_t total = selection->count();
+  Result<std::vector<Built>> kernels =
+      compile_all(*selection, (*folder)->store(), options.jobs, [&](const Built& built, std::size_t done) {
+        if (options.progress) options.progress(progress_json(built, done, total, seconds_since(start)));
+      });
+  if (!kernels) return tl::unexpected(kernels.error());
+
+  Report report;
+  report.folder = (*folder)->path();
+  const bool whole = std::ranges::all_of(*kernels, [](const Built& built) { return built.failure.empty(); });
+  if (whole) {
+    if (Status status = write_outputs(*manifest, **folder, *kernels, report); !status)
+      return tl::unexpected(status.error());
+  } else {
+    remove_outputs(*manifest, **folder);
+  }
+  report.seconds = seconds_since(start);
+  const std::string json = to_json(*manifest, *selection, *kernels, report);
+  if (Status status = write_text((*folder)->path_of("manifest.json"), json + "\n"); !status)
+    return tl::unexpected(status.error());
+  return json;
 }
 
 }  // namespace regard::build

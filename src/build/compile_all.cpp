@@ -56,6 +56,7 @@ Status compile(Built& built, const Target& target, const Rendered& rendered, Too
   if (!entry) return tl::unexpected(entry.error());
   const regard::Manifest said(entry->manifest);
   built.seconds = said.compile_seconds;
+  built.resources = said.resources;
   built.entry = std::move(*entry);
   built.entry.manifest = lasting_manifest(key, rendered, toolchain.identity(), said.resources);
   return {};
@@ -68,6 +69,7 @@ Built build_one(const Selection::Kernel& kernel, const Target& target, Toolchain
   const Status status = !rendered                  ? Status(tl::unexpected(rendered.error()))
                         : kernel.binary != nullptr ? read_binary(built, *rendered)
                                                    : compile(built, target, *rendered, *toolchain, store);
+  built.bytes = built.entry.payload.size();
   if (!status) built.failure = status.error().message;
   return built;
 }

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "build/selection.h"
 #include "cache/cache.h"
+#include "compile/resources.h"
 
 namespace regard::build {
 
@@ -17,6 +19,8 @@ struct Built {
   const Selection::Kernel* kernel = nullptr;
   Digest source, identity;  ///< as of BundleKernel
   CacheEntry entry;         ///< with a manifest that is the same whenever it is built
+  std::uint64_t bytes = 0;  ///< of its binary
+  std::optional<Resources> resources;  ///< of a GPU's kernel
   double seconds = 0;       ///< that its compile took, in an earlier build where it is kept
   bool kept = false;        ///< from an earlier build
   std::string failure;      ///< what its compiler said; empty: it is built

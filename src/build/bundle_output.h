@@ -1,0 +1,18 @@
+// The bundle of a build: all its kernels in one file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "build/compile_all.h"
+#include "build/manifest.h"
+
+namespace regard::build {
+
+/// "te.regard": after the namespace, or else the manifest's file.
+std::string bundle_name(const Manifest&);
+
+/// The entries move into the file.
+Status write_bundle_output(const Manifest&, const std::string& path, std::vector<Built>& kernels);
+
+}  // namespace regard::build
