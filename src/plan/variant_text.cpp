@@ -29,7 +29,8 @@ std::string member(std::string_view word) {
 
 std::string as_variant(const Signature& signature) {
   std::vector<std::string> members;
-  for (const std::string_view word : split(print(signature), " ")) members.push_back(member(word));
+  const std::string text = print(signature);
+  for (const std::string_view word : split(text, " ")) members.push_back(member(word));
   return fmt::format("{}", fmt::join(members, ", "));
 }
 
