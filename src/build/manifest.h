@@ -13,16 +13,16 @@
 
 namespace regard::build {
 
-// X(enumerator, "word", "what it means")
+// X(enumerator, "word", "what it means"): docs/build.md is made of them.
 #define REGARD_OUTPUTS(X)                                                    \
   X(shared, "shared", "a shared library with the C ABI under the namespace") \
   X(archive, "static", "the same as a static library")                       \
   X(bundle, "bundle", "one file that has the kernels")                       \
   X(python, "python", "a wheel that carries the bundle")
 
-#define REGARD_UNDECLARED(X)                                                  \
-  X(jit, "jit", "a kernel that the manifest does not name is compiled")       \
-  X(error, "error", "it is refused, with the line that would add the kernel") \
+#define REGARD_UNDECLARED(X)                                                        \
+  X(jit, "jit", "the kernel is compiled on demand")                                 \
+  X(error, "error", "the call is refused, with the line that would add the kernel") \
   X(portable, "portable", "the slower kernel that takes everything answers")
 
 #define REGARD_ENUMERATOR(name, word, doc) name,

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/lanes.h"
+#include "base/printable.h"
 #include "build/wanted.h"
 #include "cli/failure.h"
 #include "cli/held_signals.h"
@@ -40,13 +41,22 @@ ByTarget kernels_of_manifest(const std::string& path, const std::string& text) {
   return kernels;
 }
 
+/// A string of TOML, whose escapes are those of JSON.
+std::string in_toml(const std::string& text) {
+  try {
+    return Json(text).dump();
+  } catch (const Json::type_error&) {
+    fail_with(fmt::format("{} is not UTF-8, as what a manifest names must be", in_quotes(text)));
+  }
+}
+
 /// The manifest that asks for a record alone.
 std::string manifest_of_record(const Request& request) {
-  const auto written = [](const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  };
-  return fmt::format("[build]\ntargets = {}\n[[variants]]\nrecord = {}\n", written(request.targets),
-                     written(std::filesystem::absolute(request.record).string()));
+  const std::string path = std::filesystem::absolute(request.record).string();
+  std::vector<std::string> targets;
+  for (const std::string& target : request.targets) targets.push_back(in_toml(target));
+  return fmt::format("[build]\ntargets = [{}]\n[[variants]]\nrecord = {}\n", fmt::join(targets, ", "),
+                     in_toml(path));
 }
 
 std::vector<std::string> wanted_kernels(const Request& request) {

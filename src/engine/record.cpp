@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <span>
-#include <string>
-#include <string_view>
-#include <unordered_set>
 
 #include "base/descriptor.h"
 #include "base/fork_local.h"
@@ -27,16 +24,6 @@ namespace {
 /// Of a file that is longer, what lies behind is not looked at; problems may then be in it twice, which does
 /// no harm.
 constexpr std::uint64_t most_read = 16 << 20;
-
-struct Written {
-  std::mutex mutex;
-  bool has_read = false;
-  bool is_cut_off = false;  ///< the last line may have no end
-  std::unordered_set<std::size_t>
-      lines;  ///< their hashes: of a program with a million problems, not its texts
-};
-/// A forked child may find the mutex locked, so it begins anew.
-ForkLocal<Written>& written = *new ForkLocal<Written>;
 
 std::size_t hash_of(std::string_view line) {
   return std::hash<std::string_view>{}(line);
@@ -73,20 +60,25 @@ bool append(const std::string& path, std::string_view text) {
   return write_all(file.number(), std::as_bytes(std::span(text))) || cannot(std::strerror(errno));
 }
 
+/// A forked child may find the mutex locked, so it begins anew.
+ForkLocal<Recorder>& recorder = *new ForkLocal<Recorder>;
+
 }  // namespace
+
+void Recorder::add(const std::string& path, std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  if (!has_read_) is_cut_off_ = read_lines(path, lines_);
+  has_read_ = true;
+  if (!lines_.insert(hash_of(line)).second) return;
+  // One write, so that the lines of several processes do not mix. A line that a process has left unfinished
+  // stays one by itself.
+  is_cut_off_ = !append(path, fmt::format("{}{}\n", is_cut_off_ ? "\n" : "", line));
+}
 
 void record(const Plan& plan) {
   const Result<Settings>& current = settings();
   if (!current || current->record.empty()) return;
-  std::string line = fmt::format("{} | {}", plan.target->name, print(plan.problem));
-  Written& process = written.get();
-  const std::lock_guard lock(process.mutex);
-  if (!process.has_read) process.is_cut_off = read_lines(current->record, process.lines);
-  process.has_read = true;
-  if (!process.lines.insert(hash_of(line)).second) return;
-  // One write, so that the lines of several processes do not mix. A line that a process has left unfinished
-  // stays one by itself.
-  process.is_cut_off = !append(current->record, (process.is_cut_off ? "\n" : "") + line + "\n");
+  recorder.get().add(current->record, fmt::format("{} | {}", plan.target->name, print(plan.problem)));
 }
 
 }  // namespace regard

@@ -2,13 +2,32 @@
 // of time (build/record.h reads it).
 #pragma once
 
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
 #include "plan/plan.h"
 
 namespace regard {
 
-/// Appends the problem of a new plan, once in a process, and not where the file had it when the process first
-/// wrote. Any number of processes may write to one file. What cannot be written is one warning, and never a
-/// failure.
+/// Appends the problem of a new plan to the file of the setting, if there is one. What cannot be written is
+/// one warning, and never a failure.
 void record(const Plan&);
+
+/// What one process writes into a record: each line once, and not where the file had it when the process
+/// first wrote. Any number of processes may write to one file.
+class Recorder {
+ public:
+  void add(const std::string& path, std::string_view line);
+
+ private:
+  std::mutex mutex_;
+  bool has_read_ = false;
+  bool is_cut_off_ = false;  ///< the last line may have no end
+  std::unordered_set<std::size_t>
+      lines_;  ///< their hashes: of a program with a million problems, not its texts
+};
 
 }  // namespace regard

@@ -145,6 +145,27 @@ TEST(BadOption, AnUnknownProfileFormatOrVerbIsNamed) {
   EXPECT_EQ(text, nullptr);
 }
 
+TEST(BadOption, OfABuildIsNamed) {
+  struct Row {
+    std::int32_t jobs, only;
+    const char* word;
+  };
+  char* text = nullptr;
+  for (const Row& row : {Row{-1, 0, "jobs=-1"}, Row{0, 3, "only=3"}, Row{0, -1, "only=-1"}}) {
+    regard_build_options options = REGARD_BUILD_OPTIONS_INIT;
+    options.jobs = row.jobs;
+    options.only = row.only;
+    expect_refusal(regard_build("te.toml", &options, &text), REGARD_INVALID, row.word, row.word);
+  }
+  regard_build_options options = REGARD_BUILD_OPTIONS_INIT;
+  options.size = 8;
+  expect_refusal(regard_build("te.toml", &options, &text), REGARD_INVALID, "regard_build_options.size is 8",
+                 "a size that no version has");
+  expect_refusal(regard_build("/nonexistent/te.toml", nullptr, &text), REGARD_INVALID, "No such file",
+                 "a file that is not there");
+  EXPECT_EQ(text, nullptr);
+}
+
 TEST(BadPointer, IsNamedByItsParameter) {
   const Call call("fwd fp32 h=1 s=8 d=8");
   regard_problem* problem = nullptr;
@@ -182,6 +203,8 @@ TEST(BadPointer, IsNamedByItsParameter) {
   expect_refusal(regard_prepare_kernel("cpu-avx2 cpu_forward block_q=128 | fwd fp32 d=64", &text),
                  REGARD_INVALID,
                  "lacks block_k; a tile of cpu-avx2 has block_k=", "a kernel without block_k");
+  expect(regard_build(nullptr, nullptr, &text), "manifest");
+  expect(regard_build("te.toml", nullptr, nullptr), "json");
   expect(regard_package_folders(nullptr, 1), "folders");
   const char* const folders[] = {"/x", nullptr};
   expect(regard_package_folders(folders, 2), "folders[1]");
@@ -209,6 +232,10 @@ TEST(BadWord, IsShownAndDoesNothing) {
   expect_shown(regard_list("cpu-generic", word.c_str(), &text), "profile");
   expect_shown(regard_cache(word.c_str(), &text), "verb");
   expect_shown(regard_prepare_kernel(word.c_str(), &text), "kernel");
+  expect_shown(regard_build(word.c_str(), nullptr, &text), "manifest");
+  regard_build_options build = REGARD_BUILD_OPTIONS_INIT;
+  build.text = "[biuld]\n";
+  expect_shown(regard_build(word.c_str(), &build, &text), "manifest with a mistake");
 
   const std::string bare = "x\x1b[31m\u202e\xff";  // the text of a problem is split at line breaks
   for (const std::string start : {"", "mask=", "fwd fp32 s=8 d=8 bias=", "s="}) {

@@ -115,6 +115,8 @@ TEST(CApi, NullPointersAreSentences) {
   expect_named(regard_list(nullptr, nullptr, nullptr), "json");
   expect_named(regard_prepare_kernel(nullptr, &text), "kernel");
   expect_named(regard_prepare_kernel("kernel", nullptr), "json");
+  expect_named(regard_build(nullptr, nullptr, &text), "manifest");
+  expect_named(regard_build("te.toml", nullptr, nullptr), "json");
   expect_named(regard_package_folders(nullptr, 1), "folders");
   const char* const none[] = {nullptr};
   expect_named(regard_package_folders(none, 1), "folders[0]");

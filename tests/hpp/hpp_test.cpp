@@ -72,6 +72,20 @@ TEST(Hpp, TextDoesNotEndAtANul) {
   expect_error(REGARD_INVALID, word, [] { regard::list({}, "default\0x"s); });
   expect_error(REGARD_INVALID, word, [] { regard::prepare_kernel("cpu-generic\0x"s); });
   expect_error(REGARD_INVALID, word, [] { regard::cache("stat\0x"s); });
+  expect_error(REGARD_INVALID, word, [] { regard::build_manifest("te.toml\0x"s); });
+  expect_error(REGARD_INVALID, word, [] { regard::build_manifest("te.toml", {.text = "\0"s}); });
+  expect_error(REGARD_INVALID, word, [] { regard::build_manifest("te.toml", {.output = "\0"s}); });
+}
+
+TEST(Hpp, SaysWhatAManifestComesTo) {
+  const std::string text =
+      "[build]\ntargets = [\"cpu-avx2\"]\n[[variants]]\nproblems = [\"fwd bf16 s=64 d=64\"]\n";
+  const auto answer = nlohmann::json::parse(regard::build_manifest("te.toml", {.text = text, .only = 2}));
+  EXPECT_EQ(answer["manifest"], "te.toml");
+  EXPECT_EQ(answer["count"], answer["kernels"].size());
+  EXPECT_EQ(answer["kernels"][0]["lines"], nlohmann::json::array({4}));
+  expect_error(REGARD_INVALID, "te.toml:5: unknown key",
+               [&] { regard::build_manifest("te.toml", {.text = text + "x = 1\n", .only = 1}); });
 }
 
 TEST(Hpp, MemoryOfLessThanNothingIsRefused) {
