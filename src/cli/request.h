@@ -45,6 +45,11 @@ struct Request {
   // list
   std::string profile, tier;
 
+  // bundle
+  std::vector<std::string> paths;    ///< its files
+  std::vector<std::string> trusted;  ///< public keys
+  std::string key;                   ///< file of a private one
+
   // prebuild
   std::vector<std::string> profiles;
   std::size_t sample = 0;  ///< kernels of each target; 0: all
