@@ -3,17 +3,13 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # The command's parts, without main: a static library so that tests can link them. They know the public API; from the
-# base room errors as values, the nearest word, printable text, files, threads, and how JSON is read and written; and
-# which kernels are made ahead of time, as regard-build does.
+# base room errors as values, the nearest word, printable text, files, threads, and how JSON is read and written; bundles
+# as files; and which kernels are made ahead of time, as regard-build does.
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
-set(cli_base descriptor json_reader json_writer lanes nearest printable regular_file scarce utf8)
-list(TRANSFORM cli_base REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/base/\\1.cpp")
-add_library(regard_cli_objects STATIC ${cli_sources} ${cli_base} ${PROJECT_SOURCE_DIR}/src/build/wanted.cpp)
+add_library(regard_cli_objects STATIC ${cli_sources} ${PROJECT_SOURCE_DIR}/src/build/wanted.cpp)
 regard_parse_once(regard_cli_objects)
-target_include_directories(regard_cli_objects PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
-target_link_libraries(regard_cli_objects PUBLIC fmt::fmt nlohmann_json::nlohmann_json tl::expected CLI11::CLI11
-                                                Threads::Threads)
+target_link_libraries(regard_cli_objects PUBLIC regard_bundle CLI11::CLI11)
 
 # The exported symbols are the functions that regard.h declares, and nothing else: not what the static libraries
 # inside happen to make visible, and not the compiled-in kernels.

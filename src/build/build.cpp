@@ -35,8 +35,7 @@ double seconds_since(Clock::time_point start) {
 /// Beside the manifest.
 std::string default_folder(const Manifest& manifest) {
   const std::filesystem::path file(manifest.file);
-  const std::string name =
-      manifest.name_space.empty() ? file.stem().string() : manifest.name_space;
+  const std::string name = manifest.name_space.empty() ? file.stem().string() : manifest.name_space;
   return (file.parent_path() / (name + "-build")).string();
 }
 
@@ -53,7 +52,8 @@ std::string progress_json(const Built& built, std::size_t done, std::size_t tota
 }
 
 Result<Report::Written> written(Output output, const std::string& path) {
-  const Result<std::string> bytes = read_file(path, std::numeric_limits<std::uint64_t>::max(), Links::refused);
+  const Result<std::string> bytes =
+      read_file(path, std::numeric_limits<std::uint64_t>::max(), Links::refused);
   if (!bytes) return fail(bytes.error().kind, in_quotes(path) + ": " + bytes.error().message);
   return Report::Written{output, path, bytes->size(), sha256(*bytes)};
 }

@@ -51,8 +51,8 @@ Status compile(Built& built, const Target& target, const Rendered& rendered, Too
                Cache& store) {
   const KernelKey& key = built.kernel->key;
   built.identity = identity_of(key, rendered, toolchain.identity());
-  Result<CacheEntry> entry = store.get(
-      built.identity, [&] { return compile_entry(key, target, rendered, toolchain); }, &built.kept);
+  Result<CacheEntry> entry =
+      store.get(built.identity, [&] { return compile_entry(key, target, rendered, toolchain); }, &built.kept);
   if (!entry) return tl::unexpected(entry.error());
   const regard::Manifest said(entry->manifest);
   built.seconds = said.compile_seconds;
@@ -103,8 +103,8 @@ Result<std::vector<Built>> compile_all(const Selection& selection, Cache& store,
   });
   if (stopped || interrupted()) {
     return fail(ErrorKind::interrupted,
-                fmt::format("interrupted with {} of {} kernels built; the next build goes on from there", done,
-                            kernels.size()));
+                fmt::format("interrupted with {} of {} kernels built; the next build goes on from there",
+                            done, kernels.size()));
   }
   return all;
 }

@@ -1,4 +1,5 @@
-// Compiles the kernels of a selection, several at a time, into a folder from which an interrupted build goes on.
+// Compiles the kernels of a selection, several at a time, into a folder from which an interrupted build goes
+// on.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +18,13 @@ namespace regard::build {
 /// What became of a kernel.
 struct Built {
   const Selection::Kernel* kernel = nullptr;
-  Digest source, identity;  ///< as of BundleKernel
-  CacheEntry entry;         ///< with a manifest that is the same whenever it is built
-  std::uint64_t bytes = 0;  ///< of its binary
+  Digest source, identity;             ///< as of BundleKernel
+  CacheEntry entry;                    ///< with a manifest that is the same whenever it is built
+  std::uint64_t bytes = 0;             ///< of its binary
   std::optional<Resources> resources;  ///< of a GPU's kernel
-  double seconds = 0;       ///< that its compile took, in an earlier build where it is kept
-  bool kept = false;        ///< from an earlier build
-  std::string failure;      ///< what its compiler said; empty: it is built
+  double seconds = 0;                  ///< that its compile took, in an earlier build where it is kept
+  bool kept = false;                   ///< from an earlier build
+  std::string failure;                 ///< what its compiler said; empty: it is built
 };
 
 /// Told of each as it is done. Never from two threads at once.

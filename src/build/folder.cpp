@@ -26,8 +26,8 @@ Folder::Folder(std::string path, cache::Directory kernels)
 Result<std::unique_ptr<Folder>> Folder::take(const std::string& path) {
   Result<cache::Directory> kernels = cache::Directory::open_or_make(path + "/" + name_of_store);
   if (!kernels) {
-    return fail(kernels.error().kind, fmt::format("cannot build into {}: {}", in_quotes(path),
-                                                  kernels.error().message));
+    return fail(kernels.error().kind,
+                fmt::format("cannot build into {}: {}", in_quotes(path), kernels.error().message));
   }
   std::unique_ptr<Folder> folder(new Folder(path, std::move(*kernels)));
   // A file system without locks has no holder.

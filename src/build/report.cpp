@@ -34,7 +34,8 @@ void write(JsonWriter& json, const Built& built) {
 
 std::string to_json(const Manifest& manifest, const Selection& selection, const std::vector<Built>& kernels,
                     const Report& report) {
-  const auto failed = std::ranges::count_if(kernels, [](const Built& built) { return !built.failure.empty(); });
+  const auto failed =
+      std::ranges::count_if(kernels, [](const Built& built) { return !built.failure.empty(); });
   JsonWriter json;
   json.object([&] {
     json.member("count", kernels.size());

@@ -100,9 +100,9 @@ Result<CacheEntry> Bundle::read(const BundleKernel& kernel) const {
   return entry;
 }
 
-std::optional<PublicKey> Bundle::signer() const {
-  if (!signature_ || !bundle::check(*signature_, header_)) return std::nullopt;
-  return signature_->signer;
+Result<std::optional<PublicKey>> Bundle::checked_signer() const {
+  if (!signature_) return std::nullopt;
+  return bundle::check(*signature_, header_).map([&] { return std::optional(signature_->signer); });
 }
 
 }  // namespace regard

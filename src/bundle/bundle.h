@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "bundle/bytes.h"
 #include "bundle/signature.h"
-#include "cache/cache.h"
+#include "cache/cache_entry.h"
 
 namespace regard {
 
@@ -71,9 +71,10 @@ class Bundle {
   std::span<const std::byte> header() const { return header_; }
   std::span<const std::byte> index() const { return index_; }
 
-  bool is_signed() const { return signature_.has_value(); }
-  /// Whose signature it has, if that is right.
-  std::optional<PublicKey> signer() const;
+  /// Whose signature it has, if any; an error where that is wrong.
+  Result<std::optional<PublicKey>> checked_signer() const;
+  /// The same; nothing where it is wrong.
+  std::optional<PublicKey> signer() const { return checked_signer().value_or(std::nullopt); }
 
  private:
   Bundle(std::string path, bundle::Bytes bytes, bundle::Index index, std::span<const std::byte> header,

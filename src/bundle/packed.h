@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cache/cache.h"
+#include "cache/cache_entry.h"
 
 namespace regard::bundle {
 

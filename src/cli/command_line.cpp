@@ -79,6 +79,15 @@ constexpr const char* cache_footer = R"(
   regard cache clean     removes every entry
 )";
 
+constexpr const char* bundle_footer = R"(
+  regard bundle keygen FILE               makes a private key; prints the public one
+  regard bundle sign FILE --key KEYFILE   puts a signature of that key at the end of a bundle
+  regard bundle verify FILE...            reads every kernel; exit code 1 when one is damaged or a signature is wrong
+  regard bundle verify FILE... --trusted PUBLICKEY   the same, and each must be signed with such a key
+  regard bundle list FILE                 its kernels, and who signed it
+  regard bundle merge -o OUT FILE...      several bundles into one, unsigned
+)";
+
 constexpr const char* completion_footer = R"(
   source <(regard completion bash)
   regard completion zsh > "${fpath[1]}/_regard"
@@ -269,6 +278,18 @@ void CommandLine::add_others() {
   CLI::App* cache = verb("cache", "Look at and clean the cache of compiled kernels", cache_footer);
   cache->add_option("verb", request.words, "list, stat, verify, gc or clean")->expected(1)->required();
 
+  CLI::App* bundle = verb("bundle", "Sign, check, list and merge files with many kernels", bundle_footer);
+  bundle->add_option("verb", request.words, "keygen, sign, verify, list or merge")
+      ->expected(1)
+      ->allow_extra_args(false)  // what follows is a file
+      ->required();
+  words(bundle, "file", request.paths, "The bundles; of keygen the file of the key");
+  words(bundle, "-o,--out", request.out, "merge: the file to write");
+  words(bundle, "--key", request.key, "sign: the file that keygen wrote");
+  words(bundle, "--trusted", request.trusted, "verify: public keys that may have signed; several with commas")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+
   verb("info", "Machine, targets, compiler, settings, counters", "");
 
   CLI::App* help = verb("help", "Help of a verb, or the words of problem text: regard help problem", "");
@@ -422,6 +443,7 @@ std::vector<VerbInfo> verb_table() {
                              option->get_items_expected_max() > 0});
     }
     if (row.name == "cache") row.words = {"list", "stat", "verify", "gc", "clean"};
+    if (row.name == "bundle") row.words = {"keygen", "sign", "verify", "list", "merge"};
     if (row.name == "completion") row.words = {"bash", "zsh", "fish"};
     verbs.push_back(std::move(row));
   }

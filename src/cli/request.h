@@ -49,6 +49,11 @@ struct Request {
   int only = 0;  ///< as in regard_build_options
   std::string output;
 
+  // bundle
+  std::vector<std::string> paths;    ///< its files
+  std::vector<std::string> trusted;  ///< public keys
+  std::string key;                   ///< file of a private one
+
   // prebuild
   std::string manifest, record;
   std::vector<std::string> profiles;

@@ -20,6 +20,7 @@ Answer list_verb(const Request&);
 Answer build_verb(const Request&);
 Answer prebuild_verb(const Request&);
 Answer cache_verb(const Request&);
+Answer bundle_verb(const Request&);
 Answer info_verb(const Request&);
 Answer help_verb(const Request&);
 Answer completion_verb(const Request&);

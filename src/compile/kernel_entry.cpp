@@ -58,7 +58,8 @@ Result<CacheEntry> compile_entry(const KernelKey& key, const Target& target, con
     if (Status status = fits(*compiled->resources, key, target); !status)
       return tl::unexpected(status.error());
   }
-  CacheEntry entry{manifest_of(key, rendered, toolchain.identity(), compiled->resources, compiled->seconds), std::move(compiled->binary)};
+  CacheEntry entry{manifest_of(key, rendered, toolchain.identity(), compiled->resources, compiled->seconds),
+                   std::move(compiled->binary)};
   if (!compiled->doubt.empty()) {
     entry.unfit = fmt::format("a kernel is not kept: the compiler {} {}", toolchain.name(), compiled->doubt);
   }

@@ -23,8 +23,8 @@ Digest source_of(const KernelKey&, const Rendered&);
 /// What a compiler of that identity makes of it.
 Digest identity_of(const KernelKey&, const Rendered&, std::string_view compiler);
 
-/// What a manifest says of a kernel wherever and whenever it is compiled: no times. Of a GPU's kernel with what
-/// its compiler reported.
+/// What a manifest says of a kernel wherever and whenever it is compiled: no times. Of a GPU's kernel with
+/// what its compiler reported.
 std::string lasting_manifest(const KernelKey&, const Rendered&, std::string_view compiler,
                              const std::optional<Resources>&);
 

@@ -1,5 +1,5 @@
-// The bundles that this process takes kernels from: REGARD_BUNDLE, those of REGARD_BUNDLE_PATH, and those that
-// were added.
+// The bundles that this process takes kernels from: REGARD_BUNDLE, those of REGARD_BUNDLE_PATH, and those
+// that were added.
 #pragma once
 
 #include <memory>

@@ -12,13 +12,13 @@
 #include "base/printable.h"
 #include "base/settings.h"
 #include "base/temporary.h"
+#include "compile/manifest.h"
 #include "compile/toolchain.h"
 #include "engine/built_in.h"
 #include "engine/bundles.h"
 #include "engine/cached_kernels.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
-#include "compile/manifest.h"
 #include "plan/profile.h"
 #include "plan/recipe.h"
 #include "plan/stage.h"
@@ -151,8 +151,8 @@ std::string describe(const PreparedPlan& prepared) {
   facts.workspace_bytes = prepared.workspace_bytes();
   if (ready == nullptr) return to_json(prepared.best(), facts);
   for (const auto& kernel : ready->kernels) {
-    facts.stages.push_back(
-        {word(kernel->tier), kernel->missed, kernel->resources ? resources_json(*kernel->resources) : "", kernel->seconds});
+    facts.stages.push_back({word(kernel->tier), kernel->missed,
+                            kernel->resources ? resources_json(*kernel->resources) : "", kernel->seconds});
   }
   facts.fallback_reason = ready->fallback_reason;
   return to_json(*ready->plan, facts);
@@ -285,7 +285,7 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     Result<std::vector<Listed>> of_profile =
         kernels_of_profile(profile_name, target_name, [&](const std::string& kernel) {
           const bool built_in = current->built_in && find_built_in(kernel) != nullptr;
-          return word(built_in                        ? Tier::built_in
+          return word(built_in                       ? Tier::built_in
                       : in_bundles->contains(kernel) ? Tier::bundle
                       : in_cache.contains(kernel)    ? Tier::cache
                                                      : Tier::compile);

@@ -56,9 +56,9 @@ Result<const Search::Source*> Search::source() {
 
 std::shared_ptr<const LoadedKernel> Search::found(Tier tier, Code code, std::optional<Resources> resources,
                                                   std::string not_kept) const {
-  return std::make_shared<const LoadedKernel>(LoadedKernel{text, std::move(code), tier,
-                                                           seconds(Clock::now() - start_),
-                                                           std::move(resources), std::move(not_kept), missed_});
+  return std::make_shared<const LoadedKernel>(
+      LoadedKernel{text, std::move(code), tier, seconds(Clock::now() - start_), std::move(resources),
+                   std::move(not_kept), missed_});
 }
 
 void Search::missed(std::string why, bool scarce) {

@@ -22,16 +22,15 @@ Found from_bundle(Search& search, const Bundle& bundle) {
   }
   const Result<const Rendered*> rendered = search.rendered();
   if (!rendered) return tl::unexpected(rendered.error());
-  const auto kernel =
-      std::ranges::find(named, source_of(search.key, **rendered), &BundleKernel::source);
+  const auto kernel = std::ranges::find(named, source_of(search.key, **rendered), &BundleKernel::source);
   if (kernel == named.end()) {
     search.missed(fmt::format("in the bundle {} as Regard {} had it, and not as {} has it",
                               printable(bundle.path()), bundle.about().version, REGARD_VERSION));
     return nullptr;
   }
   const auto unusable = [&](const Error& error) {
-    const std::string why = fmt::format("in the bundle {}, but unusable there: {}", printable(bundle.path()),
-                                        error.message);
+    const std::string why =
+        fmt::format("in the bundle {}, but unusable there: {}", printable(bundle.path()), error.message);
     search.missed(why, error.kind == ErrorKind::no_memory);
     return nullptr;
   };
@@ -44,10 +43,10 @@ Found from_bundle(Search& search, const Bundle& bundle) {
 
 /// Of `undeclared` in a bundle's manifest: kernels that are in no bundle are not had from anywhere else.
 Found undeclared(Search& search, const Bundle& bundle) {
-  search.missed(fmt::format("not to be had from elsewhere, as the bundle {} has undeclared = \"{}\"; this line "
-                            "of its manifest would add it: variants = [{{ {} }}]",
-                            printable(bundle.path()), bundle.about().undeclared,
-                            as_variant(search.key.signature)));
+  search.missed(
+      fmt::format("not to be had from elsewhere, as the bundle {} has undeclared = \"{}\"; this line "
+                  "of its manifest would add it: variants = [{{ {} }}]",
+                  printable(bundle.path()), bundle.about().undeclared, as_variant(search.key.signature)));
   Error error = search.failure();
   // Nothing else may answer in its place.
   if (bundle.about().undeclared == "error") error.kind = ErrorKind::refused;

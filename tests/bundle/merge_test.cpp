@@ -104,7 +104,7 @@ TEST_F(Merge, IsNotSigned) {
   const std::string a = write_kernels("a", {1});
   ASSERT_TRUE(sign_bundle(a, in_folder("key")));
   EXPECT_EQ(merge("m", {a}), "");
-  EXPECT_FALSE(open(in_folder("m"))->is_signed());
+  EXPECT_EQ(open(in_folder("m"))->signer(), std::nullopt);
 }
 
 TEST_F(Merge, OfNothingIsRefused) {

@@ -79,7 +79,7 @@ TEST_F(Signatures, OfATrustedKeyAreTaken) {
   EXPECT_NE(mine, yours);
   const std::string path = write_kernels("a", {1, 2});
   EXPECT_EQ(open(path)->signer(), std::nullopt);
-  EXPECT_FALSE(open(path)->is_signed());
+  EXPECT_TRUE(open(path)->checked_signer());
   EXPECT_EQ(sign(path, "mine"), mine);
   EXPECT_EQ(open(path)->signer(), mine);
   EXPECT_EQ(refusal(path, {mine}), "");
@@ -110,7 +110,7 @@ TEST_F(Signatures, OfAnotherBundleAreRefused) {
             "its signature is wrong: it was changed after it was signed");
   const auto bundle = open_bytes(moved);
   ASSERT_TRUE(bundle) << "nobody asked for a signature";
-  EXPECT_TRUE((*bundle)->is_signed());
+  EXPECT_THAT((*bundle)->checked_signer().error().message, HasSubstr("its signature is wrong"));
   EXPECT_EQ((*bundle)->signer(), std::nullopt);
 }
 

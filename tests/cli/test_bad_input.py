@@ -97,6 +97,7 @@ EMPTY = [
     *(["run", "fwd", "fp32", "s=8", "d=64", option] for option in ["--repeat", "--seed", "--threads"]),
     *(["bench", "fwd", "fp32", "s=8", "d=64", option] for option in ["--problems", "--target", "--family"]),
     *(["list", option] for option in ["--target", "--profile", "--tier"]),
+    *(["bundle", "merge", "x", option] for option in ["--out", "--key", "--trusted"]),
     ["prebuild", "--target", "cpu-generic", "--profile"],
     ["prebuild", "--profile", "default", "--target"],
 ]

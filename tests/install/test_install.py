@@ -52,6 +52,7 @@ def test_library_needs_what_is_documented_and_nothing_else(library):
         "libtbb",
         "libfmt",
         "libcrypto",
+        "libzstd",
         "libstdc++",
         "libm",
         "libgcc_s",
