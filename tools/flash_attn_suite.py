@@ -3,13 +3,17 @@
     python tools/flash_attn_suite.py FOLDER/test_flash_attn.py --device cpu --count 200 --longest 512
 
 The suite's files are used as they are, but for the name of the device. Every test function occurs in the sample, which
-depends on --seed alone. Prints how each case went, and at the end how many passed, failed and were skipped, and why.
+depends on --seed alone; --part=2/8 runs every eighth case of it, so that eight processes share it. Prints how each case
+went, and at the end how many passed, failed, were refused and were skipped, and why: flash_attn_suite_report.py does
+so for all parts together.
+
+--gradients=none is for devices without a backward pass: gradients are zeros, and a case that asked for them counts as
+"forward passed" when nothing fails but what it asserts about them.
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
 import contextlib
 import importlib
 import importlib.abc
@@ -28,8 +32,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from flash_attn_suite_report import case_line, report
+from without_gradients import WithoutGradients, is_about_gradients, record_no_references
 
 import regard.flash_attn
+from regard.errors import NoKernelError, RefusedError
 
 
 class OnDevice(importlib.machinery.SourceFileLoader):
@@ -98,20 +105,28 @@ def told(name, value, index):
     return getattr(value, "__name__", f"{name}{index}")
 
 
-def is_wanted(arguments, options):
-    sizes = [value for name, value in arguments.items() if name.startswith("seqlen") and isinstance(value, int)]
-    return max(sizes, default=0) <= options.longest
+def is_wanted(arguments, name, options):
+    sizes = [value for word, value in arguments.items() if word.startswith("seqlen") and isinstance(value, int)]
+    short = max(sizes, default=0) <= options.longest
+    named = not options.only or any(text in name for text in options.only)
+    return short and named and not any(text in name for text in options.without)
+
+
+def may_be_named(test, only):
+    """False for functions that have no id with any of these texts, which is known without making their ids."""
+    names = [text.partition("[")[0] for text in only if "[" in text]
+    return not only or len(names) < len(only) or any(test.function.__name__.endswith(name) for name in names)
 
 
 def drawn(test, options):
     """Cases of a function in an order that the seed and its name choose."""
-    numbers = range(test.count())
-    if options.only:
-        numbers = [number for number in numbers if any(only in test.case(number)[1] for only in options.only)]
+    if not may_be_named(test, options.only):
+        return
+    count = test.count()
     chance = random.Random(f"{options.seed} {test.function.__name__}")
-    for number in chance.sample(numbers, min(len(numbers), 50 * options.count)):
+    for number in chance.sample(range(count), count if options.only else min(count, 50 * options.count)):
         arguments, name = test.case(number)
-        if is_wanted(arguments, options):
+        if is_wanted(arguments, name, options):
             yield test, arguments, name
 
 
@@ -120,6 +135,21 @@ def sample(tests, options):
     rounds = itertools.zip_longest(*[drawn(test, options) for test in tests])
     found = (case for cases in rounds for case in cases if case is not None)
     return list(itertools.islice(found, options.count))
+
+
+def part_of(cases, options):
+    """Shuffled, so that no part has all of the functions that take long."""
+    first, parts = options.part
+    if parts > 1:
+        random.Random(options.seed).shuffle(cases)
+    return cases[first - 1 :: parts]
+
+
+def read_part(text):
+    first, _, parts = text.partition("/")
+    if not (first.isdecimal() and parts.isdecimal() and 1 <= int(first) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"{text} is no part; the second of eight is 2/8")
+    return int(first), int(parts)
 
 
 class TookTooLong(Exception):
@@ -141,10 +171,12 @@ def reason_of(error):
     return f"{type(error).__name__} at {where}: {said}"
 
 
-def run(test, arguments, options):
-    """("passed" | "failed" | "skipped" | "stopped", why)"""
+def run(test, arguments, options, gradients):
+    """(an outcome, why)"""
     if test.skipped:
         return "skipped", test.skipped[0]
+    if gradients:
+        gradients.asked = False
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(options.seconds)
     try:
@@ -154,25 +186,16 @@ def run(test, arguments, options):
         return "skipped", str(skip) or "by the suite, for this combination"
     except TookTooLong:
         return "stopped", f"took more than {options.seconds} s"
+    except (RefusedError, NoKernelError) as error:
+        return "refused", str(error).partition("\n")[0]
+    except torch.OutOfMemoryError as error:
+        return "failed", reason_of(error).partition(". ")[0]
     except (Exception, pytest.fail.Exception) as error:
-        return "failed", reason_of(error)
+        if not (gradients and gradients.asked and is_about_gradients(error)):
+            return "failed", reason_of(error)
     finally:
         signal.alarm(0)
-    return "passed", ""
-
-
-def report(outcomes):
-    counts = collections.Counter(outcome for _, outcome, _ in outcomes)
-    print("\n" + ", ".join(f"{counts[kind]} {kind}" for kind in ("passed", "failed", "skipped", "stopped")))
-    by_test = collections.defaultdict(collections.Counter)
-    for name, outcome, _ in outcomes:
-        by_test[name.partition("[")[0]][outcome] += 1
-    for name, kinds in by_test.items():
-        print(f"  {name}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
-    whys = collections.Counter((outcome, why) for _, outcome, why in outcomes if why)
-    for (outcome, why), count in whys.most_common():
-        print(f"  {count} {outcome}: {why}")
-    return 1 if counts["failed"] else 0
+    return ("forward passed" if gradients and gradients.asked else "passed"), ""
 
 
 def main():
@@ -181,10 +204,13 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--flavour", default="cuda", choices=("cuda", "ck"))
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--part", type=read_part, default=(1, 1), metavar="2/8", help="run every eighth, from the 2nd")
+    parser.add_argument("--gradients", default="all", choices=("all", "none"), help="none: they are not computed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--longest", type=int, default=1 << 30, help="leave out cases with longer sequences")
     parser.add_argument("--seconds", type=int, default=300, help="stop a case after so many")
     parser.add_argument("--only", nargs="*", default=[], help="only cases whose id has one of these texts")
+    parser.add_argument("--without", nargs="*", default=[], help="no case whose id has one of these texts")
     options = parser.parse_args()
 
     OnDevice.device = options.device
@@ -196,13 +222,20 @@ def main():
     tests = [Test(value) for name, value in vars(module).items() if name.startswith("test_") and callable(value)]
     print(f"{options.suite.name}: {sum(test.count() for test in tests)} cases of {len(tests)} test functions")
 
-    outcomes = []
-    for test, arguments, name in sample(tests, options):
+    gradients = None
+    if options.gradients == "none":
+        gradients = WithoutGradients()
+        record_no_references(module)
+
+    cases = []
+    for test, arguments, name in part_of(sample(tests, options), options):
         start = time.monotonic()
-        outcome, why = run(test, arguments, options)
-        outcomes.append((name, outcome, why))
-        print(f"{outcome} {name} {time.monotonic() - start:.1f} s" + (f": {why}" if why else ""), flush=True)
-    return report(outcomes)
+        outcome, why = run(test, arguments, options, gradients)
+        cases.append((outcome, name, why))
+        print(case_line(outcome, name, time.monotonic() - start, why), flush=True)
+        with contextlib.suppress(RuntimeError):  # after an error of the device
+            torch.cuda.empty_cache()  # the other parts may need it
+    return report(cases)
 
 
 if __name__ == "__main__":

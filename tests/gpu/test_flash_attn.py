@@ -93,6 +93,14 @@ def test_the_third_interface():
     close([of_gpu[0][rows]], [of_cpu[0][rows]])
 
 
+def test_operators_of_the_third_interface():
+    regard.flash_attn.register()
+    try:
+        close(*both(torch.ops.flash_attn_3.fwd, *numbers(113, 203, 64), is_causal=True))
+    finally:
+        regard.flash_attn.unregister()
+
+
 def test_nothing_waits_for_the_gpu():
     q, k, v = (on_gpu(x) for x in numbers(64, 64, 64))
     starts = on_gpu(torch.tensor([0, 30, 64], dtype=torch.int32))

@@ -18,3 +18,9 @@ def refuse_pages(name: str) -> NoReturn:
     raise RefusedError(
         f"{name} names the pages of a KV cache, which have no kernels yet: gather the pages into packed K and V"
     )
+
+
+def refuse_argument(name: str) -> NoReturn:
+    raise RefusedError(
+        f"{name} is for KV caches, which have no kernels yet: leave it out, and give K and V as they are"
+    )

@@ -78,14 +78,15 @@ def _flash_attn_varlen_forward(
 
 
 @torch.no_grad()
-def _backward(
+def backward(
     dout: Tensor,
     inputs: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
     gradients: tuple[Tensor | None, Tensor | None, Tensor | None],
     words: dict[str, Any],
-    dropout_p: float,
-    rng_state: Tensor | None,
-) -> None:
+    dropout_p: float = 0.0,
+    rng_state: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """The gradients of q, k and v, written to those that are given. inputs: q, k, v, out and softmax_lse."""
     if dropout_p and rng_state is None:
         raise ValueError("backward with dropout needs the rng_state that forward returned")
     *rows, lse = [tensor.detach() for tensor in inputs]
@@ -93,9 +94,10 @@ def _backward(
     lse = lse.masked_fill(lse == math.inf, -math.inf)  # rows that see no key
     if dropout_p:
         words = {**words, **dropout_words(dropout_p), "seed": rng_state}
-    to_write = dict(zip(("grad_q", "grad_k", "grad_v"), gradients))
-    attention_backward(dout, q, k, v, out, lse, **to_write, **words)  # type: ignore[arg-type]
+    to_write: dict[str, Any] = dict(zip(("grad_q", "grad_k", "grad_v"), gradients))
+    results: tuple[Tensor, ...] = attention_backward(dout, q, k, v, out, lse, **to_write, **words)
     written(*gradients)
+    return results
 
 
 def _flash_attn_backward(
@@ -121,7 +123,7 @@ def _flash_attn_backward(
     """Writes dq, dk and dv. The row sums that flash_attn returns stay within the kernels here."""
     window = (window_size_left, window_size_right)
     words = score_words(softmax_scale, causal, window, softcap, alibi_slopes, deterministic)
-    _backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, dropout_p, rng_state)
+    backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, dropout_p, rng_state)
 
 
 def _flash_attn_varlen_backward(
@@ -153,7 +155,7 @@ def _flash_attn_varlen_backward(
     window = (window_size_left, window_size_right)
     words = score_words(softmax_scale, causal, window, softcap, alibi_slopes, deterministic)
     words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    _backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, dropout_p, rng_state)
+    backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, dropout_p, rng_state)
 
 
 _wrapped_flash_attn_forward = _flash_attn_forward

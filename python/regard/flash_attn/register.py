@@ -12,6 +12,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from . import flavour as flavours
+from . import operators_v3 as operators
 from .version import VERSION, VERSION_3
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _OWN = {
     "flash_attn_2_cuda": ".extension",
     "flash_attn_interface": ".v3",
     "flash_attn_3": ".v3",
+    "flash_attn_3._C": ".operators_v3",
     "flash_attn_3.flash_attn_interface": ".v3",
 }
 _VERSIONS = {"flash_attn": VERSION, "flash_attn_3": VERSION_3}
@@ -111,7 +113,8 @@ def _tell_installed() -> None:
 
 
 def register(flavour: str = "cuda") -> None:
-    """From now on `import flash_attn`, its submodules and `import flash_attn_interface` find this package.
+    """From now on `import flash_attn`, its submodules and `import flash_attn_interface` find this package, and
+    torch.ops.flash_attn_3 has its operators.
 
     flavour: which library's habits a program counts on, "cuda" or "ck". They differ in S_dmask (signed probabilities,
     or random bytes that say what was dropped) and in the LSE of rows that see no key (+inf, or -inf).
@@ -119,18 +122,25 @@ def register(flavour: str = "cuda") -> None:
     Wins over an installed flash_attn, which is told by a warning; one that is imported already is an ImportError.
     """
     _refuse_imported()
+    operators.refuse_others()
     flavours.choose(flavour)
+    operators.define()
     if _finder not in sys.meta_path:
         _tell_installed()
         sys.meta_path.insert(0, _finder)
 
 
 def unregister() -> None:
-    """Undoes `register`: the names are free again, and what was imported under them goes on working."""
+    """Undoes `register`: the names are free again, and what was imported under them goes on working.
+
+    Operators of torch.ops.flash_attn_3 no longer run. Their schemas stay, so that FlashAttention-3's own extension
+    cannot be loaded in the same process.
+    """
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     for name in _OWN:
         module = sys.modules.get(name)
         if module is not None and _is_own(module):
             del sys.modules[name]
+    operators.undefine()
     flavours.choose("cuda")

@@ -12,45 +12,12 @@ import torch
 from torch import Tensor
 
 from ..errors import RefusedError, invalid
-from ..torch import attention
-from .attend import lse_as_flash_attn
-from .chunks import chunk_ranges
+from .attend_v3 import attend
 from .kvcache import refuse_cache
-from .words import packed_words, score_words, unpacked, with_rows_contiguous
+from .raw_v3 import _flash_attn_backward, _flash_attn_forward  # noqa: F401  what pipelines import from here
+from .words import packed_words, score_words, unpacked
 
-
-def _with_qv(q: Tensor, k: Tensor, v: Tensor, qv: Tensor | None, scaled: bool) -> tuple[Tensor, Tensor]:
-    """q k + qv v is the product of longer rows."""
-    if qv is None:
-        return q, k
-    if scaled:
-        raise RefusedError("qv does not go with descale factors, as K and V have different ones: leave one of them out")
-    return torch.cat((q, qv), dim=-1), torch.cat((k, v), dim=-1)
-
-
-def _attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    qv: Tensor | None,
-    descale: tuple[Tensor | None, Tensor | None, Tensor | None],
-    words: dict[str, Any],
-    attention_chunk: int,
-    return_attn_probs: bool,
-) -> Any:
-    """out, or (out, softmax_lse)."""
-    if attention_chunk > 0:
-        words["ranges"] = chunk_ranges(q, k, attention_chunk, words)
-    scaled = False
-    for name, factors in zip(("descale_q", "descale_k", "descale_v"), descale):
-        if factors is not None:
-            words[name], scaled = factors, True
-    q, k = _with_qv(q, k, v, qv, scaled)
-    q, k, v = with_rows_contiguous(q, k, v)
-    if not return_attn_probs:
-        return attention(q, k, v, **words)
-    out, lse = attention(q, k, v, lse=True, **words)
-    return out, lse_as_flash_attn(lse, words.get("sk", k.shape[1]), cuda=False)
+flash_attn_3_gpu = torch.ops.flash_attn_3
 
 
 def flash_attn_func(
@@ -78,7 +45,7 @@ def flash_attn_func(
     of 8-bit tensors. attention_chunk: a query sees only keys of its own chunk of that many.
     """
     words = score_words(softmax_scale, causal, window_size, softcap, None, deterministic)
-    return _attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
+    return attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
 
 
 def flash_attn_qkvpacked_func(
@@ -108,7 +75,7 @@ def flash_attn_qkvpacked_func(
         of_k = (qkv.shape[2] - num_heads_q) // 2
         q, k, v = qkv[:, :, :num_heads_q], qkv[:, :, num_heads_q:-of_k], qkv[:, :, -of_k:]
     words = score_words(softmax_scale, causal, window_size, softcap, None, deterministic)
-    return _attend(q, k, v, None, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
+    return attend(q, k, v, None, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
 
 
 def flash_attn_varlen_func(
@@ -143,7 +110,7 @@ def flash_attn_varlen_func(
     words = score_words(softmax_scale, causal, window_size, softcap, None, deterministic)
     words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     words |= {name: used for name, used in (("lengths_q", seqused_q), ("lengths_k", seqused_k)) if used is not None}
-    return _attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
+    return attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
 
 
 def flash_attn_with_kvcache(

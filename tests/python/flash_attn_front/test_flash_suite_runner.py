@@ -1,5 +1,6 @@
 """tools/flash_attn_suite.py, by a suite of a few cases."""
 
+import re
 import subprocess
 import sys
 
@@ -36,17 +37,84 @@ def test_long(seconds):
 """
 
 
+GRADIENTS = """
+import pytest, torch
+from flash_attn import flash_attn_func, flash_attn_with_kvcache
+
+def leaves():
+    return [torch.randn(1, 4, 2, 8, device="cuda", requires_grad=True) for _ in range(3)]
+
+def attention_ref(q, k, v, sign=1):
+    assert not torch.is_grad_enabled()
+    return sign * torch.softmax(torch.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[-1]**-0.5, -1) @ v.transpose(1, 2)
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_results(sign):
+    q, k, v = leaves()
+    out, out_ref = flash_attn_func(q, k, v), attention_ref(q, k, v, sign=sign).transpose(1, 2)
+    for result in out, out_ref:
+        dq, dk, dv = torch.autograd.grad(result, (q, k, v), torch.ones_like(out))
+        assert not dq.any() and dv.shape == v.shape
+    assert torch.allclose(out, out_ref, atol=1e-5)
+
+def test_asserted_gradients():
+    q, k, v = leaves()
+    (2 * flash_attn_func(q, k, v)).sum().backward()
+    assert not q.grad.any() and k.grad.shape == k.shape
+    assert v.grad.any(), "which is not so"
+
+def test_no_gradients():
+    assert flash_attn_func(*leaves()).isfinite().all()
+    with pytest.raises(AssertionError):
+        assert False
+
+def test_refused():
+    flash_attn_with_kvcache(*leaves())
+"""
+
+BESIDE = """
+import torch
+
+def made(n, dtype):
+    return torch.zeros(1, n, 1, 8, dtype=dtype, device="cuda")
+"""
+
+TOOLS = places.ROOT / "tools"
+
+
+def run(suite, text, *words, tool="flash_attn_suite.py"):
+    suite.write_text(text)
+    (suite.parent / "beside.py").write_text(BESIDE)
+    return subprocess.run([sys.executable, TOOLS / tool, suite, *words], capture_output=True, text=True)
+
+
 def test_a_sample_is_run_and_told(tmp_path):
-    (tmp_path / "test_few.py").write_text(SUITE)
-    made = "import torch\ndef made(n, dtype):\n    return torch.zeros(1, n, 1, 8, dtype=dtype, device="
-    (tmp_path / "beside.py").write_text(made + '"cuda")\n')
     words = ["--device", "cpu", "--longest", "100", "--seed", "2"]
-    tool = places.ROOT / "tools/flash_attn_suite.py"
-    done = subprocess.run([sys.executable, tool, tmp_path / "test_few.py", *words], capture_output=True, text=True)
+    done = run(tmp_path / "test_few.py", SUITE, *words)
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "test_few.py: 11 cases of 4 test functions"
-    assert "2 passed, 1 failed, 3 skipped, 1 stopped" in lines
+    assert "7 cases: 2 passed, 1 failed, 3 skipped, 1 stopped" in lines
     assert sum(line.startswith("skipped test_shapes[1-2-True-dtype") for line in lines) == 2
     assert any("AssertionError at test_few.py:" in line and "of another type" in line for line in lines)
     assert any(line.startswith("passed test_without_parameters ") for line in lines)
+
+
+def test_parts_share_the_sample_and_are_told_together(tmp_path):
+    words = ["--device", "cpu", "--without", "long", "--only", "without_parameters", "shapes[1-2-"]
+    parts = [run(tmp_path / "test_few.py", SUITE, *words, "--part", part).stdout for part in ("1/2", "2/2")]
+    cases = [re.findall(r"(test_\S+) [\d.]+ s", part) for part in parts]
+    assert sorted(map(len, cases)) == [2, 3] and len({*cases[0], *cases[1]}) == 5
+    done = run(tmp_path / "parts.log", "\n".join(parts), tool="flash_attn_suite_report.py")
+    assert "5 cases: 2 passed, 1 failed, 2 skipped" in done.stdout and "  2 skipped: not today\n" in done.stdout
+    wrong = run(tmp_path / "test_few.py", SUITE, "--part", "3/2")
+    assert wrong.returncode == 2 and "3/2 is no part; the second of eight is 2/8" in wrong.stderr
+
+
+def test_forward_passes_alone(tmp_path):
+    done = run(tmp_path / "test_gradients.py", GRADIENTS, "--device", "cpu", "--gradients", "none")
+    assert done.returncode == 1, done.stderr
+    assert "5 cases: 1 passed, 2 forward passed, 1 failed, 1 refused" in done.stdout, done.stdout
+    assert "forward passed test_results[1] " in done.stdout and "failed test_results[-1] " in done.stdout
+    assert "forward passed test_asserted_gradients " in done.stdout
+    assert "\n  1 refused: flash_attn_with_kvcache " in done.stdout

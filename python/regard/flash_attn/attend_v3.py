@@ -1,0 +1,48 @@
+"""One call: what all of FlashAttention-3's functions come down to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import RefusedError
+from ..torch import attention
+from .attend import lse_as_flash_attn
+from .chunks import chunk_ranges
+from .words import with_rows_contiguous
+
+
+def _with_qv(q: Tensor, k: Tensor, v: Tensor, qv: Tensor | None, scaled: bool) -> tuple[Tensor, Tensor]:
+    """q k + qv v is the product of longer rows."""
+    if qv is None:
+        return q, k
+    if scaled:
+        raise RefusedError("qv does not go with descale factors, as K and V have different ones: leave one of them out")
+    return torch.cat((q, qv), dim=-1), torch.cat((k, v), dim=-1)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    qv: Tensor | None,
+    descale: tuple[Tensor | None, Tensor | None, Tensor | None],
+    words: dict[str, Any],
+    attention_chunk: int,
+    return_attn_probs: bool,
+) -> Any:
+    """out, or (out, softmax_lse)."""
+    if attention_chunk > 0:
+        words["ranges"] = chunk_ranges(q, k, attention_chunk, words)
+    scaled = False
+    for name, factors in zip(("descale_q", "descale_k", "descale_v"), descale):
+        if factors is not None:
+            words[name], scaled = factors, True
+    q, k = _with_qv(q, k, v, qv, scaled)
+    q, k, v = with_rows_contiguous(q, k, v)
+    if not return_attn_probs:
+        return attention(q, k, v, **words)
+    out, lse = attention(q, k, v, lse=True, **words)
+    return out, lse_as_flash_attn(lse, words.get("sk", k.shape[1]), cuda=False)

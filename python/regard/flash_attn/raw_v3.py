@@ -1,0 +1,133 @@
+"""FlashAttention-3's forward and backward passes by themselves, as ring attention and pipelines call them: nothing of
+them is recorded by autograd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import RefusedError, invalid
+from .attend_v3 import attend
+from .kvcache import refuse_argument
+from .raw import backward
+from .words import packed_words, score_words
+
+
+def _sequences(
+    cu_seqlens_q: Tensor | None,
+    cu_seqlens_k: Tensor | None,
+    seqused_q: Tensor | None,
+    seqused_k: Tensor | None,
+    max_seqlen_q: int | None,
+    max_seqlen_k: int | None,
+) -> dict[str, Any]:
+    words: dict[str, Any] = {}
+    if cu_seqlens_q is not None and cu_seqlens_k is not None:
+        if max_seqlen_q is None or max_seqlen_k is None:
+            raise invalid("packed sequences need max_seqlen_q and max_seqlen_k beside cu_seqlens_q and cu_seqlens_k")
+        words = packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    elif cu_seqlens_q is not None or cu_seqlens_k is not None:
+        raise RefusedError(
+            "cu_seqlens_q and cu_seqlens_k go together: pack both Q and the keys, or neither and say by seqused_q and "
+            "seqused_k how many tokens count"
+        )
+    if seqused_q is not None:
+        words["lengths_q"] = seqused_q
+    if seqused_k is not None:
+        words["lengths_k"] = seqused_k
+    return words
+
+
+@torch.no_grad()
+def _flash_attn_forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    k_new: Tensor | None = None,
+    v_new: Tensor | None = None,
+    qv: Tensor | None = None,
+    out_: Tensor | None = None,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
+    cu_seqlens_k_new: Tensor | None = None,
+    seqused_q: Tensor | None = None,
+    seqused_k: Tensor | None = None,
+    max_seqlen_q: int | None = None,
+    max_seqlen_k: int | None = None,
+    page_table: Tensor | None = None,
+    kv_batch_idx: Tensor | None = None,
+    leftpad_k: Tensor | None = None,
+    rotary_cos: Tensor | None = None,
+    rotary_sin: Tensor | None = None,
+    seqlens_rotary: Tensor | None = None,
+    q_descale: Tensor | None = None,
+    k_descale: Tensor | None = None,
+    v_descale: Tensor | None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size_left: int = -1,
+    window_size_right: int = -1,
+    attention_chunk: int = 0,
+    softcap: float = 0.0,
+    rotary_interleaved: bool = True,
+    scheduler_metadata: Tensor | None = None,
+    num_splits: int = 1,
+    pack_gqa: bool | None = None,
+    sm_margin: int = 0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """out, softmax_lse, and the parts of both, which are empty: they are combined already."""
+    of_caches = {
+        "k_new": k_new,
+        "v_new": v_new,
+        "cu_seqlens_k_new": cu_seqlens_k_new,
+        "page_table": page_table,
+        "kv_batch_idx": kv_batch_idx,
+        "leftpad_k": leftpad_k,
+        "rotary_cos": rotary_cos,
+        "rotary_sin": rotary_sin,
+        "seqlens_rotary": seqlens_rotary,
+        "scheduler_metadata": scheduler_metadata,
+    }
+    for name, given in of_caches.items():
+        if given is not None:
+            refuse_argument(name)
+    words = score_words(softmax_scale, causal, (window_size_left, window_size_right), softcap)
+    words |= _sequences(cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, max_seqlen_q, max_seqlen_k)
+    if out_ is not None:
+        words["out"] = out_
+    out, lse = attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, True)
+    parts = lse.new_empty(0)
+    return out, lse, parts, parts.clone()
+
+
+def _flash_attn_backward(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    softmax_lse: Tensor,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
+    sequed_q: Tensor | None = None,
+    sequed_k: Tensor | None = None,
+    max_seqlen_q: int | None = None,
+    max_seqlen_k: int | None = None,
+    dq: Tensor | None = None,
+    dk: Tensor | None = None,
+    dv: Tensor | None = None,
+    softmax_scale: float | None = None,
+    is_causal: bool = False,
+    window_size_left: int = -1,
+    window_size_right: int = -1,
+    softcap: float = 0.0,
+    deterministic: bool = False,
+    sm_margin: int = 0,
+) -> tuple[Tensor, ...]:
+    """dq, dk and dv, written to those that are given. Rows of tokens that do not count stay as they are in these."""
+    window = (window_size_left, window_size_right)
+    words = score_words(softmax_scale, is_causal, window, softcap, None, deterministic)
+    words |= _sequences(cu_seqlens_q, cu_seqlens_k, sequed_q, sequed_k, max_seqlen_q, max_seqlen_k)
+    return backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words)

@@ -1,0 +1,48 @@
+"""How a sample of a suite went, of one process or of several that shared it.
+
+    python tools/flash_attn_suite_report.py PART.log ...
+
+Reads what tools/flash_attn_suite.py printed, finished or not, and prints one report of it all.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+import sys
+from pathlib import Path
+
+OUTCOMES = ("passed", "forward passed", "failed", "refused", "skipped", "stopped")
+CASE = re.compile(rf"({'|'.join(OUTCOMES)}) (\S+) [\d.]+ s(?:: (.*))?")
+
+
+def case_line(outcome: str, name: str, seconds: float, why: str) -> str:
+    return f"{outcome} {name} {seconds:.1f} s" + (f": {why}" if why else "")
+
+
+def read(text: str) -> list[tuple[str, str, str]]:
+    """(outcome, name, why) of each line that tells of a case."""
+    found = (CASE.fullmatch(line) for line in text.splitlines())
+    return [(case[1], case[2], case[3] or "") for case in found if case]
+
+
+def told(counts: collections.Counter) -> str:
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
+
+
+def report(cases: list[tuple[str, str, str]]) -> int:
+    """Prints the counts, of all and of each function, and the reasons; 1 if a case failed or was refused."""
+    counts = collections.Counter(outcome for outcome, _, _ in cases)
+    print(f"\n{len(cases)} cases: {told(counts)}")
+    by_function = collections.defaultdict(collections.Counter)
+    for outcome, name, _ in cases:
+        by_function[name.partition("[")[0]][outcome] += 1
+    for function, of_function in by_function.items():
+        print(f"  {function}: {told(of_function)}")
+    for (outcome, why), count in collections.Counter((outcome, why) for outcome, _, why in cases if why).most_common():
+        print(f"  {count} {outcome}: {why}")
+    return 1 if counts["failed"] or counts["refused"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(report([case for log in sys.argv[1:] for case in read(Path(log).read_text())]))
