@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -24,16 +25,21 @@ Folder::Folder(std::string path, cache::Directory kernels)
       store_(path_of(name_of_store), no_bound, static_cast<double>(Settings().lock_seconds)) {}
 
 Result<std::unique_ptr<Folder>> Folder::take(const std::string& path) {
+  const auto cannot = [&](ErrorKind kind, std::string_view why) {
+    return fail(kind, fmt::format("cannot build into {}: {}", in_quotes(path), why));
+  };
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return cannot(ErrorKind::invalid, error.message());
   Result<cache::Directory> kernels = cache::Directory::open_or_make(path + "/" + name_of_store);
   if (!kernels) {
-    return fail(kernels.error().kind,
-                fmt::format("cannot build into {}: {}", in_quotes(path), kernels.error().message));
+    const ErrorKind kind = kernels.error().kind;
+    return cannot(kind == ErrorKind::refused ? ErrorKind::invalid : kind, kernels.error().message);
   }
   std::unique_ptr<Folder> folder(new Folder(path, std::move(*kernels)));
   // A file system without locks has no holder.
   if (!folder->lock_.held() && !folder->lock_.holder().empty()) {
-    return refused(fmt::format("cannot build into {}: another build is at it, {}", in_quotes(path),
-                               folder->lock_.holder()));
+    return cannot(ErrorKind::refused, "another build is at it, " + folder->lock_.holder());
   }
   return folder;
 }

@@ -1,6 +1,7 @@
 // regard build: what a manifest asks for, or, with --check and --list, what that is.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -60,6 +61,27 @@ std::string warnings(const Json& answer) {
   return text;
 }
 
+/// What was built, and of what was not, what its compiler said.
+std::string built(const Json& answer) {
+  std::string text;
+  double slowest = 0;
+  for (const Json& kernel : answer["kernels"]) {
+    if (!kernel["kept"]) slowest = std::max(slowest, kernel["seconds"].get<double>());
+    if (kernel.contains("failure"))
+      text += fmt::format("{}: {}\n", cell(kernel, "kernel"), kernel["failure"].get<std::string>());
+  }
+  text += warnings(answer);
+  for (const Json& output : answer["outputs"]) {
+    text += fmt::format("{} {}, {}, SHA-256 {}\n", cell(output, "output"), cell(output, "path"),
+                        readable_bytes(output["bytes"].get<double>()), cell(output, "sha256"));
+  }
+  const int count = answer["count"], kept = answer["kept"], failed = answer["failed"];
+  text += fmt::format(
+      "{} kernels in {:.0f} s: {} compiled (the slowest in {:.1f} s), {} there before, {} failed\n", count,
+      answer["seconds"].get<double>(), count - kept - failed, slowest, kept, failed);
+  return text;
+}
+
 }  // namespace
 
 Answer build_verb(const Request& request) {
@@ -75,7 +97,10 @@ Answer build_verb(const Request& request) {
     progress->step();
   };
   const Json answer = Json::parse(regard::build_manifest(request.manifest, options));
-  if (request.json) return {json_text(answer, 2) + "\n"};
+  const bool failed = request.only == 0 && answer["failed"] > 0;
+  const ExitCode code = failed ? exit_refused : exit_ok;
+  if (request.json) return {json_text(answer, 2) + "\n", code};
+  if (request.only == 0) return {built(answer), code};
   return {(request.only == 2 ? kernels(answer) : "") + counts(answer) + not_served(answer) +
           warnings(answer) + fmt::format("{} kernels\n", cell(answer, "count"))};
 }

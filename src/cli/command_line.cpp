@@ -245,7 +245,7 @@ void CommandLine::add_others() {
   CLI::App* list = verb("list", "List kernels: compiled in, cached, or of a profile", list_footer);
   words(list, "--target", request.targets, "Only kernels of this target")->expected(1);
   words(list, "--profile", request.profile, "The kernels of a profile, e.g. flash, pytorch, all");
-  words(list, "--tier", request.tier, "Only kernels that come from this tier, built-in, cache or compile");
+  words(list, "--tier", request.tier, "Only kernels that come from this tier, built-in, bundle, cache or compile");
 
   CLI::App* build = verb("build", "Build what a manifest asks for: kernels ahead of time", build_footer);
   words(build, "manifest", request.manifest, "The manifest, a TOML file")->required();

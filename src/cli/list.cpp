@@ -16,7 +16,7 @@ namespace regard::cli {
 using Json = nlohmann::json;
 
 Answer list_verb(const Request& request) {
-  static constexpr std::string_view tiers[] = {"built-in", "cache", "compile"};
+  static constexpr std::string_view tiers[] = {"built-in", "bundle", "cache", "compile"};
   if (!request.tier.empty() && std::ranges::find(tiers, request.tier) == std::end(tiers)) {
     fail_with(fmt::format("unknown tier {}{}", in_quotes(request.tier), suggestion(request.tier, tiers)));
   }

@@ -43,10 +43,10 @@ Found from_bundle(Search& search, const Bundle& bundle) {
 
 /// Of `undeclared` in a bundle's manifest: kernels that are in no bundle are not had from anywhere else.
 Found undeclared(Search& search, const Bundle& bundle) {
-  search.missed(
-      fmt::format("not to be had from elsewhere, as the bundle {} has undeclared = \"{}\"; this line "
-                  "of its manifest would add it: variants = [{{ {} }}]",
-                  printable(bundle.path()), bundle.about().undeclared, as_variant(search.key.signature)));
+  search.missed(fmt::format(
+      "not to be had from elsewhere, as the bundle {} has undeclared = \"{}\"; a table [[variants]] "
+      "in its manifest with {} would add it",
+      printable(bundle.path()), bundle.about().undeclared, as_variant(search.key.signature)));
   Error error = search.failure();
   // Nothing else may answer in its place.
   if (bundle.about().undeclared == "error") error.kind = ErrorKind::refused;

@@ -31,10 +31,10 @@ Found find_compiled(Search& search) {
     return nullptr;
   }
   if (!search.compiles()) {
-    search.missed(
-        fmt::format("REGARD_JIT=off forbids compiling it; run it once with REGARD_JIT=on, or build a "
-                    "bundle of a manifest with targets = [\"{}\"] and variants = [{{ {} }}]",
-                    search.key.target, as_variant(search.key.signature)));
+    search.missed(fmt::format(
+        "REGARD_JIT=off forbids compiling it; run it once with REGARD_JIT=on, or build a bundle for "
+        "{} of a manifest with a table [[variants]] with {}",
+        search.key.target, as_variant(search.key.signature)));
     return nullptr;
   }
   if (!search.wants_code()) return search.found(Tier::compile, {});

@@ -1,0 +1,166 @@
+"""Bundles that a manifest was built into, from the build to the call that takes a kernel from one."""
+
+import fcntl
+import json
+import os
+import pathlib
+import shutil
+import stat
+
+import pytest
+
+MANIFEST = """
+[build]
+namespace = "te"
+targets = ["cpu-avx2"]
+undeclared = "{undeclared}"
+[[variants]]
+problems = ["fwd fp32 b=1 h=2 s=40 d=59", "fwd fp32 b=1 h=2 s=40 d=40"]
+"""
+DECLARED = "fwd fp32 b=1 h=1 s=24 d=59"
+UNDECLARED = "fwd fp32 b=1 h=1 s=24 d=60"
+# The kernels of one machine, with nothing to compile them and nothing kept.
+ALONE = {"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_JIT": "off", "REGARD_CACHE": "off"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("bundles")
+
+
+@pytest.fixture
+def build(folder, regard_json):
+    """build(undeclared) builds the manifest once for all tests, and gives the bundle."""
+
+    def make(undeclared="jit"):
+        output = folder / undeclared
+        if not (output / "te.regard").exists():
+            (folder / f"{undeclared}.toml").write_text(MANIFEST.format(undeclared=undeclared))
+            regard_json("build", folder / f"{undeclared}.toml", "--output", output)
+        return str(output / "te.regard")
+
+    return make
+
+
+def stages(done):
+    assert done.code == 0, done.err
+    return json.loads(done.out)["plan"]["stages"]
+
+
+def test_a_build_tells_what_it_made(folder, build, regard_json):
+    bundle = build()
+    report = json.loads((folder / "jit" / "manifest.json").read_text())
+    assert report["count"] == len(report["kernels"]) == 2 and report["failed"] == 0
+    assert [kernel["bytes"] > 0 and kernel["seconds"] > 0 for kernel in report["kernels"]] == [True, True]
+    (output,) = report["outputs"]
+    assert output["path"] == bundle and output["bytes"] == os.path.getsize(bundle)
+    listed = regard_json("bundle list", bundle)
+    assert [row["kernel"] for row in report["kernels"]] == [row["name"] for row in listed["kernels"]]
+    assert sorted(os.listdir(folder / "jit")) == ["kernels", "manifest.json", "te.regard"]
+
+
+def test_the_same_bytes_on_another_path_with_other_jobs(folder, build, regard_json):
+    bundle = build()
+    again = regard_json("build", folder / "jit.toml", "--output", folder / "elsewhere", "--jobs=1")
+    assert again["kept"] == 0
+    assert (folder / "elsewhere" / "te.regard").read_bytes() == pathlib.Path(bundle).read_bytes()
+    assert regard_json("build", folder / "jit.toml", "--output", folder / "elsewhere")["kept"] == 2
+
+
+def test_a_call_takes_its_kernel_from_a_bundle(folder, build, regard, regard_json):
+    bundle = build()
+    (stage,) = stages(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE_PATH=bundle))
+    assert (stage["tier"], stage["missed"]) == ("bundle", ["not built into the library"])
+    (stage,) = stages(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE_PATH=f":/nowhere:{folder}/jit"))
+    assert stage["tier"] == "bundle"
+    (stage,) = stages(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE=bundle, REGARD_BUILT_IN="off"))
+    assert (stage["tier"], stage.get("missed")) == ("bundle", None)
+    counters = json.loads(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE=bundle).out)["counters"]
+    assert (counters["bundled"], counters["compiled"], counters["cached"]) == (1, 0, 0)
+    assert {row["tier"] for row in regard_json("list --tier=bundle", REGARD_BUNDLE_PATH=bundle)} == {"bundle"}
+    (told,) = regard_json("info", REGARD_BUNDLE_PATH=bundle)["bundles"]
+    assert (told["kernels"], told["path"], told["title"], told["undeclared"]) == (2, bundle, "te", "jit")
+
+
+def test_a_bundle_has_more_than_one_call_took(build, regard_json):
+    explained = regard_json("explain", UNDECLARED, REGARD_CPU_TARGET="cpu-avx2", REGARD_BUNDLE_PATH=build())
+    (stage,) = explained["plan"]["stages"]
+    assert stage["tier"] == "compile" and any("not in the bundle" in why for why in stage["missed"])
+    assert "seconds" not in stage
+
+
+@pytest.mark.parametrize("switch", ["on", "off"])
+def test_a_kernel_that_was_not_declared(build, regard, refused, switch):
+    settings = {"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_JIT": switch}
+    sentence = refused("run", UNDECLARED, code=3, **settings, REGARD_BUNDLE_PATH=build("error"))
+    assert 'undeclared = "error"' in sentence and 'pass = "fwd", dtype = "fp32", d = 60 would add it' in sentence
+    done = regard("run", UNDECLARED, "--json", **settings, REGARD_BUNDLE_PATH=build("portable"))
+    (stage,) = stages(done)
+    assert stage["tier"] == "built-in" and "cpu_generic_forward" in stage["kernel"]
+    assert 'undeclared = "portable"' in json.loads(done.out)["plan"]["fallback_reason"]
+    (stage,) = stages(regard("run", DECLARED, "--json", **settings, REGARD_BUNDLE_PATH=build("error")))
+    assert stage["tier"] == "bundle"
+
+
+def test_a_bundle_that_is_damaged_is_passed_over(build, regard, tmp_path):
+    damaged = tmp_path / "damaged.regard"
+    bytes_of = bytearray(pathlib.Path(build()).read_bytes())
+    for place in range(64, 4096):  # the header stands before, the index behind
+        bytes_of[place] ^= 1
+    damaged.write_bytes(bytes_of)
+    settings = ALONE | {"REGARD_BUNDLE_PATH": f"{damaged}:{build()}"}
+    (stage,) = stages(regard("run", "fwd fp32 b=1 h=1 s=24 d=40", "--json", **settings))
+    assert stage["tier"] == "bundle" and any("unusable" in why for why in stage["missed"])
+    done = regard("run", DECLARED, **ALONE, REGARD_BUNDLE_PATH=damaged.with_suffix(".gone"))
+    assert done.code == 0 and "is not used: it cannot be opened" in done.err
+
+
+def test_a_bundle_named_by_itself_must_open(refused):
+    assert "it cannot be opened" in refused("run", DECLARED, REGARD_BUNDLE="/nowhere.regard")
+
+
+def test_only_trusted_bundles(build, regard, refused, tmp_path):
+    signed = tmp_path / "signed.regard"
+    shutil.copy(build(), signed)
+    public = regard("bundle keygen", tmp_path / "key").out.strip().split()[-1]
+    assert regard("bundle sign", signed, f"--key={tmp_path / 'key'}").code == 0
+    (stage,) = stages(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE=signed, REGARD_TRUSTED_KEYS=public))
+    assert stage["tier"] == "bundle"
+    sentence = refused("run", DECLARED, **ALONE, REGARD_BUNDLE=build(), REGARD_TRUSTED_KEYS=public)
+    assert "is not to be used" in sentence and "sign" in sentence
+    assert "is no public key" in refused("run", DECLARED, REGARD_TRUSTED_KEYS="12")
+
+
+def test_a_kernel_that_fails_fails_the_build(folder, build, regard, tmp_path):
+    build()
+    compiler = tmp_path / "c++"
+    real = shutil.which("c++")
+    refuses = 'if grep -qs " d = 59;" -- "$@"; then echo no such luck >&2; exit 1; fi'
+    compiler.write_text(f'#!/bin/sh\n{refuses}\nexec {real} "$@"\n')
+    compiler.chmod(0o755)
+    output = tmp_path / "out"
+    output.mkdir()
+    shutil.copy(build(), output / "te.regard")  # of an earlier build
+    done = regard("build", folder / "jit.toml", "--output", output, "--json", REGARD_CXX=str(compiler))
+    report = json.loads(done.out)
+    assert done.code == 3 and (report["failed"], report["outputs"]) == (1, [])
+    (failed,) = (kernel for kernel in report["kernels"] if "failure" in kernel)
+    assert "d=59" in failed["kernel"] and "no such luck" in failed["failure"]
+    assert not (output / "te.regard").exists() and (output / "manifest.json").exists()
+
+
+def test_a_folder_that_cannot_be_used(folder, build, refused, tmp_path):
+    build()
+    manifest = folder / "jit.toml"
+    output = tmp_path / "out"
+    (output / "kernels").mkdir(parents=True, mode=0o700)
+    output.joinpath("kernels").chmod(0o700)
+    with open(output / "kernels" / "build.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("somebody")
+        lock.flush()
+        sentence = refused("build", manifest, "--output", output, code=3)
+    assert "another build is at it, somebody" in sentence
+    (tmp_path / "file").write_text("")
+    assert "cannot build into" in refused("build", manifest, "--output", tmp_path / "file")
+    assert os.listdir(output) == ["kernels"] and stat.S_ISREG((tmp_path / "file").stat().st_mode)
