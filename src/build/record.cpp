@@ -59,7 +59,7 @@ Result<Record> parse_record(std::string_view text, std::string_view file) {
           file, number, read.error().message);
       continue;
     }
-    if (seen.insert({read->target, read->problem}).second) record.lines.push_back(std::move(*read));
+    if (seen.insert({read->target, read->problem}).second) record.lines.push_back(*read);
   }
   return record;
 }
