@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 
 #include "base/regular_file.h"
 #include "build/record.h"
@@ -80,9 +81,10 @@ class Reader {
   static Status list_of_texts(const TomlValue& value, std::vector<std::string>& out) {
     if (Status status = value.texts(out); !status) return status;
     if (out.empty()) return invalid(fmt::format("{}: '{}' is an empty list", value.where(), value.key));
-    for (auto name = out.begin(); name != out.end(); ++name) {
-      if (std::find(out.begin(), name, *name) != name)
-        return invalid(fmt::format("{}: {} is twice in '{}'", value.where(), in_quotes(*name), value.key));
+    std::set<std::string_view> seen;
+    for (const std::string& name : out) {
+      if (!seen.insert(name).second)
+        return invalid(fmt::format("{}: {} is twice in '{}'", value.where(), in_quotes(name), value.key));
     }
     return {};
   }
