@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 
 #include "base/regular_file.h"
 #include "build/record.h"
@@ -50,7 +51,7 @@ class Reader {
     if (!table) return tl::unexpected(table.error());
     const std::map<std::string_view, TomlReader> readers = {
         {"build", [this](const TomlValue& v) { return read_build(v); }},
-        {"variants", tables([this](const toml::table& t, int line) { return read_variants(t, line); })},
+        {"variants", tables([this](const toml::table& t, int line) { return count_variants(t, line); })},
         {"exclude", tables([this](const toml::table& t, int line) { return read_exclude(t, line); })},
         {"binaries", tables([this](const toml::table& t, int line) { return read_binary(t, line); })},
     };
@@ -65,6 +66,10 @@ class Reader {
   tl::unexpected<Error> wrong(int line, std::string_view sentence) const {
     return invalid(fmt::format("{}:{}: {}", file_, line, sentence));
   }
+  tl::unexpected<Error> wrong(int line, const Error& error) const {
+    return fail(error.kind, fmt::format("{}:{}: {}", file_, line, error.message));
+  }
+  static int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
   static TomlReader tables(std::function<Status(const toml::table&, int)> read) {
     return [read = std::move(read)](const TomlValue& value) { return read_tables(value, read); };
@@ -76,9 +81,10 @@ class Reader {
   static Status list_of_texts(const TomlValue& value, std::vector<std::string>& out) {
     if (Status status = value.texts(out); !status) return status;
     if (out.empty()) return invalid(fmt::format("{}: '{}' is an empty list", value.where(), value.key));
-    for (auto name = out.begin(); name != out.end(); ++name) {
-      if (std::find(out.begin(), name, *name) != name)
-        return invalid(fmt::format("{}: {} is twice in '{}'", value.where(), in_quotes(*name), value.key));
+    std::set<std::string_view> seen;
+    for (const std::string& name : out) {
+      if (!seen.insert(name).second)
+        return invalid(fmt::format("{}: {} is twice in '{}'", value.where(), in_quotes(name), value.key));
     }
     return {};
   }
@@ -107,7 +113,7 @@ class Reader {
     if (Status status = list_of_texts(value, names); !status) return status;
     for (const std::string& name : names) {
       const Result<const Target*> target = find_target(name);
-      if (!target) return invalid(fmt::format("{}: {}", value.where(), target.error().message));
+      if (!target) return wrong(line_of(value.node), target.error());
       manifest_.targets.push_back(*target);
     }
     return {};
@@ -140,7 +146,7 @@ class Reader {
         {"undeclared", [this](const TomlValue& v) { return read_undeclared(v); }},
     };
     if (Status status = read_table(*table, file_, readers); !status) return status;
-    const int line = static_cast<int>(value.node.source().begin.line);
+    const int line = line_of(value.node);
     if (manifest_.targets.empty())
       return wrong(line, "the key 'targets' is missing, e.g. targets = [\"sm_90a\", \"cpu-avx2\"]");
     for (const Output output : manifest_.outputs) {
@@ -166,7 +172,7 @@ class Reader {
       if (!table.contains(source)) continue;
       for (const auto& [key, node] : table) {
         if (key.str() == source || (source == "profile" && key.str() == "recipes")) continue;
-        return wrong(static_cast<int>(node.source().begin.line),
+        return wrong(line_of(node),
                      fmt::format("'{}' stands beside '{}', which {}; give it a [[variants]] table of its own",
                                  key.str(), source,
                                  source == "profile" ? "has at most 'recipes' beside it" : "stands alone"));
@@ -182,10 +188,17 @@ class Reader {
     return {};
   }
 
+  Status count_variants(const toml::table& table, int line) {
+    if (Status status = read_variants(table, line); !status) return status;
+    for (const Variant& product : manifest_.variants.back().products)
+      signatures_ += product.signatures.size();
+    if (signatures_ <= most_combinations) return {};
+    return wrong(line, fmt::format("with this table its signatures are more than {}", most_combinations));
+  }
+
   Status take_profile(const toml::table& table, const std::string& name, Manifest::Variants& variants) {
     const Result<const Profile*> profile = find_profile(name);
-    if (!profile)
-      return wrong(static_cast<int>(table.get("profile")->source().begin.line), profile.error().message);
+    if (!profile) return wrong(line_of(*table.get("profile")), profile.error());
     variants.what = "profile " + name;
     variants.products = (*profile)->variants;
     const toml::node* wanted = table.get("recipes");
@@ -202,10 +215,10 @@ class Reader {
     std::vector<std::string> texts;
     if (Status status = list_of_texts(value, texts); !status) return status;
     for (const toml::node& item : *value.node.as_array()) {
-      const int line = static_cast<int>(item.source().begin.line);
+      const int line = line_of(item);
       const Result<Problem> problem = parse(*item.value_exact<std::string>());
-      if (!problem) return wrong(line, problem.error().message);
-      if (Status status = validate(*problem); !status) return wrong(line, status.error().message);
+      if (!problem) return wrong(line, problem.error());
+      if (Status status = validate(*problem); !status) return wrong(line, status.error());
       variants.problems.push_back({*problem, nullptr, fmt::format("{}:{}", file_, line), line});
     }
     return {};
@@ -214,7 +227,7 @@ class Reader {
   Status take_record(const std::string& name, Manifest::Variants& variants) {
     const std::string path = beside(name);
     const Result<Record> record = read_record(path);
-    if (!record) return wrong(variants.line, record.error().message);
+    if (!record) return wrong(variants.line, record.error());
     variants.what = "record " + printable(name);
     if (!record->cut_off.empty()) manifest_.warnings.push_back(record->cut_off);
     for (const Record::Line& line : record->lines) {
@@ -244,11 +257,13 @@ class Reader {
     if (text.empty())
       return wrong(line, "the key 'key' is missing, the text of the kernel that the file has");
     Result<KernelKey> key = parse_kernel_key(text);
-    if (!key) return wrong(line, key.error().message);
+    if (!key) return wrong(line, key.error());
     const Result<RegularFile> file = RegularFile::open(beside(path), Links::followed);
-    if (!file)
-      return wrong(
-          line, fmt::format("the file {} cannot be used: {}", in_quotes(beside(path)), file.error().message));
+    if (!file) {
+      const std::string why =
+          fmt::format("the file {} cannot be used: {}", in_quotes(beside(path)), file.error().message);
+      return wrong(line, Error(file.error().kind, why));
+    }
     for (const Manifest::Binary& other : manifest_.binaries) {
       if (other.key == *key)
         return wrong(line, fmt::format("its key has a file already, in line {}", other.line));
@@ -260,6 +275,7 @@ class Reader {
   Manifest manifest_;
   std::string file_, folder_;
   bool has_build_ = false;
+  std::size_t signatures_ = 0;  // of all tables
 };
 
 }  // namespace

@@ -51,14 +51,15 @@ Result<Record> parse_record(std::string_view text, std::string_view file) {
     text.remove_prefix(whole ? end + 1 : text.size());
     if (line.find_first_not_of(" \t\r") == std::string_view::npos || line.starts_with('#')) continue;
     Result<Record::Line> read = parse_line(line, number);
-    if (!read && whole) return invalid(fmt::format("{}:{}: {}", file, number, read.error().message));
+    if (!read && (whole || is_scarce(read)))
+      return fail(read.error().kind, fmt::format("{}:{}: {}", file, number, read.error().message));
     if (!read) {
       record.cut_off = fmt::format(
           "{}:{}: the last line is left out, as it is not whole: a process ended while it wrote it ({})",
           file, number, read.error().message);
       continue;
     }
-    if (seen.insert({read->target, read->problem}).second) record.lines.push_back(std::move(*read));
+    if (seen.insert({read->target, read->problem}).second) record.lines.push_back(*read);
   }
   return record;
 }

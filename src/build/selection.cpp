@@ -143,6 +143,7 @@ class Selector {
         Selection::Count& count = sum.counts[i];
         ++count.asked;
         const Result<std::vector<KernelKey>> keys = kernels_of(asked.problem, *manifest_.targets[i]);
+        if (is_scarce(keys)) return tl::unexpected(keys.error());
         if (!keys) {
           if (++count.unserved == 1) count.why = keys.error().message;
           if (why.empty()) why = keys.error().message;

@@ -69,10 +69,10 @@ void Recorder::add(const std::string& path, std::string_view line) {
   const std::lock_guard lock(mutex_);
   if (!has_read_) is_cut_off_ = read_lines(path, lines_);
   has_read_ = true;
-  if (!lines_.insert(hash_of(line)).second) return;
   // One write, so that the lines of several processes do not mix. A line that a process has left unfinished
   // stays one by itself.
-  is_cut_off_ = !append(path, fmt::format("{}{}\n", is_cut_off_ ? "\n" : "", line));
+  const std::string text = fmt::format("{}{}\n", is_cut_off_ ? "\n" : "", line);
+  if (lines_.insert(hash_of(line)).second) is_cut_off_ = !append(path, text);
 }
 
 void record(const Plan& plan) {

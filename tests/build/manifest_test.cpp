@@ -181,6 +181,13 @@ TEST(Manifest, AMistakeNamesFileLineAndWhatWouldWork) {
   }
 }
 
+TEST(Manifest, HasABoundedNumberOfSignatures) {
+  std::string text(head);
+  for (int i = 0; i < 100; ++i) text += "[[variants]]\nprofile = \"all\"\n";
+  EXPECT_THAT(refusal_of(text),
+              HasSubstr("te.toml:129: with this table its signatures are more than 262144"));
+}
+
 TEST(Manifest, TakesRecordsAndFilesFromBesideItself) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/te.toml";

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <iterator>
+#include <map>
 
 #include "plan/plan.h"
 #include "plan/profile.h"
@@ -17,6 +19,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::UnorderedElementsAreArray;
 
 /// A manifest for these targets, whose tables begin in line 3; it may be read and selected from.
@@ -127,7 +130,7 @@ TEST(Selection, OfProblemsIsWhatPlansChoose) {
     for (const Stage& stage : on_gpu->stages)
       EXPECT_THAT(selected.kernels(0), testing::Contains(print(stage.key)));
     std::set<std::string> on_cpu;
-    for (const int threads : {1, 2, 3, 8, 64, 128, 4096}) {
+    for (int threads = 1; threads <= 4096; threads += threads < 200 ? 1 : threads / 10) {
       PlanOptions options;
       options.threads = threads;
       const Result<Plan> planned = plan(*problem, target("cpu-avx2"), options);
@@ -240,8 +243,25 @@ TEST(Selection, WhatIsAskedForInVainIsAnErrorWithItsLine) {
   };
   for (const Case& c : cases) {
     const Selected selected(c.tables, c.targets);
-    EXPECT_THAT(selected.refusal(), AllOf(HasSubstr(c.message), testing::Not(HasSubstr("\n")))) << c.tables;
+    EXPECT_THAT(selected.refusal(), AllOf(HasSubstr(c.message), Not(HasSubstr("\n")))) << c.tables;
   }
+}
+
+TEST(Selection, OfThePagesExampleIsMade) {
+  std::ifstream file(REGARD_SOURCE_DIR "/docs/build.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t begin = page.find("```toml\n") + 8;
+  const std::string example = page.substr(begin, page.find("```", begin) - begin);
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() + "/seen.txt") << "sm_90a | fwd bf16 b=8 hq=32 hk=8 sq=1 sk=4096 d=128\n";
+  const Result<Manifest> manifest = parse_manifest(example, folder.path() + "/te.toml");
+  ASSERT_TRUE(manifest) << manifest.error().message;
+  EXPECT_EQ(manifest->variants.at(0).products.at(0).signatures.size(), 24u);
+  const Result<Selection> selection = select(*manifest);
+  ASSERT_TRUE(selection) << selection.error().message;
+  EXPECT_THAT(selection->warnings, IsEmpty());
+  for (const Selection::OfTarget& of_target : selection->targets)
+    EXPECT_THAT(of_target.kernels, Not(IsEmpty()));
 }
 
 TEST(Binaries, StandInForTheKernelThatTheyAre) {

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -14,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "regard/regard.h"
 #include "support/temporary_folder.h"
 
 namespace regard {
@@ -90,6 +93,46 @@ TEST(Record, HasWholeLinesHoweverManyProcessesWriteThem) {
   const std::string before = text_of(path);
   for (int i = 0; i < shared; ++i) later.add(path, line(100'000 + i));
   EXPECT_EQ(text_of(path), before);
+}
+
+bool plans(const char* text) {
+  regard_problem* problem = nullptr;
+  regard_plan* plan = nullptr;
+  regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+  options.target = "sm_90a";
+  const bool done = regard_problem_parse(text, &problem) == REGARD_OK &&
+                    regard_plan_create(problem, &options, &plan) == REGARD_OK;
+  regard_plan_destroy(plan);
+  regard_problem_destroy(problem);
+  return done;
+}
+
+/// What is recorded by a process that has the setting, and by a child of it.
+std::string recorded_with_a_child() {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/seen.txt";
+  setenv("REGARD_RECORD", path.c_str(), 1);
+  const char *first = "fwd bf16 b=1 h=2 s=64 d=64", *second = "fwd bf16 b=2 h=2 s=64 d=64";
+  if (!plans(first) || !plans(first)) return "no plan";
+  const pid_t child = fork();
+  if (child == 0) _exit(plans(first) && plans("fwd bf16 b=1 h=2 s=64 d=128") && plans(second) ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0 || !plans(second)) return "no plan in the child";
+  return text_of(path);
+}
+
+// The settings of a process are read once, so the test runs in one of its own.
+TEST(RecordDeathTest, HasThePlansOfAProcessAndOfItsChild) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        std::fputs(recorded_with_a_child().c_str(), stderr);
+        _exit(0);
+      },
+      testing::ExitedWithCode(0),
+      "^sm_90a \\| fwd bf16 b=1 h=2 s=64 d=64\nsm_90a \\| fwd bf16 b=1 h=2 s=64 d=128\n"
+      "sm_90a \\| fwd bf16 b=2 h=2 s=64 d=64\n(sm_90a \\| fwd bf16 b=2 h=2 s=64 d=64\n)?$");
 }
 
 TEST(Record, AnUnfinishedLineStaysOneByItself) {

@@ -120,6 +120,16 @@ std::vector<Scenario> scenarios(Call& fwd, Call& bwd, Call& cached) {
            return regard_prepare_kernel("cpu-generic cpu_generic_forward | any fwd", json);
          });
        }},
+      {"build",
+       [] {
+         regard_build_options options = REGARD_BUILD_OPTIONS_INIT;
+         options.text =
+             "[build]\ntargets = [\"cpu-generic\"]\n[[variants]]\nd = [64, 128]\n[[variants]]\nprofile = "
+             "\"default\"\n"
+             "[[variants]]\nproblems = [\"fwd bf16 s=64 d=64\"]\n[[exclude]]\nd = 128\n";
+         options.only = 2;
+         return with_json([&](char** json) { return regard_build("te.toml", &options, json); });
+       }},
       {"package_folders",
        [] {
          const char* const folder = "/nowhere";

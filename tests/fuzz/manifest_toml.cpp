@@ -1,0 +1,7 @@
+#include "build/manifest.h"
+#include "fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  (void)regard::build::parse_manifest(regard::fuzz::text(data, size), "/nonexistent/fuzz.toml");
+  return 0;
+}
