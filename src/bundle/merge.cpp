@@ -21,7 +21,7 @@ struct Part {
 };
 
 tl::unexpected<Error> of_part(const Bundle& part, const Error& error) {
-  return fail(error.kind, in_quotes(part.path()) + ": " + error.message);
+  return fail(error.kind, printable(part.path()) + ": " + error.message);
 }
 
 /// Two versions of zstd may pack the same entry in two ways.

@@ -15,11 +15,11 @@
 #include "base/printable.h"
 #include "base/regular_file.h"
 #include "base/scarce.h"
+#include "base/whole_file.h"
 #include "base/write_file.h"
 #include "bundle/bundle.h"
 #include "bundle/own_openssl.h"
 #include "bundle/packed.h"
-#include "bundle/whole_file.h"
 
 namespace regard {
 namespace {
@@ -47,7 +47,7 @@ Status write_new(const std::string& path, std::span<const std::byte> text) {
   const auto cannot = [&](int error) {
     const std::string why = error == EEXIST ? "it is there already, and a key is never written over a file"
                                             : std::string(std::strerror(error));
-    return fail(kind_of(error, ErrorKind::invalid), fmt::format("cannot write {}: {}", in_quotes(path), why));
+    return fail(kind_of(error, ErrorKind::invalid), fmt::format("cannot write {}: {}", printable(path), why));
   };
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) return cannot(errno);
@@ -101,16 +101,17 @@ Result<bundle::Signature> sign(std::span<const std::byte> bytes, EVP_PKEY* key, 
 
 /// The bundle once more, each kernel checked, with the signature behind it.
 Status write_signed(const Bundle& sound, const bundle::Signature& signature) {
-  Result<bundle::WholeFile> file = bundle::WholeFile::make(sound.path());
+  Result<WholeFile> file = WholeFile::make(sound.path());
   if (!file) return tl::unexpected(file.error());
   if (Status written = file->write(sound.header()); !written) return written;
   for (const BundleKernel& kernel : sound.kernels()) {
     const Result<std::vector<std::byte>> packed = sound.read_packed(kernel);
-    if (!packed) return fail(packed.error().kind, in_quotes(sound.path()) + ": " + packed.error().message);
+    if (!packed) return fail(packed.error().kind, printable(sound.path()) + ": " + packed.error().message);
     if (Status written = file->write(*packed); !written) return written;
   }
   if (Status written = file->write(sound.index()); !written) return written;
   if (Status written = file->write(encode(signature)); !written) return written;
+  if (Status synced = file->sync(); !synced) return synced;
   return file->publish();
 }
 
@@ -139,7 +140,7 @@ Result<PublicKey> sign_bundle(const std::string& path, const std::string& key_fi
   const Result<KeyOwner> key = read_key(key_file, own);
   if (!key) return tl::unexpected(key.error());
   const auto sound = Bundle::open(path);
-  if (!sound) return fail(sound.error().kind, in_quotes(path) + ": " + sound.error().message);
+  if (!sound) return fail(sound.error().kind, printable(path) + ": " + sound.error().message);
   const Result<bundle::Signature> signature = sign((*sound)->header(), key->get(), own);
   if (!signature) return tl::unexpected(signature.error());
   return write_signed(**sound, *signature).map([&] { return signature->signer; });

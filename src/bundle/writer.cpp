@@ -7,15 +7,15 @@
 
 #include "base/interruption.h"
 #include "base/printable.h"
+#include "base/whole_file.h"
 #include "bundle/index.h"
 #include "bundle/packed.h"
-#include "bundle/whole_file.h"
 
 namespace regard {
 namespace {
 
 tl::unexpected<Error> cannot_have(const std::string& path, std::string_view name, const Error& why) {
-  return fail(why.kind, fmt::format("cannot write {}: of its kernel {}: {}", in_quotes(path), in_quotes(name),
+  return fail(why.kind, fmt::format("cannot write {}: of its kernel {}: {}", printable(path), in_quotes(name),
                                     why.message));
 }
 
@@ -44,7 +44,7 @@ Status bundle::write_in_order(const std::string& path, const BundleAbout& about,
       return cannot_have(path, kernel.name,
                          Error{ErrorKind::invalid, fmt::format("names have 1 to {} bytes", longest_name)});
     const Result<Packed> packed = give(i);
-    if (!packed) return cannot_have(path, kernel.name, packed.error());
+    if (!packed) return tl::unexpected(packed.error());
     kernel.offset = offset;
     kernel.packed_bytes = packed->bytes.size();
     kernel.bytes = packed->entry_bytes;
@@ -54,10 +54,11 @@ Status bundle::write_in_order(const std::string& path, const BundleAbout& about,
   }
   const Result<std::vector<std::byte>> index = encode_index(about, kernels);
   if (!index)
-    return fail(index.error().kind, "cannot write " + in_quotes(path) + ": " + index.error().message);
+    return fail(index.error().kind, "cannot write " + printable(path) + ": " + index.error().message);
   if (Status written = file->write(*index); !written) return written;
   const Header header = header_of(offset, *index);
   if (Status written = file->write_first(std::as_bytes(std::span(&header, 1))); !written) return written;
+  if (Status synced = file->sync(); !synced) return synced;
   return file->publish();
 }
 
@@ -76,11 +77,14 @@ Status write_bundle(const std::string& path, const BundleAbout& about, std::vect
     kernels.push_back(kernel);
     entries.push_back(&input);
   }
-  return bundle::write_in_order(path, about, std::move(kernels), [&](std::size_t i) {
-    const CacheEntry entry =
-        std::exchange(entries[i]->entry, {});  // not in memory twice for longer than it takes
-    return bundle::pack(entry);
-  });
+  return bundle::write_in_order(
+      path, about, std::move(kernels), [&](std::size_t i) -> Result<bundle::Packed> {
+        const CacheEntry entry =
+            std::exchange(entries[i]->entry, {});  // not in memory twice for longer than needed
+        Result<bundle::Packed> packed = bundle::pack(entry);
+        if (!packed) return cannot_have(path, entries[i]->name, packed.error());
+        return packed;
+      });
 }
 
 }  // namespace regard

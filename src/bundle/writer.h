@@ -23,12 +23,12 @@ Status write_bundle(const std::string& path, const BundleAbout&, std::vector<Bun
 
 namespace bundle {
 
-/// A kernel that is to be in a bundle: its name and digests, and the rest of it once it is known.
 struct Packed;
+/// Packs a kernel, or reads it packed. Errors are sentences.
 using GivePacked = std::function<Result<Packed>(std::size_t i)>;
 
-/// `kernels` in order and each once; only their names and digests count. Packed ones are asked for one by
-/// one.
+/// `kernels` in order and each once; of these the names, sources and identities count. They are asked for one
+/// by one.
 Status write_in_order(const std::string& path, const BundleAbout&, std::vector<BundleKernel> kernels,
                       const GivePacked&);
 

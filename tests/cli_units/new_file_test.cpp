@@ -135,10 +135,11 @@ TEST_P(NewFileTest, MakesItsFoldersWhenPublished) {
   EXPECT_EQ(content(folder_ + "/a/b/" + std::string(250, 'n')), "whole");
 }
 
-TEST_P(NewFileTest, WhereAFolderHasItsNameFails) {
+TEST_P(NewFileTest, WhereAFolderOrAPipeHasItsNameFails) {
   fs::create_directories(folder_ + "/o.npy/inside");
-  NewFile file = made("o.npy");
-  EXPECT_THROW(file.publish(), error);
+  EXPECT_THROW(made("o.npy"), error);
+  ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
+  EXPECT_THROW(made("pipe"), error);
 }
 
 TEST_P(NewFileTest, LeavesNothingWhenASignalEndsTheProcess) {

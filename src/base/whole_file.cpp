@@ -1,0 +1,166 @@
+#include "base/whole_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/printable.h"
+#include "base/scarce.h"
+#include "base/write_file.h"
+
+namespace regard {
+namespace {
+
+constexpr int attempts = 100;  // at a name that nobody has
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash == 0 ? 1 : slash);
+}
+
+std::string nearest_folder(const std::string& path) {
+  std::string folder = folder_of(path);
+  struct stat status;
+  while (folder != "/" && folder != "." && stat(folder.c_str(), &status) != 0) folder = folder_of(folder);
+  return folder;
+}
+
+/// Those above the path; 0, or errno.
+int make_folders(const std::string& path) {
+  struct stat status;
+  for (std::size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
+    const std::string folder = path.substr(0, end);
+    if (stat(folder.c_str(), &status) == 0) continue;
+    if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return errno;
+  }
+  return 0;
+}
+
+/// What is written when something is written to the path: a link to a file stands for the file. Others do
+/// not, as nobody wants a device to be replaced.
+std::string behind_links(const std::string& path) {
+  struct Free {
+    void operator()(char* text) const { std::free(text); }
+  };
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return path;
+  const std::unique_ptr<char, Free> place(realpath(path.c_str(), nullptr));
+  return place ? place.get() : path;
+}
+
+/// Calls make(name) with names in the folder until one is new; gives that one, or nothing with errno set.
+template <class Make>
+std::string new_name(const std::string& folder, const Make& make) {
+  for (int i = 0; i < attempts; ++i) {
+    std::string name = fmt::format("{}/.regard.{}.{}.part", folder, getpid(), i);
+    if (make(name)) return name;
+    if (errno != EEXIST) break;
+  }
+  return "";
+}
+
+std::string unnamed(const Descriptor& file) {
+  return fmt::format("/proc/self/fd/{}", file.number());
+}
+
+}  // namespace
+
+Result<WholeFile> WholeFile::make(const std::string& path, bool without_name) {
+  WholeFile made(path);
+  made.place_ = behind_links(path);
+  made.folder_ = nearest_folder(made.place_);
+  struct stat status;
+  if (lstat(made.place_.c_str(), &status) == 0 && !S_ISLNK(status.st_mode)) {
+    if (S_ISDIR(status.st_mode)) return made.cannot(EISDIR);
+    if (!S_ISREG(status.st_mode)) return invalid("cannot write " + printable(path) + ": it is not a file");
+    made.permissions_ = status.st_mode & 0777;
+  }
+  const mode_t permissions = made.permissions_.value_or(0666);  // never more than they will be
+  if (without_name)
+    made.file_ = Descriptor(open(made.folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, permissions));
+  if (made.file_ && access(unnamed(made.file_).c_str(), F_OK) != 0) made.file_ = Descriptor();  // no /proc
+  if (made.file_) return made;
+  made.name_ = new_name(made.folder_, [&](const std::string& name) {
+    made.file_ = Descriptor(open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions));
+    return static_cast<bool>(made.file_);
+  });
+  if (!made.file_) return made.cannot(errno);
+  return made;
+}
+
+WholeFile::WholeFile(WholeFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      place_(std::move(other.place_)),
+      permissions_(other.permissions_),
+      folder_(std::move(other.folder_)),
+      name_(std::exchange(other.name_, "")),
+      file_(std::move(other.file_)) {}
+
+WholeFile::~WholeFile() {
+  if (!name_.empty()) unlink(name_.c_str());
+}
+
+tl::unexpected<Error> WholeFile::cannot(int error) const {
+  return regard::fail(kind_of(error, ErrorKind::invalid),
+                      fmt::format("cannot write {}: {}", printable(path_), std::strerror(error)));
+}
+
+Status WholeFile::write(std::span<const std::byte> bytes) {
+  if (!write_all(file_.number(), bytes)) return cannot(errno);
+  return {};
+}
+
+Status WholeFile::write_first(std::span<const std::byte> bytes) {
+  if (lseek(file_.number(), 0, SEEK_SET) != 0) return cannot(errno);
+  return write(bytes);
+}
+
+Status WholeFile::sync() {
+  if (fsync(file_.number()) != 0) return cannot(errno);
+  return {};
+}
+
+Status WholeFile::publish() {
+  if (const int error = make_folders(place_); error != 0) return cannot(error);
+  if (Status kept = keep_permissions(); !kept) return kept;
+  if (name_.empty()) {
+    if (Status linked = link(); !linked) return linked;
+  }
+  // Some file systems say only now that they are full.
+  if (close(file_.release()) != 0) return cannot(errno);
+  if (name_.empty()) return {};
+  if (std::rename(name_.c_str(), place_.c_str()) != 0) return cannot(errno);
+  name_.clear();
+  return {};
+}
+
+Status WholeFile::keep_permissions() {
+  if (!permissions_) return {};
+  struct stat status;
+  if (fstat(file_.number(), &status) != 0) return cannot(errno);
+  // Some file systems have no others, and cannot change them.
+  if ((status.st_mode & 0777) == *permissions_) return {};
+  if (fchmod(file_.number(), *permissions_) != 0) return cannot(errno);
+  return {};
+}
+
+/// Under its own name, or where that is taken under another one, from which it is renamed.
+Status WholeFile::link() {
+  const auto link_as = [&](const std::string& name) {
+    return linkat(AT_FDCWD, unnamed(file_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  };
+  if (link_as(place_)) return {};
+  if (errno == EEXIST) name_ = new_name(folder_, link_as);
+  if (name_.empty()) return cannot(errno);
+  return {};
+}
+
+}  // namespace regard
