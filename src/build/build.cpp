@@ -15,13 +15,14 @@
 #include "base/json_writer.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
+#include "base/whole_file.h"
 #include "build/bundle_output.h"
 #include "build/compile_all.h"
 #include "build/folder.h"
 #include "build/manifest.h"
 #include "build/report.h"
 #include "build/selection.h"
-#include "bundle/whole_file.h"
+#include "build/wheel.h"
 
 namespace regard::build {
 namespace {
@@ -58,17 +59,31 @@ Result<Report::Written> written(Output output, const std::string& path) {
   return Report::Written{output, path, bytes->size(), sha256(*bytes)};
 }
 
+bool wants(const Manifest& manifest, Output output) {
+  return std::ranges::find(manifest.outputs, output) != manifest.outputs.end();
+}
+
+/// The bundle, which the other outputs carry, and those.
 Status write_outputs(const Manifest& manifest, Folder& folder, std::vector<Built>& kernels, Report& report) {
   const std::string bundle = folder.path_of(bundle_name(manifest));
   if (Status status = write_bundle_output(manifest, bundle, kernels); !status) return status;
   Result<Report::Written> file = written(Output::bundle, bundle);
   if (!file) return tl::unexpected(file.error());
-  report.outputs.push_back(std::move(*file));
+  const std::string sum = file->sum.hex();
+  if (wants(manifest, Output::bundle)) report.outputs.push_back(std::move(*file));
+  if (wants(manifest, Output::python)) {
+    const std::string wheel = folder.path_of(wheel_name(manifest, sum));
+    if (Status status = write_wheel(manifest, wheel, bundle, sum); !status) return status;
+    file = written(Output::python, wheel);
+    if (!file) return tl::unexpected(file.error());
+    report.outputs.push_back(std::move(*file));
+  }
+  if (!wants(manifest, Output::bundle)) remove_all(bundle.c_str());
   return {};
 }
 
 Status write_text(const std::string& path, const std::string& text) {
-  Result<bundle::WholeFile> file = bundle::WholeFile::make(path);
+  Result<WholeFile> file = WholeFile::make(path);
   if (!file) return tl::unexpected(file.error());
   if (Status status = file->write(std::as_bytes(std::span(text))); !status) return status;
   return file->publish();
@@ -77,6 +92,8 @@ Status write_text(const std::string& path, const std::string& text) {
 /// What an earlier build left is not what this manifest asks for now.
 void remove_outputs(const Manifest& manifest, const Folder& folder) {
   remove_all(folder.path_of(bundle_name(manifest)).c_str());
+  for (const std::string& name : names_in(folder.path()))
+    if (name.ends_with(".whl")) remove_all(folder.path_of(name).c_str());
 }
 
 }  // namespace
@@ -103,11 +120,10 @@ Result<std::string> build(const std::string& path, const Options& options) {
   Report report;
   report.folder = (*folder)->path();
   const bool whole = std::ranges::all_of(*kernels, [](const Built& built) { return built.failure.empty(); });
+  remove_outputs(*manifest, **folder);
   if (whole) {
     if (Status status = write_outputs(*manifest, **folder, *kernels, report); !status)
       return tl::unexpected(status.error());
-  } else {
-    remove_outputs(*manifest, **folder);
   }
   report.seconds = seconds_since(start);
   const std::string json = to_json(*manifest, *selection, *kernels, report);

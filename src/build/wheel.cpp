@@ -59,9 +59,10 @@ Files files_of(const Manifest& manifest, std::string bundle, const std::string& 
                    "import pathlib\n\nbundle = pathlib.Path(__file__).with_name(\"{}\")\n",
                    bundle_name(manifest))},
       {package + "/" + bundle_name(manifest), std::move(bundle)},
-      {about + "METADATA", fmt::format("Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
-                                       "Summary: Kernels of Regard, built ahead of time\nRequires-Dist: regard\n",
-                                       package, version)},
+      {about + "METADATA",
+       fmt::format("Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
+                   "Summary: Kernels of Regard, built ahead of time\nRequires-Dist: regard\n",
+                   package, version)},
       {about + "WHEEL", "Wheel-Version: 1.0\nGenerator: regard " REGARD_VERSION
                         "\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
       {about + "entry_points.txt", fmt::format("[regard.bundles]\n{0} = {0}:bundle\n", package)}};
@@ -79,7 +80,8 @@ bool add(zipFile archive, const std::string& name, const std::string& bytes) {
   about.dosDate = 1 << 21 | 1 << 16;  // 1980-01-01, the first that there is
   constexpr unsigned regular_file_for_all_to_read = 0100644u << 16;
   about.external_fa = regular_file_for_all_to_read;
-  if (zipOpenNewFileInZip64(archive, name.c_str(), &about, nullptr, 0, nullptr, 0, nullptr, 0, 0, 1) != ZIP_OK)
+  if (zipOpenNewFileInZip64(archive, name.c_str(), &about, nullptr, 0, nullptr, 0, nullptr, 0, 0, 1) !=
+      ZIP_OK)
     return false;
   constexpr std::size_t most = 1 << 30;  // a count of minizip's has 32 bits
   bool whole = true;
