@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "bundles.h"
 #include "calls.h"
 #include "compiler.h"
 #include "dlpack.h"
@@ -89,10 +90,14 @@ NB_MODULE(_core, module) {
     check(regard_problem_words(&json));
     return take_string(json);
   });
-  module.def("info", [] { return text_from(&regard_info); });
+  module.def("info", [] {
+    find_bundles();
+    return text_from(&regard_info);
+  });
   module.def(
       "list",
       [](nb::handle target_name, nb::handle profile_name) {
+        find_bundles();
         const std::optional<std::string> target = optional_text_of(target_name, "target"),
                                          profile = optional_text_of(profile_name, "profile");
         return text_from([&](char** json) {
@@ -101,6 +106,15 @@ NB_MODULE(_core, module) {
       },
       nb::arg("target").none(), nb::arg("profile").none(),
       nb::sig("def list(target: str | None, profile: str | None) -> str"));
+  module.def(
+      "add_bundle",
+      [](nb::handle path_given) {
+        const std::string path = text_of(path_given, "path");
+        check(regard_bundle_add(path.c_str()));
+      },
+      nb::arg("path"), nb::sig("def add_bundle(path: str) -> None"));
+  module.def("find_bundles", &find_bundles, nb::sig("def find_bundles() -> None"),
+             "Adds the bundles of installed packages, once.");
   module.def(
       "cache",
       [](nb::handle verb) {

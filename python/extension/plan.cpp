@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "binding.h"
+#include "bundles.h"
 #include "compiler.h"
 #include "status.h"
 #include "stream.h"
@@ -24,6 +25,7 @@ Plan::Plan(nb::object problem, PlanOptions options)
   if (!nb::try_cast(problem_, what, false) || what == nullptr)
     raise_type("a problem is " + type_of(problem_) + "; Plan takes a Problem, and regard.plan also its text");
   const regard_plan_options c = options_.c();
+  find_bundles();
   check(regard_plan_create(what->handle(), &c, &handle_));
   gpu_ = regard_plan_on_gpu(handle_) != 0;
 }
@@ -148,6 +150,7 @@ Raises InvalidError (a ValueError) with one sentence for an array that does not 
         const PlanOptions options{target, family, threads};
         const regard_plan_options c = options.c();
         const std::string wanted = text_of(format, "format");
+        find_bundles();
         return text_from(
             [&](char** text) { return regard_explain(problem.handle(), &c, wanted.c_str(), text); });
       },

@@ -16,6 +16,7 @@ Arrays of NumPy and of every library that speaks DLPack or CUDA's array interfac
 from ._core import VERSION as __version__
 from ._core import Plan, Problem, TensorSpec
 from .arrays import pack_bits
+from .bundles import add_bundle
 from .calls import attention, attention_backward
 from .errors import (
     InternalError,
@@ -38,6 +39,7 @@ __all__ = [
     "RegardError",
     "TensorSpec",
     "__version__",
+    "add_bundle",
     "attention",
     "attention_backward",
     "cache",

@@ -25,7 +25,7 @@ namespace regard {
     "Use the kernels compiled into the library; off takes them from the cache or compiles them.")            \
   X(bundle, Text, "REGARD_BUNDLE", "", "Bundle of kernels that is asked before all other places.")            \
   X(bundle_path, Text, "REGARD_BUNDLE_PATH", "",                                                             \
-    "Colon-separated bundles, and folders with bundles (*.regard), that are asked after the library.")       \
+    "Colon-separated bundles, and folders with bundles (*.bundle), that are asked after the library.")       \
   X(trusted_keys, Text, "REGARD_TRUSTED_KEYS", "",                                                           \
     "Comma-separated public keys in hex; bundles that none of them signed are refused.")                     \
   X(cache_dir, Text, "REGARD_CACHE_DIR", "",                                                                 \

@@ -10,7 +10,7 @@ namespace regard::build {
 std::string bundle_name(const Manifest& manifest) {
   return (manifest.name_space.empty() ? std::filesystem::path(manifest.file).stem().string()
                                       : manifest.name_space) +
-         ".regard";
+         ".bundle";
 }
 
 Status write_bundle_output(const Manifest& manifest, const std::string& path, std::vector<Built>& kernels) {

@@ -9,7 +9,7 @@
 
 namespace regard::build {
 
-/// "te.regard": after the namespace, or else the manifest's file.
+/// "te.bundle": after the namespace, or else the manifest's file.
 std::string bundle_name(const Manifest&);
 
 /// The entries move into the file.

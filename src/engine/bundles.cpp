@@ -55,7 +55,7 @@ std::vector<std::string> files_of(std::string_view path_list) {
     std::vector<std::string> names = names_in(path);
     std::ranges::sort(names);
     for (const std::string& name : names)
-      if (name.ends_with(".regard")) files.push_back(path + "/" + name);
+      if (name.ends_with(".bundle")) files.push_back(path + "/" + name);
   }
   return files;
 }

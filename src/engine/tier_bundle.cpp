@@ -70,9 +70,12 @@ Found find_in_first_bundle(Search& search) {
 Found find_in_bundles(Search& search) {
   const Result<const Bundles*> all = bundles();
   if (!all) return tl::unexpected(all.error());
-  const Bundle* last_word = nullptr;
+  const Bundle* strictest = nullptr;
   const auto declares = [&](const OpenBundle& open) {
-    if (open.bundle != nullptr && open.bundle->about().undeclared != "jit") last_word = open.bundle.get();
+    if (open.bundle == nullptr) return;
+    const std::string& undeclared = open.bundle->about().undeclared;
+    if (undeclared == "error" || (undeclared == "portable" && strictest == nullptr))
+      strictest = open.bundle.get();
   };
   if ((*all)->first) declares(*(*all)->first);
   for (const OpenBundle& open : (*all)->others) {
@@ -85,7 +88,7 @@ Found find_in_bundles(Search& search) {
     Found found = from_bundle(search, *open.bundle);
     if (!found || *found != nullptr) return found;
   }
-  if (last_word != nullptr) return undeclared(search, *last_word);
+  if (strictest != nullptr) return undeclared(search, *strictest);
   return nullptr;
 }
 

@@ -34,10 +34,10 @@ def build(folder, regard_json):
 
     def make(undeclared="jit"):
         output = folder / undeclared
-        if not (output / "te.regard").exists():
+        if not (output / "te.bundle").exists():
             (folder / f"{undeclared}.toml").write_text(MANIFEST.format(undeclared=undeclared))
             regard_json("build", folder / f"{undeclared}.toml", "--output", output)
-        return str(output / "te.regard")
+        return str(output / "te.bundle")
 
     return make
 
@@ -56,14 +56,14 @@ def test_a_build_tells_what_it_made(folder, build, regard_json):
     assert output["path"] == bundle and output["bytes"] == os.path.getsize(bundle)
     listed = regard_json("bundle list", bundle)
     assert [row["kernel"] for row in report["kernels"]] == [row["name"] for row in listed["kernels"]]
-    assert sorted(os.listdir(folder / "jit")) == ["kernels", "manifest.json", "te.regard"]
+    assert sorted(os.listdir(folder / "jit")) == ["kernels", "manifest.json", "te.bundle"]
 
 
 def test_the_same_bytes_on_another_path_with_other_jobs(folder, build, regard_json):
     bundle = build()
     again = regard_json("build", folder / "jit.toml", "--output", folder / "elsewhere", "--jobs=1")
     assert again["kept"] == 0
-    assert (folder / "elsewhere" / "te.regard").read_bytes() == pathlib.Path(bundle).read_bytes()
+    assert (folder / "elsewhere" / "te.bundle").read_bytes() == pathlib.Path(bundle).read_bytes()
     assert regard_json("build", folder / "jit.toml", "--output", folder / "elsewhere")["kept"] == 2
 
 
@@ -103,7 +103,7 @@ def test_a_kernel_that_was_not_declared(build, regard, refused, switch):
 
 
 def test_a_bundle_that_is_damaged_is_passed_over(build, regard, tmp_path):
-    damaged = tmp_path / "damaged.regard"
+    damaged = tmp_path / "damaged.bundle"
     bytes_of = bytearray(pathlib.Path(build()).read_bytes())
     for place in range(64, 4096):  # the header stands before, the index behind
         bytes_of[place] ^= 1
@@ -116,11 +116,11 @@ def test_a_bundle_that_is_damaged_is_passed_over(build, regard, tmp_path):
 
 
 def test_a_bundle_named_by_itself_must_open(refused):
-    assert "it cannot be opened" in refused("run", DECLARED, REGARD_BUNDLE="/nowhere.regard")
+    assert "it cannot be opened" in refused("run", DECLARED, REGARD_BUNDLE="/nowhere.bundle")
 
 
 def test_only_trusted_bundles(build, regard, refused, tmp_path):
-    signed = tmp_path / "signed.regard"
+    signed = tmp_path / "signed.bundle"
     shutil.copy(build(), signed)
     public = regard("bundle keygen", tmp_path / "key").out.strip().split()[-1]
     assert regard("bundle sign", signed, f"--key={tmp_path / 'key'}").code == 0
@@ -140,13 +140,13 @@ def test_a_kernel_that_fails_fails_the_build(folder, build, regard, tmp_path):
     compiler.chmod(0o755)
     output = tmp_path / "out"
     output.mkdir()
-    shutil.copy(build(), output / "te.regard")  # of an earlier build
+    shutil.copy(build(), output / "te.bundle")  # of an earlier build
     done = regard("build", folder / "jit.toml", "--output", output, "--json", REGARD_CXX=str(compiler))
     report = json.loads(done.out)
     assert done.code == 3 and (report["failed"], report["outputs"]) == (1, [])
     (failed,) = (kernel for kernel in report["kernels"] if "failure" in kernel)
     assert "d=59" in failed["kernel"] and "no such luck" in failed["failure"]
-    assert not (output / "te.regard").exists() and (output / "manifest.json").exists()
+    assert not (output / "te.bundle").exists() and (output / "manifest.json").exists()
 
 
 def test_a_folder_that_cannot_be_used(folder, build, refused, tmp_path):

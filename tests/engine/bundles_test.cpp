@@ -1,0 +1,75 @@
+// Bundles of a process: what is added while it runs, from several threads, and in a forked child.
+#include "engine/bundles.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bundle/writer.h"
+#include "regard/regard.h"
+#include "support/temporary_folder.h"
+
+namespace regard {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string empty_bundle(const TemporaryFolder& folder, const std::string& name) {
+  const std::string path = folder.path() + "/" + name;
+  EXPECT_TRUE(write_bundle(path, {name, "0.1.0", "jit"}, {}));
+  return path;
+}
+
+int listed(const std::string& path) {
+  const Result<const Bundles*> all = bundles();
+  int count = 0;
+  for (const OpenBundle& open : (*all)->others) count += open.path == path && open.bundle != nullptr;
+  return count;
+}
+
+TEST(Bundles, OneThatIsAddedTwiceIsThereOnce) {
+  const TemporaryFolder folder;
+  const std::string path = empty_bundle(folder, "one");
+  const int before = added_bundles();
+  EXPECT_TRUE(add_bundle(path));
+  EXPECT_TRUE(add_bundle(path));
+  EXPECT_EQ(listed(path), 1);
+  EXPECT_EQ(added_bundles(), before + 2);
+}
+
+TEST(Bundles, ThreadsAddTheirsSideBySide) {
+  const TemporaryFolder folder;
+  std::vector<std::string> paths;
+  for (int i = 0; i < 8; ++i) paths.push_back(empty_bundle(folder, "of thread " + std::to_string(i)));
+  {
+    std::vector<std::jthread> threads;
+    for (const std::string& path : paths) threads.emplace_back([&path] { EXPECT_TRUE(add_bundle(path)); });
+  }
+  for (const std::string& path : paths) EXPECT_EQ(listed(path), 1) << path;
+}
+
+TEST(Bundles, AForkedChildHasThoseOfItsParent) {
+  const TemporaryFolder folder;
+  const std::string path = empty_bundle(folder, "of the parent");
+  ASSERT_TRUE(add_bundle(path));
+  const pid_t child = fork();
+  if (child == 0) _exit(listed(path) == 1 ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Bundles, TheCAbiSaysWhatIsWrong) {
+  EXPECT_EQ(regard_bundle_add(nullptr), REGARD_INVALID);
+  EXPECT_EQ(regard_bundle_add("/nowhere/at all"), REGARD_INVALID);
+  EXPECT_THAT(regard_status_message(),
+              HasSubstr("the bundle /nowhere/at all cannot be used: it cannot be opened"));
+}
+
+}  // namespace
+}  // namespace regard
