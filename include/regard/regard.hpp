@@ -288,7 +288,7 @@ inline std::string check(const Problem& problem, const Arguments& arguments) {
 
 /// From now on kernels come from this bundle too.
 inline void add_bundle(const std::string& path) {
-  detail::require(regard_bundle_add(path.c_str()));
+  detail::require(regard_bundle_add(detail::c_text(path, "path")));
 }
 
 /// Machine, targets, compilers, settings, counters: JSON.
@@ -343,6 +343,18 @@ inline std::string build_manifest(const std::string& manifest, const BuildOption
 inline std::string cache(const std::string& verb) {
   detail::String json;
   detail::require(regard_cache(detail::c_text(verb, "verb"), &json.text));
+  return json.copy();
+}
+/// The cache's kernels into a bundle: JSON.
+inline std::string export_cache(const std::string& bundle) {
+  detail::String json;
+  detail::require(regard_cache_export(detail::c_text(bundle, "bundle"), &json.text));
+  return json.copy();
+}
+/// Those of a bundle into the cache: JSON.
+inline std::string import_cache(const std::string& bundle) {
+  detail::String json;
+  detail::require(regard_cache_import(detail::c_text(bundle, "bundle"), &json.text));
   return json.copy();
 }
 

@@ -8,6 +8,7 @@
 #include "base/interruption.h"
 #include "compile/nvrtc_library.h"
 #include "engine/bundles.h"
+#include "engine/cache_exchange.h"
 #include "engine/describe.h"
 
 using namespace regard;         // NOLINT: the C ABI's implementation
@@ -71,4 +72,18 @@ void regard_interrupt_if(int (*asked)(void)) {
 
 regard_status regard_cache(const char* verb, char** json) {
   return guarded([&] { return give_result([&] { return cache_verb(verb == nullptr ? "" : verb); }, json); });
+}
+
+regard_status regard_cache_export(const char* bundle, char** json) {
+  return guarded([&] {
+    if (bundle == nullptr) return report(null_argument("bundle").value());
+    return give_result([&] { return export_cache(bundle); }, json);
+  });
+}
+
+regard_status regard_cache_import(const char* bundle, char** json) {
+  return guarded([&] {
+    if (bundle == nullptr) return report(null_argument("bundle").value());
+    return give_result([&] { return import_cache(bundle); }, json);
+  });
 }

@@ -2,8 +2,8 @@
 
 #include "abi/handles.h"
 #include "base/printable.h"
-#include "engine/explain.h"
 #include "engine/describe.h"
+#include "engine/explain.h"
 #include "engine/host_copy.h"
 #include "engine/machine.h"
 #include "engine/memory.h"

@@ -6,6 +6,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
+#include "cli/failure.h"
 #include "cli/json_text.h"
 #include "cli/text.h"
 #include "cli/verbs.h"
@@ -62,9 +64,30 @@ std::string readable_entries(const Json& entries) {
                                    unread == 0 ? "" : fmt::format(", {} not read", unread));
 }
 
+/// export FILE, import FILE.
+Answer exchange(const Request& request) {
+  const std::string& verb = request.words.front();
+  if (request.paths.size() != 1)
+    fail_with(fmt::format("cache {0} takes one file, the bundle: regard cache {0} kernels.bundle", verb));
+  const std::string& bundle = request.paths.front();
+  const Json answer =
+      Json::parse(verb == "export" ? regard::export_cache(bundle) : regard::import_cache(bundle));
+  if (request.json) return {json_text(answer, 2) + "\n"};
+  std::string text;
+  for (const Json& one : answer["left_out"])
+    text += fmt::format("left out: {}: {}\n", cell(one, "kernel"), cell(one, "why"));
+  return {text + fmt::format("{} kernels {} {}\n", cell(answer, "kernels"),
+                             verb == "export" ? "written to" : "taken from", printable(bundle))};
+}
+
 }  // namespace
 
 Answer cache_verb(const Request& request) {
+  const std::string& verb = request.words.front();
+  if (verb == "export" || verb == "import") return exchange(request);
+  if (!request.paths.empty())
+    fail_with(fmt::format("cache {} takes no file; {} is one word too many", verb,
+                          in_quotes(request.paths.front())));
   const Json answer = Json::parse(regard::cache(request.words.front()));
   const bool verifies = request.words.front() == "verify";
   const int exit_code = verifies && count(answer, "problem") > 0  ? exit_check_failed

@@ -77,6 +77,8 @@ constexpr const char* cache_footer = R"(
   regard cache verify    reads every entry; exit code 1 when one is damaged
   regard cache gc        removes litter, damaged entries, then the least recently used over the bound
   regard cache clean     removes every entry
+  regard cache export FILE   every kernel into a bundle, for another machine
+  regard cache import FILE   the kernels of a bundle into the cache
 )";
 
 constexpr const char* bundle_footer = R"(
@@ -245,7 +247,8 @@ void CommandLine::add_others() {
   CLI::App* list = verb("list", "List kernels: compiled in, cached, or of a profile", list_footer);
   words(list, "--target", request.targets, "Only kernels of this target")->expected(1);
   words(list, "--profile", request.profile, "The kernels of a profile, e.g. flash, pytorch, all");
-  words(list, "--tier", request.tier, "Only kernels that come from this tier, built-in, bundle, cache or compile");
+  words(list, "--tier", request.tier,
+        "Only kernels that come from this tier, built-in, bundle, cache or compile");
 
   CLI::App* build = verb("build", "Build what a manifest asks for: kernels ahead of time", build_footer);
   words(build, "manifest", request.manifest, "The manifest, a TOML file")->required();
@@ -276,7 +279,11 @@ void CommandLine::add_others() {
       "Exit code 1 when a GPU kernel spills, has a stack, lacks its wgmma, or is slow by ptxas's word");
 
   CLI::App* cache = verb("cache", "Look at and clean the cache of compiled kernels", cache_footer);
-  cache->add_option("verb", request.words, "list, stat, verify, gc or clean")->expected(1)->required();
+  cache->add_option("verb", request.words, "list, stat, verify, gc, clean, export or import")
+      ->expected(1)
+      ->allow_extra_args(false)  // what follows is a file
+      ->required();
+  words(cache, "file", request.paths, "export and import: the bundle");
 
   CLI::App* bundle = verb("bundle", "Sign, check, list and merge files with many kernels", bundle_footer);
   bundle->add_option("verb", request.words, "keygen, sign, verify, list or merge")
@@ -442,7 +449,7 @@ std::vector<VerbInfo> verb_table() {
       row.options.push_back({"--" + option->get_lnames().front(), option->get_description(),
                              option->get_items_expected_max() > 0});
     }
-    if (row.name == "cache") row.words = {"list", "stat", "verify", "gc", "clean"};
+    if (row.name == "cache") row.words = {"list", "stat", "verify", "gc", "clean", "export", "import"};
     if (row.name == "bundle") row.words = {"keygen", "sign", "verify", "list", "merge"};
     if (row.name == "completion") row.words = {"bash", "zsh", "fish"};
     verbs.push_back(std::move(row));

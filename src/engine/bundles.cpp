@@ -123,20 +123,26 @@ int added_bundles() {
   return list == nullptr ? 0 : list->changes;
 }
 
+Result<std::shared_ptr<const Bundle>> open_trusted(const std::string& path) {
+  const Result<Settings>& current = settings();
+  if (!current) return tl::unexpected(current.error());
+  const Result<std::vector<PublicKey>> trusted = trusted_keys(*current);
+  if (!trusted) return tl::unexpected(trusted.error());
+  Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(path, *trusted);
+  if (bundle) return bundle;
+  return fail(bundle.error().kind,
+              fmt::format("the bundle {} cannot be used: {}", printable(path), bundle.error().message));
+}
+
 Status add_bundle(const std::string& path) {
+  const Result<std::shared_ptr<const Bundle>> bundle = open_trusted(path);
+  if (!bundle) return tl::unexpected(bundle.error());
   for (;;) {
     const Result<const Bundles*> before = bundles();
     if (!before) return tl::unexpected(before.error());
-    const Result<std::vector<PublicKey>> trusted = trusted_keys(*settings());
-    if (!trusted) return tl::unexpected(trusted.error());
-    Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(path, *trusted);
-    if (!bundle) {
-      return fail(bundle.error().kind,
-                  fmt::format("the bundle {} cannot be used: {}", printable(path), bundle.error().message));
-    }
     auto list = std::make_unique<Bundles>(**before);
     std::erase_if(list->others, [&](const OpenBundle& other) { return other.path == path; });
-    list->others.push_back({path, std::move(*bundle), {}, false});
+    list->others.push_back({path, *bundle, {}, false});
     ++list->changes;
     if (replace(*before, std::move(list))) return {};
   }

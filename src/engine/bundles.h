@@ -32,6 +32,9 @@ Result<const Bundles*> bundles();
 /// How often one was added so far.
 int added_bundles();
 
+/// Opens one as the settings allow it. The error is a sentence with its path.
+Result<std::shared_ptr<const Bundle>> open_trusted(const std::string& path);
+
 /// Opens one and asks it after those that are there; one of the same path takes its place.
 Status add_bundle(const std::string& path);
 
