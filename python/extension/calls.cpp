@@ -30,12 +30,6 @@ nb::object Calls::again(const Asked& asked) const {
   return run(*known, *given);
 }
 
-nb::object Calls::memory_for(const Output& output, const Given& given, bool zeros) {
-  const Given::Array& q = given.q();
-  if (output.like_q && !zeros && is_contiguous(q.view)) return torch_memory_like(q.object);
-  return torch_memory(q.object, output.shape, output.dtype, zeros);
-}
-
 nb::object Calls::run(const Known& known, const Given& given) {
   const Plan& plan = nb::cast<const Plan&>(known.plan);
   Binding binding(nb::cast<const Problem&>(plan.problem()), plan.on_gpu() ? Place::gpu : Place::host);
@@ -49,7 +43,7 @@ nb::object Calls::run(const Known& known, const Given& given) {
     if (const Given::Array* array = given.find(output.role)) {
       result = nb::borrow(array->object);
     } else {
-      result = memory_for(output, given, known.zeros);
+      result = torch_memory_like(output.like, known.zeros);
       const std::optional<ArrayView> view = view_of_torch(result, Source::call);
       if (!view)
         return nb::none();  // not what PyTorch gives otherwise: a mode that makes other tensors is on
@@ -64,13 +58,11 @@ nb::object Calls::run(const Known& known, const Given& given) {
 void Calls::remember(const Asked& asked, nb::object plan, const nb::list& outputs, bool zeros) {
   const std::optional<Given> given = Given::read(asked);
   if (!given) return;
-  const nb::object shape_of_q = given->q().object.attr("shape");
   auto known = std::make_shared<Known>(Known{std::move(plan), {}, zeros});
   for (const nb::handle described : outputs) {
     const auto output = nb::cast<nb::tuple>(described);
-    const nb::object shape = output[1], dtype = output[2];
-    const bool like_q = dtype.is_none() && shape.equal(shape_of_q);
-    known->outputs.push_back({role_from_name(nb::cast<std::string>(output[0])), shape, dtype, like_q});
+    known->outputs.push_back({role_from_name(nb::cast<std::string>(output[0])),
+                              torch_expanded(given->q().object, output[1], output[2])});
   }
   if (known_.size() >= most_known) known_.clear();
   known_.insert_or_assign(given->key, std::move(known));

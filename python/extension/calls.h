@@ -28,8 +28,7 @@ class Calls {
  private:
   struct Output {
     regard_role role;
-    nb::object shape, dtype;
-    bool like_q;  ///< in shape and dtype
+    nb::object like;  ///< expanded
   };
   struct Known {
     nb::object plan;
@@ -37,7 +36,6 @@ class Calls {
     bool zeros;
   };
   static nb::object run(const Known& known, const Given& given);
-  static nb::object memory_for(const Output& output, const Given& given, bool zeros);
 
   // Shared with calls that run, as another thread may forget it meanwhile.
   std::unordered_map<std::string, std::shared_ptr<const Known>> known_;

@@ -16,7 +16,7 @@ void* stream_of(nb::handle stream, nb::handle q) {
   nb::object given = nb::borrow(stream);
   if (given.is_none()) {
     if (!is_torch(q)) return nullptr;
-    if (const auto view = view_of_torch(q)) {
+    if (const auto view = view_of_torch(q, Source::call)) {  // as it was bound before
       if (const std::optional<void*> current = torch_stream(view->device_number)) return *current;
     }
     const nb::object torch = nb::module_::import_("torch"), device = q.attr("device");

@@ -39,7 +39,7 @@ struct Torch {
   bool cuda;                 // and not AMD's build
   const Exchange* exchange;  // or nullptr
   PyObject* strided;         // the layout
-  PyObject* empty_like;
+  PyObject *empty_like, *zeros_like;
   PyObject* uint8;
   PyObject* forward_gradients;  // the module
   // Functions, nullptr where this version has none.
@@ -60,6 +60,7 @@ struct Torch {
         exchange(exchange_of(tensor)),
         strided(nb::object(module.attr("strided")).release().ptr()),
         empty_like(nb::object(module.attr("empty_like")).release().ptr()),
+        zeros_like(nb::object(module.attr("zeros_like")).release().ptr()),
         uint8(nb::object(module.attr("uint8")).release().ptr()),
         forward_gradients(nb::module_::import_("torch.autograd.forward_ad").release().ptr()),
         tracing_state(function(module.attr("_C"), "_get_tracing_state")),
@@ -357,8 +358,16 @@ nb::object torch_memory(nb::handle like, nb::handle shape, nb::handle dtype, boo
   return nb::getattr(like, method)(shape, nb::arg("dtype") = dtype);
 }
 
-nb::object torch_memory_like(nb::handle contiguous) {
-  nb::object memory = nb::steal(PyObject_CallOneArg(loaded_torch()->empty_like, contiguous.ptr()));
+nb::object torch_expanded(nb::handle like, nb::handle shape, nb::handle dtype) {
+  if (PySequence_Contains(shape.ptr(), nb::int_(0).ptr()) != 0)
+    return torch_memory(like, shape, dtype, false);
+  return torch_memory(like, nb::make_tuple(1), dtype, false).attr("expand")(shape);
+}
+
+nb::object torch_memory_like(nb::handle expanded, bool zeros) {
+  const Torch& torch = *loaded_torch();
+  const nb::handle function = zeros ? torch.zeros_like : torch.empty_like;
+  nb::object memory = nb::steal(PyObject_CallOneArg(function.ptr(), expanded.ptr()));
   if (!memory.is_valid()) throw nb::python_error();
   return memory;
 }

@@ -64,8 +64,10 @@ std::optional<void*> torch_stream(int device_number);
 
 /// New memory of PyTorch on the device of `like`, of that shape (a tuple) and dtype (None: that of `like`).
 nb::object torch_memory(nb::handle like, nb::handle shape, nb::handle dtype, bool zeros);
-/// The same in shape and dtype, too.
-nb::object torch_memory_like(nb::handle contiguous);
+/// A tensor of that shape whose elements are all the same one, or that has none.
+nb::object torch_expanded(nb::handle like, nb::handle shape, nb::handle dtype);
+/// New contiguous memory like an expanded tensor; from shape and dtype it takes more time.
+nb::object torch_memory_like(nb::handle expanded, bool zeros);
 
 /// Bytes on the device of `like`, and where they are.
 nb::object torch_bytes(nb::handle like, std::int64_t bytes, void*& address);

@@ -32,13 +32,7 @@ class Call:
         return self.run_first() if results is None else results
 
     def run_recorded(self, bare: Callable[[Any], Any]) -> Any:
-        """`run` for a caller who records the call, so that tensors may require gradients; `bare` gives one that does
-        not, or what is no tensor as it is."""
-        results = _known.again(self.pass_, self.inputs, self.options, self.outputs, True)
-        if results is not None:
-            return results
-        inputs, options = ({name: bare(x) for name, x in given.items()} for given in (self.inputs, self.options))
-        return Call(self.pass_, inputs, options, self.outputs).run_first()
+        return run_recorded(self.pass_, self.inputs, self.options, self.outputs, bare)
 
     def backward(self, grad_o: Any, o: Any, lse: Any, gradients: dict[str, Any]) -> Call:
         """The call of the gradients; o and lse are the results of this one.
@@ -71,3 +65,19 @@ def run_call(pass_: str, inputs: dict[str, Any], options: dict[str, Any], output
     """The results of a call that nothing comes after: for a known one not even an object is made."""
     results = _known.again(pass_, inputs, options, outputs)
     return Call(pass_, inputs, options, outputs).run_first() if results is None else results
+
+
+def run_recorded(
+    pass_: str,
+    inputs: dict[str, Any],
+    options: dict[str, Any],
+    outputs: dict[str, Any],
+    bare: Callable[[Any], Any],
+) -> Any:
+    """`run_call` for a caller who records the call, so that tensors may require gradients; `bare` gives one that does
+    not, or what is no tensor as it is."""
+    results = _known.again(pass_, inputs, options, outputs, True)
+    if results is not None:
+        return results
+    inputs, options = ({name: bare(x) for name, x in given.items()} for given in (inputs, options))
+    return Call(pass_, inputs, options, outputs).run_first()

@@ -92,6 +92,15 @@ def test_gradients_are_refused_in_a_sentence():
     assert "\n" not in str(caught.value)
 
 
+def test_replacing_keeps_what_has_gradients_working():
+    q, k, v = (x.transpose(1, 2).requires_grad_() for x in inputs())
+    theirs = torch.nn.functional.scaled_dot_product_attention
+    with regard.torch.replace_sdpa():
+        torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True).sum().backward()
+    wanted = torch.autograd.grad(theirs(q, k, v, enable_gqa=True).sum(), (q, k, v))
+    close((q.grad, k.grad, v.grad), wanted)
+
+
 def test_a_cuda_graph_replays_with_new_inputs_and_new_masks():
     q, k, v = inputs()
     for options in ({}, {"dropout": 0.3}):

@@ -24,7 +24,9 @@ def dropout_words(dropout_p: float) -> dict[str, Any]:
 
 
 def lse_as_flash_attn(lse: Tensor, keys: int, cuda: bool) -> Tensor:
-    """Rows that see no key have LSE = -inf here; the CUDA library says +inf, and every one does where K is empty."""
+    """Rows that see no key have LSE = -inf here; the CUDA library says +inf, and every one does where K is empty. Those
+    libraries drop a gradient of LSE."""
+    lse = lse.detach()
     return lse.masked_fill(lse == -math.inf, math.inf) if cuda or keys == 0 else lse
 
 

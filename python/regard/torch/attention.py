@@ -59,8 +59,8 @@ def attention(
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; layout="bhsd" or "sbhd" names another order of the axes.
     Arrays, results and options are those of `regard.attention`, whose documentation says more; none is copied.
 
-    Gradients reach q, k, v, bias and sink; lse has none. What is recorded has no out=, and no arrays to write lse and
-    dropout_mask to. There are no second derivatives.
+    Gradients reach q, k, v, bias and sink; lse has none, and differentiating through it is refused. What is recorded
+    has no out=, and no arrays to write lse and dropout_mask to. There are no second derivatives.
 
     Dropout draws a new mask for each call, from `generator` or from PyTorch's own, which torch.manual_seed seeds; with
     seed= (and offset=) it is the mask of those. Under autocast q, k, v and bias are cast as PyTorch's attention casts

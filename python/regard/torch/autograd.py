@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from ..call import Call
+from ..call import Call, run_recorded
 from ..errors import InvalidError, RefusedError, invalid
 from ..shapes import LAYOUTS
 from .tensors import DIFFERENTIABLE, INPUTS, bare, plain, tensor_names
@@ -58,6 +58,13 @@ def forward_mode() -> RefusedError:
     )
 
 
+def refuse_gradient_of_lse(grad_lse: Tensor | None = None, *_: Tensor | None) -> None:
+    if grad_lse is not None:
+        raise RefusedError(
+            "lse has no gradient here, and what is differentiated depends on it: use lse.detach(), a constant"
+        )
+
+
 def refuse_to_write(outputs: dict[str, Any]) -> None:
     for name, wanted in outputs.items():
         if wanted is not False and isinstance(wanted, Tensor):
@@ -68,15 +75,18 @@ def refuse_to_write(outputs: dict[str, Any]) -> None:
             )
 
 
+_living = torch._C._functorch.unwrap_if_dead  # of a tensor that outlived its transform, the one within
+
+
 def recorded(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: dict[str, Any]) -> Any:
     """The results of `attention`, which autograd knows how to go back from."""
-    names: tuple[str, ...] = ()
-    tensors: list[Tensor] = []
-    if options:
-        names = tensor_names(options)
-        tensors = [options.pop(name) for name in names]
-        options = {name: kept(option) for name, option in options.items()}
-    return Attention.apply(names, options, outputs, q, k, v, *tensors)
+    outputs, wants_lse = {**outputs, "lse": True}, outputs["lse"]
+    if not options:
+        return _apply(((), options, outputs, wants_lse), _living(q), _living(k), _living(v))
+    names = tensor_names(options)
+    tensors = [options.pop(name) for name in names]
+    options = {name: kept(option) for name, option in options.items()}
+    return _apply((names, options, outputs, wants_lse), *map(_living, (q, k, v, *tensors)))
 
 
 def kept(option: Any) -> Any:
@@ -100,36 +110,40 @@ def rows_of(q: Tensor, layout: Any) -> int | None:
 
 
 class Attention(torch.autograd.Function):
-    """Inputs: q, k, v, and those options that are tensors, by their names. Outputs: o, and what else is wanted."""
+    """Inputs: what was asked for; q, k, v, and those options that are tensors. Outputs: o, and what else is wanted.
+
+    What was asked for is one argument, as each costs PyTorch time: the names of those options, the other options, the
+    outputs, and whether lse is one.
+    """
 
     @staticmethod
-    def forward(
-        ctx: Any, names: tuple[str, ...], options: dict[str, Any], outputs: dict[str, Any], *tensors: Tensor
-    ) -> Any:
-        o, lse, *mask = forward_call(names, options, {**outputs, "lse": True}, tensors).run_recorded(bare)
+    def forward(ctx: Any, asked: Any, *tensors: Tensor) -> Any:
+        names, options, outputs, wants_lse = asked
+        results = run_recorded("fwd", *of_forward(names, options, tensors), outputs, bare)
+        o, lse, *mask = results
         ctx.save_for_backward(*tensors, o, lse)
-        ctx.names, ctx.options = names, options
-        ctx.set_materialize_grads(False)
-        others = (lse, *mask) if outputs["lse"] else mask
-        if not others:
-            return o
-        ctx.mark_non_differentiable(*others)
-        return (o, *others)
+        ctx.asked = names, options
+        ctx.set_materialize_grads(False)  # so that a gradient of lse is one that is wanted
+        if wants_lse:
+            return results
+        return (o, *mask) if mask else o
 
     @staticmethod
-    def backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
+    def backward(ctx: Any, grad_o: Tensor | None, *others: Tensor | None) -> tuple[Any, ...]:
+        refuse_gradient_of_lse(*others)
         if grad_o is None:
             return (None,) * len(ctx.needs_input_grad)
-        wanted = ctx.needs_input_grad[3:]
         if torch._C._functorch.is_legacy_batchedtensor(grad_o):
             raise RefusedError(
                 "attention takes no batch of gradients (is_grads_batched=True, or jacobian with vectorize=True): use "
                 "torch.func.vmap over torch.func.vjp, or torch.func.jacrev"
             )
-        arguments = (ctx.names, ctx.options, wanted, grad_o, *ctx.saved_tensors)
-        if torch.is_grad_enabled():
-            return None, None, None, *Gradients.apply(*arguments)
-        return None, None, None, *gradients(*arguments)
+        arguments = (*ctx.asked, ctx.needs_input_grad[1:], grad_o, *ctx.saved_tensors)
+        return None, *(Gradients.apply(*arguments) if torch.is_grad_enabled() else gradients(*arguments))
+
+
+# What Function.apply comes to outside of transforms (torch.func), without a tenth of a call in Python.
+_apply = super(torch.autograd.Function, Attention).apply
 
 
 class Gradients(torch.autograd.Function):
@@ -151,12 +165,13 @@ def second_derivative() -> RefusedError:
     )
 
 
-def forward_call(
-    names: tuple[str, ...], options: dict[str, Any], outputs: dict[str, Any], tensors: Sequence[Tensor]
-) -> Call:
+def of_forward(
+    names: tuple[str, ...], options: dict[str, Any], tensors: Sequence[Tensor]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The inputs and the options of the call of forward."""
     q, k, v, *others = tensors
-    given = {**options, **{name: plain(tensor) for name, tensor in zip(names, others)}} if names else options
-    return Call("fwd", {"q": plain(q), "k": plain(k), "v": plain(v)}, given, outputs)
+    inputs = {"q": plain(q), "k": plain(k), "v": plain(v)}
+    return inputs, {**options, **{name: plain(tensor) for name, tensor in zip(names, others)}} if names else options
 
 
 def gradients(
@@ -171,8 +186,8 @@ def gradients(
         tensors[place] = with_all_rows(bias, tensors[0], {**options, **dict(zip(names, tensors[len(INPUTS) :]))})
     if grad_o.stride(-1) != 1:  # such as the gradient of a sum, which is one number for all
         grad_o = grad_o.contiguous()
-    call = forward_call(names, options, {}, tensors).backward(grad_o, o, lse, {"grad_bias": grad_bias})
-    results = call.run_recorded(bare)
+    forward = Call("fwd", *of_forward(names, options, tensors), {})
+    results = forward.backward(grad_o, o, lse, {"grad_bias": grad_bias}).run_recorded(bare)
     if not names:
         return tuple([gradient if needed else None for gradient, needed in zip(results, wanted)])
     found = dict(zip((*INPUTS, *(["bias"] if grad_bias else []), *(["sink"] if "sink" in names else [])), results))

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arrays import packed_by_torch
 from ..call import run_call
 from .autograd import gradients, of_options, second_derivative
 from .batching import each_rule, forward_rule
@@ -35,6 +36,14 @@ attention_op = torch.ops.regard.attention.default
 backward_op = torch.ops.regard.attention_backward.default
 
 
+def _decoded(*encoded: Any) -> dict[str, Any]:
+    """The options; a mask of booleans, which graphs hold where its words cannot be counted yet, as bits."""
+    options = decode(*encoded)
+    if "bits" in options and options["bits"].dtype == torch.bool:
+        options["bits"] = packed_by_torch(options["bits"])
+    return options
+
+
 def _run_forward(
     q: Tensor,
     k: Tensor,
@@ -45,7 +54,7 @@ def _run_forward(
     text: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """o, lse, and the dropout mask, without elements where it is not asked for."""
-    options = decode(tensors, whole, real, text)
+    options = _decoded(tensors, whole, real, text)
     outputs: dict[str, Any] = {"lse": True}
     outputs.update({name: options.pop(name) for name in ("dropout_mask", "out") if name in options})
     options = {name: bare(option) for name, option in options.items()}
@@ -74,7 +83,7 @@ def _run_backward(
     wants_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of q, k, v, bias and sink, the last two without elements where there are none."""
-    options = decode(tensors, whole, real, text)
+    options = _decoded(tensors, whole, real, text)
     for name in ("dropout_mask", "out"):  # of forward
         options.pop(name, None)
     names = tensor_names(options)
@@ -105,6 +114,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
     q, k, v, tensors, ctx.whole, ctx.real, ctx.text = inputs
     o, lse, mask = output
     ctx.set_materialize_grads(False)
+    # In a graph PyTorch gives each result a gradient, if only of zeros: that of lse cannot be told from a wanted one.
     ctx.mark_non_differentiable(lse, mask)
     ctx.save_for_backward(q, k, v, o, lse, *tensors)
 

@@ -33,7 +33,7 @@ def sdpa(
     require a gradient. is_causal is aligned to the top left, and goes with a mask. Rows that see nothing are 0.
 
     Memory of the result lies as the query's does. What PyTorch takes and this does not: float64 and complex numbers,
-    heads of more than 512, and dropout_p=1.
+    heads of more than 512, no heads or heads of no dimension, and dropout_p=1.
     """
     shape: tuple[int, ...] = query.shape[:-1]
     plain = query.dim() == key.dim() == value.dim() == 4 and query.shape[:2] == key.shape[:2] == value.shape[:2]
@@ -67,7 +67,8 @@ def mask_option(mask: Tensor, query: Tensor, keys: int) -> dict[str, Tensor]:
     if mask.shape[-1] == 1 != keys:
         mask = mask.expand(*mask.shape[:-1], keys)
     if mask.dtype == torch.bool:
-        return {"bits": packed_by_torch(mask)}
+        # A tensor of ceil(keys / 32) words would tie an exported graph to more or fewer than 32 keys.
+        return {"bits": mask if torch.compiler.is_exporting() else packed_by_torch(mask)}
     dtype = query.dtype
     if is_autocast(query):
         mask, dtype = cast(mask), type_cast_to(query)

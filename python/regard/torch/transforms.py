@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidError
-from .autograd import forward_mode, of_options, second_derivative
+from .autograd import forward_mode, of_options, refuse_gradient_of_lse, second_derivative
 from .encoding import Encoded, decode, encode
 from .operators import attention_op, backward_op
 from .tensors import tensor_names
@@ -28,11 +28,12 @@ class Attention(torch.autograd.Function):
         ctx.encoded, q, k, v, *tensors = inputs
         o, lse, mask = output
         ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(lse, mask)
+        ctx.mark_non_differentiable(mask)
         ctx.save_for_backward(q, k, v, o, lse, *tensors)
 
     @staticmethod
-    def backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
+    def backward(ctx: Any, grad_o: Tensor | None, *others: Tensor | None) -> tuple[Any, ...]:
+        refuse_gradient_of_lse(*others)
         if grad_o is None:
             return (None,) * len(ctx.needs_input_grad)
         tensors = ctx.saved_tensors[5:]

@@ -158,6 +158,38 @@ def test_export(strict):
     assert torch.equal(program.module()(*short), Module()(*short))
 
 
+class Masked(torch.nn.Module):
+    def forward(self, q, k, v, mask):
+        return regard.torch.sdpa(q, k, v, attn_mask=mask)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_export_with_booleans_of_any_number_of_keys(strict):
+    def given(sq, sk):
+        return *(cases.numbers(i, 2, 3, s, 16) for i, s in enumerate((sq, sk, sk))), cases.numbers(3, 2, 1, sq, sk) < 1
+
+    any_ = torch.export.Dim.DYNAMIC
+    sizes = ({2: any_},) * 3 + ({2: any_, 3: any_},)
+    program = torch.export.export(Masked(), given(40, 50), dynamic_shapes=sizes, strict=strict).module()
+    for sq, sk in ((5, 7), (2, 32), (33, 64), (40, 71)):
+        assert torch.equal(program(*given(sq, sk)), Masked()(*given(sq, sk)))
+    q, *others = given(5, 7)
+    same(*(outcome(lambda q, f=f: f(q, *others), [q]) for f in (program, Masked())))
+
+
+def test_replaced_attention_that_is_refused_compiles():
+    def call(q, p):
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=p)
+
+    graphs = torch._dynamo.testing.EagerAndRecordGraphs()
+    traced = compiled(call, dynamic=True, backend=graphs)
+    with regard.torch.replace_sdpa():
+        for d, p in ((16, 0.0), (24, 0.5), (24, 1.0), (600, 0.0)):
+            q = [cases.numbers(1, 1, 2, 9, d)]
+            same(*(outcome(lambda q, f=f, p=p: f(q, p), q) for f in (call, traced)))  # noqa: B023
+            assert ("regard.attention" in str(graphs.graphs[-1].graph)) == (d < 600 and p < 1)
+
+
 TRACERS = {
     "make_fx": lambda f, x: make_fx(f)(*x),
     "symbolic": lambda f, x: make_fx(f, tracing_mode="symbolic")(*x),

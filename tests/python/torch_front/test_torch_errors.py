@@ -1,5 +1,6 @@
 """Bad input is refused in one sentence; nothing is lost, leaked or left behind."""
 
+import contextlib
 import gc
 import subprocess
 import sys
@@ -134,6 +135,18 @@ def test_results_that_are_written_to_tensors_are_noticed():
         attention(Q, K, V, out=torch.empty_like(Q))  # has no version
 
 
+def test_a_gradient_of_lse_is_refused():
+    q = leaf(Q)
+    for options in ({}, {"sink": cases.numbers(1, 4)}):
+        o, lse = attention(q, K, V, lse=True, **options)
+        for depends in (lse, o.sum() + lse):
+            with pytest.raises(NotImplementedError, match="lse has no gradient here.*use lse.detach()"):
+                depends.sum().backward(retain_graph=True)
+        (o.sum() + lse.detach().sum()).backward()
+    with pytest.raises(NotImplementedError, match="lse has no gradient here"):
+        torch.func.grad(lambda q: attention(q, K, V, lse=True)[1].sum())(Q)
+
+
 def test_a_graph_is_gone_back_once():
     o = attention(leaf(Q), K, V)
     o.backward(GRAD_O)
@@ -160,8 +173,8 @@ def test_words_of_forward_stay_out_of_backward(name):
 
 def test_deterministic_algorithms(monkeypatch):
     seen = []
-    forward = regard.torch.autograd.forward_call
-    monkeypatch.setattr("regard.torch.autograd.forward_call", lambda *a: seen.append(a[1]) or forward(*a))
+    forward = regard.torch.autograd.of_forward
+    monkeypatch.setattr("regard.torch.autograd.of_forward", lambda *a: seen.append(a[1]) or forward(*a))
     for wanted in (False, True):
         torch.use_deterministic_algorithms(wanted)
         attention(leaf(Q), K, V).backward(GRAD_O)
@@ -204,6 +217,47 @@ def test_replacing_ends_with_its_block_and_holds_for_its_thread():
         raise KeyError
     assert functional.scaled_dot_product_attention is own
     assert torch.equal(told[0], own(q, q, q))
+
+
+HANDED_BACK = {
+    "d of 600": (cases.numbers(1, 1, 2, 9, 600), {}),
+    "d of 0": (cases.numbers(1, 1, 2, 9, 0), {}),
+    "no heads": (cases.numbers(1, 1, 0, 9, 16), {}),
+    "all dropped": (cases.numbers(1, 1, 2, 9, 16), {"dropout_p": 1.0}),
+    "two dimensions, all dropped": (cases.numbers(1, 9, 16), {"dropout_p": 1.0, "attn_mask": torch.ones(9, 9) > 0}),
+    "an infinite scale": (cases.numbers(1, 1, 2, 9, 16), {"scale": float("inf")}),
+}
+
+
+@pytest.mark.parametrize("name", HANDED_BACK)
+def test_replacing_hands_back_what_is_refused(name):
+    x, options = HANDED_BACK[name]
+    with pytest.raises(ValueError):
+        regard.torch.sdpa(x, x, x, **options)
+    results = []
+    for replaced in (False, True):
+        with regard.torch.replace_sdpa() if replaced else contextlib.nullcontext():
+            q = leaf(x)
+            o = torch.nn.functional.scaled_dot_product_attention(q, x, value=x, **options)
+            o.sum().backward()
+            results += [o.detach(), q.grad]
+    torch.testing.assert_close(results[:2], results[2:], equal_nan=True)
+
+
+def test_replacing_hands_back_gradients_that_are_refused(monkeypatch):
+    def plan(text, target):
+        if text.startswith("bwd"):
+            raise regard.RefusedError("no kernels")
+
+    functional, q = torch.nn.functional, cases.numbers(1, 1, 2, 9, 24)
+    own, ours = (f(q, q, q) for f in (functional.scaled_dot_product_attention, regard.torch.sdpa))
+    assert not torch.equal(own, ours)
+    monkeypatch.setattr("regard.torch.replacing.plan", plan)
+    regard.torch.replacing._solved.cache_clear()
+    with regard.torch.replace_sdpa():
+        assert torch.equal(functional.scaled_dot_product_attention(leaf(q), q, q), own)
+        assert torch.equal(functional.scaled_dot_product_attention(q, q, q), ours)
+    regard.torch.replacing._solved.cache_clear()
 
 
 def test_replacing_keeps_what_another_library_put_there(monkeypatch):

@@ -1,11 +1,13 @@
 """regard.torch.sdpa against PyTorch's own attention, whose arguments it takes."""
 
 import inspect
+import itertools
 
 import pytest
 
 torch = pytest.importorskip("torch")
 import regard.torch  # noqa: E402
+from regard.torch.replacing import is_taken  # noqa: E402
 
 theirs = torch.nn.functional.scaled_dot_product_attention
 
@@ -92,6 +94,19 @@ def test_autocast_casts_the_mask(of_mask):
         got = regard.torch.sdpa(q, q, q, mask)
     assert got.dtype == torch.bfloat16
     torch.testing.assert_close(got.double(), theirs(*(x.double() for x in (q, q, q, mask))), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_computed_here_is_not_handed_back(name):
+    of_query, of_keys, dv, options = CASES[name]
+    mask = options.get("attn_mask")
+    masks = [mask] if mask is None or mask.dtype == torch.bool else [mask, mask.detach().clone().requires_grad_()]
+    for learned in (False, True):
+        q, k, v = (x.requires_grad_(learned) for x in map(torch.empty, (of_query, of_keys, (*of_keys[:-1], dv))))
+        for dropout_p, given in itertools.product((0.0, 0.5), masks):
+            assert is_taken(q, k, v, given, dropout_p)
+            with torch.no_grad():
+                assert is_taken(q, k, v, given, dropout_p)
 
 
 def test_it_has_pytorch_s_signature():

@@ -159,3 +159,15 @@ def test_forward_mode_is_refused():
         dual = torch.autograd.forward_ad.make_dual(Q[0], Q[0])
         with pytest.raises(NotImplementedError, match="no forward-mode"):
             attention(dual, K[0], K[0])
+
+
+def test_tensors_that_outlived_their_transform_are_those_within():
+    kept = []
+    grad(lambda q: kept.append(q * 2) or q.sum())(Q[0])
+    assert not attention(kept[0], K[0], K[0], sink=SINK).requires_grad
+    gradients = []
+    for q in (kept[0], Q[0] * 2):
+        leaf = SINK.clone().requires_grad_()
+        attention(q, K[0], K[0], sink=leaf).sum().backward()
+        gradients.append(leaf.grad)
+    assert torch.equal(*gradients)
