@@ -56,7 +56,7 @@ def test_kernels_of_other_sources_are_left_out(folder, exported, regard_json, tm
         ("cache import a b", "cache import takes one file"),
         ("cache stat a", "cache stat takes no file; 'a' is one word too many"),
         ("cache import nothing", "the bundle nothing cannot be used: it cannot be opened"),
-        ("cache export no/such/folder/file", "no/such/folder/file"),
+        ("cache export /dev/null/file", "/dev/null"),
     ],
 )
 def test_bad_words_and_files(refused, words, sentence):
