@@ -1,5 +1,6 @@
 """The libraries that a manifest is built into: a program that has one needs nothing else of Regard's."""
 
+import json
 import os
 import pathlib
 import re
@@ -22,7 +23,7 @@ undeclared = "{undeclared}"
 [[variants]]
 problems = ["fwd fp32 b=1 h=2 s=40 d={d}"]
 """
-OF_TE, OF_ACME = "fwd fp32 b=1 h=1 s=24 d=59", "fwd fp32 b=1 h=1 sq=1 sk=24 d=40"
+OF_TE, OF_ACME = "fwd fp32 b=1 h=1 s=24 d=59", "fwd fp32 b=1 h=1 s=24 d=40"
 ALONE = environment(REGARD_CPU_TARGET="cpu-avx2", REGARD_JIT="off", REGARD_CACHE="off")
 # What the libraries are made of lies beside the command's library, but in a build with sanitizers.
 PARTS = pathlib.Path(COMMAND).with_name("regard_parts.o")
@@ -117,7 +118,6 @@ def test_a_program_of_cmake(te, tmp_path):
         f"  add_executable(of_${{kind}} {SOURCES}/one.c)\n"
         "  target_link_libraries(of_${kind} te_regard::${kind})\nendforeach()\n"
     )
-    # As a plugin of a program may be built: the library is inside it, and is not to be seen.
     run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={te}")
     run("cmake", "--build", tmp_path / "build")
     for kind in ("te_regard", "te_regard_static"):
@@ -144,6 +144,20 @@ def test_three_libraries_in_one_program(te, acme, tmp_path):
     assert (plain_first, plain_second) == ("ok built-in", "ok built-in")  # the portable kernel, which those lack
 
 
+def test_the_portable_kernels_of_a_library_are_its_own(build, te, tmp_path):
+    build("te", "portable", 59, tmp_path / "te")
+    report = json.loads((tmp_path / "te/manifest.json").read_text())
+    assert [output["output"] for output in report["outputs"]] == ["shared", "static"]
+    generic = [kernel for kernel in report["kernels"] if "cpu_generic" in kernel["kernel"]]
+    assert len(generic) == 2 and {line for kernel in generic for line in kernel["lines"]} == {6}
+    command = ["cc", SOURCES / "one.c", "-o", tmp_path / "one", f"-I{te}/include"]
+    run(*command, f"-L{tmp_path}/te/lib", "-lte_regard", f"-Wl,-rpath,{tmp_path}/te/lib")
+    told = run(tmp_path / "one", OF_TE, OF_ACME, env=ALONE | {"REGARD_JIT": "on"}).splitlines()
+    assert told == ["ok built-in", "ok built-in"]
+    told = run(tmp_path / "one", OF_TE, env=ALONE | {"REGARD_BUILT_IN": "off"})
+    assert told.startswith("no_kernel: ") and "not built into the library" in told
+
+
 def test_loaded_side_by_side_and_again(te, acme):
     code = """
 import ctypes, _ctypes, os, sys
@@ -152,7 +166,7 @@ for turn in range(2):
     for library, name in zip(libraries, ("te_regard", "acme_regard", "regard")):
         text = ctypes.c_char_p()
         assert getattr(library, name + "_info")(ctypes.byref(text)) == 0
-        bundles = text.value.count(b'"title": "' + name.split("_")[0].encode() + b'"')
+        bundles = text.value.count(b'"title":"' + name.split("_")[0].encode() + b'"')
         print(name, bundles)
     for library in libraries:
         _ctypes.dlclose(library._handle)
@@ -191,9 +205,7 @@ def test_what_is_missing_is_said_before_anything_is_built(folder, te, refused, t
     assert "there is no objcopy on PATH; it comes with the package binutils" in sentence
     library = next(path for path in pathlib.Path(COMMAND).parent.glob("libregard.so.*.*"))
     shutil.copy(library, tmp_path / "libregard.so.0")  # by itself, as a wheel has it
-    sentence = refused(
-        "build", folder / "te.toml", f"--output={tmp_path}/out", code=3, LD_LIBRARY_PATH=str(tmp_path)
-    )
+    sentence = refused("build", folder / "te.toml", f"--output={tmp_path}/out", code=3, LD_LIBRARY_PATH=str(tmp_path))
     assert "regard_parts.o, of which they are made, is not beside" in sentence and "wheel" in sentence
     assert not (tmp_path / "out").exists()
 

@@ -1,5 +1,6 @@
-/* One forward call through a library's C ABI, checked by the library's fp64 oracle. Included once for each library;
- * before that a file defines N(name) and C(NAME), which give a name of regard.h as the library has it. */
+/* One forward call through a library's C ABI, checked by the library's fp64 oracle. Included once for each
+ * library; before that a file defines N(name) and C(NAME), which give a name of regard.h as the library has
+ * it. */
 
 /* Prints "<ok or wrong> <tier>", or "<status>: <sentence>". */
 static void N(call)(const char* text) {
@@ -34,9 +35,8 @@ static void N(call)(const char* text) {
   if (status == C(REGARD_OK)) {
     char tier[32] = "";
     const char* found = strstr(json, "\"tier\":");
-    if (found != NULL) sscanf(found, "\"tier\": \"%31[^\"]", tier);
-    if (tier[0] == 0 && found != NULL) sscanf(found, "\"tier\":\"%31[^\"]", tier);
-    printf("%s %s\n", strstr(report, "false") == NULL && strstr(report, "true") != NULL ? "ok" : "wrong", tier);
+    if (found != NULL) sscanf(found, "\"tier\":\"%31[^\"]", tier);
+    printf("%s %s\n", strstr(report, "{\"ok\":true,") == report ? "ok" : "wrong", tier);
   } else {
     printf("%s: %s\n", N(regard_status_name)(status), N(regard_status_message)());
   }
