@@ -62,7 +62,6 @@ std::span<const regard::BuiltInKernel> regard::built_in_kernels() { return {}; }
     COMMAND_EXPAND_LISTS VERBATIM
     COMMENT "Linking the parts of libraries that regard build makes")
   add_custom_target(regard_parts ALL DEPENDS ${parts})
-  install(FILES ${parts} TYPE LIB)
 endif()
 
 add_executable(regard_cli ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
@@ -98,6 +97,9 @@ install(FILES ${completion_folder}/regard.zsh DESTINATION ${CMAKE_INSTALL_DATADI
 install(FILES ${completion_folder}/regard.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
 install(TARGETS regard EXPORT regard_targets LIBRARY)
+if(TARGET regard_parts)
+  install(FILES ${parts} TYPE LIB) # beside the library
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/regard TYPE INCLUDE)
 
 # find_package(regard) gives regard::regard. The library's own dependencies are its private affair.
