@@ -43,7 +43,8 @@ function(regard_room name)
   target_link_libraries(regard_${name} ${scope} Threads::Threads)
 endfunction()
 
-# regard_embed(target place...): every file that is or lies below one of these places as a string constant in one library.
+# regard_embed(target place...): every file that is one of these places or lies below one, as a string constant in one
+# library.
 function(regard_embed target)
   set(files)
   foreach(place ${ARGN})

@@ -142,6 +142,9 @@ def test_three_libraries_in_one_program(te, acme, tmp_path):
     assert (te_first, acme_second) == ("ok built-in", "ok built-in")
     assert te_second.startswith("refused: ") and acme_first.startswith("no_kernel: ")
     assert (plain_first, plain_second) == ("ok built-in", "ok built-in")  # the portable kernel, which those lack
+    with_compiler = ALONE | {"REGARD_JIT": "on", "REGARD_CACHE": "on", "REGARD_CACHE_DIR": str(tmp_path / "cache")}
+    told = run(tmp_path / "three", OF_TE, env=with_compiler).splitlines()
+    assert told == ["ok built-in", "ok compile", "ok cache"]  # what one of them has compiled serves the others
 
 
 def test_the_portable_kernels_of_a_library_are_its_own(build, te, tmp_path):
