@@ -5,8 +5,8 @@
 
 namespace regard {
 
-/// The file that this code was loaded from, a library or a program, without links; empty where that is not
-/// known.
+/// The file that this code was loaded from, a library or a program; without links, where that can be found
+/// out. known.
 std::string own_file();
 
 }  // namespace regard

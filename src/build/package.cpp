@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
 
 namespace regard::build {
 namespace {
-
-using namespace std::string_view_literals;
 
 // In an executable it means nothing; a library with a static one in it stays loaded, as Regard's threads may
 // be running.

@@ -121,8 +121,11 @@ def test_a_program_of_cmake(te, tmp_path):
     run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={te}")
     run("cmake", "--build", tmp_path / "build")
     for kind in ("te_regard", "te_regard_static"):
-        first, second = run(tmp_path / "build" / f"of_{kind}", OF_TE, OF_ACME, env=ALONE).splitlines()
+        found_on_path = ALONE | {"PATH": f"{tmp_path}/build:{os.environ['PATH']}"}
+        first, second = run(f"of_{kind}", OF_TE, OF_ACME, env=found_on_path).splitlines()
         assert first == "ok built-in"
+        place = te / "lib/libte_regard.so" if kind == "te_regard" else tmp_path / "build/of_te_regard_static"
+        assert f"the bundle {place} has" in second
         # The manifest of te says `undeclared = "error"`.
         assert second.startswith("refused: ") and 'has undeclared = "error"' in second and "d = 40" in second
 
