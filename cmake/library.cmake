@@ -40,9 +40,36 @@ target_compile_features(regard INTERFACE c_std_11)
 set_target_properties(regard PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                                         LINK_DEPENDS ${version_script} LINKER_LANGUAGE CXX)
 
+# What `regard build` links libraries of its own from: all of the library in one object, without kernels. Groups of
+# sections are resolved in it, as each such library is to have its own of what is in them.
+if(NOT REGARD_SANITIZE)
+  set(no_kernels ${PROJECT_BINARY_DIR}/no_kernels.cpp)
+  file(CONFIGURE OUTPUT ${no_kernels} CONTENT "#include \"engine/built_in.h\"
+std::span<const regard::BuiltInKernel> regard::built_in_kernels() { return {}; }\n")
+  add_library(regard_no_kernels OBJECT ${no_kernels})
+  target_include_directories(regard_no_kernels PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(regard_no_kernels PRIVATE tl::expected)
+  set(parts ${PROJECT_BINARY_DIR}/regard_parts.o)
+  set(rooms)
+  foreach(room engine build compile bundle device cache plan problem oracle base embedded_files)
+    list(APPEND rooms $<TARGET_FILE:regard_${room}>)
+  endforeach()
+  add_custom_command(
+    OUTPUT ${parts}
+    COMMAND ${CMAKE_CXX_COMPILER} -r -nostdlib -Wl,--force-group-allocation -o ${parts} $<TARGET_OBJECTS:regard_abi>
+            $<TARGET_OBJECTS:regard_no_kernels> -Wl,--start-group ${rooms} -Wl,--end-group
+    DEPENDS $<TARGET_OBJECTS:regard_abi> $<TARGET_OBJECTS:regard_no_kernels> ${rooms}
+    COMMAND_EXPAND_LISTS VERBATIM
+    COMMENT "Linking the parts of libraries that regard build makes")
+  add_custom_target(regard_parts ALL DEPENDS ${parts})
+endif()
+
 add_executable(regard_cli ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
 target_link_libraries(regard_cli PRIVATE regard_cli_objects regard)
 target_link_options(regard_cli PRIVATE -Wl,--as-needed)
+if(TARGET regard_parts) # whoever builds the command can build with it, and install
+  add_dependencies(regard_cli regard_parts)
+endif()
 # The command finds its library beside itself after `make install` into any prefix, and after a move.
 file(RELATIVE_PATH to_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set_target_properties(regard_cli PROPERTIES OUTPUT_NAME regard INSTALL_RPATH "$ORIGIN/${to_libraries}")
@@ -56,7 +83,7 @@ foreach(shell bash zsh fish)
 endforeach()
 
 # Of a build that is not complete nothing is installed, instead of half of it.
-foreach(built $<TARGET_FILE:regard_cli> $<TARGET_FILE:regard> ${completion_folder}/regard.fish)
+foreach(built $<TARGET_FILE:regard_cli> $<TARGET_FILE:regard> ${completion_folder}/regard.fish ${parts})
   install(CODE "if(NOT EXISTS \"${built}\")
     message(FATAL_ERROR \"${built} is not built yet, so nothing is installed; run: cmake --build ${PROJECT_BINARY_DIR}\")
   endif()")
@@ -70,6 +97,9 @@ install(FILES ${completion_folder}/regard.zsh DESTINATION ${CMAKE_INSTALL_DATADI
 install(FILES ${completion_folder}/regard.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
 install(TARGETS regard EXPORT regard_targets LIBRARY)
+if(TARGET regard_parts)
+  install(FILES ${parts} TYPE LIB) # beside the library
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/regard TYPE INCLUDE)
 
 # find_package(regard) gives regard::regard. The library's own dependencies are its private affair.

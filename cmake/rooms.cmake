@@ -26,6 +26,9 @@ function(regard_room name)
   else()
     add_library(regard_${name} STATIC ${sources})
     regard_parse_once(regard_${name})
+    # A unique symbol is one in the whole process and cannot be made local: two libraries that regard build has made
+    # would share it, and export it.
+    target_compile_options(regard_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
     set(scope PUBLIC)
   endif()
   target_include_directories(regard_${name} ${scope} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
@@ -40,11 +43,15 @@ function(regard_room name)
   target_link_libraries(regard_${name} ${scope} Threads::Threads)
 endfunction()
 
-# regard_embed(target folder...): every file below the folders as a string constant in one library.
+# regard_embed(target place...): every file that is one of these places or lies below one, as a string constant in one
+# library.
 function(regard_embed target)
   set(files)
-  foreach(folder ${ARGN})
-    file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${folder}/*)
+  foreach(place ${ARGN})
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${place}/*)
+    if(NOT IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${place})
+      set(found ${place})
+    endif()
     list(APPEND files ${found})
   endforeach()
   list(SORT files)

@@ -1,5 +1,6 @@
-// Files of this repository that travel inside the library: kernels/**, targets/*.toml, profiles/*.toml.
-// With the setting REGARD_DATA_DIR they are read from that folder instead (for work on kernels).
+// Files of this repository that travel inside the library: kernels/**, targets/*.toml, profiles/*.toml, and
+// the header of its C ABI, of which `regard build` makes those of others. With the setting REGARD_DATA_DIR
+// all but the header are read from that folder instead (for work on kernels).
 #pragma once
 
 #include <span>

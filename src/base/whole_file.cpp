@@ -163,4 +163,11 @@ Status WholeFile::link() {
   return {};
 }
 
+Status write_whole_file(const std::string& path, std::string_view text) {
+  Result<WholeFile> file = WholeFile::make(path);
+  if (!file) return tl::unexpected(file.error());
+  if (Status status = file->write(std::as_bytes(std::span(text))); !status) return status;
+  return file->publish();
+}
+
 }  // namespace regard

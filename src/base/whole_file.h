@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/descriptor.h"
 #include "base/result.h"
@@ -46,5 +47,8 @@ class WholeFile {
   std::string name_;                   ///< what it is called meanwhile; empty: nothing
   Descriptor file_;
 };
+
+/// Writes all of such a file.
+Status write_whole_file(const std::string& path, std::string_view text);
 
 }  // namespace regard

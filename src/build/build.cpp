@@ -19,6 +19,7 @@
 #include "build/bundle_output.h"
 #include "build/compile_all.h"
 #include "build/folder.h"
+#include "build/library.h"
 #include "build/manifest.h"
 #include "build/report.h"
 #include "build/selection.h"
@@ -59,34 +60,41 @@ Result<Report::Written> written(Output output, const std::string& path) {
   return Report::Written{output, path, bytes->size(), sha256(*bytes)};
 }
 
-bool wants(const Manifest& manifest, Output output) {
-  return std::ranges::find(manifest.outputs, output) != manifest.outputs.end();
+/// Looked for first: nobody wants to hear at the end of a build that something is missing.
+Result<std::optional<Linker>> linker_for(const Manifest& manifest) {
+  if (!manifest.makes_library()) return std::nullopt;
+  Result<Linker> found = Linker::find();
+  if (!found) return tl::unexpected(found.error());
+  return std::move(*found);
 }
 
 /// The bundle, which the other outputs carry, and those.
-Status write_outputs(const Manifest& manifest, Folder& folder, std::vector<Built>& kernels, Report& report) {
+Status write_outputs(const Manifest& manifest, Folder& folder, const std::optional<Linker>& linker,
+                     std::vector<Built>& kernels, Report& report) {
   const std::string bundle = folder.path_of(bundle_name(manifest));
   if (Status status = write_bundle_output(manifest, bundle, kernels); !status) return status;
   Result<Report::Written> file = written(Output::bundle, bundle);
   if (!file) return tl::unexpected(file.error());
   const std::string sum = file->sum.hex();
-  if (wants(manifest, Output::bundle)) report.outputs.push_back(std::move(*file));
-  if (wants(manifest, Output::python)) {
+  if (manifest.wants(Output::bundle)) report.outputs.push_back(std::move(*file));
+  if (manifest.wants(Output::python)) {
     const std::string wheel = folder.path_of(wheel_name(manifest, sum));
     if (Status status = write_wheel(manifest, wheel, bundle, sum); !status) return status;
     file = written(Output::python, wheel);
     if (!file) return tl::unexpected(file.error());
     report.outputs.push_back(std::move(*file));
   }
-  if (!wants(manifest, Output::bundle)) remove_all(bundle.c_str());
+  if (linker) {
+    const Result<std::vector<LibraryFile>> made = write_libraries(manifest, folder, *linker);
+    if (!made) return tl::unexpected(made.error());
+    for (const LibraryFile& library : *made) {
+      file = written(library.output, library.path);
+      if (!file) return tl::unexpected(file.error());
+      report.outputs.push_back(std::move(*file));
+    }
+  }
+  if (!manifest.wants(Output::bundle)) remove_all(bundle.c_str());
   return {};
-}
-
-Status write_text(const std::string& path, const std::string& text) {
-  Result<WholeFile> file = WholeFile::make(path);
-  if (!file) return tl::unexpected(file.error());
-  if (Status status = file->write(std::as_bytes(std::span(text))); !status) return status;
-  return file->publish();
 }
 
 /// What an earlier build left is not what this manifest asks for now.
@@ -94,6 +102,7 @@ void remove_outputs(const Manifest& manifest, const Folder& folder) {
   remove_all(folder.path_of(bundle_name(manifest)).c_str());
   for (const std::string& name : names_in(folder.path()))
     if (name.ends_with(".whl")) remove_all(folder.path_of(name).c_str());
+  for (const std::string& name : library_files(manifest)) remove_all(folder.path_of(name).c_str());
 }
 
 }  // namespace
@@ -107,6 +116,8 @@ Result<std::string> build(const std::string& path, const Options& options) {
   if (!selection) return tl::unexpected(selection.error());
   if (options.only != Only::build) return to_json(*manifest, *selection, options.only == Only::list);
 
+  const Result<std::optional<Linker>> linker = linker_for(*manifest);
+  if (!linker) return tl::unexpected(linker.error());
   const Result<std::unique_ptr<Folder>> folder =
       Folder::take(options.output.empty() ? default_folder(*manifest) : options.output);
   if (!folder) return tl::unexpected(folder.error());
@@ -122,12 +133,14 @@ Result<std::string> build(const std::string& path, const Options& options) {
   const bool whole = std::ranges::all_of(*kernels, [](const Built& built) { return built.failure.empty(); });
   remove_outputs(*manifest, **folder);
   if (whole) {
-    if (Status status = write_outputs(*manifest, **folder, *kernels, report); !status)
+    if (Status status = write_outputs(*manifest, **folder, *linker, *kernels, report); !status) {
+      remove_outputs(*manifest, **folder);
       return tl::unexpected(status.error());
+    }
   }
   report.seconds = seconds_since(start);
   const std::string json = to_json(*manifest, *selection, *kernels, report);
-  if (Status status = write_text((*folder)->path_of("manifest.json"), json + "\n"); !status)
+  if (Status status = write_whole_file((*folder)->path_of("manifest.json"), json + "\n"); !status)
     return tl::unexpected(status.error());
   return json;
 }

@@ -132,6 +132,7 @@ class Reader {
     std::string text;
     if (Status status = value.word(text, words); !status) return status;
     manifest_.undeclared = *from_word<Undeclared>(text);
+    manifest_.undeclared_line = line_of(value.node);
     return {};
   }
 

@@ -2,6 +2,7 @@
 // the problems to have kernels for (docs/build.md). Strict: a mistake is one sentence with file and line.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -38,6 +39,9 @@ struct Manifest {
   std::vector<const Target*> targets;
   std::vector<Output> outputs = {Output::bundle};
   Undeclared undeclared = Undeclared::jit;
+  int undeclared_line = 0;
+  bool wants(Output output) const { return std::ranges::find(outputs, output) != outputs.end(); }
+  bool makes_library() const { return wants(Output::shared) || wants(Output::archive); }
 
   /// A problem text, or a line of a record.
   struct Asked {

@@ -50,6 +50,7 @@ class Selector {
     for (const Manifest::Binary& binary : manifest_.binaries) {
       if (Status status = add(binary); !status) return tl::unexpected(status.error());
     }
+    if (Status status = add_portable(); !status) return tl::unexpected(status.error());
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
       Selection::OfTarget& of_target = selection_.targets.emplace_back();
       of_target.target = manifest_.targets[i];
@@ -162,6 +163,24 @@ class Selector {
           fmt::format("{}:{}: {} problem{} of the {} {} left out, as {} is no target of the manifest",
                       printable(manifest_.file), variants.line, count, count == 1 ? "" : "s", variants.what,
                       count == 1 ? "is" : "are", target));
+    }
+    return {};
+  }
+
+  /// A library that is built has no other portable kernels than those of its bundle.
+  Status add_portable() {
+    if (manifest_.undeclared != Undeclared::portable || !manifest_.makes_library()) return {};
+    PlanOptions options;
+    options.family = "generic";
+    for (const char* text : {"fwd s=1 d=1", "bwd s=1 d=1"}) {
+      const Result<Problem> problem = parse(text);
+      if (!problem) return tl::unexpected(problem.error());
+      for (std::size_t i = 0; i < manifest_.targets.size(); ++i) {
+        if (manifest_.targets[i]->on_gpu()) continue;
+        const Result<Plan> planned = plan(*problem, *manifest_.targets[i], options);
+        if (!planned) return tl::unexpected(planned.error());
+        for (const Stage& stage : planned->stages) take(i, stage.key, manifest_.undeclared_line);
+      }
     }
     return {};
   }

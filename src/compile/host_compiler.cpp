@@ -82,12 +82,15 @@ std::vector<std::string> host_compile_command(const std::string& compiler,
   return command;
 }
 
+std::vector<std::string> host_compiler_words(const std::string& setting) {
+  if (!setting.empty()) return {setting};
+  return {"c++", "g++", "clang++"};
+}
+
 Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting, const std::string& path,
                                                       double limit_seconds, CompilerMemory* memory) {
-  const std::vector<std::string> words =
-      setting.empty() ? std::vector<std::string>{"c++", "g++", "clang++"} : std::vector<std::string>{setting};
   std::string unusable;
-  for (const std::string& word : words) {
+  for (const std::string& word : host_compiler_words(setting)) {
     const std::string program = find_program(word, path);
     if (program.empty()) continue;
     const std::string state = state_of_program(program);

@@ -19,6 +19,9 @@ std::vector<std::string> host_compile_command(const std::string& compiler,
                                               std::span<const std::string_view> quick,
                                               const std::string& source, const std::string& output);
 
+/// What is searched, one after the other: `setting` (REGARD_CXX), or else the usual names.
+std::vector<std::string> host_compiler_words(const std::string& setting);
+
 /// `setting` (REGARD_CXX: a program, without options) or else the first of c++, g++, clang++ on `path` that
 /// runs. A compile that takes longer than `limit_seconds` is killed. `memory` may be null.
 Result<std::unique_ptr<Toolchain>> find_host_compiler(const std::string& setting, const std::string& path,

@@ -10,9 +10,11 @@
 
 #include "base/folder.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/printable.h"
 #include "base/settings.h"
 #include "base/split.h"
+#include "engine/embedded_bundle.h"
 
 namespace regard {
 namespace {
@@ -31,10 +33,19 @@ Result<std::vector<PublicKey>> trusted_keys(const Settings& current) {
   return keys;
 }
 
-OpenBundle open(const std::string& path, const std::vector<PublicKey>& trusted) {
-  const Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(path, trusted);
+OpenBundle opened(const std::string& path, const Result<std::shared_ptr<const Bundle>>& bundle) {
   if (bundle) return {path, *bundle, {}, false};
   return {path, nullptr, bundle.error().message, is_scarce(bundle)};
+}
+
+OpenBundle open(const std::string& path, const std::vector<PublicKey>& trusted) {
+  return opened(path, Bundle::open(path, trusted));
+}
+
+/// Whoever loads the library trusts what is in it, so it needs no signature.
+OpenBundle open_embedded() {
+  const std::string path = own_file();
+  return opened(path, Bundle::in_memory(path, embedded_bundle()));
 }
 
 bool is_folder(const std::string& path) {
@@ -73,6 +84,8 @@ Result<std::unique_ptr<Bundles>> from_settings() {
   if (!trusted) return tl::unexpected(trusted.error());
   auto list = std::make_unique<Bundles>();
   if (!current->bundle.empty()) list->first = open(current->bundle, *trusted);
+  if (current->built_in && !embedded_bundle().empty())
+    warn_of_unopened(list->embedded.emplace(open_embedded()));
   for (const std::string& file : files_of(current->bundle_path)) {
     warn_of_unopened(list->others.emplace_back(open(file, *trusted)));
   }
@@ -87,7 +100,8 @@ bool replace(const Bundles* before, std::unique_ptr<Bundles> list) {
 }
 
 bool lacks_some(const Bundles& list) {
-  return (list.first && list.first->scarce) || std::ranges::any_of(list.others, &OpenBundle::scarce);
+  return (list.first && list.first->scarce) || (list.embedded && list.embedded->scarce) ||
+         std::ranges::any_of(list.others, &OpenBundle::scarce);
 }
 
 /// The same list with what memory or files were lacking for.
@@ -99,6 +113,7 @@ Status complete(const Bundles& before) {
     if (bundle.scarce) bundle = open(bundle.path, *trusted);
   };
   if (list->first) again(*list->first);
+  if (list->embedded && list->embedded->scarce) list->embedded = open_embedded();
   std::ranges::for_each(list->others, again);
   if (!lacks_some(*list)) replace(&before, std::move(list));
   return {};

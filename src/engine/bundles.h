@@ -1,5 +1,5 @@
-// The bundles that this process takes kernels from: REGARD_BUNDLE, those of REGARD_BUNDLE_PATH, and those
-// that were added.
+// The bundles that this process takes kernels from: REGARD_BUNDLE, the one that the library has in itself,
+// those of REGARD_BUNDLE_PATH, and those that were added.
 #pragma once
 
 #include <memory>
@@ -20,9 +20,10 @@ struct OpenBundle {
 };
 
 struct Bundles {
-  std::optional<OpenBundle> first;  ///< REGARD_BUNDLE: asked before the library itself
-  std::vector<OpenBundle> others;   ///< in the order in which they are asked
-  int changes = 0;                  ///< how often one was added
+  std::optional<OpenBundle> first;     ///< REGARD_BUNDLE: asked before the library itself
+  std::optional<OpenBundle> embedded;  ///< in the library itself; none with REGARD_BUILT_IN=off
+  std::vector<OpenBundle> others;      ///< in the order in which they are asked
+  int changes = 0;                     ///< how often one was added
 };
 
 /// Opened when first asked for. An error where the settings are bad. A list stays as it is: one that is added

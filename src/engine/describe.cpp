@@ -179,6 +179,7 @@ Result<std::string> describe_machine() {
     json.member("bundles", [&] {
       json.list([&] {
         if ((*all_bundles)->first) write(json, *(*all_bundles)->first);
+        if ((*all_bundles)->embedded) write(json, *(*all_bundles)->embedded);
         for (const OpenBundle& bundle : (*all_bundles)->others) write(json, bundle);
       });
     });
@@ -216,17 +217,27 @@ struct Listed {
   std::string_view tier;
 };
 
+using Names = std::set<std::string, std::less<>>;
+
+void add_names(Names& names, const OpenBundle& open) {
+  if (open.bundle == nullptr) return;
+  for (const BundleKernel& kernel : open.bundle->kernels()) names.emplace(kernel.name);
+}
+
 /// The names of all in bundles; whether one is of this library's source shows when it is asked for.
-Result<std::set<std::string, std::less<>>> bundled_kernels() {
-  const Result<const Bundles*> all = bundles();
-  if (!all) return tl::unexpected(all.error());
-  std::set<std::string, std::less<>> names;
-  const auto add = [&](const OpenBundle& open) {
-    if (open.bundle == nullptr) return;
-    for (const BundleKernel& kernel : open.bundle->kernels()) names.emplace(kernel.name);
-  };
-  if ((*all)->first) add(*(*all)->first);
-  std::ranges::for_each((*all)->others, add);
+Names bundled_kernels(const Bundles& all) {
+  Names names;
+  if (all.first) add_names(names, *all.first);
+  for (const OpenBundle& open : all.others) add_names(names, open);
+  return names;
+}
+
+/// The names of all that the library has in itself.
+Names own_kernels(const Settings& current, const Bundles& all) {
+  Names names;
+  if (current.built_in)
+    for (const BuiltInKernel& kernel : built_in_kernels()) names.emplace(kernel.key);
+  if (all.embedded) add_names(names, *all.embedded);
   return names;
 }
 
@@ -262,8 +273,9 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     if (const Result<const Target*> known = find_target(target_name); !known)
       return tl::unexpected(known.error());
   }
-  const Result<std::set<std::string, std::less<>>> in_bundles = bundled_kernels();
-  if (!in_bundles) return tl::unexpected(in_bundles.error());
+  const Result<const Bundles*> all = bundles();
+  if (!all) return tl::unexpected(all.error());
+  const Names built_in = own_kernels(*current, **all), in_bundles = bundled_kernels(**all);
   const auto in_cache = cached_kernels();
   const auto target_of = [](std::string_view kernel) { return kernel.substr(0, kernel.find(' ')); };
   std::vector<Listed> listed;
@@ -271,11 +283,10 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     const auto wanted = [&](std::string_view key) {
       return target_name.empty() || target_of(key) == target_name;
     };
-    for (const BuiltInKernel& kernel : built_in_kernels()) {
-      if (current->built_in && wanted(kernel.key))
-        listed.push_back({std::string(kernel.key), word(Tier::built_in)});
+    for (const std::string& key : built_in) {
+      if (wanted(key)) listed.push_back({key, word(Tier::built_in)});
     }
-    for (const std::string& key : *in_bundles) {
+    for (const std::string& key : in_bundles) {
       if (wanted(key)) listed.push_back({key, word(Tier::bundle)});
     }
     for (const auto& [key, resources] : in_cache) {
@@ -284,11 +295,10 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
   } else {
     Result<std::vector<Listed>> of_profile =
         kernels_of_profile(profile_name, target_name, [&](const std::string& kernel) {
-          const bool built_in = current->built_in && find_built_in(kernel) != nullptr;
-          return word(built_in                       ? Tier::built_in
-                      : in_bundles->contains(kernel) ? Tier::bundle
-                      : in_cache.contains(kernel)    ? Tier::cache
-                                                     : Tier::compile);
+          return word(built_in.contains(kernel)     ? Tier::built_in
+                      : in_bundles.contains(kernel) ? Tier::bundle
+                      : in_cache.contains(kernel)   ? Tier::cache
+                                                    : Tier::compile);
         });
     if (!of_profile) return tl::unexpected(of_profile.error());
     listed = std::move(*of_profile);

@@ -9,7 +9,7 @@ Found find_built_in(Search& search) {
       return search.found(Tier::built_in, {function, nullptr, nullptr});
   }
   search.missed("not built into the library");
-  return nullptr;
+  return find_in_embedded_bundle(search);
 }
 
 }  // namespace regard

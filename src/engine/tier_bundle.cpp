@@ -14,7 +14,7 @@ namespace regard {
 namespace {
 
 /// Null where it has none that fits: the search knows why.
-Found from_bundle(Search& search, const Bundle& bundle) {
+Found from_bundle(Search& search, const Bundle& bundle, Tier tier = Tier::bundle) {
   const std::span<const BundleKernel> named = bundle.named(search.text);
   if (named.empty()) {
     search.missed(fmt::format("not in the bundle {}", printable(bundle.path())));
@@ -38,7 +38,7 @@ Found from_bundle(Search& search, const Bundle& bundle) {
   if (!entry) return unusable(entry.error());
   Result<Code> code = search.load(entry->payload, (*rendered)->symbol);
   if (!code) return unusable(code.error());
-  return search.found(Tier::bundle, std::move(*code), Manifest(entry->manifest).resources);
+  return search.found(tier, std::move(*code), Manifest(entry->manifest).resources);
 }
 
 /// Of `undeclared` in a bundle's manifest: kernels that are in no bundle are not had from anywhere else.
@@ -67,6 +67,16 @@ Found find_in_first_bundle(Search& search) {
   return from_bundle(search, *first.bundle);
 }
 
+Found find_in_embedded_bundle(Search& search) {
+  const Result<const Bundles*> all = bundles();
+  if (!all) return tl::unexpected(all.error());
+  if (!(*all)->embedded) return nullptr;
+  const OpenBundle& embedded = *(*all)->embedded;
+  if (embedded.bundle != nullptr) return from_bundle(search, *embedded.bundle, Tier::built_in);
+  search.missed("not looked up in the library's own bundle: " + embedded.problem, embedded.scarce);
+  return nullptr;
+}
+
 Found find_in_bundles(Search& search) {
   const Result<const Bundles*> all = bundles();
   if (!all) return tl::unexpected(all.error());
@@ -78,6 +88,7 @@ Found find_in_bundles(Search& search) {
       strictest = open.bundle.get();
   };
   if ((*all)->first) declares(*(*all)->first);
+  if ((*all)->embedded) declares(*(*all)->embedded);
   for (const OpenBundle& open : (*all)->others) {
     declares(open);
     if (open.bundle == nullptr) {

@@ -16,6 +16,8 @@ using Found = Result<std::shared_ptr<const LoadedKernel>>;
 /// REGARD_BUNDLE, where it is set.
 Found find_in_first_bundle(Search&);
 Found find_built_in(Search&);
+/// The bundle that the library has in itself, where it has one: a part of the tier before.
+Found find_in_embedded_bundle(Search&);
 /// The other bundles; an error where one of them wants no kernel that none of them has.
 Found find_in_bundles(Search&);
 /// Where nothing can be compiled here, what any compiler made serves.

@@ -53,6 +53,7 @@ def test_library_needs_what_is_documented_and_nothing_else(library):
         "libfmt",
         "libcrypto",
         "libzstd",
+        "libminizip",
         "libstdc++",
         "libm",
         "libgcc_s",
@@ -72,6 +73,15 @@ def test_library_has_a_version_in_its_name(library):
 def test_moved_command_runs(prefix):
     environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
     assert "ok" in run(prefix / "bin/regard", "run", "fwd", "fp32", "s=64", "d=32", "--repeat=1", env=environment)
+
+
+def test_moved_command_builds_libraries(prefix, tmp_path):
+    (tmp_path / "te.toml").write_text(
+        '[build]\nnamespace = "te"\ntargets = ["cpu-avx2"]\noutput = ["shared", "static"]\n'
+        '[[variants]]\nproblems = ["fwd fp32 h=1 s=16 d=7"]\n'
+    )
+    run(prefix / "bin/regard", "build", tmp_path / "te.toml", env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)})
+    assert sorted(os.listdir(tmp_path / "te-build/lib")) == ["cmake", "libte_regard.a", "libte_regard.so", "pkgconfig"]
 
 
 def test_c_example_builds_with_pkg_config(library, tmp_path):

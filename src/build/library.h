@@ -1,0 +1,27 @@
+// The outputs `shared` and `static` of a build: a library with the C ABI under the namespace and the bundle
+// in it, its header, its CMake package and its pkg-config file. They lie where a prefix has them, and may be
+// moved.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "build/folder.h"
+#include "build/linker.h"
+#include "build/manifest.h"
+
+namespace regard::build {
+
+struct LibraryFile {
+  Output output;
+  std::string path;
+};
+
+/// Links those that the manifest asks for, out of the bundle that is in the folder.
+Result<std::vector<LibraryFile>> write_libraries(const Manifest&, Folder&, const Linker&);
+
+/// The files that it may have written, and those that it writes on the way, by their names in the folder.
+std::vector<std::string> library_files(const Manifest&);
+
+}  // namespace regard::build

@@ -1,0 +1,36 @@
+// What CMake and pkg-config are told of a library that a build has made. All paths begin at these files
+// themselves.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace regard::build {
+
+using NamedTexts =
+    std::vector<std::pair<std::string, std::string>>;  // names of files in the prefix, and texts
+
+/// "include/te_regard.h"
+std::string header_file(std::string_view name_space);
+
+struct Package {
+  std::string name_space;
+  bool shared;
+
+  /// "lib/libte_regard.so", "lib/libte_regard.a"
+  std::string library() const;
+  /// Of this library alone: its target of CMake and its pkg-config file. `libraries`: what a static one
+  /// needs.
+  NamedTexts files(const std::vector<std::string>& libraries) const;
+
+ private:
+  /// "te_regard", "te_regard_static"
+  std::string name() const;
+};
+
+/// find_package(te_regard), which has the targets of those that are there.
+NamedTexts cmake_files(std::string_view name_space);
+
+}  // namespace regard::build
