@@ -12,6 +12,7 @@ import time
 
 import pytest
 import remote_server
+
 from conftest import COMMAND, environment
 
 PROBLEM = "fwd fp32 b=1 h=1 s=24 d=59"  # not compiled into the library
@@ -166,7 +167,7 @@ def test_a_bad_server_costs_a_warning(how, filled, store, run, tmp_path):
 def test_a_dead_server_is_asked_once_by_a_process(store, regard_words, tmp_path):
     server = store(remote_server.slow)
     settings = READ_ONLY | {"REGARD_REMOTE": server.url, "REGARD_CACHE_DIR": str(tmp_path / "cache")}
-    kernels = [f"fwd fp32 b=1 h=1 s=24 d={d}" for d in (59, 60, 61, 62)]
+    kernels = [f"cpu-avx2 | fwd fp32 b=1 h=1 s=24 d={d}" for d in (59, 60, 61, 62)]
     (tmp_path / "record").write_text("".join(kernel + "\n" for kernel in kernels))
     words = ["prebuild", "--target=cpu-avx2", "--record=record", "--threads=1", "--json"]
     start = time.monotonic()
@@ -235,15 +236,16 @@ def test_eight_processes_ask_and_compile_once(store, tmp_path):
     assert server.asked == ["GET", "PUT"]
 
 
-def test_a_put_that_fails_is_not_the_callers(filled, store, run, keys, tmp_path):
-    for cache in ("one", "two"):
-        shutil.copytree(tmp_path.parent, tmp_path / cache, ignore=lambda *_: os.listdir(tmp_path.parent))
+def test_a_put_that_fails_is_not_the_callers(store, run):
     server = store()
     server.server.RequestHandlerClass.do_PUT = lambda handler: remote_server.send(handler, 403, b"")
     stage, _, err = run(server.url, REGARD_JIT="on", REGARD_REMOTE_WRITE="on")
     assert stage["tier"] == "compile" and "it answers a PUT with status 403" in err
     stage, *_ = run(server.url)
     assert stage["tier"] == "cache"
+    settings = {"REGARD_JIT": "on", "REGARD_REMOTE_WRITE": "on", "REGARD_SIGNING_KEY": "/nowhere"}
+    stage, _, err = run(server.url, "another", **settings)
+    assert stage["tier"] == "compile" and "the key file '/nowhere' cannot be used" in err
 
 
 def test_bad_settings(refused, tmp_path):
