@@ -1,6 +1,8 @@
 // libcurl, opened when it is first needed: nothing is linked with it, and most programs never ask for it.
 #pragma once
 
+#include <cstddef>
+
 #include "base/result.h"
 
 namespace regard::remote {

@@ -17,7 +17,7 @@ from conftest import COMMAND, environment
 
 PROBLEM = "fwd fp32 b=1 h=1 s=24 d=59"  # not compiled into the library
 # What every process here has: nothing between it and the server.
-ALWAYS = {"REGARD_CPU_TARGET": "cpu-avx2", "no_proxy": "*", "REGARD_REMOTE_SECONDS": "1"}
+ALWAYS = {"REGARD_CPU_TARGET": "cpu-avx2", "no_proxy": "*", "REGARD_REMOTE_SECONDS": "20"}
 READ_ONLY = ALWAYS | {"REGARD_JIT": "off"}
 
 
@@ -155,8 +155,9 @@ def test_a_bad_server_costs_a_warning(how, filled, store, run, tmp_path):
     answer, said = BAD[how]
     server = store(answer(filled.body))
     start = time.monotonic()
-    stage, report, err = run(server.url)
-    assert time.monotonic() - start < 4
+    seconds = "1" if "within 1 s" in said else "20"
+    stage, report, err = run(server.url, REGARD_REMOTE_SECONDS=seconds)
+    assert time.monotonic() - start < 15
     assert err.startswith(f"regard: the remote store {server.url} is not used any more: ") and said in err
     assert err.count("not used any more") == 1
     assert stage["tier"] == "built-in" and "cpu_generic_forward" in stage["kernel"]
@@ -166,14 +167,15 @@ def test_a_bad_server_costs_a_warning(how, filled, store, run, tmp_path):
 
 def test_a_dead_server_is_asked_once_by_a_process(store, regard_words, tmp_path):
     server = store(remote_server.slow)
-    settings = READ_ONLY | {"REGARD_REMOTE": server.url, "REGARD_CACHE_DIR": str(tmp_path / "cache")}
+    settings = READ_ONLY | {"REGARD_REMOTE": server.url, "REGARD_REMOTE_SECONDS": "1"}
+    settings["REGARD_CACHE_DIR"] = str(tmp_path / "cache")
     kernels = [f"cpu-avx2 | fwd fp32 b=1 h=1 s=24 d={d}" for d in (59, 60, 61, 62)]
     (tmp_path / "record").write_text("".join(kernel + "\n" for kernel in kernels))
     words = ["prebuild", "--target=cpu-avx2", "--record=record", "--threads=1", "--json"]
     start = time.monotonic()
     done = regard_words(*words, **settings)
     rows = json.loads(done.out)
-    assert time.monotonic() - start < 4 and server.asked == ["GET"] and done.err.count("not used any more") == 1
+    assert time.monotonic() - start < 15 and server.asked == ["GET"] and done.err.count("not used any more") == 1
     assert done.code == 3 and len(rows) == 4
     assert sum("which failed before" in row["error"] for row in rows) == 3
 
@@ -226,7 +228,7 @@ def test_eight_processes_ask_and_compile_once(store, tmp_path):
     processes = [
         subprocess.Popen(
             [COMMAND, "run", "fwd fp32 b=1 h=1 s=8 d=61", "--json"],
-            env=environment() | ALWAYS | {"REGARD_REMOTE_SECONDS": "5"} | settings,
+            env=environment() | ALWAYS | settings,
             stdout=subprocess.PIPE,
         )
         for _ in range(8)
@@ -312,14 +314,14 @@ def test_https(filled, store, run, certificate):
 
 def test_ctrl_c_ends_a_request(store, tmp_path):
     server = store(remote_server.slow)
-    settings = {"REGARD_CACHE_DIR": str(tmp_path), "REGARD_REMOTE": server.url, "REGARD_REMOTE_SECONDS": "30"}
+    settings = {"REGARD_CACHE_DIR": str(tmp_path), "REGARD_REMOTE": server.url}
     process = subprocess.Popen([COMMAND, "run", PROBLEM], env=environment() | READ_ONLY | settings, stderr=-1)
     while not server.asked:
         time.sleep(0.01)
     start = time.monotonic()
     process.send_signal(2)
     process.communicate(timeout=20)
-    assert time.monotonic() - start < 2 and process.returncode != 0
+    assert time.monotonic() - start < 5 and process.returncode != 0
 
 
 NGINX = """
@@ -355,7 +357,7 @@ def test_nginx(run, tmp_path):
                 break
             time.sleep(0.02)
         url = f"http://127.0.0.1:{port}/regard/cas"
-        settings = {"REGARD_JIT": "on", "REGARD_REMOTE_WRITE": "on", "REGARD_REMOTE_SECONDS": "5"}
+        settings = {"REGARD_JIT": "on", "REGARD_REMOTE_WRITE": "on"}
         stage, _, err = run(url, "first", **settings)
         assert (stage["tier"], err) == ("compile", "")
         assert len(list(pathlib.Path(folder, "kept/regard/cas").iterdir())) == 1
