@@ -19,6 +19,11 @@ constexpr const char* sonames[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 /// The first one makes the state that all of its transfers share, which old versions do not guard.
 ForkLocal<std::mutex>& first_use = *new ForkLocal<std::mutex>;
 
+/// The loader does not tell why it could not map a file.
+bool for_lack_of_memory(const std::string& why) {
+  return says_scarce(why) || why.find("failed to map segment") != std::string::npos;
+}
+
 Result<CurlLibrary> open() {
   const std::lock_guard lock(first_use.get());
   std::string why;
@@ -27,6 +32,7 @@ Result<CurlLibrary> open() {
     if (handle == nullptr) {
       const char* const said = dlerror();
       if (why.empty() && said != nullptr) why = printable(said);
+      if (for_lack_of_memory(why)) return fail(ErrorKind::no_memory, "libcurl cannot be opened: " + why);
       continue;
     }
     CurlLibrary library;
@@ -39,9 +45,8 @@ Result<CurlLibrary> open() {
       return fail(ErrorKind::no_memory, "libcurl does not start");
     return library;
   }
-  return fail(says_scarce(why) ? ErrorKind::no_memory : ErrorKind::invalid,
-              "it takes libcurl, which cannot be opened (" + why +
-                  "); install it (libcurl4 on Debian and Ubuntu, libcurl elsewhere)");
+  return invalid("it takes libcurl, which cannot be opened (" + why +
+                 "); install it (libcurl4 on Debian and Ubuntu, libcurl elsewhere)");
 }
 
 }  // namespace

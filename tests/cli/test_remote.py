@@ -187,6 +187,14 @@ def test_nothing_listens(run):
     assert stage["tier"] == "built-in" and "is not used any more: libcurl says: " in err
 
 
+def test_without_libcurl(store, run, tmp_path):
+    for name in ("libcurl.so.4", "libcurl-gnutls.so.4"):
+        (tmp_path / name).touch()  # what the loader finds first
+    server = store()
+    stage, _, err = run(server.url, LD_LIBRARY_PATH=str(tmp_path))
+    assert stage["tier"] == "built-in" and "it takes libcurl, which cannot be opened" in err and server.asked == []
+
+
 def test_redirects_within_the_host_are_followed(filled, store, run):
     server = store()
     server.kept = {path.replace("/cas/", "/b/"): body for path, body in filled.kept.items()}
