@@ -180,6 +180,13 @@ def test_a_dead_server_is_asked_once_by_a_process(store, regard_words, tmp_path)
     assert sum("which failed before" in row["error"] for row in rows) == 3
 
 
+def test_prebuild_fetches(filled, regard, tmp_path):
+    (tmp_path / "record").write_text(f"cpu-avx2 | {PROBLEM}\n")
+    settings = READ_ONLY | {"REGARD_REMOTE": filled.url, "REGARD_CACHE_DIR": str(tmp_path / "cache")}
+    done = regard("prebuild --target=cpu-avx2 --record=record", **settings)
+    assert done.code == 0 and ", 1 fetched, 0 there before, 0 failed" in done.out, done.out + done.err
+
+
 def test_nothing_listens(run):
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
