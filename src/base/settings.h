@@ -23,16 +23,24 @@ namespace regard {
     "Compile kernels on demand; off refuses with the key and what was searched.")                            \
   X(built_in, Switch, "REGARD_BUILT_IN", true,                                                               \
     "Use the kernels compiled into the library; off takes them from the cache or compiles them.")            \
-  X(bundle, Text, "REGARD_BUNDLE", "", "Bundle of kernels that is asked before all other places.")            \
+  X(bundle, Text, "REGARD_BUNDLE", "", "Bundle of kernels that is asked before all other places.")           \
   X(bundle_path, Text, "REGARD_BUNDLE_PATH", "",                                                             \
     "Colon-separated bundles, and folders with bundles (*.bundle), that are asked after the library.")       \
   X(trusted_keys, Text, "REGARD_TRUSTED_KEYS", "",                                                           \
-    "Comma-separated public keys in hex; bundles that none of them signed are refused.")                     \
+    "Comma-separated public keys in hex; bundles, and kernels of a remote store, that none of them signed "  \
+    "are refused.")                                                                                          \
   X(cache_dir, Text, "REGARD_CACHE_DIR", "",                                                                 \
     "Folder of the kernel cache; empty means the user's cache folder.")                                      \
   X(cache_bytes, Number, "REGARD_CACHE_BYTES", 1073741824,                                                   \
     "Size bound of the cache; least recently used entries go first.")                                        \
   X(cache, Switch, "REGARD_CACHE", true, "Read and write the kernel cache.")                                 \
+  X(remote, Text, "REGARD_REMOTE", "",                                                                       \
+    "URL of a remote store, which is asked for kernels before they are compiled.")                           \
+  X(remote_write, Switch, "REGARD_REMOTE_WRITE", false, "Put what is compiled here into the remote store.")  \
+  X(remote_seconds, Number, "REGARD_REMOTE_SECONDS", 5,                                                      \
+    "How long one request to the remote store may take.")                                                    \
+  X(signing_key, Text, "REGARD_SIGNING_KEY", "",                                                             \
+    "File with the private key that signs what is put into the remote store.")                               \
   X(strict, Switch, "REGARD_STRICT", false, "Refuse instead of falling to a slower family.")                 \
   X(verify, Text, "REGARD_VERIFY", "",                                                                       \
     "Run a second path (a family, a target or 'oracle') beside each call and report the difference; refuse " \

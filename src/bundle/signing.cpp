@@ -134,6 +134,14 @@ Result<PublicKey> make_key_file(const std::string& path) {
   });
 }
 
+Result<bundle::Signature> sign(std::span<const std::byte> bytes, const std::string& key_file) {
+  const OpenSsl own;
+  if (!own) return bundle::openssl_error("start");
+  const Result<KeyOwner> key = read_key(key_file, own);
+  if (!key) return tl::unexpected(key.error());
+  return sign(bytes, key->get(), own);
+}
+
 Result<PublicKey> sign_bundle(const std::string& path, const std::string& key_file) {
   const OpenSsl own;
   if (!own) return bundle::openssl_error("start");

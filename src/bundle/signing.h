@@ -1,6 +1,8 @@
 // Keys and signatures as who ships a bundle makes them.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -11,6 +13,9 @@ namespace regard {
 /// Makes a private key and puts it into a new file, as OpenSSL and others read it (PKCS#8, PEM), for its
 /// owner alone. A file that is there is never written over. Gives the public key that belongs to it.
 Result<PublicKey> make_key_file(const std::string& path);
+
+/// A signature of these bytes.
+Result<bundle::Signature> sign(std::span<const std::byte> bytes, const std::string& key_file);
 
 /// Reads and checks all of a bundle, then replaces it, in one step, by the same with a signature of this key;
 /// one that it had goes. Gives the public key. Errors are sentences that name the file.

@@ -143,7 +143,7 @@ void mark_evicted(std::vector<Json>& rows) {
       readable_bytes(Json::parse(regard::cache("stat")).at("bound_bytes").get<double>());
   for (Json& row : rows) {
     const std::string tier = cell(row, "tier");
-    if ((tier != "compile" && tier != "cache") || row.contains("not_kept")) continue;
+    if ((tier != "compile" && tier != "remote" && tier != "cache") || row.contains("not_kept")) continue;
     if (!kept.contains(cell(row, "kernel"))) {
       row["not_kept"] = fmt::format(
           "removed again, as the cache holds {} at most; REGARD_CACHE_BYTES sets how much", bound);
@@ -158,7 +158,7 @@ Answer prebuild_verb(const Request& request) {
   const std::vector<std::string> kernels = wanted_kernels(request);
   std::vector<Json> rows = prepare_all(kernels, jobs_of(request));
   mark_evicted(rows);
-  int compiled = 0, failed = 0, flawed = 0, not_kept = 0;
+  int compiled = 0, fetched = 0, failed = 0, flawed = 0, not_kept = 0;
   double slowest = 0;
   std::string text, why_not_kept;
   for (const Json& row : rows) {
@@ -169,6 +169,7 @@ Answer prebuild_verb(const Request& request) {
       ++not_kept;
       why_not_kept = why;
     }
+    fetched += cell(row, "tier") == "remote";
     if (cell(row, "tier") == "compile") {
       ++compiled;
       slowest = std::max(slowest, row["seconds"].get<double>());
@@ -182,8 +183,9 @@ Answer prebuild_verb(const Request& request) {
                                                        : exit_ok;
   if (request.json) return {json_text(Json(rows), 2) + "\n", code};
   text += fmt::format(
-      "{} kernels: {} compiled (the slowest in {:.1f} s), {} there before, {} failed, {} with flaws{}\n",
-      kernels.size(), compiled, slowest, std::ssize(rows) - compiled - failed, failed, flawed,
+      "{} kernels: {} compiled (the slowest in {:.1f} s){}, {} there before, {} failed, {} with flaws{}\n",
+      kernels.size(), compiled, slowest, fetched == 0 ? "" : fmt::format(", {} fetched", fetched),
+      std::ssize(rows) - compiled - fetched - failed, failed, flawed,
       not_kept == 0 ? "" : fmt::format(", {} not kept: {}", not_kept, why_not_kept));
   return {text, code};
 }

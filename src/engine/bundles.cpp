@@ -15,23 +15,13 @@
 #include "base/settings.h"
 #include "base/split.h"
 #include "engine/embedded_bundle.h"
+#include "engine/trusted_keys.h"
 
 namespace regard {
 namespace {
 
 /// Lists that another one took the place of are kept, as threads may be reading them.
 constinit std::atomic<const Bundles*> in_use{nullptr};
-
-Result<std::vector<PublicKey>> trusted_keys(const Settings& current) {
-  std::vector<PublicKey> keys;
-  for (const std::string_view hex : split(current.trusted_keys, ",")) {
-    if (hex.empty()) continue;
-    const Result<PublicKey> key = parse_public_key(hex);
-    if (!key) return invalid("REGARD_TRUSTED_KEYS: " + key.error().message);
-    keys.push_back(*key);
-  }
-  return keys;
-}
 
 OpenBundle opened(const std::string& path, const Result<std::shared_ptr<const Bundle>>& bundle) {
   if (bundle) return {path, *bundle, {}, false};

@@ -13,6 +13,7 @@ namespace regard {
   X(built_in, "kernels taken from the library")                       \
   X(bundled, "kernels taken from bundles")                            \
   X(cached, "kernels loaded from the cache")                          \
+  X(remote, "kernels fetched from the remote store")                  \
   X(compiled, "kernels compiled")                                     \
   X(failed, "kernels that could not be had")                          \
   X(fallbacks, "plans that fell back to generic or portable kernels") \

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 /// In the order in which they are asked.
 constexpr Found (*tiers[])(Search&) = {find_in_first_bundle, find_built_in, find_in_bundles, find_cached,
-                                       find_compiled};
+                                       find_made};
 
 Found find(Search& search) {
   for (const auto tier : tiers) {
@@ -40,6 +40,8 @@ std::atomic<std::int64_t>& counter_of(Tier tier) {
       return counters().bundled;
     case Tier::cache:
       return counters().cached;
+    case Tier::remote:
+      return counters().remote;
     case Tier::compile:
       break;
   }
@@ -108,6 +110,8 @@ std::string_view word(Tier tier) {
       return "bundle";
     case Tier::cache:
       return "cache";
+    case Tier::remote:
+      return "remote";
     case Tier::compile:
       return "compile";
   }

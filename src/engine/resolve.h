@@ -1,4 +1,5 @@
-// KernelKey -> code that can be launched, through the tiers: built into the library, bundles, cache, compile.
+// KernelKey -> code that can be launched, through the tiers: built into the library, bundles, cache, remote
+// store, compile.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace regard {
 
-enum class Tier : std::uint8_t { built_in, bundle, cache, compile };
+enum class Tier : std::uint8_t { built_in, bundle, cache, remote, compile };
 std::string_view word(Tier);
 
 inline constexpr const char* cache_is_off =

@@ -22,9 +22,10 @@ Found find_in_embedded_bundle(Search&);
 Found find_in_bundles(Search&);
 /// Where nothing can be compiled here, what any compiler made serves.
 Found find_cached(Search&);
-/// Compiles it, once among the threads and processes that ask at the same time: the others get an entry of
-/// the cache.
-Found find_compiled(Search&);
+/// Fetches it from the remote store, or else compiles it: both in one flight, so that of the threads and
+/// processes that ask at the same time one asks the store and compiles, and the others get an entry of the
+/// cache.
+Found find_made(Search&);
 
 /// The kernel of a cache's entry; an error where it does not load.
 Found from_entry(Search&, const CacheEntry&, const std::string& not_kept = {});

@@ -98,7 +98,7 @@ TEST(Settings, TableAndValuesStandInOneOrder) {
 TEST(Settings, EverySettingCanBeGiven) {
   for (const SettingInfo& row : setting_table()) {
     const std::string other_switch = row.default_text == "on" ? "off" : "on";
-    const std::string value = row.type == "Switch" ? other_switch : row.name == "REGARD_LOG" ? "all" : "5";
+    const std::string value = row.type == "Switch" ? other_switch : row.name == "REGARD_LOG" ? "all" : "7";
     const Parsed result = parsed({std::string(row.name) + "=" + value});
     ASSERT_TRUE(result.settings) << row.name;
     EXPECT_THAT(setting_values(*result.settings), testing::Contains(value)) << row.name;

@@ -8,6 +8,7 @@ import shutil
 import stat
 
 import pytest
+import remote_server
 
 MANIFEST = """
 [build]
@@ -100,6 +101,14 @@ def test_a_kernel_that_was_not_declared(build, regard, refused, switch):
     assert 'undeclared = "portable"' in json.loads(done.out)["plan"]["fallback_reason"]
     (stage,) = stages(regard("run", DECLARED, "--json", **settings, REGARD_BUNDLE_PATH=build("error")))
     assert stage["tier"] == "bundle"
+
+
+def test_a_kernel_that_was_not_declared_is_not_fetched(build, refused):
+    server = remote_server.Store()
+    settings = {"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_REMOTE": server.url, "no_proxy": "*"}
+    refused("run", UNDECLARED, code=3, **settings, REGARD_BUNDLE_PATH=build("error"))
+    server.close()
+    assert server.asked == []
 
 
 def test_a_bundle_that_is_damaged_is_passed_over(build, regard, tmp_path):

@@ -1,0 +1,110 @@
+#include "engine/remote_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fork_local.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "bundle/signed_entry.h"
+#include "engine/trusted_keys.h"
+#include "remote/http.h"
+
+namespace regard {
+namespace {
+
+struct GivenUp {
+  std::atomic<bool> value{false};
+};
+ForkLocal<GivenUp>& given_up = *new ForkLocal<GivenUp>;
+
+struct Store {
+  std::string url;  ///< without a slash at its end
+  std::chrono::seconds limit;
+  std::vector<PublicKey> trusted;
+
+  std::string place(const Digest& key) const { return url + "/" + key.hex(); }
+};
+
+constexpr std::int64_t most_seconds = 3600;
+
+Result<Store> store_of(const Settings& current) {
+  if (const Status url = remote::check_url(current.remote); !url)
+    return invalid("REGARD_REMOTE: " + url.error().message);
+  if (current.remote_seconds == 0)
+    return invalid(
+        "REGARD_REMOTE_SECONDS=0 leaves no time for an answer; use 1 or more, or no REGARD_REMOTE");
+  Result<std::vector<PublicKey>> trusted = trusted_keys(current);
+  if (!trusted) return tl::unexpected(trusted.error());
+  if (current.remote_write && !trusted->empty() && current.signing_key.empty()) {
+    return invalid(
+        "REGARD_REMOTE_WRITE=on would put kernels into the remote store that REGARD_TRUSTED_KEYS refuses, as "
+        "they are not signed; set REGARD_SIGNING_KEY");
+  }
+  std::string url = current.remote;
+  while (url.ends_with('/')) url.pop_back();
+  return Store{std::move(url), std::chrono::seconds(std::min(current.remote_seconds, most_seconds)),
+               std::move(*trusted)};
+}
+
+void give_up(const Store& store, const std::string& why) {
+  if (given_up.get().value.exchange(true)) return;
+  warn_once(fmt::format("the remote store {} is not used any more: {}", printable(store.url), why));
+}
+
+Result<CacheEntry> get(const Store& store, const Digest& key, bool& none) {
+  const auto body = remote::get(store.place(key), largest_signed_entry_bytes, store.limit);
+  if (!body) return tl::unexpected(body.error());
+  none = !body->has_value();
+  if (none) return invalid("");
+  Result<CacheEntry> entry = decode_signed(key, **body, store.trusted);
+  if (entry || is_scarce(entry)) return entry;
+  return invalid(fmt::format("what it has as {} cannot be used: {}", key.hex(), entry.error().message));
+}
+
+}  // namespace
+
+Result<std::optional<CacheEntry>> fetch(Search& search, const Digest& key) {
+  if (search.settings.remote.empty()) return std::nullopt;
+  const Result<Store> store = store_of(search.settings);
+  if (!store) return tl::unexpected(store.error());
+  const std::string name = printable(store->url);
+  if (given_up.get().value) {
+    search.missed(fmt::format("not asked for in the remote store {}, which failed before", name));
+    return std::nullopt;
+  }
+  bool none = false;
+  Result<CacheEntry> entry = get(*store, key, none);
+  search.spent_on("remote");
+  if (is_interrupted(entry)) return tl::unexpected(entry.error());
+  if (entry) return std::move(*entry);
+  if (none) {
+    search.missed(fmt::format("not in the remote store {}", name));
+    return std::nullopt;
+  }
+  search.missed(fmt::format("not to be had from the remote store {}: {}", name, entry.error().message),
+                is_scarce(entry));
+  if (!is_scarce(entry)) give_up(*store, entry.error().message);
+  return std::nullopt;
+}
+
+void offer(const Settings& current, const Digest& key, const CacheEntry& entry) {
+  if (current.remote.empty() || !current.remote_write || given_up.get().value) return;
+  const bool fits =
+      entry.manifest.size() <= largest_manifest_bytes && entry.payload.size() <= largest_payload_bytes;
+  if (!entry.unfit.empty() || !fits) return;
+  const Result<Store> store = store_of(current);
+  if (!store) return;
+  const auto body = encode_signed(key, entry, current.signing_key);
+  const Status put =
+      body ? remote::put(store->place(key), *body, store->limit) : tl::unexpected(body.error());
+  if (!put && !is_scarce(put)) give_up(*store, put.error().message);
+}
+
+}  // namespace regard

@@ -1,0 +1,246 @@
+#include "remote/http.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "base/interruption.h"
+#include "base/lower.h"
+#include "base/no_signals.h"
+#include "base/printable.h"
+#include "base/scarce.h"
+#include "remote/curl_library.h"
+
+namespace regard::remote {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int most_redirects = 3;
+
+struct Exchange {
+  std::span<const std::byte> unsent;  ///< of the body of a PUT
+  std::uint64_t most_bytes = 0;       ///< of the answer
+  std::vector<std::byte> answer;
+  bool too_large = false, no_memory = false;
+  std::array<char, curl::error_size> error{};
+};
+
+// libcurl, which is C, calls these: they throw nothing. Another number than what came ends the transfer.
+
+std::size_t receive(const char* bytes, std::size_t size, std::size_t count, void* data) {
+  Exchange& exchange = *static_cast<Exchange*>(data);
+  const std::span<const std::byte> part = std::as_bytes(std::span(bytes, size * count));
+  exchange.too_large = part.size() > exchange.most_bytes - exchange.answer.size();
+  if (exchange.too_large) return 0;
+  try {
+    exchange.answer.insert(exchange.answer.end(), part.begin(), part.end());
+  } catch (const std::bad_alloc&) {
+    exchange.no_memory = true;
+    return 0;
+  }
+  return part.size();
+}
+
+/// Of what is put nobody wants the answer.
+std::size_t ignore(const char*, std::size_t size, std::size_t count, void*) {
+  return size * count;
+}
+
+std::size_t send(char* place, std::size_t size, std::size_t count, void* data) {
+  Exchange& exchange = *static_cast<Exchange*>(data);
+  const std::size_t bytes = std::min(size * count, exchange.unsent.size());
+  std::memcpy(place, exchange.unsent.data(), bytes);
+  exchange.unsent = exchange.unsent.subspan(bytes);
+  return bytes;
+}
+
+template <auto CurlLibrary::* destroy>
+struct Destroy {
+  const CurlLibrary* library;
+  void operator()(void* object) const { (library->*destroy)(object); }
+};
+template <auto CurlLibrary::* destroy>
+using Owner = std::unique_ptr<void, Destroy<destroy>>;
+
+tl::unexpected<Error> too_late(std::chrono::seconds limit) {
+  return invalid(fmt::format("it did not answer in full within {} s", limit.count()));
+}
+
+/// Until the transfer has ended, by libcurl's code for how; an error where it is not let go on.
+Result<int> perform(const CurlLibrary& library, void* multi, Clock::time_point deadline,
+                    std::chrono::seconds limit) {
+  constexpr int pause_ms = 50;
+  for (;;) {
+    int running = 0, ready = 0;
+    if (library.multi_perform(multi, &running) != curl::ok) return curl::out_of_memory;
+    if (running == 0) break;
+    if (interrupted()) return interruption();
+    if (Clock::now() >= deadline) return too_late(limit);
+    if (library.multi_wait(multi, nullptr, 0, pause_ms, &ready) != curl::ok) return curl::out_of_memory;
+    // While a name is looked up there is nothing to wait for, and it has not waited.
+    if (ready == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  int left = 0;
+  const CurlMessage* const message = library.multi_info_read(multi, &left);
+  return message == nullptr ? curl::out_of_memory : message->code;
+}
+
+tl::unexpected<Error> failed(const CurlLibrary& library, void* easy, int code, const Exchange& exchange,
+                             std::chrono::seconds limit) {
+  if (code == curl::filesize_exceeded || exchange.too_large)
+    return invalid(fmt::format("its answer has more than {} bytes", exchange.most_bytes));
+  if (code == curl::operation_timedout) return too_late(limit);
+  long error = 0;
+  if (code == curl::couldnt_connect) library.easy_getinfo(easy, curl::os_errno, &error);
+  const bool scarce = code == curl::out_of_memory || exchange.no_memory || is_scarce(static_cast<int>(error));
+  const char* const words = exchange.error[0] != '\0' ? exchange.error.data() : library.easy_strerror(code);
+  return fail(scarce ? ErrorKind::no_memory : ErrorKind::invalid, "libcurl says: " + printable(words));
+}
+
+struct Answer {
+  long status = 0;
+  std::string redirect;  ///< where the server says that it is
+  std::vector<std::byte> body;
+};
+
+struct Wanted {
+  bool put = false;
+  std::span<const std::byte> body;
+  std::uint64_t most_bytes = 0;
+  std::chrono::seconds limit{};
+};
+
+/// One request, wherever the answer points.
+Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Wanted& wanted,
+                   Clock::time_point deadline) {
+  const NoSignals guard;
+  Exchange exchange{wanted.body, wanted.most_bytes};
+  // A server that should say first whether it wants a body would cost a second where it does not know that.
+  const Owner<&CurlLibrary::slist_free_all> headers(library.slist_append(nullptr, "Expect:"), {&library});
+  const Owner<&CurlLibrary::easy_cleanup> easy(library.easy_init(), {&library});
+  const Owner<&CurlLibrary::multi_cleanup> multi(library.multi_init(), {&library});
+  if (!headers || !easy || !multi) return fail(ErrorKind::no_memory, "libcurl has no memory");
+
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  const long milliseconds = static_cast<long>(std::max<std::int64_t>(1, left.count()));
+  bool set = true;
+  const auto option = [&](curl::Option name, auto value) {
+    set = set && library.easy_setopt(easy.get(), name, value) == curl::ok;
+  };
+  option(curl::url, url.c_str());
+  option(curl::errorbuffer, exchange.error.data());
+  option(curl::nosignal, 1L);
+  option(curl::failonerror, 1L);
+  option(curl::netrc, curl::netrc_optional);
+  option(curl::ssl_verifypeer, 1L);
+  option(curl::ssl_verifyhost, 2L);
+  if (const char* const file = std::getenv("SSL_CERT_FILE"); file != nullptr && *file != '\0')
+    option(curl::cainfo, file);
+  option(curl::timeout_ms, milliseconds);
+  option(curl::connecttimeout_ms, milliseconds);
+  option(curl::useragent, "regard");
+  option(curl::httpheader, headers.get());
+  option(curl::writedata, static_cast<void*>(&exchange));
+  option(curl::writefunction, wanted.put ? &ignore : &receive);
+  if (wanted.put) {
+    option(curl::upload, 1L);
+    option(curl::readdata, static_cast<void*>(&exchange));
+    option(curl::readfunction, &send);
+    option(curl::infilesize_large, static_cast<std::int64_t>(wanted.body.size()));
+  } else {
+    option(curl::maxfilesize_large, static_cast<std::int64_t>(wanted.most_bytes));
+  }
+  if (!set) return fail(ErrorKind::no_memory, "libcurl does not take an option");
+  // A name server that is slow is not waited for. Old versions do not know this.
+  library.easy_setopt(easy.get(), curl::quick_exit, 1L);
+
+  if (library.multi_add_handle(multi.get(), easy.get()) != curl::ok)
+    return fail(ErrorKind::no_memory, "libcurl has no memory");
+  const Result<int> code = perform(library, multi.get(), deadline, wanted.limit);
+  Answer answer;
+  library.easy_getinfo(easy.get(), curl::response_code, &answer.status);
+  const char* redirect = nullptr;
+  library.easy_getinfo(easy.get(), curl::redirect_url, &redirect);
+  if (redirect != nullptr) answer.redirect = redirect;
+  library.multi_remove_handle(multi.get(), easy.get());
+  if (!code) return tl::unexpected(code.error());
+  if (*code != curl::ok && *code != curl::http_returned_error)
+    return failed(library, easy.get(), *code, exchange, wanted.limit);
+  answer.body = std::move(exchange.answer);
+  return answer;
+}
+
+/// "http://host:port", as it is written.
+std::string origin(std::string_view url) {
+  const std::size_t scheme = url.find("://");
+  if (scheme == std::string_view::npos) return "";
+  return lower(url.substr(0, url.find_first_of("/?#", scheme + 3)));
+}
+
+/// A redirect with the same method.
+bool redirects(long status) {
+  return status == 301 || status == 302 || status == 307 || status == 308;
+}
+
+/// The answer at the end of the redirects.
+Result<Answer> request(const std::string& url, const Wanted& wanted) {
+  const Result<const CurlLibrary*> library = curl_library();
+  if (!library) return tl::unexpected(library.error());
+  const Clock::time_point deadline = Clock::now() + wanted.limit;
+  std::string place = url;
+  for (int i = 0;; ++i) {
+    Result<Answer> answer = ask(**library, place, wanted, deadline);
+    if (!answer || !redirects(answer->status)) return answer;
+    if (i == most_redirects) return invalid(fmt::format("it redirects more than {} times", most_redirects));
+    if (origin(answer->redirect) != origin(url)) {
+      return invalid(fmt::format("it redirects to {}, and only redirects within {} are followed",
+                                 in_quotes(answer->redirect), origin(url)));
+    }
+    place = std::move(answer->redirect);
+  }
+}
+
+}  // namespace
+
+Status check_url(std::string_view url) {
+  const std::string place = origin(url);
+  const auto wrong = [&](const char* why) { return invalid(in_quotes(url) + " " + why); };
+  if (!place.starts_with("http://") && !place.starts_with("https://"))
+    return wrong("is no URL of a server; use http://HOST/PATH or https://HOST/PATH");
+  if (place.ends_with("://")) return wrong("names no host; use http://HOST/PATH or https://HOST/PATH");
+  if (place.find('@') != std::string::npos)
+    return fail(ErrorKind::invalid,
+                "names and passwords do not belong into the URL, which is shown in reports; put them into "
+                "~/.netrc");
+  if (url.find_first_of("?#") != std::string_view::npos)
+    return wrong(
+        "has something behind its path; keys are appended to it, so leave out what begins with ? or #");
+  return {};
+}
+
+Result<std::optional<std::vector<std::byte>>> get(const std::string& url, std::uint64_t most_bytes,
+                                                  std::chrono::seconds limit) {
+  Result<Answer> answer = request(url, {false, {}, most_bytes, limit});
+  if (!answer) return tl::unexpected(answer.error());
+  if (answer->status == 404) return std::nullopt;
+  if (answer->status != 200) return invalid(fmt::format("it answers a GET with status {}", answer->status));
+  return std::move(answer->body);
+}
+
+Status put(const std::string& url, std::span<const std::byte> body, std::chrono::seconds limit) {
+  const Result<Answer> answer = request(url, {true, body, 0, limit});
+  if (!answer) return tl::unexpected(answer.error());
+  if (answer->status < 200 || answer->status > 299)
+    return invalid(fmt::format("it answers a PUT with status {}", answer->status));
+  return {};
+}
+
+}  // namespace regard::remote
