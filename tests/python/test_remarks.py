@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SERIES = {"R0.": 16, "R1.": 34, "R2.": 34, "R3.": 7, "J": 10}  # and how many remarks each has
+SERIES = {"R0.": 16, "R1.": 34, "R2.": 34, "R3.": 7, "R4.": 5, "J": 10}  # and how many remarks each has
 IDS = [f"{series}{number}" for series, count in SERIES.items() for number in range(1, count + 1)]
 
 
