@@ -50,10 +50,10 @@ std::span<const regard::BuiltInKernel> regard::built_in_kernels() { return {}; }
   target_include_directories(regard_no_kernels PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(regard_no_kernels PRIVATE tl::expected)
   set(parts ${PROJECT_BINARY_DIR}/regard_parts.o)
-  set(rooms)
-  foreach(room engine build compile bundle device cache plan problem oracle base embedded_files)
-    list(APPEND rooms $<TARGET_FILE:regard_${room}>)
-  endforeach()
+  get_property(rooms GLOBAL PROPERTY regard_rooms)
+  list(REMOVE_ITEM rooms abi) # all of its objects go in
+  list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_FILE:regard_\\1>")
+  list(APPEND rooms $<TARGET_FILE:regard_embedded_files>)
   add_custom_command(
     OUTPUT ${parts}
     COMMAND ${CMAKE_CXX_COMPILER} -r -nostdlib -Wl,--force-group-allocation -o ${parts} $<TARGET_OBJECTS:regard_abi>

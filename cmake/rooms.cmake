@@ -16,8 +16,9 @@ function(regard_parse_once target)
 endfunction()
 
 # regard_room(name dependency...): what lies below src/<name> as the static library regard_<name>.
-# Dependencies that are rooms are written by their room's name.
+# Dependencies that are rooms are written by their room's name. The global property regard_rooms has all of them.
 function(regard_room name)
+  set_property(GLOBAL APPEND PROPERTY regard_rooms ${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(NOT sources)
