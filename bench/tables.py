@@ -35,6 +35,7 @@ TABLES: dict[str, tuple[str, Callable[[list[Line]], list[str]], bool]] = {
     "gpu-tests": ("checks", gpu_tables.tests, True),
     "compile": ("compile", compile_tables.cuda, True),
     "kernels": ("kernels", compile_tables.cpu, True),
+    "build": ("build", compile_tables.build, True),
 }
 
 

@@ -1,4 +1,5 @@
-"""Tables of cold compiles: CUDA kernels against their goals, CPU kernels beside the same kernel from the cache."""
+"""Tables of compiles: CUDA kernels against their goals, CPU kernels beside the same kernel from the cache, and builds
+ahead of time."""
 
 from __future__ import annotations
 
@@ -7,13 +8,20 @@ from statistics import median
 from bench.shared.markdown import MISSED, Line, paragraph, table
 
 MEDIAN_SECONDS, WORST_SECONDS, PEAK_MB = 0.6, 0.9, 150
+BUILD_SECONDS, BUILD_MB, BUNDLE_KB, OPEN_MS = (
+    1.0,
+    1000,
+    150,
+    5.0,
+)  # of a kernel, of all processes, of a kernel, of 1,000
 STEPS = ("source", "compiler", "key", "entry", "load")  # from the cache to a kernel that runs
 
 
-def _cuda_row(name: str, lines: list[Line]) -> list[str]:
-    def against(goal: float, figure: float, digits: int) -> str:
-        return f"{figure:.{digits}f}{' ' + MISSED if figure > goal else ''}"
+def against(goal: float, figure: float, digits: int) -> str:
+    return f"{figure:.{digits}f}{' ' + MISSED if figure > goal else ''}"
 
+
+def _cuda_row(name: str, lines: list[Line]) -> list[str]:
     seconds = [line["seconds"] for line in lines]
     return [
         name,
@@ -49,3 +57,39 @@ def cpu(lines: list[Line]) -> list[str]:
     text = f"{_origin(lines[0])}. Medians of {lines[0]['rounds']} rounds."
     head = ["kernel", "for", "by", "compile, s", "from the cache, ms", *(f"{step}, ms" for step in STEPS)]
     return [*paragraph(text), *table(head, rows)]
+
+
+def build(lines: list[Line]) -> list[str]:
+    by_cell = {line["cell"]: line for line in lines}
+    whole, use = by_cell.pop("all"), by_cell.pop("use")
+    rows = [
+        [
+            target,
+            str(line["kernels"]),
+            f"{line['compile_seconds'] / line['kernels']:.2f}",
+            f"{line['slowest_seconds']:.2f}",
+            f"{line['bytes'] / line['kernels'] / 1e3:.0f}",
+            against(BUNDLE_KB, line["packed_bytes"] / line["kernels"] / 1e3, 0),
+        ]
+        for target, line in sorted(by_cell.items())
+    ]
+    a_kernel = against(BUILD_SECONDS, whole["cpu_seconds"] / whole["kernels"], 2)
+    head = ["target", "kernels", "s a kernel", "slowest s", "KB a kernel", "KB in the bundle"]
+    return [
+        *paragraph(
+            f"{whole['machine']}, {whole['date']}, commit {whole['commit']}: the manifest "
+            f"`bench/compile/transformer_engine.toml`, {whole['jobs']} jobs. {whole['kernels']} kernels in "
+            f"{whole['seconds']:.0f} s, {a_kernel} CPU seconds a kernel, at most "
+            f"{against(BUILD_MB, whole['peak_bytes'] / 1e6, 0)} MB of all processes; a bundle of "
+            f"{whole['bundle_bytes'] / 1e6:.1f} MB. Goals: {BUILD_SECONDS:.0f} CPU second a kernel, {BUILD_MB} MB, "
+            f"{BUNDLE_KB} KB a kernel in the bundle. Seconds of single kernels are wall time beside each other."
+        ),
+        *table(head, rows),
+        *paragraph(
+            f"With {use['kernels']} kernels in it ({use['bundle_bytes'] / 1e6:.1f} MB) a bundle opens in "
+            f"{against(OPEN_MS, use['open_ms'], 2)} ms (goal: {OPEN_MS:.0f}), for which "
+            f"{use['read_bytes'] / 1e3:.0f} KB are read. A first call has its kernel after "
+            f"{use['first_kernel_ms']['bundle']:.2f} ms, and after {use['first_kernel_ms']['cache']:.2f} ms from the "
+            f"cache."
+        ),
+    ]
