@@ -1,5 +1,6 @@
 """Many processes at once: one compile for one key, a bound on compiles, no partial file ever."""
 
+import concurrent.futures
 import os
 import re
 import threading
@@ -115,13 +116,15 @@ def test_verbs_work_while_others_use_the_cache(place):
     bound = str(3 * place.entries[0].stat().st_size)
     users = [place.start("loop", *(PROBLEMS[:8] * 2)[i:][:8], REGARD_CACHE_BYTES=bound) for i in range(4)]
     seen = []
-    while any(user.poll() is None for user in users):
-        for verb in ("list", "stat", "verify", "gc", "clean"):
-            answer = place.verb(verb)
-            if verb == "verify":
-                seen += [entry["problem"] for entry in answer if "problem" in entry]
-    for user in users:
-        done = finish(user)
+    with concurrent.futures.ThreadPoolExecutor() as readers:  # they would wait where nobody takes what they print
+        ends = [readers.submit(finish, user) for user in users]
+        while not all(end.done() for end in ends):
+            for verb in ("list", "stat", "verify", "gc", "clean"):
+                answer = place.verb(verb)
+                if verb == "verify":
+                    seen += [entry["problem"] for entry in answer if "problem" in entry]
+    for end in ends:
+        done = end.result()
         assert done.code == 0, done.err
         assert {line["plan"]["problem"]: line["bits"] for line in done.lines} == expected
     assert set(seen) <= {"it has just been removed"}
