@@ -39,6 +39,10 @@ Status read_binary(Built& built, const Rendered& rendered) {
   const Manifest::Binary& binary = *built.kernel->binary;
   const Result<std::string> bytes = read_file(binary.path, largest_payload_bytes, Links::followed);
   if (!bytes) return fail(bytes.error().kind, in_quotes(binary.path) + ": " + bytes.error().message);
+  if (bytes->find(rendered.symbol) == std::string::npos) {
+    return invalid(fmt::format("{} has no function {}, by which this kernel is called",
+                               in_quotes(binary.path), rendered.symbol));
+  }
   const auto view = std::as_bytes(std::span(*bytes));
   built.entry.payload.assign(view.begin(), view.end());
   const std::string maker = "binary " + sha256(view).hex();

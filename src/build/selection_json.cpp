@@ -2,6 +2,7 @@
 
 #include "base/json_writer.h"
 #include "build/selection.h"
+#include "compile/render.h"
 
 namespace regard::build {
 namespace {
@@ -23,6 +24,7 @@ void write_kernel(JsonWriter& json, const Selection::Kernel& kernel) {
     json.member("target", kernel.key.target);
     json.member("lines", kernel.lines);
     if (kernel.binary != nullptr) json.member("binary", kernel.binary->path);
+    json.member("symbol", symbol_of(kernel.key));
   });
 }
 

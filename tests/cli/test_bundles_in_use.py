@@ -5,10 +5,16 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import stat
+import struct
+import subprocess
+import time
 
 import pytest
 import remote_server
+
+from conftest import COMMAND, environment
 
 MANIFEST = """
 [build]
@@ -173,3 +179,49 @@ def test_a_folder_that_cannot_be_used(folder, build, refused, tmp_path):
     (tmp_path / "file").write_text("")
     assert "cannot build into" in refused("build", manifest, "--output", tmp_path / "file")
     assert os.listdir(output) == ["kernels"] and stat.S_ISREG((tmp_path / "file").stat().st_mode)
+
+
+def binary_of(folder):
+    """The only binary that a build has kept in its folder: behind a header and a manifest, before a checksum."""
+    (entry,) = (folder / "kernels").glob("*.regard")
+    data = entry.read_bytes()
+    manifest, payload = struct.unpack_from("<QQ", data, 48)
+    return data[64 + manifest :][:payload]
+
+
+def test_a_binary_that_somebody_else_made(regard, regard_json, refused, tmp_path):
+    head = '[build]\ntargets = ["cpu-avx2"]\n'
+    (tmp_path / "own.toml").write_text(head + f'[[variants]]\nproblems = ["{DECLARED}"]\n')
+    (kernel,) = regard_json("build own.toml --output own")["kernels"]
+    (listed,) = regard_json("build own.toml --list")["kernels"]
+    (tmp_path / "vendor.so").write_bytes(binary_of(tmp_path / "own"))
+    (tmp_path / "te.toml").write_text(head + f'[[binaries]]\nfile = "vendor.so"\nkey = "{kernel["kernel"]}"\n')
+    (made,) = regard_json("build te.toml --output te", REGARD_CXX="/nowhere/c++")["kernels"]  # nothing is compiled
+    assert (made["kernel"], made["bytes"]) == (kernel["kernel"], kernel["bytes"])
+    (stage,) = stages(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE_PATH=tmp_path / "te"))
+    assert stage["tier"] == "bundle"
+    (tmp_path / "vendor.so").write_bytes(b"\x7fELF something else")
+    sentence = json.loads(regard("build te.toml --output te --json").out)["kernels"][0]["failure"]
+    assert f"has no function {listed['symbol']}" in sentence
+    (tmp_path / "vendor.so").unlink()
+    assert "vendor.so" in refused("build te.toml --output te")
+
+
+def test_a_build_that_was_interrupted_goes_on(folder, regard_json, tmp_path):
+    dims = list(range(33, 57))
+    (tmp_path / "te.toml").write_text(f'[build]\ntargets = ["cpu-avx2"]\n[[variants]]\ndtype = "fp32"\nd = {dims}\n')
+    command = [COMMAND, "build", "te.toml", "--output=te", "--jobs=2", "--json"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE)
+    kept = tmp_path / "te" / "kernels"
+    while process.poll() is None and len(list(kept.glob("*.regard"))) < 2:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode != 0 and not list((tmp_path / "te").glob("*.bundle"))
+    there = len(list(kept.glob("*.regard")))
+    (tmp_path / "te.toml").write_text(
+        f'[build]\ntargets = ["cpu-avx2"]\n[[variants]]\ndtype = "fp32"\nd = {dims[:2]}\n'
+    )
+    report = regard_json("build te.toml --output te")
+    assert there >= 2 and report["failed"] == 0 and report["kept"] >= 1
+    assert [output["output"] for output in report["outputs"]] == ["bundle"]
