@@ -1,5 +1,5 @@
-// The Python output of a build: a wheel with the bundle in a package, which `import regard` finds by its entry
-// point in the group regard.bundles.
+// The Python output of a build: a wheel with the bundle in a package, which `import regard` finds by its
+// entry point in the group regard.bundles.
 #pragma once
 
 #include <string>
