@@ -50,7 +50,8 @@ bool attend(const char* text, std::int64_t queries) {
 }  // namespace
 
 int main() try {
-  // No compiler is looked for, whatever the user's settings are, and no kernel of another program's is taken.
+  // Whatever the user's settings are: the target of the bundle, no compiler, no kernel of another program's.
+  setenv("REGARD_CPU_TARGET", "cpu-avx2", 1);
   setenv("REGARD_JIT", "off", 1);
   setenv("REGARD_CACHE", "off", 1);
   regard::add_bundle(beside_the_program("engine.bundle"));
