@@ -1,0 +1,71 @@
+#include "plans.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "refusal.h"
+
+namespace ck_fused_attn {
+namespace {
+
+constexpr std::size_t most_plans =
+    1024;  // packed lengths change from step to step; a plan is made in microseconds
+
+std::mutex plans_mutex;
+std::optional<std::string> target = "cuda";
+std::unordered_map<std::string, std::shared_ptr<const Plan>> plans;
+
+struct Free {
+  void operator()(std::byte* memory) const { te_regard_memory_free(memory); }
+};
+struct Blocks {
+  std::vector<std::unique_ptr<std::byte, Free>> all;  // the last one is the largest
+  std::int64_t bytes = 0;
+};
+
+}  // namespace
+
+Plan::~Plan() {
+  te_regard_plan_destroy(plan);
+  te_regard_problem_destroy(problem);
+}
+
+void use_target(const char* name) {
+  const std::lock_guard lock(plans_mutex);
+  target = name == nullptr ? std::nullopt : std::optional<std::string>(name);
+  plans.clear();
+}
+
+std::shared_ptr<const Plan> plan_for(const std::string& text) {
+  const std::lock_guard lock(plans_mutex);
+  if (const auto found = plans.find(text); found != plans.end()) return found->second;
+  auto made = std::make_shared<Plan>();
+  require(te_regard_problem_parse(text.c_str(), &made->problem));
+  te_regard_plan_options options = TE_REGARD_PLAN_OPTIONS_INIT;
+  options.target = target ? target->c_str() : nullptr;
+  require(te_regard_plan_create(made->problem, &options, &made->plan));
+  require(te_regard_plan_prepare(made->plan));
+  if (plans.size() == most_plans) plans.clear();
+  return plans[text] = made;
+}
+
+std::byte* memory_of(const Plan& plan, hipStream_t stream, std::int64_t bytes) {
+  thread_local std::map<std::pair<bool, hipStream_t>, Blocks> of_streams;
+  const bool on_gpu = te_regard_plan_on_gpu(plan.plan) != 0;
+  Blocks& blocks = of_streams[{on_gpu, stream}];
+  if (bytes > blocks.bytes) {
+    const std::int64_t wanted = std::max(bytes, 2 * blocks.bytes);
+    void* memory = nullptr;
+    require(te_regard_memory_allocate(on_gpu ? te_regard_plan_target(plan.plan) : nullptr, wanted, &memory));
+    blocks.all.emplace_back(static_cast<std::byte*>(memory));
+    blocks.bytes = wanted;
+  }
+  return blocks.all.empty() ? nullptr : blocks.all.back().get();
+}
+
+}  // namespace ck_fused_attn

@@ -1,0 +1,36 @@
+// Attention with plain loops in double precision, one sequence at a time, and the 16-bit numbers and the
+// dropout mask that it needs. None of it is Regard's code.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "ck_fused_attn/ck_fused_attn.hpp"
+
+namespace reference {
+
+/// One query head of one sequence: matrices in row order.
+struct Head {
+  std::int64_t rows, keys, dim;
+  std::vector<double> q, k, v, grad_o;
+  double scale;
+  std::function<bool(std::int64_t, std::int64_t)> sees;
+  std::function<double(std::int64_t, std::int64_t)> bias;
+  std::function<double(std::int64_t, std::int64_t)> kept;  // 0, or the factor of a weight that is kept
+};
+
+struct Result {
+  std::vector<double> o, lse, grad_q, grad_k, grad_v, grad_bias;
+};
+
+Result attention(const Head& head);
+
+/// The factor of a weight under dropout with this probability, as Regard's docs/semantics.md defines it.
+double kept(std::uint64_t seed, std::uint64_t offset, double probability, std::uint32_t sequence,
+            std::uint32_t head, std::uint32_t row, std::uint32_t column);
+
+std::uint16_t rounded(double value, ck_fused_attn::DType dtype);
+double value_of(std::uint16_t bits, ck_fused_attn::DType dtype);
+
+}  // namespace reference

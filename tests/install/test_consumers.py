@@ -1,0 +1,93 @@
+"""The examples that ship kernels of their own: a library for TransformerEngine, an engine, wheels for Python."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from places import BUILD, ROOT
+
+EXAMPLES = ROOT / "examples"
+# The functions that TransformerEngine's ROCm build links, with pointers, strides and padded cumulative lengths.
+SYMBOLS = {
+    "_ZN13ck_fused_attn11ck_attn_fwdENS_5DTypeEmmmmmmmmmPKvmmmS2_mmmS2_mmmS2_S2_bffPvS3_NS_8BiasTypeENS_8MaskTypeEll"
+    "S3_mmmS3_biP12ihipStream_t",
+    "_ZN13ck_fused_attn11ck_attn_bwdENS_5DTypeEmmmmmmmmmPKvmmmS2_mmmS2_mmmS2_S2_S2_mmmS2_S2_mmmffPvS3_NS_8BiasTypeENS_"
+    "8MaskTypeEllS3_mmmS3_S3_S3_mmmmmmS3_mmmS3_mmmS3_S3_S3_bbbiP12ihipStream_t",
+    "_ZN13ck_fused_attn18ck_attn_varlen_fwdENS_5DTypeEmmmmmmmmPKvmmS2_mmS2_mmS2_S2_S2_S2_bffPvS3_NS_8MaskTypeEllS3_mmS3_"
+    "biP12ihipStream_t",
+    "_ZN13ck_fused_attn18ck_attn_varlen_bwdENS_5DTypeEmmmmmmmmmPKvmmS2_mmS2_mmS2_S2_S2_S2_S2_mmS2_S2_mmffPvS3_NS_8MaskTypeE"
+    "llS3_mmS3_S3_S3_mmmmS3_mmS3_mmS3_bbbiP12ihipStream_t",
+}
+
+
+def run(*command, **options):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def built(manifest, output):
+    """What `regard build` says of the outputs."""
+    return json.loads(run(BUILD / "regard", "build", manifest, "--output", output, "--json"))["outputs"]
+
+
+def build_with_cmake(source, output, *options):
+    run("cmake", "-S", source, "-B", output, "-DCMAKE_BUILD_TYPE=Debug", *options)
+    run("cmake", "--build", output, "--parallel", "2")
+
+
+def test_transformer_engine_s_functions(tmp_path):
+    source = EXAMPLES / "transformer_engine"
+    built(source / "te_test.toml", tmp_path / "te")
+    build_with_cmake(source, tmp_path / "build", f"-DCMAKE_PREFIX_PATH={tmp_path / 'te'}")
+    exported = run("nm", "-D", "--defined-only", tmp_path / "build/libck_fused_attn.so").splitlines()
+    functions = {line.split()[2] for line in exported if " T " in line}
+    assert functions == {*SYMBOLS, "_ZN13ck_fused_attn10use_targetEPKc"}
+    alone = {"REGARD_JIT": "off", "REGARD_CACHE": "off"}  # the library's own kernels or none
+    told = run(tmp_path / "build/test_ck_fused_attn", "cpu-avx2", env=os.environ | alone).splitlines()
+    assert len(told) == 36 and {line.split()[0] for line in told} == {"ok"}
+    page = (source / "README.md").read_text()
+    for sentence in told[-5:-2]:  # those of the library itself
+        assert sentence.removeprefix("ok").strip() in page
+
+
+def test_transformer_engine_s_manifest():
+    told = json.loads(run(BUILD / "regard", "build", EXAMPLES / "transformer_engine/te.toml", "--check", "--json"))
+    forward, backward = ({each["target"]: each for each in variants["targets"]} for variants in told["variants"])
+    assert all(each["kernels"] > 0 and "unserved" not in each for each in forward.values())
+    assert {target for target, each in backward.items() if "unserved" in each} == {"sm_90a"}  # its README says so
+
+
+def test_an_engine_that_ships_a_bundle(tmp_path):
+    source = EXAMPLES / "cpp_engine"
+    (bundle,) = built(source / "engine.toml", tmp_path / "kernels")
+    run("cmake", "--install", BUILD, "--prefix", tmp_path / "regard")
+    options = [f"-DCMAKE_PREFIX_PATH={tmp_path / 'regard'}", f"-DENGINE_BUNDLE={tmp_path / 'kernels' / bundle['path']}"]
+    build_with_cmake(source, tmp_path / "build", *options)
+    run("cmake", "--install", tmp_path / "build", "--prefix", tmp_path / "shipped")
+    for built_with in ("regard", "kernels", "build"):
+        shutil.rmtree(tmp_path / built_with)
+    told = run(tmp_path / "shipped/engine", env={}).splitlines()
+    assert [line.partition(": ")[2] for line in told[:2]] == ["bundle, right"] * 2
+    assert told[2].startswith("not shipped: ") and "softcap = true would add it" in told[2]
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_a_wheel_that_is_used_offline(framework, tmp_path):
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip(f"needs {framework}")
+    (wheel,) = built(EXAMPLES / framework / "offline.toml", tmp_path / "wheel")
+    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "install", "--no-deps", "--no-index"]
+    run(*pip, "--target", tmp_path / "site", tmp_path / "wheel" / wheel["path"])
+    path = os.pathsep.join([str(tmp_path / "site"), os.environ["PYTHONPATH"]])
+    program = EXAMPLES / framework / "offline.py"
+    told = run(sys.executable, program, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}).splitlines()
+    assert "own attention" in told[0]
+    tiers = dict(re.findall(r"'(\w+)': (\d+)", told[1]))
+    assert int(tiers["bundled"]) >= 2 and tiers["cached"] == tiers["compiled"] == "0"
+    assert told[2].startswith("not in the wheel: ") and "softcap = true would add it" in told[2]
