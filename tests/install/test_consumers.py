@@ -7,11 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 from places import BUILD, ROOT
 
 EXAMPLES = ROOT / "examples"
+# An NVIDIA driver and a compiler for it that need no GPU; a build without tests has none.
+EMULATED = BUILD / "tests/emulator"
+HAS_EMULATED = (EMULATED / "libcuda.so.1").exists()
 # The functions that TransformerEngine's ROCm build links, with pointers, strides and padded cumulative lengths.
 SYMBOLS = {
     "_ZN13ck_fused_attn11ck_attn_fwdENS_5DTypeEmmmmmmmmmPKvmmmS2_mmmS2_mmmS2_S2_bffPvS3_NS_8BiasTypeENS_8MaskTypeEll"
@@ -31,9 +35,10 @@ def run(*command, **options):
     return done.stdout
 
 
-def built(manifest, output):
+def built(manifest, output, **settings):
     """What `regard build` says of the outputs."""
-    return json.loads(run(BUILD / "regard", "build", manifest, "--output", output, "--json"))["outputs"]
+    told = run(BUILD / "regard", "build", manifest, "--output", output, "--json", env=os.environ | settings)
+    return json.loads(told)["outputs"]
 
 
 def build_with_cmake(source, output, *options):
@@ -41,19 +46,42 @@ def build_with_cmake(source, output, *options):
     run("cmake", "--build", output, "--parallel", "2")
 
 
-def test_transformer_engine_s_functions(tmp_path):
-    source = EXAMPLES / "transformer_engine"
-    built(source / "te_test.toml", tmp_path / "te")
-    build_with_cmake(source, tmp_path / "build", f"-DCMAKE_PREFIX_PATH={tmp_path / 'te'}")
-    exported = run("nm", "-D", "--defined-only", tmp_path / "build/libck_fused_attn.so").splitlines()
+@pytest.fixture(scope="module")
+def transformer_engine(tmp_path_factory):
+    """The build of the example, with kernels for a GPU where there is an emulated one."""
+    folder = tmp_path_factory.mktemp("transformer_engine")
+    manifest = (EXAMPLES / "transformer_engine/te_test.toml").read_text()
+    if HAS_EMULATED:
+        manifest = manifest.replace('"cpu-avx2"', '"cpu-avx2", "sm_90a"')
+    (folder / "te.toml").write_text(manifest)
+    built(folder / "te.toml", folder / "te", REGARD_NVRTC=str(EMULATED / "libnvrtc.so.13"))
+    build_with_cmake(EXAMPLES / "transformer_engine", folder / "build", f"-DCMAKE_PREFIX_PATH={folder / 'te'}")
+    return folder / "build"
+
+
+def compared(program, target, **settings):
+    """What the test program has printed, with the library's own kernels or none."""
+    alone = {"REGARD_JIT": "off", "REGARD_CACHE": "off"}
+    lines = run(program, target, env=os.environ | alone | settings).splitlines()
+    return lines, Counter(line.split()[0] for line in lines)
+
+
+def test_transformer_engine_s_functions(transformer_engine):
+    exported = run("nm", "-D", "--defined-only", transformer_engine / "libck_fused_attn.so").splitlines()
     functions = {line.split()[2] for line in exported if " T " in line}
     assert functions == {*SYMBOLS, "_ZN13ck_fused_attn10use_targetEPKc"}
-    alone = {"REGARD_JIT": "off", "REGARD_CACHE": "off"}  # the library's own kernels or none
-    told = run(tmp_path / "build/test_ck_fused_attn", "cpu-avx2", env=os.environ | alone).splitlines()
-    assert len(told) == 36 and {line.split()[0] for line in told} == {"ok"}
-    page = (source / "README.md").read_text()
-    for sentence in told[-5:-2]:  # those of the library itself
+    lines, verdicts = compared(transformer_engine / "test_ck_fused_attn", "cpu-avx2")
+    assert verdicts == {"ok": 42}
+    page = (EXAMPLES / "transformer_engine/README.md").read_text()
+    for sentence in lines[-5:-2]:  # those of the library itself
         assert sentence.removeprefix("ok").strip() in page
+
+
+@pytest.mark.skipif(not HAS_EMULATED, reason="needs the emulated GPU, which a complete build has")
+def test_transformer_engine_s_functions_on_a_gpu(transformer_engine):
+    program = transformer_engine / "test_ck_fused_attn"
+    _, verdicts = compared(program, "cuda", LD_LIBRARY_PATH=str(EMULATED))
+    assert verdicts == {"ok": 23, "none": 6}  # backward
 
 
 def test_transformer_engine_s_manifest():

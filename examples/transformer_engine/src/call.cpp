@@ -40,7 +40,8 @@ void Call::run() {
     set(lengths.role, memory);
     memory += aligned(bytes_of(lengths.values));
   }
-  require(te_regard_plan_run(plan_->plan, &arguments_, memory, workspace_bytes, stream_));
+  void* workspace = workspace_bytes > 0 ? memory : nullptr;  // behind the lengths there may be nothing
+  require(te_regard_plan_run(plan_->plan, &arguments_, workspace, workspace_bytes, stream_));
 }
 
 }  // namespace ck_fused_attn

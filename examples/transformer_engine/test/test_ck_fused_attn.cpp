@@ -69,7 +69,8 @@ struct Case {
   MaskType mask;
   int64_t left, right;
   float dropout;
-  bool bias, packed, padded, sbhd;
+  BiasType bias;
+  bool packed, padded, sbhd;
 };
 
 constexpr int64_t h = 4, hg = 2, dim = 64;
@@ -169,12 +170,13 @@ void run(const Case& c) {
   for (auto& word : bias.host)
     word = reference::rounded(std::sin(static_cast<double>(&word - bias.host.data())), c.dtype);
   bias.upload();
+  Memory<float> slopes({0.5f, 0.25f, 0.125f, 0.0625f});
   Memory<std::int32_t> cu_q(sums(c.lengths_q, 0)), cu_k(sums(c.lengths_k, 0));
   Memory<std::int32_t> room_q(sums(c.lengths_q, c.room_q)), room_k(sums(c.lengths_k, c.room_k));
   void *padded_q = c.padded ? room_q.data() : nullptr, *padded_k = c.padded ? room_k.data() : nullptr;
   void* cu_kv = c.lengths_k == c.lengths_q ? cu_q.data() : cu_k.data();  // as self attention has it
   void *rng_seed = rng.data(), *rng_offset = static_cast<std::uint64_t*>(rng.data()) + 1;
-  const BiasType bias_type = c.bias ? elementwise_bias : no_bias;
+  const bool has_dbias = c.bias == elementwise_bias;
 
   if (c.packed) {
     ck_attn_varlen_fwd(c.dtype, b, h, hg, c.room_q, c.room_k, dim, dim, tokens_q, q.memory->data(),
@@ -185,8 +187,8 @@ void run(const Case& c) {
   } else {
     ck_attn_fwd(c.dtype, b, h, hg, c.room_q, c.room_k, dim, dim, 1, h, q.memory->data(), q.stride_b,
                 q.stride_h, q.stride_s, k.memory->data(), k.stride_b, k.stride_h, k.stride_s,
-                v.memory->data(), v.stride_b, v.stride_h, v.stride_s, bias.data(), nullptr, true, scale,
-                c.dropout, rng_seed, rng_offset, bias_type, c.mask, c.left, c.right, o.memory->data(),
+                v.memory->data(), v.stride_b, v.stride_h, v.stride_s, bias.data(), slopes.data(), true, scale,
+                c.dropout, rng_seed, rng_offset, c.bias, c.mask, c.left, c.right, o.memory->data(),
                 o.stride_b, o.stride_h, o.stride_s, lse.data(), false, 0, nullptr);
   }
   bool backward = true;
@@ -203,14 +205,14 @@ void run(const Case& c) {
     } else {
       ck_attn_bwd(c.dtype, b, h, hg, c.room_q, c.room_k, dim, dim, 1, h, q.memory->data(), q.stride_b,
                   q.stride_h, q.stride_s, k.memory->data(), k.stride_b, k.stride_h, k.stride_s,
-                  v.memory->data(), v.stride_b, v.stride_h, v.stride_s, bias.data(), nullptr,
+                  v.memory->data(), v.stride_b, v.stride_h, v.stride_s, bias.data(), slopes.data(),
                   o.memory->data(), o.stride_b, o.stride_h, o.stride_s, lse.data(), grad_o.memory->data(),
                   grad_o.stride_b, grad_o.stride_h, grad_o.stride_s, scale, c.dropout, rng_seed, rng_offset,
-                  bias_type, c.mask, c.left, c.right, grad_q.memory->data(), grad_q.stride_b, grad_q.stride_h,
+                  c.bias, c.mask, c.left, c.right, grad_q.memory->data(), grad_q.stride_b, grad_q.stride_h,
                   grad_q.stride_s, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0, 0, grad_k.memory->data(),
                   grad_k.stride_b, grad_k.stride_h, grad_k.stride_s, grad_v.memory->data(), grad_v.stride_b,
-                  grad_v.stride_h, grad_v.stride_s, nullptr, c.bias ? grad_bias.data() : nullptr, nullptr,
-                  !c.bias, false, false, 0, nullptr);
+                  grad_v.stride_h, grad_v.stride_s, nullptr, has_dbias ? grad_bias.data() : nullptr, nullptr,
+                  !has_dbias, false, false, 0, nullptr);
     }
   } catch (const std::runtime_error& error) {
     backward = false;
@@ -244,7 +246,9 @@ void run(const Case& c) {
                return (c.left < 0 || key >= diagonal - c.left) && (c.right < 0 || key <= diagonal + c.right);
              },
              [&](int64_t row, int64_t key) {
-               return c.bias ? reference::value_of(bias.host[bias_at(row, key)], c.dtype) : 0;
+               if (c.bias == no_bias) return 0.0;
+               if (c.bias == alibi) return -slopes.host[head] * std::fabs(row + lk - lq - key);
+               return reference::value_of(bias.host[bias_at(row, key)], c.dtype);
              },
              [&](int64_t row, int64_t key) {
                return c.dropout == 0 ? 1 : reference::kept(seed, offset, 0.2, i, head, row, key);
@@ -259,7 +263,7 @@ void run(const Case& c) {
         append(got[2], grad_q.rows(i, head, lq));
         append(want[2], result.grad_q);
         for (int64_t x = 0; x < lk * dim; ++x) sum_k[x] += result.grad_k[x], sum_v[x] += result.grad_v[x];
-        for (int64_t row = 0; c.bias && row < lq; ++row) {
+        for (int64_t row = 0; has_dbias && row < lq; ++row) {
           for (int64_t key = 0; key < lk; ++key)
             want[5][bias_at(row, key)] += result.grad_bias[row * lk + key];
         }
@@ -275,7 +279,7 @@ void run(const Case& c) {
 
   const double tolerance = c.dtype == kBFloat16 ? 0.01 : 0.002;
   const char* names[] = {"o", "lse", "dq", "dk", "dv", "dbias"};
-  for (int i = 0; i < (backward ? c.bias ? 6 : 5 : 2); ++i) {
+  for (int i = 0; i < (backward ? has_dbias ? 6 : 5 : 2); ++i) {
     compare(c, names[i], got[i], want[i], i == 1 ? 1e-4 : tolerance);
   }
   const std::size_t padding_q = (tokens_q - rows) * h * dim, padding_k = (tokens_k - keys) * hg * dim;
@@ -327,14 +331,17 @@ int main(int argc, char** argv) try {
   const std::vector<int64_t> full_q{40, 40}, full_k{57, 57}, some_q{40, 0, 17}, some_k{57, 3, 30};
   const Case cases[] = {
       {"dense, GQA, causal from the top left, dropout", kBFloat16, full_q, full_k, 40, 57, mask_top_left, -1,
-       0, 0.2f, false, false, false, false},
+       0, 0.2f, no_bias, false, false, false},
       {"sbhd, window from the bottom right, dropout", kBFloat16, full_q, full_k, 40, 57, mask_bottom_right, 9,
-       2, 0.2f, false, false, false, true},
-      {"dense, bias, fp16", kFloat16, full_q, full_k, 40, 57, no_mask, -1, -1, 0, true, false, false, false},
-      {"packed, self, causal, dropout", kBFloat16, some_q, some_q, 40, 40, mask_top_left, -1, 0, 0.2f, false,
-       true, false, false},
+       2, 0.2f, no_bias, false, false, true},
+      {"dense, bias, fp16", kFloat16, full_q, full_k, 40, 57, no_mask, -1, -1, 0, elementwise_bias, false,
+       false, false},
+      {"dense, ALiBi, causal from the bottom right", kBFloat16, full_q, full_k, 40, 57, mask_bottom_right, -1,
+       0, 0, alibi, false, false, false},
+      {"packed, self, causal, dropout", kBFloat16, some_q, some_q, 40, 40, mask_top_left, -1, 0, 0.2f,
+       no_bias, true, false, false},
       {"packed and padded, causal from the bottom right, dropout", kBFloat16, some_q, some_k, 44, 60,
-       mask_bottom_right, -1, 0, 0.2f, false, true, true, false},
+       mask_bottom_right, -1, 0, 0.2f, no_bias, true, true, false},
   };
   for (const Case& c : cases) run(c);
   run_refused();
