@@ -40,6 +40,7 @@ std::string to_json(const Manifest& manifest, const Selection& selection, const 
   json.object([&] {
     json.member("count", kernels.size());
     json.member("failed", failed);
+    json.member("files", report.files);
     json.member("folder", report.folder);
     json.member("kept", std::ranges::count(kernels, true, &Built::kept));
     json.member("kernels", [&] {

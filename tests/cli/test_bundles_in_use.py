@@ -154,8 +154,8 @@ def test_a_kernel_that_fails_fails_the_build(folder, build, regard, tmp_path):
     compiler.write_text(f'#!/bin/sh\n{refuses}\nexec {real} "$@"\n')
     compiler.chmod(0o755)
     output = tmp_path / "out"
-    output.mkdir()
-    shutil.copy(build(), output / "te.bundle")  # of an earlier build
+    shutil.copytree(folder / "jit", output)  # of an earlier build
+    shutil.rmtree(output / "kernels")
     done = regard("build", folder / "jit.toml", "--output", output, "--json", REGARD_CXX=str(compiler))
     report = json.loads(done.out)
     assert done.code == 3 and (report["failed"], report["outputs"]) == (1, [])
