@@ -4,6 +4,7 @@
 
 #include <unordered_set>
 
+#include "base/interruption.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
 
@@ -45,6 +46,7 @@ Result<Record> parse_record(std::string_view text, std::string_view file) {
   Record record;
   std::unordered_set<Seen, SeenHash> seen;
   for (int number = 1; !text.empty(); ++number) {
+    if (interrupted()) return fail(ErrorKind::interrupted, "interrupted while a record was read");
     const std::size_t end = text.find('\n');
     const bool whole = end != std::string_view::npos;
     const std::string_view line = text.substr(0, end);

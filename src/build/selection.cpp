@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/interruption.h"
 #include "base/printable.h"
 #include "base/settings.h"
 #include "plan/fallback.h"
@@ -30,6 +31,10 @@ std::string why_not(const Signature& signature, const Target& target, const Vari
   const Result<Plan> planned = plan(example_of(signature), target, options);
   if (!planned) return planned.error().message;
   return fmt::format("'{}' has no kernels of these recipes on {}", print(signature), target.name);
+}
+
+tl::unexpected<Error> interruption_of_selection() {
+  return fail(ErrorKind::interrupted, "interrupted while the kernels of the manifest were looked for");
 }
 
 class Selector {
@@ -113,7 +118,8 @@ class Selector {
     something_is_left = true;
     for (std::size_t i = 0; i < manifest_.targets.size(); ++i) {
       const Target& target = *manifest_.targets[i];
-      const NeededKernels needed = regard::kernels_of(products, target);
+      const NeededKernels needed = regard::kernels_of(products, target, interrupted);
+      if (interrupted()) return interruption_of_selection();
       for (const KernelKey& key : needed.keys) take(i, key, variants.line);
       Selection::Count& count = sum.counts[i];
       count.asked = asked.size();
@@ -134,6 +140,7 @@ class Selector {
     std::vector<std::set<std::string>> texts(manifest_.targets.size());
     std::map<std::string, std::size_t> of_other_targets;
     for (const Manifest::Asked& asked : variants.problems) {
+      if (interrupted()) return interruption_of_selection();
       if (is_excluded(signature(asked.problem))) continue;
       something_is_left = true;
       bool is_served = false, is_asked = false;

@@ -4,7 +4,9 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
+import time
 import zipfile
 
 import pytest
@@ -161,3 +163,52 @@ def test_what_a_killed_build_has_left_is_replaced(manifest, regard_json, tmp_pat
     (left / "te.bundle").write_text("half")
     assert regard_json("build te.toml --output out")["files"] == ["te.bundle"]
     assert not left.exists()
+
+
+def interrupted(tmp_path, settings, begun, *options):
+    """What a build says that gets a signal, once begun() is true."""
+
+    def as_from_a_shell():  # a test's runner may have it ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    process = subprocess.Popen(
+        [COMMAND, "build", "te.toml", *options],
+        cwd=tmp_path,
+        env=environment(**settings),
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=as_from_a_shell,
+    )
+    try:
+        end = time.monotonic() + 30
+        while not begun() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=5)
+    finally:
+        process.kill()
+    assert process.returncode == -signal.SIGINT
+    return told
+
+
+def test_a_build_that_is_interrupted_says_how_far_it_is(tmp_path):
+    compiler, mark = tmp_path / "c++", tmp_path / "begun"
+    compiler.write_text(
+        f"#!/bin/sh\nif [ $1 = -v ]; then echo 'fake version 1.0 (build 7)'; exit; fi\ntouch {mark}; sleep 60\n"
+    )
+    compiler.chmod(0o755)
+    (tmp_path / "te.toml").write_text(MANIFEST.format(name="te", output='["bundle"]', problem=PROBLEM))
+    told = interrupted(tmp_path, {"REGARD_CXX": str(compiler)}, mark.exists)
+    assert told == "regard: interrupted with 0 of 1 kernels built; the next build goes on from there\n"
+    assert os.listdir(tmp_path / "te-build") == ["kernels"]
+
+
+def test_a_manifest_of_very_many_kernels_is_interrupted(tmp_path):
+    keys = ['dtype = ["bf16", "fp16", "fp32"]', 'mask = ["none", "causal"]', 'bias = ["none", "bh", "alibi"]']
+    keys += [f"{key} = [true, false]" for key in ("dropout", "lse")] + [f"d = {list(range(1, 257))}"]
+    targets = ["sm_80", "sm_90a", "cpu-avx2", "cpu-avx512"]
+    table = "[[variants]]\n" + "\n".join(keys) + "\n"
+    (tmp_path / "te.toml").write_text(f"[build]\ntargets = {targets}\n" + 8 * table)
+    begin = time.monotonic()
+    told = interrupted(tmp_path, {}, lambda: time.monotonic() > begin + 0.3, "--check")
+    assert told == "regard: interrupted while the kernels of the manifest were looked for\n"
