@@ -13,6 +13,7 @@
 #include "base/machine.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
+#include "build/code_object.h"
 #include "compile/kernel_entry.h"
 #include "compile/manifest.h"
 
@@ -36,15 +37,13 @@ Result<std::map<const Target*, Toolchain*>> toolchains_for(const Selection& sele
   return found;
 }
 
-Status read_binary(Built& built, const Rendered& rendered) {
+Status read_binary(Built& built, const Target& target, const Rendered& rendered) {
   const Manifest::Binary& binary = *built.kernel->binary;
   const Result<std::string> bytes = read_file(binary.path, largest_payload_bytes, Links::followed);
   if (!bytes) return fail(bytes.error().kind, in_quotes(binary.path) + ": " + bytes.error().message);
-  if (bytes->find(rendered.symbol) == std::string::npos) {
-    return invalid(fmt::format("{} has no function {}, by which this kernel is called",
-                               in_quotes(binary.path), rendered.symbol));
-  }
   const auto view = std::as_bytes(std::span(*bytes));
+  if (const Status status = check_code_object(view, target, rendered.symbol); !status)
+    return invalid(fmt::format("{} cannot be used: {}", in_quotes(binary.path), status.error().message));
   built.entry.payload.assign(view.begin(), view.end());
   const std::string maker = "binary " + sha256(view).hex();
   built.identity = identity_of(built.kernel->key, rendered, maker);
@@ -74,7 +73,7 @@ Result<Built> build_one(const Selection::Kernel& kernel, const Target& target, T
   const Result<Rendered> rendered = render(kernel.key);
   if (rendered) built.source = source_of(kernel.key, *rendered);
   const Status status = !rendered                  ? Status(tl::unexpected(rendered.error()))
-                        : kernel.binary != nullptr ? read_binary(built, *rendered)
+                        : kernel.binary != nullptr ? read_binary(built, target, *rendered)
                                                    : compile(built, target, *rendered, *toolchain, store);
   if (is_scarce(status)) {
     return fail(status.error().kind,

@@ -78,9 +78,11 @@ std::string built(const Json& answer) {
                         readable_bytes(output["bytes"].get<double>()), cell(output, "sha256"));
   }
   const int count = answer["count"], kept = answer["kept"], failed = answer["failed"];
+  const int from_files = answer["from_files"];
   text += fmt::format(
-      "{} kernels in {:.0f} s: {} compiled (the slowest in {:.1f} s), {} there before, {} failed\n", count,
-      answer["seconds"].get<double>(), count - kept - failed, slowest, kept, failed);
+      "{} kernels in {:.0f} s: {} compiled (the slowest in {:.1f} s), {} there before{}, {} failed\n", count,
+      answer["seconds"].get<double>(), count - kept - from_files - failed, slowest, kept,
+      from_files == 0 ? "" : fmt::format(", {} taken from files", from_files), failed);
   return text;
 }
 
