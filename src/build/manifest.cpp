@@ -234,7 +234,7 @@ class Reader {
     if (!record) return wrong(variants.line, record.error());
     manifest_.records.push_back(path);
     variants.what = "record " + printable(name);
-    if (!record->cut_off.empty()) manifest_.warnings.push_back(record->cut_off);
+    manifest_.warnings.insert(manifest_.warnings.end(), record->left_out.begin(), record->left_out.end());
     for (const Record::Line& line : record->lines) {
       variants.problems.push_back(
           {line.problem, line.target, fmt::format("{}:{}", printable(path), line.number), variants.line});

@@ -167,7 +167,7 @@ TEST(Selection, OfARecordIsOfItsTargets) {
   EXPECT_EQ(selected.count(0, 0).asked, 1u);
   EXPECT_THAT(
       selected.selection->warnings,
-      ElementsAre(HasSubstr("seen.txt:5: the last line is left out"),
+      ElementsAre(HasSubstr("seen.txt:5: the line 'cpu-avx2 | fwd bf' is left out"),
                   HasSubstr("te.toml:3: 2 problems of the record seen.txt are left out, as cpu-avx512 is no "
                             "target of the manifest")));
   EXPECT_THAT(Selected(tables, "\"sm_80\"", path).refusal(),

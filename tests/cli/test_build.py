@@ -150,9 +150,11 @@ def test_a_bad_line_of_a_record_is_named(refused, manifest, tmp_path):
 
 
 def test_a_line_that_is_not_whole_is_told(regard, regard_json, manifest, tmp_path):
-    (tmp_path / "seen.txt").write_text("cpu-avx2 | fwd bf16 s=64 d=64\ncpu-avx2 | fwd bf")
-    name = manifest('[[variants]]\nrecord = "seen.txt"\n')
+    (tmp_path / "seen.txt").write_text(f"cpu-generic | {BUILT_IN}\ncpu-avx2 | fwd bf")
+    record = {"REGARD_RECORD": "seen.txt", "REGARD_CPU_TARGET": "cpu-avx2"}
+    assert regard("run", BUILT_IN, **record).code == 0  # the record is still one
+    name = manifest('[[variants]]\nrecord = "seen.txt"\n', '[build]\ntargets = ["cpu-avx2", "cpu-generic"]\n')
     (warning,) = regard_json("build --check", name)["warnings"]
-    assert warning.startswith("seen.txt:2: the last line is left out")
+    assert warning.startswith("seen.txt:2: the line 'cpu-avx2 | fwd bf' is left out, as it is not whole")
     assert f"warning: {warning}" in regard("build --check", name).out
     assert json.loads(regard("build --check --json", name).out)["count"] > 0
