@@ -182,6 +182,11 @@ class Reader {
                                  source == "profile" ? "has at most 'recipes' beside it" : "stands alone"));
       }
     }
+    if (table.empty()) {
+      return wrong(line,
+                   "this [[variants]] is empty; give it the fields of signatures, e.g. d = 128, or one of "
+                   "'profile', 'problems' and 'record'");
+    }
     if (table.contains("problems")) return {};
     if (record) return take_record(*record, variants);
     if (profile) return take_profile(table, *profile, variants);
@@ -238,6 +243,11 @@ class Reader {
     for (const Record::Line& line : record->lines) {
       variants.problems.push_back(
           {line.problem, line.target, fmt::format("{}:{}", printable(path), line.number), variants.line});
+    }
+    if (variants.problems.empty() && !record->left_out.empty()) {
+      return wrong(variants.line,
+                   fmt::format("the record {} has no problems but those of lines that are left out: {}",
+                               in_quotes(path), record->left_out.front()));
     }
     if (variants.problems.empty())
       return wrong(variants.line, fmt::format("the record {} has no problems", in_quotes(path)));

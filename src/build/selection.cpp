@@ -100,10 +100,10 @@ class Selector {
     if (std::ranges::any_of(sum.counts, has_kernels)) return {};
     for (const Selection::Count& count : sum.counts) {
       if (!count.why.empty())
-        return refused(fmt::format("{}:{}: no target of the manifest can do this: {}",
-                                   printable(manifest_.file), variants.line, count.why));
+        return refused(fmt::format("{}:{}: none of the targets can do this: {}", printable(manifest_.file),
+                                   variants.line, count.why));
     }
-    return wrong(variants.line, "no target of the manifest is one of this record");
+    return wrong(variants.line, "none of the targets is one of this record");
   }
 
   Status add_products(const Manifest::Variants& variants, Selection::OfVariants& sum,
@@ -162,12 +162,12 @@ class Selector {
       }
       if (!is_asked) ++of_other_targets[asked.target->name];
       if (is_asked && !is_served)
-        return refused(fmt::format("{}: no target of the manifest can do this: {}", asked.where, why));
+        return refused(fmt::format("{}: none of the targets can do this: {}", asked.where, why));
     }
     for (std::size_t i = 0; i < texts.size(); ++i) sum.counts[i].kernels += texts[i].size();
     for (const auto& [target, count] : of_other_targets) {
       selection_.warnings.push_back(
-          fmt::format("{}:{}: {} problem{} of the {} {} left out, as {} is no target of the manifest",
+          fmt::format("{}:{}: {} problem{} of the {} {} left out, as {} is none of the targets",
                       printable(manifest_.file), variants.line, count, count == 1 ? "" : "s", variants.what,
                       count == 1 ? "is" : "are", target));
     }
