@@ -14,11 +14,11 @@ constexpr bool continues(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
 
-/// Controls, separators of lines and paragraphs, and marks of direction, which can make a terminal show
-/// another text than it was given.
+/// Controls, separators of lines and paragraphs, marks of direction, which can make a terminal show another
+/// text than it was given, and the mark of byte order, which nobody sees.
 constexpr bool acts(std::uint32_t code) {
   return code < 0x20 || (code >= 0x7F && code <= 0x9F) || code == 0x61C || code == 0x200E || code == 0x200F ||
-         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069) || code == 0xFEFF;
 }
 
 std::string hexadecimal(std::uint32_t number, int digits) {

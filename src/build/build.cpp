@@ -11,16 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "base/folder.h"
 #include "base/json_writer.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
-#include "base/whole_file.h"
 #include "build/bundle_output.h"
 #include "build/compile_all.h"
 #include "build/folder.h"
 #include "build/library.h"
 #include "build/manifest.h"
+#include "build/outputs.h"
 #include "build/report.h"
 #include "build/selection.h"
 #include "build/wheel.h"
@@ -53,13 +52,6 @@ std::string progress_json(const Built& built, std::size_t done, std::size_t tota
   return json.take();
 }
 
-Result<Report::Written> written(Output output, const std::string& path) {
-  const Result<std::string> bytes =
-      read_file(path, std::numeric_limits<std::uint64_t>::max(), Links::refused);
-  if (!bytes) return fail(bytes.error().kind, in_quotes(path) + ": " + bytes.error().message);
-  return Report::Written{output, path, bytes->size(), sha256(*bytes)};
-}
-
 /// Looked for first: nobody wants to hear at the end of a build that something is missing.
 Result<std::optional<Linker>> linker_for(const Manifest& manifest) {
   if (!manifest.makes_library()) return std::nullopt;
@@ -68,41 +60,56 @@ Result<std::optional<Linker>> linker_for(const Manifest& manifest) {
   return std::move(*found);
 }
 
-/// The bundle, which the other outputs carry, and those.
-Status write_outputs(const Manifest& manifest, Folder& folder, const std::optional<Linker>& linker,
-                     std::vector<Built>& kernels, Report& report) {
-  const std::string bundle = folder.path_of(bundle_name(manifest));
-  if (Status status = write_bundle_output(manifest, bundle, kernels); !status) return status;
-  Result<Report::Written> file = written(Output::bundle, bundle);
-  if (!file) return tl::unexpected(file.error());
-  const std::string sum = file->sum.hex();
-  if (manifest.wants(Output::bundle)) report.outputs.push_back(std::move(*file));
-  if (manifest.wants(Output::python)) {
-    const std::string wheel = folder.path_of(wheel_name(manifest, sum));
-    if (Status status = write_wheel(manifest, wheel, bundle, sum); !status) return status;
-    file = written(Output::python, wheel);
-    if (!file) return tl::unexpected(file.error());
-    report.outputs.push_back(std::move(*file));
-  }
-  if (linker) {
-    const Result<std::vector<LibraryFile>> made = write_libraries(manifest, folder, *linker);
-    if (!made) return tl::unexpected(made.error());
-    for (const LibraryFile& library : *made) {
-      file = written(library.output, library.path);
-      if (!file) return tl::unexpected(file.error());
-      report.outputs.push_back(std::move(*file));
-    }
-  }
-  if (!manifest.wants(Output::bundle)) remove_all(bundle.c_str());
-  return {};
+/// The files whose names are known before they are built: a wheel's has the sum of its bundle.
+Names known_outputs(const Manifest& manifest) {
+  const std::vector<std::string> of_libraries = library_files(manifest);
+  Names names(of_libraries.begin(), of_libraries.end());
+  if (manifest.wants(Output::bundle)) names.insert(bundle_name(manifest));
+  return names;
 }
 
-/// What an earlier build left is not what this manifest asks for now.
-void remove_outputs(const Manifest& manifest, const Folder& folder) {
-  remove_all(folder.path_of(bundle_name(manifest)).c_str());
-  for (const std::string& name : names_in(folder.path()))
-    if (name.ends_with(".whl")) remove_all(folder.path_of(name).c_str());
-  for (const std::string& name : library_files(manifest)) remove_all(folder.path_of(name).c_str());
+std::vector<std::string> inputs_of(const Manifest& manifest) {
+  std::vector<std::string> paths = manifest.records;
+  paths.push_back(manifest.file);
+  for (const Manifest::Binary& binary : manifest.binaries) paths.push_back(binary.path);
+  return paths;
+}
+
+/// The bundle, which the other outputs carry, and those; all into the folder `staged`.
+Status write_outputs(const Manifest& manifest, const std::string& staged, const std::optional<Linker>& linker,
+                     std::vector<Built>& kernels, Report& report) {
+  const auto read = [](const std::string& path) -> Result<std::string> {
+    Result<std::string> bytes = read_file(path, std::numeric_limits<std::uint64_t>::max(), Links::refused);
+    if (!bytes) return fail(bytes.error().kind, in_quotes(path) + ": " + bytes.error().message);
+    return bytes;
+  };
+  const auto take = [&](Output output, const std::string& name) -> Status {
+    const Result<std::string> bytes = read(staged + "/" + name);
+    if (!bytes) return tl::unexpected(bytes.error());
+    report.outputs.push_back({output, report.folder + "/" + name, bytes->size(), sha256(*bytes)});
+    return {};
+  };
+  const std::string bundle = bundle_name(manifest);
+  if (Status status = write_bundle_output(manifest, staged + "/" + bundle, kernels); !status) return status;
+  report.files = known_outputs(manifest);
+  if (manifest.wants(Output::bundle))
+    if (Status status = take(Output::bundle, bundle); !status) return status;
+  if (manifest.wants(Output::python)) {
+    Result<std::string> bytes = read(staged + "/" + bundle);
+    if (!bytes) return tl::unexpected(bytes.error());
+    const std::string sum = sha256(*bytes).hex(), wheel = wheel_name(manifest, sum);
+    if (Status status = write_wheel(manifest, staged + "/" + wheel, std::move(*bytes), sum); !status)
+      return status;
+    report.files.insert(wheel);
+    if (Status status = take(Output::python, wheel); !status) return status;
+  }
+  if (linker) {
+    const Result<std::vector<LibraryFile>> made = write_libraries(manifest, staged, *linker);
+    if (!made) return tl::unexpected(made.error());
+    for (const LibraryFile& library : *made)
+      if (Status status = take(library.output, library.name); !status) return status;
+  }
+  return {};
 }
 
 }  // namespace
@@ -121,6 +128,10 @@ Result<std::string> build(const std::string& path, const Options& options) {
   const Result<std::unique_ptr<Folder>> folder =
       Folder::take(options.output.empty() ? default_folder(*manifest) : options.output);
   if (!folder) return tl::unexpected(folder.error());
+  const Result<Outputs> outputs = Outputs::of(**folder, inputs_of(*manifest));
+  if (!outputs) return tl::unexpected(outputs.error());
+  if (Status status = outputs->check(known_outputs(*manifest)); !status)
+    return tl::unexpected(status.error());
   const std::size_t total = selection->count();
   Result<std::vector<Built>> kernels =
       compile_all(*selection, (*folder)->store(), options.jobs, [&](const Built& built, std::size_t done) {
@@ -131,17 +142,21 @@ Result<std::string> build(const std::string& path, const Options& options) {
   Report report;
   report.folder = (*folder)->path();
   const bool whole = std::ranges::all_of(*kernels, [](const Built& built) { return built.failure.empty(); });
-  remove_outputs(*manifest, **folder);
+  const Result<Folder::Staging> staging = (*folder)->stage();
+  if (!staging) return tl::unexpected(staging.error());
   if (whole) {
-    if (Status status = write_outputs(*manifest, **folder, *linker, *kernels, report); !status) {
-      remove_outputs(*manifest, **folder);
+    if (Status status = write_outputs(*manifest, staging->path(), *linker, *kernels, report); !status)
       return tl::unexpected(status.error());
-    }
   }
   report.seconds = seconds_since(start);
-  const std::string json = to_json(*manifest, *selection, *kernels, report);
-  if (Status status = write_whole_file((*folder)->path_of("manifest.json"), json + "\n"); !status)
-    return tl::unexpected(status.error());
+  std::string json;
+  const Names made = report.files;
+  const Status replaced = outputs->replace(staging->path(), made, [&](const Names& files) {
+    report.files = files;
+    json = to_json(*manifest, *selection, *kernels, report);
+    return json + "\n";
+  });
+  if (!replaced) return tl::unexpected(replaced.error());
   return json;
 }
 

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 
 #include "base/digest.h"
 #include "base/lanes.h"
+#include "base/regular_file.h"
+#include "base/scarce.h"
+#include "base/whole_file.h"
 #include "compile/compiler_identity.h"
 #include "compile/process.h"
 #include "compile/quick_options.h"
@@ -21,20 +22,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+/// Not one byte more is read than the text has.
+bool has_text(const fs::path& path, const std::string& text) {
+  const Result<std::string> there = read_file(path.string(), text.size(), Links::followed);
+  return there && *there == text;
 }
 
-/// Writes only what differs, through a rename, so that an interrupted build leaves no half-written file.
+/// Writes only what differs, as a whole, so that an interrupted build leaves no half-written file.
 Status write_file(const fs::path& path, const std::string& text) {
-  if (fs::exists(path) && read_file(path) == text) return {};
-  const fs::path fresh = path.string() + ".new";
-  std::ofstream(fresh, std::ios::binary) << text;
-  std::error_code error;
-  fs::rename(fresh, path, error);
-  if (error) return invalid(fmt::format("cannot write '{}': {}", path.string(), error.message()));
-  return {};
+  return has_text(path, text) ? Status() : write_whole_file(path.string(), text);
 }
 
 struct Job {
@@ -64,7 +60,7 @@ Result<Job> make_job(const std::string& kernel, const Order& order, const std::s
 }
 
 Status compile(const Job& job) {
-  if (fs::exists(job.object) && fs::exists(job.stamp) && read_file(job.stamp) == job.stamp_text) return {};
+  if (fs::exists(job.object) && has_text(job.stamp, job.stamp_text)) return {};
   fs::remove(job.stamp);
   const Result<Finished> result = run_process(job.command, job.object.parent_path().string());
   if (!result) return tl::unexpected(result.error());
@@ -94,7 +90,9 @@ std::string table(const std::vector<Job>& jobs) {
 Result<std::vector<std::string>> build(const Order& order) {
   std::error_code error;
   fs::create_directories(order.folder, error);
-  if (error) return invalid(fmt::format("cannot create '{}': {}", order.folder, error.message()));
+  if (error)
+    return fail(kind_of(error.value(), ErrorKind::invalid),
+                fmt::format("cannot create '{}': {}", order.folder, error.message()));
 
   // One that does not say what it is gets no quick options; one that cannot be run fails with the first
   // kernel.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/interruption.h"
@@ -12,6 +13,7 @@
 #include "base/machine.h"
 #include "base/printable.h"
 #include "base/regular_file.h"
+#include "build/code_object.h"
 #include "compile/kernel_entry.h"
 #include "compile/manifest.h"
 
@@ -35,15 +37,13 @@ Result<std::map<const Target*, Toolchain*>> toolchains_for(const Selection& sele
   return found;
 }
 
-Status read_binary(Built& built, const Rendered& rendered) {
+Status read_binary(Built& built, const Target& target, const Rendered& rendered) {
   const Manifest::Binary& binary = *built.kernel->binary;
   const Result<std::string> bytes = read_file(binary.path, largest_payload_bytes, Links::followed);
   if (!bytes) return fail(bytes.error().kind, in_quotes(binary.path) + ": " + bytes.error().message);
-  if (bytes->find(rendered.symbol) == std::string::npos) {
-    return invalid(fmt::format("{} has no function {}, by which this kernel is called",
-                               in_quotes(binary.path), rendered.symbol));
-  }
   const auto view = std::as_bytes(std::span(*bytes));
+  if (const Status status = check_code_object(view, target, rendered.symbol); !status)
+    return invalid(fmt::format("{} cannot be used: {}", in_quotes(binary.path), status.error().message));
   built.entry.payload.assign(view.begin(), view.end());
   const std::string maker = "binary " + sha256(view).hex();
   built.identity = identity_of(built.kernel->key, rendered, maker);
@@ -66,13 +66,19 @@ Status compile(Built& built, const Target& target, const Rendered& rendered, Too
   return {};
 }
 
-Built build_one(const Selection::Kernel& kernel, const Target& target, Toolchain* toolchain, Cache& store) {
+/// An error is one for lack of memory, files or disk, which says nothing about the kernel.
+Result<Built> build_one(const Selection::Kernel& kernel, const Target& target, Toolchain* toolchain,
+                        Cache& store) {
   Built built{.kernel = &kernel};
   const Result<Rendered> rendered = render(kernel.key);
   if (rendered) built.source = source_of(kernel.key, *rendered);
   const Status status = !rendered                  ? Status(tl::unexpected(rendered.error()))
-                        : kernel.binary != nullptr ? read_binary(built, *rendered)
+                        : kernel.binary != nullptr ? read_binary(built, target, *rendered)
                                                    : compile(built, target, *rendered, *toolchain, store);
+  if (is_scarce(status)) {
+    return fail(status.error().kind,
+                fmt::format("the kernel '{}' cannot be built: {}", kernel.text, status.error().message));
+  }
   built.bytes = built.entry.payload.size();
   if (!status) built.failure = status.error().message;
   return built;
@@ -91,25 +97,32 @@ Result<std::vector<Built>> compile_all(const Selection& selection, Cache& store,
   std::vector<Built> all(kernels.size());
   std::mutex mutex;
   std::size_t done = 0;
-  bool stopped = false;
+  std::optional<Error> stopped;
   const auto lanes = static_cast<std::size_t>(jobs > 0 ? jobs : usable_cores());
   share_out(kernels.size(), lanes, [&](std::size_t i) {
-    if (interrupted()) {
-      const std::lock_guard lock(mutex);
-      stopped = true;
+    const bool is_interrupted = interrupted();
+    if (const std::lock_guard lock(mutex); stopped || is_interrupted) {
+      if (!stopped) stopped = interruption().value();
       return;
     }
     const auto& [kernel, target] = kernels[i];
     const auto toolchain = toolchains->find(target);
-    all[i] = build_one(*kernel, *target, toolchain == toolchains->end() ? nullptr : toolchain->second, store);
+    Result<Built> built =
+        build_one(*kernel, *target, toolchain == toolchains->end() ? nullptr : toolchain->second, store);
     const std::lock_guard lock(mutex);
+    if (!built) {
+      if (!stopped) stopped = built.error();
+      return;
+    }
+    all[i] = std::move(*built);
     on_built(all[i], ++done);
   });
-  if (stopped || interrupted()) {
+  if (interrupted() || (stopped && stopped->kind == ErrorKind::interrupted)) {
     return fail(ErrorKind::interrupted,
                 fmt::format("interrupted with {} of {} kernels built; the next build goes on from there",
                             done, kernels.size()));
   }
+  if (stopped) return tl::unexpected(*stopped);
   return all;
 }
 

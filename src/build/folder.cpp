@@ -1,13 +1,18 @@
 #include "build/folder.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <memory>
 #include <utility>
 
+#include "base/folder.h"
 #include "base/printable.h"
+#include "base/scarce.h"
 #include "base/settings.h"
 
 namespace regard::build {
@@ -30,8 +35,11 @@ Result<std::unique_ptr<Folder>> Folder::take(const std::string& path) {
   };
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) return cannot(ErrorKind::invalid, error.message());
-  Result<cache::Directory> kernels = cache::Directory::open_or_make(path + "/" + name_of_store);
+  if (error) return cannot(kind_of(error.value(), ErrorKind::invalid), error.message());
+  const std::string store = path + "/" + name_of_store;
+  if (std::filesystem::is_symlink(store, error))
+    return cannot(ErrorKind::invalid, in_quotes(store) + " is a link");
+  Result<cache::Directory> kernels = cache::Directory::open_or_make(store);
   if (!kernels) {
     const ErrorKind kind = kernels.error().kind;
     return cannot(kind == ErrorKind::refused ? ErrorKind::invalid : kind, kernels.error().message);
@@ -42,6 +50,21 @@ Result<std::unique_ptr<Folder>> Folder::take(const std::string& path) {
     return cannot(ErrorKind::refused, "another build is at it, " + folder->lock_.holder());
   }
   return folder;
+}
+
+Result<Folder::Staging> Folder::stage() const {
+  // What a killed build has left under this name, nobody uses: the folder is this build's alone.
+  Staging staging(path_of(name_of_store) + "/.regard-outputs");
+  remove_all(staging.path().c_str());
+  if (mkdir(staging.path().c_str(), 0700) != 0) {
+    return fail(kind_of(errno, ErrorKind::invalid),
+                fmt::format("cannot make {}: {}", in_quotes(staging.path()), std::strerror(errno)));
+  }
+  return staging;
+}
+
+Folder::Staging::~Staging() {
+  if (!path_.empty()) remove_all(path_.c_str());
 }
 
 }  // namespace regard::build

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "cache/cache.h"
@@ -21,6 +22,22 @@ class Folder {
   const std::string& path() const { return path_; }
   /// What is compiled, kept for the next build of this folder.
   Cache& store() { return store_; }
+
+  /// An empty folder on the same file system, which goes with the object.
+  class Staging {
+   public:
+    ~Staging();
+    Staging(Staging&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+    Staging& operator=(Staging&&) = delete;
+    const std::string& path() const { return path_; }
+
+   private:
+    friend class Folder;
+    explicit Staging(std::string path) : path_(std::move(path)) {}
+    std::string path_;
+  };
+  /// What is to be in the folder, while it is written. One at a time.
+  Result<Staging> stage() const;
 
  private:
   Folder(std::string path, cache::Directory kernels);

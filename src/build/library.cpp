@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "base/folder.h"
 #include "base/printable.h"
+#include "base/scarce.h"
 #include "base/whole_file.h"
 #include "build/bundle_output.h"
 #include "build/package.h"
@@ -15,71 +15,55 @@ namespace regard::build {
 namespace {
 
 constexpr Output kinds[] = {Output::shared, Output::archive};
-constexpr const char* folder_for_linking = "link";
-
 Package package_of(const Manifest& manifest, Output output) {
   return {.name_space = manifest.name_space, .shared = output == Output::shared};
 }
 
-/// Of what only a link needs; goes with the object.
-class LinkFolder {
- public:
-  explicit LinkFolder(const std::string& path) : path_(std::filesystem::absolute(path).string()) {}
-  LinkFolder(const LinkFolder&) = delete;
-  LinkFolder& operator=(const LinkFolder&) = delete;
-  ~LinkFolder() { remove_all(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 Status make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) return invalid(fmt::format("cannot make {}: {}", in_quotes(path), error.message()));
+  if (error)
+    return fail(kind_of(error.value(), ErrorKind::invalid),
+                fmt::format("cannot make {}: {}", in_quotes(path), error.message()));
   return {};
-}
-
-Status write_header(const Manifest& manifest, Folder& folder) {
-  return write_whole_file(folder.path_of(header_file(manifest.name_space)),
-                          header_in_namespace(public_header(), manifest.name_space));
 }
 
 }  // namespace
 
-Result<std::vector<LibraryFile>> write_libraries(const Manifest& manifest, Folder& folder,
+Result<std::vector<LibraryFile>> write_libraries(const Manifest& manifest, const std::string& folder,
                                                  const Linker& linker) {
-  const LinkFolder temporary(folder.path_of(folder_for_linking));
-  for (const std::string& needed : {temporary.path(), folder.path_of("lib")})
+  const auto path_of = [&](const std::string& name) { return folder + "/" + name; };
+  const std::string for_linking = path_of("link");
+  for (const std::string& needed : {for_linking, path_of("lib")})
     if (Status status = make_folder(needed); !status) return tl::unexpected(status.error());
-  const Linker::Order order{manifest.name_space, temporary.path(), "../" + bundle_name(manifest)};
+  const Linker::Order order{manifest.name_space, std::filesystem::absolute(for_linking).string(),
+                            "../" + bundle_name(manifest)};
   const Result<std::string> object = linker.object(order);
   if (!object) return tl::unexpected(object.error());
   std::vector<LibraryFile> made;
+  NamedTexts texts = cmake_files(manifest.name_space);
+  texts.emplace_back(header_file(manifest.name_space),
+                     header_in_namespace(public_header(), manifest.name_space));
   for (const Output output : kinds) {
     if (!manifest.wants(output)) continue;
     const Package package = package_of(manifest, output);
-    const std::string library = folder.path_of(package.library());
+    const std::string library = path_of(package.library());
     const Status linked =
         package.shared ? linker.shared(order, *object, library) : linker.archive(order, *object, library);
     if (!linked) return tl::unexpected(linked.error());
-    for (const auto& [name, text] : package.files(linker.libraries()))
-      if (Status status = write_whole_file(folder.path_of(name), text); !status)
-        return tl::unexpected(status.error());
-    made.push_back({output, library});
+    for (auto& text : package.files(linker.libraries())) texts.push_back(std::move(text));
+    made.push_back({output, package.library()});
   }
-  for (const auto& [name, text] : cmake_files(manifest.name_space))
-    if (Status status = write_whole_file(folder.path_of(name), text); !status)
-      return tl::unexpected(status.error());
-  if (Status status = write_header(manifest, folder); !status) return tl::unexpected(status.error());
+  for (const auto& [name, text] : texts)
+    if (Status status = write_whole_file(path_of(name), text); !status) return tl::unexpected(status.error());
   return made;
 }
 
 std::vector<std::string> library_files(const Manifest& manifest) {
-  if (manifest.name_space.empty()) return {};
-  std::vector<std::string> names = {folder_for_linking, header_file(manifest.name_space)};
+  if (!manifest.makes_library()) return {};
+  std::vector<std::string> names = {header_file(manifest.name_space)};
   for (const Output output : kinds) {
+    if (!manifest.wants(output)) continue;
     const Package package = package_of(manifest, output);
     names.push_back(package.library());
     for (const auto& [name, text] : package.files({})) names.push_back(name);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "build/folder.h"
 #include "build/linker.h"
 #include "build/manifest.h"
 
@@ -15,13 +14,13 @@ namespace regard::build {
 
 struct LibraryFile {
   Output output;
-  std::string path;
+  std::string name;  ///< in the folder
 };
 
-/// Links those that the manifest asks for, out of the bundle that is in the folder.
-Result<std::vector<LibraryFile>> write_libraries(const Manifest&, Folder&, const Linker&);
+/// Links those that the manifest asks for into the folder, out of the bundle that is in it.
+Result<std::vector<LibraryFile>> write_libraries(const Manifest&, const std::string& folder, const Linker&);
 
-/// The files that it may have written, and those that it writes on the way, by their names in the folder.
+/// All files that it writes, by their names in the folder.
 std::vector<std::string> library_files(const Manifest&);
 
 }  // namespace regard::build

@@ -7,6 +7,7 @@
 
 #include "base/own_file.h"
 #include "base/printable.h"
+#include "base/scarce.h"
 #include "base/settings.h"
 #include "base/split.h"
 #include "base/whole_file.h"
@@ -52,14 +53,18 @@ Result<std::string> run(const std::vector<std::string>& command, const std::stri
   Result<Finished> finished = run_process(command, folder, {.environment = {"TMPDIR=" + folder}});
   if (!finished) return tl::unexpected(finished.error());
   if (finished->succeeded) return std::move(finished->output);
-  return cannot_link(
-      fmt::format("'{}' ended with {}:\n{}", shell_text(command), finished->how, finished->output));
+  const std::string why =
+      fmt::format("'{}' ended with {}:\n{}", shell_text(command), finished->how, finished->output);
+  if (says_scarce(finished->output)) return fail(ErrorKind::no_memory, why);
+  return cannot_link(why);
 }
 
 Status move(const std::string& made, const std::string& file) {
   std::error_code error;
   fs::rename(made, file, error);
-  if (error) return cannot_link(fmt::format("cannot write {}: {}", in_quotes(file), error.message()));
+  if (error)
+    return fail(kind_of(error.value(), ErrorKind::no_kernel),
+                fmt::format("cannot write {}: {}", in_quotes(file), error.message()));
   return {};
 }
 

@@ -4,9 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <thread>
 
+#include "base/whole_file.h"
 #include "build/builder.h"
 #include "build/wanted.h"
 #include "plan/profile.h"
@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   order.kernels = std::move(*kernels);
   const auto objects = regard::build::build(order);
   if (!objects) return complain(objects.error());
-  std::ofstream(objects_file) << fmt::format("{}\n", fmt::join(*objects, "\n"));
+  const auto written = regard::write_whole_file(objects_file, fmt::format("{}\n", fmt::join(*objects, "\n")));
+  if (!written) return complain(written.error());
   return 0;
 }

@@ -92,19 +92,22 @@ class Reader {
   static Status read_namespace(const TomlValue& value, std::string& out) {
     constexpr std::size_t longest = 64;
     if (Status status = value.text(out); !status) return status;
-    const auto is_letter = [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-    };
-    const auto fits = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
-    if (out.empty() || !is_letter(out[0]) || !std::ranges::all_of(out, fits) || out.size() > longest) {
+    const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    const auto fits = [&](char c) { return is_letter(c) || is_digit(c) || c == '_'; };
+    if (out.empty() || !is_letter(out.front()) || out.back() == '_' || !std::ranges::all_of(out, fits) ||
+        out.size() > longest) {
       return invalid(
-          fmt::format("{}: {} is no namespace; it is 1 to {} letters (a to z), digits and '_', of which the "
-                      "first is no digit",
+          fmt::format("{}: {} is no namespace; it is 1 to {} small letters (a to z), digits and '_', which "
+                      "begin with a letter and do not end with '_'",
                       value.where(), in_quotes(out), longest));
     }
-    if (out == "regard")
+    if (out.find("regard") != std::string::npos) {
       return invalid(
-          fmt::format("{}: the namespace 'regard' is the library's own; choose another one", value.where()));
+          fmt::format("{}: the namespace {} has 'regard' in it, with which the library's own names begin; "
+                      "choose another one",
+                      value.where(), in_quotes(out)));
+    }
     return {};
   }
 
@@ -151,8 +154,8 @@ class Reader {
     if (manifest_.targets.empty())
       return wrong(line, "the key 'targets' is missing, e.g. targets = [\"sm_90a\", \"cpu-avx2\"]");
     for (const Output output : manifest_.outputs) {
-      if (!manifest_.name_space.empty() || (output != Output::shared && output != Output::archive)) continue;
-      return wrong(line, fmt::format("the output '{}' needs a 'namespace', with which its symbols begin",
+      if (!manifest_.name_space.empty() || output == Output::bundle) continue;
+      return wrong(line, fmt::format("the output '{}' needs a 'namespace', which its names have in them",
                                      word(output)));
     }
     return {};
@@ -178,6 +181,11 @@ class Reader {
                                  key.str(), source,
                                  source == "profile" ? "has at most 'recipes' beside it" : "stands alone"));
       }
+    }
+    if (table.empty()) {
+      return wrong(line,
+                   "this [[variants]] is empty; give it the fields of signatures, e.g. d = 128, or one of "
+                   "'profile', 'problems' and 'record'");
     }
     if (table.contains("problems")) return {};
     if (record) return take_record(*record, variants);
@@ -229,11 +237,17 @@ class Reader {
     const std::string path = beside(name);
     const Result<Record> record = read_record(path);
     if (!record) return wrong(variants.line, record.error());
+    manifest_.records.push_back(path);
     variants.what = "record " + printable(name);
-    if (!record->cut_off.empty()) manifest_.warnings.push_back(record->cut_off);
+    manifest_.warnings.insert(manifest_.warnings.end(), record->left_out.begin(), record->left_out.end());
     for (const Record::Line& line : record->lines) {
       variants.problems.push_back(
           {line.problem, line.target, fmt::format("{}:{}", printable(path), line.number), variants.line});
+    }
+    if (variants.problems.empty() && !record->left_out.empty()) {
+      return wrong(variants.line,
+                   fmt::format("the record {} has no problems but those of lines that are left out: {}",
+                               in_quotes(path), record->left_out.front()));
     }
     if (variants.problems.empty())
       return wrong(variants.line, fmt::format("the record {} has no problems", in_quotes(path)));

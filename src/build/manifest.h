@@ -73,6 +73,7 @@ struct Manifest {
   };
   std::vector<Binary> binaries;
 
+  std::vector<std::string> records;   ///< their paths
   std::vector<std::string> warnings;  ///< sentences: what was left out
 };
 

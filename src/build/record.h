@@ -16,7 +16,7 @@ struct Record {
     int number;
   };
   std::vector<Line> lines;  ///< each problem of a target once, as several processes may have written it
-  std::string cut_off;      ///< a sentence where the last line is not whole, as a process ended in it
+  std::vector<std::string> left_out;  ///< a sentence of each line that is not whole, as a process ended in it
 };
 
 /// One line each, "cpu-avx2 | fwd bf16 b=1 ..."; empty lines, and those that begin with "#", say nothing.

@@ -40,7 +40,11 @@ std::string to_json(const Manifest& manifest, const Selection& selection, const 
   json.object([&] {
     json.member("count", kernels.size());
     json.member("failed", failed);
+    json.member("files", report.files);
     json.member("folder", report.folder);
+    json.member("from_files", std::ranges::count_if(kernels, [](const Built& built) {
+                  return built.kernel->binary != nullptr && built.failure.empty();
+                }));
     json.member("kept", std::ranges::count(kernels, true, &Built::kept));
     json.member("kernels", [&] {
       json.list([&] {

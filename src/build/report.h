@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,7 @@ struct Report {
   };
   std::string folder;
   std::vector<Written> outputs;  ///< none where a kernel failed
+  std::set<std::string> files;   ///< all that builds have made in the folder, by their names there
   double seconds = 0;            ///< in all
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/interruption.h"
 #include "base/printable.h"
 #include "base/settings.h"
 #include "plan/fallback.h"
@@ -30,6 +31,10 @@ std::string why_not(const Signature& signature, const Target& target, const Vari
   const Result<Plan> planned = plan(example_of(signature), target, options);
   if (!planned) return planned.error().message;
   return fmt::format("'{}' has no kernels of these recipes on {}", print(signature), target.name);
+}
+
+tl::unexpected<Error> interruption_of_selection() {
+  return fail(ErrorKind::interrupted, "interrupted while the kernels of the manifest were looked for");
 }
 
 class Selector {
@@ -95,10 +100,10 @@ class Selector {
     if (std::ranges::any_of(sum.counts, has_kernels)) return {};
     for (const Selection::Count& count : sum.counts) {
       if (!count.why.empty())
-        return refused(fmt::format("{}:{}: no target of the manifest can do this: {}",
-                                   printable(manifest_.file), variants.line, count.why));
+        return refused(fmt::format("{}:{}: none of the targets can do this: {}", printable(manifest_.file),
+                                   variants.line, count.why));
     }
-    return wrong(variants.line, "no target of the manifest is one of this record");
+    return wrong(variants.line, "none of the targets is one of this record");
   }
 
   Status add_products(const Manifest::Variants& variants, Selection::OfVariants& sum,
@@ -113,7 +118,8 @@ class Selector {
     something_is_left = true;
     for (std::size_t i = 0; i < manifest_.targets.size(); ++i) {
       const Target& target = *manifest_.targets[i];
-      const NeededKernels needed = regard::kernels_of(products, target);
+      const NeededKernels needed = regard::kernels_of(products, target, interrupted);
+      if (interrupted()) return interruption_of_selection();
       for (const KernelKey& key : needed.keys) take(i, key, variants.line);
       Selection::Count& count = sum.counts[i];
       count.asked = asked.size();
@@ -134,6 +140,7 @@ class Selector {
     std::vector<std::set<std::string>> texts(manifest_.targets.size());
     std::map<std::string, std::size_t> of_other_targets;
     for (const Manifest::Asked& asked : variants.problems) {
+      if (interrupted()) return interruption_of_selection();
       if (is_excluded(signature(asked.problem))) continue;
       something_is_left = true;
       bool is_served = false, is_asked = false;
@@ -155,12 +162,12 @@ class Selector {
       }
       if (!is_asked) ++of_other_targets[asked.target->name];
       if (is_asked && !is_served)
-        return refused(fmt::format("{}: no target of the manifest can do this: {}", asked.where, why));
+        return refused(fmt::format("{}: none of the targets can do this: {}", asked.where, why));
     }
     for (std::size_t i = 0; i < texts.size(); ++i) sum.counts[i].kernels += texts[i].size();
     for (const auto& [target, count] : of_other_targets) {
       selection_.warnings.push_back(
-          fmt::format("{}:{}: {} problem{} of the {} {} left out, as {} is no target of the manifest",
+          fmt::format("{}:{}: {} problem{} of the {} {} left out, as {} is none of the targets",
                       printable(manifest_.file), variants.line, count, count == 1 ? "" : "s", variants.what,
                       count == 1 ? "is" : "are", target));
     }

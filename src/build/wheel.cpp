@@ -6,16 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/digest.h"
 #include "base/printable.h"
-#include "base/regular_file.h"
+#include "base/scarce.h"
 #include "build/bundle_output.h"
 
 namespace regard::build {
@@ -23,13 +21,7 @@ namespace {
 
 /// What Python calls the package and pip the distribution.
 std::string package_of(const Manifest& manifest) {
-  std::string name = bundle_name(manifest);
-  name.resize(name.rfind('.'));
-  for (char& c : name) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (!letter) c = '_';
-  }
-  return "regard_bundle_" + name;
+  return "regard_bundle_" + manifest.name_space;
 }
 
 std::string version_of(const std::string& bundle_sum) {
@@ -61,7 +53,8 @@ Files files_of(const Manifest& manifest, std::string bundle, const std::string& 
       {package + "/" + bundle_name(manifest), std::move(bundle)},
       {about + "METADATA",
        fmt::format("Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
-                   "Summary: Kernels of Regard, built ahead of time\nRequires-Dist: regard\n",
+                   "Summary: Kernels of Regard, built ahead of time\nRequires-Dist: regard==" REGARD_VERSION
+                   "\n",
                    package, version)},
       {about + "WHEEL", "Wheel-Version: 1.0\nGenerator: regard " REGARD_VERSION
                         "\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
@@ -106,19 +99,13 @@ std::string wheel_name(const Manifest& manifest, const std::string& bundle_sum) 
   return fmt::format("{}-{}-py3-none-any.whl", package_of(manifest), version_of(bundle_sum));
 }
 
-Status write_wheel(const Manifest& manifest, const std::string& path, const std::string& bundle_path,
+Status write_wheel(const Manifest& manifest, const std::string& path, std::string bundle,
                    const std::string& bundle_sum) {
-  Result<std::string> bundle =
-      read_file(bundle_path, std::numeric_limits<std::uint64_t>::max(), Links::refused);
-  if (!bundle)
-    return fail(bundle.error().kind, fmt::format("{}: {}", in_quotes(bundle_path), bundle.error().message));
-  const std::string fresh = path + ".new";
-  const bool whole = write_archive(fresh, files_of(manifest, std::move(*bundle), bundle_sum)) &&
-                     std::rename(fresh.c_str(), path.c_str()) == 0;
-  if (whole) return {};
-  const std::string why = std::strerror(errno);
-  std::remove(fresh.c_str());
-  return invalid(fmt::format("cannot write {}: {}", in_quotes(path), why));
+  errno = 0;
+  if (write_archive(path, files_of(manifest, std::move(bundle), bundle_sum))) return {};
+  const int error = errno != 0 ? errno : EIO;
+  return fail(kind_of(error, ErrorKind::invalid),
+              fmt::format("cannot write {}: {}", in_quotes(path), std::strerror(error)));
 }
 
 }  // namespace regard::build

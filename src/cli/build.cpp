@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "cli/failure.h"
 #include "cli/held_signals.h"
 #include "cli/json_text.h"
@@ -76,10 +78,23 @@ std::string built(const Json& answer) {
                         readable_bytes(output["bytes"].get<double>()), cell(output, "sha256"));
   }
   const int count = answer["count"], kept = answer["kept"], failed = answer["failed"];
+  const int from_files = answer["from_files"];
   text += fmt::format(
-      "{} kernels in {:.0f} s: {} compiled (the slowest in {:.1f} s), {} there before, {} failed\n", count,
-      answer["seconds"].get<double>(), count - kept - failed, slowest, kept, failed);
+      "{} kernels in {:.0f} s: {} compiled (the slowest in {:.1f} s), {} there before{}, {} failed\n", count,
+      answer["seconds"].get<double>(), count - kept - from_files - failed, slowest, kept,
+      from_files == 0 ? "" : fmt::format(", {} taken from files", from_files), failed);
   return text;
+}
+
+/// The signal that ends the command is raised before main would tell why.
+std::string build_or_tell(const std::string& manifest, const BuildOptions& options) {
+  try {
+    return regard::build_manifest(manifest, options);
+  } catch (const error& failure) {
+    if (failure.status() == REGARD_INTERRUPTED)
+      std::fprintf(stderr, "regard: %s\n", printable(failure.what()).c_str());
+    throw;
+  }
 }
 
 }  // namespace
@@ -96,7 +111,7 @@ Answer build_verb(const Request& request) {
     if (progress == nullptr) progress = std::make_unique<Progress>(told.at("total"), "kernels");
     progress->step();
   };
-  const Json answer = Json::parse(regard::build_manifest(request.manifest, options));
+  const Json answer = Json::parse(build_or_tell(request.manifest, options));
   const bool failed = request.only == 0 && answer["failed"] > 0;
   const ExitCode code = failed ? exit_refused : exit_ok;
   if (request.json) return {json_text(answer, 2) + "\n", code};

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 
 #include "base/lanes.h"
 #include "base/printable.h"
@@ -24,21 +25,30 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// What stands for the path of the manifest that asks for a record alone.
+constexpr std::string_view no_manifest = "--record";
+
 /// The kernels of manifests by target.
 using ByTarget = std::map<std::string, std::vector<std::string>>;
 
-ByTarget kernels_of_manifest(const std::string& path, const std::string& text) {
-  BuildOptions options;
-  options.text = text;
-  options.only = 2;
-  const Json answer = Json::parse(regard::build_manifest(path, options));
-  for (const Json& warning : answer["warnings"])
-    std::fprintf(stderr, "regard: %s\n", printable(warning.get<std::string>()).c_str());
+ByTarget kernels_of(const Json& answer) {
   ByTarget kernels;
   for (const Json& row : answer["kernels"]) {
     if (!row.contains("binary")) kernels[cell(row, "target")].push_back(cell(row, "kernel"));
   }
   return kernels;
+}
+
+void warn(const std::string& sentence) {
+  std::fprintf(stderr, "regard: %s\n", printable(sentence).c_str());
+}
+
+ByTarget kernels_of_manifest(const std::string& path) {
+  BuildOptions options;
+  options.only = 2;
+  const Json answer = Json::parse(regard::build_manifest(path, options));
+  for (const Json& warning : answer["warnings"]) warn(warning);
+  return kernels_of(answer);
 }
 
 /// A string of TOML, whose escapes are those of JSON.
@@ -59,6 +69,26 @@ std::string manifest_of_record(const Request& request) {
                      in_toml(path));
 }
 
+/// "--record:4: the record ..." without the line of a manifest that the user has not written.
+std::string without_line(const std::string& sentence) {
+  constexpr std::string_view end = ": ";
+  const std::size_t at = sentence.starts_with(no_manifest) ? sentence.find(end) : std::string::npos;
+  return at == std::string::npos ? sentence : sentence.substr(at + end.size());
+}
+
+ByTarget kernels_of_record(const Request& request) {
+  BuildOptions options;
+  options.text = manifest_of_record(request);
+  options.only = 2;
+  try {
+    const Json answer = Json::parse(regard::build_manifest(std::string(no_manifest), options));
+    for (const Json& warning : answer["warnings"]) warn(without_line(warning));
+    return kernels_of(answer);
+  } catch (const error& failure) {
+    throw error(failure.status(), without_line(failure.what()));
+  }
+}
+
 std::vector<std::string> wanted_kernels(const Request& request) {
   const auto of_profile = [](const std::string& target, const std::string& profile) {
     std::vector<std::string> kernels;
@@ -69,8 +99,8 @@ std::vector<std::string> wanted_kernels(const Request& request) {
   build::ListKernels list = of_profile;
   ByTarget of_manifest;
   if (request.profiles.empty()) {
-    of_manifest = request.manifest.empty() ? kernels_of_manifest("--record", manifest_of_record(request))
-                                           : kernels_of_manifest(request.manifest, "");
+    of_manifest =
+        request.manifest.empty() ? kernels_of_record(request) : kernels_of_manifest(request.manifest);
     wanted = {{}, {""}, request.sample};
     for (const auto& [target, kernels] : of_manifest) wanted.targets.push_back(target);
     list = [&of_manifest](const std::string& target, const std::string&) {

@@ -25,7 +25,6 @@ class Recorder {
  private:
   std::mutex mutex_;
   bool has_read_ = false;
-  bool is_cut_off_ = false;  ///< the last line may have no end
   std::unordered_set<std::size_t>
       lines_;  ///< their hashes: of a program with a million problems, not its texts
 };

@@ -71,7 +71,7 @@ bool is_wanted(const Recipe& recipe, const Variant& variant) {
 
 }  // namespace
 
-NeededKernels kernels_of(std::span<const Variant> variants, const Target& target) {
+NeededKernels kernels_of(std::span<const Variant> variants, const Target& target, bool (*stop)()) {
   // A main kernel's canonical signature decides who serves it, so each one is asked once: whether it is
   // taken.
   using Asked = std::unordered_map<Signature, bool, SignatureHash>;
@@ -80,6 +80,7 @@ NeededKernels kernels_of(std::span<const Variant> variants, const Target& target
   NeededKernels needed;
   for (const Variant& variant : variants) {
     for (const Signature& signature : variant.signatures) {
+      if (stop != nullptr && stop()) return needed;
       const Problem example = example_of(signature);
       bool served = false;
       if (unwritten(example).empty()) {

@@ -35,7 +35,8 @@ struct NeededKernels {
 };
 
 /// Every kernel that plans for these signatures, whatever the shape, may choose on a target.
-NeededKernels kernels_of(std::span<const Variant>, const Target&);
+/// `stop`: asked now and then; once it is true, what is given is not all of them.
+NeededKernels kernels_of(std::span<const Variant>, const Target&, bool (*stop)() = nullptr);
 
 /// Whether some plan on its target asks for this kernel.
 bool is_needed_by_some_plan(const KernelKey&, const Target&);

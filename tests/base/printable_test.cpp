@@ -27,6 +27,7 @@ TEST(Printable, EscapesWhatATerminalActsOn) {
   EXPECT_EQ(printable("\u2028\u2029"), "\\u2028\\u2029");     // which end lines too
   EXPECT_EQ(printable("a\u202egnp.exe"), "a\\u202egnp.exe");  // written from right to left
   EXPECT_EQ(printable("\u2066\u200f\u061c"), "\\u2066\\u200f\\u061c");
+  EXPECT_EQ(printable("\ufeff[build]"), "\\ufeff[build]");
 }
 
 TEST(Printable, EscapesEachByteThatIsNoUtf8) {

@@ -15,14 +15,15 @@ TEST(Record, HasEachProblemOfATargetOnce) {
       "\n"
       "cpu-avx2 | fwd bf16 s=64 b=1 d=64 h=2\n"
       "cpu-avx512 | fwd bf16 b=1 h=2 s=64 d=64\r\n"
-      "sm_90a | fwd bf16 b=1 hq=2 hk=2 sq=1 sk=64 d=64",
+      "sm_90a | fwd bf16 b=1 hq=2 hk=2 sq=1 sk=64 d=64\n"
+      "# of today",
       "seen.txt");
   ASSERT_TRUE(record) << record.error().message;
   std::vector<std::pair<std::string, int>> lines;
   for (const Record::Line& line : record->lines) lines.emplace_back(line.target->name, line.number);
   EXPECT_THAT(lines, testing::ElementsAre(std::pair("cpu-avx2", 2), std::pair("cpu-avx512", 5),
                                           std::pair("sm_90a", 6)));
-  EXPECT_EQ(record->cut_off, "");
+  EXPECT_THAT(record->left_out, testing::IsEmpty());
 }
 
 TEST(Record, ABadLineIsAnErrorWithItsNumber) {
@@ -47,11 +48,18 @@ TEST(Record, ABadLineIsAnErrorWithItsNumber) {
   }
 }
 
-TEST(Record, ALastLineThatIsNotWholeIsLeftOutAndTold) {
-  const Result<Record> record = parse_record("cpu-avx2 | fwd bf16 s=64 d=64\ncpu-avx2 | fwd bf1", "seen.txt");
-  ASSERT_TRUE(record) << record.error().message;
-  EXPECT_EQ(record->lines.size(), 1u);
-  EXPECT_THAT(record->cut_off, HasSubstr("seen.txt:2: the last line is left out, as it is not whole"));
+TEST(Record, ALineThatIsNotWholeIsLeftOutAndTold) {
+  const std::string whole = "cpu-avx2 | fwd bf16 s=64 d=64\n";
+  for (const std::string cut : {"cpu-avx2 | fwd bf1", "cpu-avx2 | fwd bf16 s=64 d=4", "cpu"}) {
+    for (const std::string& text :
+         {whole + cut, whole + cut + " #cut\n", whole + cut + " #cut\n #cut\n" + whole}) {
+      const Result<Record> record = parse_record(text, "seen.txt");
+      ASSERT_TRUE(record) << record.error().message;
+      EXPECT_EQ(record->lines.size(), 1u);
+      EXPECT_THAT(record->left_out, testing::ElementsAre(HasSubstr("seen.txt:2: the line '" + cut +
+                                                                   "' is left out, as it is not whole")));
+    }
+  }
 }
 
 TEST(Record, ThatCannotBeReadSaysWhy) {

@@ -167,11 +167,11 @@ TEST(Selection, OfARecordIsOfItsTargets) {
   EXPECT_EQ(selected.count(0, 0).asked, 1u);
   EXPECT_THAT(
       selected.selection->warnings,
-      ElementsAre(HasSubstr("seen.txt:5: the last line is left out"),
-                  HasSubstr("te.toml:3: 2 problems of the record seen.txt are left out, as cpu-avx512 is no "
-                            "target of the manifest")));
+      ElementsAre(HasSubstr("seen.txt:5: the line 'cpu-avx2 | fwd bf' is left out"),
+                  HasSubstr("te.toml:3: 2 problems of the record seen.txt are left out, as cpu-avx512 is "
+                            "none of the targets")));
   EXPECT_THAT(Selected(tables, "\"sm_80\"", path).refusal(),
-              HasSubstr("te.toml:3: no target of the manifest is one of this record"));
+              HasSubstr("te.toml:3: none of the targets is one of this record"));
 }
 
 TEST(Selection, LeavesOutWhatIsExcludedBeforeKernelsAreMade) {
@@ -231,13 +231,12 @@ TEST(Selection, WhatIsAskedForInVainIsAnErrorWithItsLine) {
   const std::string some = "[[variants]]\nd = 64\n";
   const Case cases[] = {
       {some + "[[variants]]\npass = \"bwd\"\nd = 64\n",
-       "te.toml:5: no target of the manifest can do this: no kernels for 'bwd bf16"},
-      {some, "te.toml:3: no target of the manifest can do this: ", "\"gfx942\", \"gfx90a\""},
-      {"[[variants]]\nd = 64\npaged = 16\n", "te.toml:3: no target of the manifest can do this: "},
-      {"[[variants]]\nd = 64\nrecipes = [\"decode\"]\n",
-       "te.toml:3: no target of the manifest can do this: "},
+       "te.toml:5: none of the targets can do this: no kernels for 'bwd bf16"},
+      {some, "te.toml:3: none of the targets can do this: ", "\"gfx942\", \"gfx90a\""},
+      {"[[variants]]\nd = 64\npaged = 16\n", "te.toml:3: none of the targets can do this: "},
+      {"[[variants]]\nd = 64\nrecipes = [\"decode\"]\n", "te.toml:3: none of the targets can do this: "},
       {"[[variants]]\nproblems = [\"fwd bf16 s=64 d=64\",\n\"bwd bf16 s=64 d=64\"]\n",
-       "te.toml:5: no target of the manifest can do this: "},
+       "te.toml:5: none of the targets can do this: "},
       {some + "[[exclude]]\nd = 128\n", "te.toml:5: this [[exclude]] leaves nothing out"},
       {some + "[[exclude]]\nd = 64\n", "te.toml:3: [[exclude]] leaves nothing of this table"},
   };

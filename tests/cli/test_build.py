@@ -71,8 +71,9 @@ def test_checking_writes_nothing(regard, manifest, tmp_path):
     ("tables", "words", "code"),
     [
         ("[[variants]]\nmsk = 'causal'\n", ["te.toml:4: unknown key 'msk'; did you mean 'mask'?"], 2),
+        ("[[variants]]\n", ["te.toml:3: this [[variants]] is empty; give it the fields of signatures"], 2),
         ("[[variants]]\nrecord = 'none.txt'\n", ["te.toml:3: ", "'none.txt'", "No such file"], 2),
-        ("[[variants]]\npaged = 16\nd = 64\n", ["te.toml:3: no target of the manifest can do this"], 3),
+        ("[[variants]]\npaged = 16\nd = 64\n", ["te.toml:3: none of the targets can do this"], 3),
         ("[[variants]]\nd = 64\n[[exclude]]\nd = 40\n", ["te.toml:5: ", "leaves nothing out"], 2),
     ],
 )
@@ -97,6 +98,21 @@ def test_bad_words_are_refused(refused, regard_words, manifest):
     assert "--target is required" in refused("prebuild --profile=default")
     assert "--target is not for --manifest" in refused("prebuild --target=cpu-avx2 --manifest", name)
     assert "none.txt" in refused("prebuild --target=cpu-avx2 --record=none.txt")
+
+
+def test_what_is_said_of_a_record_names_no_manifest(refused, regard, tmp_path):
+    seen = tmp_path / "seen.txt"
+    prebuild = "prebuild --record=seen.txt --target="
+    seen.write_text("cpu-avx2 | fwd bf16 s=64 d=64")
+    sentence = refused(prebuild + "cpu-avx2")
+    assert sentence.startswith(f"regard: the record '{seen}' has no problems but those of lines that are left out: ")
+    assert refused(prebuild + "cpu-avx9").startswith("regard: unknown target 'cpu-avx9'")
+    seen.write_text("\ufeffcpu-avx2 | fwd bf16 s=64 d=64\n")
+    assert refused(prebuild + "cpu-avx2").startswith(f"regard: {seen}:1: unknown target '\\ufeffcpu-avx2'")
+    seen.write_text(f"cpu-generic | {BUILT_IN}\nsm_90a | fwd bf16 s=64 d=64\n")
+    told = regard(prebuild + "cpu-generic").err.splitlines()[0]
+    assert told == (f"regard: 1 problem of the record {seen} is left out, as sm_90a is none of the targets")
+    assert refused(prebuild + "sm_80") == "regard: none of the targets is one of this record\n"
 
 
 def test_a_record_has_what_was_planned_and_is_built_from(regard, regard_json, manifest, tmp_path):
@@ -150,9 +166,11 @@ def test_a_bad_line_of_a_record_is_named(refused, manifest, tmp_path):
 
 
 def test_a_line_that_is_not_whole_is_told(regard, regard_json, manifest, tmp_path):
-    (tmp_path / "seen.txt").write_text("cpu-avx2 | fwd bf16 s=64 d=64\ncpu-avx2 | fwd bf")
-    name = manifest('[[variants]]\nrecord = "seen.txt"\n')
+    (tmp_path / "seen.txt").write_text(f"cpu-generic | {BUILT_IN}\ncpu-avx2 | fwd bf")
+    record = {"REGARD_RECORD": "seen.txt", "REGARD_CPU_TARGET": "cpu-avx2"}
+    assert regard("run", BUILT_IN, **record).code == 0  # the record is still one
+    name = manifest('[[variants]]\nrecord = "seen.txt"\n', '[build]\ntargets = ["cpu-avx2", "cpu-generic"]\n')
     (warning,) = regard_json("build --check", name)["warnings"]
-    assert warning.startswith("seen.txt:2: the last line is left out")
+    assert warning.startswith("seen.txt:2: the line 'cpu-avx2 | fwd bf' is left out, as it is not whole")
     assert f"warning: {warning}" in regard("build --check", name).out
     assert json.loads(regard("build --check --json", name).out)["count"] > 0

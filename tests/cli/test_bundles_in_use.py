@@ -13,6 +13,7 @@ import time
 
 import pytest
 import remote_server
+from places import BUILD
 
 from conftest import COMMAND, environment
 
@@ -154,8 +155,8 @@ def test_a_kernel_that_fails_fails_the_build(folder, build, regard, tmp_path):
     compiler.write_text(f'#!/bin/sh\n{refuses}\nexec {real} "$@"\n')
     compiler.chmod(0o755)
     output = tmp_path / "out"
-    output.mkdir()
-    shutil.copy(build(), output / "te.bundle")  # of an earlier build
+    shutil.copytree(folder / "jit", output)  # of an earlier build
+    shutil.rmtree(output / "kernels")
     done = regard("build", folder / "jit.toml", "--output", output, "--json", REGARD_CXX=str(compiler))
     report = json.loads(done.out)
     assert done.code == 3 and (report["failed"], report["outputs"]) == (1, [])
@@ -196,13 +197,23 @@ def test_a_binary_that_somebody_else_made(regard, regard_json, refused, tmp_path
     (listed,) = regard_json("build own.toml --list")["kernels"]
     (tmp_path / "vendor.so").write_bytes(binary_of(tmp_path / "own"))
     (tmp_path / "te.toml").write_text(head + f'[[binaries]]\nfile = "vendor.so"\nkey = "{kernel["kernel"]}"\n')
-    (made,) = regard_json("build te.toml --output te", REGARD_CXX="/nowhere/c++")["kernels"]  # nothing is compiled
+    report = regard_json("build te.toml --output te", REGARD_CXX="/nowhere/c++")  # nothing is compiled
+    (made,) = report["kernels"]
+    assert (report["from_files"], report["kept"]) == (1, 0)
+    assert ": 0 compiled (the slowest in 0.0 s), 0 there before, 1 taken from files, 0 failed" in (
+        regard("build te.toml --output te").out
+    )
     assert (made["kernel"], made["bytes"]) == (kernel["kernel"], kernel["bytes"])
     (stage,) = stages(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE_PATH=tmp_path / "te"))
     assert stage["tier"] == "bundle"
-    (tmp_path / "vendor.so").write_bytes(b"\x7fELF something else")
-    sentence = json.loads(regard("build te.toml --output te --json").out)["kernels"][0]["failure"]
-    assert f"has no function {listed['symbol']}" in sentence
+    for data, why in (
+        (b"\x7fELF " + listed["symbol"].encode(), "it is no binary for cpu-avx2: it is too short"),
+        (listed["symbol"].encode() + bytes(64), "it is no binary for cpu-avx2: it is not an ELF file"),
+        (pathlib.Path(BUILD, "libregard.so").read_bytes(), f"it has no function {listed['symbol']}"),
+    ):
+        (tmp_path / "vendor.so").write_bytes(data)
+        report = json.loads(regard("build te.toml --output te --json").out)
+        assert why in report["kernels"][0]["failure"] and report["from_files"] == 0
     (tmp_path / "vendor.so").unlink()
     assert "vendor.so" in refused("build te.toml --output te")
 

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "plan/record_line.h"
 #include "regard/regard.h"
 #include "support/temporary_folder.h"
 
@@ -34,13 +35,15 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// How often each line is there; the text must be whole lines.
+/// How often each line is there; the text must be whole lines. A mark in a line of its own is of a process
+/// that saw a line that was being written.
 std::map<std::string, int> lines_of(const std::string& path) {
   const std::string text = text_of(path);
   EXPECT_TRUE(text.empty() || text.ends_with('\n'));
   std::map<std::string, int> lines;
   std::istringstream stream(text);
-  for (std::string one; std::getline(stream, one);) ++lines[one];
+  for (std::string one; std::getline(stream, one);)
+    if (one != end_of_cut_line) ++lines[one];
   return lines;
 }
 
@@ -135,13 +138,18 @@ TEST(RecordDeathTest, HasThePlansOfAProcessAndOfItsChild) {
       "sm_90a \\| fwd bf16 b=2 h=2 s=64 d=64\n(sm_90a \\| fwd bf16 b=2 h=2 s=64 d=64\n)?$");
 }
 
-TEST(Record, AnUnfinishedLineStaysOneByItself) {
+TEST(Record, AnUnfinishedLineIsMarkedByTheNextWriter) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/seen.txt";
   std::ofstream(path) << line(1) << "\n" << line(2).substr(0, 20);
   Recorder recorder;
   for (const int number : {1, 2, 3}) recorder.add(path, line(number));
-  EXPECT_EQ(text_of(path), line(1) + "\n" + line(2).substr(0, 20) + "\n" + line(2) + "\n" + line(3) + "\n");
+  EXPECT_EQ(text_of(path),
+            line(1) + "\n" + line(2).substr(0, 20) + " #cut\n" + line(2) + "\n" + line(3) + "\n");
+  std::ofstream(path, std::ios::app) << line(4).substr(0, 20);  // by another process, in the meantime
+  const std::string before = text_of(path);
+  for (const int number : {4, 5}) recorder.add(path, line(number));
+  EXPECT_EQ(text_of(path), before + " #cut\n" + line(4) + "\n" + line(5) + "\n");
 }
 
 TEST(Record, ThatCannotBeWrittenIsOneWarning) {
