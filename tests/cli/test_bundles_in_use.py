@@ -225,3 +225,37 @@ def test_a_build_that_was_interrupted_goes_on(folder, regard_json, tmp_path):
     report = regard_json("build te.toml --output te")
     assert there >= 2 and report["failed"] == 0 and report["kept"] >= 1
     assert [output["output"] for output in report["outputs"]] == ["bundle"]
+
+
+def test_a_rule_counts_for_the_targets_of_its_bundle(build, regard):
+    settings = {"REGARD_CPU_TARGET": "cpu-generic", "REGARD_BUNDLE_PATH": build("error")}
+    (stage,) = stages(regard("run", "fwd fp32 b=2 hq=4 hk=2 s=32 d=64 mask=causal", "--json", **settings))
+    assert stage["tier"] in ("built-in", "cache", "compile")
+
+
+def test_a_folder_that_cannot_be_read_is_no_secret(build, regard, tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("root reads every folder")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o300)
+    done = regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE_PATH=f"{closed}:{build()}")
+    (stage,) = stages(done)
+    assert stage["tier"] == "bundle" and any(f"the bundle {closed}: it cannot be read" in why for why in stage["missed"])
+    assert f"the bundle {closed} is not used: it cannot be read: Permission denied" in done.err
+
+
+def test_more_bundles_than_a_process_may_have_files(build, regard, regard_json, tmp_path):
+    for number in range(60):
+        shutil.copy(build(), tmp_path / f"{number:02}.bundle")
+    (tmp_path / "link.bundle").symlink_to(tmp_path / "00.bundle")
+    settings = ALONE | {"REGARD_BUNDLE_PATH": f"{tmp_path}:{tmp_path}/07.bundle"}
+    assert len(regard_json("info", **settings)["bundles"]) == 60
+    command = ["sh", "-c", 'ulimit -n 32 && exec "$@"', "sh", COMMAND, "run", "--json"]
+    done = subprocess.run([*command, DECLARED], capture_output=True, text=True, env=environment(**settings))
+    assert done.returncode == 0 and "not used" not in done.stderr, done.stderr
+    (stage,) = json.loads(done.stdout)["plan"]["stages"]
+    assert stage["tier"] == "bundle"
+    (stage,) = regard_json("explain", UNDECLARED, **settings | {"REGARD_JIT": "on"})["plan"]["stages"]
+    (missed,) = (why for why in stage["missed"] if "bundle" in why)
+    named = ", ".join(f"{tmp_path}/{number:02}.bundle" for number in range(3))
+    assert missed == f"not in the bundles {named} and 57 others"
