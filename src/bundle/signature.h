@@ -32,10 +32,10 @@ struct Signature {
   std::array<std::uint8_t, 64> bytes{};
 };
 
-/// In a file: a mark, the key, the signature.
+/// What a signature takes in a file: a mark, the key, the signature.
 inline constexpr std::size_t signature_bytes = 8 + 32 + 64;
 std::vector<std::byte> encode(const Signature&);
-/// Of what stands behind an index.
+/// Reads the bytes that stand behind an index.
 Result<Signature> decode_signature(std::span<const std::byte>);
 
 /// Whether the owner of the key has signed exactly these bytes.

@@ -14,8 +14,8 @@
 #include "base/printable.h"
 #include "base/settings.h"
 #include "base/split.h"
+#include "bundle/trusted_keys.h"
 #include "engine/embedded_bundle.h"
-#include "engine/trusted_keys.h"
 
 namespace regard {
 namespace {
@@ -107,7 +107,7 @@ std::ptrdiff_t lacking(const Bundles& list) {
          std::ranges::count_if(list.others, &OpenBundle::scarce);
 }
 
-/// The same list with what memory or files were lacking for, as far as they are there now.
+/// Opens those that memory or files were lacking for, and replaces the list where some of them are there now.
 Status complete(const Bundles& before) {
   const Result<std::vector<PublicKey>> trusted = trusted_keys(*settings());
   if (!trusted) return tl::unexpected(trusted.error());

@@ -240,7 +240,9 @@ def test_a_folder_that_cannot_be_read_is_no_secret(build, regard, tmp_path):
     closed.mkdir(mode=0o300)
     done = regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE_PATH=f"{closed}:{build()}")
     (stage,) = stages(done)
-    assert stage["tier"] == "bundle" and any(f"the bundle {closed}: it cannot be read" in why for why in stage["missed"])
+    assert stage["tier"] == "bundle" and any(
+        f"the bundle {closed}: it cannot be read" in why for why in stage["missed"]
+    )
     assert f"the bundle {closed} is not used: it cannot be read: Permission denied" in done.err
 
 
