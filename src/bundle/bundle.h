@@ -38,7 +38,7 @@ struct BundleKernel {
 struct BundleAbout {
   std::string title;       ///< the namespace of the manifest that it was made from, or empty
   std::string version;     ///< of the Regard that made it
-  std::string undeclared;  ///< what happens to a kernel that is not in it: "jit", "error" or "portable"
+  std::string undeclared;  ///< what happens to a kernel that is not in it: a word of bundle/about.h
   friend bool operator==(const BundleAbout&, const BundleAbout&) = default;
 };
 

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,11 @@ Result<Signature> decode_signature(std::span<const std::byte>);
 
 /// Whether the owner of the key has signed exactly these bytes.
 Status check(const Signature&, std::span<const std::byte> signed_bytes);
+
+/// Whether these bytes may be used: where keys are trusted, one of them must have signed; a signature must be
+/// right in any case.
+Status check_signer(const std::optional<Signature>&, std::span<const std::byte> signed_bytes,
+                    std::span<const PublicKey> trusted);
 
 }  // namespace bundle
 }  // namespace regard

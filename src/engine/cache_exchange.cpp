@@ -11,6 +11,7 @@
 #include "base/json_writer.h"
 #include "base/printable.h"
 #include "base/settings.h"
+#include "bundle/about.h"
 #include "bundle/writer.h"
 #include "cache/entry.h"
 #include "compile/kernel_entry.h"
@@ -126,7 +127,9 @@ Result<std::string> export_cache(const std::string& bundle) {
   }
   const std::size_t count = inputs.size();
   if (count == 0) return nothing_to_export(**cache, left_out);
-  if (Status status = write_bundle(bundle, {"", REGARD_VERSION, "jit"}, std::move(inputs)); !status)
+  if (Status status =
+          write_bundle(bundle, {"", REGARD_VERSION, std::string(word(Undeclared::jit))}, std::move(inputs));
+      !status)
     return tl::unexpected(status.error());
   return report(count, left_out);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "bundle/about.h"
 #include "compile/kernel_entry.h"
 #include "compile/manifest.h"
 #include "engine/bundles.h"
@@ -73,7 +74,8 @@ const Bundle* strictest_of(const Search& search, const Bundles& all) {
   const auto ask = [&](const OpenBundle& open) {
     if (open.bundle == nullptr || !has_kernels_of(*open.bundle, search.key.target)) return;
     const std::string& undeclared = open.bundle->about().undeclared;
-    if (undeclared == "error" || (undeclared == "portable" && strictest == nullptr))
+    if (undeclared == word(Undeclared::error) ||
+        (undeclared == word(Undeclared::portable) && strictest == nullptr))
       strictest = open.bundle.get();
   };
   if (all.first) ask(*all.first);
@@ -95,7 +97,7 @@ Found undeclared(Search& search, const Bundle& bundle) {
       printable(bundle.path()), bundle.about().undeclared, as_variant(search.key.signature)));
   Error error = search.failure();
   // Nothing else may answer in its place.
-  if (bundle.about().undeclared == "error") error.kind = ErrorKind::refused;
+  if (bundle.about().undeclared == word(Undeclared::error)) error.kind = ErrorKind::refused;
   return tl::unexpected(std::move(error));
 }
 

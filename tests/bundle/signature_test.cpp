@@ -97,7 +97,7 @@ TEST_F(Signatures, OfATrustedKeyAreTaken) {
 TEST_F(Signatures, AreWantedWhereKeysAreTrusted) {
   const PublicKey mine = make_key("mine");
   EXPECT_EQ(refusal(write_kernels("a", {1}), {mine}),
-            "it is not signed, and only bundles with the signature of a trusted key are used");
+            "it is not signed, and only what has the signature of a trusted key is used");
 }
 
 TEST_F(Signatures, OfAnotherBundleAreRefused) {

@@ -73,7 +73,7 @@ def test_the_life_of_a_signature(regard, regard_json, files):
     assert (files / "mine").stat().st_mode & 0o777 == 0o600
     assert regard("bundle verify one.bundle").out == "one.bundle: ok, 2 kernels, 1.2 KiB, not signed\n"
     refused = regard(f"bundle verify one.bundle --trusted={mine}")
-    assert refused.code == 1 and "it is not signed, and only bundles with the signature" in refused.out
+    assert refused.code == 1 and "it is not signed, and only what has the signature" in refused.out
 
     assert regard_json("bundle sign one.bundle --key=mine")["signer"] == mine
     assert regard(f"bundle verify one.bundle --trusted {other},{mine}").out.endswith(f"signed with {mine}\n")
