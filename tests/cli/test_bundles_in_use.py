@@ -9,10 +9,12 @@ import signal
 import stat
 import struct
 import subprocess
+import sys
 import time
 
 import pytest
 import remote_server
+from places import BUILD
 
 from conftest import COMMAND, environment
 
@@ -265,3 +267,33 @@ def test_more_bundles_than_a_process_may_have_files(build, regard, regard_json, 
     (missed,) = (why for why in stage["missed"] if "bundle" in why)
     named = ", ".join(f"{tmp_path}/{number:02}.bundle" for number in range(3))
     assert missed == f"not in the bundles {named} and 57 others"
+
+
+def test_a_second_try_keeps_what_opens_and_warns_of_what_does_not(build, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    shutil.copy(build(), tmp_path / "a" / "good.bundle")
+    (tmp_path / "b" / "bad.bundle").write_bytes(b"no bundle")
+    code = """
+import ctypes, resource, sys
+library = ctypes.CDLL(sys.argv[1])
+def listed():
+    text = ctypes.c_char_p()
+    status = library.regard_list(None, None, ctypes.byref(text))
+    return status, (text.value or b"").count(b'"bundle"')
+before = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+first = listed()
+resource.setrlimit(resource.RLIMIT_NOFILE, before)
+print(first[1], listed(), listed())
+"""
+    env = environment(REGARD_BUNDLE_PATH=f"{tmp_path}/a:{tmp_path}/b", REGARD_CACHE="off")
+    command = [sys.executable, "-c", code, BUILD / "libregard.so"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+    assert done.stdout == "0 (0, 2) (0, 2)\n", done.stderr
+    folders, bad = done.stderr.splitlines()[:2], done.stderr.splitlines()[2:]
+    assert [
+        f"the bundle {tmp_path}/{name} is not used: it cannot be read: Too many" in line
+        for name, line in zip("ab", folders, strict=True)
+    ] == [True, True]
+    assert len(bad) == 1 and f"the bundle {tmp_path}/b/bad.bundle is not used: it is shorter" in bad[0], bad
