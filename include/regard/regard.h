@@ -260,8 +260,8 @@ REGARD_API void regard_interrupt_if(int (*asked)(void));
 /* verb: "list", "stat", "verify", "gc", "clean"; result: JSON. */
 REGARD_API regard_status regard_cache(const char* verb, char** json);
 /* The cache's kernels into a bundle, for another machine, and those of a bundle into the cache, as far as
- * this library has their sources. JSON: "kernels", how many, and "left_out", a list with "kernel" and "why".
- */
+ * this library has their sources. JSON: "kernels", how many, and "left_out", a list with "kernel", "why" and
+ * whether it is "damaged". A cache without kernels is refused. */
 REGARD_API regard_status regard_cache_export(const char* bundle, char** json);
 REGARD_API regard_status regard_cache_import(const char* bundle, char** json);
 

@@ -6,8 +6,11 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string_view>
+
+#include "base/scarce.h"
 
 namespace regard {
 namespace {
@@ -16,15 +19,26 @@ struct CloseFolder {
 };
 }  // namespace
 
-std::vector<std::string> names_in(const std::string& folder) {
+Result<std::vector<std::string>> read_names(const std::string& folder) {
+  const auto cannot = [](int error) {
+    return fail(kind_of(error, ErrorKind::invalid),
+                std::string("it cannot be read: ") + std::strerror(error));
+  };
   std::vector<std::string> names;
   const std::unique_ptr<DIR, CloseFolder> open(opendir(folder.c_str()));
-  if (!open) return names;
-  while (const dirent* item = readdir(open.get())) {
+  if (!open) return cannot(errno);
+  while (true) {
+    errno = 0;  // what readdir gives at the end does not differ from what it gives where it fails
+    const dirent* const item = readdir(open.get());
+    if (item == nullptr && errno != 0) return cannot(errno);
+    if (item == nullptr) return names;
     const std::string_view name = item->d_name;
     if (name != "." && name != "..") names.emplace_back(name);
   }
-  return names;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  return read_names(folder).value_or(std::vector<std::string>());
 }
 
 void remove_all(const char* path) noexcept {

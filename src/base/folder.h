@@ -5,9 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+
 namespace regard {
 
-/// What is in a folder, without "." and ".."; nothing where it cannot be read.
+/// What is in a folder, without "." and "..". Error: "it cannot be read: ...".
+Result<std::vector<std::string>> read_names(const std::string& folder);
+/// The same; nothing where it cannot be read.
 std::vector<std::string> names_in(const std::string& folder);
 
 /// Removes a file, or a folder with all that is in it, as far as that can be removed. Follows no links.

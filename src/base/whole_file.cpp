@@ -7,12 +7,11 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "base/printable.h"
+#include "base/real_path.h"
 #include "base/scarce.h"
 #include "base/write_file.h"
 
@@ -47,13 +46,9 @@ int make_folders(const std::string& path) {
 /// What is written when something is written to the path: a link to a file stands for the file. Others do
 /// not, as nobody wants a device to be replaced.
 std::string behind_links(const std::string& path) {
-  struct Free {
-    void operator()(char* text) const { std::free(text); }
-  };
   struct stat status;
-  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return path;
-  const std::unique_ptr<char, Free> place(realpath(path.c_str(), nullptr));
-  return place ? place.get() : path;
+  const bool is_file = stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  return is_file ? real_path(path) : path;
 }
 
 /// Calls make(name) with names in the folder until one is new; gives that one, or nothing with errno set.

@@ -14,28 +14,30 @@
 namespace regard {
 
 #define REGARD_WORD(name, text, doc) WordInfo{text, doc},
-#define REGARD_WORDS(Type, LIST)                                             \
-  template <>                                                                \
-  std::span<const WordInfo> words_of<build::Type>() {                        \
-    static constexpr WordInfo table[] = {LIST(REGARD_WORD)};                 \
-    return table;                                                            \
-  }                                                                          \
-  template <>                                                                \
-  std::optional<build::Type> from_word<build::Type>(std::string_view word) { \
-    const auto words = words_of<build::Type>();                              \
-    for (std::size_t i = 0; i < words.size(); ++i)                           \
-      if (words[i].word == word) return static_cast<build::Type>(i);         \
-    return std::nullopt;                                                     \
-  }                                                                          \
-  std::string_view build::word(Type value) {                                 \
-    return words_of<Type>()[static_cast<std::size_t>(value)].word;           \
+#define REGARD_WORDS(Type, LIST)                               \
+  template <>                                                  \
+  std::span<const WordInfo> words_of<Type>() {                 \
+    static constexpr WordInfo table[] = {LIST(REGARD_WORD)};   \
+    return table;                                              \
+  }                                                            \
+  template <>                                                  \
+  std::optional<Type> from_word<Type>(std::string_view word) { \
+    const auto words = words_of<Type>();                       \
+    for (std::size_t i = 0; i < words.size(); ++i)             \
+      if (words[i].word == word) return static_cast<Type>(i);  \
+    return std::nullopt;                                       \
   }
-REGARD_WORDS(Output, REGARD_OUTPUTS)
+REGARD_WORDS(build::Output, REGARD_OUTPUTS)
 REGARD_WORDS(Undeclared, REGARD_UNDECLARED)
 #undef REGARD_WORDS
 #undef REGARD_WORD
 
 namespace build {
+
+std::string_view word(Output output) {
+  return words_of<Output>()[static_cast<std::size_t>(output)].word;
+}
+
 namespace {
 
 /// Reads one manifest; the paths in it begin where it lies.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bundle/about.h"
 #include "plan/kernel_key.h"
 #include "plan/target.h"
 #include "plan/variant.h"
@@ -21,17 +22,10 @@ namespace regard::build {
   X(bundle, "bundle", "one file that has the kernels")                       \
   X(python, "python", "a wheel that carries the bundle")
 
-#define REGARD_UNDECLARED(X)                                                        \
-  X(jit, "jit", "the kernel is compiled on demand")                                 \
-  X(error, "error", "the call is refused, with the line that would add the kernel") \
-  X(portable, "portable", "the slower kernel that takes everything answers")
-
 #define REGARD_ENUMERATOR(name, word, doc) name,
 enum class Output : std::uint8_t { REGARD_OUTPUTS(REGARD_ENUMERATOR) };
-enum class Undeclared : std::uint8_t { REGARD_UNDECLARED(REGARD_ENUMERATOR) };
 #undef REGARD_ENUMERATOR
 std::string_view word(Output);
-std::string_view word(Undeclared);
 
 struct Manifest {
   std::string file;        ///< its path, as it was given

@@ -9,14 +9,26 @@
 #include "base/nearest.h"
 #include "base/printable.h"
 
-namespace regard::bundle {
+namespace regard {
+namespace {
+
+#define REGARD_WORD(name, word, doc) word,
+constexpr std::string_view answers[] = {REGARD_UNDECLARED(REGARD_WORD)};
+#undef REGARD_WORD
+
+}  // namespace
+
+std::string_view word(Undeclared undeclared) {
+  return answers[static_cast<std::size_t>(undeclared)];
+}
+
+namespace bundle {
 namespace {
 
 using Member = std::pair<std::string_view, std::string BundleAbout::*>;
 constexpr Member members[] = {{"title", &BundleAbout::title},
                               {"version", &BundleAbout::version},
                               {"undeclared", &BundleAbout::undeclared}};
-constexpr std::string_view answers[] = {"jit", "error", "portable"};
 
 Status check(const BundleAbout& about) {
   if (std::ranges::find(answers, about.undeclared) != std::end(answers)) return {};
@@ -64,4 +76,5 @@ Result<BundleAbout> parse_about(std::string_view json) {
   return check(about).map([&] { return std::move(about); });
 }
 
-}  // namespace regard::bundle
+}  // namespace bundle
+}  // namespace regard

@@ -38,7 +38,7 @@ struct BundleKernel {
 struct BundleAbout {
   std::string title;       ///< the namespace of the manifest that it was made from, or empty
   std::string version;     ///< of the Regard that made it
-  std::string undeclared;  ///< what happens to a kernel that is not in it: "jit", "error" or "portable"
+  std::string undeclared;  ///< what happens to a kernel that is not in it: a word of bundle/about.h
   friend bool operator==(const BundleAbout&, const BundleAbout&) = default;
 };
 
@@ -46,44 +46,47 @@ struct BundleAbout {
 class Bundle {
  public:
   /// Reads the index alone, and checks all of it. Where there are trusted keys, a bundle without a right
-  /// signature of one of them is refused. What the file has later does not matter: a kernel that is read
-  /// must have the checksum of this index.
+  /// signature of one of them is refused. The file is opened again for each kernel that is read, so that
+  /// any number of bundles costs no descriptors; whatever it has by then, the kernel must have the checksum
+  /// of this index.
   static Result<std::shared_ptr<const Bundle>> open(const std::string& path,
                                                     std::span<const PublicKey> trusted = {});
-  /// The same of memory that outlives it; `path` is what to call it.
+  /// Opens a bundle in memory that outlives it; `path` is what to call it.
   static Result<std::shared_ptr<const Bundle>> in_memory(std::string path, std::span<const std::byte> bytes,
                                                          std::span<const PublicKey> trusted = {});
   Bundle(const Bundle&) = delete;
   Bundle& operator=(const Bundle&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return place_.path; }
+  /// Whether both were read from the same file, which was not changed in between.
+  bool same_as(const Bundle& other) const;
   const BundleAbout& about() const { return about_; }
   std::span<const BundleKernel> kernels() const { return kernels_; }
-  /// Those of that name, one for each source.
+  /// The kernels of that name, one for each source.
   std::span<const BundleKernel> named(std::string_view name) const;
 
   /// The entry of one of kernels(): checked before it is unpacked.
   Result<CacheEntry> read(const BundleKernel&) const;
-  /// Its bytes as they are in the file, checked.
+  /// The packed bytes of a kernel as they are in the file, checked.
   Result<std::vector<std::byte>> read_packed(const BundleKernel&) const;
 
-  /// As they are in the file; a signature is of the header.
+  /// The bytes that stand at the beginning of the file; a signature is of them.
   std::span<const std::byte> header() const { return header_; }
+  /// The bytes of the index as they are in the file.
   std::span<const std::byte> index() const { return index_; }
 
   /// Whose signature it has, if any; an error where that is wrong.
   Result<std::optional<PublicKey>> checked_signer() const;
-  /// The same; nothing where it is wrong.
+  /// Whose signature it has; nothing where it has none or a wrong one.
   std::optional<PublicKey> signer() const { return checked_signer().value_or(std::nullopt); }
 
  private:
-  Bundle(std::string path, bundle::Bytes bytes, bundle::Index index, std::span<const std::byte> header,
+  Bundle(bundle::Place place, bundle::Index index, std::span<const std::byte> header,
          std::optional<bundle::Signature> signature);
-  static Result<std::shared_ptr<const Bundle>> open(std::string path, bundle::Bytes,
+  static Result<std::shared_ptr<const Bundle>> open(bundle::Place, const bundle::Bytes&,
                                                     std::span<const PublicKey> trusted);
 
-  std::string path_;
-  bundle::Bytes bytes_;
+  bundle::Place place_;
   BundleAbout about_;
   std::vector<std::byte> index_;  // the names of kernels_ are in it
   std::vector<BundleKernel> kernels_;

@@ -17,4 +17,17 @@ Status Bytes::read_at(std::uint64_t offset, std::span<std::byte> part) const {
   return {};
 }
 
+FileState state_of(const RegularFile& file) {
+  const struct stat& status = file.status();
+  return {status.st_dev, status.st_ino, file.bytes(), status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+Result<Bytes> open(const Place& place, bool& changed) {
+  if (place.file.empty()) return Bytes(place.memory);
+  Result<RegularFile> file = RegularFile::open(place.file, Links::followed);
+  if (!file) return tl::unexpected(file.error());
+  changed = state_of(*file) != place.state;
+  return Bytes(std::move(*file));
+}
+
 }  // namespace regard::bundle

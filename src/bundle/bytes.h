@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <variant>
 
 #include "base/regular_file.h"
@@ -25,5 +26,23 @@ class Bytes {
  private:
   std::variant<RegularFile, std::span<const std::byte>> place_;
 };
+
+/// Which file it is, and which of its contents: another one where it was replaced or written to.
+struct FileState {
+  std::uint64_t device = 0, inode = 0, bytes = 0;
+  std::int64_t seconds = 0, nanoseconds = 0;  ///< when it was written last
+  friend bool operator==(const FileState&, const FileState&) = default;
+};
+FileState state_of(const RegularFile&);
+
+/// Where a bundle can be read from again.
+struct Place {
+  std::string path;  ///< as people call it
+  std::string file;  ///< as it is opened, in whatever folder the process works by then; empty: memory
+  FileState state;   ///< of the file when it was opened first
+  std::span<const std::byte> memory;
+};
+/// `changed` tells whether the file has another state than at first.
+Result<Bytes> open(const Place&, bool& changed);
 
 }  // namespace regard::bundle

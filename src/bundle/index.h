@@ -30,7 +30,7 @@ struct Header {
 static_assert(sizeof(Header) == 64);
 
 Header header_of(std::uint64_t index_offset, std::span<const std::byte> index);
-/// Of a file of so many bytes.
+/// Reads and checks the header of a file that has `file_bytes` bytes.
 Result<Header> decode_header(std::span<const std::byte>, std::uint64_t file_bytes);
 
 struct Index {
@@ -38,7 +38,7 @@ struct Index {
   BundleAbout about;
   std::vector<BundleKernel> kernels;
 };
-/// Of kernels in order, that lie one behind the other.
+/// The index of kernels that are in order and lie one behind the other.
 Result<std::vector<std::byte>> encode_index(const BundleAbout&, std::span<const BundleKernel>);
 Result<Index> decode_index(const Header&, std::vector<std::byte> bytes);
 

@@ -74,5 +74,15 @@ Status check(const Signature& signature, std::span<const std::byte> signed_bytes
   return {};
 }
 
+Status check_signer(const std::optional<Signature>& signature, std::span<const std::byte> signed_bytes,
+                    std::span<const PublicKey> trusted) {
+  if (!signature && trusted.empty()) return {};
+  if (!signature)
+    return invalid("it is not signed, and only what has the signature of a trusted key is used");
+  if (!trusted.empty() && std::ranges::find(trusted, signature->signer) == trusted.end())
+    return invalid("it is signed with the key " + signature->signer.hex() + ", which is not a trusted one");
+  return check(*signature, signed_bytes);
+}
+
 }  // namespace bundle
 }  // namespace regard

@@ -1,23 +1,12 @@
 #include "bundle/signed_entry.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "bundle/signing.h"
 #include "cache/entry.h"
 
 namespace regard {
-namespace {
-
-Status check_signer(const Result<bundle::Signature>& signature, std::span<const std::byte> entry,
-                    std::span<const PublicKey> trusted) {
-  if (!signature)
-    return trusted.empty() ? Status() : invalid("it is not signed, and only signed ones are used");
-  if (!trusted.empty() && std::ranges::find(trusted, signature->signer) == trusted.end())
-    return invalid("it is signed with the key " + signature->signer.hex() + ", which is not a trusted one");
-  return bundle::check(*signature, entry);
-}
-
-}  // namespace
 
 const std::uint64_t largest_signed_entry_bytes =
     static_cast<std::uint64_t>(cache::largest_entry_bytes) + bundle::signature_bytes;
@@ -36,9 +25,10 @@ Result<std::vector<std::byte>> encode_signed(const Digest& key, const CacheEntry
 Result<CacheEntry> decode_signed(const Digest& key, std::span<const std::byte> bytes,
                                  std::span<const PublicKey> trusted) {
   const std::size_t behind = std::min(bytes.size(), bundle::signature_bytes);
-  const Result<bundle::Signature> signature = bundle::decode_signature(bytes.last(behind));
+  const Result<bundle::Signature> read = bundle::decode_signature(bytes.last(behind));
+  const auto signature = read ? std::optional(*read) : std::nullopt;
   const std::span<const std::byte> entry = signature ? bytes.first(bytes.size() - behind) : bytes;
-  if (const Status right = check_signer(signature, entry, trusted); !right)
+  if (const Status right = bundle::check_signer(signature, entry, trusted); !right)
     return tl::unexpected(right.error());
   return cache::decode(key, entry);
 }

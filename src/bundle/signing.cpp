@@ -65,13 +65,38 @@ int no_password(char*, int, int, void* asked) {
   return -1;
 }
 
+/// A text that is not left behind in memory.
+struct Secret {
+  std::string text;
+  ~Secret() { OPENSSL_cleanse(text.data(), text.size()); }
+};
+
+/// Who can read the file can sign in its owner's name, and who can write it can have others trusted.
+Status check_private(const RegularFile& file) {
+  const unsigned mode = file.status().st_mode & 0777;
+  if ((mode & 0066) == 0) return {};
+  return invalid(fmt::format(
+      "others than its owner can read or write it (its mode is {:o}); `chmod 600` mends that", mode));
+}
+
+Status read_text(const std::string& path, Secret& secret) {
+  const Result<RegularFile> file = RegularFile::open(path, Links::followed);
+  if (!file) return tl::unexpected(file.error());
+  if (const Status own = check_private(*file); !own) return own;
+  if (file->bytes() > longest_key_file)
+    return invalid(fmt::format("it is larger than {} bytes", longest_key_file));
+  secret.text.resize(static_cast<std::size_t>(file->bytes()));
+  return file->read(std::as_writable_bytes(std::span(secret.text)));
+}
+
 Result<KeyOwner> read_key(const std::string& path, const OpenSsl& own) {
   const auto wrong = [&](ErrorKind kind, const std::string& why) {
     return fail(kind, "the key file " + in_quotes(path) + " cannot be used: " + why);
   };
-  const Result<std::string> text = read_file(path, longest_key_file, Links::followed);
-  if (!text) return wrong(text.error().kind, text.error().message);
-  const BioOwner bio(BIO_new_mem_buf(text->data(), static_cast<int>(text->size())));
+  Secret secret;
+  if (const Status read = read_text(path, secret); !read)
+    return wrong(read.error().kind, read.error().message);
+  const BioOwner bio(BIO_new_mem_buf(secret.text.data(), static_cast<int>(secret.text.size())));
   if (!bio) return bundle::openssl_error("read a key");
   bool encrypted = false;
   KeyOwner key(
@@ -132,6 +157,12 @@ Result<PublicKey> make_key_file(const std::string& path) {
   return write_new(path, std::as_bytes(std::span(text, static_cast<std::size_t>(size)))).map([&] {
     return *made;
   });
+}
+
+Status check_key_file(const std::string& path) {
+  const OpenSsl own;
+  if (!own) return bundle::openssl_error("start");
+  return read_key(path, own).map([](const KeyOwner&) {});
 }
 
 Result<bundle::Signature> sign(std::span<const std::byte> bytes, const std::string& key_file) {

@@ -14,7 +14,10 @@ namespace regard {
 /// owner alone. A file that is there is never written over. Gives the public key that belongs to it.
 Result<PublicKey> make_key_file(const std::string& path);
 
-/// A signature of these bytes.
+/// Whether it can be signed with; errors are sentences that name the file.
+Status check_key_file(const std::string& path);
+
+/// A signature of these bytes with the key of a file that its owner alone can read and write.
 Result<bundle::Signature> sign(std::span<const std::byte> bytes, const std::string& key_file);
 
 /// Reads and checks all of a bundle, then replaces it, in one step, by the same with a signature of this key;

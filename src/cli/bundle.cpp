@@ -9,8 +9,11 @@
 #include "base/interruption.h"
 #include "base/nearest.h"
 #include "base/printable.h"
+#include "base/regular_file.h"
+#include "base/settings.h"
 #include "bundle/merge.h"
 #include "bundle/signing.h"
+#include "bundle/trusted_keys.h"
 #include "cli/failure.h"
 #include "cli/held_signals.h"
 #include "cli/json_text.h"
@@ -60,7 +63,10 @@ Json verified(const std::string& path, const std::vector<PublicKey>& trusted, Ex
     problems.push_back(error.message);
     code = std::max(code, error.kind == ErrorKind::invalid ? exit_check_failed : exit_internal);
   };
-  if (const auto bundle = Bundle::open(path, trusted); !bundle) {
+  if (const auto file = RegularFile::open(path, Links::followed); !file) {  // nothing that could be damaged
+    note(file.error());
+    code = std::max(code, exit_bad_input);
+  } else if (const auto bundle = Bundle::open(path, trusted); !bundle) {
     note(bundle.error());
   } else {
     std::uint64_t bytes = 0;
@@ -82,6 +88,7 @@ Answer verify(const Request& request) {
   std::vector<PublicKey> trusted;
   for (const std::string& hex : request.trusted)
     trusted.push_back(value_of(parse_public_key(hex), "--trusted"));
+  if (trusted.empty()) trusted = done(trusted_keys(done(settings())));
   ExitCode code = exit_ok;
   Json rows = Json::array();
   for (const std::string& path : request.paths) rows.push_back(verified(path, trusted, code));

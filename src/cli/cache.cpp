@@ -72,12 +72,16 @@ Answer exchange(const Request& request) {
   const std::string& bundle = request.paths.front();
   const Json answer =
       Json::parse(verb == "export" ? regard::export_cache(bundle) : regard::import_cache(bundle));
-  if (request.json) return {json_text(answer, 2) + "\n"};
+  const bool damaged =
+      std::ranges::any_of(answer["left_out"], [](const Json& one) { return one["damaged"].get<bool>(); });
+  const int exit_code = damaged ? exit_check_failed : exit_ok;
+  if (request.json) return {json_text(answer, 2) + "\n", exit_code};
   std::string text;
   for (const Json& one : answer["left_out"])
     text += fmt::format("left out: {}: {}\n", cell(one, "kernel"), cell(one, "why"));
   return {text + fmt::format("{} kernels {} {}\n", cell(answer, "kernels"),
-                             verb == "export" ? "written to" : "taken from", printable(bundle))};
+                             verb == "export" ? "written to" : "taken from", printable(bundle)),
+          exit_code};
 }
 
 }  // namespace

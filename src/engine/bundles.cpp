@@ -14,13 +14,14 @@
 #include "base/printable.h"
 #include "base/settings.h"
 #include "base/split.h"
+#include "bundle/trusted_keys.h"
 #include "engine/embedded_bundle.h"
-#include "engine/trusted_keys.h"
 
 namespace regard {
 namespace {
 
-/// Lists that another one took the place of are kept, as threads may be reading them.
+/// A list is kept when another one takes its place, as threads may be reading it; so nothing makes one where
+/// nothing has changed.
 constinit std::atomic<const Bundles*> in_use{nullptr};
 
 OpenBundle opened(const std::string& path, const Result<std::shared_ptr<const Bundle>>& bundle) {
@@ -43,28 +44,41 @@ bool is_folder(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// What REGARD_BUNDLE_PATH stands for: files as they are, of folders the bundles in them by name.
-std::vector<std::string> files_of(std::string_view path_list) {
-  std::vector<std::string> files;
-  for (const std::string_view part : split(path_list, ":")) {
-    if (part.empty()) continue;
-    const std::string path(part);
-    if (!is_folder(path)) {
-      files.push_back(path);
-      continue;
-    }
-    std::vector<std::string> names = names_in(path);
-    std::ranges::sort(names);
-    for (const std::string& name : names)
-      if (name.ends_with(".bundle")) files.push_back(path + "/" + name);
-  }
-  return files;
-}
-
 /// Kernels come from elsewhere then, and nobody would know why they are not the ones that were built.
 void warn_of_unopened(const OpenBundle& bundle) {
   if (bundle.bundle == nullptr)
     warn_once(fmt::format("the bundle {} is not used: {}", printable(bundle.path), bundle.problem));
+}
+
+/// What a part of REGARD_BUNDLE_PATH stands for: a file as it is, of a folder the bundles in it by name. A
+/// folder that cannot be read stands for itself, with what is wrong with it.
+std::vector<OpenBundle> opened_of(const std::string& path, const std::vector<PublicKey>& trusted) {
+  if (!is_folder(path)) return {open(path, trusted)};
+  Result<std::vector<std::string>> names = read_names(path);
+  if (!names) return {{path, nullptr, names.error().message, is_scarce(names)}};
+  std::ranges::sort(*names);
+  std::vector<OpenBundle> bundles;
+  for (const std::string& name : *names)
+    if (name.ends_with(".bundle")) bundles.push_back(open(path + "/" + name, trusted));
+  return bundles;
+}
+
+/// Whether the list has it already, so that it is not asked twice.
+bool has(const Bundles& list, const OpenBundle& wanted) {
+  const auto same = [&](const OpenBundle& other) {
+    if (wanted.bundle == nullptr || other.bundle == nullptr)
+      return wanted.bundle == other.bundle && wanted.path == other.path;
+    return wanted.bundle->same_as(*other.bundle);
+  };
+  return (list.first && same(*list.first)) || std::ranges::any_of(list.others, same);
+}
+
+/// Appends what a part of REGARD_BUNDLE_PATH stands for.
+void append(Bundles& list, const std::string& path, const std::vector<PublicKey>& trusted) {
+  for (OpenBundle& bundle : opened_of(path, trusted)) {
+    warn_of_unopened(bundle);
+    if (!has(list, bundle)) list.others.push_back(std::move(bundle));
+  }
 }
 
 Result<std::unique_ptr<Bundles>> from_settings() {
@@ -74,11 +88,9 @@ Result<std::unique_ptr<Bundles>> from_settings() {
   if (!trusted) return tl::unexpected(trusted.error());
   auto list = std::make_unique<Bundles>();
   if (!current->bundle.empty()) list->first = open(current->bundle, *trusted);
-  if (current->built_in && !embedded_bundle().empty())
-    warn_of_unopened(list->embedded.emplace(open_embedded()));
-  for (const std::string& file : files_of(current->bundle_path)) {
-    warn_of_unopened(list->others.emplace_back(open(file, *trusted)));
-  }
+  if (!embedded_bundle().empty()) warn_of_unopened(list->embedded.emplace(open_embedded()));
+  for (const std::string_view part : split(current->bundle_path, ":"))
+    if (!part.empty()) append(*list, std::string(part), *trusted);
   return list;
 }
 
@@ -89,23 +101,29 @@ bool replace(const Bundles* before, std::unique_ptr<Bundles> list) {
   return true;
 }
 
-bool lacks_some(const Bundles& list) {
-  return (list.first && list.first->scarce) || (list.embedded && list.embedded->scarce) ||
-         std::ranges::any_of(list.others, &OpenBundle::scarce);
+/// How many were not opened for lack of something.
+std::ptrdiff_t lacking(const Bundles& list) {
+  return (list.first && list.first->scarce) + (list.embedded && list.embedded->scarce) +
+         std::ranges::count_if(list.others, &OpenBundle::scarce);
 }
 
-/// The same list with what memory or files were lacking for.
+/// Opens those that memory or files were lacking for, and replaces the list where some of them are there now.
 Status complete(const Bundles& before) {
   const Result<std::vector<PublicKey>> trusted = trusted_keys(*settings());
   if (!trusted) return tl::unexpected(trusted.error());
   auto list = std::make_unique<Bundles>(before);
-  const auto again = [&](OpenBundle& bundle) {
-    if (bundle.scarce) bundle = open(bundle.path, *trusted);
-  };
-  if (list->first) again(*list->first);
-  if (list->embedded && list->embedded->scarce) list->embedded = open_embedded();
-  std::ranges::for_each(list->others, again);
-  if (!lacks_some(*list)) replace(&before, std::move(list));
+  if (list->first && list->first->scarce) list->first = open(list->first->path, *trusted);
+  if (list->embedded && list->embedded->scarce) warn_of_unopened(list->embedded.emplace(open_embedded()));
+  list->others.clear();
+  for (const OpenBundle& bundle : before.others) {
+    if (bundle.scarce)
+      append(*list, bundle.path, *trusted);
+    else if (!has(*list, bundle))
+      list->others.push_back(bundle);
+  }
+  // A list that was replaced is kept, so a try that changed nothing must not make another one.
+  const bool progress = lacking(*list) < lacking(before) || list->others.size() != before.others.size();
+  if (progress) replace(&before, std::move(list));
   return {};
 }
 
@@ -117,7 +135,7 @@ Result<const Bundles*> bundles() {
     Result<std::unique_ptr<Bundles>> made = from_settings();
     if (!made) return tl::unexpected(made.error());
     replace(nullptr, std::move(*made));
-  } else if (lacks_some(*list)) {
+  } else if (lacking(*list) > 0) {
     if (Status status = complete(*list); !status) return tl::unexpected(status.error());
   }
   return in_use.load(std::memory_order_acquire);
@@ -145,9 +163,11 @@ Status add_bundle(const std::string& path) {
   for (;;) {
     const Result<const Bundles*> before = bundles();
     if (!before) return tl::unexpected(before.error());
+    OpenBundle added{path, *bundle, {}, false};
+    if (has(**before, added)) return {};
     auto list = std::make_unique<Bundles>(**before);
     std::erase_if(list->others, [&](const OpenBundle& other) { return other.path == path; });
-    list->others.push_back({path, *bundle, {}, false});
+    list->others.push_back(std::move(added));
     ++list->changes;
     if (replace(*before, std::move(list))) return {};
   }

@@ -20,10 +20,11 @@ struct OpenBundle {
 };
 
 struct Bundles {
-  std::optional<OpenBundle> first;     ///< REGARD_BUNDLE: asked before the library itself
-  std::optional<OpenBundle> embedded;  ///< in the library itself; none with REGARD_BUILT_IN=off
-  std::vector<OpenBundle> others;      ///< in the order in which they are asked
-  int changes = 0;                     ///< how often one was added
+  std::optional<OpenBundle> first;  ///< REGARD_BUNDLE: asked before the library itself
+  std::optional<OpenBundle>
+      embedded;                    ///< in the library itself, also where REGARD_BUILT_IN=off passes it over
+  std::vector<OpenBundle> others;  ///< in the order in which they are asked
+  int changes = 0;                 ///< how often one was added
 };
 
 /// Opened when first asked for. An error where the settings are bad. A list stays as it is: one that is added
@@ -36,7 +37,8 @@ int added_bundles();
 /// Opens one as the settings allow it. The error is a sentence with its path.
 Result<std::shared_ptr<const Bundle>> open_trusted(const std::string& path);
 
-/// Opens one and asks it after those that are there; one of the same path takes its place.
+/// Opens one, which is asked after those that are there; an older one of the same path goes. One that is
+/// there as it is stays where it is.
 Status add_bundle(const std::string& path);
 
 }  // namespace regard

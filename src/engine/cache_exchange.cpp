@@ -11,6 +11,7 @@
 #include "base/json_writer.h"
 #include "base/printable.h"
 #include "base/settings.h"
+#include "bundle/about.h"
 #include "bundle/writer.h"
 #include "cache/entry.h"
 #include "compile/kernel_entry.h"
@@ -23,6 +24,7 @@ namespace {
 
 struct LeftOut {
   std::string kernel, why;
+  bool damaged = false;
 };
 
 std::string report(std::size_t kernels, const std::vector<LeftOut>& left_out) {
@@ -33,6 +35,7 @@ std::string report(std::size_t kernels, const std::vector<LeftOut>& left_out) {
       json.list([&] {
         for (const LeftOut& one : left_out) {
           json.object([&] {
+            json.member("damaged", one.damaged);
             json.member("kernel", one.kernel);
             json.member("why", one.why);
           });
@@ -62,17 +65,43 @@ Result<Cache*> cache_in_use() {
   return process_cache();
 }
 
+/// Those of the cache, the last used first. An error where it cannot be read: a bundle of what is left would
+/// be taken for all of it.
+Result<std::vector<CacheEntryInfo>> entries_of(Cache& cache) {
+  if (const Status readable = cache.readable(); is_scarce(readable)) return tl::unexpected(readable.error());
+  std::vector<CacheEntryInfo> entries = cache.list();
+  const auto unread =
+      std::ranges::find_if(entries, [](const CacheEntryInfo& info) { return !info.unread.empty(); });
+  if (unread != entries.end())
+    return fail(ErrorKind::no_memory,
+                fmt::format("the entry {} of the cache: {}", unread->key, unread->unread));
+  std::ranges::stable_sort(entries, std::ranges::greater(), &CacheEntryInfo::used_unix_seconds);
+  return entries;
+}
+
+tl::unexpected<Error> nothing_to_export(const Cache& cache, const std::vector<LeftOut>& left_out) {
+  std::string sentence = fmt::format("the cache {} has no kernel to export", printable(cache.directory()));
+  if (left_out.empty())
+    return refused(sentence + "; run the program that is to have kernels, or `regard prebuild`");
+  return refused(sentence + fmt::format(", as {} {} left out; the first one: {}", left_out.size(),
+                                        left_out.size() == 1 ? "is" : "are", left_out.front().why));
+}
+
 }  // namespace
 
 Result<std::string> export_cache(const std::string& bundle) {
   const Result<Cache*> cache = cache_in_use();
   if (!cache) return tl::unexpected(cache.error());
-  std::vector<CacheEntryInfo> entries = (*cache)->list();
-  std::ranges::stable_sort(entries, std::ranges::greater(), &CacheEntryInfo::used_unix_seconds);
+  const Result<std::vector<CacheEntryInfo>> entries = entries_of(**cache);
+  if (!entries) return tl::unexpected(entries.error());
   std::vector<BundleInput> inputs;
   std::vector<LeftOut> left_out;
   std::set<std::pair<std::string, Digest>> taken;
-  for (const CacheEntryInfo& info : entries) {
+  for (const CacheEntryInfo& info : *entries) {
+    if (!info.problem.empty()) {
+      left_out.push_back({info.key, info.problem, true});
+      continue;
+    }
     const Manifest manifest(info.manifest);
     if (manifest.kernel.empty()) continue;  // what a compiler said of itself
     const Digest identity = *cache::parse_digest(info.key);
@@ -81,9 +110,15 @@ Result<std::string> export_cache(const std::string& bundle) {
       left_out.push_back({manifest.kernel, source.error().message});
       continue;
     }
-    std::optional<CacheEntry> entry = (*cache)->find(identity);
+    bool scarce = false;
+    std::optional<CacheEntry> entry = (*cache)->find(identity, &scarce);
+    if (!entry && scarce) {
+      return fail(
+          ErrorKind::no_memory,
+          fmt::format("the entry {} of the cache cannot be read for lack of memory or files", info.key));
+    }
     if (!entry) {
-      left_out.push_back({manifest.kernel, "it is damaged, or was removed meanwhile"});
+      left_out.push_back({manifest.kernel, "it is damaged, or was removed meanwhile", true});
     } else if (!taken.emplace(manifest.kernel, *source).second) {
       left_out.push_back({manifest.kernel, "another compiler's is in the bundle"});
     } else {
@@ -91,7 +126,10 @@ Result<std::string> export_cache(const std::string& bundle) {
     }
   }
   const std::size_t count = inputs.size();
-  if (Status status = write_bundle(bundle, {"", REGARD_VERSION, "jit"}, std::move(inputs)); !status)
+  if (count == 0) return nothing_to_export(**cache, left_out);
+  if (Status status =
+          write_bundle(bundle, {"", REGARD_VERSION, std::string(word(Undeclared::jit))}, std::move(inputs));
+      !status)
     return tl::unexpected(status.error());
   return report(count, left_out);
 }
@@ -105,8 +143,11 @@ Result<std::string> import_cache(const std::string& path) {
   std::vector<LeftOut> left_out;
   for (const BundleKernel& kernel : (*bundle)->kernels()) {
     const Result<CacheEntry> entry = (*bundle)->read(kernel);
+    if (is_scarce(entry))
+      return fail(entry.error().kind,
+                  fmt::format("the bundle {}: {}", printable(path), entry.error().message));
     if (!entry) {
-      left_out.push_back({std::string(kernel.name), entry.error().message});
+      left_out.push_back({std::string(kernel.name), entry.error().message, true});
       continue;
     }
     const Result<Digest> source = source_of(Manifest(entry->manifest), kernel.identity);

@@ -8,7 +8,8 @@
 namespace regard {
 
 /// Writes a bundle with each kernel of the cache that this library has the source of; of one that several
-/// compilers made, the last used. JSON: "kernels", how many; "left_out", each with "why".
+/// compilers made, the last used. JSON: "kernels", how many; "left_out", each with "why" and whether it is
+/// "damaged". A bundle without kernels is not written.
 Result<std::string> export_cache(const std::string& bundle);
 
 /// Puts each kernel of a bundle into the cache that this library has the source of. The same JSON.

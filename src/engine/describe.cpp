@@ -237,7 +237,7 @@ Names own_kernels(const Settings& current, const Bundles& all) {
   Names names;
   if (current.built_in)
     for (const BuiltInKernel& kernel : built_in_kernels()) names.emplace(kernel.key);
-  if (all.embedded) add_names(names, *all.embedded);
+  if (current.built_in && all.embedded) add_names(names, *all.embedded);
   return names;
 }
 

@@ -13,7 +13,8 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "bundle/signed_entry.h"
-#include "engine/trusted_keys.h"
+#include "bundle/signing.h"
+#include "bundle/trusted_keys.h"
 #include "remote/http.h"
 
 namespace regard {
@@ -46,6 +47,10 @@ Result<Store> store_of(const Settings& current) {
     return invalid(
         "REGARD_REMOTE_WRITE=on would put kernels into the remote store that REGARD_TRUSTED_KEYS refuses, as "
         "they are not signed; set REGARD_SIGNING_KEY");
+  }
+  if (current.remote_write && !current.signing_key.empty()) {
+    const Status key = check_key_file(current.signing_key);
+    if (!key && !is_scarce(key)) return invalid("REGARD_SIGNING_KEY: " + key.error().message);
   }
   std::string url = current.remote;
   while (url.ends_with('/')) url.pop_back();
@@ -102,8 +107,11 @@ void offer(const Settings& current, const Digest& key, const CacheEntry& entry) 
   const Result<Store> store = store_of(current);
   if (!store) return;
   const auto body = encode_signed(key, entry, current.signing_key);
-  const Status put =
-      body ? remote::put(store->place(key), *body, store->limit) : tl::unexpected(body.error());
+  if (!body) {  // the next fetch() says more of a key that is not right any more
+    if (!is_scarce(body)) warn_once("the remote store does not get a kernel: " + body.error().message);
+    return;
+  }
+  const Status put = remote::put(store->place(key), *body, store->limit);
   if (!put && !is_scarce(put)) give_up(*store, put.error().message);
 }
 

@@ -29,7 +29,7 @@ class Search {
 
   /// What a compiler is given. Made for the first tier that asks.
   Result<const Rendered*> rendered();
-  /// The same, with the compiler and what the cache knows its result by.
+  /// What a compiler is given, the compiler, and what the cache knows the result by.
   struct Source {
     const Rendered* rendered;
     Cache* cache;
@@ -53,7 +53,7 @@ class Search {
   /// Why a tier does not have it: what follows "kernel '...' is", "not in the cache (...)". `scarce`: it may
   /// have it all the same, as memory, files or disk ran out.
   void missed(std::string why, bool scarce = false);
-  /// Of what all tiers said.
+  /// The error of a search that found nothing: what each tier said.
   Error failure() const;
 
   bool cached_does_not_load = false;  ///< the entry of the own digest

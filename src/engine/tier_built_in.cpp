@@ -9,7 +9,8 @@ Found find_built_in(Search& search) {
       return search.found(Tier::built_in, {function, nullptr, nullptr});
   }
   search.missed("not built into the library");
-  return find_in_embedded_bundle(search);
+  if (search.settings.built_in) return find_in_embedded_bundle(search);
+  return nullptr;
 }
 
 }  // namespace regard

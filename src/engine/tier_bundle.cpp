@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/printable.h"
+#include "bundle/about.h"
 #include "compile/kernel_entry.h"
 #include "compile/manifest.h"
 #include "engine/bundles.h"
@@ -13,11 +17,27 @@
 namespace regard {
 namespace {
 
+/// How many bundles a sentence names; it counts the others.
+constexpr std::size_t most_named = 3;
+
+/// Of bundles that have no kernel of that name. "not in the bundles a, b, c and 1497 others".
+void not_in(Search& search, std::span<const std::string> paths) {
+  if (paths.empty()) return;
+  const std::size_t shown = std::min(most_named, paths.size()), others = paths.size() - shown;
+  std::string text = paths.size() == 1 ? "not in the bundle " : "not in the bundles ";
+  for (std::size_t i = 0; i < shown; ++i) {
+    if (i > 0) text += i + 1 == paths.size() ? " and " : ", ";
+    text += printable(paths[i]);
+  }
+  if (others > 0) text += fmt::format(" and {} other{}", others, others == 1 ? "" : "s");
+  search.missed(std::move(text));
+}
+
 /// Null where it has none that fits: the search knows why.
 Found from_bundle(Search& search, const Bundle& bundle, Tier tier = Tier::bundle) {
   const std::span<const BundleKernel> named = bundle.named(search.text);
   if (named.empty()) {
-    search.missed(fmt::format("not in the bundle {}", printable(bundle.path())));
+    not_in(search, std::span(&bundle.path(), 1));
     return nullptr;
   }
   const Result<const Rendered*> rendered = search.rendered();
@@ -41,6 +61,34 @@ Found from_bundle(Search& search, const Bundle& bundle, Tier tier = Tier::bundle
   return search.found(tier, std::move(*code), Manifest(entry->manifest).resources);
 }
 
+bool has_kernels_of(const Bundle& bundle, const std::string& target) {
+  const std::string beginning = target + ' ';
+  const auto first = std::ranges::lower_bound(bundle.kernels(), beginning, {}, &BundleKernel::name);
+  return first != bundle.kernels().end() && first->name.starts_with(beginning);
+}
+
+/// The bundle whose `undeclared` decides; null: none forbids anything. A bundle decides for the targets alone
+/// that it has kernels of: a manifest for GPUs says nothing of CPUs.
+const Bundle* strictest_of(const Search& search, const Bundles& all) {
+  const Bundle* strictest = nullptr;
+  const auto ask = [&](const OpenBundle& open) {
+    if (open.bundle == nullptr || !has_kernels_of(*open.bundle, search.key.target)) return;
+    const std::string& undeclared = open.bundle->about().undeclared;
+    if (undeclared == word(Undeclared::error) ||
+        (undeclared == word(Undeclared::portable) && strictest == nullptr))
+      strictest = open.bundle.get();
+  };
+  if (all.first) ask(*all.first);
+  if (all.embedded) {
+    const bool passed_over = !search.settings.built_in && all.embedded->bundle != nullptr &&
+                             !all.embedded->bundle->named(search.text).empty();
+    if (passed_over) return nullptr;  // its manifest has the kernel
+    ask(*all.embedded);
+  }
+  for (const OpenBundle& open : all.others) ask(open);
+  return strictest;
+}
+
 /// Of `undeclared` in a bundle's manifest: kernels that are in no bundle are not had from anywhere else.
 Found undeclared(Search& search, const Bundle& bundle) {
   search.missed(fmt::format(
@@ -49,7 +97,7 @@ Found undeclared(Search& search, const Bundle& bundle) {
       printable(bundle.path()), bundle.about().undeclared, as_variant(search.key.signature)));
   Error error = search.failure();
   // Nothing else may answer in its place.
-  if (bundle.about().undeclared == "error") error.kind = ErrorKind::refused;
+  if (bundle.about().undeclared == word(Undeclared::error)) error.kind = ErrorKind::refused;
   return tl::unexpected(std::move(error));
 }
 
@@ -80,26 +128,31 @@ Found find_in_embedded_bundle(Search& search) {
 Found find_in_bundles(Search& search) {
   const Result<const Bundles*> all = bundles();
   if (!all) return tl::unexpected(all.error());
-  const Bundle* strictest = nullptr;
-  const auto declares = [&](const OpenBundle& open) {
-    if (open.bundle == nullptr) return;
-    const std::string& undeclared = open.bundle->about().undeclared;
-    if (undeclared == "error" || (undeclared == "portable" && strictest == nullptr))
-      strictest = open.bundle.get();
-  };
-  if ((*all)->first) declares(*(*all)->first);
-  if ((*all)->embedded) declares(*(*all)->embedded);
+  std::vector<std::string> lacking;
+  std::size_t unopened = 0;
+  bool scarce = false;
   for (const OpenBundle& open : (*all)->others) {
-    declares(open);
     if (open.bundle == nullptr) {
-      search.missed(fmt::format("not looked up in the bundle {}: {}", printable(open.path), open.problem),
-                    open.scarce);
+      if (++unopened <= most_named)
+        search.missed(fmt::format("not looked up in the bundle {}: {}", printable(open.path), open.problem),
+                      open.scarce);
+      scarce = scarce || open.scarce;
       continue;
     }
+    if (open.bundle->named(search.text).empty()) {
+      lacking.push_back(open.path);
+      continue;
+    }
+    not_in(search, std::exchange(lacking, {}));
     Found found = from_bundle(search, *open.bundle);
     if (!found || *found != nullptr) return found;
   }
-  if (strictest != nullptr) return undeclared(search, *strictest);
+  not_in(search, lacking);
+  if (unopened > most_named)
+    search.missed(
+        fmt::format("not looked up in {} others, which were not opened either", unopened - most_named),
+        scarce);
+  if (const Bundle* const strictest = strictest_of(search, **all)) return undeclared(search, *strictest);
   return nullptr;
 }
 

@@ -70,7 +70,7 @@ class Maker {
   Tier tier_ = Tier::compile;
 };
 
-/// Where only the place is wanted.
+/// Answers a search for the place alone: nothing is compiled, and nothing is kept.
 Found find_place(Search& search, Maker& maker) {
   const Result<std::optional<CacheEntry>> fetched = maker.fetch();
   if (!fetched) return tl::unexpected(fetched.error());

@@ -18,9 +18,10 @@ Found find_in_first_bundle(Search&);
 Found find_built_in(Search&);
 /// The bundle that the library has in itself, where it has one: a part of the tier before.
 Found find_in_embedded_bundle(Search&);
-/// The other bundles; an error where one of them wants no kernel that none of them has.
+/// The bundles of REGARD_BUNDLE_PATH and those that were added. An error where no bundle has the kernel, and
+/// one says that it is then not to be had from elsewhere.
 Found find_in_bundles(Search&);
-/// Where nothing can be compiled here, what any compiler made serves.
+/// The cache. On a machine that cannot compile, an entry serves whichever compiler made it.
 Found find_cached(Search&);
 /// Fetches it from the remote store, or else compiles it: both in one flight, so that of the threads and
 /// processes that ask at the same time one asks the store and compiles, and the others get an entry of the
@@ -29,7 +30,7 @@ Found find_made(Search&);
 
 /// The kernel of a cache's entry; an error where it does not load.
 Found from_entry(Search&, const CacheEntry&, const std::string& not_kept = {});
-/// Such an entry, where the kernel is compiled again.
+/// Says in the log that an entry does not load, and that its kernel is compiled again.
 void log_unloadable(const Digest&, const Error&);
 
 }  // namespace regard

@@ -49,7 +49,7 @@ std::size_t receive(const char* bytes, std::size_t size, std::size_t count, void
   return part.size();
 }
 
-/// Of what is put nobody wants the answer.
+/// Takes the answer to a PUT, which nobody wants.
 std::size_t ignore(const char*, std::size_t size, std::size_t count, void*) {
   return size * count;
 }
@@ -74,7 +74,8 @@ tl::unexpected<Error> too_late(std::chrono::seconds limit) {
   return invalid(fmt::format("it did not answer in full within {} s", limit.count()));
 }
 
-/// Until the transfer has ended, by libcurl's code for how; an error where it is not let go on.
+/// Goes on until the transfer has ended, and gives libcurl's code for how. An error where it took too long or
+/// was interrupted.
 Result<int> perform(const CurlLibrary& library, void* multi, Clock::time_point deadline,
                     std::chrono::seconds limit) {
   constexpr int pause_ms = 50;
@@ -178,14 +179,18 @@ Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Wan
   return answer;
 }
 
-/// "http://host:port", as it is written.
+/// "http://host:port" in small letters; without a port where it is the scheme's own. The same for the same
+/// server.
 std::string origin(std::string_view url) {
   const std::size_t scheme = url.find("://");
   if (scheme == std::string_view::npos) return "";
-  return lower(url.substr(0, url.find_first_of("/?#", scheme + 3)));
+  std::string place = lower(url.substr(0, url.find_first_of("/?#", scheme + 3)));
+  const std::string_view port = place.starts_with("https:") ? ":443" : ":80";
+  if (place.ends_with(port)) place.resize(place.size() - port.size());
+  return place;
 }
 
-/// A redirect with the same method.
+/// Whether the server asks for the same request, with the same method, at another place.
 bool redirects(long status) {
   return status == 301 || status == 302 || status == 307 || status == 308;
 }

@@ -67,13 +67,33 @@ TEST_F(BundleFiles, ALinkIsFollowed) {
   EXPECT_EQ(refusal(in_folder("b")), "");
 }
 
-TEST_F(BundleFiles, OneThatIsReplacedIsReadOn) {
+TEST_F(BundleFiles, OneThatIsReplacedIsReadAsLongAsTheKernelIsThere) {
   const std::string path = write_kernels("a", {1});
   const auto bundle = open(path);
-  write_kernels("a", {2});
+  write_kernels("a", {1, 2});
   const Result<CacheEntry> entry = bundle->read(bundle->kernels()[0]);
   ASSERT_TRUE(entry);
   EXPECT_EQ(entry->payload, input_number(1).entry.payload);
+  write_kernels("a", {2});
+  EXPECT_EQ(bundle->read(bundle->kernels()[0]).error().message,
+            "its file was changed after it was opened, and has its kernel 'cpu-any kernel_1' no more");
+  fs::remove(path);
+  EXPECT_THAT(bundle->read(bundle->kernels()[0]).error().message,
+              HasSubstr("it cannot be opened: No such file"));
+}
+
+TEST_F(BundleFiles, OneThatIsOpenHasNoDescriptorAndIsFoundFromAnotherFolder) {
+  write_kernels("a", {1});
+  const fs::path before = fs::current_path();
+  fs::current_path(folder());
+  const auto descriptors = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const auto without = descriptors();
+  const auto bundle = open("a");
+  EXPECT_EQ(descriptors(), without);
+  fs::current_path(before);
+  EXPECT_TRUE(bundle->read(bundle->kernels()[0]));
 }
 
 TEST_F(BundleFiles, OneThatIsChangedInPlaceIsRefusedFromThenOn) {
@@ -82,10 +102,11 @@ TEST_F(BundleFiles, OneThatIsChangedInPlaceIsRefusedFromThenOn) {
   const BundleKernel& kernel = bundle->kernels()[0];
   const std::string bytes = read_bytes(write_kernels("b", {2}));
   std::ofstream(path, std::ios::binary) << bytes;
-  EXPECT_EQ(bundle->read(kernel).error().message,
-            "its kernel 'cpu-any kernel_1' is damaged: the checksum is wrong");
+  const char* const changed =
+      "its file was changed after it was opened, and has its kernel 'cpu-any kernel_1' no more";
+  EXPECT_EQ(bundle->read(kernel).error().message, changed);
   fs::resize_file(path, 70);
-  EXPECT_EQ(bundle->read(kernel).error().message, "it became shorter while it was read");
+  EXPECT_EQ(bundle->read(kernel).error().message, changed);
 }
 
 TEST_F(BundleFiles, ThreadsReadAtOnce) {

@@ -44,6 +44,7 @@ class Signatures : public BundleTest {
                               password == nullptr ? 0 : static_cast<int>(strlen(password)), nullptr, nullptr);
     std::fclose(file);
     EVP_PKEY_free(key);
+    chmod(path.c_str(), 0600);
     return path;
   }
   std::string refusal(const std::string& path, std::vector<PublicKey> trusted) const {
@@ -96,7 +97,7 @@ TEST_F(Signatures, OfATrustedKeyAreTaken) {
 TEST_F(Signatures, AreWantedWhereKeysAreTrusted) {
   const PublicKey mine = make_key("mine");
   EXPECT_EQ(refusal(write_kernels("a", {1}), {mine}),
-            "it is not signed, and only bundles with the signature of a trusted key are used");
+            "it is not signed, and only what has the signature of a trusted key is used");
 }
 
 TEST_F(Signatures, OfAnotherBundleAreRefused) {
@@ -166,6 +167,7 @@ TEST_F(Signatures, OtherKeyFilesAreRefused) {
   const auto refused = [&](const std::string& file) { return sign_bundle(path, file).error().message; };
   const auto with_text = [&](const std::string& text) {
     std::ofstream(in_folder("text")) << text;
+    chmod(in_folder("text").c_str(), 0600);
     return refused(in_folder("text"));
   };
   EXPECT_THAT(refused(pem("x", EVP_PKEY_Q_keygen(nullptr, nullptr, "X25519"))),

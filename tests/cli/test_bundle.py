@@ -73,7 +73,7 @@ def test_the_life_of_a_signature(regard, regard_json, files):
     assert (files / "mine").stat().st_mode & 0o777 == 0o600
     assert regard("bundle verify one.bundle").out == "one.bundle: ok, 2 kernels, 1.2 KiB, not signed\n"
     refused = regard(f"bundle verify one.bundle --trusted={mine}")
-    assert refused.code == 1 and "it is not signed, and only bundles with the signature" in refused.out
+    assert refused.code == 1 and "it is not signed, and only what has the signature" in refused.out
 
     assert regard_json("bundle sign one.bundle --key=mine")["signer"] == mine
     assert regard(f"bundle verify one.bundle --trusted {other},{mine}").out.endswith(f"signed with {mine}\n")
@@ -86,6 +86,34 @@ def test_the_life_of_a_signature(regard, regard_json, files):
     refused = regard("bundle verify one.bundle two.bundle")
     assert refused.code == 1 and "two.bundle: its signature is wrong: it was changed after it was signed" in refused.out
     assert "its signature is wrong" in regard("bundle list two.bundle").out
+
+
+def test_keys_that_are_not_private(regard, refused, files):
+    regard("bundle keygen mine")
+    (files / "empty").touch(0o600)
+    assert "'empty' cannot be used: it has no private key" in refused("bundle sign one.bundle --key=empty")
+    for mode in (0o640, 0o620, 0o604, 0o602):
+        (files / "mine").chmod(mode)
+        told = refused("bundle sign one.bundle --key=mine")
+        assert f"others than its owner can read or write it (its mode is {mode:o}); `chmod 600` mends that" in told
+    (files / "mine").chmod(0o400)
+    assert regard("bundle sign one.bundle --key=mine").code == 0
+
+
+def test_verify_asks_for_the_trusted_keys_of_the_settings(regard, regard_json, refused, files):
+    mine, other = (regard_json("bundle keygen", name)["public_key"] for name in ("mine", "other"))
+    regard("bundle sign one.bundle --key=mine")
+    done = regard("bundle verify one.bundle", REGARD_TRUSTED_KEYS=other)
+    assert done.code == 1 and "which is not a trusted one" in done.out
+    assert regard("bundle verify one.bundle", REGARD_TRUSTED_KEYS=mine).code == 0
+    assert regard(f"bundle verify one.bundle --trusted={mine}", REGARD_TRUSTED_KEYS=other).code == 0
+    assert "REGARD_TRUSTED_KEYS: 'x' is no public key" in refused("bundle verify one.bundle", REGARD_TRUSTED_KEYS="x")
+
+
+def test_what_is_not_there_is_not_damaged(regard, files):
+    done = regard("bundle verify none.bundle one.bundle")
+    assert done.code == 2 and "none.bundle: it cannot be opened" in done.out and "one.bundle: ok" in done.out
+    assert regard("bundle list none.bundle").code == 2
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the program openssl")
@@ -131,7 +159,8 @@ def test_damage_is_told_of_each_kernel_and_file(regard, files):
     (files / "one.bundle").write_bytes(damaged)
     (files / "short.bundle").write_bytes(damaged[:300])
     shown = regard("bundle verify one.bundle two.bundle short.bundle none.bundle")
-    assert shown.code == 1 and shown.err == ""
+    assert shown.code == 2 and shown.err == ""  # as one is not there
+    assert regard("bundle verify one.bundle two.bundle short.bundle").code == 1
     assert shown.out.splitlines() == [
         "one.bundle: its kernel 'kernel a' is damaged: the checksum is wrong",
         "two.bundle: ok, 1 kernels, 39 bytes, not signed",
@@ -168,7 +197,8 @@ CASES = [
     ("bundle keygen mine --out=x", "bundle keygen takes no --out"),
     ("bundle keygen one.bundle", "cannot write one.bundle: it is there already"),
     ("bundle sign one.bundle", "bundle sign needs --key"),
-    ("bundle sign one.bundle --key=two.bundle", "the key file 'two.bundle' cannot be used: it has no private key"),
+    ("bundle sign one.bundle --key=two.bundle", "the key file 'two.bundle' cannot be used: others than its owner can"),
+    ("bundle sign one.bundle --key=none", "the key file 'none' cannot be used: it cannot be opened"),
     (f"bundle sign one.bundle --key=mine --trusted={OTHER_KEY}", "bundle sign takes no --trusted"),
     ("bundle verify one.bundle --trusted=abc", "--trusted: 'abc' is no public key, which is the 64 digits"),
     ("bundle merge one.bundle", "bundle merge needs --out"),

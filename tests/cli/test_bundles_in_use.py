@@ -9,6 +9,7 @@ import signal
 import stat
 import struct
 import subprocess
+import sys
 import time
 
 import pytest
@@ -236,3 +237,77 @@ def test_a_build_that_was_interrupted_goes_on(folder, regard_json, tmp_path):
     report = regard_json("build te.toml --output te")
     assert there >= 2 and report["failed"] == 0 and report["kept"] >= 1
     assert [output["output"] for output in report["outputs"]] == ["bundle"]
+
+
+def test_a_rule_counts_for_the_targets_of_its_bundle(build, regard):
+    settings = {"REGARD_CPU_TARGET": "cpu-generic", "REGARD_BUNDLE_PATH": build("error")}
+    (stage,) = stages(regard("run", "fwd fp32 b=2 hq=4 hk=2 s=32 d=64 mask=causal", "--json", **settings))
+    assert stage["tier"] in ("built-in", "cache", "compile")
+
+
+def test_a_folder_that_cannot_be_read_is_no_secret(build, tmp_path):
+    # Root reads every folder, but without these capabilities.
+    bound = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o300)
+    if subprocess.run([*bound, "ls", closed], capture_output=True, check=False).returncode == 0:
+        pytest.skip("this user reads every folder")
+    env = environment(**ALONE, REGARD_BUNDLE_PATH=f"{closed}:{build()}")
+    done = subprocess.run([*bound, COMMAND, "run", DECLARED, "--json"], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    (stage,) = json.loads(done.stdout)["plan"]["stages"]
+    assert stage["tier"] == "bundle" and any(
+        f"the bundle {closed}: it cannot be read" in why for why in stage["missed"]
+    )
+    assert f"the bundle {closed} is not used: it cannot be read: Permission denied" in done.stderr
+
+
+def test_more_bundles_than_a_process_may_have_files(build, regard, regard_json, tmp_path):
+    for number in range(60):
+        shutil.copy(build(), tmp_path / f"{number:02}.bundle")
+    (tmp_path / "link.bundle").symlink_to(tmp_path / "00.bundle")
+    settings = ALONE | {"REGARD_BUNDLE_PATH": f"{tmp_path}:{tmp_path}/07.bundle"}
+    assert len(regard_json("info", **settings)["bundles"]) == 60
+    command = ["sh", "-c", 'ulimit -n 32 && exec "$@"', "sh", COMMAND, "run", "--json"]
+    done = subprocess.run([*command, DECLARED], capture_output=True, text=True, env=environment(**settings))
+    assert done.returncode == 0 and "not used" not in done.stderr, done.stderr
+    (stage,) = json.loads(done.stdout)["plan"]["stages"]
+    assert stage["tier"] == "bundle"
+    (stage,) = regard_json("explain", UNDECLARED, **settings | {"REGARD_JIT": "on"})["plan"]["stages"]
+    (missed,) = (why for why in stage["missed"] if "bundle" in why)
+    named = ", ".join(f"{tmp_path}/{number:02}.bundle" for number in range(3))
+    assert missed == f"not in the bundles {named} and 57 others"
+
+
+@pytest.mark.skipif(
+    not pathlib.Path(COMMAND).with_name("regard_parts.o").exists(),
+    reason="Python does not load a library with sanitizers",
+)
+def test_a_second_try_keeps_what_opens_and_warns_of_what_does_not(build, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    shutil.copy(build(), tmp_path / "a" / "good.bundle")
+    (tmp_path / "b" / "bad.bundle").write_bytes(b"no bundle")
+    code = """
+import ctypes, resource, sys
+library = ctypes.CDLL(sys.argv[1])
+def listed():
+    text = ctypes.c_char_p()
+    status = library.regard_list(None, None, ctypes.byref(text))
+    return status, (text.value or b"").count(b'"bundle"')
+before = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+first = listed()
+resource.setrlimit(resource.RLIMIT_NOFILE, before)
+print(first[1], listed(), listed())
+"""
+    env = environment(REGARD_BUNDLE_PATH=f"{tmp_path}/a:{tmp_path}/b", REGARD_CACHE="off")
+    command = [sys.executable, "-c", code, BUILD / "libregard.so"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+    assert done.stdout == "0 (0, 2) (0, 2)\n", done.stderr
+    folders, bad = done.stderr.splitlines()[:2], done.stderr.splitlines()[2:]
+    assert [
+        f"the bundle {tmp_path}/{name} is not used: it cannot be read: Too many" in line
+        for name, line in zip("ab", folders, strict=True)
+    ] == [True, True]
+    assert len(bad) == 1 and f"the bundle {tmp_path}/b/bad.bundle is not used: it is shorter" in bad[0], bad

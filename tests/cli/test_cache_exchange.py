@@ -1,8 +1,13 @@
 """The cache of one machine as a bundle, and into the cache of another."""
 
 import json
+import shutil
+import subprocess
 
 import pytest
+from places import ROOT
+
+from conftest import COMMAND, environment
 
 PROBLEM = "fwd fp32 b=1 h=1 s=24 d=61"
 TARGET = {"REGARD_CPU_TARGET": "cpu-avx2"}
@@ -36,10 +41,6 @@ def test_what_one_cache_has_another_gets(folder, exported, regard, regard_json):
 
 def test_kernels_of_other_sources_are_left_out(folder, exported, regard_json, tmp_path):
     """A library whose kernels were changed since."""
-    import shutil
-
-    from places import ROOT
-
     for name in ("kernels", "targets", "profiles"):
         shutil.copytree(ROOT / name, tmp_path / "data" / name)
     source = tmp_path / "data" / "kernels" / "arguments.h"
@@ -56,11 +57,54 @@ def test_kernels_of_other_sources_are_left_out(folder, exported, regard_json, tm
         ("cache import a b", "cache import takes one file"),
         ("cache stat a", "cache stat takes no file; 'a' is one word too many"),
         ("cache import nothing", "the bundle nothing cannot be used: it cannot be opened"),
-        ("cache export /dev/null/file", "/dev/null"),
     ],
 )
 def test_bad_words_and_files(refused, words, sentence):
     assert sentence in refused(words)
+
+
+def test_a_place_that_takes_no_file(folder, exported, refused):
+    assert "cannot write /dev/null/file" in refused(
+        "cache export /dev/null/file", REGARD_CACHE_DIR=str(folder / "first")
+    )
+
+
+def test_nothing_is_not_exported(refused, tmp_path):
+    (tmp_path / "full.bundle").write_bytes(b"what was there")
+    sentence = refused("cache export full.bundle", code=3, REGARD_CACHE_DIR=str(tmp_path / "empty"))
+    assert f"the cache {tmp_path}/empty has no kernel to export" in sentence
+    assert (tmp_path / "full.bundle").read_bytes() == b"what was there"
+
+
+def test_without_descriptors_nothing_is_exported(folder, exported, tmp_path):
+    for files in range(4, 9):
+        (tmp_path / "full.bundle").write_bytes(b"what was there")
+        command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", COMMAND, "cache", "export", "full.bundle"]
+        env = environment(REGARD_CACHE_DIR=str(folder / "first"))
+        done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
+        whole = done.returncode == 0 and (tmp_path / "full.bundle").stat().st_size > 1000
+        kept = done.returncode == 4 and (tmp_path / "full.bundle").read_bytes() == b"what was there"
+        assert whole or kept, (files, done)
+
+
+def test_damage_is_told(folder, exported, regard, regard_json, tmp_path):
+    shutil.copytree(folder / "first", tmp_path / "cache")
+    there = TARGET | {"REGARD_CACHE_DIR": str(tmp_path / "cache")}
+    assert regard("run", "fwd fp32 b=1 h=1 s=24 d=62", **there).code == 0
+    largest = max((tmp_path / "cache").glob("*.regard"), key=lambda path: (path.stat().st_mtime, path.stat().st_size))
+    data = bytearray(largest.read_bytes())
+    data[-5000] ^= 1
+    largest.write_bytes(data)
+    done = regard("cache export", tmp_path / "a.bundle", "--json", **there)
+    answer = json.loads(done.out)
+    assert (done.code, answer["kernels"]) == (1, 1)
+    assert [one["damaged"] for one in answer["left_out"]] == [True]
+
+    damaged = bytearray(exported.read_bytes())
+    damaged[100] ^= 1  # of the only kernel
+    (tmp_path / "b.bundle").write_bytes(damaged)
+    done = regard("cache import", tmp_path / "b.bundle", REGARD_CACHE_DIR=str(tmp_path / "other"))
+    assert done.code == 1 and "is damaged: the checksum is wrong" in done.out and "0 kernels taken" in done.out
 
 
 def test_a_cache_that_is_off_is_not_moved(exported, refused):

@@ -128,6 +128,10 @@ def test_a_program_of_cmake(te, tmp_path):
         assert f"the bundle {place} has" in second
         # The manifest of te says `undeclared = "error"`.
         assert second.startswith("refused: ") and 'has undeclared = "error"' in second and "d = 40" in second
+        off = found_on_path | {"REGARD_BUILT_IN": "off", "REGARD_JIT": "on", "REGARD_CACHE": "off"}
+        first, second = run(f"of_{kind}", OF_TE, OF_ACME, env=off).splitlines()
+        assert first == "ok compile"  # it is declared
+        assert second.startswith("refused: ") and 'has undeclared = "error"' in second
 
 
 def test_three_libraries_in_one_program(te, acme, tmp_path):

@@ -220,6 +220,22 @@ def test_redirects_within_the_host_are_followed(filled, store, run):
     assert (stage["tier"], err, len(server.asked)) == ("remote", "", 3)
 
 
+@pytest.mark.parametrize(("first", "second"), [("h.test", "h.TEST:80"), ("H.test:80", "h.test")])
+def test_a_host_in_capital_letters_or_with_its_port_is_the_same(filled, store, run, first, second):
+    proxy = store()  # of which whole URLs are asked
+
+    def answer(handler):
+        name = handler.path.rpartition("/")[2]
+        if "/b/" in handler.path:
+            return remote_server.send(handler, 200, filled.kept[f"/cas/{name}"])
+        remote_server.redirect(f"http://{second}/b/{name}")(handler)
+
+    proxy.answer = answer
+    through = {"http_proxy": proxy.url.removesuffix("/cas"), "no_proxy": ""}
+    stage, _, err = run(f"http://{first}/a", **through)
+    assert (stage["tier"], err, len(proxy.asked)) == ("remote", "", 2)
+
+
 def test_only_what_a_trusted_key_has_signed(filled, store, run, keys, tmp_path):
     (_, own), (_, other) = keys["own"], keys["other"]
     stage, _, err = run(filled.url, "trusted", REGARD_TRUSTED_KEYS=f"{other},{own}")
@@ -260,12 +276,9 @@ def test_a_put_that_fails_is_not_the_callers(store, run):
     assert stage["tier"] == "compile" and "it answers a PUT with status 403" in err
     stage, *_ = run(server.url)
     assert stage["tier"] == "cache"
-    settings = {"REGARD_JIT": "on", "REGARD_REMOTE_WRITE": "on", "REGARD_SIGNING_KEY": "/nowhere"}
-    stage, _, err = run(server.url, "another", **settings)
-    assert stage["tier"] == "compile" and "the key file '/nowhere' cannot be used" in err
 
 
-def test_bad_settings(refused, tmp_path):
+def test_bad_settings(refused, keys, tmp_path):
     def sentence(**settings):
         return refused("run", PROBLEM, **READ_ONLY | {"REGARD_CACHE_DIR": str(tmp_path)} | settings)
 
@@ -276,6 +289,13 @@ def test_bad_settings(refused, tmp_path):
     assert "leaves no time" in sentence(REGARD_REMOTE="http://h", REGARD_REMOTE_SECONDS="0")
     trusting = {"REGARD_REMOTE_WRITE": "on", "REGARD_TRUSTED_KEYS": "0" * 64}
     assert "set REGARD_SIGNING_KEY" in sentence(REGARD_REMOTE="http://h", **trusting)
+    writing = {"REGARD_REMOTE": "http://h", "REGARD_REMOTE_WRITE": "on", "REGARD_JIT": "on"}
+    told = sentence(**writing, REGARD_SIGNING_KEY="/nowhere")
+    assert "REGARD_SIGNING_KEY: the key file '/nowhere' cannot be used: it cannot be opened" in told
+    shutil.copy(keys["own"][0], tmp_path / "key")
+    (tmp_path / "key").chmod(0o640)
+    told = sentence(**writing, REGARD_SIGNING_KEY=str(tmp_path / "key"))
+    assert "others than its owner can read or write it (its mode is 640); `chmod 600` mends that" in told
     assert "cannot be listed" in refused("list", "--tier=remote")
 
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,9 +38,38 @@ TEST(Bundles, OneThatIsAddedTwiceIsThereOnce) {
   const std::string path = empty_bundle(folder, "one");
   const int before = added_bundles();
   EXPECT_TRUE(add_bundle(path));
+  const Result<const Bundles*> list = bundles();
   EXPECT_TRUE(add_bundle(path));
   EXPECT_EQ(listed(path), 1);
+  EXPECT_EQ(added_bundles(), before + 1);
+  EXPECT_EQ(*bundles(), *list) << "nothing is made anew where nothing has changed";
+}
+
+TEST(Bundles, OneThatWasReplacedTakesThePlaceOfTheOlder) {
+  const TemporaryFolder folder;
+  const std::string path = empty_bundle(folder, "one");
+  const int before = added_bundles();
+  EXPECT_TRUE(add_bundle(path));
+  EXPECT_TRUE(write_bundle(path, {"another", "0.1.0", "jit"}, {}));
+  EXPECT_TRUE(add_bundle(path));
+  EXPECT_EQ(listed(path), 1);
+  EXPECT_EQ((*bundles())->others.back().bundle->about().title, "another");
   EXPECT_EQ(added_bundles(), before + 2);
+}
+
+TEST(Bundles, AddingOneCostsNoDescriptor) {
+  const TemporaryFolder folder;
+  std::vector<std::string> paths;
+  for (int i = 0; i < 40; ++i) paths.push_back(empty_bundle(folder, std::to_string(i)));
+  rlimit unlimited;
+  getrlimit(RLIMIT_NOFILE, &unlimited);
+  rlimit limit = unlimited;
+  limit.rlim_cur = 32;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  int added = 0;
+  for (const std::string& path : paths) added += add_bundle(path) ? 1 : 0;
+  setrlimit(RLIMIT_NOFILE, &unlimited);
+  EXPECT_EQ(added, 40);
 }
 
 TEST(Bundles, ThreadsAddTheirsSideBySide) {

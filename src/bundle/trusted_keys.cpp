@@ -1,4 +1,4 @@
-#include "engine/trusted_keys.h"
+#include "bundle/trusted_keys.h"
 
 #include <string_view>
 
