@@ -220,6 +220,17 @@ def test_what_is_missing_is_said_before_anything_is_built(folder, te, refused, t
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_of_the_prefix_that_is_a_link_is_refused(folder, te, refused, tmp_path):
+    output = tmp_path / "out"
+    shutil.copytree(te, output)
+    (output / "lib").rename(tmp_path / "elsewhere")
+    (output / "lib").symlink_to(tmp_path / "elsewhere")
+    before = files(tmp_path)
+    sentence = refused("build", folder / "te.toml", f"--output={output}")
+    assert f"cannot write '{output}/lib/" in sentence and f"'{output}/lib' is a link" in sentence
+    assert files(tmp_path) == before
+
+
 def test_a_link_that_fails_leaves_nothing(folder, te, regard, tmp_path):
     compiler = tmp_path / "c++"
     real = shutil.which("c++")
