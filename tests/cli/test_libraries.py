@@ -186,6 +186,33 @@ for turn in range(2):
     assert told == ["te_regard 1", "acme_regard 1", "regard 0"] * 2
 
 
+def test_another_version_side_by_side(te, cache, tmp_path):
+    """A library of the same parts that say that they are newer."""
+    newer, ours, theirs = tmp_path / "newer", b"0.1.0\0", b"9.8.7\0"
+    newer.mkdir()
+    shutil.copy(BUILD / "libregard.so.0", newer)
+    assert ours in PARTS.read_bytes()
+    (newer / PARTS.name).write_bytes(PARTS.read_bytes().replace(ours, theirs))
+    (tmp_path / "acme.toml").write_text(MANIFEST.format(name="acme", undeclared="error", d=40))
+    settings = {"LD_LIBRARY_PATH": str(newer), "REGARD_CACHE_DIR": str(cache)}
+    run(COMMAND, "build", tmp_path / "acme.toml", "--output", tmp_path / "acme", env=environment(**settings))
+    code = """
+import ctypes, os, sys
+te, acme = (ctypes.CDLL(path, mode=os.RTLD_GLOBAL | os.RTLD_NOW) for path in sys.argv[1:])
+for version in (te.te_regard_version, acme.acme_regard_version):
+    version.restype = ctypes.c_char_p
+    print(version().decode())
+of_te, of_acme = te.te_regard_prepare_kernel, acme.acme_regard_prepare_kernel
+for prepare, d in ((of_te, 59), (of_acme, 40), (of_te, 40)):
+    told = ctypes.c_char_p()
+    kernel = f"cpu-avx2 cpu_forward block_q=512 block_k=192 | fwd fp32 d={d}"
+    print(prepare(kernel.encode(), ctypes.byref(told)), b'"tier":"built-in"' in (told.value or b""))
+"""
+    paths = [te / "lib/libte_regard.so", tmp_path / "acme/lib/libacme_regard.so"]
+    told = run(sys.executable, "-c", code, *paths, env=ALONE).splitlines()
+    assert told == ["0.1.0", "9.8.7", "0 True", "0 True", "2 False"]
+
+
 def test_the_same_bytes_on_another_path(folder, build, acme, tmp_path):
     again = tmp_path / "another place"
     build("acme", "jit", 40, again)
