@@ -96,6 +96,7 @@ Result<std::unique_ptr<Bundles>> from_settings() {
 
 /// Replaces `before` unless another thread did.
 bool replace(const Bundles* before, std::unique_ptr<Bundles> list) {
+  list->replaced = before;
   if (!in_use.compare_exchange_strong(before, list.get(), std::memory_order_acq_rel)) return false;
   static_cast<void>(list.release());
   return true;

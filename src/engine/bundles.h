@@ -25,6 +25,8 @@ struct Bundles {
       embedded;                    ///< in the library itself, also where REGARD_BUILT_IN=off passes it over
   std::vector<OpenBundle> others;  ///< in the order in which they are asked
   int changes = 0;                 ///< how often one was added
+  /// The list that this one took the place of. It is kept, as threads may be reading it.
+  const Bundles* replaced = nullptr;
 };
 
 /// Opened when first asked for. An error where the settings are bad. A list stays as it is: one that is added
