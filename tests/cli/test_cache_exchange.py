@@ -76,6 +76,7 @@ def test_nothing_is_not_exported(refused, tmp_path):
     assert (tmp_path / "full.bundle").read_bytes() == b"what was there"
 
 
+@pytest.mark.scarce
 def test_without_descriptors_nothing_is_exported(folder, exported, tmp_path):
     for files in range(4, 9):
         (tmp_path / "full.bundle").write_bytes(b"what was there")
