@@ -82,9 +82,7 @@ def build(
     return report, {"seconds": time.monotonic() - start, "cpu_seconds": cpu, "jobs": jobs, "peak_bytes": peak}
 
 
-def of_target(
-    options: argparse.Namespace, target: str, report: dict[str, Any], packed: dict[str, int]
-) -> dict[str, Any]:
+def of_target(target: str, report: dict[str, Any], packed: dict[str, int]) -> dict[str, Any]:
     kernels = [kernel for kernel in report["kernels"] if kernel["target"] == target]
     return {
         "series": "build",
