@@ -27,6 +27,7 @@ from typing import Any
 
 from bench.compile.cuda_kernels import nvrtc
 from bench.shared import machine, results
+from bench.shared.progress import counted
 
 MANIFEST = Path(__file__).with_name("transformer_engine.toml")
 
@@ -120,7 +121,7 @@ def use(options: argparse.Namespace, bundle: str) -> dict[str, Any]:
     problem = "fwd fp16 b=1 h=1 s=64 d=256"
     samples: dict[str, list[list[Any]]] = {"bundle": [], "cache": []}
     with tempfile.TemporaryDirectory() as cache:
-        for turn in range(11):
+        for turn in counted(range(11), lambda turn: f"processes that use a bundle: {turn}"):
             for tier, samples_of in samples.items():
                 environment = os.environ | {
                     "PYTHONPATH": str(options.build / "python"),
