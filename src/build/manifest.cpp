@@ -10,32 +10,17 @@
 #include "plan/profile.h"
 #include "plan/recipe.h"
 #include "plan/variant_table.h"
+#include "problem/words.h"
 
 namespace regard {
 
-#define REGARD_WORD(name, text, doc) WordInfo{text, doc},
-#define REGARD_WORDS(Type, LIST)                               \
-  template <>                                                  \
-  std::span<const WordInfo> words_of<Type>() {                 \
-    static constexpr WordInfo table[] = {LIST(REGARD_WORD)};   \
-    return table;                                              \
-  }                                                            \
-  template <>                                                  \
-  std::optional<Type> from_word<Type>(std::string_view word) { \
-    const auto words = words_of<Type>();                       \
-    for (std::size_t i = 0; i < words.size(); ++i)             \
-      if (words[i].word == word) return static_cast<Type>(i);  \
-    return std::nullopt;                                       \
-  }
-REGARD_WORDS(build::Output, REGARD_OUTPUTS)
-REGARD_WORDS(Undeclared, REGARD_UNDECLARED)
-#undef REGARD_WORDS
-#undef REGARD_WORD
+REGARD_WORDS_OF(build::Output, REGARD_OUTPUTS)
+REGARD_WORDS_OF(Undeclared, REGARD_UNDECLARED)
 
 namespace build {
 
 std::string_view word(Output output) {
-  return words_of<Output>()[static_cast<std::size_t>(output)].word;
+  return word_in_list(output);
 }
 
 namespace {
