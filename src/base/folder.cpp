@@ -2,8 +2,10 @@
 
 #include <dirent.h>
 #include <ftw.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -39,6 +41,20 @@ Result<std::vector<std::string>> read_names(const std::string& folder) {
 
 std::vector<std::string> names_in(const std::string& folder) {
   return read_names(folder).value_or(std::vector<std::string>());
+}
+
+int make_folders(const std::string& folder) {
+  struct stat status;
+  for (std::size_t end = 0; end < folder.size();) {
+    end = std::min(folder.find('/', end + 1), folder.size());
+    const std::string part = folder.substr(0, end);
+    if (stat(part.c_str(), &status) == 0) {
+      if (!S_ISDIR(status.st_mode)) return ENOTDIR;
+    } else if (mkdir(part.c_str(), 0777) != 0 && errno != EEXIST) {
+      return errno;
+    }
+  }
+  return 0;
 }
 
 void remove_all(const char* path) noexcept {

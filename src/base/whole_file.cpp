@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/folder.h"
 #include "base/printable.h"
 #include "base/real_path.h"
 #include "base/scarce.h"
@@ -30,17 +31,6 @@ std::string nearest_folder(const std::string& path) {
   struct stat status;
   while (folder != "/" && folder != "." && stat(folder.c_str(), &status) != 0) folder = folder_of(folder);
   return folder;
-}
-
-/// Those above the path; 0, or errno.
-int make_folders(const std::string& path) {
-  struct stat status;
-  for (std::size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
-    const std::string folder = path.substr(0, end);
-    if (stat(folder.c_str(), &status) == 0) continue;
-    if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return errno;
-  }
-  return 0;
 }
 
 /// What is written when something is written to the path: a link to a file stands for the file. Others do
@@ -124,7 +114,7 @@ Status WholeFile::sync() {
 }
 
 Status WholeFile::publish() {
-  if (const int error = make_folders(place_); error != 0) return cannot(error);
+  if (const int error = make_folders(folder_of(place_)); error != 0) return cannot(error);
   if (Status kept = keep_permissions(); !kept) return kept;
   if (name_.empty()) {
     if (Status linked = link(); !linked) return linked;

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 
 #include "base/digest.h"
+#include "base/folder.h"
 #include "base/lanes.h"
 #include "base/regular_file.h"
 #include "base/scarce.h"
@@ -88,11 +90,9 @@ std::string table(const std::vector<Job>& jobs) {
 }  // namespace
 
 Result<std::vector<std::string>> build(const Order& order) {
-  std::error_code error;
-  fs::create_directories(order.folder, error);
-  if (error)
-    return fail(kind_of(error.value(), ErrorKind::invalid),
-                fmt::format("cannot create '{}': {}", order.folder, error.message()));
+  if (const int error = make_folders(order.folder); error != 0)
+    return fail(kind_of(error, ErrorKind::invalid),
+                fmt::format("cannot create '{}': {}", order.folder, std::strerror(error)));
 
   // One that does not say what it is gets no quick options; one that cannot be run fails with the first
   // kernel.

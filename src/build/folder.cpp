@@ -33,11 +33,10 @@ Result<std::unique_ptr<Folder>> Folder::take(const std::string& path) {
   const auto cannot = [&](ErrorKind kind, std::string_view why) {
     return fail(kind, fmt::format("cannot build into {}: {}", in_quotes(path), why));
   };
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return cannot(kind_of(error.value(), ErrorKind::invalid), error.message());
+  if (const int error = make_folders(path); error != 0)
+    return cannot(kind_of(error, ErrorKind::invalid), std::strerror(error));
   const std::string store = path + "/" + name_of_store;
-  if (std::filesystem::is_symlink(store, error))
+  if (std::error_code ignored; std::filesystem::is_symlink(store, ignored))
     return cannot(ErrorKind::invalid, in_quotes(store) + " is a link");
   Result<cache::Directory> kernels = cache::Directory::open_or_make(store);
   if (!kernels) {

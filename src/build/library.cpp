@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <filesystem>
 
+#include "base/folder.h"
 #include "base/printable.h"
 #include "base/scarce.h"
 #include "base/whole_file.h"
@@ -19,15 +21,6 @@ Package package_of(const Manifest& manifest, Output output) {
   return {.name_space = manifest.name_space, .shared = output == Output::shared};
 }
 
-Status make_folder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error)
-    return fail(kind_of(error.value(), ErrorKind::invalid),
-                fmt::format("cannot make {}: {}", in_quotes(path), error.message()));
-  return {};
-}
-
 }  // namespace
 
 Result<std::vector<LibraryFile>> write_libraries(const Manifest& manifest, const std::string& folder,
@@ -35,7 +28,9 @@ Result<std::vector<LibraryFile>> write_libraries(const Manifest& manifest, const
   const auto path_of = [&](const std::string& name) { return folder + "/" + name; };
   const std::string for_linking = path_of("link");
   for (const std::string& needed : {for_linking, path_of("lib")})
-    if (Status status = make_folder(needed); !status) return tl::unexpected(status.error());
+    if (const int error = make_folders(needed); error != 0)
+      return fail(kind_of(error, ErrorKind::invalid),
+                  fmt::format("cannot make {}: {}", in_quotes(needed), std::strerror(error)));
   const Linker::Order order{manifest.name_space, std::filesystem::absolute(for_linking).string(),
                             "../" + bundle_name(manifest)};
   const Result<std::string> object = linker.object(order);
