@@ -78,30 +78,36 @@ std::vector<std::string> inputs_of(const Manifest& manifest) {
 /// The bundle, which the other outputs carry, and those; all into the folder `staged`.
 Status write_outputs(const Manifest& manifest, const std::string& staged, const std::optional<Linker>& linker,
                      std::vector<Built>& kernels, Report& report) {
-  const auto read = [](const std::string& path) -> Result<std::string> {
+  const auto read = [&](const std::string& name) -> Result<std::string> {
+    const std::string path = staged + "/" + name;
     Result<std::string> bytes = read_file(path, std::numeric_limits<std::uint64_t>::max(), Links::refused);
     if (!bytes) return fail(bytes.error().kind, in_quotes(path) + ": " + bytes.error().message);
     return bytes;
   };
+  const auto report_on = [&](Output output, const std::string& name, std::uint64_t bytes, const Digest& sum) {
+    report.outputs.push_back({output, report.folder + "/" + name, bytes, sum});
+  };
   const auto take = [&](Output output, const std::string& name) -> Status {
-    const Result<std::string> bytes = read(staged + "/" + name);
+    const Result<std::string> bytes = read(name);
     if (!bytes) return tl::unexpected(bytes.error());
-    report.outputs.push_back({output, report.folder + "/" + name, bytes->size(), sha256(*bytes)});
+    report_on(output, name, bytes->size(), sha256(*bytes));
     return {};
   };
   const std::string bundle = bundle_name(manifest);
   if (Status status = write_bundle_output(manifest, staged + "/" + bundle, kernels); !status) return status;
   report.files = known_outputs(manifest);
-  if (manifest.wants(Output::bundle))
-    if (Status status = take(Output::bundle, bundle); !status) return status;
-  if (manifest.wants(Output::python)) {
-    Result<std::string> bytes = read(staged + "/" + bundle);
+  if (manifest.wants(Output::bundle) || manifest.wants(Output::python)) {
+    Result<std::string> bytes = read(bundle);
     if (!bytes) return tl::unexpected(bytes.error());
-    const std::string sum = sha256(*bytes).hex(), wheel = wheel_name(manifest, sum);
-    if (Status status = write_wheel(manifest, staged + "/" + wheel, std::move(*bytes), sum); !status)
-      return status;
-    report.files.insert(wheel);
-    if (Status status = take(Output::python, wheel); !status) return status;
+    const Digest sum = sha256(*bytes);
+    if (manifest.wants(Output::bundle)) report_on(Output::bundle, bundle, bytes->size(), sum);
+    if (manifest.wants(Output::python)) {
+      const std::string wheel = wheel_name(manifest, sum.hex());
+      if (Status status = write_wheel(manifest, staged + "/" + wheel, std::move(*bytes), sum.hex()); !status)
+        return status;
+      report.files.insert(wheel);
+      if (Status status = take(Output::python, wheel); !status) return status;
+    }
   }
   if (linker) {
     const Result<std::vector<LibraryFile>> made = write_libraries(manifest, staged, *linker);

@@ -49,12 +49,10 @@ std::atomic<std::int64_t>& counter_of(Tier tier) {
 }
 
 /// Asks the tiers; `wanted`: its code, or only where it would come from.
-Found search_for(const KernelKey& key, Search::Wanted wanted) {
-  const Result<const Target*> target = find_target(key.target);
-  if (!target) return tl::unexpected(target.error());
+Found search_for(const KernelKey& key, const Target& target, Search::Wanted wanted) {
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
-  Search search(key, **target, *current, wanted);
+  Search search(key, target, *current, wanted);
   return find(search);
 }
 
@@ -64,7 +62,7 @@ Found resolve_once(const KernelKey& key) {
   if ((*target)->on_cpu()) {  // a GPU's kernels can be made ready on a machine without one
     if (Status status = runnable(**target); !status) return tl::unexpected(status.error());
   }
-  Found found = search_for(key, Search::Wanted::code);
+  Found found = search_for(key, **target, Search::Wanted::code);
   ++(found ? counter_of((*found)->tier) : counters().failed);
   return found;
 }
@@ -149,7 +147,9 @@ Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
 }
 
 Result<std::shared_ptr<const LoadedKernel>> look_up(const KernelKey& key) {
-  return search_for(key, Search::Wanted::place);
+  const Result<const Target*> target = find_target(key.target);
+  if (!target) return tl::unexpected(target.error());
+  return search_for(key, **target, Search::Wanted::place);
 }
 
 }  // namespace regard
