@@ -278,19 +278,18 @@ void CommandLine::add_others() {
       "--strict", request.strict,
       "Exit code 1 when a GPU kernel spills, has a stack, lacks its wgmma, or is slow by ptxas's word");
 
+  const auto word_and_files = [&](CLI::App* app, const char* word, const char* files) {
+    app->add_option("verb", request.words, word)
+        ->expected(1)
+        ->allow_extra_args(false)  // what follows is a file
+        ->required();
+    words(app, "file", request.paths, files);
+  };
   CLI::App* cache = verb("cache", "Look at and clean the cache of compiled kernels", cache_footer);
-  cache->add_option("verb", request.words, "list, stat, verify, gc, clean, export or import")
-      ->expected(1)
-      ->allow_extra_args(false)  // what follows is a file
-      ->required();
-  words(cache, "file", request.paths, "export and import: the bundle");
+  word_and_files(cache, "list, stat, verify, gc, clean, export or import", "export and import: the bundle");
 
   CLI::App* bundle = verb("bundle", "Sign, check, list and merge files with many kernels", bundle_footer);
-  bundle->add_option("verb", request.words, "keygen, sign, verify, list or merge")
-      ->expected(1)
-      ->allow_extra_args(false)  // what follows is a file
-      ->required();
-  words(bundle, "file", request.paths, "The bundles; of keygen the file of the key");
+  word_and_files(bundle, "keygen, sign, verify, list or merge", "The bundles; of keygen the file of the key");
   words(bundle, "-o,--out", request.out, "merge: the file to write");
   words(bundle, "--key", request.key, "sign: the file that keygen wrote");
   words(bundle, "--trusted", request.trusted, "verify: public keys that may have signed; several with commas")
