@@ -13,7 +13,7 @@ from ..calls import attention_backward
 from ..torch.tensors import written
 from .attend import attend_with_state, dropout_words
 from .kvcache import refuse_pages
-from .words import packed_words, score_words, with_rows_contiguous
+from .words import packed_words, score_words, used_words, with_rows_contiguous
 
 
 @torch.no_grad()
@@ -72,8 +72,7 @@ def _flash_attn_varlen_forward(
         refuse_pages("leftpad_k")
     words = score_words(softmax_scale, causal, (window_size_left, window_size_right), softcap, alibi_slopes)
     words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    if seqused_k is not None:
-        words["lengths_k"] = seqused_k
+    words |= used_words(None, seqused_k)
     return _forward(q, k, v, words, dropout_p, return_softmax)
 
 

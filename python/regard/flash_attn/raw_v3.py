@@ -12,7 +12,7 @@ from ..errors import RefusedError, invalid
 from .attend_v3 import attend
 from .kvcache import refuse_argument
 from .raw import backward
-from .words import packed_words, score_words
+from .words import packed_words, score_words, used_words
 
 
 def _sequences(
@@ -33,11 +33,7 @@ def _sequences(
             "cu_seqlens_q and cu_seqlens_k go together: pack both Q and the keys, or neither and say by seqused_q and "
             "seqused_k how many tokens count"
         )
-    if seqused_q is not None:
-        words["lengths_q"] = seqused_q
-    if seqused_k is not None:
-        words["lengths_k"] = seqused_k
-    return words
+    return words | used_words(seqused_q, seqused_k)
 
 
 @torch.no_grad()

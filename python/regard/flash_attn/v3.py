@@ -15,7 +15,7 @@ from ..errors import RefusedError, invalid
 from .attend_v3 import attend
 from .kvcache import refuse_cache
 from .raw_v3 import _flash_attn_backward, _flash_attn_forward  # noqa: F401  what pipelines import from here
-from .words import packed_words, score_words, unpacked
+from .words import packed_words, score_words, unpacked, used_words
 
 flash_attn_3_gpu = torch.ops.flash_attn_3
 
@@ -109,7 +109,7 @@ def flash_attn_varlen_func(
     """
     words = score_words(softmax_scale, causal, window_size, softcap, None, deterministic)
     words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    words |= {name: used for name, used in (("lengths_q", seqused_q), ("lengths_k", seqused_k)) if used is not None}
+    words |= used_words(seqused_q, seqused_k)
     return attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
 
 

@@ -51,6 +51,11 @@ def packed_words(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, 
     return {"offsets_q": cu_seqlens_q, "offsets_k": cu_seqlens_k, "sq": sq, "sk": sk}
 
 
+def used_words(seqused_q: Tensor | None, seqused_k: Tensor | None) -> dict[str, Any]:
+    """How many tokens of each sequence count, where that is said."""
+    return {name: used for name, used in (("lengths_q", seqused_q), ("lengths_k", seqused_k)) if used is not None}
+
+
 def unpacked(name: str, packed: Tensor, axis: int, parts: int) -> tuple[Tensor, ...]:
     """Q, K and V, or K and V, of one tensor that has them along `axis`, with heads and d behind it."""
     if packed.dim() != axis + 3 or packed.shape[axis] != parts:
