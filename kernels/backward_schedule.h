@@ -1,0 +1,43 @@
+// How the plan divides backward on a GPU, and what its stages leave for each other in the workspace: prepare
+// makes what each row of queries needs, a main kernel adds to the sums, convert rounds them.
+#pragma once
+
+#include "kernels/kernel_arguments.h"
+
+namespace regard {
+
+/// How a tile of grad_q_sum, block_q rows of all its columns, lies in memory (grad_q_order.h).
+enum class GradQOrder : i32 { rows, fragments, transposed_fragments };
+
+struct BackwardSchedule {
+  // Rows of delta, lse_log2 and grad_q_sum go in whole tiles (padded_row): of each (batch, head), or, varlen,
+  // of each head.
+  i64 padded_rows = 0;
+  i64 grad_q_columns = 0;                // of grad_q_sum: d, rounded up
+  i64 grad_k_columns = 0;                // of grad_k_sum and grad_v_sum
+  i64 grad_v_columns = 0;
+  i64 part_heads = 0;                    // query heads of a group that a block goes through
+  i64 zeroed_vectors = 0;                // of 16 bytes, from `zeroed` on, that prepare sets to zero
+  i32 block_q = 0;                       // rows of a tile
+  GradQOrder grad_q_order = GradQOrder::rows;
+
+  float* delta = nullptr;                // rowsum(dO * O); 0 behind the last row of a sequence
+  float* lse_log2 = nullptr;             // LSE in powers of two; +infinity where the row sees no key, or is none
+  void* zeroed = nullptr;                // the sums and counters from here on begin as zeros
+  float* grad_q_sum = nullptr;           // before the scale
+  float* grad_k_sum = nullptr;           // [hk, keys, columns] where several blocks share a K/V head's keys,
+  float* grad_v_sum = nullptr;           // [b, hk, sk, ..] or, varlen, [hk, tk, ..]; null: blocks store dK, dV
+  float* grad_bias_sum = nullptr;        // fp32 image of a broadcast bias's gradient
+  u32* turns = nullptr;                  // deterministic: how many blocks have added to a tile; null: any order
+};
+
+using BackwardArguments = KernelArguments<BackwardSchedule>;
+
+/// The padded row of a sequence's first row. Every sequence begins with a whole tile.
+template <class Sequence>
+REGARD_INLINE i64 first_padded_row(const BackwardArguments& a, const Sequence& sequence, i64 head) {
+  if (!a.offsets_q) return (sequence.batch * a.hq + head) * a.padded_rows;
+  return head * a.padded_rows + (sequence.first_q / a.block_q + sequence.batch) * a.block_q;
+}
+
+}  // namespace regard
