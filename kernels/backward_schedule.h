@@ -2,12 +2,10 @@
 // makes what each row of queries needs, a main kernel adds to the sums, convert rounds them.
 #pragma once
 
+#include "kernels/grad_q_order.h"
 #include "kernels/kernel_arguments.h"
 
 namespace regard {
-
-/// How a tile of grad_q_sum, block_q rows of all its columns, lies in memory (grad_q_order.h).
-enum class GradQOrder : i32 { rows, fragments, transposed_fragments };
 
 struct BackwardSchedule {
   // Rows of delta, lse_log2 and grad_q_sum go in whole tiles (padded_row): of each (batch, head), or, varlen,
@@ -20,13 +18,15 @@ struct BackwardSchedule {
   i64 zeroed_vectors = 0;                // of 16 bytes, from `zeroed` on, that prepare sets to zero
   i32 block_q = 0;                       // rows of a tile
   GradQOrder grad_q_order = GradQOrder::rows;
+  i32 grad_q_slices = 1;                 // of a tile, one behind the other (grad_q_order.h)
 
   float* delta = nullptr;                // rowsum(dO * O); 0 behind the last row of a sequence
   float* lse_log2 = nullptr;             // LSE in powers of two; +infinity where the row sees no key, or is none
   void* zeroed = nullptr;                // the sums and counters from here on begin as zeros
   float* grad_q_sum = nullptr;           // before the scale
   float* grad_k_sum = nullptr;           // [hk, keys, columns] where several blocks share a K/V head's keys,
-  float* grad_v_sum = nullptr;           // [b, hk, sk, ..] or, varlen, [hk, tk, ..]; null: blocks store dK, dV
+  float* grad_v_sum = nullptr;           // [b, hk, sk, ..] or, varlen, [hk, tk, ..]; null: blocks store dK, dV.
+                                         // Before the scale, and before dropout's factor
   float* grad_bias_sum = nullptr;        // fp32 image of a broadcast bias's gradient
   u32* turns = nullptr;                  // deterministic: how many blocks have added to a tile; null: any order
 };

@@ -3,7 +3,7 @@
 
 #include "kernels/head.h"
 #include "kernels/portable/machine/random.h"
-#include "kernels/portable/tile.h"
+#include "kernels/portable/score_tile.h"
 
 namespace regard {
 

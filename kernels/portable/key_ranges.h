@@ -3,7 +3,8 @@
 #pragma once
 
 #include "kernels/portable/forward_schedule.h"
-#include "kernels/portable/tile.h"
+#include "kernels/portable/machine/element.h"
+#include "kernels/portable/score_tile.h"
 #include "kernels/sequence.h"
 
 namespace regard {

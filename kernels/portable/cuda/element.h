@@ -36,6 +36,29 @@ REGARD_DEVICE float load_element(const u8* data, i64 index) {
   }
 }
 
+/// Eight neighbours, from a multiple of 16 bytes.
+template <DType dtype>
+REGARD_DEVICE void load_elements(float (&x)[8], const u8* from) {
+  static_assert(bytes_of<dtype> > 1);
+  if constexpr (dtype == DType::fp32) {
+#pragma unroll
+    for (i32 i = 0; i < 2; ++i) {
+      const float4 four = reinterpret_cast<const float4*>(from)[i];
+      x[4 * i] = four.x, x[4 * i + 1] = four.y, x[4 * i + 2] = four.z, x[4 * i + 3] = four.w;
+    }
+  } else {
+    const uint4 all = *reinterpret_cast<const uint4*>(from);
+    const u32 words[4] = {all.x, all.y, all.z, all.w};
+#pragma unroll
+    for (i32 i = 0; i < 8; ++i) {
+      if constexpr (dtype == DType::bf16)
+        x[i] = bits_as<float>(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
+      else
+        x[i] = float_of_half(static_cast<u16>(words[i / 2] >> 16 * (i % 2)));
+    }
+  }
+}
+
 template <DType dtype>
 REGARD_DEVICE void store_element(u8* data, i64 index, float x) {
   if constexpr (dtype == DType::fp32) {

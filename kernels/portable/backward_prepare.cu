@@ -1,0 +1,101 @@
+// What comes before the gradients: of each row of queries D = rowsum(dO * O), which its dP is measured
+// against, and LSE in powers of two; and zeros where sums begin.
+//
+// A block has the block_q rows of one tile of a query head; eight lanes share a row. Blocks beyond those
+// only write zeros.
+#include "kernels/backward_schedule.h"
+#include "kernels/head.h"
+#include "kernels/portable/machine/element.h"
+
+namespace regard {
+
+constexpr i32 threads = key::warps * wave;
+constexpr i32 row_lanes = 8;
+constexpr i32 width = 8;  // neighbouring columns that a lane loads at once
+
+REGARD_DEVICE bool is_aligned(const u8* row) {
+  return reinterpret_cast<u64>(row) % 16 == 0;
+}
+
+/// In every lane of the row.
+REGARD_DEVICE float row_sum_of_products(const u8* x, const u8* y, i32 columns) {
+  const i32 own = lane() % row_lanes;
+  const i32 in_vectors = is_aligned(x) && is_aligned(y) ? columns / width * width : 0;
+  float sum = 0;
+#pragma unroll 2
+  for (i32 column = own * width; column < in_vectors; column += row_lanes * width) {
+    float a[width], b[width];
+    load_elements<key::dtype>(a, x + column * bytes_of<key::dtype>);
+    load_elements<key::out>(b, y + column * bytes_of<key::out>);
+#pragma unroll
+    for (i32 i = 0; i < width; ++i) sum = fmaf(a[i], b[i], sum);
+  }
+#pragma unroll 1
+  for (i32 column = in_vectors + own; column < columns; column += row_lanes)
+    sum = fmaf(load_element<key::dtype>(x, column), load_element<key::out>(y, column), sum);
+#pragma unroll
+  for (i32 distance = 1; distance < row_lanes; distance *= 2) sum += from_lane(sum, lane() ^ distance);
+  return sum;
+}
+
+/// LSE of a row that weights are taken from; +infinity makes all of them 0.
+REGARD_DEVICE float log2_of_sum(float lse) {
+  return fabsf(lse) < infinity ? lse * log2_of_e : infinity;
+}
+
+REGARD_DEVICE void prepare_rows(const BackwardArguments& a, const Head& head, i32 first_row) {
+  const i32 sq = static_cast<i32>(head.sequence.sq);
+  const i64 first_padded = first_padded_row(a, head.sequence, head.head) + first_row;
+#pragma unroll 1
+  for (i32 i = thread() / row_lanes; i < a.block_q; i += threads / row_lanes) {
+    const i32 row = first_row + i;
+    float delta = 0, lse = infinity;
+    if (row < sq) {
+      const u8* const grad_o = head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + row);
+      lse = log2_of_sum(*head.lse(row));
+      delta = row_sum_of_products(grad_o, head.o(row), a.dv);
+    }
+    if (lane() % row_lanes != 0) continue;
+    a.delta[first_padded + i] = delta;
+    a.lse_log2[first_padded + i] = lse;
+  }
+}
+
+REGARD_DEVICE void write_zeros(const BackwardArguments& a) {
+  uint4* const to = static_cast<uint4*>(a.zeroed);
+  const i64 step = i64{gridDim.x} * threads;
+#pragma unroll 4
+  for (i64 i = i64{blockIdx.x} * threads + thread(); i < a.zeroed_vectors; i += step)
+    to[i] = make_uint4(0, 0, 0, 0);
+}
+
+/// The gradient of a bias that nobody shares is written by tiles that some row sees.
+REGARD_DEVICE void clear_grad_bias(const BackwardArguments& a) {
+  const i64 rows = a.b * a.hq * a.sq;
+#pragma unroll 1
+  for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
+    const i64 matrix = i / a.sq;
+    const i64 element =
+        matrix / a.hq * a.grad_bias.batch + matrix % a.hq * a.grad_bias.head + i % a.sq * a.grad_bias.row;
+    u8* const to = static_cast<u8*>(a.grad_bias.data) + element * bytes_of<key::dtype>;
+#pragma unroll 1
+    for (i64 column = thread(); column < a.sk; column += threads) store_element<key::dtype>(to, column, 0);
+  }
+}
+
+}  // namespace regard
+
+extern "C" __global__ void __launch_bounds__(regard::threads)
+    REGARD_SYMBOL(const __grid_constant__ regard::BackwardArguments arguments) {
+  using namespace regard;
+  const u32 row_blocks = static_cast<u32>((arguments.sq + arguments.block_q - 1) / arguments.block_q);
+  const u32 heads = static_cast<u32>(arguments.hq), index = row_blocks > 0 ? blockIdx.x / row_blocks : heads;
+  const u32 batch = index / heads;
+  if (row_blocks > 0 && batch < arguments.b) {
+    const Head head(arguments, batch, index % heads);
+    const i32 first_row = static_cast<i32>(blockIdx.x % row_blocks) * arguments.block_q;
+    if (first_row < head.sequence.sq) prepare_rows(arguments, head, first_row);
+  }
+  write_zeros(arguments);
+  if (arguments.grad_bias.data && !arguments.grad_bias_sum) clear_grad_bias(arguments);
+}

@@ -1,0 +1,46 @@
+// A tile of scores: its sizes, and which of its rows and keys a thread has.
+#pragma once
+
+#include "kernels/portable/machine/thread.h"
+
+namespace regard {
+
+constexpr i32 block_q = key::block_q, block_k = key::block_k, threads = key::warps * wave;
+
+/// A wave has whole rows of the tile. Or some waves share rows: each has a part of the keys, and all have so
+/// many times as many rows. They read that much less of K from shared memory.
+constexpr i32 across = key::warps_across > 1 ? key::warps_across : 1;
+constexpr i32 wave_rows = block_q / key::warps * across, row_tiles = wave_rows / Fragment::rows;
+constexpr i32 wave_keys = block_k / across, key_tiles = wave_keys / Fragment::columns;
+static_assert(row_tiles > 0 && row_tiles * Fragment::rows * key::warps == block_q * across);
+static_assert(wave_keys % 16 == 0);
+
+using Scores = Fragment[row_tiles][key_tiles];
+using RowNumbers = float[row_tiles][Fragment::halves];
+
+/// The first row of this thread's wave within the tile, and which part of the keys and columns it has.
+REGARD_DEVICE i32 row_of_wave() {
+  return thread() / wave / across * wave_rows;
+}
+REGARD_DEVICE i32 part_of_wave() {
+  return across > 1 ? thread() / wave % across : 0;
+}
+
+/// This thread's first row within the tile, and where its others are from there.
+REGARD_DEVICE i32 row_in_tile() {
+  return row_of_wave() + Fragment::row();
+}
+constexpr REGARD_INLINE i32 row_offset(i32 m, i32 half) {
+  return m * Fragment::rows + half * Fragment::row_step;
+}
+
+/// function(m, half) for each of a thread's rows.
+template <class Function>
+REGARD_DEVICE void each_row(Function function) {
+#pragma unroll
+  for (i32 m = 0; m < row_tiles; ++m)
+#pragma unroll
+    for (i32 half = 0; half < Fragment::halves; ++half) function(m, half);
+}
+
+}  // namespace regard

@@ -1,0 +1,118 @@
+// How rows of a tensor come to shared memory, and where they are there.
+#pragma once
+
+#include "kernels/portable/forward_layout.h"
+#include "kernels/portable/machine/copy.h"
+#include "kernels/portable/machine/element.h"
+#include "kernels/portable/score_tile.h"
+
+namespace regard {
+
+/// What the numbers of Q, K, V and of the weights are multiplied as: fp8 as fp16, which holds all of it.
+constexpr DType operand = bytes_of<key::dtype> == 1 ? DType::fp16 : key::dtype;
+constexpr i32 operand_bytes = bytes_of<operand>;
+
+/// Rows of one head of a tensor in global memory.
+struct Source {
+  const u8* rows;
+  i64 pitch;  // bytes from one row to the next
+  bool aligned;
+
+  REGARD_DEVICE Source(const u8* first, i64 stride)
+      : rows(first),
+        pitch(stride * bytes_of<key::dtype>),
+        aligned(operand == key::dtype && (reinterpret_cast<u64>(first) | static_cast<u64>(pitch)) % 16 == 0) {
+  }
+
+  REGARD_DEVICE const u8* at(i32 row, i32 column) const {
+    return rows + row * pitch + column * bytes_of<key::dtype>;
+  }
+};
+
+/// 16 bytes of operands from numbers that may lie anywhere.
+REGARD_DEVICE void convert_vector(u32 to, const u8* from, i32 count) {
+  u32 words[4] = {};
+  constexpr i32 per_vector = 16 / operand_bytes;
+#pragma unroll
+  for (i32 i = 0; i < per_vector; ++i) {
+    if (i >= count) break;
+    if constexpr (operand_bytes == 4)
+      words[i] = reinterpret_cast<const u32*>(from)[i];
+    else if constexpr (bytes_of<key::dtype> == 2)
+      words[i / 2] |= u32{reinterpret_cast<const u16*>(from)[i]} << 16 * (i % 2);
+    else
+      words[i / 2] |= (halves_of_fp8<key::dtype>(from[i]) & 0xffffu) << 16 * (i % 2);
+  }
+  store_vector(to, words);
+}
+
+/// The rows and columns of a source that a tile has; what lies from the ends on is zero.
+struct TileBounds {
+  i32 first_row, end_row, first_column, end_column;
+};
+
+/// Rows of whole lines are swizzled: a vector's place in its line is exclusive or of its own and its row's
+/// number.
+template <i32 row_bytes>
+constexpr bool swizzled = row_bytes % portable::ForwardLayout::line == 0;
+
+/// Where a vector of a tile is; tiles begin with a line.
+template <i32 row_bytes>
+REGARD_DEVICE u32 place(i32 row, i32 byte) {
+  return static_cast<u32>(row * row_bytes + (swizzled<row_bytes> ? byte ^ row % 8 * 16 : byte));
+}
+/// From a vector's place to the one `bytes` further on in its row, if they share no bits with where it is in
+/// its line but for the swizzle.
+template <i32 row_bytes>
+REGARD_DEVICE u32 along(u32 place, i32 bytes) {
+  constexpr i32 line = portable::ForwardLayout::line;
+  return swizzled<row_bytes> ? (place ^ bytes % line) + bytes / line * line : place + bytes;
+}
+
+constexpr REGARD_INLINE i32 power_of_two_in(i32 n) {
+  return n & -n;
+}
+
+/// How many numbers of a vector are there, with so many rows and columns left.
+template <i32 per_vector>
+REGARD_DEVICE i32 count_there(i32 rows, i32 columns) {
+  return rows > 0 ? larger(smaller(columns, per_vector), 0) : 0;
+}
+
+/// `rows` rows of `columns` columns to rows of `row_bytes` in shared memory.
+template <i32 rows, i32 columns, i32 row_bytes>
+REGARD_DEVICE void load_tile(u32 to, Source source, const TileBounds& bounds) {
+  constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;
+  const i32 number = thread();
+  i32 rows_left = bounds.end_row - bounds.first_row, columns_left = bounds.end_column - bounds.first_column;
+  if (!source.aligned) {  // rare, or fp8: small rather than fast
+#pragma unroll 1
+    for (i32 i = number; i < rows * vectors; i += threads) {
+      const i32 row = i / vectors, column = i % vectors * per_vector;
+      convert_vector(to + place<row_bytes>(row, column * operand_bytes),
+                     source.at(bounds.first_row + row, bounds.first_column + column),
+                     count_there<per_vector>(rows_left - row, columns_left - column));
+    }
+    return;
+  }
+  constexpr i32 across = smaller(power_of_two_in(vectors), wave), down = threads / across;
+  static_assert(power_of_two_in(down) == down, "a row's number modulo 8 has its first one's bits beside i's");
+  const i32 row = number / across, column = number % across * per_vector;
+  const bool all_columns = columns_left >= columns;
+  const u8* from = source.at(bounds.first_row + row, bounds.first_column + column);
+  to += place<row_bytes>(row, column * operand_bytes);
+  rows_left -= row, columns_left -= column;
+#pragma unroll 8
+  for (i32 i = 0; i < rows; i += down, from += down * source.pitch) {
+    if (rows % down != 0 && row + i >= rows) break;
+    const u32 row_to = (swizzled<row_bytes> ? to ^ i % 8 * 16 : to) + static_cast<u32>(i * row_bytes);
+#pragma unroll
+    for (i32 c = 0; c < columns; c += across * per_vector)
+      copy_vector(row_to + c * operand_bytes, from + c * operand_bytes,
+                  (all_columns ? (rows_left > i ? per_vector : 0)
+                               : count_there<per_vector>(rows_left - i, columns_left - c)) *
+                      operand_bytes);
+  }
+}
+
+}  // namespace regard

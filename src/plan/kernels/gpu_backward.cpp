@@ -1,0 +1,114 @@
+#include "plan/kernels/gpu_backward.h"
+
+#include <algorithm>
+
+#include "plan/kernels/kernels.h"
+#include "plan/plan_parts.h"
+
+namespace regard {
+namespace {
+
+/// Of the stages beside the main one, whose threads wait for memory most of the time.
+constexpr std::int64_t warps = 8;
+/// Vectors of 16 bytes that a block of prepare sets to zero, where there are more blocks than rows need.
+constexpr std::int64_t zeros_of_block = 4096;
+/// Keys and rows of a bias that a block of convert has (kernels/portable/backward_convert.cu).
+constexpr std::int64_t key_rows = 64, bias_rows = 16;
+
+/// A part of the workspace, and the member of the schedule that points to it.
+struct Places {
+  Plan& plan;
+  Schedule& schedule;
+
+  template <class T>
+  int add(T* BackwardSchedule::* member, std::string_view name, std::int64_t bytes) {
+    const int part = plan.workspace.add(name, bytes);
+    schedule.point(member, part);
+    return part;
+  }
+};
+
+Stage memory_stage(const Plan& plan, const Kernel& kernel, std::int64_t grid) {
+  Stage stage = stage_of(plan.problem, *plan.target, kernel, nullptr, grid, 0);
+  stage.key.algorithm.warps = warps;
+  return stage;
+}
+
+std::int64_t bias_image_rows(const Problem& p) {
+  const SharedBias shared(p);
+  if (!shared.any() || p.sk == 0) return 0;
+  return product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq, p.sq});
+}
+
+}  // namespace
+
+SharedBias::SharedBias(const Problem& p)
+    : batches(p.dbias && p.b > 1 && !has_batches(p.bias)), heads(p.dbias && p.hq > 1 && !has_heads(p.bias)) {}
+
+std::int64_t query_tiles(const Problem& p, std::int64_t block_q) {
+  if (p.varlen) return product({p.hq, sum({p.tq / block_q, p.b})});
+  return product({p.b, p.hq, ceil_divide(p.sq, block_q)});
+}
+
+Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) {
+  const Problem& p = plan.problem;
+  const std::int64_t tiles = p.sq > 0 ? query_tiles(p, how.block_q) : 0, rows = product({tiles, how.block_q});
+  const std::int64_t key_sums = how.grad_k_columns > 0 ? product({p.hk, key_tokens(p)}) : 0;
+  const std::int64_t image_rows = bias_image_rows(p);
+
+  BackwardSchedule s;
+  s.padded_rows = rows / std::max<std::int64_t>(p.varlen ? p.hq : product({p.b, p.hq}), 1);
+  s.grad_q_columns = how.grad_q_columns;
+  s.grad_k_columns = how.grad_k_columns;
+  s.grad_v_columns = how.grad_v_columns;
+  s.part_heads = how.part_heads;
+  s.block_q = static_cast<i32>(how.block_q);
+  s.grad_q_order = how.order;
+  s.grad_q_slices = static_cast<i32>(how.grad_q_slices);
+
+  const std::int64_t grad_q_bytes = product({rows, how.grad_q_columns, 4}),
+                     grad_k_bytes = product({key_sums, how.grad_k_columns, 4}),
+                     grad_v_bytes = product({key_sums, how.grad_v_columns, 4}),
+                     grad_bias_bytes = product({image_rows, p.sk, 4}), turns_bytes = product({how.turns, 4});
+  std::int64_t zeroed = 0;
+  for (const std::int64_t bytes : {grad_q_bytes, grad_k_bytes, grad_v_bytes, grad_bias_bytes, turns_bytes})
+    zeroed = sum({zeroed, round_up(bytes, 64)});
+  s.zeroed_vectors = zeroed / 16;
+
+  Schedule schedule(s);
+  Places places{plan, schedule};
+  places.add(&BackwardSchedule::delta, "delta", product({rows, 4}));
+  places.add(&BackwardSchedule::lse_log2, "lse_log2", product({rows, 4}));
+  const int first_zeroed = static_cast<int>(plan.workspace.parts.size());
+  places.add(&BackwardSchedule::grad_q_sum, "grad_q_sum", grad_q_bytes);
+  places.add(&BackwardSchedule::grad_k_sum, "grad_k_sum", grad_k_bytes);
+  places.add(&BackwardSchedule::grad_v_sum, "grad_v_sum", grad_v_bytes);
+  places.add(&BackwardSchedule::grad_bias_sum, "grad_bias_sum", grad_bias_bytes);
+  places.add(&BackwardSchedule::turns, "turns", turns_bytes);
+  if (zeroed > 0) schedule.point(&BackwardSchedule::zeroed, first_zeroed);
+
+  const std::int64_t row_blocks = product({p.b, p.hq, ceil_divide(p.sq, how.block_q)});
+  const std::int64_t zero_blocks =
+      std::min<std::int64_t>(ceil_divide(s.zeroed_vectors, zeros_of_block), 4 * plan.threads);
+  const std::int64_t key_blocks = key_sums > 0 ? product({2, p.b, p.hk, ceil_divide(p.sk, key_rows)}) : 0;
+  const std::int64_t bias_blocks =
+      image_rows > 0 ? product({image_rows / p.sq, ceil_divide(p.sq, bias_rows)}) : 0;
+  plan.stages = {memory_stage(plan, portable_backward_prepare, std::max(row_blocks, zero_blocks)),
+                 std::move(main),
+                 memory_stage(plan, portable_backward_convert,
+                              sum({p.sink ? p.hq : 0, row_blocks, key_blocks, bias_blocks}))};
+  for (Stage& stage : plan.stages) stage.schedule = schedule;
+  return finish(std::move(plan));
+}
+
+std::vector<ScheduleNumber> backward_schedule_numbers(const Schedule& bytes) {
+  const auto s = bytes.as<BackwardSchedule>();
+  return {{"part_heads", s.part_heads}, {"zeroed_bytes", s.zeroed_vectors * 16}};
+}
+
+const Kernel portable_backward_prepare{
+    .name = "portable_backward_prepare", .depends_on = types_only, .schedule = gpu_backward_schedule};
+const Kernel portable_backward_convert{
+    .name = "portable_backward_convert", .depends_on = types_only, .schedule = gpu_backward_schedule};
+
+}  // namespace regard
