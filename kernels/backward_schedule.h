@@ -11,24 +11,26 @@ struct BackwardSchedule {
   // Rows of delta, lse_log2 and grad_q_sum go in whole tiles (padded_row): of each (batch, head), or, varlen,
   // of each head.
   i64 padded_rows = 0;
-  i64 grad_q_columns = 0;                // of grad_q_sum: d, rounded up
-  i64 grad_k_columns = 0;                // of grad_k_sum and grad_v_sum
+  i64 grad_q_columns = 0;  // of grad_q_sum: d, rounded up
+  i64 grad_k_columns = 0;  // of grad_k_sum and grad_v_sum
   i64 grad_v_columns = 0;
-  i64 part_heads = 0;                    // query heads of a group that a block goes through
-  i64 zeroed_vectors = 0;                // of 16 bytes, from `zeroed` on, that prepare sets to zero
-  i32 block_q = 0;                       // rows of a tile
+  i64 part_heads = 0;      // query heads of a group that a block goes through
+  i64 zeroed_vectors = 0;  // of 16 bytes, from `zeroed` on, that prepare sets to zero
+  i32 block_q = 0;         // rows of a tile
+  i32 side_by_side = 1;    // (batch, K/V head) pairs, or parts of their groups, that go together
+  i32 keys_descend = 0;    // 1: blocks of the last keys go first
   GradQOrder grad_q_order = GradQOrder::rows;
-  i32 grad_q_slices = 1;                 // of a tile, one behind the other (grad_q_order.h)
+  i32 grad_q_slices = 1;  // of a tile, one behind the other (grad_q_order.h)
 
-  float* delta = nullptr;                // rowsum(dO * O); 0 behind the last row of a sequence
-  float* lse_log2 = nullptr;             // LSE in powers of two; +infinity where the row sees no key, or is none
-  void* zeroed = nullptr;                // the sums and counters from here on begin as zeros
-  float* grad_q_sum = nullptr;           // before the scale
-  float* grad_k_sum = nullptr;           // [hk, keys, columns] where several blocks share a K/V head's keys,
-  float* grad_v_sum = nullptr;           // [b, hk, sk, ..] or, varlen, [hk, tk, ..]; null: blocks store dK, dV.
-                                         // Before the scale, and before dropout's factor
-  float* grad_bias_sum = nullptr;        // fp32 image of a broadcast bias's gradient
-  u32* turns = nullptr;                  // deterministic: how many blocks have added to a tile; null: any order
+  float* delta = nullptr;          // rowsum(dO * O); 0 behind the last row of a sequence
+  float* lse_log2 = nullptr;       // LSE in powers of two; +infinity where the row sees no key, or is none
+  void* zeroed = nullptr;          // the sums and counters from here on begin as zeros
+  float* grad_q_sum = nullptr;     // before the scale
+  float* grad_k_sum = nullptr;     // [hk, keys, columns] where several blocks share a K/V head's keys,
+  float* grad_v_sum = nullptr;     // [b, hk, sk, ..] or, varlen, [hk, tk, ..]; null: blocks store dK, dV.
+                                   // Before the scale, and before dropout's factor
+  float* grad_bias_sum = nullptr;  // fp32 image of a broadcast bias's gradient
+  u32* turns = nullptr;            // deterministic: how many blocks have added to a tile; null: any order
 };
 
 using BackwardArguments = KernelArguments<BackwardSchedule>;

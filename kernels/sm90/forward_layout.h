@@ -2,29 +2,15 @@
 // lays its memory out with the same numbers.
 #pragma once
 
-#include "kernels/arguments.h"
-
-#ifdef __CUDACC__
-#define REGARD_CONSTEXPR __host__ __device__ constexpr
-#else
-#define REGARD_CONSTEXPR constexpr
-#endif
+#include "kernels/sm90/boxes.h"
 
 namespace regard {
 
 /// The shared memory and the boxes of one tile. Head dimensions are padded to whole boxes: the tensor maps
 /// read zeros there.
-struct Sm90ForwardLayout {
-  static constexpr i64 box_bytes = 128;        // of a row in a box: what the swizzle spans
-  static constexpr i64 group_rows = 64;        // query rows of a warpgroup
-  static constexpr i64 warp_rows = 16;         // of a warp: a box of O
-  static constexpr i64 alignment = 1024;       // of a tile: eight rows
-  static constexpr i64 shared_bytes = 232448;  // of a block
-  static constexpr i64 static_bytes = 2048;    // of these for barriers and turns (shared.h)
-
-  // The long form of a soft cap's tanh is off by 2^-22 of the cap: half of what a weight of fp16 is rounded
-  // by.
-  static constexpr float largest_soft_cap = 1024;
+struct Sm90ForwardLayout : Sm90Boxes {
+  static constexpr i64 warp_rows = 16;       // of a warp: a box of O
+  static constexpr i64 static_bytes = 2048;  // of shared_bytes for barriers and turns (shared.h)
 
   i64 columns;     // of a box
   i64 d, dv;       // padded
@@ -73,12 +59,7 @@ struct Sm90ForwardLayout {
     return rows > 0 && packed <= group_rows && heads > 1 ? packed : 0;
   }
 
-  /// Of a sequence in a ragged tensor map (plan/kernels/sm90_forward_boxes.cpp).
-  static constexpr i64 most_map_rows = 1 << 30;
-
   REGARD_CONSTEXPR static i64 threads(i64 block_q) { return 128 * (block_q / group_rows + 1); }
 };
 
 }  // namespace regard
-
-#undef REGARD_CONSTEXPR

@@ -5,6 +5,7 @@
 #include "kernels/sm90/forward_layout.h"
 #include "kernels/sm90/order.h"
 #include "kernels/sm90/ptx/barrier.h"
+#include "kernels/sm90/ring.h"
 
 namespace regard {
 
@@ -108,18 +109,6 @@ struct Shared {
 };
 
 static_assert(sizeof(Shared) <= Sm90ForwardLayout::static_bytes);
-
-/// Where in a ring of stages one is.
-template <i32 count>
-struct Ring {
-  i32 stage = 0;
-  u32 parity = 0;
-  REGARD_DEVICE void advance() {
-    if (++stage < count) return;
-    stage = 0;
-    parity ^= 1;
-  }
-};
 
 /// The rings of Q, K, V and transposed V, one behind the other.
 class Memory {

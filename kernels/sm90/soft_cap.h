@@ -16,7 +16,7 @@ class SoftCap {
     const float cubed = power_1_ * squared, fifth = cubed * squared, seventh = fifth * squared;
     power_3_ = cubed * tanh_3, power_5_ = fifth * tanh_5, power_7_ = seventh * tanh_7;
     // Where coefficients would overflow or lose their digits the long form serves all products. It is off by
-    // 2^-22 of the cap at most, which is little as caps are (Sm90ForwardLayout::largest_soft_cap).
+    // 2^-22 of the cap at most, which is little as caps are (Sm90Boxes::largest_soft_cap).
     const float last = fabsf(power_7_);
     near_end_ = 0;
     if (last > 0x1p-100f && last < 0x1p100f)

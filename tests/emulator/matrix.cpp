@@ -57,6 +57,7 @@ void ldmatrix(Execution& e, const Instruction& i) {
   });
 }
 
+template <bool transposed>
 void stmatrix(Execution& e, const Instruction& i) {
   const auto to = static_cast<std::uint32_t>(e.get(i.operands[0]));
   if (to % 16 != 0) throw std::runtime_error("stmatrix of a row at an address that is no multiple of 16");
@@ -66,7 +67,14 @@ void stmatrix(Execution& e, const Instruction& i) {
       for (std::size_t matrix = 0; matrix < 4; ++matrix) {
         const auto both = static_cast<std::uint32_t>(
             lane(of_lanes, l).execution->get((*lane(of_lanes, l).registers)[matrix]));
-        std::memcpy(row_of(of_lanes, matrix, l / 4) + 4 * (l % 4), &both, sizeof both);
+        if constexpr (transposed) {
+          for (std::size_t n = 0; n < 2; ++n) {
+            const auto one = static_cast<std::uint16_t>(both >> 16 * n);
+            std::memcpy(row_of(of_lanes, matrix, 2 * (l % 4) + n) + 2 * (l / 4), &one, sizeof one);
+          }
+        } else {
+          std::memcpy(row_of(of_lanes, matrix, l / 4) + 4 * (l % 4), &both, sizeof both);
+        }
       }
     }
   });
@@ -150,8 +158,6 @@ void issue(Execution& e, const Instruction& i) {
   part.adds = e.get(i.operands[3]) != 0;
   for (std::size_t n = 4; n < 6; ++n)
     if (e.get(i.operands[n]) != 1) throw std::runtime_error("a negative product is not emulated");
-  if (i.operands.size() > 7 && e.get(i.operands[6]) != 0)
-    throw std::runtime_error("a left operand that stands transposed is not emulated");
   queue.issued(e.launch(), *thread.block, number);
 }
 void commit(Execution& e, const Instruction&) {
@@ -253,7 +259,8 @@ void ProductQueue::compute(const Product& product, const std::vector<std::uint8_
   const regard_dtype left_type = type_of(words[6]), right_type = type_of(words[7]);
   const std::uint32_t bytes = static_cast<std::uint32_t>(32 / deep);  // of a number
   const bool in_registers = i.operands[1].kind == ptx::Operand::Kind::vector;
-  const bool transposed = bytes == 2 && i.operands.back().number != 0;
+  const bool transposed = bytes == 2 && i.operands.back().number != 0,
+             left_transposed = !in_registers && bytes == 2 && i.operands[6].number != 0;
   const ProductPart& first = product.parts[0];
 
   std::vector<float> left(64 * deep), right(deep * columns);
@@ -266,8 +273,9 @@ void ProductQueue::compute(const Product& product, const std::vector<std::uint8_
       // Four neighbouring lanes share a row; a register has 4 bytes of it, its half of k and of rows.
       const std::uint32_t lane = row % 8 * 4 + byte % 16 / 4, of_register = 2 * (byte / 16) + row % 16 / 8;
       const std::uint32_t bits =
-          in_registers ? product.parts[row / 16 * 32 + lane].registers[of_register] >> 8 * (byte % 4)
-                       : number_at(left_tile->at(row, byte), bytes);
+          in_registers
+              ? product.parts[row / 16 * 32 + lane].registers[of_register] >> 8 * (byte % 4)
+              : number_at(left_transposed ? left_tile->transposed(k, row) : left_tile->at(row, byte), bytes);
       left[row * deep + k] = decoded(left_type, bits & (bytes == 2 ? 0xffff : 0xff));
     }
   }
@@ -291,7 +299,8 @@ std::span<const Named> matrix_instructions() {
   static constexpr Named table[] = {
       {"ldmatrix.sync.aligned.m8n8.x4.shared.b16", ldmatrix<false>},
       {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", ldmatrix<true>},
-      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", stmatrix, 90},
+      {"stmatrix.sync.aligned.m8n8.x4.shared.b16", stmatrix<false>, 90},
+      {"stmatrix.sync.aligned.m8n8.x4.trans.shared.b16", stmatrix<true>, 90},
       {"mma.sync.aligned.m16n8k16.row.col.f32.*", multiply, 80},
       {"mma.sync.aligned.m16n8k8.row.col.f32.*", multiply},
       {"wgmma.mma_async.sync.aligned.m64n*", issue, 90, 90},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 
 #include "emulator/barrier.h"
@@ -143,6 +144,63 @@ void load_box(Execution& e, const Instruction& i) {
   }
 }
 
+/// Both sides of a copy of bytes, and how many they are.
+std::uint32_t bytes_of_copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+  if (to % 16 != 0 || from % 16 != 0 || bytes % 16 != 0 || bytes == 0)
+    throw std::runtime_error("a copy of bytes from, to or of what is no multiple of 16");
+  return static_cast<std::uint32_t>(bytes);
+}
+
+/// [to], [from], bytes, [barrier].
+void load_bytes(Execution& e, const Instruction& i) {
+  Launch& launch = e.launch();
+  const std::uint32_t to = address(e, i.operands[0]);
+  const void* const from = reinterpret_cast<const void*>(e.get(i.operands[1]));
+  const std::uint32_t bytes = bytes_of_copy(to, e.get(i.operands[1]), e.get(i.operands[2]));
+  Barrier& full = barrier_at(launch, address(e, i.operands[3]));
+  std::uint8_t* const place = launch.shared(to, bytes);
+  const Block& block = *e.thread().block;
+  launch.begin([=, &full, &block] {
+    if (block.running == 0)
+      throw std::runtime_error("a block ends before bytes have come that are on their way");
+    std::memcpy(place, from, bytes);
+    full.complete(bytes);
+  });
+}
+
+void add(float* to, float x) {
+  std::atomic_ref(*to).fetch_add(x);
+}
+
+/// [to], {x, y}.
+void add_pair(Execution& e, const Instruction& i) {
+  auto* const to = reinterpret_cast<float*>(e.get(i.operands[0]));
+  check_alignment(i, reinterpret_cast<const std::uint8_t*>(to), 2);
+  for (std::size_t n = 0; n < 2; ++n) add(to + n, e.get_float(i.operands[1].parts[n]));
+}
+
+/// [to], [from], bytes: numbers of fp32 are read and added from now on, or from a later moment.
+void begin_added_floats(Execution& e, const Instruction& i) {
+  Launch& launch = e.launch();
+  auto* const to = reinterpret_cast<float*>(e.get(i.operands[0]));
+  const std::uint32_t from = address(e, i.operands[1]),
+                      bytes = bytes_of_copy(e.get(i.operands[0]), from, e.get(i.operands[2]));
+  const std::uint8_t* const memory = launch.shared(from, bytes);
+  const Block& block = *e.thread().block;
+  auto stored = std::make_shared<StoredBox>();
+  e.thread().boxes.push_back(stored);
+  launch.begin([=, &launch, &block] {
+    if (block.running == 0) throw std::runtime_error("a block ends before floats were read that leave it");
+    auto floats = std::make_shared<std::vector<float>>(bytes / sizeof(float));
+    std::memcpy(floats->data(), memory, bytes);
+    stored->read = true;
+    launch.begin([=] {
+      for (std::size_t n = 0; n < floats->size(); ++n) add(to + n, (*floats)[n]);
+      stored->written = true;
+    });
+  });
+}
+
 /// box, [from]: what is in shared memory when it is read may be anything from now on, or from a later moment.
 void begin_stored_box(Execution& e, const Instruction& i) {
   Launch& launch = e.launch();
@@ -205,6 +263,7 @@ std::span<const Named> memory_instructions() {
   static constexpr Named table[] = {
       {"st.shared.v4.b32", store_shared},
       {"st.shared.v2.f32", store_shared},
+      {"st.shared.v4.f32", store_shared},
       {"st.shared.b32", store_shared},
       {"st.global.v4.b32", store_global},
       {"st.global.v2.f32", store_global},
@@ -219,6 +278,9 @@ std::span<const Named> memory_instructions() {
       {"cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes", load_box, 90},
       {"cp.async.bulk.tensor.4d.global.shared::cta.bulk_group", begin_stored_box, 90},
       {"cp.async.bulk.tensor.5d.global.shared::cta.bulk_group", begin_stored_box, 90},
+      {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", load_bytes, 90},
+      {"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32", begin_added_floats, 90},
+      {"red.global.add.v2.f32", add_pair, 90},
       {"cp.async.bulk.commit_group", end_stored_boxes, 90},
       {"cp.async.bulk.wait_group.read", wait_for_stored_boxes<&StoredBox::read>, 90},
       {"cp.async.bulk.wait_group", wait_for_stored_boxes<&StoredBox::written>, 90},

@@ -11,6 +11,12 @@ REGARD_DEVICE void stmatrix(u32 address, u32 a, u32 b, u32 c, u32 d) {
                "r"(b), "r"(c), "r"(d)
                : "memory");
 }
+/// stmatrix of transposed matrices: what is a column of what the lanes hold becomes a row in memory.
+REGARD_DEVICE void stmatrix_trans(u32 address, const u32 (&x)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
+}
 /// What this thread wrote can be read by matrix instructions, once they are told.
 REGARD_DEVICE void make_visible_to_products() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

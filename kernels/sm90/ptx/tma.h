@@ -1,7 +1,7 @@
 // Loads and stores of tiles by the tensor memory accelerator, and registers moved between warpgroups.
 #pragma once
 
-#include "kernels/sm90/forward_layout.h"
+#include "kernels/sm90/boxes.h"
 #include "kernels/sm90/ptx/barrier.h"
 
 namespace regard {
@@ -39,16 +39,24 @@ REGARD_DEVICE void load_box_in_both(u32 to, const TensorMap& map, const Barrier&
 }
 
 /// load_box of a map whose rows are counted over all sequences: of the `count` rows behind `first`, zeros
-/// past them. forward_layout.h says how such a map is made.
+/// past them. sm90_boxes.cpp says how such a map is made.
 REGARD_DEVICE void load_ragged_box(u32 to, const TensorMap& map, const Barrier& full, i32 column, i32 row,
                                    i32 first, i32 count, i32 head) {
-  constexpr i32 most = Sm90ForwardLayout::most_map_rows;
+  constexpr i32 most = Sm90Boxes::most_map_rows;
   asm volatile(
       "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
       "%6, %7}], "
       "[%2];" ::"r"(to),
       "l"(&map), "r"(full.address()), "r"(column), "r"(most - count + row), "r"(first + count), "r"(most),
       "r"(head)
+      : "memory");
+}
+
+/// `bytes` as they lie in memory, both sides and their number multiples of 16.
+REGARD_DEVICE void load_bytes(u32 to, const void* from, u32 bytes, const Barrier& full) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(full.address())
       : "memory");
 }
 
@@ -62,11 +70,17 @@ REGARD_DEVICE void store_box(const TensorMap& map, u32 from, i32 column, i32 row
 /// store_box of a map whose rows are counted over all sequences.
 REGARD_DEVICE void store_ragged_box(const TensorMap& map, u32 from, i32 column, i32 row, i32 first, i32 count,
                                     i32 head) {
-  constexpr i32 most = Sm90ForwardLayout::most_map_rows;
+  constexpr i32 most = Sm90Boxes::most_map_rows;
   asm volatile(
       "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map),
       "r"(from), "r"(column), "r"(most - count + row), "r"(first + count), "r"(most), "r"(head)
       : "memory");
+}
+/// Adds numbers of fp32 in shared memory to those in memory, as they lie; likewise in multiples of 16 bytes.
+REGARD_DEVICE void add_floats(float* to, u32 from, u32 bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+               "r"(from), "r"(bytes)
+               : "memory");
 }
 /// This thread's stores so far; then until they have read their boxes, and until they are done.
 REGARD_DEVICE void end_stored_boxes() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/cuda/warp.h"
+#include "kernels/numbers.h"
 
 namespace regard {
 
@@ -39,28 +40,52 @@ class SharedOperand {
   u32 low_;
 };
 
+/// Which operands in shared memory stand transposed: their rows are k. Those of 8 bits never do.
+enum class Transposed { none, b, both };
+
 /// What an instruction's text says of its operands: 32 bytes of k and their types, in products of two tiles
-/// and in those with P in registers, and behind the operands their signs and which of them stand transposed.
+/// and in those with P in registers, and behind the operands of the latter their signs and whether the right
+/// one stands transposed.
 template <DType>
 struct Operands {
   static constexpr char tiles[] = "k16.f32.bf16.bf16", p[] = "k16.f32.bf16.bf16";
-  static constexpr char tiles_end[] = "1, 1, 0, 0", p_end[] = "1, 1, 1";
+  static constexpr char p_end[] = "1, 1, 1";
 };
 template <>
 struct Operands<DType::fp16> {
   static constexpr char tiles[] = "k16.f32.f16.f16", p[] = "k16.f32.f16.f16";
-  static constexpr char tiles_end[] = "1, 1, 0, 0", p_end[] = "1, 1, 1";
+  static constexpr char p_end[] = "1, 1, 1";
 };
 // Operands of 8 bits always have a contiguous k. P is e4m3.
 template <>
 struct Operands<DType::fp8> {
   static constexpr char tiles[] = "k32.f32.e4m3.e4m3", p[] = "k32.f32.e4m3.e4m3";
-  static constexpr char tiles_end[] = "1, 1", p_end[] = "1, 1";
+  static constexpr char p_end[] = "1, 1";
 };
 template <>
 struct Operands<DType::fp8_e5m2> {
   static constexpr char tiles[] = "k32.f32.e5m2.e5m2", p[] = "k32.f32.e4m3.e5m2";
-  static constexpr char tiles_end[] = "1, 1", p_end[] = "1, 1";
+  static constexpr char p_end[] = "1, 1";
+};
+
+/// What stands behind the operands of a product of two tiles.
+template <bool of_16_bits, Transposed>
+struct TilesEnd;
+template <>
+struct TilesEnd<false, Transposed::none> {
+  static constexpr char signs[] = "1, 1";
+};
+template <>
+struct TilesEnd<true, Transposed::none> {
+  static constexpr char signs[] = "1, 1, 0, 0";
+};
+template <>
+struct TilesEnd<true, Transposed::b> {
+  static constexpr char signs[] = "1, 1, 0, 1";
+};
+template <>
+struct TilesEnd<true, Transposed::both> {
+  static constexpr char signs[] = "1, 1, 1, 1";
 };
 
 template <int n>
@@ -119,11 +144,13 @@ struct Wgmma;
 #define REGARD_INPUTS(i) "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]), "r"(b[i])
 
 // A statement of some steps of k.
-#define REGARD_SHARED(n, steps, add_number, text, ...)                                                       \
-  REGARD_DEVICE static void shared(Sums& c, const u32(&a)[steps], const u32(&b)[steps], u32 add) {           \
-    asm volatile("{\n .reg .pred p;\n .reg .b64 a, b;\n setp.ne.b32 p, " add_number ", 0;\n" text "}"        \
-                 : REGARD_SUMS_##n                                                                           \
-                 : "C"(Text::tiles), "C"(Text::tiles_end), "r"(SharedOperand::high), "r"(add), __VA_ARGS__); \
+#define REGARD_SHARED(n, steps, add_number, text, ...)                                                \
+  template <Transposed transposed>                                                                    \
+  REGARD_DEVICE static void shared(Sums& c, const u32(&a)[steps], const u32(&b)[steps], u32 add) {    \
+    asm volatile("{\n .reg .pred p;\n .reg .b64 a, b;\n setp.ne.b32 p, " add_number ", 0;\n" text "}" \
+                 : REGARD_SUMS_##n                                                                    \
+                 : "C"(Text::tiles), "C"(TilesEnd < bytes_of<key::dtype> == 2, transposed > ::signs), \
+                   "r"(SharedOperand::high), "r"(add), __VA_ARGS__);                                  \
   }
 #define REGARD_REGISTERS(n, steps, text, ...)                                              \
   REGARD_DEVICE static void registers(Sums& c, const u32(*a)[4], const u32(&b)[steps]) {   \
@@ -216,20 +243,21 @@ REGARD_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135"
 #undef REGARD_NUMBERS_256
 #undef REGARD_SUMS_256
 
-/// C = A B of tiles, in so many steps; a_low(i) and b_low(i) are the low halves of a step's descriptors.
-template <i32 steps, i32 n, class A, class B>
+/// C = A B of tiles, or C += A B where it adds, in so many steps; a_low(i) and b_low(i) are the low halves of
+/// a step's descriptors.
+template <i32 steps, Transposed transposed = Transposed::none, bool adds = false, i32 n, class A, class B>
 REGARD_DEVICE void multiply_tiles(float (&c)[n], const A& a_low, const B& b_low) {
   constexpr i32 in_fours = steps / 4 * 4;
 #pragma unroll
   for (i32 i = 0; i < in_fours; i += 4) {
     const u32 a[] = {a_low(i), a_low(i + 1), a_low(i + 2), a_low(i + 3)},
               b[] = {b_low(i), b_low(i + 1), b_low(i + 2), b_low(i + 3)};
-    Wgmma<2 * n>::shared(c, a, b, i > 0);
+    Wgmma<2 * n>::template shared<transposed>(c, a, b, adds || i > 0);
   }
 #pragma unroll
   for (i32 i = in_fours; i < steps; ++i) {
     const u32 a[] = {a_low(i)}, b[] = {b_low(i)};
-    Wgmma<2 * n>::shared(c, a, b, i > 0);
+    Wgmma<2 * n>::template shared<transposed>(c, a, b, adds || i > 0);
   }
 }
 

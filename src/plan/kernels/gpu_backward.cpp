@@ -1,6 +1,7 @@
 #include "plan/kernels/gpu_backward.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
@@ -62,6 +63,9 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.grad_k_columns = how.grad_k_columns;
   s.grad_v_columns = how.grad_v_columns;
   s.part_heads = how.part_heads;
+  s.side_by_side =
+      static_cast<i32>(std::min<std::int64_t>(how.side_by_side, std::numeric_limits<i32>::max()));
+  s.keys_descend = how.keys_descend ? 1 : 0;
   s.block_q = static_cast<i32>(how.block_q);
   s.grad_q_order = how.order;
   s.grad_q_slices = static_cast<i32>(how.grad_q_slices);

@@ -13,6 +13,8 @@ struct GpuBackward {
   GradQOrder order = GradQOrder::rows;
   std::int64_t grad_q_slices = 1;  ///< of a tile (kernels/grad_q_order.h)
   std::int64_t part_heads = 1;     ///< query heads of a group that a block goes through
+  std::int64_t side_by_side = 1;   ///< (batch, K/V head) pairs, or parts of their groups, that go together
+  bool keys_descend = false;       ///< blocks of the last keys go first
   /// Where blocks share the keys of a K/V head: columns of the sums of dK and dV; multiples of 8. 0: each
   /// block stores what it has.
   std::int64_t grad_k_columns = 0, grad_v_columns = 0;

@@ -13,6 +13,9 @@ MakePlan plan_sm90_forward, plan_sm90_forward_split, plan_portable_forward, plan
 extern const Kernel portable_backward, portable_backward_prepare, portable_backward_convert;
 MakePlan plan_portable_backward;
 
+extern const Kernel sm90_backward;
+MakePlan plan_sm90_backward;
+
 extern const Kernel cpu_decode, cpu_forward, cpu_combine;
 MakePlan plan_cpu_decode, plan_cpu_forward, plan_cpu_forward_split;
 

@@ -30,7 +30,7 @@ bool could_take(const Question& q, const Target::Tile& other) {
 Refusal has_what_is_asked(const Question& q) {
   const Problem& p = q.problem;
   const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
-  const std::string large_cap = fmt::format("soft cap above {}", Sm90ForwardLayout::largest_soft_cap);
+  const std::string large_cap = fmt::format("soft cap above {}", Sm90Boxes::largest_soft_cap);
   const std::pair<std::string_view, bool> missing[] = {
       {"inputs but bf16, fp16 and fp8", bytes > 2},
       {"output of another type", bytes == 2 && p.out != p.dtype},
@@ -42,7 +42,7 @@ Refusal has_what_is_asked(const Question& q) {
       {"row ranges", p.ranges},
       {"dropout", p.dropout > 0},
       {"scale of 0 or less", !(scale_of(p) > 0)},
-      {large_cap, p.softcap > Sm90ForwardLayout::largest_soft_cap},
+      {large_cap, p.softcap > Sm90Boxes::largest_soft_cap},
   };
   for (const auto& [what, asked] : missing) {
     if (asked) return fmt::format("it has no {}; portable_forward has", what);

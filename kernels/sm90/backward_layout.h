@@ -1,0 +1,49 @@
+// What the plan must know of backward.cu: its shared memory, and the boxes of Q, K, V and dO. The kernel lays
+// its memory out with the same numbers.
+#pragma once
+
+#include "kernels/sm90/boxes.h"
+
+namespace regard {
+
+/// The shared memory of one tile of keys. Head dimensions are padded to whole boxes: the tensor maps read
+/// zeros there.
+struct Sm90BackwardLayout : Sm90Boxes {
+  static constexpr i64 element_bytes = 2;
+  static constexpr i64 box_columns = box_bytes / element_bytes;
+  static constexpr i64 grad_o_stages = 2, ds_stages = 2;
+  static constexpr i64 static_bytes = 1024;  // of shared_bytes for barriers (backward_shared.h)
+
+  i64 d, dv;                // padded
+  i64 k, v, q, grad_o, ds;  // bytes of a tile
+  i64 grad_q;               // of a tile on its way to memory, fp32
+  i64 row_numbers;          // of LSE, or of D, of a tile
+  i64 q_stages;
+
+  REGARD_CONSTEXPR Sm90BackwardLayout(i64 d_, i64 dv_, i64 block_q, i64 block_k, i64 stages)
+      : d(padded(d_)),
+        dv(padded(dv_)),
+        k(block_k * d * element_bytes),
+        v(block_k * dv * element_bytes),
+        q(block_q * d * element_bytes),
+        grad_o(block_q * dv * element_bytes),
+        ds(block_q * block_k * element_bytes),
+        grad_q(block_q * d * 4),
+        row_numbers(block_q * 4),
+        q_stages(stages) {}
+
+  REGARD_CONSTEXPR static i64 padded(i64 dimension) {
+    return (dimension + box_columns - 1) / box_columns * box_columns;
+  }
+  /// Dynamic shared memory; its start is aligned by the kernel.
+  REGARD_CONSTEXPR i64 total() const {
+    return alignment + k + v + q_stages * (q + row_numbers) + grad_o_stages * (grad_o + row_numbers) +
+           ds_stages * ds + grad_q;
+  }
+
+  /// Warpgroups that multiply, 64 keys each; one more loads.
+  REGARD_CONSTEXPR static i64 consumers(i64 block_k) { return block_k / group_rows; }
+  REGARD_CONSTEXPR static i64 threads(i64 block_k) { return 128 * (consumers(block_k) + 1); }
+};
+
+}  // namespace regard

@@ -1,0 +1,113 @@
+// From scores of a tile to P and dS. A consumer has them transposed, its keys along the rows of fragments: in
+// every group of 8 queries a thread has two neighbours of two keys, 8 apart.
+#pragma once
+
+#include "kernels/sm90/backward_shared.h"
+#include "kernels/sm90/ptx/number.h"
+#include "kernels/sm90/ptx/shared_floats.h"
+#include "kernels/sm90/soft_cap.h"
+
+namespace regard {
+
+using Scores = float[block_q / 2];    // of 64 keys
+using Packed = u32[block_q / 16][4];  // as left operands in steps of 16 queries
+
+/// Which of a thread's scores are seen: a bit each, in the order of their registers.
+struct Seen {
+  static constexpr i32 words = block_q / 64;
+  u32 bits[words];
+
+  REGARD_DEVICE bool at(i32 i) const { return bits[i / 32] >> i % 32 & 1; }
+
+  /// Of the tile at `first_query`, by a thread with the keys `key` and `key` + 8.
+  REGARD_DEVICE static Seen of_tile(const QueryMask& mask, i32 first_query, i32 key) {
+    const i32 column = first_query + static_cast<i32>(threadIdx.x % 4) * 2;
+    Seen seen{};
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half) {
+      const QueryRange range = mask.seen_by(key + 8 * half);
+#pragma unroll
+      for (i32 i = 0; i < block_q / 8; ++i)
+#pragma unroll
+        for (i32 j = 0; j < 2; ++j) {
+          const i32 query = column + 8 * i + j, at = 4 * i + 2 * half + j;
+          if (query >= range.first && query < range.last) seen.bits[at / 32] |= 1u << at % 32;
+        }
+    }
+    return seen;
+  }
+};
+
+/// Whether all queries of a tile see all of a consumer's keys.
+REGARD_DEVICE bool sees_all(const QueryMask& mask, i32 first_query, i32 first_key) {
+  const i32 last_key = first_key + group_rows - 1;
+  if (last_key >= mask.keys) return false;
+  if constexpr (!windowed) return true;
+  const bool right = mask.right < 0 || first_query >= last_key - mask.diagonal - mask.right;
+  const bool left = mask.left < 0 || first_query + block_q - 1 <= first_key - mask.diagonal + mask.left;
+  return right && left;
+}
+
+/// What becomes of products of Q and K.
+class ScoreScale {
+ public:
+  REGARD_DEVICE explicit ScoreScale(const Arguments& a)
+      : soft_cap_(a.scale, key::softcap ? a.softcap : 1.f),
+        log2_(a.scale * log2_of_e),
+        of_cap_(key::softcap ? 1 / (a.softcap * log2_of_e) : 0) {}
+
+  /// P of a score, relative to the row's LSE; `slope` is what dS is multiplied with behind a soft cap.
+  REGARD_DEVICE float p(float product, float lse_log2, float& slope) const {
+    if constexpr (!key::softcap) return exp2(fmaf(product, log2_, -lse_log2));
+    const float score = soft_cap_(product), tanh = score * of_cap_;
+    slope = fmaf(-tanh, tanh, 1.f);
+    return exp2(score - lse_log2);
+  }
+
+ private:
+  SoftCap soft_cap_;
+  float log2_, of_cap_;
+};
+
+/// Scores become what dP - D is multiplied with for dS, and P is packed. `lse` and, below, `delta`: places of
+/// the tile's numbers in shared memory.
+REGARD_DEVICE void make_p(Scores& s, Packed& p, const ScoreScale& scale, u32 lse, bool whole,
+                          const Seen& seen) {
+  lse += threadIdx.x % 4 * 8;
+#pragma unroll
+  for (i32 i = 0; i < block_q / 8; ++i) {
+    float of_queries[2];
+    load_shared(of_queries, lse + 32 * i);
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half) {
+      float weight[2];
+#pragma unroll
+      for (i32 j = 0; j < 2; ++j) {
+        const i32 at = 4 * i + 2 * half + j;
+        float slope = 1;
+        weight[j] = scale.p(s[at], of_queries[j], slope);
+        if (!whole && !seen.at(at)) weight[j] = 0;
+        s[at] = key::softcap ? weight[j] * slope : weight[j];
+      }
+      p[i / 2][i % 2 * 2 + half] = pair<key::dtype>(weight[0], weight[1]);
+    }
+  }
+}
+
+/// dS = P (dP - D), packed; `s` is what make_p left.
+REGARD_DEVICE void make_ds(const Scores& s, const Scores& dp, Packed& ds, u32 delta) {
+  delta += threadIdx.x % 4 * 8;
+#pragma unroll
+  for (i32 i = 0; i < block_q / 8; ++i) {
+    float of_queries[2];
+    load_shared(of_queries, delta + 32 * i);
+#pragma unroll
+    for (i32 half = 0; half < 2; ++half) {
+      const i32 at = 4 * i + 2 * half;
+      ds[i / 2][i % 2 * 2 + half] =
+          pair<key::dtype>(s[at] * (dp[at] - of_queries[0]), s[at + 1] * (dp[at + 1] - of_queries[1]));
+    }
+  }
+}
+
+}  // namespace regard

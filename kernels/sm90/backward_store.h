@@ -1,0 +1,50 @@
+// dK and dV of a consumer's keys, from registers to memory: rounded, or, where several blocks share the keys,
+// added to sums of fp32.
+#pragma once
+
+#include "kernels/sm90/backward_work.h"
+#include "kernels/sm90/quad_row.h"
+
+namespace regard {
+
+REGARD_DEVICE void add_pair(float* to, float x, float y) {
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
+}
+
+/// Where gradients of K or of V go: sums, or, if there are none, rows of the tensor.
+struct GradientOfKeys {
+  float* sums;
+  i64 sum_columns;
+  const Rows& rows;
+};
+
+/// A row for each key of the warp, `key` is the thread's first one; the second follows 8 further on.
+template <i32 end, i32 columns>
+REGARD_DEVICE void store_gradient(const BackwardArguments& a, const Work& work, const GradientOfKeys& to,
+                                  i32 key, const float (&sums)[columns / 2], float scale) {
+  const Sequence& s = work.sequence;
+#pragma unroll
+  for (i32 half = 0; half < 2; ++half) {
+    const i64 row = key + 8 * half;
+    if (to.sums) {
+      if (row >= s.sk) continue;
+      const i64 head_row = a.offsets_k ? work.kv_head * a.tk + s.first_k + row
+                                       : (work.batch * a.hk + work.kv_head) * a.sk + row;
+      float* const sum = to.sums + head_row * to.sum_columns + threadIdx.x % 4 * 2;
+#pragma unroll
+      for (i32 i = 0; i < columns / 8; ++i)
+        add_pair(sum + 8 * i, sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]);
+      continue;
+    }
+    u32 x[columns / 32][4];
+    take_row<key::dtype, columns>(x, sums, half, scale);
+    if (row >= s.sk) continue;
+    u16* const there = row_of<u16>(to.rows, work.batch, work.kv_head, s.first_k + row);
+    const i32 first = threadIdx.x % 4 * 8;
+#pragma unroll
+    for (i32 i = 0; i < columns / 32; ++i)
+      if (32 * i + first < end) store_16_bytes(there + 32 * i + first, x[i]);
+  }
+}
+
+}  // namespace regard

@@ -1,0 +1,112 @@
+// What a block of backward.cu has to do: a block of keys of one K/V head, and the tiles of queries that see
+// any of them, query head by query head.
+#pragma once
+
+#include "kernels/backward_schedule.h"
+#include "kernels/cuda/warp.h"
+#include "kernels/sequence.h"
+#include "kernels/sm90/backward_layout.h"
+
+namespace regard {
+
+constexpr i32 block_q = key::block_q, block_k = key::block_k;
+constexpr bool windowed = key::mask != Mask::none;
+
+/// Queries [first, last) that see a key; empty where last <= first.
+struct QueryRange {
+  i32 first, last;
+};
+
+/// Which queries see a key by position: those around it on the diagonal, of sink tokens all that follow.
+struct QueryMask {
+  static constexpr i64 farthest = 1 << 30;
+
+  i32 queries, keys;
+  i32 diagonal;     // key of query row 0 on the diagonal
+  i32 left, right;  // of the diagonal; negative: unbounded
+  i32 sinks;        // first keys that the left edge does not hide
+
+  REGARD_DEVICE QueryMask(const Sequence& sequence, const Arguments& a)
+      : queries(static_cast<i32>(sequence.sq)),
+        keys(static_cast<i32>(sequence.sk)),
+        diagonal(static_cast<i32>(regard::diagonal(a, sequence))),
+        left(static_cast<i32>(smaller<i64>(a.window_left, farthest))),
+        right(static_cast<i32>(smaller<i64>(a.window_right, farthest))),
+        sinks(static_cast<i32>(smaller<i64>(a.sink_tokens, farthest))) {}
+
+  /// Of a key before `keys`; from `keys` on nobody sees one.
+  REGARD_DEVICE QueryRange seen_by(i32 key) const {
+    QueryRange range{0, key < keys ? queries : 0};
+    if constexpr (windowed) {
+      if (right >= 0) range.first = max(0, key - diagonal - right);
+      if (left >= 0 && key >= sinks) range.last = min(range.last, key - diagonal + left + 1);
+    }
+    return range;
+  }
+};
+
+/// A block of keys and the tiles of queries, [first, last) of each query head, that have one which sees any.
+struct Work {
+  Sequence sequence;
+  i32 batch, kv_head, first_key;
+  i32 first_head, heads;  // query heads that it goes through
+  i32 first_tile, last_tile;
+
+  REGARD_DEVICE Work(const BackwardArguments& a, u32 block) {
+    const u32 group = static_cast<u32>(a.hq) / static_cast<u32>(a.hk),
+              of_part = static_cast<u32>(a.part_heads), parts = (group + of_part - 1) / of_part;
+    const u32 key_blocks = (static_cast<u32>(a.sk) + block_k - 1) / block_k;
+    // Blocks of keys of as many heads as the cache holds go together, those that the most queries see first.
+    const u32 heads_of_all = static_cast<u32>(a.b) * static_cast<u32>(a.hk) * parts,
+              together = smaller(static_cast<u32>(a.side_by_side), heads_of_all),
+              first = block / (together * key_blocks) * together,
+              here = smaller(together, heads_of_all - first);
+    block -= first * key_blocks;
+    u32 index = first + block % here;
+    const u32 key_block = a.keys_descend ? key_blocks - 1 - block / here : block / here;
+    const u32 part = index % parts;
+    index /= parts;
+    kv_head = static_cast<i32>(index % static_cast<u32>(a.hk));
+    batch = static_cast<i32>(index / static_cast<u32>(a.hk));
+    first_head = kv_head * group + part * of_part;
+    heads = smaller(of_part, group - part * of_part);
+    first_key = static_cast<i32>(key_block * block_k);
+    sequence = sequence_of(a, batch);
+    find_tiles(a);
+  }
+
+  REGARD_DEVICE i32 tiles() const { return last_tile - first_tile; }  // of each head
+  REGARD_DEVICE bool has_keys() const { return first_key < sequence.sk; }
+
+ private:
+  REGARD_DEVICE void find_tiles(const BackwardArguments& a) {
+    const QueryMask mask(sequence, a);
+    const i32 last_key = min(first_key + block_k, mask.keys) - 1;
+    first_tile = last_tile = 0;
+    if (!has_keys()) return;
+    const i32 first = mask.seen_by(first_key).first, last = mask.seen_by(last_key).last;
+    // Sink tokens come first, and are seen farthest.
+    const i32 end = max(last, mask.seen_by(first_key).last);
+    if (end <= first) return;
+    first_tile = first / block_q;
+    last_tile = (end + block_q - 1) / block_q;
+  }
+};
+
+/// The tiles of a block's work in their order.
+struct Tile {
+  i32 head, index;
+
+  REGARD_DEVICE explicit Tile(const Work& work) : head(work.first_head), index(work.first_tile) {}
+  REGARD_DEVICE bool exists(const Work& work) const {
+    return work.tiles() > 0 && head < work.first_head + work.heads;
+  }
+  REGARD_DEVICE void advance(const Work& work) {
+    if (++index < work.last_tile) return;
+    index = work.first_tile;
+    ++head;
+  }
+  REGARD_DEVICE i32 first_row() const { return index * block_q; }
+};
+
+}  // namespace regard

@@ -1,0 +1,28 @@
+// What the plan must know of all kernels for Hopper: tiles in shared memory come and go in boxes that tensor
+// maps describe.
+#pragma once
+
+#include "kernels/arguments.h"
+
+#ifdef __CUDACC__
+#define REGARD_CONSTEXPR __host__ __device__ constexpr
+#else
+#define REGARD_CONSTEXPR constexpr
+#endif
+
+namespace regard {
+
+struct Sm90Boxes {
+  static constexpr i64 box_bytes = 128;        // of a row in a box: what the swizzle spans
+  static constexpr i64 group_rows = 64;        // rows of a warpgroup's product
+  static constexpr i64 alignment = 1024;       // of a tile: eight rows
+  static constexpr i64 shared_bytes = 232448;  // of a block
+  static constexpr i64 most_map_rows = 1
+                                       << 30;  // of a sequence in a ragged map (plan/kernels/sm90_boxes.cpp)
+
+  // The long form of a soft cap's tanh is off by 2^-22 of the cap: half of what a weight of fp16 is rounded
+  // by.
+  static constexpr float largest_soft_cap = 1024;
+};
+
+}  // namespace regard

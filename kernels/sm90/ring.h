@@ -1,0 +1,19 @@
+// Where in a ring of stages one is.
+#pragma once
+
+#include "kernels/cuda/warp.h"
+
+namespace regard {
+
+template <i32 count>
+struct Ring {
+  i32 stage = 0;
+  u32 parity = 0;
+  REGARD_DEVICE void advance() {
+    if (++stage < count) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
+
+}  // namespace regard

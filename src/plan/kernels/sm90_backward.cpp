@@ -1,0 +1,171 @@
+// kernels/sm90/backward.cu: a block of threads for each block of keys of a K/V head.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/sm90/backward_layout.h"
+#include "plan/cost.h"
+#include "plan/gpu_rows.h"
+#include "plan/kernels/gpu_backward.h"
+#include "plan/kernels/kernels.h"
+#include "plan/kernels/sm90_boxes.h"
+#include "plan/plan_parts.h"
+#include "plan/recipe.h"
+
+namespace regard {
+namespace {
+
+Sm90BackwardLayout layout_of(std::int64_t d, std::int64_t dv, std::int64_t block_q, std::int64_t block_k,
+                             std::int64_t stages) {
+  return {d, dv, block_q, block_k, stages};
+}
+Sm90BackwardLayout layout_of(const Problem& p, const Target::Tile& tile) {
+  return layout_of(p.d, p.dv, value_of(tile, "block_q"), value_of(tile, "block_k"), value_of(tile, "stages"));
+}
+
+std::int64_t shared_bytes(const KernelKey& key) {
+  const Algorithm& a = key.algorithm;
+  return layout_of(key.signature.d, key.signature.dv, a.block_q, a.block_k, a.stages).total();
+}
+
+/// What the second-level cache holds of Q, dO and the sum of dQ.
+constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
+
+/// Query heads of a group that a block goes through: all, whose dK and dV it then has whole, or, where there
+/// are too few blocks for the multiprocessors, some.
+std::int64_t part_heads(const Problem& p, const Plan& plan, std::int64_t block_k) {
+  const std::int64_t group = p.hq / p.hk, blocks = product({p.b, p.hk, ceil_divide(p.sk, block_k)});
+  std::int64_t heads = group;
+  while (!p.deterministic && heads > 1 && product({blocks, ceil_divide(group, heads)}) < 2 * plan.threads)
+    heads = ceil_divide(heads, 2);
+  return heads;
+}
+
+/// (batch, K/V head) pairs, or parts of their groups, whose blocks of keys go together.
+std::int64_t heads_together(const Problem& p, std::int64_t of_part) {
+  const std::int64_t row = product({p.d + p.dv, 2}) + product({p.d, 4});
+  const std::int64_t bytes = product({std::max<std::int64_t>(p.sq, 1), row, of_part});
+  return std::max<std::int64_t>(cache_bytes / bytes, 1);
+}
+
+Refusal has_what_is_asked(const Question& q) {
+  const Problem& p = q.problem;
+  const std::string large_cap = fmt::format("soft cap above {}", Sm90Boxes::largest_soft_cap);
+  const std::pair<std::string_view, bool> missing[] = {
+      {"inputs but bf16 and fp16", bytes_of(p.dtype) != 2},
+      {"output of another type", p.out != p.dtype},
+      {"rows that are no multiple of 16 bytes", p.d % 8 != 0 || p.dv % 8 != 0},
+      {"lengths where batches lie inside rows", p.lengths && !p.varlen && p.layout == Layout::sbhd},
+      {"bias", p.bias != Bias::none},
+      {"bit masks", p.bits},
+      {"row ranges", p.ranges},
+      {"dropout", p.dropout > 0},
+      {"scale of 0 or less", !(scale_of(p) > 0)},
+      {large_cap, p.softcap > Sm90Boxes::largest_soft_cap},
+  };
+  for (const auto& [what, asked] : missing) {
+    if (asked) return fmt::format("it has no {}; portable_backward has", what);
+  }
+  return {};
+}
+
+Refusal smallest_tile(const Question& q) {
+  const Problem& p = q.problem;
+  const Target::Tile& tile = *q.candidate.tile;
+  for (const Target::Tile& other : q.target.tiles) {
+    if (other.kernel != tile.kernel || p.d > other.max_d || p.dv > other.max_dv) continue;
+    if (other.max_d + other.max_dv >= tile.max_d + tile.max_dv) continue;
+    return fmt::format("its tile is for head dims up to {}/{}; the one for {}/{} holds more", tile.max_d,
+                       tile.max_dv, other.max_d, other.max_dv);
+  }
+  return {};
+}
+
+Refusal ragged_maps_fit(const Question& q) {
+  const Problem& p = q.problem;
+  constexpr std::int64_t most = Sm90Boxes::most_map_rows;
+  if (!is_ragged(p) || (p.sq <= most && p.sk <= most)) return {};
+  const bool queries = p.sq > most;
+  return fmt::format("{}={} is too large for its tensor maps; with lengths sequences have at most {} rows",
+                     queries ? "sq" : "sk", queries ? p.sq : p.sk, most);
+}
+
+Refusal shared_memory_fits(const Question& q) {
+  return fits_in_shared_memory(
+      q, layout_of(q.problem, *q.candidate.tile).total() + Sm90BackwardLayout::static_bytes);
+}
+
+std::span<const Rule> own_rules() {
+  static constexpr Rule list[] = {
+      {"ragged_maps_fit", ragged_maps_fit, true},
+      {"has_what_is_asked", has_what_is_asked},
+      {"smallest_tile", smallest_tile},
+      {"head_dims_aligned", head_dims_aligned},
+      {"launch_fits", launch_fits},
+      {"shared_memory_fits", shared_memory_fits},
+  };
+  return list;
+}
+
+Seconds seconds(const Plan& plan, const Stage& stage) {
+  const Seconds computing = seconds_to_compute(plan, stage.key.algorithm.block_q, false,
+                                               flops_per_second(plan, plan.problem.dtype));
+  return std::max(computing, seconds_to_read(plan, false)) / busy_workers(plan, stage, 1);
+}
+
+Result<TensorBoxes> boxes(const Plan& plan, const Stage& stage, const Arguments& a) {
+  constexpr BoxesOf backward{"sm90_backward", "portable_backward"};
+  const Problem& p = plan.problem;
+  // Without queries nothing is read through their maps, which then describe what is there.
+  const bool has_queries = (p.varlen ? p.tq : p.sq) > 0;
+  const BoxedRows q = rows_of_queries(p, "q", has_queries ? a.q : a.k, p.d, p.dtype),
+                  grad_o = rows_of_queries(p, "grad_o", has_queries ? a.grad_o : a.v, p.dv, p.dtype),
+                  k = rows_of_keys(p, "k", a.k, p.d, p.dtype), v = rows_of_keys(p, "v", a.v, p.dv, p.dtype);
+  for (const BoxedRows* tensor : {&q, &k, &v, &grad_o})
+    if (Status status = reachable(p, *tensor, backward); !status) return tl::unexpected(status.error());
+  const BoxedRows gradients[] = {rows_of_keys(p, "grad_k", a.grad_k, p.d, p.dtype),
+                                 rows_of_keys(p, "grad_v", a.grad_v, p.dv, p.dtype)};
+  for (const BoxedRows& tensor : gradients)
+    if (Status status = aligned(without_map(tensor), backward); !status)
+      return tl::unexpected(status.error());
+  const Algorithm& algorithm = stage.key.algorithm;
+  return TensorBoxes{{box_of(p, q, algorithm.block_q), box_of(p, k, algorithm.block_k),
+                      box_of(p, v, algorithm.block_k), box_of(p, grad_o, algorithm.block_q)},
+                     4};
+}
+
+constexpr std::string_view features[] = {"wgmma", "tma"};
+constexpr std::string_view numbers[] = {"block_q", "block_k", "warps", "stages"};
+
+}  // namespace
+
+Result<Plan> plan_sm90_backward(const Problem& p, const Target& target, const Target::Tile& tile,
+                                const PlanOptions& options) {
+  Plan plan = start(p, target, options);
+  const std::int64_t block_q = value_of(tile, "block_q"), block_k = value_of(tile, "block_k");
+  const std::int64_t of_part = part_heads(p, plan, block_k), group = p.hq / p.hk;
+  const Sm90BackwardLayout layout = layout_of(p, tile);
+  GpuBackward backward{.block_q = block_q,
+                       .grad_q_columns = layout.d,
+                       .order = GradQOrder::fragments,
+                       .grad_q_slices = Sm90BackwardLayout::consumers(block_k),
+                       .part_heads = of_part,
+                       .side_by_side = heads_together(p, of_part)};
+  if (of_part < group) backward.grad_k_columns = layout.d, backward.grad_v_columns = layout.dv;
+  Stage main = stage_of(p, target, sm90_backward, &tile,
+                        product({p.b, p.hk, ceil_divide(group, of_part), ceil_divide(p.sk, block_k)}), 0);
+  main.shared_bytes = shared_bytes(main.key);
+  return finish_gpu_backward(std::move(plan), std::move(main), backward);
+}
+
+const Kernel sm90_backward{.name = "sm90_backward",
+                           .features = features,
+                           .depends_on = inner_loop,
+                           .schedule = gpu_backward_schedule,
+                           .numbers = numbers,
+                           .rules = own_rules,
+                           .seconds = seconds,
+                           .dynamic_shared_bytes = shared_bytes,
+                           .boxes = boxes};
+
+}  // namespace regard
