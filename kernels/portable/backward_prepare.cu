@@ -48,16 +48,14 @@ REGARD_DEVICE void prepare_rows(const BackwardArguments& a, const Head& head, i3
   const i64 first_padded = first_padded_row(a, head.sequence, head.head) + first_row;
 #pragma unroll 1
   for (i32 i = thread() / row_lanes; i < a.block_q; i += threads / row_lanes) {
-    const i32 row = first_row + i;
-    float delta = 0, lse = infinity;
-    if (row < sq) {
-      const u8* const grad_o = head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + row);
-      lse = log2_of_sum(*head.lse(row));
-      delta = row_sum_of_products(grad_o, head.o(row), a.dv);
-    }
+    // Rows behind the last one repeat it, as lanes of a wave add up together.
+    const i32 row = smaller(first_row + i, sq - 1);
+    const bool exists = first_row + i < sq;
+    const u8* const grad_o = head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + row);
+    const float delta = row_sum_of_products(grad_o, head.o(row), a.dv);
     if (lane() % row_lanes != 0) continue;
-    a.delta[first_padded + i] = delta;
-    a.lse_log2[first_padded + i] = lse;
+    a.delta[first_padded + i] = exists ? delta : 0;
+    a.lse_log2[first_padded + i] = exists ? log2_of_sum(*head.lse(row)) : infinity;
   }
 }
 

@@ -18,17 +18,20 @@ namespace {
 /// Every tensor of a call lies on the device of Q; one without elements, anywhere.
 Result<const gpu::Device*> device_of(const gpu::Backend& backend, const regard_arguments& given,
                                      const TensorSpecs& specs, const void* workspace) {
-  Result<const gpu::Device*> device = gpu::device_of(backend, given.tensor[REGARD_Q].data, "q");
+  // Where there are no queries, K says.
+  const regard_role first = is_empty(specs.of[REGARD_Q]) ? REGARD_K : REGARD_Q;
+  const char* const first_name = regard_role_name(first);
+  Result<const gpu::Device*> device = gpu::device_of(backend, given.tensor[first].data, first_name);
   if (!device) return device;
   const auto same = [&](const void* memory, const char* name) -> Status {
     if (gpu::seen_on(**device, memory)) return {};
     const Result<const gpu::Device*> other = gpu::device_of(backend, memory, name);
     if (!other) return tl::unexpected(other.error());
     if (*other == *device) return {};
-    return invalid(fmt::format("{} is on GPU {} and q on GPU {}; all tensors of a call lie on one", name,
-                               (*other)->ordinal, (*device)->ordinal));
+    return invalid(fmt::format("{} is on GPU {} and {} on GPU {}; all tensors of a call lie on one", name,
+                               (*other)->ordinal, first_name, (*device)->ordinal));
   };
-  Status status = for_each(specs.used & ~(Roles{1} << REGARD_Q), [&](regard_role role) -> Status {
+  Status status = for_each(specs.used & ~(Roles{1} << first), [&](regard_role role) -> Status {
     const void* memory = given.tensor[role].data;
     if (memory == nullptr || is_empty(specs.of[role])) return {};
     return same(memory, regard_role_name(role));
@@ -102,7 +105,10 @@ Status load_on_gpu(const PreparedPlan::Ready& ready, const gpu::Device& device) 
 
 Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* workspace,
                   gpu::Stream stream) {
-  if (is_empty(prepared.specs().of[REGARD_Q])) return {};  // nothing to write, and perhaps no memory
+  // Nothing to write, and perhaps no memory. Without queries there are still gradients of keys.
+  const auto& specs = prepared.specs().of;
+  if (is_empty(specs[REGARD_Q]) && (prepared.best().problem.pass == Pass::fwd || is_empty(specs[REGARD_K])))
+    return {};
   Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
   BoundArguments bound{bind(*(*ready)->plan, (*ready)->constants, given), {}};
