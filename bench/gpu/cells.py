@@ -1,4 +1,4 @@
-"""What is measured on a GPU: the forward grid and the other cases, with the goal of each cell."""
+"""What is measured on a GPU: forward's grid and other cases, with the goal of each cell; backward_cells.py has more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDTH = 2048  # heads * head dim
 @dataclass(frozen=True)
 class Cell:
     name: str  # words, for --cells
-    series: str  # "grid" or "cases"
+    series: str  # "grid", "cases" or, of backward, "beside"
     b: int
     hq: int
     hk: int
@@ -36,6 +36,8 @@ class Cell:
     dtype: str = "bf16"
     lengths: tuple[int, ...] = ()  # of packed sequences; sq and sk are then the longest
     goal: float = 0  # over `peer`; 0: none known
+    backward: bool = False
+    deterministic: bool = False
 
     @property
     def peer(self) -> str:
@@ -44,7 +46,11 @@ class Cell:
 
     @property
     def problem(self) -> str:
-        words = ["fwd", self.dtype, f"b={self.b} hq={self.hq} hk={self.hk} sq={self.sq} sk={self.sk}"]
+        words = [
+            "bwd" if self.backward else "fwd",
+            self.dtype,
+            f"b={self.b} hq={self.hq} hk={self.hk} sq={self.sq} sk={self.sk}",
+        ]
         words.append(f"d={self.d} dv={self.dv}")
         if self.dtype == "fp8":
             words.append("out=bf16")
@@ -56,11 +62,13 @@ class Cell:
             words.append(f"mask=window:{self.window},0")
         elif self.causal:
             words.append("mask=causal")
+        if self.deterministic:
+            words.append("deterministic")
         return " ".join(words)
 
     @property
     def flops(self) -> float:
-        """Of both products. A causal square counts as half of the full one, as is the field's custom."""
+        """Of all products. A causal square counts as half of the full one, as is the field's custom."""
         pairs = self.b * float(self.sq) * self.sk
         if self.lengths:
             pairs = float(sum(length**2 for length in self.lengths))
@@ -69,7 +77,8 @@ class Cell:
             pairs = self.b * (float(self.sq) * reach - reach * (reach - 1) / 2)
         elif self.causal:
             pairs /= 2
-        return 2.0 * pairs * self.hq * (self.d + self.dv)
+        width = 3 * self.d + 2 * self.dv if self.backward else self.d + self.dv
+        return 2.0 * pairs * self.hq * width
 
 
 def grid() -> list[Cell]:

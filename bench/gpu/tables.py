@@ -1,6 +1,8 @@
-"""Tables of bench/gpu/forward.py: the forward grid and the other cases on an NVIDIA GPU."""
+"""Tables of bench/gpu/: the grids of forward and backward and the other cases on an NVIDIA GPU, steps of training."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from bench.shared.markdown import MISSED, Line, geometric_mean, paragraph, table
 
@@ -14,8 +16,17 @@ NAMES = {
 }
 
 
-def _figures(line: Line) -> list[str]:
-    return [f"{line['tflops'][name]:.0f}" if name in line["tflops"] else "–" for name in NAMES]
+BACKWARD_NAMES = {
+    "regard": "Regard",
+    "regard portable_backward": "Regard, portable",
+    "cudnn": "cuDNN",
+    "fa2": "FA2",
+    "fa4": "FA4",
+}
+
+
+def _figures(line: Line, names: Iterable[str] = NAMES) -> list[str]:
+    return [f"{line['tflops'][name]:.0f}" if name in line["tflops"] else "–" for name in names]
 
 
 def _of_goal(line: Line) -> str:
@@ -66,6 +77,75 @@ def summary(lines: list[Line]) -> list[str]:
         rows.append([d.replace("=", " = "), *cells])
     text = f"{_origin(lines)}. Forward, bf16; geometric means over the grid."
     return [*paragraph(text), *table(["", "× cuDNN", "× FlashAttention-2", "× FlashAttention-3"], rows)]
+
+
+def _ratio(line: Line, name: str) -> str:
+    return f"{line[name]:.2f}" if name in line else "–"
+
+
+def backward(lines: list[Line]) -> list[str]:
+    grid, beside = _cells(lines, "grid"), _cells(lines, "beside")
+    text = f"{_origin(lines)}. Backward alone, bf16, TFLOP/s, measured as forward is."
+    if of_goal := [line["of_goal"] for line in grid if "of_goal" in line]:
+        text += (
+            f" Goals are the best that cuDNN, FA3 and FA4 are known to reach (bench/gpu/backward_cells.py); {MISSED} "
+            f"marks less than {LEAST}. Of the grid the geometric mean is {geometric_mean(of_goal):.3f}, the least "
+            f"{min(of_goal):.3f}."
+        )
+    names = {name: word for name, word in BACKWARD_NAMES.items() if any(name in line["tflops"] for line in lines)}
+    rows = [
+        [
+            line["cell"].removeprefix("grid "),
+            *_figures(line, names),
+            _ratio(line, "over_cudnn"),
+            _of_goal(line),
+            _ratio(line, "over_fa2"),
+        ]
+        for line in grid
+    ]
+    page = paragraph(text) + table(["grid", *names.values(), "× cuDNN", "of goal", "portable × FA2"], rows)
+    rows = [
+        [
+            line["cell"].removeprefix("beside "),
+            *_figures(line, [*names, "base"]),
+            _ratio(line, "over_base"),
+            _ratio(line, "goal"),
+        ]
+        for line in beside
+    ]
+    if rows:
+        page += paragraph(
+            "Beside the plain cell of the same size, per visible FLOP (a deterministic call beside one that is not, "
+            "packed sequences beside two of 8192, a window beside a full square, whose goal is a share of the tiles "
+            "that it must compute):"
+        )
+        page += table(["case", *names.values(), "plain", "× plain", "goal"], rows)
+    return page
+
+
+def backward_summary(lines: list[Line]) -> list[str]:
+    """README's."""
+    grid = _cells(lines, "grid")
+    rows = []
+    for d in dict.fromkeys(line["cell"].split()[1] for line in grid):
+        chosen = [line["tflops"] for line in grid if line["cell"].split()[1] == d]
+        cells = []
+        for peer in ("cudnn", "fa2"):
+            ratios = [rates["regard"] / rates[peer] for rates in chosen if peer in rates and "regard" in rates]
+            cells.append(f"{geometric_mean(ratios):.2f} (least {min(ratios):.2f})" if ratios else "–")
+        rows.append([d.replace("=", " = "), *cells])
+    text = f"{_origin(lines)}. Backward alone, bf16; geometric means over the grid."
+    return [*paragraph(text), *table(["", "× cuDNN", "× FlashAttention-2"], rows)]
+
+
+def training(lines: list[Line]) -> list[str]:
+    """Of ./dev gpu-bench training: whole steps."""
+    rows = [
+        [line["cell"], *(f"{line['ms'][name]:.1f}" for name in ("regard", "sdpa", "none")), f"{line['over_sdpa']:.3f}"]
+        for line in lines
+    ]
+    head = ["a step of training, ms", "Regard", "PyTorch's attention", "no attention", "PyTorch's ÷ Regard's"]
+    return [*paragraph(f"{_origin(lines)}."), *table(head, rows)]
 
 
 def tests(lines: list[Line]) -> list[str]:

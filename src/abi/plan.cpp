@@ -125,14 +125,15 @@ regard_status regard_attention(const regard_problem* problem, const regard_plan_
       if (Status status = run(**prepared, **known, workspace->get(), bytes); !status)
         return report(status.error());
     } else {
-      const void* q = (*known)->tensor[REGARD_Q].data;
-      if (q == nullptr) {  // it is missing, or nothing is to be computed
+      const std::optional<regard_role> leading = leading_tensor((*prepared)->specs(), **known);
+      if (!leading) {  // tensors are missing, or nothing is to be computed
         const Status status = check_tensors(problem->problem, (*prepared)->specs(), **known);
         return status ? REGARD_OK : report(status.error());
       }
       const Result<const gpu::Backend*> backend = backend_of(*(*prepared)->best().target);
       if (!backend) return report(backend.error());
-      const Result<const gpu::Device*> device = gpu::device_of(**backend, q, "q");
+      const Result<const gpu::Device*> device =
+          gpu::device_of(**backend, (*known)->tensor[*leading].data, regard_role_name(*leading));
       if (!device) return report(device.error());
       const gpu::OrderedMemory workspace(**device, bytes, nullptr);
       if (!workspace.status()) return report(workspace.status().error());

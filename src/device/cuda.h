@@ -31,6 +31,6 @@ Status release(void* memory);
 Result<void*> allocate_ordered(std::int64_t bytes, Stream);
 void release_ordered(void* memory, Stream);
 Status copy(void* to, const void* from, std::int64_t bytes);
-Status clear(std::uint32_t* counter, Stream);
+Status clear(void* memory, std::int64_t bytes, Stream);
 
 }  // namespace regard::cuda

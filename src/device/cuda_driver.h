@@ -84,7 +84,7 @@ enum TensorMapPromotion : int { promote_128_bytes = 2 };
   X(allocate_ordered, cuMemAllocAsync, (Address*, std::size_t, Stream))                         \
   X(release_ordered, cuMemFreeAsync, (Address, Stream))                                         \
   X(copy, cuMemcpy, (Address, Address, std::size_t))                                            \
-  X(fill_ordered, cuMemsetD32Async, (Address, unsigned, std::size_t, Stream))                   \
+  X(fill_ordered, cuMemsetD8Async, (Address, unsigned char, std::size_t, Stream))               \
   X(encode_map, cuTensorMapEncodeTiled,                                                         \
     (TensorMap*, TensorMapType, unsigned, void*, const std::uint64_t*, const std::uint64_t*,    \
      const std::uint32_t*, const std::uint32_t*, int, TensorMapSwizzle, TensorMapPromotion, int))

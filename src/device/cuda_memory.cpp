@@ -39,8 +39,9 @@ Status copy(void* to, const void* from, std::int64_t bytes) {
                "copy memory");
 }
 
-Status clear(std::uint32_t* counter, Stream stream) {
-  return check(driver()->fill_ordered(reinterpret_cast<Address>(counter), 0, 1, stream), "clear a counter");
+Status clear(void* memory, std::int64_t bytes, Stream stream) {
+  return check(driver()->fill_ordered(reinterpret_cast<Address>(memory), 0, static_cast<std::size_t>(bytes), stream),
+               "clear memory");
 }
 
 Status wait(Stream stream) {

@@ -113,8 +113,8 @@ Status wait(const Device&, Stream);
 /// None (null) while the stream records a graph, which may be launched in another one, beside the stream's
 /// own work; nor for streams beyond the first thousand or so. The device must be in use.
 std::uint32_t* counter_at_zero(const Device&, Stream);
-/// Sets any counter to 0 in the stream's order. The device must be in use.
-Status clear(const Device&, std::uint32_t* counter, Stream);
+/// Sets memory to 0 in the stream's order. The device must be in use.
+Status clear(const Device&, void* memory, std::int64_t bytes, Stream);
 
 // ---- memory
 

@@ -38,7 +38,7 @@ struct Backend {
   void (*release_ordered)(void* memory, Stream);
   Status (*copy)(void* to, const void* from, std::int64_t bytes);
   /// In the stream's order.
-  Status (*clear)(std::uint32_t* counter, Stream);
+  Status (*clear)(void* memory, std::int64_t bytes, Stream);
 
   /// Where chips have a tensor memory unit.
   Status (*encode)(const BoxedTensor&, const char* name, TensorMap&);

@@ -42,7 +42,7 @@ class Counters {
 
   /// Others may use it once the clearing is in the stream, before whatever they launch there.
   std::uint32_t* cleared(std::size_t place, std::uint64_t owner, Stream stream) const {
-    const bool done = backend_.clear(address(place), stream).has_value();
+    const bool done = backend_.clear(address(place), sizeof(std::uint32_t), stream).has_value();
     owners_[place].store(done ? owner : nobody, std::memory_order_release);
     return done ? address(place) : nullptr;
   }
@@ -77,8 +77,8 @@ std::uint32_t* counter_at_zero(const Device& device, Stream stream) {
   return counters->of(number, stream);
 }
 
-Status clear(const Device& device, std::uint32_t* counter, Stream stream) {
-  return device.backend->clear(counter, stream);
+Status clear(const Device& device, void* memory, std::int64_t bytes, Stream stream) {
+  return device.backend->clear(memory, bytes, stream);
 }
 
 }  // namespace regard::gpu

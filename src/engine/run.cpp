@@ -28,29 +28,42 @@ void run_on_cpu(const PreparedPlan::Ready& ready, const regard_arguments& given,
   }
 }
 
-/// Zeros everywhere; the last dimension is contiguous.
-void clear(const regard_tensor& tensor) {
+/// Zeros everywhere, by clear(memory, bytes) of what lies in a row; the last dimension does.
+template <class Clear>
+Status clear_tensor(const regard_tensor& tensor, Clear clear) {
   const auto bytes = static_cast<std::int64_t>(bytes_of(tensor.dtype));
-  const int last = std::clamp(tensor.rank, 1, 4) - 1;
+  int axes = std::clamp(tensor.rank, 1, 4) - 1;
+  std::int64_t in_a_row = tensor.shape[axes];
+  for (; axes > 0 && (tensor.strides[axes - 1] == in_a_row || tensor.shape[axes - 1] == 1); --axes)
+    in_a_row *= tensor.shape[axes - 1];
   std::int64_t rows = 1;
-  for (int axis = 0; axis < last; ++axis) rows *= tensor.shape[axis];
+  for (int axis = 0; axis < axes; ++axis) rows *= tensor.shape[axis];
+  if (in_a_row == 0) return {};
   for (std::int64_t row = 0; row < rows; ++row) {
     std::int64_t rest = row, offset = 0;
-    for (int axis = last; axis-- > 0;) {
+    for (int axis = axes; axis-- > 0;) {
       offset += rest % tensor.shape[axis] * tensor.strides[axis];
       rest /= tensor.shape[axis];
     }
-    std::memset(static_cast<char*>(tensor.data) + offset * bytes, 0,
-                static_cast<std::size_t>(tensor.shape[last] * bytes));
+    if (Status status = clear(static_cast<char*>(tensor.data) + offset * bytes, in_a_row * bytes); !status)
+      return status;
   }
+  return {};
 }
 
 /// Without sequences no kernel has a block, and the gradients that are summed over them are zero.
-void run_without_batch(const regard_arguments& given) {
+Status run_without_batch(const Target& target, const regard_arguments& given, gpu::Stream stream) {
   for (const regard_role role : {REGARD_GRAD_BIAS, REGARD_GRAD_SINK}) {
     const regard_tensor& tensor = given.tensor[role];
-    if (tensor.data != nullptr) clear(tensor);
+    if (tensor.data == nullptr) continue;
+    const Status cleared = clear_tensor(tensor, [&](void* memory, std::int64_t bytes) -> Status {
+      if (target.on_gpu()) return clear_on_gpu(target, role, memory, bytes, stream);
+      std::memset(memory, 0, static_cast<std::size_t>(bytes));
+      return {};
+    });
+    if (!cleared) return cleared;
   }
+  return {};
 }
 
 }  // namespace
@@ -76,7 +89,9 @@ Status run(PreparedPlan& prepared, const regard_arguments& given, void* workspac
   if (Status status = check_workspace(prepared.specs(), given, workspace, needed); !status) return status;
 
   if (problem.b == 0) {
-    if (on_cpu) run_without_batch(given);
+    const Target& target = *prepared.best().target;
+    if (Status status = run_without_batch(target, given, static_cast<gpu::Stream>(stream)); !status)
+      return status;
   } else if (on_cpu) {
     const Result<const PreparedPlan::Ready*> ready = prepared.ready();
     if (!ready) return tl::unexpected(ready.error());

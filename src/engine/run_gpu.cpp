@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <optional>
 
 #include "base/log.h"
 #include "engine/bind.h"
+#include "engine/machine.h"
 #include "engine/tensor_maps.h"
 #include "plan/kernel.h"
 #include "problem/tensors.h"
@@ -15,13 +17,15 @@
 namespace regard {
 namespace {
 
-/// Every tensor of a call lies on the device of Q; one without elements, anywhere.
+bool has_memory(const TensorSpecs& specs, const regard_arguments& given, int role) {
+  return given.tensor[role].data != nullptr && !is_empty(specs.of[role]);
+}
+
+/// Every tensor of a call lies on the device of the leading one; one without elements, anywhere.
 Result<const gpu::Device*> device_of(const gpu::Backend& backend, const regard_arguments& given,
-                                     const TensorSpecs& specs, const void* workspace) {
-  // Where there are no queries, K says.
-  const regard_role first = is_empty(specs.of[REGARD_Q]) ? REGARD_K : REGARD_Q;
-  const char* const first_name = regard_role_name(first);
-  Result<const gpu::Device*> device = gpu::device_of(backend, given.tensor[first].data, first_name);
+                                     const TensorSpecs& specs, regard_role leading, const void* workspace) {
+  const char* const its_name = regard_role_name(leading);
+  Result<const gpu::Device*> device = gpu::device_of(backend, given.tensor[leading].data, its_name);
   if (!device) return device;
   const auto same = [&](const void* memory, const char* name) -> Status {
     if (gpu::seen_on(**device, memory)) return {};
@@ -29,12 +33,10 @@ Result<const gpu::Device*> device_of(const gpu::Backend& backend, const regard_a
     if (!other) return tl::unexpected(other.error());
     if (*other == *device) return {};
     return invalid(fmt::format("{} is on GPU {} and {} on GPU {}; all tensors of a call lie on one", name,
-                               (*other)->ordinal, first_name, (*device)->ordinal));
+                               (*other)->ordinal, its_name, (*device)->ordinal));
   };
-  Status status = for_each(specs.used & ~(Roles{1} << first), [&](regard_role role) -> Status {
-    const void* memory = given.tensor[role].data;
-    if (memory == nullptr || is_empty(specs.of[role])) return {};
-    return same(memory, regard_role_name(role));
+  Status status = for_each(specs.used & ~(Roles{1} << leading), [&](regard_role role) -> Status {
+    return has_memory(specs, given, role) ? same(given.tensor[role].data, regard_role_name(role)) : Status{};
   });
   if (status && workspace != nullptr) status = same(workspace, "the workspace");
   if (!status) return tl::unexpected(status.error());
@@ -47,7 +49,7 @@ Status start_count(const gpu::Device& device, gpu::Stream stream, void* in_works
   counter = gpu::counter_at_zero(device, stream);
   if (counter != nullptr) return {};
   counter = static_cast<u32*>(in_workspace);
-  return gpu::clear(device, counter, stream);
+  return gpu::clear(device, counter, sizeof *counter, stream);
 }
 
 constexpr std::size_t most_stages = 3;
@@ -93,6 +95,28 @@ Status run_stage(const Plan& plan, const Stage& stage, const TensorBoxes* boxes,
 
 }  // namespace
 
+std::optional<regard_role> leading_tensor(const TensorSpecs& specs, const regard_arguments& given) {
+  const auto first_of = [&](Roles roles) -> std::optional<regard_role> {
+    for (; roles != 0; roles &= roles - 1) {
+      const int role = std::countr_zero(roles);
+      if (has_memory(specs, given, role)) return static_cast<regard_role>(role);
+    }
+    return {};
+  };
+  return first_of(specs.written) ? first_of(specs.used) : std::nullopt;  // Q is the first role
+}
+
+Status clear_on_gpu(const Target& target, regard_role role, void* memory, std::int64_t bytes,
+                    gpu::Stream stream) {
+  const Result<const gpu::Backend*> backend = backend_of(target);
+  if (!backend) return tl::unexpected(backend.error());
+  const Result<const gpu::Device*> device = gpu::device_of(**backend, memory, regard_role_name(role));
+  if (!device) return tl::unexpected(device.error());
+  const gpu::Use use(**device);
+  if (!use.status()) return use.status();
+  return gpu::clear(**device, memory, bytes, stream);
+}
+
 Status load_on_gpu(const PreparedPlan::Ready& ready, const gpu::Device& device) {
   const gpu::Use use(device);
   if (!use.status()) return use.status();
@@ -105,10 +129,8 @@ Status load_on_gpu(const PreparedPlan::Ready& ready, const gpu::Device& device) 
 
 Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* workspace,
                   gpu::Stream stream) {
-  // Nothing to write, and perhaps no memory. Without queries there are still gradients of keys.
-  const auto& specs = prepared.specs().of;
-  if (is_empty(specs[REGARD_Q]) && (prepared.best().problem.pass == Pass::fwd || is_empty(specs[REGARD_K])))
-    return {};
+  const std::optional<regard_role> leading = leading_tensor(prepared.specs(), given);
+  if (!leading) return {};
   Result<const PreparedPlan::Ready*> ready = prepared.ready();
   if (!ready) return tl::unexpected(ready.error());
   BoundArguments bound{bind(*(*ready)->plan, (*ready)->constants, given), {}};
@@ -123,18 +145,22 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
   }
   const Plan& plan = *(*ready)->plan;
   const gpu::Backend& backend = (*ready)->kernels.front()->code.gpu->backend();
-  const Result<const gpu::Device*> device = device_of(backend, given, prepared.specs(), workspace);
+  const Result<const gpu::Device*> device =
+      device_of(backend, given, prepared.specs(), *leading, workspace);
   if (!device) return tl::unexpected(device.error());
   const gpu::Use use(**device);
   if (!use.status()) return use.status();
+  std::array<gpu::Function, most_stages> functions{};  // all of them, before the first is launched
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    const LoadedKernel& kernel = *(*ready)->kernels[i];
-    const Result<gpu::Function> function = kernel.code.gpu->function(**device, stream);
+    const Result<gpu::Function> function = (*ready)->kernels[i]->code.gpu->function(**device, stream);
     if (!function) return tl::unexpected(function.error());
-    log_line("launch", kernel.key);
+    functions[i] = *function;
+  }
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    log_line("launch", (*ready)->kernels[i]->key);
     const TensorBoxes* of_stage = boxes[i] ? &*boxes[i] : nullptr;
     if (Status status =
-            run_stage(plan, plan.stages[i], of_stage, **device, *function, bound, workspace, stream);
+            run_stage(plan, plan.stages[i], of_stage, **device, functions[i], bound, workspace, stream);
         !status)
       return status;
   }

@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
 COMMAND = os.environ.get("GPU_TEST_COMMAND", str(BUILD / "regard"))
 KERNELS = os.environ.get("GPU_TEST_KERNELS", str(BUILD / "tests" / "test_kernels"))
-FAMILIES = ("sm90_forward", "portable_forward")  # as families: Hopper's own kernels, and the portable ones
+# As families: Hopper's own kernels, and the portable ones.
+FAMILIES = ("sm90_forward", "portable_forward")
+BACKWARD_FAMILIES = ("sm90_backward", "portable_backward")
 REFUSAL = ("regard: no plan for ", "regard: no kernels for ")  # of a valid problem that a family does not solve
 SECONDS = 300  # of one process
 
@@ -40,6 +42,10 @@ def info() -> dict[str, Any]:
 def targets() -> list[str]:
     """CUDA targets that this machine's GPU runs, best first."""
     return [row["name"] for row in info()["targets"] if row["kind"] == "cuda" and row["runs_here"]]
+
+
+def families_of(problem: str) -> tuple[str, ...]:
+    return BACKWARD_FAMILIES if problem.startswith("bwd ") else FAMILIES
 
 
 def part_and_test(nodeid: str) -> tuple[str, str]:

@@ -11,54 +11,9 @@ if not torch.cuda.is_available():
     pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
 import regard  # noqa: E402
 from here import FAMILIES  # noqa: E402
+from planned import Planned, draw, same, solved  # noqa: E402
 
 D = (64, 128, 256)
-
-
-def draw(*shape, dtype=torch.bfloat16, device="cuda", seed=0):
-    generator = torch.Generator(device).manual_seed(seed + len(shape) + sum(shape))
-    return torch.randn(*shape, dtype=torch.float32, device=device, generator=generator).to(dtype)
-
-
-def same(a, b):
-    """Equal bits; NaN too."""
-    return a.shape == b.shape and torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
-
-
-class Planned:
-    """A planned problem with tensors of its own, that runs again and again without a copy."""
-
-    def __init__(self, words, b, hq, hk, sq, sk, d, family=None, device="cuda", target="cuda"):
-        self.problem = f"fwd bf16 lse b={b} hq={hq} hk={hk} sq={sq} sk={sk} d={d} {words}"
-        self.q, self.k, self.v = (draw(b, s, h, d, device=device) for s, h in ((sq, hq), (sk, hk), (sk, hk)))
-        self.o, self.lse = torch.empty_like(self.q), torch.empty(b, hq, sq, device=device)
-        with torch.cuda.device(self.q.device):
-            self.plan = regard.plan(self.problem, target=target, family=family)
-        self.workspace = torch.empty(max(self.plan.workspace_bytes, 1), dtype=torch.uint8, device=device)
-
-    def __call__(self):
-        stream = torch.cuda.current_stream(self.q.device)
-        self.plan.run(
-            q=self.q, k=self.k, v=self.v, o=self.o, lse=self.lse, workspace=self.workspace, stream=stream.cuda_stream
-        )
-        return self.o, self.lse
-
-    def fresh(self):
-        """The outputs of one run into poisoned memory, as copies."""
-        self.o.fill_(float("nan"))
-        self.lse.fill_(float("nan"))
-        o, lse = self()
-        return o.clone(), lse.clone()
-
-
-def solved(make):
-    """What a family does not solve is no test."""
-    try:
-        return make()
-    except regard.RefusedError as refusal:
-        pytest.skip(str(refusal)[-300:])
-
-
 SHAPES = {
     "dense": ("", 2, 8, 2, 1000, 1000),
     "causal": ("mask=causal", 2, 8, 2, 1000, 1200),

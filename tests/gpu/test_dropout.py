@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
 import regard  # noqa: E402
+from here import BACKWARD_FAMILIES  # noqa: E402
 
 B, HQ, HK, SQ = 3, 6, 2, 300
 # Seed and offset: all 64 bits of both count.
@@ -62,3 +63,21 @@ def test_packed_sequences_have_the_masks_of_dense_ones():
     _, dense, _ = both(inputs(d, (len(rows), SQ), (len(rows), d)), seed=7, offset=8)
     for i, count in enumerate(rows):
         assert torch.equal(kept[:, offsets[0][i] : offsets[0][i] + count], dense[i, :, :count])
+
+
+@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("family", BACKWARD_FAMILIES)
+@pytest.mark.parametrize(("seed", "offset"), DRAWS)
+def test_backward_drops_what_forward_drops(seed, offset, family, d):
+    """A row of dO has a column of its own: dV of a key is 0 there where the row dropped the key."""
+    q, k, v = (x.cuda() for x in inputs(d, (B, d), (B, 256), HQ, HQ))
+    grad_o = torch.eye(d, device="cuda", dtype=torch.bfloat16)[None, :, None].expand(B, d, HQ, d).contiguous()
+    in_memory = torch.from_numpy(numpy.array([seed, offset], "uint64").view("int64")).cuda()
+    for drawn in ({"seed": seed, "offset": offset}, {"seed": in_memory}):
+        options = {"dropout": 0.3, "target": "cuda", **drawn}
+        o, lse, kept = regard.attention(q, k, v, lse=True, dropout_mask=True, **options)
+        try:
+            _, _, grad_v = regard.attention_backward(grad_o, q, k, v, o, lse, family=family, **options)
+        except regard.RefusedError as refusal:
+            pytest.skip(str(refusal)[-300:])
+        assert torch.equal(grad_v.permute(0, 2, 3, 1) != 0, kept.bool())

@@ -10,12 +10,15 @@ if not torch.cuda.is_available():
 from no_memory import cut, freed, freed_behind, labelled  # noqa: E402
 
 import regard  # noqa: E402
-from here import FAMILIES  # noqa: E402
+from here import families_of  # noqa: E402
 
 PROBLEMS = (
     "fwd bf16 lse b=2 hq=4 hk=2 sq=200 sk=300 d=64 mask=causal",
     "fwd bf16 lse b=2 h=2 s=200 d=64 bits ranges sink bias=b1 lengths dropout=0.2",
     "fwd bf16 lse varlen b=2 h=2 sq=200 sk=200 tq=300 tk=300 d=64",
+    "bwd bf16 b=2 hq=4 hk=2 sq=200 sk=300 d=64 mask=causal",
+    "bwd bf16 b=2 h=2 s=200 d=64 bits ranges sink bias=b1 dbias lengths dropout=0.2",
+    "bwd bf16 varlen b=2 h=2 sq=200 sk=200 tq=300 tk=300 d=64",
 )
 TYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "int32": torch.int32, "uint32": torch.int32}
 TYPES |= {"uint8": torch.uint8, "uint64": torch.int64}
@@ -42,9 +45,8 @@ def tensors(problem):
     return given
 
 
-@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("words", PROBLEMS)
+@pytest.mark.parametrize(("words", "family"), [(words, family) for words in PROBLEMS for family in families_of(words)])
 def test_every_tensor_is_refused_by_name(words, kind, family):
     problem = regard.Problem(words)
     try:
@@ -94,3 +96,21 @@ def test_a_batch_of_nothing():
     q = torch.zeros(0, 5, 2, 64, device="cuda", dtype=torch.bfloat16)
     o, lse = regard.attention(q, q, q, lse=True)
     assert o.shape == q.shape and lse.shape == (0, 2, 5)
+    sink, bias = torch.zeros(2, device="cuda"), torch.zeros(1, 2, 5, 5, device="cuda", dtype=torch.bfloat16)
+    given = {"sink": sink, "bias": bias}
+    wanted = {"grad_bias": torch.full_like(bias, float("nan")), "grad_sink": torch.full_like(sink, float("nan"))}
+    *gradients, grad_bias, grad_sink = regard.attention_backward(q, q, q, q, o, lse, **given, **wanted)
+    assert all(gradient.shape == q.shape for gradient in gradients)
+    assert not grad_bias.any() and not grad_sink.any()
+
+
+@pytest.mark.parametrize("sizes", [(0, 70), (70, 0), (0, 0)])
+def test_gradients_of_no_rows_and_of_no_keys_are_zero(sizes):
+    sq, sk = sizes
+    q, k = (torch.randn(2, s, 4, 64, device="cuda", dtype=torch.bfloat16) for s in (sq, sk))
+    sink = torch.zeros(4, device="cuda")
+    o, lse = regard.attention(q, k, k, sink=sink, lse=True)
+    written = [torch.full_like(x, float("nan")) for x in (q, k, k, sink)]
+    names = ("grad_q", "grad_k", "grad_v", "grad_sink")
+    regard.attention_backward(o, q, k, k, o, lse, sink=sink, **dict(zip(names, written)))
+    assert not any(gradient.any() for gradient in written)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from here import COMMAND, FAMILIES, REFUSAL, Crowd, regard, run, sanitizer, targets
+from here import COMMAND, REFUSAL, Crowd, families_of, regard, run, sanitizer, targets
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PROBLEMS = (
@@ -17,6 +17,16 @@ PROBLEMS = (
     "fwd fp32 lse b=1 h=2 sq=70 sk=100 d=59 sink mask=causal",
     "fwd bf16 b=1 h=1 sq=70 sk=100 d=512",
     "fwd fp8 lse b=1 hq=4 hk=2 sq=20 sk=300 d=128",
+    "bwd bf16 b=2 hq=4 hk=2 sq=130 sk=200 d=64 mask=causal",
+    "bwd bf16 b=1 h=2 sq=129 sk=193 d=128",
+    "bwd fp16 b=1 h=2 s=200 d=128 mask=window:60,3 deterministic",
+    "bwd bf16 b=3 hq=4 hk=2 s=150 d=96 varlen lengths mask=causal sink",
+    "bwd bf16 b=1 h=2 sq=70 sk=131 d=256 softcap=20",
+    "bwd bf16 b=1 h=2 s=130 d=192 dv=128 mask=causal deterministic",
+    "bwd bf16 b=2 h=2 sq=70 sk=131 d=40 bias=1h dbias dropout=0.2 deterministic",
+    "bwd fp16 b=1 h=2 sq=70 sk=200 d=40 dv=33 bits bias=bh dbias softcap=20",
+    "bwd fp32 b=1 h=2 sq=70 sk=100 d=59 sink mask=causal",
+    "bwd bf16 b=1 h=1 sq=70 sk=100 d=512",
 )
 FOUND = 99  # exit code
 
@@ -30,7 +40,7 @@ def check(tool, family, problem):
 
 if sanitizer() is None:
     pytest.skip("compute-sanitizer is not installed", allow_module_level=True)
-ROWS = [(tool, family, problem) for tool in TOOLS for family in FAMILIES for problem in PROBLEMS]
+ROWS = [(tool, family, problem) for tool in TOOLS for problem in PROBLEMS for family in families_of(problem)]
 crowd = Crowd(check)
 
 

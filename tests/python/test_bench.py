@@ -4,15 +4,20 @@ import json
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+import regard
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench import tables  # noqa: E402
 from bench.cpu import ceilings, cost_tables, goals, grid_tables, timing  # noqa: E402
+from bench.gpu import backward_cells, cells  # noqa: E402
+from bench.gpu import tables as gpu_tables  # noqa: E402
 from bench.shared import progress, results  # noqa: E402
 
 
@@ -132,8 +137,8 @@ PROGRAMS = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "b
 
 @pytest.mark.parametrize("name", [name for name, text in PROGRAMS.items() if "__main__" in text])
 def test_every_benchmark_tells_its_progress(name):
-    """By the one way there is: `counted`, or Run.each, which uses it."""
-    assert "counted(" in PROGRAMS[name] or "this.each(" in PROGRAMS[name]
+    """By the one way there is: `counted`, or Run.each or write_lines, which use it."""
+    assert any(word in PROGRAMS[name] for word in ("counted(", "this.each(", "write_lines("))
 
 
 def test_few_rows_have_a_table_and_no_goal():
@@ -161,6 +166,46 @@ def test_tables_go_between_their_markers_and_nowhere_else(tmp_path):
     new = tables.spliced(page, [file])
     assert "old" not in new and "2.40" in new
     assert new.startswith("a\n<!-- bench:grid -->\n") and new.endswith(page[page.index("<!-- /bench:grid") :])
+
+
+def test_backward_on_a_gpu_has_the_cells_of_forward():
+    names = [cell.name for cell in backward_cells.grid()]
+    assert names == [cell.name for cell in cells.grid()]
+    cases = backward_cells.cases()
+    assert len({case.cell.name for case in cases}) == len(cases)
+    for case in cases:
+        regard.Problem(case.cell.problem), regard.Problem(case.base.problem)
+        assert 0 < case.goal < 1 and sum(case.cell.lengths) in (0, case.base.b * case.base.sq)
+    full = next(cell for cell in backward_cells.grid() if cell.name == "grid d=128 full s=4096")
+    assert full.flops == 2.5 * next(cell for cell in cells.grid() if cell.name == full.name).flops
+
+
+@pytest.mark.parametrize("tile", [(64, 128), (80, 128), (64, 80)])
+def test_the_tiles_of_a_window_are_counted(tile):
+    rows, keys = tile
+    cell = replace(backward_cells.plain(1, 1, 700, 64, False), causal=True, window=100)
+    seen = [(row, key) for row in range(700) for key in range(max(row - 100, 0), row + 1)]
+    areas = {
+        (row // rows, key // keys): (min(row // rows * rows + rows, 700) - row // rows * rows)
+        * (min(key // keys * keys + keys, 700) - key // keys * keys)
+        for row, key in seen
+    }
+    share = backward_cells.share_of_tiles(cell, f"sm_90a sm90_backward block_q={rows} block_k={keys} warps=12")
+    assert share == pytest.approx(len(seen) / sum(areas.values()))
+
+
+def test_tables_of_backward_and_of_training():
+    origin = {"machine": "GPU", "date": "2026-01-01", "commit": "abc"}
+    rates = {"regard": 110.0, "regard portable_backward": 60.0, "cudnn": 100.0, "fa2": 50.0}
+    grid = {"cell": "grid d=64 full s=512", "tflops": rates, "over_cudnn": 1.1, "of_goal": 0.95, "over_fa2": 1.2}
+    beside = {"cell": "beside window", "tflops": {"regard": 80.0, "base": 100.0}, "over_base": 0.8, "goal": 0.78}
+    lines = [{**grid, **origin}, {**beside, **origin}]
+    page = "\n".join(gpu_tables.backward(lines))
+    assert "| d=64 full s=512 | 110 | 60 | 100 | 50 | 1.10 | 0.950 ✗ | 1.20 |" in page
+    assert "| window | 80 | – | – | – | 100 | 0.80 | 0.78 |" in page
+    assert "| d = 64 | 1.10 (least 1.10) | 2.20 (least 2.20) |" in gpu_tables.backward_summary(lines)
+    step = {"cell": "bf16", "ms": {"regard": 90.0, "sdpa": 99.0, "none": 70.0}, "over_sdpa": 1.1, **origin}
+    assert "| bf16 | 90.0 | 99.0 | 70.0 | 1.100 |" in gpu_tables.training([step])
 
 
 def test_pages_and_pictures_are_drawn_from_the_newest_results():
@@ -210,7 +255,6 @@ def test_a_step_of_training_is_timed_beside_sdpa(tmp_path):
 
 
 def test_training_that_regard_refuses_ends_in_its_sentence(monkeypatch):
-    """As it does on a GPU, whose backward is missing."""
     torch = pytest.importorskip("torch")
     import regard.torch
     from bench.cpu import training

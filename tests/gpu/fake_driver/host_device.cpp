@@ -197,10 +197,10 @@ Code cuMemcpy(Address to, Address from, std::size_t bytes) {
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return success;
 }
-Code cuMemsetD32Async(Address memory, unsigned value, std::size_t count, Stream) {
+Code cuMemsetD8Async(Address memory, unsigned char value, std::size_t count, Stream) {
   ++state.fills;
   if (state.fill_code != success) return state.fill_code;
-  for (std::size_t i = 0; i < count; ++i) reinterpret_cast<unsigned*>(memory)[i] = value;
+  std::memset(reinterpret_cast<void*>(memory), value, count);
   return success;
 }
 }  // extern "C"

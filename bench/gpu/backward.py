@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Backward on an NVIDIA GPU beside that of cuDNN and FlashAttention-2 (PyTorch's SDPA).
+
+All contestants take turns in one process on the same tensors, [b, s, h, d] in memory, with a cold second-level cache.
+Of PyTorch torch.autograd.grad of a result that is kept is timed, of Regard the run of a plan. FlashAttention-4 takes
+part with --fa4, where flash_attn.cute is installed. Gradients are compared before anything is timed. Cases stand
+beside the plain cell of the same size, in the same rounds. Writes a line of JSON per cell to
+bench/results/backward-<GPU>-<date>.jsonl; docs/benchmarks.md describes the fields.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import statistics
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import regard
+from bench.gpu.backward_cells import Beside, cases, grid, share_of_tiles
+from bench.gpu.cells import Cell
+from bench.gpu.contestants import BACKENDS, Call, packed, sdpa, tensors, workspace_of
+from bench.gpu.lines import write_lines
+from bench.gpu.timing import interleaved
+
+# Between gradients of two contestants, over the largest number of the gradient: both round P and dS to bf16.
+MOST_DIFFERENCE = 0.02
+
+
+@dataclass
+class Inputs:
+    q: Any
+    k: Any
+    v: Any
+    grad_o: Any
+    o: Any  # of Regard's forward, as lse
+    lse: Any
+
+
+def inputs(cell: Cell) -> Inputs:
+    q, k, v = tensors(cell)
+    grad_o = torch.randn(*q.shape[:-1], cell.dv, dtype=q.dtype, device="cuda")
+    forward = replace(cell, backward=False, deterministic=False)
+    plan = regard.plan(f"{forward.problem} lse", target="cuda")
+    o = torch.empty_like(grad_o)
+    rows = (cell.hq, q.shape[0]) if cell.lengths else (cell.b, cell.hq, cell.sq)
+    lse = torch.empty(*rows, dtype=torch.float32, device="cuda")
+    plan.run(q=q, k=k, v=v, o=o, lse=lse, **packed(cell), workspace=workspace_of(plan))
+    return Inputs(q, k, v, grad_o, o, lse)
+
+
+def of_regard(cell: Cell, of: Inputs, family: str | None) -> tuple[Call, str]:
+    """The call, which returns the gradients, and the plan's JSON."""
+    plan = regard.plan(cell.problem, target="cuda", family=family)
+    plan.prepare()
+    gradients = {f"grad_{name}": torch.empty_like(x) for name, x in (("q", of.q), ("k", of.k), ("v", of.v))}
+    given = {**vars(of), **packed(cell), **gradients, "workspace": workspace_of(plan)}
+    stream = torch.cuda.current_stream().cuda_stream
+
+    def call() -> Any:
+        plan.run(**given, stream=stream)
+        return tuple(gradients.values())
+
+    return call, plan.json
+
+
+def of_recorded(forward: Any, of: Inputs) -> Call | None:
+    """The gradients of a result that autograd has recorded; None: there are none."""
+    leaves = [x.detach().requires_grad_() for x in (of.q, of.k, of.v)]
+    result = forward(*leaves)
+    if result is None:
+        return None
+    call = functools.partial(torch.autograd.grad, result, leaves, of.grad_o, retain_graph=True)
+    try:
+        call()
+    except RuntimeError:
+        return None
+    return call
+
+
+def of_sdpa(cell: Cell, of: Inputs, backend: Any) -> Call | None:
+    def forward(q: Any, k: Any, v: Any) -> Any:
+        call = sdpa(cell, q, k, v, backend)
+        return None if call is None else call()
+
+    return None if cell.deterministic else of_recorded(forward, of)
+
+
+def of_fa4(cell: Cell, of: Inputs) -> Call | None:
+    from flash_attn.cute import flash_attn_func
+
+    if cell.lengths:
+        return None
+    options = {"causal": cell.causal, "window_size": (cell.window, 0) if cell.window >= 0 else (None, None)}
+    if cell.deterministic:
+        options["deterministic"] = True
+
+    def forward(*given: Any) -> Any:
+        result = flash_attn_func(*given, **options)
+        return result[0] if isinstance(result, tuple) else result
+
+    return of_recorded(forward, of)
+
+
+def difference(gradients: Any, others: Any) -> float:
+    return max(
+        float((a.float() - b.float()).abs().max() / b.float().abs().max())
+        for a, b in zip(gradients, others, strict=True)
+    )
+
+
+def measure(item: Cell | Beside, families: list[str], fa4: bool, milliseconds: float) -> dict[str, Any]:
+    cell = item.cell if isinstance(item, Beside) else item
+    of = inputs(cell)
+    calls: dict[str, Call] = {}
+    refused, plans = {}, {}
+    for family in families:
+        name = f"regard {family}".strip()
+        try:
+            calls[name], plans[name] = of_regard(cell, of, family or None)
+        except regard.RegardError as error:
+            refused[name] = str(error)
+    ours = list(calls)
+    peers = {name: of_sdpa(cell, of, backend) for name, backend in BACKENDS.items()}
+    if fa4:
+        peers["fa4"] = of_fa4(cell, of)
+    calls = {**{name: call for name, call in peers.items() if call}, **calls}
+    differences = {}
+    reference = next(iter(calls), "")
+    for name in ours:
+        expected = [x.clone() for x in calls[reference]()]
+        differences[name] = difference(calls[name](), expected)
+        if not differences[name] <= MOST_DIFFERENCE:
+            raise SystemExit(f"{cell.name}: {name} differs from {reference} by {differences[name]}")
+    flops = dict.fromkeys(calls, cell.flops)
+    if isinstance(item, Beside) and "regard" in calls:
+        calls["base"], _ = of_regard(item.base, inputs(item.base), None)
+        flops["base"] = item.base.flops
+    times = interleaved(calls, milliseconds)
+    tflops = {name: flops[name] / statistics.median(samples) / 1e9 for name, samples in times.items()}
+    line: dict[str, Any] = {
+        "cell": cell.name,
+        "problem": cell.problem,
+        "tflops": {name: round(value, 1) for name, value in tflops.items()},
+        "samples_ms": {name: [round(value, 5) for value in samples] for name, samples in times.items()},
+        "differences": differences,
+        "refused": refused,
+        **ratios(item, tflops, plans.get("regard", "")),
+    }
+    return line
+
+
+def ratios(item: Cell | Beside, tflops: dict[str, float], plan: str) -> dict[str, float]:
+    """Of a cell of the grid over cuDNN, of the portable kernel over FlashAttention-2, of a case over its base."""
+    found: dict[str, float] = {}
+    portable = tflops.get("regard portable_backward")
+    if portable and "fa2" in tflops:
+        found["over_fa2"] = round(portable / tflops["fa2"], 4)
+    over, goal = ("base", item.goal) if isinstance(item, Beside) else ("cudnn", item.goal)
+    if isinstance(item, Beside) and item.cell.window >= 0:
+        goal *= share_of_tiles(item.cell, plan)
+    if "regard" in tflops and over in tflops:
+        ratio = tflops["regard"] / tflops[over]
+        found |= {f"over_{over}": round(ratio, 4), "goal": round(goal, 4), "of_goal": round(ratio / goal, 4)}
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--cells", default="", metavar="WORDS", help="only cells whose name has all words: 'd=128 full'"
+    )
+    parser.add_argument(
+        "--milliseconds", type=float, default=50, help="that count of each contestant in each round of a cell"
+    )
+    parser.add_argument(
+        "--families",
+        default=",portable_backward",
+        help="of Regard, by commas, by default its choice and the portable kernel",
+    )
+    parser.add_argument("--fa4", action="store_true", help="FlashAttention-4 takes part, from flash_attn.cute")
+    parser.add_argument("--out", type=Path, help="the file to write; by default by GPU and date")
+    options = parser.parse_args()
+    named = {cell.name: cell for cell in grid()} | {case.cell.name: case for case in cases()}
+    chosen = {name: x for name, x in named.items() if all(word in name.split() for word in options.cells.split())}
+    if not chosen:
+        print(f"no cell has all of the words '{options.cells}'", file=sys.stderr)
+        return 2
+    how = options.families.split(","), options.fa4, options.milliseconds
+    write_lines("backward", [(name, functools.partial(measure, x, *how)) for name, x in chosen.items()], options.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""Measurements on a GPU, one after the other: a line of JSON each in the file of results, and one to read."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.shared import machine, results
+from bench.shared.progress import counted
+
+
+def readable(line: dict[str, Any]) -> str:
+    figures = "  ".join(f"{name} {value:6.1f}" for name, value in line.get("tflops", {}).items())
+    ratios = "".join(f"  {key.replace('_', ' ')} {value:.3f}" for key, value in line.items() if key.startswith("over_"))
+    goal = f"  of goal {line['of_goal']:.3f}" if "of_goal" in line else ""
+    return f"{line['cell']:28} {figures}{ratios}{goal}{line.get('host_us', line.get('host_ns', ''))}"
+
+
+def write_lines(series: str, measurements: list[tuple[str, Callable[[], dict[str, Any]]]], out: Path | None) -> None:
+    """By default to bench/results/<series>-<GPU>-<date>.jsonl."""
+    origin = {"series": series, **machine.origin(torch.cuda.get_device_name())}
+    out = out or results.BENCH / f"{series}-{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    of_goal = []
+    with out.open("w") as file:
+        for _, measurement in counted(measurements, lambda named: named[0]):
+            line = measurement()
+            file.write(json.dumps({**line, **origin}) + "\n")
+            file.flush()
+            print(readable(line), flush=True)
+            if "of_goal" in line:
+                of_goal.append(line["of_goal"])
+    if of_goal:
+        mean = statistics.geometric_mean(of_goal)
+        print(f"of goal: least {min(of_goal):.3f}, geometric mean {mean:.3f} of {len(of_goal)} cells -> {out}")
