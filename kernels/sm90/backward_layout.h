@@ -11,16 +11,16 @@ namespace regard {
 struct Sm90BackwardLayout : Sm90Boxes {
   static constexpr i64 element_bytes = 2;
   static constexpr i64 box_columns = box_bytes / element_bytes;
-  static constexpr i64 grad_o_stages = 2, ds_stages = 2;
-  static constexpr i64 static_bytes = 1024;  // of shared_bytes for barriers (backward_shared.h)
+  static constexpr i64 ds_stages = 2, grad_q_stages = 2;
+  static constexpr i64 barriers = 256;  // bytes of them (backward_shared.h)
 
   i64 d, dv;                // padded
   i64 k, v, q, grad_o, ds;  // bytes of a tile
-  i64 grad_q;               // of a tile on its way to memory, fp32
+  i64 grad_q;               // of a slice of dQ on its way to memory, fp32
   i64 row_numbers;          // of LSE, or of D, of a tile
-  i64 q_stages;
+  i64 stages;               // of Q, and of dO
 
-  REGARD_CONSTEXPR Sm90BackwardLayout(i64 d_, i64 dv_, i64 block_q, i64 block_k, i64 stages)
+  REGARD_CONSTEXPR Sm90BackwardLayout(i64 d_, i64 dv_, i64 block_q, i64 block_k, i64 stages_)
       : d(padded(d_)),
         dv(padded(dv_)),
         k(block_k * d * element_bytes),
@@ -28,20 +28,22 @@ struct Sm90BackwardLayout : Sm90Boxes {
         q(block_q * d * element_bytes),
         grad_o(block_q * dv * element_bytes),
         ds(block_q * block_k * element_bytes),
-        grad_q(block_q * d * 4),
+        grad_q(block_q * box_columns * 4),
         row_numbers(block_q * 4),
-        q_stages(stages) {}
+        stages(stages_) {}
 
   REGARD_CONSTEXPR static i64 padded(i64 dimension) {
     return (dimension + box_columns - 1) / box_columns * box_columns;
   }
-  /// Dynamic shared memory; its start is aligned by the kernel.
+  /// Dynamic shared memory, all there is.
   REGARD_CONSTEXPR i64 total() const {
-    return alignment + k + v + q_stages * (q + row_numbers) + grad_o_stages * (grad_o + row_numbers) +
-           ds_stages * ds + grad_q;
+    return k + v + stages * (q + grad_o + 2 * row_numbers) + ds_stages * ds + grad_q_stages * grad_q +
+           barriers;
   }
+  /// Of dQ of a tile.
+  REGARD_CONSTEXPR i64 grad_q_slices() const { return d / box_columns; }
 
-  /// Warpgroups that multiply, 64 keys each; one more loads.
+  /// Warpgroups that have 64 keys each; one more makes dQ.
   REGARD_CONSTEXPR static i64 consumers(i64 block_k) { return block_k / group_rows; }
   REGARD_CONSTEXPR static i64 threads(i64 block_k) { return 128 * (consumers(block_k) + 1); }
 };

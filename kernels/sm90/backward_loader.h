@@ -1,5 +1,4 @@
-// What brings tiles to a block of backward.cu by TMA: K and V once, then Q with LSE, and dO with D, as far
-// ahead as their rings have room.
+// What brings tiles to a block of backward.cu by TMA: K and V once, then Q with LSE, and dO with D.
 #pragma once
 
 #include "kernels/sm90/backward_shared.h"
@@ -43,34 +42,71 @@ struct MappedRows {
   }
 };
 
-/// K or V, and beside it Q or dO with a number of each row: LSE or D. By one thread.
-template <i32 stages>
-struct Loader {
-  MappedRows of_keys, of_queries;
-  Barrier& keys_full;
-  Barrier *full, *empty;
-  u32 keys, queries, row_numbers;  // places
-  i32 keys_bytes, queries_bytes;
-  const float* numbers;
+/// By one thread.
+class Loader {
+ public:
+  REGARD_DEVICE Loader(const TensorMap& q, const TensorMap& k, const TensorMap& v, const TensorMap& grad_o,
+                       const BackwardArguments& a, const Work& work, const Memory& memory)
+      : a_(a),
+        work_(work),
+        memory_(memory),
+        q_(q, a.q, a, work, true),
+        k_(k, a.k, a, work, false),
+        v_(v, a.v, a, work, false),
+        grad_o_(grad_o, a.grad_o, a, work, true),
+        tile_(work) {}
 
-  REGARD_DEVICE void run(const BackwardArguments& a, const Work& work) const {
-    Tile tile(work);
-    if (!tile.exists(work)) return;
-    keys_full.expect(keys_bytes);
-    of_keys.load<block_k>(keys, keys_bytes, keys_full, work.kv_head, work.first_key);
-    Ring<stages> ring;
+  /// K and V, and as many tiles of queries as there are stages.
+  REGARD_DEVICE void begin() {
+    Barriers& barriers = memory_.barriers;
+    barriers.k_full.expect(layout.k);
+    k_.load<block_k>(memory_.k(), layout.k, barriers.k_full, work_.kv_head, work_.first_key);
+    load_q();
+    barriers.v_full.expect(layout.v);
+    v_.load<block_k>(memory_.v(), layout.v, barriers.v_full, work_.kv_head, work_.first_key);
+    load_grad_o();
+    advance();
 #pragma unroll 1
-    for (; tile.exists(work); tile.advance(work), ring.advance()) {
-      empty[ring.stage].wait(ring.parity ^ 1);
-      Barrier& there = full[ring.stage];
-      there.expect(queries_bytes + static_cast<u32>(layout.row_numbers));
-      of_queries.load<block_q>(queries + ring.stage * queries_bytes, queries_bytes, there, tile.head,
-                               tile.first_row());
-      load_bytes(row_numbers + ring.stage * static_cast<u32>(layout.row_numbers),
-                 numbers + first_padded_row(a, work.sequence, tile.head) + tile.first_row(),
-                 static_cast<u32>(layout.row_numbers), there);
-    }
+    for (i32 i = 1; i < stages; ++i) load_next();
   }
+
+  /// The next tile of queries, if there is one, into the place of the one `stages` before.
+  REGARD_DEVICE void load_next() {
+    if (!tile_.exists(work_)) return;
+    load_q();
+    load_grad_o();
+    advance();
+  }
+
+ private:
+  REGARD_DEVICE void load_q() const {
+    load(q_, memory_.q(ring_.stage), layout.q, a_.lse_log2, memory_.lse(ring_.stage),
+         memory_.barriers.q_full[ring_.stage]);
+  }
+  REGARD_DEVICE void load_grad_o() const {
+    load(grad_o_, memory_.grad_o(ring_.stage), layout.grad_o, a_.delta, memory_.delta(ring_.stage),
+         memory_.barriers.grad_o_full[ring_.stage]);
+  }
+  /// A tile of queries, and a number of each row.
+  REGARD_DEVICE void load(const MappedRows& rows, u32 to, i32 bytes, const float* numbers, u32 numbers_to,
+                          Barrier& full) const {
+    constexpr u32 numbers_bytes = static_cast<u32>(layout.row_numbers);
+    full.expect(bytes + numbers_bytes);
+    rows.load<block_q>(to, bytes, full, tile_.head, tile_.first_row());
+    load_bytes(numbers_to, numbers + first_padded_row(a_, work_.sequence, tile_.head) + tile_.first_row(),
+               numbers_bytes, full);
+  }
+  REGARD_DEVICE void advance() {
+    tile_.advance(work_);
+    ring_.advance();
+  }
+
+  const BackwardArguments& a_;
+  const Work& work_;
+  const Memory& memory_;
+  MappedRows q_, k_, v_, grad_o_;
+  Tile tile_;
+  Ring<stages> ring_;
 };
 
 }  // namespace regard

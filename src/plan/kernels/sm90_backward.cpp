@@ -91,8 +91,7 @@ Refusal ragged_maps_fit(const Question& q) {
 }
 
 Refusal shared_memory_fits(const Question& q) {
-  return fits_in_shared_memory(
-      q, layout_of(q.problem, *q.candidate.tile).total() + Sm90BackwardLayout::static_bytes);
+  return fits_in_shared_memory(q, layout_of(q.problem, *q.candidate.tile).total());
 }
 
 std::span<const Rule> own_rules() {
@@ -148,7 +147,7 @@ Result<Plan> plan_sm90_backward(const Problem& p, const Target& target, const Ta
   GpuBackward backward{.block_q = block_q,
                        .grad_q_columns = layout.d,
                        .order = GradQOrder::fragments,
-                       .grad_q_slices = Sm90BackwardLayout::consumers(block_k),
+                       .grad_q_slices = layout.grad_q_slices(),
                        .part_heads = of_part,
                        .side_by_side = heads_together(p, of_part)};
   if (of_part < group) backward.grad_k_columns = layout.d, backward.grad_v_columns = layout.dv;
