@@ -6,6 +6,14 @@
 #include "kernels/sm90/backward_consumer.h"
 #include "kernels/sm90/backward_grad_q.h"
 
+namespace regard {
+
+constexpr i32 registers_for_keys = key::d > 64 ? 224 : 208,
+              registers_for_grad_q = 3 * 168 - consumers * registers_for_keys;
+static_assert(consumers == 2);
+
+}  // namespace regard
+
 extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
                   const __grid_constant__ regard::TensorMap v,
@@ -18,12 +26,13 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   __syncthreads();
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
   const Work work(arguments, blockIdx.x);
-  // 64 K registers among the warpgroups. The compiler must not need more than each one is given.
+  // The registers that a block of three warpgroups begins with, 168 a thread, go to those who need them. The
+  // compiler must not need more than each one is given.
   if (warpgroup == 0) {
-    reg_dealloc<64>();
-    GradQ(arguments, work, memory).run(Loader(q, k, v, grad_o, arguments, work, memory));
+    reg_dealloc<registers_for_grad_q>();
+    GradQ(memory, Loader(q, k, v, grad_o, arguments, memory)).run(work);
   } else {
-    reg_alloc<224>();
+    reg_alloc<registers_for_keys>();
     Consumer(arguments, work, memory, warpgroup - 1).run();
   }
 }

@@ -14,24 +14,23 @@ constexpr i32 grad_q_barrier = 1;
 
 class GradQ {
  public:
-  REGARD_DEVICE GradQ(const BackwardArguments& a, const Work& work, const Memory& memory)
-      : a_(a), work_(work), memory_(memory) {}
+  REGARD_DEVICE GradQ(const Memory& memory, const Loader& loader) : memory_(memory), loader_(loader) {}
 
-  REGARD_DEVICE void run(Loader loader) {
-    Tile tile(work_);
-    if (!tile.exists(work_)) return;
-    if (first_thread) loader.begin();
+  REGARD_DEVICE void run(const Work& work) const {
+    i32 left = work.tiles() * work.heads;
+    if (left == 0) return;
+    if (first_thread) loader_.begin(work);
     __syncwarp();
 #pragma unroll 1
-    for (u32 turn = 0; tile.exists(work_); tile.advance(work_), ++turn) {
+    for (u32 turn = 0; left > 0; --left, ++turn) {
       memory_.barriers.ds_full[turn % ds_stages].wait(turn / ds_stages % 2);
-      if (first_thread && turn > 0) loader.load_next();
+      if (first_thread && turn > 0) loader_.load_next();
       __syncwarp();
 #pragma unroll 1
       for (i32 slice = 0; slice < slices; ++slice) {
         Sums sums;
         multiply(sums, turn, slice);
-        add(sums, tile, slice, turn * slices + slice);
+        add(sums, slice, turn * slices + slice);
       }
       if (threadIdx.x % 32 == 0) memory_.barriers.ds_empty[turn % ds_stages].arrive();
     }
@@ -40,12 +39,15 @@ class GradQ {
 
  private:
   static constexpr i32 slices = static_cast<i32>(layout.grad_q_slices());
-  static constexpr i32 slice_columns = Sm90BackwardLayout::box_columns;
+  static constexpr i32 slice_columns = Sm90BackwardLayout::slice_columns(key::d);
   using Sums = float[slice_columns / 2];
 
   /// Some columns of dQ = dS K.
   REGARD_DEVICE void multiply(Sums& sums, u32 turn, i32 slice) const {
-    const SharedOperand a(memory_.ds(turn), 0), b(memory_.k() + slice * block_k * box_bytes, 0);
+    constexpr i32 box_columns = Sm90BackwardLayout::box_columns;
+    const i32 column = slice * slice_columns;
+    const SharedOperand a(memory_.ds(turn), 0),
+        b(memory_.k() + column / box_columns * block_k * box_bytes + column % box_columns * 2, 0);
     wgmma_fence();
     multiply_tiles<block_k / step_rows, Transposed::b>(
         sums,
@@ -58,7 +60,7 @@ class GradQ {
   }
 
   /// `number` counts slices: their places in shared memory take turns.
-  REGARD_DEVICE void add(const Sums& sums, const Tile& tile, i32 slice, u32 number) const {
+  REGARD_DEVICE void add(const Sums& sums, i32 slice, u32 number) const {
     if (first_thread) wait_until_boxes_are_read<grad_q_stages - 1>();
     warpgroup_sync(grad_q_barrier);
     const u32 place = memory_.grad_q(number);
@@ -68,16 +70,11 @@ class GradQ {
                    sums[4 * i + 3]);
     make_visible_to_products();
     warpgroup_sync(grad_q_barrier);
-    if (!first_thread) return;
-    const i64 first_row = first_padded_row(a_, work_.sequence, tile.head) + tile.first_row();
-    add_floats(a_.grad_q_sum + first_row * static_cast<i64>(layout.d) + slice * block_q * slice_columns,
-               place, static_cast<u32>(layout.grad_q));
-    end_stored_boxes();
+    if (first_thread) loader_.add_slice(place, slice, slice + 1 == slices);
   }
 
-  const BackwardArguments& a_;
-  const Work& work_;
   const Memory& memory_;
+  const Loader& loader_;
   const bool first_thread = threadIdx.x == 0;
 };
 

@@ -11,8 +11,8 @@ namespace regard {
 struct Sm90BackwardLayout : Sm90Boxes {
   static constexpr i64 element_bytes = 2;
   static constexpr i64 box_columns = box_bytes / element_bytes;
-  static constexpr i64 ds_stages = 2, grad_q_stages = 2;
-  static constexpr i64 barriers = 256;  // bytes of them (backward_shared.h)
+  static constexpr i64 ds_stages = 2, grad_q_stages = 3;
+  static constexpr i64 common = 512;  // bytes of barriers and of what the loader keeps (backward_loader.h)
 
   i64 d, dv;                // padded
   i64 k, v, q, grad_o, ds;  // bytes of a tile
@@ -28,7 +28,7 @@ struct Sm90BackwardLayout : Sm90Boxes {
         q(block_q * d * element_bytes),
         grad_o(block_q * dv * element_bytes),
         ds(block_q * block_k * element_bytes),
-        grad_q(block_q * box_columns * 4),
+        grad_q(block_q * slice_columns(d_) * 4),
         row_numbers(block_q * 4),
         stages(stages_) {}
 
@@ -37,11 +37,13 @@ struct Sm90BackwardLayout : Sm90Boxes {
   }
   /// Dynamic shared memory, all there is.
   REGARD_CONSTEXPR i64 total() const {
-    return k + v + stages * (q + grad_o + 2 * row_numbers) + ds_stages * ds + grad_q_stages * grad_q +
-           barriers;
+    return k + v + stages * (q + grad_o + 2 * row_numbers) + ds_stages * ds + grad_q_stages * grad_q + common;
   }
-  /// Of dQ of a tile.
-  REGARD_CONSTEXPR i64 grad_q_slices() const { return d / box_columns; }
+  /// Columns of dQ that are made at a time, where K and V leave registers for them, and their number.
+  REGARD_CONSTEXPR static i64 slice_columns(i64 dimension) {
+    return dimension > box_columns ? box_columns / 2 : box_columns;
+  }
+  REGARD_CONSTEXPR i64 grad_q_slices() const { return d / slice_columns(d); }
 
   /// Warpgroups that have 64 keys each; one more makes dQ.
   REGARD_CONSTEXPR static i64 consumers(i64 block_k) { return block_k / group_rows; }

@@ -33,14 +33,13 @@ struct Barriers {
     Barrier::make_visible();
   }
 };
-static_assert(sizeof(Barriers) <= Sm90BackwardLayout::barriers);
 
 /// Tiles one behind the other, and the barriers.
 class Memory {
  public:
   /// Its start is a multiple of Sm90Boxes::alignment.
   REGARD_DEVICE explicit Memory(char* dynamic)
-      : barriers(*reinterpret_cast<Barriers*>(dynamic + layout.total() - Sm90BackwardLayout::barriers)),
+      : barriers(*reinterpret_cast<Barriers*>(dynamic + layout.total() - Sm90BackwardLayout::common)),
         start_(shared_address(dynamic)) {}
 
   Barriers& barriers;
