@@ -16,6 +16,8 @@ namespace regard {
 struct Common {
   Sequence sequence;
   Window window;
+  const u8 *q, *grad_o;  // of query head 0
+  i64 padded_row;        // likewise
   i32 batch, kv_head, first_key, column_part;
   i32 first_head, end_head;
   i32 first_row, end_row;  // whole tiles of queries
@@ -71,12 +73,19 @@ class Block {
     Common& c = common_;
     c.sequence = sequence;
     c.window = Window(a_, sequence);
+    const auto first = [&](const Rows& rows) {
+      return static_cast<const u8*>(rows.data) +
+             (work.batch * rows.batch + sequence.first_q * rows.row) * operand_bytes;
+    };
+    c.q = first(a_.q), c.grad_o = first(a_.grad_o);
+    c.padded_row = first_padded_row(a_, sequence, 0);
     c.batch = work.batch, c.kv_head = work.kv_head;
     c.first_key = work.first_key, c.column_part = work.column_part;
     c.first_head = work.first_head, c.end_head = work.end_head;
-    c.first_row = c.window.first_row(work.first_key) / block_q * block_q;
+    const i32 first_row = c.window.first_row(work.first_key);
     c.end_row = c.window.end_row(work.first_key, smaller(work.first_key + block_k, c.window.sk));
-    if (c.first_row >= c.end_row) c.end_head = c.first_head;
+    c.first_row = first_row / block_q * block_q;
+    if (first_row >= c.end_row) c.end_head = c.first_head;
   }
 
   REGARD_DEVICE Head head_of(const Tile& tile) const { return Head(a_, common_.batch, tile.head); }
@@ -138,6 +147,7 @@ class Block {
     return !a_.ranges && window.first_key(last_row) <= first &&
            window.end_key(tile.first_row) >= first + block_k;
   }
+  REGARD_DEVICE bool is_masked(const Tile& tile) const { return key::bits || !sees_all(tile); }
   REGARD_DEVICE void find_visible(const Tile& tile) const {
     if constexpr (by_position) {
       for (i32 i = thread(); i < block_q; i += threads) memory_.visible.rows[i] = range_of(tile, i);
@@ -145,7 +155,7 @@ class Block {
   }
 
   REGARD_DEVICE i64 padded_row(const Tile& tile) const {
-    return first_padded_row(a_, common_.sequence, tile.head) + tile.first_row;
+    return common_.padded_row + tile.head * a_.padded_rows + tile.first_row;
   }
 
   /// A number of each row of a tile.
@@ -156,26 +166,23 @@ class Block {
   }
   REGARD_DEVICE u32 q_in(i32 slot) const { return memory_.q + static_cast<u32>(slot * layout.q); }
   REGARD_DEVICE void load_q(const Tile& tile, i32 slot, i32 column_part) const {
-    const Head head = head_of(tile);
     load_tile<block_q, block_d, layout.row_of_q>(
-        q_in(slot), Source(head.q(0), a_.q.row),
+        q_in(slot), Source(common_.q + tile.head * a_.q.head * operand_bytes, a_.q.row),
         {tile.first_row, common_.window.sq, column_part * block_d, key::d});
   }
   REGARD_DEVICE void load_lse(const Tile& tile, i32 slot) const {
     load_statistics(memory_.lse + slot * layout.statistics, a_.lse_log2 + padded_row(tile));
   }
   REGARD_DEVICE void load_grad_o(const Tile& tile, i32 column_part) const {
-    const Head head = head_of(tile);
-    const u8* const rows = head.address<key::dtype>(a_.grad_o, head.head, head.sequence.first_q);
     load_tile<block_q, block_dv, layout.row_of_v>(
-        memory_.grad_o, Source(rows, a_.grad_o.row),
+        memory_.grad_o, Source(common_.grad_o + tile.head * a_.grad_o.head * operand_bytes, a_.grad_o.row),
         {tile.first_row, common_.window.sq, column_part * block_dv, key::dv});
   }
   REGARD_DEVICE void load_delta(const Tile& tile) const {
     load_statistics(memory_.delta, a_.delta + padded_row(tile));
   }
   REGARD_DEVICE void load_keys_and_values(i32 column_part) const {
-    const Head head = head_of({common_.first_head, 0});
+    const Head head(a_, common_.batch, common_.kv_head * (a_.hq / a_.hk));
     const i32 first = common_.first_key, end = common_.window.sk;
     load_tile<block_k, block_d, layout.row_of_q>(memory_.keys, Source(head.k(0), a_.k.row),
                                                  {first, end, column_part * block_d, key::d});
@@ -197,7 +204,7 @@ class Block {
     const i32 key = common_.first_key + part_of_wave() * wave_keys;
     const Scale scale(head);
     change_scores(s, slopes, ScoreBias(head, tile.first_row), key, scale, a_.softcap);
-    if (key::bits || !sees_all(tile)) {
+    if (is_masked(tile)) {
       Bits bits;
       if constexpr (key::bits) bits = Bits(head, tile.first_row);
       mask(s, memory_.visible, bits, key, common_.window.sk);
@@ -262,7 +269,7 @@ class Block {
 #pragma unroll 1
     for (i32 slot = 0; is_tile(tile); slot = slot + 1 < stages ? slot + 1 : 0) {
       const Tile following = next(tile);
-      if (!sees_all(tile)) find_visible(tile);
+      if (is_masked(tile)) find_visible(tile);
       Scores s = {}, grad = {};
       Slopes slopes;
       if constexpr (whole) {

@@ -28,8 +28,6 @@ struct Waves {
 /// Sizes in bytes; rows lie as forward's do. Where Q, K, V and dO do not fit in their width, a block has
 /// block_d columns of dQ and dK and block_dv of dV: one of `parts`.
 struct BackwardLayout {
-  static constexpr i64 unit = 32;  // columns of which two waves have a product each
-
   i64 block_d, block_dv, parts;
   i64 row_of_q, row_of_v, row_of_p;  // of Q and K, of V and dO, of P and dS
   i64 q, keys, grad_o, values, p;    // of one tile
@@ -38,9 +36,9 @@ struct BackwardLayout {
   i64 stages;
 
   constexpr REGARD_INLINE BackwardLayout(i64 bytes, i64 dim, i64 dim_v, i64 block_q, i64 block_k, i64 step_d,
-                                         i64 step_dv, i64 pipeline)
-      : block_d(ForwardLayout::step(step_d, dim, unit)),
-        block_dv(ForwardLayout::step(step_dv, dim_v, unit)),
+                                         i64 step_dv, i64 pipeline, i64 warps)
+      : block_d(ForwardLayout::step(step_d, dim, unit(block_q, block_k, warps))),
+        block_dv(ForwardLayout::step(step_dv, dim_v, unit(block_q, block_k, warps))),
         parts(larger_of((dim + block_d - 1) / block_d, (dim_v + block_dv - 1) / block_dv)),
         row_of_q(ForwardLayout::row(block_d, bytes)),
         row_of_v(ForwardLayout::row(block_dv, bytes)),
@@ -52,9 +50,14 @@ struct BackwardLayout {
         p(block_q * row_of_p),
         statistics(block_q * 4),
         visible(block_q * 16),
-        common(160),
+        common(192),
         stages(pipeline > 1 ? 2 : 1) {}
 
+  /// Columns of which each wave has some in every product.
+  static constexpr REGARD_INLINE i64 unit(i64 block_q, i64 block_k, i64 warps) {
+    const i64 rows = (block_q | block_k) & -(block_q | block_k);  // the power of two in both
+    return 16 * larger_of(warps * 16 / rows, 1);
+  }
   static constexpr REGARD_INLINE i64 larger_of(i64 a, i64 b) { return a > b ? a : b; }
   constexpr REGARD_INLINE i64 total() const {
     return keys + values + stages * (q + statistics) + grad_o + statistics + 2 * p + visible + common;

@@ -20,7 +20,8 @@ portable::BackwardLayout layout_of(DType dtype, std::int64_t d, std::int64_t dv,
           a.block_k,
           a.block_d,
           a.block_dv,
-          a.stages};
+          a.stages,
+          a.warps};
 }
 portable::BackwardLayout layout_of(const KernelKey& key) {
   return layout_of(key.signature.dtype, key.signature.d, key.signature.dv, key.algorithm);
@@ -66,21 +67,23 @@ std::int64_t heads_of_part(const Plan& plan, std::int64_t blocks) {
 /// What it reaches beside the kernel of warp-group instructions.
 constexpr double beside_warp_groups = 0.5;
 /// A tile of queries has barriers, and products that begin and end.
-constexpr Seconds of_tile = 0.5e-6;
+constexpr Seconds of_tile = 0.3e-6;
+/// Shared memory is read by so many instructions for each that multiplies, in a tile of one row and one key.
+constexpr double reads = 24;
 
 Seconds seconds(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
   const Algorithm& a = stage.key.algorithm;
   const portable::BackwardLayout layout = layout_of(stage.key);
-  const double pair_flops =
-      2 * (3.0 * static_cast<double>(layout.block_d) + 2.0 * static_cast<double>(layout.block_dv)) *
-      (2 * static_cast<double>(layout.parts) + 3) / 5;
-  const double tile = static_cast<double>(product({a.block_q, a.block_k}));
-  const double seen = visible_pairs(p) / tile + 1;
-  const double tiles = static_cast<double>(product({p.b, p.hq, layout.parts})) * seen;
-  const double of_one = pair_flops * tile / flops_per_second(plan, p.dtype) + of_tile;
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  // S and dP are made of all columns by each block, and three products of its own ones.
+  const double columns = number(layout.parts) * (3 * number(layout.block_d) + 2 * number(layout.block_dv)) *
+                         (2 * number(layout.parts) + 3) / 5;
+  const double reading = 1 + reads * (1 / number(a.block_q) + 1 / number(a.block_k));
+  const double of_pair = 2 * columns * reading / flops_per_second(plan, p.dtype) +
+                         of_tile * number(layout.parts) / number(product({a.block_q, a.block_k}));
   const double share = plan.target->has("wgmma") ? beside_warp_groups : 1;
-  return tiles * of_one / busy_workers(plan, stage, 1) / share;
+  return number(product({p.b, p.hq})) * visible_pairs(p) * of_pair / busy_workers(plan, stage, 1) / share;
 }
 
 Refusal shared_memory_fits(const Question& q) {
