@@ -52,9 +52,10 @@ struct KeyBlocks {
   REGARD_DEVICE KeyBlocks(const Window& window, i32 first_row, i32 rows, i32 block_k) {
     const i32 last_row = smaller(first_row + rows, window.sq) - 1;
     const i32 from = window.first_key(first_row), to = window.end_key(last_row);
-    first = from / block_k;
-    end = from < to ? (to + block_k - 1) / block_k : first;
-    sinks = smaller((window.end_sink(last_row) + block_k - 1) / block_k, first);
+    const auto up = [block_k](i32 key) { return (key + block_k - 1) / block_k; };
+    first = from < to ? from / block_k : up(window.sk);
+    end = from < to ? up(to) : first;
+    sinks = smaller(up(window.end_sink(last_row)), first);
   }
   REGARD_DEVICE bool has(i32 block) const { return (block >= first && block < end) || block < sinks; }
   /// How many of them come before one of them.
