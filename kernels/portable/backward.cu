@@ -243,11 +243,10 @@ class Block {
     if (turn) {
       const KeyBlocks blocks(common_.window, tile.first_row, block_q, block_k);
       if (thread() == 0)
-        wait_for_count(turn, blocks.before(common_.first_key / block_k, Window::descends(a_)));
+        wait_for_count(turn, blocks.before(common_.first_key / block_k, a_.keys_descend != 0));
       __syncthreads();
     }
-    const i32 columns = static_cast<i32>(a_.grad_q_columns);
-    regard::add_grad_q(a_.grad_q_sum + row * columns, sums, columns, common_.column_part * block_d);
+    add_grad_q<adds_fragments>(a_.grad_q_sum + row * grad_q_columns, sums, common_.column_part * block_d);
     if (turn) {
       __syncthreads();
       if (thread() == 0) count_one(turn);

@@ -11,19 +11,39 @@ namespace regard {
 /// As fragments lie in the sum of dQ, if tiles have whole slices of it (kernels/grad_q_order.h).
 constexpr bool adds_fragments = block_q % GradQTile::slice_length == 0 && wave == 32;
 
+constexpr i32 grad_q_columns = parts * block_d;
+
 /// Adds to the tile of grad_q_sum at `to`, from a column of it on.
-REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 columns, i32 first_column) {
-  const GradQTile tile{block_q, columns, block_q / GradQTile::slice_length};
-  ShareOfQ::each(sums, [&](const Fragment& sum, i32 row, i32 column) {
-    column += first_column;
-    if constexpr (adds_fragments) {
-      add(to + tile.place<GradQOrder::fragments>(row, column), sum.x[0], sum.x[1]);
-    } else {
-      float* const at = to + row * columns + column;
-      add(at, sum.x[0]);
-      add(at + Fragment::row_step * columns, sum.x[1]);
-    }
-  });
+template <bool as_fragments>
+REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 first_column) {
+  constexpr i32 across = ShareOfQ::across;
+  const i32 row = ShareOfQ::row() + Fragment::row();
+  const i32 column = first_column + ShareOfQ::part() * 2 * Fragment::columns + Fragment::column();
+  if constexpr (as_fragments) {
+    // A wave's rows lie in one slice.
+    static_assert(GradQTile::slice_length % (ShareOfQ::tiles_m * Fragment::rows) == 0);
+    constexpr GradQTile tile{block_q, grad_q_columns, as_fragments ? block_q / GradQTile::slice_length : 0};
+    constexpr i32 row_step = tile.place<GradQOrder::fragments>(Fragment::rows, 0),
+                  column_step = tile.place<GradQOrder::fragments>(0, Fragment::columns);
+    to += tile.place<GradQOrder::fragments>(row, column);
+#pragma unroll
+    for (i32 m = 0; m < ShareOfQ::tiles_m; ++m)
+#pragma unroll
+      for (i32 n = 0; n < ShareOfQ::tiles_n; ++n)
+        add(to + m * row_step + column_of_tile(n, across) / Fragment::columns * column_step, sums[m][n].x[0],
+            sums[m][n].x[1]);
+  } else {
+    to += row * grad_q_columns + column;
+#pragma unroll
+    for (i32 m = 0; m < ShareOfQ::tiles_m; ++m)
+#pragma unroll
+      for (i32 n = 0; n < ShareOfQ::tiles_n; ++n)
+#pragma unroll
+        for (i32 half = 0; half < Fragment::halves; ++half)
+          add(to + (m * Fragment::rows + half * Fragment::row_step) * grad_q_columns +
+                  column_of_tile(n, across),
+              sums[m][n].x[half]);
+  }
 }
 
 /// Adds to rows of grad_k_sum or grad_v_sum, `count` of which there are.

@@ -39,10 +39,6 @@ struct Window {
   REGARD_DEVICE i32 end_row(i32 first, i32 end) const {
     return first < sinks ? sq : inside(end + left - diagonal, sq);
   }
-
-  /// Whether the right edge is bounded: then blocks of keys reach a row's tile one after the other from the
-  /// last one on, if each goes through its tiles from the first one on.
-  REGARD_DEVICE static bool descends(const Arguments& a) { return a.positional && a.window_right >= 0; }
 };
 
 /// The blocks of keys that have to do with a tile of queries: [first, end), and the first `sinks`.

@@ -30,7 +30,7 @@ struct Work {
     const u32 first = block / (together * key_blocks) * together, here = smaller(together, pairs - first);
     block -= first * key_blocks;
     u32 pair = first + block % here, key_block = block / here;
-    if (a.turns && Window::descends(a)) key_block = key_blocks - 1 - key_block;
+    if (a.keys_descend) key_block = key_blocks - 1 - key_block;
     first_key = static_cast<i32>(key_block * block_k);
 
     const i32 head_part = static_cast<i32>(pair % head_parts);

@@ -30,6 +30,9 @@ constexpr REGARD_INLINE i32 column_of_tile(i32 n, i32 across) {
   return (n / 2 * 2 * across + n % 2) * Fragment::columns;
 }
 
+/// What changes scores takes registers from the products, which then may not read far ahead.
+constexpr bool is_rich = key::softcap || key::bias != Bias::none || key::bits || key::dropout;
+
 /// c += A B over `length` numbers. `row`: the first row of the wave in A. `part`: which of the `across` waves
 /// with the same rows it is.
 template <bool by_matrix>
@@ -40,7 +43,7 @@ struct TileProduct<true> {
   template <i32 length, i32 across, i32 tiles_m, i32 tiles_n, class A, class B>
   REGARD_DEVICE static void add(Fragment (&c)[tiles_m][tiles_n], A a, B b, i32 row, i32 part) {
     static_assert(length % depth == 0 && tiles_n % 2 == 0);
-    constexpr i32 bytes = depth * operand_bytes;
+    constexpr i32 bytes = depth * operand_bytes, together = is_rich ? 1 : length / depth;
     // In rows of memory: of A transposed they are those that are multiplied with each other.
     u32 left = a.first, right = b.first;
     left += A::transposed ? place_of<A>(LdmatrixRow::of_rights(), row)
@@ -49,7 +52,7 @@ struct TileProduct<true> {
     right += B::transposed
                  ? place_of<B>(LdmatrixRow::of_left(), column)
                  : place_of<B>(LdmatrixRow::of_rights(), 0) + static_cast<u32>(column * B::row_bytes);
-#pragma unroll
+#pragma unroll together
     for (i32 i = 0; i < length / depth; ++i) {
       Left x[tiles_m];
 #pragma unroll

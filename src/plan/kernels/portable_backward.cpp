@@ -54,6 +54,13 @@ std::int64_t pairs(const Problem& p) {
   return product({in_turn && shared.batches ? 1 : p.b, in_turn && shared.heads ? 1 : p.hk});
 }
 
+/// Under a bounded right edge blocks of keys reach a tile of queries one after the other from the last one
+/// on, if each goes through its tiles from the first one on: those that take turns then do not wait.
+bool has_right_edge(const Problem& p) {
+  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
+  return p.mask != Mask::none && (!window || p.window_right >= 0);
+}
+
 /// Query heads of a group that a block goes through: all, or fewer where blocks are few. Their sums of dK and
 /// dV then come together in memory, in no order.
 std::int64_t heads_of_part(const Plan& plan, std::int64_t blocks) {
@@ -130,6 +137,7 @@ Result<Plan> plan_portable_backward(const Problem& problem, const Target& target
   if (p.deterministic) how.turns = product({query_tiles(p, block_q), layout.parts});
   how.side_by_side = std::min(pairs_together(p), std::max<std::int64_t>(pairs(p), 1));
   how.bias_in_turn = bias_in_turn(p);
+  how.keys_descend = p.deterministic && has_right_edge(p);
   stage.grid = product({blocks, ceil_divide(group, how.part_heads)});
   stage.shared_bytes = shared_bytes(stage.key);
   return finish_gpu_backward(std::move(plan), std::move(stage), how);
