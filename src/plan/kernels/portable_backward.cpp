@@ -1,8 +1,11 @@
 // kernels/portable/backward.cu: one block per keys of a K/V head, and per part of the columns where those do
 // not fit in shared memory.
+#include "kernels/portable/backward_layout.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 
-#include "kernels/portable/backward_layout.h"
 #include "plan/cost.h"
 #include "plan/kernels/gpu_backward.h"
 #include "plan/kernels/kernels.h"
@@ -99,11 +102,30 @@ Refusal shared_memory_fits(const Question& q) {
   return fits_in_shared_memory(q, shared_bytes(stage.key));
 }
 
+Refusal accumulators_leave_room(const Question& q) {
+  // The slopes of a soft cap stand in registers beside scores and sums. Above these counts the compiler
+  // begins to spill.
+  constexpr std::int64_t most_sums = 224, most_sums_with_gradient = 160;
+  const Problem& p = q.problem;
+  if (p.softcap <= 0) return {};
+  const Stage stage = stage_of(p, q.target, portable_backward, q.candidate.tile, 1, 0);
+  const Algorithm& a = stage.key.algorithm;
+  const portable::BackwardLayout layout = layout_of(stage.key);
+  const std::int64_t sums = (a.block_k * (layout.block_d + layout.block_dv) + 3 * a.block_q * a.block_k) /
+                            (a.warps * q.target.wave);
+  const std::int64_t most = p.dbias ? most_sums_with_gradient : most_sums;
+  if (sums <= most) return {};
+  return fmt::format(
+      "each thread of its tile has {} sums, scores and slopes, and a soft cap{} leaves registers for {}; use "
+      "a "
+      "smaller block_q or block_k",
+      sums, p.dbias ? " with a bias's gradient" : "", most);
+}
+
 std::span<const Rule> own_rules() {
   static constexpr Rule list[] = {
-      {"head_dims_aligned", head_dims_aligned},
-      {"launch_fits", launch_fits},
-      {"shared_memory_fits", shared_memory_fits},
+      {"head_dims_aligned", head_dims_aligned},   {"launch_fits", launch_fits},
+      {"shared_memory_fits", shared_memory_fits}, {"accumulators_leave_room", accumulators_leave_room},
       {"fragments_divide", fragments_divide},
   };
   return list;
