@@ -46,14 +46,17 @@ REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 first_column)
   }
 }
 
-/// Adds to rows of grad_k_sum or grad_v_sum, `count` of which there are.
+/// Adds to rows of grad_k_sum or grad_v_sum, `count` of which there are: others add 0 to the last one, which
+/// takes less code than leaving them out.
 template <class Share>
 REGARD_DEVICE void add_grad_keys(float* to, typename Share::Sums& sums, i64 columns, i32 count) {
   Share::each(sums, [&](const Fragment& sum, i32 row, i32 column) {
 #pragma unroll
     for (i32 half = 0; half < Fragment::halves; ++half) {
       const i32 here = row + half * Fragment::row_step;
-      if (here < count) add(to + here * columns + column, sum.x[half]);
+      const bool exists = here < count;
+      const float x[2] = {exists ? sum.x[half][0] : 0, exists ? sum.x[half][1] : 0};
+      add(to + smaller(here, count - 1) * columns + column, x);
     }
   });
 }
@@ -97,34 +100,37 @@ REGARD_DEVICE void store_grad_keys(u8* staged, typename Share::Sums& sums, float
   }
 }
 
+/// store(place, dS) for all rows of the tile and keys that there are; rows are `pitch` apart.
+template <class Store>
+REGARD_DEVICE void each_grad_bias(const Scores& grad, i32 rows, i32 keys, i64 pitch, Store store) {
+  each_row([&](i32 m, i32 half) {
+    const i32 offset = row_offset(m, half);
+    if (offset >= rows) return;
+#pragma unroll
+    for (i32 n = 0; n < key_tiles; ++n)
+#pragma unroll
+      for (i32 i = 0; i < Fragment::width; ++i) {
+        const i32 column = n * Fragment::columns + i;
+        if (column < keys) store(offset * pitch + column, grad[m][n].x[half][i]);
+      }
+  });
+}
+
 /// The gradient of an elementwise bias is dS: added to an image of what batches or heads share, or stored.
 REGARD_DEVICE void store_grad_bias(const BackwardArguments& a, const Head& head, const Scores& grad,
                                    i32 first_row, i32 first_key) {
-  const i32 rows = static_cast<i32>(head.sequence.sq) - first_row - row_in_tile();
-  const i32 key = first_key + Fragment::column(), keys = static_cast<i32>(head.sequence.sk) - key;
-  const i64 row = first_row + row_in_tile();
-  const auto each = [&](i64 step, auto store) {
-    each_row([&](i32 m, i32 half) {
-      const i32 offset = row_offset(m, half);
-      if (offset >= rows) return;
-#pragma unroll
-      for (i32 n = 0; n < key_tiles; ++n)
-#pragma unroll
-        for (i32 i = 0; i < Fragment::width; ++i) {
-          const i32 column = n * Fragment::columns + i;
-          if (column < keys) store(offset * step + column, grad[m][n].x[half][i]);
-        }
-    });
-  };
+  const i32 row = first_row + row_in_tile(), key = first_key + Fragment::column();
+  const i32 rows = static_cast<i32>(head.sequence.sq) - row, keys = static_cast<i32>(head.sequence.sk) - key;
   if (a.grad_bias_sum) {
     const i64 heads = a.grad_bias.head == 0 ? 1 : a.hq;
     const i64 matrix =
         (a.grad_bias.batch == 0 ? 0 : head.batch) * heads + (a.grad_bias.head == 0 ? 0 : head.head);
     float* const to = a.grad_bias_sum + (matrix * a.sq + row) * a.sk + key;
-    each(a.sk, [to](i64 at, float x) { add(to + at, x); });
+    each_grad_bias(grad, rows, keys, a.sk, [to](i64 at, float x) { add(to + at, x); });
   } else {
     u8* const to = head.address<bias_dtype>(a.grad_bias, head.head, row) + key * bytes_of<bias_dtype>;
-    each(a.grad_bias.row, [to](i64 at, float x) { store_element<bias_dtype>(to, at, x); });
+    each_grad_bias(grad, rows, keys, a.grad_bias.row,
+                   [to](i64 at, float x) { store_element<bias_dtype>(to, at, x); });
   }
 }
 
