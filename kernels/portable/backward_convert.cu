@@ -11,30 +11,27 @@ constexpr i32 threads = key::warps * wave;
 constexpr i32 width = 8;  // neighbouring columns of a thread
 constexpr i32 key_rows = 64, bias_rows = 16;
 
-/// Rows of sums, each `pitch` floats behind the one before.
-struct SumRows {
+/// Rows of sums, each `pitch` floats behind the one before, or those of a tile of dQ.
+struct Sums {
   const float* first;
   i64 pitch;
-
-  REGARD_DEVICE void load(float (&x)[width], i32 row, i64 column) const {
-    load_elements<DType::fp32>(x, reinterpret_cast<const u8*>(first + row * pitch + column));
-  }
-  /// Whether it may load.
-  REGARD_DEVICE bool is_aligned() const {
-    return reinterpret_cast<u64>(first) % 16 == 0 && pitch % (16 / sizeof(float)) == 0;
-  }
-  REGARD_DEVICE float at(i32 row, i64 column) const { return first[row * pitch + column]; }
+  GradQOrder order = GradQOrder::rows;
 };
 
-/// A tile of dQ's sums.
+/// As one of their orders has them.
 template <GradQOrder order>
-struct SumTile {
+struct OrderedSums {
   const float* first;
+  i64 pitch;
   GradQTile tile;
 
-  /// The columns of a row lie in neighbouring threads' vectors, two in each or one.
+  REGARD_DEVICE const float* at(i32 row, i64 column) const {
+    if constexpr (order == GradQOrder::rows) return first + row * pitch + column;
+    return first + tile.place<order>(row, static_cast<i32>(column));
+  }
+  /// A row's columns lie in neighbouring threads' vectors, two in each or one.
   REGARD_DEVICE void load(float (&x)[width], i32 row, i64 column) const {
-    const float* const from = first + tile.place<order>(row, static_cast<i32>(column));
+    const float* const from = at(row, column);
     if constexpr (order == GradQOrder::rows) {
       load_elements<DType::fp32>(x, reinterpret_cast<const u8*>(from));
     } else if constexpr (order == GradQOrder::fragments) {
@@ -48,36 +45,33 @@ struct SumTile {
       for (i32 i = 0; i < width; ++i) x[i] = from[i * 16];
     }
   }
-  REGARD_DEVICE static bool is_aligned() { return true; }
-  REGARD_DEVICE float at(i32 row, i64 column) const {
-    return first[tile.place<order>(row, static_cast<i32>(column))];
-  }
 };
 
 /// Rows of a gradient.
 struct GradRows {
-  u8* first;
-  i64 pitch;  // in bytes
-  i32 rows;
-  i64 columns;
+  u8* first = nullptr;
+  i64 pitch = 0;  // in bytes
+  i32 rows = 0;
+  i64 columns = 0;
+  float scale = 1;
 
-  REGARD_DEVICE GradRows(u8* at, i64 stride, i64 count, i64 all_columns)
-      : first(at),
-        pitch(stride * bytes_of<key::dtype>),
-        rows(static_cast<i32>(count)),
-        columns(all_columns) {}
+  GradRows() = default;
+  /// From a row of a head on.
+  REGARD_DEVICE GradRows(const Rows& grad, i64 batch, i64 head, i64 row)
+      : first(static_cast<u8*>(grad.data) +
+              (batch * grad.batch + head * grad.head + row * grad.row) * bytes_of<key::dtype>),
+        pitch(grad.row * bytes_of<key::dtype>) {}
 };
 
 /// By the whole block. Threads of a wave have four vectors of eight rows, so that both sides move whole
 /// sectors of memory.
-template <class Sums>
-REGARD_DEVICE void convert(const Sums& sums, const GradRows& to, float scale) {
+template <GradQOrder order>
+REGARD_DEVICE void convert(const OrderedSums<order>& sums, const GradRows& to, bool aligned) {
   constexpr i32 together = 4;
-  const bool aligned = (reinterpret_cast<u64>(to.first) | static_cast<u64>(to.pitch)) % 16 == 0;
-  const i64 vectors = sums.is_aligned() ? to.columns / width : 0;
+  const i64 vectors = aligned ? to.columns / width : 0;
 #pragma unroll 1
   for (i64 first = 0; first < vectors; first += together) {
-#pragma unroll 2
+#pragma unroll 1
     for (i32 i = thread(); i < to.rows * together; i += threads) {
       const i32 row = i / together;
       const i64 column = (first + i % together) * width;
@@ -85,76 +79,26 @@ REGARD_DEVICE void convert(const Sums& sums, const GradRows& to, float scale) {
       float x[width];
       sums.load(x, row, column);
 #pragma unroll
-      for (float& one : x) one *= scale;
-      u8* const there = to.first + row * to.pitch + column * bytes_of<key::dtype>;
-      if (!aligned) {
-#pragma unroll
-        for (i32 c = 0; c < width; ++c) store_element<key::dtype>(there, c, x[c]);
-      } else if constexpr (key::dtype == DType::fp32) {
-#pragma unroll
-        for (i32 half = 0; half < 2; ++half)
-          reinterpret_cast<float4*>(there)[half] =
-              make_float4(x[4 * half], x[4 * half + 1], x[4 * half + 2], x[4 * half + 3]);
-      } else {
-        store_elements<key::dtype>(there, x);
-      }
+      for (float& one : x) one *= to.scale;
+      store_elements<key::dtype>(to.first + row * to.pitch + column * bytes_of<key::dtype>, x);
     }
   }
   // What is no whole vector.
   const i64 done = vectors * width, left = to.columns - done;
   if (left == 0) return;
 #pragma unroll 1
-  for (i64 i = thread(); i < to.rows * left; i += threads) {
-    const i32 row = static_cast<i32>(i / left);
-    const i64 column = done + i % left;
-    store_element<key::dtype>(to.first + row * to.pitch, column, sums.at(row, column) * scale);
-  }
+  for (i32 row = 0; row < to.rows; ++row)
+#pragma unroll 1
+    for (i64 column = done + thread(); column < to.columns; column += threads)
+      store_element<key::dtype>(to.first + row * to.pitch, column, *sums.at(row, column) * to.scale);
 }
 
 template <GradQOrder order>
-REGARD_DEVICE void convert_grad_q(const BackwardArguments& a, const float* sums, const GradRows& to) {
+REGARD_DEVICE void convert(const BackwardArguments& a, const Sums& sums, const GradRows& to) {
+  const u64 addresses = reinterpret_cast<u64>(to.first) | static_cast<u64>(to.pitch) |
+                        reinterpret_cast<u64>(sums.first) | static_cast<u64>(sums.pitch * 4);
   const GradQTile tile{a.block_q, static_cast<i32>(a.grad_q_columns), a.grad_q_slices};
-  convert(SumTile<order>{sums, tile}, to, a.scale);
-}
-
-/// A tile of queries of one query head.
-REGARD_DEVICE void store_grad_q(const BackwardArguments& a, const Head& head, i64 first_row) {
-  const i64 rows = smaller<i64>(head.sequence.sq - first_row, a.block_q);
-  if (rows <= 0) return;
-  const float* const sums =
-      a.grad_q_sum + (first_padded_row(a, head.sequence, head.head) + first_row) * a.grad_q_columns;
-  const GradRows to(head.address<key::dtype>(a.grad_q, head.head, head.sequence.first_q + first_row),
-                    a.grad_q.row, rows, a.d);
-  if (a.grad_q_order == GradQOrder::rows)
-    convert_grad_q<GradQOrder::rows>(a, sums, to);
-  else if (a.grad_q_order == GradQOrder::fragments)
-    convert_grad_q<GradQOrder::fragments>(a, sums, to);
-  else
-    convert_grad_q<GradQOrder::transposed_fragments>(a, sums, to);
-}
-
-/// dK or dV: some keys of one K/V head.
-REGARD_DEVICE void store_grad_keys(const BackwardArguments& a, i64 batch, i64 kv_head, i64 first_key,
-                                   const SumRows& all, const Rows& grad, i64 columns, float scale) {
-  const Sequence sequence = sequence_of(a, batch);
-  const i64 rows = smaller<i64>(sequence.sk - first_key, key_rows);
-  if (rows <= 0) return;
-  const i64 first_row = a.offsets_k ? kv_head * a.tk + sequence.first_k : (batch * a.hk + kv_head) * a.sk;
-  u8* const to = static_cast<u8*>(grad.data) +
-                 (batch * grad.batch + kv_head * grad.head + (sequence.first_k + first_key) * grad.row) *
-                     bytes_of<key::dtype>;
-  convert(SumRows{all.first + (first_row + first_key) * all.pitch, all.pitch},
-          GradRows(to, grad.row, rows, columns), scale);
-}
-
-/// Some rows of the gradient of a bias that batches or heads share.
-REGARD_DEVICE void store_grad_bias(const BackwardArguments& a, i64 heads, i64 matrix, i64 first_row) {
-  const i64 element =
-      matrix / heads * a.grad_bias.batch + matrix % heads * a.grad_bias.head + first_row * a.grad_bias.row;
-  convert(SumRows{a.grad_bias_sum + (matrix * a.sq + first_row) * a.sk, a.sk},
-          GradRows(static_cast<u8*>(a.grad_bias.data) + element * bytes_of<key::dtype>, a.grad_bias.row,
-                   smaller<i64>(a.sq - first_row, bias_rows), a.sk),
-          1);
+  convert(OrderedSums<order>{sums.first, sums.pitch, tile}, to, addresses % 16 == 0);
 }
 
 /// dsink = -sum of exp(sink - LSE) D over all rows: the sink's share of each row, and it has no value. Sums
@@ -182,56 +126,86 @@ REGARD_DEVICE void store_grad_sink(const BackwardArguments& a, i64 head_index) {
   if (thread() == 0) a.grad_sink[head_index] = of_threads[0];
 }
 
-/// Which part of the results a block has: the number of a (batch, head) pair, and of some of its rows. In 32
-/// bits, which hold any grid: a division in 64 is a call.
-struct Place {
-  i64 pair;
-  i64 first_row;
+/// What a block of the grid rounds, and to where; no rows where none are left. In 32 bits, which hold any
+/// grid: a division in 64 is a call.
+struct Part {
+  Sums sums{};
+  GradRows to;
 
-  REGARD_DEVICE Place(u32 block, u32 blocks_of_pair, u32 rows)
-      : pair(block / blocks_of_pair), first_row(i64{block % blocks_of_pair} * rows) {}
+  REGARD_DEVICE Part(const BackwardArguments& a, u32 block) {
+    const u32 batches = static_cast<u32>(a.b), hq = static_cast<u32>(a.hq), hk = static_cast<u32>(a.hk);
+    const u32 of_queries = tiles(a.sq, static_cast<u32>(a.block_q)), of_keys = tiles(a.sk, key_rows);
+    const u32 queries = batches * hq * of_queries, keys = a.grad_k_sum ? batches * hk * of_keys : 0;
+    if (block < queries) {
+      const u32 pair = block / of_queries;
+      take_queries(a, Head(a, pair / hq, pair % hq), i64{block % of_queries} * a.block_q);
+    } else if (block -= queries; block < 2 * keys) {
+      const bool values = block >= keys;
+      if (values) block -= keys;
+      const u32 pair = block / of_keys;
+      take_keys(a, values, pair / hk, pair % hk, i64{block % of_keys} * key_rows);
+    } else {
+      block -= 2 * keys;
+      const u32 of_bias = tiles(a.sq, bias_rows);
+      take_bias(a, block / of_bias, i64{block % of_bias} * bias_rows);
+    }
+  }
+
+ private:
+  REGARD_DEVICE static u32 tiles(i64 rows, u32 of_tile) {
+    return (static_cast<u32>(rows) + of_tile - 1) / of_tile;
+  }
+  REGARD_DEVICE static i32 count(i64 left, i64 most) {
+    return static_cast<i32>(larger<i64>(smaller(left, most), 0));
+  }
+
+  /// A tile of one query head.
+  REGARD_DEVICE void take_queries(const BackwardArguments& a, const Head& head, i64 row) {
+    sums = {a.grad_q_sum + (first_padded_row(a, head.sequence, head.head) + row) * a.grad_q_columns,
+            a.grad_q_columns, a.grad_q_order};
+    to = GradRows(a.grad_q, head.batch, head.head, head.sequence.first_q + row);
+    to.rows = count(head.sequence.sq - row, a.block_q);
+    to.columns = a.d;
+    to.scale = a.scale;
+  }
+
+  /// dK or dV of some keys of one K/V head.
+  REGARD_DEVICE void take_keys(const BackwardArguments& a, bool values, i64 batch, i64 kv_head, i64 key) {
+    const Sequence sequence = sequence_of(a, batch);
+    const i64 first = a.offsets_k ? kv_head * a.tk + sequence.first_k : (batch * a.hk + kv_head) * a.sk;
+    sums.pitch = values ? a.grad_v_columns : a.grad_k_columns;
+    sums.first = (values ? a.grad_v_sum : a.grad_k_sum) + (first + key) * sums.pitch;
+    to = GradRows(values ? a.grad_v : a.grad_k, batch, kv_head, sequence.first_k + key);
+    to.rows = count(sequence.sk - key, key_rows);
+    to.columns = values ? a.dv : a.d;
+    to.scale = values ? a.dropout_scale : a.scale;
+  }
+
+  /// Some rows of the gradient of a bias that batches or heads share.
+  REGARD_DEVICE void take_bias(const BackwardArguments& a, u32 matrix, i64 row) {
+    const u32 heads = a.grad_bias.head == 0 ? 1 : static_cast<u32>(a.hq);
+    sums = {a.grad_bias_sum + (matrix * a.sq + row) * a.sk, a.sk};
+    to = GradRows(a.grad_bias, matrix / heads, matrix % heads, row);
+    to.rows = count(a.sq - row, bias_rows);
+    to.columns = a.sk;
+  }
 };
-
-REGARD_DEVICE u32 blocks_of(i64 rows, u32 of_block) {
-  return (static_cast<u32>(rows) + of_block - 1) / of_block;
-}
-
-REGARD_DEVICE void run_block(const BackwardArguments& a, u32 block) {
-  const u32 hq = static_cast<u32>(a.hq), hk = static_cast<u32>(a.hk), batches = static_cast<u32>(a.b);
-  const u32 sinks = a.grad_sink ? hq : 0;
-  if (block < sinks) return store_grad_sink(a, block);
-  block -= sinks;
-
-  const u32 tile = static_cast<u32>(a.block_q), of_queries = blocks_of(a.sq, tile);
-  if (block < batches * hq * of_queries) {
-    const Place place(block, of_queries, tile);
-    const u32 pair = static_cast<u32>(place.pair);
-    return store_grad_q(a, Head(a, pair / hq, pair % hq), place.first_row);
-  }
-  block -= batches * hq * of_queries;
-
-  const u32 of_keys = blocks_of(a.sk, key_rows), all_keys = a.grad_k_sum ? batches * hk * of_keys : 0;
-  if (block < 2 * all_keys) {
-    const bool values = block >= all_keys;
-    const Place place(values ? block - all_keys : block, of_keys, key_rows);
-    const u32 pair = static_cast<u32>(place.pair);
-    if (values)
-      store_grad_keys(a, pair / hk, pair % hk, place.first_row, {a.grad_v_sum, a.grad_v_columns}, a.grad_v,
-                      a.dv, a.dropout_scale);
-    else
-      store_grad_keys(a, pair / hk, pair % hk, place.first_row, {a.grad_k_sum, a.grad_k_columns}, a.grad_k,
-                      a.d, a.scale);
-    return;
-  }
-  block -= 2 * all_keys;
-
-  const Place place(block, blocks_of(a.sq, bias_rows), bias_rows);
-  store_grad_bias(a, a.grad_bias.head == 0 ? 1 : a.hq, place.pair, place.first_row);
-}
 
 }  // namespace regard
 
 extern "C" __global__ void __launch_bounds__(regard::threads)
     REGARD_SYMBOL(const __grid_constant__ regard::BackwardArguments arguments) {
-  regard::run_block(arguments, blockIdx.x);
+  using namespace regard;
+  const u32 sinks = arguments.grad_sink ? static_cast<u32>(arguments.hq) : 0;
+  if (blockIdx.x < sinks) {
+    store_grad_sink(arguments, blockIdx.x);
+  } else {
+    const Part part(arguments, blockIdx.x - sinks);
+    if (part.sums.order == GradQOrder::rows)
+      convert<GradQOrder::rows>(arguments, part.sums, part.to);
+    else if (part.sums.order == GradQOrder::fragments)
+      convert<GradQOrder::fragments>(arguments, part.sums, part.to);
+    else
+      convert<GradQOrder::transposed_fragments>(arguments, part.sums, part.to);
+  }
 }

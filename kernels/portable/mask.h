@@ -37,7 +37,7 @@ struct Bits {
 
 /// Masks scores. It comes behind the bias, so that whatever stands there the score stays masked.
 REGARD_DEVICE void mask(Scores& s, const RowKeyRanges& visible, const Bits& bits, i32 key, i32 sk) {
-  constexpr i32 tiles = word_keys / Fragment::columns;
+  constexpr i32 tiles = smaller(word_keys, wave_keys) / Fragment::columns;
   static_assert(key_tiles % tiles == 0);
   const i32 first_row = row_in_tile(), first_column = Fragment::column();
 #pragma unroll
@@ -46,7 +46,7 @@ REGARD_DEVICE void mask(Scores& s, const RowKeyRanges& visible, const Bits& bits
     each_row([&](i32 m, i32 half) {
       const i32 row = first_row + row_offset(m, half);
       u32 word = by_position ? visible.word(row, key) : of_all;
-      if constexpr (key::bits) word &= bits.word(row, key);
+      if constexpr (key::bits) word &= bits.word(row, key) >> (wave_keys < word_keys ? key % word_keys : 0);
       word >>= first_column;
 #pragma unroll
       for (i32 n = 0; n < tiles; ++n)

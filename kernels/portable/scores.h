@@ -16,6 +16,7 @@ constexpr bool has_bias = alibi || elementwise_bias;
 constexpr bool changes_scores = key::softcap || has_bias;
 
 REGARD_DEVICE float descale(const Head& head, const float* factors) {
+  if constexpr (bytes_of<key::dtype> > 1) return 1.0f;
   const Arguments& a = head.arguments;
   return factors ? factors[head.batch * a.descale_batch + head.kv_head * a.descale_head] : 1.0f;
 }

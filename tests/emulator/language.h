@@ -27,6 +27,7 @@ float expf(float);
 float fabsf(float);
 float fmaf(float, float, float);
 float fmaxf(float, float);
+float fminf(float, float);
 float logf(float);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <span>
 
 #include "emulator/barrier.h"
@@ -55,6 +56,28 @@ void load_shared(Execution& e, const Instruction& i) {
     e.set(to, word);
     from += sizeof word;
   }
+}
+
+/// A word for each number of a vector. Additions are seen at once, in the order in which threads run.
+template <class Number>
+void add_global(Execution& e, const Instruction& i) {
+  auto* to = reinterpret_cast<std::uint8_t*>(e.get(i.operands[0]));
+  const std::span<const ptx::Operand> words = words_of(i.operands[1]);
+  check_alignment(i, to, words.size());
+  for (const ptx::Operand& from : words) {
+    Number sum{};
+    std::memcpy(&sum, to, sizeof sum);
+    sum += std::bit_cast<Number>(static_cast<std::uint32_t>(e.get(from)));
+    std::memcpy(to, &sum, sizeof sum);
+    to += sizeof sum;
+  }
+}
+/// Who asks again and again until another has written lets that one go on.
+void load_global_and_wait(Execution& e, const Instruction& i) {
+  e.launch().pause();
+  std::uint32_t word = 0;
+  std::memcpy(&word, reinterpret_cast<const void*>(e.get(i.operands[1])), sizeof word);
+  e.set(i.operands[0], word);
 }
 
 void load_half(Execution& e, const Instruction& i) {
@@ -270,6 +293,12 @@ std::span<const Named> memory_instructions() {
       {"st.shared.b32", store_shared},
       {"st.global.v4.b32", store_global},
       {"st.global.v2.f32", store_global},
+      {"red.global.add.f32", add_global<float>},
+      {"red.global.add.v2.f32", add_global<float>, 90},
+      {"red.global.add.v4.f32", add_global<float>, 90},
+      {"red.release.gpu.global.add.u32", add_global<std::uint32_t>},
+      {"ld.acquire.gpu.global.u32", load_global_and_wait},
+      {"ld.shared.f32", load_shared},
       {"ld.shared.v4.f32", load_shared},
       {"ld.shared.v2.f32", load_shared},
       {"cp.async.cg.shared.global", copy, 80},

@@ -47,6 +47,9 @@ REGARD_DEVICE void load_shared(float (&x)[4], u32 from) {
                : "r"(from)
                : "memory");
 }
+REGARD_DEVICE void load_shared(float& x, u32 from) {
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(from) : "memory");
+}
 REGARD_DEVICE void load_shared(float (&x)[2], u32 from) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "r"(from) : "memory");
 }

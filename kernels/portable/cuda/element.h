@@ -75,11 +75,11 @@ REGARD_DEVICE void store_element(u8* data, i64 index, float x) {
   }
 }
 
-/// Neighbours at once, at most 16 bytes; the address is a multiple of all of them.
+/// Neighbours at once, up to 16 bytes by one instruction; the address is a multiple of those.
 template <DType dtype, i32 width>
 REGARD_DEVICE void store_elements(u8* to, const float (&x)[width]) {
   constexpr i32 bytes = bytes_of<dtype>, of_word = 4 / bytes, words = width / of_word;
-  static_assert(words <= 4);
+  static_assert(words <= 4 || (words == 8 && bytes == 4));
   if constexpr (bytes == 1 || words == 0) {
 #pragma unroll
     for (i32 i = 0; i < width; ++i) store_element<dtype>(to, i, x[i]);
@@ -92,7 +92,8 @@ REGARD_DEVICE void store_elements(u8* to, const float (&x)[width]) {
       else
         all[i] = pair<dtype>(x[2 * i], x[2 * i + 1]);
     }
-    if constexpr (words == 4)
+    if constexpr (words == 8) reinterpret_cast<uint4*>(to)[1] = make_uint4(all[4], all[5], all[6], all[7]);
+    if constexpr (words >= 4)
       *reinterpret_cast<uint4*>(to) = make_uint4(all[0], all[1], all[2], all[3]);
     else if constexpr (words == 2)
       *reinterpret_cast<uint2*>(to) = make_uint2(all[0], all[1]);

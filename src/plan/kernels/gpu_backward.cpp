@@ -69,6 +69,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.block_q = static_cast<i32>(how.block_q);
   s.grad_q_order = how.order;
   s.grad_q_slices = static_cast<i32>(how.grad_q_slices);
+  s.bias_in_turn = how.bias_in_turn ? 1 : 0;
 
   const std::int64_t grad_q_bytes = product({rows, how.grad_q_columns, 4}),
                      grad_k_bytes = product({key_sums, how.grad_k_columns, 4}),

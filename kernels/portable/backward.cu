@@ -1,0 +1,378 @@
+// Backward attention: dQ, dK and dV, tiled; P is made again from Q, K and LSE, and no sq x sk array is kept.
+//
+// A block is block_k keys of one K/V head, whose dK and dV it keeps in registers, and goes through the tiles
+// of queries that see any of them, of all query heads that share the head, or of a part of those. P and dS
+// pass through shared memory. dQ of a tile is added to a sum in global memory by all blocks that see it: in
+// any order, or, where each tile has a counter, in turns. The instructions of a make stand in a folder of its
+// own (cuda/).
+#include "kernels/portable/backward_scores.h"
+#include "kernels/portable/backward_store.h"
+#include "kernels/portable/backward_window.h"
+#include "kernels/portable/backward_work.h"
+
+namespace regard {
+
+/// What a block knows of its keys, in shared memory, as the inner loop has no registers for it.
+struct Common {
+  Sequence sequence;
+  Window window;
+  const u8 *q, *grad_o;  // of query head 0
+  i64 padded_row;        // likewise
+  i32 batch, kv_head, first_key, column_part;
+  i32 first_head, end_head;
+  i32 first_row, end_row;  // whole tiles of queries
+};
+static_assert(sizeof(Common) <= layout.common);
+
+/// K, V, the ring of Q, dO, P, dS, LSE of each tile of the ring, D, what rows see, and what is common.
+struct Memory {
+  u8* dynamic;
+  u32 keys, values, q, grad_o, p, grad_s, lse, delta;
+  RowKeyRanges visible;
+  Common* common;
+
+  REGARD_DEVICE explicit Memory(u8* first) : dynamic(first), keys(shared_address(first)) {
+    values = keys + layout.keys;
+    q = values + layout.values;
+    grad_o = q + stages * layout.q;
+    p = grad_o + layout.grad_o;
+    grad_s = p + layout.p;
+    lse = grad_s + layout.p;
+    delta = lse + stages * layout.statistics;
+    u8* const behind = dynamic + (delta - keys) + layout.statistics;
+    visible = {nullptr, reinterpret_cast<RowKeyRange*>(behind)};
+    common = reinterpret_cast<Common*>(behind + layout.visible);
+  }
+};
+
+/// A tile of queries of one head; none from the last head on.
+struct Tile {
+  i32 head, first_row;
+};
+
+class Block {
+ public:
+  REGARD_DEVICE Block(const BackwardArguments& a, const Memory& memory)
+      : a_(a), memory_(memory), common_(*memory.common) {}
+
+  REGARD_DEVICE void run(const Work& work) {
+    const Sequence sequence = sequence_of(a_, work.batch);
+    if (work.first_key >= sequence.sk) return;
+    __syncthreads();  // nobody reads what was there
+    if (thread() == 0) start(work, sequence);
+    __syncthreads();
+    typename ShareOfK::Sums grad_k = {};
+    typename ShareOfV::Sums grad_v = {};
+    add_tiles(grad_k, grad_v);
+    __syncthreads();
+    store(grad_k, grad_v);
+  }
+
+ private:
+  REGARD_DEVICE void start(const Work& work, const Sequence& sequence) const {
+    Common& c = common_;
+    c.sequence = sequence;
+    c.window = Window(a_, sequence);
+    const auto first = [&](const Rows& rows) {
+      return static_cast<const u8*>(rows.data) +
+             (work.batch * rows.batch + sequence.first_q * rows.row) * operand_bytes;
+    };
+    c.q = first(a_.q), c.grad_o = first(a_.grad_o);
+    c.padded_row = first_padded_row(a_, sequence, 0);
+    c.batch = work.batch, c.kv_head = work.kv_head;
+    c.first_key = work.first_key, c.column_part = work.column_part;
+    c.first_head = work.first_head, c.end_head = work.end_head;
+    const i32 first_row = c.window.first_row(work.first_key);
+    c.end_row = c.window.end_row(work.first_key, smaller(work.first_key + block_k, c.window.sk));
+    c.first_row = first_row / block_q * block_q;
+    if (first_row >= c.end_row) c.end_head = c.first_head;
+  }
+
+  REGARD_DEVICE Head head_of(const Tile& tile) const { return Head(a_, common_.batch, tile.head); }
+  REGARD_DEVICE bool is_tile(const Tile& tile) const { return tile.head < common_.end_head; }
+
+  REGARD_DEVICE Tile first_tile() const { return seen_from({common_.first_head, common_.first_row}); }
+  REGARD_DEVICE Tile next(Tile tile) const {
+    tile.first_row += block_q;
+    if (tile.first_row >= common_.end_row) {
+      tile.first_row = common_.first_row;
+      ++tile.head;
+    }
+    return seen_from(tile);
+  }
+  /// The first tile from this one on of which ranges and bits let some row see some key; by the whole block
+  /// of threads. Where blocks take turns each has its turn in all.
+  REGARD_DEVICE Tile seen_from(Tile tile) const {
+    if (key::mask == Mask::none && !key::bits) return tile;
+    if (a_.turns || (!key::bits && !a_.ranges)) return tile;
+    while (is_tile(tile) && !is_seen(tile)) {
+      tile.first_row += block_q;
+      if (tile.first_row < common_.end_row) continue;
+      tile.first_row = common_.first_row;
+      ++tile.head;
+    }
+    return tile;
+  }
+  REGARD_DEVICE bool is_seen(const Tile& tile) const {
+    if constexpr (by_position) {
+      if (a_.ranges) {
+        bool sees = false;
+#pragma unroll 1
+        for (i32 i = thread(); i < block_q; i += threads) {
+          const RowKeyRange row = range_of(tile, i);
+          const i32 end = common_.first_key + block_k;
+          sees |= (row.x < row.y && row.x < end && row.y > common_.first_key) ||
+                  (row.z < row.w && row.z < end && row.w > common_.first_key);
+        }
+        if (__syncthreads_or(sees) == 0) return false;
+      }
+    }
+    if constexpr (key::bits) return Bits(head_of(tile), tile.first_row).any(common_.first_key);
+    return true;
+  }
+
+  /// Rows behind the last one repeat it.
+  REGARD_DEVICE RowKeyRange range_of(const Tile& tile, i32 row) const {
+    const Sequence sequence = common_.sequence;
+    const i32 sk = common_.window.sk;
+    const auto inside = [sk](i64 key) { return static_cast<i32>(larger<i64>(smaller<i64>(key, sk), 0)); };
+    const KeyRange keys = visible_keys(a_, sequence, smaller(tile.first_row + row, common_.window.sq - 1));
+    return make_int4(inside(keys.lo), inside(keys.hi), inside(keys.sink_lo), inside(keys.sink_hi));
+  }
+  /// Whether position lets every row see every key of the block.
+  REGARD_DEVICE bool sees_all(const Tile& tile) const {
+    const Window& window = common_.window;
+    const i32 first = common_.first_key, last_row = smaller(tile.first_row + block_q, window.sq) - 1;
+    if constexpr (!by_position) return first + block_k <= window.sk;
+    return !a_.ranges && window.first_key(last_row) <= first &&
+           window.end_key(tile.first_row) >= first + block_k;
+  }
+  REGARD_DEVICE bool is_masked(const Tile& tile) const { return key::bits || !sees_all(tile); }
+  REGARD_DEVICE void find_visible(const Tile& tile) const {
+    if constexpr (by_position) {
+      for (i32 i = thread(); i < block_q; i += threads) memory_.visible.rows[i] = range_of(tile, i);
+    }
+  }
+
+  REGARD_DEVICE i64 padded_row(const Tile& tile) const {
+    return common_.padded_row + tile.head * a_.padded_rows + tile.first_row;
+  }
+
+  /// A number of each row of a tile.
+  REGARD_DEVICE static void load_statistics(u32 to, const float* from) {
+    constexpr i32 vector = 4;
+    for (i32 i = thread(); i < block_q / vector; i += threads)
+      copy_vector(to + static_cast<u32>(i * 16), from + i * vector, 16);
+  }
+  REGARD_DEVICE u32 q_in(i32 slot) const { return memory_.q + static_cast<u32>(slot * layout.q); }
+  REGARD_DEVICE void load_q(const Tile& tile, i32 slot, i32 column_part) const {
+    load_tile<block_q, block_d, layout.row_of_q>(
+        q_in(slot), Source(common_.q + tile.head * a_.q.head * operand_bytes, a_.q.row),
+        {tile.first_row, common_.window.sq, column_part * block_d, key::d});
+  }
+  REGARD_DEVICE void load_lse(const Tile& tile, i32 slot) const {
+    load_statistics(memory_.lse + slot * layout.statistics, a_.lse_log2 + padded_row(tile));
+  }
+  REGARD_DEVICE void load_grad_o(const Tile& tile, i32 column_part) const {
+    load_tile<block_q, block_dv, layout.row_of_v>(
+        memory_.grad_o, Source(common_.grad_o + tile.head * a_.grad_o.head * operand_bytes, a_.grad_o.row),
+        {tile.first_row, common_.window.sq, column_part * block_dv, key::dv});
+  }
+  REGARD_DEVICE void load_delta(const Tile& tile) const {
+    load_statistics(memory_.delta, a_.delta + padded_row(tile));
+  }
+  REGARD_DEVICE void load_keys_and_values(i32 column_part) const {
+    const Head head(a_, common_.batch, common_.kv_head * (a_.hq / a_.hk));
+    const i32 first = common_.first_key, end = common_.window.sk;
+    load_tile<block_k, block_d, layout.row_of_q>(memory_.keys, Source(head.k(0), a_.k.row),
+                                                 {first, end, column_part * block_d, key::d});
+    load_tile<block_k, block_dv, layout.row_of_v>(memory_.values, Source(head.v(0), a_.v.row),
+                                                  {first, end, column_part * block_dv, key::dv});
+  }
+
+  REGARD_DEVICE void add_scores(Scores& s, i32 slot) const {
+    const u32 keys = memory_.keys + static_cast<u32>(part_of_wave() * wave_keys * layout.row_of_q);
+    Multiply::add<block_d, 1>(s, RowsD{q_in(slot)}, RowsD{keys}, row_of_wave(), 0);
+  }
+  REGARD_DEVICE void add_grad_p(Scores& s) const {
+    const u32 values = memory_.values + static_cast<u32>(part_of_wave() * wave_keys * layout.row_of_v);
+    Multiply::add<block_dv, 1>(s, RowsDv{memory_.grad_o}, RowsDv{values}, row_of_wave(), 0);
+  }
+
+  REGARD_DEVICE void make_p_of_tile(const Tile& tile, i32 slot, Scores& s, Slopes& slopes) const {
+    const Head head = head_of(tile);
+    const i32 key = common_.first_key + part_of_wave() * wave_keys;
+    const Scale scale(head);
+    change_scores(s, slopes, ScoreBias(head, tile.first_row), key, scale, a_.softcap);
+    if (is_masked(tile)) {
+      Bits bits;
+      if constexpr (key::bits) bits = Bits(head, tile.first_row);
+      mask(s, memory_.visible, bits, key, common_.window.sk);
+    }
+    RowNumbers lse;
+    load_rows(lse, memory_.lse + slot * layout.statistics);
+    make_p(s, lse, scale.log2);
+    if constexpr (key::dropout) {
+      SignedP signs{s};
+      drop(signs, random_of(head), a_.dropout_keep, tile.first_row, key);
+    }
+    store_operand<key::dropout>(memory_.p, s);
+  }
+  REGARD_DEVICE void make_grad_s_of_tile(const Tile& tile, Scores& grad, const Scores& p,
+                                         [[maybe_unused]] const Slopes& slopes) const {
+    RowNumbers delta;
+    load_rows(delta, memory_.delta);
+    make_grad_s(grad, p, delta, a_.dropout_scale);
+    if constexpr (key::dbias) {
+      if (common_.column_part == 0)
+        store_grad_bias(a_, head_of(tile), grad, tile.first_row,
+                        common_.first_key + part_of_wave() * wave_keys);
+    }
+    if constexpr (key::softcap)
+      each_of_scores(
+          [&](i32 m, i32 n, i32 half, i32 i) { grad[m][n].x[half][i] *= slopes[m][n].x[half][i]; });
+    store_operand<false>(memory_.grad_s, grad);
+  }
+
+  REGARD_DEVICE void add_grad_q_of_tile(const Tile& tile) const {
+    typename ShareOfQ::Sums sums = {};
+    Multiply::add<block_k, ShareOfQ::across>(sums, RowsP{memory_.grad_s}, ColumnsD{memory_.keys},
+                                             ShareOfQ::row(), ShareOfQ::part());
+    const i64 row = padded_row(tile);
+    u32* const turn = a_.turns ? a_.turns + row / block_q * parts + common_.column_part : nullptr;
+    if (turn) {
+      const KeyBlocks blocks(common_.window, tile.first_row, block_q, block_k);
+      if (thread() == 0)
+        wait_for_count(turn, blocks.before(common_.first_key / block_k, a_.keys_descend != 0));
+      __syncthreads();
+    }
+    add_grad_q<adds_fragments>(a_.grad_q_sum + row * grad_q_columns, sums, common_.column_part * block_d);
+    if (turn) {
+      __syncthreads();
+      if (thread() == 0) count_one(turn);
+    }
+  }
+
+  /// Where K and V stay: the next Q and dO come while others are multiplied.
+  REGARD_DEVICE void add_tiles(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
+    Tile tile = first_tile();
+    if (!is_tile(tile)) return;
+    if constexpr (whole) {
+      load_keys_and_values(0);
+      load_q(tile, 0, 0);
+      load_lse(tile, 0);
+      load_grad_o(tile, 0);
+      load_delta(tile);
+      end_copies();
+    }
+#pragma unroll 1
+    for (i32 slot = 0; is_tile(tile); slot = slot + 1 < stages ? slot + 1 : 0) {
+      const Tile following = next(tile);
+      if (is_masked(tile)) find_visible(tile);
+      Scores s = {}, grad = {};
+      Slopes slopes;
+      if constexpr (whole) {
+        wait_for_copies<0>();
+        __syncthreads();  // Q and dO are there for all, and nobody reads the last P and dS any more
+        add_scores(s, slot);
+        make_p_of_tile(tile, slot, s, slopes);
+        add_grad_p(grad);
+      } else {
+        add_parts(tile, s, grad);
+        make_p_of_tile(tile, slot, s, slopes);
+      }
+      make_grad_s_of_tile(tile, grad, s, slopes);
+      __syncthreads();  // P and dS are there for all
+      if (stages > 1 && is_tile(following)) {
+        load_q(following, 1 - slot, 0);
+        load_lse(following, 1 - slot);
+      }
+      Multiply::add<block_q, ShareOfV::across>(grad_v, ColumnsP{memory_.p}, ColumnsDv{memory_.grad_o},
+                                               ShareOfV::row(), ShareOfV::part());
+      if constexpr (whole) {
+        __syncthreads();  // nobody reads dO any more
+        if (is_tile(following)) {
+          load_grad_o(following, 0);
+          load_delta(following);
+        }
+        end_copies();
+      }
+      add_grad_q_of_tile(tile);
+      Multiply::add<block_q, ShareOfK::across>(grad_k, ColumnsP{memory_.grad_s}, ColumnsD{q_in(slot)},
+                                               ShareOfK::row(), ShareOfK::part());
+      if (whole && stages == 1) {
+        __syncthreads();  // nobody reads Q any more
+        if (is_tile(following)) {
+          load_q(following, 0, 0);
+          load_lse(following, 0);
+        }
+        end_copies();
+      }
+      tile = following;
+    }
+  }
+
+  /// S and dP of a tile whose columns come in parts; this block's own part last, as it is then there.
+  REGARD_DEVICE void add_parts(const Tile& tile, Scores& s, Scores& grad) const {
+    const i32 own = common_.column_part;
+#pragma unroll 1
+    for (i32 i = 1; i <= parts; ++i) {
+      const i32 part = (own + i) % parts;
+      __syncthreads();  // nobody reads the last ones any more
+      load_keys_and_values(part);
+      load_q(tile, 0, part);
+      load_grad_o(tile, part);
+      if (i == 1) {
+        load_lse(tile, 0);
+        load_delta(tile);
+      }
+      end_copies();
+      wait_for_copies<0>();
+      __syncthreads();
+      add_scores(s, 0);
+      add_grad_p(grad);
+    }
+  }
+
+  REGARD_DEVICE void store(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
+    const Common& c = common_;
+    const i32 count = smaller(c.window.sk - c.first_key, block_k);
+    const i32 column_d = c.column_part * block_d, column_dv = c.column_part * block_dv;
+    if (a_.grad_k_sum) {
+      const i64 row = a_.offsets_k ? c.kv_head * a_.tk + c.sequence.first_k + c.first_key
+                                   : (i64{c.batch} * a_.hk + c.kv_head) * a_.sk + c.first_key;
+      add_grad_keys<ShareOfK>(a_.grad_k_sum + row * a_.grad_k_columns + column_d, grad_k, a_.grad_k_columns,
+                              count);
+      add_grad_keys<ShareOfV>(a_.grad_v_sum + row * a_.grad_v_columns + column_dv, grad_v, a_.grad_v_columns,
+                              count);
+      return;
+    }
+    const auto rows_of = [&](const Rows& rows, i32 column, i32 columns) {
+      const i64 element = c.batch * rows.batch + c.kv_head * rows.head +
+                          (c.sequence.first_k + c.first_key) * rows.row + column;
+      return GradRows{static_cast<u8*>(rows.data) + element * operand_bytes, rows.row * operand_bytes, count,
+                      columns - column};
+    };
+    store_grad_keys<ShareOfK, layout.row_of_q, block_d>(memory_.dynamic, grad_k, a_.scale,
+                                                        rows_of(a_.grad_k, column_d, key::d));
+    store_grad_keys<ShareOfV, layout.row_of_v, block_dv>(
+        memory_.dynamic + layout.keys, grad_v, a_.dropout_scale, rows_of(a_.grad_v, column_dv, key::dv));
+  }
+
+  const BackwardArguments& a_;
+  const Memory memory_;
+  Common& common_;
+};
+
+}  // namespace regard
+
+extern "C" __global__ void __launch_bounds__(regard::threads,
+                                             regard::key::occupancy > 0 ? regard::key::occupancy : 1)
+    REGARD_SYMBOL(const __grid_constant__ regard::BackwardArguments arguments) {
+  extern __shared__ __align__(regard::portable::ForwardLayout::line) unsigned char dynamic[];
+  using namespace regard;
+  Block block(arguments, Memory(dynamic));
+  Work work(arguments, blockIdx.x);
+  do block.run(work);
+  while (work.next(arguments));
+}

@@ -1,0 +1,106 @@
+// From scores to P = exp(S - LSE), and from dP to dS = P (dP - D), in registers; both go to shared memory as
+// operands.
+#pragma once
+
+#include "kernels/portable/backward_tile.h"
+#include "kernels/portable/dropout.h"
+#include "kernels/portable/mask.h"
+#include "kernels/portable/scores.h"
+
+namespace regard {
+
+/// The slope of a soft cap at each score; nothing without one.
+using Slopes = Scores;
+
+template <class Function>
+REGARD_DEVICE void each_of_scores(Function function) {
+  each_row([&](i32 m, i32 half) {
+#pragma unroll
+    for (i32 n = 0; n < key_tiles; ++n)
+#pragma unroll
+      for (i32 i = 0; i < Fragment::width; ++i) function(m, n, half, i);
+  });
+}
+
+/// tanh(scale x), and its slope, which 1 - tanh^2 has no digits of where tanh is near 1.
+REGARD_DEVICE void cap(Scores& s, Scores& slopes, float scale) {
+  each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
+    float &x = s[m][n].x[half][i], &slope = slopes[m][n].x[half][i];
+    x *= scale;
+    const float e = exp2(fabsf(x) * (-2 * log2_of_e)), inverse = reciprocal(1 + e);
+    const float near = tanh_near_0(x), far = (1 - e) * inverse;
+    const bool is_near = fabsf(x) < tanh_near_0_end;
+    slope = is_near ? fmaf(-near, near, 1.0f) : 4 * e * inverse * inverse;
+    x = is_near ? near : x < 0 ? -far : far;
+  });
+}
+
+REGARD_DEVICE void change_scores(Scores& s, Slopes& slopes, const ScoreBias& bias, i32 key,
+                                 const Scale& scale, float softcap) {
+  if constexpr (key::softcap) {
+    cap(s, slopes, scale.before);
+    if constexpr (has_bias) add_bias(s, bias, key, softcap);
+  } else {
+    if (changes_scores || scale.before != 1.0f) add_bias(s, bias, key, scale.before);
+  }
+}
+
+/// Of each of this thread's rows, from shared memory.
+REGARD_DEVICE void load_rows(RowNumbers& x, u32 numbers) {
+  numbers += static_cast<u32>(row_in_tile() * 4);
+  each_row([&](i32 m, i32 half) { load_shared(x[m][half], numbers + row_offset(m, half) * 4); });
+}
+
+/// P, whatever LSE was rounded to at most 1.
+REGARD_DEVICE void make_p(Scores& s, const RowNumbers& lse_log2, float scale_log2) {
+  each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
+    float& x = s[m][n].x[half][i];
+    x = exp2(fminf(fmaf(x, scale_log2, -lse_log2[m][half]), 0.0f));
+  });
+}
+
+/// P is not negative: what dropout does not keep gets a sign.
+struct SignedP {
+  Scores& p;
+
+  REGARD_DEVICE void keep(i32 m, i32 half, i32 n, u32 kept) const {
+#pragma unroll
+    for (i32 i = 0; i < 4; ++i) {
+      float& x = p[m][n + i / 2].x[half][i % 2];
+      x = bits_as<float>(bits_as<u32>(x) | (~(kept << (24 - 8 * i)) & 0x80000000u));
+    }
+  }
+};
+
+/// dS in place of dP. `keep_scale`: dropout's factor.
+REGARD_DEVICE void make_grad_s(Scores& grad, const Scores& p, const RowNumbers& delta, float keep_scale) {
+  each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
+    float& x = grad[m][n].x[half][i];
+    const float weight = p[m][n].x[half][i], of_row = delta[m][half];
+    if constexpr (key::dropout)
+      x = weight * (bits_as<i32>(weight) < 0 ? of_row : fmaf(x, keep_scale, -of_row));
+    else
+      x = weight * (x - of_row);
+  });
+}
+
+/// To the tile of all waves, in rows of queries. `rectified`: what dropout does not keep is 0.
+template <bool rectified>
+REGARD_DEVICE void store_operand(u32 to, const Scores& s) {
+  constexpr i32 row_bytes = layout.row_of_p, part_bytes = wave_keys * operand_bytes;
+  static_assert(!swizzled<row_bytes> || part_bytes % portable::ForwardLayout::line == 0 ||
+                power_of_two_in(part_bytes) == part_bytes);
+  const i32 byte = part_of_wave() * part_bytes + Fragment::column() * operand_bytes;
+  to += place<row_bytes>(Fragment::row(), byte) + static_cast<u32>(row_of_wave() * row_bytes);
+  each_row([&](i32 m, i32 half) {
+#pragma unroll
+    for (i32 n = 0; n < key_tiles; ++n) {
+      const float(&x)[2] = s[m][n].x[half];
+      store_pair<operand>(
+          along<row_bytes>(to, n * Fragment::columns * operand_bytes) + row_offset(m, half) * row_bytes,
+          rectified ? fmaxf(x[0], 0.0f) : x[0], rectified ? fmaxf(x[1], 0.0f) : x[1]);
+    }
+  });
+}
+
+}  // namespace regard

@@ -1,0 +1,137 @@
+// Where a block's gradients go: to sums in global memory, or rounded to where the caller has them.
+#pragma once
+
+#include "kernels/head.h"
+#include "kernels/portable/backward_tile.h"
+#include "kernels/portable/machine/add.h"
+#include "kernels/portable/scores.h"
+
+namespace regard {
+
+/// As fragments lie in the sum of dQ, if tiles have whole slices of it (kernels/grad_q_order.h).
+constexpr bool adds_fragments = block_q % GradQTile::slice_length == 0 && wave == 32;
+
+constexpr i32 grad_q_columns = parts * block_d;
+
+/// Adds to the tile of grad_q_sum at `to`, from a column of it on.
+template <bool as_fragments>
+REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 first_column) {
+  constexpr i32 across = ShareOfQ::across;
+  const i32 row = ShareOfQ::row() + Fragment::row();
+  const i32 column = first_column + ShareOfQ::part() * 2 * Fragment::columns + Fragment::column();
+  if constexpr (as_fragments) {
+    // A wave's rows lie in one slice.
+    static_assert(GradQTile::slice_length % (ShareOfQ::tiles_m * Fragment::rows) == 0);
+    constexpr GradQTile tile{block_q, grad_q_columns, as_fragments ? block_q / GradQTile::slice_length : 0};
+    constexpr i32 row_step = tile.place<GradQOrder::fragments>(Fragment::rows, 0),
+                  column_step = tile.place<GradQOrder::fragments>(0, Fragment::columns);
+    to += tile.place<GradQOrder::fragments>(row, column);
+#pragma unroll
+    for (i32 m = 0; m < ShareOfQ::tiles_m; ++m)
+#pragma unroll
+      for (i32 n = 0; n < ShareOfQ::tiles_n; ++n)
+        add(to + m * row_step + column_of_tile(n, across) / Fragment::columns * column_step, sums[m][n].x[0],
+            sums[m][n].x[1]);
+  } else {
+    to += row * grad_q_columns + column;
+#pragma unroll
+    for (i32 m = 0; m < ShareOfQ::tiles_m; ++m)
+#pragma unroll
+      for (i32 n = 0; n < ShareOfQ::tiles_n; ++n)
+#pragma unroll
+        for (i32 half = 0; half < Fragment::halves; ++half)
+          add(to + (m * Fragment::rows + half * Fragment::row_step) * grad_q_columns +
+                  column_of_tile(n, across),
+              sums[m][n].x[half]);
+  }
+}
+
+/// Adds to rows of grad_k_sum or grad_v_sum, `count` of which there are: others add 0 to the last one, which
+/// takes less code than leaving them out.
+template <class Share>
+REGARD_DEVICE void add_grad_keys(float* to, typename Share::Sums& sums, i64 columns, i32 count) {
+  Share::each(sums, [&](const Fragment& sum, i32 row, i32 column) {
+#pragma unroll
+    for (i32 half = 0; half < Fragment::halves; ++half) {
+      const i32 here = row + half * Fragment::row_step;
+      const bool exists = here < count;
+      const float x[2] = {exists ? sum.x[half][0] : 0, exists ? sum.x[half][1] : 0};
+      add(to + smaller(here, count - 1) * columns + column, x);
+    }
+  });
+}
+
+/// Rows of a gradient, from one column on.
+struct GradRows {
+  u8* first;
+  i64 pitch;  // in bytes
+  i32 rows, columns;
+};
+
+/// Rounds by way of shared memory, where nobody reads any more what was there; whole vectors leave.
+template <class Share, i32 row_bytes, i32 all_columns>
+REGARD_DEVICE void store_grad_keys(u8* staged, typename Share::Sums& sums, float scale, const GradRows& to) {
+  const u32 address = shared_address(staged);
+  Share::each(sums, [&](const Fragment& sum, i32 row, i32 column) {
+#pragma unroll
+    for (i32 half = 0; half < Fragment::halves; ++half)
+      store_pair<operand>(address + place<row_bytes>(row + half * Fragment::row_step, column * operand_bytes),
+                          sum.x[half][0] * scale, sum.x[half][1] * scale);
+  });
+  __syncthreads();
+  constexpr i32 width = 16 / operand_bytes, vectors = all_columns / width;
+  const bool aligned = (reinterpret_cast<u64>(to.first) | static_cast<u64>(to.pitch)) % 16 == 0;
+#pragma unroll 1
+  for (i32 i = thread(); i < to.rows * vectors; i += threads) {
+    const i32 row = i / vectors, column = i % vectors * width, left = to.columns - column;
+    const u8* const from = staged + place<row_bytes>(row, column * operand_bytes);
+    u8* const there = to.first + row * to.pitch + column * operand_bytes;
+    if (aligned && left >= width) {
+      copy_bytes<16>(there, from);
+      continue;
+    }
+#pragma unroll 1
+    for (i32 c = 0; c < smaller(left, width); ++c) {
+      if constexpr (operand_bytes == 4)
+        reinterpret_cast<u32*>(there)[c] = reinterpret_cast<const u32*>(from)[c];
+      else
+        copy_bytes<2>(there + 2 * c, from + 2 * c);
+    }
+  }
+}
+
+/// store(place, dS) for all rows of the tile and keys that there are; rows are `pitch` apart.
+template <class Store>
+REGARD_DEVICE void each_grad_bias(const Scores& grad, i32 rows, i32 keys, i64 pitch, Store store) {
+  each_row([&](i32 m, i32 half) {
+    const i32 offset = row_offset(m, half);
+    if (offset >= rows) return;
+#pragma unroll
+    for (i32 n = 0; n < key_tiles; ++n)
+#pragma unroll
+      for (i32 i = 0; i < Fragment::width; ++i) {
+        const i32 column = n * Fragment::columns + i;
+        if (column < keys) store(offset * pitch + column, grad[m][n].x[half][i]);
+      }
+  });
+}
+
+/// The gradient of an elementwise bias is dS: added to an image of what batches or heads share, or stored.
+REGARD_DEVICE void store_grad_bias(const BackwardArguments& a, const Head& head, const Scores& grad,
+                                   i32 first_row, i32 first_key) {
+  const i32 row = first_row + row_in_tile(), key = first_key + Fragment::column();
+  const i32 rows = static_cast<i32>(head.sequence.sq) - row, keys = static_cast<i32>(head.sequence.sk) - key;
+  if (a.grad_bias_sum) {
+    const i64 heads = a.grad_bias.head == 0 ? 1 : a.hq;
+    const i64 matrix =
+        (a.grad_bias.batch == 0 ? 0 : head.batch) * heads + (a.grad_bias.head == 0 ? 0 : head.head);
+    float* const to = a.grad_bias_sum + (matrix * a.sq + row) * a.sk + key;
+    each_grad_bias(grad, rows, keys, a.sk, [to](i64 at, float x) { add(to + at, x); });
+  } else {
+    u8* const to = head.address<bias_dtype>(a.grad_bias, head.head, row) + key * bytes_of<bias_dtype>;
+    each_grad_bias(grad, rows, keys, a.grad_bias.row,
+                   [to](i64 at, float x) { store_element<bias_dtype>(to, at, x); });
+  }
+}
+
+}  // namespace regard

@@ -1,0 +1,177 @@
+// kernels/portable/backward.cu: one block per keys of a K/V head, and per part of the columns where those do
+// not fit in shared memory.
+#include "kernels/portable/backward_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/cost.h"
+#include "plan/kernels/gpu_backward.h"
+#include "plan/kernels/kernels.h"
+#include "plan/plan_parts.h"
+#include "plan/recipe.h"
+
+namespace regard {
+namespace {
+
+portable::BackwardLayout layout_of(DType dtype, std::int64_t d, std::int64_t dv, const Algorithm& a) {
+  return {static_cast<std::int64_t>(bytes_of(dtype)),
+          d,
+          dv,
+          a.block_q,
+          a.block_k,
+          a.block_d,
+          a.block_dv,
+          a.stages,
+          a.warps};
+}
+portable::BackwardLayout layout_of(const KernelKey& key) {
+  return layout_of(key.signature.dtype, key.signature.d, key.signature.dv, key.algorithm);
+}
+
+std::int64_t shared_bytes(const KernelKey& key) {
+  return layout_of(key).total();
+}
+
+/// Some of the second-level cache of any GPU.
+constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
+
+/// How many (batch, K/V head) pairs have Q, dO and the sum of dQ in the cache together.
+std::int64_t pairs_together(const Problem& p) {
+  if (mask_hides_nothing(p)) return 1;
+  const std::int64_t row = (p.d + p.dv) * static_cast<std::int64_t>(bytes_of(p.dtype)) + p.d * 4;
+  const std::int64_t pair = product({p.hq / p.hk, std::max<std::int64_t>(p.sq, 1), row});
+  return std::max<std::int64_t>(cache_bytes / pair, 1);
+}
+
+/// Batches and heads that share a bias's gradient in a fixed order go through one block.
+bool bias_in_turn(const Problem& p) {
+  return p.deterministic && SharedBias(p).any();
+}
+
+/// (batch, K/V head) pairs with blocks of their own.
+std::int64_t pairs(const Problem& p) {
+  const SharedBias shared(p);
+  const bool in_turn = bias_in_turn(p);
+  return product({in_turn && shared.batches ? 1 : p.b, in_turn && shared.heads ? 1 : p.hk});
+}
+
+/// Under a bounded right edge blocks of keys reach a tile of queries one after the other from the last one
+/// on, if each goes through its tiles from the first one on: those that take turns then do not wait.
+bool has_right_edge(const Problem& p) {
+  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
+  return p.mask != Mask::none && (!window || p.window_right >= 0);
+}
+
+/// Query heads of a group that a block goes through: all, or fewer where blocks are few. Their sums of dK and
+/// dV then come together in memory, in no order.
+std::int64_t heads_of_part(const Plan& plan, std::int64_t blocks) {
+  const Problem& p = plan.problem;
+  const std::int64_t group = p.hq / p.hk;
+  if (p.deterministic) return group;
+  const std::int64_t wanted = ceil_divide(2 * plan.threads, std::max<std::int64_t>(blocks, 1));
+  return ceil_divide(group, std::clamp<std::int64_t>(wanted, 1, group));
+}
+
+/// What it reaches beside the kernel of warp-group instructions.
+constexpr double beside_warp_groups = 0.5;
+/// A tile of queries has barriers, and products that begin and end.
+constexpr Seconds of_tile = 0.3e-6;
+/// Shared memory is read by so many instructions for each that multiplies, in a tile of one row and one key.
+constexpr double reads = 24;
+
+Seconds seconds(const Plan& plan, const Stage& stage) {
+  const Problem& p = plan.problem;
+  const Algorithm& a = stage.key.algorithm;
+  const portable::BackwardLayout layout = layout_of(stage.key);
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  // S and dP are made of all columns by each block, and three products of its own ones.
+  const double columns = number(layout.parts) * (3 * number(layout.block_d) + 2 * number(layout.block_dv)) *
+                         (2 * number(layout.parts) + 3) / 5;
+  const double reading = 1 + reads * (1 / number(a.block_q) + 1 / number(a.block_k));
+  const double of_pair = 2 * columns * reading / flops_per_second(plan, p.dtype) +
+                         of_tile * number(layout.parts) / number(product({a.block_q, a.block_k}));
+  const double share = plan.target->has("wgmma") ? beside_warp_groups : 1;
+  return number(product({p.b, p.hq})) * visible_pairs(p) * of_pair / busy_workers(plan, stage, 1) / share;
+}
+
+Refusal shared_memory_fits(const Question& q) {
+  const Problem& p = q.problem;
+  const Stage stage = stage_of(p, q.target, portable_backward, q.candidate.tile, 1, 0);
+  return fits_in_shared_memory(q, shared_bytes(stage.key));
+}
+
+Refusal accumulators_leave_room(const Question& q) {
+  // The slopes of a soft cap stand in registers beside scores and sums. Above these counts the compiler
+  // begins to spill.
+  constexpr std::int64_t most_sums = 224, most_sums_with_gradient = 160;
+  const Problem& p = q.problem;
+  if (p.softcap <= 0) return {};
+  const Stage stage = stage_of(p, q.target, portable_backward, q.candidate.tile, 1, 0);
+  const Algorithm& a = stage.key.algorithm;
+  const portable::BackwardLayout layout = layout_of(stage.key);
+  const std::int64_t sums = (a.block_k * (layout.block_d + layout.block_dv) + 3 * a.block_q * a.block_k) /
+                            (a.warps * q.target.wave);
+  const std::int64_t most = p.dbias ? most_sums_with_gradient : most_sums;
+  if (sums <= most) return {};
+  return fmt::format(
+      "each thread of its tile has {} sums, scores and slopes, and a soft cap{} leaves registers for {}; use "
+      "a "
+      "smaller block_q or block_k",
+      sums, p.dbias ? " with a bias's gradient" : "", most);
+}
+
+std::span<const Rule> own_rules() {
+  static constexpr Rule list[] = {
+      {"head_dims_aligned", head_dims_aligned},   {"launch_fits", launch_fits},
+      {"shared_memory_fits", shared_memory_fits}, {"accumulators_leave_room", accumulators_leave_room},
+      {"fragments_divide", fragments_divide},
+  };
+  return list;
+}
+
+constexpr std::string_view features[] = {"mma"};
+constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
+
+}  // namespace
+
+Result<Plan> plan_portable_backward(const Problem& problem, const Target& target, const Target::Tile& tile,
+                                    const PlanOptions& options) {
+  const Problem& p = problem;
+  Plan plan = start(p, target, options);
+  const std::int64_t block_q = value_of(tile, "block_q"), group = p.hq / p.hk;
+  Stage stage = stage_of(p, target, portable_backward, &tile, 0, 0);
+  const portable::BackwardLayout layout = layout_of(stage.key);
+  const std::int64_t blocks = product({pairs(p), ceil_divide(p.sk, value_of(tile, "block_k")), layout.parts});
+  GpuBackward how;
+  how.block_q = block_q;
+  how.grad_q_columns = layout.parts * layout.block_d;
+  if (block_q % GradQTile::slice_length == 0 && target.wave == 32) {
+    how.order = GradQOrder::fragments;
+    how.grad_q_slices = block_q / GradQTile::slice_length;
+  }
+  how.part_heads = heads_of_part(plan, blocks);
+  if (how.part_heads < group) {
+    how.grad_k_columns = how.grad_q_columns;
+    how.grad_v_columns = layout.parts * layout.block_dv;
+  }
+  if (p.deterministic) how.turns = product({query_tiles(p, block_q), layout.parts});
+  how.side_by_side = std::min(pairs_together(p), std::max<std::int64_t>(pairs(p), 1));
+  how.bias_in_turn = bias_in_turn(p);
+  how.keys_descend = p.deterministic && has_right_edge(p);
+  stage.grid = product({blocks, ceil_divide(group, how.part_heads)});
+  stage.shared_bytes = shared_bytes(stage.key);
+  return finish_gpu_backward(std::move(plan), std::move(stage), how);
+}
+
+const Kernel portable_backward{.name = "portable_backward",
+                               .features = features,
+                               .depends_on = inner_loop,
+                               .schedule = gpu_backward_schedule,
+                               .numbers = numbers,
+                               .rules = own_rules,
+                               .seconds = seconds,
+                               .dynamic_shared_bytes = shared_bytes};
+
+}  // namespace regard
