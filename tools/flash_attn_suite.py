@@ -6,9 +6,6 @@ The suite's files are used as they are, but for the name of the device. Every te
 depends on --seed alone; --part=2/8 runs every eighth case of it, so that eight processes share it. Prints how each case
 went, and at the end how many passed, failed, were refused and were skipped, and why: flash_attn_suite_report.py does
 so for all parts together.
-
---gradients=none is for devices without a backward pass: gradients are zeros, and a case that asked for them counts as
-"forward passed" when nothing fails but what it asserts about them.
 """
 
 from __future__ import annotations
@@ -33,7 +30,6 @@ from pathlib import Path
 import pytest
 import torch
 from flash_attn_suite_report import case_line, report
-from without_gradients import WithoutGradients, is_about_gradients, record_no_references
 
 import regard.flash_attn
 from regard.errors import NoKernelError, RefusedError
@@ -171,12 +167,10 @@ def reason_of(error):
     return f"{type(error).__name__} at {where}: {said}"
 
 
-def run(test, arguments, options, gradients):
+def run(test, arguments, options):
     """(an outcome, why)"""
     if test.skipped:
         return "skipped", test.skipped[0]
-    if gradients:
-        gradients.asked = False
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(options.seconds)
     try:
@@ -191,11 +185,10 @@ def run(test, arguments, options, gradients):
     except torch.OutOfMemoryError as error:
         return "failed", reason_of(error).partition(". ")[0]
     except (Exception, pytest.fail.Exception) as error:
-        if not (gradients and gradients.asked and is_about_gradients(error)):
-            return "failed", reason_of(error)
+        return "failed", reason_of(error)
     finally:
         signal.alarm(0)
-    return ("forward passed" if gradients and gradients.asked else "passed"), ""
+    return "passed", ""
 
 
 def main():
@@ -205,7 +198,6 @@ def main():
     parser.add_argument("--flavour", default="cuda", choices=("cuda", "ck"))
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--part", type=read_part, default=(1, 1), metavar="2/8", help="run every eighth, from the 2nd")
-    parser.add_argument("--gradients", default="all", choices=("all", "none"), help="none: they are not computed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--longest", type=int, default=1 << 30, help="leave out cases with longer sequences")
     parser.add_argument("--seconds", type=int, default=300, help="stop a case after so many")
@@ -222,15 +214,10 @@ def main():
     tests = [Test(value) for name, value in vars(module).items() if name.startswith("test_") and callable(value)]
     print(f"{options.suite.name}: {sum(test.count() for test in tests)} cases of {len(tests)} test functions")
 
-    gradients = None
-    if options.gradients == "none":
-        gradients = WithoutGradients()
-        record_no_references(module)
-
     cases = []
     for test, arguments, name in part_of(sample(tests, options), options):
         start = time.monotonic()
-        outcome, why = run(test, arguments, options, gradients)
+        outcome, why = run(test, arguments, options)
         cases.append((outcome, name, why))
         print(case_line(outcome, name, time.monotonic() - start, why), flush=True)
         with contextlib.suppress(RuntimeError):  # after an error of the device

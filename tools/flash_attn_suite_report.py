@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-OUTCOMES = ("passed", "forward passed", "failed", "refused", "skipped", "stopped")
+OUTCOMES = ("passed", "failed", "refused", "skipped", "stopped")
 CASE = re.compile(rf"({'|'.join(OUTCOMES)}) (\S+) [\d.]+ s(?:: (.*))?")
 
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Cold compiles of the CUDA kernels that profiles name: a sample of them, one process each, one after the other.
+"""Cold compiles of the CUDA kernels that profiles name: a sample of forward's, and of backward, whose problems have
+several stages, all kernels of some problems; one process each, one after the other.
 
     python -m bench.compile.cuda_kernels [--kernels N] [--targets T,..] [--profiles P,..] [--build FOLDER] [--out FILE]
 
 Needs a build with -DREGARD_BENCH=ON and NVRTC (REGARD_NVRTC, or the package nvidia-cuda-nvrtc of this Python), and no
-GPU. Writes a line of JSON per kernel to bench/results/compile-<machine>-<date>.jsonl: wall seconds of the whole call
-(rendering, compiling, storing) and the process's peak memory.
+GPU. Writes a line of JSON per kernel or problem to bench/results/compile-<machine>-<date>.jsonl: wall seconds of the
+whole call (rendering, compiling, storing) and the process's peak memory.
 """
 
 from __future__ import annotations
@@ -23,13 +24,33 @@ from statistics import median
 from bench.shared import machine, results
 from bench.shared.progress import counted
 
+BACKWARD = [
+    f"bwd bf16 b=8 h=16 s=2048 {dims} {words}".strip()
+    for dims in ("d=64", "d=128", "d=256", "d=192 dv=128")
+    for words in (
+        "",
+        "mask=causal",
+        "softcap=30 mask=causal",
+        "dropout=0.1 mask=causal",
+        "bias=bh dbias",
+        "bias=alibi mask=causal deterministic",
+    )
+]
+
+
+def stages_of(build: Path, target: str, problem: str) -> list[str]:
+    command = [build / "regard", "explain", problem, f"--target={target}", "--json"]
+    explained = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return [stage["kernel"] for stage in explained["plan"]["stages"]]
+
 
 def kernels_of(build: Path, target: str, profiles: list[str]) -> list[str]:
+    """Forward's."""
     found: set[str] = set()
     for profile in profiles:
         command = [build / "regard", "list", f"--target={target}", f"--profile={profile}", "--json"]
         listed = subprocess.run(command, check=True, capture_output=True, text=True)
-        found |= {row["kernel"] for row in json.loads(listed.stdout)}
+        found |= {row["kernel"] for row in json.loads(listed.stdout) if " | fwd " in row["kernel"]}
     return sorted(found)
 
 
@@ -48,7 +69,7 @@ def nvrtc() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kernels", type=int, default=25, help="of each target")
+    parser.add_argument("--kernels", type=int, default=25, help="of forward, of each target")
     parser.add_argument("--targets", default="sm_90a,sm_80")
     parser.add_argument("--profiles", default="flash,pytorch,transformer_engine")
     parser.add_argument("--build", type=Path, default=machine.ROOT / "build/release")
@@ -60,25 +81,29 @@ def main() -> None:
     out = options.out or results.BENCH / name
     lines = []
     with tempfile.TemporaryDirectory() as cache:
-        environment = os.environ | {"REGARD_CACHE_DIR": cache, "REGARD_NVRTC": nvrtc()}
-        chosen = [
-            (target, kernel)
-            for target in options.targets.split(",")
-            for kernel in spread(kernels_of(options.build, target, options.profiles.split(",")), options.kernels)
-        ]
-        for target, kernel in counted(chosen, lambda pair: pair[1]):
-            command = [options.build / "bench/bench_compile", kernel]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        environment = os.environ | {"REGARD_NVRTC": nvrtc()}
+        chosen: list[tuple[str, dict[str, str], list[str]]] = []
+        for target in options.targets.split(","):
+            kernels = spread(kernels_of(options.build, target, options.profiles.split(",")), options.kernels)
+            chosen += [(target, {"kernel": kernel}, [kernel]) for kernel in kernels]
+            for problem in BACKWARD:
+                stages = stages_of(options.build, target, problem)
+                main = next(kernel for kernel in stages if "_backward " in kernel)
+                chosen.append((target, {"kernel": main, "problem": problem}, stages))
+        for number, (target, what, kernels) in enumerate(counted(chosen, lambda item: item[1]["kernel"])):
+            cold = environment | {"REGARD_CACHE_DIR": f"{cache}/{number}"}  # problems share kernels
+            command = [options.build / "bench/bench_compile", *kernels]
+            done = subprocess.run(command, env=cold, capture_output=True, text=True)
             if done.returncode != 0:
-                sys.exit(f"{kernel}: {done.stderr.strip()}")
+                sys.exit(f"{what['kernel']}: {done.stderr.strip()}")
             measured = json.loads(done.stdout)
-            if measured["prepared"]["tier"] != "compile":
-                sys.exit(f"{kernel} was not compiled: {measured['prepared']['tier']}")
+            if any(prepared["tier"] != "compile" for prepared in measured["prepared"]):
+                sys.exit(f"{what['kernel']} was not compiled")
             figures = {"seconds": measured["seconds"], "peak_bytes": measured["peak_bytes"]}
-            lines.append({"series": "compile", "cell": target, "kernel": kernel} | figures | origin)
+            lines.append({"series": "compile", "cell": target} | what | figures | origin)
     out.write_text("".join(json.dumps(line) + "\n" for line in lines))
     seconds = [line["seconds"] for line in lines]
-    print(f"{len(lines)} kernels: median {median(seconds):.2f} s, worst {max(seconds):.2f} s; {out}")
+    print(f"{len(lines)} compiles: median {median(seconds):.2f} s, worst {max(seconds):.2f} s; {out}")
 
 
 if __name__ == "__main__":

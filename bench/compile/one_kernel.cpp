@@ -1,24 +1,26 @@
-// A kernel compiled by a process that knows none: wall time and peak memory, as one line of JSON.
-// bench/compile/cuda_kernels.py runs it once for each of many.
+// A kernel, or all those of a problem, compiled by a process that knows none: wall time and peak memory, as
+// one line of JSON. bench/compile/cuda_kernels.py runs it once for each of many.
 #include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
+#include <string>
 
 #include "regard/regard.hpp"
 
 int main(int count, char** arguments) {
-  if (count != 2) {
-    std::fprintf(stderr, "usage: bench_compile KERNEL\n");
+  if (count < 2) {
+    std::fprintf(stderr, "usage: bench_compile KERNEL...\n");
     return 2;
   }
   try {
     const auto start = std::chrono::steady_clock::now();
-    const std::string prepared = regard::prepare_kernel(arguments[1]);
+    std::string prepared;
+    for (int i = 1; i < count; ++i) prepared += (i > 1 ? ", " : "") + regard::prepare_kernel(arguments[i]);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     rusage used{};
     getrusage(RUSAGE_SELF, &used);
-    std::printf(R"({"seconds": %.3f, "peak_bytes": %ld, "prepared": %s})"
+    std::printf(R"({"seconds": %.3f, "peak_bytes": %ld, "prepared": [%s]})"
                 "\n",
                 taken.count(), used.ru_maxrss * 1024, prepared.c_str());
   } catch (const regard::error& failure) {

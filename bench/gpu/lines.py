@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def write_lines(series: str, measurements: list[tuple[str, Callable[[], dict[str
     origin = {"series": series, **machine.origin(torch.cuda.get_device_name())}
     out = out or results.BENCH / f"{series}-{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
     out.parent.mkdir(parents=True, exist_ok=True)
-    of_goal = []
+    of_goal: dict[str, list[float]] = defaultdict(list)
     with out.open("w") as file:
         for _, measurement in counted(measurements, lambda named: named[0]):
             line = measurement()
@@ -34,7 +35,8 @@ def write_lines(series: str, measurements: list[tuple[str, Callable[[], dict[str
             file.flush()
             print(readable(line), flush=True)
             if "of_goal" in line:
-                of_goal.append(line["of_goal"])
-    if of_goal:
-        mean = statistics.geometric_mean(of_goal)
-        print(f"of goal: least {min(of_goal):.3f}, geometric mean {mean:.3f} of {len(of_goal)} cells -> {out}")
+                of_goal[line["cell"].split()[0]].append(line["of_goal"])
+    for word, shares in of_goal.items():
+        mean = statistics.geometric_mean(shares)
+        print(f"{word}, of goal: least {min(shares):.3f}, geometric mean {mean:.3f} of {len(shares)} cells")
+    print(f"-> {out}")

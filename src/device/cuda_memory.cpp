@@ -40,8 +40,9 @@ Status copy(void* to, const void* from, std::int64_t bytes) {
 }
 
 Status clear(void* memory, std::int64_t bytes, Stream stream) {
-  return check(driver()->fill_ordered(reinterpret_cast<Address>(memory), 0, static_cast<std::size_t>(bytes), stream),
-               "clear memory");
+  return check(
+      driver()->fill_ordered(reinterpret_cast<Address>(memory), 0, static_cast<std::size_t>(bytes), stream),
+      "clear memory");
 }
 
 Status wait(Stream stream) {

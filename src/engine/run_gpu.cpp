@@ -145,8 +145,7 @@ Status run_on_gpu(PreparedPlan& prepared, const regard_arguments& given, void* w
   }
   const Plan& plan = *(*ready)->plan;
   const gpu::Backend& backend = (*ready)->kernels.front()->code.gpu->backend();
-  const Result<const gpu::Device*> device =
-      device_of(backend, given, prepared.specs(), *leading, workspace);
+  const Result<const gpu::Device*> device = device_of(backend, given, prepared.specs(), *leading, workspace);
   if (!device) return tl::unexpected(device.error());
   const gpu::Use use(**device);
   if (!use.status()) return use.status();

@@ -210,12 +210,13 @@ TEST(Selection, LeavesOutWhatIsExcludedBeforeKernelsAreMade) {
 
 TEST(Selection, WhatOnlySomeTargetsCanDoIsCounted) {
   const Selected selected(
-      "[[variants]]\npass = \"bwd\"\nd = 64\n[[variants]]\npass = [\"fwd\", \"bwd\"]\nd = 64\n"
-      "[[variants]]\nproblems = [\"bwd bf16 s=64 d=64\"]\n");
+      "[[variants]]\nd = 64\n[[variants]]\ndtype = [\"fp16\", \"bf16\"]\nd = 64\n"
+      "[[variants]]\nproblems = [\"bwd bf16 s=64 d=64\"]\n",
+      "\"sm_75\", \"cpu-avx2\"");
   ASSERT_TRUE(selected.selection) << selected.refusal();
   EXPECT_EQ(selected.count(0, 0).kernels, 0u);
   EXPECT_EQ(selected.count(0, 0).unserved, 1u);
-  EXPECT_THAT(selected.count(0, 0).why, HasSubstr("sm_90a has no backward kernel"));
+  EXPECT_THAT(selected.count(0, 0).why, HasSubstr("sm_75 does not compute in bf16"));
   EXPECT_GT(selected.count(0, 1).kernels, 0u);
   EXPECT_EQ(selected.count(0, 1).unserved, 0u);
   EXPECT_GT(selected.count(1, 0).kernels, 0u);
@@ -230,13 +231,13 @@ TEST(Selection, WhatIsAskedForInVainIsAnErrorWithItsLine) {
   };
   const std::string some = "[[variants]]\nd = 64\n";
   const Case cases[] = {
-      {some + "[[variants]]\npass = \"bwd\"\nd = 64\n",
-       "te.toml:5: none of the targets can do this: no kernels for 'bwd bf16"},
+      {"[[variants]]\ndtype = \"fp16\"\nd = 64\n[[variants]]\nd = 64\n",
+       "te.toml:6: none of the targets can do this: no plan for 'fwd bf16", "\"sm_75\""},
       {some, "te.toml:3: none of the targets can do this: ", "\"gfx942\", \"gfx90a\""},
       {"[[variants]]\nd = 64\npaged = 16\n", "te.toml:3: none of the targets can do this: "},
       {"[[variants]]\nd = 64\nrecipes = [\"decode\"]\n", "te.toml:3: none of the targets can do this: "},
-      {"[[variants]]\nproblems = [\"fwd bf16 s=64 d=64\",\n\"bwd bf16 s=64 d=64\"]\n",
-       "te.toml:5: none of the targets can do this: "},
+      {"[[variants]]\nproblems = [\"fwd fp16 s=64 d=64\",\n\"bwd bf16 s=64 d=64\"]\n",
+       "te.toml:5: none of the targets can do this: ", "\"sm_75\""},
       {some + "[[exclude]]\nd = 128\n", "te.toml:5: this [[exclude]] leaves nothing out"},
       {some + "[[exclude]]\nd = 64\n", "te.toml:3: [[exclude]] leaves nothing of this table"},
   };

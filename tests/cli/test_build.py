@@ -25,7 +25,8 @@ def manifest(tmp_path):
 
 
 def test_check_counts_and_list_names(regard, regard_json, manifest):
-    name = manifest('[[variants]]\nd = [64, 128]\n[[variants]]\npass = "bwd"\nd = 64\n')
+    tables = '[[variants]]\ndtype = "fp16"\nd = [64, 128]\n[[variants]]\nd = 64\n'
+    name = manifest(tables, '[build]\ntargets = ["cpu-avx2", "sm_75"]\n')
     checked = regard_json("build --check", name)
     listed = regard_json("build --list", name)
     assert {**checked, "kernels": listed["kernels"]} == listed
@@ -34,15 +35,15 @@ def test_check_counts_and_list_names(regard, regard_json, manifest):
         kernels = [row["kernel"] for row in listed["kernels"] if row["target"] == target["target"]]
         assert len(kernels) == target["count"] and kernels == sorted(set(kernels))
     first, second = listed["variants"]
-    assert (first["line"], second["line"]) == (3, 5)
+    assert (first["line"], second["line"]) == (3, 6)
     assert [count["asked"] for count in first["targets"]] == [2, 2]
     assert [count["kernels"] > 0 for count in second["targets"]] == [True, False]
-    assert second["targets"][1]["unserved"] == 1 and "no backward kernel" in second["targets"][1]["why"]
-    assert {tuple(row["lines"]) for row in listed["kernels"]} == {(3,), (5,)}
+    assert second["targets"][1]["unserved"] == 1 and "sm_75 does not compute in bf16" in second["targets"][1]["why"]
+    assert {tuple(row["lines"]) for row in listed["kernels"]} == {(3,), (6,)}
     shown = regard("build --check", name).out.splitlines()
-    assert shown[0].split() == ["line", "kernels", "for", "cpu-avx2", "sm_90a"]
+    assert shown[0].split() == ["line", "kernels", "for", "cpu-avx2", "sm_75"]
     assert shown[-1] == f"{listed['count']} kernels"
-    assert any(line.startswith("line 5: 1 of 1 have no kernel on sm_90a: ") for line in shown)
+    assert any(line.startswith("line 6: 1 of 1 have no kernel on sm_75: ") for line in shown)
     lines = regard("build --list", name).out.splitlines()
     assert [line.split(maxsplit=1)[1] for line in lines[1 : 1 + listed["count"]]] == [
         row["kernel"] for row in listed["kernels"]

@@ -80,7 +80,7 @@ TEST_F(Counters, WhatCannotBeClearedIsAnErrorAndClearedTheNextTime) {
   ASSERT_EQ(regard_plan_prepare(call.plan), REGARD_OK) << message();
   driver.fill_code = cuda::out_of_memory;
   EXPECT_EQ(call.run(reinterpret_cast<void*>(400)), REGARD_NO_MEMORY);
-  EXPECT_THAT(message(), testing::HasSubstr("clear a counter"));
+  EXPECT_THAT(message(), testing::HasSubstr("clear memory"));
   driver.fill_code = cuda::success;
   EXPECT_FALSE(in_workspace(call, counter_of_run(call, 400)));
 }

@@ -1,4 +1,4 @@
-"""flash_attn's functions on a GPU give what they give on a CPU: with PyTorch. Forward; gradients are refused."""
+"""flash_attn's functions and their gradients on a GPU are those of a CPU: with PyTorch."""
 
 from __future__ import annotations
 
@@ -61,6 +61,53 @@ def test_packed_sequences(feature):
     close(*both(flash_attn_varlen_func, q, k, v, *starts, 70, 70, return_attn_probs=True, **FEATURES[feature]))
 
 
+def gradients(call, grad_of, *given, **options):
+    """On the GPU and on the CPU, of the first three tensors of a call."""
+    found = []
+    for move in (on_gpu, lambda value: value):
+        inputs = [move(x).detach().clone().requires_grad_() for x in given[:3]]
+        said = {name: move(value) for name, value in options.items()}
+        out = call(*inputs, *map(move, given[3:]), **said)
+        found.append([x.cpu().float() for x in torch.autograd.grad(out, inputs, move(grad_of(out)))])
+    return found
+
+
+def drawn_like(out):
+    return torch.randn(out.shape, generator=torch.Generator().manual_seed(9)).to(out.dtype)
+
+
+def close_gradients(of_gpu, of_cpu):
+    for got, wanted in zip(of_gpu, of_cpu, strict=True):
+        assert (got - wanted).abs().max() <= 0.02 * wanted.abs().max()
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("shape", [(113, 203, 64), (128, 217, 59), (1, 147, 128), (203, 113, 96), (33, 40, 256)])
+@pytest.mark.parametrize("feature", FEATURES)
+def test_gradients_of_dense_calls(feature, shape, deterministic):
+    options = {**FEATURES[feature], "deterministic": deterministic}
+    close_gradients(*gradients(flash_attn_func, drawn_like, *numbers(*shape), **options))
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_gradients_of_packed_sequences(feature):
+    lengths_q, lengths_k = (1, 70, 0, 50, 33), (40, 33, 20, 0, 70)
+    q, k, v = (x[0] for x in numbers(sum(lengths_q), sum(lengths_k), 64, b=1))
+    starts = [torch.tensor([0, *lengths]).cumsum(0).to(torch.int32) for lengths in (lengths_q, lengths_k)]
+    given = (q, k, v, *starts, 70, 70)
+    close_gradients(*gradients(flash_attn_varlen_func, drawn_like, *given, **FEATURES[feature]))
+
+
+def test_gradients_drop_what_forward_drops():
+    """<dO, O> = <dV, V>, as O is linear in V; with another mask, <O, O> would not be."""
+    q, k, v = (on_gpu(x).requires_grad_() for x in numbers(97, 130, 64))
+    torch.cuda.manual_seed(3)
+    out = flash_attn_func(q, k, v, 0.17, causal=True)
+    (grad_v,) = torch.autograd.grad(out, v, out.detach())
+    sums = [(a.double() * b.double()).sum() for a, b in ((out, out), (grad_v, v))]
+    torch.testing.assert_close(*sums, rtol=1e-2, atol=0)
+
+
 @pytest.mark.parametrize("kind", flavour.FLAVOURS)
 def test_dropout_draws_from_the_gpus_generator_what_the_cpu_computes(kind):
     q, k, v = numbers(97, 130, 64)
@@ -107,11 +154,14 @@ def test_nothing_waits_for_the_gpu():
     flash_attn_varlen_func(q[0], k[0], v[0], starts, starts, 40, 40, causal=True)  # the kernel is there
     with_chunks = {"causal": True, "attention_chunk": 8}
     v3.flash_attn_varlen_func(q[0], k[0], v[0], starts, starts, 40, 40, **with_chunks)
+    learned = [x.clone().requires_grad_() for x in (q, k, v)]
+    torch.autograd.grad(flash_attn_func(*learned, 0.1, causal=True), learned, q)
     torch.cuda.set_sync_debug_mode("error")
     try:
         flash_attn_varlen_func(q[0], k[0], v[0], starts, starts, 40, 40, 0.1, causal=True)
         flash_attn_func(q, k, v, 0.1, causal=True)
         v3.flash_attn_varlen_func(q[0], k[0], v[0], starts, starts, 40, 40, **with_chunks)
+        torch.autograd.grad(flash_attn_func(*learned, 0.1, causal=True), learned, q)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -120,11 +170,3 @@ def test_lse_of_rows_that_see_no_key():
     q, k = torch.randn(1, 5, 2, 64, dtype=BF16).cuda(), torch.randn(1, 2, 2, 64, dtype=BF16).cuda()
     out, lse, _ = flash_attn_func(q, k, k, causal=True, return_attn_probs=True)
     assert not out[:, :3].any() and (lse[..., :3] == math.inf).all() and lse[..., 3:].isfinite().all()
-
-
-def test_gradients_are_refused_in_a_sentence():
-    q, k, v = (on_gpu(x).requires_grad_() for x in numbers(64, 64, 64))
-    out = flash_attn_func(q, k, v)
-    with pytest.raises(NotImplementedError) as error:
-        out.sum().backward()
-    assert "\n" not in str(error.value)

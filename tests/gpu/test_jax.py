@@ -1,4 +1,4 @@
-"""regard.jax on a GPU: forward with every feature, streams, devices, and what is refused there."""
+"""regard.jax on a GPU: every feature and its gradients, streams, devices."""
 
 from __future__ import annotations
 
@@ -80,6 +80,31 @@ def test_forward_as_on_the_cpu(random, name, dtype):
         close(found, expected, dtype)
 
 
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("name", OPTIONS)
+def test_gradients_as_on_the_cpu(random, name, dtype):
+    of = arrays(random, 2, 4, 2, 100, 200, 59 if name == "plain" else 64, dtype)
+    options = OPTIONS[name](random, dtype)
+    if name == "bhsd":
+        of = [x.swapaxes(1, 2) for x in of]
+    learned = [word for word in ("bias", "sink") if word in options]
+    of += [jnp.asarray(options.pop(word)) for word in learned]
+    grad_o = number(random, *of[0].shape)
+
+    def loss(q, k, v, *others):
+        o = regard.jax.attention(q, k, v, **options, **dict(zip(learned, others, strict=True)))
+        return (o.astype(jnp.float32) * grad_o).sum()
+
+    gradients = jax.grad(loss, argnums=tuple(range(len(of))))
+    found = jax.jit(gradients)(*(jax.device_put(x, GPUS[0]) for x in of))
+    with jax.default_device(CPU):
+        expected = gradients(*(jax.device_put(x, CPU) for x in of))
+    for a, b in zip(found, expected, strict=True):
+        assert a.devices() == {GPUS[0]}
+        a, b = (numpy.asarray(x, numpy.float64) for x in (a, b))
+        numpy.testing.assert_allclose(a, b, rtol=0, atol=2 * TOLERANCE[dtype] * max(abs(b).max(), 1))
+
+
 def test_beside_jax_itself(random):
     q, k, v = arrays(random, 2, 4, 2, 100, 200, 64, "bfloat16")
     for options in (
@@ -101,13 +126,14 @@ def test_packed_sequences_with_traced_offsets(random):
     close(found[20:], alone[0], "bfloat16")
 
 
-def test_gradients_are_refused_in_the_plan_s_sentence(random):
-    q, k, v = arrays(random, 1, 2, 2, 64, 64, 64, "bfloat16")
-    with pytest.raises((jax.errors.JaxRuntimeError, ValueError, NotImplementedError), match="no backward kernel"):
-        jax.block_until_ready(jax.grad(lambda q: regard.jax.attention(q, k, v).astype(jnp.float32).sum())(q))
-    on_cpu = [jax.device_put(x, CPU) for x in (q, k, v)]
-    loss = lambda q: regard.jax.attention(q, *on_cpu[1:]).astype(jnp.float32).sum()  # noqa: E731
-    assert jnp.isfinite(jax.grad(loss)(on_cpu[0])).all()
+def test_gradients_beside_jax_itself(random):
+    given = arrays(random, 2, 4, 2, 100, 200, 64, "bfloat16")
+    of = [
+        jax.grad(lambda *of: attend(*of, is_causal=True).astype(jnp.float32).sum(), argnums=(0, 1, 2))(*given)  # noqa: B023
+        for attend in (regard.jax.dot_product_attention, jax.nn.dot_product_attention)
+    ]
+    for found, expected in zip(*of, strict=True):
+        close(found, expected, "bfloat16")
 
 
 def test_many_calls_in_flight(random):

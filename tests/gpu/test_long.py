@@ -1,4 +1,5 @@
-"""Rows of very many keys against exact values: no further off than PyTorch's flash attention and cuDNN."""
+"""Rows of very many keys, and keys of very many rows, against exact values: no further off than PyTorch's flash
+attention and cuDNN."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ if not torch.cuda.is_available():
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 import regard  # noqa: E402
-from here import FAMILIES  # noqa: E402
+from here import BACKWARD_FAMILIES, FAMILIES  # noqa: E402
 
 D = 64
 OTHERS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
+TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 HALF_UNIT = {torch.bfloat16: 2**-9, torch.float16: 2**-12, torch.float32: 2**-25}
 
 
@@ -70,7 +72,7 @@ def errors_of_others(q, k, v, right):
 @pytest.mark.parametrize("kind", ("equal", "random"))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_long(family, kind, dtype, keys, record_property):
-    of_torch = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[dtype]
+    of_torch = TYPES[dtype]
     problem = f"fwd {dtype} lse h=1 sq=4 sk={keys} d={D}"
     try:
         plan = regard.plan(problem, target="cuda", family=family)
@@ -90,3 +92,81 @@ def test_long(family, kind, dtype, keys, record_property):
     allowed = 3 * HALF_UNIT[of_torch] + (2**-13 if dtype == "fp32" else 0)
     assert ours <= max(allowed, *(1.5 * other for other in others.values()), 0)
     assert of_lse <= 1e-4
+
+
+def backward_inputs(kind, rows, keys, dtype):
+    """q, k, v, dO, [1, rows or keys, 1, D]; with dO above 0, dV is too."""
+    if kind == "equal":
+        values = ((0, rows), (0, keys), (0.1, keys), (0.1, rows))
+        return [torch.full((1, count, 1, D), value, device="cuda", dtype=dtype) for value, count in values]
+    generator = torch.Generator("cuda").manual_seed(rows + keys)
+
+    def draw(function, count):
+        return function(1, count, 1, D, device="cuda", dtype=dtype, generator=generator)
+
+    return draw(torch.randn, rows), draw(torch.randn, keys), draw(torch.randn, keys), draw(torch.rand, rows) / 8
+
+
+def exact_gradients(q, k, v, grad_o):
+    """In fp64, some rows at a time."""
+    k, v = k[0, :, 0].double(), v[0, :, 0].double()
+    grad_q, grad_k, grad_v = [], torch.zeros_like(k), torch.zeros_like(v)
+    chunk = max((1 << 24) // k.shape[0], 1)
+    for first in range(0, q.shape[1], chunk):
+        rows, grads = (x[0, first : first + chunk, 0].double() for x in (q, grad_o))
+        p = torch.softmax(rows @ k.T / D**0.5, 1)
+        of_p = grads @ v.T
+        of_scores = p * (of_p - (p * of_p).sum(1, keepdim=True)) / D**0.5
+        grad_q.append(of_scores @ k)
+        grad_k += of_scores.T @ rows
+        grad_v += p.T @ grads
+    return torch.cat(grad_q), grad_k, grad_v
+
+
+def errors(gradients, right):
+    """The largest difference of each, over the largest number."""
+    most = [float(b.abs().max()) for b in right]
+    return [
+        float((a.double().reshape(b.shape) - b).abs().max()) / m if m else float(a.abs().max())
+        for a, b, m in zip(gradients, right, most)
+    ]
+
+
+def gradients_of_others(q, k, v, grad_o):
+    found = {}
+    for name, backend in OTHERS.items():
+        leaves = [x.detach().clone().requires_grad_() for x in (q, k, v)]
+        try:
+            with sdpa_kernel(backend):
+                o = torch.nn.functional.scaled_dot_product_attention(*(x.transpose(1, 2) for x in leaves))
+            found[name] = torch.autograd.grad(o.transpose(1, 2), leaves, grad_o)
+        except RuntimeError:
+            continue
+    return found
+
+
+# Equal fp32 numbers are left out: a sum of a million of them one after the other drifts, as it rounds one way.
+@pytest.mark.parametrize(("rows", "keys"), [(1 << 17, 4), (1 << 20, 4), (4, 1 << 17), (4, 1 << 20)])
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [("equal", "bf16"), ("equal", "fp16"), ("random", "bf16"), ("random", "fp16"), ("random", "fp32")],
+)
+@pytest.mark.parametrize("family", BACKWARD_FAMILIES)
+def test_long_gradients(family, kind, dtype, rows, keys, record_property):
+    given = backward_inputs(kind, rows, keys, TYPES[dtype])
+    right = exact_gradients(*given)
+    q, k, v, grad_o = given
+    o, lse = regard.attention(q, k, v, lse=True, target="cuda")
+    try:
+        gradients = regard.attention_backward(grad_o, q, k, v, o, lse, target="cuda", family=family)
+    except regard.RefusedError as refusal:
+        pytest.skip(str(refusal)[-300:])
+    ours = errors(gradients, right)
+    others = [errors(theirs, right) for theirs in gradients_of_others(*given).values()]
+    record_property("errors", [ours, others])
+    print(ours, others)
+    # What types round: inputs of the products, O, and results; of dQ and dK much cancels.
+    unit = 2 * HALF_UNIT[TYPES[dtype]]
+    for i, allowed in enumerate((8 * unit, 8 * unit, 2 * unit)):
+        allowed += 2**-12 if dtype == "fp32" else 0
+        assert ours[i] <= max(allowed, *(1.5 * their[i] for their in others), 0), ("dQ", "dK", "dV")[i]

@@ -1,4 +1,4 @@
-"""regard.torch on a GPU: features, compiled calls, CUDA graphs, streams, generators. Gradients are refused there."""
+"""regard.torch on a GPU: features and their gradients, compiled calls, CUDA graphs, streams, generators."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
 import regard.torch  # noqa: E402
+from regard.torch.replacing import is_taken  # noqa: E402
 
 attention = regard.torch.attention
 B, HQ, HK, SQ, SK, D = 2, 4, 2, 100, 130, 64
@@ -60,11 +61,55 @@ def test_results_are_those_of_the_cpu(feature, dtype, d):
     close(got, attention(*(x.cpu() for x in given), **options))
 
 
+def leaves(inputs):
+    return [x.detach().clone().requires_grad_() for x in inputs]
+
+
+def gradients(inputs, options, grad_o):
+    """Of q, k, v, and of a bias and a sink."""
+    learned = {name: x.detach().clone().requires_grad_() for name, x in options.items() if name in ("bias", "sink")}
+    given = leaves(inputs)
+    o = attention(*given, **{**options, **learned})
+    return torch.autograd.grad(o[0] if isinstance(o, tuple) else o, (*given, *learned.values()), grad_o)
+
+
+def close_gradients(got, wanted):
+    """Of sums of many products: over the largest number of each."""
+    for a, b in zip(got, wanted, strict=True):
+        assert (a.cpu().float() - b.cpu().float()).abs().max() <= 0.02 * b.float().abs().max()
+
+
+@pytest.mark.parametrize("d", [40, 64, 128])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("feature", FEATURES)
+def test_gradients_are_those_of_the_cpu(feature, dtype, d):
+    options = {name: x.to(dtype) if name == "bias" else x for name, x in FEATURES[feature].items()}
+    given, grad_o = inputs(dtype, d), numbers(10, B, SQ, HQ, d).to(dtype)
+    wanted = gradients([x.cpu() for x in given], options, grad_o)
+    of_gpu = {name: on_gpu(x) for name, x in options.items()}
+    close_gradients(gradients(given, of_gpu, grad_o.cuda()), wanted)
+    again = [gradients(given, {**of_gpu, "deterministic": True}, grad_o.cuda()) for _ in range(2)]
+    close_gradients(again[0], wanted)
+    assert all(map(torch.equal, *again))
+
+
 def test_packed_sequences():
     offsets = whole(0, 30, 30, SQ).cuda()
     q = inputs()[0][0]
     got = regard.torch.attention_varlen(q, q, q, offsets, offsets, 70, 70, causal=True)
     close(got, regard.torch.attention_varlen(*[x.cpu() for x in (q, q, q, offsets, offsets)], 70, 70, causal=True))
+
+
+def test_gradients_of_packed_sequences():
+    offsets, x, grad_o = whole(0, 30, 30, SQ), inputs()[0][0], numbers(10, SQ, HQ, D).to(torch.bfloat16)
+
+    def of(device):
+        given = leaves([x.to(device)] * 3)
+        at = offsets.to(device)
+        o = regard.torch.attention_varlen(*given, at, at, 70, 70, causal=True)
+        return torch.autograd.grad(o, given, grad_o.to(device))
+
+    close_gradients(of("cuda"), of("cpu"))
 
 
 @pytest.mark.parametrize("mask", [None, torch.bool, torch.bfloat16])
@@ -82,23 +127,27 @@ def test_compiled_calls():
         return attention(q * 2, k, v, causal=True) + 1
 
     close(torch.compile(call, fullgraph=True)(*inputs()), call(*inputs()))
+    given = leaves(inputs())
+    results = [torch.autograd.grad(step(*given).square().sum(), given) for step in (torch.compile(call), call)]
+    close_gradients(*results)
 
 
-def test_gradients_are_refused_in_a_sentence():
+def test_gradients_that_there_are_not_are_refused_in_a_sentence():
     q, k, v = inputs()
-    o = attention(q.requires_grad_(), k, v)
+    _, lse = attention(q.requires_grad_(), k, v, lse=True)
     with pytest.raises(NotImplementedError) as caught:
-        o.sum().backward()
-    assert "\n" not in str(caught.value)
+        lse.sum().backward()
+    assert "\n" not in str(caught.value) and "lse has no gradient" in str(caught.value)
 
 
-def test_replacing_keeps_what_has_gradients_working():
+def test_replacing_has_the_gradients_of_what_it_replaces():
     q, k, v = (x.transpose(1, 2).requires_grad_() for x in inputs())
     theirs = torch.nn.functional.scaled_dot_product_attention
+    assert is_taken(q, k, v, None, 0.0)
     with regard.torch.replace_sdpa():
         torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True).sum().backward()
     wanted = torch.autograd.grad(theirs(q, k, v, enable_gqa=True).sum(), (q, k, v))
-    close((q.grad, k.grad, v.grad), wanted)
+    close_gradients((q.grad, k.grad, v.grad), wanted)
 
 
 def test_a_cuda_graph_replays_with_new_inputs_and_new_masks():
@@ -120,6 +169,30 @@ def test_a_cuda_graph_replays_with_new_inputs_and_new_masks():
         graph.replay()
         if not options:
             close(o, attention(q, k, v))
+
+
+def test_a_cuda_graph_of_a_step_replays_with_new_inputs():
+    """Forward and backward, whose workspace PyTorch's allocator keeps for the graph."""
+    given, grad_o = leaves(inputs()), numbers(10, B, SQ, HQ, D).to(torch.bfloat16).cuda()
+
+    def step():
+        return torch.autograd.grad(attention(*given, causal=True, deterministic=True), given, grad_o)
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    for factor in (1, 2):
+        with torch.no_grad():
+            given[0].mul_(factor)
+        expected = step()
+        for _ in range(3):
+            graph.replay()
+            assert all(map(torch.equal, captured, expected))
 
 
 def test_calls_run_in_the_current_stream():

@@ -2,43 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <thread>
 
-#include "kernels/support.h"
+#include "kernels/backward_support.h"
 
 namespace regard::test {
 namespace {
 
-using Texts = std::vector<std::string>;
-
-struct Entry {
-  std::string text;
-  CaseOptions options = {};
-};
-
-/// Every head with every tail, as "bwd head tail".
-std::vector<Entry> product(const Texts& heads, const Texts& tails, const CaseOptions& options = {}) {
-  std::vector<Entry> entries;
-  for (const std::string& head : heads)
-    for (const std::string& tail : tails) entries.push_back({"bwd " + head + " " + tail, options});
-  return entries;
-}
-
-/// Every entry by the backward kernel of every given target; two at a time, since most have to be compiled.
-void expect_right(const std::vector<Entry>& entries, const Texts& targets = {runnable_targets().front()}) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i; (i = next++) < entries.size() * targets.size();) {
-      const Entry& entry = entries[i % entries.size()];
-      test::expect_right(entry.text, {targets[i / entries.size()], "backward", 1}, entry.options);
-    }
-  };
-  std::thread other(work);
-  work();
-  other.join();
-}
+using backward::expect_right;
+using backward::expect_same_bits;
+using backward::product;
+using backward::Texts;
 
 TEST(Backward, OddHeadDimensionsOnEveryTarget) {
   expect_right(product({"fp32 h=1 sq=70 sk=131", "bf16 h=1 sq=70 sk=131"},
@@ -235,13 +209,11 @@ TEST(Backward, PartsOfTheQueriesHaveTheSameBitsForAnyNumberOfThreads) {
         "bwd bf16 hq=3 hk=1 s=2200 d=24 mask=causal softcap=5",
         "bwd bf16 b=2 hq=14 hk=2 sq=300 sk=400 d=24 mask=causal",
         "bwd bf16 varlen b=3 hq=2 hk=1 sq=6200 sk=400 tq=15000 tk=600 d=24 dropout=0.1 sink"})
-    for (int threads : {2, 3, 16})
-      expect_same_bits(text, {runnable_targets().front(), "backward", 1},
-                       {runnable_targets().front(), "backward", threads});
+    expect_same_bits(text, runnable_targets().front(), {2, 3, 16});
   for (const std::string& target : runnable_targets())
     for (const char* text :
          {"bwd fp32 hq=5 hk=1 sq=300 sk=400 d=24 mask=causal", "bwd bf16 h=1 sq=4200 sk=300 d=40"})
-      expect_same_bits(text, {target, "backward", 1}, {target, "backward", 16});
+      expect_same_bits(text, target, {16});
 }
 
 // The first block of keys that sees a query clears its dQ and waits for nobody, the last one stores it.
@@ -259,8 +231,7 @@ TEST(Backward, WindowsOverManyBlocksOfKeys) {
         "bwd fp32 varlen b=3 hq=2 hk=1 sq=1500 sk=1500 tq=3000 tk=3000 d=8 mask=window:40,300 dropout=0.1",
         "bwd fp32 b=2 h=1 s=1500 d=8 mask=causal ranges", "bwd bf16 h=1 s=1500 d=8 mask=window:200,0 bits"}) {
     const std::string target = runnable_targets().front();
-    for (int threads : {2, 3, 16})
-      expect_same_bits(text, {target, "backward", 1}, {target, "backward", threads});
+    expect_same_bits(text, target, {2, 3, 16});
     test::expect_right(text, {target, "backward", 16});
   }
 }
@@ -272,8 +243,7 @@ TEST(Backward, SameBitsOnEveryRunAndForAnyNumberOfThreads) {
         "bwd fp32 deterministic b=3 h=2 s=130 d=40 bias=11 dbias", "bwd fp32 deterministic h=1 s=800 d=40",
         "bwd bf16 deterministic varlen b=4 h=2 sq=200 sk=200 tq=500 tk=500 d=64 dropout=0.1"}) {
     const std::string target = runnable_targets().front();
-    for (int repeat = 0; repeat < 5; ++repeat)
-      expect_same_bits(text, {target, "backward", 1}, {target, "backward", 2});
+    for (int repeat = 0; repeat < 5; ++repeat) expect_same_bits(text, target, {2});
   }
 }
 

@@ -12,6 +12,10 @@ namespace regard::test {
 
 namespace {
 
+void expect_ok(regard_status status) {
+  EXPECT_EQ(status, REGARD_OK) << regard_status_message();
+}
+
 /// The tensors of a case on a GPU.
 class OnGpu {
  public:
@@ -45,18 +49,64 @@ class OnGpu {
   }
 
  private:
-  static void expect_ok(regard_status status) { EXPECT_EQ(status, REGARD_OK) << regard_status_message(); }
-
   Case& case_;
   regard_arguments arguments_;
   std::array<void*, REGARD_ROLE_COUNT> memory_{};
 };
 
-regard_status attention(const regard_problem* problem, const regard_plan_options& options, Case& c) {
-  if (options.target == nullptr || !is_gpu(options.target))
-    return regard_attention(problem, &options, &c.arguments());
-  OnGpu there(c, options.target);
-  const regard_status status = regard_attention(problem, &options, &there.arguments());
+/// The workspace of a plan, where it runs. It begins as NaN, and what lies behind it must stay so.
+class Workspace {
+ public:
+  explicit Workspace(const regard_plan* plan)
+      : bytes_(regard_plan_workspace_bytes(plan)),
+        poisoned_(static_cast<std::size_t>(bytes_) + guard + 64, 0xff) {
+    if (regard_plan_on_gpu(plan) == 0) {
+      const auto address = reinterpret_cast<std::uintptr_t>(poisoned_.data());
+      data_ = poisoned_.data() + ((address + 63) / 64 * 64 - address);
+      return;
+    }
+    expect_ok(regard_memory_allocate(regard_plan_target(plan), bytes_ + guard, &on_gpu_));
+    expect_ok(regard_memory_copy(on_gpu_, poisoned_.data(), bytes_ + guard));
+    data_ = static_cast<std::uint8_t*>(on_gpu_);
+  }
+  ~Workspace() { regard_memory_free(on_gpu_); }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  std::uint8_t* data() const { return data_; }
+  std::int64_t bytes() const { return bytes_; }
+  bool kept_its_bounds() const {
+    std::vector<std::uint8_t> behind(guard);
+    expect_ok(regard_memory_copy(behind.data(), data_ + bytes_, guard));
+    return std::ranges::all_of(behind, [](std::uint8_t byte) { return byte == 0xff; });
+  }
+
+ private:
+  static constexpr std::int64_t guard = 256;
+
+  std::int64_t bytes_;
+  std::vector<std::uint8_t> poisoned_;
+  void* on_gpu_ = nullptr;
+  std::uint8_t* data_ = nullptr;
+};
+
+regard_status run(const regard_plan* plan, const Path& path, const regard_arguments& arguments,
+                  const std::string& problem) {
+  const Workspace workspace(plan);
+  regard_status status = REGARD_OK;
+  for (int i = 0; i < path.runs && status == REGARD_OK; ++i)
+    status = regard_plan_run(plan, &arguments, workspace.data(), workspace.bytes(), nullptr);
+  if (status == REGARD_OK && regard_plan_on_gpu(plan) != 0)
+    status = regard_stream_wait(regard_plan_target(plan), nullptr);
+  if (status == REGARD_OK && !workspace.kept_its_bounds())
+    ADD_FAILURE() << problem << ": wrote behind the workspace";
+  return status;
+}
+
+regard_status run(const regard_plan* plan, const Path& path, Case& c) {
+  if (regard_plan_on_gpu(plan) == 0) return run(plan, path, c.arguments(), c.description());
+  OnGpu there(c, path.target);
+  const regard_status status = run(plan, path, there.arguments(), c.description());
   if (status == REGARD_OK) there.fetch();
   return status;
 }
@@ -95,8 +145,11 @@ std::string run(Case& c, const Path& path) {
   options.target = path.target.empty() ? nullptr : path.target.c_str();
   options.family = path.family.empty() ? nullptr : path.family.c_str();
   options.threads = path.threads;
+  regard_plan* plan = nullptr;
   regard_status status = regard_problem_parse(print(c.problem()).c_str(), &problem);
-  if (status == REGARD_OK) status = attention(problem, options, c);
+  if (status == REGARD_OK) status = regard_plan_create(problem, &options, &plan);
+  if (status == REGARD_OK) status = run(plan, path, c);
+  regard_plan_destroy(plan);
   regard_problem_destroy(problem);
   return status == REGARD_OK ? "" : regard_status_message();
 }

@@ -28,6 +28,7 @@ struct Path {
   std::string target;  ///< "cpu-avx2"; empty: the best of this machine
   std::string family;  ///< "generic", "forward", ...; empty: any
   int threads = 2;
+  int runs = 1;  ///< one after the other, in the same workspace
 };
 
 /// CPU targets that this machine can run, best first.

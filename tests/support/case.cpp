@@ -65,6 +65,7 @@ Case::Case(const std::string& text, const CaseOptions& options)
     if (spec.role == REGARD_O || spec.role == REGARD_LSE) continue;
     fill(spec);
   }
+  if (options.nan_behind) set_rows_behind_sequences_to_nan();
   arguments_.seed = 0x123456789abcdef0 + options.seed;
   arguments_.offset = 0xfedcba9876543210;
   if (problem_.pass == Pass::bwd && options.forward_inputs) compute_forward_inputs();
@@ -83,6 +84,7 @@ std::string Case::description() const {
   if (options_.sink_offset != 0) text += " sink_offset=" + std::to_string(options_.sink_offset);
   if (options_.nan_row >= 0) text += " nan_row=" + std::to_string(options_.nan_row);
   if (options_.nan_key >= 0) text += " nan_key=" + std::to_string(options_.nan_key);
+  if (options_.nan_behind) text += " nan_behind";
   if (options_.padded_rows) text += " padded_rows";
   if (options_.broadcast) text += " broadcast";
   if (options_.only_lengths_k) text += " only_lengths_k";
@@ -251,6 +253,29 @@ void Case::set_row_to_nan(regard_role role, std::int64_t row) {
   if (row >= rows) must<int>(invalid("there is no row " + std::to_string(row)), description());
   for (std::int64_t i = 0; i < count(role); ++i)
     if (i / elements % rows == row) set(role, i, std::nan(""));
+}
+
+void Case::set_rows_behind_sequences_to_nan() {
+  const auto each_side = [&](regard_role offsets, regard_role lengths, std::int64_t longest, auto roles) {
+    for (const regard_role role : roles) {
+      const regard_tensor& tensor = arguments_.tensor[role];
+      if (tensor.data == nullptr) continue;
+      const std::int64_t elements = product(tensor.shape + tensor.rank - 2, 2);
+      std::vector<bool> is_row(static_cast<std::size_t>(count(role) / std::max<std::int64_t>(elements, 1)));
+      for (std::int64_t b = 0; b < problem_.b; ++b) {
+        const auto first = problem_.varlen ? static_cast<std::int64_t>(get(offsets, b)) : b * longest;
+        const auto physical =
+            problem_.varlen ? static_cast<std::int64_t>(get(offsets, b + 1)) - first : longest;
+        const auto length =
+            arguments_.tensor[lengths].data ? static_cast<std::int64_t>(get(lengths, b)) : physical;
+        std::fill_n(is_row.begin() + first, length, true);
+      }
+      for (std::int64_t i = 0; i < count(role); ++i)
+        if (!is_row[static_cast<std::size_t>(i / elements)]) set(role, i, std::nan(""));
+    }
+  };
+  each_side(REGARD_OFFSETS_Q, REGARD_LENGTHS_Q, problem_.sq, std::array{REGARD_Q, REGARD_GRAD_O});
+  each_side(REGARD_OFFSETS_K, REGARD_LENGTHS_K, problem_.sk, std::array{REGARD_K, REGARD_V});
 }
 
 std::int64_t Case::count(regard_role role) const {

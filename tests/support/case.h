@@ -36,6 +36,7 @@ struct CaseOptions {
   double sink_offset = 0;         ///< added to every learned sink
   std::int64_t nan_row = -1;      ///< this row of Q is NaN, in every sequence or, packed, of all tokens
   std::int64_t nan_key = -1;      ///< the same of K
+  bool nan_behind = false;        ///< Q, K, V and dO are NaN behind each sequence's logical length
   bool padded_rows = false;       ///< rows of all tensors lie apart, and what lies between them is NaN
   bool broadcast = false;         ///< ranges and bits have size 1 in their leading dimensions
   bool only_lengths_k = false;    ///< leaves the optional lengths_q away
@@ -88,6 +89,7 @@ class Case {
   void fill(const TensorSpec&);
   void fill_from_numbers(regard_role);
   void set_row_to_nan(regard_role, std::int64_t row);  ///< a negative one: none
+  void set_rows_behind_sequences_to_nan();
   std::int64_t offset_of(regard_role, std::int64_t flat_index) const;
   /// function(flat index, offset) for all: by rows, as four divisions for each would take long.
   template <class Function>

@@ -42,8 +42,8 @@ _here = _Here()
 def replace_sdpa() -> Iterator[None]:
     """Within it, torch.nn.functional.scaled_dot_product_attention is `sdpa`, in the thread that entered it.
 
-    What `sdpa` refuses still goes to what was there before; so do nested tensors, gradients where there are none here
-    (on a GPU), and calls by a name that was imported from torch.nn.functional before. What another library puts there
+    What `sdpa` refuses still goes to what was there before; so do nested tensors, gradients that there are not here,
+    and calls by a name that was imported from torch.nn.functional before. What another library puts there
     within the block stays. There are no second derivatives of what went here.
     """
     thread = _here.thread  # another may leave

@@ -35,6 +35,13 @@ Stage memory_stage(const Plan& plan, const Kernel& kernel, std::int64_t grid) {
   return stage;
 }
 
+/// Made ahead of time they have no tile that would say so.
+std::vector<KernelKey> with_their_warps(const Question&, const KernelKey& key) {
+  KernelKey own = key;
+  own.algorithm.warps = warps;
+  return {own};
+}
+
 std::int64_t bias_image_rows(const Problem& p) {
   const SharedBias shared(p);
   if (!shared.any() || p.sk == 0) return 0;
@@ -111,9 +118,13 @@ std::vector<ScheduleNumber> backward_schedule_numbers(const Schedule& bytes) {
   return {{"part_heads", s.part_heads}, {"zeroed_bytes", s.zeroed_vectors * 16}};
 }
 
-const Kernel portable_backward_prepare{
-    .name = "portable_backward_prepare", .depends_on = types_only, .schedule = gpu_backward_schedule};
-const Kernel portable_backward_convert{
-    .name = "portable_backward_convert", .depends_on = types_only, .schedule = gpu_backward_schedule};
+const Kernel portable_backward_prepare{.name = "portable_backward_prepare",
+                                       .depends_on = types_only,
+                                       .schedule = gpu_backward_schedule,
+                                       .variants = with_their_warps};
+const Kernel portable_backward_convert{.name = "portable_backward_convert",
+                                       .depends_on = types_only,
+                                       .schedule = gpu_backward_schedule,
+                                       .variants = with_their_warps};
 
 }  // namespace regard

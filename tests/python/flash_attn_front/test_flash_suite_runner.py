@@ -37,36 +37,17 @@ def test_long(seconds):
 """
 
 
-GRADIENTS = """
-import pytest, torch
+REFUSED = """
+import torch
 from flash_attn import flash_attn_func, flash_attn_with_kvcache
 
 def leaves():
-    return [torch.randn(1, 4, 2, 8, device="cuda", requires_grad=True) for _ in range(3)]
+    return [torch.randn(1, 8, 2, 8, device="cuda", requires_grad=True) for _ in range(3)]
 
-def attention_ref(q, k, v, sign=1):
-    assert not torch.is_grad_enabled()
-    return sign * torch.softmax(torch.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[-1]**-0.5, -1) @ v.transpose(1, 2)
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_results(sign):
-    q, k, v = leaves()
-    out, out_ref = flash_attn_func(q, k, v), attention_ref(q, k, v, sign=sign).transpose(1, 2)
-    for result in out, out_ref:
-        dq, dk, dv = torch.autograd.grad(result, (q, k, v), torch.ones_like(out))
-        assert not dq.any() and dv.shape == v.shape
-    assert torch.allclose(out, out_ref, atol=1e-5)
-
-def test_asserted_gradients():
+def test_gradients():
     q, k, v = leaves()
     (2 * flash_attn_func(q, k, v)).sum().backward()
-    assert not q.grad.any() and k.grad.shape == k.shape
-    assert v.grad.any(), "which is not so"
-
-def test_no_gradients():
-    assert flash_attn_func(*leaves()).isfinite().all()
-    with pytest.raises(AssertionError):
-        assert False
+    assert q.grad.any() and k.grad.shape == k.shape and v.grad.any()
 
 def test_refused():
     flash_attn_with_kvcache(*leaves())
@@ -111,10 +92,7 @@ def test_parts_share_the_sample_and_are_told_together(tmp_path):
     assert wrong.returncode == 2 and "3/2 is no part; the second of eight is 2/8" in wrong.stderr
 
 
-def test_forward_passes_alone(tmp_path):
-    done = run(tmp_path / "test_gradients.py", GRADIENTS, "--device", "cpu", "--gradients", "none")
-    assert done.returncode == 1, done.stderr
-    assert "5 cases: 1 passed, 2 forward passed, 1 failed, 1 refused" in done.stdout, done.stdout
-    assert "forward passed test_results[1] " in done.stdout and "failed test_results[-1] " in done.stdout
-    assert "forward passed test_asserted_gradients " in done.stdout
+def test_what_is_refused_is_counted(tmp_path):
+    done = run(tmp_path / "test_refused.py", REFUSED, "--device", "cpu")
+    assert "2 cases: 1 passed, 1 refused" in done.stdout, done.stdout + done.stderr
     assert "\n  1 refused: flash_attn_with_kvcache " in done.stdout

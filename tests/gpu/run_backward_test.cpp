@@ -1,0 +1,149 @@
+// A backward call's road to a GPU, with a driver that records instead of computing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "gpu/call.h"
+#include "kernels/backward_schedule.h"
+#include "support/counted.h"
+
+namespace regard::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr char hopper[] = "bwd bf16 b=2 hq=4 hk=2 sq=300 sk=500 d=64 mask=causal";
+
+struct Launched {
+  cuda::LaunchConfiguration configuration;
+  BackwardArguments arguments;
+};
+std::vector<Launched> launched;
+
+/// The main stage has maps of Q, K, V and dO before its arguments.
+void see(const cuda::LaunchConfiguration& configuration, void** parameters) {
+  const bool is_main = launched.size() == 1;
+  launched.push_back({configuration, *static_cast<BackwardArguments*>(parameters[is_main ? 4 : 0])});
+}
+
+TEST_F(Gpu, BackwardPreparesComputesAndConvertsInItsWorkspace) {
+  const Call call(hopper, 0, "cuda", "sm90_backward");
+  launched.clear();
+  driver.on_launch = see;
+  int stream = 0;
+  ASSERT_EQ(call.run(&stream), REGARD_OK) << message();
+  ASSERT_EQ(launched.size(), 3U);
+  auto* const workspace = static_cast<char*>(call.workspace);
+  const std::int64_t bytes = regard_plan_workspace_bytes(call.plan);
+  for (const Launched& stage : launched) {
+    EXPECT_EQ(stage.configuration.stream, reinterpret_cast<cuda::Stream>(&stream));
+    EXPECT_GE(stage.configuration.grid[0], 1U);
+    const BackwardSchedule& s = stage.arguments;
+    for (const void* part : {static_cast<void*>(s.delta), static_cast<void*>(s.lse_log2), s.zeroed,
+                             static_cast<void*>(s.grad_q_sum)}) {
+      const std::int64_t place = static_cast<const char*>(part) - workspace;
+      EXPECT_TRUE(place >= 0 && place < bytes && place % 16 == 0) << place;
+    }
+    EXPECT_LE(static_cast<char*>(s.zeroed) - workspace + 16 * s.zeroed_vectors, bytes);
+    EXPECT_EQ(s.grad_q_sum, launched.front().arguments.grad_q_sum);
+  }
+  const Arguments& a = launched.back().arguments;
+  EXPECT_EQ(a.grad_q.data, call.arguments.tensor[REGARD_GRAD_Q].data);
+  EXPECT_EQ(a.grad_v.data, call.arguments.tensor[REGARD_GRAD_V].data);
+}
+
+// dK and dV are zeros then, and the gradient of a sink is, even without keys.
+TEST_F(Gpu, BackwardWithoutRowsIsStillComputed) {
+  for (const char* text : {"bwd bf16 b=2 h=2 sq=0 sk=70 d=64", "bwd bf16 b=2 h=2 sq=0 sk=0 d=64 sink"}) {
+    Call call(text);
+    regard_tensor& q = call.arguments.tensor[REGARD_Q];
+    for (void* memory : {q.data, static_cast<void*>(nullptr)}) {
+      q.data = memory;
+      for (const bool own_workspace : {true, false}) {
+        const int before = driver.launches;
+        regard_plan_options options = REGARD_PLAN_OPTIONS_INIT;
+        options.target = "cuda";
+        EXPECT_EQ(own_workspace ? regard_attention(call.problem, &options, &call.arguments) : call.run(),
+                  REGARD_OK)
+            << text << ": " << message();
+        EXPECT_GT(driver.launches, before) << text;
+      }
+    }
+  }
+  const Call nothing("bwd bf16 b=2 h=2 sq=0 sk=0 d=64");
+  const int before = driver.launches;
+  EXPECT_EQ(nothing.run(), REGARD_OK) << message();
+  EXPECT_EQ(driver.launches, before);
+}
+
+TEST_F(Gpu, GradientsThatAreSummedOverNoSequencesAreCleared) {
+  const Call call("bwd bf16 b=0 h=2 s=64 d=64 sink");
+  auto* const sink = static_cast<float*>(call.arguments.tensor[REGARD_GRAD_SINK].data);
+  std::memset(sink, 0xff, 3 * sizeof *sink);
+  const int before = driver.launches;
+  EXPECT_EQ(call.run(), REGARD_OK) << message();
+  EXPECT_EQ(driver.launches, before);
+  EXPECT_TRUE(sink[0] == 0 && sink[1] == 0 && sink[2] != 0);
+}
+
+TEST_F(Gpu, NoStageIsLaunchedWhereOneIsNotLoadedInACapture) {
+  const Call call("bwd bf16 b=1 h=2 s=64 d=96");
+  const int before = driver.launches;
+  driver.capturing = 1;
+  EXPECT_EQ(call.run(), REGARD_REFUSED);
+  EXPECT_THAT(message(), HasSubstr("regard_plan_prepare"));
+  EXPECT_EQ(driver.launches, before);
+  ASSERT_EQ(regard_plan_prepare(call.plan), REGARD_OK) << message();
+  EXPECT_EQ(call.run(), REGARD_OK) << message();
+  EXPECT_EQ(driver.launches, before + 3);
+}
+
+TEST_F(Gpu, GradientsElsewhereAreRefusedByName) {
+  Call call(hopper);
+  fake_use(1);
+  void* other = nullptr;
+  ASSERT_EQ(regard_memory_allocate("cuda", 1 << 20, &other), REGARD_OK) << message();
+  const int before = driver.launches;
+  for (const regard_role role : {REGARD_GRAD_Q, REGARD_GRAD_V, REGARD_GRAD_O, REGARD_LSE}) {
+    void* const right = std::exchange(call.arguments.tensor[role].data, other);
+    EXPECT_EQ(call.run(), REGARD_INVALID);
+    EXPECT_THAT(message(),
+                AllOf(testing::StartsWith(regard_role_name(role)), HasSubstr("is on GPU 1 and q on GPU 0")));
+    call.arguments.tensor[role].data = right;
+  }
+  EXPECT_EQ(driver.launches, before);
+  EXPECT_EQ(regard_memory_free(other), REGARD_OK);
+}
+
+TEST_F(Gpu, GradientsMayNotBeInputsNorEachOther) {
+  Call call("bwd bf16 b=2 h=2 s=300 d=64");
+  auto& tensor = call.arguments.tensor;
+  void* const right = std::exchange(tensor[REGARD_GRAD_Q].data, tensor[REGARD_GRAD_O].data);
+  EXPECT_EQ(call.run(), REGARD_INVALID);
+  tensor[REGARD_GRAD_Q].data = tensor[REGARD_GRAD_K].data;
+  EXPECT_EQ(call.run(), REGARD_INVALID);
+  tensor[REGARD_GRAD_Q].data = call.workspace;
+  EXPECT_EQ(call.run(), REGARD_INVALID);
+  tensor[REGARD_GRAD_Q].data = right;
+  EXPECT_EQ(call.run(), REGARD_OK) << message();
+}
+
+TEST_F(Gpu, ARepeatedBackwardCallAsksForNoMemoryAndNoMaps) {
+  const Call call(hopper);
+  EXPECT_EQ(call.run(), REGARD_OK) << message();
+  const int encoded = driver.encoded;
+  regard_status status = REGARD_OK;
+  const Counted asked = counted([&] { status = call.run(); });
+  EXPECT_EQ(status, REGARD_OK) << message();
+  EXPECT_EQ(driver.encoded, encoded);
+  if (!counts) GTEST_SKIP() << "a sanitizer has malloc";
+  EXPECT_EQ(asked.allocations, 0);
+}
+
+}  // namespace
+}  // namespace regard::test
