@@ -2,17 +2,10 @@
 //
 // A block is block_k keys of one K/V head, whose dK and dV stay in registers; it goes through the tiles of
 // queries that see any of its keys, and adds what it knows of their dQ to sums in memory. The first warpgroup
-// loads and makes dQ; each other one has 64 keys.
+// loads and adds; each other one multiplies 64 keys by wgmma.
+#include "kernels/sm90/backward_adder.h"
 #include "kernels/sm90/backward_consumer.h"
-#include "kernels/sm90/backward_grad_q.h"
-
-namespace regard {
-
-constexpr i32 registers_for_keys = key::d > 64 ? 224 : 208,
-              registers_for_grad_q = 3 * 168 - consumers * registers_for_keys;
-static_assert(consumers == 2);
-
-}  // namespace regard
+#include "kernels/sm90/backward_loader.h"
 
 extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
@@ -20,19 +13,49 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
                   const __grid_constant__ regard::TensorMap grad_o,
                   const __grid_constant__ regard::BackwardArguments arguments) {
   using namespace regard;
-  extern __shared__ __align__(1024) char dynamic[];
-  const Memory memory(dynamic);
-  if (threadIdx.x == 0) memory.barriers.init();
+  extern __shared__ char dynamic[];
+  __shared__ Shared shared;
+  if (threadIdx.x < 32) shared.init();
   __syncthreads();
+  const Memory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
   const Work work(arguments, blockIdx.x);
-  // The registers that a block of three warpgroups begins with, 168 a thread, go to those who need them. The
-  // compiler must not need more than each one is given.
+  // 64 K registers among the warpgroups. The compiler must not need more than each one is given.
   if (warpgroup == 0) {
-    reg_dealloc<registers_for_grad_q>();
-    GradQ(memory, Loader(q, k, v, grad_o, arguments, memory)).run(work);
+    reg_dealloc<24>();
+    const i32 warp = __shfl_sync(whole_warp, threadIdx.x / 32, 0);
+    if (threadIdx.x % 32 != 0) return;
+    if (warp == 0) {
+      Loader<q_stages>{{k, arguments.k, arguments, work, false},
+                       {q, arguments.q, arguments, work, true},
+                       shared.k_full,
+                       shared.q_full,
+                       shared.q_empty,
+                       memory.k(),
+                       memory.q(0),
+                       memory.lse(0),
+                       static_cast<i32>(layout.k),
+                       static_cast<i32>(layout.q),
+                       arguments.lse_log2}
+          .run(arguments, work);
+    } else if (warp == 1) {
+      Loader<grad_o_stages>{{v, arguments.v, arguments, work, false},
+                            {grad_o, arguments.grad_o, arguments, work, true},
+                            shared.v_full,
+                            shared.grad_o_full,
+                            shared.grad_o_empty,
+                            memory.v(),
+                            memory.grad_o(0),
+                            memory.delta(0),
+                            static_cast<i32>(layout.v),
+                            static_cast<i32>(layout.grad_o),
+                            arguments.delta}
+          .run(arguments, work);
+    } else if (warp == 2) {
+      add_grad_q(arguments, work, shared, memory);
+    }
   } else {
-    reg_alloc<registers_for_keys>();
-    Consumer(arguments, work, memory, warpgroup - 1).run();
+    reg_alloc<240>();
+    Consumer(arguments, work, shared, memory, warpgroup - 1).run();
   }
 }

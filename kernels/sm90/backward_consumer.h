@@ -1,24 +1,35 @@
-// A warpgroup that has 64 keys of a block, and their dK and dV in registers.
+// A warpgroup that multiplies: 64 keys of a block against its tiles of queries.
 //
 // Scores and dP are made transposed, so that P and dS are left operands of the products with dO and Q as they
-// lie in registers. dS goes to the warpgroup that makes dQ through shared memory; consumers never wait for
-// each other, and what one of them computes lies beside products of the others.
+// lie in registers. All consumers give their dS to dQ, through shared memory, and make a part of it each.
+// A thread stands still until most of a product that it begins is under way; so products are begun a few at a
+// time, between what threads compute: half of dP, dK of the tile before, dQ while the next scores begin.
 #pragma once
 
 #include "kernels/sm90/backward_scores.h"
 #include "kernels/sm90/backward_store.h"
 #include "kernels/sm90/ptx/stmatrix.h"
+#include "kernels/sm90/ptx/tma.h"
 #include "kernels/sm90/ptx/wgmma.h"
 
 namespace regard {
 
+constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;  // along rows
+constexpr i32 step_rows = 16;                                           // along rows that are k
+constexpr i32 steps_d = (key::d + 15) / 16, steps_dv = (key::dv + 15) / 16;
 constexpr i32 columns_k = (key::d + 31) / 32 * 32, columns_v = (key::dv + 31) / 32 * 32;
+
+/// The named barrier at which dS of all consumers is there.
+constexpr i32 ds_there = 1;
+static_assert(consumers == 2, "named_sync is for two warpgroups");
 
 class Consumer {
  public:
-  REGARD_DEVICE Consumer(const BackwardArguments& a, const Work& work, const Memory& memory, i32 warpgroup)
+  REGARD_DEVICE Consumer(const BackwardArguments& a, const Work& work, Shared& shared, const Memory& memory,
+                         i32 warpgroup)
       : a_(a),
         work_(work),
+        shared_(shared),
         memory_(memory),
         warpgroup_(warpgroup),
         first_key_(work.first_key + warpgroup * group_rows),
@@ -35,95 +46,169 @@ class Consumer {
   }
 
  private:
-  /// ptxas keeps track of products in the making along straight code alone: waits for barriers come before
-  /// the first of those that are waited for one by one.
+  /// ptxas keeps track of products in the making along straight code alone, and lets each end before the next
+  /// where it loses them: waits for barriers come before the first of those that are waited for in part, and
+  /// what is in the making where the loop goes round is a sum that nothing but products touch.
   REGARD_DEVICE void multiply(float (&dk)[columns_k / 2], float (&dv)[columns_v / 2]) const {
     const QueryMask mask(work_.sequence, a_);
     const ScoreScale scale(a_);
-    Barriers& barriers = memory_.barriers;
     Scores s, dp;
-    Packed p, ds;
+    Packed p;
+    float dq[grad_q_columns / 2];
     Tile tile(work_);
-    Ring<stages> ring;
+    Ring<q_stages> ring_q;
+    Ring<grad_o_stages> ring_o;
     const auto weights = [&] {
-      return Weights(scale, memory_.lse(ring.stage), memory_.delta(ring.stage), mask, tile.first_row(),
-                     first_key_, key_);
+      return Weights(scale, memory_.lse(ring_q.stage), mask, tile.first_row(), first_key_, key_);
     };
-    barriers.k_full.wait(0);
-    barriers.q_full[0].wait(0);
-    begin_transposed<key::d>(s, memory_.k(), memory_.q(0));
+    shared_.k_full.wait(0);
+    shared_.q_full[0].wait(0);
+    begin_scores(s, 0);
     wgmma_wait<0>();
-    barriers.v_full.wait(0);
-    barriers.grad_o_full[0].wait(0);
-    begin_transposed<key::dv>(dp, memory_.v(), memory_.grad_o(0));
-    make_p(s, weights());
+    shared_.v_full.wait(0);
+    shared_.grad_o_full[0].wait(0);
+    begin_dp<0>(dp, 0);
+    begin_dp<1>(dp, 0);
+    {
+      const Weights of_tile = weights();
+      of_tile.make_p<0>(s, p);
+      of_tile.make_p<1>(s, p);
+    }
     wgmma_wait<0>();
+    i32 last_q = 0;  // the stage of the tile before
 #pragma unroll 1
-    for (u32 turn = 0;; ++turn) {
-      barriers.ds_empty[turn % ds_stages].wait(turn / ds_stages % 2 ^ 1);
-      make_ds(s, dp, weights(), p, ds);
-      store_ds(ds, turn);
-      const i32 stage = ring.stage;
+    for (u32 turn = 0;; ++turn) {  // of dS and dQ
+      store_ds(s, dp, memory_.delta(ring_o.stage), turn);
+      begin_dv(dv, p, ring_o.stage);
+      wgmma_wait<1>();
+      if (turn > 0) arrive(shared_.q_empty[last_q]);
+      named_sync(ds_there);
+      const i32 last_o = ring_o.stage;
+      last_q = ring_q.stage;
+      ring_q.advance();
+      ring_o.advance();
       tile.advance(work_);
-      ring.advance();
+      shared_.grad_q_empty[warpgroup_].wait(turn % 2 ^ 1);
       if (!tile.exists(work_)) {
-        begin_gradient(dv, p, memory_.grad_o(stage));
-        begin_gradient(dk, ds, memory_.q(stage));
+        begin_dq(dq, turn);
+        begin_dk(dk, last_q, turn);
         wgmma_wait<0>();
-        return;
+        return send(dq);
       }
-      barriers.q_full[ring.stage].wait(ring.parity);
-      barriers.grad_o_full[ring.stage].wait(ring.parity);
-      begin_gradient(dv, p, memory_.grad_o(stage));
-      begin_gradient(dk, ds, memory_.q(stage));
+      shared_.q_full[ring_q.stage].wait(ring_q.parity);
+      shared_.grad_o_full[ring_o.stage].wait(ring_o.parity);
+      begin_dq(dq, turn);
+      begin_scores(s, ring_q.stage);
       wgmma_wait<1>();
-      begin_transposed<key::d>(s, memory_.k(), memory_.q(ring.stage));
+      arrive(shared_.grad_o_empty[last_o]);
+      send(dq);
+      begin_dp<0>(dp, ring_o.stage);
       wgmma_wait<1>();
-      begin_transposed<key::dv>(dp, memory_.v(), memory_.grad_o(ring.stage));
+      const Weights of_tile = weights();
+      of_tile.make_p<0>(s, p);
+      begin_dp<1>(dp, ring_o.stage);
+      of_tile.make_p<1>(s, p);
+      begin_dk(dk, last_q, turn);
       wgmma_wait<1>();
-      make_p(s, weights());
-      wgmma_wait<0>();
     }
   }
 
-  /// S or dP, transposed: rows of K or V by rows of Q or dO, begun.
-  template <i32 depth>
-  REGARD_DEVICE void begin_transposed(Scores& s, u32 keys, u32 queries) const {
+  /// Scores, transposed, begun.
+  REGARD_DEVICE void begin_scores(Scores& s, i32 stage) const {
+    begin_transposed<0, steps_d>(s, memory_.k(), memory_.q(stage));
+  }
+  /// dP, transposed: the first half of its steps, or the others.
+  template <i32 half>
+  REGARD_DEVICE void begin_dp(Scores& dp, i32 stage) const {
+    constexpr i32 first = (steps_dv + 1) / 2;
+    begin_transposed<half == 0 ? 0 : first, half == 0 ? first : steps_dv>(dp, memory_.v(),
+                                                                          memory_.grad_o(stage));
+  }
+  /// Steps [first, last) of rows of K or V by rows of Q or dO; the first of all begins the sums.
+  template <i32 first, i32 last>
+  REGARD_DEVICE void begin_transposed(Scores& sums, u32 keys, u32 queries) const {
     const SharedOperand a(keys + warpgroup_ * group_rows * box_bytes, 0), b(queries, 0);
     wgmma_fence();
     const auto bytes_to = [](i32 step, i32 rows) {
+      step += first;
       return step / steps_per_box * rows * box_bytes + step % steps_per_box * step_bytes;
     };
-    multiply_tiles<(depth + 15) / 16>(
-        s, [&](i32 i) { return a.low_at(bytes_to(i, block_k)); },
+    multiply_tiles<last - first, Transposed::none, (first > 0)>(
+        sums, [&](i32 i) { return a.low_at(bytes_to(i, block_k)); },
         [&](i32 i) { return b.low_at(bytes_to(i, block_q)); });
     wgmma_commit();
   }
 
-  /// dV += P^T dO or dK += dS^T Q, begun.
-  template <i32 n>
-  REGARD_DEVICE void begin_gradient(float (&sums)[n], const Packed& a, u32 queries) const {
-    const SharedOperand b(queries, block_q * box_bytes);
+  /// dV += P^T dO, begun.
+  REGARD_DEVICE void begin_dv(float (&dv)[columns_v / 2], const Packed& p, i32 stage) const {
+    const SharedOperand b(memory_.grad_o(stage), block_q * box_bytes);
     wgmma_fence();
-    multiply_p(sums, a, [&](i32 i) { return b.low_at(i * step_rows * box_bytes); });
+    multiply_p(dv, p, [&](i32 i) { return b.low_at(i * step_rows * box_bytes); });
     wgmma_commit();
   }
 
-  /// dS of 64 keys: a row for each query.
-  REGARD_DEVICE void store_ds(const Packed& ds, u32 turn) const {
+  /// dK += dS^T Q, begun: of dS in shared memory, as registers have the next one by then.
+  REGARD_DEVICE void begin_dk(float (&dk)[columns_k / 2], i32 stage, u32 turn) const {
+    const SharedOperand a(place_of_ds(turn), 0), b(memory_.q(stage), block_q * box_bytes);
+    wgmma_fence();
+    multiply_tiles<block_q / step_rows, Transposed::both, true>(
+        dk, [&](i32 i) { return a.low_at(i * step_rows * box_bytes); },
+        [&](i32 i) { return b.low_at(i * step_rows * box_bytes); });
+    wgmma_commit();
+  }
+
+  /// dQ = dS K, this consumer's part, begun.
+  REGARD_DEVICE void begin_dq(float (&dq)[grad_q_columns / 2], u32 turn) const {
+    const i32 row_group = warpgroup_ % grad_q_row_groups,
+              column = warpgroup_ / grad_q_row_groups * grad_q_columns;
+    constexpr i32 box_columns = Sm90BackwardLayout::box_columns;
+    const SharedOperand a(memory_.ds(turn % ds_stages) + row_group * group_rows * box_bytes, 0),
+        b(memory_.k() + column / box_columns * block_k * box_bytes +
+              column % box_columns * static_cast<i32>(Sm90BackwardLayout::element_bytes),
+          block_k * box_bytes);
+    wgmma_fence();
+    multiply_tiles<block_k / step_rows, Transposed::b>(
+        dq,
+        [&](i32 i) {
+          return a.low_at(i / steps_per_box * block_q * box_bytes + i % steps_per_box * step_bytes);
+        },
+        [&](i32 i) { return b.low_at(i * step_rows * box_bytes); });
+    wgmma_commit();
+  }
+
+  /// dS of a consumer's keys: a row of 64 for each query.
+  REGARD_DEVICE u32 place_of_ds(u32 turn) const {
+    return memory_.ds(turn % ds_stages) + warpgroup_ * block_q * box_bytes;
+  }
+  REGARD_DEVICE void store_ds(const Scores& s, const Scores& dp, u32 delta, u32 turn) const {
+    Packed ds;
+    make_ds(s, dp, ds, delta);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, query = lane / 16 * 8 + lane % 8,
               vector = 2 * warp + lane / 8 % 2;
-    const u32 first =
-        memory_.ds(turn) + warpgroup_ * block_q * box_bytes + query * box_bytes + ((vector ^ query % 8) << 4);
+    const u32 first = place_of_ds(turn) + query * box_bytes + ((vector ^ query % 8) << 4);
 #pragma unroll
     for (i32 i = 0; i < block_q / step_rows; ++i) stmatrix_trans(first + i * step_rows * box_bytes, ds[i]);
     make_visible_to_products();
+  }
+
+  /// Leaves dQ of a tile to what adds it to the sums; there is room.
+  REGARD_DEVICE void send(const float (&dq)[grad_q_columns / 2]) const {
+    const u32 place = memory_.grad_q(warpgroup_) + threadIdx.x % 128 * 16;
+#pragma unroll
+    for (i32 i = 0; i < grad_q_columns / 8; ++i)
+      store_shared(place + i * 128 * 16, dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
+    make_visible_to_products();
     __syncwarp();
-    if (lane == 0) memory_.barriers.ds_full[turn % ds_stages].arrive();
+    arrive(shared_.grad_q_full[warpgroup_]);
+  }
+
+  REGARD_DEVICE static void arrive(Barrier& barrier) {
+    if (threadIdx.x % 32 == 0) barrier.arrive();
   }
 
   const BackwardArguments& a_;
   const Work& work_;
+  Shared& shared_;
   const Memory& memory_;
   i32 warpgroup_;  // 0 .. consumers - 1
   i32 first_key_;  // of the warpgroup

@@ -69,61 +69,61 @@ class ScoreScale {
   float log2_, of_cap_;
 };
 
-/// What a tile's weights are made with. `lse` and `delta`: places of the tile's numbers in shared memory.
+/// What a tile's weights are made with. `lse`: the place of the tile's numbers in shared memory.
 struct Weights {
   const ScoreScale& scale;
-  u32 lse, delta;
+  u32 lse;
   bool whole;
   Seen seen;
 
-  REGARD_DEVICE Weights(const ScoreScale& scale_, u32 lse_, u32 delta_, const QueryMask& mask,
-                        i32 first_query, i32 first_key, i32 key)
+  REGARD_DEVICE Weights(const ScoreScale& scale_, u32 lse_, const QueryMask& mask, i32 first_query,
+                        i32 first_key, i32 key)
       : scale(scale_),
         lse(lse_ + threadIdx.x % 4 * 8),
-        delta(delta_ + threadIdx.x % 4 * 8),
         whole(sees_all(mask, first_query, first_key)),
         seen{} {
     if (!whole) seen = Seen::of_tile(mask, first_query, key);
   }
 
-  /// P of score number `at`.
-  REGARD_DEVICE float p(float product, float lse_log2, i32 at, float& slope) const {
-    const float weight = scale.p(product, lse_log2, slope);
-    return whole || seen.at(at) ? weight : 0;
+  /// Scores of one half of the queries become what dP - D is multiplied with for dS, and P is packed.
+  template <i32 half_of_tile>
+  REGARD_DEVICE void make_p(Scores& s, Packed& p) const {
+#pragma unroll
+    for (i32 i = half_of_tile * groups / 2; i < (half_of_tile + 1) * groups / 2; ++i) {
+      float of_queries[2];
+      load_shared(of_queries, lse + 32 * i);
+#pragma unroll
+      for (i32 half = 0; half < 2; ++half) {
+        float weight[2];
+#pragma unroll
+        for (i32 j = 0; j < 2; ++j) {
+          const i32 at = 4 * i + 2 * half + j;
+          float slope = 1;
+          weight[j] = scale.p(s[at], of_queries[j], slope);
+          if (!whole && !seen.at(at)) weight[j] = 0;
+          s[at] = key::softcap ? weight[j] * slope : weight[j];
+        }
+        p[i / 2][i % 2 * 2 + half] = pair<key::dtype>(weight[0], weight[1]);
+      }
+    }
   }
+
+ private:
+  static constexpr i32 groups = block_q / 8;
 };
 
-/// Scores become P. Behind a soft cap they wait for dP: there are no registers for P and its slope beside it.
-REGARD_DEVICE void make_p(Scores& s, const Weights& weights) {
-  if constexpr (key::softcap) return;
+/// dS = P (dP - D), packed; `s` is what make_p left.
+REGARD_DEVICE void make_ds(const Scores& s, const Scores& dp, Packed& ds, u32 delta) {
+  delta += threadIdx.x % 4 * 8;
 #pragma unroll
   for (i32 i = 0; i < block_q / 8; ++i) {
-    float lse[2], slope;
-    load_shared(lse, weights.lse + 32 * i);
-#pragma unroll
-    for (i32 j = 0; j < 4; ++j) s[4 * i + j] = weights.p(s[4 * i + j], lse[j % 2], 4 * i + j, slope);
-  }
-}
-
-/// dS = P (dP - D); both packed. `s` is what make_p left. P is packed here, when its registers become free.
-REGARD_DEVICE void make_ds(const Scores& s, const Scores& dp, const Weights& weights, Packed& p, Packed& ds) {
-#pragma unroll
-  for (i32 i = 0; i < block_q / 8; ++i) {
-    float delta[2], lse[2];
-    load_shared(delta, weights.delta + 32 * i);
-    if constexpr (key::softcap) load_shared(lse, weights.lse + 32 * i);
+    float of_queries[2];
+    load_shared(of_queries, delta + 32 * i);
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
-      float weight[2], gradient[2];
-#pragma unroll
-      for (i32 j = 0; j < 2; ++j) {
-        const i32 at = 4 * i + 2 * half + j;
-        float slope = 1;
-        weight[j] = key::softcap ? weights.p(s[at], lse[j], at, slope) : s[at];
-        gradient[j] = weight[j] * slope * (dp[at] - delta[j]);
-      }
-      p[i / 2][i % 2 * 2 + half] = pair<key::dtype>(weight[0], weight[1]);
-      ds[i / 2][i % 2 * 2 + half] = pair<key::dtype>(gradient[0], gradient[1]);
+      const i32 at = 4 * i + 2 * half;
+      ds[i / 2][i % 2 * 2 + half] =
+          pair<key::dtype>(s[at] * (dp[at] - of_queries[0]), s[at + 1] * (dp[at + 1] - of_queries[1]));
     }
   }
 }

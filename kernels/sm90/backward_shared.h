@@ -9,57 +9,57 @@ namespace regard {
 
 constexpr Sm90BackwardLayout layout(key::d, key::dv, block_q, block_k, key::stages);
 constexpr i32 group_rows = Sm90Boxes::group_rows, box_bytes = Sm90Boxes::box_bytes;
-constexpr i32 stages = layout.stages, ds_stages = Sm90BackwardLayout::ds_stages,
-              grad_q_stages = Sm90BackwardLayout::grad_q_stages;
+constexpr i32 q_stages = layout.q_stages, grad_o_stages = Sm90BackwardLayout::grad_o_stages,
+              ds_stages = Sm90BackwardLayout::ds_stages;
 constexpr i32 consumers = Sm90BackwardLayout::consumers(block_k), consumer_warps = 4 * consumers;
 static_assert(key::warps * 32 == Sm90BackwardLayout::threads(block_k) && block_k % group_rows == 0);
-static_assert(block_q == group_rows, "dQ of a tile is made by one warpgroup");
 
-/// What one product takes: along rows, and along rows that are k.
-constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
-constexpr i32 step_rows = 16;
+/// dQ of a tile among the consumers: rows first, then columns.
+constexpr i32 grad_q_row_groups = block_q / group_rows, grad_q_column_groups = consumers / grad_q_row_groups;
+constexpr i32 grad_q_columns = layout.d / grad_q_column_groups;
+constexpr i32 grad_q_slice = layout.grad_q / consumers;  // bytes of a consumer
+static_assert(block_q % group_rows == 0 && consumers % grad_q_row_groups == 0);
 
-struct Barriers {
+struct Shared {
   Barrier k_full, v_full;
-  Barrier q_full[stages], grad_o_full[stages];  // with LSE, and with D
-  Barrier ds_full[ds_stages], ds_empty[ds_stages];
+  Barrier q_full[q_stages], q_empty[q_stages];                      // with LSE
+  Barrier grad_o_full[grad_o_stages], grad_o_empty[grad_o_stages];  // with D
+  Barrier grad_q_full[consumers], grad_q_empty[consumers];
 
-  /// By one thread.
+  /// By a warp, or more.
   REGARD_DEVICE void init() {
-    k_full.init(1);
-    v_full.init(1);
-    for (i32 i = 0; i < stages; ++i) q_full[i].init(1), grad_o_full[i].init(1);
-    for (i32 i = 0; i < ds_stages; ++i) ds_full[i].init(consumer_warps), ds_empty[i].init(4);
+    if (threadIdx.x == 0) {
+      k_full.init(1);
+      v_full.init(1);
+      for (i32 i = 0; i < q_stages; ++i) q_full[i].init(1), q_empty[i].init(consumer_warps);
+      for (i32 i = 0; i < grad_o_stages; ++i) grad_o_full[i].init(1), grad_o_empty[i].init(consumer_warps);
+      for (i32 i = 0; i < consumers; ++i) grad_q_full[i].init(4), grad_q_empty[i].init(1);
+    }
     Barrier::make_visible();
   }
 };
+static_assert(sizeof(Shared) <= Sm90BackwardLayout::static_bytes);
 
-/// Tiles one behind the other, and the barriers.
+/// Tiles one behind the other.
 class Memory {
  public:
-  /// Its start is a multiple of Sm90Boxes::alignment.
-  REGARD_DEVICE explicit Memory(char* dynamic)
-      : barriers(*reinterpret_cast<Barriers*>(dynamic + layout.total() - Sm90BackwardLayout::common)),
-        start_(shared_address(dynamic)) {}
-
-  Barriers& barriers;
-
+  REGARD_DEVICE explicit Memory(const void* dynamic) {
+    constexpr u32 alignment = Sm90Boxes::alignment;
+    start_ = (shared_address(dynamic) + alignment - 1) / alignment * alignment;
+  }
   REGARD_DEVICE u32 k() const { return start_; }
   REGARD_DEVICE u32 v() const { return k() + static_cast<u32>(layout.k); }
   REGARD_DEVICE u32 q(i32 stage) const { return v() + static_cast<u32>(layout.v + stage * layout.q); }
-  REGARD_DEVICE u32 grad_o(i32 stage) const { return q(stages) + static_cast<u32>(stage * layout.grad_o); }
-  REGARD_DEVICE u32 ds(u32 turn) const {
-    return grad_o(stages) + turn % ds_stages * static_cast<u32>(layout.ds);
+  REGARD_DEVICE u32 grad_o(i32 stage) const { return q(q_stages) + static_cast<u32>(stage * layout.grad_o); }
+  REGARD_DEVICE u32 ds(i32 stage) const {
+    return grad_o(grad_o_stages) + static_cast<u32>(stage * layout.ds);
   }
-  REGARD_DEVICE u32 grad_q(u32 slice) const {
-    return grad_o(stages) + static_cast<u32>(ds_stages * layout.ds) +
-           slice % grad_q_stages * static_cast<u32>(layout.grad_q);
-  }
+  REGARD_DEVICE u32 grad_q(i32 consumer) const { return ds(ds_stages) + consumer * grad_q_slice; }
   REGARD_DEVICE u32 lse(i32 stage) const {
-    return grad_q(0) + static_cast<u32>(grad_q_stages * layout.grad_q + stage * layout.row_numbers);
+    return grad_q(consumers) + static_cast<u32>(stage * layout.row_numbers);
   }
   REGARD_DEVICE u32 delta(i32 stage) const {
-    return lse(stages) + static_cast<u32>(stage * layout.row_numbers);
+    return lse(q_stages) + static_cast<u32>(stage * layout.row_numbers);
   }
 
  private:

@@ -2,14 +2,11 @@
 // added to sums of fp32.
 #pragma once
 
+#include "kernels/portable/cuda/add.h"
 #include "kernels/sm90/backward_work.h"
 #include "kernels/sm90/quad_row.h"
 
 namespace regard {
-
-REGARD_DEVICE void add_pair(float* to, float x, float y) {
-  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
-}
 
 /// Where gradients of K or of V go: sums, or, if there are none, rows of the tensor.
 struct GradientOfKeys {
@@ -33,7 +30,7 @@ REGARD_DEVICE void store_gradient(const BackwardArguments& a, const Work& work, 
       float* const sum = to.sums + head_row * to.sum_columns + threadIdx.x % 4 * 2;
 #pragma unroll
       for (i32 i = 0; i < columns / 8; ++i)
-        add_pair(sum + 8 * i, sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]);
+        add(sum + 8 * i, {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]});
       continue;
     }
     u32 x[columns / 32][4];

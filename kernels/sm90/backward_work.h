@@ -3,8 +3,7 @@
 #pragma once
 
 #include "kernels/backward_schedule.h"
-#include "kernels/cuda/warp.h"
-#include "kernels/sequence.h"
+#include "kernels/portable/backward_window.h"
 #include "kernels/sm90/backward_layout.h"
 
 namespace regard {
@@ -80,16 +79,14 @@ struct Work {
 
  private:
   REGARD_DEVICE void find_tiles(const BackwardArguments& a) {
-    const QueryMask mask(sequence, a);
-    const i32 last_key = min(first_key + block_k, mask.keys) - 1;
     first_tile = last_tile = 0;
     if (!has_keys()) return;
-    const i32 first = mask.seen_by(first_key).first, last = mask.seen_by(last_key).last;
-    // Sink tokens come first, and are seen farthest.
-    const i32 end = max(last, mask.seen_by(first_key).last);
-    if (end <= first) return;
-    first_tile = first / block_q;
-    last_tile = (end + block_q - 1) / block_q;
+    const Window window(a, sequence);
+    const i32 first_row = window.first_row(first_key),
+              end_row = window.end_row(first_key, min(first_key + block_k, window.sk));
+    if (end_row <= first_row) return;
+    first_tile = first_row / block_q;
+    last_tile = (end_row + block_q - 1) / block_q;
   }
 };
 

@@ -58,6 +58,11 @@ std::int64_t query_tiles(const Problem& p, std::int64_t block_q) {
   return product({p.b, p.hq, ceil_divide(p.sq, block_q)});
 }
 
+bool has_right_edge(const Problem& p) {
+  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
+  return p.mask != Mask::none && (!window || p.window_right >= 0);
+}
+
 Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) {
   const Problem& p = plan.problem;
   const std::int64_t tiles = p.sq > 0 ? query_tiles(p, how.block_q) : 0, rows = product({tiles, how.block_q});

@@ -32,6 +32,10 @@ struct SharedBias {
 /// Tiles of block_q rows of all query heads, in the order of their padded rows.
 std::int64_t query_tiles(const Problem&, std::int64_t block_q);
 
+/// Under a bounded right edge blocks of keys reach a tile of queries one after the other from the last one
+/// on, if each goes through its tiles from the first one on: those that take turns then do not wait.
+bool has_right_edge(const Problem&);
+
 /// Adds the stages, `main` in their middle, and the workspace. All have one schedule.
 Result<Plan> finish_gpu_backward(Plan, Stage main, const GpuBackward&);
 

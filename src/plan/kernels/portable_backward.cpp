@@ -57,13 +57,6 @@ std::int64_t pairs(const Problem& p) {
   return product({in_turn && shared.batches ? 1 : p.b, in_turn && shared.heads ? 1 : p.hk});
 }
 
-/// Under a bounded right edge blocks of keys reach a tile of queries one after the other from the last one
-/// on, if each goes through its tiles from the first one on: those that take turns then do not wait.
-bool has_right_edge(const Problem& p) {
-  const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
-  return p.mask != Mask::none && (!window || p.window_right >= 0);
-}
-
 /// Query heads of a group that a block goes through: all, or fewer where blocks are few. Their sums of dK and
 /// dV then come together in memory, in no order.
 std::int64_t heads_of_part(const Plan& plan, std::int64_t blocks) {

@@ -91,7 +91,8 @@ Refusal ragged_maps_fit(const Question& q) {
 }
 
 Refusal shared_memory_fits(const Question& q) {
-  return fits_in_shared_memory(q, layout_of(q.problem, *q.candidate.tile).total());
+  return fits_in_shared_memory(
+      q, layout_of(q.problem, *q.candidate.tile).total() + Sm90BackwardLayout::static_bytes);
 }
 
 std::span<const Rule> own_rules() {
@@ -147,9 +148,13 @@ Result<Plan> plan_sm90_backward(const Problem& p, const Target& target, const Ta
   GpuBackward backward{.block_q = block_q,
                        .grad_q_columns = layout.d,
                        .order = GradQOrder::fragments,
-                       .grad_q_slices = layout.grad_q_slices(),
+                       .grad_q_slices = Sm90BackwardLayout::consumers(block_k),
                        .part_heads = of_part,
                        .side_by_side = heads_together(p, of_part)};
+  if (p.deterministic) {
+    backward.turns = query_tiles(p, block_q);
+    backward.keys_descend = has_right_edge(p);
+  }
   if (of_part < group) backward.grad_k_columns = layout.d, backward.grad_v_columns = layout.dv;
   Stage main = stage_of(p, target, sm90_backward, &tile,
                         product({p.b, p.hk, ceil_divide(group, of_part), ceil_divide(p.sk, block_k)}), 0);
