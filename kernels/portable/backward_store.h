@@ -11,7 +11,8 @@ namespace regard {
 /// As fragments lie in the sum of dQ, if tiles have whole slices of it (kernels/grad_q_order.h).
 constexpr bool adds_fragments = block_q % GradQTile::slice_length == 0 && wave == 32;
 
-constexpr i32 grad_q_columns = parts * block_d;
+/// Of the sums of dQ and dK, and of dV.
+constexpr i32 grad_q_columns = parts * block_d, grad_v_columns = parts * block_dv;
 
 /// Adds to the tile of grad_q_sum at `to`, from a column of it on.
 template <bool as_fragments>
@@ -46,19 +47,28 @@ REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 first_column)
   }
 }
 
-/// Adds to rows of grad_k_sum or grad_v_sum, `count` of which there are: others add 0 to the last one, which
-/// takes less code than leaving them out.
-template <class Share>
-REGARD_DEVICE void add_grad_keys(float* to, typename Share::Sums& sums, i64 columns, i32 count) {
+/// Adds to rows of grad_k_sum or grad_v_sum, `count` of which there are, by way of shared memory, where
+/// nobody reads any more what was there; whole vectors leave.
+template <class Share, i32 columns, i32 pitch>
+REGARD_DEVICE void add_grad_keys(u8* staged, typename Share::Sums& sums, float* to, i32 count) {
+  constexpr i32 width = 4, vectors = columns / width, row_bytes = (columns + 2 * width) * 4;
+  static_assert(block_k * row_bytes <= layout.total());
+  const u32 address = shared_address(staged);
   Share::each(sums, [&](const Fragment& sum, i32 row, i32 column) {
 #pragma unroll
-    for (i32 half = 0; half < Fragment::halves; ++half) {
-      const i32 here = row + half * Fragment::row_step;
-      const bool exists = here < count;
-      const float x[2] = {exists ? sum.x[half][0] : 0, exists ? sum.x[half][1] : 0};
-      add(to + smaller(here, count - 1) * columns + column, x);
-    }
+    for (i32 half = 0; half < Fragment::halves; ++half)
+      store_pair<DType::fp32>(
+          address + static_cast<u32>((row + half * Fragment::row_step) * row_bytes + column * 4),
+          sum.x[half][0], sum.x[half][1]);
   });
+  __syncthreads();
+#pragma unroll 1
+  for (i32 i = thread(); i < count * vectors; i += threads) {
+    const i32 row = i / vectors, column = i % vectors * width;
+    float x[width];
+    load_shared(x, address + static_cast<u32>(row * row_bytes + column * 4));
+    add(to + row * pitch + column, {x[0], x[1]}, {x[2], x[3]});
+  }
 }
 
 /// Rows of a gradient, from one column on.
@@ -100,23 +110,51 @@ REGARD_DEVICE void store_grad_keys(u8* staged, typename Share::Sums& sums, float
   }
 }
 
-/// store(place, dS) for all rows of the tile and keys that there are; rows are `pitch` apart.
-template <class Store>
-REGARD_DEVICE void each_grad_bias(const Scores& grad, i32 rows, i32 keys, i64 pitch, Store store) {
+/// Where the gradient of a bias is added to, what batches or heads share of it.
+struct BiasImage {
+  float* to;
+  i64 pitch;  // numbers from one row to the next
+
+  static constexpr i64 bytes = 4;
+  REGARD_DEVICE void one(i64 at, float x) const { add(to + at, x); }
+  REGARD_DEVICE void two(i64 at, const float (&x)[2]) const { add(to + at, x); }
+};
+/// And where it is stored.
+struct BiasRows {
+  u8* to;
+  i64 pitch;
+
+  static constexpr i64 bytes = bytes_of<bias_dtype>;
+  REGARD_DEVICE void one(i64 at, float x) const { store_element<bias_dtype>(to, at, x); }
+  REGARD_DEVICE void two(i64 at, const float (&x)[2]) const {
+    store_elements<bias_dtype>(to + at * bytes, x);
+  }
+};
+
+/// dS of the rows and keys that there are, in pairs where all rows lie so.
+template <class Target>
+REGARD_DEVICE void store_grad_bias(const Target& target, const Scores& grad, i32 rows, i32 keys) {
+  const u64 all = reinterpret_cast<u64>(target.to) | static_cast<u64>(target.pitch * Target::bytes);
+  const bool in_pairs = all % (2 * Target::bytes) == 0;
   each_row([&](i32 m, i32 half) {
     const i32 offset = row_offset(m, half);
     if (offset >= rows) return;
+    const i64 row = offset * target.pitch;
 #pragma unroll
-    for (i32 n = 0; n < key_tiles; ++n)
-#pragma unroll
-      for (i32 i = 0; i < Fragment::width; ++i) {
-        const i32 column = n * Fragment::columns + i;
-        if (column < keys) store(offset * pitch + column, grad[m][n].x[half][i]);
+    for (i32 n = 0; n < key_tiles; ++n) {
+      const i32 column = n * Fragment::columns;
+      const float(&x)[2] = grad[m][n].x[half];
+      if (in_pairs && column + 1 < keys) {
+        target.two(row + column, x);
+      } else {
+        if (column < keys) target.one(row + column, x[0]);
+        if (column + 1 < keys) target.one(row + column + 1, x[1]);
       }
+    }
   });
 }
 
-/// The gradient of an elementwise bias is dS: added to an image of what batches or heads share, or stored.
+/// The gradient of an elementwise bias is dS.
 REGARD_DEVICE void store_grad_bias(const BackwardArguments& a, const Head& head, const Scores& grad,
                                    i32 first_row, i32 first_key) {
   const i32 row = first_row + row_in_tile(), key = first_key + Fragment::column();
@@ -126,11 +164,10 @@ REGARD_DEVICE void store_grad_bias(const BackwardArguments& a, const Head& head,
     const i64 matrix =
         (a.grad_bias.batch == 0 ? 0 : head.batch) * heads + (a.grad_bias.head == 0 ? 0 : head.head);
     float* const to = a.grad_bias_sum + (matrix * a.sq + row) * a.sk + key;
-    each_grad_bias(grad, rows, keys, a.sk, [to](i64 at, float x) { add(to + at, x); });
+    store_grad_bias(BiasImage{to, a.sk}, grad, rows, keys);
   } else {
-    u8* const to = head.address<bias_dtype>(a.grad_bias, head.head, row) + key * bytes_of<bias_dtype>;
-    each_grad_bias(grad, rows, keys, a.grad_bias.row,
-                   [to](i64 at, float x) { store_element<bias_dtype>(to, at, x); });
+    u8* const to = head.address<bias_dtype>(a.grad_bias, head.head, row) + i64{key} * bytes_of<bias_dtype>;
+    store_grad_bias(BiasRows{to, a.grad_bias.row}, grad, rows, keys);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "plan/gpu_rows.h"
 #include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
 
@@ -48,6 +49,11 @@ std::int64_t bias_image_rows(const Problem& p) {
   return product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq, p.sq});
 }
 
+/// A bias of every batch's and head's own has its gradient stored by tiles that some row sees.
+bool clears_grad_bias(const Problem& p) {
+  return p.dbias && !SharedBias(p).any() && (!every_row_sees_all_keys(p) || p.bits || p.ranges);
+}
+
 }  // namespace
 
 SharedBias::SharedBias(const Problem& p)
@@ -61,6 +67,14 @@ std::int64_t query_tiles(const Problem& p, std::int64_t block_q) {
 bool has_right_edge(const Problem& p) {
   const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
   return p.mask != Mask::none && (!window || p.window_right >= 0);
+}
+
+std::int64_t heads_of_part(const Plan& plan, std::int64_t blocks) {
+  const Problem& p = plan.problem;
+  const std::int64_t group = p.hq / p.hk, rounds = mask_hides_nothing(p) ? 1 : 2;
+  if (p.deterministic) return group;
+  const std::int64_t parts = ceil_divide(rounds * plan.threads, std::max<std::int64_t>(blocks, 1));
+  return ceil_divide(group, std::clamp<std::int64_t>(parts, 1, group));
 }
 
 Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) {
@@ -82,6 +96,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.grad_q_order = how.order;
   s.grad_q_slices = static_cast<i32>(how.grad_q_slices);
   s.bias_in_turn = how.bias_in_turn ? 1 : 0;
+  s.clear_grad_bias = clears_grad_bias(p) ? 1 : 0;
 
   const std::int64_t grad_q_bytes = product({rows, how.grad_q_columns, 4}),
                      grad_k_bytes = product({key_sums, how.grad_k_columns, 4}),

@@ -36,6 +36,12 @@ std::int64_t query_tiles(const Problem&, std::int64_t block_q);
 /// on, if each goes through its tiles from the first one on: those that take turns then do not wait.
 bool has_right_edge(const Problem&);
 
+/// Query heads of a group that a block goes through: all, or fewer where blocks are few; under a mask, which
+/// makes some of them short, twice as many are wanted. Their sums of dK and dV then come together in memory,
+/// in no order. `blocks`: of keys
+/// of all K/V heads.
+std::int64_t heads_of_part(const Plan&, std::int64_t blocks);
+
 /// Adds the stages, `main` in their middle, and the workspace. All have one schedule.
 Result<Plan> finish_gpu_backward(Plan, Stage main, const GpuBackward&);
 

@@ -57,16 +57,6 @@ std::int64_t pairs(const Problem& p) {
   return product({in_turn && shared.batches ? 1 : p.b, in_turn && shared.heads ? 1 : p.hk});
 }
 
-/// Query heads of a group that a block goes through: all, or fewer where blocks are few. Their sums of dK and
-/// dV then come together in memory, in no order.
-std::int64_t heads_of_part(const Plan& plan, std::int64_t blocks) {
-  const Problem& p = plan.problem;
-  const std::int64_t group = p.hq / p.hk;
-  if (p.deterministic) return group;
-  const std::int64_t wanted = ceil_divide(2 * plan.threads, std::max<std::int64_t>(blocks, 1));
-  return ceil_divide(group, std::clamp<std::int64_t>(wanted, 1, group));
-}
-
 /// What it reaches beside the kernel of warp-group instructions.
 constexpr double beside_warp_groups = 0.5;
 /// A tile of queries has barriers, and products that begin and end.
@@ -115,11 +105,31 @@ Refusal accumulators_leave_room(const Question& q) {
       sums, p.dbias ? " with a bias's gradient" : "", most);
 }
 
+bool takes(const Question& q) {
+  const Target::Tile& tile = *q.candidate.tile;
+  return is_wanted(q) && q.problem.d <= tile.max_d && q.problem.dv <= tile.max_dv &&
+         std::ranges::find(tile.dtypes, q.problem.dtype) != tile.dtypes.end() && !shared_memory_fits(q) &&
+         !accumulators_leave_room(q) && !fragments_divide(q);
+}
+
+/// So that a signature has one kernel.
+Refusal first_tile_that_fits(const Question& q) {
+  for (const Candidate& other : candidates(q.problem.pass, q.target)) {
+    if (other.tile == q.candidate.tile) break;
+    if (other.recipe != q.candidate.recipe || !takes({q.problem, q.target, other, q.options})) continue;
+    return fmt::format(
+        "the tile of head dims {}/{} before it in the table takes them; ask for this one by its "
+        "numbers",
+        other.tile->max_d, other.tile->max_dv);
+  }
+  return {};
+}
+
 std::span<const Rule> own_rules() {
   static constexpr Rule list[] = {
       {"head_dims_aligned", head_dims_aligned},   {"launch_fits", launch_fits},
       {"shared_memory_fits", shared_memory_fits}, {"accumulators_leave_room", accumulators_leave_room},
-      {"fragments_divide", fragments_divide},
+      {"fragments_divide", fragments_divide},     {"first_tile_that_fits", first_tile_that_fits},
   };
   return list;
 }

@@ -31,16 +31,6 @@ std::int64_t shared_bytes(const KernelKey& key) {
 /// What the second-level cache holds of Q, dO and the sum of dQ.
 constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
 
-/// Query heads of a group that a block goes through: all, whose dK and dV it then has whole, or, where there
-/// are too few blocks for the multiprocessors, some.
-std::int64_t part_heads(const Problem& p, const Plan& plan, std::int64_t block_k) {
-  const std::int64_t group = p.hq / p.hk, blocks = product({p.b, p.hk, ceil_divide(p.sk, block_k)});
-  std::int64_t heads = group;
-  while (!p.deterministic && heads > 1 && product({blocks, ceil_divide(group, heads)}) < 2 * plan.threads)
-    heads = ceil_divide(heads, 2);
-  return heads;
-}
-
 /// (batch, K/V head) pairs, or parts of their groups, whose blocks of keys go together.
 std::int64_t heads_together(const Problem& p, std::int64_t of_part) {
   const std::int64_t row = product({p.d + p.dv, 2}) + product({p.d, 4});
@@ -143,7 +133,8 @@ Result<Plan> plan_sm90_backward(const Problem& p, const Target& target, const Ta
                                 const PlanOptions& options) {
   Plan plan = start(p, target, options);
   const std::int64_t block_q = value_of(tile, "block_q"), block_k = value_of(tile, "block_k");
-  const std::int64_t of_part = part_heads(p, plan, block_k), group = p.hq / p.hk;
+  const std::int64_t group = p.hq / p.hk;
+  const std::int64_t of_part = heads_of_part(plan, product({p.b, p.hk, ceil_divide(p.sk, block_k)}));
   const Sm90BackwardLayout layout = layout_of(p, tile);
   GpuBackward backward{.block_q = block_q,
                        .grad_q_columns = layout.d,
