@@ -59,7 +59,8 @@ class Consumer {
     Ring<q_stages> ring_q;
     Ring<grad_o_stages> ring_o;
     const auto weights = [&] {
-      return Weights(scale, memory_.lse(ring_q.stage), mask, tile.first_row(), first_key_, key_);
+      return Weights(scale, memory_.lse(ring_q.stage), memory_.delta(ring_o.stage), mask, tile.first_row(),
+                     first_key_, key_);
     };
     shared_.k_full.wait(0);
     shared_.q_full[0].wait(0);
@@ -78,7 +79,11 @@ class Consumer {
     i32 last_q = 0;  // the stage of the tile before
 #pragma unroll 1
     for (u32 turn = 0;; ++turn) {  // of dS and dQ
-      store_ds(s, dp, memory_.delta(ring_o.stage), turn);
+      {
+        Packed ds;
+        weights().make_ds(s, dp, p, ds);
+        store_ds(ds, turn);
+      }
       begin_dv(dv, p, ring_o.stage);
       wgmma_wait<1>();
       if (turn > 0) arrive(shared_.q_empty[last_q]);
@@ -180,9 +185,7 @@ class Consumer {
   REGARD_DEVICE u32 place_of_ds(u32 turn) const {
     return memory_.ds(turn % ds_stages) + warpgroup_ * block_q * box_bytes;
   }
-  REGARD_DEVICE void store_ds(const Scores& s, const Scores& dp, u32 delta, u32 turn) const {
-    Packed ds;
-    make_ds(s, dp, ds, delta);
+  REGARD_DEVICE void store_ds(const Packed& ds, u32 turn) const {
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, query = lane / 16 * 8 + lane % 8,
               vector = 2 * warp + lane / 8 % 2;
     const u32 first = place_of_ds(turn) + query * box_bytes + ((vector ^ query % 8) << 4);

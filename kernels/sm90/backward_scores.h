@@ -69,63 +69,68 @@ class ScoreScale {
   float log2_, of_cap_;
 };
 
-/// What a tile's weights are made with. `lse`: the place of the tile's numbers in shared memory.
+/// What a tile's weights are made with. `lse` and `delta`: places of the tile's numbers in shared memory.
 struct Weights {
   const ScoreScale& scale;
-  u32 lse;
+  u32 lse, delta;
   bool whole;
   Seen seen;
 
-  REGARD_DEVICE Weights(const ScoreScale& scale_, u32 lse_, const QueryMask& mask, i32 first_query,
-                        i32 first_key, i32 key)
+  REGARD_DEVICE Weights(const ScoreScale& scale_, u32 lse_, u32 delta_, const QueryMask& mask,
+                        i32 first_query, i32 first_key, i32 key)
       : scale(scale_),
         lse(lse_ + threadIdx.x % 4 * 8),
+        delta(delta_ + threadIdx.x % 4 * 8),
         whole(sees_all(mask, first_query, first_key)),
         seen{} {
     if (!whole) seen = Seen::of_tile(mask, first_query, key);
   }
 
-  /// Scores of one half of the queries become what dP - D is multiplied with for dS, and P is packed.
+  /// Scores of one half of the queries become what dP - D is multiplied with for dS: P, behind a soft cap
+  /// times its slope. P is packed where that does not tell it any more.
   template <i32 half_of_tile>
-  REGARD_DEVICE void make_p(Scores& s, Packed& p) const {
+  REGARD_DEVICE void make_p(Scores& s, Packed& packed_p) const {
 #pragma unroll
     for (i32 i = half_of_tile * groups / 2; i < (half_of_tile + 1) * groups / 2; ++i) {
       float of_queries[2];
       load_shared(of_queries, lse + 32 * i);
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
-        float weight[2];
+        const i32 at = 4 * i + 2 * half;
+        float slope[2] = {1, 1};
 #pragma unroll
-        for (i32 j = 0; j < 2; ++j) {
-          const i32 at = 4 * i + 2 * half + j;
-          float slope = 1;
-          weight[j] = scale.p(s[at], of_queries[j], slope);
-          if (!whole && !seen.at(at)) weight[j] = 0;
-          s[at] = key::softcap ? weight[j] * slope : weight[j];
-        }
-        p[i / 2][i % 2 * 2 + half] = pair<key::dtype>(weight[0], weight[1]);
+        for (i32 j = 0; j < 2; ++j) s[at + j] = p(s[at + j], of_queries[j], at + j, slope[j]);
+        if constexpr (!key::softcap) continue;
+        packed_p[i / 2][i % 2 * 2 + half] = pair<key::dtype>(s[at], s[at + 1]);
+        s[at] *= slope[0], s[at + 1] *= slope[1];
+      }
+    }
+  }
+
+  /// dS = P (dP - D), packed, and else P, now that registers become free.
+  REGARD_DEVICE void make_ds(const Scores& s, const Scores& dp, Packed& packed_p, Packed& packed_ds) const {
+#pragma unroll
+    for (i32 i = 0; i < groups; ++i) {
+      float of_queries[2];
+      load_shared(of_queries, delta + 32 * i);
+#pragma unroll
+      for (i32 half = 0; half < 2; ++half) {
+        const i32 at = 4 * i + 2 * half, place = i % 2 * 2 + half;
+        if constexpr (!key::softcap) packed_p[i / 2][place] = pair<key::dtype>(s[at], s[at + 1]);
+        packed_ds[i / 2][place] =
+            pair<key::dtype>(s[at] * (dp[at] - of_queries[0]), s[at + 1] * (dp[at + 1] - of_queries[1]));
       }
     }
   }
 
  private:
   static constexpr i32 groups = block_q / 8;
-};
 
-/// dS = P (dP - D), packed; `s` is what make_p left.
-REGARD_DEVICE void make_ds(const Scores& s, const Scores& dp, Packed& ds, u32 delta) {
-  delta += threadIdx.x % 4 * 8;
-#pragma unroll
-  for (i32 i = 0; i < block_q / 8; ++i) {
-    float of_queries[2];
-    load_shared(of_queries, delta + 32 * i);
-#pragma unroll
-    for (i32 half = 0; half < 2; ++half) {
-      const i32 at = 4 * i + 2 * half;
-      ds[i / 2][i % 2 * 2 + half] =
-          pair<key::dtype>(s[at] * (dp[at] - of_queries[0]), s[at + 1] * (dp[at + 1] - of_queries[1]));
-    }
+  /// P of score number `at`.
+  REGARD_DEVICE float p(float product, float lse_log2, i32 at, float& slope) const {
+    const float weight = scale.p(product, lse_log2, slope);
+    return whole || seen.at(at) ? weight : 0;
   }
-}
+};
 
 }  // namespace regard

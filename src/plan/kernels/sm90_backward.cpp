@@ -31,8 +31,11 @@ std::int64_t shared_bytes(const KernelKey& key) {
 /// What the second-level cache holds of Q, dO and the sum of dQ.
 constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
 
-/// (batch, K/V head) pairs, or parts of their groups, whose blocks of keys go together.
+/// (batch, K/V head) pairs, or parts of their groups, whose blocks of keys go together: one after the other
+/// where all blocks are of one size, so that those of a head, which read the same queries, run at once. Else
+/// as many as the cache holds, their longest blocks first.
 std::int64_t heads_together(const Problem& p, std::int64_t of_part) {
+  if (every_row_sees_all_keys(p)) return 1;
   const std::int64_t row = product({p.d + p.dv, 2}) + product({p.d, 4});
   const std::int64_t bytes = product({std::max<std::int64_t>(p.sq, 1), row, of_part});
   return std::max<std::int64_t>(cache_bytes / bytes, 1);
@@ -71,6 +74,13 @@ Refusal smallest_tile(const Question& q) {
   return {};
 }
 
+/// The slopes of scores behind a soft cap take registers that the largest tile has not.
+Refusal tile_of_soft_cap(const Question& q) {
+  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
+  if (block_q <= Sm90Boxes::group_rows || q.problem.softcap == 0) return {};
+  return fmt::format("its tile of {} queries is for problems without soft cap; use a smaller one", block_q);
+}
+
 Refusal ragged_maps_fit(const Question& q) {
   const Problem& p = q.problem;
   constexpr std::int64_t most = Sm90Boxes::most_map_rows;
@@ -87,11 +97,9 @@ Refusal shared_memory_fits(const Question& q) {
 
 std::span<const Rule> own_rules() {
   static constexpr Rule list[] = {
-      {"ragged_maps_fit", ragged_maps_fit, true},
-      {"has_what_is_asked", has_what_is_asked},
-      {"smallest_tile", smallest_tile},
-      {"head_dims_aligned", head_dims_aligned},
-      {"launch_fits", launch_fits},
+      {"ragged_maps_fit", ragged_maps_fit, true}, {"has_what_is_asked", has_what_is_asked},
+      {"smallest_tile", smallest_tile},           {"tile_of_soft_cap", tile_of_soft_cap},
+      {"head_dims_aligned", head_dims_aligned},   {"launch_fits", launch_fits},
       {"shared_memory_fits", shared_memory_fits},
   };
   return list;
