@@ -18,8 +18,7 @@ struct Common {
   Window window;
   const u8 *q, *grad_o;  // of query head 0
   i64 padded_row;        // likewise
-  i32 batch, kv_head, first_key, column_part;
-  i32 first_head, end_head;
+  Work work;
   i32 first_row, end_row;  // whole tiles of queries
 };
 static_assert(sizeof(Common) <= layout.common);
@@ -56,16 +55,22 @@ class Block {
       : a_(a), memory_(memory), common_(*memory.common) {}
 
   REGARD_DEVICE void run(const Work& work) {
-    const Sequence sequence = sequence_of(a_, work.batch);
-    if (work.first_key >= sequence.sk) return;
     __syncthreads();  // nobody reads what was there
-    if (thread() == 0) start(work, sequence);
+    if (thread() == 0) start(work, sequence_of(a_, work.batch));
     __syncthreads();
+    if (common_.work.first_key >= common_.window.sk) return;
     typename ShareOfK::Sums grad_k = {};
     typename ShareOfV::Sums grad_v = {};
     add_tiles(grad_k, grad_v);
     __syncthreads();
     store(grad_k, grad_v);
+  }
+
+  /// The next of the batches and heads that one block goes through.
+  REGARD_DEVICE bool next(Work& work) const {
+    if (a_.bias_in_turn == 0) return false;
+    work = common_.work;
+    return work.next();
   }
 
  private:
@@ -79,20 +84,18 @@ class Block {
     };
     c.q = first(a_.q), c.grad_o = first(a_.grad_o);
     c.padded_row = first_padded_row(a_, sequence, 0);
-    c.batch = work.batch, c.kv_head = work.kv_head;
-    c.first_key = work.first_key, c.column_part = work.column_part;
-    c.first_head = work.first_head, c.end_head = work.end_head;
+    c.work = work;
     const i32 first_row = c.window.first_row(work.first_key);
     c.end_row = c.window.end_row(work.first_key, smaller(work.first_key + block_k, c.window.sk));
     c.first_row = first_row / block_q * block_q;
-    if (first_row >= c.end_row) c.end_head = c.first_head;
+    if (first_row >= c.end_row) c.work.end_head = c.work.first_head;
   }
 
-  REGARD_DEVICE Head head_of(const Tile& tile) const { return Head(a_, common_.batch, tile.head); }
-  REGARD_DEVICE bool is_tile(const Tile& tile) const { return tile.head < common_.end_head; }
+  REGARD_DEVICE Head head_of(const Tile& tile) const { return Head(a_, common_.work.batch, tile.head); }
+  REGARD_DEVICE bool is_tile(const Tile& tile) const { return tile.head < common_.work.end_head; }
 
-  REGARD_DEVICE Tile first_tile() const { return seen_from({common_.first_head, common_.first_row}); }
-  REGARD_DEVICE Tile next(Tile tile) const {
+  REGARD_DEVICE Tile first_tile() const { return seen_from({common_.work.first_head, common_.first_row}); }
+  REGARD_DEVICE Tile tile_after(Tile tile) const {
     tile.first_row += block_q;
     if (tile.first_row >= common_.end_row) {
       tile.first_row = common_.first_row;
@@ -120,14 +123,14 @@ class Block {
 #pragma unroll 1
         for (i32 i = thread(); i < block_q; i += threads) {
           const RowKeyRange row = range_of(tile, i);
-          const i32 end = common_.first_key + block_k;
-          sees |= (row.x < row.y && row.x < end && row.y > common_.first_key) ||
-                  (row.z < row.w && row.z < end && row.w > common_.first_key);
+          const i32 end = common_.work.first_key + block_k;
+          sees |= (row.x < row.y && row.x < end && row.y > common_.work.first_key) ||
+                  (row.z < row.w && row.z < end && row.w > common_.work.first_key);
         }
         if (__syncthreads_or(sees) == 0) return false;
       }
     }
-    if constexpr (key::bits) return Bits(head_of(tile), tile.first_row).any(common_.first_key);
+    if constexpr (key::bits) return Bits(head_of(tile), tile.first_row).any(common_.work.first_key);
     return true;
   }
 
@@ -142,7 +145,7 @@ class Block {
   /// Whether position lets every row see every key of the block.
   REGARD_DEVICE bool sees_all(const Tile& tile) const {
     const Window& window = common_.window;
-    const i32 first = common_.first_key, last_row = smaller(tile.first_row + block_q, window.sq) - 1;
+    const i32 first = common_.work.first_key, last_row = smaller(tile.first_row + block_q, window.sq) - 1;
     if constexpr (!by_position) return first + block_k <= window.sk;
     return !a_.ranges && window.first_key(last_row) <= first &&
            window.end_key(tile.first_row) >= first + block_k;
@@ -182,8 +185,8 @@ class Block {
     load_statistics(memory_.delta, a_.delta + padded_row(tile));
   }
   REGARD_DEVICE void load_keys_and_values(i32 column_part) const {
-    const Head head(a_, common_.batch, common_.kv_head * (a_.hq / a_.hk));
-    const i32 first = common_.first_key, end = common_.window.sk;
+    const Head head(a_, common_.work.batch, common_.work.kv_head * common_.work.group);
+    const i32 first = common_.work.first_key, end = common_.window.sk;
     load_tile<block_k, block_d, layout.row_of_q>(memory_.keys, Source(head.k(0), a_.k.row),
                                                  {first, end, column_part * block_d, key::d});
     load_tile<block_k, block_dv, layout.row_of_v>(memory_.values, Source(head.v(0), a_.v.row),
@@ -201,7 +204,7 @@ class Block {
 
   REGARD_DEVICE void make_p_of_tile(const Tile& tile, i32 slot, Scores& s, Slopes& slopes) const {
     const Head head = head_of(tile);
-    const i32 key = common_.first_key + part_of_wave() * wave_keys;
+    const i32 key = common_.work.first_key + part_of_wave() * wave_keys;
     const Scale scale(head);
     change_scores(s, slopes, ScoreBias(head, tile.first_row), key, scale, a_.softcap);
     if (is_masked(tile)) {
@@ -224,9 +227,9 @@ class Block {
     load_rows(delta, memory_.delta);
     make_grad_s(grad, p, delta, a_.dropout_scale);
     if constexpr (key::dbias) {
-      if (common_.column_part == 0)
+      if (common_.work.column_part == 0)
         store_grad_bias(a_, head_of(tile), grad, tile.first_row,
-                        common_.first_key + part_of_wave() * wave_keys);
+                        common_.work.first_key + part_of_wave() * wave_keys);
     }
     if constexpr (key::softcap)
       each_of_scores(
@@ -239,14 +242,15 @@ class Block {
     Multiply::add<block_k, ShareOfQ::across>(sums, RowsP{memory_.grad_s}, ColumnsD{memory_.keys},
                                              ShareOfQ::row(), ShareOfQ::part());
     const i64 row = padded_row(tile);
-    u32* const turn = a_.turns ? a_.turns + row / block_q * parts + common_.column_part : nullptr;
+    u32* const turn = a_.turns ? a_.turns + row / block_q * parts + common_.work.column_part : nullptr;
     if (turn) {
       const KeyBlocks blocks(common_.window, tile.first_row, block_q, block_k);
       if (thread() == 0)
-        wait_for_count(turn, blocks.before(common_.first_key / block_k, a_.keys_descend != 0));
+        wait_for_count(turn, blocks.before(common_.work.first_key / block_k, a_.keys_descend != 0));
       __syncthreads();
     }
-    add_grad_q<adds_fragments>(a_.grad_q_sum + row * grad_q_columns, sums, common_.column_part * block_d);
+    add_grad_q<adds_fragments>(a_.grad_q_sum + row * grad_q_columns, sums,
+                               common_.work.column_part * block_d);
     if (turn) {
       __syncthreads();
       if (thread() == 0) count_one(turn);
@@ -267,7 +271,7 @@ class Block {
     }
 #pragma unroll 1
     for (i32 slot = 0; is_tile(tile); slot = slot + 1 < stages ? slot + 1 : 0) {
-      const Tile following = next(tile);
+      const Tile following = tile_after(tile);
       if (is_masked(tile)) find_visible(tile);
       Scores s = {}, grad = {};
       Slopes slopes;
@@ -314,7 +318,7 @@ class Block {
 
   /// S and dP of a tile whose columns come in parts; this block's own part last, as it is then there.
   REGARD_DEVICE void add_parts(const Tile& tile, Scores& s, Scores& grad) const {
-    const i32 own = common_.column_part;
+    const i32 own = common_.work.column_part;
 #pragma unroll 1
     for (i32 i = 1; i <= parts; ++i) {
       const i32 part = (own + i) % parts;
@@ -336,20 +340,21 @@ class Block {
 
   REGARD_DEVICE void store(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
     const Common& c = common_;
-    const i32 count = smaller(c.window.sk - c.first_key, block_k);
-    const i32 column_d = c.column_part * block_d, column_dv = c.column_part * block_dv;
+    const i32 count = smaller(c.window.sk - c.work.first_key, block_k);
+    const i32 column_d = c.work.column_part * block_d, column_dv = c.work.column_part * block_dv;
     if (a_.grad_k_sum) {
-      const i64 row = a_.offsets_k ? c.kv_head * a_.tk + c.sequence.first_k + c.first_key
-                                   : (i64{c.batch} * a_.hk + c.kv_head) * a_.sk + c.first_key;
-      add_grad_keys<ShareOfK>(a_.grad_k_sum + row * a_.grad_k_columns + column_d, grad_k, a_.grad_k_columns,
-                              count);
-      add_grad_keys<ShareOfV>(a_.grad_v_sum + row * a_.grad_v_columns + column_dv, grad_v, a_.grad_v_columns,
-                              count);
+      const i64 row = a_.offsets_k ? c.work.kv_head * a_.tk + c.sequence.first_k + c.work.first_key
+                                   : (i64{c.work.batch} * a_.hk + c.work.kv_head) * a_.sk + c.work.first_key;
+      add_grad_keys<ShareOfK, block_d, grad_q_columns>(
+          memory_.dynamic, grad_k, a_.grad_k_sum + row * grad_q_columns + column_d, count);
+      __syncthreads();
+      add_grad_keys<ShareOfV, block_dv, grad_v_columns>(
+          memory_.dynamic, grad_v, a_.grad_v_sum + row * grad_v_columns + column_dv, count);
       return;
     }
     const auto rows_of = [&](const Rows& rows, i32 column, i32 columns) {
-      const i64 element = c.batch * rows.batch + c.kv_head * rows.head +
-                          (c.sequence.first_k + c.first_key) * rows.row + column;
+      const i64 element = c.work.batch * rows.batch + c.work.kv_head * rows.head +
+                          (c.sequence.first_k + c.work.first_key) * rows.row + column;
       return GradRows{static_cast<u8*>(rows.data) + element * operand_bytes, rows.row * operand_bytes, count,
                       columns - column};
     };
@@ -374,5 +379,5 @@ extern "C" __global__ void __launch_bounds__(regard::threads,
   Block block(arguments, Memory(dynamic));
   Work work(arguments, blockIdx.x);
   do block.run(work);
-  while (work.next(arguments));
+  while (block.next(work));
 }

@@ -50,7 +50,7 @@ struct BackwardLayout {
         p(block_q * row_of_p),
         statistics(block_q * 4),
         visible(block_q * 16),
-        common(192),
+        common(224),
         stages(pipeline > 1 ? 2 : 1) {}
 
   /// Columns of which each wave has some in every product.

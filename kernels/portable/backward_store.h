@@ -11,7 +11,8 @@ namespace regard {
 /// As fragments lie in the sum of dQ, if tiles have whole slices of it (kernels/grad_q_order.h).
 constexpr bool adds_fragments = block_q % GradQTile::slice_length == 0 && wave == 32;
 
-constexpr i32 grad_q_columns = parts * block_d;
+/// Of the sums of dQ and dK, and of dV.
+constexpr i32 grad_q_columns = parts * block_d, grad_v_columns = parts * block_dv;
 
 /// Adds to the tile of grad_q_sum at `to`, from a column of it on.
 template <bool as_fragments>
@@ -46,19 +47,28 @@ REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 first_column)
   }
 }
 
-/// Adds to rows of grad_k_sum or grad_v_sum, `count` of which there are: others add 0 to the last one, which
-/// takes less code than leaving them out.
-template <class Share>
-REGARD_DEVICE void add_grad_keys(float* to, typename Share::Sums& sums, i64 columns, i32 count) {
+/// Adds to rows of grad_k_sum or grad_v_sum, `count` of which there are, by way of shared memory, where
+/// nobody reads any more what was there; whole vectors leave.
+template <class Share, i32 columns, i32 pitch>
+REGARD_DEVICE void add_grad_keys(u8* staged, typename Share::Sums& sums, float* to, i32 count) {
+  constexpr i32 width = 4, vectors = columns / width, row_bytes = (columns + 2 * width) * 4;
+  static_assert(block_k * row_bytes <= layout.total());
+  const u32 address = shared_address(staged);
   Share::each(sums, [&](const Fragment& sum, i32 row, i32 column) {
 #pragma unroll
-    for (i32 half = 0; half < Fragment::halves; ++half) {
-      const i32 here = row + half * Fragment::row_step;
-      const bool exists = here < count;
-      const float x[2] = {exists ? sum.x[half][0] : 0, exists ? sum.x[half][1] : 0};
-      add(to + smaller(here, count - 1) * columns + column, x);
-    }
+    for (i32 half = 0; half < Fragment::halves; ++half)
+      store_pair<DType::fp32>(
+          address + static_cast<u32>((row + half * Fragment::row_step) * row_bytes + column * 4),
+          sum.x[half][0], sum.x[half][1]);
   });
+  __syncthreads();
+#pragma unroll 1
+  for (i32 i = thread(); i < count * vectors; i += threads) {
+    const i32 row = i / vectors, column = i % vectors * width;
+    float x[width];
+    load_shared(x, address + static_cast<u32>(row * row_bytes + column * 4));
+    add(to + row * pitch + column, {x[0], x[1]}, {x[2], x[3]});
+  }
 }
 
 /// Rows of a gradient, from one column on.

@@ -31,7 +31,7 @@ constexpr REGARD_INLINE i32 column_of_tile(i32 n, i32 across) {
 }
 
 /// What changes scores takes registers from the products, which then may not read far ahead.
-constexpr bool is_rich = key::softcap || key::bias != Bias::none || key::bits || key::dropout;
+constexpr bool is_rich = key::softcap || (key::bias != Bias::none && key::dropout);
 
 /// c += A B over `length` numbers. `row`: the first row of the wave in A. `part`: which of the `across` waves
 /// with the same rows it is.

@@ -13,26 +13,84 @@ namespace {
 // Partly filled tiles, heads in groups, every kind of mask; sequences of all lengths, or none.
 const std::vector<std::string> portable_problems = {
     "bwd fp16 d=64 b=1 h=1 sq=70 sk=150",
-    "bwd fp16 d=64 b=2 hq=4 hk=2 s=150 mask=causal",
-    "bwd fp16 d=40 b=2 h=2 s=120 dropout=0.2 mask=causal",
-    "bwd fp16 d=64 b=3 hq=4 hk=2 s=100 tq=250 tk=250 varlen lengths bias=alibi",
+    "bwd fp16 d=64 b=1 hq=4 hk=2 s=150 mask=causal",
+    "bwd fp16 d=40 b=1 h=2 s=120 dropout=0.2 mask=causal",
+    "bwd fp16 d=64 b=3 hq=4 hk=2 s=70 tq=150 tk=150 varlen lengths bias=alibi",
     "bwd fp16 d=128 b=1 h=2 sq=40 sk=100 softcap=3 bias=bh dbias scale=1",
     "bwd fp16 d=64 b=2 h=2 sq=200 sk=3 mask=causal sink",
     "bwd fp16 d=64 b=1 h=1 sq=70 sk=150 mask=window:30,3,sink=5 deterministic",
+    "bwd fp16 d=64 b=1 hq=4 hk=1 sq=0 sk=70 sink",
+    "bwd fp16 d=64 b=1 h=1 sq=70 sk=0",
 };
 const std::vector<std::string> portable_problems_from_sm_80 = {
     "bwd bf16 d=128 b=1 hq=2 hk=1 s=150",
     "bwd fp32 d=64 b=1 hq=2 hk=1 sq=50 sk=70 mask=causal",
-    "bwd bf16 d=64 b=2 h=2 s=150 bits ranges",
+    "bwd bf16 d=64 b=1 h=2 s=150 bits ranges",
+    "bwd bf16 d=59 dv=17 b=1 h=1 s=130 mask=window:30,3,sink=5 softcap=20 sink",
+    // Columns that do not fit at once, or just do.
     "bwd bf16 d=300 b=1 h=1 s=50 bias=bh dbias",
-    "bwd bf16 d=59 dv=17 b=1 h=2 s=130 mask=window:30,3,sink=5 softcap=20 sink",
-    "bwd bf16 d=256 b=1 h=1 s=70",
+    "bwd bf16 d=256 b=1 h=1 s=70 mask=causal",
+    "bwd bf16 d=192 dv=128 b=1 h=1 sq=65 sk=127",
+    // What batches or heads share of a bias's gradient, in any order and in turn.
+    "bwd bf16 d=64 b=2 hq=4 hk=2 sq=70 sk=80 bias=1h dbias",
+    "bwd bf16 d=64 b=2 hq=4 hk=2 sq=70 sk=80 bias=11 dbias dropout=0.3 mask=causal deterministic",
+    // Softly capped, biased, dropped.
+    "bwd fp32 d=40 b=1 h=1 sq=40 sk=70 softcap=1 bias=bh dbias dropout=0.3 bits",
 };
 
 TEST(EmulatedBackward, PortableIsRight) {
   expect_all_right(portable_problems, {emulated_target(), "portable_backward"});
   if (emulated_target() != "sm_75")
     expect_all_right(portable_problems_from_sm_80, {emulated_target(), "portable_backward"});
+}
+
+/// Rows of all tensors lie apart, what lies between them is NaN, and no address is a multiple of 16 bytes.
+TEST(EmulatedBackward, PortableReadsNoPadding) {
+  CaseOptions options;
+  options.padded_rows = true;
+  options.broadcast = true;
+  expect_all_right({"bwd fp16 b=2 hq=4 hk=1 sq=70 sk=90 d=40 mask=causal layout=bhsd",
+                    "bwd fp16 b=2 hq=2 hk=1 sq=70 sk=90 d=59 bias=1h dbias bits layout=sbhd"},
+                   {emulated_target(), "portable_backward"}, options);
+}
+
+/// Scores far from 0: a row's LSE below -100, behind which a key that is not there would look large, and
+/// scores so large that their rounding is more than 1.
+TEST(EmulatedBackward, PortableTakesExtremeScores) {
+  CaseOptions negative;
+  negative.bias_offset = -30000;
+  expect_all_right({"bwd fp16 h=1 sq=70 sk=70 d=64 bias=bh mask=causal"},
+                   {emulated_target(), "portable_backward"}, negative);
+  CaseOptions huge;
+  huge.q_scale = 1000;
+  expect_all_right({"bwd fp32 h=1 sq=70 sk=70 d=64", "bwd fp32 h=1 sq=70 sk=70 d=64 scale=1e9"},
+                   {emulated_target(), "portable_backward"}, huge);
+}
+
+/// The same bits in any order of events, where they are asked for: blocks of keys that all see a tile, one
+/// after the other under a mask, or some of which see it by sink tokens.
+TEST(EmulatedBackward, PortableTakesTurns) {
+  for (const char* text :
+       {"bwd fp16 deterministic d=64 b=1 h=2 sq=100 sk=500",
+        "bwd fp16 deterministic d=64 b=1 hq=2 hk=1 s=300 mask=causal",
+        "bwd fp16 deterministic d=64 b=1 h=1 sq=300 sk=200 mask=window:15,0,top_left,sink=70",
+        "bwd fp16 deterministic d=64 b=2 h=2 sq=70 sk=200 bias=11 dbias"}) {
+    Case c(text);
+    std::vector<std::uint8_t> first;
+    for (const int number : {1, 2, 3}) {
+      const Seed seed(number);
+      c.poison_outputs();
+      ASSERT_EQ(run(c, {emulated_target(), "portable_backward"}), "") << text;
+      std::vector<std::uint8_t> bytes;
+      for (const regard_role role : {REGARD_GRAD_Q, REGARD_GRAD_K, REGARD_GRAD_V, REGARD_GRAD_BIAS}) {
+        if (role == REGARD_GRAD_BIAS && !c.problem().dbias) continue;
+        const auto of_role = c.bytes(role);
+        bytes.insert(bytes.end(), of_role.begin(), of_role.end());
+      }
+      if (first.empty()) first = bytes;
+      EXPECT_EQ(first, bytes) << text << ", seed " << number;
+    }
+  }
 }
 
 }  // namespace
