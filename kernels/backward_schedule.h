@@ -21,7 +21,8 @@ struct BackwardSchedule {
   i32 keys_descend = 0;    // 1: blocks of the last keys go first
   GradQOrder grad_q_order = GradQOrder::rows;
   i32 grad_q_slices = 1;  // of a tile, one behind the other (grad_q_order.h)
-  i32 bias_in_turn = 0;   // 1: a block goes through all that share a bias's gradient
+  i32 bias_in_turn = 0;     // 1: a block goes through all that share a bias's gradient
+  i32 clear_grad_bias = 0;  // 1: prepare writes zeros where perhaps no tile of scores is computed
 
   float* delta = nullptr;          // rowsum(dO * O); 0 behind the last row of a sequence
   float* lse_log2 = nullptr;       // LSE in powers of two; +infinity where the row sees no key, or is none

@@ -67,17 +67,23 @@ REGARD_DEVICE void write_zeros(const BackwardArguments& a) {
     to[i] = make_uint4(0, 0, 0, 0);
 }
 
-/// The gradient of a bias that nobody shares is written by tiles that some row sees.
+/// All rows of the gradient of a bias that nobody shares.
 REGARD_DEVICE void clear_grad_bias(const BackwardArguments& a) {
+  constexpr i64 per_vector = 16 / bytes_of<key::dtype>;
   const i64 rows = a.b * a.hq * a.sq;
 #pragma unroll 1
   for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
     const i64 matrix = i / a.sq;
     const i64 element =
         matrix / a.hq * a.grad_bias.batch + matrix % a.hq * a.grad_bias.head + i % a.sq * a.grad_bias.row;
-    u8* const to = static_cast<u8*>(a.grad_bias.data) + element * bytes_of<key::dtype>;
+    u8* const row = static_cast<u8*>(a.grad_bias.data) + element * bytes_of<key::dtype>;
+    const i64 in_vectors = is_aligned(row) ? a.sk / per_vector * per_vector : 0;
 #pragma unroll 1
-    for (i64 column = thread(); column < a.sk; column += threads) store_element<key::dtype>(to, column, 0);
+    for (i64 column = thread() * per_vector; column < in_vectors; column += threads * per_vector)
+      *reinterpret_cast<uint4*>(row + column * bytes_of<key::dtype>) = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+    for (i64 column = in_vectors + thread(); column < a.sk; column += threads)
+      store_element<key::dtype>(row, column, 0);
   }
 }
 
@@ -95,5 +101,5 @@ extern "C" __global__ void __launch_bounds__(regard::threads)
     if (first_row < head.sequence.sq) prepare_rows(arguments, head, first_row);
   }
   write_zeros(arguments);
-  if (arguments.grad_bias.data && !arguments.grad_bias_sum) clear_grad_bias(arguments);
+  if (arguments.clear_grad_bias) clear_grad_bias(arguments);
 }

@@ -110,23 +110,51 @@ REGARD_DEVICE void store_grad_keys(u8* staged, typename Share::Sums& sums, float
   }
 }
 
-/// store(place, dS) for all rows of the tile and keys that there are; rows are `pitch` apart.
-template <class Store>
-REGARD_DEVICE void each_grad_bias(const Scores& grad, i32 rows, i32 keys, i64 pitch, Store store) {
+/// Where the gradient of a bias is added to, what batches or heads share of it.
+struct BiasImage {
+  float* to;
+  i64 pitch;  // numbers from one row to the next
+
+  static constexpr i64 bytes = 4;
+  REGARD_DEVICE void one(i64 at, float x) const { add(to + at, x); }
+  REGARD_DEVICE void two(i64 at, const float (&x)[2]) const { add(to + at, x); }
+};
+/// And where it is stored.
+struct BiasRows {
+  u8* to;
+  i64 pitch;
+
+  static constexpr i64 bytes = bytes_of<bias_dtype>;
+  REGARD_DEVICE void one(i64 at, float x) const { store_element<bias_dtype>(to, at, x); }
+  REGARD_DEVICE void two(i64 at, const float (&x)[2]) const {
+    store_elements<bias_dtype>(to + at * bytes, x);
+  }
+};
+
+/// dS of the rows and keys that there are, in pairs where all rows lie so.
+template <class Target>
+REGARD_DEVICE void store_grad_bias(const Target& target, const Scores& grad, i32 rows, i32 keys) {
+  const u64 all = reinterpret_cast<u64>(target.to) | static_cast<u64>(target.pitch * Target::bytes);
+  const bool in_pairs = all % (2 * Target::bytes) == 0;
   each_row([&](i32 m, i32 half) {
     const i32 offset = row_offset(m, half);
     if (offset >= rows) return;
+    const i64 row = offset * target.pitch;
 #pragma unroll
-    for (i32 n = 0; n < key_tiles; ++n)
-#pragma unroll
-      for (i32 i = 0; i < Fragment::width; ++i) {
-        const i32 column = n * Fragment::columns + i;
-        if (column < keys) store(offset * pitch + column, grad[m][n].x[half][i]);
+    for (i32 n = 0; n < key_tiles; ++n) {
+      const i32 column = n * Fragment::columns;
+      const float(&x)[2] = grad[m][n].x[half];
+      if (in_pairs && column + 1 < keys) {
+        target.two(row + column, x);
+      } else {
+        if (column < keys) target.one(row + column, x[0]);
+        if (column + 1 < keys) target.one(row + column + 1, x[1]);
       }
+    }
   });
 }
 
-/// The gradient of an elementwise bias is dS: added to an image of what batches or heads share, or stored.
+/// The gradient of an elementwise bias is dS.
 REGARD_DEVICE void store_grad_bias(const BackwardArguments& a, const Head& head, const Scores& grad,
                                    i32 first_row, i32 first_key) {
   const i32 row = first_row + row_in_tile(), key = first_key + Fragment::column();
@@ -136,11 +164,10 @@ REGARD_DEVICE void store_grad_bias(const BackwardArguments& a, const Head& head,
     const i64 matrix =
         (a.grad_bias.batch == 0 ? 0 : head.batch) * heads + (a.grad_bias.head == 0 ? 0 : head.head);
     float* const to = a.grad_bias_sum + (matrix * a.sq + row) * a.sk + key;
-    each_grad_bias(grad, rows, keys, a.sk, [to](i64 at, float x) { add(to + at, x); });
+    store_grad_bias(BiasImage{to, a.sk}, grad, rows, keys);
   } else {
-    u8* const to = head.address<bias_dtype>(a.grad_bias, head.head, row) + key * bytes_of<bias_dtype>;
-    each_grad_bias(grad, rows, keys, a.grad_bias.row,
-                   [to](i64 at, float x) { store_element<bias_dtype>(to, at, x); });
+    u8* const to = head.address<bias_dtype>(a.grad_bias, head.head, row) + i64{key} * bytes_of<bias_dtype>;
+    store_grad_bias(BiasRows{to, a.grad_bias.row}, grad, rows, keys);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "plan/gpu_rows.h"
 #include "plan/kernels/kernels.h"
 #include "plan/plan_parts.h"
 
@@ -48,6 +49,11 @@ std::int64_t bias_image_rows(const Problem& p) {
   return product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq, p.sq});
 }
 
+/// A bias of every batch's and head's own has its gradient stored by tiles that some row sees.
+bool clears_grad_bias(const Problem& p) {
+  return p.dbias && !SharedBias(p).any() && (!every_row_sees_all_keys(p) || p.bits || p.ranges);
+}
+
 }  // namespace
 
 SharedBias::SharedBias(const Problem& p)
@@ -82,6 +88,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.grad_q_order = how.order;
   s.grad_q_slices = static_cast<i32>(how.grad_q_slices);
   s.bias_in_turn = how.bias_in_turn ? 1 : 0;
+  s.clear_grad_bias = clears_grad_bias(p) ? 1 : 0;
 
   const std::int64_t grad_q_bytes = product({rows, how.grad_q_columns, 4}),
                      grad_k_bytes = product({key_sums, how.grad_k_columns, 4}),

@@ -57,14 +57,15 @@ std::int64_t pairs(const Problem& p) {
   return product({in_turn && shared.batches ? 1 : p.b, in_turn && shared.heads ? 1 : p.hk});
 }
 
-/// Query heads of a group that a block goes through: all, or fewer where blocks are few. Their sums of dK and
-/// dV then come together in memory, in no order.
+/// Query heads of a group that a block goes through: all, or fewer where blocks are few; under a mask, which
+/// makes some of them short, twice as many are wanted. Their sums of dK and dV then come together in memory,
+/// in no order.
 std::int64_t heads_of_part(const Plan& plan, std::int64_t blocks) {
   const Problem& p = plan.problem;
-  const std::int64_t group = p.hq / p.hk;
+  const std::int64_t group = p.hq / p.hk, rounds = mask_hides_nothing(p) ? 1 : 2;
   if (p.deterministic) return group;
-  const std::int64_t wanted = ceil_divide(2 * plan.threads, std::max<std::int64_t>(blocks, 1));
-  return ceil_divide(group, std::clamp<std::int64_t>(wanted, 1, group));
+  const std::int64_t parts = ceil_divide(rounds * plan.threads, std::max<std::int64_t>(blocks, 1));
+  return ceil_divide(group, std::clamp<std::int64_t>(parts, 1, group));
 }
 
 /// What it reaches beside the kernel of warp-group instructions.
