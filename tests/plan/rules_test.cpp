@@ -161,6 +161,14 @@ const std::vector<Scene>& accepted() {
        tile128({{"block_k", 64}})},
       {"fragments_divide", fwd, "sm_80", "portable_forward", tile128()},
       {"fragments_divide", fwd, "sm_80", "portable_forward", tile128()},
+      {"first_tile_that_fits",
+       "bwd bf16 b=1 h=1 s=64 d=64",
+       "sm_80",
+       "portable_backward",
+       tile128(),
+       {.family = "portable_backward block_q=16"}},
+      {"accumulators_leave_room", "bwd bf16 b=1 h=1 s=64 d=64 softcap=5", "sm_80", "portable_backward",
+       tile128({{"warps", 8}, {"block_q", 64}, {"block_k", 64}})},
   };
   return list;
 }
@@ -272,6 +280,11 @@ const std::vector<Refused>& refused_scenes() {
        "use a larger one"},
       {{"packs_gqa", "fwd fp8 b=1 hq=4 hk=1 sq=16 sk=64 d=64", "sm_90a", "sm90_forward", tile192()},
        "is for problems without few query rows of many heads"},
+      {{"first_tile_that_fits", "bwd bf16 b=1 h=1 s=64 d=64", "sm_80", "portable_backward", tile128()},
+       "the tile of head dims 64/64 before it in the table takes them"},
+      {{"accumulators_leave_room", "bwd bf16 b=1 h=1 s=64 d=64 softcap=5", "sm_80", "portable_backward",
+        tile128({{"warps", 4}, {"block_q", 128}, {"block_k", 128}})},
+       "and a soft cap leaves registers for 224"},
       {{"tile_is_complete", fwd, "sm_80", "portable_forward", tile128({{"warps", 0}})}, "does not say warps"},
       {{"tile_is_complete", fwd, "cpu-avx2", "cpu_backward", tile128({{"block_q", 0}})},
        "does not say block_q"},
@@ -380,6 +393,18 @@ TEST(Rules, AreAllTestedBothWays) {
   for (const Kernel* kernel : kernels()) expect_tested(kernel->rules());
 }
 
+/// What takes registers is left to smaller tiles.
+std::vector<Problem> with_less_and_more(Problem problem) {
+  std::vector<Problem> problems = {problem};
+  if (problem.pass != Pass::bwd) return problems;
+  problem.softcap = 30;
+  problems.push_back(problem);
+  problem.bias = Bias::batch_head;
+  problem.dbias = true;
+  problems.push_back(problem);
+  return problems;
+}
+
 /// A table whose tiles can never be used is a mistake in the table.
 TEST(Rules, EveryTileOfEveryTableServesSomething) {
   const Result<std::vector<Target>>& all = targets();
@@ -399,8 +424,10 @@ TEST(Rules, EveryTileOfEveryTableServesSomething) {
         problem.dv = tile.max_dv;
         problem.sq = problem.sk = 64;
         const Candidate candidate{&recipe, &tile};
-        const auto refused = first_refusal({problem, target, candidate, {}}, /*of_signature=*/true);
-        of_line = !refused || refused->rule == "has_what_is_asked";
+        for (const Problem& p : with_less_and_more(problem)) {
+          const auto refused = first_refusal({p, target, candidate, {}}, /*of_signature=*/true);
+          of_line |= !refused || refused->rule == "has_what_is_asked";
+        }
       }
     }
     for (const auto& [line, good] : served) EXPECT_TRUE(good) << target.name << ".toml:" << line;

@@ -116,11 +116,31 @@ Refusal accumulators_leave_room(const Question& q) {
       sums, p.dbias ? " with a bias's gradient" : "", most);
 }
 
+bool takes(const Question& q) {
+  const Target::Tile& tile = *q.candidate.tile;
+  return is_wanted(q) && q.problem.d <= tile.max_d && q.problem.dv <= tile.max_dv &&
+         std::ranges::find(tile.dtypes, q.problem.dtype) != tile.dtypes.end() && !shared_memory_fits(q) &&
+         !accumulators_leave_room(q) && !fragments_divide(q);
+}
+
+/// So that a signature has one kernel.
+Refusal first_tile_that_fits(const Question& q) {
+  for (const Candidate& other : candidates(q.problem.pass, q.target)) {
+    if (other.tile == q.candidate.tile) break;
+    if (other.recipe != q.candidate.recipe || !takes({q.problem, q.target, other, q.options})) continue;
+    return fmt::format(
+        "the tile of head dims {}/{} before it in the table takes them; ask for this one by its "
+        "numbers",
+        other.tile->max_d, other.tile->max_dv);
+  }
+  return {};
+}
+
 std::span<const Rule> own_rules() {
   static constexpr Rule list[] = {
       {"head_dims_aligned", head_dims_aligned},   {"launch_fits", launch_fits},
       {"shared_memory_fits", shared_memory_fits}, {"accumulators_leave_room", accumulators_leave_room},
-      {"fragments_divide", fragments_divide},
+      {"fragments_divide", fragments_divide},     {"first_tile_that_fits", first_tile_that_fits},
   };
   return list;
 }
