@@ -225,15 +225,19 @@ class Block {
                                          [[maybe_unused]] const Slopes& slopes) const {
     RowNumbers delta;
     load_rows(delta, memory_.delta);
-    make_grad_s(grad, p, delta, a_.dropout_scale);
+    // The gradient of a bias is dS itself.
+    make_grad_s(grad, p, delta, a_.dropout_scale, key::dbias ? 1 : a_.grad_s_factor);
     if constexpr (key::dbias) {
       if (common_.work.column_part == 0)
         store_grad_bias(a_, head_of(tile), grad, tile.first_row,
                         common_.work.first_key + part_of_wave() * wave_keys);
     }
-    if constexpr (key::softcap)
-      each_of_scores(
-          [&](i32 m, i32 n, i32 half, i32 i) { grad[m][n].x[half][i] *= slopes[m][n].x[half][i]; });
+    if constexpr (key::softcap || (key::dbias && scales_grad_s))
+      each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
+        float& x = grad[m][n].x[half][i];
+        if constexpr (key::softcap) x *= slopes[m][n].x[half][i];
+        if constexpr (key::dbias && scales_grad_s) x *= a_.grad_s_factor;
+      });
     store_operand<false>(memory_.grad_s, grad);
   }
 
@@ -358,7 +362,7 @@ class Block {
       return GradRows{static_cast<u8*>(rows.data) + element * operand_bytes, rows.row * operand_bytes, count,
                       columns - column};
     };
-    store_grad_keys<ShareOfK, layout.row_of_q, block_d>(memory_.dynamic, grad_k, a_.scale,
+    store_grad_keys<ShareOfK, layout.row_of_q, block_d>(memory_.dynamic, grad_k, a_.scale / a_.grad_s_factor,
                                                         rows_of(a_.grad_k, column_d, key::d));
     store_grad_keys<ShareOfV, layout.row_of_v, block_dv>(
         memory_.dynamic + layout.keys, grad_v, a_.dropout_scale, rows_of(a_.grad_v, column_dv, key::dv));

@@ -166,7 +166,7 @@ struct Part {
     to = GradRows(a.grad_q, head.batch, head.head, head.sequence.first_q + row);
     to.rows = count(head.sequence.sq - row, a.block_q);
     to.columns = a.d;
-    to.scale = a.scale;
+    to.scale = a.scale / a.grad_s_factor;
   }
 
   /// dK or dV of some keys of one K/V head.
@@ -178,7 +178,7 @@ struct Part {
     to = GradRows(values ? a.grad_v : a.grad_k, batch, kv_head, sequence.first_k + key);
     to.rows = count(sequence.sk - key, key_rows);
     to.columns = values ? a.dv : a.d;
-    to.scale = values ? a.dropout_scale : a.scale;
+    to.scale = values ? a.dropout_scale : a.scale / a.grad_s_factor;
   }
 
   /// Some rows of the gradient of a bias that batches or heads share.

@@ -59,6 +59,9 @@ REGARD_DEVICE void make_p(Scores& s, const RowNumbers& lse_log2, float scale_log
   });
 }
 
+/// The least numbers of fp16 are not small beside those of a gradient that is multiplied with a large scale.
+constexpr bool scales_grad_s = operand == DType::fp16;
+
 /// P is not negative: what dropout does not keep gets a sign.
 struct SignedP {
   Scores& p;
@@ -72,13 +75,20 @@ struct SignedP {
   }
 };
 
-/// dS in place of dP. `keep_scale`: dropout's factor.
-REGARD_DEVICE void make_grad_s(Scores& grad, const Scores& p, const RowNumbers& delta, float keep_scale) {
+/// dS in place of dP, times `factor`. `keep_scale`: dropout's factor.
+REGARD_DEVICE void make_grad_s(Scores& grad, const Scores& p, RowNumbers& delta, float keep_scale,
+                               float factor) {
+  if constexpr (scales_grad_s) {
+    each_row([&](i32 m, i32 half) { delta[m][half] *= factor; });
+    keep_scale *= factor;
+  }
   each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
     float& x = grad[m][n].x[half][i];
     const float weight = p[m][n].x[half][i], of_row = delta[m][half];
     if constexpr (key::dropout)
       x = weight * (bits_as<i32>(weight) < 0 ? of_row : fmaf(x, keep_scale, -of_row));
+    else if constexpr (scales_grad_s)
+      x = weight * fmaf(x, factor, -of_row);
     else
       x = weight * (x - of_row);
   });

@@ -45,7 +45,7 @@ TEST(EmulatedBackward, PortableIsRight) {
 }
 
 /// Rows of all tensors lie apart, what lies between them is NaN, and no address is a multiple of 16 bytes.
-TEST(EmulatedBackward, PortableReadsNoPadding) {
+TEST(EmulatedBackward, ReadsNoPadding) {
   CaseOptions options;
   options.padded_rows = true;
   options.broadcast = true;
@@ -56,7 +56,7 @@ TEST(EmulatedBackward, PortableReadsNoPadding) {
 
 /// Scores far from 0: a row's LSE below -100, behind which a key that is not there would look large, and
 /// scores so large that their rounding is more than 1.
-TEST(EmulatedBackward, PortableTakesExtremeScores) {
+TEST(EmulatedBackward, TakesExtremeScores) {
   CaseOptions negative;
   negative.bias_offset = -30000;
   expect_all_right({"bwd fp16 h=1 sq=70 sk=70 d=64 bias=bh mask=causal"},
@@ -69,7 +69,7 @@ TEST(EmulatedBackward, PortableTakesExtremeScores) {
 
 /// The same bits in any order of events, where they are asked for: blocks of keys that all see a tile, one
 /// after the other under a mask, or some of which see it by sink tokens.
-TEST(EmulatedBackward, PortableTakesTurns) {
+TEST(EmulatedBackward, TakesTurns) {
   for (const char* text :
        {"bwd fp16 deterministic d=64 b=1 h=2 sq=100 sk=500",
         "bwd fp16 deterministic d=64 b=1 hq=2 hk=1 s=300 mask=causal",

@@ -96,6 +96,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.grad_q_order = how.order;
   s.grad_q_slices = static_cast<i32>(how.grad_q_slices);
   s.bias_in_turn = how.bias_in_turn ? 1 : 0;
+  s.grad_s_factor = static_cast<float>(how.grad_s_factor);
   s.clear_grad_bias = clears_grad_bias(p) ? 1 : 0;
 
   const std::int64_t grad_q_bytes = product({rows, how.grad_q_columns, 4}),
