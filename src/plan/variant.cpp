@@ -48,6 +48,15 @@ Signature needs_of(const Signature& signature, const Recipe& recipe, const Targe
   return needs;
 }
 
+/// All keys of one of a candidate's kernels that shapes of the question's signature can ask for.
+std::vector<KernelKey> keys_of(const Question& question, const Kernel& kernel) {
+  const Candidate& candidate = question.candidate;
+  const bool main = &kernel == candidate.recipe->main;
+  const Target::Tile* tile = main ? candidate.tile : first_tile(question.target, kernel.name);
+  const KernelKey key = stage_of(question.problem, question.target, kernel, tile, 0, 0).key;
+  return kernel.variants == nullptr ? std::vector{key} : kernel.variants(question, key);
+}
+
 /// The kernels of a candidate for some shape of this signature.
 std::vector<KernelKey> keys_of(const Problem& example, const Target& target, const Candidate& candidate) {
   const PlanOptions any;
@@ -55,11 +64,8 @@ std::vector<KernelKey> keys_of(const Problem& example, const Target& target, con
   if (first_refusal(question, /*of_signature=*/true)) return {};
   std::vector<KernelKey> keys;
   for (const Kernel* kernel : candidate.recipe->stages) {
-    const bool main = kernel == candidate.recipe->main;
-    const Target::Tile* tile = main ? candidate.tile : first_tile(target, kernel->name);
-    const KernelKey key = stage_of(example, target, *kernel, tile, 0, 0).key;
-    const auto variants = kernel->variants == nullptr ? std::vector{key} : kernel->variants(question, key);
-    keys.insert(keys.end(), variants.begin(), variants.end());
+    const std::vector<KernelKey> of_kernel = keys_of(question, *kernel);
+    keys.insert(keys.end(), of_kernel.begin(), of_kernel.end());
   }
   return keys;
 }
@@ -109,15 +115,17 @@ NeededKernels kernels_of(std::span<const Variant> variants, const Target& target
 
 bool is_needed_by_some_plan(const KernelKey& wanted, const Target& target) {
   const Problem example = example_of(wanted.signature);
-  // Of kernels that have one tile and no rules: those beside the main one, and those that take everything.
-  const auto is_stage = [&](const Kernel* kernel) {
-    return kernel->name == wanted.algorithm.kernel &&
-           stage_of(example, target, *kernel, first_tile(target, kernel->name), 0, 0).key == wanted;
-  };
+  const PlanOptions any;
   for (const Recipe& recipe : recipes()) {
     const std::vector<Candidate> tiles = candidates(recipe.pass, target);
     for (const Candidate& candidate : tiles) {
       if (candidate.recipe != &recipe) continue;
+      // Kernels that have one tile and no rules: those beside the main one, and those that take everything.
+      const auto is_stage = [&](const Kernel* kernel) {
+        if (kernel->name != wanted.algorithm.kernel) return false;
+        const std::vector<KernelKey> keys = keys_of({example, target, candidate, any}, *kernel);
+        return std::ranges::find(keys, wanted) != keys.end();
+      };
       if (recipe.main->name != wanted.algorithm.kernel || is_generic(recipe)) {
         if (std::ranges::any_of(recipe.stages, is_stage)) return true;
         break;

@@ -25,7 +25,7 @@ def manifest(tmp_path):
 
 
 def test_check_counts_and_list_names(regard, regard_json, manifest):
-    tables = '[[variants]]\ndtype = "fp16"\nd = [64, 128]\n[[variants]]\nd = 64\n'
+    tables = '[[variants]]\ndtype = "fp16"\nd = [64, 128]\n[[variants]]\npass = "bwd"\nd = 64\n'
     name = manifest(tables, '[build]\ntargets = ["cpu-avx2", "sm_75"]\n')
     checked = regard_json("build --check", name)
     listed = regard_json("build --list", name)

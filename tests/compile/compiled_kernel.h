@@ -3,7 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "base/lanes.h"
 #include "compile/render.h"
+#include "compile/test_nvrtc.h"
 #include "compile/toolchain.h"
 
 namespace regard {
@@ -18,6 +24,26 @@ inline void expect_no_spills(const Result<Compiled>& kernel) {
   ASSERT_TRUE(kernel) << kernel.error().message;
   EXPECT_FALSE(kernel->resources->spills()) << kernel->log;
   EXPECT_EQ(kernel->resources->stack_bytes, 0) << kernel->log;
+}
+
+/// Each of them, compiled in as many threads as there are cores.
+template <class Check>
+void each_compiled(const std::vector<KernelKey>& keys, Check check) {
+  ASSERT_FALSE(keys.empty());
+  const std::unique_ptr<Toolchain> compiler = test_toolchain();
+  std::vector<Result<Compiled>> kernels(keys.size());
+  std::atomic<std::size_t> next{0};
+  run_lanes(static_cast<int>(std::thread::hardware_concurrency()), [&](int) {
+    for (std::size_t i; (i = next.fetch_add(1)) < keys.size();) kernels[i] = compiled(*compiler, keys[i]);
+  });
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    SCOPED_TRACE(print(keys[i]));
+    check(kernels[i]);
+  }
+}
+
+inline void expect_none_spills(const std::vector<KernelKey>& keys) {
+  each_compiled(keys, expect_no_spills);
 }
 
 }  // namespace regard

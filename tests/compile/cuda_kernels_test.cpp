@@ -1,21 +1,26 @@
-// The Hopper kernel in its tiles.
+// The Hopper kernels in their tiles.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "compile/compiled_kernel.h"
-#include "compile/test_nvrtc.h"
+#include "plan/kernel.h"
+#include "plan/stage.h"
 
 namespace regard {
 namespace {
+
+void expect_asynchronous(const Result<Compiled>& kernel) {
+  ASSERT_NO_FATAL_FAILURE(expect_no_spills(kernel));
+  EXPECT_THAT(kernel->resources->performance_warnings, testing::IsEmpty());
+  EXPECT_GT(kernel->resources->wgmma, 0);
+}
 
 void expect_asynchronous_products(const std::string& text) {
   const std::unique_ptr<Toolchain> compiler = test_toolchain();
   const Result<KernelKey> key = parse_kernel_key(text);
   ASSERT_TRUE(key) << key.error().message;
-  const Result<Compiled> kernel = compiled(*compiler, *key);
-  ASSERT_NO_FATAL_FAILURE(expect_no_spills(kernel));
-  EXPECT_THAT(kernel->resources->performance_warnings, testing::IsEmpty());
-  EXPECT_GT(kernel->resources->wgmma, 0);
+  expect_asynchronous(compiled(*compiler, *key));
 }
 
 class CudaKernel : public testing::TestWithParam<const char*> {};
@@ -110,6 +115,26 @@ INSTANTIATE_TEST_SUITE_P(
         "fwd fp8 out=bf16 d=128",
         "sm_90a sm90_forward block_q=128 block_k=96 warps=12 warp_groups=2 stages=2 split=1 | fwd fp8 "
         "out=bf16 d=256"));
+
+/// Backward's, by the tiles of the target.
+class CudaBackward : public testing::TestWithParam<const char*> {};
+
+TEST_P(CudaBackward, CompilesWithoutSpillsAndWithAsynchronousProducts) {
+  std::vector<KernelKey> keys;
+  const Target& target = **find_target("sm_90a");
+  for (const Target::Tile& tile : target.tiles) {
+    if (tile.kernel != "sm90_backward") continue;
+    for (const char* features : {"", "mask=causal", "softcap=30", "mask=causal softcap=30 deterministic"}) {
+      const Result<Problem> problem = parse(
+          fmt::format("bwd {} b=1 h=1 s=1 d={} dv={} {}", GetParam(), tile.max_d, tile.max_dv, features));
+      ASSERT_TRUE(problem) << problem.error().message;
+      keys.push_back(stage_of(*problem, target, *find_kernel(tile.kernel), &tile, 1, 0).key);
+    }
+  }
+  each_compiled(keys, expect_asynchronous);
+}
+
+INSTANTIATE_TEST_SUITE_P(Hopper, CudaBackward, testing::Values("bf16", "fp16"));
 
 }  // namespace
 }  // namespace regard

@@ -2,13 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <map>
-#include <thread>
 
-#include "base/lanes.h"
 #include "compile/compiled_kernel.h"
-#include "compile/test_nvrtc.h"
 #include "plan/kernel.h"
 #include "plan/plan.h"
 #include "plan/stage.h"
@@ -20,6 +16,12 @@ KernelKey key_of(const Target& target, const Target::Tile& tile, const std::stri
   const Result<Problem> parsed = parse(problem);
   EXPECT_TRUE(parsed) << parsed.error().message;
   return stage_of(*parsed, target, *find_kernel(tile.kernel), &tile, 1, 0).key;
+}
+
+std::vector<KernelKey> values_of(const std::map<std::string, KernelKey>& keys) {
+  std::vector<KernelKey> list;
+  for (const auto& [text, key] : keys) list.push_back(key);
+  return list;
 }
 
 /// Each tile once without a mask and once with one, in its widest head dimensions.
@@ -73,24 +75,54 @@ std::vector<KernelKey> keys_of_features(const Target& target) {
       }
     }
   }
-  std::vector<KernelKey> list;
-  for (const auto& [text, key] : keys) list.push_back(key);
-  return list;
+  return values_of(keys);
 }
 
-/// In as many threads as there are cores.
-void expect_none_spills(const std::vector<KernelKey>& keys) {
-  ASSERT_FALSE(keys.empty());
-  const std::unique_ptr<Toolchain> compiler = test_toolchain();
-  std::vector<Result<Compiled>> kernels(keys.size());
-  std::atomic<std::size_t> next{0};
-  run_lanes(static_cast<int>(std::thread::hardware_concurrency()), [&](int) {
-    for (std::size_t i; (i = next.fetch_add(1)) < keys.size();) kernels[i] = compiled(*compiler, keys[i]);
-  });
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    SCOPED_TRACE(print(keys[i]));
-    expect_no_spills(kernels[i]);
+/// Of a problem, all stages by that family.
+std::vector<KernelKey> keys_of_stages(const Target& target, const std::string& problem,
+                                      std::string_view family) {
+  const Result<Plan> planned = parse(problem).and_then(
+      [&](const Problem& p) { return plan(p, target, {.family = std::string(family)}); });
+  EXPECT_TRUE(planned) << planned.error().message;
+  std::vector<KernelKey> keys;
+  if (!planned) return keys;
+  for (const Stage& stage : planned->stages) keys.push_back(stage.key);
+  return keys;
+}
+
+/// Backward's main kernel in each tile, with a mask, without which it is the same but for less; and what
+/// comes before and after it in every type.
+std::vector<KernelKey> keys_of_backward(const Target& target) {
+  std::map<std::string, KernelKey> keys;
+  for (const Target::Tile& tile : target.tiles) {
+    if (tile.kernel != "portable_backward") continue;
+    const std::string rest = fmt::format("b=1 h=1 s=64 d={} dv={} mask=causal", tile.max_d, tile.max_dv);
+    const KernelKey key = key_of(target, tile, fmt::format("bwd {} {}", word(tile.dtypes.back()), rest));
+    keys.emplace(print(key), key);
+    for (const DType dtype : tile.dtypes) {
+      const std::vector<KernelKey> stages =
+          keys_of_stages(target, fmt::format("bwd {} {}", word(dtype), rest), "portable_backward");
+      if (stages.empty()) continue;
+      for (const KernelKey& other : {stages.front(), stages.back()}) keys.emplace(print(other), other);
+    }
   }
+  return values_of(keys);
+}
+
+/// What else is compiled into backward, at the head dimensions that leave the fewest registers to spare.
+std::vector<KernelKey> keys_of_backward_features(const Target& target) {
+  std::map<std::string, KernelKey> keys;
+  for (const int d : {64, 128, 256}) {
+    for (const char* features :
+         {"softcap=30 mask=causal", "bias=bh dbias mask=causal deterministic", "bits dropout=0.1 mask=causal",
+          "softcap=30 bias=bh dbias bits dropout=0.1 mask=causal dv=59",
+          "softcap=30 bias=alibi dropout=0.1 mask=causal"}) {
+      const std::string problem = fmt::format("bwd fp16 b=8 hq=8 hk=2 s=1024 d={} {}", d, features);
+      for (const KernelKey& key : keys_of_stages(target, problem, "portable_backward"))
+        keys.emplace(print(key), key);
+    }
+  }
+  return values_of(keys);
 }
 
 class PortableKernel : public testing::TestWithParam<const char*> {};
@@ -103,6 +135,10 @@ TEST_P(PortableKernel, MergesPartsWithoutSpills) {
   expect_none_spills(keys_of_merges(**find_target(GetParam())));
 }
 
+TEST_P(PortableKernel, CompilesBackwardWithoutSpillsInEveryTile) {
+  expect_none_spills(keys_of_backward(**find_target(GetParam())));
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, PortableKernel,
                          testing::Values("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"));
 
@@ -110,6 +146,10 @@ class PortableFeatures : public testing::TestWithParam<const char*> {};
 
 TEST_P(PortableFeatures, CompileWithoutSpills) {
   expect_none_spills(keys_of_features(**find_target(GetParam())));
+}
+
+TEST_P(PortableFeatures, CompileInBackwardWithoutSpills) {
+  expect_none_spills(keys_of_backward_features(**find_target(GetParam())));
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, PortableFeatures, testing::Values("sm_80", "sm_90a"));

@@ -91,6 +91,45 @@ TEST_F(Gpu, GradientsThatAreSummedOverNoSequencesAreCleared) {
   EXPECT_TRUE(sink[0] == 0 && sink[1] == 0 && sink[2] != 0);
 }
 
+TEST_F(Gpu, ABiasThatNoSequenceHasIsAGradientOfZeros) {
+  const Call call("bwd bf16 b=0 h=2 sq=5 sk=7 d=64 bias=1h dbias");
+  regard_tensor tensor = call.arguments.tensor[REGARD_GRAD_BIAS];
+  auto* const bias = static_cast<std::uint16_t*>(tensor.data);
+  for (const std::int64_t row : {7, 9}) {  // as it lies in a row, and with gaps
+    std::fill_n(bias, 2 * 5 * row + 1, std::uint16_t{0xffff});
+    regard_arguments arguments = call.arguments;
+    arguments.tensor[REGARD_GRAD_BIAS].strides[2] = row;
+    arguments.tensor[REGARD_GRAD_BIAS].strides[1] = 5 * row;
+    EXPECT_EQ(regard_plan_run(call.plan, &arguments, call.workspace, regard_plan_workspace_bytes(call.plan),
+                              nullptr),
+              REGARD_OK)
+        << message();
+    for (std::int64_t i = 0; i <= 2 * 5 * row; ++i) {
+      const bool is_element = i < 2 * 5 * row && i % row < 7;
+      ASSERT_EQ(bias[i], is_element ? 0 : 0xffff) << row << " " << i;
+    }
+  }
+}
+
+TEST_F(Gpu, BackwardOfTensorsThatHopperCannotReachIsPortable) {
+  Call call(hopper);
+  launched.clear();
+  driver.on_launch = [](const cuda::LaunchConfiguration& configuration, void**) {
+    launched.push_back({configuration, {}});
+  };
+  regard_tensor& grad_o = call.arguments.tensor[REGARD_GRAD_O];
+  grad_o.data = static_cast<char*>(grad_o.data) + 2;
+  ASSERT_EQ(call.run(), REGARD_OK) << message();
+  ASSERT_EQ(launched.size(), 3U);
+  EXPECT_EQ(launched[1].configuration.block[0] % 384, 256U);  // eight warps, not three warpgroups
+  Call only(hopper, 0, "cuda", "sm90_backward");
+  only.arguments.tensor[REGARD_GRAD_K].data =
+      static_cast<char*>(only.arguments.tensor[REGARD_GRAD_K].data) + 2;
+  EXPECT_EQ(only.run(), REGARD_REFUSED);
+  EXPECT_THAT(message(), AllOf(HasSubstr("grad_k does not start at a multiple of 16 bytes"),
+                               HasSubstr("family=portable_backward")));
+}
+
 TEST_F(Gpu, NoStageIsLaunchedWhereOneIsNotLoadedInACapture) {
   const Call call("bwd bf16 b=1 h=2 s=64 d=96");
   const int before = driver.launches;

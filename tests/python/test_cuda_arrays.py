@@ -231,3 +231,57 @@ with pytest.raises(ValueError, match="q is not in host memory"):
     regard.attention(Cuda(q), Cuda(k), Cuda(v), out=Cuda(o), target="cpu-generic")
 """,
     )
+
+
+@here
+def test_gradients(cache):
+    run(
+        cache,
+        """
+bias, sink = draw(1, 2, 5, 7), draw(2)
+grad_o = draw(1, 5, 2, 8)
+zeros = lambda x: on_device(numpy.zeros(x.shape, "float32"))
+
+def expect_gradients(inputs, o, lse, learned):
+    names = [f"grad_{name}" for name in ("q", "k", "v", *learned)]
+    wanted = regard.attention_backward(
+        grad_o, *inputs, o, lse, **learned, **{name: True for name in names if name == "grad_bias"}
+    )
+    given = [Cuda(x) for x in (grad_o, *inputs, o, lse)]
+    of_gpu = {name: Cuda(x) for name, x in learned.items()}
+    for more in ({}, {"deterministic": True}):
+        outputs = [on_device(numpy.full(x.shape, numpy.nan, "float32")) for x in wanted]
+        out = {name: Cuda(x) for name, x in zip(names, outputs)}
+        regard.attention_backward(*given, **of_gpu, **more, **out)
+        for got, right in zip(outputs, wanted):
+            assert abs(got - right).max() < 1e-4
+
+o, lse = regard.attention(q, k, v, lse=True, bias=bias, sink=sink)
+expect_gradients((q, k, v), on_device(o), on_device(lse), {"bias": bias, "sink": sink})
+
+# Every other head of a larger tensor, and gradients that lie so.
+wide = draw(1, 5, 4, 8)
+o, lse = regard.attention(wide[:, :, ::2], k, v, lse=True)
+expect_gradients((wide[:, :, ::2], k, v), on_device(o), on_device(lse), {})
+
+# Of no rows, dK and dV are zeros.
+grad_o = none = on_device(numpy.zeros((1, 0, 2, 8), "float32"))
+o, lse = on_device(numpy.zeros((1, 0, 2, 8), "float32")), on_device(numpy.zeros((1, 2, 0), "float32"))
+grads = [on_device(numpy.full(x.shape, numpy.nan, "float32")) for x in (none, k, v)]
+names = ("grad_q", "grad_k", "grad_v")
+regard.attention_backward(
+    *map(Cuda, (grad_o, none, k, v, o, lse)), target="cuda", **{name: Cuda(x) for name, x in zip(names, grads)}
+)
+assert not any(x.any() for x in grads)
+
+# Without sequences, what is summed over them is zeros, too.
+empty, lse = on_device(numpy.zeros((0, 5, 2, 8), "float32")), on_device(numpy.zeros((0, 2, 5), "float32"))
+grad_bias, grad_sink = (on_device(numpy.full(x.shape, numpy.nan, "float32")) for x in (draw(1, 2, 5, 5), sink))
+arguments = map(Cuda, (empty, empty, empty, empty, empty, lse))
+regard.attention_backward(
+    *arguments, target="cuda", bias=Cuda(draw(1, 2, 5, 5)), sink=Cuda(sink), **dict.fromkeys(names, Cuda(empty)),
+    grad_bias=Cuda(grad_bias), grad_sink=Cuda(grad_sink),
+)
+assert not grad_bias.any() and not grad_sink.any()
+""",
+    )

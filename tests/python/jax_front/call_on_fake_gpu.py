@@ -41,9 +41,9 @@ def memory(size):
     return address.value
 
 
-def call(problem, inputs, outputs, target="cuda"):
+def call(problem, inputs, outputs, target="cuda", family=""):
     text = {"problem": problem, "inputs": " ".join(inputs), "outputs": " ".join(outputs), "target": target}
-    text |= {"family": "", "threads": 0}
+    text |= {"family": family, "threads": 0}
     of = regard.Problem(problem).tensors
     arrays = [
         [(F32 if of[name].dtype == "fp32" else BF16, of[name].shape, memory(1 << 20)) for name in names]
@@ -57,8 +57,11 @@ forward = "fwd fp32 b=1 h=2 s=128 d=64 lse"
 assert call(forward, ["q", "k", "v"], ["o", "lse"]) == []
 assert streams and set(streams) == {STREAM}
 backward = ["q", "k", "v", "o", "lse", "grad_o"], ["grad_q", "grad_k", "grad_v"]
-((code, sentence),) = call("bwd fp32 b=1 h=2 s=128 d=64", *backward)
-assert code == UNIMPLEMENTED and "no backward kernel yet" in sentence, sentence
+streams.clear()
+assert call("bwd fp32 b=1 h=2 s=128 d=64", *backward) == []
+assert streams == [STREAM] * 3
+((code, sentence),) = call(forward, ["q", "k", "v"], ["o", "lse"], family="sm90_forward")
+assert code == UNIMPLEMENTED and "it does not take fp32" in sentence, sentence
 ((code, sentence),) = call(forward, ["q", "k", "v"], ["o", "lse"], target="cpu-generic")
 assert code == INVALID and "target cpu-generic is not where the arrays are" in sentence, sentence
 print("as it should be")
