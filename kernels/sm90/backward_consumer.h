@@ -40,7 +40,7 @@ class Consumer {
     if (Tile(work_).exists(work_)) multiply(dk, dv);
     if (!work_.has_keys()) return;
     store_gradient<key::d, columns_k>(a_, work_, {a_.grad_k_sum, a_.grad_k_columns, a_.grad_k}, key_, dk,
-                                      a_.scale);
+                                      a_.scale / a_.grad_s_factor);
     store_gradient<key::dv, columns_v>(a_, work_, {a_.grad_v_sum, a_.grad_v_columns, a_.grad_v}, key_, dv,
                                        1.f);
   }

@@ -51,8 +51,11 @@ REGARD_DEVICE bool sees_all(const QueryMask& mask, i32 first_query, i32 first_ke
 /// What becomes of products of Q and K.
 class ScoreScale {
  public:
-  REGARD_DEVICE explicit ScoreScale(const Arguments& a)
-      : soft_cap_(a.scale, key::softcap ? a.softcap : 1.f),
+  float grad_s_factor;
+
+  REGARD_DEVICE explicit ScoreScale(const BackwardArguments& a)
+      : grad_s_factor(a.grad_s_factor),
+        soft_cap_(a.scale, key::softcap ? a.softcap : 1.f),
         log2_(a.scale * log2_of_e),
         of_cap_(key::softcap ? 1 / (a.softcap * log2_of_e) : 0) {}
 
@@ -107,7 +110,7 @@ struct Weights {
     }
   }
 
-  /// dS = P (dP - D), packed, and else P, now that registers become free.
+  /// dS = P (dP - D), packed, as fp16 times a factor; and else P, now that registers become free.
   REGARD_DEVICE void make_ds(const Scores& s, const Scores& dp, Packed& packed_p, Packed& packed_ds) const {
 #pragma unroll
     for (i32 i = 0; i < groups; ++i) {
@@ -117,8 +120,8 @@ struct Weights {
       for (i32 half = 0; half < 2; ++half) {
         const i32 at = 4 * i + 2 * half, place = i % 2 * 2 + half;
         if constexpr (!key::softcap) packed_p[i / 2][place] = pair<key::dtype>(s[at], s[at + 1]);
-        packed_ds[i / 2][place] =
-            pair<key::dtype>(s[at] * (dp[at] - of_queries[0]), s[at + 1] * (dp[at + 1] - of_queries[1]));
+        packed_ds[i / 2][place] = pair<key::dtype>(s[at] * beside_delta(dp[at], of_queries[0]),
+                                                   s[at + 1] * beside_delta(dp[at + 1], of_queries[1]));
       }
     }
   }
@@ -126,6 +129,9 @@ struct Weights {
  private:
   static constexpr i32 groups = block_q / 8;
 
+  REGARD_DEVICE float beside_delta(float dp, float delta_of_query) const {
+    return key::dtype == DType::fp16 ? scale.grad_s_factor * (dp - delta_of_query) : dp - delta_of_query;
+  }
   /// P of score number `at`.
   REGARD_DEVICE float p(float product, float lse_log2, i32 at, float& slope) const {
     const float weight = scale.p(product, lse_log2, slope);

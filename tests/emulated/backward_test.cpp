@@ -38,6 +38,30 @@ const std::vector<std::string> portable_problems_from_sm_80 = {
     "bwd fp32 d=40 b=1 h=1 sq=40 sk=70 softcap=1 bias=bh dbias dropout=0.3 bits",
 };
 
+// One tile of queries and several, of several heads, blocks of keys that nobody sees, two parts of a group.
+const std::vector<std::string> hopper_problems = {
+    "bwd bf16 d=128 b=1 h=1 s=300",
+    "bwd fp16 d=128 b=2 hq=4 hk=2 sq=130 sk=300 mask=causal",
+    "bwd bf16 d=64 b=1 h=2 s=500 mask=causal",
+    "bwd bf16 d=128 b=1 h=2 s=200 softcap=20 mask=window:30,3",
+    "bwd fp16 d=64 b=1 h=2 s=260 mask=window:40,0,sink=5 softcap=5",
+    "bwd bf16 d=72 dv=112 b=3 hq=4 hk=2 s=200 tq=450 tk=450 varlen mask=causal",
+    "bwd bf16 d=40 b=3 hq=4 hk=2 sq=100 sk=200 lengths mask=causal sink",
+    "bwd bf16 d=64 b=2 h=2 sq=200 sk=0",
+    "bwd bf16 d=64 b=2 h=2 sq=0 sk=200",
+    "bwd bf16 d=128 b=1 h=2 sq=300 sk=77 mask=causal",
+    "bwd bf16 d=96 b=1 h=2 sq=127 sk=129 mask=causal_top_left",
+    "bwd fp16 d=64 b=1 h=2 s=1",
+    "bwd bf16 d=8 b=1 h=2 sq=64 sk=1 softcap=1",
+    "bwd bf16 d=128 b=2 h=3 s=200 layout=bhsd scale=0.2",
+    "bwd fp16 d=64 b=1 hq=8 hk=1 sq=200 sk=130 scale=5",
+};
+
+TEST(EmulatedBackward, HoppersIsRight) {
+  if (emulated_target() != "sm_90a") GTEST_SKIP() << "for a Hopper GPU";
+  expect_all_right(hopper_problems, {emulated_target(), "sm90_backward"});
+}
+
 TEST(EmulatedBackward, PortableIsRight) {
   expect_all_right(portable_problems, {emulated_target(), "portable_backward"});
   if (emulated_target() != "sm_75")
@@ -45,7 +69,7 @@ TEST(EmulatedBackward, PortableIsRight) {
 }
 
 /// Rows of all tensors lie apart, what lies between them is NaN, and no address is a multiple of 16 bytes.
-TEST(EmulatedBackward, ReadsNoPadding) {
+TEST(EmulatedBackward, PortableReadsNoPadding) {
   CaseOptions options;
   options.padded_rows = true;
   options.broadcast = true;
@@ -56,7 +80,7 @@ TEST(EmulatedBackward, ReadsNoPadding) {
 
 /// Scores far from 0: a row's LSE below -100, behind which a key that is not there would look large, and
 /// scores so large that their rounding is more than 1.
-TEST(EmulatedBackward, TakesExtremeScores) {
+TEST(EmulatedBackward, PortableTakesExtremeScores) {
   CaseOptions negative;
   negative.bias_offset = -30000;
   expect_all_right({"bwd fp16 h=1 sq=70 sk=70 d=64 bias=bh mask=causal"},
@@ -69,28 +93,34 @@ TEST(EmulatedBackward, TakesExtremeScores) {
 
 /// The same bits in any order of events, where they are asked for: blocks of keys that all see a tile, one
 /// after the other under a mask, or some of which see it by sink tokens.
-TEST(EmulatedBackward, TakesTurns) {
+void expect_same_bits(std::string_view text, const Path& path) {
+  Case c(text);
+  std::vector<std::uint8_t> first;
+  for (const int number : {1, 2, 3}) {
+    const Seed seed(number);
+    c.poison_outputs();
+    ASSERT_EQ(run(c, path), "") << text;
+    std::vector<std::uint8_t> bytes;
+    for (const regard_role role : {REGARD_GRAD_Q, REGARD_GRAD_K, REGARD_GRAD_V, REGARD_GRAD_BIAS}) {
+      if (role == REGARD_GRAD_BIAS && !c.problem().dbias) continue;
+      const auto of_role = c.bytes(role);
+      bytes.insert(bytes.end(), of_role.begin(), of_role.end());
+    }
+    if (first.empty()) first = bytes;
+    EXPECT_EQ(first, bytes) << text << ", seed " << number;
+  }
+}
+
+TEST(EmulatedBackward, PortableTakesTurns) {
   for (const char* text :
        {"bwd fp16 deterministic d=64 b=1 h=2 sq=100 sk=500",
         "bwd fp16 deterministic d=64 b=1 hq=2 hk=1 s=300 mask=causal",
-        "bwd fp16 deterministic d=64 b=1 h=1 sq=300 sk=200 mask=window:15,0,top_left,sink=70",
-        "bwd fp16 deterministic d=64 b=2 h=2 sq=70 sk=200 bias=11 dbias"}) {
-    Case c(text);
-    std::vector<std::uint8_t> first;
-    for (const int number : {1, 2, 3}) {
-      const Seed seed(number);
-      c.poison_outputs();
-      ASSERT_EQ(run(c, {emulated_target(), "portable_backward"}), "") << text;
-      std::vector<std::uint8_t> bytes;
-      for (const regard_role role : {REGARD_GRAD_Q, REGARD_GRAD_K, REGARD_GRAD_V, REGARD_GRAD_BIAS}) {
-        if (role == REGARD_GRAD_BIAS && !c.problem().dbias) continue;
-        const auto of_role = c.bytes(role);
-        bytes.insert(bytes.end(), of_role.begin(), of_role.end());
-      }
-      if (first.empty()) first = bytes;
-      EXPECT_EQ(first, bytes) << text << ", seed " << number;
-    }
+        "bwd fp16 deterministic d=64 b=1 h=1 sq=300 sk=200 mask=window:15,0,top_left,sink=70"}) {
+    expect_same_bits(text, {emulated_target(), "portable_backward"});
+    if (emulated_target() == "sm_90a") expect_same_bits(text, {emulated_target(), "sm90_backward"});
   }
+  expect_same_bits("bwd fp16 deterministic d=64 b=2 h=2 sq=70 sk=200 bias=11 dbias",
+                   {emulated_target(), "portable_backward"});
 }
 
 }  // namespace

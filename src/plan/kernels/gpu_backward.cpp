@@ -1,6 +1,7 @@
 #include "plan/kernels/gpu_backward.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "plan/gpu_rows.h"
@@ -54,6 +55,13 @@ bool clears_grad_bias(const Problem& p) {
   return p.dbias && !SharedBias(p).any() && (!every_row_sees_all_keys(p) || p.bits || p.ranges);
 }
 
+/// What dS is multiplied by before it becomes fp16, whose least numbers are not small beside those of a
+/// gradient where the scale is large: then dS is as large as with the usual scale of d = 64.
+double grad_s_factor(const Problem& p) {
+  if (p.dtype != DType::fp16) return 1;
+  return std::exp2(std::ceil(std::log2(std::max(8 * std::fabs(scale_of(p)), 1.0))));
+}
+
 }  // namespace
 
 SharedBias::SharedBias(const Problem& p)
@@ -96,7 +104,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.grad_q_order = how.order;
   s.grad_q_slices = static_cast<i32>(how.grad_q_slices);
   s.bias_in_turn = how.bias_in_turn ? 1 : 0;
-  s.grad_s_factor = static_cast<float>(how.grad_s_factor);
+  s.grad_s_factor = static_cast<float>(grad_s_factor(p));
   s.clear_grad_bias = clears_grad_bias(p) ? 1 : 0;
 
   const std::int64_t grad_q_bytes = product({rows, how.grad_q_columns, 4}),

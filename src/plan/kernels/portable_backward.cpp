@@ -58,13 +58,6 @@ std::int64_t pairs(const Problem& p) {
   return product({in_turn && shared.batches ? 1 : p.b, in_turn && shared.heads ? 1 : p.hk});
 }
 
-/// What dS is multiplied by before it becomes fp16, whose least numbers are not small beside those of a
-/// gradient where the scale is large: then dS is as large as with the usual scale of d = 64.
-double grad_s_factor(const Problem& p) {
-  if (p.dtype != DType::fp16) return 1;
-  return std::exp2(std::ceil(std::log2(std::max(8 * std::fabs(scale_of(p)), 1.0))));
-}
-
 /// What it reaches beside the kernel of warp-group instructions.
 constexpr double beside_warp_groups = 0.5;
 /// A tile of queries has barriers, and products that begin and end.
@@ -170,7 +163,6 @@ Result<Plan> plan_portable_backward(const Problem& problem, const Target& target
   if (p.deterministic) how.turns = product({query_tiles(p, block_q), layout.parts});
   how.side_by_side = std::min(pairs_together(p), std::max<std::int64_t>(pairs(p), 1));
   how.bias_in_turn = bias_in_turn(p);
-  how.grad_s_factor = grad_s_factor(p);
   how.keys_descend = p.deterministic && has_right_edge(p);
   stage.grid = product({blocks, ceil_divide(group, how.part_heads)});
   stage.shared_bytes = shared_bytes(stage.key);
