@@ -20,7 +20,8 @@ struct BackwardSchedule {
   i32 side_by_side = 1;    // (batch, K/V head) pairs, or parts of their groups, that go together
   i32 keys_descend = 0;    // 1: blocks of the last keys go first
   GradQOrder grad_q_order = GradQOrder::rows;
-  i32 grad_q_slices = 1;  // of a tile, one behind the other (grad_q_order.h)
+  i32 grad_q_slices = 1;    // of a tile, one behind the other (grad_q_order.h)
+  i32 first_stores = 0;     // 1: the first block that comes to a tile stores its dQ; 0: sums begin as zeros
   i32 bias_in_turn = 0;     // 1: a block goes through all that share a bias's gradient
   float grad_s_factor = 1;  // of dS before it is rounded; the sums of dQ and dK have it. A power of two
   i32 clear_grad_bias = 0;  // 1: prepare writes zeros where perhaps no tile of scores is computed
@@ -33,16 +34,26 @@ struct BackwardSchedule {
   float* grad_v_sum = nullptr;     // [b, hk, sk, ..] or, varlen, [hk, tk, ..]; null: blocks store dK, dV.
                                    // Before the scale, and before dropout's factor
   float* grad_bias_sum = nullptr;  // fp32 image of a broadcast bias's gradient
-  u32* turns = nullptr;            // deterministic: how many blocks have added to a tile; null: any order
+  u32* tickets = nullptr;  // in any order, where the first stores: how many blocks have come to a tile
+  u32* turns = nullptr;    // how many blocks have added to a tile, which waits for its turn. With tickets: 1
+                           // once the first has stored. null: in any order, on zeros
 };
 
 using BackwardArguments = KernelArguments<BackwardSchedule>;
 
-/// The padded row of a sequence's first row. Every sequence begins with a whole tile.
+/// The number of a sequence's first tile. Every sequence begins with a whole one.
+template <class Sequence>
+REGARD_INLINE i64 first_tile(const BackwardArguments& a, const Sequence& sequence, i64 head) {
+  // In 32 bits, as a division in 64 is a call.
+  const u32 block_q = static_cast<u32>(a.block_q), of_head = static_cast<u32>(a.padded_rows) / block_q;
+  if (!a.offsets_q) return (sequence.batch * a.hq + head) * of_head;
+  return head * of_head + static_cast<u32>(sequence.first_q) / block_q + sequence.batch;
+}
+
+/// The padded row of a sequence's first row.
 template <class Sequence>
 REGARD_INLINE i64 first_padded_row(const BackwardArguments& a, const Sequence& sequence, i64 head) {
-  if (!a.offsets_q) return (sequence.batch * a.hq + head) * a.padded_rows;
-  return head * a.padded_rows + (sequence.first_q / a.block_q + sequence.batch) * a.block_q;
+  return first_tile(a, sequence, head) * a.block_q;
 }
 
 }  // namespace regard

@@ -54,6 +54,7 @@ struct GradRows {
   i32 rows = 0;
   i64 columns = 0;
   float scale = 1;
+  bool zeros = false;  // there are no sums
 
   GradRows() = default;
   /// From a row of a head on.
@@ -79,7 +80,7 @@ REGARD_DEVICE void convert(const OrderedSums<order>& sums, const GradRows& to, b
       float x[width];
       sums.load(x, row, column);
 #pragma unroll
-      for (float& one : x) one *= to.scale;
+      for (float& one : x) one = to.zeros ? 0 : one * to.scale;
       store_elements<key::dtype>(to.first + row * to.pitch + column * bytes_of<key::dtype>, x);
     }
   }
@@ -90,7 +91,8 @@ REGARD_DEVICE void convert(const OrderedSums<order>& sums, const GradRows& to, b
   for (i32 row = 0; row < to.rows; ++row)
 #pragma unroll 1
     for (i64 column = done + thread(); column < to.columns; column += threads)
-      store_element<key::dtype>(to.first + row * to.pitch, column, *sums.at(row, column) * to.scale);
+      store_element<key::dtype>(to.first + row * to.pitch, column,
+                                to.zeros ? 0 : *sums.at(row, column) * to.scale);
 }
 
 template <GradQOrder order>
@@ -167,6 +169,9 @@ struct Part {
     to.rows = count(head.sequence.sq - row, a.block_q);
     to.columns = a.d;
     to.scale = a.scale / a.grad_s_factor;
+    // Nobody has stored where no key is seen.
+    const u32 tile = static_cast<u32>(row) / static_cast<u32>(a.block_q);
+    to.zeros = a.first_stores && a.turns[first_tile(a, head.sequence, head.head) + tile] == 0;
   }
 
   /// dK or dV of some keys of one K/V head.

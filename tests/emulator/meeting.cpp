@@ -82,6 +82,7 @@ std::span<const Named> meeting_instructions() {
       {"barrier.cluster.wait.acquire", wait_for_cluster, 90},
       {"fence.mbarrier_init.release.cluster", nothing, 90},
       {"fence.proxy.async.shared::cta", nothing, 90},
+      {"fence.proxy.async.global", nothing, 90},
       {"griddepcontrol.launch_dependents", nothing, 90},
       {"griddepcontrol.wait", nothing, 90},
       {"prefetch.tensormap", nothing, 90},

@@ -202,8 +202,10 @@ void add_pair(Execution& e, const Instruction& i) {
   for (std::size_t n = 0; n < 2; ++n) add(to + n, e.get_float(i.operands[1].parts[n]));
 }
 
-/// [to], [from], bytes: numbers of fp32 are read and added from now on, or from a later moment.
-void begin_added_floats(Execution& e, const Instruction& i) {
+/// [to], [from], bytes: they are read and stored, or numbers of fp32 added, from now on or from a later
+/// moment.
+template <bool adds>
+void begin_stored_bytes(Execution& e, const Instruction& i) {
   Launch& launch = e.launch();
   auto* const to = reinterpret_cast<float*>(e.get(i.operands[0]));
   const std::uint32_t from = address(e, i.operands[1]),
@@ -218,7 +220,12 @@ void begin_added_floats(Execution& e, const Instruction& i) {
     std::memcpy(floats->data(), memory, bytes);
     stored->read = true;
     launch.begin([=] {
-      for (std::size_t n = 0; n < floats->size(); ++n) add(to + n, (*floats)[n]);
+      for (std::size_t n = 0; n < floats->size(); ++n) {
+        if constexpr (adds)
+          add(to + n, (*floats)[n]);
+        else
+          to[n] = (*floats)[n];
+      }
       stored->written = true;
     });
   });
@@ -311,7 +318,8 @@ std::span<const Named> memory_instructions() {
       {"cp.async.bulk.tensor.4d.global.shared::cta.bulk_group", begin_stored_box, 90},
       {"cp.async.bulk.tensor.5d.global.shared::cta.bulk_group", begin_stored_box, 90},
       {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", load_bytes, 90},
-      {"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32", begin_added_floats, 90},
+      {"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32", begin_stored_bytes<true>, 90},
+      {"cp.async.bulk.global.shared::cta.bulk_group", begin_stored_bytes<false>, 90},
       {"red.global.add.v2.f32", add_pair, 90},
       {"cp.async.bulk.commit_group", end_stored_boxes, 90},
       {"cp.async.bulk.wait_group.read", wait_for_stored_boxes<&StoredBox::read>, 90},

@@ -76,6 +76,11 @@ REGARD_DEVICE void store_ragged_box(const TensorMap& map, u32 from, i32 column, 
       "r"(from), "r"(column), "r"(most - count + row), "r"(first + count), "r"(most), "r"(head)
       : "memory");
 }
+/// Bytes of shared memory to memory, as they lie; in multiples of 16.
+REGARD_DEVICE void store_bytes(void* to, u32 from, u32 bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+               : "memory");
+}
 /// Adds numbers of fp32 in shared memory to those in memory, as they lie; likewise in multiples of 16 bytes.
 REGARD_DEVICE void add_floats(float* to, u32 from, u32 bytes) {
   asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
@@ -93,6 +98,11 @@ REGARD_DEVICE void wait_until_boxes_are_read() {
 }
 REGARD_DEVICE void wait_until_boxes_are_stored() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/// What other blocks are known to have done in memory comes before what this unit does there from now on.
+REGARD_DEVICE void order_memory_before_boxes() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
 /// setmaxnreg: the registers that each thread has from here on. Whole warpgroups call these.

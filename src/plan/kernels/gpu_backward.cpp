@@ -103,6 +103,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.block_q = static_cast<i32>(how.block_q);
   s.grad_q_order = how.order;
   s.grad_q_slices = static_cast<i32>(how.grad_q_slices);
+  s.first_stores = how.first_stores ? 1 : 0;
   s.bias_in_turn = how.bias_in_turn ? 1 : 0;
   s.grad_s_factor = static_cast<float>(grad_s_factor(p));
   s.clear_grad_bias = clears_grad_bias(p) ? 1 : 0;
@@ -110,9 +111,11 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   const std::int64_t grad_q_bytes = product({rows, how.grad_q_columns, 4}),
                      grad_k_bytes = product({key_sums, how.grad_k_columns, 4}),
                      grad_v_bytes = product({key_sums, how.grad_v_columns, 4}),
-                     grad_bias_bytes = product({image_rows, p.sk, 4}), turns_bytes = product({how.turns, 4});
+                     grad_bias_bytes = product({image_rows, p.sk, 4}),
+                     tickets_bytes = product({how.tickets, 4}), turns_bytes = product({how.turns, 4});
   std::int64_t zeroed = 0;
-  for (const std::int64_t bytes : {grad_q_bytes, grad_k_bytes, grad_v_bytes, grad_bias_bytes, turns_bytes})
+  for (const std::int64_t bytes : {how.first_stores ? 0 : grad_q_bytes, grad_k_bytes, grad_v_bytes,
+                                   grad_bias_bytes, tickets_bytes, turns_bytes})
     zeroed = sum({zeroed, round_up(bytes, 64)});
   s.zeroed_vectors = zeroed / 16;
 
@@ -120,11 +123,14 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   Places places{plan, schedule};
   places.add(&BackwardSchedule::delta, "delta", product({rows, 4}));
   places.add(&BackwardSchedule::lse_log2, "lse_log2", product({rows, 4}));
-  const int first_zeroed = static_cast<int>(plan.workspace.parts.size());
+  const auto next_part = [&plan] { return static_cast<int>(plan.workspace.parts.size()); };
+  int first_zeroed = next_part();
   places.add(&BackwardSchedule::grad_q_sum, "grad_q_sum", grad_q_bytes);
+  if (how.first_stores) first_zeroed = next_part();
   places.add(&BackwardSchedule::grad_k_sum, "grad_k_sum", grad_k_bytes);
   places.add(&BackwardSchedule::grad_v_sum, "grad_v_sum", grad_v_bytes);
   places.add(&BackwardSchedule::grad_bias_sum, "grad_bias_sum", grad_bias_bytes);
+  places.add(&BackwardSchedule::tickets, "tickets", tickets_bytes);
   places.add(&BackwardSchedule::turns, "turns", turns_bytes);
   if (zeroed > 0) schedule.point(&BackwardSchedule::zeroed, first_zeroed);
 

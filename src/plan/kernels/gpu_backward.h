@@ -19,7 +19,10 @@ struct GpuBackward {
   /// Where blocks share the keys of a K/V head: columns of the sums of dK and dV; multiples of 8. 0: each
   /// block stores what it has.
   std::int64_t grad_k_columns = 0, grad_v_columns = 0;
-  std::int64_t turns = 0;  ///< counters that begin at 0
+  bool first_stores =
+      false;  ///< the first block that comes to a tile of dQ stores it, else sums begin as zeros
+  std::int64_t tickets = 0;  ///< counters that begin at 0, as turns do
+  std::int64_t turns = 0;    ///< counters that begin at 0
 };
 
 /// Which dimensions share one elementwise bias whose gradient is wanted.

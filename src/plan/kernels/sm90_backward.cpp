@@ -150,10 +150,12 @@ Result<Plan> plan_sm90_backward(const Problem& p, const Target& target, const Ta
                        .grad_q_slices = Sm90BackwardLayout::consumers(block_k),
                        .part_heads = of_part,
                        .side_by_side = heads_together(p, of_part)};
-  if (p.deterministic) {
-    backward.turns = query_tiles(p, block_q);
+  backward.first_stores = true;
+  backward.turns = p.sq > 0 ? query_tiles(p, block_q) : 0;
+  if (p.deterministic)
     backward.keys_descend = has_right_edge(p);
-  }
+  else
+    backward.tickets = backward.turns;
   if (of_part < group) backward.grad_k_columns = layout.d, backward.grad_v_columns = layout.dv;
   Stage main = stage_of(p, target, sm90_backward, &tile,
                         product({p.b, p.hk, ceil_divide(group, of_part), ceil_divide(p.sk, block_k)}), 0);
