@@ -20,7 +20,7 @@ struct BackwardSchedule {
   i32 side_by_side = 1;    // (batch, K/V head) pairs, or parts of their groups, that go together
   i32 keys_descend = 0;    // 1: blocks of the last keys go first
   GradQOrder grad_q_order = GradQOrder::rows;
-  i32 grad_q_slices = 1;  // of a tile, one behind the other (grad_q_order.h)
+  i32 grad_q_slices = 1;    // of a tile, one behind the other (grad_q_order.h)
   i32 bias_in_turn = 0;     // 1: a block goes through all that share a bias's gradient
   float grad_s_factor = 1;  // of dS before it is rounded; the sums of dQ and dK have it. A power of two
   i32 clear_grad_bias = 0;  // 1: prepare writes zeros where perhaps no tile of scores is computed
