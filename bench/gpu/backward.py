@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 import regard
-from bench.gpu.backward_cells import Beside, cases, grid, share_of_tiles
+from bench.gpu.backward_cells import Beside, cases, grid, known_fa4, share_of_tiles
 from bench.gpu.cells import Cell
 from bench.gpu.contestants import BACKENDS, Call, packed, sdpa, tensors, workspace_of
 from bench.gpu.lines import write_lines
@@ -155,11 +155,15 @@ def measure(item: Cell | Beside, families: list[str], fa4: bool, milliseconds: f
 
 
 def ratios(item: Cell | Beside, tflops: dict[str, float], plan: str) -> dict[str, float]:
-    """Of a cell of the grid over cuDNN, of the portable kernel over FlashAttention-2, of a case over its base."""
+    """Of a cell of the grid over cuDNN and FlashAttention-4, of the portable kernel over FlashAttention-2, of a case
+    over its base."""
     found: dict[str, float] = {}
     portable = tflops.get("regard portable_backward")
     if portable and "fa2" in tflops:
         found["over_fa2"] = round(portable / tflops["fa2"], 4)
+    if "regard" in tflops and isinstance(item, Cell) and ("fa4" in tflops or "cudnn" in tflops):
+        fa4 = tflops["fa4"] if "fa4" in tflops else tflops["cudnn"] * known_fa4(item)
+        found["over_fa4"] = round(tflops["regard"] / fa4, 4)
     over, goal = ("base", item.goal) if isinstance(item, Beside) else ("cudnn", item.goal)
     if isinstance(item, Beside) and item.cell.window >= 0:
         goal *= share_of_tiles(item.cell, plan)

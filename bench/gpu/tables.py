@@ -92,18 +92,21 @@ def backward(lines: list[Line]) -> list[str]:
             f"marks less than {LEAST}. Of the grid the geometric mean is {geometric_mean(of_goal):.3f}, the least "
             f"{min(of_goal):.3f}."
         )
+    if not any("fa4" in line["tflops"] for line in grid):
+        text += " FA4 was not there: its column goes by what it is known to have over cuDNN."
     names = {name: word for name, word in BACKWARD_NAMES.items() if any(name in line["tflops"] for line in lines)}
     rows = [
         [
             line["cell"].removeprefix("grid "),
             *_figures(line, names),
             _ratio(line, "over_cudnn"),
+            _ratio(line, "over_fa4"),
             _of_goal(line),
             _ratio(line, "over_fa2"),
         ]
         for line in grid
     ]
-    page = paragraph(text) + table(["grid", *names.values(), "× cuDNN", "of goal", "portable × FA2"], rows)
+    page = paragraph(text) + table(["grid", *names.values(), "× cuDNN", "× FA4", "of goal", "portable × FA2"], rows)
     rows = [
         [
             line["cell"].removeprefix("beside "),

@@ -59,12 +59,13 @@ class ScoreScale {
         log2_(a.scale * log2_of_e),
         of_cap_(key::softcap ? 1 / (a.softcap * log2_of_e) : 0) {}
 
-  /// P of a score, relative to the row's LSE; `slope` is what dS is multiplied with behind a soft cap.
+  /// P of a score, relative to the row's LSE, which no score is above but for rounding; `slope` is what dS is
+  /// multiplied with behind a soft cap.
   REGARD_DEVICE float p(float product, float lse_log2, float& slope) const {
-    if constexpr (!key::softcap) return exp2(fmaf(product, log2_, -lse_log2));
+    if constexpr (!key::softcap) return exp2(fminf(fmaf(product, log2_, -lse_log2), 0.f));
     const float score = soft_cap_(product), tanh = score * of_cap_;
     slope = fmaf(-tanh, tanh, 1.f);
-    return exp2(score - lse_log2);
+    return exp2(fminf(score - lse_log2, 0.f));
   }
 
  private:

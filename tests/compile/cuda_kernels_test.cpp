@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "compile/compiled_kernel.h"
-#include "plan/kernel.h"
+#include "plan/recipe.h"
+#include "plan/rules.h"
 #include "plan/stage.h"
 
 namespace regard {
@@ -122,13 +123,16 @@ class CudaBackward : public testing::TestWithParam<const char*> {};
 TEST_P(CudaBackward, CompilesWithoutSpillsAndWithAsynchronousProducts) {
   std::vector<KernelKey> keys;
   const Target& target = **find_target("sm_90a");
-  for (const Target::Tile& tile : target.tiles) {
-    if (tile.kernel != "sm90_backward") continue;
+  for (const Candidate& candidate : candidates(Pass::bwd, target)) {
+    if (candidate.kernel().name != "sm90_backward") continue;
+    const Target::Tile& tile = *candidate.tile;
     for (const char* features : {"", "mask=causal", "softcap=30", "mask=causal softcap=30 deterministic"}) {
       const Result<Problem> problem = parse(
           fmt::format("bwd {} b=1 h=1 s=1 d={} dv={} {}", GetParam(), tile.max_d, tile.max_dv, features));
       ASSERT_TRUE(problem) << problem.error().message;
-      keys.push_back(stage_of(*problem, target, *find_kernel(tile.kernel), &tile, 1, 0).key);
+      const PlanOptions any;
+      if (first_refusal({*problem, target, candidate, any}, /*of_signature=*/true)) continue;
+      keys.push_back(stage_of(*problem, target, candidate.kernel(), &tile, 1, 0).key);
     }
   }
   each_compiled(keys, expect_asynchronous);
