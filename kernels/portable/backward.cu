@@ -167,30 +167,57 @@ class Block {
     for (i32 i = thread(); i < block_q / vector; i += threads)
       copy_vector(to + static_cast<u32>(i * 16), from + i * vector, 16);
   }
-  REGARD_DEVICE u32 q_in(i32 slot) const { return memory_.q + static_cast<u32>(slot * layout.q); }
-  REGARD_DEVICE void load_q(const Tile& tile, i32 slot, i32 column_part) const {
-    load_tile<block_q, block_d, layout.row_of_q>(
-        q_in(slot), Source(common_.q + tile.head * a_.q.head * operand_bytes, a_.q.row),
-        {tile.first_row, common_.window.sq, column_part * block_d, key::d});
+  /// Where rows come from, and the first one and the end of those of a tile.
+  struct Origin {
+    Source rows;
+    i32 first, end;
+  };
+  REGARD_DEVICE Origin rows_of(const Tile& tile, const u8* head_0, const Rows& tensor) const {
+    return {Source(head_0 + tile.head * tensor.head * operand_bytes, tensor.row), tile.first_row,
+            common_.window.sq};
   }
-  REGARD_DEVICE void load_lse(const Tile& tile, i32 slot) const {
-    load_statistics(memory_.lse + slot * layout.statistics, a_.lse_log2 + padded_row(tile));
+  REGARD_DEVICE Origin q_of(const Tile& tile) const { return rows_of(tile, common_.q, a_.q); }
+  REGARD_DEVICE Origin grad_o_of(const Tile& tile) const { return rows_of(tile, common_.grad_o, a_.grad_o); }
+
+  /// Columns of Q or K, and of V or dO.
+  template <i32 rows>
+  REGARD_DEVICE static void load_d(u32 to, const Origin& from, i32 column_part) {
+    load_tile<rows, block_d, layout.row_of_q>(to, from.rows,
+                                              {from.first, from.end, column_part * block_d, key::d});
   }
-  REGARD_DEVICE void load_grad_o(const Tile& tile, i32 column_part) const {
-    load_tile<block_q, block_dv, layout.row_of_v>(
-        memory_.grad_o, Source(common_.grad_o + tile.head * a_.grad_o.head * operand_bytes, a_.grad_o.row),
-        {tile.first_row, common_.window.sq, column_part * block_dv, key::dv});
+  template <i32 rows>
+  REGARD_DEVICE static void load_dv(u32 to, const Origin& from, i32 column_part) {
+    load_tile<rows, block_dv, layout.row_of_v>(to, from.rows,
+                                               {from.first, from.end, column_part * block_dv, key::dv});
   }
-  REGARD_DEVICE void load_delta(const Tile& tile) const {
-    load_statistics(memory_.delta, a_.delta + padded_row(tile));
+  /// Both. The compiler takes long for each place that loads: of one shape they have one.
+  template <i32 rows>
+  REGARD_DEVICE static void load_both(u32 to_d, const Origin& d, u32 to_dv, const Origin& dv,
+                                      i32 column_part) {
+    if constexpr (key::d == key::dv && layout.row_of_q == layout.row_of_v) {
+#pragma unroll 1
+      for (i32 i = 0; i < 2; ++i) load_d<rows>(i == 0 ? to_d : to_dv, i == 0 ? d : dv, column_part);
+    } else {
+      load_d<rows>(to_d, d, column_part);
+      load_dv<rows>(to_dv, dv, column_part);
+    }
   }
   REGARD_DEVICE void load_keys_and_values(i32 column_part) const {
     const Head head(a_, common_.work.batch, common_.work.kv_head * common_.work.group);
     const i32 first = common_.work.first_key, end = common_.window.sk;
-    load_tile<block_k, block_d, layout.row_of_q>(memory_.keys, Source(head.k(0), a_.k.row),
-                                                 {first, end, column_part * block_d, key::d});
-    load_tile<block_k, block_dv, layout.row_of_v>(memory_.values, Source(head.v(0), a_.v.row),
-                                                  {first, end, column_part * block_dv, key::dv});
+    load_both<block_k>(memory_.keys, {Source(head.k(0), a_.k.row), first, end}, memory_.values,
+                       {Source(head.v(0), a_.v.row), first, end}, column_part);
+  }
+  REGARD_DEVICE void load_rows_of(const Tile& tile, i32 column_part) const {
+    load_both<block_q>(memory_.q, q_of(tile), memory_.grad_o, grad_o_of(tile), column_part);
+  }
+  REGARD_DEVICE u32 q_in(i32 slot) const { return memory_.q + static_cast<u32>(slot * layout.q); }
+
+  REGARD_DEVICE void load_lse(const Tile& tile, i32 slot) const {
+    load_statistics(memory_.lse + slot * layout.statistics, a_.lse_log2 + padded_row(tile));
+  }
+  REGARD_DEVICE void load_delta(const Tile& tile) const {
+    load_statistics(memory_.delta, a_.delta + padded_row(tile));
   }
 
   REGARD_DEVICE void add_scores(Scores& s, i32 slot) const {
@@ -267,9 +294,8 @@ class Block {
     if (!is_tile(tile)) return;
     if constexpr (whole) {
       load_keys_and_values(0);
-      load_q(tile, 0, 0);
+      load_rows_of(tile, 0);
       load_lse(tile, 0);
-      load_grad_o(tile, 0);
       load_delta(tile);
       end_copies();
     }
@@ -292,7 +318,7 @@ class Block {
       make_grad_s_of_tile(tile, grad, s, slopes);
       __syncthreads();  // P and dS are there for all
       if (stages > 1 && is_tile(following)) {
-        load_q(following, 1 - slot, 0);
+        load_d<block_q>(q_in(1 - slot), q_of(following), 0);
         load_lse(following, 1 - slot);
       }
       Multiply::add<block_q, ShareOfV::across>(grad_v, ColumnsP{memory_.p}, ColumnsDv{memory_.grad_o},
@@ -300,7 +326,7 @@ class Block {
       if constexpr (whole) {
         __syncthreads();  // nobody reads dO any more
         if (is_tile(following)) {
-          load_grad_o(following, 0);
+          load_dv<block_q>(memory_.grad_o, grad_o_of(following), 0);
           load_delta(following);
         }
         end_copies();
@@ -311,7 +337,7 @@ class Block {
       if (whole && stages == 1) {
         __syncthreads();  // nobody reads Q any more
         if (is_tile(following)) {
-          load_q(following, 0, 0);
+          load_d<block_q>(memory_.q, q_of(following), 0);
           load_lse(following, 0);
         }
         end_copies();
@@ -328,8 +354,7 @@ class Block {
       const i32 part = (own + i) % parts;
       __syncthreads();  // nobody reads the last ones any more
       load_keys_and_values(part);
-      load_q(tile, 0, part);
-      load_grad_o(tile, part);
+      load_rows_of(tile, part);
       if (i == 1) {
         load_lse(tile, 0);
         load_delta(tile);
