@@ -62,29 +62,27 @@ class Block {
     Multiply::add<block_dv, 1>(s, RowsDv{memory_.grad_o}, RowsDv{values}, row_of_wave(), 0);
   }
 
-  REGARD_DEVICE void make_p_of_tile(const Tile& tile, i32 slot, Scores& s, Slopes& slopes) const {
-    const Head head = tiles_.head_of(tile);
+  /// Scores as the weights are made of them.
+  REGARD_DEVICE void finish_scores(const Tile& tile, const Head& head, Scores& s, Slopes& slopes) const {
     const i32 key = common_.work.first_key + part_of_wave() * wave_keys;
-    const Scale scale(head);
-    change_scores(s, slopes, ScoreBias(head, tile.first_row), key, scale, a_.softcap);
-    if (tiles_.is_masked(tile)) {
-      Bits bits;
-      if constexpr (key::bits) bits = Bits(head, tile.first_row);
-      mask(s, memory_.visible, bits, key, common_.window.sk);
-    }
-    RowNumbers lse;
-    load_rows(lse, memory_.lse + slot * layout.statistics);
-    make_p(s, lse, scale.log2);
+    change_scores(s, slopes, ScoreBias(head, tile.first_row), key, Scale(head), a_.softcap);
+    if (!tiles_.is_masked(tile)) return;
+    Bits bits;
+    if constexpr (key::bits) bits = Bits(head, tile.first_row);
+    mask(s, memory_.visible, bits, key, common_.window.sk);
+  }
+  REGARD_DEVICE void make_p_of_tile(const Tile& tile, const Head& head, const RowNumbers& lse,
+                                    Scores& s) const {
+    make_p(s, lse, Scale(head).log2);
     if constexpr (key::dropout) {
       SignedP signs{s};
-      drop(signs, random_of(head), a_.dropout_keep, tile.first_row, key);
+      drop(signs, random_of(head), a_.dropout_keep, tile.first_row,
+           common_.work.first_key + part_of_wave() * wave_keys);
     }
     store_operand<key::dropout>(memory_.p, s);
   }
-  REGARD_DEVICE void make_grad_s_of_tile(const Tile& tile, Scores& grad, const Scores& p,
+  REGARD_DEVICE void make_grad_s_of_tile(const Tile& tile, RowNumbers& delta, Scores& grad, const Scores& p,
                                          [[maybe_unused]] const Slopes& slopes) const {
-    RowNumbers delta;
-    load_rows(delta, memory_.delta);
     // The gradient of a bias is dS itself.
     make_grad_s(grad, p, delta, a_.dropout_scale, key::dbias ? 1 : a_.grad_s_factor);
     if constexpr (key::dbias) {
@@ -138,26 +136,32 @@ class Block {
       if (tiles_.is_masked(tile)) tiles_.find_visible(tile);
       Scores s = {}, grad = {};
       Slopes slopes;
+      const Head head = tiles_.head_of(tile);
       if constexpr (whole) {
         wait_for_copies<0>();
-        __syncthreads();  // Q and dO are there for all, and nobody reads the last P and dS any more
+        __syncthreads();  // Q and dO are there for all, and nobody reads the last P, dS and Q any more
+        if (stages > 1 && tiles_.exists(following)) {
+          Loads::columns_d<block_q>(memory_.q_in(1 - slot), loads_.q_of(following), 0);
+          loads_.lse(following, 1 - slot);
+        }
         add_scores(s, slot);
-        make_p_of_tile(tile, slot, s, slopes);
-        add_grad_p(grad);
       } else {
         add_parts(tile, s, grad);
-        make_p_of_tile(tile, slot, s, slopes);
       }
-      make_grad_s_of_tile(tile, grad, s, slopes);
-      __syncthreads();  // P and dS are there for all
-      if (stages > 1 && tiles_.exists(following)) {
-        Loads::columns_d<block_q>(memory_.q_in(1 - slot), loads_.q_of(following), 0);
-        loads_.lse(following, 1 - slot);
-      }
+      finish_scores(tile, head, s, slopes);
+      RowNumbers lse, delta;
+      load_rows(lse, memory_.lse + slot * layout.statistics);
+      load_rows(delta, memory_.delta);
+      // The compiler makes P beside this product, and dS beside the next one: nothing stands between that has
+      // to be done in order.
+      if constexpr (whole) add_grad_p(grad);
+      make_p_of_tile(tile, head, lse, s);
+      __syncthreads();  // P is there for all
       Multiply::add<block_q, ShareOfV::across>(grad_v, ColumnsP{memory_.p}, ColumnsDv{memory_.grad_o},
                                                ShareOfV::row(), ShareOfV::part());
+      make_grad_s_of_tile(tile, delta, grad, s, slopes);
+      __syncthreads();  // dS is there for all, and nobody reads dO and D any more
       if constexpr (whole) {
-        __syncthreads();  // nobody reads dO any more
         if (tiles_.exists(following)) {
           Loads::columns_dv<block_q>(memory_.grad_o, loads_.grad_o_of(following), 0);
           loads_.delta(following);
