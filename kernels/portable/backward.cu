@@ -5,54 +5,16 @@
 // pass through shared memory. dQ of a tile is added to a sum in global memory by all blocks that see it: in
 // any order, or, where each tile has a counter, in turns. The instructions of a make stand in a folder of its
 // own (cuda/).
+#include "kernels/portable/backward_loads.h"
 #include "kernels/portable/backward_scores.h"
 #include "kernels/portable/backward_store.h"
-#include "kernels/portable/backward_window.h"
-#include "kernels/portable/backward_work.h"
 
 namespace regard {
-
-/// What a block knows of its keys, in shared memory, as the inner loop has no registers for it.
-struct Common {
-  Sequence sequence;
-  Window window;
-  const u8 *q, *grad_o;  // of query head 0
-  i64 padded_row;        // likewise
-  Work work;
-  i32 first_row, end_row;  // whole tiles of queries
-};
-static_assert(sizeof(Common) <= layout.common);
-
-/// K, V, the ring of Q, dO, P, dS, LSE of each tile of the ring, D, what rows see, and what is common.
-struct Memory {
-  u8* dynamic;
-  u32 keys, values, q, grad_o, p, grad_s, lse, delta;
-  RowKeyRanges visible;
-  Common* common;
-
-  REGARD_DEVICE explicit Memory(u8* first) : dynamic(first), keys(shared_address(first)) {
-    values = keys + layout.keys;
-    q = values + layout.values;
-    grad_o = q + stages * layout.q;
-    p = grad_o + layout.grad_o;
-    grad_s = p + layout.p;
-    lse = grad_s + layout.p;
-    delta = lse + stages * layout.statistics;
-    u8* const behind = dynamic + (delta - keys) + layout.statistics;
-    visible = {nullptr, reinterpret_cast<RowKeyRange*>(behind)};
-    common = reinterpret_cast<Common*>(behind + layout.visible);
-  }
-};
-
-/// A tile of queries of one head; none from the last head on.
-struct Tile {
-  i32 head, first_row;
-};
 
 class Block {
  public:
   REGARD_DEVICE Block(const BackwardArguments& a, const Memory& memory)
-      : a_(a), memory_(memory), common_(*memory.common) {}
+      : a_(a), memory_(memory), common_(*memory.common), tiles_(a, memory_), loads_(a, memory_, tiles_) {}
 
   REGARD_DEVICE void run(const Work& work) {
     __syncthreads();  // nobody reads what was there
@@ -91,145 +53,41 @@ class Block {
     if (first_row >= c.end_row) c.work.end_head = c.work.first_head;
   }
 
-  REGARD_DEVICE Head head_of(const Tile& tile) const { return Head(a_, common_.work.batch, tile.head); }
-  REGARD_DEVICE bool is_tile(const Tile& tile) const { return tile.head < common_.work.end_head; }
-
-  REGARD_DEVICE Tile first_tile() const { return seen_from({common_.work.first_head, common_.first_row}); }
-  REGARD_DEVICE Tile tile_after(Tile tile) const {
-    tile.first_row += block_q;
-    if (tile.first_row >= common_.end_row) {
-      tile.first_row = common_.first_row;
-      ++tile.head;
-    }
-    return seen_from(tile);
-  }
-  /// The first tile from this one on of which ranges and bits let some row see some key; by the whole block
-  /// of threads. Where blocks take turns each has its turn in all.
-  REGARD_DEVICE Tile seen_from(Tile tile) const {
-    if (key::mask == Mask::none && !key::bits) return tile;
-    if (a_.turns || (!key::bits && !a_.ranges)) return tile;
-    while (is_tile(tile) && !is_seen(tile)) {
-      tile.first_row += block_q;
-      if (tile.first_row < common_.end_row) continue;
-      tile.first_row = common_.first_row;
-      ++tile.head;
-    }
-    return tile;
-  }
-  REGARD_DEVICE bool is_seen(const Tile& tile) const {
-    if constexpr (by_position) {
-      if (a_.ranges) {
-        bool sees = false;
-#pragma unroll 1
-        for (i32 i = thread(); i < block_q; i += threads) {
-          const RowKeyRange row = range_of(tile, i);
-          const i32 end = common_.work.first_key + block_k;
-          sees |= (row.x < row.y && row.x < end && row.y > common_.work.first_key) ||
-                  (row.z < row.w && row.z < end && row.w > common_.work.first_key);
-        }
-        if (__syncthreads_or(sees) == 0) return false;
-      }
-    }
-    if constexpr (key::bits) return Bits(head_of(tile), tile.first_row).any(common_.work.first_key);
-    return true;
-  }
-
-  /// Rows behind the last one repeat it.
-  REGARD_DEVICE RowKeyRange range_of(const Tile& tile, i32 row) const {
-    const Sequence sequence = common_.sequence;
-    const i32 sk = common_.window.sk;
-    const auto inside = [sk](i64 key) { return static_cast<i32>(larger<i64>(smaller<i64>(key, sk), 0)); };
-    const KeyRange keys = visible_keys(a_, sequence, smaller(tile.first_row + row, common_.window.sq - 1));
-    return make_int4(inside(keys.lo), inside(keys.hi), inside(keys.sink_lo), inside(keys.sink_hi));
-  }
-  /// Whether position lets every row see every key of the block.
-  REGARD_DEVICE bool sees_all(const Tile& tile) const {
-    const Window& window = common_.window;
-    const i32 first = common_.work.first_key, last_row = smaller(tile.first_row + block_q, window.sq) - 1;
-    if constexpr (!by_position) return first + block_k <= window.sk;
-    return !a_.ranges && window.first_key(last_row) <= first &&
-           window.end_key(tile.first_row) >= first + block_k;
-  }
-  REGARD_DEVICE bool is_masked(const Tile& tile) const { return key::bits || !sees_all(tile); }
-  REGARD_DEVICE void find_visible(const Tile& tile) const {
-    if constexpr (by_position) {
-      for (i32 i = thread(); i < block_q; i += threads) memory_.visible.rows[i] = range_of(tile, i);
-    }
-  }
-
-  REGARD_DEVICE i64 padded_row(const Tile& tile) const {
-    return common_.padded_row + tile.head * a_.padded_rows + tile.first_row;
-  }
-
-  /// A number of each row of a tile.
-  REGARD_DEVICE static void load_statistics(u32 to, const float* from) {
-    constexpr i32 vector = 4;
-    for (i32 i = thread(); i < block_q / vector; i += threads)
-      copy_vector(to + static_cast<u32>(i * 16), from + i * vector, 16);
-  }
-  REGARD_DEVICE u32 q_in(i32 slot) const { return memory_.q + static_cast<u32>(slot * layout.q); }
-  REGARD_DEVICE void load_q(const Tile& tile, i32 slot, i32 column_part) const {
-    load_tile<block_q, block_d, layout.row_of_q>(
-        q_in(slot), Source(common_.q + tile.head * a_.q.head * operand_bytes, a_.q.row),
-        {tile.first_row, common_.window.sq, column_part * block_d, key::d});
-  }
-  REGARD_DEVICE void load_lse(const Tile& tile, i32 slot) const {
-    load_statistics(memory_.lse + slot * layout.statistics, a_.lse_log2 + padded_row(tile));
-  }
-  REGARD_DEVICE void load_grad_o(const Tile& tile, i32 column_part) const {
-    load_tile<block_q, block_dv, layout.row_of_v>(
-        memory_.grad_o, Source(common_.grad_o + tile.head * a_.grad_o.head * operand_bytes, a_.grad_o.row),
-        {tile.first_row, common_.window.sq, column_part * block_dv, key::dv});
-  }
-  REGARD_DEVICE void load_delta(const Tile& tile) const {
-    load_statistics(memory_.delta, a_.delta + padded_row(tile));
-  }
-  REGARD_DEVICE void load_keys_and_values(i32 column_part) const {
-    const Head head(a_, common_.work.batch, common_.work.kv_head * common_.work.group);
-    const i32 first = common_.work.first_key, end = common_.window.sk;
-    load_tile<block_k, block_d, layout.row_of_q>(memory_.keys, Source(head.k(0), a_.k.row),
-                                                 {first, end, column_part * block_d, key::d});
-    load_tile<block_k, block_dv, layout.row_of_v>(memory_.values, Source(head.v(0), a_.v.row),
-                                                  {first, end, column_part * block_dv, key::dv});
-  }
-
   REGARD_DEVICE void add_scores(Scores& s, i32 slot) const {
     const u32 keys = memory_.keys + static_cast<u32>(part_of_wave() * wave_keys * layout.row_of_q);
-    Multiply::add<block_d, 1>(s, RowsD{q_in(slot)}, RowsD{keys}, row_of_wave(), 0);
+    Multiply::add<block_d, 1>(s, RowsD{memory_.q_in(slot)}, RowsD{keys}, row_of_wave(), 0);
   }
   REGARD_DEVICE void add_grad_p(Scores& s) const {
     const u32 values = memory_.values + static_cast<u32>(part_of_wave() * wave_keys * layout.row_of_v);
     Multiply::add<block_dv, 1>(s, RowsDv{memory_.grad_o}, RowsDv{values}, row_of_wave(), 0);
   }
 
-  REGARD_DEVICE void make_p_of_tile(const Tile& tile, i32 slot, Scores& s, Slopes& slopes) const {
-    const Head head = head_of(tile);
+  /// Scores as the weights are made of them.
+  REGARD_DEVICE void finish_scores(const Tile& tile, const Head& head, Scores& s, Slopes& slopes) const {
     const i32 key = common_.work.first_key + part_of_wave() * wave_keys;
-    const Scale scale(head);
-    change_scores(s, slopes, ScoreBias(head, tile.first_row), key, scale, a_.softcap);
-    if (is_masked(tile)) {
-      Bits bits;
-      if constexpr (key::bits) bits = Bits(head, tile.first_row);
-      mask(s, memory_.visible, bits, key, common_.window.sk);
-    }
-    RowNumbers lse;
-    load_rows(lse, memory_.lse + slot * layout.statistics);
-    make_p(s, lse, scale.log2);
+    change_scores(s, slopes, ScoreBias(head, tile.first_row), key, Scale(head), a_.softcap);
+    if (!tiles_.is_masked(tile)) return;
+    Bits bits;
+    if constexpr (key::bits) bits = Bits(head, tile.first_row);
+    mask(s, memory_.visible, bits, key, common_.window.sk);
+  }
+  REGARD_DEVICE void make_p_of_tile(const Tile& tile, const Head& head, const RowNumbers& lse,
+                                    Scores& s) const {
+    make_p(s, lse, Scale(head).log2);
     if constexpr (key::dropout) {
       SignedP signs{s};
-      drop(signs, random_of(head), a_.dropout_keep, tile.first_row, key);
+      drop(signs, random_of(head), a_.dropout_keep, tile.first_row,
+           common_.work.first_key + part_of_wave() * wave_keys);
     }
     store_operand<key::dropout>(memory_.p, s);
   }
-  REGARD_DEVICE void make_grad_s_of_tile(const Tile& tile, Scores& grad, const Scores& p,
+  REGARD_DEVICE void make_grad_s_of_tile(const Tile& tile, RowNumbers& delta, Scores& grad, const Scores& p,
                                          [[maybe_unused]] const Slopes& slopes) const {
-    RowNumbers delta;
-    load_rows(delta, memory_.delta);
     // The gradient of a bias is dS itself.
     make_grad_s(grad, p, delta, a_.dropout_scale, key::dbias ? 1 : a_.grad_s_factor);
     if constexpr (key::dbias) {
       if (common_.work.column_part == 0)
-        store_grad_bias(a_, head_of(tile), grad, tile.first_row,
+        store_grad_bias(a_, tiles_.head_of(tile), grad, tile.first_row,
                         common_.work.first_key + part_of_wave() * wave_keys);
     }
     if constexpr (key::softcap || (key::dbias && scales_grad_s))
@@ -245,7 +103,7 @@ class Block {
     typename ShareOfQ::Sums sums = {};
     Multiply::add<block_k, ShareOfQ::across>(sums, RowsP{memory_.grad_s}, ColumnsD{memory_.keys},
                                              ShareOfQ::row(), ShareOfQ::part());
-    const i64 row = padded_row(tile);
+    const i64 row = tiles_.padded_row(tile);
     u32* const turn = a_.turns ? a_.turns + row / block_q * parts + common_.work.column_part : nullptr;
     if (turn) {
       const KeyBlocks blocks(common_.window, tile.first_row, block_q, block_k);
@@ -263,56 +121,61 @@ class Block {
 
   /// Where K and V stay: the next Q and dO come while others are multiplied.
   REGARD_DEVICE void add_tiles(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
-    Tile tile = first_tile();
-    if (!is_tile(tile)) return;
+    Tile tile = tiles_.first();
+    if (!tiles_.exists(tile)) return;
     if constexpr (whole) {
-      load_keys_and_values(0);
-      load_q(tile, 0, 0);
-      load_lse(tile, 0);
-      load_grad_o(tile, 0);
-      load_delta(tile);
+      loads_.keys_and_values(0);
+      loads_.queries(tile, 0);
+      loads_.lse(tile, 0);
+      loads_.delta(tile);
       end_copies();
     }
 #pragma unroll 1
-    for (i32 slot = 0; is_tile(tile); slot = slot + 1 < stages ? slot + 1 : 0) {
-      const Tile following = tile_after(tile);
-      if (is_masked(tile)) find_visible(tile);
+    for (i32 slot = 0; tiles_.exists(tile); slot = slot + 1 < stages ? slot + 1 : 0) {
+      const Tile following = tiles_.after(tile);
+      if (tiles_.is_masked(tile)) tiles_.find_visible(tile);
       Scores s = {}, grad = {};
       Slopes slopes;
+      const Head head = tiles_.head_of(tile);
       if constexpr (whole) {
         wait_for_copies<0>();
-        __syncthreads();  // Q and dO are there for all, and nobody reads the last P and dS any more
+        __syncthreads();  // Q and dO are there for all, and nobody reads the last P, dS and Q any more
+        if (stages > 1 && tiles_.exists(following)) {
+          Loads::columns_d<block_q>(memory_.q_in(1 - slot), loads_.q_of(following), 0);
+          loads_.lse(following, 1 - slot);
+        }
         add_scores(s, slot);
-        make_p_of_tile(tile, slot, s, slopes);
-        add_grad_p(grad);
       } else {
         add_parts(tile, s, grad);
-        make_p_of_tile(tile, slot, s, slopes);
       }
-      make_grad_s_of_tile(tile, grad, s, slopes);
-      __syncthreads();  // P and dS are there for all
-      if (stages > 1 && is_tile(following)) {
-        load_q(following, 1 - slot, 0);
-        load_lse(following, 1 - slot);
-      }
+      finish_scores(tile, head, s, slopes);
+      RowNumbers lse, delta;
+      load_rows(lse, memory_.lse + slot * layout.statistics);
+      load_rows(delta, memory_.delta);
+      // The compiler makes P beside this product, and dS beside the next one: nothing stands between that has
+      // to be done in order.
+      if constexpr (whole) add_grad_p(grad);
+      make_p_of_tile(tile, head, lse, s);
+      __syncthreads();  // P is there for all
       Multiply::add<block_q, ShareOfV::across>(grad_v, ColumnsP{memory_.p}, ColumnsDv{memory_.grad_o},
                                                ShareOfV::row(), ShareOfV::part());
+      make_grad_s_of_tile(tile, delta, grad, s, slopes);
+      __syncthreads();  // dS is there for all, and nobody reads dO and D any more
       if constexpr (whole) {
-        __syncthreads();  // nobody reads dO any more
-        if (is_tile(following)) {
-          load_grad_o(following, 0);
-          load_delta(following);
+        if (tiles_.exists(following)) {
+          Loads::columns_dv<block_q>(memory_.grad_o, loads_.grad_o_of(following), 0);
+          loads_.delta(following);
         }
         end_copies();
       }
       add_grad_q_of_tile(tile);
-      Multiply::add<block_q, ShareOfK::across>(grad_k, ColumnsP{memory_.grad_s}, ColumnsD{q_in(slot)},
+      Multiply::add<block_q, ShareOfK::across>(grad_k, ColumnsP{memory_.grad_s}, ColumnsD{memory_.q_in(slot)},
                                                ShareOfK::row(), ShareOfK::part());
       if (whole && stages == 1) {
         __syncthreads();  // nobody reads Q any more
-        if (is_tile(following)) {
-          load_q(following, 0, 0);
-          load_lse(following, 0);
+        if (tiles_.exists(following)) {
+          Loads::columns_d<block_q>(memory_.q, loads_.q_of(following), 0);
+          loads_.lse(following, 0);
         }
         end_copies();
       }
@@ -327,12 +190,11 @@ class Block {
     for (i32 i = 1; i <= parts; ++i) {
       const i32 part = (own + i) % parts;
       __syncthreads();  // nobody reads the last ones any more
-      load_keys_and_values(part);
-      load_q(tile, 0, part);
-      load_grad_o(tile, part);
+      loads_.keys_and_values(part);
+      loads_.queries(tile, part);
       if (i == 1) {
-        load_lse(tile, 0);
-        load_delta(tile);
+        loads_.lse(tile, 0);
+        loads_.delta(tile);
       }
       end_copies();
       wait_for_copies<0>();
@@ -371,6 +233,8 @@ class Block {
   const BackwardArguments& a_;
   const Memory memory_;
   Common& common_;
+  const QueryTiles tiles_;
+  const Loads loads_;
 };
 
 }  // namespace regard

@@ -56,10 +56,12 @@ bool clears_grad_bias(const Problem& p) {
 }
 
 /// What dS is multiplied by before it becomes fp16, whose least numbers are not small beside those of a
-/// gradient where the scale is large: then dS is as large as with the usual scale of d = 64.
+/// gradient where the scale is large: then dS is as large as with the usual scale of d = 64. Up to a bound,
+/// as fp16 has a largest number too.
 double grad_s_factor(const Problem& p) {
+  constexpr double most = 256;
   if (p.dtype != DType::fp16) return 1;
-  return std::exp2(std::ceil(std::log2(std::max(8 * std::fabs(scale_of(p)), 1.0))));
+  return std::exp2(std::ceil(std::log2(std::clamp(8 * std::fabs(scale_of(p)), 1.0, most))));
 }
 
 }  // namespace

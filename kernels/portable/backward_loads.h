@@ -1,0 +1,76 @@
+// How K, V and a tile of queries come to shared memory.
+#pragma once
+
+#include "kernels/head.h"
+#include "kernels/portable/backward_tiles.h"
+
+namespace regard {
+
+struct Loads {
+  const BackwardArguments& a;
+  const Memory memory;
+  const Common& common;
+  const QueryTiles tiles;
+
+  REGARD_DEVICE Loads(const BackwardArguments& arguments, const Memory& of_block,
+                      const QueryTiles& of_queries)
+      : a(arguments), memory(of_block), common(*of_block.common), tiles(of_queries) {}
+
+  /// A number of each row of a tile.
+  REGARD_DEVICE static void statistics(u32 to, const float* from) {
+    constexpr i32 vector = 4;
+    for (i32 i = thread(); i < block_q / vector; i += threads)
+      copy_vector(to + static_cast<u32>(i * 16), from + i * vector, 16);
+  }
+  /// Where rows come from, and the first one and the end of those of a tile.
+  struct Origin {
+    Source rows;
+    i32 first, end;
+  };
+  REGARD_DEVICE Origin rows_of(const Tile& tile, const u8* head_0, const Rows& tensor) const {
+    return {Source(head_0 + tile.head * tensor.head * operand_bytes, tensor.row), tile.first_row,
+            common.window.sq};
+  }
+  REGARD_DEVICE Origin q_of(const Tile& tile) const { return rows_of(tile, common.q, a.q); }
+  REGARD_DEVICE Origin grad_o_of(const Tile& tile) const { return rows_of(tile, common.grad_o, a.grad_o); }
+
+  /// Columns of Q or K, and of V or dO.
+  template <i32 rows>
+  REGARD_DEVICE static void columns_d(u32 to, const Origin& from, i32 column_part) {
+    load_tile<rows, block_d, layout.row_of_q>(to, from.rows,
+                                              {from.first, from.end, column_part * block_d, key::d});
+  }
+  template <i32 rows>
+  REGARD_DEVICE static void columns_dv(u32 to, const Origin& from, i32 column_part) {
+    load_tile<rows, block_dv, layout.row_of_v>(to, from.rows,
+                                               {from.first, from.end, column_part * block_dv, key::dv});
+  }
+  /// Both. The compiler takes long for each place that loads: of one shape they have one.
+  template <i32 rows>
+  REGARD_DEVICE static void both(u32 to_d, const Origin& d, u32 to_dv, const Origin& dv, i32 column_part) {
+    if constexpr (key::d == key::dv && layout.row_of_q == layout.row_of_v) {
+#pragma unroll 1
+      for (i32 i = 0; i < 2; ++i) columns_d<rows>(i == 0 ? to_d : to_dv, i == 0 ? d : dv, column_part);
+    } else {
+      columns_d<rows>(to_d, d, column_part);
+      columns_dv<rows>(to_dv, dv, column_part);
+    }
+  }
+  REGARD_DEVICE void keys_and_values(i32 column_part) const {
+    const Head head(a, common.work.batch, common.work.kv_head * common.work.group);
+    const i32 first = common.work.first_key, end = common.window.sk;
+    both<block_k>(memory.keys, {Source(head.k(0), a.k.row), first, end}, memory.values,
+                  {Source(head.v(0), a.v.row), first, end}, column_part);
+  }
+  REGARD_DEVICE void queries(const Tile& tile, i32 column_part) const {
+    both<block_q>(memory.q, q_of(tile), memory.grad_o, grad_o_of(tile), column_part);
+  }
+  REGARD_DEVICE void lse(const Tile& tile, i32 slot) const {
+    statistics(memory.lse + slot * layout.statistics, a.lse_log2 + tiles.padded_row(tile));
+  }
+  REGARD_DEVICE void delta(const Tile& tile) const {
+    statistics(memory.delta, a.delta + tiles.padded_row(tile));
+  }
+};
+
+}  // namespace regard

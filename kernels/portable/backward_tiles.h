@@ -1,0 +1,85 @@
+// The tiles of queries that a block of keys goes through, and what their rows see of its keys.
+#pragma once
+
+#include "kernels/portable/backward_memory.h"
+#include "kernels/portable/mask.h"
+
+namespace regard {
+
+struct QueryTiles {
+  const BackwardArguments& a;
+  const Memory memory;
+  const Common& common;
+
+  REGARD_DEVICE QueryTiles(const BackwardArguments& arguments, const Memory& of_block)
+      : a(arguments), memory(of_block), common(*of_block.common) {}
+
+  REGARD_DEVICE i64 padded_row(const Tile& tile) const {
+    return common.padded_row + tile.head * a.padded_rows + tile.first_row;
+  }
+
+  REGARD_DEVICE Head head_of(const Tile& tile) const { return Head(a, common.work.batch, tile.head); }
+  REGARD_DEVICE bool exists(const Tile& tile) const { return tile.head < common.work.end_head; }
+
+  REGARD_DEVICE Tile first() const { return seen_from({common.work.first_head, common.first_row}); }
+  REGARD_DEVICE Tile after(const Tile& tile) const { return seen_from(step(tile)); }
+
+  /// Whether position lets every row see every key of the block.
+  REGARD_DEVICE bool sees_all(const Tile& tile) const {
+    const Window& window = common.window;
+    const i32 first = common.work.first_key, last_row = smaller(tile.first_row + block_q, window.sq) - 1;
+    if constexpr (!by_position) return first + block_k <= window.sk;
+    return !a.ranges && window.first_key(last_row) <= first &&
+           window.end_key(tile.first_row) >= first + block_k;
+  }
+  REGARD_DEVICE bool is_masked(const Tile& tile) const { return key::bits || !sees_all(tile); }
+  REGARD_DEVICE void find_visible(const Tile& tile) const {
+    if constexpr (by_position) {
+      for (i32 i = thread(); i < block_q; i += threads) memory.visible.rows[i] = range_of(tile, i);
+    }
+  }
+
+ private:
+  REGARD_DEVICE Tile step(Tile tile) const {
+    tile.first_row += block_q;
+    if (tile.first_row < common.end_row) return tile;
+    return {tile.head + 1, common.first_row};
+  }
+
+  /// The first tile from this one on of which ranges and bits let some row see some key; by the whole block
+  /// of threads. Where blocks take turns each has its turn in all.
+  REGARD_DEVICE Tile seen_from(Tile tile) const {
+    if (key::mask == Mask::none && !key::bits) return tile;
+    if (a.turns || (!key::bits && !a.ranges)) return tile;
+    while (exists(tile) && !is_seen(tile)) tile = step(tile);
+    return tile;
+  }
+  REGARD_DEVICE bool is_seen(const Tile& tile) const {
+    if constexpr (by_position) {
+      if (a.ranges) {
+        bool sees = false;
+#pragma unroll 1
+        for (i32 i = thread(); i < block_q; i += threads) {
+          const RowKeyRange row = range_of(tile, i);
+          const i32 end = common.work.first_key + block_k;
+          sees |= (row.x < row.y && row.x < end && row.y > common.work.first_key) ||
+                  (row.z < row.w && row.z < end && row.w > common.work.first_key);
+        }
+        if (__syncthreads_or(sees) == 0) return false;
+      }
+    }
+    if constexpr (key::bits) return Bits(head_of(tile), tile.first_row).any(common.work.first_key);
+    return true;
+  }
+
+  /// Rows behind the last one repeat it.
+  REGARD_DEVICE RowKeyRange range_of(const Tile& tile, i32 row) const {
+    const Sequence sequence = common.sequence;
+    const i32 sk = common.window.sk;
+    const auto inside = [sk](i64 key) { return static_cast<i32>(larger<i64>(smaller<i64>(key, sk), 0)); };
+    const KeyRange keys = visible_keys(a, sequence, smaller(tile.first_row + row, common.window.sq - 1));
+    return make_int4(inside(keys.lo), inside(keys.hi), inside(keys.sink_lo), inside(keys.sink_hi));
+  }
+};
+
+}  // namespace regard
