@@ -1,7 +1,7 @@
 // What a block of backward.cu has in shared memory.
 #pragma once
 
-#include "kernels/portable/backward_window.h"
+#include "kernels/backward_window.h"
 #include "kernels/portable/backward_work.h"
 #include "kernels/portable/key_ranges.h"
 

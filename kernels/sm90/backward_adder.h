@@ -1,7 +1,7 @@
 // What adds tiles of dQ to their sums in memory, from shared memory, where consumers leave them.
 #pragma once
 
-#include "kernels/portable/cuda/add.h"
+#include "kernels/cuda/add.h"
 #include "kernels/sm90/backward_shared.h"
 #include "kernels/sm90/ptx/tma.h"
 

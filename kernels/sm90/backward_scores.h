@@ -91,7 +91,7 @@ struct Weights {
   }
 
   /// Scores of one half of the queries become what dP - D is multiplied with for dS: P, behind a soft cap
-  /// times its slope. P is packed where that does not tell it any more.
+  /// times its slope. P is packed, if there are registers for it.
   template <i32 half_of_tile>
   REGARD_DEVICE void make_p(Scores& s, Packed& packed_p) const {
 #pragma unroll
@@ -104,14 +104,15 @@ struct Weights {
         float slope[2] = {1, 1};
 #pragma unroll
         for (i32 j = 0; j < 2; ++j) s[at + j] = p(s[at + j], of_queries[j], at + j, slope[j]);
-        if constexpr (!key::softcap) continue;
+        if constexpr (packs_late) continue;
         packed_p[i / 2][i % 2 * 2 + half] = pair<key::dtype>(s[at], s[at + 1]);
         s[at] *= slope[0], s[at + 1] *= slope[1];
       }
     }
   }
 
-  /// dS = P (dP - D), packed, as fp16 times a factor; and else P, now that registers become free.
+  /// dS = P (dP - D), packed, as fp16 times a factor. Where P is not packed yet it is now, as registers
+  /// become free.
   REGARD_DEVICE void make_ds(const Scores& s, const Scores& dp, Packed& packed_p, Packed& packed_ds) const {
 #pragma unroll
     for (i32 i = 0; i < groups; ++i) {
@@ -120,7 +121,7 @@ struct Weights {
 #pragma unroll
       for (i32 half = 0; half < 2; ++half) {
         const i32 at = 4 * i + 2 * half, place = i % 2 * 2 + half;
-        if constexpr (!key::softcap) packed_p[i / 2][place] = pair<key::dtype>(s[at], s[at + 1]);
+        if constexpr (packs_late) packed_p[i / 2][place] = pair<key::dtype>(s[at], s[at + 1]);
         packed_ds[i / 2][place] = pair<key::dtype>(s[at] * beside_delta(dp[at], of_queries[0]),
                                                    s[at + 1] * beside_delta(dp[at + 1], of_queries[1]));
       }
@@ -129,6 +130,8 @@ struct Weights {
 
  private:
   static constexpr i32 groups = block_q / 8;
+  static constexpr bool packs_late = block_q > group_rows;
+  static_assert(!packs_late || !key::softcap, "P and its slopes are not told apart later");
 
   REGARD_DEVICE float beside_delta(float dp, float delta_of_query) const {
     return key::dtype == DType::fp16 ? scale.grad_s_factor * (dp - delta_of_query) : dp - delta_of_query;

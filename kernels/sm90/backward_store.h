@@ -2,7 +2,7 @@
 // added to sums of fp32.
 #pragma once
 
-#include "kernels/portable/cuda/add.h"
+#include "kernels/cuda/add.h"
 #include "kernels/sm90/backward_work.h"
 #include "kernels/sm90/quad_row.h"
 

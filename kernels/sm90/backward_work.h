@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/backward_schedule.h"
-#include "kernels/portable/backward_window.h"
+#include "kernels/backward_window.h"
 #include "kernels/sm90/backward_layout.h"
 
 namespace regard {

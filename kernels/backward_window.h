@@ -2,7 +2,7 @@
 // a tile.
 #pragma once
 
-#include "kernels/portable/machine/thread.h"
+#include "kernels/inline.h"
 #include "kernels/sequence.h"
 
 namespace regard {
@@ -14,7 +14,7 @@ struct Window {
   i32 sinks, sq, sk;
 
   Window() = default;
-  REGARD_DEVICE Window(const Arguments& a, const Sequence& sequence)
+  REGARD_INLINE Window(const Arguments& a, const Sequence& sequence)
       : diagonal(regard::diagonal(a, sequence)),
         sinks(0),
         sq(static_cast<i32>(sequence.sq)),
@@ -27,16 +27,16 @@ struct Window {
     sinks = static_cast<i32>(smaller(a.sink_tokens, sequence.sk));
   }
 
-  REGARD_DEVICE i32 inside(i64 key, i32 end) const {
+  REGARD_INLINE i32 inside(i64 key, i32 end) const {
     return static_cast<i32>(larger<i64>(smaller<i64>(key, end), 0));
   }
-  REGARD_DEVICE i32 first_key(i32 row) const { return inside(row + diagonal - left, sk); }
-  REGARD_DEVICE i32 end_key(i32 row) const { return inside(row + diagonal + right + 1, sk); }
-  REGARD_DEVICE i32 end_sink(i32 row) const { return smaller(sinks, smaller(first_key(row), end_key(row))); }
+  REGARD_INLINE i32 first_key(i32 row) const { return inside(row + diagonal - left, sk); }
+  REGARD_INLINE i32 end_key(i32 row) const { return inside(row + diagonal + right + 1, sk); }
+  REGARD_INLINE i32 end_sink(i32 row) const { return smaller(sinks, smaller(first_key(row), end_key(row))); }
 
   /// Rows that may see a key of [first, end).
-  REGARD_DEVICE i32 first_row(i32 first) const { return inside(first - right - diagonal, sq); }
-  REGARD_DEVICE i32 end_row(i32 first, i32 end) const {
+  REGARD_INLINE i32 first_row(i32 first) const { return inside(first - right - diagonal, sq); }
+  REGARD_INLINE i32 end_row(i32 first, i32 end) const {
     return first < sinks ? sq : inside(end + left - diagonal, sq);
   }
 };
@@ -45,7 +45,7 @@ struct Window {
 struct KeyBlocks {
   i32 first, end, sinks;
 
-  REGARD_DEVICE KeyBlocks(const Window& window, i32 first_row, i32 rows, i32 block_k) {
+  REGARD_INLINE KeyBlocks(const Window& window, i32 first_row, i32 rows, i32 block_k) {
     const i32 last_row = smaller(first_row + rows, window.sq) - 1;
     const i32 from = window.first_key(first_row), to = window.end_key(last_row);
     const auto up = [block_k](i32 key) { return (key + block_k - 1) / block_k; };
@@ -53,9 +53,9 @@ struct KeyBlocks {
     end = from < to ? up(to) : first;
     sinks = smaller(up(window.end_sink(last_row)), first);
   }
-  REGARD_DEVICE bool has(i32 block) const { return (block >= first && block < end) || block < sinks; }
+  REGARD_INLINE bool has(i32 block) const { return (block >= first && block < end) || block < sinks; }
   /// How many of them come before one of them.
-  REGARD_DEVICE i32 before(i32 block, bool descending) const {
+  REGARD_INLINE i32 before(i32 block, bool descending) const {
     const i32 rising = block < sinks ? block : sinks + block - first;
     return descending ? sinks + (end - first) - 1 - rising : rising;
   }

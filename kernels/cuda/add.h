@@ -1,0 +1,46 @@
+// Sums in global memory that many blocks add to, and counters by which they take turns.
+#pragma once
+
+#include "kernels/cuda/warp.h"
+
+namespace regard {
+
+/// Whether several neighbours are added by one instruction; on chips that have tensor memory units.
+constexpr bool adds_vectors = target::tma;
+
+REGARD_DEVICE void add(float* to, float x) {
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
+}
+/// To a multiple of 8 bytes.
+REGARD_DEVICE void add(float* to, const float (&x)[2]) {
+  if constexpr (adds_vectors) {
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x[0]), "f"(x[1]) : "memory");
+  } else {
+    add(to, x[0]);
+    add(to + 1, x[1]);
+  }
+}
+/// To a multiple of 16 bytes.
+REGARD_DEVICE void add(float* to, const float (&x)[2], const float (&y)[2]) {
+  if constexpr (adds_vectors) {
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(y[0]),
+                 "f"(y[1])
+                 : "memory");
+  } else {
+    add(to, x);
+    add(to + 2, y);
+  }
+}
+
+/// By one thread, for its block: what other blocks did before they counted is there once their count is.
+REGARD_DEVICE void wait_for_count(const u32* counter, u32 count) {
+  u32 seen;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+  } while (seen != count);
+}
+REGARD_DEVICE void count_one(u32* counter) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(1u) : "memory");
+}
+
+}  // namespace regard
