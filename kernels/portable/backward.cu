@@ -62,6 +62,11 @@ class Block {
     Multiply::add<block_dv, 1>(s, RowsDv{memory_.grad_o}, RowsDv{values}, row_of_wave(), 0);
   }
 
+  REGARD_DEVICE void load_statistics(RowNumbers& lse, RowNumbers& delta, i32 slot) const {
+    load_rows(lse, memory_.lse + slot * layout.statistics);
+    load_rows(delta, memory_.delta);
+  }
+
   /// Scores as the weights are made of them.
   REGARD_DEVICE void finish_scores(const Tile& tile, const Head& head, Scores& s, Slopes& slopes) const {
     const i32 key = common_.work.first_key + part_of_wave() * wave_keys;
@@ -149,17 +154,18 @@ class Block {
         add_parts(tile, s, grad);
       }
       finish_scores(tile, head, s, slopes);
+      // The compiler makes P beside the next product, and dS beside the one after: nothing stands between
+      // that has to be done in order.
       RowNumbers lse, delta;
-      load_rows(lse, memory_.lse + slot * layout.statistics);
-      load_rows(delta, memory_.delta);
-      // The compiler makes P beside this product, and dS beside the next one: nothing stands between that has
-      // to be done in order.
+      if constexpr (!is_rich) load_statistics(lse, delta, slot);
       if constexpr (whole) add_grad_p(grad);
+      if constexpr (is_rich) load_statistics(lse, delta, slot);
       make_p_of_tile(tile, head, lse, s);
+      if constexpr (is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
       __syncthreads();  // P is there for all
       Multiply::add<block_q, ShareOfV::across>(grad_v, ColumnsP{memory_.p}, ColumnsDv{memory_.grad_o},
                                                ShareOfV::row(), ShareOfV::part());
-      make_grad_s_of_tile(tile, delta, grad, s, slopes);
+      if constexpr (!is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
       __syncthreads();  // dS is there for all, and nobody reads dO and D any more
       if constexpr (whole) {
         if (tiles_.exists(following)) {
