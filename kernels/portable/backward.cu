@@ -124,7 +124,8 @@ class Block {
     }
   }
 
-  /// Where K and V stay: the next Q and dO come while others are multiplied.
+  /// Where K and V stay, the next Q comes from P on, and the next dO beside dQ and dK. With two places for Q
+  /// the next scores wait for nobody.
   REGARD_DEVICE void add_tiles(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
     Tile tile = tiles_.first();
     if (!tiles_.exists(tile)) return;
@@ -133,7 +134,7 @@ class Block {
       loads_.queries(tile, 0);
       loads_.lse(tile, 0);
       loads_.delta(tile);
-      end_copies();
+      meet_with_copies();
     }
 #pragma unroll 1
     for (i32 slot = 0; tiles_.exists(tile); slot = slot + 1 < stages ? slot + 1 : 0) {
@@ -142,16 +143,15 @@ class Block {
       Scores s = {}, grad = {};
       Slopes slopes;
       const Head head = tiles_.head_of(tile);
-      if constexpr (whole) {
-        wait_for_copies<0>();
-        __syncthreads();  // Q and dO are there for all, and nobody reads the last P, dS and Q any more
-        if (stages > 1 && tiles_.exists(following)) {
-          Loads::columns_d<block_q>(memory_.q_in(1 - slot), loads_.q_of(following), 0);
-          loads_.lse(following, 1 - slot);
-        }
+      if constexpr (whole)
         add_scores(s, slot);
-      } else {
+      else
         add_parts(tile, s, grad);
+      if constexpr (stages > 1) {
+        meet_with_copies();  // dO is there for all, and nobody reads the last Q any more
+        load_next_q(following, 1 - slot);
+      } else if constexpr (by_position) {
+        __syncthreads();  // what rows see is there for all
       }
       finish_scores(tile, head, s, slopes);
       // The compiler makes P beside the next product, and dS beside the one after: nothing stands between
@@ -166,27 +166,36 @@ class Block {
       Multiply::add<block_q, ShareOfV::across>(grad_v, ColumnsP{memory_.p}, ColumnsDv{memory_.grad_o},
                                                ShareOfV::row(), ShareOfV::part());
       if constexpr (!is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
-      __syncthreads();  // dS is there for all, and nobody reads dO and D any more
-      if constexpr (whole) {
-        if (tiles_.exists(following)) {
-          Loads::columns_dv<block_q>(memory_.grad_o, loads_.grad_o_of(following), 0);
-          loads_.delta(following);
-        }
-        end_copies();
+      meet_with_copies();  // dS and the next Q are there for all, and nobody reads dO and D any more
+      if (whole && tiles_.exists(following)) {
+        Loads::columns_dv<block_q>(memory_.grad_o, loads_.grad_o_of(following), 0);
+        loads_.delta(following);
       }
+      end_copies();
       add_grad_q_of_tile(tile);
       Multiply::add<block_q, ShareOfK::across>(grad_k, ColumnsP{memory_.grad_s}, ColumnsD{memory_.q_in(slot)},
                                                ShareOfK::row(), ShareOfK::part());
-      if (whole && stages == 1) {
+      if constexpr (whole && stages == 1) {
         __syncthreads();  // nobody reads Q any more
-        if (tiles_.exists(following)) {
-          Loads::columns_d<block_q>(memory_.q, loads_.q_of(following), 0);
-          loads_.lse(following, 0);
-        }
-        end_copies();
+        load_next_q(following, 0);
+        meet_with_copies();
       }
       tile = following;
     }
+  }
+
+  /// Waits for all that is on its way, and for all threads.
+  REGARD_DEVICE static void meet_with_copies() {
+    end_copies();
+    wait_for_copies<0>();
+    __syncthreads();
+  }
+  REGARD_DEVICE void load_next_q(const Tile& following, i32 slot) const {
+    if (tiles_.exists(following)) {
+      Loads::columns_d<block_q>(memory_.q_in(slot), loads_.q_of(following), 0);
+      loads_.lse(following, slot);
+    }
+    end_copies();
   }
 
   /// S and dP of a tile whose columns come in parts; this block's own part last, as it is then there.
