@@ -62,6 +62,11 @@ class Block {
     Multiply::add<block_dv, 1>(s, RowsDv{memory_.grad_o}, RowsDv{values}, row_of_wave(), 0);
   }
 
+  REGARD_DEVICE void load_statistics(RowNumbers& lse, RowNumbers& delta, i32 slot) const {
+    load_rows(lse, memory_.lse + slot * layout.statistics);
+    load_rows(delta, memory_.delta);
+  }
+
   /// Scores as the weights are made of them.
   REGARD_DEVICE void finish_scores(const Tile& tile, const Head& head, Scores& s, Slopes& slopes) const {
     const i32 key = common_.work.first_key + part_of_wave() * wave_keys;
@@ -119,7 +124,8 @@ class Block {
     }
   }
 
-  /// Where K and V stay: the next Q and dO come while others are multiplied.
+  /// Where K and V stay, the next Q comes from P on, and the next dO beside dQ and dK. With two places for Q
+  /// the next scores wait for nobody.
   REGARD_DEVICE void add_tiles(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
     Tile tile = tiles_.first();
     if (!tiles_.exists(tile)) return;
@@ -128,7 +134,7 @@ class Block {
       loads_.queries(tile, 0);
       loads_.lse(tile, 0);
       loads_.delta(tile);
-      end_copies();
+      meet_with_copies();
     }
 #pragma unroll 1
     for (i32 slot = 0; tiles_.exists(tile); slot = slot + 1 < stages ? slot + 1 : 0) {
@@ -137,50 +143,59 @@ class Block {
       Scores s = {}, grad = {};
       Slopes slopes;
       const Head head = tiles_.head_of(tile);
-      if constexpr (whole) {
-        wait_for_copies<0>();
-        __syncthreads();  // Q and dO are there for all, and nobody reads the last P, dS and Q any more
-        if (stages > 1 && tiles_.exists(following)) {
-          Loads::columns_d<block_q>(memory_.q_in(1 - slot), loads_.q_of(following), 0);
-          loads_.lse(following, 1 - slot);
-        }
+      if constexpr (whole)
         add_scores(s, slot);
-      } else {
+      else
         add_parts(tile, s, grad);
+      if constexpr (stages > 1) {
+        meet_with_copies();  // dO is there for all, and nobody reads the last Q any more
+        load_next_q(following, 1 - slot);
+      } else if constexpr (by_position) {
+        __syncthreads();  // what rows see is there for all
       }
       finish_scores(tile, head, s, slopes);
+      // The compiler makes P beside the next product, and dS beside the one after: nothing stands between
+      // that has to be done in order.
       RowNumbers lse, delta;
-      load_rows(lse, memory_.lse + slot * layout.statistics);
-      load_rows(delta, memory_.delta);
-      // The compiler makes P beside this product, and dS beside the next one: nothing stands between that has
-      // to be done in order.
+      if constexpr (!is_rich) load_statistics(lse, delta, slot);
       if constexpr (whole) add_grad_p(grad);
+      if constexpr (is_rich) load_statistics(lse, delta, slot);
       make_p_of_tile(tile, head, lse, s);
+      if constexpr (is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
       __syncthreads();  // P is there for all
       Multiply::add<block_q, ShareOfV::across>(grad_v, ColumnsP{memory_.p}, ColumnsDv{memory_.grad_o},
                                                ShareOfV::row(), ShareOfV::part());
-      make_grad_s_of_tile(tile, delta, grad, s, slopes);
-      __syncthreads();  // dS is there for all, and nobody reads dO and D any more
-      if constexpr (whole) {
-        if (tiles_.exists(following)) {
-          Loads::columns_dv<block_q>(memory_.grad_o, loads_.grad_o_of(following), 0);
-          loads_.delta(following);
-        }
-        end_copies();
+      if constexpr (!is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
+      meet_with_copies();  // dS and the next Q are there for all, and nobody reads dO and D any more
+      if (whole && tiles_.exists(following)) {
+        Loads::columns_dv<block_q>(memory_.grad_o, loads_.grad_o_of(following), 0);
+        loads_.delta(following);
       }
+      end_copies();
       add_grad_q_of_tile(tile);
       Multiply::add<block_q, ShareOfK::across>(grad_k, ColumnsP{memory_.grad_s}, ColumnsD{memory_.q_in(slot)},
                                                ShareOfK::row(), ShareOfK::part());
-      if (whole && stages == 1) {
+      if constexpr (whole && stages == 1) {
         __syncthreads();  // nobody reads Q any more
-        if (tiles_.exists(following)) {
-          Loads::columns_d<block_q>(memory_.q, loads_.q_of(following), 0);
-          loads_.lse(following, 0);
-        }
-        end_copies();
+        load_next_q(following, 0);
+        meet_with_copies();
       }
       tile = following;
     }
+  }
+
+  /// Waits for all that is on its way, and for all threads.
+  REGARD_DEVICE static void meet_with_copies() {
+    end_copies();
+    wait_for_copies<0>();
+    __syncthreads();
+  }
+  REGARD_DEVICE void load_next_q(const Tile& following, i32 slot) const {
+    if (tiles_.exists(following)) {
+      Loads::columns_d<block_q>(memory_.q_in(slot), loads_.q_of(following), 0);
+      loads_.lse(following, slot);
+    }
+    end_copies();
   }
 
   /// S and dP of a tile whose columns come in parts; this block's own part last, as it is then there.
