@@ -2,15 +2,10 @@
 #pragma once
 
 #include "kernels/sm90/ptx/number.h"
+#include "kernels/sm90/quad_row.h"
 #include "kernels/sm90/work.h"
 
 namespace regard {
-
-REGARD_DEVICE void store_16_bytes(void* to, const u32 (&x)[4]) {
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]),
-               "r"(x[3])
-               : "memory");
-}
 
 /// A row of what a part of the keys gives, as it stands: fp32, from the threads that have it.
 template <i32 columns>
@@ -31,13 +26,6 @@ REGARD_DEVICE void store_part(float* row, const float (&o)[columns / 2], i32 hal
   }
 }
 
-/// A step of a 2 x 2 turn: lanes with `bit` give their first and take into it, others the second.
-REGARD_DEVICE void exchange(u32& first, u32& second, u32 bit) {
-  const bool upper = threadIdx.x & bit;
-  const u32 other = __shfl_xor_sync(whole_warp, upper ? first : second, bit);
-  (upper ? first : second) = other;
-}
-
 /// A row of O from the fragments of a quad, scaled and rounded. Each of its threads takes eight neighbours of
 /// every 32 columns.
 template <i32 columns>
@@ -48,7 +36,7 @@ class OutputRow {
     if constexpr (eight_bits)
       take_transposed(o, half, scale);
     else
-      take(o, half, scale);
+      take_row<key::out, columns>(x_, o, half, scale);
   }
 
   /// Never past dv. Rows lie at multiples of 16 bytes (engine/tensor_maps.cpp).
@@ -61,18 +49,6 @@ class OutputRow {
   }
 
  private:
-  REGARD_DEVICE void take(const float (&o)[columns / 2], i32 half, float scale) {
-#pragma unroll
-    for (i32 i = 0; i < columns / 8; ++i)
-      x_[i / 4][i % 4] = pair<key::out>(o[4 * i + 2 * half] * scale, o[4 * i + 2 * half + 1] * scale);
-#pragma unroll
-    for (u32(&eight)[4] : x_) {
-      exchange(eight[0], eight[1], 1);
-      exchange(eight[2], eight[3], 1);
-      exchange(eight[0], eight[2], 2);
-      exchange(eight[1], eight[3], 2);
-    }
-  }
   /// Columns as transposer.h orders them: a thread has four neighbours of every 16.
   REGARD_DEVICE void take_transposed(const float (&o)[columns / 2], i32 half, float scale) {
 #pragma unroll
