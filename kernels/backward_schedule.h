@@ -7,7 +7,7 @@
 
 namespace regard {
 
-struct BackwardSchedule {
+struct GpuBackwardSchedule {
   // Rows of delta, lse_log2 and grad_q_sum go in whole tiles (padded_row): of each (batch, head), or, varlen,
   // of each head.
   i64 padded_rows = 0;
@@ -39,7 +39,7 @@ struct BackwardSchedule {
                            // once the first has stored. null: in any order, on zeros
 };
 
-using BackwardArguments = KernelArguments<BackwardSchedule>;
+using BackwardArguments = KernelArguments<GpuBackwardSchedule>;
 
 /// The number of a sequence's first tile. Every sequence begins with a whole one.
 template <class Sequence>

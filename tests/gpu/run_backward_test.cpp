@@ -43,7 +43,7 @@ TEST_F(Gpu, BackwardPreparesComputesAndConvertsInItsWorkspace) {
   for (const Launched& stage : launched) {
     EXPECT_EQ(stage.configuration.stream, reinterpret_cast<cuda::Stream>(&stream));
     EXPECT_GE(stage.configuration.grid[0], 1U);
-    const BackwardSchedule& s = stage.arguments;
+    const GpuBackwardSchedule& s = stage.arguments;
     for (const void* part : {static_cast<void*>(s.delta), static_cast<void*>(s.lse_log2), s.zeroed,
                              static_cast<void*>(s.grad_q_sum)}) {
       const std::int64_t place = static_cast<const char*>(part) - workspace;

@@ -24,7 +24,7 @@ struct Places {
   Schedule& schedule;
 
   template <class T>
-  int add(T* BackwardSchedule::* member, std::string_view name, std::int64_t bytes) {
+  int add(T* GpuBackwardSchedule::* member, std::string_view name, std::int64_t bytes) {
     const int part = plan.workspace.add(name, bytes);
     schedule.point(member, part);
     return part;
@@ -93,7 +93,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   const std::int64_t key_sums = how.grad_k_columns > 0 ? product({p.hk, key_tokens(p)}) : 0;
   const std::int64_t image_rows = bias_image_rows(p);
 
-  BackwardSchedule s;
+  GpuBackwardSchedule s;
   s.padded_rows = rows / std::max<std::int64_t>(p.varlen ? p.hq : product({p.b, p.hq}), 1);
   s.grad_q_columns = how.grad_q_columns;
   s.grad_k_columns = how.grad_k_columns;
@@ -123,18 +123,18 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
 
   Schedule schedule(s);
   Places places{plan, schedule};
-  places.add(&BackwardSchedule::delta, "delta", product({rows, 4}));
-  places.add(&BackwardSchedule::lse_log2, "lse_log2", product({rows, 4}));
+  places.add(&GpuBackwardSchedule::delta, "delta", product({rows, 4}));
+  places.add(&GpuBackwardSchedule::lse_log2, "lse_log2", product({rows, 4}));
   const auto next_part = [&plan] { return static_cast<int>(plan.workspace.parts.size()); };
   int first_zeroed = next_part();
-  places.add(&BackwardSchedule::grad_q_sum, "grad_q_sum", grad_q_bytes);
+  places.add(&GpuBackwardSchedule::grad_q_sum, "grad_q_sum", grad_q_bytes);
   if (how.first_stores) first_zeroed = next_part();
-  places.add(&BackwardSchedule::grad_k_sum, "grad_k_sum", grad_k_bytes);
-  places.add(&BackwardSchedule::grad_v_sum, "grad_v_sum", grad_v_bytes);
-  places.add(&BackwardSchedule::grad_bias_sum, "grad_bias_sum", grad_bias_bytes);
-  places.add(&BackwardSchedule::tickets, "tickets", tickets_bytes);
-  places.add(&BackwardSchedule::turns, "turns", turns_bytes);
-  if (zeroed > 0) schedule.point(&BackwardSchedule::zeroed, first_zeroed);
+  places.add(&GpuBackwardSchedule::grad_k_sum, "grad_k_sum", grad_k_bytes);
+  places.add(&GpuBackwardSchedule::grad_v_sum, "grad_v_sum", grad_v_bytes);
+  places.add(&GpuBackwardSchedule::grad_bias_sum, "grad_bias_sum", grad_bias_bytes);
+  places.add(&GpuBackwardSchedule::tickets, "tickets", tickets_bytes);
+  places.add(&GpuBackwardSchedule::turns, "turns", turns_bytes);
+  if (zeroed > 0) schedule.point(&GpuBackwardSchedule::zeroed, first_zeroed);
 
   const std::int64_t row_blocks = product({p.b, p.hq, ceil_divide(p.sq, how.block_q)});
   const std::int64_t zero_blocks =
@@ -151,7 +151,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
 }
 
 std::vector<ScheduleNumber> backward_schedule_numbers(const Schedule& bytes) {
-  const auto s = bytes.as<BackwardSchedule>();
+  const auto s = bytes.as<GpuBackwardSchedule>();
   return {{"part_heads", s.part_heads}, {"zeroed_bytes", s.zeroed_vectors * 16}};
 }
 

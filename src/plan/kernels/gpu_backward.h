@@ -50,7 +50,7 @@ Result<Plan> finish_gpu_backward(Plan, Stage main, const GpuBackward&);
 
 std::vector<ScheduleNumber> backward_schedule_numbers(const Schedule&);
 /// Of every kernel of backward on a GPU.
-inline constexpr KernelSchedule gpu_backward_schedule{"BackwardSchedule", sizeof(BackwardSchedule),
+inline constexpr KernelSchedule gpu_backward_schedule{"GpuBackwardSchedule", sizeof(GpuBackwardSchedule),
                                                       backward_schedule_numbers};
 
 }  // namespace regard
