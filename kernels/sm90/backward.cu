@@ -20,7 +20,8 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   const Memory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
   const Work work(arguments, blockIdx.x);
-  // 64 K registers among the warpgroups. The compiler must not need more than each one is given.
+  // The registers that the block is launched with, 168 a thread, go to those who need them. The compiler must
+  // not need more than each one is given.
   if (warpgroup == 0) {
     reg_dealloc<24>();
     const i32 warp = __shfl_sync(whole_warp, threadIdx.x / 32, 0);

@@ -4,6 +4,7 @@
 
 #include "kernels/sm90/backward_shared.h"
 #include "kernels/sm90/ptx/tma.h"
+#include "kernels/sm90/whole_quotient.h"
 
 namespace regard {
 
@@ -23,7 +24,7 @@ struct MappedRows {
     if (!ragged) return;
     const Sequence& s = work.sequence;
     // Varlen tensors have no batches; else rows divide them.
-    const i64 before = rows.batch == 0 ? 0 : s.batch * (rows.batch / rows.row);
+    const i64 before = rows.batch == 0 ? 0 : s.batch * i64{whole_quotient(rows.batch, rows.row)};
     first = static_cast<i32>(before + (of_queries ? s.first_q : s.first_k));
     count = static_cast<i32>(of_queries ? s.sq : s.sk);
   }

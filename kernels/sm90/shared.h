@@ -6,6 +6,7 @@
 #include "kernels/sm90/order.h"
 #include "kernels/sm90/ptx/barrier.h"
 #include "kernels/sm90/ring.h"
+#include "kernels/sm90/whole_quotient.h"
 
 namespace regard {
 
@@ -39,17 +40,6 @@ struct Turn {
   VisibleTiles visible[visible_tile_ranges];
   bool careful;  // rows that overflowed, again
 };
-
-/// The quotient of a number that `divisor` divides, if it has 32 bits: the odd part's inverse modulo 2^32,
-/// each step of which doubles the bits that are right. A division of 64 bits is a call, dear to compile.
-REGARD_DEVICE u32 whole_quotient(u64 number, u64 divisor) {
-  const i32 twos = __ffsll(static_cast<i64>(divisor)) - 1;
-  const u32 odd = static_cast<u32>(divisor >> twos);
-  u32 inverse = odd;
-#pragma unroll
-  for (i32 right = 3; right < 32; right *= 2) inverse *= 2 - odd * inverse;
-  return static_cast<u32>(number >> twos) * inverse;
-}
 
 struct Shared {
   Barrier q_full[q_stages][consumers], q_empty[q_stages][consumers];
