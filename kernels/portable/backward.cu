@@ -157,9 +157,10 @@ class Block {
       // The compiler makes P beside the next product, and dS beside the one after: nothing stands between
       // that has to be done in order.
       RowNumbers lse, delta;
-      if constexpr (!is_rich) load_statistics(lse, delta, slot);
+      constexpr bool late = is_rich || key::dropout;
+      if constexpr (!late) load_statistics(lse, delta, slot);
       if constexpr (whole) add_grad_p(grad);
-      if constexpr (is_rich) load_statistics(lse, delta, slot);
+      if constexpr (late) load_statistics(lse, delta, slot);
       make_p_of_tile(tile, head, lse, s);
       if constexpr (is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
       __syncthreads();  // P is there for all

@@ -33,7 +33,8 @@ constexpr REGARD_INLINE i32 column_of_tile(i32 n, i32 across) {
 /// What changes scores takes registers from the products, which then may not read far ahead, nor have other
 /// work beside them.
 constexpr bool many_scores = row_tiles * key_tiles > 8;
-constexpr bool is_rich = key::softcap || (key::dropout && (key::bias != Bias::none || many_scores));
+constexpr bool is_rich =
+    key::softcap || (key::dropout && key::bias != Bias::none) || ((key::dropout || key::bits) && many_scores);
 
 /// c += A B over `length` numbers. `row`: the first row of the wave in A. `part`: which of the `across` waves
 /// with the same rows it is.
