@@ -87,7 +87,7 @@ class Block {
     }
     const TileBounds rows{work.first_row, static_cast<i32>(head.sequence.sq), 0, key::d};
     load_tile<block_q, layout.d, layout.row_of_q>(memory_.q, Source(head.q(0), a_.q.row), rows);
-    memory_.visible.find(a_, head.sequence, work.first_row, work.split);
+    memory_.visible.find(a_, a_, head.sequence, work.first_row, work.split);
   }
 
   /// The first tile from the one at `key` on that some row sees.

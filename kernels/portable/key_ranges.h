@@ -2,10 +2,10 @@
 // inside them.
 #pragma once
 
-#include "kernels/portable/forward_schedule.h"
 #include "kernels/portable/machine/element.h"
 #include "kernels/portable/score_tile.h"
 #include "kernels/sequence.h"
+#include "kernels/split_keys.h"
 
 namespace regard {
 
@@ -37,7 +37,7 @@ struct RowKeyRanges {
   RowKeyRange* rows;
 
   /// Finds them, by the whole block of threads, for one part of the keys. Rows behind the last one repeat it.
-  REGARD_DEVICE void find(const PortableForwardArguments& a, const Sequence& sequence, i32 first_row,
+  REGARD_DEVICE void find(const Arguments& a, const SplitKeys& parts, const Sequence& sequence, i32 first_row,
                           i64 split) const {
     const i32 sk = static_cast<i32>(sequence.sk), sq = static_cast<i32>(sequence.sq);
     const auto inside = [sk](i64 key) { return static_cast<i32>(larger<i64>(smaller<i64>(key, sk), 0)); };
@@ -50,9 +50,9 @@ struct RowKeyRanges {
       join(rows[i]);
     }
     __syncthreads();
-    if (a.splits > 1 && thread() == 0) {
-      common->first = larger(common->first, inside(split * a.split_keys));
-      common->last = smaller(common->last, inside((split + 1) * a.split_keys));
+    if (parts.splits > 1 && thread() == 0) {
+      common->first = larger(common->first, inside(split * parts.split_keys));
+      common->last = smaller(common->last, inside((split + 1) * parts.split_keys));
       // A part behind the keys would begin with the last tile, which is another's.
       if (common->first >= common->last) common->last = 0;
     }

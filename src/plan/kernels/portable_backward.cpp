@@ -89,7 +89,7 @@ Refusal shared_memory_fits(const Question& q) {
 Refusal accumulators_leave_room(const Question& q) {
   // The slopes of a soft cap stand in registers beside scores and sums. Above these counts the compiler
   // begins to spill.
-  constexpr std::int64_t most_sums = 224, most_sums_with_gradient = 160;
+  constexpr std::int64_t most_sums = 224, most_sums_with_more = 160;
   const Problem& p = q.problem;
   if (p.softcap <= 0) return {};
   const Stage stage = stage_of(p, q.target, portable_backward, q.candidate.tile, 1, 0);
@@ -97,13 +97,17 @@ Refusal accumulators_leave_room(const Question& q) {
   const portable::BackwardLayout layout = layout_of(stage.key);
   const std::int64_t sums = (a.block_k * (layout.block_d + layout.block_dv) + 3 * a.block_q * a.block_k) /
                             (a.warps * q.target.wave);
-  const std::int64_t most = p.dbias ? most_sums_with_gradient : most_sums;
+  const std::int64_t most = p.dbias || p.dropout > 0 ? most_sums_with_more : most_sums;
   if (sums <= most) return {};
   return fmt::format(
       "each thread of its tile has {} sums, scores and slopes, and a soft cap{} leaves registers for {}; use "
       "a "
       "smaller block_q or block_k",
-      sums, p.dbias ? " with a bias's gradient" : "", most);
+      sums,
+      p.dbias         ? " with a bias's gradient"
+      : p.dropout > 0 ? " with dropout"
+                      : "",
+      most);
 }
 
 bool takes(const Question& q) {
