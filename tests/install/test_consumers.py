@@ -81,14 +81,14 @@ def test_transformer_engine_s_functions(transformer_engine):
 def test_transformer_engine_s_functions_on_a_gpu(transformer_engine):
     program = transformer_engine / "test_ck_fused_attn"
     _, verdicts = compared(program, "cuda", LD_LIBRARY_PATH=str(EMULATED))
-    assert verdicts == {"ok": 23, "none": 6}  # backward
+    assert verdicts == {"ok": 42}
 
 
 def test_transformer_engine_s_manifest():
     told = json.loads(run(BUILD / "regard", "build", EXAMPLES / "transformer_engine/te.toml", "--check", "--json"))
-    forward, backward = ({each["target"]: each for each in variants["targets"]} for variants in told["variants"])
-    assert all(each["kernels"] > 0 and "unserved" not in each for each in forward.values())
-    assert {target for target, each in backward.items() if "unserved" in each} == {"sm_90a"}  # its README says so
+    of_targets = [each for variants in told["variants"] for each in variants["targets"]]
+    assert {each["target"] for each in of_targets} >= {"sm_90a"}
+    assert all(each["kernels"] > 0 and "unserved" not in each for each in of_targets)
 
 
 def test_an_engine_that_ships_a_bundle(tmp_path):
