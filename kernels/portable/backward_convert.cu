@@ -29,20 +29,17 @@ struct OrderedSums {
     if constexpr (order == GradQOrder::rows) return first + row * pitch + column;
     return first + tile.place<order>(row, static_cast<i32>(column));
   }
-  /// A row's columns lie in neighbouring threads' vectors, two in each or one.
+  /// A row's columns lie in neighbouring threads' vectors, two in each.
   REGARD_DEVICE void load(float (&x)[width], i32 row, i64 column) const {
     const float* const from = at(row, column);
     if constexpr (order == GradQOrder::rows) {
       load_elements<DType::fp32>(x, reinterpret_cast<const u8*>(from));
-    } else if constexpr (order == GradQOrder::fragments) {
+    } else {
 #pragma unroll
       for (i32 i = 0; i < width; i += 2) {
         const float2 two = *reinterpret_cast<const float2*>(from + i / 2 * 4);
         x[i] = two.x, x[i + 1] = two.y;
       }
-    } else {
-#pragma unroll
-      for (i32 i = 0; i < width; ++i) x[i] = from[i * 16];
     }
   }
 };
@@ -208,9 +205,7 @@ extern "C" __global__ void __launch_bounds__(regard::threads)
     const Part part(arguments, blockIdx.x - sinks);
     if (part.sums.order == GradQOrder::rows)
       convert<GradQOrder::rows>(arguments, part.sums, part.to);
-    else if (part.sums.order == GradQOrder::fragments)
-      convert<GradQOrder::fragments>(arguments, part.sums, part.to);
     else
-      convert<GradQOrder::transposed_fragments>(arguments, part.sums, part.to);
+      convert<GradQOrder::fragments>(arguments, part.sums, part.to);
   }
 }
