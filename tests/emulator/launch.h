@@ -44,8 +44,7 @@ struct Meeting {
 
 /// How far a box is that leaves shared memory.
 struct StoredBox {
-  std::uint64_t group = 0;  // from 1 on, once there is one
-  bool read = false, written = false;
+  bool grouped = false, read = false, written = false;
 };
 
 struct Thread {
@@ -65,7 +64,6 @@ struct Thread {
   std::deque<std::function<void()>> copies;
   std::deque<std::size_t> copy_groups;
   std::vector<std::shared_ptr<StoredBox>> boxes;  ///< that leave shared memory
-  std::uint64_t stored_groups = 0;                ///< of them, so far
   std::uint64_t products_issued = 0;
   std::deque<std::uint64_t> product_groups;  ///< products issued at the end of each
 };

@@ -255,21 +255,18 @@ void begin_stored_box(Execution& e, const Instruction& i) {
   });
 }
 void end_stored_boxes(Execution& e, const Instruction&) {
-  const std::uint64_t group = ++e.thread().stored_groups;
-  for (const auto& box : e.thread().boxes)
-    if (box->group == 0) box->group = group;
+  for (const auto& box : e.thread().boxes) box->grouped = true;
 }
-/// Of all groups but so many of the last.
+/// Only groups of all before are waited for.
 template <bool StoredBox::* state>
 void wait_for_stored_boxes(Execution& e, const Instruction& i) {
+  if (e.get(i.operands[0]) != 0) throw std::runtime_error(fmt::format("{} of some groups", i.name));
   auto& boxes = e.thread().boxes;
-  const std::uint64_t groups = e.thread().stored_groups, pending = std::min(groups, e.get(i.operands[0]));
-  e.launch().wait("boxes that leave shared memory", [&boxes, last = groups - pending] {
-    return std::all_of(boxes.begin(), boxes.end(), [last](const auto& box) {
-      return box->group == 0 || box->group > last || (*box).*state;
-    });
+  e.launch().wait("boxes that leave shared memory", [&boxes] {
+    return std::all_of(boxes.begin(), boxes.end(),
+                       [](const auto& box) { return !box->grouped || (*box).*state; });
   });
-  std::erase_if(boxes, [](const auto& box) { return box->group != 0 && box->written; });
+  std::erase_if(boxes, [](const auto& box) { return box->grouped && box->written; });
 }
 
 /// [to], value, [barrier]: in whichever block of the cluster.

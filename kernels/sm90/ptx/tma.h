@@ -87,14 +87,12 @@ REGARD_DEVICE void add_floats(float* to, u32 from, u32 bytes) {
                "r"(from), "r"(bytes)
                : "memory");
 }
-/// This thread's stores so far; then until all but the last `pending` such groups have read their boxes, and
-/// until they are done.
+/// This thread's stores so far; then until they have read their boxes, and until they are done.
 REGARD_DEVICE void end_stored_boxes() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-template <int pending = 0>
 REGARD_DEVICE void wait_until_boxes_are_read() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 REGARD_DEVICE void wait_until_boxes_are_stored() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
