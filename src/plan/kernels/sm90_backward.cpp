@@ -9,6 +9,7 @@
 #include "plan/kernels/gpu_backward.h"
 #include "plan/kernels/kernels.h"
 #include "plan/kernels/sm90_boxes.h"
+#include "plan/kernels/sm90_lacks.h"
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
 
@@ -42,24 +43,11 @@ std::int64_t heads_together(const Problem& p, std::int64_t of_part) {
 }
 
 Refusal has_what_is_asked(const Question& q) {
+  constexpr std::string_view instead = "portable_backward";
   const Problem& p = q.problem;
-  const std::string large_cap = fmt::format("soft cap above {}", Sm90Boxes::largest_soft_cap);
-  const std::pair<std::string_view, bool> missing[] = {
-      {"inputs but bf16 and fp16", bytes_of(p.dtype) != 2},
-      {"output of another type", p.out != p.dtype},
-      {"rows that are no multiple of 16 bytes", p.d % 8 != 0 || p.dv % 8 != 0},
-      {"lengths where batches lie inside rows", p.lengths && !p.varlen && p.layout == Layout::sbhd},
-      {"bias", p.bias != Bias::none},
-      {"bit masks", p.bits},
-      {"row ranges", p.ranges},
-      {"dropout", p.dropout > 0},
-      {"scale of 0 or less", !(scale_of(p) > 0)},
-      {large_cap, p.softcap > Sm90Boxes::largest_soft_cap},
-  };
-  for (const auto& [what, asked] : missing) {
-    if (asked) return fmt::format("it has no {}; portable_backward has", what);
-  }
-  return {};
+  if (bytes_of(p.dtype) != 2) return lacks("inputs but bf16 and fp16", instead);
+  if (p.out != p.dtype) return lacks("output of another type", instead);
+  return sm90_lacks(p, instead);
 }
 
 Refusal smallest_tile(const Question& q) {

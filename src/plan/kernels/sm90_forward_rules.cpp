@@ -6,6 +6,7 @@
 
 #include "plan/gpu_rows.h"
 #include "plan/kernels/sm90_forward.h"
+#include "plan/kernels/sm90_lacks.h"
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
 #include "plan/stage.h"
@@ -28,26 +29,13 @@ bool could_take(const Question& q, const Target::Tile& other) {
 }
 
 Refusal has_what_is_asked(const Question& q) {
+  constexpr std::string_view instead = "portable_forward";
   const Problem& p = q.problem;
-  const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
-  const std::string large_cap = fmt::format("soft cap above {}", Sm90Boxes::largest_soft_cap);
-  const std::pair<std::string_view, bool> missing[] = {
-      {"inputs but bf16, fp16 and fp8", bytes > 2},
-      {"output of another type", bytes == 2 && p.out != p.dtype},
-      {"output of 8 or 32 bits from fp8", bytes == 1 && bytes_of(p.out) != 2},
-      {"rows that are no multiple of 16 bytes", p.d * bytes % 16 != 0 || p.dv * bytes % 16 != 0},
-      {"lengths where batches lie inside rows", p.lengths && !p.varlen && p.layout == Layout::sbhd},
-      {"bias", p.bias != Bias::none},
-      {"bit masks", p.bits},
-      {"row ranges", p.ranges},
-      {"dropout", p.dropout > 0},
-      {"scale of 0 or less", !(scale_of(p) > 0)},
-      {large_cap, p.softcap > Sm90Boxes::largest_soft_cap},
-  };
-  for (const auto& [what, asked] : missing) {
-    if (asked) return fmt::format("it has no {}; portable_forward has", what);
-  }
-  return {};
+  const std::size_t bytes = bytes_of(p.dtype);
+  if (bytes > 2) return lacks("inputs but bf16, fp16 and fp8", instead);
+  if (bytes == 2 && p.out != p.dtype) return lacks("output of another type", instead);
+  if (bytes == 1 && bytes_of(p.out) != 2) return lacks("output of 8 or 32 bits from fp8", instead);
+  return sm90_lacks(p, instead);
 }
 
 Refusal smallest_tile(const Question& q) {

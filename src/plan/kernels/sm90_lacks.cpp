@@ -1,0 +1,32 @@
+#include "plan/kernels/sm90_lacks.h"
+
+#include <fmt/format.h>
+
+#include "kernels/sm90/boxes.h"
+
+namespace regard {
+
+std::string lacks(std::string_view what, std::string_view instead) {
+  return fmt::format("it has no {}; {} has", what, instead);
+}
+
+Refusal sm90_lacks(const Problem& p, std::string_view instead) {
+  const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
+  const std::string large_cap = fmt::format("soft cap above {}", Sm90Boxes::largest_soft_cap);
+  const std::pair<std::string_view, bool> missing[] = {
+      {"rows that are no multiple of 16 bytes", p.d * bytes % 16 != 0 || p.dv * bytes % 16 != 0},
+      {"lengths where batches lie inside rows", p.lengths && !p.varlen && p.layout == Layout::sbhd},
+      {"bias", p.bias != Bias::none},
+      {"bit masks", p.bits},
+      {"row ranges", p.ranges},
+      {"dropout", p.dropout > 0},
+      {"scale of 0 or less", !(scale_of(p) > 0)},
+      {large_cap, p.softcap > Sm90Boxes::largest_soft_cap},
+  };
+  for (const auto& [what, asked] : missing) {
+    if (asked) return lacks(what, instead);
+  }
+  return {};
+}
+
+}  // namespace regard
