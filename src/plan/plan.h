@@ -23,10 +23,10 @@ struct Kernel;
 struct Stage {
   const Kernel* kernel = nullptr;
   KernelKey key;
-  Schedule schedule;                    ///< what its kernel is called with beside the arguments of all
-  std::int64_t grid = 0;                ///< blocks, taken in order; none waits for one that may not have begun
-  std::int64_t scratch_bytes = 0;       ///< cpu: private memory of one thread
-  std::int64_t shared_bytes = 0;        ///< gpu: dynamic shared memory of one block
+  Schedule schedule;               ///< what its kernel is called with beside the arguments of all
+  std::int64_t grid = 0;           ///< blocks, taken in order; none waits for one that may not have begun
+  std::int64_t scratch_bytes = 0;  ///< cpu: private memory of one thread
+  std::int64_t shared_bytes = 0;   ///< gpu: dynamic shared memory of one block
   int counter = WorkspaceLayout::none;  ///< gpu: the part it takes work from, which is 0 when it begins
   bool overlaps = false;  ///< gpu: it may begin while the stage before ends, for which it waits itself
 };
