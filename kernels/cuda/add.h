@@ -32,6 +32,12 @@ REGARD_DEVICE void add(float* to, const float (&x)[2], const float (&y)[2]) {
   }
 }
 
+REGARD_DEVICE void store(float* to, const float (&x)[2], const float (&y)[2]) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(y[0]),
+               "f"(y[1])
+               : "memory");
+}
+
 /// By one thread, for its block: what other blocks did before they counted is there once their count is.
 REGARD_DEVICE void wait_for_count(const u32* counter, u32 count) {
   u32 seen;

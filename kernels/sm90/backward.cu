@@ -6,6 +6,7 @@
 #include "kernels/sm90/backward_adder.h"
 #include "kernels/sm90/backward_consumer.h"
 #include "kernels/sm90/backward_loader.h"
+#include "kernels/sm90/backward_pair.h"
 
 extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
@@ -25,6 +26,8 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   if (warpgroup == 0) {
     reg_dealloc<24>();
     const i32 warp = __shfl_sync(whole_warp, threadIdx.x / 32, 0);
+    if constexpr (shares_keys)
+      if (warp == 2) grant_grad_q(arguments, work, shared);
     if (threadIdx.x % 32 != 0) return;
     if (warp == 0) {
       Loader<q_stages>{{k, arguments.k, arguments, work, false},
@@ -52,11 +55,19 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
                             static_cast<i32>(layout.grad_o),
                             arguments.delta}
           .run(arguments, work);
-    } else if (warp == 2) {
+    } else if (warp == 2 && !shares_keys) {
       add_grad_q(arguments, work, shared, memory);
     }
   } else {
     reg_alloc<240>();
-    Consumer(arguments, work, shared, memory, warpgroup - 1).run();
+    if constexpr (!shares_keys) {
+      Consumer(arguments, work, shared, memory, warpgroup - 1).run();
+    } else {
+      const Pair pair(arguments, work, shared, memory);
+      if (warpgroup == 1)
+        pair.run_first();
+      else
+        pair.run_second();
+    }
   }
 }

@@ -1,4 +1,6 @@
-// What adds tiles of dQ to their sums in memory, from shared memory, where consumers leave them.
+// What decides when a block brings its dQ of a tile to the sums in memory. The first block of keys that comes
+// to a tile stores its dQ, the others add theirs: in the order in which they come, or, without tickets, in
+// turns.
 #pragma once
 
 #include "kernels/cuda/add.h"
@@ -7,39 +9,54 @@
 
 namespace regard {
 
-/// By one thread. The first block of keys that comes to a tile stores its dQ, the others add theirs: in the
-/// order in which they come, or, without tickets, in turns.
+/// A block's place among those that come to a tile of dQ.
+struct Place {
+  i64 number;  // of the tile
+  u32 before;  // blocks that have added, or with tickets 1: some
+
+  Place() = default;
+  REGARD_DEVICE Place(const BackwardArguments& a, const Work& work, const Window& window, const Tile& tile)
+      : number(first_tile(a, work.sequence, tile.head) + tile.index) {
+    if (a.tickets)
+      before = smaller(atomicAdd(a.tickets + number, 1u), 1u);
+    else
+      before = KeyBlocks(window, tile.first_row(), block_q, block_k)
+                   .before(work.first_key / block_k, a.keys_descend != 0);
+  }
+
+  /// Until those have added, or with tickets the first has stored.
+  REGARD_DEVICE void wait(const BackwardArguments& a) const {
+    if (before > 0) wait_for_count(a.turns + number, before);
+  }
+  /// Whether others wait until this block has added.
+  REGARD_DEVICE bool is_waited_for(const BackwardArguments& a) const { return before == 0 || !a.tickets; }
+  REGARD_DEVICE void end(const BackwardArguments& a) const { count_one(a.turns + number); }
+};
+
+/// By one thread: from shared memory, where consumers leave it.
 REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Work& work, Shared& shared,
                               const Memory& memory) {
   const Window window(a, work.sequence);
   u32 parity = 0;
 #pragma unroll 1
   for (Tile tile(work); tile.exists(work); tile.advance(work), parity ^= 1) {
-    const i64 number = first_tile(a, work.sequence, tile.head) + tile.index;
-    float* const sum = a.grad_q_sum + number * (block_q * static_cast<i64>(layout.d));
-    u32 before;  // blocks that have added, or 1: some
-    if (a.tickets)
-      before = smaller(atomicAdd(a.tickets + number, 1u), 1u);
-    else
-      before = KeyBlocks(window, tile.first_row(), block_q, block_k)
-                   .before(work.first_key / block_k, a.keys_descend != 0);
-    if (before > 0) {
-      wait_for_count(a.turns + number, before);
-      order_memory_before_boxes();
-    }
+    const Place place(a, work, window, tile);
+    float* const sum = a.grad_q_sum + place.number * (block_q * static_cast<i64>(layout.d));
+    place.wait(a);
+    if (place.before > 0) order_memory_before_boxes();
 #pragma unroll 1
     for (i32 i = 0; i < consumers; ++i) {
       shared.grad_q_full[i].wait(parity);
-      if (before == 0)
+      if (place.before == 0)
         store_bytes(sum + i * (grad_q_slice / 4), memory.grad_q(i), grad_q_slice);
       else
         add_floats(sum + i * (grad_q_slice / 4), memory.grad_q(i), grad_q_slice);
     }
     end_stored_boxes();
-    if (before == 0 || !a.tickets) {
+    if (place.is_waited_for(a)) {
       // What the next block adds must come behind all of this, not only behind its reading.
       wait_until_boxes_are_stored();
-      count_one(a.turns + number);
+      place.end(a);
     } else {
       wait_until_boxes_are_read();
     }
@@ -47,6 +64,27 @@ REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Work& work, Shar
     for (i32 i = 0; i < consumers; ++i) shared.grad_q_empty[i].arrive();
   }
   wait_until_boxes_are_stored();
+}
+
+/// By a warp: a pair adds from its registers when it is told to.
+REGARD_DEVICE void grant_grad_q(const BackwardArguments& a, const Work& work, Shared& shared) {
+  const Window window(a, work.sequence);
+  const bool is_one = threadIdx.x % 32 == 0;
+  u32 parity = 0;
+#pragma unroll 1
+  for (Tile tile(work); tile.exists(work); tile.advance(work), parity ^= 1) {
+    Place place;
+    if (is_one) {
+      place = Place(a, work, window, tile);
+      place.wait(a);
+      shared.blocks_before = place.before;
+    }
+    __syncwarp();
+    for (i32 i = 0; i < consumers; ++i) named_arrive(grad_q_granted + i, granted_threads);
+    for (i32 i = 0; i < consumers; ++i) shared.grad_q_full[i].wait(parity);
+    if (is_one && place.is_waited_for(a)) place.end(a);
+    __syncwarp();
+  }
 }
 
 }  // namespace regard

@@ -6,22 +6,12 @@
 // time, between what threads compute: half of dP, dK of the tile before, dQ while the next scores begin.
 #pragma once
 
+#include "kernels/sm90/backward_products.h"
 #include "kernels/sm90/backward_scores.h"
 #include "kernels/sm90/backward_store.h"
-#include "kernels/sm90/ptx/stmatrix.h"
 #include "kernels/sm90/ptx/tma.h"
-#include "kernels/sm90/ptx/wgmma.h"
 
 namespace regard {
-
-constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;  // along rows
-constexpr i32 step_rows = 16;                                           // along rows that are k
-constexpr i32 steps_d = (key::d + 15) / 16, steps_dv = (key::dv + 15) / 16;
-constexpr i32 columns_k = (key::d + 31) / 32 * 32, columns_v = (key::dv + 31) / 32 * 32;
-
-/// The named barrier at which dS of all consumers is there.
-constexpr i32 ds_there = 1;
-static_assert(consumers == 2, "named_sync is for two warpgroups");
 
 class Consumer {
  public:
@@ -82,11 +72,11 @@ class Consumer {
       {
         Packed ds;
         weights().make_ds(s, dp, p, ds);
-        store_ds(ds, turn);
+        store_ds(place_of_ds(turn), ds);
       }
-      begin_dv(dv, p, ring_o.stage);
+      begin_of_queries(dv, p, memory_.grad_o(ring_o.stage));
       wgmma_wait<1>();
-      if (turn > 0) arrive(shared_.q_empty[last_q]);
+      if (turn > 0) arrive_by_warp(shared_.q_empty[last_q]);
       named_sync(ds_there);
       const i32 last_o = ring_o.stage;
       last_q = ring_q.stage;
@@ -105,7 +95,7 @@ class Consumer {
       begin_dq(dq, turn);
       begin_scores(s, ring_q.stage);
       wgmma_wait<1>();
-      arrive(shared_.grad_o_empty[last_o]);
+      arrive_by_warp(shared_.grad_o_empty[last_o]);
       send(dq);
       begin_dp<0>(dp, ring_o.stage);
       wgmma_wait<1>();
@@ -120,38 +110,16 @@ class Consumer {
 
   /// Scores, transposed, begun.
   REGARD_DEVICE void begin_scores(Scores& s, i32 stage) const {
-    begin_transposed<0, steps_d>(s, memory_.k(), memory_.q(stage));
+    begin_transposed<0, steps_d>(s, own_keys(memory_.k()), memory_.q(stage));
   }
   /// dP, transposed: the first half of its steps, or the others.
   template <i32 half>
   REGARD_DEVICE void begin_dp(Scores& dp, i32 stage) const {
     constexpr i32 first = (steps_dv + 1) / 2;
-    begin_transposed<half == 0 ? 0 : first, half == 0 ? first : steps_dv>(dp, memory_.v(),
+    begin_transposed<half == 0 ? 0 : first, half == 0 ? first : steps_dv>(dp, own_keys(memory_.v()),
                                                                           memory_.grad_o(stage));
   }
-  /// Steps [first, last) of rows of K or V by rows of Q or dO; the first of all begins the sums.
-  template <i32 first, i32 last>
-  REGARD_DEVICE void begin_transposed(Scores& sums, u32 keys, u32 queries) const {
-    const SharedOperand a(keys + warpgroup_ * group_rows * box_bytes, 0), b(queries, 0);
-    wgmma_fence();
-    const auto bytes_to = [](i32 step, i32 rows) {
-      step += first;
-      return step / steps_per_box * rows * box_bytes + step % steps_per_box * step_bytes;
-    };
-    multiply_tiles<last - first, Transposed::none, (first > 0)>(
-        sums, [&](i32 i) { return a.low_at(bytes_to(i, block_k)); },
-        [&](i32 i) { return b.low_at(bytes_to(i, block_q)); });
-    wgmma_commit();
-  }
-
-  /// dV += P^T dO, begun.
-  REGARD_DEVICE void begin_dv(float (&dv)[columns_v / 2], const Packed& p, i32 stage) const {
-    const SharedOperand b(memory_.grad_o(stage), block_q * box_bytes);
-    wgmma_fence();
-    multiply_p(dv, p, [&](i32 i) { return b.low_at(i * step_rows * box_bytes); });
-    wgmma_commit();
-  }
-
+  REGARD_DEVICE u32 own_keys(u32 tile) const { return tile + warpgroup_ * group_rows * box_bytes; }
   /// dK += dS^T Q, begun: of dS in shared memory, as registers have the next one by then.
   REGARD_DEVICE void begin_dk(float (&dk)[columns_k / 2], i32 stage, u32 turn) const {
     const SharedOperand a(place_of_ds(turn), 0), b(memory_.q(stage), block_q * box_bytes);
@@ -185,14 +153,6 @@ class Consumer {
   REGARD_DEVICE u32 place_of_ds(u32 turn) const {
     return memory_.ds(turn % ds_stages) + warpgroup_ * block_q * box_bytes;
   }
-  REGARD_DEVICE void store_ds(const Packed& ds, u32 turn) const {
-    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, query = lane / 16 * 8 + lane % 8,
-              vector = 2 * warp + lane / 8 % 2;
-    const u32 first = place_of_ds(turn) + query * box_bytes + ((vector ^ query % 8) << 4);
-#pragma unroll
-    for (i32 i = 0; i < block_q / step_rows; ++i) stmatrix_trans(first + i * step_rows * box_bytes, ds[i]);
-    make_visible_to_products();
-  }
 
   /// Leaves dQ of a tile to what adds it to the sums; there is room.
   REGARD_DEVICE void send(const float (&dq)[grad_q_columns / 2]) const {
@@ -202,11 +162,7 @@ class Consumer {
       store_shared(place + i * 128 * 16, dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
     make_visible_to_products();
     __syncwarp();
-    arrive(shared_.grad_q_full[warpgroup_]);
-  }
-
-  REGARD_DEVICE static void arrive(Barrier& barrier) {
-    if (threadIdx.x % 32 == 0) barrier.arrive();
+    arrive_by_warp(shared_.grad_q_full[warpgroup_]);
   }
 
   const BackwardArguments& a_;

@@ -7,16 +7,19 @@
 namespace regard {
 
 /// The shared memory of one tile of keys. Head dimensions are padded to whole boxes: the tensor maps read
-/// zeros there.
+/// zeros there. Two warpgroups multiply: each has 64 keys (backward_consumer.h), or both share 64, whose dK
+/// and dV one alone has no registers for (backward_pair.h).
 struct Sm90BackwardLayout : Sm90Boxes {
   static constexpr i64 element_bytes = 2;
   static constexpr i64 box_columns = box_bytes / element_bytes;
+  static constexpr i64 consumers = 2, threads = 128 * (consumers + 1);
   static constexpr i64 grad_o_stages = 2, ds_stages = 2;
   static constexpr i64 static_bytes = 1024;  // of shared_bytes for barriers (backward_shared.h)
 
   i64 d, dv;                // padded
   i64 k, v, q, grad_o, ds;  // bytes of a tile
-  i64 grad_q;               // of a tile on its way to memory, fp32
+  i64 weights;              // of a tile from one of a pair to the other, fp32
+  i64 grad_q;               // of a tile on its way to memory, fp32; a pair adds from registers
   i64 row_numbers;          // of LSE, or of D, of a tile
   i64 q_stages;
 
@@ -28,7 +31,8 @@ struct Sm90BackwardLayout : Sm90Boxes {
         q(block_q * d * element_bytes),
         grad_o(block_q * dv * element_bytes),
         ds(block_q * block_k * element_bytes),
-        grad_q(block_q * d * 4),
+        weights(shares_keys(block_k) ? block_q * block_k * 4 : 0),
+        grad_q(shares_keys(block_k) ? 0 : block_q * d * 4),
         row_numbers(block_q * 4),
         q_stages(stages) {}
 
@@ -38,12 +42,14 @@ struct Sm90BackwardLayout : Sm90Boxes {
   /// Dynamic shared memory; its start is aligned by the kernel.
   REGARD_CONSTEXPR i64 total() const {
     return alignment + k + v + q_stages * (q + row_numbers) + grad_o_stages * (grad_o + row_numbers) +
-           ds_stages * ds + grad_q;
+           ds_stages * ds + weights + grad_q;
   }
 
-  /// Warpgroups that multiply, 64 keys each; one more loads.
-  REGARD_CONSTEXPR static i64 consumers(i64 block_k) { return block_k / group_rows; }
-  REGARD_CONSTEXPR static i64 threads(i64 block_k) { return 128 * (consumers(block_k) + 1); }
+  REGARD_CONSTEXPR static bool shares_keys(i64 block_k) { return block_k == group_rows; }
+  /// Of grad_q_sum's tiles (kernels/grad_q_order.h): what one product makes.
+  REGARD_CONSTEXPR i64 grad_q_slices(i64 block_k) const {
+    return shares_keys(block_k) ? d / box_columns : consumers;
+  }
 };
 
 }  // namespace regard

@@ -2,7 +2,7 @@
 // every group of 8 queries a thread has two neighbours of two keys, 8 apart.
 #pragma once
 
-#include "kernels/sm90/backward_shared.h"
+#include "kernels/sm90/backward_work.h"
 #include "kernels/sm90/ptx/number.h"
 #include "kernels/sm90/ptx/shared_floats.h"
 #include "kernels/sm90/soft_cap.h"

@@ -8,13 +8,14 @@
 namespace regard {
 
 constexpr Sm90BackwardLayout layout(key::d, key::dv, block_q, block_k, key::stages);
-constexpr i32 group_rows = Sm90Boxes::group_rows, box_bytes = Sm90Boxes::box_bytes;
 constexpr i32 q_stages = layout.q_stages, grad_o_stages = Sm90BackwardLayout::grad_o_stages,
               ds_stages = Sm90BackwardLayout::ds_stages;
-constexpr i32 consumers = Sm90BackwardLayout::consumers(block_k), consumer_warps = 4 * consumers;
-static_assert(key::warps * 32 == Sm90BackwardLayout::threads(block_k) && block_k % group_rows == 0);
+constexpr i32 consumers = Sm90BackwardLayout::consumers, consumer_warps = 4 * consumers;
+constexpr bool shares_keys = Sm90BackwardLayout::shares_keys(block_k);
+static_assert(key::warps * 32 == Sm90BackwardLayout::threads);
+static_assert(shares_keys ? block_q == group_rows : block_k == consumers * group_rows);
 
-/// dQ of a tile among the consumers: rows first, then columns.
+/// dQ of a tile among consumers that have keys of their own: rows first, then columns.
 constexpr i32 grad_q_row_groups = block_q / group_rows, grad_q_column_groups = consumers / grad_q_row_groups;
 constexpr i32 grad_q_columns = layout.d / grad_q_column_groups;
 constexpr i32 grad_q_slice = layout.grad_q / consumers;  // bytes of a consumer
@@ -25,6 +26,7 @@ struct Shared {
   Barrier q_full[q_stages], q_empty[q_stages];                      // with LSE
   Barrier grad_o_full[grad_o_stages], grad_o_empty[grad_o_stages];  // with D
   Barrier grad_q_full[consumers], grad_q_empty[consumers];
+  u32 blocks_before;  // at a pair's tile of dQ; 0: it stores
 
   /// By a warp, or more.
   REGARD_DEVICE void init() {
@@ -40,6 +42,11 @@ struct Shared {
 };
 static_assert(sizeof(Shared) <= Sm90BackwardLayout::static_bytes);
 
+/// Named barriers of all consumers: dS of a tile is there; of a pair, weights are, dS is for the one that
+/// makes it, and, from the last number on, one of the two is told to bring its dQ to memory.
+constexpr i32 ds_there = 1, weights_there = 2, own_ds_there = 3, grad_q_granted = 4;
+constexpr i32 granted_threads = 128 + 32;  // at the last: a consumer and the warp that tells
+
 /// Tiles one behind the other.
 class Memory {
  public:
@@ -54,7 +61,10 @@ class Memory {
   REGARD_DEVICE u32 ds(i32 stage) const {
     return grad_o(grad_o_stages) + static_cast<u32>(stage * layout.ds);
   }
-  REGARD_DEVICE u32 grad_q(i32 consumer) const { return ds(ds_stages) + consumer * grad_q_slice; }
+  REGARD_DEVICE u32 weights() const { return ds(ds_stages); }
+  REGARD_DEVICE u32 grad_q(i32 consumer) const {
+    return weights() + static_cast<u32>(layout.weights) + consumer * grad_q_slice;
+  }
   REGARD_DEVICE u32 lse(i32 stage) const {
     return grad_q(consumers) + static_cast<u32>(stage * layout.row_numbers);
   }

@@ -9,6 +9,7 @@
 namespace regard {
 
 constexpr i32 block_q = key::block_q, block_k = key::block_k;
+constexpr i32 group_rows = Sm90Boxes::group_rows, box_bytes = Sm90Boxes::box_bytes;
 constexpr bool windowed = key::mask != Mask::none;
 
 /// Queries [first, last) that see a key; empty where last <= first.
@@ -49,7 +50,7 @@ struct Work {
   Sequence sequence;
   i32 batch, kv_head, first_key;
   i32 first_head, heads;  // query heads that it goes through
-  i32 first_tile, last_tile;
+  i32 first_tile, last_tile, start_tile;
 
   REGARD_DEVICE Work(const BackwardArguments& a, u32 block) {
     const u32 group = static_cast<u32>(a.hq) / static_cast<u32>(a.hk),
@@ -72,6 +73,9 @@ struct Work {
     first_key = static_cast<i32>(key_block * block_k);
     sequence = sequence_of(a, batch);
     find_tiles(a);
+    // Where every block has all tiles, each begins with another, so that they do not all add to the same dQ.
+    const u32 all = static_cast<u32>(tiles());
+    if (!windowed && a.tickets && all > 0) start_tile += key_block * max(all / key_blocks, 1u) % all;
   }
 
   REGARD_DEVICE i32 tiles() const { return last_tile - first_tile; }  // of each head
@@ -79,29 +83,28 @@ struct Work {
 
  private:
   REGARD_DEVICE void find_tiles(const BackwardArguments& a) {
-    first_tile = last_tile = 0;
+    first_tile = last_tile = start_tile = 0;
     if (!has_keys()) return;
     const Window window(a, sequence);
     const i32 first_row = window.first_row(first_key),
               end_row = window.end_row(first_key, min(first_key + block_k, window.sk));
     if (end_row <= first_row) return;
-    first_tile = first_row / block_q;
+    first_tile = start_tile = first_row / block_q;
     last_tile = (end_row + block_q - 1) / block_q;
   }
 };
 
-/// The tiles of a block's work in their order.
+/// The tiles of a block's work in their order: of each head from its start tile on, round to it.
 struct Tile {
   i32 head, index;
 
-  REGARD_DEVICE explicit Tile(const Work& work) : head(work.first_head), index(work.first_tile) {}
+  REGARD_DEVICE explicit Tile(const Work& work) : head(work.first_head), index(work.start_tile) {}
   REGARD_DEVICE bool exists(const Work& work) const {
     return work.tiles() > 0 && head < work.first_head + work.heads;
   }
   REGARD_DEVICE void advance(const Work& work) {
-    if (++index < work.last_tile) return;
-    index = work.first_tile;
-    ++head;
+    if (++index == work.last_tile) index = work.first_tile;
+    if (index == work.start_tile) ++head;
   }
   REGARD_DEVICE i32 first_row() const { return index * block_q; }
 };

@@ -60,6 +60,14 @@ const std::vector<std::string> hopper_problems = {
     "bwd bf16 d=8 b=1 h=2 sq=64 sk=1 softcap=1",
     "bwd bf16 d=128 b=2 h=3 s=200 layout=bhsd scale=0.2",
     "bwd fp16 d=64 b=1 hq=8 hk=1 sq=200 sk=130 scale=5",
+    // By pairs of warpgroups: one to four slices of dQ.
+    "bwd bf16 d=256 b=1 hq=2 hk=1 s=150 mask=causal",
+    "bwd fp16 d=192 dv=128 b=2 h=1 sq=130 sk=100 mask=window:40,0,sink=5 softcap=5",
+    "bwd bf16 d=136 b=2 hq=4 hk=2 sq=70 sk=130 lengths mask=causal sink",
+    "bwd fp16 d=40 dv=200 b=1 h=1 sq=65 sk=63",
+    "bwd bf16 d=64 dv=256 b=2 h=1 s=70 tq=130 tk=130 varlen",
+    "bwd bf16 d=256 b=1 h=1 sq=0 sk=70",
+    "bwd bf16 d=256 b=1 h=1 sq=70 sk=0",
 };
 
 TEST(EmulatedBackward, HoppersIsRight) {
@@ -125,6 +133,9 @@ TEST(EmulatedBackward, TakesTurns) {
     expect_same_bits(text, {emulated_target(), "portable_backward"});
     if (emulated_target() == "sm_90a") expect_same_bits(text, {emulated_target(), "sm90_backward"});
   }
+  if (emulated_target() == "sm_90a")
+    expect_same_bits("bwd bf16 deterministic d=160 dv=40 b=1 h=1 sq=150 sk=200 mask=causal",
+                     {emulated_target(), "sm90_backward"});
   expect_same_bits("bwd fp16 deterministic d=64 b=2 h=2 sq=40 sk=130 bias=11 dbias",
                    {emulated_target(), "portable_backward"});
 }

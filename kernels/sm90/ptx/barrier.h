@@ -38,12 +38,13 @@ class Barrier {
   u64 state_;
 };
 
-/// Hardware barriers by number, between two warpgroups: one arrives, the other waits for it.
-REGARD_DEVICE void named_arrive(i32 number) {
-  asm volatile("bar.arrive %0, 256;" ::"r"(number) : "memory");
+/// Hardware barriers by number, between whole warps of so many threads: some arrive, the others wait for
+/// them.
+REGARD_DEVICE void named_arrive(i32 number, i32 threads = 256) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-REGARD_DEVICE void named_sync(i32 number) {
-  asm volatile("bar.sync %0, 256;" ::"r"(number) : "memory");
+REGARD_DEVICE void named_sync(i32 number, i32 threads = 256) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 /// One for a warpgroup alone.

@@ -135,7 +135,7 @@ Result<Plan> plan_sm90_backward(const Problem& p, const Target& target, const Ta
   GpuBackward backward{.block_q = block_q,
                        .grad_q_columns = layout.d,
                        .order = GradQOrder::fragments,
-                       .grad_q_slices = Sm90BackwardLayout::consumers(block_k),
+                       .grad_q_slices = layout.grad_q_slices(block_k),
                        .part_heads = of_part,
                        .side_by_side = heads_together(p, of_part)};
   backward.first_stores = true;

@@ -1,0 +1,232 @@
+// Two warpgroups that multiply with the same 64 keys, whose dK and dV are too large for the registers of one:
+// one makes scores, P and dV, the other dP, dS and dK; of dQ each makes a part.
+//
+// Scores and dP are transposed, so that P and dS are left operands of the products with dO and Q as they lie
+// in registers. The first gives its weights to the second through shared memory, and gets dS from there. It
+// is a tile ahead, so that each computes while products of the other go on. dQ is stored, or added, from
+// registers.
+#pragma once
+
+#include "kernels/cuda/add.h"
+#include "kernels/sm90/backward_products.h"
+#include "kernels/sm90/backward_store.h"
+#include "kernels/sm90/ptx/shared_floats.h"
+
+namespace regard {
+
+class Pair {
+ public:
+  REGARD_DEVICE Pair(const BackwardArguments& a, const Work& work, Shared& shared, const Memory& memory)
+      : a_(a),
+        work_(work),
+        shared_(shared),
+        memory_(memory),
+        key_(work.first_key + static_cast<i32>(threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4)) {}
+
+  /// Scores, P and dV.
+  REGARD_DEVICE void run_first() const {
+    float dv[columns_v / 2] = {};
+    if (Tile(work_).exists(work_)) make_dv(dv);
+    if (!work_.has_keys()) return;
+    store_gradient<key::dv, columns_v>(a_, work_, {a_.grad_v_sum, a_.grad_v_columns, a_.grad_v}, key_, dv,
+                                       1.f);
+  }
+  /// dP, dS and dK.
+  REGARD_DEVICE void run_second() const {
+    float dk[columns_k / 2] = {};
+    if (Tile(work_).exists(work_)) make_dk(dk);
+    if (!work_.has_keys()) return;
+    store_gradient<key::d, columns_k>(a_, work_, {a_.grad_k_sum, a_.grad_k_columns, a_.grad_k}, key_, dk,
+                                      a_.scale / a_.grad_s_factor);
+  }
+
+ private:
+  // dQ in slices of 64 columns: the first has these, the second the others.
+  static constexpr i32 slices = layout.grad_q_slices(block_k), slice_columns = layout.d / slices,
+                       first_slices = (slices + 1) / 2;
+  using Slice = float[slice_columns / 2];
+
+  REGARD_DEVICE void make_dv(float (&dv)[columns_v / 2]) const {
+    const QueryMask mask(work_.sequence, a_);
+    const ScoreScale scale(a_);
+    Scores s;
+    Packed p;
+    Tile tile(work_), last = tile;
+    Ring<q_stages> ring_q;
+    Ring<grad_o_stages> ring_o;
+    const auto make_p = [&] {
+      const Weights weights(scale, memory_.lse(ring_q.stage), 0, mask, tile.first_row(), work_.first_key,
+                            key_);
+      weights.make_p<0>(s, p);
+      weights.make_p<1>(s, p);
+    };
+    shared_.k_full.wait(0);
+    shared_.q_full[0].wait(0);
+    begin_transposed<0, steps_d>(s, memory_.k(), memory_.q(0));
+    wgmma_wait<0>();
+    make_p();
+    arrive_by_warp(shared_.q_empty[0]);
+    give_weights(s);
+    shared_.grad_o_full[0].wait(0);
+    begin_of_queries(dv, p, memory_.grad_o(0));
+#pragma unroll 1
+    for (u32 turn = 0;; ++turn) {  // of dS and dQ, which are of the tile before
+      const i32 last_o = ring_o.stage;
+      last = tile;
+      ring_q.advance();
+      ring_o.advance();
+      tile.advance(work_);
+      if (!tile.exists(work_)) {
+        named_sync(ds_there);
+        const SlicesInMemory to = granted(last, 0);
+#pragma unroll
+        for (i32 i = 0; i < first_slices; ++i) {
+          Slice dq;
+          begin_slice(dq, i, turn);
+          wgmma_wait<0>();
+          to.add(i, dq);
+        }
+        end_slices(0);
+        return;
+      }
+      shared_.q_full[ring_q.stage].wait(ring_q.parity);
+      shared_.grad_o_full[ring_o.stage].wait(ring_o.parity);
+      begin_transposed<0, steps_d>(s, memory_.k(), memory_.q(ring_q.stage));
+      wgmma_wait<0>();
+      arrive_by_warp(shared_.grad_o_empty[last_o]);
+      make_p();
+      arrive_by_warp(shared_.q_empty[ring_q.stage]);
+      named_sync(ds_there);
+      give_weights(s);
+      add_slices<0, first_slices, false>(last, turn, dv, p, memory_.grad_o(ring_o.stage));
+    }
+  }
+
+  REGARD_DEVICE void make_dk(float (&dk)[columns_k / 2]) const {
+    const QueryMask mask(work_.sequence, a_);
+    const ScoreScale scale(a_);
+    Scores s, dp;
+    Packed p, ds;
+    Tile tile(work_);
+    Ring<q_stages> ring_q;
+    Ring<grad_o_stages> ring_o;
+    i32 last_q = 0;  // the stage of the tile before
+    shared_.k_full.wait(0);
+    shared_.v_full.wait(0);
+#pragma unroll 1
+    for (u32 turn = 0; tile.exists(work_); ++turn) {  // of dS and dQ
+      shared_.q_full[ring_q.stage].wait(ring_q.parity);
+      shared_.grad_o_full[ring_o.stage].wait(ring_o.parity);
+      begin_transposed<0, steps_dv>(dp, memory_.v(), memory_.grad_o(ring_o.stage));
+      wgmma_wait<0>();
+      if (turn > 0) arrive_by_warp(shared_.q_empty[last_q]);
+      named_sync(weights_there);
+      take_weights(s);
+      const Weights weights(scale, 0, memory_.delta(ring_o.stage), mask, tile.first_row(), work_.first_key,
+                            key_);
+      weights.make_ds(s, dp, p, ds);
+      arrive_by_warp(shared_.grad_o_empty[ring_o.stage]);
+      store_ds(memory_.ds(turn % ds_stages), ds);
+      warpgroup_sync(own_ds_there);
+      named_arrive(ds_there);
+      add_slices<first_slices, slices, true>(tile, turn, dk, ds, memory_.q(ring_q.stage));
+      last_q = ring_q.stage;
+      tile.advance(work_);
+      ring_q.advance();
+      ring_o.advance();
+    }
+    wgmma_wait<0>();
+  }
+
+  /// Slices [first, end) of dQ of a tile, dS K, beside dV += P^T dO or dK += dS^T Q, which goes on behind it.
+  /// Both slices are in the making at once where registers have room.
+  template <i32 first, i32 end, bool at_once, i32 n>
+  REGARD_DEVICE void add_slices(const Tile& tile, u32 turn, float (&sums)[n], const Packed& weights,
+                                u32 queries) const {
+    constexpr i32 count = end - first, consumer = first == 0 ? 0 : 1;
+    static_assert(count <= 2);
+    Slice dq[2];
+    SlicesInMemory to;
+    if constexpr (count == 2) begin_slice(dq[0], first, turn);
+    if constexpr (count == 2 && !at_once) {
+      to = granted(tile, consumer);
+      wgmma_wait<0>();
+      to.add(first, dq[0]);
+    }
+    if constexpr (count > 0) begin_slice(dq[1], end - 1, turn);
+    begin_of_queries(sums, weights, queries);
+    if constexpr (count < 2 || at_once) to = granted(tile, consumer);
+    if constexpr (count == 2 && at_once) {
+      wgmma_wait<2>();
+      to.add(first, dq[0]);
+    }
+    if constexpr (count > 0) {
+      wgmma_wait<1>();
+      to.add(end - 1, dq[1]);
+    }
+    end_slices(consumer);
+  }
+
+  /// Where a tile's slices of dQ go.
+  struct SlicesInMemory {
+    float* sum;  // of this thread
+    bool stores;
+
+    REGARD_DEVICE void add(i32 slice, const Slice& dq) const {
+      float* const to = sum + slice * (block_q * slice_columns);
+#pragma unroll
+      for (i32 i = 0; i < slice_columns / 8; ++i) {
+        const float x[2] = {dq[4 * i], dq[4 * i + 1]}, y[2] = {dq[4 * i + 2], dq[4 * i + 3]};
+        if (stores)
+          store(to + i * 128 * 4, x, y);
+        else
+          regard::add(to + i * 128 * 4, x, y);
+      }
+    }
+  };
+
+  /// Waits until the block may bring dQ of a tile to memory.
+  REGARD_DEVICE SlicesInMemory granted(const Tile& tile, i32 consumer) const {
+    const i64 number = first_tile(a_, work_.sequence, tile.head) + tile.index;
+    named_sync(grad_q_granted + consumer, granted_threads);
+    return {a_.grad_q_sum + number * (block_q * static_cast<i64>(layout.d)) + threadIdx.x % 128 * 4,
+            shared_.blocks_before == 0};
+  }
+  REGARD_DEVICE void end_slices(i32 consumer) const {
+    __syncwarp();
+    arrive_by_warp(shared_.grad_q_full[consumer]);
+  }
+
+  REGARD_DEVICE void begin_slice(Slice& dq, i32 slice, u32 turn) const {
+    const SharedOperand a(memory_.ds(turn % ds_stages), 0),
+        b(memory_.k() + slice * block_k * box_bytes, block_k * box_bytes);
+    wgmma_fence();
+    multiply_tiles<block_k / step_rows, Transposed::b>(
+        dq, [&](i32 i) { return a.low_at(i * step_bytes); },
+        [&](i32 i) { return b.low_at(i * step_rows * box_bytes); });
+    wgmma_commit();
+  }
+
+  /// What dP - D is multiplied with, as it lies in registers.
+  REGARD_DEVICE void give_weights(const Scores& s) const {
+#pragma unroll
+    for (i32 i = 0; i < block_q / 8; ++i)
+      store_shared(weights_at(i), s[4 * i], s[4 * i + 1], s[4 * i + 2], s[4 * i + 3]);
+    named_arrive(weights_there);
+  }
+  REGARD_DEVICE void take_weights(Scores& s) const {
+#pragma unroll
+    for (i32 i = 0; i < block_q / 8; ++i) load_shared_4(&s[4 * i], weights_at(i));
+  }
+  REGARD_DEVICE u32 weights_at(i32 vector) const {
+    return memory_.weights() + vector * 128 * 16 + threadIdx.x % 128 * 16;
+  }
+
+  const BackwardArguments& a_;
+  const Work& work_;
+  Shared& shared_;
+  const Memory& memory_;
+  i32 key_;  // first one of the thread; the other is 8 further on
+};
+
+}  // namespace regard
