@@ -1,5 +1,5 @@
-// Which tiles of queries have to do with a block of keys by position, and in which turn blocks of keys add to
-// a tile.
+// Which tiles of queries have to do with a block of keys by position, with which it begins, and in which turn
+// blocks of keys add to a tile.
 #pragma once
 
 #include "kernels/inline.h"
@@ -60,5 +60,11 @@ struct KeyBlocks {
     return descending ? sinks + (end - first) - 1 - rising : rising;
   }
 };
+
+/// Where every block of keys has all tiles of a head, the one that a block begins with: so that they do not
+/// all load the same rows and add to the same dQ at a time.
+REGARD_INLINE u32 start_tile(u32 key_block, u32 key_blocks, u32 tiles) {
+  return tiles > 0 ? key_block * larger(tiles / key_blocks, 1u) % tiles : 0;
+}
 
 }  // namespace regard

@@ -8,6 +8,7 @@
 #include "kernels/portable/backward_loads.h"
 #include "kernels/portable/backward_scores.h"
 #include "kernels/portable/backward_store.h"
+#include "kernels/portable/machine/pdl.h"
 
 namespace regard {
 
@@ -49,7 +50,13 @@ class Block {
     c.work = work;
     const i32 first_row = c.window.first_row(work.first_key);
     c.end_row = c.window.end_row(work.first_key, smaller(work.first_key + block_k, c.window.sk));
-    c.first_row = first_row / block_q * block_q;
+    c.first_row = c.start_row = first_row / block_q * block_q;
+    if (key::mask == Mask::none && !a_.turns) {
+      const auto blocks_of = [](i64 rows, i32 block) { return static_cast<u32>((rows + block - 1) / block); };
+      c.start_row +=
+          block_q * start_tile(static_cast<u32>(work.first_key) / block_k, blocks_of(a_.sk, block_k),
+                               blocks_of(c.end_row - c.first_row, block_q));
+    }
     if (first_row >= c.end_row) c.work.end_head = c.work.first_head;
   }
 
@@ -260,6 +267,8 @@ extern "C" __global__ void __launch_bounds__(regard::threads,
     REGARD_SYMBOL(const __grid_constant__ regard::BackwardArguments arguments) {
   extern __shared__ __align__(regard::portable::ForwardLayout::line) unsigned char dynamic[];
   using namespace regard;
+  launch_dependent_grids();
+  wait_on_dependent_grids();
   Block block(arguments, Memory(dynamic));
   Work work(arguments, blockIdx.x);
   do block.run(work);

@@ -4,6 +4,7 @@
 #include "kernels/backward_schedule.h"
 #include "kernels/head.h"
 #include "kernels/portable/machine/element.h"
+#include "kernels/portable/machine/pdl.h"
 
 namespace regard {
 
@@ -198,6 +199,7 @@ struct Part {
 extern "C" __global__ void __launch_bounds__(regard::threads)
     REGARD_SYMBOL(const __grid_constant__ regard::BackwardArguments arguments) {
   using namespace regard;
+  wait_on_dependent_grids();
   const u32 sinks = arguments.grad_sink ? static_cast<u32>(arguments.hq) : 0;
   if (blockIdx.x < sinks) {
     store_grad_sink(arguments, blockIdx.x);

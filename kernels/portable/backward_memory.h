@@ -15,6 +15,7 @@ struct Common {
   i64 padded_row;        // likewise
   Work work;
   i32 first_row, end_row;  // whole tiles of queries
+  i32 start_row;           // that it begins with in each head
 };
 static_assert(sizeof(Common) <= layout.common);
 

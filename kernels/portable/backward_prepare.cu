@@ -6,6 +6,7 @@
 #include "kernels/backward_schedule.h"
 #include "kernels/head.h"
 #include "kernels/portable/machine/element.h"
+#include "kernels/portable/machine/pdl.h"
 
 namespace regard {
 
@@ -92,6 +93,7 @@ REGARD_DEVICE void clear_grad_bias(const BackwardArguments& a) {
 extern "C" __global__ void __launch_bounds__(regard::threads)
     REGARD_SYMBOL(const __grid_constant__ regard::BackwardArguments arguments) {
   using namespace regard;
+  launch_dependent_grids();
   const u32 row_blocks = static_cast<u32>((arguments.sq + arguments.block_q - 1) / arguments.block_q);
   const u32 heads = static_cast<u32>(arguments.hq), index = row_blocks > 0 ? blockIdx.x / row_blocks : heads;
   const u32 batch = index / heads;

@@ -21,7 +21,7 @@ struct QueryTiles {
   REGARD_DEVICE Head head_of(const Tile& tile) const { return Head(a, common.work.batch, tile.head); }
   REGARD_DEVICE bool exists(const Tile& tile) const { return tile.head < common.work.end_head; }
 
-  REGARD_DEVICE Tile first() const { return seen_from({common.work.first_head, common.first_row}); }
+  REGARD_DEVICE Tile first() const { return seen_from({common.work.first_head, common.start_row}); }
   REGARD_DEVICE Tile after(const Tile& tile) const { return seen_from(step(tile)); }
 
   /// Whether position lets every row see every key of the block.
@@ -42,8 +42,9 @@ struct QueryTiles {
  private:
   REGARD_DEVICE Tile step(Tile tile) const {
     tile.first_row += block_q;
-    if (tile.first_row < common.end_row) return tile;
-    return {tile.head + 1, common.first_row};
+    if (tile.first_row >= common.end_row) tile.first_row = common.first_row;
+    if (tile.first_row == common.start_row) ++tile.head;
+    return tile;
   }
 
   /// The first tile from this one on of which ranges and bits let some row see some key; by the whole block

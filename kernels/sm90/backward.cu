@@ -3,6 +3,7 @@
 // A block is block_k keys of one K/V head, whose dK and dV stay in registers; it goes through the tiles of
 // queries that see any of its keys, and adds what it knows of their dQ to sums in memory. The first warpgroup
 // loads and adds; each other one multiplies 64 keys by wgmma.
+#include "kernels/cuda/pdl.h"
 #include "kernels/sm90/backward_adder.h"
 #include "kernels/sm90/backward_consumer.h"
 #include "kernels/sm90/backward_loader.h"
@@ -18,6 +19,8 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   __shared__ Shared shared;
   if (threadIdx.x < 32) shared.init();
   __syncthreads();
+  launch_dependent_grids();
+  wait_on_dependent_grids();
   const Memory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
   const Work work(arguments, blockIdx.x);

@@ -73,9 +73,8 @@ struct Work {
     first_key = static_cast<i32>(key_block * block_k);
     sequence = sequence_of(a, batch);
     find_tiles(a);
-    // Where every block has all tiles, each begins with another, so that they do not all add to the same dQ.
-    const u32 all = static_cast<u32>(tiles());
-    if (!windowed && a.tickets && all > 0) start_tile += key_block * max(all / key_blocks, 1u) % all;
+    if (!windowed && a.tickets)
+      start_tile += regard::start_tile(key_block, key_blocks, static_cast<u32>(tiles()));
   }
 
   REGARD_DEVICE i32 tiles() const { return last_tile - first_tile; }  // of each head

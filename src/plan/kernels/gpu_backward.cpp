@@ -147,6 +147,8 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
                  memory_stage(plan, portable_backward_convert,
                               sum({p.sink ? p.hq : 0, row_blocks, key_blocks, bias_blocks}))};
   for (Stage& stage : plan.stages) stage.schedule = schedule;
+  // They wait for the stage before in their code, where the chip has the instruction (kernels/cuda/pdl.h).
+  plan.stages[1].overlaps = plan.stages[2].overlaps = plan.target->has("tma");
   return finish(std::move(plan));
 }
 
