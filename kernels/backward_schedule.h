@@ -7,6 +7,10 @@
 
 namespace regard {
 
+/// P of a row that sees thousands of keys would lose digits as fp16, whose least normal number is 2^-14. As P
+/// is at most 1, the largest is half of what fp16 holds.
+constexpr i32 p_exponent_of_fp16 = 15;
+
 struct GpuBackwardSchedule {
   // Rows of delta, lse_log2 and grad_q_sum go in whole tiles (padded_row): of each (batch, head), or, varlen,
   // of each head.
@@ -24,10 +28,14 @@ struct GpuBackwardSchedule {
   i32 first_stores = 0;     // 1: the first block that comes to a tile stores its dQ; 0: sums begin as zeros
   i32 bias_in_turn = 0;     // 1: a block goes through all that share a bias's gradient
   float grad_s_factor = 1;  // of dS before it is rounded; the sums of dQ and dK have it. A power of two
+  float p_exponent = 0;     // P is made 2^p_exponent times as large; the sums of dV have that
+  float p_scale = 1;        // 2^-p_exponent
+  float grad_p_factor = 1;  // of dP - D, which makes dS of that P and has grad_s_factor
   i32 clear_grad_bias = 0;  // 1: prepare writes zeros where perhaps no tile of scores is computed
 
   float* delta = nullptr;          // rowsum(dO * O); 0 behind the last row of a sequence
-  float* lse_log2 = nullptr;       // LSE in powers of two; +infinity where the row sees no key, or is none
+  float* lse_log2 = nullptr;       // LSE in powers of two, less p_exponent; +infinity where the row sees no
+                                   // key, or is none
   void* zeroed = nullptr;          // the sums and counters from here on begin as zeros
   float* grad_q_sum = nullptr;     // before the scale
   float* grad_k_sum = nullptr;     // [hk, keys, columns] where several blocks share a K/V head's keys,

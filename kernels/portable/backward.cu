@@ -96,17 +96,17 @@ class Block {
   REGARD_DEVICE void make_grad_s_of_tile(const Tile& tile, RowNumbers& delta, Scores& grad, const Scores& p,
                                          [[maybe_unused]] const Slopes& slopes) const {
     // The gradient of a bias is dS itself.
-    make_grad_s(grad, p, delta, a_.dropout_scale, key::dbias ? 1 : a_.grad_s_factor);
+    make_grad_s(grad, p, delta, a_.dropout_scale, key::dbias ? p_scale : a_.grad_p_factor);
     if constexpr (key::dbias) {
       if (common_.work.column_part == 0)
         store_grad_bias(a_, tiles_.head_of(tile), grad, tile.first_row,
                         common_.work.first_key + part_of_wave() * wave_keys);
     }
-    if constexpr (key::softcap || (key::dbias && scales_grad_s))
+    if constexpr (key::softcap || (key::dbias && scales_operands))
       each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
         float& x = grad[m][n].x[half][i];
         if constexpr (key::softcap) x *= slopes[m][n].x[half][i];
-        if constexpr (key::dbias && scales_grad_s) x *= a_.grad_s_factor;
+        if constexpr (key::dbias && scales_operands) x *= a_.grad_s_factor;
       });
     store_operand<false>(memory_.grad_s, grad);
   }
@@ -249,8 +249,9 @@ class Block {
     };
     store_grad_keys<ShareOfK, layout.row_of_q, block_d>(memory_.dynamic, grad_k, a_.scale / a_.grad_s_factor,
                                                         rows_of(a_.grad_k, column_d, key::d));
-    store_grad_keys<ShareOfV, layout.row_of_v, block_dv>(
-        memory_.dynamic + layout.keys, grad_v, a_.dropout_scale, rows_of(a_.grad_v, column_dv, key::dv));
+    store_grad_keys<ShareOfV, layout.row_of_v, block_dv>(memory_.dynamic + layout.keys, grad_v,
+                                                         a_.dropout_scale * p_scale,
+                                                         rows_of(a_.grad_v, column_dv, key::dv));
   }
 
   const BackwardArguments& a_;

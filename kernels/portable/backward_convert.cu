@@ -105,7 +105,7 @@ REGARD_DEVICE void convert(const BackwardArguments& a, const Sums& sums, const G
 /// of sequences are made first, so that none gets long.
 REGARD_DEVICE void store_grad_sink(const BackwardArguments& a, i64 head_index) {
   __shared__ float of_threads[threads];
-  const float sink = a.sink[head_index] * log2_of_e;
+  const float sink = fmaf(a.sink[head_index], log2_of_e, -a.p_exponent);
   float total = 0;
 #pragma unroll 1
   for (i64 batch = 0; batch < a.b && sink != -infinity; ++batch) {
@@ -181,7 +181,7 @@ struct Part {
     to = GradRows(values ? a.grad_v : a.grad_k, batch, kv_head, sequence.first_k + key);
     to.rows = count(sequence.sk - key, key_rows);
     to.columns = values ? a.dv : a.d;
-    to.scale = values ? a.dropout_scale : a.scale / a.grad_s_factor;
+    to.scale = values ? a.dropout_scale * a.p_scale : a.scale / a.grad_s_factor;
   }
 
   /// Some rows of the gradient of a bias that batches or heads share.

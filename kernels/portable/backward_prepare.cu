@@ -1,5 +1,5 @@
 // What comes before the gradients: of each row of queries D = rowsum(dO * O), which its dP is measured
-// against, and LSE in powers of two; and zeros where sums begin.
+// against, and LSE as weights are taken from it; and zeros where sums begin.
 //
 // A block has the block_q rows of one tile of a query head; eight lanes share a row. Blocks beyond those
 // only write zeros.
@@ -39,9 +39,9 @@ REGARD_DEVICE float row_sum_of_products(const u8* x, const u8* y, i32 columns) {
   return sum;
 }
 
-/// LSE of a row that weights are taken from; +infinity makes all of them 0.
-REGARD_DEVICE float log2_of_sum(float lse) {
-  return fabsf(lse) < infinity ? lse * log2_of_e : infinity;
+/// LSE of a row that weights are taken from, in powers of two; +infinity makes all of them 0.
+REGARD_DEVICE float log2_of_sum(float lse, float p_exponent) {
+  return fabsf(lse) < infinity ? fmaf(lse, log2_of_e, -p_exponent) : infinity;
 }
 
 REGARD_DEVICE void prepare_rows(const BackwardArguments& a, const Head& head, i32 first_row) {
@@ -56,7 +56,7 @@ REGARD_DEVICE void prepare_rows(const BackwardArguments& a, const Head& head, i3
     const float delta = row_sum_of_products(grad_o, head.o(row), a.dv);
     if (lane() % row_lanes != 0) continue;
     a.delta[first_padded + i] = exists ? delta : 0;
-    a.lse_log2[first_padded + i] = exists ? log2_of_sum(*head.lse(row)) : infinity;
+    a.lse_log2[first_padded + i] = exists ? log2_of_sum(*head.lse(row), a.p_exponent) : infinity;
   }
 }
 

@@ -51,16 +51,19 @@ REGARD_DEVICE void load_rows(RowNumbers& x, u32 numbers) {
   each_row([&](i32 m, i32 half) { load_shared(x[m][half], numbers + row_offset(m, half) * 4); });
 }
 
-/// P, whatever LSE was rounded to at most 1.
+/// The least numbers of fp16 are not small beside a weight of a row that sees many keys, nor beside a
+/// gradient that is multiplied with a large scale.
+constexpr bool scales_operands = operand == DType::fp16;
+constexpr float p_exponent = scales_operands ? p_exponent_of_fp16 : 0,
+                p_scale = scales_operands ? 1.0f / (1 << p_exponent_of_fp16) : 1;
+
+/// P, times 2^p_exponent, whatever LSE was rounded to at most that.
 REGARD_DEVICE void make_p(Scores& s, const RowNumbers& lse_log2, float scale_log2) {
   each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
     float& x = s[m][n].x[half][i];
-    x = exp2(fminf(fmaf(x, scale_log2, -lse_log2[m][half]), 0.0f));
+    x = exp2(fminf(fmaf(x, scale_log2, -lse_log2[m][half]), p_exponent));
   });
 }
-
-/// The least numbers of fp16 are not small beside those of a gradient that is multiplied with a large scale.
-constexpr bool scales_grad_s = operand == DType::fp16;
 
 /// P is not negative: what dropout does not keep gets a sign.
 struct SignedP {
@@ -75,10 +78,10 @@ struct SignedP {
   }
 };
 
-/// dS in place of dP, times `factor`. `keep_scale`: dropout's factor.
+/// dS in place of dP: P, as it is, times `factor` (dP - D). `keep_scale`: dropout's factor.
 REGARD_DEVICE void make_grad_s(Scores& grad, const Scores& p, RowNumbers& delta, float keep_scale,
                                float factor) {
-  if constexpr (scales_grad_s) {
+  if constexpr (scales_operands) {
     each_row([&](i32 m, i32 half) { delta[m][half] *= factor; });
     keep_scale *= factor;
   }
@@ -87,7 +90,7 @@ REGARD_DEVICE void make_grad_s(Scores& grad, const Scores& p, RowNumbers& delta,
     const float weight = p[m][n].x[half][i], of_row = delta[m][half];
     if constexpr (key::dropout)
       x = weight * (bits_as<i32>(weight) < 0 ? of_row : fmaf(x, keep_scale, -of_row));
-    else if constexpr (scales_grad_s)
+    else if constexpr (scales_operands)
       x = weight * fmaf(x, factor, -of_row);
     else
       x = weight * (x - of_row);
