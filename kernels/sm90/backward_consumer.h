@@ -32,7 +32,7 @@ class Consumer {
     store_gradient<key::d, columns_k>(a_, work_, {a_.grad_k_sum, a_.grad_k_columns, a_.grad_k}, key_, dk,
                                       a_.scale / a_.grad_s_factor);
     store_gradient<key::dv, columns_v>(a_, work_, {a_.grad_v_sum, a_.grad_v_columns, a_.grad_v}, key_, dv,
-                                       1.f);
+                                       a_.p_scale);
   }
 
  private:

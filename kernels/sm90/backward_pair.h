@@ -29,7 +29,7 @@ class Pair {
     if (Tile(work_).exists(work_)) make_dv(dv);
     if (!work_.has_keys()) return;
     store_gradient<key::dv, columns_v>(a_, work_, {a_.grad_v_sum, a_.grad_v_columns, a_.grad_v}, key_, dv,
-                                       1.f);
+                                       a_.p_scale);
   }
   /// dP, dS and dK.
   REGARD_DEVICE void run_second() const {

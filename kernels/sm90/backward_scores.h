@@ -48,24 +48,27 @@ REGARD_DEVICE bool sees_all(const QueryMask& mask, i32 first_query, i32 first_ke
   return right && left;
 }
 
+/// What P is made larger by (GpuBackwardSchedule::p_exponent).
+constexpr float p_exponent = key::dtype == DType::fp16 ? p_exponent_of_fp16 : 0;
+
 /// What becomes of products of Q and K.
 class ScoreScale {
  public:
-  float grad_s_factor;
+  float grad_p_factor;
 
   REGARD_DEVICE explicit ScoreScale(const BackwardArguments& a)
-      : grad_s_factor(a.grad_s_factor),
+      : grad_p_factor(a.grad_p_factor),
         soft_cap_(a.scale, key::softcap ? a.softcap : 1.f),
         log2_(a.scale * log2_of_e),
         of_cap_(key::softcap ? 1 / (a.softcap * log2_of_e) : 0) {}
 
-  /// P of a score, relative to the row's LSE, which no score is above but for rounding; `slope` is what dS is
-  /// multiplied with behind a soft cap.
+  /// P of a score, times 2^p_exponent, relative to the row's LSE, which no score is above but for rounding;
+  /// `slope` is what dS is multiplied with behind a soft cap.
   REGARD_DEVICE float p(float product, float lse_log2, float& slope) const {
-    if constexpr (!key::softcap) return exp2(fminf(fmaf(product, log2_, -lse_log2), 0.f));
+    if constexpr (!key::softcap) return exp2(fminf(fmaf(product, log2_, -lse_log2), p_exponent));
     const float score = soft_cap_(product), tanh = score * of_cap_;
     slope = fmaf(-tanh, tanh, 1.f);
-    return exp2(fminf(score - lse_log2, 0.f));
+    return exp2(fminf(score - lse_log2, p_exponent));
   }
 
  private:
@@ -134,7 +137,7 @@ struct Weights {
   static_assert(!packs_late || !key::softcap, "P and its slopes are not told apart later");
 
   REGARD_DEVICE float beside_delta(float dp, float delta_of_query) const {
-    return key::dtype == DType::fp16 ? scale.grad_s_factor * (dp - delta_of_query) : dp - delta_of_query;
+    return key::dtype == DType::fp16 ? scale.grad_p_factor * (dp - delta_of_query) : dp - delta_of_query;
   }
   /// P of score number `at`.
   REGARD_DEVICE float p(float product, float lse_log2, i32 at, float& slope) const {

@@ -108,7 +108,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.first_stores = how.first_stores ? 1 : 0;
   s.bias_in_turn = how.bias_in_turn ? 1 : 0;
   s.grad_s_factor = static_cast<float>(grad_s_factor(p));
-  if (how.scales_p && p.dtype == DType::fp16) {
+  if (p.dtype == DType::fp16) {
     s.p_exponent = p_exponent_of_fp16;
     s.p_scale = std::exp2f(-p_exponent_of_fp16);
   }

@@ -16,7 +16,6 @@ struct GpuBackward {
   std::int64_t side_by_side = 1;   ///< (batch, K/V head) pairs, or parts of their groups, that go together
   bool keys_descend = false;       ///< blocks of the last keys go first
   bool bias_in_turn = false;       ///< a block goes through all that share a bias's gradient
-  bool scales_p = false;           ///< P of fp16 is made larger before it is rounded
   /// Where blocks share the keys of a K/V head: columns of the sums of dK and dV; multiples of 8. 0: each
   /// block stores what it has.
   std::int64_t grad_k_columns = 0, grad_v_columns = 0;

@@ -168,7 +168,6 @@ Result<Plan> plan_portable_backward(const Problem& problem, const Target& target
   how.side_by_side = std::min(pairs_together(p), std::max<std::int64_t>(pairs(p), 1));
   how.bias_in_turn = bias_in_turn(p);
   how.keys_descend = p.deterministic && has_right_edge(p);
-  how.scales_p = true;
   stage.grid = product({blocks, ceil_divide(group, how.part_heads)});
   stage.shared_bytes = shared_bytes(stage.key);
   return finish_gpu_backward(std::move(plan), std::move(stage), how);
