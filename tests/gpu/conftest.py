@@ -82,7 +82,8 @@ def pytest_configure(config):
     origin = machine.origin(gpus[0]["name"])
     file = f"checks-{machine.slug(origin['machine'])}-{origin['date']}.jsonl"
     log = config.getoption("--log") or here.ROOT / "build/reports/gpu" / file
-    partial = config.getoption("--quick") or config.getoption("keyword") or config.getoption("markexpr")
+    partial = any(map(config.getoption, ("--quick", "keyword", "markexpr", "collectonly")))
+    partial = partial or any(".py" in path for path in config.args)
     summary = config.getoption("--results") or (None if partial else results.GPU_TESTS / file)
     config.pluginmanager.register(Results(log.absolute(), summary and summary.absolute(), origin))
 
