@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
@@ -54,8 +56,20 @@ def part_and_test(nodeid: str) -> tuple[str, str]:
     return Path(path).stem.removeprefix("test_"), test
 
 
+@lru_cache
+def sanitizers() -> dict[str, tuple[int, ...]]:
+    """Each compute-sanitizer with its version: CUDA's, and that of the Python package nvidia-cuda-sanitizer-api."""
+    of_python = (Path(path) / "nvidia/cu13/compute-sanitizer/compute-sanitizer" for path in sys.path)
+    names = ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer", *map(str, of_python))
+    versions = {
+        path: re.search(r"Version ([\d.]+)", run(path, "--version").stdout) for path in map(shutil.which, names) if path
+    }
+    return {path: tuple(map(int, found[1].strip(".").split("."))) for path, found in versions.items() if found}
+
+
 def sanitizer() -> str | None:
-    return shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    """The newest one."""
+    return max(sanitizers(), key=sanitizers().__getitem__, default=None)
 
 
 class Crowd:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from here import COMMAND, REFUSAL, Crowd, families_of, regard, run, sanitizer, targets
+from here import COMMAND, REFUSAL, Crowd, families_of, regard, run, sanitizer, sanitizers, targets
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PROBLEMS = (
@@ -29,9 +29,19 @@ PROBLEMS = (
     "bwd bf16 b=1 h=1 sq=70 sk=100 d=512",
 )
 FOUND = 99  # exit code
+# Hopper's backward copies by cp.async.bulk without a tensor map: LSE and D into shared memory, dQ out of it. Older
+# versions see nobody wait for such a load, though a barrier counts its bytes, and take what such a store wrote for
+# memory that nobody has written (release notes of 2026.3, 2025.4 and 2026.1).
+SINCE = {("racecheck", "sm90_backward"): (2026, 3), ("initcheck", "sm90_backward"): (2026, 1)}
+
+
+def is_too_old(tool, family):
+    return sanitizers()[sanitizer()] < SINCE.get((tool, family), ())
 
 
 def check(tool, family, problem):
+    if is_too_old(tool, family):
+        return None
     where = (f"--target={targets()[0]}", f"--family={family}", "--repeat=0")
     if regard("run", problem, *where).stderr.startswith(REFUSAL):
         return None
@@ -46,8 +56,11 @@ crowd = Crowd(check)
 
 @pytest.mark.parametrize(("tool", "family", "problem"), ROWS)
 def test_clean(tool, family, problem):
+    if is_too_old(tool, family):
+        since = ".".join(map(str, SINCE[tool, family]))
+        pytest.skip(f"{tool} before {since} is wrong about cp.async.bulk; pip install nvidia-cuda-sanitizer-api has it")
     done = crowd.result(tool, family, problem)
     if done is None:
         pytest.skip("refused by this family")
-    assert done.returncode == 0, done.stdout[:3000] + done.stderr[-1000:]
+    assert done.returncode == 0, done.stdout[:3000] + done.stdout[-500:] + done.stderr[-1000:]
     assert "ERROR SUMMARY: 0 errors" in done.stdout or "0 hazards" in done.stdout, done.stdout[-1000:]
