@@ -35,9 +35,12 @@ TEST_P(Alike, BackwardIsRight) {
       expect_right("bwd " + dtype + " h=1 s=300 d=64", {GetParam(), "", 2}, options);
       expect_right("bwd " + dtype + " b=1 hq=4 hk=2 sq=130 sk=200 d=32 dv=48 mask=causal sink",
                    {GetParam(), "", 2}, options);
-      if (is_gpu(GetParam())) continue;
+      // A GPU rounds dS to bf16: kept weights one way, dropped ones another, while their sums cancel. The
+      // tolerance knows of one way for all.
+      if (is_gpu(GetParam()) && numbers.name == std::string("signs alternate by rows") && dtype == "bf16")
+        continue;
       expect_right("bwd " + dtype + " b=3 h=2 sq=130 sk=100 d=32 bias=11 dbias dropout=0.2",
-                   {GetParam(), "generic", 2}, options);
+                   {GetParam(), is_gpu(GetParam()) ? "" : "generic", 2}, options);
     }
   }
 }
