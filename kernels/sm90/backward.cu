@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
     reg_dealloc<24>();
     const i32 warp = __shfl_sync(whole_warp, threadIdx.x / 32, 0);
     if constexpr (shares_keys)
-      if (warp == 2) grant_grad_q(arguments, work, shared);
+      if (warp == 2) return grant_grad_q(arguments, work, shared);
     if (threadIdx.x % 32 != 0) return;
     if (warp == 0) {
       Loader<q_stages>{{k, arguments.k, arguments, work, false},
