@@ -92,10 +92,10 @@ _pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
 
 def pytest_collection_finish(session):
-    """What runs in processes of its own starts now, beside the first tests of this one."""
+    """What is done ahead starts now, beside the first tests."""
     for item in session.items:
         if (crowd := getattr(item.module, "crowd", None)) and hasattr(item, "callspec"):
-            crowd.start(tuple(item.callspec.params.values()), _pool)
+            crowd.start(item.callspec.params, _pool)
 
 
 def pytest_sessionfinish():

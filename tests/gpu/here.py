@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +74,20 @@ def sanitizer() -> str | None:
 
 
 class Crowd:
-    """Does a table's rows in processes of their own, many at once; kernels compile in the meantime."""
+    """Does a table's rows ahead, many at once: in processes of their own, or where kernels compile in the meantime."""
 
     def __init__(self, work: Callable[..., Any]) -> None:
         self.work = work
+        self.parameters = tuple(signature(work).parameters)
         self.futures: dict[Hashable, Future[Any]] = {}
 
-    def start(self, row: tuple[Any, ...], pool: ThreadPoolExecutor) -> None:
-        self.futures[row] = pool.submit(self.work, *row)
+    def start(self, given: dict[str, Any], pool: ThreadPoolExecutor) -> None:
+        """The row of a test that has the parameters of the work, and perhaps others; tests may share one."""
+        if not set(self.parameters) <= set(given):
+            return
+        row = tuple(given[name] for name in self.parameters)
+        if row not in self.futures:
+            self.futures[row] = pool.submit(self.work, *row)
 
     def result(self, *row: Any) -> Any:
         return self.futures[row].result()

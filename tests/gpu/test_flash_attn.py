@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
 import regard  # noqa: E402
+from here import Crowd  # noqa: E402
 from regard.flash_attn import (  # noqa: E402
     flash_attn_func,
     flash_attn_interface,
@@ -47,10 +48,35 @@ def close(of_gpu, of_cpu):
         torch.testing.assert_close(got.float(), wanted.float(), rtol=2e-2, atol=2e-2)
 
 
-@pytest.mark.parametrize("shape", [(113, 203, 64), (128, 217, 59), (1, 147, 128), (203, 113, 96), (33, 40, 256)])
+SHAPES = [(113, 203, 64), (128, 217, 59), (1, 147, 128), (203, 113, 96), (33, 40, 256)]
+
+
+def results_of(move, feature, shape):
+    options = {name: move(value) for name, value in FEATURES[feature].items()}
+    return [x.cpu() for x in flash_attn_func(*map(move, numbers(*shape)), return_attn_probs=True, **options)]
+
+
+def dense_gradients_of(move, feature, shape, **options):
+    return gradients_of(move, flash_attn_func, drawn_like, *numbers(*shape), **FEATURES[feature], **options)
+
+
+def on_cpu(value):
+    return value
+
+
+def of_cpu(feature, shape):
+    """Results and gradients, whose kernels are compiled."""
+    return results_of(on_cpu, feature, shape), dense_gradients_of(on_cpu, feature, shape)
+
+
+crowd = Crowd(of_cpu)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("feature", FEATURES)
 def test_dense(feature, shape):
-    close(*both(flash_attn_func, *numbers(*shape), return_attn_probs=True, **FEATURES[feature]))
+    wanted, _ = crowd.result(feature, shape)
+    close(results_of(on_gpu, feature, shape), wanted)
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -61,15 +87,17 @@ def test_packed_sequences(feature):
     close(*both(flash_attn_varlen_func, q, k, v, *starts, 70, 70, return_attn_probs=True, **FEATURES[feature]))
 
 
+def gradients_of(move, call, grad_of, *given, **options):
+    """Of the first three tensors of a call."""
+    inputs = [move(x).detach().clone().requires_grad_() for x in given[:3]]
+    said = {name: move(value) for name, value in options.items()}
+    out = call(*inputs, *map(move, given[3:]), **said)
+    return [x.cpu().float() for x in torch.autograd.grad(out, inputs, move(grad_of(out)))]
+
+
 def gradients(call, grad_of, *given, **options):
-    """On the GPU and on the CPU, of the first three tensors of a call."""
-    found = []
-    for move in (on_gpu, lambda value: value):
-        inputs = [move(x).detach().clone().requires_grad_() for x in given[:3]]
-        said = {name: move(value) for name, value in options.items()}
-        out = call(*inputs, *map(move, given[3:]), **said)
-        found.append([x.cpu().float() for x in torch.autograd.grad(out, inputs, move(grad_of(out)))])
-    return found
+    """On the GPU and on the CPU."""
+    return [gradients_of(move, call, grad_of, *given, **options) for move in (on_gpu, on_cpu)]
 
 
 def drawn_like(out):
@@ -82,11 +110,11 @@ def close_gradients(of_gpu, of_cpu):
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("shape", [(113, 203, 64), (128, 217, 59), (1, 147, 128), (203, 113, 96), (33, 40, 256)])
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("feature", FEATURES)
 def test_gradients_of_dense_calls(feature, shape, deterministic):
-    options = {**FEATURES[feature], "deterministic": deterministic}
-    close_gradients(*gradients(flash_attn_func, drawn_like, *numbers(*shape), **options))
+    _, wanted = crowd.result(feature, shape)
+    close_gradients(dense_gradients_of(on_gpu, feature, shape, deterministic=deterministic), wanted)
 
 
 @pytest.mark.parametrize("feature", FEATURES)

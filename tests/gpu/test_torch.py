@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
 import regard.torch  # noqa: E402
+from here import Crowd  # noqa: E402
 from regard.torch.replacing import is_taken  # noqa: E402
 
 attention = regard.torch.attention
@@ -18,9 +19,9 @@ def numbers(seed, *shape):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def inputs(dtype=torch.bfloat16, d=D):
+def inputs(dtype=torch.bfloat16, d=D, device="cuda"):
     sizes = (B, SQ, HQ, d), (B, SK, HK, d), (B, SK, HK, d)
-    return [numbers(i, *size).to(dtype).cuda() for i, size in enumerate(sizes)]
+    return [numbers(i, *size).to(dtype).to(device) for i, size in enumerate(sizes)]
 
 
 def whole(*values):
@@ -51,16 +52,6 @@ def close(one, other):
         torch.testing.assert_close(a.cpu().float(), b.cpu().float(), rtol=2e-2, atol=2e-2)
 
 
-@pytest.mark.parametrize("d", [40, 64, 128])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("feature", FEATURES)
-def test_results_are_those_of_the_cpu(feature, dtype, d):
-    options = {name: x.to(dtype) if name == "bias" else x for name, x in FEATURES[feature].items()}
-    given = inputs(dtype, d)
-    got = attention(*given, **{name: on_gpu(x) for name, x in options.items()})
-    close(got, attention(*(x.cpu() for x in given), **options))
-
-
 def leaves(inputs):
     return [x.detach().clone().requires_grad_() for x in inputs]
 
@@ -79,14 +70,38 @@ def close_gradients(got, wanted):
         assert (a.cpu().float() - b.cpu().float()).abs().max() <= 0.02 * b.float().abs().max()
 
 
+def problem_of(feature, dtype, d):
+    """Inputs, options and dO, on the host."""
+    options = {name: x.to(dtype) if name == "bias" else x for name, x in FEATURES[feature].items()}
+    return inputs(dtype, d, "cpu"), options, numbers(10, B, SQ, HQ, d).to(dtype)
+
+
+def of_cpu(feature, dtype, d):
+    """Results and gradients, whose kernels are compiled."""
+    given, options, grad_o = problem_of(feature, dtype, d)
+    return attention(*given, **options), gradients(given, options, grad_o)
+
+
+crowd = Crowd(of_cpu)
+
+
+@pytest.mark.parametrize("d", [40, 64, 128])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("feature", FEATURES)
+def test_results_are_those_of_the_cpu(feature, dtype, d):
+    given, options, _ = problem_of(feature, dtype, d)
+    got = attention(*map(on_gpu, given), **{name: on_gpu(x) for name, x in options.items()})
+    wanted, _ = crowd.result(feature, dtype, d)
+    close(got, wanted)
+
+
 @pytest.mark.parametrize("d", [40, 64, 128])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("feature", FEATURES)
 def test_gradients_are_those_of_the_cpu(feature, dtype, d):
-    options = {name: x.to(dtype) if name == "bias" else x for name, x in FEATURES[feature].items()}
-    given, grad_o = inputs(dtype, d), numbers(10, B, SQ, HQ, d).to(dtype)
-    wanted = gradients([x.cpu() for x in given], options, grad_o)
-    of_gpu = {name: on_gpu(x) for name, x in options.items()}
+    given, options, grad_o = problem_of(feature, dtype, d)
+    given, of_gpu = [x.cuda() for x in given], {name: on_gpu(x) for name, x in options.items()}
+    _, wanted = crowd.result(feature, dtype, d)
     close_gradients(gradients(given, of_gpu, grad_o.cuda()), wanted)
     again = [gradients(given, {**of_gpu, "deterministic": True}, grad_o.cuda()) for _ in range(2)]
     close_gradients(again[0], wanted)
