@@ -161,7 +161,6 @@ class Consumer {
     for (i32 i = 0; i < grad_q_columns / 8; ++i)
       store_shared(place + i * 128 * 16, dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
     make_visible_to_products();
-    __syncwarp();
     arrive_by_warp(shared_.grad_q_full[warpgroup_]);
   }
 

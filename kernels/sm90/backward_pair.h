@@ -86,7 +86,7 @@ class Pair {
           wgmma_wait<0>();
           to.add(i, dq);
         }
-        end_slices(0);
+        arrive_by_warp(shared_.grad_q_full[0]);
         return;
       }
       shared_.q_full[ring_q.stage].wait(ring_q.parity);
@@ -164,7 +164,7 @@ class Pair {
       wgmma_wait<1>();
       to.add(end - 1, dq[1]);
     }
-    end_slices(consumer);
+    arrive_by_warp(shared_.grad_q_full[consumer]);
   }
 
   /// Where a tile's slices of dQ go.
@@ -191,10 +191,6 @@ class Pair {
     named_sync(grad_q_granted + consumer, granted_threads);
     return {a_.grad_q_sum + number * (block_q * static_cast<i64>(layout.d)) + threadIdx.x % 128 * 4,
             shared_.blocks_before == 0};
-  }
-  REGARD_DEVICE void end_slices(i32 consumer) const {
-    __syncwarp();
-    arrive_by_warp(shared_.grad_q_full[consumer]);
   }
 
   REGARD_DEVICE void begin_slice(Slice& dq, i32 slice, u32 turn) const {

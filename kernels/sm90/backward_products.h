@@ -48,7 +48,9 @@ REGARD_DEVICE void store_ds(u32 place, const Packed& ds) {
   make_visible_to_products();
 }
 
+/// Once all lanes of the warp have read what the barrier guards.
 REGARD_DEVICE void arrive_by_warp(Barrier& barrier) {
+  __syncwarp();
   if (threadIdx.x % 32 == 0) barrier.arrive();
 }
 
