@@ -167,6 +167,8 @@ struct Part {
     to.rows = count(head.sequence.sq - row, a.block_q);
     to.columns = a.d;
     to.scale = a.scale / a.grad_s_factor;
+    // Blocks behind the end of a packed sequence have no rows, and no counter.
+    if (to.rows == 0) return;
     // Nobody has stored where no key is seen.
     const u32 tile = static_cast<u32>(row) / static_cast<u32>(a.block_q);
     to.zeros = a.first_stores && a.turns[first_tile(a, head.sequence, head.head) + tile] == 0;

@@ -21,6 +21,7 @@ PROBLEMS = (
     "bwd bf16 b=1 h=2 sq=129 sk=193 d=128",
     "bwd fp16 b=1 h=2 s=200 d=128 mask=window:60,3 deterministic",
     "bwd bf16 b=3 hq=4 hk=2 s=150 d=96 varlen lengths mask=causal sink",
+    "bwd bf16 b=2 h=1 sq=3000 tq=3001 sk=8 d=64 varlen",
     "bwd bf16 b=1 h=2 sq=70 sk=131 d=256 softcap=20",
     "bwd bf16 b=1 h=2 s=130 d=192 dv=128 mask=causal deterministic",
     "bwd bf16 b=2 h=2 sq=70 sk=131 d=40 bias=1h dbias dropout=0.2 deterministic",
