@@ -49,10 +49,11 @@ std::string numbers(const Json& list) {
 }
 
 std::string plan_text(const Json& plan) {
-  std::string text = fmt::format("plan      {} on {}, {} thread{}, workspace {}\n", plan.value("family", "?"),
-                                 plan.value("target", "?"), plan.value("threads", 1),
-                                 plan.value("threads", 1) == 1 ? "" : "s",
-                                 readable_bytes(plan.value("workspace_bytes", 0.0)));
+  const bool gpu = plan.contains("multiprocessors");
+  const int workers = plan.value(gpu ? "multiprocessors" : "threads", 1);
+  std::string text = fmt::format("plan      {} on {}, {} {}{}, workspace {}\n", plan.value("family", "?"),
+                                 plan.value("target", "?"), workers, gpu ? "multiprocessor" : "thread",
+                                 workers == 1 ? "" : "s", readable_bytes(plan.value("workspace_bytes", 0.0)));
   for (const Json& stage : plan.value("stages", Json::array())) {
     const std::string tier = stage.value("tier", "?");
     const std::string took = stage.contains("seconds") && stage["seconds"].get<double>() > 0
