@@ -53,7 +53,6 @@ struct KeyBlocks {
     end = from < to ? up(to) : first;
     sinks = smaller(up(window.end_sink(last_row)), first);
   }
-  REGARD_INLINE bool has(i32 block) const { return (block >= first && block < end) || block < sinks; }
   /// How many of them come before one of them.
   REGARD_INLINE i32 before(i32 block, bool descending) const {
     const i32 rising = block < sinks ? block : sinks + block - first;

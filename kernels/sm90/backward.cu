@@ -2,7 +2,7 @@
 //
 // A block is block_k keys of one K/V head, whose dK and dV stay in registers; it goes through the tiles of
 // queries that see any of its keys, and adds what it knows of their dQ to sums in memory. The first warpgroup
-// loads and adds; each other one multiplies 64 keys by wgmma.
+// loads and adds; the other two multiply by wgmma, each 64 keys of its own or both the same ones.
 #include "kernels/cuda/pdl.h"
 #include "kernels/sm90/backward_adder.h"
 #include "kernels/sm90/backward_consumer.h"

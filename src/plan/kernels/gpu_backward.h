@@ -19,8 +19,8 @@ struct GpuBackward {
   /// Where blocks share the keys of a K/V head: columns of the sums of dK and dV; multiples of 8. 0: each
   /// block stores what it has.
   std::int64_t grad_k_columns = 0, grad_v_columns = 0;
-  bool first_stores =
-      false;  ///< the first block that comes to a tile of dQ stores it, else sums begin as zeros
+  /// The first block that comes to a tile of dQ stores it; else sums begin as zeros.
+  bool first_stores = false;
   std::int64_t tickets = 0;  ///< counters that begin at 0, as turns do
   std::int64_t turns = 0;    ///< counters that begin at 0
 };
@@ -41,8 +41,7 @@ bool has_right_edge(const Problem&);
 
 /// Query heads of a group that a block goes through: all, or fewer where blocks are few; under a mask, which
 /// makes some of them short, twice as many are wanted. Their sums of dK and dV then come together in memory,
-/// in no order. `blocks`: of keys
-/// of all K/V heads.
+/// in no order. `blocks`: of keys of all K/V heads.
 std::int64_t heads_of_part(const Plan&, std::int64_t blocks);
 
 /// Adds the stages, `main` in their middle, and the workspace. All have one schedule.

@@ -100,9 +100,8 @@ Refusal accumulators_leave_room(const Question& q) {
   const std::int64_t most = p.dbias || p.dropout > 0 ? most_sums_with_more : most_sums;
   if (sums <= most) return {};
   return fmt::format(
-      "each thread of its tile has {} sums, scores and slopes, and a soft cap{} leaves registers for {}; use "
-      "a "
-      "smaller block_q or block_k",
+      "each thread of its tile has {} sums, scores and slopes, and a soft cap{} leaves registers for {}; "
+      "use a smaller block_q or block_k",
       sums,
       p.dbias         ? " with a bias's gradient"
       : p.dropout > 0 ? " with dropout"
