@@ -13,6 +13,14 @@ REGARD_DEVICE float exp2(float x) {
   return y;
 }
 
+/// x, or `most` if that is smaller; a NaN stays one.
+REGARD_DEVICE float at_most(float x, float most) {
+  if constexpr (!target::cp_async) return x > most ? most : x;
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(most));
+  return y;
+}
+
 REGARD_DEVICE float reciprocal(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

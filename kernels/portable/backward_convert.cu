@@ -167,11 +167,10 @@ struct Part {
     to.rows = count(head.sequence.sq - row, a.block_q);
     to.columns = a.d;
     to.scale = a.scale / a.grad_s_factor;
-    // Blocks behind the end of a packed sequence have no rows, and no counter.
-    if (to.rows == 0) return;
-    // Nobody has stored where no key is seen.
+    // Nobody has stored where no key is seen. Blocks behind the end of a packed sequence have no rows, and no
+    // counter.
     const u32 tile = static_cast<u32>(row) / static_cast<u32>(a.block_q);
-    to.zeros = a.first_stores && a.turns[first_tile(a, head.sequence, head.head) + tile] == 0;
+    to.zeros = to.rows > 0 && a.first_stores && a.turns[first_tile(a, head.sequence, head.head) + tile] == 0;
   }
 
   /// dK or dV of some keys of one K/V head.

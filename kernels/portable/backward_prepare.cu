@@ -39,9 +39,10 @@ REGARD_DEVICE float row_sum_of_products(const u8* x, const u8* y, i32 columns) {
   return sum;
 }
 
-/// LSE of a row that weights are taken from, in powers of two; +infinity makes all of them 0.
+/// LSE of a row that weights are taken from, in powers of two; +infinity makes all of them 0, NaN makes them
+/// NaN.
 REGARD_DEVICE float log2_of_sum(float lse, float p_exponent) {
-  return fabsf(lse) < infinity ? fmaf(lse, log2_of_e, -p_exponent) : infinity;
+  return fabsf(lse) == infinity ? infinity : fmaf(lse, log2_of_e, -p_exponent);
 }
 
 REGARD_DEVICE void prepare_rows(const BackwardArguments& a, const Head& head, i32 first_row) {

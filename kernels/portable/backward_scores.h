@@ -61,7 +61,7 @@ constexpr float p_exponent = scales_operands ? p_exponent_of_fp16 : 0,
 REGARD_DEVICE void make_p(Scores& s, const RowNumbers& lse_log2, float scale_log2) {
   each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
     float& x = s[m][n].x[half][i];
-    x = exp2(fminf(fmaf(x, scale_log2, -lse_log2[m][half]), p_exponent));
+    x = exp2(at_most(fmaf(x, scale_log2, -lse_log2[m][half]), p_exponent));
   });
 }
 

@@ -32,8 +32,8 @@ constexpr REGARD_INLINE i32 column_of_tile(i32 n, i32 across) {
 
 /// What changes scores takes registers from the products, which then may not read far ahead, nor have other
 /// work beside them. For the chips of tcgen05 the compiler takes some registers more.
-constexpr i32 most_tiles = target::tcgen05 ? 7 : 8;
-constexpr bool many_scores = row_tiles * key_tiles > most_tiles;
+constexpr i32 score_tiles = row_tiles * key_tiles;
+constexpr bool many_scores = score_tiles > (target::tcgen05 ? 7 : 8);
 constexpr bool is_rich = key::softcap || (key::dropout && key::bias != Bias::none) ||
                          ((key::dropout || key::bits || (target::tcgen05 && key::dbias)) && many_scores);
 
@@ -47,7 +47,8 @@ struct TileProduct<true> {
   template <i32 length, i32 across, i32 tiles_m, i32 tiles_n, class A, class B>
   REGARD_DEVICE static void add(Fragment (&c)[tiles_m][tiles_n], A a, B b, i32 row, i32 part) {
     static_assert(length % depth == 0 && tiles_n % 2 == 0);
-    constexpr i32 bytes = depth * operand_bytes, together = is_rich ? 1 : length / depth;
+    constexpr i32 bytes = depth * operand_bytes, all = length / depth;
+    constexpr i32 together = is_rich ? 1 : key::bias == Bias::alibi && score_tiles > 8 ? 2 : all;
     // In rows of memory: of A transposed they are those that are multiplied with each other.
     u32 left = a.first, right = b.first;
     left += A::transposed ? place_of<A>(LdmatrixRow::of_rights(), row)

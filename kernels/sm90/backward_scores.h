@@ -65,10 +65,10 @@ class ScoreScale {
   /// P of a score, times 2^p_exponent, relative to the row's LSE, which no score is above but for rounding;
   /// `slope` is what dS is multiplied with behind a soft cap.
   REGARD_DEVICE float p(float product, float lse_log2, float& slope) const {
-    if constexpr (!key::softcap) return exp2(fminf(fmaf(product, log2_, -lse_log2), p_exponent));
+    if constexpr (!key::softcap) return exp2(at_most(fmaf(product, log2_, -lse_log2), p_exponent));
     const float score = soft_cap_(product), tanh = score * of_cap_;
     slope = fmaf(-tanh, tanh, 1.f);
-    return exp2(fminf(score - lse_log2, p_exponent));
+    return exp2(at_most(score - lse_log2, p_exponent));
   }
 
  private:

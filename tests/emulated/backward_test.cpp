@@ -94,6 +94,18 @@ TEST(EmulatedBackward, ReadsNoPadding) {
 
 /// Scores far from 0: a row's LSE below -100, behind which a key that is not there would look large, scores
 /// so large that their rounding is more than 1, and weights near 0.
+/// Of a row that is NaN or sees one.
+TEST(EmulatedBackward, PassesNaNsOn) {
+  CaseOptions of_q, of_k;
+  of_q.nan_row = of_k.nan_key = 60;
+  for (const CaseOptions& options : {of_q, of_k}) {
+    expect_all_right({"bwd bf16 h=1 s=100 d=64"}, {emulated_target(), "portable_backward"}, options);
+    if (emulated_target() == "sm_90a")
+      expect_all_right({"bwd bf16 h=1 s=100 d=64", "bwd bf16 h=1 s=100 d=256"},
+                       {emulated_target(), "sm90_backward"}, options);
+  }
+}
+
 TEST(EmulatedBackward, TakesExtremeScores) {
   CaseOptions negative;
   negative.bias_offset = -30000;

@@ -104,6 +104,14 @@ void mask(Execution& e, const Instruction& i) {
   e.set(i.operands[0], from >= 32 ? 0 : bits << from & 0xffffffff);
 }
 
+void smaller_or_nan(Execution& e, const Instruction& i) {
+  const auto number = [&](std::size_t n) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(e.get(i.operands[n])));
+  };
+  const float x = number(1), y = number(2);
+  e.set(i.operands[0], std::bit_cast<std::uint32_t>(x != x || x < y ? x : y));
+}
+
 }  // namespace
 
 std::span<const Named> arithmetic_instructions() {
@@ -119,6 +127,7 @@ std::span<const Named> arithmetic_instructions() {
       {"cvt.f32.f16", of_half},
       {"cvt.rn.f16x2.e4m3x2", halves_of<REGARD_FP8>, 89},
       {"cvt.rn.f16x2.e5m2x2", halves_of<REGARD_FP8_E5M2>, 89},
+      {"min.NaN.f32", smaller_or_nan, 80},
       {"max.f16x2", larger_pair<REGARD_FP16>, 80},
       {"max.bf16x2", larger_pair<REGARD_BF16>, 80},
       {"mov.u32", move},
