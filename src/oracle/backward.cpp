@@ -99,7 +99,9 @@ void Head::run(std::int64_t b, std::int64_t h, const Options& options) {
       const double through = scale * row.slope[at];
       const double d_x = through * d_s;
       const double slope_error = precision.slope(row.slope[at], score_error.of_each(), problem.softcap);
-      Term term{d_x, (precision.product + slope_error) * std::fabs(d_x) + std::fabs(scale) * d_s_error,
+      Term term{d_x,
+                (precision.product + slope_error) * std::fabs(d_x) + precision.least_grad +
+                    std::fabs(scale) * d_s_error,
                 shared + certain(precision.product) + slope_error, smallest_normal * (1 + std::fabs(scale)),
                 through * common};
       if (whole) grad_k.add(j, term, q.row(i));

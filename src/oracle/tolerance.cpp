@@ -25,6 +25,13 @@ double smallest_part(DType dtype) {
   return bytes_of(dtype) == 1 ? half * 0x1p-6 : half;
 }
 
+/// Half the smallest dX of fp16. dS is rounded times a power of two that is at least 8 scale, as far as that
+/// is at most 256 (kernels with fp32 operands lose nothing; bf16 has the exponents of fp32).
+double smallest_gradient(const Problem& problem) {
+  if (problem.dtype != DType::fp16) return 0;
+  return format(REGARD_FP16).floor() * std::max(0x1p-3, std::fabs(scale_of(problem)) * 0x1p-8);
+}
+
 /// Errors relative to what a sum of so many terms gets to on the way: of roundings as a random walk, and of
 /// equal terms, which are all rounded in one direction.
 double walk(std::int64_t terms) {
@@ -39,6 +46,7 @@ double drifted(std::int64_t terms, std::int64_t longest = longest_part) {
 Precision::Precision(const Problem& problem)
     : product(format(static_cast<regard_dtype>(problem.dtype)).unit()),
       least(smallest_part(problem.dtype)),
+      least_grad(smallest_gradient(problem)),
       step(format(REGARD_FP32).unit()),
       score(bytes_of(problem.dtype) == 1 ? 0x1p-14 : 0),
       exponential(problem.dtype == DType::bf16 ? 0x1p-20 : 0),

@@ -32,10 +32,11 @@ constexpr double smallest_normal = std::numeric_limits<float>::min();  // of bf1
 struct Precision {
   explicit Precision(const Problem&);
 
-  double product;  ///< P and dS may be rounded to the type of the inputs before a matrix product
-  double least;    ///< the same of a P near 0, as a part of the row's largest
-  double step;     ///< one fp32 rounding
-  double score;    ///< Q K^T: matrix units sum products of 8-bit numbers with 14 bits, all others with fp32's
+  double product;     ///< P and dS may be rounded to the type of the inputs before a matrix product
+  double least;       ///< the same of a P near 0, as a part of the row's largest
+  double least_grad;  ///< the same of a dX near 0
+  double step;        ///< one fp32 rounding
+  double score;  ///< Q K^T: matrix units sum products of 8-bit numbers with 14 bits, all others with fp32's
   double exponential;  ///< beyond fp32: where weights become bf16, the exponential need not be more exact
   double lost;  ///< what an input near 0 may lose: instructions of CPUs take subnormal bf16 numbers as 0
 

@@ -64,7 +64,7 @@ const std::vector<std::string> hopper_problems = {
     "bwd bf16 d=256 b=1 hq=2 hk=1 s=150 mask=causal",
     "bwd fp16 d=192 dv=128 b=2 h=1 sq=130 sk=100 mask=window:40,0,sink=5 softcap=5",
     "bwd bf16 d=136 b=2 hq=4 hk=2 sq=70 sk=130 lengths mask=causal sink",
-    "bwd fp16 d=40 dv=200 b=1 h=1 sq=65 sk=63",
+    "bwd fp16 d=40 dv=200 b=1 h=1 sq=65 sk=63 scale=5",
     "bwd bf16 d=64 dv=256 b=2 h=1 s=70 tq=130 tk=130 varlen",
     "bwd bf16 d=256 b=1 h=1 sq=0 sk=70",
     "bwd bf16 d=256 b=1 h=1 sq=70 sk=0",

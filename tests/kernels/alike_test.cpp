@@ -30,15 +30,17 @@ TEST_P(Alike, BackwardIsRight) {
     CaseOptions options;
     options.numbers = &numbers;
     for (const std::string dtype : {"fp32", "bf16", "fp16"}) {
-      // A GPU multiplies dS in fp16, which has steps of 2^-24 near 0: equal ones are off by the same.
-      if (is_gpu(GetParam()) && dtype == "fp16") continue;
+      // A GPU rounds dS. Equal ones are then off by the same, which the tolerance does not know of those of
+      // fp16 near 0.
+      const std::string name = numbers.name;
+      if (is_gpu(GetParam()) && name == "all are 0.1, one key has all the weight" && dtype == "fp16")
+        continue;
       expect_right("bwd " + dtype + " h=1 s=300 d=64", {GetParam(), "", 2}, options);
       expect_right("bwd " + dtype + " b=1 hq=4 hk=2 sq=130 sk=200 d=32 dv=48 mask=causal sink",
                    {GetParam(), "", 2}, options);
-      // A GPU rounds dS to bf16: kept weights one way, dropped ones another, while their sums cancel. The
+      // Of kept weights it rounds them one way, of dropped ones another, while their sums cancel. The
       // tolerance knows of one way for all.
-      if (is_gpu(GetParam()) && numbers.name == std::string("signs alternate by rows") && dtype == "bf16")
-        continue;
+      if (is_gpu(GetParam()) && name == "signs alternate by rows" && dtype == "bf16") continue;
       expect_right("bwd " + dtype + " b=3 h=2 sq=130 sk=100 d=32 bias=11 dbias dropout=0.2",
                    {GetParam(), is_gpu(GetParam()) ? "" : "generic", 2}, options);
     }
