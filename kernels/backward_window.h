@@ -36,9 +36,9 @@ struct Window {
 
   /// Rows that may see a key of [first, end).
   REGARD_INLINE i32 first_row(i32 first) const { return inside(first - right - diagonal, sq); }
-  REGARD_INLINE i32 end_row(i32 first, i32 end) const {
-    return first < sinks ? sq : inside(end + left - diagonal, sq);
-  }
+  REGARD_INLINE i32 end_row(i32 first, i32 end) const { return first < sinks ? sq : end_row_at_left(end); }
+  /// Behind the rows whose left edge lets them see a key before `end`.
+  REGARD_INLINE i32 end_row_at_left(i32 end) const { return inside(end + left - diagonal, sq); }
 };
 
 /// The blocks of keys that have to do with a tile of queries: [first, end), and the first `sinks`.

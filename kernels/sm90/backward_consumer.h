@@ -40,7 +40,7 @@ class Consumer {
   /// where it loses them: waits for barriers come before the first of those that are waited for in part, and
   /// what is in the making where the loop goes round is a sum that nothing but products touch.
   REGARD_DEVICE void multiply(float (&dk)[columns_k / 2], float (&dv)[columns_v / 2]) const {
-    const QueryMask mask(work_.sequence, a_);
+    const SeenQueries seen(Window(a_, work_.sequence), first_key_, key_);
     const ScoreScale scale(a_);
     Scores s, dp;
     Packed p;
@@ -49,8 +49,7 @@ class Consumer {
     Ring<q_stages> ring_q;
     Ring<grad_o_stages> ring_o;
     const auto weights = [&] {
-      return Weights(scale, memory_.lse(ring_q.stage), memory_.delta(ring_o.stage), mask, tile.first_row(),
-                     first_key_, key_);
+      return Weights(scale, memory_.lse(ring_q.stage), memory_.delta(ring_o.stage), seen, tile.first_row());
     };
     shared_.k_full.wait(0);
     shared_.q_full[0].wait(0);

@@ -47,7 +47,7 @@ class Pair {
   using Slice = float[slice_columns / 2];
 
   REGARD_DEVICE void make_dv(float (&dv)[columns_v / 2]) const {
-    const QueryMask mask(work_.sequence, a_);
+    const SeenQueries seen(Window(a_, work_.sequence), work_.first_key, key_);
     const ScoreScale scale(a_);
     Scores s;
     Packed p;
@@ -55,8 +55,7 @@ class Pair {
     Ring<q_stages> ring_q;
     Ring<grad_o_stages> ring_o;
     const auto make_p = [&] {
-      const Weights weights(scale, memory_.lse(ring_q.stage), 0, mask, tile.first_row(), work_.first_key,
-                            key_);
+      const Weights weights(scale, memory_.lse(ring_q.stage), 0, seen, tile.first_row());
       weights.make_p<0>(s, p);
       weights.make_p<1>(s, p);
     };
@@ -103,7 +102,7 @@ class Pair {
   }
 
   REGARD_DEVICE void make_dk(float (&dk)[columns_k / 2]) const {
-    const QueryMask mask(work_.sequence, a_);
+    const SeenQueries seen(Window(a_, work_.sequence), work_.first_key, key_);
     const ScoreScale scale(a_);
     Scores s, dp;
     Packed p, ds;
@@ -122,8 +121,7 @@ class Pair {
       if (turn > 0) arrive_by_warp(shared_.q_empty[last_q]);
       named_sync(weights_there);
       take_weights(s);
-      const Weights weights(scale, 0, memory_.delta(ring_o.stage), mask, tile.first_row(), work_.first_key,
-                            key_);
+      const Weights weights(scale, 0, memory_.delta(ring_o.stage), seen, tile.first_row());
       weights.make_ds(s, dp, p, ds);
       arrive_by_warp(shared_.grad_o_empty[ring_o.stage]);
       store_ds(memory_.ds(turn % ds_stages), ds);

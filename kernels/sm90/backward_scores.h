@@ -12,6 +12,32 @@ namespace regard {
 using Scores = float[block_q / 2];    // of 64 keys
 using Packed = u32[block_q / 16][4];  // as left operands in steps of 16 queries
 
+/// Queries [first, end) that see something; none where end <= first.
+struct QueryRange {
+  i32 first, end;
+};
+
+/// Which queries see the thread's two keys, `key` and `key` + 8, and which see all keys of its consumer.
+struct SeenQueries {
+  QueryRange of_keys[2], of_all;
+
+  REGARD_DEVICE SeenQueries(const Window& window, i32 first_key, i32 key)
+      : of_keys{of_key(window, key), of_key(window, key + 8)} {
+    const i32 last_key = first_key + group_rows - 1;
+    of_all = {window.first_row(last_key), last_key < window.sk ? window.end_row_at_left(first_key + 1) : 0};
+  }
+
+  /// Whether all queries of a tile see all keys of the consumer.
+  REGARD_DEVICE bool in_all(i32 first_query) const {
+    return first_query >= of_all.first && first_query <= of_all.end - block_q;
+  }
+
+ private:
+  REGARD_DEVICE static QueryRange of_key(const Window& window, i32 key) {
+    return {window.first_row(key), key < window.sk ? window.end_row(key, key + 1) : 0};
+  }
+};
+
 /// Which of a thread's scores are seen: a bit each, in the order of their registers.
 struct Seen {
   static constexpr i32 words = block_q / 64;
@@ -19,34 +45,24 @@ struct Seen {
 
   REGARD_DEVICE bool at(i32 i) const { return bits[i / 32] >> i % 32 & 1; }
 
-  /// Of the tile at `first_query`, by a thread with the keys `key` and `key` + 8.
-  REGARD_DEVICE static Seen of_tile(const QueryMask& mask, i32 first_query, i32 key) {
+  /// Of the tile at `first_query`.
+  REGARD_DEVICE static Seen of_tile(const SeenQueries& queries, i32 first_query) {
     const i32 column = first_query + static_cast<i32>(threadIdx.x % 4) * 2;
     Seen seen{};
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
-      const QueryRange range = mask.seen_by(key + 8 * half);
+      const QueryRange range = queries.of_keys[half];
 #pragma unroll
       for (i32 i = 0; i < block_q / 8; ++i)
 #pragma unroll
         for (i32 j = 0; j < 2; ++j) {
           const i32 query = column + 8 * i + j, at = 4 * i + 2 * half + j;
-          if (query >= range.first && query < range.last) seen.bits[at / 32] |= 1u << at % 32;
+          if (query >= range.first && query < range.end) seen.bits[at / 32] |= 1u << at % 32;
         }
     }
     return seen;
   }
 };
-
-/// Whether all queries of a tile see all of a consumer's keys.
-REGARD_DEVICE bool sees_all(const QueryMask& mask, i32 first_query, i32 first_key) {
-  const i32 last_key = first_key + group_rows - 1;
-  if (last_key >= mask.keys) return false;
-  if constexpr (!windowed) return true;
-  const bool right = mask.right < 0 || first_query >= last_key - mask.diagonal - mask.right;
-  const bool left = mask.left < 0 || first_query + block_q - 1 <= first_key - mask.diagonal + mask.left;
-  return right && left;
-}
 
 /// What P is made larger by (GpuBackwardSchedule::p_exponent).
 constexpr float p_exponent = key::dtype == DType::fp16 ? p_exponent_of_fp16 : 0;
@@ -83,14 +99,14 @@ struct Weights {
   bool whole;
   Seen seen;
 
-  REGARD_DEVICE Weights(const ScoreScale& scale_, u32 lse_, u32 delta_, const QueryMask& mask,
-                        i32 first_query, i32 first_key, i32 key)
+  REGARD_DEVICE Weights(const ScoreScale& scale_, u32 lse_, u32 delta_, const SeenQueries& queries,
+                        i32 first_query)
       : scale(scale_),
         lse(lse_ + threadIdx.x % 4 * 8),
         delta(delta_ + threadIdx.x % 4 * 8),
-        whole(sees_all(mask, first_query, first_key)),
+        whole(queries.in_all(first_query)),
         seen{} {
-    if (!whole) seen = Seen::of_tile(mask, first_query, key);
+    if (!whole) seen = Seen::of_tile(queries, first_query);
   }
 
   /// Scores of one half of the queries become what dP - D is multiplied with for dS: P, behind a soft cap

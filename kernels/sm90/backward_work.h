@@ -12,39 +12,6 @@ constexpr i32 block_q = key::block_q, block_k = key::block_k;
 constexpr i32 group_rows = Sm90Boxes::group_rows, box_bytes = Sm90Boxes::box_bytes;
 constexpr bool windowed = key::mask != Mask::none;
 
-/// Queries [first, last) that see a key; empty where last <= first.
-struct QueryRange {
-  i32 first, last;
-};
-
-/// Which queries see a key by position: those around it on the diagonal, of sink tokens all that follow.
-struct QueryMask {
-  static constexpr i64 farthest = 1 << 30;
-
-  i32 queries, keys;
-  i32 diagonal;     // key of query row 0 on the diagonal
-  i32 left, right;  // of the diagonal; negative: unbounded
-  i32 sinks;        // first keys that the left edge does not hide
-
-  REGARD_DEVICE QueryMask(const Sequence& sequence, const Arguments& a)
-      : queries(static_cast<i32>(sequence.sq)),
-        keys(static_cast<i32>(sequence.sk)),
-        diagonal(static_cast<i32>(regard::diagonal(a, sequence))),
-        left(static_cast<i32>(smaller<i64>(a.window_left, farthest))),
-        right(static_cast<i32>(smaller<i64>(a.window_right, farthest))),
-        sinks(static_cast<i32>(smaller<i64>(a.sink_tokens, farthest))) {}
-
-  /// Of a key before `keys`; from `keys` on nobody sees one.
-  REGARD_DEVICE QueryRange seen_by(i32 key) const {
-    QueryRange range{0, key < keys ? queries : 0};
-    if constexpr (windowed) {
-      if (right >= 0) range.first = max(0, key - diagonal - right);
-      if (left >= 0 && key >= sinks) range.last = min(range.last, key - diagonal + left + 1);
-    }
-    return range;
-  }
-};
-
 /// A block of keys and the tiles of queries, [first, last) of each query head, that have one which sees any.
 struct Work {
   Sequence sequence;
