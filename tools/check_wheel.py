@@ -29,9 +29,9 @@ def unfit(wheel, folder):
     if "-manylinux_2_" not in wheel.name:
         yield "it is not tagged manylinux"
     libraries = sorted(path for path in folder.rglob("*") if ".so" in path.name)
-    for library in libraries:
-        if any(".symtab" in line for line in lines("readelf", "--section-headers", "--wide", library)):
-            yield f"{library.name} is not stripped"
+    for binary in (*libraries, folder / "regard" / "bin" / "regard"):
+        if any(".symtab" in line for line in lines("readelf", "--section-headers", "--wide", binary)):
+            yield f"{binary.name} is not stripped"
     ours = {path.name.split(".")[0]: exported(path) for path in libraries if path.parent.name == "regard"}
     if ours.get("_core") != {"PyInit__core"}:
         yield f"the extension exports {sorted(ours.get('_core', []))[:9]}, and not its entry alone"

@@ -48,6 +48,14 @@ def test_the_wheel_stands_alone(tmp_path):
     assert Path(package).parent == site / "regard"
     assert Path(library) == site / "regard" / "libregard.so.0"
 
+    # pip's `regard` and `python -m regard` are the command, which finds the library of the package.
+    for command in ([site / "bin" / "regard"], [sys.executable, "-m", "regard"]):
+        done = subprocess.run(
+            [*command, "run", "fwd", "fp32", "h=2", "s=33", "d=64"],
+            cwd=tmp_path, env=environment, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0 and "ok" in done.stdout, done.stderr
+
     # It is made for this machine, and refused as one for others; but its exports are fit.
     command = [sys.executable, ROOT / "tools" / "check_wheel.py", wheel]
     checked = subprocess.run(command, capture_output=True, text=True)

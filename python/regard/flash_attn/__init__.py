@@ -6,7 +6,11 @@ regard.flash_attn.register()                           # or: whatever imports fl
 from flash_attn import flash_attn_func
 """
 
-from .flash_attn_interface import (
+from ..hosts import require
+
+require("regard.flash_attn", "torch")
+
+from .flash_attn_interface import (  # noqa: E402
     flash_attn_func,
     flash_attn_kvpacked_func,
     flash_attn_qkvpacked_func,
@@ -15,7 +19,9 @@ from .flash_attn_interface import (
     flash_attn_varlen_qkvpacked_func,
     flash_attn_with_kvcache,
 )
-from .register import register, unregister
+from .register import register, unregister  # noqa: E402
+
+del require
 
 __all__ = [
     "flash_attn_func",

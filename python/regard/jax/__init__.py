@@ -8,13 +8,16 @@
 Programs call the kernels by XLA's foreign function interface. Results and scratch memory are buffers of the program.
 """
 
-from . import version as _version  # first: what comes next needs a JAX that has it  # noqa: I001
-from .attend import attention
-from .bits import pack_bits
-from .dot_product import dot_product_attention
-from .flash import flash_attn_func, flash_attn_varlen
-from .targets import TARGET
+from ..hosts import require
+
+require("regard.jax", "jax")
+
+from .attend import attention  # noqa: E402
+from .bits import pack_bits  # noqa: E402
+from .dot_product import dot_product_attention  # noqa: E402
+from .flash import flash_attn_func, flash_attn_varlen  # noqa: E402
+from .targets import TARGET  # noqa: E402
+
+del require
 
 __all__ = ["TARGET", "attention", "dot_product_attention", "flash_attn_func", "flash_attn_varlen", "pack_bits"]
-
-del _version

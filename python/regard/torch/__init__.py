@@ -6,12 +6,14 @@ o = regard.torch.attention(q, q, q, causal=True, dropout=0.1)
 o.sum().backward()
 """
 
-from .version import refuse_old_torch
+from ..hosts import require
 
-refuse_old_torch()
+require("regard.torch", "torch")
 
 from .attention import attention, attention_varlen  # noqa: E402
 from .replacing import replace_sdpa  # noqa: E402
 from .sdpa import sdpa  # noqa: E402
+
+del require
 
 __all__ = ["attention", "attention_varlen", "replace_sdpa", "sdpa"]

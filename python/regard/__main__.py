@@ -1,0 +1,21 @@
+"""`python -m regard`, and the command `regard` that pip installs: the program that lies inside the package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+PROGRAM = Path(__file__).parent / "bin" / "regard"
+
+
+def main() -> None:
+    """The program takes the place of this process, so that signals and exit codes are its own."""
+    try:
+        os.execv(PROGRAM, ["regard", *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"regard: cannot run the command of this package, {PROGRAM}: {error.strerror}; install regard again")
+
+
+if __name__ == "__main__":
+    main()
