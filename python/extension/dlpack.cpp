@@ -37,8 +37,10 @@ std::string reason_of(const nb::python_error& error) {
 // nanobind says only that an import failed; the producer's own reason is worth more.
 [[noreturn]] void refuse_array(nb::handle array, const char* name) {
   if (!nb::ndarray_check(array))
-    raise_type(std::string(name) + " must be a NumPy array, another DLPack array or one that has " +
-               "__cuda_array_interface__, but is " + type_of(array));
+    raise_type(
+        std::string(name) + " must be a NumPy array, another DLPack array or one that has " +
+        "__cuda_array_interface__, but is " + type_of(array) +
+        (std::string_view(name) == "bits" ? "; regard.pack_bits(mask) makes one of a boolean mask" : ""));
   const std::string told =
       std::string(name) + " is an array " + type_of(array) + " whose memory cannot be taken through DLPack";
   try {

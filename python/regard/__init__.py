@@ -13,6 +13,7 @@
 Arrays of NumPy and of every library that speaks DLPack or CUDA's array interface go in and come out without copies.
 """
 
+from . import options
 from ._core import VERSION as __version__
 from ._core import Plan, Problem, TensorSpec
 from .arrays import pack_bits
@@ -47,6 +48,7 @@ __all__ = [
     "explain",
     "info",
     "list",
+    "options",
     "pack_bits",
     "plan",
     "words",

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _core
 from .call import run_call
+from .options import Options, documents_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from .options import Options
 
 A = TypeVar("A")
 
@@ -29,6 +28,7 @@ def attention(
 def attention(
     q: A, k: A, v: A, *, lse: A | bool = ..., dropout_mask: A | bool = ..., **options: Unpack[Options]
 ) -> tuple[A, ...]: ...
+@documents_options
 def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = False, **options: Any) -> Any:
     """Fused attention: softmax(scale Q K^T + ...) V.
 
@@ -52,10 +52,7 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
 
     A row that sees no key gives O = 0 and LSE = -inf. In arrays made here, rows past a logical length are 0.
 
-    Options (regard.options.Options lists them with shapes): causal, window, sink_tokens or mask; ranges, bits;
-    scale, softcap, bias, alibi, sink; dropout with seed and offset; lengths_q, lengths_k; descale_q, descale_k,
-    descale_v; layout, dtype, out; batch_invariant; splits, target, family, threads. NumPy has no bfloat16:
-    arrays of ml_dtypes work, and uint16 arrays do with dtype="bf16".
+    NumPy has no bfloat16: arrays of ml_dtypes work, and uint16 arrays do with dtype="bf16".
 
     Raises InvalidError (a ValueError) for input that makes no sense, RefusedError (a NotImplementedError) for
     what nothing here solves, NoKernelError (a RuntimeError), NoMemoryError (a MemoryError). See regard.errors.
@@ -70,6 +67,7 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     return _core.eagerly(run_call, "fwd", {"q": q, "k": k, "v": v}, options, outputs)
 
 
+@documents_options
 def attention_backward(
     grad_o: A,
     q: A,
@@ -87,11 +85,14 @@ def attention_backward(
 ) -> tuple[A, ...]:
     """Gradients of `attention`, from its inputs, its results o and lse, and the gradient of o.
 
-    The options are those of the forward call, and must be the same: dropout needs the same seed and offset.
+    grad_o, o: [b, sq, hq, dv]; q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; lse: fp32 [b, hq, sq],
+    packed [hq, tokens]: fp32, bf16 or fp16, the same for all but lse, in the layout of the forward call. The options
+    are those of the forward call, and must be the same: dropout needs the same seed and offset.
 
-    Returns (grad_q, grad_k, grad_v), then grad_bias if it is asked for (True, or an array to write to), then
-    grad_sink if there is a sink. grad_k and grad_v are summed over the query heads of a group; grad_bias over the
-    dimensions that bias broadcasts. The other gradients may also be arrays to write to.
+    Returns (grad_q, grad_k, grad_v), shaped as q, k and v, then grad_bias [1|b, 1|hq, sq, sk] if it is asked for (True,
+    or an array to write to), then grad_sink, fp32 [hq], if there is a sink. grad_k and grad_v are summed over the query
+    heads of a group; grad_bias over the dimensions that bias broadcasts. The other gradients may also be arrays to
+    write to.
 
     deterministic=True gives the same bits on every run.
 

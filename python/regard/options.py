@@ -1,4 +1,4 @@
-"""The keyword options of `attention` and `attention_backward`, for type checkers and readers.
+"""The keyword options of `attention` and `attention_backward`, for type checkers and for `help`.
 
 At run time an option is either the name of a tensor (`_core.roles()`), a word of problem text (`regard.words()`) or
 one of the few conveniences below; so a new word of problem text works here the day it exists. A test compares
@@ -7,75 +7,133 @@ this list with the library's own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar
 
 if TYPE_CHECKING:
     Array = Any  # a NumPy array, another DLPack array or one that has __cuda_array_interface__
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-class Options(TypedDict, total=False):
+
+class CacheOptions(TypedDict, total=False):
+    """Those of a KV cache, which no kernel has yet: calls with them are refused."""
+
+    k_new: Annotated[Array, "[b, snew, hk, d]: new keys, written into k after lengths_k"]
+    v_new: Annotated[Array, "[b, snew, hk, dv]: new values, likewise"]
+    rope: Annotated[Literal["interleaved", "half"], "rotary embedding of the new keys and of the queries"]
+    rotary: Annotated[int, "how many leading dimensions rope rotates"]
+    rope_cos: Annotated[Array, "[sk, rotary / 2], dtype of q"]
+    rope_sin: Annotated[Array, "the same"]
+    cache: Annotated[int, "sequences in k and v, of which cache_index picks b"]
+    cache_index: Annotated[Array, "int32 [b]: which of them"]
+    paged: Annotated[int, "page size: k and v are [pages, paged, hk, d]"]
+    pages: Annotated[int, "pages in k and v"]
+    table: Annotated[Literal["vllm", "sglang"], "kind of page table"]
+    kv_layout: Annotated[Literal["linear", "vectorized"], "memory layout of the pages"]
+    page_table: Annotated[Array, "int32 [b, ceil(sk / paged)]"]
+    page_list: Annotated[Array, "int32: the pages of sequence after sequence"]
+    page_offsets: Annotated[Array, "int32 [b + 1]: where each sequence begins in page_list"]
+    last_page_lengths: Annotated[Array, "int32 [b]: tokens in each sequence's last page"]
+
+
+class Options(CacheOptions, total=False):
     # ---- which keys a query sees
-    causal: bool | Literal["top_left"]  # True: bottom-right, j <= i + sk - sq; "top_left": j <= i
-    window: tuple[int, int]  # keys visible left and right of the diagonal; -1 is unbounded, 0 is a real window
-    sink_tokens: int  # first keys that stay visible left of the window
-    mask: str  # the same as text, instead of the three above: "causal", "window:128,0,sink=4"
-    ranges: Array  # int32 [1|b, sq, 2] (varlen [tq, 2]): query row sees only keys [lo, hi)
-    bits: Array  # uint32 [1|b, 1|hq, 1|sq, ceil(sk/32)]: bit j%32 of word j/32 set = key j visible (pack_bits)
+    causal: Annotated[
+        bool | Literal["top_left"], "True: bottom-right, key j is seen where j <= i + sk - sq; 'top_left': j <= i"
+    ]
+    window: Annotated[
+        tuple[int, int], "keys visible left and right of the diagonal; -1 is unbounded, 0 is a real window"
+    ]
+    sink_tokens: Annotated[int, "first keys that stay visible left of the window"]
+    mask: Annotated[str, "the same as text, instead of the three above: 'causal', 'window:128,0,sink=4'"]
+    ranges: Annotated[Array, "int32 [1|b, sq, 2], packed [tq, 2]: a query row sees only keys lo <= j < hi"]
+    bits: Annotated[
+        Array, "uint32 [1|b, 1|hq, 1|sq, ceil(sk / 32)]: bit j % 32 of word j / 32 says that key j is seen (pack_bits)"
+    ]
 
     # ---- scores and softmax
-    scale: float  # of Q K^T; 1/sqrt(d) if absent
-    softcap: float  # S = softcap * tanh(S / softcap)
-    bias: Array  # [1|b, 1|hq, 1|sq, sk], dtype of q; leading ones may be left out
-    alibi: Array  # fp32 [hq] or [b, hq] slopes
-    sink: Array  # fp32 [hq] learned sink, in scaled-score space
-    dropout: float  # probability of dropping a weight, in [0, 1)
-    keep_scale: float  # factor of kept weights; 1 / the true probability of being kept if absent
-    seed: int | Array  # of dropout, 0 if absent: the same mask again; a uint64 array [2] holds seed and offset
-    offset: int
+    scale: Annotated[float, "factor of Q K^T; 1 / sqrt(d) if absent"]
+    softcap: Annotated[float, "S = softcap * tanh(S / softcap)"]
+    bias: Annotated[
+        Array,
+        "[1|b, 1|hq, 1|sq, sk] in the dtype of q, added to the scaled scores; leading dimensions of 1 may be left out",
+    ]
+    alibi: Annotated[Array, "fp32 [hq] or [b, hq]: ALiBi slopes; -slope * |i + sk - sq - j| is added to the score"]
+    sink: Annotated[Array, "fp32 [hq]: learned sink, an extra logit in the softmax denominator, in scaled-score space"]
+    dropout: Annotated[float, "probability of dropping a weight, in [0, 1)"]
+    keep_scale: Annotated[
+        float, "factor of the weights that dropout keeps; 1 / the true probability of being kept if absent"
+    ]
+    seed: Annotated[
+        int | Array,
+        "of dropout, 0 if absent; the same seed gives the same mask; a uint64 array [2] holds seed and offset",
+    ]
+    offset: Annotated[int, "of dropout, 0 if absent"]
 
     # ---- packed and padded sequences
-    offsets_q: Array  # int32 [b+1] cumulative, first 0: q is [tokens, heads, dim]; int64 and lists, too, as all int32
-    offsets_k: Array
-    sq: int  # the longest query sequence; computed from offsets_q if absent
-    sk: int
-    lengths_q: Array  # int32 [b] logical lengths
-    lengths_k: Array
-
-    # ---- KV cache (no kernels yet)
-    k_new: Array  # [b, snew, hk, d], written into k behind lengths_k
-    v_new: Array
-    rope: Literal["interleaved", "half"]
-    rotary: int  # leading dimensions that rope rotates
-    rope_cos: Array  # [sk, rotary/2], dtype of q
-    rope_sin: Array
-    cache: int  # sequences in k and v
-    cache_index: Array  # int32 [b]: which of them
-    paged: int  # page size: k and v are [pages, paged, hk, d]
-    pages: int
-    table: Literal["vllm", "sglang"]
-    kv_layout: Literal["linear", "vectorized"]
-    page_table: Array  # int32 [b, ceil(sk/paged)]
-    page_list: Array  # int32, pages sequence after sequence
-    page_offsets: Array  # int32 [b+1]
-    last_page_lengths: Array  # int32 [b]
+    offsets_q: Annotated[
+        Array, "int32 [b + 1], cumulative, first 0: q is [tokens, heads, dim]; int64 arrays and lists are converted"
+    ]
+    offsets_k: Annotated[Array, "the same for k and v, [tokens, heads, dim]"]
+    sq: Annotated[int, "the longest query sequence, or a bound above it; computed from offsets_q if absent"]
+    sk: Annotated[int, "the longest key sequence, likewise"]
+    lengths_q: Annotated[Array, "int32 [b]: logical lengths of the query sequences; rows past them are not computed"]
+    lengths_k: Annotated[Array, "int32 [b]: logical lengths of the key sequences; keys past them are not seen"]
 
     # ---- fp8
-    descale_q: Array  # fp32 [1] or [b, hk]
-    descale_k: Array
-    descale_v: Array
+    descale_q: Annotated[Array, "fp32 [1] or [b, hk]: factor of fp8 q"]
+    descale_k: Annotated[Array, "the same for k"]
+    descale_v: Annotated[Array, "the same for v"]
 
     # ---- memory
-    layout: Literal["bshd", "bhsd", "sbhd"]  # how the axes of 4-dimensional arrays are ordered; default "bshd"
-    dtype: Literal["fp32", "bf16", "fp16", "fp8", "fp8_e5m2"]  # what integer arrays stand for
-    out: Array | str  # an array to write O to; or its dtype, "bf16" by default for fp8 inputs
+    layout: Annotated[Literal["bshd", "bhsd", "sbhd"], "order of the axes of 4-dimensional arrays; 'bshd' if absent"]
+    dtype: Annotated[Literal["fp32", "bf16", "fp16", "fp8", "fp8_e5m2"], "what integer arrays stand for"]
+    out: Annotated[
+        Array | str,
+        "an array to write o to, shaped and typed as o; or the dtype of o, 'bf16' by default for fp8 inputs",
+    ]
 
     # ---- promises
-    deterministic: bool  # backward gives the same bits on every run
-    batch_invariant: bool  # a row's bits do not depend on what else is in the batch
+    deterministic: Annotated[bool, "backward gives the same bits on every run"]
+    batch_invariant: Annotated[bool, "a row's bits do not depend on what else is in the batch"]
 
     # ---- how and where
-    splits: int  # parts of the key length; 0 lets the plan choose
-    target: str
-    family: str
-    threads: int
-    stream: Any  # gpu: an address or an object with cuda_stream; PyTorch's current one if absent
+    splits: Annotated[int, "parts of the key length; 0 lets the plan choose"]
+    target: Annotated[str, "a target of this machine, such as 'cpu-avx2'; the best if absent"]
+    family: Annotated[str, "only kernels of this family, such as 'generic'"]
+    threads: Annotated[int, "on a CPU; REGARD_THREADS or all cores if absent"]
+    stream: Annotated[Any, "on a GPU: an address or an object with cuda_stream; PyTorch's current one if absent"]
+
+
+CACHE = frozenset(CacheOptions.__annotations__)
+
+
+@lru_cache(maxsize=1)
+def described() -> str:
+    """The options that some kernel has, with their types and what they are."""
+    return "\n".join(_entry(*option) for option in Options.__annotations__.items() if option[0] not in CACHE)
+
+
+def _entry(name: str, annotation: Any) -> str:
+    """Annotations are text here, as Python 3.9 could not evaluate all of them."""
+    expression = ast.parse(getattr(annotation, "__forward_arg__", annotation), mode="eval").body
+    assert isinstance(expression, ast.Subscript) and isinstance(expression.slice, ast.Tuple)
+    type_, meaning = expression.slice.elts
+    line = f"{name}: {ast.unparse(type_)}. {ast.literal_eval(meaning)}"
+    return textwrap.fill(line, 100, initial_indent="    ", subsequent_indent="        ")
+
+
+def documents_options(function: F) -> F:
+    """Adds the options to the documentation of a function that takes them."""
+    if function.__doc__:  # python -OO has none
+        function.__doc__ = inspect.cleandoc(function.__doc__) + "\n\nOptions:\n" + described()
+    return function
+
+
+if __doc__:
+    __doc__ += "\nOptions:\n" + described()

@@ -14,6 +14,7 @@ from . import _core
 from .arrays import dtype_word, on_gpu, shape_of
 from .errors import invalid
 from .shapes import shape_words
+from .unknown import refuse_unknown
 from .words import IMPLIES, mask_word, plain, told
 
 _ROLES = frozenset(_core.roles())
@@ -55,9 +56,10 @@ def _refuse_gradient_of_broadcast(bias: Any, spec: _core.TensorSpec) -> None:
         )
 
 
-def _tensors_among(options: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    """Takes the tensors out of the options: those that are arrays, and the words that all of them add."""
-    tensors, implied = {}, set()
+def _tensors_among(options: dict[str, Any]) -> tuple[dict[str, Any], set[str], set[str]]:
+    """Takes the tensors out of the options: those that are arrays, the words that all of them add, and the names of
+    those that are True, for outputs to be made."""
+    tensors, implied, made = {}, set(), set()
     for name in [name for name in options if name in _ROLES]:
         value = options.pop(name)
         if isinstance(value, numpy.bool_):
@@ -66,9 +68,11 @@ def _tensors_among(options: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
             continue
         if name in IMPLIES:
             implied.add(IMPLIES[name](value))
-        if value is not True:
+        if value is True:
+            made.add(name)
+        else:
             tensors[name] = value
-    return tensors, implied
+    return tensors, implied, made
 
 
 def _words_of(options: dict[str, Any]) -> list[str]:
@@ -87,6 +91,7 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     outputs: those that are wanted: an array to write to, or True.
     """
     q, options = inputs["q"], {**options, **outputs}
+    refuse_unknown(options)
     target, family, threads = options.pop("target", None), options.pop("family", None), options.pop("threads", 0)
     seed, offset, stream = options.pop("seed", 0), options.pop("offset", 0), options.pop("stream", None)
     if target is None and on_gpu("q", q):
@@ -97,7 +102,7 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     elif not isinstance(dtype, str):
         raise invalid(f"dtype is {told(dtype)}; it must be text such as 'bf16'")
 
-    given, implied = _tensors_among(options)
+    given, implied, made = _tensors_among(options)
     tensors = {**inputs, **given}
     mask = mask_word(options)
     words = [pass_, f"{dtype}", *shape_words(q, inputs["k"], inputs["v"], options, tensors), *sorted(implied)]
@@ -108,6 +113,8 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
     text = " ".join([*words, *_words_of(options)])
 
     specs = _stated(text).outputs
+    for name in made - specs.keys():
+        raise invalid(f"{name} is True, which asks for a result, and {pass_} has no such one")
     if "bias" in tensors and "grad_bias" in specs:
         _refuse_gradient_of_broadcast(tensors["bias"], specs["grad_bias"])
     zeros = packed or "lengths_q" in tensors or "lengths_k" in tensors

@@ -6,8 +6,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <span>
+#include <string_view>
 #include <vector>
 
+#include "base/nearest.h"
+#include "base/printable.h"
 #include "base/settings.h"
 #include "engine/host_copy.h"
 #include "engine/machine.h"
@@ -15,6 +19,7 @@
 #include "engine/run.h"
 #include "oracle/check.h"
 #include "oracle/number.h"
+#include "plan/recipe.h"
 #include "problem/tensors.h"
 
 namespace regard {
@@ -90,9 +95,24 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return largest;
 }
 
+/// A word that is neither a target nor a family may have been meant as "oracle". Numbers of a tile are
+/// checked with the plan.
+Status known_path(const std::string& wanted) {
+  const Result<std::vector<Target>>& all = targets();
+  if (!all) return tl::unexpected(all.error());
+  std::vector<std::string_view> names{"oracle"};
+  for (const Target& target : *all) names.push_back(target.name);
+  names.insert(names.end(), recipe_words().begin(), recipe_words().end());
+  const bool has_numbers = wanted.find_first_of(" =") != std::string::npos;
+  if (has_numbers || std::ranges::find(names, wanted) != names.end()) return {};
+  return invalid(
+      fmt::format("unknown family, kernel or target {}{}", in_quotes(wanted), suggestion(wanted, names)));
+}
+
 /// How far the other path's outputs are from the live ones.
 Result<std::string> differences(const PreparedPlan& live, const regard_arguments& arguments,
                                 const std::string& wanted) {
+  if (Status status = known_path(wanted); !status) return tl::unexpected(status.error());
   const Problem& problem = live.best().problem;
   EngineOptions options;
   options.threads = live.best().threads;

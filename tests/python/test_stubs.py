@@ -84,3 +84,11 @@ def test_public_functions_are_documented():
     for name in regard.__all__:
         if inspect.isroutine(getattr(regard, name)) or inspect.isclass(getattr(regard, name)):
             assert inspect.getdoc(getattr(regard, name)), name
+
+
+def test_help_has_the_options_with_their_shapes():
+    for documentation in (regard.attention.__doc__, regard.attention_backward.__doc__, regard.options.__doc__):
+        for name in set(options.Options.__annotations__) - options.CACHE:
+            assert f"\n    {name}: " in documentation
+        assert "lengths_k: Array. int32 [b]: " in documentation
+        assert "page_table" not in documentation  # while no kernel has it

@@ -10,6 +10,7 @@ from torch.autograd import forward_ad
 
 from ..call import run_call
 from ..errors import wrong_type
+from ..options import Options, documents_options
 from .autocast import cast, is_autocast
 from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write
 from .randomness import seed
@@ -18,8 +19,6 @@ from .transforms import operated
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from ..options import Options
 
 
 @overload
@@ -44,6 +43,7 @@ def attention(
     generator: torch.Generator | None = ...,
     **options: Unpack[Options],
 ) -> tuple[Tensor, ...]: ...
+@documents_options
 def attention(
     q: Tensor,
     k: Tensor,
@@ -57,7 +57,7 @@ def attention(
     """Fused attention, softmax(scale Q K^T + ...) V, of PyTorch's tensors, with gradients.
 
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; layout="bhsd" or "sbhd" names another order of the axes.
-    Arrays, results and options are those of `regard.attention`, whose documentation says more; none is copied.
+    Arrays and results are those of `regard.attention`, whose documentation says more; none is copied.
 
     Gradients reach q, k, v, bias and sink; lse has none, and differentiating through it is refused. What is recorded
     has no out=, and no arrays to write lse and dropout_mask to. There are no second derivatives.

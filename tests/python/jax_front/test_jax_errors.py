@@ -1,7 +1,6 @@
 """Bad input: one sentence, in Regard's exceptions where a program is traced and in JAX's where it runs."""
 
 import subprocess
-import sys
 from functools import partial
 
 import jax
@@ -47,7 +46,7 @@ BAD = {
     "large lengths": ({"lengths_k": numpy.array([2**40, 1])}, InvalidError, "do not fit into int32"),
     "bits": ({"bits": ONES((5, 1))}, InvalidError, "bits has dtype float32; it must be uint32"),
     "words of bits": ({"bits": jnp.ones((5, 2), jnp.uint32)}, InvalidError, "bits has shape [1, 1, 5, 2]"),
-    "word": ({"causul": True}, InvalidError, "unknown word 'causul'; did you mean"),
+    "word": ({"causul": True}, InvalidError, "unknown option 'causul'; did you mean causal=True?"),
     "causal": ({"causal": "x"}, InvalidError, "causal is 'x'; it must be True"),
     "window": ({"window": 3}, InvalidError, "window is 3; it must be a pair"),
     "window of another type": ({"window": object()}, TypeError, "window is of type object; it must be a pair"),
