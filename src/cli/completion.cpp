@@ -9,6 +9,7 @@
 #include "cli/command_line.h"
 #include "cli/failure.h"
 #include "cli/verbs.h"
+#include "regard/regard.hpp"
 
 namespace regard::cli {
 namespace {
@@ -39,28 +40,54 @@ std::vector<std::string> words_after(const VerbInfo& verb, const std::vector<std
   return words;
 }
 
+/// Options whose values are names that are known.
+std::vector<std::pair<std::string, std::vector<std::string>>> known_values() {
+  const nlohmann::json about = nlohmann::json::parse(info());
+  std::vector<std::string> targets;
+  for (const auto& target : about.at("targets")) targets.push_back(target.at("name").get<std::string>());
+  return {{"--target", std::move(targets)},
+          {"--profile", about.at("profiles").get<std::vector<std::string>>()},
+          {"--tier", {std::begin(listed_tiers), std::end(listed_tiers)}}};
+}
+
+/// bash splits a word at = and :, and replaces what follows the last of them; so the script looks at the
+/// whole line.
 std::string bash(const std::vector<VerbInfo>& verbs, const std::vector<std::string>& problem) {
-  std::string names, cases;
+  std::string names, cases, values;
   for (const VerbInfo& verb : verbs) {
     names += verb.name + " ";
     cases += fmt::format("    {}) words=\"{}\" ;;\n", verb.name, fmt::join(words_after(verb, problem), " "));
   }
+  for (const auto& [option, known] : known_values())
+    values += fmt::format("    {}) words=\"{}\" ;;\n", option, fmt::join(known, " "));
   return fmt::format(R"(# bash completion for regard
 _regard() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" words
-  if ((COMP_CWORD == 1)); then
-    COMPREPLY=($(compgen -W "{}--help --version" -- "$current"))
+  local line="${{COMP_LINE:0:COMP_POINT}}" breaks="${{COMP_WORDBREAKS//[!=:]/}}" typed word option words
+  read -ra typed <<<"$line"
+  word="${{line##*[[:space:]]}}"
+  if [[ $line =~ ^[[:space:]]*[^[:space:]]+[[:space:]]+[^[:space:]]*$ ]]; then
+    COMPREPLY=($(compgen -W "{}--help --version" -- "$word"))
     return
   fi
-  case "${{COMP_WORDS[1]}}" in
+  case "${{typed[1]}}" in
 {}  esac
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
-  [[ ${{COMPREPLY[0]}} == *= ]] && compopt -o nospace
-  ((${{#COMPREPLY[@]}})) || COMPREPLY=($(compgen -f -- "$current"))
+  option="${{typed[-1]}}"
+  [[ -z $word ]] || option="${{typed[-2]}}"
+  [[ $word != --*=* ]] || option="${{word%%=*}}"
+  local before= # what of the word is not to be completed: the option, or the values that are there
+  case "$option" in
+{}    *) option= ;;
+  esac
+  [[ -z $option || $word != *[=,]* ]] || before="${{word%"${{word##*[=,]}}"}}"
+  COMPREPLY=($(compgen -W "$words" -- "${{word#"$before"}}"))
+  ((${{#COMPREPLY[@]}})) || COMPREPLY=($(compgen -f -- "${{word#"$before"}}"))
+  COMPREPLY=("${{COMPREPLY[@]/#/$before}}")
+  [[ -z $breaks ]] || COMPREPLY=("${{COMPREPLY[@]#"${{word%"${{word##*[$breaks]}}"}}"}}")
+  [[ ${{COMPREPLY[0]}} != *= ]] || compopt -o nospace
 }}
 complete -F _regard regard
 )",
-                     names, cases);
+                     names, cases, values);
 }
 
 /// Text in single quotes, as zsh and fish take it, without the characters that zsh's _describe splits at.
@@ -79,7 +106,12 @@ std::string quoted(const std::string& text) {
 }
 
 std::string zsh(const std::vector<VerbInfo>& verbs, const std::vector<std::string>& problem) {
-  std::string names, cases;
+  std::string names, cases, values;
+  for (const auto& [option, known] : known_values())
+    values += fmt::format(
+        "    {0}) compset -P '*,'; compadd {1}; return ;;\n    {0}=*) compset -P '*[=,]'; compadd {1}; "
+        "return ;;\n",
+        option, fmt::join(known, " "));
   for (const VerbInfo& verb : verbs) {
     names += "    " + quoted(verb.name) + ":" + quoted(verb.doc) + "\n";
     cases +=
@@ -87,6 +119,7 @@ std::string zsh(const std::vector<VerbInfo>& verbs, const std::vector<std::strin
   }
   return fmt::format(R"(#compdef regard
 _regard() {{
+  local previous
   local -a verbs words_after
   verbs=(
 {}  )
@@ -96,22 +129,30 @@ _regard() {{
   fi
   case "${{words[2]}}" in
 {}  esac
+  case "${{words[CURRENT]}}" in --*=*) previous="${{words[CURRENT]}}" ;; *) previous="${{words[CURRENT-1]}}" ;; esac
+  case "$previous" in
+{}  esac
   compadd -a words_after || _files
 }}
 _regard "$@"
 )",
-                     names, cases);
+                     names, cases, values);
 }
 
 std::string fish(const std::vector<VerbInfo>& verbs, const std::vector<std::string>& problem) {
+  const auto known = known_values();
   std::string text = "# fish completion for regard\n";
   for (const VerbInfo& verb : verbs) {
     text += fmt::format("complete -c regard -f -n __fish_use_subcommand -a {} -d {}\n", verb.name,
                         quoted(verb.doc));
     const std::string after = "__fish_seen_subcommand_from " + verb.name;
     for (const VerbInfo::Option& option : verb.options) {
-      text += fmt::format("complete -c regard -n '{}' -l {}{} -d {}\n", after, option.name.substr(2),
-                          option.takes_value ? " -r" : "", quoted(option.doc));
+      const auto values = std::ranges::find(known, option.name, [](const auto& row) { return row.first; });
+      text +=
+          fmt::format("complete -c regard -n '{}' -l {}{}{} -d {}\n", after, option.name.substr(2),
+                      option.takes_value ? " -r" : "",
+                      values == known.end() ? "" : fmt::format(" -f -a '{}'", fmt::join(values->second, " ")),
+                      quoted(option.doc));
     }
     const std::vector<std::string>& words = verb.takes_problem ? problem : verb.words;
     if (!words.empty()) {

@@ -16,12 +16,12 @@ namespace regard::cli {
 using Json = nlohmann::json;
 
 Answer list_verb(const Request& request) {
-  static constexpr std::string_view tiers[] = {"built-in", "bundle", "cache", "compile"};
   if (request.tier == "remote")
     fail_with("what a remote store has cannot be listed: it is asked for one kernel at a time; use " +
-              fmt::format("{}", fmt::join(tiers, ", ")));
-  if (!request.tier.empty() && std::ranges::find(tiers, request.tier) == std::end(tiers)) {
-    fail_with(fmt::format("unknown tier {}{}", in_quotes(request.tier), suggestion(request.tier, tiers)));
+              fmt::format("{}", fmt::join(listed_tiers, ", ")));
+  if (!request.tier.empty() && std::ranges::find(listed_tiers, request.tier) == std::end(listed_tiers)) {
+    fail_with(
+        fmt::format("unknown tier {}{}", in_quotes(request.tier), suggestion(request.tier, listed_tiers)));
   }
   Json kernels = Json::array();
   for (const Json& row :

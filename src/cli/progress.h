@@ -2,9 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <mutex>
 #include <string>
+#include <thread>
 
 namespace regard::cli {
 
@@ -25,6 +27,26 @@ class Progress {
   Clock::time_point told_ = start_;
   std::mutex mutex_;
   std::size_t total_, done_ = 0;
+};
+
+/// The same for one step of unknown length, from the third second on: what it is, and for how long it has
+/// run.
+class Waiting {
+ public:
+  explicit Waiting(std::string what);
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  void report(std::unique_lock<std::mutex>& lock);
+
+  const std::string what_;
+  const std::chrono::milliseconds first_;
+  bool over_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::thread thread_;
 };
 
 }  // namespace regard::cli

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "regard/regard.h"
@@ -18,6 +19,9 @@ enum ExitCode : int {
   exit_refused = 3,       ///< valid, but no plan or no kernel
   exit_internal = 4,      ///< out of memory, or a defect of Regard
 };
+
+/// Where `regard list` finds kernels.
+inline constexpr std::string_view listed_tiers[] = {"built-in", "bundle", "cache", "compile"};
 
 struct Request {
   std::string verb;

@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "cli/job.h"
 #include "cli/json_text.h"
+#include "cli/progress.h"
 #include "cli/text.h"
 #include "cli/timing.h"
 #include "cli/verbs.h"
@@ -136,7 +137,10 @@ Answer run_verb(const Request& request) {
   if (!request.out.empty()) {
     report["written"] = save_arrays(request.out, outputs_of(job.problem, job.tensors, request.convert));
   }
-  if (request.check) report["check"] = Json::parse(check(job.problem, job.tensors.arguments()));
+  if (request.check) {
+    const Waiting waiting("checking the results with the fp64 oracle");
+    report["check"] = Json::parse(check(job.problem, job.tensors.arguments()));
+  }
   if (request.repeat > 0) report["time"] = timing_of(job, request.repeat, first_ms);
   report["counters"] = Json::parse(regard::info()).at("counters");
 

@@ -197,6 +197,11 @@ Result<std::string> describe_machine() {
         json.member("threads", *threads);
       });
     });
+    json.member("profiles", [&] {
+      json.list([&] {
+        for (const std::string_view name : profile_names()) json.value(name);
+      });
+    });
     json.member("settings", [&] { write_settings(json, *current); });
     json.member("target", (*best)->name);
     json.member("targets", [&] {
