@@ -53,11 +53,32 @@ struct CreateError {
   const char* message;
   ErrorCode code;
 };
+struct DestroyError {
+  std::size_t size;
+  Extension* extensions;
+  Error* error;
+};
 struct GetStream {
   std::size_t size;
   Extension* extensions;
   Context* context;
   void* stream;
+};
+/// Memory of the device on which the call runs.
+struct AllocateMemory {
+  std::size_t size;
+  Extension* extensions;
+  Context* context;
+  std::size_t bytes;
+  std::size_t alignment;
+  void* data;
+};
+struct FreeMemory {
+  std::size_t size;
+  Extension* extensions;
+  Context* context;
+  std::size_t bytes;
+  void* data;
 };
 
 struct Api {
@@ -67,9 +88,15 @@ struct Api {
   const void* internal;
   Error* (*create_error)(CreateError*);
   void* get_message;
-  void* destroy_error;
+  void (*destroy_error)(DestroyError*);
   void* register_handler;
   Error* (*get_stream)(GetStream*);
+  void* register_type;
+  void* get_context;
+  void* set_state;
+  void* get_state;
+  Error* (*allocate_memory)(AllocateMemory*);
+  Error* (*free_memory)(FreeMemory*);
 };
 
 enum class DType : int {

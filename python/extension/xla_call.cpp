@@ -1,7 +1,6 @@
 #include "xla_call.h"
 
 #include <iterator>
-#include <memory>
 #include <string>
 
 #include "xla_failure.h"
@@ -94,12 +93,6 @@ regard_tensor tensor_of(const Buffer& buffer, regard_role role, const AxisOrder&
   return tensor;
 }
 
-const Buffer& buffer_of(const Buffers& all, std::int64_t place) {
-  if (all.kinds[place] != buffer_kind)
-    throw Failure(REGARD_INVALID, "a foreign call of attention takes arrays and nothing else");
-  return *static_cast<const Buffer*>(all.items[place]);
-}
-
 void bind(const Buffers& buffers, const std::vector<regard_role>& roles, const AxisOrder& order,
           regard_arguments& arguments) {
   if (buffers.count < std::ssize(roles))
@@ -125,14 +118,10 @@ regard_arguments arguments_of(const Call& call, const Planned& planned) {
   return arguments;
 }
 
-Workspace workspace_of(const Call& call, const Planned& planned) {
-  const std::int64_t place = std::ssize(planned.outputs);
-  if (call.results.count <= place) return {};
-  const Buffer& buffer = buffer_of(call.results, place);
-  std::size_t space = buffer.rank == 1 ? static_cast<std::size_t>(buffer.dims[0]) : 0;
-  void* data = buffer.data;
-  if (data == nullptr || std::align(workspace_alignment, 1, data, space) == nullptr) return {};
-  return {data, static_cast<std::int64_t>(space)};
+const Buffer& buffer_of(const Buffers& all, std::int64_t place) {
+  if (all.kinds[place] != buffer_kind)
+    throw Failure(REGARD_INVALID, "a foreign call of attention takes arrays and nothing else");
+  return *static_cast<const Buffer*>(all.items[place]);
 }
 
 }  // namespace regard::python::xla

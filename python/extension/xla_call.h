@@ -15,13 +15,7 @@ Asked asked_by(const Call& call);
 /// The buffers that are tensors of the problem. XLA's arrays lie without gaps, the last axis innermost.
 regard_arguments arguments_of(const Call& call, const Planned& planned);
 
-/// The result behind the outputs. A program asks for `workspace_alignment` more bytes than the plan needs, as
-/// XLA promises less alignment.
-constexpr std::int64_t workspace_alignment = 64;
-struct Workspace {
-  void* data = nullptr;
-  std::int64_t bytes = 0;
-};
-Workspace workspace_of(const Call& call, const Planned& planned);
+/// Throws a Failure where the buffer of that place is no array.
+const Buffer& buffer_of(const Buffers&, std::int64_t place);
 
 }  // namespace regard::python::xla

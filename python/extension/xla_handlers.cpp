@@ -1,5 +1,5 @@
-// A handler runs in a thread of XLA, without Python's lock, and knows nothing of Python. It makes no memory:
-// inputs, results and workspace are buffers of the program.
+// A handler runs in a thread of XLA, without Python's lock, and knows nothing of Python. Inputs, results and
+// workspace are buffers of the program.
 #include "xla_handlers.h"
 
 #include <new>
@@ -8,6 +8,7 @@
 #include "xla_call.h"
 #include "xla_failure.h"
 #include "xla_plans.h"
+#include "xla_workspace.h"
 
 namespace nb = nanobind;
 
@@ -65,13 +66,15 @@ const char* mismatch(const Call& call) {
 }
 
 void run(const Call& call, bool on_gpu, void* stream) {
-  const std::shared_ptr<const Planned> what = planned(asked_by(call));
+  Asked asked = asked_by(call);
+  if (on_gpu && asked.target.empty()) asked.target = "cuda";
+  const std::shared_ptr<const Planned> what = planned(asked);
   if ((regard_plan_on_gpu(what->plan) != 0) != on_gpu)
     throw Failure(REGARD_INVALID, std::string("target ") + regard_plan_target(what->plan) +
                                       " is not where the arrays are: leave target out, or move them");
   const regard_arguments arguments = arguments_of(call, *what);
-  const Workspace workspace = workspace_of(call, *what);
-  check(regard_plan_run(what->plan, &arguments, workspace.data, workspace.bytes, stream));
+  const Workspace workspace(call, *what, on_gpu);
+  check(regard_plan_run(what->plan, &arguments, workspace.data(), workspace.bytes(), stream));
 }
 
 template <bool on_gpu>

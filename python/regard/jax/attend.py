@@ -6,24 +6,23 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy
 
 from .. import _core
 from ..arrays import longest
-from ..errors import invalid
-from ..words import PAIR, plain, told, whole
+from ..errors import RefusedError, invalid
+from ..words import whole
 from . import gradients
 from .call import Call
 from .run import Arrays
 from .seeds import words_of_key, words_of_numbers
 from .sharded import alike
+from .values import as_jax, hashable, int32_array, number, switch
 
 _ROLES = frozenset(_core.roles())
 _RESULTS = frozenset(("o", "lse", "dropout_mask", "grad_q", "grad_k", "grad_v", "grad_bias", "grad_o", "grad_sink"))
 _WHOLE = ("offsets_q", "offsets_k", "lengths_q", "lengths_k", "ranges")
 _RANKS = {"bias": 4, "bits": 4, "ranges": 3}
-_INT32 = numpy.iinfo(numpy.int32)
+_LEAST_DROPOUT = 1 / 256  # a dropout mask is drawn from random bytes
 
 
 @partial(jax.jit, static_argnums=0)
@@ -56,7 +55,8 @@ def attention(
     alibi, sink; dropout; lengths_q, lengths_k; descale_q, descale_k, descale_v; layout; out, the dtype of o as text;
     deterministic, batch_invariant; splits, target, family, threads. Arrays may be traced; all else is Python's.
 
-    Dropout takes a `key` of jax.random, or the numbers seed and offset. The same key draws the same mask.
+    Dropout takes a `key` of jax.random, or the numbers seed and offset. The same key draws the same mask. Weights are
+    kept with a probability in steps of 1/256 and divided by it; keep_scale is another factor for them.
 
     q, k, v, bias and sink have gradients, by reverse mode. A row that sees no key gives O = 0 and LSE = -inf. Rows past
     a logical length are 0.
@@ -66,7 +66,7 @@ def attention(
     or a ValueError.
     """
     arrays = {"q": _array("q", q), "k": _array("k", k), "v": _array("v", v)}
-    target, family = (_hashable(name, options.pop(name, None)) for name in ("target", "family"))
+    target, family = (hashable(name, options.pop(name, None)) for name in ("target", "family"))
     threads = whole("threads", options.pop("threads", None) or 0)
     drawn = {name: options.pop(name) for name in ("seed", "offset") if options.get(name) is not None}
     _refuse_others(options)
@@ -78,12 +78,12 @@ def attention(
     for name, longest_of in (("offsets_q", "sq"), ("offsets_k", "sk")):
         if name in arrays and options.get(longest_of) is None:
             options[longest_of] = _longest(name, arrays[name], longest_of)
-    if _number("dropout", options.get("dropout")):
+    if _dropout(options.get("dropout")):
         arrays["seed"] = _seed(key, drawn)
     elif drawn:
         raise invalid("seed and offset are those of dropout, which is not given")
-    words = tuple(sorted((name, _hashable(name, value)) for name, value in options.items() if value is not None))
-    wanted = tuple(name for name, asked in (("lse", lse), ("dropout_mask", dropout_mask)) if _switch(name, asked))
+    words = tuple(sorted((name, hashable(name, value)) for name, value in options.items() if value is not None))
+    wanted = tuple(name for name, asked in (("lse", lse), ("dropout_mask", dropout_mask)) if switch(name, asked))
     call = Call("fwd", tuple(arrays), words, wanted, target, family, threads)
     results = _compiled(call, *arrays.values())
     return results[0] if len(results) == 1 else results
@@ -100,47 +100,10 @@ def _refuse_others(options: dict[str, Any]) -> None:
         raise invalid("out is an array, and results of JAX are new ones; it takes a dtype as text, such as 'fp32'")
 
 
-def _switch(name: str, asked: Any) -> bool:
-    if not isinstance(asked, (bool, numpy.bool_)):
-        raise invalid(f"{name} is {told(asked)}, and results of JAX are new arrays; it must be True or False")
-    return bool(asked)
-
-
 def _array(name: str, value: Any) -> jax.Array:
-    array = int32_array(name, value) if name in _WHOLE else _as_jax(name, value)
+    array = int32_array(name, value) if name in _WHOLE else as_jax(name, value)
     rank = _RANKS.get(name, 0)
     return array.reshape(*(1,) * (rank - array.ndim), *array.shape) if 0 < array.ndim < rank else array
-
-
-def _as_jax(name: str, value: Any) -> jax.Array:
-    try:
-        return jnp.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise invalid(f"{name} is no array that JAX takes: {str(error).splitlines()[0]}") from error
-
-
-def int32_array(name: str, value: Any) -> jax.Array:
-    """Whole numbers as int32. What does not fit becomes the nearest number that does, as values of JAX may not be
-    known yet: the run then refuses it as a length, where a number that wraps could pass for one."""
-    array = _as_jax(name, value if isinstance(value, jax.Array) else _checked_int32(name, value))
-    if array.dtype == jnp.int32:
-        return array
-    if not jnp.issubdtype(array.dtype, jnp.integer):
-        raise invalid(f"{name} has dtype {array.dtype}; it must be int32")
-    if array.dtype.itemsize >= 4:
-        limits = numpy.iinfo(array.dtype)
-        array = jnp.clip(array, max(limits.min, _INT32.min), _INT32.max)
-    return array.astype(jnp.int32)
-
-
-def _checked_int32(name: str, value: Any) -> Any:
-    try:
-        numbers = numpy.asarray(value)
-    except jax.errors.TracerArrayConversionError:  # a list in which something is traced
-        return value
-    if numbers.dtype.kind in "iu" and numbers.size and not _INT32.min <= numbers.min() <= numbers.max() <= _INT32.max:
-        raise invalid(f"{name} has numbers that do not fit into int32")
-    return numbers.astype(numpy.int32) if numbers.dtype.kind in "iu" or numbers.size == 0 else numbers
 
 
 def _longest(name: str, offsets: jax.Array, option: str) -> int:
@@ -159,25 +122,11 @@ def _seed(key: Any, drawn: dict[str, Any]) -> Any:
     return words_of_numbers(drawn["seed"], drawn.get("offset", 0))
 
 
-def _number(name: str, value: Any) -> Any:
-    _refuse_traced(name, value)
-    return plain(name, value)
-
-
-def _hashable(name: str, value: Any) -> Any:
-    _refuse_traced(name, value)
-    if name == "window" and hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return tuple(_hashable(name, part) for part in value)
-    return plain(name, value, PAIR if name == "window" else "")
-
-
-def _refuse_traced(name: str, value: Any) -> None:
-    if name == "mask" and isinstance(value, jax.Array):
-        raise invalid("mask is an array, and the option takes text: pass bits=regard.jax.pack_bits(mask)")
-    if isinstance(value, jax.core.Tracer):
-        raise invalid(
-            f"{name} is traced, and the option takes a Python value, as a part of the compiled program: "
-            "name it in static_argnames of jax.jit, or close over it"
+def _dropout(value: Any) -> Any:
+    probability = number("dropout", value)
+    if isinstance(probability, float) and 0 < probability < _LEAST_DROPOUT:
+        raise RefusedError(
+            f"dropout is {probability}, finer than the steps of 1/256 in which weights are dropped: give 0, or "
+            f"{_LEAST_DROPOUT} or more"
         )
+    return probability

@@ -11,6 +11,10 @@ from ..errors import invalid
 from ..words import told, whole
 from .attend import attention
 from .bits import pack_bits
+from .values import as_jax, int32_array, refuse_traced, switch
+
+# As it is when this module is imported: programs put ours in its place.
+_of_jax: Any = jax.nn.dot_product_attention
 
 
 def dot_product_attention(
@@ -35,21 +39,39 @@ def dot_product_attention(
     the result is (o, lse), lse being [b, sq, hq] in key's dtype and without a gradient.
 
     Two things are not as there: a row that sees no key gives 0 (there, the mean of all values), and scale is a number
-    of Python, not a traced one. implementation is None or "regard".
+    of Python, not a traced one. implementation is None or "regard"; "xla" and "cudnn" are JAX's own, which then
+    compute it.
 
     Raises as `regard.jax.attention` does.
     """
+    if implementation in ("xla", "cudnn"):
+        return _of_jax(
+            query,
+            key,
+            value,
+            bias,
+            mask,
+            scale=scale,
+            is_causal=is_causal,
+            query_seq_lengths=query_seq_lengths,
+            key_value_seq_lengths=key_value_seq_lengths,
+            local_window_size=local_window_size,
+            implementation=implementation,
+            return_residual=return_residual,
+        )
     if implementation not in (None, "regard"):
-        raise invalid(f"implementation is {told(implementation)}; this function is Regard's own: leave it out")
-    query, key, value = jnp.asarray(query), jnp.asarray(key), jnp.asarray(value)
+        raise invalid(f"implementation is {told(implementation)}; it must be None, 'regard', 'xla' or 'cudnn'")
+    is_causal, return_residual = switch("is_causal", is_causal), switch("return_residual", return_residual)
+    query, key, value = as_jax("query", query), as_jax("key", key), as_jax("value", value)
     single = query.ndim == 3
     q, k, v = (_ranked(name, array) for name, array in (("query", query), ("key", key), ("value", value)))
     options: dict[str, Any] = {"scale": scale, "mask": _mask_word(is_causal, local_window_size)}
-    options |= {"lengths_q": query_seq_lengths, "lengths_k": key_value_seq_lengths}
+    options["lengths_q"] = _lengths("query_seq_lengths", query_seq_lengths, q.shape[1])
+    options["lengths_k"] = _lengths("key_value_seq_lengths", key_value_seq_lengths, k.shape[1])
     if bias is not None:
         options["bias"] = _over_keys("bias", jnp.asarray(bias), q, k).astype(q.dtype)
     if mask is not None:
-        mask = jnp.asarray(mask)
+        mask = as_jax("mask", mask)
         if mask.dtype != jnp.bool_:
             raise invalid(f"mask has dtype {mask.dtype}; it must be bool, and scores to be added are a bias")
         options["bits"] = pack_bits(_over_keys("mask", mask, q, k))
@@ -77,13 +99,21 @@ def _over_keys(name: str, array: jax.Array, q: jax.Array, k: jax.Array) -> jax.A
     return jnp.broadcast_to(array, (*sizes[:3], k.shape[1]))
 
 
+def _lengths(name: str, lengths: Any, sequence: int) -> jax.Array | None:
+    """As there, a length past the end counts the whole sequence, and one below 0 nothing of it."""
+    return None if lengths is None else jnp.clip(int32_array(name, lengths), 0, sequence)
+
+
 def _mask_word(causal: bool, window: Any) -> str | None:
     if window is None:
         return "causal_top_left" if causal else None
+    refuse_traced("local_window_size", window)
     try:
-        left, right = window if isinstance(window, tuple) else (window, window)
-    except ValueError:
+        left, right = window if hasattr(window, "__iter__") else (window, window)
+    except (TypeError, ValueError):
         raise invalid(f"local_window_size is {told(window)}; it must be a number or a pair (left, right)") from None
+    for side in (left, right):
+        refuse_traced("local_window_size", side)
     left, right = whole("local_window_size's left side", left), whole("local_window_size's right side", right)
     if left < 0 or right < 0:
         raise invalid(f"local_window_size is {told(window)}; its sides must be 0 or more")

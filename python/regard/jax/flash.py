@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from ..errors import invalid
 from ..words import told
-from .attend import attention, int32_array
+from .attend import attention
+from .values import int32_array, number, switch
 
 
 def flash_attn_func(
@@ -36,7 +37,8 @@ def flash_attn_func(
 
     causal goes by the bottom-right diagonal; window_size is (left, right), -1 for unbounded, or (left, right, sink
     tokens). cu_seqlens_q and cu_seqlens_kv (int32 [b+1], cumulative, may be traced) say how many rows of each sequence
-    count. dropout_p takes a key of jax.random. alibi_slopes have no gradient.
+    count. dropout_p takes a key of jax.random, and what it keeps is times 1 / (1 - dropout_p). alibi_slopes have no
+    gradient.
 
     Returns o; (o, lse) with return_lse; with return_attn_probs a third result, the uint8 dropout mask [b, hq, sq, sk],
     1 where a weight was kept, or None without dropout. lse is float32 [b, hq, sq].
@@ -84,7 +86,8 @@ def flash_attn_varlen(
     """
     options = _options(dropout_p, softmax_scale, causal, window_size, deterministic, softcap, key)
     options |= {"offsets_q": cu_seqlens_q, "offsets_k": cu_seqlens_k}
-    options |= {"sq": max_seqlen_q or None, "sk": max_seqlen_k or None}
+    options["sq"] = number("max_seqlen_q", max_seqlen_q) or None
+    options["sk"] = number("max_seqlen_k", max_seqlen_k) or None
     options |= {"bias": bias, "alibi": alibi_slopes, "sink": sink}
     return _results(q, k, v, options, return_lse, return_attn_probs)
 
@@ -93,7 +96,10 @@ def _options(
     dropout: Any, scale: Any, causal: Any, window: Any, deterministic: Any, softcap: Any, key: Any
 ) -> dict[str, Any]:
     options = {"dropout": dropout, "scale": scale, "causal": causal, "softcap": softcap, "key": key}
-    if deterministic:
+    probability = number("dropout_p", dropout)
+    if isinstance(probability, float) and 0 < probability < 1:
+        options["keep_scale"] = 1 / (1 - probability)
+    if switch("deterministic", deterministic):
         options["deterministic"] = True
     if not isinstance(window, (tuple, list)) or len(window) not in (2, 3):
         raise invalid(f"window_size is {told(window)}; it must be (left, right) or (left, right, sink tokens)")
@@ -108,6 +114,7 @@ def _lengths(name: str, offsets: Any) -> jax.Array | None:
 
 
 def _results(q: Any, k: Any, v: Any, options: dict[str, Any], return_lse: bool, return_attn_probs: bool) -> Any:
+    return_lse, return_attn_probs = switch("return_lse", return_lse), switch("return_attn_probs", return_attn_probs)
     drops = return_attn_probs and bool(options["dropout"])
     results = attention(q, k, v, lse=return_lse or return_attn_probs, dropout_mask=drops, **options)
     return (*results, None) if return_attn_probs and not drops else results

@@ -43,7 +43,11 @@ def run(call: Call, *arrays: jax.Array) -> Arrays:
 
 def _program(call: Call, request: Request, target: str | None, refused: bool = False) -> Any:
     """The foreign call on one platform. What is refused there says so when it runs there, as only then it is known
-    where a program runs."""
+    where a program runs.
+
+    Nothing of this machine is part of the call but the size of its scratch memory. A program that was exported may run
+    where that is too small, and the handler then allocates it (python/extension/xla_workspace.h).
+    """
     plan_options = (target, call.family, call.threads)
     scratch = 0 if refused else plan_of(request._replace(plan_options=plan_options)).workspace_bytes
     results = [_Array(spec.shape, jnp.dtype(NAMES[spec.dtype])) for spec in request.outputs.values()]
@@ -65,7 +69,7 @@ def _program(call: Call, request: Request, target: str | None, refused: bool = F
             problem=request.text,
             inputs=" ".join(call.names),
             outputs=" ".join(request.outputs),
-            target=target or "",
+            target=call.target or "",
             family=call.family or "",
             threads=numpy.int32(call.threads),
         )

@@ -3,7 +3,7 @@
 import ctypes
 from pathlib import Path
 
-from foreign import INVALID, STREAM, UNIMPLEMENTED, answer
+from foreign import EXHAUSTED, INVALID, STREAM, UNIMPLEMENTED, answer
 
 import regard
 
@@ -41,7 +41,7 @@ def memory(size):
     return address.value
 
 
-def call(problem, inputs, outputs, target="cuda", family=""):
+def call(problem, inputs, outputs, target="", family="", scratch=1 << 20, **more):
     text = {"problem": problem, "inputs": " ".join(inputs), "outputs": " ".join(outputs), "target": target}
     text |= {"family": family, "threads": 0}
     of = regard.Problem(problem).tensors
@@ -49,8 +49,8 @@ def call(problem, inputs, outputs, target="cuda", family=""):
         [(F32 if of[name].dtype == "fp32" else BF16, of[name].shape, memory(1 << 20)) for name in names]
         for names in (inputs, outputs)
     ]
-    scratch = 1 << 20
-    return answer("CUDA", arrays[0], [*arrays[1], (6, (scratch,), memory(scratch))], text)
+    workspace = [(6, (scratch,), memory(scratch))] if scratch else []
+    return answer("CUDA", arrays[0], [*arrays[1], *workspace], text, **more)
 
 
 forward = "fwd fp32 b=1 h=2 s=128 d=64 lse"
@@ -60,6 +60,22 @@ backward = ["q", "k", "v", "o", "lse", "grad_o"], ["grad_q", "grad_k", "grad_v"]
 streams.clear()
 assert call("bwd fp32 b=1 h=2 s=128 d=64", *backward) == []
 assert streams == [STREAM] * 3
+
+# A program of another machine, whose workspace is too small, or none.
+taken, freed = [], []
+
+
+def take(size):
+    taken.append((memory(size), size))
+    return taken[-1][0]
+
+
+needed = regard.plan("bwd fp32 b=1 h=2 s=128 d=64", target="cuda").workspace_bytes
+for scratch in (0, 64, needed - 1):
+    assert call("bwd fp32 b=1 h=2 s=128 d=64", *backward, scratch=scratch, allocate=take, freed=freed) == []
+assert [size for _, size in taken] == [needed] * 3 and freed == taken, (taken, freed)
+((code, sentence),) = call("bwd fp32 b=1 h=2 s=128 d=64", *backward, scratch=0, allocate=lambda _: 0)
+assert code == EXHAUSTED and "no memory on the GPU for a workspace of" in sentence, sentence
 ((code, sentence),) = call(forward, ["q", "k", "v"], ["o", "lse"], family="sm90_forward")
 assert code == UNIMPLEMENTED and "it does not take fp32" in sentence, sentence
 ((code, sentence),) = call(forward, ["q", "k", "v"], ["o", "lse"], target="cpu-generic")

@@ -7,7 +7,7 @@ import ctypes
 from regard import _core
 
 SIZE, POINTER, INT = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
-METADATA, INVALID, UNIMPLEMENTED = 1, 3, 12
+METADATA, INVALID, EXHAUSTED, UNIMPLEMENTED = 1, 3, 8, 12
 EXECUTE = 3
 
 
@@ -31,7 +31,21 @@ class CreateError(ctypes.Structure):
     _fields_ = [("size", SIZE), ("extensions", POINTER), ("message", ctypes.c_char_p), ("code", INT)]
 
 
+DESTROY = ctypes.CFUNCTYPE(None, POINTER)
 CREATE = ctypes.CFUNCTYPE(POINTER, ctypes.POINTER(CreateError))
+
+
+class AllocateMemory(ctypes.Structure):
+    _fields_ = [("size", SIZE), ("extensions", POINTER), ("context", POINTER), ("bytes", SIZE), ("alignment", SIZE)]
+    _fields_ += [("data", POINTER)]
+
+
+class FreeMemory(ctypes.Structure):
+    _fields_ = [("size", SIZE), ("extensions", POINTER), ("context", POINTER), ("bytes", SIZE), ("data", POINTER)]
+
+
+ALLOCATE = ctypes.CFUNCTYPE(POINTER, ctypes.POINTER(AllocateMemory))
+FREE = ctypes.CFUNCTYPE(POINTER, ctypes.POINTER(FreeMemory))
 
 
 class Api(ctypes.Structure):
@@ -42,7 +56,9 @@ class Api(ctypes.Structure):
         ("internal", POINTER),
         ("create", CREATE),
     ]
-    _fields_ += [(name, POINTER) for name in ("get_message", "destroy", "register", "get_stream")]
+    _fields_ += [(name, POINTER) for name in ("get_message", "destroy_error", "register_handler", "get_stream")]
+    _fields_ += [(name, POINTER) for name in ("register_type", "get_context", "set_state", "get_state")]
+    _fields_ += [("allocate", ALLOCATE), ("free", FREE)]
 
 
 class GetStream(ctypes.Structure):
@@ -129,9 +145,26 @@ def attributes(values):
     return Attributes(ctypes.sizeof(Attributes), None, len(items), kinds, of_names, of_items), kept
 
 
-def answer(platform, arguments=(), results=(), values=(), major=0, of_api=0, of_call=0, stage=EXECUTE):
-    """The errors that a handler makes of a call, from an XLA of other sizes or another version."""
+def answer(
+    platform, arguments=(), results=(), values=(), major=0, of_api=0, of_call=0, stage=EXECUTE, allocate=None, freed=()
+):
+    """The errors that a handler makes of a call, from an XLA of other sizes or another version. `allocate` takes a
+    number of bytes and gives the address of as many, or 0; (address, bytes) of what is freed is added to `freed`."""
     said = []
+
+    @ALLOCATE
+    def allocated(asked):
+        asked.contents.data = allocate(asked.contents.bytes)
+        return None if asked.contents.data else 1
+
+    @FREE
+    def gone(memory):
+        freed.append((memory.contents.data, memory.contents.bytes))
+        return None
+
+    @DESTROY
+    def destroy(_):
+        pass
 
     @CREATE
     def create(error):
@@ -145,7 +178,8 @@ def answer(platform, arguments=(), results=(), values=(), major=0, of_api=0, of_
 
     version = Version(ctypes.sizeof(Version), None, major, 1)
     api = Api(ctypes.sizeof(Api) + of_api, None, version, None, create)
-    api.get_stream = ctypes.cast(get_stream, POINTER)
+    api.get_stream, api.destroy_error = ctypes.cast(get_stream, POINTER), ctypes.cast(destroy, POINTER)
+    api.allocate, api.free = allocated, gone
     call = Call(ctypes.sizeof(Call) + of_call, None, ctypes.pointer(api), None, stage)
     call.arguments, kept = buffers(arguments)
     call.results, also = buffers(results)

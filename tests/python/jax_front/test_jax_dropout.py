@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy
-from beside import arrays, check
+from beside import arrays, check, close, turned
 
 import reference
 import regard.jax
@@ -16,6 +16,28 @@ def test_numbers_are_those_of_the_mask_that_is_returned(random):
     numpy.testing.assert_array_equal(mask, reference.kept(0.3, seed, offset, 2, 4, 17, 70))
     options = {"kept": numpy.asarray(mask), "keep_probability": (int(0.7 * 255) + 1) / 256}
     check(q, k, v, options, {}, dropout=0.3, seed=seed, offset=offset)
+
+
+def test_weights_that_flash_attn_keeps_are_times_one_over_one_minus_p(random):
+    """Exactly, though 212 of 256 are kept at p = 0.17."""
+    q, k, v = arrays(random, 2, 4, 2, 17, 70, 40)
+    key, offsets = jax.random.key(3), jnp.arange(3) * 35
+
+    def dense(*of):
+        return regard.jax.flash_attn_func(*of, 0.17, key=key, return_attn_probs=True)[0]
+
+    mask = regard.jax.flash_attn_func(q, k, v, 0.17, key=key, return_attn_probs=True)[2]
+    seen = reference.Options(reference.visible(2, 4, 17, 70), kept=numpy.asarray(mask), keep_probability=0.83)
+    of = [turned(x) for x in (q, k, v)]
+    expected, _ = reference.attention(*of, seen)
+    o, back = jax.vjp(dense, q, k, v)
+    close(o, turned(expected))
+    for gradient, wanted in zip(back(o), reference.gradients(expected, *of, seen), strict=False):
+        close(gradient, turned(wanted))
+    packed = [x[0] for x in (k, k, v)]
+    kept = {"dropout": 0.17, "keep_scale": 1 / 0.83, "offsets_q": offsets, "offsets_k": offsets, "key": key}
+    found = regard.jax.flash_attn_varlen(*packed, offsets, offsets, dropout_p=0.17, key=key)
+    numpy.testing.assert_array_equal(found, regard.jax.attention(*packed, **kept))
 
 
 def test_a_key_is_a_mask(random):

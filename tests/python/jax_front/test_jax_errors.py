@@ -53,6 +53,8 @@ BAD = {
     "array of windows": ({"window": INTS((1, 2))}, InvalidError, "window is ((1, 1),); it must be a pair"),
     "scale": ({"scale": "x"}, InvalidError, "scale"),
     "dropout": ({"dropout": 1.5, "seed": 1}, InvalidError, "dropout"),
+    "dropout as text": ({"dropout": "0.5", "seed": 1}, TypeError, "dropout is '0.5'; it must be a number"),
+    "fine dropout": ({"dropout": 1e-7, "seed": 1}, RefusedError, "finer than the steps of 1/256 in which weights are"),
     "no key": ({"dropout": 0.5}, InvalidError, "dropout needs key="),
     "key and seed": ({"dropout": 0.5, "seed": 1, "key": jax.random.key(0)}, InvalidError, "either key, or seed"),
     "key": ({"dropout": 0.5, "key": 3}, TypeError, "key is 3; it must be one key of jax.random"),
@@ -62,7 +64,7 @@ BAD = {
     "seed": ({"dropout": 0.5, "seed": -1}, InvalidError, "seed is -1; it must be 0 to 2^64 - 1"),
     "seed alone": ({"seed": 1}, InvalidError, "seed and offset are those of dropout"),
     "out": ({"out": ONES(3)}, InvalidError, "out is an array, and results of JAX are new ones"),
-    "lse": ({"lse": ONES(3)}, InvalidError, "lse is of type ArrayImpl, and results of JAX are new arrays"),
+    "lse": ({"lse": ONES(3)}, InvalidError, "lse is of type ArrayImpl; it must be True or False"),
     "stream": ({"stream": 0}, InvalidError, "stream is no option"),
     "dtype word": ({"dtype": "bf16"}, InvalidError, "dtype is no option"),
     "target": ({"target": "cpu-nothing"}, InvalidError, "target"),
@@ -124,7 +126,11 @@ def test_arguments_of_the_other_functions(random):
     q, k, v = arrays(random, 2, 4, 2, 5, 9, 8)
     dot, flash = regard.jax.dot_product_attention, regard.jax.flash_attn_func
     for program, words in (
-        (lambda: dot(q, k, v, implementation="cudnn"), "implementation is 'cudnn'"),
+        (
+            lambda: dot(q, k, v, implementation="flash"),
+            "implementation is 'flash'; it must be None, 'regard', 'xla' or",
+        ),
+        (lambda: dot(q, k, v, is_causal="no"), "is_causal is 'no'; it must be True or False"),
         (lambda: dot(q, k, v, mask=ONES((1, 1, 5, 9))), "mask has dtype float32; it must be bool"),
         (lambda: dot(q, k, v, mask=jnp.ones((5, 8), bool)), "mask has shape [5, 8]; it must broadcast to [2, 4, 5, 9]"),
         (lambda: dot(q, k, v, mask=jnp.ones((1, 1, 5, 10), bool)), "mask has shape [1, 1, 5, 10]; it must broadcast"),
@@ -132,9 +138,16 @@ def test_arguments_of_the_other_functions(random):
         (lambda: dot(q, k, v, bias=ONES((1, 2, 4, 5, 9))), "bias has shape [1, 2, 4, 5, 9]; it must broadcast"),
         (lambda: dot(q, k, v, local_window_size=(1, 2, 3)), "local_window_size is (1, 2, 3)"),
         (lambda: dot(q, k, v, local_window_size=-1), "local_window_size is -1; its sides"),
+        (lambda: dot(q, k, v, local_window_size=jnp.asarray(3)), "local_window_size is of type ArrayImpl; it must be"),
+        (lambda: jax.jit(lambda x: dot(q, k, v, local_window_size=(x, 2)))(1), "local_window_size is traced"),
+        (lambda: jax.jit(lambda x: dot(q, k, v, is_causal=x))(True), "is_causal is traced"),
+        (lambda: dot("x", k, v), "query is no array that JAX takes"),
         (lambda: dot(q[0, 0], k, v), "query has shape [4, 8]"),
         (lambda: flash(q, k, v, window_size=3), "window_size is 3; it must be (left, right)"),
         (lambda: flash(q, k, v, 0.5), "dropout needs key="),
+        (lambda: jax.jit(lambda x: flash(q, k, v, x))(0.5), "dropout_p is traced"),
+        (lambda: flash(q, k, v, return_lse=2), "return_lse is 2; it must be True or False"),
+        (lambda: flash(q, k, v, deterministic="no"), "deterministic is 'no'; it must be True or False"),
         (lambda: regard.jax.pack_bits(ONES(3)), "mask has dtype float32; pack_bits takes booleans"),
     ):
         with pytest.raises(InvalidError) as raised:

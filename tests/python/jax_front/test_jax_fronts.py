@@ -1,6 +1,7 @@
 """flash_attn_func, flash_attn_varlen and dot_product_attention: what others call it, computed here."""
 
 import inspect
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -33,12 +34,31 @@ def test_signatures_are_those_of_others():
     )
 
 
+def test_an_implementation_of_jax_is_that_of_jax(random, monkeypatch):
+    """Also where ours has taken the place of jax.nn's."""
+    q, k, v = arrays(random, 1, 2, 2, 5, 9, 40)
+    mask = jnp.zeros((1, 1, 5, 9), bool)  # of rows that see no key, they give the mean
+    options = {"mask": mask, "scale": 0.3, "return_residual": True, "is_causal": True}
+    options |= {"local_window_size": 3, "query_seq_lengths": jnp.asarray([4], jnp.int32)}
+    expected = jax.jit(partial(jax.nn.dot_product_attention, **options))(q, k, v)
+    monkeypatch.setattr(jax.nn, "dot_product_attention", dot_product_attention)
+    found = jax.jit(partial(jax.nn.dot_product_attention, **options, implementation="xla"))(q, k, v)
+    assert expected[0].any()
+    jax.tree.map(numpy.testing.assert_array_equal, found, expected)
+    assert not dot_product_attention(q, k, v, **options, implementation="regard")[0].any()
+
+
 CASES = {
     "plain": {},
     "causal": {"is_causal": True},
     "scale": {"scale": 0.7},
     "window": {"local_window_size": 4},
     "causal window": {"local_window_size": (6, 2), "is_causal": True},
+    "window as a list, lengths past the end": {
+        "local_window_size": [3, 2],
+        "query_seq_lengths": [99, 3],
+        "key_value_seq_lengths": [24, 2**31 - 1],
+    },
     "lengths": {"query_seq_lengths": [17, 3], "key_value_seq_lengths": [20, 23]},
     "length of keys": {"key_value_seq_lengths": [20, 23], "is_causal": True},
     "bias": {"bias": (2, 4, 17, 23)},
@@ -72,6 +92,16 @@ def test_dot_product_attention_beside_jax(random, name):
 
     found, expected = program(dot_product_attention), program(jax.nn.dot_product_attention)
     jax.tree.map(close, found, expected)
+
+
+def test_no_argument_is_swallowed():
+    """What a newer jax.nn takes is refused until this front knows it, and stands beside JAX's own here."""
+    known = {"query", "key", "value", "return_residual", "implementation"}
+    for name in inspect.signature(jax.nn.dot_product_attention).parameters.keys() - known.union(*CASES.values()):
+        with pytest.raises(TypeError, match=name):
+            dot_product_attention(*[jnp.zeros((1, 1, 1, 1))] * 3, **{name: True})
+    for front in (dot_product_attention, flash_attn_func, flash_attn_varlen):
+        assert all(p.kind != p.VAR_KEYWORD for p in inspect.signature(front).parameters.values())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -108,7 +138,7 @@ def test_flash_attn_func(random):
         (flash_attn_func(q, k, v, return_attn_probs=True), (*same(q, k, v, lse=True), None)),
         (
             flash_attn_func(q, k, v, 0.3, key=jax.random.key(1), return_attn_probs=True),
-            same(q, k, v, dropout=0.3, key=jax.random.key(1), lse=True, dropout_mask=True),
+            same(q, k, v, dropout=0.3, keep_scale=1 / 0.7, key=jax.random.key(1), lse=True, dropout_mask=True),
         ),
     ]
     for found, expected in pairs:

@@ -1,6 +1,10 @@
 """Transformations of JAX, devices, threads; and that nothing is left behind."""
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -231,11 +235,42 @@ def test_the_name_of_the_target_is_the_library_s():
     assert f"@{_core.XLA_TARGET}" in text
 
 
-def test_a_program_can_be_exported(random):
+ALLOWED = jax.export.DisabledSafetyCheck.custom_call(regard.jax.TARGET)
+
+
+def test_an_exported_program_runs_on_another_machine(random, tmp_path):
+    """Of more cores and another CPU target, for which its workspace is too small; with its gradients."""
+    q, k, v = given = arrays(random, 1, 2, 2, 200, 200, 64)
+    exported = jax.export.export(jax.jit(loss_of(ours, causal=True)), disabled_checks=[ALLOWED])(q, k, v)
+    (tmp_path / "program").write_bytes(exported.serialize(vjp_order=1))
+    gradients = jax.grad(loss_of(theirs, is_causal=True), (0, 1, 2))(q, k, v)
+    numpy.savez(tmp_path / "arrays.npz", *given, *gradients)
+    threads = 4 * (os.cpu_count() or 1)
+    here, there = (
+        regard.plan("fwd fp32 h=2 s=200 d=64 mask=causal lse", threads=n).workspace_bytes for n in (0, threads)
+    )
+    assert here < there
+    environment = {**os.environ, "REGARD_THREADS": str(threads), "REGARD_CPU_TARGET": "cpu-avx2"}
+    program = Path(__file__).parent / "run_exported.py"
+    done = subprocess.run([sys.executable, program, tmp_path], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_program_is_exported_for_gpus_from_a_machine_without(random):
     q, k, v = arrays(random, 1, 2, 2, 17, 23, 40)
-    allowed = jax.export.DisabledSafetyCheck.custom_call(regard.jax.TARGET)
-    exported = jax.export.export(jax.jit(ours), disabled_checks=[allowed])(q, k, v)
+    exported = jax.export.export(jax.jit(ours), platforms=["cpu", "cuda"], disabled_checks=[ALLOWED])(q, k, v)
+    assert 'target = ""' in exported.mlir_module()
     numpy.testing.assert_array_equal(exported.call(q, k, v), ours(q, k, v))
+
+
+def test_symbolic_shapes_are_refused(random):
+    b, s = jax.export.symbolic_shape("b, s")
+    q = jax.ShapeDtypeStruct((b, s, 2, 40), jnp.float32)
+    for attend in (ours, regard.jax.dot_product_attention, regard.jax.flash_attn_func):
+        with pytest.raises(
+            regard.RefusedError, match=r"q.* has the symbolic shape \[b, s, 2, 40\]: export a program for"
+        ):
+            jax.export.export(jax.jit(attend), disabled_checks=[ALLOWED])(q, q, q)
 
 
 def resident_bytes():

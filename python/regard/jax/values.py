@@ -1,0 +1,85 @@
+"""What an argument is: an array of JAX, or a value of Python that is a part of the compiled program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from ..errors import RefusedError, invalid, wrong_type
+from ..words import PAIR, plain, told
+
+_INT32 = numpy.iinfo(numpy.int32)
+
+
+def as_jax(name: str, value: Any) -> jax.Array:
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise invalid(f"{name} is no array that JAX takes: {str(error).splitlines()[0]}") from error
+    if any(jax.export.is_symbolic_dim(size) for size in array.shape):
+        shape = ", ".join(map(str, array.shape))
+        raise RefusedError(f"{name} has the symbolic shape [{shape}]: export a program for each shape, in numbers")
+    return array
+
+
+def int32_array(name: str, value: Any) -> jax.Array:
+    """Whole numbers as int32. What does not fit becomes the nearest number that does, as values of JAX may not be
+    known yet: the run then refuses it as a length, where a number that wraps could pass for one."""
+    array = as_jax(name, value if isinstance(value, jax.Array) else _checked_int32(name, value))
+    if array.dtype == jnp.int32:
+        return array
+    if not jnp.issubdtype(array.dtype, jnp.integer):
+        raise invalid(f"{name} has dtype {array.dtype}; it must be int32")
+    if array.dtype.itemsize >= 4:
+        limits = numpy.iinfo(array.dtype)
+        array = jnp.clip(array, max(limits.min, _INT32.min), _INT32.max)
+    return array.astype(jnp.int32)
+
+
+def _checked_int32(name: str, value: Any) -> Any:
+    try:
+        numbers = numpy.asarray(value)
+    except jax.errors.TracerArrayConversionError:  # a list in which something is traced
+        return value
+    if numbers.dtype.kind in "iu" and numbers.size and not _INT32.min <= numbers.min() <= numbers.max() <= _INT32.max:
+        raise invalid(f"{name} has numbers that do not fit into int32")
+    return numbers.astype(numpy.int32) if numbers.dtype.kind in "iu" or numbers.size == 0 else numbers
+
+
+def switch(name: str, asked: Any) -> bool:
+    refuse_traced(name, asked)
+    if asked is None or isinstance(asked, (bool, numpy.bool_)) or (isinstance(asked, int) and asked in (0, 1)):
+        return bool(asked)
+    raise invalid(f"{name} is {told(asked)}; it must be True or False")
+
+
+def number(name: str, value: Any) -> Any:
+    """None stays None."""
+    refuse_traced(name, value)
+    value = plain(name, value, "a number")
+    if isinstance(value, str):
+        raise wrong_type(f"{name} is {told(value)}; it must be a number")
+    return value
+
+
+def hashable(name: str, value: Any) -> Any:
+    """Text, a number, a switch, or a tuple of those."""
+    refuse_traced(name, value)
+    if name == "window" and hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return tuple(hashable(name, part) for part in value)
+    return plain(name, value, PAIR if name == "window" else "")
+
+
+def refuse_traced(name: str, value: Any) -> None:
+    if name == "mask" and isinstance(value, jax.Array):
+        raise invalid("mask is an array, and the option takes text: pass bits=regard.jax.pack_bits(mask)")
+    if isinstance(value, jax.core.Tracer):
+        raise invalid(
+            f"{name} is traced, and the option takes a Python value, as a part of the compiled program: "
+            "name it in static_argnames of jax.jit, or close over it"
+        )

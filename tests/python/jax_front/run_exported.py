@@ -1,0 +1,15 @@
+"""Runs a program that jax.export has saved on another machine, as that is told by REGARD_THREADS and others."""
+
+import sys
+from pathlib import Path
+
+import jax
+import numpy
+
+import regard.jax  # noqa: F401  its target is registered
+
+folder = Path(sys.argv[1])
+q, k, v, *expected = numpy.load(folder / "arrays.npz").values()
+program = jax.export.deserialize(bytearray((folder / "program").read_bytes()))
+for gradient, wanted in zip(jax.jit(jax.grad(program.call, (0, 1, 2)))(q, k, v), expected, strict=True):
+    numpy.testing.assert_allclose(gradient, wanted, atol=2e-5 * abs(wanted).max(), rtol=2e-5)
