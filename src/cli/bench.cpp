@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
+#include "cli/bench_peers.h"
 #include "cli/failure.h"
 #include "cli/job.h"
 #include "cli/json_text.h"
@@ -63,8 +64,22 @@ std::vector<std::string> all_problems(const Request& request) {
   return problems;
 }
 
+/// Of every problem, target and family.
+std::vector<AskedCell> all_cells(const Request& request) {
+  const std::vector<std::string> any = {""};
+  std::vector<AskedCell> cells;
+  for (const std::string& text : all_problems(request)) {
+    for (const std::string& target : request.targets.empty() ? any : request.targets) {
+      for (const std::string& family : request.families.empty() ? any : request.families)
+        cells.push_back({parse_problem(text), {target, family, request.threads}});
+    }
+  }
+  return cells;
+}
+
 /// A refusal is a cell without a time; anything else ends the bench.
-Cell make_cell(const Problem& problem, const Request& request, const regard::Options& where) {
+Cell make_cell(const AskedCell& asked, const Request& request) {
+  const auto& [problem, where] = asked;
   Cell cell;
   cell.problem = problem.text();
   try {
@@ -122,15 +137,10 @@ Json line_of(const Cell& cell, const std::string& machine, const std::string& co
 }  // namespace
 
 Answer bench_verb(const Request& request) {
-  const std::vector<std::string> any = {""};
+  const std::vector<AskedCell> asked = all_cells(request);
+  if (!request.peers.empty()) bench_peers(asked, request);
   std::vector<Cell> cells;
-  for (const std::string& text : all_problems(request)) {
-    for (const std::string& target : request.targets.empty() ? any : request.targets) {
-      for (const std::string& family : request.families.empty() ? any : request.families) {
-        cells.push_back(make_cell(parse_problem(text), request, {target, family, request.threads}));
-      }
-    }
-  }
+  for (const AskedCell& cell : asked) cells.push_back(make_cell(cell, request));
   Progress progress(cells.size() * static_cast<std::size_t>(request.rounds), "measurements");
   for (int round = 0; round < request.rounds; ++round) {
     for (Cell& cell : cells) {

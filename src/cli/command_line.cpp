@@ -43,6 +43,7 @@ Prints one JSON object a line for each problem, target and family: medians of ro
   regard bench fwd bf16 h=16 s=4096 d=128 mask=causal
   regard bench fwd fp32 h=8 s=512 d=64 --family forward,generic
   regard bench --problems problems.txt --rounds 15 > results.jsonl
+  regard bench fwd bf16 h=16 s=4096 d=128 mask=causal --target cuda --peers torch,flash_attn,cudnn
 )";
 
 constexpr const char* explain_footer = R"(
@@ -232,6 +233,11 @@ void CommandLine::add_bench() {
   problem(bench);
   where(bench, true);
   words(bench, "--problems", request.problems, "File with one problem a line; - is standard input");
+  words(
+      bench, "--peers", request.peers,
+      "Measure these beside Regard: torch, flash_attn, cudnn; several with commas. Needs Python and PyTorch")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   number(bench, "--rounds", request.rounds, "Rounds; a time is the median over them", 1, most_rounds);
   number(bench, "--seed", request.seed, "Seed of the random inputs");
   bench->add_option("--commit", request.commit, "Written into each line as \"commit\"");

@@ -40,6 +40,7 @@ struct Request {
 
   // bench
   std::string problems;  ///< file with one problem a line, "-" for standard input
+  std::vector<std::string> peers;
   std::string commit;
   int rounds = 7;
 
