@@ -95,6 +95,16 @@ def line_of(cell: Cell, peers: list[str]) -> dict[str, Any]:
     }
 
 
+def readable(line: dict[str, Any]) -> str:
+    """For people, on standard error."""
+    if "peers" not in line:
+        return f"{line['problem']}: refused"
+    found = [f"{line['problem']}: regard {line['regard_ms']:.3g} ms"]
+    for name, ms in line["peers"].items():
+        found.append(f"{name} {ms:.3g} ms ({line['over'][name]:.2f} x)" if ms is not None else f"{name} refused")
+    return ", ".join(found)
+
+
 def report(asked: dict[str, Any]) -> int:
     peers = list(dict.fromkeys(asked["peers"]))
     for name in peers:
@@ -120,7 +130,9 @@ def report(asked: dict[str, Any]) -> int:
             "commit": asked["commit"] or None,
         }
         more = line_of(cell, peers) if isinstance(cell, Cell) else {"regard_ms": None, "refused": cell}
-        print(json.dumps({**line, **more}))
+        line = {**line, **more}
+        print(json.dumps(line))
+        print(readable(line), file=sys.stderr)
     return 0 if len(made) == len(cells) else 3
 
 
