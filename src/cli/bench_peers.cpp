@@ -71,7 +71,7 @@ void bench_peers(const std::vector<AskedCell>& cells, const Request& request) {
       {"commit", request.commit},
       {"machine", Json::parse(regard::info()).value("machine", Json::object()).value("cpu", "unknown")}};
   for (const AskedCell& cell : cells) asked["cells"].push_back(as_json(cell, request));
-  give_as_input(asked.dump());
+  give_as_input(asked.dump(-1, ' ', false, Json::error_handler_t::replace));
   execlp("python3", "python3", "-c", program, nullptr);
   fail_with(fmt::format("--peers measures from Python, and python3 cannot be run: {}", std::strerror(errno)));
 }

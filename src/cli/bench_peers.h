@@ -15,7 +15,7 @@ struct AskedCell {
   regard::Options where;
 };
 
-/// Becomes that Python, which prints what `bench` does and what the peers took.
+/// Puts Python in the place of this process. It prints what `bench` does, and the times of the peers.
 [[noreturn]] void bench_peers(const std::vector<AskedCell>&, const Request&);
 
 }  // namespace regard::cli

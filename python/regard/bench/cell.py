@@ -62,8 +62,10 @@ def make_cell(asked: dict[str, Any], threads: int, seed: int) -> Cell:
     """Raises RefusedError where Regard does not solve it."""
     problem = regard.Problem(asked["problem"])
     plan = regard.plan(problem, asked["target"] or None, asked["family"] or None, threads)
-    plan.prepare()
     device = "cpu" if plan.target.startswith("cpu") else "cuda"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise regard.RefusedError(f"--peers on {plan.target} needs a GPU, and a PyTorch built with CUDA")
+    plan.prepare()
     draw = torch.Generator().manual_seed(seed)
     inputs, outputs = {}, {}
     for name, spec in problem.tensors.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import time
 from datetime import datetime, timezone
 from typing import Any
 
@@ -59,8 +60,11 @@ def measure(cells: list[Cell], peers: list[str], rounds: int) -> None:
     ]
     for cell, of in zip(cells, calls):
         cell.samples = {name: [] for name in of}
+    told = time.monotonic()
     for turn, names in enumerate(rotated(["regard", *peers], rounds)):
-        print(f"round {turn + 1} of {rounds}", file=sys.stderr)
+        if time.monotonic() - told > 10:
+            told = time.monotonic()
+            print(f"round {turn + 1} of {rounds}", file=sys.stderr)
         for cell, of, count in zip(cells, calls, counts):
             for name in names:
                 if name in of:
@@ -117,8 +121,9 @@ def report(asked: dict[str, Any]) -> int:
         except (regard.RefusedError, regard.NoKernelError) as refusal:
             cells.append(str(refusal))
     made = [cell for cell in cells if isinstance(cell, Cell)]
-    for threads in {json.loads(cell.plan.json)["threads"] for cell in made if cell.device == "cpu"}:
-        torch.set_num_threads(threads)  # all have the same
+    threads = [json.loads(cell.plan.json)["threads"] for cell in made if cell.device == "cpu"]
+    if threads:
+        torch.set_num_threads(threads[0])  # all have as many
     measure(made, peers, asked["rounds"])
     for one, cell in zip(asked["cells"], cells):
         on_gpu = isinstance(cell, Cell) and cell.device != "cpu"
@@ -145,6 +150,9 @@ def main() -> int:
     except regard.RegardError as error:
         print(f"regard: {error}", file=sys.stderr)
         return 2
+    except RuntimeError as error:  # PyTorch has no memory for the tensors
+        print("regard: " + str(error).partition("\n")[0], file=sys.stderr)
+        return 4
     except BrokenPipeError:  # a reader that went away has what it asked for
         return 0
     except KeyboardInterrupt:

@@ -36,7 +36,7 @@ def _takes(cell: Cell, *names: str) -> dict[str, Any]:
     asks = _asks(cell)
     for name, value in asks.items():
         if name not in (*names, "lse", "layout", "tq", "tk"):
-            raise Unable(f"it does not take {name}={value}")
+            raise Unable(f"it does not take {name}" + ("" if value is True else f"={value}"))
     if cell.fields["dtype"].startswith("fp8"):
         raise Unable("it does not take 8-bit inputs")
     return asks
