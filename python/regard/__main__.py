@@ -10,7 +10,9 @@ PROGRAM = Path(__file__).parent / "bin" / "regard"
 
 
 def main() -> None:
-    """The program takes the place of this process, so that signals and exit codes are its own."""
+    """The program takes the place of this process, so that signals and exit codes are its own. `bench --peers` runs
+    the first python3 on PATH, which is then this one."""
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     try:
         os.execv(PROGRAM, ["regard", *sys.argv[1:]])
     except OSError as error:

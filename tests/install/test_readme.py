@@ -52,7 +52,7 @@ def build_and_run(source, compiler, prefix):
 def test_c_example(installed, tmp_path):
     source = tmp_path / "example.c"
     source.write_text(blocks("c")[0])
-    assert "mask=causal: o[0] = 0" in build_and_run(source, ["cc"], installed)
+    assert "mask=causal: o[0] = 1\n" in build_and_run(source, ["cc"], installed)
 
 
 def test_cpp_example(installed, tmp_path):
