@@ -1,4 +1,4 @@
-"""The examples of the pages on PyTorch run as written, one after the other."""
+"""The examples of the pages on Python run as written, one after the other."""
 
 import re
 
@@ -8,7 +8,7 @@ from places import ROOT
 torch = pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize(("name", "least"), [("torch", 8), ("transformers", 2), ("aiter", 2)])
+@pytest.mark.parametrize(("name", "least"), [("python", 5), ("torch", 8), ("transformers", 2), ("aiter", 2)])
 def test_the_page_s_examples_run(name, least, tmp_path):
     if name == "transformers":
         pytest.importorskip("transformers")
