@@ -30,8 +30,10 @@ std::string describe(const Explanation& explanation, std::string_view format) {
   if (explanation.plan) {
     for (const Stage& stage : explanation.plan->stages) {
       PlanFacts::OfStage& of_stage = facts.stages.emplace_back();
-      const auto kernel = look_up(stage.key);
+      bool declarable = false;
+      auto kernel = look_up(stage.key, &declarable);
       if (!kernel) {
+        if (declarable) kernel.error().message += how_to_declare(*explanation.plan);
         of_stage.missed = {kernel.error().message};
         text += fmt::format("  {}\n", kernel.error().message);
         continue;

@@ -15,10 +15,10 @@
 namespace regard {
 namespace {
 
-Result<PreparedPlan::Ready> kernels_of(const Plan& plan) {
+Result<PreparedPlan::Ready> kernels_of(const Plan& plan, bool* declarable = nullptr) {
   PreparedPlan::Ready ready{&plan, constants(plan), {}, {}};
   for (const Stage& stage : plan.stages) {
-    Result<std::shared_ptr<const LoadedKernel>> kernel = resolve(stage.key);
+    Result<std::shared_ptr<const LoadedKernel>> kernel = resolve(stage.key, declarable);
     if (!kernel) return tl::unexpected(kernel.error());
     ready.kernels.push_back(std::move(*kernel));
   }
@@ -41,8 +41,10 @@ std::int64_t PreparedPlan::workspace_bytes() const {
 
 Result<const PreparedPlan::Ready*> PreparedPlan::ready() {
   if (const Ready* known = ready_if_prepared()) return known;
-  Result<Ready> found = kernels_of(best_);
+  bool declarable = false;
+  Result<Ready> found = kernels_of(best_, &declarable);
   if (is_interrupted(found)) return tl::unexpected(found.error());
+  if (!found && declarable) found.error().message += how_to_declare(best_);
   if (is_scarce(found) && fallback_) {  // the best plan is tried again at the next call
     const Result<const Ready*> other = fallback_ready(found.error().message);
     if (other || is_interrupted(other)) return other;

@@ -1,5 +1,7 @@
 #include "engine/resolve.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -14,6 +16,7 @@
 #include "engine/counters.h"
 #include "engine/machine.h"
 #include "engine/tiers.h"
+#include "plan/variant_text.h"
 
 namespace regard {
 namespace {
@@ -49,20 +52,22 @@ std::atomic<std::int64_t>& counter_of(Tier tier) {
 }
 
 /// Asks the tiers; `wanted`: its code, or only where it would come from.
-Found search_for(const KernelKey& key, const Target& target, Search::Wanted wanted) {
+Found search_for(const KernelKey& key, const Target& target, Search::Wanted wanted, bool& declarable) {
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
   Search search(key, target, *current, wanted);
-  return find(search);
+  Found found = find(search);
+  declarable = !found && search.declarable;
+  return found;
 }
 
-Found resolve_once(const KernelKey& key) {
+Found resolve_once(const KernelKey& key, bool& declarable) {
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
   if ((*target)->on_cpu()) {  // a GPU's kernels can be made ready on a machine without one
     if (Status status = runnable(**target); !status) return tl::unexpected(status.error());
   }
-  Found found = search_for(key, **target, Search::Wanted::code);
+  Found found = search_for(key, **target, Search::Wanted::code, declarable);
   ++(found ? counter_of((*found)->tier) : counters().failed);
   return found;
 }
@@ -72,6 +77,7 @@ Found resolve_once(const KernelKey& key) {
 struct Slot {
   std::timed_mutex mutex;
   std::optional<Found> answer;
+  bool declarable = false;
   int bundles = 0;  ///< that had been added when it was looked for
   int scarce_answers = 0;
   Clock::time_point again;
@@ -82,7 +88,7 @@ struct Slot {
     if (keeps && !may_be_there_now) return *answer;
     const Clock::time_point start = Clock::now();
     bundles = added_bundles();
-    answer = resolve_once(key);
+    answer = resolve_once(key, declarable);
     constexpr int longest = 100;  // times what looking took
     if (is_interrupted(*answer))
       again = start;
@@ -132,7 +138,7 @@ Result<Cache*> process_cache() {
   return cache->get();
 }
 
-Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
+Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key, bool* declarable) {
   Slots& slots = process_slots.get();
   std::shared_ptr<Slot> slot;
   {
@@ -143,13 +149,21 @@ Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey& key) {
   }
   const auto lock = lock_unless_interrupted(slot->mutex);
   if (!lock) return interruption();
-  return slot->look(key);
+  const Found& found = slot->look(key);
+  if (declarable != nullptr) *declarable = slot->declarable;
+  return found;
 }
 
-Result<std::shared_ptr<const LoadedKernel>> look_up(const KernelKey& key) {
+Result<std::shared_ptr<const LoadedKernel>> look_up(const KernelKey& key, bool* declarable) {
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
-  return search_for(key, **target, Search::Wanted::place);
+  bool ignored = false;
+  return search_for(key, **target, Search::Wanted::place, declarable != nullptr ? *declarable : ignored);
+}
+
+std::string how_to_declare(const Plan& plan) {
+  return fmt::format("; in the manifest of a bundle for {}, a table [[variants]] with {} would add it",
+                     plan.target->name, as_variant(signature(plan.problem)));
 }
 
 }  // namespace regard

@@ -14,7 +14,7 @@
 #include "compile/resources.h"
 #include "device/cpu.h"
 #include "device/gpu.h"
-#include "plan/kernel_key.h"
+#include "plan/plan.h"
 
 namespace regard {
 
@@ -43,10 +43,14 @@ struct LoadedKernel {
 
 /// Single flight per key; the answer, a failure too, is kept for the life of the process, unless memory,
 /// files or disk were scarce. The error says every place searched and what would make the kernel available.
-Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey&);
+/// `declarable`: set where it failed and a build ahead of time would help.
+Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey&, bool* declarable = nullptr);
 
 /// Where it would come from, without code: nothing is loaded or compiled, and nothing is remembered.
-Result<std::shared_ptr<const LoadedKernel>> look_up(const KernelKey&);
+Result<std::shared_ptr<const LoadedKernel>> look_up(const KernelKey&, bool* declarable = nullptr);
+
+/// The sentence that follows the error of such a kernel: what to declare for the problem whose plan asks for it.
+std::string how_to_declare(const Plan&);
 
 /// The process's cache, by the settings; an error only when the settings are bad.
 Result<Cache*> process_cache();

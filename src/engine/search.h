@@ -57,6 +57,7 @@ class Search {
   Error failure() const;
 
   bool cached_does_not_load = false;  ///< the entry of the own digest
+  bool declarable = false;            ///< where it is not found, a build ahead of time would help
 
   /// For the log: the time since the last one was spent on this.
   void spent_on(const char* step);

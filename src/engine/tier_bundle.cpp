@@ -12,7 +12,6 @@
 #include "compile/manifest.h"
 #include "engine/bundles.h"
 #include "engine/tiers.h"
-#include "plan/variant_text.h"
 
 namespace regard {
 namespace {
@@ -91,10 +90,9 @@ const Bundle* strictest_of(const Search& search, const Bundles& all) {
 
 /// Of `undeclared` in a bundle's manifest: kernels that are in no bundle are not had from anywhere else.
 Found undeclared(Search& search, const Bundle& bundle) {
-  search.missed(fmt::format(
-      "not to be had from elsewhere, as the bundle {} has undeclared = \"{}\"; a table [[variants]] "
-      "in its manifest with {} would add it",
-      printable(bundle.path()), bundle.about().undeclared, as_variant(search.key.signature)));
+  search.declarable = true;
+  search.missed(fmt::format("not to be had from elsewhere, as the bundle {} has undeclared = \"{}\"",
+                            printable(bundle.path()), bundle.about().undeclared));
   Error error = search.failure();
   // Nothing else may answer in its place.
   if (bundle.about().undeclared == word(Undeclared::error)) error.kind = ErrorKind::refused;

@@ -5,16 +5,13 @@
 #include "compile/manifest.h"
 #include "engine/remote_store.h"
 #include "engine/tiers.h"
-#include "plan/variant_text.h"
 
 namespace regard {
 namespace {
 
-std::string jit_is_off(const Search& search) {
-  return fmt::format(
-      "REGARD_JIT=off forbids compiling it; run it once with REGARD_JIT=on, or build a bundle for {} of a "
-      "manifest with a table [[variants]] with {}",
-      search.key.target, as_variant(search.key.signature));
+std::string jit_is_off(Search& search) {
+  search.declarable = true;
+  return "REGARD_JIT=off forbids compiling it; run it once with REGARD_JIT=on, or build it ahead of time";
 }
 
 /// Makes an entry, and loads it: what does not load is not worth keeping.

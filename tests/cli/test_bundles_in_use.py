@@ -111,6 +111,38 @@ def test_a_kernel_that_was_not_declared(build, regard, refused, switch):
     assert stage["tier"] == "bundle"
 
 
+@pytest.mark.parametrize(
+    ("problem", "fields"),
+    [
+        ("fwd fp32 h=1 s=24 d=60 mask=causal", 'd = 60, mask = "causal"'),
+        ("fwd fp32 h=1 sq=1 sk=24 d=60 mask=causal_top_left lse", 'd = 60, mask = "causal_top_left", lse = true'),
+        ("fwd fp8 h=1 s=24 d=60", "d = 60"),  # for which there is the generic kernel alone
+    ],
+)
+def test_what_is_to_be_declared_is_what_was_asked_for(build, refused, problem, fields):
+    settings = {"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_BUILT_IN": "off", "REGARD_BUNDLE_PATH": build("error")}
+    sentence = refused("run", problem, code=3, **settings)
+    assert f'a table [[variants]] with pass = "fwd", dtype = "{problem.split()[1]}", {fields} would add it' in sentence
+    assert sentence.count("would add it") == 1
+
+
+def test_a_mask_that_hides_nothing_is_declared_with_the_mask(regard, regard_json, tmp_path):
+    (tmp_path / "te.toml").write_text(
+        '[build]\ntargets = ["cpu-generic"]\nundeclared = "error"\n'
+        '[[variants]]\nrecipes = ["decode"]\ndtype = "fp32"\nd = 24\nmask = ["causal", "window"]\n'
+    )
+    regard_json("build te.toml")
+    settings = {"REGARD_CPU_TARGET": "cpu-generic", "REGARD_JIT": "off", "REGARD_CACHE": "off"}
+    for shape in (
+        "sq=1 sk=300 mask=causal",
+        "sq=2 sk=300 mask=causal",
+        "s=2 mask=window:128,128",
+        "s=2 mask=window:0,0",
+    ):
+        done = regard("run fwd fp32 hq=4 hk=2 d=24", shape, "--json", **settings, REGARD_BUNDLE="te-build/te.bundle")
+        assert {stage["tier"] for stage in stages(done)} == {"bundle"}
+
+
 def test_a_kernel_that_was_not_declared_is_not_fetched(build, refused):
     server = remote_server.Store()
     settings = {"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_REMOTE": server.url, "no_proxy": "*"}
