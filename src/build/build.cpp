@@ -125,9 +125,10 @@ Result<std::string> build(const std::string& path, const Options& options) {
   const Result<Manifest> manifest =
       options.text.empty() ? read_manifest(path) : parse_manifest(options.text, path);
   if (!manifest) return tl::unexpected(manifest.error());
-  const Result<Selection> selection = select(*manifest);
+  const Detail detail = options.only == Only::check ? Detail::counts : Detail::kernels;
+  const Result<Selection> selection = select(*manifest, detail);
   if (!selection) return tl::unexpected(selection.error());
-  if (options.only != Only::build) return to_json(*manifest, *selection, options.only == Only::list);
+  if (options.only != Only::build) return to_json(*manifest, *selection, detail);
 
   const Result<std::optional<Linker>> linker = linker_for(*manifest);
   if (!linker) return tl::unexpected(linker.error());

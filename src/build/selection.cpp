@@ -8,6 +8,7 @@
 #include "base/interruption.h"
 #include "base/printable.h"
 #include "base/settings.h"
+#include "build/asked_kernels.h"
 #include "plan/fallback.h"
 #include "plan/plan.h"
 
@@ -42,7 +43,7 @@ class Selector {
   explicit Selector(const Manifest& manifest)
       : manifest_(manifest), kernels_(manifest.targets.size()), has_left_out_(manifest.exclude.size()) {}
 
-  Result<Selection> select() {
+  Result<Selection> select(Detail detail) {
     selection_.warnings = manifest_.warnings;
     for (const Manifest::Variants& variants : manifest_.variants) {
       if (Status status = add(variants); !status) return tl::unexpected(status.error());
@@ -59,14 +60,15 @@ class Selector {
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
       Selection::OfTarget& of_target = selection_.targets.emplace_back();
       of_target.target = manifest_.targets[i];
-      for (auto& [text, kernel] : kernels_[i]) of_target.kernels.push_back(std::move(kernel));
+      of_target.count = kernels_[i].count();
+      if (detail == Detail::kernels)
+        of_target.kernels = kernels_[i].list(numbers_, of_target.target->name, interrupted);
     }
+    if (interrupted()) return interruption_of_selection();
     return std::move(selection_);
   }
 
  private:
-  using Kernels = std::map<std::string, Selection::Kernel>;
-
   tl::unexpected<Error> wrong(int line, std::string_view sentence) const {
     return invalid(fmt::format("{}:{}: {}", printable(manifest_.file), line, sentence));
   }
@@ -78,13 +80,6 @@ class Selector {
       has_left_out_[i] = excluded = true;
     }
     return excluded;
-  }
-
-  Selection::Kernel& take(std::size_t target, const KernelKey& key, int line) {
-    Selection::Kernel& kernel = kernels_[target][print(key)];
-    if (kernel.lines.empty()) kernel.key = key, kernel.text = print(key);
-    kernel.lines.insert(line);
-    return kernel;
   }
 
   Status add(const Manifest::Variants& variants) {
@@ -118,12 +113,12 @@ class Selector {
     something_is_left = true;
     for (std::size_t i = 0; i < manifest_.targets.size(); ++i) {
       const Target& target = *manifest_.targets[i];
-      const NeededKernels needed = regard::kernels_of(products, target, interrupted);
+      const NeededKernels needed = regard::kernels_of(products, target, numbers_, interrupted);
       if (interrupted()) return interruption_of_selection();
-      for (const KernelKey& key : needed.keys) take(i, key, variants.line);
+      for (const std::uint64_t number : needed.numbers) kernels_[i].ask(number, variants.line);
       Selection::Count& count = sum.counts[i];
       count.asked = asked.size();
-      count.kernels = needed.keys.size();
+      count.kernels = needed.numbers.size();
       count.unserved = needed.unserved;
       if (needed.first_unserved) {
         const auto of = std::ranges::find_if(products, [&](const Variant& product) {
@@ -137,7 +132,7 @@ class Selector {
 
   Status add_problems(const Manifest::Variants& variants, Selection::OfVariants& sum,
                       bool& something_is_left) {
-    std::vector<std::set<std::string>> texts(manifest_.targets.size());
+    std::vector<std::set<std::uint64_t>> numbers(manifest_.targets.size());
     std::map<std::string, std::size_t> of_other_targets;
     for (const Manifest::Asked& asked : variants.problems) {
       if (interrupted()) return interruption_of_selection();
@@ -158,13 +153,17 @@ class Selector {
           continue;
         }
         is_served = true;
-        for (const KernelKey& key : *keys) texts[i].insert(take(i, key, asked.line).text);
+        for (const KernelKey& key : *keys) {
+          const std::uint64_t number = numbers_.number_of(key);
+          numbers[i].insert(number);
+          kernels_[i].ask(number, asked.line);
+        }
       }
       if (!is_asked) ++of_other_targets[asked.target->name];
       if (is_asked && !is_served)
         return refused(fmt::format("{}: none of the targets can do this: {}", asked.where, why));
     }
-    for (std::size_t i = 0; i < texts.size(); ++i) sum.counts[i].kernels += texts[i].size();
+    for (std::size_t i = 0; i < numbers.size(); ++i) sum.counts[i].kernels += numbers[i].size();
     for (const auto& [target, count] : of_other_targets) {
       selection_.warnings.push_back(
           fmt::format("{}:{}: {} problem{} of the {} {} left out, as {} is none of the targets",
@@ -186,7 +185,8 @@ class Selector {
         if (manifest_.targets[i]->on_gpu()) continue;
         const Result<Plan> planned = plan(*problem, *manifest_.targets[i], options);
         if (!planned) return tl::unexpected(planned.error());
-        for (const Stage& stage : planned->stages) take(i, stage.key, manifest_.undeclared_line);
+        for (const Stage& stage : planned->stages)
+          kernels_[i].ask(numbers_.number_of(stage.key), manifest_.undeclared_line);
       }
     }
     return {};
@@ -206,13 +206,14 @@ class Selector {
                                binary.key.target, text));
     }
     const auto target = static_cast<std::size_t>(place - manifest_.targets.begin());
-    take(target, binary.key, binary.line).binary = &binary;
+    kernels_[target].take(numbers_.number_of(binary.key), binary);
     return {};
   }
 
   const Manifest& manifest_;
-  std::vector<Kernels> kernels_;    // of each target
-  std::vector<bool> has_left_out_;  // each exclusion
+  KernelNumbers numbers_;
+  std::vector<AskedKernels> kernels_;  // of each target
+  std::vector<bool> has_left_out_;     // each exclusion
   Selection selection_;
 };
 
@@ -220,18 +221,19 @@ class Selector {
 
 std::size_t Selection::count() const {
   std::size_t sum = 0;
-  for (const OfTarget& of_target : targets) sum += of_target.kernels.size();
+  for (const OfTarget& of_target : targets) sum += of_target.count;
   return sum;
 }
 
-Result<Selection> select(const Manifest& manifest) {
-  return Selector(manifest).select();
+Result<Selection> select(const Manifest& manifest, Detail detail) {
+  return Selector(manifest).select(detail);
 }
 
 Result<std::vector<KernelKey>> kernels_of(const Problem& problem, const Target& target) {
-  std::map<std::string, KernelKey> keys;
+  std::vector<KernelKey> keys;
   const auto take = [&keys](const Plan& planned) {
-    for (const Stage& stage : planned.stages) keys.emplace(print(stage.key), stage.key);
+    for (const Stage& stage : planned.stages)
+      if (std::ranges::find(keys, stage.key) == keys.end()) keys.push_back(stage.key);
   };
   for (const int threads : target.on_cpu() ? numbers_of_threads() : std::vector{1}) {
     PlanOptions options;
@@ -242,9 +244,7 @@ Result<std::vector<KernelKey>> kernels_of(const Problem& problem, const Target& 
     if (target.on_cpu()) continue;  // there the generic kernels are part of the library
     if (const std::optional<Plan> other = fallback_of(*planned, options)) take(*other);
   }
-  std::vector<KernelKey> list;
-  for (auto& [text, key] : keys) list.push_back(std::move(key));
-  return list;
+  return keys;
 }
 
 }  // namespace regard::build

@@ -19,7 +19,8 @@ struct Selection {
   };
   struct OfTarget {
     const Target* target;
-    std::vector<Kernel> kernels;  ///< sorted by text, each once
+    std::size_t count = 0;        ///< of its kernels
+    std::vector<Kernel> kernels;  ///< sorted by text, each once; empty where only counts were asked for
   };
   std::vector<OfTarget> targets;  ///< in the order of the manifest
 
@@ -42,12 +43,16 @@ struct Selection {
   std::size_t count() const;
 };
 
+/// How much of a selection somebody needs: of a large one the counts take a small part of the memory and
+/// time.
+enum class Detail : bool { counts, kernels };
+
 /// The manifest must live as long. Errors: a table that no target of the manifest can do, a problem that none
 /// solves, an exclusion that leaves nothing out, a binary for a kernel that nobody can ask for.
-Result<Selection> select(const Manifest&);
+Result<Selection> select(const Manifest&, Detail = Detail::kernels);
 
-/// For callers: the manifest's head, what each table comes to and, with `kernels`, each kernel.
-std::string to_json(const Manifest&, const Selection&, bool kernels);
+/// For callers: the manifest's head, what each table comes to and each kernel.
+std::string to_json(const Manifest&, const Selection&, Detail);
 
 /// The kernels of a problem, whatever the machine: for every number of threads and, on a GPU, also those that
 /// answer where tensors do not lie as tensor maps need it.

@@ -30,7 +30,7 @@ void write_kernel(JsonWriter& json, const Selection::Kernel& kernel) {
 
 }  // namespace
 
-std::string to_json(const Manifest& manifest, const Selection& selection, bool kernels) {
+std::string to_json(const Manifest& manifest, const Selection& selection, Detail detail) {
   JsonWriter json;
   json.object([&] {
     json.member("manifest", manifest.file);
@@ -45,7 +45,7 @@ std::string to_json(const Manifest& manifest, const Selection& selection, bool k
         for (const Selection::OfTarget& of_target : selection.targets) {
           json.object([&] {
             json.member("target", of_target.target->name);
-            json.member("count", of_target.kernels.size());
+            json.member("count", of_target.count);
           });
         }
       });
@@ -67,7 +67,7 @@ std::string to_json(const Manifest& manifest, const Selection& selection, bool k
       });
     });
     json.member("warnings", selection.warnings);
-    if (!kernels) return;
+    if (detail == Detail::counts) return;
     json.member("kernels", [&] {
       json.list([&] {
         for (const Selection::OfTarget& of_target : selection.targets)

@@ -36,6 +36,16 @@ Signature inner_loop(const Signature& s) {
   return c;
 }
 
+Signature of_plans(const Signature& s) {
+  Signature c = inner_loop(s);
+  c.mask = s.mask;  // which shapes it hides nothing of
+  c.ranges = s.ranges;
+  c.varlen = s.varlen;
+  c.lengths = s.lengths;
+  c.batch_invariant = s.batch_invariant;
+  return c;
+}
+
 Signature output_type(const Signature& s) {
   Signature c;
   c.dtype = c.out = s.out;

@@ -24,6 +24,8 @@ Signature output_type(const Signature&);
 Signature types_only(const Signature&);
 /// All of it is read at run time, but for the pass.
 Signature pass_only(const Signature&);
+/// What plans depend on, whatever the shape: what kernels depend on, and what rules ask for.
+Signature of_plans(const Signature&);
 
 inline std::span<const Rule> no_rules() {
   return {};

@@ -71,7 +71,6 @@ Result<Plan> make_plan(const Problem& problem, const Target& target, const PlanO
 Trial try_candidate(const Problem& problem, const Target& target, const PlanOptions& options,
                     const Candidate& candidate) {
   Trial trial{candidate, {}, {}};
-  trial.verdict.stages = stages_of(*candidate.recipe);
   const Question question{problem, target, candidate, options};
   constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
   if (std::optional<Refused> refused = first_refusal(question)) {
@@ -85,8 +84,13 @@ Trial try_candidate(const Problem& problem, const Target& target, const PlanOpti
   }
   trial.plan = std::move(*made);
   trial.verdict.accepted = true;
-  trial.verdict.reason = fmt::format("about {:.3g} ms", trial.plan->cost_seconds * 1e3);
   return trial;
+}
+
+/// What only people who ask why want to know.
+void tell(Trial& trial) {
+  trial.verdict.stages = stages_of(*trial.candidate.recipe);
+  if (trial.plan) trial.verdict.reason = fmt::format("about {:.3g} ms", trial.plan->cost_seconds * 1e3);
 }
 
 /// The generic kernels answer only where no other does: what is compiled and how fast it runs then does not
@@ -141,14 +145,15 @@ Result<Plan> plan_batch(const Problem& problem, const Target& target, const Plan
     trials.push_back(try_candidate(problem, target, options, candidate));
   }
   Trial* best = best_of(problem, target, trials);
-  if (best != nullptr && options.strict && is_generic(*best->candidate.recipe) && options.family.empty()) {
+  const bool too_slow =
+      best != nullptr && options.strict && is_generic(*best->candidate.recipe) && options.family.empty();
+  if (best != nullptr && !too_slow && explanation == nullptr) return std::move(*best->plan);
+  std::ranges::for_each(trials, tell);
+  if (too_slow) {
     refuse(best->verdict, {"strict_allows", strict_reason(trials), 0});
     best = nullptr;
   }
-  if (best != nullptr) {
-    best->verdict.chosen = true;
-    if (explanation == nullptr) return std::move(*best->plan);
-  }
+  if (best != nullptr) best->verdict.chosen = true;
 
   const std::string refusal = best != nullptr ? "" : refusal_of(problem, target, verdicts_of(trials));
   if (explanation != nullptr) {

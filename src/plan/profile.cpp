@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 
 #include "base/embedded.h"
@@ -104,7 +105,15 @@ bool lets_through(const Profile& profile, const Signature& signature) {
 }
 
 Result<std::vector<KernelKey>> kernels_of(const Profile& profile, const Target& target) {
-  return kernels_of(profile.variants, target).keys;
+  KernelNumbers numbers;
+  std::map<std::string, KernelKey> keys;
+  for (const std::uint64_t number : kernels_of(profile.variants, target, numbers).numbers) {
+    KernelKey key = numbers.key_of(number, target.name);
+    keys.emplace(print(key), std::move(key));
+  }
+  std::vector<KernelKey> list;
+  for (auto& [text, key] : keys) list.push_back(std::move(key));
+  return list;
 }
 
 }  // namespace regard

@@ -7,23 +7,33 @@
 
 namespace regard {
 
+/// A kernel with the tile's numbers.
+inline Algorithm algorithm_of(const Kernel& kernel, const Target::Tile* tile) {
+  Algorithm algorithm;
+  algorithm.kernel = kernel.name;
+  if (tile != nullptr) {
+#define REGARD_COPY(name, default_value, doc)                                   \
+  if (const auto value = tile->values.find(#name); value != tile->values.end()) \
+    algorithm.name = value->second;
+    REGARD_ALGORITHM_FIELDS(REGARD_COPY)
+#undef REGARD_COPY
+  }
+  return algorithm;
+}
+
+/// The signature that kernels for a problem are made of.
+inline Signature needed_signature(const Problem& problem) {
+  Signature needed = signature(problem);
+  if (mask_hides_nothing(problem)) needed.mask = Mask::none;
+  return needed;
+}
+
 /// The stage of `kernel` on `target` with the tile's numbers, its signature canonical.
 inline Stage stage_of(const Problem& problem, const Target& target, const Kernel& kernel,
                       const Target::Tile* tile, std::int64_t grid, std::int64_t scratch_bytes) {
   Stage stage;
   stage.kernel = &kernel;
-  stage.key.target = target.name;
-  stage.key.algorithm.kernel = kernel.name;
-  if (tile != nullptr) {
-#define REGARD_COPY(name, default_value, doc)                                   \
-  if (const auto value = tile->values.find(#name); value != tile->values.end()) \
-    stage.key.algorithm.name = value->second;
-    REGARD_ALGORITHM_FIELDS(REGARD_COPY)
-#undef REGARD_COPY
-  }
-  Signature needed = signature(problem);
-  if (mask_hides_nothing(problem)) needed.mask = Mask::none;
-  stage.key.signature = kernel.depends_on(needed);
+  stage.key = {kernel.depends_on(needed_signature(problem)), algorithm_of(kernel, tile), target.name};
   stage.grid = grid;
   stage.scratch_bytes = round_up(scratch_bytes, 64);
   return stage;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "plan/kernel_key.h"
+#include "plan/kernel_numbers.h"
 #include "plan/target.h"
 #include "problem/fields.h"
 
@@ -29,14 +31,14 @@ struct Variant {
 Problem example_of(const Signature&);
 
 struct NeededKernels {
-  std::vector<KernelKey> keys;              ///< without duplicates, sorted by text
+  std::vector<std::uint64_t> numbers;       ///< each once, in no order that means anything
   std::size_t unserved = 0;                 ///< signatures that no kernel of the target takes
   std::optional<Signature> first_unserved;  ///< the first of them
 };
 
 /// Every kernel that plans for these signatures, whatever the shape, may choose on a target.
 /// `stop`: asked now and then; once it is true, what is given is not all of them.
-NeededKernels kernels_of(std::span<const Variant>, const Target&, bool (*stop)() = nullptr);
+NeededKernels kernels_of(std::span<const Variant>, const Target&, KernelNumbers&, bool (*stop)() = nullptr);
 
 /// Whether some plan on its target asks for this kernel.
 bool is_needed_by_some_plan(const KernelKey&, const Target&);

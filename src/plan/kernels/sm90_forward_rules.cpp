@@ -153,30 +153,36 @@ std::span<const Rule> sm90_forward_rules() {
   return list;
 }
 
-/// How many query heads share a block is compiled in, and whether the keys are split. The kernel also comes
-/// with the heads of a K/V head, up to 16, for few query rows.
+/// How many query heads share a block is compiled in, and whether the keys are split: those of a split may turn
+/// out to be one part.
 std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey& of_tile) {
   Problem example = q.problem;
   const Question question{example, q.target, q.candidate, q.options};  // of the example as it becomes
   const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
+  const bool hides_nothing = mask_hides_nothing(q.problem);
   std::set<std::int64_t> packs;
   const auto ask = [&](std::int64_t heads, std::int64_t sq) {
     example.hq = example.hk * heads;
     example.sq = sq;
+    if (mask_hides_nothing(example) != hides_nothing) return;  // that is another kernel
     if (rows_for_clusters(question) || packs_gqa(question)) return;
     const std::int64_t rows = packed_rows_of_head(example, block_q);
     packs.insert(rows > 0 ? block_q / rows : 0);
   };
-  ask(1, 2 * block_q);
-  for (const std::int64_t heads : {2, 4, 8, 16}) {
+  constexpr std::int64_t few = Sm90ForwardLayout::group_rows;
+  for (const std::int64_t sq : {std::int64_t{1}, std::int64_t{2}, 2 * block_q}) ask(1, sq);
+  for (std::int64_t heads = 2; heads <= 2 * few; heads *= 2) {
     ask(heads, 1);
-    ask(heads, Sm90ForwardLayout::group_rows / heads + 1);  // a row more than the tile for few rows has
+    ask(heads, 2);
+    ask(heads, few / heads + 1);  // a row more than the tile for few rows has
   }
   std::vector<KernelKey> keys;
   for (const std::int64_t pack_gqa : packs) {
     KernelKey& key = keys.emplace_back(of_tile);
-    if (pack_gqa > 0) key.algorithm.pack_gqa = pack_gqa;
-    if (splits_keys(*q.candidate.recipe)) key.algorithm.split = 1;
+    key.algorithm.pack_gqa = pack_gqa;
+    if (!splits_keys(*q.candidate.recipe)) continue;
+    keys.push_back(key);
+    keys.back().algorithm.split = 1;
   }
   return keys;
 }

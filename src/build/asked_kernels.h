@@ -1,0 +1,32 @@
+// The kernels that a manifest asks for on one target.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "build/selection.h"
+#include "plan/kernel_numbers.h"
+
+namespace regard::build {
+
+class AskedKernels {
+ public:
+  void ask(std::uint64_t number, int line) { asked_.emplace_back(number, line); }
+  /// The kernel is not compiled, as the file has it.
+  void take(std::uint64_t number, const Manifest::Binary& binary);
+
+  std::size_t count();
+  /// Sorted by text. Once `stop` is true, the list is not whole.
+  std::vector<Selection::Kernel> list(const KernelNumbers&, const std::string& target, bool (*stop)());
+
+ private:
+  /// Brings those of one number side by side, each line once.
+  void sort();
+
+  std::vector<std::pair<std::uint64_t, int>> asked_;  // numbers, and lines of the manifest
+  std::map<std::uint64_t, const Manifest::Binary*> binaries_;
+};
+
+}  // namespace regard::build
