@@ -10,6 +10,7 @@
 #include "base/settings.h"
 #include "build/asked_kernels.h"
 #include "plan/fallback.h"
+#include "plan/kernel_finder.h"
 #include "plan/plan.h"
 
 namespace regard::build {
@@ -111,9 +112,10 @@ class Selector {
     }
     if (asked.empty()) return {};
     something_is_left = true;
+    KernelFinder finder(products, numbers_);
     for (std::size_t i = 0; i < manifest_.targets.size(); ++i) {
       const Target& target = *manifest_.targets[i];
-      const NeededKernels needed = regard::kernels_of(products, target, numbers_, interrupted);
+      const KernelFinder::Needed needed = finder.on(target, interrupted);
       if (interrupted()) return interruption_of_selection();
       for (const std::uint64_t number : needed.numbers) kernels_[i].ask(number, variants.line);
       Selection::Count& count = sum.counts[i];

@@ -9,6 +9,7 @@
 #include "base/embedded.h"
 #include "base/forever.h"
 #include "base/printable.h"
+#include "plan/kernel_finder.h"
 #include "plan/variant_table.h"
 
 namespace regard {
@@ -106,8 +107,9 @@ bool lets_through(const Profile& profile, const Signature& signature) {
 
 Result<std::vector<KernelKey>> kernels_of(const Profile& profile, const Target& target) {
   KernelNumbers numbers;
+  const KernelFinder::Needed needed = KernelFinder(profile.variants, numbers).on(target);
   std::map<std::string, KernelKey> keys;
-  for (const std::uint64_t number : kernels_of(profile.variants, target, numbers).numbers) {
+  for (const std::uint64_t number : needed.numbers) {
     KernelKey key = numbers.key_of(number, target.name);
     keys.emplace(print(key), std::move(key));
   }

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 
+#include "plan/kernel_finder.h"
 #include "plan/plan.h"
 #include "plan/profile.h"
 #include "support/counted.h"

@@ -1,0 +1,61 @@
+// Finds every kernel that plans for signatures, whatever the shape, may choose: on one target after the
+// other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/kernel_numbers.h"
+#include "plan/target.h"
+#include "plan/variant.h"
+
+namespace regard {
+
+struct Kernel;
+
+class KernelFinder {
+ public:
+  /// The numbers must live as long.
+  KernelFinder(std::span<const Variant>, KernelNumbers&);
+
+  struct Needed {
+    std::vector<std::uint64_t> numbers;       ///< of the kernels, each once
+    std::size_t unserved = 0;                 ///< signatures that no kernel of the target takes
+    std::optional<Signature> first_unserved;  ///< the first of them
+  };
+  /// `stop`: asked now and then; once it is true, what is given is not all of them.
+  Needed on(const Target&, bool (*stop)() = nullptr);
+
+ private:
+  struct Numbered;
+  /// The numbers of a signature as kernels depend on it.
+  using Canonical = std::vector<std::pair<Signature (*)(const Signature&), std::uint32_t>>;
+
+  /// Signatures that are alike to all plans, so that the first one stands for all.
+  struct Alike {
+    Signature first;
+    std::size_t count = 0;
+    std::vector<Canonical> canonical = {};  ///< of each of its examples
+  };
+  struct OfVariant {
+    std::vector<std::string> recipes;
+    std::vector<Alike> alike = {};
+  };
+
+  std::vector<Numbered> candidates_on(const Target&, Pass, const std::vector<std::string>& recipes);
+  void find(Alike&, const Target&, const std::vector<Numbered>&, std::vector<std::uint64_t>& found);
+  std::uint32_t number_of(const Problem& example, const Kernel&, Canonical& known);
+
+  KernelNumbers& numbers_;
+  std::vector<OfVariant> variants_;
+};
+
+/// Whether some plan on its target asks for this kernel.
+bool is_needed_by_some_plan(const KernelKey&, const Target&);
+
+}  // namespace regard
