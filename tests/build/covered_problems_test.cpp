@@ -10,6 +10,7 @@
 #include "build/selection.h"
 #include "plan/fallback.h"
 #include "plan/plan.h"
+#include "plan/recipe.h"
 #include "plan/variant_text.h"
 #include "problem/fields.h"
 #include "problem/words.h"
@@ -200,8 +201,9 @@ struct Drawn {
 class CoveredProblems : public testing::Test {
  protected:
   /// Plans a problem as calls would, and expects that their kernels are built.
-  void expect_found(const Problem& problem, const Drawn& drawn) {
-    const PlanOptions options{.threads = 1 + static_cast<int>(draw_.below(draw_.one_in(2) ? 16 : 300))};
+  void expect_found(const Problem& problem, const Drawn& drawn, const std::string& family = "") {
+    const PlanOptions options{.threads = 1 + static_cast<int>(draw_.below(draw_.one_in(2) ? 16 : 300)),
+                              .family = family};
     const std::string lacks = missing(problem, drawn.target, options, drawn.built, planned_);
     EXPECT_EQ(lacks, "") << "seed " << seed_ << ": not built for '" << print(problem) << "', with "
                          << options.threads << " threads, of\n"
@@ -225,6 +227,19 @@ TEST_F(CoveredProblems, OfProductsFindTheirKernels) {
       expect_found(random_problem(draw_, *draw_.of(signatures)), drawn);
   }
   EXPECT_GT(planned_, 2000);
+}
+
+// A table with `recipes` is for calls that ask for them.
+TEST_F(CoveredProblems, OfRecipesFindTheirKernelsWhereTheyAreAskedFor) {
+  for (int i = 0; i < 300; ++i) {
+    const std::string recipe(draw_.of(recipe_words()));
+    const Drawn drawn(draw_, random_table(draw_, random_) + fmt::format("recipes = [\"{}\"]\n", recipe));
+    if (drawn.built.empty()) continue;
+    const std::vector<const Signature*> signatures = signatures_of(*drawn.manifest);
+    for (int j = 0; j < 20 && !HasFailure(); ++j)
+      expect_found(random_problem(draw_, *draw_.of(signatures)), drawn, recipe);
+  }
+  EXPECT_GT(planned_, 100);
 }
 
 TEST_F(CoveredProblems, OfListsFindTheirKernels) {

@@ -152,7 +152,7 @@ TEST(Selection, TakesLittleForEachKernelAndProblem) {
   std::size_t kernels = 0;
   const double of_product =
       allocations_of("mask = [\"none\", \"causal\"]\nlse = [true, false]\nd = [" + dims + "]\n", kernels);
-  EXPECT_LT(of_product / static_cast<double>(kernels), 10);
+  EXPECT_LT(of_product / static_cast<double>(kernels), 8);
   const double of_list = allocations_of("problems = [" + problems + "]\n", kernels);
   EXPECT_LT(of_list / 100, 4000);
 }
