@@ -49,7 +49,7 @@ Result<std::shared_ptr<const LoadedKernel>> resolve(const KernelKey&, bool* decl
 /// Where it would come from, without code: nothing is loaded or compiled, and nothing is remembered.
 Result<std::shared_ptr<const LoadedKernel>> look_up(const KernelKey&, bool* declarable = nullptr);
 
-/// The sentence that follows the error of such a kernel: what to declare for the problem whose plan asks for it.
+/// What follows the error of such a kernel: the table of a manifest for the problem whose plan asks for it.
 std::string how_to_declare(const Plan&);
 
 /// The process's cache, by the settings; an error only when the settings are bad.

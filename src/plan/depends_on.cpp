@@ -43,6 +43,7 @@ Signature of_plans(const Signature& s) {
   c.varlen = s.varlen;
   c.lengths = s.lengths;
   c.batch_invariant = s.batch_invariant;
+  c.paged = s.paged;
   return c;
 }
 

@@ -56,7 +56,8 @@ bool is_wanted(const Recipe& recipe, const std::vector<std::string>& recipes) {
          std::ranges::any_of(recipes, [&](const std::string& name) { return goes_by(recipe, name); });
 }
 
-/// By its tile, which most candidates do not pass, or else by a rule, which says why.
+/// Rules say why they refuse. Most tiles are of other head dimensions or types: those are not asked, as the
+/// sentences would take most of the time.
 bool is_refused(const Candidate& candidate, const Target& target, const Problem& example) {
   const Target::Tile& tile = *candidate.tile;
   if (example.d > tile.max_d || example.dv > tile.max_dv) return true;

@@ -265,6 +265,15 @@ TEST(Selection, WhatOnlySomeTargetsCanDoIsCounted) {
   EXPECT_EQ(selected.count(2, 0).kernels, 0u);
 }
 
+TEST(Selection, WhatNoKernelTakesHidesNothingBesideIt) {
+  for (const char* paged : {"[0, 16]", "[16, 0]"}) {
+    const Selected selected(fmt::format("[[variants]]\nd = 64\npaged = {}\n", paged));
+    ASSERT_TRUE(selected.selection) << selected.refusal();
+    EXPECT_EQ(selected.kernels(), Selected("[[variants]]\nd = 64\n").kernels()) << paged;
+    for (const std::size_t i : {0, 1}) EXPECT_EQ(selected.count(0, i).unserved, 1u) << paged;
+  }
+}
+
 TEST(Selection, WhatIsAskedForInVainIsAnErrorWithItsLine) {
   struct Case {
     std::string tables, message, targets = "\"sm_90a\"";
