@@ -18,11 +18,9 @@
 namespace regard::build {
 namespace {
 
-using Random = std::mt19937_64;
-
 class Draw {
  public:
-  explicit Draw(Random& random) : random_(random) {}
+  explicit Draw(std::uint64_t seed) : random_(seed) {}
 
   std::size_t below(std::size_t count) { return random_() % count; }
   bool one_in(std::size_t count) { return below(count) == 0; }
@@ -42,9 +40,13 @@ class Draw {
     const std::int64_t power = std::int64_t{1} << below(one_in(10) ? 34 : 16);
     return std::max<std::int64_t>(power - 1 + static_cast<std::int64_t>(below(3)), 0);
   }
+  template <class List>
+  void shuffle(List& list) {
+    std::ranges::shuffle(list, random_);
+  }
 
  private:
-  Random& random_;
+  std::mt19937_64 random_;
 };
 
 /// The value of a field of a signature as a manifest has it.
@@ -59,10 +61,8 @@ std::string in_toml(Enum value) {
   return fmt::format("\"{}\"", word(value));
 }
 
-/// Values of a field, of which no kernel has some: of those few are drawn.
-std::vector<std::string> values_of(Draw& draw, Field field, bool, int count) {
-  const bool unserved = field == Field::dropout_mask;
-  if (unserved && !draw.one_in(8)) return {};
+/// Values of a field; none: its default.
+std::vector<std::string> values_of(Draw& draw, Field, bool, int count) {
   return count > 1 ? std::vector{in_toml(true), in_toml(false)} : std::vector{in_toml(draw.one_in(2))};
 }
 std::vector<std::string> values_of(Draw& draw, Field field, std::int64_t, int count) {
@@ -87,7 +87,7 @@ std::vector<std::string> values_of(Draw& draw, Field field, Enum, int count) {
 }
 
 /// A [[variants]] table of a few fields.
-std::string random_table(Draw& draw, Random& random) {
+std::string random_table(Draw& draw) {
   std::string table = "[[variants]]\n";
   const Signature any;
   for_each_field(any, [&](Field field, const auto& value) {
@@ -95,7 +95,7 @@ std::string random_table(Draw& draw, Random& random) {
     if (field != Field::d && !draw.one_in(often ? 2 : 5)) return;
     std::vector<std::string> values = values_of(draw, field, value, 1 + static_cast<int>(draw.below(2)));
     if (values.empty()) return;
-    std::ranges::shuffle(values, random);
+    draw.shuffle(values);
     table += fmt::format("{} = [{}]\n", info(field).name, fmt::join(values, ", "));
   });
   return table;
@@ -125,9 +125,9 @@ void randomize(Draw& draw, Field, Value& value) {
   if (draw.one_in(3)) value = static_cast<Value>(draw.below(words_of<Value>().size()));
 }
 
-/// A problem of the signature; most that are drawn make sense.
+/// A problem of the signature, which makes sense, as most that are drawn do.
 Problem random_problem(Draw& draw, const Signature& of) {
-  for (;;) {
+  for (int i = 0; i < 1000; ++i) {
     Problem p = example_of(of);
     for_each_field(p, [&](Field field, auto& value) {
       if constexpr (!std::is_same_v<std::remove_reference_t<decltype(value)>, bool>)
@@ -140,6 +140,7 @@ Problem random_problem(Draw& draw, const Signature& of) {
       p.window_left = p.window_right = -1, p.sink_tokens = 0;
     if (signature(p) == of && validate(p)) return p;
   }
+  return example_of(of);
 }
 
 /// The kernels of a target, by their texts.
@@ -212,15 +213,14 @@ class CoveredProblems : public testing::Test {
   }
 
   std::uint64_t seed_ = std::random_device{}();
-  Random random_{seed_};
-  Draw draw_{random_};
+  Draw draw_{seed_};
   int planned_ = 0;
 };
 
 TEST_F(CoveredProblems, OfProductsFindTheirKernels) {
   for (int i = 0; i < 500; ++i) {
-    std::string tables = random_table(draw_, random_);
-    if (draw_.one_in(2)) tables += random_table(draw_, random_);
+    std::string tables = random_table(draw_);
+    if (draw_.one_in(2)) tables += random_table(draw_);
     const Drawn drawn(draw_, tables);
     if (drawn.built.empty()) continue;
     const std::vector<const Signature*> signatures = signatures_of(*drawn.manifest);
@@ -234,7 +234,7 @@ TEST_F(CoveredProblems, OfProductsFindTheirKernels) {
 TEST_F(CoveredProblems, OfRecipesFindTheirKernelsWhereTheyAreAskedFor) {
   for (int i = 0; i < 300; ++i) {
     const std::string recipe(draw_.of(recipe_words()));
-    const Drawn drawn(draw_, random_table(draw_, random_) + fmt::format("recipes = [\"{}\"]\n", recipe));
+    const Drawn drawn(draw_, random_table(draw_) + fmt::format("recipes = [\"{}\"]\n", recipe));
     if (drawn.built.empty()) continue;
     const std::vector<const Signature*> signatures = signatures_of(*drawn.manifest);
     for (int j = 0; j < 20 && !HasFailure(); ++j)
@@ -245,8 +245,7 @@ TEST_F(CoveredProblems, OfRecipesFindTheirKernelsWhereTheyAreAskedFor) {
 
 TEST_F(CoveredProblems, OfListsFindTheirKernels) {
   for (int i = 0; i < 500; ++i) {
-    const Result<Manifest> some =
-        parse_manifest(head(random_target(draw_)) + random_table(draw_, random_), "");
+    const Result<Manifest> some = parse_manifest(head(random_target(draw_)) + random_table(draw_), "");
     if (!some) continue;
     const Problem problem = random_problem(draw_, *draw_.of(signatures_of(*some)));
     const Drawn drawn(draw_, fmt::format("[[variants]]\nproblems = [\"{}\"]\n", print(problem)));
@@ -258,8 +257,7 @@ TEST_F(CoveredProblems, OfListsFindTheirKernels) {
 // What a refusal tells the user to write is what the call lacks.
 TEST_F(CoveredProblems, OfTheLineThatARefusalSuggestsFindTheirKernels) {
   for (int i = 0; i < 500; ++i) {
-    const Result<Manifest> some =
-        parse_manifest(head(random_target(draw_)) + random_table(draw_, random_), "");
+    const Result<Manifest> some = parse_manifest(head(random_target(draw_)) + random_table(draw_), "");
     if (!some) continue;
     const Problem problem = random_problem(draw_, *draw_.of(signatures_of(*some)));
     std::string members = as_variant(signature(problem));
