@@ -68,7 +68,7 @@ std::string problem_text(const char* pass, const CKAttnCommonArgs& args, float d
 std::string bias_words(const CKAttnCommonArgs& args) {
   const std::uint64_t bias_b = args.bias_b, bias_h = args.bias_h;
   if (args.attn_bias_type != no_bias && args.is_group_mode())
-    refuse(TE_REGARD_REFUSED, "packed sequences have no bias; give no_bias, or dense ones");
+    refuse(TE_REGARD_REFUSED, "packed sequences take no bias; give no_bias, or dense sequences");
   switch (args.attn_bias_type) {
     case no_bias:
       return "";

@@ -153,7 +153,7 @@ void run_refused() {
   refuses("invalid: has_sink is set and sink_ptr is null", [&] { ck_attn_fwd(args, nullptr); });
   args.has_sink = false;
   args.cu_seqlen_q_ptr = args.cu_seqlen_kv_ptr = memory.data(), args.attn_bias_type = alibi;
-  refuses("refused: packed sequences have no bias", [&] { ck_attn_fwd(args, nullptr); });
+  refuses("refused: packed sequences take no bias", [&] { ck_attn_fwd(args, nullptr); });
   refuses("invalid: the cumulative lengths are missing", [&] {
     ck_attn_varlen_fwd(kBFloat16, 1, 1, 1, 24, 24, 64, 64, 24, memory.data(), 0, 0, memory.data(), 0, 0,
                        memory.data(), 0, 0, nullptr, nullptr, nullptr, nullptr, true, scale, 0, nullptr,
