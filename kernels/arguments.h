@@ -22,7 +22,7 @@ struct Rows {
 struct Arguments {
   Rows q, k, v, o;  // in the problem's dtype; o in `out`
   Rows grad_o, grad_q, grad_k, grad_v;
-  Rows bias, grad_bias;  // bias in dtype of Q (fp32 for fp8)
+  Rows bias, grad_bias;  // in `bias_dtype`
   Rows lse;              // fp32; data may be null in forward. varlen: [hq, tq]
   Rows bits;             // u32 words; null: absent
   Rows dropout_mask;     // u8 out; null: absent

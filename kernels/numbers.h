@@ -19,6 +19,19 @@ constexpr int bytes_of = dtype == DType::fp32                           ? 4
                          : dtype == DType::bf16 || dtype == DType::fp16 ? 2
                                                                         : 1;
 
+/// Of a type that the arguments tell.
+constexpr REGARD_INLINE i64 bytes_of_dtype(i32 dtype) {
+  switch (static_cast<DType>(dtype)) {
+    case DType::fp32:
+      return 4;
+    case DType::bf16:
+    case DType::fp16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
 template <class Number>
 constexpr REGARD_INLINE Number smaller(Number a, Number b) {
   return a < b ? a : b;

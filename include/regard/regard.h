@@ -93,8 +93,8 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_GRAD_Q,       /* like Q */
   REGARD_GRAD_K,       /* like K: summed over the query heads of the group */
   REGARD_GRAD_V,       /* like V */
-  REGARD_BIAS,         /* [1|b, 1|hq, 1|sq, sk], dtype of Q (fp32 for fp8) */
-  REGARD_GRAD_BIAS,    /* [1|b, 1|hq, sq, sk]: summed over the first two where BIAS shares them */
+  REGARD_BIAS,         /* [1|b, 1|hq, 1|sq, sk], in the problem's bias_type */
+  REGARD_GRAD_BIAS,    /* [1|b, 1|hq, sq, sk], likewise: summed over the first two where BIAS shares them */
   REGARD_ALIBI,        /* fp32 [hq] or [b,hq] slopes */
   REGARD_SINK,         /* fp32 [hq] learned sink, in scaled-score space */
   REGARD_GRAD_SINK,    /* fp32 [hq] */

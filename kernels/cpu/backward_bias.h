@@ -37,10 +37,12 @@ inline void clear_bias_image(const CpuBackwardArguments& a, i64 batch, i64 head,
   }
 }
 inline void clear_bias_rows(const Head& head, i64 first, i64 end) {
-  constexpr i64 bytes = bytes_of<bias_dtype>;
-  for (i64 row = 0; row < head.arguments.sq && first < end; ++row)
-    __builtin_memset(head.address<bias_dtype>(head.arguments.grad_bias, head.head, row) + first * bytes, 0,
-                     (end - first) * bytes);
+  with_bias_type(head.arguments, [&]<DType dtype>() {
+    constexpr i64 bytes = bytes_of<dtype>;
+    for (i64 row = 0; row < head.arguments.sq && first < end; ++row)
+      __builtin_memset(head.address<dtype>(head.arguments.grad_bias, head.head, row) + first * bytes, 0,
+                       (end - first) * bytes);
+  });
 }
 
 /// Adds to a row of the image; to one of many heads with what the roundings before took off.
@@ -61,7 +63,6 @@ inline void add_to_bias_image(const CpuBackwardArguments& a, i64 at, const Float
 /// Writes or adds the tile's dS, [key][query], to rows [query][key].
 REGARD_OPTIMIZE inline void store_bias_gradient(const CpuBackwardArguments& a, const TilePlace& place,
                                                 const float* grad) {
-  constexpr i64 bytes = bytes_of<bias_dtype>;
   const bool image = bias_shared(a).any();
   for (i64 query = 0; query < place.queries; query += lanes) {
     for (i64 first = 0; first < place.keys; first += lanes) {
@@ -76,11 +77,13 @@ REGARD_OPTIMIZE inline void store_bias_gradient(const CpuBackwardArguments& a, c
           const i64 at = bias_image_row(a, place.head.batch, place.head.head, row) + column;
           add_to_bias_image(a, at, square[i], count);
         } else {
-          u8* const to = place.head.address<bias_dtype>(a.grad_bias, place.head.head, row) + column * bytes;
-          if (count == lanes)
-            store_floats<bias_dtype>(to, square[i]);
-          else
-            store_floats<bias_dtype>(to, square[i], count);
+          with_bias_type(a, [&]<DType dtype>() __attribute__((always_inline)) {
+            u8* const to = place.head.address<dtype>(a.grad_bias, place.head.head, row);
+            if (count == lanes)
+              store_floats<dtype>(to + column * bytes_of<dtype>, square[i]);
+            else
+              store_floats<dtype>(to + column * bytes_of<dtype>, square[i], count);
+          });
         }
       }
     }

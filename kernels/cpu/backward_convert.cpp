@@ -8,19 +8,21 @@
 namespace regard {
 namespace {
 
+template <DType dtype>
 void round_row(u8* to, const float* from, i64 n) {
   i64 i = 0;
-  for (; i + lanes <= n; i += lanes)
-    store_floats<key::dtype>(to + i * bytes_of<key::dtype>, load<Floats>(from + i));
-  for (; i < n; ++i) store_scalar<key::dtype>(to, i, from[i]);
+  for (; i + lanes <= n; i += lanes) store_floats<dtype>(to + i * bytes_of<dtype>, load<Floats>(from + i));
+  for (; i < n; ++i) store_scalar<dtype>(to, i, from[i]);
 }
 
 void store_grad_bias(const CpuBackwardArguments& a, i64 heads, i64 matrix, i64 first) {
   for (i64 row = first; row < smaller(first + rows_per_block, a.sq); ++row) {
     const i64 element =
         matrix / heads * a.grad_bias.batch + matrix % heads * a.grad_bias.head + row * a.grad_bias.row;
-    round_row(static_cast<u8*>(a.grad_bias.data) + element * bytes_of<key::dtype>,
-              a.grad_bias_partial + (matrix * a.sq + row) * a.sk, a.sk);
+    const float* const sums = a.grad_bias_partial + (matrix * a.sq + row) * a.sk;
+    with_bias_type(a, [&]<DType dtype>() {
+      round_row<dtype>(static_cast<u8*>(a.grad_bias.data) + element * bytes_of<dtype>, sums, a.sk);
+    });
   }
 }
 

@@ -19,7 +19,6 @@ constexpr i64 d = key::d, dv = key::dv;
 constexpr i64 columns_d = padded_columns(d), columns_dv = padded_columns(dv);
 constexpr i64 panel = tile_vectors * lanes;      // columns of a B operand that are multiplied together
 constexpr i64 operand_panel = amx ? 16 : panel;  // and those that lie together
-constexpr DType bias_dtype = key::dtype;
 
 constexpr BackwardScratch scratch_layout{BackwardShape{
     key::d, key::dv, depth(key::d), depth(key::dv), block_q, block_k, depth(block_q), depth(block_k), pairs,
@@ -39,16 +38,19 @@ struct TilePlace {
 };
 
 /// bias[key][query] from rows [query][key] in memory.
-inline void load_bias(const Arguments& a, const TilePlace& place, float* bias) {
-  constexpr i64 bytes = bytes_of<bias_dtype>;
+template <DType dtype>
+void load_bias(const Arguments& a, const TilePlace& place, float* bias) {
   for (i64 query = 0; query < block_q; query += lanes) {
     const u8* from[lanes];  // rows behind the last repeat it
     for (i64 i = 0; i < lanes; ++i) {
       const i64 row = place.first_query + smaller(query + i, place.queries - 1);
-      from[i] = place.head.address<bias_dtype>(a.bias, place.head.head, row) + place.first_key * bytes;
+      from[i] = place.head.address<dtype>(a.bias, place.head.head, row) + place.first_key * bytes_of<dtype>;
     }
-    load_transposed<bias_dtype, block_k, block_q>(bias + query, 0, place.keys, place.keys, from);
+    load_transposed<dtype, block_k, block_q>(bias + query, 0, place.keys, place.keys, from);
   }
+}
+inline void load_bias(const Arguments& a, const TilePlace& place, float* bias) {
+  with_bias_type(a, [&]<DType dtype>() { load_bias<dtype>(a, place, bias); });
 }
 
 /// bits[word][query]: 32 keys a word, from the word that holds the tile's first key. False when none is set.

@@ -270,12 +270,14 @@ class Block {
 
   Floats bias_of(i64 first_key) const {
     Floats bias{};
-    for (int lane = 0; lane < lanes; ++lane) {
-      const i64 key = first_key + key_of_lane_[lane];
-      const HeadRow place = places_.at(lane % rows);
-      if (key < first_.sequence.sk)
-        bias[lane] = load_scalar<key::dtype>(first_.address<key::dtype>(a_.bias, place.head, place.row), key);
-    }
+    with_bias_type(a_, [&]<DType dtype>() {
+      for (int lane = 0; lane < lanes; ++lane) {
+        const i64 key = first_key + key_of_lane_[lane];
+        const HeadRow place = places_.at(lane % rows);
+        if (key < first_.sequence.sk)
+          bias[lane] = load_scalar<dtype>(first_.address<dtype>(a_.bias, place.head, place.row), key);
+      }
+    });
     return bias;
   }
 

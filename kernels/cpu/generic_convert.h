@@ -28,18 +28,6 @@ inline u8 eight_bits_of_float(float value) {
   return static_cast<u8>(sign | bits);
 }
 
-inline i64 bytes_of_dtype(i32 dtype) {
-  switch (static_cast<DType>(dtype)) {
-    case DType::fp32:
-      return 4;
-    case DType::bf16:
-    case DType::fp16:
-      return 2;
-    default:
-      return 1;
-  }
-}
-
 template <DType dtype>
 void load_row_of(float* to, const u8* from, i64 n) {
   i64 i = 0;

@@ -19,6 +19,15 @@ constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batc
 /// A tensor does, each pair of a query and a key by a number of its own.
 constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 
+/// Calls function<dtype>() with the type of an elementwise bias: that of Q, or fp32.
+template <class Function>
+REGARD_INLINE void with_bias_type(const Arguments& a, const Function& function) {
+  if (key::dtype == DType::fp32 || a.bias_dtype == static_cast<i32>(DType::fp32))
+    function.template operator()<DType::fp32>();
+  else
+    function.template operator()<key::dtype>();
+}
+
 /// row[0, n) * factor as numbers of `dtype`.
 template <DType dtype, i64 n>
 REGARD_NOINLINE void store_row(u8* to, const float* row, float factor) {

@@ -54,17 +54,20 @@ inline bool load_bits(const Head& head, ScoreTile& part) {
 }
 
 /// Elementwise bias with its rows in lanes.
-inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
-  constexpr i64 bytes = bytes_of<key::dtype>;
+template <DType dtype>
+void load_bias(const Head& head, const ScoreTile& part, float* bias) {
   const Rows& rows = head.arguments.bias;
   const i64 keys = head.sequence.sk - part.first_key;
   for (i64 lane = 0; lane < tile; lane += lanes) {
     const u8* from[lanes];
     for (i64 i = 0; i < lanes; ++i)
-      from[i] = head.address<key::dtype>(rows, part.places->head[lane + i], part.places->row[lane + i]) +
-                part.first_key * bytes;
-    load_transposed<key::dtype, key::block_k, tile>(bias + lane, part.begin, part.end, keys, from);
+      from[i] = head.address<dtype>(rows, part.places->head[lane + i], part.places->row[lane + i]) +
+                part.first_key * bytes_of<dtype>;
+    load_transposed<dtype, key::block_k, tile>(bias + lane, part.begin, part.end, keys, from);
   }
+}
+inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
+  with_bias_type(head.arguments, [&]<DType dtype>() { load_bias<dtype>(head, part, bias); });
   part.bias = bias;
 }
 

@@ -53,18 +53,19 @@ struct GradRows {
   i64 columns = 0;
   float scale = 1;
   bool zeros = false;  // there are no sums
+  bool wide = false;   // in fp32 beside 16-bit inputs
 
   GradRows() = default;
   /// From a row of a head on.
-  REGARD_DEVICE GradRows(const Rows& grad, i64 batch, i64 head, i64 row)
-      : first(static_cast<u8*>(grad.data) +
-              (batch * grad.batch + head * grad.head + row * grad.row) * bytes_of<key::dtype>),
-        pitch(grad.row * bytes_of<key::dtype>) {}
+  REGARD_DEVICE GradRows(const Rows& grad, i64 batch, i64 head, i64 row, i64 bytes = bytes_of<key::dtype>)
+      : first(static_cast<u8*>(grad.data) + (batch * grad.batch + head * grad.head + row * grad.row) * bytes),
+        pitch(grad.row * bytes),
+        wide(bytes > bytes_of<key::dtype>) {}
 };
 
 /// By the whole block. Threads of a wave have four vectors of eight rows, so that both sides move whole
 /// sectors of memory.
-template <GradQOrder order>
+template <DType dtype, GradQOrder order>
 REGARD_DEVICE void convert(const OrderedSums<order>& sums, const GradRows& to, bool aligned) {
   constexpr i32 together = 4;
   const i64 vectors = aligned ? to.columns / width : 0;
@@ -79,7 +80,7 @@ REGARD_DEVICE void convert(const OrderedSums<order>& sums, const GradRows& to, b
       sums.load(x, row, column);
 #pragma unroll
       for (float& one : x) one = to.zeros ? 0 : one * to.scale;
-      store_elements<key::dtype>(to.first + row * to.pitch + column * bytes_of<key::dtype>, x);
+      store_elements<dtype>(to.first + row * to.pitch + column * bytes_of<dtype>, x);
     }
   }
   // What is no whole vector.
@@ -89,16 +90,16 @@ REGARD_DEVICE void convert(const OrderedSums<order>& sums, const GradRows& to, b
   for (i32 row = 0; row < to.rows; ++row)
 #pragma unroll 1
     for (i64 column = done + thread(); column < to.columns; column += threads)
-      store_element<key::dtype>(to.first + row * to.pitch, column,
-                                to.zeros ? 0 : *sums.at(row, column) * to.scale);
+      store_element<dtype>(to.first + row * to.pitch, column,
+                           to.zeros ? 0 : *sums.at(row, column) * to.scale);
 }
 
-template <GradQOrder order>
+template <DType dtype, GradQOrder order>
 REGARD_DEVICE void convert(const BackwardArguments& a, const Sums& sums, const GradRows& to) {
   const u64 addresses = reinterpret_cast<u64>(to.first) | static_cast<u64>(to.pitch) |
                         reinterpret_cast<u64>(sums.first) | static_cast<u64>(sums.pitch * 4);
   const GradQTile tile{a.block_q, static_cast<i32>(a.grad_q_columns), a.grad_q_slices};
-  convert(OrderedSums<order>{sums.first, sums.pitch, tile}, to, addresses % 16 == 0);
+  convert<dtype>(OrderedSums<order>{sums.first, sums.pitch, tile}, to, addresses % 16 == 0);
 }
 
 /// dsink = -sum of exp(sink - LSE) D over all rows: the sink's share of each row, and it has no value. Sums
@@ -189,7 +190,7 @@ struct Part {
   REGARD_DEVICE void take_bias(const BackwardArguments& a, u32 matrix, i64 row) {
     const u32 heads = a.grad_bias.head == 0 ? 1 : static_cast<u32>(a.hq);
     sums = {a.grad_bias_sum + (matrix * a.sq + row) * a.sk, a.sk};
-    to = GradRows(a.grad_bias, matrix / heads, matrix % heads, row);
+    to = GradRows(a.grad_bias, matrix / heads, matrix % heads, row, bytes_of_dtype(a.bias_dtype));
     to.rows = count(a.sq - row, bias_rows);
     to.columns = a.sk;
   }
@@ -206,9 +207,11 @@ extern "C" __global__ void __launch_bounds__(regard::threads)
     store_grad_sink(arguments, blockIdx.x);
   } else {
     const Part part(arguments, blockIdx.x - sinks);
-    if (part.sums.order == GradQOrder::rows)
-      convert<GradQOrder::rows>(arguments, part.sums, part.to);
+    if (part.to.wide)
+      convert<DType::fp32, GradQOrder::rows>(arguments, part.sums, part.to);
+    else if (part.sums.order == GradQOrder::rows)
+      convert<key::dtype, GradQOrder::rows>(arguments, part.sums, part.to);
     else
-      convert<GradQOrder::fragments>(arguments, part.sums, part.to);
+      convert<key::dtype, GradQOrder::fragments>(arguments, part.sums, part.to);
   }
 }

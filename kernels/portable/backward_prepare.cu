@@ -71,21 +71,20 @@ REGARD_DEVICE void write_zeros(const BackwardArguments& a) {
 
 /// All rows of the gradient of a bias that nobody shares.
 REGARD_DEVICE void clear_grad_bias(const BackwardArguments& a) {
-  constexpr i64 per_vector = 16 / bytes_of<key::dtype>;
-  const i64 rows = a.b * a.hq * a.sq;
+  const i64 bytes = bytes_of_dtype(a.bias_dtype), row_bytes = a.sk * bytes, rows = a.b * a.hq * a.sq;
 #pragma unroll 1
   for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
     const i64 matrix = i / a.sq;
     const i64 element =
         matrix / a.hq * a.grad_bias.batch + matrix % a.hq * a.grad_bias.head + i % a.sq * a.grad_bias.row;
-    u8* const row = static_cast<u8*>(a.grad_bias.data) + element * bytes_of<key::dtype>;
-    const i64 in_vectors = is_aligned(row) ? a.sk / per_vector * per_vector : 0;
+    u8* const row = static_cast<u8*>(a.grad_bias.data) + element * bytes;
+    const i64 in_vectors = is_aligned(row) ? row_bytes / 16 * 16 : 0;
 #pragma unroll 1
-    for (i64 column = thread() * per_vector; column < in_vectors; column += threads * per_vector)
-      *reinterpret_cast<uint4*>(row + column * bytes_of<key::dtype>) = make_uint4(0, 0, 0, 0);
+    for (i64 byte = thread() * 16; byte < in_vectors; byte += threads * 16)
+      *reinterpret_cast<uint4*>(row + byte) = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
-    for (i64 column = in_vectors + thread(); column < a.sk; column += threads)
-      store_element<key::dtype>(row, column, 0);
+    for (i64 byte = in_vectors + thread() * 2; byte < row_bytes; byte += threads * 2)
+      *reinterpret_cast<u16*>(row + byte) = 0;
   }
 }
 

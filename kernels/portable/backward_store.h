@@ -124,10 +124,10 @@ struct BiasRows {
   u8* to;
   i64 pitch;
 
-  static constexpr i64 bytes = bytes_of<bias_dtype>;
-  REGARD_DEVICE void one(i64 at, float x) const { store_element<bias_dtype>(to, at, x); }
+  static constexpr i64 bytes = bytes_of<key::bias_type>;
+  REGARD_DEVICE void one(i64 at, float x) const { store_element<key::bias_type>(to, at, x); }
   REGARD_DEVICE void two(i64 at, const float (&x)[2]) const {
-    store_elements<bias_dtype>(to + at * bytes, x);
+    store_elements<key::bias_type>(to + at * bytes, x);
   }
 };
 
@@ -166,7 +166,8 @@ REGARD_DEVICE void store_grad_bias(const BackwardArguments& a, const Head& head,
     float* const to = a.grad_bias_sum + (matrix * a.sq + row) * a.sk + key;
     store_grad_bias(BiasImage{to, a.sk}, grad, rows, keys);
   } else {
-    u8* const to = head.address<bias_dtype>(a.grad_bias, head.head, row) + i64{key} * bytes_of<bias_dtype>;
+    u8* const to =
+        head.address<key::bias_type>(a.grad_bias, head.head, row) + i64{key} * bytes_of<key::bias_type>;
     store_grad_bias(BiasRows{to, a.grad_bias.row}, grad, rows, keys);
   }
 }

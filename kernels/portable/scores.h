@@ -10,7 +10,6 @@ namespace regard {
 
 constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
 constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
-constexpr DType bias_dtype = bytes_of<key::dtype> == 1 ? DType::fp32 : key::dtype;
 constexpr bool has_bias = alibi || elementwise_bias;
 /// More than a factor and a mask lies between Q K^T and the softmax.
 constexpr bool changes_scores = key::softcap || has_bias;
@@ -50,9 +49,9 @@ struct ScoreBias {
 
   ScoreBias() = default;
   REGARD_DEVICE ScoreBias(const Head& head, i32 first_row)
-      : rows(elementwise_bias ? head.address<bias_dtype>(head.arguments.bias, head.head, first_row)
+      : rows(elementwise_bias ? head.address<key::bias_type>(head.arguments.bias, head.head, first_row)
                               : nullptr),
-        pitch(head.arguments.bias.row * bytes_of<bias_dtype>),
+        pitch(head.arguments.bias.row * bytes_of<key::bias_type>),
         last_row(static_cast<i32>(smaller<i64>(head.sequence.sq - first_row, block_q)) - 1),
         keys(static_cast<i32>(head.sequence.sk)),
         diagonal(first_row + static_cast<i32>(head.sequence.sk - head.sequence.sq)),
@@ -66,7 +65,7 @@ struct ScoreBias {
   /// Elementwise, of a row of the tile; 0 behind the last key. Rows behind the last one repeat it.
   REGARD_DEVICE float at(i32 row, i32 key) const {
     const u8* from = rows + smaller(row, last_row) * pitch;
-    return key < keys ? load_element<bias_dtype>(from, key) : 0.0f;
+    return key < keys ? load_element<key::bias_type>(from, key) : 0.0f;
   }
 };
 

@@ -72,29 +72,42 @@ def shape_of(name: str, array: Any, rank: int = 0, meaning: str = "") -> tuple[i
     return shape  # type: ignore[no-any-return]
 
 
+def _dtype_of(name: str, array: Any) -> Any:
+    try:
+        return array.dtype
+    except AttributeError:
+        return numpy.dtype(_interface(name, array)["typestr"])
+
+
+def _name_of(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+def known_word(name: str, array: Any) -> str | None:
+    """The word of an array's dtype; None where it has none, as of integers that stand for another type."""
+    dtype = _dtype_of(name, array)
+    word = _word_of_dtype.get(dtype)
+    if word is None:
+        word = _WORDS.get(_name_of(dtype))
+        if word is not None:
+            _word_of_dtype[dtype] = word
+    return word
+
+
 def dtype_word(name: str, array: Any) -> str:
     """The word of an array's dtype."""
-    try:
-        dtype = array.dtype
-    except AttributeError:
-        dtype = numpy.dtype(_interface(name, array)["typestr"])
-    word = _word_of_dtype.get(dtype)
+    word = known_word(name, array)
     if word is not None:
         return word
-    text = str(dtype).rpartition(".")[2]
-    word = _WORDS.get(text)
-    if word is None:
-        advice = "convert it first"
-        if text.startswith("uint"):
-            advice = "pass dtype='bf16' or dtype='fp8'"
-        elif text.startswith("|V"):
-            advice = "raw types do not tell: pass bfloat16 as uint16 with dtype='bf16'"
-        raise invalid(
-            f"{name} has dtype {text}; attention takes float32, bfloat16, float16, float8_e4m3fn and float8_e5m2: "
-            f"{advice}"
-        )
-    _word_of_dtype[dtype] = word
-    return word
+    text = _name_of(_dtype_of(name, array))
+    advice = "convert it first"
+    if text.startswith("uint"):
+        advice = "pass dtype='bf16' or dtype='fp8'"
+    elif text.startswith("|V"):
+        advice = "raw types do not tell: pass bfloat16 as uint16 with dtype='bf16'"
+    raise invalid(
+        f"{name} has dtype {text}; attention takes float32, bfloat16, float16, float8_e4m3fn and float8_e5m2: {advice}"
+    )
 
 
 def is_numpy(array: Any) -> bool:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from . import _core
-from .arrays import first_line, shape_of
+from .arrays import first_line, known_word, shape_of
 from .errors import RegardError, invalid, wrong_type
 
 
@@ -71,17 +71,19 @@ def whole(name: str, value: Any) -> int:
     return number
 
 
-def bias_word(bias: Any) -> str:
+def bias_words(bias: Any) -> str:
     shape = shape_of("bias", bias)
     if not 1 <= len(shape) <= 4:
         raise invalid(f"bias has shape {list(shape)}; it must be [1|b, 1|hq, 1|sq, sk]")
     of_batch, of_head = ([1] * (4 - len(shape)) + list(shape))[:2]
-    return "bias=" + ("1" if of_batch == 1 else "b") + ("1" if of_head == 1 else "h")
+    words = "bias=" + ("1" if of_batch == 1 else "b") + ("1" if of_head == 1 else "h")
+    dtype = known_word("bias", bias)
+    return f"{words} bias_type={dtype}" if dtype else words
 
 
 # What the presence of a tensor adds to the problem.
 IMPLIES: dict[str, Any] = {
-    "bias": bias_word,
+    "bias": bias_words,
     "alibi": lambda slopes: "bias=alibi" if len(shape_of("alibi", slopes)) == 1 else "bias=alibi_b",
     "sink": lambda _: "sink",
     "ranges": lambda _: "ranges",

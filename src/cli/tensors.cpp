@@ -151,6 +151,15 @@ Tensor broadcast_as(Tensor expected, regard_role role, std::span<const std::int6
   return expected;
 }
 
+/// How a file of another type can be taken all the same.
+std::string_view advice_for(regard_role role, Element from, Element to) {
+  if (is_float(from) != is_float(to)) return "";
+  if (!is_float(to)) return "; --convert takes it if all values fit";
+  if (role == REGARD_BIAS && from == Element::f32)
+    return "; bias_type=fp32 takes it as it is, and --convert rounds it";
+  return "; --convert rounds it";
+}
+
 }  // namespace
 
 Tensors::Tensors(const Problem& problem, const Sequences& sequences,
@@ -206,10 +215,7 @@ void Tensors::read(regard_role role, const Tensor& expected, const LoadedArray& 
   if (!std::ranges::equal(array.shape, shape_of(wanted)) ||
       (!with_convert && !same_bits(array.element, element))) {
     const bool shape_fits = std::ranges::equal(array.shape, shape_of(wanted));
-    const bool from_float = is_float(array.element), to_float = is_float(element);
-    const std::string_view advice = !shape_fits || from_float != to_float ? ""
-                                    : to_float                            ? "; --convert rounds it"
-                                               : "; --convert takes it if all values fit";
+    const std::string_view advice = shape_fits ? advice_for(role, array.element, element) : "";
     fail_with(fmt::format("{}: it holds {} {}, but {} of this problem is {} {}{}", loaded.path,
                           info(array.element).name, shape_text(array.shape), regard_role_name(role),
                           info(element).name, shape_text(shape_of(wanted)), advice));

@@ -70,7 +70,7 @@ void bind_sizes(const Problem& p, Arguments& a) {
   a.dv = static_cast<i32>(p.dv);
   a.dtype = static_cast<i32>(p.dtype);
   a.out = static_cast<i32>(p.out);
-  a.bias_dtype = static_cast<i32>(bytes_of(p.dtype) == 1 ? DType::fp32 : p.dtype);
+  a.bias_dtype = static_cast<i32>(p.bias_type);
 }
 
 void bind_mask(const Problem& p, Arguments& a) {

@@ -18,13 +18,20 @@ Bias kind_of(Bias bias) {
   return has_alibi(bias) ? Bias::alibi : Bias::none;
 }
 
+/// Of tensors of these types, and of a bias as it usually is beside them.
+Signature of_types(Pass pass, DType dtype, DType out) {
+  Signature c;
+  c.pass = pass;
+  c.dtype = dtype;
+  c.out = out;
+  c.bias_type = default_bias_type(dtype);
+  return c;
+}
+
 }  // namespace
 
-Signature inner_loop(const Signature& s) {
-  Signature c;
-  c.pass = s.pass;
-  c.dtype = s.dtype;
-  c.out = s.out;
+Signature inner_loop_on_cpu(const Signature& s) {
+  Signature c = of_types(s.pass, s.dtype, s.out);
   c.d = s.d;
   c.dv = s.dv;
   c.mask = kind_of(s);
@@ -36,8 +43,14 @@ Signature inner_loop(const Signature& s) {
   return c;
 }
 
+Signature inner_loop_on_gpu(const Signature& s) {
+  Signature c = inner_loop_on_cpu(s);
+  if (has_elementwise_bias(s.bias)) c.bias_type = s.bias_type;
+  return c;
+}
+
 Signature of_plans(const Signature& s) {
-  Signature c = inner_loop(s);
+  Signature c = inner_loop_on_gpu(s);
   c.mask = s.mask;  // which shapes it hides nothing of
   c.ranges = s.ranges;
   c.varlen = s.varlen;
@@ -48,17 +61,11 @@ Signature of_plans(const Signature& s) {
 }
 
 Signature output_type(const Signature& s) {
-  Signature c;
-  c.dtype = c.out = s.out;
-  return c;
+  return of_types(Pass::fwd, s.out, s.out);
 }
 
 Signature types_only(const Signature& s) {
-  Signature c;
-  c.pass = s.pass;
-  c.dtype = s.dtype;
-  c.out = s.out;
-  return c;
+  return of_types(s.pass, s.dtype, s.out);
 }
 
 Signature pass_only(const Signature& s) {

@@ -146,6 +146,7 @@ class Reader {
   /// With the same defaults as in text, where a field follows another.
   Problem finish() {
     if (!given(Field::out)) problem_.out = default_out(problem_.dtype);
+    if (!given(Field::bias_type)) problem_.bias_type = default_bias_type(problem_.dtype);
     if (!given(Field::dv)) problem_.dv = problem_.d;
     return problem_;
   }

@@ -53,6 +53,10 @@ DType default_out(DType input) {
   return bytes_of(input) == 1 ? DType::bf16 : input;
 }
 
+DType default_bias_type(DType input) {
+  return bytes_of(input) == 1 ? DType::fp32 : input;
+}
+
 double scale_of(const Problem& p) {
   return p.scale ? *p.scale : 1.0 / std::sqrt(static_cast<double>(p.d));
 }

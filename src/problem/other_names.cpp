@@ -56,6 +56,7 @@ constexpr OtherNames table[] = {
      "for a boolean mask, or bias=bh for one that is added to the scores"},
     {"mask_ranges document_mask startend_row_indices attn_mask_startend_row_indices", "ranges"},
     {"attn_bias attention_bias position_bias rel_pos_bias relative_position_bias score_mod", "bias=bh"},
+    {"bias_dtype attn_bias_dtype attn_mask_dtype mask_dtype", "bias_type=fp32"},
     {"alibi_slopes use_alibi has_alibi slopes", "bias=alibi", "with the slopes as the tensor alibi"},
     {"bias_grad d_bias", "dbias"},
     {"sinks s_aux attn_sink attn_sinks attention_sink attention_sinks learnable_sink sink_logits "

@@ -21,7 +21,10 @@ bool takes(std::string_view word);
 template <class Record>
 class Reader {
  public:
-  explicit Reader(Record& record) : record_(record), out_follows_(record.out == default_out(record.dtype)) {}
+  explicit Reader(Record& record)
+      : record_(record),
+        out_follows_(record.out == default_out(record.dtype)),
+        bias_type_follows_(record.bias_type == default_bias_type(record.dtype)) {}
 
   Status read(std::string_view word) {
     const std::size_t equals = word.find('=');
@@ -31,7 +34,11 @@ class Reader {
 
   /// Fields that follow others where they are not given themselves.
   void finish() {
-    if (given(Field::dtype) && !given(Field::out) && out_follows_) record_.out = default_out(record_.dtype);
+    if (given(Field::dtype)) {
+      if (!given(Field::out) && out_follows_) record_.out = default_out(record_.dtype);
+      if (!given(Field::bias_type) && bias_type_follows_)
+        record_.bias_type = default_bias_type(record_.dtype);
+    }
     if (given(Field::d) && !given(Field::dv)) record_.dv = record_.d;
     if (given(Field::dv) && !given(Field::d) && record_.d == 0) record_.d = record_.dv;
     if constexpr (is_problem) {
@@ -214,7 +221,7 @@ class Reader {
   }
 
   Record& record_;
-  bool out_follows_;
+  bool out_follows_, bias_type_follows_;
   std::array<std::string_view, static_cast<std::size_t>(Field::count)> source_{};
 };
 

@@ -72,11 +72,12 @@ bool printed_apart(const Signature&, Field field) {
   }
 }
 
-/// A record whose fields all have the default that leaves their word away; that of `out` follows the dtype.
+/// A record whose fields all have the default that leaves their word away; other types follow that of Q.
 template <class Record>
 Record defaults_beside(const Record& record) {
   Record defaults;
   defaults.out = default_out(record.dtype);
+  defaults.bias_type = default_bias_type(record.dtype);
   return defaults;
 }
 

@@ -110,6 +110,8 @@ using OptionalScale = std::optional<double>;
   X(SIGNATURE, bool, ranges, false, "int32 [1|b, sq, 2]: each query row sees only keys [lo, hi)")       \
   X(SIGNATURE, bool, bits, false, "uint32 [1|b, 1|hq, 1|sq, ceil(sk/32)]: packed visibility bits")      \
   X(SIGNATURE, Bias, bias, Bias::none, "added to the scaled scores")                                    \
+  X(SIGNATURE, DType, bias_type, DType::bf16,                                                           \
+    "type of the elementwise bias and its gradient: that of Q by default (fp32 for fp8), or fp32")      \
   X(SIGNATURE, bool, dbias, false, "backward also writes the gradient of the elementwise bias")         \
   X(SIGNATURE, bool, sink, false, "learned sink: fp32 [hq], an extra logit in the softmax denominator") \
   X(SIGNATURE, bool, lse, false, "forward also writes LSE, fp32, natural log")                          \
@@ -196,6 +198,7 @@ Status validate(const Problem&);
 
 std::size_t bytes_of(DType);
 DType default_out(DType input);
+DType default_bias_type(DType input);
 /// The factor of Q K^T: `scale` or 1/sqrt(d) of the unpadded head dimension. The only place that computes it.
 double scale_of(const Problem&);
 /// A random byte of dropout keeps a weight when it is at most this: probability (keep + 1) / 256.

@@ -137,7 +137,7 @@ regard_dtype out_dtype(const Problem& p) {
   return c_dtype(p.out);
 }
 regard_dtype bias_dtype(const Problem& p) {
-  return bytes_of(p.dtype) == 1 ? REGARD_FP32 : c_dtype(p.dtype);
+  return c_dtype(p.bias_type);
 }
 template <regard_dtype dtype>
 regard_dtype always(const Problem&) {

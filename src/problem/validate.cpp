@@ -131,6 +131,19 @@ Status score_modifiers(const Problem& p) {
   return {};
 }
 
+Status bias_type(const Problem& p) {
+  const DType usual = default_bias_type(p.dtype);
+  if (p.bias_type == usual) return {};
+  if (p.bias_type != DType::fp32) {
+    const std::string types = (usual == DType::fp32 ? "" : std::string(word(usual)) + " or ") + "fp32";
+    return invalid(pair("bias_type", p.bias_type) + " does not go with " + std::string(word(p.dtype)) +
+                   " inputs; beside them a bias is " + types);
+  }
+  if (has_elementwise_bias(p.bias)) return {};
+  return invalid(pair("bias_type", p.bias_type) + " needs an elementwise bias, such as bias=bh" +
+                 (has_alibi(p.bias) ? "; slopes of ALiBi are always fp32" : ""));
+}
+
 Status bias_gradient(const Problem& p) {
   if (!p.dbias) return {};
   if (p.pass != Pass::bwd) return invalid("dbias needs bwd; a forward problem writes no gradients");
@@ -339,9 +352,25 @@ Status tensor_sizes(const Problem& p) {
 
 using Rule = Status (*)(const Problem&);
 constexpr Rule rules[] = {
-    sizes,           head_groups,      head_dims,  output_dtype, eight_bit_inputs, positional_mask,
-    score_modifiers, bias_gradient,    dropout,    forward_only, splits,           packed_sequences,
-    paged_cache,     rotary_embedding, new_tokens, append_alone, tensor_sizes,     thirty_two_bit_positions,
+    sizes,
+    head_groups,
+    head_dims,
+    output_dtype,
+    eight_bit_inputs,
+    positional_mask,
+    score_modifiers,
+    bias_type,
+    bias_gradient,
+    dropout,
+    forward_only,
+    splits,
+    packed_sequences,
+    paged_cache,
+    rotary_embedding,
+    new_tokens,
+    append_alone,
+    tensor_sizes,
+    thirty_two_bit_positions,
 };
 
 }  // namespace

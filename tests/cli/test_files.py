@@ -123,6 +123,24 @@ def test_lengths_and_offsets_from_files(regard_json, tmp_path):
     assert report["lengths_q"] == [5, 0, 17]
 
 
+def test_a_bias_of_fp32_beside_16_bits_is_read_and_its_gradient_written_as_it_is(regard, tmp_path):
+    q, k, v = (numpy.zeros((1, sk, 1, 8), "float16") for sk in (1, 2, 2))
+    v[0, 1] = 1
+    numpy.save(tmp_path / "bias.npy", numpy.array([[[[-1e5, 1 - 1e5]]]], "float32"))
+    words = ["run fwd fp16 sq=1 sk=2 d=8 bias=11 --bias=bias.npy --repeat=0", *save_npy(tmp_path, q=q, k=k, v=v)]
+    shown = regard(*words, "bias_type=fp32 --out=o.npy")
+    assert shown.code == 0, shown.err
+    assert numpy.allclose(numpy.load(tmp_path / "o.npy"), 0.7310586, atol=2**-10)
+
+    shown = regard(*words)
+    assert shown.code != 0 and "bias_type=fp32 takes it as it is" in shown.err
+
+    shown = regard("run bwd bf16 b=2 h=2 sq=30 sk=40 d=16 bias=1h bias_type=fp32 dbias --repeat=0 --out=gradients")
+    assert shown.code == 0, shown.err
+    grad = numpy.load(tmp_path / "gradients" / "grad_bias.npy")
+    assert grad.dtype == "float32" and (grad.view("uint32") & 0xFFFF).any()
+
+
 @pytest.mark.parametrize("family", ["generic", "forward"])
 def test_a_bias_and_bits_may_be_of_keys_alone(regard, tmp_path, family):
     random = numpy.random.default_rng(0)

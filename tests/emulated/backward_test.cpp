@@ -17,6 +17,7 @@ const std::vector<std::string> portable_problems = {
     "bwd fp16 d=40 b=1 h=2 s=120 dropout=0.2 mask=causal",
     "bwd fp16 d=64 b=3 hq=4 hk=2 s=70 tq=150 tk=150 varlen lengths bias=alibi",
     "bwd fp16 d=128 b=1 h=2 sq=40 sk=100 softcap=3 bias=bh dbias scale=1",
+    "bwd fp16 d=64 b=1 h=2 sq=70 sk=101 bias=bh bias_type=fp32 dbias mask=causal",
     "bwd fp16 d=64 b=2 h=2 sq=200 sk=3 mask=causal sink",
     "bwd fp16 d=64 b=1 h=1 sq=70 sk=150 mask=window:30,3,sink=5 deterministic",
     "bwd fp16 d=64 b=1 hq=4 hk=1 sq=0 sk=70 sink",
@@ -36,6 +37,7 @@ const std::vector<std::string> problems_of_sm_80 = {
     "bwd bf16 d=59 dv=17 b=1 h=1 s=130 mask=window:30,3,sink=5 softcap=20 sink",
     // What batches or heads share of a bias's gradient, in any order and in turn.
     "bwd bf16 d=64 b=2 hq=4 hk=2 sq=70 sk=80 bias=1h dbias",
+    "bwd bf16 d=64 b=2 hq=4 hk=2 sq=70 sk=77 bias=1h bias_type=fp32 dbias",
     "bwd bf16 d=64 b=2 hq=4 hk=2 sq=70 sk=80 bias=11 dbias dropout=0.3 mask=causal deterministic",
     // Softly capped, biased, dropped.
     "bwd fp32 d=40 b=1 h=1 sq=40 sk=70 softcap=1 bias=bh dbias dropout=0.3 bits",

@@ -105,6 +105,7 @@ const std::vector<std::string> portable_problems = {
     "fwd fp16 lse d=128 b=2 h=2 sq=20 sk=600 splits=4 mask=causal",
     "fwd fp16 lse d=64 b=3 hq=4 hk=2 s=100 tq=250 tk=250 varlen lengths bias=alibi",
     "fwd fp16 lse d=128 b=1 h=2 sq=40 sk=300 splits=2 softcap=3 bias=bh scale=1",
+    "fwd fp16 lse d=64 b=2 h=2 sq=70 sk=101 bias=1h bias_type=fp32 mask=causal",
     // Heads of one row as rows of one head, and what goes by head.
     "fwd fp16 lse d=64 b=3 hq=70 hk=1 sq=1 sk=300 lengths mask=causal",
     "fwd fp16 lse d=64 b=2 hq=8 hk=2 sq=1 sk=700 splits=3 softcap=20 layout=bhsd",
@@ -115,6 +116,7 @@ const std::vector<std::string> portable_problems_from_sm_80 = {
     "fwd fp32 lse d=64 b=2 hq=4 hk=2 sq=100 sk=150 mask=causal",
     "fwd bf16 lse d=64 b=2 h=2 s=150 bits ranges",
     "fwd bf16 lse d=300 b=1 h=2 s=100 bias=bh",
+    "fwd bf16 lse d=64 b=2 hq=4 hk=2 sq=40 sk=130 bias=bh bias_type=fp32",
     "fwd bf16 lse d=59 b=1 h=2 s=130 mask=window:30,3,sink=5 softcap=20 sink",
     "fwd fp16 lse d=128 b=1 h=2 s=150 softcap=3 scale=1",
     "fwd bf16 lse d=128 b=1 h=1 sq=130 sk=200 dropout=0.7 bias=bh mask=window:60,2",

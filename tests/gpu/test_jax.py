@@ -51,6 +51,7 @@ OPTIONS = {
     "window": lambda random, dtype: {"window": (30, 5), "sink_tokens": 3},
     "softcap": lambda random, dtype: {"softcap": 2.0},
     "bias": lambda random, dtype: {"bias": jnp.asarray(number(random, 4, 100, 200), dtype)},
+    "bias of float32": lambda random, dtype: {"bias": 64 + number(random, 2, 1, 100, 200), "causal": True},
     "alibi": lambda random, dtype: {"alibi": abs(number(random, 4)), "causal": True},
     "sink": lambda random, dtype: {"sink": number(random, 4)},
     "lengths": lambda random, dtype: {"lengths_q": [100, 7], "lengths_k": [3, 200]},

@@ -34,6 +34,7 @@ FEATURES = {
     "window": {"window": (20, 5)},
     "softcap": {"softcap": 3.0},
     "bias": {"bias": numbers(5, 1, HQ, SQ, SK)},
+    "bias of float32": {"bias": 64 + numbers(5, 1, HQ, SQ, SK), "causal": True},
     "alibi": {"alibi": numbers(6, HQ).abs()},
     "sink": {"sink": numbers(7, HQ)},
     "bits": {"bits": regard.pack_bits(numbers(8, B, 1, SQ, SK) > 0)},
@@ -72,7 +73,7 @@ def close_gradients(got, wanted):
 
 def problem_of(feature, dtype, d):
     """Inputs, options and dO, on the host."""
-    options = {name: x.to(dtype) if name == "bias" else x for name, x in FEATURES[feature].items()}
+    options = {name: x.to(dtype) if feature == "bias" else x for name, x in FEATURES[feature].items()}
     return inputs(dtype, d, "cpu"), options, numbers(10, B, SQ, HQ, d).to(dtype)
 
 

@@ -59,11 +59,12 @@ TEST(Backward, ScoreModifiersAloneAndWithMasks) {
 }
 
 TEST(Backward, ScoreModifiersInPairsOnEveryTarget) {
-  expect_right(product({"fp32 b=2 h=2 sq=70 sk=140 d=64", "bf16 b=2 h=2 sq=70 sk=140 d=40"},
-                       {"softcap=5 dropout=0.2 sink", "bias=bh dbias dropout=0.5 sink",
-                        "bias=alibi_b sink mask=causal", "softcap=2 bias=bh dbias mask=causal",
-                        "softcap=5 bias=alibi_b dropout=0.2"}),
-               runnable_targets());
+  expect_right(
+      product({"fp32 b=2 h=2 sq=70 sk=140 d=64", "bf16 b=2 h=2 sq=70 sk=140 d=40"},
+              {"softcap=5 dropout=0.2 sink", "bias=bh dbias dropout=0.5 sink",
+               "bias=alibi_b sink mask=causal", "softcap=2 bias=bh dbias mask=causal",
+               "softcap=2 bias=bh bias_type=fp32 dbias mask=causal", "softcap=5 bias=alibi_b dropout=0.2"}),
+      runnable_targets());
 }
 
 // One gradient per broadcast shape, written in place or summed over what shares the bias.
@@ -71,7 +72,8 @@ TEST(Backward, BiasGradients) {
   for (const char* bias : {"bias=11 dbias", "bias=1h dbias", "bias=b1 dbias", "bias=bh dbias"})
     for (const char* shape : {"b=3 hq=4 hk=2 sq=70 sk=210", "b=1 hq=4 hk=4 sq=130 sk=31", "b=2 h=1 s=65"})
       expect_right(product(
-          {std::string("fp32 d=32 ") + shape + " " + bias, std::string("bf16 d=32 ") + shape + " " + bias},
+          {std::string("fp32 d=32 ") + shape + " " + bias, std::string("bf16 d=32 ") + shape + " " + bias,
+           std::string("bf16 bias_type=fp32 d=32 ") + shape + " " + bias},
           {"mask=none", "mask=window:10,2,sink=1", "bits dropout=0.1", "lengths", "softcap=0.5 lengths"}));
 }
 

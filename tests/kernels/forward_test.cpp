@@ -198,9 +198,9 @@ TEST(Forward, ScoreModifiersAloneAndWithMasks) {
 
 TEST(Forward, ScoreModifiersOnEveryTarget) {
   std::vector<Entry> entries;
-  for (const char* modifier :
-       {"softcap=5 dropout=0.2 dropout_mask sink", "bias=bh dropout=0.5 dropout_mask",
-        "bias=alibi_b sink mask=causal", "softcap=2 bias=1h mask=causal", "softcap=5 bias=alibi_b"})
+  for (const char* modifier : {"softcap=5 dropout=0.2 dropout_mask sink", "bias=bh dropout=0.5 dropout_mask",
+                               "bias=alibi_b sink mask=causal", "softcap=2 bias=1h mask=causal",
+                               "softcap=2 bias=b1 bias_type=fp32 mask=causal", "softcap=5 bias=alibi_b"})
     for (const char* dtype : {"fp32", "fp16"})
       entries.push_back({std::string("fwd ") + dtype + " lse b=2 h=2 sq=70 sk=140 d=64 " + modifier});
   expect_right(entries, runnable_targets());
@@ -213,7 +213,8 @@ TEST(Forward, RowsOfSeveralHeadsInATile) {
   for (const char* shape : {"b=2 hq=6 hk=2 sq=17 sk=300 d=64", "hq=5 hk=1 sq=70 sk=131 dv=40 d=59",
                             "hq=4 hk=1 sq=3 sk=260 d=128", "hq=8 hk=4 sq=450 sk=270 d=32"})
     for (const char* rest :
-         {"fp32 bias=bh", "fp32 softcap=3 bias=bh", "bf16 bias=11 mask=causal", "bf16 bias=alibi mask=causal",
+         {"fp32 bias=bh", "fp32 softcap=3 bias=bh", "bf16 bias=11 mask=causal",
+          "bf16 bias=bh bias_type=fp32 mask=causal", "bf16 bias=alibi mask=causal",
           "fp16 bias=alibi_b layout=sbhd", "fp32 bits sink layout=bshd", "bf16 ranges bits splits=2 sink",
           "bf16 splits=3 mask=window:40,3,sink=2", "fp32 lengths mask=causal sink"})
       entries.push_back({std::string("fwd lse ") + shape + " " + rest});
@@ -227,10 +228,11 @@ TEST(Forward, RowsOfSeveralHeadsInATile) {
 TEST(Forward, BiasRowsOfEveryLength) {
   std::vector<Entry> entries;
   for (const char* rest :
-       {"sk=47", "sk=48", "sk=49", "sk=63 hk=1", "sk=337 mask=window:20,0", "sk=300 mask=window:9,0 hk=1"}) {
-    entries.push_back({std::string("fwd bf16 lse hq=3 sq=70 d=40 bias=11 ") + rest});
-    entries.back().options.padded_rows = true;
-  }
+       {"sk=47", "sk=48", "sk=49", "sk=63 hk=1", "sk=337 mask=window:20,0", "sk=300 mask=window:9,0 hk=1"})
+    for (const char* type : {"", " bias_type=fp32"}) {
+      entries.push_back({std::string("fwd bf16 lse hq=3 sq=70 d=40 bias=11 ") + rest + type});
+      entries.back().options.padded_rows = true;
+    }
   expect_right(entries, runnable_targets());
 }
 

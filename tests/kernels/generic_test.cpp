@@ -26,6 +26,7 @@ const std::vector<std::string> features = {
     "bias=1h mask=causal",
     "bias=b1 lse",
     "bias=bh lse",
+    "bias=1h bias_type=fp32 lse",
     "bias=alibi lse",
     "bias=alibi_b mask=causal",
     "softcap=2 lse",

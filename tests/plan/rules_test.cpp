@@ -424,6 +424,7 @@ TEST(Rules, EveryTileOfEveryTableServesSomething) {
         problem.pass = recipe.pass;
         problem.dtype = tile.dtypes[0];
         problem.out = default_out(problem.dtype);
+        problem.bias_type = default_bias_type(problem.dtype);
         problem.d = tile.max_d;
         problem.dv = tile.max_dv;
         problem.sq = problem.sk = 64;

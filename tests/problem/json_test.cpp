@@ -23,6 +23,10 @@ TEST(ProblemJson, MissingFieldsTakeTheirDefault) {
       problem_from_json(R"({"dtype": "fp16", "d": 64, "hq": 4, "hk": 2, "sq": 8})");
   ASSERT_TRUE(problem) << problem.error().message;
   EXPECT_EQ(print(*problem), "fwd fp16 b=1 hq=4 hk=2 sq=8 sk=0 d=64");
+  const Result<Problem> biased =
+      problem_from_json(R"({"dtype": "fp16", "d": 64, "bias": "bh", "bias_type": "fp32"})");
+  ASSERT_TRUE(biased) << biased.error().message;
+  EXPECT_EQ(print(*biased), "fwd fp16 b=1 h=1 s=0 d=64 bias=bh bias_type=fp32");
 }
 
 TEST(ProblemJson, RefusesInOneSentence) {

@@ -66,6 +66,8 @@ TEST(TensorSpec, DTypes) {
   EXPECT_EQ(spec("fwd fp8 h=1 s=8 d=16 bias=11", REGARD_O).dtype, REGARD_BF16);
   EXPECT_EQ(spec("fwd fp8 h=1 s=8 d=16 bias=11", REGARD_BIAS).dtype, REGARD_FP32);
   EXPECT_EQ(spec("fwd fp16 h=1 s=8 d=16 bias=11", REGARD_BIAS).dtype, REGARD_FP16);
+  EXPECT_EQ(spec("fwd fp16 h=1 s=8 d=16 bias=11 bias_type=fp32", REGARD_BIAS).dtype, REGARD_FP32);
+  EXPECT_EQ(spec("bwd bf16 h=1 s=8 d=16 bias=11 bias_type=fp32 dbias", REGARD_GRAD_BIAS).dtype, REGARD_FP32);
   EXPECT_EQ(spec("bwd fp16 h=1 s=8 d=16", REGARD_LSE).dtype, REGARD_FP32);
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16, DType::fp8, DType::fp8_e5m2}) {
     EXPECT_EQ(word(c_dtype(dtype)), word(dtype));

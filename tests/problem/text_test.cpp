@@ -84,6 +84,18 @@ TEST(ProblemText, FollowingFields) {
   EXPECT_EQ(parsed("fwd fp16").out, DType::fp16);
   EXPECT_EQ(parsed("fwd fp8").out, DType::bf16);
   EXPECT_EQ(parsed("out=fp32 fwd fp8").out, DType::fp32);
+  EXPECT_EQ(parsed("fwd fp16").bias_type, DType::fp16);
+  EXPECT_EQ(parsed("fwd fp8").bias_type, DType::fp32);
+  EXPECT_EQ(parsed("bias_type=fp32 fwd fp16").bias_type, DType::fp32);
+}
+
+TEST(ProblemText, ABiasOfTheUsualTypeHasNoWord) {
+  const std::string sizes = " b=1 h=2 s=8 d=16 bias=bh";
+  EXPECT_EQ(print(parsed("fwd fp16" + sizes + " bias_type=fp16")), "fwd fp16" + sizes);
+  EXPECT_EQ(print(parsed("fwd fp32" + sizes + " bias_type=fp32")), "fwd fp32" + sizes);
+  EXPECT_EQ(print(parsed("fwd fp8" + sizes + " bias_type=fp32")), "fwd fp8" + sizes);
+  const std::string apart = "bwd fp16" + sizes + " bias_type=fp32 dbias";
+  EXPECT_EQ(print(parsed(apart)), apart);
 }
 
 TEST(ProblemText, Aliases) {
@@ -255,6 +267,7 @@ TEST(ProblemText, KnowsWhatOtherLibrariesCallIt) {
       {"return_lse", "'lse'?"},
       {"attn_mask", "'bits', for a boolean mask, or bias=bh"},
       {"attn_bias", "'bias=bh'?"},
+      {"attn_mask_dtype=float32", "'bias_type=float32'?"},
       {"float8_e5m2", "'fp8_e5m2'?"},
       {"num_splits=8", "'splits=8'?"},
       {"head", "'descale=head'?"},
@@ -323,6 +336,8 @@ TEST(ProblemText, ApplyChangesOneWord) {
   Problem problem = parsed("fwd bf16 b=2 h=16 s=1024 d=128 mask=window:8,0,sink=2");
   for (const char* word : {"s=4096", "fp16", "d=64", "mask=causal", "lse"}) EXPECT_TRUE(apply(problem, word));
   EXPECT_EQ(print(problem), "fwd fp16 b=2 h=16 s=4096 d=64 mask=causal lse");
+  for (const char* word : {"bias=bh", "bias_type=fp32", "bf16"}) EXPECT_TRUE(apply(problem, word));
+  EXPECT_EQ(print(problem), "fwd bf16 b=2 h=16 s=4096 d=64 mask=causal bias=bh bias_type=fp32 lse");
   const Problem before = problem;
   EXPECT_FALSE(apply(problem, "sq=x"));
   EXPECT_EQ(problem, before);

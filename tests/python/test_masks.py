@@ -76,6 +76,32 @@ def test_the_oracle_broadcasts_as_the_kernels_do(random, tensors):
     assert report["ok"], json.dumps(report)
 
 
+def test_a_bias_of_fp32_beside_16_bits_is_added_as_it_is(random):
+    """[-1e5, -1e5 + 1] and [7e4, 7e4] are -inf and inf in half precision; so is every number of the third bias."""
+    q, k = numpy.zeros((1, 1, 1, 8), "float16"), numpy.zeros((1, 2, 1, 8), "float16")
+    v = numpy.broadcast_to(numpy.array([0, 1], "float16")[None, :, None, None], k.shape).copy()
+    for family in FAMILIES:
+        for bias, second in (([-1e5, -1e5 + 1], 0.7310586), ([7e4, 7e4], 0.5)):
+            o = regard.attention(q, k, v, bias=numpy.array([[bias]], "float32"), family=family)
+            assert o.dtype == "float16" and abs(float(o[0, 0, 0, 0]) - second) < 2**-10
+
+        tensors = [x.astype("float16") for x in (draw(random, B, SQ, H, D), *(draw(random, B, SK, H, D),) * 2)]
+        bias = 1e5 + draw(random, 1, H, SQ, SK)
+        o, lse = regard.attention(*tensors, bias=bias, lse=True, family=family)
+        gradients = regard.attention_backward(o, *tensors, o, lse, bias=bias, grad_bias=True, family=family)
+        sizes = f"fp16 b={B} h={H} sq={SQ} sk={SK} d={D} bias=1h bias_type=fp32"
+        given = dict(zip(("q", "k", "v", "grad_q", "grad_k", "grad_v", "grad_bias"), (*tensors, *gradients)))
+        assert gradients[3].dtype == "float32"
+        assert regard.check(f"bwd {sizes} dbias", **given, bias=bias, o=o, lse=lse, grad_o=o)["ok"]
+
+
+@pytest.mark.parametrize(("of_q", "of_bias"), [("float16", "float64"), ("float32", "float16"), ("float16", "int16")])
+def test_a_bias_of_another_type_is_refused(of_q, of_bias):
+    q = numpy.zeros((1, 9, 2, 8), of_q)
+    with pytest.raises(ValueError, match="bias"):
+        regard.attention(q, q, q, bias=numpy.zeros((9, 9), of_bias))
+
+
 def test_one_query_s_bias_has_its_gradient(random):
     q, k = draw(random, B, 1, H, D), draw(random, B, SK, H, D)
     bias = draw(random, B, 1, 1, SK)

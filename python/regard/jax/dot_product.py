@@ -35,8 +35,9 @@ def dot_product_attention(
     """`jax.nn.dot_product_attention`, computed by Regard.
 
     query: [b, sq, hq, d] or [sq, hq, d]; key, value: [b, sk, hk, d] or [sk, hk, d]; bias and the boolean mask:
-    broadcast to [b, hq, sq, sk]. Causal masks and windows go by the top-left diagonal, as there. With return_residual
-    the result is (o, lse), lse being [b, sq, hq] in key's dtype and without a gradient.
+    broadcast to [b, hq, sq, sk]. The bias is added in float32, whatever its type. Causal masks and windows go by the
+    top-left diagonal, as there. With return_residual the result is (o, lse), lse being [b, sq, hq] in key's dtype and
+    without a gradient.
 
     Two things are not as there: a row that sees no key gives 0 (there, the mean of all values), and scale is a number
     of Python, not a traced one. implementation is None or "regard"; "xla" and "cudnn" are JAX's own, which then
@@ -69,7 +70,7 @@ def dot_product_attention(
     options["lengths_q"] = _lengths("query_seq_lengths", query_seq_lengths, q.shape[1])
     options["lengths_k"] = _lengths("key_value_seq_lengths", key_value_seq_lengths, k.shape[1])
     if bias is not None:
-        options["bias"] = _over_keys("bias", jnp.asarray(bias), q, k).astype(q.dtype)
+        options["bias"] = _over_keys("bias", _addend(jnp.asarray(bias), q.dtype), q, k)
     if mask is not None:
         mask = as_jax("mask", mask)
         if mask.dtype != jnp.bool_:
@@ -88,6 +89,15 @@ def _ranked(name: str, array: jax.Array) -> jax.Array:
     if not 3 <= array.ndim <= 4:
         raise invalid(f"{name} has shape {list(array.shape)}; it must have 4 dimensions, or 3 without the batch")
     return array[None] if array.ndim == 3 else array
+
+
+def _addend(bias: jax.Array, of_query: Any) -> jax.Array:
+    """A bias as it is added to scores, which are float32: in its own type where that is the query's, else in theirs."""
+    if bias.dtype == of_query:
+        return bias
+    if jnp.promote_types(bias.dtype, jnp.float32) != jnp.float32:
+        raise invalid(f"bias has dtype {bias.dtype}, and scores are float32: give it as float32")
+    return bias.astype(jnp.float32)
 
 
 def _over_keys(name: str, array: jax.Array, q: jax.Array, k: jax.Array) -> jax.Array:

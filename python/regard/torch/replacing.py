@@ -127,6 +127,8 @@ def _solved(
     words = ""
     if mask is not None:
         words = "bits" if mask == torch.bool else "bias=bh dbias" if learned else "bias=bh"
+        if mask == torch.float32:
+            words += " bias_type=fp32"
     if dropout:
         words += f" dropout={dropout}"
     word = next(word for word, name in NAMES.items() if getattr(torch, name) == dtype)

@@ -29,8 +29,9 @@ def sdpa(
 
     query: [N, ..., Hq, L, E]; key: [N, ..., H, S, E]; value: [N, ..., H, S, Ev]; leading dimensions are broadcast, and
     with enable_gqa the heads of the query are a multiple of those of key and value. attn_mask is broadcast to
-    [N, ..., Hq, L, S]: booleans, True where a query sees a key, or numbers that are added to the scores, which may
-    require a gradient. is_causal is aligned to the top left, and goes with a mask. Rows that see nothing are 0.
+    [N, ..., Hq, L, S]: booleans, True where a query sees a key, or numbers that are added to the scores, of the query's
+    type or float32, which may require a gradient. is_causal is aligned to the top left, and goes with a mask. Rows that
+    see nothing are 0.
 
     Memory of the result lies as the query's does. What PyTorch takes and this does not: float64 and complex numbers,
     heads of more than 512, no heads or heads of no dimension, and dropout_p=1.
@@ -62,7 +63,7 @@ def with_contiguous_rows(tensor: Tensor) -> Tensor:
 
 
 def mask_option(mask: Tensor, query: Tensor, keys: int) -> dict[str, Tensor]:
-    """A mask as bits, or as a bias in the type of the query."""
+    """A mask as bits, or as a bias in its own type."""
     refuse_mask(mask, (*query.shape[:3], keys))
     if mask.shape[-1] == 1 != keys:
         mask = mask.expand(*mask.shape[:-1], keys)
@@ -74,4 +75,4 @@ def mask_option(mask: Tensor, query: Tensor, keys: int) -> dict[str, Tensor]:
         mask, dtype = cast(mask), type_cast_to(query)
     if mask.dtype not in (dtype, torch.float32):
         raise InvalidError(f"attn_mask is {mask.dtype}; it must be torch.bool, torch.float32 or query's {dtype}")
-    return {"bias": with_contiguous_rows(mask.to(dtype))}
+    return {"bias": with_contiguous_rows(mask)}

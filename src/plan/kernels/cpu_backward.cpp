@@ -196,7 +196,7 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
 const Kernel cpu_backward_delta{
     .name = "cpu_backward_delta", .depends_on = types_only, .schedule = own_schedule};
 const Kernel cpu_backward{.name = "cpu_backward",
-                          .depends_on = inner_loop,
+                          .depends_on = inner_loop_on_cpu,
                           .schedule = own_schedule,
                           .numbers = numbers,
                           .rules = own_rules,

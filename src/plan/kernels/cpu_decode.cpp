@@ -90,7 +90,7 @@ Result<Plan> plan_cpu_decode(const Problem& problem, const Target& target, const
 }
 
 const Kernel cpu_decode{.name = "cpu_decode",
-                        .depends_on = inner_loop,
+                        .depends_on = inner_loop_on_cpu,
                         .schedule = split_keys_schedule,
                         .numbers = numbers,
                         .rules = own_rules,

@@ -144,7 +144,7 @@ Result<Plan> plan_cpu_forward_split(const Problem& problem, const Target& target
 }
 
 const Kernel cpu_forward{.name = "cpu_forward",
-                         .depends_on = inner_loop,
+                         .depends_on = inner_loop_on_cpu,
                          .schedule = {"CpuForwardSchedule", sizeof(CpuForwardSchedule), schedule_numbers},
                          .numbers = numbers,
                          .rules = own_rules,

@@ -174,7 +174,7 @@ Result<Plan> plan_portable_backward(const Problem& problem, const Target& target
 
 const Kernel portable_backward{.name = "portable_backward",
                                .features = features,
-                               .depends_on = inner_loop,
+                               .depends_on = inner_loop_on_gpu,
                                .schedule = gpu_backward_schedule,
                                .numbers = numbers,
                                .rules = own_rules,

@@ -221,7 +221,7 @@ Result<Plan> plan_portable_forward_split(const Problem& problem, const Target& t
 const Kernel portable_forward{
     .name = "portable_forward",
     .features = features,
-    .depends_on = inner_loop,
+    .depends_on = inner_loop_on_gpu,
     .schedule = {"PortableForwardSchedule", sizeof(PortableForwardSchedule), schedule_numbers},
     .numbers = numbers,
     .rules = own_rules,

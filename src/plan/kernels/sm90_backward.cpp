@@ -160,7 +160,7 @@ Result<Plan> plan_sm90_backward(const Problem& p, const Target& target, const Ta
 
 const Kernel sm90_backward{.name = "sm90_backward",
                            .features = features,
-                           .depends_on = inner_loop,
+                           .depends_on = inner_loop_on_gpu,
                            .schedule = gpu_backward_schedule,
                            .numbers = numbers,
                            .rules = own_rules,

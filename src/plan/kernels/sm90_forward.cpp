@@ -160,7 +160,7 @@ constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
 
 const Kernel sm90_forward{.name = "sm90_forward",
                           .features = features,
-                          .depends_on = inner_loop,
+                          .depends_on = inner_loop_on_gpu,
                           .schedule = {"Sm90ForwardSchedule", sizeof(Sm90ForwardSchedule), schedule_numbers},
                           .numbers = numbers,
                           .rules = sm90_forward_rules,

@@ -136,6 +136,7 @@ def test_arguments_of_the_other_functions(random):
         (lambda: dot(q, k, v, mask=jnp.ones((1, 1, 5, 10), bool)), "mask has shape [1, 1, 5, 10]; it must broadcast"),
         (lambda: dot(q, k, v, bias=ONES((3, 1, 5, 9))), "bias has shape [3, 1, 5, 9]; it must broadcast"),
         (lambda: dot(q, k, v, bias=ONES((1, 2, 4, 5, 9))), "bias has shape [1, 2, 4, 5, 9]; it must broadcast"),
+        (lambda: dot(q, k, v, bias=jnp.ones((5, 9), complex)), "bias has dtype complex64, and scores are float32"),
         (lambda: dot(q, k, v, local_window_size=(1, 2, 3)), "local_window_size is (1, 2, 3)"),
         (lambda: dot(q, k, v, local_window_size=-1), "local_window_size is -1; its sides"),
         (lambda: dot(q, k, v, local_window_size=jnp.asarray(3)), "local_window_size is of type ArrayImpl; it must be"),

@@ -116,6 +116,35 @@ def test_dot_product_attention_of_one_sequence_with_its_residual(random, dtype):
     assert not grads.any()
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("of_bias", ["float32", "bfloat16", "float16"])
+def test_dot_product_attention_adds_a_bias_in_float32(random, dtype, of_bias):
+    q, k, v = arrays(random, 2, 4, 2, 17, 23, 40, dtype=dtype)
+    bias = (jnp.arange(3000, 3023) * jnp.asarray([1, 0.5, 0.25, 0.125])[:, None, None]).astype(of_bias)
+
+    def program(attend):
+        def loss(q, k, v, bias):
+            o = attend(q, k, v, bias)
+            return (o.astype(jnp.float32) ** 2).sum(), o
+
+        return jax.jit(jax.grad(loss, (0, 1, 2, 3), has_aux=True))(q, k, v, bias)
+
+    found, expected = program(dot_product_attention), program(jax.nn.dot_product_attention)
+    jax.tree.map(lambda one, other: close(one, other, dtype), found, expected)
+    assert [x.dtype for x in found[0]] == [x.dtype for x in (q, k, v, bias)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bias", "second"), [("bfloat16", [1000, 1001], 0.731), ("float16", [-1e5, 1 - 1e5], 0.731)]
+)
+def test_neighbours_that_16_bits_do_not_tell_apart(dtype, bias, second):
+    q, k = jnp.zeros((1, 1, 1, 8), dtype), jnp.zeros((1, 2, 1, 8), dtype)
+    v = k.at[0, 1].set(1)
+    bias = jnp.asarray(bias, jnp.float32)[None, None, None]
+    for attend in (dot_product_attention, regard.jax.attention, flash_attn_func):
+        assert abs(float(attend(q, k, v, bias=bias)[0, 0, 0, 0]) - second) < 2**-8
+
+
 def test_a_row_that_sees_no_key_is_zero(random):
     q, k, v = arrays(random, 1, 2, 2, 5, 9, 40)
     mask = jnp.ones((1, 1, 5, 9), bool).at[0, 0, 2].set(False)

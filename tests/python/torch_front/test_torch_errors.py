@@ -37,7 +37,11 @@ WRONG = {
     "whole numbers": (lambda: {"q": Q.int()}, ValueError, "q has dtype int32"),
     "complex": (lambda: {"q": torch.complex(Q, Q)}, ValueError, "q has dtype complex64"),
     "two types": (lambda: {"k": K.half()}, ValueError, "tensor 'k'"),
-    "bias of another type": (lambda: {"bias": cases.numbers(1, 33, 47).half()}, ValueError, "tensor 'bias'"),
+    "bias of another type": (
+        lambda: {"bias": cases.numbers(1, 33, 47).half()},
+        ValueError,
+        "beside them a bias is fp32",
+    ),
     "two devices": (lambda: {"k": meta(K), "v": meta(V)}, ValueError, "k is an array .*memory cannot be taken"),
     "another number of keys": (lambda: {"v": V[:, :40]}, ValueError, "tensor 'v'"),
     "another number of sequences": (lambda: {"k": K[:1]}, ValueError, "tensor 'k'"),

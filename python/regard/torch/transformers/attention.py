@@ -41,8 +41,8 @@ def attention_forward(
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
     options = options_of(attention_mask, query, key, causal)
     if position_bias is not None:
-        bias = position_bias.to(query.dtype)
-        options["bias"] = with_contiguous_rows(bias + options["bias"] if "bias" in options else bias)
+        bias = position_bias + options["bias"] if "bias" in options else position_bias
+        options["bias"] = with_contiguous_rows(bias)
     if dropout:
         options["dropout"] = dropout
     if scaling is not None:
