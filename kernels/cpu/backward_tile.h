@@ -269,7 +269,9 @@ struct BackwardTile {
   const float* grad_bias() const { return part(scratch_layout.grad_bias); }
 
  private:
-  static constexpr Precision precision = key::dtype == DType::bf16 ? Precision::bf16 : Precision::fp32;
+  /// Probabilities become bf16 beside bf16 inputs, but for the gradient of a bias, which may be fp32.
+  static constexpr Precision precision =
+      key::dtype == DType::bf16 && !key::dbias ? Precision::bf16 : Precision::fp32;
 
   /// tanh and its slope, whatever stands in other lanes.
   static REGARD_INLINE void soften_by_lane(Floats& x, float* slope) {

@@ -67,12 +67,13 @@ def errors(function, tensors, mask, grad_o):
 @pytest.mark.parametrize("front", FRONTS)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_alibi_as_a_mask_and_its_gradient_are_as_exact_as_pytorch_s(front, dtype):
+    """But for the rounding of o to 16 bits, of which backward makes its row sums."""
     q, k, v, grad_o = (cases.numbers(i, 1, 4, s, 32).to(dtype) for i, s in enumerate((70, 300, 300, 70)))
     mask = 2.0 ** -torch.arange(1.0, 5.0)[None, :, None, None] * torch.arange(3000.0, 3300.0)
     mask = mask.expand(-1, -1, 70, -1) + cases.numbers(5, 1, 4, 70, 300)
     ours, other = (errors(function, (q, k, v), mask, grad_o) for function in (FRONTS[front], theirs))
     for mine, their in zip(ours, other):
-        assert mine < 1.5 * their + 1e-3
+        assert mine < 1.5 * their + torch.finfo(dtype).eps / 2
 
 
 def test_autocast_casts_a_mask_as_pytorch_does():
