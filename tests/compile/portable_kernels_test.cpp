@@ -55,26 +55,15 @@ std::vector<KernelKey> keys_of_merges(const Target& target) {
 std::vector<KernelKey> keys_of_features(const Target& target) {
   std::map<std::string, KernelKey> keys;
   for (const int d : {64, 128, 256}) {
-    for (const char* features : {"softcap=30",
-                                 "bias=bh",
-                                 "bias=bh bias_type=fp32 dropout=0.1 mask=causal",
-                                 "bias=alibi mask=causal",
-                                 "bits",
-                                 "bits mask=causal",
-                                 "dropout=0.1",
-                                 "dropout=0.1 mask=causal",
-                                 "softcap=30 dropout=0.1",
-                                 "softcap=30 dropout=0.1 mask=causal",
-                                 "bias=bh dropout=0.1",
-                                 "bias=bh dropout=0.1 mask=causal",
-                                 "bias=alibi dropout=0.1 mask=causal",
-                                 "bits bias=bh",
-                                 "softcap=30 bits dropout=0.1 mask=causal dv=59",
-                                 "bias=bh bits dropout=0.1 mask=causal dv=59",
-                                 "softcap=30 bias=bh",
-                                 "softcap=30 bias=alibi mask=causal",
-                                 "softcap=30 bias=bh bits dropout=0.1 mask=causal dv=59",
-                                 "softcap=30 bias=alibi dropout=0.1 mask=causal"}) {
+    for (const char* features :
+         {"softcap=30", "bias=bh", "bias=alibi mask=causal", "bits", "bits mask=causal", "dropout=0.1",
+          "dropout=0.1 mask=causal", "softcap=30 dropout=0.1", "softcap=30 dropout=0.1 mask=causal",
+          "bias=bh dropout=0.1", "bias=bh bias_type=fp32 dropout=0.1 mask=causal",
+          "bias=alibi dropout=0.1 mask=causal", "bits bias=bh",
+          "softcap=30 bits dropout=0.1 mask=causal dv=59", "bias=bh bits dropout=0.1 mask=causal dv=59",
+          "softcap=30 bias=bh", "softcap=30 bias=alibi mask=causal",
+          "softcap=30 bias=bh bits dropout=0.1 mask=causal dv=59",
+          "softcap=30 bias=alibi dropout=0.1 mask=causal"}) {
       for (const char* shape : {"b=1 h=1 s=64", "b=64 h=64 s=4096"}) {
         const Result<Plan> planned =
             parse(fmt::format("fwd fp16 {} d={} {}", shape, d, features)).and_then([&](const Problem& p) {
@@ -125,10 +114,10 @@ std::vector<KernelKey> keys_of_backward(const Target& target) {
 std::vector<KernelKey> keys_of_backward_features(const Target& target) {
   std::map<std::string, KernelKey> keys;
   for (const int d : {64, 128, 256}) {
-    for (const char* features : {"softcap=30 mask=causal", "bias=bh dbias mask=causal deterministic",
-                                 "bias=bh bias_type=fp32 dbias mask=causal", "bits dropout=0.1 mask=causal",
-                                 "softcap=30 bias=bh dbias bits dropout=0.1 mask=causal dv=59",
-                                 "softcap=30 bias=alibi dropout=0.1 mask=causal"}) {
+    for (const char* features :
+         {"softcap=30 mask=causal", "bias=bh bias_type=fp32 dbias mask=causal",
+          "bits dropout=0.1 mask=causal", "softcap=30 bias=bh dbias bits dropout=0.1 mask=causal dv=59",
+          "softcap=30 bias=alibi dropout=0.1 mask=causal"}) {
       const std::string problem = fmt::format("bwd fp16 b=8 hq=8 hk=2 s=1024 d={} {}", d, features);
       for (const KernelKey& key : keys_of_stages(target, problem, "portable_backward"))
         keys.emplace(print(key), key);

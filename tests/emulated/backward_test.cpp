@@ -113,6 +113,10 @@ TEST(EmulatedBackward, TakesExtremeScores) {
   negative.bias_offset = -30000;
   expect_all_right({"bwd fp16 h=1 sq=70 sk=70 d=64 bias=bh mask=causal"},
                    {emulated_target(), "portable_backward"}, negative);
+  CaseOptions beyond_fp16;
+  beyond_fp16.bias_offset = 7e4;
+  expect_all_right({"bwd fp16 h=1 sq=70 sk=70 d=64 bias=bh bias_type=fp32 dbias"},
+                   {emulated_target(), "portable_backward"}, beyond_fp16);
   CaseOptions huge;
   huge.q_scale = 1000;
   expect_all_right({"bwd fp32 h=1 sq=70 sk=70 d=64", "bwd fp32 h=1 sq=70 sk=70 d=64 scale=1e9"},

@@ -220,6 +220,15 @@ TEST(Emulated, PortableFollowsJumps) {
                          {1, 11});
 }
 
+TEST(Emulated, ABiasBeyondHalfPrecision) {
+  for (const double offset : {-1e5, 7e4}) {
+    CaseOptions options;
+    options.bias_offset = offset;
+    expect_right("fwd fp16 lse h=1 sq=40 sk=70 d=64 bias=bh bias_type=fp32",
+                 {emulated_target(), "portable_forward"}, options);
+  }
+}
+
 /// Slopes have either sign.
 TEST(Emulated, AlibiThatRises) {
   for (const double slope : {-0.5, 0.25}) {

@@ -50,7 +50,7 @@ class Draw {
 
 TEST(BiasType, RandomForwardProblems) {
   Draw draw(1);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 40; ++i) {
     const bool few_rows = i % 3 == 0;
     const std::string words = draw.one_of<std::string>({"fwd bf16 lse d=64", "fwd fp16 lse d=64 softcap=2"});
     const std::string family = few_rows ? "" : draw.one_of<std::string>({"forward", "generic"});
@@ -61,7 +61,7 @@ TEST(BiasType, RandomForwardProblems) {
 
 TEST(BiasType, RandomBackwardProblems) {
   Draw draw(2);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 40; ++i) {
     const std::string words = draw.one_of<std::string>({"bwd bf16 d=32 dbias", "bwd fp16 d=32 dbias"});
     const std::string family = draw.one_of<std::string>({"backward", "generic"});
     expect_right(draw.problem(words, 150), {runnable_targets().front(), family}, draw.options());
