@@ -18,7 +18,7 @@ namespace regard {
 /// forward, decode, backward: element types, head dimensions and the features that add code to the inner
 /// loop. Lengths, offsets, diagonals, LSE, sinks, strides and the type of a bias are read at run time.
 Signature inner_loop_on_cpu(const Signature&);
-/// The same, with the type of a bias, whose elements stand in registers there.
+/// The same and the type of a bias, whose elements are held in registers there.
 Signature inner_loop_on_gpu(const Signature&);
 /// A kernel that only writes: the type of the output.
 Signature output_type(const Signature&);
