@@ -159,6 +159,11 @@ Status dropout(const Problem& p) {
   if (!(p.dropout >= 0 && p.dropout < 1)) {
     return invalid(pair("dropout", p.dropout) + " is outside [0, 1); 0 is off, 1 would drop everything");
   }
+  constexpr double finest = 1.0 / 256;  // of the random bytes that a mask is made of
+  if (p.dropout > 0 && (p.dropout < finest || p.dropout > 1 - finest)) {
+    return invalid(pair("dropout", p.dropout) +
+                   " is finer than a dropout mask, which drops in steps of 1/256: give 0, or from 1/256 to 255/256");
+  }
   if (p.keep_scale && p.dropout == 0) {
     return invalid(pair("keep_scale", p.keep_scale) +
                    " needs dropout, such as dropout=0.1: it is the factor of the weights that are kept");

@@ -125,8 +125,8 @@ const std::vector<std::string> portable_problems_from_sm_80 = {
     "fwd fp32 lse d=59 b=1 h=2 sq=70 sk=130 softcap=1 bias=1h sink",
     "fwd bf16 lse d=64 b=1 h=1 s=70 dropout=0.502 dropout_mask",
     "fwd bf16 lse d=64 b=1 h=1 s=70 dropout=0.498",
-    "fwd fp16 lse d=64 b=1 h=1 s=70 dropout=0.9999",
-    "fwd fp16 lse d=64 b=1 h=1 s=70 dropout=1e-20",
+    "fwd fp16 lse d=64 b=1 h=1 s=70 dropout=0.99609375",
+    "fwd fp16 lse d=64 b=1 h=1 s=70 dropout=0.00390625",
     // Where two warps share rows.
     "fwd bf16 lse d=256 b=1 hq=2 hk=1 s=130 mask=causal bits",
     "fwd fp16 lse d=231 dv=137 b=2 h=1 s=70 lengths dropout=0.2 bias=alibi sink",

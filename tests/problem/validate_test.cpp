@@ -90,6 +90,8 @@ constexpr Case features[] = {
     {"fwd s=8 d=64 scale=-1e19", "leave it out for 1/sqrt(d)", "fwd s=8 d=64 scale=0"},
     {"fwd s=8 d=64 dropout=1", "dropout=1 is outside [0, 1)", "fwd s=8 d=64 dropout=0.99"},
     {"fwd s=8 d=64 dropout=-0.1", "dropout=-0.1 is outside [0, 1)", "fwd s=8 d=64 dropout=0"},
+    {"fwd s=8 d=64 dropout=1e-7", "dropout=1e-07 is finer than a dropout mask", "fwd s=8 d=64 dropout=0.00390625"},
+    {"fwd s=8 d=64 dropout=0.997", "from 1/256 to 255/256", "fwd s=8 d=64 dropout=0.99609375"},
     {"fwd s=8 d=64 keep_scale=1.2", "keep_scale=1.2 needs dropout",
      "fwd s=8 d=64 keep_scale=1.2 dropout=0.1"},
     {"bwd s=8 d=64 dropout=0.1 keep_scale=0", "keep_scale=0 is not above 0",

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import RefusedError
+from ..errors import RefusedError, invalid
 from ..torch import attention
 from .attend import lse_as_flash_attn
 from .chunks import chunk_ranges
 from .words import with_rows_contiguous
 
 
-def _with_qv(q: Tensor, k: Tensor, v: Tensor, qv: Tensor | None, scaled: bool) -> tuple[Tensor, Tensor]:
+def with_qv(q: Tensor, k: Tensor, v: Tensor, qv: Tensor | None, scaled: bool) -> tuple[Tensor, Tensor]:
     """q k + qv v is the product of longer rows."""
     if qv is None:
         return q, k
@@ -34,13 +34,15 @@ def attend(
     return_attn_probs: bool,
 ) -> Any:
     """out, or (out, softmax_lse)."""
-    if attention_chunk > 0:
+    if attention_chunk < 0:
+        raise invalid(f"attention_chunk is {attention_chunk}; it must be how many keys a chunk has, or 0 for one chunk")
+    if attention_chunk:
         words["ranges"] = chunk_ranges(q, k, attention_chunk, words)
     scaled = False
     for name, factors in zip(("descale_q", "descale_k", "descale_v"), descale):
         if factors is not None:
             words[name], scaled = factors, True
-    q, k = _with_qv(q, k, v, qv, scaled)
+    q, k = with_qv(q, k, v, qv, scaled)
     q, k, v = with_rows_contiguous(q, k, v)
     if not return_attn_probs:
         return attention(q, k, v, **words)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from torch import Tensor
 
+from ..torch.applied import applied
 from . import extension as flash_attn_gpu  # noqa: F401
 from .attend import attend
 from .kvcache import refuse_cache, refuse_pages
@@ -157,6 +158,26 @@ def flash_attn_varlen_qkvpacked_func(
     words |= packed_words(cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
     q, k, v = unpacked("qkv", qkv, 1, 3)
     return attend(q, k, v, words, dropout_p, return_attn_probs)
+
+
+_SCORES = "dropout_p softmax_scale causal window_size softcap alibi_slopes deterministic return_attn_probs"
+_SEQUENCES = "cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k"
+
+
+def _applied(name: str, function: Any, tensors: str, more: str = "") -> type:
+    return applied(name, function, f"{tensors} {_SCORES} {more} is_grad_enabled")
+
+
+FlashAttnFunc = _applied("FlashAttnFunc", flash_attn_func, "q k v")
+FlashAttnKVPackedFunc = _applied("FlashAttnKVPackedFunc", flash_attn_kvpacked_func, "q kv")
+FlashAttnQKVPackedFunc = _applied("FlashAttnQKVPackedFunc", flash_attn_qkvpacked_func, "qkv")
+FlashAttnVarlenFunc = _applied("FlashAttnVarlenFunc", flash_attn_varlen_func, f"q k v {_SEQUENCES}", "block_table")
+FlashAttnVarlenKVPackedFunc = _applied(
+    "FlashAttnVarlenKVPackedFunc", flash_attn_varlen_kvpacked_func, f"q kv {_SEQUENCES}"
+)
+FlashAttnVarlenQKVPackedFunc = _applied(
+    "FlashAttnVarlenQKVPackedFunc", flash_attn_varlen_qkvpacked_func, "qkv cu_seqlens max_seqlen"
+)
 
 
 def flash_attn_with_kvcache(

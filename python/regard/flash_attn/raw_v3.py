@@ -3,37 +3,13 @@ them is recorded by autograd."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from ..errors import RefusedError, invalid
 from .attend_v3 import attend
 from .kvcache import refuse_argument
 from .raw import backward
-from .words import packed_words, score_words, used_words
-
-
-def _sequences(
-    cu_seqlens_q: Tensor | None,
-    cu_seqlens_k: Tensor | None,
-    seqused_q: Tensor | None,
-    seqused_k: Tensor | None,
-    max_seqlen_q: int | None,
-    max_seqlen_k: int | None,
-) -> dict[str, Any]:
-    words: dict[str, Any] = {}
-    if cu_seqlens_q is not None and cu_seqlens_k is not None:
-        if max_seqlen_q is None or max_seqlen_k is None:
-            raise invalid("packed sequences need max_seqlen_q and max_seqlen_k beside cu_seqlens_q and cu_seqlens_k")
-        words = packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    elif cu_seqlens_q is not None or cu_seqlens_k is not None:
-        raise RefusedError(
-            "cu_seqlens_q and cu_seqlens_k go together: pack both Q and the keys, or neither and say by seqused_q and "
-            "seqused_k how many tokens count"
-        )
-    return words | used_words(seqused_q, seqused_k)
+from .words import score_words, sequence_words
 
 
 @torch.no_grad()
@@ -90,7 +66,7 @@ def _flash_attn_forward(
         if given is not None:
             refuse_argument(name)
     words = score_words(softmax_scale, causal, (window_size_left, window_size_right), softcap)
-    words |= _sequences(cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, max_seqlen_q, max_seqlen_k)
+    words |= sequence_words(cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, max_seqlen_q, max_seqlen_k)
     if out_ is not None:
         words["out"] = out_
     out, lse = attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, True)
@@ -125,5 +101,5 @@ def _flash_attn_backward(
     """dq, dk and dv, written to those that are given. Rows of tokens that do not count stay as they are in these."""
     window = (window_size_left, window_size_right)
     words = score_words(softmax_scale, is_causal, window, softcap, None, deterministic)
-    words |= _sequences(cu_seqlens_q, cu_seqlens_k, sequed_q, sequed_k, max_seqlen_q, max_seqlen_k)
+    words |= sequence_words(cu_seqlens_q, cu_seqlens_k, sequed_q, sequed_k, max_seqlen_q, max_seqlen_k)
     return backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import RefusedError, invalid
+from ..torch.applied import applied
 from .attend_v3 import attend
 from .kvcache import refuse_cache
 from .raw_v3 import _flash_attn_backward, _flash_attn_forward  # noqa: F401  what pipelines import from here
@@ -113,6 +114,27 @@ def flash_attn_varlen_func(
     return attend(q, k, v, qv, (q_descale, k_descale, v_descale), words, attention_chunk, return_attn_probs)
 
 
+FlashAttnFunc = applied(
+    "FlashAttnFunc",
+    flash_attn_func,
+    "q k v softmax_scale causal qv q_descale k_descale v_descale window_size attention_chunk softcap num_splits "
+    "pack_gqa deterministic sm_margin return_attn_probs",
+)
+FlashAttnQKVPackedFunc = applied(
+    "FlashAttnQKVPackedFunc",
+    flash_attn_qkvpacked_func,
+    "qkv softmax_scale causal q_descale k_descale v_descale window_size attention_chunk softcap deterministic "
+    "num_heads_q sm_margin return_attn_probs",
+)
+FlashAttnVarlenFunc = applied(
+    "FlashAttnVarlenFunc",
+    flash_attn_varlen_func,
+    "q k v cu_seqlens_q cu_seqlens_k seqused_q seqused_k max_seqlen_q max_seqlen_k softmax_scale causal qv q_descale "
+    "k_descale v_descale window_size attention_chunk softcap num_splits pack_gqa deterministic sm_margin "
+    "return_attn_probs",
+)
+
+
 def flash_attn_with_kvcache(
     q: Tensor,
     k_cache: Tensor,
@@ -149,14 +171,18 @@ def flash_attn_with_kvcache(
     refuse_cache("flash_attn_with_kvcache")
 
 
-def flash_attn_combine(
-    out_partial: Tensor, lse_partial: Tensor, out: Tensor | None = None, out_dtype: torch.dtype | None = None
-) -> NoReturn:
-    """Refused: attention splits its keys and combines the parts by itself here."""
+def refuse_combine() -> NoReturn:
     raise RefusedError(
         "flash_attn_combine has no kernels yet: flash_attn_func and flash_attn_varlen_func split long rows of keys and "
         "combine the parts by themselves"
     )
+
+
+def flash_attn_combine(
+    out_partial: Tensor, lse_partial: Tensor, out: Tensor | None = None, out_dtype: torch.dtype | None = None
+) -> NoReturn:
+    """Refused: attention splits its keys and combines the parts by itself here."""
+    refuse_combine()
 
 
 def get_scheduler_metadata(

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..errors import invalid
+from ..errors import RefusedError, invalid
 from ..words import PAIR
 
 
@@ -37,7 +37,7 @@ def score_words(
     window = read_window(window_size)
     if window != (-1, -1):
         words["window"] = window
-    if softcap > 0:
+    if not softcap <= 0:  # flash_attn caps nothing by what is not above 0; NaN is refused later
         words["softcap"] = softcap
     if alibi_slopes is not None:
         words["alibi"] = alibi_slopes
@@ -54,6 +54,27 @@ def packed_words(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, 
 def used_words(seqused_q: Tensor | None, seqused_k: Tensor | None) -> dict[str, Any]:
     """How many tokens of each sequence count, where that is said."""
     return {name: used for name, used in (("lengths_q", seqused_q), ("lengths_k", seqused_k)) if used is not None}
+
+
+def sequence_words(
+    cu_seqlens_q: Tensor | None,
+    cu_seqlens_k: Tensor | None,
+    seqused_q: Tensor | None,
+    seqused_k: Tensor | None,
+    max_seqlen_q: int | None,
+    max_seqlen_k: int | None,
+) -> dict[str, Any]:
+    words: dict[str, Any] = {}
+    if cu_seqlens_q is not None and cu_seqlens_k is not None:
+        if max_seqlen_q is None or max_seqlen_k is None:
+            raise invalid("packed sequences need max_seqlen_q and max_seqlen_k beside cu_seqlens_q and cu_seqlens_k")
+        words = packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    elif cu_seqlens_q is not None or cu_seqlens_k is not None:
+        raise RefusedError(
+            "cu_seqlens_q and cu_seqlens_k go together: pack both Q and the keys, or neither and say by seqused_q and "
+            "seqused_k how many tokens count"
+        )
+    return words | used_words(seqused_q, seqused_k)
 
 
 def unpacked(name: str, packed: Tensor, axis: int, parts: int) -> tuple[Tensor, ...]:

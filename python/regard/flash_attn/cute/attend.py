@@ -1,0 +1,31 @@
+"""One call: what both functions of FlashAttention-4 come down to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from ...errors import RefusedError
+from ...torch import attention
+from ..attend_v3 import with_qv
+from ..words import with_rows_contiguous
+
+_LATENT = 512  # of V which is K, too: FlashAttention-4 takes it for latent attention
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, qv: Tensor | None, words: dict[str, Any], return_lse: bool
+) -> tuple[Tensor, Tensor | None]:
+    latent = k is v and v.shape[-1] == _LATENT
+    if latent and qv is not None:
+        raise RefusedError(
+            f"K and V are one tensor of dimension {_LATENT}, where FlashAttention-4 leaves out q or qv: give one of "
+            "them, or K by itself"
+        )
+    q, k = with_qv(q, k, v, qv, scaled=False)
+    q, k, v = with_rows_contiguous(q, k, v)
+    if not return_lse:
+        return attention(q, k, v, **words), None
+    out, lse = attention(q, k, v, lse=True, **words)
+    return out, lse if qv is None and not latent else lse.transpose(-1, -2)
