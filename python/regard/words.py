@@ -98,6 +98,14 @@ IMPLIES: dict[str, Any] = {
 }
 
 
+def dropout_words(dropout_p: float) -> dict[str, Any]:
+    """Dropout of interfaces that divide what they keep by 1 - p, though the share that is kept is granular in 1/256."""
+    if not dropout_p:
+        return {}
+    words: dict[str, Any] = {"dropout": dropout_p}
+    return {**words, "keep_scale": 1 / (1 - dropout_p)} if 0 < dropout_p < 1 else words
+
+
 PAIR = "a pair (left, right) of whole numbers, -1 for unbounded"
 
 

@@ -59,11 +59,8 @@ def flash_attn_varlen_func(
         dropout_p=dropout_p,
         deterministic=deterministic,
     )
-    options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q))
-    if cu_seqlens_q_padded is not None:
-        options.update(offsets_q=cu_seqlens_q_padded, lengths_q=lengths_of(cu_seqlens_q))
-    if cu_seqlens_k_padded is not None:
-        options.update(offsets_k=cu_seqlens_k_padded, lengths_k=lengths_of(cu_seqlens_k))
+    padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
+    options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q, padded))
     if bias is not None:
         options["bias"] = by_sequence(bias, options["offsets_q"], options["sq"])
     if out is not None:
@@ -96,19 +93,25 @@ def flash_attn_varlen_fp8_pertensor_func(
 
 
 def packed_options(
-    cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int, min_seqlen_q: int
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    min_seqlen_q: int = 0,
+    padded: tuple[Tensor | None, Tensor | None] = (None, None),
 ) -> dict[str, Any]:
+    """padded: where sequences begin that have padding between them; the others are how long they are then."""
     if min_seqlen_q:
         raise RefusedError(
             f"min_seqlen_q is {min_seqlen_q}, which would leave the rows of shorter sequences unwritten: give 0, and "
             "leave out the sequences that another call computes"
         )
-    return {
-        "offsets_q": cu_seqlens_q,
-        "offsets_k": cu_seqlens_k,
-        "sq": int(max_seqlen_q),
-        "sk": int(max_seqlen_k),
-    }
+    options: dict[str, Any] = {"sq": int(max_seqlen_q), "sk": int(max_seqlen_k)}
+    for side, lengths, starts in zip(("q", "k"), (cu_seqlens_q, cu_seqlens_k), padded):
+        options[f"offsets_{side}"] = lengths if starts is None else starts
+        if starts is not None:
+            options[f"lengths_{side}"] = lengths_of(lengths)
+    return options
 
 
 def by_sequence(bias: Tensor, offsets: Tensor, rows: int) -> Tensor:

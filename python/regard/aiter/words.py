@@ -6,10 +6,11 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..errors import invalid, wrong_type
-from ..words import told
+from ..words import dropout_words, told
 
 
 def score_options(
@@ -28,11 +29,11 @@ def score_options(
     options: dict[str, Any] = {
         "scale": softmax_scale,
         "causal": True if causal else None,
-        "softcap": soft_cap if soft_cap > 0 else None,
+        "softcap": None if soft_cap <= 0 else soft_cap,  # nothing caps by what is not above 0; NaN is refused later
         "alibi": alibi_slopes,
         "bias": bias,
         "sink": None if sink_ptr is None else sink_ptr.float(),
-        "dropout": dropout_p or None,
+        **dropout_words(dropout_p),
         "deterministic": True if deterministic else None,
         **window_options(window_size),
     }
@@ -71,5 +72,5 @@ def descale_options(q: Tensor | None, k: Tensor | None, v: Tensor | None) -> dic
 
 
 def lengths_of(cu_seqlens: Tensor) -> Tensor:
-    """Of cumulative logical lengths, beside which something else says where sequences lie."""
-    return cu_seqlens.diff()
+    """Of cumulative logical lengths, int32 or int64, beside which something else says where sequences lie."""
+    return cu_seqlens.diff().to(torch.int32)

@@ -10,17 +10,10 @@ from torch import Tensor
 
 from ..torch import attention
 from ..torch.randomness import seed
+from ..words import dropout_words
 from . import flavour
 from .probabilities import s_dmask
 from .words import with_rows_contiguous
-
-
-def dropout_words(dropout_p: float) -> dict[str, Any]:
-    """flash_attn divides the weights that it keeps by 1 - p, though their share is granular in 1/256."""
-    if not dropout_p:
-        return {}
-    words: dict[str, Any] = {"dropout": dropout_p}
-    return {**words, "keep_scale": 1 / (1 - dropout_p)} if 0 < dropout_p < 1 else words
 
 
 def lse_as_flash_attn(lse: Tensor, keys: int, cuda: bool) -> Tensor:

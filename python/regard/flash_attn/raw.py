@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ..calls import attention_backward
 from ..torch.tensors import written
-from .attend import attend_with_state, dropout_words
+from ..words import dropout_words
+from .attend import attend_with_state
 from .kvcache import refuse_pages
 from .words import packed_words, score_words, used_words, with_rows_contiguous
 

@@ -67,8 +67,8 @@ def refuse_functions(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise RefusedError(
-                f"{name} is for functions of scores and block masks, which are compiled into the kernels of "
-                "FlashAttention-4 and not into these: say the mask by causal, window_size or regard.torch.attention(bits=, bias=)"
+                f"{name} is for functions of scores and for block masks, which no kernel here takes: say the mask by "
+                "causal and window_size, or give regard.torch.attention bits or a bias"
             )
 
 

@@ -83,8 +83,11 @@ class FlashSelfAttention(_FlashAttention):
         """
         refuse_half_of(cu_seqlens=cu_seqlens, max_seqlen=max_seqlen)
         if cu_seqlens is None:
-            return flash_attn_qkvpacked_func(qkv, **self.scores(causal))
-        return flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, **self.scores(causal))
+            o: Tensor = flash_attn_qkvpacked_func(qkv, **self.scores(causal))
+        else:
+            sequences: Any = (cu_seqlens, max_seqlen)
+            o = flash_attn_varlen_qkvpacked_func(qkv, *sequences, **self.scores(causal))
+        return o
 
 
 class FlashCrossAttention(_FlashAttention):
@@ -113,7 +116,7 @@ class FlashCrossAttention(_FlashAttention):
     ) -> Tensor:
         """q: [b, sq, hq, d] and kv: [b, sk, 2, hk, d], or packed [tokens, ...] with all of cu_seqlens (int32 [b+1] of
         q), max_seqlen, cu_seqlens_k and max_seqlen_k."""
-        sequences = {
+        sequences: dict[str, Any] = {
             "cu_seqlens": cu_seqlens,
             "cu_seqlens_k": cu_seqlens_k,
             "max_seqlen": max_seqlen,
@@ -121,8 +124,10 @@ class FlashCrossAttention(_FlashAttention):
         }
         refuse_half_of(**sequences)
         if cu_seqlens is None:
-            return flash_attn_kvpacked_func(q, kv, **self.scores(causal))
-        return flash_attn_varlen_kvpacked_func(q, kv, *sequences.values(), **self.scores(causal))
+            o: Tensor = flash_attn_kvpacked_func(q, kv, **self.scores(causal))
+        else:
+            o = flash_attn_varlen_kvpacked_func(q, kv, *sequences.values(), **self.scores(causal))
+        return o
 
 
 def refuse_half_of(**sequences: Any) -> None:

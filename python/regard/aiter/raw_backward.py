@@ -1,0 +1,224 @@
+"""AITER's backward operators by themselves.
+
+Each returns dq, dk, dv, written to those that are given, and in place of the row sums that AITER adds to them, which
+stay within the kernels here, an empty tensor. zero_tensors, is_v3_atomic_fp32 and how_v3_bf16_cvt say nothing here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..calls import attention_backward
+from ..errors import RefusedError, invalid
+from ..torch.sdpa import with_contiguous_rows
+from ..torch.tensors import written
+from .varlen import packed_options
+from .words import score_options
+
+Results = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+@torch.no_grad()
+def _backward(
+    tensors: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
+    softmax_lse: Tensor,
+    gradients: tuple[Tensor | None, Tensor | None, Tensor | None],
+    options: dict[str, Any],
+    rng_state: Tensor | None,
+    gen: torch.Generator | None,
+    sink: tuple[Tensor | None, Tensor | None] = (None, None),
+    dbias: Tensor | None = None,
+) -> Results:
+    """tensors: dout, q, k, v and out. sink: its logits and the memory of its gradient."""
+    if "dropout" in options:
+        if rng_state is None or gen is not None:
+            raise invalid("backward with dropout needs the rng_state that forward returned, and no generator")
+        options["seed"] = rng_state
+    dout, q, k, v, out = map(with_contiguous_rows, tensors)
+    arrays: dict[str, Any] = dict(zip(("grad_q", "grad_k", "grad_v"), gradients))
+    options.update(_sink_options(*sink))
+    if dbias is not None:
+        if "bias" not in options:
+            raise invalid("dbias is given and bias is not: give both, or neither")
+        options["bias"], arrays["grad_bias"] = _of_all_sequences(options["bias"]), _of_all_sequences(dbias)
+    results: tuple[Tensor, ...] = attention_backward(dout, q, k, v, out, softmax_lse, **arrays, **options)
+    written(*gradients, dbias, sink[1])
+    dq, dk, dv = results[:3]
+    return dq, dk, dv, softmax_lse.new_empty(0)
+
+
+def _of_all_sequences(bias: Tensor) -> Tensor:
+    """A view of four dimensions, with those before [sq, sk] that are missing."""
+    return bias[(None,) * (4 - bias.dim())]
+
+
+def _sink_options(sink: Tensor | None, d_sink: Tensor | None) -> dict[str, Any]:
+    """AITER's backward has a row of sinks for each sequence, and its forward one for all of them."""
+    if sink is None:
+        if d_sink is not None:
+            raise invalid("d_sink is given and sink is not: give both, or neither")
+        return {}
+    if sink.dim() == 2:
+        if sink.shape[0] > 1 and sink.stride(0) != 0:
+            raise RefusedError(
+                f"sink has shape {list(sink.shape)}; sequences have the same sinks here: give them once, as [hq], or "
+                "expanded"
+            )
+        sink = sink[0]
+    return {"sink": sink, **({} if d_sink is None else {"grad_sink": d_sink})}
+
+
+def mha_bwd(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    softmax_lse: Tensor,
+    dropout_p: float,
+    softmax_scale: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    deterministic: bool,
+    dq: Tensor | None = None,
+    dk: Tensor | None = None,
+    dv: Tensor | None = None,
+    dbias: Tensor | None = None,
+    bias: Tensor | None = None,
+    alibi_slopes: Tensor | None = None,
+    rng_state: Tensor | None = None,
+    gen: torch.Generator | None = None,
+    sink: Tensor | None = None,
+    d_sink: Tensor | None = None,
+) -> Results:
+    """The gradients of `mha_fwd`; dbias [sq, sk] is summed over sequences and heads, and d_sink is fp32 [hq].
+
+    sink: fp32 [hq], or expanded to [b, hq].
+    """
+    options = score_options(
+        softmax_scale,
+        is_causal,
+        (window_size_left, window_size_right),
+        None,
+        alibi_slopes=alibi_slopes,
+        bias=bias,
+        dropout_p=dropout_p,
+        deterministic=deterministic,
+    )
+    tensors, gradients = (dout, q, k, v, out), (dq, dk, dv)
+    return _backward(tensors, softmax_lse, gradients, options, rng_state, gen, (sink, d_sink), dbias)
+
+
+def mha_varlen_bwd(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    softmax_lse: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float,
+    softmax_scale: float,
+    zero_tensors: bool,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    deterministic: bool,
+    dq: Tensor | None = None,
+    dk: Tensor | None = None,
+    dv: Tensor | None = None,
+    alibi_slopes: Tensor | None = None,
+    rng_state: Tensor | None = None,
+    gen: torch.Generator | None = None,
+    cu_seqlens_q_padded: Tensor | None = None,
+    cu_seqlens_k_padded: Tensor | None = None,
+    sink: Tensor | None = None,
+    d_sink: Tensor | None = None,
+) -> Results:
+    """The gradients of `mha_varlen_fwd` without a soft cap and a bias, which AITER's backward does not have."""
+    options = score_options(
+        softmax_scale,
+        is_causal,
+        (window_size_left, window_size_right),
+        None,
+        alibi_slopes=alibi_slopes,
+        dropout_p=dropout_p,
+        deterministic=deterministic,
+    )
+    padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
+    options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, padded=padded))
+    return _backward((dout, q, k, v, out), softmax_lse, (dq, dk, dv), options, rng_state, gen, (sink, d_sink))
+
+
+def fmha_v3_bwd(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    softmax_lse: Tensor,
+    dropout_p: float,
+    softmax_scale: float,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    deterministic: bool,
+    is_v3_atomic_fp32: bool,
+    how_v3_bf16_cvt: int,
+    dq: Tensor | None = None,
+    dk: Tensor | None = None,
+    dv: Tensor | None = None,
+    alibi_slopes: Tensor | None = None,
+    rng_state: Tensor | None = None,
+    gen: torch.Generator | None = None,
+) -> Results:
+    """`mha_bwd`, by AITER's other kernels there."""
+    scores = (dropout_p, softmax_scale, is_causal, window_size_left, window_size_right, deterministic)
+    inputs = (dout, q, k, v, out, softmax_lse)
+    return mha_bwd(*inputs, *scores, dq, dk, dv, alibi_slopes=alibi_slopes, rng_state=rng_state, gen=gen)
+
+
+def fmha_v3_varlen_bwd(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    softmax_lse: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float,
+    softmax_scale: float,
+    zero_tensors: bool,
+    is_causal: bool,
+    window_size_left: int,
+    window_size_right: int,
+    deterministic: bool,
+    is_v3_atomic_fp32: bool,
+    how_v3_bf16_cvt: int,
+    dq: Tensor | None = None,
+    dk: Tensor | None = None,
+    dv: Tensor | None = None,
+    alibi_slopes: Tensor | None = None,
+    rng_state: Tensor | None = None,
+    gen: torch.Generator | None = None,
+    cu_seqlens_q_padded: Tensor | None = None,
+    cu_seqlens_k_padded: Tensor | None = None,
+) -> Results:
+    """`mha_varlen_bwd`, by AITER's other kernels there."""
+    inputs = (dout, q, k, v, out, softmax_lse)
+    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    window = (window_size_left, window_size_right)
+    scores = (dropout_p, softmax_scale, zero_tensors, is_causal, *window, deterministic)
+    others = (dq, dk, dv, alibi_slopes, rng_state, gen, cu_seqlens_q_padded, cu_seqlens_k_padded)
+    given: Any = (*inputs, *sequences, *scores, *others)
+    return mha_varlen_bwd(*given)

@@ -1,0 +1,28 @@
+"""`import aiter` finds this package."""
+
+from __future__ import annotations
+
+from ..stand_in import Release, StandIn
+
+VERSION = "0.1.20"  # of the release whose interface this is
+
+_stand_in = StandIn(
+    "regard.aiter",
+    {"aiter": "", "aiter.mla": ".mla", "aiter.ops": ".ops", "aiter.ops.mha": ".ops.mha"},
+    (Release("amd-aiter", VERSION, "aiter", ("aiter",)),),
+)
+
+
+def register() -> None:
+    """From now on `import aiter`, `aiter.ops.mha` and `aiter.mla` find this package.
+
+    AITER has much beside attention, which is not here: an import of it is an ImportError. Wins over an installed aiter,
+    which is told by a warning; one that is imported already is an ImportError.
+    """
+    _stand_in.refuse_imported()
+    _stand_in.register()
+
+
+def unregister() -> None:
+    """Undoes `register`: the names are free again, and what was imported under them goes on working."""
+    _stand_in.unregister()
