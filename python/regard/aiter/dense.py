@@ -34,7 +34,7 @@ def flash_attn_func(
 
     window_size: (left, right, first tokens that stay visible). sink_ptr: learned sinks [hq]. cu_seqlens_q and _kv:
     cumulative logical lengths, [b+1], of sequences that are padded. num_splits: parts of the keys, 0 lets the plan
-    choose. how_v3_bf16_cvt says nothing here: rounding is to nearest even.
+    choose. how_v3_bf16_cvt changes nothing: rounding is to nearest even.
 
     Returns out, or (out, lse [b, hq, sq]), and S_dmask behind them with return_attn_probs.
     """
@@ -71,4 +71,4 @@ def flash_attn_fp8_pertensor_func(
 ) -> Any:
     """`flash_attn_func` of 8-bit arrays, and factors by which they are multiplied; out is bfloat16."""
     options = score_options(softmax_scale, causal, window_size, sink_ptr)
-    return attend(q, k, v, {**options, **descale_options(q_descale, k_descale, v_descale)})
+    return attend(q, k, v, {**options, **descale_options(q, q_descale, k_descale, v_descale)})

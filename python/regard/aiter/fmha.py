@@ -36,7 +36,8 @@ def fmha_fwd_bf16_opus_varlen_fwd(
     sequences = (seqstart_q, seqstart_k, max_seqlen_q, max_seqlen_k, 0)
     scores = (0.0, softmax_scale, 0.0, False, causal, -1, -1, 0)
     given: Any = (q, k, v, *sequences, *scores, False, False, out)
-    return mha_varlen_fwd(*given, cu_seqlens_q_padded=seqstart_q_pad, cu_seqlens_k_padded=seqstart_k_pad)[0]
+    padded: Any = {"cu_seqlens_q_padded": seqstart_q_pad, "cu_seqlens_k_padded": seqstart_k_pad}
+    return mha_varlen_fwd(*given, **padded)[0]
 
 
 def fmha_fwd_with_sink_asm(
@@ -71,7 +72,8 @@ def fmha_fwd_with_sink_varlen_asm(
     sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, k.shape[0], 0)  # no sequence has more keys than there are
     scores = (0.0, softmax_scale, 0.0, False, is_causal, -1, -1, 0)
     given: Any = (q, k, v, *sequences, *scores, return_lse, False, out)
-    o, lse, _, _ = mha_varlen_fwd(*given, sink_ptr=sink)
+    named: Any = {"sink_ptr": sink}
+    o, lse, _, _ = mha_varlen_fwd(*given, **named)
     return o, lse.transpose(0, 1)[..., None] if return_lse else lse
 
 

@@ -1,7 +1,8 @@
 """AITER's forward operators by themselves: nothing of them is recorded by autograd.
 
 Each returns out, the logarithms of the sums, S_dmask, and rng_state (int64 [2]: seed and offset of dropout), of which
-those that are not asked for are empty. zero_tensors says nothing: rows that are not computed are zero.
+those that are not asked for are empty. Rows that are not computed are zero, and in an `out` that is given stay as they
+are without zero_tensors.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ..errors import invalid
 from ..torch import attention
 from ..torch.randomness import seed
 from ..torch.sdpa import with_contiguous_rows
+from ..torch.tensors import zero
 from .attend import random_bytes
 from .paged import refuse_pages
 from .varlen import by_sequence, packed_options
@@ -38,7 +40,7 @@ def _forward(
             "return_dropout_randval needs dropout_p above 0: nothing is dropped, so there are no random bytes"
         )
     q, k, v = map(with_contiguous_rows, tensors)
-    options.update(descale_options(*descale))
+    options.update(descale_options(q, *descale))
     if out is not None:
         options["out"] = out
     seed(options, q, gen)
@@ -138,7 +140,9 @@ def mha_varlen_fwd(
     padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
     options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q, padded))
     if bias is not None:
-        options["bias"] = by_sequence(bias, options["offsets_q"], options["sq"])
+        options["bias"] = by_sequence(bias, q, options)
+    if zero_tensors:
+        zero(out)
     descale = (q_descale, k_descale, v_descale)
     return _forward((q, k, v), options, return_softmax_lse, return_dropout_randval, descale, out, gen)
 
@@ -163,7 +167,7 @@ def fmha_v3_fwd(
     v_descale: Tensor | None = None,
     gen: torch.Generator | None = None,
 ) -> Results:
-    """`mha_fwd`, by AITER's other kernels there. how_v3_bf16_cvt says nothing here: rounding is to nearest even."""
+    """`mha_fwd`, by AITER's other kernels there. how_v3_bf16_cvt changes nothing: rounding is to nearest even."""
     return mha_fwd(
         q,
         k,
@@ -216,7 +220,7 @@ def fmha_v3_varlen_fwd(
     cu_seqlens_q_padded: Tensor | None = None,
     cu_seqlens_k_padded: Tensor | None = None,
 ) -> Results:
-    """`mha_varlen_fwd`, by AITER's other kernels there. how_v3_bf16_cvt says nothing here."""
+    """`mha_varlen_fwd`, by AITER's other kernels there. how_v3_bf16_cvt changes nothing."""
     return mha_varlen_fwd(
         q,
         k,

@@ -1,7 +1,8 @@
 """AITER's backward operators by themselves.
 
 Each returns dq, dk, dv, written to those that are given, and in place of the row sums that AITER adds to them, which
-stay within the kernels here, an empty tensor. zero_tensors, is_v3_atomic_fp32 and how_v3_bf16_cvt say nothing here.
+stay within the kernels here, an empty tensor. Rows that are not computed stay as they are in memory that is given,
+unless zero_tensors is on. is_v3_atomic_fp32 and how_v3_bf16_cvt change nothing here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch import Tensor
 from ..calls import attention_backward
 from ..errors import RefusedError, invalid
 from ..torch.sdpa import with_contiguous_rows
-from ..torch.tensors import written
+from ..torch.tensors import written, zero
 from .varlen import packed_options
 from .words import score_options
 
@@ -35,7 +36,7 @@ def _backward(
     """tensors: dout, q, k, v and out. sink: its logits and the memory of its gradient."""
     if "dropout" in options:
         if rng_state is None or gen is not None:
-            raise invalid("backward with dropout needs the rng_state that forward returned, and no generator")
+            raise invalid("dropout_p is not 0: give the rng_state that forward returned, and no generator")
         options["seed"] = rng_state
     dout, q, k, v, out = map(with_contiguous_rows, tensors)
     arrays: dict[str, Any] = dict(zip(("grad_q", "grad_k", "grad_v"), gradients))
@@ -154,6 +155,8 @@ def mha_varlen_bwd(
     )
     padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
     options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, padded=padded))
+    if zero_tensors:
+        zero(dq, dk, dv)
     return _backward((dout, q, k, v, out), softmax_lse, (dq, dk, dv), options, rng_state, gen, (sink, d_sink))
 
 

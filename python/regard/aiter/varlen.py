@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import RefusedError
+from ..errors import RefusedError, invalid
+from ..flash_attn.words import whole
 from .attend import attend
 from .paged import refuse_pages
 from .words import descale_options, lengths_of, score_options
@@ -62,7 +63,7 @@ def flash_attn_varlen_func(
     padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
     options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q, padded))
     if bias is not None:
-        options["bias"] = by_sequence(bias, options["offsets_q"], options["sq"])
+        options["bias"] = by_sequence(bias, q, options)
     if out is not None:
         options["out"] = out
     return attend(q, k, v, options, return_lse, return_attn_probs)
@@ -89,7 +90,7 @@ def flash_attn_varlen_fp8_pertensor_func(
     """`flash_attn_varlen_func` of 8-bit arrays, and factors by which they are multiplied; out is bfloat16."""
     options = score_options(softmax_scale, causal, window_size, sink_ptr, soft_cap=logits_soft_cap)
     options.update(packed_options(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q))
-    return attend(q, k, v, {**options, **descale_options(q_descale, k_descale, v_descale)})
+    return attend(q, k, v, {**options, **descale_options(q, q_descale, k_descale, v_descale)})
 
 
 def packed_options(
@@ -106,7 +107,10 @@ def packed_options(
             f"min_seqlen_q is {min_seqlen_q}, which would leave the rows of shorter sequences unwritten: give 0, and "
             "leave out the sequences that another call computes"
         )
-    options: dict[str, Any] = {"sq": int(max_seqlen_q), "sk": int(max_seqlen_k)}
+    options: dict[str, Any] = {
+        "sq": whole("max_seqlen_q", max_seqlen_q),
+        "sk": whole("max_seqlen_k", max_seqlen_k),
+    }
     for side, lengths, starts in zip(("q", "k"), (cu_seqlens_q, cu_seqlens_k), padded):
         options[f"offsets_{side}"] = lengths if starts is None else starts
         if starts is not None:
@@ -114,7 +118,12 @@ def packed_options(
     return options
 
 
-def by_sequence(bias: Tensor, offsets: Tensor, rows: int) -> Tensor:
+def by_sequence(bias: Tensor, q: Tensor, options: dict[str, Any]) -> Tensor:
     """A bias with a row for each token as one with rows for each sequence, [b, 1, rows, keys]."""
-    tokens = offsets[:-1, None] + torch.arange(rows, device=bias.device)
+    if bias.shape != (q.shape[0], options["sk"]):
+        raise invalid(
+            f"bias has shape {list(bias.shape)}; it must have a row for each token of q and a column for each of "
+            f"max_seqlen_k keys, {[q.shape[0], options['sk']]}"
+        )
+    tokens = options["offsets_q"][:-1, None] + torch.arange(options["sq"], device=bias.device)
     return bias[tokens.clamp(max=bias.shape[0] - 1)][:, None]

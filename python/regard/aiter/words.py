@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import invalid, wrong_type
+from ..flash_attn.words import descale_words, is_on
 from ..words import dropout_words, told
 
 
@@ -26,9 +27,11 @@ def score_options(
     deterministic: bool = False,
 ) -> dict[str, Any]:
     """What is said about scores and weights, and nothing about what is at its default."""
+    if bias is not None and alibi_slopes is not None:
+        raise invalid("bias and alibi_slopes are both given: add the slopes to the bias, or leave one of them out")
     options: dict[str, Any] = {
         "scale": softmax_scale,
-        "causal": True if causal else None,
+        "causal": True if is_on("causal", causal) else None,
         "softcap": None if soft_cap <= 0 else soft_cap,  # nothing caps by what is not above 0; NaN is refused later
         "alibi": alibi_slopes,
         "bias": bias,
@@ -60,15 +63,12 @@ def window_options(window_size: Sequence[int]) -> dict[str, Any]:
     return options
 
 
-def descale_options(q: Tensor | None, k: Tensor | None, v: Tensor | None) -> dict[str, Any]:
-    words: dict[str, Any] = {}
+def descale_options(of: Tensor, q: Any, k: Any, v: Any) -> dict[str, Any]:
+    """Factors of tensors that are like `of`, where they are given, as arrays of one number or [b, hk]."""
     for name, factor in (("q", q), ("k", k), ("v", v)):
-        if factor is None:
-            continue
-        if not isinstance(factor, Tensor):
+        if factor is not None and not isinstance(factor, Tensor):
             raise wrong_type(f"{name}_descale is {told(factor)}; it must be a float32 tensor of one number")
-        words[f"descale_{name}"] = factor if factor.dim() else factor[None]
-    return words
+    return descale_words(of, *(factor if factor is None or factor.dim() else factor[None] for factor in (q, k, v)))
 
 
 def lengths_of(cu_seqlens: Tensor) -> Tensor:

@@ -32,11 +32,22 @@ def attend(q: Tensor, k: Tensor, v: Tensor, words: dict[str, Any], dropout_p: fl
 
 
 def attend_with_state(
-    q: Tensor, k: Tensor, v: Tensor, words: dict[str, Any], dropout_p: float, probabilities: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    words: dict[str, Any],
+    dropout_p: float,
+    probabilities: bool,
+    memory: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """out, softmax_lse, S_dmask where it is asked for and else nothing, rng_state (int64 [2]: seed and offset)."""
+    """out, softmax_lse, S_dmask where it is asked for and else nothing, rng_state (int64 [2]: seed and offset).
+
+    memory: where out is written to.
+    """
     q, k, v = with_rows_contiguous(q, k, v)
     given = {**words, **dropout_words(dropout_p)}
+    if memory is not None:
+        given["out"] = memory
     seed(given, q, None)
     state = given.get("seed")
     out, lse, *kept = attention(q, k, v, lse=True, dropout_mask=probabilities and state is not None, **given)

@@ -11,7 +11,7 @@ from ..errors import RefusedError, invalid
 from ..torch import attention
 from .attend import lse_as_flash_attn
 from .chunks import chunk_ranges
-from .words import with_rows_contiguous
+from .words import descale_words, whole, with_rows_contiguous
 
 
 def with_qv(q: Tensor, k: Tensor, v: Tensor, qv: Tensor | None, scaled: bool) -> tuple[Tensor, Tensor]:
@@ -34,15 +34,13 @@ def attend(
     return_attn_probs: bool,
 ) -> Any:
     """out, or (out, softmax_lse)."""
-    if attention_chunk < 0:
+    if whole("attention_chunk", attention_chunk) < 0:
         raise invalid(f"attention_chunk is {attention_chunk}; it must be how many keys a chunk has, or 0 for one chunk")
     if attention_chunk:
         words["ranges"] = chunk_ranges(q, k, attention_chunk, words)
-    scaled = False
-    for name, factors in zip(("descale_q", "descale_k", "descale_v"), descale):
-        if factors is not None:
-            words[name], scaled = factors, True
-    q, k = with_qv(q, k, v, qv, scaled)
+    factors = descale_words(q, *descale)
+    words |= factors
+    q, k = with_qv(q, k, v, qv, bool(factors))
     q, k, v = with_rows_contiguous(q, k, v)
     if not return_attn_probs:
         return attention(q, k, v, **words)

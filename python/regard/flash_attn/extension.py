@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from ..torch.tensors import zero
 from . import raw
 from .kvcache import refuse_cache
+from .words import packed_words, score_words, used_words
 
 Results = tuple[Tensor, ...]
 
@@ -18,14 +19,6 @@ def _refuse_generator(generator: Any) -> None:
         raise RuntimeError(
             "the `generator` argument is no longer supported by flash_attn: pass None, and seed by torch.manual_seed"
         )
-
-
-def _given(out: Tensor | None, results: Results) -> Results:
-    return results if out is None else (out.copy_(results[0]), *results[1:])
-
-
-def _made(gradient: Tensor | None, like: Tensor) -> Tensor:
-    return torch.empty_like(like) if gradient is None else gradient
 
 
 def fwd(
@@ -46,9 +39,8 @@ def fwd(
     """out, softmax_lse, S_dmask, rng_state."""
     _refuse_generator(generator)
     window = (window_size_left, window_size_right)
-    forward = raw._flash_attn_forward
-    results = forward(q, k, v, p_dropout, softmax_scale, is_causal, *window, softcap, alibi_slopes, return_softmax)
-    return _given(out, results)
+    words = score_words(softmax_scale, is_causal, window, softcap, alibi_slopes)
+    return raw.forward(q, k, v, words, p_dropout, return_softmax, out)
 
 
 def varlen_fwd(
@@ -77,30 +69,14 @@ def varlen_fwd(
 ) -> Results:
     """The same for packed sequences."""
     _refuse_generator(generator)
-    sequences = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    raw.refuse_cache_arguments(num_splits, block_table=block_table, leftpad_k=leftpad_k)
     window = (window_size_left, window_size_right)
-    cache: dict[str, Any] = {
-        "block_table": block_table,
-        "leftpad_k": leftpad_k,
-        "seqused_k": seqused_k,
-        "num_splits": num_splits,
-    }
-    forward = raw._flash_attn_varlen_forward
-    results = forward(
-        q,
-        k,
-        v,
-        *sequences,
-        p_dropout,
-        softmax_scale,
-        is_causal,
-        *window,
-        softcap,
-        alibi_slopes,
-        return_softmax,
-        **cache,
-    )
-    return _given(out, results)
+    words = score_words(softmax_scale, is_causal, window, softcap, alibi_slopes)
+    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    words |= used_words(None, seqused_k)
+    if zero_tensors:
+        zero(out)
+    return raw.forward(q, k, v, words, p_dropout, return_softmax, out)
 
 
 def bwd(
@@ -126,11 +102,10 @@ def bwd(
 ) -> Results:
     """dq, dk, dv. The row sums that flash_attn adds to them stay within the kernels here."""
     _refuse_generator(generator)
-    gradients = _made(dq, q), _made(dk, k), _made(dv, v)
-    scores: Any = (p_dropout, softmax_scale, is_causal, window_size_left, window_size_right, softcap, alibi_slopes)
-    backward: Any = raw._flash_attn_backward
-    backward(dout, q, k, v, out, softmax_lse, *gradients, *scores, deterministic=deterministic, rng_state=rng_state)
-    return gradients
+    words = score_words(
+        softmax_scale, is_causal, (window_size_left, window_size_right), softcap, alibi_slopes, deterministic
+    )
+    return raw.backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, p_dropout, rng_state)
 
 
 def varlen_bwd(
@@ -161,24 +136,13 @@ def varlen_bwd(
 ) -> Results:
     """The same for packed sequences."""
     _refuse_generator(generator)
-    gradients = _made(dq, q), _made(dk, k), _made(dv, v)
-    sequences: Any = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
-    scores: Any = (p_dropout, softmax_scale, is_causal, window_size_left, window_size_right, softcap, alibi_slopes)
-    backward: Any = raw._flash_attn_varlen_backward
-    backward(
-        dout,
-        q,
-        k,
-        v,
-        out,
-        softmax_lse,
-        *gradients,
-        *sequences,
-        *scores,
-        deterministic=deterministic,
-        rng_state=rng_state,
+    words = score_words(
+        softmax_scale, is_causal, (window_size_left, window_size_right), softcap, alibi_slopes, deterministic
     )
-    return gradients
+    words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    if zero_tensors:
+        zero(dq, dk, dv)
+    return raw.backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, p_dropout, rng_state)
 
 
 def fwd_kvcache(*_: Any, **__: Any) -> Any:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..calls import attention_backward
-from ..torch.tensors import written
+from ..torch.tensors import written, zero
 from ..words import dropout_words
 from .attend import attend_with_state
 from .kvcache import refuse_pages
@@ -18,10 +18,25 @@ from .words import packed_words, score_words, used_words, with_rows_contiguous
 
 
 @torch.no_grad()
-def _forward(
-    q: Tensor, k: Tensor, v: Tensor, words: dict[str, Any], dropout_p: float, return_softmax: bool
+def forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    words: dict[str, Any],
+    dropout_p: float,
+    return_softmax: bool,
+    out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return attend_with_state(q, k, v, words, dropout_p, return_softmax)
+    """What `_flash_attn_forward` returns, with memory for out where it is given."""
+    return attend_with_state(q, k, v, words, dropout_p, return_softmax, out)
+
+
+def refuse_cache_arguments(num_splits: int, **pages: Tensor | None) -> None:
+    if num_splits > 1:
+        raise RuntimeError("num_splits > 1 is not supported by flash_attn for packed sequences: use 0 or 1")
+    for name, given in pages.items():
+        if given is not None:
+            refuse_pages(name)
 
 
 def _flash_attn_forward(
@@ -39,7 +54,7 @@ def _flash_attn_forward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """out, softmax_lse, S_dmask (empty unless it is asked for and there is dropout), and rng_state for backward."""
     words = score_words(softmax_scale, causal, (window_size_left, window_size_right), softcap, alibi_slopes)
-    return _forward(q, k, v, words, dropout_p, return_softmax)
+    return forward(q, k, v, words, dropout_p, return_softmax)
 
 
 def _flash_attn_varlen_forward(
@@ -65,16 +80,11 @@ def _flash_attn_varlen_forward(
     num_splits: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The same for packed sequences. Rows that are not computed are zero with or without zero_tensors."""
-    if num_splits > 1:
-        raise RuntimeError("num_splits > 1 is not supported by flash_attn for packed sequences: use 0 or 1")
-    if block_table is not None:
-        refuse_pages("block_table")
-    if leftpad_k is not None:
-        refuse_pages("leftpad_k")
+    refuse_cache_arguments(num_splits, block_table=block_table, leftpad_k=leftpad_k)
     words = score_words(softmax_scale, causal, (window_size_left, window_size_right), softcap, alibi_slopes)
     words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     words |= used_words(None, seqused_k)
-    return _forward(q, k, v, words, dropout_p, return_softmax)
+    return forward(q, k, v, words, dropout_p, return_softmax)
 
 
 @torch.no_grad()
@@ -151,10 +161,12 @@ def _flash_attn_varlen_backward(
     rng_state: Tensor | None = None,
     zero_tensors: bool = False,
 ) -> None:
-    """The same for packed sequences."""
+    """The same for packed sequences. With zero_tensors rows outside of them are zero, and else stay as they are."""
     window = (window_size_left, window_size_right)
     words = score_words(softmax_scale, causal, window, softcap, alibi_slopes, deterministic)
     words |= packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    if zero_tensors:
+        zero(dq, dk, dv)
     backward(dout, (q, k, v, out, softmax_lse), (dq, dk, dv), words, dropout_p, rng_state)
 
 

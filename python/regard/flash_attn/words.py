@@ -5,10 +5,11 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import SymInt, Tensor
 
 from ..errors import RefusedError, invalid
-from ..words import PAIR
+from ..words import PAIR, told
 
 
 def read_window(window_size: Any) -> tuple[int, int]:
@@ -18,6 +19,21 @@ def read_window(window_size: Any) -> tuple[int, int]:
         return max(-1, operator.index(left)), max(-1, operator.index(right))
     except (TypeError, ValueError):
         raise invalid(f"window_size is {window_size!r}; it must be {PAIR}") from None
+
+
+def is_on(name: str, value: Any) -> bool:
+    """A switch; text such as "top_left" is none."""
+    if value not in (True, False, None):
+        raise invalid(f"{name} is {told(value)}; it must be True or False")
+    return bool(value)
+
+
+def whole(name: str, value: Any) -> Any:
+    """A whole number, of Python or of a tensor; a symbol stays one."""
+    try:
+        return value if isinstance(value, (int, SymInt)) else operator.index(value)
+    except TypeError:
+        raise invalid(f"{name} is {told(value)}; it must be a whole number") from None
 
 
 def score_words(
@@ -32,7 +48,7 @@ def score_words(
     words: dict[str, Any] = {}
     if softmax_scale is not None:
         words["scale"] = softmax_scale
-    if causal:
+    if is_on("causal", causal):
         words["causal"] = True
     window = read_window(window_size)
     if window != (-1, -1):
@@ -47,7 +63,7 @@ def score_words(
 
 
 def packed_words(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int) -> dict[str, Any]:
-    sq, sk = (int(longest) if isinstance(longest, Tensor) else longest for longest in (max_seqlen_q, max_seqlen_k))
+    sq, sk = whole("max_seqlen_q", max_seqlen_q), whole("max_seqlen_k", max_seqlen_k)
     return {"offsets_q": cu_seqlens_q, "offsets_k": cu_seqlens_k, "sq": sq, "sk": sk}
 
 
@@ -75,6 +91,19 @@ def sequence_words(
             "seqused_k how many tokens count"
         )
     return words | used_words(seqused_q, seqused_k)
+
+
+def descale_words(of: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor | None) -> dict[str, Any]:
+    """Factors of 8-bit tensors that are like `of`; where one of them is given, the others are 1."""
+    factors = {"q": q, "k": k, "v": v}
+    given = {name: factor for name, factor in factors.items() if factor is not None}
+    if not given:
+        return {}
+    if of.element_size() > 1:
+        names = " and ".join(f"{name}_descale" for name in given)
+        raise invalid(f"q is {of.dtype}, and {names} would be a factor of an 8-bit tensor: leave it out")
+    one = torch.ones_like(next(iter(given.values())))
+    return {f"descale_{name}": given.get(name, one) for name in factors}
 
 
 def unpacked(name: str, packed: Tensor, axis: int, parts: int) -> tuple[Tensor, ...]:

@@ -37,6 +37,13 @@ def written(*memory: Any) -> None:
             torch.autograd.graph.increment_version(tensor)
 
 
+def zero(*memory: Tensor | None) -> None:
+    """Memory that is given for results, where rows that are not computed would stay as they are."""
+    for tensor in memory:
+        if tensor is not None:
+            tensor.zero_()
+
+
 def is_eager(q: Tensor) -> bool:
     """Whether nothing has to see the call as an operator: no compiler, tracer, mode, transform or subclass."""
     return (

@@ -1,0 +1,69 @@
+"""No function of a front swallows an argument: each one changes the result, is harmless, or is refused."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def no_compiler(monkeypatch):
+    """The generic kernel answers, as nothing here is about kernels."""
+    monkeypatch.setenv("REGARD_JIT", "off")
+
+
+@dataclass
+class Audit:
+    """A function, what it is called with, and another value of each other argument, by what that does.
+
+    changes: gives another result. harmless: gives the same one, but for the order of sums. refused: raises an error
+    that names the argument.
+    neutral: the first values of arguments that have no default.
+    """
+
+    function: Callable[..., Any]
+    inputs: dict[str, Any]
+    changes: dict[str, Any]
+    harmless: dict[str, Any] = field(default_factory=dict)
+    refused: dict[str, Any] = field(default_factory=dict)
+    neutral: dict[str, Any] = field(default_factory=dict)
+
+    def results(self, **arguments: Any) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        found = self.function(**{**self.inputs, **self.neutral, **arguments})
+        return [tensor for tensor in (found if isinstance(found, tuple) else (found,)) if tensor is not None]
+
+    def check(self, argument: str) -> None:
+        if argument in self.refused:
+            with pytest.raises((ValueError, NotImplementedError, RuntimeError), match=argument):
+                self.results(**{argument: self.refused[argument]})
+            return
+        before = self.results()
+        value = (self.changes | self.harmless)[argument]
+        after = self.results(**{argument: value})
+        alike = len(before) == len(after) and all(map(_alike, before, after))
+        assert alike == (argument in self.harmless)
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def cases(audits: dict[str, Audit]) -> list[Any]:
+    """(name, argument) of every argument that some table has."""
+    return [
+        (name, argument)
+        for name, audit in audits.items()
+        for argument in (*audit.changes, *audit.harmless, *audit.refused)
+    ]
+
+
+def undecided(audit: Audit) -> set[str]:
+    """Arguments that no table has, and names in tables that are no arguments."""
+    decided = {*audit.inputs, *audit.changes, *audit.harmless, *audit.refused}
+    return decided ^ set(inspect.signature(audit.function).parameters)
