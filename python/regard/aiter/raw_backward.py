@@ -15,7 +15,7 @@ from torch import Tensor
 from ..calls import attention_backward
 from ..errors import RefusedError, invalid
 from ..torch.sdpa import with_contiguous_rows
-from ..torch.tensors import written, zero
+from ..torch.tensors import bare, written, zero
 from .varlen import packed_options
 from .words import score_options
 
@@ -38,14 +38,15 @@ def _backward(
         if rng_state is None or gen is not None:
             raise invalid("dropout_p is not 0: give the rng_state that forward returned, and no generator")
         options["seed"] = rng_state
-    dout, q, k, v, out = map(with_contiguous_rows, tensors)
+    dout, q, k, v, out = (with_contiguous_rows(tensor.detach()) for tensor in tensors)
     arrays: dict[str, Any] = dict(zip(("grad_q", "grad_k", "grad_v"), gradients))
     options.update(_sink_options(*sink))
     if dbias is not None:
         if "bias" not in options:
             raise invalid("dbias is given and bias is not: give both, or neither")
         options["bias"], arrays["grad_bias"] = _of_all_sequences(options["bias"]), _of_all_sequences(dbias)
-    results: tuple[Tensor, ...] = attention_backward(dout, q, k, v, out, softmax_lse, **arrays, **options)
+    options = {name: bare(option) for name, option in options.items()}
+    results: tuple[Tensor, ...] = attention_backward(dout, q, k, v, out, softmax_lse.detach(), **arrays, **options)
     written(*gradients, dbias, sink[1])
     dq, dk, dv = results[:3]
     return dq, dk, dv, softmax_lse.new_empty(0)

@@ -12,7 +12,7 @@ from ..errors import RefusedError, invalid
 from ..flash_attn.words import whole
 from .attend import attend
 from .paged import refuse_pages
-from .words import descale_options, lengths_of, score_options
+from .words import descale_options, lengths_of, refuse_slopes, score_options
 
 
 def flash_attn_varlen_func(
@@ -120,6 +120,7 @@ def packed_options(
 
 def by_sequence(bias: Tensor, q: Tensor, options: dict[str, Any]) -> Tensor:
     """A bias with a row for each token as one with rows for each sequence, [b, 1, rows, keys]."""
+    refuse_slopes(options.get("alibi"))
     if bias.shape != (q.shape[0], options["sk"]):
         raise invalid(
             f"bias has shape {list(bias.shape)}; it must have a row for each token of q and a column for each of "

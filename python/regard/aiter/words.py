@@ -27,8 +27,8 @@ def score_options(
     deterministic: bool = False,
 ) -> dict[str, Any]:
     """What is said about scores and weights, and nothing about what is at its default."""
-    if bias is not None and alibi_slopes is not None:
-        raise invalid("bias and alibi_slopes are both given: add the slopes to the bias, or leave one of them out")
+    if bias is not None:
+        refuse_slopes(alibi_slopes)
     options: dict[str, Any] = {
         "scale": softmax_scale,
         "causal": True if is_on("causal", causal) else None,
@@ -41,6 +41,12 @@ def score_options(
         **window_options(window_size),
     }
     return {name: option for name, option in options.items() if option is not None}
+
+
+def refuse_slopes(alibi_slopes: Tensor | None) -> None:
+    """Beside a bias."""
+    if alibi_slopes is not None:
+        raise invalid("bias and alibi_slopes are both given: add the slopes to the bias, or leave one of them out")
 
 
 def window_options(window_size: Sequence[int]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import reference  # noqa: E402
 import regard.aiter  # noqa: E402
+from argument_audit import no_compiler  # noqa: E402, F401
 
 HQ, HK = 4, 2
 LENGTHS = (9, 1, 0, 17), (20, 6, 5, 13)  # of queries and of keys, packed
@@ -231,6 +232,14 @@ def varlen(**arguments):
             r"window_size is \(4, 0, -1\); .* sink tokens are 0 or more",
         ),
         (lambda: varlen(window_size=(-1, -1, -1)), ValueError, "sink tokens are 0 or more"),
+        (lambda: varlen(bias=torch.zeros(8, 9)), ValueError, r"a row for each token .* of max_seqlen_k keys, \[9, 9\]"),
+        (lambda: varlen(causal="top_left"), ValueError, "causal is 'top_left'; it must be True or False"),
+        (lambda: varlen(dropout_p=1e-7), ValueError, "finer than a dropout mask"),
+        (
+            lambda: varlen(bias=torch.zeros(9, 9), alibi_slopes=torch.zeros(2)),
+            ValueError,
+            "bias and alibi_slopes are both given",
+        ),
         (
             lambda: regard.aiter.flash_attn_fp8_pertensor_func(*[numbers(1, 1, 9, 2, 16)] * 3, 0.5, 0.25, 2.0),
             TypeError,

@@ -79,7 +79,14 @@ from flash_attn.flash_attn_interface import _wrapped_flash_attn_backward, flash_
 from flash_attn.layers.rotary import apply_rotary_emb
 from flash_attn.ops.triton.rotary import apply_rotary
 from flash_attn_3.flash_attn_interface import flash_attn_varlen_func
+from flash_attn.modules.mha import MHA
+from flash_attn.cute.interface import flash_attn_func
 import flash_attn_2_cuda
+distributions = importlib.metadata.packages_distributions()  # by which transformers tells the releases apart
+assert distributions["flash_attn"] == ["flash_attn", "flash-attn-4"]
+assert distributions["flash_attn_interface"] == distributions["flash_attn_3"] == ["flash_attn_3"]
+assert flash_attn.cute.__version__ == importlib.metadata.version("flash_attn_4")
+assert flash_attn.cute.__version__.startswith("4.")
 assert regard.flash_attn.flavour.chosen() == "ck"
 try:
     import flash_attn.losses

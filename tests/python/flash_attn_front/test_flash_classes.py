@@ -1,0 +1,70 @@
+"""The autograd classes of flash_attn: `apply` with its order of arguments, and their gradients."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from flash_cases import Case, leaves  # noqa: E402
+
+from argument_audit import no_compiler  # noqa: E402, F401
+from regard.flash_attn import flash_attn_interface as two  # noqa: E402
+from regard.flash_attn import v3 as three  # noqa: E402
+from regard.flash_attn.cute import interface as four  # noqa: E402
+
+Q, K, V, GRAD_O = Case(sq=9, sk=9, d=16, hk=4, dtype=torch.float32).numbers()
+STARTS = torch.tensor([0, 9, 18], dtype=torch.int32)
+ROWS = [tensor.flatten(0, 1) for tensor in (Q, K, V)]
+TWO = (0.0, 0.3, True, (4, 0), 5.0, None, False, False)  # dropout_p to return_softmax
+SCORES = {"softmax_scale": 0.3, "causal": True, "window_size": (4, 0), "softcap": 5.0}
+THREE = (0.3, True, None, None, None, None, (4, 0), 0, 5.0)  # softmax_scale to softcap
+FOUR = (0.3, True, (4, 0), None, 5.0)  # softmax_scale to softcap
+
+
+@pytest.mark.parametrize(
+    ("call", "tensors"),
+    [
+        (lambda q, k, v: two.FlashAttnFunc.apply(q, k, v, *TWO, True), (Q, K, V)),
+        (lambda q, kv: two.FlashAttnKVPackedFunc.apply(q, kv, *TWO, True), (Q, torch.stack((K, V), 2))),
+        (lambda qkv: two.FlashAttnQKVPackedFunc.apply(qkv, *TWO, True), (torch.stack((Q, K, V), 2),)),
+        (lambda q, k, v: two.FlashAttnVarlenFunc.apply(q, k, v, STARTS, STARTS, 9, 9, *TWO, None, True), ROWS),
+        (
+            lambda q, kv: two.FlashAttnVarlenKVPackedFunc.apply(q, kv, STARTS, STARTS, 9, 9, *TWO, True),
+            (ROWS[0], torch.stack(ROWS[1:], 1)),
+        ),
+        (lambda qkv: two.FlashAttnVarlenQKVPackedFunc.apply(qkv, STARTS, 9, *TWO, True), (torch.stack(ROWS, 1),)),
+        (lambda q, k, v: three.FlashAttnFunc.apply(q, k, v, *THREE), (Q, K, V)),
+        (
+            lambda qkv: three.FlashAttnQKVPackedFunc.apply(qkv, 0.3, True, None, None, None, (4, 0), 0, 5.0),
+            (torch.stack((Q, K, V), 2),),
+        ),
+        (
+            lambda q, k, v: three.FlashAttnVarlenFunc.apply(q, k, v, STARTS, STARTS, None, None, 9, 9, *THREE),
+            ROWS,
+        ),
+        (lambda q, k, v: four.FlashAttnFunc.apply(q, k, v, None, None, *FOUR)[0], (Q, K, V)),
+        (
+            lambda q, k, v: four.FlashAttnVarlenFunc.apply(
+                q, k, v, None, STARTS, STARTS, None, None, 9, 9, None, None, None, *FOUR
+            )[0],
+            ROWS,
+        ),
+    ],
+)
+def test_apply(call, tensors):
+    wanted_of = leaves(Q, K, V)
+    wanted = two.flash_attn_func(*wanted_of, **SCORES)
+    wanted.backward(GRAD_O)
+    given = leaves(*tensors)
+    out = call(*given)
+    out.backward(GRAD_O.view(out.shape))
+    torch.testing.assert_close(out.view(wanted.shape), wanted)
+    found = torch.cat([tensor.grad.flatten() for tensor in given]).sort().values
+    torch.testing.assert_close(found, torch.cat([tensor.grad.flatten() for tensor in wanted_of]).sort().values)
+
+
+def test_a_call_that_is_not_to_be_recorded_is_not():
+    assert not two.FlashAttnFunc.apply(*leaves(Q, K, V), *TWO, False).requires_grad
+
+
+def test_too_many_arguments_are_refused():
+    with pytest.raises(TypeError, match="FlashAttnFunc.apply takes at most 12 arguments"):
+        two.FlashAttnFunc.apply(Q, K, V, *TWO, True, True)
