@@ -49,7 +49,24 @@ STARTS = torch.tensor([0, 4, 8], dtype=torch.int32)
         (lambda: two.flash_attn_func(Q[0], Q, Q), ValueError, "q has shape"),
         (lambda: two.flash_attn_func(Q, Q, Q, alibi_slopes=torch.zeros(3)), ValueError, "alibi"),
         (lambda: two.flash_attn_func(Q, Q, Q, alibi_slopes=torch.zeros(2, requires_grad=True)), ValueError, "alibi"),
+        (lambda: two.flash_attn_func(Q, Q, Q, alibi_slopes=torch.zeros(2).half()), ValueError, "alibi"),
         (lambda: two.flash_attn_func(Q, Q, Q.to("meta")), ValueError, "v"),
+        (lambda: two.flash_attn_func(Q, Q, Q, 1e-7), ValueError, "dropout=1e-07 is finer than a dropout mask"),
+        (lambda: two.flash_attn_func(Q, Q, Q, causal="top_left"), ValueError, "causal is 'top_left'; it must be True"),
+        (lambda: two.flash_attn_func(Q, Q, Q, softcap=float("nan")), ValueError, "softcap=nan"),
+        (lambda: two.flash_attn_func(Q, Q, Q, window_size=(1, 2, 3)), ValueError, r"\(1, 2, 3\); it must be a pair"),
+        (
+            lambda: two.flash_attn_varlen_func(Q[0], Q[0], Q[0], STARTS, STARTS, 4.5, 4),
+            ValueError,
+            "max_seqlen_q is 4.5; it must be a whole number",
+        ),
+        (lambda: three.flash_attn_func(Q, Q, Q, attention_chunk=-1), ValueError, "attention_chunk is -1"),
+        (lambda: three.flash_attn_func(Q, Q, Q, attention_chunk=1.5), ValueError, "attention_chunk is 1.5"),
+        (
+            lambda: three.flash_attn_func(Q, Q, Q, k_descale=torch.ones(2, 2)),
+            ValueError,
+            "q is torch.float32, and k_descale would be a factor of an 8-bit tensor",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(call, kind, sentence):
@@ -62,3 +79,8 @@ def test_lse_has_no_gradient():
     q = Q.clone().requires_grad_()
     out, lse, _ = two.flash_attn_func(q, q, q, return_attn_probs=True)
     assert out.requires_grad and not lse.requires_grad
+
+
+def test_a_cap_that_is_not_above_0_is_none():
+    q = torch.randn(1, 5, 2, 8)
+    assert torch.equal(two.flash_attn_func(q, q, q, softcap=-1.0), two.flash_attn_func(q, q, q))

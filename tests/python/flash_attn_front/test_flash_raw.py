@@ -91,3 +91,21 @@ def test_the_extension():
     assert all(map(torch.equal, grads, wanted))
     with pytest.raises(RuntimeError, match="`generator` argument is no longer supported"):
         flash_attn_gpu.fwd(q, k, v, None, None, *scores, False, torch.Generator())
+
+
+def test_memory_that_is_given_to_the_extension_is_checked_and_zeroed_where_asked_for():
+    q, k, v, grad_o = Case(12, 12, 16, hk=4).numbers()
+    scores = (0.0, 0.25, False, -1, -1, 0.0)
+    for out in (torch.empty_like(q).float(), torch.empty(3, 12, 4, 16, dtype=q.dtype)):
+        with pytest.raises(ValueError, match="'o'"):
+            flash_attn_gpu.fwd(q, k, v, out, None, *scores, False, None)
+    starts = torch.tensor([0, 12], dtype=torch.int32)  # of two sequences, the first
+    rows = [tensor.flatten(0, 1) for tensor in (q, k, v)]
+    for zero_tensors, beyond in ((False, 7), (True, 0)):
+        out, *gradients = (torch.full_like(rows[0], 7) for _ in range(4))
+        packed = (None, 12, 12, 0.0, 0.25, zero_tensors, *scores[2:])  # from alibi_slopes on
+        no_cache = (None, None, None)
+        out, lse, *_ = flash_attn_gpu.varlen_fwd(*rows, out, starts, starts, *no_cache, *packed, False)
+        grad_rows = grad_o.flatten(0, 1)
+        flash_attn_gpu.varlen_bwd(grad_rows, *rows, out, lse, *gradients, starts, starts, *packed, False, None)
+        assert all((tensor[12:] == beyond).all() for tensor in (out, *gradients))
