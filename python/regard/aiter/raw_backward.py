@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from ..calls import attention_backward
-from ..errors import RefusedError, invalid
+from ..errors import invalid
 from ..torch.sdpa import with_contiguous_rows
 from ..torch.tensors import bare, written, zero
+from .sinks import add_gradient, refuse_half_of
 from .varlen import packed_options
 from .words import score_options
 
@@ -33,21 +34,23 @@ def _backward(
     sink: tuple[Tensor | None, Tensor | None] = (None, None),
     dbias: Tensor | None = None,
 ) -> Results:
-    """tensors: dout, q, k, v and out. sink: its logits and the memory of its gradient."""
+    """tensors: dout, q, k, v and out. sink: the logits, and what their gradient is added to."""
     if "dropout" in options:
         if rng_state is None or gen is not None:
             raise invalid("dropout_p is not 0: give the rng_state that forward returned, and no generator")
         options["seed"] = rng_state
     dout, q, k, v, out = (with_contiguous_rows(tensor.detach()) for tensor in tensors)
     arrays: dict[str, Any] = dict(zip(("grad_q", "grad_k", "grad_v"), gradients))
-    options.update(_sink_options(*sink))
+    refuse_half_of(*sink)
     if dbias is not None:
         if "bias" not in options:
             raise invalid("dbias is given and bias is not: give both, or neither")
         options["bias"], arrays["grad_bias"] = _of_all_sequences(options["bias"]), _of_all_sequences(dbias)
     options = {name: bare(option) for name, option in options.items()}
     results: tuple[Tensor, ...] = attention_backward(dout, q, k, v, out, softmax_lse.detach(), **arrays, **options)
-    written(*gradients, dbias, sink[1])
+    written(*gradients, dbias)
+    if sink[0] is not None and sink[1] is not None:
+        add_gradient(sink[1], sink[0].detach(), dout, out, softmax_lse.detach(), options)
     dq, dk, dv = results[:3]
     return dq, dk, dv, softmax_lse.new_empty(0)
 
@@ -55,22 +58,6 @@ def _backward(
 def _of_all_sequences(bias: Tensor) -> Tensor:
     """A view of four dimensions, with those before [sq, sk] that are missing."""
     return bias[(None,) * (4 - bias.dim())]
-
-
-def _sink_options(sink: Tensor | None, d_sink: Tensor | None) -> dict[str, Any]:
-    """AITER's backward has a row of sinks for each sequence, and its forward one for all of them."""
-    if sink is None:
-        if d_sink is not None:
-            raise invalid("d_sink is given and sink is not: give both, or neither")
-        return {}
-    if sink.dim() == 2:
-        if sink.shape[0] > 1 and sink.stride(0) != 0:
-            raise RefusedError(
-                f"sink has shape {list(sink.shape)}; sequences have the same sinks here: give them once, as [hq], or "
-                "expanded"
-            )
-        sink = sink[0]
-    return {"sink": sink, **({} if d_sink is None else {"grad_sink": d_sink})}
 
 
 def mha_bwd(
@@ -97,9 +84,9 @@ def mha_bwd(
     sink: Tensor | None = None,
     d_sink: Tensor | None = None,
 ) -> Results:
-    """The gradients of `mha_fwd`; dbias [sq, sk] is summed over sequences and heads, and d_sink is fp32 [hq].
+    """The gradients of `mha_fwd`; dbias [sq, sk] is summed over sequences and heads.
 
-    sink: fp32 [hq], or expanded to [b, hq].
+    sink: fp32 [b, hq] or [hq], whose gradient is added to d_sink, fp32 [hq].
     """
     options = score_options(
         softmax_scale,

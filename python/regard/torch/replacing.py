@@ -102,8 +102,7 @@ def is_taken(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dro
     heads = query.shape[-3] if query.dim() > 2 else 1
     sizes = index(heads), index(query.shape[-1]), index(value.shape[-1])  # which are numbers, where they were symbols
     of_mask = (None, False) if mask is None else (mask.dtype, recorded and mask.requires_grad)
-    # One for all that a mask can drop, as it may be a symbol, too.
-    dropout = 0.0 if dropout_p == 0 else 0.5 if 1 / 256 <= dropout_p <= 255 / 256 else 1.0
+    dropout = 0.0 if dropout_p == 0 else 0.5 if 0 < dropout_p < 1 else 1.0  # one for all, as it may be a symbol, too
     pass_ = "bwd" if recorded else "fwd"
     return bool(is_solved(pass_, query.dtype, query.device.type, *sizes, dropout, *of_mask))
 
