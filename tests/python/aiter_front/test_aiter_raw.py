@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import places
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -216,10 +217,8 @@ def test_what_is_not_there_is_said(call, sentence):
         call()
 
 
-PROGRAM = """
+AFTER_THE_PAGE = """
 import importlib.metadata, sys
-import regard.aiter
-regard.aiter.register()
 import aiter, aiter.mla
 from aiter import flash_attn_func, mha_fwd
 from aiter.ops.mha import _flash_attn_forward
@@ -247,6 +246,8 @@ except ImportError as error:
 """
 
 
-def test_import_aiter_finds_it():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_the_code_of_the_page_runs_and_registers():
+    page = (places.ROOT / "docs/aiter.md").read_text()
+    blocks = [block.partition("```")[0] for block in page.split("```python\n")[1:]]
+    done = subprocess.run([sys.executable, "-c", "\n".join([*blocks, AFTER_THE_PAGE])], capture_output=True, text=True)
+    assert done.returncode == 0 and len(blocks) == 3, done.stderr
