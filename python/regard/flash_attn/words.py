@@ -80,6 +80,7 @@ def sequence_words(
     max_seqlen_q: int | None,
     max_seqlen_k: int | None,
 ) -> dict[str, Any]:
+    """Where packed sequences lie, if they are, and how many tokens of each sequence count."""
     words: dict[str, Any] = {}
     if cu_seqlens_q is not None and cu_seqlens_k is not None:
         if max_seqlen_q is None or max_seqlen_k is None:
