@@ -76,6 +76,7 @@ def test_qv_adds_its_products_to_the_scores():
     scores = torch.einsum("bqhd,bkhd->bhqk", q.double(), keys) + torch.einsum("bqhd,bkhd->bhqk", qv.double(), values)
     wanted = torch.einsum("bhqk,bkhd->bqhd", (scores / math.sqrt(192)).softmax(-1), values)
     torch.testing.assert_close(flash_attn_func(q, k, v, qv=qv).double(), wanted, rtol=1e-4, atol=1e-4)
+    q, k, v, qv = (x.to(torch.float8_e4m3fn) for x in (q, k, v, qv))
     with pytest.raises(NotImplementedError, match="qv does not go with descale factors"):
         flash_attn_func(q, k, v, qv=qv, q_descale=torch.ones(2, 2))
 
@@ -91,6 +92,9 @@ def test_8_bits_with_factors():
     wanted = reference.attention(*map(across, scaled), case.options())[0]
     error = (out.double() - torch.from_numpy(wanted.swapaxes(1, 2).copy())).abs()
     assert error.max() < 0.055  # the bound of FlashAttention-3's users
+    one = torch.ones(2, 2)
+    alone = flash_attn_func(q, k, v, k_descale=factors[1])
+    assert torch.equal(alone, flash_attn_func(q, k, v, q_descale=one, k_descale=factors[1], v_descale=one))
 
 
 def test_packed_tensors():
