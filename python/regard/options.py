@@ -65,7 +65,7 @@ class Options(CacheOptions, total=False):
     ]
     alibi: Annotated[Array, "fp32 [hq] or [b, hq]: ALiBi slopes; -slope * |i + sk - sq - j| is added to the score"]
     sink: Annotated[Array, "fp32 [hq]: learned sink, an extra logit in the softmax denominator, in scaled-score space"]
-    dropout: Annotated[float, "probability of dropping a weight, in [0, 1)"]
+    dropout: Annotated[float, "probability of dropping a weight: 0, or from 1/256 to 255/256"]
     keep_scale: Annotated[
         float, "factor of the weights that dropout keeps; 1 / the true probability of being kept if absent"
     ]

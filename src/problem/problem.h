@@ -126,7 +126,7 @@ using OptionalScale = std::optional<double>;
   X(SIGNATURE, Rope, rope, Rope::none, "rotary embedding of new keys and of the queries")               \
   X(SIGNATURE, std::int64_t, rotary, 0, "how many leading dimensions rope rotates")                     \
   X(PRESENCE, double, softcap, 0.0, "S = softcap * tanh(S / softcap); 0 is off")                        \
-  X(PRESENCE, double, dropout, 0.0, "probability of dropping a weight, in [0, 1)")                      \
+  X(PRESENCE, double, dropout, 0.0, "probability of dropping a weight: 0, or from 1/256 to 255/256")    \
   X(SHAPE, std::int64_t, b, 1, "batch")                                                                 \
   X(SHAPE, std::int64_t, hq, 1, "query heads")                                                          \
   X(SHAPE, std::int64_t, hk, 1, "key/value heads; hq must be a multiple")                               \

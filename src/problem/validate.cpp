@@ -161,8 +161,9 @@ Status dropout(const Problem& p) {
   }
   constexpr double finest = 1.0 / 256;  // of the random bytes that a mask is made of
   if (p.dropout > 0 && (p.dropout < finest || p.dropout > 1 - finest)) {
-    return invalid(pair("dropout", p.dropout) +
-                   " is finer than a dropout mask, which drops in steps of 1/256: give 0, or from 1/256 to 255/256");
+    return invalid(
+        pair("dropout", p.dropout) +
+        " is finer than a dropout mask, which drops in steps of 1/256: give 0, or from 1/256 to 255/256");
   }
   if (p.keep_scale && p.dropout == 0) {
     return invalid(pair("keep_scale", p.keep_scale) +
