@@ -68,3 +68,15 @@ def test_a_call_that_is_not_to_be_recorded_is_not():
 def test_too_many_arguments_are_refused():
     with pytest.raises(TypeError, match="FlashAttnFunc.apply takes at most 12 arguments"):
         two.FlashAttnFunc.apply(Q, K, V, *TWO, True, True)
+
+
+def test_apply_is_part_of_a_compiled_graph():
+    def function(q, k, v):
+        return two.FlashAttnFunc.apply(q, k, v, *TWO, True)
+
+    given = leaves(Q, K, V)
+    out = torch.compile(function, backend="aot_eager", fullgraph=True)(*given)
+    wanted = function(*given)
+    torch.testing.assert_close(out, wanted)
+    for found, right in zip(*(torch.autograd.grad(result, given, GRAD_O) for result in (out, wanted))):
+        torch.testing.assert_close(found, right)
