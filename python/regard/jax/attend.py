@@ -9,7 +9,7 @@ import jax
 
 from .. import _core
 from ..arrays import longest
-from ..errors import RefusedError, invalid
+from ..errors import invalid
 from ..words import whole
 from . import gradients
 from .call import Call
@@ -22,7 +22,6 @@ _ROLES = frozenset(_core.roles())
 _RESULTS = frozenset(("o", "lse", "dropout_mask", "grad_q", "grad_k", "grad_v", "grad_bias", "grad_o", "grad_sink"))
 _WHOLE = ("offsets_q", "offsets_k", "lengths_q", "lengths_k", "ranges")
 _RANKS = {"bias": 4, "bits": 4, "ranges": 3}
-_LEAST_DROPOUT = 1 / 256  # a dropout mask is drawn from random bytes
 
 
 @partial(jax.jit, static_argnums=0)
@@ -78,7 +77,7 @@ def attention(
     for name, longest_of in (("offsets_q", "sq"), ("offsets_k", "sk")):
         if name in arrays and options.get(longest_of) is None:
             options[longest_of] = _longest(name, arrays[name], longest_of)
-    if _dropout(options.get("dropout")):
+    if number("dropout", options.get("dropout")):
         arrays["seed"] = _seed(key, drawn)
     elif drawn:
         raise invalid("seed and offset are those of dropout, which is not given")
@@ -120,13 +119,3 @@ def _seed(key: Any, drawn: dict[str, Any]) -> Any:
     if "seed" not in drawn:
         raise invalid("dropout needs key=, a key of jax.random such as jax.random.key(0), or seed= and offset=")
     return words_of_numbers(drawn["seed"], drawn.get("offset", 0))
-
-
-def _dropout(value: Any) -> Any:
-    probability = number("dropout", value)
-    if isinstance(probability, float) and 0 < probability < _LEAST_DROPOUT:
-        raise RefusedError(
-            f"dropout is {probability}, finer than the steps of 1/256 in which weights are dropped: give 0, or "
-            f"{_LEAST_DROPOUT} or more"
-        )
-    return probability

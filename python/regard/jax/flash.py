@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import invalid
-from ..words import told
+from ..words import dropout_words, told
 from .attend import attention
 from .values import int32_array, number, switch
 
@@ -95,10 +95,8 @@ def flash_attn_varlen(
 def _options(
     dropout: Any, scale: Any, causal: Any, window: Any, deterministic: Any, softcap: Any, key: Any
 ) -> dict[str, Any]:
-    options = {"dropout": dropout, "scale": scale, "causal": causal, "softcap": softcap, "key": key}
-    probability = number("dropout_p", dropout)
-    if isinstance(probability, float) and 0 < probability < 1:
-        options["keep_scale"] = 1 / (1 - probability)
+    options = {"scale": scale, "causal": causal, "softcap": softcap, "key": key}
+    options |= {"dropout": dropout, **dropout_words(number("dropout_p", dropout) or 0.0)}
     if switch("deterministic", deterministic):
         options["deterministic"] = True
     if not isinstance(window, (tuple, list)) or len(window) not in (2, 3):

@@ -54,7 +54,7 @@ BAD = {
     "scale": ({"scale": "x"}, InvalidError, "scale"),
     "dropout": ({"dropout": 1.5, "seed": 1}, InvalidError, "dropout"),
     "dropout as text": ({"dropout": "0.5", "seed": 1}, TypeError, "dropout is '0.5'; it must be a number"),
-    "fine dropout": ({"dropout": 1e-7, "seed": 1}, RefusedError, "finer than the steps of 1/256 in which weights are"),
+    "fine dropout": ({"dropout": 1e-7, "seed": 1}, InvalidError, "dropout=1e-07 is finer than a dropout mask"),
     "no key": ({"dropout": 0.5}, InvalidError, "dropout needs key="),
     "key and seed": ({"dropout": 0.5, "seed": 1, "key": jax.random.key(0)}, InvalidError, "either key, or seed"),
     "key": ({"dropout": 0.5, "key": 3}, TypeError, "key is 3; it must be one key of jax.random"),
