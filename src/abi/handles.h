@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/float_mode.h"
+#include "base/no_cancellation.h"
 #include "engine/prepared.h"
 #include "problem/problem.h"
 #include "regard/regard.h"
@@ -39,20 +40,30 @@ inline PreparedPlan* plan_of(const regard_plan* handle) {
 regard_status report(const Error&) noexcept;
 regard_status report(regard_status, std::string_view message, std::string_view detail = {}) noexcept;
 
-/// Runs `body` (a callable that returns regard_status); no exception leaves the library, and the caller's
-/// floating-point mode does not come in.
+/// What `body` gives, which throws nothing. In it the caller's floating-point mode does not hold, and the
+/// thread is not cancelled. For every function of the C ABI that does more than read.
 template <class Body>
-regard_status guarded(Body&& body) {
-  const FloatMode mode;
-  try {
+auto in_call(const Body& body) {
+  return without_cancellation([&] {
+    const FloatMode mode;
     return body();
-  } catch (const std::bad_alloc&) {
-    return report(REGARD_NO_MEMORY, "out of memory");
-  } catch (const std::exception& error) {
-    return report(REGARD_INTERNAL, "unexpected failure inside Regard: ", error.what());
-  } catch (...) {
-    return report(REGARD_INTERNAL, "unexpected failure inside Regard");
-  }
+  });
+}
+
+/// The same for `body` that returns a regard_status and may throw; no exception leaves the library.
+template <class Body>
+regard_status guarded(const Body& body) {
+  return in_call([&] {
+    try {
+      return body();
+    } catch (const std::bad_alloc&) {
+      return report(REGARD_NO_MEMORY, "out of memory");
+    } catch (const std::exception& error) {
+      return report(REGARD_INTERNAL, "unexpected failure inside Regard: ", error.what());
+    } catch (...) {
+      return report(REGARD_INTERNAL, "unexpected failure inside Regard");
+    }
+  });
 }
 
 /// A copy that the caller frees with regard_string_free.

@@ -32,7 +32,7 @@ regard_status regard_plan_create(const regard_problem* problem, const regard_pla
 
 void regard_plan_destroy(regard_plan* plan) {
   if (plan == nullptr) return;
-  const SharedPlan given_back = SharedPlan::taken(plan_of(plan));
+  in_call([&] { const SharedPlan given_back = SharedPlan::taken(plan_of(plan)); });
 }
 
 regard_status regard_plan_prepare(regard_plan* plan) {

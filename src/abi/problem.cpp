@@ -33,7 +33,7 @@ regard_status regard_problem_from_json(const char* json, regard_problem** proble
 }
 
 void regard_problem_destroy(regard_problem* problem) {
-  delete problem;
+  in_call([&] { delete problem; });
 }
 
 const char* regard_problem_text(const regard_problem* problem) {
@@ -45,8 +45,7 @@ const char* regard_problem_json(const regard_problem* problem) {
 }
 
 double regard_problem_flops(const regard_problem* problem) {
-  const FloatMode mode;
-  return problem == nullptr ? 0 : flops(problem->problem);
+  return in_call([&] { return problem == nullptr ? 0 : flops(problem->problem); });
 }
 
 regard_status regard_problem_tensor(const regard_problem* problem, regard_role role, regard_use* use,

@@ -111,5 +111,5 @@ const char* regard_version(void) {
 }
 
 void regard_string_free(char* string) {
-  std::free(string);
+  regard::c_api::in_call([&] { std::free(string); });
 }

@@ -3,7 +3,8 @@
 // Threads come from oneTBB. Each call has a task arena to itself, one that is idle or a new one: a thread
 // that waits for the end of its call can then never be kept busy by blocks of somebody else's. A forked child
 // gets none of its parent's threads, and the parent's scheduler may have been copied in the middle of a step;
-// there each call starts plain threads and never touches oneTBB.
+// there each call starts plain threads and never touches oneTBB. So it does when the process ends, as
+// handlers and destructors of the program may make calls when oneTBB's own objects are gone.
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -43,7 +44,15 @@ struct Grid {
 // into oneTBB, so that a child forked during that call knows that its copy is not to be touched.
 std::atomic<unsigned> tbb_owner{0};
 
+/// The library's objects are destroyed before those of oneTBB, which it is linked with.
+constinit std::atomic<bool> ending{false};
+struct AtEnd {
+  ~AtEnd() { ending.store(true, std::memory_order_relaxed); }
+};
+[[maybe_unused]] const AtEnd at_end;
+
 bool may_use_tbb() {
+  if (ending.load(std::memory_order_relaxed)) return false;
   const unsigned self = fork_count() + 1;
   unsigned owner = tbb_owner.load(std::memory_order_relaxed);
   if (owner == 0) tbb_owner.compare_exchange_strong(owner, self, std::memory_order_relaxed);

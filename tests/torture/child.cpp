@@ -4,11 +4,16 @@
 //   threads    from 16 threads at once    loop      again and again in new processes' place: 40 problems
 //   fork       a child asks while a thread of this process makes the kernel
 //   leave      forks a child that sleeps while a thread makes the kernel
+//   ends       and again in a handler of its end, and when its own objects are destroyed
+//   alarm      while a timer's signal interrupts each system call that waits
+//   reaps      and waits for every child of the process, also those that it did not start
 //   exit       ends while a thread makes the kernel, DELAY seconds after the compile began
 //   other      forks a child that asks for the problem after the first while a thread makes the kernel
 //   reopen     closes the library and opens it again
 //   copies     asks for the first problem, and a second copy of the library (COPY) for the other one
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,6 +145,43 @@ void wait_for_compiler() {
   }
 }
 
+/// Again when this program's objects are destroyed, which is after those of the library, as it is opened
+/// later.
+struct AtEnd {
+  const Library* library = nullptr;
+  const char* text = nullptr;
+  ~AtEnd() {
+    if (library != nullptr) ask_and_print(*library, text);
+  }
+} at_end;
+
+void ask_to_the_end(const Library& library, const char* text) {
+  at_end.library = new Library(library);
+  at_end.text = text;
+  std::atexit([] { ask_and_print(*at_end.library, at_end.text); });
+  ask_and_print(library, text);
+}
+
+/// Without SA_RESTART.
+void handle(int signal, void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  sigaction(signal, &action, nullptr);
+}
+
+void start_alarms() {
+  handle(SIGALRM, [](int) {});
+  constexpr itimerval often{{0, 500}, {0, 500}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+}
+
+void reap_all() {
+  handle(SIGCHLD, [](int) {
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+  });
+}
+
 void ask_from_threads(const Library& library, const char* text) {
   std::vector<Answer> answers(16);
   std::atomic<bool> go{false};
@@ -176,6 +218,11 @@ int main(int argc, char** argv) {
     for (int i = 3; i < argc; ++i) ask_and_print(library, argv[i]);
   } else if (how == "threads") {
     ask_from_threads(library, text);
+  } else if (how == "ends") {
+    ask_to_the_end(library, text);
+  } else if (how == "alarm" || how == "reaps") {
+    how == "alarm" ? start_alarms() : reap_all();
+    ask_and_print(library, text);
   } else if (how == "reopen") {
     for (int round = 0; round < 3; ++round) {
       ask_and_print(library, text);

@@ -177,6 +177,21 @@ def test_exit_while_threads_load_is_harmless(place, right):
         assert (done.code, done.bits) == (0, right)
 
 
+@pytest.mark.parametrize("how", ["alarm", "reaps"])
+def test_what_a_program_does_with_its_signals_is_its_own_affair(place, right, how):
+    done = place.run(how)
+    assert (done.code, done.err) == (0, "")
+    assert (done.bits, done.tier, place.compiles) == (right, "compile", 1)
+    assert place.litter() == []
+
+
+def test_calls_in_handlers_and_destructors_at_the_end_of_a_program(place):
+    """oneTBB is gone by then."""
+    done = place.run("ends", PROBLEM.replace("h=1", "h=8"), REGARD_THREADS="2")
+    assert (done.code, done.err) == (0, "")
+    assert len({line["bits"] for line in done.lines}) == 1 and len(done.lines) == 3
+
+
 def test_the_library_may_be_closed_and_opened_again(place, right):
     done = place.run("reopen")
     assert (done.code, done.err) == (0, "")
