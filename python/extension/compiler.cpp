@@ -1,5 +1,7 @@
 #include "compiler.h"
 
+#include "staying.h"
+
 namespace regard::python {
 
 nb::object call_eagerly(nb::handle function, const nb::args& arguments) {
@@ -11,8 +13,8 @@ nb::object call_eagerly(nb::handle function, const nb::args& arguments) {
     if (module != nullptr && nb::hasattr(module, "disable"))
       disabled = nb::object(nb::handle(module).attr("disable")(function)).release().ptr();
   }
-  nb::object result =
-      nb::steal(PyObject_CallObject(disabled != nullptr ? disabled : function.ptr(), arguments.ptr()));
+  PyObject* const called = disabled != nullptr ? disabled : function.ptr();
+  nb::object result = nb::steal(staying([&] { return PyObject_CallObject(called, arguments.ptr()); }));
   if (!result.is_valid()) throw nb::python_error();
   return result;
 }

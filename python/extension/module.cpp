@@ -17,10 +17,12 @@
 #include "compiler.h"
 #include "dlpack.h"
 #include "interrupt.h"
+#include "main_interpreter.h"
 #include "plan.h"
 #include "problem.h"
 #include "refusals.h"
 #include "status.h"
+#include "staying.h"
 #include "values.h"
 #include "xla_handlers.h"
 
@@ -43,8 +45,9 @@ void tell_package_folders() {
 
 }  // namespace
 
-NB_MODULE(_core, module) {
+NB_MODULE(_core_of_main, module) {
   module.doc() = "Binding of Regard's C ABI. Use the package regard.";
+  nb::register_exception_translator(stay_if_ended);
   nb::set_leak_warnings(false);  // plans that live until the interpreter ends are no leak
   declare_problem(module);
   declare_plan(module);
@@ -122,4 +125,9 @@ NB_MODULE(_core, module) {
         return text_from([&](char** json) { return regard_cache(word.c_str(), json); });
       },
       nb::arg("verb").none(), nb::sig("def cache(verb: str) -> str"));
+}
+
+extern "C" NB_EXPORT PyObject* PyInit__core();
+extern "C" PyObject* PyInit__core() {
+  return of_main_interpreter(PyInit__core_of_main());
 }

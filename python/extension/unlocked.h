@@ -2,13 +2,12 @@
 #pragma once
 
 #include <Python.h>
-#include <unistd.h>
+
+#include "staying.h"
 
 namespace regard::python {
 
-/// As nanobind's gil_scoped_release, but a thread that comes back when the interpreter is ending stays here,
-/// as Python itself does it from 3.14 on. Older ones end the thread by unwinding, which a destructor turns
-/// into an abort.
+/// As nanobind's gil_scoped_release, but a thread that comes back when the interpreter is ending stays here.
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()), outer_(PyThread_tss_get(&of_thread)) {
@@ -16,8 +15,8 @@ class Unlocked {
   }
   ~Unlocked() {
     PyThread_tss_set(&of_thread, outer_);
-    while (ending()) pause();
-    PyEval_RestoreThread(state_);
+    if (interpreter_is_ending()) stay();
+    staying([this] { PyEval_RestoreThread(state_); });  // the end may begin while it waits
   }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
@@ -28,14 +27,6 @@ class Unlocked {
   static PyThreadState* state() { return static_cast<PyThreadState*>(PyThread_tss_get(&of_thread)); }
 
  private:
-  static bool ending() {
-#if PY_VERSION_HEX >= 0x030D0000
-    return Py_IsFinalizing() != 0;
-#else
-    return _Py_IsFinalizing() != 0;
-#endif
-  }
-
   static inline Py_tss_t of_thread = Py_tss_NEEDS_INIT;
   PyThreadState* const state_;
   void* const outer_;
