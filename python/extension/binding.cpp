@@ -10,6 +10,7 @@
 #include "cuda_array.h"
 #include "dlpack.h"
 #include "dtypes.h"
+#include "foreign.h"
 #include "refusals.h"
 #include "roles.h"
 #include "status.h"
@@ -107,7 +108,7 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
                 name + ".resolve_neg()");
     return view_of(made_.emplace_back(resolved_torch(array)), name, written);
   }
-  if (nb::hasattr(array, "requires_grad") && nb::cast<bool>(nb::bool_(array.attr("requires_grad")))) {
+  if (has(array, "requires_grad") && nb::cast<bool>(nb::bool_(array.attr("requires_grad")))) {
     ArrayView refused;
     refused.flaw = Flaw::requires_gradient;
     return refused;
@@ -118,7 +119,7 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
     if (known.stream && known.view.data != nullptr) busy_.push_back({known.view.data, *known.stream});
     return known.view;
   }
-  if (nb::hasattr(array, "mask") && nb::hasattr(array, "fill_value"))
+  if (has(array, "mask") && has(array, "fill_value"))
     raise(REGARD_INVALID, std::string(name) +
                               " is a masked array, and tensors of attention have no mask of valid elements; "
                               "pass its data, or filled()");
@@ -130,7 +131,7 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
 
 void Binding::draw(nb::handle seed, nb::handle offset) {
   // Arrays look like an index too, but have a length, which NumPy's numbers have not.
-  const bool number = PyIndex_Check(seed.ptr()) != 0 && !nb::hasattr(seed, "__len__");
+  const bool number = PyIndex_Check(seed.ptr()) != 0 && !has(seed, "__len__");
   if (!number && !seed.is_none()) bind(REGARD_SEED, seed);
   arguments_.offset = unsigned_of(offset, "offset");
   if (number) arguments_.seed = unsigned_of(seed, "seed");

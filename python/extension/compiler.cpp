@@ -1,5 +1,6 @@
 #include "compiler.h"
 
+#include "foreign.h"
 #include "staying.h"
 
 namespace regard::python {
@@ -10,7 +11,7 @@ nb::object call_eagerly(nb::handle function, const nb::args& arguments) {
   if (disabled == nullptr) {
     // Another thread may be importing it: what it does not have yet is asked for at the next call.
     PyObject* const module = PyDict_GetItem(PyImport_GetModuleDict(), dynamo);
-    if (module != nullptr && nb::hasattr(module, "disable"))
+    if (module != nullptr && has(module, "disable"))
       disabled = nb::object(nb::handle(module).attr("disable")(function)).release().ptr();
   }
   PyObject* const called = disabled != nullptr ? disabled : function.ptr();

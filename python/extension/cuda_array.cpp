@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "foreign.h"
 #include "regard/regard.h"
 #include "status.h"
 #include "values.h"
@@ -42,7 +43,7 @@ class Interface {
     const nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
     const std::int64_t number = whole.is_valid() ? PyLong_AsLongLong(whole.ptr()) : 0;
     if (PyErr_Occurred() != nullptr) {
-      PyErr_Clear();
+      forget_error();
       refuse(std::string("has a '") + key + "' that is no whole number below 2^63");
     }
     return number;
@@ -133,7 +134,7 @@ std::optional<void*> stream_of(const Interface& interface) {
 }  // namespace
 
 bool is_cuda_array(nb::handle array) {
-  return !nb::hasattr(array, "__dlpack__") && nb::hasattr(array, attribute);
+  return !has(array, "__dlpack__") && has(array, attribute);
 }
 
 CudaArray cuda_array(nb::handle array, const char* name) {

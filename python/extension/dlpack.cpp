@@ -9,6 +9,7 @@
 
 #include "cuda_array.h"
 #include "dtypes.h"
+#include "foreign.h"
 #include "status.h"
 #include "values.h"
 
@@ -18,7 +19,7 @@ namespace {
 /// Raises what the array itself does.
 bool says_gpu(nb::handle array) {
   if (const std::optional<bool> known = torch_on_gpu(array)) return *known;
-  if (!nb::hasattr(array, "__dlpack_device__")) return is_cuda_array(array);
+  if (!has(array, "__dlpack_device__")) return is_cuda_array(array);
   const nb::object pair = array.attr("__dlpack_device__")();
   const nb::object device = nb::steal(PyNumber_Long(nb::object(pair[0]).ptr()));
   if (!device.is_valid()) throw nb::python_error();
@@ -45,27 +46,14 @@ std::string reason_of(const nb::python_error& error) {
       std::string(name) + " is an array " + type_of(array) + " whose memory cannot be taken through DLPack";
   try {
     const nb::object source = exportable(array);
-    if (nb::hasattr(source, "__dlpack__")) source.attr("__dlpack__")();
+    if (has(source, "__dlpack__")) source.attr("__dlpack__")();
   } catch (nb::python_error& error) {
+    pass_on(error);
     raise_from(error, REGARD_INVALID, told + " (" + reason_of(error) + ")");
   }
   raise(REGARD_INVALID, told +
                             ": its dtype or byte order has no counterpart; pass fp32, bf16, fp16 or fp8 in "
                             "native byte order");
-}
-
-/// One with a version tells what is read-only; one without costs less. Older producers know none, and some
-/// can only lend a buffer.
-nb::object capsule_of(nb::handle array, bool written) {
-  const nb::object give = array.attr("__dlpack__");
-  for (const bool versioned : {written, !written}) {
-    try {
-      return versioned ? give(nb::arg("max_version") = nb::make_tuple(1, 0)) : give();
-    } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_BufferError)) throw;
-    }
-  }
-  return nb::borrow(array);
 }
 
 template <class Array>
@@ -107,8 +95,9 @@ nb::object exported(nb::handle array, const char* name, bool written) {
   nb::object source;
   try {
     source = exportable(array);
-    if (nb::hasattr(source, "__dlpack__")) source = capsule_of(source, written);
-  } catch (nb::python_error&) {
+    source = capsule_of(source, written);
+  } catch (nb::python_error& error) {
+    pass_on(error);
     refuse_array(array, name);
   }
   if (PyCapsule_CheckExact(source.ptr()) != 0) check_capsule(source, name);
@@ -120,20 +109,35 @@ nb::object exported(nb::handle array, const char* name, bool written) {
 bool on_gpu(nb::handle array, const char* name) {
   try {
     return says_gpu(array);
-  } catch (nb::python_error&) {
+  } catch (nb::python_error& error) {
+    pass_on(error);
     refuse_array(array, name);
   }
 }
 
 nb::object exportable(nb::handle array) {
   if (says_gpu(array)) return array.attr("__dlpack__")(nb::arg("stream") = -1);
-  if (!nb::hasattr(array, "dtype") || !nb::hasattr(array, "view")) return nb::borrow(array);
+  if (!has(array, "dtype") || !has(array, "view")) return nb::borrow(array);
   nb::object type = array.attr("dtype");
-  if (!nb::hasattr(type, "kind") || nb::cast<std::string>(nb::str(type.attr("kind"))) != "V")
+  if (!has(type, "kind") || nb::cast<std::string>(nb::str(type.attr("kind"))) != "V")
     return nb::borrow(array);
   const int bytes = nb::cast<int>(type.attr("itemsize"));
   if (bytes != 1 && bytes != 2) return nb::borrow(array);
   return array.attr("view")(bytes == 2 ? "uint16" : "uint8");
+}
+
+// Older producers know no versions, and some can only lend a buffer.
+nb::object capsule_of(nb::handle array, bool written) {
+  if (!has(array, "__dlpack__")) return nb::borrow(array);
+  const nb::object give = array.attr("__dlpack__");
+  for (const bool versioned : {written, !written}) {
+    try {
+      return versioned ? give(nb::arg("max_version") = nb::make_tuple(1, 0)) : give();
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_BufferError)) throw;
+    }
+  }
+  return nb::borrow(array);
 }
 
 [[noreturn]] void refuse_to_write(const char* name) {

@@ -20,6 +20,10 @@ bool on_gpu(nb::handle array, const char* name);
 /// orders the work.
 nb::object exportable(nb::handle array);
 
+/// Its DLPack capsule, or itself where it has none to give. One with a version tells what is read-only; one
+/// without costs less.
+nb::object capsule_of(nb::handle array, bool written);
+
 struct Imported {
   ArrayView view;
   nb::ndarray<nb::ro> owner;  ///< keeps the memory alive

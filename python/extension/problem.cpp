@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "dtypes.h"
+#include "foreign.h"
 #include "refusals.h"
 #include "status.h"
 #include "values.h"
@@ -45,6 +46,7 @@ std::string written(nb::handle value, const char* name) {
   const nb::object text = nb::steal(PyObject_Str(value.ptr()));
   if (!text.is_valid()) {
     nb::python_error error;
+    pass_on(error);
     raise_from(error, REGARD_INVALID, std::string(name) + " is " + type_of(value) + " and cannot be written");
   }
   return text_of(text, name);

@@ -1,6 +1,7 @@
 #include "status.h"
 
 #include "base/printable.h"
+#include "foreign.h"
 
 namespace regard::python {
 namespace {
@@ -35,7 +36,8 @@ void clear_frames(const nb::python_error& error) {
   if (!error.traceback().is_valid()) return;
   try {
     nb::module_::import_("traceback").attr("clear_frames")(error.traceback());
-  } catch (nb::python_error&) {  // then they live on
+  } catch (nb::python_error& failure) {  // then they live on
+    pass_on(failure);
   }
 }
 

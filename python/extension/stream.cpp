@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cuda_array.h"
+#include "foreign.h"
 #include "refusals.h"
 #include "status.h"
 #include "unlocked.h"
@@ -21,17 +22,20 @@ void* stream_of(nb::handle stream, nb::handle q) {
     }
     const nb::object torch = nb::module_::import_("torch"), device = q.attr("device");
     // torch.cuda.current_stream makes an object of its number, for ten times the time.
-    if (nb::hasattr(torch.attr("_C"), "_cuda_getCurrentRawStream"))
+    if (has(torch.attr("_C"), "_cuda_getCurrentRawStream"))
       given = torch.attr("_C").attr("_cuda_getCurrentRawStream")(device.attr("index"));
     else
       given = torch.attr("cuda").attr("current_stream")(device);
   }
-  if (nb::hasattr(given, "cuda_stream")) given = given.attr("cuda_stream");
-  if (nb::hasattr(given, "__cuda_stream__"))
+  if (has(given, "cuda_stream")) given = given.attr("cuda_stream");
+  if (has(given, "__cuda_stream__"))
     given = nb::borrow(nb::cast<nb::tuple>(given.attr("__cuda_stream__")())[1]);
   check_readable(given, "stream");
   std::uintptr_t address = 0;
-  if (PyBool_Check(given.ptr()) != 0 || !nb::try_cast(given, address)) {
+  const nb::object whole =
+      PyBool_Check(given.ptr()) != 0 ? nb::object() : nb::steal(PyNumber_Index(given.ptr()));
+  forget_error();
+  if (!whole.is_valid() || !nb::try_cast(whole, address)) {
     raise(REGARD_INVALID,
           "stream is " +
               (PyLong_Check(given.ptr()) != 0 ? nb::cast<std::string>(nb::repr(given)) : type_of(given)) +

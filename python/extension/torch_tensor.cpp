@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "foreign.h"
+
 namespace regard::python {
 namespace {
 
@@ -140,11 +142,16 @@ std::optional<nb::dlpack::dtype> type_of(nb::handle dtype) {
   return {};
 }
 
+/// Not valid where the tensor has no answer; Python's error is set then.
+nb::object answer(PyObject* given) {
+  if (given == nullptr) pass_on_error();
+  return nb::steal(given);
+}
 nb::object attribute(nb::handle array, PyObject* name) {
-  return nb::steal(PyObject_GetAttr(array.ptr(), name));
+  return answer(PyObject_GetAttr(array.ptr(), name));
 }
 nb::object called(nb::handle array, PyObject* name) {
-  return nb::steal(PyObject_CallMethodNoArgs(array.ptr(), name));
+  return answer(PyObject_CallMethodNoArgs(array.ptr(), name));
 }
 bool is(nb::handle array, PyObject* name) {
   return attribute(array, name).ptr() == Py_True;
@@ -214,7 +221,7 @@ bool has_tangent(nb::handle array, const Torch& torch) {
       PyDict_GetItemWithError(PyModule_GetDict(torch.forward_gradients), torch.current_level);
   if (level == nullptr || PyLong_AsLong(level) < 0) return false;
   const nb::object pair =
-      nb::steal(PyObject_CallMethodOneArg(torch.forward_gradients, torch.unpack_dual, array.ptr()));
+      answer(PyObject_CallMethodOneArg(torch.forward_gradients, torch.unpack_dual, array.ptr()));
   return pair.is_valid() && PyTuple_Check(pair.ptr()) && PyTuple_GET_SIZE(pair.ptr()) == 2 &&
          PyTuple_GET_ITEM(pair.ptr(), 1) != Py_None;
 }
@@ -305,20 +312,20 @@ bool is_nowhere(const void* data) {
 
 bool has_memory_torch(nb::handle tensor) {
   const bool has = has_memory(tensor, *loaded_torch());
-  PyErr_Clear();  // of what a subclass does not do
+  forget_error();  // of what a subclass does not do
   return has;
 }
 
 Flaw flaw_of_torch(nb::handle array, const ArrayView& view) {
   const Flaw flaw = flaw_of(array, view, *loaded_torch());
-  PyErr_Clear();  // of what a subclass does not do
+  forget_error();  // of what a subclass does not do
   return flaw;
 }
 
 bool is_lazy_torch(nb::handle array) {
   const Torch& torch = *loaded_torch();
   const bool lazy = says(array, torch.is_neg) || says(array, torch.is_conj);
-  PyErr_Clear();
+  forget_error();
   return lazy;
 }
 
@@ -332,7 +339,7 @@ std::optional<ArrayView> view_of_torch(nb::handle array, Source source) {
   std::optional<ArrayView> found = view(array, *torch, source);
   // What it does not do (tensors under torch.func transforms have no memory, say) DLPack refuses by name.
   if (PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
+    forget_error();
     return {};
   }
   return found;
@@ -398,13 +405,13 @@ bool torch_is_tracing() {
     return false;
   PyObject* const tracer =
       PyDict_GetItemString(PyImport_GetModuleDict(), "torch.fx.experimental.proxy_tensor");
-  return tracer != nullptr && nb::hasattr(tracer, "get_proxy_mode") &&
+  return tracer != nullptr && has(tracer, "get_proxy_mode") &&
          !nb::handle(tracer).attr("get_proxy_mode")().is_none();
 }
 
 bool is_torch_proxy(nb::handle value) {
   PyObject* const module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.fx.proxy");
-  if (module == nullptr || !nb::hasattr(module, "Proxy")) return false;
+  if (module == nullptr || !has(module, "Proxy")) return false;
   const nb::object proxy = nb::handle(module).attr("Proxy");
   // By its type: a proxy answers every question about itself with another proxy.
   return PyType_Check(proxy.ptr()) != 0 &&
@@ -422,7 +429,7 @@ std::optional<bool> torch_on_gpu(nb::handle array) {
   if (torch == nullptr) return {};
   const nb::object on_gpu = attribute(array, torch->is_cuda);
   if (!on_gpu.is_valid()) {
-    PyErr_Clear();
+    forget_error();
     return {};
   }
   return on_gpu.ptr() == Py_True;

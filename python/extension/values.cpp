@@ -1,5 +1,6 @@
 #include "values.h"
 
+#include "foreign.h"
 #include "refusals.h"
 #include "status.h"
 
@@ -13,7 +14,7 @@ Number whole_of(nb::handle value, const char* name, const char* range) {
   const nb::object whole =
       PyBool_Check(value.ptr()) != 0 ? nb::object() : nb::steal(PyNumber_Index(value.ptr()));
   if (!whole.is_valid()) {
-    PyErr_Clear();
+    forget_error();
     raise_type(std::string(name) + " is " + type_of(value) + "; it must be " +
                (PyFloat_Check(value.ptr()) != 0 ? "an int" : "a whole number"));
   }
@@ -40,7 +41,7 @@ std::string text_of(nb::handle value, const char* name) {
   Py_ssize_t size = 0;
   const char* const text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
   if (text == nullptr) {
-    PyErr_Clear();
+    forget_error();
     raise(REGARD_INVALID,
           std::string(name) + " has half of a surrogate pair, which UTF-8 cannot say; leave it out");
   }

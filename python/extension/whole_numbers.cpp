@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "foreign.h"
 #include "status.h"
 
 namespace regard::python {
@@ -17,6 +18,7 @@ nb::object array_of_list(nb::handle list, const char* name) {
   try {
     array = nb::module_::import_("numpy").attr("asarray")(list);
   } catch (nb::python_error& error) {
+    pass_on(error);
     raise_from(error, REGARD_INVALID, std::string(name) + " is a list that is no array of numbers");
   }
   const nb::object type = array.attr("dtype"), kind = type.attr("kind");

@@ -4,6 +4,7 @@
 
 #include "cuda_array.h"
 #include "dlpack.h"
+#include "foreign.h"
 #include "status.h"
 #include "torch_tensor.h"
 
@@ -16,6 +17,16 @@ Memory allocate(std::int64_t bytes) {
   Memory memory(std::aligned_alloc(64, static_cast<std::size_t>((bytes + 63) / 64 * 64)));
   if (!memory) raise(REGARD_NO_MEMORY, "no memory for a workspace of " + std::to_string(bytes) + " bytes");
   return memory;
+}
+
+/// Its memory as a capsule; none where it does not give it away.
+nb::object lent(nb::handle array, bool gpu) {
+  try {
+    return gpu ? exportable(array) : capsule_of(array, true);
+  } catch (nb::python_error& error) {
+    pass_on(error);
+    return nb::none();
+  }
 }
 
 }  // namespace
@@ -57,7 +68,7 @@ void Workspace::use(nb::handle array, bool gpu) {
       return;
     }
   }
-  const bool fits = nb::try_cast(gpu ? exportable(array) : nb::borrow(array), theirs_, false);
+  const bool fits = nb::try_cast(lent(array, gpu), theirs_, false);
   if (!fits || (theirs_.device_type() == nb::device::cpu::value) == gpu)
     raise(REGARD_INVALID, std::string("workspace must be a contiguous, writable array on the ") +
                               (gpu ? "GPU" : "CPU") + " of at least " + std::to_string(bytes_) + " bytes");

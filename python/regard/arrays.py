@@ -60,6 +60,8 @@ def shape_of(name: str, array: Any, rank: int = 0, meaning: str = "") -> tuple[i
         shape = array.shape
     except AttributeError:
         shape = numpy.shape(array) if isinstance(array, (list, tuple)) else _interface(name, array)["shape"]
+    except MemoryError:
+        raise
     except Exception as error:  # such as a nested tensor of PyTorch, or a parameter that is not initialised yet
         raise invalid(f"{name} is an array without a shape: {first_line(error)}") from error
     for size in shape:
@@ -77,6 +79,10 @@ def _dtype_of(name: str, array: Any) -> Any:
         return array.dtype
     except AttributeError:
         return numpy.dtype(_interface(name, array)["typestr"])
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise invalid(f"{name} is an array without a dtype: {first_line(error)}") from error
 
 
 def _name_of(dtype: Any) -> str:
@@ -153,6 +159,8 @@ def longest(name: str, offsets: Any) -> int:
     _core.check_readable(name, offsets)
     try:
         values = numpy.asarray(offsets.resolve_neg() if hasattr(offsets, "resolve_neg") else offsets)
+    except MemoryError:
+        raise
     except Exception as error:  # of the array's own library
         raise invalid(f"{name} cannot be read ({first_line(error)}); it must be {_OFFSETS}") from error
     if values.ndim == 0 and not hasattr(offsets, "shape"):

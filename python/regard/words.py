@@ -53,7 +53,7 @@ def plain(name: str, value: Any, takes: str = "") -> Any:
         if hasattr(value, "__float__") and not hasattr(value, "shape"):
             return float(value)
         takes = takes or _taken(name, value)
-    except RegardError:
+    except (RegardError, MemoryError):
         raise
     except Exception as error:  # such as a parameter that is not initialised yet
         raise invalid(f"{name} cannot be read: {first_line(error)}") from error
@@ -127,6 +127,8 @@ def mask_word(options: dict[str, Any]) -> str | None:
     _core.check_readable("window", window)
     try:
         left, right = (-1, -1) if window is None else window
+    except MemoryError:
+        raise
     except Exception:
         raise invalid(f"window is {told(window)}; it must be {PAIR}") from None
     left, right = whole("window's left side", left), whole("window's right side", right)
