@@ -105,6 +105,56 @@ def test_a_forked_child_works_after_the_parent_ran():
     assert (attend() == expected).all()
 
 
+DAEMONS = """
+import sys, threading, time, numpy, regard
+sys.setswitchinterval(1e-5)
+def call():
+    for size in range(1, 10**9):
+        q = numpy.ones((1, size % 300 + 1, 1, 64), "float32")
+        regard.attention(q, q, q)
+        regard.explain("fwd fp32 s=8 d=64")
+for _ in range(8):
+    threading.Thread(target=call, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_daemon_threads_in_calls_do_not_disturb_the_end_of_python(attempt):
+    run(DAEMONS)
+
+
+SUBINTERPRETERS = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+kinds = ("legacy", "isolated") if sys.version_info >= (3, 13) else (False, True)
+{before}
+for kind in kinds:
+    other = interpreters.create(kind) if sys.version_info >= (3, 13) else interpreters.create(isolated=kind)
+    for _ in range(2):
+        interpreters.run_string(other, '''
+try:
+    import regard
+except ImportError as error:
+    print(error, flush=True)
+''')
+    interpreters.destroy(other)
+import numpy, regard
+q = numpy.ones((1, 8, 1, 64), "float32")
+print(int(regard.attention(q, q, q).sum()), flush=True)
+"""
+
+
+@pytest.mark.parametrize("before", ["", "import regard"])
+def test_a_subinterpreter_is_refused_and_the_main_one_goes_on(before):
+    *refusals, sum_of_ones = run(SUBINTERPRETERS.format(before=before)).splitlines()
+    assert sum_of_ones == "512" and len(refusals) == 4
+    assert all("subinterpreter" in refusal for refusal in refusals)
+
+
 def test_other_threads_run_while_a_kernel_does():
     """The interpreter lock is released: a Python thread makes progress during one long call."""
     q = numpy.zeros((1, 4096, 8, 64), "float32")
