@@ -248,6 +248,9 @@ REGARD_API regard_status regard_prepare_kernel(const char* kernel, char** json);
 /* From now on kernels come from this bundle too (docs/bundles.md), after those that the library has and the
  * bundles before it. A kernel that was not to be had before is looked for again. */
 REGARD_API regard_status regard_bundle_add(const char* path);
+/* The same of a bundle that a package brings, which is installed and which no program has named: it forbids
+ * nothing (its "undeclared" does not count). Python's package of Regard makes it. */
+REGARD_API regard_status regard_package_bundle(const char* path);
 /* Where the Python that runs in this process has its packages, most wanted first; compilers come as such
  * (docs/compile.md). The first call in a process counts; NULL is as good as none when count is 0. Python's
  * package of Regard makes it. */

@@ -2,6 +2,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include "staying.h"
+
 namespace regard::python {
 
 namespace nb = nanobind;
@@ -9,8 +11,8 @@ namespace nb = nanobind;
 void find_bundles() {
   static bool looked = false;
   if (looked) return;
-  looked = true;  // also where it fails: a package that is broken would fail each call
-  nb::module_::import_("regard.bundles").attr("add_installed")();
+  looked =
+      staying([] { return nb::cast<bool>(nb::module_::import_("regard.bundles").attr("add_installed")()); });
 }
 
 }  // namespace regard::python

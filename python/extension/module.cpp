@@ -116,6 +116,14 @@ NB_MODULE(_core_of_main, module) {
         check(regard_bundle_add(path.c_str()));
       },
       nb::arg("path"), nb::sig("def add_bundle(path: str) -> None"));
+  module.def(
+      "add_package_bundle",
+      [](nb::handle path_given) {
+        const std::string path = text_of(path_given, "path");
+        check(regard_package_bundle(path.c_str()));
+      },
+      nb::arg("path"), nb::sig("def add_package_bundle(path: str) -> None"),
+      "The bundle of an installed package.");
   module.def("find_bundles", &find_bundles, nb::sig("def find_bundles() -> None"),
              "Adds the bundles of installed packages, once.");
   module.def(

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import pathlib
+import threading
 import warnings
 from typing import Any
 
 from . import _core
+from .errors import RegardError
+
+_GROUP = "regard.bundles"
+_this_thread = threading.local()
 
 
 def add_bundle(path: str | os.PathLike[str]) -> None:
@@ -19,20 +25,64 @@ def add_bundle(path: str | os.PathLike[str]) -> None:
     _core.add_bundle(os.fspath(path))
 
 
-def _entry_points() -> Any:
+def _told(error: BaseException) -> str:
+    return str(error) if isinstance(error, RegardError) else f"{type(error).__name__}: {error}"
+
+
+def _warn(what: str, error: BaseException, hint: str = "") -> None:
+    warnings.warn(f"regard: {_core.printable(f'{what}: {_told(error)}{hint}')}", stacklevel=2)
+
+
+def _name_of(distribution: Any) -> str:
+    try:
+        return str(distribution.metadata["Name"])
+    except Exception:
+        return "without a name"
+
+
+def _installed() -> dict[tuple[str, str], Any]:
+    """The entry points of installed packages by name and value. A package that cannot be read hides no other."""
     from importlib import metadata
 
-    found: Any = metadata.entry_points()
-    return found.select(group="regard.bundles") if hasattr(found, "select") else found.get("regard.bundles", ())
+    points: dict[tuple[str, str], Any] = {}
+    try:
+        for distribution in metadata.distributions():
+            try:
+                if _GROUP not in (distribution.read_text("entry_points.txt") or ""):
+                    continue
+                for point in distribution.entry_points:
+                    if point.group == _GROUP:
+                        points.setdefault((point.name, point.value), point)
+            except Exception as error:
+                _warn(f"the entry points of the package {_name_of(distribution)} cannot be read", error)
+    except Exception as error:
+        _warn("not all installed packages can be looked at for bundles", error)
+    return points
 
 
-def add_installed() -> None:
+def _add(point: Any) -> None:
+    path, hint = "", ""
+    try:
+        path = os.fspath(point.load())
+        if not os.path.exists(path) and any(folder.is_file() for folder in pathlib.Path(path).parents):
+            hint = "; it lies in an archive: unpack the package, as pip does"
+        _core.add_package_bundle(path)
+    except (Exception, SystemExit) as error:  # whatever a package does: calls have their other places
+        _warn(f"the bundle of the package {point.name} is not used", error, hint)
+
+
+def add_installed() -> bool:
     """Adds those of installed packages, which name their file's path as an entry point of the group regard.bundles.
 
-    The first call that makes a plan comes here.
+    The first call that makes a plan comes here. False: this thread is in here already, as a package makes such a call
+    while it is imported.
     """
-    for point in sorted(_entry_points(), key=lambda point: str(point.name)):
-        try:
-            add_bundle(point.load())
-        except Exception as error:  # whatever a package does: calls have their other places
-            warnings.warn(f"regard: the bundle of the package {point.name} is not used: {error}", stacklevel=2)
+    if getattr(_this_thread, "looks", False):
+        return False
+    _this_thread.looks = True
+    try:
+        for _, point in sorted(_installed().items()):
+            _add(point)
+    finally:
+        _this_thread.looks = False
+    return True

@@ -52,6 +52,14 @@ regard_status regard_bundle_add(const char* path) {
   });
 }
 
+regard_status regard_package_bundle(const char* path) {
+  return guarded([&] {
+    if (path == nullptr) return report(null_argument("path").value());
+    const Status status = add_bundle(path, NamedBy::package);
+    return status ? REGARD_OK : report(status.error());
+  });
+}
+
 regard_status regard_package_folders(const char* const* folders, int64_t count) {
   return guarded([&] {
     if (count < 0) return report(REGARD_INVALID, fmt::format("count is {}; it is not negative", count));

@@ -63,14 +63,16 @@ std::vector<OpenBundle> opened_of(const std::string& path, const std::vector<Pub
   return bundles;
 }
 
+bool same(const OpenBundle& one, const OpenBundle& other) {
+  if (one.bundle == nullptr || other.bundle == nullptr)
+    return one.bundle == other.bundle && one.path == other.path;
+  return one.bundle->same_as(*other.bundle);
+}
+
 /// Whether the list has it already, so that it is not asked twice.
 bool has(const Bundles& list, const OpenBundle& wanted) {
-  const auto same = [&](const OpenBundle& other) {
-    if (wanted.bundle == nullptr || other.bundle == nullptr)
-      return wanted.bundle == other.bundle && wanted.path == other.path;
-    return wanted.bundle->same_as(*other.bundle);
-  };
-  return (list.first && same(*list.first)) || std::ranges::any_of(list.others, same);
+  const auto is_it = [&](const OpenBundle& other) { return same(wanted, other); };
+  return (list.first && is_it(*list.first)) || std::ranges::any_of(list.others, is_it);
 }
 
 /// Appends what a part of REGARD_BUNDLE_PATH stands for.
@@ -158,16 +160,20 @@ Result<std::shared_ptr<const Bundle>> open_trusted(const std::string& path) {
               fmt::format("the bundle {} cannot be used: {}", printable(path), bundle.error().message));
 }
 
-Status add_bundle(const std::string& path) {
+Status add_bundle(const std::string& path, NamedBy named_by) {
   const Result<std::shared_ptr<const Bundle>> bundle = open_trusted(path);
   if (!bundle) return tl::unexpected(bundle.error());
   for (;;) {
     const Result<const Bundles*> before = bundles();
     if (!before) return tl::unexpected(before.error());
-    OpenBundle added{path, *bundle, {}, false};
-    if (has(**before, added)) return {};
+    OpenBundle added{path, *bundle, {}, false, named_by};
+    const auto decides_now = [&](const OpenBundle& other) {
+      return named_by == NamedBy::program && other.named_by == NamedBy::package && same(added, other);
+    };
+    if (has(**before, added) && std::ranges::none_of((*before)->others, decides_now)) return {};
     auto list = std::make_unique<Bundles>(**before);
-    std::erase_if(list->others, [&](const OpenBundle& other) { return other.path == path; });
+    std::erase_if(list->others,
+                  [&](const OpenBundle& other) { return other.path == path || decides_now(other); });
     list->others.push_back(std::move(added));
     ++list->changes;
     if (replace(*before, std::move(list))) return {};

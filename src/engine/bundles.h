@@ -12,11 +12,15 @@
 
 namespace regard {
 
+enum class NamedBy : bool { program, package };
+
 struct OpenBundle {
   std::string path;
   std::shared_ptr<const Bundle> bundle;  ///< null: `problem` says why
   std::string problem;
   bool scarce = false;  ///< it may open at the next try
+  /// A package that is merely installed does not decide what becomes of kernels that it does not have.
+  NamedBy named_by = NamedBy::program;
 };
 
 struct Bundles {
@@ -40,7 +44,7 @@ int added_bundles();
 Result<std::shared_ptr<const Bundle>> open_trusted(const std::string& path);
 
 /// Opens one, which is asked after those that are there; an older one of the same path goes. One that is
-/// there as it is stays where it is.
-Status add_bundle(const std::string& path);
+/// there as it is stays where it is, unless a package's is named by the program now.
+Status add_bundle(const std::string& path, NamedBy = NamedBy::program);
 
 }  // namespace regard

@@ -71,7 +71,9 @@ bool has_kernels_of(const Bundle& bundle, const std::string& target) {
 const Bundle* strictest_of(const Search& search, const Bundles& all) {
   const Bundle* strictest = nullptr;
   const auto ask = [&](const OpenBundle& open) {
-    if (open.bundle == nullptr || !has_kernels_of(*open.bundle, search.key.target)) return;
+    if (open.bundle == nullptr || open.named_by == NamedBy::package ||
+        !has_kernels_of(*open.bundle, search.key.target))
+      return;
     const std::string& undeclared = open.bundle->about().undeclared;
     if (undeclared == word(Undeclared::error) ||
         (undeclared == word(Undeclared::portable) && strictest == nullptr))

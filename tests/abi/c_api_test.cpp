@@ -118,6 +118,7 @@ TEST(CApi, NullPointersAreSentences) {
   expect_named(regard_build(nullptr, nullptr, &text), "manifest");
   expect_named(regard_build("te.toml", nullptr, nullptr), "json");
   expect_named(regard_package_folders(nullptr, 1), "folders");
+  expect_named(regard_package_bundle(nullptr), "path");
   const char* const none[] = {nullptr};
   expect_named(regard_package_folders(none, 1), "folders[0]");
   expect_named(regard_cache("stat", nullptr), "json");
