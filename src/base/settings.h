@@ -58,6 +58,9 @@ namespace regard {
   X(data_dir, Text, "REGARD_DATA_DIR", "",                                                                   \
     "Read kernels/, targets/ and profiles/ from this folder instead of the built-in copies; means "          \
     "REGARD_BUILT_IN=off.")                                                                                  \
+  X(symbol_dir, Text, "REGARD_SYMBOL_DIR", "",                                                               \
+    "Leave each CPU kernel that is loaded in this folder as a shared object, where profilers and debuggers " \
+    "find its symbols.")                                                                                     \
   X(record, Text, "REGARD_RECORD", "",                                                                       \
     "Append each problem that is planned to this file, for `regard build` and `regard prebuild`.")           \
   X(log, Text, "REGARD_LOG", "",                                                                             \

@@ -25,9 +25,9 @@ Answer in_nvrtc_thread(const Work& work) {
   std::packaged_task<Answer()> task([&] { return work(stop); });
   std::future<Answer> answer = task.get_future();
   const auto forked = [before = fork_count()] { return fork_count() != before; };
-  std::thread thread;
+  std::jthread thread;  // joined also where the host program's function throws
   try {
-    thread = std::thread(std::move(task));
+    thread = std::jthread(std::move(task));
   } catch (const std::system_error& error) {
     return fail(ErrorKind::no_memory, fmt::format("there is no thread for NVRTC: {}", error.what()));
   }

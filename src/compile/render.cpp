@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "base/digest.h"
@@ -50,7 +52,13 @@ Status inline_file(std::string_view path, std::string_view machine, ReadFile* re
 }  // namespace
 
 std::string symbol_of(const KernelKey& key) {
-  return "regard_" + sha256(print(key)).hex().substr(0, 16);
+  constexpr std::size_t most = 120;  // a file has the name too
+  const std::string text = print(key);
+  std::string words = key.algorithm.kernel + text.substr(text.find('|') + 1);
+  words.resize(std::min(most, words.size()));
+  for (char& c : words)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return fmt::format("regard_{}_{}", words, sha256(text).hex().substr(0, 16));
 }
 
 Result<Rendered> render(const KernelKey& key) {

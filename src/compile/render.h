@@ -16,7 +16,7 @@ namespace regard {
 struct Rendered {
   std::string source;
   std::vector<std::string> options;  ///< compiler options of the target, canonical order
-  std::string symbol;                ///< the entry: "regard_" + 16 hex digits of the key text's hash
+  std::string symbol;                ///< the entry, by which profilers know the kernel (symbol_of)
 };
 
 Result<Rendered> render(const KernelKey&);
@@ -25,7 +25,8 @@ using ReadFile = Result<std::string>(std::string_view path);
 /// The same of a kernel that no recipe names.
 Result<Rendered> render(const KernelKey&, const Kernel&, ReadFile*);
 
-/// The entry point's name, without rendering.
+/// The entry point's name, without rendering: kernel, signature, and 16 hex digits of the hash of the key's
+/// text, as in "regard_cpu_forward_fwd_fp32_d_72_mask_window_d733c5bed9495270".
 std::string symbol_of(const KernelKey&);
 
 }  // namespace regard

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <exception>
-#include <new>
 
 #include "base/log.h"
 
@@ -21,7 +20,7 @@ SlowNotice::SlowNotice(std::string kernel, std::string compiler) : kernel_(std::
     told_ = true;
     try {
       tell("compile", fmt::format("compiling {} with {}", kernel_, compiler));
-    } catch (const std::bad_alloc&) {  // nobody hears of it
+    } catch (const std::exception&) {  // no memory, say: nobody hears of it
     }
   };
   try {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -13,8 +14,12 @@
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/digest.h"
+#include "base/folder.h"
+#include "base/log.h"
 #include "base/printable.h"
 #include "base/scarce.h"
+#include "base/settings.h"
 #include "base/shared_object.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
@@ -64,23 +69,41 @@ void* open_sealed_memory(std::span<const std::byte> binary, const std::string& s
   return handle;
 }
 
-// For machines whose policy forbids running files in memory.
-void* open_temporary_file(std::span<const std::byte> binary, std::string& error) {
-  std::string path = temporary_folder() + "/" + std::string(temporary_prefix) + "XXXXXX";
+/// Opens a new file, which goes at once, or gets the name `kept_as` before.
+void* open_file(const std::string& stem, const char* kept_as, std::span<const std::byte> binary,
+                std::string& error) {
+  std::string path = stem + "XXXXXX";
   const Descriptor file(mkostemp(path.data(), O_CLOEXEC));  // mode 0600, a name that did not exist
-  if (!file) {
-    error += "; a temporary file " + in_quotes(path) + ": " + std::strerror(errno);
-    return nullptr;
-  }
-  mark_in_use(file.number());
+  if (file) mark_in_use(file.number());
   void* handle = nullptr;
-  if (!write_all(file.number(), binary)) {
-    error += "; a temporary file " + in_quotes(path) + ": " + std::strerror(errno);
+  if (!file || !write_all(file.number(), binary) ||
+      (kept_as != nullptr && rename(path.c_str(), kept_as) != 0)) {
+    error += "a temporary file " + in_quotes(path) + ": " + std::strerror(errno);
   } else {
-    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) error += "; " + printable(dlerror());
+    handle = dlopen(kept_as != nullptr ? kept_as : path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) error += printable(dlerror());
   }
-  unlink(path.c_str());
+  if (file) unlink(path.c_str());
+  return handle;
+}
+
+/// For machines whose policy forbids running files in memory.
+void* open_temporary_file(std::span<const std::byte> binary, std::string& error) {
+  error += "; ";
+  return open_file(temporary_folder() + "/" + std::string(temporary_prefix), nullptr, binary, error);
+}
+
+/// Profilers and debuggers read symbols from the file that is mapped. This one's name says what is in it, as
+/// libc takes two paths of the same text for the same library.
+void* open_symbol_file(std::span<const std::byte> binary, const std::string& symbol) {
+  const Result<Settings>& current = settings();
+  if (!current || current->symbol_dir.empty()) return nullptr;
+  const std::string& folder = current->symbol_dir;
+  const std::string path = folder + "/" + symbol + "-" + sha256(binary).hex().substr(0, 16) + ".so";
+  std::string error;
+  make_folders(folder);
+  void* const handle = open_file(path + ".", path.c_str(), binary, error);
+  if (handle == nullptr) warn_once("REGARD_SYMBOL_DIR is not used: " + error);
   return handle;
 }
 
@@ -91,7 +114,8 @@ Result<std::shared_ptr<Module>> load(std::span<const std::byte> binary, const st
     return fail(ErrorKind::no_kernel, "the binary of kernel '" + symbol + "' cannot be loaded: " + why);
   }
   std::string error;
-  Library library(open_sealed_memory(binary, symbol, error));
+  Library library(open_symbol_file(binary, symbol));
+  if (!library) library.reset(open_sealed_memory(binary, symbol, error));
   if (!library) library.reset(open_temporary_file(binary, error));
   if (!library) {
     return fail(says_scarce(error) ? ErrorKind::no_memory : ErrorKind::no_kernel,

@@ -1,5 +1,7 @@
 """Processes and threads: imports are quick and bring nothing along; threads and forks work."""
 
+import ast
+import ctypes
 import multiprocessing
 import os
 import statistics
@@ -178,6 +180,26 @@ def test_other_threads_run_while_a_kernel_does():
         running.set()
         counter.join()
     assert during >= 2
+
+
+MAPPED = """
+import regard
+regard.plan("fwd fp32 b=1 h=1 s=128 d=24 mask=causal").prepare()
+print([line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if " r-xp " in line and "cpu_" in line])
+"""
+
+
+def test_profilers_see_what_a_compiled_kernel_is_and_find_its_symbols_where_asked(tmp_path):
+    settings, name = {"REGARD_CACHE_DIR": str(tmp_path / "cache")}, "regard_cpu_forward_fwd_fp32_d_24_mask_window_"
+    (in_memory,) = ast.literal_eval(run(MAPPED, **settings))
+    assert in_memory.startswith(f"/memfd:{name}")
+    for _ in range(2):
+        (file,) = ast.literal_eval(run(MAPPED, REGARD_SYMBOL_DIR=str(tmp_path / "symbols"), **settings))
+        assert [path.name for path in (tmp_path / "symbols").iterdir()] == [os.path.basename(file)]
+    symbol = os.path.basename(file).rpartition("-")[0]
+    assert symbol.startswith(name) and hasattr(ctypes.CDLL(file), symbol)
+    (tmp_path / "file").touch()
+    assert ast.literal_eval(run(MAPPED, REGARD_SYMBOL_DIR=str(tmp_path / "file"), **settings)) == [in_memory]
 
 
 # Needs a kernel that is not compiled into the library: a head dimension that nobody uses.
