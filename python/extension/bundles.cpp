@@ -2,7 +2,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "staying.h"
+#include "finalizing.h"
 
 namespace regard::python {
 
@@ -11,8 +11,8 @@ namespace nb = nanobind;
 void find_bundles() {
   static bool looked = false;
   if (looked) return;
-  looked =
-      staying([] { return nb::cast<bool>(nb::module_::import_("regard.bundles").attr("add_installed")()); });
+  looked = hang_if_finalizing(
+      [] { return nb::cast<bool>(nb::module_::import_("regard.bundles").attr("add_installed")()); });
 }
 
 }  // namespace regard::python

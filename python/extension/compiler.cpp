@@ -1,7 +1,7 @@
 #include "compiler.h"
 
+#include "finalizing.h"
 #include "foreign.h"
-#include "staying.h"
 
 namespace regard::python {
 
@@ -15,7 +15,8 @@ nb::object call_eagerly(nb::handle function, const nb::args& arguments) {
       disabled = nb::object(nb::handle(module).attr("disable")(function)).release().ptr();
   }
   PyObject* const called = disabled != nullptr ? disabled : function.ptr();
-  nb::object result = nb::steal(staying([&] { return PyObject_CallObject(called, arguments.ptr()); }));
+  nb::object result =
+      nb::steal(hang_if_finalizing([&] { return PyObject_CallObject(called, arguments.ptr()); }));
   if (!result.is_valid()) throw nb::python_error();
   return result;
 }

@@ -16,13 +16,13 @@
 #include "calls.h"
 #include "compiler.h"
 #include "dlpack.h"
+#include "finalizing.h"
 #include "interrupt.h"
 #include "main_interpreter.h"
 #include "plan.h"
 #include "problem.h"
 #include "refusals.h"
 #include "status.h"
-#include "staying.h"
 #include "values.h"
 #include "xla_handlers.h"
 
@@ -47,7 +47,7 @@ void tell_package_folders() {
 
 NB_MODULE(_core_of_main, module) {
   module.doc() = "Binding of Regard's C ABI. Use the package regard.";
-  nb::register_exception_translator(stay_if_ended);
+  nb::register_exception_translator(hang_at_thread_exit);
   nb::set_leak_warnings(false);  // plans that live until the interpreter ends are no leak
   declare_problem(module);
   declare_plan(module);

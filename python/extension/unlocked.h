@@ -3,11 +3,12 @@
 
 #include <Python.h>
 
-#include "staying.h"
+#include "finalizing.h"
 
 namespace regard::python {
 
-/// As nanobind's gil_scoped_release, but a thread that comes back when the interpreter is ending stays here.
+/// As nanobind's gil_scoped_release, but a thread that comes back when the interpreter is finalizing hangs
+/// here.
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()), outer_(PyThread_tss_get(&of_thread)) {
@@ -15,8 +16,8 @@ class Unlocked {
   }
   ~Unlocked() {
     PyThread_tss_set(&of_thread, outer_);
-    if (interpreter_is_ending()) stay();
-    staying([this] { PyEval_RestoreThread(state_); });  // the end may begin while it waits
+    if (is_finalizing()) hang_thread();
+    hang_if_finalizing([this] { PyEval_RestoreThread(state_); });  // that may begin while it waits
   }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
