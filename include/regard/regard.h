@@ -10,8 +10,8 @@
  *   regard_plan_run(plan, &arguments, workspace, regard_plan_workspace_bytes(plan), NULL);
  *
  * Every function returns a status and never throws, aborts or prints. Handles may be used from several
- * threads at once. A thread that pthread_cancel cancels in a call ends after it. Sizes and strides are int64 in
- * elements. Nothing has to be initialised.
+ * threads at once. A thread that pthread_cancel cancels in a call ends after it. Sizes and strides are int64
+ * in elements. Nothing has to be initialised.
  */
 #ifndef REGARD_REGARD_H
 #define REGARD_REGARD_H
