@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "regard/regard.h"
+#include "support/temporary_folder.h"
 
 namespace {
 
@@ -161,8 +162,9 @@ TEST(BadOption, OfABuildIsNamed) {
   options.size = 8;
   expect_refusal(regard_build("te.toml", &options, &text), REGARD_INVALID, "regard_build_options.size is 8",
                  "a size that no version has");
-  expect_refusal(regard_build("/nonexistent/te.toml", nullptr, &text), REGARD_INVALID, "No such file",
-                 "a file that is not there");
+  const regard::TemporaryFolder folder;
+  expect_refusal(regard_build((folder.path() + "/te.toml").c_str(), nullptr, &text), REGARD_INVALID,
+                 "No such file", "a file that is not there");
   EXPECT_EQ(text, nullptr);
 }
 

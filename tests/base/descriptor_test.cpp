@@ -76,8 +76,9 @@ TEST(Descriptor, HasNothingOfWhatWasPrintedBeforeItHadItsNumber) {
 }
 
 TEST(Descriptor, SaysWhyThereIsNone) {
+  const TemporaryFolder folder;
   errno = 0;
-  EXPECT_FALSE(Descriptor(open("/nonexistent", O_RDONLY)));
+  EXPECT_FALSE(Descriptor(open((folder.path() + "/none").c_str(), O_RDONLY)));
   EXPECT_EQ(errno, ENOENT);
   EXPECT_EQ(in_a_process([] {
               close(0);

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "support/temporary_folder.h"
+
 namespace regard::build {
 namespace {
 
@@ -63,11 +65,12 @@ TEST(Record, ALineThatIsNotWholeIsLeftOutAndTold) {
 }
 
 TEST(Record, ThatCannotBeReadSaysWhy) {
-  const Result<Record> record = read_record("/nonexistent/seen.txt");
+  const TemporaryFolder folder;
+  const std::string none = folder.path() + "/none";
+  const Result<Record> record = read_record(none);
   ASSERT_FALSE(record);
-  EXPECT_EQ(
-      record.error().message,
-      "the record '/nonexistent/seen.txt' cannot be read: it cannot be opened: No such file or directory");
+  EXPECT_EQ(record.error().message,
+            "the record '" + none + "' cannot be read: it cannot be opened: No such file or directory");
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ def test_a_call_takes_its_kernel_from_a_bundle(folder, build, regard, regard_jso
     bundle = build()
     (stage,) = stages(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE_PATH=bundle))
     assert (stage["tier"], stage["missed"]) == ("bundle", ["not built into the library"])
-    (stage,) = stages(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE_PATH=f":/nowhere:{folder}/jit"))
+    (stage,) = stages(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE_PATH=f":{folder}/none:{folder}/jit"))
     assert stage["tier"] == "bundle"
     (stage,) = stages(regard("run", DECLARED, "--json", **ALONE, REGARD_BUNDLE=bundle, REGARD_BUILT_IN="off"))
     assert (stage["tier"], stage.get("missed")) == ("bundle", None)
@@ -164,8 +164,8 @@ def test_a_bundle_that_is_damaged_is_passed_over(build, regard, tmp_path):
     assert done.code == 0 and "is not used: it cannot be opened" in done.err
 
 
-def test_a_bundle_named_by_itself_must_open(refused):
-    assert "it cannot be opened" in refused("run", DECLARED, REGARD_BUNDLE="/nowhere.bundle")
+def test_a_bundle_named_by_itself_must_open(refused, tmp_path):
+    assert "it cannot be opened" in refused("run", DECLARED, REGARD_BUNDLE=tmp_path / "none.bundle")
 
 
 def test_only_trusted_bundles(build, regard, refused, tmp_path):
@@ -230,7 +230,7 @@ def test_a_binary_that_somebody_else_made(regard, regard_json, refused, tmp_path
     (listed,) = regard_json("build own.toml --list")["kernels"]
     (tmp_path / "vendor.so").write_bytes(binary_of(tmp_path / "own"))
     (tmp_path / "te.toml").write_text(head + f'[[binaries]]\nfile = "vendor.so"\nkey = "{kernel["kernel"]}"\n')
-    report = regard_json("build te.toml --output te", REGARD_CXX="/nowhere/c++")  # nothing is compiled
+    report = regard_json("build te.toml --output te", REGARD_CXX="/dev/null/c++")  # nothing is compiled
     (made,) = report["kernels"]
     assert (report["from_files"], report["kept"]) == (1, 0)
     assert ": 0 compiled (the slowest in 0.0 s), 0 there before, 1 taken from files, 0 failed" in (

@@ -399,13 +399,14 @@ def test_a_result_takes_the_place_of_what_was_there(regard, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user, who may not write")
-def test_a_missing_permission_is_called_that():
+def test_a_missing_permission_is_called_that(tmp_path):
+    tmp_path.chmod(0o700)
     done = subprocess.run(
-        [COMMAND, "run", "fwd fp32 s=8 d=64", "--repeat=0", "--no-check", "--out=/root-only/o.npy"],
+        [COMMAND, "run", "fwd fp32 s=8 d=64", "--repeat=0", "--no-check", f"--out={tmp_path}/o.npy"],
         cwd="/",
         preexec_fn=lambda: os.setuid(12345),
         capture_output=True,
         text=True,
         env=environment(REGARD_CACHE="off"),
     )
-    assert done.returncode == 2 and done.stderr == "regard: cannot write /root-only/o.npy: Permission denied\n"
+    assert done.returncode == 2 and done.stderr == f"regard: cannot write {tmp_path}/o.npy: Permission denied\n"

@@ -161,7 +161,7 @@ def test_a_kernel_that_takes_too_much_is_named(regard, tmp_path, target, changes
 def test_nvrtc_comes_from_cuda_home_and_from_the_loader(regard, tmp_path):
     (tmp_path / "cuda").mkdir()
     (tmp_path / "cuda" / "lib64").symlink_to(WHEELS[0])
-    nothing = {"CUDA_HOME": "/nonexistent", "LD_LIBRARY_PATH": "", "PATH": str(tmp_path)}
+    nothing = {"CUDA_HOME": f"{tmp_path}/none", "LD_LIBRARY_PATH": "", "PATH": str(tmp_path)}
     for i, settings in enumerate(({"CUDA_HOME": str(tmp_path / "cuda")}, {"LD_LIBRARY_PATH": WHEELS[0]})):
         shown = regard(ONE, **{**nothing, **settings, "REGARD_CACHE_DIR": str(tmp_path / str(i))})
         assert shown.code == 0 and "1 compiled" in shown.out, shown.out + shown.err
@@ -169,7 +169,7 @@ def test_nvrtc_comes_from_cuda_home_and_from_the_loader(regard, tmp_path):
     assert missing.code == 3
     remedy = "pip install nvidia-cuda-nvrtc"
     for words in (
-        "CUDA_HOME '/nonexistent/lib64'",
+        f"CUDA_HOME '{tmp_path}/none/lib64'",
         "the system's loader",
         remedy,
         "no nvcc either",

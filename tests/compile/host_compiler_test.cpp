@@ -187,7 +187,7 @@ TEST_F(HostCompiler, OutputThatIsNoFileOrTooLongIsAFailure) {
            {"mkfifo \"$2\"", "exit code 0, but its output is of no use: it is not a file"},
            {"mkdir \"$2\"", "exit code 0, but its output is of no use: it is not a file"},
            {"ln -s /dev/zero \"$2\"", "exit code 0, but its output is of no use: it is a link"},
-           {"ln -s /nonexistent \"$2\"", "exit code 0, but its output is of no use: it is a link"},
+           {"ln -s none \"$2\"", "exit code 0, but its output is of no use: it is a link"},
            {"truncate -s 3G \"$2\"",
             "exit code 0, but its output is of no use: it is larger than 67108864 bytes"},
            {": > \"$2\"", "exit code 0, but no output"},
@@ -362,15 +362,15 @@ TEST_F(HostCompiler, WorksWhereTheProgramIgnoresItsChildren) {
 
 TEST_F(HostCompiler, ATemporaryFolderThatCannotBeWrittenIsNamed) {
   const auto cxx = compiler("");
-  setenv("TMPDIR", "/nonexistent/folder", 1);
+  setenv("TMPDIR", (folder_ + "/none").c_str(), 1);
   const Result<Compiled> failed = cxx->compile(request(answer));
   ASSERT_FALSE(failed);
-  EXPECT_THAT(failed.error().message, HasSubstr("'/nonexistent/folder'"));
+  EXPECT_THAT(failed.error().message, HasSubstr("'" + folder_ + "/none'"));
   EXPECT_THAT(failed.error().message, HasSubstr("set TMPDIR"));
 }
 
 TEST_F(HostCompiler, WithoutACompilerTheErrorSaysWhatWasSearchedAndWhatToInstall) {
-  const auto none = find_host_compiler("", folder_ + ":/nonexistent");
+  const auto none = find_host_compiler("", folder_ + ":" + folder_ + "/none");
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().message, HasSubstr("searched c++, g++, clang++ on PATH (" + folder_));
   EXPECT_THAT(none.error().message, HasSubstr("install g++ or set REGARD_CXX"));
@@ -378,7 +378,7 @@ TEST_F(HostCompiler, WithoutACompilerTheErrorSaysWhatWasSearchedAndWhatToInstall
 
 TEST_F(HostCompiler, ABadSettingIsNamedAndNothingElseIsTaken) {
   for (const std::string& setting :
-       {std::string("/nonexistent/c++"), std::string("g++ -m32"), std::string("/bin/true")}) {
+       {folder_ + "/none/c++", std::string("g++ -m32"), std::string("/bin/true")}) {
     const auto none = find_host_compiler(setting, std::getenv("PATH"));
     ASSERT_FALSE(none) << setting;
     EXPECT_THAT(none.error().message, HasSubstr("REGARD_CXX='" + setting + "'"));

@@ -286,13 +286,15 @@ TEST_F(NvrtcPlaces, ATruncatedLibraryIsASentence) {
 }
 
 TEST_F(NvrtcPlaces, WhatIsNotThereIsOneSentenceWithAllPlaces) {
-  const std::string message = [] {
-    const Result<NvrtcLibrary> missing = open_nvrtc(std::vector<NvrtcPlace>{
-        {"the Python package nvidia-cuda-nvrtc", "/nonexistent/lib"}, {"CUDA_HOME", "/proc/sys"}});
+  const TemporaryFolder folder;
+  const std::string none = folder.path() + "/none";
+  const std::string message = [&none] {
+    const Result<NvrtcLibrary> missing = open_nvrtc(
+        std::vector<NvrtcPlace>{{"the Python package nvidia-cuda-nvrtc", none}, {"CUDA_HOME", "/proc/sys"}});
     return missing ? "" : missing.error().message;
   }();
   EXPECT_THAT(message,
-              AllOf(HasSubstr("searched the Python package nvidia-cuda-nvrtc '/nonexistent/lib' (/non"),
+              AllOf(HasSubstr("searched the Python package nvidia-cuda-nvrtc '" + none + "' (" + none),
                     HasSubstr("; CUDA_HOME '/proc/sys' (none there); install it with 'pip install "
                               "nvidia-cuda-nvrtc'")));
   // A library that is something else.

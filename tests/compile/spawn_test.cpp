@@ -154,9 +154,10 @@ TEST(Spawn, SaysWhyAProgramCannotBeRun) {
 #ifdef REGARD_THREAD_SANITIZER
   GTEST_SKIP() << "the sanitizer forks for vfork, and a child has memory of its own";
 #endif
-  EXPECT_EQ(run_process({"/nonexistent/program"}, "/").error().message,
-            "cannot run '/nonexistent/program': No such file or directory");
-  EXPECT_EQ(run_process({"/bin/sh"}, "/nonexistent").error().message,
+  const TemporaryFolder folder;
+  const std::string none = folder.path() + "/none";
+  EXPECT_EQ(run_process({none}, "/").error().message, "cannot run '" + none + "': No such file or directory");
+  EXPECT_EQ(run_process({"/bin/sh"}, none).error().message,
             "cannot run '/bin/sh': No such file or directory");
   EXPECT_EQ(run_process({"/etc/passwd"}, "/").error().message, "cannot run '/etc/passwd': Permission denied");
 }

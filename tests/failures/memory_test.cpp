@@ -50,7 +50,7 @@ class Memory : public testing::Test {
     if (!test::memory_can_fail) GTEST_SKIP() << "memory cannot be made to fail in this build";
     setenv("REGARD_CACHE_DIR", folder_.path().c_str(), 1);
     setenv("REGARD_CXX", "/bin/true", 1);  // is asked what it is, and says nothing
-    setenv("REGARD_NVRTC", "/nowhere", 1);
+    setenv("REGARD_NVRTC", "/dev/null/none", 1);
     std::ofstream(folder_.path() + "/" + std::string(64, 'a') + ".regard") << "damaged";
     ASSERT_EQ(test::fill_cache(), "");
   }

@@ -105,7 +105,7 @@ TEST_F(Scarce, DescriptorsAreMissingForOneCallOnly) {
   ASSERT_EQ(test::fill_cache(), "");
   // With a compiler, with one that must not be used, and with none.
   using Settings = std::vector<std::pair<const char*, const char*>>;
-  const Settings settings[] = {{}, {{"REGARD_JIT", "off"}}, {{"REGARD_CXX", "/nowhere"}}};
+  const Settings settings[] = {{}, {{"REGARD_JIT", "off"}}, {{"REGARD_CXX", "/dev/null/c++"}}};
   for (int i = 0; i <= 8 * 3 + 2; ++i) {
     const int free = i / 3;
     const std::string wrong = test::in_child([&]() -> std::string {

@@ -132,7 +132,7 @@ std::vector<Scenario> scenarios(Call& fwd, Call& bwd, Call& cached) {
        }},
       {"package_folders",
        [] {
-         const char* const folder = "/nowhere";
+         const char* const folder = "/dev/null/none";
          return regard_package_folders(&folder, 1);
        }},
       {"memory",

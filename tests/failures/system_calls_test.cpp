@@ -28,7 +28,7 @@ class SystemCalls : public testing::Test {
     if (!test::system_calls_can_fail()) GTEST_SKIP() << "system calls cannot be made to fail here";
     setenv("REGARD_CACHE_DIR", (folder_.path() + "/cache").c_str(), 1);
     setenv("REGARD_CXX", "/bin/true", 1);  // is asked what it is, and says nothing
-    setenv("REGARD_NVRTC", "/nowhere", 1);
+    setenv("REGARD_NVRTC", "/dev/null/none", 1);
     setenv("TMPDIR", (folder_.path() + "/temporary").c_str(), 1);
     fs::create_directory(folder_.path() + "/temporary");
     fs::create_directory(folder_.path() + "/cache");

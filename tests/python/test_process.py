@@ -217,7 +217,7 @@ except regard.RegardError as error:
     ("settings", "words"),
     [
         ({"REGARD_JIT": "off", "REGARD_STRICT": "1"}, ["NoKernelError", "REGARD_JIT=off"]),
-        ({"REGARD_CXX": "/nowhere/c++", "REGARD_STRICT": "1"}, ["NoKernelError", "/nowhere/c++"]),
+        ({"REGARD_CXX": "/dev/null/c++", "REGARD_STRICT": "1"}, ["NoKernelError", "/dev/null/c++"]),
         ({"REGARD_THREADS": "many"}, ["InvalidError", "REGARD_THREADS='many'"]),
         ({"REGARD_JIT": "off"}, ["192"]),  # the generic kernel is always there
         ({"REGARD_CACHE_DIR": "/proc/nothing"}, ["192"]),  # compiled, used and not kept
