@@ -33,12 +33,15 @@ std::string nearest_folder(const std::string& path) {
   return folder;
 }
 
-/// What is written when something is written to the path: a link to a file stands for the file. Others do
-/// not, as nobody wants a device to be replaced.
-std::string behind_links(const std::string& path) {
+bool is_same_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/// Whether this process prints into that file: what it prints after the file was replaced would be lost.
+bool is_own_output(const struct stat& file) {
   struct stat status;
-  const bool is_file = stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
-  return is_file ? real_path(path) : path;
+  const auto is_there = [&](int stream) { return fstat(stream, &status) == 0 && is_same_file(status, file); };
+  return is_there(STDOUT_FILENO) || is_there(STDERR_FILENO);
 }
 
 /// Calls make(name) with names in the folder until one is new; gives that one, or nothing with errno set.
@@ -60,14 +63,8 @@ std::string unnamed(const Descriptor& file) {
 
 Result<WholeFile> WholeFile::make(const std::string& path, bool without_name) {
   WholeFile made(path);
-  made.place_ = behind_links(path);
+  if (Status found = made.find_place(); !found) return tl::unexpected(found.error());
   made.folder_ = nearest_folder(made.place_);
-  struct stat status;
-  if (lstat(made.place_.c_str(), &status) == 0 && !S_ISLNK(status.st_mode)) {
-    if (S_ISDIR(status.st_mode)) return made.cannot(EISDIR);
-    if (!S_ISREG(status.st_mode)) return invalid("cannot write " + printable(path) + ": it is not a file");
-    made.permissions_ = status.st_mode & 0777;
-  }
   const mode_t permissions = made.permissions_.value_or(0666);  // never more than they will be
   if (without_name)
     made.file_ = Descriptor(open(made.folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, permissions));
@@ -79,6 +76,28 @@ Result<WholeFile> WholeFile::make(const std::string& path, bool without_name) {
   });
   if (!made.file_) return made.cannot(errno);
   return made;
+}
+
+/// A link stands for its file. Anything else than a file stays what it is: a device that is replaced is gone
+/// for every program.
+Status WholeFile::find_place() {
+  const auto refused = [this](const char* why) {
+    return invalid(fmt::format("cannot write {}: {}", printable(path_), why));
+  };
+  place_ = path_;
+  struct stat status, place;
+  if (stat(path_.c_str(), &status) != 0) {
+    const int error = errno;
+    if (lstat(path_.c_str(), &place) != 0) return {};
+    return error == ENOENT ? refused("it is a link to nothing") : cannot(error);
+  }
+  if (S_ISDIR(status.st_mode)) return cannot(EISDIR);
+  if (!S_ISREG(status.st_mode)) return refused("it is not a file");
+  if (is_own_output(status)) return refused("this process prints into it");
+  permissions_ = status.st_mode & 0777;
+  place_ = real_path(path_);
+  const bool has_name = lstat(place_.c_str(), &place) == 0 && is_same_file(place, status);
+  return has_name ? Status() : refused("it is a link to a file without a name");
 }
 
 WholeFile::WholeFile(WholeFile&& other) noexcept

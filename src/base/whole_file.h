@@ -20,7 +20,8 @@ namespace regard {
 class WholeFile {
  public:
   /// To be `path`, whose folder need not be there before it is published. A link to a file stands for that
-  /// file; what is there and is neither a file nor a link is refused.
+  /// file; folders, devices, pipes and sockets, links to them and to nothing, and what this process prints
+  /// into are refused.
   static Result<WholeFile> make(const std::string& path, bool without_name = true);
   ~WholeFile();
   WholeFile(WholeFile&& other) noexcept;
@@ -37,6 +38,7 @@ class WholeFile {
  private:
   explicit WholeFile(const std::string& path) : path_(path) {}
   tl::unexpected<Error> cannot(int error) const;
+  Status find_place();
   Status keep_permissions();
   Status link();
 

@@ -133,9 +133,10 @@ std::uint64_t whole_number(const std::string& option, const std::string& text, s
                         in_quotes(text), least, most));
 }
 
-/// An empty word is most often a variable of the shell that is not set, so it does not stand for a default.
-/// Gives what is wrong.
-std::string not_empty(const std::string& text) {
+/// An empty word is most often a variable of the shell that is not set, so it does not stand for a default;
+/// and "-" means standard input or output to many programs, and here nothing. Gives what is wrong.
+std::string unusable_word(const std::string& text) {
+  if (text == "-") return "'-' stands for no stream here; name a file (./- where that is its name)";
   return text.empty() ? "its value is empty; give one, or leave the option out" : "";
 }
 
@@ -155,7 +156,7 @@ struct CommandLine {
   /// A path, a name, or several of them.
   template <class Text>
   CLI::Option* words(CLI::App* verb, const char* name, Text& value, const std::string& doc) {
-    return verb->add_option(name, value, doc)->check(not_empty);
+    return verb->add_option(name, value, doc)->check(unusable_word);
   }
   template <class Number>
   void number(CLI::App* verb, const std::string& name, Number& value, const char* doc,
@@ -221,7 +222,7 @@ void CommandLine::add_run() {
     run->add_option_function<std::string>(
            "--" + dashed(name), [this, role](const std::string& path) { request.files[role] = path; },
            "File of " + name)
-        ->check(not_empty)
+        ->check(unusable_word)
         ->type_name("FILE")
         ->group("Tensors from .npy or .safetensors files");
   }
