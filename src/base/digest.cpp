@@ -18,6 +18,18 @@ std::string Digest::hex() const {
   return text;
 }
 
+std::optional<Digest> parse_digest(std::string_view hex) {
+  Digest digest;
+  if (hex.size() != 2 * digest.bytes.size()) return std::nullopt;
+  for (std::size_t i = 0; i < hex.size(); ++i) {
+    const bool digit = hex[i] >= '0' && hex[i] <= '9';
+    if (!digit && !(hex[i] >= 'a' && hex[i] <= 'f')) return std::nullopt;
+    const int value = digit ? hex[i] - '0' : hex[i] - 'a' + 10;
+    digest.bytes[i / 2] = static_cast<std::uint8_t>(digest.bytes[i / 2] * 16 + value);
+  }
+  return digest;
+}
+
 Digest sha256(std::span<const std::byte> bytes) {
   Digest digest;
   SHA256_CTX state;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,9 @@ struct Digest {
   friend bool operator==(const Digest&, const Digest&) = default;
   friend auto operator<=>(const Digest&, const Digest&) = default;
 };
+
+/// From 64 hex digits; nothing for other text.
+std::optional<Digest> parse_digest(std::string_view hex);
 
 Digest sha256(std::span<const std::byte> bytes);
 Digest sha256(std::string_view text);

@@ -6,24 +6,9 @@
 #include <cstring>
 #include <memory>
 
-#include "base/digest.h"
-#include "base/printable.h"
 #include "bundle/own_openssl.h"
-#include "cache/entry.h"
 
 namespace regard {
-
-std::string PublicKey::hex() const {
-  return Digest{bytes}.hex();
-}
-
-Result<PublicKey> parse_public_key(std::string_view hex) {
-  const std::optional<Digest> digits = cache::parse_digest(hex);
-  if (!digits)
-    return invalid(in_quotes(hex) +
-                   " is no public key, which is the 64 digits (0-9, a-f) that `regard bundle keygen` prints");
-  return PublicKey{digits->bytes};
-}
 
 namespace bundle {
 namespace {
@@ -60,6 +45,8 @@ Status check(const Signature& signature, std::span<const std::byte> signed_bytes
   const OpenSsl own;
   if (!own) return openssl_error("start");
   const PublicKey& signer = signature.signer;
+  if (const Status sound = check_key(signer); !sound)
+    return invalid("its signature is worth nothing: " + sound.error().message);
   const KeyOwner key(EVP_PKEY_new_raw_public_key_ex(own.context(), "ED25519", nullptr, signer.bytes.data(),
                                                     signer.bytes.size()));
   const MessageOwner message(EVP_MD_CTX_new());

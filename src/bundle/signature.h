@@ -3,28 +3,16 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/public_key.h"
 #include "base/result.h"
 
 namespace regard {
-
-struct PublicKey {
-  std::array<std::uint8_t, 32> bytes{};
-  std::string hex() const;
-  friend bool operator==(const PublicKey&, const PublicKey&) = default;
-  friend auto operator<=>(const PublicKey&, const PublicKey&) = default;
-};
-
-/// From 64 hex digits.
-Result<PublicKey> parse_public_key(std::string_view hex);
 
 namespace bundle {
 
