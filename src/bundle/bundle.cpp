@@ -36,13 +36,13 @@ Result<std::shared_ptr<const Bundle>> Bundle::open(const std::string& path,
                                                    std::span<const PublicKey> trusted) {
   Result<RegularFile> file = RegularFile::open(path, Links::followed);
   if (!file) return tl::unexpected(file.error());
-  bundle::Place place{path, real_path(path), bundle::state_of(*file), {}};
+  bundle::Place place{path, real_path(path), bundle::state_of(*file), bundle::access_of(file->status()), {}};
   return open(std::move(place), bundle::Bytes(std::move(*file)), trusted);
 }
 
 Result<std::shared_ptr<const Bundle>> Bundle::in_memory(std::string path, std::span<const std::byte> bytes,
                                                         std::span<const PublicKey> trusted) {
-  return open({std::move(path), {}, {}, bytes}, bundle::Bytes(bytes), trusted);
+  return open({std::move(path), {}, {}, {}, bytes}, bundle::Bytes(bytes), trusted);
 }
 
 Result<std::shared_ptr<const Bundle>> Bundle::open(bundle::Place place, const bundle::Bytes& bytes,

@@ -58,6 +58,7 @@ class Bundle {
   Bundle& operator=(const Bundle&) = delete;
 
   const std::string& path() const { return place_.path; }
+  const bundle::Place& place() const { return place_; }
   /// Whether both were read from the same file, which was not changed in between.
   bool same_as(const Bundle& other) const;
   const BundleAbout& about() const { return about_; }

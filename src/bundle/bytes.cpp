@@ -22,6 +22,10 @@ FileState state_of(const RegularFile& file) {
   return {status.st_dev, status.st_ino, file.bytes(), status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
+Access access_of(const struct stat& status) {
+  return {status.st_uid, status.st_gid, status.st_mode};
+}
+
 Result<Bytes> open(const Place& place, bool& changed) {
   if (place.file.empty()) return Bytes(place.memory);
   Result<RegularFile> file = RegularFile::open(place.file, Links::followed);

@@ -35,11 +35,18 @@ struct FileState {
 };
 FileState state_of(const RegularFile&);
 
+/// Whose the file is, and who can write it.
+struct Access {
+  std::uint32_t owner = 0, group = 0, mode = 0;
+};
+Access access_of(const struct stat&);
+
 /// Where a bundle can be read from again.
 struct Place {
   std::string path;  ///< as people call it
   std::string file;  ///< as it is opened, in whatever folder the process works by then; empty: memory
   FileState state;   ///< of the file when it was opened first
+  Access access;     ///< likewise
   std::span<const std::byte> memory;
 };
 /// `changed` tells whether the file has another state than at first.

@@ -1,0 +1,48 @@
+#include "bundle/access.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+
+namespace regard::bundle {
+namespace {
+
+/// In a folder such as /tmp, whose sticky bit is set, everybody can replace but his own files.
+bool is_open(const Access& access, std::uint32_t writers) {
+  const bool keeps_files = S_ISDIR(access.mode) && (access.mode & S_ISVTX) != 0;
+  return (access.mode & writers) != 0 && !keeps_files;
+}
+
+template <class Say>
+std::string first_of(const Place& place, const Say& say) {
+  if (place.file.empty()) return "";
+  if (std::string said = say("it", place.access); !said.empty()) return said;
+  struct stat status;
+  const std::string folder = std::filesystem::path(place.file).parent_path().string();
+  return stat(folder.c_str(), &status) == 0 ? say("its folder", access_of(status)) : "";
+}
+
+}  // namespace
+
+std::string open_to_everybody(const Place& place) {
+  return first_of(place, [](const char* what, const Access& access) -> std::string {
+    if (!is_open(access, S_IWOTH)) return "";
+    return fmt::format("anybody can write {}{} (mode {:o})", S_ISDIR(access.mode) ? "to " : "", what,
+                       access.mode & 07777);
+  });
+}
+
+std::string open_to_another(const Place& place) {
+  return first_of(place, [](const char* what, const Access& access) -> std::string {
+    if (access.owner != geteuid() && access.owner != 0)
+      return fmt::format("{} belongs to user {}", what, access.owner);
+    if (is_open(access, S_IWGRP) && access.group != getegid())
+      return fmt::format("group {} can write {}{}", access.group, S_ISDIR(access.mode) ? "to " : "", what);
+    return "";
+  });
+}
+
+}  // namespace regard::bundle
