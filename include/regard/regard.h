@@ -246,7 +246,8 @@ REGARD_API regard_status regard_list(const char* target, const char* profile, ch
  * than its target has is an error. */
 REGARD_API regard_status regard_prepare_kernel(const char* kernel, char** json);
 /* From now on kernels come from this bundle too (docs/bundles.md), after those that the library has and the
- * bundles before it. A kernel that was not to be had before is looked for again. */
+ * bundles before it. A kernel that was not to be had before is looked for again. One that anybody can write
+ * is refused, unless REGARD_TRUSTED_KEYS has signed it. */
 REGARD_API regard_status regard_bundle_add(const char* path);
 /* The same of a bundle that a package brings, which is installed and which no program has named: it forbids
  * nothing (its "undeclared" does not count). Python's package of Regard makes it. */
@@ -264,8 +265,9 @@ REGARD_API void regard_interrupt_if(int (*asked)(void));
 /* verb: "list", "stat", "verify", "gc", "clean"; result: JSON. */
 REGARD_API regard_status regard_cache(const char* verb, char** json);
 /* The cache's kernels into a bundle, for another machine, and those of a bundle into the cache, as far as
- * this library has their sources. JSON: "kernels", how many, and "left_out", a list with "kernel", "why" and
- * whether it is "damaged". A cache without kernels is refused. */
+ * this library has their sources, and they load; one that the cache has as good stays there, and counts.
+ * JSON: "kernels", how many, and "left_out", a list with "kernel", "why" and whether it is "damaged". A cache
+ * without kernels is refused. */
 REGARD_API regard_status regard_cache_export(const char* bundle, char** json);
 REGARD_API regard_status regard_cache_import(const char* bundle, char** json);
 

@@ -20,7 +20,8 @@ def add_bundle(path: str | os.PathLike[str]) -> None:
 
     `regard build` makes bundles. A kernel that was not to be had before is looked for again.
 
-    Raises InvalidError where the file is no bundle, and where REGARD_TRUSTED_KEYS wants another signature.
+    Raises InvalidError where the file is no bundle, and where REGARD_TRUSTED_KEYS wants another signature;
+    RefusedError where no keys are trusted, and anybody can write the file or to its folder.
     """
     _core.add_bundle(os.fspath(path))
 

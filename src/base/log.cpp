@@ -11,7 +11,6 @@
 #include "base/fork_local.h"
 #include "base/printable.h"
 #include "base/settings.h"
-#include "base/split.h"
 #include "base/write_file.h"
 
 namespace regard {
@@ -19,7 +18,7 @@ namespace regard {
 bool log_enabled(std::string_view topic) {
   const Result<Settings>& current = settings();
   if (!current || current->log.empty()) return false;
-  return std::ranges::any_of(split(current->log, ","),
+  return std::ranges::any_of(current->log.items(),
                              [&](std::string_view item) { return item == topic || item == "all"; });
 }
 

@@ -1,7 +1,5 @@
 #include "base/settings.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -11,12 +9,12 @@
 #include "base/lower.h"
 #include "base/nearest.h"
 #include "base/printable.h"
-#include "base/split.h"
-
-extern char** environ;  // NOLINT: POSIX
+#include "base/variables.h"
 
 namespace regard {
 namespace {
+
+constexpr std::string_view prefix = "REGARD_";
 
 Status read(std::string_view name, std::string_view value, bool& out) {
   const std::string word = lower(value);
@@ -35,6 +33,19 @@ Status read(std::string_view, std::string_view value, std::string& out) {
   return {};
 }
 
+Status read(std::string_view, std::string_view value, Url& out) {
+  out.text = value;
+  return {};
+}
+
+/// A list of nothing would be no list, in silence.
+template <char separator>
+Status read(std::string_view name, std::string_view value, ListOf<separator>& out) {
+  out.text = value;
+  if (!out.items().empty()) return {};
+  return invalid(std::string(name) + "=" + in_quotes(value) + " names nothing; name something, or unset it");
+}
+
 Status read(std::string_view name, std::string_view value, std::int64_t& out) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out);
   if (error == std::errc::result_out_of_range && end == value.data() + value.size() && value[0] != '-') {
@@ -48,15 +59,28 @@ Status read(std::string_view name, std::string_view value, std::int64_t& out) {
   return {};
 }
 
+/// What a variable of the shell that is not set leaves of a value. Nothing is switched off by that.
+Status has_content(std::string_view name, std::string_view value) {
+  const auto wrong = [name](const std::string& why) { return invalid(std::string(name) + why); };
+  if (value.empty()) {
+    return name == "REGARD_TRUSTED_KEYS"
+               ? wrong(" is empty, and without keys everything is trusted; name the keys, or unset it")
+               : Status();
+  }
+  if (value.find_first_not_of(" \t\r\n") == std::string_view::npos)
+    return wrong("=" + in_quotes(value) + " is blank; give it a value, or unset it");
+  return {};
+}
+
 /// A topic that does not exist would be silence for ever.
-Status known_topics(std::string_view topics) {
+Status known_topics(const Settings::List& topics) {
   static constexpr std::string_view known[] = {
 #define REGARD_TOPIC(topic) #topic,
       REGARD_LOG_TOPICS(REGARD_TOPIC)
 #undef REGARD_TOPIC
           "all"};
-  for (const std::string_view topic : split(topics, ",")) {
-    if (topic.empty() || std::ranges::find(known, topic) != std::end(known)) continue;
+  for (const std::string_view topic : topics.items()) {
+    if (std::ranges::find(known, topic) != std::end(known)) continue;
     return invalid("REGARD_LOG has the unknown topic " + in_quotes(topic) + suggestion(topic, known));
   }
   return {};
@@ -67,6 +91,13 @@ std::string text_of(bool value) {
 }
 std::string text_of(const std::string& value) {
   return value;
+}
+template <char separator>
+std::string text_of(const ListOf<separator>& value) {
+  return value.text;
+}
+std::string text_of(const Url& value) {
+  return without_secrets(value.text);
 }
 std::string text_of(std::int64_t value) {
   return std::to_string(value);
@@ -112,21 +143,21 @@ Result<Settings> parse_settings(std::span<const std::string> environment,
   };
   Settings parsed;
   for (const std::string& variable : environment) {
-    if (!variable.starts_with("REGARD_")) continue;
+    if (!variable.starts_with(prefix)) continue;
     const std::size_t equals = variable.find('=');
     const std::string_view name = std::string_view(variable).substr(0, equals);
     const std::string_view value =
         equals == std::string::npos ? std::string_view() : std::string_view(variable).substr(equals + 1);
-    Status status;
+    Status status = has_content(name, value);
     bool known = false;
-#define REGARD_READ(member, type, env, default_value, doc)         \
-  if (name == env) {                                               \
-    known = true;                                                  \
-    if (!value.empty()) status = read(name, value, parsed.member); \
+#define REGARD_READ(member, type, env, default_value, doc)                   \
+  if (name == env) {                                                         \
+    known = true;                                                            \
+    if (status && !value.empty()) status = read(name, value, parsed.member); \
   }
     REGARD_SETTINGS(REGARD_READ)
 #undef REGARD_READ
-    if (!status) return tl::unexpected(status.error());
+    if (known && !status) return tl::unexpected(status.error());
     if (!known) warnings.push_back("unknown setting " + printable(name) + suggestion(name, names));
   }
   if (Status status = known_topics(parsed.log); !status) return tl::unexpected(status.error());
@@ -137,11 +168,14 @@ Result<Settings> parse_settings(std::span<const std::string> environment,
 const Result<Settings>& settings() {
   return forever<[] {
     std::vector<std::string> environment;
-    for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-      environment.emplace_back(*variable);
-    }
+    for (const std::string_view variable : variables()) environment.emplace_back(variable);
     std::vector<std::string> warnings;
     Result<Settings> parsed = parse_settings(environment, warnings);
+    if (ignores_variables(prefix)) {
+      warnings.emplace_back(
+          "this program has rights that its user lacks (setuid, setgid or capabilities), so the settings in "
+          "its environment are ignored");
+    }
     for (const std::string& warning : warnings) warn_once(warning);
     return parsed;
   }>();

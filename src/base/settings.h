@@ -11,30 +11,33 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "base/split.h"
+#include "base/url.h"
 
 namespace regard {
 
 #define REGARD_LOG_TOPIC_LISTED(topic) #topic ", "
 
 // X(member, type, environment name, default, one sentence of documentation)
-// Types: Switch (0/off/false/no, 1/on/true/yes), Text, Number (non-negative integer).
+// Types: Switch (0/off/false/no, 1/on/true/yes), Number (non-negative integer), Text, Url,
+// List (with commas), Paths (with colons).
 #define REGARD_SETTINGS(X)                                                                                   \
   X(jit, Switch, "REGARD_JIT", true,                                                                         \
     "Compile kernels on demand; off refuses with the key and what was searched.")                            \
   X(built_in, Switch, "REGARD_BUILT_IN", true,                                                               \
     "Use the kernels compiled into the library; off takes them from the cache or compiles them.")            \
   X(bundle, Text, "REGARD_BUNDLE", "", "Bundle of kernels that is asked before all other places.")           \
-  X(bundle_path, Text, "REGARD_BUNDLE_PATH", "",                                                             \
+  X(bundle_path, Paths, "REGARD_BUNDLE_PATH", "",                                                            \
     "Colon-separated bundles, and folders with bundles (*.bundle), that are asked after the library.")       \
-  X(trusted_keys, Text, "REGARD_TRUSTED_KEYS", "",                                                           \
-    "Comma-separated public keys in hex; bundles, and kernels of a remote store, that none of them signed "  \
-    "are refused.")                                                                                          \
+  X(trusted_keys, List, "REGARD_TRUSTED_KEYS", "",                                                           \
+    "Comma-separated public keys in hex: of bundles, of a remote store and of the cache only kernels are "   \
+    "used that one of them signed, or that were compiled here; empty is an error.")                          \
   X(cache_dir, Text, "REGARD_CACHE_DIR", "",                                                                 \
     "Folder of the kernel cache; empty means the user's cache folder.")                                      \
   X(cache_bytes, Number, "REGARD_CACHE_BYTES", 1073741824,                                                   \
     "Size bound of the cache; least recently used entries go first.")                                        \
   X(cache, Switch, "REGARD_CACHE", true, "Read and write the kernel cache.")                                 \
-  X(remote, Text, "REGARD_REMOTE", "",                                                                       \
+  X(remote, Url, "REGARD_REMOTE", "",                                                                        \
     "URL of a remote store, which is asked for kernels before they are compiled.")                           \
   X(remote_write, Switch, "REGARD_REMOTE_WRITE", false, "Put what is compiled here into the remote store.")  \
   X(remote_seconds, Number, "REGARD_REMOTE_SECONDS", 5,                                                      \
@@ -47,7 +50,7 @@ namespace regard {
     "a workspace that another call uses at that moment.")                                                    \
   X(cpu_target, Text, "REGARD_CPU_TARGET", "",                                                               \
     "Highest CPU target to use, e.g. cpu-avx2; empty means the best of this machine.")                       \
-  X(disable, Text, "REGARD_DISABLE", "", "Comma-separated families or kernels that must not be used.")       \
+  X(disable, List, "REGARD_DISABLE", "", "Comma-separated families or kernels that must not be used.")       \
   X(threads, Number, "REGARD_THREADS", 0,                                                                    \
     "Threads of the CPU targets; 0 means all cores this process may use.")                                   \
   X(cxx, Text, "REGARD_CXX", "", "Host compiler for CPU kernels; empty searches c++, g++, clang++ on PATH.") \
@@ -63,7 +66,7 @@ namespace regard {
     "find its symbols.")                                                                                     \
   X(record, Text, "REGARD_RECORD", "",                                                                       \
     "Append each problem that is planned to this file, for `regard build` and `regard prebuild`.")           \
-  X(log, Text, "REGARD_LOG", "",                                                                             \
+  X(log, List, "REGARD_LOG", "",                                                                             \
     "Comma-separated topics reported on stderr: " REGARD_LOG_TOPICS(REGARD_LOG_TOPIC_LISTED) "or all.")      \
   X(lock_seconds, Number, "REGARD_LOCK_SECONDS", 60,                                                         \
     "How long to wait for another process that compiles the same kernel.")                                   \
@@ -73,9 +76,29 @@ namespace regard {
 /// Of REGARD_THREADS, and of a caller.
 inline constexpr int most_threads = 4096;
 
+/// Texts with a separator between them. Empty ones do not count.
+template <char separator>
+struct ListOf {
+  ListOf(const char* given) : text(given) {}  // NOLINT: the default in a table
+  bool empty() const { return text.empty(); }
+  std::vector<std::string_view> items() const {
+    std::vector<std::string_view> parts = split(text, std::string_view(&separator_, 1));
+    std::erase(parts, "");
+    return parts;
+  }
+
+  std::string text;
+
+ private:
+  static constexpr char separator_ = separator;
+};
+
 struct Settings {
   using Switch = bool;
   using Text = std::string;
+  using Url = regard::Url;
+  using List = ListOf<','>;
+  using Paths = ListOf<':'>;
   using Number = std::int64_t;
 #define REGARD_MEMBER(member, type, env, default_value, doc) type member = default_value;
   REGARD_SETTINGS(REGARD_MEMBER)
@@ -98,7 +121,7 @@ Result<Settings> parse_settings(std::span<const std::string> environment, std::v
 /// The settings of this process, read at first use. An error here is returned by every call that needs them.
 const Result<Settings>& settings();
 
-/// The value of each setting in force as text, in table order.
+/// The value of each setting in force as text, without secrets, in table order.
 std::vector<std::string> setting_values(const Settings&);
 
 }  // namespace regard

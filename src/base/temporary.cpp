@@ -13,6 +13,7 @@
 
 #include "base/descriptor.h"
 #include "base/folder.h"
+#include "base/variables.h"
 
 namespace regard {
 namespace {
@@ -41,7 +42,7 @@ bool may_go(const std::string& path, bool kept) {
 }  // namespace
 
 std::string temporary_folder() {
-  const char* chosen = std::getenv("TMPDIR");
+  const char* chosen = variable("TMPDIR");
   return chosen != nullptr && *chosen == '/' ? chosen : "/tmp";
 }
 

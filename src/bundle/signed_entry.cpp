@@ -13,7 +13,7 @@ const std::uint64_t largest_signed_entry_bytes =
 
 Result<std::vector<std::byte>> encode_signed(const Digest& key, const CacheEntry& entry,
                                              const std::string& key_file) {
-  std::vector<std::byte> bytes = cache::encode(key, entry);
+  std::vector<std::byte> bytes = cache::encode(key, entry, Origin());
   if (key_file.empty()) return bytes;
   const Result<bundle::Signature> signature = sign(bytes, key_file);
   if (!signature) return tl::unexpected(signature.error());
@@ -30,7 +30,12 @@ Result<CacheEntry> decode_signed(const Digest& key, std::span<const std::byte> b
   const std::span<const std::byte> entry = signature ? bytes.first(bytes.size() - behind) : bytes;
   if (const Status right = bundle::check_signer(signature, entry, trusted); !right)
     return tl::unexpected(right.error());
-  return cache::decode(key, entry);
+  Result<CacheEntry> decoded = cache::decode(key, entry);
+  if (!decoded) return decoded;
+  // Only the cache that has it can say that.
+  if (decoded->origin != Origin()) return invalid("it says of itself where it comes from");
+  if (signature) decoded->origin.signer = signature->signer;
+  return decoded;
 }
 
 }  // namespace regard

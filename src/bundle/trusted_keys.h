@@ -9,7 +9,7 @@
 
 namespace regard {
 
-/// REGARD_TRUSTED_KEYS; an error where one of them is no key.
+/// REGARD_TRUSTED_KEYS; an error where one of them is no key, or none is there.
 Result<std::vector<PublicKey>> trusted_keys(const Settings&);
 
 }  // namespace regard

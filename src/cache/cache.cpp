@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/settings.h"
+#include "base/variables.h"
 #include "cache/directory.h"
 #include "cache/entry.h"
 #include "cache/flight.h"
@@ -49,10 +49,12 @@ bool in_own_folder(const std::string& path) {
 
 }  // namespace
 
-Cache::Cache(std::string directory, std::int64_t bound_bytes, double lock_seconds)
+Cache::Cache(std::string directory, std::int64_t bound_bytes, double lock_seconds,
+             std::vector<PublicKey> trusted)
     : directory_(absolute_folder(directory)),
       bound_bytes_(bound_bytes),
       lock_seconds_(lock_seconds),
+      trusted_(std::move(trusted)),
       flights_(std::make_unique<cache::Flights>()) {}
 
 Cache::~Cache() = default;
@@ -61,25 +63,29 @@ std::string Cache::state() const {
   return cache::state_of_directory(directory_);
 }
 
-std::optional<CacheEntry> Cache::find(const Digest& key, bool* scarce) {
-  const auto note = [scarce](const auto& result) {
-    if (scarce != nullptr && is_scarce(result)) *scarce = true;
-  };
+Result<CacheEntry> Cache::read(const Digest& key, bool& missing) const {
   const Result<cache::Directory> directory = cache::Directory::open(directory_);
-  note(directory);
-  if (!directory) return std::nullopt;
-  bool missing = false;
+  missing = !directory;
+  if (!directory) return tl::unexpected(directory.error());
   const Result<RegularFile> file = directory->file(cache::entry_name(key), missing);
-  Result<CacheEntry> entry = file ? cache::read_entry(key, *file) : tl::unexpected(file.error());
-  if (entry) {
-    cache::touch(*file);
-    return std::move(*entry);
-  }
-  note(entry);
-  if (!missing && !is_scarce(entry)) {
-    log_line("cache",
-             fmt::format("entry {} is bad and will be replaced: {}", key.hex(), entry.error().message));
-  }
+  if (!file) return tl::unexpected(file.error());
+  Result<CacheEntry> entry = cache::read_entry(key, *file);
+  if (!entry) return entry;
+  if (!is_trusted(entry->origin, trusted_)) return invalid(untrusted);
+  cache::touch(*file);
+  return entry;
+}
+
+std::optional<CacheEntry> Cache::find(const Digest& key, Missed* missed) {
+  bool missing = false;
+  Result<CacheEntry> entry = read(key, missing);
+  if (entry) return std::move(*entry);
+  const bool scarce = is_scarce(entry);
+  if (missed != nullptr) missed->scarce = missed->scarce || scarce;
+  if (missing || scarce) return std::nullopt;
+  if (missed != nullptr) missed->why = entry.error().message;
+  log_line("cache",
+           fmt::format("entry {} is not used and will be replaced: {}", key.hex(), entry.error().message));
   return std::nullopt;
 }
 
@@ -146,9 +152,9 @@ std::string default_cache_directory() {
   if (const Result<Settings>& current = settings(); current && !current->cache_dir.empty()) {
     return current->cache_dir;
   }
-  for (const auto& [variable, inside] :
+  for (const auto& [name, inside] :
        {std::pair("XDG_CACHE_HOME", "/regard"), std::pair("HOME", "/.cache/regard")}) {
-    const char* const folder = std::getenv(variable);
+    const char* const folder = variable(name);
     if (folder == nullptr || *folder != '/') continue;
     // Not what `sudo` left there of another user: he could not use a folder that root made in his home.
     const std::string path = folder + std::string(inside);

@@ -26,8 +26,10 @@ struct CacheEntryInfo {
   std::string manifest;
   std::int64_t bytes = 0;
   std::int64_t used_unix_seconds = 0;
+  Origin origin;
   std::string problem;  ///< empty, or why verify calls it bad
   std::string unread;   ///< empty, or what was lacking to look at it
+  bool trusted = true;  ///< whether it would be used
 };
 
 struct CacheStat {
@@ -40,16 +42,22 @@ struct CacheStat {
 class Cache {
  public:
   /// `directory` may not exist yet. A directory that others can write, or that belongs to someone else, is
-  /// refused with a sentence in state(); the cache then misses and publishes nothing.
-  Cache(std::string directory, std::int64_t bound_bytes, double lock_seconds);
+  /// refused with a sentence in state(); the cache then misses and publishes nothing. Where there are trusted
+  /// keys, so does an entry of another origin (cache/origin.h).
+  Cache(std::string directory, std::int64_t bound_bytes, double lock_seconds,
+        std::vector<PublicKey> trusted = {});
   ~Cache();
 
   const std::string& directory() const { return directory_; }
   std::string state() const;
 
-  /// A verified entry, or nothing. A bad entry is a miss and is replaced by the next publish. `scarce` (may
-  /// be null) is set where there may be one all the same, as descriptors or memory ran out.
-  std::optional<CacheEntry> find(const Digest& key, bool* scarce = nullptr);
+  struct Missed {
+    bool scarce = false;  ///< there may be one all the same, as descriptors or memory ran out
+    std::string why;      ///< what is wrong with the one that is there; empty when there is none
+  };
+  /// A verified entry, or nothing. A bad entry is a miss and is replaced by the next publish. `missed` may be
+  /// null.
+  std::optional<CacheEntry> find(const Digest& key, Missed* missed = nullptr);
   /// Whether the folder can be opened and its entries be read; not whether there are any.
   Status readable() const;
   /// The error says why it could not be written.
@@ -73,9 +81,15 @@ class Cache {
   CacheStat clean();
 
  private:
+  /// `missing`: there is none.
+  Result<CacheEntry> read(const Digest& key, bool& missing) const;
+  /// As list() and verify() tell of one; whether it is used, which depends on whom this cache trusts.
+  std::vector<CacheEntryInfo> survey(bool full) const;
+
   std::string directory_;
   std::int64_t bound_bytes_;
   double lock_seconds_;
+  std::vector<PublicKey> trusted_;
   std::unique_ptr<cache::Flights> flights_;
 };
 

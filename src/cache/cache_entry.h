@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "cache/origin.h"
+
 namespace regard {
 
 /// What an entry may have: many times what a kernel takes. More is neither kept nor read.
@@ -16,6 +18,7 @@ struct CacheEntry {
   std::string manifest;  ///< a JSON object, for people and `regard cache list`
   std::vector<std::byte> payload;
   std::string unfit = {};  ///< why it must not be kept; empty when it may
+  Origin origin = {};
 };
 
 }  // namespace regard

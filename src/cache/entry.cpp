@@ -14,12 +14,15 @@ namespace {
 struct Header {
   char magic[8];
   std::uint32_t schema;
-  std::uint32_t zero;
+  std::uint32_t origin;
   std::array<std::uint8_t, 32> key;
   std::uint64_t manifest_bytes;
   std::uint64_t payload_bytes;
 };
 static_assert(sizeof(Header) == 64);
+
+/// As the header says them. Entries that were kept before it did so have the first one.
+enum WordOfOrigin : std::uint32_t { not_known = 0, compiled_here = 1, signed_elsewhere = 2 };
 
 constexpr char magic[8] = {'R', 'E', 'G', 'A', 'R', 'D', '\x1a', '\n'};
 
@@ -29,6 +32,22 @@ std::byte* put(std::byte* place, std::span<const std::byte> bytes) {
 }
 
 constexpr std::uint64_t fixed_bytes = sizeof(Header) + sizeof(Digest);
+
+/// The key of who has signed it stands behind the header.
+std::size_t signer_bytes(const Header& header) {
+  return header.origin == signed_elsewhere ? sizeof(PublicKey) : 0;
+}
+
+std::size_t manifest_offset(const Header& header) {
+  return sizeof header + signer_bytes(header);
+}
+
+Origin origin_of(const Header& header, std::span<const std::byte> signer) {
+  if (header.origin != signed_elsewhere) return {header.origin == compiled_here, {}};
+  PublicKey key;
+  std::memcpy(key.bytes.data(), signer.data(), key.bytes.size());
+  return {false, key};
+}
 
 // Checks all that can be checked without the rest of the file, which has `file_bytes` in all.
 Result<Header> decode_header(const Digest& key, std::span<const std::byte> beginning,
@@ -40,11 +59,11 @@ Result<Header> decode_header(const Digest& key, std::span<const std::byte> begin
   if (header.schema != schema) {
     return invalid("it has schema " + std::to_string(header.schema) + ", not " + std::to_string(schema));
   }
-  if (header.zero != 0) return invalid("its header is damaged");
+  if (header.origin > signed_elsewhere) return invalid("its header is damaged");
   if (header.key != key.bytes) return invalid("it holds another key than its name says");
   if (header.manifest_bytes > largest_manifest_bytes || header.payload_bytes > largest_payload_bytes)
     return invalid("it is larger than an entry may be");
-  if (file_bytes != fixed_bytes + header.manifest_bytes + header.payload_bytes)
+  if (file_bytes != fixed_bytes + signer_bytes(header) + header.manifest_bytes + header.payload_bytes)
     return invalid("its length is not what its header says");
   return header;
 }
@@ -58,19 +77,25 @@ Result<Header> read_header(const Digest& key, const RegularFile& file, std::span
 
 }  // namespace
 
-const std::int64_t largest_entry_bytes =
-    static_cast<std::int64_t>(fixed_bytes + largest_manifest_bytes + largest_payload_bytes);
+const std::int64_t largest_entry_bytes = static_cast<std::int64_t>(
+    fixed_bytes + sizeof(PublicKey) + largest_manifest_bytes + largest_payload_bytes);
 
 std::vector<std::byte> encode(const Digest& key, const CacheEntry& entry) {
+  return encode(key, entry, entry.origin);
+}
+
+std::vector<std::byte> encode(const Digest& key, const CacheEntry& entry, const Origin& origin) {
   Header header{};
   std::memcpy(header.magic, magic, sizeof magic);
   header.schema = schema;
+  header.origin = origin.compiled ? compiled_here : origin.signer ? signed_elsewhere : not_known;
   header.key = key.bytes;
   header.manifest_bytes = entry.manifest.size();
   header.payload_bytes = entry.payload.size();
-  const std::size_t checked = sizeof header + entry.manifest.size() + entry.payload.size();
+  const std::size_t checked = manifest_offset(header) + entry.manifest.size() + entry.payload.size();
   std::vector<std::byte> file(checked + sizeof(Digest));
   std::byte* place = put(file.data(), std::as_bytes(std::span(&header, 1)));
+  if (header.origin == signed_elsewhere) place = put(place, std::as_bytes(std::span(origin.signer->bytes)));
   place = put(place, std::as_bytes(std::span(entry.manifest)));
   place = put(place, entry.payload);
   const Digest sum = sha256(std::span(file).first(checked));
@@ -87,10 +112,12 @@ Result<CacheEntry> decode(const Digest& key, std::span<const std::byte> file) {
     return invalid("its checksum is wrong");
   }
   const auto manifest_bytes = static_cast<std::size_t>(header->manifest_bytes);
-  Result<std::string> manifest = checked_manifest(file.subspan(sizeof(Header), manifest_bytes));
+  const std::size_t offset = manifest_offset(*header);
+  Result<std::string> manifest = checked_manifest(file.subspan(offset, manifest_bytes));
   if (!manifest) return tl::unexpected(manifest.error());
-  const std::span<const std::byte> payload = checked.subspan(sizeof(Header) + manifest_bytes);
-  return CacheEntry{std::move(*manifest), {payload.begin(), payload.end()}};
+  const std::span<const std::byte> payload = checked.subspan(offset + manifest_bytes);
+  const Origin origin = origin_of(*header, file.subspan(sizeof(Header)));
+  return CacheEntry{std::move(*manifest), {payload.begin(), payload.end()}, {}, origin};
 }
 
 Result<CacheEntry> read_entry(const Digest& key, const RegularFile& file) {
@@ -103,13 +130,15 @@ Result<CacheEntry> read_entry(const Digest& key, const RegularFile& file) {
   return decode(key, bytes);
 }
 
-Result<std::string> read_manifest(const Digest& key, const RegularFile& file) {
+Result<Beginning> read_beginning(const Digest& key, const RegularFile& file) {
   std::vector<std::byte> bytes(sizeof(Header));
   const Result<Header> header = read_header(key, file, bytes);
   if (!header) return tl::unexpected(header.error());
-  bytes.resize(static_cast<std::size_t>(header->manifest_bytes));
+  bytes.resize(signer_bytes(*header) + static_cast<std::size_t>(header->manifest_bytes));
   if (Status read = file.read(bytes); !read) return tl::unexpected(read.error());
-  return checked_manifest(bytes);
+  Result<std::string> manifest = checked_manifest(std::span(bytes).subspan(signer_bytes(*header)));
+  if (!manifest) return tl::unexpected(manifest.error());
+  return Beginning{origin_of(*header, bytes), std::move(*manifest)};
 }
 
 Result<std::string> checked_manifest(std::span<const std::byte> bytes) {
@@ -129,18 +158,6 @@ Result<std::string> checked_manifest(std::span<const std::byte> bytes) {
   });
   if (read && values == 0) return invalid("its manifest is empty");
   return read.map([&] { return std::move(text); });
-}
-
-std::optional<Digest> parse_digest(std::string_view hex) {
-  Digest digest;
-  if (hex.size() != 2 * digest.bytes.size()) return std::nullopt;
-  for (std::size_t i = 0; i < hex.size(); ++i) {
-    const bool digit = hex[i] >= '0' && hex[i] <= '9';
-    if (!digit && !(hex[i] >= 'a' && hex[i] <= 'f')) return std::nullopt;
-    const int value = digit ? hex[i] - '0' : hex[i] - 'a' + 10;
-    digest.bytes[i / 2] = static_cast<std::uint8_t>(digest.bytes[i / 2] * 16 + value);
-  }
-  return digest;
 }
 
 }  // namespace regard::cache

@@ -17,6 +17,8 @@ inline constexpr std::uint32_t schema = 1;
 extern const std::int64_t largest_entry_bytes;
 
 std::vector<std::byte> encode(const Digest& key, const CacheEntry&);
+/// The same with another origin than its own.
+std::vector<std::byte> encode(const Digest& key, const CacheEntry&, const Origin&);
 
 /// The entry, or what is wrong with the bytes.
 Result<CacheEntry> decode(const Digest& key, std::span<const std::byte> file);
@@ -25,14 +27,16 @@ Result<CacheEntry> decode(const Digest& key, std::span<const std::byte> file);
 /// header or length is wrong is not read at all.
 Result<CacheEntry> read_entry(const Digest& key, const RegularFile&);
 
-/// The manifest of a file, unverified: for lists.
-Result<std::string> read_manifest(const Digest& key, const RegularFile&);
+/// What comes before the payload.
+struct Beginning {
+  Origin origin;
+  std::string manifest;
+};
+/// That of a file, unverified: for lists.
+Result<Beginning> read_beginning(const Digest& key, const RegularFile&);
 
 /// A JSON object that says something, and nothing twice: lists hand manifests on as JSON, so what is none
 /// never gets that far.
 Result<std::string> checked_manifest(std::span<const std::byte>);
-
-/// From 64 hex digits; nothing for other text.
-std::optional<Digest> parse_digest(std::string_view hex);
 
 }  // namespace regard::cache

@@ -53,27 +53,6 @@ Status whole(const Directory& directory, const Named& item, const Digest& key) {
   return entry ? Status() : tl::unexpected(entry.error());
 }
 
-// `full` reads and checks all of every entry, else only header and manifest are looked at.
-std::vector<CacheEntryInfo> survey(const Result<Directory>& directory, bool full) {
-  std::vector<CacheEntryInfo> infos;
-  if (!directory) return infos;
-  for (const Named& item : directory->names()) {
-    const std::optional<Digest> key = key_of(item.name);
-    if (!key) continue;
-    CacheEntryInfo info{key->hex(), "", item.bytes, item.used_unix_seconds, "", ""};
-    bool missing = false;
-    const Result<RegularFile> file = directory->file(item.name, missing);
-    if (missing) continue;
-    const Result<std::string> manifest = file ? read_manifest(*key, *file) : tl::unexpected(file.error());
-    Status looked = manifest ? Status() : tl::unexpected(manifest.error());
-    if (manifest) info.manifest = *manifest;
-    if (manifest && full) looked = whole(*directory, item, *key);
-    if (!looked) (is_scarce(looked) ? info.unread : info.problem) = looked.error().message;
-    infos.push_back(std::move(info));
-  }
-  return infos;
-}
-
 }  // namespace
 
 std::string entry_name(const Digest& key) {
@@ -114,12 +93,39 @@ void evict(const Directory& directory, std::int64_t bound_bytes, const std::stri
 
 }  // namespace cache
 
+// `full` reads and checks all of every entry, else only what comes before the payload is looked at.
+std::vector<CacheEntryInfo> Cache::survey(bool full) const {
+  std::vector<CacheEntryInfo> infos;
+  const Result<cache::Directory> directory = cache::Directory::open(directory_);
+  if (!directory) return infos;
+  for (const cache::Named& item : directory->names()) {
+    const std::optional<Digest> key = cache::key_of(item.name);
+    if (!key) continue;
+    CacheEntryInfo info{.key = key->hex(), .bytes = item.bytes, .used_unix_seconds = item.used_unix_seconds};
+    bool missing = false;
+    const Result<RegularFile> file = directory->file(item.name, missing);
+    if (missing) continue;
+    Result<cache::Beginning> beginning =
+        file ? cache::read_beginning(*key, *file) : tl::unexpected(file.error());
+    Status looked = beginning ? Status() : tl::unexpected(beginning.error());
+    if (beginning) {
+      info.manifest = std::move(beginning->manifest);
+      info.origin = beginning->origin;
+      info.trusted = is_trusted(info.origin, trusted_);
+      if (full) looked = cache::whole(*directory, item, *key);
+    }
+    if (!looked) (is_scarce(looked) ? info.unread : info.problem) = looked.error().message;
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
 std::vector<CacheEntryInfo> Cache::list() {
-  return cache::survey(cache::Directory::open(directory_), /*full=*/false);
+  return survey(/*full=*/false);
 }
 
 std::vector<CacheEntryInfo> Cache::verify() {
-  return cache::survey(cache::Directory::open(directory_), /*full=*/true);
+  return survey(/*full=*/true);
 }
 
 CacheStat Cache::stat() {

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <string_view>
 
 #include "base/split.h"
-
-extern char** environ;  // NOLINT: POSIX
+#include "base/variables.h"
 
 namespace regard {
 namespace {
@@ -39,7 +37,7 @@ constexpr const char* in_identity[] = {"COMPILER_PATH", "GCC_EXEC_PREFIX"};
 constexpr const char* libraries = "LIBRARY_PATH";
 
 std::string value_of(const char* name) {
-  const char* const value = std::getenv(name);
+  const char* const value = variable(name);
   return value != nullptr ? value : "";
 }
 
@@ -79,12 +77,12 @@ std::vector<std::string> child_environment(const std::vector<std::string>& more)
     made.push_back(variable);
   }
   const auto ours = static_cast<std::ptrdiff_t>(made.size());
-  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-    const std::string_view name = name_of(*variable);
+  for (const std::string_view variable : variables()) {
+    const std::string_view name = name_of(variable);
     if (std::ranges::find(left_out, name) == std::end(left_out) &&
         std::none_of(made.begin(), made.begin() + ours,
                      [&](const std::string& own) { return name_of(own) == name; }))
-      made.emplace_back(*variable);
+      made.emplace_back(variable);
   }
   return made;
 }

@@ -1,7 +1,6 @@
 // The toolchain of each kind of target, found once per process.
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "base/fork_local.h"
 #include "base/interruptible_lock.h"
 #include "base/settings.h"
+#include "base/variables.h"
 #include "compile/environment.h"
 #include "compile/host_compiler.h"
 #include "compile/nvcc.h"
@@ -28,7 +28,7 @@ Found find_host(const Settings& current, CompilerMemory* memory) {
 
 /// NVRTC; nvcc, which is slower, where there is none and the setting names none.
 Found find_cuda(const Settings& current, CompilerMemory* memory) {
-  const char* const set = std::getenv("CUDA_HOME");
+  const char* const set = variable("CUDA_HOME");
   const std::string cuda_home = set != nullptr ? set : "";
   const Result<NvrtcLibrary> library = open_nvrtc(nvrtc_places(current.nvrtc, package_folders(), cuda_home));
   if (library) return make_nvrtc(*library, memory);

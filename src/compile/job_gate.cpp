@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <semaphore>
 #include <string>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "base/machine.h"
 #include "base/regular_file.h"
 #include "base/settings.h"
+#include "base/variables.h"
 #include "cache/cache.h"
 
 namespace regard {
@@ -42,7 +42,7 @@ std::optional<cache::Directory> meeting_folder() {
   const Result<Settings>& current = settings();
   std::vector<std::string> folders;
   // It is there and ours, or it is what `sudo` left there of another user.
-  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (const char* runtime = variable("XDG_RUNTIME_DIR");
       runtime != nullptr && *runtime == '/' && cache::Directory::open(runtime))
     folders.push_back(runtime + std::string("/regard"));
   if (current && current->cache) folders.push_back(default_cache_directory());

@@ -60,6 +60,7 @@ Result<CacheEntry> compile_entry(const KernelKey& key, const Target& target, con
   }
   CacheEntry entry{manifest_of(key, rendered, toolchain.identity(), compiled->resources, compiled->seconds),
                    std::move(compiled->binary)};
+  entry.origin.compiled = true;
   if (!compiled->doubt.empty()) {
     entry.unfit = fmt::format("a kernel is not kept: the compiler {} {}", toolchain.name(), compiled->doubt);
   }

@@ -2,27 +2,73 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
 #include "base/folder.h"
+#include "base/fork_local.h"
 #include "base/log.h"
 #include "base/own_file.h"
 #include "base/printable.h"
 #include "base/settings.h"
-#include "base/split.h"
+#include "bundle/access.h"
 #include "bundle/trusted_keys.h"
 #include "engine/embedded_bundle.h"
 
 namespace regard {
 namespace {
 
-/// A list is kept when another one takes its place, as threads may be reading it; so nothing makes one where
-/// nothing has changed.
-constinit std::atomic<const Bundles*> in_use{nullptr};
+using List = std::shared_ptr<const Bundles>;
+
+/// The list of this process. Its place changes in one step, so that a fork at any moment leaves the child a
+/// whole list; the lock is for those who read it meanwhile, and the child has one of its own.
+constinit std::atomic<const List*> in_use{nullptr};
+ForkLocal<std::mutex>& in_use_lock = *new ForkLocal<std::mutex>;
+
+List current_list() {
+  const std::lock_guard lock(in_use_lock.get());
+  const List* const list = in_use.load(std::memory_order_acquire);
+  return list == nullptr ? nullptr : *list;
+}
+
+/// Replaces `before` unless another thread did.
+bool replace(const List& before, std::unique_ptr<const Bundles> list) {
+  auto fresh = std::make_unique<const List>(std::move(list));
+  std::unique_ptr<const List> earlier;
+  const std::lock_guard lock(in_use_lock.get());
+  const List* const now = in_use.load(std::memory_order_acquire);
+  if ((now == nullptr ? nullptr : *now) != before) return false;
+  in_use.store(fresh.release(), std::memory_order_release);
+  earlier.reset(now);
+  return true;
+}
+
+/// One that any user may have written is refused, and one that another user may have written is told of: it
+/// was named by somebody who may not know. A signature of a trusted key says who made it, wherever it lies.
+Result<std::shared_ptr<const Bundle>> open_to_use(const std::string& path,
+                                                  const std::vector<PublicKey>& trusted) {
+  Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(path, trusted);
+  if (!bundle || !trusted.empty()) return bundle;
+  if (const std::string why = bundle::open_to_everybody((*bundle)->place()); !why.empty()) {
+    return refused(why +
+                   ", and what is in there gets executed; take that permission away (chmod o-w), or sign the "
+                   "bundle and set REGARD_TRUSTED_KEYS");
+  }
+  if (const std::string why = bundle::open_to_another((*bundle)->place()); !why.empty()) {
+    static std::atomic<bool> told{false};  // of one: there may be thousands
+    if (!told.exchange(true))
+      warn_once(
+          fmt::format("the kernels of the bundle {} get executed by user {}, and {}; sign what others "
+                      "make and set REGARD_TRUSTED_KEYS",
+                      printable(path), geteuid(), why));
+  }
+  return bundle;
+}
 
 OpenBundle opened(const std::string& path, const Result<std::shared_ptr<const Bundle>>& bundle) {
   if (bundle) return {path, *bundle, {}, false};
@@ -30,7 +76,7 @@ OpenBundle opened(const std::string& path, const Result<std::shared_ptr<const Bu
 }
 
 OpenBundle open(const std::string& path, const std::vector<PublicKey>& trusted) {
-  return opened(path, Bundle::open(path, trusted));
+  return opened(path, open_to_use(path, trusted));
 }
 
 /// Whoever loads the library trusts what is in it, so it needs no signature.
@@ -91,17 +137,8 @@ Result<std::unique_ptr<Bundles>> from_settings() {
   auto list = std::make_unique<Bundles>();
   if (!current->bundle.empty()) list->first = open(current->bundle, *trusted);
   if (!embedded_bundle().empty()) warn_of_unopened(list->embedded.emplace(open_embedded()));
-  for (const std::string_view part : split(current->bundle_path, ":"))
-    if (!part.empty()) append(*list, std::string(part), *trusted);
+  for (const std::string_view part : current->bundle_path.items()) append(*list, std::string(part), *trusted);
   return list;
-}
-
-/// Replaces `before` unless another thread did.
-bool replace(const Bundles* before, std::unique_ptr<Bundles> list) {
-  list->replaced = before;
-  if (!in_use.compare_exchange_strong(before, list.get(), std::memory_order_acq_rel)) return false;
-  static_cast<void>(list.release());
-  return true;
 }
 
 /// How many were not opened for lack of something.
@@ -111,41 +148,42 @@ std::ptrdiff_t lacking(const Bundles& list) {
 }
 
 /// Opens those that memory or files were lacking for, and replaces the list where some of them are there now.
-Status complete(const Bundles& before) {
+Status complete(const List& before) {
   const Result<std::vector<PublicKey>> trusted = trusted_keys(*settings());
   if (!trusted) return tl::unexpected(trusted.error());
-  auto list = std::make_unique<Bundles>(before);
+  auto list = std::make_unique<Bundles>(*before);
   if (list->first && list->first->scarce) list->first = open(list->first->path, *trusted);
   if (list->embedded && list->embedded->scarce) warn_of_unopened(list->embedded.emplace(open_embedded()));
   list->others.clear();
-  for (const OpenBundle& bundle : before.others) {
+  for (const OpenBundle& bundle : before->others) {
     if (bundle.scarce)
       append(*list, bundle.path, *trusted);
     else if (!has(*list, bundle))
       list->others.push_back(bundle);
   }
-  // A list that was replaced is kept, so a try that changed nothing must not make another one.
-  const bool progress = lacking(*list) < lacking(before) || list->others.size() != before.others.size();
-  if (progress) replace(&before, std::move(list));
+  const bool progress = lacking(*list) < lacking(*before) || list->others.size() != before->others.size();
+  if (progress) replace(before, std::move(list));
   return {};
 }
 
 }  // namespace
 
-Result<const Bundles*> bundles() {
-  const Bundles* list = in_use.load(std::memory_order_acquire);
+Result<std::shared_ptr<const Bundles>> bundles() {
+  const List list = current_list();
   if (list == nullptr) {
     Result<std::unique_ptr<Bundles>> made = from_settings();
     if (!made) return tl::unexpected(made.error());
     replace(nullptr, std::move(*made));
   } else if (lacking(*list) > 0) {
-    if (Status status = complete(*list); !status) return tl::unexpected(status.error());
+    if (Status status = complete(list); !status) return tl::unexpected(status.error());
+  } else {
+    return list;
   }
-  return in_use.load(std::memory_order_acquire);
+  return current_list();
 }
 
 int added_bundles() {
-  const Bundles* list = in_use.load(std::memory_order_acquire);
+  const List list = current_list();
   return list == nullptr ? 0 : list->changes;
 }
 
@@ -154,7 +192,7 @@ Result<std::shared_ptr<const Bundle>> open_trusted(const std::string& path) {
   if (!current) return tl::unexpected(current.error());
   const Result<std::vector<PublicKey>> trusted = trusted_keys(*current);
   if (!trusted) return tl::unexpected(trusted.error());
-  Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(path, *trusted);
+  Result<std::shared_ptr<const Bundle>> bundle = open_to_use(path, *trusted);
   if (bundle) return bundle;
   return fail(bundle.error().kind,
               fmt::format("the bundle {} cannot be used: {}", printable(path), bundle.error().message));
@@ -164,7 +202,7 @@ Status add_bundle(const std::string& path, NamedBy named_by) {
   const Result<std::shared_ptr<const Bundle>> bundle = open_trusted(path);
   if (!bundle) return tl::unexpected(bundle.error());
   for (;;) {
-    const Result<const Bundles*> before = bundles();
+    const Result<List> before = bundles();
     if (!before) return tl::unexpected(before.error());
     OpenBundle added{path, *bundle, {}, false, named_by};
     const auto decides_now = [&](const OpenBundle& other) {

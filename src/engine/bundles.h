@@ -29,18 +29,17 @@ struct Bundles {
       embedded;                    ///< in the library itself, also where REGARD_BUILT_IN=off passes it over
   std::vector<OpenBundle> others;  ///< in the order in which they are asked
   int changes = 0;                 ///< how often one was added
-  /// The list that this one took the place of. It is kept, as threads may be reading it.
-  const Bundles* replaced = nullptr;
 };
 
 /// Opened when first asked for. An error where the settings are bad. A list stays as it is: one that is added
-/// makes another list.
-Result<const Bundles*> bundles();
+/// makes another list, and the earlier one goes with its last reader.
+Result<std::shared_ptr<const Bundles>> bundles();
 
 /// How often one was added so far.
 int added_bundles();
 
-/// Opens one as the settings allow it. The error is a sentence with its path.
+/// Opens one as the settings allow it; where they trust no keys, one that everybody can write is refused, and
+/// one that another user can write is a warning. The error is a sentence with its path.
 Result<std::shared_ptr<const Bundle>> open_trusted(const std::string& path);
 
 /// Opens one, which is asked after those that are there; an older one of the same path goes. One that is

@@ -18,6 +18,7 @@
 #include "compile/manifest.h"
 #include "engine/bundles.h"
 #include "engine/resolve.h"
+#include "engine/search.h"
 
 namespace regard {
 namespace {
@@ -46,16 +47,43 @@ std::string report(std::size_t kernels, const std::vector<LeftOut>& left_out) {
   return json.take();
 }
 
-/// The source of the kernel that a manifest tells of, if `identity` is what its compiler makes of this
-/// library's. Error: why not.
-Result<Digest> source_of(const Manifest& manifest, const Digest& identity) {
+/// A kernel that this library has the source of.
+struct Known {
+  KernelKey key;
+  Rendered rendered;
+};
+
+/// The kernel that a manifest tells of, if `identity` is what its compiler makes of this library's source.
+/// Error: why not.
+Result<Known> known_kernel(const Manifest& manifest, const Digest& identity) {
   const Result<KernelKey> key = parse_kernel_key(manifest.kernel);
   if (!key) return tl::unexpected(key.error());
-  const Result<Rendered> rendered = render(*key);
+  Result<Rendered> rendered = render(*key);
   if (!rendered) return tl::unexpected(rendered.error());
   if (identity_of(*key, *rendered, manifest.compiler) != identity)
     return invalid("it was compiled from other sources than this library's");
-  return source_of(*key, *rendered);
+  return Known{*key, std::move(*rendered)};
+}
+
+/// Whether a process could use it.
+Status loads(const Known& kernel, const CacheEntry& entry) {
+  const Result<const Target*> target = find_target(kernel.key.target);
+  if (!target) return tl::unexpected(target.error());
+  const Search search(kernel.key, **target, *settings(), Search::Wanted::code);
+  return search.load(entry.payload, kernel.rendered.symbol).map([](const Code&) {});
+}
+
+/// Whether the cache has the kernel as well: one that loads, and whose maker is as well known.
+Result<bool> has_as_good(Cache& cache, const Known& kernel, const Digest& identity, const Origin& origin) {
+  Cache::Missed missed;
+  const std::optional<CacheEntry> there = cache.find(identity, &missed);
+  if (missed.scarce)
+    return fail(ErrorKind::no_memory, "the cache cannot be read for lack of memory or files");
+  if (!there) return false;
+  if (origin.signer && there->origin == Origin()) return false;
+  const Status loaded = loads(kernel, *there);
+  if (is_scarce(loaded)) return tl::unexpected(loaded.error());
+  return loaded.has_value();
 }
 
 Result<Cache*> cache_in_use() {
@@ -104,25 +132,31 @@ Result<std::string> export_cache(const std::string& bundle) {
     }
     const Manifest manifest(info.manifest);
     if (manifest.kernel.empty()) continue;  // what a compiler said of itself
-    const Digest identity = *cache::parse_digest(info.key);
-    const Result<Digest> source = source_of(manifest, identity);
-    if (!source) {
-      left_out.push_back({manifest.kernel, source.error().message});
+    const Digest identity = *parse_digest(info.key);
+    if (!info.trusted) {
+      left_out.push_back({manifest.kernel, untrusted});
       continue;
     }
-    bool scarce = false;
-    std::optional<CacheEntry> entry = (*cache)->find(identity, &scarce);
-    if (!entry && scarce) {
+    const Result<Known> kernel = known_kernel(manifest, identity);
+    if (!kernel) {
+      left_out.push_back({manifest.kernel, kernel.error().message});
+      continue;
+    }
+    const Digest source = source_of(kernel->key, kernel->rendered);
+    Cache::Missed missed;
+    std::optional<CacheEntry> entry = (*cache)->find(identity, &missed);
+    if (!entry && missed.scarce) {
       return fail(
           ErrorKind::no_memory,
           fmt::format("the entry {} of the cache cannot be read for lack of memory or files", info.key));
     }
     if (!entry) {
-      left_out.push_back({manifest.kernel, "it is damaged, or was removed meanwhile", true});
-    } else if (!taken.emplace(manifest.kernel, *source).second) {
+      left_out.push_back({manifest.kernel, missed.why.empty() ? "it was removed meanwhile" : missed.why,
+                          !missed.why.empty()});
+    } else if (!taken.emplace(manifest.kernel, source).second) {
       left_out.push_back({manifest.kernel, "another compiler's is in the bundle"});
     } else {
-      inputs.push_back({manifest.kernel, *source, identity, std::move(*entry)});
+      inputs.push_back({manifest.kernel, source, identity, std::move(*entry)});
     }
   }
   const std::size_t count = inputs.size();
@@ -139,25 +173,33 @@ Result<std::string> import_cache(const std::string& path) {
   if (!cache) return tl::unexpected(cache.error());
   const Result<std::shared_ptr<const Bundle>> bundle = open_trusted(path);
   if (!bundle) return tl::unexpected(bundle.error());
+  const std::optional<PublicKey> signer = (*bundle)->signer();
   std::size_t count = 0;
   std::vector<LeftOut> left_out;
   for (const BundleKernel& kernel : (*bundle)->kernels()) {
-    const Result<CacheEntry> entry = (*bundle)->read(kernel);
-    if (is_scarce(entry))
-      return fail(entry.error().kind,
-                  fmt::format("the bundle {}: {}", printable(path), entry.error().message));
+    const auto cannot = [&](const Error& error) {
+      return fail(error.kind, fmt::format("the bundle {}: {}", printable(path), error.message));
+    };
+    Result<CacheEntry> entry = (*bundle)->read(kernel);
+    if (is_scarce(entry)) return cannot(entry.error());
     if (!entry) {
       left_out.push_back({std::string(kernel.name), entry.error().message, true});
       continue;
     }
-    const Result<Digest> source = source_of(Manifest(entry->manifest), kernel.identity);
-    if (!source) {
-      left_out.push_back({std::string(kernel.name), source.error().message});
+    entry->origin.signer = signer;
+    const Result<Known> known = known_kernel(Manifest(entry->manifest), kernel.identity);
+    const Status usable = known ? loads(*known, *entry) : tl::unexpected(known.error());
+    if (is_scarce(usable)) return cannot(usable.error());
+    if (!usable) {
+      left_out.push_back({std::string(kernel.name), usable.error().message});
       continue;
     }
+    ++count;
+    const Result<bool> there = has_as_good(**cache, *known, kernel.identity, entry->origin);
+    if (!there) return cannot(there.error());
+    if (*there) continue;
     if (Status status = (*cache)->write(kernel.identity, *entry); !status)
       return tl::unexpected(status.error());
-    ++count;
   }
   return report(count, left_out);
 }

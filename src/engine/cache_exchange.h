@@ -12,7 +12,8 @@ namespace regard {
 /// "damaged". A bundle without kernels is not written.
 Result<std::string> export_cache(const std::string& bundle);
 
-/// Puts each kernel of a bundle into the cache that this library has the source of. The same JSON.
+/// Puts each kernel of a bundle into the cache that this library has the source of and that loads, unless the
+/// cache has one as good. The same JSON, with those that were there among "kernels".
 Result<std::string> import_cache(const std::string& bundle);
 
 }  // namespace regard

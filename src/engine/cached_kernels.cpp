@@ -17,6 +17,7 @@ std::map<std::string, std::optional<Resources>> cached_kernels() {
   std::vector<CacheEntryInfo> entries = (*cache)->list();
   std::ranges::sort(entries, {}, &CacheEntryInfo::used_unix_seconds);
   for (const CacheEntryInfo& entry : entries) {
+    if (!entry.trusted) continue;
     const Manifest manifest(entry.manifest);
     if (!manifest.kernel.empty()) found[manifest.kernel] = manifest.resources;
   }

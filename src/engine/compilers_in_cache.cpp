@@ -25,7 +25,8 @@ void CompilersInCache::remember(const std::string& question, const std::string& 
     manifest.member("file", question);
   });
   // In a folder that takes nothing, the compiler is asked again each time.
-  (void)cache_.write(key_of(question), {manifest.take(), {bytes.begin(), bytes.end()}});
+  (void)cache_.write(key_of(question),
+                     {manifest.take(), {bytes.begin(), bytes.end()}, {}, {.compiled = true, .signer = {}}});
 }
 
 }  // namespace regard

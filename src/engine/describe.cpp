@@ -102,11 +102,14 @@ void write(JsonWriter& json, const CacheStat& stat) {
 void write(JsonWriter& json, const CacheEntryInfo& entry) {
   json.object([&] {
     json.member("bytes", entry.bytes);
+    if (!entry.manifest.empty()) json.member("compiled_here", entry.origin.compiled);
     json.member("key", entry.key);
     // null: `problem` or `unread` says why
     json.member("manifest", [&] { json.raw(entry.manifest.empty() ? "null" : entry.manifest); });
     if (!entry.problem.empty()) json.member("problem", entry.problem);
     if (!entry.unread.empty()) json.member("unread", entry.unread);
+    if (entry.origin.signer) json.member("signed_by", entry.origin.signer->hex());
+    if (!entry.trusted) json.member("trusted", false);
     json.member("used", entry.used_unix_seconds);
   });
 }
@@ -167,7 +170,7 @@ Result<std::string> describe_machine() {
   if (!best) return tl::unexpected(best.error());
   const Result<int> threads = thread_count(0);
   if (!threads) return tl::unexpected(threads.error());
-  const Result<const Bundles*> all_bundles = bundles();
+  const Result<std::shared_ptr<const Bundles>> all_bundles = bundles();
   if (!all_bundles) return tl::unexpected(all_bundles.error());
   const Result<Cache*> cache = process_cache();
   const Result<Toolchain*> compiler = host_compiler();
@@ -278,7 +281,7 @@ Result<std::string> list_kernels(std::string_view target_name, std::string_view 
     if (const Result<const Target*> known = find_target(target_name); !known)
       return tl::unexpected(known.error());
   }
-  const Result<const Bundles*> all = bundles();
+  const Result<std::shared_ptr<const Bundles>> all = bundles();
   if (!all) return tl::unexpected(all.error());
   const Names built_in = own_kernels(*current, **all), in_bundles = bundled_kernels(**all);
   const auto in_cache = cached_kernels();

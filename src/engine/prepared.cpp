@@ -7,7 +7,6 @@
 #include "base/forever.h"
 #include "base/log.h"
 #include "base/settings.h"
-#include "base/split.h"
 #include "engine/bind.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
@@ -96,9 +95,7 @@ Result<PlanRequest> plan_request(const EngineOptions& options) {
   request.options.threads = *threads;
   request.options.family = options.family;
   request.options.strict = current->strict;
-  for (const std::string_view name : split(current->disable, ",")) {
-    if (!name.empty()) request.options.disabled.emplace_back(name);
-  }
+  for (const std::string_view name : current->disable.items()) request.options.disabled.emplace_back(name);
   return request;
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/fork_local.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/url.h"
 #include "bundle/signed_entry.h"
 #include "bundle/signing.h"
 #include "bundle/trusted_keys.h"
@@ -36,23 +36,14 @@ struct Store {
 constexpr std::int64_t most_seconds = 3600;
 
 Result<Store> store_of(const Settings& current) {
-  if (const Status url = remote::check_url(current.remote); !url)
-    return invalid("REGARD_REMOTE: " + url.error().message);
-  if (current.remote_seconds == 0)
-    return invalid(
-        "REGARD_REMOTE_SECONDS=0 leaves no time for an answer; use 1 or more, or no REGARD_REMOTE");
+  if (Status fits = check_remote(current); !fits) return tl::unexpected(fits.error());
   Result<std::vector<PublicKey>> trusted = trusted_keys(current);
   if (!trusted) return tl::unexpected(trusted.error());
-  if (current.remote_write && !trusted->empty() && current.signing_key.empty()) {
-    return invalid(
-        "REGARD_REMOTE_WRITE=on would put kernels into the remote store that REGARD_TRUSTED_KEYS refuses, as "
-        "they are not signed; set REGARD_SIGNING_KEY");
-  }
   if (current.remote_write && !current.signing_key.empty()) {
     const Status key = check_key_file(current.signing_key);
     if (!key && !is_scarce(key)) return invalid("REGARD_SIGNING_KEY: " + key.error().message);
   }
-  std::string url = current.remote;
+  std::string url = current.remote.text;
   while (url.ends_with('/')) url.pop_back();
   return Store{std::move(url), std::chrono::seconds(std::min(current.remote_seconds, most_seconds)),
                std::move(*trusted)};
@@ -60,7 +51,7 @@ Result<Store> store_of(const Settings& current) {
 
 void give_up(const Store& store, const std::string& why) {
   if (given_up.get().value.exchange(true)) return;
-  warn_once(fmt::format("the remote store {} is not used any more: {}", printable(store.url), why));
+  warn_once(fmt::format("the remote store {} is not used any more: {}", without_secrets(store.url), why));
 }
 
 Result<CacheEntry> get(const Store& store, const Digest& key, bool& none) {
@@ -75,11 +66,26 @@ Result<CacheEntry> get(const Store& store, const Digest& key, bool& none) {
 
 }  // namespace
 
+Status check_remote(const Settings& current) {
+  if (current.remote.empty()) return {};
+  if (const Status url = remote::check_url(current.remote.text); !url)
+    return invalid("REGARD_REMOTE: " + url.error().message);
+  if (current.remote_seconds == 0)
+    return invalid(
+        "REGARD_REMOTE_SECONDS=0 leaves no time for an answer; use 1 or more, or no REGARD_REMOTE");
+  if (current.remote_write && !current.trusted_keys.empty() && current.signing_key.empty()) {
+    return invalid(
+        "REGARD_REMOTE_WRITE=on would put kernels into the remote store that REGARD_TRUSTED_KEYS refuses, as "
+        "they are not signed; set REGARD_SIGNING_KEY");
+  }
+  return {};
+}
+
 Result<std::optional<CacheEntry>> fetch(Search& search, const Digest& key) {
   if (search.settings.remote.empty()) return std::nullopt;
   const Result<Store> store = store_of(search.settings);
   if (!store) return tl::unexpected(store.error());
-  const std::string name = printable(store->url);
+  const std::string name = without_secrets(store->url);
   if (given_up.get().value) {
     search.missed(fmt::format("not asked for in the remote store {}, which failed before", name));
     return std::nullopt;

@@ -10,6 +10,9 @@
 
 namespace regard {
 
+/// Whether the settings of a store fit together; nothing is asked of the store, nor of the file of a key.
+Status check_remote(const Settings&);
+
 /// What the store has under the key, checked; nothing, after it has told the search why, where it has none,
 /// or where no store is set. A store that fails is given up by this process, with one warning. An error where
 /// the settings are bad, or where the call is interrupted.

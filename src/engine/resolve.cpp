@@ -12,9 +12,11 @@
 #include "base/fork_local.h"
 #include "base/interruptible_lock.h"
 #include "base/settings.h"
+#include "bundle/trusted_keys.h"
 #include "engine/bundles.h"
 #include "engine/counters.h"
 #include "engine/machine.h"
+#include "engine/remote_store.h"
 #include "engine/tiers.h"
 #include "plan/variant_text.h"
 
@@ -55,6 +57,7 @@ std::atomic<std::int64_t>& counter_of(Tier tier) {
 Found search_for(const KernelKey& key, const Target& target, Search::Wanted wanted, bool& declarable) {
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
+  if (Status fits = check_remote(*current); !fits) return tl::unexpected(fits.error());
   Search search(key, target, *current, wanted);
   Found found = find(search);
   declarable = !found && search.declarable;
@@ -131,8 +134,10 @@ Result<Cache*> process_cache() {
   const auto& cache = forever_unless_scarce<[]() -> Result<std::unique_ptr<Cache>> {
     const Result<Settings>& current = settings();
     if (!current) return tl::unexpected(current.error());
+    Result<std::vector<PublicKey>> trusted = trusted_keys(*current);
+    if (!trusted) return tl::unexpected(trusted.error());
     return std::make_unique<Cache>(default_cache_directory(), current->cache_bytes,
-                                   static_cast<double>(current->lock_seconds));
+                                   static_cast<double>(current->lock_seconds), std::move(*trusted));
   }>();
   if (!cache) return tl::unexpected(cache.error());
   return cache->get();

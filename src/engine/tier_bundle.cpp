@@ -104,7 +104,7 @@ Found undeclared(Search& search, const Bundle& bundle) {
 }  // namespace
 
 Found find_in_first_bundle(Search& search) {
-  const Result<const Bundles*> all = bundles();
+  const Result<std::shared_ptr<const Bundles>> all = bundles();
   if (!all) return tl::unexpected(all.error());
   if (!(*all)->first) return nullptr;
   const OpenBundle& first = *(*all)->first;
@@ -116,7 +116,7 @@ Found find_in_first_bundle(Search& search) {
 }
 
 Found find_in_embedded_bundle(Search& search) {
-  const Result<const Bundles*> all = bundles();
+  const Result<std::shared_ptr<const Bundles>> all = bundles();
   if (!all) return tl::unexpected(all.error());
   if (!(*all)->embedded) return nullptr;
   const OpenBundle& embedded = *(*all)->embedded;
@@ -126,7 +126,7 @@ Found find_in_embedded_bundle(Search& search) {
 }
 
 Found find_in_bundles(Search& search) {
-  const Result<const Bundles*> all = bundles();
+  const Result<std::shared_ptr<const Bundles>> all = bundles();
   if (!all) return tl::unexpected(all.error());
   std::vector<std::string> lacking;
   std::size_t unopened = 0;

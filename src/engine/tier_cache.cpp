@@ -51,14 +51,19 @@ Found find_cached(Search& search) {
   }
   std::shared_ptr<const LoadedKernel> found;
   std::string problem;
-  bool scarce = false;
+  bool scarce = false, does_not_load = false;
   const auto loads = [&](const Digest& digest) {
-    const std::optional<CacheEntry> entry = source.cache->find(digest, &scarce);
+    Cache::Missed missed;
+    const std::optional<CacheEntry> entry = source.cache->find(digest, &missed);
+    scarce = scarce || missed.scarce;
+    if (!missed.why.empty())
+      problem = fmt::format("; entry {} there is not used: {}", digest.hex(), missed.why);
     if (!entry) return false;
     const Found cached = from_entry(search, *entry);
     if (cached) found = *cached;
     scarce = scarce || is_scarce(cached);
     if (!cached) {
+      does_not_load = true;
       problem = fmt::format("; entry {} there does not load: {}", digest.hex(), cached.error().message);
       if (search.compiles()) log_unloadable(digest, cached.error());
     }
@@ -66,7 +71,7 @@ Found find_cached(Search& search) {
   };
   if (source.digest && loads(*source.digest)) return found;
   if (search.compiles()) {
-    search.cached_does_not_load = !problem.empty();
+    search.cached_does_not_load = does_not_load;
   } else {
     if (std::ranges::any_of(of_any_compiler(search, source), loads)) return found;
     scarce = scarce || is_scarce(source.cache->readable());

@@ -38,7 +38,8 @@ Status known_words(const PlanOptions& options) {
   };
   if (Status status = check(options.family); !status) return status;
   for (const std::string& name : options.disabled) {
-    if (Status status = check(name); !status) return status;
+    if (Status status = check(name); !status)
+      return fail(status.error().kind, "REGARD_DISABLE: " + status.error().message);
   }
   return {};
 }

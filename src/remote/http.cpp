@@ -16,6 +16,8 @@
 #include "base/no_signals.h"
 #include "base/printable.h"
 #include "base/scarce.h"
+#include "base/url.h"
+#include "base/variables.h"
 #include "remote/curl_library.h"
 
 namespace regard::remote {
@@ -94,11 +96,21 @@ Result<int> perform(const CurlLibrary& library, void* multi, Clock::time_point d
   return message == nullptr ? curl::out_of_memory : message->code;
 }
 
+/// Whether there is more memory than libcurl takes for the header of an answer, which is 300 KB.
+bool has_memory() {
+  constexpr std::size_t more = 1 << 20;
+  void* volatile place = std::malloc(more);  // volatile, as compilers leave out what nobody uses
+  std::free(place);
+  return place != nullptr;
+}
+
 tl::unexpected<Error> failed(const CurlLibrary& library, void* easy, int code, const Exchange& exchange,
                              std::chrono::seconds limit) {
   if (code == curl::filesize_exceeded || exchange.too_large)
     return invalid(fmt::format("its answer has more than {} bytes", exchange.most_bytes));
   if (code == curl::operation_timedout) return too_late(limit);
+  if (code == curl::out_of_memory && !exchange.no_memory && has_memory())
+    return invalid("libcurl cannot take its answer, whose header may be too long");
   long error = 0;
   if (code == curl::couldnt_connect) library.easy_getinfo(easy, curl::os_errno, &error);
   const bool scarce = code == curl::out_of_memory || exchange.no_memory || is_scarce(static_cast<int>(error));
@@ -143,7 +155,7 @@ Result<Answer> ask(const CurlLibrary& library, const std::string& url, const Wan
   option(curl::netrc, curl::netrc_optional);
   option(curl::ssl_verifypeer, 1L);
   option(curl::ssl_verifyhost, 2L);
-  if (const char* const file = std::getenv("SSL_CERT_FILE"); file != nullptr && *file != '\0')
+  if (const char* const file = variable("SSL_CERT_FILE"); file != nullptr && *file != '\0')
     option(curl::cainfo, file);
   option(curl::timeout_ms, milliseconds);
   option(curl::connecttimeout_ms, milliseconds);
@@ -207,7 +219,7 @@ Result<Answer> request(const std::string& url, const Wanted& wanted) {
     if (i == most_redirects) return invalid(fmt::format("it redirects more than {} times", most_redirects));
     if (origin(answer->redirect) != origin(url)) {
       return invalid(fmt::format("it redirects to {}, and only redirects within {} are followed",
-                                 in_quotes(answer->redirect), origin(url)));
+                                 in_quotes(without_secrets(answer->redirect)), origin(url)));
     }
     place = std::move(answer->redirect);
   }
@@ -217,14 +229,14 @@ Result<Answer> request(const std::string& url, const Wanted& wanted) {
 
 Status check_url(std::string_view url) {
   const std::string place = origin(url);
-  const auto wrong = [&](const char* why) { return invalid(in_quotes(url) + " " + why); };
+  const auto wrong = [&](const char* why) { return invalid(in_quotes(without_secrets(url)) + " " + why); };
+  if (url.find('@') != std::string_view::npos)
+    return invalid(
+        "names and passwords do not belong into the URL, which is shown in reports; put them into ~/.netrc "
+        "(an @ of the path is written %40)");
   if (!place.starts_with("http://") && !place.starts_with("https://"))
     return wrong("is no URL of a server; use http://HOST/PATH or https://HOST/PATH");
   if (place.ends_with("://")) return wrong("names no host; use http://HOST/PATH or https://HOST/PATH");
-  if (place.find('@') != std::string::npos)
-    return fail(ErrorKind::invalid,
-                "names and passwords do not belong into the URL, which is shown in reports; put them into "
-                "~/.netrc");
   if (url.find_first_of("?#") != std::string_view::npos)
     return wrong(
         "has something behind its path; keys are appended to it, so leave out what begins with ? or #");

@@ -71,6 +71,44 @@ TEST(Settings, AnEmptyValueIsTheDefault) {
   EXPECT_EQ(result.settings->threads, 0);
 }
 
+TEST(Settings, AnEmptyListOfTrustedKeysIsNoDefault) {
+  EXPECT_EQ(
+      parsed({"REGARD_TRUSTED_KEYS="}).settings.error().message,
+      "REGARD_TRUSTED_KEYS is empty, and without keys everything is trusted; name the keys, or unset it");
+}
+
+TEST(Settings, ABlankValueIsNone) {
+  for (const SettingInfo& row : setting_table()) {
+    for (const char* const blank : {" ", "\t", " \n "}) {
+      const Parsed result = parsed({std::string(row.name) + "=" + blank});
+      ASSERT_FALSE(result.settings) << row.name;
+      EXPECT_THAT(result.settings.error().message,
+                  testing::AllOf(testing::StartsWith(std::string(row.name) + "='"),
+                                 testing::EndsWith("' is blank; give it a value, or unset it")));
+    }
+  }
+}
+
+TEST(Settings, AListHasSomethingInIt) {
+  for (const SettingInfo& row : setting_table()) {
+    if (row.type != "List" && row.type != "Paths") continue;
+    const char separator = row.type == "List" ? ',' : ':';
+    for (const std::size_t count : {1, 3}) {
+      const Parsed result = parsed({std::string(row.name) + "=" + std::string(count, separator)});
+      ASSERT_FALSE(result.settings) << row.name;
+      EXPECT_THAT(result.settings.error().message, HasSubstr("names nothing; name something, or unset it"));
+    }
+  }
+  EXPECT_THAT(parsed({"REGARD_DISABLE=,a,,b,"}).settings->disable.items(), ElementsAre("a", "b"));
+  EXPECT_THAT(parsed({"REGARD_BUNDLE_PATH=:a,b:"}).settings->bundle_path.items(), ElementsAre("a,b"));
+}
+
+TEST(Settings, ValuesAreShownWithoutPasswords) {
+  const Settings parsed_settings = *parsed({"REGARD_REMOTE=http://u:secret@h/x"}).settings;
+  EXPECT_EQ(parsed_settings.remote.text, "http://u:secret@h/x");
+  EXPECT_THAT(setting_values(parsed_settings), testing::Contains("http://***@h/x"));
+}
+
 TEST(Settings, SourcesFromAFolderLeaveTheBuiltInKernels) {
   EXPECT_FALSE(parsed({"REGARD_DATA_DIR=."}).settings->built_in);
   EXPECT_TRUE(parsed({"REGARD_DATA_DIR="}).settings->built_in);

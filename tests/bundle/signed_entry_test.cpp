@@ -49,6 +49,18 @@ TEST_F(SignedEntries, WhatIsSentIsReceived) {
   EXPECT_THAT(refusal(with_signature, {other}), HasSubstr("which is not a trusted one"));
 }
 
+TEST_F(SignedEntries, SayWhoHasSignedThemAndNothingElseOfTheirOrigin) {
+  const PublicKey own = make_key("own");
+  CacheEntry compiled = entry_;
+  compiled.origin.compiled = true;
+  const auto bytes = encode_signed(key, compiled, in_folder("own"));
+  EXPECT_EQ(decode_signed(key, *bytes, {})->origin, (Origin{false, own}));
+  EXPECT_EQ(decode_signed(key, *encode_signed(key, compiled, ""), {})->origin, Origin());
+  EXPECT_EQ(refusal(cache::encode(key, compiled)), "it says of itself where it comes from");
+  compiled.origin = {false, own};
+  EXPECT_EQ(refusal(cache::encode(key, compiled)), "it says of itself where it comes from");
+}
+
 TEST_F(SignedEntries, AnEntryOfAnotherKeyIsRefusedWhoeverSignedIt) {
   const PublicKey own = make_key("own");
   const auto bytes = encode_signed(sha256("another key"), entry_, in_folder("own"));

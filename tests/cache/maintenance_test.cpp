@@ -120,8 +120,8 @@ TEST_F(Maintenance, WhatCannotBeOpenedForLackOfDescriptorsStaysAndIsNotCalledBad
         for (const CacheEntryInfo& info : infos)
           if (!info.problem.empty() || (info.manifest.empty() && info.unread.empty())) return 1;
       cache.gc();
-      bool scarce = false;
-      if (!cache.find(key_number(1), &scarce) && !scarce) return 2;
+      Cache::Missed missed;
+      if (!cache.find(key_number(1), &missed) && !missed.scarce) return 2;
       return 0;
     }));
     EXPECT_EQ(status, 0) << free;

@@ -114,6 +114,13 @@ def endless(handler):
             handler.wfile.write(block)
 
 
+def long_header(handler):
+    """Longer than libcurl takes."""
+    handler.send_response(200)
+    handler.send_header("X", "x" * 200_000)
+    handler.end_headers()
+
+
 def redirect(to, code=302):
     """`to` may use {path} and {query}."""
     return lambda handler: send(handler, code, b"", Location=to.format(path=handler.path))

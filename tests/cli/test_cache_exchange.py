@@ -1,7 +1,9 @@
 """The cache of one machine as a bundle, and into the cache of another."""
 
+import hashlib
 import json
 import shutil
+import struct
 import subprocess
 
 import pytest
@@ -97,6 +99,7 @@ def test_damage_is_told(folder, exported, regard, regard_json, tmp_path):
     data[-5000] ^= 1
     largest.write_bytes(data)
     done = regard("cache export", tmp_path / "a.bundle", "--json", **there)
+    assert done.out, done.err
     answer = json.loads(done.out)
     assert (done.code, answer["kernels"]) == (1, 1)
     assert [one["damaged"] for one in answer["left_out"]] == [True]
@@ -110,3 +113,34 @@ def test_damage_is_told(folder, exported, regard, regard_json, tmp_path):
 
 def test_a_cache_that_is_off_is_not_moved(exported, refused):
     assert "REGARD_CACHE=off" in refused("cache import", exported, code=3, REGARD_CACHE="off")
+
+
+def replace_payload(cache, payload):
+    """Of the kernel's entry, which stays whole: its checksum is right."""
+    path = max(cache.glob("*.regard"), key=lambda path: path.stat().st_size)
+    data = path.read_bytes()
+    manifest_bytes, payload_bytes = struct.unpack_from("<QQ", data, 48)
+    start = len(data) - 32 - payload_bytes - manifest_bytes
+    data = data[:56] + struct.pack("<Q", len(payload)) + data[64 : start + manifest_bytes] + payload
+    path.write_bytes(data + hashlib.sha256(data).digest())
+    return path
+
+
+def test_an_import_takes_the_place_of_nothing_better(folder, exported, regard, regard_json, tmp_path):
+    shutil.copytree(folder / "first", tmp_path / "broken")
+    broken = {"REGARD_CACHE_DIR": str(tmp_path / "broken")}
+    entry = replace_payload(tmp_path / "broken", b"\7")
+    assert regard_json("cache export", "broken.bundle", **broken)["kernels"] == 1
+
+    shutil.copytree(folder / "first", tmp_path / "sound")
+    sound = {"REGARD_CACHE_DIR": str(tmp_path / "sound")}
+    before = (tmp_path / "sound" / entry.name).read_bytes()
+    for bundle, kernels in (("broken.bundle", 0), (exported, 1)):
+        answer = regard_json("cache import", bundle, **sound)
+        assert answer["kernels"] == kernels and len(answer["left_out"]) == 1 - kernels
+        assert all("cannot be loaded" in one["why"] for one in answer["left_out"])
+        assert (tmp_path / "sound" / entry.name).read_bytes() == before
+
+    assert regard_json("cache import", exported, **broken) == {"kernels": 1, "left_out": []}
+    done = regard("run", PROBLEM, "--json", **TARGET, **broken, REGARD_JIT="off")
+    assert json.loads(done.out)["plan"]["stages"][0]["tier"] == "cache"

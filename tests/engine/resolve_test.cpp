@@ -209,8 +209,7 @@ TEST(Resolve, ABuiltInKernelCompiledAgainGivesTheSameBits) {
 }
 
 TEST(Resolve, WithoutAnyCompilerTheGenericKernelAnswers) {
-  const std::string text =
-      in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_CXX", "/no/such/compiler"}});
+  const std::string text = in_child({{"REGARD_CACHE_DIR", fresh_folder()}, {"REGARD_CXX", "/dev/null/c++"}});
   EXPECT_THAT(text, HasSubstr("generic_forward"));
   EXPECT_THAT(text, HasSubstr("fallback_reason"));
 }
@@ -254,7 +253,7 @@ void break_kernels(const std::string& folder, int count) {
   regard::Cache cache(folder, 1 << 30, 1);
   for (const regard::CacheEntryInfo& info : cache.list()) {
     if (info.manifest.find("\"kernel\"") == std::string::npos || count == 0) continue;
-    ASSERT_TRUE(cache.write(*regard::cache::parse_digest(info.key), {info.manifest, {std::byte{7}}}));
+    ASSERT_TRUE(cache.write(*regard::parse_digest(info.key), {info.manifest, {std::byte{7}}}));
     --count;
   }
   ASSERT_EQ(count, 0);
@@ -275,7 +274,7 @@ TEST(Resolve, AnEntryThatDoesNotLoadHidesNoOther) {
   EXPECT_THAT(run({{"REGARD_CXX", one}}), HasSubstr("\"tier\":\"compile\""));
   EXPECT_THAT(run({{"REGARD_CXX", two}}), HasSubstr("\"tier\":\"compile\""));
 
-  const Environment cases[] = {{{"REGARD_CXX", "/no/such/compiler"}},
+  const Environment cases[] = {{{"REGARD_CXX", "/dev/null/c++"}},
                                {{"REGARD_CXX", one}, {"REGARD_JIT", "off"}},
                                {{"REGARD_CXX", two}, {"REGARD_JIT", "off"}}};
   break_kernels(folder, 1);
