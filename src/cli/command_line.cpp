@@ -133,11 +133,16 @@ std::uint64_t whole_number(const std::string& option, const std::string& text, s
                         in_quotes(text), least, most));
 }
 
-/// An empty word is most often a variable of the shell that is not set, so it does not stand for a default;
-/// and "-" means standard input or output to many programs, and here nothing. Gives what is wrong.
+/// An empty word is most often a variable of the shell that is not set, so it does not stand for a default.
+/// Gives what is wrong.
+std::string empty_word(const std::string& text) {
+  return text.empty() ? "its value is empty; give one, or leave the option out" : "";
+}
+
+/// The same, and "-" means standard input or output to many programs, and here nothing.
 std::string unusable_word(const std::string& text) {
   if (text == "-") return "'-' stands for no stream here; name a file (./- where that is its name)";
-  return text.empty() ? "its value is empty; give one, or leave the option out" : "";
+  return empty_word(text);
 }
 
 constexpr std::uint64_t most_rounds = 1'000'000, most_kernels = 1'000'000;
@@ -233,7 +238,8 @@ void CommandLine::add_bench() {
       verb("bench", "Measure problems: JSON lines with median time, GFLOP/s and GB/s", bench_footer);
   problem(bench);
   where(bench, true);
-  words(bench, "--problems", request.problems, "File with one problem a line; - is standard input");
+  bench->add_option("--problems", request.problems, "File with one problem a line; - is standard input")
+      ->check(empty_word);
   words(
       bench, "--peers", request.peers,
       "Measure these beside Regard: torch, flash_attn, cudnn; several with commas. Needs Python and PyTorch")

@@ -121,6 +121,12 @@ def test_cache_list_takes_any_time(regard):
         assert any(" - " in line and "d=16" in line for line in shown.out.splitlines()), shown.out
 
 
+def test_bench_reads_problems_from_standard_input():
+    command = [COMMAND, "bench", "--problems", "-", "--rounds=1", "--threads=1"]
+    done = subprocess.run(command, input="fwd fp32 h=1 s=8 d=64\n", capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout)["problem"] == "fwd fp32 b=1 h=1 s=8 d=64", done.stderr
+
+
 def test_cache_life(regard, regard_json, tmp_path):
     settings = {"REGARD_CACHE_DIR": str(tmp_path / "cache")}
     assert regard("run fwd fp32 s=8 d=16 --target=cpu-generic --repeat=0", **settings).code == 0
