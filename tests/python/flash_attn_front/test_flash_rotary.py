@@ -1,5 +1,7 @@
 """Rotary embeddings against complex numbers."""
 
+import itertools
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -80,6 +82,89 @@ def test_parts_of_packed_tensors():
         kv.grad[:, :, 0].double(), rotated(grad[:, :, 0], [0, 0], False, True), rtol=1e-5, atol=1e-5
     )
     assert torch.equal(kv.grad[:, :, 1], grad[:, :, 1])
+
+
+def by_result(rotate, x):
+    return rotate(x)
+
+
+def by_the_tensor_itself(rotate, x):
+    x = x * 1
+    rotate(x)
+    return x * 1
+
+
+def back(grad, parts):
+    """What the gradient of the result is before these parts of its heads were rotated."""
+    grad = grad.double()
+    for part in parts:
+        grad[:, :, part] = rotated(grad[:, :, part], [0, 0], False, back=True)
+    return grad
+
+
+@pytest.mark.parametrize(
+    ("packed", "used", "compiled"),
+    [
+        *itertools.product(["qkv", "grouped", "kv", "alone"], [by_result, by_the_tensor_itself], [False]),
+        *(("qkv", by_result, True), ("grouped", by_the_tensor_itself, True), ("kv", by_result, True)),
+    ],
+)
+def test_in_place_gradients_are_rotated_back(packed, used, compiled):
+    cos, sin = tables(torch.float32)
+    rotate, shape, parts = {
+        "qkv": (lambda x: apply_rotary_emb_qkv_(x, cos, sin), (3, 4), [0, 1]),
+        "grouped": (lambda x: apply_rotary_emb_qkv_(x, cos, sin, num_heads_q=4), (8,), [slice(0, 4), slice(4, 6)]),
+        "kv": (lambda x: apply_rotary_emb_kv_(x, cos, sin), (2, 4), [0]),
+        "alone": (lambda x: apply_rotary_emb(x, cos, sin, inplace=True), (4,), [slice(0, 4)]),
+    }[packed]
+    before = torch.randn(2, 9, *shape, D)
+    leaf = before.clone().requires_grad_()
+    torch._dynamo.reset()
+
+    def function(x):
+        return used(rotate, x)
+
+    out = (torch.compile(function, backend="aot_eager", fullgraph=True) if compiled else function)(leaf)
+    grad = torch.randn_like(out)
+    out.backward(grad)
+    torch.testing.assert_close(leaf.grad.double(), back(grad, parts), rtol=1e-5, atol=1e-5)
+    changed = leaf.detach() if used is by_result else out
+    torch.testing.assert_close(changed.double(), rotate(before.clone()).double(), rtol=1e-5, atol=1e-5)
+
+
+def test_parts_of_unbind_are_rotated_in_place():
+    cos, sin = tables(torch.float32)
+    leaf = torch.randn(2, 9, 3, 4, D, requires_grad=True)
+    q, k, v = (leaf * 1).unbind(2)
+    before = k.detach().clone()
+    out = torch.stack([apply_rotary_emb(x, cos, sin, inplace=True) for x in (q, k)] + [v], 2)
+    torch.testing.assert_close(k.double(), rotated(before, [0, 0], False), rtol=1e-5, atol=1e-5)
+    grad = torch.randn_like(out)
+    out.backward(grad)
+    torch.testing.assert_close(leaf.grad.double(), back(grad, [0, 1]), rtol=1e-5, atol=1e-5)
+
+
+def test_tables_that_change_before_backward_are_noticed():
+    cos, sin = tables(torch.float32)
+    out = apply_rotary_emb(torch.randn(2, 9, 3, D, requires_grad=True), cos, sin)
+    cos.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("rotate", "shape", "options", "sentence"),
+    [
+        (apply_rotary_emb_qkv_, (2, 9, 8, D), {}, "num_heads_q must say"),
+        (apply_rotary_emb_qkv_, (2, 9, 7, D), {"num_heads_q": 4}, "the rest must be as many of K as of V"),
+        (apply_rotary_emb_qkv_, (2, 9, 3, 4, D), {"num_heads_q": 2}, "qkv has 4 heads of Q: leave it out"),
+        (apply_rotary_emb_qkv_, (2, 9, 2, 4, D), {}, r"it must be \[b, s, 3, h, d\]"),
+        (apply_rotary_emb_kv_, (2, 9, 3, 4, D), {}, r"it must be \[b, s, 2, h, d\]"),
+    ],
+)
+def test_packed_tensors_of_another_shape_are_refused(rotate, shape, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        rotate(torch.randn(shape), *tables(), **options)
 
 
 @pytest.mark.parametrize("interleaved", [False, True])

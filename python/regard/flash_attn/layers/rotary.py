@@ -9,21 +9,70 @@ from torch import Tensor
 
 from ..ops.triton.rotary import apply_rotary
 
+_Tables = tuple[Tensor, Tensor]  # cos and sin
+_Part = tuple[Any, _Tables]  # which heads of a tensor (None: all of it), and what rotates them
+
+
+def _rotate_parts(out: Tensor, parts: list[_Part], how: dict[str, Any], conjugate: bool = False) -> Tensor:
+    """In place."""
+    for place, (cos, sin) in parts:
+        part = out if place is None else out[:, :, place]
+        apply_rotary(part, cos, sin, **how, inplace=True, conjugate=conjugate)
+    return out
+
 
 class _Rotate(torch.autograd.Function):
-    """Rotates; backward rotates back."""
+    """Rotates parts of a tensor; backward rotates them back."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor, how: dict[str, Any], inplace: bool) -> Tensor:
-        ctx.tables, ctx.how = (cos, sin), how
-        if inplace:
-            ctx.mark_dirty(x)
-        return apply_rotary(x, cos, sin, **how, inplace=inplace)
+    def forward(ctx: Any, x: Tensor, inplace: bool, parts: list[_Part], how: dict[str, Any]) -> Tensor:
+        ctx.places = [place for place, _ in parts]
+        ctx.numbers = {name: value for name, value in how.items() if not isinstance(value, Tensor)}
+        ctx.names = [name for name in how if name not in ctx.numbers]
+        ctx.save_for_backward(*[table for _, tables in parts for table in tables], *[how[name] for name in ctx.names])
+        if not inplace:
+            return _rotate_parts(x.clone(), parts, how)
+        if _is_part_of_many(x):
+            _rotate_parts(x.data, parts, how)  # unnoticed: the other parts would be refused from here on
+        else:
+            _rotate_parts(x, parts, how)
+            if not _is_leaf(x):
+                ctx.mark_dirty(x)
+        return x
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        cos, sin = ctx.tables
-        return apply_rotary(grads[0], cos, sin, **ctx.how, conjugate=True), None, None, None, None
+        saved = iter(ctx.saved_tensors)
+        parts = [(place, (next(saved), next(saved))) for place in ctx.places]
+        how = ctx.numbers | dict(zip(ctx.names, saved))
+        return _rotate_parts(grads[0].clone(), parts, how, conjugate=True), None, None, None
+
+
+# Autograd lets nobody change leaves, and parts of unbind, split or chunk. Rotated in place, they keep the gradient that
+# they had: the result, which shares their memory, has the new one, as in flash_attn.
+
+
+def _is_leaf(x: Tensor) -> bool:
+    return x.is_leaf and x.requires_grad
+
+
+def _is_part_of_many(x: Tensor) -> bool:
+    autograd = torch._C._autograd
+    return x._is_view() and autograd._get_creation_meta(x) == autograd.CreationMeta.MULTI_OUTPUT_NODE
+
+
+def _rotated(x: Tensor, inplace: bool, parts: list[_Part], how: dict[str, Any]) -> Tensor:
+    if not torch.compiler.is_compiling():
+        rotated: Tensor = _Rotate.apply(x, inplace, parts, how)
+        return rotated
+    # Graphs lose which tensors a Function changes, so there the operators are recorded one by one.
+    if inplace and not _is_leaf(x):
+        return _rotate_parts(x, parts, how)
+    rotated = _rotate_parts(x.clone(), parts, how)
+    if inplace:
+        with torch.no_grad():
+            x.copy_(rotated)
+    return rotated
 
 
 def apply_rotary_emb(
@@ -40,6 +89,9 @@ def apply_rotary_emb(
 
     cos, sin: [positions, rotated / 2], which get no gradients. interleaved: pairs (0, 1), (2, 3) ...; else the two
     halves of what is rotated. seqlen_offsets: where each sequence begins, one number or an int tensor [b].
+
+    inplace: x is changed. Where x is a leaf that requires a gradient, or a part of unbind, split or chunk, go on with
+    the result, which has the gradient. torch.compile refuses such parts.
     """
     how = {
         "interleaved": interleaved,
@@ -47,8 +99,7 @@ def apply_rotary_emb(
         "cu_seqlens": cu_seqlens,
         "max_seqlen": max_seqlen,
     }
-    rotated: Tensor = _Rotate.apply(x, cos, sin, how, inplace)
-    return rotated
+    return _rotated(x, inplace, [(None, (cos, sin))], how)
 
 
 apply_rotary_emb_func = apply_rotary_emb
@@ -82,34 +133,33 @@ def apply_rotary_emb_qkv_(
     num_heads_q: int | None = None,
 ) -> Tensor:
     """Rotates Q and K of a packed tensor in place: [b, s, 3, h, d], or [b, s, hq + 2 hk, d] with num_heads_q."""
-    if qkv.dim() == 4 and num_heads_q is None:
-        raise ValueError("qkv has 4 dimensions, so num_heads_q must say how many of its heads are queries")
-    if num_heads_q is None:
-        q, k = qkv[:, :, 0], qkv[:, :, 1]
-    else:
-        of_k = (qkv.shape[2] - num_heads_q) // 2
-        q, k = qkv[:, :, :num_heads_q], qkv[:, :, num_heads_q : num_heads_q + of_k]
-    return _rotate_parts(
-        qkv,
-        [(q, cos, sin), (k, cos if cos_k is None else cos_k, sin if sin_k is None else sin_k)],
-        interleaved,
-        seqlen_offsets,
-    )
+    places: tuple[Any, Any] = (0, 1)
+    if qkv.dim() == 4:
+        if num_heads_q is None:
+            raise ValueError("qkv has 4 dimensions, so num_heads_q must say how many of its heads are queries")
+        of_k, rest = divmod(qkv.shape[2] - num_heads_q, 2)
+        if num_heads_q < 0 or of_k < 0 or rest:
+            raise ValueError(
+                f"qkv has {qkv.shape[2]} heads and num_heads_q is {num_heads_q}; the rest must be as many of K as of V"
+            )
+        places = slice(0, num_heads_q), slice(num_heads_q, num_heads_q + of_k)
+    elif qkv.dim() != 5 or qkv.shape[2] != 3:
+        raise ValueError(f"qkv has shape {list(qkv.shape)}; it must be [b, s, 3, h, d] or [b, s, hq + 2 hk, d]")
+    elif num_heads_q not in (None, qkv.shape[3]):
+        raise ValueError(f"num_heads_q is {num_heads_q} and qkv has {qkv.shape[3]} heads of Q: leave it out")
+    of_keys = cos if cos_k is None else cos_k, sin if sin_k is None else sin_k
+    how = {"interleaved": interleaved, "seqlen_offsets": seqlen_offsets}
+    return _rotated(qkv, True, [(places[0], (cos, sin)), (places[1], of_keys)], how)
 
 
 def apply_rotary_emb_kv_(
     kv: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False, seqlen_offsets: int | Tensor = 0
 ) -> Tensor:
     """Rotates K of a packed tensor [b, s, 2, h, d] in place."""
-    return _rotate_parts(kv, [(kv[:, :, 0], cos, sin)], interleaved, seqlen_offsets)
-
-
-def _rotate_parts(
-    packed: Tensor, parts: list[tuple[Tensor, Tensor, Tensor]], interleaved: bool, seqlen_offsets: int | Tensor
-) -> Tensor:
-    for part, cos, sin in parts:
-        apply_rotary_emb(part, cos, sin, interleaved, inplace=True, seqlen_offsets=seqlen_offsets)
-    return packed
+    if kv.dim() != 5 or kv.shape[2] != 2:
+        raise ValueError(f"kv has shape {list(kv.shape)}; it must be [b, s, 2, h, d]")
+    how = {"interleaved": interleaved, "seqlen_offsets": seqlen_offsets}
+    return _rotated(kv, True, [(0, (cos, sin))], how)
 
 
 class RotaryEmbedding(torch.nn.Module):

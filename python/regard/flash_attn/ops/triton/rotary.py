@@ -13,7 +13,7 @@ def _positions(x: Tensor, seqlen_offsets: int | Tensor, cu_seqlens: Tensor | Non
         return place + (seqlen_offsets[:, None] if isinstance(seqlen_offsets, Tensor) else seqlen_offsets)
     token = torch.arange(x.shape[0], device=x.device)
     sequence = torch.searchsorted(cu_seqlens, token, right=True) - 1
-    sequence = sequence.clamp(max=cu_seqlens.shape[0] - 2)  # tokens behind the last sequence
+    sequence = sequence.clamp(max=cu_seqlens.shape[0] - 2)  # tokens after the last sequence
     start = seqlen_offsets[sequence] if isinstance(seqlen_offsets, Tensor) else seqlen_offsets
     return token - cu_seqlens[sequence] + start
 
@@ -59,9 +59,10 @@ def apply_rotary(
         s = -s
     out = x if inplace else x.clone()
     part = out[..., :rotated]
-    halves = (part[..., ::2], part[..., 1::2]) if interleaved else part.chunk(2, dim=-1)
-    first, second = (half.float() for half in halves)
+    half = rotated // 2  # by slices: autograd lets no part of chunk be written to
+    halves = (part[..., ::2], part[..., 1::2]) if interleaved else (part[..., :half], part[..., half:])
+    first, second = (numbers.float() for numbers in halves)
     turned = (first * c - second * s, first * s + second * c)  # both before the first is overwritten
-    for half, numbers in zip(halves, turned):
-        half.copy_(numbers)
+    for place, numbers in zip(halves, turned):
+        place.copy_(numbers)
     return out
