@@ -424,6 +424,18 @@ bool is_torch(nb::handle array) {
   return PyType_IsSubtype(Py_TYPE(array.ptr()), reinterpret_cast<PyTypeObject*>(torch->tensor)) != 0;
 }
 
+bool has_own_functions_torch(nb::handle tensor) {
+  const nb::handle plain = loaded_torch()->tensor, own = tensor.type();
+  const auto function = [](nb::handle kind) {
+    nb::object bound = kind.attr("__torch_function__");
+    return nb::getattr(bound, "__func__", bound);
+  };
+  const nb::object off = nb::module_::import_("torch._C").attr("_disabled_torch_function_impl");
+  const nb::object called = function(own);
+  if (!called.is(function(plain)) && !called.is(off)) return true;
+  return !own.attr("__torch_dispatch__").is(plain.attr("__torch_dispatch__"));
+}
+
 std::optional<bool> torch_on_gpu(nb::handle array) {
   const Torch* const torch = torch_of(array);
   if (torch == nullptr) return {};

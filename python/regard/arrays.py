@@ -175,6 +175,8 @@ def longest(name: str, offsets: Any) -> int:
 def packed_by_torch(mask: Any) -> Any:
     """`pack_bits` of a boolean tensor, by operators alone."""
     torch: Any = sys.modules["torch"]
+    if not torch.compiler.is_compiling():
+        _core.check_readable("mask", mask)
     *leading, keys = mask.shape
     words = -(-keys // 32)
     if keys == 0:

@@ -9,7 +9,7 @@ if not torch.cuda.is_available():
     pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
 import regard.torch  # noqa: E402
 from here import Crowd  # noqa: E402
-from regard.torch.replacing import is_taken  # noqa: E402
+from regard.torch.taking import refusal  # noqa: E402
 
 attention = regard.torch.attention
 B, HQ, HK, SQ, SK, D = 2, 4, 2, 100, 130, 64
@@ -159,7 +159,7 @@ def test_gradients_that_there_are_not_are_refused_in_a_sentence():
 def test_replacing_has_the_gradients_of_what_it_replaces():
     q, k, v = (x.transpose(1, 2).requires_grad_() for x in inputs())
     theirs = torch.nn.functional.scaled_dot_product_attention
-    assert is_taken(q, k, v, None, 0.0)
+    assert refusal(q, k, v, None, 0.0) is None
     with regard.torch.replace_sdpa():
         torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True).sum().backward()
     wanted = torch.autograd.grad(theirs(q, k, v, enable_gqa=True).sum(), (q, k, v))

@@ -10,6 +10,7 @@ from ..hosts import require
 
 require("regard.torch", "torch")
 
+from . import flops  # noqa: E402, F401
 from .attention import attention, attention_varlen  # noqa: E402
 from .replacing import replace_sdpa  # noqa: E402
 from .sdpa import sdpa  # noqa: E402

@@ -13,6 +13,7 @@ from ..errors import wrong_type
 from ..options import Options, documents_options
 from .autocast import cast, is_autocast
 from .autograd import is_recorded, recorded, refuse_tangents, refuse_to_write
+from .profiling import FORWARD, is_profiled, shown
 from .randomness import seed
 from .tensors import bare, is_eager, written
 from .transforms import operated
@@ -90,7 +91,8 @@ def attention(
         return recorded(q, k, v, options, outputs) if eager else operated(q, k, v, options, outputs)
     if options:
         options = {name: bare(option) for name, option in options.items()}
-    results = run_call("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
+    run = shown(run_call, FORWARD, q, k, v) if is_profiled() else run_call
+    results = run("fwd", {"q": bare(q), "k": bare(k), "v": bare(v)}, options, outputs)
     written(*outputs.values())
     return results
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .tensors import FLOATS
+from .tensors import FLOATS, refuse_freed
 
 
 def is_autocast(q: Tensor) -> bool:
@@ -17,7 +17,11 @@ def is_autocast(q: Tensor) -> bool:
 
 def cast(tensor: Tensor) -> Tensor:
     """The tensor in the type of the autocast that is on for its device; what has another kind of type stays."""
-    return tensor.to(type_cast_to(tensor))
+    dtype = type_cast_to(tensor)
+    if tensor.dtype == dtype:
+        return tensor
+    refuse_freed(tensor=tensor)
+    return tensor.to(dtype)
 
 
 def type_cast_to(tensor: Tensor) -> torch.dtype:

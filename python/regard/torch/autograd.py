@@ -13,6 +13,7 @@ from torch.autograd import forward_ad
 from ..call import Call, run_recorded
 from ..errors import InvalidError, RefusedError, invalid
 from ..shapes import LAYOUTS
+from .profiling import BACKWARD, FORWARD, is_profiled, shown
 from .tensors import DIFFERENTIABLE, INPUTS, bare, plain, tensor_names
 
 
@@ -119,7 +120,8 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, asked: Any, *tensors: Tensor) -> Any:
         names, options, outputs, wants_lse = asked
-        results = run_recorded("fwd", *of_forward(names, options, tensors), outputs, bare)
+        run = shown(run_recorded, FORWARD, *tensors[: len(INPUTS)]) if is_profiled() else run_recorded
+        results = run("fwd", *of_forward(names, options, tensors), outputs, bare)
         o, lse, *mask = results
         ctx.save_for_backward(*tensors, o, lse)
         ctx.asked = names, options
@@ -139,7 +141,10 @@ class Attention(torch.autograd.Function):
                 "torch.func.vmap over torch.func.vjp, or torch.func.jacrev"
             )
         arguments = (*ctx.asked, ctx.needs_input_grad[1:], grad_o, *ctx.saved_tensors)
-        return None, *(Gradients.apply(*arguments) if torch.is_grad_enabled() else gradients(*arguments))
+        run = Gradients.apply if torch.is_grad_enabled() else gradients
+        if is_profiled():
+            run = shown(run, BACKWARD, grad_o, *ctx.saved_tensors[: len(INPUTS)])
+        return None, *run(*arguments)
 
 
 # What Function.apply comes to outside of transforms (torch.func), without a tenth of a call in Python.

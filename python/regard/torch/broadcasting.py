@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidError
+from .tensors import refuse_freed
 
 
 def of_four_dimensions(
@@ -16,11 +17,13 @@ def of_four_dimensions(
     for name, array in zip(("query", "key", "value"), arrays):
         if array.dim() < 2:
             raise InvalidError(f"{name} has shape {list(array.shape)}; it must be [..., sequence, dimension]")
+    refuse_freed(query=query, key=key, value=value)  # some are copied
     rank = max(array.dim() for array in arrays)
     leading = broadcast_batch(*arrays)
     of_query, *of_keys = [array.shape[-3] if array.dim() > 2 else 1 for array in arrays]
     heads = max(of_query, *of_keys)
-    if not enable_gqa and any(count not in (1, heads) for count in (of_query, *of_keys)):
+    # Sizes that depend on data (torch.export) are compared with their like first: whether they are 1 is not known.
+    if not enable_gqa and any(count != heads and count != 1 for count in (of_query, *of_keys)):
         raise InvalidError(
             f"query, key and value have {of_query}, {of_keys[0]} and {of_keys[1]} heads; they must be as many, or 1, "
             "or else enable_gqa=True"
@@ -31,7 +34,7 @@ def of_four_dimensions(
     if mask is not None:
         refuse_mask(mask, (*leading, wanted, query.shape[2], key.shape[2]))
     if mask is not None and mask.dim() > 3:
-        shared = all(size == 1 for size in mask.shape[:-3])
+        shared = mask.shape[:-3] != leading and all(size == 1 for size in mask.shape[:-3])
         mask = mask.reshape(mask.shape[-3:]) if shared else one_batch(mask, leading)
     return query, key, value, mask, (*leading, wanted, query.shape[2])[1 - rank :]
 
@@ -51,7 +54,7 @@ def broadcast_batch(*arrays: Tensor) -> tuple[int, ...]:
 def refuse_mask(mask: Tensor, scores: tuple[int, ...]) -> None:
     """Unless it is broadcast to this shape, [..., heads, L, S]. What is packed into bits no longer tells its keys."""
     rank = mask.dim()
-    if not 0 < rank <= len(scores) or any(own not in (1, size) for own, size in zip(mask.shape, scores[-rank:])):
+    if not 0 < rank <= len(scores) or any(own != size and own != 1 for own, size in zip(mask.shape, scores[-rank:])):
         raise InvalidError(
             f"attn_mask has shape {list(mask.shape)}; it is broadcast to that of the scores, {list(scores)}: each of "
             "its dimensions must be the same as theirs, or 1"
@@ -62,9 +65,11 @@ def with_heads(array: Tensor, count: int) -> Tensor:
     """[..., heads, s, d] of so many heads, by repeating those there are."""
     array = array[None] if array.dim() == 2 else array
     there = array.shape[-3]
+    if there == count:
+        return array
     if there == 1:
         return array.expand(*array.shape[:-3], count, -1, -1)
-    return array if there == count else array.repeat_interleave(count // there, dim=-3)
+    return array.repeat_interleave(count // there, dim=-3)
 
 
 def one_batch(array: Tensor, leading: tuple[int, ...]) -> Tensor:

@@ -51,8 +51,14 @@ def _code(name: str, option: Any, to: Encoded) -> str:
     )
 
 
+def without_empty_lists(encoded: Encoded, tensor: Tensor) -> Encoded:
+    """The same for `decode`, which does not look at what the text does not name. AOTInductor calls an operator without
+    its lists that are empty."""
+    return Encoded(encoded.tensors or [tensor], encoded.whole or [0], encoded.real or [0.0], encoded.text)
+
+
 def decode(tensors: Sequence[Tensor], whole: Sequence[int], real: Sequence[float], text: str) -> dict[str, Any]:
-    """The options of which `encode` made this."""
+    """The options of which `encode` made this; there may be more in the lists."""
     values: dict[str, Iterator[Any]] = {"tensor": iter(tensors), "whole": iter(whole), "real": iter(real)}
 
     def option(code: Any) -> Any:

@@ -13,21 +13,22 @@ from torch import Tensor
 
 from ..arrays import packed_by_torch
 from ..call import run_call
+from ..errors import invalid
 from .autograd import gradients, of_options, second_derivative
 from .batching import each_rule, forward_rule
 from .encoding import decode
+from .profiling import BACKWARD, FORWARD
 from .shapes import Sizes
 from .tensors import INPUTS, bare, tensor_names
 
-_FORWARD, _BACKWARD = "regard::attention", "regard::attention_backward"
 _DEVICES = ("cpu", "cuda")
 _OPTIONS = "Tensor[] tensors, SymInt[] whole, float[] real, str text"  # as `encode` makes them
 _TAGS = (torch.Tag.pt2_compliant_tag,)
 
 # torch.library.custom_op would do the same in one step, and each call would cost three times as much.
-torch.library.define(_FORWARD, f"(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
+torch.library.define(FORWARD, f"(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor, Tensor)", tags=_TAGS)
 torch.library.define(
-    _BACKWARD,
+    BACKWARD,
     f"(Tensor grad_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_OPTIONS}, bool wants_bias) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor)",
     tags=_TAGS,
@@ -64,6 +65,7 @@ def _run_forward(
 
 def _forward_without_memory(q: Tensor, k: Tensor, v: Tensor, *encoded: Any) -> tuple[Tensor, Tensor, Tensor]:
     options = decode(*encoded)
+    refuse_devices({"q": q, "k": k, "v": v, **options})
     sizes = Sizes(q, k, v, options)
     mask = sizes.dropout_mask() if options.get("dropout_mask") else nothing(q, torch.uint8)
     return sizes.o(), sizes.lse(), mask
@@ -101,9 +103,18 @@ def _backward_without_memory(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     *encoded, wants_bias = encoded_and_wants_bias
     options = decode(*encoded)
+    refuse_devices({"q": q, "k": k, "v": v, "o": o, "lse": lse, "grad_o": grad_o, **options})
     bias = options["bias"].new_empty(options["bias"].shape) if wants_bias else nothing(q)
     sink = options["sink"].new_empty(options["sink"].shape) if "sink" in options else nothing(q)
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape), bias, sink
+
+
+def refuse_devices(named: dict[str, Any]) -> None:
+    """PyTorch comes here for tensors of which one alone has no memory, and takes results on the others' device."""
+    device = named["q"].device
+    for name, tensor in named.items():
+        if isinstance(tensor, Tensor) and tensor.device != device:
+            raise invalid(f"{name} is on {tensor.device} and q on {device}: all tensors of a call lie on one device")
 
 
 def nothing(like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
@@ -129,18 +140,19 @@ def _backward(ctx: Any, grad_o: Tensor | None, *_: None) -> tuple[Any, ...]:
     wanted = ctx.needs_input_grad[3]
     encoded = tensors, ctx.whole, ctx.real, ctx.text
     *found, bias, sink = backward_op(grad_o, q, k, v, o, lse, *encoded, ("bias", True) in zip(names, wanted))
-    return *found, of_options(names, wanted, bias, sink), *of_numbers, None
+    of_tensors = [*of_options(names, wanted, bias, sink), *[None] * (len(tensors) - len(names))]
+    return *found, of_tensors, *of_numbers, None
 
 
 def _refuse(*_: Any) -> Any:
     raise second_derivative()
 
 
-torch.library.impl(_FORWARD, _DEVICES, _run_forward)
-torch.library.impl(_BACKWARD, _DEVICES, _run_backward)
-torch.library.register_fake(_FORWARD, _forward_without_memory)
-torch.library.register_fake(_BACKWARD, _backward_without_memory)
-torch.library.register_autograd(_FORWARD, _backward, setup_context=_setup)
-torch.library.register_autograd(_BACKWARD, _refuse)
-torch.library.register_vmap(_FORWARD, forward_rule(attention_op, _forward_without_memory))
-torch.library.register_vmap(_BACKWARD, each_rule(backward_op, _backward_without_memory))
+torch.library.impl(FORWARD, _DEVICES, _run_forward)
+torch.library.impl(BACKWARD, _DEVICES, _run_backward)
+torch.library.register_fake(FORWARD, _forward_without_memory)
+torch.library.register_fake(BACKWARD, _backward_without_memory)
+torch.library.register_autograd(FORWARD, _backward, setup_context=_setup)
+torch.library.register_autograd(BACKWARD, _refuse)
+torch.library.register_vmap(FORWARD, forward_rule(attention_op, _forward_without_memory))
+torch.library.register_vmap(BACKWARD, each_rule(backward_op, _backward_without_memory))

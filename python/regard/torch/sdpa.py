@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from ..arrays import packed_by_torch
-from ..errors import InvalidError
+from ..errors import InvalidError, RefusedError, invalid
 from .attention import attention
 from .autocast import cast, is_autocast, type_cast_to
 from .broadcasting import of_four_dimensions, refuse_mask
+from .tensors import is_causal_bias, refuse_freed
+
+_GRAIN = 1 / 256  # of the probability by which dropout keeps a weight
 
 
 def sdpa(
@@ -30,25 +33,31 @@ def sdpa(
     query: [N, ..., Hq, L, E]; key: [N, ..., H, S, E]; value: [N, ..., H, S, Ev]; leading dimensions are broadcast, and
     with enable_gqa the heads of the query are a multiple of those of key and value. attn_mask is broadcast to
     [N, ..., Hq, L, S]: booleans, True where a query sees a key, or numbers that are added to the scores, of the query's
-    type or float32, which may require a gradient. is_causal is aligned to the top left, and goes with a mask. Rows that
-    see nothing are 0.
+    type or float32, which may require a gradient; or a CausalBias of torch.nn.attention.bias. is_causal is aligned to
+    the top left, and goes with a mask. Rows that see nothing are 0.
 
     Memory of the result lies as the query's does. What PyTorch takes and this does not: float64 and complex numbers,
-    heads of more than 512, no heads or heads of no dimension, and dropout_p=1.
+    heads of more than 512, no heads or heads of no dimension, tensors of other subclasses that have functions of their
+    own, and dropout_p that is not 0 and not from 1/256 to 255/256, the grain of the mask. Kept weights are divided by
+    1 - dropout_p.
     """
+    causal: str | bool = "top_left" if is_causal else False
+    if is_causal_bias(attn_mask):
+        attn_mask, causal = None, causal_of(attn_mask, query, key, is_causal)
     shape: tuple[int, ...] = query.shape[:-1]
     plain = query.dim() == key.dim() == value.dim() == 4 and query.shape[:2] == key.shape[:2] == value.shape[:2]
     if not plain:
         query, key, value, attn_mask, shape = of_four_dimensions(query, key, value, attn_mask, enable_gqa)
     options: dict[str, Any] = {}
     if attn_mask is not None:
+        refuse_freed(attn_mask=attn_mask)
         options = mask_option(attn_mask, query, key.shape[2])
-    if is_causal:
-        options["causal"] = "top_left"
+    if causal:
+        options["causal"] = causal
     if scale is not None:
         options["scale"] = scale
     if dropout_p:
-        options["dropout"] = dropout_p
+        options.update(dropout_options(dropout_p))
     query, key, value = with_contiguous_rows(query), with_contiguous_rows(key), with_contiguous_rows(value)
     if query.stride(1) < query.stride(2):  # [b, s, h, d] in memory
         query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
@@ -58,8 +67,34 @@ def sdpa(
     return o if plain else o.reshape(*shape, o.shape[-1])
 
 
+def dropout_options(p: float) -> dict[str, float]:
+    if 0 < p < _GRAIN or 1 - _GRAIN < p < 1:
+        raise RefusedError(
+            f"dropout_p={p} is finer than the mask of dropout, whose probabilities are multiples of 1/256: pass 0, or "
+            "1/256 to 255/256"
+        )
+    return {"dropout": p, "keep_scale": 1 / (1 - p)} if 0 < p < 1 else {"dropout": p}
+
+
+def causal_of(bias: Any, query: Tensor, key: Tensor, is_causal: bool) -> str | bool:
+    """The corner of a CausalBias, whose memory holds nothing."""
+    if is_causal:
+        raise InvalidError("attn_mask is a CausalBias, which says all of the mask: leave is_causal out")
+    sizes = query.shape[-2], key.shape[-2]
+    if sizes != (bias.seq_len_q, bias.seq_len_kv):
+        raise invalid(
+            f"attn_mask is a CausalBias of {bias.seq_len_q} queries and {bias.seq_len_kv} keys, and there are "
+            f"{sizes[0]} and {sizes[1]}"
+        )
+    corners: dict[str, str | bool] = {"UPPER_LEFT": "top_left", "LOWER_RIGHT": True}
+    return corners[bias.variant.name]
+
+
 def with_contiguous_rows(tensor: Tensor) -> Tensor:
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+    if tensor.stride(-1) == 1:
+        return tensor
+    refuse_freed(tensor=tensor)
+    return tensor.contiguous()
 
 
 def mask_option(mask: Tensor, query: Tensor, keys: int) -> dict[str, Tensor]:

@@ -31,9 +31,12 @@ class Sizes:
         rows = self._of(self.q, "h"), self._of(self.q, "s")
         return rows if self.packed else (self._of(self.q, "b"), *rows)
 
+    def keys(self) -> Any:
+        """Of a sequence, or of the longest packed one."""
+        return self.options["sk"] if self.packed else self._of(self.k, "s")
+
     def lse(self) -> Tensor:
         return self.q.new_empty(self.rows(), dtype=torch.float32)
 
     def dropout_mask(self) -> Tensor:
-        keys = self.options["sk"] if self.packed else self._of(self.k, "s")
-        return self.q.new_empty((*self.rows(), keys), dtype=torch.uint8)
+        return self.q.new_empty((*self.rows(), self.keys()), dtype=torch.uint8)

@@ -7,9 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import _core
+
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # of what has gradients
 INPUTS = ("q", "k", "v")
 _PLAIN = (Tensor, torch.nn.Parameter)
+_TRACED = ("FakeTensor", "FunctionalTensor")  # by which PyTorch traces; a look at the classes themselves costs imports
 DIFFERENTIABLE = frozenset((*INPUTS, "bias", "sink"))
 
 
@@ -28,6 +31,34 @@ def bare(value: Any) -> Any:
 def plain(tensor: Tensor) -> Tensor:
     """A tensor of the class itself, as calls are remembered of; a parameter, say, is a subclass."""
     return tensor if type(tensor) is Tensor else tensor.detach()
+
+
+def refuse_freed(**named: Tensor) -> None:
+    """Refuses tensors whose storage was freed or cut, before PyTorch reads them: it does not look."""
+    if not torch.compiler.is_compiling():
+        for name, tensor in named.items():
+            _core.check_readable(name, tensor)
+
+
+def is_memory(tensor: Tensor) -> bool:
+    """Whether its memory holds its elements. What a subclass with functions of its own holds, only that class knows."""
+    return type(tensor) in _PLAIN or not _has_functions(type(tensor))
+
+
+def _has_functions(kind: type[Tensor]) -> bool:
+    function = getattr(kind.__torch_function__, "__func__", kind.__torch_function__)
+    usual = Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl  # type: ignore[attr-defined]
+    return function not in usual or kind.__torch_dispatch__ is not Tensor.__torch_dispatch__
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether it stands for a tensor in a graph that PyTorch makes."""
+    return type(tensor).__name__ in _TRACED and type(tensor).__module__.startswith("torch._subclasses.")
+
+
+def is_causal_bias(mask: Tensor | None) -> bool:
+    """Whether it is of torch.nn.attention.bias, which may not be imported yet, and costs a second."""
+    return type(mask).__name__ == "CausalBias" and type(mask).__module__ == "torch.nn.attention.bias"
 
 
 def written(*memory: Any) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..errors import InvalidError
 from .autograd import forward_mode, of_options, refuse_gradient_of_lse, second_derivative
-from .encoding import Encoded, decode, encode
+from .encoding import Encoded, decode, encode, without_empty_lists
 from .operators import attention_op, backward_op
 from .tensors import tensor_names
 
@@ -73,6 +73,8 @@ def operated(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: 
     if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
         o, lse, mask = Attention.apply(encoded._replace(tensors=[]), q, k, v, *encoded.tensors)
     else:
+        if torch.compiler.is_exporting():
+            encoded = without_empty_lists(encoded, q)
         o, lse, mask = attention_op(q, k, v, *encoded)
     results = (o, *([lse] if outputs["lse"] else []), *([mask] if outputs["dropout_mask"] else []))
     return results if len(results) > 1 else o

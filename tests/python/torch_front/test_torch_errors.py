@@ -256,12 +256,12 @@ def test_replacing_hands_back_gradients_that_are_refused(monkeypatch):
     functional, q = torch.nn.functional, cases.numbers(1, 1, 2, 9, 24)
     own, ours = (f(q, q, q) for f in (functional.scaled_dot_product_attention, regard.torch.sdpa))
     assert not torch.equal(own, ours)
-    monkeypatch.setattr("regard.torch.replacing.plan", plan)
-    regard.torch.replacing._solved.cache_clear()
+    monkeypatch.setattr("regard.torch.taking.plan", plan)
+    regard.torch.taking._planned.cache_clear()
     with regard.torch.replace_sdpa():
         assert torch.equal(functional.scaled_dot_product_attention(leaf(q), q, q), own)
         assert torch.equal(functional.scaled_dot_product_attention(q, q, q), ours)
-    regard.torch.replacing._solved.cache_clear()
+    regard.torch.taking._planned.cache_clear()
 
 
 def test_replacing_keeps_what_another_library_put_there(monkeypatch):

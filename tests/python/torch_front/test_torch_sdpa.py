@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import regard.torch  # noqa: E402
-from regard.torch.replacing import is_taken  # noqa: E402
+from regard.torch.taking import refusal  # noqa: E402
 
 theirs = torch.nn.functional.scaled_dot_product_attention
 
@@ -104,9 +104,9 @@ def test_what_is_computed_here_is_not_handed_back(name):
     for learned in (False, True):
         q, k, v = (x.requires_grad_(learned) for x in map(torch.empty, (of_query, of_keys, (*of_keys[:-1], dv))))
         for dropout_p, given in itertools.product((0.0, 0.5), masks):
-            assert is_taken(q, k, v, given, dropout_p)
+            assert refusal(q, k, v, given, dropout_p) is None
             with torch.no_grad():
-                assert is_taken(q, k, v, given, dropout_p)
+                assert refusal(q, k, v, given, dropout_p) is None
 
 
 def test_it_has_pytorch_s_signature():

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from ..ops.triton.rotary import apply_rotary
 
-_Tables = tuple[Tensor, Tensor]  # cos and sin
-_Part = tuple[Any, _Tables]  # which heads of a tensor (None: all of it), and what rotates them
+_Part = tuple[Any, tuple[Tensor, Tensor]]  # which heads of a tensor (None: all of it), and cos and sin for them
 
 
 def _rotate_parts(out: Tensor, parts: list[_Part], how: dict[str, Any], conjugate: bool = False) -> Tensor:

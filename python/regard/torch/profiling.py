@@ -1,0 +1,28 @@
+"""What PyTorch's profilers show of eager calls, which go through no operator of PyTorch's.
+
+Its profiler, and the NVTX ranges of torch.autograd.profiler.emit_nvtx, have the names and the shapes of the operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+FORWARD, BACKWARD = "regard::attention", "regard::attention_backward"
+
+is_profiled = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
+
+
+def shown(function: Callable[..., T], name: str, *tensors: Tensor) -> Callable[..., T]:
+    """The function, as the operator of this name with these inputs."""
+
+    def call(*arguments: Any) -> T:
+        with torch._C._profiler._RecordFunctionFast(name, tensors):
+            return function(*arguments)
+
+    return call
