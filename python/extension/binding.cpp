@@ -99,9 +99,10 @@ ArrayView Binding::view_of(nb::handle array, const char* name, bool written) {
   if (const std::optional<ArrayView> known = view_of_torch(array); known && known->rank > 0) return *known;
   const bool torch = is_torch(array);
   if (torch && has_own_functions_torch(array))
-    raise(REGARD_INVALID, std::string(name) + " is a tensor " + type_of(array) +
-                              ", whose functions are its own and whose memory need not hold its elements; pass "
-                              "a plain tensor");
+    raise(REGARD_INVALID,
+          std::string(name) + " is a tensor " + type_of(array) +
+              ", whose functions are its own and whose memory need not hold its elements; pass "
+              "a plain tensor");
   if (torch && is_lazy_torch(array)) {
     // On a GPU the copy would be made in PyTorch's stream, and the call may run in another one.
     if (written || on_gpu(array, name))

@@ -52,7 +52,8 @@ nb::object resolved_torch(nb::handle lazy);
 
 /// Whether this is a tensor of PyTorch, plain or of a subclass.
 bool is_torch(nb::handle array);
-/// Whether a tensor's class says what functions of PyTorch do with it: only that class knows what its memory holds.
+/// Whether a tensor's class says what functions of PyTorch do with it: only that class knows what its memory
+/// holds.
 bool has_own_functions_torch(nb::handle tensor);
 
 /// Whether PyTorch records calls on tensors into a graph now (torch.jit.trace, make_fx, torch.export), which

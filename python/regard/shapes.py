@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any
 
 from .arrays import longest, shape_of
@@ -9,6 +11,37 @@ from .errors import invalid
 from .words import told
 
 LAYOUTS = ("bshd", "bhsd", "sbhd")
+_MOST_HEADS = 128  # of models that there are
+_warned = False
+
+
+def warn_if_swapped(sq: int, hq: int, sk: int, hk: int) -> None:
+    """Warns, once in a process, where arrays of [b, s, h, d] with these sizes look like [b, h, s, d].
+
+    Taken for the other, sequences become heads: as many of Q as of K, more than there are tokens, and more than models
+    have, or, where K had fewer heads than Q, fewer tokens of K than of Q.
+    """
+    global _warned
+    if _warned or not (hq == hk and sq < hq and sk < hk and (hq > _MOST_HEADS or sk < sq)):
+        return
+    _warned = True
+    warnings.warn(
+        f"q has {sq} tokens of {hq} heads, which looks like [b, h, s, d] where [b, s, h, d] is expected: transpose q, "
+        "k and v, or pass layout='bhsd' to a function that takes it (this is said once)",
+        stacklevel=_stack_level_of_caller(),
+    )
+
+
+def _stack_level_of_caller() -> int:
+    """For warnings.warn of the function that asks: of the frame that called this package. Between frames of this
+    package others may be PyTorch's."""
+    level, of_caller, frame = 0, 1, sys._getframe(1)
+    while frame.f_back is not None:
+        level += 1
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "regard":
+            of_caller = level + 1
+        frame = frame.f_back
+    return of_caller
 
 
 def shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[str, Any]) -> list[str]:
@@ -32,6 +65,8 @@ def shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[s
         shapes.append(shape)
     of_q, of_k, of_v = shapes
     s, h, d = axes.index("s"), axes.index("h"), axes.index("d")
+    if not varlen and "layout" not in options:  # who names one means it
+        warn_if_swapped(of_q[s], of_q[h], of_k[s], of_k[h])
     words = [f"hq={of_q[h]} hk={of_k[h]} d={of_q[d]} dv={of_v[d]}"]
     if not varlen:
         return [*words, f"b={of_q[axes.index('b')]} sq={of_q[s]} sk={of_k[s]}"]

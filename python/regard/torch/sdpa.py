@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..arrays import packed_by_torch
 from ..errors import InvalidError, RefusedError, invalid
-from .attention import attention
+from .attention import attention, refuse_types
 from .autocast import cast, is_autocast, type_cast_to
 from .broadcasting import of_four_dimensions, refuse_mask
 from .tensors import is_causal_bias, refuse_freed
@@ -41,6 +41,7 @@ def sdpa(
     own, and dropout_p that is not 0 and not from 1/256 to 255/256, the grain of the mask. Kept weights are divided by
     1 - dropout_p.
     """
+    refuse_types(query=query, key=key, value=value, **({} if attn_mask is None else {"attn_mask": attn_mask}))
     causal: str | bool = "top_left" if is_causal else False
     if is_causal_bias(attn_mask):
         attn_mask, causal = None, causal_of(attn_mask, query, key, is_causal)
@@ -61,7 +62,7 @@ def sdpa(
     query, key, value = with_contiguous_rows(query), with_contiguous_rows(key), with_contiguous_rows(value)
     if query.stride(1) < query.stride(2):  # [b, s, h, d] in memory
         query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-        o: Tensor = attention(query, key, value, **options).transpose(1, 2)
+        o: Tensor = attention(query, key, value, layout="bshd", **options).transpose(1, 2)
     else:
         o = attention(query, key, value, layout="bhsd", **options)
     return o if plain else o.reshape(*shape, o.shape[-1])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from ..errors import invalid
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # of what has gradients
 INPUTS = ("q", "k", "v")
@@ -42,13 +43,27 @@ def refuse_freed(**named: Tensor) -> None:
 
 def is_memory(tensor: Tensor) -> bool:
     """Whether its memory holds its elements. What a subclass with functions of its own holds, only that class knows."""
-    return type(tensor) in _PLAIN or not _has_functions(type(tensor))
+    return type(tensor) in _PLAIN or not has_own_functions(type(tensor))
 
 
-def _has_functions(kind: type[Tensor]) -> bool:
+def has_own_functions(kind: type[Tensor]) -> bool:
+    return _overrides_functions(kind) or kind.__torch_dispatch__ is not Tensor.__torch_dispatch__
+
+
+def _overrides_functions(kind: type[Tensor]) -> bool:
     function = getattr(kind.__torch_function__, "__func__", kind.__torch_function__)
     usual = Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl  # type: ignore[attr-defined]
-    return function not in usual or kind.__torch_dispatch__ is not Tensor.__torch_dispatch__
+    return function not in usual
+
+
+def refuse_own_functions(named: dict[str, Any]) -> None:
+    """Before an operator is called, which does not ask such a class. It asks one that has operators of its own."""
+    for name, value in named.items():
+        if isinstance(value, Tensor) and type(value) not in _PLAIN and _overrides_functions(type(value)):
+            raise invalid(
+                f"{name} is a tensor of type {type(value).__name__}, whose functions are its own and whose memory need "
+                "not hold its elements; pass a plain tensor"
+            )
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -11,7 +11,7 @@ from ..errors import InvalidError
 from .autograd import forward_mode, of_options, refuse_gradient_of_lse, second_derivative
 from .encoding import Encoded, decode, encode, without_empty_lists
 from .operators import attention_op, backward_op
-from .tensors import tensor_names
+from .tensors import refuse_own_functions, tensor_names
 
 
 class Attention(torch.autograd.Function):
@@ -67,6 +67,7 @@ def operated(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: 
     """The results of `attention` by the operator."""
     if q.is_nested:
         raise InvalidError("q is a nested tensor: pass its values() and offsets() to attention_varlen")
+    refuse_own_functions({"q": q, "k": k, "v": v, **options})
     wanted = {name: word for name, word in outputs.items() if name != "lse" and word is not False}
     given = {name: option for name, option in options.items() if option is not None}
     encoded = encode({**given, **wanted})

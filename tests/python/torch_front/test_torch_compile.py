@@ -4,6 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch_cases as cases  # noqa: E402
+from torch._dynamo.testing import CompileCounter, EagerAndRecordGraphs  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
@@ -78,7 +79,7 @@ def test_results_besides_o():
 
 
 def test_sizes_and_options_may_be_symbols():
-    graphs = torch._dynamo.testing.CompileCounter()
+    graphs = CompileCounter()
     dense = compiled(lambda q, k, w: attention(q, k, k, window=(w, 0), lse=True), dynamic=True, backend=graphs)
     for s in (9, 12, 15):
         q, k = cases.numbers(s, 2, s, 4, 16), cases.numbers(s, 2, s + 1, 2, 16)
@@ -181,7 +182,7 @@ def test_replaced_attention_that_is_refused_compiles():
     def call(q, p):
         return torch.nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=p)
 
-    graphs = torch._dynamo.testing.EagerAndRecordGraphs()
+    graphs = EagerAndRecordGraphs()
     traced = compiled(call, dynamic=True, backend=graphs)
     with regard.torch.replace_sdpa():
         for d, p in ((16, 0.0), (24, 0.5), (24, 1.0), (600, 0.0)):
@@ -233,3 +234,51 @@ def test_opcheck(dtype, packed):
     o, lse, _ = torch.ops.regard.attention(*bare[:3], bare[3:], *encoded[1:])
     arguments = cases.numbers(6, *o.shape).to(dtype), *bare[:3], o, lse, bare[3:], *encoded[1:], not packed
     torch.library.opcheck(torch.ops.regard.attention_backward.default, arguments)
+
+
+class Gathered(torch.nn.Module):
+    """Of a batch whose size depends on data."""
+
+    def __init__(self, axes, replaced):
+        super().__init__()
+        self.axes, self.replaced = axes, replaced
+
+    def forward(self, x, chosen, mask):
+        chosen = torch.nonzero(chosen).squeeze(1)
+        x, mask = x[chosen], mask[chosen]
+        if self.axes == 3:
+            return regard.torch.sdpa(x[:, 0], x[:, 0], x[:, 0], mask[:, 0])
+        if self.replaced:
+            with regard.torch.replace_sdpa():
+                return torch.nn.functional.scaled_dot_product_attention(x, x[:, :1], x[:, :1], mask)
+        return regard.torch.sdpa(x, x, x, mask)
+
+
+@pytest.mark.parametrize(("axes", "replaced"), [(4, False), (4, True), (3, False)])
+def test_export_of_a_batch_that_depends_on_data(axes, replaced):
+    module, x, mask = Gathered(axes, replaced), cases.numbers(1, 5, 4, 9, 16), cases.numbers(2, 5, 1, 9, 9) < 1
+    chosen = torch.tensor([1, 0, 1, 1, 0]) > 0
+    program = torch.export.export(module, (x, chosen, mask), strict=False).module()
+    for some in (chosen, ~chosen):
+        assert torch.equal(program(x, some, mask), module(x, some, mask))
+
+
+class Options(torch.nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
+    def forward(self, q, k, v, bias):
+        return attention(q, k, v, bias=bias, **self.options) if self.options else attention(q, k, v)
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"scale": 0.5, "window": (3, 0)}])
+def test_exported_calls_have_no_empty_lists(options):
+    """AOTInductor would not pass those on, and its programs would fail when they run."""
+    given = (*inputs(), cases.numbers(5, 4, 33, 47))
+    program = torch.export.export(Options(**options), given)
+    (call,) = [node for node in program.graph.nodes if node.target is torch.ops.regard.attention.default]
+    assert all(argument for argument in call.args[3:])
+    leaves = given if options else given[:3]
+    functions = [lambda *x, f=f: f(*x, *given[len(x) :]) for f in (program.module(), Options(**options))]
+    same(*(outcome(function, leaves) for function in functions))

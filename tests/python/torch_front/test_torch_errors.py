@@ -1,10 +1,8 @@
 """Bad input is refused in one sentence; nothing is lost, leaked or left behind."""
 
-import contextlib
 import gc
 import subprocess
 import sys
-import threading
 import weakref
 from pathlib import Path
 
@@ -97,6 +95,50 @@ def test_what_is_wrong_is_said_in_a_sentence(name):
     if isinstance(given.get("k", K), torch.Tensor):
         where = "v" if "v" not in given else "k"
         refused(kind, sentence, **{where: leaf({"k": K, "v": V}[where]), **given})
+
+
+def operator(*tensors, text):
+    return torch.ops.regard.attention(Q, K, V, [*tensors], [], [], text)
+
+
+SEEN = torch.ones(33, 47, dtype=torch.bool)
+FREED = {
+    "mask": lambda: regard.torch.sdpa(*(x.transpose(1, 2) for x in (Q, K, V)), freed(SEEN), enable_gqa=True),
+    "added mask": lambda: regard.torch.sdpa(
+        *(x.transpose(1, 2) for x in (Q, K, V)), freed(SEEN.float()), enable_gqa=True
+    ),
+    "mask of one row": lambda: regard.torch.sdpa(Q[0, 0], K[0, 0], V[0, 0], freed(torch.ones(4, 2) > 0)),
+    "query": lambda: regard.torch.sdpa(freed(Q[0, 0]), K[0, 0], V[0, 0]),
+    "query of other strides": lambda: regard.torch.sdpa(*[freed(Q.transpose(2, 3))] * 3),
+    "booleans of the operator": lambda: operator(freed(SEEN), text="{'bits': 'tensor'}"),
+    "bits of the operator": lambda: operator(freed(regard.pack_bits(SEEN)), text="{'bits': 'tensor'}"),
+    "q cast by autocast": lambda: autocast(freed(Q)),
+}
+
+
+def autocast(q):
+    with torch.autocast("cpu", torch.bfloat16):
+        attention(q, K, V)
+
+
+@pytest.mark.parametrize("name", FREED)
+def test_freed_storage_is_refused_before_pytorch_reads_it(name):
+    with pytest.raises(ValueError, match="memory does not cover all of it: its storage was freed"):
+        FREED[name]()
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "bias"])
+def test_tensors_of_several_devices_are_refused_by_the_operators(name):
+    bias = cases.numbers(1, 33, 47)
+    given = {"q": Q, "k": K, "v": V, "bias": bias, "o": GRAD_O, "lse": torch.zeros(2, 4, 33)}
+    given[name] = meta(given[name])
+    q, k, v, bias, o, lse = given.values()
+    options = [bias], [], [], "{'bias': 'tensor'}"
+    sentence = "is on (cpu|meta) and q on (cpu|meta): all tensors of a call lie on one device"
+    with pytest.raises(ValueError, match=sentence):
+        torch.ops.regard.attention(q, k, v, *options)
+    with pytest.raises(ValueError, match=sentence):
+        torch.ops.regard.attention_backward(GRAD_O, q, k, v, o, lse, *options, True)
 
 
 @pytest.mark.parametrize("name", OF_GRADIENTS)
@@ -202,105 +244,6 @@ def test_generators_and_checkpoints_draw_the_same_mask():
         how(q).backward(GRAD_O)
         results.append(q.grad)
     assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
-
-
-def test_replacing_ends_with_its_block_and_holds_for_its_thread():
-    functional = torch.nn.functional
-    own, q = functional.scaled_dot_product_attention, cases.numbers(1, 1, 2, 9, 16)
-    told = []
-
-    def elsewhere():
-        told.append(functional.scaled_dot_product_attention(q, q, q))
-
-    with pytest.raises(KeyError), regard.torch.replace_sdpa(), regard.torch.replace_sdpa():
-        assert torch.equal(functional.scaled_dot_product_attention(q, q, q), regard.torch.sdpa(q, q, q))
-        assert functional.scaled_dot_product_attention(q.double(), q.double(), value=q.double()).dtype == torch.double
-        thread = threading.Thread(target=elsewhere)
-        thread.start()
-        thread.join()
-        raise KeyError
-    assert functional.scaled_dot_product_attention is own
-    assert torch.equal(told[0], own(q, q, q))
-
-
-HANDED_BACK = {
-    "d of 600": (cases.numbers(1, 1, 2, 9, 600), {}),
-    "d of 0": (cases.numbers(1, 1, 2, 9, 0), {}),
-    "no heads": (cases.numbers(1, 1, 0, 9, 16), {}),
-    "all dropped": (cases.numbers(1, 1, 2, 9, 16), {"dropout_p": 1.0}),
-    "two dimensions, all dropped": (cases.numbers(1, 9, 16), {"dropout_p": 1.0, "attn_mask": torch.ones(9, 9) > 0}),
-    "an infinite scale": (cases.numbers(1, 1, 2, 9, 16), {"scale": float("inf")}),
-}
-
-
-@pytest.mark.parametrize("name", HANDED_BACK)
-def test_replacing_hands_back_what_is_refused(name):
-    x, options = HANDED_BACK[name]
-    with pytest.raises(ValueError):
-        regard.torch.sdpa(x, x, x, **options)
-    results = []
-    for replaced in (False, True):
-        with regard.torch.replace_sdpa() if replaced else contextlib.nullcontext():
-            q = leaf(x)
-            o = torch.nn.functional.scaled_dot_product_attention(q, x, value=x, **options)
-            o.sum().backward()
-            results += [o.detach(), q.grad]
-    torch.testing.assert_close(results[:2], results[2:], equal_nan=True)
-
-
-def test_replacing_hands_back_gradients_that_are_refused(monkeypatch):
-    def plan(text, target):
-        if text.startswith("bwd"):
-            raise regard.RefusedError("no kernels")
-
-    functional, q = torch.nn.functional, cases.numbers(1, 1, 2, 9, 24)
-    own, ours = (f(q, q, q) for f in (functional.scaled_dot_product_attention, regard.torch.sdpa))
-    assert not torch.equal(own, ours)
-    monkeypatch.setattr("regard.torch.taking.plan", plan)
-    regard.torch.taking._planned.cache_clear()
-    with regard.torch.replace_sdpa():
-        assert torch.equal(functional.scaled_dot_product_attention(leaf(q), q, q), own)
-        assert torch.equal(functional.scaled_dot_product_attention(q, q, q), ours)
-    regard.torch.taking._planned.cache_clear()
-
-
-def test_replacing_keeps_what_another_library_put_there(monkeypatch):
-    functional, q, told = torch.nn.functional, cases.numbers(1, 1, 2, 9, 16), []
-
-    def patch():
-        inner = functional.scaled_dot_product_attention
-
-        def patched(query, *arguments):
-            told.append(query.dtype)
-            return inner(query, *arguments)
-
-        monkeypatch.setattr(functional, "scaled_dot_product_attention", patched)
-        return patched
-
-    before = patch()
-    with regard.torch.replace_sdpa():
-        functional.scaled_dot_product_attention(q, q, q)
-        functional.scaled_dot_product_attention(q.double(), q.double(), q.double())
-        assert told == [torch.double]
-    assert functional.scaled_dot_product_attention is before
-    with regard.torch.replace_sdpa():
-        within = patch()
-    assert functional.scaled_dot_product_attention is within
-    with regard.torch.replace_sdpa():  # around one that calls the first
-        functional.scaled_dot_product_attention(q.double(), q.double(), q.double())
-    assert told == [torch.double] * 3
-
-
-def test_replacing_may_end_in_another_thread():
-    functional, q = torch.nn.functional, cases.numbers(1, 1, 2, 9, 16)
-    own, context = functional.scaled_dot_product_attention, regard.torch.replace_sdpa()
-    thread = threading.Thread(target=context.__enter__)
-    thread.start()
-    thread.join()
-    context.__exit__(None, None, None)
-    assert functional.scaled_dot_product_attention is own
-    with regard.torch.replace_sdpa():
-        assert torch.equal(functional.scaled_dot_product_attention(q, q, q), regard.torch.sdpa(q, q, q))
 
 
 def test_nothing_leaks():

@@ -109,13 +109,15 @@ def test_what_is_computed_here_is_not_handed_back(name):
                 assert refusal(q, k, v, given, dropout_p) is None
 
 
-def test_it_has_pytorch_s_signature():
-    def call(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-        pass
-
-    ours = inspect.signature(regard.torch.sdpa).replace(return_annotation=inspect.Signature.empty)
-    bare = [p.replace(annotation=inspect.Parameter.empty) for p in ours.parameters.values()]
-    assert ours.replace(parameters=bare) == inspect.signature(call)
+def test_it_takes_what_pytorch_s_operator_takes_and_nothing_else():
+    """An argument that a later version of PyTorch adds fails here, until it is decided what it means."""
+    (schema,) = torch._C._jit_get_schemas_for_operator("aten::scaled_dot_product_attention")
+    ours = inspect.signature(regard.torch.sdpa).parameters
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    assert [(a.name, a.kwarg_only) for a in schema.arguments] == [(n, p.kind is by_name) for n, p in ours.items()]
+    for argument in schema.arguments:
+        default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
+        assert ours[argument.name].default == default
 
 
 def test_the_result_lies_as_the_query_does():
@@ -131,6 +133,21 @@ def test_dropout_keeps_the_expectation_and_follows_the_seed():
     assert (many.mean(0) - theirs(q, k, v)).abs().max() < 0.2
     torch.manual_seed(4)
     assert torch.equal(regard.torch.sdpa(q, k, v, dropout_p=0.3), many[0])
+
+
+def test_kept_weights_are_divided_by_the_probability_of_being_kept():
+    q, k = numbers(1, 1, 1, 40, 16), numbers(2, 1, 1, 40, 16)
+    weights = theirs(q.double(), k.double(), torch.eye(40).double()[None, None]).float()
+    for p in (1 / 256, 0.17, 0.5, 255 / 256):
+        o = regard.torch.sdpa(q, k, torch.eye(40)[None, None], dropout_p=p)
+        torch.testing.assert_close(o, torch.where(o > 0, weights / (1 - p), 0), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("p", [1e-7, 0.0039, 0.997])
+def test_dropout_that_is_finer_than_its_mask_is_refused(p):
+    q = numbers(1, 1, 2, 9, 16)
+    with pytest.raises(NotImplementedError, match=f"dropout_p={p} is finer than the mask of dropout.*1/256 to 255/256"):
+        regard.torch.sdpa(q, q, q, dropout_p=p)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
