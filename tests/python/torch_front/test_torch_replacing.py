@@ -253,3 +253,56 @@ def test_arguments_of_later_versions_go_to_pytorch(monkeypatch):
     assert told == [{"window": 3}] and block.handed_back == {"window is not known here": 1}
     with pytest.raises(TypeError, match="window"):
         regard.torch.sdpa(q, q, q, window=3)
+
+
+def causal(s):
+    return torch.nn.Transformer.generate_square_subsequent_mask(s)
+
+
+HIDDEN = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+X, MEMORY = cases.numbers(1, 2, 5, 16), cases.numbers(2, 2, 7, 16)
+ATTENTION = {"embed_dim": 16, "num_heads": 2, "batch_first": True}
+LAYER = {"d_model": 16, "nhead": 2, "dim_feedforward": 8, "batch_first": True, "dropout": 0.0}
+SMALL = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+LAYERS = {
+    "attention": (torch.nn.MultiheadAttention, ATTENTION, {}, 1),
+    "padding": (torch.nn.MultiheadAttention, ATTENTION, {"key_padding_mask": HIDDEN}, 1),
+    "causal": (torch.nn.MultiheadAttention, ATTENTION, {"attn_mask": causal(5), "is_causal": True}, 1),
+    "causal and padding": (
+        torch.nn.MultiheadAttention,
+        ATTENTION,
+        {"attn_mask": causal(5) < 0, "key_padding_mask": HIDDEN, "is_causal": True},
+        1,
+    ),
+    "a mask of each head": (torch.nn.MultiheadAttention, ATTENTION, {"attn_mask": cases.numbers(3, 4, 5, 5)}, 1),
+    "more keys": (torch.nn.MultiheadAttention, {**ATTENTION, "add_bias_kv": True, "add_zero_attn": True}, {}, 1),
+    "encoder": (torch.nn.TransformerEncoderLayer, LAYER, {"src_key_padding_mask": HIDDEN}, 1),
+    "causal encoder": (torch.nn.TransformerEncoderLayer, LAYER, {"src_mask": causal(5), "is_causal": True}, 1),
+    "decoder": (
+        torch.nn.TransformerDecoderLayer,
+        LAYER,
+        {"memory": MEMORY, "tgt_mask": causal(5), "tgt_is_causal": True},
+        2,
+    ),
+    "transformer": (torch.nn.Transformer, {**LAYER, **SMALL}, {"tgt": MEMORY, "tgt_mask": causal(7)}, 3),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_what_layers_of_pytorch_pass_is_computed(name):
+    kind, sizes, options, calls = LAYERS[name]
+    layer = kind(**sizes)
+    if kind is torch.nn.MultiheadAttention:
+        options = {"key": X, "value": X, "need_weights": False, **options}
+
+    def outcome():
+        x = leaf(X)
+        o = layer(x, **options)
+        o = o[0] if isinstance(o, tuple) else o
+        return o, torch.autograd.grad(o.square().sum(), x)[0]
+
+    wanted = outcome()
+    with replace_sdpa(strict=True) as block:
+        got = outcome()
+    assert block.computed == calls
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
