@@ -22,7 +22,9 @@ def warn_if_swapped(sq: int, hq: int, sk: int, hk: int) -> None:
     have, or, where K had fewer heads than Q, fewer tokens of K than of Q.
     """
     global _warned
-    if _warned or not (hq == hk and sq < hq and sk < hk and (hq > _MOST_HEADS or sk < sq)):
+    if _warned or not all(isinstance(size, int) for size in (sq, hq, sk, hk)):  # symbols of programs that are exported
+        return
+    if not (hq == hk and sq < hq and sk < hk and (hq > _MOST_HEADS or sk < sq)):
         return
     _warned = True
     warnings.warn(

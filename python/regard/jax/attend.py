@@ -10,6 +10,7 @@ import jax
 from .. import _core
 from ..arrays import longest
 from ..errors import invalid
+from ..shapes import warn_if_swapped
 from ..words import whole
 from . import gradients
 from .call import Call
@@ -43,9 +44,10 @@ def attention(
     """Fused attention: softmax(scale Q K^T + ...) V.
 
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: float32, bfloat16 or float16, forward also float8_e4m3fn
-    and float8_e5m2; hq is a multiple of hk. layout="bhsd" or "sbhd" names another order of the axes. With offsets_q and
-    offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads, dim]; where those are traced, sq and sk say
-    how long the longest sequences are.
+    and float8_e5m2; hq is a multiple of hk. layout="bhsd" or "sbhd" names another order of the axes, and has to:
+    [b, h, s, d] would run as [b, s, h, d] and give another result. With offsets_q and offsets_k (int32 [b+1]) the
+    arrays are packed sequences [tokens, heads, dim]; where those are traced, sq and sk say how long the longest
+    sequences are.
 
     Returns o, [b, sq, hq, dv] in the same layout; (o, lse) with lse=True, where lse is float32 [b, hq, sq] (packed:
     [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for tests.
@@ -65,6 +67,8 @@ def attention(
     or a ValueError.
     """
     arrays = {"q": _array("q", q), "k": _array("k", k), "v": _array("v", v)}
+    if "layout" not in options and arrays["q"].ndim == arrays["k"].ndim == 4:
+        warn_if_swapped(*arrays["q"].shape[1:3], *arrays["k"].shape[1:3])
     target, family = (hashable(name, options.pop(name, None)) for name in ("target", "family"))
     threads = whole("threads", options.pop("threads", None) or 0)
     drawn = {name: options.pop(name) for name in ("seed", "offset") if options.get(name) is not None}

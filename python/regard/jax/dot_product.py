@@ -37,7 +37,7 @@ def dot_product_attention(
     query: [b, sq, hq, d] or [sq, hq, d]; key, value: [b, sk, hk, d] or [sk, hk, d]; bias and the boolean mask:
     broadcast to [b, hq, sq, sk]. The bias is added in float32, whatever its type. Causal masks and windows go by the
     top-left diagonal, as there. With return_residual the result is (o, lse), lse being [b, sq, hq] in key's dtype and
-    without a gradient.
+    without a gradient. Arrays of [b, h, s, d] would run and give another result.
 
     Two things are not as there: a row that sees no key gives 0 (there, the mean of all values), and scale is a number
     of Python, not a traced one. implementation is None or "regard"; "xla" and "cudnn" are JAX's own, which then

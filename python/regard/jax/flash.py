@@ -33,7 +33,7 @@ def flash_attn_func(
     sink: Any = None,
     key: Any = None,
 ) -> Any:
-    """Attention of [b, s, h, d] arrays.
+    """Attention of [b, s, h, d] arrays; [b, h, s, d] would run and give another result.
 
     causal goes by the bottom-right diagonal; window_size is (left, right), -1 for unbounded, or (left, right, sink
     tokens). cu_seqlens_q and cu_seqlens_kv (int32 [b+1], cumulative, may be traced) say how many rows of each sequence

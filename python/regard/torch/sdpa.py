@@ -36,6 +36,8 @@ def sdpa(
     type or float32, which may require a gradient; or a CausalBias of torch.nn.attention.bias. is_causal is aligned to
     the top left, and goes with a mask. Rows that see nothing are 0.
 
+    [N, L, Hq, E], as `attention` takes it, would run and give another result: transpose it.
+
     Memory of the result lies as the query's does. What PyTorch takes and this does not: float64 and complex numbers,
     heads of more than 512, no heads or heads of no dimension, tensors of other subclasses that have functions of their
     own, and dropout_p that is not 0 and not from 1/256 to 255/256, the grain of the mask. Kept weights are divided by

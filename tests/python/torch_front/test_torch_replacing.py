@@ -1,6 +1,7 @@
 """torch.nn.functional.scaled_dot_product_attention, replaced: what goes where, and for how long."""
 
 import contextlib
+import contextvars
 import copy
 import pickle
 import threading
@@ -119,9 +120,8 @@ def test_it_may_end_in_another_thread():
         assert torch.equal(functional.scaled_dot_product_attention(q, q, q), regard.torch.sdpa(q, q, q))
 
 
-@pytest.mark.parametrize("place", ["within", "after"])
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("use_reentrant", [False, True])
+@pytest.mark.parametrize(("dropout", "place"), [(0.0, "within"), (0.3, "within"), (0.3, "after")])
 def test_what_forward_replaced_its_recompute_replaces(use_reentrant, dropout, place):
     """In whichever thread: on GPUs it is one of autograd's. Where O is linear in V, <O, W> = <V, dV>."""
     q, v, w = leaf(cases.numbers(1, 1, 2, 9, 16)), leaf(cases.numbers(2, 1, 2, 9, 16)), cases.numbers(3, 1, 2, 9, 16)
@@ -137,6 +137,31 @@ def test_what_forward_replaced_its_recompute_replaces(use_reentrant, dropout, pl
         in_a_thread(loss.backward)
     torch.testing.assert_close((v * v.grad).sum(), loss, rtol=1e-4, atol=1e-4)
     assert torch.utils.checkpoint.CheckpointFunction.forward.__module__ == "torch.utils.checkpoint"
+
+
+class Recomputed(torch.autograd.Function):
+    """A checkpoint of another library."""
+
+    @staticmethod
+    def forward(ctx, q):
+        ctx.save_for_backward(q)
+        return functional.scaled_dot_product_attention(q, q, q)
+
+    @staticmethod
+    def backward(ctx, grad):
+        q = leaf(ctx.saved_tensors[0].detach())
+        with torch.enable_grad():
+            functional.scaled_dot_product_attention(q, q, q).backward(grad)
+        return q.grad
+
+
+def test_in_autograd_s_threads_it_holds_as_in_the_one_that_called_backward():
+    """The context of that thread tells; PyTorch takes it along."""
+    with replace_sdpa() as block:
+        loss = Recomputed.apply(leaf(cases.numbers(1, 1, 2, 9, 16))).sum()
+        context = contextvars.copy_context()
+        in_a_thread(lambda: context.run(loss.backward))
+    assert block.computed == 2
 
 
 def in_a_thread(function):
