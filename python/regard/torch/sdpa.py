@@ -43,7 +43,10 @@ def sdpa(
     own, and dropout_p that is not 0 and not from 1/256 to 255/256, the grain of the mask. Kept weights are divided by
     1 - dropout_p.
     """
-    refuse_types(query=query, key=key, value=value, **({} if attn_mask is None else {"attn_mask": attn_mask}))
+    if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
+        refuse_types(query=query, key=key, value=value)
+    if not (attn_mask is None or isinstance(attn_mask, Tensor)):
+        refuse_types(attn_mask=attn_mask)
     causal: str | bool = "top_left" if is_causal else False
     if is_causal_bias(attn_mask):
         attn_mask, causal = None, causal_of(attn_mask, query, key, is_causal)

@@ -37,7 +37,8 @@ class Strictness:
             self._hook.remove()
 
     def _refuse_weights(self, module: Any, arguments: Any, output: Any) -> None:
-        if isinstance(module, torch.nn.MultiheadAttention) and output[1] is not None and self._strict():
+        weights = output[1] if isinstance(module, torch.nn.MultiheadAttention) and isinstance(output, tuple) else None
+        if weights is not None and self._strict():
             raise not_computed(
                 "nn.MultiheadAttention with need_weights=True, its default, computes attention by itself: pass "
                 "need_weights=False"

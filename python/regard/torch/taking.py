@@ -53,7 +53,8 @@ def refusal(
     of_mask = (None, False) if mask is None else (mask.dtype, recorded and mask.requires_grad)
     dropout = 0.0 if dropout_p == 0 else 0.5 if 0 < dropout_p < 1 else 1.0  # one for all, as it may be a symbol, too
     pass_ = "bwd" if recorded else "fwd"
-    return refusal_of_plan(pass_, query.dtype, query.device.type, *sizes, dropout, *of_mask)
+    why = refusal_of_plan(pass_, query.dtype, query.device.type, *sizes, dropout, *of_mask)
+    return None if why is None else str(why)
 
 
 def _refusal_of(name: str, tensor: Any) -> str | None:
@@ -66,11 +67,9 @@ def _refusal_of(name: str, tensor: Any) -> str | None:
     return None if tensor.layout == torch.strided else f"{name} has the layout {tensor.layout}"
 
 
-def refusal_of_plan(*asked: Any) -> str | None:
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def refusal_of_plan(*asked: Any) -> Any:
     return _planned(*asked)
-
-
-refusal_of_plan = torch.compiler.assume_constant_result(refusal_of_plan)
 
 
 @lru_cache(maxsize=1024)
