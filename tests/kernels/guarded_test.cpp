@@ -136,7 +136,8 @@ TEST(Guarded, ForwardFeatures) {
                      runnable_targets());
   expect_bounds_kept({"fwd fp32 lse b=2 h=2 d=64", "fwd fp16 lse b=2 h=2 d=64"},
                      product({"softcap=5 dropout=0.2 dropout_mask sink", "bias=bh dropout=0.5 dropout_mask",
-                              "bias=11 dropout=0.5 softcap=2", "bias=alibi_b sink mask=causal"},
+                              "bias=bh bias_type=fp32 dropout=0.5", "bias=11 dropout=0.5 softcap=2",
+                              "bias=alibi_b sink mask=causal"},
                              {"sq=70 sk=131", "sq=129 sk=33", "sq=1 sk=7"}),
                      "forward", runnable_targets());
   expect_bounds_kept({"fwd fp32 lse varlen b=5 hq=4 hk=2 d=64", "fwd bf16 lse varlen b=5 hq=4 hk=2 d=64"},
@@ -168,11 +169,12 @@ TEST(Guarded, Decode) {
                         std::string("fwd ") + dtype + " lse splits=2 hq=1 hk=1 d=256 dv=200"},
                        {"sq=1 sk=333", "sq=1 sk=1", "sq=1 sk=65", "sq=1 sk=100"}, "decode",
                        runnable_targets());
-  expect_bounds_kept({"fwd bf16 lse b=2 hq=4 hk=2 sq=2 sk=701 d=64 splits=3",
-                      "fwd bf16 lse b=2 hq=4 hk=2 sq=2 sk=33 d=64 splits=0"},
-                     {"mask=window:100,0,sink=5", "ranges", "mask=causal bits ranges", "softcap=5", "bias=bh",
-                      "bias=11", "bias=alibi_b", "sink", "lengths mask=causal sink", "layout=bhsd"},
-                     "decode", {runnable_targets().front()});
+  expect_bounds_kept(
+      {"fwd bf16 lse b=2 hq=4 hk=2 sq=2 sk=701 d=64 splits=3",
+       "fwd bf16 lse b=2 hq=4 hk=2 sq=2 sk=33 d=64 splits=0"},
+      {"mask=window:100,0,sink=5", "ranges", "mask=causal bits ranges", "softcap=5", "bias=bh", "bias=11",
+       "bias=11 bias_type=fp32", "bias=alibi_b", "sink", "lengths mask=causal sink", "layout=bhsd"},
+      "decode", {runnable_targets().front()});
   expect_bounds_kept({"fwd bf16 lse varlen b=4 hq=4 hk=2 sq=3 sk=400 tq=9 tk=1001 d=64 splits=2"},
                      {"", "mask=causal", "lengths"}, "decode", {runnable_targets().front()});
 }
@@ -205,6 +207,7 @@ TEST(Guarded, BackwardFeatures) {
                      runnable_targets());
   expect_bounds_kept({"bwd fp32 b=2 h=2 d=64", "bwd bf16 b=2 h=2 d=40"},
                      product({"softcap=5 dropout=0.2 sink", "bias=bh dbias dropout=0.5 sink",
+                              "bias=bh bias_type=fp32 dbias dropout=0.5 sink",
                               "bias=11 dbias dropout=0.5 softcap=2", "bias=alibi_b sink mask=causal"},
                              {"sq=70 sk=131", "sq=129 sk=33", "sq=1 sk=7"}),
                      "backward", runnable_targets());
