@@ -6,7 +6,9 @@ import pytest
 from here import KERNELS, Crowd, run, targets
 
 # Memory is that of this process; a GPU's is its own.
-FILTER = "--gtest_filter=Forward.*:Backward.*:Decode.*:Parts.*:*/EightBits.*:*/Alike.Backward*-*.MemoryIsLinear*"
+FILTER = (
+    "--gtest_filter=Forward.*:Backward.*:BiasType.*:Decode.*:Parts.*:*/EightBits.*:*/Alike.Backward*-*.MemoryIsLinear*"
+)
 
 
 def names_of_tests(target):
