@@ -11,10 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.masking_utils import bidirectional_mask_function, causal_mask_function, sdpa_mask
+from transformers.masking_utils import causal_mask_function, sdpa_mask
 from transformers.utils.import_utils import is_tracing
 
 from .mask import Mask
+from .patterns import Pattern, pattern_of
+
+# Models that lengthen their mask by keys of their own, if `isinstance` says that it is a tensor.
+ASK_FOR_TENSORS = {"deepseek_v4"}
 
 
 def mask_of(
@@ -25,17 +29,17 @@ def mask_of(
     kv_offset: int = 0,
     mask_function: Callable[..., Any] = causal_mask_function,
     attention_mask: Mask | Tensor | None = None,
-    local_size: int | None = None,
     allow_is_causal_skip: bool = True,
     allow_is_bidirectional_skip: bool = False,
-    device: Any = "cpu",
+    dtype: torch.dtype = torch.float32,
     config: Any = None,
     **others: Any,
 ) -> Mask | Tensor | None:
-    """What `transformers.masking_utils.sdpa_mask` says by booleans [b, 1, q, kv].
+    """What `transformers.masking_utils.eager_mask` says by numbers [b, 1, q, kv], and None where it says None: where
+    every query sees every key.
 
-    None where all is said by whether attention is causal. Booleans remain for patterns of a model's own, packed
-    sequences, padding that is neither left nor right, caches of fixed size, and where PyTorch compiles or traces.
+    Booleans remain for patterns of a model's own, packed sequences, padding that is neither left nor right, caches of
+    fixed size that hold something already, and, where PyTorch compiles or traces, for padding and windows.
     """
     if isinstance(attention_mask, Mask):
         return attention_mask
@@ -48,68 +52,87 @@ def mask_of(
         kv_offset=kv_offset,
         mask_function=mask_function,
         attention_mask=attention_mask,
-        local_size=local_size,
-        device=device,
+        allow_is_causal_skip=False,
+        allow_is_bidirectional_skip=False,
         **others,
     )
-    causal, both_sides = allow_is_causal_skip, allow_is_bidirectional_skip
+    shape = (batch_size, 1, q_length, kv_length)
+    if getattr(config, "model_type", None) in ASK_FOR_TENSORS:
+        return Mask(None, booleans, shape, dtype).numbers()
+    if allow_is_causal_skip or allow_is_bidirectional_skip:
+        options = options_of(mask_function, q_length, kv_length, q_offset, kv_offset, attention_mask)
+        nothing_is_hidden = allow_is_bidirectional_skip and options == {}
+        return None if nothing_is_hidden else Mask(options, booleans, shape, dtype)
+    # A model that adds to the pattern, or compiles a step of one token, for which a tensor is handed over.
+    mask = Mask(None, booleans, shape, dtype)
+    return mask.numbers() if q_length == 1 else mask
 
-    def as_it_is() -> Tensor | None:
-        mask: Tensor | None = booleans(allow_is_causal_skip=causal, allow_is_bidirectional_skip=both_sides)
-        return mask
 
-    # A model that adds to the pattern, or wants it written out, allows neither.
-    if not (causal or both_sides) or not is_known(mask_function, local_size, config) or is_tracing(attention_mask):
-        return as_it_is()
-    at_end = isinstance(q_offset, int) and q_offset + q_length == kv_offset + kv_length
-    if (causal or local_size is not None) and not at_end:
-        return as_it_is()
+def options_of(
+    mask_function: Callable[..., Any],
+    q_length: int,
+    kv_length: int,
+    q_offset: Any,
+    kv_offset: int,
+    attention_mask: Tensor | None,
+) -> dict[str, Any] | None:
+    """None where none say it."""
+    pattern = pattern_of(mask_function)
+    if pattern is None:
+        return None
+    options: dict[str, Any] | None = {}
+    if pattern.causal or pattern.window is not None:
+        options = positions(pattern, q_length, kv_length, q_offset, kv_offset)
+    if options is None or attention_mask is None:
+        return options
+    return with_padding(options, attention_mask, q_length, kv_length, kv_offset)
 
+
+def positions(pattern: Pattern, q_length: int, kv_length: int, q_offset: Any, kv_offset: int) -> dict[str, Any] | None:
+    """What hides keys by their distance from a query; None where the last query is not at the last key, as in a cache
+    of fixed size with places that are empty."""
+    if isinstance(q_offset, Tensor):  # a cache of fixed size
+        if is_tracing(q_offset):
+            return None
+        q_offset = int(q_offset)
+    if q_offset + q_length != kv_offset + kv_length:
+        return {"causal": "top_left"} if pattern == Pattern(causal=True) and q_offset == kv_offset == 0 else None
     options: dict[str, Any] = {}
-    if local_size is not None and local_size <= kv_length:
-        options["window"] = (local_size - 1, 0) if causal else (local_size, local_size)
-    if attention_mask is not None:
-        padding = padding_options(attention_mask, q_length, kv_length, kv_offset, bool(causal or options))
-        if padding is None:
-            return as_it_is()
-        options.update(padding)
-    if causal and (options or 1 < q_length < kv_length):
+    if pattern.window is not None and max(pattern.window) < kv_length:
+        options["window"] = pattern.window
+    if pattern.causal and (options or q_length > 1):
         options["causal"] = True  # at the bottom right
-    return Mask(options, partial(booleans, allow_is_causal_skip=False)) if options else None
+    return options
 
 
-def is_known(mask_function: Callable[..., Any], local_size: int | None, config: Any) -> bool:
-    """Whether it is one of transformers' own patterns: all keys, those before, or a window, which has a function of its
-    own for each size. Chunks also have a local size."""
-    if local_size is None:
-        return mask_function in (causal_mask_function, bidirectional_mask_function)
-    chunks = getattr(config, "attention_chunk_size", None)
-    return chunks is None and local_size == getattr(config, "sliding_window", None)
-
-
-def padding_options(
-    attention_mask: Tensor, q_length: int, kv_length: int, kv_offset: int, diagonal: bool
-) -> dict[str, Tensor] | None:
+def with_padding(
+    options: dict[str, Any], attention_mask: Tensor, q_length: int, kv_length: int, kv_offset: int
+) -> dict[str, Any] | None:
     """Of the keys' mask, [b, keys], True where a key is none of padding; None where it has gaps.
 
     Lengths say right padding, where rows of padding are not computed either if there is a diagonal, which is theirs.
     Row ranges say left padding, and leave the diagonal where it is.
     """
-    if attention_mask.shape[-1] < kv_offset + kv_length:
+    if is_tracing(attention_mask):
         return None
     seen = attention_mask[:, kv_offset : kv_offset + kv_length].to(torch.int32)
+    if options.get("causal") == "top_left":  # the places of the cache that are empty are none of a key that is seen
+        filled = seen[:, :q_length].sum() == seen.shape[0] * q_length
+        return options if filled else None
+    if seen.shape[-1] < kv_length:
+        return None
     count = seen.sum(-1, dtype=torch.int32)
     first = seen.argmax(-1).to(torch.int32)
     end = torch.where(count > 0, kv_length - seen.flip(-1).argmax(-1), 0).to(torch.int32)
     sequences = torch.stack([first, end, count], -1).tolist()
     if all(count == kv_length for _, _, count in sequences):
-        return {}
+        return options
     if any(count != end - first for first, end, count in sequences):
         return None
     if all(first == 0 for first, _, _ in sequences):
-        if not diagonal:
+        if not options:
             return {"lengths_k": end}
         if q_length == kv_length:
-            return {"lengths_q": end, "lengths_k": end}
+            return {**options, "lengths_q": end, "lengths_k": end}
     rows = torch.stack([first, end], -1)[:, None].expand(-1, q_length, -1)
-    return {"ranges": rows.contiguous()}
+    return {**options, "ranges": rows.contiguous()}

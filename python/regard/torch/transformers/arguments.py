@@ -1,0 +1,46 @@
+"""What reaches attention beside its tensors: what is computed, what is known to be harmless, and that all else is
+refused, as an argument of tomorrow's models may change the result.
+
+What is computed are the parameters of `attention_forward`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from ...errors import RefusedError
+from .mask import Mask
+
+# What no eager attention of transformers reads, and why leaving it out changes nothing.
+HARMLESS: dict[str, str] = {
+    "is_causal": "the mask holds it, and where no mask comes, every query sees every key",
+    "position_ids": "the mask and the rotation of Q and K hold them",
+    "seq_idx": "layers with a state read it; the mask says what attention sees",
+    "use_cache": "keys of a cache are in K and V",
+    "logits_to_keep": "rows that are not kept are cut off Q, or of what comes later",
+    "output_hidden_states": "layers return them",
+    "output_router_logits": "layers return them",
+    "return_dict": "models return it",
+    "num_items_in_batch": "losses read it",
+    "deterministic": "it is flash_attn's; here torch.use_deterministic_algorithms says it",
+}
+
+
+def refuse_unknown(arguments: dict[str, Any]) -> None:
+    for name, value in arguments.items():
+        if value is not None and name not in HARMLESS:
+            raise RefusedError(
+                f"attention was given {name}=, which is not computed here: leave it out, or use "
+                "attn_implementation='eager'"
+            )
+
+
+def refuse_window_without_mask(mask: Mask | Tensor | None, sliding_window: int | None, keys: int) -> None:
+    """Masks hold their windows. Where none comes, eager attention and flash_attn differ in what a window means."""
+    if mask is None and sliding_window is not None and sliding_window < keys:
+        raise RefusedError(
+            f"attention was given sliding_window={sliding_window} and no mask to hold it: make one with "
+            "transformers.masking_utils.create_sliding_window_causal_mask, or use attn_implementation='eager'"
+        )

@@ -1,0 +1,54 @@
+"""The model classes of the installed transformers, each small and with random weights."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from .special import SPECIAL
+from .tiny import shrunk
+
+LARGEST = 20_000_000  # parameters of a model that is tiny
+
+
+def classes(module: str) -> list[type[PreTrainedModel]]:
+    """Those that the module defines, and that have a forward of their own."""
+    found = vars(importlib.import_module(module)).values()
+    return [
+        x
+        for x in found
+        if inspect.isclass(x)
+        and issubclass(x, PreTrainedModel)
+        and x.__module__ == module
+        and x.config_class is not None
+        and x.forward is not torch.nn.Module.forward
+    ]
+
+
+def config_of(kind: type[PreTrainedModel], **changes: Any) -> Any:
+    config_class = kind.config_class
+    values = {**shrunk(config_class().to_dict()), **SPECIAL.get(config_class.__name__, {}), **changes}
+    values.pop("model_type", None)
+    return config_class(**values)
+
+
+def model_of(kind: type[PreTrainedModel], **changes: Any) -> PreTrainedModel:
+    """Larger weights than usual make scores that differ, and gates, sinks and scales that matter."""
+    config = config_of(kind, **changes)
+    with torch.device("meta"):
+        size = sum(x.numel() for x in kind(config).parameters())
+    if size > LARGEST:
+        raise ValueError(f"it has {size:,} parameters with a tiny configuration")
+    torch.manual_seed(0)
+    model = kind(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=1.5 / (parameter[0].numel() ** 0.5))
+            else:
+                parameter.add_(torch.randn_like(parameter), alpha=0.2)
+    return model

@@ -1,0 +1,84 @@
+"""What one model class gives under every condition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from regard.errors import RefusedError
+
+from . import compare
+from .conditions import CONDITIONS, NotApplicable, output
+from .inputs import candidates, made
+from .models import model_of
+
+SEEDS = (0, 1, 2)  # a choice (experts, keys) may turn over by rounding, hardly under two seeds of three
+
+
+def words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+
+
+def swept(kind: type) -> dict[str, Any]:
+    """{"why": …} where the model cannot be made or does not run with its own attention; else what each condition gave,
+    {"equal": error}, {"wrong": error}, {"refused": sentence}, {"failed": error} or {"not run": why}, how often attention
+    was called, and with which arguments."""
+    try:
+        model = model_of(kind)
+    except TimeoutError:
+        raise
+    except Exception as error:
+        return {"why": f"cannot be made: {words(error)}"}
+    try:
+        makers = makers_of(model)
+    except TimeoutError:
+        raise
+    except Exception as error:
+        return {"why": f"does not run: {words(error)}"}
+    compare.calls.clear()
+    found = {name: under(model, name, makers) for name in CONDITIONS}
+    return {"found": found, "calls": compare.calls.pop("attention", 0), "arguments": sorted(compare.calls)}
+
+
+def makers_of(model: torch.nn.Module) -> dict[str, Any]:
+    """Of the first inputs that the model takes with its own attention."""
+    model.set_attn_implementation("eager")
+    first: Exception | None = None
+    for makers in candidates(model):
+        try:
+            with torch.no_grad():
+                output(model(**made(model, makers)))
+            return makers
+        except TimeoutError:
+            raise
+        except Exception as error:
+            first = first or error
+    raise first or LookupError("it has no inputs")
+
+
+def under(model: torch.nn.Module, name: str, makers: dict[str, Any]) -> dict[str, Any]:
+    errors = []
+    for seed in SEEDS:
+        try:
+            torch.manual_seed(seed)
+            inputs = made(model, makers)
+            theirs = compare.result_of(model, "eager", CONDITIONS[name], inputs)
+        except TimeoutError:
+            raise
+        except NotApplicable as why:
+            return {"not run": str(why)}
+        except Exception as error:
+            return {"not run": words(error)}
+        try:
+            ours = compare.result_of(model, "regard", CONDITIONS[name], inputs)
+        except TimeoutError:
+            raise
+        except RefusedError as error:
+            return {"refused": str(error)}
+        except Exception as error:
+            return {"failed": words(error)}
+        errors.append(compare.distance(ours, theirs))
+        if errors[-1] <= 1:
+            return {"equal": errors[-1]}
+    return {"wrong": sorted(errors)[1]}
