@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
-import multiprocessing
 import os
 import sys
 from pathlib import Path
@@ -56,5 +54,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    multiprocessing.set_start_method("fork")
     sys.exit(main())

@@ -25,10 +25,13 @@ def attention_mask(kind: str) -> torch.Tensor:
 
 
 def output(result: Any) -> torch.Tensor:
-    """The first one of floating point, which is the model's main one (or its loss, where there is one)."""
+    """The first tensor of floating point, which is the model's main one."""
     for value in result.to_tuple() if hasattr(result, "to_tuple") else result:
-        if isinstance(value, torch.Tensor) and value.is_floating_point():
-            return value
+        if isinstance(value, torch.Tensor):
+            if value.is_floating_point():
+                return value
+        elif isinstance(value, (list, tuple)):
+            return output(value)
     raise LookupError("its output has no tensor of numbers")
 
 
@@ -36,8 +39,8 @@ def seen(result: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Without rows of padding, of which nothing is promised."""
     if result.shape[:2] == mask.shape:
         return result[mask.bool()]
-    whole = result.ndim < 3 or result.shape[1] == DECODED
-    return result if whole else result[1:]  # the second sequence has no padding
+    # What is decoded has no padding; what is pooled may be pooled from a row of it.
+    return result if result.ndim > 2 and result.shape[1] == DECODED else result[1:]
 
 
 def need(model: torch.nn.Module, *names: str) -> None:

@@ -121,6 +121,8 @@ def candidates(model: torch.nn.Module) -> Iterator[dict[str, Callable[..., torch
         made = {name: patches if name in ("hidden_states", "pixel_values") else make for name, make in made.items()}
     beside = [name for name in BESIDE if name in kinds and name not in made]
     yield made
+    if "decoder_input_ids" in made:
+        yield {name: make for name, make in made.items() if name != "decoder_input_ids"}
     for one in beside:
         yield {**made, one: KNOWN[one]}
     for at, one in enumerate(beside):

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from .special import SPECIAL
 from .tiny import shrunk
 
 LARGEST = 20_000_000  # parameters of a model that is tiny
@@ -31,7 +30,7 @@ def classes(module: str) -> list[type[PreTrainedModel]]:
 
 def config_of(kind: type[PreTrainedModel], **changes: Any) -> Any:
     config_class = kind.config_class
-    values = {**shrunk(config_class().to_dict()), **SPECIAL.get(config_class.__name__, {}), **changes}
+    values = {**shrunk(config_class().to_dict()), **changes}
     values.pop("model_type", None)
     return config_class(**values)
 
@@ -47,8 +46,8 @@ def model_of(kind: type[PreTrainedModel], **changes: Any) -> PreTrainedModel:
     model = kind(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=1.5 / (parameter[0].numel() ** 0.5))
+            if parameter.ndim > 1 and parameter.numel():
+                parameter.normal_(std=1.5 / parameter[0].numel() ** 0.5)
             else:
                 parameter.add_(torch.randn_like(parameter), alpha=0.2)
     return model

@@ -8,6 +8,7 @@ import multiprocessing
 import pkgutil
 import signal
 import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,11 @@ def run(names: list[str], file: Path, jobs: int) -> list[dict[str, Any]]:
     found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {result["module"] for result in found}
     missing = [name for name in names if name not in done]
-    with file.open("a") as written, multiprocessing.get_context("spawn").Pool(jobs, begin) as pool:
-        for results in pool.imap_unordered(of_module, missing):
-            found += results
-            written.writelines(json.dumps(result) + "\n" for result in results)
+    spawned = multiprocessing.get_context("spawn")
+    with file.open("a") as written, ProcessPoolExecutor(jobs, spawned, begin) as pool:
+        for future in as_completed([pool.submit(of_module, name) for name in missing]):
+            found += future.result()
+            written.writelines(json.dumps(result) + "\n" for result in future.result())
             written.flush()
     return [result for result in found if result["module"] in set(names)]
 

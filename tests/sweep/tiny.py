@@ -5,23 +5,26 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from .special import SPECIAL
+
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, VOCABULARY = 32, 4, 2, 8, 99
 LARGE = 1000  # not made smaller
 
 # The first pattern that a name matches says its number. What no pattern matches stays as it is.
 NUMBERS: list[tuple[str, int]] = [
-    (r"vocab(ulary)?_size|n_vocab|num_embeddings|codebook_size|vocab_size_per_layer_input|n_tokens", VOCABULARY),
+    (r".*vocab(ulary)?_size|.*_vocab|num_embeddings|vocab_size_per_layer_input|n_tokens", VOCABULARY),
     (
-        r"(num|n)_(key_value|kv|global_key_value)_heads|num_key_value_heads|attention_kv_heads|n_head_kv|num_kv_heads",
+        r".*(num|n)_(key_value|kv|global_key_value)_heads|num_key_value_heads|attention_kv_heads|n_head_kv|num_kv_heads",
         KV_HEADS,
     ),
     (r"(num|n)_key_value_groups", HEADS // KV_HEADS),
+    (r".*codebook_size", 64),
     (r"mamba_(n|num)_heads", 2 * HEADS),
     (r"num_feat_extract_layers|num_conv.*layers|num_adapter_layers", LARGE),
     (r"(num|n)_.*heads?$|(num|n)_heads?$|.*attention_heads|^heads$|.*_n_heads|.*num_heads", HEADS),
     (r".*(first_k_dense|decoder_sparse_step|interval|_period|_stride_layers|_every_n.*)", 2),
     (r".*expand$", 2),
-    (r"n_group|topk_group|.*offset", 1),
+    (r"n_group|num_expert_groups?|topk_group|.*offset", 1),
     (
         r"(num|n)_(experts_per_tok|.*topk|activated_experts)|moe_topk|moe_k|top_?k(_experts)?|num_experts_per_.*|experts_top_k",
         2,
@@ -81,7 +84,7 @@ def shrunk(values: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict):
             if "rope" in name:
                 values[name] = rotation(value)
-            elif "config" in name:
+            elif name.endswith("_config") and name != "per_layer_config":
                 values[name] = shrunk(value)
         elif isinstance(value, bool) or name.endswith("_token_id") or "token_index" in name:
             continue
@@ -89,10 +92,14 @@ def shrunk(values: dict[str, Any]) -> dict[str, Any]:
             values[name] = number(name, value)
         elif isinstance(value, (list, tuple)) and value and all(type(x) is int for x in value):
             values[name] = [number(name.removesuffix("s"), x) if len(value) <= 4 else x for x in value]
+    if "head_dim" in values and values["head_dim"] is None:
+        values["head_dim"] = HEAD_DIM
+    if "qk_head_dim" in values and "qk_rope_head_dim" in values:
+        values["qk_head_dim"] = values["qk_nope_head_dim"] + values["qk_rope_head_dim"]
     if alike and "num_attention_heads" in values:
         values["num_key_value_heads"] = values["num_attention_heads"]
     tokens(values)
-    return values
+    return {**values, **SPECIAL.get(values.get("model_type", ""), {})}
 
 
 def keep_layers(values: dict[str, Any]) -> str | None:

@@ -17,6 +17,7 @@ from .mask import Mask
 HARMLESS: dict[str, str] = {
     "is_causal": "the mask holds it, and where no mask comes, every query sees every key",
     "position_ids": "the mask and the rotation of Q and K hold them",
+    "grid_thw": "positions and lengths of pictures are made of it before",
     "seq_idx": "layers with a state read it; the mask says what attention sees",
     "use_cache": "keys of a cache are in K and V",
     "logits_to_keep": "rows that are not kept are cut off Q, or of what comes later",

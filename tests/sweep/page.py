@@ -1,0 +1,3 @@
+def write(results): pass
+def complaints(results): return []
+def summary(results): return len(results)
