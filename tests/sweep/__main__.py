@@ -1,10 +1,9 @@
 """Every model class of the installed transformers, eager attention against Regard's.
 
-python -m tests.sweep [--eighth=N | --eighth=today] [--only=WORD] [--jobs=N] [--results=FILE]
+python -m tests.sweep [--eighth=N | --eighth=today] [--only=WORD] [--jobs=N] [--resume]
 
-Results are kept for each class, and a run goes on where the last one of the same FILE ended. Without --eighth and
---only everything is swept, and docs/results/transformers.md is drawn. Fails if a model's answer is wrong, or if a model
-is refused or left out that the page does not name.
+Without --eighth and --only everything is swept, and docs/results/transformers.md is written. Fails if a model's answer
+is wrong, or if a model is refused or left out that the page, as it was before, does not name.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ import datetime
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("REGARD_JIT", "off")  # the generic kernels: it is the front that is swept
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 from . import page, processes  # noqa: E402
 
-ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).parents[2] / "build/sweep/results.jsonl"
 
 
 def arguments() -> argparse.Namespace:
@@ -29,7 +27,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--eighth", metavar="N", help="0 to 7, or today: that of the day of the year")
     parser.add_argument("--only", default="", metavar="WORD", help="modules whose name has it")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--results", type=Path, default=ROOT / "build/sweep/results.jsonl", metavar="FILE")
+    parser.add_argument("--resume", action="store_true", help="go on where the last run ended")
     return parser.parse_args()
 
 
@@ -41,15 +39,13 @@ def main() -> int:
         eighth = datetime.date.today().timetuple().tm_yday % 8 if options.eighth == "today" else int(options.eighth)
         modules = modules[eighth::8]
         print(f"the eighth {eighth} of all models: {len(modules)} modules; again with --eighth={eighth}", flush=True)
-    if not whole:
-        options.results.unlink(missing_ok=True)
-    results = processes.run(modules, options.results, options.jobs)
+    if not options.resume:
+        RESULTS.unlink(missing_ok=True)
+    results = processes.run(modules, RESULTS, options.jobs)
+    bad = page.complaints(results, page.PAGE.read_text() if page.PAGE.exists() else "")
     if whole:
         page.write(results)
-    bad = page.complaints(results)
-    for line in bad:
-        print(line)
-    print(page.summary(results))
+    print("\n".join([*bad, page.summary(results)]))
     return 1 if bad else 0
 
 

@@ -34,10 +34,14 @@ def result_of(
     model.zero_grad()
     torch.manual_seed(1)
     found = call(model, inputs)
+    if not found.numel():
+        raise LookupError("its output is empty")
     if found.requires_grad:
         weights = torch.randn(found.shape, generator=torch.Generator().manual_seed(2))
         (found * weights).sum().backward()
-    return found.detach(), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return found.detach(), {
+        name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None and p.numel()
+    }
 
 
 def distance(ours: tuple[Any, Any], theirs: tuple[Any, Any]) -> float:

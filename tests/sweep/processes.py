@@ -34,10 +34,14 @@ def run(names: list[str], file: Path, jobs: int) -> list[dict[str, Any]]:
     missing = [name for name in names if name not in done]
     spawned = multiprocessing.get_context("spawn")
     with file.open("a") as written, ProcessPoolExecutor(jobs, spawned, begin) as pool:
-        for future in as_completed([pool.submit(of_module, name) for name in missing]):
-            found += future.result()
-            written.writelines(json.dumps(result) + "\n" for result in future.result())
-            written.flush()
+        try:
+            for future in as_completed([pool.submit(of_module, name) for name in missing]):
+                found += future.result()
+                written.writelines(json.dumps(result) + "\n" for result in future.result())
+                written.flush()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return [result for result in found if result["module"] in set(names)]
 
 
@@ -67,6 +71,8 @@ def of_module(name: str) -> list[dict[str, Any]]:
             results.append({"module": name, "class": kind.__name__, **sweep.swept(kind)})
         except TimeoutError as error:
             results.append({"module": name, "class": kind.__name__, "why": str(error)})
+        except Exception as error:
+            raise RuntimeError(f"the sweep itself fails at {kind.__name__}") from error
         finally:
             signal.alarm(0)
     return results or [{"module": name, "class": "", "why": "has no models"}]

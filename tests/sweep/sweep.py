@@ -21,9 +21,11 @@ def words(error: BaseException) -> str:
 
 
 def swept(kind: type) -> dict[str, Any]:
-    """{"why": …} where the model cannot be made or does not run with its own attention; else what each condition gave,
-    {"equal": error}, {"wrong": error}, {"refused": sentence}, {"failed": error} or {"not run": why}, how often attention
-    was called, and with which arguments."""
+    """{"why": …} where the model cannot be made or does not run with its own attention.
+
+    Else what each condition gave ("found"), how often attention was called ("calls"), and with which "arguments". A
+    condition gives {"equal": error}, {"wrong": error}, {"refused": sentence}, {"failed": error} or {"not run": why}.
+    """
     try:
         model = model_of(kind)
     except TimeoutError:

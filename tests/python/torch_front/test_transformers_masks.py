@@ -10,14 +10,18 @@ import tiny_models as models  # noqa: E402
 from transformers import masking_utils as theirs  # noqa: E402
 
 import regard.torch.transformers  # noqa: E402
+from regard.torch.transformers.making import mask_of  # noqa: E402
 
 regard.torch.transformers.register()
 
 
 def mask_for(make, kind="none", *, window=None, **config):
     """Of 11 tokens by one of the functions that models call."""
+    is_causal = config.pop("is_causal", None)
     config = models.FAMILIES["llama"][1].__class__(**config)
     config.sliding_window = window
+    if is_causal is not None:
+        config.is_causal = is_causal
     config._attn_implementation = "regard"
     return make(config, torch.empty(2, 11, 32), models.padding(kind), None)
 
@@ -30,9 +34,13 @@ causal, both_sides = theirs.create_causal_mask, theirs.create_bidirectional_mask
 window, window_of_both_sides = theirs.create_sliding_window_causal_mask, theirs.create_bidirectional_sliding_window_mask
 
 
-def test_nothing_where_there_is_no_padding_and_no_window():
-    assert mask_for(causal) is None and mask_for(both_sides) is None
-    assert mask_for(window, window=12) is None
+def test_words_where_there_is_no_padding_and_no_window():
+    assert said(mask_for(causal)) == {"causal": True} == said(mask_for(window, window=12))
+
+
+def test_no_mask_where_every_query_sees_every_key_as_with_eager_attention():
+    assert mask_for(both_sides) is None
+    assert said(mask_for(causal, is_causal=True)) == {"causal": True} and mask_for(causal, is_causal=False) is None
 
 
 def test_windows_are_words():
@@ -54,10 +62,23 @@ def test_left_padding_is_row_ranges():
 
 
 def test_other_patterns_are_booleans():
-    assert mask_for(causal, "gaps").dtype == torch.bool
-    config = {"attention_chunk_size": 4}
-    chunks = mask_for(theirs.create_chunked_causal_mask, **config)
-    assert chunks.dtype == torch.bool and chunks[0, 0, 5].tolist() == [4 <= key <= 5 for key in range(11)]
+    gaps = mask_for(causal, "gaps")
+    assert gaps.options is None and gaps.booleans()[0, 0, 6].tolist() == [key in (0, 1, 3, 4, 6) for key in range(11)]
+    chunks = mask_for(theirs.create_chunked_causal_mask, attention_chunk_size=4)
+    assert chunks.options is None and chunks.booleans()[0, 0, 5].tolist() == [4 <= key <= 5 for key in range(11)]
+
+
+def test_a_pattern_of_a_model_s_own_is_not_taken_for_another():
+    own = theirs.and_masks(lambda b, h, q, k: k >= q, theirs.causal_mask_function)
+    mask = mask_of(1, 11, 11, mask_function=own, local_size=4)
+    assert mask.options is None and torch.equal(mask.booleans()[0, 0], torch.eye(11, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(("offset", "wanted"), [(0, {"causal": "top_left"}), (5, None)])
+def test_a_cache_of_fixed_size(offset, wanted):
+    mask = mask_of(1, 6, 16, q_offset=torch.tensor(offset))
+    assert mask.options == wanted
+    assert mask.booleans()[0, 0, 5].tolist() == [key <= offset + 5 for key in range(16)]
 
 
 def test_a_mask_moves_to_another_device():
@@ -65,17 +86,20 @@ def test_a_mask_moves_to_another_device():
     assert moved.options["ranges"].is_meta and moved.options["window"] == (3, 0)
 
 
-def test_a_model_that_looks_into_its_mask_finds_booleans():
+def test_a_model_that_looks_into_its_mask_finds_the_numbers_of_eager_attention():
     mask = mask_for(window, "left", window=4)
     pattern = theirs.sliding_window_causal_mask_function(4)
-    wanted = theirs.sdpa_mask(2, 11, 11, mask_function=pattern, allow_is_causal_skip=False)
-    wanted = wanted & models.padding("left")[:, None, None].bool()
-    assert mask.shape == wanted.shape and mask.dtype == torch.bool
-    assert torch.equal(mask[:, :, 2:], wanted[:, :, 2:]) and torch.equal(
-        torch.cat([mask, mask]), wanted.repeat(2, 1, 1, 1)
-    )
-    assert torch.equal(mask.to(torch.float32), wanted.float())
-    assert torch.equal(copy.deepcopy(mask)[...], wanted)
+    wanted = theirs.eager_mask(2, 11, 11, mask_function=pattern, attention_mask=models.padding("left").bool())
+    assert mask.shape == wanted.shape and mask.dtype == torch.float32
+    assert torch.equal(torch.cat([mask, mask]), wanted.repeat(2, 1, 1, 1)) and torch.equal(mask[:, 0], wanted[:, 0])
+    assert torch.equal(mask.to(torch.float64), wanted.double()) and torch.equal(copy.deepcopy(mask) + 1, wanted + 1)
+    assert torch.equal(mask == 0, wanted == 0) and torch.equal(torch.ones(()) + mask, wanted + 1)
+
+
+def test_what_is_cut_out_of_a_mask_is_a_mask():
+    mask = mask_for(window, "left", window=4)
+    assert mask[:, :, :, :11] is mask
+    assert torch.equal(mask[:, :, -3:, :].booleans(), mask.booleans()[:, :, -3:, :])
 
 
 def test_a_mask_that_is_there_is_not_made_again():

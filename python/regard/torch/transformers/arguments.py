@@ -15,7 +15,6 @@ from .mask import Mask
 
 # What no eager attention of transformers reads, and why leaving it out changes nothing.
 HARMLESS: dict[str, str] = {
-    "is_causal": "the mask holds it, and where no mask comes, every query sees every key",
     "position_ids": "the mask and the rotation of Q and K hold them",
     "grid_thw": "positions and lengths of pictures are made of it before",
     "seq_idx": "layers with a state read it; the mask says what attention sees",

@@ -12,7 +12,7 @@ from ..sdpa import mask_option, with_contiguous_rows
 from .arguments import refuse_unknown, refuse_window_without_mask
 from .choices import keys_of_blocks, keys_of_indices, limited
 from .mask import Mask
-from .packing import attention_of_sequences, is_by_position, same_sequence, sequences_of
+from .packing import attention_of_sequences, is_by_position, mask_of_sequences, same_sequence, sequences_of
 from .sinks import with_sink_as_key
 
 
@@ -35,6 +35,7 @@ def attention_forward(
     cu_seq_lens_k: Tensor | None = None,
     max_length_q: int | None = None,
     max_length_k: int | None = None,
+    is_causal: bool | None = None,
     output_attentions: bool | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
@@ -47,7 +48,8 @@ def attention_forward(
     the scores. All may require a gradient.
     indices, [b, q, n], and block_indices, [b, 1|hk, q, n]: the keys, or blocks of keys, that each query chose.
     cu_seq_lens_q and cu_seq_lens_k: where sequences begin in the tokens of the batch, one after the other, and where
-    the last one ends; max_length_q and max_length_k: bounds of their lengths.
+    the last one ends; max_length_q and max_length_k: bounds of their lengths. is_causal is asked for these alone, and
+    where no mask comes with them.
 
     Raises RefusedError for any other argument, unless `arguments.HARMLESS` knows it.
     """
@@ -65,6 +67,8 @@ def attention_forward(
     if block_indices is not None:
         mask = limited(mask, keys_of_blocks(block_indices, module.indexer.block_size, keys, query.shape[1]))
     sequences = sequences_of(cu_seq_lens_q, cu_seq_lens_k, max_length_q, max_length_k)
+    if sequences is not None and mask is None:
+        mask = mask_of_sequences(is_causal, query.shape[0], rows, keys)
     if sequences is not None and not (is_by_position(mask) and bias is None and sinks is None):
         mask, sequences = limited(mask, same_sequence(sequences, query.shape[0], rows, keys)), None
     if sinks is not None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...errors import RefusedError
 from ..attention import attention_varlen
+from .making import mask_of
 from .mask import Mask
 
 
@@ -31,6 +32,16 @@ def sequences_of(begins_q: Tensor | None, begins_k: Tensor | None, longest_q: An
     return None
 
 
+def mask_of_sequences(is_causal: bool | None, batch: int, rows: int, keys: int) -> Mask | Tensor | None:
+    """Where a model makes none."""
+    if is_causal is None or (is_causal and rows != keys):
+        raise RefusedError(
+            "attention was given cu_seq_lens_q and no mask: is_causal must say what a query sees of its sequence, and "
+            "if it is True, there must be as many queries as keys"
+        )
+    return mask_of(batch, rows, keys) if is_causal else None
+
+
 def is_by_position(mask: Mask | Tensor | None) -> bool:
     """Whether it says the same of each sequence as of the whole."""
     if not isinstance(mask, Mask):
@@ -45,7 +56,7 @@ def attention_of_sequences(q: Tensor, k: Tensor, v: Tensor, of: Sequences, optio
     longest_k = len(k_tokens) if of.longest_k is None else int(of.longest_k)
     begins = of.begins_q.to(torch.int32), of.begins_k.to(torch.int32)
     o: Tensor = attention_varlen(q_tokens, k_tokens, v_tokens, *begins, longest_q, longest_k, **options)
-    return o.unflatten(0, q.shape[:2])
+    return o.view(*q.shape[:2], *o.shape[1:])
 
 
 def same_sequence(of: Sequences, batch: int, rows: int, keys: int) -> Tensor:
@@ -58,4 +69,4 @@ def same_sequence(of: Sequences, batch: int, rows: int, keys: int) -> Tensor:
     of_q = torch.bucketize(torch.arange(rows, device=of.begins_q.device), of.begins_q, right=True)
     of_k = torch.bucketize(torch.arange(keys, device=of.begins_k.device), of.begins_k, right=True)
     same: Tensor = of_q[:, None] == of_k
-    return same[None, None]
+    return same.view(1, 1, rows, keys)
