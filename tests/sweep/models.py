@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from .special import WEIGHTS
 from .tiny import shrunk
 
 LARGEST = 20_000_000  # parameters of a model that is tiny
@@ -44,10 +45,11 @@ def model_of(kind: type[PreTrainedModel], **changes: Any) -> PreTrainedModel:
         raise ValueError(f"it has {size:,} parameters with a tiny configuration")
     torch.manual_seed(0)
     model = kind(config).eval()
+    scale = WEIGHTS.get(config.model_type, 1.5)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1 and parameter.numel():
-                parameter.normal_(std=1.5 / parameter[0].numel() ** 0.5)
+                parameter.normal_(std=scale / parameter[0].numel() ** 0.5)
             else:
                 parameter.add_(torch.randn_like(parameter), alpha=0.2)
     return model

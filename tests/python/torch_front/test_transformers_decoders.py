@@ -96,3 +96,14 @@ def test_rows_that_are_cut_beside_the_empty_places_of_a_cache():
             model.generate(models.ids(), **options, return_dict_in_generate=True, cache_implementation="static").logits
         ),
     )
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_compiled_model(padded):
+    model, mask = models.model_of("gemma 2"), models.padding("left" if padded else "none")
+    inputs = {"input_ids": models.ids(), "attention_mask": mask if padded else None, "use_cache": False}
+    model.set_attn_implementation("eager")
+    theirs = model(**inputs).logits[mask.bool()]
+    model.set_attn_implementation("regard")
+    ours = torch.compile(model, fullgraph=True, backend="eager")(**inputs).logits[mask.bool()]
+    torch.testing.assert_close(ours, theirs, rtol=5e-5, atol=5e-5)

@@ -16,6 +16,7 @@ from .mask import Mask
 # What no eager attention of transformers reads, and why leaving it out changes nothing.
 HARMLESS: dict[str, str] = {
     "position_ids": "the mask and the rotation of Q and K hold them",
+    "input_ids": "models make vectors of them before",
     "grid_thw": "positions and lengths of pictures are made of it before",
     "seq_idx": "layers with a state read it; the mask says what attention sees",
     "use_cache": "keys of a cache are in K and V",
