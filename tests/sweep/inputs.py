@@ -101,6 +101,12 @@ BESIDE = (
     "encoder_hidden_states",
     "decoder_input_ids",
 )
+# Of inputs that some models take in another shape.
+OTHERWISE: dict[str, Callable[[torch.nn.Module], torch.Tensor]] = {
+    "input_features": lambda model: spectrum(model).mT,
+    "input_values": lambda model: sound(model).unsqueeze(1),
+    "pixel_values": film,
+}
 
 
 def candidates(model: torch.nn.Module) -> Iterator[dict[str, Callable[..., torch.Tensor]]]:
@@ -123,6 +129,9 @@ def candidates(model: torch.nn.Module) -> Iterator[dict[str, Callable[..., torch
     yield made
     if "decoder_input_ids" in made:
         yield {name: make for name, make in made.items() if name != "decoder_input_ids"}
+    for name, other in OTHERWISE.items():
+        if name in made:
+            yield {**made, name: other}
     for one in beside:
         yield {**made, one: KNOWN[one]}
     for at, one in enumerate(beside):

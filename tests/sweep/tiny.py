@@ -96,6 +96,8 @@ def shrunk(values: dict[str, Any]) -> dict[str, Any]:
         values["head_dim"] = HEAD_DIM
     if "qk_head_dim" in values and "qk_rope_head_dim" in values:
         values["qk_head_dim"] = values["qk_nope_head_dim"] + values["qk_rope_head_dim"]
+    if "num_key_value_heads" in values and values["num_key_value_heads"] is None:
+        values["num_key_value_heads"] = HEADS
     if alike and "num_attention_heads" in values:
         values["num_key_value_heads"] = values["num_attention_heads"]
     tokens(values)
