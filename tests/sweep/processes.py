@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import multiprocessing
+import os
 import pkgutil
 import signal
+import sys
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -33,7 +35,7 @@ def run(names: list[str], file: Path, jobs: int) -> list[dict[str, Any]]:
     done = {result["module"] for result in found}
     missing = [name for name in names if name not in done]
     spawned = multiprocessing.get_context("spawn")
-    with file.open("a") as written, ProcessPoolExecutor(jobs, spawned, begin) as pool:
+    with file.open("a") as written, ProcessPoolExecutor(jobs, spawned, begin, (file.with_suffix(".log"),)) as pool:
         try:
             for future in as_completed([pool.submit(of_module, name) for name in missing]):
                 found += future.result()
@@ -45,9 +47,12 @@ def run(names: list[str], file: Path, jobs: int) -> list[dict[str, Any]]:
     return [result for result in found if result["module"] in set(names)]
 
 
-def begin() -> None:
+def begin(log: Path) -> None:
+    """What is told of slow kernels goes into the log."""
     import torch
 
+    with log.open("a") as told:
+        os.dup2(told.fileno(), sys.stderr.fileno())
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     signal.signal(signal.SIGALRM, too_long)

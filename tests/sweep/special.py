@@ -20,6 +20,10 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "ernie4_5_vl_moe_text": {"rope_parameters": {**ROTATION, "mrope_section": [1, 1, 2]}},
     "esm": {"vocab_size": 99, "pad_token_id": 0, "mask_token_id": 98},
     "falcon_h1": {"mamba_d_ssm": 64},
+    "gemma4_text": {
+        **{"num_hidden_layers": 4, "num_kv_shared_layers": 2, "per_layer_config": {}},
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+    },
     "glm4v_text": AXES,
     "glm4v_moe_text": AXES,
     "glm_image_text": AXES,
