@@ -95,10 +95,10 @@ def lines(results: Results) -> Iterator[str]:
     )
     yield from section("Wrong, and why", different(results))
     yield from section("Refused", grouped([(sentence, name) for name, _, sentence in outcomes(results, "refused")]))
-    silent = [("no attention function is called", x["class"]) for x in results if "found" in x and not x["calls"]]
-    yield from section("Never asks for an attention function", grouped(silent))
+    silent = [("no attention, or one of its own", x["class"]) for x in results if "found" in x and not x["calls"]]
+    yield from section("Calls no attention function", grouped(silent))
     left_out = [(result["why"], result["class"] or result["module"]) for result in results if "why" in result]
-    yield from section("Not made, or not run by its own attention", grouped(left_out))
+    yield from section("Not made, or not running with eager attention either", grouped(left_out))
     yield from section("Arguments that are known to be harmless", [f"`{x}`: {why}" for x, why in HARMLESS.items()])
 
 

@@ -53,8 +53,11 @@ SPECIAL: dict[str, dict[str, Any]] = {
 WEIGHTS = {"mobilebert": 0.5}
 
 OCR = "eager attention and sdpa differ too, as tokens see the left padding of an earlier part"
+POOLED = "texts are pooled from their first token, which is padding, and every output depends on every text"
 # By class and condition, where Regard's answer is not that of eager attention, and why it stays so.
 DIFFERENT: dict[str, dict[str, str]] = {
+    "PeAudioFrameLevelModel": {"left": POOLED},
+    "PeAudioModel": {"left": POOLED},
     "UnlimitedOcrTextModel": {"chunks": OCR},
     "UnlimitedOcrModel": {"chunks": OCR},
     "UnlimitedOcrForConditionalGeneration": {"chunks": OCR},
