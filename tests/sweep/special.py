@@ -53,9 +53,13 @@ SPECIAL: dict[str, dict[str, Any]] = {
 WEIGHTS = {"mobilebert": 0.5}
 
 OCR = "eager attention and sdpa differ too, as tokens see the left padding of an earlier part"
+PROMPT = (
+    "without decoder_attention_mask its decoder sees the rows of padding of the prompt, of which nothing is promised"
+)
 POOLED = "texts are pooled from their first token, which is padding, and every output depends on every text"
 # By class and condition, where Regard's answer is not that of eager attention, and why it stays so.
 DIFFERENT: dict[str, dict[str, str]] = {
+    "DiffusionGemmaForBlockDiffusion": {"left": PROMPT, "right": PROMPT},
     "PeAudioFrameLevelModel": {"left": POOLED},
     "PeAudioModel": {"left": POOLED},
     "UnlimitedOcrTextModel": {"chunks": OCR},

@@ -132,7 +132,6 @@ REFUSED = [
     ({"cu_seq_lens_q": BEGINS}, "give both, or none"),
     ({"max_length_k": 5}, "give both, or none"),
     (PACKED, "is_causal must say"),
-    ({"sliding_window": 4}, "attention was given sliding_window=4 and no mask"),
     ({"output_attentions": True}, "attn_implementation='eager'"),
 ]
 
@@ -147,6 +146,6 @@ def test_what_is_harmless_is_taken():
     q, k, v = qkv()
     harmless = dict.fromkeys(HARMLESS, True)
     found, _ = attention_forward(
-        None, q, k, v, None, tomorrow=None, is_causal=True, sliding_window=11, output_attentions=False, **harmless
+        None, q, k, v, None, tomorrow=None, is_causal=True, output_attentions=False, **harmless
     )
     same(found, expected(q, k, v, torch.ones(11, 11, dtype=torch.bool)), q, k, v)

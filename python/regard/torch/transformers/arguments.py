@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
 from ...errors import RefusedError
-from .mask import Mask
 
 # What no eager attention of transformers reads, and why leaving it out changes nothing.
 HARMLESS: dict[str, str] = {
+    "sliding_window": "masks hold it; where no mask comes, every query sees every key",
     "position_ids": "the mask and the rotation of Q and K hold them",
     "input_ids": "models make vectors of them before",
     "grid_thw": "positions and lengths of pictures are made of it before",
@@ -36,12 +34,3 @@ def refuse_unknown(arguments: dict[str, Any]) -> None:
                 f"attention was given {name}=, which is not computed here: leave it out, or use "
                 "attn_implementation='eager'"
             )
-
-
-def refuse_window_without_mask(mask: Mask | Tensor | None, sliding_window: int | None, keys: int) -> None:
-    """Masks hold their windows. Where none comes, eager attention and flash_attn differ in what a window means."""
-    if mask is None and sliding_window is not None and sliding_window < keys:
-        raise RefusedError(
-            f"attention was given sliding_window={sliding_window} and no mask to hold it: make one with "
-            "transformers.masking_utils.create_sliding_window_causal_mask, or use attn_implementation='eager'"
-        )

@@ -9,7 +9,7 @@ from torch import Tensor
 from ...errors import RefusedError
 from ..attention import attention
 from ..sdpa import mask_option, with_contiguous_rows
-from .arguments import refuse_unknown, refuse_window_without_mask
+from .arguments import refuse_unknown
 from .choices import keys_of_blocks, keys_of_indices, limited
 from .mask import Mask
 from .packing import attention_of_sequences, is_by_position, mask_of_sequences, same_sequence, sequences_of
@@ -24,7 +24,6 @@ def attention_forward(
     attention_mask: Mask | Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    sliding_window: int | None = None,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     position_bias: Tensor | None = None,
@@ -42,7 +41,7 @@ def attention_forward(
     """query: [b, hq, q, d]; key: [b, hk, kv, d]; value: [b, hk, kv, dv]. The result is [b, q, hq, dv].
 
     What a query sees is what attention_mask says, and nothing else: as `making` made it, or a model's own, booleans or
-    numbers, [1|b, 1|hq, 1|q, kv]; without one a query sees every key. sliding_window only repeats what a mask holds.
+    numbers, [1|b, 1|hq, 1|q, kv]; without one a query sees every key.
 
     s_aux: the learned sinks [hq]; sinks: those of each query, [b, hq, q, 1]. position_bias: numbers that are added to
     the scores. All may require a gradient.
@@ -59,7 +58,6 @@ def attention_forward(
             "output_attentions asks for the weights of attention, which are never in memory here: use "
             "attn_implementation='eager' for them"
         )
-    refuse_window_without_mask(attention_mask, sliding_window, key.shape[2])
     rows, keys = query.shape[2], key.shape[2]
     mask, bias = attention_mask, position_bias
     if indices is not None:
