@@ -60,6 +60,7 @@ POOLED = "texts are pooled from their first token, which is padding, and every o
 # By class and condition, where Regard's answer is not that of eager attention, and why it stays so.
 DIFFERENT: dict[str, dict[str, str]] = {
     "DiffusionGemmaForBlockDiffusion": {"left": PROMPT, "right": PROMPT},
+    "DiffusionGemmaModel": {"left": PROMPT, "right": PROMPT},
     "PeAudioFrameLevelModel": {"left": POOLED},
     "PeAudioModel": {"left": POOLED},
     "UnlimitedOcrTextModel": {"chunks": OCR},
