@@ -83,7 +83,7 @@ def lines(results: Results) -> Iterator[str]:
     yield ""
     yield from wrapped(summary(results) + ".")
     yield ""
-    yield "| condition | what it is | equal | refused | wrong | not run |"
+    yield "| condition | what it is | equal | refused | different | not run |"
     yield "|---|---|---|---|---|---|"
     calling = [result for result in results if result.get("calls")]
     for name, meaning in MEANING.items():
@@ -91,9 +91,9 @@ def lines(results: Results) -> Iterator[str]:
         yield f"| {name} | {meaning} | " + " | ".join(map(str, count)) + " |"
     yield ""
     yield from wrapped(
-        "Not run: the model has no such input, or does not run so with its own attention either. Wrong: see below."
+        "Not run: the model has no such input, or does not run so with its own attention either. Different: see below."
     )
-    yield from section("Wrong, and why", different(results))
+    yield from section("Different, and why", different(results))
     yield from section("Refused", grouped([(sentence, name) for name, _, sentence in outcomes(results, "refused")]))
     silent = [("no attention, or one of its own", x["class"]) for x in results if "found" in x and not x["calls"]]
     yield from section("Calls no attention function", grouped(silent))
