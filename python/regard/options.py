@@ -61,7 +61,7 @@ class Options(CacheOptions, total=False):
     softcap: Annotated[float, "S = softcap * tanh(S / softcap)"]
     bias: Annotated[
         Array,
-        "[1|b, 1|hq, 1|sq, sk] in the dtype of q or fp32, added to the scaled scores; leading dimensions of 1 may be left out",
+        "[1|b, 1|hq, 1|sq, sk] in the dtype of q or fp32, added to the scaled scores; leading ones may be left out",
     ]
     alibi: Annotated[Array, "fp32 [hq] or [b, hq]: ALiBi slopes; -slope * |i + sk - sq - j| is added to the score"]
     sink: Annotated[Array, "fp32 [hq]: learned sink, an extra logit in the softmax denominator, in scaled-score space"]

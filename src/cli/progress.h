@@ -29,11 +29,11 @@ class Progress {
   std::size_t total_, done_ = 0;
 };
 
-/// The same for one step of unknown length, from the third second on: what it is, and for how long it has
-/// run.
+/// The same for one step of unknown length, once it has taken as long as `first`: what it is, and for how
+/// many seconds it has run.
 class Waiting {
  public:
-  explicit Waiting(std::string what);
+  explicit Waiting(std::string what, std::chrono::milliseconds first = std::chrono::seconds(3));
   ~Waiting();
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+
 from conftest import COMMAND
 
 END = b"<end>"

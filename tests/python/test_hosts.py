@@ -12,13 +12,15 @@ FRONTS = {
     "regard.torch": "regard.torch needs PyTorch 2.9 or newer, which is not installed: pip install torch",
     "regard.flash_attn": "regard.flash_attn needs PyTorch 2.9 or newer, which is not installed: pip install torch",
     "regard.aiter": "regard.aiter needs PyTorch 2.9 or newer, which is not installed: pip install torch",
+    "regard.torch.transformers": "regard.torch.transformers needs transformers 5.10 or newer, which is not installed: "
+    "pip install transformers",
     "regard.jax": "regard.jax needs JAX 0.9 or newer, which is not installed: pip install jax",
 }
 
 
 @pytest.mark.parametrize("front", FRONTS)
 def test_a_front_without_its_library(front):
-    code = f"import sys; sys.modules['torch'] = sys.modules['jax'] = None\nimport regard\nimport {front}"
+    code = f"import sys; sys.modules['{FRONTS[front].split()[-1]}'] = None\nimport regard\nimport {front}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == "ImportError: " + FRONTS[front]
 

@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from ..arrays import packed_by_torch
-from ..errors import InvalidError, RefusedError, invalid
+from ..errors import InvalidError, invalid
+from ..words import dropout_words
 from .attention import attention, refuse_types
 from .autocast import cast, is_autocast, type_cast_to
 from .broadcasting import of_four_dimensions, refuse_mask
 from .tensors import is_causal_bias, refuse_freed
-
-_GRAIN = 1 / 256  # of the probability by which dropout keeps a weight
 
 
 def sdpa(
@@ -63,7 +62,7 @@ def sdpa(
     if scale is not None:
         options["scale"] = scale
     if dropout_p:
-        options.update(dropout_options(dropout_p))
+        options.update(dropout_words(dropout_p))
     query, key, value = with_contiguous_rows(query), with_contiguous_rows(key), with_contiguous_rows(value)
     if query.stride(1) < query.stride(2):  # [b, s, h, d] in memory
         query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
@@ -71,15 +70,6 @@ def sdpa(
     else:
         o = attention(query, key, value, layout="bhsd", **options)
     return o if plain else o.reshape(*shape, o.shape[-1])
-
-
-def dropout_options(p: float) -> dict[str, float]:
-    if 0 < p < _GRAIN or 1 - _GRAIN < p < 1:
-        raise RefusedError(
-            f"dropout_p={p} is finer than the mask of dropout, whose probabilities are multiples of 1/256: pass 0, or "
-            "1/256 to 255/256"
-        )
-    return {"dropout": p, "keep_scale": 1 / (1 - p)} if 0 < p < 1 else {"dropout": p}
 
 
 def causal_of(bias: Any, query: Tensor, key: Tensor, is_causal: bool) -> str | bool:

@@ -9,6 +9,7 @@ from argument_audit import no_compiler  # noqa: E402, F401
 from regard.flash_attn import flash_attn_interface as two  # noqa: E402
 from regard.flash_attn import v3 as three  # noqa: E402
 from regard.flash_attn.cute import interface as four  # noqa: E402
+from regard.flash_attn.layers import rotary  # noqa: E402
 
 Q, K, V, GRAD_O = Case(sq=9, sk=9, d=16, hk=4, dtype=torch.float32).numbers()
 STARTS = torch.tensor([0, 9, 18], dtype=torch.int32)
@@ -59,6 +60,16 @@ def test_apply(call, tensors):
     torch.testing.assert_close(out.view(wanted.shape), wanted)
     found = torch.cat([tensor.grad.flatten() for tensor in given]).sort().values
     torch.testing.assert_close(found, torch.cat([tensor.grad.flatten() for tensor in wanted_of]).sort().values)
+
+
+def test_rotary_embeddings_are_applied():
+    cos, sin = torch.rand(9, 4), torch.rand(9, 4)
+    packed = torch.stack((Q, K, V), 2)
+    assert torch.equal(rotary.ApplyRotaryEmb.apply(Q, cos, sin, True), rotary.apply_rotary_emb(Q, cos, sin, True))
+    rotated = rotary.apply_rotary_emb_qkv_(packed.clone(), cos, sin)
+    assert torch.equal(rotary.ApplyRotaryEmbQKV_.apply(packed.clone(), cos, sin), rotated)
+    rotated = rotary.apply_rotary_emb_kv_(packed[:, :, :2].clone(), cos, sin)
+    assert torch.equal(rotary.ApplyRotaryEmbKV_.apply(packed[:, :, :2].clone(), cos, sin), rotated)
 
 
 def test_a_call_that_is_not_to_be_recorded_is_not():

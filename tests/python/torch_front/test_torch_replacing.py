@@ -231,7 +231,7 @@ def test_strictly_what_is_not_computed_here_is_refused():
             NotImplementedError, match="within replace_sdpa.strict=True. is not computed by Regard: .*64"
         ):
             functional.scaled_dot_product_attention(q.double(), q.double(), q.double())
-        with pytest.raises(NotImplementedError, match="dropout_p=1e-07 is finer than the mask"):
+        with pytest.raises(NotImplementedError, match="dropout=1e-07 is finer than a dropout mask"):
             functional.scaled_dot_product_attention(q, q, q, dropout_p=1e-7)
         with replace_sdpa(), pytest.raises(NotImplementedError):
             functional.scaled_dot_product_attention(q.double(), q.double(), q.double())

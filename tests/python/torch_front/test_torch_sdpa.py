@@ -146,7 +146,7 @@ def test_kept_weights_are_divided_by_the_probability_of_being_kept():
 @pytest.mark.parametrize("p", [1e-7, 0.0039, 0.997])
 def test_dropout_that_is_finer_than_its_mask_is_refused(p):
     q = numbers(1, 1, 2, 9, 16)
-    with pytest.raises(NotImplementedError, match=f"dropout_p={p} is finer than the mask of dropout.*1/256 to 255/256"):
+    with pytest.raises(ValueError, match=f"dropout={p} is finer than a dropout mask.*1/256 to 255/256"):
         regard.torch.sdpa(q, q, q, dropout_p=p)
 
 

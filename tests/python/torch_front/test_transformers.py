@@ -7,7 +7,6 @@ transformers = pytest.importorskip("transformers")
 import tiny_models as models  # noqa: E402
 
 import regard.torch.transformers  # noqa: E402
-import regard.torch.transformers.version as version  # noqa: E402
 
 regard.torch.transformers.register()
 
@@ -141,9 +140,3 @@ def test_weights_are_refused():
     model.set_attn_implementation("regard")
     with pytest.raises(NotImplementedError, match="attn_implementation='eager'"):
         logits_of(model, ..., output_attentions=True)()
-
-
-def test_an_old_version_is_refused(monkeypatch):
-    monkeypatch.setattr(version.transformers, "__version__", "4.57.1")  # transformers replaces its module
-    with pytest.raises(ImportError, match="needs transformers 5.10 or newer, and this is 4.57.1"):
-        version.refuse_old_transformers()

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...torch.applied import applied
 from ..ops.triton.rotary import apply_rotary
 
 _Part = tuple[Any, tuple[Tensor, Tensor]]  # which heads of a tensor (None: all of it), and cos and sin for them
@@ -159,6 +160,15 @@ def apply_rotary_emb_kv_(
         raise ValueError(f"kv has shape {list(kv.shape)}; it must be [b, s, 2, h, d]")
     how = {"interleaved": interleaved, "seqlen_offsets": seqlen_offsets}
     return _rotated(kv, True, [(0, (cos, sin))], how)
+
+
+ApplyRotaryEmb = applied(
+    "ApplyRotaryEmb", apply_rotary_emb, "x cos sin interleaved inplace seqlen_offsets cu_seqlens max_seqlen"
+)
+ApplyRotaryEmbQKV_ = applied(
+    "ApplyRotaryEmbQKV_", apply_rotary_emb_qkv_, "qkv cos sin cos_k sin_k interleaved seqlen_offsets num_heads_q"
+)
+ApplyRotaryEmbKV_ = applied("ApplyRotaryEmbKV_", apply_rotary_emb_kv_, "kv cos sin interleaved seqlen_offsets")
 
 
 class RotaryEmbedding(torch.nn.Module):

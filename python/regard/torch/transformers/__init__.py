@@ -5,10 +5,12 @@ regard.torch.transformers.register()
 model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="regard")
 """
 
-from .version import refuse_old_transformers
+from ...hosts import require
 
-refuse_old_transformers()
+require("regard.torch.transformers", "transformers")
 
 from .registering import register  # noqa: E402
+
+del require
 
 __all__ = ["register"]
