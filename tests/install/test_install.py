@@ -149,6 +149,16 @@ def test_of_a_build_that_is_not_complete_nothing_is_installed(unbuilt, tmp_path)
     assert not (tmp_path / "prefix").exists()
 
 
+def test_what_a_machine_lacks_is_told_in_a_sentence(tmp_path):
+    options = ["-DREGARD_TESTS=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_TBB=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON"]
+    done = subprocess.run(
+        ["cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", *options], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode != 0
+    said = " ".join(done.stderr.split())
+    assert "this machine lacks TBB, CLI11. On Debian or Ubuntu run, as root: apt-get install -y g++ cmake" in said
+
+
 @pytest.mark.parametrize(
     "shell",
     [

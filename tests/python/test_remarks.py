@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SERIES = {"R0.": 16, "R1.": 34, "R2.": 34, "R3.": 7, "R4.": 5, "J": 10}  # and how many remarks each has
+SERIES = {"R0.": 16, "R1.": 34, "R2.": 34, "R3.": 7, "R4.": 5, "J": 10, "C": 37}  # and how many remarks each has
 IDS = [f"{series}{number}" for series, count in SERIES.items() for number in range(1, count + 1)]
 
 
@@ -17,7 +17,7 @@ def rows(page):
 
 def remarks():
     """By id, what holds it."""
-    return {cells[0]: cells[2] for cells in rows(ROOT / "docs/remarks.md") if re.match(r"[RJ]\d", cells[0])}
+    return {cells[0]: cells[2] for cells in rows(ROOT / "docs/remarks.md") if re.match(r"[RJC]\d", cells[0])}
 
 
 def exists(file, name):
