@@ -26,12 +26,6 @@ SYMBOLS = {
     "biP12ihipStream_t",
     "_ZN13ck_fused_attn18ck_attn_varlen_bwdENS_5DTypeEmmmmmmmmmPKvmmS2_mmS2_mmS2_S2_S2_S2_S2_mmS2_S2_mmffPvS3_NS_8MaskTypeE"
     "llS3_mmS3_S3_S3_mmmmS3_mmS3_mmS3_bbbiP12ihipStream_t",
-    "_ZN13ck_fused_attn11ck_attn_fwdERKNS_13CKAttnFwdArgsEP12ihipStream_t",
-    "_ZN13ck_fused_attn11ck_attn_bwdERKNS_13CkAttnBwdArgsEP12ihipStream_t",
-    "_ZN13ck_fused_attn26ck_attn_bwd_workspace_sizeERKNS_13CkAttnBwdArgsE",
-    "_ZN13ck_fused_attn19ck_attn_fwd_uses_v3ERKNS_13CKAttnFwdArgsE",
-    "_ZN13ck_fused_attn19ck_attn_bwd_uses_v3ERKNS_13CkAttnBwdArgsE",
-    "_ZN13ck_fused_attn22get_runtime_max_seqlenEmPKvS1_PvP12ihipStream_t",
 }
 
 
@@ -77,9 +71,9 @@ def test_transformer_engine_s_functions(transformer_engine):
     functions = {line.split()[2] for line in exported if " T " in line}
     assert functions == {*SYMBOLS, "_ZN13ck_fused_attn10use_targetEPKc"}
     lines, verdicts = compared(transformer_engine / "test_ck_fused_attn", "cpu-avx2")
-    assert verdicts == {"ok": 96}
+    assert verdicts == {"ok": 42}
     page = (EXAMPLES / "transformer_engine/README.md").read_text()
-    for sentence in lines[-8:-2]:  # those of the library itself
+    for sentence in lines[-5:-2]:  # those of the library itself
         assert sentence.removeprefix("ok").strip() in page
 
 
@@ -87,7 +81,7 @@ def test_transformer_engine_s_functions(transformer_engine):
 def test_transformer_engine_s_functions_on_a_gpu(transformer_engine):
     program = transformer_engine / "test_ck_fused_attn"
     _, verdicts = compared(program, "cuda", LD_LIBRARY_PATH=str(EMULATED))
-    assert verdicts == {"ok": 59}
+    assert verdicts == {"ok": 42}
 
 
 def test_transformer_engine_s_manifest():

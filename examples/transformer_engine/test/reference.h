@@ -18,12 +18,10 @@ struct Head {
   std::function<bool(std::int64_t, std::int64_t)> sees;
   std::function<double(std::int64_t, std::int64_t)> bias;
   std::function<double(std::int64_t, std::int64_t)> kept;  // 0, or the factor of a weight that is kept
-  double sink;  // a logit that takes part in the sum alone; minus infinity: none
 };
 
 struct Result {
   std::vector<double> o, lse, grad_q, grad_k, grad_v, grad_bias;
-  double grad_sink = 0;
 };
 
 Result attention(const Head& head);
