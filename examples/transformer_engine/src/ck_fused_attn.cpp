@@ -1,181 +1,178 @@
-// The four functions. What AITER's kernels need beside the tensors has no meaning here: which assembly
-// kernels are wanted and how those round, room for sums of dQ and for dK, dV and the bias gradient of every
-// query head.
+// The functions that take structs; those with lists of arguments come here too. What AITER's kernels need
+// beside the tensors has no meaning here: which assembly kernels are requested and how those round, room for
+// sums of dQ and for dK, dV and the bias gradient of every query head.
 #include "ck_fused_attn/ck_fused_attn.hpp"
 
 #include "call.h"
-#include "packed.h"
+#include "lengths.h"
+#include "plans.h"
 #include "problem_text.h"
 #include "refusal.h"
+#include "words.h"
 
 namespace ck_fused_attn {
 namespace {
 
-/// The seed and behind it the offset, as they lie in TransformerEngine's rng_state.
-void set_seed(Call& call, const Asked& asked, const void* seed, const void* offset) {
-  if (asked.dropout == 0) return;
-  if (offset != static_cast<const std::uint64_t*>(seed) + 1) {
+using calls::Call;
+using calls::refuse;
+
+std::int64_t number(std::uint64_t value) {
+  return static_cast<std::int64_t>(value);
+}
+
+/// The seed and after it the offset, as they lie in TransformerEngine's rng_state.
+void set_seed(Call& call, const CKAttnCommonArgs& args, float dropout) {
+  if (dropout != 0)
+    call.set(TE_REGARD_SEED, calls::adjacent_seed(args.philox_seed_ptr, args.philox_offset_ptr));
+}
+
+std::string sink_words(const CKAttnCommonArgs& args) {
+  if (args.sink_size != 0) {
     refuse(TE_REGARD_REFUSED,
-           "the dropout offset does not lie right behind the seed; give the address of two numbers of "
-           "64 bits, seed and offset, and that of the second one");
+           "sink_size=" + std::to_string(args.sink_size) +
+               " asks for first keys that stay visible, which TransformerEngine's masks do "
+               "not have; give 0, and sink_ptr for learned sinks");
   }
-  call.set(TE_REGARD_SEED, seed);
+  if (args.has_sink != (args.sink_ptr != nullptr))
+    refuse(TE_REGARD_INVALID, "has_sink and sink_ptr do not go together; give both, or neither");
+  return args.has_sink ? " sink" : "";
 }
 
-void set_bias(Call& call, BiasType type, const void* bias, const void* alibi_slopes) {
-  if (type == elementwise_bias) call.set(TE_REGARD_BIAS, bias);
-  if (type == alibi) call.set(TE_REGARD_ALIBI, alibi_slopes);
-}
+/// Cumulative lengths, and beside them, where sequences are padded, the cumulative sums of what they take in
+/// memory.
+struct Packed {
+  const void* offsets;  // where each sequence begins
+  const void* sums;     // of the lengths that count
 
-/// The words and, once there is a plan for them, the tensors of packed sequences.
-struct PackedPair {
-  Packed q, k;
+  Packed(const void* cu_seqlen, const void* cu_seqlen_padded)
+      : offsets(cu_seqlen_padded == nullptr ? cu_seqlen : cu_seqlen_padded), sums(cu_seqlen) {}
 
-  bool padded() const { return q.padded() || k.padded(); }
-  std::string words(std::uint64_t tokens_q, std::uint64_t tokens_k) const {
-    return std::string(" varlen") + (padded() ? " lengths" : "") + word("tq", tokens_q) +
-           word("tk", tokens_k);
-  }
-  void set(Call& call, std::uint64_t b, hipStream_t stream) const {
-    call.set(TE_REGARD_OFFSETS_Q, q.offsets).set(TE_REGARD_OFFSETS_K, k.offsets);
-    if (q.padded()) call.set_lengths(TE_REGARD_LENGTHS_Q, lengths_of(q, b, stream));
-    if (k.padded()) call.set_lengths(TE_REGARD_LENGTHS_K, lengths_of(k, b, stream));
-  }
+  bool padded() const { return offsets != sums; }
 };
+
+/// The words and, once there is a plan for them, the tensors of packed sequences, or of a bias, which those
+/// do not have.
+class Sequences {
+ public:
+  explicit Sequences(const CKAttnCommonArgs& args)
+      : args_(args),
+        q_(args.cu_seqlen_q_ptr, args.cu_seqlen_q_padded_ptr),
+        k_(args.cu_seqlen_kv_ptr, args.cu_seqlen_kv_padded_ptr) {
+    const bool one_sided =
+        args.cu_seqlen_kv_ptr || args.cu_seqlen_q_padded_ptr || args.cu_seqlen_kv_padded_ptr;
+    if (!args.is_group_mode() && one_sided)
+      refuse(TE_REGARD_INVALID, "cumulative lengths without cu_seqlen_q; packed sequences need both");
+    if (args.is_group_mode() && args.attn_bias_type != no_bias)
+      refuse(TE_REGARD_REFUSED, "packed sequences take no bias here; give no_bias, or dense tensors");
+  }
+
+  /// How many tokens K and V have where no argument says it: they end where the last sequence does.
+  std::int64_t tokens_k(void* stream) const {
+    if (!args_.is_group_mode()) return 0;
+    if (q_.offsets == k_.offsets) return number(args_.max_tokens_q);
+    return calls::host_copy(k_.offsets, args_.b + 1, stream).back();
+  }
+
+  std::string words(std::int64_t tokens_k) const {
+    if (!args_.is_group_mode()) return bias_words(args_);
+    return std::string(" varlen") + (q_.padded() || k_.padded() ? " lengths" : "") +
+           calls::word("tq", number(args_.max_tokens_q)) + calls::word("tk", tokens_k);
+  }
+
+  void set(Call& call, void* stream) const {
+    if (args_.attn_bias_type == elementwise_bias) call.set(TE_REGARD_BIAS, args_.bias_ptr);
+    if (args_.attn_bias_type == alibi) call.set(TE_REGARD_ALIBI, args_.alibi_slope_ptr);
+    if (!args_.is_group_mode()) return;
+    call.set(TE_REGARD_OFFSETS_Q, q_.offsets).set(TE_REGARD_OFFSETS_K, k_.offsets);
+    if (q_.padded()) call.set_own(TE_REGARD_LENGTHS_Q, calls::lengths_of(q_.sums, args_.b, stream));
+    if (k_.padded()) call.set_own(TE_REGARD_LENGTHS_K, calls::lengths_of(k_.sums, args_.b, stream));
+  }
+
+  /// A tensor of tokens, which has no batches where sequences are packed.
+  void set_tokens(Call& call, te_regard_role role, const void* data, std::uint64_t batch, std::uint64_t row,
+                  std::uint64_t head) const {
+    if (args_.is_group_mode()) {
+      call.set(role, data, {row, head});
+    } else {
+      call.set(role, data, {batch, row, head});
+    }
+  }
+
+ private:
+  const CKAttnCommonArgs& args_;
+  Packed q_, k_;
+};
+
+void set_inputs(Call& call, const CKAttnCommonArgs& args, const Sequences& sequences, float dropout,
+                void* stream) {
+  sequences.set_tokens(call, TE_REGARD_Q, args.q_ptr, args.stride_b_q, args.stride_s_q, args.stride_h_q);
+  sequences.set_tokens(call, TE_REGARD_K, args.k_ptr, args.stride_b_k, args.stride_s_k, args.stride_h_k);
+  sequences.set_tokens(call, TE_REGARD_V, args.v_ptr, args.stride_b_v, args.stride_s_v, args.stride_h_v);
+  sequences.set(call, stream);
+  if (args.has_sink) call.set(TE_REGARD_SINK, args.sink_ptr);
+  set_seed(call, args, dropout);
+}
+
+std::string backward_text(const CkAttnBwdArgs& args) {
+  const std::string words = Sequences(args).words(number(args.max_tokens_kv)) + sink_words(args);
+  return problem_text(
+      "bwd", args, args.dropout_probability,
+      words + (args.dbias_ptr ? " dbias" : "") + (args.deterministic ? " deterministic" : ""));
+}
 
 }  // namespace
 
-hipError_t ck_attn_fwd(DType dtype, std::uint64_t b, std::uint64_t h, std::uint64_t hg, std::uint64_t s_q,
-                       std::uint64_t s_kv, std::uint64_t d_qk, std::uint64_t d_v, std::uint64_t bias_b,
-                       std::uint64_t bias_h, const void* q, std::uint64_t stride_b_q,
-                       std::uint64_t stride_h_q, std::uint64_t stride_s_q, const void* k,
-                       std::uint64_t stride_b_k, std::uint64_t stride_h_k, std::uint64_t stride_s_k,
-                       const void* v, std::uint64_t stride_b_v, std::uint64_t stride_h_v,
-                       std::uint64_t stride_s_v, const void* bias, const void* alibi_slopes, bool is_training,
-                       float scale, float dropout, void* philox_seed, void* philox_offset, BiasType bias_type,
-                       MaskType mask_type, std::int64_t window_left, std::int64_t window_right, void* o,
-                       std::uint64_t stride_b_o, std::uint64_t stride_h_o, std::uint64_t stride_s_o,
-                       void* lse, bool /*uses_fwd_v3*/, int /*how_v3_bf16_cvt*/, hipStream_t stream) {
-  const Asked asked{dtype,     b,           h,           hg,    s_q,
-                    s_kv,      d_qk,        d_v,         scale, is_training ? dropout : 0,
-                    mask_type, window_left, window_right};
-  Call call(problem_text("fwd", asked, bias_words(asked, bias_type, bias_b, bias_h) + (lse ? " lse" : "")),
-            stream);
-  call.set(TE_REGARD_Q, q, {stride_b_q, stride_s_q, stride_h_q});
-  call.set(TE_REGARD_K, k, {stride_b_k, stride_s_k, stride_h_k});
-  call.set(TE_REGARD_V, v, {stride_b_v, stride_s_v, stride_h_v});
-  call.set(TE_REGARD_O, o, {stride_b_o, stride_s_o, stride_h_o});
-  if (lse != nullptr) call.set(TE_REGARD_LSE, lse);
-  set_bias(call, bias_type, bias, alibi_slopes);
-  set_seed(call, asked, philox_seed, philox_offset);
+hipError_t ck_attn_fwd(const CKAttnFwdArgs& args, hipStream_t stream) {
+  const Sequences sequences(args);
+  const float dropout = args.is_training ? args.dropout_probability : 0;
+  const std::string words = sequences.words(sequences.tokens_k(stream)) + sink_words(args);
+  Call call(problem_text("fwd", args, dropout, words + (args.lse_ptr ? " lse" : "")), stream);
+  set_inputs(call, args, sequences, dropout, stream);
+  sequences.set_tokens(call, TE_REGARD_O, args.o_ptr, args.stride_b_o, args.stride_s_o, args.stride_h_o);
+  if (args.lse_ptr != nullptr) call.set(TE_REGARD_LSE, args.lse_ptr);
   call.run();
   return hipSuccess;
 }
 
-hipError_t ck_attn_varlen_fwd(DType dtype, std::uint64_t b, std::uint64_t h, std::uint64_t hg,
-                              std::uint64_t s_q, std::uint64_t s_kv, std::uint64_t d_qk, std::uint64_t d_v,
-                              std::uint64_t max_tokens_q, const void* q, std::uint64_t stride_h_q,
-                              std::uint64_t stride_s_q, const void* k, std::uint64_t stride_h_k,
-                              std::uint64_t stride_s_k, const void* v, std::uint64_t stride_h_v,
-                              std::uint64_t stride_s_v, const void* cu_seqlen_q, const void* cu_seqlen_kv,
-                              const void* cu_seqlen_q_padded, const void* cu_seqlen_kv_padded,
-                              bool is_training, float scale, float dropout, void* philox_seed,
-                              void* philox_offset, MaskType mask_type, std::int64_t window_left,
-                              std::int64_t window_right, void* o, std::uint64_t stride_h_o,
-                              std::uint64_t stride_s_o, void* lse_thd, bool /*uses_fwd_v3*/,
-                              int /*how_v3_bf16_cvt*/, hipStream_t stream) {
-  const Asked asked{dtype,     b,           h,           hg,    s_q,
-                    s_kv,      d_qk,        d_v,         scale, is_training ? dropout : 0,
-                    mask_type, window_left, window_right};
-  const PackedPair packed{{cu_seqlen_q, cu_seqlen_q_padded}, {cu_seqlen_kv, cu_seqlen_kv_padded}};
-  // No argument says how many tokens K and V have. They end where the last sequence does.
-  const bool self = packed.q.offsets == packed.k.offsets;
-  const std::uint64_t tokens_k =
-      self ? max_tokens_q : static_cast<std::uint64_t>(host_copy(packed.k.offsets, b, stream).back());
-  Call call(problem_text("fwd", asked, packed.words(max_tokens_q, tokens_k) + (lse_thd ? " lse" : "")),
-            stream);
-  call.set(TE_REGARD_Q, q, {stride_s_q, stride_h_q});
-  call.set(TE_REGARD_K, k, {stride_s_k, stride_h_k});
-  call.set(TE_REGARD_V, v, {stride_s_v, stride_h_v});
-  call.set(TE_REGARD_O, o, {stride_s_o, stride_h_o});
-  if (lse_thd != nullptr) call.set(TE_REGARD_LSE, lse_thd);
-  packed.set(call, b, stream);
-  set_seed(call, asked, philox_seed, philox_offset);
+hipError_t ck_attn_bwd(const CkAttnBwdArgs& args, hipStream_t stream) {
+  if (args.d_sink_ptr != nullptr && !args.has_sink)
+    refuse(TE_REGARD_INVALID,
+           "d_sink_ptr asks for the gradient of sinks that are not there; give sink_ptr too");
+  const Sequences sequences(args);
+  Call call(backward_text(args), stream);
+  call.use_memory(args.aiter_workspace_ptr, number(args.aiter_workspace_bytes));
+  set_inputs(call, args, sequences, args.dropout_probability, stream);
+  const auto set = [&](te_regard_role role, const void* data, std::uint64_t batch, std::uint64_t row,
+                       std::uint64_t head) { sequences.set_tokens(call, role, data, batch, row, head); };
+  set(TE_REGARD_O, args.o_ptr, args.stride_b_o, args.stride_s_o, args.stride_h_o);
+  set(TE_REGARD_GRAD_O, args.do_ptr, args.stride_b_do, args.stride_s_do, args.stride_h_do);
+  set(TE_REGARD_GRAD_Q, args.dq_ptr, args.stride_b_dq, args.stride_s_dq, args.stride_h_dq);
+  set(TE_REGARD_GRAD_K, args.dk_ptr, args.stride_b_dk, args.stride_s_dk, args.stride_h_dk);
+  set(TE_REGARD_GRAD_V, args.dv_ptr, args.stride_b_dv, args.stride_s_dv, args.stride_h_dv);
+  call.set(TE_REGARD_LSE, args.lse_ptr);
+  if (args.dbias_ptr != nullptr) call.set(TE_REGARD_GRAD_BIAS, args.dbias_ptr);
+  if (args.d_sink_ptr != nullptr) {
+    call.set(TE_REGARD_GRAD_SINK, args.d_sink_ptr);
+  } else if (args.has_sink) {
+    call.set_own(TE_REGARD_GRAD_SINK, std::vector<std::int32_t>(args.h));
+  }
   call.run();
   return hipSuccess;
 }
 
-hipError_t ck_attn_bwd(
-    DType dtype, std::uint64_t b, std::uint64_t h, std::uint64_t hg, std::uint64_t s_q, std::uint64_t s_kv,
-    std::uint64_t d_qk, std::uint64_t d_v, std::uint64_t bias_b, std::uint64_t bias_h, const void* q,
-    std::uint64_t stride_b_q, std::uint64_t stride_h_q, std::uint64_t stride_s_q, const void* k,
-    std::uint64_t stride_b_k, std::uint64_t stride_h_k, std::uint64_t stride_s_k, const void* v,
-    std::uint64_t stride_b_v, std::uint64_t stride_h_v, std::uint64_t stride_s_v, const void* bias,
-    const void* alibi_slopes, const void* o, std::uint64_t stride_b_o, std::uint64_t stride_h_o,
-    std::uint64_t stride_s_o, const void* lse, const void* grad_o, std::uint64_t stride_b_do,
-    std::uint64_t stride_h_do, std::uint64_t stride_s_do, float scale, float dropout, void* philox_seed,
-    void* philox_offset, BiasType bias_type, MaskType mask_type, std::int64_t window_left,
-    std::int64_t window_right, void* grad_q, std::uint64_t stride_b_dq, std::uint64_t stride_h_dq,
-    std::uint64_t stride_s_dq, void* /*grad_q_sums*/, void* /*grad_k_expanded*/, void* /*grad_v_expanded*/,
-    std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, void* grad_k,
-    std::uint64_t stride_b_dk, std::uint64_t stride_h_dk, std::uint64_t stride_s_dk, void* grad_v,
-    std::uint64_t stride_b_dv, std::uint64_t stride_h_dv, std::uint64_t stride_s_dv,
-    void* /*grad_bias_expanded*/, void* grad_bias, void* /*lse_workspace*/, bool deterministic,
-    bool /*uses_bwd_v3*/, bool /*is_v3_atomic_fp32*/, int /*how_v3_bf16_cvt*/, hipStream_t stream) {
-  const Asked asked{dtype, b,     h,       hg,        s_q,         s_kv,        d_qk,
-                    d_v,   scale, dropout, mask_type, window_left, window_right};
-  const std::string words = bias_words(asked, bias_type, bias_b, bias_h) + (grad_bias ? " dbias" : "");
-  Call call(problem_text("bwd", asked, words + (deterministic ? " deterministic" : "")), stream);
-  call.set(TE_REGARD_Q, q, {stride_b_q, stride_s_q, stride_h_q});
-  call.set(TE_REGARD_K, k, {stride_b_k, stride_s_k, stride_h_k});
-  call.set(TE_REGARD_V, v, {stride_b_v, stride_s_v, stride_h_v});
-  call.set(TE_REGARD_O, o, {stride_b_o, stride_s_o, stride_h_o});
-  call.set(TE_REGARD_LSE, lse);
-  call.set(TE_REGARD_GRAD_O, grad_o, {stride_b_do, stride_s_do, stride_h_do});
-  call.set(TE_REGARD_GRAD_Q, grad_q, {stride_b_dq, stride_s_dq, stride_h_dq});
-  call.set(TE_REGARD_GRAD_K, grad_k, {stride_b_dk, stride_s_dk, stride_h_dk});
-  call.set(TE_REGARD_GRAD_V, grad_v, {stride_b_dv, stride_s_dv, stride_h_dv});
-  if (grad_bias != nullptr) call.set(TE_REGARD_GRAD_BIAS, grad_bias);
-  set_bias(call, bias_type, bias, alibi_slopes);
-  set_seed(call, asked, philox_seed, philox_offset);
-  call.run();
-  return hipSuccess;
+std::size_t ck_attn_bwd_workspace_size(const CkAttnBwdArgs& args) {
+  return static_cast<std::size_t>(Call(backward_text(args), nullptr).memory_bytes({args.b, args.b, args.h}));
 }
 
-hipError_t ck_attn_varlen_bwd(
-    DType dtype, std::uint64_t b, std::uint64_t h, std::uint64_t hg, std::uint64_t s_q, std::uint64_t s_kv,
-    std::uint64_t d_qk, std::uint64_t d_v, std::uint64_t max_tokens_q, std::uint64_t max_tokens_kv,
-    const void* q, std::uint64_t stride_h_q, std::uint64_t stride_s_q, const void* k,
-    std::uint64_t stride_h_k, std::uint64_t stride_s_k, const void* v, std::uint64_t stride_h_v,
-    std::uint64_t stride_s_v, const void* cu_seqlen_q, const void* cu_seqlen_kv,
-    const void* cu_seqlen_q_padded, const void* cu_seqlen_kv_padded, const void* o, std::uint64_t stride_h_o,
-    std::uint64_t stride_s_o, const void* lse_thd, const void* grad_o, std::uint64_t stride_h_do,
-    std::uint64_t stride_s_do, float scale, float dropout, void* philox_seed, void* philox_offset,
-    MaskType mask_type, std::int64_t window_left, std::int64_t window_right, void* grad_q,
-    std::uint64_t stride_h_dq, std::uint64_t stride_s_dq, void* /*grad_q_sums*/, void* /*grad_k_expanded*/,
-    void* /*grad_v_expanded*/, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, void* grad_k,
-    std::uint64_t stride_h_dk, std::uint64_t stride_s_dk, void* grad_v, std::uint64_t stride_h_dv,
-    std::uint64_t stride_s_dv, void* /*lse_workspace*/, bool deterministic, bool /*uses_bwd_v3*/,
-    bool /*is_v3_atomic_fp32*/, int /*how_v3_bf16_cvt*/, hipStream_t stream) {
-  const Asked asked{dtype, b,     h,       hg,        s_q,         s_kv,        d_qk,
-                    d_v,   scale, dropout, mask_type, window_left, window_right};
-  const PackedPair packed{{cu_seqlen_q, cu_seqlen_q_padded}, {cu_seqlen_kv, cu_seqlen_kv_padded}};
-  const std::string words =
-      packed.words(max_tokens_q, max_tokens_kv) + (deterministic ? " deterministic" : "");
-  Call call(problem_text("bwd", asked, words), stream);
-  call.set(TE_REGARD_Q, q, {stride_s_q, stride_h_q});
-  call.set(TE_REGARD_K, k, {stride_s_k, stride_h_k});
-  call.set(TE_REGARD_V, v, {stride_s_v, stride_h_v});
-  call.set(TE_REGARD_O, o, {stride_s_o, stride_h_o});
-  call.set(TE_REGARD_LSE, lse_thd);
-  call.set(TE_REGARD_GRAD_O, grad_o, {stride_s_do, stride_h_do});
-  call.set(TE_REGARD_GRAD_Q, grad_q, {stride_s_dq, stride_h_dq});
-  call.set(TE_REGARD_GRAD_K, grad_k, {stride_s_dk, stride_h_dk});
-  call.set(TE_REGARD_GRAD_V, grad_v, {stride_s_dv, stride_h_dv});
-  packed.set(call, b, stream);
-  set_seed(call, asked, philox_seed, philox_offset);
-  call.run();
-  return hipSuccess;
+bool ck_attn_fwd_uses_v3(const CKAttnFwdArgs&) {
+  return false;
+}
+bool ck_attn_bwd_uses_v3(const CkAttnBwdArgs&) {
+  return false;
+}
+
+void use_target(const char* target) {
+  calls::use_target(target);
 }
 
 }  // namespace ck_fused_attn

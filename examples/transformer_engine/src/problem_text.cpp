@@ -1,11 +1,17 @@
 #include "problem_text.h"
 
-#include <charconv>
-
 #include "refusal.h"
+#include "words.h"
 
 namespace ck_fused_attn {
 namespace {
+
+using calls::refuse;
+using calls::word;
+
+std::string word_of(const char* name, std::uint64_t value) {
+  return word(name, static_cast<std::int64_t>(value));
+}
 
 std::string dtype_word(DType dtype) {
   switch (dtype) {
@@ -19,66 +25,38 @@ std::string dtype_word(DType dtype) {
   refuse(TE_REGARD_INVALID, "dtype " + std::to_string(dtype) + " is none; kFloat16 is 0 and kBFloat16 is 1");
 }
 
-std::string mask_words(const Asked& asked) {
-  const std::string window = std::to_string(asked.window_left) + "," + std::to_string(asked.window_right);
-  const bool unbounded = window == "-1,-1";
-  switch (asked.mask_type) {
-    case no_mask:
-      if (unbounded) return "";
-      refuse(TE_REGARD_INVALID,
-             "no_mask has no diagonal for the window (" + window +
-                 "); give mask_top_left or mask_bottom_right with it, or the window (-1,-1)");
-    case mask_top_left:
-    case mask_bottom_right: {
-      const bool top_left = asked.mask_type == mask_top_left;
-      if (unbounded) return "";
-      if (window == "-1,0") return top_left ? " mask=causal_top_left" : " mask=causal";
-      return " mask=window:" + window + (top_left ? ",top_left" : "");
-    }
-    case window_generic:
-      refuse(TE_REGARD_REFUSED,
-             "window_generic is not taken; give mask_top_left or mask_bottom_right, which take a window too");
-  }
-  refuse(TE_REGARD_INVALID, "mask type " + std::to_string(asked.mask_type) + " is none; they are 0 to 3");
-}
-
 }  // namespace
 
-std::string word(const char* name, std::uint64_t value) {
-  return std::string(" ") + name + "=" + std::to_string(value);
-}
-
-std::string word(const char* name, float value) {
-  char digits[32];
-  return std::string(" ") + name + "=" + std::string(digits, std::to_chars(digits, digits + 32, value).ptr);
-}
-
-std::string problem_text(const char* pass, const Asked& asked, const std::string& more_words) {
-  std::string text = pass + dtype_word(asked.dtype) + word("b", asked.b) + word("hq", asked.h) +
-                     word("hk", asked.hg) + word("sq", asked.s_q) + word("sk", asked.s_kv) +
-                     word("d", asked.d_qk) + word("dv", asked.d_v) + word("scale", asked.scale) +
-                     mask_words(asked);
-  if (asked.dropout != 0) text += word("dropout", asked.dropout);
+std::string problem_text(const char* pass, const CKAttnCommonArgs& args, float dropout,
+                         const std::string& more_words) {
+  std::string text = pass + dtype_word(args.dtype) + word_of("b", args.b) + word_of("hq", args.h) +
+                     word_of("hk", args.hg) + word_of("sq", args.s_q) + word_of("sk", args.s_kv) +
+                     word_of("d", args.d_qk) + word_of("dv", args.d_v) + word("scale", args.scaling_factor) +
+                     calls::mask_words(args.attn_mask_type, args.window_size_left, args.window_size_right);
+  if (dropout != 0) text += word("dropout", dropout);
   return text + more_words;
 }
 
-std::string bias_words(const Asked& asked, BiasType type, std::uint64_t bias_b, std::uint64_t bias_h) {
-  switch (type) {
+std::string bias_words(const CKAttnCommonArgs& args) {
+  switch (args.attn_bias_type) {
     case no_bias:
       return "";
     case alibi:
+      calls::require_alibi(args.attn_mask_type, args.s_q == args.s_kv);
       return " bias=alibi";
     case elementwise_bias:
       break;
     default:
-      refuse(TE_REGARD_INVALID, "bias type " + std::to_string(type) + " is none; they are 0 to 2");
+      refuse(TE_REGARD_INVALID,
+             "bias type " + std::to_string(args.attn_bias_type) + " is none; they are 0 to 2");
   }
-  if ((bias_b != 1 && bias_b != asked.b) || (bias_h != 1 && bias_h != asked.h)) {
-    refuse(TE_REGARD_INVALID, "a bias of [" + std::to_string(bias_b) + ", " + std::to_string(bias_h) +
-                                  ", s_q, s_kv] does not go with b=" + std::to_string(asked.b) +
-                                  " h=" + std::to_string(asked.h) + "; each of the two is 1 or as large");
+  if ((args.bias_b != 1 && args.bias_b != args.b) || (args.bias_h != 1 && args.bias_h != args.h)) {
+    refuse(TE_REGARD_INVALID, "a bias of [" + std::to_string(args.bias_b) + ", " +
+                                  std::to_string(args.bias_h) +
+                                  ", s_q, s_kv] does not go with b=" + std::to_string(args.b) +
+                                  " h=" + std::to_string(args.h) + "; each of the two is 1 or as large");
   }
-  return std::string(" bias=") + (bias_b == 1 ? "1" : "b") + (bias_h == 1 ? "1" : "h");
+  return std::string(" bias=") + (args.bias_b == 1 ? "1" : "b") + (args.bias_h == 1 ? "1" : "h");
 }
 
 }  // namespace ck_fused_attn

@@ -54,10 +54,12 @@ Result attention(const Head& head) {
   result.grad_bias.resize(size(head.rows, head.keys));
   for (std::int64_t i = 0; i < head.rows; ++i) {
     std::vector<double> weights(static_cast<std::size_t>(head.keys));
-    double sum = 0;
+    double sum = std::exp(head.sink);
     for (std::int64_t j = 0; j < head.keys; ++j) {
       if (!head.sees(i, j)) continue;
-      weights[j] = std::exp(head.scale * dot(&head.q[i * d], &head.k[j * d], d) + head.bias(i, j));
+      double score = head.scale * dot(&head.q[i * d], &head.k[j * d], d);
+      if (head.softcap > 0) score = head.softcap * std::tanh(score / head.softcap);
+      weights[j] = std::exp(score + head.bias(i, j));
       sum += weights[j];
     }
     if (sum == 0) continue;
@@ -71,6 +73,7 @@ Result attention(const Head& head) {
       }
     }
     const double all = dot(&result.o[i * d], &head.grad_o[i * d], d);
+    result.grad_sink -= std::exp(head.sink) / sum * all;
     for (std::int64_t j = 0; j < head.keys; ++j) {
       const double grad_weight = head.kept(i, j) * dot(&head.grad_o[i * d], &head.v[j * d], d);
       const double grad_score = weights[j] * (grad_weight - all);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "ck_fused_attn/ck_fused_attn.hpp"
@@ -18,10 +19,13 @@ struct Head {
   std::function<bool(std::int64_t, std::int64_t)> sees;
   std::function<double(std::int64_t, std::int64_t)> bias;
   std::function<double(std::int64_t, std::int64_t)> kept;  // 0, or the factor of a weight that is kept
+  double sink = -std::numeric_limits<double>::infinity();  // another logit in the denominator
+  double softcap = 0;                                      // forward alone; 0 is none
 };
 
 struct Result {
   std::vector<double> o, lse, grad_q, grad_k, grad_v, grad_bias;
+  double grad_sink = 0;
 };
 
 Result attention(const Head& head);

@@ -1,6 +1,6 @@
-// test_ck_fused_attn [TARGET]: calls the library as TransformerEngine does, forward and then backward, and
-// compares all that it writes with test/reference.cpp. TARGET is a CPU target, or "cuda". Needs the kernels
-// of te_test.toml.
+// test_ck_fused_attn [TARGET]: calls the library as TransformerEngine does, with structs and with lists of
+// arguments, forward and then backward, and compares all that it writes with test/reference.cpp. TARGET is a
+// CPU target, or "cuda". Needs the kernels of te_test.toml.
 #include <te_regard.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "reference.h"
+#include "through_lists.h"
 
 namespace {
 
@@ -71,6 +72,7 @@ struct Case {
   float dropout;
   BiasType bias;
   bool packed, padded, sbhd;
+  bool sinks = false;  // which the structs alone have
 };
 
 constexpr int64_t h = 4, hg = 2, dim = 64;
@@ -96,6 +98,10 @@ struct Tensor {
 
   int64_t place(int64_t sequence, int64_t row, int64_t head) const {
     return starts[sequence] + row * stride_s + head * stride_h;
+  }
+  template <class Pointer>
+  void give(Pointer*& pointer, std::uint64_t& b, std::uint64_t& h, std::uint64_t& s) const {
+    pointer = memory->data(), b = stride_b, h = stride_h, s = stride_s;
   }
   void fill(std::mt19937& random) {
     std::uniform_real_distribution<double> numbers(-1, 1);
@@ -153,7 +159,7 @@ std::size_t untouched(const Tensor& tensor) {
   return count;
 }
 
-void run(const Case& c) {
+void run(const Case& c, bool through_lists) {
   std::mt19937 random(7);
   const auto b = static_cast<int64_t>(c.lengths_q.size());
   Tensor q(c, c.lengths_q, c.room_q, h), k(c, c.lengths_k, c.room_k, hg), v(c, c.lengths_k, c.room_k, hg);
@@ -175,52 +181,64 @@ void run(const Case& c) {
   Memory<std::int32_t> room_q(sums(c.lengths_q, c.room_q)), room_k(sums(c.lengths_k, c.room_k));
   void *padded_q = c.padded ? room_q.data() : nullptr, *padded_k = c.padded ? room_k.data() : nullptr;
   void* cu_kv = c.lengths_k == c.lengths_q ? cu_q.data() : cu_k.data();  // as self attention has it
-  void *rng_seed = rng.data(), *rng_offset = static_cast<std::uint64_t*>(rng.data()) + 1;
   const bool has_dbias = c.bias == elementwise_bias;
 
+  Memory<float> sinks({0.5f, -1, 2, 0.25f}), grad_sinks(h);
+
+  CkAttnBwdArgs args;
+  args.dtype = c.dtype;
+  args.b = b, args.h = h, args.hg = hg, args.s_q = c.room_q, args.s_kv = c.room_k, args.d_qk = args.d_v = dim;
   if (c.packed) {
-    ck_attn_varlen_fwd(c.dtype, b, h, hg, c.room_q, c.room_k, dim, dim, tokens_q, q.memory->data(),
-                       q.stride_h, q.stride_s, k.memory->data(), k.stride_h, k.stride_s, v.memory->data(),
-                       v.stride_h, v.stride_s, cu_q.data(), cu_kv, padded_q, padded_k, true, scale, c.dropout,
-                       rng_seed, rng_offset, c.mask, c.left, c.right, o.memory->data(), o.stride_h,
-                       o.stride_s, lse.data(), false, 0, nullptr);
+    args.max_tokens_q = tokens_q, args.max_tokens_kv = tokens_k;
+    args.cu_seqlen_q_ptr = cu_q.data(), args.cu_seqlen_kv_ptr = cu_kv;
+    args.cu_seqlen_q_padded_ptr = padded_q, args.cu_seqlen_kv_padded_ptr = padded_k;
   } else {
-    ck_attn_fwd(c.dtype, b, h, hg, c.room_q, c.room_k, dim, dim, 1, h, q.memory->data(), q.stride_b,
-                q.stride_h, q.stride_s, k.memory->data(), k.stride_b, k.stride_h, k.stride_s,
-                v.memory->data(), v.stride_b, v.stride_h, v.stride_s, bias.data(), slopes.data(), true, scale,
-                c.dropout, rng_seed, rng_offset, c.bias, c.mask, c.left, c.right, o.memory->data(),
-                o.stride_b, o.stride_h, o.stride_s, lse.data(), false, 0, nullptr);
+    args.bias_b = 1, args.bias_h = h;
+    args.bias_ptr = bias.data(), args.alibi_slope_ptr = slopes.data();
+    args.attn_bias_type = c.bias;
+    args.dbias_ptr = has_dbias ? grad_bias.data() : nullptr;
   }
-  if (c.packed) {
-    ck_attn_varlen_bwd(
-        c.dtype, b, h, hg, c.room_q, c.room_k, dim, dim, tokens_q, tokens_k, q.memory->data(), q.stride_h,
-        q.stride_s, k.memory->data(), k.stride_h, k.stride_s, v.memory->data(), v.stride_h, v.stride_s,
-        cu_q.data(), cu_kv, padded_q, padded_k, o.memory->data(), o.stride_h, o.stride_s, lse.data(),
-        grad_o.memory->data(), grad_o.stride_h, grad_o.stride_s, scale, c.dropout, rng_seed, rng_offset,
-        c.mask, c.left, c.right, grad_q.memory->data(), grad_q.stride_h, grad_q.stride_s, nullptr, nullptr,
-        nullptr, 0, 0, 0, 0, grad_k.memory->data(), grad_k.stride_h, grad_k.stride_s, grad_v.memory->data(),
-        grad_v.stride_h, grad_v.stride_s, nullptr, true, false, false, 0, nullptr);
+  args.attn_mask_type = c.mask, args.window_size_left = c.left, args.window_size_right = c.right;
+  args.scaling_factor = scale, args.dropout_probability = c.dropout;
+  args.philox_seed_ptr = rng.data(), args.philox_offset_ptr = static_cast<std::uint64_t*>(rng.data()) + 1;
+  if (c.sinks) {
+    args.sink_ptr = sinks.data(), args.has_sink = true;
+    args.d_sink_ptr = grad_sinks.data();
+  }
+  q.give(args.q_ptr, args.stride_b_q, args.stride_h_q, args.stride_s_q);
+  k.give(args.k_ptr, args.stride_b_k, args.stride_h_k, args.stride_s_k);
+  v.give(args.v_ptr, args.stride_b_v, args.stride_h_v, args.stride_s_v);
+  o.give(args.o_ptr, args.stride_b_o, args.stride_h_o, args.stride_s_o);
+  grad_o.give(args.do_ptr, args.stride_b_do, args.stride_h_do, args.stride_s_do);
+  grad_q.give(args.dq_ptr, args.stride_b_dq, args.stride_h_dq, args.stride_s_dq);
+  grad_k.give(args.dk_ptr, args.stride_b_dk, args.stride_h_dk, args.stride_s_dk);
+  grad_v.give(args.dv_ptr, args.stride_b_dv, args.stride_h_dv, args.stride_s_dv);
+  args.lse_ptr = lse.data();
+  args.deterministic = !has_dbias;
+  Memory<std::uint8_t> workspace(static_cast<int64_t>(ck_attn_bwd_workspace_size(args)));
+  args.aiter_workspace_ptr = workspace.data(), args.aiter_workspace_bytes = workspace.host.size();
+  CKAttnFwdArgs forward;
+  static_cast<CKAttnCommonArgs&>(forward) = args;
+  forward.is_training = true;
+  forward.o_ptr = o.memory->data(), forward.lse_ptr = lse.data();
+  if (through_lists) {
+    forward_through_lists(forward);
+    backward_through_lists(args);
   } else {
-    ck_attn_bwd(c.dtype, b, h, hg, c.room_q, c.room_k, dim, dim, 1, h, q.memory->data(), q.stride_b,
-                q.stride_h, q.stride_s, k.memory->data(), k.stride_b, k.stride_h, k.stride_s,
-                v.memory->data(), v.stride_b, v.stride_h, v.stride_s, bias.data(), slopes.data(),
-                o.memory->data(), o.stride_b, o.stride_h, o.stride_s, lse.data(), grad_o.memory->data(),
-                grad_o.stride_b, grad_o.stride_h, grad_o.stride_s, scale, c.dropout, rng_seed, rng_offset,
-                c.bias, c.mask, c.left, c.right, grad_q.memory->data(), grad_q.stride_b, grad_q.stride_h,
-                grad_q.stride_s, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0, 0, grad_k.memory->data(),
-                grad_k.stride_b, grad_k.stride_h, grad_k.stride_s, grad_v.memory->data(), grad_v.stride_b,
-                grad_v.stride_h, grad_v.stride_s, nullptr, has_dbias ? grad_bias.data() : nullptr, nullptr,
-                !has_dbias, false, false, 0, nullptr);
+    ck_attn_fwd(forward, nullptr);
+    ck_attn_bwd(args, nullptr);
   }
   for (Tensor* tensor : {&o, &grad_q, &grad_k, &grad_v}) tensor->memory->download();
   lse.download();
   grad_bias.download();
+  if (c.sinks) grad_sinks.download();
 
-  std::vector<double> got[6], want[6];
+  std::vector<double> got[7], want[7];
   const auto append = [](std::vector<double>& to, const std::vector<double>& values) {
     to.insert(to.end(), values.begin(), values.end());
   };
   want[5].resize(grad_bias.host.size());
+  want[6].resize(h);
   int64_t rows = 0, keys = 0, tokens = 0;
   for (int64_t i = 0; i < b; ++i) {
     const int64_t lq = c.lengths_q[i], lk = c.lengths_k[i];
@@ -244,7 +262,9 @@ void run(const Case& c) {
              },
              [&](int64_t row, int64_t key) {
                return c.dropout == 0 ? 1 : reference::kept(seed, offset, 0.2, i, head, row, key);
-             }});
+             },
+             c.sinks ? sinks.host[head] : -INFINITY});
+        want[6][head] += result.grad_sink;
         append(got[0], o.rows(i, head, lq));
         append(want[0], result.o);
         append(want[1], result.lse);
@@ -270,9 +290,11 @@ void run(const Case& c) {
   for (std::uint16_t word : grad_bias.host) got[5].push_back(reference::value_of(word, c.dtype));
 
   const double tolerance = c.dtype == kBFloat16 ? 0.01 : 0.002;
-  const char* names[] = {"o", "lse", "dq", "dk", "dv", "dbias"};
-  for (int i = 0; i < (has_dbias ? 6 : 5); ++i) {
-    compare(c, names[i], got[i], want[i], i == 1 ? 1e-4 : tolerance);
+  got[6].assign(grad_sinks.host.begin(), grad_sinks.host.end());
+  const char* names[] = {"o", "lse", "dq", "dk", "dv", "dbias", "dsink"};
+  for (int i = 0; i < 7; ++i) {
+    if ((i == 5 && !has_dbias) || (i == 6 && !c.sinks)) continue;
+    compare(c, names[i], got[i], want[i], i == 1 ? 1e-4 : i == 6 ? 3 * tolerance : tolerance);
   }
   const std::size_t padding_q = (tokens_q - rows) * h * dim, padding_k = (tokens_k - keys) * hg * dim;
   const bool left_alone = untouched(o) == padding_q && untouched(grad_q) == padding_q &&
@@ -310,6 +332,30 @@ void run_refused() {
   refuses("refused: the dropout offset does not lie",
           [&] { call(2, 64, 0.2f, rng.data(), mask_top_left, -1); });
   refuses("invalid: hq=2 is not a multiple of hk=3", [&] { call(3, 64, 0, right, mask_top_left, -1); });
+  const auto with = [&](auto change) {
+    return [&memory, change] {
+      CkAttnBwdArgs args;
+      args.dtype = kBFloat16;
+      args.b = 1, args.h = args.hg = 2, args.s_q = args.s_kv = 24, args.d_qk = args.d_v = 64;
+      args.sink_ptr = memory.data(), args.has_sink = true;
+      change(args);
+      ck_attn_bwd(args, nullptr);
+    };
+  };
+  refuses("refused: sink_size=4 asks", with([](CkAttnBwdArgs& args) { args.sink_size = 4; }));
+  refuses("invalid: has_sink and sink_ptr", with([](CkAttnBwdArgs& args) { args.has_sink = false; }));
+  refuses("invalid: d_sink_ptr asks", with([](CkAttnBwdArgs& args) {
+            args.d_sink_ptr = args.dq_ptr = const_cast<void*>(args.sink_ptr);
+            args.sink_ptr = nullptr, args.has_sink = false;
+          }));
+  refuses("refused: packed sequences take no bias", with([](CkAttnBwdArgs& args) {
+            args.cu_seqlen_q_ptr = args.cu_seqlen_kv_ptr = args.sink_ptr, args.attn_bias_type = alibi;
+          }));
+  refuses("invalid: cumulative lengths without",
+          with([](CkAttnBwdArgs& args) { args.cu_seqlen_kv_ptr = args.sink_ptr; }));
+  refuses("refused: ALiBi from the top left", with([](CkAttnBwdArgs& args) {
+            args.attn_bias_type = alibi, args.attn_mask_type = mask_top_left, args.s_kv = 25;
+          }));
   refuses("d = 96", [&] { call(2, 96, 0, right, mask_top_left, -1); });
 }
 
@@ -332,8 +378,13 @@ int main(int argc, char** argv) try {
        no_bias, true, false, false},
       {"packed and padded, causal from the bottom right, dropout", kBFloat16, some_q, some_k, 44, 60,
        mask_bottom_right, -1, 0, 0.2f, no_bias, true, true, false},
+      {"dense, sinks, GQA, window from the bottom right", kBFloat16, full_q, full_k, 40, 57,
+       mask_bottom_right, 9, 0, 0, no_bias, false, false, false, true},
   };
-  for (const Case& c : cases) run(c);
+  for (const Case& c : cases) {
+    run(c, false);
+    if (!c.sinks) run(c, true);
+  }
   run_refused();
   return failed ? 1 : 0;
 } catch (const std::exception& error) {

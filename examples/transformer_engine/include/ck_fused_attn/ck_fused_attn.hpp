@@ -1,9 +1,11 @@
 // The library ck_fused_attn, to which the ROCm build of TransformerEngine hands its attention, made of
-// Regard: the same functions by the same symbols, so that it is linked in that library's place.
+// Regard: the same functions by the same symbols, so that it is linked in that library's place. Both of its
+// interfaces are here, the structs of newer versions and the long lists of arguments of older ones.
 // ../../README.md says what they take.
 #ifndef CK_FUSED_ATTN_CK_FUSED_ATTN_HPP
 #define CK_FUSED_ATTN_CK_FUSED_ATTN_HPP
 
+#include <cstddef>
 #include <cstdint>
 
 #if __has_include(<hip/hip_runtime.h>)
@@ -27,6 +29,103 @@ enum BiasType { no_bias = 0, elementwise_bias = 1, alibi = 2 };
 //
 // Every function returns hipSuccess or throws std::runtime_error with the status and the sentence of what
 // was wrong, as "refused: ...".
+
+// ---- structs -------------------------------------------------------------------------------------------
+
+// Where cu_seqlen_q_ptr is given, sequences are packed, and strides and sizes of batches have no meaning.
+struct CKAttnCommonArgs {
+  DType dtype = kNumTypes;
+  std::uint64_t b = 0, h = 0, hg = 0, s_q = 0, s_kv = 0, d_qk = 0, d_v = 0;
+  std::uint64_t bias_b = 0, bias_h = 0;  // the bias is [bias_b, bias_h, s_q, s_kv]
+  std::uint64_t max_tokens_q = 0;        // packed
+
+  const void* q_ptr = nullptr;
+  std::uint64_t stride_b_q = 0, stride_h_q = 0, stride_s_q = 0;
+  const void* k_ptr = nullptr;
+  std::uint64_t stride_b_k = 0, stride_h_k = 0, stride_s_k = 0;
+  const void* v_ptr = nullptr;
+  std::uint64_t stride_b_v = 0, stride_h_v = 0, stride_s_v = 0;
+
+  const void* bias_ptr = nullptr;
+  const void* alibi_slope_ptr = nullptr;  // fp32 [h]
+  BiasType attn_bias_type = no_bias;
+
+  const void* cu_seqlen_q_ptr = nullptr;  // int32 [b + 1], as the following ones
+  const void* cu_seqlen_kv_ptr = nullptr;
+  const void* cu_seqlen_q_padded_ptr = nullptr;
+  const void* cu_seqlen_kv_padded_ptr = nullptr;
+
+  MaskType attn_mask_type = no_mask;
+  std::int64_t window_size_left = -1;
+  std::int64_t window_size_right = -1;
+
+  float scaling_factor = 1.f;
+  float dropout_probability = 0.f;
+  void* philox_seed_ptr = nullptr;
+  void* philox_offset_ptr = nullptr;
+
+  const void* sink_ptr = nullptr;  // fp32 [h]: another logit in the denominator of each head
+  bool has_sink = false;
+  std::int64_t sink_size = 0;  // 0
+
+  std::uint64_t stride_b_o = 0, stride_h_o = 0, stride_s_o = 0;
+  int how_v3_bf16_cvt = 0;
+
+  bool is_group_mode() const { return cu_seqlen_q_ptr != nullptr; }
+};
+
+struct CKAttnFwdArgs : CKAttnCommonArgs {
+  bool is_training = false;
+  void* o_ptr = nullptr;
+  void* lse_ptr = nullptr;
+  bool uses_fwd_v3 = false;
+};
+
+struct CkAttnBwdArgs : CKAttnCommonArgs {
+  std::uint64_t max_tokens_kv = 0;  // packed
+
+  const void* o_ptr = nullptr;
+  const void* lse_ptr = nullptr;
+  const void* do_ptr = nullptr;
+  std::uint64_t stride_b_do = 0, stride_h_do = 0, stride_s_do = 0;
+
+  void* dq_ptr = nullptr;
+  std::uint64_t stride_b_dq = 0, stride_h_dq = 0, stride_s_dq = 0;
+
+  void* dk_expanded_ptr = nullptr;
+  void* dv_expanded_ptr = nullptr;
+  std::uint64_t stride_b_dk_expanded = 0, stride_h_dk_expanded = 0, stride_s_dk_expanded = 0;
+  std::uint64_t stride_b_dv_expanded = 0, stride_h_dv_expanded = 0, stride_s_dv_expanded = 0;
+
+  void* dk_ptr = nullptr;
+  std::uint64_t stride_b_dk = 0, stride_h_dk = 0, stride_s_dk = 0;
+  void* dv_ptr = nullptr;
+  std::uint64_t stride_b_dv = 0, stride_h_dv = 0, stride_s_dv = 0;
+
+  void* dbias_expanded_ptr = nullptr;
+  void* dbias_ptr = nullptr;
+  void* d_sink_ptr = nullptr;  // fp32 [h]
+
+  void* lse_workspace_ptr = nullptr;
+  void* aiter_workspace_ptr = nullptr;  // used where it has the bytes that ck_attn_bwd_workspace_size says
+  std::size_t aiter_workspace_bytes = 0;
+
+  bool deterministic = false;
+  bool uses_bwd_v3 = false;
+  bool is_v3_atomic_fp32 = false;
+};
+
+hipError_t ck_attn_fwd(const CKAttnFwdArgs& args, hipStream_t stream);
+hipError_t ck_attn_bwd(const CkAttnBwdArgs& args, hipStream_t stream);
+
+// Bytes for aiter_workspace_ptr, worked out without a look at any pointer's memory.
+std::size_t ck_attn_bwd_workspace_size(const CkAttnBwdArgs& args);
+
+// Whether AITER's assembly kernels would run: never, as there are none here.
+bool ck_attn_fwd_uses_v3(const CKAttnFwdArgs& args);
+bool ck_attn_bwd_uses_v3(const CkAttnBwdArgs& args);
+
+// ---- lists of arguments --------------------------------------------------------------------------------
 
 hipError_t ck_attn_fwd(DType dtype, std::uint64_t b, std::uint64_t h, std::uint64_t hg, std::uint64_t s_q,
                        std::uint64_t s_kv, std::uint64_t d_qk, std::uint64_t d_v, std::uint64_t bias_b,

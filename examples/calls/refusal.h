@@ -1,5 +1,4 @@
-// A call that cannot be done, as TransformerEngine's own library tells it: an exception that its front ends
-// show.
+// A call that cannot be done, as an exception with the status and the sentence of what was wrong.
 #pragma once
 
 #include <te_regard.h>
@@ -7,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace ck_fused_attn {
+namespace calls {
 
 [[noreturn]] inline void refuse(te_regard_status status, const std::string& sentence) {
   throw std::runtime_error(std::string(te_regard_status_name(status)) + ": " + sentence);
@@ -18,4 +17,4 @@ inline void require(te_regard_status status) {
   if (status != TE_REGARD_OK) refuse(status, te_regard_status_message());
 }
 
-}  // namespace ck_fused_attn
+}  // namespace calls

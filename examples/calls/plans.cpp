@@ -10,7 +10,7 @@
 
 #include "refusal.h"
 
-namespace ck_fused_attn {
+namespace calls {
 namespace {
 
 constexpr std::size_t most_plans =
@@ -54,8 +54,8 @@ std::shared_ptr<const Plan> plan_for(const std::string& text) {
   return plans[text] = made;
 }
 
-std::byte* memory_of(const Plan& plan, hipStream_t stream, std::int64_t bytes) {
-  thread_local std::map<std::pair<bool, hipStream_t>, Blocks> of_streams;
+std::byte* memory_of(const Plan& plan, void* stream, std::int64_t bytes) {
+  thread_local std::map<std::pair<bool, void*>, Blocks> of_streams;
   const bool on_gpu = te_regard_plan_on_gpu(plan.plan) != 0;
   Blocks& blocks = of_streams[{on_gpu, stream}];
   if (bytes > blocks.bytes) {
@@ -68,4 +68,4 @@ std::byte* memory_of(const Plan& plan, hipStream_t stream, std::int64_t bytes) {
   return blocks.all.empty() ? nullptr : blocks.all.back().get();
 }
 
-}  // namespace ck_fused_attn
+}  // namespace calls

@@ -1,0 +1,7 @@
+// The functions with lists of arguments, called with what is in the structs.
+#pragma once
+
+#include "ck_fused_attn/ck_fused_attn.hpp"
+
+void forward_through_lists(const ck_fused_attn::CKAttnFwdArgs& args);
+void backward_through_lists(const ck_fused_attn::CkAttnBwdArgs& args);
