@@ -19,7 +19,7 @@ std::int64_t aligned(std::int64_t bytes) {
 
 }  // namespace
 
-Call& Call::set(te_regard_role role, const void* data, std::initializer_list<std::uint64_t> strides) {
+Call& Call::set(te_regard_role role, const void* data, std::initializer_list<std::int64_t> strides) {
   te_regard_tensor& tensor = arguments_.tensor[role];
   require(te_regard_problem_tensor(plan_->problem, role, nullptr, &tensor));
   tensor.data = const_cast<void*>(data);  // inputs are only read
@@ -33,7 +33,9 @@ void Call::set_seed(std::uint64_t seed, std::uint64_t offset) {
 }
 
 Call& Call::set_own(te_regard_role role, std::vector<std::int32_t> numbers) {
-  own_.push_back({role, std::move(numbers)});
+  const auto end = std::remove_if(own_.begin(), own_.end(), [=](const Own& own) { return own.role == role; });
+  own_.erase(end, own_.end());
+  if (!numbers.empty()) own_.push_back({role, std::move(numbers)});
   return *this;
 }
 
@@ -48,6 +50,10 @@ std::int64_t Call::memory_bytes(std::initializer_list<std::uint64_t> counts) con
   std::int64_t bytes = te_regard_plan_workspace_bytes(plan_->plan) + alignment;
   for (const std::uint64_t count : counts) bytes += aligned(static_cast<std::int64_t>(4 * count));
   return bytes;
+}
+
+std::shared_ptr<void> Call::allocate(std::int64_t bytes) const {
+  return calls::allocate(*plan_, bytes);
 }
 
 void Call::wait() const {

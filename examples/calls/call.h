@@ -17,12 +17,13 @@ class Call {
 
   /// A tensor in the shape that the problem has for it. Strides, of all dimensions but the last, are given
   /// where it may lie otherwise than in contiguous memory.
-  Call& set(te_regard_role role, const void* data, std::initializer_list<std::uint64_t> strides = {});
+  Call& set(te_regard_role role, const void* data, std::initializer_list<std::int64_t> strides = {});
 
   /// Seed and offset of dropout as numbers.
   void set_seed(std::uint64_t seed, std::uint64_t offset);
 
-  /// Numbers of 32 bits on the host; they are copied to where the plan runs.
+  /// Numbers of 32 bits on the host; they are copied to where the plan runs. A role has the last ones that it
+  /// was given; none: it has no numbers of its own any more.
   Call& set_own(te_regard_role role, std::vector<std::int32_t> numbers);
 
   /// The caller's memory where the plan runs, used in place of the thread's where it is large enough.
@@ -36,8 +37,8 @@ class Call {
   /// Returns when the work of all runs in its stream is done.
   void wait() const;
 
-  /// Where a tensor lies in the last run.
-  void* data(te_regard_role role) const { return arguments_.tensor[role].data; }
+  /// Memory where the plan runs.
+  std::shared_ptr<void> allocate(std::int64_t bytes) const;
 
  private:
   struct Own {

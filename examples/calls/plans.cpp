@@ -20,11 +20,8 @@ std::mutex plans_mutex;
 std::optional<std::string> target = "cuda";
 std::unordered_map<std::string, std::shared_ptr<const Plan>> plans;
 
-struct Free {
-  void operator()(std::byte* memory) const { te_regard_memory_free(memory); }
-};
 struct Blocks {
-  std::vector<std::unique_ptr<std::byte, Free>> all;  // the last one is the largest
+  std::vector<std::shared_ptr<void>> all;  // the last one is the largest
   std::int64_t bytes = 0;
 };
 
@@ -54,18 +51,23 @@ std::shared_ptr<const Plan> plan_for(const std::string& text) {
   return plans[text] = made;
 }
 
+std::shared_ptr<void> allocate(const Plan& plan, std::int64_t bytes) {
+  const char* target = te_regard_plan_on_gpu(plan.plan) != 0 ? te_regard_plan_target(plan.plan) : nullptr;
+  void* memory = nullptr;
+  require(te_regard_memory_allocate(target, bytes, &memory));
+  return {memory, [](void* freed) { te_regard_memory_free(freed); }};
+}
+
 std::byte* memory_of(const Plan& plan, void* stream, std::int64_t bytes) {
   thread_local std::map<std::pair<bool, void*>, Blocks> of_streams;
   const bool on_gpu = te_regard_plan_on_gpu(plan.plan) != 0;
   Blocks& blocks = of_streams[{on_gpu, stream}];
   if (bytes > blocks.bytes) {
     const std::int64_t wanted = std::max(bytes, 2 * blocks.bytes);
-    void* memory = nullptr;
-    require(te_regard_memory_allocate(on_gpu ? te_regard_plan_target(plan.plan) : nullptr, wanted, &memory));
-    blocks.all.emplace_back(static_cast<std::byte*>(memory));
+    blocks.all.push_back(allocate(plan, wanted));
     blocks.bytes = wanted;
   }
-  return blocks.all.empty() ? nullptr : blocks.all.back().get();
+  return blocks.all.empty() ? nullptr : static_cast<std::byte*>(blocks.all.back().get());
 }
 
 }  // namespace calls

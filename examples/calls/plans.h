@@ -3,6 +3,8 @@
 
 #include <te_regard.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -24,6 +26,8 @@ void use_target(const char* name);
 
 /// The plan for a problem on the target in use, made once.
 std::shared_ptr<const Plan> plan_for(const std::string& text);
+
+std::shared_ptr<void> allocate(const Plan& plan, std::int64_t bytes);
 
 /// Memory where the plan runs, aligned to 64 bytes, the same for all calls of this thread in this stream,
 /// which run one after the other. It stays until the thread ends, as a graph that was captured has its

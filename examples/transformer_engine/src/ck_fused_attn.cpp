@@ -92,9 +92,9 @@ class Sequences {
   void set_tokens(Call& call, te_regard_role role, const void* data, std::uint64_t batch, std::uint64_t row,
                   std::uint64_t head) const {
     if (args_.is_group_mode()) {
-      call.set(role, data, {row, head});
+      call.set(role, data, {number(row), number(head)});
     } else {
-      call.set(role, data, {batch, row, head});
+      call.set(role, data, {number(batch), number(row), number(head)});
     }
   }
 

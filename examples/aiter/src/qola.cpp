@@ -1,0 +1,23 @@
+// The functions in a namespace of one's own.
+#include "qola_mha_bwd.h"
+#include "qola_mha_fwd.h"
+
+QOLA_NS_BEGIN
+
+float mha_fwd(const aiter::mha_fwd_args& args, const ck_tile::stream_config& stream_config) {
+  return aiter::mha_fwd(args, stream_config);
+}
+
+float mha_bwd(const aiter::mha_bwd_args& args, const ck_tile::stream_config& stream_config) {
+  return aiter::mha_bwd(args, stream_config);
+}
+
+void use_target(const char* target) {
+  aiter::use_target(target);
+}
+
+const char* why_refused() {
+  return aiter::why_refused();
+}
+
+QOLA_NS_END
