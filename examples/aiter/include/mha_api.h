@@ -1,23 +1,8 @@
-// Which of the library's functions are seen from outside: those of the namespace aiter, or, where
-// QOLA_NAMESPACE is set as to te, those of qola::te alone (qola_mha_fwd.h, qola_mha_bwd.h), so that several
-// such libraries go into one process.
+// What every function of the interface has in common.
 #ifndef AITER_MHA_API_H
 #define AITER_MHA_API_H
 
-#define AITER_VISIBLE __attribute__((visibility("default")))
-
-#ifdef QOLA_NAMESPACE
-#define AITER_API __attribute__((visibility("hidden")))
-#define QOLA_NS_BEGIN \
-  namespace qola {    \
-  namespace QOLA_NAMESPACE {
-#define QOLA_NS_END \
-  }                 \
-  }
-#define QOLA_NS(symbol) qola::QOLA_NAMESPACE::symbol
-#else
-#define AITER_API AITER_VISIBLE
-#endif
+#define AITER_API __attribute__((visibility("default")))
 
 namespace aiter {
 

@@ -1,5 +1,6 @@
 #include "attention.h"
 
+#include "lengths.h"
 #include "refusal.h"
 #include "words.h"
 
@@ -15,6 +16,18 @@ std::string dtype_words(const std::string& data_type) {
   if (data_type == "fp8fp32") return " fp8 out=fp32";
   refuse(TE_REGARD_REFUSED,
          "data_type '" + data_type + "' is not taken; give fp32, fp16, bf16, fp8bf16 or fp8fp32");
+}
+
+/// Rows with gaps between them, without the gaps.
+std::vector<std::int32_t> gathered(const void* numbers, std::int64_t rows, std::int64_t row,
+                                   std::int64_t stride, void* stream) {
+  std::vector<std::int32_t> together;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const void* begin = static_cast<const std::int32_t*>(numbers) + i * stride;
+    const auto some = calls::host_copy(begin, static_cast<std::uint64_t>(row), stream);
+    together.insert(together.end(), some.begin(), some.end());
+  }
+  return together;
 }
 
 }  // namespace
@@ -50,7 +63,7 @@ std::string Attention::text(const char* pass, const std::string& more_words) con
   return words + more_words;
 }
 
-void Attention::set_bias(calls::Call& call, std::int64_t first_head) const {
+void Attention::set_bias(calls::Call& call, void* stream, std::int64_t first_head) const {
   const auto from = [this](std::int64_t numbers, std::int64_t bytes) {
     return bias == nullptr ? nullptr : static_cast<const char*>(bias) + numbers * bytes;
   };
@@ -59,10 +72,11 @@ void Attention::set_bias(calls::Call& call, std::int64_t first_head) const {
     call.set(TE_REGARD_BIAS, from(first_head * nhead_stride_bias, bytes),
              {batch_stride_bias, nhead_stride_bias, stride_bias});
   } else if (bias_type == static_cast<int>(bias_enum::alibi)) {
-    if (stride_bias == 0) {
-      call.set(TE_REGARD_ALIBI, from(first_head, 4));
+    const void* slopes = from(first_head, sizeof(float));
+    if (stride_bias == 0 || stride_bias == heads_q || slopes == nullptr) {
+      call.set(TE_REGARD_ALIBI, slopes);
     } else {
-      call.set(TE_REGARD_ALIBI, from(first_head, 4), {stride_bias});
+      call.set_own(TE_REGARD_ALIBI, gathered(slopes, batch, heads_q, stride_bias, stream));
     }
   }
 }

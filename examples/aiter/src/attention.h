@@ -29,8 +29,8 @@ struct Attention {
     q.set(call);
     k.set(call);
   }
-  /// The part of the bias that these query heads have, from the first of them on.
-  void set_bias(calls::Call& call, std::int64_t first_head = 0) const;
+  /// The part of the bias that the query heads have, from this one of the caller's on.
+  void set_bias(calls::Call& call, void* stream, std::int64_t first_head = 0) const;
 
   std::int64_t element_bytes() const {
     return data_type == "fp32" ? 4 : data_type.substr(0, 3) == "fp8" ? 1 : 2;

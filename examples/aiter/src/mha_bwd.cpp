@@ -101,7 +101,7 @@ Call backward(const mha_bwd_args& a, const Attention& attention, const Heads& he
     call.set(TE_REGARD_LSE, lse, {a.batch_stride_lsed, a.nhead_stride_lsed});
   }
   attention.set_sequences(call);
-  attention.set_bias(call, heads.first);
+  attention.set_bias(call, stream, heads.first);
   if (a.has_dbias) {
     call.set(TE_REGARD_GRAD_BIAS, at(a.dbias_ptr, heads.first * a.nhead_stride_dbias, bytes),
              {a.batch_stride_dbias, a.nhead_stride_dbias, a.stride_dbias});

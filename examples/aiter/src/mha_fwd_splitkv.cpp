@@ -73,7 +73,7 @@ Work forward(const mha_fwd_splitkv_args& a, const Traits& traits, void* stream) 
   attention.k.set_tokens(call, TE_REGARD_V, a.v_ptr, a.stride_v, a.nhead_stride_v, a.batch_stride_v);
   attention.q.set_tokens(call, TE_REGARD_O, a.o_ptr, a.stride_o, a.nhead_stride_o, a.batch_stride_o);
   attention.set_sequences(call);
-  attention.set_bias(call);
+  attention.set_bias(call, stream);
   if (traits.has_lse && traits.packed) call.set(TE_REGARD_LSE, a.lse_ptr, {a.nhead_stride_lse});
   if (traits.has_lse && !traits.packed)
     call.set(TE_REGARD_LSE, a.lse_ptr, {a.batch_stride_lse, a.nhead_stride_lse});

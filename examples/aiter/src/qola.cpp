@@ -2,7 +2,8 @@
 #include "qola_mha_bwd.h"
 #include "qola_mha_fwd.h"
 
-QOLA_NS_BEGIN
+namespace qola {
+namespace QOLA_NAMESPACE {
 
 float mha_fwd(const aiter::mha_fwd_args& args, const ck_tile::stream_config& stream_config) {
   return aiter::mha_fwd(args, stream_config);
@@ -20,4 +21,5 @@ const char* why_refused() {
   return aiter::why_refused();
 }
 
-QOLA_NS_END
+}  // namespace QOLA_NAMESPACE
+}  // namespace qola

@@ -1,6 +1,6 @@
 // test_ck_fused_attn [TARGET]: calls the library as TransformerEngine does, with structs and with lists of
-// arguments, forward and then backward, and compares all that it writes with test/reference.cpp. TARGET is a
-// CPU target, or "cuda". Needs the kernels of te_test.toml.
+// arguments, forward and then backward, and compares all that it writes with ../../calls/test/reference.cpp.
+// TARGET is a CPU target, or "cuda". Needs the kernels of te_test.toml.
 #include <te_regard.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "memory.h"
 #include "reference.h"
 #include "through_lists.h"
 
@@ -21,46 +22,14 @@ namespace {
 using namespace ck_fused_attn;
 using std::int64_t;
 
-const char* target = nullptr;
 bool failed = false;
 
-bool on_gpu() {
-  return target != nullptr && std::strncmp(target, "cpu", 3) != 0;
+reference::Format format(DType dtype) {
+  return dtype == kBFloat16 ? reference::Format::bf16 : reference::Format::fp16;
 }
 
-void must(te_regard_status status) {
-  if (status != TE_REGARD_OK) throw std::runtime_error(te_regard_status_message());
-}
-
-/// Memory of the target with a copy on the host, of numbers that no kernel leaves there where it writes.
 template <class Number>
-class Memory {
- public:
-  explicit Memory(int64_t count) : host(static_cast<std::size_t>(count)) {
-    std::memset(host.data(), 0xFF, host.size() * sizeof(Number));  // NaN
-    must(te_regard_memory_allocate(on_gpu() ? target : nullptr, bytes(), &memory_));
-  }
-  explicit Memory(const std::vector<Number>& values) : Memory(static_cast<int64_t>(values.size())) {
-    host = values;
-    upload();
-  }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  ~Memory() { te_regard_memory_free(memory_); }
-
-  void upload() { must(te_regard_memory_copy(memory_, host.data(), bytes())); }
-  void download() {
-    must(te_regard_stream_wait(on_gpu() ? target : nullptr, nullptr));
-    must(te_regard_memory_copy(host.data(), memory_, bytes()));
-  }
-  void* data() { return memory_; }
-
-  std::vector<Number> host;
-
- private:
-  int64_t bytes() const { return static_cast<int64_t>(host.size() * sizeof(Number)); }
-  void* memory_ = nullptr;
-};
+using Memory = test::Memory<Number>;
 
 struct Case {
   const char* name;
@@ -105,7 +74,7 @@ struct Tensor {
   }
   void fill(std::mt19937& random) {
     std::uniform_real_distribution<double> numbers(-1, 1);
-    for (auto& word : memory->host) word = reference::rounded(numbers(random), dtype);
+    for (auto& word : memory->host) word = reference::rounded(numbers(random), format(dtype));
     memory->upload();
   }
   /// The rows of a head of a sequence.
@@ -113,7 +82,7 @@ struct Tensor {
     std::vector<double> values;
     for (int64_t i = 0; i < count; ++i) {
       for (int64_t x = 0; x < dim; ++x) {
-        values.push_back(reference::value_of(memory->host[place(sequence, i, head) + x], dtype));
+        values.push_back(reference::value_of(memory->host[place(sequence, i, head) + x], format(dtype)));
       }
     }
     return values;
@@ -174,7 +143,7 @@ void run(const Case& c, bool through_lists) {
   Memory<std::uint64_t> rng({seed, offset});
   Memory<std::uint16_t> bias(h * c.room_q * c.room_k), grad_bias(h * c.room_q * c.room_k);
   for (auto& word : bias.host)
-    word = reference::rounded(std::sin(static_cast<double>(&word - bias.host.data())), c.dtype);
+    word = reference::rounded(std::sin(static_cast<double>(&word - bias.host.data())), format(c.dtype));
   bias.upload();
   Memory<float> slopes({0.5f, 0.25f, 0.125f, 0.0625f});
   Memory<std::int32_t> cu_q(sums(c.lengths_q, 0)), cu_k(sums(c.lengths_k, 0));
@@ -258,7 +227,7 @@ void run(const Case& c, bool through_lists) {
              [&](int64_t row, int64_t key) {
                if (c.bias == no_bias) return 0.0;
                if (c.bias == alibi) return -slopes.host[head] * std::fabs(row + lk - lq - key);
-               return reference::value_of(bias.host[bias_at(row, key)], c.dtype);
+               return reference::value_of(bias.host[bias_at(row, key)], format(c.dtype));
              },
              [&](int64_t row, int64_t key) {
                return c.dropout == 0 ? 1 : reference::kept(seed, offset, 0.2, i, head, row, key);
@@ -287,7 +256,7 @@ void run(const Case& c, bool through_lists) {
     }
     rows += lq, keys += lk, tokens += c.padded ? c.room_q : lq;
   }
-  for (std::uint16_t word : grad_bias.host) got[5].push_back(reference::value_of(word, c.dtype));
+  for (std::uint16_t word : grad_bias.host) got[5].push_back(reference::value_of(word, format(c.dtype)));
 
   const double tolerance = c.dtype == kBFloat16 ? 0.01 : 0.002;
   got[6].assign(grad_sinks.host.begin(), grad_sinks.host.end());
@@ -362,8 +331,8 @@ void run_refused() {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  target = argc > 1 ? argv[1] : nullptr;
-  use_target(target);
+  test::target = argc > 1 ? argv[1] : nullptr;
+  use_target(test::target);
   const std::vector<int64_t> full_q{40, 40}, full_k{57, 57}, some_q{40, 0, 17}, some_k{57, 3, 30};
   const Case cases[] = {
       {"dense, GQA, causal from the top left, dropout", kBFloat16, full_q, full_k, 40, 57, mask_top_left, -1,

@@ -33,11 +33,11 @@ std::uint32_t high(std::uint64_t x) {
   return static_cast<std::uint32_t>(x >> 32);
 }
 
-int mantissa_bits(ck_fused_attn::DType dtype) {
-  return dtype == ck_fused_attn::kBFloat16 ? 7 : 10;
+int mantissa_bits(Format format) {
+  return format == Format::bf16 ? 7 : 10;
 }
-int bias_of_exponent(ck_fused_attn::DType dtype) {
-  return dtype == ck_fused_attn::kBFloat16 ? 127 : 15;
+int bias_of_exponent(Format format) {
+  return format == Format::bf16 ? 127 : 15;
 }
 
 }  // namespace
@@ -96,21 +96,21 @@ double kept(std::uint64_t seed, std::uint64_t offset, double probability, std::u
   return (x[n / 4] >> 8 * (n % 4) & 255) <= keep ? 256 / (keep + 1) : 0;
 }
 
-std::uint16_t rounded(double value, ck_fused_attn::DType dtype) {
-  const int bits = mantissa_bits(dtype);
-  if (std::fabs(value) < std::ldexp(1, 1 - bias_of_exponent(dtype))) return 0;  // subnormal
+std::uint16_t rounded(double value, Format format) {
+  const int bits = mantissa_bits(format);
+  if (std::fabs(value) < std::ldexp(1, 1 - bias_of_exponent(format))) return 0;  // subnormal
   int exponent = 0;
   const double fraction = 2 * std::frexp(std::fabs(value), &exponent);  // in [1, 2)
   // A carry out of the mantissa goes into the exponent. None is too large here.
   const double whole = std::nearbyint(std::ldexp(fraction - 1, bits));
-  const int magnitude = ((exponent - 1 + bias_of_exponent(dtype)) << bits) + static_cast<int>(whole);
+  const int magnitude = ((exponent - 1 + bias_of_exponent(format)) << bits) + static_cast<int>(whole);
   return static_cast<std::uint16_t>(magnitude | (value < 0 ? 0x8000 : 0));
 }
 
-double value_of(std::uint16_t word, ck_fused_attn::DType dtype) {
-  const int bits = mantissa_bits(dtype), magnitude = word & 0x7FFF, exponent = magnitude >> bits;
-  const int mantissa = magnitude & ((1 << bits) - 1), lowest = 1 - bias_of_exponent(dtype);
-  if (exponent == 2 * bias_of_exponent(dtype) + 1) return std::numeric_limits<double>::quiet_NaN();
+double value_of(std::uint16_t word, Format format) {
+  const int bits = mantissa_bits(format), magnitude = word & 0x7FFF, exponent = magnitude >> bits;
+  const int mantissa = magnitude & ((1 << bits) - 1), lowest = 1 - bias_of_exponent(format);
+  if (exponent == 2 * bias_of_exponent(format) + 1) return std::numeric_limits<double>::quiet_NaN();
   const double value = exponent == 0 ? std::ldexp(mantissa, lowest - bits)
                                      : std::ldexp(mantissa + (1 << bits), exponent - 1 + lowest - bits);
   return word & 0x8000 ? -value : value;

@@ -7,8 +7,6 @@
 #include <limits>
 #include <vector>
 
-#include "ck_fused_attn/ck_fused_attn.hpp"
-
 namespace reference {
 
 /// One query head of one sequence: matrices in row order.
@@ -34,7 +32,8 @@ Result attention(const Head& head);
 double kept(std::uint64_t seed, std::uint64_t offset, double probability, std::uint32_t sequence,
             std::uint32_t head, std::uint32_t row, std::uint32_t column);
 
-std::uint16_t rounded(double value, ck_fused_attn::DType dtype);
-double value_of(std::uint16_t bits, ck_fused_attn::DType dtype);
+enum class Format { fp16, bf16 };
+std::uint16_t rounded(double value, Format format);
+double value_of(std::uint16_t bits, Format format);
 
 }  // namespace reference
