@@ -33,6 +33,20 @@ SYMBOLS = {
     "llS3_mmS3_S3_S3_mmmmS3_mmS3_mmS3_bbbiP12ihipStream_t",
 }
 
+# What AITER's libraries export for C++, and QoLA's with the namespace te.
+STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+AITER_SYMBOLS = {
+    "_ZN5aiter7mha_fwdENS_12mha_fwd_argsERKN7ck_tile13stream_configE",
+    "_ZN5aiter7mha_bwdENS_12mha_bwd_argsERKN7ck_tile13stream_configE",
+    f"_ZN5aiter15mha_fwd_splitkvE21fmha_fwd_splitkv_argsRKN7ck_tile13stream_configE{STRING}b9mask_enum9bias_enumbb",
+    "_ZN5aiter17mha_batch_prefillE23fmha_batch_prefill_argsRKN7ck_tile13stream_configE"
+    f"{STRING}b9mask_enum9bias_enumb16quant_scale_enumb",
+}
+QOLA_SYMBOLS = {
+    "_ZN4qola2te7mha_fwdERKN5aiter12mha_fwd_argsERKN7ck_tile13stream_configE",
+    "_ZN4qola2te7mha_bwdERKN5aiter12mha_bwd_argsERKN7ck_tile13stream_configE",
+}
+
 
 def run(*command, **options):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
@@ -71,9 +85,13 @@ def compared(program, target, **settings):
     return lines, Counter(line.split()[0] for line in lines)
 
 
+def exported(library):
+    lines = run("nm", "-D", "--defined-only", library).splitlines()
+    return {line.split()[2] for line in lines if " T " in line}
+
+
 def test_transformer_engine_s_functions(transformer_engine):
-    exported = run("nm", "-D", "--defined-only", transformer_engine / "libck_fused_attn.so").splitlines()
-    functions = {line.split()[2] for line in exported if " T " in line}
+    functions = exported(transformer_engine / "libck_fused_attn.so")
     assert functions == {*SYMBOLS, "_ZN13ck_fused_attn10use_targetEPKc"}
     lines, verdicts = compared(transformer_engine / "test_ck_fused_attn", "cpu-avx2")
     assert verdicts == {"ok": 92}
@@ -90,8 +108,20 @@ def test_transformer_engine_s_functions_on_a_gpu(transformer_engine):
     assert verdicts == {"ok": 92}
 
 
-def test_transformer_engine_s_manifest():
-    told = json.loads(run(BUILD / "regard", "build", EXAMPLES / "transformer_engine/te.toml", "--check", "--json"))
+def test_aiter_s_functions(tmp_path):
+    built(EXAMPLES / "aiter/aiter_test.toml", tmp_path / "te")
+    build_with_cmake(EXAMPLES / "aiter", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={tmp_path / 'te'}")
+    of_aiter = {*AITER_SYMBOLS, "_ZN5aiter10use_targetEPKc", "_ZN5aiter11why_refusedEv"}
+    assert exported(tmp_path / "build/libaiter_mha.so") == of_aiter
+    of_qola = {*QOLA_SYMBOLS, "_ZN4qola2te10use_targetEPKc", "_ZN4qola2te11why_refusedEv"}
+    assert exported(tmp_path / "build/libte_mha.so") == of_qola
+    _, verdicts = compared(tmp_path / "build/test_aiter_mha", "cpu-avx2")
+    assert verdicts == {"ok": 54}
+
+
+@pytest.mark.parametrize("manifest", ["transformer_engine/te.toml", "aiter/aiter.toml"])
+def test_every_target_has_kernels(manifest):
+    told = json.loads(run(BUILD / "regard", "build", EXAMPLES / manifest, "--check", "--json"))
     of_targets = [each for variants in told["variants"] for each in variants["targets"]]
     assert {each["target"] for each in of_targets} >= {"sm_90a"}
     assert all(each["kernels"] > 0 and "unserved" not in each for each in of_targets)
