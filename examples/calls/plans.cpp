@@ -63,9 +63,9 @@ std::byte* memory_of(const Plan& plan, void* stream, std::int64_t bytes) {
   const bool on_gpu = te_regard_plan_on_gpu(plan.plan) != 0;
   Blocks& blocks = of_streams[{on_gpu, stream}];
   if (bytes > blocks.bytes) {
-    const std::int64_t wanted = std::max(bytes, 2 * blocks.bytes);
-    blocks.all.push_back(allocate(plan, wanted));
-    blocks.bytes = wanted;
+    const std::int64_t larger = std::max(bytes, 2 * blocks.bytes);
+    blocks.all.push_back(allocate(plan, larger));
+    blocks.bytes = larger;
   }
   return blocks.all.empty() ? nullptr : static_cast<std::byte*>(blocks.all.back().get());
 }

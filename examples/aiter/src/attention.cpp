@@ -47,9 +47,8 @@ std::string Attention::text(const char* pass, const std::string& more_words) con
       // Each sequence and head has its own, which may lie on the others': strides say so.
       if (packed) {
         refuse(TE_REGARD_REFUSED,
-               "group mode takes no elementwise bias here, of which AITER has a row for each token; give "
-               "ALiBi, or "
-               "dense sequences");
+               "group mode takes no elementwise bias here, of which AITER has a row for each token; "
+               "give ALiBi, or dense sequences");
       }
       words += " bias=bh";
       break;

@@ -32,6 +32,9 @@ enum BiasType { no_bias = 0, elementwise_bias = 1, alibi = 2 };
 
 // ---- structs -------------------------------------------------------------------------------------------
 
+// The fields are those of the version that has learned sinks and a workspace of the caller's. A struct of
+// another version lies in memory otherwise, which nothing here can see.
+//
 // Where cu_seqlen_q_ptr is given, sequences are packed, and strides and sizes of batches have no meaning.
 struct CKAttnCommonArgs {
   DType dtype = kNumTypes;
