@@ -23,8 +23,8 @@ Workspace::Workspace(const Call& call, const Planned& planned, bool on_gpu)
 }
 
 Workspace::~Workspace() {
-  if (!on_gpu_) return;
-  FreeMemory freed{sizeof freed, nullptr, context_, static_cast<std::size_t>(bytes_), data_};
+  if (on_gpu_ == nullptr) return;
+  FreeMemory freed{sizeof freed, nullptr, context_, bytes_to_align(), on_gpu_};
   if (Error* failed = api_.free_memory(&freed)) {
     DestroyError destroyed{sizeof destroyed, nullptr, failed};
     api_.destroy_error(&destroyed);
@@ -52,15 +52,15 @@ void Workspace::allocate_on_host() {
 }
 
 void Workspace::allocate_on_gpu() {
-  AllocateMemory asked{sizeof asked,        nullptr, context_, static_cast<std::size_t>(bytes_),
-                       workspace_alignment, nullptr};
+  AllocateMemory asked{sizeof asked, nullptr, context_, bytes_to_align(), xla_alignment, nullptr};
   if (Error* failed = api_.allocate_memory(&asked)) {
     DestroyError destroyed{sizeof destroyed, nullptr, failed};
     api_.destroy_error(&destroyed);
     fail_without_memory("on the GPU", bytes_);
   }
-  data_ = asked.data;
-  on_gpu_ = true;
+  data_ = on_gpu_ = asked.data;
+  std::size_t space = bytes_to_align();
+  std::align(workspace_alignment, static_cast<std::size_t>(bytes_), data_, space);
 }
 
 }  // namespace regard::python::xla

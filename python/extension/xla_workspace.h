@@ -10,8 +10,9 @@
 
 namespace regard::python::xla {
 
-/// A program asks for that many more bytes than the plan needs, as XLA promises less alignment.
-constexpr std::int64_t workspace_alignment = 64;
+/// A program asks for that many more bytes than the plan needs, as XLA promises less alignment:
+/// `xla_alignment` at most.
+constexpr std::int64_t workspace_alignment = 64, xla_alignment = 16;
 
 /// The program brings it along as the result after the outputs, of the size that the plan of the tracing
 /// machine needs. An exported program may run where the plan needs more (more cores, another target, a larger
@@ -35,12 +36,14 @@ class Workspace {
   void allocate_on_host();
   void allocate_on_gpu();
 
+  std::size_t bytes_to_align() const { return static_cast<std::size_t>(bytes_ + workspace_alignment); }
+
   const Api& api_;
   Context* context_;
   void* data_ = nullptr;
   std::int64_t bytes_;
   std::unique_ptr<void, Free> on_host_;
-  bool on_gpu_ = false;  ///< allocated there
+  void* on_gpu_ = nullptr;  ///< what was allocated there
 };
 
 }  // namespace regard::python::xla

@@ -3,6 +3,9 @@
 // sums of dQ and for dK, dV and the bias gradient of every query head.
 #include "ck_fused_attn/ck_fused_attn.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include "call.h"
 #include "lengths.h"
 #include "plans.h"
@@ -169,6 +172,14 @@ bool ck_attn_fwd_uses_v3(const CKAttnFwdArgs&) {
 }
 bool ck_attn_bwd_uses_v3(const CkAttnBwdArgs&) {
   return false;
+}
+
+std::uint64_t get_runtime_max_seqlen(std::uint64_t b, const void* cu_seqlen_ptr,
+                                     const void* cu_seqlen_padded_ptr, void* /*workspace*/,
+                                     hipStream_t stream) {
+  const void* sums = cu_seqlen_padded_ptr == nullptr ? cu_seqlen_ptr : cu_seqlen_padded_ptr;
+  const std::vector<std::int32_t> lengths = calls::lengths_of(sums, b, stream);
+  return lengths.empty() ? 0 : static_cast<std::uint64_t>(*std::ranges::max_element(lengths));
 }
 
 void use_target(const char* target) {

@@ -151,6 +151,10 @@ void run(const Case& c, bool through_lists) {
   void *padded_q = c.padded ? room_q.data() : nullptr, *padded_k = c.padded ? room_k.data() : nullptr;
   void* cu_kv = c.lengths_k == c.lengths_q ? cu_q.data() : cu_k.data();  // as self attention has it
   const bool has_dbias = c.bias == elementwise_bias;
+  const int64_t longest = c.padded ? c.room_q : *std::ranges::max_element(c.lengths_q);
+  expect(c, "longest sequence",
+         static_cast<int64_t>(get_runtime_max_seqlen(static_cast<std::uint64_t>(b), cu_q.data(), padded_q,
+                                                     nullptr, nullptr)) == longest);
 
   Memory<float> sinks({0.5f, -1, 2, 0.25f}), grad_sinks(h);
 

@@ -92,7 +92,7 @@ def line_of(cell: Cell, peers: list[str]) -> dict[str, Any]:
         "differences": cell.differences,
         "ceilings": {},
         "target": cell.plan.target,
-        "threads": plan["threads"],
+        "threads": plan.get("threads"),  # of a CPU
         "kernel": " + ".join(stage["kernel"] for stage in stages),
         "source": " + ".join(stage.get("tier", "") for stage in stages),
         "peak_bytes": cell.bytes + cell.plan.workspace_bytes,

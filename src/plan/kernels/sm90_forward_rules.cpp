@@ -153,8 +153,8 @@ std::span<const Rule> sm90_forward_rules() {
   return list;
 }
 
-/// How many query heads share a block is compiled in, and whether the keys are split: those of a split may turn
-/// out to be one part.
+/// How many query heads share a block is compiled in, and whether the keys are split: those of a split may
+/// turn out to be one part.
 std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey& of_tile) {
   Problem example = q.problem;
   const Question question{example, q.target, q.candidate, q.options};  // of the example as it becomes

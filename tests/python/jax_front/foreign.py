@@ -149,12 +149,13 @@ def answer(
     platform, arguments=(), results=(), values=(), major=0, of_api=0, of_call=0, stage=EXECUTE, allocate=None, freed=()
 ):
     """The errors that a handler makes of a call, from an XLA of other sizes or another version. `allocate` takes a
-    number of bytes and gives the address of as many, or 0; (address, bytes) of what is freed is added to `freed`."""
+    number of bytes and gives the address of as many, or 0; (address, bytes) of what is freed is added to `freed`. As
+    XLA does, it refuses an alignment above 16."""
     said = []
 
     @ALLOCATE
     def allocated(asked):
-        asked.contents.data = allocate(asked.contents.bytes)
+        asked.contents.data = allocate(asked.contents.bytes) if asked.contents.alignment <= 16 else 0
         return None if asked.contents.data else 1
 
     @FREE

@@ -128,6 +128,11 @@ std::size_t ck_attn_bwd_workspace_size(const CkAttnBwdArgs& args);
 bool ck_attn_fwd_uses_v3(const CKAttnFwdArgs& args);
 bool ck_attn_bwd_uses_v3(const CkAttnBwdArgs& args);
 
+// The longest of b packed sequences, from their cumulative lengths, or the padded ones where they are given.
+// It waits for the work in the stream.
+std::uint64_t get_runtime_max_seqlen(std::uint64_t b, const void* cu_seqlen_ptr,
+                                     const void* cu_seqlen_padded_ptr, void* workspace, hipStream_t stream);
+
 // ---- lists of arguments --------------------------------------------------------------------------------
 
 hipError_t ck_attn_fwd(DType dtype, std::uint64_t b, std::uint64_t h, std::uint64_t hg, std::uint64_t s_q,
