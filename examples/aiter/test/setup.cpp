@@ -90,7 +90,7 @@ Setup::Setup(const Case& of)
       starts_k({0, room_k, 2 * room_k}),
       sums_q(sums(lengths_q)),
       sums_k(sums(lengths_k)),
-      counts_q({40, 17}),
+      counts_q({40, 17, 0}),  // three, so that they can stand where three starts are read
       counts_k({57, 30}),
       other_counts({20, 11}) {
   unsigned number = 0;

@@ -179,7 +179,7 @@ std::uint64_t get_runtime_max_seqlen(std::uint64_t b, const void* cu_seqlen_ptr,
                                      hipStream_t stream) {
   const void* sums = cu_seqlen_padded_ptr == nullptr ? cu_seqlen_ptr : cu_seqlen_padded_ptr;
   const std::vector<std::int32_t> lengths = calls::lengths_of(sums, b, stream);
-  return lengths.empty() ? 0 : static_cast<std::uint64_t>(*std::ranges::max_element(lengths));
+  return lengths.empty() ? 0 : static_cast<std::uint64_t>(*std::max_element(lengths.begin(), lengths.end()));
 }
 
 void use_target(const char* target) {

@@ -151,7 +151,7 @@ void run(const Case& c, bool through_lists) {
   void *padded_q = c.padded ? room_q.data() : nullptr, *padded_k = c.padded ? room_k.data() : nullptr;
   void* cu_kv = c.lengths_k == c.lengths_q ? cu_q.data() : cu_k.data();  // as self attention has it
   const bool has_dbias = c.bias == elementwise_bias;
-  const int64_t longest = c.padded ? c.room_q : *std::ranges::max_element(c.lengths_q);
+  const int64_t longest = c.padded ? c.room_q : *std::max_element(c.lengths_q.begin(), c.lengths_q.end());
   expect(c, "longest sequence",
          static_cast<int64_t>(get_runtime_max_seqlen(static_cast<std::uint64_t>(b), cu_q.data(), padded_q,
                                                      nullptr, nullptr)) == longest);
