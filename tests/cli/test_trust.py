@@ -136,7 +136,7 @@ def test_keys_that_are_none_do_not_switch_the_policy_off(value, refused, store):
 
 
 # What a setting names that may be made, or is looked for only where it is needed.
-NOT_LOOKED_AT = {"REGARD_CACHE_DIR", "REGARD_CXX", "REGARD_NVRTC", "REGARD_SIGNING_KEY"}
+NOT_LOOKED_AT = {"REGARD_CACHE_DIR", "REGARD_CXX", "REGARD_NVRTC", "REGARD_SIGNING_KEY", "REGARD_SYMBOL_DIR"}
 # What cannot be used is a warning, and no policy.
 WARNED_OF = {"REGARD_BUNDLE_PATH": "is not used", "REGARD_RECORD": "problems are not recorded"}
 
