@@ -11,6 +11,7 @@ from .. import _core
 from ..arrays import longest
 from ..errors import invalid
 from ..shapes import warn_if_swapped
+from ..unknown import refuse_unknown
 from ..words import whole
 from . import gradients
 from .call import Call
@@ -73,6 +74,7 @@ def attention(
     threads = whole("threads", options.pop("threads", None) or 0)
     drawn = {name: options.pop(name) for name in ("seed", "offset") if options.get(name) is not None}
     _refuse_others(options)
+    refuse_unknown(options)
     arrays |= {
         name: _array(name, options.pop(name))
         for name in [name for name in options if name in _ROLES]

@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidError
+from ..unknown import known
 from .autograd import forward_mode, of_options, refuse_gradient_of_lse, second_derivative
 from .encoding import Encoded, decode, encode, without_empty_lists
 from .operators import attention_op, backward_op
 from .tensors import refuse_own_functions, tensor_names
+
+_KNOWN = known()  # None says nothing of these; an unknown option goes on to where it is refused
 
 
 class Attention(torch.autograd.Function):
@@ -69,7 +72,7 @@ def operated(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], outputs: 
         raise InvalidError("q is a nested tensor: pass its values() and offsets() to attention_varlen")
     refuse_own_functions({"q": q, "k": k, "v": v, **options})
     wanted = {name: word for name, word in outputs.items() if name != "lse" and word is not False}
-    given = {name: option for name, option in options.items() if option is not None}
+    given = {name: option for name, option in options.items() if option is not None or name not in _KNOWN}
     encoded = encode({**given, **wanted})
     if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
         o, lse, mask = Attention.apply(encoded._replace(tensors=[]), q, k, v, *encoded.tensors)

@@ -46,6 +46,7 @@ BAD = {
     "large lengths": ({"lengths_k": numpy.array([2**40, 1])}, InvalidError, "do not fit into int32"),
     "bits": ({"bits": ONES((5, 1))}, InvalidError, "bits has dtype float32; it must be uint32"),
     "words of bits": ({"bits": jnp.ones((5, 2), jnp.uint32)}, InvalidError, "bits has shape [1, 1, 5, 2]"),
+    "no word": ({"causul": None}, InvalidError, "unknown option 'causul'; did you mean causal=?"),
     "word": ({"causul": True}, InvalidError, "unknown option 'causul'; did you mean causal=True?"),
     "causal": ({"causal": "x"}, InvalidError, "causal is 'x'; it must be True"),
     "window": ({"window": 3}, InvalidError, "window is 3; it must be a pair"),

@@ -280,3 +280,10 @@ def test_tensors_are_let_go():
 def test_regard_alone_imports_no_torch():
     program = "import regard, sys; sys.exit('torch' in sys.modules or 'regard.torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("value", [None, True])
+def test_an_unknown_option_is_refused_in_a_graph_too(value):
+    program = torch.compile(lambda x: attention(x, x, x, causl=value), backend="eager", fullgraph=True)
+    with pytest.raises(Exception, match="unknown option 'causl'; did you mean causal="):
+        program(Q)
