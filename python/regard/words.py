@@ -31,15 +31,6 @@ def _words() -> dict[str, str]:
     return {word: takes.get(value, f"text such as {value.split('|')[:2][-1]!r}") for word, _, value in rows}
 
 
-def _taken(name: str, value: Any) -> str:
-    """What the word of that name takes. A word that is none is refused with the one that was probably meant."""
-    takes = _words().get(name)
-    if takes is None:
-        numbers = isinstance(value, (list, tuple)) and all(isinstance(number, (int, float)) for number in value)
-        _core.Problem(name + ("=" + ",".join(map(str, value)) if numbers else ""))
-    return takes or "a number, text, True or False"
-
-
 def plain(name: str, value: Any, takes: str = "") -> Any:
     """The value of a word: text, a number or a switch, where it is NumPy's, too. Arrays have no truth value."""
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -52,7 +43,7 @@ def plain(name: str, value: Any, takes: str = "") -> Any:
             return operator.index(value)
         if hasattr(value, "__float__") and not hasattr(value, "shape"):
             return float(value)
-        takes = takes or _taken(name, value)
+        takes = takes or _words().get(name) or "a number, text, True or False"
     except (RegardError, MemoryError):
         raise
     except Exception as error:  # such as a parameter that is not initialised yet
