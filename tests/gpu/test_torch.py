@@ -7,6 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
+import torch.utils.checkpoint  # noqa: E402
+
 import regard.torch  # noqa: E402
 from here import Crowd  # noqa: E402
 from regard.torch.taking import refusal  # noqa: E402
@@ -246,3 +248,20 @@ def test_devices_are_not_mixed():
         attention(q, k.cpu(), v)
     with pytest.raises(ValueError, match="k is not in host memory"):
         attention(q.cpu(), k, v.cpu())
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_what_forward_replaced_its_recompute_replaces_in_a_thread_of_autograd(use_reentrant, dropout):
+    """Where O is linear in V, <O, W> = <V, dV>."""
+    q, v = (numbers(i, B, HQ, SQ, D).cuda().requires_grad_() for i in range(2))
+    w = numbers(2, B, HQ, SQ, D).cuda()
+
+    def call(q, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, q, v, dropout_p=dropout)
+
+    with regard.torch.replace_sdpa(strict=True) as block:
+        loss = (torch.utils.checkpoint.checkpoint(call, q, v, use_reentrant=use_reentrant) * w).sum()
+        loss.backward()
+        assert block.computed == 2
+    torch.testing.assert_close((v * v.grad).sum(), loss, rtol=1e-3, atol=1e-2)
