@@ -1,6 +1,6 @@
-// Daemon threads of an interpreter that is finalizing. Before 3.14 Python ends one that asks for the global
-// interpreter lock: by pthread_exit, whose unwinding ends the process where it meets a destructor or a
-// handler of C++. Here such a thread hangs instead, as from 3.14 on.
+// Daemon threads of an interpreter that is finalizing. Before 3.14 Python ends a thread that acquires the
+// global interpreter lock then, by pthread_exit, whose unwinding ends the process when it meets a destructor
+// or a handler of C++. Here such a thread hangs instead, as in Python 3.14 and later.
 #pragma once
 
 #include <Python.h>
@@ -23,7 +23,8 @@ inline bool is_finalizing() {
   while (true) pause();
 }
 
-/// What `call` gives, which runs code of Python or waits for the lock; a thread that Python ends in it hangs.
+/// Returns what `call` returns, which runs Python code or waits for the lock; a thread that Python ends in it
+/// hangs.
 template <class Call>
 decltype(auto) hang_if_finalizing(const Call& call) {
   try {

@@ -12,7 +12,7 @@ inline int refuse_other_interpreters(PyObject*) {
   if (PyInterpreterState_Get() == PyInterpreterState_Main()) return 0;
   PyErr_SetString(
       PyExc_ImportError,
-      "regard works in the main interpreter alone, and this is a subinterpreter: import it there, or in a "
+      "regard works only in the main interpreter, and this is a subinterpreter: import it there, or in a "
       "process of its own (multiprocessing)");
   return -1;
 }

@@ -20,7 +20,7 @@ def add_bundle(path: str | os.PathLike[str]) -> None:
 
     `regard build` makes bundles. A kernel that was not to be had before is looked for again.
 
-    Raises InvalidError where the file is no bundle, and where REGARD_TRUSTED_KEYS wants another signature;
+    Raises InvalidError where the file is no bundle, and where no key of REGARD_TRUSTED_KEYS signed it;
     RefusedError where no keys are trusted, and anybody can write the file or to its folder.
     """
     _core.add_bundle(os.fspath(path))
@@ -57,7 +57,7 @@ def _installed() -> dict[tuple[str, str], Any]:
             except Exception as error:
                 _warn(f"the entry points of the package {_name_of(distribution)} cannot be read", error)
     except Exception as error:
-        _warn("not all installed packages can be looked at for bundles", error)
+        _warn("not all installed packages can be searched for bundles", error)
     return points
 
 
@@ -66,9 +66,9 @@ def _add(point: Any) -> None:
     try:
         path = os.fspath(point.load())
         if not os.path.exists(path) and any(folder.is_file() for folder in pathlib.Path(path).parents):
-            hint = "; it lies in an archive: unpack the package, as pip does"
+            hint = "; it is inside an archive: unpack the package, as pip does"
         _core.add_package_bundle(path)
-    except (Exception, SystemExit) as error:  # whatever a package does: calls have their other places
+    except (Exception, SystemExit) as error:  # whatever a package raises: calls have other places to search
         _warn(f"the bundle of the package {point.name} is not used", error, hint)
 
 

@@ -35,8 +35,8 @@ def attention(q: Any, k: Any, v: Any, *, lse: Any = False, dropout_mask: Any = F
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: fp32, bf16, fp16 or fp8 arrays of NumPy or of any
     library that speaks DLPack or has __cuda_array_interface__, in host memory or on an NVIDIA GPU. hq is a multiple
     of hk. Any strides but negative ones do, without a copy, as long as the last dimension is contiguous;
-    layout="bhsd" or "sbhd" names another order of the axes, and has to: [b, h, s, d] would run as [b, s, h, d] and give
-    another result. With offsets_q and offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads, dim].
+    layout="bhsd" or "sbhd" names another order of the axes; without it, [b, h, s, d] would run as [b, s, h, d], with
+    a wrong result. With offsets_q and offsets_k (int32 [b+1]) the arrays are packed sequences [tokens, heads, dim].
 
     Returns o, [b, sq, hq, dv] in the same layout, an array of the same library; (o, lse) with lse=True, where lse
     is fp32 [b, hq, sq] (packed: [hq, tokens]) in natural logarithm; dropout_mask=True adds the uint8 mask, for

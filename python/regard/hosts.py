@@ -1,4 +1,4 @@
-"""The libraries that fronts are for: whether one is installed, and new enough."""
+"""The libraries that have fronts here: whether they are installed and new enough."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def read(pass_: str, inputs: dict[str, Any], options: dict[str, Any], outputs: d
 
     specs = _stated(text).outputs
     for name in made - specs.keys():
-        raise invalid(f"{name} is True, which asks for a result, and {pass_} has no such one")
+        raise invalid(f"{name} is True, which requests a result that {pass_} does not have")
     if "bias" in tensors and "grad_bias" in specs:
         _refuse_gradient_of_broadcast(tensors["bias"], specs["grad_bias"])
     zeros = packed or "lengths_q" in tensors or "lengths_k" in tensors

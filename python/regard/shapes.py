@@ -29,14 +29,14 @@ def warn_if_swapped(sq: int, hq: int, sk: int, hk: int) -> None:
     _warned = True
     warnings.warn(
         f"q has {sq} tokens of {hq} heads, which looks like [b, h, s, d] where [b, s, h, d] is expected: transpose q, "
-        "k and v, or pass layout='bhsd' to a function that takes it (this is said once)",
+        "k and v, or pass layout='bhsd' to a function that takes it (this warning appears once)",
         stacklevel=_stack_level_of_caller(),
     )
 
 
 def _stack_level_of_caller() -> int:
-    """For warnings.warn of the function that asks: of the frame that called this package. Between frames of this
-    package others may be PyTorch's."""
+    """The stacklevel for warnings.warn, of the frame that called this package. There may be frames of PyTorch between
+    those of this package."""
     level, of_caller, frame = 0, 1, sys._getframe(1)
     while frame.f_back is not None:
         level += 1
@@ -67,7 +67,7 @@ def shape_words(q: Any, k: Any, v: Any, options: dict[str, Any], tensors: dict[s
         shapes.append(shape)
     of_q, of_k, of_v = shapes
     s, h, d = axes.index("s"), axes.index("h"), axes.index("d")
-    if not varlen and "layout" not in options:  # who names one means it
+    if not varlen and "layout" not in options:  # a layout that is given is intended
         warn_if_swapped(of_q[s], of_q[h], of_k[s], of_k[h])
     words = [f"hq={of_q[h]} hk={of_k[h]} d={of_q[d]} dv={of_v[d]}"]
     if not varlen:

@@ -70,7 +70,7 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return [_Distribution(release) for release in self._releases if asked in (None, _normalized(release.name))]
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """A module of its own, so that it has a name and a spec as any module has."""
+        """A separate module, so that it has its own name and spec."""
         return None
 
     def exec_module(self, module: ModuleType) -> None:
@@ -90,19 +90,19 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module = sys.modules.get(name)
             if module is not None and not self._is_own(module):
                 raise ImportError(
-                    f"{name} is imported already, from {getattr(module, '__file__', 'somewhere')}: call "
-                    f"{self._package}.register() before the first import of it"
+                    f"{name} is already imported, from {getattr(module, '__file__', 'somewhere')}: call "
+                    f"{self._package}.register() before its first import"
                 )
 
     def register(self) -> None:
-        """Wins over an installed library, which is told by a warning."""
+        """Takes precedence over an installed library, and warns about it."""
         if self in sys.meta_path:
             return
         for name in self._topmost:
             spec = importlib.util.find_spec(name)
             if spec is not None and spec.origin:
                 warnings.warn(
-                    f"{name} is installed ({spec.origin}); until {self._package}.unregister() its name gives Regard's",
+                    f"{name} is installed ({spec.origin}); until {self._package}.unregister() its name is Regard's",
                     stacklevel=3,
                 )
         sys.meta_path.insert(0, self)

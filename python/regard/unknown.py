@@ -1,4 +1,4 @@
-"""Options that no call has: each is refused, with the name of the one that was probably meant."""
+"""Unknown options: each is refused, with the name of the option that was probably meant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IN_PYTHON = {
     "descale=tensor": "descale_q=, descale_k= and descale_v=",
     "dbias": "grad_bias=True",
 }
-_FUNCTIONS = "bias= for numbers that are added to the scores, as functions of scores and masks are not there yet"
+_FUNCTIONS = "bias= for numbers that are added to the scores, as score and mask functions are not supported yet"
 _SIZES = frozenset(("b", "h", "hq", "hk", "s", "sq", "sk", "d", "dv", "tq", "tk"))
 
 
@@ -37,7 +37,7 @@ def known() -> frozenset[str]:
 
 
 def refuse_unknown(options: dict[str, Any]) -> None:
-    """Whatever their values are: None, too, was meant to say something."""
+    """Whatever their values are: even None was meant to have an effect."""
     for name in options:
         if name not in known():
             raise unknown(name, options[name])
@@ -47,7 +47,7 @@ def unknown(name: str, value: Any = None) -> InvalidError:
     near = difflib.get_close_matches(name, known(), 1, 0.8)
     meant = _given(near[0], value) if near else _FUNCTIONS if callable(value) else _other_name(name, value)
     return invalid(
-        f"unknown option {name!r}; " + (f"did you mean {meant}?" if meant else "help(regard.options) has all")
+        f"unknown option {name!r}; " + (f"did you mean {meant}?" if meant else "help(regard.options) lists them all")
     )
 
 
@@ -57,7 +57,7 @@ def _given(option: str, value: Any) -> str:
 
 
 def _other_name(name: str, value: Any) -> str | None:
-    """What another library's name for an option is here, by the words of problem text that stand for it."""
+    """The option here for another library's name, found by the words of problem text."""
     try:
         _core.Problem(name)
     except InvalidError as error:

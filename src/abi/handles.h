@@ -40,8 +40,8 @@ inline PreparedPlan* plan_of(const regard_plan* handle) {
 regard_status report(const Error&) noexcept;
 regard_status report(regard_status, std::string_view message, std::string_view detail = {}) noexcept;
 
-/// What `body` gives, which throws nothing. In it the caller's floating-point mode does not hold, and the
-/// thread is not cancelled. For every function of the C ABI that does more than read.
+/// Returns what `body` returns, which must not throw. Meanwhile the caller's floating-point mode is suspended
+/// and the thread cannot be cancelled. For every function of the C ABI that does more than read.
 template <class Body>
 auto in_call(const Body& body) {
   return without_cancellation([&] {

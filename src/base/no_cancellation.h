@@ -1,4 +1,4 @@
-// Calls of this library end before their thread does.
+// A thread that is cancelled during a call of this library ends only after the call.
 #pragma once
 
 #include <pthread.h>
@@ -8,23 +8,23 @@
 namespace regard {
 
 namespace no_cancellation {
-// A function of its own: its caller's frame has nothing to undo, so that an asynchronous cancellation may
-// come at each of the caller's instructions.
+// A separate function, so that its caller's frame has nothing to clean up and an asynchronous cancellation
+// may arrive at any of the caller's instructions.
 template <class Body>
 [[gnu::noinline]] auto run(const Body& body) noexcept {
   return body();
 }
 }  // namespace no_cancellation
 
-/// What `body` gives, which throws nothing. Until then pthread_cancel of this thread waits: a cancellation
-/// unwinds the stack like an exception that nobody may catch, and ends the process at the first handler or
-/// destructor in its way.
+/// Returns what `body` returns, which must not throw. A pthread_cancel of this thread is deferred until then:
+/// a cancellation unwinds the stack like an exception that must not be caught, and would end the process at
+/// the first handler or destructor in its way.
 template <class Body>
 auto without_cancellation(const Body& body) {
   int state, type;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-  pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED,
-                        &type);  // a signal that is on its way goes by it in glibc 2.36
+  // In glibc 2.36 a cancellation signal that is already on its way goes by the type, not the state.
+  pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
   const auto restore = [&] {
     pthread_setcanceltype(type, nullptr);
     pthread_setcancelstate(state, nullptr);

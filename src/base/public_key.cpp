@@ -20,8 +20,8 @@ constexpr std::string_view small_orders[] = {
     "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
 };
 
-/// Whether y is below 2^255 - 19, as RFC 8032 demands: OpenSSL takes more, and those above 2^255 - 20 again
-/// stand for points of small order.
+/// Whether y is below 2^255 - 19, as RFC 8032 requires. OpenSSL accepts larger numbers, some of which
+/// stand for points of small order as well.
 bool is_reduced(const PublicKey& y) {
   const auto is_full = [](std::uint8_t byte) { return byte == 0xff; };
   return y.bytes.back() != not_the_sign || y.bytes.front() < 0xed ||
@@ -37,7 +37,8 @@ std::string PublicKey::hex() const {
 Status check_key(const PublicKey& key) {
   PublicKey y = key;
   y.bytes.back() &= not_the_sign;
-  if (!is_reduced(y)) return invalid(in_quotes(key.hex()) + " is no public key, as its number is too large");
+  if (!is_reduced(y))
+    return invalid(in_quotes(key.hex()) + " is not a public key, as its number is too large");
   if (std::ranges::find(small_orders, y.hex()) == std::end(small_orders)) return {};
   return invalid(in_quotes(key.hex()) +
                  " cannot be a public key: it is a point of small order, for which anybody can sign");
@@ -46,8 +47,9 @@ Status check_key(const PublicKey& key) {
 Result<PublicKey> parse_public_key(std::string_view hex) {
   const std::optional<Digest> digits = parse_digest(hex);
   if (!digits)
-    return invalid(in_quotes(hex) +
-                   " is no public key, which is the 64 digits (0-9, a-f) that `regard bundle keygen` prints");
+    return invalid(
+        in_quotes(hex) +
+        " is not a public key, which is the 64 digits (0-9, a-f) that `regard bundle keygen` prints");
   const PublicKey key{digits->bytes};
   return check_key(key).map([&] { return key; });
 }

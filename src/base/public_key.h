@@ -1,4 +1,4 @@
-// Whose signatures count: public keys of Ed25519.
+// Public keys of Ed25519, which say whose signatures are accepted.
 #pragma once
 
 #include <array>
@@ -18,9 +18,9 @@ struct PublicKey {
   friend auto operator<=>(const PublicKey&, const PublicKey&) = default;
 };
 
-/// Whether it may sign: a signature of a point of small order can be made without its private key, and a
-/// point in another way of writing than the usual one is no key. What is on no curve has no signatures either
-/// way.
+/// Whether the key may be trusted. Signatures for a point of small order can be made without a private key,
+/// and a point that is not encoded canonically is not a key. A point off the curve needs no check: no
+/// signature is valid for it.
 Status check_key(const PublicKey&);
 
 /// From 64 hex digits, checked.

@@ -1,4 +1,4 @@
-// URLs, which may have passwords in them, while sentences and reports may be sent to anybody.
+// URLs: they may contain passwords, which must not appear in messages and reports.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace regard {
 
-/// The URL, printable, with *** in place of a name and a password and of what follows the path. Any text will
-/// do, as those that are no URLs are printed too.
+/// The URL, printable, with *** in place of user name and password and of what follows the path. Accepts any
+/// text, as invalid URLs are printed too.
 std::string without_secrets(std::string_view url);
 
-/// A setting that is one.
+/// A setting that is a URL.
 struct Url {
   Url(const char* given) : text(given) {}  // NOLINT: the default in a table
   bool empty() const { return text.empty(); }

@@ -1,4 +1,4 @@
-// The environment variables of this process: read here and nowhere else.
+// The environment variables of this process, which are read only here.
 #pragma once
 
 #include <string_view>
@@ -6,17 +6,17 @@
 
 namespace regard {
 
-/// Whether this program has rights that its user lacks (setuid, setgid, file capabilities). The variables are
-/// that user's, and would choose what is executed and written with those rights: there are none then.
+/// Whether this program has rights that its user lacks (setuid, setgid, file capabilities). The user controls
+/// the variables, which could choose what is executed and written with those rights: all are ignored then.
 bool is_privileged();
 
-/// The value; null where there is none.
+/// The value; null if the variable is not set.
 const char* variable(const char* name);
 
 /// All of them, as "NAME=value".
 std::vector<std::string_view> variables();
 
-/// Whether there are some whose names begin so, which a privileged program does not see.
+/// Whether there are variables with this prefix that a privileged program ignores.
 bool ignores_variables(std::string_view prefix);
 
 }  // namespace regard

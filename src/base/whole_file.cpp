@@ -89,11 +89,11 @@ Status WholeFile::find_place() {
   if (stat(path_.c_str(), &status) != 0) {
     const int error = errno;
     if (lstat(path_.c_str(), &place) != 0) return {};
-    return error == ENOENT ? refused("it is a link to nothing") : cannot(error);
+    return error == ENOENT ? refused("it is a dangling link") : cannot(error);
   }
   if (S_ISDIR(status.st_mode)) return cannot(EISDIR);
   if (!S_ISREG(status.st_mode)) return refused("it is not a file");
-  if (is_own_output(status)) return refused("this process prints into it");
+  if (is_own_output(status)) return refused("this process prints to it");
   permissions_ = status.st_mode & 0777;
   place_ = real_path(path_);
   const bool has_name = lstat(place_.c_str(), &place) == 0 && is_same_file(place, status);

@@ -14,15 +14,15 @@ namespace regard::build {
 class AskedKernels {
  public:
   void ask(std::uint64_t number, int line) { asked_.emplace_back(number, line); }
-  /// The kernel is not compiled, as the file has it.
+  /// Takes the kernel from the file instead of compiling it.
   void take(std::uint64_t number, const Manifest::Binary& binary);
 
   std::size_t count();
-  /// Sorted by text. Once `stop` is true, the list is not whole.
+  /// Sorted by text. If `stop` becomes true, the list is incomplete.
   std::vector<Selection::Kernel> list(const KernelNumbers&, const std::string& target, bool (*stop)());
 
  private:
-  /// Brings those of one number side by side, each line once.
+  /// Sorts by number, and removes duplicate lines.
   void sort();
 
   std::vector<std::pair<std::uint64_t, int>> asked_;  // numbers, and lines of the manifest

@@ -43,12 +43,11 @@ struct Selection {
   std::size_t count() const;
 };
 
-/// How much of a selection somebody needs: of a large one the counts take a small part of the memory and
-/// time.
+/// How much of a selection is needed: for a large one, counts alone take a small part of the memory and time.
 enum class Detail : bool { counts, kernels };
 
 /// The manifest must live as long. Errors: a table that no target of the manifest can do, a problem that none
-/// solves, an exclusion that leaves nothing out, a binary for a kernel that nobody can ask for.
+/// solves, an exclusion that leaves nothing out, a binary for a kernel that no plan uses.
 Result<Selection> select(const Manifest&, Detail = Detail::kernels);
 
 /// For callers: the manifest's head, what each table comes to and each kernel.

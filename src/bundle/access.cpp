@@ -10,7 +10,7 @@
 namespace regard::bundle {
 namespace {
 
-/// In a folder such as /tmp, whose sticky bit is set, everybody can replace but his own files.
+/// In a folder such as /tmp, whose sticky bit is set, users can replace only their own files.
 bool is_open(const Access& access, std::uint32_t writers) {
   const bool keeps_files = S_ISDIR(access.mode) && (access.mode & S_ISVTX) != 0;
   return (access.mode & writers) != 0 && !keeps_files;

@@ -1,4 +1,4 @@
-// Who could have put kernels into the file of a bundle: what is in there gets executed.
+// Who can write to the file of a bundle, whose kernels are executed.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace regard::bundle {
 
-/// "anybody can write it (mode 666)", of the file or of its folder; empty where not everybody can, and for a
+/// "anybody can write it (mode 666)", about the file or its folder; empty if not everybody can, and for a
 /// bundle in memory.
 std::string open_to_everybody(const Place&);
 
-/// "it belongs to user 1000", or its folder does, or another group can write there; empty where this user and
-/// root alone can. A group of this process's own may write: many users' files have that from their umask.
+/// "it belongs to user 1000", or its folder does, or another group can write there; empty if only this user
+/// and root can. The groups of this process may write: with a usual umask, many users' files allow it.
 std::string open_to_another(const Place&);
 
 }  // namespace regard::bundle

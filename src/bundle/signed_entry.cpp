@@ -32,8 +32,7 @@ Result<CacheEntry> decode_signed(const Digest& key, std::span<const std::byte> b
     return tl::unexpected(right.error());
   Result<CacheEntry> decoded = cache::decode(key, entry);
   if (!decoded) return decoded;
-  // Only the cache that has it can say that.
-  if (decoded->origin != Origin()) return invalid("it says of itself where it comes from");
+  if (decoded->origin != Origin()) return invalid("it claims an origin, which only a cache records");
   if (signature) decoded->origin.signer = signature->signer;
   return decoded;
 }

@@ -79,7 +79,7 @@ std::string obstacle(const std::string& path) {
     const std::string part = path.substr(0, end);
     const int failure = ::stat(part.c_str(), &status) == 0 ? 0 : errno;
     const bool dangling = failure == ENOENT && lstat(part.c_str(), &status) == 0;
-    if (dangling) return fmt::format("in {}: it is a link to nothing", in_quotes(part));
+    if (dangling) return fmt::format("in {}: it is a dangling link", in_quotes(part));
     if (failure == 0 && !S_ISDIR(status.st_mode))
       return fmt::format("in {}: {}", in_quotes(part), error_text(ENOTDIR));
     if (failure == ENOENT) {

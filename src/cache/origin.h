@@ -1,4 +1,5 @@
-// Where an entry of the cache comes from. Its folder is the user's alone, so what it says of that holds.
+// Where an entry of the cache comes from. Only the user can write to its folder, so the record can be relied
+// on.
 #pragma once
 
 #include <optional>
@@ -9,15 +10,15 @@
 namespace regard {
 
 struct Origin {
-  bool compiled = false;            ///< here, by a process of this user's
-  std::optional<PublicKey> signer;  ///< of what came from elsewhere, where it was signed
+  bool compiled = false;            ///< here, by a process of this user
+  std::optional<PublicKey> signer;  ///< of an entry from elsewhere, if it was signed
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
-/// Of an entry that is not trusted.
+/// The reason why an entry is not trusted.
 inline constexpr const char* untrusted = "it was neither compiled here nor signed with a trusted key";
 
-/// Where keys are trusted, what is executed was compiled here, or one of them has signed it.
+/// If trusted keys are set, an entry is trusted if it was compiled here or signed with one of them.
 bool is_trusted(const Origin&, std::span<const PublicKey> trusted);
 
 }  // namespace regard

@@ -141,7 +141,7 @@ std::string empty_word(const std::string& text) {
 
 /// The same, and "-" means standard input or output to many programs, and here nothing.
 std::string unusable_word(const std::string& text) {
-  if (text == "-") return "'-' stands for no stream here; name a file (./- where that is its name)";
+  if (text == "-") return "'-' does not stand for a stream here; name a file (./- if that is its name)";
   return empty_word(text);
 }
 

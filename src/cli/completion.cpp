@@ -40,7 +40,7 @@ std::vector<std::string> words_after(const VerbInfo& verb, const std::vector<std
   return words;
 }
 
-/// Options whose values are names that are known.
+/// Options whose values are known names.
 std::vector<std::pair<std::string, std::vector<std::string>>> known_values() {
   const nlohmann::json about = nlohmann::json::parse(info());
   std::vector<std::string> targets;

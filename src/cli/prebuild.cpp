@@ -213,7 +213,7 @@ Answer prebuild_verb(const Request& request) {
                                                        : exit_ok;
   if (request.json) return {json_text(Json(rows), 2) + "\n", code};
   text += fmt::format(
-      "{} kernels: {} compiled (the slowest in {:.1f} s){}, {} there before, {} failed, {} with flaws{}\n",
+      "{} kernels: {} compiled (the slowest in {:.1f} s){}, {} there before, {} failed, {} flagged{}\n",
       kernels.size(), compiled, slowest, fetched == 0 ? "" : fmt::format(", {} fetched", fetched),
       std::ssize(rows) - compiled - fetched - failed, failed, flawed,
       not_kept == 0 ? "" : fmt::format(", {} not kept: {}", not_kept, why_not_kept));

@@ -44,7 +44,7 @@ struct Grid {
 // into oneTBB, so that a child forked during that call knows that its copy is not to be touched.
 std::atomic<unsigned> tbb_owner{0};
 
-/// The library's objects are destroyed before those of oneTBB, which it is linked with.
+/// The library's objects are destroyed before oneTBB's, as the library is linked with oneTBB.
 constinit std::atomic<bool> ending{false};
 struct AtEnd {
   ~AtEnd() { ending.store(true, std::memory_order_relaxed); }

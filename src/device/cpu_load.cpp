@@ -93,8 +93,8 @@ void* open_temporary_file(std::span<const std::byte> binary, std::string& error)
   return open_file(temporary_folder() + "/" + std::string(temporary_prefix), nullptr, binary, error);
 }
 
-/// Profilers and debuggers read symbols from the file that is mapped. This one's name says what is in it, as
-/// libc takes two paths of the same text for the same library.
+/// Profilers and debuggers read symbols from the mapped file. Its name depends on its contents, because libc
+/// takes two files of the same path for the same library.
 void* open_symbol_file(std::span<const std::byte> binary, const std::string& symbol) {
   const Result<Settings>& current = settings();
   if (!current || current->symbol_dir.empty()) return nullptr;

@@ -48,23 +48,23 @@ bool replace(const List& before, std::unique_ptr<const Bundles> list) {
   return true;
 }
 
-/// One that any user may have written is refused, and one that another user may have written is told of: it
-/// was named by somebody who may not know. A signature of a trusted key says who made it, wherever it lies.
+/// A bundle that any user can write is refused, and one that another user can write gives a warning: whoever
+/// named it may not know that. With trusted keys the signature says who made it, wherever it lies.
 Result<std::shared_ptr<const Bundle>> open_to_use(const std::string& path,
                                                   const std::vector<PublicKey>& trusted) {
   Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(path, trusted);
   if (!bundle || !trusted.empty()) return bundle;
   if (const std::string why = bundle::open_to_everybody((*bundle)->place()); !why.empty()) {
     return refused(why +
-                   ", and what is in there gets executed; take that permission away (chmod o-w), or sign the "
+                   ", and the kernels in it are executed; remove that permission (chmod o-w), or sign the "
                    "bundle and set REGARD_TRUSTED_KEYS");
   }
   if (const std::string why = bundle::open_to_another((*bundle)->place()); !why.empty()) {
-    static std::atomic<bool> told{false};  // of one: there may be thousands
+    static std::atomic<bool> told{false};  // one warning is enough: there may be thousands of bundles
     if (!told.exchange(true))
       warn_once(
-          fmt::format("the kernels of the bundle {} get executed by user {}, and {}; sign what others "
-                      "make and set REGARD_TRUSTED_KEYS",
+          fmt::format("the kernels of the bundle {} are executed by user {}, although {}; sign bundles that "
+                      "others can write, and set REGARD_TRUSTED_KEYS",
                       printable(path), geteuid(), why));
   }
   return bundle;

@@ -93,7 +93,7 @@ const Bundle* strictest_of(const Search& search, const Bundles& all) {
 /// Of `undeclared` in a bundle's manifest: kernels that are in no bundle are not had from anywhere else.
 Found undeclared(Search& search, const Bundle& bundle) {
   search.declarable = true;
-  search.missed(fmt::format("not to be had from elsewhere, as the bundle {} has undeclared = \"{}\"",
+  search.missed(fmt::format("not looked for elsewhere, as the bundle {} has undeclared = \"{}\"",
                             printable(bundle.path()), bundle.about().undeclared));
   Error error = search.failure();
   // Nothing else may answer in its place.

@@ -20,7 +20,7 @@ struct Kernel;
 
 class KernelFinder {
  public:
-  /// The numbers must live as long.
+  /// The numbers must outlive the finder.
   KernelFinder(std::span<const Variant>, KernelNumbers&);
 
   struct Needed {
@@ -28,7 +28,7 @@ class KernelFinder {
     std::size_t unserved = 0;                 ///< signatures that no kernel of the target takes
     std::optional<Signature> first_unserved;  ///< the first of them
   };
-  /// `stop`: asked now and then; once it is true, what is given is not all of them.
+  /// `stop` is polled; once it returns true, the result is incomplete.
   Needed on(const Target&, bool (*stop)() = nullptr);
 
  private:
@@ -36,7 +36,7 @@ class KernelFinder {
   /// The numbers of a signature as kernels depend on it.
   using Canonical = std::vector<std::pair<Signature (*)(const Signature&), std::uint32_t>>;
 
-  /// Signatures that are alike to all plans, so that the first one stands for all.
+  /// Signatures that are equivalent for all plans, so that the first one stands for all.
   struct Alike {
     Signature first;
     std::size_t count = 0;
@@ -55,7 +55,7 @@ class KernelFinder {
   std::vector<OfVariant> variants_;
 };
 
-/// Whether some plan on its target asks for this kernel.
+/// Whether some plan on its target uses this kernel.
 bool is_needed_by_some_plan(const KernelKey&, const Target&);
 
 }  // namespace regard

@@ -88,7 +88,7 @@ Trial try_candidate(const Problem& problem, const Target& target, const PlanOpti
   return trial;
 }
 
-/// What only people who ask why want to know.
+/// Details that only explanations need.
 void tell(Trial& trial) {
   trial.verdict.stages = stages_of(*trial.candidate.recipe);
   if (trial.plan) trial.verdict.reason = fmt::format("about {:.3g} ms", trial.plan->cost_seconds * 1e3);

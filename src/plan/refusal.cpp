@@ -37,7 +37,7 @@ bool is_better(const Verdict& verdict, const Verdict& best) {
 std::string_view unwritten(const Problem& p) {
   if (p.pass == Pass::append || writes_cache(p))
     return "no kernel writes new tokens into a KV cache yet; write them into K and V before the call, "
-           "and leave snew away";
+           "and drop snew";
   if (p.paged > 0) return "no kernel reads a paged KV cache yet; gather its pages into K and V without pages";
   return {};
 }

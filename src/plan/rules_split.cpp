@@ -13,8 +13,9 @@ bool may_split(const Question& q) {
 
 Refusal blocks_are_few(const Question& q, std::int64_t blocks, std::int64_t enough) {
   if (blocks < enough) return {};
-  return fmt::format("{} blocks keep {} workers busy without splitting the keys; splits=N forces it", blocks,
-                     workers(q.target, q.options));
+  return fmt::format(
+      "{} blocks already keep {} workers busy, so the keys are not split; splits=N forces a split", blocks,
+      workers(q.target, q.options));
 }
 
 Refusal keys_are_many(const Question& q, std::int64_t enough) {

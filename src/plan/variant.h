@@ -1,4 +1,4 @@
-// A variant: signatures that somebody has a use for, of which profiles and manifests are lists.
+// A variant: a set of signatures. Profiles and manifests are lists of variants.
 #pragma once
 
 #include <cstddef>

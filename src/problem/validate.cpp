@@ -137,7 +137,7 @@ Status bias_type(const Problem& p) {
   if (p.bias_type != DType::fp32) {
     const std::string types = (usual == DType::fp32 ? "" : std::string(word(usual)) + " or ") + "fp32";
     return invalid(pair("bias_type", p.bias_type) + " does not go with " + std::string(word(p.dtype)) +
-                   " inputs; beside them a bias is " + types);
+                   " inputs; with them a bias is " + types);
   }
   if (has_elementwise_bias(p.bias)) return {};
   return invalid(pair("bias_type", p.bias_type) + " needs an elementwise bias, such as bias=bh" +

@@ -99,7 +99,7 @@ Result<int> perform(const CurlLibrary& library, void* multi, Clock::time_point d
 /// Whether there is more memory than libcurl takes for the header of an answer, which is 300 KB.
 bool has_memory() {
   constexpr std::size_t more = 1 << 20;
-  void* volatile place = std::malloc(more);  // volatile, as compilers leave out what nobody uses
+  void* volatile place = std::malloc(more);  // volatile, as compilers remove unused allocations
   std::free(place);
   return place != nullptr;
 }

@@ -36,7 +36,7 @@ TEST(PublicKey, IsReadAndPrinted) {
   EXPECT_EQ(refusal(with_odd_x("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")), "");
   for (const std::string& text :
        {std::string(), std::string("d75a"), hex + "0", "D" + hex.substr(1), "g" + hex.substr(1)})
-    EXPECT_THAT(refusal(text), HasSubstr("is no public key, which is the 64 digits")) << text;
+    EXPECT_THAT(refusal(text), HasSubstr("is not a public key, which is the 64 digits")) << text;
 }
 
 TEST(PublicKey, IsNoPointOfSmallOrder) {

@@ -56,9 +56,9 @@ TEST_F(SignedEntries, SayWhoHasSignedThemAndNothingElseOfTheirOrigin) {
   const auto bytes = encode_signed(key, compiled, in_folder("own"));
   EXPECT_EQ(decode_signed(key, *bytes, {})->origin, (Origin{false, own}));
   EXPECT_EQ(decode_signed(key, *encode_signed(key, compiled, ""), {})->origin, Origin());
-  EXPECT_EQ(refusal(cache::encode(key, compiled)), "it says of itself where it comes from");
+  EXPECT_EQ(refusal(cache::encode(key, compiled)), "it claims an origin, which only a cache records");
   compiled.origin = {false, own};
-  EXPECT_EQ(refusal(cache::encode(key, compiled)), "it says of itself where it comes from");
+  EXPECT_EQ(refusal(cache::encode(key, compiled)), "it claims an origin, which only a cache records");
 }
 
 TEST_F(SignedEntries, AnEntryOfAnotherKeyIsRefusedWhoeverSignedIt) {

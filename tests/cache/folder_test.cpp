@@ -173,7 +173,7 @@ TEST_F(CacheFolder, LinksThatLeadNowhereOrInARoundAreSaid) {
   fs::create_symlink(root_ + "/nowhere", root_ + "/dangling");
   fs::create_symlink(root_ + "/round", root_ + "/round");
   for (const auto& [folder, words] : std::vector<std::pair<std::string, std::string>>{
-           {"/dangling/kernels", "cannot be made in '" + root_ + "/dangling': it is a link to nothing"},
+           {"/dangling/kernels", "cannot be made in '" + root_ + "/dangling': it is a dangling link"},
            {"/round", "cannot be opened: Too many levels of symbolic links"},
            {"/round/kernels", "cannot be made in '" + root_ + "': Too many levels of symbolic links"}}) {
     Cache cache(root_ + folder, 1 << 20, 1);

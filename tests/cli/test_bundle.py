@@ -107,7 +107,9 @@ def test_verify_asks_for_the_trusted_keys_of_the_settings(regard, regard_json, r
     assert done.code == 1 and "which is not a trusted one" in done.out
     assert regard("bundle verify one.bundle", REGARD_TRUSTED_KEYS=mine).code == 0
     assert regard(f"bundle verify one.bundle --trusted={mine}", REGARD_TRUSTED_KEYS=other).code == 0
-    assert "REGARD_TRUSTED_KEYS: 'x' is no public key" in refused("bundle verify one.bundle", REGARD_TRUSTED_KEYS="x")
+    assert "REGARD_TRUSTED_KEYS: 'x' is not a public key" in refused(
+        "bundle verify one.bundle", REGARD_TRUSTED_KEYS="x"
+    )
 
 
 def test_what_is_not_there_is_not_damaged(regard, files):
@@ -200,7 +202,7 @@ CASES = [
     ("bundle sign one.bundle --key=two.bundle", "the key file 'two.bundle' cannot be used: others than its owner can"),
     ("bundle sign one.bundle --key=none", "the key file 'none' cannot be used: it cannot be opened"),
     (f"bundle sign one.bundle --key=mine --trusted={OTHER_KEY}", "bundle sign takes no --trusted"),
-    ("bundle verify one.bundle --trusted=abc", "--trusted: 'abc' is no public key, which is the 64 digits"),
+    ("bundle verify one.bundle --trusted=abc", "--trusted: 'abc' is not a public key, which is the 64 digits"),
     ("bundle merge one.bundle", "bundle merge needs --out"),
     ("bundle merge -o x one.bundle none.bundle", "none.bundle: it cannot be opened"),
     ("bundle merge -o /proc/no one.bundle", "cannot write /proc/no: No such file or directory"),

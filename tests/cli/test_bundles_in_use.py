@@ -177,7 +177,7 @@ def test_only_trusted_bundles(build, regard, refused, tmp_path):
     assert stage["tier"] == "bundle"
     sentence = refused("run", DECLARED, **ALONE, REGARD_BUNDLE=build(), REGARD_TRUSTED_KEYS=public)
     assert "is not to be used" in sentence and "sign" in sentence
-    assert "is no public key" in refused("run", DECLARED, REGARD_TRUSTED_KEYS="12")
+    assert "is not a public key" in refused("run", DECLARED, REGARD_TRUSTED_KEYS="12")
 
 
 def test_a_kernel_that_fails_fails_the_build(folder, build, regard, tmp_path):

@@ -155,7 +155,7 @@ def test_a_setting_that_means_nothing_is_told(value, regard, regard_json):
 
 @pytest.fixture
 def open_bundle(store, tmp_path):
-    """A bundle of another user, in his folder."""
+    """A bundle of another user, in a folder of that user."""
     folder = tmp_path / "his"
     folder.mkdir()
     bundle = folder / "kernels.bundle"
@@ -189,7 +189,7 @@ def test_a_bundle_that_everybody_can_write_is_refused(open_bundle, keys, stage, 
 def test_a_bundle_of_another_user_is_told(open_bundle, keys, regard):
     os.chown(open_bundle, 12345, 12345)
     done = regard("run", PROBLEM, **NO_COMPILER, REGARD_BUNDLE_PATH=open_bundle)
-    assert done.code == 0 and "get executed by user 0, and it belongs to user 12345; sign" in done.err
+    assert done.code == 0 and "are executed by user 0, although it belongs to user 12345; sign" in done.err
     assert regard("bundle sign", open_bundle, f"--key={keys['own'][0]}").code == 0
     done = regard("run", PROBLEM, **NO_COMPILER, REGARD_BUNDLE_PATH=open_bundle, REGARD_TRUSTED_KEYS=keys["own"][1])
     assert done.code == 0 and done.err == ""
@@ -197,7 +197,7 @@ def test_a_bundle_of_another_user_is_told(open_bundle, keys, regard):
 
 @needs_root
 def test_a_program_with_more_rights_than_its_user_leaves_the_environment_alone():
-    folder = pathlib.Path(tempfile.mkdtemp())  # that of the test is closed to other users
+    folder = pathlib.Path(tempfile.mkdtemp())  # other users cannot enter the test's own folder
     folder.chmod(0o777)
     program, compiler = folder / "regard", folder / "c++"
     shutil.copy(COMMAND, program)
@@ -241,7 +241,7 @@ def test_a_program_with_more_rights_than_its_user_leaves_the_environment_alone()
         told = "this program has rights that its user lacks (setuid, setgid or capabilities), so the settings in"
         assert done.stderr.startswith(f"regard: {told} its environment are ignored\n")
         assert written() == ["c++", "regard"]
-        done = run(12345)  # with its own rights alone it listens
+        done = run(12345)  # without additional rights it reads the environment
         assert done.returncode == 0 and {"record", "was-run"} <= set(written()), done
     finally:
         shutil.rmtree("/tmp/regard-12345", ignore_errors=True)

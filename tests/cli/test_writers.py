@@ -101,7 +101,7 @@ def test_a_link_to_a_file_is_written_through(writer, there, regard_words, tmp_pa
         link.unlink()
         link.symlink_to(tmp_path / "nothing")
         done = regard_words(*WRITERS[writer](link, there), REGARD_CACHE_DIR=str(there / "cache"))
-        assert (done.code, done.err) == (2, f"regard: cannot write {link}: it is a link to nothing\n")
+        assert (done.code, done.err) == (2, f"regard: cannot write {link}: it is a dangling link\n")
 
 
 def test_a_key_is_written_through_no_link(there, regard_words, tmp_path):
@@ -135,7 +135,7 @@ def test_standard_output_is_no_file(there, tmp_path):
 @pytest.mark.parametrize("words", [[*RUN, "--out=-"], ["bundle", "merge", "-o", "-", "a"], ["cache", "export", "-"]])
 def test_a_dash_is_no_name(words, regard_words, tmp_path):
     done = regard_words(*words)
-    assert done.code == 2 and "'-' stands for no stream here; name a file" in done.err, done
+    assert done.code == 2 and "'-' does not stand for a stream here; name a file" in done.err, done
     assert not list(tmp_path.iterdir())
 
 

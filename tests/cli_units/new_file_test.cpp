@@ -153,7 +153,7 @@ TEST_P(NewFileTest, LeavesAsItIsWhatIsNoFile) {
   }
   expect_refusal("/dev/null", "it is not a file");
   expect_refusal("folder", "Is a directory");
-  expect_refusal("nothing", "it is a link to nothing");
+  expect_refusal("nothing", "it is a dangling link");
   expect_refusal("link", "Too many levels of symbolic links");
   if (nameless >= 0) expect_refusal(nameless_path, "it is a link to a file without a name");
   close(nameless);
@@ -170,9 +170,9 @@ TEST_P(NewFileTest, IsNotWhatThisProcessPrintsInto) {
                       by_its_device = refusal([&] { return NewFile("/dev/fd/" + std::to_string(stream)); });
     dup2(before, stream);
     close(before);
-    EXPECT_EQ(why, "cannot write " + path + ": this process prints into it");
+    EXPECT_EQ(why, "cannot write " + path + ": this process prints to it");
     EXPECT_EQ(by_its_device,
-              "cannot write /dev/fd/" + std::to_string(stream) + ": this process prints into it");
+              "cannot write /dev/fd/" + std::to_string(stream) + ": this process prints to it");
   }
   close(file);
   EXPECT_EQ(refusal([&] { return made("o.npy"); }), "");

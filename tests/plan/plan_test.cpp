@@ -442,7 +442,7 @@ TEST(Plan, WhatNoKernelDoesYetIsRefusedInOneSentence) {
   const std::pair<std::string_view, std::string_view> cases[] = {
       {"append bf16 b=2 h=4 sq=0 sk=1024 d=128 snew=65", "no kernel writes new tokens into a KV cache yet"},
       {"fwd bf16 b=2 h=4 s=256 d=64 mask=causal snew=256", "no kernel writes new tokens into a KV cache yet"},
-      {"fwd bf16 b=1 h=2 sq=1 sk=4096 d=128 snew=1 paged=16", "leave snew away"},
+      {"fwd bf16 b=1 h=2 sq=1 sk=4096 d=128 snew=1 paged=16", "and drop snew"},
       {"fwd bf16 b=2 h=4 sq=1 sk=1024 d=128 paged=16", "no kernel reads a paged KV cache yet"},
       {"fwd bf16 b=2 hq=8 hk=2 sq=64 sk=1024 d=128 paged=16 varlen", "gather its pages"},
   };

@@ -13,7 +13,7 @@ import torch
 
 @pytest.fixture(autouse=True)
 def no_compiler(monkeypatch):
-    """The generic kernel answers, as nothing here is about kernels."""
+    """Uses the generic kernel, as nothing here depends on the kernel."""
     monkeypatch.setenv("REGARD_JIT", "off")
 
 

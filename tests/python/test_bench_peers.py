@@ -61,7 +61,7 @@ def test_the_command_measures_pytorch_beside_regard():
 def test_what_cannot_be_measured(capsys):
     cells = [{"problem": "fwd fp32 h=2 s=32 d=64 bits", "forward": "", "target": "", "family": ""}]
     asked = {"cells": cells, "threads": 1, "rounds": 1, "seed": 1, "commit": "", "machine": "a CPU"}
-    with pytest.raises(regard.InvalidError, match="--peers: 'tensorflow' is no peer; use torch, cudnn, flash_attn"):
+    with pytest.raises(regard.InvalidError, match="--peers: 'tensorflow' is not a peer; use torch, cudnn, flash_attn"):
         main.report({**asked, "peers": ["torch", "tensorflow"]})
     assert main.report({**asked, "peers": ["torch"]}) == 3
     line = json.loads(capsys.readouterr().out)
@@ -113,14 +113,14 @@ def test_peers_take_what_they_compute_and_nothing_else(monkeypatch, text, taken,
     assert tuple(calls) == ("regard", *taken), one.refused
     assert all(difference < 1e-5 for difference in one.differences.values())
     for name in {"torch", "flash_attn"} - set(taken):
-        assert one.refused[name].startswith(("it does not take", "it goes by the bottom-right diagonal"))
+        assert one.refused[name].startswith(("it does not take", "it aligns masks to the bottom-right diagonal"))
 
 
 def test_a_peer_that_computes_something_else_is_not_timed(monkeypatch):
     one = cell("fwd fp32 h=2 s=33 d=64 mask=causal")
     monkeypatch.setitem(peers.PEERS, "wrong", lambda _: lambda: {"o": -one.call()()["o"]})
     assert list(main.contestants(one, ["wrong"])) == ["regard"]
-    assert one.refused["wrong"] == "its result is 2 of the largest value away from Regard's"
+    assert one.refused["wrong"] == "its result differs from Regard's by 2 of the largest value"
 
 
 def test_a_flash_attn_that_is_regard_s_is_no_peer(monkeypatch):

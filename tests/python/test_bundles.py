@@ -135,7 +135,7 @@ def test_a_finder_of_packages_that_fails_is_a_warning(built, tmp_path):
 
 def test_a_bundle_in_an_archive_says_so(built):
     code, tier, said = run(folder=built["python"])
-    assert (code, tier) == (0, "built-in") and "it lies in an archive: unpack the package" in said
+    assert (code, tier) == (0, "built-in") and "it is inside an archive: unpack the package" in said
 
 
 def test_a_package_that_is_installed_forbids_nothing(tmp_path):

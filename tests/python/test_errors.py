@@ -188,7 +188,7 @@ CASES = {
     "another library's object": (
         lambda: regard.attention(GOOD, GOOD, GOOD, score_mod=lambda score: score),
         ValueError,
-        ["score_mod", "bias=", "functions of scores and masks are not there yet"],
+        ["score_mod", "bias=", "score and mask functions are not supported yet"],
     ),
     "another library's lists": (
         lambda: regard.attention(GOOD, GOOD, GOOD, attn_mask=[[True]]),
@@ -213,7 +213,7 @@ CASES = {
     "a result of another pass": (
         lambda: regard.attention(GOOD, GOOD, GOOD, grad_q=True),
         ValueError,
-        ["grad_q is True, which asks for a result, and fwd has no such one"],
+        ["grad_q is True, which requests a result that fwd does not have"],
     ),
     "an object for bits": (
         lambda: regard.attention(GOOD, GOOD, GOOD, bits=object()),

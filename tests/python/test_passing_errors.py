@@ -1,5 +1,4 @@
-"""Ctrl-C, SystemExit and lack of memory in the code of an argument are no answers of it: they reach the caller as they
-are, wherever the argument is asked something."""
+"""Ctrl-C, SystemExit and lack of memory that are raised in the code of an argument reach the caller unchanged."""
 
 import numpy
 import pytest

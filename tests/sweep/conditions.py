@@ -1,4 +1,4 @@
-"""The ways in which a model is called: each gives what eager attention and Regard's are compared by."""
+"""The conditions under which a model is called; each returns the tensors that are compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PADDED = {"left": slice(0, 3), "right": slice(-3, None), "gaps": [2, 6]}  # of t
 
 
 class NotApplicable(Exception):
-    """The model has nothing to do with the condition."""
+    """The condition does not apply to the model."""
 
 
 def attention_mask(kind: str) -> torch.Tensor:
@@ -25,7 +25,7 @@ def attention_mask(kind: str) -> torch.Tensor:
 
 
 def output(result: Any) -> torch.Tensor:
-    """The first tensor of floating point, which is the model's main one."""
+    """The first floating-point tensor, which is the model's main output."""
     for value in result.to_tuple() if hasattr(result, "to_tuple") else result:
         if isinstance(value, torch.Tensor):
             if value.is_floating_point():
@@ -36,7 +36,7 @@ def output(result: Any) -> torch.Tensor:
 
 
 def seen(result: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Without rows of padding, of which nothing is promised."""
+    """Without rows of padding, whose contents are unspecified."""
     if result.shape[:2] == mask.shape:
         return result[mask.bool()]
     # What is decoded has no padding; what is pooled may be pooled from a row of it.

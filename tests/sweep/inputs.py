@@ -61,7 +61,7 @@ def sound(model: torch.nn.Module) -> torch.Tensor:
 
 
 def patches(model: torch.nn.Module) -> torch.Tensor:
-    """As models take them that are told of the grids of their pictures."""
+    """In the form of models that take the grids of their pictures as an input."""
     config = model.config
     patch, channels = field(config, "patch_size", default=8), field(config, "in_channels", "num_channels", default=3)
     return torch.randn(BATCH * 16, channels * field(config, "temporal_patch_size", default=1) * patch * patch)
@@ -110,7 +110,7 @@ OTHERWISE: dict[str, Callable[[torch.nn.Module], torch.Tensor]] = {
 
 
 def candidates(model: torch.nn.Module) -> Iterator[dict[str, Callable[..., torch.Tensor]]]:
-    """What the model may need: what is required of it first, then one more input, and two."""
+    """Candidate inputs: first the required ones, then with one more, and with two more."""
     names = parameters(model)
     kinds = {name for name, x in names.items() if x.kind is x.POSITIONAL_OR_KEYWORD}
     needed = [name for name in kinds if names[name].default is inspect.Parameter.empty]

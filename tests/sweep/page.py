@@ -21,9 +21,9 @@ MEANING = {
     "left": "left padding",
     "right": "right padding",
     "gaps": "padding between tokens",
-    "packed": "sequences one after the other, whose `position_ids` begin anew",
-    "chunks": "a prompt in two parts and a token, with a cache that grows, and left padding",
-    "static": "the same with a cache of fixed size; without gradients",
+    "packed": "packed sequences, whose `position_ids` restart at 0",
+    "chunks": "a prompt in two parts, then one token, with a growing cache and left padding",
+    "static": "the same with a fixed-size cache; without gradients",
     "kept": "`logits_to_keep=3`",
     "both sides": "`config.is_causal = False`",
 }
@@ -78,7 +78,7 @@ def write(results: Results) -> None:
 def lines(results: Results) -> Iterator[str]:
     yield "# transformers: results"
     yield ""
-    yield "Written by `./dev test --whole`; nobody writes here by hand. " + "What is compared, and how, says"
+    yield "Written by `./dev test --whole`; do not edit by hand. What is compared, and how:"
     yield "[transformers.md](../transformers.md#the-sweep)."
     yield ""
     yield from wrapped(summary(results) + ".")
@@ -91,14 +91,16 @@ def lines(results: Results) -> Iterator[str]:
         yield f"| {name} | {meaning} | " + " | ".join(map(str, count)) + " |"
     yield ""
     yield from wrapped(
-        "Not run: the model has no such input, or does not run so with its own attention either. Different: see below."
+        "Not run: the model has no such input, or fails with its own attention too. Different: see below."
     )
     yield from section("Different, and why", different(results))
     yield from section("Refused", grouped([(sentence, name) for name, _, sentence in outcomes(results, "refused")]))
-    silent = [("no attention, or one of its own", x["class"]) for x in results if "found" in x and not x["calls"]]
+    silent = [
+        ("no attention, or its own implementation", x["class"]) for x in results if "found" in x and not x["calls"]
+    ]
     yield from section("Calls no attention function", grouped(silent))
     left_out = [(result["why"], result["class"] or result["module"]) for result in results if "why" in result]
-    yield from section("Not made, or not running with eager attention either", grouped(left_out))
+    yield from section("Could not be made, or fails with eager attention too", grouped(left_out))
     yield from section("Arguments that are known to be harmless", [f"`{x}`: {why}" for x, why in HARMLESS.items()])
 
 
@@ -121,7 +123,7 @@ def grouped(reasons: list[tuple[str, str]]) -> list[str]:
 
 
 def plain(reason: str) -> str:
-    """As prose: nothing of it is a link, an address or code."""
+    """As plain prose, without links, addresses or code."""
     for mark, instead in (
         ("`", "'"),
         ("[", "("),

@@ -29,7 +29,7 @@ def modules() -> list[str]:
 
 
 def run(names: list[str], file: Path, jobs: int) -> list[dict[str, Any]]:
-    """What is in the file already is not run again."""
+    """Results that are already in the file are not computed again."""
     file.parent.mkdir(parents=True, exist_ok=True)
     found = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {result["module"] for result in found}
@@ -48,7 +48,7 @@ def run(names: list[str], file: Path, jobs: int) -> list[dict[str, Any]]:
 
 
 def begin(log: Path) -> None:
-    """What is told of slow kernels goes into the log."""
+    """Reports of slow kernels go into the log."""
     import torch
 
     with log.open("a") as told:

@@ -1,4 +1,4 @@
-"""What the rules for small configurations do not know: by model type, numbers that fit each other."""
+"""Exceptions to the rules for small configurations: by model type, sizes that match each other."""
 
 from __future__ import annotations
 

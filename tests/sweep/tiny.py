@@ -1,4 +1,4 @@
-"""Configurations of transformers, made small: by the names of their numbers, whatever model they are of."""
+"""Makes configurations of transformers small, by the names of their numbers, for any model."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def rotation(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def tokens(values: dict[str, Any]) -> None:
-    """Tokens with a meaning lie at the end of the vocabulary, each at its own number."""
+    """Puts special tokens at the end of the vocabulary, each with its own number."""
     at = VOCABULARY - 1
     for name, value in values.items():
         if (name.endswith("_token_id") or name.endswith("token_index")) and value is not None:

@@ -6,11 +6,11 @@
 
 namespace aiter {
 
-/// Where calls of this process compute from now on, as no argument says it: "cuda", as at first, or a CPU
-/// target such as "cpu-avx2"; null is the best one of this machine.
+/// Where calls of this process compute from now on, as they have no argument for it: "cuda" (the default), or
+/// a CPU target such as "cpu-avx2"; null is the best one of this machine.
 AITER_API void use_target(const char* target);
 
-/// Why the last call of this thread that returned -1 did so: a sentence, or "" where none did.
+/// Why the last call of this thread that returned -1 did so: a sentence, or "" if none did.
 AITER_API const char* why_refused();
 
 }  // namespace aiter

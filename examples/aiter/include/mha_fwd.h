@@ -1,6 +1,6 @@
 // Forward of AITER's C++ interface, made of Regard: the same structs and symbols. ../README.md says what each
-// field comes to. Every function returns milliseconds where stream_config asks for the time, 0 otherwise, and
-// -1 where it cannot be done, with the sentence on stderr and from why_refused(). None throws.
+// field maps to. Every function returns milliseconds if stream_config requests the time, otherwise 0, and -1
+// if the call cannot be computed, with the reason on stderr and from why_refused(). None throws.
 #ifndef AITER_MHA_FWD_H
 #define AITER_MHA_FWD_H
 

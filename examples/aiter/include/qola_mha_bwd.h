@@ -1,4 +1,4 @@
-// mha_bwd in a namespace of one's own.
+// mha_bwd in a namespace of your own.
 #ifndef QOLA_MHA_BWD_H
 #define QOLA_MHA_BWD_H
 

@@ -1,4 +1,4 @@
-// The functions in a namespace of one's own.
+// The functions in a namespace of your own.
 #include "qola_mha_bwd.h"
 #include "qola_mha_fwd.h"
 

@@ -1,6 +1,6 @@
-// Every field of a struct gets another value: the result is another one, or stays as it was because the field
-// has no meaning here, or the call is refused in a sentence. A field that no line names is a failure, so that
-// one of a newer version of AITER's is not swallowed.
+// Every field of a struct is changed: then the result changes, or stays the same because the field is ignored
+// here, or the call is refused in a sentence. A field that no line names is a failure, so that a field of a
+// newer version of AITER is not silently ignored.
 #pragma once
 
 #include <cstdio>

@@ -31,7 +31,7 @@ def flash_attn_func(
     num_splits: int = 0,
 ) -> Any:
     """q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; bias: [sq, sk] or [1|b, 1|hq, sq, sk].
-    Tensors of [b, h, s, d] would run and give another result.
+    Tensors of [b, h, s, d] would run too, with a wrong result.
 
     window_size: (left, right, first tokens that stay visible). sink_ptr: learned sinks [hq]. cu_seqlens_q and _kv:
     cumulative logical lengths, [b+1], of sequences that are padded. num_splits: parts of the keys, 0 lets the plan

@@ -1,4 +1,4 @@
-"""AITER's functions of single kernels (fmha_fwd_...), for any head dimension, type and machine here."""
+"""AITER's functions of single kernels (fmha_fwd_...), here for any head dimension, type and machine."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def fmha_fwd_mxfp8_asm(
     return_lse: bool = False,
     out: Tensor | None = None,
 ) -> NoReturn:
-    """Refused: factors of blocks of 32 numbers have no kernels."""
+    """Refused: there are no kernels for block scales."""
     raise RefusedError(
-        "fmha_fwd_mxfp8_asm has factors of blocks of 32 numbers, for which there are no kernels: give a factor for "
-        "each tensor to flash_attn_fp8_pertensor_func"
+        "fmha_fwd_mxfp8_asm has one scale for each block of 32 numbers, for which there are no kernels: use "
+        "flash_attn_fp8_pertensor_func, with one scale for each tensor"
     )
 
 

@@ -1,4 +1,4 @@
-"""AITER's forward operators by themselves: nothing of them is recorded by autograd.
+"""AITER's forward operators, which autograd does not record.
 
 Each returns out, the logarithms of the sums, S_dmask, and rng_state (int64 [2]: seed and offset of dropout), of which
 those that are not asked for are empty. Rows that are not computed are zero, and in an `out` that is given stay as they

@@ -1,4 +1,4 @@
-"""AITER's backward operators by themselves.
+"""AITER's backward operators.
 
 Each returns dq, dk, dv, written to those that are given, and in place of the row sums that AITER adds to them, which
 stay within the kernels here, an empty tensor. Rows that are not computed stay as they are in memory that is given,

@@ -16,8 +16,8 @@ _stand_in = StandIn(
 def register() -> None:
     """From now on `import aiter`, `aiter.ops.mha` and `aiter.mla` find this package.
 
-    AITER has much beside attention, which is not here: an import of it is an ImportError. Wins over an installed aiter,
-    which is told by a warning; one that is imported already is an ImportError.
+    The rest of AITER is not provided: importing it is an ImportError. Takes precedence over an installed aiter and
+    warns about it; if aiter is already imported, raises ImportError.
     """
     _stand_in.refuse_imported()
     _stand_in.register()

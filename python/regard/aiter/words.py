@@ -44,7 +44,7 @@ def score_options(
 
 
 def refuse_slopes(alibi_slopes: Tensor | None) -> None:
-    """Beside a bias."""
+    """Refuses ALiBi slopes together with a bias."""
     if alibi_slopes is not None:
         raise invalid("bias and alibi_slopes are both given: add the slopes to the bias, or leave one of them out")
 

@@ -1,4 +1,4 @@
-"""Reads from standard input what the command asks for, and prints a line of JSON for each cell."""
+"""Reads the command's request from standard input, and prints a line of JSON for each cell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .cell import Call, Cell, make_cell
 from .peers import PEERS, Unable
 from .turns import calls_per_sample, rotated, sample
 
-# Of the largest value: apart by more than rounding means that a peer was asked for something else.
+# Relative to the largest value: a difference beyond rounding means that a peer computed something else.
 MOST_DIFFERENCE = {"fp32": 0.01, "fp16": 0.03, "bf16": 0.06}
 
 
@@ -42,14 +42,14 @@ def contestants(cell: Cell, peers: list[str]) -> dict[str, Call]:
         except Unable as why:
             cell.refused[name] = str(why)
             continue
-        except Exception as error:  # what a library says of a problem that it does not take
+        except Exception as error:  # a library may raise anything for a problem that it does not support
             cell.refused[name] = str(error).strip().partition("\n")[0] or type(error).__name__
             continue
         cell.differences[name] = found
         if found <= MOST_DIFFERENCE[cell.fields["dtype"]]:
             calls[name] = call
         else:
-            cell.refused[name] = f"its result is {found:.2g} of the largest value away from Regard's"
+            cell.refused[name] = f"its result differs from Regard's by {found:.2g} of the largest value"
     return calls
 
 
@@ -113,7 +113,7 @@ def report(asked: dict[str, Any]) -> int:
     peers = list(dict.fromkeys(asked["peers"]))
     for name in peers:
         if name not in PEERS:
-            raise regard.InvalidError(f"--peers: '{name}' is no peer; use {', '.join(PEERS)}")
+            raise regard.InvalidError(f"--peers: '{name}' is not a peer; use {', '.join(PEERS)}")
     cells: list[Cell | str] = []
     for one in asked["cells"]:
         try:
@@ -153,7 +153,7 @@ def main() -> int:
     except RuntimeError as error:  # PyTorch has no memory for the tensors
         print("regard: " + str(error).partition("\n")[0], file=sys.stderr)
         return 4
-    except BrokenPipeError:  # a reader that went away has what it asked for
+    except BrokenPipeError:  # the reader stopped reading, which is not an error
         return 0
     except KeyboardInterrupt:
         return 130

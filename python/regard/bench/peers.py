@@ -20,7 +20,7 @@ _SIZES = ("dtype", "b", "hq", "hk", "sq", "sk", "d", "dv")
 
 
 class Unable(Exception):
-    """Why a peer does not take a problem."""
+    """Raised where a peer does not support a problem; the message says why."""
 
 
 def _asks(cell: Cell) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def _asks(cell: Cell) -> dict[str, Any]:
 
 
 def _takes(cell: Cell, *names: str) -> dict[str, Any]:
-    """What is asked for, all of which the peer takes: LSE it computes anyway, and the rest is how memory lies."""
+    """The features requested, all of which the peer supports. LSE is computed anyway; the rest is memory layout."""
     asks = _asks(cell)
     for name, value in asks.items():
         if name not in (*names, "lse", "layout", "tq", "tk"):
@@ -74,7 +74,7 @@ def _sdpa(cell: Cell, backend: Any = None) -> Call:
     asks, of = _takes(cell, "mask", "bias", "dbias", "scale"), cell.fields
     mask, causal = asks.get("mask"), False
     if mask not in (None, "causal", "causal_top_left"):
-        raise Unable(f"it does not take mask={mask} but as a tensor of all scores")
+        raise Unable(f"it does not take mask={mask}, except as a tensor of all scores")
     if mask == "causal_top_left" or (mask == "causal" and of["sq"] == of["sk"]):
         causal = True
     diagonal = causal_lower_right(of["sq"], of["sk"]) if mask == "causal" and not causal and of["sq"] > 1 else None
@@ -82,7 +82,7 @@ def _sdpa(cell: Cell, backend: Any = None) -> Call:
     if "bias" in asks and bias is None:
         raise Unable(f"it does not take bias={asks['bias']}")
     if bias is not None and mask is not None:
-        raise Unable("it does not take a bias beside a mask")
+        raise Unable("it does not take a bias together with a mask")
     there, back = _arranged(cell, "bhsd")
 
     def forward(q: Any, k: Any, v: Any, *leaf: Any) -> Any:
@@ -113,7 +113,7 @@ def _flash_attn(cell: Cell) -> Call:
     windows = ("mask", "window_left", "window_right")
     asks, of = _takes(cell, *windows, "varlen", "scale", "softcap", "bias", "deterministic"), cell.fields
     if of["mask"].endswith("top_left") and of["sq"] != of["sk"]:
-        raise Unable("it goes by the bottom-right diagonal")
+        raise Unable("it aligns masks to the bottom-right diagonal")
     if "bias" in asks and "alibi" not in cell.inputs:
         raise Unable("it does not take a bias other than ALiBi")
     options = {

@@ -33,7 +33,7 @@ def calls_per_sample(call: Callable[[], Any], device: str) -> int:
 
 
 def rotated(names: list[str], rounds: int) -> Iterator[list[str]]:
-    """Each round begins with another one."""
+    """Runs all rounds, each of which begins with a different contestant."""
     for turn in range(rounds):
         first = turn % len(names)
         yield names[first:] + names[:first]

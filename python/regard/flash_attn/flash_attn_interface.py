@@ -44,7 +44,7 @@ def flash_attn_func(
     return_attn_probs: bool = False,
 ) -> Any:
     """Attention of q [b, sq, hq, d] to k, v [b, sk, hk, d]; hq is a multiple of hk. Tensors of [b, h, s, d] would run
-    and give another result.
+    too, with a wrong result.
 
     causal and window_size are aligned to the bottom-right corner: query i sees key j where
     i + sk - sq - left <= j <= i + sk - sq + right, and -1 is unbounded. alibi_slopes: fp32 [hq] or [b, hq], adds

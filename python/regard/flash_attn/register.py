@@ -43,7 +43,7 @@ def register(flavour: str = "cuda") -> None:
     flavour: which library's habits a program counts on, "cuda" or "ck". They differ in S_dmask (signed probabilities,
     or random bytes that say what was dropped) and in the LSE of rows that see no key (+inf, or -inf).
 
-    Wins over an installed flash_attn, which is told by a warning; one that is imported already is an ImportError.
+    Takes precedence over an installed flash_attn and warns about it; if it is already imported, raises ImportError.
     """
     _stand_in.refuse_imported()
     operators.refuse_others()

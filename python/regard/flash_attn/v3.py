@@ -40,8 +40,8 @@ def flash_attn_func(
     sm_margin: int = 0,
     return_attn_probs: bool = False,
 ) -> Any:
-    """Attention of q [b, sq, hq, d] to k [b, sk, hk, d] and v [b, sk, hk, dv]. Tensors of [b, h, s, d] would run and
-    give another result.
+    """Attention of q [b, sq, hq, d] to k [b, sk, hk, d] and v [b, sk, hk, dv]. Tensors of [b, h, s, d] would run too,
+    with a wrong result.
 
     qv: [b, sq, hq, dv], whose products with v are added to the scores. q_descale, k_descale, v_descale: fp32 [b, hk],
     of 8-bit tensors. attention_chunk: a query sees only keys of its own chunk of that many.

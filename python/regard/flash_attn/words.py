@@ -22,7 +22,7 @@ def read_window(window_size: Any) -> tuple[int, int]:
 
 
 def is_on(name: str, value: Any) -> bool:
-    """A switch; text such as "top_left" is none."""
+    """A switch; refuses text such as "top_left"."""
     if value not in (True, False, None):
         raise invalid(f"{name} is {told(value)}; it must be True or False")
     return bool(value)
@@ -84,12 +84,14 @@ def sequence_words(
     words: dict[str, Any] = {}
     if cu_seqlens_q is not None and cu_seqlens_k is not None:
         if max_seqlen_q is None or max_seqlen_k is None:
-            raise invalid("packed sequences need max_seqlen_q and max_seqlen_k beside cu_seqlens_q and cu_seqlens_k")
+            raise invalid(
+                "packed sequences need max_seqlen_q and max_seqlen_k as well as cu_seqlens_q and cu_seqlens_k"
+            )
         words = packed_words(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     elif cu_seqlens_q is not None or cu_seqlens_k is not None:
         raise RefusedError(
-            "cu_seqlens_q and cu_seqlens_k go together: pack both Q and the keys, or neither and say by seqused_q and "
-            "seqused_k how many tokens count"
+            "cu_seqlens_q and cu_seqlens_k must be given together: pack both Q and the keys, or neither, and give the "
+            "number of tokens that count as seqused_q and seqused_k"
         )
     return words | used_words(seqused_q, seqused_k)
 
@@ -102,7 +104,7 @@ def descale_words(of: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor | No
         return {}
     if of.element_size() > 1:
         names = " and ".join(f"{name}_descale" for name in given)
-        raise invalid(f"q is {of.dtype}, and {names} would be a factor of an 8-bit tensor: leave it out")
+        raise invalid(f"q is {of.dtype}, and {names} is only for 8-bit tensors: leave it out")
     one = torch.ones_like(next(iter(given.values())))
     return {f"descale_{name}": given.get(name, one) for name in factors}
 

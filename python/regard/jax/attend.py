@@ -45,8 +45,8 @@ def attention(
     """Fused attention: softmax(scale Q K^T + ...) V.
 
     q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]: float32, bfloat16 or float16, forward also float8_e4m3fn
-    and float8_e5m2; hq is a multiple of hk. layout="bhsd" or "sbhd" names another order of the axes, and has to:
-    [b, h, s, d] would run as [b, s, h, d] and give another result. With offsets_q and offsets_k (int32 [b+1]) the
+    and float8_e5m2; hq is a multiple of hk. layout="bhsd" or "sbhd" names another order of the axes; without it,
+    [b, h, s, d] would run as [b, s, h, d], with a wrong result. With offsets_q and offsets_k (int32 [b+1]) the
     arrays are packed sequences [tokens, heads, dim]; where those are traced, sq and sk say how long the longest
     sequences are.
 

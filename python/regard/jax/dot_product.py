@@ -37,7 +37,7 @@ def dot_product_attention(
     query: [b, sq, hq, d] or [sq, hq, d]; key, value: [b, sk, hk, d] or [sk, hk, d]; bias and the boolean mask:
     broadcast to [b, hq, sq, sk]. The bias is added in float32, whatever its type. Causal masks and windows go by the
     top-left diagonal, as there. With return_residual the result is (o, lse), lse being [b, sq, hq] in key's dtype and
-    without a gradient. Arrays of [b, h, s, d] would run and give another result.
+    without a gradient. Arrays of [b, h, s, d] would run too, with a wrong result.
 
     Two things are not as there: a row that sees no key gives 0 (there, the mean of all values), and scale is a number
     of Python, not a traced one. implementation is None or "regard"; "xla" and "cudnn" are JAX's own, which then
@@ -110,7 +110,7 @@ def _over_keys(name: str, array: jax.Array, q: jax.Array, k: jax.Array) -> jax.A
 
 
 def _lengths(name: str, lengths: Any, sequence: int) -> jax.Array | None:
-    """As there, a length past the end counts the whole sequence, and one below 0 nothing of it."""
+    """As in JAX, a length past the end means the whole sequence, and one below 0 an empty one."""
     return None if lengths is None else jnp.clip(int32_array(name, lengths), 0, sequence)
 
 

@@ -33,11 +33,11 @@ def flash_attn_func(
     sink: Any = None,
     key: Any = None,
 ) -> Any:
-    """Attention of [b, s, h, d] arrays; [b, h, s, d] would run and give another result.
+    """Attention of [b, s, h, d] arrays; [b, h, s, d] would run too, with a wrong result.
 
     causal goes by the bottom-right diagonal; window_size is (left, right), -1 for unbounded, or (left, right, sink
     tokens). cu_seqlens_q and cu_seqlens_kv (int32 [b+1], cumulative, may be traced) say how many rows of each sequence
-    count. dropout_p takes a key of jax.random, and what it keeps is times 1 / (1 - dropout_p). alibi_slopes have no
+    count. dropout_p takes a key of jax.random, and kept weights are divided by 1 - dropout_p. alibi_slopes have no
     gradient.
 
     Returns o; (o, lse) with return_lse; with return_attn_probs a third result, the uint8 dropout mask [b, hq, sq, sk],

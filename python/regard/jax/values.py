@@ -1,4 +1,4 @@
-"""What an argument is: an array of JAX, or a value of Python that is a part of the compiled program."""
+"""Reads arguments: arrays of JAX, or Python values that become a part of the compiled program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def as_jax(name: str, value: Any) -> jax.Array:
     try:
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:
-        raise invalid(f"{name} is no array that JAX takes: {str(error).splitlines()[0]}") from error
+        raise invalid(f"{name} is not an array that JAX accepts: {str(error).splitlines()[0]}") from error
     if any(jax.export.is_symbolic_dim(size) for size in array.shape):
         shape = ", ".join(map(str, array.shape))
         raise RefusedError(f"{name} has the symbolic shape [{shape}]: export a program for each shape, in numbers")

@@ -11,8 +11,8 @@ import torch
 def applied(name: str, function: Callable[..., Any], arguments: str, ignored: str = "") -> type:
     """A class whose `apply` is `function`, which autograd knows how to differentiate.
 
-    arguments: the parameters of `function` in the order in which `apply` takes them by position. is_grad_enabled says
-    whether the call is recorded. ignored: those that `function` does not have, as they change no result.
+    arguments: the positional parameters of `apply`, by the names that `function` has for them. is_grad_enabled says
+    whether the call is recorded. ignored: parameters that `function` lacks, as they do not change the result.
     """
     names = arguments.split()
 

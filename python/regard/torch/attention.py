@@ -57,8 +57,8 @@ def attention(
 ) -> Any:
     """Fused attention, softmax(scale Q K^T + ...) V, of PyTorch's tensors, with gradients.
 
-    q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; layout="bhsd" or "sbhd" names another order of the axes,
-    and has to: [b, h, s, d], as PyTorch's own attention takes it, would run as [b, s, h, d] and give another result.
+    q: [b, sq, hq, d]; k: [b, sk, hk, d]; v: [b, sk, hk, dv]; layout="bhsd" or "sbhd" names another order of the axes;
+    without it, [b, h, s, d], as PyTorch's own attention takes it, would run as [b, s, h, d], with a wrong result.
     Arrays and results are those of `regard.attention`, whose documentation says more; none is copied.
 
     Gradients reach q, k, v, bias and sink; lse has none, and differentiating through it is refused. What is recorded

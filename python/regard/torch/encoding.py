@@ -58,7 +58,7 @@ def without_empty_lists(encoded: Encoded, tensor: Tensor) -> Encoded:
 
 
 def decode(tensors: Sequence[Tensor], whole: Sequence[int], real: Sequence[float], text: str) -> dict[str, Any]:
-    """The options of which `encode` made this; there may be more in the lists."""
+    """The options from which `encode` made this; the lists may have more."""
     values: dict[str, Iterator[Any]] = {"tensor": iter(tensors), "whole": iter(whole), "real": iter(real)}
 
     def option(code: Any) -> Any:

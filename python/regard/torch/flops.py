@@ -15,7 +15,7 @@ from .shapes import Sizes
 
 
 def _scores(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> int:
-    """How many scores there are. Where offsets of packed sequences cannot be read, all are as long as the longest."""
+    """The number of scores. If the offsets of packed sequences cannot be read, all count as long as the longest."""
     sizes = Sizes(q, k, v, options)
     if not sizes.packed:
         return int(math.prod(sizes.rows()) * sizes.keys())

@@ -110,11 +110,13 @@ def _backward_without_memory(
 
 
 def refuse_devices(named: dict[str, Any]) -> None:
-    """PyTorch comes here for tensors of which one alone has no memory, and takes results on the others' device."""
+    """PyTorch calls this even if only one tensor has no memory, and expects results on the others' device."""
     device = named["q"].device
     for name, tensor in named.items():
         if isinstance(tensor, Tensor) and tensor.device != device:
-            raise invalid(f"{name} is on {tensor.device} and q on {device}: all tensors of a call lie on one device")
+            raise invalid(
+                f"{name} is on {tensor.device} and q on {device}: all tensors of a call must be on one device"
+            )
 
 
 def nothing(like: Tensor, dtype: torch.dtype | None = None) -> Tensor:

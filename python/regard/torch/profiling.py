@@ -1,6 +1,6 @@
-"""What PyTorch's profilers show of eager calls, which go through no operator of PyTorch's.
+"""What PyTorch's profilers show for eager calls, which do not go through a PyTorch operator.
 
-Its profiler, and the NVTX ranges of torch.autograd.profiler.emit_nvtx, have the names and the shapes of the operators.
+The profiler, and the NVTX ranges of torch.autograd.profiler.emit_nvtx, show the operators' names and shapes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Activation checkpoints: what forward replaced, its recompute replaces, in whichever thread and however late it runs.
+"""Activation checkpoints: calls that were replaced in forward are also replaced in the recompute.
 
 torch.utils.checkpoint keeps a function and calls it again in backward, which on GPUs happens in autograd's threads, and
 may happen after the block has ended. Here the function that it keeps is one that enters the block again.

@@ -22,21 +22,21 @@ from .taking import refusal
 
 _functional = torch.nn.functional
 _lock = threading.Lock()
-_entered = 0  # blocks that are open, in all threads
-_theirs: Any = None  # what was there when the first of them was entered
-_replaced: Any = None  # what they put there
+_entered = 0  # open blocks, in all threads
+_theirs: Any = None  # the function that was there when the first of them was entered
+_replaced: Any = None  # the function that they put there
 
 
 class Replacement:
-    """What became of the calls of a block: how many were computed by Regard, and why others went to PyTorch.
+    """Counts the calls of a block: how many Regard computed, and why others were handed back to PyTorch.
 
-    Calls in graphs that torch.compile made are not counted.
+    Calls in graphs made by torch.compile are not counted.
     """
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
         self.computed = 0
-        self.handed_back: Counter[str] = Counter()  # by the reason
+        self.handed_back: Counter[str] = Counter()  # by reason
 
     def __repr__(self) -> str:
         return f"Replacement(computed={self.computed}, handed_back={dict(self.handed_back)})"
@@ -44,9 +44,9 @@ class Replacement:
 
 class _Thread:
     # Numbers, which compiled code checks before it runs.
-    contexts = 0  # that were entered in this thread, and are open
-    strict = 0  # of them
-    recorded = 0  # those around functions that are called again in backward, with gradients
+    contexts = 0  # open ones that were entered in this thread
+    strict = 0  # how many of them are strict
+    recorded = 0  # how many of them are around functions that backward calls again, with gradients
 
     def __init__(self) -> None:
         self.blocks: list[Replacement] = []
@@ -72,17 +72,18 @@ _of_backward: ContextVar[_Thread] = ContextVar("regard.torch.replacing")  # of t
 
 @contextmanager
 def replace_sdpa(*, strict: bool = False) -> Iterator[Replacement]:
-    """Within it, torch.nn.functional.scaled_dot_product_attention is `sdpa`, in the thread that entered it, and in
-    backward of what this thread computed.
+    """A context in which torch.nn.functional.scaled_dot_product_attention is `sdpa`: in the thread that entered it,
+    and in the backward pass of what this thread computed.
 
-    What `sdpa` refuses still goes to what was there before; so do nested tensors and other subclasses of Tensor,
-    gradients that there are not here, and calls by a name that was imported from torch.nn.functional before. What
-    another library puts there within the block stays. There are no second derivatives of what went here.
+    Calls that `sdpa` cannot handle fall back to the function that was there before: among them nested tensors and
+    other subclasses of Tensor, and gradients that Regard does not compute. Names that were imported from
+    torch.nn.functional earlier are not replaced. If another library replaces the function within the block, its
+    replacement stays. Calls that Regard computes have no second derivatives.
 
-    strict: a call that would go to PyTorch raises RefusedError, which says why. So does nn.MultiheadAttention with
-    need_weights=True, which computes attention by itself, and PyTorch's fused layers for inference are off.
+    strict: a call that would fall back raises RefusedError, which says why. So does nn.MultiheadAttention with
+    need_weights=True, which computes attention itself, and PyTorch's fused layers for inference are switched off.
 
-    Gives a `Replacement`, which counts.
+    Yields a `Replacement`, which counts the calls.
     """
     block = Replacement(strict)
     with _within(_here.thread, block):
@@ -95,7 +96,7 @@ def _within(thread: _Thread, block: Replacement, recorded: bool = False) -> Iter
     _count(thread, block, recorded, 1)
     try:
         yield
-    finally:  # in another thread, maybe
+    finally:  # possibly in another thread
         _count(thread, block, recorded, -1)
 
 
@@ -117,7 +118,7 @@ def _count(thread: _Thread, block: Replacement, recorded: bool, more: int) -> No
 
 
 def _again(function: Any) -> Any:
-    """A function of a checkpoint, as it is called in forward or backward."""
+    """Wraps a checkpoint's function, so that it enters the block again when forward or backward calls it."""
     blocks = _current().blocks
     if not blocks:
         return function
@@ -146,7 +147,7 @@ _strictness = Strictness(lambda: bool(_current().strict))
 
 @lru_cache(maxsize=8)
 def _replacement(theirs: Any) -> Any:
-    """The same for the same, as compiled code is made for it, and as another library may keep it and call it."""
+    """The same function for the same `theirs`: compiled code depends on it, and other libraries may keep it."""
 
     def replaced(
         query: Tensor,
@@ -164,12 +165,12 @@ def _replacement(theirs: Any) -> Any:
         if not torch.compiler.is_compiling() and torch._C._is_torch_function_mode_enabled():
             return torch.overrides.handle_torch_function(replaced, given[:4], *given, **options)
         unknown = [name for name in options if name not in ("scale", "enable_gqa")]
-        why = f"{', '.join(unknown)} is not known here" if unknown else None
+        why = f"{', '.join(unknown)} is not a known argument" if unknown else None
         why = why or refusal(query, key, value, attn_mask, dropout_p, thread.recorded > 0)
         if why is None:
             try:
                 result: Tensor = sdpa(*given, **options)
-            except (InvalidError, RefusedError) as error:  # which PyTorch may take, or else says in its own words
+            except (InvalidError, RefusedError) as error:  # PyTorch may accept the call, or raises its own error
                 why = str(error)
             else:
                 if not torch.compiler.is_compiling():
@@ -184,7 +185,7 @@ def _replacement(theirs: Any) -> Any:
     return replaced
 
 
-# That of PyTorch's own. Pickled it is this name, in whichever process; TorchScript makes the operator of it.
+# The replacement of PyTorch's own function. It is pickled by this name; TorchScript compiles it to the operator.
 scaled_dot_product_attention = _replacement(_functional.scaled_dot_product_attention)
 scaled_dot_product_attention.__name__ = scaled_dot_product_attention.__qualname__ = "scaled_dot_product_attention"
 _builtins._register_builtin(scaled_dot_product_attention, "aten::scaled_dot_product_attention")

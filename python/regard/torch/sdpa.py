@@ -35,7 +35,7 @@ def sdpa(
     type or float32, which may require a gradient; or a CausalBias of torch.nn.attention.bias. is_causal is aligned to
     the top left, and goes with a mask. Rows that see nothing are 0.
 
-    [N, L, Hq, E], as `attention` takes it, would run and give another result: transpose it.
+    [N, L, Hq, E], as `attention` takes it, would run too, with a wrong result: transpose it.
 
     Memory of the result lies as the query's does. What PyTorch takes and this does not: float64 and complex numbers,
     heads of more than 512, no heads or heads of no dimension, tensors of other subclasses that have functions of their
@@ -75,7 +75,7 @@ def sdpa(
 def causal_of(bias: Any, query: Tensor, key: Tensor, is_causal: bool) -> str | bool:
     """The corner of a CausalBias, whose memory holds nothing."""
     if is_causal:
-        raise InvalidError("attn_mask is a CausalBias, which says all of the mask: leave is_causal out")
+        raise InvalidError("attn_mask is a CausalBias, which is the whole mask: leave is_causal out")
     sizes = query.shape[-2], key.shape[-2]
     if sizes != (bias.seq_len_q, bias.seq_len_kv):
         raise invalid(

@@ -1,4 +1,4 @@
-"""What a strict block of replace_sdpa does about layers of torch.nn that compute attention by themselves."""
+"""How a strict block of replace_sdpa handles layers of torch.nn that compute attention themselves."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def not_computed(why: str) -> RefusedError:
 
 
 class Strictness:
-    """While strict blocks are open, PyTorch's fused layers for inference are off, for the whole process, and weights
-    that nn.MultiheadAttention returns are refused, in threads of which `strict` says so."""
+    """While strict blocks are open, PyTorch's fused layers for inference are off for the whole process, and
+    nn.MultiheadAttention may not return weights in threads for which `strict` is true."""
 
     def __init__(self, strict: Callable[[], bool]) -> None:
         self._strict = strict

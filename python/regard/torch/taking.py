@@ -20,10 +20,10 @@ from .tensors import FLOATS, is_causal_bias, is_memory, is_traced
 def refusal(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, recorded: bool = False
 ) -> str | None:
-    """Why such a call is not computed here; None where it is, with its gradients where it is recorded: a graph is made
-    without a run that would tell, and gradients are asked for when it is too late.
+    """Why such a call is not computed here; None if it is, including its gradients if it is recorded. This has to be
+    known before the call runs: graphs are made without a run, and gradients are requested when it is too late.
 
-    recorded: the call is made again in backward, and then recorded, though it is not now.
+    recorded: the call is repeated in backward, and recorded there, though not now.
     """
     named: dict[str, Any] = {"query": query, "key": key, "value": value}
     if mask is not None:
@@ -35,16 +35,14 @@ def refusal(
     if is_causal_bias(mask):
         mask = None
     if not all(tensor.dtype in FLOATS for tensor in (query, key, value)):
-        return (
-            f"query, key and value are {query.dtype}, {key.dtype} and {value.dtype}; they must be 32 or 16-bit floats"
-        )
+        return f"query, key and value are {query.dtype}, {key.dtype} and {value.dtype}; all must be 32-bit or 16-bit"
     if not query.dtype == key.dtype == value.dtype and not is_autocast(query):
         return f"query, key and value are {query.dtype}, {key.dtype} and {value.dtype}; they must be of one type"
     if query.device.type not in ("cpu", "cuda"):
         return f"query is on {query.device}; it must be on a CPU or an NVIDIA GPU"
     given = [key, value] if mask is None else [key, value, mask]
     if any(tensor.device != query.device for tensor in given):
-        return "query, key, value and attn_mask are on several devices"
+        return "query, key, value and attn_mask are on different devices"
     if min(query.dim(), key.dim(), value.dim()) < 2:
         return "query, key and value must be [..., sequence, dimension]"
     recorded = recorded or is_recorded(query, key, value, {"bias": mask})
@@ -59,11 +57,11 @@ def refusal(
 
 def _refusal_of(name: str, tensor: Any) -> str | None:
     if not isinstance(tensor, Tensor):
-        return f"{name} is no tensor"
+        return f"{name} is not a tensor"
     if tensor.is_nested:
         return f"{name} is a nested tensor"
     if not (is_memory(tensor) or is_traced(tensor) or (name == "attn_mask" and is_causal_bias(tensor))):
-        return f"{name} is of the class {type(tensor).__name__}, which has functions of its own"
+        return f"{name} is a {type(tensor).__name__}, a subclass of Tensor with functions of its own"
     return None if tensor.layout == torch.strided else f"{name} has the layout {tensor.layout}"
 
 

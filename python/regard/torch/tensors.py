@@ -42,7 +42,7 @@ def refuse_freed(**named: Tensor) -> None:
 
 
 def is_memory(tensor: Tensor) -> bool:
-    """Whether its memory holds its elements. What a subclass with functions of its own holds, only that class knows."""
+    """Whether its memory holds its elements. Only a subclass with functions of its own knows what its memory holds."""
     return type(tensor) in _PLAIN or not has_own_functions(type(tensor))
 
 
@@ -57,7 +57,7 @@ def _overrides_functions(kind: type[Tensor]) -> bool:
 
 
 def refuse_own_functions(named: dict[str, Any]) -> None:
-    """Before an operator is called, which does not ask such a class. It asks one that has operators of its own."""
+    """For use before an operator is called: PyTorch does not consult such a class then, only one with operators."""
     for name, value in named.items():
         if isinstance(value, Tensor) and type(value) not in _PLAIN and _overrides_functions(type(value)):
             raise invalid(
@@ -67,7 +67,7 @@ def refuse_own_functions(named: dict[str, Any]) -> None:
 
 
 def is_traced(tensor: Tensor) -> bool:
-    """Whether it stands for a tensor in a graph that PyTorch makes."""
+    """Whether it stands for a tensor in a graph that PyTorch traces."""
     return type(tensor).__name__ in _TRACED and type(tensor).__module__.startswith("torch._subclasses.")
 
 

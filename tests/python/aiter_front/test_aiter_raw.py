@@ -209,7 +209,7 @@ def test_classes():
     ("call", "sentence"),
     [
         (lambda: aiter.mha_batch_prefill(*[None] * 18), "mha_batch_prefill has keys and values in pages"),
-        (lambda: aiter.fmha_fwd_mxfp8_asm(*[None] * 6), "factors of blocks of 32 numbers"),
+        (lambda: aiter.fmha_fwd_mxfp8_asm(*[None] * 6), "one scale for each block of 32 numbers"),
     ],
 )
 def test_what_is_not_there_is_said(call, sentence):
@@ -242,7 +242,7 @@ try:
     regard.aiter.register()
     raise AssertionError("it would not be replaced")
 except ImportError as error:
-    assert "aiter is imported already" in str(error) and "regard.aiter.register() before" in str(error)
+    assert "aiter is already imported" in str(error) and "regard.aiter.register() before" in str(error)
 """
 
 

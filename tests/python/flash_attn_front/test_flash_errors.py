@@ -65,7 +65,7 @@ STARTS = torch.tensor([0, 4, 8], dtype=torch.int32)
         (
             lambda: three.flash_attn_func(Q, Q, Q, k_descale=torch.ones(2, 2)),
             ValueError,
-            "q is torch.float32, and k_descale would be a factor of an 8-bit tensor",
+            "q is torch.float32, and k_descale is only for 8-bit tensors",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Runs a program that jax.export has saved on another machine, as that is told by REGARD_THREADS and others."""
+"""Runs a program that jax.export has saved on another machine, which REGARD_THREADS and other settings stand for."""
 
 import sys
 from pathlib import Path

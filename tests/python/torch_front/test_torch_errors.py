@@ -38,7 +38,7 @@ WRONG = {
     "bias of another type": (
         lambda: {"bias": cases.numbers(1, 33, 47).half()},
         ValueError,
-        "beside them a bias is fp32",
+        "with them a bias is fp32",
     ),
     "two devices": (lambda: {"k": meta(K), "v": meta(V)}, ValueError, "k is an array .*memory cannot be taken"),
     "another number of keys": (lambda: {"v": V[:, :40]}, ValueError, "tensor 'v'"),
@@ -134,7 +134,7 @@ def test_tensors_of_several_devices_are_refused_by_the_operators(name):
     given[name] = meta(given[name])
     q, k, v, bias, o, lse = given.values()
     options = [bias], [], [], "{'bias': 'tensor'}"
-    sentence = "is on (cpu|meta) and q on (cpu|meta): all tensors of a call lie on one device"
+    sentence = "is on (cpu|meta) and q on (cpu|meta): all tensors of a call must be on one device"
     with pytest.raises(ValueError, match=sentence):
         torch.ops.regard.attention(q, k, v, *options)
     with pytest.raises(ValueError, match=sentence):

@@ -156,7 +156,7 @@ class Recomputed(torch.autograd.Function):
 
 
 def test_in_autograd_s_threads_it_holds_as_in_the_one_that_called_backward():
-    """The context of that thread tells; PyTorch takes it along."""
+    """They find it in the context of that thread, which PyTorch passes on."""
     with replace_sdpa() as block:
         loss = Recomputed.apply(leaf(cases.numbers(1, 1, 2, 9, 16))).sum()
         context = contextvars.copy_context()
@@ -275,7 +275,7 @@ def test_arguments_of_later_versions_go_to_pytorch(monkeypatch):
     monkeypatch.setattr(functional, "scaled_dot_product_attention", lambda *arguments, **options: told.append(options))
     with replace_sdpa() as block:
         functional.scaled_dot_product_attention(q, q, q, window=3)
-    assert told == [{"window": 3}] and block.handed_back == {"window is not known here": 1}
+    assert told == [{"window": 3}] and block.handed_back == {"window is not a known argument": 1}
     with pytest.raises(TypeError, match="window"):
         regard.torch.sdpa(q, q, q, window=3)
 

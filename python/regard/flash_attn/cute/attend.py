@@ -11,7 +11,7 @@ from ...torch import attention
 from ..attend_v3 import with_qv
 from ..words import with_rows_contiguous
 
-_LATENT = 512  # of V which is K, too: FlashAttention-4 takes it for latent attention
+_LATENT = 512  # if K and V are one tensor of this dimension, FlashAttention-4 assumes latent attention
 
 
 def attend(
@@ -20,8 +20,8 @@ def attend(
     latent = k is v and v.shape[-1] == _LATENT
     if latent and qv is not None:
         raise RefusedError(
-            f"K and V are one tensor of dimension {_LATENT}, where FlashAttention-4 leaves out q or qv: give one of "
-            "them, or K by itself"
+            f"k and v are the same tensor of dimension {_LATENT}, for which FlashAttention-4 ignores q or qv: pass "
+            "only one of these, or another k"
         )
     q, k = with_qv(q, k, v, qv, scaled=False)
     q, k, v = with_rows_contiguous(q, k, v)

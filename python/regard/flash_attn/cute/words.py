@@ -67,8 +67,8 @@ def refuse_functions(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise RefusedError(
-                f"{name} is for functions of scores and for block masks, which no kernel here takes: say the mask by "
-                "causal and window_size, or give regard.torch.attention bits or a bias"
+                f"{name} is for score functions and block masks, which no kernel here supports: describe the mask with "
+                "causal and window_size, or pass bits or a bias to regard.torch.attention"
             )
 
 
@@ -76,6 +76,6 @@ def refuse_pages(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             raise RefusedError(
-                f"{name} is for KV caches and chosen keys, which have no kernels yet: leave it out, and give K and V "
-                "as they are"
+                f"{name} is for KV caches and selected keys, which have no kernels yet: leave it out, and pass K and V "
+                "directly"
             )

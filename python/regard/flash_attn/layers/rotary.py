@@ -48,8 +48,8 @@ class _Rotate(torch.autograd.Function):
         return _rotate_parts(grads[0].clone(), parts, how, conjugate=True), None, None, None
 
 
-# Autograd lets nobody change leaves, and parts of unbind, split or chunk. Rotated in place, they keep the gradient that
-# they had: the result, which shares their memory, has the new one, as in flash_attn.
+# Autograd forbids in-place changes of leaves, and of parts of unbind, split or chunk. Rotated in place, these keep
+# the gradient that they had: the result, which shares their memory, has the new one, as in flash_attn.
 
 
 def _is_leaf(x: Tensor) -> bool:

@@ -131,7 +131,7 @@ class FlashCrossAttention(_FlashAttention):
 
 
 def refuse_half_of(**sequences: Any) -> None:
-    """What is said about packed sequences is said in full, or not at all."""
+    """Refuses packed sequences of which some arguments are missing."""
     missing = [name for name, value in sequences.items() if value is None]
     if missing and len(missing) < len(sequences):
         raise invalid(f"packed sequences need {' and '.join(sequences)}, and {', '.join(missing)} is not given")

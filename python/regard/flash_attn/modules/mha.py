@@ -84,7 +84,9 @@ class MHA(torch.nn.Module):
         super().__init__()
         num_heads_kv = num_heads if num_heads_kv is None else num_heads_kv
         if dwconv:
-            raise RefusedError("dwconv convolves Q, K and V, which is not here: leave it out, and convolve x before")
+            raise RefusedError(
+                "dwconv convolves Q, K and V, which is not supported: leave it out, and convolve x beforehand"
+            )
         if embed_dim % num_heads or num_heads % num_heads_kv:
             raise invalid(
                 f"embed_dim={embed_dim}, num_heads={num_heads}, num_heads_kv={num_heads_kv}: each must be a "
@@ -208,8 +210,8 @@ def _places(inference_params: Any) -> tuple[int, int]:
     """The position of the first token, and how many there may be."""
     if inference_params.lengths_per_sample is not None:
         raise RefusedError(
-            "lengths_per_sample says where each sequence ends in a KV cache, which has no kernels yet: give sequences "
-            "of one length, by seqlen_offset"
+            "lengths_per_sample says where each sequence ends in a KV cache, which has no kernels yet: use sequences "
+            "of equal length, with seqlen_offset"
         )
     return inference_params.seqlen_offset, inference_params.max_seqlen
 
@@ -219,6 +221,6 @@ class ParallelMHA(torch.nn.Module):
 
     def __init__(self, embed_dim: int, num_heads: int, process_group: Any, *arguments: Any, **options: Any) -> None:
         raise RefusedError(
-            "ParallelMHA splits its projections over processes by linear layers that are not here: use MHA, and split "
-            "it by torch.distributed.tensor.parallel"
+            "ParallelMHA splits its projections over processes with linear layers that are not provided: use MHA with "
+            "torch.distributed.tensor.parallel"
         )

@@ -1,7 +1,7 @@
-"""What reaches attention beside its tensors: what is computed, what is known to be harmless, and that all else is
-refused, as an argument of tomorrow's models may change the result.
+"""Arguments of attention other than its tensors: some are computed, some are known to be harmless, and all others
+are refused, as an argument of a future model may change the result.
 
-What is computed are the parameters of `attention_forward`.
+The parameters of `attention_forward` are computed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import RefusedError
 
-# What no eager attention of transformers reads, and why leaving it out changes nothing.
+# Arguments that no eager attention of transformers reads, and why ignoring them changes nothing.
 HARMLESS: dict[str, str] = {
     "sliding_window": "masks hold it; where no mask comes, every query sees every key",
     "position_ids": "the mask and the rotation of Q and K hold them",

@@ -25,7 +25,7 @@ def keys_of_blocks(block_indices: Tensor, size: int, keys: int, heads: int) -> T
 
 
 def limited(mask: Mask | Tensor | None, seen: Tensor) -> Tensor:
-    """To what is also `seen`."""
+    """The mask, limited to keys that are also `seen`."""
     if mask is None:
         return seen
     if isinstance(mask, Mask):

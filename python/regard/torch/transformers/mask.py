@@ -17,8 +17,8 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 class Mask:
     """What queries see of keys: for our attention the options of a call, or booleans where no options say it (None).
 
-    To a model that looks into it, or makes another mask of it, it is the tensor that it is with eager attention, which
-    every model knows: numbers of `dtype`, 0 where a query sees a key, and else the smallest. shape: [b, 1, q, kv].
+    A model that inspects it, or makes another mask of it, finds the same tensor as with eager attention, which every
+    model can handle: numbers of `dtype`, 0 where a query sees a key, and else the smallest. shape: [b, 1, q, kv].
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Mask:
         return Mask(options, lambda: self.booleans().to(*arguments, **named), self.shape, self.dtype)
 
     def __getitem__(self, index: Any) -> Mask | Tensor:
-        """What is cut out of it along its axes is a mask again."""
+        """A slice along its axes is a mask again."""
         if not (isinstance(index, tuple) and len(index) == 4 and all(isinstance(x, slice) for x in index)):
             return self.numbers()[index]
         whole = self.booleans()
@@ -59,7 +59,7 @@ class Mask:
         return self if part.shape == whole.shape else Mask(None, lambda: part, part.shape, self.dtype)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in OWN:  # copies ask before there is anything
+        if name.startswith("__") or name in OWN:  # copy and pickle look these up before there are attributes
             raise AttributeError(name)
         return getattr(self.numbers(), name)
 

@@ -33,7 +33,7 @@ def sequences_of(begins_q: Tensor | None, begins_k: Tensor | None, longest_q: An
 
 
 def mask_of_sequences(is_causal: bool | None, batch: int, rows: int, keys: int) -> Mask | Tensor | None:
-    """Where a model makes none."""
+    """The options where a model makes no mask."""
     if is_causal is None or (is_causal and rows != keys):
         raise RefusedError(
             "attention was given cu_seq_lens_q and no mask: is_causal must say what a query sees of its sequence, and "

@@ -1,4 +1,4 @@
-"""transformers' own patterns of masks, known again by their functions: all keys, those before, or a window of them."""
+"""Recognises transformers' own mask patterns by their functions: all keys, earlier keys, or a window of keys."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def is_made_by(maker: Callable[..., Any], function: Any) -> bool:
 
 
 def variables(function: Any) -> dict[str, Any]:
-    """What it has from the function around it."""
+    """The variables that it captured from the enclosing function."""
     return dict(zip(function.__code__.co_freevars, (cell.cell_contents for cell in function.__closure__), strict=True))
