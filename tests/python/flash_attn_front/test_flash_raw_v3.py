@@ -103,11 +103,11 @@ def test_what_is_for_caches_is_refused(name):
             NotImplementedError,
             "get_scheduler_metadata has no kernels yet",
         ),
-        (lambda to: to.fwd(Q, Q, Q, cu_seqlens_q=STARTS), NotImplementedError, "cu_seqlens_k go together"),
+        (lambda to: to.fwd(Q, Q, Q, cu_seqlens_q=STARTS), NotImplementedError, "cu_seqlens_k must be given together"),
         (
             lambda to: to.fwd(Q[0], Q[0], Q[0], cu_seqlens_q=STARTS, cu_seqlens_k=STARTS),
             ValueError,
-            "need max_seqlen_q and max_seqlen_k beside",
+            "need max_seqlen_q and max_seqlen_k as well as",
         ),
         (lambda to: to.fwd(Q, Q, Q, out=Q[0]), ValueError, "'o' has rank 3"),
         (lambda to: to.bwd(Q, Q, Q, Q, Q, Q[0]), ValueError, "lse"),

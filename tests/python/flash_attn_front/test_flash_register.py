@@ -57,7 +57,7 @@ assert not hasattr(flash_attn, "flash_attn_varlen_func")
 """,
         tmp_path,
     )
-    assert out.startswith("flash_attn is imported already, from ") and "before the first import of it" in out
+    assert out.startswith("flash_attn is already imported, from ") and "before its first import" in out
 
 
 def test_looks_like_an_installed_package(tmp_path):
