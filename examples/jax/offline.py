@@ -11,8 +11,12 @@ os.environ |= {"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_JIT": "off", "REGARD_CAC
 
 import jax
 import numpy
+import regard_bundle_offline_jax  # the package of the wheel
 
 import regard.jax
+
+# What the manifest does not declare is refused in this program. An installed package by itself forbids nothing.
+regard.add_bundle(regard_bundle_offline_jax.bundle)
 
 
 def main() -> None:

@@ -9,10 +9,14 @@ import os
 # Before Regard reads its settings: the target of the bundle, no compiler, no kernel that the user's cache has.
 os.environ |= {"REGARD_CPU_TARGET": "cpu-avx2", "REGARD_JIT": "off", "REGARD_CACHE": "off"}
 
+import regard_bundle_offline_torch  # the package of the wheel
 import torch
 from torch.nn import functional as F
 
 import regard.torch
+
+# What the manifest does not declare is refused in this program. An installed package by itself forbids nothing.
+regard.add_bundle(regard_bundle_offline_torch.bundle)
 
 
 def main() -> None:
