@@ -30,8 +30,8 @@ namespace regard {
   X(bundle_path, Paths, "REGARD_BUNDLE_PATH", "",                                                            \
     "Colon-separated bundles, and folders with bundles (*.bundle), that are asked after the library.")       \
   X(trusted_keys, List, "REGARD_TRUSTED_KEYS", "",                                                           \
-    "Comma-separated public keys in hex: of bundles, of a remote store and of the cache only kernels are "   \
-    "used that one of them signed, or that were compiled here; empty is an error.")                          \
+    "Comma-separated public keys in hex; from bundles, a remote store and the cache, only kernels signed "   \
+    "with one of them, or compiled here, are used; empty is an error.")                                      \
   X(cache_dir, Text, "REGARD_CACHE_DIR", "",                                                                 \
     "Folder of the kernel cache; empty means the user's cache folder.")                                      \
   X(cache_bytes, Number, "REGARD_CACHE_BYTES", 1073741824,                                                   \
