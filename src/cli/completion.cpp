@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "base/nearest.h"
@@ -46,8 +47,19 @@ std::vector<std::pair<std::string, std::vector<std::string>>> known_values() {
   std::vector<std::string> targets;
   for (const auto& target : about.at("targets")) targets.push_back(target.at("name").get<std::string>());
   return {{"--target", std::move(targets)},
+          {"--peers", {"torch", "cudnn", "flash_attn"}},
           {"--profile", about.at("profiles").get<std::vector<std::string>>()},
           {"--tier", {std::begin(listed_tiers), std::end(listed_tiers)}}};
+}
+
+/// Options that take other values, such as files.
+std::set<std::string> other_values(const std::vector<VerbInfo>& verbs) {
+  std::set<std::string> options;
+  for (const VerbInfo& verb : verbs)
+    for (const VerbInfo::Option& option : verb.options)
+      if (option.takes_value) options.insert(option.name);
+  for (const auto& [option, known] : known_values()) options.erase(option);
+  return options;
 }
 
 /// bash splits a word at = and :, and replaces what follows the last of them; so the script looks at the
@@ -60,6 +72,7 @@ std::string bash(const std::vector<VerbInfo>& verbs, const std::vector<std::stri
   }
   for (const auto& [option, known] : known_values())
     values += fmt::format("    {}) words=\"{}\" ;;\n", option, fmt::join(known, " "));
+  values += fmt::format("    {}) words= ;;\n", fmt::join(other_values(verbs), " | "));  // files
   return fmt::format(R"(# bash completion for regard
 _regard() {{
   local line="${{COMP_LINE:0:COMP_POINT}}" breaks="${{COMP_WORDBREAKS//[!=:]/}}" typed word option words
@@ -112,6 +125,7 @@ std::string zsh(const std::vector<VerbInfo>& verbs, const std::vector<std::strin
         "    {0}) compset -P '*,'; compadd {1}; return ;;\n    {0}=*) compset -P '*[=,]'; compadd {1}; "
         "return ;;\n",
         option, fmt::join(known, " "));
+  values += fmt::format("    {}) _files; return ;;\n", fmt::join(other_values(verbs), " | "));
   for (const VerbInfo& verb : verbs) {
     names += "    " + quoted(verb.name) + ":" + quoted(verb.doc) + "\n";
     cases +=

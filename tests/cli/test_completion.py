@@ -64,6 +64,8 @@ def terminal(tmp_path_factory):
         ("regard bench --target cpu-generic,sm_90", "(bench)(--target)(cpu-generic,sm_90"),
         ("regard list --profile transf", "(list)(--profile)(transformer_engine)"),
         ("regard list --tier bui", "(list)(--tier)(built-in)"),
+        ("regard bench --peers torch,cu", "(bench)(--peers)(torch,cudnn)"),
+        ("regard run --out /etc/host", "(run)(--out)(/etc/host"),
     ],
 )
 def test_bash_completes(terminal, typed, words):

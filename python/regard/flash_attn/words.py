@@ -9,6 +9,7 @@ import torch
 from torch import SymInt, Tensor
 
 from ..errors import RefusedError, invalid
+from ..torch.sdpa import with_contiguous_rows
 from ..words import PAIR, told
 
 
@@ -119,4 +120,4 @@ def unpacked(name: str, packed: Tensor, axis: int, parts: int) -> tuple[Tensor, 
 
 def with_rows_contiguous(*tensors: Tensor) -> list[Tensor]:
     """flash_attn copies what is not contiguous in its last dimension."""
-    return [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in tensors]
+    return [with_contiguous_rows(tensor) for tensor in tensors]

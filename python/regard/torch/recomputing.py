@@ -1,4 +1,4 @@
-"""Activation checkpoints: calls that were replaced in forward are also replaced in the recompute.
+"""Activation checkpoints: the recompute replaces the calls that forward replaced, and no others.
 
 torch.utils.checkpoint keeps a function and calls it again in backward, which on GPUs happens in autograd's threads, and
 may happen after the block has ended. Here the function that it keeps is one that enters the block again.
@@ -7,6 +7,7 @@ may happen after the block has ended. Here the function that it keeps is one tha
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from torch.utils import checkpoint
@@ -18,18 +19,23 @@ _KEEPERS = (("CheckpointFunction", "forward"), ("_CheckpointFrame", "__init__"))
 
 
 class Checkpoints:
-    """While it is on, functions that checkpoints keep go through `wrap`."""
+    """While it is on, functions that checkpoints keep go through `wrap`, and those that they kept before are called
+    again in `outside`: with use_reentrant=True PyTorch does not notice that a recompute differs from forward."""
 
-    def __init__(self, wrap: Wrap) -> None:
-        self._wrap = wrap
+    def __init__(self, wrap: Wrap, outside: Callable[[], AbstractContextManager[None]]) -> None:
+        self._wrap, self._outside = wrap, outside
         self._before: list[tuple[Any, str, Any]] = []
 
     def on(self) -> None:
         for owner, name in _KEEPERS:
             if hasattr(checkpoint, owner):  # else PyTorch keeps it elsewhere, and compares what is recomputed
-                keeper = getattr(checkpoint, owner)
-                self._before.append((keeper, name, keeper.__dict__[name]))
-                setattr(keeper, name, self._keeping(keeper.__dict__[name]))
+                self._replace(getattr(checkpoint, owner), name, self._keeping)
+        self._replace(checkpoint.CheckpointFunction, "backward", self._recomputing)
+
+    def _replace(self, owner: Any, name: str, by: Callable[[Any], Any]) -> None:
+        method = owner.__dict__[name]
+        self._before.append((owner, name, method))
+        setattr(owner, name, by(method))
 
     def off(self) -> None:
         while self._before:
@@ -43,3 +49,12 @@ class Checkpoints:
             return inner(self_or_ctx, self._wrap(function), *arguments, **options)
 
         return staticmethod(keep) if static else keep
+
+    def _recomputing(self, method: Any) -> Any:
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            if getattr(ctx.run_function, "enters_block", False):
+                return method.__func__(ctx, *gradients)
+            with self._outside():
+                return method.__func__(ctx, *gradients)
+
+        return staticmethod(backward)

@@ -129,7 +129,19 @@ def _again(function: Any) -> Any:
         with _within(_here.thread, block, recorded=True):
             return function(*arguments, **options)
 
+    again.enters_block = True  # type: ignore[attr-defined]
     return again
+
+
+@contextmanager
+def _outside() -> Iterator[None]:
+    """As it was where no block was open."""
+    thread = _current()
+    contexts, thread.contexts = thread.contexts, 0
+    try:
+        yield
+    finally:
+        thread.contexts = contexts
 
 
 def _current() -> _Thread:
@@ -141,7 +153,7 @@ def _current() -> _Thread:
     return thread if context is None else context.get(_of_backward, thread)
 
 
-_checkpoints = Checkpoints(_again)
+_checkpoints = Checkpoints(_again, _outside)
 _strictness = Strictness(lambda: bool(_current().strict))
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..arrays import packed_by_torch
-from ..errors import InvalidError, invalid
+from ..errors import InvalidError, invalid, wrong_type
 from ..words import dropout_words
 from .attention import attention, refuse_types
 from .autocast import cast, is_autocast, type_cast_to
@@ -87,10 +87,23 @@ def causal_of(bias: Any, query: Tensor, key: Tensor, is_causal: bool) -> str | b
 
 
 def with_contiguous_rows(tensor: Tensor) -> Tensor:
-    if tensor.stride(-1) == 1:
-        return tensor
+    try:
+        if tensor.stride(-1) == 1:
+            return tensor
+    except (AttributeError, RuntimeError):
+        refuse_without_strides(tensor)
+        raise
+    refuse_without_strides(tensor)
     refuse_freed(tensor=tensor)
     return tensor.contiguous()
+
+
+def refuse_without_strides(given: Any) -> None:
+    """Raises where it is not a dense tensor of PyTorch."""
+    if not isinstance(given, Tensor):
+        raise wrong_type(f"an argument is of type {type(given).__name__}; it must be a tensor of PyTorch")
+    if given.layout != torch.strided:
+        raise InvalidError(f"a tensor has the layout {given.layout}; it must be dense: pass its to_dense()")
 
 
 def mask_option(mask: Tensor, query: Tensor, keys: int) -> dict[str, Tensor]:

@@ -84,3 +84,11 @@ def test_lse_has_no_gradient():
 def test_a_cap_that_is_not_above_0_is_none():
     q = torch.randn(1, 5, 2, 8)
     assert torch.equal(two.flash_attn_func(q, q, q, softcap=-1.0), two.flash_attn_func(q, q, q))
+
+
+def test_what_is_no_dense_tensor():
+    q = torch.randn(1, 4, 2, 8)
+    with pytest.raises(TypeError, match="^an argument is of type ndarray; it must be a tensor of PyTorch$"):
+        two.flash_attn_func(q.numpy(), q, q)
+    with pytest.raises(ValueError, match="^a tensor has the layout torch.sparse_coo; it must be dense"):
+        two.flash_attn_func(q.to_sparse(), q, q)

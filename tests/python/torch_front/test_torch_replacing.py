@@ -139,6 +139,21 @@ def test_what_forward_replaced_its_recompute_replaces(use_reentrant, dropout, pl
     assert torch.utils.checkpoint.CheckpointFunction.forward.__module__ == "torch.utils.checkpoint"
 
 
+def test_what_forward_did_not_replace_its_recompute_does_not_either():
+    """Dropout would draw another mask."""
+    q, v, w = leaf(cases.numbers(1, 1, 2, 9, 16)), leaf(cases.numbers(2, 1, 2, 9, 16)), cases.numbers(3, 1, 2, 9, 16)
+
+    def call(q, v):
+        return functional.scaled_dot_product_attention(q, q, v, dropout_p=0.3)
+
+    loss = (checkpoint(call, q, v, use_reentrant=True) * w).sum()
+    with replace_sdpa(strict=True) as block:
+        loss.backward()
+        call(q, v)
+    torch.testing.assert_close((v * v.grad).sum(), loss, rtol=1e-4, atol=1e-4)
+    assert block.computed == 1
+
+
 class Recomputed(torch.autograd.Function):
     """A checkpoint of another library."""
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ...errors import InvalidError
 from .mask import Mask
 
 
 def keys_of_indices(indices: Tensor, keys: int) -> Tensor:
-    """indices: [b, q, n]. The result is [b, 1, q, keys], for all heads."""
+    """indices: int [b, q, n], each from 0 to keys - 1. The result is [b, 1, q, keys], for all heads."""
+    if indices.is_floating_point() or indices.is_complex():
+        raise InvalidError(f"indices is {indices.dtype}; it must be an integer type")
     nothing = indices.new_zeros((*indices.shape[:2], keys), dtype=torch.bool)
     chosen: Tensor = nothing.scatter(-1, indices.long(), True)
     return chosen.unsqueeze(1)
