@@ -94,7 +94,8 @@ TEST(Bundles, OneThatEverybodyCanWriteIsRefused) {
   const Status open_file = add_bundle(path);
   ASSERT_FALSE(open_file);
   EXPECT_EQ(open_file.error().kind, ErrorKind::refused);
-  EXPECT_THAT(open_file.error().message, HasSubstr("anybody can write it (mode 646), and the kernels in it are executed"));
+  EXPECT_THAT(open_file.error().message,
+              HasSubstr("anybody can write it (mode 646), and the kernels in it are executed"));
   chmod(path.c_str(), 0644);
   chmod(folder.path().c_str(), 0777);
   EXPECT_THAT(add_bundle(path).error().message, HasSubstr("anybody can write to its folder (mode 777)"));
