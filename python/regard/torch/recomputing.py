@@ -27,15 +27,14 @@ class Checkpoints:
         self._before: list[tuple[Any, str, Any]] = []
 
     def on(self) -> None:
-        for owner, name in _KEEPERS:
-            if hasattr(checkpoint, owner):  # else PyTorch keeps it elsewhere, and compares what is recomputed
-                self._replace(getattr(checkpoint, owner), name, self._keeping)
-        self._replace(checkpoint.CheckpointFunction, "backward", self._recomputing)
-
-    def _replace(self, owner: Any, name: str, by: Callable[[Any], Any]) -> None:
-        method = owner.__dict__[name]
-        self._before.append((owner, name, method))
-        setattr(owner, name, by(method))
+        replaced = [(*keeper, self._keeping) for keeper in _KEEPERS]
+        replaced.append(("CheckpointFunction", "backward", self._recomputing))
+        for name_of_owner, name, by in replaced:
+            owner = getattr(checkpoint, name_of_owner, None)
+            if owner is not None:  # else PyTorch keeps it elsewhere, and compares what is recomputed
+                method = owner.__dict__[name]
+                self._before.append((owner, name, method))
+                setattr(owner, name, by(method))
 
     def off(self) -> None:
         while self._before:
