@@ -16,7 +16,7 @@ from pathlib import Path
 def one_core_each(threads: int) -> Iterator[None]:
     """With two threads: this one on one core, the worker of every library's pool on the other. Else nothing.
 
-    With more, nobody can tell which workers belong to one pool. Enter it when all workers have been started.
+    With more, there is no telling which workers belong to one pool. Enter it when all workers have been started.
     """
     cores = sorted(os.sched_getaffinity(0))
     if threads != 2 or len(cores) != 2:

@@ -93,7 +93,7 @@ def interleaved(
         while quiet < rounds and len(found) < 2 * rounds:
             start, others = time.perf_counter(), _others_seconds()
             times = {name: timed(calls[name], turn.pause, repeats[name]) for name in order}
-            order = order[1:] + order[:1]  # nobody always follows the same one
+            order = order[1:] + order[:1]  # no contestant always follows the same one
             others = _others_seconds() - others
             capacity = (time.perf_counter() - start) * (os.cpu_count() or 1)
             quiet += others < DISTURBED * capacity + TICKS

@@ -77,8 +77,8 @@ void Call::run() {
 const void* adjacent_seed(const void* seed, const void* offset) {
   if (offset != static_cast<const std::uint64_t*>(seed) + 1) {
     refuse(TE_REGARD_REFUSED,
-           "the dropout offset does not lie right after the seed; give the address of two numbers of "
-           "64 bits, seed and offset, and that of the second one");
+           "the dropout offset does not lie right after the seed; give the address of two 64-bit "
+           "numbers, seed and offset, and that of the second one");
   }
   return seed;
 }

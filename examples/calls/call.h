@@ -22,7 +22,7 @@ class Call {
   /// Seed and offset of dropout as numbers.
   void set_seed(std::uint64_t seed, std::uint64_t offset);
 
-  /// Numbers of 32 bits on the host; they are copied to where the plan runs. A role has the last ones that it
+  /// 32-bit numbers on the host; they are copied to where the plan runs. A role has the last ones that it
   /// was given; none: it has no numbers of its own any more.
   Call& set_own(te_regard_role role, std::vector<std::int32_t> numbers);
 
@@ -54,7 +54,7 @@ class Call {
   te_regard_arguments arguments_ = TE_REGARD_ARGUMENTS_INIT;
 };
 
-/// The address of seed and offset, two numbers of 64 bits, where the one lies right after the other.
+/// The address of seed and offset, two 64-bit numbers, of which one lies right after the other.
 const void* adjacent_seed(const void* seed, const void* offset);
 
 }  // namespace calls

@@ -246,8 +246,8 @@ REGARD_API regard_status regard_list(const char* target, const char* profile, ch
  * than its target has is an error. */
 REGARD_API regard_status regard_prepare_kernel(const char* kernel, char** json);
 /* From now on kernels come from this bundle too (docs/bundles.md), after those that the library has and the
- * bundles before it. A kernel that was not to be had before is looked for again. One that anybody can write
- * is refused, unless REGARD_TRUSTED_KEYS has signed it. */
+ * bundles before it. A kernel that was not found before is looked for again. A world-writable
+ * bundle is refused, unless a key in REGARD_TRUSTED_KEYS has signed it. */
 REGARD_API regard_status regard_bundle_add(const char* path);
 /* The same of a bundle that a package brings, which is installed and which no program has named: it forbids
  * nothing (its "undeclared" does not count). Python's package of Regard makes it. */
@@ -260,7 +260,7 @@ REGARD_API regard_status regard_package_folders(const char* const* folders, int6
  * their own thread several times a second whether they are to end: from a number other than 0 on, which it
  * then gives until the call has ended, the compiler is killed, what it left is removed, and the call returns
  * REGARD_INTERRUPTED. It is for all threads of the process and takes the place of the one before; NULL:
- * nobody is asked. It calls no function of Regard's. Python's package of Regard sets it, for Ctrl-C. */
+ * no function is called. It calls no function of Regard's. Python's package of Regard sets it, for Ctrl-C. */
 REGARD_API void regard_interrupt_if(int (*asked)(void));
 /* verb: "list", "stat", "verify", "gc", "clean"; result: JSON. */
 REGARD_API regard_status regard_cache(const char* verb, char** json);

@@ -29,7 +29,7 @@ class Problem {
   explicit Problem(regard_problem* handle);  ///< takes the handle over
   Problem(const Problem&) = delete;
 
-  /// Problem text with more words behind it: True adds the bare word, None and False nothing.
+  /// Problem text with more words after it: True adds the bare word, None and False nothing.
   static regard_problem* parse(std::string text, const nb::dict& words);
 
   const regard_problem* handle() const { return handle_.get(); }

@@ -17,7 +17,7 @@ void check_readable(nb::handle value, const char* name);
 void refuse_flaw(const ArrayView& view, const char* name);
 
 /// Refuses what a graph that PyTorch records would lose: it would hold the results of this one call, or
-/// memory that nobody fills.
+/// memory that is never filled.
 void refuse_traced(std::initializer_list<nb::handle> dicts);
 [[noreturn]] void refuse_traced(const char* name);
 

@@ -88,7 +88,7 @@ struct Torch {
         untyped_storage(PyUnicode_InternFromString("untyped_storage")) {}
 };
 
-/// nullptr as long as nobody has imported it.
+/// nullptr as long as it has not been imported.
 const Torch* loaded_torch() {
   static const Torch* torch = nullptr;
   if (torch != nullptr) return torch;
@@ -178,7 +178,7 @@ std::optional<std::vector<std::int64_t>> numbers(nb::handle tuple) {
   return result;
 }
 
-/// From the start of its storage to behind the last element, in bytes.
+/// From the start of its storage to past the last element, in bytes.
 std::int64_t reach(const ArrayView& view, std::int64_t offset) {
   std::int64_t elements = offset + 1;
   for (int axis = 0; axis < view.rank; ++axis) {

@@ -30,7 +30,7 @@ nb::object array_of_list(nb::handle list, const char* name) {
               (letter == "U" || letter == "S"   ? "text"
                : letter == "O" || letter == "u" ? "values that are no numbers or do not fit in 64 bits"
                                                 : nb::cast<std::string>(nb::str(type))) +
-              "; it must hold whole numbers of 32 bits");
+              "; it must hold 32-bit whole numbers");
   return array.attr("astype")("int64");
 }
 

@@ -21,7 +21,7 @@ def add_bundle(path: str | os.PathLike[str]) -> None:
     `regard build` makes bundles. A kernel that was not to be had before is looked for again.
 
     Raises InvalidError where the file is no bundle, and where no key of REGARD_TRUSTED_KEYS signed it;
-    RefusedError where no keys are trusted, and anybody can write the file or to its folder.
+    RefusedError where no keys are trusted and the file or its folder is world-writable.
     """
     _core.add_bundle(os.fspath(path))
 

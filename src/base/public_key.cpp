@@ -41,7 +41,7 @@ Status check_key(const PublicKey& key) {
     return invalid(in_quotes(key.hex()) + " is not a public key, as its number is too large");
   if (std::ranges::find(small_orders, y.hex()) == std::end(small_orders)) return {};
   return invalid(in_quotes(key.hex()) +
-                 " cannot be a public key: it is a point of small order, for which anybody can sign");
+                 " cannot be a public key: it is a point of small order, for which anyone can sign");
 }
 
 Result<PublicKey> parse_public_key(std::string_view hex) {

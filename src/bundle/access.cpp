@@ -27,15 +27,14 @@ std::string first_of(const Place& place, const Say& say) {
 
 }  // namespace
 
-std::string open_to_everybody(const Place& place) {
+std::string world_writable(const Place& place) {
   return first_of(place, [](const char* what, const Access& access) -> std::string {
     if (!is_open(access, S_IWOTH)) return "";
-    return fmt::format("anybody can write {}{} (mode {:o})", S_ISDIR(access.mode) ? "to " : "", what,
-                       access.mode & 07777);
+    return fmt::format("{} is world-writable (mode {:o})", what, access.mode & 07777);
   });
 }
 
-std::string open_to_another(const Place& place) {
+std::string writable_by_another(const Place& place) {
   return first_of(place, [](const char* what, const Access& access) -> std::string {
     if (access.owner != geteuid() && access.owner != 0)
       return fmt::format("{} belongs to user {}", what, access.owner);

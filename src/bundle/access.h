@@ -7,12 +7,12 @@
 
 namespace regard::bundle {
 
-/// "anybody can write it (mode 666)", about the file or its folder; empty if not everybody can, and for a
-/// bundle in memory.
-std::string open_to_everybody(const Place&);
+/// "it is world-writable (mode 666)", about the file or its folder; empty if it is not, and for a bundle in
+/// memory.
+std::string world_writable(const Place&);
 
 /// "it belongs to user 1000", or its folder does, or another group can write there; empty if only this user
 /// and root can. The groups of this process may write: with a usual umask, many users' files allow it.
-std::string open_to_another(const Place&);
+std::string writable_by_another(const Place&);
 
 }  // namespace regard::bundle

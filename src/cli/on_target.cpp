@@ -3,7 +3,7 @@
 namespace regard::cli {
 namespace {
 
-/// From the first element to behind the last; a CLI tensor has no gaps at its end.
+/// From the first element to past the last; a CLI tensor has no gaps at its end.
 std::int64_t bytes_of(const Tensor& tensor) {
   std::int64_t last = 0;
   for (int i = 0; i < tensor.rank; ++i) {

@@ -1,4 +1,4 @@
-// regard prebuild: the kernels of profiles, a manifest or a record into the cache, before anybody asks for
+// regard prebuild: the kernels of profiles, a manifest or a record into the cache, before anyone asks for
 // them.
 #include <fmt/format.h>
 

@@ -37,7 +37,7 @@ void check_lengths(const Lengths& lengths, const Extent& extent) {
   }
 }
 
-/// More sequences than anybody has, and few enough to be drawn in a second.
+/// More sequences than anyone has, and few enough to be drawn in a second.
 constexpr std::int64_t most_drawn = 1 << 24;
 
 /// Memory for b numbers is taken only where somebody gave as many, or where they are not too many to be

@@ -54,12 +54,12 @@ Result<std::shared_ptr<const Bundle>> open_to_use(const std::string& path,
                                                   const std::vector<PublicKey>& trusted) {
   Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(path, trusted);
   if (!bundle || !trusted.empty()) return bundle;
-  if (const std::string why = bundle::open_to_everybody((*bundle)->place()); !why.empty()) {
+  if (const std::string why = bundle::world_writable((*bundle)->place()); !why.empty()) {
     return refused(why +
                    ", and the kernels in it are executed; remove that permission (chmod o-w), or sign the "
                    "bundle and set REGARD_TRUSTED_KEYS");
   }
-  if (const std::string why = bundle::open_to_another((*bundle)->place()); !why.empty()) {
+  if (const std::string why = bundle::writable_by_another((*bundle)->place()); !why.empty()) {
     static std::atomic<bool> told{false};  // one warning is enough: there may be thousands of bundles
     if (!told.exchange(true))
       warn_once(

@@ -38,7 +38,7 @@ Result<std::shared_ptr<const Bundles>> bundles();
 /// How often one was added so far.
 int added_bundles();
 
-/// Opens one as the settings allow it; where they trust no keys, one that everybody can write is refused, and
+/// Opens one as the settings allow it; where they trust no keys, a world-writable one is refused, and
 /// one that another user can write is a warning. The error is a sentence with its path.
 Result<std::shared_ptr<const Bundle>> open_trusted(const std::string& path);
 

@@ -45,8 +45,8 @@ TEST(PublicKey, IsNoPointOfSmallOrder) {
                                     "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
                                     "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"};
   for (const std::string& hex : of_torsion) {
-    EXPECT_THAT(refusal(hex), HasSubstr("a point of small order, for which anybody can sign"));
-    EXPECT_THAT(refusal(with_odd_x(hex)), HasSubstr("a point of small order, for which anybody can sign"));
+    EXPECT_THAT(refusal(hex), HasSubstr("a point of small order, for which anyone can sign"));
+    EXPECT_THAT(refusal(with_odd_x(hex)), HasSubstr("a point of small order, for which anyone can sign"));
   }
 }
 

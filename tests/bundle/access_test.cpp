@@ -17,8 +17,8 @@ class BundleAccess : public BundleTest {
     ASSERT_EQ(chmod(path_.c_str(), file), 0);
     ASSERT_EQ(chmod(folder().c_str(), of_folder), 0);
   }
-  std::string to_everybody() const { return bundle::open_to_everybody(open(path_)->place()); }
-  std::string to_another() const { return bundle::open_to_another(open(path_)->place()); }
+  std::string world_writable() const { return bundle::world_writable(open(path_)->place()); }
+  std::string to_another() const { return bundle::writable_by_another(open(path_)->place()); }
 
   const std::string path_ = write_kernels("a", {1});
 };
@@ -27,20 +27,20 @@ TEST_F(BundleAccess, OfOneUserAloneIsNothingToTell) {
   for (const auto& [file, of_folder] :
        {std::pair(0600, 0700), std::pair(0644, 0755), std::pair(0664, 0775)}) {
     set_modes(static_cast<mode_t>(file), static_cast<mode_t>(of_folder));
-    EXPECT_EQ(to_everybody(), "");
+    EXPECT_EQ(world_writable(), "");
     EXPECT_EQ(to_another(), "") << "the group is this process's own";
   }
 }
 
 TEST_F(BundleAccess, OfEverybodyIsTold) {
   set_modes(0666, 0755);
-  EXPECT_EQ(to_everybody(), "anybody can write it (mode 666)");
+  EXPECT_EQ(world_writable(), "it is world-writable (mode 666)");
   set_modes(0644, 0777);
-  EXPECT_EQ(to_everybody(), "anybody can write to its folder (mode 777)");
+  EXPECT_EQ(world_writable(), "its folder is world-writable (mode 777)");
   std::filesystem::create_symlink(path_, in_folder("link"));
-  EXPECT_EQ(bundle::open_to_everybody(open(in_folder("link"))->place()), to_everybody());
+  EXPECT_EQ(bundle::world_writable(open(in_folder("link"))->place()), world_writable());
   set_modes(0644, 01777);
-  EXPECT_EQ(to_everybody(), "") << "as in /tmp, where nobody can replace what others made";
+  EXPECT_EQ(world_writable(), "") << "as in /tmp, where no one can replace what others made";
 }
 
 TEST_F(BundleAccess, OfAnotherUserOrGroupIsTold) {
@@ -58,14 +58,14 @@ TEST_F(BundleAccess, OfAnotherUserOrGroupIsTold) {
   EXPECT_EQ(to_another(), "group 12345 can write to its folder");
   give(folder(), 12345, 0);
   EXPECT_EQ(to_another(), "its folder belongs to user 12345");
-  EXPECT_EQ(to_everybody(), "");
+  EXPECT_EQ(world_writable(), "");
 }
 
 TEST_F(BundleAccess, OfOneInMemoryIsItsProgramsAffair) {
   const std::string bytes = read_bytes(path_);
   const auto bundle = Bundle::in_memory(path_, std::as_bytes(std::span(bytes)));
   ASSERT_TRUE(bundle);
-  EXPECT_EQ(bundle::open_to_everybody((*bundle)->place()) + bundle::open_to_another((*bundle)->place()), "");
+  EXPECT_EQ(bundle::world_writable((*bundle)->place()) + bundle::writable_by_another((*bundle)->place()), "");
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ def test_an_old_entry_is_not_known(stage, keys, tmp_path):
     assert stage(**CPU, REGARD_TRUSTED_KEYS=keys["own"][1])[0] == "compile"
 
 
-def test_keys_for_which_anybody_can_sign_are_refused(refused, regard, store):
+def test_keys_for_which_anyone_can_sign_are_refused(refused, regard, store):
     for hex_of in ("00" * 32, "01" + "00" * 31, "ed" + "ff" * 30 + "7f"):
         assert hex_of in refused("run", PROBLEM, REGARD_TRUSTED_KEYS=hex_of)
         assert hex_of in refused("bundle verify", store["bundle"], f"--trusted={hex_of}")
@@ -163,21 +163,21 @@ def open_bundle(store, tmp_path):
     return bundle
 
 
-def test_a_bundle_that_everybody_can_write_is_refused(open_bundle, keys, stage, regard, refused):
+def test_a_world_writable_bundle_is_refused(open_bundle, keys, stage, regard, refused):
     def run(**settings):
         done = regard("run", PROBLEM, "--json", **NO_COMPILER, REGARD_CACHE="off", **settings)
         return json.loads(done.out)["plan"]["stages"][0]["tier"], done.err
 
     assert run(REGARD_BUNDLE_PATH=open_bundle) == ("bundle", "")
-    for path, mode, what in ((open_bundle, 0o646, "it"), (open_bundle.parent, 0o777, "to its folder")):
+    for path, mode, what in ((open_bundle, 0o646, "it"), (open_bundle.parent, 0o777, "its folder")):
         before = path.stat().st_mode
         path.chmod(mode)
         for named in (open_bundle, open_bundle.parent):
             tier, err = run(REGARD_BUNDLE_PATH=named)
-            assert tier == "built-in" and f"is not used: anybody can write {what} (mode {mode:o})" in err
+            assert tier == "built-in" and f"is not used: {what} is world-writable (mode {mode:o})" in err
         told = refused("run", PROBLEM, **NO_COMPILER, REGARD_BUNDLE=open_bundle)
-        assert f"anybody can write {what}" in told and "REGARD_TRUSTED_KEYS" in told
-        assert f"anybody can write {what}" in refused("cache import", open_bundle, code=3)
+        assert f"{what} is world-writable" in told and "REGARD_TRUSTED_KEYS" in told
+        assert f"{what} is world-writable" in refused("cache import", open_bundle, code=3)
         assert regard("bundle list", open_bundle).code == regard("bundle verify", open_bundle).code == 0  # to look at
         path.chmod(before)
     assert regard("bundle sign", open_bundle, f"--key={keys['own'][0]}").code == 0

@@ -95,10 +95,10 @@ TEST(Bundles, OneThatEverybodyCanWriteIsRefused) {
   ASSERT_FALSE(open_file);
   EXPECT_EQ(open_file.error().kind, ErrorKind::refused);
   EXPECT_THAT(open_file.error().message,
-              HasSubstr("anybody can write it (mode 646), and the kernels in it are executed"));
+              HasSubstr("it is world-writable (mode 646), and the kernels in it are executed"));
   chmod(path.c_str(), 0644);
   chmod(folder.path().c_str(), 0777);
-  EXPECT_THAT(add_bundle(path).error().message, HasSubstr("anybody can write to its folder (mode 777)"));
+  EXPECT_THAT(add_bundle(path).error().message, HasSubstr("its folder is world-writable (mode 777)"));
   EXPECT_EQ(listed(path), 0);
   chmod(folder.path().c_str(), 01777);
   EXPECT_TRUE(add_bundle(path));

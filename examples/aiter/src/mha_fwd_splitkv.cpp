@@ -29,7 +29,7 @@ void require_supported(const mha_fwd_splitkv_args& a, const Traits& traits) {
   }
   if (a.scale_p != 1 || a.scale_o != 1)
     refuse(TE_REGARD_REFUSED,
-           "scale_p and scale_o are for static scales of 8 bits, which are not taken; give 1");
+           "scale_p and scale_o are for static 8-bit scales, which are not taken; give 1");
   if (a.num_splits < 1 || a.num_splits > most_splits) {
     refuse(TE_REGARD_INVALID, "num_splits=" + std::to_string(a.num_splits) + " is not a number from 1 to " +
                                   std::to_string(most_splits));

@@ -37,7 +37,7 @@ def flash_attn_func(
     cumulative logical lengths, [b+1], of sequences that are padded. num_splits: parts of the keys, 0 lets the plan
     choose. how_v3_bf16_cvt changes nothing: rounding is to nearest even.
 
-    Returns out, or (out, lse [b, hq, sq]), and S_dmask behind them with return_attn_probs.
+    Returns out, or (out, lse [b, hq, sq]), and S_dmask after them with return_attn_probs.
     """
     options = score_options(
         softmax_scale,

@@ -46,7 +46,7 @@ def flash_attn_varlen_func(
     cu_seqlens_q and _k: cumulative logical lengths, [b+1]; with padding between sequences, cu_seqlens_*_padded say
     where these lie. The others are those of `flash_attn_func`.
 
-    Returns out, or (out, lse [hq, tokens]), and S_dmask behind them with return_attn_probs.
+    Returns out, or (out, lse [hq, tokens]), and S_dmask after them with return_attn_probs.
     """
     if block_table is not None:
         refuse_pages("block_table")

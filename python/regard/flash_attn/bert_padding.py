@@ -53,7 +53,7 @@ def unpad_input(
 def unpad_input_for_concatenated_sequences(
     hidden_states: Tensor, attention_mask_in_length: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, int]:
-    """The same for rows that hold several sequences, one behind the other.
+    """The same for rows that hold several sequences, one after the other.
 
     attention_mask_in_length: [b, s], the lengths of the sequences of each row, then zeros: [[2, 3, 0, 0, 0, 0]] has
     two sequences in one row of 6, of which the last is padding.

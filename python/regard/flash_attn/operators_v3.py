@@ -39,7 +39,7 @@ _SCHEMAS = (
 
 
 def _fwd(*arguments: Any) -> tuple[Tensor, ...]:
-    """As `_flash_attn_forward` has them; PyTorch leaves out those behind the last that is not at its default."""
+    """As `_flash_attn_forward` has them; PyTorch leaves out those after the last that is not at its default."""
     return _flash_attn_forward(*arguments)
 
 

@@ -111,7 +111,7 @@ def descale_words(of: Tensor, q: Tensor | None, k: Tensor | None, v: Tensor | No
 
 
 def unpacked(name: str, packed: Tensor, axis: int, parts: int) -> tuple[Tensor, ...]:
-    """Q, K and V, or K and V, of one tensor that has them along `axis`, with heads and d behind it."""
+    """Q, K and V, or K and V, of one tensor that has them along `axis`, with heads and d after it."""
     if packed.dim() != axis + 3 or packed.shape[axis] != parts:
         rows = "b, s" if axis == 2 else "tokens"
         raise invalid(f"{name} has shape {list(packed.shape)}; it must be [{rows}, {parts}, heads, d]")

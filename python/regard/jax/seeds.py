@@ -1,4 +1,4 @@
-"""Seed and offset of dropout, in the four words of 32 bits that a program passes."""
+"""Seed and offset of dropout, in the four 32-bit words that a program passes."""
 
 from __future__ import annotations
 
