@@ -1,6 +1,6 @@
 #include "device/gpu.h"
 
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 #include "device/gpu_backend.h"
 
 namespace regard::gpu {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 
 namespace regard {
 

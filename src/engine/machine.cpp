@@ -7,7 +7,7 @@
 
 #include "base/forever.h"
 #include "base/settings.h"
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 #include "plan/recipe.h"
 
 namespace regard {

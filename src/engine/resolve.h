@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "cache/cache.h"
 #include "compile/resources.h"
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 #include "device/gpu.h"
 #include "plan/plan.h"
 

@@ -16,7 +16,7 @@
 #include "base/embedded.h"
 #include "compile/constants.h"
 #include "compile/host_options.h"
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 #include "engine/bind.h"
 #include "plan/recipe.h"
 #include "support/temporary_folder.h"

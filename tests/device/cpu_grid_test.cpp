@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 #include "kernels/arguments.h"
 
 namespace regard::cpu {

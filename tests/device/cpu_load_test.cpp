@@ -18,7 +18,7 @@
 
 #include "compile/host_options.h"
 #include "compile/toolchain.h"
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 #include "kernels/arguments.h"
 #include "support/temporary_folder.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/machine.h"
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 #include "support/temporary_folder.h"
 
 namespace regard::cpu {

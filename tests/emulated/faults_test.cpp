@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compile/nvrtc_library.h"
-#include "device/cuda_driver.h"
+#include "device/cuda/driver.h"
 #include "emulated/device.h"
 
 namespace regard {

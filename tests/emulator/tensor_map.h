@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "device/cuda_driver.h"
+#include "device/cuda/driver.h"
 
 namespace emulator {
 

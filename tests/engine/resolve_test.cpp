@@ -18,7 +18,7 @@
 #include "base/digest.h"
 #include "cache/cache.h"
 #include "cache/entry.h"
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 #include "engine/machine.h"
 #include "regard/regard.h"
 #include "support/scarce_memory.h"

@@ -1,7 +1,7 @@
 // A call that fails keeps nothing of what it took.
 #include <gtest/gtest.h>
 
-#include "device/cuda_driver.h"
+#include "device/cuda/driver.h"
 #include "gpu/call.h"
 
 namespace regard::test {

@@ -15,7 +15,7 @@
 #include "compile/constants.h"
 #include "compile/host_options.h"
 #include "compile/toolchain.h"
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 #include "kernels/support.h"
 
 namespace regard::test {

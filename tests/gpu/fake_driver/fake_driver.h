@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "device/cuda_driver.h"
+#include "device/cuda/driver.h"
 
 namespace regard::test {
 

@@ -1,4 +1,4 @@
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 
 namespace regard::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/forever.h"
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 
 namespace regard::cuda {
 namespace {

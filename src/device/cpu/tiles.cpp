@@ -3,7 +3,7 @@
 
 #include "base/forever.h"
 #include "base/scarce.h"
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 
 #if defined(__x86_64__)
 #include <sys/syscall.h>

@@ -18,7 +18,7 @@
 #include "base/fork_local.h"
 #include "base/handed_over.h"
 #include "base/lanes.h"
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 
 namespace regard::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // NVIDIA GPUs behind device/gpu.h, by the CUDA driver.
 #pragma once
 
-#include "device/cuda_driver.h"
+#include "device/cuda/driver.h"
 #include "device/gpu_backend.h"
 
 namespace regard::cuda {

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "base/forever.h"
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 
 namespace regard::cuda {
 namespace {

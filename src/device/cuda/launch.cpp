@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/forever.h"
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 
 namespace regard::cuda {
 

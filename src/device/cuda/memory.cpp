@@ -1,7 +1,7 @@
 // Memory of NVIDIA GPUs, copies, and streams.
 #include <fmt/format.h>
 
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 
 namespace regard::cuda {
 

@@ -23,7 +23,7 @@
 #include "base/shared_object.h"
 #include "base/temporary.h"
 #include "base/write_file.h"
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 
 namespace regard::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "device/cuda_driver.h"
+#include "device/cuda/driver.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
