@@ -4,11 +4,11 @@
 // of queries that see any of them, of all query heads that share the head, or of a part of those. P and dS
 // pass through shared memory. dQ of a tile is added to a sum in global memory by all blocks that see it: in
 // any order, or, where each tile has a counter, in turns. The instructions of a make stand in a folder of its
-// own (cuda/).
+// own (kernels/cuda/).
+#include "kernels/machine/pdl.h"
 #include "kernels/portable/backward_loads.h"
 #include "kernels/portable/backward_scores.h"
 #include "kernels/portable/backward_store.h"
-#include "kernels/portable/machine/pdl.h"
 
 namespace regard {
 

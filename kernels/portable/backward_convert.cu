@@ -3,8 +3,8 @@
 // those were summed up in memory. Nothing here depends on the order in which blocks run.
 #include "kernels/backward_schedule.h"
 #include "kernels/head.h"
-#include "kernels/portable/machine/element.h"
-#include "kernels/portable/machine/pdl.h"
+#include "kernels/machine/element.h"
+#include "kernels/machine/pdl.h"
 
 namespace regard {
 

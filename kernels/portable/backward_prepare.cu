@@ -5,8 +5,8 @@
 // only write zeros.
 #include "kernels/backward_schedule.h"
 #include "kernels/head.h"
-#include "kernels/portable/machine/element.h"
-#include "kernels/portable/machine/pdl.h"
+#include "kernels/machine/element.h"
+#include "kernels/machine/pdl.h"
 
 namespace regard {
 

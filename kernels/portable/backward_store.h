@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/head.h"
+#include "kernels/machine/add.h"
 #include "kernels/portable/backward_tile.h"
-#include "kernels/portable/machine/add.h"
 #include "kernels/portable/scores.h"
 
 namespace regard {

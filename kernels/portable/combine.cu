@@ -5,8 +5,8 @@
 // The kernel waits for memory all the time: it begins while the parts are still computed, a lane has the LSE
 // of a part of its own, and O of some parts is on its way before the first scale is known.
 #include "kernels/head.h"
-#include "kernels/portable/machine/element.h"
-#include "kernels/portable/machine/pdl.h"
+#include "kernels/machine/element.h"
+#include "kernels/machine/pdl.h"
 #include "kernels/split_keys.h"
 
 namespace regard {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/head.h"
-#include "kernels/portable/machine/random.h"
+#include "kernels/machine/random.h"
 #include "kernels/portable/score_tile.h"
 
 namespace regard {

@@ -4,7 +4,7 @@
 // rows, or half of the columns of two waves' rows, and keeps their output in registers. Tiles of K and V come
 // through rings in shared memory while others are multiplied. Tiles that no row sees are skipped, and only
 // those that some row sees in part are masked. The instructions of a make stand in a folder of its own
-// (cuda/); what is here serves all.
+// (kernels/cuda/); what is here serves all.
 #include "kernels/portable/dropout.h"
 #include "kernels/portable/mask.h"
 #include "kernels/portable/product.h"

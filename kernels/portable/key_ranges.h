@@ -2,7 +2,7 @@
 // inside them.
 #pragma once
 
-#include "kernels/portable/machine/element.h"
+#include "kernels/machine/element.h"
 #include "kernels/portable/score_tile.h"
 #include "kernels/sequence.h"
 #include "kernels/split_keys.h"

@@ -1,8 +1,8 @@
 // P of a tile, the weights, as the left operand of its product with V.
 #pragma once
 
-#include "kernels/portable/machine/matrix.h"
-#include "kernels/portable/machine/random.h"
+#include "kernels/machine/matrix.h"
+#include "kernels/machine/random.h"
 #include "kernels/portable/tile.h"
 
 namespace regard {

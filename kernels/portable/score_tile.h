@@ -1,7 +1,7 @@
 // A tile of scores: its sizes, and which of its rows and keys a thread has.
 #pragma once
 
-#include "kernels/portable/machine/thread.h"
+#include "kernels/machine/thread.h"
 
 namespace regard {
 

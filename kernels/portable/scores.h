@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/head.h"
-#include "kernels/portable/machine/element.h"
+#include "kernels/machine/element.h"
 #include "kernels/portable/score_tile.h"
 
 namespace regard {

@@ -1,9 +1,9 @@
 // How rows of a tensor come to shared memory, and where they are there.
 #pragma once
 
+#include "kernels/machine/copy.h"
+#include "kernels/machine/element.h"
 #include "kernels/portable/forward_layout.h"
-#include "kernels/portable/machine/copy.h"
-#include "kernels/portable/machine/element.h"
 #include "kernels/portable/score_tile.h"
 
 namespace regard {

@@ -2,7 +2,7 @@
 // instructions.
 #pragma once
 
-#include "kernels/portable/machine/matrix.h"
+#include "kernels/machine/matrix.h"
 #include "kernels/portable/shared_rows.h"
 
 namespace regard {

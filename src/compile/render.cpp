@@ -18,8 +18,8 @@ namespace regard {
 namespace {
 
 /// Portable kernels include what they take from their machine (instructions, layouts of fragments) from a
-/// folder of this name; the target's kind of GPU has a folder of its own in its place.
-constexpr std::string_view machine_folder = "kernels/portable/machine/";
+/// folder of this name, which stands for that of the target's kind: kernels/cuda.
+constexpr std::string_view machine_folder = "kernels/machine/";
 
 /// Appends a file with its `#include "..."` lines replaced by the files they name, each once.
 Status inline_file(std::string_view path, std::string_view machine, ReadFile* read,
@@ -37,10 +37,9 @@ Status inline_file(std::string_view path, std::string_view machine, ReadFile* re
     if (line == "#pragma once") continue;
     if (line.starts_with(include)) {
       const std::string_view name = line.substr(include.size(), line.rfind('"') - include.size());
-      const std::string file =
-          name.starts_with(machine_folder)
-              ? fmt::format("kernels/portable/{}/{}", machine, name.substr(machine_folder.size()))
-              : std::string(name);
+      const std::string file = name.starts_with(machine_folder)
+                                   ? fmt::format("kernels/{}/{}", machine, name.substr(machine_folder.size()))
+                                   : std::string(name);
       if (Status status = inline_file(file, machine, read, done, out); !status) return status;
       continue;
     }

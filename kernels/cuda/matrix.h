@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/ldmatrix.h"
-#include "kernels/portable/cuda/thread.h"
+#include "kernels/cuda/thread.h"
 
 namespace regard {
 

@@ -2,7 +2,7 @@
 // before sm_80.
 #pragma once
 
-#include "kernels/portable/cuda/thread.h"
+#include "kernels/cuda/thread.h"
 
 namespace regard {
 

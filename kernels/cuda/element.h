@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/number.h"
-#include "kernels/portable/cuda/thread.h"
+#include "kernels/cuda/thread.h"
 
 namespace regard {
 
