@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 # as files; and which kernels are made ahead of time, as regard-build does.
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
-add_library(regard_cli_objects STATIC ${cli_sources} ${PROJECT_SOURCE_DIR}/src/build/wanted.cpp)
+add_library(regard_cli_objects STATIC ${cli_sources} ${PROJECT_SOURCE_DIR}/src/aot/wanted.cpp)
 regard_parse_once(regard_cli_objects)
 target_link_libraries(regard_cli_objects PUBLIC regard_bundle CLI11::CLI11)
 

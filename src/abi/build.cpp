@@ -1,4 +1,4 @@
-#include "build/build.h"
+#include "aot/build_manifest.h"
 
 #include "abi/handles.h"
 #include "abi/versions.h"

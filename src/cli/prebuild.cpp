@@ -10,9 +10,9 @@
 #include <set>
 #include <string_view>
 
+#include "aot/wanted.h"
 #include "base/lanes.h"
 #include "base/printable.h"
-#include "build/wanted.h"
 #include "cli/failure.h"
 #include "cli/held_signals.h"
 #include "cli/json_text.h"

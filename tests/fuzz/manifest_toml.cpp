@@ -1,4 +1,4 @@
-#include "build/manifest.h"
+#include "aot/manifest.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,4 +1,4 @@
-#include "build/record.h"
+#include "aot/record.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,0 +1,97 @@
+// What a kernel can be loaded from, and what only looks like it; damaged files are read within their bounds.
+#include "aot/code_object.h"
+
+#include <elf.h>
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace regard::build {
+namespace {
+
+using testing::HasSubstr;
+
+struct Code {
+  Elf64_Half machine = 190;
+  Elf64_Word table = SHT_SYMTAB;
+  unsigned char type = STT_FUNC;
+  Elf64_Half section = 1;
+};
+
+/// An ELF file with one symbol, "regard_1".
+std::vector<std::byte> file_of(const Code& code) {
+  constexpr char names[] = "\0regard_1";
+  struct {
+    Elf64_Ehdr header{};
+    Elf64_Shdr sections[3]{};
+    Elf64_Sym symbol{};
+    char text[sizeof names]{};
+  } file;
+  std::memcpy(file.header.e_ident, ELFMAG, SELFMAG);
+  file.header.e_ident[EI_CLASS] = ELFCLASS64;
+  file.header.e_type = ET_DYN;
+  file.header.e_phentsize = sizeof(Elf64_Phdr);
+  file.header.e_machine = code.machine;
+  file.header.e_shoff = sizeof file.header;
+  file.header.e_shnum = 3;
+  file.sections[1].sh_type = code.table;
+  file.sections[1].sh_offset = sizeof file.header + sizeof file.sections;
+  file.sections[1].sh_size = sizeof file.symbol;
+  file.sections[1].sh_link = 2;
+  file.sections[2].sh_type = SHT_STRTAB;
+  file.sections[2].sh_offset = file.sections[1].sh_offset + sizeof file.symbol;
+  file.sections[2].sh_size = sizeof names;
+  file.symbol.st_name = 1;
+  file.symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, code.type);
+  file.symbol.st_shndx = code.section;
+  std::memcpy(file.text, names, sizeof names);
+  const auto bytes = std::as_bytes(std::span(&file, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string refusal_of(std::span<const std::byte> bytes, const char* target,
+                       std::string_view symbol = "regard_1") {
+  const Status status = check_code_object(bytes, **find_target(target), symbol);
+  return status ? "none" : status.error().message;
+}
+
+TEST(CodeObject, HasTheFunctionInTheTableThatItsLoaderReads) {
+  EXPECT_EQ(refusal_of(file_of({}), "sm_90a"), "none");
+  EXPECT_EQ(refusal_of(file_of({.table = SHT_DYNSYM}), "sm_90a"), "none");
+  EXPECT_EQ(refusal_of(file_of({.machine = EM_X86_64, .table = SHT_DYNSYM}), "cpu-avx2"), "none");
+  EXPECT_EQ(refusal_of(file_of({.machine = EM_X86_64}), "cpu-avx2"),
+            "it has no function regard_1, by which this kernel is called");
+  EXPECT_THAT(refusal_of(file_of({.type = STT_OBJECT}), "sm_90a"), HasSubstr("no function"));
+  EXPECT_THAT(refusal_of(file_of({.section = SHN_UNDEF}), "sm_90a"), HasSubstr("no function"));
+  for (const char* other : {"regard_", "regard_12", "egard_1x", ""})
+    EXPECT_THAT(refusal_of(file_of({}), "sm_90a", other), HasSubstr("no function")) << other;
+}
+
+TEST(CodeObject, IsOfTheTarget) {
+  EXPECT_EQ(refusal_of({}, "sm_90a"), "it is no binary for sm_90a: it is too short");
+  EXPECT_THAT(refusal_of(std::vector<std::byte>(64), "sm_90a"), HasSubstr("it is not an ELF file"));
+  EXPECT_THAT(refusal_of(file_of({.machine = EM_X86_64}), "sm_90a"),
+              HasSubstr("no machine code of NVIDIA GPUs"));
+  EXPECT_THAT(refusal_of(file_of({}), "gfx942"), HasSubstr("no machine code of AMD GPUs"));
+  EXPECT_THAT(refusal_of(file_of({}), "cpu-avx2"), HasSubstr("it was compiled for another machine"));
+}
+
+TEST(CodeObject, ThatIsDamagedIsReadWithinItsBounds) {
+  const std::vector<std::byte> whole = file_of({});
+  for (std::size_t size = 0; size + 1 < whole.size(); ++size) {
+    const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    refusal_of(cut, "sm_90a");
+  }
+  for (std::size_t place = 0; place < whole.size(); ++place) {
+    for (const int value : {0x00, 0x7f, 0xff}) {
+      std::vector<std::byte> other = whole;
+      other[place] = static_cast<std::byte>(value);
+      refusal_of(other, "sm_90a");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace regard::build
