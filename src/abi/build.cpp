@@ -8,8 +8,8 @@ using namespace regard::c_api;  // NOLINT
 
 namespace {
 
-Result<build::Options> build_options(const regard_build_options* options) {
-  build::Options result;
+Result<aot::Options> build_options(const regard_build_options* options) {
+  aot::Options result;
   if (options == nullptr) return result;
   static constexpr Versions versions = {"regard_build_options", "REGARD_BUILD_OPTIONS_INIT",
                                         sizeof(regard_build_options), 1};
@@ -18,12 +18,12 @@ Result<build::Options> build_options(const regard_build_options* options) {
   if (!known) return tl::unexpected(known.error());
   const regard_build_options& given = **known;
   if (given.jobs < 0) return invalid(fmt::format("jobs={} is negative; 0 means all cores", given.jobs));
-  if (given.only < 0 || given.only > static_cast<std::int32_t>(build::Only::list))
+  if (given.only < 0 || given.only > static_cast<std::int32_t>(aot::Only::list))
     return invalid(fmt::format("only={} does not exist; 0 builds, 1 checks, 2 lists", given.only));
   if (given.text != nullptr) result.text = given.text;
   if (given.output != nullptr) result.output = given.output;
   result.jobs = given.jobs;
-  result.only = static_cast<build::Only>(given.only);
+  result.only = static_cast<aot::Only>(given.only);
   if (given.progress != nullptr) {
     result.progress = [tell = given.progress, context = given.context](const std::string& json) {
       tell(context, json.c_str());
@@ -38,9 +38,9 @@ regard_status regard_build(const char* manifest, const regard_build_options* opt
   return guarded([&] {
     if (manifest == nullptr) return report(null_argument("manifest").value());
     if (json == nullptr) return report(null_argument("json").value());
-    const Result<build::Options> chosen = build_options(options);
+    const Result<aot::Options> chosen = build_options(options);
     if (!chosen) return report(chosen.error());
-    const Result<std::string> built = build::build(manifest, *chosen);
+    const Result<std::string> built = aot::build_manifest(manifest, *chosen);
     return built ? give(*built, json) : report(built.error());
   });
 }

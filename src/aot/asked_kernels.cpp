@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace regard::build {
+namespace regard::aot {
 
 void AskedKernels::take(std::uint64_t number, const Manifest::Binary& binary) {
   ask(number, binary.line);
@@ -41,4 +41,4 @@ void AskedKernels::sort() {
   asked_.erase(std::unique(asked_.begin(), asked_.end()), asked_.end());
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -9,7 +9,7 @@
 #include "aot/selection.h"
 #include "plan/kernel_numbers.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 class AskedKernels {
  public:
@@ -29,4 +29,4 @@ class AskedKernels {
   std::map<std::uint64_t, const Manifest::Binary*> binaries_;
 };
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -24,7 +24,7 @@
 #include "base/printable.h"
 #include "base/regular_file.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -120,7 +120,7 @@ Status write_outputs(const Manifest& manifest, const std::string& staged, const 
 
 }  // namespace
 
-Result<std::string> build(const std::string& path, const Options& options) {
+Result<std::string> build_manifest(const std::string& path, const Options& options) {
   const Clock::time_point start = Clock::now();
   const Result<Manifest> manifest =
       options.text.empty() ? read_manifest(path) : parse_manifest(options.text, path);
@@ -167,4 +167,4 @@ Result<std::string> build(const std::string& path, const Options& options) {
   return json;
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 enum class Only : std::int32_t {
   build = 0,  ///< everything
@@ -26,6 +26,6 @@ struct Options {
 };
 
 /// What was built, or would be, as JSON (docs/build.md).
-Result<std::string> build(const std::string& manifest, const Options&);
+Result<std::string> build_manifest(const std::string& manifest, const Options&);
 
-}  // namespace regard::build
+}  // namespace regard::aot

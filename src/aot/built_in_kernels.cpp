@@ -19,7 +19,7 @@
 #include "compile/quick_options.h"
 #include "compile/render.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 namespace fs = std::filesystem;
@@ -89,7 +89,7 @@ std::string table(const std::vector<Job>& jobs) {
 
 }  // namespace
 
-Result<std::vector<std::string>> build(const Order& order) {
+Result<std::vector<std::string>> compile_built_in(const Order& order) {
   if (const int error = make_folders(order.folder); error != 0)
     return fail(kind_of(error, ErrorKind::invalid),
                 fmt::format("cannot create '{}': {}", order.folder, std::strerror(error)));
@@ -127,4 +127,4 @@ Result<std::vector<std::string>> build(const Order& order) {
   return objects;
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -1,5 +1,5 @@
-// Ahead of time: every kernel of a list is rendered, compiled to an object by the host compiler, and named in
-// a table.
+// The library's built-in kernels, by regard-build: every kernel of a list is rendered, compiled to an object
+// by the host compiler, and named in a table.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 struct Order {
   std::vector<std::string> kernels;  ///< their texts
@@ -19,6 +19,6 @@ struct Order {
 /// Writes <folder>/<symbol>.cpp and .o for each kernel, and <folder>/built_in_table.cpp which defines
 /// regard::built_in_kernels(). What has not changed is not compiled again. Every kernel is tried; the error
 /// lists all failures. The result is the list of object files, sorted by kernel.
-Result<std::vector<std::string>> build(const Order&);
+Result<std::vector<std::string>> compile_built_in(const Order&);
 
-}  // namespace regard::build
+}  // namespace regard::aot

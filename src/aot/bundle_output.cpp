@@ -5,7 +5,7 @@
 
 #include "bundle/writer.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 std::string bundle_name(const Manifest& manifest) {
   return (manifest.name_space.empty() ? std::filesystem::path(manifest.file).stem().string()
@@ -21,4 +21,4 @@ Status write_bundle_output(const Manifest& manifest, const std::string& path, st
   return write_bundle(path, about, std::move(inputs));
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -9,7 +9,7 @@
 
 #include "base/shared_object.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 using Bytes = std::span<const std::byte>;
@@ -82,4 +82,4 @@ Status check_code_object(Bytes bytes, const Target& target, std::string_view sym
   return invalid(fmt::format("it has no function {}, by which this kernel is called", symbol));
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

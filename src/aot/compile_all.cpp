@@ -17,7 +17,7 @@
 #include "compile/kernel_entry.h"
 #include "compile/manifest.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 /// The compilers of the targets that have something to be compiled.
@@ -126,4 +126,4 @@ Result<std::vector<Built>> compile_all(const Selection& selection, Cache& store,
   return all;
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

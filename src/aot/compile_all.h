@@ -13,7 +13,7 @@
 #include "cache/cache.h"
 #include "compile/resources.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 /// What became of a kernel.
 struct Built {
@@ -35,4 +35,4 @@ using OnBuilt = std::function<void(const Built&, std::size_t done)>;
 /// time; 0: as many as there are cores, of which as many run as memory allows.
 Result<std::vector<Built>> compile_all(const Selection&, Cache& store, int jobs, const OnBuilt&);
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -15,7 +15,7 @@
 #include "base/scarce.h"
 #include "base/settings.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 constexpr const char* name_of_store = "kernels";
@@ -66,4 +66,4 @@ Folder::Staging::~Staging() {
   if (!path_.empty()) remove_all(path_.c_str());
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

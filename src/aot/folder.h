@@ -10,7 +10,7 @@
 #include "cache/directory.h"
 #include "cache/lock.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 class Folder {
  public:
@@ -48,4 +48,4 @@ class Folder {
   Cache store_;
 };
 
-}  // namespace regard::build
+}  // namespace regard::aot

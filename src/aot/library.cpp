@@ -13,7 +13,7 @@
 #include "base/scarce.h"
 #include "base/whole_file.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 constexpr Output kinds[] = {Output::shared, Output::archive};
@@ -67,4 +67,4 @@ std::vector<std::string> library_files(const Manifest& manifest) {
   return names;
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -10,7 +10,7 @@
 #include "aot/manifest.h"
 #include "base/result.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 struct LibraryFile {
   Output output;
@@ -23,4 +23,4 @@ Result<std::vector<LibraryFile>> write_libraries(const Manifest&, const std::str
 /// All files that it writes, by their names in the folder.
 std::vector<std::string> library_files(const Manifest&);
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -17,7 +17,7 @@
 #include "compile/host_compiler.h"
 #include "compile/process.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 namespace fs = std::filesystem;
@@ -163,4 +163,4 @@ Status Linker::shared(const Order& order, const std::string& object, const std::
   return move(order.folder + "/" + made, file);
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 class Linker {
  public:
@@ -35,4 +35,4 @@ class Linker {
   std::vector<std::string> libraries_;
 };
 
-}  // namespace regard::build
+}  // namespace regard::aot

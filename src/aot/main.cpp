@@ -36,8 +36,8 @@ regard::Result<std::vector<std::string>> list(const std::string& target_name,
 int main(int argc, char** argv) {
   CLI::App app{"Compile a profile's CPU kernels ahead of time"};
   std::string profile = "default";
-  regard::build::Wanted wanted;
-  regard::build::Order order;
+  regard::aot::Wanted wanted;
+  regard::aot::Order order;
   order.jobs = static_cast<int>(std::thread::hardware_concurrency());
   std::string objects_file;
   app.add_option("--profile", profile, "which signatures");
@@ -49,10 +49,10 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   wanted.profiles = {profile};
-  auto kernels = regard::build::kernels_of(wanted, list);
+  auto kernels = regard::aot::kernels_of(wanted, list);
   if (!kernels) return complain(kernels.error());
   order.kernels = std::move(*kernels);
-  const auto objects = regard::build::build(order);
+  const auto objects = regard::aot::compile_built_in(order);
   if (!objects) return complain(objects.error());
   const auto written = regard::write_whole_file(objects_file, fmt::format("{}\n", fmt::join(*objects, "\n")));
   if (!written) return complain(written.error());

@@ -14,10 +14,10 @@
 
 namespace regard {
 
-REGARD_WORDS_OF(build::Output, REGARD_OUTPUTS)
+REGARD_WORDS_OF(aot::Output, REGARD_OUTPUTS)
 REGARD_WORDS_OF(Undeclared, REGARD_UNDECLARED)
 
-namespace build {
+namespace aot {
 
 std::string_view word(Output output) {
   return word_in_list(output);
@@ -295,5 +295,5 @@ Result<Manifest> read_manifest(const std::string& path) {
   return parse_manifest(*text, path);
 }
 
-}  // namespace build
+}  // namespace aot
 }  // namespace regard

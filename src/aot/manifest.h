@@ -13,7 +13,7 @@
 #include "plan/target.h"
 #include "plan/variant.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 // X(enumerator, "word", "what it means"): docs/build.md is made of them.
 #define REGARD_OUTPUTS(X)                                                    \
@@ -76,4 +76,4 @@ Result<Manifest> read_manifest(const std::string& path);
 /// The same of its text; what it names is looked for beside `path`.
 Result<Manifest> parse_manifest(std::string_view text, const std::string& path);
 
-}  // namespace regard::build
+}  // namespace regard::aot

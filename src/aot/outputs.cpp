@@ -20,7 +20,7 @@
 #include "base/split.h"
 #include "base/whole_file.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 constexpr const char* name_of_report = "manifest.json";
@@ -176,4 +176,4 @@ Status Outputs::replace(const std::string& staged, const Names& names,
   return write_report(names);
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

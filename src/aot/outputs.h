@@ -10,7 +10,7 @@
 #include "aot/folder.h"
 #include "base/result.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 /// Names of files in the folder of a build.
 using Names = std::set<std::string>;
@@ -41,4 +41,4 @@ class Outputs {
   Names earlier_;
 };
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 // In an executable it means nothing; a library with a static one in it stays loaded, as Regard's threads may
@@ -75,4 +75,4 @@ NamedTexts cmake_files(std::string_view name_space) {
                REGARD_VERSION)}};
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace regard::build {
+namespace regard::aot {
 
 using NamedTexts =
     std::vector<std::pair<std::string, std::string>>;  // names of files in the prefix, and texts
@@ -33,4 +33,4 @@ struct Package {
 /// find_package(te_regard), which has the targets of those that are there.
 NamedTexts cmake_files(std::string_view name_space);
 
-}  // namespace regard::build
+}  // namespace regard::aot

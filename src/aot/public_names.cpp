@@ -4,7 +4,7 @@
 
 #include "base/embedded.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 bool in_identifier(char c) {
@@ -76,4 +76,4 @@ std::string header_in_namespace(std::string_view header, std::string_view name_s
   return renamed;
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace regard::build {
+namespace regard::aot {
 
 /// regard.h, as this library was built with it.
 std::string_view public_header();
@@ -20,4 +20,4 @@ std::string in_namespace(std::string_view name, std::string_view name_space);
 /// The header with each of its names in the namespace.
 std::string header_in_namespace(std::string_view header, std::string_view name_space);
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -9,7 +9,7 @@
 #include "base/regular_file.h"
 #include "plan/record_line.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 /// Half a million problems; nobody has written more by running programs.
@@ -78,4 +78,4 @@ Result<Record> read_record(const std::string& path) {
   return parse_record(*text, printable(path));
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -7,7 +7,7 @@
 
 #include "plan/target.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 struct Record {
   struct Line {
@@ -24,4 +24,4 @@ struct Record {
 Result<Record> parse_record(std::string_view text, std::string_view file);
 Result<Record> read_record(const std::string& path);
 
-}  // namespace regard::build
+}  // namespace regard::aot

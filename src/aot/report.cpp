@@ -5,7 +5,7 @@
 #include "base/json_writer.h"
 #include "compile/manifest.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 void write(JsonWriter& json, const Report::Written& written) {
@@ -66,4 +66,4 @@ std::string to_json(const Manifest& manifest, const Selection& selection, const 
   return json.take();
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -11,7 +11,7 @@
 #include "aot/manifest.h"
 #include "base/digest.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 struct Report {
   struct Written {
@@ -28,4 +28,4 @@ struct Report {
 
 std::string to_json(const Manifest&, const Selection&, const std::vector<Built>&, const Report&);
 
-}  // namespace regard::build
+}  // namespace regard::aot

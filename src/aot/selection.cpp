@@ -13,7 +13,7 @@
 #include "plan/kernel_finder.h"
 #include "plan/plan.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 /// How many threads a machine may have: enough of them that each number has one near it.
@@ -249,4 +249,4 @@ Result<std::vector<KernelKey>> kernels_of(const Problem& problem, const Target& 
   return keys;
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

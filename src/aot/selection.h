@@ -8,7 +8,7 @@
 
 #include "aot/manifest.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 struct Selection {
   struct Kernel {
@@ -57,4 +57,4 @@ std::string to_json(const Manifest&, const Selection&, Detail);
 /// answer where tensors do not lie as tensor maps need it.
 Result<std::vector<KernelKey>> kernels_of(const Problem&, const Target&);
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -4,7 +4,7 @@
 #include "base/json_writer.h"
 #include "compile/render.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 void write_count(JsonWriter& json, const Target& target, const Selection::Count& count) {
@@ -78,4 +78,4 @@ std::string to_json(const Manifest& manifest, const Selection& selection, Detail
   return json.take();
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 /// Evenly spread over a sorted list.
@@ -36,4 +36,4 @@ Result<std::vector<std::string>> kernels_of(const Wanted& wanted, const ListKern
   return kernels;
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

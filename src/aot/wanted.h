@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 struct Wanted {
   std::vector<std::string> targets, profiles;
@@ -24,4 +24,4 @@ using ListKernels =
 /// error.
 Result<std::vector<std::string>> kernels_of(const Wanted&, const ListKernels&);
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -16,7 +16,7 @@
 #include "base/printable.h"
 #include "base/scarce.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 /// What Python calls the package and pip the distribution.
@@ -108,4 +108,4 @@ Status write_wheel(const Manifest& manifest, const std::string& path, std::strin
               fmt::format("cannot write {}: {}", in_quotes(path), std::strerror(error)));
 }
 
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -6,7 +6,7 @@
 
 #include "aot/manifest.h"
 
-namespace regard::build {
+namespace regard::aot {
 
 /// "regard_bundle_te-0.1.0+1f0c9a3b-py3-none-any.whl": the version ends with the bundle's SHA-256.
 std::string wheel_name(const Manifest&, const std::string& bundle_sum);
@@ -15,4 +15,4 @@ std::string wheel_name(const Manifest&, const std::string& bundle_sum);
 Status write_wheel(const Manifest&, const std::string& path, std::string bundle,
                    const std::string& bundle_sum);
 
-}  // namespace regard::build
+}  // namespace regard::aot

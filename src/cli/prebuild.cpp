@@ -95,8 +95,8 @@ std::vector<std::string> wanted_kernels(const Request& request) {
     for (const Json& row : Json::parse(regard::list(target, profile))) kernels.push_back(cell(row, "kernel"));
     return Result<std::vector<std::string>>(std::move(kernels));
   };
-  build::Wanted wanted{request.targets, request.profiles, request.sample};
-  build::ListKernels list = of_profile;
+  aot::Wanted wanted{request.targets, request.profiles, request.sample};
+  aot::ListKernels list = of_profile;
   ByTarget of_manifest;
   if (request.profiles.empty()) {
     of_manifest =
@@ -107,7 +107,7 @@ std::vector<std::string> wanted_kernels(const Request& request) {
       return Result<std::vector<std::string>>(of_manifest[target]);
     };
   }
-  Result<std::vector<std::string>> kernels = build::kernels_of(wanted, list);
+  Result<std::vector<std::string>> kernels = aot::kernels_of(wanted, list);
   if (!kernels) throw error(static_cast<regard_status>(kernels.error().kind), kernels.error().message);
   return std::move(*kernels);
 }

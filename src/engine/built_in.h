@@ -1,4 +1,4 @@
-// Kernels compiled into the library by the builder (src/build) from the default profile.
+// Kernels compiled into the library by regard-build (src/aot) from the default profile.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The bundle that a library has in itself which `regard build` has made (src/build/library.cpp).
+// The bundle that a library has in itself which `regard build` has made (src/aot/library.cpp).
 #pragma once
 
 #include <cstddef>

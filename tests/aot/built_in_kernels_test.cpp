@@ -12,7 +12,7 @@
 
 #include "support/temporary_folder.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 using testing::HasSubstr;
@@ -25,16 +25,16 @@ Order order_in(const std::string& folder) {
 
 TEST(Builder, WritesWhatDiffersAlone) {
   const TemporaryFolder folder;
-  const auto objects = build(order_in(folder.path()));
+  const auto objects = compile_built_in(order_in(folder.path()));
   ASSERT_TRUE(objects) << objects.error().message;
   ASSERT_EQ(objects->size(), 1u);
   const fs::path source = fs::path(objects->front()).replace_extension(".cpp");
   const auto before = fs::last_write_time(source) - std::chrono::hours(1);
   fs::last_write_time(source, before);
-  ASSERT_TRUE(build(order_in(folder.path())));
+  ASSERT_TRUE(compile_built_in(order_in(folder.path())));
   EXPECT_EQ(fs::last_write_time(source), before);
   fs::resize_file(source, fs::file_size(source) - 1);
-  ASSERT_TRUE(build(order_in(folder.path())));
+  ASSERT_TRUE(compile_built_in(order_in(folder.path())));
   EXPECT_NE(fs::last_write_time(source), before);
 }
 
@@ -42,7 +42,7 @@ TEST(Builder, WritesWhatDiffersAlone) {
 void build_with_short_files(const std::string& folder) {
   const rlimit most{.rlim_cur = 300, .rlim_max = 300};  // the sentence goes into a file too
   setrlimit(RLIMIT_FSIZE, &most);
-  const auto objects = build(order_in(folder));
+  const auto objects = compile_built_in(order_in(folder));
   if (!objects) std::fputs(objects.error().message.c_str(), stderr);
   _exit(!objects && objects.error().kind == ErrorKind::no_memory ? 0 : 1);
 }
@@ -55,4 +55,4 @@ TEST(BuilderDeathTest, AFullDiskIsAnError) {
 }
 
 }  // namespace
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 using testing::HasSubstr;
@@ -94,4 +94,4 @@ TEST(CodeObject, ThatIsDamagedIsReadWithinItsBounds) {
 }
 
 }  // namespace
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -15,7 +15,7 @@
 #include "problem/fields.h"
 #include "problem/words.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 class Draw {
@@ -272,4 +272,4 @@ TEST_F(CoveredProblems, OfTheLineThatARefusalSuggestsFindTheirKernels) {
 }
 
 }  // namespace
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -14,7 +14,7 @@
 #include "problem/words.h"
 #include "support/temporary_folder.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 using testing::AllOf;
@@ -267,4 +267,4 @@ TEST(Manifest, HasItsWordsDocumented) {
 }
 
 }  // namespace
-}  // namespace regard::build
+}  // namespace regard::aot

@@ -5,7 +5,7 @@
 
 #include "support/temporary_folder.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 using testing::HasSubstr;
@@ -74,4 +74,4 @@ TEST(Record, ThatCannotBeReadSaysWhy) {
 }
 
 }  // namespace
-}  // namespace regard::build
+}  // namespace regard::aot

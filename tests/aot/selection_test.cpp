@@ -14,7 +14,7 @@
 #include "support/counted.h"
 #include "support/temporary_folder.h"
 
-namespace regard::build {
+namespace regard::aot {
 namespace {
 
 using testing::AllOf;
@@ -357,4 +357,4 @@ TEST(Binaries, MayBeOfAnyKernelThatIsPlanned) {
 }
 
 }  // namespace
-}  // namespace regard::build
+}  // namespace regard::aot
