@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cuda_array.h"
 #include "dlpack.h"
 #include "dtypes.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "status.h"
 
 namespace regard::python {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "bundles.h"
 #include "calls.h"
 #include "compiler.h"

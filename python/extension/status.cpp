@@ -1,6 +1,6 @@
 #include "status.h"
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "foreign.h"
 
 namespace regard::python {

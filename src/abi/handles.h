@@ -11,8 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/float_mode.h"
-#include "base/no_cancellation.h"
+#include "base/thread.h"
 #include "engine/prepared.h"
 #include "problem/problem.h"
 #include "regard/regard.h"

@@ -1,7 +1,7 @@
 #include <cstdlib>
 
 #include "abi/handles.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "engine/describe.h"
 #include "engine/explain.h"
 #include "engine/host_copy.h"

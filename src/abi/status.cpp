@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "abi/versions.h"
-#include "base/of_thread.h"
-#include "base/printable.h"
+#include "base/text.h"
+#include "base/thread.h"
 
 namespace regard::c_api {
 namespace {

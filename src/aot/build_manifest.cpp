@@ -20,9 +20,9 @@
 #include "aot/report.h"
 #include "aot/selection.h"
 #include "aot/wheel.h"
-#include "base/json_writer.h"
-#include "base/printable.h"
-#include "base/regular_file.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
 
 namespace regard::aot {
 namespace {

@@ -8,12 +8,11 @@
 #include <filesystem>
 #include <mutex>
 
+#include "base/atomic_file.h"
 #include "base/digest.h"
-#include "base/folder.h"
-#include "base/lanes.h"
-#include "base/regular_file.h"
-#include "base/scarce.h"
-#include "base/whole_file.h"
+#include "base/files.h"
+#include "base/parallel_for.h"
+#include "base/result.h"
 #include "compile/compiler_identity.h"
 #include "compile/process.h"
 #include "compile/quick_options.h"

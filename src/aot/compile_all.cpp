@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "aot/code_object.h"
+#include "base/files.h"
 #include "base/interruption.h"
-#include "base/lanes.h"
 #include "base/machine.h"
-#include "base/printable.h"
-#include "base/regular_file.h"
+#include "base/parallel_for.h"
+#include "base/text.h"
 #include "compile/kernel_entry.h"
 #include "compile/manifest.h"
 

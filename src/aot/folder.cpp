@@ -10,10 +10,10 @@
 #include <memory>
 #include <utility>
 
-#include "base/folder.h"
-#include "base/printable.h"
-#include "base/scarce.h"
+#include "base/files.h"
+#include "base/result.h"
 #include "base/settings.h"
+#include "base/text.h"
 
 namespace regard::aot {
 namespace {

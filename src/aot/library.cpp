@@ -8,10 +8,10 @@
 #include "aot/bundle_output.h"
 #include "aot/package.h"
 #include "aot/public_names.h"
-#include "base/folder.h"
-#include "base/printable.h"
-#include "base/scarce.h"
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
+#include "base/files.h"
+#include "base/result.h"
+#include "base/text.h"
 
 namespace regard::aot {
 namespace {

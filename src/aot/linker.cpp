@@ -6,12 +6,11 @@
 #include <string_view>
 
 #include "aot/public_names.h"
-#include "base/own_file.h"
-#include "base/printable.h"
-#include "base/scarce.h"
+#include "base/atomic_file.h"
+#include "base/process.h"
+#include "base/result.h"
 #include "base/settings.h"
-#include "base/split.h"
-#include "base/whole_file.h"
+#include "base/text.h"
 #include "compile/compiler_run.h"
 #include "compile/environment.h"
 #include "compile/host_compiler.h"

@@ -8,7 +8,7 @@
 
 #include "aot/built_in_kernels.h"
 #include "aot/wanted.h"
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 #include "plan/profile.h"
 
 namespace {

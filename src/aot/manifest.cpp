@@ -6,7 +6,7 @@
 #include <set>
 
 #include "aot/record.h"
-#include "base/regular_file.h"
+#include "base/files.h"
 #include "plan/profile.h"
 #include "plan/recipe.h"
 #include "plan/variant_table.h"

@@ -12,13 +12,12 @@
 #include <optional>
 #include <string_view>
 
+#include "base/atomic_file.h"
 #include "base/descriptor.h"
-#include "base/json_reader.h"
-#include "base/printable.h"
-#include "base/regular_file.h"
-#include "base/scarce.h"
-#include "base/split.h"
-#include "base/whole_file.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/result.h"
+#include "base/text.h"
 
 namespace regard::aot {
 namespace {

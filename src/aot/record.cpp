@@ -4,9 +4,9 @@
 
 #include <unordered_set>
 
+#include "base/files.h"
 #include "base/interruption.h"
-#include "base/printable.h"
-#include "base/regular_file.h"
+#include "base/text.h"
 #include "plan/record_line.h"
 
 namespace regard::aot {

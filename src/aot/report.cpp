@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/json_writer.h"
+#include "base/json.h"
 #include "compile/manifest.h"
 
 namespace regard::aot {

@@ -7,8 +7,8 @@
 
 #include "aot/asked_kernels.h"
 #include "base/interruption.h"
-#include "base/printable.h"
 #include "base/settings.h"
+#include "base/text.h"
 #include "plan/fallback.h"
 #include "plan/kernel_finder.h"
 #include "plan/plan.h"

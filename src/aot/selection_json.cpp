@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "aot/selection.h"
-#include "base/json_writer.h"
+#include "base/json.h"
 #include "compile/render.h"
 
 namespace regard::aot {

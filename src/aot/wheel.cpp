@@ -13,8 +13,8 @@
 
 #include "aot/bundle_output.h"
 #include "base/digest.h"
-#include "base/printable.h"
-#include "base/scarce.h"
+#include "base/result.h"
+#include "base/text.h"
 
 namespace regard::aot {
 namespace {

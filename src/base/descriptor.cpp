@@ -1,11 +1,31 @@
 #include "base/descriptor.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 
+#include "base/process_lifetime.h"
+
 namespace regard {
+namespace {
+
+// Descriptor + 1, so that zero is an empty place. Those for which there is no place are not closed in
+// children.
+constinit std::array<std::atomic<int>, 256> open_ones{};
+
+void close_all_in_child() {
+  for (std::atomic<int>& place : open_ones) {
+    if (const int taken = place.exchange(0)) close(taken - 1);
+  }
+}
+
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, close_all_in_child);
+
+}  // namespace
 
 int above_standard_streams(int descriptor) {
   if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
@@ -25,6 +45,29 @@ Descriptor::~Descriptor() {
   const int error = errno;
   close(number_);
   errno = error;
+}
+
+OwnDescriptor::OwnDescriptor(int number) : file_(number), born_(fork_count()) {
+  if (!file_) return;
+  for (std::atomic<int>& place : open_ones) {
+    int empty = 0;
+    if (place.compare_exchange_strong(empty, file_.number() + 1)) return;
+  }
+}
+
+OwnDescriptor::~OwnDescriptor() {
+  if (born_ != fork_count()) {  // it was closed when this process began; the number may be somebody else's
+    file_.release();
+    return;
+  }
+  for (std::atomic<int>& place : open_ones) {
+    int ours = file_.number() + 1;
+    if (file_ && place.compare_exchange_strong(ours, 0)) break;
+  }
+}
+
+int OwnDescriptor::number() const {
+  return born_ == fork_count() ? file_.number() : -1;
 }
 
 }  // namespace regard

@@ -1,8 +1,8 @@
 #include "base/embedded.h"
 
-#include "base/printable.h"
-#include "base/regular_file.h"
+#include "base/files.h"
 #include "base/settings.h"
+#include "base/text.h"
 
 namespace regard {
 namespace {

@@ -2,6 +2,9 @@
 // Python's) is in front of the library, which has no signal handlers of its own.
 #pragma once
 
+#include <chrono>
+#include <mutex>
+
 #include "base/result.h"
 
 namespace regard {
@@ -15,6 +18,14 @@ bool interrupted();
 
 inline tl::unexpected<Error> interruption() {
   return fail(ErrorKind::interrupted, "interrupted while a kernel was being compiled");
+}
+
+/// Waits for a mutex that is held while a compiler runs; without it where the call is interrupted.
+inline std::unique_lock<std::timed_mutex> lock_unless_interrupted(std::timed_mutex& mutex) {
+  std::unique_lock lock(mutex, std::defer_lock);
+  while (!lock.try_lock_for(std::chrono::milliseconds(50)) && !interrupted()) {
+  }
+  return lock;
 }
 
 }  // namespace regard

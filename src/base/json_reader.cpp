@@ -1,4 +1,4 @@
-#include "base/json_reader.h"
+#include "base/json.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
-#include "base/json_writer.h"
+#include "base/json.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace regard {
 namespace {

@@ -8,10 +8,10 @@
 #include <span>
 #include <string>
 
-#include "base/fork_local.h"
-#include "base/printable.h"
+#include "base/files.h"
+#include "base/process_lifetime.h"
 #include "base/settings.h"
-#include "base/write_file.h"
+#include "base/text.h"
 
 namespace regard {
 

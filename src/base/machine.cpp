@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/regular_file.h"
-#include "base/split.h"
+#include "base/files.h"
+#include "base/text.h"
 
 namespace regard {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "base/lower.h"
+#include "base/text.h"
 
 namespace regard {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/digest.h"
-#include "base/printable.h"
+#include "base/text.h"
 
 namespace regard {
 namespace {

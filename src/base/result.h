@@ -4,6 +4,7 @@
 
 #include <new>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 #include <utility>
 
@@ -64,6 +65,17 @@ bool is_interrupted(const Result<T>& result) {
 template <class T>
 bool is_scarce(const Result<T>& result) {
   return (!result && result.error().kind == ErrorKind::no_memory) || is_interrupted(result);
+}
+
+/// Whether the system said with this errno that memory, files, processes or disk ran out, which passes.
+bool is_scarce(int error);
+
+/// The same where the loader, a compiler or another program said it in its words.
+bool says_scarce(std::string_view text);
+
+/// `no_memory` where what failed with this errno may succeed at the next try, else `otherwise`.
+inline ErrorKind kind_of(int error, ErrorKind otherwise) {
+  return is_scarce(error) ? ErrorKind::no_memory : otherwise;
 }
 
 }  // namespace regard

@@ -4,12 +4,11 @@
 #include <charconv>
 #include <limits>
 
-#include "base/forever.h"
 #include "base/log.h"
-#include "base/lower.h"
 #include "base/nearest.h"
-#include "base/printable.h"
-#include "base/variables.h"
+#include "base/process.h"
+#include "base/process_lifetime.h"
+#include "base/text.h"
 
 namespace regard {
 namespace {

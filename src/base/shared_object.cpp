@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/regular_file.h"
+#include "base/files.h"
 
 namespace regard {
 namespace {

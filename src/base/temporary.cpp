@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "base/descriptor.h"
-#include "base/folder.h"
-#include "base/variables.h"
+#include "base/files.h"
+#include "base/process.h"
 
 namespace regard {
 namespace {

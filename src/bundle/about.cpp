@@ -4,10 +4,9 @@
 #include <array>
 #include <utility>
 
-#include "base/json_reader.h"
-#include "base/json_writer.h"
+#include "base/json.h"
 #include "base/nearest.h"
-#include "base/printable.h"
+#include "base/text.h"
 
 namespace regard {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/printable.h"
-#include "base/real_path.h"
+#include "base/files.h"
+#include "base/text.h"
 #include "bundle/index.h"
 #include "bundle/packed.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <variant>
 
-#include "base/regular_file.h"
+#include "base/files.h"
 #include "base/result.h"
 
 namespace regard::bundle {

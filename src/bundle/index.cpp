@@ -8,7 +8,7 @@
 #include <string>
 #include <tuple>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "bundle/about.h"
 #include "bundle/packed.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "bundle/index.h"
 #include "bundle/packed.h"
 #include "bundle/writer.h"

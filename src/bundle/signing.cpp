@@ -11,12 +11,11 @@
 #include <memory>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/descriptor.h"
-#include "base/printable.h"
-#include "base/regular_file.h"
-#include "base/scarce.h"
-#include "base/whole_file.h"
-#include "base/write_file.h"
+#include "base/files.h"
+#include "base/result.h"
+#include "base/text.h"
 #include "bundle/bundle.h"
 #include "bundle/own_openssl.h"
 #include "bundle/packed.h"

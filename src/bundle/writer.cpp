@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/interruption.h"
-#include "base/printable.h"
-#include "base/whole_file.h"
+#include "base/text.h"
 #include "bundle/index.h"
 #include "bundle/packed.h"
 

@@ -11,9 +11,9 @@
 
 #include "base/interruption.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/process.h"
 #include "base/settings.h"
-#include "base/variables.h"
+#include "base/text.h"
 #include "cache/directory.h"
 #include "cache/entry.h"
 #include "cache/flight.h"

@@ -15,12 +15,10 @@
 #include <ctime>
 #include <memory>
 
-#include "base/folder.h"
-#include "base/printable.h"
-#include "base/scarce.h"
-#include "base/split.h"
+#include "base/files.h"
+#include "base/result.h"
 #include "base/temporary.h"
-#include "base/write_file.h"
+#include "base/text.h"
 
 namespace regard::cache {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
-#include "base/regular_file.h"
+#include "base/files.h"
 #include "base/result.h"
 
 namespace regard::cache {

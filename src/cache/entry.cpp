@@ -4,8 +4,8 @@
 #include <cstring>
 #include <set>
 
-#include "base/json_reader.h"
-#include "base/printable.h"
+#include "base/json.h"
+#include "base/text.h"
 
 namespace regard::cache {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/regular_file.h"
+#include "base/files.h"
 #include "cache/cache.h"
 
 namespace regard::cache {

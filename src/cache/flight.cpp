@@ -9,7 +9,7 @@
 #include <optional>
 #include <thread>
 
-#include "base/fork_local.h"
+#include "base/process_lifetime.h"
 
 namespace regard::cache {
 namespace {

@@ -13,10 +13,10 @@
 #include <span>
 #include <thread>
 
+#include "base/files.h"
 #include "base/interruption.h"
 #include "base/log.h"
-#include "base/printable.h"
-#include "base/write_file.h"
+#include "base/text.h"
 
 namespace regard::cache {
 namespace {
@@ -44,7 +44,7 @@ OwnDescriptor open_lock(const Directory& directory, const std::string& name) {
   return file;
 }
 
-Attempt try_lock(const Directory& directory, const std::string& name, const OwnDescriptor& file) {
+Attempt attempt(const Directory& directory, const std::string& name, const OwnDescriptor& file) {
   while (flock(file.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return still_named(directory, name, file) ? Attempt::busy : Attempt::stale;
     if (errno != EINTR) return Attempt::impossible;  // a file system without locks
@@ -74,7 +74,7 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
   bool told = false;
   OwnDescriptor file = open_lock(directory_, name_);
   while (file) {
-    switch (try_lock(directory_, name_, file)) {
+    switch (attempt(directory_, name_, file)) {
       case Attempt::held: {
         const std::string identity = identity_of_this_process();
         if (ftruncate(file.number(), 0) == 0) write_all(file.number(), std::as_bytes(std::span(identity)));

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/own_descriptor.h"
+#include "base/descriptor.h"
 #include "cache/directory.h"
 
 namespace regard::cache {

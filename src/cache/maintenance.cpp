@@ -7,7 +7,7 @@
 #include <ctime>
 #include <utility>
 
-#include "base/scarce.h"
+#include "base/result.h"
 #include "base/temporary.h"
 #include "cache/entry.h"
 #include "cache/lock.h"

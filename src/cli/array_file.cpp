@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/failure.h"
 #include "cli/file_bytes.h"
 #include "cli/held_signals.h"

@@ -8,7 +8,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/bench_peers.h"
 #include "cli/failure.h"
 #include "cli/job.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/failure.h"
 #include "cli/held_signals.h"
 #include "cli/json_text.h"

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "base/interruption.h"
 #include "base/nearest.h"
-#include "base/printable.h"
-#include "base/regular_file.h"
 #include "base/settings.h"
+#include "base/text.h"
 #include "bundle/merge.h"
 #include "bundle/signing.h"
 #include "bundle/trusted_keys.h"

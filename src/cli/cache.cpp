@@ -6,7 +6,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/failure.h"
 #include "cli/json_text.h"
 #include "cli/text.h"

@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "base/nearest.h"
-#include "base/printable.h"
 #include "base/settings.h"
+#include "base/text.h"
 #include "cli/failure.h"
 
 namespace regard::cli {

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/nearest.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/failure.h"
 #include "cli/verbs.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "base/printable.h"
 #include "base/result.h"
+#include "base/text.h"
 #include "regard/regard.hpp"
 
 namespace regard::cli {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/printable.h"
-#include "base/scarce.h"
+#include "base/result.h"
+#include "base/text.h"
 #include "cli/failure.h"
 
 namespace regard::cli {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "base/regular_file.h"
+#include "base/files.h"
 
 namespace regard::cli {
 

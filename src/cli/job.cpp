@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/nearest.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/failure.h"
 #include "cli/fields.h"
 #include "cli/held_signals.h"

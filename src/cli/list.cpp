@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/nearest.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/failure.h"
 #include "cli/json_text.h"
 #include "cli/text.h"

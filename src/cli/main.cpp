@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/held_signals.h"
 #include "cli/verbs.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/failure.h"
 #include "cli/held_signals.h"
 

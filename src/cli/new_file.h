@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 namespace regard::cli {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/printable.h"
+#include "base/text.h"
 
 namespace regard::cli {
 namespace {

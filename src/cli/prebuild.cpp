@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "aot/wanted.h"
-#include "base/lanes.h"
-#include "base/printable.h"
+#include "base/parallel_for.h"
+#include "base/text.h"
 #include "cli/failure.h"
 #include "cli/held_signals.h"
 #include "cli/json_text.h"

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/job.h"
 #include "cli/json_text.h"
 #include "cli/progress.h"

@@ -4,9 +4,8 @@
 #include <functional>
 #include <set>
 
-#include "base/json_reader.h"
-#include "base/json_writer.h"
-#include "base/printable.h"
+#include "base/json.h"
+#include "base/text.h"
 
 namespace regard::cli {
 namespace {

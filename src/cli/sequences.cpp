@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/failure.h"
 #include "cli/random.h"
 

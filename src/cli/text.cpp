@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cli/json_text.h"
 
 namespace regard::cli {

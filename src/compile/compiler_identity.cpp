@@ -4,9 +4,8 @@
 #include <filesystem>
 
 #include "base/digest.h"
-#include "base/printable.h"
-#include "base/regular_file.h"
-#include "base/split.h"
+#include "base/files.h"
+#include "base/text.h"
 #include "compile/environment.h"
 #include "compile/process.h"
 

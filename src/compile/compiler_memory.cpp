@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <span>
 
-#include "base/regular_file.h"
+#include "base/files.h"
 
 namespace regard {
 namespace {

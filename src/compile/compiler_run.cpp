@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <span>
 
-#include "base/printable.h"
-#include "base/regular_file.h"
-#include "base/scarce.h"
+#include "base/files.h"
+#include "base/result.h"
+#include "base/text.h"
 #include "compile/process.h"
 #include "compile/scratch_folder.h"
 

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <string_view>
 
-#include "base/split.h"
-#include "base/variables.h"
+#include "base/process.h"
+#include "base/text.h"
 
 namespace regard {
 namespace {

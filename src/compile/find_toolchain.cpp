@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork_local.h"
-#include "base/interruptible_lock.h"
+#include "base/interruption.h"
+#include "base/process.h"
+#include "base/process_lifetime.h"
 #include "base/settings.h"
-#include "base/variables.h"
 #include "compile/environment.h"
 #include "compile/host_compiler.h"
 #include "compile/nvcc.h"

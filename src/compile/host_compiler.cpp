@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "compile/compiler_run.h"
 #include "compile/environment.h"
 #include "compile/quick_options.h"

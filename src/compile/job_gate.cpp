@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "base/fork_local.h"
+#include "base/files.h"
 #include "base/interruption.h"
 #include "base/log.h"
 #include "base/machine.h"
-#include "base/regular_file.h"
+#include "base/process.h"
+#include "base/process_lifetime.h"
 #include "base/settings.h"
-#include "base/variables.h"
 #include "cache/cache.h"
 
 namespace regard {

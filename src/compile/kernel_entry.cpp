@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/json_writer.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "compile/manifest.h"
 #include "compile/resources.h"

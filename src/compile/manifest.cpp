@@ -3,8 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "base/json_reader.h"
-#include "base/json_writer.h"
+#include "base/json.h"
 
 namespace regard {
 namespace {

@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/printable.h"
-#include "base/split.h"
+#include "base/text.h"
 #include "compile/compiler_run.h"
 #include "compile/process.h"
 

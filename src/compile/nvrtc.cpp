@@ -6,8 +6,7 @@
 #include <span>
 
 #include "base/interruption.h"
-#include "base/printable.h"
-#include "base/split.h"
+#include "base/text.h"
 #include "compile/nvrtc_thread.h"
 #include "compile/nvrtc_use.h"
 #include "compile/scratch_folder.h"

@@ -9,11 +9,11 @@
 #include <iterator>
 #include <utility>
 
-#include "base/folder.h"
-#include "base/forever.h"
-#include "base/printable.h"
-#include "base/scarce.h"
+#include "base/files.h"
+#include "base/process_lifetime.h"
+#include "base/result.h"
 #include "base/shared_object.h"
+#include "base/text.h"
 #include "compile/nvrtc_use.h"
 
 namespace regard {

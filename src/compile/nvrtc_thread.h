@@ -13,8 +13,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/fork_local.h"
 #include "base/interruption.h"
+#include "base/process_lifetime.h"
 
 namespace regard {
 

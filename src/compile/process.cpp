@@ -16,8 +16,8 @@
 
 #include "base/descriptor.h"
 #include "base/interruption.h"
-#include "base/printable.h"
-#include "base/scarce.h"
+#include "base/result.h"
+#include "base/text.h"
 #include "compile/environment.h"
 #include "compile/spawn.h"
 

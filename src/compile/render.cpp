@@ -8,7 +8,7 @@
 
 #include "base/digest.h"
 #include "base/embedded.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "compile/constants.h"
 #include "compile/host_options.h"
 #include "kernels/arguments.h"

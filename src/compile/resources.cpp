@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/split.h"
+#include "base/text.h"
 #include "plan/kernel.h"
 #include "plan/sizes.h"
 

@@ -15,11 +15,10 @@
 
 #include "base/descriptor.h"
 #include "base/digest.h"
-#include "base/folder.h"
-#include "base/printable.h"
-#include "base/scarce.h"
+#include "base/files.h"
+#include "base/result.h"
 #include "base/temporary.h"
-#include "base/write_file.h"
+#include "base/text.h"
 
 namespace regard {
 namespace {

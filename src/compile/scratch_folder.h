@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "base/own_descriptor.h"
+#include "base/descriptor.h"
 #include "base/result.h"
 
 namespace regard {

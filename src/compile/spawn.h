@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/own_descriptor.h"
+#include "base/descriptor.h"
 
 namespace regard {
 

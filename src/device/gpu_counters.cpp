@@ -2,7 +2,7 @@
 // another, so that each stream has one of its own.
 #include <memory>
 
-#include "base/forever.h"
+#include "base/process_lifetime.h"
 #include "device/gpu_backend.h"
 
 namespace regard::gpu {

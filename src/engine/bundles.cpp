@@ -10,12 +10,12 @@
 #include <string_view>
 #include <utility>
 
-#include "base/folder.h"
-#include "base/fork_local.h"
+#include "base/files.h"
 #include "base/log.h"
-#include "base/own_file.h"
-#include "base/printable.h"
+#include "base/process.h"
+#include "base/process_lifetime.h"
 #include "base/settings.h"
+#include "base/text.h"
 #include "bundle/access.h"
 #include "bundle/trusted_keys.h"
 #include "engine/embedded_bundle.h"

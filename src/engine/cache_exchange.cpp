@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_writer.h"
-#include "base/printable.h"
+#include "base/json.h"
 #include "base/settings.h"
+#include "base/text.h"
 #include "bundle/about.h"
 #include "bundle/writer.h"
 #include "cache/entry.h"

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "base/json_writer.h"
+#include "base/json.h"
 
 namespace regard {
 namespace {

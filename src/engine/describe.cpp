@@ -7,11 +7,11 @@
 #include <map>
 #include <set>
 
-#include "base/json_writer.h"
+#include "base/json.h"
 #include "base/nearest.h"
-#include "base/printable.h"
 #include "base/settings.h"
 #include "base/temporary.h"
+#include "base/text.h"
 #include "compile/manifest.h"
 #include "compile/toolchain.h"
 #include "engine/built_in.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/forever.h"
+#include "base/process_lifetime.h"
 #include "base/settings.h"
 #include "device/cpu/cpu.h"
 #include "plan/recipe.h"

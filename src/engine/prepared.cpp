@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/forever.h"
 #include "base/log.h"
+#include "base/process_lifetime.h"
 #include "base/settings.h"
 #include "engine/bind.h"
 #include "engine/counters.h"

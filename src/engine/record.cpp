@@ -11,12 +11,11 @@
 #include <span>
 
 #include "base/descriptor.h"
-#include "base/fork_local.h"
+#include "base/files.h"
 #include "base/log.h"
-#include "base/printable.h"
-#include "base/regular_file.h"
+#include "base/process_lifetime.h"
 #include "base/settings.h"
-#include "base/write_file.h"
+#include "base/text.h"
 #include "plan/record_line.h"
 
 namespace regard {

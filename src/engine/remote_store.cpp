@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork_local.h"
 #include "base/log.h"
-#include "base/url.h"
+#include "base/process_lifetime.h"
+#include "base/text.h"
 #include "bundle/signed_entry.h"
 #include "bundle/signing.h"
 #include "bundle/trusted_keys.h"

@@ -8,9 +8,8 @@
 #include <mutex>
 #include <optional>
 
-#include "base/forever.h"
-#include "base/fork_local.h"
-#include "base/interruptible_lock.h"
+#include "base/interruption.h"
+#include "base/process_lifetime.h"
 #include "base/settings.h"
 #include "bundle/trusted_keys.h"
 #include "engine/bundles.h"

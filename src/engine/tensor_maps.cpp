@@ -4,7 +4,7 @@
 #include <array>
 #include <memory>
 
-#include "base/of_thread.h"
+#include "base/thread.h"
 
 namespace regard {
 namespace {

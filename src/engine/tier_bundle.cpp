@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "bundle/about.h"
 #include "compile/kernel_entry.h"
 #include "compile/manifest.h"

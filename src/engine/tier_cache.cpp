@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "compile/kernel_entry.h"
 #include "compile/manifest.h"
 #include "engine/tiers.h"

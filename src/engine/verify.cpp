@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/nearest.h"
-#include "base/printable.h"
 #include "base/settings.h"
+#include "base/text.h"
 #include "engine/host_copy.h"
 #include "engine/machine.h"
 #include "engine/memory.h"

@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "base/fork_local.h"
+#include "base/process_lifetime.h"
 #include "base/settings.h"
 
 namespace regard {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/json_writer.h"
+#include "base/json.h"
 #include "oracle/oracle.h"
 
 namespace regard::oracle {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "base/forever.h"
+#include "base/process_lifetime.h"
 
 namespace regard::oracle {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/lanes.h"
+#include "base/parallel_for.h"
 #include "oracle/number.h"
 
 namespace regard::oracle {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/json_writer.h"
+#include "base/json.h"
 #include "plan/kernel.h"
 
 namespace regard {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/nearest.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "plan/kernel.h"
 
 namespace regard {

@@ -8,8 +8,7 @@
 #include <optional>
 
 #include "base/nearest.h"
-#include "base/printable.h"
-#include "base/split.h"
+#include "base/text.h"
 #include "plan/cost.h"
 #include "plan/recipe.h"
 #include "plan/refusal.h"

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "base/embedded.h"
-#include "base/forever.h"
-#include "base/printable.h"
+#include "base/process_lifetime.h"
+#include "base/text.h"
 #include "plan/kernel_finder.h"
 #include "plan/variant_table.h"
 

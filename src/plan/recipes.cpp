@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/forever.h"
-#include "base/split.h"
+#include "base/process_lifetime.h"
+#include "base/text.h"
 #include "plan/kernels/kernels.h"
 #include "plan/recipe.h"
 #include "plan/stage.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "plan/recipe.h"
 #include "plan/stage.h"
 

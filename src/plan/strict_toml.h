@@ -21,9 +21,8 @@
 #include <vector>
 
 #include "base/nearest.h"
-#include "base/printable.h"
 #include "base/result.h"
-#include "base/split.h"
+#include "base/text.h"
 #include "problem/words.h"
 
 namespace regard {

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "base/embedded.h"
-#include "base/forever.h"
-#include "base/printable.h"
+#include "base/process_lifetime.h"
+#include "base/text.h"
 #include "plan/kernel.h"
 #include "plan/strict_toml.h"
 

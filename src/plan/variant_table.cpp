@@ -1,6 +1,6 @@
 #include "plan/variant_table.h"
 
-#include "base/forever.h"
+#include "base/process_lifetime.h"
 #include "plan/recipe.h"
 
 namespace regard {

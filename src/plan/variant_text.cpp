@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/split.h"
+#include "base/text.h"
 #include "problem/words.h"
 
 namespace regard {

@@ -1,6 +1,6 @@
 #include "problem/document.h"
 
-#include "base/json_writer.h"
+#include "base/json.h"
 #include "problem/fields.h"
 #include "problem/values.h"
 

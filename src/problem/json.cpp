@@ -2,8 +2,7 @@
 #include <array>
 #include <vector>
 
-#include "base/json_reader.h"
-#include "base/json_writer.h"
+#include "base/json.h"
 #include "base/nearest.h"
 #include "problem/fields.h"
 #include "problem/other_names.h"

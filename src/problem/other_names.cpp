@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/forever.h"
-#include "base/lower.h"
 #include "base/nearest.h"
-#include "base/split.h"
+#include "base/process_lifetime.h"
+#include "base/text.h"
 #include "problem/words.h"
 
 namespace regard {

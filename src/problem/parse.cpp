@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "base/nearest.h"
-#include "base/printable.h"
-#include "base/split.h"
+#include "base/text.h"
 #include "problem/fields.h"
 #include "problem/other_names.h"
 #include "problem/values.h"

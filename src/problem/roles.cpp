@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "problem/tensors.h"
 
 namespace regard {

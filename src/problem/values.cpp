@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/nearest.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "problem/other_names.h"
 
 namespace regard {

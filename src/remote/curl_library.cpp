@@ -5,10 +5,9 @@
 #include <mutex>
 #include <string>
 
-#include "base/forever.h"
-#include "base/fork_local.h"
-#include "base/printable.h"
-#include "base/scarce.h"
+#include "base/process_lifetime.h"
+#include "base/result.h"
+#include "base/text.h"
 
 namespace regard::remote {
 namespace {

@@ -12,12 +12,10 @@
 #include <utility>
 
 #include "base/interruption.h"
-#include "base/lower.h"
-#include "base/no_signals.h"
-#include "base/printable.h"
-#include "base/scarce.h"
-#include "base/url.h"
-#include "base/variables.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "base/text.h"
+#include "base/thread.h"
 #include "remote/curl_library.h"
 
 namespace regard::remote {

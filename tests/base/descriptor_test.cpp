@@ -16,8 +16,7 @@
 #include <fstream>
 #include <functional>
 
-#include "base/own_descriptor.h"
-#include "base/regular_file.h"
+#include "base/files.h"
 #include "support/temporary_folder.h"
 
 namespace regard {

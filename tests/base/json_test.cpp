@@ -4,8 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/json_reader.h"
-#include "base/json_writer.h"
+#include "base/json.h"
 
 namespace regard {
 namespace {

@@ -6,7 +6,7 @@
 #include <climits>
 #include <map>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "cache_fixture.h"
 
 namespace regard {

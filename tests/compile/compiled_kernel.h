@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/lanes.h"
+#include "base/parallel_for.h"
 #include "compile/render.h"
 #include "compile/test_nvrtc.h"
 #include "compile/toolchain.h"

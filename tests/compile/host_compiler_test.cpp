@@ -18,10 +18,10 @@
 #include <functional>
 #include <thread>
 
-#include "base/handed_over.h"
 #include "base/interruption.h"
 #include "base/machine.h"
 #include "base/settings.h"
+#include "base/tsan_annotations.h"
 #include "compile/host_options.h"
 #include "compile/job_gate.h"
 #include "compile/process.h"

@@ -12,8 +12,8 @@
 #include <string>
 #include <thread>
 
-#include "base/handed_over.h"
 #include "base/interruption.h"
+#include "base/tsan_annotations.h"
 #include "compile/nvrtc_thread.h"
 
 namespace regard {

@@ -14,7 +14,7 @@
 #include <functional>
 #include <thread>
 
-#include "base/handed_over.h"
+#include "base/tsan_annotations.h"
 #include "compile/process.h"
 #include "support/temporary_folder.h"
 

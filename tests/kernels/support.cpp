@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdlib>
 
-#include "base/split.h"
+#include "base/text.h"
 #include "engine/machine.h"
 
 namespace regard::test {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 
 namespace regard {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "base/split.h"
+#include "base/text.h"
 #include "problem/document.h"
 #include "problem/other_names.h"
 #include "random_problem.h"

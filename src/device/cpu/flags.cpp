@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/forever.h"
+#include "base/process_lifetime.h"
 #include "device/cpu/cpu.h"
 
 #if defined(__x86_64__)

@@ -14,10 +14,10 @@
 #include <exception>
 #include <memory>
 
-#include "base/float_mode.h"
-#include "base/fork_local.h"
-#include "base/handed_over.h"
-#include "base/lanes.h"
+#include "base/parallel_for.h"
+#include "base/process_lifetime.h"
+#include "base/thread.h"
+#include "base/tsan_annotations.h"
 #include "device/cpu/cpu.h"
 
 namespace regard::cpu {

@@ -15,14 +15,13 @@
 
 #include "base/descriptor.h"
 #include "base/digest.h"
-#include "base/folder.h"
+#include "base/files.h"
 #include "base/log.h"
-#include "base/printable.h"
-#include "base/scarce.h"
+#include "base/result.h"
 #include "base/settings.h"
 #include "base/shared_object.h"
 #include "base/temporary.h"
-#include "base/write_file.h"
+#include "base/text.h"
 #include "device/cpu/cpu.h"
 
 namespace regard::cpu {

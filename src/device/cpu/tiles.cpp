@@ -1,8 +1,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/forever.h"
-#include "base/scarce.h"
+#include "base/process_lifetime.h"
+#include "base/result.h"
 #include "device/cpu/cpu.h"
 
 #if defined(__x86_64__)

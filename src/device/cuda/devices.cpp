@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/forever.h"
+#include "base/process_lifetime.h"
 #include "device/cuda/cuda.h"
 
 namespace regard::cuda {

@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "base/forever.h"
-#include "base/scarce.h"
+#include "base/process_lifetime.h"
+#include "base/result.h"
 
 namespace regard::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/forever.h"
+#include "base/process_lifetime.h"
 #include "device/cuda/cuda.h"
 
 namespace regard::cuda {

@@ -1,14 +1,42 @@
-// JSON as it is written. Own code, as the library for it allocates in functions that must not throw: where
-// memory runs out, it would end the host program.
+// JSON, as it is read and as it is written.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/result.h"
+
 namespace regard {
+
+// Read value by value, in time and memory that are linear in the text, and never deeper than a stack allows.
+
+/// A value, or where a list or an object begins or ends.
+struct JsonEvent {
+  enum class Kind : std::uint8_t { null, flag, integer, real, text, list, object, end };
+  Kind kind = Kind::null;
+  int depth = 0;              ///< lists and objects around it
+  std::string_view key = {};  ///< its name in the object around it
+  bool flag = false;
+  std::int64_t integer = 0;    ///< of integers below 2^63 only; larger ones are real
+  double real = 0;             ///< of integers too
+  std::string_view text = {};  ///< a text's value; a number's digits, those of an integer printed anew
+};
+
+/// Deeper ones are refused: nothing that Regard writes or takes is nested like that, and readers elsewhere
+/// need a stack for it.
+inline constexpr int most_json_depth = 64;
+
+/// Gives each value of `text` to `receive`, whose error ends the reading and is the answer. Another error is
+/// a sentence that begins with `what`.
+Status read_json(std::string_view text, std::string_view what,
+                 const std::function<Status(const JsonEvent&)>& receive);
+
+// Written by code of our own, as the library for it allocates in functions that must not throw: where memory
+// runs out, it would end the host program.
 
 /// Appends JSON to its text, value by value:
 ///   JsonWriter json;

@@ -1,9 +1,6 @@
-#include "base/printable.h"
+#include "base/text.h"
 
 #include <algorithm>
-#include <cstdint>
-
-#include "base/utf8.h"
 
 namespace regard {
 namespace {
@@ -42,6 +39,40 @@ std::string escape(std::uint32_t code) {
 
 }  // namespace
 
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](char c) { return lower(c); });
+  return result;
+}
+
+std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find_first_of(separators);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+Utf8Character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return {1, first, true};
+  if (first < 0xC2 || first > 0xF4) return {1, 0, false};
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  // The second byte says whether the character is too long for its number, a surrogate or beyond the last.
+  const unsigned least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+  const unsigned most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  std::uint32_t code = first & (0x7Fu >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    const bool fits = i == 1 ? byte(i) >= least && byte(i) <= most : (byte(i) & 0xC0) == 0x80;
+    if (!fits) return {i, 0, false};
+    code = code << 6 | (byte(i) & 0x3F);
+  }
+  return {length, code, true};
+}
+
 std::string printable(std::string_view text, Newlines newlines) {
   std::string result;
   result.reserve(text.size());
@@ -74,6 +105,22 @@ std::string shortened(std::string text, std::size_t most) {
 
 std::string in_quotes(std::string_view word) {
   return "'" + printable(shortened(std::string(word), longest_word)) + "'";
+}
+
+std::string without_secrets(std::string_view url) {
+  constexpr std::string_view secret = "***", after_scheme = "://";
+  std::string shown;
+  // The last one: a password that somebody did not escape may have any character itself.
+  if (const std::size_t at = url.rfind('@'); at != std::string_view::npos) {
+    if (const std::size_t end = url.find(after_scheme); end < at)
+      shown = url.substr(0, end + after_scheme.size());
+    shown += secret;
+    url.remove_prefix(at);
+  }
+  const std::size_t path_end = url.find_first_of("?#");
+  shown += url.substr(0, path_end);
+  if (path_end != std::string_view::npos) shown.append(1, url[path_end]).append(secret);
+  return printable(shown);
 }
 
 }  // namespace regard

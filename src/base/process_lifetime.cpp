@@ -1,4 +1,4 @@
-#include "base/fork_local.h"
+#include "base/process_lifetime.h"
 
 #include <pthread.h>
 

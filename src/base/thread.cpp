@@ -1,4 +1,4 @@
-#include "base/no_signals.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,11 +10,9 @@
 #include <cstring>
 #include <utility>
 
-#include "base/folder.h"
-#include "base/printable.h"
-#include "base/real_path.h"
-#include "base/scarce.h"
-#include "base/write_file.h"
+#include "base/files.h"
+#include "base/result.h"
+#include "base/text.h"
 
 namespace regard {
 namespace {

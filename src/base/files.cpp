@@ -1,13 +1,20 @@
-#include "base/regular_file.h"
+#include "base/files.h"
 
+#include <dirent.h>
 #include <fmt/format.h>
+#include <ftw.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <string_view>
 
-#include "base/scarce.h"
+#include "base/thread.h"
 
 namespace regard {
 namespace {
@@ -21,6 +28,10 @@ tl::unexpected<Error> cannot(const char* what, int error) {
 tl::unexpected<Error> shorter() {
   return invalid("it became shorter while it was read");
 }
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
 
 }  // namespace
 
@@ -96,6 +107,66 @@ Result<std::string> read_file(const std::string& path, std::uint64_t most, Links
   }
   text.resize(length);
   return text;
+}
+
+bool write_all(int file, std::span<const std::byte> bytes) {
+  const NoSignals guard;
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written == 0) errno = ENOSPC;
+    if (written <= 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+Result<std::vector<std::string>> read_names(const std::string& folder) {
+  const auto cannot = [](int error) {
+    return fail(kind_of(error, ErrorKind::invalid),
+                std::string("it cannot be read: ") + std::strerror(error));
+  };
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, CloseFolder> open(opendir(folder.c_str()));
+  if (!open) return cannot(errno);
+  while (true) {
+    errno = 0;  // what readdir gives at the end does not differ from what it gives where it fails
+    const dirent* const item = readdir(open.get());
+    if (item == nullptr && errno != 0) return cannot(errno);
+    if (item == nullptr) return names;
+    const std::string_view name = item->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  return read_names(folder).value_or(std::vector<std::string>());
+}
+
+int make_folders(const std::string& folder) {
+  struct stat status;
+  for (std::size_t end = 0; end < folder.size();) {
+    end = std::min(folder.find('/', end + 1), folder.size());
+    const std::string part = folder.substr(0, end);
+    if (stat(part.c_str(), &status) == 0) {
+      if (!S_ISDIR(status.st_mode)) return ENOTDIR;
+    } else if (mkdir(part.c_str(), 0777) != 0 && errno != EEXIST) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+void remove_all(const char* path) noexcept {
+  if (unlink(path) == 0 || (errno != EISDIR && errno != EPERM)) return;
+  constexpr int descriptors = 8;
+  const auto remove_one = [](const char* one, const struct stat*, int, FTW*) { return std::remove(one), 0; };
+  nftw(path, remove_one, descriptors, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+std::string real_path(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
+  return real ? real.get() : path;
 }
 
 }  // namespace regard

@@ -1,14 +1,16 @@
-#include "base/variables.h"
+#include "base/process.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <sys/auxv.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 
 extern char** environ;  // NOLINT: POSIX
 
 namespace regard {
-
 namespace {
 std::vector<std::string_view> given() {
   std::vector<std::string_view> all;
@@ -32,6 +34,18 @@ std::vector<std::string_view> variables() {
 bool ignores_variables(std::string_view prefix) {
   return is_privileged() &&
          std::ranges::any_of(given(), [&](std::string_view one) { return one.starts_with(prefix); });
+}
+
+std::string own_file() {
+  Dl_info found{};
+  link_map* map = nullptr;
+  if (dladdr1(reinterpret_cast<const void*>(&own_file), &found, reinterpret_cast<void**>(&map),
+              RTLD_DL_LINKMAP) == 0)
+    return {};
+  const bool is_program = map->l_name == nullptr || *map->l_name == '\0';
+  const char* const name = is_program ? "/proc/self/exe" : map->l_name;
+  const std::unique_ptr<char, decltype(&std::free)> place(realpath(name, nullptr), &std::free);
+  return place != nullptr ? place.get() : name;
 }
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-#include "base/scarce.h"
+#include "base/result.h"
 
 #include <algorithm>
 #include <cerrno>

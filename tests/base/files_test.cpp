@@ -1,5 +1,5 @@
 // What is in a folder, and why that cannot be said.
-#include "base/folder.h"
+#include "base/files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-// Files that somebody else may have made: opened without waiting, and never read beyond what is expected of
-// them.
+// Files and folders.
 #pragma once
 
 #include <fcntl.h>
@@ -9,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/descriptor.h"
 #include "base/result.h"
@@ -17,7 +17,8 @@ namespace regard {
 
 enum class Links : bool { refused, followed };
 
-/// A file with an end: no pipe or device, which would be waited for, or read for ever.
+/// A file that somebody else may have made, opened without waiting and never read beyond what is expected of
+/// it: one with an end, no pipe or device, which would be waited for, or read for ever.
 class RegularFile {
  public:
   /// In the folder of that descriptor, else in the working one. Error: "it is a link" and the like; `missing`
@@ -46,5 +47,28 @@ class RegularFile {
 /// "it is not a file", "it is larger than ..." and the like.
 Result<std::string> read_file(const std::string& path, std::uint64_t most, Links links,
                               bool* missing = nullptr);
+
+/// Writes all bytes; false with errno set otherwise. Where a file-size limit (ulimit -f) is hit the kernel
+/// sends SIGXFSZ, and where a reader has gone SIGPIPE, which would end the host program: here those are the
+/// errors EFBIG and EPIPE and nothing more.
+bool write_all(int file, std::span<const std::byte> bytes);
+
+// Own functions over the C library's, as the C++ library's allocate where they must not throw, and end the
+// process where memory runs out.
+
+/// What is in a folder, without "." and "..". Error: "it cannot be read: ...".
+Result<std::vector<std::string>> read_names(const std::string& folder);
+/// The same; nothing where it cannot be read.
+std::vector<std::string> names_in(const std::string& folder);
+
+/// Makes a folder, and those above it, where they are not there. 0, or errno.
+int make_folders(const std::string& folder);
+
+/// Removes a file, or a folder with all that is in it, as far as that can be removed. Follows no links.
+void remove_all(const char* path) noexcept;
+
+/// The path of a file from the root, without links: what it means does not depend on the working folder. As
+/// it was given where the system cannot tell.
+std::string real_path(const std::string& path);
 
 }  // namespace regard

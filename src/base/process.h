@@ -1,6 +1,7 @@
-// The environment variables of this process, which are read only here.
+// This process: the variables of its environment, which are read only here, and the file of its code.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,5 +19,9 @@ std::vector<std::string_view> variables();
 
 /// Whether there are variables with this prefix that a privileged program ignores.
 bool ignores_variables(std::string_view prefix);
+
+/// The file that this code was loaded from, a library or a program; without links, where that can be found
+/// out.
+std::string own_file();
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-#include "base/lanes.h"
+#include "base/parallel_for.h"
 
 #include <algorithm>
 #include <atomic>

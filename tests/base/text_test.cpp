@@ -1,4 +1,4 @@
-#include "base/printable.h"
+#include "base/text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,6 +67,24 @@ TEST(Shortened, IsNeverLongerThanAsked) {
   for (std::size_t most : {0, 1, 7, 8, 20, 100})
     EXPECT_LE(shortened(std::string(200, 'x'), most).size(), std::max<std::size_t>(most, 7));
   EXPECT_EQ(shortened(std::string(200, 'x'), 200), std::string(200, 'x'));
+}
+
+TEST(Url, IsShownWithoutItsSecrets) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", ""},
+      {"https://h:1/x/y", "https://h:1/x/y"},
+      {"http://u:secret@h/x", "http://***@h/x"},
+      {"http://secret@h", "http://***@h"},
+      {"http://u:sec/ret?a#b@c@h/x", "http://***@h/x"},
+      {"u:secret@h/x", "***@h/x"},
+      {"u:se://cret@h/x", "u:se://***@h/x"},
+      {"secret@h/x://y", "***@h/x://y"},
+      {"http://h/x?token=secret#y", "http://h/x?***"},
+      {"http://h/x#secret", "http://h/x#***"},
+      {"http://u:secret@h/x?secret", "http://***@h/x?***"},
+      {"http://h/\n", "http://h/\\n"},
+  };
+  for (const auto& [url, shown] : cases) EXPECT_EQ(without_secrets(url), shown) << url;
 }
 
 }  // namespace
