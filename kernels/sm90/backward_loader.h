@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/sm90/backward_shared.h"
+#include "kernels/sm90/exact_div.h"
 #include "kernels/sm90/ptx/tma.h"
-#include "kernels/sm90/whole_quotient.h"
 
 namespace regard {
 

@@ -2,11 +2,11 @@
 // turns of work that go from the one that schedules to all others.
 #pragma once
 
+#include "kernels/sm90/exact_div.h"
 #include "kernels/sm90/forward_layout.h"
 #include "kernels/sm90/order.h"
 #include "kernels/sm90/ptx/barrier.h"
 #include "kernels/sm90/ring.h"
-#include "kernels/sm90/whole_quotient.h"
 
 namespace regard {
 

@@ -9,7 +9,7 @@
 #include "plan/kernels/gpu_backward.h"
 #include "plan/kernels/kernels.h"
 #include "plan/kernels/sm90_boxes.h"
-#include "plan/kernels/sm90_lacks.h"
+#include "plan/kernels/sm90_unsupported.h"
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
 

@@ -6,7 +6,7 @@
 
 #include "plan/gpu_rows.h"
 #include "plan/kernels/sm90_forward.h"
-#include "plan/kernels/sm90_lacks.h"
+#include "plan/kernels/sm90_unsupported.h"
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
 #include "plan/stage.h"

@@ -1,4 +1,4 @@
-#include "plan/kernels/sm90_lacks.h"
+#include "plan/kernels/sm90_unsupported.h"
 
 #include <fmt/format.h>
 
