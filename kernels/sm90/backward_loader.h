@@ -24,7 +24,7 @@ struct MappedRows {
     if (!ragged) return;
     const Sequence& s = work.sequence;
     // Varlen tensors have no batches; else rows divide them.
-    const i64 before = rows.batch == 0 ? 0 : s.batch * i64{whole_quotient(rows.batch, rows.row)};
+    const i64 before = rows.batch == 0 ? 0 : s.batch * i64{exact_div(rows.batch, rows.row)};
     first = static_cast<i32>(before + (of_queries ? s.first_q : s.first_k));
     count = static_cast<i32>(of_queries ? s.sq : s.sk);
   }

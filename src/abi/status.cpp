@@ -10,7 +10,7 @@
 namespace regard::c_api {
 namespace {
 
-const OfThread<std::string> last_message;
+const ThreadSlot<std::string> last_message;
 
 /// Some thread had no memory to keep its sentence.
 constinit std::atomic<bool> a_sentence_is_lost{false};

@@ -31,7 +31,7 @@ bool has_text(const fs::path& path, const std::string& text) {
 
 /// Writes only what differs, as a whole, so that an interrupted build leaves no half-written file.
 Status write_file(const fs::path& path, const std::string& text) {
-  return has_text(path, text) ? Status() : write_whole_file(path.string(), text);
+  return has_text(path, text) ? Status() : write_atomic_file(path.string(), text);
 }
 
 struct Job {
@@ -110,7 +110,7 @@ Result<std::vector<std::string>> compile_built_in(const Order& order) {
   std::mutex mutex;
   std::size_t done = 0;
   std::string failures;
-  share_out(jobs.size(), static_cast<std::size_t>(std::max(order.jobs, 1)), [&](std::size_t i) {
+  parallel_for(jobs.size(), static_cast<std::size_t>(std::max(order.jobs, 1)), [&](std::size_t i) {
     const Status status = compile(jobs[i]);
     const std::lock_guard lock(mutex);
     if (!status) failures += fmt::format("{}\n{}\n", jobs[i].key, status.error().message);

@@ -99,7 +99,7 @@ Result<std::vector<Built>> compile_all(const Selection& selection, Cache& store,
   std::size_t done = 0;
   std::optional<Error> stopped;
   const auto lanes = static_cast<std::size_t>(jobs > 0 ? jobs : usable_cores());
-  share_out(kernels.size(), lanes, [&](std::size_t i) {
+  parallel_for(kernels.size(), lanes, [&](std::size_t i) {
     const bool is_interrupted = interrupted();
     if (const std::lock_guard lock(mutex); stopped || is_interrupted) {
       if (!stopped) stopped = interruption().value();

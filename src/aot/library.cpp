@@ -50,7 +50,8 @@ Result<std::vector<LibraryFile>> write_libraries(const Manifest& manifest, const
     made.push_back({output, package.library()});
   }
   for (const auto& [name, text] : texts)
-    if (Status status = write_whole_file(path_of(name), text); !status) return tl::unexpected(status.error());
+    if (Status status = write_atomic_file(path_of(name), text); !status)
+      return tl::unexpected(status.error());
   return made;
 }
 

@@ -86,7 +86,7 @@ Result<Linker> Linker::find() {
   const Result<Settings>& current = settings();
   if (!current) return tl::unexpected(current.error());
   Linker linker;
-  const std::string library = own_file();
+  const std::string library = library_path();
   linker.parts_ = (fs::path(library).parent_path() / name_of_parts).string();
   if (std::error_code ignored; !fs::is_regular_file(linker.parts_, ignored)) {
     return cannot_link(fmt::format(
@@ -116,9 +116,9 @@ Result<std::string> Linker::object(const Order& order) const {
   std::string names;
   for (const std::string& name : public_names(public_header()))
     names += fmt::format("{} {}\n", name, in_namespace(name, order.name_space));
-  if (Status status = write_whole_file(in_folder("names.txt"), names); !status)
+  if (Status status = write_atomic_file(in_folder("names.txt"), names); !status)
     return tl::unexpected(status.error());
-  if (Status status = write_whole_file(in_folder("bundle.s"), assembly(order.bundle)); !status)
+  if (Status status = write_atomic_file(in_folder("bundle.s"), assembly(order.bundle)); !status)
     return tl::unexpected(status.error());
 
   const std::string object = order.name_space + "_regard.o";
@@ -143,7 +143,7 @@ Status Linker::archive(const Order& order, const std::string& object, const std:
 Status Linker::shared(const Order& order, const std::string& object, const std::string& file) const {
   constexpr const char* made = "made.so";
   const std::string exported = fmt::format("{{ global: {}_regard_*; local: *; }};\n", order.name_space);
-  if (Status status = write_whole_file(order.folder + "/exports.map", exported); !status) return status;
+  if (Status status = write_atomic_file(order.folder + "/exports.map", exported); !status) return status;
   // It stays loaded after dlclose, as libregard.so does, and for the same reason.
   std::vector<std::string> command = {compiler_,
                                       "-shared",

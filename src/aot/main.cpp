@@ -54,7 +54,8 @@ int main(int argc, char** argv) {
   order.kernels = std::move(*kernels);
   const auto objects = regard::aot::compile_built_in(order);
   if (!objects) return complain(objects.error());
-  const auto written = regard::write_whole_file(objects_file, fmt::format("{}\n", fmt::join(*objects, "\n")));
+  const auto written =
+      regard::write_atomic_file(objects_file, fmt::format("{}\n", fmt::join(*objects, "\n")));
   if (!written) return complain(written.error());
   return 0;
 }

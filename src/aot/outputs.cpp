@@ -161,7 +161,7 @@ Status Outputs::replace(const std::string& staged, const Names& names,
         return cannot_write(path_of(name), errno);
   }
   const auto write_report = [&](const Names& files) {
-    return write_whole_file(path_of(name_of_report), report(files));
+    return write_atomic_file(path_of(name_of_report), report(files));
   };
   Names all = earlier_;
   all.insert(names.begin(), names.end());

@@ -59,8 +59,8 @@ std::string unnamed(const Descriptor& file) {
 
 }  // namespace
 
-Result<WholeFile> WholeFile::make(const std::string& path, bool without_name) {
-  WholeFile made(path);
+Result<AtomicFile> AtomicFile::make(const std::string& path, bool without_name) {
+  AtomicFile made(path);
   if (Status found = made.find_place(); !found) return tl::unexpected(found.error());
   made.folder_ = nearest_folder(made.place_);
   const mode_t permissions = made.permissions_.value_or(0666);  // never more than they will be
@@ -78,7 +78,7 @@ Result<WholeFile> WholeFile::make(const std::string& path, bool without_name) {
 
 /// A link stands for its file. Anything else than a file stays what it is: a device that is replaced is gone
 /// for every program.
-Status WholeFile::find_place() {
+Status AtomicFile::find_place() {
   const auto refused = [this](const char* why) {
     return invalid(fmt::format("cannot write {}: {}", printable(path_), why));
   };
@@ -98,7 +98,7 @@ Status WholeFile::find_place() {
   return has_name ? Status() : refused("it is a link to a file without a name");
 }
 
-WholeFile::WholeFile(WholeFile&& other) noexcept
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
       place_(std::move(other.place_)),
       permissions_(other.permissions_),
@@ -106,31 +106,31 @@ WholeFile::WholeFile(WholeFile&& other) noexcept
       name_(std::exchange(other.name_, "")),
       file_(std::move(other.file_)) {}
 
-WholeFile::~WholeFile() {
+AtomicFile::~AtomicFile() {
   if (!name_.empty()) unlink(name_.c_str());
 }
 
-tl::unexpected<Error> WholeFile::cannot(int error) const {
+tl::unexpected<Error> AtomicFile::cannot(int error) const {
   return regard::fail(kind_of(error, ErrorKind::invalid),
                       fmt::format("cannot write {}: {}", printable(path_), std::strerror(error)));
 }
 
-Status WholeFile::write(std::span<const std::byte> bytes) {
+Status AtomicFile::write(std::span<const std::byte> bytes) {
   if (!write_all(file_.number(), bytes)) return cannot(errno);
   return {};
 }
 
-Status WholeFile::write_first(std::span<const std::byte> bytes) {
+Status AtomicFile::write_first(std::span<const std::byte> bytes) {
   if (lseek(file_.number(), 0, SEEK_SET) != 0) return cannot(errno);
   return write(bytes);
 }
 
-Status WholeFile::sync() {
+Status AtomicFile::sync() {
   if (fsync(file_.number()) != 0) return cannot(errno);
   return {};
 }
 
-Status WholeFile::publish() {
+Status AtomicFile::publish() {
   if (const int error = make_folders(folder_of(place_)); error != 0) return cannot(error);
   if (Status kept = keep_permissions(); !kept) return kept;
   if (name_.empty()) {
@@ -144,7 +144,7 @@ Status WholeFile::publish() {
   return {};
 }
 
-Status WholeFile::keep_permissions() {
+Status AtomicFile::keep_permissions() {
   if (!permissions_) return {};
   struct stat status;
   if (fstat(file_.number(), &status) != 0) return cannot(errno);
@@ -155,7 +155,7 @@ Status WholeFile::keep_permissions() {
 }
 
 /// Under its own name, or where that is taken under another one, from which it is renamed.
-Status WholeFile::link() {
+Status AtomicFile::link() {
   const auto link_as = [&](const std::string& name) {
     return linkat(AT_FDCWD, unnamed(file_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
   };
@@ -165,8 +165,8 @@ Status WholeFile::link() {
   return {};
 }
 
-Status write_whole_file(const std::string& path, std::string_view text) {
-  Result<WholeFile> file = WholeFile::make(path);
+Status write_atomic_file(const std::string& path, std::string_view text) {
+  Result<AtomicFile> file = AtomicFile::make(path);
   if (!file) return tl::unexpected(file.error());
   if (Status status = file->write(std::as_bytes(std::span(text))); !status) return status;
   return file->publish();

@@ -17,15 +17,15 @@ namespace regard {
 /// Written without a name where the file system can do that, so that nothing is left of it however the
 /// process ends; else under another name, which goes with the object. Errors are sentences that name the
 /// file.
-class WholeFile {
+class AtomicFile {
  public:
   /// To be `path`, whose folder need not be there before it is published. A link to a file stands for that
   /// file; folders, devices, pipes and sockets, links to them and to nothing, and what this process prints
   /// into are refused.
-  static Result<WholeFile> make(const std::string& path, bool without_name = true);
-  ~WholeFile();
-  WholeFile(WholeFile&& other) noexcept;
-  WholeFile& operator=(WholeFile&&) = delete;
+  static Result<AtomicFile> make(const std::string& path, bool without_name = true);
+  ~AtomicFile();
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
 
   Status write(std::span<const std::byte>);
   /// In place of the first bytes.
@@ -36,7 +36,7 @@ class WholeFile {
   Status publish();
 
  private:
-  explicit WholeFile(const std::string& path) : path_(path) {}
+  explicit AtomicFile(const std::string& path) : path_(path) {}
   tl::unexpected<Error> cannot(int error) const;
   Status find_place();
   Status keep_permissions();
@@ -51,6 +51,6 @@ class WholeFile {
 };
 
 /// Writes all of such a file.
-Status write_whole_file(const std::string& path, std::string_view text);
+Status write_atomic_file(const std::string& path, std::string_view text);
 
 }  // namespace regard

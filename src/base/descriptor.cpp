@@ -47,7 +47,7 @@ Descriptor::~Descriptor() {
   errno = error;
 }
 
-OwnDescriptor::OwnDescriptor(int number) : file_(number), born_(fork_count()) {
+ForkPrivateFd::ForkPrivateFd(int number) : file_(number), born_(fork_count()) {
   if (!file_) return;
   for (std::atomic<int>& place : open_ones) {
     int empty = 0;
@@ -55,7 +55,7 @@ OwnDescriptor::OwnDescriptor(int number) : file_(number), born_(fork_count()) {
   }
 }
 
-OwnDescriptor::~OwnDescriptor() {
+ForkPrivateFd::~ForkPrivateFd() {
   if (born_ != fork_count()) {  // it was closed when this process began; the number may be somebody else's
     file_.release();
     return;
@@ -66,7 +66,7 @@ OwnDescriptor::~OwnDescriptor() {
   }
 }
 
-int OwnDescriptor::number() const {
+int ForkPrivateFd::number() const {
   return born_ == fork_count() ? file_.number() : -1;
 }
 

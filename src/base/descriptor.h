@@ -34,16 +34,16 @@ class Descriptor {
 /// A descriptor of this process alone: each forked child closes its copy at once. What the kernel keeps for
 /// an open descriptor (a lock, a pipe) ends when the last copy of it is closed, so a child that lives on
 /// would keep what its dead parent held.
-class OwnDescriptor {
+class ForkPrivateFd {
  public:
-  explicit OwnDescriptor(int number = -1);
-  OwnDescriptor(OwnDescriptor&& other) noexcept : file_(std::move(other.file_)), born_(other.born_) {}
-  OwnDescriptor& operator=(OwnDescriptor&& other) noexcept {
+  explicit ForkPrivateFd(int number = -1);
+  ForkPrivateFd(ForkPrivateFd&& other) noexcept : file_(std::move(other.file_)), born_(other.born_) {}
+  ForkPrivateFd& operator=(ForkPrivateFd&& other) noexcept {
     std::swap(file_, other.file_);
     std::swap(born_, other.born_);
     return *this;
   }
-  ~OwnDescriptor();
+  ~ForkPrivateFd();
 
   /// -1 when there is none, also in a child forked since.
   int number() const;

@@ -36,10 +36,10 @@ bool ignores_variables(std::string_view prefix) {
          std::ranges::any_of(given(), [&](std::string_view one) { return one.starts_with(prefix); });
 }
 
-std::string own_file() {
+std::string library_path() {
   Dl_info found{};
   link_map* map = nullptr;
-  if (dladdr1(reinterpret_cast<const void*>(&own_file), &found, reinterpret_cast<void**>(&map),
+  if (dladdr1(reinterpret_cast<const void*>(&library_path), &found, reinterpret_cast<void**>(&map),
               RTLD_DL_LINKMAP) == 0)
     return {};
   const bool is_program = map->l_name == nullptr || *map->l_name == '\0';

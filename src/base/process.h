@@ -22,6 +22,6 @@ bool ignores_variables(std::string_view prefix);
 
 /// The file that this code was loaded from, a library or a program; without links, where that can be found
 /// out.
-std::string own_file();
+std::string library_path();
 
 }  // namespace regard

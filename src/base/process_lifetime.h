@@ -16,12 +16,13 @@ const T& publish(std::atomic<const T*>& place, std::unique_ptr<const T> fresh) {
   return *first;
 }
 
-/// What `make` (a function without captures) gives, made when it is first asked for: `return forever<[] { ...
+/// What `make` (a function without captures) gives, made when it is first asked for: `return
+/// process_lifetime<[] { ...
 /// }>();`. It is never destroyed, as other threads may use it until the very end of the process; and it is
 /// made without a lock, as a fork may interrupt the thread that makes it. Threads that come together make it
 /// more than once, and all get the same one.
 template <auto make>
-const auto& forever() {
+const auto& process_lifetime() {
   using Value = decltype(make());
   static constinit std::atomic<const Value*> made{nullptr};
   if (const Value* value = made.load(std::memory_order_acquire)) return *value;
@@ -31,7 +32,7 @@ const auto& forever() {
 /// The same of a Result: what was not to be had for lack of memory, files or processes is tried again at the
 /// next call. The first such failure is the answer for as long as it lasts.
 template <auto make>
-const auto& forever_unless_scarce() {
+const auto& process_lifetime_unless_scarce() {
   using Value = decltype(make());
   static constinit std::atomic<const Value*> made{nullptr}, scarce{nullptr};
   if (const Value* value = made.load(std::memory_order_acquire)) return *value;

@@ -105,8 +105,8 @@ std::string text_of(std::int64_t value) {
 }  // namespace
 
 std::span<const SettingInfo> setting_table() {
-  return forever<[] {
-    const std::vector<std::string>& texts = forever<[] { return setting_values(Settings{}); }>();
+  return process_lifetime<[] {
+    const std::vector<std::string>& texts = process_lifetime<[] { return setting_values(Settings{}); }>();
     std::vector<SettingInfo> rows;
 #define REGARD_ROW(member, type, env, default_value, doc) \
   rows.push_back({env, #type, texts[rows.size()], doc});
@@ -165,7 +165,7 @@ Result<Settings> parse_settings(std::span<const std::string> environment,
 }
 
 const Result<Settings>& settings() {
-  return forever<[] {
+  return process_lifetime<[] {
     std::vector<std::string> environment;
     for (const std::string_view variable : variables()) environment.emplace_back(variable);
     std::vector<std::string> warnings;

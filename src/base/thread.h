@@ -96,11 +96,11 @@ class NoSignals {
 /// At namespace scope: made while the library is loaded, when few keys are taken, as the first ones need no
 /// memory.
 template <class T>
-class OfThread {
+class ThreadSlot {
  public:
-  OfThread() : made_(pthread_key_create(&key_, [](void* value) { delete static_cast<T*>(value); }) == 0) {}
-  OfThread(const OfThread&) = delete;
-  OfThread& operator=(const OfThread&) = delete;
+  ThreadSlot() : made_(pthread_key_create(&key_, [](void* value) { delete static_cast<T*>(value); }) == 0) {}
+  ThreadSlot(const ThreadSlot&) = delete;
+  ThreadSlot& operator=(const ThreadSlot&) = delete;
 
   /// The calling thread's, or null.
   T* get() const { return made_ ? static_cast<T*>(pthread_getspecific(key_)) : nullptr; }

@@ -1,5 +1,5 @@
-// Work that one thread hands to another through a library that is not built with the thread sanitizer, which
-// would take what the two do for a race. The names are the sanitizer's; without it nothing is left of them.
+// Annotations for the thread sanitizer: work that one thread hands to another through a library that is not
+// built with it, which would take what the two do for a race. Without the sanitizer nothing is left of them.
 #pragma once
 
 #if defined(__has_feature)
@@ -11,20 +11,20 @@
 #ifdef REGARD_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
 /// A function that the other library calls: its own look at what it was given is not checked.
-#define REGARD_HANDED_OVER __attribute__((no_sanitize("thread")))
+#define REGARD_NO_TSAN __attribute__((no_sanitize("thread")))
 #else
-#define REGARD_HANDED_OVER
+#define REGARD_NO_TSAN
 #endif
 
 namespace regard {
 
-/// All this thread did so far comes before what follows `take_over` of the same work in another.
-inline void hand_over([[maybe_unused]] void* work) {
+/// All this thread did so far comes before what follows `tsan_acquire` of the same work in another.
+inline void tsan_release([[maybe_unused]] void* work) {
 #ifdef REGARD_THREAD_SANITIZER
   __tsan_release(work);
 #endif
 }
-inline void take_over([[maybe_unused]] void* work) {
+inline void tsan_acquire([[maybe_unused]] void* work) {
 #ifdef REGARD_THREAD_SANITIZER
   __tsan_acquire(work);
 #endif

@@ -125,7 +125,7 @@ Result<bundle::Signature> sign(std::span<const std::byte> bytes, EVP_PKEY* key, 
 
 /// The bundle once more, each kernel checked, with the signature behind it.
 Status write_signed(const Bundle& sound, const bundle::Signature& signature) {
-  Result<WholeFile> file = WholeFile::make(sound.path());
+  Result<AtomicFile> file = AtomicFile::make(sound.path());
   if (!file) return tl::unexpected(file.error());
   if (Status written = file->write(sound.header()); !written) return written;
   for (const BundleKernel& kernel : sound.kernels()) {

@@ -32,7 +32,7 @@ bool are_the_same(const BundleInput& a, const BundleInput& b) {
 
 Status bundle::write_in_order(const std::string& path, const BundleAbout& about,
                               std::vector<BundleKernel> kernels, const GivePacked& give) {
-  Result<WholeFile> file = WholeFile::make(path);
+  Result<AtomicFile> file = AtomicFile::make(path);
   if (!file) return tl::unexpected(file.error());
   // The place of the header, which is known last.
   std::uint64_t offset = sizeof(Header);

@@ -29,22 +29,22 @@ enum class Attempt { held, busy, stale, impossible };
 
 // A holder removes the file before it releases it. Who had it open by then gets the lock of a file that
 // nobody else can see any more, and has to begin again with the one that stands there now.
-bool still_named(const Directory& directory, const std::string& name, const OwnDescriptor& file) {
+bool still_named(const Directory& directory, const std::string& name, const ForkPrivateFd& file) {
   struct stat ours, named;
   return fstat(file.number(), &ours) == 0 &&
          fstatat(directory.descriptor(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
          ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }
 
-OwnDescriptor open_lock(const Directory& directory, const std::string& name) {
-  OwnDescriptor file(
+ForkPrivateFd open_lock(const Directory& directory, const std::string& name) {
+  ForkPrivateFd file(
       openat(directory.descriptor(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   struct stat status;
-  if (!file || fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return OwnDescriptor();
+  if (!file || fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return ForkPrivateFd();
   return file;
 }
 
-Attempt attempt(const Directory& directory, const std::string& name, const OwnDescriptor& file) {
+Attempt attempt(const Directory& directory, const std::string& name, const ForkPrivateFd& file) {
   while (flock(file.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return still_named(directory, name, file) ? Attempt::busy : Attempt::stale;
     if (errno != EINTR) return Attempt::impossible;  // a file system without locks
@@ -59,7 +59,7 @@ std::string identity_of_this_process() {
                      fmt::gmtime(std::time(nullptr)));
 }
 
-std::string read_holder(const OwnDescriptor& file) {
+std::string read_holder(const ForkPrivateFd& file) {
   char text[512];
   const ssize_t count = pread(file.number(), text, sizeof text, 0);
   return count > 0 ? printable({text, static_cast<std::size_t>(count)}) : "another process";
@@ -72,7 +72,7 @@ ProcessLock::ProcessLock(const Directory& directory, std::string name, double se
   const Clock::time_point start = Clock::now();
   const auto waited = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   bool told = false;
-  OwnDescriptor file = open_lock(directory_, name_);
+  ForkPrivateFd file = open_lock(directory_, name_);
   while (file) {
     switch (attempt(directory_, name_, file)) {
       case Attempt::held: {

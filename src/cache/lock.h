@@ -28,7 +28,7 @@ class ProcessLock {
  private:
   const Directory& directory_;
   std::string name_;
-  OwnDescriptor file_;
+  ForkPrivateFd file_;
   std::string holder_;
 };
 

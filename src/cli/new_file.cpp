@@ -24,7 +24,7 @@ T written(Result<T> result) {
 }  // namespace
 
 NewFile::NewFile(std::string path, bool without_name)
-    : path_(std::move(path)), file_(written(WholeFile::make(path_, without_name))) {}
+    : path_(std::move(path)), file_(written(AtomicFile::make(path_, without_name))) {}
 
 void NewFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {

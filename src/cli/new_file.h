@@ -9,8 +9,8 @@
 
 namespace regard::cli {
 
-/// A WholeFile whose failures are errors. Signals are held meanwhile (HeldSignals); one that arrives ends the
-/// writing.
+/// An AtomicFile whose failures are errors. Signals are held meanwhile (HeldSignals); one that arrives ends
+/// the writing.
 class NewFile {
  public:
   explicit NewFile(std::string path, bool without_name = true);
@@ -22,7 +22,7 @@ class NewFile {
 
  private:
   std::string path_;
-  WholeFile file_;
+  AtomicFile file_;
 };
 
 }  // namespace regard::cli

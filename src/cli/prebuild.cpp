@@ -155,7 +155,7 @@ std::vector<Json> prepare_all(const std::vector<std::string>& kernels, std::size
   const HeldSignals held;  // compilers and their folders go before the command does
   std::vector<Json> rows(kernels.size());
   Progress progress(kernels.size(), "kernels");
-  share_out(kernels.size(), jobs, [&](std::size_t i) {
+  parallel_for(kernels.size(), jobs, [&](std::size_t i) {
     if (HeldSignals::arrived()) return;
     rows[i] = prepare(kernels[i]);
     progress.step();

@@ -61,7 +61,7 @@ ScratchFolder::~ScratchFolder() {
   if (path_.empty()) return;
   remove_files();
   if (rmdir(path_.c_str()) == 0) return;
-  mark_ = OwnDescriptor();  // gives back the descriptor that is needed now
+  mark_ = ForkPrivateFd();  // gives back the descriptor that is needed now
   remove_all(path_.c_str());
 }
 

@@ -30,7 +30,7 @@ class ScratchFolder {
   explicit ScratchFolder(std::string path);
   void remove_files() const;
   std::string path_;
-  OwnDescriptor mark_;
+  ForkPrivateFd mark_;
 };
 
 /// "the source is kept in '...'", or why it is not; `kept` is what keep() gave.

@@ -118,8 +118,8 @@ __attribute__((noinline)) int start_child(const Start& start, pid_t& process) {
 Lifeline::Lifeline() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return;
-  theirs_ = OwnDescriptor(ends[0]);
-  ours_ = OwnDescriptor(ends[1]);
+  theirs_ = ForkPrivateFd(ends[0]);
+  ours_ = ForkPrivateFd(ends[1]);
 }
 
 Lifeline::~Lifeline() {

@@ -27,7 +27,7 @@ class Lifeline {
   int theirs() const { return theirs_.number(); }
 
  private:
-  OwnDescriptor ours_, theirs_;
+  ForkPrivateFd ours_, theirs_;
 };
 
 struct Spawn {

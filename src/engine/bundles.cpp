@@ -81,7 +81,7 @@ OpenBundle open(const std::string& path, const std::vector<PublicKey>& trusted) 
 
 /// Whoever loads the library trusts what is in it, so it needs no signature.
 OpenBundle open_embedded() {
-  const std::string path = own_file();
+  const std::string path = library_path();
   return opened(path, Bundle::in_memory(path, embedded_bundle()));
 }
 

@@ -79,7 +79,7 @@ Result<const Target*> find_best() {
 }  // namespace
 
 Result<const Target*> best_target() {
-  return forever_unless_scarce<find_best>();
+  return process_lifetime_unless_scarce<find_best>();
 }
 
 Result<const Target*> best_gpu_target(const gpu::Backend& backend) {

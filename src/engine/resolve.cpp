@@ -130,7 +130,7 @@ Counters& counters() {
 }
 
 Result<Cache*> process_cache() {
-  const auto& cache = forever_unless_scarce<[]() -> Result<std::unique_ptr<Cache>> {
+  const auto& cache = process_lifetime_unless_scarce<[]() -> Result<std::unique_ptr<Cache>> {
     const Result<Settings>& current = settings();
     if (!current) return tl::unexpected(current.error());
     Result<std::vector<PublicKey>> trusted = trusted_keys(*current);

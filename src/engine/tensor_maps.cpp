@@ -69,7 +69,7 @@ class Recent {
 };
 
 /// 128 KiB, for threads that come here alone.
-const OfThread<Recent> recent_of_thread;
+const ThreadSlot<Recent> recent_of_thread;
 
 }  // namespace
 

@@ -102,13 +102,13 @@ double decode(regard_dtype dtype, const void* data, std::int64_t index) {
     case REGARD_FP32:
       return load<float>(data, index);
     case REGARD_BF16:
-      return forever<table<REGARD_BF16>>()[load<std::uint16_t>(data, index)];
+      return process_lifetime<table<REGARD_BF16>>()[load<std::uint16_t>(data, index)];
     case REGARD_FP16:
-      return forever<table<REGARD_FP16>>()[load<std::uint16_t>(data, index)];
+      return process_lifetime<table<REGARD_FP16>>()[load<std::uint16_t>(data, index)];
     case REGARD_FP8:
-      return forever<table<REGARD_FP8>>()[load<std::uint8_t>(data, index)];
+      return process_lifetime<table<REGARD_FP8>>()[load<std::uint8_t>(data, index)];
     case REGARD_FP8_E5M2:
-      return forever<table<REGARD_FP8_E5M2>>()[load<std::uint8_t>(data, index)];
+      return process_lifetime<table<REGARD_FP8_E5M2>>()[load<std::uint8_t>(data, index)];
     case REGARD_INT32:
       return load<std::int32_t>(data, index);
     case REGARD_UINT32:

@@ -113,8 +113,8 @@ void for_each_head(const Inputs& inputs, std::int64_t heads, std::int64_t limit,
   for (const std::int64_t i : spread(static_cast<std::int64_t>(all.size()), limit))
     pairs.push_back(all[static_cast<std::size_t>(i)]);
   // Plain threads, as a forked child may verify too.
-  share_out(pairs.size(), static_cast<std::size_t>(std::max(threads, 1)),
-            [&](std::size_t i) { body(pairs[i] / heads, pairs[i] % heads); });
+  parallel_for(pairs.size(), static_cast<std::size_t>(std::max(threads, 1)),
+               [&](std::size_t i) { body(pairs[i] / heads, pairs[i] % heads); });
 }
 
 }  // namespace regard::oracle

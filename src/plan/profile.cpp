@@ -59,7 +59,7 @@ struct Shelf {
 };
 
 const std::deque<Shelf>& shelves() {
-  return forever<[] {
+  return process_lifetime<[] {
     std::deque<Shelf> list;
     for (const EmbeddedFile& file : embedded_files()) {
       if (!file.path.starts_with("profiles/")) continue;
@@ -71,7 +71,7 @@ const std::deque<Shelf>& shelves() {
   }>();
 }
 
-/// Never destroyed and read without a lock, like what `forever` gives.
+/// Never destroyed and read without a lock, like what `process_lifetime` gives.
 const Result<Profile>& profile_on(const Shelf& shelf) {
   if (const Result<Profile>* read = shelf.profile.load(std::memory_order_acquire)) return *read;
   const Result<std::string> text = data_file(shelf.path);

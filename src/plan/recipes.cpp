@@ -13,7 +13,7 @@ namespace regard {
 std::span<const Recipe> recipes() {
   using enum Family;
   using enum Pass;
-  return forever<[] {
+  return process_lifetime<[] {
     return std::vector<Recipe>{
         {"decode", split_kv, fwd, &cpu_decode, plan_cpu_decode, {&cpu_decode, &cpu_combine}},
 
@@ -61,7 +61,7 @@ std::span<const Recipe> recipes() {
 }
 
 std::span<const Kernel* const> kernels() {
-  return forever<[] {
+  return process_lifetime<[] {
     std::vector<const Kernel*> list;
     for (const Recipe& recipe : recipes()) {
       for (const Kernel* kernel : recipe.stages) {
@@ -73,7 +73,7 @@ std::span<const Kernel* const> kernels() {
 }
 
 std::span<const std::string_view> kernel_names() {
-  return forever<[] {
+  return process_lifetime<[] {
     std::vector<std::string_view> names;
     for (const Kernel* kernel : kernels()) names.push_back(kernel->name);
     return names;
@@ -125,7 +125,7 @@ std::string stages_of(const Recipe& recipe) {
 }
 
 std::span<const std::string_view> recipe_words() {
-  return forever<[] {
+  return process_lifetime<[] {
     std::vector<std::string_view> list;
     for (const Recipe& recipe : recipes()) {
       for (std::string_view name :

@@ -207,7 +207,7 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
 }
 
 const Result<std::vector<Target>>& targets() {
-  return forever_unless_scarce<[]() -> Result<std::vector<Target>> {
+  return process_lifetime_unless_scarce<[]() -> Result<std::vector<Target>> {
     std::vector<Target> parsed;
     for (const EmbeddedFile& file : embedded_files()) {
       if (!file.path.starts_with("targets/")) continue;

@@ -96,7 +96,7 @@ Result<Variant> read_variant(const toml::table& table, std::string_view file, in
 }
 
 std::span<const std::string_view> variant_keys() {
-  return forever<[] {
+  return process_lifetime<[] {
     std::vector<std::string_view> keys = {"recipes"};
     for (const FieldInfo& field : field_table())
       if (field.category != Category::SHAPE) keys.push_back(field.name);

@@ -100,7 +100,7 @@ constexpr OtherNames table[] = {
 };
 
 const OtherNames* row_of(std::string_view name) {
-  const auto& names = forever<[] {
+  const auto& names = process_lifetime<[] {
     std::vector<std::string_view> all;
     for (const OtherNames& row : table)
       for (const std::string_view other : split(row.names, " ")) all.push_back(other);

@@ -51,7 +51,7 @@ Result<CurlLibrary> open() {
 }  // namespace
 
 Result<const CurlLibrary*> curl_library() {
-  const Result<CurlLibrary>& library = forever_unless_scarce<open>();
+  const Result<CurlLibrary>& library = process_lifetime_unless_scarce<open>();
   if (!library) return tl::unexpected(library.error());
   return &*library;
 }

@@ -46,7 +46,7 @@ TEST(Descriptor, IsAboveTheStandardStreamsWhicheverAreClosed) {
         if ((closed >> stream & 1) != 0) close(stream);
       {
         const Descriptor file(nothing()), other(nothing());
-        const OwnDescriptor own(nothing());
+        const ForkPrivateFd own(nothing());
         for (const int number : {file.number(), other.number(), own.number()})
           if (number < 3 || fcntl(number, F_GETFD) != FD_CLOEXEC) return 1;
       }

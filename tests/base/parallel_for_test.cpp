@@ -13,7 +13,7 @@ namespace {
 TEST(RunLanes, RunsEachLaneOnceAndTheFirstInTheCaller) {
   std::array<std::atomic<int>, 5> calls{};
   std::thread::id first;
-  run_lanes(5, [&](int lane) {
+  run_threads(5, [&](int lane) {
     ++calls[static_cast<std::size_t>(lane)];
     if (lane == 0) first = std::this_thread::get_id();
   });
@@ -27,17 +27,17 @@ TEST(RunLanes, PassesOnAnExceptionAfterAllHaveEnded) {
     ++ended;
     if (lane == 1) throw std::runtime_error("lane 1");
   };
-  EXPECT_THROW(run_lanes(3, work), std::runtime_error);
+  EXPECT_THROW(run_threads(3, work), std::runtime_error);
   EXPECT_EQ(ended, 3);
 }
 
 TEST(ShareOut, DoesEachPieceOnceWhateverTheLanes) {
   for (const std::size_t lanes : {0, 1, 3, 9}) {
     std::array<std::atomic<int>, 5> calls{};
-    share_out(calls.size(), lanes, [&](std::size_t i) { ++calls[i]; });
+    parallel_for(calls.size(), lanes, [&](std::size_t i) { ++calls[i]; });
     for (const std::atomic<int>& count : calls) EXPECT_EQ(count, 1) << lanes;
   }
-  share_out(0, 3, [](std::size_t) { ADD_FAILURE(); });
+  parallel_for(0, 3, [](std::size_t) { ADD_FAILURE(); });
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ void each_compiled(const std::vector<KernelKey>& keys, Check check) {
   const std::unique_ptr<Toolchain> compiler = test_toolchain();
   std::vector<Result<Compiled>> kernels(keys.size());
   std::atomic<std::size_t> next{0};
-  run_lanes(static_cast<int>(std::thread::hardware_concurrency()), [&](int) {
+  run_threads(static_cast<int>(std::thread::hardware_concurrency()), [&](int) {
     for (std::size_t i; (i = next.fetch_add(1)) < keys.size();) kernels[i] = compiled(*compiler, keys[i]);
   });
   for (std::size_t i = 0; i < keys.size(); ++i) {

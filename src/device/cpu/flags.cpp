@@ -132,15 +132,15 @@ std::string read_model() {
 }  // namespace
 
 std::span<const std::string> cpu_flags() {
-  return forever<read_flags>();
+  return process_lifetime<read_flags>();
 }
 
 std::string_view cpu_vendor() {
-  return forever<read_vendor>();
+  return process_lifetime<read_vendor>();
 }
 
 std::string_view cpu_model() {
-  return forever<read_model>();
+  return process_lifetime<read_model>();
 }
 
 }  // namespace regard::cpu

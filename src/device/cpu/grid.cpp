@@ -98,23 +98,23 @@ int most_tbb_threads() {
 struct Lane {
   Grid* grid;
 
-  REGARD_HANDED_OVER void operator()(int lane) const {
-    take_over(grid);
+  REGARD_NO_TSAN void operator()(int lane) const {
+    tsan_acquire(grid);
     grid->run_lane(lane);
-    hand_over(grid);
+    tsan_release(grid);
   }
 };
 
 void run_on_tbb(Grid& grid, int threads, int lanes) {
   try {
     const LentArena arena = lend_arena(threads);
-    hand_over(&grid);
+    tsan_release(&grid);
     arena->tasks.execute([&] { tbb::parallel_for(0, lanes, Lane{&grid}, tbb::simple_partitioner()); });
   } catch (const std::exception&) {
     // No memory for an arena, or the system gives the process no more threads (lanes throw nothing). The
     // lanes that began are at their end; this thread takes the blocks that are left.
   }
-  take_over(&grid);
+  tsan_acquire(&grid);
   grid.run_lane(0);
 }
 
@@ -133,7 +133,7 @@ void run_grid(KernelFunction kernel, const Arguments& arguments, std::int64_t gr
   } else if (use_tbb) {
     run_on_tbb(work, threads, lanes);
   } else {
-    run_lanes(lanes, [&work](int lane) { work.run_lane(lane); });
+    run_threads(lanes, [&work](int lane) { work.run_lane(lane); });
   }
 }
 

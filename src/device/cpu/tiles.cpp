@@ -13,7 +13,7 @@
 namespace regard::cpu {
 
 Status allow_tiles() {
-  return forever_unless_scarce<[]() -> Status {
+  return process_lifetime_unless_scarce<[]() -> Status {
 #if defined(__x86_64__)
     // From <asm/prctl.h> and the kernel's list of xstate components; older headers do not have them.
     constexpr long request_permission = 0x1023, tile_data = 18;

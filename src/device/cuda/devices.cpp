@@ -71,7 +71,7 @@ Result<Context> context_of(const Device& device) {
 }  // namespace
 
 const Result<std::vector<Device>>& devices() {
-  return forever_unless_scarce<find_devices>();
+  return process_lifetime_unless_scarce<find_devices>();
 }
 
 Result<const Device*> current_device() {

@@ -40,7 +40,7 @@ Result<Driver> open() {
 }  // namespace
 
 const Result<Driver>& driver() {
-  return forever_unless_scarce<open>();
+  return process_lifetime_unless_scarce<open>();
 }
 
 Status check(Code code, const char* what) {

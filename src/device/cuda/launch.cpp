@@ -54,7 +54,7 @@ namespace {
 
 /// Older drivers cannot record launches that overlap in a graph.
 bool can_overlap() {
-  return forever<[] {
+  return process_lifetime<[] {
     constexpr int first_version = 12030;
     int version = 0;
     return driver()->version(&version) == success && version >= first_version;

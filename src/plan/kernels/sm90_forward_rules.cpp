@@ -32,10 +32,10 @@ Refusal has_what_is_asked(const Question& q) {
   constexpr std::string_view instead = "portable_forward";
   const Problem& p = q.problem;
   const std::size_t bytes = bytes_of(p.dtype);
-  if (bytes > 2) return lacks("inputs but bf16, fp16 and fp8", instead);
-  if (bytes == 2 && p.out != p.dtype) return lacks("output of another type", instead);
-  if (bytes == 1 && bytes_of(p.out) != 2) return lacks("output of 8 or 32 bits from fp8", instead);
-  return sm90_lacks(p, instead);
+  if (bytes > 2) return unsupported("inputs but bf16, fp16 and fp8", instead);
+  if (bytes == 2 && p.out != p.dtype) return unsupported("output of another type", instead);
+  if (bytes == 1 && bytes_of(p.out) != 2) return unsupported("output of 8 or 32 bits from fp8", instead);
+  return sm90_unsupported(p, instead);
 }
 
 Refusal smallest_tile(const Question& q) {

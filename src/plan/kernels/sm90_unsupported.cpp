@@ -6,11 +6,11 @@
 
 namespace regard {
 
-std::string lacks(std::string_view what, std::string_view instead) {
+std::string unsupported(std::string_view what, std::string_view instead) {
   return fmt::format("it has no {}; {} has", what, instead);
 }
 
-Refusal sm90_lacks(const Problem& p, std::string_view instead) {
+Refusal sm90_unsupported(const Problem& p, std::string_view instead) {
   const auto bytes = static_cast<std::int64_t>(bytes_of(p.dtype));
   const std::string large_cap = fmt::format("soft cap above {}", Sm90Boxes::largest_soft_cap);
   const std::pair<std::string_view, bool> missing[] = {
@@ -24,7 +24,7 @@ Refusal sm90_lacks(const Problem& p, std::string_view instead) {
       {large_cap, p.softcap > Sm90Boxes::largest_soft_cap},
   };
   for (const auto& [what, asked] : missing) {
-    if (asked) return lacks(what, instead);
+    if (asked) return unsupported(what, instead);
   }
   return {};
 }

@@ -9,8 +9,8 @@
 namespace regard {
 
 /// Refuses a problem that asks for any of it. `instead`: the kernel that has it.
-Refusal sm90_lacks(const Problem&, std::string_view instead);
+Refusal sm90_unsupported(const Problem&, std::string_view instead);
 /// The sentence for one thing that a kernel has not.
-std::string lacks(std::string_view what, std::string_view instead);
+std::string unsupported(std::string_view what, std::string_view instead);
 
 }  // namespace regard
