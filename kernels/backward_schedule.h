@@ -2,10 +2,34 @@
 // makes what each row of queries needs, a main kernel adds to the sums, convert rounds them.
 #pragma once
 
-#include "kernels/grad_q_order.h"
+#include "kernels/inline.h"
 #include "kernels/kernel_arguments.h"
 
 namespace regard {
+
+/// How a tile of grad_q_sum lies in memory: as whoever adds to it has its sums in registers, so that 16 bytes
+/// of a thread lie beside those of its neighbours. rows: block_q rows of all columns. fragments: slices of 64
+/// rows each, and of a part of the columns where there are more slices than that makes; a slice is the sums
+/// of a warpgroup's matrix product, float4 number i * 128 + t of it being the sums 4i to 4i + 3 of thread t.
+/// Slices of one part come one after the other.
+enum class GradQOrder : i32 { rows, fragments };
+
+struct GradQTile {
+  i32 rows, columns, slices;
+
+  static constexpr i32 slice_length = 64, warpgroup = 128;
+
+  /// Where the sum of a row and a column is, in floats.
+  template <GradQOrder order>
+  constexpr REGARD_INLINE i32 place(i32 row, i32 column) const {
+    if (order == GradQOrder::rows) return row * columns + column;
+    const i32 row_parts = rows / slice_length, width = columns / (slices / row_parts);
+    const i32 slice = row / slice_length + column / width * row_parts;
+    const i32 thread = row % slice_length / 16 * 32 + row % 8 * 4 + column % 8 / 2;
+    const i32 vector = column % width / 8 * warpgroup + thread;
+    return slice * slice_length * width + vector * 4 + row % 16 / 8 * 2 + column % 2;
+  }
+};
 
 /// P of a row that sees thousands of keys would lose digits as fp16, whose least normal number is 2^-14. As P
 /// is at most 1, the largest is half of what fp16 holds.
@@ -24,7 +48,7 @@ struct GpuBackwardSchedule {
   i32 side_by_side = 1;    // (batch, K/V head) pairs, or parts of their groups, that go together
   i32 keys_descend = 0;    // 1: blocks of the last keys go first
   GradQOrder grad_q_order = GradQOrder::rows;
-  i32 grad_q_slices = 1;    // of a tile, one behind the other (grad_q_order.h)
+  i32 grad_q_slices = 1;    // of a tile, one behind the other (GradQTile)
   i32 first_stores = 0;     // 1: the first block that comes to a tile stores its dQ; 0: sums begin as zeros
   i32 bias_in_turn = 0;     // 1: a block goes through all that share a bias's gradient
   float grad_s_factor = 1;  // of dS before it is rounded; the sums of dQ and dK have it. A power of two

@@ -8,7 +8,7 @@
 
 namespace regard {
 
-/// As fragments lie in the sum of dQ, if tiles have whole slices of it (kernels/grad_q_order.h).
+/// As fragments lie in the sum of dQ, if tiles have whole slices of it (kernels/backward_schedule.h).
 constexpr bool adds_fragments = block_q % GradQTile::slice_length == 0 && wave == 32;
 
 /// Of the sums of dQ and dK, and of dV.

@@ -46,7 +46,7 @@ struct Sm90BackwardLayout : Sm90Boxes {
   }
 
   REGARD_CONSTEXPR static bool shares_keys(i64 block_k) { return block_k == group_rows; }
-  /// Of grad_q_sum's tiles (kernels/grad_q_order.h): what one product makes.
+  /// Of grad_q_sum's tiles (kernels/backward_schedule.h): what one product makes.
   REGARD_CONSTEXPR i64 grad_q_slices(i64 block_k) const {
     return shares_keys(block_k) ? d / box_columns : consumers;
   }

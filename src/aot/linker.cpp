@@ -27,7 +27,7 @@ tl::unexpected<Error> cannot_link(const std::string& why) {
   return fail(ErrorKind::no_kernel, "the outputs shared and static cannot be linked: " + why);
 }
 
-/// The bundle between the two names that engine/embedded_bundle.cpp asks for.
+/// The bundle between the two names that engine/bundles.cpp asks for.
 std::string assembly(const std::string& bundle) {
   return fmt::format(
       "  .section .rodata.regard_embedded_bundle,\"a\"\n"

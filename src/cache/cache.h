@@ -43,7 +43,7 @@ class Cache {
  public:
   /// `directory` may not exist yet. A directory that others can write, or that belongs to someone else, is
   /// refused with a sentence in state(); the cache then misses and publishes nothing. Where there are trusted
-  /// keys, so does an entry of another origin (cache/origin.h).
+  /// keys, so does an entry of another origin (Origin).
   Cache(std::string directory, std::int64_t bound_bytes, double lock_seconds,
         std::vector<PublicKey> trusted = {});
   ~Cache();

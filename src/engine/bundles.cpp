@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -18,10 +20,22 @@
 #include "base/text.h"
 #include "bundle/access.h"
 #include "bundle/trusted_keys.h"
-#include "engine/embedded_bundle.h"
 
 namespace regard {
+
+// The bundle that a library has in itself which `regard build` has made (src/aot/library.cpp). Weak: a
+// library without a bundle does not have them, and both are null. Hidden: never those of another library.
+extern "C" {
+[[gnu::weak, gnu::visibility("hidden")]] extern const std::byte regard_embedded_bundle[];
+[[gnu::weak, gnu::visibility("hidden")]] extern const std::byte regard_embedded_bundle_end[];
+}
+
 namespace {
+
+/// Empty in every other library.
+std::span<const std::byte> embedded_bundle() {
+  return {regard_embedded_bundle, regard_embedded_bundle_end};
+}
 
 using List = std::shared_ptr<const Bundles>;
 

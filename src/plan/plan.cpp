@@ -13,10 +13,15 @@
 #include "plan/recipe.h"
 #include "plan/refusal.h"
 #include "plan/rules.h"
-#include "plan/tuning.h"
 
 namespace regard {
 namespace {
+
+/// Name of the candidate (name_of) that was fastest for problems like this one; empty when nothing is known.
+/// The seam for `regard tune`: there are no tuning records yet.
+std::string tuned_candidate(const Problem&, const Target&) {
+  return {};
+}
 
 Status known_words(const PlanOptions& options) {
   const auto check = [](std::string_view names) -> Status {

@@ -1,5 +1,5 @@
 // Where keys are trusted, an entry is used that was compiled here or that one of them has signed.
-#include "cache/origin.h"
+#include "cache/cache_entry.h"
 
 #include "cache/entry.h"
 #include "cache_fixture.h"

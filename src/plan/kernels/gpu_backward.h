@@ -11,7 +11,7 @@ struct GpuBackward {
   std::int64_t block_q = 0;         ///< rows of a tile of queries
   std::int64_t grad_q_columns = 0;  ///< of the sum of dQ; a multiple of 8
   GradQOrder order = GradQOrder::rows;
-  std::int64_t grad_q_slices = 1;  ///< of a tile (kernels/grad_q_order.h)
+  std::int64_t grad_q_slices = 1;  ///< of a tile (kernels/backward_schedule.h)
   std::int64_t part_heads = 1;     ///< query heads of a group that a block goes through
   std::int64_t side_by_side = 1;   ///< (batch, K/V head) pairs, or parts of their groups, that go together
   bool keys_descend = false;       ///< blocks of the last keys go first

@@ -1,4 +1,4 @@
-#include "cache/origin.h"
+#include "cache/cache_entry.h"
 
 #include <algorithm>
 
