@@ -98,7 +98,7 @@ REGARD_INLINE Floats load_floats(const void* from) {
 
 /// The 16-bit patterns of `lanes` numbers as bf16.
 REGARD_INLINE Halves bfloats(Floats values) {
-  if constexpr (target::bf16) {
+  if constexpr (target::bf16_convert) {
     Halves result;
     asm("vcvtneps2bf16 %1, %0" : "=v"(result) : "v"(values));
     return result;

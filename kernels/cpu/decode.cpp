@@ -19,9 +19,9 @@ namespace {
 
 constexpr int rows = static_cast<int>(key::pack_gqa);
 constexpr int keys_per_vector = lanes / rows;
-/// One after the other memory is read as it lies; but the sums of few rows would wait for each other. With
-/// AVX-512 a key has half as many parts, and reading in order is worth more (docs/cpu-kernels.md).
-constexpr int keys_at_once = target::avx512 || rows >= 4 ? 1 : keys_per_vector;
+/// One after the other memory is read as it lies; but the sums of few rows would wait for each other. In
+/// vectors of AVX-512 a key has half as many parts, and reading in order is worth more (docs/cpu-kernels.md).
+constexpr int keys_at_once = lanes >= 16 || rows >= 4 ? 1 : keys_per_vector;
 /// Keys come as even and odd ones where the product with V takes pairs of them.
 constexpr i64 chunk = ways * keys_per_vector;
 constexpr DecodeLayout layout(pairs, key::d, key::dv, rows, key::block_k);

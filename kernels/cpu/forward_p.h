@@ -117,10 +117,10 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
 constexpr i64 p_slices = tile_rows / 2 * (tile / lanes);
 
 /// With dropout the weights of a row are wanted one after the other, scores with ALiBi rise all the time,
-/// without AVX-512 no registers are left, and a product of no more steps than slices is over before they
+/// with few registers none are left, and a product of no more steps than slices is over before they
 /// are made.
 constexpr bool makes_p_beside_products =
-    target::avx512 && !amx && !key::dropout && !alibi && depth(key::d) > p_slices;
+    machine.many_registers() && !amx && !key::dropout && !alibi && depth(key::d) > p_slices;
 
 /// Weights of each block of key_step keys while the next is multiplied: most of an exponential runs on units
 /// that a product leaves idle. row_max has to be known before the scores are.

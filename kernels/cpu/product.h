@@ -43,7 +43,7 @@ REGARD_INLINE Floats multiply_add(Floats sum, Floats a, Floats b) {
 /// instructions of other targets unread.
 template <class Vector>
 REGARD_INLINE Vector pair_of(Vector low, Vector high) {
-  if constexpr (target::bf16) {
+  if constexpr (target::bf16_convert) {
     // 16-bit numbers 0, 16, 1, 17, ...
     const Words interleave = bits_as<Words>(lane_numbers()) * 0x10001u + (lanes << 16);
     Floats numbers, result;
@@ -60,7 +60,7 @@ REGARD_INLINE Vector pair_of(Vector low, Vector high) {
 /// Two neighbouring vectors as bf16, in order.
 template <class Vector>
 REGARD_INLINE void store_bfloats(u16* to, Vector low, Vector high) {
-  if constexpr (target::bf16) {
+  if constexpr (target::bf16_convert) {
     Floats numbers;
     asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(numbers) : "v"(low), "v"(high));
     store(to, numbers);
@@ -78,7 +78,7 @@ struct Count {
 
 /// The machine of this kernel.
 constexpr TileMachine machine{.lanes = lanes,
-                              .avx512 = target::avx512,
+                              .registers = target::vector_registers,
                               .amx = amx,
                               .pairs = pairs,
                               .pieces = pieces,

@@ -10,17 +10,19 @@ namespace regard {
 /// What the sizes depend on beside the tile: the target, and how it multiplies the problem's type
 /// (product.h).
 struct TileMachine {
-  int lanes;  // floats of a vector
-  bool avx512, amx, pairs;
+  int lanes;      // floats of a vector
+  int registers;  // of vectors
+  bool amx, pairs;
   int pieces;
   i64 bytes;  // of an element of Q
   i64 d, dv;
   bool words;  // bits or dropout: 32 columns of them are one word
 
-  /// Sums that live in registers: 12 of 16, and 16 of 32 with AVX-512: 24 would fit, but are no faster, leave
-  /// less to what goes on beside a product, and take longer to compile.
-  constexpr int sum_rows() const { return avx512 ? 4 : 6; }
-  constexpr int sum_vectors() const { return avx512 ? 4 : 2; }
+  constexpr bool many_registers() const { return registers >= 32; }
+  /// Sums that live in registers: 12 of 16, and 16 of 32: 24 would fit, but are no faster, leave less to what
+  /// goes on beside a product, and take longer to compile.
+  constexpr int sum_rows() const { return many_registers() ? 4 : 6; }
+  constexpr int sum_vectors() const { return many_registers() ? 4 : 2; }
   /// Keys are computed in multiples of this.
   constexpr int key_step() const { return amx ? 32 : sum_rows(); }
 };

@@ -5,15 +5,12 @@
 
 namespace regard {
 
-/// Whether several neighbours are added by one instruction; on chips that have tensor memory units.
-constexpr bool adds_vectors = target::tma;
-
 REGARD_DEVICE void add(float* to, float x) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
 }
 /// To a multiple of 8 bytes.
 REGARD_DEVICE void add(float* to, const float (&x)[2]) {
-  if constexpr (adds_vectors) {
+  if constexpr (target::vector_atomics) {
     asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x[0]), "f"(x[1]) : "memory");
   } else {
     add(to, x[0]);
@@ -22,7 +19,7 @@ REGARD_DEVICE void add(float* to, const float (&x)[2]) {
 }
 /// To a multiple of 16 bytes.
 REGARD_DEVICE void add(float* to, const float (&x)[2], const float (&y)[2]) {
-  if constexpr (adds_vectors) {
+  if constexpr (target::vector_atomics) {
     asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(y[0]),
                  "f"(y[1])
                  : "memory");

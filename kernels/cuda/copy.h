@@ -14,7 +14,7 @@ REGARD_DEVICE void store_vector(u32 to, const u32 (&words)[4]) {
 
 /// Only the first `bytes` are read, the rest become zero. Both addresses are multiples of 16.
 REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
-  if constexpr (target::cp_async) {
+  if constexpr (target::async_copy) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
   } else {
     u32 words[4] = {};
@@ -32,13 +32,13 @@ REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
 
 /// Ends a group, which may be empty.
 REGARD_DEVICE void end_copies() {
-  if constexpr (target::cp_async) asm volatile("cp.async.commit_group;" ::: "memory");
+  if constexpr (target::async_copy) asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
 /// Waits until at most the last `pending` groups of this thread go on.
 template <int pending>
 REGARD_DEVICE void wait_for_copies() {
-  if constexpr (target::cp_async) asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+  if constexpr (target::async_copy) asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
 REGARD_DEVICE void load_shared(float (&x)[4], u32 from) {

@@ -32,10 +32,10 @@ REGARD_DEVICE void multiply_add(Fragment& c, const Left& a, u32 b0, u32 b1) {
   if constexpr (operand == DType::bf16) {
     REGARD_MULTIPLY("m16n8k16", "bf16", "{%4, %5, %6, %7}, {%8, %9}", "r"(a[0]), "r"(a[1]), "r"(a[2]),
                     "r"(a[3]), "r"(b0), "r"(b1));
-  } else if constexpr (target::cp_async) {
+  } else if constexpr (target::matrix_k16) {
     REGARD_MULTIPLY("m16n8k16", "f16", "{%4, %5, %6, %7}, {%8, %9}", "r"(a[0]), "r"(a[1]), "r"(a[2]),
                     "r"(a[3]), "r"(b0), "r"(b1));
-  } else {  // sm_75 multiplies half as deep
+  } else {  // half as deep
     REGARD_MULTIPLY("m16n8k8", "f16", "{%4, %5}, {%6}", "r"(a[0]), "r"(a[1]), "r"(b0));
     REGARD_MULTIPLY("m16n8k8", "f16", "{%4, %5}, {%6}", "r"(a[2]), "r"(a[3]), "r"(b1));
   }

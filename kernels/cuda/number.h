@@ -15,7 +15,7 @@ REGARD_DEVICE float exp2(float x) {
 
 /// x, or `most` if that is smaller; a NaN stays one.
 REGARD_DEVICE float at_most(float x, float most) {
-  if constexpr (!target::cp_async) return x > most ? most : x;
+  if constexpr (!target::nan_min) return x > most ? most : x;
   float y;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(most));
   return y;
@@ -56,9 +56,9 @@ REGARD_DEVICE u32 pair(float low, float high) {
   u32 both;
   if constexpr (dtype == DType::bf16) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  } else if constexpr (target::cp_async) {
+  } else if constexpr (target::f16_pairs) {
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  } else {  // sm_75 converts one at a time
+  } else {  // one at a time
     asm("{\n .reg .b16 low, high;\n cvt.rn.f16.f32 low, %1;\n cvt.rn.f16.f32 high, %2;\n"
         " mov.b32 %0, {low, high};\n}"
         : "=r"(both)

@@ -1,4 +1,4 @@
-// What a thread is part of: a block, a wave of 32, and the group of lanes that share rows of a matrix
+// What a thread is part of: a block, a wave, and the group of lanes that share rows of a matrix
 // product.
 #pragma once
 
@@ -6,8 +6,6 @@
 #include "kernels/numbers.h"
 
 namespace regard {
-
-constexpr i32 wave = 32;
 
 /// The thread's number in its block. Read anew each time: what follows from it is cheaper to compute again
 /// than to keep in registers through an inner loop.

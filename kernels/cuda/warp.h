@@ -8,6 +8,7 @@ namespace regard {
 
 #define REGARD_DEVICE __device__ __forceinline__
 
+constexpr i32 wave = target::wave;  // threads of a warp
 constexpr u32 whole_warp = 0xffffffffu;
 
 /// The address of shared memory as instructions take it.

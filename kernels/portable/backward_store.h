@@ -9,7 +9,7 @@
 namespace regard {
 
 /// As fragments lie in the sum of dQ, if tiles have whole slices of it (kernels/backward_schedule.h).
-constexpr bool adds_fragments = block_q % GradQTile::slice_length == 0 && wave == 32;
+constexpr bool adds_fragments = block_q % GradQTile::slice_length == 0 && target::mma_layout;
 
 /// Of the sums of dQ and dK, and of dV.
 constexpr i32 grad_q_columns = parts * block_d, grad_v_columns = parts * block_dv;

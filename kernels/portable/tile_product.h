@@ -31,11 +31,12 @@ constexpr REGARD_INLINE i32 column_of_tile(i32 n, i32 across) {
 }
 
 /// What changes scores takes registers from the products, which then may not read far ahead, nor have other
-/// work beside them. For the chips of tcgen05 the compiler takes some registers more.
+/// work beside them.
 constexpr i32 score_tiles = row_tiles * key_tiles;
-constexpr bool many_scores = score_tiles > (target::tcgen05 ? 7 : 8);
-constexpr bool is_rich = key::softcap || (key::dropout && key::bias != Bias::none) ||
-                         ((key::dropout || key::bits || (target::tcgen05 && key::dbias)) && many_scores);
+constexpr bool many_scores = score_tiles > (target::tight_registers ? 7 : 8);
+constexpr bool is_rich =
+    key::softcap || (key::dropout && key::bias != Bias::none) ||
+    ((key::dropout || key::bits || (target::tight_registers && key::dbias)) && many_scores);
 
 /// c += A B over `length` numbers. `row`: the first row of the wave in A. `part`: which of the `across` waves
 /// with the same rows it is.

@@ -85,8 +85,13 @@ std::string constants(const KernelKey& key, const Target& target) {
   text += "}  // namespace key\n";
 
   text += "\nnamespace target {\n";
-  if (target.on_cpu()) add(text, "vector_bytes", std::int64_t{target.vector_bytes});
-  for (std::string_view feature : features_of(target.kind)) add(text, feature, target.has(feature));
+  if (target.on_cpu()) {
+    add(text, "vector_bytes", std::int64_t{target.vector_bytes});
+    add(text, "vector_registers", std::int64_t{target.vector_registers});
+  } else {
+    add(text, "wave", std::int64_t{target.wave});
+  }
+  for (Feature feature : features_of(target.kind)) add(text, word(feature), target.has(feature));
   text += "}  // namespace target\n\n}  // namespace regard\n";
   return text;
 }

@@ -77,11 +77,10 @@ std::int64_t dynamic_shared_bytes(const KernelKey& key) {
 }  // namespace
 
 void warn_of_missing_instructions(Resources& used, const KernelKey& key) {
-  constexpr std::string_view wgmma = "wgmma";
   const Kernel* kernel = find_kernel(key.algorithm.kernel);
-  if (kernel != nullptr && std::ranges::find(kernel->features, wgmma) != kernel->features.end() &&
-      used.wgmma == 0)
-    used.performance_warnings.push_back(fmt::format("has no {} instruction", wgmma));
+  if (kernel != nullptr && used.wgmma == 0 &&
+      std::ranges::find(kernel->features, Feature::wgmma) != kernel->features.end())
+    used.performance_warnings.emplace_back("has no wgmma instruction");
 }
 
 Status fits(const Resources& used, const KernelKey& key, const Target& target) {

@@ -34,7 +34,7 @@ Status runnable(const Target& target) {
                       target.name, flag));
     }
   }
-  if (target.has("amx") && !target.has("amx_emulated")) {
+  if (target.has(Feature::amx) && !target.has(Feature::amx_emulated)) {
     if (const Status allowed = cpu::allow_tiles(); !allowed) {
       return refused(fmt::format("this machine cannot run target {}: {}; cpu-avx512 does without them",
                                  target.name, allowed.error().message));

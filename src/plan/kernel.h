@@ -52,7 +52,7 @@ inline constexpr KernelSchedule split_keys_schedule{"SplitKeys", sizeof(SplitKey
 struct Kernel {
   /// Folder and stem of its source: "sm90_forward" is kernels/sm90/forward.cu.
   std::string_view name;
-  std::span<const std::string_view> features = {};  ///< what a target must have
+  std::span<const Feature> features = {};  ///< what a target must have
   /// What its code depends on; all else it reads at run time.
   Signature (*depends_on)(const Signature&);
   KernelSchedule schedule = {};

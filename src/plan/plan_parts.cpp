@@ -29,11 +29,11 @@ Result<Plan> finish(Plan plan) {
 }
 
 bool vector_pairs(const Problem& problem, const Target& target) {
-  return problem.dtype == DType::bf16 && target.has("bf16_dot");
+  return problem.dtype == DType::bf16 && target.has(Feature::bf16_dot);
 }
 
 bool tile_unit(const Problem& problem, const Target& target) {
-  return (problem.dtype == DType::bf16 || problem.dtype == DType::fp16) && target.has("amx");
+  return (problem.dtype == DType::bf16 || problem.dtype == DType::fp16) && target.has(Feature::amx);
 }
 
 int operand_pieces(const Problem& problem, const Target& target) {

@@ -38,9 +38,9 @@ Refusal not_disabled(const Question& q) {
 
 Refusal target_has_features(const Question& q) {
   const Kernel& kernel = q.candidate.kernel();
-  for (std::string_view feature : kernel.features) {
+  for (Feature feature : kernel.features) {
     if (q.target.has(feature)) continue;
-    return fmt::format("{} needs {}, which {} does not have", kernel.name, feature, q.target.name);
+    return fmt::format("{} needs {}, which {} does not have", kernel.name, word(feature), q.target.name);
   }
   return {};
 }

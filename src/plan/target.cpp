@@ -35,6 +35,22 @@ Status read_rates(const TomlValue& value, std::map<DType, double>& rates) {
   return read_table(*table, value.file, readers);
 }
 
+/// Shares of 1, by pass.
+Status read_shares(const TomlValue& value, std::map<Pass, double>& shares) {
+  const toml::table* table = value.node.as_table();
+  if (table == nullptr) return value.wrong("a table of shares by pass, such as { fwd = 0.5 }");
+  std::map<std::string_view, TomlReader> readers;
+  for (const WordInfo& info : words_of<Pass>()) {
+    readers[info.word] = [&shares, word = info.word](const TomlValue& v) -> Status {
+      double& share = shares[*from_word<Pass>(word)];
+      if (Status status = v.real(share); !status) return status;
+      if (share > 0 && share <= 1) return {};
+      return v.wrong("above 0, and at most 1");
+    };
+  }
+  return read_table(*table, value.file, readers);
+}
+
 Status read_fragment(const toml::table& table, std::string_view file, Target::Fragment& fragment) {
   return read_table(table, file,
                     {{"dtypes", [&](const TomlValue& v) { return v.words(fragment.dtypes); }},
@@ -92,10 +108,11 @@ Status read_tiles(const toml::table& table, std::string_view file, int line,
 
 /// The widths of a vector with which kernels can use a feature, as they name its instructions.
 struct FeatureVectors {
-  std::string_view feature;
+  Feature feature;
   int least, most;
 };
-constexpr FeatureVectors feature_vectors[] = {{"amx", 64, 64}, {"avx512", 64, 64}, {"avx2", 16, 32}};
+constexpr FeatureVectors feature_vectors[] = {
+    {Feature::amx, 64, 64}, {Feature::avx512, 64, 64}, {Feature::avx2, 16, 32}};
 
 Status check_vectors(const Target& target, const toml::table& table, std::string_view file) {
   const auto wrong = [&](const std::string& wanted) {
@@ -110,23 +127,36 @@ Status check_vectors(const Target& target, const toml::table& table, std::string
     if (target.vector_bytes >= least && target.vector_bytes <= most) return {};
     return wrong(fmt::format("{} with the feature {}",
                              least == most ? std::to_string(most) : fmt::format("{} or {}", least, most),
-                             feature));
+                             word(feature)));
   }
   return {};
 }
 
-/// What the schema alone cannot see: keys that must be there and lists that must agree.
-Status check_target(const Target& target, const toml::table& table, std::string_view file) {
+/// Of the target's kind, which its file may name further down.
+Status read_features(const TomlValue& value, Target& target) {
+  std::vector<std::string> words;
+  if (Status status = value.texts(words); !status) return status;
+  const std::vector<Feature> known = features_of(target.kind);
+  for (const std::string& name : words) {
+    const auto feature = std::ranges::find(known, name, [](Feature one) { return word(one); });
+    if (feature == known.end()) {
+      std::vector<std::string_view> known_words;
+      for (Feature one : known) known_words.push_back(word(one));
+      return invalid(fmt::format("{}: {} is no feature of a {} target{}", value.where(), in_quotes(name),
+                                 word(target.kind), suggestion(name, known_words)));
+    }
+    target.features.push_back(*feature);
+  }
+  return {};
+}
+
+/// What the schema alone cannot see: keys that must be there, lists that must agree, and words of the kind.
+Status check_target(Target& target, const toml::table& table, std::string_view file) {
   for (std::string_view key : {"doc", "kind", "dtypes", "preference"}) {
     if (!table.contains(key)) return invalid(fmt::format("{}:1: the key '{}' is missing", file, key));
   }
-  for (const std::string& feature : target.features) {
-    const auto known = features_of(target.kind);
-    if (std::find(known.begin(), known.end(), feature) != known.end()) continue;
-    return invalid(fmt::format("{}:{}: {} is no feature of a {} target{}", file,
-                               table.get("features")->source().begin.line, in_quotes(feature),
-                               word(target.kind), suggestion(feature, known)));
-  }
+  if (const toml::node* features = table.get("features"))
+    if (Status status = read_features({*features, file, "features"}, target); !status) return status;
   if (Status status = check_vectors(target, table, file); !status) return status;
   for (const Target::Tile& tile : target.tiles) {
     if (tile.kernel.empty() || tile.dtypes.empty() || tile.max_d <= 0 || tile.max_dv <= 0) {
@@ -151,13 +181,7 @@ std::string_view word(TargetKind kind) {
   return kinds[static_cast<std::size_t>(kind)];
 }
 
-std::span<const std::string_view> features_of(TargetKind kind) {
-  if (kind == TargetKind::cuda) return cuda_features;
-  if (kind == TargetKind::hip) return hip_features;
-  return cpu_features;
-}
-
-bool Target::has(std::string_view feature) const {
+bool Target::has(Feature feature) const {
   return std::find(features.begin(), features.end(), feature) != features.end();
 }
 
@@ -172,12 +196,13 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
       {"doc", [&](const TomlValue& v) { return v.text(target.doc); }},
       {"kind", [&](const TomlValue& v) { return v.word(kind, kinds); }},
       {"dtypes", [&](const TomlValue& v) { return v.words(target.dtypes); }},
-      {"features", [&](const TomlValue& v) { return v.texts(target.features); }},
+      {"features", [](const TomlValue&) -> Status { return {}; }},  // once the kind is known
       {"options", [&](const TomlValue& v) { return v.texts(target.options); }},
       {"cpu_flags", [&](const TomlValue& v) { return v.texts(target.cpu_flags); }},
       {"slow_on", [&](const TomlValue& v) { return v.texts(target.slow_on); }},
       {"preference", [&](const TomlValue& v) { return v.number(target.preference, -1000, 1000); }},
       {"vector_bytes", [&](const TomlValue& v) { return v.number(target.vector_bytes, 16, 256); }},
+      {"vector_registers", [&](const TomlValue& v) { return v.number(target.vector_registers, 8, 64); }},
       {"max_threads_per_block",
        [&](const TomlValue& v) { return v.number(target.max_threads_per_block, 1, most_of_tile); }},
       {"shared_memory",
@@ -186,6 +211,7 @@ Result<Target> parse_target(std::string_view text, std::string_view file) {
       {"wave", [&](const TomlValue& v) { return v.number(target.wave, 1, 128); }},
       {"units", [&](const TomlValue& v) { return v.number(target.units, 1, most_of_tile); }},
       {"gflops", [&](const TomlValue& v) { return read_rates(v, target.gflops); }},
+      {"portable_share", [&](const TomlValue& v) { return read_shares(v, target.portable_share); }},
       {"gigabytes_per_second", [&](const TomlValue& v) { return v.real(target.gigabytes_per_second); }},
       {"fragments",
        [&](const TomlValue& v) {

@@ -60,17 +60,26 @@ TEST(Constants, EveryAlgorithmFieldChangesThem) {
 #undef REGARD_CHANGE
 }
 
-TEST(Constants, EveryCpuFeatureAndTheVectorWidthChangeThem) {
+TEST(Constants, EveryFeatureChangesThem) {
   const KernelKey key;
-  std::set<std::string> seen = {constants(key, some_target())};
-  for (std::string_view feature : cpu_features) {
+  for (const TargetKind kind : {TargetKind::cpu, TargetKind::cuda, TargetKind::hip}) {
     Target target = some_target();
-    target.features = {std::string(feature)};
-    EXPECT_TRUE(seen.insert(constants(key, target)).second) << feature;
+    target.kind = kind;
+    std::set<std::string> seen = {constants(key, target)};
+    for (const Feature feature : features_of(kind)) {
+      target.features = {feature};
+      EXPECT_TRUE(seen.insert(constants(key, target)).second) << word(feature);
+    }
   }
-  Target wide = some_target();
-  wide.vector_bytes *= 2;
-  EXPECT_TRUE(seen.insert(constants(key, wide)).second);
+}
+
+TEST(Constants, TheWidthAndNumberOfVectorsAndTheWaveChangeThem) {
+  KernelKey key;
+  Target cpu = some_target(), gpu = some_target();
+  gpu.kind = TargetKind::hip;
+  expect_each_value_differs("vector_bytes", cpu.vector_bytes, [&] { return constants(key, cpu); });
+  expect_each_value_differs("vector_registers", cpu.vector_registers, [&] { return constants(key, cpu); });
+  expect_each_value_differs("wave", gpu.wave, [&] { return constants(key, gpu); });
 }
 
 TEST(Constants, ReadAsTheyAreWrittenInTheKey) {

@@ -12,7 +12,7 @@ namespace regard {
 enum class DType { fp32, bf16, fp16, fp8, fp8_e5m2 };
 namespace target {
 constexpr int vector_bytes = 16;
-[[maybe_unused]] constexpr bool fma = false, f16c = false, avx2 = false, avx512 = false, bf16 = false;
+[[maybe_unused]] constexpr bool fma = false, f16c = false, avx2 = false, avx512 = false, bf16_convert = false;
 }  // namespace target
 }  // namespace regard
 #include "kernels/cpu/generic_convert.h"

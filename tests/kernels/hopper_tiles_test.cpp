@@ -28,6 +28,9 @@ constexpr long long d = 64, block_q = 24, block_k = 16, pack_gqa = 0, split = 1,
 constexpr DType dtype = DType::bf16;
 constexpr Mask mask = Mask::window;
 }  // namespace key
+namespace target {
+constexpr long long wave = 32;
+}
 }  // namespace regard
 #include "kernels/sm90/work.h"
 

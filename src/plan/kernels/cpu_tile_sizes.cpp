@@ -12,7 +12,7 @@ namespace {
 
 TileMachine machine_of(const Problem& p, const Target& target, bool decodes) {
   return {.lanes = target.vector_bytes / 4,
-          .avx512 = target.has("avx512"),
+          .registers = target.vector_registers,
           .amx = !decodes && tile_unit(p, target),
           .pairs = decodes ? vector_pairs(p, target) : pairs(p, target),
           .pieces = decodes ? 1 : operand_pieces(p, target),

@@ -153,7 +153,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
                               sum({p.sink ? p.hq : 0, row_blocks, key_blocks, bias_blocks}))};
   for (Stage& stage : plan.stages) stage.schedule = schedule;
   // They wait for the stage before in their code, where the chip has the instruction (kernels/cuda/pdl.h).
-  plan.stages[1].overlaps = plan.stages[2].overlaps = plan.target->has("tma");
+  plan.stages[1].overlaps = plan.stages[2].overlaps = plan.target->has(Feature::pdl);
   return finish(std::move(plan));
 }
 

@@ -58,8 +58,6 @@ std::int64_t pairs(const Problem& p) {
   return product({in_turn && shared.batches ? 1 : p.b, in_turn && shared.heads ? 1 : p.hk});
 }
 
-/// What it reaches beside the kernel of warp-group instructions.
-constexpr double beside_warp_groups = 0.5;
 /// A tile of queries has barriers, and products that begin and end.
 constexpr Seconds of_tile = 0.3e-6;
 /// Shared memory is read by so many instructions for each that multiplies, in a tile of one row and one key.
@@ -76,8 +74,9 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
   const double reading = 1 + reads * (1 / number(a.block_q) + 1 / number(a.block_k));
   const double of_pair = 2 * columns * reading / flops_per_second(plan, p.dtype) +
                          of_tile * number(layout.parts) / number(product({a.block_q, a.block_k}));
-  const double share = plan.target->has("wgmma") ? beside_warp_groups : 1;
-  return number(product({p.b, p.hq})) * visible_pairs(p) * of_pair / busy_workers(plan, stage, 1) / share;
+  const auto share = plan.target->portable_share.find(Pass::bwd);
+  const double reached = share == plan.target->portable_share.end() ? 1 : share->second;
+  return number(product({p.b, p.hq})) * visible_pairs(p) * of_pair / busy_workers(plan, stage, 1) / reached;
 }
 
 Refusal shared_memory_fits(const Question& q) {
@@ -138,7 +137,7 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
-constexpr std::string_view features[] = {"mma"};
+constexpr Feature features[] = {Feature::matrix};
 constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
 
 }  // namespace
@@ -154,7 +153,7 @@ Result<Plan> plan_portable_backward(const Problem& problem, const Target& target
   GpuBackward how;
   how.block_q = block_q;
   how.grad_q_columns = layout.parts * layout.block_d;
-  if (block_q % GradQTile::slice_length == 0 && target.wave == 32) {
+  if (block_q % GradQTile::slice_length == 0 && target.has(Feature::mma_layout)) {
     how.order = GradQOrder::fragments;
     how.grad_q_slices = block_q / GradQTile::slice_length;
   }

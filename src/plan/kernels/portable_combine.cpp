@@ -33,7 +33,7 @@ void merge_on_gpu(Plan& plan) {
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
   Stage stage = stage_of(p, *plan.target, portable_combine, tile, grid, 0);
   // It waits for the parts in its code, where the chip has the instruction (kernels/cuda/pdl.h).
-  stage.overlaps = plan.target->has("tma");
+  stage.overlaps = plan.target->has(Feature::pdl);
   merge_parts(plan, std::move(stage));
 }
 

@@ -127,7 +127,7 @@ Refusal accumulators_leave_room(const Question& q) {
                  : "dropout",
         most_scores);
 
-  const bool plain_loads = !q.target.has("cp_async");
+  const bool plain_loads = !q.target.has(Feature::async_copy);
   const std::int64_t most = bias_and_dropout && plain_loads ? most_sums_by_plain_loads : most_sums;
   if ((bias || bias_and_dropout || wide_mask) && sums > most)
     return fmt::format(
@@ -169,10 +169,6 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
-/// What it reaches beside the kernel of warp-group instructions (H200: 340 of 650 TFLOP/s); it is charged for
-/// reading too, where nobody has measured it. On a chip that has those both follow one model, so that this
-/// one never looks better for its smaller tiles.
-constexpr double beside_warp_groups = 0.52;
 /// Reading and computing go on beside each other, but for this: of two tiles that read alike the one that
 /// computes less is the better one.
 constexpr double of_the_lesser = 0.1;
@@ -187,15 +183,18 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
       BlockCost(p, a, rate, of_tile).seconds(keys_of_block(p, a) / static_cast<double>(plan.splits));
   const Seconds computed =
       of_block / clock_of(p, rate * plan.threads) * static_cast<double>(stage.grid) / busy;
-  if (!plan.target->has("wgmma")) return std::max(computed, reading);
-  return (std::max(computed, reading) + of_the_lesser * std::min(computed, reading)) / beside_warp_groups;
+  // Beside a kernel of the chip's own both follow one model, so that this one never looks better for its
+  // smaller tiles. The share counts for reading too, where no one has measured it.
+  const auto share = plan.target->portable_share.find(Pass::fwd);
+  if (share == plan.target->portable_share.end()) return std::max(computed, reading);
+  return (std::max(computed, reading) + of_the_lesser * std::min(computed, reading)) / share->second;
 }
 
 std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
   return {{"side_by_side", bytes.as<PortableForwardSchedule>().side_by_side}};
 }
 
-constexpr std::string_view features[] = {"mma"};
+constexpr Feature features[] = {Feature::matrix};
 constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
 
 }  // namespace

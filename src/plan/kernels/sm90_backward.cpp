@@ -127,7 +127,7 @@ Result<TensorBoxes> boxes(const Plan& plan, const Stage& stage, const Arguments&
                      4};
 }
 
-constexpr std::string_view features[] = {"wgmma", "tma"};
+constexpr Feature features[] = {Feature::wgmma, Feature::tma};
 constexpr std::string_view numbers[] = {"block_q", "block_k", "warps", "stages"};
 
 }  // namespace

@@ -153,7 +153,7 @@ std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
   return {{"before_last", s.before_last}, {"side_by_side", s.side_by_side}};
 }
 
-constexpr std::string_view features[] = {"wgmma", "tma"};
+constexpr Feature features[] = {Feature::wgmma, Feature::tma};
 constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
 
 }  // namespace
