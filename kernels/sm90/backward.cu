@@ -9,7 +9,7 @@
 #include "kernels/sm90/backward_loader.h"
 #include "kernels/sm90/backward_pair.h"
 
-extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
+extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
                   const __grid_constant__ regard::TensorMap v,
                   const __grid_constant__ regard::TensorMap grad_o,
@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   using namespace regard;
   extern __shared__ char dynamic[];
   __shared__ Shared shared;
-  if (threadIdx.x < 32) shared.init();
+  if (threadIdx.x < wave) shared.init();
   __syncthreads();
   launch_dependent_grids();
   wait_on_dependent_grids();
@@ -28,10 +28,10 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   // not need more than each one is given.
   if (warpgroup == 0) {
     reg_dealloc<24>();
-    const i32 warp = __shfl_sync(whole_warp, threadIdx.x / 32, 0);
+    const i32 warp = __shfl_sync(whole_warp, threadIdx.x / wave, 0);
     if constexpr (shares_keys)
       if (warp == 2) return grant_grad_q(arguments, work, shared);
-    if (threadIdx.x % 32 != 0) return;
+    if (threadIdx.x % wave != 0) return;
     if (warp == 0) {
       Loader<q_stages>{{k, arguments.k, arguments, work, false},
                        {q, arguments.q, arguments, work, true},

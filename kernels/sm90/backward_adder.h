@@ -69,7 +69,7 @@ REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Work& work, Shar
 /// By a warp: a pair adds from its registers when it is told to.
 REGARD_DEVICE void grant_grad_q(const BackwardArguments& a, const Work& work, Shared& shared) {
   const Window window(a, work.sequence);
-  const bool is_one = threadIdx.x % 32 == 0;
+  const bool is_one = threadIdx.x % wave == 0;
   u32 parity = 0;
 #pragma unroll 1
   for (Tile tile(work); tile.exists(work); tile.advance(work), parity ^= 1) {

@@ -23,7 +23,7 @@ class Consumer {
         memory_(memory),
         warpgroup_(warpgroup),
         first_key_(work.first_key + warpgroup * group_rows),
-        key_(first_key_ + static_cast<i32>(threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4)) {}
+        key_(first_key_ + static_cast<i32>(threadIdx.x / wave % 4 * 16 + threadIdx.x % wave / 4)) {}
 
   REGARD_DEVICE void run() const {
     float dk[columns_k / 2] = {}, dv[columns_v / 2] = {};

@@ -21,7 +21,7 @@ class Pair {
         work_(work),
         shared_(shared),
         memory_(memory),
-        key_(work.first_key + static_cast<i32>(threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4)) {}
+        key_(work.first_key + static_cast<i32>(threadIdx.x / wave % 4 * 16 + threadIdx.x % wave / 4)) {}
 
   /// Scores, P and dV.
   REGARD_DEVICE void run_first() const {

@@ -40,7 +40,7 @@ REGARD_DEVICE void begin_of_queries(float (&sums)[n], const Packed& weights, u32
 
 /// dS of 64 keys: a row of them for each query.
 REGARD_DEVICE void store_ds(u32 place, const Packed& ds) {
-  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, query = lane / 16 * 8 + lane % 8,
+  const u32 lane = threadIdx.x % wave, warp = threadIdx.x / wave % 4, query = lane / 16 * 8 + lane % 8,
             vector = 2 * warp + lane / 8 % 2;
   const u32 first = place + query * box_bytes + ((vector ^ query % 8) << 4);
 #pragma unroll
@@ -51,7 +51,7 @@ REGARD_DEVICE void store_ds(u32 place, const Packed& ds) {
 /// Once all lanes of the warp have read what the barrier guards.
 REGARD_DEVICE void arrive_by_warp(Barrier& barrier) {
   __syncwarp();
-  if (threadIdx.x % 32 == 0) barrier.arrive();
+  if (threadIdx.x % wave == 0) barrier.arrive();
 }
 
 }  // namespace regard

@@ -12,7 +12,7 @@ constexpr i32 q_stages = layout.q_stages, grad_o_stages = Sm90BackwardLayout::gr
               ds_stages = Sm90BackwardLayout::ds_stages;
 constexpr i32 consumers = Sm90BackwardLayout::consumers, consumer_warps = 4 * consumers;
 constexpr bool shares_keys = Sm90BackwardLayout::shares_keys(block_k);
-static_assert(key::warps * 32 == Sm90BackwardLayout::threads);
+static_assert(key::warps * wave == Sm90BackwardLayout::threads);
 static_assert(shares_keys ? block_q == group_rows : block_k == consumers * group_rows);
 
 /// dQ of a tile among consumers that have keys of their own: rows first, then columns.
@@ -45,7 +45,7 @@ static_assert(sizeof(Shared) <= Sm90BackwardLayout::static_bytes);
 /// Named barriers of all consumers: dS of a tile is there; of a pair, weights are, dS is for the one that
 /// makes it, and, from the last number on, one of the two is told to bring its dQ to memory.
 constexpr i32 ds_there = 1, weights_there = 2, own_ds_there = 3, grad_q_granted = 4;
-constexpr i32 granted_threads = 128 + 32;  // at the last: a consumer and the warp that tells
+constexpr i32 granted_threads = 128 + wave;  // at the last: a consumer and the warp that tells
 
 /// Tiles one behind the other.
 class Memory {

@@ -61,9 +61,9 @@ class Consumer {
         done_with_last_o(turn);
         done_with_q(turn);
       }
-      const u32 warp = threadIdx.x / 32 - 4, bad = careful ? 0 : overflowed(rows);
+      const u32 warp = threadIdx.x / wave - 4, bad = careful ? 0 : overflowed(rows);
       store(turn, given, rows, o, careful ? shared_.rows[turn % 2][warp] : ~bad);
-      if (threadIdx.x % 32 == 0) {
+      if (threadIdx.x % wave == 0) {
         shared_.overflowed[turn % 2][warp] = bad;
         if constexpr (cluster > 1)
           send(cluster_rank() ^ 1, shared_.peer_overflowed[turn % 2][warp], bad, shared_.peer_done[turn % 2]);
@@ -234,7 +234,7 @@ class Consumer {
   }
   /// O of the last turn has left the place that its Q had.
   REGARD_DEVICE void done_with_last_o(u32 turn) {
-    if (!stores_boxes || turn == 0 || threadIdx.x % 32 != 0) return;
+    if (!stores_boxes || turn == 0 || threadIdx.x % wave != 0) return;
     wait_until_boxes_are_read();
     shared_.q_empty[q_stage(turn - 1)][warpgroup_].arrive();
   }
@@ -278,7 +278,7 @@ class Consumer {
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
       Row& place = places[half];
-      mine[half] = place.row < work.sequence.sq && (wanted >> (threadIdx.x % 32 / 4 + 8 * half) & 1) != 0;
+      mine[half] = place.row < work.sequence.sq && (wanted >> (threadIdx.x % wave / 4 + 8 * half) & 1) != 0;
       if constexpr (!pack_gqa) continue;
       mine[half] = mine[half] && place.head < given.end_head;
       place.head = min(place.head, given.end_head - 1);
@@ -349,22 +349,22 @@ class Consumer {
 
   /// The warp's first row.
   REGARD_DEVICE Row row_of_warp(const Work& work) const {
-    return {work, warpgroup_ * group_rows + static_cast<i32>(threadIdx.x / 32 % 4 * 16)};
+    return {work, warpgroup_ * group_rows + static_cast<i32>(threadIdx.x / wave % 4 * 16)};
   }
   /// This thread's first or second row.
   REGARD_DEVICE Row row_of(const Work& work, i32 half) const {
     return {work, warpgroup_ * group_rows +
-                      static_cast<i32>(threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4) + 8 * half};
+                      static_cast<i32>(threadIdx.x / wave % 4 * 16 + threadIdx.x % wave / 4) + 8 * half};
   }
   REGARD_DEVICE static void arrive(Barrier& barrier) {
-    if (threadIdx.x % 32 == 0) barrier.arrive();
+    if (threadIdx.x % wave == 0) barrier.arrive();
   }
   /// A tile, to those who load the next one into its place.
   REGARD_DEVICE static void release(Barrier& barrier) {
     if constexpr (cluster == 1) {
       arrive(barrier);
-    } else if (threadIdx.x % 32 < cluster) {
-      arrive_in(threadIdx.x % 32, barrier);
+    } else if (threadIdx.x % wave < cluster) {
+      arrive_in(threadIdx.x % wave, barrier);
     }
   }
   /// x of the first lane in every lane, so that it can stand in a uniform register.

@@ -22,7 +22,7 @@ REGARD_DEVICE void sync_block() {
 
 }  // namespace regard
 
-extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
+extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1)
     REGARD_SYMBOL(const __grid_constant__ regard::TensorMap q, const __grid_constant__ regard::TensorMap k,
                   const __grid_constant__ regard::TensorMap v, const __grid_constant__ regard::TensorMap o,
                   const __grid_constant__ regard::Sm90ForwardArguments arguments) {
@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   if constexpr (in_parts) launch_dependent_grids();  // combine.cu
   extern __shared__ char dynamic[];
   __shared__ Shared shared;
-  if (threadIdx.x < 32) shared.init(arguments);
+  if (threadIdx.x < wave) shared.init(arguments);
   if (ragged(arguments) && arguments.b <= Ranking::most) shared.ranking.make(arguments);
   sync_block();
   const Memory memory(dynamic);
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps * 32, 1)
   // more than each one is given.
   if (warpgroup == 0) {
     if constexpr (consumers > 1) reg_dealloc<consumers == 3 ? 32 : 40>();
-    const i32 warp = __shfl_sync(whole_warp, threadIdx.x / 32, 0);
+    const i32 warp = __shfl_sync(whole_warp, threadIdx.x / wave, 0);
     if (warp == 0) {
       Scheduler scheduler(arguments, shared);
       if constexpr (eight_bits) {

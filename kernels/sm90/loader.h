@@ -39,7 +39,7 @@ class QueryLoader {
  public:
   REGARD_DEVICE QueryLoader(const TensorMap& q, Shared& shared, Memory memory)
       : q_(q), shared_(shared), memory_(memory) {
-    if (threadIdx.x % 32 == 0) prefetch(q_);
+    if (threadIdx.x % wave == 0) prefetch(q_);
   }
 
   REGARD_DEVICE void load(const Turn& turn, bool ragged) {
@@ -49,7 +49,7 @@ class QueryLoader {
     for (i32 i = 0; i < consumers; ++i) {
       shared_.q_empty[stage][i].wait(ring_.parity ^ 1);
       __syncwarp();  // who still polls must not find the phase gone round
-      if (threadIdx.x % 32 != 0) continue;
+      if (threadIdx.x % wave != 0) continue;
       const Row first(turn.work, i * group_rows);
       const Source q{q_, ragged, first.head, s.batch, s.batch * shared_.rows_per_batch[0] + s.first_q, s.sq};
       q.load<group_rows, false>(memory_.q(stage, i), layout.q / consumers, shared_.q_full[stage][i],
@@ -76,7 +76,7 @@ class KeyLoader {
         rows_per_batch_(shared.rows_per_batch[of_v ? 2 : 1]),
         place_(of_v ? memory.v(0) : memory.k(0)),
         bytes_(static_cast<i32>(of_v ? layout.v : layout.k)) {
-    if (threadIdx.x % 32 == 0) prefetch(map_);
+    if (threadIdx.x % wave == 0) prefetch(map_);
   }
 
   REGARD_DEVICE void load(const Turn& turn, bool ragged) {
@@ -89,7 +89,7 @@ class KeyLoader {
     const i32 stage = ring_.stage;
     empty_[stage].wait(ring_.parity ^ 1);
     __syncwarp();
-    if (threadIdx.x % 32 == 0) {
+    if (threadIdx.x % wave == 0) {
       const Sequence& s = turn.work.sequence;
       const Source keys{map_, ragged, turn.kv_head, s.batch, s.batch * rows_per_batch_ + s.first_k, s.sk};
       keys.load<block_k, (cluster > 1)>(place_ + stage * bytes_, bytes_, full_[stage],
@@ -138,7 +138,7 @@ REGARD_DEVICE void load_turns(Loader loader, const Sm90ForwardArguments& a, Shar
     if (given.work.head < 0) return;
     loader.load(given, ragged(a));
     __syncwarp();
-    if (threadIdx.x % 32 != 0) continue;
+    if (threadIdx.x % wave != 0) continue;
     if (tells) shared.turn_loaded[turn % 2].arrive();
     shared.turn_done[turn % 2].arrive();
   }

@@ -65,7 +65,7 @@ class Order {
     const u32 heads = heads_with_blocks(), sequences = static_cast<u32>(a_.b);
     if (!ragged(a_)) return blocks_of_rows(rows(a_)) * sequences * heads * parts(a_);
     u32 blocks = 0;
-    for (u32 i = threadIdx.x; i < sequences; i += 32) blocks += blocks_of_rows(rows(sequence_at(i, a_)));
+    for (u32 i = threadIdx.x; i < sequences; i += wave) blocks += blocks_of_rows(rows(sequence_at(i, a_)));
     return __reduce_add_sync(whole_warp, blocks) * heads * parts(a_);
   }
 
@@ -122,7 +122,7 @@ class Order {
     return {first + rest % size, first_row + static_cast<i32>(member) * block_q};
   }
 
-  /// The sequence that holds `index`: 32 of them are looked at together.
+  /// The sequence that holds `index`: a warp looks at as many together as it has threads.
   REGARD_DEVICE Sequence find(u32 index) {
     const i32 sequences = static_cast<i32>(a_.b), lane = threadIdx.x;
 #pragma unroll 1
@@ -133,14 +133,14 @@ class Order {
       const u32 blocks = blocks_of_rows(rows(mine)) * heads_with_blocks();
       u32 end = blocks;
 #pragma unroll
-      for (i32 step = 1; step < 32; step *= 2) {
+      for (i32 step = 1; step < wave; step *= 2) {
         const u32 other = __shfl_up_sync(whole_warp, end, step);
         if (lane >= step) end += other;
       }
       const u32 holds = __ballot_sync(whole_warp, index - before_ < end);
       if (holds == 0) {
-        rank_ += 32;
-        before_ += __shfl_sync(whole_warp, end, 31);
+        rank_ += wave;
+        before_ += __shfl_sync(whole_warp, end, wave - 1);
         continue;
       }
       const i32 found = __ffs(holds) - 1;

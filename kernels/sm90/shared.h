@@ -20,7 +20,7 @@ constexpr i32 columns = Sm90ForwardLayout::output_columns(key::dv);
 constexpr bool stores_boxes = layout.stores_boxes(key::split, key::pack_gqa);
 // What one product takes of the head dimension or of keys, and a box has of that.
 constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
-static_assert(key::warps * 32 == Sm90ForwardLayout::threads(block_q) &&
+static_assert(key::warps * wave == Sm90ForwardLayout::threads(block_q) &&
               block_k * element_bytes % step_bytes == 0);
 
 /// Where tiles are narrower than the rows that go through them together, a block's or a cluster's, its

@@ -17,10 +17,10 @@ class BoxedOutput {
     place_ = place + warp() * rows * box_bytes;
   }
 
-  /// Rows `threadIdx.x % 32 / 4` and that plus 8, scaled and rounded.
+  /// Rows `threadIdx.x % wave / 4` and that plus 8, scaled and rounded.
   template <i32 columns>
   REGARD_DEVICE void take(const float (&o)[columns / 2], const float (&scale)[2]) {
-    const u32 lane = threadIdx.x % 32, row = lane % 16;
+    const u32 lane = threadIdx.x % wave, row = lane % 16;
     // A row has eight parts of 16 bytes, which the swizzle changes by the row.
     const u32 first = place_ + row * box_bytes + ((lane / 16 ^ row % 8) << 4);
 #pragma unroll
@@ -37,7 +37,7 @@ class BoxedOutput {
 
   /// All rows that the sequence has.
   REGARD_DEVICE void store(const Work& work, i32 first_row, bool ragged, i32 rows_per_batch) const {
-    if (threadIdx.x % 32 != 0) return;
+    if (threadIdx.x % wave != 0) return;
     const Sequence& s = work.sequence;
 #pragma unroll
     for (i32 box = 0; box < boxes; ++box) {
@@ -55,10 +55,10 @@ class BoxedOutput {
   /// Stores again the rows that have a bit in `wanted`: rare, so small rather than fast. `address`: of the
   /// first row.
   REGARD_DEVICE void store_some(u32 wanted, u16* address, i64 row_stride) const {
-    if (threadIdx.x % 32 == 0) wait_until_boxes_are_stored();
+    if (threadIdx.x % wave == 0) wait_until_boxes_are_stored();
     __syncwarp();
 #pragma unroll 1
-    for (i32 i = threadIdx.x % 32; i < rows * static_cast<i32>(key::dv); i += 32) {
+    for (i32 i = threadIdx.x % wave; i < rows * static_cast<i32>(key::dv); i += wave) {
       const u32 row = i / static_cast<u32>(key::dv), column = i % static_cast<u32>(key::dv);
       if ((wanted >> row & 1) == 0) continue;
       const u32 part = column / 8 % 8 ^ row % 8;
@@ -71,7 +71,7 @@ class BoxedOutput {
  private:
   static constexpr i32 boxes = static_cast<i32>(layout.dv / layout.columns);
 
-  REGARD_DEVICE static u32 warp() { return threadIdx.x / 32 % 4; }
+  REGARD_DEVICE static u32 warp() { return threadIdx.x / wave % 4; }
   REGARD_DEVICE static u16 load_half(u32 address) {
     u16 x;
     asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(address) : "memory");

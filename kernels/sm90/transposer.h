@@ -43,11 +43,11 @@ class Transposer {
   /// Each warp takes every third band of 16 columns. What depends on the lane is worked out once; swizzled
   /// places of a row differ from it by an exclusive or.
   REGARD_DEVICE static void transpose_tile(u32 from, u32 to) {
-    const u32 thread = thread_read_anew(), lane = thread % 32, swizzle = lane % 8 * 16;
+    const u32 thread = thread_read_anew(), lane = thread % wave, swizzle = lane % 8 * 16;
     const u32 first = from + lane * box_bytes + swizzle;
     const u32 first_to = to + lane % 16 * box_bytes + (lane / 16 * 16 ^ swizzle);
 #pragma unroll 1
-    for (i32 band = static_cast<i32>(thread / 32) - 1; band < bands; band += helper_warps) {
+    for (i32 band = static_cast<i32>(thread / wave) - 1; band < bands; band += helper_warps) {
       const u32 source = (first ^ band % 8 * 16) + band / 8 * (block_k * box_bytes);
       const u32 target = first_to + band * (16 * box_bytes);
 #pragma unroll
@@ -76,7 +76,7 @@ class Transposer {
   }
   REGARD_DEVICE static void arrive(Barrier& barrier) {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier.arrive();
+    if (threadIdx.x % wave == 0) barrier.arrive();
   }
 
   Shared& shared_;
