@@ -17,10 +17,12 @@ constexpr std::size_t most_known = 1024;
 
 }  // namespace
 
-nb::object Calls::again(const Asked& asked) const {
-  const std::optional<Given> given = Given::read(asked);
+nb::object Calls::again(const std::string& pass, const nb::dict& inputs, const nb::dict& options,
+                        const nb::dict& outputs, bool recorded) const {
+  const Source source = recorded ? Source::recorder : Source::caller;
+  const std::optional<Given> given = Given::read({pass, inputs, options, outputs, source});
   if (!given) {
-    refuse_traced({asked.inputs, asked.options, asked.outputs});
+    refuse_traced({inputs, options, outputs});
     return nb::none();
   }
   if (torch_is_tracing()) refuse_traced("q");
@@ -55,12 +57,13 @@ nb::object Calls::run(const Known& known, const Given& given) {
   return place == 1 ? result : results;
 }
 
-void Calls::remember(const Asked& asked, nb::object plan, const nb::list& outputs, bool zeros) {
-  const std::optional<Given> given = Given::read(asked);
+void Calls::remember(const std::string& pass, const nb::dict& inputs, const nb::dict& options,
+                     const nb::dict& outputs, nb::object plan, const nb::list& described, bool zeros) {
+  const std::optional<Given> given = Given::read({pass, inputs, options, outputs});
   if (!given) return;
   auto known = std::make_shared<Known>(Known{std::move(plan), {}, zeros});
-  for (const nb::handle described : outputs) {
-    const auto output = nb::cast<nb::tuple>(described);
+  for (const nb::handle one : described) {
+    const auto output = nb::cast<nb::tuple>(one);
     known->outputs.push_back({role_from_name(nb::cast<std::string>(output[0])),
                               torch_expanded(given->q().object, output[1], output[2])});
   }
@@ -74,29 +77,17 @@ void declare_calls(nb::module_& module) {
       .def_static(
           "takes", [](nb::handle q) { return is_usual(q); }, nb::arg("q").none(),
           nb::sig("def takes(q: object) -> bool"), "Whether a call with such a Q is ever remembered.")
-      .def(
-          "again",
-          [](const Calls& self, const std::string& pass, const nb::dict& inputs, const nb::dict& options,
-             const nb::dict& outputs, bool recorded) {
-            return self.again({pass, inputs, options, outputs, recorded ? Source::recorder : Source::caller});
-          },
-          nb::arg("pass_"), nb::arg("inputs"), nb::arg("options"), nb::arg("outputs"),
-          nb::arg("recorded") = false,
-          nb::sig("def again(self, pass_: str, inputs: dict[str, object], options: dict[str, object], "
-                  "outputs: dict[str, object], recorded: bool = False) -> typing.Any"),
-          "Makes a call like one remembered, and gives its results; None where there is none. Tensors may "
-          "require gradients where the caller records the call.")
-      .def(
-          "remember",
-          [](Calls& self, const std::string& pass, const nb::dict& inputs, const nb::dict& options,
-             const nb::dict& outputs, nb::object plan, const nb::list& described, bool zeros) {
-            self.remember({pass, inputs, options, outputs}, std::move(plan), described, zeros);
-          },
-          nb::arg("pass_"), nb::arg("inputs"), nb::arg("options"), nb::arg("outputs"), nb::arg("plan"),
-          nb::arg("described"), nb::arg("zeros"),
-          nb::sig("def remember(self, pass_: str, inputs: dict[str, object], options: dict[str, object], "
-                  "outputs: dict[str, object], plan: Plan, described: "
-                  "collections.abc.Sequence[tuple[str, tuple[int, ...], object]], zeros: bool) -> None"));
+      .def("again", &Calls::again, nb::arg("pass_"), nb::arg("inputs"), nb::arg("options"),
+           nb::arg("outputs"), nb::arg("recorded") = false,
+           nb::sig("def again(self, pass_: str, inputs: dict[str, object], options: dict[str, object], "
+                   "outputs: dict[str, object], recorded: bool = False) -> typing.Any"),
+           "Makes a call like one remembered, and gives its results; None where there is none. Tensors may "
+           "require gradients where the caller records the call.")
+      .def("remember", &Calls::remember, nb::arg("pass_"), nb::arg("inputs"), nb::arg("options"),
+           nb::arg("outputs"), nb::arg("plan"), nb::arg("described"), nb::arg("zeros"),
+           nb::sig("def remember(self, pass_: str, inputs: dict[str, object], options: dict[str, object], "
+                   "outputs: dict[str, object], plan: Plan, described: "
+                   "collections.abc.Sequence[tuple[str, tuple[int, ...], object]], zeros: bool) -> None"));
 }
 
 }  // namespace regard::python

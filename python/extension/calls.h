@@ -18,12 +18,15 @@ namespace regard::python {
 class Calls {
  public:
   /// Makes a call that is like one remembered: outputs that are not given are made. None where there is none,
-  /// and for whatever is unusual (other arrays, tensors that require a gradient).
-  nb::object again(const Asked& asked) const;
+  /// and for whatever is unusual (other arrays, tensors that require a gradient, unless the call is
+  /// recorded).
+  nb::object again(const std::string& pass, const nb::dict& inputs, const nb::dict& options,
+                   const nb::dict& outputs, bool recorded) const;
 
-  /// `outputs`, in the order of the results: name, shape, and dtype, None: that of Q; `zeros`: those that are
-  /// made start as zeros.
-  void remember(const Asked& asked, nb::object plan, const nb::list& outputs, bool zeros);
+  /// `described`: the outputs in the order of the results, each by name, shape, and dtype, None: that of Q;
+  /// `zeros`: those that are made start as zeros.
+  void remember(const std::string& pass, const nb::dict& inputs, const nb::dict& options,
+                const nb::dict& outputs, nb::object plan, const nb::list& described, bool zeros);
 
  private:
   struct Output {

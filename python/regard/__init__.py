@@ -18,7 +18,6 @@ from ._core import VERSION as __version__
 from ._core import Plan, Problem, TensorSpec
 from .arrays import pack_bits
 from .bundles import add_bundle
-from .calls import attention, attention_backward
 from .errors import (
     InternalError,
     InvalidError,
@@ -27,6 +26,7 @@ from .errors import (
     RefusedError,
     RegardError,
 )
+from .functional import attention, attention_backward
 from .planning import cache, check, explain, info, list, plan, words
 
 __all__ = [

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..calls import attention_backward
 from ..errors import invalid
+from ..functional import attention_backward
 from ..torch.sdpa import with_contiguous_rows
 from ..torch.tensors import bare, written, zero
 from .sinks import add_gradient, refuse_half_of

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..calls import attention_backward
+from ..functional import attention_backward
 from ..torch.tensors import written, zero
 from ..words import dropout_words
 from .attend import attend_with_state
