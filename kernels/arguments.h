@@ -56,9 +56,8 @@ struct Arguments {
   u64 seed, offset;
   const u64* seeds;  // gpu: the two, in memory; null: those above
 
-  i64 tq, tk;               // total tokens: b * sq dense
-  i32 pack_gqa_by_strides;  // query heads of one row each that strides make rows of one. at least 1
-  u32* counter;             // gpu: of work taken, 0 at launch; null: in steps of the grid
+  i64 tq, tk;    // total tokens: b * sq dense
+  u32* counter;  // gpu: of work taken, 0 at launch; null: in steps of the grid
 };
 
 }  // namespace regard

@@ -11,8 +11,8 @@ struct Sequence {
   i64 sq, sk;            // logical lengths
 };
 
-REGARD_INLINE i64 logical_length(const i32* lengths, i64 batch, i64 physical, i64 unit = 1) {
-  return lengths ? smaller<i64>(larger<i64>(lengths[batch], 0) * unit, physical) : physical;
+REGARD_INLINE i64 logical_length(const i32* lengths, i64 batch, i64 physical) {
+  return lengths ? smaller<i64>(larger<i64>(lengths[batch], 0), physical) : physical;
 }
 
 REGARD_INLINE Sequence sequence_of(const Arguments& a, i64 batch) {
@@ -25,7 +25,7 @@ REGARD_INLINE Sequence sequence_of(const Arguments& a, i64 batch) {
     sequence.first_k = a.offsets_k[batch];
     sequence.sk = a.offsets_k[batch + 1] - a.offsets_k[batch];
   }
-  sequence.sq = logical_length(a.lengths_q, batch, sequence.sq, a.pack_gqa_by_strides);
+  sequence.sq = logical_length(a.lengths_q, batch, sequence.sq);
   sequence.sk = logical_length(a.lengths_k, batch, sequence.sk);
   return sequence;
 }

@@ -1,13 +1,14 @@
 // Merges what the parts of a split key range gave: O = sum of O_part * exp(LSE_part - LSE). The learned sink,
-// which no part knows of, is added here, once. A wave has one row of one (batch, head); the grid is
-// b * hq * ceil(sq / key::warps) blocks.
+// which no part knows of, is added here, once. A wave has one row of one (batch, head); a block, rows of one
+// head, or packed ones (pack_gqa.h).
 //
 // The kernel waits for memory all the time: it begins while the parts are still computed, a lane has the LSE
 // of a part of its own, and O of some parts is on its way before the first scale is known.
 #include "kernels/head.h"
 #include "kernels/machine/element.h"
 #include "kernels/machine/pdl.h"
-#include "kernels/split_keys.h"
+#include "kernels/portable/combine_schedule.h"
+#include "kernels/portable/pack_gqa.h"
 
 namespace regard {
 
@@ -131,14 +132,16 @@ REGARD_DEVICE void merge_row(const SplitKeysArguments& a, const Head& head, i64 
 }  // namespace regard
 
 extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave)
-    REGARD_SYMBOL(const __grid_constant__ regard::SplitKeysArguments arguments) {
+    REGARD_SYMBOL(const __grid_constant__ regard::PortableCombineArguments arguments) {
   using namespace regard;
-  const u32 sq = static_cast<u32>(arguments.sq), row_blocks = (sq + key::warps - 1) / key::warps;
-  const u32 index = blockIdx.x / row_blocks, heads = static_cast<u32>(arguments.hq);
-  const u32 row = blockIdx.x % row_blocks * key::warps + thread() / wave;
-  const Head head(arguments, index / heads, index % heads);
+  const PackedHeads packed(arguments, arguments.pack_gqa);
+  const u32 row_blocks = (packed.rows + key::warps - 1) / key::warps, index = blockIdx.x / row_blocks;
+  const u32 packed_row = blockIdx.x % row_blocks * key::warps + thread() / wave;
+  const u32 first_head = index % packed.heads * static_cast<u32>(arguments.pack_gqa);
+  const auto [in_batch, row] = unpacked(arguments.pack_gqa, first_head, packed_row);
+  const Head head(arguments, index / packed.heads, in_batch);
   wait_on_dependent_grids();
-  if (row >= head.sequence.sq) return;
+  if (packed_row >= packed.rows || row >= head.sequence.sq) return;
   if (arguments.dv % 4 == 0)
     merge_row<4>(arguments, head, row);
   else

@@ -61,7 +61,8 @@ class Block {
       : a_(a), memory_(memory), common_(*memory.common) {}
 
   REGARD_DEVICE void run(const Work& work) {
-    const Head head(a_, work.batch, work.head);
+    Head head(a_, work.batch, work.head);
+    head.sequence.sq *= a_.pack_gqa;
     if (work.first_row >= head.sequence.sq) return;
     start(work, head);
 #pragma unroll 1
@@ -86,7 +87,8 @@ class Block {
       common_.sk = static_cast<i32>(head.sequence.sk);
     }
     const TileBounds rows{work.first_row, static_cast<i32>(head.sequence.sq), 0, key::d};
-    load_tile<block_q, layout.d, layout.row_of_q>(memory_.q, Source(head.q(0), a_.q.row), rows);
+    load_tile<block_q, layout.d, layout.row_of_q>(memory_.q,
+                                                  Source(head.q(0), packed_pitch(a_.pack_gqa, a_.q)), rows);
     memory_.visible.find(a_, a_, head.sequence, work.first_row, work.split);
   }
 

@@ -50,12 +50,13 @@ struct Destination {
 
   Destination() = default;
   REGARD_DEVICE Destination(const PortableForwardArguments& a, const Head& head, const Work& work) {
+    const HeadRow first = unpacked(a.pack_gqa, head.head, work.first_row);
     if (a.splits > 1) {
-      lse = head.row_of_part({head.head, work.first_row}, work.split);
+      lse = head.row_of_part(first, work.split);
       o = lse * key::dv;
     } else {
-      lse = head.lse(work.first_row) - static_cast<float*>(a.lse.data);
-      o = head.o(work.first_row) - static_cast<u8*>(a.o.data);
+      lse = head.lse(first) - static_cast<float*>(a.lse.data);
+      o = head.o(first) - static_cast<u8*>(a.o.data);
     }
     factor = a.dropout_scale * descale(head, a.descale_v);
     sink = sink_of(a, a, head.head);
@@ -69,7 +70,7 @@ REGARD_DEVICE void end_rows(const PortableForwardArguments& a, const Destination
                             i32 first_row, i32 count, bool writes_lse, float natural) {
   const bool is_part = a.splits > 1;
   float* const lse = is_part ? a.partial_lse : static_cast<float*>(a.lse.data);
-  const i64 pitch = is_part ? 1 : a.lse.row, first = to.lse + first_row * pitch;
+  const i64 pitch = is_part ? 1 : packed_pitch(a.pack_gqa, a.lse), first = to.lse + first_row * pitch;
   writes_lse = writes_lse && lse;
   const float factor = to.factor, sink = to.sink;
 #pragma unroll 1
@@ -114,7 +115,7 @@ REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count
 REGARD_DEVICE void send_rows(const PortableForwardArguments& a, i64 first_byte, const StagedRow* rows,
                              i32 first_row, i32 count, ColumnRange columns) {
   constexpr i32 bytes = bytes_of<key::out>, width = smaller(smaller(power_of_two_in(key::dv), 8), 16 / bytes);
-  const i64 pitch = a.o.row * bytes;
+  const i64 pitch = packed_pitch(a.pack_gqa, a.o) * bytes;
   u8* const to = static_cast<u8*>(a.o.data) + first_byte + first_row * pitch;
   if ((reinterpret_cast<u64>(to) | static_cast<u64>(pitch)) % (width * bytes) == 0)
     send_rows<width>(to, pitch, rows, count, columns);

@@ -1,7 +1,9 @@
-// Which rows, head and part of the keys a block of the grid has: b * hq * blocks of rows * splits blocks.
+// Which rows, head and part of the keys a block of the grid has: b * heads * blocks of rows * splits blocks.
+// Of packed heads it is the first, and rows are packed ones (pack_gqa.h).
 #pragma once
 
 #include "kernels/portable/forward_schedule.h"
+#include "kernels/portable/pack_gqa.h"
 #include "kernels/portable/tile.h"
 
 namespace regard {
@@ -13,11 +15,12 @@ struct Work {
 
   /// In 32 bits, which hold any grid: a division in 64 is a call.
   REGARD_DEVICE Work(const PortableForwardArguments& a, u32 block) {
-    const u32 splits = static_cast<u32>(a.splits), heads_of_batch = static_cast<u32>(a.hq);
+    const PackedHeads packed(a, a.pack_gqa);
+    const u32 splits = static_cast<u32>(a.splits), heads_of_batch = packed.heads;
     split = static_cast<i32>(block % splits);
     block /= splits;
     const u32 heads = static_cast<u32>(a.b) * heads_of_batch;
-    const u32 row_blocks = (static_cast<u32>(a.sq) + block_q - 1) / block_q;
+    const u32 row_blocks = (packed.rows + block_q - 1) / block_q;
     u32 index, row_block;
     if (key::mask != Mask::none && a.positional) {
       // Under a causal mask the last rows see most keys. They go first, so that none is left at the end.
@@ -32,7 +35,7 @@ struct Work {
       row_block = block % row_blocks;
     }
     batch = static_cast<i32>(index / heads_of_batch);
-    head = static_cast<i32>(index % heads_of_batch);
+    head = static_cast<i32>(index % heads_of_batch * static_cast<u32>(a.pack_gqa));
     first_row = static_cast<i32>(row_block * block_q);
   }
 };

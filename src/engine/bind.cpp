@@ -29,11 +29,6 @@ Rows sequence_rows(const Tensor& tensor) {
   return {tensor.data, 0, tensor.strides[1], tensor.strides[0]};
 }
 
-/// Heads that share K and V and have one row each, as rows of one head.
-void heads_to_rows(Rows& rows, i64 heads) {
-  rows = {rows.data, rows.batch, rows.head * heads, rows.head};
-}
-
 /// [b, h, s] or, packed, [h, t].
 Rows head_rows(const Tensor& tensor) {
   if (tensor.rank == 3) return {tensor.data, tensor.strides[0], tensor.strides[1], tensor.strides[2]};
@@ -111,10 +106,6 @@ Arguments constants(const Plan& plan) {
   Arguments a{};
   bind_sizes(p, a);
   bind_mask(p, a);
-  a.pack_gqa_by_strides = static_cast<i32>(plan.pack_gqa_by_strides);
-  a.hq /= plan.pack_gqa_by_strides;
-  a.sq *= plan.pack_gqa_by_strides;
-  a.tq *= plan.pack_gqa_by_strides;
   bind_dropout(p, a);
   a.descale_head = p.descale == Descale::head ? 1 : 0;
   a.scale = static_cast<float>(scale_of(p));
@@ -141,9 +132,6 @@ Arguments bind(const Plan& plan, const Arguments& constants, const regard_argume
   a.grad_k = sequences(REGARD_GRAD_K);
   a.grad_v = sequences(REGARD_GRAD_V);
   a.lse = present(t[REGARD_LSE]) ? head_rows(t[REGARD_LSE]) : Rows{};
-  if (plan.pack_gqa_by_strides > 1) {
-    for (Rows* rows : {&a.q, &a.o, &a.lse}) heads_to_rows(*rows, plan.pack_gqa_by_strides);
-  }
   a.bias = scores(REGARD_BIAS);
   a.grad_bias = grad_bias_rows(p, t[REGARD_GRAD_BIAS]);
   a.bits = scores(REGARD_BITS);

@@ -23,7 +23,7 @@ void run_on_cpu(const PreparedPlan::Ready& ready, const regard_arguments& given,
     const Stage& stage = plan.stages[i];
     log_line("launch", ready.kernels[i]->key);
     stage.schedule.write(bound.schedule, plan.workspace, workspace);
-    cpu::run_grid(ready.kernels[i]->code.function, bound.shared, stage.grid, plan.threads, scratch,
+    cpu::run_grid(ready.kernels[i]->code.function, bound.shared, stage.grid, plan.workers, scratch,
                   stage.scratch_bytes);
   }
 }

@@ -115,7 +115,7 @@ Result<std::string> differences(const PreparedPlan& live, const regard_arguments
   if (Status status = known_path(wanted); !status) return tl::unexpected(status.error());
   const Problem& problem = live.best().problem;
   EngineOptions options;
-  options.threads = live.best().threads;
+  options.threads = live.best().workers;
   const Target* target = live.best().target;
   if (const Result<const Target*> other = find_target(wanted)) {
     target = *other;
@@ -147,7 +147,7 @@ Result<std::string> oracle_report(const PreparedPlan& live, const regard_argumen
   const bool on_gpu = live.best().target->on_gpu();
   const Result<HostCopy> there = host_copy(arguments);
   if (!there) return tl::unexpected(there.error());
-  const Result<int> threads = thread_count(on_gpu ? 0 : live.best().threads);
+  const Result<int> threads = thread_count(on_gpu ? 0 : live.best().workers);
   if (!threads) return tl::unexpected(threads.error());
   return oracle::check_report(live.best().problem, there->arguments, *threads);
 }

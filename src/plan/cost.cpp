@@ -19,7 +19,7 @@ constexpr double default_flops_per_second = 10 * giga;
 constexpr double default_bytes_per_second = 10 * giga;
 
 double share(const Plan& plan, double rate) {
-  return plan.target->on_cpu() ? rate : rate / plan.threads;
+  return plan.target->on_cpu() ? rate : rate / plan.workers;
 }
 
 }  // namespace
@@ -35,12 +35,12 @@ double bytes_per_second(const Plan& plan) {
 }
 
 double chip_bytes_per_second(const Plan& plan) {
-  return bytes_per_second(plan) * plan.threads;
+  return bytes_per_second(plan) * plan.workers;
 }
 
 double busy_workers(const Plan& plan, const Stage& stage, double at_once) {
   const double grid = static_cast<double>(std::max<std::int64_t>(stage.grid, 1));
-  return grid / std::ceil(grid / (at_once * plan.threads)) / at_once;
+  return grid / std::ceil(grid / (at_once * plan.workers)) / at_once;
 }
 
 double busy_workers(const Plan& plan, const Stage& stage) {

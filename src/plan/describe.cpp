@@ -39,7 +39,7 @@ void write(JsonWriter& json, const Plan& plan, const PlanFacts& facts) {
     json.member("cost_seconds", plan.cost_seconds);
     if (!facts.fallback_reason.empty()) json.member("fallback_reason", facts.fallback_reason);
     json.member("family", word(plan.family));
-    if (!cpu) json.member("multiprocessors", plan.threads);
+    if (!cpu) json.member("multiprocessors", plan.workers);
     json.member("problem", print(plan.problem));
     json.member("split_keys", plan.split_keys);
     json.member("splits", plan.splits);
@@ -50,7 +50,7 @@ void write(JsonWriter& json, const Plan& plan, const PlanFacts& facts) {
       });
     });
     json.member("target", plan.target->name);
-    if (cpu) json.member("threads", plan.threads);
+    if (cpu) json.member("threads", plan.workers);
     json.member("workspace_bytes", facts.workspace_bytes.value_or(plan.workspace.total));
   });
 }
@@ -100,8 +100,8 @@ std::string to_text(const Plan& plan) {
   const bool cpu = plan.target->on_cpu();
   std::string text =
       fmt::format("plan: {}, {} stage{}, {} {}{}, {} bytes of workspace\n", word(plan.family),
-                  plan.stages.size(), plural(std::ssize(plan.stages)), plan.threads,
-                  cpu ? "thread" : "multiprocessor", plural(plan.threads), plan.workspace.total);
+                  plan.stages.size(), plural(std::ssize(plan.stages)), plan.workers,
+                  cpu ? "thread" : "multiprocessor", plural(plan.workers), plan.workspace.total);
   if (plan.splits > 1) text += fmt::format("  the keys in {} parts of {}\n", plan.splits, plan.split_keys);
   for (const Stage& stage : plan.stages) {
     text += fmt::format("  {}: {} block{}", stage.key.algorithm.kernel, stage.grid, plural(stage.grid));

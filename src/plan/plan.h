@@ -39,8 +39,8 @@ struct Plan {
   std::vector<Stage> stages;  ///< 1 to 3, run in order
   std::int64_t splits = 1;    ///< parts of the key range
   std::int64_t split_keys = 0;
-  std::int64_t pack_gqa_by_strides = 1;  ///< gpu: query heads of one row each that strides make rows of one
-  int threads = 1;  ///< how many blocks run at once: threads, which size the scratch, or a GPU's units
+  int workers =
+      1;  ///< how many blocks run at once: threads, each with its scratch, or a GPU's multiprocessors
   WorkspaceLayout workspace;
   int scratch = WorkspaceLayout::none;  ///< cpu: the part with the private memory of all threads
   double cost_seconds = 0;              ///< the cost model's estimate

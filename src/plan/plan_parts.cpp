@@ -12,7 +12,7 @@ Plan start(const Problem& problem, const Target& target, const PlanOptions& opti
   Plan plan;
   plan.problem = problem;
   plan.target = &target;
-  plan.threads = workers(target, options);
+  plan.workers = workers(target, options);
   plan.split_keys = problem.sk;
   return plan;
 }
@@ -23,7 +23,7 @@ Result<Plan> finish(Plan plan) {
     scratch = std::max(scratch, stage.scratch_bytes);
     if (stage.grid == too_large) return refused(too_many_blocks);
   }
-  plan.scratch = plan.workspace.add("scratch", product({scratch, plan.threads}));
+  plan.scratch = plan.workspace.add("scratch", product({scratch, plan.workers}));
   if (Status status = plan.workspace.lay_out(); !status) return tl::unexpected(status.error());
   return plan;
 }
@@ -80,7 +80,7 @@ std::int64_t most_parts(const Problem& p, std::int64_t least_keys) {
 }
 
 std::int64_t parts_for_workers(const Plan& plan, std::int64_t blocks) {
-  return ceil_divide(2 * plan.threads, std::max<std::int64_t>(blocks, 1));
+  return ceil_divide(2 * plan.workers, std::max<std::int64_t>(blocks, 1));
 }
 
 SplitKeys split_keys_of(const Plan& plan) {
@@ -89,7 +89,6 @@ SplitKeys split_keys_of(const Plan& plan) {
 
 void merge_parts(Plan& plan, Stage merge) {
   const Problem& p = plan.problem;
-  merge.schedule = Schedule(split_keys_of(plan));
   plan.stages.push_back(std::move(merge));
   const std::int64_t partial_rows = product({plan.splits, p.hq, query_tokens(p)});
   const int o = plan.workspace.add("partial_o", product({partial_rows, p.dv, 4}));

@@ -38,7 +38,8 @@ std::int64_t parts_for_workers(const Plan&, std::int64_t blocks);
 
 /// What the schedule of a kernel that takes parts of the keys begins with.
 SplitKeys split_keys_of(const Plan&);
-/// Adds the stage that merges the parts, and what the parts leave for it in the workspace: fp32 O and LSE.
+/// Adds the stage that merges the parts, with its schedule, and what the parts leave for it in the workspace:
+/// fp32 O and LSE.
 void merge_parts(Plan&, Stage merge);
 
 /// Below this a part costs more to merge than it saves, but for sm90_forward, whose cost says.

@@ -296,7 +296,7 @@ TEST(Plan, HeadsOfOneRowStandAsRowsOfOneHead) {
     const Result<Plan> result = plan(problem("fwd bf16 lse b=2 d=256 " + std::string(c.shape)),
                                      target("sm_80"), {.family = "forward"});
     ASSERT_TRUE(result) << c.shape << ": " << result.error().message;
-    EXPECT_EQ(result->pack_gqa_by_strides, c.heads) << c.shape;
+    EXPECT_EQ(result->stages[0].schedule.as<PortableForwardSchedule>().pack_gqa, c.heads) << c.shape;
     EXPECT_EQ(result->stages[0].grid, c.grid) << c.shape;
     EXPECT_EQ(result->problem.sq, c.shape.find("sq=2") == c.shape.npos ? 1 : 2) << c.shape;
   }
@@ -466,7 +466,7 @@ TEST(Plan, APlanOfAGpuCountsItsMultiprocessorsAndHasNoScratch) {
   const Result<Plan> found =
       plan(problem("fwd bf16 b=1 hq=32 hk=8 sq=1 sk=65536 d=128"), target("sm_80"), {}, &explanation);
   ASSERT_TRUE(found) << found.error().message;
-  EXPECT_EQ(found->threads, target("sm_80").units);
+  EXPECT_EQ(found->workers, target("sm_80").units);
   EXPECT_EQ(stages(*found), "portable_forward + portable_combine");
   for (const Stage& stage : found->stages) EXPECT_EQ(stage.scratch_bytes, 0);
   EXPECT_THAT(to_text(explanation), HasSubstr("108 multiprocessors"));

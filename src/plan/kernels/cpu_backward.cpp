@@ -140,13 +140,13 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   const std::int64_t heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hk});
   const std::int64_t block_k = value_of(tile, "block_k");
   CpuBackwardSchedule s;
-  s.side_by_side = plan.threads;
+  s.side_by_side = plan.workers;
   s.key_blocks = ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k);
   cut_queries(s, p, parts_wanted(p, heads, block_k), value_of(tile, "block_q"));
-  if (keys_have_blocks_of_their_own(plan.threads, heads)) {
+  if (keys_have_blocks_of_their_own(plan.workers, heads)) {
     split_keys(plan, s.key_blocks, block_k);
     // Two threads wait little for each other.
-    s.parts_apart = s.query_parts > 1 && plan.threads > 2 ? 1 : 0;
+    s.parts_apart = s.query_parts > 1 && plan.workers > 2 ? 1 : 0;
   }
   s.split_keys = plan.split_keys;
 

@@ -10,7 +10,9 @@ void merge_on_cpu(Plan& plan) {
   if (plan.splits == 1) return;
   const Problem& p = plan.problem;
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, combine_rows)});
-  merge_parts(plan, stage_of(p, *plan.target, cpu_combine, nullptr, grid, 0));
+  Stage stage = stage_of(p, *plan.target, cpu_combine, nullptr, grid, 0);
+  stage.schedule = Schedule(split_keys_of(plan));
+  merge_parts(plan, std::move(stage));
 }
 
 const Kernel cpu_combine{.name = "cpu_combine", .depends_on = output_type, .schedule = split_keys_schedule};

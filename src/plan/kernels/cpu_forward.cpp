@@ -45,10 +45,10 @@ std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threa
 CpuForwardSchedule whole_blocks(const Plan& plan, const Target::Tile& tile) {
   CpuForwardSchedule schedule;
   schedule.pack_gqa = pack_gqa(plan.problem);
-  schedule.block_rows = rows_of_block(plan.problem, tile, plan.threads);
+  schedule.block_rows = rows_of_block(plan.problem, tile, plan.workers);
   schedule.part_rows = std::max<std::int64_t>(schedule.block_rows, ForwardLayout::tile);
   schedule.whole_blocks = blocks_of_rows(plan.problem, schedule.block_rows);
-  schedule.side_by_side = plan.threads;
+  schedule.side_by_side = plan.workers;
   return schedule;
 }
 
@@ -60,10 +60,10 @@ void cut_last_blocks(CpuForwardSchedule& schedule, const Plan& plan) {
   constexpr std::int64_t parts = 4, few_threads = 8;
   const Problem& p = plan.problem;
   const bool last_are_small = p.mask != Mask::none && p.window_left < 0 && schedule.pack_gqa == 1;
-  if (plan.threads <= few_threads || last_are_small) return;
+  if (plan.workers <= few_threads || last_are_small) return;
   schedule.part_rows =
       round_up(ceil_divide(std::max<std::int64_t>(schedule.block_rows, 1), parts), ForwardLayout::tile);
-  schedule.whole_blocks = std::max<std::int64_t>(schedule.whole_blocks - plan.threads, 0);
+  schedule.whole_blocks = std::max<std::int64_t>(schedule.whole_blocks - plan.workers, 0);
 }
 
 ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {

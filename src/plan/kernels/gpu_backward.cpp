@@ -83,7 +83,7 @@ std::int64_t heads_of_part(const Plan& plan, std::int64_t blocks) {
   const Problem& p = plan.problem;
   const std::int64_t group = p.hq / p.hk, rounds = mask_hides_nothing(p) ? 1 : 2;
   if (p.deterministic) return group;
-  const std::int64_t parts = ceil_divide(rounds * plan.threads, std::max<std::int64_t>(blocks, 1));
+  const std::int64_t parts = ceil_divide(rounds * plan.workers, std::max<std::int64_t>(blocks, 1));
   return ceil_divide(group, std::clamp<std::int64_t>(parts, 1, group));
 }
 
@@ -143,7 +143,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
 
   const std::int64_t row_blocks = product({p.b, p.hq, ceil_divide(p.sq, how.block_q)});
   const std::int64_t zero_blocks =
-      std::min<std::int64_t>(ceil_divide(s.zeroed_vectors, zeros_of_block), 4 * plan.threads);
+      std::min<std::int64_t>(ceil_divide(s.zeroed_vectors, zeros_of_block), 4 * plan.workers);
   const std::int64_t key_blocks = key_sums > 0 ? product({2, p.b, p.hk, ceil_divide(p.sk, key_rows)}) : 0;
   const std::int64_t bias_blocks =
       image_rows > 0 ? product({image_rows / p.sq, ceil_divide(p.sq, bias_rows)}) : 0;

@@ -1,4 +1,6 @@
 // kernels/portable/combine.cu: the parts of each row are merged by a warp.
+#include "kernels/portable/combine_schedule.h"
+
 #include <algorithm>
 
 #include "plan/cost.h"
@@ -25,7 +27,7 @@ Seconds seconds(const Plan& plan, const Stage&) {
 
 }  // namespace
 
-void merge_on_gpu(Plan& plan) {
+void merge_on_gpu(Plan& plan, std::int64_t pack_gqa) {
   if (plan.splits == 1) return;
   const Problem& p = plan.problem;
   const Target::Tile* tile = first_tile(*plan.target, portable_combine.name);
@@ -33,13 +35,14 @@ void merge_on_gpu(Plan& plan) {
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
   Stage stage = stage_of(p, *plan.target, portable_combine, tile, grid, 0);
   // It waits for the parts in its code, where the chip has the instruction (kernels/cuda/pdl.h).
+  stage.schedule = Schedule(PortableCombineSchedule{split_keys_of(plan), pack_gqa});
   stage.overlaps = plan.target->has(Feature::pdl);
   merge_parts(plan, std::move(stage));
 }
 
 const Kernel portable_combine{.name = "portable_combine",
                               .depends_on = output_type,
-                              .schedule = split_keys_schedule,
+                              .schedule = {"PortableCombineSchedule", sizeof(PortableCombineSchedule)},
                               .seconds = seconds};
 
 }  // namespace regard

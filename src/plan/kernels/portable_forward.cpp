@@ -19,7 +19,7 @@ namespace {
 /// How many query heads, those of a K/V head, stand as rows of one, so that a block reads K and V for all of
 /// its rows: where each head has one row, all rows see the same keys, and nothing goes by head or row. 1:
 /// they do not.
-std::int64_t pack_gqa_by_strides(const Problem& p) {
+std::int64_t pack_gqa(const Problem& p) {
   const bool by_head = p.bias != Bias::none || p.sink || p.dropout > 0 || p.bits || p.ranges;
   const bool alike = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
   return alike ? p.hq / p.hk : 1;
@@ -52,7 +52,7 @@ constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
 
 /// The problem as the kernel has it.
 Problem with_packed_gqa(const Problem& problem) {
-  const std::int64_t heads = pack_gqa_by_strides(problem);
+  const std::int64_t heads = pack_gqa(problem);
   if (heads == 1) return problem;
   Problem p = problem;
   p.hq /= heads;
@@ -61,14 +61,7 @@ Problem with_packed_gqa(const Problem& problem) {
   return p;
 }
 
-/// Of that one.
-Plan start_portable(const Problem& problem, const Target& target, const PlanOptions& options) {
-  Plan plan = start(with_packed_gqa(problem), target, options);
-  plan.pack_gqa_by_strides = pack_gqa_by_strides(problem);
-  return plan;
-}
-
-/// Of the caller's problem.
+/// Of the caller's problem, whose plan was made of that one.
 Result<Plan> finish_portable(Plan plan, const Problem& problem) {
   plan.problem = problem;
   return finish(std::move(plan));
@@ -78,12 +71,13 @@ std::int64_t row_blocks(const Problem& p, std::int64_t block_q) {
   return product({p.b, p.hq, ceil_divide(p.sq, block_q)});
 }
 
-Stage forward_stage(const Plan& plan, const Target::Tile& tile) {
+Stage forward_stage(const Plan& plan, const Target::Tile& tile, std::int64_t heads) {
   const Problem& p = plan.problem;
   Stage stage = stage_of(p, *plan.target, portable_forward, &tile,
                          product({row_blocks(p, value_of(tile, "block_q")), plan.splits}), 0);
   stage.shared_bytes = shared_bytes(stage.key);
-  stage.schedule = Schedule(PortableForwardSchedule{split_keys_of(plan), pairs_side_by_side(p, cache_bytes)});
+  stage.schedule =
+      Schedule(PortableForwardSchedule{split_keys_of(plan), pairs_side_by_side(p, cache_bytes), heads});
   return stage;
 }
 
@@ -176,13 +170,13 @@ constexpr double of_the_lesser = 0.1;
 Seconds seconds(const Plan& plan, const Stage& stage) {
   const Problem& p = plan.problem;
   const double busy = busy_workers(plan, stage), rate = flops_per_second(plan, p.dtype);
-  const Seconds reading =
-      seconds_to_read(plan, plan.pack_gqa_by_strides > 1) / (plan.threads * drawn_share(busy, plan.threads));
+  const bool packed = stage.schedule.as<PortableForwardSchedule>().pack_gqa > 1;
+  const Seconds reading = seconds_to_read(plan, packed) / (plan.workers * drawn_share(busy, plan.workers));
   const Algorithm& a = stage.key.algorithm;
   const Seconds of_block =
       BlockCost(p, a, rate, of_tile).seconds(keys_of_block(p, a) / static_cast<double>(plan.splits));
   const Seconds computed =
-      of_block / clock_of(p, rate * plan.threads) * static_cast<double>(stage.grid) / busy;
+      of_block / clock_of(p, rate * plan.workers) * static_cast<double>(stage.grid) / busy;
   // Beside a kernel of the chip's own both follow one model, so that this one never looks better for its
   // smaller tiles. The share counts for reading too, where no one has measured it.
   const auto share = plan.target->portable_share.find(Pass::fwd);
@@ -201,19 +195,19 @@ constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
 
 Result<Plan> plan_portable_forward(const Problem& problem, const Target& target, const Target::Tile& tile,
                                    const PlanOptions& options) {
-  Plan plan = start_portable(problem, target, options);
-  plan.stages = {forward_stage(plan, tile)};
+  Plan plan = start(with_packed_gqa(problem), target, options);
+  plan.stages = {forward_stage(plan, tile, pack_gqa(problem))};
   return finish_portable(std::move(plan), problem);
 }
 
 Result<Plan> plan_portable_forward_split(const Problem& problem, const Target& target,
                                          const Target::Tile& tile, const PlanOptions& options) {
-  Plan plan = start_portable(problem, target, options);
+  Plan plan = start(with_packed_gqa(problem), target, options);
   const std::int64_t block_k = value_of(tile, "block_k"), parts = parts_of_long_rows(problem);
   split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, value_of(tile, "block_q"))), block_k);
   if (plan.splits < parts) split_keys(plan, parts, block_k);
-  plan.stages = {forward_stage(plan, tile)};
-  merge_on_gpu(plan);
+  plan.stages = {forward_stage(plan, tile, pack_gqa(problem))};
+  merge_on_gpu(plan, pack_gqa(problem));
   return finish_portable(std::move(plan), problem);
 }
 

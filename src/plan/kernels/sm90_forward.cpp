@@ -89,8 +89,8 @@ Sm90ForwardSchedule grouped_pairs(const Plan& plan, std::int64_t work, std::int6
     const std::int64_t whole = blocks / std::max<std::int64_t>(work / pairs * sharing, 1);
     return std::min(std::max<std::int64_t>(whole, 1) * sharing, in_cache);
   };
-  const std::int64_t together = holding(memory_limits(p, *plan.target) ? plan.threads / 2 : plan.threads);
-  const std::int64_t before_last = std::max<std::int64_t>(pairs - holding(last_rounds * plan.threads), 0);
+  const std::int64_t together = holding(memory_limits(p, *plan.target) ? plan.workers / 2 : plan.workers);
+  const std::int64_t before_last = std::max<std::int64_t>(pairs - holding(last_rounds * plan.workers), 0);
   schedule.before_last = static_cast<i32>(std::min(round_up(before_last, together), most_pairs));
   return group(together);
 }
@@ -104,7 +104,7 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   const std::int64_t cluster = std::max<std::int64_t>(value_of(tile, "cluster"), 1);
   const std::int64_t work = product({sm90_work(p, block_q, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
-  const std::int64_t blocks = std::max(plan.threads / cluster, std::int64_t{1}) * cluster;  // at a time
+  const std::int64_t blocks = std::max(plan.workers / cluster, std::int64_t{1}) * cluster;  // at a time
   Stage stage = stage_of(p, target, sm90_forward, &tile, std::min(work, blocks), 0);
   stage.shared_bytes = shared_bytes(stage.key);
   stage.schedule = Schedule(grouped_pairs(plan, work, packed > 0 ? p.hk : p.hq));
@@ -112,7 +112,7 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   if (plan.splits > 1) stage.key.algorithm.split = 1;
   // Work of one size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.
-  if (!every_row_sees_all_keys(p) && work > plan.threads)
+  if (!every_row_sees_all_keys(p) && work > plan.workers)
     stage.counter = plan.workspace.add("counter", sizeof(std::uint32_t));
   plan.stages = {std::move(stage)};
   merge_on_gpu(plan);

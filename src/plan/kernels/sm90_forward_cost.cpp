@@ -29,7 +29,7 @@ Seconds computed_seconds(const Plan& plan, const KernelKey& kernel, double flops
   const MaskEdges edges(p);
   const double blocks = static_cast<double>(sm90_work(p, a.block_q, std::max<std::int64_t>(a.cluster, 1))) *
                         static_cast<double>(plan.splits),
-               rounds = blocks / plan.threads;
+               rounds = blocks / plan.workers;
   BlockCost block(p, a, flops_per_second,
                   a.block_q == Sm90ForwardLayout::group_rows ? of_tile_alone : of_tile);
   Seconds waits = 0;
@@ -47,11 +47,11 @@ Seconds computed_seconds(const Plan& plan, const KernelKey& kernel, double flops
   if (!edges.any()) {
     const Seconds computed = work_of(std::min(keys, part));
     const auto round_of = [&](double at_once) {
-      const double drawn = drawn_share(at_once, plan.threads) * plan.threads;
+      const double drawn = drawn_share(at_once, plan.workers) * plan.workers;
       return at_once <= 0 ? 0 : std::max(computed, traffic / blocks * at_once / drawn);
     };
     const double whole = std::floor(rounds);
-    return whole * round_of(plan.threads) + round_of(blocks - whole * plan.threads);
+    return whole * round_of(plan.workers) + round_of(blocks - whole * plan.workers);
   }
   const double longest = edges.both() ? keys : static_cast<double>(visible_keys(p));
   return std::max(work_of(keys / static_cast<double>(plan.splits)) * rounds,
@@ -64,8 +64,8 @@ Seconds sm90_forward_seconds(const Plan& plan, const Stage& stage) {
   const double busy = busy_workers(plan, stage), rate = flops_per_second(plan, plan.problem.dtype);
   const Seconds read = seconds_to_read(plan, stage.key.algorithm.pack_gqa > 0);
   const Seconds computed =
-      computed_seconds(plan, stage.key, rate, clock_of(plan.problem, rate * plan.threads), read);
-  return std::max(computed, read / (plan.threads * drawn_share(busy, plan.threads)));
+      computed_seconds(plan, stage.key, rate, clock_of(plan.problem, rate * plan.workers), read);
+  return std::max(computed, read / (plan.workers * drawn_share(busy, plan.workers)));
 }
 
 }  // namespace regard

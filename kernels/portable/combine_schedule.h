@@ -1,0 +1,14 @@
+// What the plan tells combine.cu.
+#pragma once
+
+#include "kernels/split_keys.h"
+
+namespace regard {
+
+struct PortableCombineSchedule : SplitKeys {
+  i64 pack_gqa = 1;  // pack_gqa.h
+};
+
+using PortableCombineArguments = KernelArguments<PortableCombineSchedule>;
+
+}  // namespace regard
