@@ -32,8 +32,11 @@ struct GradQTile {
 };
 
 /// P of a row that sees thousands of keys would lose digits as fp16, whose least normal number is 2^-14. As P
-/// is at most 1, the largest is half of what fp16 holds.
-constexpr i32 p_exponent_of_fp16 = 15;
+/// is at most 1, the largest is half of what fp16 holds. Of a DType.
+template <class Type>
+constexpr REGARD_INLINE i32 p_exponent_of(Type operand) {
+  return operand == Type::fp16 ? 15 : 0;
+}
 
 struct GpuBackwardSchedule {
   // Rows of delta, lse_log2 and grad_q_sum go in whole tiles (padded_row): of each (batch, head), or, varlen,

@@ -7,6 +7,8 @@
 
 namespace regard {
 
+constexpr i32 depth = 16;  // of one product
+
 /// The left operand: the 8 x 8 matrices from (row 0, column 0), (8, 0), (0, 8) and (8, 8) on.
 using Left = u32[4];
 

@@ -54,8 +54,7 @@ REGARD_DEVICE void load_rows(RowNumbers& x, u32 numbers) {
 /// The least numbers of fp16 are not small beside a weight of a row that sees many keys, nor beside a
 /// gradient that is multiplied with a large scale.
 constexpr bool scales_operands = operand == DType::fp16;
-constexpr float p_exponent = scales_operands ? p_exponent_of_fp16 : 0,
-                p_scale = scales_operands ? 1.0f / (1 << p_exponent_of_fp16) : 1;
+constexpr float p_exponent = p_exponent_of(operand), p_scale = 1.0f / (1 << p_exponent_of(operand));
 
 /// P, times 2^p_exponent, whatever LSE was rounded to at most that.
 REGARD_DEVICE void make_p(Scores& s, const RowNumbers& lse_log2, float scale_log2) {

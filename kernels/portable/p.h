@@ -7,7 +7,6 @@
 
 namespace regard {
 
-constexpr i32 depth = 16;  // of one matrix product
 constexpr i32 depth_bytes = depth * operand_bytes;
 
 /// The place of a lane's row of an operand that begins at this column.

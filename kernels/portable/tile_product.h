@@ -7,8 +7,6 @@
 
 namespace regard {
 
-constexpr i32 depth = 16;  // of one matrix product
-
 /// An operand in shared memory, with rows of `row_bytes` from `first` on. As the sums need it: A has their
 /// rows and B their columns in rows, both numbers that are multiplied with each other in columns.
 /// `transposed`: it lies the other way.

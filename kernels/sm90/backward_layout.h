@@ -23,7 +23,7 @@ struct Sm90BackwardLayout : Sm90Boxes {
   i64 row_numbers;          // of LSE, or of D, of a tile
   i64 q_stages;
 
-  REGARD_CONSTEXPR Sm90BackwardLayout(i64 d_, i64 dv_, i64 block_q, i64 block_k, i64 stages)
+  constexpr REGARD_INLINE Sm90BackwardLayout(i64 d_, i64 dv_, i64 block_q, i64 block_k, i64 stages)
       : d(padded(d_)),
         dv(padded(dv_)),
         k(block_k * d * element_bytes),
@@ -36,18 +36,18 @@ struct Sm90BackwardLayout : Sm90Boxes {
         row_numbers(block_q * 4),
         q_stages(stages) {}
 
-  REGARD_CONSTEXPR static i64 padded(i64 dimension) {
+  static constexpr REGARD_INLINE i64 padded(i64 dimension) {
     return (dimension + box_columns - 1) / box_columns * box_columns;
   }
   /// Dynamic shared memory; its start is aligned by the kernel.
-  REGARD_CONSTEXPR i64 total() const {
+  constexpr REGARD_INLINE i64 total() const {
     return alignment + k + v + q_stages * (q + row_numbers) + grad_o_stages * (grad_o + row_numbers) +
            ds_stages * ds + weights + grad_q;
   }
 
-  REGARD_CONSTEXPR static bool shares_keys(i64 block_k) { return block_k == group_rows; }
+  static constexpr REGARD_INLINE bool shares_keys(i64 block_k) { return block_k == group_rows; }
   /// Of grad_q_sum's tiles (kernels/backward_schedule.h): what one product makes.
-  REGARD_CONSTEXPR i64 grad_q_slices(i64 block_k) const {
+  constexpr REGARD_INLINE i64 grad_q_slices(i64 block_k) const {
     return shares_keys(block_k) ? d / box_columns : consumers;
   }
 };

@@ -5,12 +5,9 @@
 #include "kernels/sm90/backward_shared.h"
 #include "kernels/sm90/exact_div.h"
 #include "kernels/sm90/ptx/tma.h"
+#include "kernels/sm90/ragged.h"
 
 namespace regard {
-
-REGARD_DEVICE bool ragged(const Arguments& a) {
-  return a.offsets_q != nullptr || a.lengths_q != nullptr || a.lengths_k != nullptr;
-}
 
 /// The rows of one sequence in a tensor, as its map finds them.
 struct MappedRows {

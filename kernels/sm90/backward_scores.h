@@ -65,7 +65,7 @@ struct Seen {
 };
 
 /// What P is made larger by (GpuBackwardSchedule::p_exponent).
-constexpr float p_exponent = key::dtype == DType::fp16 ? p_exponent_of_fp16 : 0;
+constexpr float p_exponent = p_exponent_of(key::dtype);
 
 /// What becomes of products of Q and K.
 class ScoreScale {

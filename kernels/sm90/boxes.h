@@ -3,12 +3,7 @@
 #pragma once
 
 #include "kernels/arguments.h"
-
-#ifdef __CUDACC__
-#define REGARD_CONSTEXPR __host__ __device__ constexpr
-#else
-#define REGARD_CONSTEXPR constexpr
-#endif
+#include "kernels/inline.h"
 
 namespace regard {
 

@@ -20,8 +20,8 @@ struct Sm90ForwardLayout : Sm90Boxes {
   i64 q_stages;    // tiles of Q: the next one loads beside the work on the last where there is room
   i64 stages;      // of K, of V and of transposed V
 
-  REGARD_CONSTEXPR Sm90ForwardLayout(i64 d_, i64 dv_, i64 block_q, i64 block_k, i64 stages_,
-                                     i64 element_bytes)
+  constexpr REGARD_INLINE Sm90ForwardLayout(i64 d_, i64 dv_, i64 block_q, i64 block_k, i64 stages_,
+                                            i64 element_bytes)
       : columns(box_bytes / element_bytes),
         d(padded(d_)),
         dv(padded(dv_)),
@@ -37,29 +37,33 @@ struct Sm90ForwardLayout : Sm90Boxes {
   /// Whether O goes through Q's place and out by a tensor map: there it is in nobody's way where Q has two.
   /// Parts of the keys and heads side by side are stored by their threads; and O of one box, where it gains
   /// nothing and the compiler then moves Q's operands out of uniform registers.
-  REGARD_CONSTEXPR bool stores_boxes(i64 split, i64 heads) const {
+  constexpr REGARD_INLINE bool stores_boxes(i64 split, i64 heads) const {
     return q_stages == 2 && transposed == 0 && dv > columns && dv <= d && split <= 0 && heads <= 0;
   }
 
-  REGARD_CONSTEXPR i64 padded(i64 dimension) const { return (dimension + columns - 1) / columns * columns; }
+  constexpr REGARD_INLINE i64 padded(i64 dimension) const {
+    return (dimension + columns - 1) / columns * columns;
+  }
   /// Dynamic shared memory; its start is aligned by the kernel.
-  REGARD_CONSTEXPR i64 total() const { return alignment + q_stages * q + stages * (k + v + transposed); }
+  constexpr REGARD_INLINE i64 total() const {
+    return alignment + q_stages * q + stages * (k + v + transposed);
+  }
   /// Columns of O that are computed: whole turns of four threads that store 8 each.
-  REGARD_CONSTEXPR static i64 output_columns(i64 dv) { return (dv + 31) / 32 * 32; }
+  static constexpr REGARD_INLINE i64 output_columns(i64 dv) { return (dv + 31) / 32 * 32; }
 
   /// Rows of a block that belong to one query head. Where rows are few, a block has those of `heads` heads
   /// that share K and V, and a warpgroup's box of Q those of some; 0: of one, and all of its rows are.
-  REGARD_CONSTEXPR static i64 rows_of_head(i64 block_q, i64 heads) {
+  static constexpr REGARD_INLINE i64 rows_of_head(i64 block_q, i64 heads) {
     return heads > 0 ? block_q / heads : block_q;
   }
   /// The rows to plan for `rows` of each of `heads`, a power of two; 0 where packing saves no block.
-  REGARD_CONSTEXPR static i64 packed_rows(i64 rows, i64 heads, i64 block_q) {
+  static constexpr REGARD_INLINE i64 packed_rows(i64 rows, i64 heads, i64 block_q) {
     i64 packed = 1;
     while (packed < rows || (2 * packed <= group_rows && 2 * packed * heads <= block_q)) packed *= 2;
     return rows > 0 && packed <= group_rows && heads > 1 ? packed : 0;
   }
 
-  REGARD_CONSTEXPR static i64 threads(i64 block_q) { return 128 * (block_q / group_rows + 1); }
+  static constexpr REGARD_INLINE i64 threads(i64 block_q) { return 128 * (block_q / group_rows + 1); }
 };
 
 }  // namespace regard

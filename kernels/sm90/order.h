@@ -2,14 +2,10 @@
 // and V. Each block of threads asks for rising numbers of a common count.
 #pragma once
 
+#include "kernels/sm90/ragged.h"
 #include "kernels/sm90/work.h"
 
 namespace regard {
-
-/// Sequences that do not fill their tensors, or stand packed in them; not in clusters.
-REGARD_DEVICE bool ragged(const Arguments& a) {
-  return cluster == 1 && (a.offsets_q != nullptr || a.lengths_q != nullptr || a.lengths_k != nullptr);
-}
 
 REGARD_DEVICE Sequence sequence_at(i32 batch, const Arguments& a) {
   Sequence s{batch, 0, 0, static_cast<i32>(a.sq), static_cast<i32>(a.sk)};

@@ -62,9 +62,8 @@ const char* defect_of(Bytes bytes, const Target& target) {
   if (!header) return "it is too short";
   if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64)
     return "it is not an ELF file of 64 bits";
-  constexpr Elf64_Half machine_of_cuda = 190, machine_of_amd = 224;
   const bool is_cuda = target.kind == TargetKind::cuda;
-  if (header->e_machine != (is_cuda ? machine_of_cuda : machine_of_amd))
+  if (header->e_machine != (is_cuda ? EM_CUDA : EM_AMDGPU))
     return is_cuda ? "it holds no machine code of NVIDIA GPUs" : "it holds no machine code of AMD GPUs";
   return nullptr;
 }

@@ -73,8 +73,7 @@ Status run_stage(const Plan& plan, const Stage& stage, const TensorBoxes* boxes,
   if (stage.grid == 0) return {};
   const Algorithm& algorithm = stage.key.algorithm;
   const gpu::Launch wanted{stage.grid, static_cast<int>(algorithm.warps * plan.target->wave),
-                           stage.shared_bytes, static_cast<int>(std::max<std::int64_t>(algorithm.cluster, 1)),
-                           stage.overlaps};
+                           stage.shared_bytes, static_cast<int>(algorithm.cluster_blocks()), stage.overlaps};
   std::array<void*, std::tuple_size_v<TensorMaps> + 1> parameters{};
   std::size_t count = 0;
   if (boxes != nullptr) {

@@ -38,7 +38,7 @@ double keys_of_block(const Problem& p, const Algorithm& a) {
   };
   double keys = visible_pairs(p) / static_cast<double>(std::max<std::int64_t>(p.sq, 1));
   if (edges.right) keys += beyond(a.block_q);
-  if (edges.left) keys += beyond(a.block_q * std::max<std::int64_t>(a.cluster, 1));
+  if (edges.left) keys += beyond(a.block_q * a.cluster_blocks());
   return std::min(all, keys);
 }
 

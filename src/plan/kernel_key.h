@@ -32,6 +32,8 @@ struct Algorithm {
 #define REGARD_MEMBER(name, default_value, doc) std::int64_t name = default_value;
   REGARD_ALGORITHM_FIELDS(REGARD_MEMBER)
 #undef REGARD_MEMBER
+  /// Blocks of a cluster: 1 where there are none.
+  std::int64_t cluster_blocks() const { return cluster > 1 ? cluster : 1; }
   friend bool operator==(const Algorithm&, const Algorithm&) = default;
 };
 

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 struct Code {
-  Elf64_Half machine = 190;
+  Elf64_Half machine = EM_CUDA;
   Elf64_Word table = SHT_SYMTAB;
   unsigned char type = STT_FUNC;
   Elf64_Half section = 1;

@@ -11,7 +11,6 @@
 namespace regard::cuda {
 
 Status check_binary(std::span<const std::byte> binary, const std::string& symbol) {
-  constexpr Elf64_Half machine_of_cuda = 190;
   Elf64_Ehdr header;
   const char* defect = nullptr;
   if (binary.size() < sizeof header) {
@@ -20,7 +19,7 @@ Status check_binary(std::span<const std::byte> binary, const std::string& symbol
     std::memcpy(&header, binary.data(), sizeof header);
     if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
       defect = "it is not an ELF file";
-    else if (header.e_machine != machine_of_cuda)
+    else if (header.e_machine != EM_CUDA)
       defect = "it holds no machine code of NVIDIA GPUs";
   }
   if (defect == nullptr) return {};

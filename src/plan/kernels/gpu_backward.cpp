@@ -108,10 +108,8 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
   s.first_stores = how.first_stores ? 1 : 0;
   s.bias_in_turn = how.bias_in_turn ? 1 : 0;
   s.grad_s_factor = static_cast<float>(grad_s_factor(p));
-  if (p.dtype == DType::fp16) {
-    s.p_exponent = p_exponent_of_fp16;
-    s.p_scale = std::exp2f(-p_exponent_of_fp16);
-  }
+  s.p_exponent = p_exponent_of(p.dtype);
+  s.p_scale = 1.0f / (1 << p_exponent_of(p.dtype));
   s.grad_p_factor = s.grad_s_factor * s.p_scale;
   s.clear_grad_bias = clears_grad_bias(p) ? 1 : 0;
 

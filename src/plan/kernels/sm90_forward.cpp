@@ -101,7 +101,7 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   const std::int64_t block_q = value_of(tile, "block_q");
   if (parts > 1) split_keys(plan, parts, value_of(tile, "block_k"));
   const std::int64_t packed = packed_rows_of_head(p, block_q);
-  const std::int64_t cluster = std::max<std::int64_t>(value_of(tile, "cluster"), 1);
+  const std::int64_t cluster = algorithm_of(sm90_forward, &tile).cluster_blocks();
   const std::int64_t work = product({sm90_work(p, block_q, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
   const std::int64_t blocks = std::max(plan.workers / cluster, std::int64_t{1}) * cluster;  // at a time

@@ -27,7 +27,7 @@ Seconds computed_seconds(const Plan& plan, const KernelKey& kernel, double flops
   const Problem& p = plan.problem;
   const Algorithm& a = kernel.algorithm;
   const MaskEdges edges(p);
-  const double blocks = static_cast<double>(sm90_work(p, a.block_q, std::max<std::int64_t>(a.cluster, 1))) *
+  const double blocks = static_cast<double>(sm90_work(p, a.block_q, a.cluster_blocks())) *
                         static_cast<double>(plan.splits),
                rounds = blocks / plan.workers;
   BlockCost block(p, a, flops_per_second,
