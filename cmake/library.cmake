@@ -3,13 +3,13 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # The command's parts, without main: a static library so that tests can link them. They know the public API; from the
-# base room errors as values, the nearest word, printable text, files, threads, and how JSON is read and written; bundles
-# as files; and, from the aot room, which kernels are made ahead of time, as regard-build does.
+# base room errors as values, the nearest word, printable text, files, threads, and how JSON is read and written; and
+# bundles as files.
 file(GLOB cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
 add_library(regard_cli_objects STATIC ${cli_sources})
 regard_parse_once(regard_cli_objects)
-target_link_libraries(regard_cli_objects PUBLIC regard_aot regard_bundle CLI11::CLI11)
+target_link_libraries(regard_cli_objects PUBLIC regard_bundle CLI11::CLI11)
 
 # The exported symbols are the functions that regard.h declares, and nothing else: not what the static libraries
 # inside happen to make visible, and not the compiled-in kernels.

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "aot/built_in_kernels.h"
-#include "aot/wanted.h"
 #include "base/atomic_file.h"
 #include "plan/profile.h"
 
@@ -18,16 +17,21 @@ int complain(const regard::Error& error) {
   return 1;
 }
 
-regard::Result<std::vector<std::string>> list(const std::string& target_name,
-                                              const std::string& profile_name) {
+/// Target by target, each sorted.
+regard::Result<std::vector<std::string>> kernels_of(const std::string& profile_name,
+                                                    const std::vector<std::string>& targets) {
   const auto profile = regard::find_profile(profile_name);
   if (!profile) return tl::unexpected(profile.error());
-  const auto target = regard::find_target(target_name);
-  if (!target) return tl::unexpected(target.error());
-  const auto keys = regard::kernels_of(**profile, **target);
-  if (!keys) return tl::unexpected(keys.error());
   std::vector<std::string> texts;
-  for (const regard::KernelKey& key : *keys) texts.push_back(print(key));
+  for (const std::string& name : targets) {
+    const auto target = regard::find_target(name);
+    if (!target) return tl::unexpected(target.error());
+    const auto keys = regard::kernels_of(**profile, **target);
+    if (!keys) return tl::unexpected(keys.error());
+    if (keys->empty())
+      return regard::refused(fmt::format("target {} has no kernels of profile {}", name, profile_name));
+    for (const regard::KernelKey& key : *keys) texts.push_back(print(key));
+  }
   return texts;
 }
 
@@ -36,20 +40,19 @@ regard::Result<std::vector<std::string>> list(const std::string& target_name,
 int main(int argc, char** argv) {
   CLI::App app{"Compile a profile's CPU kernels ahead of time"};
   std::string profile = "default";
-  regard::aot::Wanted wanted;
+  std::vector<std::string> targets;
   regard::aot::Order order;
   order.jobs = static_cast<int>(std::thread::hardware_concurrency());
   std::string objects_file;
   app.add_option("--profile", profile, "which signatures");
-  app.add_option("--targets", wanted.targets, "comma-separated CPU targets")->delimiter(',')->required();
+  app.add_option("--targets", targets, "comma-separated CPU targets")->delimiter(',')->required();
   app.add_option("--compiler", order.compiler, "host C++ compiler")->required();
   app.add_option("--output", order.folder, "folder for sources, objects and the table")->required();
   app.add_option("--objects", objects_file, "write the list of objects here, one a line")->required();
   app.add_option("--jobs", order.jobs, "compiles at a time");
   CLI11_PARSE(app, argc, argv);
 
-  wanted.profiles = {profile};
-  auto kernels = regard::aot::kernels_of(wanted, list);
+  auto kernels = kernels_of(profile, targets);
   if (!kernels) return complain(kernels.error());
   order.kernels = std::move(*kernels);
   const auto objects = regard::aot::compile_built_in(order);

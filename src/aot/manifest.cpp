@@ -186,10 +186,10 @@ class Reader {
 
   Status count_variants(const toml::table& table, int line) {
     if (Status status = read_variants(table, line); !status) return status;
-    for (const Variant& product : manifest_.variants.back().products)
-      signatures_ += product.signatures.size();
-    if (signatures_ <= most_combinations) return {};
-    return wrong(line, fmt::format("with this table its signatures are more than {}", most_combinations));
+    for (const Variant& product : manifest_.variants.back().products) {
+      if (Status status = signatures_.add(product, file_, line); !status) return status;
+    }
+    return {};
   }
 
   Status take_profile(const toml::table& table, const std::string& name, Manifest::Variants& variants) {
@@ -277,7 +277,7 @@ class Reader {
   Manifest manifest_;
   std::string file_, folder_;
   bool has_build_ = false;
-  std::size_t signatures_ = 0;  // of all tables
+  SignatureCount signatures_;  // of all tables
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <set>
 #include <string_view>
 
-#include "aot/wanted.h"
 #include "base/parallel_for.h"
 #include "base/text.h"
 #include "cli/failure.h"
@@ -25,30 +24,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What stands for the path of the manifest that asks for a record alone.
-constexpr std::string_view no_manifest = "--record";
+/// What stands for the path of a manifest that the user has not written.
+constexpr std::string_view no_manifest = "--target";
 
-/// The kernels of manifests by target.
+/// Of a manifest: kernels by target, sorted by text, each once.
 using ByTarget = std::map<std::string, std::vector<std::string>>;
-
-ByTarget kernels_of(const Json& answer) {
-  ByTarget kernels;
-  for (const Json& row : answer["kernels"]) {
-    if (!row.contains("binary")) kernels[cell(row, "target")].push_back(cell(row, "kernel"));
-  }
-  return kernels;
-}
 
 void warn(const std::string& sentence) {
   std::fprintf(stderr, "regard: %s\n", printable(sentence).c_str());
-}
-
-ByTarget kernels_of_manifest(const std::string& path) {
-  BuildOptions options;
-  options.only = 2;
-  const Json answer = Json::parse(regard::build_manifest(path, options));
-  for (const Json& warning : answer["warnings"]) warn(warning);
-  return kernels_of(answer);
 }
 
 /// A string of TOML, whose escapes are those of JSON.
@@ -60,56 +43,67 @@ std::string in_toml(const std::string& text) {
   }
 }
 
-/// The manifest that asks for a record alone.
-std::string manifest_of_record(const Request& request) {
-  const std::string path = std::filesystem::absolute(request.record).string();
-  std::vector<std::string> targets;
-  for (const std::string& target : request.targets) targets.push_back(in_toml(target));
-  return fmt::format("[build]\ntargets = [{}]\n[[variants]]\nrecord = {}\n", fmt::join(targets, ", "),
-                     in_toml(path));
+/// The manifest that asks for a record, or for profiles, alone.
+std::string manifest_of(const Request& request) {
+  std::set<std::string> targets;
+  for (const std::string& target : request.targets) targets.insert(in_toml(target));
+  std::string text = fmt::format("[build]\ntargets = [{}]\n", fmt::join(targets, ", "));
+  const auto ask = [&text](std::string_view key, const std::string& value) {
+    text += fmt::format("[[variants]]\n{} = {}\n", key, in_toml(value));
+  };
+  for (const std::string& profile : request.profiles) ask("profile", profile);
+  if (!request.record.empty()) ask("record", std::filesystem::absolute(request.record).string());
+  return text;
 }
 
-/// "--record:4: the record ..." without the line of a manifest that the user has not written.
+/// "--target:4: the record ..." without the line of a manifest that the user has not written.
 std::string without_line(const std::string& sentence) {
   constexpr std::string_view end = ": ";
   const std::size_t at = sentence.starts_with(no_manifest) ? sentence.find(end) : std::string::npos;
   return at == std::string::npos ? sentence : sentence.substr(at + end.size());
 }
 
-ByTarget kernels_of_record(const Request& request) {
+ByTarget asked_kernels(const Request& request) {
   BuildOptions options;
-  options.text = manifest_of_record(request);
   options.only = 2;
+  std::string path = request.manifest;
+  if (path.empty()) {
+    path = no_manifest;
+    options.text = manifest_of(request);
+  }
   try {
-    const Json answer = Json::parse(regard::build_manifest(std::string(no_manifest), options));
+    const Json answer = Json::parse(regard::build_manifest(path, options));
     for (const Json& warning : answer["warnings"]) warn(without_line(warning));
-    return kernels_of(answer);
+    ByTarget kernels;
+    for (const Json& row : answer["kernels"]) {
+      if (!row.contains("binary")) kernels[cell(row, "target")].push_back(cell(row, "kernel"));
+    }
+    return kernels;
   } catch (const error& failure) {
     throw error(failure.status(), without_line(failure.what()));
   }
 }
 
-std::vector<std::string> wanted_kernels(const Request& request) {
-  const auto of_profile = [](const std::string& target, const std::string& profile) {
-    std::vector<std::string> kernels;
-    for (const Json& row : Json::parse(regard::list(target, profile))) kernels.push_back(cell(row, "kernel"));
-    return Result<std::vector<std::string>>(std::move(kernels));
-  };
-  aot::Wanted wanted{request.targets, request.profiles, request.sample};
-  aot::ListKernels list = of_profile;
-  ByTarget of_manifest;
-  if (request.profiles.empty()) {
-    of_manifest =
-        request.manifest.empty() ? kernels_of_record(request) : kernels_of_manifest(request.manifest);
-    wanted = {{}, {""}, request.sample};
-    for (const auto& [target, kernels] : of_manifest) wanted.targets.push_back(target);
-    list = [&of_manifest](const std::string& target, const std::string&) {
-      return Result<std::vector<std::string>>(of_manifest[target]);
-    };
+/// Evenly spread over a sorted list; 0: all.
+std::vector<std::string> sample_of(const std::vector<std::string>& kernels, std::size_t size) {
+  if (size == 0 || kernels.size() <= size) return kernels;
+  std::vector<std::string> sample;
+  for (std::size_t i = 0; i < size; ++i) sample.push_back(kernels[i * kernels.size() / size]);
+  return sample;
+}
+
+std::vector<std::string> kernels_to_prepare(const Request& request) {
+  const ByTarget asked = asked_kernels(request);
+  std::vector<std::string> kernels;
+  for (const std::string& target : request.targets) {
+    if (!request.profiles.empty() && !asked.contains(target))
+      throw error(REGARD_REFUSED, fmt::format("target {} has no kernels of profile {}", target,
+                                              fmt::join(request.profiles, ", ")));
   }
-  Result<std::vector<std::string>> kernels = aot::kernels_of(wanted, list);
-  if (!kernels) throw error(static_cast<regard_status>(kernels.error().kind), kernels.error().message);
-  return std::move(*kernels);
+  for (const auto& [target, of_target] : asked) {
+    for (std::string& kernel : sample_of(of_target, request.sample)) kernels.push_back(std::move(kernel));
+  }
+  return kernels;
 }
 
 /// Kernels come from one place.
@@ -185,7 +179,7 @@ void mark_evicted(std::vector<Json>& rows) {
 
 Answer prebuild_verb(const Request& request) {
   check_where_from(request);
-  const std::vector<std::string> kernels = wanted_kernels(request);
+  const std::vector<std::string> kernels = kernels_to_prepare(request);
   std::vector<Json> rows = prepare_all(kernels, jobs_of(request));
   mark_evicted(rows);
   int compiled = 0, fetched = 0, failed = 0, flawed = 0, not_kept = 0;

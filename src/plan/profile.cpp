@@ -19,7 +19,7 @@ Result<Profile> parse_profile(std::string_view text, std::string_view file) {
   if (!table) return tl::unexpected(table.error());
   Profile profile;
   profile.name = stem_of(file);
-  std::size_t count = 0;
+  SignatureCount count;
   const std::map<std::string_view, TomlReader> readers = {
       {"doc", [&](const TomlValue& v) { return v.text(profile.doc); }},
       {"everything", [&](const TomlValue& v) { return v.flag(profile.everything); }},
@@ -28,11 +28,8 @@ Result<Profile> parse_profile(std::string_view text, std::string_view file) {
          return read_tables(v, [&](const toml::table& row, int line) -> Status {
            Result<Variant> variant = read_variant(row, file, line);
            if (!variant) return tl::unexpected(variant.error());
-           count += variant->signatures.size();
            profile.variants.push_back(std::move(*variant));
-           if (count <= most_combinations) return {};
-           return invalid(fmt::format("{}:{}: with this table its signatures are more than {}", file, line,
-                                      most_combinations));
+           return count.add(profile.variants.back(), file, line);
          });
        }},
   };

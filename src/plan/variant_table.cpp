@@ -6,6 +6,9 @@
 namespace regard {
 namespace {
 
+/// Ten times what the largest profile makes before those that make no sense are left out.
+constexpr std::size_t most_combinations = 1 << 18;
+
 /// The word of one field with one value: pass and dtype print bare, a bool as its name or nothing.
 Result<std::string> word_of(const TomlValue& value, const toml::node& item) {
   if (const auto flag = item.value_exact<bool>()) return *flag ? std::string(value.key) : std::string();
@@ -93,6 +96,13 @@ Result<Variant> read_variant(const toml::table& table, std::string_view file, in
   if (!variant.signatures.empty()) return variant;
   return invalid(
       fmt::format("{}:{}: no combination of this table makes sense: {}", file, line, last_refusal));
+}
+
+Status SignatureCount::add(const Variant& variant, std::string_view file, int line) {
+  count_ += variant.signatures.size();
+  if (count_ <= most_combinations) return {};
+  return invalid(
+      fmt::format("{}:{}: with this table its signatures are more than {}", file, line, most_combinations));
 }
 
 std::span<const std::string_view> variant_keys() {

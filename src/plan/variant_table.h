@@ -8,13 +8,20 @@
 
 namespace regard {
 
-/// Ten times what the largest profile makes before those that make no sense are left out.
-inline constexpr std::size_t most_combinations = 1 << 18;
-
 /// The product of a table's lists; a field that the table leaves out has its default, not all its values.
 /// Combinations that make no sense on any target, such as a gradient of a bias that is not there, are not
 /// part of it.
 Result<Variant> read_variant(const toml::table&, std::string_view file, int line);
+
+/// How many signatures the tables of a file make together, which is bounded.
+class SignatureCount {
+ public:
+  /// Those of one table more; an error where they become too many.
+  Status add(const Variant&, std::string_view file, int line);
+
+ private:
+  std::size_t count_ = 0;
+};
 
 /// The keys of such a table, `recipes` among them.
 std::span<const std::string_view> variant_keys();
