@@ -110,7 +110,9 @@ typedef enum regard_role REGARD_IS_INT {
   REGARD_DESCALE_K,    /* fp32 [1] or [b,hk] */
   REGARD_DESCALE_V,    /* fp32 [1] or [b,hk] */
   REGARD_SEED, /* uint64 [2]: dropout seed and offset in memory; absent: the values in regard_arguments */
-  /* A KV cache: new tokens, where they go, where pages lie. With a cache, K and V are its memory. */
+  /* A KV cache: new tokens, where they go, where pages lie. With a cache, K and V are its memory. No kernel
+   * of this version takes these roles: a plan for a problem that uses one is refused, a call that is given
+   * one for another problem fails with REGARD_INVALID, and each says so. regard_check takes them. */
   REGARD_K_NEW,             /* [b,snew,hk,d]: keys to be written into K */
   REGARD_V_NEW,             /* [b,snew,hk,dv] */
   REGARD_ROPE_COS,          /* [sk, rotary/2], dtype of Q: row = position in the cache */

@@ -32,6 +32,8 @@ std::string dtype_name(regard_dtype given) {
 Status check_presence(const Problem& p, const TensorSpec& spec, const regard_tensor& tensor) {
   const bool given = tensor.data != nullptr;
   if (given && spec.use == REGARD_UNUSED) {
+    if (!has_kernel(spec.role))
+      return invalid(quoted(spec.name) + " is given, which no kernel of this version takes; leave it out");
     return invalid(quoted(spec.name) + " is given, but '" + print(p) + "' does not use it; leave it out");
   }
   if (!given && spec.use != REGARD_UNUSED && spec.use != REGARD_OPTIONAL_INPUT && !is_empty(spec)) {

@@ -68,6 +68,11 @@ inline bool is_empty(const TensorSpec& spec) {
 std::string_view role_name(regard_role);
 Result<regard_role> role_from_name(std::string_view name);
 
+/// Whether any kernel takes it; those of a KV cache wait for theirs.
+constexpr bool has_kernel(regard_role role) {
+  return role < REGARD_K_NEW;
+}
+
 /// What `problem` expects of `role`. Roles that it does not use come back as REGARD_UNUSED.
 TensorSpec tensor_spec(const Problem& problem, regard_role role);
 /// The `use` of its spec alone.

@@ -13,6 +13,7 @@
 #include "kernels/sm90/forward_schedule.h"
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
+#include "problem/tensors.h"
 
 namespace regard {
 namespace {
@@ -300,6 +301,19 @@ TEST(Plan, HeadsOfOneRowStandAsRowsOfOneHead) {
     EXPECT_EQ(result->stages[0].grid, c.grid) << c.shape;
     EXPECT_EQ(result->problem.sq, c.shape.find("sq=2") == c.shape.npos ? 1 : 2) << c.shape;
   }
+}
+
+TEST(Plan, NoTargetTakesARoleWithoutAKernel) {
+  Roles without = 0, used = 0;
+  for (int role = 0; role < REGARD_ROLE_COUNT; ++role)
+    without |= static_cast<Roles>(!has_kernel(static_cast<regard_role>(role))) << role;
+  for (const char* text : {"append bf16 b=2 hq=4 hk=2 sq=3 sk=33 d=64 snew=5 rope=half cache=7 lengths",
+                           "fwd fp16 b=2 hq=4 hk=2 sq=3 sk=33 d=16 paged=16",
+                           "fwd fp16 b=2 hq=4 hk=2 sq=3 sk=33 d=16 paged=16 table=sglang lengths"}) {
+    used |= tensor_specs(problem(text)).used;
+    for (const Target& one : *targets()) EXPECT_FALSE(plan(problem(text), one, {})) << text << one.name;
+  }
+  EXPECT_EQ(used & without, without);
 }
 
 TEST(Plan, FewBlocksOfHeadsAsRowsSplitTheKeys) {

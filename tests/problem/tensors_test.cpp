@@ -175,6 +175,8 @@ const Spoiled spoiled[] = {
      "tensor 'k' is missing (null); the problem needs it as bf16 [2, 7, 2, 16]"},
     {dense, [](TensorSet& t) { t[REGARD_LSE].data = nullptr; }, "tensor 'lse' is missing"},
     {dense, [](TensorSet& t) { t[REGARD_BIAS] = t[REGARD_Q]; }, "tensor 'bias' is given, but 'fwd bf16"},
+    {dense, [](TensorSet& t) { t[REGARD_K_NEW] = t[REGARD_K]; },
+     "tensor 'k_new' is given, which no kernel of this version takes; leave it out"},
     {dense, [](TensorSet& t) { t[REGARD_K].dtype = REGARD_FP16; },
      "tensor 'k' is fp16; the problem needs bf16"},
     {dense, [](TensorSet& t) { t[REGARD_LSE].dtype = REGARD_BF16; },
