@@ -95,21 +95,21 @@ bool has_alibi(Bias bias) {
 
 double visible_pairs(const Problem& p) {
   const Edges e(p);
-  // Row i sees [first, last) and, left of it, the sink tokens; all three are clamped lines in i.
+  // Row i sees [begin, end) and, left of it, the sink tokens; all three are clamped lines in i.
   const double all = static_cast<double>(p.sq) * static_cast<double>(p.sk);
-  const double last = e.right < 0 ? all : clamped_sum(p.sq, e.diagonal + e.right + 1, p.sk);
-  const double first = e.left < 0 ? 0 : clamped_sum(p.sq, e.diagonal - e.left, p.sk);
+  const double end = e.right < 0 ? all : clamped_sum(p.sq, e.diagonal + e.right + 1, p.sk);
+  const double begin = e.left < 0 ? 0 : clamped_sum(p.sq, e.diagonal - e.left, p.sk);
   const double sink = e.left < 0 ? 0 : clamped_sum(p.sq, e.diagonal - e.left, std::min(p.sink_tokens, p.sk));
-  return last - first + sink;
+  return end - begin + sink;
 }
 
 std::int64_t visible_keys(const Problem& p) {
   if (p.sq == 0) return 0;
   const Edges e(p);
-  const std::int64_t last =
+  const std::int64_t end =
       e.right < 0 ? p.sk : std::clamp<std::int64_t>(e.diagonal + p.sq + e.right, 0, p.sk);
-  const std::int64_t first = e.left < 0 ? 0 : std::clamp<std::int64_t>(e.diagonal - e.left, 0, last);
-  return last - first + std::min(p.sink_tokens, first);
+  const std::int64_t begin = e.left < 0 ? 0 : std::clamp<std::int64_t>(e.diagonal - e.left, 0, end);
+  return end - begin + std::min(p.sink_tokens, begin);
 }
 
 std::int64_t most_keys_of_row(const Problem& p) {
