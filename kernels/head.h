@@ -30,8 +30,7 @@ struct Head {
   /// with the same K and V.
   template <DType dtype>
   REGARD_INLINE u8* address(const Rows& rows, i64 of_head, i64 memory_row) const {
-    const i64 elements = batch * rows.batch + of_head * rows.head + memory_row * rows.row;
-    return static_cast<u8*>(rows.data) + elements * bytes_of<dtype>;
+    return static_cast<u8*>(rows.data) + element_of(rows, batch, of_head, memory_row) * bytes_of<dtype>;
   }
   REGARD_INLINE const u8* q(HeadRow place) const {
     return address<key::dtype>(arguments.q, place.head, sequence.first_q + place.row);

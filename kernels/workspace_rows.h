@@ -1,4 +1,4 @@
-// Where what a kernel keeps of a row stands in the workspace.
+// Where what a kernel keeps of a row, or of a key, stands in the workspace.
 #pragma once
 
 #include "kernels/arguments.h"
@@ -16,6 +16,13 @@ template <class Sequence, class Place>
 REGARD_INLINE i64 row_number(const Arguments& a, const Sequence& sequence, const Place& place) {
   return a.offsets_q ? place.head * a.tq + sequence.first_q + place.row
                      : (sequence.batch * a.hq + place.head) * a.sq + place.row;
+}
+
+/// The number of a key among those of all K/V heads: [b, hk, sk] (varlen: [hk, tk]).
+template <class Sequence>
+REGARD_INLINE i64 key_number(const Arguments& a, const Sequence& sequence, i64 kv_head, i64 key) {
+  return a.offsets_k ? kv_head * a.tk + sequence.first_k + key
+                     : (sequence.batch * a.hk + kv_head) * a.sk + key;
 }
 
 /// How far the same row stands behind in the results of the next part of the keys.

@@ -35,11 +35,12 @@ REGARD_NOINLINE void pack_panels(float* to, const u8* from, i64 stride, i64 rows
                               rows, capacity);
 }
 
-/// The keys of one part of one K/V head, against the parts [first_part, last_part) of the queries.
+/// The keys of one part of one K/V head, against some parts of the queries.
 struct Backward {
   const CpuBackwardArguments& a;
   float* const scratch;
-  const i64 batch, kv_head, first_part, last_part;
+  const i64 batch, kv_head;
+  const Range query_parts;
   const i64 group = a.hq / a.hk;
   Prefetcher prefetcher{};
   float* grad_kv{};  // sums of dK and behind it of dV, of the part at hand
@@ -54,7 +55,7 @@ struct Backward {
 
   void run(i64 first_key, i64 end_key) {
     const Head head = head_of(a, batch, kv_head * group);
-    if (first_part >= parts_of(a, head.sequence)) return;
+    if (query_parts.begin >= parts_of(a, head.sequence)) return;
     if constexpr (key::dbias) {
       if (!bias_shared(a).any())
         for (i64 i = 0; i < group; ++i)
@@ -70,7 +71,7 @@ struct Backward {
   /// With ranges all blocks may see all. The dQ of queries that lie before all keys belongs to block 0, of
   /// those that lie behind all to the last block.
   REGARD_NOINLINE i64 last_block_of(const Sequence& sequence, i64 query) const {
-    const i64 end = a.ranges ? sequence.sk : keys_seen(a, sequence, query).hi;
+    const i64 end = a.ranges ? sequence.sk : keys_seen(a, sequence, query).window.end;
     return larger<i64>(1, ceil_divide(end, block_k)) - 1;
   }
 
@@ -83,16 +84,16 @@ struct Backward {
   /// Whether any of the queries might see any of the keys: sooner said than where. None sees further back
   /// than those before it, but for sink tokens.
   REGARD_NOINLINE bool may_see(const Sequence& sequence, i64 query, i64 queries, i64 first, i64 keys) const {
-    return a.ranges || keys_seen(a, sequence, query).lo < first + keys ||
-           keys_seen(a, sequence, query + queries - 1).sink_hi > first;
+    return a.ranges || keys_seen(a, sequence, query).window.begin < first + keys ||
+           keys_seen(a, sequence, query + queries - 1).sinks.end > first;
   }
 
   REGARD_NOINLINE void block_of_keys(const Head& head, i64 block) {
     const Sequence& sequence = head.sequence;
     const i64 first = block * block_k, keys = smaller(block_k, sequence.sk - first);
-    const i64 parts = parts_of(a, sequence), end_part = smaller(last_part, parts);
+    const i64 parts = parts_of(a, sequence), end_part = smaller(query_parts.end, parts);
     const i64 first_seeing = first_part_that_sees(a, sequence, first),
-              from = larger(first_part, first_seeing);
+              from = larger(query_parts.begin, first_seeing);
     if (from >= end_part) return;
     pack_keys(head, first, keys);
     for (i64 query_part = from; query_part < end_part; ++query_part) {
@@ -199,7 +200,7 @@ struct Backward {
   /// them. Else false: they are left in the workspace for the one that does.
   REGARD_NOINLINE bool add_parts(const Head& head, i64 block, Range parts) {
     const i64 first = block * block_k, keys = smaller(block_k, head.sequence.sk - first);
-    const i64 row = row_of_query_part(a, head.sequence, first_part, kv_head, first);
+    const i64 row = row_of_query_part(a, head.sequence, query_parts.begin, kv_head, first);
     float *const grad_k = part(scratch_layout.grad_k), *const kept_k = a.grad_k_partial + row * columns_d;
     float *const grad_v = part(scratch_layout.grad_v), *const kept_v = a.grad_v_partial + row * columns_dv;
     const EndedParts ended(a, batch, kv_head, block);
@@ -220,7 +221,8 @@ struct Backward {
     for (i64 i = 0; i < keys * columns; i += lanes) {
       Floats sum{};
       for (i64 p = parts.begin; p < parts.end; ++p) {
-        const Floats more = load<Floats>(p == first_part ? sums + i : kept + (p - first_part) * apart + i);
+        const Floats more =
+            load<Floats>(p == query_parts.begin ? sums + i : kept + (p - query_parts.begin) * apart + i);
         sum = p == parts.begin ? more : sum + more;
       }
       store(sums + i, sum);
@@ -249,13 +251,13 @@ struct Backward {
                 last_block_of(sequence, query + block_q - 1) >= place.first_key / block_k;
     }
     if (!of_part) {
-      const i64 end_part = smaller(last_part, parts_of(a, sequence));
+      const i64 end_part = smaller(query_parts.end, parts_of(a, sequence));
       if (++query_part >= end_part) {
         const i64 key = place.first_key + block_k, keys = smaller(block_k, sequence.sk - key);
         if (keys <= 0) return;
         prefetcher.add(place.head.k(key), a.k.row * bytes, d * bytes, keys);
         prefetcher.add(place.head.v(key), a.v.row * bytes, dv * bytes, keys);
-        query_part = larger(first_part, first_part_that_sees(a, sequence, key));
+        query_part = larger(query_parts.begin, first_part_that_sees(a, sequence, key));
         if (query_part >= end_part) return;
       }
       own = PartOfQueries(a, sequence, query_part);
@@ -281,8 +283,7 @@ struct Backward {
     tile.load_rows();
     pack_queries(place);
 
-    i64 from = block_k, to = 0;
-    visible.widen(from, to, 0, units);
+    const auto [from, to] = visible.keys_of({0, units});
     if constexpr (amx)
       compute_scores_amx(tile, from, to);
     else
@@ -358,13 +359,12 @@ struct Backward {
       // The keys of a strip are found in one place for all heights, which is less to compile.
       for (i64 row = 0, rows; row < queries; row += rows) {
         rows = queries - row >= tile_rows ? tile_rows : rest != 0 && queries - row >= rest ? rest : 1;
-        i64 from = block_k, to = 0;
-        visible.widen(from, to, row / unit, (row + rows - 1) / unit + 1);
-        if (from >= to) continue;
+        const Range keys = visible.keys_of({row / unit, (row + rows - 1) / unit + 1});
+        if (keys.empty()) continue;
         const auto add = [&](auto height) {
           add_product<height.value, vectors.value>(
-              tile.grad_s_pairs() + depth(from) * block_q + row, 1, block_q,
-              k_columns + column * depth(block_k) + depth(from) * panel, depth(to - from),
+              tile.grad_s_pairs() + depth(keys.begin) * block_q + row, 1, block_q,
+              k_columns + column * depth(block_k) + depth(keys.begin) * panel, depth(keys.count()),
               sums + row * columns_d + column, columns_d);
         };
         if (rows == tile_rows)
@@ -444,7 +444,7 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   const i64 parts = parts_of_grid(a);
   const i64 split = block / (parts * batches * heads);
   const i64 first_part = block / (batches * heads) % parts;
-  const i64 last_part = a.parts_apart ? first_part + 1 : a.query_parts;
+  const Range query_parts{first_part, a.parts_apart ? first_part + 1 : a.query_parts};
   const i64 batch = block / heads % batches, head = block % heads;
   const i64 first_key = split * a.split_keys, end_key = first_key + a.split_keys;
 
@@ -455,5 +455,5 @@ REGARD_KERNEL(REGARD_SYMBOL) {
       clear_bias_image(a, batch, h, first_key, smaller(end_key, a.sk));
   for (i64 b = batch; b < (shared.batches ? a.b : batch + 1); ++b)
     for (i64 h = head; h < (shared.heads ? a.hk : head + 1); ++h)
-      Backward{a, static_cast<float*>(scratch), b, h, first_part, last_part}.run(first_key, end_key);
+      Backward{a, static_cast<float*>(scratch), b, h, query_parts}.run(first_key, end_key);
 }

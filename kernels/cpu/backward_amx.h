@@ -96,13 +96,13 @@ inline void add_grad_q_amx(const BackwardTile& tile, float* sums, bool is_first,
   const bool full = tile.place.full();
   float* const tiles = full ? sums : tile.part(scratch_layout.grad_q);
   const auto product_of = [&](i64 u) {
-    return TileProduct{keys + depth(visible.from[u]) * 16,
+    return TileProduct{keys + depth(visible.keys[u].begin) * 16,
                        tiles_by_rows(height),
-                       tile.grad_s_pairs(visible.from[u], u * unit),
+                       tile.grad_s_pairs(visible.keys[u].begin, u * unit),
                        tiles_by_columns(height),
                        tiles + grad_q_tiles.at(0, u * unit),
                        grad_q_tiles,
-                       depth(visible.to[u] - visible.from[u]),
+                       depth(visible.keys[u].count()),
                        full && !is_first,
                        scratch_layout.low,
                        scratch_layout.low};

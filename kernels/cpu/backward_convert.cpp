@@ -17,8 +17,7 @@ void round_row(u8* to, const float* from, i64 n) {
 
 void store_grad_bias(const CpuBackwardArguments& a, i64 heads, i64 matrix, i64 first) {
   for (i64 row = first; row < smaller(first + rows_per_block, a.sq); ++row) {
-    const i64 element =
-        matrix / heads * a.grad_bias.batch + matrix % heads * a.grad_bias.head + row * a.grad_bias.row;
+    const i64 element = element_of(a.grad_bias, matrix / heads, matrix % heads, row);
     const float* const sums = a.grad_bias_partial + (matrix * a.sq + row) * a.sk;
     with_bias_type(a, [&]<DType dtype>() {
       round_row<dtype>(static_cast<u8*>(a.grad_bias.data) + element * bytes_of<dtype>, sums, a.sk);

@@ -76,10 +76,10 @@ inline void load_random_bytes(const TilePlace& place, u32* bytes) {
       draw_bytes(bytes + query, block_q, random, place.first_query + query, group);
 }
 
-/// Where queries see keys: per unit of them the keys [from, to) of the block, both multiples of key_step.
+/// Where queries see keys: per unit of them the keys of the block, whose ends are multiples of key_step.
 struct VisibleUnits {
   TileKeyRanges<unit> rows[units];
-  i64 from[units], to[units];
+  Range keys[units];
 
   void find(const Arguments& a, const Sequence& sequence, i64 first_query, i64 queries) {
     for (i64 u = 0; u < units; ++u)
@@ -88,27 +88,26 @@ struct VisibleUnits {
   }
 
   /// Whether any query sees any of the keys.
-  REGARD_NOINLINE bool find_keys(i64 first_key, i64 keys, i64 queries) {
+  REGARD_NOINLINE bool find_keys(i64 first_key, i64 count, i64 queries) {
     bool any = false;
     for (i64 u = 0; u < units; ++u) {
-      from[u] = to[u] = 0;
-      Range seen = rows[u].seen(first_key, first_key + keys);
+      keys[u] = {0, 0};
+      Range seen = rows[u].seen(first_key, first_key + count);
       const bool sees = u * unit < queries && !seen.empty();
       any |= sees;
       if (!sees && !key::dbias) continue;
-      if (key::dbias) seen = {first_key, first_key + keys};  // the gradient of a bias is wanted for all keys
-      from[u] = (seen.begin - first_key) / key_step * key_step;
-      to[u] = round_up(seen.end - first_key, key_step);
+      if (key::dbias) seen = {first_key, first_key + count};  // the gradient of a bias is wanted for all keys
+      keys[u] = {(seen.begin - first_key) / key_step * key_step, round_up(seen.end - first_key, key_step)};
     }
     return any;
   }
 
-  bool sees(i64 u, i64 key) const { return key >= from[u] && key < to[u]; }
+  bool sees(i64 u, i64 key) const { return keys[u].contains(key); }
 
   /// Whether all units see the same keys.
   bool alike() const {
     bool all = true;
-    for (i64 u = 1; u < units; ++u) all &= from[u] == from[0] && to[u] == to[0];
+    for (i64 u = 1; u < units; ++u) all &= keys[u].begin == keys[0].begin && keys[u].end == keys[0].end;
     return all;
   }
 
@@ -120,13 +119,11 @@ struct VisibleUnits {
     return seeing;
   }
 
-  /// Widens [first, last) by what the units [u, end) see.
-  void widen(i64& first, i64& last, i64 u, i64 end) const {
-    for (; u < end; ++u) {
-      if (from[u] == to[u]) continue;
-      first = smaller(first, from[u]);
-      last = larger(last, to[u]);
-    }
+  /// From the first to the last key that one of these units sees.
+  Range keys_of(Range these) const {
+    Range all{0, 0};
+    for (i64 u = these.begin; u < these.end; ++u) all.join(keys[u]);
+    return all;
   }
 };
 

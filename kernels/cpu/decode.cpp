@@ -98,7 +98,7 @@ class Block {
   void run() {
     if (used_rows_ <= 0) return;
     start();
-    i64 begin = visible_.first, end = visible_.last;
+    auto [begin, end] = visible_.common.any;
     if (a_.splits > 1) {
       begin = larger(begin, split_ * a_.split_keys);
       end = smaller(end, (split_ + 1) * a_.split_keys);
@@ -130,8 +130,8 @@ class Block {
   void walk(i64 begin, i64 end) {
     const FlushToZero mode;
     for (i64 key = begin; key < end; key += key::block_k) {
-      const i64 last = smaller(key + key::block_k, end);
-      if (visible_.sees_any(key, last)) step(key, last - key);
+      const i64 step_end = smaller(key + key::block_k, end);
+      if (visible_.sees_any(key, step_end)) step(key, step_end - key);
     }
   }
 

@@ -45,16 +45,15 @@ REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float
   if (maximum) raise_maximum(maximum, product);
 }
 
-/// multiply_keys for the rows of the strips [first, last).
-void multiply_strips(float* scores, const float* keys, const float* q, StepKeyRanges::Strips rows,
-                     float* maximum) {
+/// multiply_keys for the rows of these strips.
+void multiply_strips(float* scores, const float* keys, const float* q, Range rows, float* maximum) {
   constexpr i64 panel = tile_vectors * lanes;
   static_assert(strip % panel == 0 || (strip == lanes && panel <= 4 * strip));
   const auto multiply = [&]<int vectors>(i64 lane) {
     multiply_keys<vectors>(scores + lane, keys, q + lane, maximum ? maximum + lane : nullptr);
   };
-  i64 lane = rows.first * strip;
-  const i64 end = rows.last * strip;
+  i64 lane = rows.begin * strip;
+  const i64 end = rows.end * strip;
   for (; lane + panel <= end; lane += panel) multiply.template operator()<tile_vectors>(lane);
   if constexpr (panel > strip) {
     switch ((end - lane) / strip) {
@@ -180,8 +179,9 @@ class Block {
   void run(i64 next_block) {
     i64 begin = head_.sequence.sk, end = 0;
     for (i64 t = 0; t < tile_count_; ++t) {
-      begin = smaller(begin, tiles_[t].visible.first);
-      end = larger(end, tiles_[t].visible.last);
+      const Range seen = tiles_[t].visible.common.any;
+      begin = smaller(begin, seen.begin);
+      end = larger(end, seen.end);
     }
     if (a_.splits > 1) {
       begin = larger(begin, split_ * a_.split_keys);
@@ -203,8 +203,8 @@ class Block {
   /// More keys than are summed up in one go.
   REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end, i64 next_block) {
     for (i64 t = 0; t < tile_count_; ++t) earlier(t).clear(sums_of(tiles_[t]));
-    for_parts(begin, end, key_part, [&](i64 first, i64 last) {
-      walk(first, last, next_block);
+    for_parts(begin, end, key_part, [&](i64 part_begin, i64 part_end) {
+      walk(part_begin, part_end, next_block);
       for (i64 t = 0; t < tile_count_; ++t)
         if (tiles_[t].started) earlier(t).add(sums_of(tiles_[t]), scale_log2(), rescale_sums);
     });
@@ -342,7 +342,7 @@ class Block {
         pack_queries(rows);
         if (prefetches && t + 1 < tile_count_) fetch_queries(head_, tiles_[t + 1].places.at(0));
       }
-      if (prefetches && part.first_key + key::block_k >= rows.visible.last && a_.splits <= 1)
+      if (prefetches && part.first_key + key::block_k >= rows.visible.common.any.end && a_.splits <= 1)
         fetch_output(rows);
       add(rows, part);
     }
@@ -416,11 +416,11 @@ class Block {
   }
 
   /// S^T and the largest for key_step keys. Returns the strips that see some of them.
-  StepKeyRanges::Strips multiply_visible(const QueryTile& rows, const ScoreTile& part,
-                                         const StepKeyRanges& ranges, i64 key, float* maximum) {
+  Range multiply_visible(const QueryTile& rows, const ScoreTile& part, const StepKeyRanges& ranges, i64 key,
+                         float* maximum) {
     const i64 end = key + key_step;
-    const StepKeyRanges::Strips seeing = ranges.strips_of(key, end);
-    if (seeing.first >= seeing.last) return seeing;
+    const Range seeing = ranges.strips_of(key, end);
+    if (seeing.empty()) return seeing;
     if (!prefetcher_.empty()) prefetcher_.fetch(2 * key_step);
     const bool modified = modifies(rows, part, key, end);
     multiply_strips(part.scores + key * tile, operands_.keys + key * depth(key::d), rows.q, seeing,
@@ -439,10 +439,10 @@ class Block {
   static bool masks(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end) {
     return !rows.visible.sees_all(part.first_key + begin, part.first_key + end);
   }
-  void modify(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end, StepKeyRanges::Strips seeing,
+  void modify(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end, Range seeing,
               float* maximum) const {
     modify_scores(head_, part, rows.visible, scale_.before, masks(rows, part, begin, end), begin, end,
-                  seeing.first * strip, seeing.last * strip, maximum);
+                  seeing.begin * strip, seeing.end * strip, maximum);
   }
 
   /// The scores of a chunk stay in the first cache. Their weights wait until those of the whole step are

@@ -154,10 +154,10 @@ class PBesideProducts {
   }
 
   /// Makes the weights of a block beside nothing, for the rows of these strips.
-  REGARD_NOINLINE void make(const float* scores, float* p, StepKeyRanges::Strips which) {
+  REGARD_NOINLINE void make(const float* scores, float* p, Range which) {
     for (i64 i = 0; i < p_slices; ++i) {
       const i64 at = i % (tile / lanes) * lanes / strip;
-      if (at >= which.first && at < which.last) make_slice(scores, p, i);
+      if (which.contains(at)) make_slice(scores, p, i);
     }
   }
 

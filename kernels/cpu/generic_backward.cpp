@@ -129,7 +129,8 @@ inline void make_grad_q(const Arguments& a, const QueryRows& rows, Tile& tile) {
   tile.load_rows(rows);
   clear(tile.sums_k, tile_rows * tile.width_q);
   LongSums sums(tile.sums_k, tile.earlier_kv, tile_rows * tile.width_q);
-  for (i64 key = rows.visible.first / tile_keys * tile_keys; key < rows.visible.last; key += tile_keys) {
+  const Range seen = rows.visible.common.any;
+  for (i64 key = seen.begin / tile_keys * tile_keys; key < seen.end; key += tile_keys) {
     if (!rows.sees_any(key)) continue;
     tile.load_keys(rows.sequence, rows.kv_head, key);
     tile.compute(rows, key);
@@ -176,15 +177,13 @@ inline void make_grad_kv(const Arguments& a, i64 batch, i64 kv_head, i64 first_k
 
 /// The heads that one matrix of the bias is for.
 struct Shared {
-  i64 first_batch, last_batch, first_head, last_head;
+  Range batches, heads;
 
   Shared(const Arguments& a, i64 matrix) {
-    const i64 heads = a.grad_bias.head == 0 ? 1 : a.hq;
-    const i64 batch = matrix / heads, head = matrix % heads;
-    first_batch = a.grad_bias.batch == 0 ? 0 : batch;
-    last_batch = a.grad_bias.batch == 0 ? a.b : batch + 1;
-    first_head = a.grad_bias.head == 0 ? 0 : head;
-    last_head = a.grad_bias.head == 0 ? a.hq : head + 1;
+    const i64 of_batch = a.grad_bias.head == 0 ? 1 : a.hq;
+    const i64 batch = matrix / of_batch, head = matrix % of_batch;
+    batches = a.grad_bias.batch == 0 ? Range{0, a.b} : Range{batch, batch + 1};
+    heads = a.grad_bias.head == 0 ? Range{0, a.hq} : Range{head, head + 1};
   }
   static i64 matrices(const Arguments& a) {
     return a.grad_bias.data ? (a.grad_bias.batch == 0 ? 1 : a.b) * (a.grad_bias.head == 0 ? 1 : a.hq) : 0;
@@ -196,8 +195,8 @@ inline void make_grad_bias(const Arguments& a, const Shared& shared, i64 first_r
   float* const sums = tile.sums;
   clear(sums, tile_rows * tile_keys);
   LongSums long_sums(sums, tile.earlier, tile_rows * tile_keys);
-  for (i64 batch = shared.first_batch; batch < shared.last_batch; ++batch) {
-    for (i64 head = shared.first_head; head < shared.last_head; ++head) {
+  for (i64 batch = shared.batches.begin; batch < shared.batches.end; ++batch) {
+    for (i64 head = shared.heads.begin; head < shared.heads.end; ++head) {
       const QueryRows rows(a, batch, head, first_row);
       if (rows.count <= 0 || !rows.sees_any(first_key)) continue;
       tile.load_rows(rows);
@@ -211,7 +210,7 @@ inline void make_grad_bias(const Arguments& a, const Shared& shared, i64 first_r
   long_sums.finish();
   // The whole matrix is written: pairs that no sequence has get 0.
   for (i64 i = 0; i < smaller(tile_rows, a.sq - first_row); ++i) {
-    u8* to = address(a.grad_bias, a.bias_dtype, shared.first_batch, shared.first_head, first_row + i);
+    u8* to = address(a.grad_bias, a.bias_dtype, shared.batches.begin, shared.heads.begin, first_row + i);
     store_row(to + first_key * bytes_of_dtype(a.bias_dtype), sums + i * tile_keys, 1.0f, a.bias_dtype,
               smaller(tile_keys, a.sk - first_key));
   }

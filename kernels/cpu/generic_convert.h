@@ -4,6 +4,7 @@
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/generic_layout.h"
+#include "kernels/sequence.h"
 
 namespace regard::generic {
 
@@ -79,8 +80,7 @@ inline void store_row(u8* to, const float* from, float factor, i32 dtype, i64 n)
 
 /// A tensor of a run-time dtype.
 inline u8* address(const Rows& rows, i32 dtype, i64 batch, i64 head, i64 row) {
-  return static_cast<u8*>(rows.data) +
-         (batch * rows.batch + head * rows.head + row * rows.row) * bytes_of_dtype(dtype);
+  return static_cast<u8*>(rows.data) + element_of(rows, batch, head, row) * bytes_of_dtype(dtype);
 }
 
 /// Rows of memory, each `columns` long, that a tile is made of.

@@ -39,7 +39,8 @@ class Forward {
 
   void run() {
     start();
-    const i64 begin = rows_.visible.first / tile_keys * tile_keys, end = rows_.visible.last;
+    const Range seen = rows_.visible.common.any;
+    const i64 begin = seen.begin / tile_keys * tile_keys, end = seen.end;
     if (in_parts(begin, end, key_part))
       walk_in_parts(begin, end);
     else
@@ -54,8 +55,8 @@ class Forward {
     const EarlierSums earlier(earlier_);
     const SoftmaxSums sums{output_, sum_, maximum_, tile_rows, layout_.grad_o};
     earlier.clear(sums);
-    for_parts(begin, end, key_part, [&](i64 first, i64 last) {
-      walk(first, last);
+    for_parts(begin, end, key_part, [&](i64 part_begin, i64 part_end) {
+      walk(part_begin, part_end);
       earlier.add(sums, log2_of_e, [this](float* output, const float* factors) {
         rescale_rows(output, tile_rows, width_, factors);
       });

@@ -95,7 +95,8 @@ inline TileSource keys_of(const Arguments& a, const Rows& rows, const Sequence& 
 inline Ints visible_lanes(const QueryRows& rows, i64 i, i64 key) {
   const Ints j = lane_numbers() + static_cast<i32>(key);
   const auto& v = rows.visible;
-  Ints seen = ((j >= v.lo[i]) & (j < v.hi[i])) | ((j >= v.sink_lo[i]) & (j < v.sink_hi[i]));
+  Ints seen =
+      ((j >= v.window_begin[i]) & (j < v.window_end[i])) | ((j >= v.sinks_begin[i]) & (j < v.sinks_end[i]));
   if (rows.a.bits.data) {
     if (key >= rows.sequence.sk) return Ints{};
     const u32 word = rows.bits(i)[key / 32];
@@ -113,8 +114,7 @@ REGARD_OPTIMIZE inline void modify_row(const QueryRows& rows, i64 i, i64 first_k
   const Arguments& a = rows.a;
   const i64 row = rows.first + i, keys = smaller(tile_keys, rows.sequence.sk - first_key);
   const float scale = rows.score_scale();
-  const bool masked =
-      a.bits.data || first_key + tile_keys > rows.visible.all_last || first_key < rows.visible.all_first;
+  const bool masked = a.bits.data || !rows.visible.sees_all(first_key, first_key + tile_keys);
   if (a.bias.data) {
     const u8* from = address(a.bias, a.bias_dtype, rows.batch(), rows.head, row);
     load_row(bias_row, from + first_key * bytes_of_dtype(a.bias_dtype), a.bias_dtype, keys);

@@ -8,7 +8,7 @@
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_order.h"
 #include "kernels/cpu/key_ranges.h"
-#include "kernels/sequence.h"
+#include "kernels/workspace_rows.h"
 
 namespace regard {
 
@@ -40,7 +40,7 @@ inline i64 parts_of_grid(const CpuBackwardArguments& a) {
 }
 
 /// What a query sees: a function, as it is asked for in several places, once per tile or more seldom.
-REGARD_NOINLINE inline KeyRange keys_seen(const Arguments& a, const Sequence& sequence, i64 query) {
+REGARD_NOINLINE inline VisibleKeys keys_seen(const Arguments& a, const Sequence& sequence, i64 query) {
   return visible_keys(a, sequence, query);
 }
 
@@ -52,14 +52,15 @@ REGARD_NOINLINE inline i64 first_part_that_sees(const CpuBackwardArguments& a, c
   if (first_key == 0 || a.ranges) return 0;
   const i64 of_rows = head_parts(a), last = parts_of(a, sequence) - of_rows;
   i64 part = 0;
-  while (part < last && keys_seen(a, sequence, PartOfQueries(a, sequence, part).rows.end - 1).hi <= first_key)
+  while (part < last &&
+         keys_seen(a, sequence, PartOfQueries(a, sequence, part).rows.end - 1).window.end <= first_key)
     part += of_rows;
   return part;
 }
 
-/// Where the sums of a key of a K/V head stand among those of all: [query_parts][hk, tk].
+/// Where the sums of a key of a K/V head stand among those of all parts.
 inline i64 row_of_query_part(const Arguments& a, const Sequence& sequence, i64 part, i64 kv_head, i64 key) {
-  return (part * a.hk + kv_head) * a.tk + first_key_of_all(a, sequence) + key;
+  return part * a.hk * a.tk + key_number(a, sequence, kv_head, key);
 }
 
 /// How many parts of the queries have ended with a block of keys, where each has blocks of its own.

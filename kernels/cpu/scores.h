@@ -99,14 +99,14 @@ REGARD_INLINE Floats add_bias(Floats s, Floats bias, Floats slope, Ints distance
 
 static_assert(key_step % 2 == 0);
 
-/// Scores of the keys [begin, end), an even number, and the rows of the lanes [first_lane, last_lane) as the
+/// Scores of the keys [begin, end), an even number, and the rows of the lanes [first_lane, end_lane) as the
 /// softmax takes them, and the largest of each row. `scale` is 1 where the softmax applies it. `masked`: some
 /// row does not see some of the keys.
 inline void modify_scores(const Head& head, const ScoreTile& part, const TileKeyRanges<tile>& visible,
-                          float scale, bool masked, i64 begin, i64 end, i64 first_lane, i64 last_lane,
+                          float scale, bool masked, i64 begin, i64 end, i64 first_lane, i64 end_lane,
                           float* maximum) {
   const i64 bottom_right = head.sequence.sk - head.sequence.sq;
-  for (i64 lane = first_lane; lane < last_lane; lane += lanes) {
+  for (i64 lane = first_lane; lane < end_lane; lane += lanes) {
     Floats largest = load<Floats>(maximum + lane);
     const auto rows = visible.lanes_from(lane);
     const Floats slope = alibi ? load<Floats>(part.places->slope + lane) : Floats{};

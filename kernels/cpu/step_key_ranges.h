@@ -31,9 +31,10 @@ class StepKeyRanges {
       const i64 row = group * group_rows, last_row = smaller<i64>(row + group_rows, tile) - 1;
       Range keys{0, 0};
       for (i64 i = row; i <= last_row; ++i) {
-        const i64 first = rows.sink_lo[i] < rows.sink_hi[i] ? rows.sink_lo[i] : rows.lo[i];
-        const i64 last = larger(rows.sink_hi[i], rows.hi[i]);
-        keys.join({larger(first - first_key, begin), smaller(last - first_key, end)});
+        const bool sinks = rows.sinks_begin[i] < rows.sinks_end[i];
+        const i64 from = sinks ? rows.sinks_begin[i] : rows.window_begin[i];
+        const i64 to = larger(rows.sinks_end[i], rows.window_end[i]);
+        keys.join({larger(from - first_key, begin), smaller(to - first_key, end)});
       }
       if (amx) keys = {keys.begin / key_step * key_step, round_up(keys.end, key_step)};
       values[group] = depths(keys.begin, keys.end);
@@ -48,24 +49,15 @@ class StepKeyRanges {
   /// Keys that the rows of a group are computed with, where groups are whole strips.
   Range keys_of_group(i64 group) const { return strips_[group * group_rows / strip]; }
 
-  /// The strips [first, last) hold all that see some of the keys [begin, end).
-  struct Strips {
-    i64 first, last;
-  };
-  Strips strips_of(i64 begin, i64 end) const {
-    Strips result{strips, 0};
-    for (i64 s = 0; s < strips; ++s) {
-      if (!strips_[s].meets(begin, end)) continue;
-      result.first = smaller(result.first, s);
-      result.last = s + 1;
-    }
-    return result;
+  /// The first to the last strip that sees some of these keys.
+  Range strips_of(i64 begin, i64 end) const {
+    Range seeing{0, 0};
+    for (i64 s = 0; s < strips; ++s)
+      if (strips_[s].overlaps({begin, end})) seeing.join({s, s + 1});
+    return seeing;
   }
 
-  bool all_strips(i64 begin, i64 end) const {
-    const Strips seeing = strips_of(begin, end);
-    return seeing.first == 0 && seeing.last == strips;
-  }
+  bool all_strips(i64 begin, i64 end) const { return strips_of(begin, end).count() == strips; }
 
   Range values[row_groups];
 

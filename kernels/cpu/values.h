@@ -34,7 +34,7 @@ REGARD_INLINE void add_values_tile(const ValueProduct& work, i64 row, i64 column
   for (i64 other = row + tile_rows; other < row + tile_height; other += tile_rows)
     span.join(work.spans[other / tile_rows]);
   product.add_product(work.p + span.begin * rows + row, 1, rows, work.values + span.begin * width + column,
-                      width, span.end - span.begin);
+                      width, span.count());
   if (work.started) {
     if (work.rescale)
       product.add_from(output, width, work.rescale + row);

@@ -21,7 +21,7 @@ class Block {
     __syncthreads();  // nobody reads what was there
     if (thread() == 0) start(work, sequence_of(a_, work.batch));
     __syncthreads();
-    if (common_.work.first_key >= common_.window.sk) return;
+    if (common_.work.first_key >= common_.window.keys) return;
     typename ShareOfK::Sums grad_k = {};
     typename ShareOfV::Sums grad_v = {};
     add_tiles(grad_k, grad_v);
@@ -43,21 +43,21 @@ class Block {
     c.window = Window(a_, sequence);
     const auto first = [&](const Rows& rows) {
       return static_cast<const u8*>(rows.data) +
-             (work.batch * rows.batch + sequence.first_q * rows.row) * operand_bytes;
+             element_of(rows, work.batch, 0, sequence.first_q) * operand_bytes;
     };
     c.q = first(a_.q), c.grad_o = first(a_.grad_o);
     c.padded_row = first_padded_row(a_, sequence, 0);
     c.work = work;
-    const i32 first_row = c.window.first_row(work.first_key);
-    c.end_row = c.window.end_row(work.first_key, smaller(work.first_key + block_k, c.window.sk));
-    c.first_row = c.start_row = first_row / block_q * block_q;
+    const Range32 rows = rows_that_see(c.window, work.first_key, work.first_key + block_k);
+    c.end_row = rows.end;
+    c.first_row = c.start_row = rows.begin / block_q * block_q;
     if (key::mask == Mask::none && !a_.turns) {
       const auto blocks_of = [](i64 rows, i32 block) { return static_cast<u32>((rows + block - 1) / block); };
       c.start_row +=
           block_q * start_tile(static_cast<u32>(work.first_key) / block_k, blocks_of(a_.sk, block_k),
                                blocks_of(c.end_row - c.first_row, block_q));
     }
-    if (first_row >= c.end_row) c.work.end_head = c.work.first_head;
+    if (rows.empty()) c.work.end_head = c.work.first_head;
   }
 
   REGARD_DEVICE void add_scores(Scores& s, i32 slot) const {
@@ -81,7 +81,7 @@ class Block {
     if (!tiles_.is_masked(tile)) return;
     Bits bits;
     if constexpr (key::bits) bits = Bits(head, tile.first_row);
-    mask(s, memory_.visible, bits, key, common_.window.sk);
+    mask(s, memory_.visible, bits, key, static_cast<i32>(common_.window.keys));
   }
   REGARD_DEVICE void make_p_of_tile(const Tile& tile, const Head& head, const RowNumbers& lse,
                                     Scores& s) const {
@@ -229,11 +229,10 @@ class Block {
 
   REGARD_DEVICE void store(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
     const Common& c = common_;
-    const i32 count = smaller(c.window.sk - c.work.first_key, block_k);
+    const i32 count = static_cast<i32>(smaller<i64>(c.window.keys - c.work.first_key, block_k));
     const i32 column_d = c.work.column_part * block_d, column_dv = c.work.column_part * block_dv;
     if (a_.grad_k_sum) {
-      const i64 row = a_.offsets_k ? c.work.kv_head * a_.tk + c.sequence.first_k + c.work.first_key
-                                   : (i64{c.work.batch} * a_.hk + c.work.kv_head) * a_.sk + c.work.first_key;
+      const i64 row = key_number(a_, c.sequence, c.work.kv_head, c.work.first_key);
       add_grad_keys<ShareOfK, block_d, grad_q_columns>(
           memory_.dynamic, grad_k, a_.grad_k_sum + row * grad_q_columns + column_d, count);
       __syncthreads();
@@ -242,8 +241,8 @@ class Block {
       return;
     }
     const auto rows_of = [&](const Rows& rows, i32 column, i32 columns) {
-      const i64 element = c.work.batch * rows.batch + c.work.kv_head * rows.head +
-                          (c.sequence.first_k + c.work.first_key) * rows.row + column;
+      const i64 element =
+          element_of(rows, c.work.batch, c.work.kv_head, c.sequence.first_k + c.work.first_key) + column;
       return GradRows{static_cast<u8*>(rows.data) + element * operand_bytes, rows.row * operand_bytes, count,
                       columns - column};
     };

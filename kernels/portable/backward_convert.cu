@@ -58,7 +58,7 @@ struct GradRows {
   GradRows() = default;
   /// From a row of a head on.
   REGARD_DEVICE GradRows(const Rows& grad, i64 batch, i64 head, i64 row, i64 bytes = bytes_of<key::dtype>)
-      : first(static_cast<u8*>(grad.data) + (batch * grad.batch + head * grad.head + row * grad.row) * bytes),
+      : first(static_cast<u8*>(grad.data) + element_of(grad, batch, head, row) * bytes),
         pitch(grad.row * bytes),
         wide(bytes > bytes_of<key::dtype>) {}
 };
@@ -177,9 +177,8 @@ struct Part {
   /// dK or dV of some keys of one K/V head.
   REGARD_DEVICE void take_keys(const BackwardArguments& a, bool values, i64 batch, i64 kv_head, i64 key) {
     const Sequence sequence = sequence_of(a, batch);
-    const i64 first = a.offsets_k ? kv_head * a.tk + sequence.first_k : (batch * a.hk + kv_head) * a.sk;
     sums.pitch = values ? a.grad_v_columns : a.grad_k_columns;
-    sums.first = (values ? a.grad_v_sum : a.grad_k_sum) + (first + key) * sums.pitch;
+    sums.first = (values ? a.grad_v_sum : a.grad_k_sum) + key_number(a, sequence, kv_head, key) * sums.pitch;
     to = GradRows(values ? a.grad_v : a.grad_k, batch, kv_head, sequence.first_k + key);
     to.rows = count(sequence.sk - key, key_rows);
     to.columns = values ? a.dv : a.d;

@@ -29,7 +29,7 @@ struct Loads {
   };
   REGARD_DEVICE Origin rows_of(const Tile& tile, const u8* head_0, const Rows& tensor) const {
     return {Source(head_0 + tile.head * tensor.head * operand_bytes, tensor.row), tile.first_row,
-            common.window.sq};
+            static_cast<i32>(common.window.rows)};
   }
   REGARD_DEVICE Origin q_of(const Tile& tile) const { return rows_of(tile, common.q, a.q); }
   REGARD_DEVICE Origin grad_o_of(const Tile& tile) const { return rows_of(tile, common.grad_o, a.grad_o); }
@@ -58,7 +58,7 @@ struct Loads {
   }
   REGARD_DEVICE void keys_and_values(i32 column_part) const {
     const Head head(a, common.work.batch, common.work.kv_head * common.work.group);
-    const i32 first = common.work.first_key, end = common.window.sk;
+    const i32 first = common.work.first_key, end = static_cast<i32>(common.window.keys);
     both<block_k>(memory.keys, {Source(head.k(0), a.k.row), first, end}, memory.values,
                   {Source(head.v(0), a.v.row), first, end}, column_part);
   }

@@ -75,9 +75,8 @@ REGARD_DEVICE void clear_grad_bias(const BackwardArguments& a) {
 #pragma unroll 1
   for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
     const i64 matrix = i / a.sq;
-    const i64 element =
-        matrix / a.hq * a.grad_bias.batch + matrix % a.hq * a.grad_bias.head + i % a.sq * a.grad_bias.row;
-    u8* const row = static_cast<u8*>(a.grad_bias.data) + element * bytes;
+    u8* const row = static_cast<u8*>(a.grad_bias.data) +
+                    element_of(a.grad_bias, matrix / a.hq, matrix % a.hq, i % a.sq) * bytes;
     const i64 in_vectors = is_aligned(row) ? row_bytes / 16 * 16 : 0;
 #pragma unroll 1
     for (i64 byte = thread() * 16; byte < in_vectors; byte += threads * 16)

@@ -27,10 +27,10 @@ struct QueryTiles {
   /// Whether position lets every row see every key of the block.
   REGARD_DEVICE bool sees_all(const Tile& tile) const {
     const Window& window = common.window;
-    const i32 first = common.work.first_key, last_row = smaller(tile.first_row + block_q, window.sq) - 1;
-    if constexpr (!by_position) return first + block_k <= window.sk;
-    return !a.ranges && window.first_key(last_row) <= first &&
-           window.end_key(tile.first_row) >= first + block_k;
+    const i64 begin = common.work.first_key, end = begin + block_k;
+    if constexpr (!by_position) return end <= window.keys;
+    const i64 last_row = smaller<i64>(tile.first_row + block_q, window.rows) - 1;
+    return !a.ranges && window.keys_of(last_row).begin <= begin && window.keys_of(tile.first_row).end >= end;
   }
   REGARD_DEVICE bool is_masked(const Tile& tile) const { return key::bits || !sees_all(tile); }
   REGARD_DEVICE void find_visible(const Tile& tile) const {
@@ -62,9 +62,9 @@ struct QueryTiles {
 #pragma unroll 1
         for (i32 i = thread(); i < block_q; i += threads) {
           const RowKeyRange row = range_of(tile, i);
-          const i32 end = common.work.first_key + block_k;
-          sees |= (row.x < row.y && row.x < end && row.y > common.work.first_key) ||
-                  (row.z < row.w && row.z < end && row.w > common.work.first_key);
+          const Range32 keys{common.work.first_key, common.work.first_key + block_k};
+          sees |= (!row.window.empty() && row.window.overlaps(keys)) ||
+                  (!row.sinks.empty() && row.sinks.overlaps(keys));
         }
         if (__syncthreads_or(sees) == 0) return false;
       }
@@ -76,10 +76,7 @@ struct QueryTiles {
   /// Rows behind the last one repeat it.
   REGARD_DEVICE RowKeyRange range_of(const Tile& tile, i32 row) const {
     const Sequence sequence = common.sequence;
-    const i32 sk = common.window.sk;
-    const auto inside = [sk](i64 key) { return static_cast<i32>(larger<i64>(smaller<i64>(key, sk), 0)); };
-    const KeyRange keys = visible_keys(a, sequence, smaller(tile.first_row + row, common.window.sq - 1));
-    return make_int4(inside(keys.lo), inside(keys.hi), inside(keys.sink_lo), inside(keys.sink_hi));
+    return range_of_row(a, sequence, smaller<i32>(tile.first_row + row, static_cast<i32>(sequence.sq) - 1));
   }
 };
 

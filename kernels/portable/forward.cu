@@ -100,7 +100,7 @@ class Block {
     }
     return key;
   }
-  REGARD_DEVICE bool is_tile(i32 key) const { return key < common_.visible.last; }
+  REGARD_DEVICE bool is_tile(i32 key) const { return key < common_.visible.any.end; }
 
   /// The present tile and those that follow. Only bits make them dear to find; without, only the first is
   /// kept.
@@ -138,7 +138,7 @@ class Block {
   REGARD_DEVICE void load_first(Tiles& tiles, i32 first_column) const {
     constexpr bool alike = key::d == key::dv && block_d == layout.d && block_d == block_dv;
     static_assert(!alike || (layout.row_of_k == layout.row_of_v && layout.keys == layout.values));
-    tiles[stages] = tile_from(common_.visible.first / block_k * block_k);
+    tiles[stages] = tile_from(common_.visible.any.begin / block_k * block_k);
 #pragma unroll 1
     for (i32 i = 0; i < 2 * stages - 1; ++i) {
       const i32 key = tiles[stages], slot = i / 2;
@@ -191,7 +191,7 @@ class Block {
       const Scale scale = common_.scale;  // here: there are no registers to keep it
       if (changes_scores || scale.before != 1.0f)
         change_scores(s, common_.bias, first_key, scale.before, a_.softcap);
-      if (key::bits || !common_.visible.sees_all(key))
+      if (key::bits || !common_.visible.sees_tile(key))
         mask(s, memory_.visible, common_.bits, first_key, common_.sk);
       if (large != 0 || !rows.settled) {
         RowNumbers factor;

@@ -7,6 +7,7 @@
 #include "kernels/portable/scores.h"
 #include "kernels/portable/softmax.h"
 #include "kernels/portable/work.h"
+#include "kernels/range.h"
 #include "kernels/sink.h"
 
 namespace regard {
@@ -83,19 +84,14 @@ REGARD_DEVICE void end_rows(const PortableForwardArguments& a, const Destination
   }
 }
 
-/// Columns of O.
-struct ColumnRange {
-  i32 first, end;
-};
-
 /// As many of the wave's columns of its rows of O as are staged, `width` neighbours at a time; `to` has
 /// column 0 of the first row.
 template <i32 width>
-REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count, ColumnRange columns) {
+REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count, Range32 columns) {
   constexpr i32 vectors = StagedRow::columns / width;
 #pragma unroll 4
   for (i32 i = lane() + part_of_wave() * wave; i < wave_rows * vectors; i += across * wave) {
-    const i32 at = i % vectors * width, column = columns.first + at;
+    const i32 at = i % vectors * width, column = columns.begin + at;
     if (i >= count * vectors || column >= columns.end) continue;
     const u8* const from = rows[i / vectors].o + at * StagedRow::width;
     u8* const there = to + i / vectors * pitch + column * bytes_of<key::out>;
@@ -113,7 +109,7 @@ REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count
 /// Copies staged rows to where they belong, in whole vectors if all rows lie so. `first_row` counts within
 /// the block.
 REGARD_DEVICE void send_rows(const PortableForwardArguments& a, i64 first_byte, const StagedRow* rows,
-                             i32 first_row, i32 count, ColumnRange columns) {
+                             i32 first_row, i32 count, Range32 columns) {
   constexpr i32 bytes = bytes_of<key::out>, width = smaller(smaller(power_of_two_in(key::dv), 8), 16 / bytes);
   const i64 pitch = packed_pitch(a.pack_gqa, a.o) * bytes;
   u8* const to = static_cast<u8*>(a.o.data) + first_byte + first_row * pitch;

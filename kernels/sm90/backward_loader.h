@@ -17,7 +17,7 @@ struct MappedRows {
 
   REGARD_DEVICE MappedRows(const TensorMap& map_, const Rows& rows, const BackwardArguments& a,
                            const Work& work, bool of_queries)
-      : map(map_), ragged(regard::ragged(a)), batch(work.batch), first(0), count(0) {
+      : map(map_), ragged(is_ragged(a)), batch(work.batch), first(0), count(0) {
     if (!ragged) return;
     const Sequence& s = work.sequence;
     // Varlen tensors have no batches; else rows divide them.

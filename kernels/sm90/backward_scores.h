@@ -12,29 +12,26 @@ namespace regard {
 using Scores = float[block_q / 2];    // of 64 keys
 using Packed = u32[block_q / 16][4];  // as left operands in steps of 16 queries
 
-/// Queries [first, end) that see something; none where end <= first.
-struct QueryRange {
-  i32 first, end;
-};
-
 /// Which queries see the thread's two keys, `key` and `key` + 8, and which see all keys of its consumer.
 struct SeenQueries {
-  QueryRange of_keys[2], of_all;
+  Range32 of_keys[2], of_all;
 
   REGARD_DEVICE SeenQueries(const Window& window, i32 first_key, i32 key)
       : of_keys{of_key(window, key), of_key(window, key + 8)} {
     const i32 last_key = first_key + group_rows - 1;
-    of_all = {window.first_row(last_key), last_key < window.sk ? window.end_row_at_left(first_key + 1) : 0};
+    const Range all{window.rows_of({last_key, last_key + 1}).begin,
+                    last_key < window.keys ? window.rows_of({first_key, first_key + 1}).end : 0};
+    of_all = within(all, static_cast<i32>(window.rows));
   }
 
   /// Whether all queries of a tile see all keys of the consumer.
   REGARD_DEVICE bool in_all(i32 first_query) const {
-    return first_query >= of_all.first && first_query <= of_all.end - block_q;
+    return first_query >= of_all.begin && first_query <= of_all.end - block_q;
   }
 
  private:
-  REGARD_DEVICE static QueryRange of_key(const Window& window, i32 key) {
-    return {window.first_row(key), key < window.sk ? window.end_row(key, key + 1) : 0};
+  REGARD_DEVICE static Range32 of_key(const Window& window, i32 key) {
+    return key < window.keys ? rows_that_see(window, key, key + 1) : Range32{0, 0};
   }
 };
 
@@ -51,13 +48,13 @@ struct Seen {
     Seen seen{};
 #pragma unroll
     for (i32 half = 0; half < 2; ++half) {
-      const QueryRange range = queries.of_keys[half];
+      const Range32 range = queries.of_keys[half];
 #pragma unroll
       for (i32 i = 0; i < block_q / 8; ++i)
 #pragma unroll
         for (i32 j = 0; j < 2; ++j) {
           const i32 query = column + 8 * i + j, at = 4 * i + 2 * half + j;
-          if (query >= range.first && query < range.end) seen.bits[at / 32] |= 1u << at % 32;
+          if (range.contains(query)) seen.bits[at / 32] |= 1u << at % 32;
         }
     }
     return seen;

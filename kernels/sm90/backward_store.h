@@ -5,6 +5,7 @@
 #include "kernels/cuda/add.h"
 #include "kernels/sm90/backward_work.h"
 #include "kernels/sm90/quad_row.h"
+#include "kernels/workspace_rows.h"
 
 namespace regard {
 
@@ -25,9 +26,7 @@ REGARD_DEVICE void store_gradient(const BackwardArguments& a, const Work& work, 
     const i64 row = key + 8 * half;
     if (to.sums) {
       if (row >= s.sk) continue;
-      const i64 head_row = a.offsets_k ? work.kv_head * a.tk + s.first_k + row
-                                       : (work.batch * a.hk + work.kv_head) * a.sk + row;
-      float* const sum = to.sums + head_row * to.sum_columns + threadIdx.x % 4 * 2;
+      float* const sum = to.sums + key_number(a, s, work.kv_head, row) * to.sum_columns + threadIdx.x % 4 * 2;
 #pragma unroll
       for (i32 i = 0; i < columns / 8; ++i)
         add(sum + 8 * i, {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]});

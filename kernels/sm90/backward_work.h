@@ -12,12 +12,13 @@ constexpr i32 block_q = key::block_q, block_k = key::block_k;
 constexpr i32 group_rows = Sm90Boxes::group_rows, box_bytes = Sm90Boxes::box_bytes;
 constexpr bool windowed = key::mask != Mask::none;
 
-/// A block of keys and the tiles of queries, [first, last) of each query head, that have one which sees any.
+/// A block of keys and the tiles of queries, of each query head, that have one which sees any.
 struct Work {
   Sequence sequence;
   i32 batch, kv_head, first_key;
   i32 first_head, heads;  // query heads that it goes through
-  i32 first_tile, last_tile, start_tile;
+  Range32 tiles;
+  i32 start_tile;
 
   REGARD_DEVICE Work(const BackwardArguments& a, u32 block) {
     const u32 group = static_cast<u32>(a.hq) / static_cast<u32>(a.hk),
@@ -41,22 +42,21 @@ struct Work {
     sequence = sequence_of(a, batch);
     find_tiles(a);
     if (!windowed && a.tickets)
-      start_tile += regard::start_tile(key_block, key_blocks, static_cast<u32>(tiles()));
+      start_tile += regard::start_tile(key_block, key_blocks, static_cast<u32>(tiles.count()));
   }
 
-  REGARD_DEVICE i32 tiles() const { return last_tile - first_tile; }  // of each head
   REGARD_DEVICE bool has_keys() const { return first_key < sequence.sk; }
 
  private:
   REGARD_DEVICE void find_tiles(const BackwardArguments& a) {
-    first_tile = last_tile = start_tile = 0;
+    tiles = {0, 0};
+    start_tile = 0;
     if (!has_keys()) return;
     const Window window(a, sequence);
-    const i32 first_row = window.first_row(first_key),
-              end_row = window.end_row(first_key, min(first_key + block_k, window.sk));
-    if (end_row <= first_row) return;
-    first_tile = start_tile = first_row / block_q;
-    last_tile = (end_row + block_q - 1) / block_q;
+    const Range32 rows = rows_that_see(window, first_key, first_key + block_k);
+    if (rows.empty()) return;
+    tiles = {rows.begin / block_q, (rows.end + block_q - 1) / block_q};
+    start_tile = tiles.begin;
   }
 };
 
@@ -66,10 +66,10 @@ struct Tile {
 
   REGARD_DEVICE explicit Tile(const Work& work) : head(work.first_head), index(work.start_tile) {}
   REGARD_DEVICE bool exists(const Work& work) const {
-    return work.tiles() > 0 && head < work.first_head + work.heads;
+    return !work.tiles.empty() && head < work.first_head + work.heads;
   }
   REGARD_DEVICE void advance(const Work& work) {
-    if (++index == work.last_tile) index = work.first_tile;
+    if (++index == work.tiles.end) index = work.tiles.begin;
     if (index == work.start_tile) ++head;
   }
   REGARD_DEVICE i32 first_row() const { return index * block_q; }

@@ -83,18 +83,18 @@ class Consumer {
     float factor[2];  // of O
     i32 tile = uniform(tiles.start());
     if constexpr (passes_tiles) {
-      const i32 last = uniform(given.visible[pingpong ? consumers : warpgroup_].last);
+      const i32 end = uniform(given.visible[pingpong ? consumers : warpgroup_].end);
 #pragma unroll 1
-      while (tile >= last && tiles.next(tile) >= 0) {  // what follows needs a tile
+      while (tile >= end && tiles.next(tile) >= 0) {  // what follows needs a tile
         pass_k();
         pass_v();
         tile = tiles.next(tile);
       }
     }
     // Below it every row has seen keys; of 8 bits, which leave little room above, all keys of a tile.
-    const i32 settled = careful ? 0 : eight_bits ? visible.whole_last - 1 : visible.begun;
+    const i32 settled = careful ? 0 : eight_bits ? visible.whole.end - 1 : visible.begun;
     wait_for_q(turn);
-    bool hidden = passes_first_scores && uniform(tile >= visible.last);
+    bool hidden = passes_first_scores && uniform(tile >= visible.end);
     if (hidden) {
       done_with_last_o(turn);
       pass_k();
@@ -149,7 +149,7 @@ class Consumer {
   /// as it is and look for no maximum (softmax.h). Returns whether O has to be rescaled by `factor`.
   REGARD_DEVICE bool make_p(Scores& s, RowState& rows, float (&factor)[2], const Turn& given,
                             const VisibleTiles& visible, i32 tile, i32 settled) {
-    const bool whole = visible.whole(tile), stale = whole && tile < settled;
+    const bool whole = visible.is_whole(tile), stale = whole && tile < settled;
     float row_max[2] = {rows.row_max[0], rows.row_max[1]}, sum[2], largest = 0;
     if (key::softcap && stale && scores_.all_near_0(s)) {
       largest = exponentials(s, row_max, sum, scores_.scale(),
@@ -197,14 +197,14 @@ class Consumer {
     // Rows behind the last one see what it sees, as tiles_of has it.
     const i32 last = work.sequence.sq - 1,
               rows[2] = {min(row_of(work, 0).row, last), min(row_of(work, 1).row, last)};
-    mask(s, tile * block_k, rows, RowMask(work, a_));
+    mask(s, tile * block_k, rows, window_of(work, a_));
   }
 
   /// How many of a tile's keys the warp's last row sees, or more.
   REGARD_DEVICE i32 seen_by_warp(i32 tile, const Work& work) const {
     if constexpr (!by_slices) return block_k;
     const i32 last = row_of_warp(work).row + Sm90ForwardLayout::warp_rows - 1;
-    return RowMask(work, a_).visible_keys(min(uniform(last), work.sequence.sq - 1)).last - tile * block_k;
+    return window_of(work, a_).keys_of(min(uniform(last), work.sequence.sq - 1)).end - tile * block_k;
   }
 
   /// S = Q K^T of the next tile, begun.
@@ -343,8 +343,7 @@ class Consumer {
   }
   template <class T>
   REGARD_DEVICE static T* address(const Rows& rows, const Work& work, const Row& place) {
-    return static_cast<T*>(rows.data) + work.sequence.batch * rows.batch + place.head * rows.head +
-           (work.sequence.first_q + place.row) * rows.row;
+    return regard::row_of<T>(rows, work.sequence.batch, place.head, work.sequence.first_q + place.row);
   }
 
   /// The warp's first row.

@@ -44,7 +44,7 @@ class QueryLoader {
 
   REGARD_DEVICE void load(const Turn& turn, bool ragged) {
     const i32 stage = ring_.stage;
-    const Sequence& s = turn.work.sequence;
+    const Sequence32& s = turn.work.sequence;
 #pragma unroll 1
     for (i32 i = 0; i < consumers; ++i) {
       shared_.q_empty[stage][i].wait(ring_.parity ^ 1);
@@ -90,7 +90,7 @@ class KeyLoader {
     empty_[stage].wait(ring_.parity ^ 1);
     __syncwarp();
     if (threadIdx.x % wave == 0) {
-      const Sequence& s = turn.work.sequence;
+      const Sequence32& s = turn.work.sequence;
       const Source keys{map_, ragged, turn.kv_head, s.batch, s.batch * rows_per_batch_ + s.first_k, s.sk};
       keys.load<block_k, (cluster > 1)>(place_ + stage * bytes_, bytes_, full_[stage],
                                         turn.work.first_key + tile * block_k);

@@ -7,19 +7,6 @@
 
 namespace regard {
 
-REGARD_DEVICE Sequence sequence_at(i32 batch, const Arguments& a) {
-  Sequence s{batch, 0, 0, static_cast<i32>(a.sq), static_cast<i32>(a.sk)};
-  if (a.offsets_q != nullptr) {
-    s.first_q = a.offsets_q[batch];
-    s.first_k = a.offsets_k[batch];
-    s.sq = a.offsets_q[batch + 1] - s.first_q;
-    s.sk = a.offsets_k[batch + 1] - s.first_k;
-  }
-  if (a.lengths_q != nullptr) s.sq = min(max(a.lengths_q[batch], 0), s.sq);
-  if (a.lengths_k != nullptr) s.sk = min(max(a.lengths_k[batch], 0), s.sk);
-  return s;
-}
-
 REGARD_DEVICE u32 blocks_of_rows(i32 rows) {
   return static_cast<u32>(rows + cluster_rows - 1) / cluster_rows;
 }
@@ -33,7 +20,7 @@ class Ranking {
   REGARD_DEVICE void make(const Arguments& a) {
     const i32 sequences = static_cast<i32>(a.b);
 #pragma unroll 1
-    for (i32 i = threadIdx.x; i < sequences; i += blockDim.x) keys_[i] = sequence_at(i, a).sk;
+    for (i32 i = threadIdx.x; i < sequences; i += blockDim.x) keys_[i] = sequence_of<i32>(a, i).sk;
     __syncthreads();
 #pragma unroll 1
     for (i32 i = threadIdx.x; i < sequences; i += blockDim.x) {
@@ -61,7 +48,7 @@ class Order {
     const u32 heads = heads_with_blocks(), sequences = static_cast<u32>(a_.b);
     if (!ragged(a_)) return blocks_of_rows(rows(a_)) * sequences * heads * parts(a_);
     u32 blocks = 0;
-    for (u32 i = threadIdx.x; i < sequences; i += wave) blocks += blocks_of_rows(rows(sequence_at(i, a_)));
+    for (u32 i = threadIdx.x; i < sequences; i += wave) blocks += blocks_of_rows(rows(sequence_of<i32>(a_, i)));
     return __reduce_add_sync(whole_warp, blocks) * heads * parts(a_);
   }
 
@@ -70,7 +57,7 @@ class Order {
     const auto part = KeyPart<in_parts>::out_of(index, a_);
     const u32 heads = heads_with_blocks();
     u32 pairs = heads;
-    Sequence sequence{0, 0, 0, static_cast<i32>(a_.sq), static_cast<i32>(a_.sk)};
+    Sequence32 sequence{0, 0, 0, static_cast<i32>(a_.sq), static_cast<i32>(a_.sk)};
     if (ragged(a_)) {
       sequence = find(index);
       index -= before_;
@@ -95,7 +82,7 @@ class Order {
   REGARD_DEVICE static i32 rows(const Arguments& a) {
     return pack_gqa ? heads_per_kv(a) * rows_of_head : static_cast<i32>(a.sq);
   }
-  REGARD_DEVICE i32 rows(const Sequence& s) const { return pack_gqa && s.sq > 0 ? rows(a_) : s.sq; }
+  REGARD_DEVICE i32 rows(const Sequence32& s) const { return pack_gqa && s.sq > 0 ? rows(a_) : s.sq; }
   REGARD_DEVICE static u32 parts(const Sm90ForwardArguments& a) {
     return in_parts ? static_cast<u32>(a.splits) : 1;
   }
@@ -119,13 +106,13 @@ class Order {
   }
 
   /// The sequence that holds `index`: a warp looks at as many together as it has threads.
-  REGARD_DEVICE Sequence find(u32 index) {
+  REGARD_DEVICE Sequence32 find(u32 index) {
     const i32 sequences = static_cast<i32>(a_.b), lane = threadIdx.x;
 #pragma unroll 1
     while (true) {
       const i32 rank = rank_ + lane;
-      Sequence mine{};
-      if (rank < sequences) mine = sequence_at(sequences <= Ranking::most ? ranking_[rank] : rank, a_);
+      Sequence32 mine{};
+      if (rank < sequences) mine = sequence_of<i32>(a_, sequences <= Ranking::most ? ranking_[rank] : rank);
       const u32 blocks = blocks_of_rows(rows(mine)) * heads_with_blocks();
       u32 end = blocks;
 #pragma unroll

@@ -94,13 +94,13 @@ class Scheduler {
 
   REGARD_DEVICE void publish(const Work& work, bool careful) {
     Turn& turn = shared_.turn[turn_ % 2];
-    const RowMask row_mask(work, a_);
-    const i32 lane = threadIdx.x, rows = work.sequence.sq;
+    const Window32 window = window_of(work, a_);
+    const i32 lane = threadIdx.x;
     if constexpr (tiles_by_warpgroup) {
       const i32 first_row = work.first_row + lane % consumers * group_rows;
       if (lane < visible_tile_ranges)
         turn.visible[lane] =
-            visible_tiles_of({first_row, lane < consumers ? group_rows : block_q, rows, row_mask}, row_mask);
+            visible_tiles_of({first_row, lane < consumers ? group_rows : block_q, window}, window);
     }
     __syncwarp();
     if (first_lane) {
@@ -108,10 +108,10 @@ class Scheduler {
       turn.kv_head = work.head / (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
       if constexpr (pack_gqa)
         turn.end_head = (turn.kv_head + 1) * (static_cast<i32>(a_.hq) / static_cast<i32>(a_.hk));
-      const BlockKeyRanges key_ranges(work.first_row / cluster_rows * cluster_rows,
-                                      cluster > 1 ? cluster_rows : rows_of_head, rows, row_mask);
-      turn.tiles = tiles_of(key_ranges, row_mask);
-      if constexpr (!tiles_by_warpgroup) turn.visible[0] = visible_tiles_of(key_ranges, row_mask);
+      const BlockWindow of_block(work.first_row / cluster_rows * cluster_rows,
+                                 cluster > 1 ? cluster_rows : rows_of_head, window);
+      turn.tiles = tiles_of(of_block, window);
+      if constexpr (!tiles_by_warpgroup) turn.visible[0] = visible_tiles_of(of_block, window);
       turn.careful = careful;
       if constexpr (cluster > 1) shared_.peer_done[turn_ % 2].expect(sizeof shared_.peer_overflowed[0]);
       shared_.turn_full[turn_ % 2].arrive();

@@ -38,13 +38,13 @@ REGARD_DEVICE u32 scores_before(i32 end, i32 first_score) {
 /// Scores that their row does not see become -infinity. Bits move to predicates eight at a time, which is
 /// half the work of comparing keys; the tiles with the most registers in use have no predicates for that, and
 /// take it with a soft cap alone, as there it is less to compile.
-REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const RowMask& row_mask) {
+REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Window32& window) {
   constexpr bool by_bits = eight_bits || key::dv <= 192 || key::softcap;
   const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
 #pragma unroll
   for (i32 half = 0; half < 2; ++half) {
-    const KeyRange keys = row_mask.visible_keys(rows[half]);
-    const i32 first = keys.first - column, last = keys.last - column, sinks = row_mask.sinks - column;
+    const Range32 keys = window.keys_of(rows[half]);
+    const i32 begin = keys.begin - column, end = keys.end - column, sinks = window.sinks - column;
     u32 seen = 0;
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) {
@@ -52,11 +52,11 @@ REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Ro
       float& score = s[i / 2 * 4 + 2 * half + i % 2];
       if constexpr (by_bits) {
         if (i % 32 == 0) {
-          seen = scores_before(last, i);
-          if (windowed && keys.first > 0) seen &= ~scores_before(first, i) | scores_before(sinks, i);
+          seen = scores_before(end, i);
+          if (windowed && keys.begin > 0) seen &= ~scores_before(begin, i) | scores_before(sinks, i);
         }
         if ((seen >> i % 32 & 1) == 0) score = -infinity;
-      } else if (at >= last || (windowed && at < first && at >= sinks)) {
+      } else if (at >= end || (windowed && at < begin && at >= sinks)) {
         score = -infinity;
       }
     }

@@ -38,7 +38,7 @@ class BoxedOutput {
   /// All rows that the sequence has.
   REGARD_DEVICE void store(const Work& work, i32 first_row, bool ragged, i32 rows_per_batch) const {
     if (threadIdx.x % wave != 0) return;
-    const Sequence& s = work.sequence;
+    const Sequence32& s = work.sequence;
 #pragma unroll
     for (i32 box = 0; box < boxes; ++box) {
       const u32 from = place_ + box * group_rows * box_bytes;

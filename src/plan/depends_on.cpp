@@ -7,7 +7,7 @@
 namespace regard {
 namespace {
 
-/// One loop over [lo, hi) serves every positional mask and the ranges.
+/// One loop over a range of keys serves every positional mask and the ranges.
 Mask kind_of(const Signature& s) {
   return s.mask != Mask::none || s.ranges ? Mask::window : Mask::none;
 }

@@ -8,13 +8,15 @@
 #include <set>
 #include <vector>
 
-#include "problem/problem.h"
-
-// What the header takes from a compiler of device code and from a rendered kernel.
+// What the header takes from a compiler of device code and from a rendered kernel; the kernels' headers in a
+// namespace of their own.
+#define regard regard_kernel_headers
 #define __device__
 #define __host__
 #define __forceinline__ inline
 namespace regard {
+enum class DType { fp32, bf16, fp16, fp8, fp8_e5m2 };
+enum class Mask { none, window };
 using std::max;
 using std::min;
 inline unsigned long long __cvta_generic_to_shared(const void*) {
@@ -40,7 +42,7 @@ namespace {
 constexpr int rows_of_warpgroup = 8;
 
 struct Block {
-  Sequence sequence;
+  Sequence32 sequence;
   Sm90ForwardArguments arguments;
   int first_row = 0, part = 0;
 
@@ -52,17 +54,17 @@ struct Block {
   }
 
   int first_key() const { return part * static_cast<int>(arguments.split_keys); }
-  RowMask row_mask() const { return {Work{{part, first_key()}, sequence, 0, first_row}, arguments}; }
-  /// The edge rows of a part of the block's rows.
-  BlockKeyRanges key_ranges(int first, int count) const { return {first, count, sequence.sq, row_mask()}; }
-  BlockKeyRanges key_ranges() const { return key_ranges(first_row, rows_of_head); }
+  Window32 window() const { return window_of(Work{{part, first_key()}, sequence, 0, first_row}, arguments); }
+  /// Of some of the block's rows, or of all.
+  BlockWindow window_of_rows(int first, int count) const { return {first, count, window()}; }
+  BlockWindow window_of_rows() const { return window_of_rows(first_row, rows_of_head); }
   int end_row() const { return std::min(first_row + static_cast<int>(key::block_q), sequence.sq); }
   bool sees(int row, int k) const {
-    const KeyRange keys = row_mask().visible_keys(row);
-    return k < keys.last && (k >= keys.first || k < row_mask().sinks);
+    const Range32 keys = window().keys_of(row);
+    return k < keys.end && (k >= keys.begin || k < window().sinks);
   }
   std::vector<int> order() const {
-    const Tiles tiles = tiles_of(key_ranges(), row_mask());
+    const Tiles tiles = tiles_of(window_of_rows(), window());
     std::vector<int> found;
     for (int tile = tiles.start(); tile >= 0; tile = tiles.next(tile)) found.push_back(tile);
     return found;
@@ -79,16 +81,16 @@ int seen(const Block& block, int row, int tile) {
 /// `rows` from `first_row` on, of the block or some of them.
 void check_seen(const Block& block, int first_row, int rows) {
   SCOPED_TRACE(testing::Message() << rows << " rows from " << first_row << " on");
-  const VisibleTiles tiles = visible_tiles_of(block.key_ranges(first_row, rows), block.row_mask());
+  const VisibleTiles tiles = visible_tiles_of(block.window_of_rows(first_row, rows), block.window());
   const std::vector<int> order = block.order();
   for (int row = first_row; row < std::min(first_row + rows, block.end_row()); ++row) {
     int before = 0;
     for (int tile : order) {
       const int count = seen(block, row, tile);
-      EXPECT_TRUE(count == 0 || tile < tiles.last) << "row " << row << " sees tile " << tile;
-      EXPECT_TRUE(count == block_k || !tiles.whole(tile))
+      EXPECT_TRUE(count == 0 || tile < tiles.end) << "row " << row << " sees tile " << tile;
+      EXPECT_TRUE(count == block_k || !tiles.is_whole(tile))
           << "tile " << tile << " is not whole for row " << row;
-      const bool relies = tile < tiles.begun && tiles.whole(tile);
+      const bool relies = tile < tiles.begun && tiles.is_whole(tile);
       EXPECT_TRUE(!relies || before > 0) << "row " << row << " has seen no key";
       before += count;
     }
@@ -160,14 +162,14 @@ TEST(HopperTiles, AreThoseOfNoMaskWhereAWindowHidesNothing) {
     for (int row = 0; row < sq; row += block_q) {
       hidden_nothing.first_row = unbounded.first_row = row;
       EXPECT_EQ(hidden_nothing.order(), unbounded.order());
-      const VisibleTiles b = visible_tiles_of(unbounded.key_ranges(), unbounded.row_mask());
+      const VisibleTiles b = visible_tiles_of(unbounded.window_of_rows(), unbounded.window());
       for (int some = row; some < std::min(row + static_cast<int>(block_q), sq); some += rows_of_warpgroup) {
         const VisibleTiles a =
-            visible_tiles_of(hidden_nothing.key_ranges(some, rows_of_warpgroup), hidden_nothing.row_mask());
+            visible_tiles_of(hidden_nothing.window_of_rows(some, rows_of_warpgroup), hidden_nothing.window());
         for (int tile : unbounded.order())
-          EXPECT_EQ(a.whole(tile), b.whole(tile)) << "sq=" << sq << " row " << some;
+          EXPECT_EQ(a.is_whole(tile), b.is_whole(tile)) << "sq=" << sq << " row " << some;
         EXPECT_EQ(a.begun, b.begun);
-        EXPECT_EQ(a.last, b.last);
+        EXPECT_EQ(a.end, b.end);
       }
     }
   }
