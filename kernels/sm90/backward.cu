@@ -33,8 +33,8 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1
       if (warp == 2) return grant_grad_q(arguments, work, shared);
     if (threadIdx.x % wave != 0) return;
     if (warp == 0) {
-      Loader<q_stages>{{k, arguments.k, arguments, work, false},
-                       {q, arguments.q, arguments, work, true},
+      Loader<q_stages>{mapped_rows(k, arguments.k, arguments, work, false),
+                       mapped_rows(q, arguments.q, arguments, work, true),
                        shared.k_full,
                        shared.q_full,
                        shared.q_empty,
@@ -46,8 +46,8 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1
                        arguments.lse_log2}
           .run(arguments, work);
     } else if (warp == 1) {
-      Loader<grad_o_stages>{{v, arguments.v, arguments, work, false},
-                            {grad_o, arguments.grad_o, arguments, work, true},
+      Loader<grad_o_stages>{mapped_rows(v, arguments.v, arguments, work, false),
+                            mapped_rows(grad_o, arguments.grad_o, arguments, work, true),
                             shared.v_full,
                             shared.grad_o_full,
                             shared.grad_o_empty,

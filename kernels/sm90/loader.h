@@ -1,38 +1,10 @@
 // What loads tiles of Q, K and V by TMA: each as far ahead as its ring has room.
 #pragma once
 
-#include "kernels/sm90/ptx/cluster.h"
-#include "kernels/sm90/ptx/tma.h"
+#include "kernels/sm90/mapped_rows.h"
 #include "kernels/sm90/shared.h"
 
 namespace regard {
-
-/// One tensor of a block of work, as its tensor map finds it.
-struct Source {
-  const TensorMap& map;
-  bool ragged;
-  i32 head, batch;
-  i32 first, count;  // ragged: the sequence's rows in the map
-
-  /// A tile in boxes, one behind the other. Rows past the end of the sequence are zeros. Of a tile for both
-  /// blocks of a cluster each loads every other box.
-  template <i32 rows, bool for_both>
-  REGARD_DEVICE void load(u32 to, i32 bytes, Barrier& full, i32 row) const {
-    full.expect(bytes);
-#pragma unroll 1
-    for (i32 box = 0; box < bytes / (rows * box_bytes); ++box) {
-      const u32 place = to + box * rows * box_bytes;
-      const i32 column = box * layout.columns;
-      if (for_both && box % cluster != cluster_rank()) continue;
-      if constexpr (for_both)
-        load_box_in_both(place, map, full, column, row, head, batch);
-      else if (ragged)
-        load_ragged_box(place, map, full, column, row, first, count, head);
-      else
-        load_box(place, map, full, column, row, head, batch);
-    }
-  }
-};
 
 /// Q of each turn: each warpgroup's own rows, as soon as it is done with those before.
 class QueryLoader {
@@ -51,9 +23,11 @@ class QueryLoader {
       __syncwarp();  // who still polls must not find the phase gone round
       if (threadIdx.x % wave != 0) continue;
       const Row first(turn.work, i * group_rows);
-      const Source q{q_, ragged, first.head, s.batch, s.batch * shared_.rows_per_batch[0] + s.first_q, s.sq};
-      q.load<group_rows, false>(memory_.q(stage, i), layout.q / consumers, shared_.q_full[stage][i],
-                                first.row);
+      const MappedRows q{q_, ragged, s.batch, s.batch * shared_.rows_per_batch[0] + s.first_q, s.sq};
+      constexpr i32 bytes = static_cast<i32>(layout.q / consumers);
+      Barrier& full = shared_.q_full[stage][i];
+      full.expect(bytes);
+      q.load<group_rows, layout.columns>(memory_.q(stage, i), bytes, full, first.head, first.row);
     }
     ring_.advance();
   }
@@ -91,9 +65,10 @@ class KeyLoader {
     __syncwarp();
     if (threadIdx.x % wave == 0) {
       const Sequence32& s = turn.work.sequence;
-      const Source keys{map_, ragged, turn.kv_head, s.batch, s.batch * rows_per_batch_ + s.first_k, s.sk};
-      keys.load<block_k, (cluster > 1)>(place_ + stage * bytes_, bytes_, full_[stage],
-                                        turn.work.first_key + tile * block_k);
+      const MappedRows keys{map_, ragged, s.batch, s.batch * rows_per_batch_ + s.first_k, s.sk};
+      full_[stage].expect(bytes_);
+      keys.load<block_k, layout.columns, cluster>(place_ + stage * bytes_, bytes_, full_[stage], turn.kv_head,
+                                                  turn.work.first_key + tile * block_k);
     }
     ring_.advance();
   }

@@ -2,8 +2,8 @@
 // turns of work that go from the one that schedules to all others.
 #pragma once
 
-#include "kernels/sm90/exact_div.h"
 #include "kernels/sm90/forward_layout.h"
+#include "kernels/sm90/mapped_rows.h"
 #include "kernels/sm90/order.h"
 #include "kernels/sm90/ptx/barrier.h"
 #include "kernels/sm90/ring.h"
@@ -69,7 +69,7 @@ struct Shared {
     const i32 i = threadIdx.x;
     if (ragged(a) && i < (stores_boxes ? 4 : 3)) {  // else nobody asks
       const Rows& rows = i == 0 ? a.q : i == 1 ? a.k : i == 2 ? a.v : a.o;
-      rows_per_batch[i] = static_cast<i32>(exact_div(rows.batch, rows.row));
+      rows_per_batch[i] = MappedRows::per_batch(rows);
     }
     if (i < q_stages * consumers) {
       q_full[0][i].init(1);

@@ -1,8 +1,8 @@
 // O of a warp through shared memory: boxes of its 16 rows, where its Q was, and from there by TMA.
 #pragma once
 
+#include "kernels/sm90/mapped_rows.h"
 #include "kernels/sm90/ptx/stmatrix.h"
-#include "kernels/sm90/ptx/tma.h"
 #include "kernels/sm90/shared.h"
 #include "kernels/sm90/work.h"
 
@@ -39,16 +39,10 @@ class BoxedOutput {
   REGARD_DEVICE void store(const Work& work, i32 first_row, bool ragged, i32 rows_per_batch) const {
     if (threadIdx.x % wave != 0) return;
     const Sequence32& s = work.sequence;
+    const MappedRows o{map_, ragged, s.batch, s.batch * rows_per_batch + s.first_q, s.sq};
 #pragma unroll
-    for (i32 box = 0; box < boxes; ++box) {
-      const u32 from = place_ + box * group_rows * box_bytes;
-      const i32 column = box * layout.columns;
-      if (ragged)
-        store_ragged_box(map_, from, column, first_row, s.batch * rows_per_batch + s.first_q, s.sq,
-                         work.head);
-      else
-        store_box(map_, from, column, first_row, work.head, s.batch);
-    }
+    for (i32 box = 0; box < boxes; ++box)
+      o.store(place_ + box * group_rows * box_bytes, box * layout.columns, work.head, first_row);
     end_stored_boxes();
   }
 

@@ -1,0 +1,49 @@
+// The rows of one sequence in a tensor, as its map finds them: boxes of them come and go by TMA.
+#pragma once
+
+#include "kernels/sm90/exact_div.h"
+#include "kernels/sm90/ptx/cluster.h"
+#include "kernels/sm90/ptx/tma.h"
+
+namespace regard {
+
+struct MappedRows {
+  const TensorMap& map;
+  bool ragged;
+  i32 batch;
+  i32 first, count;  // ragged: of all rows in the map, those of the sequence
+
+  /// Rows of a batch in a ragged map. Varlen tensors have no batches; else rows divide them.
+  REGARD_DEVICE static i32 per_batch(const Rows& rows) {
+    return static_cast<i32>(exact_div(rows.batch, rows.row));
+  }
+
+  /// A tile in boxes, one behind the other. Rows past the end of the sequence are zeros. Of a tile for
+  /// several blocks of a cluster each loads the boxes that are its turn.
+  template <i32 rows, i32 box_columns, i32 blocks = 1>
+  REGARD_DEVICE void load(u32 to, i32 bytes, const Barrier& full, i32 head, i32 row) const {
+    constexpr i32 box_bytes = rows * static_cast<i32>(Sm90Boxes::box_bytes);
+#pragma unroll 1
+    for (i32 box = 0; box < bytes / box_bytes; ++box) {
+      const u32 place = to + box * box_bytes;
+      const i32 column = box * box_columns;
+      if (blocks > 1 && box % blocks != cluster_rank()) continue;
+      if constexpr (blocks > 1)
+        load_box_in_both(place, map, full, column, row, head, batch);
+      else if (ragged)
+        load_ragged_box(place, map, full, column, row, first, count, head);
+      else
+        load_box(place, map, full, column, row, head, batch);
+    }
+  }
+
+  /// One box.
+  REGARD_DEVICE void store(u32 from, i32 column, i32 head, i32 row) const {
+    if (ragged)
+      store_ragged_box(map, from, column, row, first, count, head);
+    else
+      store_box(map, from, column, row, head, batch);
+  }
+};
+
+}  // namespace regard
