@@ -11,6 +11,9 @@ struct BasicSequence {
   Integer batch;
   Integer first_q, first_k;  // first row in memory: the physical offset (varlen), else 0
   Integer sq, sk;            // logical lengths
+
+  /// Key of row 0 on the bottom-right diagonal, from which ALiBi measures whatever the mask is.
+  REGARD_INLINE Integer bottom_right() const { return sk - sq; }
 };
 using Sequence = BasicSequence<i64>;
 using Sequence32 = BasicSequence<i32>;
@@ -20,10 +23,15 @@ REGARD_INLINE Integer logical_length(const i32* lengths, i64 batch, Integer phys
   return lengths ? smaller<Integer>(larger<Integer>(lengths[batch], 0), physical) : physical;
 }
 
+/// One that fills its tensors.
+template <class Integer = i64>
+REGARD_INLINE BasicSequence<Integer> whole_sequence(const Arguments& a, i64 batch) {
+  return {static_cast<Integer>(batch), 0, 0, static_cast<Integer>(a.sq), static_cast<Integer>(a.sk)};
+}
+
 template <class Integer = i64>
 REGARD_INLINE BasicSequence<Integer> sequence_of(const Arguments& a, i64 batch) {
-  BasicSequence<Integer> sequence{static_cast<Integer>(batch), 0, 0, static_cast<Integer>(a.sq),
-                                  static_cast<Integer>(a.sk)};
+  BasicSequence<Integer> sequence = whole_sequence<Integer>(a, batch);
   if (a.offsets_q) {
     sequence.first_q = a.offsets_q[batch];
     sequence.sq = a.offsets_q[batch + 1] - a.offsets_q[batch];

@@ -19,7 +19,7 @@ struct BasicWindow {
   REGARD_INLINE BasicWindow(const Arguments& a, const BasicSequence<Integer>& sequence)
       : rows(sequence.sq),
         keys(sequence.sk),
-        diagonal(a.top_left ? 0 : sequence.sk - sequence.sq),
+        diagonal(a.top_left ? 0 : sequence.bottom_right()),
         left(at_most_farthest(a.window_left)),
         right(at_most_farthest(a.window_right)),
         sinks(at_most_farthest(a.sink_tokens)) {}

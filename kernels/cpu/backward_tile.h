@@ -321,7 +321,7 @@ struct BackwardTile {
     if constexpr (!key::softcap) score *= a.scale;
     if constexpr (elementwise_bias) score += load<Floats>(part(scratch_layout.bias) + k * block_q + query);
     if constexpr (alibi) {
-      const i64 diagonal = place.first_query + place.head.sequence.sk - place.head.sequence.sq;
+      const i64 diagonal = place.first_query + place.head.sequence.bottom_right();
       const Ints offset = lane_numbers() + static_cast<i32>(diagonal + query - key);
       score -= __builtin_convertvector(offset < 0 ? -offset : offset, Floats) * place.head.alibi_slope();
     }

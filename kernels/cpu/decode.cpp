@@ -155,7 +155,7 @@ class Block {
       sum_[lane] = 0;
       slope_[lane] = alibi ? places_.slope[lane % rows] : 0;
       key_of_lane_[lane] = ways * (lane / rows);
-      diagonal_[lane] = static_cast<i32>(place.row + first_.sequence.sk - first_.sequence.sq);
+      diagonal_[lane] = static_cast<i32>(place.row + first_.sequence.bottom_right());
     }
   }
 

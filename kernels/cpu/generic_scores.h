@@ -121,7 +121,7 @@ REGARD_OPTIMIZE inline void modify_row(const QueryRows& rows, i64 i, i64 first_k
     for (i64 key = keys; key < tile_keys; ++key) bias_row[key] = 0;
   }
   const float slope = a.alibi ? a.alibi[rows.batch() * a.alibi_batch + rows.head] : 0;
-  const i64 diagonal = row + rows.sequence.sk - rows.sequence.sq;
+  const i64 diagonal = row + rows.sequence.bottom_right();
   for (i64 key = 0; key < tile_keys; key += lanes) {
     Floats s = load<Floats>(scores + key) * scale;
     if (a.softcap > 0) {

@@ -105,7 +105,7 @@ static_assert(key_step % 2 == 0);
 inline void modify_scores(const Head& head, const ScoreTile& part, const TileKeyRanges<tile>& visible,
                           float scale, bool masked, i64 begin, i64 end, i64 first_lane, i64 end_lane,
                           float* maximum) {
-  const i64 bottom_right = head.sequence.sk - head.sequence.sq;
+  const i64 bottom_right = head.sequence.bottom_right();
   for (i64 lane = first_lane; lane < end_lane; lane += lanes) {
     Floats largest = load<Floats>(maximum + lane);
     const auto rows = visible.lanes_from(lane);

@@ -54,7 +54,7 @@ struct ScoreBias {
         pitch(head.arguments.bias.row * bytes_of<key::bias_type>),
         last_row(static_cast<i32>(smaller<i64>(head.sequence.sq - first_row, block_q)) - 1),
         keys(static_cast<i32>(head.sequence.sk)),
-        diagonal(first_row + static_cast<i32>(head.sequence.sk - head.sequence.sq)),
+        diagonal(first_row + static_cast<i32>(head.sequence.bottom_right())),
         slope(alibi ? head.alibi_slope() : 0.0f) {}
 
   /// ALiBi: slope times how far a row of the tile is behind a key.

@@ -13,9 +13,9 @@ constexpr i32 step_rows = 16;                                           // along
 constexpr i32 steps_d = (key::d + 15) / 16, steps_dv = (key::dv + 15) / 16;
 constexpr i32 columns_k = (key::d + 31) / 32 * 32, columns_v = (key::dv + 31) / 32 * 32;
 
-/// Scores or dP, transposed: 64 rows of K or V by the tile's rows of Q or dO, steps [first, last) of them.
+/// Scores or dP, transposed: 64 rows of K or V by the tile's rows of Q or dO, steps [first, end) of them.
 /// The first of all begins the sums.
-template <i32 first, i32 last>
+template <i32 first, i32 end>
 REGARD_DEVICE void begin_transposed(Scores& sums, u32 keys, u32 queries) {
   const SharedOperand a(keys, 0), b(queries, 0);
   wgmma_fence();
@@ -23,7 +23,7 @@ REGARD_DEVICE void begin_transposed(Scores& sums, u32 keys, u32 queries) {
     step += first;
     return step / steps_per_box * rows * box_bytes + step % steps_per_box * step_bytes;
   };
-  multiply_tiles<last - first, Transposed::none, (first > 0)>(
+  multiply_tiles<end - first, Transposed::none, (first > 0)>(
       sums, [&](i32 i) { return a.low_at(bytes_to(i, block_k)); },
       [&](i32 i) { return b.low_at(bytes_to(i, block_q)); });
   wgmma_commit();

@@ -57,7 +57,7 @@ class Order {
     const auto part = KeyPart<in_parts>::out_of(index, a_);
     const u32 heads = heads_with_blocks();
     u32 pairs = heads;
-    Sequence32 sequence{0, 0, 0, static_cast<i32>(a_.sq), static_cast<i32>(a_.sk)};
+    Sequence32 sequence = whole_sequence<i32>(a_, 0);
     if (ragged(a_)) {
       sequence = find(index);
       index -= before_;
