@@ -62,11 +62,13 @@ class Block {
 
   REGARD_DEVICE void add_scores(Scores& s, i32 slot) const {
     const u32 keys = memory_.keys + static_cast<u32>(part_of_wave() * wave_keys * layout.row_of_q);
-    Multiply::add<block_d, 1>(s, RowsD{memory_.q_in(slot)}, RowsD{keys}, row_of_wave(), 0);
+    Multiply::add<block_d>(s, Multiply::A<RowsD>(memory_.q_in(slot), row_of_wave()),
+                           Multiply::B<RowsD>(keys, 0));
   }
   REGARD_DEVICE void add_grad_p(Scores& s) const {
     const u32 values = memory_.values + static_cast<u32>(part_of_wave() * wave_keys * layout.row_of_v);
-    Multiply::add<block_dv, 1>(s, RowsDv{memory_.grad_o}, RowsDv{values}, row_of_wave(), 0);
+    Multiply::add<block_dv>(s, Multiply::A<RowsDv>(memory_.grad_o, row_of_wave()),
+                            Multiply::B<RowsDv>(values, 0));
   }
 
   REGARD_DEVICE void load_statistics(RowNumbers& lse, RowNumbers& delta, i32 slot) const {
@@ -113,8 +115,7 @@ class Block {
 
   REGARD_DEVICE void add_grad_q_of_tile(const Tile& tile) const {
     typename ShareOfQ::Sums sums = {};
-    Multiply::add<block_k, ShareOfQ::across>(sums, RowsP{memory_.grad_s}, ColumnsD{memory_.keys},
-                                             ShareOfQ::row(), ShareOfQ::part());
+    Multiply::add<block_k>(sums, ShareOfQ::a<RowsP>(memory_.grad_s), ShareOfQ::b<ColumnsD>(memory_.keys));
     const i64 row = tiles_.padded_row(tile);
     u32* const turn = a_.turns ? a_.turns + row / block_q * parts + common_.work.column_part : nullptr;
     if (turn) {
@@ -171,8 +172,8 @@ class Block {
       make_p_of_tile(tile, head, lse, s);
       if constexpr (is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
       __syncthreads();  // P is there for all
-      Multiply::add<block_q, ShareOfV::across>(grad_v, ColumnsP{memory_.p}, ColumnsDv{memory_.grad_o},
-                                               ShareOfV::row(), ShareOfV::part());
+      Multiply::add<block_q>(grad_v, ShareOfV::a<ColumnsP>(memory_.p),
+                             ShareOfV::b<ColumnsDv>(memory_.grad_o));
       if constexpr (!is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
       meet_with_copies();  // dS and the next Q are there for all, and nobody reads dO and D any more
       if (whole && tiles_.exists(following)) {
@@ -181,8 +182,8 @@ class Block {
       }
       end_copies();
       add_grad_q_of_tile(tile);
-      Multiply::add<block_q, ShareOfK::across>(grad_k, ColumnsP{memory_.grad_s}, ColumnsD{memory_.q_in(slot)},
-                                               ShareOfK::row(), ShareOfK::part());
+      Multiply::add<block_q>(grad_k, ShareOfK::a<ColumnsP>(memory_.grad_s),
+                             ShareOfK::b<ColumnsD>(memory_.q_in(slot)));
       if constexpr (whole && stages == 1) {
         __syncthreads();  // nobody reads Q any more
         load_next_q(following, 0);

@@ -19,7 +19,7 @@ template <bool as_fragments>
 REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 first_column) {
   constexpr i32 across = ShareOfQ::across;
   const i32 row = ShareOfQ::row() + Fragment::row();
-  const i32 column = first_column + ShareOfQ::part() * 2 * Fragment::columns + Fragment::column();
+  const i32 column = first_column + column_of_part(ShareOfQ::part()) + Fragment::column();
   if constexpr (as_fragments) {
     // A wave's rows lie in one slice.
     static_assert(GradQTile::slice_length % (ShareOfQ::tiles_m * Fragment::rows) == 0);

@@ -3,8 +3,8 @@
 
 #include "kernels/backward_schedule.h"
 #include "kernels/portable/backward_layout.h"
-#include "kernels/portable/tile_product.h"
-#include "kernels/portable/tile_product_fp32.h"
+#include "kernels/portable/product.h"
+#include "kernels/portable/product_fp32.h"
 
 namespace regard {
 
@@ -15,7 +15,16 @@ constexpr i32 block_d = layout.block_d, block_dv = layout.block_dv, parts = layo
 constexpr bool whole = parts == 1;
 constexpr i32 stages = whole ? layout.stages : 1;
 
-using Multiply = TileProduct<operand != DType::fp32>;
+/// What changes scores takes registers from the products, which then may not read far ahead, nor have other
+/// work beside them.
+constexpr i32 score_tiles = row_tiles * key_tiles;
+constexpr bool many_scores = score_tiles > (target::tight_registers ? 7 : 8);
+constexpr bool is_rich =
+    key::softcap || (key::dropout && key::bias != Bias::none) ||
+    ((key::dropout || key::bits || (target::tight_registers && key::dbias)) && many_scores);
+constexpr i32 steps_together = is_rich ? 1 : key::bias == Bias::alibi && score_tiles > 8 ? 2 : all_steps;
+
+using Multiply = Product<operand != DType::fp32, steps_together>;
 
 /// The sums of a wave in a product that the block makes of `rows` by `columns`.
 template <i32 rows, i32 columns>
@@ -31,11 +40,21 @@ struct Share {
   REGARD_DEVICE static i32 row() { return thread() / wave / across * tiles_m * Fragment::rows; }
   REGARD_DEVICE static i32 part() { return thread() / wave % across; }
 
+  /// What the wave multiplies of operands of the block.
+  template <class Operand>
+  REGARD_DEVICE static Multiply::A<Operand> a(u32 operand) {
+    return {operand, row()};
+  }
+  template <class Operand>
+  REGARD_DEVICE static Multiply::B<Operand, across> b(u32 operand) {
+    return {operand, part()};
+  }
+
   /// function(fragment, row, column): of each, where this thread's first number is among those of the block.
   template <class Function>
   REGARD_DEVICE static void each(Sums& sums, Function function) {
     const i32 first_row = row() + Fragment::row();
-    const i32 first_column = part() * 2 * Fragment::columns + Fragment::column();
+    const i32 first_column = column_of_part(part()) + Fragment::column();
 #pragma unroll
     for (i32 m = 0; m < tiles_m; ++m)
 #pragma unroll

@@ -7,15 +7,11 @@
 // (kernels/cuda/); what is here serves all.
 #include "kernels/portable/dropout.h"
 #include "kernels/portable/mask.h"
-#include "kernels/portable/product.h"
-#include "kernels/portable/product_fp32.h"
+#include "kernels/portable/p.h"
 #include "kernels/portable/store.h"
 #include "kernels/portable/work.h"
 
 namespace regard {
-
-using Multiply = Products<operand != DType::fp32>;
-using P = Multiply::P;
 
 /// What all threads of a block read now and then. It stands in shared memory, as the inner loop has no
 /// registers for it.
@@ -172,7 +168,8 @@ class Block {
         wait_for_copies<0>();
         __syncthreads();
       }
-      Multiply::add_scores(s, q + step * block_d * operand_bytes, k);
+      Multiply::add<block_d>(s, Multiply::A<RowsQ>(q + step * block_d * operand_bytes, 0),
+                             Multiply::B<RowsK>(k, 0));
     }
   }
 
@@ -239,7 +236,8 @@ class Block {
       P p(memory_.p);
       make_p_of_tile(p, tiles[0], slot, rows, o);
       load_keys(following(tiles, stages), slot, 0);
-      Multiply::add_values(o, p, memory_.values + slot * layout.values);
+      const Multiply::B<ColumnsV, across> v(memory_.values + slot * layout.values, part_of_wave());
+      Multiply::add<block_k>(o, p.operand_a(), v);
       if constexpr (key::bits)
         advance(tiles);
       else

@@ -1,19 +1,10 @@
 // P of a tile, the weights, as the left operand of its product with V.
 #pragma once
 
-#include "kernels/machine/matrix.h"
 #include "kernels/machine/random.h"
 #include "kernels/portable/tile.h"
 
 namespace regard {
-
-constexpr i32 depth_bytes = depth * operand_bytes;
-
-/// The place of a lane's row of an operand that begins at this column.
-template <i32 row_bytes>
-REGARD_DEVICE u32 place_of(LdmatrixRow lane, i32 column = 0) {
-  return place<row_bytes>(lane.row, lane.vector * 16 + column * operand_bytes);
-}
 
 /// Two neighbours of a row of sums, rounded.
 REGARD_DEVICE u32 rounded(const float (&x)[2]) {
@@ -26,12 +17,14 @@ REGARD_DEVICE u32 of_kept(u32 x, u32 kept, i32 first) {
 }
 
 /// P as a left operand: packed, dropped where weights are not kept, and shared with who multiplies it.
-template <bool shared>
+template <bool by_matrix, bool shared>
 struct LeftP;
+
+using P = LeftP<operand != DType::fp32, (across > 1)>;
 
 /// In the registers of the wave that made them: sums lie as the next product takes them.
 template <>
-struct LeftP<false> {
+struct LeftP<true, false> {
   Left left[row_tiles][block_k / depth];
 
   REGARD_DEVICE explicit LeftP(u32) {}
@@ -51,8 +44,9 @@ struct LeftP<false> {
     }
   }
   REGARD_DEVICE void share() const {}
+  REGARD_DEVICE const LeftP& operand_a() const { return *this; }
 
-  /// Loads P of `depth` keys, the i-th such part of the tile.
+  /// Of the m-th row tile, the i-th `depth` of the tile's keys.
   REGARD_DEVICE void load(Left& to, i32 m, i32 i) const {
 #pragma unroll
     for (i32 matrix = 0; matrix < 4; ++matrix) to[matrix] = left[m][i][matrix];
@@ -62,7 +56,7 @@ struct LeftP<false> {
 /// In shared memory, where waves share rows: each writes those of its keys and reads all, once the block has
 /// met in between.
 template <>
-struct LeftP<true> {
+struct LeftP<true, true> {
   static constexpr i32 row_bytes = layout.row_of_p, part_bytes = wave_keys * operand_bytes;
   static_assert(part_bytes % portable::ForwardLayout::line == 0 || power_of_two_in(part_bytes) == part_bytes);
 
@@ -96,9 +90,54 @@ struct LeftP<true> {
     });
   }
 
-  REGARD_DEVICE void load(Left& to, i32 m, i32 i) const {
-    ldmatrix(to, along<row_bytes>(rows + place_of<row_bytes>(LdmatrixRow::of_left()), i * depth_bytes) +
-                     m * Fragment::rows * row_bytes);
+  REGARD_DEVICE Multiply::A<RowsP> operand_a() const { return {rows, 0}; }
+};
+
+/// In fp32, as they are. The weight of a key comes from the lane that has it.
+template <>
+struct LeftP<false, false> {
+  static constexpr i32 numbers = 1;
+
+  Scores of;
+
+  REGARD_DEVICE explicit LeftP(u32) {}
+
+  REGARD_DEVICE void pack(const Scores& s) {
+#pragma unroll
+    for (i32 m = 0; m < row_tiles; ++m)
+#pragma unroll
+      for (i32 n = 0; n < key_tiles; ++n) of[m][n] = s[m][n];
+  }
+  REGARD_DEVICE void keep(i32 m, i32 half, i32 n, u32 kept) {
+#pragma unroll
+    for (i32 i = 0; i < 4; ++i)
+      if ((kept >> (8 * i + 7) & 1) == 0) of[m][n + i / 2].x[half][i % 2] = 0;
+  }
+  REGARD_DEVICE void share() const {}
+  REGARD_DEVICE const LeftP& operand_a() const { return *this; }
+
+  /// A key's weights.
+  struct Step {
+    const LeftP& p;
+    i32 n, i, from;
+
+    REGARD_DEVICE void load(float (&x)[numbers], i32 m, i32 half) const {
+      x[0] = from_lane(p.of[m][n].x[half][i], from);
+    }
+  };
+  /// function(key, step) for each of them. A turn of the loop takes the keys of one lane of each fragment.
+  template <i32 length, class Function>
+  REGARD_DEVICE void each_step(Function function) const {
+    static_assert(length == block_k);
+#pragma unroll 1
+    for (i32 column = 0; column < Fragment::columns; column += Fragment::width) {
+      const i32 from = Fragment::lane_of(column);
+#pragma unroll
+      for (i32 n = 0; n < key_tiles; ++n)
+#pragma unroll
+        for (i32 i = 0; i < Fragment::width; ++i)
+          function(n * Fragment::columns + column + i, Step{*this, n, i, from});
+    }
   }
 };
 

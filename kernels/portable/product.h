@@ -1,55 +1,42 @@
-// The two products of attention, by matrix instructions: scores of Q and K, and output of P and V.
+// Sums += A B by matrix instructions. A comes from shared memory, or from the registers of its wave (p.h); B
+// comes from shared memory.
 #pragma once
 
-#include "kernels/portable/p.h"
+#include "kernels/portable/operand.h"
 
 namespace regard {
 
-template <>
-struct Products<true> {
-  /// s += Q K^T over block_d columns; `q` and `k` are addresses of the wave's first row and of the first key.
-  REGARD_DEVICE static void add_scores(Scores& s, u32 q, u32 k) {
-    q += place_of<layout.row_of_q>(LdmatrixRow::of_left());
-    k += place_of<layout.row_of_k>(LdmatrixRow::of_rights());
-#pragma unroll
-    for (i32 i = 0; i < block_d / depth; ++i) {
-      Left left[row_tiles];
-#pragma unroll
-      for (i32 m = 0; m < row_tiles; ++m)
-        ldmatrix(left[m], along<layout.row_of_q>(q, i * depth_bytes) + m * Fragment::rows * layout.row_of_q);
-#pragma unroll
-      for (i32 n = 0; n < key_tiles; n += 2) {
-        u32 right[4];
-        ldmatrix(right, along<layout.row_of_k>(k, i * depth_bytes) + n * Fragment::columns * layout.row_of_k);
-#pragma unroll
-        for (i32 m = 0; m < row_tiles; ++m) {
-          multiply_add<operand>(s[m][n], left[m], right[0], right[1]);
-          multiply_add<operand>(s[m][n + 1], left[m], right[2], right[3]);
-        }
-      }
-    }
-  }
+/// By matrix instructions or, in fp32, by multiply-adds (product_fp32.h). A and B of it are what a wave
+/// multiplies of an operand in shared memory. `together`: how many steps of `depth` are unrolled, among which
+/// the compiler may read ahead.
+template <bool by_matrix, i32 together>
+struct Product;
 
-  using P = LeftP<(across > 1)>;
+constexpr i32 all_steps = 1 << 30;
 
-  /// o += P V; `v` is the address of the first key.
-  REGARD_DEVICE static void add_values(Output& o, const P& p, u32 v) {
-    v += place_of<layout.row_of_v>(LdmatrixRow::of_left(), column_of_wave());
+template <i32 together>
+struct Product<true, together> {
+  template <class Operand>
+  using A = SharedLeft<Operand>;
+  template <class Operand, i32 across = 1>
+  using B = SharedRight<Operand, across>;
+
+  /// c += A B over `length` numbers.
+  template <i32 length, i32 tiles_m, i32 tiles_n, class OperandA, class OperandB>
+  REGARD_DEVICE static void add(Fragment (&c)[tiles_m][tiles_n], const OperandA& a, const OperandB& b) {
+    static_assert(length % depth == 0 && tiles_n % Right::tiles == 0);
+    constexpr i32 steps = length / depth, unrolled = smaller(steps, together);
+#pragma unroll unrolled
+    for (i32 i = 0; i < steps; ++i) {
+      Left x[tiles_m];
 #pragma unroll
-    for (i32 i = 0; i < block_k / depth; ++i) {
-      Left left[row_tiles];
+      for (i32 m = 0; m < tiles_m; ++m) a.load(x[m], m, i);
 #pragma unroll
-      for (i32 m = 0; m < row_tiles; ++m) p.load(left[m], m, i);
+      for (i32 n = 0; n < tiles_n; n += Right::tiles) {
+        Right y;
+        b.load(y, n, i);
 #pragma unroll
-      for (i32 n = 0; n < column_tiles; n += 2) {
-        u32 right[4];
-        ldmatrix_trans(
-            right, along<layout.row_of_v>(v, column_offset(n) * operand_bytes) + i * depth * layout.row_of_v);
-#pragma unroll
-        for (i32 m = 0; m < row_tiles; ++m) {
-          multiply_add<operand>(o[m][n], left[m], right[0], right[1]);
-          multiply_add<operand>(o[m][n + 1], left[m], right[2], right[3]);
-        }
+        for (i32 m = 0; m < tiles_m; ++m) y.multiply_add(&c[m][n], x[m]);
       }
     }
   }

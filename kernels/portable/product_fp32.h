@@ -1,83 +1,111 @@
-// The two products of attention in fp32 by multiply-adds, with sums where matrix instructions would have
-// them.
+// Sums += A B in fp32 by multiply-adds, with sums where matrix instructions would have them.
 #pragma once
 
-#include "kernels/portable/tile.h"
+#include "kernels/portable/product.h"
 
 namespace regard {
 
-template <>
-struct Products<false> {
-  /// s += Q K^T over block_d columns; `q` and `k` are addresses of the wave's first row and of the first key.
-  REGARD_DEVICE static void add_scores(Scores& s, u32 q, u32 k) {
-    q += static_cast<u32>(Fragment::row() * layout.row_of_q);
-    k += static_cast<u32>(Fragment::column() * layout.row_of_k);
-#pragma unroll 1
-    for (i32 c = 0; c < block_d; c += 4) {
-      float left[row_tiles][Fragment::halves][4];
-      each_row([&](i32 m, i32 half) {
-        load_shared(left[m][half], q + static_cast<u32>(row_offset(m, half) * layout.row_of_q + c * 4));
-      });
+template <i32 together>
+struct Product<false, together> {
+  /// A of a wave whose first row is `row`: four numbers of each of its rows at a time.
+  template <class Operand>
+  class A {
+   public:
+    static constexpr i32 numbers = 4;
+
+    REGARD_DEVICE A(u32 operand, i32 row) : first_(operand), row_(row + Fragment::row()) {}
+
+    /// The numbers from k on.
+    struct Step {
+      u32 first;
+      i32 row, k;
+
+      REGARD_DEVICE void load(float (&x)[numbers], i32 m, i32 half) const {
+        const i32 at = row + m * Fragment::rows + half * Fragment::row_step;
+        if constexpr (Operand::transposed) {
 #pragma unroll
-      for (i32 n = 0; n < key_tiles; ++n) {
-#pragma unroll
-        for (i32 i = 0; i < Fragment::width; ++i) {
-          float right[4];
-          load_shared(right, k + static_cast<u32>((n * Fragment::columns + i) * layout.row_of_k + c * 4));
-          each_row([&](i32 m, i32 half) {
-            const float(&x)[4] = left[m][half];
-            float& sum = s[m][n].x[half][i];
-            sum = fmaf(x[0], right[0], fmaf(x[1], right[1], fmaf(x[2], right[2], fmaf(x[3], right[3], sum))));
-          });
+          for (i32 i = 0; i < numbers; ++i) load_shared(x[i], first + offset<Operand>(at, k + i));
+        } else {
+          load_shared(x, first + offset<Operand>(at, k));
         }
       }
+    };
+    /// function(k, step) for each of them.
+    template <i32 length, class Function>
+    REGARD_DEVICE void each_step(Function function) const {
+      static_assert(length % numbers == 0);
+#pragma unroll 1
+      for (i32 k = 0; k < length; k += numbers) function(k, Step{first_, row_, k});
     }
-  }
 
-  struct P {
-    Scores of;
-
-    REGARD_DEVICE explicit P(u32) {}
-    REGARD_DEVICE void pack(const Scores& s) {
-#pragma unroll
-      for (i32 m = 0; m < row_tiles; ++m)
-#pragma unroll
-        for (i32 n = 0; n < key_tiles; ++n) of[m][n] = s[m][n];
-    }
-    REGARD_DEVICE void keep(i32 m, i32 half, i32 n, u32 kept) {
-#pragma unroll
-      for (i32 i = 0; i < 4; ++i)
-        if ((kept >> (8 * i + 7) & 1) == 0) of[m][n + i / 2].x[half][i % 2] = 0;
-    }
-    REGARD_DEVICE void share() const {}
+   private:
+    u32 first_;
+    i32 row_;
   };
 
-  /// o += P V; `v` is the address of the first key. The weight of a key comes from the lane that has
-  /// it: a turn of the loop takes the keys of one lane of each fragment.
-  REGARD_DEVICE static void add_values(Output& o, const P& p, u32 v) {
-    v += static_cast<u32>(Fragment::column() * 4);
-#pragma unroll 1
-    for (i32 column = 0; column < Fragment::columns; column += Fragment::width) {
-      const i32 from = Fragment::lane_of(column);
+  /// B of the `part`-th of the `across` waves that share rows.
+  template <class Operand, i32 across = 1>
+  class B {
+   public:
+    REGARD_DEVICE B(u32 operand, i32 part)
+        : first_(operand), column_(column_of_part(part) + Fragment::column()) {}
+
+    /// The numbers from k on of each of this thread's columns of the n-th column tile.
+    template <i32 numbers>
+    REGARD_DEVICE void load(float (&y)[Fragment::width][numbers], i32 n, i32 k) const {
+      const i32 column = column_ + column_of_tile(n, across);
+      if constexpr (Operand::transposed) {
 #pragma unroll
-      for (i32 n = 0; n < key_tiles; ++n) {
+        for (i32 i = 0; i < numbers; ++i) {
+          float neighbours[Fragment::width];
+          load_shared(neighbours, first_ + offset<Operand>(column, k + i));
 #pragma unroll
-        for (i32 i = 0; i < Fragment::width; ++i) {
-          const u32 key = v + static_cast<u32>((n * Fragment::columns + column + i) * layout.row_of_v);
-          RowNumbers weight;
-          each_row([&](i32 m, i32 half) { weight[m][half] = from_lane(p.of[m][n].x[half][i], from); });
-#pragma unroll
-          for (i32 c = 0; c < column_tiles; ++c) {
-            float right[2];
-            load_shared(right, key + c * Fragment::columns * 4);
-            each_row([&](i32 m, i32 half) {
-              o[m][c].x[half][0] = fmaf(weight[m][half], right[0], o[m][c].x[half][0]);
-              o[m][c].x[half][1] = fmaf(weight[m][half], right[1], o[m][c].x[half][1]);
-            });
-          }
+          for (i32 j = 0; j < Fragment::width; ++j) y[j][i] = neighbours[j];
         }
+      } else {
+#pragma unroll
+        for (i32 j = 0; j < Fragment::width; ++j) load_shared(y[j], first_ + offset<Operand>(column + j, k));
       }
     }
+
+   private:
+    u32 first_;
+    i32 column_;
+  };
+
+  /// c += A B over `length` numbers, in the order in which A has them.
+  template <i32 length, i32 tiles_m, i32 tiles_n, class OperandA, class OperandB>
+  REGARD_DEVICE static void add(Fragment (&c)[tiles_m][tiles_n], const OperandA& a, const OperandB& b) {
+    a.template each_step<length>([&](i32 k, const typename OperandA::Step& step) {
+      float x[tiles_m][Fragment::halves][OperandA::numbers];
+#pragma unroll
+      for (i32 m = 0; m < tiles_m; ++m)
+#pragma unroll
+        for (i32 half = 0; half < Fragment::halves; ++half) step.load(x[m][half], m, half);
+#pragma unroll
+      for (i32 n = 0; n < tiles_n; ++n) {
+        float y[Fragment::width][OperandA::numbers];
+        b.load(y, n, k);
+#pragma unroll
+        for (i32 j = 0; j < Fragment::width; ++j)
+#pragma unroll
+          for (i32 m = 0; m < tiles_m; ++m)
+#pragma unroll
+            for (i32 half = 0; half < Fragment::halves; ++half) {
+              float& sum = c[m][n].x[half][j];
+#pragma unroll
+              for (i32 i = OperandA::numbers - 1; i >= 0; --i) sum = fmaf(x[m][half][i], y[j][i], sum);
+            }
+      }
+    });
+  }
+
+ private:
+  /// Where the k-th of the numbers that are multiplied with each other is, of a row or column of the sums.
+  template <class Operand>
+  REGARD_DEVICE static u32 offset(i32 of_sums, i32 k) {
+    const i32 row = Operand::transposed ? k : of_sums, column = Operand::transposed ? of_sums : k;
+    return static_cast<u32>(row * Operand::row_bytes + column * operand_bytes);
   }
 };
 

@@ -1,7 +1,8 @@
 // The tile of forward.cu: its sizes, and who has which columns of O.
 #pragma once
 
-#include "kernels/portable/shared_rows.h"
+#include "kernels/portable/product.h"
+#include "kernels/portable/product_fp32.h"
 
 namespace regard {
 
@@ -18,22 +19,25 @@ static_assert(across == 1 || (across == 2 && key::warps % 2 == 0 && operand != D
 
 using Output = Fragment[row_tiles][column_tiles];
 
-/// The first column of O that this wave has, and where its n-th column tile is from there: pairs of them,
-/// which are multiplied together, go around among the waves.
+using Multiply = Product<operand != DType::fp32, all_steps>;
+
+/// Q and K as they lie, V with what is summed over rows in columns, and P, where waves share it.
+using RowsQ = SharedOperand<layout.row_of_q, false>;
+using RowsK = SharedOperand<layout.row_of_k, false>;
+using ColumnsV = SharedOperand<layout.row_of_v, true>;
+using RowsP = SharedOperand<layout.row_of_p, false>;
+
+/// The first column of O that this wave has, and where its n-th column tile is from there.
 REGARD_DEVICE i32 column_of_wave() {
-  return part_of_wave() * 2 * Fragment::columns;
+  return column_of_part(part_of_wave());
 }
 constexpr REGARD_INLINE i32 column_offset(i32 n) {
-  return (n / 2 * 2 * across + n % 2) * Fragment::columns;
+  return column_of_tile(n, across);
 }
 
 /// Whether x holds for any of those who decide together: a wave, or the block where waves share rows.
 REGARD_DEVICE bool any_together(bool x) {
   return across > 1 ? __syncthreads_or(x) != 0 : any_in_wave(x);
 }
-
-/// The two products of attention, by matrix instructions (product.h) or not (product_fp32.h).
-template <bool by_matrix>
-struct Products;
 
 }  // namespace regard
