@@ -7,7 +7,6 @@
 
 namespace regard {
 
-
 /// How an operand of c += A B lies in shared memory, in rows of `row_bytes`. As the sums need it: A has their
 /// rows and B their columns in rows, both numbers that are multiplied with each other in columns.
 /// `transposed`: it lies the other way.

@@ -48,7 +48,8 @@ class Order {
     const u32 heads = heads_with_blocks(), sequences = static_cast<u32>(a_.b);
     if (!ragged(a_)) return blocks_of_rows(rows(a_)) * sequences * heads * parts(a_);
     u32 blocks = 0;
-    for (u32 i = threadIdx.x; i < sequences; i += wave) blocks += blocks_of_rows(rows(sequence_of<i32>(a_, i)));
+    for (u32 i = threadIdx.x; i < sequences; i += wave)
+      blocks += blocks_of_rows(rows(sequence_of<i32>(a_, i)));
     return __reduce_add_sync(whole_warp, blocks) * heads * parts(a_);
   }
 
