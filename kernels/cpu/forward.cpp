@@ -1,7 +1,7 @@
 // Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
 //
 // A block is up to key::block_q query rows of one (batch, head), or of heads that share K and V and have few
-// rows each (lane_rows.h), against one part of the keys. It walks the keys in steps of key::block_k, whose V
+// rows each (scores.h), against one part of the keys. It walks the keys in steps of key::block_k, whose V
 // is packed, and K unless it lies right (forward_pack.h); each tile of 64 query rows takes
 //   scores   S^T[key][row] = K Q^T      lanes are query rows, so that softmax needs no sum across lanes
 //   softmax  P^T[key][row], running maximum and sum of each row
