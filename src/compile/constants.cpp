@@ -66,10 +66,10 @@ void add(std::string& text, std::string_view name, T value) {
 }  // namespace
 
 std::string constants(const KernelKey& key, const Target& target) {
-  std::string text = "\nnamespace regard {\n\n";
+  std::string text = "namespace regard {\n";
   text += enumerations;
 
-  text += "\nnamespace key {\n";
+  text += "namespace key {\n";
 #define REGARD_ADD_SIGNATURE(name) add(text, #name, key.signature.name);
 #define REGARD_ADD_PRESENCE(name) add(text, #name, key.signature.name);
 #define REGARD_ADD_SHAPE(name)
@@ -82,9 +82,9 @@ std::string constants(const KernelKey& key, const Target& target) {
 #define REGARD_ADD(name, default_value, doc) add(text, #name, key.algorithm.name);
   REGARD_ALGORITHM_FIELDS(REGARD_ADD)
 #undef REGARD_ADD
-  text += "}  // namespace key\n";
+  text += "}\n";
 
-  text += "\nnamespace target {\n";
+  text += "namespace target {\n";
   if (target.on_cpu()) {
     add(text, "vector_bytes", std::int64_t{target.vector_bytes});
     add(text, "vector_registers", std::int64_t{target.vector_registers});
@@ -92,7 +92,7 @@ std::string constants(const KernelKey& key, const Target& target) {
     add(text, "wave", std::int64_t{target.wave});
   }
   for (Feature feature : features_of(target.kind)) add(text, word(feature), target.has(feature));
-  text += "}  // namespace target\n\n}  // namespace regard\n";
+  text += "}\n}\n";
   return text;
 }
 

@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "base/embedded.h"
 #include "base/text.h"
+#include "compile/comments.h"
 #include "compile/constants.h"
 #include "compile/host_options.h"
 #include "kernels/arguments.h"
@@ -21,14 +22,15 @@ namespace {
 /// folder of this name, which stands for that of the target's kind: kernels/cuda.
 constexpr std::string_view machine_folder = "kernels/machine/";
 
-/// Appends a file with its `#include "..."` lines replaced by the files they name, each once.
+/// Appends a file without its comments, and with its `#include "..."` lines replaced by the files they name,
+/// each once.
 Status inline_file(std::string_view path, std::string_view machine, ReadFile* read,
                    std::set<std::string, std::less<>>& done, std::string& out) {
   if (!done.emplace(path).second) return {};
   const Result<std::string> text = read(path);
   if (!text) return tl::unexpected(text.error());
-  out += fmt::format("\n// ---- {}\n", path);
-  std::string_view rest = *text;
+  const std::string code = without_comments(*text);
+  std::string_view rest = code;
   while (!rest.empty()) {
     const std::size_t end = rest.find('\n');
     const std::string_view line = rest.substr(0, end);
@@ -81,7 +83,7 @@ Result<Rendered> render(const KernelKey& key, const Kernel& kernel, ReadFile* re
   const std::string options = fmt::format("{}", fmt::join(rendered.options, " "));
   source = cpu ? fmt::format("// c++ {0} -shared -o {1}.so {1}.cpp\n", options, rendered.symbol)
                : fmt::format("// nvcc {0} -cubin -o {1}.cubin {1}.cu\n", options, rendered.symbol);
-  source += fmt::format("// {}\n\n", print(key));
+  source += fmt::format("// {}\n", print(key));
   source += fmt::format("#define REGARD_SYMBOL {}\n", rendered.symbol);
   // Kernels that are linked into one library define the same functions for different keys: each gets a
   // namespace of its own, else the linker would keep one definition for all.
@@ -94,7 +96,7 @@ Result<Rendered> render(const KernelKey& key, const Kernel& kernel, ReadFile* re
     return tl::unexpected(status.error());
   // A kernel of another version's folder would read the library's arguments where they are not.
   source += fmt::format(
-      "\nstatic_assert(sizeof(regard::Arguments) == {},\n"
+      "static_assert(sizeof(regard::Arguments) == {},\n"
       "              \"kernels/arguments.h in REGARD_DATA_DIR is not that of the library\");\n",
       sizeof(Arguments));
   if (const KernelSchedule& schedule = kernel.schedule; !schedule.type.empty())

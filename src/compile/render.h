@@ -1,6 +1,6 @@
 // KernelKey -> one self-contained source: the command that compiles it by hand, the key as constants, then
 // the algorithm with our own headers put in place. What is compiled is exactly this text, so its hash is the
-// identity.
+// identity; it has no comment but the command and the key, so that no sentence changes it.
 #pragma once
 
 #include <span>

@@ -13,7 +13,9 @@
 #include <set>
 #include <sstream>
 
+#include "base/digest.h"
 #include "base/embedded.h"
+#include "base/split.h"
 #include "compile/constants.h"
 #include "compile/host_options.h"
 #include "device/cpu/cpu.h"
@@ -70,20 +72,29 @@ std::string command_of(const Rendered& kernel) {
   return kernel.source.substr(comment.size(), kernel.source.find('\n') - comment.size());
 }
 
+std::vector<std::string> files_read;
+
+Result<std::string> data_file_with_a_note(std::string_view path) {
+  files_read.emplace_back(path);
+  return data_file(path);
+}
+
 TEST(Render, EveryCpuSourceOnEveryCpuTargetHoldsAllOurHeaders) {
   ASSERT_GE(cpu_kernels().size(), 5u);
   for (const Target* target : cpu_targets()) {
-    for (const std::string& kernel : cpu_kernels()) {
-      std::istringstream source(rendered(key_of(kernel, target->name)).source);
-      std::set<std::string> files;
-      for (std::string line; std::getline(source, line);) {
-        EXPECT_THAT(line, Not(testing::ContainsRegex("^[ ]*#[ ]*(include[ ]*\"|pragma once)")))
-            << kernel << " on " << target->name;
-        const bool twice = line.starts_with("// ---- ") && !files.insert(line).second;
-        EXPECT_FALSE(twice) << line << " in " << kernel;
-      }
-      EXPECT_THAT(files,
-                  testing::Contains("// ---- kernels/cpu/" + kernel.substr(kernel.find('_') + 1) + ".cpp"))
+    for (const std::string& name : cpu_kernels()) {
+      files_read.clear();
+      const Kernel* kernel = find_kernel(name);
+      ASSERT_NE(kernel, nullptr) << name;
+      const Result<Rendered> whole = render(key_of(name, target->name), *kernel, data_file_with_a_note);
+      ASSERT_TRUE(whole) << whole.error().message;
+      std::istringstream source(whole->source);
+      for (std::string line; std::getline(source, line);)
+        EXPECT_FALSE(line.starts_with("#include \"") || line.starts_with("#pragma once"))
+            << name << " on " << target->name;
+      EXPECT_EQ(std::set(files_read.begin(), files_read.end()).size(), files_read.size())
+          << name << " has a file twice on " << target->name;
+      EXPECT_THAT(files_read, testing::Contains("kernels/cpu/" + name.substr(name.find('_') + 1) + ".cpp"))
           << target->name;
     }
   }
@@ -249,6 +260,66 @@ TEST(Render, AMadeUpKernelChangesNoOther) {
   schedule.write(bound.schedule, workspace, numbers);
   for (long long block = 0; block < 3; ++block) kernel.function(&bound.shared, block, nullptr);
   EXPECT_THAT(numbers, testing::Each(42));
+}
+
+/// The files of kernels/ with other sentences, and with more of them.
+Result<std::string> with_other_comments(std::string_view path) {
+  const Result<std::string> text = data_file(path);
+  if (!text) return text;
+  std::string other = "/* This was not\n\n   here before. */\n";
+  for (const std::string_view line : split(*text, "\n")) {
+    const std::size_t comment = line.find("//");
+    const bool is_sentence = comment != std::string_view::npos && line.find('"') == std::string_view::npos;
+    other += is_sentence ? fmt::format("{}// \"Another's\" sentence.\n\n", line.substr(0, comment))
+                         : fmt::format("{}\n", line);
+  }
+  return other;
+}
+
+TEST(Render, AnotherCommentIsTheSameKernel) {
+  for (const KernelKey& key : keys_of_all_kernels()) {
+    const Rendered before = rendered(key);
+    const Result<Rendered> after = render(key, *find_kernel(key.algorithm.kernel), with_other_comments);
+    ASSERT_TRUE(after) << after.error().message;
+    EXPECT_EQ(after->source, before.source) << print(key);
+    EXPECT_EQ(sha256(after->source).hex(), sha256(before.source).hex()) << print(key);
+  }
+}
+
+/// A line as it is, but for what its strings hold.
+std::string without_strings(const std::string& line) {
+  std::string rest;
+  bool inside = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (inside && line[i] == '\\') {
+      ++i;
+      continue;
+    }
+    if (line[i] == '"') inside = !inside;
+    if (!inside) rest += line[i];
+  }
+  return rest;
+}
+
+TEST(Render, OnlyTheCommandAndTheKeyAreComments) {
+  std::size_t lines = 0;
+  for (const KernelKey& key : keys_of_all_kernels()) {
+    const std::string text = rendered(key).source;
+    std::istringstream source(text);
+    std::string line;
+    for (int i = 0; i < 2; ++i) {
+      std::getline(source, line);
+      EXPECT_THAT(line, testing::StartsWith("// ")) << print(key);
+    }
+    while (std::getline(source, line)) {
+      ++lines;
+      EXPECT_FALSE(line.empty() || line.ends_with(' ') || line.ends_with('\t')) << print(key);
+      const std::string code = without_strings(line);
+      EXPECT_EQ(code.find("//"), std::string::npos) << line << " in " << print(key);
+      EXPECT_EQ(code.find("/*"), std::string::npos) << line << " in " << print(key);
+    }
+  }
+  EXPECT_GT(lines, 10'000u);
 }
 
 TEST(Render, TheCommandCompilesTheSourceByHand) {
