@@ -20,9 +20,22 @@ constexpr i64 columns_d = padded_columns(d), columns_dv = padded_columns(dv);
 constexpr i64 panel = tile_vectors * lanes;      // columns of a B operand that are multiplied together
 constexpr i64 operand_panel = amx ? 16 : panel;  // and those that lie together
 
-constexpr BackwardScratch scratch_layout{BackwardShape{
-    key::d, key::dv, depth(key::d), depth(key::dv), block_q, block_k, depth(block_q), depth(block_k), pairs,
-    amx, pieces, key::bits, elementwise_bias, key::dbias, key::softcap, key::dropout}};
+constexpr BackwardScratch scratch_layout({.d = key::d,
+                                          .dv = key::dv,
+                                          .depth_d = depth(key::d),
+                                          .depth_dv = depth(key::dv),
+                                          .block_q = block_q,
+                                          .block_k = block_k,
+                                          .depth_q = depth(block_q),
+                                          .depth_k = depth(block_k),
+                                          .pairs = pairs,
+                                          .amx = amx,
+                                          .pieces = pieces,
+                                          .bits = key::bits,
+                                          .bias = elementwise_bias,
+                                          .dbias = key::dbias,
+                                          .softcap = key::softcap,
+                                          .dropout = key::dropout});
 
 constexpr i64 unit = 2 * lanes;  // queries that are in or out of a tile together
 constexpr i64 units = block_q / unit;

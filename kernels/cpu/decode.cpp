@@ -24,7 +24,6 @@ constexpr int keys_per_vector = lanes / rows;
 constexpr int keys_at_once = lanes >= 16 || rows >= 4 ? 1 : keys_per_vector;
 /// Keys come as even and odd ones where the product with V takes pairs of them.
 constexpr i64 chunk = ways * keys_per_vector;
-constexpr DecodeLayout layout(pairs, key::d, key::dv, rows, key::block_k);
 constexpr i64 last_part = DepthParts::count - 1;
 static_assert(decode_pack(machine).takes(rows) && decode_keys(machine).takes(key::block_k) && !key::dropout);
 

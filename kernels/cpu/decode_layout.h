@@ -5,18 +5,23 @@
 
 namespace regard {
 
+/// What the layout depends on. `pairs`: operands are pairs of bf16; `pack_gqa`: query rows of one K/V head.
+struct DecodeShape {
+  bool pairs;
+  i64 d, dv, pack_gqa, block_k;
+};
+
 /// Sizes in bytes; every part starts at a multiple of 64.
 struct DecodeLayout {
   i64 q_stride, output_stride;  // floats from row to row
   i64 q, output, scores, earlier;
 
-  /// `rows`: query rows of one K/V head, key::pack_gqa.
-  constexpr DecodeLayout(bool pairs, i64 d, i64 dv, i64 rows, i64 block_k)
-      : q_stride(whole_parts(d) / (pairs ? 2 : 1)),
-        output_stride(whole_parts(dv)),
-        q(rows * q_stride * 4),
-        output(rows * output_stride * 4),
-        scores(ForwardLayout::aligned(block_k * rows * 4)),
+  constexpr explicit DecodeLayout(const DecodeShape& s)
+      : q_stride(whole_parts(s.d) / (s.pairs ? 2 : 1)),
+        output_stride(whole_parts(s.dv)),
+        q(s.pack_gqa * q_stride * 4),
+        output(s.pack_gqa * output_stride * 4),
+        scores(ForwardLayout::aligned(s.block_k * s.pack_gqa * 4)),
         earlier(earlier_sums(most_lanes, output / 4) * 4) {}
 
   constexpr i64 total() const { return q + output + scores + earlier; }

@@ -8,6 +8,9 @@
 
 namespace regard {
 
+constexpr DecodeLayout layout(
+    {.pairs = pairs, .d = key::d, .dv = key::dv, .pack_gqa = key::pack_gqa, .block_k = key::block_k});
+
 template <i64 rows>
 struct DecodeValues {
   float* output;   // [row][width]
@@ -17,7 +20,7 @@ struct DecodeValues {
   i64 count;
   const float* rescale;  // per row
 
-  static constexpr i64 width = DecodeLayout(pairs, key::d, key::dv, rows, key::block_k).output_stride;
+  static constexpr i64 width = layout.output_stride;
   static constexpr int tile_height = rows < 4 ? rows : 4;
   /// One row alone needs more sums than four, else each waits for the addition before.
   static constexpr int tile_parts = (rows == 1 ? 2 : 1) * tile_vectors / column_vectors;

@@ -6,6 +6,15 @@
 
 namespace regard {
 
+/// What the layout depends on. Depths are operand elements (kernels/cpu/product.h) that d and block_k numbers
+/// take, `pieces` times over.
+struct ForwardShape {
+  i64 depth, key_depth;
+  int pieces;
+  i64 dv, block_q, block_k;
+  bool bias;
+};
+
 /// Sizes in bytes; every part starts at a multiple of 64.
 struct ForwardLayout {
   static constexpr i64 tile = 64;  // query rows that are computed together
@@ -13,18 +22,16 @@ struct ForwardLayout {
   i64 q, output, keys, values, scores, p, bias;  // of one part
   i64 tiles;
 
-  /// `depth`, `key_depth`: operand elements (kernels/cpu/product.h) that d and block_k numbers take, `pieces`
-  /// times over. Of P in pieces the low ones lie in `p`.
-  constexpr ForwardLayout(i64 depth, i64 key_depth, int pieces, i64 dv, i64 block_q, i64 block_k,
-                          bool with_bias)
-      : q(pieces * depth * tile * 4),
-        output(padded(dv) * tile * 4),
-        keys(pieces * aligned(depth * block_k * 4)),
-        values(pieces * key_depth * padded(dv) * 4),
-        scores(block_k * tile * 4),
-        p(key_depth * tile * 4),
-        bias(with_bias ? block_k * tile * 4 : 0),
-        tiles(block_q / tile) {}
+  /// Of P in pieces the low ones lie in `p`.
+  constexpr explicit ForwardLayout(const ForwardShape& s)
+      : q(s.pieces * s.depth * tile * 4),
+        output(padded(s.dv) * tile * 4),
+        keys(s.pieces * aligned(s.depth * s.block_k * 4)),
+        values(s.pieces * s.key_depth * padded(s.dv) * 4),
+        scores(s.block_k * tile * 4),
+        p(s.key_depth * tile * 4),
+        bias(s.bias ? s.block_k * tile * 4 : 0),
+        tiles(s.block_q / tile) {}
 
   /// Columns of O and V: whole vectors on every target.
   static constexpr i64 padded(i64 dv) { return (dv + 15) / 16 * 16; }

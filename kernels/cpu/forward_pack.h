@@ -10,8 +10,13 @@
 
 namespace regard {
 
-constexpr ForwardLayout layout(depth(key::d), depth(key::block_k), pieces, key::dv, key::block_q,
-                               key::block_k, elementwise_bias);
+constexpr ForwardLayout layout({.depth = depth(key::d),
+                                .key_depth = depth(key::block_k),
+                                .pieces = pieces,
+                                .dv = key::dv,
+                                .block_q = key::block_q,
+                                .block_k = key::block_k,
+                                .bias = elementwise_bias});
 
 /// Where the low pieces of an operand lie, behind the high ones.
 constexpr i64 low_queries = depth(key::d) * tile, low_keys = depth(key::d) * key::block_k,

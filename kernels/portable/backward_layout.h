@@ -35,28 +35,27 @@ struct BackwardLayout {
   i64 visible, common;
   i64 stages;
 
-  constexpr REGARD_INLINE BackwardLayout(i64 bytes, i64 dim, i64 dim_v, i64 block_q, i64 block_k, i64 step_d,
-                                         i64 step_dv, i64 pipeline, i64 warps)
-      : block_d(ForwardLayout::step(step_d, dim, unit(block_q, block_k, warps))),
-        block_dv(ForwardLayout::step(step_dv, dim_v, unit(block_q, block_k, warps))),
-        parts(larger_of((dim + block_d - 1) / block_d, (dim_v + block_dv - 1) / block_dv)),
-        row_of_q(ForwardLayout::row(block_d, bytes)),
-        row_of_v(ForwardLayout::row(block_dv, bytes)),
-        row_of_p(ForwardLayout::row(block_k, bytes)),
-        q(block_q * row_of_q),
-        keys(block_k * row_of_q),
-        grad_o(block_q * row_of_v),
-        values(block_k * row_of_v),
-        p(block_q * row_of_p),
-        statistics(block_q * 4),
-        visible(block_q * 16),
+  constexpr REGARD_INLINE explicit BackwardLayout(const TileShape& tile)
+      : block_d(ForwardLayout::step(tile.block_d, tile.d, unit(tile))),
+        block_dv(ForwardLayout::step(tile.block_dv, tile.dv, unit(tile))),
+        parts(larger_of((tile.d + block_d - 1) / block_d, (tile.dv + block_dv - 1) / block_dv)),
+        row_of_q(ForwardLayout::row(block_d, tile.bytes)),
+        row_of_v(ForwardLayout::row(block_dv, tile.bytes)),
+        row_of_p(ForwardLayout::row(tile.block_k, tile.bytes)),
+        q(tile.block_q * row_of_q),
+        keys(tile.block_k * row_of_q),
+        grad_o(tile.block_q * row_of_v),
+        values(tile.block_k * row_of_v),
+        p(tile.block_q * row_of_p),
+        statistics(tile.block_q * 4),
+        visible(tile.block_q * 16),
         common(224),
-        stages(pipeline > 1 ? 2 : 1) {}
+        stages(tile.stages > 1 ? 2 : 1) {}
 
   /// Columns of which each wave has some in every product.
-  static constexpr REGARD_INLINE i64 unit(i64 block_q, i64 block_k, i64 warps) {
-    const i64 rows = (block_q | block_k) & -(block_q | block_k);  // the power of two in both
-    return 16 * larger_of(warps * 16 / rows, 1);
+  static constexpr REGARD_INLINE i64 unit(const TileShape& tile) {
+    const i64 both = tile.block_q | tile.block_k, rows = both & -both;  // the power of two in both
+    return 16 * larger_of(tile.warps * 16 / rows, 1);
   }
   static constexpr REGARD_INLINE i64 larger_of(i64 a, i64 b) { return a > b ? a : b; }
   constexpr REGARD_INLINE i64 total() const {

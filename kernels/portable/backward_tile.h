@@ -8,8 +8,7 @@
 
 namespace regard {
 
-constexpr portable::BackwardLayout layout(bytes_of<key::dtype>, key::d, key::dv, key::block_q, key::block_k,
-                                          key::block_d, key::block_dv, key::stages, key::warps);
+constexpr portable::BackwardLayout layout(tile_shape);
 constexpr i32 block_d = layout.block_d, block_dv = layout.block_dv, parts = layout.parts;
 /// K and V stay in shared memory; or columns of all four come one after the other.
 constexpr bool whole = parts == 1;

@@ -6,6 +6,16 @@
 
 namespace regard::portable {
 
+/// The numbers of a tile that its layout depends on. Steps of 0 are all columns at once.
+struct TileShape {
+  i64 bytes;  // of a number of Q, K and V
+  i64 d, dv, block_q, block_k;
+  i64 block_d, block_dv;  // steps
+  i64 stages;
+  i64 warps;
+  i64 warps_across;  // that share rows, and with them their weights
+};
+
 /// Sizes in bytes. Vectors of eight neighbouring rows lie in different banks: rows of K and V that are whole
 /// lines of 16-bit operands are swizzled (tile.h), which writes whole lines too; other rows are padded by one
 /// vector. Q's always are: it is written once, and takes fewer registers so.
@@ -18,25 +28,22 @@ struct ForwardLayout {
   i64 q, keys, values, p, visible, common;     // of one part
   i64 stages;
 
-  /// `bytes`: of a number of Q, K and V. A step of 0 is all at once. `across`: waves that share rows, and
-  /// with them their weights.
-  constexpr REGARD_INLINE ForwardLayout(i64 bytes, i64 dim, i64 dim_v, i64 block_q, i64 block_k, i64 step_d,
-                                        i64 step_dv, i64 pipeline, i64 across)
-      : block_d(step(step_d, dim)),
-        block_dv(step(step_dv, dim_v, across > 1 ? 16 * across : 16)),
-        d(whole(dim, block_d)),
-        dv(whole(dim_v, block_dv)),
-        row_of_q(d * operand_bytes(bytes) + vector),
-        row_of_k(row(block_d, operand_bytes(bytes))),
-        row_of_v(row(block_dv, operand_bytes(bytes))),
-        row_of_p(row(block_k, operand_bytes(bytes))),
-        q(block_q * row_of_q),
-        keys(block_k * row_of_k),
-        values(block_k * row_of_v),
-        p(across > 1 ? block_q * row_of_p : 0),
-        visible(block_q * 16),
+  constexpr REGARD_INLINE explicit ForwardLayout(const TileShape& tile)
+      : block_d(step(tile.block_d, tile.d)),
+        block_dv(step(tile.block_dv, tile.dv, tile.warps_across > 1 ? 16 * tile.warps_across : 16)),
+        d(whole(tile.d, block_d)),
+        dv(whole(tile.dv, block_dv)),
+        row_of_q(d * operand_bytes(tile.bytes) + vector),
+        row_of_k(row(block_d, operand_bytes(tile.bytes))),
+        row_of_v(row(block_dv, operand_bytes(tile.bytes))),
+        row_of_p(row(tile.block_k, operand_bytes(tile.bytes))),
+        q(tile.block_q * row_of_q),
+        keys(tile.block_k * row_of_k),
+        values(tile.block_k * row_of_v),
+        p(tile.warps_across > 1 ? tile.block_q * row_of_p : 0),
+        visible(tile.block_q * 16),
         common(224),
-        stages(pipeline > 0 ? pipeline : 1) {}
+        stages(tile.stages > 0 ? tile.stages : 1) {}
 
   /// As it is multiplied: fp8 as fp16.
   static constexpr REGARD_INLINE i64 operand_bytes(i64 bytes) { return bytes < 2 ? 2 : bytes; }

@@ -23,18 +23,18 @@ struct Sm90BackwardLayout : Sm90Boxes {
   i64 row_numbers;          // of LSE, or of D, of a tile
   i64 q_stages;
 
-  constexpr REGARD_INLINE Sm90BackwardLayout(i64 d_, i64 dv_, i64 block_q, i64 block_k, i64 stages)
-      : d(padded(d_)),
-        dv(padded(dv_)),
-        k(block_k * d * element_bytes),
-        v(block_k * dv * element_bytes),
-        q(block_q * d * element_bytes),
-        grad_o(block_q * dv * element_bytes),
-        ds(block_q * block_k * element_bytes),
-        weights(shares_keys(block_k) ? block_q * block_k * 4 : 0),
-        grad_q(shares_keys(block_k) ? 0 : block_q * d * 4),
-        row_numbers(block_q * 4),
-        q_stages(stages) {}
+  constexpr REGARD_INLINE explicit Sm90BackwardLayout(const Sm90TileShape& tile)
+      : d(padded(tile.d)),
+        dv(padded(tile.dv)),
+        k(tile.block_k * d * element_bytes),
+        v(tile.block_k * dv * element_bytes),
+        q(tile.block_q * d * element_bytes),
+        grad_o(tile.block_q * dv * element_bytes),
+        ds(tile.block_q * tile.block_k * element_bytes),
+        weights(shares_keys(tile.block_k) ? tile.block_q * tile.block_k * 4 : 0),
+        grad_q(shares_keys(tile.block_k) ? 0 : tile.block_q * d * 4),
+        row_numbers(tile.block_q * 4),
+        q_stages(tile.stages) {}
 
   static constexpr REGARD_INLINE i64 padded(i64 dimension) {
     return (dimension + box_columns - 1) / box_columns * box_columns;

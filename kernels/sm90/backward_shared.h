@@ -7,7 +7,12 @@
 
 namespace regard {
 
-constexpr Sm90BackwardLayout layout(key::d, key::dv, block_q, block_k, key::stages);
+constexpr Sm90BackwardLayout layout({.bytes = Sm90BackwardLayout::element_bytes,
+                                     .d = key::d,
+                                     .dv = key::dv,
+                                     .block_q = block_q,
+                                     .block_k = block_k,
+                                     .stages = key::stages});
 constexpr i32 q_stages = layout.q_stages, grad_o_stages = Sm90BackwardLayout::grad_o_stages,
               ds_stages = Sm90BackwardLayout::ds_stages;
 constexpr i32 consumers = Sm90BackwardLayout::consumers, consumer_warps = 4 * consumers;

@@ -7,6 +7,12 @@
 
 namespace regard {
 
+/// The numbers of a tile that its layout depends on.
+struct Sm90TileShape {
+  i64 bytes;  // of a number of Q, K and V
+  i64 d, dv, block_q, block_k, stages;
+};
+
 struct Sm90Boxes {
   static constexpr i64 box_bytes = 128;        // of a row in a box: what the swizzle spans
   static constexpr i64 group_rows = 64;        // rows of a warpgroup's product

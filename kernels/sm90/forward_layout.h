@@ -20,19 +20,19 @@ struct Sm90ForwardLayout : Sm90Boxes {
   i64 q_stages;    // tiles of Q: the next one loads beside the work on the last where there is room
   i64 stages;      // of K, of V and of transposed V
 
-  constexpr REGARD_INLINE Sm90ForwardLayout(i64 d_, i64 dv_, i64 block_q, i64 block_k, i64 stages_,
-                                            i64 element_bytes)
-      : columns(box_bytes / element_bytes),
-        d(padded(d_)),
-        dv(padded(dv_)),
-        q(block_q * d * element_bytes),
-        k(block_k * d * element_bytes),
-        v(block_k * dv * element_bytes),
-        transposed(element_bytes > 1
+  constexpr REGARD_INLINE explicit Sm90ForwardLayout(const Sm90TileShape& tile)
+      : columns(box_bytes / tile.bytes),
+        d(padded(tile.d)),
+        dv(padded(tile.dv)),
+        q(tile.block_q * d * tile.bytes),
+        k(tile.block_k * d * tile.bytes),
+        v(tile.block_k * dv * tile.bytes),
+        transposed(tile.bytes > 1
                        ? 0
-                       : output_columns(dv_) * ((block_k + box_bytes - 1) / box_bytes * box_bytes)),
-        q_stages(alignment + 2 * q + stages_ * (k + v + transposed) + static_bytes <= shared_bytes ? 2 : 1),
-        stages(stages_) {}
+                       : output_columns(tile.dv) * ((tile.block_k + box_bytes - 1) / box_bytes * box_bytes)),
+        q_stages(alignment + 2 * q + tile.stages * (k + v + transposed) + static_bytes <= shared_bytes ? 2
+                                                                                                       : 1),
+        stages(tile.stages) {}
 
   /// Whether O goes through Q's place and out by a tensor map: there it is in nobody's way where Q has two.
   /// Parts of the keys and heads side by side are stored by their threads; and O of one box, where it gains

@@ -10,7 +10,12 @@
 
 namespace regard {
 
-constexpr Sm90ForwardLayout layout(key::d, key::dv, block_q, block_k, key::stages, element_bytes);
+constexpr Sm90ForwardLayout layout({.bytes = element_bytes,
+                                    .d = key::d,
+                                    .dv = key::dv,
+                                    .block_q = block_q,
+                                    .block_k = block_k,
+                                    .stages = key::stages});
 constexpr i32 stages = key::stages, q_stages = layout.q_stages;
 constexpr i32 group_rows = Sm90ForwardLayout::group_rows, box_bytes = Sm90ForwardLayout::box_bytes;
 constexpr i32 consumers = key::warps / 4 - 1, consumer_warps = 4 * consumers;

@@ -333,19 +333,16 @@ namespace {
 Status has_numbers(const KernelKey& key) {
   const Result<const Target*> target = find_target(key.target);
   if (!target) return tl::unexpected(target.error());
-  std::vector<const Target::Tile*> tiles;
+  std::vector<const Algorithm*> tiles;
   for (const Target::Tile& tile : (*target)->tiles)
-    if (tile.kernel == key.algorithm.kernel) tiles.push_back(&tile);
-  const auto needed = [&](std::string_view name) {
-    return !tiles.empty() &&
-           std::ranges::all_of(tiles, [&](const Target::Tile* tile) { return value_of(*tile, name) > 0; });
-  };
-#define REGARD_NEED(name, default_value, doc)                                                            \
-  if (key.algorithm.name == 0 && needed(#name))                                                          \
-    return invalid(fmt::format("kernel '{}' lacks " #name "; a tile of {} has " #name "={}", print(key), \
-                               key.target, value_of(*tiles.front(), #name)));
-  REGARD_ALGORITHM_FIELDS(REGARD_NEED)
-#undef REGARD_NEED
+    if (tile.algorithm.kernel == key.algorithm.kernel) tiles.push_back(&tile.algorithm);
+  if (tiles.empty()) return {};
+  for (const auto& [name, field] : algorithm_fields()) {
+    const auto has = [field = field](const Algorithm* algorithm) { return algorithm->*field > 0; };
+    if (key.algorithm.*field != 0 || !std::ranges::all_of(tiles, has)) continue;
+    return invalid(fmt::format("kernel '{}' lacks {}; a tile of {} has {}={}", print(key), name, key.target,
+                               name, tiles.front()->*field));
+  }
   return {};
 }
 

@@ -56,8 +56,8 @@ struct Kernel {
   /// What its code depends on; all else it reads at run time.
   Signature (*depends_on)(const Signature&);
   KernelSchedule schedule = {};
-  /// Numbers of a tile that plans divide by, so that none may be missing.
-  std::span<const std::string_view> numbers = {};
+  /// Numbers that a tile of it in targets/*.toml must have, and those that it may have; no others.
+  std::span<const AlgorithmField> required = {}, optional = {};
   std::span<const Rule> (*rules)() = no_rules;  ///< its own, behind the general ones
 
   /// What a stage is expected to take, without the launch; null: too little to count.

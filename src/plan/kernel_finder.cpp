@@ -32,7 +32,7 @@ const Target::Tile* tile_of(const Candidate& candidate, const Kernel& kernel, co
 /// All keys of one of a candidate's kernels that shapes of the question's signature can ask for.
 std::vector<KernelKey> keys_of(const Question& question, const Kernel& kernel) {
   const Target::Tile* tile = tile_of(question.candidate, kernel, question.target);
-  const KernelKey key = stage_of(question.problem, question.target, kernel, tile, 0, 0).key;
+  const KernelKey key = key_of(question.problem, question.target, kernel, tile);
   return kernel.variants == nullptr ? std::vector{key} : kernel.variants(question, key);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <vector>
 
@@ -34,6 +35,15 @@ std::string print(const KernelKey& key) {
   return text + print(key.signature);
 }
 
+std::span<const NamedField> algorithm_fields() {
+  static constexpr NamedField fields[] = {
+#define REGARD_FIELD(name, default_value, doc) {#name, &Algorithm::name},
+      REGARD_ALGORITHM_FIELDS(REGARD_FIELD)
+#undef REGARD_FIELD
+  };
+  return fields;
+}
+
 std::span<const std::string_view> algorithm_names() {
   static constexpr std::string_view names[] = {
 #define REGARD_NAME(name, default_value, doc) #name,
@@ -43,25 +53,31 @@ std::span<const std::string_view> algorithm_names() {
   return names;
 }
 
+std::string_view name_of(AlgorithmField field) {
+  const auto found = std::ranges::find(algorithm_fields(), field, &NamedField::field);
+  return found == algorithm_fields().end() ? std::string_view() : found->name;
+}
+
+AlgorithmField find_algorithm_field(std::string_view name) {
+  const auto found = std::ranges::find(algorithm_fields(), name, &NamedField::name);
+  return found == algorithm_fields().end() ? nullptr : found->field;
+}
+
 Status read_algorithm_word(std::string_view word, Algorithm& algorithm) {
   const std::size_t equals = word.find('=');
   const std::string_view name = word.substr(0, equals);
+  const AlgorithmField field = find_algorithm_field(name);
+  if (field == nullptr)
+    return invalid(
+        fmt::format("unknown word {} of a kernel{}", in_quotes(word), suggestion(name, algorithm_names())));
   const std::string_view value =
       equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1);
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  const bool is_number = error == std::errc{} && end == value.data() + value.size() && !value.empty();
-#define REGARD_READ(field, default_value, doc)                                                     \
-  if (name == #field) {                                                                            \
-    if (!is_number)                                                                                \
-      return invalid(fmt::format("{} needs a whole number, e.g. " #field "=64", in_quotes(word))); \
-    algorithm.field = number;                                                                      \
-    return {};                                                                                     \
-  }
-  REGARD_ALGORITHM_FIELDS(REGARD_READ)
-#undef REGARD_READ
-  return invalid(
-      fmt::format("unknown word {} of a kernel{}", in_quotes(word), suggestion(name, algorithm_names())));
+  if (error != std::errc{} || end != value.data() + value.size() || value.empty())
+    return invalid(fmt::format("{} needs a whole number, e.g. {}=64", in_quotes(word), name));
+  algorithm.*field = number;
+  return {};
 }
 
 Result<KernelKey> parse_kernel_key(std::string_view text) {

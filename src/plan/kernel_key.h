@@ -12,7 +12,8 @@
 namespace regard {
 
 // X(name, default, documentation): integers that a kernel is compiled with, beyond its signature. Declared
-// once; text, JSON, the rendered constants and the tile tables derive from this list.
+// once; text, JSON, the rendered constants and the tile tables derive from this list. Which of them the tiles
+// of a kernel have says the kernel (plan/kernel.h).
 #define REGARD_ALGORITHM_FIELDS(X)                                                                     \
   X(block_q, 0, "query rows per block")                                                                \
   X(block_k, 0, "keys per step of the inner loop")                                                     \
@@ -37,8 +38,20 @@ struct Algorithm {
   friend bool operator==(const Algorithm&, const Algorithm&) = default;
 };
 
-/// The names of the fields of an Algorithm.
+/// One of its numbers, by its place there.
+using AlgorithmField = std::int64_t Algorithm::*;
+
+struct NamedField {
+  std::string_view name;
+  AlgorithmField field;
+};
+
+/// All of them, in the order of the list, and their names.
+std::span<const NamedField> algorithm_fields();
 std::span<const std::string_view> algorithm_names();
+std::string_view name_of(AlgorithmField);
+/// nullptr for an unknown name.
+AlgorithmField find_algorithm_field(std::string_view name);
 
 /// "block_q=64" to its field.
 Status read_algorithm_word(std::string_view word, Algorithm&);

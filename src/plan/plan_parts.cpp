@@ -28,26 +28,26 @@ Result<Plan> finish(Plan plan) {
   return plan;
 }
 
-bool vector_pairs(const Problem& problem, const Target& target) {
-  return problem.dtype == DType::bf16 && target.has(Feature::bf16_dot);
+bool vector_pairs(DType dtype, const Target& target) {
+  return dtype == DType::bf16 && target.has(Feature::bf16_dot);
 }
 
-bool tile_unit(const Problem& problem, const Target& target) {
-  return (problem.dtype == DType::bf16 || problem.dtype == DType::fp16) && target.has(Feature::amx);
+bool tile_unit(DType dtype, const Target& target) {
+  return (dtype == DType::bf16 || dtype == DType::fp16) && target.has(Feature::amx);
 }
 
-int operand_pieces(const Problem& problem, const Target& target) {
-  return tile_unit(problem, target) && problem.dtype == DType::fp16 ? 2 : 1;
+int operand_pieces(DType dtype, const Target& target) {
+  return tile_unit(dtype, target) && dtype == DType::fp16 ? 2 : 1;
 }
 
-bool pairs(const Problem& problem, const Target& target) {
-  return vector_pairs(problem, target) || tile_unit(problem, target);
+bool pairs(DType dtype, const Target& target) {
+  return vector_pairs(dtype, target) || tile_unit(dtype, target);
 }
 
-std::int64_t operand_depth(const Problem& problem, const Target& target, std::int64_t n) {
-  if (!pairs(problem, target)) return n;
+std::int64_t operand_depth(DType dtype, const Target& target, std::int64_t n) {
+  if (!pairs(dtype, target)) return n;
   const std::int64_t elements = ceil_divide(n, std::int64_t{2});
-  return tile_unit(problem, target) ? round_up(elements, std::int64_t{16}) : elements;
+  return tile_unit(dtype, target) ? round_up(elements, std::int64_t{16}) : elements;
 }
 
 namespace {

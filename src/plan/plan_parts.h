@@ -18,13 +18,13 @@ Result<Plan> finish(Plan);
 
 /// On a CPU: products are made of pairs of bf16 by vectors, as those of decode (kernels/cpu/product.h); by
 /// the tile unit, which decode is left out of; by either.
-bool vector_pairs(const Problem&, const Target&);
-bool tile_unit(const Problem&, const Target&);
-bool pairs(const Problem&, const Target&);
+bool vector_pairs(DType, const Target&);
+bool tile_unit(DType, const Target&);
+bool pairs(DType, const Target&);
 /// On a CPU: how many bf16 a number is the sum of in products by the tile unit.
-int operand_pieces(const Problem&, const Target&);
+int operand_pieces(DType, const Target&);
 /// On a CPU: operand elements that n numbers take in a forward or backward kernel.
-std::int64_t operand_depth(const Problem&, const Target&, std::int64_t n);
+std::int64_t operand_depth(DType, const Target&, std::int64_t n);
 
 /// Cuts the keys into at most `splits` parts, each a whole number of `unit` keys.
 void split_keys(Plan&, std::int64_t splits, std::int64_t unit);

@@ -90,8 +90,8 @@ const Kernel* find_kernel(std::string_view name) {
 namespace {
 
 bool has_tiles(const Recipe& recipe, const Target& target) {
-  return std::ranges::any_of(target.tiles,
-                             [&](const Target::Tile& tile) { return tile.kernel == recipe.main->name; });
+  return std::ranges::any_of(
+      target.tiles, [&](const Target::Tile& tile) { return tile.algorithm.kernel == recipe.main->name; });
 }
 
 }  // namespace
@@ -149,7 +149,8 @@ bool goes_by(const Candidate& candidate, std::string_view words) {
   const auto fits = [&](std::string_view name) {
     const std::size_t equals = name.find('=');
     if (equals == std::string_view::npos) return goes_by(*candidate.recipe, name);
-    return fmt::to_string(value_of(*candidate.tile, name.substr(0, equals))) == name.substr(equals + 1);
+    const AlgorithmField field = find_algorithm_field(name.substr(0, equals));
+    return field != nullptr && fmt::to_string(candidate.tile->algorithm.*field) == name.substr(equals + 1);
   };
   const std::vector<std::string_view> list = split(words, " ");
   return std::all_of(list.begin(), list.end(), fits);
@@ -160,7 +161,7 @@ std::vector<Candidate> candidates(Pass pass, const Target& target) {
   for (const Recipe& recipe : recipes()) {
     if (recipe.pass != pass) continue;
     for (const Target::Tile& tile : target.tiles) {
-      if (tile.kernel == recipe.main->name) list.push_back({&recipe, &tile});
+      if (tile.algorithm.kernel == recipe.main->name) list.push_back({&recipe, &tile});
     }
   }
   return list;
@@ -170,7 +171,12 @@ std::string name_of(const Candidate& candidate) {
   std::string name = stages_of(*candidate.recipe);
   const Target::Tile& tile = *candidate.tile;
   if (!candidate.kernel().on_cpu()) name += fmt::format(" d={} dv={}", tile.max_d, tile.max_dv);
-  for (const auto& [field, value] : tile.values) name += fmt::format(" {}={}", field, value);
+  std::vector<std::string> words;
+  for (const auto& [field_name, field] : algorithm_fields())
+    if (const std::int64_t value = tile.algorithm.*field; value != 0)
+      words.push_back(fmt::format(" {}={}", field_name, value));
+  std::ranges::sort(words);
+  for (const std::string& word : words) name += word;
   return name;
 }
 

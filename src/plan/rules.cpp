@@ -56,7 +56,7 @@ Refusal kernel_takes_dtype(const Question& q) {
   // A kernel has tiles of several types; they count as one.
   std::vector<DType> taken;
   for (const Target::Tile& other : q.target.tiles) {
-    if (other.kernel != q.candidate.tile->kernel) continue;
+    if (other.algorithm.kernel != q.candidate.tile->algorithm.kernel) continue;
     for (const DType dtype : other.dtypes)
       if (!contains(taken, dtype)) taken.push_back(dtype);
   }
@@ -81,18 +81,6 @@ Refusal head_dims_fit(const Question& q) {
                                    : "no kernel takes them yet";
   return fmt::format("head dims {}/{} are above its {}/{}; {}", q.problem.d, q.problem.dv, tile.max_d,
                      tile.max_dv, who);
-}
-
-Refusal tile_is_complete(const Question& q) {
-  const Target::Tile& tile = *q.candidate.tile;
-  if (!q.candidate.kernel().on_cpu() && q.target.wave <= 0)
-    return fmt::format("targets/{}.toml does not say wave", q.target.name);
-  for (std::string_view name : q.candidate.kernel().numbers) {
-    if (value_of(tile, name) > 0) continue;
-    return fmt::format("its tile (line {} of targets/{}.toml) does not say {}", tile.line, q.target.name,
-                       name);
-  }
-  return {};
 }
 
 Refusal positions_fit(const Question& q) {
@@ -123,9 +111,9 @@ std::span<const Rule> general_rules() {
 #define REGARD_RULE(name) {#name, name}
 #define REGARD_SHAPE_RULE(name) {#name, name, true}
   static constexpr Rule list[] = {
-      REGARD_RULE(asked_for),        REGARD_RULE(not_disabled),        REGARD_RULE(target_has_features),
-      REGARD_RULE(dtype_on_target),  REGARD_RULE(kernel_takes_dtype),  REGARD_RULE(head_dims_fit),
-      REGARD_RULE(tile_is_complete), REGARD_SHAPE_RULE(positions_fit), REGARD_SHAPE_RULE(splits_allowed),
+      REGARD_RULE(asked_for),           REGARD_RULE(not_disabled),         REGARD_RULE(target_has_features),
+      REGARD_RULE(dtype_on_target),     REGARD_RULE(kernel_takes_dtype),   REGARD_RULE(head_dims_fit),
+      REGARD_SHAPE_RULE(positions_fit), REGARD_SHAPE_RULE(splits_allowed),
   };
 #undef REGARD_SHAPE_RULE
 #undef REGARD_RULE

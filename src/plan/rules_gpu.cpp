@@ -20,7 +20,7 @@ Refusal head_dims_aligned(const Question& q) {
 
 Refusal launch_fits(const Question& q) {
   const Target::Tile& tile = *q.candidate.tile;
-  const std::int64_t threads = value_of(tile, "warps") * q.target.wave;
+  const std::int64_t threads = tile.algorithm.warps * q.target.wave;
   if (threads > q.target.max_threads_per_block) {
     return fmt::format("{} threads per block are above the {} of {}; use fewer warps", threads,
                        q.target.max_threads_per_block, q.target.name);
@@ -36,8 +36,8 @@ Refusal fits_in_shared_memory(const Question& q, std::int64_t bytes) {
 
 Refusal fragments_divide(const Question& q) {
   const Target::Tile& tile = *q.candidate.tile;
-  const std::int64_t queries = value_of(tile, "block_q"), keys = value_of(tile, "block_k");
-  const std::int64_t asked = value_of(tile, "block_d"), step = asked > 0 ? asked : tile.max_d;
+  const std::int64_t queries = tile.algorithm.block_q, keys = tile.algorithm.block_k;
+  const std::int64_t asked = tile.algorithm.block_d, step = asked > 0 ? asked : tile.max_d;
   if (step > tile.max_d || tile.max_d % step != 0)
     return fmt::format("steps of block_d={} do not divide the head dim {}", step, tile.max_d);
   const DType dtype = q.problem.dtype;
@@ -54,9 +54,9 @@ Refusal combine_columns(const Question& q) {
   if (!splits_keys(*q.candidate.recipe)) return {};
   const std::string_view combine = q.candidate.recipe->stages.back()->name;
   for (const Target::Tile& tile : q.target.tiles) {
-    if (tile.kernel != combine || tile.max_dv < q.problem.dv) continue;
+    if (tile.algorithm.kernel != combine || tile.max_dv < q.problem.dv) continue;
     if (std::ranges::find(tile.dtypes, q.problem.dtype) == tile.dtypes.end()) continue;
-    const std::int64_t columns = value_of(tile, "block_dv");
+    const std::int64_t columns = tile.algorithm.block_dv;
     if (columns == 32 && tile.max_dv % columns == 0) return {};
     return fmt::format("the combine stage works on 32 columns that divide dv, its tile says {} of {}",
                        columns, tile.max_dv);

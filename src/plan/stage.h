@@ -7,17 +7,11 @@
 
 namespace regard {
 
-/// A kernel with the tile's numbers.
+/// The tile's, or a kernel without numbers.
 inline Algorithm algorithm_of(const Kernel& kernel, const Target::Tile* tile) {
+  if (tile != nullptr) return tile->algorithm;
   Algorithm algorithm;
   algorithm.kernel = kernel.name;
-  if (tile != nullptr) {
-#define REGARD_COPY(name, default_value, doc)                                   \
-  if (const auto value = tile->values.find(#name); value != tile->values.end()) \
-    algorithm.name = value->second;
-    REGARD_ALGORITHM_FIELDS(REGARD_COPY)
-#undef REGARD_COPY
-  }
   return algorithm;
 }
 
@@ -28,28 +22,33 @@ inline Signature needed_signature(const Problem& problem) {
   return needed;
 }
 
-/// The stage of `kernel` on `target` with the tile's numbers, its signature canonical.
-inline Stage stage_of(const Problem& problem, const Target& target, const Kernel& kernel,
-                      const Target::Tile* tile, std::int64_t grid, std::int64_t scratch_bytes) {
+/// `kernel` on `target` with the tile's numbers, its signature canonical.
+inline KernelKey key_of(const Problem& problem, const Target& target, const Kernel& kernel,
+                        const Target::Tile* tile) {
+  return {kernel.depends_on(needed_signature(problem)), algorithm_of(kernel, tile), target.name};
+}
+
+inline Stage stage_of(const Kernel& kernel, KernelKey key, std::int64_t grid,
+                      std::int64_t scratch_bytes = 0) {
   Stage stage;
   stage.kernel = &kernel;
-  stage.key = {kernel.depends_on(needed_signature(problem)), algorithm_of(kernel, tile), target.name};
+  stage.key = std::move(key);
   stage.grid = grid;
   stage.scratch_bytes = round_up(scratch_bytes, 64);
   return stage;
 }
 
+inline Stage stage_of(const Problem& problem, const Target& target, const Kernel& kernel,
+                      const Target::Tile* tile, std::int64_t grid, std::int64_t scratch_bytes = 0) {
+  return stage_of(kernel, key_of(problem, target, kernel, tile), grid, scratch_bytes);
+}
+
 /// The first tile of a kernel in the target's table, or null.
 inline const Target::Tile* first_tile(const Target& target, std::string_view kernel) {
   for (const Target::Tile& tile : target.tiles) {
-    if (tile.kernel == kernel) return &tile;
+    if (tile.algorithm.kernel == kernel) return &tile;
   }
   return nullptr;
-}
-
-inline std::int64_t value_of(const Target::Tile& tile, std::string_view name) {
-  const auto found = tile.values.find(std::string(name));
-  return found == tile.values.end() ? 0 : found->second;
 }
 
 /// Rows of the whole problem: tokens when packed.

@@ -59,28 +59,63 @@ Status read_fragment(const toml::table& table, std::string_view file, Target::Fr
                      {"k", [&](const TomlValue& v) { return v.number(fragment.k, 1, most_of_tile); }}});
 }
 
-/// The numbers of a tile.
-std::map<std::string_view, TomlReader> tile_readers(Target::Tile& tile) {
+constexpr std::string_view needs_of_tile = "a tile needs kernel, dtypes, max_d and max_dv";
+
+/// The kernel that a tile says it is for.
+Result<const Kernel*> kernel_of(const toml::table& table, std::string_view file, int line) {
+  const toml::node* node = table.get("kernel");
+  if (node == nullptr) return invalid(fmt::format("{}:{}: {}", file, line, needs_of_tile));
+  std::string name;
+  if (Status status = TomlValue{*node, file, "kernel"}.word(name, kernel_names()); !status)
+    return tl::unexpected(status.error());
+  return find_kernel(name);
+}
+
+std::vector<std::string_view> numbers_of(const Kernel& kernel) {
+  std::vector<std::string_view> names;
+  for (const std::span<const AlgorithmField> fields : {kernel.required, kernel.optional})
+    for (const AlgorithmField field : fields) names.push_back(name_of(field));
+  return names;
+}
+
+/// The numbers of a tile: those that its kernel takes.
+std::map<std::string_view, TomlReader> tile_readers(const Kernel& kernel, Target::Tile& tile) {
   std::map<std::string_view, TomlReader> readers = {
       {"max_d", [&](const TomlValue& v) { return v.number(tile.max_d, 1, most_of_tile); }},
       {"max_dv", [&](const TomlValue& v) { return v.number(tile.max_dv, 1, most_of_tile); }},
   };
-#define REGARD_READER(name, default_value, doc) \
-  readers[#name] = [&](const TomlValue& v) { return v.number(tile.values[#name], 0, most_of_tile); };
-  REGARD_ALGORITHM_FIELDS(REGARD_READER)
-#undef REGARD_READER
+  for (const std::string_view name : numbers_of(kernel))
+    readers[name] = [&tile, field = find_algorithm_field(name)](const TomlValue& v) {
+      return v.number(tile.algorithm.*field, 0, most_of_tile);
+    };
   return readers;
+}
+
+/// Numbers of other kernels are no unknown words.
+Status takes_numbers(const Kernel& kernel, const toml::table& table, std::string_view file) {
+  const std::vector<std::string_view> names = numbers_of(kernel);
+  for (const auto& [key, node] : table) {
+    if (find_algorithm_field(key.str()) == nullptr || std::ranges::find(names, key.str()) != names.end())
+      continue;
+    return invalid(fmt::format("{}:{}: {} takes no '{}'{}", file, node.source().begin.line, kernel.name,
+                               key.str(), names.empty() ? "" : suggestion(key.str(), names)));
+  }
+  return {};
 }
 
 /// A tile for each row, or the only one; what stands above the rows holds for all of them.
 Status read_tiles(const toml::table& table, std::string_view file, int line,
                   std::vector<Target::Tile>& tiles) {
+  const Result<const Kernel*> kernel = kernel_of(table, file, line);
+  if (!kernel) return tl::unexpected(kernel.error());
+  if (Status status = takes_numbers(**kernel, table, file); !status) return status;
   Target::Tile common;
+  common.algorithm.kernel = (*kernel)->name;
   common.line = line;
   const toml::table nothing_more;
   std::vector<std::pair<const toml::table*, int>> rows;
-  std::map<std::string_view, TomlReader> readers = tile_readers(common);
-  readers["kernel"] = [&](const TomlValue& v) { return v.word(common.kernel, kernel_names()); };
+  std::map<std::string_view, TomlReader> readers = tile_readers(**kernel, common);
+  readers["kernel"] = [](const TomlValue&) { return Status(); };  // above
   readers["dtypes"] = [&](const TomlValue& v) { return v.words(common.dtypes); };
   readers["rows"] = [&](const TomlValue& v) -> Status {
     Status status = read_tables(v, [&](const toml::table& row, int row_line) -> Status {
@@ -95,7 +130,8 @@ Status read_tiles(const toml::table& table, std::string_view file, int line,
   for (const auto& [row, row_line] : rows) {
     Target::Tile tile = common;
     tile.line = row_line;
-    if (Status status = read_table(*row, file, tile_readers(tile)); !status) return status;
+    if (Status status = takes_numbers(**kernel, *row, file); !status) return status;
+    if (Status status = read_table(*row, file, tile_readers(**kernel, tile)); !status) return status;
     for (const auto& [name, value] : *row)
       if (table.contains(name.str()))
         return invalid(fmt::format("{}:{}: '{}' stands above the rows too", file, row_line, name.str()));
@@ -157,19 +193,26 @@ Status check_target(Target& target, const toml::table& table, std::string_view f
   }
   if (const toml::node* features = table.get("features"))
     if (Status status = read_features({*features, file, "features"}, target); !status) return status;
+  if (target.on_gpu() && !table.contains("wave"))
+    return invalid(fmt::format("{}:1: the key 'wave' is missing", file));
   if (Status status = check_vectors(target, table, file); !status) return status;
   for (const Target::Tile& tile : target.tiles) {
-    if (tile.kernel.empty() || tile.dtypes.empty() || tile.max_d <= 0 || tile.max_dv <= 0) {
-      return invalid(fmt::format("{}:{}: a tile needs kernel, dtypes, max_d and max_dv", file, tile.line));
-    }
+    if (tile.dtypes.empty() || tile.max_d <= 0 || tile.max_dv <= 0)
+      return invalid(fmt::format("{}:{}: {}", file, tile.line, needs_of_tile));
     for (DType dtype : tile.dtypes) {
       if (std::find(target.dtypes.begin(), target.dtypes.end(), dtype) != target.dtypes.end()) continue;
       return invalid(fmt::format("{}:{}: a tile for {}, which 'dtypes' of the target does not list", file,
                                  tile.line, word(dtype)));
     }
-    if (find_kernel(tile.kernel)->on_cpu() != target.on_cpu()) {
+    const Kernel& kernel = *find_kernel(tile.algorithm.kernel);
+    if (kernel.on_cpu() != target.on_cpu()) {
       return invalid(fmt::format("{}:{}: a tile for {}, which is no kernel for {} targets", file, tile.line,
-                                 tile.kernel, word(target.kind)));
+                                 kernel.name, word(target.kind)));
+    }
+    for (const AlgorithmField field : kernel.required) {
+      if (tile.algorithm.*field > 0) continue;
+      return invalid(
+          fmt::format("{}:{}: a tile for {} needs {}", file, tile.line, kernel.name, name_of(field)));
     }
   }
   return {};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/feature.h"
+#include "plan/kernel_key.h"
 #include "problem/problem.h"
 
 namespace regard {
@@ -46,13 +47,12 @@ struct Target {
   };
   std::vector<Fragment> fragments;
 
-  /// An algorithm proposal for a kernel of this target: a row of the file.
+  /// An algorithm for a kernel of this target, and the problems that it is for: a row of the file.
   struct Tile {
-    std::string kernel;  ///< "sm90_forward", "cpu_decode", ...
+    Algorithm algorithm;
     std::vector<DType> dtypes;
     std::int64_t max_d = 0, max_dv = 0;
-    std::map<std::string, std::int64_t> values;  ///< "block_q", "block_k", ... (Algorithm fields)
-    int line = 0;                                ///< where it stands in the TOML, for messages
+    int line = 0;  ///< where it stands in the TOML, for messages
   };
   std::vector<Tile> tiles;
 

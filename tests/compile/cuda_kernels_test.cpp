@@ -132,7 +132,7 @@ TEST_P(CudaBackward, CompilesWithoutSpillsAndWithAsynchronousProducts) {
       ASSERT_TRUE(problem) << problem.error().message;
       const PlanOptions any;
       if (first_refusal({*problem, target, candidate, any}, /*of_signature=*/true)) continue;
-      keys.push_back(stage_of(*problem, target, candidate.kernel(), &tile, 1, 0).key);
+      keys.push_back(key_of(*problem, target, candidate.kernel(), &tile));
     }
   }
   each_compiled(keys, expect_asynchronous);

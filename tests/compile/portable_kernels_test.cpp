@@ -15,7 +15,7 @@ namespace {
 KernelKey key_of(const Target& target, const Target::Tile& tile, const std::string& problem) {
   const Result<Problem> parsed = parse(problem);
   EXPECT_TRUE(parsed) << parsed.error().message;
-  return stage_of(*parsed, target, *find_kernel(tile.kernel), &tile, 1, 0).key;
+  return key_of(*parsed, target, *find_kernel(tile.algorithm.kernel), &tile);
 }
 
 std::vector<KernelKey> values_of(const std::map<std::string, KernelKey>& keys) {
@@ -28,7 +28,7 @@ std::vector<KernelKey> values_of(const std::map<std::string, KernelKey>& keys) {
 std::vector<KernelKey> keys_of_tiles(const Target& target) {
   std::vector<KernelKey> keys;
   for (const Target::Tile& tile : target.tiles) {
-    if (tile.kernel != "portable_forward") continue;
+    if (tile.algorithm.kernel != "portable_forward") continue;
     for (const char* mask : {"", " mask=causal"})
       keys.push_back(key_of(target, tile,
                             fmt::format("fwd {} b=1 h=1 s=1 d={} dv={}{}", word(tile.dtypes.back()),
@@ -41,7 +41,7 @@ std::vector<KernelKey> keys_of_tiles(const Target& target) {
 std::vector<KernelKey> keys_of_merges(const Target& target) {
   std::vector<KernelKey> keys;
   for (const Target::Tile& tile : target.tiles) {
-    if (tile.kernel != "portable_combine") continue;
+    if (tile.algorithm.kernel != "portable_combine") continue;
     for (const DType dtype : tile.dtypes) {
       if (bytes_of(dtype) > 1)
         keys.push_back(key_of(target, tile, fmt::format("fwd {} b=1 h=1 s=1 d=64", word(dtype))));
@@ -96,7 +96,7 @@ std::vector<KernelKey> keys_of_stages(const Target& target, const std::string& p
 std::vector<KernelKey> keys_of_backward(const Target& target) {
   std::map<std::string, KernelKey> keys;
   for (const Target::Tile& tile : target.tiles) {
-    if (tile.kernel != "portable_backward") continue;
+    if (tile.algorithm.kernel != "portable_backward") continue;
     const std::string rest = fmt::format("b=1 h=1 s=64 d={} dv={} mask=causal", tile.max_d, tile.max_dv);
     const KernelKey key = key_of(target, tile, fmt::format("bwd {} {}", word(tile.dtypes.back()), rest));
     keys.emplace(print(key), key);

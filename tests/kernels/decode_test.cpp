@@ -77,10 +77,10 @@ TEST(Decode, GroupsOfQueryRows) {
 /// Query rows of the target's largest block.
 std::int64_t most_rows_of_block(const std::string& name) {
   const Target& target = **find_target(name);
-  const char* const rows = target.on_cpu() ? "pack_gqa" : "block_q";
+  const AlgorithmField rows = target.on_cpu() ? &Algorithm::pack_gqa : &Algorithm::block_q;
   std::int64_t most = 0;
   for (const Target::Tile& tile : target.tiles)
-    if (tile.kernel == "cpu_decode") most = std::max(most, value_of(tile, rows));
+    if (tile.algorithm.kernel == "cpu_decode") most = std::max(most, tile.algorithm.*rows);
   return most;
 }
 

@@ -31,7 +31,7 @@ std::optional<std::string> ask(const Scene& scene) {
   });
   if (found == recipes().end()) throw std::runtime_error("no recipe " + std::string(scene.recipe));
   Target::Tile tile;
-  tile.kernel = found->main->name;
+  tile.algorithm.kernel = found->main->name;
   tile.dtypes = {DType::bf16, DType::fp16};
   for (const auto& [name, value] : scene.tile) {
     if (name == "d")
@@ -39,7 +39,7 @@ std::optional<std::string> ask(const Scene& scene) {
     else if (name == "dv")
       tile.max_dv = value;
     else
-      tile.values[name] = value;
+      tile.algorithm.*find_algorithm_field(name) = value;
   }
   const Candidate candidate{&*found, &tile};
   for (const std::span<const Rule> rules : {general_rules(), found->main->rules()}) {
@@ -149,10 +149,8 @@ const std::vector<Scene>& accepted() {
       {"packs_gqa", "fwd bf16 b=1 hq=4 hk=1 sq=16 sk=64 d=64", "sm_90a", "sm90_forward", tile64()},
       {"packs_gqa", "fwd fp8 out=bf16 b=1 hq=4 hk=1 sq=16 sk=64 d=64", "sm_90a", "sm90_forward", tile128()},
       {"packs_gqa", "fwd fp8 out=bf16 b=1 hq=4 hk=1 sq=100 sk=64 d=64", "sm_90a", "sm90_forward", tile192()},
-      {"tile_is_complete", fwd, "sm_80", "portable_forward", tile128()},
       {"launch_fits", fwd, "sm_80", "portable_forward", tile128()},
       {"two_warps_share_rows", fwd, "sm_90", "portable_forward", tile128()},
-      {"warps_have_rows_of_their_own", fwd, "sm_90a", "sm90_forward", tile128()},
       {"two_warps_share_rows", fwd, "sm_90", "portable_forward",
        tile128({{"block_k", 64}, {"warps_across", 2}})},
       {"shared_memory_fits", fwd, "sm_80", "portable_forward", tile128()},
@@ -289,11 +287,6 @@ const std::vector<Refused>& refused_scenes() {
        "and a soft cap leaves registers for 224"},
       {{"tile_of_soft_cap", "bwd bf16 b=1 h=1 s=64 d=64 softcap=5", "sm_90a", "sm90_backward", tile128()},
        "its tile of 128 queries is for problems without soft cap"},
-      {{"tile_is_complete", fwd, "sm_80", "portable_forward", tile128({{"warps", 0}})}, "does not say warps"},
-      {{"tile_is_complete", fwd, "cpu-avx2", "cpu_backward", tile128({{"block_q", 0}})},
-       "does not say block_q"},
-      {{"tile_is_complete", fwd, "cpu-avx2", "cpu_decode", tile128({{"block_k", 0}})},
-       "does not say block_k"},
       {{"forward_tile_sizes", fwd, "cpu-avx2", "cpu_forward", {{"block_q", 63}, {"block_k", 192}}},
        "block_q=63 of its tile (line 0 of targets/cpu-avx2.toml) must be a multiple of 64"},
       {{"forward_tile_sizes", fwd, "cpu-avx2", "cpu_forward", {{"block_q", 64}, {"block_k", 33}}},
@@ -306,12 +299,6 @@ const std::vector<Refused>& refused_scenes() {
        "must be a multiple of 96"},
       {{"forward_tile_sizes", fwd, "cpu-amx", "cpu_forward", {{"block_q", 64}, {"block_k", 64}}},
        "must be a multiple of 64, 128 or more"},
-      {{"forward_tile_sizes",
-        fwd,
-        "cpu-avx2",
-        "cpu_forward",
-        {{"block_q", 64}, {"block_k", 192}, {"pack_gqa", 3}}},
-       "has pack_gqa=3, which is for decode alone"},
       {{"decode_tile_sizes", fwd, "cpu-avx2", "cpu_decode", {{"block_k", 64}, {"pack_gqa", 3}}},
        "pack_gqa=3 of its tile (line 0 of targets/cpu-avx2.toml) must be a power of two from 1 to 8"},
       {{"decode_tile_sizes", fwd, "cpu-avx2", "cpu_decode", {{"block_k", 192}, {"pack_gqa", 1}}},
@@ -334,8 +321,6 @@ const std::vector<Refused>& refused_scenes() {
       {{"two_warps_share_rows", "fwd fp32 b=1 h=1 s=64 d=64", "sm_90", "portable_forward",
         tile128({{"warps_across", 2}})},
        "operands of 16 bits"},
-      {{"warps_have_rows_of_their_own", fwd, "sm_90a", "sm90_forward", tile128({{"warps_across", 2}})},
-       "warps_across=2 is for portable_forward alone"},
       {{"shared_memory_fits", fwd, "sm_80", "portable_forward",
         tile128({{"block_q", 512}, {"block_d", 128}})},
        "bytes of shared memory, sm_80 has 166912"},
@@ -416,10 +401,10 @@ TEST(Rules, EveryTileOfEveryTableServesSomething) {
   for (const Target& target : *all) {
     std::map<int, bool> served;  // by line
     for (const Target::Tile& tile : target.tiles) {
-      if (tile.kernel == "portable_combine") continue;
+      if (tile.algorithm.kernel == "portable_combine") continue;
       bool& of_line = served[tile.line];
       for (const Recipe& recipe : recipes()) {
-        if (recipe.main->name != tile.kernel || of_line) continue;
+        if (recipe.main->name != tile.algorithm.kernel || of_line) continue;
         Problem problem;
         problem.pass = recipe.pass;
         problem.dtype = tile.dtypes[0];

@@ -67,6 +67,7 @@ dtypes = ["fp32"]
 max_d = 64
 max_dv = 64
 block_q = 64
+block_k = 192
 )";
 
 TEST(TargetFile, AGoodOneIsRead) {
@@ -74,7 +75,7 @@ TEST(TargetFile, AGoodOneIsRead) {
   ASSERT_TRUE(target) << target.error().message;
   EXPECT_EQ(target->name, "mine");
   ASSERT_EQ(target->tiles.size(), 1u);
-  EXPECT_EQ(target->tiles[0].values.at("block_q"), 64);
+  EXPECT_EQ(target->tiles[0].algorithm.block_q, 64);
   EXPECT_EQ(target->tiles[0].line, 8);
 }
 
@@ -83,28 +84,31 @@ TEST(TargetFile, ARowIsATileWithWhatStandsAboveTheRows) {
 kind = "cuda"
 preference = 1
 dtypes = ["fp16", "bf16"]
+wave = 32
 
 [[tiles]]
 kernel = "portable_forward"
 dtypes = ["fp16", "bf16"]
 max_dv = 64
 warps = 4
+block_k = 8
 rows = [
   { max_d = 32, block_q = 16 },
-  { max_d = 64, block_q = 32, block_k = 8 },
+  { max_d = 64, block_q = 32, stages = 2 },
 ]
 )",
                                              "targets/mine.toml");
   ASSERT_TRUE(target) << target.error().message;
   std::vector<std::string> tiles;
   for (const Target::Tile& tile : target->tiles) {
-    EXPECT_EQ(tile.kernel, "portable_forward");
+    EXPECT_EQ(tile.algorithm.kernel, "portable_forward");
     EXPECT_EQ(tile.dtypes.size(), 2u);
-    tiles.push_back(fmt::format("{} {} {} {} line {}", tile.max_d, tile.max_dv, tile.values.at("block_q"),
-                                tile.values.at("warps"), tile.line));
-    EXPECT_EQ(tile.values.contains("block_k"), tile.max_d == 64);
+    tiles.push_back(fmt::format("{} {} {} {} line {}", tile.max_d, tile.max_dv, tile.algorithm.block_q,
+                                tile.algorithm.warps, tile.line));
+    EXPECT_EQ(tile.algorithm.block_k, 8);
+    EXPECT_EQ(tile.algorithm.stages, tile.max_d == 64 ? 2 : 0);
   }
-  EXPECT_THAT(tiles, testing::ElementsAre("32 64 16 4 line 12", "64 64 32 4 line 13"));
+  EXPECT_THAT(tiles, testing::ElementsAre("32 64 16 4 line 14", "64 64 32 4 line 15"));
 }
 
 TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
@@ -146,8 +150,22 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
        "targets/mine.toml:15: unknown key 'kernel'"},
       {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { block_q = -64 },\n]",
        "targets/mine.toml:15: 'block_q' must not be negative"},
-      {"block_q = 64", "block_q = 64\nrows = [\n  { block_k = 64 },\n  { block_q = 64 },\n]",
-       "targets/mine.toml:16: 'block_q' stands above the rows too"},
+      {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { block_k = 64 },\n]",
+       "targets/mine.toml:15: 'block_k' stands above the rows too"},
+      // Each kernel has numbers of its own.
+      {"block_q = 64", "block_q = 64\nblock_d = 64",
+       "targets/mine.toml:14: cpu_forward takes no 'block_d'; did you mean 'block_q'?"},
+      {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { block_q = 64, pack_gqa = 4 },\n]",
+       "targets/mine.toml:15: cpu_forward takes no 'pack_gqa'; one of: block_q, block_k"},
+      {"\"cpu_forward\"", "\"cpu_generic_forward\"",
+       "targets/mine.toml:14: cpu_generic_forward takes no 'block_k'"},
+      {"block_q = 64\n", "", "targets/mine.toml:8: a tile for cpu_forward needs block_q"},
+      {"block_q = 64", "block_q = 0", "targets/mine.toml:8: a tile for cpu_forward needs block_q"},
+      {"block_q = 64", "rows = [\n  { block_q = 64 },\n  { },\n]",
+       "targets/mine.toml:15: a tile for cpu_forward needs block_q"},
+      {"kernel = \"cpu_forward\"\n", "",
+       "targets/mine.toml:8: a tile needs kernel, dtypes, max_d and max_dv"},
+      {"kind = \"cpu\"", "kind = \"cuda\"", "targets/mine.toml:1: the key 'wave' is missing"},
       {"block_q = 64", "rows = []", "targets/mine.toml:13: 'rows' must be a row or more"},
       {"block_q = 64", "rows = 64", "targets/mine.toml:13: 'rows' must be a list of tables"},
       {"preference = 1\n", "", "targets/mine.toml:1: the key 'preference' is missing"},

@@ -25,26 +25,26 @@ Shared shared_bias_gradient(const Problem& p) {
   return {p.b > 1 && !has_batches(p.bias), p.hq > 1 && !has_heads(p.bias)};
 }
 
-std::int64_t main_scratch(const Problem& p, const Target& target, const Target::Tile& tile) {
-  const auto depth = [&](std::int64_t n) { return operand_depth(p, target, n); };
-  const std::int64_t block_q = value_of(tile, "block_q"), block_k = value_of(tile, "block_k");
-  const BackwardShape shape{p.d,
-                            p.dv,
-                            depth(p.d),
-                            depth(p.dv),
-                            block_q,
-                            block_k,
-                            depth(block_q),
-                            depth(block_k),
-                            pairs(p, target),
-                            tile_unit(p, target),
-                            operand_pieces(p, target),
-                            p.bits,
-                            has_elementwise_bias(p.bias),
-                            p.dbias,
-                            p.softcap > 0,
-                            p.dropout > 0};
-  return BackwardScratch(shape).floats * 4;
+BackwardScratch scratch_of(const KernelKey& key, const Target& target) {
+  const Signature& s = key.signature;
+  const Algorithm& a = key.algorithm;
+  const auto depth = [&](std::int64_t n) { return operand_depth(s.dtype, target, n); };
+  return BackwardScratch({.d = s.d,
+                          .dv = s.dv,
+                          .depth_d = depth(s.d),
+                          .depth_dv = depth(s.dv),
+                          .block_q = a.block_q,
+                          .block_k = a.block_k,
+                          .depth_q = depth(a.block_q),
+                          .depth_k = depth(a.block_k),
+                          .pairs = pairs(s.dtype, target),
+                          .amx = tile_unit(s.dtype, target),
+                          .pieces = operand_pieces(s.dtype, target),
+                          .bits = s.bits,
+                          .bias = has_elementwise_bias(s.bias),
+                          .dbias = s.dbias,
+                          .softcap = s.softcap,
+                          .dropout = s.dropout});
 }
 
 /// Rows of one head that a block of `keys` has to do with, of a sequence of average length: all, or fewer
@@ -128,7 +128,7 @@ std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
 }
 
 constexpr KernelSchedule own_schedule{"CpuBackwardSchedule", sizeof(CpuBackwardSchedule), schedule_numbers};
-constexpr std::string_view numbers[] = {"block_q", "block_k"};
+constexpr AlgorithmField required[] = {&Algorithm::block_q, &Algorithm::block_k};
 
 }  // namespace
 
@@ -138,11 +138,11 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   Plan plan = start(p, target, options);
   const Shared shared = shared_bias_gradient(p);
   const std::int64_t heads = product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hk});
-  const std::int64_t block_k = value_of(tile, "block_k");
+  const std::int64_t block_k = tile.algorithm.block_k;
   CpuBackwardSchedule s;
   s.side_by_side = plan.workers;
   s.key_blocks = ceil_divide(std::max<std::int64_t>(p.sk, 1), block_k);
-  cut_queries(s, p, parts_wanted(p, heads, block_k), value_of(tile, "block_q"));
+  cut_queries(s, p, parts_wanted(p, heads, block_k), tile.algorithm.block_q);
   if (keys_have_blocks_of_their_own(plan.workers, heads)) {
     split_keys(plan, s.key_blocks, block_k);
     // Two threads wait little for each other.
@@ -183,12 +183,13 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   // A block that goes through all parts adds them up in its scratch; behind them lie what is kept of long
   // ones.
   const bool through_all = s.query_parts > 1 && s.parts_apart == 0;
-  const std::int64_t sums = adds_often(s, value_of(tile, "block_q")) ? 2 : through_all ? 1 : 0;
+  const std::int64_t sums = adds_often(s, tile.algorithm.block_q) ? 2 : through_all ? 1 : 0;
   const std::int64_t total = product({sums, part_bytes(p, block_k)});
-  plan.stages = {stage_of(p, target, cpu_backward_delta, nullptr, rows, 0),
-                 stage_of(p, target, cpu_backward, &tile, grid, sum({main_scratch(p, target, tile), total}))};
+  const KernelKey key = key_of(p, target, cpu_backward, &tile);
+  plan.stages = {stage_of(p, target, cpu_backward_delta, nullptr, rows),
+                 stage_of(cpu_backward, key, grid, sum({scratch_of(key, target).floats * 4, total}))};
   if (const std::int64_t left = sum({image_rows, p.sink ? p.hq : 0}); left > 0)
-    plan.stages.push_back(stage_of(p, target, cpu_backward_convert, nullptr, left, 0));
+    plan.stages.push_back(stage_of(p, target, cpu_backward_convert, nullptr, left));
   for (Stage& stage : plan.stages) stage.schedule = schedule;
   return finish(std::move(plan));
 }
@@ -198,7 +199,7 @@ const Kernel cpu_backward_delta{
 const Kernel cpu_backward{.name = "cpu_backward",
                           .depends_on = inner_loop_on_cpu,
                           .schedule = own_schedule,
-                          .numbers = numbers,
+                          .required = required,
                           .rules = own_rules,
                           .seconds = seconds};
 const Kernel cpu_backward_convert{

@@ -26,9 +26,9 @@ std::int64_t packed_rows(const Problem& p) {
 /// Two blocks of the widest tile still take less time than a tile of the forward kernel, and K and V of the
 /// second one lie in the cache: bench/cpu/recipes.py.
 std::int64_t most_rows(const Question& q) {
-  const std::int64_t pack_gqa = value_of(*q.candidate.tile, "pack_gqa");
+  const std::int64_t pack_gqa = q.candidate.tile->algorithm.pack_gqa;
   const bool widest = std::ranges::none_of(q.target.tiles, [pack_gqa](const Target::Tile& other) {
-    return other.kernel == cpu_decode.name && value_of(other, "pack_gqa") > pack_gqa;
+    return other.algorithm.kernel == cpu_decode.name && other.algorithm.pack_gqa > pack_gqa;
   });
   return widest ? 2 * pack_gqa : pack_gqa;
 }
@@ -59,6 +59,15 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
+DecodeLayout layout_of(const KernelKey& key, const Target& target) {
+  const Signature& s = key.signature;
+  return DecodeLayout({.pairs = vector_pairs(s.dtype, target),
+                       .d = s.d,
+                       .dv = s.dv,
+                       .pack_gqa = key.algorithm.pack_gqa,
+                       .block_k = key.algorithm.block_k});
+}
+
 /// It computes while K and V are on their way. With few rows the products wait for loads, and go to vectors
 /// whatever matrix unit there is (bench/cpu/recipes.py).
 Seconds seconds(const Plan& plan, const Stage& stage) {
@@ -68,7 +77,7 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
   return std::max(computing, seconds_to_read(plan, true)) / busy_workers(plan, stage, 1);
 }
 
-constexpr std::string_view numbers[] = {"block_k"};
+constexpr AlgorithmField required[] = {&Algorithm::block_k, &Algorithm::pack_gqa};
 
 }  // namespace
 
@@ -76,14 +85,13 @@ Result<Plan> plan_cpu_decode(const Problem& problem, const Target& target, const
                              const PlanOptions& options) {
   const Problem& p = problem;
   Plan plan = start(p, target, options);
-  const std::int64_t block_k = value_of(tile, "block_k");
+  const std::int64_t block_k = tile.algorithm.block_k;
   const std::int64_t for_workers = parts_for_workers(plan, product({p.b, p.hk}));
   split_as_asked(plan, std::max(for_workers, ceil_divide(p.sk, most_part_keys)), block_k);
-  const DecodeLayout layout(vector_pairs(p, target), p.d, p.dv, value_of(tile, "pack_gqa"), block_k);
-  const std::int64_t pack_gqa = value_of(tile, "pack_gqa");
-  const std::int64_t row_blocks = pack_gqa > 0 ? ceil_divide(packed_rows(p), pack_gqa) : 1;
+  const std::int64_t row_blocks = ceil_divide(packed_rows(p), tile.algorithm.pack_gqa);
   const std::int64_t grid = product({row_blocks, p.b, p.hk, plan.splits});
-  plan.stages = {stage_of(p, target, cpu_decode, &tile, grid, layout.total())};
+  const KernelKey key = key_of(p, target, cpu_decode, &tile);
+  plan.stages = {stage_of(cpu_decode, key, grid, layout_of(key, target).total())};
   plan.stages.front().schedule = Schedule(split_keys_of(plan));
   merge_on_cpu(plan);
   return finish(std::move(plan));
@@ -92,7 +100,7 @@ Result<Plan> plan_cpu_decode(const Problem& problem, const Target& target, const
 const Kernel cpu_decode{.name = "cpu_decode",
                         .depends_on = inner_loop_on_cpu,
                         .schedule = split_keys_schedule,
-                        .numbers = numbers,
+                        .required = required,
                         .rules = own_rules,
                         .seconds = seconds};
 

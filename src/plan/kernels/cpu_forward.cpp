@@ -33,7 +33,7 @@ std::int64_t blocks_of_rows(const Problem& p, std::int64_t block_rows) {
 /// to 256 rows where that leaves four blocks per thread, up to block_q where it leaves eight, fewer
 /// otherwise; the blocks of a head, or of heads that go together, of equal size.
 std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threads) {
-  const std::int64_t block_q = value_of(tile, "block_q");
+  const std::int64_t block_q = tile.algorithm.block_q;
   constexpr std::int64_t least = ForwardLayout::tile, enough = 256;
   const std::int64_t of_thread = product({p.hq, query_tokens(p)}) / threads;
   const std::int64_t share = std::max(std::min(of_thread / 4, enough), of_thread / 8);
@@ -66,20 +66,24 @@ void cut_last_blocks(CpuForwardSchedule& schedule, const Plan& plan) {
   schedule.whole_blocks = std::max<std::int64_t>(schedule.whole_blocks - plan.workers, 0);
 }
 
-ForwardLayout layout_of(const Plan& plan, const Target::Tile& tile) {
-  const Problem& p = plan.problem;
-  const std::int64_t block_k = value_of(tile, "block_k");
-  return ForwardLayout(operand_depth(p, *plan.target, p.d), operand_depth(p, *plan.target, block_k),
-                       operand_pieces(p, *plan.target), p.dv, value_of(tile, "block_q"), block_k,
-                       has_elementwise_bias(p.bias));
+ForwardLayout layout_of(const KernelKey& key, const Target& target) {
+  const Signature& s = key.signature;
+  const Algorithm& a = key.algorithm;
+  return ForwardLayout({.depth = operand_depth(s.dtype, target, s.d),
+                        .key_depth = operand_depth(s.dtype, target, a.block_k),
+                        .pieces = operand_pieces(s.dtype, target),
+                        .dv = s.dv,
+                        .block_q = a.block_q,
+                        .block_k = a.block_k,
+                        .bias = has_elementwise_bias(s.bias)});
 }
 
 Stage forward_stage(const Plan& plan, const Target::Tile& tile, CpuForwardSchedule schedule) {
   const std::int64_t cut = blocks_of_rows(plan.problem, schedule.block_rows) - schedule.whole_blocks;
   const std::int64_t parts = product({cut, ceil_divide(schedule.block_rows, schedule.part_rows)});
-  Stage stage = stage_of(plan.problem, *plan.target, cpu_forward, &tile,
-                         product({sum({schedule.whole_blocks, parts}), plan.splits}),
-                         layout_of(plan, tile).total_of(plan.problem.sk, value_of(tile, "block_k")));
+  const KernelKey key = key_of(plan.problem, *plan.target, cpu_forward, &tile);
+  Stage stage = stage_of(cpu_forward, key, product({sum({schedule.whole_blocks, parts}), plan.splits}),
+                         layout_of(key, *plan.target).total_of(plan.problem.sk, tile.algorithm.block_k));
   static_cast<SplitKeys&>(schedule) = split_keys_of(plan);
   stage.schedule = Schedule(schedule);
   return stage;
@@ -87,7 +91,7 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile, CpuForwardSchedu
 
 Refusal split_pays(const Question& q) {
   if (!may_split(q)) return {};
-  const std::int64_t blocks = blocks_of_rows(q.problem, value_of(*q.candidate.tile, "block_q"));
+  const std::int64_t blocks = blocks_of_rows(q.problem, q.candidate.tile->algorithm.block_q);
   if (Refusal refusal = blocks_are_few(q, blocks, workers(q.target, q.options))) return refusal;
   return keys_are_many(q, 2 * least_split_keys);
 }
@@ -120,7 +124,7 @@ std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
           {"whole_blocks", s.whole_blocks}};
 }
 
-constexpr std::string_view numbers[] = {"block_q", "block_k"};
+constexpr AlgorithmField required[] = {&Algorithm::block_q, &Algorithm::block_k};
 
 }  // namespace
 
@@ -137,7 +141,7 @@ Result<Plan> plan_cpu_forward_split(const Problem& problem, const Target& target
                                     const PlanOptions& options) {
   Plan plan = start(problem, target, options);
   const CpuForwardSchedule schedule = whole_blocks(plan, tile);
-  split_as_asked(plan, parts_for_workers(plan, schedule.whole_blocks), value_of(tile, "block_k"));
+  split_as_asked(plan, parts_for_workers(plan, schedule.whole_blocks), tile.algorithm.block_k);
   plan.stages = {forward_stage(plan, tile, schedule)};
   merge_on_cpu(plan);
   return finish(std::move(plan));
@@ -146,7 +150,7 @@ Result<Plan> plan_cpu_forward_split(const Problem& problem, const Target& target
 const Kernel cpu_forward{.name = "cpu_forward",
                          .depends_on = inner_loop_on_cpu,
                          .schedule = {"CpuForwardSchedule", sizeof(CpuForwardSchedule), schedule_numbers},
-                         .numbers = numbers,
+                         .required = required,
                          .rules = own_rules,
                          .seconds = seconds};
 

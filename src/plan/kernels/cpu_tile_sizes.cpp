@@ -13,9 +13,9 @@ namespace {
 TileMachine machine_of(const Problem& p, const Target& target, bool decodes) {
   return {.lanes = target.vector_bytes / 4,
           .registers = target.vector_registers,
-          .amx = !decodes && tile_unit(p, target),
-          .pairs = decodes ? vector_pairs(p, target) : pairs(p, target),
-          .pieces = decodes ? 1 : operand_pieces(p, target),
+          .amx = !decodes && tile_unit(p.dtype, target),
+          .pairs = decodes ? vector_pairs(p.dtype, target) : pairs(p.dtype, target),
+          .pieces = decodes ? 1 : operand_pieces(p.dtype, target),
           .bytes = static_cast<std::int64_t>(bytes_of(p.dtype)),
           .d = p.d,
           .dv = p.dv,
@@ -30,23 +30,18 @@ std::string told(const SizeRule& rule) {
                      rule.least > rule.unit ? fmt::format(", {} or more", rule.least) : "");
 }
 
-Refusal check_size(const Question& q, std::string_view name, const SizeRule& rule) {
+Refusal check_size(const Question& q, AlgorithmField field, const SizeRule& rule) {
   const Target::Tile& tile = *q.candidate.tile;
-  const std::int64_t size = value_of(tile, name);
+  const std::int64_t size = tile.algorithm.*field;
   if (rule.takes(size)) return {};
-  return fmt::format("{}={} of its tile (line {} of targets/{}.toml) must be {}", name, size, tile.line,
-                     q.target.name, told(rule));
+  return fmt::format("{}={} of its tile (line {} of targets/{}.toml) must be {}", name_of(field), size,
+                     tile.line, q.target.name, told(rule));
 }
 
 Refusal check_tile(const Question& q, TileRules (*rules_of)(const TileMachine&)) {
-  const Target::Tile& tile = *q.candidate.tile;
-  if (const std::int64_t pack_gqa = value_of(tile, "pack_gqa"); pack_gqa > 0) {
-    return fmt::format("its tile (line {} of targets/{}.toml) has pack_gqa={}, which is for decode alone",
-                       tile.line, q.target.name, pack_gqa);
-  }
   const TileRules rules = rules_of(machine_of(q.problem, q.target, /*decodes=*/false));
-  if (Refusal wrong = check_size(q, "block_q", rules.block_q)) return wrong;
-  return check_size(q, "block_k", rules.block_k);
+  if (Refusal wrong = check_size(q, &Algorithm::block_q, rules.block_q)) return wrong;
+  return check_size(q, &Algorithm::block_k, rules.block_k);
 }
 
 }  // namespace
@@ -61,8 +56,8 @@ Refusal backward_tile_sizes(const Question& q) {
 
 Refusal decode_tile_sizes(const Question& q) {
   const TileMachine machine = machine_of(q.problem, q.target, /*decodes=*/true);
-  if (Refusal wrong = check_size(q, "pack_gqa", decode_pack(machine))) return wrong;
-  return check_size(q, "block_k", decode_keys(machine));
+  if (Refusal wrong = check_size(q, &Algorithm::pack_gqa, decode_pack(machine))) return wrong;
+  return check_size(q, &Algorithm::block_k, decode_keys(machine));
 }
 
 }  // namespace regard

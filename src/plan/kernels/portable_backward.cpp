@@ -10,25 +10,22 @@
 #include "plan/cost.h"
 #include "plan/kernels/gpu_backward.h"
 #include "plan/kernels/kernels.h"
+#include "plan/kernels/portable_tile.h"
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
 
 namespace regard {
 namespace {
 
-portable::BackwardLayout layout_of(DType dtype, std::int64_t d, std::int64_t dv, const Algorithm& a) {
-  return {static_cast<std::int64_t>(bytes_of(dtype)),
-          d,
-          dv,
-          a.block_q,
-          a.block_k,
-          a.block_d,
-          a.block_dv,
-          a.stages,
-          a.warps};
+portable::BackwardLayout layout_of(const Signature& s, const Algorithm& a) {
+  return portable::BackwardLayout(tile_shape_of(s, a));
 }
 portable::BackwardLayout layout_of(const KernelKey& key) {
-  return layout_of(key.signature.dtype, key.signature.d, key.signature.dv, key.algorithm);
+  return layout_of(key.signature, key.algorithm);
+}
+/// Of a candidate.
+portable::BackwardLayout layout_of(const Question& q) {
+  return layout_of(signature(q.problem), q.candidate.tile->algorithm);
 }
 
 std::int64_t shared_bytes(const KernelKey& key) {
@@ -80,9 +77,7 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
 }
 
 Refusal shared_memory_fits(const Question& q) {
-  const Problem& p = q.problem;
-  const Stage stage = stage_of(p, q.target, portable_backward, q.candidate.tile, 1, 0);
-  return fits_in_shared_memory(q, shared_bytes(stage.key));
+  return fits_in_shared_memory(q, layout_of(q).total());
 }
 
 Refusal accumulators_leave_room(const Question& q) {
@@ -91,9 +86,8 @@ Refusal accumulators_leave_room(const Question& q) {
   constexpr std::int64_t most_sums = 224, most_sums_with_more = 160;
   const Problem& p = q.problem;
   if (p.softcap <= 0) return {};
-  const Stage stage = stage_of(p, q.target, portable_backward, q.candidate.tile, 1, 0);
-  const Algorithm& a = stage.key.algorithm;
-  const portable::BackwardLayout layout = layout_of(stage.key);
+  const Algorithm& a = q.candidate.tile->algorithm;
+  const portable::BackwardLayout layout = layout_of(q);
   const std::int64_t sums = (a.block_k * (layout.block_d + layout.block_dv) + 3 * a.block_q * a.block_k) /
                             (a.warps * q.target.wave);
   const std::int64_t most = p.dbias || p.dropout > 0 ? most_sums_with_more : most_sums;
@@ -138,7 +132,9 @@ std::span<const Rule> own_rules() {
 }
 
 constexpr Feature features[] = {Feature::matrix};
-constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
+constexpr AlgorithmField required[] = {&Algorithm::block_q, &Algorithm::block_k, &Algorithm::warps};
+constexpr AlgorithmField optional[] = {&Algorithm::block_d, &Algorithm::block_dv, &Algorithm::stages,
+                                       &Algorithm::warps_across, &Algorithm::occupancy};
 
 }  // namespace
 
@@ -146,10 +142,10 @@ Result<Plan> plan_portable_backward(const Problem& problem, const Target& target
                                     const PlanOptions& options) {
   const Problem& p = problem;
   Plan plan = start(p, target, options);
-  const std::int64_t block_q = value_of(tile, "block_q"), group = p.hq / p.hk;
+  const std::int64_t block_q = tile.algorithm.block_q, group = p.hq / p.hk;
   Stage stage = stage_of(p, target, portable_backward, &tile, 0, 0);
   const portable::BackwardLayout layout = layout_of(stage.key);
-  const std::int64_t blocks = product({pairs(p), ceil_divide(p.sk, value_of(tile, "block_k")), layout.parts});
+  const std::int64_t blocks = product({pairs(p), ceil_divide(p.sk, tile.algorithm.block_k), layout.parts});
   GpuBackward how;
   how.block_q = block_q;
   how.grad_q_columns = layout.parts * layout.block_d;
@@ -175,7 +171,8 @@ const Kernel portable_backward{.name = "portable_backward",
                                .features = features,
                                .depends_on = inner_loop_on_gpu,
                                .schedule = gpu_backward_schedule,
-                               .numbers = numbers,
+                               .required = required,
+                               .optional = optional,
                                .rules = own_rules,
                                .seconds = seconds,
                                .dynamic_shared_bytes = shared_bytes};

@@ -25,13 +25,15 @@ Seconds seconds(const Plan& plan, const Stage&) {
          (1 / share_of_rate - 1) * written_and_read / chip_bytes_per_second(plan);
 }
 
+constexpr AlgorithmField required[] = {&Algorithm::block_dv, &Algorithm::warps};
+
 }  // namespace
 
 void merge_on_gpu(Plan& plan, std::int64_t pack_gqa) {
   if (plan.splits == 1) return;
   const Problem& p = plan.problem;
   const Target::Tile* tile = first_tile(*plan.target, portable_combine.name);
-  const std::int64_t rows = tile == nullptr ? 1 : std::max<std::int64_t>(value_of(*tile, "warps"), 1);
+  const std::int64_t rows = tile == nullptr ? 1 : tile->algorithm.warps;
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
   Stage stage = stage_of(p, *plan.target, portable_combine, tile, grid, 0);
   // It waits for the parts in its code, where the chip has the instruction (kernels/cuda/pdl.h).
@@ -43,6 +45,7 @@ void merge_on_gpu(Plan& plan, std::int64_t pack_gqa) {
 const Kernel portable_combine{.name = "portable_combine",
                               .depends_on = output_type,
                               .schedule = {"PortableCombineSchedule", sizeof(PortableCombineSchedule)},
+                              .required = required,
                               .seconds = seconds};
 
 }  // namespace regard

@@ -1,5 +1,4 @@
 // kernels/portable/forward.cu: one block per tile of query rows of a head and part of the keys.
-#include "kernels/portable/forward_layout.h"
 #include "kernels/portable/forward_schedule.h"
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "plan/gpu_block_cost.h"
 #include "plan/gpu_rows.h"
 #include "plan/kernels/kernels.h"
+#include "plan/kernels/portable_tile.h"
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
 
@@ -25,26 +25,12 @@ std::int64_t pack_gqa(const Problem& p) {
   return alike ? p.hq / p.hk : 1;
 }
 
-portable::ForwardLayout layout_of(const Problem& p, const Target::Tile& tile) {
-  const auto value = [&tile](std::string_view name) { return value_of(tile, name); };
-  return {static_cast<std::int64_t>(bytes_of(p.dtype)),
-          p.d,
-          p.dv,
-          value("block_q"),
-          value("block_k"),
-          value("block_d"),
-          value("block_dv"),
-          value("stages"),
-          value("warps_across")};
+portable::ForwardLayout layout_of(const Signature& s, const Algorithm& a) {
+  return portable::ForwardLayout(tile_shape_of(s, a));
 }
 
 std::int64_t shared_bytes(const KernelKey& key) {
-  const Algorithm& a = key.algorithm;
-  const Signature& s = key.signature;
-  const auto bytes = static_cast<std::int64_t>(bytes_of(s.dtype));
-  return portable::ForwardLayout(bytes, s.d, s.dv, a.block_q, a.block_k, a.block_d, a.block_dv, a.stages,
-                                 a.warps_across)
-      .total();
+  return layout_of(key.signature, key.algorithm).total();
 }
 
 /// Some of the second-level cache of any GPU.
@@ -74,7 +60,7 @@ std::int64_t row_blocks(const Problem& p, std::int64_t block_q) {
 Stage forward_stage(const Plan& plan, const Target::Tile& tile, std::int64_t heads) {
   const Problem& p = plan.problem;
   Stage stage = stage_of(p, *plan.target, portable_forward, &tile,
-                         product({row_blocks(p, value_of(tile, "block_q")), plan.splits}), 0);
+                         product({row_blocks(p, tile.algorithm.block_q), plan.splits}), 0);
   stage.shared_bytes = shared_bytes(stage.key);
   stage.schedule =
       Schedule(PortableForwardSchedule{split_keys_of(plan), pairs_side_by_side(p, cache_bytes), heads});
@@ -83,8 +69,8 @@ Stage forward_stage(const Plan& plan, const Target::Tile& tile, std::int64_t hea
 
 Refusal two_warps_share_rows(const Question& q) {
   const Target::Tile& tile = *q.candidate.tile;
-  const std::int64_t across = value_of(tile, "warps_across"), warps = value_of(tile, "warps"),
-                     keys = value_of(tile, "block_k");
+  const std::int64_t across = tile.algorithm.warps_across, warps = tile.algorithm.warps,
+                     keys = tile.algorithm.block_k;
   if (across <= 1) return {};
   // A warp's keys are half a line of shared memory, or whole ones.
   const bool halves = keys == 64 || (keys > 0 && keys % 128 == 0);
@@ -108,9 +94,9 @@ Refusal accumulators_leave_room(const Question& q) {
 
   // Of a wave's rows, spread over its lanes.
   const Target::Tile& tile = *q.candidate.tile;
-  const std::int64_t step = value_of(tile, "block_dv"), columns = step > 0 ? step : tile.max_dv;
-  const std::int64_t rows = value_of(tile, "block_q") / value_of(tile, "warps");
-  const std::int64_t scores = rows * value_of(tile, "block_k") / q.target.wave;
+  const std::int64_t step = tile.algorithm.block_dv, columns = step > 0 ? step : tile.max_dv;
+  const std::int64_t rows = tile.algorithm.block_q / tile.algorithm.warps;
+  const std::int64_t scores = rows * tile.algorithm.block_k / q.target.wave;
   const std::int64_t sums = scores + rows * columns / q.target.wave;
   if ((bias || p.bits || p.dropout > 0) && scores > most_scores)
     return fmt::format(
@@ -138,13 +124,13 @@ Refusal accumulators_leave_room(const Question& q) {
 Refusal split_pays(const Question& q) {
   const Problem& p = q.problem;
   if (!may_split(q) || parts_of_long_rows(p) > 1) return {};
-  const std::int64_t blocks = row_blocks(with_packed_gqa(p), value_of(*q.candidate.tile, "block_q"));
+  const std::int64_t blocks = row_blocks(with_packed_gqa(p), q.candidate.tile->algorithm.block_q);
   if (Refusal refusal = blocks_are_few(q, blocks, workers(q.target, q.options))) return refusal;
   return keys_are_many(q, 2 * least_split_keys);
 }
 
 Refusal shared_memory_fits(const Question& q) {
-  return fits_in_shared_memory(q, layout_of(q.problem, *q.candidate.tile).total());
+  return fits_in_shared_memory(q, layout_of(signature(q.problem), q.candidate.tile->algorithm).total());
 }
 
 std::span<const Rule> own_rules() {
@@ -189,7 +175,9 @@ std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
 }
 
 constexpr Feature features[] = {Feature::matrix};
-constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
+constexpr AlgorithmField required[] = {&Algorithm::block_q, &Algorithm::block_k, &Algorithm::warps};
+constexpr AlgorithmField optional[] = {&Algorithm::block_d, &Algorithm::block_dv, &Algorithm::stages,
+                                       &Algorithm::warps_across, &Algorithm::occupancy};
 
 }  // namespace
 
@@ -203,8 +191,8 @@ Result<Plan> plan_portable_forward(const Problem& problem, const Target& target,
 Result<Plan> plan_portable_forward_split(const Problem& problem, const Target& target,
                                          const Target::Tile& tile, const PlanOptions& options) {
   Plan plan = start(with_packed_gqa(problem), target, options);
-  const std::int64_t block_k = value_of(tile, "block_k"), parts = parts_of_long_rows(problem);
-  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, value_of(tile, "block_q"))), block_k);
+  const std::int64_t block_k = tile.algorithm.block_k, parts = parts_of_long_rows(problem);
+  split_as_asked(plan, parts_for_workers(plan, row_blocks(plan.problem, tile.algorithm.block_q)), block_k);
   if (plan.splits < parts) split_keys(plan, parts, block_k);
   plan.stages = {forward_stage(plan, tile, pack_gqa(problem))};
   merge_on_gpu(plan, pack_gqa(problem));
@@ -216,7 +204,8 @@ const Kernel portable_forward{
     .features = features,
     .depends_on = inner_loop_on_gpu,
     .schedule = {"PortableForwardSchedule", sizeof(PortableForwardSchedule), schedule_numbers},
-    .numbers = numbers,
+    .required = required,
+    .optional = optional,
     .rules = own_rules,
     .seconds = seconds,
     .dynamic_shared_bytes = shared_bytes};

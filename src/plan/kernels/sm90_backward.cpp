@@ -9,6 +9,7 @@
 #include "plan/kernels/gpu_backward.h"
 #include "plan/kernels/kernels.h"
 #include "plan/kernels/sm90_boxes.h"
+#include "plan/kernels/sm90_tile.h"
 #include "plan/kernels/sm90_unsupported.h"
 #include "plan/plan_parts.h"
 #include "plan/recipe.h"
@@ -16,17 +17,12 @@
 namespace regard {
 namespace {
 
-Sm90BackwardLayout layout_of(std::int64_t d, std::int64_t dv, std::int64_t block_q, std::int64_t block_k,
-                             std::int64_t stages) {
-  return {d, dv, block_q, block_k, stages};
-}
-Sm90BackwardLayout layout_of(const Problem& p, const Target::Tile& tile) {
-  return layout_of(p.d, p.dv, value_of(tile, "block_q"), value_of(tile, "block_k"), value_of(tile, "stages"));
+Sm90BackwardLayout layout_of(const Signature& s, const Algorithm& a) {
+  return Sm90BackwardLayout(sm90_tile_shape(s, a));
 }
 
 std::int64_t shared_bytes(const KernelKey& key) {
-  const Algorithm& a = key.algorithm;
-  return layout_of(key.signature.d, key.signature.dv, a.block_q, a.block_k, a.stages).total();
+  return layout_of(key.signature, key.algorithm).total();
 }
 
 /// What the second-level cache holds of Q, dO and the sum of dQ.
@@ -54,7 +50,7 @@ Refusal smallest_tile(const Question& q) {
   const Problem& p = q.problem;
   const Target::Tile& tile = *q.candidate.tile;
   for (const Target::Tile& other : q.target.tiles) {
-    if (other.kernel != tile.kernel || p.d > other.max_d || p.dv > other.max_dv) continue;
+    if (other.algorithm.kernel != tile.algorithm.kernel || p.d > other.max_d || p.dv > other.max_dv) continue;
     if (other.max_d + other.max_dv >= tile.max_d + tile.max_dv) continue;
     return fmt::format("its tile is for head dims up to {}/{}; the one for {}/{} holds more", tile.max_d,
                        tile.max_dv, other.max_d, other.max_dv);
@@ -64,7 +60,7 @@ Refusal smallest_tile(const Question& q) {
 
 /// The slopes of scores behind a soft cap take registers that the largest tile has not.
 Refusal tile_of_soft_cap(const Question& q) {
-  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
+  const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
   if (block_q <= Sm90Boxes::group_rows || q.problem.softcap == 0) return {};
   return fmt::format("its tile of {} queries is for problems without soft cap; use a smaller one", block_q);
 }
@@ -79,8 +75,8 @@ Refusal ragged_maps_fit(const Question& q) {
 }
 
 Refusal shared_memory_fits(const Question& q) {
-  return fits_in_shared_memory(
-      q, layout_of(q.problem, *q.candidate.tile).total() + Sm90BackwardLayout::static_bytes);
+  return fits_in_shared_memory(q, layout_of(signature(q.problem), q.candidate.tile->algorithm).total() +
+                                      Sm90BackwardLayout::static_bytes);
 }
 
 std::span<const Rule> own_rules() {
@@ -128,17 +124,18 @@ Result<TensorBoxes> boxes(const Plan& plan, const Stage& stage, const Arguments&
 }
 
 constexpr Feature features[] = {Feature::wgmma, Feature::tma};
-constexpr std::string_view numbers[] = {"block_q", "block_k", "warps", "stages"};
+constexpr AlgorithmField required[] = {&Algorithm::block_q, &Algorithm::block_k, &Algorithm::warps,
+                                       &Algorithm::stages};
 
 }  // namespace
 
 Result<Plan> plan_sm90_backward(const Problem& p, const Target& target, const Target::Tile& tile,
                                 const PlanOptions& options) {
   Plan plan = start(p, target, options);
-  const std::int64_t block_q = value_of(tile, "block_q"), block_k = value_of(tile, "block_k");
+  const std::int64_t block_q = tile.algorithm.block_q, block_k = tile.algorithm.block_k;
   const std::int64_t group = p.hq / p.hk;
   const std::int64_t of_part = heads_of_part(plan, product({p.b, p.hk, ceil_divide(p.sk, block_k)}));
-  const Sm90BackwardLayout layout = layout_of(p, tile);
+  const Sm90BackwardLayout layout = layout_of(signature(p), tile.algorithm);
   GpuBackward backward{.block_q = block_q,
                        .grad_q_columns = layout.d,
                        .order = GradQOrder::fragments,
@@ -162,7 +159,7 @@ const Kernel sm90_backward{.name = "sm90_backward",
                            .features = features,
                            .depends_on = inner_loop_on_gpu,
                            .schedule = gpu_backward_schedule,
-                           .numbers = numbers,
+                           .required = required,
                            .rules = own_rules,
                            .seconds = seconds,
                            .dynamic_shared_bytes = shared_bytes,

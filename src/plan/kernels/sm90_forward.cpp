@@ -8,6 +8,7 @@
 #include "plan/cost.h"
 #include "plan/gpu_rows.h"
 #include "plan/kernels/kernels.h"
+#include "plan/kernels/sm90_tile.h"
 #include "plan/plan_parts.h"
 
 namespace regard {
@@ -29,19 +30,8 @@ std::int64_t sm90_work(const Problem& p, std::int64_t block_q, std::int64_t clus
   return product({p.hq, p.b, round_up(ceil_divide(p.sq, block_q), cluster)});
 }
 
-Sm90ForwardLayout sm90_layout(const Problem& p, const Target::Tile& tile) {
-  return {p.d,
-          p.dv,
-          value_of(tile, "block_q"),
-          value_of(tile, "block_k"),
-          value_of(tile, "stages"),
-          static_cast<std::int64_t>(bytes_of(p.dtype))};
-}
-
-Sm90ForwardLayout sm90_layout(const KernelKey& key) {
-  const Algorithm& a = key.algorithm;
-  const Signature& s = key.signature;
-  return {s.d, s.dv, a.block_q, a.block_k, a.stages, static_cast<std::int64_t>(bytes_of(s.dtype))};
+Sm90ForwardLayout sm90_layout(const Signature& s, const Algorithm& a) {
+  return Sm90ForwardLayout(sm90_tile_shape(s, a));
 }
 
 namespace {
@@ -98,10 +88,10 @@ Sm90ForwardSchedule grouped_pairs(const Plan& plan, std::int64_t work, std::int6
 Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Tile& tile,
                         const PlanOptions& options, std::int64_t parts) {
   Plan plan = start(p, target, options);
-  const std::int64_t block_q = value_of(tile, "block_q");
-  if (parts > 1) split_keys(plan, parts, value_of(tile, "block_k"));
+  const std::int64_t block_q = tile.algorithm.block_q;
+  if (parts > 1) split_keys(plan, parts, tile.algorithm.block_k);
   const std::int64_t packed = packed_rows_of_head(p, block_q);
-  const std::int64_t cluster = algorithm_of(sm90_forward, &tile).cluster_blocks();
+  const std::int64_t cluster = tile.algorithm.cluster_blocks();
   const std::int64_t work = product({sm90_work(p, block_q, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
   const std::int64_t blocks = std::max(plan.workers / cluster, std::int64_t{1}) * cluster;  // at a time
@@ -130,7 +120,7 @@ Result<Plan> plan_sm90_forward_split(const Problem& problem, const Target& targe
                                      const PlanOptions& options) {
   if (problem.splits > 0) return plan_parts(problem, target, tile, options, problem.splits);
   // At least two tiles a part: the first one and the last lie beside no other work.
-  const std::int64_t most = most_parts(problem, 2 * value_of(tile, "block_k"));
+  const std::int64_t most = most_parts(problem, 2 * tile.algorithm.block_k);
   const std::int64_t fewest = std::max<std::int64_t>(parts_of_long_rows(problem), 2);
   Result<Plan> best = plan_parts(problem, target, tile, options, fewest);
   if (!best) return best;
@@ -154,7 +144,9 @@ std::vector<ScheduleNumber> schedule_numbers(const Schedule& bytes) {
 }
 
 constexpr Feature features[] = {Feature::wgmma, Feature::tma};
-constexpr std::string_view numbers[] = {"block_q", "block_k", "warps"};
+constexpr AlgorithmField required[] = {&Algorithm::block_q, &Algorithm::block_k, &Algorithm::warps,
+                                       &Algorithm::stages};
+constexpr AlgorithmField optional[] = {&Algorithm::warp_groups, &Algorithm::cluster};
 
 }  // namespace
 
@@ -162,7 +154,8 @@ const Kernel sm90_forward{.name = "sm90_forward",
                           .features = features,
                           .depends_on = inner_loop_on_gpu,
                           .schedule = {"Sm90ForwardSchedule", sizeof(Sm90ForwardSchedule), schedule_numbers},
-                          .numbers = numbers,
+                          .required = required,
+                          .optional = optional,
                           .rules = sm90_forward_rules,
                           .seconds = sm90_forward_seconds,
                           .dynamic_shared_bytes = shared_bytes,

@@ -16,8 +16,11 @@ std::int64_t packed_work(const Problem&, std::int64_t block_q);
 /// together.
 std::int64_t sm90_work(const Problem&, std::int64_t block_q, std::int64_t cluster);
 
-Sm90ForwardLayout sm90_layout(const Problem&, const Target::Tile&);
-Sm90ForwardLayout sm90_layout(const KernelKey&);
+/// Of the halves of a key.
+Sm90ForwardLayout sm90_layout(const Signature&, const Algorithm&);
+inline Sm90ForwardLayout sm90_layout(const KernelKey& key) {
+  return sm90_layout(key.signature, key.algorithm);
+}
 
 /// sm90_forward_rules.cpp
 std::span<const Rule> sm90_forward_rules();

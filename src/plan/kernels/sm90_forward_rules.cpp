@@ -16,7 +16,7 @@ namespace {
 
 /// The three warpgroups of a large tile have no registers to spare.
 Refusal too_large_for(const Question& q, std::string_view what) {
-  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
+  const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
   if (block_q <= 128) return {};
   return fmt::format("its tile of {} queries is for problems without {}; use a smaller one", block_q, what);
 }
@@ -24,7 +24,8 @@ Refusal too_large_for(const Question& q, std::string_view what) {
 /// Whether another tile could take the problem.
 bool could_take(const Question& q, const Target::Tile& other) {
   const Target::Tile& tile = *q.candidate.tile;
-  return other.kernel == tile.kernel && q.problem.d <= other.max_d && q.problem.dv <= other.max_dv &&
+  return other.algorithm.kernel == tile.algorithm.kernel && q.problem.d <= other.max_d &&
+         q.problem.dv <= other.max_dv &&
          std::find(other.dtypes.begin(), other.dtypes.end(), q.problem.dtype) != other.dtypes.end();
 }
 
@@ -54,7 +55,7 @@ Refusal smallest_tile(const Question& q) {
 }
 
 Refusal clusters_share_keys(const Question& q) {
-  if (value_of(*q.candidate.tile, "cluster") <= 1) return {};
+  if (q.candidate.tile->algorithm.cluster <= 1) return {};
   const Problem& p = q.problem;
   if (bytes_of(p.dtype) == 1)
     return std::string("clusters do not transpose 8-bit V; use a tile without clusters");
@@ -65,9 +66,9 @@ Refusal clusters_share_keys(const Question& q) {
 }
 
 Refusal rows_for_clusters(const Question& q) {
-  if (value_of(*q.candidate.tile, "cluster") <= 1) return {};
+  if (q.candidate.tile->algorithm.cluster <= 1) return {};
   const Problem& p = q.problem;
-  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
+  const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
   if (p.sq > block_q && p.sk > 0 && packed_rows_of_head(p, block_q) == 0) return {};
   return std::string("its clusters want keys, and query rows for two blocks; use a tile without clusters");
 }
@@ -75,7 +76,7 @@ Refusal rows_for_clusters(const Question& q) {
 Refusal packs_gqa(const Question& q) {
   const Problem& p = q.problem;
   constexpr std::int64_t few = Sm90ForwardLayout::group_rows;
-  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
+  const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
   const bool has_few = packed_work(p, few) == 1;
   if (block_q == few) {
     if (has_few) return {};
@@ -89,7 +90,7 @@ Refusal packs_gqa(const Question& q) {
   const bool has_tile_of_few = std::any_of(tiles.begin(), tiles.end(), [&](const Target::Tile& other) {
     const Candidate instead{q.candidate.recipe, &other};
     const Question of_other{p, q.target, instead, q.options};
-    return could_take(q, other) && value_of(other, "block_q") == few && is_wanted(of_other);
+    return could_take(q, other) && other.algorithm.block_q == few && is_wanted(of_other);
   });
   if (has_few && has_tile_of_few) {
     return fmt::format(
@@ -114,20 +115,14 @@ Refusal split_pays(const Question& q) {
   const Target::Tile& tile = *q.candidate.tile;
   // Where blocks stay, a second round that is not full can be evened out, if its cost says so.
   const std::int64_t enough = 2 * workers(q.target, q.options);
-  if (Refusal refusal = blocks_are_few(q, sm90_work(p, value_of(tile, "block_q"), 1), enough)) return refusal;
+  if (Refusal refusal = blocks_are_few(q, sm90_work(p, tile.algorithm.block_q, 1), enough)) return refusal;
   // The cost says what a merge is worth: two parts of two tiles each, or more.
-  return keys_are_many(q, 4 * value_of(tile, "block_k"));
-}
-
-Refusal warps_have_rows_of_their_own(const Question& q) {
-  const std::int64_t across = value_of(*q.candidate.tile, "warps_across");
-  if (across <= 1) return {};
-  return fmt::format("warps_across={} is for portable_forward alone", across);
+  return keys_are_many(q, 4 * tile.algorithm.block_k);
 }
 
 Refusal shared_memory_fits(const Question& q) {
-  return fits_in_shared_memory(
-      q, sm90_layout(q.problem, *q.candidate.tile).total() + Sm90ForwardLayout::static_bytes);
+  return fits_in_shared_memory(q, sm90_layout(signature(q.problem), q.candidate.tile->algorithm).total() +
+                                      Sm90ForwardLayout::static_bytes);
 }
 
 }  // namespace
@@ -146,7 +141,6 @@ std::span<const Rule> sm90_forward_rules() {
       {"packs_gqa", packs_gqa, true},
       {"head_dims_aligned", head_dims_aligned},
       {"launch_fits", launch_fits},
-      {"warps_have_rows_of_their_own", warps_have_rows_of_their_own},
       {"shared_memory_fits", shared_memory_fits},
       {"fragments_divide", fragments_divide},
   };
@@ -158,7 +152,7 @@ std::span<const Rule> sm90_forward_rules() {
 std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey& of_tile) {
   Problem example = q.problem;
   const Question question{example, q.target, q.candidate, q.options};  // of the example as it becomes
-  const std::int64_t block_q = value_of(*q.candidate.tile, "block_q");
+  const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
   const bool hides_nothing = mask_hides_nothing(q.problem);
   std::set<std::int64_t> packs;
   const auto ask = [&](std::int64_t heads, std::int64_t sq) {

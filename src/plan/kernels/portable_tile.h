@@ -1,0 +1,23 @@
+// What the host halves of the portable kernels have in common.
+#pragma once
+
+#include "kernels/portable/forward_layout.h"
+#include "plan/kernel.h"
+
+namespace regard {
+
+/// What a kernel's layout depends on, from the halves of its key.
+inline portable::TileShape tile_shape_of(const Signature& s, const Algorithm& a) {
+  return {.bytes = static_cast<i64>(bytes_of(s.dtype)),
+          .d = s.d,
+          .dv = s.dv,
+          .block_q = a.block_q,
+          .block_k = a.block_k,
+          .block_d = a.block_d,
+          .block_dv = a.block_dv,
+          .stages = a.stages,
+          .warps = a.warps,
+          .warps_across = a.warps_across};
+}
+
+}  // namespace regard
