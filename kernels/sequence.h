@@ -45,11 +45,6 @@ REGARD_INLINE BasicSequence<Integer> sequence_of(const Arguments& a, i64 batch) 
   return sequence;
 }
 
-/// Whether sequences do not fill their tensors, or stand packed in them.
-REGARD_INLINE bool is_ragged(const Arguments& a) {
-  return a.offsets_q != nullptr || a.lengths_q != nullptr || a.lengths_k != nullptr;
-}
-
 /// The number of a row's first element. Varlen tensors have a batch stride of 0.
 REGARD_INLINE i64 element_of(const Rows& rows, i64 batch, i64 head, i64 row) {
   return batch * rows.batch + head * rows.head + row * rows.row;

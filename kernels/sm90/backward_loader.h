@@ -4,12 +4,13 @@
 
 #include "kernels/sm90/backward_shared.h"
 #include "kernels/sm90/mapped_rows.h"
+#include "kernels/sm90/ragged.h"
 
 namespace regard {
 
 REGARD_DEVICE MappedRows mapped_rows(const TensorMap& map, const Rows& rows, const BackwardArguments& a,
                                      const Work& work, bool of_queries) {
-  MappedRows mapped{map, is_ragged(a), work.batch, 0, 0};
+  MappedRows mapped{map, ragged(a), work.batch, 0, 0};
   if (!mapped.ragged) return mapped;
   const Sequence& s = work.sequence;
   mapped.first =
