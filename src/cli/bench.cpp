@@ -114,7 +114,7 @@ Json line_of(const Cell& cell, const std::string& machine, const std::string& co
     return line;
   }
   const double ms = median(cell.samples);
-  const Json plan = Json::parse(cell.job->plan.json());
+  const Json plan = ordered_json_of(cell.job->plan.json());
   Json kernels = Json::array(), sources = Json::array();
   for (const Json& stage : plan.at("stages")) {
     kernels.push_back(stage.value("kernel", ""));
@@ -148,7 +148,7 @@ Answer bench_verb(const Request& request) {
       progress.step();
     }
   }
-  const Json machine = Json::parse(regard::info()).value("machine", Json::object());
+  const Json machine = ordered_json_of(regard::info()).value("machine", Json::object());
   Answer answer;
   for (const Cell& cell : cells) {
     answer.text += json_text(line_of(cell, machine.value("cpu", "unknown"), request.commit)) + "\n";

@@ -11,6 +11,7 @@
 
 #include "cli/failure.h"
 #include "cli/fields.h"
+#include "cli/json_text.h"
 #include "cli/sequences.h"
 
 namespace regard::cli {
@@ -69,9 +70,9 @@ void bench_peers(const std::vector<AskedCell>& cells, const Request& request) {
       {"rounds", request.rounds},
       {"seed", request.seed},
       {"commit", request.commit},
-      {"machine", Json::parse(regard::info()).value("machine", Json::object()).value("cpu", "unknown")}};
+      {"machine", json_of(regard::info()).value("machine", Json::object()).value("cpu", "unknown")}};
   for (const AskedCell& cell : cells) asked["cells"].push_back(as_json(cell, request));
-  give_as_input(asked.dump(-1, ' ', false, Json::error_handler_t::replace));
+  give_as_input(json_text(asked));
   execlp("python3", "python3", "-c", program, nullptr);
   fail_with(fmt::format("--peers measures from Python, and python3 cannot be run: {}", std::strerror(errno)));
 }

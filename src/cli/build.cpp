@@ -107,11 +107,11 @@ Answer build_verb(const Request& request) {
   options.only = request.only;
   std::unique_ptr<Progress> progress;
   options.progress = [&progress](const std::string& json) {
-    const Json told = Json::parse(json);
+    const Json told = json_of(json);
     if (progress == nullptr) progress = std::make_unique<Progress>(told.at("total"), "kernels");
     progress->step();
   };
-  const Json answer = Json::parse(build_or_tell(request.manifest, options));
+  const Json answer = json_of(build_or_tell(request.manifest, options));
   const bool failed = request.only == 0 && answer["failed"] > 0;
   const ExitCode code = failed ? exit_refused : exit_ok;
   if (request.json) return {json_text(answer, 2) + "\n", code};

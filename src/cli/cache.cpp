@@ -70,8 +70,7 @@ Answer exchange(const Request& request) {
   if (request.paths.size() != 1)
     fail_with(fmt::format("cache {0} takes one file, the bundle: regard cache {0} kernels.bundle", verb));
   const std::string& bundle = request.paths.front();
-  const Json answer =
-      Json::parse(verb == "export" ? regard::export_cache(bundle) : regard::import_cache(bundle));
+  const Json answer = json_of(verb == "export" ? regard::export_cache(bundle) : regard::import_cache(bundle));
   const bool damaged =
       std::ranges::any_of(answer["left_out"], [](const Json& one) { return one["damaged"].get<bool>(); });
   const int exit_code = damaged ? exit_check_failed : exit_ok;
@@ -92,7 +91,7 @@ Answer cache_verb(const Request& request) {
   if (!request.paths.empty())
     fail_with(fmt::format("cache {} takes no file; {} is one word too many", verb,
                           in_quotes(request.paths.front())));
-  const Json answer = Json::parse(regard::cache(request.words.front()));
+  const Json answer = json_of(regard::cache(request.words.front()));
   const bool verifies = request.words.front() == "verify";
   const int exit_code = verifies && count(answer, "problem") > 0  ? exit_check_failed
                         : verifies && count(answer, "unread") > 0 ? exit_internal

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/failure.h"
+#include "cli/json_text.h"
 #include "cli/verbs.h"
 #include "regard/regard.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 /// The words of problem text: "mask=none|causal" stands for mask=none and mask=causal, "s=N" for s=.
 std::vector<std::string> problem_completions() {
   std::vector<std::string> completions;
-  for (const auto& row : nlohmann::json::parse(problem_words())) {
+  for (const auto& row : json_of(problem_words())) {
     const std::string word = row.at("word").get<std::string>();
     const std::size_t equals = word.find('=');
     const std::string name = equals == std::string::npos ? "" : word.substr(0, equals + 1);
@@ -43,7 +44,7 @@ std::vector<std::string> words_after(const VerbInfo& verb, const std::vector<std
 
 /// Options whose values are known names.
 std::vector<std::pair<std::string, std::vector<std::string>>> known_values() {
-  const nlohmann::json about = nlohmann::json::parse(info());
+  const nlohmann::json about = json_of(info());
   std::vector<std::string> targets;
   for (const auto& target : about.at("targets")) targets.push_back(target.at("name").get<std::string>());
   return {{"--target", std::move(targets)},

@@ -10,7 +10,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Problem changed(const Problem& problem, const Json& changes) {
-  Json fields = Json::parse(problem.json());
+  Json fields = ordered_json_of(problem.json());
   fields.update(changes);
   return Problem::from_json(json_text(fields));
 }
@@ -18,7 +18,7 @@ Problem changed(const Problem& problem, const Json& changes) {
 }  // namespace
 
 Fields fields_of(const Problem& problem) {
-  const Json json = Json::parse(problem.json());
+  const Json json = ordered_json_of(problem.json());
   Fields fields;
   json.at("pass").get_to(fields.pass);
   json.at("b").get_to(fields.b);

@@ -11,7 +11,7 @@ namespace regard::cli {
 using Json = nlohmann::json;
 
 Answer help_verb(const Request& request) {
-  const Json words = Json::parse(problem_words());
+  const Json words = json_of(problem_words());
   if (request.json) return {json_text(words, 2) + "\n"};
   std::vector<std::vector<std::string>> rows = {{"  word", "default", "meaning"}};
   for (const Json& word : words) {

@@ -9,7 +9,7 @@
 namespace regard::cli {
 
 Answer info_verb(const Request& request) {
-  const nlohmann::json about = nlohmann::json::parse(regard::info());
+  const nlohmann::json about = json_of(regard::info());
   return {request.json ? json_text(about, 2) + "\n" : readable(about)};
 }
 

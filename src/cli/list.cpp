@@ -25,7 +25,7 @@ Answer list_verb(const Request& request) {
   }
   Json kernels = Json::array();
   for (const Json& row :
-       Json::parse(regard::list(request.targets.empty() ? "" : request.targets[0], request.profile))) {
+       json_of(regard::list(request.targets.empty() ? "" : request.targets[0], request.profile))) {
     if (request.tier.empty() || cell(row, "tier") == request.tier) kernels.push_back(row);
   }
   if (request.json) return {json_text(kernels, 2) + "\n"};

@@ -72,7 +72,7 @@ ByTarget asked_kernels(const Request& request) {
     options.text = manifest_of(request);
   }
   try {
-    const Json answer = Json::parse(regard::build_manifest(path, options));
+    const Json answer = json_of(regard::build_manifest(path, options));
     for (const Json& warning : answer["warnings"]) warn(without_line(warning));
     ByTarget kernels;
     for (const Json& row : answer["kernels"]) {
@@ -132,7 +132,7 @@ std::string flaws_of(const Json& row) {
 
 Json prepare(const std::string& kernel) {
   try {
-    Json row = Json::parse(regard::prepare_kernel(kernel));
+    Json row = json_of(regard::prepare_kernel(kernel));
     if (const std::string flaws = flaws_of(row); !flaws.empty()) row["flaws"] = flaws;
     return row;
   } catch (const error& failure) {
@@ -142,7 +142,7 @@ Json prepare(const std::string& kernel) {
 
 std::size_t jobs_of(const Request& request) {
   if (request.threads != 0) return static_cast<std::size_t>(request.threads);
-  return Json::parse(regard::info())["machine"]["cores"].get<std::size_t>();
+  return json_of(regard::info())["machine"]["cores"].get<std::size_t>();
 }
 
 std::vector<Json> prepare_all(const std::vector<std::string>& kernels, std::size_t jobs) {
@@ -160,11 +160,10 @@ std::vector<Json> prepare_all(const std::vector<std::string>& kernels, std::size
 /// A cache too small for all of them keeps the last ones only: says so of the others.
 void mark_evicted(std::vector<Json>& rows) {
   std::set<std::string> kept;
-  for (const Json& entry : Json::parse(regard::cache("list"))) {
+  for (const Json& entry : json_of(regard::cache("list"))) {
     if (entry.contains("manifest")) kept.insert(cell(entry["manifest"], "kernel"));
   }
-  const std::string bound =
-      readable_bytes(Json::parse(regard::cache("stat")).at("bound_bytes").get<double>());
+  const std::string bound = readable_bytes(json_of(regard::cache("stat")).at("bound_bytes").get<double>());
   for (Json& row : rows) {
     const std::string tier = cell(row, "tier");
     if ((tier != "compile" && tier != "remote" && tier != "cache") || row.contains("not_kept")) continue;

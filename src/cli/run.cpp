@@ -44,9 +44,9 @@ std::string numbers(const Json& list) {
   constexpr std::size_t many = 32, first = 16;
   const std::size_t shown = list.size() > many ? first : list.size();
   std::string text;
-  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ",") + list[i].dump();
+  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ",") + json_text(list[i]);
   if (shown == list.size()) return text;
-  return fmt::format("{},...,{} ({} in all)", text, list.back().dump(), list.size());
+  return fmt::format("{},...,{} ({} in all)", text, json_text(list.back()), list.size());
 }
 
 std::string plan_text(const Json& plan) {
@@ -127,7 +127,7 @@ Answer run_verb(const Request& request) {
   job.fetch();
 
   Json report = {
-      {"problem", job.problem.text()},  {"seed", request.seed},    {"plan", Json::parse(job.plan.json())},
+      {"problem", job.problem.text()},  {"seed", request.seed},    {"plan", ordered_json_of(job.plan.json())},
       {"prepare_ms", job.prepare_ms},   {"check", nullptr},        {"time", nullptr},
       {"left_out", job.files.left_out}, {"written", Json::array()}};
   if (!job.sequences.q.offsets.empty() || !job.sequences.q.lengths.empty()) {
@@ -139,10 +139,10 @@ Answer run_verb(const Request& request) {
   }
   if (request.check) {
     const Waiting waiting("checking the results with the fp64 oracle");
-    report["check"] = Json::parse(check(job.problem, job.tensors.arguments()));
+    report["check"] = ordered_json_of(check(job.problem, job.tensors.arguments()));
   }
   if (request.repeat > 0) report["time"] = timing_of(job, request.repeat, first_ms);
-  report["counters"] = Json::parse(regard::info()).at("counters");
+  report["counters"] = ordered_json_of(regard::info()).at("counters");
 
   const bool wrong = request.check && !report["check"].at("ok").get<bool>();
   return {request.json ? json_text(report, 2) + "\n" : readable_report(report),
