@@ -13,12 +13,12 @@ std::vector<Entry> product(const Texts& heads, const Texts& tails, const CaseOpt
 }
 
 void expect_right(const std::vector<Entry>& entries, const Texts& targets) {
+  std::vector<Path> paths;
+  for (const std::string& target : targets) paths.push_back({target, "backward", 1});
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    for (std::size_t i; (i = next++) < entries.size() * targets.size();) {
-      const Entry& entry = entries[i % entries.size()];
-      test::expect_right(entry.text, {targets[i / entries.size()], "backward", 1}, entry.options);
-    }
+    for (std::size_t i; (i = next++) < entries.size();)
+      test::expect_right_by_each(entries[i].text, paths, entries[i].options);
   };
   std::thread other(work);
   work();

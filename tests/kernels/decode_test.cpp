@@ -38,6 +38,12 @@ Path few_rows(const std::string& target = runnable_targets().front()) {
   return {target, is_gpu(target) ? "" : "decode"};
 }
 
+std::vector<Path> few_rows_on_every_target() {
+  std::vector<Path> paths;
+  for (const std::string& target : runnable_targets()) paths.push_back(few_rows(target));
+  return paths;
+}
+
 TEST(Decode, EveryFeature) {
   for (const char* splits : {"splits=3", "splits=0"})
     for (const char* feature : features)
@@ -46,25 +52,25 @@ TEST(Decode, EveryFeature) {
 }
 
 TEST(Decode, EveryTarget) {
-  for (const std::string& target : runnable_targets())
-    for (const char* dtype : {"fp32", "bf16", "fp16"})
-      for (const char* rest : {"hq=4 hk=1 d=128", "hq=2 hk=2 d=59 dv=40", "hq=3 hk=1 d=80 mask=causal",
-                               "hq=4 hk=1 d=13 dv=7", "hq=1 hk=1 d=256 dv=200"})
-        expect_right(std::string("fwd ") + dtype + " lse sq=1 sk=333 splits=2 " + rest, few_rows(target));
+  for (const char* dtype : {"fp32", "bf16", "fp16"})
+    for (const char* rest : {"hq=4 hk=1 d=128", "hq=2 hk=2 d=59 dv=40", "hq=3 hk=1 d=80 mask=causal",
+                             "hq=4 hk=1 d=13 dv=7", "hq=1 hk=1 d=256 dv=200"})
+      expect_right_by_each(std::string("fwd ") + dtype + " lse sq=1 sk=333 splits=2 " + rest,
+                           few_rows_on_every_target());
 }
 
 // See Forward.NanIsNotHidden.
 TEST(Decode, NanIsNotHidden) {
-  for (const std::string& target : runnable_targets())
-    for (const char* rest : {"fp32 hq=4 hk=1 sq=1", "bf16 hq=2 hk=1 sq=3 mask=window:30,1",
-                             "fp16 hq=4 hk=2 sq=2 mask=causal softcap=5", "fp32 hq=4 hk=1 sq=2 bits sink"})
-      for (const char* splits : {"", " splits=3"})
-        for (const std::int64_t key : {-1, 5, 140, 899}) {
-          CaseOptions options;
-          options.nan_key = key;
-          if (key < 0) options.nan_row = 0;
-          expect_right(std::string("fwd lse sk=900 d=64 ") + rest + splits, few_rows(target), options);
-        }
+  for (const char* rest : {"fp32 hq=4 hk=1 sq=1", "bf16 hq=2 hk=1 sq=3 mask=window:30,1",
+                           "fp16 hq=4 hk=2 sq=2 mask=causal softcap=5", "fp32 hq=4 hk=1 sq=2 bits sink"})
+    for (const char* splits : {"", " splits=3"})
+      for (const std::int64_t key : {-1, 5, 140, 899}) {
+        CaseOptions options;
+        options.nan_key = key;
+        if (key < 0) options.nan_row = 0;
+        expect_right_by_each(std::string("fwd lse sk=900 d=64 ") + rest + splits, few_rows_on_every_target(),
+                             options);
+      }
 }
 
 TEST(Decode, GroupsOfQueryRows) {

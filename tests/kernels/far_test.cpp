@@ -9,7 +9,9 @@ namespace {
 void expect_right_far(const std::vector<std::string>& texts, const std::string& family) {
   CaseOptions options;
   options.far = true;
-  for (const std::string& target : runnable_targets()) expect_all_right(texts, {target, family}, options);
+  std::vector<Path> paths;
+  for (const std::string& target : runnable_targets()) paths.push_back({target, family});
+  for (const std::string& text : texts) expect_right_by_each(text, paths, options);
 }
 
 TEST(Far, Forward) {

@@ -22,8 +22,9 @@ struct Entry {
 
 /// Every entry by the forward kernel of every given target.
 void expect_right(const std::vector<Entry>& entries, const std::vector<std::string>& targets) {
-  for (const std::string& target : targets)
-    for (const Entry& entry : entries) test::expect_right(entry.text, {target, "forward"}, entry.options);
+  std::vector<Path> paths;
+  for (const std::string& target : targets) paths.push_back({target, "forward"});
+  for (const Entry& entry : entries) test::expect_right_by_each(entry.text, paths, entry.options);
 }
 /// On the best target of this machine.
 void expect_right(const std::vector<Entry>& entries) {

@@ -155,21 +155,25 @@ std::string run(Case& c, const Path& path) {
 }
 
 void expect_right(const std::string& text, const Path& path, const CaseOptions& options) {
+  expect_right_by_each(text, {path}, options);
+}
+
+void expect_right_by_each(const std::string& text, const std::vector<Path>& paths,
+                          const CaseOptions& options) {
   Case c(text, options);
-  const std::string refusal = run(c, path);
-  if (!refusal.empty()) {
-    ADD_FAILURE() << c.description() << " on " << path.target << " " << path.family << ": " << refusal;
-    return;
-  }
   const Problem& p = c.problem();
   const std::int64_t keys = p.b * p.hq * p.sk, most = std::int64_t{1} << 26;
   oracle::Options sample{2, 0, 0};
   if (p.pass == Pass::fwd && keys * p.sq > most) sample.max_rows = std::max<std::int64_t>(most / keys, 8);
   const auto expected = oracle::run(p, c.arguments(), sample);
   ASSERT_TRUE(expected) << expected.error().message;
-  const std::string mistakes = c.mistakes(*expected, sample.max_rows > 0);
-  if (!mistakes.empty())
-    ADD_FAILURE() << c.description() << " on " << path.target << " " << path.family << ":\n" << mistakes;
+  for (const Path& path : paths) {
+    c.poison_outputs();
+    const std::string refusal = run(c, path);
+    const std::string wrong = refusal.empty() ? c.mistakes(*expected, sample.max_rows > 0) : refusal;
+    if (!wrong.empty())
+      ADD_FAILURE() << c.description() << " on " << path.target << " " << path.family << ": " << wrong;
+  }
 }
 
 void expect_all_right(const std::vector<std::string>& texts, const Path& path, const CaseOptions& options) {

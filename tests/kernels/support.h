@@ -43,6 +43,9 @@ std::string run(Case&, const Path&);
 /// judged.
 void expect_right(const std::string& text, const Path&, const CaseOptions& = {});
 
+/// The same by several kernels, on the same numbers: the oracle takes longer than most of them.
+void expect_right_by_each(const std::string& text, const std::vector<Path>&, const CaseOptions& = {});
+
 /// The same for many problems.
 void expect_all_right(const std::vector<std::string>& texts, const Path&, const CaseOptions& = {});
 
