@@ -8,7 +8,7 @@
 
 namespace regard {
 
-constexpr portable::BackwardLayout layout(tile_shape);
+constexpr portable::BackwardLayout layout(tile_shape());
 constexpr i32 block_d = layout.block_d, block_dv = layout.block_dv, parts = layout.parts;
 /// K and V stay in shared memory; or columns of all four come one after the other.
 constexpr bool whole = parts == 1;

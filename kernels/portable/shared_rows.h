@@ -8,16 +8,19 @@
 
 namespace regard {
 
-constexpr portable::TileShape tile_shape{.bytes = bytes_of<key::dtype>,
-                                         .d = key::d,
-                                         .dv = key::dv,
-                                         .block_q = key::block_q,
-                                         .block_k = key::block_k,
-                                         .block_d = key::block_d,
-                                         .block_dv = key::block_dv,
-                                         .stages = key::stages,
-                                         .warps = key::warps,
-                                         .warps_across = key::warps_across};
+/// Of the key. No variable, which compilers would lay out beside those that kernels read.
+constexpr REGARD_INLINE portable::TileShape tile_shape() {
+  return {.bytes = bytes_of<key::dtype>,
+          .d = key::d,
+          .dv = key::dv,
+          .block_q = key::block_q,
+          .block_k = key::block_k,
+          .block_d = key::block_d,
+          .block_dv = key::block_dv,
+          .stages = key::stages,
+          .warps = key::warps,
+          .warps_across = key::warps_across};
+}
 
 /// What the numbers of Q, K, V and of the weights are multiplied as: fp8 as fp16, which holds all of it.
 constexpr DType operand = bytes_of<key::dtype> == 1 ? DType::fp16 : key::dtype;

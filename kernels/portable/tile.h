@@ -6,7 +6,7 @@
 
 namespace regard {
 
-constexpr portable::ForwardLayout layout(tile_shape);
+constexpr portable::ForwardLayout layout(tile_shape());
 constexpr i32 block_d = layout.block_d, block_dv = layout.block_dv, stages = layout.stages;
 constexpr i32 steps_d = layout.d / block_d;
 static_assert(steps_d == 1 || stages == 1, "K in parts has one buffer");

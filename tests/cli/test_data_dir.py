@@ -103,7 +103,9 @@ def test_sizes_that_no_kernel_takes_are_refused_before_a_compiler_is_asked(regar
 def test_a_number_of_another_kernel_is_refused_with_its_line(refused, data):
     change(data / "targets" / "sm_90a.toml", r'^kernel = "sm90_forward"\n', r"\g<0>warps_across = 2\n", count=1)
     said = refused("explain", "fwd bf16 h=2 s=64 d=64", "--target=sm_90a", REGARD_DATA_DIR=str(data))
-    assert re.search(r"targets/sm_90a.toml:\d+: sm90_forward takes no 'warps_across'; did you mean 'warps'\?", said)
+    assert re.search(
+        r"targets/sm_90a.toml:\d+: sm90_forward takes no 'warps_across'; did you mean 'warp_groups'\?", said
+    )
 
 
 def test_a_gpu_without_waves_is_refused(refused, data):
