@@ -141,7 +141,7 @@ def code_in(elf: bytes) -> str:
     for header in headers:
         if name_of(header).startswith(b".text"):
             digest.update(elf[header[4] : header[4] + header[5]])
-            digest.update(struct.pack("<I", header[7]))  # a cubin has the number of registers there
+            digest.update(bytes([header[7] >> 24]))  # of a cubin: the number of registers
             found |= header[5] > 0
     if not found:
         raise RuntimeError("an entry without code")
