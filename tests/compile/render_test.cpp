@@ -15,7 +15,7 @@
 
 #include "base/digest.h"
 #include "base/embedded.h"
-#include "base/split.h"
+#include "base/text.h"
 #include "compile/constants.h"
 #include "compile/host_options.h"
 #include "device/cpu/cpu.h"

@@ -132,7 +132,7 @@ std::vector<std::string> runnable_targets() {
   if (std::vector<std::string> asked = asked_targets(); !asked.empty()) return asked;
   std::vector<const Target*> found;
   for (const Target& target : targets().value()) {
-    if (target.on_cpu() && runnable(target) && !target.has("amx_emulated")) found.push_back(&target);
+    if (target.on_cpu() && runnable(target) && !target.has(Feature::amx_emulated)) found.push_back(&target);
   }
   std::vector<std::string> names;
   for (const Target* target : found) names.push_back(target->name);
