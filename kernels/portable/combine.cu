@@ -1,6 +1,6 @@
 // Merges what the parts of a split key range gave: O = sum of O_part * exp(LSE_part - LSE). The learned sink,
-// which no part knows of, is added here, once. A wave has one row of one (batch, head); a block, rows of one
-// head, or packed ones (pack_gqa.h).
+// which no part knows of, is added here, once. A wave has one row of one (batch, head), a block rows of
+// `pack_gqa` neighbouring heads; the grid is b * hq / pack_gqa * ceil(pack_gqa * sq / key::warps) blocks.
 //
 // The kernel waits for memory all the time: it begins while the parts are still computed, a lane has the LSE
 // of a part of its own, and O of some parts is on its way before the first scale is known.
@@ -8,7 +8,6 @@
 #include "kernels/machine/element.h"
 #include "kernels/machine/pdl.h"
 #include "kernels/portable/combine_schedule.h"
-#include "kernels/portable/pack_gqa.h"
 
 namespace regard {
 
@@ -18,7 +17,7 @@ struct PartialRow {
   i64 o_step, lse_step;  // to the next one
   i64 parts;
 
-  REGARD_DEVICE PartialRow(const SplitKeysArguments& a, const Head& head, i64 row) {
+  REGARD_DEVICE PartialRow(const PortableCombineArguments& a, const Head& head, i64 row) {
     const i64 place = head.row_number(row);
     lse = a.partial_lse + place;
     o = a.partial_o + place * a.dv;
@@ -102,7 +101,7 @@ REGARD_DEVICE void store_columns(u8* to, const float (&x)[width]) {
 
 /// By a whole wave, `width` neighbouring columns in each lane.
 template <i32 width>
-REGARD_DEVICE void merge_row(const SplitKeysArguments& a, const Head& head, i64 row) {
+REGARD_DEVICE void merge_row(const PortableCombineArguments& a, const Head& head, i64 row) {
   const PartialRow partial(a, head, row);
   Columns<width> columns;
   const i64 mine = lane() * width;  // columns
@@ -134,14 +133,13 @@ REGARD_DEVICE void merge_row(const SplitKeysArguments& a, const Head& head, i64 
 extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave)
     REGARD_SYMBOL(const __grid_constant__ regard::PortableCombineArguments arguments) {
   using namespace regard;
-  const PackedHeads packed(arguments, arguments.pack_gqa);
-  const u32 row_blocks = (packed.rows + key::warps - 1) / key::warps, index = blockIdx.x / row_blocks;
-  const u32 packed_row = blockIdx.x % row_blocks * key::warps + thread() / wave;
-  const u32 first_head = index % packed.heads * static_cast<u32>(arguments.pack_gqa);
-  const auto [in_batch, row] = unpacked(arguments.pack_gqa, first_head, packed_row);
-  const Head head(arguments, index / packed.heads, in_batch);
+  const u32 sq = static_cast<u32>(arguments.sq), pack_gqa = static_cast<u32>(arguments.pack_gqa);
+  const u32 rows = pack_gqa * sq, row_blocks = (rows + key::warps - 1) / key::warps;
+  const u32 index = blockIdx.x / row_blocks, heads = static_cast<u32>(arguments.hq) / pack_gqa;
+  const u32 packed_row = blockIdx.x % row_blocks * key::warps + thread() / wave, row = packed_row % sq;
+  const Head head(arguments, index / heads, index % heads * pack_gqa + packed_row / sq);
   wait_on_dependent_grids();
-  if (packed_row >= packed.rows || row >= head.sequence.sq) return;
+  if (packed_row >= rows || row >= head.sequence.sq) return;
   if (arguments.dv % 4 == 0)
     merge_row<4>(arguments, head, row);
   else

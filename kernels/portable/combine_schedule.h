@@ -6,7 +6,7 @@
 namespace regard {
 
 struct PortableCombineSchedule : SplitKeys {
-  i64 pack_gqa = 1;  // pack_gqa.h
+  i64 pack_gqa = 1;  // neighbouring heads whose rows a block may have
 };
 
 using PortableCombineArguments = KernelArguments<PortableCombineSchedule>;
