@@ -191,10 +191,10 @@ Status check_target(Target& target, const toml::table& table, std::string_view f
   for (std::string_view key : {"doc", "kind", "dtypes", "preference"}) {
     if (!table.contains(key)) return invalid(fmt::format("{}:1: the key '{}' is missing", file, key));
   }
-  if (const toml::node* features = table.get("features"))
-    if (Status status = read_features({*features, file, "features"}, target); !status) return status;
   if (target.on_gpu() && !table.contains("wave"))
     return invalid(fmt::format("{}:1: the key 'wave' is missing", file));
+  if (const toml::node* features = table.get("features"))
+    if (Status status = read_features({*features, file, "features"}, target); !status) return status;
   if (Status status = check_vectors(target, table, file); !status) return status;
   for (const Target::Tile& tile : target.tiles) {
     if (tile.dtypes.empty() || tile.max_d <= 0 || tile.max_dv <= 0)

@@ -256,7 +256,7 @@ TEST_F(CoveredProblems, OfListsFindTheirKernels) {
 
 // What a refusal tells the user to write is what the call lacks.
 TEST_F(CoveredProblems, OfTheLineThatARefusalSuggestsFindTheirKernels) {
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < 750; ++i) {
     const Result<Manifest> some = parse_manifest(head(random_target(draw_)) + random_table(draw_), "");
     if (!some) continue;
     const Problem problem = random_problem(draw_, *draw_.of(signatures_of(*some)));
