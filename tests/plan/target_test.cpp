@@ -127,7 +127,8 @@ TEST(TargetFile, AMistakeNamesFileLineAndTheNearestRightWord) {
        "targets/mine.toml:4: 'dtypes' must be a list of strings"},
       {"\"avx2\"", "\"avx3\"",
        "targets/mine.toml:5: 'avx3' is no feature of a cpu target; did you mean 'avx2'?"},
-      {"kind = \"cpu\"", "kind = \"hip\"", "targets/mine.toml:5: 'avx2' is no feature of a hip target"},
+      {"kind = \"cpu\"", "kind = \"hip\"\nwave = 64",
+       "targets/mine.toml:6: 'avx2' is no feature of a hip target"},
       {"[\"avx2\"]", "\"avx2\"", "targets/mine.toml:5: 'features' must be a list of strings"},
       // Words of a file are shown with escapes, as those of callers are.
       {"\"avx2\"", R"("av\u001bx3")", R"(targets/mine.toml:5: 'av\x1bx3' is no feature of a cpu target)"},
