@@ -1,6 +1,7 @@
-// What all kernels are called with, on a GPU with addresses of its memory. The engine fills it
-// (src/engine/bind.cpp); kernels read it. This file is part of every rendered source, so a change here
-// changes every kernel's identity; the numbers of one kernel's schedule lie behind it (kernel_arguments.h).
+// The arguments of every kernel; on a GPU, pointers are device addresses. The engine fills them in
+// (src/engine/bind.cpp) and kernels read them. This file is part of every rendered source, so a change of
+// its code changes the identity of every kernel; the schedule of a single kernel follows these arguments
+// (kernel_arguments.h).
 #pragma once
 
 namespace regard {
@@ -12,8 +13,8 @@ using u32 = unsigned int;
 using u16 = unsigned short;
 using u8 = unsigned char;
 
-/// A tensor seen as [batch, head, row, column] with a contiguous column; strides in elements. A broadcast
-/// dimension has stride 0. Varlen tensors have batch = 0 and rows counted over all tokens.
+/// A tensor viewed as [batch, head, row, column] with contiguous columns; strides are in elements. A
+/// broadcast dimension has stride 0. Varlen tensors have batch = 0 and count rows over all tokens.
 struct Rows {
   void* data;
   i64 batch, head, row;
@@ -51,13 +52,13 @@ struct Arguments {
   i64 sink_tokens;                // first keys visible left of the window
   float scale;
   float softcap;        // 0: off
-  float dropout_scale;  // factor of the weights that dropout keeps; 1 without dropout
+  float dropout_scale;  // scales the weights that dropout keeps; 1 without dropout
   i32 dropout_keep;     // keep iff random byte <= dropout_keep; 255 without dropout
   u64 seed, offset;
-  const u64* seeds;  // gpu: the two, in memory; null: those above
+  const u64* seeds;  // gpu: pointer to both seeds; null: the values above
 
   i64 tq, tk;    // total tokens: b * sq dense
-  u32* counter;  // gpu: of work taken, 0 at launch; null: in steps of the grid
+  u32* counter;  // gpu: work items taken so far, 0 at launch; null: blocks step by the grid
 };
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-// Which tiles of queries have to do with a block of keys by position, with which it begins, and in which turn
+// Which tiles of queries a block of keys needs by position, which one it starts with, and in which order
 // blocks of keys add to a tile.
 #pragma once
 
@@ -6,12 +6,12 @@
 
 namespace regard {
 
-/// The rows that may see a key of [begin, end), of which some may lie past the keys.
+/// The rows that may see a key of [begin, end), some of which may be past the last key.
 REGARD_INLINE Range32 rows_that_see(const Window& window, i64 begin, i64 end) {
   return within(window.rows_that_see({begin, smaller(end, window.keys)}), static_cast<i32>(window.rows));
 }
 
-/// The blocks of keys that have to do with a tile of queries: [begin, end), and the first `sinks`.
+/// The blocks of keys that a tile of queries needs: [begin, end), and the first `sinks`.
 struct KeyBlocks {
   i32 begin, end, sinks;
 
@@ -25,15 +25,15 @@ struct KeyBlocks {
     end = keys.empty() ? begin : up(keys.end);
     sinks = smaller(up(within(window.sinks_beside(of_last), sk).end), begin);
   }
-  /// How many of them come before one of them.
+  /// How many of these blocks come before the given one.
   REGARD_INLINE i32 before(i32 block, bool descending) const {
     const i32 rising = block < sinks ? block : sinks + block - begin;
     return descending ? sinks + (end - begin) - 1 - rising : rising;
   }
 };
 
-/// Where every block of keys has all tiles of a head, the one that a block begins with: so that they do not
-/// all load the same rows and add to the same dQ at a time.
+/// The tile that a block of keys starts with if every block handles all tiles of a head. It differs between
+/// blocks, so that they do not all load the same rows and add to the same dQ at the same time.
 REGARD_INLINE u32 start_tile(u32 key_block, u32 key_blocks, u32 tiles) {
   return tiles > 0 ? key_block * larger(tiles / key_blocks, 1u) % tiles : 0;
 }

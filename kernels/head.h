@@ -1,4 +1,4 @@
-// One (batch, query head) of a call: what every part of a kernel asks about it.
+// One (batch, query head) of a call: what kernels need to know about it.
 #pragma once
 
 #include "kernels/sequence.h"
@@ -18,7 +18,7 @@ struct Head {
         head(head_index),
         kv_head(static_cast<u32>(head_index) / (static_cast<u32>(a.hq) / static_cast<u32>(a.hk))) {}
 
-  /// Where a row stands in the workspace, and where in the results of a part of the keys.
+  /// The index of a row in the workspace, and in the results of a part of the keys.
   REGARD_INLINE i64 row_number(i64 row) const {
     return regard::row_number(arguments, sequence, HeadRow{head, row});
   }
@@ -26,8 +26,8 @@ struct Head {
     return part * rows_of_part(arguments) + regard::row_number(arguments, sequence, place);
   }
 
-  /// Addresses in tensors of `dtype`; `row` counts within the sequence. A place may be of another query head
-  /// with the same K and V.
+  /// Addresses in tensors of `dtype`; `row` counts within the sequence. A HeadRow may be of another query
+  /// head with the same K and V.
   template <DType dtype>
   REGARD_INLINE u8* address(const Rows& rows, i64 of_head, i64 memory_row) const {
     return static_cast<u8*>(rows.data) + element_of(rows, batch, of_head, memory_row) * bytes_of<dtype>;

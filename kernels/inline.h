@@ -1,4 +1,4 @@
-// Functions that kernels of every make share, and the host where it computes the same.
+// Marks functions that all kernels share, and the host if it computes the same.
 #pragma once
 
 #ifdef __CUDACC__

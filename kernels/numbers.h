@@ -1,4 +1,4 @@
-// Arithmetic that kernels of every make share.
+// Arithmetic shared by all kernels.
 #pragma once
 
 #include "kernels/arguments.h"
@@ -19,7 +19,7 @@ constexpr int bytes_of = dtype == DType::fp32                           ? 4
                          : dtype == DType::bf16 || dtype == DType::fp16 ? 2
                                                                         : 1;
 
-/// Of a type that the arguments tell.
+/// The size of a type that is given as an argument.
 constexpr REGARD_INLINE i64 bytes_of_dtype(i32 dtype) {
   switch (static_cast<DType>(dtype)) {
     case DType::fp32:

@@ -1,10 +1,11 @@
 // The dropout mask: a pure function of (seed, offset, batch, head, row, column), the same for every kernel,
 // target, tile shape and pass, and for the oracle. This file is its only definition.
 //
-// Philox4x32 (7 rounds) makes 16 random bytes of a key and a counter. Those of the seed as the key and of
-// (offset, batch, head) as the counter are the key and half of the counter of all further calls for this
-// head, whose other half are row and columns. One call serves the 16 columns of a group of 64 that share
-// (column % 8) / 2: the columns that one thread of a matrix unit holds, so that no kernel has to shuffle.
+// Philox4x32 (7 rounds) makes 16 random bytes from a key and a counter. The bytes for the seed as the key
+// and (offset, batch, head) as the counter become the key and half of the counter of all further calls for
+// this head; the other half of the counter is the row and the columns. One call serves the 16 columns of a
+// group of 64 that share (column % 8) / 2: the columns that one thread of a matrix unit holds, so that no
+// kernel has to shuffle.
 #pragma once
 
 #include "kernels/arguments.h"
@@ -27,7 +28,7 @@ struct Product {
   u32 low, high;
 };
 
-/// The two halves of a product. A make may have a better way.
+/// The two halves of a product. A GPU's own functions may have a faster way.
 struct Multiply {
   REGARD_INLINE Product operator()(u32 a, u32 b) const {
     const u64 product = u64{a} * b;
@@ -35,8 +36,8 @@ struct Multiply {
   }
 };
 
-/// The 16 bytes, as little-endian words, in place of the counter. `Word` is u32 or many of them, which
-/// `multiply` multiplies with one u32.
+/// The 16 bytes, as little-endian words, replace the counter. `Word` is u32 or a vector of them, which
+/// `multiply` multiplies by one u32.
 template <class Word, class Multiplier>
 REGARD_INLINE void random_bytes(Word (&counter)[4], u64 both_keys, Multiplier multiply) {
   u32 key[2] = {static_cast<u32>(both_keys), static_cast<u32>(both_keys >> 32)};
@@ -52,8 +53,8 @@ REGARD_INLINE void random_bytes(Word (&counter)[4], u64 both_keys, Multiplier mu
   }
 }
 
-/// What draws the random bytes of one head of one sequence. Philox maps counters one to one, so that under a
-/// seed no two heads, sequences or offsets have the same.
+/// The generator of the random bytes of one head of one sequence. Philox maps counters one to one, so that
+/// with the same seed no two heads, sequences or offsets have the same key and counter.
 struct Random {
   u64 key;
   u32 counter[2];  // its words 0 and 1
@@ -69,8 +70,8 @@ struct Random {
     counter[1] = words[3];
   }
 
-  /// The 16 bytes of a row that serve the columns of the group with the same (column % 8) / 2; with many
-  /// rows in a `Word` those of each.
+  /// The 16 bytes of a row for the columns of the group with the same (column % 8) / 2; if a `Word` is a
+  /// vector of rows, those of each.
   template <class Word, class Multiplier>
   REGARD_INLINE void draw(Word (&words)[4], Word row, i64 column, Multiplier multiply) const {
     words[0] = Word(counter[0]);

@@ -1,5 +1,5 @@
-// [begin, end) of keys, rows, tiles, or whatever is counted: ends are exclusive. An index called `last` is
-// the last one itself.
+// [begin, end) of keys, rows, tiles or other things that are counted: ends are exclusive. An index called
+// `last` is that of the last one itself.
 #pragma once
 
 #include "kernels/numbers.h"
@@ -16,7 +16,7 @@ struct BasicRange {
   REGARD_INLINE bool overlaps(const BasicRange& other) const {
     return begin < other.end && other.begin < end;
   }
-  /// Widens it by another one, and by what lies between them.
+  /// Widens it to include another one and everything between them.
   REGARD_INLINE void join(const BasicRange& other) {
     if (other.empty()) return;
     *this = empty() ? other : BasicRange{smaller(begin, other.begin), larger(end, other.end)};
@@ -26,7 +26,7 @@ struct BasicRange {
 using Range = BasicRange<i64>;
 using Range32 = BasicRange<i32>;
 
-/// The part of it that lies in [0, end), in 32 bits.
+/// The part of it that is in [0, end), in 32 bits.
 REGARD_INLINE Range32 within(const Range& range, i32 end) {
   const auto inside = [end](i64 at) { return static_cast<i32>(larger<i64>(smaller<i64>(at, end), 0)); };
   return {inside(range.begin), inside(range.end)};

@@ -1,4 +1,4 @@
-// Where a sequence lies in memory.
+// Where a sequence is stored in memory.
 #pragma once
 
 #include "kernels/numbers.h"
@@ -23,7 +23,7 @@ REGARD_INLINE Integer logical_length(const i32* lengths, i64 batch, Integer phys
   return lengths ? smaller<Integer>(larger<Integer>(lengths[batch], 0), physical) : physical;
 }
 
-/// One that fills its tensors.
+/// A sequence that fills its tensors.
 template <class Integer = i64>
 REGARD_INLINE BasicSequence<Integer> whole_sequence(const Arguments& a, i64 batch) {
   return {static_cast<Integer>(batch), 0, 0, static_cast<Integer>(a.sq), static_cast<Integer>(a.sk)};

@@ -1,4 +1,4 @@
-// The keys of a row, where several blocks share them: each has a part, and leaves O and LSE of it in the
+// The keys of a row, if several blocks share them: each has a part, and leaves its O and LSE in the
 // workspace. Kernels that take parts begin their schedule with this; it is the whole schedule of those that
 // merge them.
 #pragma once

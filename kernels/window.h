@@ -6,8 +6,8 @@
 
 namespace regard {
 
-/// Row i sees the keys from i + diagonal - left to i + diagonal + right, as far as there are such, and of the
-/// first `sinks` those that are not beyond its right edge. Both edges rise with the row.
+/// Row i sees the keys from i + diagonal - left to i + diagonal + right that exist and, among the first
+/// `sinks` keys, those that are not beyond its right edge. Both edges rise with the row.
 template <class Integer>
 struct BasicWindow {
   Integer rows, keys;   // of the sequence
@@ -24,7 +24,8 @@ struct BasicWindow {
         right(at_most_farthest(a.window_right)),
         sinks(at_most_farthest(a.sink_tokens)) {}
 
-  /// As a part of the keys has it, which is like a sequence of its own: keys count from its first one.
+  /// The window relative to a part of the keys, which is like a separate sequence: keys count from its first
+  /// one.
   REGARD_INLINE BasicWindow of_part(Integer first_key, Integer count) const {
     BasicWindow part = *this;
     part.keys = larger<Integer>(0, smaller<Integer>(keys - first_key, count));
@@ -33,7 +34,7 @@ struct BasicWindow {
     return part;
   }
 
-  /// What a row sees but for sink tokens. Where that is nothing the end may be negative, and the begin past
+  /// What a row sees, except sink tokens. If that is nothing, the end may be negative, and the begin past
   /// the keys.
   REGARD_INLINE BasicRange<Integer> keys_of(Integer row) const {
     BasicRange<Integer> range{0, keys};
@@ -44,13 +45,13 @@ struct BasicWindow {
     }
     return range;
   }
-  /// And the sink tokens beside it.
+  /// The sink tokens to the left of it.
   REGARD_INLINE BasicRange<Integer> sinks_beside(const BasicRange<Integer>& keys_of_row) const {
     return {0, smaller(sinks, smaller(keys_of_row.begin, keys_of_row.end))};
   }
 
-  /// The rows that have one of these keys between their edges; where there are none the begin may lie past
-  /// the rows, and the end be negative.
+  /// The rows that have one of these keys between their edges; if there are none, the begin may be past the
+  /// rows, and the end negative.
   REGARD_INLINE BasicRange<Integer> rows_of(const BasicRange<Integer>& some) const {
     BasicRange<Integer> range{0, rows};
     if constexpr (key::mask != Mask::none) {
@@ -59,7 +60,7 @@ struct BasicWindow {
     }
     return range;
   }
-  /// The rows that may see one, also as a sink token.
+  /// The rows that may see one of these keys, including as a sink token.
   REGARD_INLINE BasicRange<Integer> rows_that_see(const BasicRange<Integer>& some) const {
     BasicRange<Integer> range = rows_of(some);
     if (some.begin < sinks) range.end = rows;
@@ -67,7 +68,7 @@ struct BasicWindow {
   }
 
  private:
-  /// A window wider than any sequence cannot overflow a sum.
+  /// Limits a distance so that a window wider than any sequence cannot overflow a sum.
   REGARD_INLINE static Integer at_most_farthest(i64 distance) {
     constexpr i64 farthest = i64{1} << (8 * sizeof(Integer) - 2);
     return static_cast<Integer>(smaller(distance, farthest));

@@ -1,4 +1,4 @@
-// Where what a kernel keeps of a row, or of a key, stands in the workspace.
+// The index of a row, or of a key, in the workspace.
 #pragma once
 
 #include "kernels/arguments.h"
@@ -6,7 +6,7 @@
 
 namespace regard {
 
-/// A row of a head. What is said of one here takes any type that has these, in 32 bits too.
+/// A row of a head. The functions below take any type with these members, also in 32 bits.
 struct HeadRow {
   i64 head, row;
 };
@@ -25,7 +25,7 @@ REGARD_INLINE i64 key_number(const Arguments& a, const Sequence& sequence, i64 k
                      : (sequence.batch * a.hk + kv_head) * a.sk + key;
 }
 
-/// How far the same row stands behind in the results of the next part of the keys.
+/// The distance from a row to the same row in the results of the next part of the keys.
 REGARD_INLINE i64 rows_of_part(const Arguments& a) {
   return a.hq * a.tq;
 }

@@ -1,7 +1,7 @@
 // The tile unit of AMX: eight registers of 16 rows of 16 32-bit elements, and the product of two of them.
 //
-// As inline assembly: compilers never touch these registers by themselves, and know no constraint for them.
-// Every statement is volatile, so that they stay in order.
+// Inline assembly is used because compilers neither allocate these registers nor have a constraint for them.
+// Every statement is volatile, which keeps them in order.
 #pragma once
 
 #include "kernels/cpu/amx_emulation.h"
@@ -10,7 +10,7 @@ namespace regard {
 
 template <bool emulated>
 struct BasicTiles {
-  /// Every register a whole tile; from here to `release` the unit is this thread's.
+  /// Makes every register a whole tile; the unit belongs to this thread until `release`.
   static void configure() {
     struct alignas(64) {
       u8 palette = 1, start_row = 0, reserved[14] = {};
@@ -25,7 +25,7 @@ struct BasicTiles {
   REGARD_INLINE static void clear() {
     asm volatile("tilezero %%tmm%c0" : : "i"(t));
   }
-  /// Rows lie `stride` elements apart.
+  /// Rows are `stride` elements apart.
   template <int t>
   REGARD_INLINE static void load(const float* from, i64 stride) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride * 4), "i"(t) : "memory");
@@ -43,7 +43,7 @@ struct BasicTiles {
 
 using Tiles = BasicTiles<target::amx_emulated>;
 
-/// The unit made ready for one block of the grid, in kernels that use it.
+/// Configures the unit for one block of the grid, in kernels that use it.
 template <bool used>
 struct TileUnit {};
 

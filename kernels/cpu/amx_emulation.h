@@ -1,4 +1,4 @@
-// The tile unit in plain C++, for the tests of machines without one: same registers, same operations.
+// The tile unit in plain C++, for tests on machines that have none: the same registers and operations.
 #pragma once
 
 #include "kernels/cpu/product.h"
@@ -33,7 +33,7 @@ struct BasicTiles<true> {
   template <int sum, int a, int b>
   static void multiply_add() {
     for (int row = 0; row < 16; ++row) {
-      float even[16] = {}, odd[16] = {};  // sums of their own, as the unit has them
+      float even[16] = {}, odd[16] = {};  // separate sums, as in the unit
       for (int k = 0; k < 16; ++k) {
         const u32 pair = registers[a].element[row][k];
         for (int column = 0; column < 16; ++column) {

@@ -1,5 +1,5 @@
-// Products by the tile unit, of operands as product.h has them: rows of A and columns of B come in multiples
-// of 16, the depth in multiples of 16 elements.
+// Products by the tile unit. Operands are laid out as in product.h; rows of A and columns of B come in
+// multiples of 16, the depth in multiples of 16 elements.
 #pragma once
 
 #include "kernels/cpu/amx.h"
@@ -10,18 +10,18 @@ namespace regard {
 
 static_assert(!amx || lanes == 16);
 
-/// How a matrix of 16 x 16 tiles lies in memory: how far apart the rows of a tile are, a tile and the one to
-/// the right of it, a tile and the one below it.
+/// Memory layout of a matrix of 16 x 16 tiles: the distances between the rows of a tile, between a tile and
+/// the one to its right, and between a tile and the one below it.
 struct TileStrides {
   i64 row, right, below;
   constexpr i64 at(i64 tile_row, i64 column) const { return tile_row / 16 * below + column / 16 * right; }
 };
-/// Row by row, `apart` elements from one to the next.
+/// Row by row, consecutive rows `apart` elements apart.
 constexpr TileStrides rows_apart(i64 apart) {
   return {apart, 16, 16 * apart};
 }
-/// Tiles without gaps, which are loaded in three quarters of the time (docs/cpu-kernels.md): those of 16 rows
-/// of `columns` elements one behind the other, ...
+/// Contiguous tiles, which load in three quarters of the time (docs/cpu-kernels.md): consecutive tiles of 16
+/// rows of `columns` elements, ...
 constexpr TileStrides tiles_by_rows(i64 columns) {
   return {16, 256, 16 * columns};
 }
@@ -30,7 +30,7 @@ constexpr TileStrides tiles_by_columns(i64 rows) {
   return {16, 16 * rows, 256};
 }
 
-/// Rows [first, first + lanes) of a matrix with so many columns, from its transpose in tiles without gaps.
+/// Rows [first, first + lanes) of a matrix with `columns` columns, from its transpose in contiguous tiles.
 template <i64 columns>
 REGARD_OPTIMIZE void transpose_tiles(float* to, const float* from, const TileStrides& tiles, i64 first) {
   for (i64 column = 0; column < columns; column += lanes) {
@@ -44,7 +44,7 @@ REGARD_OPTIMIZE void transpose_tiles(float* to, const float* from, const TileStr
   }
 }
 
-/// C[rows][columns] = A[rows][steps] B[steps][columns], or += where `add` says so.
+/// C[rows][columns] = A[rows][steps] B[steps][columns], or += if `add` is set.
 struct TileProduct {
   const float* a;
   TileStrides a_tiles;
@@ -54,10 +54,10 @@ struct TileProduct {
   TileStrides c_tiles;
   i64 steps;
   bool add;
-  i64 a_low = 0, b_low = 0;  // of two pieces: how far the low ones lie behind the high ones
+  i64 a_low = 0, b_low = 0;  // of numbers in two pieces: the distance from the high pieces to the low ones
 };
 
-/// The products of a block of sums in the registers 0 to 3, row by row of two.
+/// The products for one block of sums, held in registers 0 to 3 row by row, two to a row.
 template <int rows, int columns>
 REGARD_INLINE void multiply_tiles(const TileProduct& p, const float* a, const float* b) {
   const auto load_b = [&]<int t>(i64 tile) { Tiles::load<t>(b + tile * p.b_tiles.right, p.b_tiles.row); };
@@ -83,8 +83,8 @@ REGARD_INLINE void multiply_tiles(const TileProduct& p, const float* a, const fl
   }
 }
 
-/// multiply_tiles of numbers in two pieces. With two rows and two columns ten loads serve sixteen products,
-/// or, where low times low is left out, eight serve twelve.
+/// multiply_tiles for numbers in two pieces. With two rows and two columns, ten loads serve sixteen
+/// products; without low times low, eight loads serve twelve.
 template <int rows, int columns, bool exact>
 REGARD_INLINE void multiply_pieces(const TileProduct& p, const float* a, const float* b) {
   static_assert(rows <= 2 && columns <= 2);
@@ -117,14 +117,14 @@ REGARD_INLINE void multiply_pieces(const TileProduct& p, const float* a, const f
   }
 }
 
-/// One block of C, rows x columns tiles of it from (row, column) on. With four sums, the unit hides the loads
-/// of A and B behind the products. Of numbers in two pieces an `exact` product has all parts.
+/// One block of C, rows x columns tiles starting at (row, column). With four sums, the unit hides the loads
+/// of A and B under the products. For numbers in two pieces, an `exact` product includes low times low.
 template <int rows, int columns, bool exact = false>
 REGARD_INLINE void multiply_block(const TileProduct& p, i64 row, i64 column) {
   static_assert((rows == 1 && columns <= 4) || (rows == 2 && columns <= 2), "four sums, A and B in the rest");
   float* const c = p.c + p.c_tiles.at(row, column);
   const i64 right = p.c_tiles.right, below = p.c_tiles.below;
-  const auto sums = [&](auto use) {  // use(register, its place)
+  const auto sums = [&](auto use) {  // use(register, its address)
     use.template operator()<0>(c);
     if constexpr (columns > 1) use.template operator()<1>(c + right);
     if constexpr (columns > 2) use.template operator()<2>(c + 2 * right);
@@ -146,7 +146,7 @@ REGARD_INLINE void multiply_block(const TileProduct& p, i64 row, i64 column) {
   sums([&]<int t>(float* place) { Tiles::store<t>(place, p.c_tiles.row); });
 }
 
-/// Rows [row, row + 16 * tiles) over all columns.
+/// Rows [row, row + 16 * tiles) of all columns.
 template <int tiles, bool exact = false>
 REGARD_INLINE void multiply_rows(const TileProduct& p, i64 row, i64 columns) {
   i64 column = 0;
@@ -156,7 +156,7 @@ REGARD_INLINE void multiply_rows(const TileProduct& p, i64 row, i64 columns) {
   if (column < columns) multiply_block<tiles, 1, exact>(p, row, column);
 }
 
-/// The whole product. A is read once, B once for every 32 rows. Called: there are many products.
+/// The whole product. A is read once, B once per 32 rows. Not inlined, as there are many products.
 template <bool exact = false>
 REGARD_NOINLINE void multiply(const TileProduct& p, i64 rows, i64 columns) {
   i64 row = 0;
@@ -164,7 +164,8 @@ REGARD_NOINLINE void multiply(const TileProduct& p, i64 rows, i64 columns) {
   if (row < rows) multiply_rows<1, exact>(p, row, columns);
 }
 
-/// `multiply` for a B that stays in the first cache and an A that does not: 32 columns of B are read once.
+/// `multiply` in the other order, for a B that stays in the L1 cache and an A that does not: B is read once,
+/// A once per 32 columns.
 template <i64 rows>
 REGARD_NOINLINE void multiply_by_columns(const TileProduct& p, i64 columns) {
   constexpr i64 whole = rows / 32 * 32;

@@ -1,11 +1,13 @@
-// What the compiler is to call and not to inline.
+// Attributes that control inlining and optimization.
 #pragma once
 
-/// For what runs once per tile or step, or seldom: one large function takes longer to compile than its parts.
+/// For code that runs once per tile or step, or rarely: one large function takes longer to compile than its
+/// parts.
 #define REGARD_NOINLINE __attribute__((noinline))
 
-/// For loops whose sums or vectors live in registers: g++ takes their arrays apart only from -O2 on, and some
-/// are slower without bit-ccp. Quick options (compile/quick_options.cpp) leave out both.
+/// For loops whose sums or vectors are kept in registers: g++ splits their arrays into registers only from
+/// -O2 on, and some loops are slower without bit-ccp. The quick options (compile/quick_options.cpp) leave
+/// out both.
 #ifdef __clang__
 #define REGARD_OPTIMIZE REGARD_NOINLINE
 #else

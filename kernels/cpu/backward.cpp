@@ -2,12 +2,12 @@
 //
 //   P = exp(S - LSE)    dV = P^T dO    dP = dO V^T    dS = P (dP - D)    dK = scale dS^T Q    dQ = scale dS K
 //
-// A block of the grid owns the keys of one part of one K/V head: all of them, or block_k. For each block_k it
-// walks over the queries of every head of the group, block_q at a time, so that dK and dV are sums in
-// scratch, written once, in one fixed order; of few long heads part by part (query_parts.h). dQ is a sum in
-// the workspace that blocks of keys add to in turn (backward_order.h). Scores are made transposed,
-// [key][query] with one lane per query: the sums over queries (dK, dV) and over keys (dQ) then both find dS
-// as rows to broadcast.
+// A block of the grid owns the keys of one part of one K/V head: all of them, or block_k. For each block_k
+// keys it walks over the queries of every head of the group, block_q at a time, so that dK and dV are sums
+// in scratch, written once and in one fixed order; if there are few long heads, the queries are cut into
+// parts (query_parts.h). dQ is a sum in the workspace that blocks of keys add to in turn (backward_order.h).
+// Scores are computed transposed, [key][query] with one lane per query: the sums over queries (dK, dV) and
+// over keys (dQ) then both find dS as rows to broadcast.
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/backward_amx.h"
 #include "kernels/cpu/backward_bias.h"
@@ -22,7 +22,7 @@
 namespace regard {
 namespace {
 
-/// A B operand with n numbers of each row as columns, panel by panel.
+/// A B operand with the n numbers of each row as columns, panel by panel.
 template <i64 n>
 REGARD_NOINLINE void pack_panels(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
   constexpr i64 width = operand_panel, rest = n % width;
@@ -43,14 +43,14 @@ struct Backward {
   const Range query_parts;
   const i64 group = a.hq / a.hk;
   Prefetcher prefetcher{};
-  float* grad_kv{};  // sums of dK and behind it of dV, of the part at hand
+  float* grad_kv{};  // sums of dK followed by those of dV, of the current part
 
   static constexpr i64 sums_k = block_k * columns_d, all_sums = sums_k + block_k * columns_dv;
   static_assert(scratch_layout.grad_v == scratch_layout.grad_k + sums_k);
 
   float* part(i64 offset) const { return scratch + offset; }
 
-  /// Where the fp32 sum of dQ of the queries from this one on starts.
+  /// Where the fp32 sum of dQ starts, from this query on.
   float* grad_q(const Head& head, i64 row) const { return a.grad_q_sum + head.row_number(row) * columns_d; }
 
   void run(i64 first_key, i64 end_key) {
@@ -61,28 +61,28 @@ struct Backward {
         for (i64 i = 0; i < group; ++i)
           clear_bias_rows(head_of(a, batch, kv_head * group + i), first_key, smaller(end_key, a.sk));
     }
-    // dQ of a sequence without keys is 0: a first block of none stores it.
+    // dQ of a sequence without keys is 0 and is stored by a first block without keys.
     const i64 blocks = larger<i64>(1, ceil_divide(head.sequence.sk, block_k));
     const i64 first = first_key / block_k, end = larger(first + 1, ceil_divide(end_key, block_k));
     for (i64 block = first; block < smaller(end, blocks); ++block) block_of_keys(head, block);
   }
 
-  /// The last block of keys that the queries up to this one see: none sees further than those that follow it.
-  /// With ranges all blocks may see all. The dQ of queries that lie before all keys belongs to block 0, of
-  /// those that lie behind all to the last block.
+  /// The last block of keys that the queries up to this one see: none of them sees further than the queries
+  /// after it. With ranges, any block may see any query. dQ of queries before all keys belongs to block 0,
+  /// dQ of queries past all keys to the last block.
   REGARD_NOINLINE i64 last_block_of(const Sequence& sequence, i64 query) const {
     const i64 end = a.ranges ? sequence.sk : keys_seen(a, sequence, query).window.end;
     return larger<i64>(1, ceil_divide(end, block_k)) - 1;
   }
 
-  /// The first block of keys that the queries from this one on see; behind the last one if they lie behind
-  /// all keys. It never falls from one query to the next.
+  /// The first block of keys that the queries from this one on see; past the last block if they are past all
+  /// keys. It never decreases from one query to the next.
   REGARD_NOINLINE i64 first_block_of(const Sequence& sequence, i64 query) const {
     return a.ranges ? 0 : keys_seen(a, sequence, query).first() / block_k;
   }
 
-  /// Whether any of the queries might see any of the keys: sooner said than where. None sees further back
-  /// than those before it, but for sink tokens.
+  /// Whether any of the queries might see any of the keys, which is quicker to determine than which ones. No
+  /// query sees further back than those before it, except for sink tokens.
   REGARD_NOINLINE bool may_see(const Sequence& sequence, i64 query, i64 queries, i64 first, i64 keys) const {
     return a.ranges || keys_seen(a, sequence, query).window.begin < first + keys ||
            keys_seen(a, sequence, query + queries - 1).sinks.end > first;
@@ -97,7 +97,7 @@ struct Backward {
     if (from >= end_part) return;
     pack_keys(head, first, keys);
     for (i64 query_part = from; query_part < end_part; ++query_part) {
-      // Parts after the first have their sums behind all other scratch.
+      // Parts after the first keep their sums after all other scratch.
       grad_kv = part(query_part == from ? scratch_layout.grad_k : scratch_layout.floats);
       __builtin_memset(grad_kv, 0, all_sums * 4);
       LongSums sums(grad_kv, part(scratch_layout.floats) + all_sums, all_sums);
@@ -129,13 +129,14 @@ struct Backward {
     pack_rows<dv>(part(scratch_layout.v_rows), v, a.v.row, keys, block_k);
   }
 
-  /// The rows of a part are gone through from the last tile to the first: under a causal mask all blocks of
-  /// keys then begin with the same tile, and none waits until the one before comes to where it begins itself.
+  /// The rows of a part are processed from the last tile to the first: under a causal mask all blocks of
+  /// keys then start with the same tile, and none has to wait for the previous one to reach its own first
+  /// tile.
   static i64 last_tile(const Range& rows) {
     return rows.begin + (ceil_divide(rows.end - rows.begin, block_q) - 1) * block_q;
   }
 
-  /// Adds what a part of the queries has of dK and dV of the block, the sums, and of dQ.
+  /// Adds the contribution of one part of the queries to dK and dV of the block (the sums), and to dQ.
   REGARD_NOINLINE void part_of_queries(const Head& first_head, i64 block, i64 query_part,
                                        LongSums& grad_kv_sums) {
     const Sequence& sequence = first_head.sequence;
@@ -143,7 +144,8 @@ struct Backward {
     const GradQSemaphore semaphore(a, batch, kv_head, query_part, block);
     const PartOfQueries own(a, sequence, query_part);
     VisibleUnits visible;
-    // Rows, counted from the end of the part: that this block has finished, that later ones still add to.
+    // Rows, counted from the end of the part: those this block has finished, and those it still has to add
+    // to.
     i64 finished = 0, awaited = 0;
     for (i64 query = last_tile(own.rows); query >= own.rows.begin; query -= block_q) {
       const i64 queries = smaller(block_q, own.rows.end - query), done = own.rows.end - query;
@@ -196,8 +198,8 @@ struct Backward {
                                from + i * padded_columns(n), factor);
   }
 
-  /// dK and dV of the block become those of all these parts, in their order, if this one ends as the last of
-  /// them. Else false: they are left in the workspace for the one that does.
+  /// If this part is the last of these parts to finish, adds up their dK and dV of the block in order.
+  /// Otherwise returns false: they are left in the workspace for the part that finishes last.
   REGARD_NOINLINE bool add_parts(const Head& head, i64 block, Range parts) {
     const i64 first = block * block_k, keys = smaller(block_k, head.sequence.sk - first);
     const i64 row = row_of_query_part(a, head.sequence, query_parts.begin, kv_head, first);
@@ -215,7 +217,8 @@ struct Backward {
     return true;
   }
 
-  /// Sums of this part become those of all. What the others keep lies around `kept`, the place of this one.
+  /// Sums of this part become those of all parts. The sums of the others are stored around `kept`, the slot
+  /// of this one.
   REGARD_NOINLINE void add_others(float* sums, const float* kept, i64 keys, i64 columns, Range parts) const {
     const i64 apart = a.hk * a.tk * columns;
     for (i64 i = 0; i < keys * columns; i += lanes) {
@@ -229,12 +232,13 @@ struct Backward {
     }
   }
 
-  /// Whether the blocks at work at the same time are of other heads or parts of the queries: the grid hands
-  /// out those of all heads before the next keys. Else they add to the same sums of dQ.
+  /// Whether the blocks that run at the same time belong to different heads or parts of the queries: the
+  /// grid hands out all heads before it goes on to the next keys. Otherwise they add to the same sums of dQ.
   bool works_apart() const { return a.split_keys >= a.sk || a.b * a.hk * parts_of_grid(a) >= a.side_by_side; }
 
-  /// The sums of dQ that a tile will add to, unless others add to them meanwhile, and what the next tile
-  /// starts with: of the head after this one, the i-th of its group, or of the next queries or keys.
+  /// Prefetches the sums of dQ that a tile will add to, unless other blocks add to them meanwhile, and what
+  /// the next tile starts with: that of the next head (this is the i-th of its group), or of the next
+  /// queries or keys.
   REGARD_NOINLINE void fetch_ahead(const TilePlace& place, PartOfQueries own, i64 query_part, i64 i) {
     const Sequence& sequence = place.head.sequence;
     constexpr i64 bytes = bytes_of<key::dtype>, sum_bytes = columns_d * 4;
@@ -271,7 +275,7 @@ struct Backward {
                    a.grad_o.row * bytes, dv * bytes, queries);
   }
 
-  /// dK, dV, and dS as operands. False when dS is 0.
+  /// Computes dK, dV, and dS as operands. False if dS is 0.
   REGARD_NOINLINE bool make_gradients(BackwardTile& tile) {
     const TilePlace& place = tile.place;
     const VisibleUnits& visible = tile.visible;
@@ -296,11 +300,11 @@ struct Backward {
     return true;
   }
 
-  /// What the blocks of keys before have added to a long sum of dQ.
+  /// What the previous blocks of keys have added to a long sum of dQ.
   float* earlier_grad_q(const BackwardTile& tile) const {
     return a.grad_q_earlier + tile.place.head.row_number(tile.place.first_query) * columns_d;
   }
-  /// Starts this sum, and adds to it now and then.
+  /// Starts this sum and adds to it at intervals.
   REGARD_NOINLINE void keep_grad_q(const BackwardTile& tile, i64 block, bool is_first) {
     const i64 numbers = tile.place.queries * columns_d;
     float* const earlier = earlier_grad_q(tile);
@@ -356,7 +360,7 @@ struct Backward {
     if constexpr (amx) return add_grad_q_amx(tile, sums, is_first, k_columns);
     for_panels<columns_d>([&](i64 column, auto vectors) {
       constexpr int rest = block_q % tile_rows;
-      // The keys of a strip are found in one place for all heights, which is less to compile.
+      // The keys of a strip are found in one place for all heights, so that there is less to compile.
       for (i64 row = 0, rows; row < queries; row += rows) {
         rows = queries - row >= tile_rows ? tile_rows : rest != 0 && queries - row >= rest ? rest : 1;
         const Range keys = visible.keys_of({row / unit, (row + rows - 1) / unit + 1});
@@ -377,7 +381,7 @@ struct Backward {
     });
   }
 
-  /// Not inline: in the midst of much other code g++ keeps sums in memory, not in registers.
+  /// Not inlined: in the middle of much other code, g++ keeps the sums in memory instead of registers.
   template <int rows, int vectors>
   REGARD_OPTIMIZE static void add_product(const float* a, i64 a_row, i64 a_step, const float* b, i64 steps,
                                           float* c, i64 c_row) {
@@ -406,7 +410,7 @@ struct Backward {
                              a.grad_o.row, place.queries);
   }
 
-  /// Rows of Q or dO as both of their operands.
+  /// Packs rows of Q or dO as both of their operands.
   template <i64 n>
   REGARD_NOINLINE void pack_rows_of_queries(i64 transposed, i64 columns, const u8* from, i64 stride,
                                             i64 queries) {
@@ -438,8 +442,8 @@ REGARD_KERNEL(REGARD_SYMBOL) {
   const FlushToZero mode;
   const auto& a = static_cast<const CpuBackwardArguments&>(*arguments);
   const BiasShared shared = bias_shared(a);
-  // The parts of the keys lie outermost, so that heads and parts of the queries take part at the same time
-  // and wait less for their own.
+  // The parts of the keys are outermost, so that heads and parts of the queries run at the same time and
+  // wait less for their own blocks.
   const i64 batches = shared.batches ? 1 : a.b, heads = shared.heads ? 1 : a.hk;
   const i64 parts = parts_of_grid(a);
   const i64 split = block / (parts * batches * heads);

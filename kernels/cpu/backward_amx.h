@@ -1,4 +1,4 @@
-// The products of the backward kernel by the tile unit.
+// The products of the backward kernel on the tile unit.
 #pragma once
 
 #include "kernels/cpu/amx_product.h"
@@ -8,11 +8,11 @@
 
 namespace regard {
 
-/// Queries that are in or out of a tile together are two tiles of the unit, as are the keys.
+/// The queries that are masked out of a tile together fill two tiles of the unit, and so do the keys.
 static_assert(!amx || (unit == 32 && key_step == 32 && units == 2));
 
-/// function(first key, end, units of queries that see some of the keys), for all of them at once where that
-/// makes no difference, else key_step at a time.
+/// function(first key, end, units of queries that see some of the keys): one call for all keys if it makes
+/// no difference, else one for each key_step.
 template <class Function>
 void for_seen(const VisibleUnits& visible, i64 from, i64 to, Function function) {
   const bool alike = visible.alike();
@@ -35,7 +35,7 @@ REGARD_OPTIMIZE inline void compute_scores_amx(const BackwardTile& tile, i64 fro
           end - first, (seeing.end - seeing.begin) * unit);
     });
   };
-  // Where a unit of queries sees nothing there are no products: what is made of them nobody reads.
+  // If a unit of queries sees nothing, its products are skipped: nothing reads their results.
   float* const scores = tile.part(scratch_layout.scores);
   float* const weights = tile.part(scratch_layout.weights);
   float* const slopes = key::softcap ? tile.part(scratch_layout.slopes) : scores;
@@ -75,11 +75,11 @@ inline void add_by_key_amx(const float* operand, const float* b, const VisibleUn
   });
 }
 
-/// The sum of dQ of a full block of queries, as dQ^T: tiles without gaps, which products add to where they
-/// lie. A block that is not full has no room for them: its sum is in rows.
+/// The sum of dQ of a full block of queries, stored as dQ^T in contiguous tiles, to which products add in
+/// place. A block that is not full has no room for them: its sum is stored in rows.
 constexpr TileStrides grad_q_tiles = tiles_by_rows(block_q);
 
-/// `lanes` rows of dQ from such tiles, in the memory of scores, which are read no more.
+/// `lanes` rows of dQ from such tiles, in the memory of the scores, which are no longer needed.
 inline const float* rows_of_grad_q(const BackwardTile& tile, const float* tiles, i64 first) {
   static_assert(!amx || lanes * columns_d <= block_k * block_q);
   float* const rows = tile.part(scratch_layout.scores);
@@ -87,8 +87,8 @@ inline const float* rows_of_grad_q(const BackwardTile& tile, const float* tiles,
   return rows;
 }
 
-/// dQ[query][d] += dS K by way of dQ^T = K^T dS^T, as dS^T is there as a B operand. The first block of keys
-/// writes the sum, later ones add to it. `keys` is K^T, as pack_transposed_rows leaves it.
+/// dQ[query][d] += dS K, computed as dQ^T = K^T dS^T because dS^T is available as a B operand. The first
+/// block of keys writes the sum, later ones add to it. `keys` is K^T, as pack_transposed_rows produces it.
 inline void add_grad_q_amx(const BackwardTile& tile, float* sums, bool is_first, const float* keys) {
   constexpr i64 height = depth(block_k);
   const VisibleUnits& visible = tile.visible;

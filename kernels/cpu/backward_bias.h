@@ -1,7 +1,7 @@
-// The gradient of an elementwise bias is dS itself. A bias of its own for every batch and head is written
-// where it belongs; one that is broadcast is summed in an fp32 image, which backward_convert rounds. One
-// block of the grid then covers everything that shares the image's keys, so that the order of the sum is
-// fixed.
+// The gradient of an elementwise bias is dS itself. A bias with a separate matrix for every batch and head
+// gets its gradient stored directly; the gradient of a broadcast bias is summed in an fp32 image, which
+// backward_convert rounds. One block of the grid then covers everything that shares the image's keys, so
+// that the order of the sum is fixed.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -27,8 +27,8 @@ inline i64 bias_image_row(const Arguments& a, i64 batch, i64 head, i64 row) {
   return (matrix * a.sq + row) * a.sk;
 }
 
-/// Keys that no tile visits, and rows behind the sequence, have gradient 0: the columns [first, end) of a
-/// matrix.
+/// Keys that no tile visits, and rows past the sequence, have gradient 0: clears the columns [first, end) of
+/// a matrix.
 inline void clear_bias_image(const CpuBackwardArguments& a, i64 batch, i64 head, i64 first, i64 end) {
   for (i64 row = 0; row < a.sq && first < end; ++row) {
     const i64 at = bias_image_row(a, batch, head, row) + first;
@@ -45,7 +45,8 @@ inline void clear_bias_rows(const Head& head, i64 first, i64 end) {
   });
 }
 
-/// Adds to a row of the image; to one of many heads with what the roundings before took off.
+/// Adds to a row of the image; if many heads share it, also compensates for the rounding errors of earlier
+/// additions.
 inline void add_to_bias_image(const CpuBackwardArguments& a, i64 at, const Floats& more, i64 count) {
   float* const sums = a.grad_bias_partial + at;
   if (!a.grad_bias_lost) {
@@ -55,7 +56,7 @@ inline void add_to_bias_image(const CpuBackwardArguments& a, i64 at, const Float
   float* const lost = a.grad_bias_lost + at;
   for (i64 i = 0; i < count; ++i) {
     const float added = more[i] + lost[i], sum = sums[i] + added;
-    lost[i] = sum - sum == 0 ? added - (sum - sums[i]) : 0;  // infinity stays so
+    lost[i] = sum - sum == 0 ? added - (sum - sums[i]) : 0;  // infinity stays infinity
     sums[i] = sum;
   }
 }

@@ -1,5 +1,5 @@
-// What is left when every block of keys has been through. The grid: 64 rows of the gradient of a bias that is
-// broadcast per block, then the gradient of one head's learned sink.
+// The work left once all blocks of keys are done. The grid: blocks of 64 rows of the gradient of a broadcast
+// bias, then one block per head for the gradient of its learned sink.
 #include "kernels/cpu/backward_schedule.h"
 #include "kernels/cpu/backward_scratch.h"
 #include "kernels/cpu/head.h"
@@ -25,14 +25,14 @@ void store_grad_bias(const CpuBackwardArguments& a, i64 heads, i64 matrix, i64 f
   }
 }
 
-/// dsink = -sum of exp(sink - LSE) D over all rows: the sink's share of each row, and it has no value.
+/// dsink = -sum of exp(sink - LSE) D over all rows: the sink's weight in each row; it has no value vector.
 void store_grad_sink(const CpuBackwardArguments& a, i64 head_index) {
   const float sink = a.sink[head_index];
   double sum = 0;
   for (i64 batch = 0; batch < a.b; ++batch) {
     const Head head(a, batch, head_index);
     for (i64 row = 0; row < head.sequence.sq; ++row) {
-      // A sink of -infinity takes no part, not even in rows that see nothing.
+      // A sink of -infinity has no effect, not even in rows that see nothing.
       const float share = sink == -infinity ? 0.0f : exp2(broadcast((sink - *head.lse(row)) * log2_of_e))[0];
       sum -= static_cast<double>(share) * a.delta[head.row_number(row)];
     }

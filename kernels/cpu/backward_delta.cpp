@@ -1,5 +1,5 @@
-// D = rowsum(dO * O), what every row's dP is measured against: 64 rows of one head per block. The first block
-// of a K/V head also sets back what the main kernel counts its progress with.
+// D = rowsum(dO * O), which is subtracted from each row of dP: 64 rows of one head per block. The first
+// block of a K/V head also resets the progress counters of the main kernel.
 #include "kernels/cpu/backward_order.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/kernel.h"

@@ -1,5 +1,5 @@
-// P and dS of a block of keys x queries by vector instructions, a tile at a time: what lies between its two
-// products stays in registers or next to them.
+// P and dS of a block of keys x queries by vector instructions, one tile at a time: everything between the
+// two products stays in registers or close to them.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// tile_rows keys x `vectors` vectors of queries, from (k, query) on.
+/// tile_rows keys x `vectors` vectors of queries, starting at (k, query).
 template <int vectors, bool careful>
 class ScoreTile {
  public:
@@ -50,13 +50,14 @@ class ScoreTile {
 
   template <i64 n>
   REGARD_INLINE void multiply(Tile<tile_rows, vectors>& product, i64 rows, i64 columns) {
-    const i64 first = query_ / panel * panel, lane = query_ % panel;  // the panel, and the place in it
+    const i64 first = query_ / panel * panel, lane = query_ % panel;  // the panel, and the index in it
     product.add_product(tile_.part(rows) + k_ * depth(n), depth(n), 1,
                         tile_.part(columns) + first * depth(n) + lane, panel, depth(n));
   }
 
-  /// function(r, value) for every step-th row; value(j, v) is vector v of row r + j of the product. Unrolled,
-  /// the product stays in registers; what takes care is rarer or slower, and too much code for that.
+  /// function(r, value) for every step-th row; value(j, v) is vector v of row r + j of the product.
+  /// Unrolled, so that the product stays in registers. The careful path is rarer or slower, and too much
+  /// code to unroll.
   template <class Step, class Function>
   REGARD_INLINE void for_rows(Step step, Tile<tile_rows, vectors>& product, Function function) {
     if constexpr (rolled) {
@@ -79,7 +80,7 @@ class ScoreTile {
   alignas(64) float slopes_[key::softcap ? tile_rows * width : 1];
 };
 
-/// Both products at once, or one of them, of a tile.
+/// Both products of a tile at once, or one of them.
 enum class Product { both, scores, gradients };
 
 template <Product product, int vectors, bool careful>
@@ -89,7 +90,7 @@ void compute_tile(const BackwardTile& tile, i64 k, i64 query) {
   if constexpr (product != Product::scores) scores.make_gradients();
 }
 
-/// The keys [from, to) of the block, one panel of queries. Beside each step `fetched` rows are on their way.
+/// The keys [from, to) of the block, one panel of queries. Each step also prefetches `fetched` rows.
 template <Product product>
 void compute_panel(const BackwardTile& tile, i64 from, i64 to, i64 query, i64 fetched) {
   const i64 first = query / unit, end = first + panel / unit;
@@ -112,11 +113,11 @@ void compute_panel(const BackwardTile& tile, i64 from, i64 to, i64 query, i64 fe
 
 /// The keys [from, to) of the block.
 inline void compute_scores(const BackwardTile& tile, i64 from, i64 to) {
-  // A panel of Q and one of dO should lie in the nearest cache together; else one product at a time.
+  // A panel of Q and one of dO should fit in the L1 cache together; otherwise one product at a time.
   constexpr i64 near_floats = (32 << 10) / 4;
   constexpr bool split =
       BackwardTile::weights_are_p && !key::softcap && panel * (depth(d) + depth(dv)) > near_floats;
-  // All that is needed soon, spread evenly.
+  // Spreads all prefetches evenly.
   const i64 steps = larger<i64>(1, (to - from) / tile_rows * (block_q / panel) * (split ? 2 : 1));
   const i64 fetched = ceil_divide(tile.prefetcher.rows(), steps);
   for (i64 query = 0; query < block_q; query += panel) {

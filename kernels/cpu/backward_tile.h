@@ -1,6 +1,6 @@
-// What happens to the scores of a block of keys x queries, [key][query] with one lane per query: they become
-// probabilities, and the gradients of probabilities become those of scores. All features that change a score
-// live here; who makes the products decides where the numbers are meanwhile.
+// From the scores of a block of keys x queries, [key][query] with one lane per query, to probabilities, and
+// from the gradients of probabilities to those of scores. All features that change a score are implemented
+// here; the code that computes the products decides where the numbers are kept meanwhile.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -18,7 +18,7 @@ constexpr i64 block_q = key::block_q, block_k = key::block_k;
 constexpr i64 d = key::d, dv = key::dv;
 constexpr i64 columns_d = padded_columns(d), columns_dv = padded_columns(dv);
 constexpr i64 panel = tile_vectors * lanes;      // columns of a B operand that are multiplied together
-constexpr i64 operand_panel = amx ? 16 : panel;  // and those that lie together
+constexpr i64 operand_panel = amx ? 16 : panel;  // and columns that are stored together
 
 constexpr BackwardScratch scratch_layout({.d = key::d,
                                           .dv = key::dv,
@@ -42,7 +42,7 @@ constexpr i64 units = block_q / unit;
 constexpr TileRules rules = backward_rules(machine);
 static_assert(rules.block_q.takes(block_q) && panel % unit == 0 && rules.block_k.takes(block_k));
 
-/// Where the tile lies: `keys` of its rows are real, `queries` of its columns.
+/// The position of the tile: `keys` of its rows are real, and `queries` of its columns.
 struct TilePlace {
   const Head& head;
   i64 first_key, keys, first_query, queries;
@@ -54,7 +54,7 @@ struct TilePlace {
 template <DType dtype>
 void load_bias(const Arguments& a, const TilePlace& place, float* bias) {
   for (i64 query = 0; query < block_q; query += lanes) {
-    const u8* from[lanes];  // rows behind the last repeat it
+    const u8* from[lanes];  // rows past the last one repeat it
     for (i64 i = 0; i < lanes; ++i) {
       const i64 row = place.first_query + smaller(query + i, place.queries - 1);
       from[i] = place.head.address<dtype>(a.bias, place.head.head, row) + place.first_key * bytes_of<dtype>;
@@ -78,8 +78,8 @@ inline bool load_bits(const Arguments& a, const TilePlace& place, u32* bits) {
   return found != 0;
 }
 
-/// bytes[pair][query]: the random bytes of the tile's keys, two a word (draw_bytes), from the group that
-/// holds the first.
+/// bytes[pair][query]: the random bytes of the tile's keys, two per word (draw_bytes), starting with the
+/// group that contains the first key.
 inline void load_random_bytes(const TilePlace& place, u32* bytes) {
   const i64 first = place.first_key / philox::group;
   const i64 last = (place.first_key + place.keys - 1) / philox::group;
@@ -89,7 +89,8 @@ inline void load_random_bytes(const TilePlace& place, u32* bytes) {
       draw_bytes(bytes + query, block_q, random, place.first_query + query, group);
 }
 
-/// Where queries see keys: per unit of them the keys of the block, whose ends are multiples of key_step.
+/// Where queries see keys: for each unit of queries the keys of the block, with ends that are multiples of
+/// key_step.
 struct VisibleUnits {
   TileKeyRanges<unit> rows[units];
   Range keys[units];
@@ -109,7 +110,9 @@ struct VisibleUnits {
       const bool sees = u * unit < queries && !seen.empty();
       any |= sees;
       if (!sees && !key::dbias) continue;
-      if (key::dbias) seen = {first_key, first_key + count};  // the gradient of a bias is wanted for all keys
+      if (key::dbias)
+        seen = {first_key, first_key + count};  // the gradient of a bias is needed for all
+                                                // keys
       keys[u] = {(seen.begin - first_key) / key_step * key_step, round_up(seen.end - first_key, key_step)};
     }
     return any;
@@ -140,25 +143,25 @@ struct VisibleUnits {
   }
 };
 
-/// One block of queries against one block of keys; all arrays lie in scratch.
+/// One block of queries against one block of keys; all arrays are in scratch.
 struct BackwardTile {
   const CpuBackwardArguments& a;
   const TilePlace& place;
   const VisibleUnits& visible;
   float* const scratch;
-  Prefetcher& prefetcher;  // works on beside the products
-  float scale_log2 = 0;    // turns products into logarithms to base 2
-  float unit_of_cap = 0;   // and of the soft cap
+  Prefetcher& prefetcher;  // prefetches during the products
+  float scale_log2 = 0;    // converts products to base-2 logarithms
+  float unit_of_cap = 0;   // converts products to units of the soft cap
   bool moderate = false;   // no LSE is so large that its rounding shows in a bf16 probability
 
-  /// What the forward pass left behind, per query lane.
+  /// Loads the results of the forward pass, per query lane.
   REGARD_NOINLINE void load_rows() {
     float largest = 0;
     for (i64 i = 0; i < block_q; ++i) {
       const bool real = i < place.queries;
       const i64 row = place.first_query + (real ? i : 0);
       const float value = real ? *place.head.lse(row) : -infinity;
-      // Rows that see nothing, and lanes behind the last row: all their probabilities become exactly 0.
+      // Rows that see nothing, and lanes past the last row: all their probabilities become exactly 0.
       part(scratch_layout.lse)[i] = value == -infinity ? infinity : value;
       if (value != -infinity) largest = larger(largest, __builtin_fabsf(value));
       part(scratch_layout.delta)[i] = real ? a.delta[place.head.row_number(row)] : 0.0f;
@@ -172,19 +175,20 @@ struct BackwardTile {
 
   float* part(i64 offset) const { return scratch + offset; }
 
-  /// Scores are more than the product.
+  /// Whether scores are more than the product.
   static constexpr bool modified = key::softcap || elementwise_bias || alibi;
-  /// Probabilities never come from rounded constants in units of log 2. (Where bits hide a key its score may
-  /// be beyond what exp2 takes.)
+  /// Whether probabilities must never come from constants rounded in units of log 2. (The score of a key
+  /// hidden by bits may be beyond the range of exp2.)
   static constexpr bool always_exact = modified || key::bits || key::dtype != DType::bf16;
-  /// Too much code to be unrolled over a whole tile.
+  /// Whether this is too much code to be unrolled over a whole tile.
   static constexpr bool much_code = modified || key::bits || key::dropout;
-  /// The sums of dO V^T start at -D.
+  /// Whether the sums of dO V^T start at -D.
   static constexpr bool starts_at_delta = !key::dropout && !amx;
-  /// P as an operand is all there is of it.
+  /// Whether P as an operand is the only form that is needed.
   static constexpr bool weights_are_p = !pairs && !key::dropout;
 
-  /// Whether the queries of these units see all key_step keys by position, and nothing else needs care.
+  /// Whether the queries of these units see all key_step keys by position, and nothing else needs the
+  /// careful path.
   bool is_plain(i64 first_unit, i64 end_unit, i64 k) const {
     bool plain = always_exact || moderate;
     for (i64 u = first_unit; u < end_unit; ++u)
@@ -193,7 +197,7 @@ struct BackwardTile {
   }
 
   /// One key, some vectors of queries: value(v) of Q K^T becomes `weight`, exp(S - LSE), and P, the operand.
-  /// `slope` gets the derivative of the softcap.
+  /// `slope` gets the derivative of the soft cap.
   template <int vectors, bool careful, class Value>
   REGARD_INLINE void make_weights(i64 k, i64 query, Value value, float* weight, float* slope) const {
     REGARD_UNROLL
@@ -216,8 +220,8 @@ struct BackwardTile {
     }
   }
 
-  /// Two keys, some vectors of queries: value(key, v) of dO V^T becomes dS, as operands. Rows of `weight` and
-  /// `slope` are `row` apart.
+  /// Two keys, some vectors of queries: value(key, v) of dO V^T becomes dS, as operands. Rows of `weight`
+  /// and `slope` are `row` apart.
   template <int vectors, class Value>
   REGARD_INLINE void make_gradients(i64 k, i64 query, Value value, const float* weight, const float* slope,
                                     i64 row) const {
@@ -238,7 +242,7 @@ struct BackwardTile {
           }
           if constexpr (!starts_at_delta) x -= load<Floats>(part(scratch_layout.delta) + query + at);
           x *= p;
-          // A bias is added behind the soft cap.
+          // A bias is added after the soft cap.
           if constexpr (key::dbias && scratch_layout.grad_bias != scratch_layout.grad_s)
             store(part(scratch_layout.grad_bias) + (k + j) * block_q + query + at, x);
           if constexpr (key::softcap) x *= load<Floats>(slope + j * row + at);
@@ -265,8 +269,8 @@ struct BackwardTile {
     }
   }
 
-  /// dS of the keys k, which is even, and k + 1 together, for a vector of queries: in rows of all queries, or
-  /// in panels.
+  /// dS of the keys k (even) and k + 1 together, for a vector of queries: in rows of all queries, or in
+  /// panels.
   float* grad_s_pairs(i64 k, i64 query) const {
     static_assert(!amx || lanes == 16);
     return part(scratch_layout.grad_s_pairs) +
@@ -279,11 +283,12 @@ struct BackwardTile {
   const float* grad_bias() const { return part(scratch_layout.grad_bias); }
 
  private:
-  /// Probabilities become bf16 beside bf16 inputs, but for the gradient of a bias, which may be fp32.
+  /// Probabilities are rounded to bf16 if inputs are bf16, except for the gradient of a bias, which may be
+  /// fp32.
   static constexpr Precision precision =
       key::dtype == DType::bf16 && !key::dbias ? Precision::bf16 : Precision::fp32;
 
-  /// tanh and its slope, whatever stands in other lanes.
+  /// tanh and its slope, for any values in the other lanes.
   static REGARD_INLINE void soften_by_lane(Floats& x, float* slope) {
     const Floats y = tanh_by_lane(x);
     store(slope, select(is_near_0(x), 1.0f - y * y, tanh_slope(x)));
@@ -338,8 +343,8 @@ struct BackwardTile {
       const Ints offset = lane_numbers() + static_cast<i32>(diagonal + query - key);
       score -= __builtin_convertvector(offset < 0 ? -offset : offset, Floats) * place.head.alibi_slope();
     }
-    // LSE stands for sums of rounded scores, so that the difference of large ones is right only when these
-    // are rounded too. Whatever it was rounded to, a probability is at most 1.
+    // LSE is the sum of rounded scores, so the difference of large scores is correct only if these are
+    // rounded too. However it was rounded, a probability is at most 1.
     const Floats exponent = min(Floats{}, rounded(score) - load<Floats>(part(scratch_layout.lse) + query));
     return exp2<precision>(exponent * log2_of_e);
   }
@@ -353,7 +358,7 @@ struct BackwardTile {
     return k % 2 == 0 ? kept.first : kept.second;
   }
 
-  /// Weights are never negative: those that are dropped get a sign.
+  /// Weights are never negative: dropped ones are marked by their sign.
   static REGARD_INLINE Floats marked(Floats weight, Ints kept) {
     return bits_as<Floats>(bits_as<Words>(weight) | (bits_as<Words>(~kept) & sign));
   }

@@ -1,5 +1,5 @@
-// Merges what the parts of a split key range gave: O = sum of O_part * exp(LSE_part - LSE). The learned sink,
-// which no part knows of, is added here, once.
+// Merges the results of the parts of a split key range: O = sum of O_part * exp(LSE_part - LSE). The learned
+// sink, which the parts ignore, is added here, once.
 #include "kernels/cpu/combine_layout.h"
 #include "kernels/cpu/head.h"
 #include "kernels/cpu/kernel.h"
@@ -8,7 +8,8 @@
 namespace regard {
 namespace {
 
-/// The sum of term(part) over all parts: some of them by themselves, so that it is good for any number.
+/// The sum of term(part) over all parts; groups of parts are summed separately, so that any number of them
+/// is accurate.
 template <class Term>
 REGARD_INLINE Floats sum_over(i64 parts, const Term& term) {
   constexpr i64 together = 64;
@@ -21,13 +22,13 @@ REGARD_INLINE Floats sum_over(i64 parts, const Term& term) {
   return sum;
 }
 
-/// log of the sum of exp over the parts and the sink; -infinity when all are.
+/// log of the sum of exp over the parts and the sink; -infinity if all of them are.
 float merged_lse(const SplitKeysArguments& a, i64 place, float sink) {
   float maximum = sink;
   for (i64 split = 0; split < a.splits; ++split)
     maximum = larger(maximum, a.partial_lse[split * rows_of_part(a) + place]);
   const float finite_max =
-      maximum == -infinity ? 0.0f : maximum;  // a part may be NaN, which that passes over
+      maximum == -infinity ? 0.0f : maximum;  // a part may be NaN, which the maximum ignores
   const Floats sum =
       exp2(broadcast((sink - finite_max) * log2_of_e)) + sum_over(a.splits, [&](i64 split) {
         return exp2(broadcast((a.partial_lse[split * rows_of_part(a) + place] - finite_max) * log2_of_e));
@@ -45,7 +46,7 @@ void merge_row(const SplitKeysArguments& a, const Head& head, i64 row) {
     const i64 count = smaller<i64>(lanes, dv - column);
     const Floats sum = sum_over(a.splits, [&](i64 split) {
       const i64 partial = split * rows_of_part(a) + place;
-      // A part without a visible key has the scale 0; its O is 0 too.
+      // A part without a visible key has a scale of 0; its O is 0 too.
       const Floats scale = a.partial_lse[partial] == -infinity
                                ? Floats{}
                                : exp2(broadcast((a.partial_lse[partial] - lse) * log2_of_e));

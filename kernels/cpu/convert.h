@@ -1,17 +1,17 @@
-// Between the dtypes in memory and fp32 lanes; to nearest even on the way back.
+// Conversions between the dtypes in memory and fp32 lanes; fp32 is rounded to nearest even.
 #pragma once
 
 #include "kernels/cpu/vector.h"
 
 namespace regard {
 
-/// fp16 bits as fp32: moved to fp32's place, then scaled by 2^112, which is exact for subnormals too.
+/// fp16 bits as fp32: shifted to fp32's position, then scaled by 2^112, which is exact for subnormals too.
 template <class Word, class Float>
 REGARD_INLINE Float float_of_half_bits(Word half) {
   const Word moved = (half & 0x7fffu) << 13;
   const Word sign = (half & 0x8000u) << 16;
   const Float scaled = bits_as<Float>(moved) * 0x1p112f;
-  // Infinity and NaN had all exponent bits set; they must have so again.
+  // Infinity and NaN had all exponent bits set, and must have them set again.
   const Word special = bits_as<Word>((half & 0x7c00u) == 0x7c00u ? Word{} + 0x7f800000u : Word{});
   return bits_as<Float>(bits_as<Word>(scaled) | special | sign);
 }
@@ -123,7 +123,7 @@ REGARD_INLINE void store_floats(void* to, Floats values) {
   }
 }
 
-/// The first `count` elements, zeros behind them; nothing past them is read.
+/// The first `count` elements, followed by zeros; nothing past them is read.
 template <DType dtype>
 REGARD_INLINE Floats load_floats(const void* from, i64 count) {
   Floats result{};

@@ -1,9 +1,10 @@
 // Forward attention of few query rows against many keys. K and V are read once for key::pack_gqa query rows
-// of their head (over the heads that share K and V and the rows of each): the memory is the limit.
+// of their head (over the heads that share K and V and the rows of each), because memory bandwidth is the
+// limit.
 //
 // A block is up to key::pack_gqa rows of one (batch, K/V head) against one part of the keys. The rows of K
-// are multiplied as they lie, along d: a vector of scores is `lanes / rows` keys by `rows` query rows, the
-// sums of as many vectors of products.
+// are multiplied as they are stored, along d: a vector of scores is `lanes / rows` keys by `rows` query
+// rows, the sums of as many vectors of products.
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/decode_values.h"
 #include "kernels/cpu/flush_to_zero.h"
@@ -19,10 +20,11 @@ namespace {
 
 constexpr int rows = static_cast<int>(key::pack_gqa);
 constexpr int keys_per_vector = lanes / rows;
-/// One after the other memory is read as it lies; but the sums of few rows would wait for each other. In
-/// vectors of AVX-512 a key has half as many parts, and reading in order is worth more (docs/cpu-kernels.md).
+/// Handling keys one after the other reads memory in order, but the sums of few rows would then wait for
+/// each other. With AVX-512 vectors a key has half as many parts, and reading in order is worth more
+/// (docs/cpu-kernels.md).
 constexpr int keys_at_once = lanes >= 16 || rows >= 4 ? 1 : keys_per_vector;
-/// Keys come as even and odd ones where the product with V takes pairs of them.
+/// Keys are split into even and odd ones if the product with V takes pairs of them.
 constexpr i64 chunk = ways * keys_per_vector;
 constexpr i64 last_part = DepthParts::count - 1;
 static_assert(decode_pack(machine).takes(rows) && decode_keys(machine).takes(key::block_k) && !key::dropout);
@@ -33,7 +35,7 @@ REGARD_INLINE Floats merge_sums(Floats a, Floats b, Numbers<lane...>) {
          __builtin_shufflevector(a, b, (lane & distance ? lanes + (lane ^ distance) : lane ^ distance)...);
 }
 
-/// The even keys' scores of two vectors (which = 0), or the odd ones'.
+/// The scores of the even keys of two vectors (which = 0), or of the odd ones.
 template <int which, int... lane>
 REGARD_INLINE Floats every_second_key(Floats a, Floats b, Numbers<lane...>) {
   return __builtin_shufflevector(a, b, ((lane / rows * 2 + which) * rows + lane % rows)...);
@@ -57,7 +59,7 @@ REGARD_INLINE Floats swap_lanes(Floats x, Numbers<lane...>) {
   return __builtin_shufflevector(x, x, (lane ^ distance)...);
 }
 
-/// The largest, or the sum, over the lanes of one query row, in all of these lanes.
+/// The maximum or the sum over the lanes of one query row, in all of these lanes.
 template <int distance = rows>
 REGARD_INLINE Floats max_of_row(Floats x) {
   if constexpr (distance >= lanes)
@@ -111,7 +113,7 @@ class Block {
   }
 
  private:
-  /// More keys than are added one after the other.
+  /// More keys than can be added one after the other.
   REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end) {
     const EarlierSums earlier(earlier_);
     const SoftmaxSums sums{output_, sum_, maximum_, lanes, layout.output / 4};
@@ -125,7 +127,7 @@ class Block {
     earlier.take(sums);
   }
 
-  /// All steps of the keys [begin, end), where a step begins at `begin`.
+  /// All steps of the keys [begin, end), the first of which starts at `begin`.
   void walk(i64 begin, i64 end) {
     const FlushToZero mode;
     for (i64 key = begin; key < end; key += key::block_k) {
@@ -158,7 +160,7 @@ class Block {
     }
   }
 
-  /// Where a part of Q's operands lies, `depth_vectors` vectors.
+  /// The address of a part of Q's operands, `depth_vectors` vectors.
   float* query(i64 row, i64 part) const { return q_ + row * layout.q_stride + part * depth_vectors * lanes; }
   template <bool last>
   void store_query(i64 row, const u8* from, i64 part) {
@@ -183,8 +185,8 @@ class Block {
         .add();
   }
 
-  /// Scores of a step lie as [chunk][way][lanes]: lane l of a way is query row l % rows and the chunk's key
-  /// ways * (l / rows) + way.
+  /// Scores of a step are stored as [chunk][way][lanes]: lane l of a way is query row l % rows and the
+  /// chunk's key ways * (l / rows) + way.
   REGARD_OPTIMIZE void compute_scores(i64 first_key, i64 count) {
     float* to = scores_;
     for (i64 key = 0; key < count; key += chunk, to += ways * lanes) {
@@ -209,13 +211,13 @@ class Block {
     for (int first = 0; first < keys_per_vector; first += keys_at_once) {
       const u8* k[keys_at_once];
       REGARD_UNROLL
-      for (int i = 0; i < keys_at_once; ++i)  // what lies behind the last key is masked, but must be readable
+      for (int i = 0; i < keys_at_once; ++i)  // keys past the last one are masked, but must be readable
         k[i] = first_.k(first_key + smaller(key + first + i, count - 1));
       Floats* const sums = products + first * rows;
       if constexpr (target::avx2) {
         REGARD_UNROLL
         for (i64 part = 0; part < last_part; ++part) add_products<false>(sums, k, part);
-      } else {  // of an unrolled loop g++ makes one sum after the other, each a chain of additions
+      } else {  // if the loop is unrolled, g++ computes one sum after the other, each a chain of additions
         for (i64 part = 0; part < last_part; ++part) add_products<false>(sums, k, part);
       }
       add_products<true>(sums, k, last_part);
@@ -240,7 +242,7 @@ class Block {
     }
   }
 
-  /// K of later keys. (Inline: g++ drops calls that only prefetch.)
+  /// Prefetches K of later keys. (Inlined: g++ drops calls that only prefetch.)
   REGARD_INLINE void fetch_ahead(i64 key) const {
     REGARD_UNROLL
     for (i64 i = 0; i < chunk; ++i) {
@@ -299,7 +301,7 @@ class Block {
     return false;
   }
 
-  /// Weights in place of the scores, as operands: [depth(key)][rows]. See softmax of forward.cpp.
+  /// Replaces the scores by weights, as operands: [depth(key)][rows]. See softmax of forward.cpp.
   bool softmax(i64 chunks, float scale_log2, float* rescale) {
     Floats largest = broadcast(-infinity);
     for (i64 i = 0; i < chunks * ways; ++i) largest = max(largest, load<Floats>(scores_ + i * lanes));
@@ -308,7 +310,7 @@ class Block {
     const Floats zero = select(maximum == -infinity, Floats{}, maximum);
     const Floats factor = select(maximum == before, broadcast(1.0f), exp2((before - zero) * scale_log2));
     const Floats earlier = load<Floats>(sum_) * factor;
-    Floats sum{};  // of its own (long_sum.h)
+    Floats sum{};  // a separate sum (long_sum.h)
     for (i64 i = 0; i < chunks; ++i) {
       Floats p[ways];
       REGARD_UNROLL
@@ -370,8 +372,8 @@ REGARD_KERNEL(REGARD_SYMBOL) {
     block /= count;
     return number;
   };
-  // Rows first, as they read the same part of K and V; then heads: where tensors are [b, s, h, d], the heads
-  // of one part lie on the same pages.
+  // Rows are innermost, as they read the same part of K and V; then heads: in [b, s, h, d] tensors, the
+  // heads of one part are on the same pages.
   const i64 row_block = take(ceil_divide(a.hq / a.hk * a.sq, rows));
   const i64 kv_head = take(a.hk), split = take(a.splits);
   Block(a, block, kv_head, row_block, split, scratch).run();

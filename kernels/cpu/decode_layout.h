@@ -1,4 +1,4 @@
-// How decode.cpp divides the scratch memory of a thread. The plan sizes the scratch with the same constants.
+// How decode.cpp divides the scratch memory of a thread. The plan computes its size with the same constants.
 #pragma once
 
 #include "kernels/cpu/forward_layout.h"
@@ -11,7 +11,7 @@ struct DecodeShape {
   i64 d, dv, pack_gqa, block_k;
 };
 
-/// Sizes in bytes; every part starts at a multiple of 64.
+/// Offsets in bytes; every part starts at a multiple of 64.
 struct DecodeLayout {
   i64 q_stride, output_stride;  // floats from row to row
   i64 q, output, scores, earlier;

@@ -1,16 +1,16 @@
-// Rows of Q, K and V in memory as operands of the decode kernel's products, loaded as they lie: nothing is
-// copied first, as nothing is used twice.
+// Rows of Q, K and V in memory as operands of the decode kernel's products. They are loaded from where they
+// are stored: nothing is copied first, as nothing is used twice.
 #pragma once
 
 #include "kernels/cpu/transpose.h"
 
 namespace regard {
 
-/// Rows are fetched so many before they are used, into the second cache, as the first is too small.
+/// The prefetch distance in rows. Rows go to the L2 cache, as L1 is too small.
 constexpr i64 rows_ahead = key::block_k;
 
-/// A row of n numbers in parts of `numbers` each. The last part ends with the row: it overlaps the one
-/// before, and nothing behind the row is read.
+/// A row of n numbers in parts of `numbers` each. The last part ends where the row ends: it overlaps the
+/// part before it, and nothing past the row is read.
 template <i64 n, i64 numbers>
 struct RowParts {
   static constexpr i64 count = ceil_divide(n, numbers);
@@ -20,7 +20,8 @@ struct RowParts {
 
   static constexpr i64 row_bytes = n * bytes_of<key::dtype>;
 
-  /// Where a part can be read. A row shorter than a part goes to `copy`, with zeros behind it.
+  /// The address from which a part can be read. A row shorter than a part is copied to `copy` and padded
+  /// with zeros.
   static REGARD_INLINE const u8* readable(const u8* row, i64 part, u8 (&copy)[bytes]) {
     if constexpr (n < numbers) {
       __builtin_memset(copy, 0, bytes);
@@ -32,8 +33,8 @@ struct RowParts {
   }
 };
 
-/// bf16 is read as 32-bit words of two neighbours. Where these are no operand they are taken apart, the even
-/// ones and the odd ones in a vector of their own: two instructions, where conversion in order takes four.
+/// bf16 is read as 32-bit words of two neighbours. If pairs are not an operand, they are split into a vector
+/// of the even ones and a vector of the odd ones: two instructions, whereas conversion in order takes four.
 constexpr bool by_twos = key::dtype == DType::bf16;
 constexpr i64 part_numbers = by_twos ? 2 * lanes : lanes;
 
@@ -42,7 +43,7 @@ REGARD_INLINE void take_apart(Floats* to, Words twos) {
   to[1] = bits_as<Floats>(twos & 0xffff0000u);
 }
 
-/// Q and K: numbers lie along the depth of the product, those of an overlap count as 0.
+/// Q and K: numbers are consecutive along the depth of the product; those that overlap count as 0.
 using DepthParts = RowParts<key::d, part_numbers>;
 constexpr int depth_vectors = by_twos && !pairs ? 2 : 1;
 
@@ -68,12 +69,12 @@ REGARD_INLINE void load_depth(Floats (&to)[depth_vectors], const u8* row, i64 pa
     to[0] = numbers;
 }
 
-/// V: numbers lie along the columns of the product. Pairs are of two keys.
+/// V: numbers are consecutive along the columns of the product. Pairs are of two keys.
 constexpr int ways = pairs ? 2 : 1;
 using ColumnParts = RowParts<key::dv, part_numbers>;
 constexpr int column_vectors = by_twos ? 2 : 1;
 
-/// One part of a row, or, with pairs, of this row and the next (0 unless `both` are there).
+/// One part of a row or, with pairs, of this row and the next (0 unless `both` exist).
 template <bool both>
 REGARD_INLINE void load_columns(Floats (&to)[column_vectors], const u8* row, i64 stride, i64 part) {
   u8 copy[ColumnParts::bytes];
@@ -101,7 +102,7 @@ REGARD_INLINE Floats in_order(Floats a, Floats b, Numbers<lane...>) {
     return __builtin_shufflevector(a, b, ((lane + upper * lanes) / 2 + lane % 2 * lanes)...);
 }
 
-/// Sums over products with load_columns' vectors, in the order of the row.
+/// Stores sums over products with load_columns' vectors, in the order of the row.
 REGARD_INLINE void store_columns(float* row, const float* sums) {
   for (i64 part = 0; part < ColumnParts::count; ++part, sums += part_numbers) {
     float* to = row + ColumnParts::first(part);

@@ -1,5 +1,5 @@
-// O = O * rescale + P V for the few query rows of a decode kernel, V as it lies in memory, each number loaded
-// once. O's columns stay in load_columns' order until the end (store_columns).
+// O = O * rescale + P V for the few query rows of a decode kernel, with V read in place and each number
+// loaded once. O's columns stay in load_columns' order until the end (store_columns).
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -22,7 +22,7 @@ struct DecodeValues {
 
   static constexpr i64 width = layout.output_stride;
   static constexpr int tile_height = rows < 4 ? rows : 4;
-  /// One row alone needs more sums than four, else each waits for the addition before.
+  /// A single row needs more than four sums, or each waits for the previous addition.
   static constexpr int tile_parts = (rows == 1 ? 2 : 1) * tile_vectors / column_vectors;
 
   void add() const {
@@ -75,7 +75,7 @@ struct DecodeValues {
     }
   }
 
-  /// Asks for the same numbers of later keys.
+  /// Prefetches the same numbers of later keys.
   template <int parts>
   REGARD_INLINE void fetch_ahead(const u8* v, i64 part) const {
     const u8* from = v + rows_ahead * stride + ColumnParts::first(part) * bytes_of<key::dtype>;
@@ -87,8 +87,9 @@ struct DecodeValues {
     }
   }
 
-  /// A tile of sums takes some columns of V. Rows without gaps are read in slices, all columns of one before
-  /// the next, since memory that is read as it lies is faster; each slice costs loading and storing the sums.
+  /// A tile of sums takes some columns of V. Contiguous rows are read in slices, all columns of one slice
+  /// before the next, since reading memory in order is faster; each slice costs loading and storing the
+  /// sums.
   i64 slice() const {
     const bool sliced = ColumnParts::count > tile_parts && stride == ColumnParts::row_bytes;
     return sliced ? smaller<i64>(32, key::block_k) : key::block_k;

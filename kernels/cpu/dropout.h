@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// The low halves of 64-bit lanes times b.
+/// The low halves of 64-bit lanes, times b.
 REGARD_INLINE Doublewords multiply_wide(Doublewords a, u32 b) {
   if constexpr (target::avx2) {
     Doublewords result;
@@ -18,8 +18,8 @@ REGARD_INLINE Doublewords multiply_wide(Doublewords a, u32 b) {
   }
 }
 
-/// A number for each row of a vector, as the unit multiplies them: in the low halves of 64-bit lanes, even
-/// rows apart from odd ones. What stands above is ignored.
+/// A number for each row of a vector, in the form the unit multiplies: in the low halves of 64-bit lanes,
+/// with even and odd rows in separate vectors. The high halves are ignored.
 struct SplitWords {
   Doublewords even, odd;
 
@@ -43,7 +43,7 @@ REGARD_INLINE SplitProduct multiply(SplitWords a, u32 b) {
   return {{even, odd}, {even >> 32, odd >> 32}};
 }
 
-/// What draws for a head; nothing does where the kernel has no dropout.
+/// The random generator of a head; unused if the kernel has no dropout.
 REGARD_NOINLINE inline philox::Random random_of(const Head& head) {
   if constexpr (!key::dropout) return {};
   const Arguments& a = head.arguments;
@@ -53,9 +53,9 @@ REGARD_NOINLINE inline philox::Random random_of(const Head& head) {
 /// Pairs of neighbouring columns in a group.
 constexpr i64 column_pairs = philox::group / 2;
 
-/// The random bytes of a group of columns for the rows [first_row, first_row + lanes): a vector for each pair
-/// of columns, `stride` words from one to the next, whose lanes have the byte of the second column on top and
-/// that of the first below it.
+/// The random bytes of a group of columns for the rows [first_row, first_row + lanes): one vector per pair
+/// of columns, `stride` words apart. Each lane has the byte of the second column in its highest byte and
+/// that of the first column in the next lower one.
 REGARD_OPTIMIZE inline void draw_bytes(u32* to, i64 stride, const philox::Random& random, i64 first_row,
                                        i64 group) {
   const SplitWords rows(bits_as<Words>(lane_numbers() + static_cast<i32>(first_row)));
@@ -63,7 +63,7 @@ REGARD_OPTIMIZE inline void draw_bytes(u32* to, i64 stride, const philox::Random
     SplitWords words[4];
     random.draw(words, rows, group * philox::group + 2 * call,
                 [](SplitWords x, u32 y) { return multiply(x, y); });
-    // Word i has the columns 16 i + 2 call, the next, and those 8 behind them.
+    // Word i has the columns 16 i + 2 call, the next one, and those 8 further.
     static_assert(philox::byte_of(2) == 0 && philox::byte_of(8) == 2 && philox::byte_of(16) == 4);
     REGARD_UNROLL
     for (int i = 0; i < 4; ++i) {
@@ -74,14 +74,14 @@ REGARD_OPTIMIZE inline void draw_bytes(u32* to, i64 stride, const philox::Random
   }
 }
 
-/// Lanes of -1 where the weights of two neighbouring columns, of which the first is even, are kept.
+/// Lanes are -1 where the weights of two neighbouring columns, the first of which is even, are kept.
 struct KeptPair {
   Ints first, second;
 };
 REGARD_INLINE KeptPair kept_pair(Words limit, Words bytes) {
   return {bytes << 8 <= limit, bytes <= limit};
 }
-/// The largest word on whose top is the byte of a weight that is kept.
+/// The largest word whose highest byte belongs to a weight that is kept.
 REGARD_INLINE Words kept_limit(const Arguments& a) {
   return broadcast(static_cast<u32>(a.dropout_keep) << 24 | 0xffffffu);
 }

@@ -9,8 +9,8 @@ constexpr float log_of_2 = 0.69314718055994530942f;
 
 enum class Precision {
   bf16,      // relative error 7.5e-5, below half a unit of bf16
-  bf16_sum,  // 2.7e-6: weights of bf16 whose sum is reported in fp32
-  beside,    // 5.5e-7: the same, for use beside a product: half the multiply-adds, but more of all else
+  bf16_sum,  // 2.7e-6: bf16 weights whose sum is reported in fp32
+  beside,    // 5.5e-7: the same, during a product: half the multiply-adds, but more of everything else
   fp32       // 1.9e-7
 };
 
@@ -33,7 +33,7 @@ REGARD_INLINE Floats exp2(Floats x) {
   if constexpr (precision == Precision::beside && target::avx512) {
     Floats fraction, sixteenths, c0, c1, c2;
     asm("vreduceps $0x41, %1, %0" : "=v"(fraction) : "v"(x));  // x - floor(16 x) / 16; 0 for an infinite x
-    // Rounded down to sixteenths, whose number the last bits of 1.5 * 2^19 + x are.
+    // Rounded down to sixteenths; the last bits of 1.5 * 2^19 + x are their number.
     asm("vaddps %{rd-sae%}, %2, %1, %0" : "=v"(sixteenths) : "v"(x), "v"(broadcast(786432.0f)));
     asm("vpermps %2, %1, %0" : "=v"(c0) : "v"(sixteenths), "m"(sixteenth_powers.coefficients[0]));
     asm("vpermps %2, %1, %0" : "=v"(c1) : "v"(sixteenths), "m"(sixteenth_powers.coefficients[1]));
@@ -85,7 +85,7 @@ REGARD_INLINE Floats exp2(Floats x) {
   }
 }
 
-/// Natural logarithm of normal positive numbers; infinity and NaN stay what they are.
+/// Natural logarithm of normal positive numbers; infinity and NaN are passed through.
 REGARD_INLINE Floats log(Floats x) {
   // x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh((m - 1) / (m + 1)).
   const Ints moved = bits_as<Ints>(x) - 0x3f3504f3;
@@ -98,7 +98,7 @@ REGARD_INLINE Floats log(Floats x) {
   return select(x < infinity, result, x);
 }
 
-/// a / b of normal numbers, to a unit or two where a is above 2^-112. A division of whole vectors of AVX-512
+/// a / b of normal numbers, to within 1 or 2 ulp if a is above 2^-112. A division of whole AVX-512 vectors
 /// takes 16 cycles.
 REGARD_INLINE Floats quotient(Floats a, Floats b) {
   if constexpr (target::avx512) {
@@ -111,8 +111,8 @@ REGARD_INLINE Floats quotient(Floats a, Floats b) {
   }
 }
 
-/// tanh(x), relative error 3.1e-7: a quotient of polynomials whose largest relative error up to 8.2, where
-/// fp32 is as good as 1, is the least there is.
+/// tanh(x), relative error 3.1e-7: a quotient of polynomials with the least maximum relative error up to
+/// 8.2, above which tanh(x) rounds to 1 in fp32.
 REGARD_INLINE Floats tanh(Floats x) {
   const Floats bounded = max(broadcast(-8.2f), min(broadcast(8.2f), x));
   const Floats square = bounded * bounded;
@@ -142,17 +142,17 @@ REGARD_INLINE Floats tanh_near_0(Floats x) {
 REGARD_INLINE Ints is_near_0(Floats x) {
   return x * x <= 0.25f;
 }
-/// Whether that serves for all of both.
+/// Whether tanh_near_0 can be used for all lanes of both.
 REGARD_INLINE bool near_0(Floats x, Floats y) {
   return !any(~(is_near_0(x) & is_near_0(y)));
 }
 
-/// By the one or the other, whatever stands in other lanes.
+/// Uses one or the other per lane, whatever the other lanes contain.
 REGARD_INLINE Floats tanh_by_lane(Floats x) {
   return select(is_near_0(x), tanh_near_0(x), tanh(x));
 }
 
-/// The slope 1 - tanh(x)^2, without the difference, which has no digits left where tanh is all but 1.
+/// The slope 1 - tanh(x)^2, without the subtraction, which loses all digits where tanh is almost 1.
 REGARD_INLINE Floats tanh_slope(Floats x) {
   const Floats magnitude = bits_as<Floats>(bits_as<Ints>(x) & 0x7fffffff);
   const Floats e = exp2(magnitude * (-2 * log2_of_e)), share = quotient(broadcast(1.0f), 1.0f + e);

@@ -1,12 +1,13 @@
-// What products of weights run with: results that are no normal numbers become 0 (docs/semantics.md).
+// The floating-point mode for products of weights: subnormal results become 0 (docs/semantics.md).
 #pragma once
 
 #include "kernels/numbers.h"
 
 namespace regard {
 
-/// While it lives, in this thread. Weights of keys far below the largest score of their row are below 2^-126,
-/// and an Intel core takes some hundred cycles for a product with such a number (docs/cpu-kernels.md).
+/// Active in this thread during the object's lifetime. Weights of keys far below the largest score of their
+/// row are below 2^-126, and an Intel core takes some hundred cycles for a product with such a number
+/// (docs/cpu-kernels.md).
 class FlushToZero {
 #if defined(__x86_64__)
  public:

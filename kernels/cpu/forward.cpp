@@ -1,11 +1,12 @@
 // Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
 //
 // A block is up to key::block_q query rows of one (batch, head), or of heads that share K and V and have few
-// rows each (scores.h), against one part of the keys. It walks the keys in steps of key::block_k, whose V
-// is packed, and K unless it lies right (forward_pack.h); each tile of 64 query rows takes
+// rows each (scores.h), against one part of the keys. It walks the keys in steps of key::block_k, packing V
+// of each step, and K too unless its layout can be used directly (forward_pack.h); each tile of 64 query
+// rows computes
 //   scores   S^T[key][row] = K Q^T      lanes are query rows, so that softmax needs no sum across lanes
 //   softmax  P^T[key][row], running maximum and sum of each row
-//   values   O[row][column] += P V      lanes are columns, so that O lies as it is stored
+//   values   O[row][column] += P V      lanes are columns, so that O has the layout in which it is stored
 // With AMX, O is transposed too, until it is stored (forward_amx.h).
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/flush_to_zero.h"
@@ -28,13 +29,14 @@ static_assert(!amx || lanes * width <= key::block_k * tile,
               "rows of O are transposed in the memory of scores");
 static_assert(!amx || depth(key::block_k) + chunk <= key::block_k, "P and a chunk of scores lie there");
 
-/// Whether memory is asked for before it is needed. A core with AMX finds what bf16 reads by itself, and is
-/// held up by asking (docs/cpu-kernels.md).
+/// Whether memory is prefetched. The hardware prefetcher of a core with AMX finds what bf16 reads, and
+/// software prefetches slow it down (docs/cpu-kernels.md).
 constexpr bool prefetches = !amx || pieces == 2;
 
 constexpr i64 key_part = part_of_keys(key::block_k);
 
-/// S^T of tile_rows keys and `vectors` vectors of rows, and the largest of each row if `maximum` is not null.
+/// S^T of tile_rows keys and `vectors` vectors of rows, and the maximum of each row if `maximum` is not
+/// null.
 template <int vectors>
 REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float* q, float* maximum) {
   constexpr i64 key_stride = depth(key::d);
@@ -67,7 +69,7 @@ void multiply_strips(float* scores, const float* keys, const float* q, Range row
   }
 }
 
-/// The sinks of the rows in the lanes [lane, lane + lanes).
+/// The learned sinks of the rows in the lanes [lane, lane + lanes).
 REGARD_INLINE Floats sinks_of(const CpuForwardArguments& a, const QueryTile& rows, i64 lane) {
   Floats sinks = broadcast(sink_of(a, a, rows.places.head[0]));
   if (a.sink && !rows.places.of_one_head())
@@ -75,8 +77,8 @@ REGARD_INLINE Floats sinks_of(const CpuForwardArguments& a, const QueryTile& row
   return sinks;
 }
 
-/// Divides by the sum and stores: to O and LSE, or, of one part of the keys, to the workspace. `natural`
-/// turns scores into natural units. `transposed`: memory for `lanes` rows.
+/// Divides by the sum and stores to O and LSE or, for one part of the keys, to the workspace. `natural`
+/// converts scores to natural units. `transposed`: memory for `lanes` rows.
 REGARD_NOINLINE void store_tile(const CpuForwardArguments& a, const Head& head, const QueryTile& rows,
                                 i64 split, float natural, float* transposed) {
   if (!rows.started) __builtin_memset(rows.output, 0, tile * width * 4);
@@ -106,7 +108,7 @@ REGARD_NOINLINE void store_tile(const CpuForwardArguments& a, const Head& head, 
   }
 }
 
-/// Which rows and part of the keys a block has, and the first head that these rows are of.
+/// The rows and the part of the keys of a block, and the first head of these rows.
 struct Work {
   i64 batch, head, first_row, end_row, split;
 
@@ -123,7 +125,8 @@ struct Work {
       rows = a.part_rows;
     }
     if (key::mask != Mask::none && a.positional) {
-      // Under a causal mask the last rows see most keys: they go first, so that no thread is left with one.
+      // Under a causal mask the last rows see the most keys: they run first, so that no thread is left with
+      // one at the end.
       row_block = row_blocks - 1 - block / (a.b * groups);
       block %= a.b * groups;
     } else {
@@ -137,12 +140,12 @@ struct Work {
   }
 };
 
-/// The scratch memory of a thread, divided.
+/// The scratch memory of a thread, divided into its parts.
 struct Scratch {
   PackedStep step;
   float *scores, *p, *bias;
   float *q, *output;  // of the first tile
-  float* earlier;     // likewise, if there are so many keys
+  float* earlier;     // likewise, if there are that many keys
 
   explicit Scratch(void* memory) {
     u8* at = static_cast<u8*>(memory);
@@ -200,7 +203,7 @@ class Block {
   }
 
  private:
-  /// More keys than are summed up in one go.
+  /// More keys than can be summed in one chain.
   REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end, i64 next_block) {
     for (i64 t = 0; t < tile_count_; ++t) earlier(t).clear(sums_of(tiles_[t]));
     for_parts(begin, end, key_part, [&](i64 part_begin, i64 part_end) {
@@ -222,14 +225,14 @@ class Block {
       rescale_rows(output, tile, width, factors);
   }
 
-  /// All steps of the keys [begin, end), where a step begins at `begin`.
+  /// All steps of the keys [begin, end), the first of which starts at `begin`.
   void walk(i64 begin, i64 end, i64 next_block) {
     const FlushToZero mode;
     [[maybe_unused]] bool near_end = false;
     for (i64 key = begin; key < end; key += key::block_k) {
       if constexpr (prefetches) {
         fetch_keys(head_, key + key::block_k, end);
-        // The last step may be too short for all that the next block starts with.
+        // The last step may be too short to prefetch everything that the next block starts with.
         if (!near_end && key + 2 * key::block_k >= end) {
           fetch_block(next_block);
           near_end = true;
@@ -253,21 +256,21 @@ class Block {
     }
   }
 
-  /// K and V of the step at `key`, as far as they lie before `end`.
+  /// Prefetches K and V of the step at `key`, up to `end`.
   REGARD_NOINLINE void fetch_keys(const Head& head, i64 key, i64 end) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     const i64 count = smaller(key::block_k, end - key);
     prefetcher_.add(head.k(key), a_.k.row * bytes, key::d * bytes, count);
     prefetcher_.add(head.v(key), a_.v.row * bytes, key::dv * bytes, count);
   }
-  /// Q from a row on, as far as it is of one head.
+  /// Prefetches Q from a row on, up to the end of its head.
   REGARD_NOINLINE void fetch_queries(const Head& head, HeadRow first) {
     constexpr i64 bytes = bytes_of<key::dtype>;
     prefetcher_.add_first(head.q(first), a_.q.row * bytes, key::d * bytes,
                           smaller(tile, head.sequence.sq - first.row));
   }
 
-  /// O of a tile, as far as it is of one head.
+  /// Prefetches O of a tile, up to the end of its head.
   REGARD_NOINLINE void fetch_output(const QueryTile& rows) {
     constexpr i64 bytes = bytes_of<key::out>;
     const HeadRow first = rows.places.at(0);
@@ -275,7 +278,7 @@ class Block {
                           smaller(rows.rows, head_.sequence.sq - first.row));
   }
 
-  /// What another block, if there is one, starts with.
+  /// Prefetches what another block, if there is one, starts with.
   REGARD_NOINLINE void fetch_block(i64 block) {
     const Work work(a_, block);
     if (work.batch >= a_.b || work.first_row < 0) return;
@@ -288,14 +291,14 @@ class Block {
     fetch_queries(head, first);
   }
 
-  /// Q of a tile as an operand.
+  /// Packs Q of a tile as an operand.
   REGARD_NOINLINE void pack_queries(QueryTile& rows) {
     constexpr i64 panel = amx ? 16 : tile, bytes = key::d * bytes_of<key::dtype>;
     rows.packed = true;
     if (pieces == 1 && rows.places.of_one_head())
       return pack_transposed_panels<key::d, tile, panel>(rows.q, head_.q(rows.places.at(0)), a_.q.row,
                                                          rows.rows);
-    // Rows of several heads are brought together first, and so are two pieces.
+    // Rows of several heads are gathered first, and so are numbers in two pieces.
     constexpr i64 apart = pieces == 1 ? key::d : 2 * depth(key::d);
     static_assert(pieces * lanes * apart * bytes_of<key::dtype> <= layout.scores);
     u8* const together = reinterpret_cast<u8*>(scratch_.scores);
@@ -317,7 +320,7 @@ class Block {
     }
   }
 
-  /// The keys [first_key, first_key + block_k), as far as they lie before `end`.
+  /// The keys [first_key, first_key + block_k), up to `end`.
   void step(i64 first_key, i64 end) {
     end = smaller(end, first_key + key::block_k);
     Range needed{0, 0};
@@ -348,7 +351,7 @@ class Block {
     }
   }
 
-  /// What a tile computes of the keys [first_key, end), counted from the first.
+  /// The keys of [first_key, end) that a tile computes, counted from the first.
   static Range keys_of(const QueryTile& rows, i64 first_key, i64 end) {
     const Range seen = rows.visible.seen(first_key, end);
     if (seen.empty()) return {0, 0};
@@ -383,8 +386,8 @@ class Block {
     rows.started = true;
   }
 
-  /// S^T, the largest of each row, and in one go scratch_.p. False: there are no weights, as scores
-  /// rose too far above row_max, which for a tile's first step are the maxima of its first block.
+  /// S^T, the maximum of each row, and at the same time scratch_.p. False: there are no weights, because
+  /// scores rose too far above row_max, which for a tile's first step is the maximum over its first block.
   REGARD_NOINLINE bool make_p_beside_products(QueryTile& rows, const ScoreTile& part,
                                               const StepKeyRanges& ranges, float* maximum) {
     PBesideProducts p(rows, scale_log2());
@@ -408,14 +411,14 @@ class Block {
     return p.keep(rows, maximum);
   }
 
-  /// S^T of the keys that the rows see and the largest of each row.
+  /// S^T of the keys that the rows see, and the maximum of each row.
   void compute_scores(const QueryTile& rows, const ScoreTile& part, const StepKeyRanges& ranges,
                       float* maximum) {
     for (i64 key = part.begin; key < part.end; key += key_step)
       multiply_visible(rows, part, ranges, key, maximum);
   }
 
-  /// S^T and the largest for key_step keys. Returns the strips that see some of them.
+  /// S^T and the maximum for key_step keys. Returns the strips that see some of them.
   Range multiply_visible(const QueryTile& rows, const ScoreTile& part, const StepKeyRanges& ranges, i64 key,
                          float* maximum) {
     const i64 end = key + key_step;
@@ -432,7 +435,7 @@ class Block {
   /// The factor from scores to logarithms to base 2.
   float scale_log2() const { return scale_.in_softmax * log2_of_e; }
 
-  /// Whether the scores of the keys [begin, end) are more than the product.
+  /// Whether the scores of the keys [begin, end) are more than the plain product.
   bool modifies(const QueryTile& rows, const ScoreTile& part, i64 begin, i64 end) const {
     return key::bits || changes_scores || scale_.before != 1.0f || masks(rows, part, begin, end);
   }
@@ -445,7 +448,7 @@ class Block {
                   seeing.begin * strip, seeing.end * strip, maximum);
   }
 
-  /// The scores of a chunk stay in the first cache. Their weights wait until those of the whole step are
+  /// The scores of a chunk stay in the L1 cache. Their weights are kept until those of the whole step are
   /// there, or until O has to be rescaled.
   void add_in_chunks(QueryTile& rows, ScoreTile& part) {
     float* const p = scratch_.scores;
@@ -453,12 +456,13 @@ class Block {
     Range waiting[row_groups] = {};  // keys whose weights are not in O yet
     for (; part.begin < end; part.begin = part.end) {
       part.end = smaller(round_up(part.begin + 1, chunk), end);
-      // Beside a tile's chunks its share of the next step's K and V, and Q of the next tile or O.
+      // Each chunk of a tile also prefetches its share of the next step's K and V, and of the next tile's Q
+      // or O.
       if constexpr (prefetches) {
         constexpr i64 chunks = key::block_k / chunk;
         prefetcher_.fetch(ceil_divide(2 * key::block_k + tile, tile_count_ * chunks));
       }
-      part.scores = p + (depth(key::block_k) - part.begin) * tile;  // behind P
+      part.scores = p + (depth(key::block_k) - part.begin) * tile;  // after P
       alignas(64) float maximum[tile], rescale[tile];
       for (i64 lane = 0; lane < tile; lane += lanes) store(maximum + lane, broadcast(-infinity));
       const StepKeyRanges ranges(rows.visible, part.first_key, part.begin, part.end);
@@ -468,13 +472,13 @@ class Block {
         add_waiting(rows, waiting);
         if (rows.started) rescale_output(rows.output, rescale);
       }
-      // Without a gap: a row that begins behind one had no row_max, so that nothing waits now.
+      // Without a gap: a row that starts past one had no row_max, so that no weights are waiting now.
       for (i64 group = 0; group < row_groups; ++group) waiting[group].join(ranges.keys_of_group(group));
     }
     add_waiting(rows, waiting);
   }
 
-  /// Scores as the softmax takes them, and the largest of each row.
+  /// Scores as the softmax takes them, and the maximum of each row.
   void finish_scores(const QueryTile& rows, const ScoreTile& part, const StepKeyRanges& ranges,
                      float* maximum) const {
     if (!modifies(rows, part, part.begin, part.end))
@@ -487,7 +491,7 @@ class Block {
     }
   }
 
-  /// O of all rows starts with their first keys, of whichever row: that of the others becomes 0.
+  /// O of all rows starts with the first keys of any of them: that of the other rows becomes 0.
   void add_waiting(QueryTile& rows, Range (&waiting)[row_groups]) const {
     bool any = false, alike = true;
     for (const Range& keys : waiting) {

@@ -1,5 +1,5 @@
-// The two products of the forward kernel by the tile unit. Both have the query rows as columns of their
-// results, so that P^T, made of S^T, is the B operand of O^T = V^T P^T.
+// The two products of the forward kernel on the tile unit. Both have the query rows as columns of their
+// results, so that P^T, made from S^T, is the B operand of O^T = V^T P^T.
 #pragma once
 
 #include "kernels/cpu/amx_product.h"
@@ -11,10 +11,10 @@
 
 namespace regard {
 
-/// Keys whose scores, for one tile of rows, stay in the first cache.
+/// Keys whose scores, for one tile of rows, fit in the L1 cache.
 constexpr i64 chunk = 64;
 
-/// S^T of the keys that each group of rows sees; of rows of K that lie `key_row` elements apart.
+/// S^T of the keys that each group of rows sees; rows of K are `key_row` elements apart.
 inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, const float* q,
                                const StepKeyRanges& ranges) {
   constexpr i64 steps = depth(key::d);
@@ -28,8 +28,8 @@ inline void compute_scores_amx(float* scores, const float* keys, i64 key_row, co
   }
 }
 
-/// The largest score of each row among the keys [begin, end). Not earlier: to read what the unit has just
-/// stored takes long.
+/// The maximum score of each row among the keys [begin, end). Computed only now, because reading what the
+/// unit has just stored is slow.
 REGARD_OPTIMIZE inline void find_maximum(const float* scores, i64 begin, i64 end, float* maximum) {
   Floats largest[tile / lanes];
   REGARD_UNROLL
@@ -43,7 +43,7 @@ REGARD_OPTIMIZE inline void find_maximum(const float* scores, i64 begin, i64 end
   for (int v = 0; v < tile / lanes; ++v) store(maximum + v * lanes, largest[v]);
 }
 
-/// O^T, [width][tile], lies as tiles by rows.
+/// O^T, [width][tile], is stored in tiles by rows.
 constexpr TileStrides output_tiles = tiles_by_rows(tile);
 
 /// O^T *= rescale
@@ -57,8 +57,8 @@ inline void rescale_output(float* output, const float* rescale) {
   }
 }
 
-/// O^T (+)= V^T P^T of the `count` rows from `row` on, over some keys of a step, where `values` is V^T as
-/// pack_transposed_rows leaves it and `p` is P^T as softmax leaves it.
+/// O^T (+)= V^T P^T of the `count` rows from `row` on, over some keys of a step; `values` is V^T as
+/// pack_transposed_rows produces it, and `p` is P^T as softmax produces it.
 inline void add_values_amx(float* output, const float* values, const float* p, i64 row, i64 count, Range keys,
                            bool add) {
   constexpr i64 steps = depth(key::block_k);

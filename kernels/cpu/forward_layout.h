@@ -1,13 +1,13 @@
-// How forward.cpp divides the scratch memory of a thread, and a step of the keys. The plan sizes both with
-// the same constants.
+// How forward.cpp divides the scratch memory of a thread and a step of the keys. The plan computes both
+// sizes with the same constants.
 #pragma once
 
 #include "kernels/cpu/long_sum_layout.h"
 
 namespace regard {
 
-/// What the layout depends on. Depths are operand elements (kernels/cpu/product.h) that d and block_k numbers
-/// take, `pieces` times over.
+/// What the layout depends on. Depths are the operand elements (kernels/cpu/product.h) that d and block_k
+/// numbers take, times `pieces`.
 struct ForwardShape {
   i64 depth, key_depth;
   int pieces;
@@ -15,14 +15,14 @@ struct ForwardShape {
   bool bias;
 };
 
-/// Sizes in bytes; every part starts at a multiple of 64.
+/// Offsets in bytes; every part starts at a multiple of 64.
 struct ForwardLayout {
   static constexpr i64 tile = 64;  // query rows that are computed together
 
   i64 q, output, keys, values, scores, p, bias;  // of one part
   i64 tiles;
 
-  /// Of P in pieces the low ones lie in `p`.
+  /// If P is in pieces, the low ones are stored in `p`.
   constexpr explicit ForwardLayout(const ForwardShape& s)
       : q(s.pieces * s.depth * tile * 4),
         output(padded(s.dv) * tile * 4),
@@ -39,7 +39,8 @@ struct ForwardLayout {
 
   constexpr i64 total() const { return tiles * (q + output) + keys + values + scores + p + bias; }
 
-  /// What a tile has summed up before, where the keys are several parts; it lies behind all else.
+  /// The sums of earlier parts of a tile, if the keys are cut into several parts; stored after everything
+  /// else.
   constexpr i64 earlier() const { return earlier_sums(tile, output / 4) * 4; }
   constexpr i64 total_of(i64 sk, i64 block_k) const {
     return total() + (in_parts(0, sk, part_of_keys(block_k)) ? tiles * earlier() : 0);

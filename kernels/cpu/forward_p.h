@@ -9,20 +9,20 @@
 
 namespace regard {
 
-/// One tile of query rows: what stays from step to step.
+/// One tile of query rows: the state kept from step to step.
 struct QueryTile {
   alignas(64) float row_max[tile];  // near the largest of the row's scores so far, -infinity before the first
   alignas(64) float sum[tile];      // of 2^((score - row_max) * scale_log2)
   LaneRows<tile> places;
   TileKeyRanges<tile> visible;
-  float* q;       // packed: [depth(d)][tile], for the tile unit in panels of 16 rows
+  float* q;       // packed: [depth(d)][tile]; for the tile unit in panels of 16 rows
   float* output;  // [tile][width], for the tile unit [width][tile] in tiles; not yet divided by the sum
   i64 rows;
-  bool packed;   // q is there
+  bool packed;   // q has been packed
   bool started;  // output holds something
 };
 
-/// Raises the maximum of each row by the scores of a product.
+/// Raises the maximum of each row to include the scores of a product.
 template <int vectors>
 REGARD_INLINE void raise_maximum(float* maximum, const Tile<tile_rows, vectors>& product) {
   REGARD_UNROLL
@@ -34,23 +34,23 @@ REGARD_INLINE void raise_maximum(float* maximum, const Tile<tile_rows, vectors>&
   }
 }
 
-/// Weights are 2^(score - row_max): as long as none is too large, row_max may stay where it is, and nothing
-/// that was summed up has to be rescaled.
+/// Weights are 2^(score - row_max): as long as none is too large, row_max can stay as it is and the sums so
+/// far need not be rescaled.
 constexpr float largest_exponent = 8;
 
-/// Where row_max has to move to the largest score; also where one of the two is NaN.
+/// Where row_max has to move to the largest score; also where either is NaN.
 REGARD_INLINE Ints needs_rescale(Floats largest, Floats row_max, float scale_log2) {
   return ~((largest - row_max) * scale_log2 <= largest_exponent);
 }
 
-/// The difference first: it is exact near the maximum, however large the scores are.
+/// Subtracts before scaling: the difference is exact near the maximum, however large the scores are.
 template <Precision of_bf16>
 REGARD_INLINE Floats p_of(Floats score, Floats row_max, float scale_log2) {
   constexpr Precision precision = key::dtype == DType::bf16 ? of_bf16 : Precision::fp32;
   return exp2<precision>((score - row_max) * scale_log2);
 }
 
-/// Weights of the neighbouring keys, of a vector of rows, as operands.
+/// Stores the weights of neighbouring keys, for a vector of rows, as operands.
 REGARD_INLINE void store_p(float* to, Floats low, Floats high) {
   if constexpr (pairs) {
     store_pairs<low_p>(to, low, high);
@@ -60,17 +60,18 @@ REGARD_INLINE void store_p(float* to, Floats low, Floats high) {
   }
 }
 
-/// Where the weights of a vector of rows lie, from the first key of the step on, and those of its next
-/// operand element: P^T lies as [depth(key)][tile]; for the tile unit in panels of a vector each.
+/// Where the weights of a vector of rows are stored, from the first key of the step on, and the distance to
+/// those of the next operand element: P^T is stored as [depth(key)][tile]; for the tile unit in panels of
+/// one vector each.
 REGARD_INLINE float* p_of_lanes(float* p, i64 lane) {
   static_assert(!amx || lanes == 16);
   return p + (amx ? lane * depth(key::block_k) : lane);
 }
 constexpr i64 p_row = amx ? lanes : tile;
 
-/// P^T from S^T, as an operand of the product with V; but for the tile unit it may take the place of S^T.
-/// `scale_log2` turns scores into logarithms to base 2. `rescale` gets the factor of what a row has summed up
-/// so far; returns whether any is not 1.
+/// P^T from S^T, as an operand of the product with V; except for the tile unit, it may overwrite S^T.
+/// `scale_log2` converts scores to base-2 logarithms. `rescale` gets the factor for the sums of each row so
+/// far; returns whether any is not 1.
 REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, QueryTile& rows,
                              const ScoreTile& part, const StepKeyRanges& ranges, const float* maximum,
                              float scale_log2, float* p, float* rescale) {
@@ -83,16 +84,16 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
     const Floats row_max = select(moves, largest, before);
     // A row that has seen no key yet has a row_max of -infinity; -infinity - -infinity would be NaN.
     const Floats zero = select(row_max == -infinity, Floats{}, row_max);
-    // Exactly 1 where row_max stays: in a long row the error of a factor near 1 would add up.
+    // Exactly 1 where row_max stays: in a long row the error of a factor near 1 would accumulate.
     const Floats factor = select(moves, exp2((before - zero) * scale_log2), broadcast(1.0f));
     changed |= moves;
-    Floats sum{};  // of its own (long_sum.h)
+    Floats sum{};  // a separate sum (long_sum.h)
 
     DropoutLanes dropout(a, random, rows.places.row[lane]);
     const auto weight = [&](i64 key) {
       const Floats of_key =
           p_of<Precision::bf16_sum>(load<Floats>(part.scores + key * tile + lane), zero, scale_log2);
-      sum = of_key * one + sum;  // a multiply-add: the adder is the busier unit here
+      sum = of_key * one + sum;  // a multiply-add, because the adder is the busier unit here
       return of_key;
     };
     float* const to = p_of_lanes(p, lane);
@@ -112,18 +113,18 @@ REGARD_OPTIMIZE bool softmax(const Arguments& a, const philox::Random& random, Q
   return any(changed);
 }
 
-/// In so many slices, each of two keys and one vector of rows, the weights of a block of keys are made beside
-/// a product.
+/// The number of slices, each of two keys and one vector of rows, in which the weights of a block of keys
+/// are made during a product.
 constexpr i64 p_slices = tile_rows / 2 * (tile / lanes);
 
-/// With dropout the weights of a row are wanted one after the other, scores with ALiBi rise all the time,
-/// with few registers none are left, and a product of no more steps than slices is over before they
-/// are made.
+/// Not with dropout, which needs the weights of a row one after the other; nor with ALiBi, under which
+/// scores keep rising; nor with few registers, as none are left; nor if a product has no more steps than
+/// slices, as it would end before they are made.
 constexpr bool makes_p_beside_products =
     machine.many_registers() && !amx && !key::dropout && !alibi && depth(key::d) > p_slices;
 
-/// Weights of each block of key_step keys while the next is multiplied: most of an exponential runs on units
-/// that a product leaves idle. row_max has to be known before the scores are.
+/// Computes the weights of each block of key_step keys while the next block is multiplied: most of an
+/// exponential runs on units that a product leaves idle. row_max has to be known before the scores are.
 class PBesideProducts {
  public:
   PBesideProducts(const QueryTile& rows, float scale_log2) : scale_log2_(scale_log2) {
@@ -133,10 +134,11 @@ class PBesideProducts {
     }
   }
 
-  /// Is called before the weights of the first block are made.
+  /// Called before the weights of the first block are made.
   void set_row_max(const float* maximum) { __builtin_memcpy(row_max_, maximum, sizeof row_max_); }
 
-  /// Makes the scores of a block, and the weights of the block before, whose scores lie before these.
+  /// Makes the scores of a block, and the weights of the previous block, whose scores are stored before
+  /// these.
   REGARD_OPTIMIZE void multiply_keys(float* scores, const float* keys, const float* q, float* maximum,
                                      float* p) {
     constexpr i64 height = depth(key::d), slice = height / p_slices;
@@ -153,7 +155,7 @@ class PBesideProducts {
     if (maximum) raise_maximum(maximum, product);
   }
 
-  /// Makes the weights of a block beside nothing, for the rows of these strips.
+  /// Makes the weights of a block without a product, for the rows of these strips.
   REGARD_NOINLINE void make(const float* scores, float* p, Range which) {
     for (i64 i = 0; i < p_slices; ++i) {
       const i64 at = i % (tile / lanes) * lanes / strip;
@@ -161,7 +163,7 @@ class PBesideProducts {
     }
   }
 
-  /// Whether row_max was high enough; then the rows get it, and the sums.
+  /// Whether row_max was high enough; if so, stores it and the sums in the rows.
   bool keep(QueryTile& rows, const float* maximum) const {
     Ints moves{};
     for (i64 lane = 0; lane < tile; lane += lanes)

@@ -18,7 +18,7 @@ constexpr ForwardLayout layout({.depth = depth(key::d),
                                 .block_k = key::block_k,
                                 .bias = elementwise_bias});
 
-/// Where the low pieces of an operand lie, behind the high ones.
+/// The distance from an operand's high pieces to its low ones.
 constexpr i64 low_queries = depth(key::d) * tile, low_keys = depth(key::d) * key::block_k,
               low_values = depth(key::block_k) * width, low_p = layout.scores / 4;
 
@@ -28,16 +28,16 @@ struct PackedStep {
   float *keys, *values;
 };
 
-/// What the products of a step read; rows of K lie `key_row` operand elements apart.
+/// What the products of a step read; rows of K are `key_row` operand elements apart.
 struct StepOperands {
   const float* keys;
   i64 key_row;
   const float* values;
 };
 
-/// Whether K of the step at `first_key` is an operand where it lies, in one piece, and no row behind the last
-/// would be read. For vectors rows of operand elements without gaps are one, for the tile unit rows of whole
-/// cache lines, near each other, as those far apart would displace each other.
+/// Whether K of the step at `first_key` can be used as an operand in place, in one piece, without reading
+/// past the last row. Vectors need contiguous rows of operand elements; the tile unit needs rows of whole
+/// cache lines close to each other, as distant ones would evict each other.
 REGARD_NOINLINE inline bool keys_in_place(const Head& head, i64 first_key) {
   constexpr i64 bytes = bytes_of<key::dtype>, line = 64, farthest = 2048;
   const i64 row_bytes = head.arguments.k.row * bytes, rest = head.sequence.sk - first_key;
@@ -49,8 +49,8 @@ REGARD_NOINLINE inline bool keys_in_place(const Head& head, i64 first_key) {
   return depth(key::d) * 4 == key::d * bytes && row_bytes == key::d * bytes && address % 4 == 0;
 }
 
-/// The keys `range` of the step at `first_key`, as far as they exist; the rows behind them become 0.
-/// `memory`: that of scores.
+/// Packs the keys `range` of the step at `first_key`, as far as they exist; the rows past them become 0.
+/// `memory`: that of the scores.
 REGARD_NOINLINE inline void pack_step(const PackedStep& to, const Head& head, i64 first_key, Range range,
                                       [[maybe_unused]] float* memory) {
   const Arguments& a = head.arguments;

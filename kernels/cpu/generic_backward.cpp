@@ -1,8 +1,8 @@
-// Backward attention for every valid signature, with dtypes, head dimensions and features known at run time
-// only.
+// Backward attention for every valid signature, with dtypes, head dimensions and features known only at run
+// time.
 //
 // One stage and no workspace: each block owns a part of one output and recomputes the scores that it needs,
-// so that nothing is summed across blocks and the same bits come out on every run. A block is one of
+// so that nothing is summed across blocks and every run gives the same bits. A block is one of
 //   grad_q     64 query rows of a head: walks the keys
 //   grad_kv    64 keys of a K/V head: walks the query rows of all heads of the group
 //   grad_bias  64 x 64 elements of a bias matrix: walks the heads that share it
@@ -45,8 +45,8 @@ struct Tile {
   float *k_columns, *v_columns;     // [column][key]
   float *weights, *grads;           // [row][key]
   float *bias_row, *keep, *slopes;  // [key]
-  float *sums_k, *sums_v, *sums;    // what a block adds up: like K, like V, like the scores
-  float *earlier_kv, *earlier;      // of long sums (long_sum.h)
+  float *sums_k, *sums_v, *sums;    // the sums of a block: like K, like V, like the scores
+  float *earlier_kv, *earlier;      // for long sums (long_sum.h)
   float lse[tile_rows], delta[tile_rows];
 
   Tile(const Arguments& arguments, float* scratch)
@@ -91,10 +91,10 @@ struct Tile {
     transpose_tile(v_columns, v, a.dv);
   }
 
-  /// What a gradient belongs to: scale * Q K^T, or the bias, which is added behind the soft cap.
+  /// What a gradient belongs to: scale * Q K^T, or the bias, which is added after the soft cap.
   enum class Of { products, bias };
 
-  /// `weights` get what multiplies dO, `grads` the gradient of one of the two.
+  /// `weights` gets the factors of dO, `grads` the gradient of one of the two.
   void compute(const QueryRows& rows, i64 first_key, Of of = Of::products) {
     const i64 count = rows.computed();
     make_product(weights, tile_keys, {q, width_q, 1}, k_columns, tile_keys, count, tile_keys, a.d);
@@ -148,7 +148,7 @@ inline void make_grad_kv(const Arguments& a, i64 batch, i64 kv_head, i64 first_k
   const Sequence sequence = sequence_of(a, batch);
   if (first_key >= sequence.sk) return;
   tile.load_keys(sequence, kv_head, first_key);
-  const i64 count = tile_keys * (tile.width_q + tile.width_v);  // one behind the other
+  const i64 count = tile_keys * (tile.width_q + tile.width_v);  // one after the other
   clear(tile.sums_k, count);
   LongSums sums(tile.sums_k, tile.earlier_kv, count);
   const i64 group = a.hq / a.hk;
@@ -175,7 +175,7 @@ inline void make_grad_kv(const Arguments& a, i64 batch, i64 kv_head, i64 first_k
   }
 }
 
-/// The heads that one matrix of the bias is for.
+/// The heads that share one matrix of the bias.
 struct Shared {
   Range batches, heads;
 
@@ -208,7 +208,7 @@ inline void make_grad_bias(const Arguments& a, const Shared& shared, i64 first_r
     }
   }
   long_sums.finish();
-  // The whole matrix is written: pairs that no sequence has get 0.
+  // The whole matrix is written: pairs outside every sequence get 0.
   for (i64 i = 0; i < smaller(tile_rows, a.sq - first_row); ++i) {
     u8* to = address(a.grad_bias, a.bias_dtype, shared.batches.begin, shared.heads.begin, first_row + i);
     store_row(to + first_key * bytes_of_dtype(a.bias_dtype), sums + i * tile_keys, 1.0f, a.bias_dtype,
@@ -216,7 +216,7 @@ inline void make_grad_bias(const Arguments& a, const Shared& shared, i64 first_r
   }
 }
 
-/// dsink = -sum of exp(sink - LSE) D: the sink's share of each row, and it has no value.
+/// dsink = -sum of exp(sink - LSE) D: the sink's weight in each row; it has no value vector.
 inline void make_grad_sink(const Arguments& a, i64 head, float* temporary) {
   const float sink = a.sink[head];
   double sum = 0;

@@ -1,4 +1,4 @@
-// Rows between memory, whose dtype is known at run time only, and fp32 tiles.
+// Conversions between rows in memory, whose dtype is known only at run time, and fp32 tiles.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -8,8 +8,8 @@
 
 namespace regard::generic {
 
-/// fp32 as an 8-bit float, to nearest even. e4m3 has no infinity: what is too large becomes its largest
-/// number.
+/// fp32 as an 8-bit float, to nearest even. e4m3 has no infinity: numbers that are too large become its
+/// largest number.
 template <int mantissa_bits, int bias, u32 largest, u32 overflow, u32 not_a_number>
 inline u8 eight_bits_of_float(float value) {
   const u32 all = bits_as<u32>(value), magnitude = all & 0x7fffffffu, sign = (all >> 24) & 0x80u;
@@ -83,14 +83,14 @@ inline u8* address(const Rows& rows, i32 dtype, i64 batch, i64 head, i64 row) {
   return static_cast<u8*>(rows.data) + element_of(rows, batch, head, row) * bytes_of_dtype(dtype);
 }
 
-/// Rows of memory, each `columns` long, that a tile is made of.
+/// Rows in memory, each of `columns` elements, from which a tile is loaded.
 struct TileSource {
   const Rows& rows;
   i32 dtype;
   i64 batch, head, first, count, columns;
 };
 
-/// tile[row][padded(columns)], zeros in the padding and in rows behind the last up to `capacity`.
+/// tile[row][padded(columns)], with zeros in the padding and in the rows past the last, up to `capacity`.
 inline void load_tile(float* tile, const TileSource& source, i64 capacity) {
   const i64 width = GenericLayout::padded(source.columns);
   for (i64 i = 0; i < capacity; ++i) {

@@ -1,8 +1,8 @@
-// Forward attention for every valid signature, with dtypes, head dimensions and features known at run time
-// only: what always works, and what the faster kernels are checked against.
+// Forward attention for every valid signature, with dtypes, head dimensions and features known only at run
+// time: the kernel that always works, and the reference for the faster ones.
 //
 // A block is up to 64 query rows of one (batch, head). It walks the visible keys 64 at a time: K and V of a
-// step become fp32 once, then scores, online softmax and the product with V, all in fp32.
+// step are converted to fp32 once, followed by scores, online softmax and the product with V, all in fp32.
 #include "kernels/cpu/attributes.h"
 #include "kernels/cpu/flush_to_zero.h"
 #include "kernels/cpu/generic_product.h"
@@ -50,7 +50,7 @@ class Forward {
   }
 
  private:
-  /// More keys than are summed up in one go.
+  /// More keys than can be summed in one chain.
   REGARD_NOINLINE void walk_in_parts(i64 begin, i64 end) {
     const EarlierSums earlier(earlier_);
     const SoftmaxSums sums{output_, sum_, maximum_, tile_rows, layout_.grad_o};
@@ -64,7 +64,7 @@ class Forward {
     earlier.take(sums);
   }
 
-  /// All steps of the keys [begin, end), where a step begins at `begin`.
+  /// All steps of the keys [begin, end), the first of which starts at `begin`.
   void walk(i64 begin, i64 end) {
     const FlushToZero mode;
     for (i64 key = begin; key < end; key += tile_keys)
@@ -74,7 +74,7 @@ class Forward {
   void start() {
     load_tile(q_, rows_.q(), rows_.computed());
     __builtin_memset(output_, 0, static_cast<u64>(layout_.grad_o) * 4);
-    // A learned sink is a key seen before all others, with no value.
+    // A learned sink is a key without a value that is seen before all others.
     const float sink = a_.sink ? a_.sink[rows_.head] : -infinity;
     for (i64 i = 0; i < tile_rows; ++i) {
       maximum_[i] = sink;
@@ -96,8 +96,8 @@ class Forward {
     add_product(output_, width_, {scores_, tile_keys, 1}, v_, width_, rows_.computed(), width_, tile_keys);
   }
 
-  /// Scores of one row become weights exp(score - maximum); what the row has summed up so far follows when
-  /// the maximum grows.
+  /// Scores of one row become weights exp(score - maximum); the row's sums so far are rescaled when the
+  /// maximum grows.
   REGARD_OPTIMIZE void softmax(i64 i, i64 first_key, float* row) {
     Floats largest = broadcast(maximum_[i]);
     for (i64 key = 0; key < tile_keys; key += lanes) largest = max(largest, load<Floats>(row + key));
@@ -129,7 +129,7 @@ class Forward {
     const float scale = a_.dropout_scale * rows_.descale(a_.descale_v);
     for (i64 i = 0; i < rows_.count; ++i) {
       const i64 row = rows_.sequence.first_q + rows_.first + i;
-      const bool empty = sum_[i] == 0;  // NaN where a score is, which the maximum passes over
+      const bool empty = sum_[i] == 0;  // NaN if a score is NaN, which the maximum ignores
       store_row(address(a_.o, a_.out, rows_.batch(), rows_.head, row), output_ + i * width_,
                 empty ? 0.0f : scale / sum_[i], a_.out, a_.dv);
       if (a_.lse.data)
@@ -138,7 +138,8 @@ class Forward {
     }
   }
 
-  /// The mask itself, 1 = kept, for tests: every column of the sequence, whether a row sees it or not.
+  /// Stores the mask itself, 1 = kept, for tests: every column of the sequence, whether a row sees it or
+  /// not.
   void write_dropout_mask() {
     for (i64 i = 0; i < rows_.count; ++i) {
       u8* to =

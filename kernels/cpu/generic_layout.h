@@ -1,5 +1,5 @@
-// How the generic kernels divide a problem into blocks, and the scratch memory of a thread. The plan sizes
-// grid and scratch with the same functions.
+// How the generic kernels divide a problem into blocks, and the scratch memory of a thread. The plan
+// computes the grid and the size of the scratch with the same functions.
 #pragma once
 
 #include "kernels/cpu/long_sum_layout.h"
@@ -35,12 +35,12 @@ struct GenericLayout {
   constexpr i64 forward_bytes() const {
     return 4 * (q + grad_o + k + k_columns + v + scores + row_of_keys + earlier_sums(tile_rows, grad_o));
   }
-  /// What a block adds up lies there twice (long_sum.h).
+  /// The sums of a block are stored there twice (long_sum.h).
   constexpr i64 backward_bytes() const {
     return 4 * (q + grad_o + 3 * (k + v) + k_columns + v_columns + 3 * scores + grads + row_of_keys);
   }
 
-  // The largest number where the result does not fit: the plan refuses such a grid.
+  // The largest number if the result overflows: the plan refuses such a grid.
   static constexpr i64 largest = 0x7fffffffffffffff;
   static constexpr i64 product(i64 a, i64 b) {
     i64 result = 0;
@@ -51,7 +51,7 @@ struct GenericLayout {
     return __builtin_add_overflow(a, b, &result) ? largest : result;
   }
 
-  /// Blocks of the backward kernel, one kind behind the other; each writes what no other one does.
+  /// Blocks of the backward kernel, kind after kind; no two of them write the same element.
   struct BackwardGrid {
     i64 grad_q;     // one per tile of query rows of a head
     i64 grad_kv;    // one per tile of keys of a K/V head

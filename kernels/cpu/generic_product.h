@@ -39,7 +39,7 @@ REGARD_OPTIMIZE inline void add_panel(float* c, i64 c_row, Operand a, const floa
       REGARD_UNROLL
       for (int v = 0; v < vectors; ++v) {
         float* const to = c + (i + r) * c_row + v * lanes;
-        store(to, load<Floats>(to) + sum[r][v]);  // last, so that it is a sum of its own (long_sum.h)
+        store(to, load<Floats>(to) + sum[r][v]);  // last, so that it is a separate sum (long_sum.h)
       }
     }
   }

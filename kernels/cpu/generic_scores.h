@@ -1,5 +1,5 @@
-// Scores of the generic kernels, [row][key] with lanes = keys: every feature that changes a score, chosen at
-// run time. The one seam where scores are changed.
+// Scores of the generic kernels, [row][key] with lanes = keys: every feature that changes a score, selected
+// at run time. This is the only place where scores are changed.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -37,7 +37,7 @@ struct QueryRows {
   Sequence sequence;
   i64 head, kv_head, first, count;
   TileKeyRanges<static_cast<int>(tile_rows)> visible;
-  philox::Random random;  // draws for the head, if there is dropout
+  philox::Random random;  // the random generator of the head, if there is dropout
 
   QueryRows(const Arguments& arguments, i64 batch, i64 query_head, i64 first_row)
       : a(arguments),
@@ -56,7 +56,7 @@ struct QueryRows {
   }
 
   i64 batch() const { return sequence.batch; }
-  /// Rows of the matrix products.
+  /// Rows of the matrix products, padded.
   i64 computed() const { return round_up(count, 4); }
 
   float descale(const float* factors) const {
@@ -71,8 +71,7 @@ struct QueryRows {
 
   const u32* bits(i64 i) const { return row_of<const u32>(a.bits, batch(), head, first + i); }
 
-  /// Whether a look at positions and bits finds a visible key in the step; the first of it is a multiple of
-  /// tile_keys.
+  /// Whether positions and bits leave a visible key in the step, whose first key is a multiple of tile_keys.
   bool sees_any(i64 first_key) const {
     const i64 end = smaller(first_key + tile_keys, sequence.sk);
     if (!visible.sees_any(first_key, end)) return false;
@@ -108,7 +107,7 @@ inline Ints visible_lanes(const QueryRows& rows, i64 i, i64 key) {
 }
 
 /// Row i of the tile: products of Q and K become scores, -infinity where the key is not visible. `slopes`
-/// gets the derivative of the softcap unless null; `bias_row` is scratch for one row of keys.
+/// gets the derivative of the soft cap unless it is null; `bias_row` is scratch for one row of keys.
 REGARD_OPTIMIZE inline void modify_row(const QueryRows& rows, i64 i, i64 first_key, float* scores,
                                        float* slopes, float* bias_row) {
   const Arguments& a = rows.a;

@@ -1,4 +1,4 @@
-// What a CPU kernel needs of a head: its rows, its numbers as lanes.
+// What a CPU kernel needs from a head: its rows, its numbers as lanes.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -9,14 +9,14 @@
 
 namespace regard {
 
-/// Called, not inlined: kernels ask for heads at several places, seldom, and each would have to be compiled.
+/// Not inlined: kernels use it in several places, rarely, and each would have to be compiled.
 REGARD_NOINLINE inline Head head_of(const Arguments& a, i64 batch, i64 head) {
   return Head(a, batch, head);
 }
 
-/// ALiBi adds to scores, each head by a slope of its own.
+/// ALiBi adds to scores, with one slope per head.
 constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
-/// A tensor does, each pair of a query and a key by a number of its own.
+/// A bias tensor adds to scores, with one number per pair of a query and a key.
 constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 
 /// Calls function<dtype>() with the type of an elementwise bias: that of Q, or fp32.

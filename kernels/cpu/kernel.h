@@ -1,4 +1,4 @@
-// The entry of a CPU kernel.
+// The entry point of a CPU kernel.
 #pragma once
 
 #include "kernels/arguments.h"

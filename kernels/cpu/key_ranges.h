@@ -32,7 +32,7 @@ struct TileKeyRanges {
     }
   }
 
-  /// The rows [first_row, first_row + count); lanes behind the last one repeat it: they cost nothing.
+  /// The rows [first_row, first_row + count); lanes past the last one repeat it, at no cost.
   void find(const Arguments& a, const Sequence& sequence, i64 first_row, i64 count) {
     find(a, sequence, [=](i64 lane) { return first_row + smaller(lane, count - 1); });
   }
@@ -46,7 +46,7 @@ struct TileKeyRanges {
   bool sees_any(i64 key, i64 end) const { return !seen(key, end).empty(); }
   bool sees_all(i64 key, i64 end) const { return common.sees_all(key, end); }
 
-  /// What the lanes [lane, lane + lanes) see, in registers for many keys.
+  /// The key ranges of the lanes [lane, lane + lanes), kept in registers for many keys.
   struct Lanes {
     Ints begin, first_sink;
     Words count, sink_count;
@@ -68,7 +68,7 @@ struct TileKeyRanges {
             span(first_sink, load<Ints>(sinks_end + lane)), common.between.begin > 0};
   }
 
-  /// Which of the lanes [lane, lane + lanes) see the key that `keys` has for them.
+  /// Which of the lanes [lane, lane + lanes) see the key given for them in `keys`.
   REGARD_INLINE Ints visible(int lane, Ints keys) const {
     Ints result = (keys >= load<Ints>(window_begin + lane)) & (keys < load<Ints>(window_end + lane));
     if constexpr (key::mask != Mask::none)

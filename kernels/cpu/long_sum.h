@@ -1,8 +1,8 @@
-// Sums over more keys, or rows of queries, than fp32 adds up well one after the other.
+// Sums over more keys, or rows of queries, than fp32 can accurately add one after the other.
 //
-// A block of them is summed up from zero and then added to what there was, so that a sum over thousands of
-// blocks is off by little more than one over a few. Beyond part_of_keys it is made in parts, and each is
-// added to those before it without loss.
+// A block of them is summed from zero and then added to the previous sum, so that a sum over thousands of
+// blocks is off by little more than one over a few. Beyond part_of_keys the sum is made in parts, and each
+// part is added to the previous ones without loss.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -11,8 +11,8 @@
 
 namespace regard {
 
-/// `total` becomes the sum of both, rounded, and `recent` what the rounding took off: it goes on with the
-/// next part. A total of infinity or NaN stays one.
+/// `total` becomes the rounded sum of both, and `recent` the rounding error, which is carried into the next
+/// part. A total of infinity or NaN stays as it is.
 REGARD_OPTIMIZE inline void add_exactly(float* total, float* recent, i64 count) {
   for (i64 i = 0; i < count; i += lanes) {
     const Floats before = load<Floats>(total + i), more = load<Floats>(recent + i), sum = before + more;
@@ -22,17 +22,17 @@ REGARD_OPTIMIZE inline void add_exactly(float* total, float* recent, i64 count) 
   }
 }
 
-/// Sums that are added to many times.
+/// Sums with many additions.
 class LongSums {
  public:
-  /// `earlier`: memory for as many, if there will be more than most_additions.
+  /// `earlier`: memory for as many numbers, if there will be more than most_additions.
   LongSums(float* sums, float* earlier, i64 count) : sums_(sums), earlier_(earlier), count_(count) {}
 
-  /// Once more.
+  /// Counts one more addition.
   void added() {
     if (++recent_ > most_additions) keep();
   }
-  /// At the end.
+  /// Called at the end.
   void finish() {
     if (!kept_) return;
     keep();
@@ -68,14 +68,14 @@ REGARD_INLINE void for_parts(i64 begin, i64 end, i64 part, const Step& step) {
   }
 }
 
-/// What a softmax has summed up of some rows, relative to row_max of each.
+/// The sums of a softmax over some rows, relative to row_max of each.
 struct SoftmaxSums {
   float *output, *sum;
   const float* row_max;
   i64 rows, numbers;  // numbers of O; both whole vectors
 };
 
-/// What a softmax has summed up of the parts of the keys before, in memory whose size earlier_sums gives.
+/// The sums of a softmax over the earlier parts of the keys, in memory of the size that earlier_sums gives.
 class EarlierSums {
  public:
   explicit EarlierSums(float* memory) : memory_(memory) {}
@@ -85,8 +85,8 @@ class EarlierSums {
     for (i64 i = 0; i < recent.rows; i += lanes) store(row_max(recent) + i, broadcast(-infinity));
   }
 
-  /// Adds a part. `scale_log2` turns row_max into a logarithm to base 2; rescale(O, factor of each row)
-  /// follows it.
+  /// Adds a part. `scale_log2` converts row_max to a base-2 logarithm; rescale(O, factor of each row) adapts
+  /// O when row_max changes.
   template <class Rescale>
   REGARD_NOINLINE void add(const SoftmaxSums& recent, float scale_log2, const Rescale& rescale) const {
     constexpr i64 most_rows = 64;
@@ -107,7 +107,7 @@ class EarlierSums {
     add_exactly(sum(recent), recent.sum, recent.rows);
   }
 
-  /// Puts the whole sum in the place of the last part.
+  /// Replaces the sums of the last part by the whole sum.
   void take(const SoftmaxSums& recent) const {
     __builtin_memcpy(recent.output, memory_, recent.numbers * 4);
     __builtin_memcpy(recent.sum, sum(recent), recent.rows * 4);

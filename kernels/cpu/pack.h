@@ -1,5 +1,5 @@
-// Copies of Q, K and V as operands of a product (product.h): converted, padded with zeros, never reading past
-// the end of a row.
+// Copies of Q, K and V as operands of a product (product.h): converted and padded with zeros, without
+// reading past the end of a row.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -23,7 +23,7 @@ REGARD_INLINE const u8* row_address(const u8* matrix, i64 stride, i64 row) {
   return matrix + row * stride * bytes_of<key::dtype>;
 }
 
-/// to[row][depth(n)]: an A operand, rows in memory order. Rows behind `rows` up to `capacity` become 0.
+/// to[row][depth(n)]: an A operand, rows in memory order. Rows past `rows` up to `capacity` become 0.
 template <i64 n>
 void pack_rows(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
   constexpr i64 width = depth(n);
@@ -52,8 +52,8 @@ REGARD_INLINE Floats load_operands(const u8* row, i64 k) {
     return load_floats<key::dtype>(row + k * bytes_of<key::dtype>);
 }
 
-/// `lanes` columns of to[depth(n)][columns], a B operand whose columns are the rows in memory; n numbers of
-/// each row lie along k. Columns from number `count` on become 0.
+/// `lanes` columns of to[depth(n)][columns], a B operand whose columns are the rows in memory; the n numbers
+/// of each row are along k. Columns from number `count` on become 0.
 template <i64 n, i64 columns>
 REGARD_OPTIMIZE void pack_transposed_lanes(float* to, const u8* from, i64 stride, i64 count) {
   constexpr i64 height = depth(n);
@@ -64,7 +64,7 @@ REGARD_OPTIMIZE void pack_transposed_lanes(float* to, const u8* from, i64 stride
       const u8* row = from;
       REGARD_UNROLL
       for (i64 i = 0; i < lanes; ++i, row = row_address(row, stride, 1)) {
-        asm("" : "+r"(row));  // else the compiler spends its time on keeping every row's address
+        asm("" : "+r"(row));  // else the compiler spends its time keeping every row's address
         square[i] = load_operands(row, k);
       }
     } else {
@@ -99,7 +99,7 @@ void pack_transposed_panels(float* to, const u8* from, i64 stride, i64 rows) {
 }
 
 /// to[depth(capacity)][width]: a B operand with the rows in memory along k and their n numbers as columns.
-/// Rows behind `rows` up to `capacity` and columns behind n become 0.
+/// Rows past `rows` up to `capacity` and columns past n become 0.
 template <i64 n, i64 width>
 void pack_columns(float* to, const u8* from, i64 stride, i64 rows, i64 capacity) {
   constexpr i64 whole = n / lanes * lanes;

@@ -1,5 +1,5 @@
-// V^T and K^T as A operands of bf16 pairs: the rows in memory lie along k. For the tile unit, whose A operand
-// has its depth contiguous.
+// V^T and K^T as A operands of bf16 pairs, with the rows in memory along k. For the tile unit, whose A
+// operand has a contiguous depth.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// 16 numbers, and behind them 16 others. As 64-bit elements, which g++ puts together by one instruction.
+/// 16 numbers followed by 16 others. As 64-bit elements, which g++ combines with one instruction.
 template <int... n>
 REGARD_INLINE Numbers16 joined(const u8* a, const u8* b, Numbers<n...>) {
   typedef u64 Half __attribute__((vector_size(target::vector_bytes / 2)));
@@ -20,14 +20,14 @@ REGARD_OPTIMIZE inline void transpose_pairs(float* to, const u8* row, i64 stride
   Floats square[lanes];
   REGARD_UNROLL
   for (i64 i = 0; i < lanes / 2; ++i, row += 4 * stride) {
-    asm("" : "+r"(row));  // else the compiler spends its time on keeping every row's address
+    asm("" : "+r"(row));  // else the compiler spends its time keeping every row's address
     const Numbers16 even = joined(row, row + 2 * stride, NumbersBelow<lanes / 2>::type());
     const Numbers16 odd = joined(row + stride, row + 3 * stride, NumbersBelow<lanes / 2>::type());
     square[i] = woven<false>(even, odd, NumbersBelow<2 * lanes>::type());
     square[lanes / 2 + i] = woven<true>(even, odd, NumbersBelow<2 * lanes>::type());
   }
-  // Which pair of rows, which column: now bits 3210 of a vector's number are column 2, pair 321, those of a
-  // lane's number pair 0, column 310. Rotated by three, columns 3102 and pairs 3210.
+  // Which pair of rows, which column: bits 3210 of a vector's number are now column 2, pair 321; those of a
+  // lane's number are pair 0, column 310. After rotating by three: columns 3102 and pairs 3210.
   rotate_index_bits<3>(square);
   REGARD_UNROLL
   for (i64 i = 0; i < lanes; ++i) store(to + (i / 8 * 8 + i % 2 * 4 + i % 8 / 2) * lanes, square[i]);
@@ -36,8 +36,8 @@ REGARD_OPTIMIZE inline void transpose_pairs(float* to, const u8* row, i64 stride
 /// Rows that are transposed together.
 constexpr i64 transposed_rows = 2 * lanes;
 
-/// Number c of every row becomes row c; n of them rounded up to 16. Rows behind the last are 0. A square of
-/// the result and the one below it lie `below` elements apart.
+/// Number c of every row becomes row c; n of them, rounded up to 16. Rows past the last are 0. A square of
+/// the result and the one below it are `below` elements apart.
 template <i64 n>
 void transpose_rows(float* to, i64 below, const u8* from, i64 row_bytes, i64 rows) {
   constexpr i64 side = lanes;
@@ -53,7 +53,7 @@ void transpose_rows(float* to, i64 below, const u8* from, i64 row_bytes, i64 row
   }
 }
 
-/// All rows, of depth(capacity) together, as tiles_by_rows() has them.
+/// All rows, of depth(capacity) together, in the order of tiles_by_rows().
 template <i64 n, i64 capacity>
 void pack_transposed_rows(float* to, const u8* from, i64 stride, i64 rows) {
   static_assert(pairs && capacity % transposed_rows == 0);

@@ -1,5 +1,5 @@
-// Memory that is needed soon, brought into the second cache a few rows at a time while products keep the
-// arithmetic units busy: else every step starts by waiting for what it packs.
+// Prefetches memory that is needed soon into the L2 cache, a few rows at a time while products keep the
+// arithmetic units busy; otherwise every step would start by waiting for what it packs.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -7,11 +7,12 @@
 
 namespace regard {
 
-/// Rows of memory, in the order in which they are fetched. What finds no place is left to the processor.
-/// Its functions are not inlined: many places ask for rows, seldom, and each would have to be compiled.
+/// Rows of memory, in the order in which they are fetched. If the queue is full, further rows are left to
+/// the hardware. The functions are not inlined: many places add rows, rarely, and each would have to be
+/// compiled.
 class Prefetcher {
  public:
-  /// Adds rows behind all others.
+  /// Adds rows after all others.
   REGARD_NOINLINE void add(const u8* first, i64 stride, i64 bytes, i64 rows) {
     if (rows > 0 && last_ - next_ < capacity) spans_[last_++ % capacity] = {first, stride, bytes, rows};
   }
@@ -22,17 +23,17 @@ class Prefetcher {
 
   REGARD_INLINE bool empty() const { return next_ == last_; }
 
-  /// Forgets what is not fetched yet.
+  /// Drops what has not been fetched yet.
   void clear() { next_ = last_ = 0; }
 
-  /// How many wait.
+  /// How many rows are waiting.
   i64 rows() const {
     i64 sum = 0;
     for (u32 i = next_; i != last_; ++i) sum += spans_[i % capacity].rows;
     return sum;
   }
 
-  /// Fetches the next rows. Inline it would take registers from the products around it.
+  /// Fetches the next rows. Inlined, it would take registers from the products around it.
   REGARD_NOINLINE void fetch(i64 rows) {
     while (!empty() && rows > 0) {
       Span& span = spans_[next_ % capacity];

@@ -1,8 +1,8 @@
 // The matrix product inside every kernel: C[row][column] (+)= sum over k of A[row][k] * B[k][column], with A
 // broadcast element by element and B and C in vectors along their columns.
 //
-// Operands are arrays of 32-bit elements of depth k: single floats, or, where the target multiplies such
-// pairs, two bf16 that are neighbours along k (the lower k in the lower half).
+// Operands are arrays of 32-bit elements of depth k: single floats or, if the target can multiply them,
+// pairs of bf16 that are neighbours along k (the lower k in the lower half).
 #pragma once
 
 #include "kernels/cpu/convert.h"
@@ -10,17 +10,18 @@
 
 namespace regard {
 
-/// Products by the tile unit (amx_product.h). Decode is left out: its few rows would not fill a tile.
+/// Whether the tile unit computes products (amx_product.h). Not for decode, whose few rows would not fill a
+/// tile.
 constexpr bool amx =
     target::amx && key::pack_gqa == 0 && (key::dtype == DType::bf16 || key::dtype == DType::fp16);
 
-/// The unit multiplies bf16 alone. A number of fp16 is the sum of two: its operand lies twice, once of the
-/// high pieces and once, behind it, of the low ones (split_bf16.h).
+/// The unit multiplies only bf16. An fp16 number is the sum of two bf16 numbers: its operand is stored as
+/// the high pieces followed by the low ones (split_bf16.h).
 constexpr int pieces = amx && key::dtype == DType::fp16 ? 2 : 1;
 
 constexpr bool pairs = amx || (key::dtype == DType::bf16 && target::bf16_dot);
 
-/// How many operand elements n numbers fill, and how many they take with the zeros behind them.
+/// How many operand elements n numbers fill, and how many they take including zero padding.
 constexpr i64 filled_depth(i64 n) {
   return pairs ? ceil_divide(n, 2) : n;
 }
@@ -28,7 +29,7 @@ constexpr i64 depth(i64 n) {
   return amx ? round_up(filled_depth(n), 16) : filled_depth(n);
 }
 
-/// sum + a * b. By value: g++ would keep a variable whose address an asm statement has seen in memory.
+/// sum + a * b. By value: g++ would keep a variable in memory if an asm statement has seen its address.
 REGARD_INLINE Floats multiply_add(Floats sum, Floats a, Floats b) {
   if constexpr (pairs) {
     Floats result;
@@ -39,8 +40,8 @@ REGARD_INLINE Floats multiply_add(Floats sum, Floats a, Floats b) {
   }
 }
 
-/// Two neighbours along k as one operand element: two bf16. A template, so that clang++ leaves the
-/// instructions of other targets unread.
+/// Two neighbours along k as one operand element: two bf16. A template, so that clang++ does not parse the
+/// instructions of other targets.
 template <class Vector>
 REGARD_INLINE Vector pair_of(Vector low, Vector high) {
   if constexpr (target::bf16_convert) {
@@ -70,7 +71,7 @@ REGARD_INLINE void store_bfloats(u16* to, Vector low, Vector high) {
   }
 }
 
-/// A number that the compiler knows.
+/// A compile-time constant as a type.
 template <int number>
 struct Count {
   static constexpr int value = number;
@@ -89,7 +90,7 @@ constexpr TileMachine machine{.lanes = lanes,
 constexpr int tile_rows = machine.sum_rows(), tile_vectors = machine.sum_vectors(),
               key_step = machine.key_step();
 
-/// rows x vectors sums that live in registers.
+/// rows x vectors sums that are kept in registers.
 template <int rows, int vectors>
 struct Tile {
   Floats sum[rows][vectors];
@@ -119,7 +120,7 @@ struct Tile {
     }
   }
 
-  /// What was there before: last, so that the products are a sum of their own (long_sum.h).
+  /// Adds the previous values: last, so that the products are a separate sum (long_sum.h).
   REGARD_INLINE void add_from(const float* c, i64 row_stride) {
     REGARD_UNROLL
     for (int r = 0; r < rows; ++r) {

@@ -1,8 +1,9 @@
-// Backward of few long heads, or groups of heads, has sums of dK and dV for each part of the queries: some
-// rows of some heads of a group. They are added up in the order of the parts, so that bits do not depend on
-// the number of threads. With many threads each part has blocks of the grid of its own, which do not wait for
-// those of others (backward_order.h); of the blocks of the same keys the last to end adds up what the others
-// have left in the workspace. With few a block of keys goes through all parts.
+// Backward with few long heads, or groups of heads, keeps separate sums of dK and dV for each part of the
+// queries: some rows of some heads of a group. They are added up in the order of the parts, so that bits do
+// not depend on the number of threads. With many threads, each part has its own blocks of the grid, which do
+// not wait for those of other parts (backward_order.h); of the blocks of the same keys, the last one to
+// finish adds up what the others have left in the workspace. With few threads, one block of keys handles all
+// parts.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -12,13 +13,13 @@
 
 namespace regard {
 
-/// How many parts the heads of a group are cut in. Parts are numbered by their rows, those of the same rows
-/// by their heads.
+/// How many parts the heads of a group are cut into. Parts are numbered by rows first, then by heads.
 inline i64 head_parts(const CpuBackwardArguments& a) {
   return ceil_divide(a.hq / a.hk, a.part_heads);
 }
 
-/// How many parts the queries of a sequence fill; one without queries has those of row 0, whose sums are 0.
+/// How many parts the queries of a sequence fill; a sequence without queries has the parts of row 0, whose
+/// sums are 0.
 inline i64 parts_of(const CpuBackwardArguments& a, const Sequence& sequence) {
   return larger<i64>(1, ceil_divide(sequence.sq, a.part_queries)) * head_parts(a);
 }
@@ -34,19 +35,19 @@ struct PartOfQueries {
   }
 };
 
-/// How many parts have blocks of the grid of their own.
+/// How many parts have their own blocks of the grid.
 inline i64 parts_of_grid(const CpuBackwardArguments& a) {
   return a.parts_apart ? a.query_parts : 1;
 }
 
-/// What a query sees: a function, as it is asked for in several places, once per tile or more seldom.
+/// What a query sees: not inlined, as it is used in several places, at most once per tile.
 REGARD_NOINLINE inline VisibleKeys keys_seen(const Arguments& a, const Sequence& sequence, i64 query) {
   return visible_keys(a, sequence, query);
 }
 
-/// The first part with a query that sees a key from `first_key` on: all behind it have one too, as no query
-/// sees further than those that follow. Block 0 of the keys belongs to every part; keys that nobody sees
-/// belong to those of the last rows.
+/// The first part with a query that sees a key from `first_key` on: all later parts have one too, as no
+/// query sees further than the queries after it. Block 0 of the keys belongs to every part; keys that no
+/// query sees belong to the parts of the last rows.
 REGARD_NOINLINE inline i64 first_part_that_sees(const CpuBackwardArguments& a, const Sequence& sequence,
                                                 i64 first_key) {
   if (first_key == 0 || a.ranges) return 0;
@@ -58,19 +59,19 @@ REGARD_NOINLINE inline i64 first_part_that_sees(const CpuBackwardArguments& a, c
   return part;
 }
 
-/// Where the sums of a key of a K/V head stand among those of all parts.
+/// The index of the sums of a key of a K/V head among those of all parts.
 inline i64 row_of_query_part(const Arguments& a, const Sequence& sequence, i64 part, i64 kv_head, i64 key) {
   return part * a.hk * a.tk + key_number(a, sequence, kv_head, key);
 }
 
-/// How many parts of the queries have ended with a block of keys, where each has blocks of its own.
+/// Counts the parts of the queries that have finished with a block of keys, if each part has its own blocks.
 class EndedParts {
  public:
   EndedParts(const CpuBackwardArguments& a, i64 batch, i64 kv_head, i64 block)
       : count_(a.progress + part_progress(a, batch, kv_head, 0) + block * progress_stride + ended_parts) {}
 
   i64 count() const { return __atomic_load_n(count_, __ATOMIC_ACQUIRE); }
-  /// One more has. Returns how many had before.
+  /// Adds one. Returns the previous count.
   i64 add() const { return __atomic_fetch_add(count_, 1, __ATOMIC_ACQ_REL); }
 
  private:

@@ -1,5 +1,5 @@
 // Which rows the lanes of a tile of scores hold, and what happens to it between the product and the softmax:
-// softcap, mask, bias. The one seam where scores are changed.
+// soft cap, mask, bias. This is the only place where scores are changed.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -9,17 +9,17 @@
 
 namespace regard {
 
-// Query rows that share K and V are numbered through: all rows of their first head, then those of the next.
-// The forward kernel has those of one head where the plan keeps heads apart, as with dropout, whose vectors
-// of lanes draw for one head.
+// Query rows that share K and V are numbered consecutively: all rows of their first head, then those of the
+// next. The forward kernel numbers only the rows of one head if the plan keeps heads separate, as with
+// dropout, where a vector of lanes draws random numbers for one head.
 
-/// The row with this number, of the heads from `first_head` on.
+/// The row with this number, in the heads from `first_head` on.
 REGARD_INLINE HeadRow row_by_number(const Head& first_head, i64 number) {
   const i64 sq = first_head.sequence.sq;
   return {first_head.head + number / sq, number % sq};
 }
 
-/// Which row of which head each lane of a tile holds. Lanes behind the last row repeat it: they cost nothing
+/// Which row of which head each lane of a tile holds. Lanes past the last row repeat it: they cost nothing
 /// and are never stored.
 template <int capacity>
 struct LaneRows {
@@ -41,15 +41,15 @@ struct LaneRows {
   bool of_one_head() const { return head[0] == head[capacity - 1]; }
 };
 
-/// Scores of a tile lie as [key][tile]: one lane per query row.
+/// Scores of a tile are stored as [key][tile]: one lane per query row.
 constexpr i64 tile = ForwardLayout::tile;
 
-/// More than a factor and a mask lies between Q K^T and the softmax.
+/// Whether more than a factor and a mask comes between Q K^T and the softmax.
 constexpr bool changes_scores = key::softcap || alibi || elementwise_bias;
 
-/// Where the factor of Q K^T is applied: by the softmax, which applies a positive one for nothing (the
-/// largest score is then the largest product), or before, where scores are changed: divided by a soft cap, as
-/// tanh takes it.
+/// Where the factor of Q K^T is applied. The softmax applies a positive factor at no cost (the largest score
+/// is then the largest product); if scores are changed it is applied earlier, divided by the soft cap, which
+/// is the argument that tanh takes.
 struct Scale {
   float before, in_softmax;
 
@@ -60,8 +60,8 @@ struct Scale {
   }
 };
 
-/// The part of a tile that is worked on, [begin, end) of the step's keys, and the side inputs of just this
-/// part.
+/// The part of a tile that is being processed, [begin, end) of the step's keys, and the side inputs of just
+/// this part.
 struct ScoreTile {
   float* scores;
   const LaneRows<tile>* places;
@@ -104,7 +104,7 @@ inline void load_bias(const Head& head, ScoreTile& part, float* bias) {
   part.bias = bias;
 }
 
-/// The soft cap, if there is one, of two vectors of scores that are divided by it.
+/// Applies the soft cap, if there is one, to two vectors of scores already divided by it.
 REGARD_INLINE void soften([[maybe_unused]] const Arguments& a, Floats& s, Floats& t) {
   if constexpr (key::softcap) {
     if (near_0(s, t)) {  // nearly always: scores far below their cap
@@ -119,8 +119,8 @@ REGARD_INLINE void soften([[maybe_unused]] const Arguments& a, Floats& s, Floats
   }
 }
 
-/// What else lies between Q K^T and the softmax, but for the mask. `distance` is that of each lane's key from
-/// the diagonal.
+/// Everything else between Q K^T and the softmax, except the mask. `distance` is the distance of each lane's
+/// key from the diagonal.
 REGARD_INLINE Floats add_bias(Floats s, Floats bias, Floats slope, Ints distance) {
   if constexpr (elementwise_bias) s += bias;
   if constexpr (alibi) {
@@ -132,8 +132,8 @@ REGARD_INLINE Floats add_bias(Floats s, Floats bias, Floats slope, Ints distance
 
 static_assert(key_step % 2 == 0);
 
-/// Scores of the keys [begin, end), an even number, and the rows of the lanes [first_lane, end_lane) as the
-/// softmax takes them, and the largest of each row. `scale` is 1 where the softmax applies it. `masked`: some
+/// Scores of the keys [begin, end), an even number, and the rows of the lanes [first_lane, end_lane), as the
+/// softmax takes them, and the maximum of each row. `scale` is 1 if the softmax applies it. `masked`: some
 /// row does not see some of the keys.
 inline void modify_scores(const Head& head, const ScoreTile& part, const TileKeyRanges<tile>& visible,
                           float scale, bool masked, i64 begin, i64 end, i64 first_lane, i64 end_lane,
@@ -149,7 +149,7 @@ inline void modify_scores(const Head& head, const ScoreTile& part, const TileKey
       const Ints distance = row + static_cast<i32>(bottom_right - part.first_key - key);
       s = add_bias(s, elementwise_bias ? load<Floats>(part.bias + key * tile + lane) : Floats{}, slope,
                    distance);
-      // The mask comes behind the bias: whatever stands there for an invisible key, the key stays invisible.
+      // The mask comes after the bias: whatever the bias of an invisible key is, the key stays invisible.
       if (masked) s = select(rows.see(part.first_key + key), s, broadcast(-infinity));
       if constexpr (key::bits) {
         const Words word = load<Words>(part.bits[key / 32] + lane) >> static_cast<u32>(key % 32);

@@ -1,5 +1,5 @@
-// How an online softmax ends: from the maximum and the sum of each lane's row to what its output is divided
-// by and its LSE.
+// The end of an online softmax: from the maximum and the sum of each lane's row to its LSE and the divisor
+// of its output.
 #pragma once
 
 #include "kernels/cpu/exp.h"
@@ -11,11 +11,11 @@ struct SoftmaxEnd {
   Floats lse;      // natural logarithm; -infinity for a row that sees neither key nor sink
 };
 
-/// `sum` is that of exp((score - maximum) * natural). The learned sink, in natural units and -infinity
-/// without one, joins here: a key with no value. It cannot be the first maximum, as scores may still wait for
-/// their scale.
+/// `sum` is that of exp((score - maximum) * natural). The learned sink, in natural units (-infinity if there
+/// is none), is added here: a key with no value. It cannot be the first maximum, as scores may not have been
+/// scaled yet.
 REGARD_INLINE SoftmaxEnd end_softmax(Floats maximum, Floats sum, float natural, Floats sink) {
-  // By the sum, which is NaN where a score is: maxima may have passed over that.
+  // Tests the sum, which is NaN if a score is NaN; the maximum may have ignored that.
   const Ints seen = sum != 0.0f, joined = sink != -infinity;
   const Floats top = select(seen, maximum * natural, broadcast(-infinity));
   Floats row_max = top, weight = broadcast(1.0f), total = sum;
@@ -25,7 +25,7 @@ REGARD_INLINE SoftmaxEnd end_softmax(Floats maximum, Floats sum, float natural, 
     weight = select(seen, weight, Floats{});
     total = select(joined, sum * weight + exp2((sink - row_max) * log2_of_e), sum);
   }
-  const Ints any_key = seen | joined;  // the sink is one, too
+  const Ints any_key = seen | joined;  // the sink counts as one
   return {select(any_key, weight / total, Floats{}),
           select(any_key, row_max + log(total), broadcast(-infinity))};
 }

@@ -1,6 +1,6 @@
-// Numbers of fp16, weights and dS as sums of two bf16 for the tile unit: each piece has 8 bits, and fp16
-// has 11. Q K^T and dO V^T are exact; of products of weights and of dS low times low, less than 2^-17, is
-// left out.
+// Numbers of fp16, weights and dS as sums of two bf16 numbers for the tile unit: each piece has 8
+// significant bits, and fp16 has 11. Q K^T and dO V^T are exact; in products of weights and of dS, low times
+// low (less than 2^-17) is left out.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -8,22 +8,23 @@
 
 namespace regard {
 
-/// What is left of numbers whose high pieces are taken; of infinity nothing.
+/// The remainder of numbers after their high pieces are taken; 0 for infinity.
 REGARD_INLINE Floats rest_of_bfloat(Floats numbers) {
   const Words high = widened(bfloats(numbers)) << 16;
   const Floats rest = numbers - bits_as<Floats>(high);
   return select(rest == rest, rest, Floats{});
 }
 
-/// Two vectors as one of pairs, the first in the lower halves; low pieces `low` elements behind.
+/// Two vectors as one of pairs, the first in the lower halves; the low pieces are stored `low` elements
+/// further.
 template <i64 low>
 REGARD_INLINE void store_pairs(float* to, Floats first, Floats second) {
   store(to, pair_of(first, second));
   if constexpr (pieces == 2) store(to + low, pair_of(rest_of_bfloat(first), rest_of_bfloat(second)));
 }
 
-/// `n` numbers of each row in memory as rows of bf16, `apart` numbers from one to the next, zeros behind the
-/// n-th: the high pieces, and the low ones.
+/// `n` numbers of each row in memory as rows of bf16, `apart` numbers apart and padded with zeros: the high
+/// pieces, and the low ones.
 template <i64 n, i64 apart>
 REGARD_NOINLINE void split_rows(u16* high, u16* low, const u8* from, i64 stride, i64 rows) {
   for (; rows > 0; --rows, from += stride * 2, high += apart, low += apart) {
@@ -36,7 +37,7 @@ REGARD_NOINLINE void split_rows(u16* high, u16* low, const u8* from, i64 stride,
   }
 }
 
-/// pack_rows of numbers in two pieces.
+/// pack_rows for numbers in two pieces.
 template <i64 n>
 REGARD_NOINLINE void pack_row_pieces(float* to, i64 low, const u8* from, i64 stride, i64 rows, i64 capacity) {
   constexpr i64 apart = depth(n);
@@ -45,7 +46,7 @@ REGARD_NOINLINE void pack_row_pieces(float* to, i64 low, const u8* from, i64 str
     __builtin_memset(to + piece * low + rows * apart, 0, (capacity - rows) * apart * 4);
 }
 
-/// pack_transposed_rows of numbers in two pieces. `memory` is for those of transposed_rows rows.
+/// pack_transposed_rows for numbers in two pieces. `memory` holds the pieces of transposed_rows rows.
 template <i64 n, i64 capacity>
 REGARD_NOINLINE void pack_transposed_row_pieces(float* to, i64 low, const u8* from, i64 stride, i64 rows,
                                                 u16* memory) {

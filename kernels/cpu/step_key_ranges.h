@@ -1,5 +1,5 @@
 // Which keys of a step the rows of a tile see: on the diagonal, or at the edge of a window, a few
-// neighbouring rows skip what none of them sees.
+// neighbouring rows together skip the keys that none of them sees.
 #pragma once
 
 #include "kernels/cpu/scores.h"
@@ -10,7 +10,8 @@ namespace regard {
 /// Rows whose scores skip keys together: one vector of the widest target.
 constexpr i64 strip = 16;
 constexpr i64 strips = tile / strip;
-/// Rows whose values do: those of one register tile, or of one block of the tile unit, whose scores do too.
+/// Rows whose products with V skip keys together: those of one register tile, or of one block of the tile
+/// unit, whose scores skip them together too.
 constexpr i64 group_rows = amx ? 32 : tile_rows;
 constexpr i64 row_groups = ceil_divide(tile, group_rows);
 static_assert(value_rows<1> == tile_rows || strip % value_rows<1> == 0,
@@ -38,15 +39,15 @@ class StepKeyRanges {
       }
       if (amx) keys = {keys.begin / key_step * key_step, round_up(keys.end, key_step)};
       values[group] = depths(keys.begin, keys.end);
-      // The values of a group take the weights of all its rows, which may lie in two strips.
+      // The product with V takes the weights of all rows of a group, which may be in two strips.
       for (i64 s = row / strip; s <= last_row / strip; ++s) strips_[s].join(keys);
     }
   }
 
-  /// Whole pairs of keys that a strip has P of.
+  /// Whole pairs of keys for which a strip has P.
   Range keys_of_p(i64 s) const { return {strips_[s].begin / 2 * 2, round_up(strips_[s].end, 2)}; }
 
-  /// Keys that the rows of a group are computed with, where groups are whole strips.
+  /// Keys that are computed for the rows of a group, if groups are whole strips.
   Range keys_of_group(i64 group) const { return strips_[group * group_rows / strip]; }
 
   /// The first to the last strip that sees some of these keys.

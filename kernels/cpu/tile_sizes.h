@@ -1,5 +1,5 @@
-// What the sizes of a tile have to be. The kernels assert it, and the plan refuses other tiles by the same
-// functions.
+// The constraints on the sizes of a tile. The kernels assert them, and the plan rejects other tiles with the
+// same functions.
 #pragma once
 
 #include "kernels/cpu/backward_scratch.h"
@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// What the sizes depend on beside the tile: the target, and how it multiplies the problem's type
+/// What the sizes depend on besides the tile: the target, and how it multiplies the problem's type
 /// (product.h).
 struct TileMachine {
   int lanes;      // floats of a vector
@@ -19,16 +19,16 @@ struct TileMachine {
   bool words;  // bits or dropout: 32 columns of them are one word
 
   constexpr bool many_registers() const { return registers >= 32; }
-  /// Sums that live in registers: 12 of 16, and 16 of 32: 24 would fit, but are no faster, leave less to what
-  /// goes on beside a product, and take longer to compile.
+  /// Sums that are kept in registers: 12 of 16 registers, and 16 of 32. 24 would fit, but are no faster,
+  /// leave fewer registers for work that overlaps a product, and take longer to compile.
   constexpr int sum_rows() const { return many_registers() ? 4 : 6; }
   constexpr int sum_vectors() const { return many_registers() ? 4 : 2; }
   /// Keys are computed in multiples of this.
   constexpr int key_step() const { return amx ? 32 : sum_rows(); }
 };
 
-/// The sizes that are right: multiples of `unit`, of at least `least`, that divide `whole` where it is not 0.
-/// Where it is not, it and `unit` are powers of two.
+/// The valid sizes: multiples of `unit`, at least `least`, that divide `whole` unless it is 0. If it
+/// is not 0, `whole` and `unit` are powers of two.
 struct SizeRule {
   i64 unit = 1, least = 1, whole = 0;
 
@@ -47,13 +47,13 @@ constexpr i64 common_multiple(i64 a, i64 b) {
   return multiple;
 }
 
-/// Keys whose scores of `rows` rows take no less memory than so many bytes.
+/// Keys whose scores for `rows` rows take at least this many bytes.
 constexpr i64 keys_of_scores(i64 bytes, i64 rows) {
   return (bytes + rows * 4 - 1) / (rows * 4);
 }
 
-/// Rows of Q and of O, and pieces of V, are transposed in the memory of scores. With AMX, weights and 64
-/// scores more lie there, too.
+/// Rows of Q and of O, and pieces of V, are transposed in the memory of scores. With AMX that memory also
+/// holds weights and 64 more scores.
 constexpr TileRules forward_rules(const TileMachine& m) {
   const i64 keys = common_multiple(2 * m.key_step(), 2 * m.lanes), columns = ForwardLayout::padded(m.dv);
   const i64 of_q = m.pieces == 1 ? m.d : (m.d + 31) / 32 * 32;
@@ -66,7 +66,7 @@ constexpr TileRules forward_rules(const TileMachine& m) {
           .block_k = {.unit = m.words ? common_multiple(keys, 32) : keys, .least = least}};
 }
 
-/// With AMX a block of queries is two units of it, and rows of dQ and pieces of K are transposed in the
+/// With AMX a block of queries is two of its units, and rows of dQ and pieces of K are transposed in the
 /// memory of scores.
 constexpr TileRules backward_rules(const TileMachine& m) {
   const i64 queries = m.sum_vectors() * m.lanes, columns = padded_columns(m.d);
@@ -78,8 +78,8 @@ constexpr TileRules backward_rules(const TileMachine& m) {
       .block_k = {.unit = common_multiple(m.key_step(), 2 * m.lanes), .least = keys_of_scores(memory, 64)}};
 }
 
-/// Query rows of a K/V head that decode takes at once share its vectors. Keys lie in whole vectors, pairs of
-/// them in two, and as many as long_chain are added one after the other.
+/// Query rows of a K/V head that decode processes at once share its vectors. Keys come in whole vectors,
+/// pairs of keys in two, and up to long_chain keys are added one after the other.
 constexpr SizeRule decode_pack(const TileMachine& m) {
   return {.whole = m.lanes};
 }

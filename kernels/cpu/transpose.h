@@ -1,4 +1,4 @@
-// A square of lanes x lanes 32-bit elements, transposed in registers, and other exchanges of lanes.
+// A square of lanes x lanes 32-bit elements transposed in registers, and other lane permutations.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -6,7 +6,7 @@
 
 namespace regard {
 
-/// Swaps the off-diagonal squares of `size` in every square of 2 * size that the rows a and b cross.
+/// Swaps the off-diagonal squares of `size` in every square of 2 * size at the crossing of the rows a and b.
 template <int size, int... lane>
 REGARD_INLINE void swap_squares(Floats& a, Floats& b, Numbers<lane...>) {
   const Floats upper = __builtin_shufflevector(a, b, (lane & size ? lanes + lane - size : lane)...);
@@ -45,8 +45,8 @@ REGARD_INLINE void rotate_index_bits(Floats (&rows)[lanes]) {
   }
 }
 
-/// Transposes a square. With AVX-512 it rotates all bits of the lane into those of the row: a quarter of what
-/// there would be to compile.
+/// Transposes a square. With AVX-512 it rotates all bits of the lane into those of the row, which is a
+/// quarter of the code to compile.
 REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
   static_assert(!target::avx512 || lanes == 1 << 4);
   if constexpr (target::avx512)
@@ -57,16 +57,17 @@ REGARD_INLINE void transpose(Floats (&rows)[lanes]) {
 
 typedef u16 Numbers16 __attribute__((vector_size(target::vector_bytes)));
 
-/// Weaves the lower or the upper halves of every 128 bits of `a` and `b`, number by number: one instruction.
+/// Interleaves the lower or the upper halves of every 128 bits of `a` and `b`, number by number: one
+/// instruction.
 template <bool upper, int... n>
 REGARD_INLINE Floats woven(Numbers16 a, Numbers16 b, Numbers<n...>) {
   return bits_as<Floats>(
       __builtin_shufflevector(a, b, (n / 8 * 8 + upper * 4 + n % 8 / 2 + n % 2 * 2 * lanes)...));
 }
 
-/// The numbers [begin, end) of `lanes` rows in memory, each of `count`, as to[number][lane]; rows of `to` are
-/// `apart` numbers apart, and there are `capacity`. What shares squares with those is written too, 0 behind
-/// the last number.
+/// The numbers [begin, end) of `lanes` rows in memory, each of `count`, as to[number][lane]; rows of `to`
+/// are `apart` numbers apart, and there are `capacity` of them. Other numbers in the same squares are
+/// written too, with 0 past the last number.
 template <DType dtype, i64 capacity, i64 apart>
 REGARD_OPTIMIZE inline void load_transposed(float* to, i64 begin, i64 end, i64 count,
                                             const u8* const (&rows)[lanes]) {
@@ -74,7 +75,7 @@ REGARD_OPTIMIZE inline void load_transposed(float* to, i64 begin, i64 end, i64 c
     Floats square[lanes];
     if constexpr (dtype == DType::bf16) {
       if (first + 2 * lanes <=
-          smaller(count, capacity)) {  // words of two numbers: half the exchanges of lanes
+          smaller(count, capacity)) {  // words of two numbers: half the lane permutations
         REGARD_UNROLL
         for (int i = 0; i < lanes; ++i) square[i] = load<Floats>(rows[i] + first * 2);
         transpose(square);

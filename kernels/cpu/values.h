@@ -1,4 +1,4 @@
-// O = O * rescale + P V: the second product of a forward kernel, shared by its kinds.
+// O = O * rescale + P V: the second product of the forward kernels.
 #pragma once
 
 #include "kernels/cpu/attributes.h"
@@ -11,17 +11,16 @@ namespace regard {
 /// Row length of V and O in scratch memory.
 constexpr i64 width = ForwardLayout::padded(key::dv);
 
-/// What one call of add_values takes. `p` is P^T, [depth][row], `values` [depth][width], `output`
-/// [row][width].
+/// The arguments of add_values. `p` is P^T, [depth][row], `values` [depth][width], `output` [row][width].
 struct ValueProduct {
   float* output;
   const float *p, *values;
   bool started;          // output holds something
   const float* rescale;  // per row; null: 1
-  const Range* spans;    // per tile_rows rows: what they need of the depth
+  const Range* spans;    // per tile_rows rows: the part of the depth that they need
 };
 
-/// Rows of a tile of sums. Those of four rows by one or two vectors would wait for each other.
+/// Rows of a tile of sums. With four rows by one or two vectors, additions would wait for each other.
 template <int vectors>
 constexpr int value_rows = machine.many_registers() && vectors <= 2 ? 2 * tile_rows : tile_rows;
 

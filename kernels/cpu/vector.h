@@ -1,11 +1,11 @@
-// Vectors as the compiler knows them: `lanes` 32-bit lanes of the target's width, with one-line wrappers for
-// the few instructions that neither g++ nor clang++ makes of plain arithmetic.
+// The compiler's vector types: `lanes` 32-bit lanes of the target's width, with one-line wrappers for the
+// few instructions that neither g++ nor clang++ generates from plain arithmetic.
 #pragma once
 
 #include "kernels/numbers.h"
 
-/// For loops over registers: unrolled at any level of optimisation, else their arrays would be in memory (and
-/// by g++ all but small ones are at -O1, unless REGARD_OPTIMIZE, attributes.h).
+/// For loops over registers: unrolled at any optimization level, otherwise their arrays would be in memory
+/// (and with g++ all but small ones are in memory at -O1, unless REGARD_OPTIMIZE, attributes.h).
 #ifdef __clang__
 #define REGARD_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -22,7 +22,7 @@ typedef u32 Words __attribute__((vector_size(target::vector_bytes)));
 typedef u64 Doublewords __attribute__((vector_size(target::vector_bytes)));
 typedef u16 Halves __attribute__((vector_size(target::vector_bytes / 2)));  // as many lanes, 16 bits each
 
-/// Unaligned, and free to look at any type.
+/// Unaligned, and allowed to alias any type.
 template <class Vector>
 REGARD_INLINE Vector load(const void* from) {
   Vector vector;
@@ -35,7 +35,7 @@ REGARD_INLINE void store(void* to, Vector vector) {
   __builtin_memcpy(to, &vector, sizeof vector);
 }
 
-/// 16-bit numbers as words. Of the conversion g++ makes seven instructions, one of them a store.
+/// 16-bit numbers as words. For the conversion g++ generates seven instructions, one of them a store.
 REGARD_INLINE Words widened(Halves halves) {
   if constexpr (target::avx2) {
     Words words;
@@ -46,8 +46,8 @@ REGARD_INLINE Words widened(Halves halves) {
   }
 }
 
-/// `widened` of 16-bit numbers in memory. (A sanitizer does not see what is read here; pages without access
-/// do, tests/kernels/guarded_test.cpp.)
+/// `widened` of 16-bit numbers in memory. (Sanitizers do not see this read; pages without access do,
+/// tests/kernels/guarded_test.cpp.)
 REGARD_INLINE Words load_halves(const void* from) {
   if constexpr (target::avx2) {
     typedef u16 Unaligned __attribute__((vector_size(sizeof(Halves)), aligned(1), may_alias));
@@ -65,7 +65,7 @@ REGARD_INLINE Ints broadcast(i32 value) {
 REGARD_INLINE Words broadcast(u32 value) {
   return Words{} + value;
 }
-/// By way of integers: what the 32 bits mean, a float or a pair of bf16, does not matter.
+/// By way of integers: it does not matter whether the 32 bits are a float or a pair of bf16.
 REGARD_INLINE Floats broadcast(float value) {
   return bits_as<Floats>(broadcast(bits_as<i32>(value)));
 }
@@ -109,7 +109,7 @@ REGARD_INLINE bool any(Ints mask) {
   }
 }
 
-/// b where either is NaN, as the instruction has it.
+/// b if either is NaN, like the instruction.
 REGARD_INLINE Floats max(Floats a, Floats b) {
   if constexpr (target::avx2) {
     Floats result;
@@ -120,7 +120,7 @@ REGARD_INLINE Floats max(Floats a, Floats b) {
   }
 }
 
-/// b where either is NaN, as the instruction has it.
+/// b if either is NaN, like the instruction.
 REGARD_INLINE Floats min(Floats a, Floats b) {
   if constexpr (target::avx2) {
     Floats result;
@@ -131,7 +131,7 @@ REGARD_INLINE Floats min(Floats a, Floats b) {
   }
 }
 
-/// x as fp32 has it: keeps the compiler from making a product and the sum that follows one rounding.
+/// x rounded to fp32: keeps the compiler from fusing a product and a following sum into one rounding.
 REGARD_INLINE Floats rounded(Floats x) {
   if constexpr (target::fma) {
     Floats result;

@@ -8,7 +8,7 @@ namespace regard {
 REGARD_DEVICE void add(float* to, float x) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
 }
-/// To a multiple of 8 bytes.
+/// `to` is aligned to 8 bytes.
 REGARD_DEVICE void add(float* to, const float (&x)[2]) {
   if constexpr (target::vector_atomics) {
     asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x[0]), "f"(x[1]) : "memory");
@@ -17,7 +17,7 @@ REGARD_DEVICE void add(float* to, const float (&x)[2]) {
     add(to + 1, x[1]);
   }
 }
-/// To a multiple of 16 bytes.
+/// `to` is aligned to 16 bytes.
 REGARD_DEVICE void add(float* to, const float (&x)[2], const float (&y)[2]) {
   if constexpr (target::vector_atomics) {
     asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(y[0]),
@@ -35,7 +35,8 @@ REGARD_DEVICE void store(float* to, const float (&x)[2], const float (&y)[2]) {
                : "memory");
 }
 
-/// By one thread, for its block: what other blocks did before they counted is there once their count is.
+/// Called by one thread for its block: once another block's count is visible, so is everything that block
+/// did before counting.
 REGARD_DEVICE void wait_for_count(const u32* counter, u32 count) {
   u32 seen;
   do {

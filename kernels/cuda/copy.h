@@ -1,5 +1,5 @@
-// Copies of 16 bytes from global to shared memory that go on beside the arithmetic, in groups; plain ones
-// before sm_80.
+// 16-byte copies from global to shared memory that run asynchronously, in groups; before sm_80, ordinary
+// copies.
 #pragma once
 
 #include "kernels/cuda/thread.h"
@@ -12,7 +12,7 @@ REGARD_DEVICE void store_vector(u32 to, const u32 (&words)[4]) {
                : "memory");
 }
 
-/// Only the first `bytes` are read, the rest become zero. Both addresses are multiples of 16.
+/// Only the first `bytes` are read, the rest become zero. Both addresses are aligned to 16 bytes.
 REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
   if constexpr (target::async_copy) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
@@ -30,12 +30,12 @@ REGARD_DEVICE void copy_vector(u32 to, const void* from, i32 bytes) {
   }
 }
 
-/// Ends a group, which may be empty.
+/// Ends a group, which can be empty.
 REGARD_DEVICE void end_copies() {
   if constexpr (target::async_copy) asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/// Waits until at most the last `pending` groups of this thread go on.
+/// Waits until at most the last `pending` groups of this thread are still running.
 template <int pending>
 REGARD_DEVICE void wait_for_copies() {
   if constexpr (target::async_copy) asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");

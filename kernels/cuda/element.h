@@ -1,4 +1,4 @@
-// Numbers of 8, 16 and 32 bits as fp32 and back, rounded to nearest even.
+// 8-bit, 16-bit and 32-bit numbers to fp32 and back, rounded to nearest even.
 #pragma once
 
 #include "kernels/cuda/number.h"
@@ -36,7 +36,7 @@ REGARD_DEVICE float load_element(const u8* data, i64 index) {
   }
 }
 
-/// Eight neighbours, from a multiple of 16 bytes.
+/// Eight neighbours, aligned to 16 bytes.
 template <DType dtype>
 REGARD_DEVICE void load_elements(float (&x)[8], const u8* from) {
   static_assert(bytes_of<dtype> > 1);
@@ -75,7 +75,7 @@ REGARD_DEVICE void store_element(u8* data, i64 index, float x) {
   }
 }
 
-/// Neighbours at once, up to 16 bytes by one instruction; the address is a multiple of those.
+/// Neighbouring elements at once, up to 16 bytes by one instruction; the address is aligned to their size.
 template <DType dtype, i32 width>
 REGARD_DEVICE void store_elements(u8* to, const float (&x)[width]) {
   constexpr i32 bytes = bytes_of<dtype>, of_word = 4 / bytes, words = width / of_word;
@@ -102,11 +102,11 @@ REGARD_DEVICE void store_elements(u8* to, const float (&x)[width]) {
   }
 }
 
-/// To shared memory, by a statement of its own: many stores of C++ take the compiler long.
+/// Stores to shared memory with an asm statement: the compiler takes long for many C++ stores.
 REGARD_DEVICE void store_word(u32 to, u32 x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
 }
-/// Two neighbours.
+/// Two neighbouring elements.
 template <DType dtype>
 REGARD_DEVICE void store_pair(u32 to, float x, float y) {
   if constexpr (dtype == DType::fp32)
@@ -114,7 +114,7 @@ REGARD_DEVICE void store_pair(u32 to, float x, float y) {
   else
     store_word(to, pair<dtype>(x, y));
 }
-/// Stores two neighbours to global memory, at a multiple of 8 bytes.
+/// Stores two neighbouring elements to global memory, aligned to 8 bytes.
 REGARD_DEVICE void store_pair(float* to, float x, float y) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
 }

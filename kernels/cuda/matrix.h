@@ -1,5 +1,5 @@
-// Matrix products of a wave: 16 x 8 sums of fp32 += 16 x 16 by 16 x 8 numbers of 16 bits, whose operands come
-// from shared memory in matrices of 8 x 8 (ldmatrix).
+// Matrix products of a wave: 16 x 8 fp32 sums += 16 x 16 by 16 x 8 16-bit numbers. Operands are loaded from
+// shared memory as 8 x 8 matrices (ldmatrix).
 #pragma once
 
 #include "kernels/cuda/ldmatrix.h"
@@ -9,12 +9,12 @@ namespace regard {
 
 constexpr i32 depth = 16;  // of one product
 
-/// The left operand: the 8 x 8 matrices from (row 0, column 0), (8, 0), (0, 8) and (8, 8) on.
+/// The left operand: the 8 x 8 matrices that start at (row 0, column 0), (8, 0), (0, 8) and (8, 8).
 using Left = u32[4];
 
-/// The row of a 16 x 16 operand whose address a lane gives to ldmatrix, and which of the row's two vectors:
-/// matrices in the order of Left, or with the second and third swapped, which are the two right operands of 8
-/// rows each.
+/// The row of a 16 x 16 operand whose address a lane passes to ldmatrix, and which of the row's two vectors:
+/// matrices in the order of Left, or with the second and third swapped, which gives the two right operands
+/// of 8 rows each.
 struct LdmatrixRow {
   i32 row, vector;
 

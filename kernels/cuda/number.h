@@ -1,4 +1,4 @@
-// Numbers of 16 bits, functions and bits in few instructions.
+// 16-bit numbers, functions and bit operations in few instructions.
 #pragma once
 
 #include "kernels/cuda/warp.h"
@@ -13,7 +13,7 @@ REGARD_DEVICE float exp2(float x) {
   return y;
 }
 
-/// x, or `most` if that is smaller; a NaN stays one.
+/// x, or `most` if that is smaller; NaN stays NaN.
 REGARD_DEVICE float at_most(float x, float most) {
   if constexpr (!target::nan_min) return x > most ? most : x;
   float y;
@@ -27,8 +27,8 @@ REGARD_DEVICE float reciprocal(float x) {
   return y;
 }
 
-/// tanh(x) for |x| up to `tanh_near_0_end`: x + tanh_3 x^3 + tanh_5 x^5 + tanh_7 x^7, within 7e-7, relative,
-/// the least of its degree.
+/// tanh(x) for |x| up to `tanh_near_0_end`: x + tanh_3 x^3 + tanh_5 x^5 + tanh_7 x^7, with a relative error
+/// below 7e-7, the smallest for a polynomial of this degree.
 constexpr float tanh_3 = -0.33328159f, tanh_5 = 0.13205360f, tanh_7 = -0.044750664f;
 constexpr float tanh_near_0_end = 0.5f;
 
@@ -37,13 +37,13 @@ REGARD_DEVICE float tanh_near_0(float x) {
   return fmaf(x * y, beyond, x);
 }
 
-/// tanh of any x, as exact, and without a branch. The other form has no digits near 0.
+/// tanh of any x, equally exact and without a branch. The other form loses all digits near 0.
 REGARD_DEVICE float tanh(float x) {
   const float far = fmaf(-2.f, reciprocal(1 + exp2(x * (2 * log2_of_e))), 1.f);
   return x * x < tanh_near_0_end * tanh_near_0_end ? tanh_near_0(x) : far;
 }
 
-/// Ones in the `count` lowest bits: none for a negative one, at most 32.
+/// A mask of the `count` lowest bits: none if it is negative, at most 32.
 REGARD_DEVICE u32 low_bits(i32 count) {
   u32 bits;
   asm("bmsk.clamp.b32 %0, 0, %1;" : "=r"(bits) : "r"(max(count, 0)));

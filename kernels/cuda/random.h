@@ -1,4 +1,4 @@
-// What dropout does with random numbers and with their bits.
+// Random numbers and bit operations for dropout.
 #pragma once
 
 #include "kernels/cuda/warp.h"
@@ -6,7 +6,7 @@
 
 namespace regard {
 
-/// In C++ the compiler would go on in 64 bits, with products that take several instructions.
+/// In plain C++ the compiler would continue in 64 bits, with products that take several instructions.
 struct MultiplyWide {
   REGARD_DEVICE philox::Product operator()(u32 x, u32 y) const {
     philox::Product product;
@@ -17,8 +17,8 @@ struct MultiplyWide {
   }
 };
 
-/// All ones in the low half where byte `first` of `x` has its highest bit, and in the high half where the
-/// next byte has it.
+/// All ones in the low half if byte `first` of `x` has its highest bit set, and in the high half if the next
+/// byte has.
 REGARD_DEVICE u32 spread_highest_bits(u32 x, i32 first) {
   u32 halves;
   asm("prmt.b32 %0, %1, 0, %2;" : "=r"(halves) : "r"(x), "r"(0x9988 + 0x1111 * first));

@@ -1,4 +1,4 @@
-// What a thread is part of: a block, a wave, and the group of lanes that share rows of a matrix
+// A thread's position: in its block, in its wave, and in the group of lanes that share rows of a matrix
 // product.
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace regard {
 
-/// The thread's number in its block. Read anew each time: what follows from it is cheaper to compute again
+/// The thread's number in its block. Read again each time: values derived from it are cheaper to recompute
 /// than to keep in registers through an inner loop.
 REGARD_DEVICE i32 thread() {
   i32 number;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
-  __builtin_assume(number >= 0);  // a remainder is then a mask
+  __builtin_assume(number >= 0);  // so that a remainder is a mask
   return number;
 }
 REGARD_DEVICE i32 lane() {
@@ -22,17 +22,17 @@ REGARD_DEVICE i32 lane() {
 REGARD_DEVICE bool any_in_wave(bool x) {
   return __any_sync(whole_warp, x);
 }
-/// Waits until all lanes are here; what each wrote before, the others then see.
+/// Waits until all lanes have arrived; what each of them wrote before is then visible to the others.
 REGARD_DEVICE void sync_wave() {
   __syncwarp();
 }
-/// What another lane of the wave has as its `x`.
+/// The `x` of another lane of the wave.
 REGARD_DEVICE float from_lane(float x, i32 lane) {
   return __shfl_sync(whole_warp, x, lane);
 }
 
-/// The sums of a matrix product of 16 rows by 8 columns, as a wave holds them: x[half][i] of a thread is row
-/// row() + half * row_step, column column() + i. Four neighbouring lanes share their rows.
+/// The sums of a 16 x 8 matrix product in the registers of a wave: x[half][i] of a thread is row row() +
+/// half * row_step, column column() + i. Four neighbouring lanes share their rows.
 struct Fragment {
   static constexpr i32 rows = 16, columns = 8;
   static constexpr i32 halves = 2, width = 2;  // rows and columns of a thread

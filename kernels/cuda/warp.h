@@ -1,5 +1,5 @@
-// What kernels for NVIDIA GPUs share: a warp, and the four neighbouring lanes that have a row of a matrix
-// product.
+// Definitions shared by kernels for NVIDIA GPUs: a warp, and the four neighbouring lanes that hold a row of
+// a matrix product.
 #pragma once
 
 #include "kernels/arguments.h"
@@ -11,7 +11,7 @@ namespace regard {
 constexpr i32 wave = target::wave;  // threads of a warp
 constexpr u32 whole_warp = 0xffffffffu;
 
-/// The address of shared memory as instructions take it.
+/// The address in shared memory, as instructions take it.
 REGARD_DEVICE u32 shared_address(const void* pointer) {
   return static_cast<u32>(__cvta_generic_to_shared(pointer));
 }

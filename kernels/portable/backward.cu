@@ -1,10 +1,11 @@
-// Backward attention: dQ, dK and dV, tiled; P is made again from Q, K and LSE, and no sq x sk array is kept.
+// Backward attention: dQ, dK and dV, tiled; P is recomputed from Q, K and LSE, and no sq x sk array is
+// stored.
 //
-// A block is block_k keys of one K/V head, whose dK and dV it keeps in registers, and goes through the tiles
+// A block is block_k keys of one K/V head, whose dK and dV it keeps in registers. It goes through the tiles
 // of queries that see any of them, of all query heads that share the head, or of a part of those. P and dS
 // pass through shared memory. dQ of a tile is added to a sum in global memory by all blocks that see it: in
-// any order, or, where each tile has a counter, in turns. The instructions of a make stand in a folder of its
-// own (kernels/cuda/).
+// any order or, if each tile has a counter, in turns. The instructions of each vendor's GPUs are in a
+// separate folder (kernels/cuda/).
 #include "kernels/machine/pdl.h"
 #include "kernels/portable/backward_loads.h"
 #include "kernels/portable/backward_scores.h"
@@ -18,7 +19,7 @@ class Block {
       : a_(a), memory_(memory), common_(*memory.common), tiles_(a, memory_), loads_(a, memory_, tiles_) {}
 
   REGARD_DEVICE void run(const Work& work) {
-    __syncthreads();  // nobody reads what was there
+    __syncthreads();  // the previous contents are no longer read
     if (thread() == 0) start(work, sequence_of(a_, work.batch));
     __syncthreads();
     if (common_.work.first_key >= common_.window.keys) return;
@@ -29,7 +30,7 @@ class Block {
     store(grad_k, grad_v);
   }
 
-  /// The next of the batches and heads that one block goes through.
+  /// The next of the batches and heads that one block handles.
   REGARD_DEVICE bool next(Work& work) const {
     if (a_.bias_in_turn == 0) return false;
     work = common_.work;
@@ -76,7 +77,7 @@ class Block {
     load_rows(delta, memory_.delta);
   }
 
-  /// Scores as the weights are made of them.
+  /// Changes scores to the form from which weights are made.
   REGARD_DEVICE void finish_scores(const Tile& tile, const Head& head, Scores& s, Slopes& slopes) const {
     const i32 key = common_.work.first_key + part_of_wave() * wave_keys;
     change_scores(s, slopes, ScoreBias(head, tile.first_row), key, Scale(head), a_.softcap);
@@ -132,8 +133,8 @@ class Block {
     }
   }
 
-  /// Where K and V stay, the next Q comes from P on, and the next dO beside dQ and dK. With two places for Q
-  /// the next scores wait for nobody.
+  /// If K and V stay, the next Q is loaded from P on, and the next dO during dQ and dK. With two slots for Q
+  /// the next scores do not wait for any load.
   REGARD_DEVICE void add_tiles(typename ShareOfK::Sums& grad_k, typename ShareOfV::Sums& grad_v) const {
     Tile tile = tiles_.first();
     if (!tiles_.exists(tile)) return;
@@ -156,14 +157,14 @@ class Block {
       else
         add_parts(tile, s, grad);
       if constexpr (stages > 1) {
-        meet_with_copies();  // dO is there for all, and nobody reads the last Q any more
+        meet_with_copies();  // dO is visible to all, and the last Q is no longer read
         load_next_q(following, 1 - slot);
       } else if constexpr (by_position) {
-        __syncthreads();  // what rows see is there for all
+        __syncthreads();  // what rows see is visible to all
       }
       finish_scores(tile, head, s, slopes);
-      // The compiler makes P beside the next product, and dS beside the one after: nothing stands between
-      // that has to be done in order.
+      // The compiler computes P during the next product, and dS during the one after: nothing in between
+      // enforces an order.
       RowNumbers lse, delta;
       constexpr bool late = is_rich || key::dropout;
       if constexpr (!late) load_statistics(lse, delta, slot);
@@ -171,11 +172,11 @@ class Block {
       if constexpr (late) load_statistics(lse, delta, slot);
       make_p_of_tile(tile, head, lse, s);
       if constexpr (is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
-      __syncthreads();  // P is there for all
+      __syncthreads();  // P is visible to all
       Multiply::add<block_q>(grad_v, ShareOfV::a<ColumnsP>(memory_.p),
                              ShareOfV::b<ColumnsDv>(memory_.grad_o));
       if constexpr (!is_rich) make_grad_s_of_tile(tile, delta, grad, s, slopes);
-      meet_with_copies();  // dS and the next Q are there for all, and nobody reads dO and D any more
+      meet_with_copies();  // dS and the next Q are visible to all, and dO and D are no longer read
       if (whole && tiles_.exists(following)) {
         Loads::columns_dv<block_q>(memory_.grad_o, loads_.grad_o_of(following), 0);
         loads_.delta(following);
@@ -185,7 +186,7 @@ class Block {
       Multiply::add<block_q>(grad_k, ShareOfK::a<ColumnsP>(memory_.grad_s),
                              ShareOfK::b<ColumnsD>(memory_.q_in(slot)));
       if constexpr (whole && stages == 1) {
-        __syncthreads();  // nobody reads Q any more
+        __syncthreads();  // Q is no longer read
         load_next_q(following, 0);
         meet_with_copies();
       }
@@ -193,7 +194,7 @@ class Block {
     }
   }
 
-  /// Waits for all that is on its way, and for all threads.
+  /// Waits for all pending copies, and for all threads.
   REGARD_DEVICE static void meet_with_copies() {
     end_copies();
     wait_for_copies<0>();
@@ -207,13 +208,13 @@ class Block {
     end_copies();
   }
 
-  /// S and dP of a tile whose columns come in parts; this block's own part last, as it is then there.
+  /// S and dP of a tile whose columns come in parts; this block's own part last, as it then stays in memory.
   REGARD_DEVICE void add_parts(const Tile& tile, Scores& s, Scores& grad) const {
     const i32 own = common_.work.column_part;
 #pragma unroll 1
     for (i32 i = 1; i <= parts; ++i) {
       const i32 part = (own + i) % parts;
-      __syncthreads();  // nobody reads the last ones any more
+      __syncthreads();  // the previous ones are no longer read
       loads_.keys_and_values(part);
       loads_.queries(tile, part);
       if (i == 1) {

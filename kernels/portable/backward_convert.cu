@@ -1,6 +1,6 @@
-// What is left when all blocks of keys have been through: sums in fp32 become gradients. The grid: the
-// gradient of each head's learned sink, tiles of dQ, then of dK, of dV and of a bias's gradient, as far as
-// those were summed up in memory. Nothing here depends on the order in which blocks run.
+// The work left once all blocks of keys are done: fp32 sums become gradients. The grid: the gradient of each
+// head's learned sink, tiles of dQ, then of dK, of dV and of a bias's gradient, as far as those were summed
+// in memory. Nothing here depends on the order in which blocks run.
 #include "kernels/backward_schedule.h"
 #include "kernels/head.h"
 #include "kernels/machine/element.h"
@@ -12,14 +12,14 @@ constexpr i32 threads = key::warps * wave;
 constexpr i32 width = 8;  // neighbouring columns of a thread
 constexpr i32 key_rows = 64, bias_rows = 16;
 
-/// Rows of sums, each `pitch` floats behind the one before, or those of a tile of dQ.
+/// Rows of sums, each `pitch` floats after the previous one, or those of a tile of dQ.
 struct Sums {
   const float* first;
   i64 pitch;
   GradQOrder order = GradQOrder::rows;
 };
 
-/// As one of their orders has them.
+/// A tile in the given order.
 template <GradQOrder order>
 struct OrderedSums {
   const float* first;
@@ -30,7 +30,7 @@ struct OrderedSums {
     if constexpr (order == GradQOrder::rows) return first + row * pitch + column;
     return first + tile.place<order>(row, static_cast<i32>(column));
   }
-  /// A row's columns lie in neighbouring threads' vectors, two in each.
+  /// A row's columns are in neighbouring threads' vectors, two in each.
   REGARD_DEVICE void load(float (&x)[width], i32 row, i64 column) const {
     const float* const from = at(row, column);
     if constexpr (order == GradQOrder::rows) {
@@ -53,7 +53,7 @@ struct GradRows {
   i64 columns = 0;
   float scale = 1;
   bool zeros = false;  // there are no sums
-  bool wide = false;   // in fp32 beside 16-bit inputs
+  bool wide = false;   // in fp32, although inputs are 16-bit
 
   GradRows() = default;
   /// From a row of a head on.
@@ -63,8 +63,8 @@ struct GradRows {
         wide(bytes > bytes_of<key::dtype>) {}
 };
 
-/// By the whole block. Threads of a wave have four vectors of eight rows, so that both sides move whole
-/// sectors of memory.
+/// By the whole block. Threads of a wave take four vectors of eight rows, so that both reads and writes
+/// cover whole memory sectors.
 template <DType dtype, GradQOrder order>
 REGARD_DEVICE void convert(const OrderedSums<order>& sums, const GradRows& to, bool aligned) {
   constexpr i32 together = 4;
@@ -83,7 +83,7 @@ REGARD_DEVICE void convert(const OrderedSums<order>& sums, const GradRows& to, b
       store_elements<dtype>(to.first + row * to.pitch + column * bytes_of<dtype>, x);
     }
   }
-  // What is no whole vector.
+  // The rest, less than a whole vector.
   const i64 done = vectors * width, left = to.columns - done;
   if (left == 0) return;
 #pragma unroll 1
@@ -102,8 +102,8 @@ REGARD_DEVICE void convert(const BackwardArguments& a, const Sums& sums, const G
   convert<dtype>(OrderedSums<order>{sums.first, sums.pitch, tile}, to, addresses % 16 == 0);
 }
 
-/// dsink = -sum of exp(sink - LSE) D over all rows: the sink's share of each row, and it has no value. Sums
-/// of sequences are made first, so that none gets long.
+/// dsink = -sum of exp(sink - LSE) D over all rows: the sink's weight in each row; it has no value vector.
+/// Sums are computed per sequence first, so that none gets long.
 REGARD_DEVICE void store_grad_sink(const BackwardArguments& a, i64 head_index) {
   __shared__ float of_threads[threads];
   const float sink = fmaf(a.sink[head_index], log2_of_e, -a.p_exponent);
@@ -127,8 +127,8 @@ REGARD_DEVICE void store_grad_sink(const BackwardArguments& a, i64 head_index) {
   if (thread() == 0) a.grad_sink[head_index] = of_threads[0];
 }
 
-/// What a block of the grid rounds, and to where; no rows where none are left. In 32 bits, which hold any
-/// grid: a division in 64 is a call.
+/// What a block of the grid rounds, and where it stores it; no rows if none are left. In 32 bits, which hold
+/// any grid, because a 64-bit division is a function call.
 struct Part {
   Sums sums{};
   GradRows to;
@@ -168,7 +168,7 @@ struct Part {
     to.rows = count(head.sequence.sq - row, a.block_q);
     to.columns = a.d;
     to.scale = a.scale / a.grad_s_factor;
-    // Nobody has stored where no key is seen. Blocks behind the end of a packed sequence have no rows, and no
+    // No block has stored rows that see no key. Blocks past the end of a packed sequence have no rows and no
     // counter.
     const u32 tile = static_cast<u32>(row) / static_cast<u32>(a.block_q);
     to.zeros = to.rows > 0 && a.first_stores && a.turns[first_tile(a, head.sequence, head.head) + tile] == 0;

@@ -1,5 +1,5 @@
-// How backward.cu shares out its products among waves, and how it divides its block's shared memory. The plan
-// asks for as much with the same constants.
+// How backward.cu divides its products among waves, and its block's shared memory into parts. The plan
+// requests the memory with the same constants.
 #pragma once
 
 #include "kernels/portable/forward_layout.h"
@@ -7,7 +7,8 @@
 namespace regard::portable {
 
 /// How the waves of a block share a product of `rows` by `columns`: `down` of them have different rows, and
-/// `across` different columns; each has whole matrix products of 16 by 16. The one with the least to read.
+/// `across` different columns; each has whole matrix products of 16 by 16. The division with the fewest
+/// reads is chosen.
 struct Waves {
   i64 down = 0, across = 0;
 
@@ -25,13 +26,13 @@ struct Waves {
   }
 };
 
-/// Sizes in bytes; rows lie as forward's do. Where Q, K, V and dO do not fit in their width, a block has
-/// block_d columns of dQ and dK and block_dv of dV: one of `parts`.
+/// Sizes in bytes; rows have the layout of forward's. If Q, K, V and dO do not fit at full width, a block
+/// has block_d columns of dQ and dK and block_dv of dV: one of `parts`.
 struct BackwardLayout {
   i64 block_d, block_dv, parts;
   i64 row_of_q, row_of_v, row_of_p;  // of Q and K, of V and dO, of P and dS
   i64 q, keys, grad_o, values, p;    // of one tile
-  i64 statistics;                    // a number of each row
+  i64 statistics;                    // one number per row
   i64 visible, common;
   i64 stages;
 

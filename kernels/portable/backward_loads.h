@@ -1,4 +1,4 @@
-// How K, V and a tile of queries come to shared memory.
+// Loads K, V and a tile of queries into shared memory.
 #pragma once
 
 #include "kernels/head.h"
@@ -16,13 +16,13 @@ struct Loads {
                       const QueryTiles& of_queries)
       : a(arguments), memory(of_block), common(*of_block.common), tiles(of_queries) {}
 
-  /// A number of each row of a tile.
+  /// One number for each row of a tile.
   REGARD_DEVICE static void statistics(u32 to, const float* from) {
     constexpr i32 vector = 4;
     for (i32 i = thread(); i < block_q / vector; i += threads)
       copy_vector(to + static_cast<u32>(i * 16), from + i * vector, 16);
   }
-  /// Where rows come from, and the first one and the end of those of a tile.
+  /// The source of a tile's rows, the first row and the end.
   struct Origin {
     Source rows;
     i32 first, end;
@@ -45,7 +45,7 @@ struct Loads {
     load_tile<rows, block_dv, layout.row_of_v>(to, from.rows,
                                                {from.first, from.end, column_part * block_dv, key::dv});
   }
-  /// Both. The compiler takes long for each place that loads: of one shape they have one.
+  /// Both. The compiler takes long for each load: if their shapes are the same, they share one.
   template <i32 rows>
   REGARD_DEVICE static void both(u32 to_d, const Origin& d, u32 to_dv, const Origin& dv, i32 column_part) {
     if constexpr (key::d == key::dv && layout.row_of_q == layout.row_of_v) {

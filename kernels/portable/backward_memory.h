@@ -1,4 +1,4 @@
-// What a block of backward.cu has in shared memory.
+// What a block of backward.cu keeps in shared memory.
 #pragma once
 
 #include "kernels/backward_window.h"
@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// What a block knows of its keys, in shared memory, as the inner loop has no registers for it.
+/// What a block knows of its keys; in shared memory because the inner loop has no registers for it.
 struct Common {
   Sequence sequence;
   Window window;
@@ -15,11 +15,11 @@ struct Common {
   i64 padded_row;        // likewise
   Work work;
   i32 first_row, end_row;  // whole tiles of queries
-  i32 start_row;           // that it begins with in each head
+  i32 start_row;           // with which it starts in each head
 };
 static_assert(sizeof(Common) <= layout.common);
 
-/// K, V, the ring of Q, dO, P, dS, LSE of each tile of the ring, D, what rows see, and what is common.
+/// K, V, the ring of Q, dO, P, dS, LSE of each tile of the ring, D, what rows see, and the common data.
 struct Memory {
   u8* dynamic;
   u32 keys, values, q, grad_o, p, grad_s, lse, delta;
@@ -42,7 +42,7 @@ struct Memory {
   REGARD_DEVICE u32 q_in(i32 slot) const { return q + static_cast<u32>(slot * layout.q); }
 };
 
-/// A tile of queries of one head; none from the last head on.
+/// A tile of queries of one head; past the last head there is none.
 struct Tile {
   i32 head, first_row;
 };

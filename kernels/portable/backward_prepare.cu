@@ -1,5 +1,5 @@
-// What comes before the gradients: of each row of queries D = rowsum(dO * O), which its dP is measured
-// against, and LSE as weights are taken from it; and zeros where sums begin.
+// The stage before the gradients: for each row of queries D = rowsum(dO * O), which is subtracted from its
+// dP, and LSE in the form from which weights are computed; and zeros where sums start.
 //
 // A block has the block_q rows of one tile of a query head; eight lanes share a row. Blocks beyond those
 // only write zeros.
@@ -18,7 +18,7 @@ REGARD_DEVICE bool is_aligned(const u8* row) {
   return reinterpret_cast<u64>(row) % 16 == 0;
 }
 
-/// In every lane of the row.
+/// The result is in every lane of the row.
 REGARD_DEVICE float row_sum_of_products(const u8* x, const u8* y, i32 columns) {
   const i32 own = lane() % row_lanes;
   const i32 in_vectors = is_aligned(x) && is_aligned(y) ? columns / width * width : 0;
@@ -39,8 +39,8 @@ REGARD_DEVICE float row_sum_of_products(const u8* x, const u8* y, i32 columns) {
   return sum;
 }
 
-/// LSE of a row that weights are taken from, in powers of two; +infinity makes all of them 0, NaN makes them
-/// NaN.
+/// The LSE of a row that its weights are relative to, in powers of two; +infinity makes all of them 0, NaN
+/// makes them NaN.
 REGARD_DEVICE float log2_of_sum(float lse, float p_exponent) {
   return fabsf(lse) == infinity ? infinity : fmaf(lse, log2_of_e, -p_exponent);
 }
@@ -50,7 +50,7 @@ REGARD_DEVICE void prepare_rows(const BackwardArguments& a, const Head& head, i3
   const i64 first_padded = first_padded_row(a, head.sequence, head.head) + first_row;
 #pragma unroll 1
   for (i32 i = thread() / row_lanes; i < a.block_q; i += threads / row_lanes) {
-    // Rows behind the last one repeat it, as lanes of a wave add up together.
+    // Rows past the last one repeat it, because the lanes of a wave add up together.
     const i32 row = smaller(first_row + i, sq - 1);
     const bool exists = first_row + i < sq;
     const u8* const grad_o = head.address<key::dtype>(a.grad_o, head.head, head.sequence.first_q + row);
@@ -69,7 +69,7 @@ REGARD_DEVICE void write_zeros(const BackwardArguments& a) {
     to[i] = make_uint4(0, 0, 0, 0);
 }
 
-/// All rows of the gradient of a bias that nobody shares.
+/// All rows of the gradient of a bias that is not shared.
 REGARD_DEVICE void clear_grad_bias(const BackwardArguments& a) {
   const i64 bytes = bytes_of_dtype(a.bias_dtype), row_bytes = a.sk * bytes, rows = a.b * a.hq * a.sq;
 #pragma unroll 1

@@ -22,7 +22,8 @@ REGARD_DEVICE void each_of_scores(Function function) {
   });
 }
 
-/// tanh(scale x), and its slope, which 1 - tanh^2 has no digits of where tanh is near 1.
+/// tanh(scale x) and its slope; computed as 1 - tanh^2, the slope would lose all digits where tanh is near
+/// 1.
 REGARD_DEVICE void cap(Scores& s, Scores& slopes, float scale) {
   each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
     float &x = s[m][n].x[half][i], &slope = slopes[m][n].x[half][i];
@@ -45,18 +46,18 @@ REGARD_DEVICE void change_scores(Scores& s, Slopes& slopes, const ScoreBias& bia
   }
 }
 
-/// Of each of this thread's rows, from shared memory.
+/// One number for each of this thread's rows, from shared memory.
 REGARD_DEVICE void load_rows(RowNumbers& x, u32 numbers) {
   numbers += static_cast<u32>(row_in_tile() * 4);
   each_row([&](i32 m, i32 half) { load_shared(x[m][half], numbers + row_offset(m, half) * 4); });
 }
 
-/// The least numbers of fp16 are not small beside a weight of a row that sees many keys, nor beside a
-/// gradient that is multiplied with a large scale.
+/// The smallest numbers of fp16 are not small next to a weight of a row that sees many keys, nor next to a
+/// gradient that is multiplied by a large scale.
 constexpr bool scales_operands = operand == DType::fp16;
 constexpr float p_exponent = p_exponent_of(operand), p_scale = 1.0f / (1 << p_exponent_of(operand));
 
-/// P, times 2^p_exponent, whatever LSE was rounded to at most that.
+/// P times 2^p_exponent, and at most that, however LSE was rounded.
 REGARD_DEVICE void make_p(Scores& s, const RowNumbers& lse_log2, float scale_log2) {
   each_of_scores([&](i32 m, i32 n, i32 half, i32 i) {
     float& x = s[m][n].x[half][i];
@@ -64,7 +65,7 @@ REGARD_DEVICE void make_p(Scores& s, const RowNumbers& lse_log2, float scale_log
   });
 }
 
-/// P is not negative: what dropout does not keep gets a sign.
+/// P is not negative: weights that dropout drops are marked by their sign.
 struct SignedP {
   Scores& p;
 
@@ -77,7 +78,7 @@ struct SignedP {
   }
 };
 
-/// dS in place of dP: P, as it is, times `factor` (dP - D). `keep_scale`: dropout's factor.
+/// dS replaces dP: P, as it is, times `factor` (dP - D). `keep_scale`: dropout's factor.
 REGARD_DEVICE void make_grad_s(Scores& grad, const Scores& p, RowNumbers& delta, float keep_scale,
                                float factor) {
   if constexpr (scales_operands) {
@@ -96,7 +97,7 @@ REGARD_DEVICE void make_grad_s(Scores& grad, const Scores& p, RowNumbers& delta,
   });
 }
 
-/// To the tile of all waves, in rows of queries. `rectified`: what dropout does not keep is 0.
+/// Stores to the tile of all waves, in rows of queries. `rectified`: weights that dropout drops are 0.
 template <bool rectified>
 REGARD_DEVICE void store_operand(u32 to, const Scores& s) {
   constexpr i32 row_bytes = layout.row_of_p, part_bytes = wave_keys * operand_bytes;

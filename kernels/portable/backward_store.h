@@ -1,4 +1,4 @@
-// Where a block's gradients go: to sums in global memory, or rounded to where the caller has them.
+// Stores a block's gradients: added to sums in global memory, or rounded and stored in the caller's tensors.
 #pragma once
 
 #include "kernels/head.h"
@@ -8,20 +8,21 @@
 
 namespace regard {
 
-/// As fragments lie in the sum of dQ, if tiles have whole slices of it (kernels/backward_schedule.h).
+/// Whether the sum of dQ is laid out in fragments, if tiles have whole slices of it
+/// (kernels/backward_schedule.h).
 constexpr bool adds_fragments = block_q % GradQTile::slice_length == 0 && target::mma_layout;
 
-/// Of the sums of dQ and dK, and of dV.
+/// Columns of the sums of dQ and dK, and of dV.
 constexpr i32 grad_q_columns = parts * block_d, grad_v_columns = parts * block_dv;
 
-/// Adds to the tile of grad_q_sum at `to`, from a column of it on.
+/// Adds to the tile of grad_q_sum at `to`, starting at one of its columns.
 template <bool as_fragments>
 REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 first_column) {
   constexpr i32 across = ShareOfQ::across;
   const i32 row = ShareOfQ::row() + Fragment::row();
   const i32 column = first_column + column_of_part(ShareOfQ::part()) + Fragment::column();
   if constexpr (as_fragments) {
-    // A wave's rows lie in one slice.
+    // A wave's rows are in one slice.
     static_assert(GradQTile::slice_length % (ShareOfQ::tiles_m * Fragment::rows) == 0);
     constexpr GradQTile tile{block_q, grad_q_columns, as_fragments ? block_q / GradQTile::slice_length : 0};
     constexpr i32 row_step = tile.place<GradQOrder::fragments>(Fragment::rows, 0),
@@ -47,8 +48,8 @@ REGARD_DEVICE void add_grad_q(float* to, ShareOfQ::Sums& sums, i32 first_column)
   }
 }
 
-/// Adds to rows of grad_k_sum or grad_v_sum, `count` of which there are, by way of shared memory, where
-/// nobody reads any more what was there; whole vectors leave.
+/// Adds to `count` rows of grad_k_sum or grad_v_sum through shared memory whose contents are no longer read;
+/// whole vectors are written.
 template <class Share, i32 columns, i32 pitch>
 REGARD_DEVICE void add_grad_keys(u8* staged, typename Share::Sums& sums, float* to, i32 count) {
   constexpr i32 width = 4, vectors = columns / width, row_bytes = (columns + 2 * width) * 4;
@@ -78,7 +79,7 @@ struct GradRows {
   i32 rows, columns;
 };
 
-/// Rounds by way of shared memory, where nobody reads any more what was there; whole vectors leave.
+/// Rounds through shared memory whose contents are no longer read; whole vectors are written.
 template <class Share, i32 row_bytes, i32 all_columns>
 REGARD_DEVICE void store_grad_keys(u8* staged, typename Share::Sums& sums, float scale, const GradRows& to) {
   const u32 address = shared_address(staged);
@@ -110,7 +111,7 @@ REGARD_DEVICE void store_grad_keys(u8* staged, typename Share::Sums& sums, float
   }
 }
 
-/// Where the gradient of a bias is added to, what batches or heads share of it.
+/// Where the gradient of a bias that batches or heads share is added.
 struct BiasImage {
   float* to;
   i64 pitch;  // numbers from one row to the next
@@ -119,7 +120,7 @@ struct BiasImage {
   REGARD_DEVICE void one(i64 at, float x) const { add(to + at, x); }
   REGARD_DEVICE void two(i64 at, const float (&x)[2]) const { add(to + at, x); }
 };
-/// And where it is stored.
+/// Where the gradient of a bias is stored.
 struct BiasRows {
   u8* to;
   i64 pitch;
@@ -131,7 +132,7 @@ struct BiasRows {
   }
 };
 
-/// dS of the rows and keys that there are, in pairs where all rows lie so.
+/// dS of the rows and keys that exist, in pairs if the alignment of all rows allows it.
 template <class Target>
 REGARD_DEVICE void store_grad_bias(const Target& target, const Scores& grad, i32 rows, i32 keys) {
   const u64 all = reinterpret_cast<u64>(target.to) | static_cast<u64>(target.pitch * Target::bytes);

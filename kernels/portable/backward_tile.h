@@ -10,12 +10,13 @@ namespace regard {
 
 constexpr portable::BackwardLayout layout(tile_shape());
 constexpr i32 block_d = layout.block_d, block_dv = layout.block_dv, parts = layout.parts;
-/// K and V stay in shared memory; or columns of all four come one after the other.
+/// Whether K and V stay in shared memory; otherwise all four are loaded in parts of their columns, one after
+/// the other.
 constexpr bool whole = parts == 1;
 constexpr i32 stages = whole ? layout.stages : 1;
 
-/// What changes scores takes registers from the products, which then may not read far ahead, nor have other
-/// work beside them.
+/// Features that change scores take registers from the products, which then must not read far ahead or
+/// overlap with other work.
 constexpr i32 score_tiles = row_tiles * key_tiles;
 constexpr bool many_scores = score_tiles > (target::tight_registers ? 7 : 8);
 constexpr bool is_rich =
@@ -25,7 +26,7 @@ constexpr i32 steps_together = is_rich ? 1 : key::bias == Bias::alibi && score_t
 
 using Multiply = Product<operand != DType::fp32, steps_together>;
 
-/// The sums of a wave in a product that the block makes of `rows` by `columns`.
+/// The sums of a wave in a `rows` by `columns` product of the block.
 template <i32 rows, i32 columns>
 struct Share {
   static constexpr portable::Waves waves{key::warps, rows, columns};
@@ -39,7 +40,7 @@ struct Share {
   REGARD_DEVICE static i32 row() { return thread() / wave / across * tiles_m * Fragment::rows; }
   REGARD_DEVICE static i32 part() { return thread() / wave % across; }
 
-  /// What the wave multiplies of operands of the block.
+  /// The part of the block's operands that the wave multiplies.
   template <class Operand>
   REGARD_DEVICE static Multiply::A<Operand> a(u32 operand) {
     return {operand, row()};
@@ -49,7 +50,8 @@ struct Share {
     return {operand, part()};
   }
 
-  /// function(fragment, row, column): of each, where this thread's first number is among those of the block.
+  /// function(fragment, row, column): for each fragment, the position of this thread's first number among
+  /// those of the block.
   template <class Function>
   REGARD_DEVICE static void each(Sums& sums, Function function) {
     const i32 first_row = row() + Fragment::row();
@@ -66,7 +68,7 @@ using ShareOfK = Share<block_k, block_d>;
 using ShareOfV = Share<block_k, block_dv>;
 using ShareOfQ = Share<block_q, block_d>;
 
-/// Q and K as they lie, and with what is summed over rows in columns; likewise dO and V.
+/// Q and K as they are stored, and with the summed rows as columns; likewise dO and V.
 using RowsD = SharedOperand<layout.row_of_q, false>;
 using ColumnsD = SharedOperand<layout.row_of_q, true>;
 using RowsDv = SharedOperand<layout.row_of_v, false>;

@@ -1,4 +1,4 @@
-// The tiles of queries that a block of keys goes through, and what their rows see of its keys.
+// The tiles of queries that a block of keys processes, and what their rows see of its keys.
 #pragma once
 
 #include "kernels/portable/backward_memory.h"
@@ -24,7 +24,7 @@ struct QueryTiles {
   REGARD_DEVICE Tile first() const { return seen_from({common.work.first_head, common.start_row}); }
   REGARD_DEVICE Tile after(const Tile& tile) const { return seen_from(step(tile)); }
 
-  /// Whether position lets every row see every key of the block.
+  /// Whether every row sees every key of the block by position.
   REGARD_DEVICE bool sees_all(const Tile& tile) const {
     const Window& window = common.window;
     const i64 begin = common.work.first_key, end = begin + block_k;
@@ -47,8 +47,8 @@ struct QueryTiles {
     return tile;
   }
 
-  /// The first tile from this one on of which ranges and bits let some row see some key; by the whole block
-  /// of threads. Where blocks take turns each has its turn in all.
+  /// The first tile from this one on in which ranges and bits let some row see some key; called by the whole
+  /// block of threads. If blocks take turns, each has its turn in all tiles.
   REGARD_DEVICE Tile seen_from(Tile tile) const {
     if (key::mask == Mask::none && !key::bits) return tile;
     if (a.turns || (!key::bits && !a.ranges)) return tile;
@@ -73,7 +73,7 @@ struct QueryTiles {
     return true;
   }
 
-  /// Rows behind the last one repeat it.
+  /// Rows past the last one repeat it.
   REGARD_DEVICE RowKeyRange range_of(const Tile& tile, i32 row) const {
     const Sequence sequence = common.sequence;
     return range_of_row(a, sequence, smaller<i32>(tile.first_row + row, static_cast<i32>(sequence.sq) - 1));

@@ -13,20 +13,20 @@ struct Work {
 
   Work() = default;
 
-  /// In 32 bits, which hold any grid: a division in 64 is a call.
+  /// In 32 bits, which hold any grid, because a 64-bit division is a function call.
   REGARD_DEVICE Work(const BackwardArguments& a, u32 block) {
     const u32 all_heads = static_cast<u32>(a.hk), part = static_cast<u32>(a.part_heads);
     column_part = static_cast<i32>(block % parts);
     block /= parts;
     group = static_cast<i32>(static_cast<u32>(a.hq) / all_heads);
-    // A block may go through all batches or heads, one after the other.
+    // A block may process all batches or heads, one after the other.
     const bool each_batch = a.bias_in_turn == 0 || a.grad_bias.batch != 0;
     const bool each_head = a.bias_in_turn == 0 || a.grad_bias.head != 0;
     const u32 batches = each_batch ? static_cast<u32>(a.b) : 1, heads = each_head ? all_heads : 1;
     const u32 head_parts = (static_cast<u32>(group) + part - 1) / part;
     const u32 pairs = batches * heads * head_parts;
     const u32 key_blocks = (static_cast<u32>(a.sk) + block_k - 1) / block_k;
-    // Under a causal mask the first keys are seen by most rows. They go first, so that none is left at the
+    // Under a causal mask the first keys are seen by most rows. They run first, so that none is left at the
     // end.
     const u32 together = smaller(static_cast<u32>(a.side_by_side), pairs);
     const u32 first = block / (together * key_blocks) * together, here = smaller(together, pairs - first);

@@ -1,9 +1,9 @@
-// Merges what the parts of a split key range gave: O = sum of O_part * exp(LSE_part - LSE). The learned sink,
-// which no part knows of, is added here, once. A wave has one row of one (batch, head), a block rows of
-// `pack_gqa` neighbouring heads; the grid is b * hq / pack_gqa * ceil(pack_gqa * sq / key::warps) blocks.
+// Merges the results of the parts of a split key range: O = sum of O_part * exp(LSE_part - LSE). The learned
+// sink, which the parts ignore, is added here, once. A wave has one row of one (batch, head), a block has rows
+// of `pack_gqa` neighbouring heads; the grid is b * hq / pack_gqa * ceil(pack_gqa * sq / key::warps) blocks.
 //
-// The kernel waits for memory all the time: it begins while the parts are still computed, a lane has the LSE
-// of a part of its own, and O of some parts is on its way before the first scale is known.
+// The kernel is bound by memory latency: it begins while the parts are still being computed, each lane holds
+// the LSE of a different part, and O of some parts is being loaded before the first scale is known.
 #include "kernels/head.h"
 #include "kernels/machine/element.h"
 #include "kernels/machine/pdl.h"
@@ -11,7 +11,7 @@
 
 namespace regard {
 
-/// A row of what the parts left in the workspace.
+/// The results of the parts for one row, in the workspace.
 struct PartialRow {
   const float *o, *lse;  // of the first part
   i64 o_step, lse_step;  // to the next one
@@ -26,7 +26,7 @@ struct PartialRow {
     parts = a.splits;
   }
 
-  /// -infinity past the last part, as of one without a visible key.
+  /// -infinity past the last part, as for a part without a visible key.
   REGARD_DEVICE float lse_of(i64 part) const { return part < parts ? lse[part * lse_step] : -infinity; }
 };
 
@@ -37,22 +37,24 @@ REGARD_DEVICE float over_wave(float x, Join join) {
   return x;
 }
 
-/// log of the sum of exp over the parts and the sink; -infinity when all are. The same in every lane.
+/// log of the sum of exp over the parts and the sink; -infinity if all of them are. The same in every lane.
 REGARD_DEVICE float merged_lse(const PartialRow& row, float sink) {
   float maximum = sink;
 #pragma unroll 1
   for (i64 part = lane(); part < row.parts; part += wave) maximum = fmaxf(maximum, row.lse_of(part));
   maximum = over_wave(maximum, [](float a, float b) { return fmaxf(a, b); });
-  const float finite_max = maximum == -infinity ? 0 : maximum;  // a part may be NaN, which that passes over
+  const float finite_max = maximum == -infinity ? 0 : maximum;  // a part may be NaN, which the maximum
+                                                                // ignores
   float sum = lane() == 0 ? ::expf(sink - finite_max) : 0;
 #pragma unroll 1
   for (i64 part = lane(); part < row.parts; part += wave) sum += ::expf(row.lse_of(part) - finite_max);
   return finite_max + logf(over_wave(sum, [](float a, float b) { return a + b; }));
 }
 
-/// Parts whose O is on its way. More take registers, and then not all blocks find room at once.
+/// Parts whose O is loaded at the same time. More would take registers, and then not all blocks could be
+/// resident at once.
 constexpr i32 together = 4;
-/// Parts that are added up by themselves, so that a sum over thousands of them loses no digits.
+/// Parts that are summed separately, so that a sum over thousands of them loses no digits.
 constexpr i64 in_one_sum = 64;
 
 /// A lane's columns of O of some parts; zeros past the last one.
@@ -75,8 +77,8 @@ struct Columns {
     }
   }
 
-  /// By the whole wave, of which lane i knows the scale of part first + i. One without a visible key has the
-  /// scale 0; its O is 0 too.
+  /// By the whole wave; lane i knows the scale of part first + i. A part without a visible key has a scale
+  /// of 0; its O is 0 too.
   REGARD_DEVICE void add_to(float (&sum)[width], const PartialRow& row, i64 first, float lse) const {
     const float mine = row.lse_of(first + lane() % together);
     const float scale = mine == -infinity ? 0.0f : ::expf(mine - lse);

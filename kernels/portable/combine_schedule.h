@@ -1,4 +1,4 @@
-// What the plan tells combine.cu.
+// The schedule that the plan passes to combine.cu.
 #pragma once
 
 #include "kernels/split_keys.h"

@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// What draws for a head.
+/// The random generator of a head.
 REGARD_DEVICE philox::Random random_of(const Head& head) {
   const Arguments& a = head.arguments;
   return philox::Random(a.seeds ? a.seeds[0] : a.seed, a.seeds ? a.seeds[1] : a.offset, head.batch, head.head,
@@ -20,8 +20,8 @@ REGARD_DEVICE u32 at_most(u32 bytes, u32 limits) {
   return (limits & ~bytes) | ((limits | ~bytes) & by_lower_bits);
 }
 
-/// Weights that are not kept become 0, once they take as few registers as they will. `key` is the first of
-/// the wave.
+/// Weights that are not kept become 0, after they have been packed into fewer registers. `key` is the first
+/// of the wave.
 template <class P>
 REGARD_DEVICE void drop(P& p, const philox::Random& random, i32 keep, i32 first_row, i32 key) {
   constexpr i32 group = philox::group, tiles = smaller(wave_keys, group) / Fragment::columns;
@@ -35,7 +35,7 @@ REGARD_DEVICE void drop(P& p, const philox::Random& random, i32 keep, i32 first_
       const i32 column = first_column + first * Fragment::columns;
       u32 words[4];
       random.draw(words, static_cast<u32>(first_of_thread + row_offset(m, half)), column, MultiplyWide{});
-      // A tile that is a part of a group has a part of the words.
+      // A tile that is a part of a group uses a part of the words.
       u32 own[4];
 #pragma unroll
       for (i32 i = 0; i < 4; ++i) own[i] = words[i];
@@ -49,7 +49,7 @@ REGARD_DEVICE void drop(P& p, const philox::Random& random, i32 keep, i32 first_
   });
 }
 
-/// The mask itself, 1 = kept, for tests: every column of the sequence, whether a row sees it or not.
+/// Stores the mask itself, 1 = kept, for tests: every column of the sequence, whether a row sees it or not.
 REGARD_DEVICE void write_dropout_mask(const Head& head, const philox::Random& random, i32 first_row,
                                       i32 rows) {
   const Arguments& a = head.arguments;
@@ -68,7 +68,7 @@ REGARD_DEVICE void write_dropout_mask(const Head& head, const philox::Random& ra
       for (i32 byte = 0; byte < 16; ++byte) {
         const i32 column = first + byte / 2 * 8 + byte % 2;
         if (column < sk) to[column] = static_cast<i32>(words[0] & 255u) <= a.dropout_keep;
-        // The next byte comes first, as registers have no index.
+        // Moves the next byte to the front, as registers cannot be indexed.
 #pragma unroll
         for (i32 i = 0; i < 4; ++i) words[i] = words[i] >> 8 | (i < 3 ? words[i + 1] << 24 : 0);
       }

@@ -1,10 +1,10 @@
 // Forward attention: O = softmax(scale Q K^T) V, tiled, with an online softmax; no sq x sk array anywhere.
 //
 // A block is block_q query rows of one (batch, head) against one part of the keys; a wave has some of the
-// rows, or half of the columns of two waves' rows, and keeps their output in registers. Tiles of K and V come
-// through rings in shared memory while others are multiplied. Tiles that no row sees are skipped, and only
-// those that some row sees in part are masked. The instructions of a make stand in a folder of its own
-// (kernels/cuda/); what is here serves all.
+// rows, or half of the columns of two waves' rows, and keeps their output in registers. Tiles of K and V are
+// loaded into rings in shared memory while others are multiplied. Tiles that no row sees are skipped, and
+// only tiles that some row sees in part are masked. The instructions of each vendor's GPUs are in a separate
+// folder (kernels/cuda/); the code here is common to all.
 #include "kernels/portable/dropout.h"
 #include "kernels/portable/mask.h"
 #include "kernels/portable/p.h"
@@ -13,8 +13,8 @@
 
 namespace regard {
 
-/// What all threads of a block read now and then. It stands in shared memory, as the inner loop has no
-/// registers for it.
+/// What all threads of a block read occasionally; in shared memory because the inner loop has no registers
+/// for it.
 struct Common {
   Work work;
   BlockKeyRange visible;
@@ -28,11 +28,11 @@ struct Common {
 };
 static_assert(sizeof(Common) <= layout.common);
 
-/// Q, then the ring of K, that of V, P of waves that share rows, what is common, and what rows see; at
-/// the end rows on their way out.
+/// Q, then the ring of K, that of V, P of waves that share rows, the common data, and what rows see; at the
+/// end, rows to be stored.
 struct Memory {
   u32 q, keys, values, p;
-  float2* scratch;  // in the place of P, which is made after it was used
+  float2* scratch;  // reuses the memory of P, which is made after this was used
   StagedRow* staged;
   Common* common;
   RowKeyRanges visible;
@@ -98,8 +98,8 @@ class Block {
   }
   REGARD_DEVICE bool is_tile(i32 key) const { return key < common_.visible.any.end; }
 
-  /// The present tile and those that follow. Only bits make them dear to find; without, only the first is
-  /// kept.
+  /// The current tile and those that follow. Only bits make them expensive to find; without bits, only the
+  /// first is kept.
   using Tiles = i32[stages + 1];
   REGARD_DEVICE i32 following(const Tiles& tiles, i32 i) const {
     if constexpr (key::bits) return tiles[i];
@@ -114,7 +114,7 @@ class Block {
     tiles[stages] = tile_from(tiles[stages] + block_k);
   }
 
-  /// Past the last tile there is nothing to load, but the group counts.
+  /// Past the last tile there is nothing to load, but the group still counts.
   template <i32 columns, i32 row_bytes>
   REGARD_DEVICE void load(u32 to, const Source& from, i32 key, i32 first_column, i32 end_column) const {
     if (is_tile(key))
@@ -129,8 +129,9 @@ class Block {
                                     key::dv);
   }
 
-  /// What is on its way when the first tile begins, which then stands in tiles[0]. A loop, as the compiler
-  /// takes long for each place that loads; K and V of one shape, whole, have one.
+  /// Starts the loads that are pending when the first tile begins, which is then in tiles[0]. A loop,
+  /// because the compiler takes long for each load; K and V share one if they have the same shape and are
+  /// loaded whole.
   REGARD_DEVICE void load_first(Tiles& tiles, i32 first_column) const {
     constexpr bool alike = key::d == key::dv && block_d == layout.d && block_d == block_dv;
     static_assert(!alike || (layout.row_of_k == layout.row_of_v && layout.keys == layout.values));
@@ -151,8 +152,8 @@ class Block {
     advance(tiles);
   }
 
-  /// Scores of the tile in `slot`. K that does not fit at once comes step by step, and anew to be multiplied
-  /// `again`.
+  /// Scores of the tile in `slot`. If K does not fit at once, it is loaded step by step, and reloaded to be
+  /// multiplied `again`.
   REGARD_DEVICE void multiply_keys(Scores& s, i32 key, i32 slot, bool again) const {
 #pragma unroll
     for (i32 m = 0; m < row_tiles; ++m)
@@ -173,9 +174,9 @@ class Block {
     }
   }
 
-  /// The weights of a tile, which join the rows' sums. Where some come out too large the scores are
-  /// multiplied once more, as K is still there, and row_max is updated. Ends when V is there for all and
-  /// nobody reads K any more.
+  /// The weights of a tile, which are added to the rows' sums. If some come out too large, the scores are
+  /// multiplied once more, as K is still in memory, and row_max is updated. Ends when V is visible to all
+  /// and K is no longer read.
   REGARD_DEVICE void make_p_of_tile(P& p, i32 key, i32 slot, RowState& rows, Output& o) const {
     const i32 first_key = key + part_of_wave() * wave_keys;
     constexpr u32 once_more = 1u << 31;
@@ -185,7 +186,7 @@ class Block {
     for (;;) {
       Scores s;
       multiply_keys(s, key, slot, large != 0);
-      const Scale scale = common_.scale;  // here: there are no registers to keep it
+      const Scale scale = common_.scale;  // read here, because there are no registers to keep it
       if (changes_scores || scale.before != 1.0f)
         change_scores(s, common_.bias, first_key, scale.before, a_.softcap);
       if (key::bits || !common_.visible.sees_tile(key))
@@ -210,9 +211,10 @@ class Block {
     if constexpr (!blocks_vote) meet_for_values(false);
     each_row([&](i32 m, i32 half) { rows.sum[m][half] += sum[m][half]; });
   }
-  /// Who multiplies again: waves that share rows, or steps of K, do together.
+  /// Whether the whole block decides to multiply again: if waves share rows, or K comes in steps, they do so
+  /// together.
   static constexpr bool blocks_vote = steps_d > 1 || across > 1;
-  /// Whether anyone wants to.
+  /// Whether any of them has to multiply again.
   REGARD_DEVICE static bool meet_for_values(bool again) {
     wait_for_copies<pending>();
     if constexpr (blocks_vote) return __syncthreads_or(again) != 0;
@@ -221,8 +223,8 @@ class Block {
   }
   static constexpr i32 pending = 2 * (stages - 1);
 
-  /// The columns [first_column, first_column + block_dv) of O. Copies of K and of V of a tile are one group
-  /// each, K first; `stages` tiles of K and one less of V are on their way when a tile begins.
+  /// The columns [first_column, first_column + block_dv) of O. The copies of K and of V of a tile are one
+  /// group each, K first; `stages` tiles of K and one fewer of V are being copied when a tile begins.
   REGARD_DEVICE void columns(i32 first_column) {
     Output o = {};
     RowState rows;
@@ -231,7 +233,7 @@ class Block {
 #pragma unroll 1
     for (i32 slot = 0; is_tile(tiles[0]); slot = slot + 1 < stages ? slot + 1 : 0) {
       wait_for_copies<pending>();
-      __syncthreads();  // K is there for all, and nobody reads the last V any more
+      __syncthreads();  // K is visible to all, and the last V is no longer read
       load_values(following(tiles, stages - 1), slot > 0 ? slot - 1 : stages - 1, first_column);
       P p(memory_.p);
       make_p_of_tile(p, tiles[0], slot, rows, o);

@@ -1,4 +1,4 @@
-// How forward.cu divides its block's shared memory. The plan asks for as much with the same constants.
+// How forward.cu divides its block's shared memory. The plan requests the memory with the same constants.
 #pragma once
 
 #include "kernels/arguments.h"
@@ -6,23 +6,23 @@
 
 namespace regard::portable {
 
-/// The numbers of a tile that its layout depends on. Steps of 0 are all columns at once.
+/// The numbers of a tile that its layout depends on. A step of 0 means all columns at once.
 struct TileShape {
   i64 bytes;  // of a number of Q, K and V
   i64 d, dv, block_q, block_k;
   i64 block_d, block_dv;  // steps
   i64 stages;
   i64 warps;
-  i64 warps_across;  // that share rows, and with them their weights
+  i64 warps_across;  // that share rows, and thus their weights
 };
 
-/// Sizes in bytes. Vectors of eight neighbouring rows lie in different banks: rows of K and V that are whole
-/// lines of 16-bit operands are swizzled (tile.h), which writes whole lines too; other rows are padded by one
-/// vector. Q's always are: it is written once, and takes fewer registers so.
+/// Sizes in bytes. Vectors of eight neighbouring rows are in different banks: rows of K and V that are whole
+/// lines of 16-bit operands are swizzled (shared_rows.h), which writes whole lines too; other rows are
+/// padded by one vector. Q's always are: it is written once, and takes fewer registers that way.
 struct ForwardLayout {
   static constexpr i64 vector = 16, line = 128;
 
-  i64 block_d, block_dv;  // columns of K and V that are there at a time, in whole matrix products
+  i64 block_d, block_dv;  // columns of K and V that are loaded at a time, in whole matrix products
   i64 d, dv;              // columns, in whole blocks
   i64 row_of_q, row_of_k, row_of_v, row_of_p;  // from one row to the next
   i64 q, keys, values, p, visible, common;     // of one part
@@ -45,7 +45,7 @@ struct ForwardLayout {
         common(224),
         stages(tile.stages > 0 ? tile.stages : 1) {}
 
-  /// As it is multiplied: fp8 as fp16.
+  /// The size of the type in which it is multiplied: fp8 as fp16.
   static constexpr REGARD_INLINE i64 operand_bytes(i64 bytes) { return bytes < 2 ? 2 : bytes; }
   static constexpr REGARD_INLINE i64 row(i64 columns, i64 operand_bytes) {
     const bool lines = operand_bytes == 2 && columns * operand_bytes % line == 0;

@@ -6,7 +6,7 @@
 namespace regard {
 
 struct PortableForwardSchedule : SplitKeys {
-  i64 side_by_side = 1;  // (batch, head) pairs whose blocks of rows go together
+  i64 side_by_side = 1;  // (batch, head) pairs whose blocks of rows run together
   i64 pack_gqa = 1;      // pack_gqa.h
 };
 

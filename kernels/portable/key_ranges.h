@@ -1,5 +1,5 @@
-// The ranges of keys that the rows of a block see by position: the tiles that are worth a look, and the keys
-// inside them.
+// The ranges of keys that the rows of a block see by position: the tiles that have to be visited, and the
+// keys inside them.
 #pragma once
 
 #include "kernels/machine/element.h"
@@ -17,7 +17,7 @@ static_assert(block_k % word_keys == 0);
 struct BlockKeyRange : CommonKeys32 {
   REGARD_DEVICE bool sees_tile(i32 key) const { return sees_all(key, key + block_k); }
 
-  /// The first tile from the one at `key` on with a key that some row sees; any.end or more when there is
+  /// The first tile from the one at `key` on with a key that some row sees; any.end or more if there is
   /// none.
   REGARD_DEVICE i32 tile_from(i32 key) const {
     return by_position && key >= between.begin ? larger(key, between.end / block_k * block_k) : key;
@@ -26,7 +26,7 @@ struct BlockKeyRange : CommonKeys32 {
 
 using RowKeyRange = VisibleKeys32;
 
-/// What a row sees of the keys that its sequence has.
+/// What a row sees of its sequence's keys.
 REGARD_DEVICE RowKeyRange range_of_row(const Arguments& a, const Sequence& sequence, i32 row) {
   const VisibleKeys keys = visible_keys(a, sequence, row);
   const i32 sk = static_cast<i32>(sequence.sk);
@@ -38,7 +38,7 @@ struct RowKeyRanges {
   BlockKeyRange* common;
   RowKeyRange* rows;
 
-  /// Finds them, by the whole block of threads, for one part of the keys. Rows behind the last one repeat it.
+  /// Finds them, by the whole block of threads, for one part of the keys. Rows past the last one repeat it.
   REGARD_DEVICE void find(const Arguments& a, const SplitKeys& parts, const Sequence& sequence, i32 first_row,
                           i64 split) const {
     const i32 sk = static_cast<i32>(sequence.sk), sq = static_cast<i32>(sequence.sq);
@@ -55,13 +55,13 @@ struct RowKeyRanges {
       const Range32 part = within({split * parts.split_keys, (split + 1) * parts.split_keys}, sk);
       Range32& any = common->any;
       any = {larger(any.begin, part.begin), smaller(any.end, part.end)};
-      // A part behind the keys would begin with the last tile, which is another's.
+      // A part past the keys would begin with the last tile, which belongs to another part.
       if (any.empty()) any.end = 0;
     }
     __syncthreads();
   }
 
-  /// Which of the 32 keys from `key` on a row of the tile sees, a bit each.
+  /// Which of the 32 keys from `key` on a row of the tile sees, one bit each.
   REGARD_DEVICE u32 word(i32 row_of_tile, i32 key) const {
     const RowKeyRange row = rows[row_of_tile];
     return (low_bits(row.window.end - key) & ~low_bits(row.window.begin - key)) |

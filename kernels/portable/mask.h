@@ -1,4 +1,4 @@
-// Scores of keys that their row does not see become -infinity: by position and by the packed bits.
+// Sets the scores of keys that their row does not see to -infinity: by position and by the packed bits.
 #pragma once
 
 #include "kernels/head.h"
@@ -19,7 +19,7 @@ struct Bits {
         rows(static_cast<i32>(smaller<i64>(head.sequence.sq - first_row, block_q))),
         keys(static_cast<i32>(head.sequence.sk)) {}
 
-  /// The bits of 32 keys; 0 behind the last key. Rows behind the last one repeat it.
+  /// The bits of 32 keys; 0 past the last key. Rows past the last one repeat it.
   REGARD_DEVICE u32 word(i32 row, i32 key) const {
     return key < keys ? words[smaller(row, rows - 1) * pitch + key / word_keys] : 0;
   }
@@ -35,7 +35,7 @@ struct Bits {
   }
 };
 
-/// Masks scores. It comes behind the bias, so that whatever stands there the score stays masked.
+/// Masks scores. Called after the bias is added, so that the score stays masked whatever the bias is.
 REGARD_DEVICE void mask(Scores& s, const RowKeyRanges& visible, const Bits& bits, i32 key, i32 sk) {
   constexpr i32 tiles = smaller(word_keys, wave_keys) / Fragment::columns;
   static_assert(key_tiles % tiles == 0);

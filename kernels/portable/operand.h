@@ -1,5 +1,6 @@
-// Operands of products in shared memory, and how a wave loads those of its matrix products from there. Which
-// lane has what of them is known here and in Fragment; the loops over tiles (product.h) do without.
+// Operands of products in shared memory, and how a wave loads the operands of its matrix products from
+// there. Only this file and Fragment know which lane holds which elements; the loops over tiles (product.h)
+// do not depend on it.
 #pragma once
 
 #include "kernels/machine/matrix.h"
@@ -7,16 +8,16 @@
 
 namespace regard {
 
-/// How an operand of c += A B lies in shared memory, in rows of `row_bytes`. As the sums need it: A has their
-/// rows and B their columns in rows, both numbers that are multiplied with each other in columns.
-/// `transposed`: it lies the other way.
+/// The layout of an operand of c += A B in shared memory, in rows of `row_bytes`. By default, A has the rows
+/// of the sums and B their columns as its rows in memory, and the summed dimension is along the columns.
+/// `transposed`: the other way round.
 template <i32 bytes, bool other_way>
 struct SharedOperand {
   static constexpr i32 row_bytes = bytes;
   static constexpr bool transposed = other_way;
 };
 
-/// The place of a lane's row of an operand, from this column on; rows and columns are those of memory.
+/// The address of a lane's row of an operand, from this column on; rows and columns are those in memory.
 template <class Operand>
 REGARD_DEVICE u32 place_of(LdmatrixRow lane, i32 column) {
   return place<Operand::row_bytes>(lane.row, lane.vector * 16 + column * operand_bytes);
@@ -33,7 +34,7 @@ class SharedLeft {
       first_ += place_of<Operand>(LdmatrixRow::of_left(), 0) + static_cast<u32>(row * Operand::row_bytes);
   }
 
-  /// Of the m-th row tile, the i-th `depth` of the numbers that are multiplied with each other.
+  /// The i-th `depth` of the summed dimension, of the m-th row tile.
   REGARD_DEVICE void load(Left& x, i32 m, i32 i) const {
     constexpr i32 row_bytes = Operand::row_bytes;
     if constexpr (Operand::transposed)
@@ -59,8 +60,8 @@ struct Right {
   }
 };
 
-/// Tiles that are loaded together go around among the waves that share rows: the first column of the
-/// `part`-th of these waves, and where its n-th column tile is from there.
+/// Tiles that are loaded together are dealt out in turn to the waves that share rows: the first column of
+/// the `part`-th of these waves, and the offset of its n-th column tile from there.
 constexpr REGARD_INLINE i32 column_of_part(i32 part) {
   return part * Right::tiles * Fragment::columns;
 }
@@ -81,7 +82,7 @@ class SharedRight {
           place_of<Operand>(LdmatrixRow::of_rights(), 0) + static_cast<u32>(column * Operand::row_bytes);
   }
 
-  /// From the n-th column tile on, the i-th `depth` of the numbers that are multiplied with each other.
+  /// The i-th `depth` of the summed dimension, from the n-th column tile on.
   REGARD_DEVICE void load(Right& y, i32 n, i32 i) const {
     constexpr i32 row_bytes = Operand::row_bytes;
     const i32 column = column_of_tile(n, across);

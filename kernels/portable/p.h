@@ -11,18 +11,18 @@ REGARD_DEVICE u32 rounded(const float (&x)[2]) {
   return pair<operand>(x[0], x[1]);
 }
 
-/// x with 0 for each half whose byte of `kept`, `first` or the next one, has not its highest bit.
+/// x with each half set to 0 unless its byte of `kept`, `first` or the next one, has its highest bit set.
 REGARD_DEVICE u32 of_kept(u32 x, u32 kept, i32 first) {
   return x & spread_highest_bits(kept, first);
 }
 
-/// P as a left operand: packed, dropped where weights are not kept, and shared with who multiplies it.
+/// P as a left operand: packed, with dropped weights removed, and shared with the waves that multiply it.
 template <bool by_matrix, bool shared>
 struct LeftP;
 
 using P = LeftP<operand != DType::fp32, (across > 1)>;
 
-/// In the registers of the wave that made them: sums lie as the next product takes them.
+/// In the registers of the wave that made them: the sums have the layout that the next product takes.
 template <>
 struct LeftP<true, false> {
   Left left[row_tiles][block_k / depth];
@@ -46,15 +46,15 @@ struct LeftP<true, false> {
   REGARD_DEVICE void share() const {}
   REGARD_DEVICE const LeftP& operand_a() const { return *this; }
 
-  /// Of the m-th row tile, the i-th `depth` of the tile's keys.
+  /// The i-th `depth` of the tile's keys, of the m-th row tile.
   REGARD_DEVICE void load(Left& to, i32 m, i32 i) const {
 #pragma unroll
     for (i32 matrix = 0; matrix < 4; ++matrix) to[matrix] = left[m][i][matrix];
   }
 };
 
-/// In shared memory, where waves share rows: each writes those of its keys and reads all, once the block has
-/// met in between.
+/// In shared memory, if waves share rows: each writes the weights of its keys and reads all of them, with a
+/// block barrier in between.
 template <>
 struct LeftP<true, true> {
   static constexpr i32 row_bytes = layout.row_of_p, part_bytes = wave_keys * operand_bytes;
@@ -125,7 +125,8 @@ struct LeftP<false, false> {
       x[0] = from_lane(p.of[m][n].x[half][i], from);
     }
   };
-  /// function(key, step) for each of them. A turn of the loop takes the keys of one lane of each fragment.
+  /// function(key, step) for each of them. An iteration of the loop takes the keys of one lane of each
+  /// fragment.
   template <i32 length, class Function>
   REGARD_DEVICE void each_step(Function function) const {
     static_assert(length == block_k);

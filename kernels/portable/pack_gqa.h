@@ -1,6 +1,6 @@
-// Query heads that share K and V and have one row each: packed, their rows stand as those of one head, so
-// that a block reads K and V once for all of them. The same kernel serves them, as only strides differ. With
-// `pack_gqa` = 1 heads are as they are.
+// Query heads that share K and V and have one row each: packed, their rows are treated as those of one head,
+// so that a block reads K and V once for all of them. The same kernel serves them, as only strides differ.
+// With `pack_gqa` = 1 heads are not packed.
 #pragma once
 
 #include "kernels/arguments.h"
@@ -8,7 +8,7 @@
 
 namespace regard {
 
-/// Heads of a batch, and the rows of the longest of each.
+/// The packed heads of a batch, and the rows of the longest of each.
 struct PackedHeads {
   u32 heads, rows;
 
@@ -17,12 +17,12 @@ struct PackedHeads {
         rows(static_cast<u32>(pack_gqa > 1 ? pack_gqa : a.sq)) {}
 };
 
-/// Which row of which query head a packed row is; `head`: the first of those that are packed.
+/// Which row of which query head a packed row is; `head`: the first of the packed heads.
 REGARD_INLINE HeadRow unpacked(i64 pack_gqa, i64 head, i64 row) {
   return pack_gqa > 1 ? HeadRow{head + row, 0} : HeadRow{head, row};
 }
 
-/// From one packed row to the next.
+/// The distance from one packed row to the next.
 REGARD_INLINE i64 packed_pitch(i64 pack_gqa, const Rows& rows) {
   return pack_gqa > 1 ? rows.head : rows.row;
 }

@@ -6,9 +6,9 @@
 
 namespace regard {
 
-/// By matrix instructions or, in fp32, by multiply-adds (product_fp32.h). A and B of it are what a wave
-/// multiplies of an operand in shared memory. `together`: how many steps of `depth` are unrolled, among which
-/// the compiler may read ahead.
+/// By matrix instructions or, in fp32, by multiply-adds (product_fp32.h). Its A and B are the parts of an
+/// operand in shared memory that a wave multiplies. `together`: how many steps of `depth` are unrolled,
+/// among which the compiler may read ahead.
 template <bool by_matrix, i32 together>
 struct Product;
 

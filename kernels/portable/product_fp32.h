@@ -1,4 +1,4 @@
-// Sums += A B in fp32 by multiply-adds, with sums where matrix instructions would have them.
+// Sums += A B in fp32 by multiply-adds, with the sums where matrix instructions would leave them.
 #pragma once
 
 #include "kernels/portable/product.h"
@@ -73,7 +73,7 @@ struct Product<false, together> {
     i32 column_;
   };
 
-  /// c += A B over `length` numbers, in the order in which A has them.
+  /// c += A B over `length` numbers, in the order in which A provides them.
   template <i32 length, i32 tiles_m, i32 tiles_n, class OperandA, class OperandB>
   REGARD_DEVICE static void add(Fragment (&c)[tiles_m][tiles_n], const OperandA& a, const OperandB& b) {
     a.template each_step<length>([&](i32 k, const typename OperandA::Step& step) {
@@ -101,7 +101,7 @@ struct Product<false, together> {
   }
 
  private:
-  /// Where the k-th of the numbers that are multiplied with each other is, of a row or column of the sums.
+  /// The position of the k-th number of the summed dimension, of a row or column of the sums.
   template <class Operand>
   REGARD_DEVICE static u32 offset(i32 of_sums, i32 k) {
     const i32 row = Operand::transposed ? k : of_sums, column = Operand::transposed ? of_sums : k;

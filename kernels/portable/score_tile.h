@@ -7,8 +7,8 @@ namespace regard {
 
 constexpr i32 block_q = key::block_q, block_k = key::block_k, threads = key::warps * wave;
 
-/// A wave has whole rows of the tile. Or some waves share rows: each has a part of the keys, and all have so
-/// many times as many rows. They read that much less of K from shared memory.
+/// A wave has whole rows of the tile. Or `across` waves share rows: each has a part of the keys, and
+/// together they have `across` times as many rows, so that they read that much less of K from shared memory.
 constexpr i32 across = key::warps_across > 1 ? key::warps_across : 1;
 constexpr i32 wave_rows = block_q / key::warps * across, row_tiles = wave_rows / Fragment::rows;
 constexpr i32 wave_keys = block_k / across, key_tiles = wave_keys / Fragment::columns;
@@ -18,7 +18,7 @@ static_assert(wave_keys % 16 == 0);
 using Scores = Fragment[row_tiles][key_tiles];
 using RowNumbers = float[row_tiles][Fragment::halves];
 
-/// The first row of this thread's wave within the tile, and which part of the keys and columns it has.
+/// The first row of this thread's wave within the tile, and which part of the keys and columns the wave has.
 REGARD_DEVICE i32 row_of_wave() {
   return thread() / wave / across * wave_rows;
 }
@@ -26,7 +26,7 @@ REGARD_DEVICE i32 part_of_wave() {
   return across > 1 ? thread() / wave % across : 0;
 }
 
-/// This thread's first row within the tile, and where its others are from there.
+/// This thread's first row within the tile, and the offsets of its other rows.
 REGARD_DEVICE i32 row_in_tile() {
   return row_of_wave() + Fragment::row();
 }

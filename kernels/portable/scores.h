@@ -1,5 +1,5 @@
-// What happens to a tile of scores between the product and the softmax, but for the mask: scale, softcap,
-// bias. The one seam where scores are changed.
+// What happens to a tile of scores between the product and the softmax, except the mask: scale, soft cap,
+// bias. This is the only place where scores are changed.
 #pragma once
 
 #include "kernels/head.h"
@@ -11,7 +11,7 @@ namespace regard {
 constexpr bool alibi = key::bias == Bias::alibi || key::bias == Bias::alibi_batch;
 constexpr bool elementwise_bias = key::bias != Bias::none && !alibi;
 constexpr bool has_bias = alibi || elementwise_bias;
-/// More than a factor and a mask lies between Q K^T and the softmax.
+/// Whether more than a factor and a mask comes between Q K^T and the softmax.
 constexpr bool changes_scores = key::softcap || has_bias;
 
 REGARD_DEVICE float descale(const Head& head, const float* factors) {
@@ -20,9 +20,9 @@ REGARD_DEVICE float descale(const Head& head, const float* factors) {
   return factors ? factors[head.batch * a.descale_batch + head.kv_head * a.descale_head] : 1.0f;
 }
 
-/// Where the factor of Q K^T is applied: by the softmax, which applies a positive one for nothing (the
-/// largest score is then the largest product), or before, where scores are changed. A soft cap's tanh is
-/// multiplied with the cap by the softmax too, unless a bias is added to it.
+/// Where the factor of Q K^T is applied. The softmax applies a positive factor at no cost (the largest score
+/// is then the largest product); if scores are changed it is applied earlier. The softmax also multiplies a
+/// soft cap's tanh by the cap, unless a bias is added to it.
 struct Scale {
   float before;
   float natural;  // from scores as they are then to natural logarithms
@@ -44,7 +44,7 @@ struct ScoreBias {
   i64 pitch;       // bytes from one row to the next
   i32 last_row;
   i32 keys;
-  i32 diagonal;  // key that the first row's distance of 0 is at
+  i32 diagonal;  // the key at which the first row's distance is 0
   float slope;
 
   ScoreBias() = default;
@@ -57,19 +57,19 @@ struct ScoreBias {
         diagonal(first_row + static_cast<i32>(head.sequence.bottom_right())),
         slope(alibi ? head.alibi_slope() : 0.0f) {}
 
-  /// ALiBi: slope times how far a row of the tile is behind a key.
+  /// ALiBi: the slope times how far a row of the tile is past a key.
   REGARD_DEVICE float slope_to(i32 row, i32 key) const {
     return slope * static_cast<float>(diagonal + row - key);
   }
 
-  /// Elementwise, of a row of the tile; 0 behind the last key. Rows behind the last one repeat it.
+  /// The elementwise bias of a row of the tile; 0 past the last key. Rows past the last one repeat it.
   REGARD_DEVICE float at(i32 row, i32 key) const {
     const u8* from = rows + smaller(row, last_row) * pitch;
     return key < keys ? load_element<key::bias_type>(from, key) : 0.0f;
   }
 };
 
-/// ALiBi: -slope * distance. A sign that is known costs no instruction.
+/// ALiBi: -slope * distance. A known sign saves an instruction.
 template <bool rises>
 REGARD_DEVICE void add_alibi(Scores& s, const ScoreBias& bias, i32 first_row, i32 first_key) {
   each_row([&](i32 m, i32 half) {
@@ -96,8 +96,9 @@ REGARD_DEVICE void each_score(Scores& s, Function function) {
   });
 }
 
-/// each_score for what is seldom wanted, in less code: key tiles rotate through the first places. With
-/// dropout too, which nobody trains with a soft cap, in the least: such kernels take longest to compile.
+/// each_score for rare cases, in less code: key tiles rotate through the first registers. With dropout too,
+/// which is hardly ever combined with a soft cap, the code is smallest: such kernels take longest to
+/// compile.
 template <class Function>
 REGARD_DEVICE void each_score_rotated(Scores& s, Function function) {
   constexpr i32 together = key::dropout ? 1 : key_tiles % 4 == 0 ? key_tiles / 4 : key_tiles;
@@ -121,7 +122,7 @@ REGARD_DEVICE void each_score_rotated(Scores& s, Function function) {
   }
 }
 
-/// tanh(scale * x), of few instructions where no score of the wave comes near its cap.
+/// tanh(scale * x), in few instructions if no score of the wave comes near its cap.
 REGARD_DEVICE void cap(Scores& s, float scale) {
   float largest = 0;
   each_score(s, [&](float& x) {
@@ -134,7 +135,7 @@ REGARD_DEVICE void cap(Scores& s, float scale) {
     each_score(s, [](float& x) { x = tanh_near_0(x); });
 }
 
-/// scale * x + bias, where there is one; `key` is the first of the wave.
+/// scale * x + bias, if there is one; `key` is the first of the wave.
 REGARD_DEVICE void add_bias(Scores& s, const ScoreBias& bias, i32 key, float scale) {
   const i32 first_row = row_in_tile(), first_key = key + Fragment::column();
   each_row([&](i32 m, i32 half) {
@@ -157,7 +158,7 @@ REGARD_DEVICE void add_bias(Scores& s, const ScoreBias& bias, i32 key, float sca
   }
 }
 
-/// The seam. `softcap` is what the arguments say.
+/// The only place where scores are changed. `softcap` is the value in the arguments.
 REGARD_DEVICE void change_scores(Scores& s, const ScoreBias& bias, i32 key, float scale, float softcap) {
   if constexpr (key::softcap) cap(s, scale);
   if constexpr (has_bias || !key::softcap) add_bias(s, bias, key, key::softcap ? softcap : scale);

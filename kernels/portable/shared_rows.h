@@ -1,4 +1,4 @@
-// How rows of a tensor come to shared memory, and where they are there.
+// Loads rows of a tensor into shared memory, and defines their layout there.
 #pragma once
 
 #include "kernels/machine/copy.h"
@@ -8,7 +8,7 @@
 
 namespace regard {
 
-/// Of the key. No variable, which compilers would lay out beside those that kernels read.
+/// Computed from the key. Not a variable, which compilers would lay out next to those that kernels read.
 constexpr REGARD_INLINE portable::TileShape tile_shape() {
   return {.bytes = bytes_of<key::dtype>,
           .d = key::d,
@@ -22,7 +22,7 @@ constexpr REGARD_INLINE portable::TileShape tile_shape() {
           .warps_across = key::warps_across};
 }
 
-/// What the numbers of Q, K, V and of the weights are multiplied as: fp8 as fp16, which holds all of it.
+/// The type in which Q, K, V and the weights are multiplied: fp8 as fp16, which represents it exactly.
 constexpr DType operand = bytes_of<key::dtype> == 1 ? DType::fp16 : key::dtype;
 constexpr i32 operand_bytes = bytes_of<operand>;
 
@@ -43,7 +43,7 @@ struct Source {
   }
 };
 
-/// 16 bytes of operands from numbers that may lie anywhere.
+/// Converts numbers at any alignment to 16 bytes of operands.
 REGARD_DEVICE void convert_vector(u32 to, const u8* from, i32 count) {
   u32 words[4] = {};
   constexpr i32 per_vector = 16 / operand_bytes;
@@ -60,23 +60,23 @@ REGARD_DEVICE void convert_vector(u32 to, const u8* from, i32 count) {
   store_vector(to, words);
 }
 
-/// The rows and columns of a source that a tile has; what lies from the ends on is zero.
+/// The rows and columns of a source that a tile covers; everything past the ends is zero.
 struct TileBounds {
   i32 first_row, end_row, first_column, end_column;
 };
 
-/// Rows of whole lines are swizzled: a vector's place in its line is exclusive or of its own and its row's
-/// number.
+/// Rows of whole lines are swizzled: a vector's position in its line is its own number exclusive-or its
+/// row's number.
 template <i32 row_bytes>
 constexpr bool swizzled = row_bytes % portable::ForwardLayout::line == 0;
 
-/// Where a vector of a tile is; tiles begin with a line.
+/// The offset of a vector in a tile; tiles start at a line boundary.
 template <i32 row_bytes>
 REGARD_DEVICE u32 place(i32 row, i32 byte) {
   return static_cast<u32>(row * row_bytes + (swizzled<row_bytes> ? byte ^ row % 8 * 16 : byte));
 }
-/// From a vector's place to the one `bytes` further on in its row, if they share no bits with where it is in
-/// its line but for the swizzle.
+/// From a vector's offset to the one `bytes` further in its row, provided that `bytes` shares no bits with
+/// its position in the line, except for the swizzle.
 template <i32 row_bytes>
 REGARD_DEVICE u32 along(u32 place, i32 bytes) {
   constexpr i32 line = portable::ForwardLayout::line;
@@ -87,13 +87,13 @@ constexpr REGARD_INLINE i32 power_of_two_in(i32 n) {
   return n & -n;
 }
 
-/// How many numbers of a vector are there, with so many rows and columns left.
+/// How many numbers of a vector exist, with so many rows and columns left.
 template <i32 per_vector>
 REGARD_DEVICE i32 count_there(i32 rows, i32 columns) {
   return rows > 0 ? larger(smaller(columns, per_vector), 0) : 0;
 }
 
-/// `rows` rows of `columns` columns to rows of `row_bytes` in shared memory.
+/// Loads `rows` rows of `columns` columns into rows of `row_bytes` in shared memory.
 template <i32 rows, i32 columns, i32 row_bytes>
 REGARD_DEVICE void load_tile(u32 to, Source source, const TileBounds& bounds) {
   constexpr i32 per_vector = 16 / operand_bytes, vectors = columns / per_vector;

@@ -1,19 +1,19 @@
-// Online softmax on the fragments of a wave: scores become weights in place; row_max and sum stay with the
-// rows.
+// Online softmax on the fragments of a wave: scores become weights in place; row_max and sum are kept with
+// the rows.
 #pragma once
 
 #include "kernels/portable/tile.h"
 
 namespace regard {
 
-/// Weights are 2^(score * scale_log2 - scaled(row_max)). A sum is that of this thread's columns.
+/// Weights are 2^(score * scale_log2 - scaled(row_max)). A sum covers this thread's columns.
 ///
-/// row_max is the maximum of the first tile with keys that its row sees, and stays: in most tiles no maximum
-/// is looked for. Where sums of weights come to highest_p the tile's maximum takes its place, and what was
-/// summed up is rescaled. What becomes of a row depends on its own scores alone.
+/// row_max is the maximum of the first tile with keys that its row sees, and normally stays: most tiles do
+/// not compute a maximum. When sums of weights reach highest_p, the tile's maximum replaces it, and the sums
+/// so far are rescaled. The result of a row depends on its own scores alone.
 struct RowState {
   RowNumbers row_max, sum;  // -infinity: no key seen yet
-  bool settled = false;     // every row of those who decide together has a row_max, and none is huge
+  bool settled = false;     // every row of the waves that decide together has a row_max, and none is huge
 
   REGARD_DEVICE RowState() {
     each_row([&](i32 m, i32 half) {
@@ -23,12 +23,13 @@ struct RowState {
   }
 };
 
-/// fp16 ends at 2^16; products with V of bf16, and sums of them, at 2^128.
+/// fp16 overflows at 2^16; products with V in bf16, and sums of them, at 2^128.
 constexpr float highest_p = operand == DType::fp16 ? 0x1p15f : 0x1p10f;
-/// Beyond, one rounding of score * scale_log2 is more than 8: there the difference of scores is taken first.
+/// Beyond this, one rounding of score * scale_log2 is more than 8: there the scores are subtracted first.
 constexpr float largest_row_max = 1 << 28;
 
-/// row_max as scores are measured from it: anything will do for a row that has seen no key yet.
+/// row_max in a form that can be subtracted from scores: any value will do for a row that has seen no key
+/// yet.
 REGARD_DEVICE float finite(float row_max) {
   return row_max == -infinity ? 0.0f : row_max;
 }
@@ -36,13 +37,13 @@ REGARD_DEVICE bool is_huge(float scaled) {
   return !(fabsf(scaled) < largest_row_max);
 }
 
-/// This thread's rows, a bit each.
+/// This thread's rows, one bit each.
 REGARD_DEVICE u32 row_bit(i32 m, i32 half) {
   return 1u << (m * Fragment::halves + half);
 }
 
-/// The maximum of each row's scores, and a bit for each row whose weights are too `large`, of all waves that
-/// share rows: they exchange them in `scratch`, with the whole block.
+/// The maximum of each row's scores, and a bit for each row whose weights are too `large`, over all waves
+/// that share rows: they exchange them in `scratch`, synchronizing the whole block.
 struct RowMaxima {
   RowNumbers most;
   u32 large;
@@ -78,8 +79,8 @@ struct RowMaxima {
   }
 };
 
-/// Gives a row_max to rows that have none, and a higher one to those whose weights are too large. Rescales
-/// their sums; `factor` is what O has to be rescaled by.
+/// Sets row_max of rows that have none, and raises it for rows whose weights are too large. Rescales their
+/// sums; `factor` is what O has to be rescaled by.
 REGARD_DEVICE void update_row_max(const RowMaxima& maxima, RowState& rows, float scale_log2,
                                   RowNumbers& factor) {
   bool settled = true;
@@ -87,9 +88,9 @@ REGARD_DEVICE void update_row_max(const RowMaxima& maxima, RowState& rows, float
     const float before = rows.row_max[m][half];
     const bool rescales = before == -infinity || (maxima.large & row_bit(m, half)) != 0;
     const float row_max = rescales ? fmaxf(maxima.most[m][half], before) : before;
-    // The factor is that of the new row_max as the weights round it. The old one may be multiplied and
-    // subtracted in one instruction, unrounded, and the factor is then off by that rounding: as little as a
-    // score is.
+    // The factor uses the new row_max as rounded for the weights. The old one may be multiplied and
+    // subtracted in one instruction, unrounded; the factor is then off by that rounding, which is as small
+    // as that of a score.
     const float now = finite(row_max), scaled = now * scale_log2;
     factor[m][half] =
         !rescales ? 1.0f : exp2(is_huge(scaled) ? (before - now) * scale_log2 : before * scale_log2 - scaled);
@@ -100,7 +101,7 @@ REGARD_DEVICE void update_row_max(const RowMaxima& maxima, RowState& rows, float
   rows.settled = !any_together(!settled);
 }
 
-/// Takes a huge row_max off the scores of its row; it counts as 0 from then on.
+/// Subtracts a huge row_max from the scores of its row; it counts as 0 from then on.
 REGARD_DEVICE void subtract_huge_row_max(Scores& s, const RowState& rows, float scale_log2) {
   each_row([&](i32 m, i32 half) {
     const float row_max = finite(rows.row_max[m][half]);
@@ -112,8 +113,8 @@ REGARD_DEVICE void subtract_huge_row_max(Scores& s, const RowState& rows, float 
   });
 }
 
-/// Scores become weights, and `sum` that of this thread's. Returns the rows whose weights have come to
-/// highest_p.
+/// Scores become weights, and `sum` the sum of this thread's weights. Returns the rows whose weights have
+/// reached highest_p.
 REGARD_DEVICE u32 make_p(Scores& s, const RowState& rows, float scale_log2, RowNumbers& sum) {
   if (!rows.settled) subtract_huge_row_max(s, rows, scale_log2);
   u32 large = 0;
@@ -127,7 +128,7 @@ REGARD_DEVICE u32 make_p(Scores& s, const RowState& rows, float scale_log2, RowN
       for (i32 i = 0; i < Fragment::width; ++i)
         part[i] += s[m][n].x[half][i] = exp2(fmaf(s[m][n].x[half][i], scale_log2, offset));
     sum[m][half] = part[0] + part[1];
-    // No weight is above its part.
+    // No weight is larger than the part of the sum that contains it.
     if (!(fmaxf(part[0], part[1]) < highest_p)) large |= row_bit(m, half);
   });
   return large;
@@ -149,10 +150,10 @@ struct SoftmaxEnd {
   float lse;      // natural logarithm; -infinity for a row that sees neither key nor sink
 };
 
-/// `natural`: from row_max to natural units, in which it is finite wherever a score is. The learned
-/// sink, -infinity without one, joins here: a key with no value.
+/// `natural`: from row_max to natural units, in which it is finite wherever a score is. The learned sink,
+/// -infinity if there is none, is added here: a key with no value.
 REGARD_DEVICE SoftmaxEnd end_softmax(float row_max, float sum, float natural, float sink) {
-  const bool seen = sum != 0;  // NaN where a score is, which a maximum passes over
+  const bool seen = sum != 0;  // NaN if a score is NaN, which a maximum ignores
   const float top = seen ? row_max * natural : -infinity, highest = fmaxf(top, sink);
   const float weight = seen ? exp2((top - highest) * log2_of_e) : 0.0f;
   const float total = sum * weight + exp2((sink - finite(highest)) * log2_of_e);

@@ -1,7 +1,8 @@
-// The end of a block: rows of O and LSE, or, of one part of the keys, of the workspace.
+// The end of a block: stores rows of O and LSE or, for one part of the keys, of the workspace.
 //
-// O goes through shared memory, where the last tiles were. A loop takes it from there to wherever rows lie;
-// out of registers each pair of numbers would need instructions of its own for that, as those of a part have.
+// O goes through shared memory, where the last tiles were. A loop copies it from there to any row address;
+// stored from registers, each pair of numbers would need its own instructions, as it does for a part of the
+// keys.
 #pragma once
 
 #include "kernels/portable/scores.h"
@@ -12,14 +13,14 @@
 
 namespace regard {
 
-/// What is free of shared memory: Q is read again where more columns follow.
+/// The start of the free shared memory: Q is read again if more columns follow.
 constexpr i64 first_free_byte = layout.dv > block_dv ? layout.q : 0;
 constexpr i64 free_bytes = layout.q + stages * (layout.keys + layout.values) - first_free_byte;
 
-/// As what numbers of O wait there: as they will be stored, or, if those have other than 16 bits, as fp32.
+/// The type of O in shared memory: the one in which it will be stored or, if that is not 16-bit, fp32.
 constexpr DType staged = bytes_of<key::out> == 2 ? key::out : DType::fp32;
 
-/// A row on its way out, with as many columns of O as there is room for.
+/// A row to be stored, with as many columns of O as there is room for.
 struct alignas(16) StagedRow {
   static constexpr i32 width = bytes_of<staged>;
   static constexpr i32 end_bytes = width == 2 ? 16 : 32;  // rows of neighbouring lanes lie in different banks
@@ -28,13 +29,13 @@ struct alignas(16) StagedRow {
   static_assert(columns > 0);
 
   u8 o[columns * width + end_bytes - 16];
-  float row_max, factor, sum[2];  // of the softmax, and of O then; of each wave that shares rows a sum
+  float row_max, factor, sum[2];  // of the softmax, and then of O; one sum for each wave that shares rows
 };
 static_assert(sizeof(StagedRow) == StagedRow::columns * StagedRow::width + StagedRow::end_bytes);
 
 static_assert(across == 1 || StagedRow::columns == block_dv);
 
-/// Waits until all who share rows are here.
+/// Waits for all waves that share rows.
 REGARD_DEVICE void sync_rows() {
   if constexpr (across > 1)
     __syncthreads();
@@ -42,7 +43,7 @@ REGARD_DEVICE void sync_rows() {
     sync_wave();
 }
 
-/// Where the rows of a block go, and what becomes of them there besides the softmax. Found once, at the
+/// Where the rows of a block are stored, and what is done to them besides the softmax. Computed once, at the
 /// start.
 struct Destination {
   i64 o, lse;  // the first row: of O in bytes, of a part's and of LSE in numbers
@@ -65,8 +66,8 @@ struct Destination {
   }
 };
 
-/// What the softmax left; gives LSE and the factor of O. By the wave that has the rows, the first where two
-/// do, `count` of them from `first_row` of the block on.
+/// Ends the softmax; computes LSE and the factor of O. By the wave that has the rows (the first one if two
+/// do), for `count` rows of the block from `first_row` on.
 REGARD_DEVICE void end_rows(const PortableForwardArguments& a, const Destination& to, StagedRow* staged,
                             i32 first_row, i32 count, bool writes_lse, float natural) {
   const bool is_part = a.splits > 1;
@@ -84,7 +85,7 @@ REGARD_DEVICE void end_rows(const PortableForwardArguments& a, const Destination
   }
 }
 
-/// As many of the wave's columns of its rows of O as are staged, `width` neighbours at a time; `to` has
+/// Stages as many of the wave's columns of O as there is room for, `width` neighbours at a time; `to` has
 /// column 0 of the first row.
 template <i32 width>
 REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count, Range32 columns) {
@@ -106,8 +107,8 @@ REGARD_DEVICE void send_rows(u8* to, i64 pitch, const StagedRow* rows, i32 count
   }
 }
 
-/// Copies staged rows to where they belong, in whole vectors if all rows lie so. `first_row` counts within
-/// the block.
+/// Copies staged rows to their destination, in whole vectors if the alignment of all rows allows it.
+/// `first_row` counts within the block.
 REGARD_DEVICE void send_rows(const PortableForwardArguments& a, i64 first_byte, const StagedRow* rows,
                              i32 first_row, i32 count, Range32 columns) {
   constexpr i32 bytes = bytes_of<key::out>, width = smaller(smaller(power_of_two_in(key::dv), 8), 16 / bytes);
@@ -119,7 +120,7 @@ REGARD_DEVICE void send_rows(const PortableForwardArguments& a, i64 first_byte, 
     send_rows<1>(to, pitch, rows, count, columns);
 }
 
-/// Rows of a part, which lie one after the other: neighbouring lanes write 32 bytes of one.
+/// Stores rows of a part of the keys, which are consecutive: neighbouring lanes write 32 bytes of one row.
 REGARD_DEVICE void send_part(float* to, const Output& o, i32 count, i32 own_column) {
   constexpr bool all_columns = key::dv == layout.dv;
   each_row([&](i32 m, i32 half) {
@@ -129,7 +130,7 @@ REGARD_DEVICE void send_part(float* to, const Output& o, i32 count, i32 own_colu
 #pragma unroll
     for (i32 c = 0; c < column_tiles; ++c) {
       const i32 column = own_column + column_offset(c);
-      float* const there = of_row + column_offset(c);  // which the instruction adds
+      float* const there = of_row + column_offset(c);  // the instruction adds this offset
       const float(&x)[2] = o[m][c].x[half];
       if constexpr (key::dv % 2 == 0) {
         if (all_columns || column < key::dv) store_pair(there, x[0], x[1]);
@@ -141,7 +142,7 @@ REGARD_DEVICE void send_part(float* to, const Output& o, i32 count, i32 own_colu
   });
 }
 
-/// The columns [first_column, first_column + block_dv) of the rows; a wave has all of those or a part.
+/// The columns [first_column, first_column + block_dv) of the rows; a wave has all of them or a part.
 REGARD_DEVICE void store(const PortableForwardArguments& a, const Destination& to, StagedRow* staged_rows,
                          const RowState& rows, Output& o, i32 first_column, float natural) {
   constexpr i32 tiles = StagedRow::columns / Fragment::columns / across;

@@ -1,4 +1,4 @@
-// The tile of forward.cu: its sizes, and who has which columns of O.
+// The tile of forward.cu: its sizes, and which wave has which columns of O.
 #pragma once
 
 #include "kernels/portable/product.h"
@@ -11,7 +11,7 @@ constexpr i32 block_d = layout.block_d, block_dv = layout.block_dv, stages = lay
 constexpr i32 steps_d = layout.d / block_d;
 static_assert(steps_d == 1 || stages == 1, "K in parts has one buffer");
 
-/// Waves that share rows have a part of the columns of O each.
+/// Waves that share rows each have a part of the columns of O.
 constexpr i32 wave_columns = block_dv / across, column_tiles = wave_columns / Fragment::columns;
 static_assert(wave_columns % 16 == 0);
 static_assert(across == 1 || (across == 2 && key::warps % 2 == 0 && operand != DType::fp32));
@@ -20,13 +20,13 @@ using Output = Fragment[row_tiles][column_tiles];
 
 using Multiply = Product<operand != DType::fp32, all_steps>;
 
-/// Q and K as they lie, V with what is summed over rows in columns, and P, where waves share it.
+/// Q and K as they are stored, V with the summed rows as columns, and P, if waves share it.
 using RowsQ = SharedOperand<layout.row_of_q, false>;
 using RowsK = SharedOperand<layout.row_of_k, false>;
 using ColumnsV = SharedOperand<layout.row_of_v, true>;
 using RowsP = SharedOperand<layout.row_of_p, false>;
 
-/// The first column of O that this wave has, and where its n-th column tile is from there.
+/// The first column of O that this wave has, and the offset of its n-th column tile from there.
 REGARD_DEVICE i32 column_of_wave() {
   return column_of_part(part_of_wave());
 }
@@ -34,7 +34,8 @@ constexpr REGARD_INLINE i32 column_offset(i32 n) {
   return column_of_tile(n, across);
 }
 
-/// Whether x holds for any of those who decide together: a wave, or the block where waves share rows.
+/// Whether x holds for any thread that decides together: those of a wave, or of the block if waves share
+/// rows.
 REGARD_DEVICE bool any_together(bool x) {
   return across > 1 ? __syncthreads_or(x) != 0 : any_in_wave(x);
 }

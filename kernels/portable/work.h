@@ -1,5 +1,5 @@
 // Which rows, head and part of the keys a block of the grid has: b * heads * blocks of rows * splits blocks.
-// Of packed heads it is the first, and rows are packed ones (pack_gqa.h).
+// If heads are packed, the head is the first of them, and rows are packed ones (pack_gqa.h).
 #pragma once
 
 #include "kernels/portable/forward_schedule.h"
@@ -13,7 +13,7 @@ struct Work {
 
   Work() = default;
 
-  /// In 32 bits, which hold any grid: a division in 64 is a call.
+  /// In 32 bits, which hold any grid, because a 64-bit division is a function call.
   REGARD_DEVICE Work(const PortableForwardArguments& a, u32 block) {
     const PackedHeads packed(a, a.pack_gqa);
     const u32 splits = static_cast<u32>(a.splits), heads_of_batch = packed.heads;
@@ -23,7 +23,8 @@ struct Work {
     const u32 row_blocks = (packed.rows + block_q - 1) / block_q;
     u32 index, row_block;
     if (key::mask != Mask::none && a.positional) {
-      // Under a causal mask the last rows see most keys. They go first, so that none is left at the end.
+      // Under a causal mask the last rows see the most keys. They run first, so that none is left at the
+      // end.
       const u32 together = smaller(static_cast<u32>(a.side_by_side), heads);
       const u32 first = block / (together * row_blocks) * together;
       const u32 here = smaller(together, heads - first);

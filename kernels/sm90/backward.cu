@@ -1,8 +1,9 @@
 // Backward for Hopper: bf16 and fp16, any positional mask, GQA, packed sequences, soft cap.
 //
 // A block is block_k keys of one K/V head, whose dK and dV stay in registers; it goes through the tiles of
-// queries that see any of its keys, and adds what it knows of their dQ to sums in memory. The first warpgroup
-// loads and adds; the other two multiply by wgmma, each 64 keys of its own or both the same ones.
+// queries that see any of its keys, and adds its contribution to their dQ to sums in memory. The first
+// warpgroup loads and adds; the other two multiply by wgmma, each with its own 64 keys or both with the same
+// ones.
 #include "kernels/cuda/pdl.h"
 #include "kernels/sm90/backward_adder.h"
 #include "kernels/sm90/backward_consumer.h"
@@ -24,8 +25,8 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1
   const Memory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
   const Work work(arguments, blockIdx.x);
-  // The registers that the block is launched with, 168 a thread, go to those who need them. The compiler must
-  // not need more than each one is given.
+  // The registers that the block is launched with, 168 per thread, are moved to the warpgroups that need
+  // them. The compiler must not need more than each one is given.
   if (warpgroup == 0) {
     reg_dealloc<24>();
     const i32 warp = __shfl_sync(whole_warp, threadIdx.x / wave, 0);

@@ -1,6 +1,5 @@
-// What decides when a block brings its dQ of a tile to the sums in memory. The first block of keys that comes
-// to a tile stores its dQ, the others add theirs: in the order in which they come, or, without tickets, in
-// turns.
+// Decides when a block adds its dQ of a tile to the sums in memory. The first block of keys to reach a tile
+// stores its dQ, the others add theirs: in the order of arrival or, without tickets, in turns.
 #pragma once
 
 #include "kernels/cuda/add.h"
@@ -9,10 +8,10 @@
 
 namespace regard {
 
-/// A block's place among those that come to a tile of dQ.
+/// A block's position among those that add to a tile of dQ.
 struct Place {
   i64 number;  // of the tile
-  u32 before;  // blocks that have added, or with tickets 1: some
+  u32 before;  // blocks that have added; with tickets 1: at least one
 
   Place() = default;
   REGARD_DEVICE Place(const BackwardArguments& a, const Work& work, const Window& window, const Tile& tile)
@@ -24,7 +23,7 @@ struct Place {
                    .before(work.first_key / block_k, a.keys_descend != 0);
   }
 
-  /// Until those have added, or with tickets the first has stored.
+  /// Waits until those have added or, with tickets, the first has stored.
   REGARD_DEVICE void wait(const BackwardArguments& a) const {
     if (before > 0) wait_for_count(a.turns + number, before);
   }
@@ -33,7 +32,7 @@ struct Place {
   REGARD_DEVICE void end(const BackwardArguments& a) const { count_one(a.turns + number); }
 };
 
-/// By one thread: from shared memory, where consumers leave it.
+/// By one thread: from shared memory, where consumers have left it.
 REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Work& work, Shared& shared,
                               const Memory& memory) {
   const Window window(a, work.sequence);
@@ -54,7 +53,7 @@ REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Work& work, Shar
     }
     end_stored_boxes();
     if (place.is_waited_for(a)) {
-      // What the next block adds must come behind all of this, not only behind its reading.
+      // The next block's additions must come after all of this, not only after the reads.
       wait_until_boxes_are_stored();
       place.end(a);
     } else {
@@ -66,7 +65,7 @@ REGARD_DEVICE void add_grad_q(const BackwardArguments& a, const Work& work, Shar
   wait_until_boxes_are_stored();
 }
 
-/// By a warp: a pair adds from its registers when it is told to.
+/// By a warp: a pair adds from its registers when it is granted the tile.
 REGARD_DEVICE void grant_grad_q(const BackwardArguments& a, const Work& work, Shared& shared) {
   const Window window(a, work.sequence);
   const bool is_one = threadIdx.x % wave == 0;

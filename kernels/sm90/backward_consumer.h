@@ -1,9 +1,10 @@
 // A warpgroup that multiplies: 64 keys of a block against its tiles of queries.
 //
-// Scores and dP are made transposed, so that P and dS are left operands of the products with dO and Q as they
-// lie in registers. All consumers give their dS to dQ, through shared memory, and make a part of it each.
-// A thread stands still until most of a product that it begins is under way; so products are begun a few at a
-// time, between what threads compute: half of dP, dK of the tile before, dQ while the next scores begin.
+// Scores and dP are computed transposed, so that P and dS are left operands of the products with dO and Q as
+// they are in registers. All consumers share their dS for dQ, through shared memory, and each computes a
+// part of dQ. A thread stalls until most of a product that it begins is under way, so products are begun a
+// few at a time, between computations of the threads: half of dP, dK of the previous tile, dQ while the next
+// scores begin.
 #pragma once
 
 #include "kernels/sm90/backward_products.h"
@@ -36,9 +37,9 @@ class Consumer {
   }
 
  private:
-  /// ptxas keeps track of products in the making along straight code alone, and lets each end before the next
-  /// where it loses them: waits for barriers come before the first of those that are waited for in part, and
-  /// what is in the making where the loop goes round is a sum that nothing but products touch.
+  /// ptxas tracks pending products only along straight-line code, and waits for each to end where it loses
+  /// track of them: waits for barriers come before the first product that is waited for in part, and the
+  /// only thing pending across the loop's back edge is a sum that nothing but products touches.
   REGARD_DEVICE void multiply(float (&dk)[columns_k / 2], float (&dv)[columns_v / 2]) const {
     const SeenQueries seen(Window(a_, work_.sequence), first_key_, key_);
     const ScoreScale scale(a_);
@@ -65,7 +66,7 @@ class Consumer {
       of_tile.make_p<1>(s, p);
     }
     wgmma_wait<0>();
-    i32 last_q = 0;  // the stage of the tile before
+    i32 last_q = 0;  // the stage of the previous tile
 #pragma unroll 1
     for (u32 turn = 0;; ++turn) {  // of dS and dQ
       {
@@ -107,11 +108,11 @@ class Consumer {
     }
   }
 
-  /// Scores, transposed, begun.
+  /// Begins the scores, transposed.
   REGARD_DEVICE void begin_scores(Scores& s, i32 stage) const {
     begin_transposed<0, steps_d>(s, own_keys(memory_.k()), memory_.q(stage));
   }
-  /// dP, transposed: the first half of its steps, or the others.
+  /// Begins dP, transposed: the first half of its steps, or the second.
   template <i32 half>
   REGARD_DEVICE void begin_dp(Scores& dp, i32 stage) const {
     constexpr i32 first = (steps_dv + 1) / 2;
@@ -119,7 +120,7 @@ class Consumer {
                                                                           memory_.grad_o(stage));
   }
   REGARD_DEVICE u32 own_keys(u32 tile) const { return tile + warpgroup_ * group_rows * box_bytes; }
-  /// dK += dS^T Q, begun: of dS in shared memory, as registers have the next one by then.
+  /// Begins dK += dS^T Q, with dS in shared memory, as registers hold the next one by then.
   REGARD_DEVICE void begin_dk(float (&dk)[columns_k / 2], i32 stage, u32 turn) const {
     const SharedOperand a(place_of_ds(turn), 0), b(memory_.q(stage), block_q * box_bytes);
     wgmma_fence();
@@ -129,7 +130,7 @@ class Consumer {
     wgmma_commit();
   }
 
-  /// dQ = dS K, this consumer's part, begun.
+  /// Begins this consumer's part of dQ = dS K.
   REGARD_DEVICE void begin_dq(float (&dq)[grad_q_columns / 2], u32 turn) const {
     const i32 row_group = warpgroup_ % grad_q_row_groups,
               column = warpgroup_ / grad_q_row_groups * grad_q_columns;
@@ -148,12 +149,12 @@ class Consumer {
     wgmma_commit();
   }
 
-  /// dS of a consumer's keys: a row of 64 for each query.
+  /// The address of dS of a consumer's keys: a row of 64 for each query.
   REGARD_DEVICE u32 place_of_ds(u32 turn) const {
     return memory_.ds(turn % ds_stages) + warpgroup_ * block_q * box_bytes;
   }
 
-  /// Leaves dQ of a tile to what adds it to the sums; there is room.
+  /// Leaves dQ of a tile in shared memory, which has room, for the warp that adds it to the sums.
   REGARD_DEVICE void send(const float (&dq)[grad_q_columns / 2]) const {
     const u32 place = memory_.grad_q(warpgroup_) + threadIdx.x % 128 * 16;
 #pragma unroll
@@ -169,7 +170,7 @@ class Consumer {
   const Memory& memory_;
   i32 warpgroup_;  // 0 .. consumers - 1
   i32 first_key_;  // of the warpgroup
-  i32 key_;        // first one of the thread; the other is 8 further on
+  i32 key_;        // the thread's first one; the other is 8 further
 };
 
 }  // namespace regard

@@ -1,5 +1,5 @@
-// What the plan must know of backward.cu: its shared memory, and the boxes of Q, K, V and dO. The kernel lays
-// its memory out with the same numbers.
+// What the plan must know about backward.cu: its shared memory, and the boxes of Q, K, V and dO. The kernel
+// lays its memory out with the same numbers.
 #pragma once
 
 #include "kernels/sm90/boxes.h"
@@ -7,8 +7,8 @@
 namespace regard {
 
 /// The shared memory of one tile of keys. Head dimensions are padded to whole boxes: the tensor maps read
-/// zeros there. Two warpgroups multiply: each has 64 keys (backward_consumer.h), or both share 64, whose dK
-/// and dV one alone has no registers for (backward_pair.h).
+/// zeros there. Two warpgroups multiply: each has 64 keys (backward_consumer.h), or both share 64 keys if
+/// one alone has no registers for their dK and dV (backward_pair.h).
 struct Sm90BackwardLayout : Sm90Boxes {
   static constexpr i64 element_bytes = 2;
   static constexpr i64 box_columns = box_bytes / element_bytes;
@@ -19,7 +19,7 @@ struct Sm90BackwardLayout : Sm90Boxes {
   i64 d, dv;                // padded
   i64 k, v, q, grad_o, ds;  // bytes of a tile
   i64 weights;              // of a tile from one of a pair to the other, fp32
-  i64 grad_q;               // of a tile on its way to memory, fp32; a pair adds from registers
+  i64 grad_q;               // of a tile to be added to memory, fp32; a pair adds from registers
   i64 row_numbers;          // of LSE, or of D, of a tile
   i64 q_stages;
 
@@ -46,7 +46,7 @@ struct Sm90BackwardLayout : Sm90Boxes {
   }
 
   static constexpr REGARD_INLINE bool shares_keys(i64 block_k) { return block_k == group_rows; }
-  /// Of grad_q_sum's tiles (kernels/backward_schedule.h): what one product makes.
+  /// The slices of grad_q_sum's tiles (kernels/backward_schedule.h): each is the result of one product.
   constexpr REGARD_INLINE i64 grad_q_slices(i64 block_k) const {
     return shares_keys(block_k) ? d / box_columns : consumers;
   }

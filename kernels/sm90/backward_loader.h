@@ -1,5 +1,5 @@
-// What brings tiles to a block of backward.cu by TMA: K and V once, then Q with LSE, and dO with D, as far
-// ahead as their rings have room.
+// Loads tiles for a block of backward.cu by TMA: K and V once, then Q with LSE, and dO with D, as far ahead
+// as their rings have room.
 #pragma once
 
 #include "kernels/sm90/backward_shared.h"
@@ -19,13 +19,13 @@ REGARD_DEVICE MappedRows mapped_rows(const TensorMap& map, const Rows& rows, con
   return mapped;
 }
 
-/// K or V, and beside it Q or dO with a number of each row: LSE or D. By one thread.
+/// Loads K or V, along with Q or dO and one number per row: LSE or D. By one thread.
 template <i32 stages>
 struct Loader {
   MappedRows of_keys, of_queries;
   Barrier& keys_full;
   Barrier *full, *empty;
-  u32 keys, queries, row_numbers;  // places
+  u32 keys, queries, row_numbers;  // addresses
   i32 keys_bytes, queries_bytes;
   const float* numbers;
 

@@ -1,9 +1,9 @@
-// Two warpgroups that multiply with the same 64 keys, whose dK and dV are too large for the registers of one:
-// one makes scores, P and dV, the other dP, dS and dK; of dQ each makes a part.
+// Two warpgroups that multiply with the same 64 keys, whose dK and dV are too large for the registers of
+// one: one computes scores, P and dV, the other dP, dS and dK; each computes a part of dQ.
 //
-// Scores and dP are transposed, so that P and dS are left operands of the products with dO and Q as they lie
+// Scores and dP are transposed, so that P and dS are left operands of the products with dO and Q as they are
 // in registers. The first gives its weights to the second through shared memory, and gets dS from there. It
-// is a tile ahead, so that each computes while products of the other go on. dQ is stored, or added, from
+// is a tile ahead, so that each computes while products of the other run. dQ is stored, or added, from
 // registers.
 #pragma once
 
@@ -69,7 +69,7 @@ class Pair {
     shared_.grad_o_full[0].wait(0);
     begin_of_queries(dv, p, memory_.grad_o(0));
 #pragma unroll 1
-    for (u32 turn = 0;; ++turn) {  // of dS and dQ, which are of the tile before
+    for (u32 turn = 0;; ++turn) {  // of dS and dQ, which belong to the previous tile
       const i32 last_o = ring_o.stage;
       last = tile;
       ring_q.advance();
@@ -109,7 +109,7 @@ class Pair {
     Tile tile(work_);
     Ring<q_stages> ring_q;
     Ring<grad_o_stages> ring_o;
-    i32 last_q = 0;  // the stage of the tile before
+    i32 last_q = 0;  // the stage of the previous tile
     shared_.k_full.wait(0);
     shared_.v_full.wait(0);
 #pragma unroll 1
@@ -136,8 +136,8 @@ class Pair {
     wgmma_wait<0>();
   }
 
-  /// Slices [first, end) of dQ of a tile, dS K, beside dV += P^T dO or dK += dS^T Q, which goes on behind it.
-  /// Both slices are in the making at once where registers have room.
+  /// Slices [first, end) of dQ of a tile, dS K, overlapping with dV += P^T dO or dK += dS^T Q, which ends
+  /// after them. Both slices are pending at once if there are enough registers.
   template <i32 first, i32 end, bool at_once, i32 n>
   REGARD_DEVICE void add_slices(const Tile& tile, u32 turn, float (&sums)[n], const Packed& weights,
                                 u32 queries) const {
@@ -165,7 +165,7 @@ class Pair {
     arrive_by_warp(shared_.grad_q_full[consumer]);
   }
 
-  /// Where a tile's slices of dQ go.
+  /// Where a tile's slices of dQ are stored.
   struct SlicesInMemory {
     float* sum;  // of this thread
     bool stores;
@@ -183,7 +183,7 @@ class Pair {
     }
   };
 
-  /// Waits until the block may bring dQ of a tile to memory.
+  /// Waits until the block is allowed to add dQ of a tile to memory.
   REGARD_DEVICE SlicesInMemory granted(const Tile& tile, i32 consumer) const {
     const i64 number = first_tile(a_, work_.sequence, tile.head) + tile.index;
     named_sync(grad_q_granted + consumer, granted_threads);
@@ -201,7 +201,7 @@ class Pair {
     wgmma_commit();
   }
 
-  /// What dP - D is multiplied with, as it lies in registers.
+  /// Shares the factors of dP - D in the layout that they have in registers.
   REGARD_DEVICE void give_weights(const Scores& s) const {
 #pragma unroll
     for (i32 i = 0; i < block_q / 8; ++i)
@@ -220,7 +220,7 @@ class Pair {
   const Work& work_;
   Shared& shared_;
   const Memory& memory_;
-  i32 key_;  // first one of the thread; the other is 8 further on
+  i32 key_;  // the thread's first one; the other is 8 further
 };
 
 }  // namespace regard

@@ -1,4 +1,4 @@
-// Products that the warpgroups of a block of backward.cu begin, and what they share them by.
+// Products that the warpgroups of a block of backward.cu begin, and the operations by which they share them.
 #pragma once
 
 #include "kernels/sm90/backward_scores.h"
@@ -14,7 +14,7 @@ constexpr i32 steps_d = (key::d + 15) / 16, steps_dv = (key::dv + 15) / 16;
 constexpr i32 columns_k = (key::d + 31) / 32 * 32, columns_v = (key::dv + 31) / 32 * 32;
 
 /// Scores or dP, transposed: 64 rows of K or V by the tile's rows of Q or dO, steps [first, end) of them.
-/// The first of all begins the sums.
+/// The very first step initializes the sums.
 template <i32 first, i32 end>
 REGARD_DEVICE void begin_transposed(Scores& sums, u32 keys, u32 queries) {
   const SharedOperand a(keys, 0), b(queries, 0);
@@ -29,7 +29,7 @@ REGARD_DEVICE void begin_transposed(Scores& sums, u32 keys, u32 queries) {
   wgmma_commit();
 }
 
-/// dV += P^T dO, or dK += dS^T Q, of weights in registers and a tile of queries.
+/// dV += P^T dO, or dK += dS^T Q, from weights in registers and a tile of queries.
 template <i32 n>
 REGARD_DEVICE void begin_of_queries(float (&sums)[n], const Packed& weights, u32 queries) {
   const SharedOperand b(queries, block_q * box_bytes);
@@ -48,7 +48,7 @@ REGARD_DEVICE void store_ds(u32 place, const Packed& ds) {
   make_visible_to_products();
 }
 
-/// Once all lanes of the warp have read what the barrier guards.
+/// Arrives once all lanes of the warp have read the memory that the barrier guards.
 REGARD_DEVICE void arrive_by_warp(Barrier& barrier) {
   __syncwarp();
   if (threadIdx.x % wave == 0) barrier.arrive();

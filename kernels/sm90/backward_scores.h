@@ -1,5 +1,6 @@
-// From scores of a tile to P and dS. A consumer has them transposed, its keys along the rows of fragments: in
-// every group of 8 queries a thread has two neighbours of two keys, 8 apart.
+// From scores of a tile to P and dS. A consumer has them transposed, with its keys along the rows of
+// fragments: in every group of 8 queries a thread has two neighbouring queries for each of two keys, 8
+// apart.
 #pragma once
 
 #include "kernels/sm90/backward_work.h"
@@ -35,14 +36,14 @@ struct SeenQueries {
   }
 };
 
-/// Which of a thread's scores are seen: a bit each, in the order of their registers.
+/// Which of a thread's scores are visible: one bit each, in the order of their registers.
 struct Seen {
   static constexpr i32 words = block_q / 64;
   u32 bits[words];
 
   REGARD_DEVICE bool at(i32 i) const { return bits[i / 32] >> i % 32 & 1; }
 
-  /// Of the tile at `first_query`.
+  /// For the tile at `first_query`.
   REGARD_DEVICE static Seen of_tile(const SeenQueries& queries, i32 first_query) {
     const i32 column = first_query + static_cast<i32>(threadIdx.x % 4) * 2;
     Seen seen{};
@@ -61,10 +62,10 @@ struct Seen {
   }
 };
 
-/// What P is made larger by (GpuBackwardSchedule::p_exponent).
+/// The power of two by which P is scaled (GpuBackwardSchedule::p_exponent).
 constexpr float p_exponent = p_exponent_of(key::dtype);
 
-/// What becomes of products of Q and K.
+/// Turns products of Q and K into P.
 class ScoreScale {
  public:
   float grad_p_factor;
@@ -75,8 +76,8 @@ class ScoreScale {
         log2_(a.scale * log2_of_e),
         of_cap_(key::softcap ? 1 / (a.softcap * log2_of_e) : 0) {}
 
-  /// P of a score, times 2^p_exponent, relative to the row's LSE, which no score is above but for rounding;
-  /// `slope` is what dS is multiplied with behind a soft cap.
+  /// P of a score, times 2^p_exponent, relative to the row's LSE, which no score exceeds except by rounding;
+  /// with a soft cap, `slope` is the factor of dS.
   REGARD_DEVICE float p(float product, float lse_log2, float& slope) const {
     if constexpr (!key::softcap) return exp2(at_most(fmaf(product, log2_, -lse_log2), p_exponent));
     const float score = soft_cap_(product), tanh = score * of_cap_;
@@ -89,7 +90,7 @@ class ScoreScale {
   float log2_, of_cap_;
 };
 
-/// What a tile's weights are made with. `lse` and `delta`: places of the tile's numbers in shared memory.
+/// The inputs of a tile's weights. `lse` and `delta`: addresses of the tile's numbers in shared memory.
 struct Weights {
   const ScoreScale& scale;
   u32 lse, delta;
@@ -106,8 +107,8 @@ struct Weights {
     if (!whole) seen = Seen::of_tile(queries, first_query);
   }
 
-  /// Scores of one half of the queries become what dP - D is multiplied with for dS: P, behind a soft cap
-  /// times its slope. P is packed, if there are registers for it.
+  /// Scores of one half of the queries become the factor of dP - D in dS: P, times the slope of the soft cap
+  /// if there is one. P is packed, if there are registers for it.
   template <i32 half_of_tile>
   REGARD_DEVICE void make_p(Scores& s, Packed& packed_p) const {
 #pragma unroll
@@ -127,8 +128,8 @@ struct Weights {
     }
   }
 
-  /// dS = P (dP - D), packed, as fp16 times a factor. Where P is not packed yet it is now, as registers
-  /// become free.
+  /// dS = P (dP - D), packed; in fp16, times a factor. If P is not packed yet, it is packed now, as
+  /// registers become free.
   REGARD_DEVICE void make_ds(const Scores& s, const Scores& dp, Packed& packed_p, Packed& packed_ds) const {
 #pragma unroll
     for (i32 i = 0; i < groups; ++i) {

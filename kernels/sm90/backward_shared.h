@@ -20,7 +20,7 @@ constexpr bool shares_keys = Sm90BackwardLayout::shares_keys(block_k);
 static_assert(key::warps * wave == Sm90BackwardLayout::threads);
 static_assert(shares_keys ? block_q == group_rows : block_k == consumers * group_rows);
 
-/// dQ of a tile among consumers that have keys of their own: rows first, then columns.
+/// How dQ of a tile is divided among consumers with separate keys: by rows first, then by columns.
 constexpr i32 grad_q_row_groups = block_q / group_rows, grad_q_column_groups = consumers / grad_q_row_groups;
 constexpr i32 grad_q_columns = layout.d / grad_q_column_groups;
 constexpr i32 grad_q_slice = layout.grad_q / consumers;  // bytes of a consumer
@@ -31,7 +31,7 @@ struct Shared {
   Barrier q_full[q_stages], q_empty[q_stages];                      // with LSE
   Barrier grad_o_full[grad_o_stages], grad_o_empty[grad_o_stages];  // with D
   Barrier grad_q_full[consumers], grad_q_empty[consumers];
-  u32 blocks_before;  // at a pair's tile of dQ; 0: it stores
+  u32 blocks_before;  // at a pair's tile of dQ; 0: the pair stores
 
   /// By a warp, or more.
   REGARD_DEVICE void init() {
@@ -47,12 +47,12 @@ struct Shared {
 };
 static_assert(sizeof(Shared) <= Sm90BackwardLayout::static_bytes);
 
-/// Named barriers of all consumers: dS of a tile is there; of a pair, weights are, dS is for the one that
-/// makes it, and, from the last number on, one of the two is told to bring its dQ to memory.
+/// Named barriers of all consumers: dS of a tile is ready; for a pair: weights are ready, dS is ready for
+/// the warpgroup that makes it and, from the last number on, one of the two may add its dQ to memory.
 constexpr i32 ds_there = 1, weights_there = 2, own_ds_there = 3, grad_q_granted = 4;
-constexpr i32 granted_threads = 128 + wave;  // at the last: a consumer and the warp that tells
+constexpr i32 granted_threads = 128 + wave;  // at the last: a consumer and the warp that grants
 
-/// Tiles one behind the other.
+/// Tiles one after the other.
 class Memory {
  public:
   REGARD_DEVICE explicit Memory(const void* dynamic) {

@@ -1,5 +1,5 @@
-// dK and dV of a consumer's keys, from registers to memory: rounded, or, where several blocks share the keys,
-// added to sums of fp32.
+// Stores dK and dV of a consumer's keys from registers: rounded or, if several blocks share the keys, added
+// to fp32 sums.
 #pragma once
 
 #include "kernels/cuda/add.h"
@@ -9,14 +9,14 @@
 
 namespace regard {
 
-/// Where gradients of K or of V go: sums, or, if there are none, rows of the tensor.
+/// The destination of gradients of K or of V: sums or, if there are none, rows of the tensor.
 struct GradientOfKeys {
   float* sums;
   i64 sum_columns;
   const Rows& rows;
 };
 
-/// A row for each key of the warp, `key` is the thread's first one; the second follows 8 further on.
+/// One row for each key of the warp; `key` is the thread's first one, the second is 8 further.
 template <i32 end, i32 columns>
 REGARD_DEVICE void store_gradient(const BackwardArguments& a, const Work& work, const GradientOfKeys& to,
                                   i32 key, const float (&sums)[columns / 2], float scale) {

@@ -1,5 +1,5 @@
-// What a block of backward.cu has to do: a block of keys of one K/V head, and the tiles of queries that see
-// any of them, query head by query head.
+// The work of a block of backward.cu: a block of keys of one K/V head, and the tiles of queries that see any
+// of them, query head by query head.
 #pragma once
 
 #include "kernels/backward_schedule.h"
@@ -12,11 +12,11 @@ constexpr i32 block_q = key::block_q, block_k = key::block_k;
 constexpr i32 group_rows = Sm90Boxes::group_rows, box_bytes = Sm90Boxes::box_bytes;
 constexpr bool windowed = key::mask != Mask::none;
 
-/// A block of keys and the tiles of queries, of each query head, that have one which sees any.
+/// A block of keys and, for each query head, the tiles with a query that sees any of them.
 struct Work {
   Sequence sequence;
   i32 batch, kv_head, first_key;
-  i32 first_head, heads;  // query heads that it goes through
+  i32 first_head, heads;  // query heads that it processes
   Range32 tiles;
   i32 start_tile;
 
@@ -24,7 +24,8 @@ struct Work {
     const u32 group = static_cast<u32>(a.hq) / static_cast<u32>(a.hk),
               of_part = static_cast<u32>(a.part_heads), parts = (group + of_part - 1) / of_part;
     const u32 key_blocks = (static_cast<u32>(a.sk) + block_k - 1) / block_k;
-    // Blocks of keys of as many heads as the cache holds go together, those that the most queries see first.
+    // Blocks of keys of as many heads as the cache holds run together, those that the most queries see
+    // first.
     const u32 heads_of_all = static_cast<u32>(a.b) * static_cast<u32>(a.hk) * parts,
               together = smaller(static_cast<u32>(a.side_by_side), heads_of_all),
               first = block / (together * key_blocks) * together,
@@ -60,7 +61,7 @@ struct Work {
   }
 };
 
-/// The tiles of a block's work in their order: of each head from its start tile on, round to it.
+/// The tiles of a block's work in order: for each head from its start tile on, wrapping around to it.
 struct Tile {
   i32 head, index;
 

@@ -1,5 +1,5 @@
-// What the plan must know of all kernels for Hopper: tiles in shared memory come and go in boxes that tensor
-// maps describe.
+// What the plan must know about all kernels for Hopper: tiles are moved to and from shared memory in boxes
+// that tensor maps describe.
 #pragma once
 
 #include "kernels/arguments.h"
@@ -21,8 +21,7 @@ struct Sm90Boxes {
   static constexpr i64 most_map_rows = 1
                                        << 30;  // of a sequence in a ragged map (plan/kernels/sm90_boxes.cpp)
 
-  // The long form of a soft cap's tanh is off by 2^-22 of the cap: half of what a weight of fp16 is rounded
-  // by.
+  // The long form of a soft cap's tanh is off by 2^-22 of the cap: half of the rounding of an fp16 weight.
   static constexpr float largest_soft_cap = 1024;
 };
 

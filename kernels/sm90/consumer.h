@@ -1,7 +1,7 @@
 // A warpgroup that multiplies: 64 query rows against their tiles of keys.
 //
-// The products of a tile's weights with V run while the next tile's scores become weights, and those weights
-// are relative to the maximum of the first tiles (softmax.h), so that nothing waits for a maximum.
+// The products of a tile's weights with V run while the next tile's scores become weights; the weights are
+// relative to the maximum of the first tiles (softmax.h), so that nothing waits for a maximum.
 #pragma once
 
 #include "kernels/sm90/ptx/cluster.h"
@@ -15,22 +15,22 @@
 
 namespace regard {
 
-/// Ping-pong: the warpgroups begin their products one after the other, so that one's softmax lies beside the
+/// Ping-pong: the warpgroups begin their products one after the other, so that one's softmax overlaps the
 /// others' products.
 constexpr bool pingpong = key::warp_groups > 1;
 static_assert(!pingpong || consumers == key::warp_groups);
 
-/// The tiles that come first may be seen by other warpgroups alone, or by the other block of the cluster. A
-/// warpgroup passes over all of those. In ping-pong it passes over what none of its block sees, and then over
-/// the scores of one: V of it is still multiplied, with zeros, since warpgroups take over at every tile.
+/// The first tiles may be visible only to other warpgroups, or only to the other block of the cluster. A
+/// warpgroup skips all of those. In ping-pong it skips tiles that none of its block sees, and then only the
+/// scores of a tile: its V is still multiplied, by zeros, since warpgroups alternate at every tile.
 constexpr bool passes_tiles = tiles_by_warpgroup && (!pingpong || cluster > 1),
                passes_first_scores = tiles_by_warpgroup && pingpong;
 
-/// The first tile's softmax has code of its own where that does not make a compile too long: blocks of few
-/// tiles are up to 3 % faster so.
+/// The first tile's softmax has separate code unless that makes a compile too long: blocks of few tiles are
+/// up to 3 % faster that way.
 constexpr bool first_apart = !key::softcap && !wide_heads;
 
-/// Named barriers: one by which each warpgroup begins in ping-pong, then one for each alone.
+/// Named barriers: one for each warpgroup to begin in ping-pong, then one for each warpgroup alone.
 constexpr i32 first_pingpong = 2;
 
 using Sums = float[columns / 2];
@@ -57,7 +57,7 @@ class Consumer {
         multiply(turn, given, careful, rows, o);
       } else {
         wait_for_q(turn);
-        __syncwarp();  // nobody still polls when the place is given back
+        __syncwarp();  // no thread still polls when the slot is released
         done_with_last_o(turn);
         done_with_q(turn);
       }
@@ -85,13 +85,13 @@ class Consumer {
     if constexpr (passes_tiles) {
       const i32 end = uniform(given.visible[pingpong ? consumers : warpgroup_].end);
 #pragma unroll 1
-      while (tile >= end && tiles.next(tile) >= 0) {  // what follows needs a tile
+      while (tile >= end && tiles.next(tile) >= 0) {  // the code below needs a tile
         pass_k();
         pass_v();
         tile = tiles.next(tile);
       }
     }
-    // Below it every row has seen keys; of 8 bits, which leave little room above, all keys of a tile.
+    // Below it every row has seen keys; for 8-bit types, which have little headroom, all keys of a tile.
     const i32 settled = careful ? 0 : eight_bits ? visible.whole.end - 1 : visible.begun;
     wait_for_q(turn);
     bool hidden = passes_first_scores && uniform(tile >= visible.end);
@@ -106,7 +106,7 @@ class Consumer {
     }
     const auto softmax = [&](bool first) {
       const bool rescales = !hidden && make_p(s, rows, factor, given, visible, tile, first ? tile : settled);
-      wgmma_wait<0>();  // the first time too: else ptxas would not see that O is there
+      wgmma_wait<0>();  // the first time too: otherwise ptxas would not see that O is ready
       if (!first) done_with_v();
       if (!hidden) pack(p, s);
       if (rescales && !first) scale(o, factor);
@@ -114,7 +114,8 @@ class Consumer {
     };
     const auto multiply_next = [&] {
       if constexpr (pingpong) named_sync(first_pingpong + warpgroup_);
-      Scores next;  // of its own where the loop begins with the softmax: else registers are copied there
+      Scores next;  // a separate variable if the loop begins with the softmax: otherwise registers would be
+                    // copied there
       begin_scores(first_apart ? s : next, turn);
       begin_output(o, p);
       if constexpr (pingpong)
@@ -145,8 +146,8 @@ class Consumer {
     finish_output();
   }
 
-  /// A tile's scores become weights, and their sums are added to the rows'. Most tiles keep row_max
-  /// as it is and look for no maximum (softmax.h). Returns whether O has to be rescaled by `factor`.
+  /// A tile's scores become weights, and their sums are added to the rows'. Most tiles keep row_max and
+  /// compute no maximum (softmax.h). Returns whether O has to be rescaled by `factor`.
   REGARD_DEVICE bool make_p(Scores& s, RowState& rows, float (&factor)[2], const Turn& given,
                             const VisibleTiles& visible, i32 tile, i32 settled) {
     const bool whole = visible.is_whole(tile), stale = whole && tile < settled;
@@ -173,10 +174,10 @@ class Consumer {
     return !stale || (__any_sync(whole_warp, largest >= highest_p) && rescale_large(s, rows, factor));
   }
 
-  /// Gives K or V of the next tile back as it came.
+  /// Releases K or V of the next tile unused.
   REGARD_DEVICE void pass_k() {
     shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
-    __syncwarp();  // nobody still polls when the place is given back
+    __syncwarp();  // no thread still polls when the slot is released
     done_with_k();
   }
   REGARD_DEVICE void pass_v() {
@@ -194,23 +195,23 @@ class Consumer {
   }
 
   REGARD_DEVICE void hide(Scores& s, i32 tile, const Work& work) const {
-    // Rows behind the last one see what it sees, as tiles_of has it.
+    // Rows past the last one see the same keys as the last one, as in tiles_of.
     const i32 last = work.sequence.sq - 1,
               rows[2] = {min(row_of(work, 0).row, last), min(row_of(work, 1).row, last)};
     mask(s, tile * block_k, rows, window_of(work, a_));
   }
 
-  /// How many of a tile's keys the warp's last row sees, or more.
+  /// An upper bound of how many of a tile's keys the warp's last row sees.
   REGARD_DEVICE i32 seen_by_warp(i32 tile, const Work& work) const {
     if constexpr (!by_slices) return block_k;
     const i32 last = row_of_warp(work).row + Sm90ForwardLayout::warp_rows - 1;
     return window_of(work, a_).keys_of(min(uniform(last), work.sequence.sq - 1)).end - tile * block_k;
   }
 
-  /// S = Q K^T of the next tile, begun.
+  /// Begins S = Q K^T of the next tile.
   REGARD_DEVICE void begin_scores(Scores& s, u32 turn) {
     u32 place = memory_.q(q_stage(turn), warpgroup_);
-    // The compiler would keep the operands of all steps of wide heads in registers over all tiles.
+    // Otherwise the compiler would keep the operands of all steps of wide heads in registers over all tiles.
     if constexpr (wide_heads) asm volatile("" : "+r"(place));
     const SharedOperand q(place, 0), k(memory_.k(ring_k_.stage), 0);
     shared_.k_full[ring_k_.stage].wait(ring_k_.parity);
@@ -223,16 +224,16 @@ class Consumer {
         [&](i32 i) { return k.low_at(bytes_to(i, block_k)); });
     wgmma_commit();
   }
-  /// Every turn has its Q, in the next place of the ring.
+  /// Every turn has its own Q, in the next slot of the ring.
   REGARD_DEVICE static i32 q_stage(u32 turn) { return static_cast<i32>(turn % q_stages); }
   REGARD_DEVICE void wait_for_q(u32 turn) {
     shared_.q_full[q_stage(turn)][warpgroup_].wait(turn / q_stages % 2);
   }
-  /// Its place can be loaded into again, unless O is to leave from there.
+  /// Allows the slot to be loaded again, unless O is to be stored from there.
   REGARD_DEVICE void done_with_q(u32 turn) {
     if constexpr (!stores_boxes) arrive(shared_.q_empty[q_stage(turn)][warpgroup_]);
   }
-  /// O of the last turn has left the place that its Q had.
+  /// O of the last turn has left the slot of its Q.
   REGARD_DEVICE void done_with_last_o(u32 turn) {
     if (!stores_boxes || turn == 0 || threadIdx.x % wave != 0) return;
     wait_until_boxes_are_read();
@@ -243,7 +244,7 @@ class Consumer {
     ring_k_.advance();
   }
 
-  /// O += P V, begun.
+  /// Begins O += P V.
   REGARD_DEVICE void begin_output(Sums& o, const P& p) {
     const i32 stage = ring_v_.stage;
     const SharedOperand v(eight_bits ? memory_.transposed(stage) : memory_.v(stage), block_k * box_bytes);
@@ -269,7 +270,7 @@ class Consumer {
     for (i32 i = 0; i < columns / 2; ++i) o[i] *= factor[i / 2 % 2];
   }
 
-  /// O and LSE of the rows that have a bit in `wanted`; uses `o` up.
+  /// Stores O and LSE of the rows that have a bit in `wanted`; destroys `o`.
   REGARD_DEVICE void store(u32 turn, const Turn& given, const RowState& rows, Sums& o, u32 wanted) {
     const Work& work = given.work;
     const float to_powers = given.careful ? scores_.scale() : 1, below = given.careful ? log2_p_at_max : 0;
@@ -305,7 +306,7 @@ class Consumer {
         if (mine[half]) *lse[half] = ends[half].lse;
     }
     if constexpr (stores_boxes) {
-      // The other warps' products have read Q as well.
+      // The other warps' products have also read Q.
       warpgroup_sync(first_pingpong + consumers + warpgroup_);
       BoxedOutput out(memory_.q(q_stage(turn), warpgroup_), o_);
       out.take<columns>(o, {ends[0].scale, ends[1].scale});
@@ -320,7 +321,7 @@ class Consumer {
     u16* rows_of_o[2];
     addresses(a_.o, work, places, rows_of_o);
     if constexpr (wide_heads) {
-      // One body of code for both rows: these kernels are the slowest to compile.
+      // One body of code for both rows, because these kernels are the slowest to compile.
 #pragma unroll 1
       for (i32 half = 0; half < 2; ++half) {
         const OutputRow<columns> row(o, 0, (half == 0 ? ends[0].scale : ends[1].scale) * factor);
@@ -358,7 +359,7 @@ class Consumer {
   REGARD_DEVICE static void arrive(Barrier& barrier) {
     if (threadIdx.x % wave == 0) barrier.arrive();
   }
-  /// A tile, to those who load the next one into its place.
+  /// Releases a tile to the threads that load the next one into its slot.
   REGARD_DEVICE static void release(Barrier& barrier) {
     if constexpr (cluster == 1) {
       arrive(barrier);
@@ -366,7 +367,7 @@ class Consumer {
       arrive_in(threadIdx.x % wave, barrier);
     }
   }
-  /// x of the first lane in every lane, so that it can stand in a uniform register.
+  /// x of the first lane in every lane, so that it can be held in a uniform register.
   REGARD_DEVICE static i32 uniform(i32 x) { return __shfl_sync(whole_warp, x, 0); }
 
   const Sm90ForwardArguments& a_;

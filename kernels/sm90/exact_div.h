@@ -1,12 +1,13 @@
-// A quotient without a division of 64 bits.
+// A quotient without a 64-bit division.
 #pragma once
 
 #include "kernels/cuda/warp.h"
 
 namespace regard {
 
-/// The quotient of a number that `divisor` divides, if it has 32 bits: the odd part's inverse modulo 2^32,
-/// each step of which doubles the bits that are right. A division of 64 bits is a call, dear to compile.
+/// The quotient of a number that `divisor` divides evenly, if it has 32 bits: uses the odd part's inverse
+/// modulo 2^32; each step doubles its correct bits. A 64-bit division is a function call and expensive to
+/// compile.
 REGARD_DEVICE u32 exact_div(u64 number, u64 divisor) {
   const i32 twos = __ffsll(static_cast<i64>(divisor)) - 1;
   const u32 odd = static_cast<u32>(divisor >> twos);

@@ -1,9 +1,9 @@
-// Forward for Hopper: bf16, fp16 and 8 bits, any positional mask, GQA, packed sequences, soft cap, learned
-// sink, LSE.
+// Forward for Hopper: bf16, fp16 and 8-bit types, any positional mask, GQA, packed sequences, soft cap,
+// learned sink, LSE.
 //
-// A persistent block of warpgroups. The first one's first warp takes work from a counter and hands it out;
-// its others load tiles of Q, K and V by TMA, or, of 8 bits, transpose V while the first one loads as well.
-// Each other warpgroup multiplies 64 query rows by wgmma.
+// A persistent block of warpgroups. The first warp of the first warpgroup takes work from a counter and
+// hands it out; the other warps of that warpgroup load tiles of Q, K and V by TMA or, for 8-bit types,
+// transpose V while the first one also loads. Each other warpgroup multiplies 64 query rows by wgmma.
 #include "kernels/cuda/pdl.h"
 #include "kernels/sm90/consumer.h"
 #include "kernels/sm90/loader.h"
@@ -35,8 +35,8 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1
   sync_block();
   const Memory memory(dynamic);
   const i32 warpgroup = __shfl_sync(whole_warp, threadIdx.x / 128, 0);
-  // 64 K registers among the warpgroups; two of them have enough from the start. The compiler must not need
-  // more than each one is given.
+  // 64 K registers are divided among the warpgroups; two of them have enough from the start. The compiler
+  // must not need more than each one is given.
   if (warpgroup == 0) {
     if constexpr (consumers > 1) reg_dealloc<consumers == 3 ? 32 : 40>();
     const i32 warp = __shfl_sync(whole_warp, threadIdx.x / wave, 0);
@@ -66,6 +66,6 @@ extern "C" __global__ void __launch_bounds__(regard::key::warps* regard::wave, 1
     }
     Consumer(arguments, o, shared, memory, warpgroup - 1).run();
   }
-  // The other block still reaches into this one's memory.
+  // The other block may still access this one's memory.
   if constexpr (cluster > 1) cluster_sync();
 }

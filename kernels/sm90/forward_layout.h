@@ -1,5 +1,5 @@
-// What the plan must know of forward.cu: its shared memory, and the tensor maps of Q, K, V and O. The kernel
-// lays its memory out with the same numbers.
+// What the plan must know about forward.cu: its shared memory, and the tensor maps of Q, K, V and O. The
+// kernel lays its memory out with the same numbers.
 #pragma once
 
 #include "kernels/sm90/boxes.h"
@@ -15,9 +15,9 @@ struct Sm90ForwardLayout : Sm90Boxes {
   i64 columns;     // of a box
   i64 d, dv;       // padded
   i64 q, k, v;     // bytes of a tile
-  i64 transposed;  // bytes of a tile of V whose columns became rows, boxes of keys; 0 where it multiplies as
-                   // it is
-  i64 q_stages;    // tiles of Q: the next one loads beside the work on the last where there is room
+  i64 transposed;  // bytes of a tile of V with columns turned into rows, boxes of keys; 0 if it is
+                   // multiplied as it is
+  i64 q_stages;    // tiles of Q: the next one loads during the work on the last if there is room
   i64 stages;      // of K, of V and of transposed V
 
   constexpr REGARD_INLINE explicit Sm90ForwardLayout(const Sm90TileShape& tile)
@@ -34,9 +34,10 @@ struct Sm90ForwardLayout : Sm90Boxes {
                                                                                                        : 1),
         stages(tile.stages) {}
 
-  /// Whether O goes through Q's place and out by a tensor map: there it is in nobody's way where Q has two.
-  /// Parts of the keys and heads side by side are stored by their threads; and O of one box, where it gains
-  /// nothing and the compiler then moves Q's operands out of uniform registers.
+  /// Whether O goes through the slot of Q and is stored by a tensor map: if Q has two slots, it delays
+  /// nothing there. Parts of the keys and heads side by side are stored by their threads; so is O of a
+  /// single box, which gains nothing, and for which the compiler would move Q's operands out of uniform
+  /// registers.
   constexpr REGARD_INLINE bool stores_boxes(i64 split, i64 heads) const {
     return q_stages == 2 && transposed == 0 && dv > columns && dv <= d && split <= 0 && heads <= 0;
   }
@@ -48,15 +49,15 @@ struct Sm90ForwardLayout : Sm90Boxes {
   constexpr REGARD_INLINE i64 total() const {
     return alignment + q_stages * q + stages * (k + v + transposed);
   }
-  /// Columns of O that are computed: whole turns of four threads that store 8 each.
+  /// Columns of O that are computed: whole groups of four threads that store 8 each.
   static constexpr REGARD_INLINE i64 output_columns(i64 dv) { return (dv + 31) / 32 * 32; }
 
-  /// Rows of a block that belong to one query head. Where rows are few, a block has those of `heads` heads
-  /// that share K and V, and a warpgroup's box of Q those of some; 0: of one, and all of its rows are.
+  /// Rows of a block that belong to one query head. If rows are few, a block has those of `heads` heads that
+  /// share K and V, and a warpgroup's box of Q has those of some of them; 0: all rows belong to one head.
   static constexpr REGARD_INLINE i64 rows_of_head(i64 block_q, i64 heads) {
     return heads > 0 ? block_q / heads : block_q;
   }
-  /// The rows to plan for `rows` of each of `heads`, a power of two; 0 where packing saves no block.
+  /// The rows to plan for `rows` of each of `heads`, a power of two; 0 if packing saves no block.
   static constexpr REGARD_INLINE i64 packed_rows(i64 rows, i64 heads, i64 block_q) {
     i64 packed = 1;
     while (packed < rows || (2 * packed <= group_rows && 2 * packed * heads <= block_q)) packed *= 2;

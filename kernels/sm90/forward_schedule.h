@@ -6,8 +6,8 @@
 namespace regard {
 
 struct Sm90ForwardSchedule : SplitKeys {
-  i32 side_by_side = 1;          // (batch, head) pairs whose blocks of rows go together
-  i32 before_last = 0x7fffffff;  // pairs that go side_by_side; those behind them go as one group
+  i32 side_by_side = 1;          // (batch, head) pairs whose blocks of rows run together
+  i32 before_last = 0x7fffffff;  // pairs that go side_by_side; the pairs after them go as one group
 };
 
 using Sm90ForwardArguments = KernelArguments<Sm90ForwardSchedule>;

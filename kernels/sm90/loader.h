@@ -1,4 +1,4 @@
-// What loads tiles of Q, K and V by TMA: each as far ahead as its ring has room.
+// Loads tiles of Q, K and V by TMA: each as far ahead as its ring has room.
 #pragma once
 
 #include "kernels/sm90/mapped_rows.h"
@@ -6,7 +6,7 @@
 
 namespace regard {
 
-/// Q of each turn: each warpgroup's own rows, as soon as it is done with those before.
+/// Loads Q of each turn: each warpgroup's own rows, as soon as it has finished the previous ones.
 class QueryLoader {
  public:
   REGARD_DEVICE QueryLoader(const TensorMap& q, Shared& shared, Memory memory)
@@ -20,7 +20,7 @@ class QueryLoader {
 #pragma unroll 1
     for (i32 i = 0; i < consumers; ++i) {
       shared_.q_empty[stage][i].wait(ring_.parity ^ 1);
-      __syncwarp();  // who still polls must not find the phase gone round
+      __syncwarp();  // threads that still poll must not see the phase wrap around
       if (threadIdx.x % wave != 0) continue;
       const Row first(turn.work, i * group_rows);
       const MappedRows q{q_, ragged, s.batch, s.batch * shared_.rows_per_batch[0] + s.first_q, s.sq};
@@ -39,8 +39,8 @@ class QueryLoader {
   Ring<q_stages> ring_;
 };
 
-/// K or V of the tiles of each turn. Which of them is known at run time only: one body of code for two
-/// warps.
+/// Loads K or V of the tiles of each turn. Which of the two is known only at run time: one body of code
+/// serves two warps.
 class KeyLoader {
  public:
   REGARD_DEVICE KeyLoader(const TensorMap& map, Shared& shared, Memory memory, bool of_v)
@@ -103,7 +103,7 @@ class AllLoader {
   KeyLoader k_, v_;
 };
 
-/// Every turn that is handed out, by one warp; `tells` when it has loaded one.
+/// Loads every turn that is handed out, by one warp; `tells` makes it signal when it has loaded one.
 template <class Loader>
 REGARD_DEVICE void load_turns(Loader loader, const Sm90ForwardArguments& a, Shared& shared, bool tells) {
 #pragma unroll 1

@@ -1,4 +1,5 @@
-// The rows of one sequence in a tensor, as its map finds them: boxes of them come and go by TMA.
+// The rows of one sequence in a tensor, addressed through its tensor map: boxes of them are loaded and
+// stored by TMA.
 #pragma once
 
 #include "kernels/sm90/exact_div.h"
@@ -11,15 +12,16 @@ struct MappedRows {
   const TensorMap& map;
   bool ragged;
   i32 batch;
-  i32 first, count;  // ragged: of all rows in the map, those of the sequence
+  i32 first, count;  // ragged: among all rows in the map, those of the sequence
 
-  /// Rows of a batch in a ragged map. Varlen tensors have no batches; else rows divide them.
+  /// Rows of a batch in a ragged map. Varlen tensors have no batches; otherwise the batch stride is
+  /// divisible by the row stride.
   REGARD_DEVICE static i32 per_batch(const Rows& rows) {
     return static_cast<i32>(exact_div(rows.batch, rows.row));
   }
 
-  /// A tile in boxes, one behind the other. Rows past the end of the sequence are zeros. Of a tile for
-  /// several blocks of a cluster each loads the boxes that are its turn.
+  /// Loads a tile in boxes, one after the other. Rows past the end of the sequence are zeros. If a tile is
+  /// for several blocks of a cluster, they load its boxes in turn.
   template <i32 rows, i32 box_columns, i32 blocks = 1>
   REGARD_DEVICE void load(u32 to, i32 bytes, const Barrier& full, i32 head, i32 row) const {
     constexpr i32 box_bytes = rows * static_cast<i32>(Sm90Boxes::box_bytes);

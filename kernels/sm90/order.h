@@ -1,5 +1,5 @@
-// In which order blocks of query rows are worked on: the longest first, and beside each other what shares K
-// and V. Each block of threads asks for rising numbers of a common count.
+// The order in which blocks of query rows are processed: the longest first, and next to each other those
+// that share K and V. Each block of threads asks for increasing numbers of a common counter.
 #pragma once
 
 #include "kernels/sm90/ragged.h"
@@ -11,8 +11,8 @@ REGARD_DEVICE u32 blocks_of_rows(i32 rows) {
   return static_cast<u32>(rows + cluster_rows - 1) / cluster_rows;
 }
 
-/// The sequences by falling length: what is left for the end is short. Made by the whole block, where they
-/// are not too many to compare.
+/// The sequences by decreasing length, so that short ones are left for the end. Computed by the whole block,
+/// if there are not too many to compare.
 class Ranking {
  public:
   static constexpr i32 most = cluster > 1 ? 1 : 256;
@@ -25,7 +25,7 @@ class Ranking {
 #pragma unroll 1
     for (i32 i = threadIdx.x; i < sequences; i += blockDim.x) {
       const i32 keys = keys_[i];
-      i32 rank = 0;  // of those with as many, the first come first
+      i32 rank = 0;  // sequences of equal length keep their order
 #pragma unroll 1
       for (i32 j = 0; j < sequences; ++j) rank += keys_[j] > keys - (j < i);
       order_[rank] = static_cast<u8>(i);
@@ -38,12 +38,12 @@ class Ranking {
   u8 order_[most];
 };
 
-/// By a whole warp.
+/// Used by a whole warp.
 class Order {
  public:
   REGARD_DEVICE Order(const Sm90ForwardArguments& a, const Ranking& ranking) : a_(a), ranking_(ranking) {}
 
-  /// How many blocks there are; not kept, as this warp has few registers.
+  /// How many blocks there are; not stored, as this warp has few registers.
   REGARD_DEVICE u32 count() const {
     const u32 heads = heads_with_blocks(), sequences = static_cast<u32>(a_.b);
     if (!ragged(a_)) return blocks_of_rows(rows(a_)) * sequences * heads * parts(a_);
@@ -53,7 +53,8 @@ class Order {
     return __reduce_add_sync(whole_warp, blocks) * heads * parts(a_);
   }
 
-  /// `index` < count(), not less than the last one; `member` of the blocks of rows that a cluster takes.
+  /// `index` < count(), not less than the previous one; `member` selects one of the blocks of rows that a
+  /// cluster takes.
   REGARD_DEVICE Work at(u32 index, u32 member) {
     const auto part = KeyPart<in_parts>::out_of(index, a_);
     const u32 heads = heads_with_blocks();
@@ -78,7 +79,7 @@ class Order {
   REGARD_DEVICE static i32 heads_per_kv(const Arguments& a) {
     return static_cast<i32>(a.hq) / static_cast<i32>(a.hk);
   }
-  /// Heads that have blocks of their own, and the rows of each.
+  /// Heads that have separate blocks, and the rows of each.
   REGARD_DEVICE u32 heads_with_blocks() const { return static_cast<u32>(pack_gqa ? a_.hk : a_.hq); }
   REGARD_DEVICE static i32 rows(const Arguments& a) {
     return pack_gqa ? heads_per_kv(a) * rows_of_head : static_cast<i32>(a.sq);
@@ -94,7 +95,8 @@ class Order {
   };
 
   /// Among the blocks of `pairs` that have `rows` each: a group of pairs goes through its rows together,
-  /// those from `before_last` on as one group. With a mask the last rows see most keys, so they come first.
+  /// those from `before_last` on as one group. With a mask the last rows see the most keys, so they come
+  /// first.
   REGARD_DEVICE Place place_of(u32 index, u32 member, i32 rows, u32 pairs) const {
     const u32 blocks = blocks_of_rows(rows), group = static_cast<u32>(a_.side_by_side);
     const u32 before_last = static_cast<u32>(a_.before_last),
@@ -106,7 +108,7 @@ class Order {
     return {first + rest % size, first_row + static_cast<i32>(member) * block_q};
   }
 
-  /// The sequence that holds `index`: a warp looks at as many together as it has threads.
+  /// The sequence that contains `index`: a warp examines as many at a time as it has threads.
   REGARD_DEVICE Sequence32 find(u32 index) {
     const i32 sequences = static_cast<i32>(a_.b), lane = threadIdx.x;
 #pragma unroll 1
@@ -138,7 +140,7 @@ class Order {
 
   const Sm90ForwardArguments& a_;
   const Ranking& ranking_;
-  i32 rank_ = 0;    // of the sequence that the last index was in
+  i32 rank_ = 0;    // of the sequence that contained the last index
   u32 before_ = 0;  // indices of the sequences before that one
 };
 

@@ -1,4 +1,4 @@
-// A row of 16-bit numbers from the fragments of a quad to memory.
+// Assembles a row of 16-bit numbers from the fragments of a quad, for storing to memory.
 #pragma once
 
 #include "kernels/cuda/number.h"
@@ -11,15 +11,15 @@ REGARD_DEVICE void store_16_bytes(void* to, const u32 (&x)[4]) {
                : "memory");
 }
 
-/// A step of a 2 x 2 turn: lanes with `bit` give their first and take into it, others the second.
+/// A step of a 2 x 2 exchange: lanes with `bit` send and replace their first value, the others their second.
 REGARD_DEVICE void exchange(u32& first, u32& second, u32 bit) {
   const bool upper = threadIdx.x & bit;
   const u32 other = __shfl_xor_sync(whole_warp, upper ? first : second, bit);
   (upper ? first : second) = other;
 }
 
-/// Row `half` of the thread's two, scaled and rounded: each thread of the quad gets eight neighbours of every
-/// 32 columns. By whole warps.
+/// Row `half` of the thread's two rows, scaled and rounded: each thread of the quad gets eight neighbours of
+/// every 32 columns. By whole warps.
 template <DType dtype, i32 columns>
 REGARD_DEVICE void take_row(u32 (&x)[columns / 32][4], const float (&sums)[columns / 2], i32 half,
                             float scale) {

@@ -1,4 +1,4 @@
-// Whether sequences end where their own lengths say, so that tiles come and go by ragged maps
+// Whether sequences end at their own lengths, so that tiles are loaded and stored through ragged maps
 // (plan/kernels/sm90_boxes.cpp).
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace regard {
 
-/// Sequences that do not fill their tensors, or stand packed in them; not in clusters.
+/// For sequences that do not fill their tensors, or are packed in them; not in clusters.
 REGARD_INLINE bool ragged(const Arguments& a) {
   return key::cluster <= 1 && (a.offsets_q != nullptr || a.lengths_q != nullptr || a.lengths_k != nullptr);
 }

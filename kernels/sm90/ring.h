@@ -1,4 +1,4 @@
-// Where in a ring of stages one is.
+// A position in a ring of stages.
 #pragma once
 
 #include "kernels/cuda/warp.h"

@@ -15,15 +15,15 @@ class Scheduler {
     __syncwarp();
   }
 
-  /// Hands out a turn; false with the one that says that there is no more. Counted work is taken as late as
-  /// loads allow, so that what is left for the end is spread evenly; other work is known ahead, and where Q
-  /// has a second place it is handed out as soon as it can be. Rows that overflowed in a turn are done again
-  /// two turns later, before anything new.
+  /// Hands out a turn; false for the one that says that there is no more work. Counted work is taken as late
+  /// as loads allow, so that the rest is spread evenly at the end; other work is known ahead, and if Q has a
+  /// second slot it is handed out as early as possible. Rows that overflowed in a turn are redone two turns
+  /// later, before anything new.
   REGARD_DEVICE bool hand_out() {
     const bool late = q_stages == 1 || a_.counter != nullptr;
     if (!eight_bits && late && turn_ > 0) shared_.turn_loaded[(turn_ - 1) % 2].wait((turn_ - 1) / 2 % 2);
     wait_for_place(turn_);
-    u32 redone = turn_;  // its parity is the place of a turn whose rows are done again
+    u32 redone = turn_;  // its parity is the slot of a turn whose rows are redone
     bool careful = again(redone % 2);
     if (!careful) {
       if (used_) take();
@@ -53,8 +53,8 @@ class Scheduler {
   }
 
   REGARD_DEVICE u32 count() { return atomicInc(a_.counter, shared_.blocks - 1); }  // 0 again after the last
-  /// The first block of the cluster counts. A place is written again two takes later: by then the other block
-  /// has ended the turn that it read there.
+  /// The first block of the cluster counts. A slot is rewritten two takes later: by then the other block has
+  /// ended the turn that it read there.
   REGARD_DEVICE u32 count_for_both() {
     const u32 place = counted_ % 2, parity = counted_ / 2 % 2;
     ++counted_;
@@ -68,15 +68,15 @@ class Scheduler {
     full.wait(parity);
     return shared_.taken[place];
   }
-  /// With a mask the block that has the rows that see more gets those that see less in the next turn: neither
-  /// is behind in the end.
+  /// With a mask, the block whose rows see more keys gets the rows that see fewer in the next turn, so that
+  /// neither falls behind in the end.
   REGARD_DEVICE u32 member() const {
     if constexpr (cluster == 1) return 0;
     return windowed ? (cluster_rank() + turn_) % cluster : cluster_rank();
   }
 
-  /// Whether rows of the last turn in `slot` overflowed: then this turn does them again. Both blocks of a
-  /// cluster decide alike, as neither loads K and V alone.
+  /// Whether rows of the last turn in `slot` overflowed: then this turn redoes them. Both blocks of a
+  /// cluster make the same decision, as neither loads K and V alone.
   REGARD_DEVICE bool again(u32 slot) {
     const u32 warp = threadIdx.x;
     u32 rows = 0, of_peer = 0;

@@ -1,5 +1,5 @@
 // What the warpgroups of a block share: rings of tiles in dynamic shared memory, their barriers, and the
-// turns of work that go from the one that schedules to all others.
+// turns of work that the scheduler hands out to all others.
 #pragma once
 
 #include "kernels/sm90/forward_layout.h"
@@ -19,48 +19,50 @@ constexpr Sm90ForwardLayout layout({.bytes = element_bytes,
 constexpr i32 stages = key::stages, q_stages = layout.q_stages;
 constexpr i32 group_rows = Sm90ForwardLayout::group_rows, box_bytes = Sm90ForwardLayout::box_bytes;
 constexpr i32 consumers = key::warps / 4 - 1, consumer_warps = 4 * consumers;
-// Warps of the first warpgroup that load, or of 8 bits transpose V; beside them one hands out work.
+// Warps of the first warpgroup that load or, for 8-bit types, transpose V; the remaining one hands out work.
 constexpr i32 helper_warps = 3;
 constexpr i32 columns = Sm90ForwardLayout::output_columns(key::dv);
 constexpr bool stores_boxes = layout.stores_boxes(key::split, key::pack_gqa);
-// What one product takes of the head dimension or of keys, and a box has of that.
+// The part of the head dimension or of keys that one product takes, and how many of those a box holds.
 constexpr i32 step_bytes = 32, steps_per_box = box_bytes / step_bytes;
 static_assert(key::warps * wave == Sm90ForwardLayout::threads(block_q) &&
               block_k * element_bytes % step_bytes == 0);
 
-/// Where tiles are narrower than the rows that go through them together, a block's or a cluster's, its
-/// warpgroups see them differently. With wide heads of 8 bits the loop over tiles then costs more than that
-/// saves.
+/// If tiles are narrower than the rows that go through them together (a block's or a cluster's), its
+/// warpgroups see different tiles. With wide heads of 8-bit types the loop over tiles then costs more than
+/// that saves.
 constexpr bool tiles_by_warpgroup =
     windowed && !pack_gqa && block_k < cluster_rows && (!eight_bits || key::d <= 64);
 
-/// By whose rows tiles are seen differently: by each warpgroup's, in clusters also by all; or by all alone.
+/// By whose rows the visible tiles are determined: each warpgroup's, in clusters also those of all; or only
+/// those of all.
 constexpr i32 visible_tile_ranges = tiles_by_warpgroup ? consumers + (cluster > 1 ? 1 : 0) : 1;
 
 /// A block of work, handed out.
 struct Turn {
   Work work;              // head -1: there is no more
-  i32 kv_head, end_head;  // end_head: behind the last query head of kv_head
+  i32 kv_head, end_head;  // end_head: past the last query head of kv_head
   Tiles tiles;
   VisibleTiles visible[visible_tile_ranges];
-  bool careful;  // rows that overflowed, again
+  bool careful;  // redoes rows that overflowed
 };
 
 struct Shared {
   Barrier q_full[q_stages][consumers], q_empty[q_stages][consumers];
   Barrier k_full[stages], k_empty[stages], v_full[stages], v_empty[stages];
-  Barrier transposed_full[stages], transposed_empty[stages];  // 8 bits: V as it multiplies
-  // Two turns go on at a time.
+  Barrier transposed_full[stages], transposed_empty[stages];  // 8-bit types: V as it is multiplied
+  // Two turns are in progress at a time.
   Barrier turn_full[2], turn_done[2];
   Turn turn[2];
-  u32 blocks;  // of work, all that there is
-  // By warp, the rows (a bit each) that overflowed in a turn, and that a careful turn is to write.
+  u32 blocks;  // of work, in total
+  // For each warp, the rows (one bit each) that overflowed in a turn, and those that a careful turn is to
+  // write.
   u32 overflowed[2][consumer_warps], rows[2][consumer_warps];
   // Ragged.
   Ranking ranking;
   i32 rows_per_batch[4];  // of Q, K, V and O in memory
 
-  Barrier turn_loaded[2];  // the last K of a turn is on the way
+  Barrier turn_loaded[2];  // the loads of the last K of a turn have been issued
 
   // The overflowed rows of the other block of the cluster, sent when its warps are done with a turn.
   Barrier peer_done[2];
@@ -72,7 +74,7 @@ struct Shared {
   /// By a warp, or more.
   REGARD_DEVICE void init(const Arguments& a) {
     const i32 i = threadIdx.x;
-    if (ragged(a) && i < (stores_boxes ? 4 : 3)) {  // else nobody asks
+    if (ragged(a) && i < (stores_boxes ? 4 : 3)) {  // otherwise they are not read
       const Rows& rows = i == 0 ? a.q : i == 1 ? a.k : i == 2 ? a.v : a.o;
       rows_per_batch[i] = MappedRows::per_batch(rows);
     }
@@ -105,7 +107,7 @@ struct Shared {
 
 static_assert(sizeof(Shared) <= Sm90ForwardLayout::static_bytes);
 
-/// The rings of Q, K, V and transposed V, one behind the other.
+/// The rings of Q, K, V and transposed V, one after the other.
 class Memory {
  public:
   REGARD_DEVICE explicit Memory(const void* dynamic) {

@@ -5,7 +5,7 @@
 
 namespace regard {
 
-/// Where tanh is a polynomial, and nearly all scores are there, its coefficients have all factors in them.
+/// The polynomial for tanh, which covers nearly all scores; its coefficients include all factors.
 class SoftCap {
  public:
   /// `scale`: of the products, to natural units.
@@ -15,19 +15,19 @@ class SoftCap {
     power_1_ = scale * log2_of_e;
     const float cubed = power_1_ * squared, fifth = cubed * squared, seventh = fifth * squared;
     power_3_ = cubed * tanh_3, power_5_ = fifth * tanh_5, power_7_ = seventh * tanh_7;
-    // Where coefficients would overflow or lose their digits the long form serves all products. It is off by
-    // 2^-22 of the cap at most, which is little as caps are (Sm90Boxes::largest_soft_cap).
+    // If coefficients would overflow or lose digits, the long form serves all products. It is off by at most
+    // 2^-22 of the cap, which is little for usual caps (Sm90Boxes::largest_soft_cap).
     const float last = fabsf(power_7_);
     near_end_ = 0;
     if (last > 0x1p-100f && last < 0x1p100f)
       near_end_ = tanh_near_0_end * tanh_near_0_end * reciprocal(squared);
   }
 
-  /// The capped score of a product whose square `is_near`.
+  /// The capped score of a product for whose square `is_near` holds.
   REGARD_DEVICE float near(float x) const {
     const float y = x * x;
-    // A plain product the compiler would join with what is taken off it, where that follows at once; in the
-    // long form it does not follow, and both are to give the same bits.
+    // The compiler would fuse a plain product with a subtraction that follows it directly. In the long form
+    // none follows, and both have to give the same bits.
     return fmaf(x, fmaf(y, fmaf(y, fmaf(y, power_7_, power_5_), power_3_), power_1_), 0.f);
   }
   REGARD_DEVICE bool is_near(float square) const { return square < near_end_; }

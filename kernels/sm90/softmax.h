@@ -1,5 +1,5 @@
-// Online softmax on the fragments of a warpgroup: scores become weights in place; row_max and sum stay with
-// the rows.
+// Online softmax on the fragments of a warpgroup: scores become weights in place; row_max and sum are kept
+// with the rows.
 #pragma once
 
 #include "kernels/sm90/ptx/number.h"
@@ -10,16 +10,16 @@ namespace regard {
 
 constexpr i32 fragments = block_k * element_bytes / 32;
 using Scores = float[block_k / 2];
-using P = u32[fragments][4];  // pairs, of 8 bits fours, as the next product takes them
+using P = u32[fragments][4];  // pairs, or fours of 8-bit numbers, as the next product takes them
 
-/// row_max is the maximum of a row's first tiles. It stays until a weight rises to where its type ends (e4m3
-/// at 448, fp16 at 65504; bf16 has no end, but sums of products with large V do); it then moves so that this
-/// weight is 2^log2_p_at_max: of 8 bits there is room above it, so that few tiles move row_max, and there are
-/// digits below, of which e4m3 has less from 2^-6 on.
+/// row_max is the maximum of a row's first tiles. It stays until a weight approaches the limit of its type
+/// (448 for e4m3, 65504 for fp16; bf16 has none, but sums of products with a large V do); it then moves so
+/// that this weight is 2^log2_p_at_max. 8-bit types leave headroom above it, so that few tiles move row_max,
+/// and digits below it, of which e4m3 loses some from 2^-6 on.
 constexpr float log2_p_at_max = eight_bits ? 6 : 0;
 constexpr float highest_p = eight_bits ? 432 : key::dtype == DType::fp16 ? 0x1p15f : 0x1p10f;
 
-/// Sums up to here are safe to go on with: no product with V, and no sum of such, overflows.
+/// Sums up to here are safe to continue with: no product with V, and no sum of such products, overflows.
 constexpr i32 most_power = 64;
 
 /// Two rows of a thread, 8 apart. Weights are 2^(scale_log2 * score - row_max).
@@ -28,16 +28,16 @@ struct RowState {
   float sum[2] = {0, 0};                      // this thread's columns
 };
 
-/// A thread's scores in a row are two of every 8 keys. A bit for each of the 32 from `first_score` on whose
-/// key lies before `end`, which counts from the thread's first key.
+/// A thread's scores in a row are two of every 8 keys. One bit for each of the 32 scores from `first_score`
+/// on whose key is before `end`, which counts from the thread's first key.
 REGARD_DEVICE u32 scores_before(i32 end, i32 first_score) {
   const u32 keys = max(end, 0);
   return low_bits(static_cast<i32>(keys / 8 * 2 + min(keys % 8, 2u)) - first_score);
 }
 
-/// Scores that their row does not see become -infinity. Bits move to predicates eight at a time, which is
-/// half the work of comparing keys; the tiles with the most registers in use have no predicates for that, and
-/// take it with a soft cap alone, as there it is less to compile.
+/// Sets scores that their row does not see to -infinity. Bits are moved to predicates eight at a time, which
+/// is half the work of comparing keys; the tiles that use the most registers have no predicates for that,
+/// and do it only with a soft cap, where it is less to compile.
 REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Window32& window) {
   constexpr bool by_bits = eight_bits || key::dv <= 192 || key::softcap;
   const i32 column = first_key + static_cast<i32>(threadIdx.x % 4) * 2;
@@ -63,7 +63,7 @@ REGARD_DEVICE void mask(Scores& s, i32 first_key, const i32 (&rows)[2], const Wi
   }
 }
 
-/// The first `count` scores go behind the others.
+/// The first `count` scores move to the end.
 template <i32 count>
 REGARD_DEVICE void rotate(Scores& s) {
   float first[count];
@@ -74,21 +74,21 @@ REGARD_DEVICE void rotate(Scores& s) {
     s[i] = i + count < block_k / 2 ? s[i + count] : first[i + count - block_k / 2];
 }
 
-/// What turns products of Q and K into scores, and scores into powers of two.
+/// Turns products of Q and K into scores, and scores into powers of two.
 class ScoreScale {
  public:
-  /// `descale`: of Q times that of K.
+  /// `descale`: the factor of Q times that of K.
   REGARD_DEVICE ScoreScale(const Arguments& a, float descale)
       : ScoreScale(a.scale * descale, key::softcap ? a.softcap : 1.f) {}
 
-  /// To powers of two, of what `apply` gives.
+  /// The factor from the results of `apply` to powers of two.
   REGARD_DEVICE float scale() const { return key::softcap ? 1 : scale_; }
 
   /// Applies what comes before the mask.
   REGARD_DEVICE void apply(Scores& s) const {
     if constexpr (key::softcap) {
-      // Few tiles come here. The kernels with wide heads are the slowest to compile: there all scores take
-      // their turn at the first places, which is less code.
+      // Few tiles get here. The kernels with wide heads are the slowest to compile: there all scores rotate
+      // through the first registers, which is less code.
       constexpr i32 count = block_k / 2, together = wide_heads ? 8 : count;
       static_assert(count % together == 0);
 #pragma unroll 1
@@ -104,7 +104,7 @@ class ScoreScale {
   }
 
   /// Whether all scores of the warp are so far below their cap, as they nearly always are, that
-  /// `apply_near_0` gives what `apply` does, to the bit: a row does not depend on its neighbours.
+  /// `apply_near_0` gives the same bits as `apply`: a row does not depend on its neighbours.
   REGARD_DEVICE bool all_near_0(const Scores& s) const {
     float largest[2] = {};
 #pragma unroll
@@ -117,7 +117,8 @@ class ScoreScale {
  private:
   REGARD_DEVICE ScoreScale(float natural, float cap)
       : soft_cap_(natural, cap), scale_(natural * log2_of_e), before_mask_(1) {
-    // With a factor of 0 or less, as 8 bits may have one, the largest product is not the largest score.
+    // With a factor of 0 or less, which is possible with 8-bit types, the largest product is not the largest
+    // score.
     if (eight_bits && !(natural > 0)) scale_ = log2_of_e, before_mask_ = natural;
   }
 
@@ -125,16 +126,16 @@ class ScoreScale {
   float scale_, before_mask_;
 };
 
-/// A thread's sum of a row in parts. None of its weights is above the largest part; of 8 bits there are more,
-/// so that they stay below highest_p where many weights are about 2^log2_p_at_max.
+/// A thread's sum of a row is kept in parts. None of its weights is larger than the largest part; 8-bit
+/// types use more parts, so that they stay below highest_p if many weights are about 2^log2_p_at_max.
 constexpr i32 parts_of_sum = eight_bits ? 4 : 2;
 
 struct AsItIs {
   REGARD_DEVICE float operator()(float score) const { return score; }
 };
 
-/// Weights, and their sum per row: 2^(score * scale - row_max). One rounding of row_max serves the whole
-/// row: what it is off by is in the sum too. Returns the largest part of the sums.
+/// Weights, and their sum per row: 2^(score * scale - row_max). row_max is rounded once for the whole row,
+/// so that its error is in the sum too. Returns the largest part of the sums.
 template <class Score>
 REGARD_DEVICE float exponentials(Scores& s, const float (&row_max)[2], float (&sum)[2], float scale,
                                  const Score& score) {
@@ -155,14 +156,14 @@ REGARD_DEVICE float exponentials(Scores& s, const float (&row_max)[2], float (&s
   return largest;
 }
 
-/// Exponentials are half of the work of a tile of d = 64; with wider heads, and of 8 bits, branches between
-/// them cost more than they save.
+/// Exponentials are half of the work of a tile of d = 64; with wider heads, and with 8-bit types, branches
+/// between them cost more than they save.
 constexpr i32 slice = 32;  // keys
 constexpr bool by_slices =
     windowed && !pack_gqa && !eight_bits && key::d <= 64 && block_q == 128 && block_k % slice == 0;
 
-/// Weights and sums where no row of the warp sees keys from `seen` on: their weights are 0. Sums have the
-/// bits that they would have otherwise.
+/// Weights and sums if no row of the warp sees keys from `seen` on: their weights are 0. Sums have the same
+/// bits as otherwise.
 REGARD_DEVICE void exponentials(Scores& s, const float (&row_max)[2], float (&sum)[2], float scale,
                                 i32 seen) {
   float part[2][2] = {};
@@ -187,16 +188,16 @@ REGARD_DEVICE void exponentials(Scores& s, const float (&row_max)[2], float (&su
   sum[1] = part[1][0] + part[1][1];
 }
 
-/// This thread's highest number of each row.
+/// This thread's maximum of each row.
 REGARD_DEVICE void find_highest(const Scores& s, float (&most)[2]) {
   most[0] = most[1] = -infinity;
 #pragma unroll
   for (i32 i = 0; i < block_k / 2; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
 }
 
-/// Raises row_max to the maxima of the scores. Gives `factor`, by which what was summed before is rescaled,
-/// and the `row_max` to take off scores that were scaled. With `careful`, for scores so large that the
-/// rounding of scale * maximum would matter, the maximum is taken off first and row_max is the raw score.
+/// Raises row_max to the maxima of the scores. Returns `factor`, by which the previous sums are rescaled,
+/// and the `row_max` to subtract from scaled scores. With `careful`, for scores so large that the rounding
+/// of scale * maximum would matter, the maximum is subtracted first and row_max is the raw score.
 REGARD_DEVICE void update_row_max(Scores& s, RowState& rows, float (&row_max)[2], float (&factor)[2],
                                   float scale, bool careful) {
   float most[2];
@@ -217,8 +218,8 @@ REGARD_DEVICE void update_row_max(Scores& s, RowState& rows, float (&row_max)[2]
   }
 }
 
-/// Raises row_max of the rows that have come to highest_p to their maximum, and returns whether there
-/// are any in the warp; then `factor` is what O has to be rescaled by.
+/// Raises row_max of the rows that have reached highest_p to their maximum, and returns whether there are
+/// any in the warp; `factor` is then what O has to be rescaled by.
 REGARD_DEVICE bool rescale_large(Scores& s, RowState& rows, float (&factor)[2]) {
   float most[2];
   find_highest(s, most);
@@ -230,7 +231,7 @@ REGARD_DEVICE bool rescale_large(Scores& s, RowState& rows, float (&factor)[2]) 
     if (highest < highest_p) continue;
     rows.row_max[half] = before + (log2(highest) - log2_p_at_max);
     factor[half] = exp2(before - rows.row_max[half]);
-    // What has overflowed stays so, and the row is done again.
+    // A sum that has overflowed stays so, and the row is redone.
     rows.sum[half] = highest < to_the_power(most_power) ? rows.sum[half] * factor[half] : infinity;
 #pragma unroll
     for (i32 i = 0; i < block_k / 4; ++i) s[i / 2 * 4 + 2 * half + i % 2] *= factor[half];
@@ -238,8 +239,8 @@ REGARD_DEVICE bool rescale_large(Scores& s, RowState& rows, float (&factor)[2]) 
   return true;
 }
 
-/// A product of 8 bits wants four neighbours in a thread, which has two of each of two groups of 8: its key
-/// p = 4 t + 2 g + j is here 8 g + 2 t + j. V is transposed into the same order (transposer.h).
+/// A product of 8-bit types needs four neighbours in a thread, which has two of each of two groups of 8: its
+/// key p = 4 t + 2 g + j is here 8 g + 2 t + j. V is transposed into the same order (transposer.h).
 REGARD_DEVICE void pack(P& p, const Scores& s) {
 #pragma unroll
   for (i32 i = 0; i < 4 * fragments; ++i) {
@@ -252,7 +253,7 @@ REGARD_DEVICE void pack(P& p, const Scores& s) {
   }
 }
 
-/// A bit for each quad of which some lane has one.
+/// One bit for each quad in which some lane has its bit set.
 REGARD_DEVICE u32 quads(u32 lanes) {
   lanes |= lanes >> 1;
   lanes = (lanes | lanes >> 2) & 0x11111111;
@@ -261,7 +262,7 @@ REGARD_DEVICE u32 quads(u32 lanes) {
   return (lanes | lanes >> 12) & 0xff;
 }
 
-/// Rows of the warp, a bit each, that have to be done again with `careful`: their sums are too large, or one
+/// Rows of the warp, one bit each, that have to be redone with `careful`: their sums are too large, or one
 /// rounding of their row_max is more than 16.
 REGARD_DEVICE u32 overflowed(const RowState& rows) {
   constexpr float largest_row_max = 1 << 28;
@@ -276,8 +277,8 @@ REGARD_DEVICE u32 overflowed(const RowState& rows) {
   return quads(__ballot_sync(whole_warp, mine[0])) | quads(__ballot_sync(whole_warp, mine[1])) << 8;
 }
 
-/// What the weights' sum makes of a row: LSE, and the factor of O. The learned sink is one more weight; where
-/// the keys are split, the merge of the parts adds it.
+/// The results of a row from the sum of its weights: LSE, and the factor of O. The learned sink is one more
+/// weight; if the keys are split, the merge of the parts adds it.
 struct RowEnd {
   float lse, scale;
 

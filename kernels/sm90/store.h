@@ -1,4 +1,4 @@
-// A row of O from the fragments of a quad to memory.
+// Stores a row of O from the fragments of a quad to memory.
 #pragma once
 
 #include "kernels/sm90/ptx/number.h"
@@ -7,7 +7,7 @@
 
 namespace regard {
 
-/// A row of what a part of the keys gives, as it stands: fp32, from the threads that have it.
+/// A row of the result for a part of the keys, unchanged: fp32, from the threads that hold it.
 template <i32 columns>
 REGARD_DEVICE void store_part(float* row, const float (&o)[columns / 2], i32 half, float scale) {
   constexpr i32 together = eight_bits ? 4 : 2;  // neighbours in a thread
@@ -17,7 +17,7 @@ REGARD_DEVICE void store_part(float* row, const float (&o)[columns / 2], i32 hal
     const i32 column = (4 * i + static_cast<i32>(threadIdx.x % 4)) * together,
               at = 2 * together * i + 2 * half;
     if (column >= key::dv) continue;
-    // In 8 bits even columns come before odd ones in each 16 (transposer.h).
+    // With 8-bit types, even columns come before odd ones in each 16 (transposer.h).
     if constexpr (eight_bits)
       *reinterpret_cast<float4*>(row + column) = {o[at] * scale, o[at + 4] * scale, o[at + 1] * scale,
                                                   o[at + 5] * scale};
@@ -26,12 +26,12 @@ REGARD_DEVICE void store_part(float* row, const float (&o)[columns / 2], i32 hal
   }
 }
 
-/// A row of O from the fragments of a quad, scaled and rounded. Each of its threads takes eight neighbours of
-/// every 32 columns.
+/// A row of O from the fragments of a quad, scaled and rounded. Each of its threads takes eight neighbours
+/// of every 32 columns.
 template <i32 columns>
 class OutputRow {
  public:
-  /// Row `half` of the thread's two; by whole warps.
+  /// Row `half` of the thread's two rows; by whole warps.
   REGARD_DEVICE OutputRow(const float (&o)[columns / 2], i32 half, float scale) {
     if constexpr (eight_bits)
       take_transposed(o, half, scale);
@@ -39,7 +39,7 @@ class OutputRow {
       take_row<key::out, columns>(x_, o, half, scale);
   }
 
-  /// Never past dv. Rows lie at multiples of 16 bytes (engine/tensor_maps.cpp).
+  /// Never past dv. Rows are at multiples of 16 bytes (src/device/cuda/tensor_maps.cpp).
   REGARD_DEVICE void store(u16* row) const {
     static_assert(key::dv % 8 == 0);
     const i32 thread = threadIdx.x % 4, first = eight_bits ? thread % 2 * 16 + thread / 2 * 8 : thread * 8;
@@ -49,7 +49,7 @@ class OutputRow {
   }
 
  private:
-  /// Columns as transposer.h orders them: a thread has four neighbours of every 16.
+  /// Columns in the order of transposer.h: a thread has four neighbours of every 16.
   REGARD_DEVICE void take_transposed(const float (&o)[columns / 2], i32 half, float scale) {
 #pragma unroll
     for (i32 i = 0; i < columns / 8; ++i) {

@@ -1,4 +1,5 @@
-// O of a warp through shared memory: boxes of its 16 rows, where its Q was, and from there by TMA.
+// Stores O of a warp through shared memory: boxes of its 16 rows are written over its Q, and from there
+// stored by TMA.
 #pragma once
 
 #include "kernels/sm90/mapped_rows.h"
@@ -8,7 +9,7 @@
 
 namespace regard {
 
-/// By whole warps. `place`: of the warpgroup's Q.
+/// By whole warps. `place`: the address of the warpgroup's Q.
 class BoxedOutput {
  public:
   static constexpr i32 rows = Sm90ForwardLayout::warp_rows;
@@ -21,7 +22,7 @@ class BoxedOutput {
   template <i32 columns>
   REGARD_DEVICE void take(const float (&o)[columns / 2], const float (&scale)[2]) {
     const u32 lane = threadIdx.x % wave, row = lane % 16;
-    // A row has eight parts of 16 bytes, which the swizzle changes by the row.
+    // A row has eight 16-byte parts, whose order the swizzle changes by row.
     const u32 first = place_ + row * box_bytes + ((lane / 16 ^ row % 8) << 4);
 #pragma unroll
     for (i32 i = 0; i < columns / 16; ++i) {
@@ -35,7 +36,7 @@ class BoxedOutput {
     __syncwarp();
   }
 
-  /// All rows that the sequence has.
+  /// Stores all rows that the sequence has.
   REGARD_DEVICE void store(const Work& work, i32 first_row, bool ragged, i32 rows_per_batch) const {
     if (threadIdx.x % wave != 0) return;
     const Sequence32& s = work.sequence;
@@ -46,8 +47,8 @@ class BoxedOutput {
     end_stored_boxes();
   }
 
-  /// Stores again the rows that have a bit in `wanted`: rare, so small rather than fast. `address`: of the
-  /// first row.
+  /// Stores again the rows that have a bit in `wanted`: rare, so small rather than fast. `address`: that of
+  /// the first row.
   REGARD_DEVICE void store_some(u32 wanted, u16* address, i64 row_stride) const {
     if (threadIdx.x % wave == 0) wait_until_boxes_are_stored();
     __syncwarp();

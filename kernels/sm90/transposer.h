@@ -1,4 +1,4 @@
-// The warps that transpose tiles of V of 8 bits: products take those with keys along the rows only.
+// The warps that transpose tiles of V of 8-bit types: products take those only with keys along the rows.
 #pragma once
 
 #include "kernels/sm90/ptx/stmatrix.h"
@@ -6,11 +6,11 @@
 
 namespace regard {
 
-/// In blocks of 32 keys by 16 columns. A transposed load gives a thread two columns of two keys in a
-/// register: as bytes those of the first column are keys 2 t, 2 t + 1 (t = lane % 4), so two registers make
-/// the four neighbours 4 t .. 4 t + 3 of an order of keys that softmax.h gives the weights too. Of the 16
-/// columns the even ones become the first eight rows, so that no two rows of a store meet in a bank; store.h
-/// knows.
+/// Works in blocks of 32 keys by 16 columns. A transposed load gives a thread two columns of two keys in one
+/// register: its bytes for the first column are keys 2 t, 2 t + 1 (t = lane % 4), so two registers make the
+/// four neighbours 4 t .. 4 t + 3 of a key order that softmax.h uses for the weights too. Of the 16 columns
+/// the even ones become the first eight rows, so that no two rows of a store hit the same bank; store.h
+/// relies on that order.
 class Transposer {
  public:
   REGARD_DEVICE Transposer(Shared& shared, Memory memory) : shared_(shared), memory_(memory) {}
@@ -38,10 +38,10 @@ class Transposer {
 
  private:
   static constexpr i32 bands = columns / 16, steps = block_k / 32;
-  static constexpr i32 together = 4;  // loads that go on at a time
+  static constexpr i32 together = 4;  // loads that are in flight at a time
 
-  /// Each warp takes every third band of 16 columns. What depends on the lane is worked out once; swizzled
-  /// places of a row differ from it by an exclusive or.
+  /// Each warp takes every third band of 16 columns. Everything that depends on the lane is computed once;
+  /// swizzled addresses of a row differ from it by an exclusive or.
   REGARD_DEVICE static void transpose_tile(u32 from, u32 to) {
     const u32 thread = thread_read_anew(), lane = thread % wave, swizzle = lane % 8 * 16;
     const u32 first = from + lane * box_bytes + swizzle;
@@ -68,7 +68,8 @@ class Transposer {
     }
   }
 
-  /// threadIdx.x; what follows from it stays in no register between tiles: this warp has few.
+  /// threadIdx.x, read again so that nothing derived from it stays in a register between tiles: this warp
+  /// has few.
   REGARD_DEVICE static u32 thread_read_anew() {
     u32 thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));

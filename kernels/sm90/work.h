@@ -1,4 +1,4 @@
-// What there is to do: blocks of query rows, and the tiles of keys that each one sees.
+// The work to be done: blocks of query rows, and the tiles of keys that each one sees.
 #pragma once
 
 #include "kernels/cuda/warp.h"
@@ -21,12 +21,12 @@ constexpr i32 cluster = key::cluster > 1 ? key::cluster : 1;
 constexpr i32 cluster_rows = cluster * block_q;
 static_assert(cluster <= 2 && (cluster == 1 || !(eight_bits || in_parts || pack_gqa)));
 
-/// Which part of the keys a block of work has, where they are split.
+/// Which part of the keys a block of work has, if they are split.
 template <bool split>
 struct KeyPart {
   i32 number, first_key;
 
-  /// Parts of the same rows go beside each other: takes theirs out of an index of both.
+  /// Parts of the same rows are adjacent: extracts the part from an index of both.
   REGARD_DEVICE static KeyPart out_of(u32& index, const Sm90ForwardArguments& a) {
     const u32 splits = static_cast<u32>(a.splits);
     const i32 number = static_cast<i32>(index % splits);
@@ -56,14 +56,14 @@ struct Row {
         row(work.first_row + (pack_gqa ? index % rows_of_head : index)) {}
 };
 
-/// What its rows see of the keys that it has.
+/// What a block's rows see of its keys.
 REGARD_DEVICE Window32 window_of(const Work& work, const Sm90ForwardArguments& a) {
   const Window32 window(a, work.sequence);
   return in_parts ? window.of_part(work.first_key, static_cast<i32>(a.split_keys)) : window;
 }
 
-/// Tiles of keys that a block goes through, from the last to the first: [begin, end), which have a key in the
-/// window of some row of the block, or of its cluster, then those before `sinks`.
+/// Tiles of keys that a block goes through, from the last to the first: [begin, end), which have a key in
+/// the window of some row of the block, or of its cluster, then those before `sinks`.
 struct Tiles {
   i32 begin, end, sinks;
 
@@ -73,8 +73,8 @@ struct Tiles {
   }
 };
 
-/// Which of these tiles some rows of the block see: none from `end` on, and of `whole` every row sees every
-/// key. Of the latter those below `begun` come after every row has seen a key.
+/// Which of these tiles some rows of the block see: none from `end` on; every row sees every key of those in
+/// `whole`. Among these, those below `begun` come after every row has seen a key.
 struct VisibleTiles {
   i32 end;
   Range32 whole;
@@ -89,15 +89,15 @@ REGARD_DEVICE i32 tiles_before(i32 key) {
   return (max(key, 0) + block_k - 1) / block_k;
 }
 
-/// The windows of the first and the last of `count` rows from `first_row` on. Rows behind the last one of the
-/// sequence count for nothing: which tiles are whole must not depend on where a block ends.
+/// The windows of the first and the last of `count` rows from `first_row` on. Rows past the last one of the
+/// sequence are ignored: which tiles are whole must not depend on where a block ends.
 struct BlockWindow {
   Range32 top, bottom;
 
   REGARD_DEVICE BlockWindow(i32 first_row, i32 count, const Window32& window)
       : top(window.keys_of(min(first_row, window.rows - 1))),
         bottom(window.keys_of(min(first_row + count, window.rows) - 1)) {}
-  /// No row sees a key of its window: they see sinks alone, if any.
+  /// No row sees a key of its window: rows see only sinks, if any.
   REGARD_DEVICE bool empty() const { return bottom.end <= top.begin; }
 };
 

@@ -7,7 +7,7 @@ namespace regard {
 
 class Barrier {
  public:
-  /// By one thread; `make_visible` and a __syncthreads, or cluster_sync, come before the first use.
+  /// By one thread; `make_visible` and a __syncthreads, or cluster_sync, must precede the first use.
   REGARD_DEVICE void init(u32 arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address()), "r"(arrivals) : "memory");
   }
@@ -23,7 +23,7 @@ class Barrier {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes)
                  : "memory");
   }
-  /// Returns at once for the parity before the first phase, 1.
+  /// Returns at once for the parity of the phase before the first, 1.
   REGARD_DEVICE void wait(u32 parity) {
     asm volatile(
         "{\n .reg .pred done;\n"
@@ -38,7 +38,7 @@ class Barrier {
   u64 state_;
 };
 
-/// Hardware barriers by number, between whole warps of so many threads: some arrive, the others wait for
+/// Hardware barriers by number, between whole warps of `threads` threads: some arrive, the others wait for
 /// them.
 REGARD_DEVICE void named_arrive(i32 number, i32 threads = 256) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
@@ -47,7 +47,7 @@ REGARD_DEVICE void named_sync(i32 number, i32 threads = 256) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-/// One for a warpgroup alone.
+/// A barrier for a single warpgroup.
 REGARD_DEVICE void warpgroup_sync(i32 number) {
   asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory");
 }

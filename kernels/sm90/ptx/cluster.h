@@ -1,4 +1,4 @@
-// Two blocks that run together: each reaches the other one's shared memory.
+// Two blocks that run together: each can access the other's shared memory.
 #pragma once
 
 #include "kernels/sm90/ptx/barrier.h"
@@ -12,20 +12,21 @@ REGARD_DEVICE u32 cluster_rank() {
   return rank;
 }
 
-/// Waits until every thread of both blocks is here; what each wrote before, the others then see.
+/// Waits until every thread of both blocks has arrived; what each of them wrote before is then visible to
+/// the others.
 REGARD_DEVICE void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\n barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/// Where block `rank` has what is at `address` here.
+/// The address in block `rank` of what is at `address` in this block.
 REGARD_DEVICE u32 address_in(u32 rank, u32 address) {
   u32 there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
 }
 
-/// At this barrier of block `rank`. Without `.release.cluster`, which would wait for all stores to memory:
-/// what it tells of are reads that have ended.
+/// Arrives at this barrier of block `rank`. Without `.release.cluster`, which would wait for all stores to
+/// memory: the arrival only signals that reads have ended.
 REGARD_DEVICE void arrive_in(u32 rank, const Barrier& barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in(rank, barrier.address()))
                : "memory");

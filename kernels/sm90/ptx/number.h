@@ -1,4 +1,4 @@
-// Logarithms and numbers of 8 and 16 bits, in few instructions.
+// Logarithms and 8-bit and 16-bit numbers, in few instructions.
 #pragma once
 
 #include "kernels/cuda/number.h"

@@ -1,4 +1,4 @@
-// Numbers of fp32 from and to shared memory.
+// Loads and stores of fp32 numbers in shared memory.
 #pragma once
 
 #include "kernels/cuda/warp.h"

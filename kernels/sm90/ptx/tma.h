@@ -6,8 +6,8 @@
 
 namespace regard {
 
-/// What cuTensorMapEncodeTiled writes: a tensor seen as [batch, head, row, column], boxes of rows of 128
-/// bytes, swizzled, zeros outside.
+/// The result of cuTensorMapEncodeTiled: a tensor viewed as [batch, head, row, column], in boxes of 128-byte
+/// rows, swizzled, with zeros outside.
 struct alignas(64) TensorMap {
   u64 words[16];
 };
@@ -16,7 +16,7 @@ REGARD_DEVICE void prefetch(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-/// One box into shared memory; `full` counts its bytes.
+/// Loads one box into shared memory; `full` counts its bytes.
 REGARD_DEVICE void load_box(u32 to, const TensorMap& map, const Barrier& full, i32 column, i32 row, i32 head,
                             i32 batch) {
   asm volatile(
@@ -27,7 +27,7 @@ REGARD_DEVICE void load_box(u32 to, const TensorMap& map, const Barrier& full, i
       : "memory");
 }
 
-/// load_box into both blocks of a cluster, at the same place in each; each one's `full` counts its bytes.
+/// load_box into both blocks of a cluster, at the same address in each; the `full` of each counts its bytes.
 REGARD_DEVICE void load_box_in_both(u32 to, const TensorMap& map, const Barrier& full, i32 column, i32 row,
                                     i32 head, i32 batch) {
   asm volatile(
@@ -38,8 +38,8 @@ REGARD_DEVICE void load_box_in_both(u32 to, const TensorMap& map, const Barrier&
       : "memory");
 }
 
-/// load_box of a map whose rows are counted over all sequences: of the `count` rows behind `first`, zeros
-/// past them. sm90_boxes.cpp says how such a map is made.
+/// load_box for a map whose rows are counted over all sequences: loads from the `count` rows starting at
+/// `first`, with zeros past them. plan/kernels/sm90_boxes.cpp explains how such a map is made.
 REGARD_DEVICE void load_ragged_box(u32 to, const TensorMap& map, const Barrier& full, i32 column, i32 row,
                                    i32 first, i32 count, i32 head) {
   constexpr i32 most = Sm90Boxes::most_map_rows;
@@ -52,7 +52,7 @@ REGARD_DEVICE void load_ragged_box(u32 to, const TensorMap& map, const Barrier& 
       : "memory");
 }
 
-/// `bytes` as they lie in memory, both sides and their number multiples of 16.
+/// `bytes` contiguous bytes; both addresses and the count are multiples of 16.
 REGARD_DEVICE void load_bytes(u32 to, const void* from, u32 bytes, const Barrier& full) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
@@ -60,14 +60,14 @@ REGARD_DEVICE void load_bytes(u32 to, const void* from, u32 bytes, const Barrier
       : "memory");
 }
 
-/// One box out of shared memory; what lies outside of the tensor is left out.
+/// Stores one box from shared memory; what is outside the tensor is left out.
 REGARD_DEVICE void store_box(const TensorMap& map, u32 from, i32 column, i32 row, i32 head, i32 batch) {
   asm volatile(
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
       "r"(from), "r"(column), "r"(row), "r"(head), "r"(batch)
       : "memory");
 }
-/// store_box of a map whose rows are counted over all sequences.
+/// store_box for a map whose rows are counted over all sequences.
 REGARD_DEVICE void store_ragged_box(const TensorMap& map, u32 from, i32 column, i32 row, i32 first, i32 count,
                                     i32 head) {
   constexpr i32 most = Sm90Boxes::most_map_rows;
@@ -76,18 +76,20 @@ REGARD_DEVICE void store_ragged_box(const TensorMap& map, u32 from, i32 column, 
       "r"(from), "r"(column), "r"(most - count + row), "r"(first + count), "r"(most), "r"(head)
       : "memory");
 }
-/// Bytes of shared memory to memory, as they lie; in multiples of 16.
+/// Stores contiguous bytes of shared memory to global memory; in multiples of 16.
 REGARD_DEVICE void store_bytes(void* to, u32 from, u32 bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
                : "memory");
 }
-/// Adds numbers of fp32 in shared memory to those in memory, as they lie; likewise in multiples of 16 bytes.
+/// Adds contiguous fp32 numbers in shared memory to those in global memory; likewise in multiples of 16
+/// bytes.
 REGARD_DEVICE void add_floats(float* to, u32 from, u32 bytes) {
   asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
                "r"(from), "r"(bytes)
                : "memory");
 }
-/// This thread's stores so far; then until they have read their boxes, and until they are done.
+/// Ends the group of this thread's stores so far; the next two wait until they have read their boxes, and
+/// until they are done.
 REGARD_DEVICE void end_stored_boxes() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
@@ -98,7 +100,7 @@ REGARD_DEVICE void wait_until_boxes_are_stored() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-/// What other blocks are known to have done in memory comes before what this unit does there from now on.
+/// Orders what other blocks are known to have done in memory before what this unit does there from now on.
 REGARD_DEVICE void order_memory_before_boxes() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }

@@ -9,7 +9,7 @@
 
 namespace regard {
 
-/// Registers of operands that the compiler moved have arrived; stands before the first product of a group.
+/// Ensures that operand registers moved by the compiler have arrived; precedes the first product of a group.
 REGARD_DEVICE void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -17,7 +17,7 @@ REGARD_DEVICE void wgmma_fence() {
 REGARD_DEVICE void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/// Waits until at most the last `pending` groups go on.
+/// Waits until at most the last `pending` groups are still running.
 template <int pending>
 REGARD_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
@@ -26,26 +26,27 @@ REGARD_DEVICE void wgmma_wait() {
 /// The matrix descriptor of an operand in shared memory, in rows of 128 swizzled bytes.
 class SharedOperand {
  public:
-  /// The high half, of all: 1024 bytes from eight rows to the next, and the swizzle.
+  /// The high half, the same for all: 1024 bytes from eight rows to the next, and the swizzle.
   static constexpr u32 high = 1024 >> 4 | 1 << 30;
 
-  /// `leading`: from one block of 64 columns to the next, of an operand whose rows are k; others ignore it.
+  /// `leading`: the distance from one block of 64 columns to the next, for an operand whose rows are k;
+  /// others ignore it.
   REGARD_DEVICE SharedOperand(u32 address, u32 leading)
       : low_((address & 0x3ffff) >> 4 | leading >> 4 << 16) {}
 
-  /// The low half so many bytes further on: one addition, as nothing carries.
+  /// The low half for an address `bytes` further: one addition, as nothing carries.
   REGARD_DEVICE u32 low_at(u32 bytes) const { return low_ + (bytes >> 4); }
 
  private:
   u32 low_;
 };
 
-/// Which operands in shared memory stand transposed: their rows are k. Those of 8 bits never do.
+/// Which operands in shared memory are transposed: their rows are k. 8-bit operands never are.
 enum class Transposed { none, b, both };
 
-/// What an instruction's text says of its operands: 32 bytes of k and their types, in products of two tiles
-/// and in those with P in registers, and behind the operands of the latter their signs and whether the right
-/// one stands transposed.
+/// The parts of an instruction's text that depend on the operands' type: 32 bytes of k and their types, in
+/// products of two tiles and in those with P in registers and, after the operands of the latter, their signs
+/// and whether the right one is transposed.
 template <DType>
 struct Operands {
   static constexpr char tiles[] = "k16.f32.bf16.bf16", p[] = "k16.f32.bf16.bf16";
@@ -56,7 +57,7 @@ struct Operands<DType::fp16> {
   static constexpr char tiles[] = "k16.f32.f16.f16", p[] = "k16.f32.f16.f16";
   static constexpr char p_end[] = "1, 1, 1";
 };
-// Operands of 8 bits always have a contiguous k. P is e4m3.
+// 8-bit operands always have a contiguous k. P is e4m3.
 template <>
 struct Operands<DType::fp8> {
   static constexpr char tiles[] = "k32.f32.e4m3.e4m3", p[] = "k32.f32.e4m3.e4m3";
@@ -68,7 +69,7 @@ struct Operands<DType::fp8_e5m2> {
   static constexpr char p_end[] = "1, 1";
 };
 
-/// What stands behind the operands of a product of two tiles.
+/// The text after the operands of a product of two tiles.
 template <bool of_16_bits, Transposed>
 struct TilesEnd;
 template <>
@@ -91,7 +92,8 @@ struct TilesEnd<true, Transposed::both> {
 template <int n>
 struct Wgmma;
 
-// Sums of a product of n columns, n / 2: their numbers in an instruction's text, and themselves.
+// The sums of a product of n columns, n / 2 of them: their numbers in an instruction's text, and the
+// operands.
 #define REGARD_NUMBERS_32          \
   "%0, %1, %2, %3, %4, %5, %6, %7" \
   ", %8, %9, %10, %11, %12, %13, %14, %15"
@@ -143,7 +145,7 @@ struct Wgmma;
       "}, {" a0 ", " a1 ", " a2 ", " a3 "}, b, 1, " end ";\n"
 #define REGARD_INPUTS(i) "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]), "r"(b[i])
 
-// A statement of some steps of k.
+// A statement with some steps of k.
 #define REGARD_SHARED(n, steps, add_number, text, ...)                                                \
   template <Transposed transposed>                                                                    \
   REGARD_DEVICE static void shared(Sums& c, const u32(&a)[steps], const u32(&b)[steps], u32 add) {    \
@@ -159,10 +161,10 @@ struct Wgmma;
                  : "C"(Text::p), "C"(Text::p_end), "r"(SharedOperand::high), __VA_ARGS__); \
   }
 
-// Few statements, of many steps each: for NVVM each of a statement's operands is work. `shared` has A and B
-// in shared memory, k contiguous in both, and its first step adds where `add` is not 0. `registers` has A in
-// registers; the rows of B are k, or of 8 bits its columns. It always adds. _0 to _27: the numbers behind the
-// sums.
+// Few statements with many steps each, because each operand of a statement costs NVVM time. `shared` has A
+// and B in shared memory, k contiguous in both, and its first step adds if `add` is not 0. `registers` has A
+// in registers; the rows of B are k or, for 8-bit types, its columns are. It always adds. _0 to _27: the
+// numbers after the sums.
 #define REGARD_WGMMA(n, _0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, \
                      _19, _20, _21, _22, _23, _24, _25, _26, _27)                                            \
   template <>                                                                                                \
@@ -243,8 +245,8 @@ REGARD_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135"
 #undef REGARD_NUMBERS_256
 #undef REGARD_SUMS_256
 
-/// C = A B of tiles, or C += A B where it adds, in so many steps; a_low(i) and b_low(i) are the low halves of
-/// a step's descriptors.
+/// C = A B of tiles, or C += A B if `adds`, in `steps` steps; a_low(i) and b_low(i) are the low halves of a
+/// step's descriptors.
 template <i32 steps, Transposed transposed = Transposed::none, bool adds = false, i32 n, class A, class B>
 REGARD_DEVICE void multiply_tiles(float (&c)[n], const A& a_low, const B& b_low) {
   constexpr i32 in_fours = steps / 4 * 4;
@@ -261,7 +263,7 @@ REGARD_DEVICE void multiply_tiles(float (&c)[n], const A& a_low, const B& b_low)
   }
 }
 
-/// C += P B of P in registers, a step each.
+/// C += P B with P in registers, one step for each of its elements.
 template <i32 steps, i32 n, class B>
 REGARD_DEVICE void multiply_p(float (&c)[n], const u32 (&a)[steps][4], const B& b_low) {
   constexpr i32 together = steps == 5 ? 5 : 4, in_many = steps / together * together;
