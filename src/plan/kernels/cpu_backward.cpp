@@ -1,5 +1,5 @@
-// Backward on the CPU: D per query row, the gradients block of keys by block of keys, then what is left: the
-// gradients of a shared bias and of the learned sink.
+// Backward on the CPU: D per query row, then the gradients, one block of keys after the other, then the
+// remaining ones: the gradients of a shared bias and of the learned sink.
 #include <algorithm>
 
 #include "kernels/cpu/backward_schedule.h"
@@ -14,7 +14,7 @@
 namespace regard {
 namespace {
 
-/// Which dimensions share one elementwise bias whose gradient is wanted: it is then summed in one block.
+/// Which dimensions share one elementwise bias whose gradient is requested: it is then summed in one block.
 struct Shared {
   bool batches, heads;
   bool any() const { return batches || heads; }
@@ -47,8 +47,8 @@ BackwardScratch scratch_of(const KernelKey& key, const Target& target) {
                           .dropout = s.dropout});
 }
 
-/// Rows of one head that a block of `keys` has to do with, of a sequence of average length: all, or fewer
-/// under a window. Sink tokens are met by all.
+/// Rows of one head that a block of `keys` keys needs, for a sequence of average length: all, or fewer with
+/// a window. All rows see sink tokens, which is ignored here.
 std::int64_t rows_met(const Problem& p, std::int64_t keys) {
   const std::int64_t queries = ceil_divide(query_tokens(p), std::max<std::int64_t>(p.b, 1));
   const bool window = p.mask == Mask::window || p.mask == Mask::window_top_left;
@@ -61,12 +61,12 @@ std::int64_t part_bytes(const Problem& p, std::int64_t keys) {
   return product({keys, padded_columns(p.d) + padded_columns(p.dv), 4});
 }
 
-/// How many parts the queries of few long heads, or groups of heads, are cut in: where those have blocks of
-/// their own, blocks of keys of different parts do not wait for each other, and many short blocks are left
-/// where there were few long ones: of a group at most as many as if all its heads had keys of their own. By
-/// the problem alone, as it changes the order of additions. A part costs a sum of all dK and dV; so not where
-/// ranges or bits may leave most of it 0, and beyond 64 MiB two are enough, none where a block meets few
-/// rows. A bias's gradient is summed by one block of keys.
+/// How many parts the queries of few long heads, or groups of heads, are cut into. If parts have separate
+/// blocks, blocks of keys of different parts do not wait for each other, and many short blocks remain
+/// instead of few long ones: for a group at most as many as if each of its heads had its own keys. Depends
+/// only on the problem, as it changes the order of additions. Each part needs memory for all of dK and dV,
+/// so the queries are not cut if ranges or bits may leave most of it 0; beyond 64 MiB two parts are enough,
+/// and none if a block sees few rows. A bias's gradient is summed by one block of keys.
 std::int64_t parts_wanted(const Problem& p, std::int64_t heads, std::int64_t block_k) {
   constexpr std::int64_t many_heads = 16, many_blocks = 256, many_bytes = std::int64_t{64} << 20;
   if (p.dbias || p.ranges || p.bits) return 1;
@@ -78,7 +78,7 @@ std::int64_t parts_wanted(const Problem& p, std::int64_t heads, std::int64_t blo
       std::min(group, at_most(many_blocks, product({heads, ceil_divide(keys, block_k)})));
   const std::int64_t wanted = std::max(at_most(many_heads, heads), of_group);
   const std::int64_t least_rows = group > 1 ? 1024 : 2048, rows = rows_met(p, block_k);
-  // Most parts of the rows have nothing to do with a block if a window is shorter than they are.
+  // Most parts of the rows do not need a given block if a window is shorter than they are.
   const std::int64_t of_one_head = std::max<std::int64_t>(at_most(rows, least_rows), 1);
   const std::int64_t by_rows =
       std::min(at_most(product({rows, group}), least_rows), product({group, of_one_head}));
@@ -87,7 +87,7 @@ std::int64_t parts_wanted(const Problem& p, std::int64_t heads, std::int64_t blo
   return std::max<std::int64_t>(std::min({wanted, by_rows, std::max(by_bytes, at_least)}), 1);
 }
 
-/// Cuts first between the heads of a group, whose parts are all alike, then between rows, whole tiles.
+/// Cuts first between the heads of a group, whose parts are all the same, then between rows, in whole tiles.
 void cut_queries(CpuBackwardSchedule& schedule, const Problem& p, std::int64_t parts, std::int64_t block_q) {
   const std::int64_t group = p.hq / p.hk, rows = std::max<std::int64_t>(p.sq, 1);
   schedule.part_heads = ceil_divide(group, std::min(parts, group));
@@ -96,15 +96,16 @@ void cut_queries(CpuBackwardSchedule& schedule, const Problem& p, std::int64_t p
   schedule.query_parts = product({ceil_divide(rows, schedule.part_queries), of_rows});
 }
 
-/// Whether the sums of dK and dV of a part are long ones.
+/// Whether the sums of dK and dV of a part are long sums (long_sum.h).
 bool adds_often(const CpuBackwardSchedule& schedule, std::int64_t block_q) {
   return product({ceil_divide(schedule.part_queries, block_q), schedule.part_heads}) > most_additions;
 }
 
-/// With many heads each goes to one thread, which keeps its dQ in a near cache. With few every block of keys
-/// is a block of the grid; those of one part of the queries of a head take turns in adding to dQ.
+/// With many heads, each goes to one thread, which keeps its dQ in a near cache. With few, every block of
+/// keys is a block of the grid; those of one part of the queries of a head take turns adding to dQ.
 bool keys_have_blocks_of_their_own(int threads, std::int64_t heads) {
-  constexpr std::int64_t enough = 8;  // heads of a thread: at most an eighth is waited for at the end
+  constexpr std::int64_t enough = 8;  // heads per thread: at most an eighth of the time is spent waiting at
+                                      // the end
   return heads < enough * threads && threads > 1;
 }
 
@@ -145,7 +146,7 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   cut_queries(s, p, parts_wanted(p, heads, block_k), tile.algorithm.block_q);
   if (keys_have_blocks_of_their_own(plan.workers, heads)) {
     split_keys(plan, s.key_blocks, block_k);
-    // Two threads wait little for each other.
+    // Two threads hardly wait for each other.
     s.parts_apart = s.query_parts > 1 && plan.workers > 2 ? 1 : 0;
   }
   s.split_keys = plan.split_keys;
@@ -160,7 +161,8 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   place(&CpuBackwardSchedule::grad_q_sum, "grad_q_sum", grad_q_bytes);
   place(&CpuBackwardSchedule::grad_q_earlier, "grad_q_earlier",
         most_keys_of_row(p) > part_of_grad_q(block_k) ? grad_q_bytes : 0);
-  // The only block of a head without keys stores its dQ; without queries, too, there is nothing to store.
+  // The only block of a head without keys stores its dQ; if there are no queries either, there is nothing to
+  // store.
   const bool has_rows = query_tokens(p) > 0 || key_tokens(p) > 0;
   place(&CpuBackwardSchedule::progress, "progress",
         has_rows ? product({p.b, p.hk, s.query_parts, s.key_blocks, progress_bytes}) : 0);
@@ -180,8 +182,8 @@ Result<Plan> plan_cpu_backward(const Problem& problem, const Target& target, con
   const std::int64_t image_rows = image_bytes > 0 ? product({image_heads, chunks}) : 0;
   const std::int64_t grid =
       has_rows ? product({heads, s.parts_apart != 0 ? s.query_parts : 1, plan.splits}) : 0;
-  // A block that goes through all parts adds them up in its scratch; behind them lie what is kept of long
-  // ones.
+  // A block that goes through all parts adds them up in its scratch; after them come the earlier sums of
+  // long sums.
   const bool through_all = s.query_parts > 1 && s.parts_apart == 0;
   const std::int64_t sums = adds_often(s, tile.algorithm.block_q) ? 2 : through_all ? 1 : 0;
   const std::int64_t total = product({sums, part_bytes(p, block_k)});

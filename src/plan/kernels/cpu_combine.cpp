@@ -1,4 +1,4 @@
-// kernels/cpu/combine.cpp: the parts of some rows are merged by a block.
+// kernels/cpu/combine.cpp: each block merges the parts of some rows.
 #include "kernels/cpu/combine_layout.h"
 
 #include "plan/kernels/kernels.h"

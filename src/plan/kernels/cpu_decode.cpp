@@ -14,17 +14,17 @@
 namespace regard {
 namespace {
 
-/// Heads of one part of the keys run one after the other; where tensors are [b, s, h, d] they share memory
-/// pages, of which the processor remembers about this many rows.
+/// Heads of one part of the keys run one after the other; in [b, s, h, d] tensors they share memory pages,
+/// of which the processor's TLB holds about this many rows.
 constexpr std::int64_t most_part_keys = 2048;
 
-/// Query rows that share a K/V head: what is handled at once.
+/// Query rows that share a K/V head and are handled together.
 std::int64_t packed_rows(const Problem& p) {
   return product({p.hq / p.hk, p.sq});
 }
 
-/// Two blocks of the widest tile still take less time than a tile of the forward kernel, and K and V of the
-/// second one lie in the cache: bench/cpu/recipes.py.
+/// The maximum number of rows: two blocks of the widest tile still take less time than a tile of the forward
+/// kernel, and K and V of the second block are in the cache: bench/cpu/recipes.py.
 std::int64_t most_rows(const Question& q) {
   const std::int64_t pack_gqa = q.candidate.tile->algorithm.pack_gqa;
   const bool widest = std::ranges::none_of(q.target.tiles, [pack_gqa](const Target::Tile& other) {
@@ -68,8 +68,8 @@ DecodeLayout layout_of(const KernelKey& key, const Target& target) {
                        .block_k = key.algorithm.block_k});
 }
 
-/// It computes while K and V are on their way. With few rows the products wait for loads, and go to vectors
-/// whatever matrix unit there is (bench/cpu/recipes.py).
+/// It computes while K and V are being loaded. With few rows the products wait for loads, and use vectors
+/// even if there is a matrix unit (bench/cpu/recipes.py).
 Seconds seconds(const Plan& plan, const Stage& stage) {
   const double rate =
       0.6 * std::min(flops_per_second(plan, plan.problem.dtype), 2 * flops_per_second(plan, DType::fp32));

@@ -14,24 +14,24 @@
 namespace regard {
 namespace {
 
-/// Query heads whose rows share blocks: those of a K/V head where each has so few rows that they would not
-/// fill tiles, or would all read and pack the same keys. With dropout heads stay apart. With batch_invariant
-/// they go together, however long the longest sequence of the batch is.
+/// Query heads whose rows share blocks: those of a K/V head, if each has so few rows that they would not
+/// fill tiles, or would all read and pack the same keys. With dropout, heads stay separate. With
+/// batch_invariant they are packed, however long the longest sequence of the batch is.
 std::int64_t pack_gqa(const Problem& p) {
-  constexpr std::int64_t many_rows = 512;  // fill their tiles, and blocks of the largest size
+  constexpr std::int64_t many_rows = 512;  // fill their tiles, and the largest blocks
   const bool together = p.dropout == 0 && (p.sq < many_rows || p.batch_invariant);
   return together ? p.hq / p.hk : 1;
 }
 
-/// How many blocks that makes, of so many rows each.
+/// How many blocks of `block_rows` rows there are.
 std::int64_t blocks_of_rows(const Problem& p, std::int64_t block_rows) {
   const std::int64_t heads = pack_gqa(p), rows = product({heads, p.sq});
   return rows > 0 ? product({p.b, p.hq / heads, ceil_divide(rows, block_rows)}) : 0;
 }
 
-/// Many rows share what is read and packed of K and V, and many blocks keep all threads busy to the end: up
-/// to 256 rows where that leaves four blocks per thread, up to block_q where it leaves eight, fewer
-/// otherwise; the blocks of a head, or of heads that go together, of equal size.
+/// Many rows share the reading and packing of K and V, and many blocks keep all threads busy to the end: up
+/// to 256 rows if that leaves four blocks per thread, up to block_q if it leaves eight, fewer otherwise; the
+/// blocks of a head, or of heads that are packed, have equal sizes.
 std::int64_t rows_of_block(const Problem& p, const Target::Tile& tile, int threads) {
   const std::int64_t block_q = tile.algorithm.block_q;
   constexpr std::int64_t least = ForwardLayout::tile, enough = 256;
@@ -52,10 +52,10 @@ CpuForwardSchedule whole_blocks(const Plan& plan, const Target::Tile& tile) {
   return schedule;
 }
 
-/// Of many cores some are slow, as they have neighbours: with the last block of each thread cut in four, or
-/// in whole tiles, a slow one has less in hand when the others have nothing left. Eight threads gain nothing
-/// by it, two lose; the last blocks of a causal mask are small anyway, those of one head
-/// (docs/cpu-kernels.md).
+/// Of many cores some are slow because of other load on them. With the last block of each thread cut in
+/// four, or into whole tiles, a slow core has less left when the others have finished. Eight threads gain
+/// nothing from it, two lose; the last blocks of a causal mask are small anyway, as are those of a single
+/// head (docs/cpu-kernels.md).
 void cut_last_blocks(CpuForwardSchedule& schedule, const Plan& plan) {
   constexpr std::int64_t parts = 4, few_threads = 8;
   const Problem& p = plan.problem;
@@ -103,8 +103,8 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
-/// K and V are packed first, for each block of rows: read, and written; not counted is what parts of the last
-/// blocks pack again. K may be read where it lies; how it lies is not known here.
+/// K and V are packed first, for each block of rows: read, and written. Not counted are the keys that parts
+/// of the last blocks pack again. K may be read in place, but its layout is not known here.
 Seconds seconds(const Plan& plan, const Stage& stage) {
   const auto schedule = stage.schedule.as<CpuForwardSchedule>();
   const bool together = schedule.pack_gqa > 1;

@@ -1,4 +1,4 @@
-// The generic kernels: one stage, no workspace but the threads' scratch, whatever the problem.
+// The generic kernels: one stage and no workspace except the threads' scratch, for any problem.
 #include <algorithm>
 
 #include "kernels/cpu/generic_layout.h"
@@ -22,7 +22,7 @@ std::int64_t bias_matrices(const Problem& p) {
   return product({has_batches(p.bias) ? p.b : 1, has_heads(p.bias) ? p.hq : 1});
 }
 
-/// The kernels do about one multiply-add at a time.
+/// The kernels perform about one multiply-add at a time.
 Seconds seconds(const Plan& plan, const Stage& stage) {
   constexpr double flops_per_second = 1.5e9;
   return std::max(flops(plan.problem) / flops_per_second, seconds_to_read(plan, false)) /

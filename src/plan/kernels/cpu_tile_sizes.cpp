@@ -1,4 +1,4 @@
-// CPU tiles: sizes that the kernels are made for (kernels/cpu/tile_sizes.h).
+// CPU tiles: the sizes that the kernels support (kernels/cpu/tile_sizes.h).
 #include <fmt/format.h>
 
 #include "kernels/cpu/tile_sizes.h"

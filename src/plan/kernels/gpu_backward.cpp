@@ -11,9 +11,9 @@
 namespace regard {
 namespace {
 
-/// Of the stages beside the main one, whose threads wait for memory most of the time.
+/// The warps of the stages around the main one, whose threads wait for memory most of the time.
 constexpr std::int64_t warps = 8;
-/// Vectors of 16 bytes that a block of prepare sets to zero, where there are more blocks than rows need.
+/// 16-byte vectors that a block of prepare sets to zero, if there are more blocks than rows need.
 constexpr std::int64_t zeros_of_block = 4096;
 /// Keys and rows of a bias that a block of convert has (kernels/portable/backward_convert.cu).
 constexpr std::int64_t key_rows = 64, bias_rows = 16;
@@ -37,7 +37,7 @@ Stage memory_stage(const Plan& plan, const Kernel& kernel, std::int64_t grid) {
   return stage;
 }
 
-/// Made ahead of time they have no tile that would say so.
+/// When built ahead of time they have no tile to take the number of warps from.
 std::vector<KernelKey> with_their_warps(const Question&, const KernelKey& key) {
   KernelKey own = key;
   own.algorithm.warps = warps;
@@ -50,14 +50,14 @@ std::int64_t bias_image_rows(const Problem& p) {
   return product({shared.batches ? 1 : p.b, shared.heads ? 1 : p.hq, p.sq});
 }
 
-/// A bias of every batch's and head's own has its gradient stored by tiles that some row sees.
+/// Tiles that some row sees store the gradient of a bias that is not shared by batches or heads.
 bool clears_grad_bias(const Problem& p) {
   return p.dbias && !SharedBias(p).any() && (!every_row_sees_all_keys(p) || p.bits || p.ranges);
 }
 
-/// What dS is multiplied by before it becomes fp16, whose least numbers are not small beside those of a
-/// gradient where the scale is large: then dS is as large as with the usual scale of d = 64. Up to a bound,
-/// as fp16 has a largest number too.
+/// The factor of dS before it is converted to fp16, whose smallest numbers are not small compared with those
+/// of a gradient if the scale is large: dS is then as large as with the usual scale of d = 64. It is
+/// bounded, as fp16 has a largest number too.
 double grad_s_factor(const Problem& p) {
   constexpr double most = 256;
   if (p.dtype != DType::fp16) return 1;
@@ -150,7 +150,7 @@ Result<Plan> finish_gpu_backward(Plan plan, Stage main, const GpuBackward& how) 
                  memory_stage(plan, portable_backward_convert,
                               sum({p.sink ? p.hq : 0, row_blocks, key_blocks, bias_blocks}))};
   for (Stage& stage : plan.stages) stage.schedule = schedule;
-  // They wait for the stage before in their code, where the chip has the instruction (kernels/cuda/pdl.h).
+  // Their code waits for the previous stage, if the GPU has the instruction (kernels/cuda/pdl.h).
   plan.stages[1].overlaps = plan.stages[2].overlaps = plan.target->has(Feature::pdl);
   return finish(std::move(plan));
 }

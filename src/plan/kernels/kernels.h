@@ -1,4 +1,4 @@
-// The kernels and the plans that they are used in, for the list in recipes.cpp.
+// The kernels and the plans that use them, for the list in recipes.cpp.
 #pragma once
 
 #include "plan/kernel.h"
@@ -25,8 +25,8 @@ MakePlan plan_cpu_backward;
 extern const Kernel cpu_generic_forward, cpu_generic_backward;
 MakePlan plan_cpu_generic_forward, plan_cpu_generic_backward;
 
-/// Where the keys are split: the stage that merges the parts. `pack_gqa`: heads whose rows the plan's problem
-/// has as those of one (kernels/portable/pack_gqa.h).
+/// If the keys are split: the stage that merges the parts. `pack_gqa`: heads whose rows are treated as those
+/// of one head in the plan's problem (kernels/portable/pack_gqa.h).
 void merge_on_cpu(Plan&);
 void merge_on_gpu(Plan&, std::int64_t pack_gqa = 1);
 

@@ -1,5 +1,5 @@
-// kernels/portable/backward.cu: one block per keys of a K/V head, and per part of the columns where those do
-// not fit in shared memory.
+// kernels/portable/backward.cu: one block for some keys of a K/V head, and for each part of the columns if
+// these do not fit in shared memory.
 #include "kernels/portable/backward_layout.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ portable::BackwardLayout layout_of(const Signature& s, const Algorithm& a) {
 portable::BackwardLayout layout_of(const KernelKey& key) {
   return layout_of(key.signature, key.algorithm);
 }
-/// Of a candidate.
+/// The layout of a candidate.
 portable::BackwardLayout layout_of(const Question& q) {
   return layout_of(signature(q.problem), q.candidate.tile->algorithm);
 }
@@ -32,10 +32,10 @@ std::int64_t shared_bytes(const KernelKey& key) {
   return layout_of(key).total();
 }
 
-/// Some of the second-level cache of any GPU.
+/// A part of the L2 cache of any GPU.
 constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
 
-/// How many (batch, K/V head) pairs have Q, dO and the sum of dQ in the cache together.
+/// How many (batch, K/V head) pairs fit their Q, dO and sum of dQ in the cache together.
 std::int64_t pairs_together(const Problem& p) {
   if (mask_hides_nothing(p)) return 1;
   const std::int64_t row = (p.d + p.dv) * static_cast<std::int64_t>(bytes_of(p.dtype)) + p.d * 4;
@@ -43,21 +43,21 @@ std::int64_t pairs_together(const Problem& p) {
   return std::max<std::int64_t>(cache_bytes / pair, 1);
 }
 
-/// Batches and heads that share a bias's gradient in a fixed order go through one block.
+/// Whether batches and heads that share a bias's gradient in a fixed order are handled by one block.
 bool bias_in_turn(const Problem& p) {
   return p.deterministic && SharedBias(p).any();
 }
 
-/// (batch, K/V head) pairs with blocks of their own.
+/// (batch, K/V head) pairs with separate blocks.
 std::int64_t pairs(const Problem& p) {
   const SharedBias shared(p);
   const bool in_turn = bias_in_turn(p);
   return product({in_turn && shared.batches ? 1 : p.b, in_turn && shared.heads ? 1 : p.hk});
 }
 
-/// A tile of queries has barriers, and products that begin and end.
+/// The cost of a tile of queries: barriers, and products that start and end.
 constexpr Seconds of_tile = 0.3e-6;
-/// Shared memory is read by so many instructions for each that multiplies, in a tile of one row and one key.
+/// Instructions that read shared memory for each one that multiplies, in a tile of one row and one key.
 constexpr double reads = 24;
 
 Seconds seconds(const Plan& plan, const Stage& stage) {
@@ -65,7 +65,7 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
   const Algorithm& a = stage.key.algorithm;
   const portable::BackwardLayout layout = layout_of(stage.key);
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
-  // S and dP are made of all columns by each block, and three products of its own ones.
+  // Each block computes S and dP from all columns, and three products from its own columns.
   const double columns = number(layout.parts) * (3 * number(layout.block_d) + 2 * number(layout.block_dv)) *
                          (2 * number(layout.parts) + 3) / 5;
   const double reading = 1 + reads * (1 / number(a.block_q) + 1 / number(a.block_k));
@@ -81,7 +81,7 @@ Refusal shared_memory_fits(const Question& q) {
 }
 
 Refusal accumulators_leave_room(const Question& q) {
-  // The slopes of a soft cap stand in registers beside scores and sums. Above these counts the compiler
+  // The slopes of a soft cap are in registers along with scores and sums. Above these counts the compiler
   // begins to spill.
   constexpr std::int64_t most_sums = 224, most_sums_with_more = 160;
   const Problem& p = q.problem;
@@ -109,7 +109,7 @@ bool takes(const Question& q) {
          !accumulators_leave_room(q) && !fragments_divide(q);
 }
 
-/// So that a signature has one kernel.
+/// Ensures that a signature has one kernel.
 Refusal first_tile_that_fits(const Question& q) {
   for (const Candidate& other : candidates(q.problem.pass, q.target)) {
     if (other.tile == q.candidate.tile) break;

@@ -1,4 +1,4 @@
-// kernels/portable/combine.cu: the parts of each row are merged by a warp.
+// kernels/portable/combine.cu: a warp merges the parts of each row.
 #include "kernels/portable/combine_schedule.h"
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace regard {
 namespace {
 
-/// For each part: many of them come together.
+/// For each part: many parts add up.
 constexpr Seconds of_part = 0.05e-6;
-/// Rows of fp32 are written and read at this share of the memory's rate.
+/// fp32 rows are written and read at this fraction of the memory's rate.
 constexpr double share_of_rate = 0.35;
 
-/// What it takes beside writing and reading the parts once.
+/// The time it takes besides writing and reading the parts once.
 Seconds seconds(const Plan& plan, const Stage&) {
   const auto bytes = [&](std::string_view part) {
     return static_cast<double>(plan.workspace.bytes_of(part));
@@ -36,7 +36,7 @@ void merge_on_gpu(Plan& plan, std::int64_t pack_gqa) {
   const std::int64_t rows = tile == nullptr ? 1 : tile->algorithm.warps;
   const std::int64_t grid = product({p.b, p.hq, ceil_divide(p.sq, rows)});
   Stage stage = stage_of(p, *plan.target, portable_combine, tile, grid, 0);
-  // It waits for the parts in its code, where the chip has the instruction (kernels/cuda/pdl.h).
+  // Its code waits for the parts, if the GPU has the instruction (kernels/cuda/pdl.h).
   stage.schedule = Schedule(PortableCombineSchedule{split_keys_of(plan), pack_gqa});
   stage.overlaps = plan.target->has(Feature::pdl);
   merge_parts(plan, std::move(stage));

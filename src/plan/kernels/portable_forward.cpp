@@ -16,9 +16,9 @@
 namespace regard {
 namespace {
 
-/// How many query heads, those of a K/V head, stand as rows of one, so that a block reads K and V for all of
-/// its rows: where each head has one row, all rows see the same keys, and nothing goes by head or row. 1:
-/// they do not.
+/// How many query heads of a K/V head are treated as rows of one head, so that a block reads K and V once
+/// for all its rows: possible if each head has one row, all rows see the same keys, and nothing depends on
+/// head or row. 1: they are not packed.
 std::int64_t pack_gqa(const Problem& p) {
   const bool by_head = p.bias != Bias::none || p.sink || p.dropout > 0 || p.bits || p.ranges;
   const bool alike = p.sq == 1 && mask_hides_nothing(p) && !p.varlen && !by_head && !p.batch_invariant;
@@ -33,10 +33,10 @@ std::int64_t shared_bytes(const KernelKey& key) {
   return layout_of(key.signature, key.algorithm).total();
 }
 
-/// Some of the second-level cache of any GPU.
+/// A part of the L2 cache of any GPU.
 constexpr std::int64_t cache_bytes = std::int64_t{16} << 20;
 
-/// The problem as the kernel has it.
+/// The problem as the kernel sees it.
 Problem with_packed_gqa(const Problem& problem) {
   const std::int64_t heads = pack_gqa(problem);
   if (heads == 1) return problem;
@@ -47,7 +47,7 @@ Problem with_packed_gqa(const Problem& problem) {
   return p;
 }
 
-/// Of the caller's problem, whose plan was made of that one.
+/// Finishes a plan made from the packed problem; `problem` is the caller's.
 Result<Plan> finish_portable(Plan plan, const Problem& problem) {
   plan.problem = problem;
   return finish(std::move(plan));
@@ -72,7 +72,7 @@ Refusal two_warps_share_rows(const Question& q) {
   const std::int64_t across = tile.algorithm.warps_across, warps = tile.algorithm.warps,
                      keys = tile.algorithm.block_k;
   if (across <= 1) return {};
-  // A warp's keys are half a line of shared memory, or whole ones.
+  // A warp's keys are half a line of shared memory, or whole lines.
   const bool halves = keys == 64 || (keys > 0 && keys % 128 == 0);
   const bool pairs = warps > 1 && std::has_single_bit(static_cast<std::uint64_t>(warps));
   if (across == 2 && bytes_of(q.problem.dtype) <= 2 && pairs && halves) return {};
@@ -83,16 +83,16 @@ Refusal two_warps_share_rows(const Question& q) {
 }
 
 Refusal accumulators_leave_room(const Question& q) {
-  // What changes a score stands in registers beside the sums; a bias, which is loaded ahead, in the most.
-  // Above these counts the compiler begins to spill. They are counted in the tile's columns: of a smaller dv
-  // the kernel has fewer sums, and spills all the same where these would refuse it.
+  // Features that change scores use registers along with the sums; a bias, which is loaded ahead, uses the
+  // most. Above these counts the compiler begins to spill. They count the tile's columns: with a smaller dv
+  // the kernel has fewer sums, but spills all the same where these counts would refuse it.
   constexpr std::int64_t most_scores = 64, most_sums = 160;
-  constexpr std::int64_t most_sums_by_plain_loads = 96;  // which pass through registers
+  constexpr std::int64_t most_sums_by_plain_loads = 96;  // loads that pass through registers
   const Problem& p = q.problem;
   const bool bias = has_elementwise_bias(p.bias), bias_and_dropout = p.bias != Bias::none && p.dropout > 0;
   const bool wide_mask = p.mask != Mask::none && p.d > 128;
 
-  // Of a wave's rows, spread over its lanes.
+  // For a wave's rows, distributed over its lanes.
   const Target::Tile& tile = *q.candidate.tile;
   const std::int64_t step = tile.algorithm.block_dv, columns = step > 0 ? step : tile.max_dv;
   const std::int64_t rows = tile.algorithm.block_q / tile.algorithm.warps;
@@ -149,8 +149,8 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
-/// Reading and computing go on beside each other, but for this: of two tiles that read alike the one that
-/// computes less is the better one.
+/// Reading and computing overlap, except for this fraction: of two tiles that read the same, the one that
+/// computes less is better.
 constexpr double of_the_lesser = 0.1;
 
 Seconds seconds(const Plan& plan, const Stage& stage) {
@@ -163,8 +163,9 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
       BlockCost(p, a, rate, of_tile).seconds(keys_of_block(p, a) / static_cast<double>(plan.splits));
   const Seconds computed =
       of_block / clock_of(p, rate * plan.workers) * static_cast<double>(stage.grid) / busy;
-  // Beside a kernel of the chip's own both follow one model, so that this one never looks better for its
-  // smaller tiles. The share counts for reading too, where no one has measured it.
+  // If there is also a kernel specific to the GPU, both use the same cost model, so that this one never
+  // looks better because of its smaller tiles. The share also applies to reading, as it has not been
+  // measured separately.
   const auto share = plan.target->portable_share.find(Pass::fwd);
   if (share == plan.target->portable_share.end()) return std::max(computed, reading);
   return (std::max(computed, reading) + of_the_lesser * std::min(computed, reading)) / share->second;

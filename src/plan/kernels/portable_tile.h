@@ -1,4 +1,4 @@
-// What the host halves of the portable kernels have in common.
+// Declarations shared by the host halves of the portable kernels.
 #pragma once
 
 #include "kernels/portable/forward_layout.h"

@@ -25,12 +25,12 @@ std::int64_t shared_bytes(const KernelKey& key) {
   return layout_of(key.signature, key.algorithm).total();
 }
 
-/// What the second-level cache holds of Q, dO and the sum of dQ.
+/// The part of the L2 cache for Q, dO and the sum of dQ.
 constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
 
-/// (batch, K/V head) pairs, or parts of their groups, whose blocks of keys go together: one after the other
-/// where all blocks are of one size, so that those of a head, which read the same queries, run at once. Else
-/// as many as the cache holds, their longest blocks first.
+/// (batch, K/V head) pairs, or parts of their groups, whose blocks of keys run together: one after the other
+/// if all blocks have the same size, so that those of a head, which read the same queries, run at once.
+/// Otherwise as many as the cache holds, longest blocks first.
 std::int64_t heads_together(const Problem& p, std::int64_t of_part) {
   if (every_row_sees_all_keys(p)) return 1;
   const std::int64_t row = product({p.d + p.dv, 2}) + product({p.d, 4});
@@ -58,7 +58,7 @@ Refusal smallest_tile(const Question& q) {
   return {};
 }
 
-/// The slopes of scores behind a soft cap take registers that the largest tile has not.
+/// The slopes of soft-capped scores take registers that the largest tile does not have.
 Refusal tile_of_soft_cap(const Question& q) {
   const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
   if (block_q <= Sm90Boxes::group_rows || q.problem.softcap == 0) return {};
@@ -89,8 +89,8 @@ std::span<const Rule> own_rules() {
   return list;
 }
 
-/// Where tiles of 128 queries have room, those of 64 take so much longer: their padding alone does not say
-/// (docs/notebook/hopper-backward.md).
+/// If tiles of 128 queries fit, those of 64 take longer by this factor, which their padding alone does not
+/// explain (docs/notebook/hopper-backward.md).
 constexpr double of_short_tiles = 1.25;
 
 Seconds seconds(const Plan& plan, const Stage& stage) {
@@ -105,7 +105,7 @@ Seconds seconds(const Plan& plan, const Stage& stage) {
 Result<TensorBoxes> boxes(const Plan& plan, const Stage& stage, const Arguments& a) {
   constexpr BoxesOf backward{"sm90_backward", "portable_backward"};
   const Problem& p = plan.problem;
-  // Without queries nothing is read through their maps, which then describe what is there.
+  // Without queries nothing is read through their maps, which then describe tensors that exist.
   const bool has_queries = (p.varlen ? p.tq : p.sq) > 0;
   const BoxedRows q = rows_of_queries(p, "q", has_queries ? a.q : a.k, p.d, p.dtype),
                   grad_o = rows_of_queries(p, "grad_o", has_queries ? a.grad_o : a.v, p.dv, p.dtype),

@@ -16,15 +16,15 @@ std::int64_t whole_vector(const BoxedRows& tensor) {
   return static_cast<std::int64_t>(16 / bytes_of(tensor.dtype));
 }
 
-/// A dimension of size 1 may have any stride; TMA wants a valid one all the same.
+/// A dimension of size 1 may have any stride, but TMA requires a valid one.
 BoxedRows with_strides_in_use(BoxedRows tensor, bool ragged) {
   const std::int64_t unused = whole_vector(tensor);
-  // Nothing is read through the map of a tensor without rows, but it must be one.
+  // Nothing is read through the map of a tensor without rows, but it must be a valid map.
   if (tensor.count == 0) {
     tensor.rows = {tensor.rows.data, unused, unused, unused};
     tensor.count = 1;
   }
-  // A ragged map goes from batch to batch by rows.
+  // A ragged map steps from batch to batch by rows.
   if (tensor.count <= 1 && !(ragged && tensor.batches > 1)) tensor.rows.row = unused;
   if (tensor.heads <= 1) tensor.rows.head = unused;
   if (tensor.batches <= 1) tensor.rows.batch = unused;
@@ -68,7 +68,7 @@ Status reachable(const Problem& p, const BoxedRows& tensor, const BoxesOf& of) {
   if (Status status = aligned(tensor, of); !status) return status;
   const auto bytes = static_cast<std::int64_t>(bytes_of(tensor.dtype));
   const Rows& rows = tensor.rows;
-  // The ragged map's limit; without, TMA takes 2^40.
+  // The limit of a ragged map; without one, TMA supports 2^40.
   constexpr std::int64_t most_bytes = std::int64_t{1} << 34;
   for (const std::int64_t stride : {rows.row, rows.head, rows.batch}) {
     if (stride > 0 && stride < most_bytes / bytes) continue;
@@ -87,13 +87,14 @@ Status reachable(const Problem& p, const BoxedRows& tensor, const BoxesOf& of) {
 namespace {
 
 /// A tensor of `count` rows in each of `heads` x `batches`: boxes of `box_rows` rows of `box_heads` heads,
-/// together group_rows for Q, and block_k of one for K and V. `ragged`, with offsets or lengths: a load must
-/// end with its sequence, wherever that ends in memory; row strides then divide batch strides.
+/// together group_rows for Q, and block_k rows of one head for K and V. `ragged`, with offsets or lengths: a
+/// load must end with its sequence, wherever that ends in memory; batch strides are then multiples of row
+/// strides.
 ///
 /// A ragged map gives address = column + row + end + back + head. `row` counts from most_map_rows - length,
-/// so that what lies past the length is outside; `end`, the rows up to the sequence's end, moves it into
-/// place; and `back` takes most_map_rows off again, as most_map_rows steps of 2^34 - stride are most_map_rows
-/// * -stride modulo 2^64. Swizzle: 128 bytes; elements outside are zeros.
+/// so that everything past the length is out of bounds; `end`, the rows up to the sequence's end, shifts it
+/// to the right address; and `back` subtracts most_map_rows again, as most_map_rows steps of 2^34 - stride
+/// are most_map_rows * -stride modulo 2^64. Swizzle: 128 bytes; elements out of bounds are zeros.
 TensorMapShape shape_of(const TensorBox& tensor) {
   const u64 bytes = bytes_of(tensor.dtype), row = static_cast<u64>(tensor.rows.row) * bytes,
             head = static_cast<u64>(tensor.rows.head) * bytes,

@@ -1,5 +1,6 @@
-// Tensors as boxes that the tensor memory unit (TMA) of a Hopper GPU moves. It wants starts and strides in
-// whole 16 bytes (CUDA driver API, cuTensorMapEncodeTiled), and so do threads that store 16 bytes at a time.
+// Tensors as boxes that the tensor memory accelerator (TMA) of a Hopper GPU copies. It requires starts and
+// strides in multiples of 16 bytes (CUDA driver API, cuTensorMapEncodeTiled), and so do threads that store
+// 16 bytes at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +19,25 @@ struct BoxedRows {
   std::int64_t columns, count, heads, batches;
 };
 
-/// The kernel that asks, for its refusals, and the one that takes any tensor.
+/// The kernel with these requirements, named in its refusals, and the one that takes any tensor.
 struct BoxesOf {
   std::string_view kernel, instead;
 };
 
-/// Sequences end at lengths of their own, wherever that is in memory.
+/// Whether sequences end at their own lengths, anywhere in memory.
 bool is_ragged(const Problem&);
 
-/// Q and what lies like it; K and what lies like it. A dimension of size 1 gets a stride that TMA takes.
+/// Q and tensors with the same layout; K and tensors with the same layout. A dimension of size 1 gets a
+/// stride that TMA accepts.
 BoxedRows rows_of_queries(const Problem&, const char* name, const Rows&, std::int64_t columns, DType);
 BoxedRows rows_of_keys(const Problem&, const char* name, const Rows&, std::int64_t columns, DType);
-/// As they are where threads alone store them, and take no steps from row to row of one.
+/// Keeps the strides as they are, for tensors that only threads store and that do not step between the rows
+/// of a single-row tensor.
 BoxedRows without_map(BoxedRows);
 
-/// What threads that store 16 bytes at a time ask for.
+/// The alignment required by threads that store 16 bytes at a time.
 Status aligned(const BoxedRows&, const BoxesOf&);
-/// What a tensor map asks for.
+/// The requirements of a tensor map.
 Status reachable(const Problem&, const BoxedRows&, const BoxesOf&);
 
 TensorBox box_of(const Problem&, const BoxedRows&, std::int64_t box_rows, std::int64_t box_heads = 1);

@@ -1,4 +1,4 @@
-// kernels/sm90/forward.cu: blocks that stay and take work from a counter, or in turn.
+// kernels/sm90/forward.cu: persistent blocks that take work from a counter, or in turn.
 #include "plan/kernels/sm90_forward.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace regard {
 
 std::int64_t packed_rows_of_head(const Problem& p, std::int64_t block_q) {
-  // Packed rows are masked in other tiles, with other rounding.
+  // Packed rows are masked in other tiles, with different rounding.
   if (p.varlen || p.batch_invariant) return 0;
   return Sm90ForwardLayout::packed_rows(p.sq, p.hq / p.hk, block_q);
 }
@@ -25,7 +25,7 @@ std::int64_t packed_work(const Problem& p, std::int64_t block_q) {
 
 std::int64_t sm90_work(const Problem& p, std::int64_t block_q, std::int64_t cluster) {
   if (const std::int64_t packed = packed_work(p, block_q); packed > 0) return product({p.hk, p.b, packed});
-  // Packed sequences may each end with a block that is not full.
+  // Every packed sequence may end with a block that is not full.
   if (p.varlen) return product({p.hq, sum({ceil_divide(p.tq, block_q), p.b})});
   return product({p.hq, p.b, round_up(ceil_divide(p.sq, block_q), cluster)});
 }
@@ -40,15 +40,16 @@ std::int64_t shared_bytes(const KernelKey& key) {
   return sm90_layout(key).total();
 }
 
-/// What the second-level cache holds of K and V.
+/// The part of the L2 cache for K and V.
 constexpr std::int64_t cache_bytes = std::int64_t{32} << 20;
 
 constexpr std::int64_t most_pairs = std::numeric_limits<i32>::max();
 
-/// Rounds of blocks whose work, the longest first, ends evenly.
+/// Rounds of blocks that end evenly if the longest work goes first.
 constexpr std::int64_t last_rounds = 4;
 
-/// Whether K and V would be read at more than a quarter of the memory's rate if products ran at theirs.
+/// Whether K and V would be read at more than a quarter of the memory's rate if products ran at their full
+/// rate.
 bool memory_limits(const Problem& p, const Target& target) {
   const auto rate = target.gflops.find(p.dtype);
   const double bytes = static_cast<double>(p.b) * static_cast<double>(p.hk) *
@@ -57,7 +58,7 @@ bool memory_limits(const Problem& p, const Target& target) {
   return rate != target.gflops.end() && flops(p) / rate->second < 4 * bytes / target.gigabytes_per_second;
 }
 
-/// In which groups (batch, head) pairs go, `heads` a sequence.
+/// The groups in which (batch, head) pairs are processed, with `heads` of them per sequence.
 Sm90ForwardSchedule grouped_pairs(const Plan& plan, std::int64_t work, std::int64_t heads) {
   const Problem& p = plan.problem;
   Sm90ForwardSchedule schedule{split_keys_of(plan)};
@@ -65,15 +66,15 @@ Sm90ForwardSchedule grouped_pairs(const Plan& plan, std::int64_t work, std::int6
     schedule.side_by_side = static_cast<i32>(std::min(pairs, most_pairs));
     return schedule;
   };
-  const std::int64_t sharing = heads / p.hk;  // pairs that have K and V in common
-  // All work is of one size: each K and V is read from memory once.
+  const std::int64_t sharing = heads / p.hk;  // pairs that share K and V
+  // All work has the same size: each K and V is read from memory once.
   if (every_row_sees_all_keys(p)) return group(sharing);
-  // Sequences of several lengths go one after the other, the longest first.
+  // Sequences of different lengths are processed one after the other, the longest first.
   const std::int64_t in_cache =
       std::max<std::int64_t>(pairs_side_by_side(p, cache_bytes) / (p.hq / p.hk), 1) * sharing;
   if (p.varlen || p.lengths) return group(std::min(in_cache, heads));
-  // A group begins with its longest work, which reads keys that nobody has read. Small groups read evenly;
-  // the last one is large, so that what is left for the end is even.
+  // A group starts with its longest work, which reads keys that no block has read yet. Small groups read
+  // evenly; the last one is large, so that work ends evenly.
   const std::int64_t pairs = product({p.b, heads});
   const auto holding = [&](std::int64_t blocks) {
     const std::int64_t whole = blocks / std::max<std::int64_t>(work / pairs * sharing, 1);
@@ -94,13 +95,14 @@ Result<Plan> plan_parts(const Problem& p, const Target& target, const Target::Ti
   const std::int64_t cluster = tile.algorithm.cluster_blocks();
   const std::int64_t work = product({sm90_work(p, block_q, cluster), plan.splits});
   if (work == too_large) return refused(too_many_blocks);
-  const std::int64_t blocks = std::max(plan.workers / cluster, std::int64_t{1}) * cluster;  // at a time
+  const std::int64_t blocks =
+      std::max(plan.workers / cluster, std::int64_t{1}) * cluster;  // running at a time
   Stage stage = stage_of(p, target, sm90_forward, &tile, std::min(work, blocks), 0);
   stage.shared_bytes = shared_bytes(stage.key);
   stage.schedule = Schedule(grouped_pairs(plan, work, packed > 0 ? p.hk : p.hq));
   if (packed > 0) stage.key.algorithm.pack_gqa = block_q / packed;
   if (plan.splits > 1) stage.key.algorithm.split = 1;
-  // Work of one size, or one piece for each block, needs no counter, which a graph would have to clear
+  // Work of equal size, or one piece for each block, needs no counter, which a graph would have to clear
   // first.
   if (!every_row_sees_all_keys(p) && work > plan.workers)
     stage.counter = plan.workspace.add("counter", sizeof(std::uint32_t));
@@ -119,7 +121,7 @@ Result<Plan> plan_sm90_forward(const Problem& problem, const Target& target, con
 Result<Plan> plan_sm90_forward_split(const Problem& problem, const Target& target, const Target::Tile& tile,
                                      const PlanOptions& options) {
   if (problem.splits > 0) return plan_parts(problem, target, tile, options, problem.splits);
-  // At least two tiles a part: the first one and the last lie beside no other work.
+  // At least two tiles per part: the first and the last do not overlap with other work.
   const std::int64_t most = most_parts(problem, 2 * tile.algorithm.block_k);
   const std::int64_t fewest = std::max<std::int64_t>(parts_of_long_rows(problem), 2);
   Result<Plan> best = plan_parts(problem, target, tile, options, fewest);

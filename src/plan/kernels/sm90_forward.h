@@ -1,4 +1,4 @@
-// What the parts of the host half of kernels/sm90/forward.cu have in common.
+// Declarations shared by the parts of the host half of kernels/sm90/forward.cu.
 #pragma once
 
 #include "kernels/sm90/forward_layout.h"
@@ -6,17 +6,18 @@
 
 namespace regard {
 
-/// Rows per query head in a block of several heads of one K/V head, as few rows are packed; 0: they are not.
+/// Rows per query head in a block of several heads of one K/V head, if there are few rows; 0: they are not
+/// packed.
 std::int64_t packed_rows_of_head(const Problem&, std::int64_t block_q);
 
 /// Blocks that these rows of all query heads of a K/V head fill; 0: they are not packed.
 std::int64_t packed_work(const Problem&, std::int64_t block_q);
 
-/// Blocks of query rows that are worked through, each once for every part of the keys; those of a cluster go
+/// Blocks of query rows to be processed, each once for every part of the keys; those of a cluster go
 /// together.
 std::int64_t sm90_work(const Problem&, std::int64_t block_q, std::int64_t cluster);
 
-/// Of the halves of a key.
+/// The layout for the two halves of a key.
 Sm90ForwardLayout sm90_layout(const Signature&, const Algorithm&);
 inline Sm90ForwardLayout sm90_layout(const KernelKey& key) {
   return sm90_layout(key.signature, key.algorithm);

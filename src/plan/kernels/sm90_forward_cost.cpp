@@ -1,5 +1,5 @@
-// What the kernel is expected to take: blocks that stay take work in turn, or whoever is free the
-// longest that is left.
+// The expected time of the kernel: persistent blocks take work in turn, or the next free block takes the
+// longest work that is left.
 #include <algorithm>
 #include <cmath>
 
@@ -10,18 +10,19 @@
 namespace regard {
 namespace {
 
-// Of one multiprocessor of an H200, fitted like those of gpu_block_cost.cpp.
-/// A warpgroup that is alone waits for no other.
+// Costs on one multiprocessor of an H200, fitted like those of gpu_block_cost.cpp.
+/// A single warpgroup waits for no other.
 constexpr Seconds of_tile_alone = 0.25e-6;
-/// A block whose Q has one place waits for it.
+/// A block with one slot for Q waits for it.
 constexpr Seconds of_lone_query = 0.17e-6;
-/// Blocks of a cluster draw K and V from the second-level cache once for both, which leaves power for a
-/// higher clock. Short calls, at full clock anyway, gain with a mask alone, if they have some rounds.
+/// Blocks of a cluster read K and V from the L2 cache once for both, which leaves power for a higher clock.
+/// Short calls, which run at full clock anyway, gain only with a mask, if they have some rounds.
 constexpr double in_cluster = 0.96, some_rounds = 2;
-/// They wait for each other: without a mask, with one, and then for each tile that only one of them sees.
+/// Blocks of a cluster wait for each other: without a mask, with one, and then for each tile that only one
+/// of them sees.
 constexpr Seconds of_meeting = 0.3e-6, of_meeting_with_mask = 0.5e-6, of_tile_seen_by_one = 0.2e-6;
 
-/// `faster`: the clock, over that of a long run.
+/// `faster`: the clock relative to that of a long run.
 Seconds computed_seconds(const Plan& plan, const KernelKey& kernel, double flops_per_second, double faster,
                          double traffic) {
   const Problem& p = plan.problem;
@@ -40,8 +41,8 @@ Seconds computed_seconds(const Plan& plan, const KernelKey& kernel, double flops
     if (faster == 1 || (edges.any() && rounds > some_rounds)) block.of_key *= in_cluster;
   }
   const auto work_of = [&](double keys) { return (block.seconds(keys) + waits) / faster; };
-  // In turn, or whoever is free takes the longest that is left. All parts but the last are of one length, and
-  // a mask may leave most of them empty.
+  // In turn, or the next free block takes the longest work that is left. All parts but the last have the
+  // same length, and a mask may leave most of them empty.
   const double keys = keys_of_block(p, a);
   const auto part = static_cast<double>(round_up(plan.split_keys, a.block_k));
   if (!edges.any()) {

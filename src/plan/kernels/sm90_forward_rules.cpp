@@ -1,4 +1,4 @@
-// What the kernel takes, and which of its tiles is for which shape.
+// The problems that the kernel supports, and which of its tiles is for which shape.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ Refusal smallest_tile(const Question& q) {
     return fmt::format("its tile is for head dims up to {}/{}; the one for {}/{} holds more keys or stages",
                        tile.max_d, tile.max_dv, other.max_d, other.max_dv);
   }
-  // Rows are few then, and the kernels would be many.
+  // There are few rows then, and there would be many kernels.
   if (splits_keys(*q.candidate.recipe)) {
     if (Refusal refusal = too_large_for(q, "split keys")) return refusal;
   }
@@ -113,10 +113,10 @@ Refusal split_pays(const Question& q) {
   const Problem& p = q.problem;
   if (!may_split(q) || parts_of_long_rows(p) > 1) return {};
   const Target::Tile& tile = *q.candidate.tile;
-  // Where blocks stay, a second round that is not full can be evened out, if its cost says so.
+  // With persistent blocks, a second round that is not full can be evened out, if that is cheaper.
   const std::int64_t enough = 2 * workers(q.target, q.options);
   if (Refusal refusal = blocks_are_few(q, sm90_work(p, tile.algorithm.block_q, 1), enough)) return refusal;
-  // The cost says what a merge is worth: two parts of two tiles each, or more.
+  // The cost decides whether a merge pays off: two parts of two tiles each, or more.
   return keys_are_many(q, 4 * tile.algorithm.block_k);
 }
 
@@ -147,11 +147,11 @@ std::span<const Rule> sm90_forward_rules() {
   return list;
 }
 
-/// How many query heads share a block is compiled in, and whether the keys are split: those of a split may
-/// turn out to be one part.
+/// The number of query heads that share a block is compiled in, and so is whether the keys are split:
+/// splitting may turn out to give a single part.
 std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey& of_tile) {
   Problem example = q.problem;
-  const Question question{example, q.target, q.candidate, q.options};  // of the example as it becomes
+  const Question question{example, q.target, q.candidate, q.options};  // refers to the example as it changes
   const std::int64_t block_q = q.candidate.tile->algorithm.block_q;
   const bool hides_nothing = mask_hides_nothing(q.problem);
   std::set<std::int64_t> packs;
@@ -168,7 +168,7 @@ std::vector<KernelKey> sm90_forward_variants(const Question& q, const KernelKey&
   for (std::int64_t heads = 2; heads <= 2 * few; heads *= 2) {
     ask(heads, 1);
     ask(heads, 2);
-    ask(heads, few / heads + 1);  // a row more than the tile for few rows has
+    ask(heads, few / heads + 1);  // one row more than the tile for few rows has
   }
   std::vector<KernelKey> keys;
   for (const std::int64_t pack_gqa : packs) {

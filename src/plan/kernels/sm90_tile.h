@@ -1,4 +1,4 @@
-// What the host halves of the kernels for Hopper have in common.
+// Declarations shared by the host halves of the kernels for Hopper.
 #pragma once
 
 #include "kernels/sm90/boxes.h"

@@ -1,4 +1,4 @@
-// What no kernel for Hopper has, of what a problem may ask for.
+// Features that no kernel for Hopper supports.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace regard {
 
-/// Refuses a problem that asks for any of it. `instead`: the kernel that has it.
+/// Refuses a problem that requests any of them. `instead`: the kernel that supports it.
 Refusal sm90_unsupported(const Problem&, std::string_view instead);
-/// The sentence for one thing that a kernel has not.
+/// The sentence for a feature that a kernel does not support.
 std::string unsupported(std::string_view what, std::string_view instead);
 
 }  // namespace regard
